@@ -4,9 +4,9 @@
 #include "convert/imageset.h"
 
 #include "convert/gzstream.h"
-#include "convert/tar.h"
 #include "util/error.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,49 +79,26 @@ static int classes_parse(struct imageset *set, const char *path, char *text)
     return 0;
 }
 
-static int classes_read(struct gzstream *s, uint64_t size, struct imageset *set)
+static int classes_read(const char *folder, struct imageset *set)
 {
-    char text[CLASS_MAX + 1];
-
-    if (size > CLASS_MAX)
-        return error_set("%s: %s has %llu bytes; expected %d lines", s->path, CLASS_FILE,
-                         (unsigned long long)size, CLASSES);
-    if (gzstream_read(s, text, (size_t)size, CLASS_FILE))
-        return -1;
-    text[size] = '\0';
-    return classes_parse(set, s->path, text);
-}
-
-static int classes_read_folder(const char *folder, struct imageset *set)
-{
-    char path[4096];
+    char path[4096], text[CLASS_MAX + 1];
     struct gzstream s;
-    struct stat st;
+    size_t size;
     int status;
 
     snprintf(path, sizeof path, "%s/" CLASS_FILE, folder);
-    if (stat(path, &st) != 0)
+    if (access(path, F_OK) != 0)
         return 0;
     if (gzstream_open(&s, path))
         return -1;
-    status = classes_read(&s, (uint64_t)st.st_size, set);
+    status = gzstream_read_some(&s, text, sizeof text, &size);
     gzstream_close(&s);
-    return status;
-}
-
-/* Which record a published file begins at in its split; -1 for other files. */
-static long batch_position(const char *name, enum imageset_split split)
-{
-    char expected[32];
-
-    if (split == IMAGESET_TEST)
-        return strcmp(name, "test_batch.bin") == 0 ? 0 : -1;
-    for (int b = 0; b < TRAIN_BATCHES; b++) {
-        snprintf(expected, sizeof expected, "data_batch_%d.bin", b + 1);
-        if (strcmp(name, expected) == 0)
-            return (long)b * BATCH;
-    }
-    return -1;
+    if (status)
+        return -1;
+    if (size > CLASS_MAX)
+        return error_set("%s: more than %d bytes; expected %d lines", path, CLASS_MAX, CLASSES);
+    text[size] = '\0';
+    return classes_parse(set, path, text);
 }
 
 static int batches_of(enum imageset_split split)
@@ -175,79 +152,26 @@ static int folder_read(const char *folder, enum imageset_split split, struct ima
         if (status)
             return -1;
     }
-    return classes_read_folder(folder, set);
-}
-
-struct tar_state {
-    bool seen[TRAIN_BATCHES];
-    bool python; /* a file of the Python version was met */
-};
-
-static int member_read(struct gzstream *s, const struct tar_member *member,
-                       enum imageset_split split, struct imageset *set, struct tar_state *state)
-{
-    const char *slash = strrchr(member->name, '/'), *name = slash ? slash + 1 : member->name;
-    long first = member->is_file ? batch_position(name, split) : -1;
-
-    if (first >= 0) {
-        if (member->size != (uint64_t)BATCH * RECORD)
-            return error_set("%s: %s has %llu bytes; expected %d (%d records of %d)", s->path,
-                             member->name, (unsigned long long)member->size, BATCH * RECORD, BATCH,
-                             RECORD);
-        if (state->seen[first / BATCH])
-            return error_set("%s: %s occurs twice, again at offset %llu", s->path, name,
-                             (unsigned long long)s->offset);
-        state->seen[first / BATCH] = true;
-        return batch_read(s, member->name, set, (size_t)first);
-    }
-    if (member->is_file && strcmp(name, CLASS_FILE) == 0)
-        return classes_read(s, member->size, set);
-    if (strncmp(name, "data_batch_", 11) == 0 && !strchr(name, '.'))
-        state->python = true;
-    return gzstream_skip(s, member->size, member->name);
-}
-
-static int tar_read(const char *path, enum imageset_split split, struct imageset *set)
-{
-    struct tar_state state = {.python = false};
-    struct gzstream s;
-    bool found = true;
-    int status = gzstream_open(&s, path);
-
-    while (status == 0 && found) {
-        struct tar_member member;
-
-        status = tar_next(&s, &member, &found);
-        if (status == 0 && found &&
-            (member_read(&s, &member, split, set, &state) || tar_finish(&s, &member)))
-            status = -1;
-    }
-    gzstream_close(&s);
-    for (int b = 0; status == 0 && b < batches_of(split); b++) {
-        char name[32];
-        if (!state.seen[b])
-            status = error_set(
-                "%s: no %s in this archive; expected %s", path, batch_name(split, b, name),
-                state.python ? "the binary version of CIFAR-10, this is the Python one"
-                             : "CIFAR-10's binary version");
-    }
-    return status;
+    return classes_read(folder, set);
 }
 
 int imageset_read_cifar10(const char *path, enum imageset_split split, struct imageset *set)
 {
-    size_t count = (size_t)batches_of(split) * BATCH;
     struct stat st;
-    int status;
 
     set_begin(set);
-    status = stat(path, &st) == 0 && S_ISDIR(st.st_mode) ? folder_read(path, split, set)
-                                                         : tar_read(path, split, set);
-    if (status)
+    if (stat(path, &st) != 0)
+        return error_set("%s: %s", path, strerror(errno));
+    if (!S_ISDIR(st.st_mode))
+        return error_set("%s is no folder: unpack the archive of CIFAR-10's binary version by 'tar "
+                         "xf', and name the folder, cifar-10-batches-bin",
+                         path);
+    if (folder_read(path, split, set)) {
         imageset_free(set);
-    else
-        set->count = count;
-    return status;
+        return -1;
+    }
+    set->count = (size_t)batches_of(split) * BATCH;
+    return 0;
 }
 
 bool imageset_is_cifar10_file(const char *path)

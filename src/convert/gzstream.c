@@ -88,19 +88,6 @@ int gzstream_read(struct gzstream *s, void *out, size_t length, const char *what
     return 0;
 }
 
-int gzstream_skip(struct gzstream *s, uint64_t length, const char *what)
-{
-    char buffer[16384];
-
-    while (length > 0) {
-        size_t piece = length < sizeof buffer ? (size_t)length : sizeof buffer;
-        if (gzstream_read(s, buffer, piece, what))
-            return -1;
-        length -= piece;
-    }
-    return 0;
-}
-
 int gzstream_expect_end(struct gzstream *s, const char *what)
 {
     char byte;

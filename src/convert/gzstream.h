@@ -1,8 +1,8 @@
 /* A file read front to back, gzip or plain, whose errors name the file and the offset.
  *
  * Offsets count bytes of the unpacked data. */
-#ifndef POSEIDON_INPUT_GZSTREAM_H
-#define POSEIDON_INPUT_GZSTREAM_H
+#ifndef POSEIDON_CONVERT_GZSTREAM_H
+#define POSEIDON_CONVERT_GZSTREAM_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -23,8 +23,6 @@ int gzstream_read_some(struct gzstream *s, void *out, size_t length, size_t *got
 
 /* Exactly `length` bytes; the message of a file that ends before names `what`. */
 int gzstream_read(struct gzstream *s, void *out, size_t length, const char *what);
-
-int gzstream_skip(struct gzstream *s, uint64_t length, const char *what);
 
 /* Fails unless the file, and its checksum where it is gzip, ends here; `what` came last. */
 int gzstream_expect_end(struct gzstream *s, const char *what);

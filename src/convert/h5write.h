@@ -1,6 +1,6 @@
 /* What the writers of image files share. All expect the HDF5 lock held. */
-#ifndef POSEIDON_INPUT_H5WRITE_H
-#define POSEIDON_INPUT_H5WRITE_H
+#ifndef POSEIDON_CONVERT_H5WRITE_H
+#define POSEIDON_CONVERT_H5WRITE_H
 
 #include "util/h5.h"
 

@@ -1,6 +1,6 @@
 /* A set of labelled byte images in memory, as the converters read it and write it to HDF5. */
-#ifndef POSEIDON_INPUT_IMAGESET_H
-#define POSEIDON_INPUT_IMAGESET_H
+#ifndef POSEIDON_CONVERT_IMAGESET_H
+#define POSEIDON_CONVERT_IMAGESET_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,7 +29,7 @@ int imageset_reserve(struct imageset *set, size_t count);
 size_t imageset_record_bytes(const struct imageset *set);
 
 /* Reads the binary version of CIFAR-10 from `path`: a folder with data_batch_1.bin .. _5.bin and
- * test_batch.bin, or the tar archive of it, gzip or plain. On failure *set is empty. */
+ * test_batch.bin. On failure *set is empty. */
 int imageset_read_cifar10(const char *path, enum imageset_split split, struct imageset *set);
 
 /* Reads single CIFAR-10 .bin files, in the order given. */

@@ -1,6 +1,6 @@
 /* The mean of many images, pixel by pixel, as transform_param's mean_file wants it. */
-#ifndef POSEIDON_INPUT_MEANIMAGE_H
-#define POSEIDON_INPUT_MEANIMAGE_H
+#ifndef POSEIDON_CONVERT_MEAN_IMAGE_H
+#define POSEIDON_CONVERT_MEAN_IMAGE_H
 
 #include "input/source.h"
 

@@ -1,8 +1,8 @@
 /* Where converted images go, one after another, in constant memory: an HDF5 file or an LMDB.
  *
  * What is written has a temporary name until it is complete. */
-#ifndef POSEIDON_INPUT_SINK_H
-#define POSEIDON_INPUT_SINK_H
+#ifndef POSEIDON_CONVERT_SINK_H
+#define POSEIDON_CONVERT_SINK_H
 
 #include "input/source.h"
 

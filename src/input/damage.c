@@ -5,12 +5,14 @@
 #include "util/error.h"
 #include "util/strbuf.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-int damage_open(struct damage *damage, const struct input_care *care)
+int damage_open(struct damage *damage, const struct bad_record_policy *care)
 {
+    assert(care->max_bad >= 0);
     damage->care = *care;
     damage->nrecords = 0;
     pthread_mutex_init(&damage->mutex, NULL);

@@ -4,7 +4,7 @@
 #ifndef POSEIDON_INPUT_DAMAGE_H
 #define POSEIDON_INPUT_DAMAGE_H
 
-#include "input/care.h"
+#include "input/bad_records.h"
 #include "input/source.h"
 #include "input/transform.h"
 
@@ -13,7 +13,7 @@
 struct strbuf;
 
 struct damage {
-    struct input_care care;
+    struct bad_record_policy care;
     pthread_mutex_t mutex; /* of what follows */
     struct damage_record {
         uint64_t number;
@@ -22,7 +22,7 @@ struct damage {
     int nrecords;
 };
 
-int damage_open(struct damage *damage, const struct input_care *care);
+int damage_open(struct damage *damage, const struct bad_record_policy *care);
 void damage_close(struct damage *damage);
 
 /* Reads a record that can be delivered: the record `number`, or else the first whole record behind

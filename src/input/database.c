@@ -53,11 +53,8 @@ static void database_close(struct source *source)
 {
     struct database *self = (struct database *)source;
 
-    for (int f = 0; f < source->nfields; f++)
-        free(source->field[f].name);
-    watch_free(&source->watch);
+    source_release(source);
     kv_close(self->kv);
-    free(source->path);
     free(self);
 }
 

@@ -7,18 +7,18 @@
 #include "input/feeder.h"
 
 #include "input/shuffle.h"
-#include "util/thread_pool.h"
 #include "util/clock.h"
 #include "util/alloc.h"
 #include "util/error.h"
-#include "util/rng.h"
-#include "util/thread.h"
+#include "util/strbuf.h"
+#include "util/workers.h"
 
-#include <pthread.h>
+#include <assert.h>
+#include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 
 #define MAX_THREADS 64
 
@@ -36,13 +36,6 @@ struct slot {
     char failure[2048];
 };
 
-/* Where one sample of the batch comes from. */
-struct pick {
-    uint64_t record;
-    int sample; /* 0 .. batch-1 */
-    int place;  /* its record's place in the staging buffers */
-};
-
 struct feeder {
     struct source *source; /* owned; used by the threads alone */
     bool has_transform;
@@ -54,65 +47,47 @@ struct feeder {
     int njobs;                       /* of one batch */
 
     /* the one thread's of a source of blocks */
-    struct pick *pick;                /* batch */
+    struct pick *pick;                /* batch; each with its place in staging */
     char *staging[SOURCE_MAX_FIELDS]; /* batch records as the source gives them */
 
-    /* shared, under mutex */
-    pthread_mutex_t mutex;
-    pthread_cond_t changed_for_threads, changed_for_consumer;
+    struct workers *workers; /* owned */
+    struct record *record;   /* per thread; owned */
+
+    /* shared, under the workers' mutex */
     struct slot *slot;     /* o.depth */
     struct slot *filling;  /* has jobs to give out; NULL for none */
     struct slot *borrowed; /* NULL for none */
     uint64_t generation;
     uint64_t first_sample;
     uint64_t begin_pass, next_pass; /* to be begun; to be delivered */
-    bool stop, failed;
+    bool failed;
+    _Atomic uint64_t records; /* so many were read */
 
     /* the consumer's own */
-    pthread_t thread[MAX_THREADS];
-    int nthreads, max_threads;
     bool counting; /* a batch was delivered since creation or the last jump */
     uint64_t waits;
     double wait_seconds;
 };
 
+static struct order order_of(const struct feeder *f)
+{
+    return (struct order){f->o.shuffle, f->o.seed, (uint32_t)f->o.layer_index, f->source->nrecords};
+}
+
 static uint64_t record_of(const struct feeder *f, uint64_t sample)
 {
-    uint64_t n = f->source->nrecords;
-    struct rng rng;
+    struct order order = order_of(f);
 
-    if (!f->o.shuffle)
-        return sample % n;
-    rng = rng_make(f->o.seed, RNG_SHUFFLE, (uint32_t)f->o.layer_index, sample / n);
-    return order_shuffled(&rng, sample % n, n);
-}
-
-static int pick_compare(const void *a, const void *b)
-{
-    const struct pick *x = a, *y = b;
-
-    if (x->record != y->record)
-        return x->record < y->record ? -1 : 1;
-    return x->sample - y->sample;
-}
-
-/* Fills pick[] for samples first .. first+batch-1, in the order of reading. Shuffled ones are read
- * in record order, so that a compressed chunk is opened at most once per batch. */
-static void picks_make(struct feeder *f, uint64_t first)
-{
-    for (int k = 0; k < f->o.batch; k++)
-        f->pick[k] = (struct pick){.record = record_of(f, first + (uint64_t)k), .sample = k};
-    if (f->o.shuffle)
-        qsort(f->pick, (size_t)f->o.batch, sizeof *f->pick, pick_compare);
+    return order_record(&order, sample);
 }
 
 static bool outdated(struct feeder *f, uint64_t generation)
 {
     bool answer;
 
-    pthread_mutex_lock(&f->mutex);
-    answer = f->stop || f->generation != generation;
-    pthread_mutex_unlock(&f->mutex);
+    pthread_mutex_lock(&f->workers->mutex);
+    answer = f->workers->stop || f->generation != generation;
+    pthread_mutex_unlock(&f->workers->mutex);
     return answer;
 }
 
@@ -140,6 +115,7 @@ static int picks_read(struct feeder *f, uint64_t generation)
         place = start + (int)(last - first) + 1;
         if (f->source->i->read(f->source, first, last - first + 1, out))
             return -1;
+        atomic_fetch_add_explicit(&f->records, last - first + 1, memory_order_relaxed);
     }
     return 0;
 }
@@ -184,7 +160,9 @@ static void sample_deliver(const struct feeder *f, const struct pick *pick, cons
 
 static int batch_fill(struct feeder *f, const struct slot *slot)
 {
-    picks_make(f, slot->first);
+    struct order order = order_of(f);
+
+    order_picks(&order, slot->first, f->o.batch, f->pick);
     if (picks_read(f, slot->generation))
         return -1;
     for (int k = 0; k < f->o.batch; k++)
@@ -201,6 +179,7 @@ static int sample_fill(struct feeder *f, const struct slot *slot, int sample, st
     if (damage_read(&f->damage, f->source, f->has_transform ? &f->transform : NULL, f->o.bytes,
                     record_of(f, global), record))
         return -1;
+    atomic_fetch_add_explicit(&f->records, 1, memory_order_relaxed);
     if (f->o.bytes) {
         bytes_deliver(f, slot, sample, record->data, &record->shape);
     } else if (f->has_transform) {
@@ -257,8 +236,7 @@ static void slot_settle(struct feeder *f, struct slot *slot)
     else
         slot->state = slot->failed_job < 0 ? SLOT_READY : SLOT_FAILED;
     trace_span_shared(f->o.trace, TRACE_READ, f->o.layer_index, slot->begun);
-    pthread_cond_broadcast(slot->state == SLOT_FREE ? &f->changed_for_threads
-                                                    : &f->changed_for_consumer);
+    pthread_cond_broadcast(slot->state == SLOT_FREE ? &f->workers->wanted : &f->workers->told);
 }
 
 /* With the mutex held: a job of `slot` failed with this thread's message. Jobs are given out in
@@ -286,33 +264,25 @@ static void job_do(struct feeder *f, struct slot *slot, struct record *record)
     if (slot->next == f->njobs)
         slot_exhaust(f, slot);
     slot->running++;
-    pthread_mutex_unlock(&f->mutex);
+    pthread_mutex_unlock(&f->workers->mutex);
     status = (job == 0 && watch_look(&f->source->watch, f->o.care.say, f->o.care.context)) ||
              (f->source->i->read_record ? sample_fill(f, slot, job, record) : batch_fill(f, slot));
-    pthread_mutex_lock(&f->mutex);
+    pthread_mutex_lock(&f->workers->mutex);
+    assert(slot->state == SLOT_FILLING && slot->running > 0);
     slot->running--;
     if (status)
         job_failed(f, slot, job);
     slot_settle(f, slot);
 }
 
-static void *feeder_main(void *argument)
+static bool feeder_step(void *context, int thread)
 {
-    struct feeder *f = argument;
-    struct record record = {.label = 0};
+    struct feeder *f = context;
+    struct slot *slot = slot_with_jobs(f);
 
-    prctl(PR_SET_NAME, "feeder");
-    pthread_mutex_lock(&f->mutex);
-    while (!f->stop) {
-        struct slot *slot = slot_with_jobs(f);
-        if (slot)
-            job_do(f, slot, &record);
-        else
-            pthread_cond_wait(&f->changed_for_threads, &f->mutex);
-    }
-    pthread_mutex_unlock(&f->mutex);
-    record_free(&record);
-    return NULL;
+    if (slot)
+        job_do(f, slot, &f->record[thread]);
+    return slot != NULL;
 }
 
 static int feeder_options_check(const struct feeder *f)
@@ -400,19 +370,6 @@ static int buffers_create(struct feeder *f)
     return 0;
 }
 
-/* All run where the first one may, though the main thread may be bound by then. */
-static int start_thread(struct feeder *f)
-{
-    int status =
-        thread_start(&f->thread[f->nthreads], f->nthreads ? &f->thread[0] : NULL, feeder_main, f);
-
-    if (status)
-        return error_set("%s: the reading thread cannot be started: %s", f->source->path,
-                         strerror(status));
-    f->nthreads++;
-    return 0;
-}
-
 /* More threads than cores help where the files come over a network, so there may always be two. */
 static int threads_limit(const struct feeder *f)
 {
@@ -421,10 +378,24 @@ static int threads_limit(const struct feeder *f)
     if (!f->source->i->read_record)
         return 1;
     if (most < 1)
-        most = pool_default_threads();
+        most = workers_usual();
     if (f->o.max_threads < 1 && most < 2)
         most = 2;
     return most < MAX_THREADS ? most : MAX_THREADS;
+}
+
+static int threads_start(struct feeder *f)
+{
+    const struct workers_options options = {.threads = 1,
+                                            .most = threads_limit(f),
+                                            .name = "feeder",
+                                            .step = feeder_step,
+                                            .context = f};
+
+    f->record = alloc_array((size_t)options.most, sizeof *f->record, "the feeder's records");
+    if (!f->record)
+        return -1;
+    return workers_create(&options, &f->workers) ? error_context("%s", f->source->path) : 0;
 }
 
 int feeder_create(struct source *source, const struct transform *transform,
@@ -445,13 +416,9 @@ int feeder_create(struct source *source, const struct transform *transform,
     if (transform)
         f->transform = *transform;
     f->first_sample = o->first_sample;
-    f->max_threads = threads_limit(f);
     f->njobs = source->i->read_record ? o->batch : 1;
-    pthread_mutex_init(&f->mutex, NULL);
-    pthread_cond_init(&f->changed_for_threads, NULL);
-    pthread_cond_init(&f->changed_for_consumer, NULL);
     if (damage_open(&f->damage, &o->care) || feeder_options_check(f) || buffers_create(f) ||
-        start_thread(f)) {
+        threads_start(f)) {
         feeder_destroy(f);
         return -1;
     }
@@ -466,7 +433,7 @@ static void borrowed_return(struct feeder *f)
         return;
     f->borrowed->state = SLOT_FREE;
     f->borrowed = NULL;
-    pthread_cond_broadcast(&f->changed_for_threads);
+    pthread_cond_broadcast(&f->workers->wanted);
 }
 
 /* With the mutex held: the slot to be delivered next, NULL while it is not complete. */
@@ -491,7 +458,7 @@ static struct slot *slot_wait(struct feeder *f, bool *waited)
         return slot;
     start = clock_seconds();
     while (!(slot = slot_due(f)))
-        pthread_cond_wait(&f->changed_for_consumer, &f->mutex);
+        pthread_cond_wait(&f->workers->told, &f->workers->mutex);
     if (f->counting) {
         f->waits++;
         f->wait_seconds += clock_seconds() - start;
@@ -506,7 +473,7 @@ int feeder_next(struct feeder *f, const float *const **fields)
     bool waited;
     int status = 0;
 
-    pthread_mutex_lock(&f->mutex);
+    pthread_mutex_lock(&f->workers->mutex);
     borrowed_return(f);
     slot = slot_wait(f, &waited);
     if (slot->state == SLOT_READY) {
@@ -518,23 +485,30 @@ int feeder_next(struct feeder *f, const float *const **fields)
     } else {
         status = error_set("%s", slot->failure);
     }
-    pthread_mutex_unlock(&f->mutex);
-    /* Those that are there were not enough. If no more can be had, they go on. */
-    if (waited && status == 0 && f->nthreads < f->max_threads)
-        (void)start_thread(f);
+    pthread_mutex_unlock(&f->workers->mutex);
+    if (waited && status == 0)         /* those that are there were not enough */
+        (void)workers_add(f->workers); /* if no more can be had, they go on */
     return status;
 }
 
 void feeder_bytes(const struct feeder *f, const uint8_t **pixels,
                   const struct engine_window **windows)
 {
+    assert(f->borrowed && f->o.bytes);
     *pixels = f->borrowed->pixels;
     *windows = f->borrowed->windows;
 }
 
+void feeder_tell(const struct feeder *f, uint64_t sample, struct strbuf *out)
+{
+    if (f->borrowed)
+        strbuf_printf(out, "record %" PRIu64 " of %s", record_of(f, f->borrowed->first + sample),
+                      f->source->path);
+}
+
 int feeder_seek(struct feeder *f, uint64_t first_sample)
 {
-    pthread_mutex_lock(&f->mutex);
+    pthread_mutex_lock(&f->workers->mutex);
     f->generation++;
     if (f->filling)
         slot_exhaust(f, f->filling);
@@ -547,8 +521,8 @@ int feeder_seek(struct feeder *f, uint64_t first_sample)
     f->begin_pass = f->next_pass = 0;
     f->failed = false;
     f->counting = false;
-    pthread_cond_broadcast(&f->changed_for_threads);
-    pthread_mutex_unlock(&f->mutex);
+    pthread_cond_broadcast(&f->workers->wanted);
+    pthread_mutex_unlock(&f->workers->mutex);
     return 0;
 }
 
@@ -558,6 +532,12 @@ void feeder_waits(const struct feeder *f, uint64_t *times, double *seconds)
     *seconds = f->wait_seconds;
 }
 
+uint64_t feeder_records(const struct feeder *f, const char **path)
+{
+    *path = f->source->path;
+    return atomic_load_explicit(&f->records, memory_order_relaxed);
+}
+
 void feeder_damage(struct feeder *f, struct strbuf *out)
 {
     damage_list(&f->damage, out);
@@ -565,22 +545,20 @@ void feeder_damage(struct feeder *f, struct strbuf *out)
 
 int feeder_threads(const struct feeder *f)
 {
-    return f->nthreads;
+    return f->workers->count;
 }
 
 void feeder_destroy(struct feeder *f)
 {
+    int nthreads;
+
     if (!f)
         return;
-    pthread_mutex_lock(&f->mutex);
-    f->stop = true;
-    pthread_cond_broadcast(&f->changed_for_threads);
-    pthread_mutex_unlock(&f->mutex);
-    for (int t = 0; t < f->nthreads; t++)
-        pthread_join(f->thread[t], NULL);
-    pthread_cond_destroy(&f->changed_for_consumer);
-    pthread_cond_destroy(&f->changed_for_threads);
-    pthread_mutex_destroy(&f->mutex);
+    nthreads = f->workers ? f->workers->count : 0;
+    workers_destroy(f->workers);
+    for (int t = 0; t < nthreads; t++)
+        record_free(&f->record[t]);
+    free(f->record);
     for (int i = 0; i < f->source->nfields; i++)
         free(f->staging[i]);
     for (int s = 0; f->slot && s < f->o.depth; s++) {

@@ -30,7 +30,8 @@ struct feeder_options {
     const struct engine *engine; /* that batches are copied to: they lie in memory from its
                                     copies->host_alloc. Borrowed, outlives the feeder. NULL: in
                                     any */
-    struct input_care care; /* with damaged records, of sources of single records; else an error */
+    struct bad_record_policy
+        care; /* with damaged records, of sources of single records; else an error */
     struct trace
         *trace; /* every batch is a span there, from the beginning of its reading until it is ready,
                    of layer layer_index; borrowed, outlives the feeder; NULL: none */
@@ -52,6 +53,9 @@ int feeder_next(struct feeder *feeder, const float *const **fields);
 void feeder_bytes(const struct feeder *feeder, const uint8_t **pixels,
                   const struct engine_window **windows);
 
+/* Appends which record of which file sample 0 .. batch-1 of the batch delivered last is of. */
+void feeder_tell(const struct feeder *feeder, uint64_t sample, struct strbuf *out);
+
 /* Jumps: pass 0 now starts at that sample (test nets start every test at a known place). The
  * borrowed batch stays valid until the next feeder_next. */
 int feeder_seek(struct feeder *feeder, uint64_t first_sample);
@@ -59,6 +63,9 @@ int feeder_seek(struct feeder *feeder, uint64_t first_sample);
 /* How often and how long (seconds) feeder_next had to wait since creation; the first batch after
  * creation and after every jump is not counted. Asked by the thread that calls feeder_next. */
 void feeder_waits(const struct feeder *feeder, uint64_t *times, double *seconds);
+
+/* How many records were read so far, and the source's path. Any thread. */
+uint64_t feeder_records(const struct feeder *feeder, const char **path);
 
 /* Appends a line for each damaged record that was left out. */
 void feeder_damage(struct feeder *feeder, struct strbuf *out);

@@ -214,10 +214,7 @@ static void hdf5_close(struct source *source)
     for (int p = 0; p < self->nparts; p++)
         free(self->part[p].path);
     free(self->part);
-    watch_free(&source->watch);
-    for (int f = 0; f < source->nfields; f++)
-        free(source->field[f].name);
-    free(source->path);
+    source_release(source);
     free(self);
 }
 

@@ -57,11 +57,9 @@ static void images_close(struct source *source)
 {
     struct images *self = (struct images *)source;
 
-    for (int f = 0; f < source->nfields; f++)
-        free(source->field[f].name);
+    source_release(source);
     list_free(&self->list);
     free(self->root);
-    free(source->path);
     free(self);
 }
 

@@ -154,14 +154,19 @@ static int names_read(struct names *names, const char *folder, bool folders)
     return status;
 }
 
-static int class_read(struct list *list, const char *folder, const char *name, int label)
+enum { DEEPEST = 32 }; /* a folder that holds a link to one above it ends there */
+
+/* The files of a class's folder, then those of the folders in it. */
+static int class_read(struct list *list, const char *folder, const char *name, int label, int depth)
 {
-    char path[4096];
-    struct names files;
+    char path[4096], inner[4096];
+    struct names files, folders = {NULL, 0, 0};
     int status = 0;
 
     if ((size_t)snprintf(path, sizeof path, "%s/%s", folder, name) >= sizeof path)
         return error_set("%s/%s: the name is too long", folder, name);
+    if (depth > DEEPEST)
+        return error_set("%s: more than %d folders in each other", path, DEEPEST);
     if (names_read(&files, path, false))
         return -1;
     for (size_t i = 0; i < files.count && status == 0; i++) {
@@ -175,6 +180,14 @@ static int class_read(struct list *list, const char *folder, const char *name, i
             status = -1;
     }
     names_free(&files);
+    if (!status)
+        status = names_read(&folders, path, true);
+    for (size_t i = 0; i < folders.count && status == 0; i++)
+        status =
+            (size_t)snprintf(inner, sizeof inner, "%s/%s", name, folders.name[i]) >= sizeof inner
+                ? error_set("%s/%s: the name is too long", path, folders.name[i])
+                : class_read(list, folder, inner, label, depth + 1);
+    names_free(&folders);
     return status;
 }
 
@@ -194,7 +207,7 @@ int list_read_folder(struct list *list, const char *path)
         goto fail;
     }
     for (int k = 0; k < list->nclasses; k++)
-        if (class_read(list, path, list->class_name[k], k))
+        if (class_read(list, path, list->class_name[k], k, 0))
             goto fail;
     if (list->count == 0) {
         error_set("%s: the %d folders in it hold no files; expected images", path, list->nclasses);

@@ -4,12 +4,16 @@
  * domains", CT-RSA 2002), which keeps it a permutation. */
 #include "input/shuffle.h"
 
+#include <assert.h>
+#include <stdlib.h>
+
 #define ROUNDS 8
 
 uint64_t order_shuffled(const struct rng *rng, uint64_t place, uint64_t n)
 {
     unsigned half = 1;
 
+    assert(place < n && n <= ORDER_MAX_RECORDS); /* else no place is ever inside */
     while (((uint64_t)1 << 2 * half) < n)
         half++;
     do {
@@ -23,4 +27,33 @@ uint64_t order_shuffled(const struct rng *rng, uint64_t place, uint64_t n)
         place = left << half | right;
     } while (place >= n);
     return place;
+}
+
+uint64_t order_record(const struct order *order, uint64_t sample)
+{
+    uint64_t n = order->nrecords;
+    struct rng rng;
+
+    assert(n > 0);
+    if (!order->shuffle)
+        return sample % n;
+    rng = rng_make(order->seed, RNG_SHUFFLE, order->layer, sample / n);
+    return order_shuffled(&rng, sample % n, n);
+}
+
+static int compare_picks(const void *a, const void *b)
+{
+    const struct pick *x = a, *y = b;
+
+    if (x->record != y->record)
+        return x->record < y->record ? -1 : 1;
+    return x->sample - y->sample;
+}
+
+void order_picks(const struct order *order, uint64_t first, int batch, struct pick *picks)
+{
+    for (int k = 0; k < batch; k++)
+        picks[k] = (struct pick){.record = order_record(order, first + (uint64_t)k), .sample = k};
+    if (order->shuffle)
+        qsort(picks, (size_t)batch, sizeof *picks, compare_picks);
 }

@@ -5,6 +5,7 @@
 #include "util/error.h"
 #include "util/sha256.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +30,14 @@ int record_from_image(struct record *record, const struct image *image)
     record->type = SOURCE_U8;
     record->data = record->planes.data;
     return 0;
+}
+
+void source_release(struct source *source)
+{
+    for (int f = 0; f < source->nfields; f++)
+        free(source->field[f].name);
+    watch_free(&source->watch);
+    free(source->path);
 }
 
 int source_describe_images(struct source *source, bool with_labels, const struct record *first)
@@ -129,6 +138,7 @@ static int mark_record(struct source *source, uint64_t n, unsigned char digest[3
 
 int source_read_mark(struct source *source, struct source_mark *out)
 {
+    assert(source->nrecords > 0);
     out->nrecords = source->nrecords;
     return mark_record(source, 0, out->first) ||
                    mark_record(source, source->nrecords - 1, out->last)

@@ -15,6 +15,9 @@ int source_open_database(struct kv *kv, bool with_labels, enum image_color color
 /* Fields 0 "data" and, where with_labels, 1 "label", from what the first record is like. */
 int source_describe_images(struct source *source, bool with_labels, const struct record *first);
 
+/* Frees what all kinds of sources have: names, files that are watched, path. */
+void source_release(struct source *source);
+
 /* Puts a decoded image into record->planes and describes it. */
 int record_from_image(struct record *record, const struct image *image);
 

@@ -10,6 +10,7 @@
 #include "util/h5.h"
 #include "util/rng.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -270,6 +271,7 @@ struct engine_window transform_window(const struct transform *t, const struct sh
     int64_t columns = (shape ? shape : &t->in)->dim[2] - t->out.dim[2];
     struct engine_window window = {.top = (int32_t)(rows / 2), .left = (int32_t)(columns / 2)};
 
+    assert(rows >= 0 && columns >= 0); /* transform_accepts said so */
     window.mirror = t->mirror && rng_below(&rng, DRAW_MIRROR, 2);
     if (t->crop && t->random_crop) {
         window.top = (int32_t)rng_below(&rng, DRAW_ROW, (uint32_t)(rows + 1));

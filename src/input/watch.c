@@ -41,8 +41,7 @@ int watch_look(struct watch *watch, void (*say)(void *context, const char *text)
 
     if (watch->nfiles == 0)
         return 0;
-    file = &watch->file[watch->next++ % watch->nfiles];
-    watch->next %= watch->nfiles;
+    file = &watch->file[atomic_fetch_add(&watch->next, 1) % (unsigned)watch->nfiles];
     if (stat(file->path, &st))
         what = errno == ENOENT ? "was removed" : NULL; /* a file server that is away comes back */
     else if (st.st_dev != file->device || st.st_ino != file->inode)
@@ -53,9 +52,8 @@ int watch_look(struct watch *watch, void (*say)(void *context, const char *text)
                          file->path, (long long)file->bytes, (long long)st.st_size);
     else if (st.st_size != file->bytes || !same_time(st.st_mtim, file->written))
         what = "was written to";
-    if (!what || file->told || !say)
+    if (!what || !say || atomic_exchange(&file->told, true))
         return 0;
-    file->told = true;
     snprintf(text, sizeof text,
              "%s %s while training reads it: samples may be others than at the start, and a "
              "resumed run will not be the same",

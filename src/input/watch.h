@@ -2,6 +2,7 @@
 #ifndef POSEIDON_INPUT_WATCH_H
 #define POSEIDON_INPUT_WATCH_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/stat.h>
@@ -12,14 +13,14 @@ struct watch_file {
     ino_t inode;
     off_t bytes;
     struct timespec written;
-    bool told;
+    _Atomic bool told; /* any thread */
 };
 
 /* All zero watches nothing. */
 struct watch {
     struct watch_file *file; /* owned */
     int nfiles;
-    int next; /* to be looked at */
+    _Atomic unsigned next; /* to be looked at; any thread */
 };
 
 /* Remembers the file as it is now. One that is not there is not watched. */

@@ -3,6 +3,7 @@
 
 #include "util/error.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,6 +50,7 @@ static int concat_setup(struct layer *layer, const struct layer_env *env)
     (void)env;
     if (concat_axis(layer, &axis))
         return -1;
+    assert(0 <= axis && axis < shape.naxes);
     for (int b = 1; b < layer->nbottoms; b++) {
         const struct shape *other = &layer->bottoms[b]->value.shape;
         if (!concat_fits(&shape, other, axis))

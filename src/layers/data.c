@@ -62,7 +62,7 @@ static int data_setup(struct layer *layer, const struct layer_env *env)
         return error_set(
             "data_param source is missing; expected the name of an HDF5 file, an LMDB or "
             "a LevelDB");
-    if (data_check_batch(layer, env, p->has_batch_size, p->batch_size, &batch) ||
+    if (data_check_batch(env, p->has_batch_size, p->batch_size, &batch) ||
         data_forced_color(layer, &color) || data_notices(layer, env, p))
         return -1;
     state = data_make_state(layer, env, batch);
@@ -84,6 +84,7 @@ const struct layer_i layer_data = {
     .min_tops = 1,
     .max_tops = 2,
     .setup = data_setup,
+    .images = data_images,
     DATA_LAYER_SLOTS,
 };
 
@@ -127,7 +128,7 @@ static int image_data_setup(struct layer *layer, const struct layer_env *env)
             "image_data_param new_height is %lu and new_width %lu; such images are too "
             "large",
             (unsigned long)p->new_height, (unsigned long)p->new_width);
-    if (data_check_batch(layer, env, true, p->batch_size, &batch))
+    if (data_check_batch(env, true, p->batch_size, &batch))
         return -1;
     if ((p->has_scale || p->has_mirror || p->has_crop_size || p->mean_file) &&
         data_notice_transform(layer, env, "image_data_param"))
@@ -148,11 +149,24 @@ static int image_data_setup(struct layer *layer, const struct layer_env *env)
     return image_data_open(layer, state, env) || data_transform(layer, state, env) ? -1 : 0;
 }
 
+static void image_data_images(const struct layer *layer, struct layer_images *out)
+{
+    const Caffe__ImageDataParameter *p = layer->param->image_data_param;
+
+    data_images(layer, out);
+    out->as_stored = p->new_height == 0;
+    if (!out->as_stored) /* wherever the images are */
+        out->record = (struct shape){
+            .naxes = 3,
+            .dim = {p->is_color ? 3 : 1, (int64_t)p->new_height, (int64_t)p->new_width}};
+}
+
 const struct layer_i layer_image_data = {
     .type = "ImageData",
     .min_tops = 2,
     .max_tops = 2,
     .setup = image_data_setup,
+    .images = image_data_images,
     DATA_LAYER_SLOTS,
 };
 
@@ -184,7 +198,7 @@ static int hdf5_data_setup(struct layer *layer, const struct layer_env *env)
         return error_set("transform_param is not for HDF5Data: it feeds the values as they are");
     if (layer->ntops > SOURCE_MAX_FIELDS)
         return error_set("%d tops; expected at most %d data sets", layer->ntops, SOURCE_MAX_FIELDS);
-    if (data_check_batch(layer, env, p->has_batch_size, p->batch_size, &batch))
+    if (data_check_batch(env, p->has_batch_size, p->batch_size, &batch))
         return -1;
     state = data_make_state(layer, env, batch);
     if (!state)

@@ -9,6 +9,7 @@
 #include "util/path.h"
 #include "util/rng.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,10 +21,9 @@
 #define ASSUMED_CHANNELS 3
 #define ASSUMED_SIZE     224
 
-int data_check_batch(const struct layer *layer, const struct layer_env *env, bool has,
-                     uint32_t batch_size, int *batch)
+int data_check_batch(const struct layer_env *env, bool has, uint32_t batch_size, int *batch)
 {
-    if (layer->train && env->batch > 0) {
+    if (env->batch > 0) {
         *batch = env->batch;
         return 0;
     }
@@ -185,6 +185,15 @@ static int shapes_of_source(struct layer *layer, const struct source *source, in
     return 0;
 }
 
+/* What the source tells of images, for when it is closed or the feeder's. */
+static int data_remember(struct data *state)
+{
+    state->record = state->source->field[0].shape;
+    free(state->path);
+    state->path = strdup(state->source->path);
+    return state->path ? 0 : error_memory(strlen(state->source->path), "a path");
+}
+
 /* *read: the shapes are those of the source. One that cannot be read is said and passed over. */
 static int look_into_source(struct layer *layer, const struct layer_env *env, int batch,
                             const struct data_look *look, bool *read)
@@ -202,6 +211,8 @@ static int look_into_source(struct layer *layer, const struct layer_env *env, in
                             error_text());
     }
     status = shapes_of_source(layer, state->source, batch);
+    if (!status)
+        status = data_remember(state);
     source_close(state->source);
     state->source = NULL;
     return status;
@@ -249,6 +260,8 @@ int data_transform(struct layer *layer, struct data *state, const struct layer_e
 
     if (transform_create(t ? t : &defaults, &state->source->field[0].shape, layer->train,
                          env->base_file, &state->transform))
+        return -1;
+    if (data_remember(state))
         return -1;
     state->transforms = true;
     if (data_set_top(layer, 0, state->options.batch, &state->transform.out))
@@ -307,6 +320,7 @@ int data_forward(struct layer *layer, const struct run *run)
     const struct engine_window *windows;
 
     (void)run;
+    assert(layer->i->is_data && layer->nbottoms == 0);
     if (!state->feeder)
         return 0;
     if (feeder_next(state->feeder, &fields))
@@ -365,6 +379,14 @@ int data_look_at(const struct layer *layer, double seconds, struct source_survey
     return state->source ? source_look(state->source, seconds, out) : 0;
 }
 
+void data_images(const struct layer *layer, struct layer_images *out)
+{
+    const struct data *state = layer->state;
+
+    *out = (struct layer_images){
+        .transform = layer->param->transform_param, .record = state->record, .source = state->path};
+}
+
 int data_seek(struct layer *layer, uint64_t first_sample)
 {
     struct data *state = layer->state;
@@ -384,12 +406,28 @@ void data_waits(const struct layer *layer, uint64_t *times, double *seconds)
         feeder_waits(state->feeder, times, seconds);
 }
 
+uint64_t data_records(const struct layer *layer, const char **path)
+{
+    const struct data *state = layer->state;
+
+    *path = NULL;
+    return state && state->feeder ? feeder_records(state->feeder, path) : 0;
+}
+
 void data_damage(const struct layer *layer, struct strbuf *out)
 {
     const struct data *state = layer->state;
 
     if (state && state->feeder)
         feeder_damage(state->feeder, out);
+}
+
+void data_tell(const struct layer *layer, uint64_t sample, struct strbuf *out)
+{
+    const struct data *state = layer->state;
+
+    if (state && state->feeder)
+        feeder_tell(state->feeder, sample, out);
 }
 
 void data_destroy(struct layer *layer)
@@ -404,5 +442,6 @@ void data_destroy(struct layer *layer)
         state->engine->i->services->images_destroy(state->engine->context, state->images);
     transform_free(&state->transform);
     source_close(state->source);
+    free(state->path);
     free(state);
 }

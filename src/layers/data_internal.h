@@ -11,6 +11,8 @@ struct data {
     struct source *source;      /* owned until build, then the feeder's */
     struct transform transform; /* owned until build, then the feeder's */
     bool transforms;            /* `transform` applies to field 0 */
+    struct shape record;        /* of images, C,H,W; naxes 0: not known */
+    char *path;                 /* of the source, owned; NULL: it is not there */
     struct feeder_options options;
     uint64_t ranks_per_sample; /* shared_file_system: false: each rank has a source of its own, so
                                   one place in the global order is this many times one of its own */
@@ -19,9 +21,8 @@ struct data {
     struct engine_images *images; /* the engine makes values of bytes; NULL: the feeder does */
 };
 
-/* The batch size by definition or, in training, by the command line. */
-int data_check_batch(const struct layer *layer, const struct layer_env *env, bool has,
-                     uint32_t batch_size, int *batch);
+/* The batch size by definition or by the command line. */
+int data_check_batch(const struct layer_env *env, bool has, uint32_t batch_size, int *batch);
 
 /* Top t is (batch, record...). */
 int data_set_top(struct layer *layer, int t, int batch, const struct shape *record);
@@ -66,13 +67,17 @@ int data_mark(const struct layer *layer, struct layer_data_mark *out);
 int data_look_at(const struct layer *layer, double seconds, struct source_survey *out);
 int data_seek(struct layer *layer, uint64_t first_sample);
 void data_waits(const struct layer *layer, uint64_t *times, double *seconds);
+uint64_t data_records(const struct layer *layer, const char **path);
 void data_damage(const struct layer *layer, struct strbuf *out);
+void data_tell(const struct layer *layer, uint64_t sample, struct strbuf *out);
+void data_images(const struct layer *layer, struct layer_images *out);
 void data_destroy(struct layer *layer);
 
 /* Those of every layer of this kind. */
 #define DATA_LAYER_SLOTS                                                                           \
     .min_bottoms = 0, .max_bottoms = 0, .is_data = true, .transforms = true, .build = data_build,  \
     .forward = data_forward, .destroy = data_destroy, .mark = data_mark, .look = data_look_at,     \
-    .seek = data_seek, .waits = data_waits, .damage = data_damage
+    .seek = data_seek, .waits = data_waits, .records = data_records, .damage = data_damage,        \
+    .tell = data_tell
 
 #endif

@@ -58,6 +58,11 @@ static int inner_product_arguments(const struct layer *layer, struct op_args *ar
     return 0;
 }
 
+static bool inner_product_factorable(const struct layer *layer)
+{
+    return !layer->param->inner_product_param->transpose && layer->tops[0]->value.shape.naxes == 2;
+}
+
 const struct layer_i layer_inner_product = {
     .type = "InnerProduct",
     .min_bottoms = 1,
@@ -65,6 +70,7 @@ const struct layer_i layer_inner_product = {
     .min_tops = 1,
     .max_tops = 1,
     .no_in_place = true,
+    .factorable = inner_product_factorable,
     .setup = inner_product_setup,
     .op = OP_INNER_PRODUCT,
     .arguments = inner_product_arguments,

@@ -10,7 +10,7 @@ int layer_replace_batch(struct layer *layer, const struct layer_env *env)
 {
     const struct shape first = layer->tops[0]->value.shape;
 
-    if (!layer->train || env->batch <= 0 || first.naxes == 0)
+    if (env->batch <= 0 || first.naxes == 0)
         return 0;
     for (int t = 0; t < layer->ntops; t++) {
         struct shape *shape = &layer->tops[t]->value.shape;
@@ -73,6 +73,7 @@ const struct layer_i layer_input = {
     .min_tops = 1,
     .max_tops = -1,
     .is_data = true,
+    .from_program = true,
     .setup = input_setup,
     .build = input_build,
     .forward = input_forward,
@@ -90,7 +91,7 @@ static int memory_data_setup(struct layer *layer, const struct layer_env *env)
         return error_set(
             "a program hands MemoryData its samples through Caffe's interface, which is "
             "not here; a Data, ImageData or HDF5Data layer reads them from files");
-    dim[0] = layer->train && env->batch > 0 ? env->batch : (int64_t)p->batch_size;
+    dim[0] = env->batch > 0 ? env->batch : (int64_t)p->batch_size;
     dim[1] = p->channels;
     dim[2] = p->height;
     dim[3] = p->width;

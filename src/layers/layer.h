@@ -8,7 +8,7 @@
 #define POSEIDON_LAYERS_LAYER_H
 
 #include "engine/engine.h"
-#include "input/care.h"
+#include "input/bad_records.h"
 #include "spec/netdef.h"
 #include "util/sha256.h"
 
@@ -29,8 +29,8 @@ struct layer_env {
     int rank, nranks; /* among workers */
     uint64_t first_sample;
     uint64_t seed;
-    struct input_care care; /* with damaged data; all zero: an error */
-    struct trace *trace;    /* feeders record there when they read; borrowed; NULL: they do not */
+    struct bad_record_policy care; /* with damaged data; all zero: an error */
+    struct trace *trace; /* feeders record there when they read; borrowed; NULL: they do not */
     char **notices; /* things to say aloud are appended here, one a line; owned by the caller */
 };
 
@@ -53,24 +53,42 @@ struct layer_data_mark {
 
 #define LAYER_MAX_PARAMS 4
 
+enum { LOSS_LABELS = 1 }; /* the bottom of a loss that has them */
+
+/* What a data layer does to its images, for a program that has others. Borrowed from the layer. */
+struct layer_images {
+    const Caffe__TransformationParameter *transform; /* NULL: nothing */
+    struct shape record; /* C,H,W before it; naxes 0: the layer's source is not there to tell */
+    bool as_stored;      /* images keep the size that each of them has */
+    const char *source;  /* path; NULL: it is not there */
+};
+
 struct layer_i {
     const char *type;             /* Caffe's name */
     int min_bottoms, max_bottoms; /* max -1: any number */
     int min_tops, max_tops;
-    bool is_data;              /* a source of samples: has no bottoms */
-    bool transforms;           /* reads transform_param */
-    bool no_in_place;          /* refuses a top named like its bottom */
-    unsigned no_gradient_to;   /* bit b: bottom b never receives a gradient (labels) */
-    unsigned drops_gradient;   /* of those, the ones whose wish for a gradient is passed over in
-                                  silence, as   Caffe does; of the others it is an error */
+    bool is_data;            /* a source of samples: has no bottoms */
+    bool from_program;       /* of those, one that holds what a program puts there: reads nothing */
+    bool reads_labels;       /* compares scores of classes, bottom 0, with labels, bottom 1 */
+    bool is_score;           /* top 0 is the better the larger, and of no loss */
+    bool transforms;         /* reads transform_param */
+    bool no_in_place;        /* refuses a top named like its bottom */
+    unsigned no_gradient_to; /* bit b: bottom b never receives a gradient (labels) */
+    unsigned drops_gradient; /* of those, the ones whose wish for a gradient is passed over in
+                                silence, as   Caffe does; of the others it is an error */
     unsigned no_gradient_from; /* bit t: nothing flows back through top t (indices, counts) */
-    bool auto_tops;            /* a loss: tops missing up to min_tops are added, unnamed */
+    /* Losses only: whether the label of LOSS_LABELS is left out of what the loss is divided by,
+     * too, so that the data decide it. NULL: nothing of the data does. */
+    bool (*ignores_label)(const struct layer *layer, int *label);
+    bool auto_tops; /* a loss: tops missing up to min_tops are added, unnamed */
     /* Who may work in place. A top named like its bottom is that very blob only if nobody's
      * backward misses the old values; else the net quietly gives it memory of its own. */
     bool own_top;            /* cannot work in place at all */
     bool keeps_top;          /* backward reads its top's values */
     bool keeps_top_in_place; /* the same, only where the layer itself works in place */
-    bool keeps_sign_only;    /* of those, only the sign matters: Dropout may follow in place */
+    bool keeps_sign_only;    /* of those, only the sign matters: what only masks may follow */
+    bool only_masks;         /* in place it leaves signs as they are, or makes 0 of what then has no
+                                gradient (Dropout) */
     bool passes_memory;      /* its tops may be its bottom's memory (Split, Reshape) */
     bool (*wants_own_top)(
         const struct layer *layer); /* backward reads its bottom's values: cannot be
@@ -84,6 +102,10 @@ struct layer_i {
     bool takes_relu_last;    /* if no other will: forward has it for nothing, backward does not */
     bool takes_relus_before; /* its operator would do that of ReLUs in place on its bottoms */
     bool ignores_bottoms;    /* backward does not read its bottoms' values */
+    /* The gradient of params[0] is a product, tops[0]'s gradient by bottoms[0]'s values, row by
+     * row: whether the layer's own may travel as its factors. NULL: it is no product. After setup.
+     */
+    bool (*factorable)(const struct layer *layer);
     /* Checks the definition and the bottoms' shapes, sets tops[i]->value.shape and flops, declares
      * parameters with layer_declare_param. Errors need not name the layer: the net adds it. */
     int (*setup)(struct layer *layer, const struct layer_env *env);
@@ -105,10 +127,16 @@ struct layer_i {
      * jump to that place of the global order; waits for input so far. */
     int (*mark)(const struct layer *layer, struct layer_data_mark *out);
     int (*look)(const struct layer *layer, double seconds, struct source_survey *out);
+    /* Before build; NULL: values that are no images. */
+    void (*images)(const struct layer *layer, struct layer_images *out);
     int (*seek)(struct layer *layer, uint64_t first_sample);
     void (*waits)(const struct layer *layer, uint64_t *times, double *seconds);
+    /* How many records were read so far, and from which file (NULL: none). Any thread. */
+    uint64_t (*records)(const struct layer *layer, const char **path);
     /* Appends a line for each damaged record that was left out. */
     void (*damage)(const struct layer *layer, struct strbuf *out);
+    /* Appends which record of which file that sample of the last batch is of. */
+    void (*tell)(const struct layer *layer, uint64_t sample, struct strbuf *out);
 };
 
 struct layer {

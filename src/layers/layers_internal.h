@@ -111,6 +111,9 @@ bool layer_is_plain_relu(const struct layer *layer);
 enum loss_normalization layer_loss_normalization(const Caffe__LossParameter *p,
                                                  enum loss_normalization otherwise);
 
+/* layer_i.ignores_label, for a loss with that default. */
+bool layer_loss_ignores(const struct layer *layer, enum loss_normalization otherwise, int *label);
+
 /* What a BatchNorm layer asks of its op, without the Scale behind it. */
 struct batch_norm_args layer_batch_norm_args(const struct layer *layer);
 

@@ -82,6 +82,19 @@ enum loss_normalization layer_loss_normalization(const Caffe__LossParameter *p,
     }
 }
 
+bool layer_loss_ignores(const struct layer *layer, enum loss_normalization otherwise, int *label)
+{
+    const Caffe__LossParameter *p = layer->param->loss_param;
+
+    *label = p ? p->ignore_label : 0;
+    return p && p->has_ignore_label && layer_loss_normalization(p, otherwise) == LOSS_VALID;
+}
+
+static bool sigmoid_ignores(const struct layer *layer, int *label)
+{
+    return layer_loss_ignores(layer, LOSS_BATCH_SIZE, label);
+}
+
 static int sigmoid_arguments(const struct layer *layer, struct op_args *args)
 {
     const Caffe__LossParameter *p = layer->param->loss_param;
@@ -103,6 +116,7 @@ const struct layer_i layer_sigmoid_loss = {
     .no_in_place = true,
     .auto_tops = true,
     .no_gradient_to = 1u << 1,
+    .ignores_label = sigmoid_ignores,
     .setup = loss_pair_setup,
     .op = OP_SIGMOID_LOSS,
     .arguments = sigmoid_arguments,
@@ -136,6 +150,7 @@ const struct layer_i layer_hinge_loss = {
     .max_bottoms = 2,
     .min_tops = 1,
     .max_tops = 1,
+    .reads_labels = true,
     .no_in_place = true,
     .auto_tops = true,
     .no_gradient_to = 1u << 1,
@@ -150,6 +165,7 @@ const struct layer_i layer_multinomial_loss = {
     .max_bottoms = 2,
     .min_tops = 1,
     .max_tops = 1,
+    .reads_labels = true,
     .no_in_place = true,
     .auto_tops = true,
     .no_gradient_to = 1u << 1,
@@ -325,6 +341,11 @@ static int infogain_build(struct layer *layer, struct engine *engine)
     return status;
 }
 
+static bool infogain_ignores(const struct layer *layer, int *label)
+{
+    return layer_loss_ignores(layer, LOSS_VALID, label);
+}
+
 static void infogain_destroy(struct layer *layer)
 {
     struct infogain *state = layer->state;
@@ -340,11 +361,13 @@ const struct layer_i layer_infogain_loss = {
     .max_bottoms = 3,
     .min_tops = 1,
     .max_tops = 2,
+    .reads_labels = true,
     .no_in_place = true,
     .auto_tops = true,
     .keeps_top = true,
     .no_gradient_to = 3u << 1,
     .no_gradient_from = 1u << 1,
+    .ignores_label = infogain_ignores,
     .setup = infogain_setup,
     .build = infogain_build,
     .destroy = infogain_destroy,

@@ -81,6 +81,7 @@ const struct layer_i layer_dropout = {
     .max_bottoms = 1,
     .min_tops = 1,
     .max_tops = 1,
+    .only_masks = true,
     .passes_memory = true,
     .setup = dropout_setup,
     .op = OP_DROPOUT,

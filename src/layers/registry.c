@@ -5,6 +5,7 @@
 #include "util/suggest.h"
 #include "util/error.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -202,6 +203,7 @@ int layer_build(struct layer *layer, struct engine *engine)
 {
     struct op_args args;
 
+    assert(!layer->op); /* it is built once */
     if (layer->idle)
         return 0;
     if (layer->i->build)
@@ -230,6 +232,7 @@ int layer_forward(struct layer *layer, const struct run *run)
 {
     if (layer->idle)
         return 0;
+    assert(layer->i->forward || layer->op);
     return layer->i->forward ? layer->i->forward(layer, run) : op_forward(layer->op, run);
 }
 
@@ -237,6 +240,7 @@ int layer_backward(struct layer *layer, const struct run *run)
 {
     if (layer->idle)
         return 0;
+    assert(layer->train && layer->needs_backward && (layer->i->backward || layer->op));
     return layer->i->backward ? layer->i->backward(layer, run) : op_backward(layer->op, run);
 }
 

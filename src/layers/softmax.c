@@ -96,17 +96,24 @@ static int softmax_loss_arguments(const struct layer *layer, struct op_args *arg
     return 0;
 }
 
+static bool softmax_loss_ignores(const struct layer *layer, int *label)
+{
+    return layer_loss_ignores(layer, LOSS_VALID, label);
+}
+
 const struct layer_i layer_softmax_loss = {
     .type = "SoftmaxWithLoss",
     .min_bottoms = 2,
     .max_bottoms = 2,
     .min_tops = 1,
     .max_tops = 2,
+    .reads_labels = true,
     .no_in_place = true,
     .auto_tops = true,
     .keeps_top = true,
     .no_gradient_to = 1u << 1,
     .no_gradient_from = 1u << 1,
+    .ignores_label = softmax_loss_ignores,
     .setup = softmax_loss_setup,
     .op = OP_SOFTMAX_LOSS,
     .arguments = softmax_loss_arguments,
@@ -163,6 +170,8 @@ const struct layer_i layer_accuracy = {
     .max_bottoms = 2,
     .min_tops = 1,
     .max_tops = 2,
+    .reads_labels = true,
+    .is_score = true,
     .no_in_place = true,
     .no_gradient_to = 3u,
     .no_gradient_from = 3u,

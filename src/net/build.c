@@ -6,6 +6,7 @@
 
 #include "util/error.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,7 @@ int net_allocate(struct net *net, size_t bytes, const char *what, float **out)
 
     if (net->engine->i->alloc(net->engine->context, bytes, what, &memory))
         return -1;
+    assert(internals->nmemory < NET_ALLOCATIONS);
     internals->memory[internals->nmemory++] = memory;
     internals->bytes += bytes;
     *out = memory;
@@ -60,6 +62,7 @@ size_t net_param_begin(const struct net *net, int param)
     const struct param_group *group = net->groups;
     size_t at;
 
+    assert(0 <= param && param < net->nparams);
     while (param >= group->first + group->nparams)
         group++;
     at = group->begin;
@@ -115,6 +118,7 @@ static int place_params(struct net *net)
     for (int i = 0; i < net->nparams; i++) {
         struct param *param = &net->params[i];
         size_t at = net_param_begin(net, i);
+        assert(at + shape_elems(&param->shape) <= net->elems);
         param->value = net->engine_values + at;
         if (net->train && param->wants_grad)
             param->grad = net->engine_grads + at;
@@ -199,7 +203,11 @@ static int make_scratch(struct net *net)
 
     for (int i = 0; i < net->internals->nlosses; i++) {
         const struct net_loss *loss = &net->internals->losses[i];
-        size_t elems = shape_elems(&net->layers[loss->layer].tops[loss->top]->value.shape);
+        const struct layer *layer = &net->layers[loss->layer];
+        size_t elems = shape_elems(&layer->tops[loss->top]->value.shape);
+        if (elems > largest)
+            largest = elems;
+        elems = loss->counted ? shape_elems(&layer->bottoms[LOSS_LABELS]->value.shape) : 0;
         if (elems > largest)
             largest = elems;
     }
@@ -217,6 +225,7 @@ static void return_memory(void)
 
 int net_build(struct net *net, struct engine *engine, uint64_t seed)
 {
+    assert(!net->engine); /* it is built once */
     net->engine = engine;
     if (place_params(net) || fill_params(net, seed) || create_ops(net))
         return -1;

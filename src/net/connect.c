@@ -97,7 +97,7 @@ static bool may_overwrite(const struct net *net, const struct layer *layer, int 
         const struct layer *from = &net->layers[wire.layer];
         bool in_place =
             wire.top < from->nbottoms && from->tops[wire.top] == from->bottoms[wire.top];
-        bool keeps_sign = from->i->keeps_sign_only && strcmp(layer->i->type, "Dropout") == 0;
+        bool keeps_sign = from->i->keeps_sign_only && layer->i->only_masks;
         if (from->i->passes_memory && from->ntops > 1)
             return false;
         if (net->train && (from->i->keeps_top || (in_place && from->i->keeps_top_in_place)) &&
@@ -249,7 +249,7 @@ static int find_outputs(struct wiring *wiring)
     for (int i = 0; i < net->nblobs; i++) {
         struct net_wire from = wiring->versions[i].from;
         if (!wiring->versions[i].consumed && from.top < net->layers[from.layer].def->ntops)
-            net->outputs[net->noutputs++].blob = net->blobs[i];
+            net->outputs[net->noutputs++] = (struct net_output){.blob = net->blobs[i], .share = 1};
     }
     qsort(net->outputs, (size_t)net->noutputs, sizeof(struct net_output), compare_outputs);
     return 0;

@@ -9,8 +9,6 @@
  * the pass is left alone. The engine says what it can fuse; the pass is the same for all. */
 #include "net/net_internal.h"
 
-#include <string.h>
-
 static bool is_in_place(const struct layer *layer)
 {
     return layer->nbottoms == 1 && layer->ntops == 1 && layer->tops[0] == layer->bottoms[0];
@@ -41,8 +39,7 @@ static bool is_overwritten(const struct net *net, const struct layer *maker)
             bool in_place = b < layer->ntops && layer->tops[b] == layer->bottoms[b];
             if (layer->bottoms[b] != maker->tops[0])
                 continue;
-            if (in_place ? strcmp(layer->i->type, "Dropout") != 0
-                         : layer->i->passes_memory && layer->ntops == 1)
+            if (in_place ? !layer->i->only_masks : layer->i->passes_memory && layer->ntops == 1)
                 return true;
         }
     }

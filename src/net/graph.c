@@ -1,20 +1,21 @@
-/* Passes in stretches: layers between which the host has nothing to do are recorded once and then
+/* Passes in segments: layers between which the host has nothing to do are recorded once and then
  * launched as one, where the engine can.
  *
  * The host acts at data layers, where a loss's gradient is written, and where hooks have their
- * place. What it decides inside a stretch - whether a gradient is added to, whether a parameter
- * changed since and must be laid out again - makes the stretch's signature: a recording serves
+ * place. What it decides inside a segment - whether a gradient is added to, whether a parameter
+ * changed since and must be laid out again - makes the segment's signature: a recording serves
  * passes of the same signature alone. The first pass of a signature runs as ever, since libraries
  * load and set up what they need on first use. */
 #include "net/net_internal.h"
 
 #include "util/error.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Recordings per stretch that are kept, and that are made before the net gives up on it. */
+/* Recordings per segment that are kept, and that are made before the net gives up on it. */
 enum { RECORDINGS = 2, MOST_RECORDINGS = 8 };
 
 struct recording {
@@ -24,7 +25,7 @@ struct recording {
 };
 
 /* Begins at layer `from` of one pass. */
-struct stretch {
+struct segment {
     int to;   /* its last layer; below `from` in the backward pass */
     int made; /* recordings so far */
     int next; /* which one is replaced next */
@@ -32,10 +33,10 @@ struct stretch {
 };
 
 struct net_graphs {
-    struct stretch *stretches[2]; /* per pass and layer; owned */
-    uint64_t *versions[2];        /* of each layer's parameters when the pass last ran; owned */
-    bool *written;                /* net_internals' as it was before a recording; owned */
-    char obstacle[512];           /* why nothing is recorded any more; "" where it is */
+    struct segment *segments[2]; /* per pass and layer; owned */
+    uint64_t *versions[2];       /* of each layer's parameters when the pass last ran; owned */
+    bool *written;               /* net_internals' as it was before a recording; owned */
+    char obstacle[512];          /* why nothing is recorded any more; "" where it is */
 };
 
 enum { FORWARD, BACKWARD };
@@ -61,10 +62,10 @@ int net_graphs_open(struct net *net)
     if (!graphs->written)
         return error_memory((size_t)net->nparams * sizeof(bool), "recorded passes");
     for (int pass = 0; pass < 2; pass++) {
-        graphs->stretches[pass] = calloc(n, sizeof(struct stretch));
+        graphs->segments[pass] = calloc(n, sizeof(struct segment));
         graphs->versions[pass] = calloc(n * LAYER_MAX_PARAMS, sizeof(uint64_t));
-        if (!graphs->stretches[pass] || !graphs->versions[pass])
-            return error_memory(n * sizeof(struct stretch), "recorded passes");
+        if (!graphs->segments[pass] || !graphs->versions[pass])
+            return error_memory(n * sizeof(struct segment), "recorded passes");
     }
     return 0;
 }
@@ -74,10 +75,10 @@ void net_graphs_close(struct net *net)
     struct net_graphs *graphs = net->internals->graphs;
 
     for (int pass = 0; graphs && pass < 2; pass++) {
-        for (int l = 0; graphs->stretches[pass] && l < net->nlayers; l++)
+        for (int l = 0; graphs->segments[pass] && l < net->nlayers; l++)
             for (int r = 0; r < RECORDINGS; r++)
-                forget(net, &graphs->stretches[pass][l].recording[r]);
-        free(graphs->stretches[pass]);
+                forget(net, &graphs->segments[pass][l].recording[r]);
+        free(graphs->segments[pass]);
         free(graphs->versions[pass]);
     }
     if (graphs)
@@ -104,7 +105,7 @@ static int step_of(int from, int to)
     return to >= from ? 1 : -1;
 }
 
-/* What ops of the stretch decide on the host; notes the versions for the next time. */
+/* What ops of the segment decide on the host; notes the versions for the next time. */
 static uint64_t sign(struct net *net, int pass, int from, int to, bool first)
 {
     uint64_t *versions = net->internals->graphs->versions[pass], hash = mix(0, first);
@@ -153,7 +154,7 @@ static void catch_up(struct net *net, int pass, int from, int to, bool first)
     }
 }
 
-/* Records the stretch; where that fails, says why and sees to it that the ops do again what was
+/* Records the segment; where that fails, says why and sees to it that the ops do again what was
  * only recorded. */
 static int record(struct net *net, int pass, int from, int to, const struct run *run, bool first,
                   struct engine_graph **out)
@@ -187,39 +188,41 @@ static int record(struct net *net, int pass, int from, int to, const struct run 
 }
 
 /* The place of that signature, emptied for it if it is new. */
-static struct recording *find_recording(struct net *net, struct stretch *stretch,
+static struct recording *find_recording(struct net *net, struct segment *segment,
                                         uint64_t signature)
 {
     struct recording *recording;
 
     for (int r = 0; r < RECORDINGS; r++)
-        if (stretch->recording[r].seen && stretch->recording[r].signature == signature)
-            return &stretch->recording[r];
-    recording = &stretch->recording[stretch->next++ % RECORDINGS];
+        if (segment->recording[r].seen && segment->recording[r].signature == signature)
+            return &segment->recording[r];
+    recording = &segment->recording[segment->next++ % RECORDINGS];
     forget(net, recording);
     recording->signature = signature;
     return recording;
 }
 
-static int run_stretch(struct net *net, int pass, int from, int to, const struct run *run,
+static int run_segment(struct net *net, int pass, int from, int to, const struct run *run,
                        bool first)
 {
     const struct engine *engine = net->engine;
     const struct engine_graph_i *i = engine->i->graph;
-    struct stretch *stretch = &net->internals->graphs->stretches[pass][from];
+    struct segment *segment = &net->internals->graphs->segments[pass][from];
     uint64_t signature = sign(net, pass, from, to, first);
     struct recording *recording;
     int status;
 
-    for (int r = 0; stretch->to != to && r < RECORDINGS; r++)
-        forget(net, &stretch->recording[r]);
-    stretch->to = to;
-    recording = find_recording(net, stretch, signature);
-    if (stretch->made >= MOST_RECORDINGS || !recording->seen) {
+    assert(pass == FORWARD ? from <= to : to <= from);
+    for (int r = 0; segment->to != to && r < RECORDINGS; r++)
+        forget(net, &segment->recording[r]);
+    segment->to = to;
+    recording = find_recording(net, segment, signature);
+    if (segment->made >= MOST_RECORDINGS || !recording->seen) {
         recording->seen = true;
         return run_directly(net, pass, from, to, run, first);
     }
     if (recording->graph) {
+        net_note_position(net, 2 * (int64_t)from + (pass != FORWARD));
         status = i->launch(engine->context, recording->graph);
         if (status <= 0) {
             catch_up(net, pass, from, to, first);
@@ -228,7 +231,7 @@ static int run_stretch(struct net *net, int pass, int from, int to, const struct
         i->destroy(engine->context, recording->graph); /* memory has moved since */
         recording->graph = NULL;
     }
-    stretch->made++;
+    segment->made++;
     if (record(net, pass, from, to, run, first, &recording->graph))
         return run_directly(net, pass, from, to, run, first);
     return i->launch(engine->context, recording->graph);
@@ -310,13 +313,13 @@ int net_forward_recorded(struct net *net, const struct run *run, const struct ne
         while (to + 1 < net->nlayers && !waits_before(net, to + 1, hooks) &&
                !acts(&net->layers[to + 1], net->layers[to + 1].i->forward != NULL))
             to++;
-        if (run_stretch(net, FORWARD, from, to, run, true))
+        if (run_segment(net, FORWARD, from, to, run, true))
             return -1;
     }
     return 0;
 }
 
-/* The last layer of the stretch of backward that begins at `from`. */
+/* The last layer of the segment of backward that begins at `from`. */
 static int backward_end(const struct net *net, int from, const struct net_hooks *hooks)
 {
     int to = from;
@@ -347,7 +350,7 @@ int net_backward_recorded(struct net *net, const struct run *run, bool first,
         if (!alone)
             to = backward_end(net, from, hooks);
         if ((alone ? run_directly(net, BACKWARD, from, to, run, first)
-                   : run_stretch(net, BACKWARD, from, to, run, first)) ||
+                   : run_segment(net, BACKWARD, from, to, run, first)) ||
             call_after(net, to, hooks, true))
             return -1;
     }
@@ -366,6 +369,6 @@ struct net_recorded net_recorded(const struct net *net)
     for (int pass = 0; graphs && pass < 2; pass++)
         for (int l = 0; l < net->nlayers; l++)
             for (int r = 0; r < RECORDINGS; r++)
-                out.stretches[pass] += graphs->stretches[pass][l].recording[r].graph != NULL;
+                out.segments[pass] += graphs->segments[pass][l].recording[r].graph != NULL;
     return out;
 }

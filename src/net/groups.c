@@ -3,6 +3,7 @@
 
 #include "util/error.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,6 +26,7 @@ int net_groups_of(const struct net *net, int layer, int out[LAYER_MAX_PARAMS])
             i++;
         if (group < 0 || (i < count && out[i] == group))
             continue;
+        assert(count < LAYER_MAX_PARAMS);
         memmove(out + i + 1, out + i, (size_t)(count - i) * sizeof(int));
         out[i] = group;
         count++;
@@ -44,6 +46,7 @@ static void collect_params(struct net *net)
             end = (end + NET_GROUP_ALIGN - 1) / NET_GROUP_ALIGN * NET_GROUP_ALIGN;
             *group = (struct param_group){
                 .layer = owner, .name = net->layers[owner].def->name, .begin = end, .first = i};
+            assert(net->ngroups <= net->nlayers);
         }
         size_t elems = shape_elems(&net->params[i].shape);
         group->nparams++;
@@ -97,15 +100,15 @@ static int count_readers(const struct net *net, int group)
 static void find_factors(struct net *net, struct param_group *group)
 {
     const struct layer *layer = &net->layers[group->layer];
-    const Caffe__InnerProductParameter *p = layer->param->inner_product_param;
     const struct shape *top = &layer->tops[0]->value.shape;
 
-    if (strcmp(layer->i->type, "InnerProduct") != 0)
+    if (!layer->i->factorable)
         return;
     group->m = top->dim[top->naxes - 1];
     group->n = (int64_t)shape_elems(&layer->params[0]->shape) / group->m;
     group->k = (int64_t)shape_count(top, 0, top->naxes - 1);
-    group->factorable = !p->transpose && top->naxes == 2 && group->nparams == layer->nparams &&
+    assert(group->m > 0 && group->m * group->n == (int64_t)shape_elems(&layer->params[0]->shape));
+    group->factorable = layer->i->factorable(layer) && group->nparams == layer->nparams &&
                         layer->params[0]->wants_grad &&
                         count_readers(net, (int)(group - net->groups)) == 1;
 }

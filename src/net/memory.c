@@ -8,6 +8,7 @@
 
 #include "util/error.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,6 +53,7 @@ static void add_piece(const struct planner *p, const struct blob *blob, struct t
     size_t bytes = root->bytes ? root->bytes : sizeof(float);
 
     if (!piece) {
+        assert(p->plan->npieces < 2 * p->net->nblobs);
         piece = &p->plan->pieces[p->plan->npieces];
         p->roots[p->plan->npieces++] = root;
         *piece = (struct net_piece){.blob = blob,
@@ -72,6 +74,7 @@ static void live(const struct planner *p, const struct tensor *tensor, int from,
 {
     struct net_piece *piece = piece_of(p, tensor);
 
+    assert(piece && 0 <= from && from <= to && to <= p->last);
     if (from < piece->begin)
         piece->begin = from;
     if (to > piece->end)
@@ -207,6 +210,7 @@ static int arrange(struct net_memory_plan *plan)
         struct net_piece *piece = order[i];
         int k = i;
         piece->offset = find_gap(piece, placed, i);
+        assert(piece->begin <= piece->end && piece->offset % PIECE_ALIGN == 0);
         for (; k > 0 && placed[k - 1]->offset > piece->offset; k--)
             placed[k] = placed[k - 1];
         placed[k] = piece;
@@ -294,11 +298,19 @@ static int no_room(const struct net *net)
         (long long)((double)batch * (double)room / (double)(need + 2 * input)));
 }
 
+static bool lies_within(const struct planner *p, const struct tensor *tensor)
+{
+    const struct net_piece *piece = piece_of(p, tensor);
+
+    return piece && piece->offset + tensor->bytes <= p->plan->bytes;
+}
+
 /* Where each blob's tensors lie, now that the arena is there. */
 static void point(const struct planner *p, float *arena)
 {
     for (int i = 0; i < p->net->nblobs; i++) {
         struct blob *blob = p->net->blobs[i];
+        assert(lies_within(p, &blob->value) && (!blob->wants_grad || lies_within(p, &blob->grad)));
         blob->value.data = arena + piece_of(p, &blob->value)->offset / sizeof *arena;
         if (blob->wants_grad)
             blob->grad.data = arena + piece_of(p, &blob->grad)->offset / sizeof *arena;
@@ -327,6 +339,7 @@ int net_place_blobs(struct net *net)
     if (arrange(plan))
         goto done;
     find_peak(plan);
+    assert(plan->load <= plan->bytes && plan->bytes <= plan->apart);
     if (limited_room(net) && plan->bytes > limited_room(net)) {
         error_set("nothing was allocated");
         no_room(net);

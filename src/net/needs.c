@@ -44,6 +44,7 @@ static float loss_weight(const struct layer *layer, int top)
 static int read_layer_losses(struct net *net, struct layer *layer)
 {
     struct net_internals *internals = net->internals;
+    struct net_loss *loss;
 
     for (int t = 0; t < layer->ntops; t++) {
         float weight = loss_weight(layer, t);
@@ -52,7 +53,9 @@ static int read_layer_losses(struct net *net, struct layer *layer)
         if (net->train && (layer->i->no_gradient_from >> t & 1))
             return error_set("top '%s' has loss_weight %g, but no gradient can come from it",
                              layer->tops[t]->name, (double)weight);
-        internals->losses[internals->nlosses++] = (struct net_loss){layer->index, t, weight};
+        loss = &internals->losses[internals->nlosses++];
+        *loss = (struct net_loss){.layer = layer->index, .top = t, .weight = weight, .share = 1};
+        loss->counted = layer->i->ignores_label && layer->i->ignores_label(layer, &loss->ignored);
     }
     return 0;
 }

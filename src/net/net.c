@@ -39,6 +39,7 @@ int net_create(const struct net_def *def, bool train, const struct layer_env *en
         error_memory(sizeof(*net->internals), "a net");
         goto fail;
     }
+    net_note_position(net, -1);
     if (net_wire_layers(net, env) || net_make_params(net, env) || net_find_needs(net) ||
         net_make_groups(net))
         goto fail;

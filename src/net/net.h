@@ -41,6 +41,7 @@ struct net_hooks {
 struct net_output {
     const struct blob *blob;
     float loss_weight; /* 0: not part of the loss */
+    double share;      /* what its values are multiplied by: net_share_losses, else 1 */
 };
 
 /* A stretch of the arena of blobs, and when it is in use. Forward of layer l is step l, its
@@ -133,6 +134,18 @@ int net_batch(const struct net *net);
 int net_forward(struct net *net, const struct run *run, const struct net_hooks *hooks,
                 double *loss);
 
+/* How many losses a pass divides by how many of their labels count (ignore_label with VALID): the
+ * data decide it. A loss that other layers compute with is none of them. */
+int net_counted_losses(const struct net *net);
+
+/* Between net_forward and net_backward: how many labels of its batch count in each of these. */
+int net_count_labels(struct net *net, double *counts);
+
+/* Behind it, where gradients and losses become the means over nranks ranks: makes them such that
+ * those means are what one rank with all the batches has. counts: summed over the ranks. loss: as
+ * in net_forward. */
+int net_share_losses(struct net *net, int nranks, const double *counts, double *loss);
+
 /* Backward of the pass just run. `first`: gradients are overwritten, not added to (first
  * micro-batch of an iteration). after_backward fires for a group when its last contributor has run,
  * in an order that is the same on every rank. */
@@ -141,7 +154,7 @@ int net_backward(struct net *net, const struct run *run, bool first, const struc
 /* What of the passes is recorded and launched as one. */
 struct net_recorded {
     bool possible;        /* the engine can */
-    int stretches[2];     /* recorded: of the forward, of the backward pass */
+    int segments[2];      /* recorded: of the forward, of the backward pass */
     const char *obstacle; /* why nothing is recorded any more, or "" */
 };
 struct net_recorded net_recorded(const struct net *net);
@@ -181,6 +194,15 @@ size_t net_param_begin(const struct net *net, int param);
  * nothing where the memory is one. */
 int net_push_values(struct net *net, int group);
 int net_pull_values(struct net *net);
+
+/* Where the passes are, and all that was got done so far: changes with every layer that runs and
+ * every record that is read. Any thread. */
+struct net_position {
+    int layer; /* -1: between two passes */
+    bool backward;
+    uint64_t done;
+};
+struct net_position net_position(const struct net *net);
 
 /* Data layers: jump to that place of the global sample order; how often and long forward waited. */
 int net_seek(struct net *net, uint64_t first_sample);

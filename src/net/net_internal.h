@@ -4,6 +4,8 @@
 
 #include "net/net.h"
 
+#include <stdatomic.h>
+
 /* Floats per cache line: groups begin at multiples of it. */
 #define NET_GROUP_ALIGN 16
 
@@ -19,6 +21,10 @@ struct net_wire {
 struct net_loss {
     int layer, top;
     float weight;
+    double share; /* multiplies both its value and its gradient: net_share_losses, else 1 */
+    bool counted; /* divided by how many of its labels are not `ignored` */
+    int ignored;  /* a label */
+    double mine;  /* counted: how many those of the last pass were */
 };
 
 struct net_internals {
@@ -35,7 +41,7 @@ struct net_internals {
                                                 training net has it; owned */
     bool *written;         /* per parameter: its gradient of this pass has a value already */
     int *last_contributor; /* per group: the layer whose backward completes it, or -1; owned */
-    float *scratch;        /* host memory for reading losses and writing their seeds; owned */
+    float *scratch;        /* host memory for losses, their seeds and their labels; owned */
     float *given_values,
         *given_grads;  /* arenas of the caller's, borrowed; NULL: net_build allocates them */
     bool leave_values; /* given_values are filled by somebody else */
@@ -44,18 +50,20 @@ struct net_internals {
     void *memory[NET_ALLOCATIONS]; /* engine memory; owned */
     size_t bytes;                  /* all of it */
     size_t limit;                  /* of bytes; 0: none */
-    struct net_graphs
-        *graphs; /* recorded stretches; NULL where the engine records nothing. Owned */
+    _Atomic int64_t at, ran;       /* net_note_position; how often it was called */
+    struct net_graphs *graphs; /* recorded segments; NULL where the engine records nothing. Owned */
 };
 
 /* Puts "FILE:LINE: layer 'NAME' (TYPE)" in front of the message; returns -1. */
 int net_layer_error(const struct net *net, int layer);
 
-/* Layers, blobs and wires, each layer's shapes (wire.c). */
+/* Layers, blobs and wires, each layer's shapes (connect.c). */
 int net_wire_layers(struct net *net, const struct layer_env *env);
 /* Parameters, sharing (params.c) and, once the needs are known, groups (groups.c). */
 int net_make_params(struct net *net, const struct layer_env *env);
 int net_make_groups(struct net *net);
+/* The weighted sum of the pass's losses (run.c). */
+int net_add_losses(struct net *net, double *sum);
 /* Loss weights, who needs a gradient, and whether in-place layers spoil it (needs.c). */
 int net_find_needs(struct net *net);
 /* Which layers' work is done by the op of another, before ops are made (fuse.c). */
@@ -64,12 +72,15 @@ void net_fuse(struct net *net);
 int net_allocate(struct net *net, size_t bytes, const char *what, float **out);
 /* The memory of blobs, once all ops exist (memory.c). */
 int net_place_blobs(struct net *net);
+/* Where the passes are from now on, for any thread: 2 layer + 1 in backward; -1: between two. */
+void net_note_position(struct net *net, int64_t at);
+
 /* One layer of backward in its parts: accumulate flags, the losses' gradients, the op (run.c). */
 void net_set_accumulate(struct net *net, int layer, bool first);
 bool net_seeds_loss(const struct net *net, int layer);
 int net_seed_losses(struct net *net, int layer);
 int net_run_backward(struct net *net, int layer, const struct run *run);
-/* The passes in recorded stretches (graph.c); only where they are usable. */
+/* The passes in recorded segments (graph.c); only where they are usable. */
 int net_graphs_open(struct net *net);
 void net_graphs_close(struct net *net);
 bool net_graphs_usable(const struct net *net);

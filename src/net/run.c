@@ -4,6 +4,7 @@
 #include "trace/trace.h"
 #include "util/error.h"
 
+#include <assert.h>
 #include <string.h>
 
 static int call_before(const struct net *net, int layer, const struct net_hooks *hooks)
@@ -19,7 +20,7 @@ static int call_before(const struct net *net, int layer, const struct net_hooks 
     return 0;
 }
 
-static int add_losses(struct net *net, double *sum)
+int net_add_losses(struct net *net, double *sum)
 {
     struct net_internals *internals = net->internals;
 
@@ -31,13 +32,37 @@ static int add_losses(struct net *net, double *sum)
         if (net_read_blob(net, blob, internals->scratch))
             return -1;
         for (size_t e = 0; e < elems; e++)
-            *sum += (double)loss->weight * internals->scratch[e];
+            *sum += (double)loss->weight * loss->share * internals->scratch[e];
     }
     return 0;
 }
 
+/* One thread writes, so no locked instruction is needed. */
+void net_note_position(struct net *net, int64_t at)
+{
+    struct net_internals *internals = net->internals;
+    int64_t ran = atomic_load_explicit(&internals->ran, memory_order_relaxed);
+
+    atomic_store_explicit(&internals->ran, ran + 1, memory_order_relaxed);
+    atomic_store_explicit(&internals->at, at, memory_order_relaxed);
+}
+
+struct net_position net_position(const struct net *net)
+{
+    int64_t at = atomic_load_explicit(&net->internals->at, memory_order_relaxed);
+    uint64_t done = (uint64_t)atomic_load_explicit(&net->internals->ran, memory_order_relaxed);
+    const char *path;
+
+    for (int l = 0; l < net->nlayers; l++)
+        if (net->layers[l].i->records)
+            done += net->layers[l].i->records(&net->layers[l], &path);
+    return (struct net_position){
+        .layer = at < 0 ? -1 : (int)(at / 2), .backward = at >= 0 && at % 2, .done = done};
+}
+
 int net_layer_forward(struct net *net, int layer, const struct run *run)
 {
+    net_note_position(net, 2 * (int64_t)layer);
     return layer_forward(&net->layers[layer], run) ? net_layer_error(net, layer) : 0;
 }
 
@@ -56,12 +81,14 @@ int net_forward(struct net *net, const struct run *run, const struct net_hooks *
     if (net_graphs_usable(net)) {
         if (net_forward_recorded(net, run, hooks))
             return -1;
-        return loss ? add_losses(net, loss) : 0;
+        net_note_position(net, -1);
+        return loss ? net_add_losses(net, loss) : 0;
     }
     for (int l = 0; l < net->nlayers; l++)
         if (call_before(net, l, hooks) || traced_forward(net, l, run))
             return -1;
-    return loss ? add_losses(net, loss) : 0;
+    net_note_position(net, -1);
+    return loss ? net_add_losses(net, loss) : 0;
 }
 
 bool net_seeds_loss(const struct net *net, int layer)
@@ -72,7 +99,8 @@ bool net_seeds_loss(const struct net *net, int layer)
     return false;
 }
 
-/* The gradient of the whole loss by each element of a loss top is its weight. */
+/* The gradient of the whole loss by each element of a loss top is its weight, or that rank's share
+ * of it. */
 int net_seed_losses(struct net *net, int layer)
 {
     struct net_internals *internals = net->internals;
@@ -83,8 +111,9 @@ int net_seed_losses(struct net *net, int layer)
             continue;
         struct blob *blob = net->layers[layer].tops[loss->top];
         size_t elems = shape_elems(&blob->value.shape);
+        assert(blob->wants_grad && blob->grad.data);
         for (size_t e = 0; e < elems; e++)
-            internals->scratch[e] = loss->weight;
+            internals->scratch[e] = (float)(loss->weight * loss->share);
         if (net->engine->i->write(net->engine->context, &blob->grad, internals->scratch))
             return -1;
     }
@@ -99,6 +128,7 @@ void net_set_accumulate(struct net *net, int index, bool first)
 
     for (int p = 0; p < layer->nparams; p++) {
         int param = net->internals->param_of_layer[index][p];
+        assert(0 <= param && param < net->nparams);
         layer->params[p]->accumulate = !first || net->internals->written[param];
         net->internals->written[param] = true;
     }
@@ -131,6 +161,7 @@ int net_run_backward(struct net *net, int layer, const struct run *run)
 {
     if (!net->layers[layer].needs_backward)
         return 0;
+    net_note_position(net, 2 * (int64_t)layer + 1);
     return layer_backward(&net->layers[layer], run) ? net_layer_error(net, layer) : 0;
 }
 
@@ -165,6 +196,7 @@ int net_backward(struct net *net, const struct run *run, bool first, const struc
         if (net->layers[l].needs_backward && call_after(net, l, hooks))
             return -1;
     }
+    net_note_position(net, -1);
     return 0;
 }
 

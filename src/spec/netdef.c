@@ -457,47 +457,6 @@ int net_def_create(const struct text_doc *doc, const Caffe__NetParameter *param,
     return status;
 }
 
-static int compare_names(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-int net_def_outputs(const struct net_def *def, const char ***names, int *count)
-{
-    struct names open = {0}; /* 1: produced and not read since */
-    const char **found = NULL;
-    int status = 0, n = 0;
-
-    for (int i = 0; i < def->nlayers && status == 0; i++) {
-        const struct layer_def *layer = &def->layers[i];
-
-        for (int k = 0; k < layer->nbottoms && status == 0; k++)
-            status = names_set(&open, layer->bottoms[k], 0);
-        for (int k = 0; k < layer->ntops && status == 0; k++)
-            status = names_set(&open, layer->tops[k], 1);
-    }
-    found = calloc(open.count + 1, sizeof *found);
-    if (status == 0 && found == NULL)
-        status = error_memory(open.count * sizeof *found, "output names");
-    for (int i = 0; i < def->nlayers && status == 0; i++) {
-        for (int k = 0; k < def->layers[i].ntops && status == 0; k++) {
-            if (names_get(&open, def->layers[i].tops[k]) == 1) {
-                found[n++] = def->layers[i].tops[k];
-                status = names_set(&open, def->layers[i].tops[k], 0);
-            }
-        }
-    }
-    names_free(&open);
-    if (status) {
-        free(found);
-        return -1;
-    }
-    qsort(found, (size_t)n, sizeof *found, compare_names);
-    *names = found;
-    *count = n;
-    return 0;
-}
-
 static void free_texts(char **texts, int count)
 {
     for (int i = 0; i < count; i++)

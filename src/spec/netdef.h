@@ -63,16 +63,12 @@ void net_state_explain(const struct net_state *state, const Caffe__LayerParamete
 /* Makes the net of `param` for a state. `doc` is the document that holds param: it gives the file's
  * name and line numbers; NULL when param does not come from a text. Both must outlive the result.
  * The state is used as it is: callers merge param->state themselves (docs/caffe.md 4). param must
- * be in today's form (spec_read_net sees to that). Fails on a bottom that no layer before produces,
- * a top that is produced twice and not in place, a wrong number of loss weights or of
+ * be in today's form (spec_read_net_of sees to that). Fails on a bottom that no layer before
+ * produces, a top that is produced twice and not in place, a wrong number of loss weights or of
  * propagate_down.
  */
 int net_def_create(const struct text_doc *doc, const Caffe__NetParameter *param,
                    const struct net_state *state, struct net_def **out);
-
-/* Tops that no layer reads, in the order of their names (bytes). The array is the caller's to free,
- * the names are the definition's. */
-int net_def_outputs(const struct net_def *def, const char ***names, int *count);
 
 /* "FILE:LINE: layer 'NAME'" for messages; the line is left out when unknown. */
 struct layer_def_place {

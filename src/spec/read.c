@@ -81,11 +81,6 @@ int spec_read_net_of(const char *path, text_check_type *check_type, struct text_
     return 0;
 }
 
-int spec_read_net(const char *path, struct text_doc **out)
-{
-    return spec_read_net_of(path, NULL, out);
-}
-
 static int complete_prefix(Caffe__SolverParameter *solver, const char *path)
 {
     const char *base = path_base(path), *dot = strrchr(base, '.'), *given = solver->snapshot_prefix;
@@ -109,11 +104,6 @@ static int complete_prefix(Caffe__SolverParameter *solver, const char *path)
     free(solver->snapshot_prefix);
     solver->snapshot_prefix = text;
     return 0;
-}
-
-int spec_read_solver(const char *path, struct text_doc **out)
-{
-    return spec_read_solver_with(path, &(struct spec_overrides){.settings = NULL}, out);
 }
 
 int spec_read_solver_with(const char *path, const struct spec_overrides *overrides,

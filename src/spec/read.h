@@ -10,19 +10,13 @@
 
 /* Reads a net, from a text or out of a binary model (.caffemodel), and upgrades it;
  * text_notices(*out) says what was old. The net is (Caffe__NetParameter *)text_root(*out); spec_net
- * is the same with the cast. */
-int spec_read_net(const char *path, struct text_doc **out);
-
-/* The same; check_type as for text_read_file_of. */
+ * is the same with the cast. check_type as for text_read_file_of. */
 int spec_read_net_of(const char *path, text_check_type *check_type, struct text_doc **out);
 Caffe__NetParameter *spec_net(const struct text_doc *doc);
 
 /* Reads a solver and upgrades it and the nets inside it. snapshot_prefix is completed as Caffe does
  * it: unset, it is the solver's path without its extension; a folder, that name inside the folder.
- */
-int spec_read_solver(const char *path, struct text_doc **out);
-
-/* The same, with what the command line puts in the place of the file's fields. */
+ * overrides: what the command line says instead of the file's fields. */
 int spec_read_solver_with(const char *path, const struct spec_overrides *overrides,
                           struct text_doc **out);
 Caffe__SolverParameter *spec_solver(const struct text_doc *doc);

@@ -24,6 +24,7 @@ int error_mpi(int code, const char *call)
 static int spread(MPI_Comm comm, int failing, bool alone)
 {
     char message[MESSAGE_BYTES] = "";
+    MPI_Request request;
     int rank = 0, nranks = 1;
 
     MPI_Comm_rank(comm, &rank);
@@ -37,26 +38,25 @@ static int spread(MPI_Comm comm, int failing, bool alone)
         else
             snprintf(message, sizeof message, "%s", error_text());
     }
-    if (nranks > 1)
-        MPI_TRY(MPI_Bcast(message, MESSAGE_BYTES, MPI_CHAR, failing, comm));
+    if (nranks > 1) {
+        MPI_TRY(MPI_Ibcast(message, MESSAGE_BYTES, MPI_CHAR, failing, comm, &request));
+        MPI_TRY(patience_wait("MPI_Bcast", &request));
+    }
     return error_set("%s", message);
 fail:
     return -1;
 }
 
-int error_spread(MPI_Comm comm, int failing)
-{
-    return spread(comm, failing, true);
-}
-
 int error_agree(MPI_Comm comm, int status)
 {
+    MPI_Request request;
     int rank = 0;
 
     MPI_Comm_rank(comm, &rank);
     /* least failing rank; 0 if even one rank did not fail */
     int mine[2] = {status ? rank : INT_MAX, status ? 1 : 0}, least[2] = {INT_MAX, 0};
-    MPI_TRY(MPI_Allreduce(mine, least, 2, MPI_INT, MPI_MIN, comm));
+    MPI_TRY(MPI_Iallreduce(mine, least, 2, MPI_INT, MPI_MIN, comm, &request));
+    MPI_TRY(patience_wait("MPI_Allreduce", &request));
     return least[0] == INT_MAX ? 0 : spread(comm, least[0], !least[1]);
 fail:
     return -1;

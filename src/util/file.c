@@ -221,6 +221,39 @@ int file_read(const char *path, const char *what, struct strbuf *out)
     return status ? status : strbuf_status(out);
 }
 
+static int copy(const char *from, const char *path)
+{
+    FILE *file = fopen(from, "rb");
+    struct file_writer writer;
+    char block[1 << 14];
+    size_t got;
+    int status;
+
+    if (!file)
+        return read_fails(from, NULL, "opened");
+    status = file_writer_open(&writer, path);
+    while (!status && (got = fread(block, 1, sizeof block, file)) > 0)
+        file_writer_put(&writer, block, got);
+    if (!status && ferror(file))
+        status = read_fails(from, NULL, "read");
+    fclose(file);
+    return file_writer_close(&writer, status);
+}
+
+int file_link(const char *from, const char *path)
+{
+    char *temp = file_temp_name(path);
+    int status;
+
+    if (!temp)
+        return -1;
+    unlink(temp);
+    status = link(from, temp) ? copy(from, path) : file_commit(temp, path);
+    unlink(temp); /* rename leaves it where both are names of one file already */
+    free(temp);
+    return status;
+}
+
 int64_t file_find_hdf5(FILE *file)
 {
     static const char signature[8] = "\211HDF\r\n\032\n";

@@ -33,17 +33,12 @@ void h5_lock(void)
 
     pthread_once(&once, library_prepare);
     pthread_mutex_lock(&lock);
-    h5_quiet(); /* thread-safe builds keep this setting per thread */
+    H5Eset_auto2(H5E_DEFAULT, NULL, NULL); /* thread-safe builds keep this setting per thread */
 }
 
 void h5_unlock(void)
 {
     pthread_mutex_unlock(&lock);
-}
-
-void h5_quiet(void)
-{
-    H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
 }
 
 struct reason {
@@ -363,36 +358,53 @@ const char *h5_shape_text(const struct h5_dataset *dataset, char *buffer, size_t
     return buffer;
 }
 
-int h5_attribute_read_text(hid_t file, const char *path, const char *name, char **text)
+int h5_attribute_read_texts(hid_t file, const char *path, const char *name, char **text,
+                            size_t *each, size_t *count)
 {
-    hid_t attribute, type, memory;
+    hid_t attribute, type, memory, space;
     char reason[512];
+    hssize_t n;
     size_t size;
     int status = -1;
 
     *text = NULL;
+    *count = 0;
     if (H5Aexists(file, name) <= 0)
         return 0;
     attribute = H5Aopen(file, name, H5P_DEFAULT);
     type = attribute < 0 ? -1 : H5Aget_type(attribute);
     size = type < 0 ? 0 : H5Tget_size(type);
+    space = attribute < 0 ? -1 : H5Aget_space(attribute);
+    n = space < 0 ? 0 : H5Sget_simple_extent_npoints(space);
     memory = H5Tcopy(H5T_C_S1);
-    if (size > 0 && H5Tget_class(type) == H5T_STRING && H5Tis_variable_str(type) == 0) {
-        *text = calloc(1, size + 1);
+    if (size > 0 && n > 0 && H5Tget_class(type) == H5T_STRING && H5Tis_variable_str(type) == 0) {
+        *text = calloc((size_t)n, size + 1);
+        *each = size + 1;
+        *count = (size_t)n;
         H5Tset_size(memory, size + 1);
         if (*text && H5Aread(attribute, memory, *text) >= 0)
             status = 0;
     }
     if (status) {
+        *count = 0;
         free(*text);
         *text = NULL;
         error_set("%s: attribute '%s' is not a text that can be read (%s)", path, name,
                   h5_reason(reason, sizeof reason));
     }
     H5Tclose(memory);
+    if (space >= 0)
+        H5Sclose(space);
     if (type >= 0)
         H5Tclose(type);
     if (attribute >= 0)
         H5Aclose(attribute);
     return status;
+}
+
+int h5_attribute_read_text(hid_t file, const char *path, const char *name, char **text)
+{
+    size_t each, count;
+
+    return h5_attribute_read_texts(file, path, name, text, &each, &count);
 }

@@ -24,9 +24,6 @@ struct h5_dataset {
 void h5_lock(void);
 void h5_unlock(void);
 
-/* Stops HDF5 from printing its error stack in this thread (h5_lock does it too). */
-void h5_quiet(void);
-
 /* What HDF5 says about the call that just failed: the innermost description. Returns buffer. */
 const char *h5_reason(char *buffer, size_t size);
 
@@ -50,6 +47,10 @@ int h5_dataset_read_all(const struct h5_dataset *dataset, hid_t type, void *out)
 /* Reads an attribute of the file that is a text of fixed length; *text, freed by the caller, is
  * NULL where there is no such attribute. */
 int h5_attribute_read_text(hid_t file, const char *path, const char *name, char **text);
+
+/* The same of several texts: *count of them, `*each` bytes apart. */
+int h5_attribute_read_texts(hid_t file, const char *path, const char *name, char **text,
+                            size_t *each, size_t *count);
 
 /* "60000x1x28x28"; "scalar". Returns buffer. */
 const char *h5_shape_text(const struct h5_dataset *dataset, char *buffer, size_t size);

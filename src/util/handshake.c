@@ -19,7 +19,7 @@
 enum { TAG_CARD = 27182, TAG_VERDICT = 27183, RANKS_NAMED = 8 };
 
 /* This layout stays. What differs from build to build goes into the texts. */
-struct card {
+struct handshake_record {
     char magic[8]; /* MAGIC, without an end */
     char version[32], commit[64], sources[32];
     char configuration[248]; /* what changes the meaning or the order of messages */
@@ -28,45 +28,46 @@ struct card {
 
 #define MAGIC "poseidon"
 
-_Static_assert(sizeof(struct card) == 512, "the card's layout is fixed");
+_Static_assert(sizeof(struct handshake_record) == 512, "the record's layout is fixed");
 
 static void put(char *to, size_t size, const char *text)
 {
     snprintf(to, size, "%s", text);
 }
 
-static void fill_card(struct card *card, const struct build_info *build, const char *command)
+static void fill_record(struct handshake_record *record, const struct build_info *build,
+                        const char *command)
 {
     char mpi[MPI_MAX_LIBRARY_VERSION_STRING] = "";
     const uint16_t order = 1;
     int length = 0;
 
-    memset(card, 0, sizeof *card);
-    memcpy(card->magic, MAGIC, sizeof card->magic);
-    put(card->version, sizeof card->version, build->version);
-    put(card->commit, sizeof card->commit, build->commit);
-    put(card->sources, sizeof card->sources, build->sources);
-    if (gethostname(card->host, sizeof card->host - 1))
-        put(card->host, sizeof card->host, "?");
+    memset(record, 0, sizeof *record);
+    memcpy(record->magic, MAGIC, sizeof record->magic);
+    put(record->version, sizeof record->version, build->version);
+    put(record->commit, sizeof record->commit, build->commit);
+    put(record->sources, sizeof record->sources, build->sources);
+    if (gethostname(record->host, sizeof record->host - 1))
+        put(record->host, sizeof record->host, "?");
     (void)MPI_Get_library_version(mpi, &length);
     mpi[strcspn(mpi, ",\n")] = '\0';
-    snprintf(card->configuration, sizeof card->configuration,
+    snprintf(record->configuration, sizeof record->configuration,
              "'%.24s' with %.64s, %zu bits, %s-endian", command, mpi, CHAR_BIT * sizeof(void *),
              *(const char *)&order ? "little" : "big");
 }
 
 /* Texts of strangers may lack their ends. */
-static void close_card(struct card *card)
+static void close_record(struct handshake_record *record)
 {
-    card->version[sizeof card->version - 1] = '\0';
-    card->commit[sizeof card->commit - 1] = '\0';
-    card->sources[sizeof card->sources - 1] = '\0';
-    card->configuration[sizeof card->configuration - 1] = '\0';
-    card->host[sizeof card->host - 1] = '\0';
+    record->version[sizeof record->version - 1] = '\0';
+    record->commit[sizeof record->commit - 1] = '\0';
+    record->sources[sizeof record->sources - 1] = '\0';
+    record->configuration[sizeof record->configuration - 1] = '\0';
+    record->host[sizeof record->host - 1] = '\0';
 }
 
 /* The commit is for people: what was committed besides the program changes it, too. */
-static bool is_same(const struct card *a, const struct card *b)
+static bool is_same(const struct handshake_record *a, const struct handshake_record *b)
 {
     return !memcmp(a->magic, b->magic, sizeof a->magic) && !strcmp(a->version, b->version) &&
            !strcmp(a->sources, b->sources) && !strcmp(a->configuration, b->configuration);
@@ -97,14 +98,14 @@ static void end_ranks(const struct ranks *ranks)
         strbuf_printf(ranks->text, " and %d more", ranks->more);
 }
 
-static void put_program(struct strbuf *text, const struct card *card)
+static void put_program(struct strbuf *text, const struct handshake_record *record)
 {
-    strbuf_printf(text, "poseidon %s of commit %s (sources %s), %s", card->version, card->commit,
-                  card->sources, card->configuration);
+    strbuf_printf(text, "poseidon %s of commit %s (sources %s), %s", record->version,
+                  record->commit, record->sources, record->configuration);
 }
 
 /* Sets the message. */
-static void describe(const struct card *cards, int nranks)
+static void describe(const struct handshake_record *records, int nranks)
 {
     struct strbuf text = {0};
 
@@ -112,23 +113,23 @@ static void describe(const struct card *cards, int nranks)
         struct ranks ranks = {.text = &text};
         bool said = false;
         for (int before = 0; before < r && !said; before++)
-            said = is_same(&cards[before], &cards[r]);
+            said = is_same(&records[before], &records[r]);
         if (said)
             continue;
         strbuf_puts(&text, r ? "; rank " : "the ranks do not run the same program: rank ");
         for (int other = r; other < nranks; other++)
-            if (is_same(&cards[other], &cards[r]))
-                name_rank(&ranks, other, cards[other].host);
+            if (is_same(&records[other], &records[r]))
+                name_rank(&ranks, other, records[other].host);
         end_ranks(&ranks);
         strbuf_puts(&text, ": ");
-        put_program(&text, &cards[r]);
+        put_program(&text, &records[r]);
     }
     error_set("%s; start the same one on every host ('poseidon --version' shows which)",
               strbuf_text(&text));
     strbuf_free(&text);
 }
 
-static void describe_silence(const struct card *mine, const bool *heard, int nranks)
+static void describe_silence(const struct handshake_record *mine, const bool *heard, int nranks)
 {
     struct strbuf text = {0};
     struct ranks ranks = {.text = &text};
@@ -165,16 +166,16 @@ fail:
     return -1;
 }
 
-static int receive_cards(MPI_Comm world, struct card *cards, MPI_Request *requests, bool *heard,
-                         int nranks, int *all)
+static int receive_records(MPI_Comm world, struct handshake_record *records, MPI_Request *requests,
+                           bool *heard, int nranks, int *all)
 {
     double begun = clock_seconds();
 
     for (int r = 0; r < nranks; r++)
         requests[r] = MPI_REQUEST_NULL;
     for (int r = 1; r < nranks; r++)
-        MPI_TRY(
-            MPI_Irecv(&cards[r], (int)sizeof *cards, MPI_BYTE, r, TAG_CARD, world, &requests[r]));
+        MPI_TRY(MPI_Irecv(&records[r], (int)sizeof *records, MPI_BYTE, r, TAG_CARD, world,
+                          &requests[r]));
     if (await(requests, nranks, begun, HANDSHAKE_SECONDS, all))
         return -1;
     for (int r = 0, over; r < nranks; r++) {
@@ -189,27 +190,28 @@ fail:
 }
 
 /* Rank 0's part. */
-static enum handshake judge(MPI_Comm world, const struct card *mine, struct card *cards,
-                            MPI_Request *requests, bool *heard, int nranks)
+static enum handshake judge(MPI_Comm world, const struct handshake_record *mine,
+                            struct handshake_record *records, MPI_Request *requests, bool *heard,
+                            int nranks)
 {
     int all = 0, differs = 0;
     char verdict[8]; /* MAGIC; anything else: refused */
 
     memcpy(verdict, MAGIC, sizeof verdict);
-    cards[0] = *mine;
-    if (receive_cards(world, cards, requests, heard, nranks, &all))
+    records[0] = *mine;
+    if (receive_records(world, records, requests, heard, nranks, &all))
         return HANDSHAKE_UNHEARD;
     if (!all) {
         describe_silence(mine, heard, nranks);
         return HANDSHAKE_UNHEARD;
     }
     for (int r = 1; r < nranks; r++) {
-        close_card(&cards[r]);
-        differs |= !is_same(&cards[0], &cards[r]);
+        close_record(&records[r]);
+        differs |= !is_same(&records[0], &records[r]);
     }
     if (differs) {
         memset(verdict, 0, sizeof verdict);
-        describe(cards, nranks);
+        describe(records, nranks);
     }
     for (int r = 1; r < nranks; r++)
         MPI_TRY(MPI_Send(verdict, (int)sizeof verdict, MPI_BYTE, r, TAG_VERDICT, world));
@@ -219,10 +221,11 @@ fail:
 }
 
 /* Another rank's part. Of several that rank 0 leaves without an answer the lowest one speaks. */
-static enum handshake show(MPI_Comm world, const struct card *mine, int rank, int nranks)
+static enum handshake show(MPI_Comm world, const struct handshake_record *mine, int rank,
+                           int nranks)
 {
     double begun = clock_seconds();
-    struct card sent = *mine;
+    struct handshake_record sent = *mine;
     char verdict[8];
     MPI_Request requests[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
     int over = 0;
@@ -231,10 +234,8 @@ static enum handshake show(MPI_Comm world, const struct card *mine, int rank, in
     MPI_TRY(MPI_Irecv(verdict, (int)sizeof verdict, MPI_BYTE, 0, TAG_VERDICT, world, &requests[1]));
     if (await(requests, 2, begun, HANDSHAKE_SECONDS + 2.0 + rank, &over))
         return HANDSHAKE_UNHEARD;
-    if (over) {
-        error_clear();
+    if (over)
         return memcmp(verdict, MAGIC, sizeof verdict) ? HANDSHAKE_REFUSED : HANDSHAKE_SAME;
-    }
     (void)MPI_Cancel(&requests[1]); /* its buffer is about to go */
     error_set("rank 0 of %d did not answer rank %d on %s within %d s: an older poseidon, or "
               "another program, was started there; this one is poseidon %s of commit %s (sources "
@@ -250,23 +251,23 @@ enum handshake handshake(MPI_Comm world, const struct build_info *build, const c
 {
     enum handshake result = HANDSHAKE_UNHEARD;
     MPI_Request *requests = NULL;
-    struct card mine, *cards = NULL;
+    struct handshake_record mine, *records = NULL;
     bool *heard = NULL;
     int rank, nranks;
 
     MPI_Comm_rank(world, &rank);
     MPI_Comm_size(world, &nranks);
-    fill_card(&mine, build, command);
+    fill_record(&mine, build, command);
     if (rank > 0)
         return show(world, &mine, rank, nranks);
-    cards = alloc_array((size_t)nranks, sizeof *cards, "the ranks' programs");
+    records = alloc_array((size_t)nranks, sizeof *records, "the ranks' programs");
     requests = alloc_array((size_t)nranks, sizeof *requests, "the ranks' programs");
     heard = alloc_array((size_t)nranks, sizeof *heard, "the ranks' programs");
-    if (cards && requests && heard)
-        result = judge(world, &mine, cards, requests, heard, nranks);
+    if (records && requests && heard)
+        result = judge(world, &mine, records, requests, heard, nranks);
     if (result == HANDSHAKE_UNHEARD)
         return result; /* MPI may still write into them */
-    free(cards);
+    free(records);
     free(requests);
     free(heard);
     return result;

@@ -121,15 +121,18 @@ static void duration_text(double seconds, char *out, size_t size)
 
 void log_progress(struct log *log, const struct log_progress *progress)
 {
-    char eta[32];
+    char eta[32], epochs[64] = "";
 
     if (log == NULL || !log->enabled || !log->terminal || log->to == NULL)
         return;
     flockfile(log->to);
     if (!log->progress || clock_seconds() - log->drawn >= REDRAW_SECONDS) {
         duration_text(progress->eta_seconds, eta, sizeof eta);
-        snprintf(log->line, sizeof log->line, "%lld/%lld  %.4g images/s  ETA %s  loss %.4g",
-                 (long long)progress->iteration, (long long)progress->max_iter,
+        if (progress->max_epochs > 0)
+            snprintf(epochs, sizeof epochs, "  epoch %.4g/%.4g", progress->epochs,
+                     progress->max_epochs);
+        snprintf(log->line, sizeof log->line, "%lld/%lld%s  %.4g images/s  ETA %s  loss %.4g",
+                 (long long)progress->iteration, (long long)progress->max_iter, epochs,
                  progress->images_per_second, eta, progress->loss);
         draw_line(log);
     }

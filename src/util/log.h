@@ -42,6 +42,7 @@ struct log_progress {
     double images_per_second;    /* over all ranks */
     double eta_seconds;          /* negative or not finite: unknown */
     double loss;
+    double epochs, max_epochs; /* likewise; 0: they are not known */
 };
 
 /* Shows or renews the progress line; at most a few times a second, so it may be called every

@@ -82,7 +82,7 @@ static void put_cache_folder(struct strbuf *out)
         strbuf_printf(out, "%s/.cache/poseidon", home);
 }
 
-static void make_folders(char *folder)
+void path_make_folders(char *folder)
 {
     for (char *slash = folder + 1; (slash = strchr(slash, '/')) != NULL; *slash++ = '/') {
         *slash = '\0';
@@ -103,7 +103,7 @@ char *path_in_cache(const char *name)
     }
     folder = strbuf_take(&path);
     if (folder) {
-        make_folders(folder);
+        path_make_folders(folder);
         if (access(folder, W_OK) == 0) {
             strbuf_printf(&path, "%s/%s", folder, name);
             found = strbuf_take(&path);

@@ -27,6 +27,10 @@ int path_missing(const char *path);
  * a message. */
 char *path_folder(const char *path);
 
+/* Makes the folder, and those it is in, where they are missing; whoever writes there sees whether
+ * that was possible. `folder` is changed meanwhile. */
+void path_make_folders(char *folder);
+
 /* The file `name` in the folder of what was measured once: POSEIDON_CACHE, else
  * $XDG_CACHE_HOME/poseidon, else ~/.cache/poseidon, which is made where it is missing. NULL where
  * there is no such place or it may not be written: then such things are kept for this run only.

@@ -1,6 +1,6 @@
 /* Philox 4x32-10. Ten rounds of two 32x32->64 multiplications; the counter's lowest word is the
  * block number, the other three carry purpose and identity. */
-#include "util/rng.h"
+#include "util/rng_blocks.h"
 
 #include <math.h>
 
@@ -18,15 +18,9 @@ void rng_block(const struct rng *rng, uint32_t block, uint32_t out[4])
     uint32_t c0 = block, c1 = rng->base[0], c2 = rng->base[1], c3 = rng->base[2];
     uint32_t k0 = rng->key[0], k1 = rng->key[1];
 
-    for (int round = 0; round < 10; round++) {
-        uint64_t p0 = (uint64_t)0xD2511F53u * c0, p1 = (uint64_t)0xCD9E8D57u * c2;
-        uint32_t n0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0, n2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
-        c1 = (uint32_t)p1;
-        c3 = (uint32_t)p0;
-        c0 = n0;
-        c2 = n2;
-        k0 += 0x9E3779B9u;
-        k1 += 0xBB67AE85u;
+    for (int round = 0; round < RNG_ROUNDS; round++) {
+        RNG_ROUND(k0, k1, c0, c1, c2, c3);
+        RNG_NEXT_KEYS(k0, k1);
     }
     out[0] = c0;
     out[1] = c1;

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 /* What every rank says of itself. */
-struct card {
+struct rank_record {
     int lowest; /* rank of its machine */
     char host[TOPOLOGY_HOST_BYTES];
 };
@@ -29,25 +29,26 @@ fail:
 }
 
 /* ranks: scratch, per machine how many. */
-static void number_machines(struct topology *t, const struct card *cards, int *ranks)
+static void number_machines(struct topology *t, const struct rank_record *records, int *ranks)
 {
     for (int r = 0; r < t->nranks; r++) {
-        int lowest = cards[r].lowest;
+        int lowest = records[r].lowest;
         assert(lowest >= 0 && lowest <= r);
         t->machine[r] = lowest == r ? t->nmachines++ : t->machine[lowest];
         if (r == t->rank)
             t->local_rank = ranks[t->machine[r]];
         if (++ranks[t->machine[r]] > t->most_ranks)
             t->most_ranks = ranks[t->machine[r]];
-        memcpy(t->host[r], cards[r].host, sizeof t->host[r]);
+        memcpy(t->host[r], records[r].host, sizeof t->host[r]);
     }
     t->local_ranks = ranks[t->machine[t->rank]];
 }
 
-static int gather_cards(MPI_Comm comm, const struct card *mine, struct card *cards)
+static int gather_records(MPI_Comm comm, const struct rank_record *mine,
+                          struct rank_record *records)
 {
-    MPI_TRY(MPI_Allgather(mine, (int)sizeof *mine, MPI_BYTE, cards, (int)sizeof *cards, MPI_BYTE,
-                          comm));
+    MPI_TRY(MPI_Allgather(mine, (int)sizeof *mine, MPI_BYTE, records, (int)sizeof *records,
+                          MPI_BYTE, comm));
     return 0;
 fail:
     return -1;
@@ -55,7 +56,7 @@ fail:
 
 int topology_create(MPI_Comm comm, struct topology *out)
 {
-    struct card mine = {.host = "?"}, *cards = NULL;
+    struct rank_record mine = {.host = "?"}, *records = NULL;
     const char *what = "the ranks' machines";
     int *ranks = NULL, status;
     size_t n;
@@ -66,20 +67,20 @@ int topology_create(MPI_Comm comm, struct topology *out)
     n = (size_t)out->nranks;
     if (gethostname(mine.host, sizeof mine.host - 1))
         strcpy(mine.host, "?");
-    cards = alloc_array(n, sizeof *cards, what);
+    records = alloc_array(n, sizeof *records, what);
     ranks = alloc_array(n, sizeof *ranks, what);
     out->machine = alloc_array(n, sizeof *out->machine, what);
     out->host = alloc_array(n, sizeof *out->host, what);
-    status = error_agree(comm, cards && ranks && out->machine && out->host ? 0 : -1);
+    status = error_agree(comm, records && ranks && out->machine && out->host ? 0 : -1);
     if (!status)
         status = error_agree(comm, find_lowest(comm, out->rank, &mine.lowest));
     if (!status)
-        status = error_agree(comm, gather_cards(comm, &mine, cards));
+        status = error_agree(comm, gather_records(comm, &mine, records));
     if (!status)
-        number_machines(out, cards, ranks);
+        number_machines(out, records, ranks);
     else
         topology_free(out);
-    free(cards);
+    free(records);
     free(ranks);
     return status;
 }

@@ -49,8 +49,9 @@ static int ends_rate(const char *text)
     return 0;
 }
 
-int units_parse_rate(const char *name, const char *text, double *out)
+int units_parse_rate(const char *name, const char *text, void *target)
 {
+    double *out = target;
     const char *rest;
     double value;
 
@@ -66,8 +67,9 @@ int units_parse_rate(const char *name, const char *text, double *out)
         name, text);
 }
 
-int units_parse_time(const char *name, const char *text, double *out)
+int units_parse_time(const char *name, const char *text, void *target)
 {
+    double *out = target;
     static const struct {
         const char *name;
         double seconds;
@@ -101,8 +103,9 @@ static bool read_clock(const char *text, double *seconds)
     return true;
 }
 
-int units_parse_duration(const char *name, const char *text, double *out)
+int units_parse_duration(const char *name, const char *text, void *target)
 {
+    double *out = target;
     static const struct {
         const char *name;
         double seconds;
@@ -124,8 +127,9 @@ int units_parse_duration(const char *name, const char *text, double *out)
                            name, text);
 }
 
-int units_parse_positive(const char *name, const char *text, double *out)
+int units_parse_positive(const char *name, const char *text, void *target)
 {
+    double *out = target;
     const char *rest;
 
     if (!leading_number(text, out, &rest) && !*rest && *out > 0)

@@ -3,21 +3,23 @@
 #ifndef POSEIDON_UTIL_UNITS_H
 #define POSEIDON_UTIL_UNITS_H
 
-/* ---- parsing: `name` is the option, for messages ---- */
+/* ---- parsing: `name` is the option, for messages; `target` a double. In the form of an option's
+ * row ----
+ */
 
 /* "10Gb", "10Gbit/s", "200Mbps" are bits, "1.25GB", "800MB/s" bytes; k, M, G, T are thousands.
  * Bytes per second, above 0. */
-int units_parse_rate(const char *name, const char *text, double *bytes_per_second);
+int units_parse_rate(const char *name, const char *text, void *target);
 
 /* "30us", "1.5ms", "250ns", "0s". Seconds, 0 or more. */
-int units_parse_time(const char *name, const char *text, double *seconds);
+int units_parse_time(const char *name, const char *text, void *target);
 
 /* "90s", "30min", "4h", "2d", and clocks and days as schedulers write them: "1:30:00",
  * "1-12:00:00". Seconds, above 0. */
-int units_parse_duration(const char *name, const char *text, double *seconds);
+int units_parse_duration(const char *name, const char *text, void *target);
 
 /* A plain number above 0. */
-int units_parse_positive(const char *name, const char *text, double *value);
+int units_parse_positive(const char *name, const char *text, void *target);
 
 /* "1,2,4": at most `room` whole numbers from 1 to `most`, each once. Returns how many, -1 with a
  * message. */

@@ -1,11 +1,8 @@
 /* The readers behind `poseidon convert`: what they accept, and that damage at any offset is an
  * error that says where. The command itself is tested by test_convert_command.py. */
-#include "convert/gzstream.h"
 #include "convert/imageset.h"
-#include "convert/tar.h"
-#include "tests/input/test_folder.h"
+#include "tests/files.h"
 #include "tests/input/test_input_common.h"
-#include "tests/suite.h"
 
 #include <fcntl.h>
 #include <stdbool.h>
@@ -236,114 +233,6 @@ START_TEST(cifar_label_outside_the_classes_names_record_and_offset)
 }
 END_TEST
 
-/* A tar header as POSIX describes it. */
-static void tar_header(uint8_t block[512], const char *name, size_t size, char type)
-{
-    unsigned sum = 0;
-
-    memset(block, 0, 512);
-    snprintf((char *)block, 100, "%s", name);
-    snprintf((char *)block + 100, 8, "%07o", 0644);
-    snprintf((char *)block + 124, 12, "%011zo", size);
-    snprintf((char *)block + 136, 12, "%011o", 0);
-    memset(block + 148, ' ', 8);
-    block[156] = (uint8_t)type;
-    memcpy(block + 257,
-           "ustar\0"
-           "00",
-           8);
-    for (int i = 0; i < 512; i++)
-        sum += block[i];
-    snprintf((char *)block + 148, 8, "%06o", sum);
-}
-
-/* folder/, folder/a.txt (5 bytes), b (512 bytes), end. */
-enum { TAR_BYTES = 512 * 7 };
-
-static void tar_make(uint8_t out[TAR_BYTES])
-{
-    memset(out, 0, TAR_BYTES);
-    tar_header(out, "folder/", 0, '5');
-    tar_header(out + 512, "a.txt", 5, '0');
-    memcpy(out + 512 + 345, "folder", 6); /* prefix; changes the sum */
-    memset(out + 512 + 148, ' ', 8);
-    unsigned sum = 0;
-    for (int i = 512; i < 1024; i++)
-        sum += out[i];
-    snprintf((char *)out + 512 + 148, 8, "%06o", sum);
-    memcpy(out + 1024, "hello", 5);
-    tar_header(out + 1536, "b", 512, '\0');
-    memset(out + 2048, 'b', 512);
-}
-
-/* Reads the archive to its end; the members' names joined by blanks. */
-static int tar_list(const char *name, char *names, size_t size)
-{
-    struct tar_member member;
-    struct gzstream s;
-    bool found;
-    int status = gzstream_open(&s, in_folder(name));
-
-    names[0] = '\0';
-    while (status == 0 && (status = tar_next(&s, &member, &found)) == 0 && found) {
-        snprintf(names + strlen(names), size - strlen(names), "%s:%d:%llu ", member.name,
-                 member.is_file, (unsigned long long)member.size);
-        status = gzstream_skip(&s, member.size, member.name) || tar_finish(&s, &member) ? -1 : 0;
-    }
-    gzstream_close(&s);
-    return status;
-}
-
-START_TEST(tar_members_are_found_plain_and_packed)
-{
-    uint8_t archive[TAR_BYTES], packed[8192];
-    char names[200];
-
-    tar_make(archive);
-    file_put("x.tar", archive, sizeof archive);
-    expect_ok(tar_list("x.tar", names, sizeof names));
-    ck_assert_str_eq(names, "folder/:0:0 folder/a.txt:1:5 b:1:512 ");
-    file_put("x.tar.gz", packed, gzip(archive, sizeof archive, packed, sizeof packed));
-    expect_ok(tar_list("x.tar.gz", names, sizeof names));
-    ck_assert_str_eq(names, "folder/:0:0 folder/a.txt:1:5 b:1:512 ");
-}
-END_TEST
-
-START_TEST(tar_cut_at_any_offset_names_file_and_offset)
-{
-    uint8_t archive[TAR_BYTES];
-    char names[200], offset[32];
-
-    tar_make(archive);
-    for (size_t cut = 0; cut < sizeof archive; cut++) {
-        file_put("x.tar", archive, cut);
-        snprintf(offset, sizeof offset, "at offset %zu", cut);
-        expect_error(tar_list("x.tar", names, sizeof names), "x.tar", offset);
-    }
-}
-END_TEST
-
-START_TEST(tar_with_any_header_byte_damaged_is_an_error)
-{
-    uint8_t archive[TAR_BYTES];
-    char names[200];
-
-    tar_make(archive);
-    for (size_t at = 0; at < 1024; at++) {
-        if (at % 512 == 155)
-            continue; /* behind the end of the checksum's digits */
-        archive[at] ^= 0x55;
-        file_put("x.tar", archive, sizeof archive);
-        expect_error(tar_list("x.tar", names, sizeof names), "x.tar", "offset",
-                     at < 512 ? "not a tar archive" : "damaged tar header");
-        archive[at] ^= 0x55;
-    }
-    archive[TAR_BYTES - 1] = 1;
-    file_put("x.tar", archive, sizeof archive);
-    expect_error(tar_list("x.tar", names, sizeof names), "half an end mark at offset 2560");
-}
-END_TEST
-
 START_TEST(shuffle_is_a_permutation_that_the_seed_decides)
 {
     struct imageset set[2] = {{.dim = {1, 1, 1}, .nclasses = 200},
@@ -382,8 +271,5 @@ SUITE("convert")
     tcase_add_test(tcase, idx_of_wrong_kind_or_size_says_what_was_expected);
     tcase_add_test(tcase, cifar_file_cut_at_any_offset_is_an_error_unless_between_records);
     tcase_add_test(tcase, cifar_label_outside_the_classes_names_record_and_offset);
-    tcase_add_test(tcase, tar_members_are_found_plain_and_packed);
-    tcase_add_test(tcase, tar_cut_at_any_offset_names_file_and_offset);
-    tcase_add_test(tcase, tar_with_any_header_byte_damaged_is_an_error);
     tcase_add_test(tcase, shuffle_is_a_permutation_that_the_seed_decides);
 }

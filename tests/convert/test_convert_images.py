@@ -166,6 +166,40 @@ class Images(unittest.TestCase):
         self.assertEqual(orders[3], orders[2])
         self.assertNotEqual(orders[4], orders[2])
 
+    def test_split_takes_its_share_of_every_class(self):
+        counts = {"ash": 10, "birch": 3, "cedar": 2}
+        for name, count in counts.items():
+            for i in range(count):
+                # cedar's images lie in folders of its folder
+                inner = "photos/%s/%s%d.png" % (name, "inner/deeper/" if name == "cedar" else "", i)
+                self.write(inner, self.picture("color.png"))
+        seen = []
+        for seed in (1, 1, 2):
+            out = self.path("trees.h5")
+            done = self.run_poseidon("convert", "images", self.path("photos"), out, "--resize=8", "--split=0.3",
+                                     "--seed=%d" % seed, "--force", "--mean=" + self.path("mean.h5"), "--shuffle")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertFalse(os.path.exists(out))
+            parts = []
+            for part in ("train", "test"):
+                with h5py.File(self.path("trees-%s.h5" % part), "r") as f:
+                    parts.append(list(f["label"][()]))
+                    self.assertEqual([t.decode() for t in f.attrs["classes"]], list(counts))
+                    self.assertEqual(f["data"].shape[1:], (3, 8, 8))
+            self.assertIn("trees-train.h5: 10 images of 3x8x8 of 3 classes", done.stdout)
+            self.assertIn("trees-test.h5: 5 images of 3x8x8 of 3 classes", done.stdout)
+            self.assertEqual([parts[0].count(k) for k in range(3)], [7, 2, 1])
+            self.assertEqual([parts[1].count(k) for k in range(3)], [3, 1, 1])
+            seen.append(parts)
+        self.assertEqual(seen[0], seen[1])
+        done = self.run_poseidon("convert", "images", self.path("photos"), self.path("trees_lmdb"), "--resize=8",
+                                 "--split=0.3")
+        if "built without liblmdb" not in done.stderr:
+            self.assertEqual(done.returncode, 0, done.stderr)
+            for part in ("train", "test"):
+                with open(self.path("trees-%s_lmdb" % part, "classes.txt")) as f:
+                    self.assertEqual(f.read().split(), list(counts))
+
     # ---- refusals
     def test_refused_images_are_summed_up(self):
         names = []
@@ -176,15 +210,17 @@ class Images(unittest.TestCase):
         names += ["missing.png"]
         out = self.path("x.h5")
         done = self.run_poseidon("convert", "images", self.list(names), out, "--root=" + self.path("p"))
-        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.returncode, 1, done.stderr)
         self.assertIn("12 images of 3x23x37", done.stdout)
         self.assertIn("13 of 25 images were refused; the first:", done.stderr)
-        self.assertEqual(done.stderr.count("\n"), 11)
+        self.assertIn("13 of 25 images were left out; --skip-bad accepts that", done.stderr)
+        self.assertEqual(done.stderr.count("\n"), 12)
         self.assertIn("bad0.jpg: truncated JPEG image", done.stderr)
         with h5py.File(out, "r") as f:
             self.assertEqual(list(f["label"]), list(range(10, 250, 20)))
         done = self.run_poseidon("convert", "images", self.list(names), out, "--root=" + self.path("p"),
-                                 "--force", "--json")
+                                 "--force", "--json", "--skip-bad")
+        self.assertEqual(done.returncode, 0, done.stderr)
         said = json.loads(done.stdout)
         self.assertEqual((said["records"], said["refused"], len(said["refused_first"])), (12, 13, 10))
         self.assertEqual(done.stderr, "")
@@ -202,10 +238,13 @@ class Images(unittest.TestCase):
                     struct.pack(">I", zlib.crc32(kind + content)))
         self.write("b.png", b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 2, 1, 8, 0, 0, 0, 0)) +
                    chunk(b"IDAT", zlib.compress(b"\0\1\2")) + chunk(b"IEND", b""))
-        done = self.run_poseidon("convert", "images", self.list(["a.png", "b.png"]), out, "--force")
-        self.assertEqual(done.returncode, 0)
-        self.assertIn("1 of 2 images were refused", done.stderr)
-        self.assertIn("b.png: shape 3 1 2 (6), but the first image has 3 23 37", done.stderr)
+        with open(out, "rb") as f:
+            before = f.read()
+        self.bad(self.list(["a.png", "b.png"]), out, "--force",
+                 says=["b.png: shape 3 1 2 (6), but the first image has 3 23 37",
+                       "--resize=256x256 makes them alike. Nothing was written"])
+        with open(out, "rb") as f:
+            self.assertEqual(f.read(), before)
         done = self.run_poseidon("convert", "images", self.list(["a.png", "b.png"]), self.path("x_lmdb"))
         if "built without liblmdb" not in done.stderr:
             self.assertEqual(done.returncode, 0, done.stderr)
@@ -348,7 +387,9 @@ class Images(unittest.TestCase):
                 ([listing, self.path("x_lmdb"), "--encode-type=jpg"], "no effect without --encoded"),
                 ([listing, self.path("x_lmdb"), "--encoded", "--encode-type=gif"], "expected jpg or png"),
                 ([listing, self.path("x_lmdb"), "--gzip=2"], "--gzip=2"),
-                ([listing, out, "--resize=256"], "expected WIDTHxHEIGHT"),
+                ([listing, out, "--resize=x256"], "expected WIDTHxHEIGHT"),
+                ([listing, out, "--split=1"], "--split=1: expected the share of images"),
+                ([listing, out, "--split=0.5"], "--split: class 0 has a single image, color.jpg"),
                 ([listing, out, "--resize=0x5"], "expected WIDTHxHEIGHT"),
                 ([listing, out, "--seed=3"], "no effect without --shuffle"),
                 ([listing, out, "--quality=0"], "--quality=0"),

@@ -1,6 +1,6 @@
 /* A source in memory that can fail and be slow, and feeders over it. */
-#ifndef POSEIDON_TEST_FAKE_SOURCE_H
-#define POSEIDON_TEST_FAKE_SOURCE_H
+#ifndef POSEIDON_TESTS_INPUT_FAKE_SOURCE_H
+#define POSEIDON_TESTS_INPUT_FAKE_SOURCE_H
 
 #include "input/feeder.h"
 #include "tests/input/test_input_common.h"

@@ -1,6 +1,6 @@
 /* A net of layers that bring samples, on the CPU engine, and a folder of the test's own. */
-#ifndef POSEIDON_TEST_LAYERS_COMMON_H
-#define POSEIDON_TEST_LAYERS_COMMON_H
+#ifndef POSEIDON_TESTS_INPUT_LAYERS_COMMON_H
+#define POSEIDON_TESTS_INPUT_LAYERS_COMMON_H
 
 #include "tests/input/test_input_common.h"
 #include "tests/net/test_net_common.h"

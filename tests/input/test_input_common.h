@@ -1,6 +1,6 @@
 /* What the input suites share: fixture paths and a way to state the expected error. */
-#ifndef POSEIDON_TEST_INPUT_COMMON_H
-#define POSEIDON_TEST_INPUT_COMMON_H
+#ifndef POSEIDON_TESTS_INPUT_TEST_INPUT_COMMON_H
+#define POSEIDON_TESTS_INPUT_TEST_INPUT_COMMON_H
 
 #include "util/error.h"
 

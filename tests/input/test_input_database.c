@@ -3,9 +3,8 @@
 #include "input/feeder.h"
 #include "input/format/kv.h"
 #include "input/list.h"
-#include "tests/input/test_folder.h"
+#include "tests/files.h"
 #include "tests/input/test_input_common.h"
-#include "tests/suite.h"
 
 #include <dirent.h>
 #include <sys/stat.h>
@@ -226,7 +225,7 @@ END_TEST
 
 START_TEST(databases_that_cannot_be_used_say_why)
 {
-    static const uint8_t swapped[24] = {[16] = 0xbe, 0xef, 0xc0, 0xde};
+    static const uint8_t swapped[24] = {[16] = 0xbe, 0xef, 0xc0, 0xde}, zeros[256];
     struct source *source;
 
     expect_error(source_open_images(fixture("lmdb_empty"), true, IMAGE_AS_STORED, &source),
@@ -235,7 +234,7 @@ START_TEST(databases_that_cannot_be_used_say_why)
     file_put("x/data.mdb", "", 0);
     expect_error(source_open_images(in_folder("x"), true, IMAGE_AS_STORED, &source), "x/data.mdb",
                  "truncated LMDB file", "offset 0");
-    file_put("x/data.mdb", folder, sizeof folder);
+    file_put("x/data.mdb", zeros, sizeof zeros);
     expect_error(source_open_images(in_folder("x"), true, IMAGE_AS_STORED, &source),
                  "not an LMDB file", "offset 16", "expected 0xbeefc0de");
     uint8_t page[4096] = {0};

@@ -1,7 +1,7 @@
 /* Nets with the values they must give, from data/layers/layer_values.h: loaded, built on an engine
  * and filled, for the tests that compare (test_reference) and differentiate (test_gradients). */
-#ifndef POSEIDON_TESTS_TEST_CASES_H
-#define POSEIDON_TESTS_TEST_CASES_H
+#ifndef POSEIDON_TESTS_LAYERS_TEST_CASES_H
+#define POSEIDON_TESTS_LAYERS_TEST_CASES_H
 
 #include "tests/net/test_net_common.h"
 

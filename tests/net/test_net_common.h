@@ -1,6 +1,6 @@
 /* Nets from a text, for the tests of layers and nets. */
-#ifndef POSEIDON_TESTS_TEST_NET_COMMON_H
-#define POSEIDON_TESTS_TEST_NET_COMMON_H
+#ifndef POSEIDON_TESTS_NET_TEST_NET_COMMON_H
+#define POSEIDON_TESTS_NET_TEST_NET_COMMON_H
 
 #include "net/net.h"
 #include "util/error.h"

@@ -214,8 +214,8 @@ static void make(struct made *made, int index, int phase)
 
     made->notices = NULL;
     env.input_chw = models[index].input;
-    ck_assert_msg(spec_read_net(model_file(models[index].name, "train_val.prototxt"), &made->doc) ==
-                      0,
+    ck_assert_msg(spec_read_net_of(model_file(models[index].name, "train_val.prototxt"), NULL,
+                                   &made->doc) == 0,
                   "%s", error_text());
     ck_assert_str_eq(text_notices(made->doc), "");
     ck_assert_msg(net_def_create(made->doc, spec_net(made->doc), &state, &made->def) == 0, "%s",
@@ -297,8 +297,9 @@ START_TEST(solver_names_its_net_and_trains)
     struct text_doc *doc;
     const Caffe__SolverParameter *solver;
 
-    ck_assert_msg(spec_read_solver(model_file(models[_i].name, "solver.prototxt"), &doc) == 0, "%s",
-                  error_text());
+    ck_assert_msg(spec_read_solver_with(model_file(models[_i].name, "solver.prototxt"),
+                                        &(struct spec_overrides){.settings = NULL}, &doc) == 0,
+                  "%s", error_text());
     solver = spec_solver(doc);
     snprintf(net, sizeof net, "models/%s/train_val.prototxt", models[_i].name);
     ck_assert_str_eq(solver->net, net);
@@ -355,7 +356,8 @@ static void write_net(int index, const char *images)
     struct strbuf out = {0};
     struct text_doc *doc;
 
-    ck_assert_int_eq(spec_read_net(model_file(models[index].name, "train_val.prototxt"), &doc), 0);
+    ck_assert_int_eq(
+        spec_read_net_of(model_file(models[index].name, "train_val.prototxt"), NULL, &doc), 0);
     for (size_t i = 0; i < spec_net(doc)->n_layer; i++) {
         Caffe__LayerParameter *layer = spec_net(doc)->layer[i];
 

@@ -119,7 +119,7 @@ START_TEST(net_inside_a_model_is_read_without_its_weights)
     struct strbuf found = {0}, expected = {0};
     struct text_doc *doc, *want;
 
-    ck_assert_msg(spec_read_net(data(nets[_i].file), &doc) == 0, "%s", error_text());
+    ck_assert_msg(spec_read_net_of(data(nets[_i].file), NULL, &doc) == 0, "%s", error_text());
     ck_assert_int_eq(text_read_string("F", nets[_i].net, strlen(nets[_i].net),
                                       &caffe__net_parameter__descriptor, &want),
                      0);
@@ -138,7 +138,7 @@ START_TEST(number_without_a_name_in_a_net_is_refused)
 {
     struct text_doc *doc;
 
-    ck_assert_int_ne(spec_read_net(data("enum.caffemodel"), &doc), 0);
+    ck_assert_int_ne(spec_read_net_of(data("enum.caffemodel"), NULL, &doc), 0);
     assert_error("%s: unknown value 77 for field \"pool\" of \"caffe.PoolingParameter\"",
                  data("enum.caffemodel"));
 }
@@ -154,8 +154,9 @@ START_TEST(what_is_no_model_is_told_apart)
     assert_error("%s: expected a plain file, found something else", folder);
     ck_assert_int_ne(model_file_open("/dev/null/x", &file), 0);
     assert_error("/dev/null/x: cannot be opened: Not a directory");
-    ck_assert_int_ne(model_file_open(write_bytes(tmp("empty"), "", 0), &file), 0);
-    assert_error("%s: expected a binary model (.caffemodel), found an empty file", tmp("empty"));
+    ck_assert_int_ne(model_file_open(file_put("empty", "", 0), &file), 0);
+    assert_error("%s: expected a binary model (.caffemodel), found an empty file",
+                 in_folder("empty"));
     ck_assert_int_ne(model_file_open(data("generate_models.py"), &file), 0);
     assert_error("%s: expected a binary model (.caffemodel), found a text",
                  data("generate_models.py"));
@@ -170,14 +171,15 @@ START_TEST(what_is_no_model_is_told_apart)
     assert_error("%s: expected a binary model (.caffemodel), found a single blob, such as a mean "
                  "image",
                  data("mean.binaryproto"));
-    ck_assert_int_ne(model_file_open(write_bytes(tmp("none"),
-                                                 "\x0a\x03"
-                                                 "a\x01"
-                                                 "b",
-                                                 5),
+    ck_assert_int_ne(model_file_open(file_put("none",
+                                              "\x0a\x03"
+                                              "a\x01"
+                                              "b",
+                                              5),
                                      &file),
                      0);
-    assert_error("%s: expected a binary model (.caffemodel), found no layer in it", tmp("none"));
+    assert_error("%s: expected a binary model (.caffemodel), found no layer in it",
+                 in_folder("none"));
 }
 END_TEST
 
@@ -206,7 +208,7 @@ static const struct {
 
 START_TEST(damage_is_named_with_its_place)
 {
-    const char *path = write_bytes(tmp("damaged"), damages[_i].bytes, damages[_i].length);
+    const char *path = file_put("damaged", damages[_i].bytes, damages[_i].length);
     struct model_file *file;
 
     ck_assert_int_ne(model_file_open(path, &file), 0);
@@ -220,8 +222,9 @@ START_TEST(blob_has_at_most_32_axes)
     struct model_file *file;
 
     memset(bytes + 9, 1, 33);
-    ck_assert_int_ne(model_file_open(write_bytes(tmp("axes"), bytes, 42), &file), 0);
-    assert_error("%s: damaged or truncated at byte 41: a blob of more than 32 axes", tmp("axes"));
+    ck_assert_int_ne(model_file_open(file_put("axes", bytes, 42), &file), 0);
+    assert_error("%s: damaged or truncated at byte 41: a blob of more than 32 axes",
+                 in_folder("axes"));
 }
 END_TEST
 
@@ -249,7 +252,7 @@ static void use(const char *path)
     }
     if (state_file_open(path, &state) == 0)
         state_file_close(state);
-    if (spec_read_net(path, &doc) == 0)
+    if (spec_read_net_of(path, NULL, &doc) == 0)
         text_free(doc);
 }
 
@@ -262,7 +265,7 @@ START_TEST(file_cut_anywhere_does_no_harm)
     size_t length = read_bytes(data(small_files[_i]), bytes, sizeof bytes);
 
     for (size_t cut = 0; cut < length; cut++)
-        use(write_bytes(tmp("cut"), bytes, cut));
+        use(file_put("cut", bytes, cut));
 }
 END_TEST
 
@@ -277,7 +280,7 @@ START_TEST(file_with_one_wrong_byte_does_no_harm)
             unsigned char right = bytes[at];
 
             bytes[at] = wrong[w];
-            use(write_bytes(tmp("wrong"), bytes, length));
+            use(file_put("wrong", bytes, length));
             bytes[at] = right;
         }
 }
@@ -296,7 +299,7 @@ static void put_head(FILE *file, uint32_t number, uint64_t length)
 START_TEST(model_of_more_than_2_GB_is_read)
 {
     const uint64_t huge = ((uint64_t)5 << 29) + 12; /* 2.5 GB of floats, a hole in the file */
-    FILE *file = fopen(tmp("huge"), "wb");
+    FILE *file = fopen(in_folder("huge"), "wb");
     struct model_file *model;
     const struct stored_layer *layers;
     float value;
@@ -316,7 +319,7 @@ START_TEST(model_of_more_than_2_GB_is_read)
     ck_assert_uint_eq(fwrite("\0\0\x80\x3f", 1, 4, file), 4);
     ck_assert_int_eq(fclose(file), 0);
 
-    model = open_model(tmp("huge"));
+    model = open_model(in_folder("huge"));
     layers = model_file_layers(model, &count);
     ck_assert_int_eq(count, 2);
     ck_assert_uint_eq(layers[0].blobs[0].elems, huge / 4);
@@ -324,7 +327,7 @@ START_TEST(model_of_more_than_2_GB_is_read)
     ck_assert_int_eq(model_file_read(model, &layers[1].blobs[0], &value), 0);
     ck_assert_float_eq(value, 1);
     model_file_close(model);
-    unlink(tmp("huge"));
+    unlink(in_folder("huge"));
 }
 END_TEST
 

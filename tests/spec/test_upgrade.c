@@ -447,7 +447,9 @@ START_TEST(snapshot_prefix_is_completed_from_the_solvers_path)
     ck_assert_int_eq(mkdir("sub", 0777), 0);
     for (int i = 0; i < COUNT(cases); i++) {
         write_file(cases[i].path, cases[i].text);
-        ck_assert_msg(spec_read_solver(cases[i].path, &doc) == 0, "%s", error_text());
+        ck_assert_msg(spec_read_solver_with(cases[i].path,
+                                            &(struct spec_overrides){.settings = NULL}, &doc) == 0,
+                      "%s", error_text());
         ck_assert_str_eq(spec_solver(doc)->snapshot_prefix, cases[i].prefix);
         text_free(doc);
         unlink(cases[i].path);
@@ -462,15 +464,17 @@ START_TEST(files_are_read_and_upgraded)
 
     ck_assert_int_eq(chdir(folder), 0);
     write_file("old.prototxt", "layers { type: RELU }");
-    ck_assert_int_eq(spec_read_net("old.prototxt", &doc), 0);
+    ck_assert_int_eq(spec_read_net_of("old.prototxt", NULL, &doc), 0);
     ck_assert_str_eq(spec_net(doc)->layer[0]->type, "ReLU");
     text_free(doc);
     write_file("old.prototxt", "layers { type: RELU } layer { }");
-    ck_assert_int_ne(spec_read_net("old.prototxt", &doc), 0);
-    ck_assert_int_ne(spec_read_solver("old.prototxt", &doc), 0);
+    ck_assert_int_ne(spec_read_net_of("old.prototxt", NULL, &doc), 0);
+    ck_assert_int_ne(
+        spec_read_solver_with("old.prototxt", &(struct spec_overrides){.settings = NULL}, &doc), 0);
     write_file("old.prototxt", "solver_type: ADAM type: 'x'");
-    ck_assert_int_ne(spec_read_solver("old.prototxt", &doc), 0);
-    ck_assert_int_ne(spec_read_net("none.prototxt", &doc), 0);
+    ck_assert_int_ne(
+        spec_read_solver_with("old.prototxt", &(struct spec_overrides){.settings = NULL}, &doc), 0);
+    ck_assert_int_ne(spec_read_net_of("none.prototxt", NULL, &doc), 0);
     ck_assert_ptr_nonnull(
         strstr(error_text(), "File not found: none.prototxt (the current folder is "));
     unlink("old.prototxt");

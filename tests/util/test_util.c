@@ -1,5 +1,5 @@
 /* JSON, SHA-256, growing texts, whole files, the log. */
-#include "tests/suite.h"
+#include "tests/files.h"
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/file.h"
@@ -16,19 +16,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-static char folder[] = "/tmp/poseidon_util_XXXXXX";
-
-/* A path in the test's own folder; valid until the fourth call after it. */
-static const char *in_folder(const char *name)
-{
-    static char paths[4][256];
-    static int next;
-    char *path = paths[next++ % 4];
-
-    snprintf(path, sizeof paths[0], "%s/%s", folder, name);
-    return path;
-}
 
 static char *read_stream(FILE *stream)
 {
@@ -401,7 +388,7 @@ START_TEST(log_redraws_the_progress_line_below_new_lines)
     static const char line[] = "\r\033[K"
                                "10/100  1234 images/s  ETA 1:02:05  loss 2.303";
     FILE *to = tmpfile(), *copy = tmpfile();
-    struct log_progress progress = {10, 100, 1234.4, 3725, 2.3026};
+    struct log_progress progress = {10, 100, 1234.4, 3725, 2.3026, 0, 0};
     struct log log;
     char *text;
 
@@ -431,7 +418,7 @@ END_TEST
 START_TEST(log_progress_shows_unknown_times_and_days)
 {
     FILE *to = tmpfile();
-    struct log_progress progress = {1, 2, 0, -1, NAN};
+    struct log_progress progress = {1, 2, 0, -1, NAN, 0, 0};
     struct log log;
 
     log_init(&log, true, to, NULL);
@@ -446,6 +433,11 @@ START_TEST(log_progress_shows_unknown_times_and_days)
     progress.eta_seconds = 65;
     log_progress(&log, &progress);
     ck_assert_ptr_nonnull(strstr(read_stream(to), "ETA 1:05 "));
+    log_progress_end(&log);
+    progress.epochs = 0.5;
+    progress.max_epochs = 62.5;
+    log_progress(&log, &progress);
+    ck_assert_ptr_nonnull(strstr(read_stream(to), "1/2  epoch 0.5/62.5  0 images/s"));
     fclose(to);
 }
 END_TEST

@@ -1,7 +1,7 @@
 /* A piece of memory that is used again and again and grows as needed: files and images as they are
  * read one after another. */
-#ifndef POSEIDON_INPUT_BYTES_H
-#define POSEIDON_INPUT_BYTES_H
+#ifndef POSEIDON_INPUT_FORMAT_BYTES_H
+#define POSEIDON_INPUT_FORMAT_BYTES_H
 
 #include <stddef.h>
 #include <stdint.h>

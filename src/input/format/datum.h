@@ -1,6 +1,6 @@
 /* Caffe's Datum message: one labelled image, raw bytes, floats, or an image file in itself. */
-#ifndef POSEIDON_INPUT_DATUM_H
-#define POSEIDON_INPUT_DATUM_H
+#ifndef POSEIDON_INPUT_FORMAT_DATUM_H
+#define POSEIDON_INPUT_FORMAT_DATUM_H
 
 #include "input/source.h"
 

@@ -29,7 +29,7 @@ enum image_format image_format_of(const void *data, size_t length)
     return begins(data, length, 0, "\x89PNG\r\n\x1a\n", 8) ? IMAGE_PNG : IMAGE_UNKNOWN;
 }
 
-const char *image_format_name(const void *data, size_t length)
+static const char *format_name(const void *data, size_t length)
 {
     static const struct {
         const char *name, *text;
@@ -71,7 +71,7 @@ bool image_format_supported(enum image_format format)
 static int decode_format(const void *data, size_t length, enum image_color color, bool header_only,
                          struct image *out)
 {
-    const char *name = image_format_name(data, length);
+    const char *name = format_name(data, length);
 
     switch (image_format_of(data, length)) {
     case IMAGE_JPEG:

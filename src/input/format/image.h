@@ -1,7 +1,7 @@
 /* Photographs: JPEG and PNG to 8-bit pixels and back, and resizing, all as Caffe's users have it
  * from OpenCV: the channels in the order blue, green, red. */
-#ifndef POSEIDON_INPUT_IMAGE_H
-#define POSEIDON_INPUT_IMAGE_H
+#ifndef POSEIDON_INPUT_FORMAT_IMAGE_H
+#define POSEIDON_INPUT_FORMAT_IMAGE_H
 
 #include "input/format/bytes.h"
 
@@ -27,9 +27,6 @@ enum image_format { IMAGE_UNKNOWN, IMAGE_JPEG, IMAGE_PNG };
 
 /* By content; a file's name says nothing. */
 enum image_format image_format_of(const void *data, size_t length);
-
-/* "JPEG", "PNG"; of other formats that are around their names, else "unknown". */
-const char *image_format_name(const void *data, size_t length);
 
 /* Whether this build can decode and encode the format. */
 bool image_format_supported(enum image_format format);

@@ -1,6 +1,6 @@
 /* What image.c asks of the files that know one format each. */
-#ifndef POSEIDON_INPUT_IMAGE_INTERNAL_H
-#define POSEIDON_INPUT_IMAGE_INTERNAL_H
+#ifndef POSEIDON_INPUT_FORMAT_IMAGE_INTERNAL_H
+#define POSEIDON_INPUT_FORMAT_IMAGE_INTERNAL_H
 
 #include "input/format/image.h"
 

@@ -2,8 +2,8 @@
  *
  * Both kinds are opened so that any number of ranks can read them at once, from a folder that
  * nobody may write to. */
-#ifndef POSEIDON_INPUT_KV_H
-#define POSEIDON_INPUT_KV_H
+#ifndef POSEIDON_INPUT_FORMAT_KV_H
+#define POSEIDON_INPUT_FORMAT_KV_H
 
 #include "input/format/bytes.h"
 

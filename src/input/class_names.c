@@ -1,0 +1,125 @@
+/* Names of classes, from images' files and from lists. */
+#include "input/class_names.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "util/error.h"
+#include "util/file.h"
+#include "util/h5.h"
+#include "util/path.h"
+#include "util/strbuf.h"
+
+static int add(struct class_names *names, const char *text, size_t length)
+{
+    char **grown = realloc(names->name, ((size_t)names->count + 1) * sizeof *grown);
+
+    if (!grown)
+        return error_memory(((size_t)names->count + 1) * sizeof *grown, "names of classes");
+    names->name = grown;
+    if (!(grown[names->count] = strndup(text, length)))
+        return error_memory(length, "names of classes");
+    names->count++;
+    return 0;
+}
+
+static int read_hdf5(const char *path, struct class_names *out)
+{
+    char *texts = NULL;
+    size_t each = 0, count = 0;
+    hid_t file;
+    int status;
+
+    h5_lock();
+    status = h5_file_open(path, &file);
+    if (!status) {
+        status = h5_attribute_read_texts(file, path, "classes", &texts, &each, &count);
+        H5Fclose(file);
+    }
+    h5_unlock();
+    for (size_t i = 0; i < count && !status; i++)
+        status = add(out, texts + i * each, strlen(texts + i * each));
+    free(texts);
+    return status;
+}
+
+static int read_lines(const char *path, struct class_names *out)
+{
+    struct strbuf text = {.data = NULL};
+    int status = access(path, F_OK) ? path_missing(path) : file_read(path, NULL, &text);
+
+    if (!status && text.length && memchr(text.data, '\0', text.length))
+        status = error_set("%s: expected a text with the name of a class on every line, or images "
+                           "that poseidon convert wrote, found a binary file",
+                           path);
+    for (const char *line = text.data; !status && line && *line;) {
+        size_t length = strcspn(line, "\n");
+        size_t shown = length > 0 && line[length - 1] == '\r' ? length - 1 : length;
+
+        status = add(out, line, shown);
+        line += length + (line[length] == '\n');
+    }
+    strbuf_free(&text);
+    return status;
+}
+
+/* classes.txt in that folder; none where it is not there. */
+static int read_beside(const char *folder, int length, struct class_names *out)
+{
+    size_t size = (size_t)length + sizeof "/classes.txt";
+    char *list = malloc(size);
+    int status = 0;
+
+    if (!list)
+        return error_memory(size, "a path");
+    snprintf(list, size, "%.*s/classes.txt", length, folder);
+    if (access(list, F_OK) == 0)
+        status = read_lines(list, out);
+    free(list);
+    return status;
+}
+
+int class_names_of_data(const char *path, struct class_names *out)
+{
+    struct stat st;
+    int status = 0;
+
+    *out = (struct class_names){.count = 0};
+    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+        status = read_beside(path, (int)strlen(path), out);
+    else if (path_ends(path, "/data.mdb"))
+        status = read_beside(path, (int)(path_base(path) - path) - 1, out);
+    else if (file_is_hdf5(path))
+        status = read_hdf5(path, out);
+    if (status)
+        class_names_free(out);
+    return status;
+}
+
+int class_names_read(const char *path, struct class_names *out)
+{
+    struct stat st;
+    bool data = stat(path, &st) == 0 && (S_ISDIR(st.st_mode) || file_is_hdf5(path));
+
+    *out = (struct class_names){.count = 0};
+    if (data ? class_names_of_data(path, out) : read_lines(path, out)) {
+        class_names_free(out);
+        return -1;
+    }
+    return out->count ? 0
+                      : error_set("%s: holds no names of classes%s", path,
+                                  data ? "; poseidon convert writes them, where it is given a "
+                                         "folder for every class"
+                                       : ", one on every line");
+}
+
+void class_names_free(struct class_names *names)
+{
+    for (int i = 0; i < names->count; i++)
+        free(names->name[i]);
+    free(names->name);
+    *names = (struct class_names){.count = 0};
+}

@@ -1,0 +1,21 @@
+/* The names of classes: those that go with a set of images, or a list that a user has. */
+#ifndef POSEIDON_INPUT_CLASS_NAMES_H
+#define POSEIDON_INPUT_CLASS_NAMES_H
+
+/* Class n is called name[n]. All zero: none are known. */
+struct class_names {
+    char **name; /* owned */
+    int count;
+};
+
+/* The names that `poseidon convert` left in a set of images: the attribute `classes` of an HDF5
+ * file, classes.txt of an LMDB folder. None where there are none, or where `path` is neither. */
+int class_names_of_data(const char *path, struct class_names *out);
+
+/* The same, or a text with a name on every line; there must be some. Errors: not there, a file that
+ * is no text, a set of images without names. */
+int class_names_read(const char *path, struct class_names *out);
+
+void class_names_free(struct class_names *names);
+
+#endif

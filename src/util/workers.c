@@ -1,0 +1,229 @@
+/* Threads under one mutex; on top of them two rings: jobs to do, and jobs that are over. */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include "util/workers.h"
+
+#include "util/error.h"
+#include "util/thread.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+/* ---- threads ---- */
+
+static void *worker_main(void *argument)
+{
+    struct worker *worker = argument;
+    struct workers *w = worker->workers;
+    int number = (int)(worker - w->worker);
+
+    if (w->o.name)
+        prctl(PR_SET_NAME, w->o.name);
+    pthread_mutex_lock(&w->mutex);
+    while (!w->stop)
+        if (!w->o.step(w->o.context, number))
+            pthread_cond_wait(&w->wanted, &w->mutex);
+    pthread_mutex_unlock(&w->mutex);
+    return NULL;
+}
+
+/* All run where the first one may, though the owner may be bound by then. An errno value. */
+static int start_one(struct workers *w)
+{
+    struct worker *worker = &w->worker[w->count];
+    int status;
+
+    worker->workers = w;
+    status = thread_start(&worker->thread, w->count > 0 ? &w->worker[0].thread : NULL, worker_main,
+                          worker);
+    w->count += status == 0;
+    return status;
+}
+
+int workers_create(const struct workers_options *o, struct workers **out)
+{
+    int most = o->most > o->threads ? o->most : o->threads, status = 0;
+    size_t bytes = sizeof(struct workers) + (size_t)most * sizeof(struct worker);
+    struct workers *w = calloc(1, bytes);
+
+    *out = w;
+    if (!w)
+        return error_memory(bytes, "helping threads");
+    assert(o->threads >= 1);
+    w->o = *o;
+    w->o.most = most;
+    pthread_mutex_init(&w->mutex, NULL);
+    pthread_cond_init(&w->wanted, NULL);
+    pthread_cond_init(&w->told, NULL);
+    pthread_mutex_lock(&w->mutex); /* no step before *out can be seen */
+    while (w->count < o->threads && status == 0)
+        status = start_one(w);
+    pthread_mutex_unlock(&w->mutex);
+    if (w->count > 0)
+        return 0;
+    workers_destroy(w);
+    *out = NULL;
+    return error_set("a helping thread cannot be started: %s", strerror(status));
+}
+
+bool workers_add(struct workers *w)
+{
+    return w->count < w->o.most && start_one(w) == 0;
+}
+
+void workers_destroy(struct workers *w)
+{
+    if (!w)
+        return;
+    pthread_mutex_lock(&w->mutex);
+    w->stop = true;
+    pthread_cond_broadcast(&w->wanted);
+    pthread_mutex_unlock(&w->mutex);
+    for (int t = 0; t < w->count; t++)
+        pthread_join(w->worker[t].thread, NULL);
+    pthread_cond_destroy(&w->told);
+    pthread_cond_destroy(&w->wanted);
+    pthread_mutex_destroy(&w->mutex);
+    free(w);
+}
+
+int workers_usual(void)
+{
+    cpu_set_t mask;
+    int cores = sched_getaffinity(0, sizeof mask, &mask) == 0 ? CPU_COUNT(&mask) : 1;
+
+    return cores < 1 ? 1 : cores > 64 ? 64 : cores;
+}
+
+/* ---- jobs ---- */
+
+struct jobs {
+    struct jobs_options o;
+    struct workers *workers;
+    uint64_t given, begun; /* so many jobs */
+    _Atomic uint64_t over; /* written under the mutex */
+    uint64_t taken, next;  /* the giver's; how many were taken in their order */
+    uint64_t *todo, *done; /* rings of o.places */
+    bool *ready;           /* the giver's, per place: over, and not yet its turn */
+    bool failed;
+    char failure[512]; /* of the first that failed */
+};
+
+static bool job_do(void *context, int thread)
+{
+    struct jobs *jobs = context;
+    uint64_t places = (uint64_t)jobs->o.places, job, over;
+    int status;
+
+    (void)thread;
+    if (jobs->begun == jobs->given)
+        return false;
+    job = jobs->todo[jobs->begun++ % places];
+    pthread_mutex_unlock(&jobs->workers->mutex);
+    status = jobs->o.work(jobs->o.context, job);
+    pthread_mutex_lock(&jobs->workers->mutex);
+    if (status && !jobs->failed) {
+        jobs->failed = true;
+        snprintf(jobs->failure, sizeof jobs->failure, "%s", error_text());
+    }
+    over = atomic_load_explicit(&jobs->over, memory_order_relaxed);
+    jobs->done[over % places] = job;
+    atomic_store_explicit(&jobs->over, over + 1, memory_order_release);
+    pthread_cond_signal(&jobs->workers->told);
+    return true;
+}
+
+int jobs_create(const struct jobs_options *o, struct jobs **out)
+{
+    const size_t places = (size_t)o->places;
+    struct jobs *jobs = calloc(1, sizeof *jobs);
+    struct workers_options threads = {.threads = o->threads, .step = job_do, .context = jobs};
+
+    *out = NULL;
+    if (!jobs)
+        return error_memory(sizeof *jobs, "helping threads");
+    jobs->o = *o;
+    jobs->todo = calloc(places, sizeof *jobs->todo);
+    jobs->done = calloc(places, sizeof *jobs->done);
+    jobs->ready = calloc(places, sizeof *jobs->ready);
+    if (!jobs->todo || !jobs->done || !jobs->ready) {
+        error_memory(places * sizeof *jobs->todo, "jobs of helping threads");
+        goto fail;
+    }
+    if (workers_create(&threads, &jobs->workers))
+        goto fail;
+    *out = jobs;
+    return 0;
+
+fail:
+    jobs_destroy(jobs);
+    return -1;
+}
+
+void jobs_give(struct jobs *jobs, uint64_t job)
+{
+    assert(jobs->given - jobs->taken < (uint64_t)jobs->o.places);
+    pthread_mutex_lock(&jobs->workers->mutex);
+    jobs->todo[jobs->given++ % (uint64_t)jobs->o.places] = job;
+    pthread_cond_signal(&jobs->workers->wanted);
+    pthread_mutex_unlock(&jobs->workers->mutex);
+}
+
+int jobs_take(struct jobs *jobs, uint64_t *job)
+{
+    int status;
+
+    if (atomic_load_explicit(&jobs->over, memory_order_acquire) == jobs->taken)
+        return 0;
+    pthread_mutex_lock(&jobs->workers->mutex);
+    *job = jobs->done[jobs->taken++ % (uint64_t)jobs->o.places];
+    status = jobs->failed ? error_set("%s", jobs->failure) : 1;
+    pthread_mutex_unlock(&jobs->workers->mutex);
+    return status;
+}
+
+bool jobs_busy(const struct jobs *jobs)
+{
+    return jobs && jobs->given != jobs->taken; /* both are the giver's to write */
+}
+
+bool jobs_next(struct jobs *jobs, uint64_t count, uint64_t *job)
+{
+    uint64_t places = (uint64_t)jobs->o.places, done;
+    bool *ready = &jobs->ready[jobs->next % places];
+
+    while (jobs->given < count && jobs->given < jobs->next + places)
+        jobs_give(jobs, jobs->given);
+    if (jobs->next == count)
+        return false;
+    while (!*ready) {
+        pthread_mutex_lock(&jobs->workers->mutex);
+        while (atomic_load_explicit(&jobs->over, memory_order_relaxed) == jobs->taken)
+            pthread_cond_wait(&jobs->workers->told, &jobs->workers->mutex);
+        pthread_mutex_unlock(&jobs->workers->mutex);
+        jobs_take(jobs, &done);
+        jobs->ready[done % places] = true;
+    }
+    *ready = false;
+    *job = jobs->next++;
+    return true;
+}
+
+void jobs_destroy(struct jobs *jobs)
+{
+    if (!jobs)
+        return;
+    workers_destroy(jobs->workers);
+    free(jobs->todo);
+    free(jobs->done);
+    free(jobs->ready);
+    free(jobs);
+}
