@@ -1,14 +1,15 @@
 /* poseidon classify: the likeliest classes of photographs. */
 #include "commands/commands.h"
 #include "commands/model.h"
-#include "commands/options.h"
-#include "commands/photo.h"
+#include "commands/options_rows.h"
+#include "commands/image_input.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "input/class_names.h"
 #include "snapshot/checkpoint.h"
 #include "util/error.h"
 #include "util/json.h"
@@ -17,84 +18,140 @@
 struct classification {
     struct model_options options;
     const char *weights, *labels, *mean, *blob, *engine;
-    double scale;
+    double scale; /* NAN: not given */
     const char *resize;
     int top, threads;
     bool squeeze, rgb, json;
     struct model model;
-    struct photo_options photo;
+    struct layer_images from; /* what the net's data layer does */
+    struct image_input image;
     struct blob *input; /* of the net's first layer */
     const struct blob *scores;
     bool softmax; /* the scores are not probabilities yet */
     int batch, classes;
     float *pixels, *values; /* of one batch: input, scores */
-    char **names;           /* of the classes; NULL: none are known */
-    int nnames;
+    struct class_names names;
     struct json report;
     int failed; /* images that could not be read */
 };
 
-static int read_labels(struct classification *c)
+/* --labels, or the names that go with the images of the net's data layer. */
+static int find_names(struct classification *c)
 {
-    FILE *file = fopen(c->labels, "r");
-    char *line = NULL;
-    size_t room = 0;
-    ssize_t length;
-    int status = 0, capacity = 0;
-
-    if (!file)
-        return path_missing(c->labels);
-    while (!status && (length = getline(&line, &room, file)) >= 0) {
-        line[strcspn(line, "\r\n")] = '\0';
-        if (c->nnames == capacity) {
-            char **grown =
-                realloc(c->names, (size_t)(capacity = 2 * capacity + 64) * sizeof *grown);
-
-            if (grown)
-                c->names = grown;
-            status = grown ? 0 : error_memory((size_t)capacity * sizeof *grown, "labels");
-        }
-        if (!status && !(c->names[c->nnames++] = strdup(line)))
-            status = error_memory((size_t)length, "a label");
-    }
-    free(line);
-    fclose(file);
-    if (!status && c->nnames < c->classes)
+    if (c->labels ? class_names_read(c->labels, &c->names)
+                  : c->from.source && class_names_of_data(c->from.source, &c->names))
+        return -1;
+    if (c->names.count >= c->classes)
+        return 0;
+    if (c->labels)
         return error_set("%s: expected a label for each of the %d classes, one a line, found %d",
-                         c->labels, c->classes, c->nnames);
-    return status;
+                         c->labels, c->classes, c->names.count);
+    class_names_free(&c->names); /* a net for other classes than its data has */
+    return 0;
 }
 
-/* What an image is resized to before its centre is cut out. Without --resize and --squeeze: 256 x
- * 256, as Caffe's classify.py, for the inputs that are custom to be cut out of that; the input's
- * own size for others. */
-static int set_resize(struct classification *c)
+/* The size that photographs are resized to before the centre is cut out: --resize; that of the data
+ * layer's records; else 256 x 256, as Caffe's classify.py, for the inputs that are custom to be cut
+ * out of that, and the input's own size for others. */
+static int set_size(struct classification *c, const struct shape *input, struct shape *whole)
 {
     enum { CUSTOM = 256, CUT_FROM = 192, LARGEST = 16384 };
-    struct photo_options *p = &c->photo;
-    bool cut =
-        p->height >= CUT_FROM && p->height <= CUSTOM && p->width >= CUT_FROM && p->width <= CUSTOM;
+    int height = (int)input->dim[2], width = (int)input->dim[3], side, tall, wide;
+    bool cut = height >= CUT_FROM && height <= CUSTOM && width >= CUT_FROM && width <= CUSTOM;
     char after;
 
-    p->whole_height = cut && !c->squeeze ? CUSTOM : p->height;
-    p->whole_width = cut && !c->squeeze ? CUSTOM : p->width;
+    *whole = (struct shape){.naxes = 3, .dim = {input->dim[1], height, width}};
+    if (c->resize && c->squeeze)
+        return error_set("--squeeze resizes to the input's size; expected no --resize beside it");
+    c->image.as_stored = c->from.as_stored && !c->resize && !c->squeeze;
+    if (c->squeeze)
+        return 0;
+    if (c->from.record.naxes)
+        *whole = c->from.record;
+    else if (cut)
+        whole->dim[1] = whole->dim[2] = CUSTOM;
     if (!c->resize)
         return 0;
-    if (c->squeeze)
-        return error_set("--squeeze resizes to the input's size; expected no --resize beside it");
-    if (sscanf(c->resize, "%d%c", &p->side, &after) == 1) {
-        if (p->side >= p->height && p->side >= p->width && p->side <= LARGEST)
+    if (sscanf(c->resize, "%d%c", &side, &after) == 1) {
+        if (side >= height && side >= width && side <= LARGEST) {
+            c->image.side = side;
             return 0;
-    } else {
-        p->side = 0;
-        if (sscanf(c->resize, "%dx%d%c", &p->whole_width, &p->whole_height, &after) == 2 &&
-            p->whole_height >= p->height && p->whole_width >= p->width &&
-            p->whole_height <= LARGEST && p->whole_width <= LARGEST)
-            return 0;
+        }
+    } else if (sscanf(c->resize, "%dx%d%c", &wide, &tall, &after) == 2 && tall >= height &&
+               wide >= width && tall <= LARGEST && wide <= LARGEST) {
+        whole->dim[1] = tall;
+        whole->dim[2] = wide;
+        return 0;
     }
     return error_set("--resize=%s: expected WIDTHxHEIGHT such as 256x256, or the shorter side's "
                      "length, at least the input's %dx%d",
-                     c->resize, p->width, p->height);
+                     c->resize, width, height);
+}
+
+/* What happens to pixels: as the data layer says, but for what options say. Nothing is mirrored. */
+static int set_transform(struct classification *c, const struct shape *input,
+                         const struct shape *whole)
+{
+    Caffe__TransformationParameter param = CAFFE__TRANSFORMATION_PARAMETER__INIT;
+    struct transform *t = &c->image.transform;
+    int smaller = (int)(input->dim[2] < input->dim[3] ? input->dim[2] : input->dim[3]);
+
+    if (c->from.transform)
+        param = *c->from.transform;
+    param.mirror = false;
+    param.crop_size = 0;
+    if (c->mean) {
+        param.mean_file = NULL;
+        param.n_mean_value = 0;
+    }
+    if (!isnan(c->scale))
+        param.scale = (float)c->scale;
+    if (transform_create(&param, whole, false, c->options.model, t))
+        return param.mean_file && !c->from.record.naxes
+                   ? error_set("%s\nThe net's data is not there to tell the size of its records: "
+                               "give that of the mean image, --resize=WIDTHxHEIGHT",
+                               error_text())
+                   : -1;
+    t->out.dim[1] = input->dim[2];
+    t->out.dim[2] = input->dim[3];
+    if (c->image.side || c->image.as_stored || !shape_equal(&t->in, &t->out))
+        t->crop = smaller;
+    return c->mean ? image_input_set_mean(c->mean, t) : 0;
+}
+
+/* Says what is done to photographs, and who wanted it so. */
+static void say_transform(const struct classification *c)
+{
+    const struct layer *first = &c->model.net->layers[0];
+    const struct transform *t = &c->image.transform;
+    const Caffe__TransformationParameter *own = c->from.transform;
+    const char *unit = c->image.transform.in.dim[0] == 1 ? "grey"
+                       : c->image.rgb                    ? "red, green, blue"
+                                                         : "blue, green, red";
+
+    fprintf(stderr, "Preprocessing: ");
+    if (c->image.as_stored)
+        fprintf(stderr, "as stored");
+    else if (c->image.side)
+        fprintf(stderr, "shorter side %d", c->image.side);
+    else
+        fprintf(stderr, "resize %lldx%lld", (long long)t->in.dim[2], (long long)t->in.dim[1]);
+    if (t->crop)
+        fprintf(stderr, ", crop %lldx%lld", (long long)t->out.dim[2], (long long)t->out.dim[1]);
+    if (t->mean)
+        fprintf(stderr, ", mean %s", own->mean_file);
+    else if (t->channel_mean)
+        for (int64_t i = 0; i < t->in.dim[0]; i++)
+            fprintf(stderr, "%s%g", i ? "," : ", mean ", (double)t->channel_mean[i]);
+    else
+        fprintf(stderr, ", no mean subtracted");
+    fprintf(stderr, ", scale %g, %s", (double)t->scale, unit);
+    if (!own && !c->from.record.naxes && !c->from.as_stored)
+        fprintf(stderr, " (layer '%s' says nothing of it: --resize, --mean, --scale)\n",
+                first->def->name);
+    else
+        fprintf(stderr, " (from layer '%s'%s)\n", first->def->name,
+                c->mean || c->resize || c->squeeze || !isnan(c->scale) ? " and the options" : "");
 }
 
 /* The input: the first top of the net's first layer, N x C x H x W. */
@@ -103,6 +160,8 @@ static int find_input(struct classification *c)
     struct net *net = c->model.net;
     const struct layer *first = net->nlayers > 0 ? &net->layers[0] : NULL;
     const struct shape *shape;
+    struct shape whole;
+    const long long *given;
     char text[128];
 
     if (!first || !first->i->is_data || first->ntops < 1)
@@ -112,15 +171,20 @@ static int find_input(struct classification *c)
     if (shape->naxes != 4 || (shape->dim[1] != 1 && shape->dim[1] != 3))
         return error_set("expected an input of N x 1 or 3 x H x W, found '%s' of shape %s",
                          c->input->name, shape_text(shape, text, sizeof text));
+    given = c->options.input_chw;
+    if (first->i->from_program && given[0] > 0 &&
+        (given[0] != shape->dim[1] || given[1] != shape->dim[2] || given[2] != shape->dim[3]))
+        return error_set("--input-shape=%lld,%lld,%lld: layer '%s' gives the input's size, %s",
+                         given[0], given[1], given[2], first->def->name,
+                         shape_text(shape, text, sizeof text));
     c->batch = (int)shape->dim[0];
-    c->photo = (struct photo_options){.channels = (int)shape->dim[1],
-                                      .height = (int)shape->dim[2],
-                                      .width = (int)shape->dim[3],
-                                      .rgb = c->rgb,
-                                      .scale = (float)c->scale};
-    if (set_resize(c))
+    c->image.rgb = c->rgb;
+    if (first->i->images)
+        first->i->images(first, &c->from);
+    if (set_size(c, shape, &whole) || set_transform(c, shape, &whole))
         return -1;
-    return c->mean ? photo_set_mean(c->mean, &c->photo) : 0;
+    say_transform(c);
+    return 0;
 }
 
 /* The scores: --blob, or the top of the last Softmax, or what the last loss reads. */
@@ -151,7 +215,7 @@ static int find_scores(struct classification *c)
     c->classes = (int)(shape_elems(shape) / (size_t)c->batch);
     if (c->top > c->classes)
         c->top = c->classes;
-    return c->labels ? read_labels(c) : 0;
+    return find_names(c);
 }
 
 static int prepare(struct classification *c, struct log *log)
@@ -168,7 +232,9 @@ static int prepare(struct classification *c, struct log *log)
         return net_is_assumed(c->model.net)
                    ? error_set("%s\nThe input was assumed to be %d x %d x %d: give its size with "
                                "--input-shape=C,H,W, or a net that begins with an Input layer",
-                               error_text(), c->photo.channels, c->photo.height, c->photo.width)
+                               error_text(), (int)c->image.transform.out.dim[0],
+                               (int)c->image.transform.out.dim[1],
+                               (int)c->image.transform.out.dim[2])
                    : -1;
     for (int g = 0; g < c->model.net->ngroups; g++)
         net_touch(c->model.net, g);
@@ -228,15 +294,15 @@ static void report(struct classification *c, const char *path, float *scores)
         best = next_best(scores, c->classes, best);
         if (best < 0)
             break; /* scores that are not numbers have no order */
-        if (!c->json && c->names)
-            printf("%.4f - \"%s\"\n", (double)scores[best], c->names[best]);
+        if (!c->json && c->names.count)
+            printf("%.4f - \"%s\"\n", (double)scores[best], c->names.name[best]);
         else if (!c->json)
             printf("%.4f - class %d\n", (double)scores[best], best);
         json_object_begin(&c->report);
         json_key(&c->report, "class");
         json_int(&c->report, best);
         json_key(&c->report, "label");
-        json_string(&c->report, c->names ? c->names[best] : NULL);
+        json_string(&c->report, c->names.count ? c->names.name[best] : NULL);
         json_key(&c->report, "probability");
         json_double(&c->report, (double)scores[best]);
         json_object_end(&c->report);
@@ -267,12 +333,12 @@ static int run_batch(struct classification *c, char *const *paths, int count)
 
 static int classify(struct classification *c, int nimages, char **images)
 {
-    size_t each = (size_t)c->photo.channels * (size_t)c->photo.height * (size_t)c->photo.width;
+    size_t each = shape_elems(&c->image.transform.out);
     int ready = 0, status = 0;
 
     json_array_begin(&c->report);
     for (int i = 0; i < nimages && !status; i++) {
-        if (photo_read(images[i], &c->photo, c->pixels + (size_t)ready * each)) {
+        if (image_input_read(images[i], &c->image, c->pixels + (size_t)ready * each)) {
             fprintf(stderr, "poseidon classify: %s\n", error_text());
             c->failed++;
         } else {
@@ -294,9 +360,8 @@ static int classify(struct classification *c, int nimages, char **images)
 
 static void release(struct classification *c)
 {
-    for (int i = 0; i < c->nnames; i++)
-        free(c->names[i]);
-    free(c->names);
+    class_names_free(&c->names);
+    transform_free(&c->image.transform);
     free(c->pixels);
     free(c->values);
     json_free(&c->report);
@@ -307,14 +372,16 @@ static int parse(struct classification *c, int argc, char **argv, int *nwords)
 {
     const struct option options[] = {
         {"model", OPTION_TEXT, &c->options.model, "FILE",
-         "the net, its input a layer of type Input; required"},
+         "the net: a deploy net, or one with a data layer; required"},
         {"weights", OPTION_TEXT, &c->weights, "FILES", "trained weights (comma list); required"},
-        {"input-shape", OPTION_TEXT, &c->options.input_shape, "C,H,W",
-         "input size, where neither the net nor its data gives it"},
-        {"labels", OPTION_TEXT, &c->labels, "FILE", "the classes' names, one a line"},
+        {"input-shape", OPTION_CALL, c->options.input_chw, "C,H,W",
+         "input size, where neither the net nor its data gives it", .parse = shape_parse},
+        {"labels", OPTION_TEXT, &c->labels, "FILE",
+         "the classes' names, one a line, or images that convert wrote (default: "
+         "those that go with the net's data)"},
         {"mean", OPTION_TEXT, &c->mean, "MEAN",
          "subtract this: B,G,R, or one number, or a mean image's file"},
-        {"scale", OPTION_REAL, &c->scale, "X", "factor after the mean (default 1)"},
+        {"scale", OPTION_REAL, &c->scale, "X", "factor after the mean"},
         {"resize", OPTION_TEXT, &c->resize, "WxH",
          "resize to this, then cut out the centre; N: the shorter side to N "
          "(default 256x256, as classify.py; for inputs below 192 or above 256, the input's size)"},
@@ -336,7 +403,9 @@ static int parse(struct classification *c, int argc, char **argv, int *nwords)
         .options = options,
         .noptions = (int)(sizeof options / sizeof *options),
         .max_words = argc,
-        .about = "Prints the likeliest classes of photographs (JPEG, PNG).",
+        .about = "Prints the likeliest classes of photographs (JPEG, PNG). They are treated as the "
+                 "net's data layer treats its images: resized to their size, cropped, less their "
+                 "mean, scaled; options override it.",
     };
     int status = options_parse(&line, argc, argv, nwords);
 
@@ -354,7 +423,7 @@ static int parse(struct classification *c, int argc, char **argv, int *nwords)
 int command_classify(int argc, char **argv)
 {
     struct classification c = {
-        .options = {.phase = "TEST", .look_only = true}, .engine = "cpu", .scale = 1, .top = 5};
+        .options = {.phase = "TEST", .look_only = true}, .engine = "cpu", .scale = NAN, .top = 5};
     struct log log;
     int nwords, status = parse(&c, argc, argv, &nwords);
 

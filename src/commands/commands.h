@@ -6,6 +6,9 @@
 #include <mpi.h>
 #include <stdbool.h>
 
+#include "util/patience.h"
+#include "util/strbuf.h"
+
 int command_train(int argc, char **argv);
 int command_test(int argc, char **argv);
 int command_time(int argc, char **argv);
@@ -18,7 +21,6 @@ int command_convert(int argc, char **argv);
 int command_device_query(int argc, char **argv);
 int command_plan(int argc, char **argv);
 int command_simulate(int argc, char **argv);
-int command_report(int argc, char **argv);
 int command_mean(int argc, char **argv);
 
 int command_doctor(int argc, char **argv);
@@ -31,7 +33,6 @@ bool caffe_tool_run(const char *name, int argc, char **argv, int *status);
 int command_version(void);
 
 /* The same lines, "NAME  VALUE", appended. */
-struct strbuf;
 void version_put(struct strbuf *out);
 
 /* Prints "poseidon COMMAND: message" on standard error; returns 1. */
@@ -42,11 +43,15 @@ int command_fail(const char *command);
  * not the same command (argv[0]), it says so once and ends the process. */
 int command_start_mpi(int *argc, char ***argv);
 
+/* The same for a command line that was parsed with *status and makes ranks do the same: all go on,
+ * or none. What differs in `alike`, or a mistake that a rank made, is said once. false: the command
+ * is over, with exit status *status; --help alone needs no MPI. watch: how long ranks wait for each
+ * other from here on (util/patience.h); NULL: for ever. Frees `alike`. Collective. */
+bool command_start(int *argc, char ***argv, int *status, struct strbuf *alike,
+                   const struct patience_options *watch);
+
 /* Ends a command on all ranks: after a failure rank 0 prints the message. in_flight: transfers may
  * be unfinished, so MPI cannot be closed in an orderly way. Returns the exit status. Collective. */
 int command_end_mpi(const char *command, int status, bool in_flight);
-
-/* "3,224,224" into three sizes. */
-int parse_chw(const char *text, long long out[3]);
 
 #endif

@@ -6,7 +6,7 @@
 #include "commands/commands.h"
 #include "commands/convert.h"
 #include "commands/options.h"
-#include "commands/output.h"
+#include "commands/output_guard.h"
 
 #include "convert/imageset.h"
 #include "convert/mean_image.h"
@@ -45,8 +45,7 @@ struct convert {
 static int options_read(struct convert *c, int argc, char **argv, int *nwords)
 {
     const struct option options[] = {
-        {"split", OPTION_TEXT, &c->half, "train|test",
-         "which half of a folder or archive (default train)"},
+        {"split", OPTION_TEXT, &c->half, "train|test", "which half of a folder (default train)"},
         {"mean", OPTION_TEXT, &c->mean, "FILE",
          "also write the mean image of exactly these records (for mean_file): HDF5, or "
          "Caffe's form where FILE ends in .binaryproto"},
@@ -69,7 +68,7 @@ static int options_read(struct convert *c, int argc, char **argv, int *nwords)
             "Writes the images of a published data set as DST.h5 for Data layers: `data`, uint8\n"
             "N x C x H x W, the original bytes, and `label`, int32 N.\n"
             "\n"
-            "  cifar10 SRC   the binary version: its folder, cifar-10-binary.tar.gz or .tar,\n"
+            "  cifar10 SRC   the binary version: its folder, unpacked (cifar-10-batches-bin),\n"
             "                or one or more .bin files\n"
             "  mnist SRC     the folder with IDX files (train-images-idx3-ubyte[.gz] ...),\n"
             "                or an images file whose labels file lies beside it;\n"
@@ -115,8 +114,7 @@ static int options_check(const struct convert *c)
     single = c->mnist ? stat(c->sources[0], &st) == 0 && !S_ISDIR(st.st_mode)
                       : imageset_is_cifar10_file(c->sources[0]);
     if (c->half && single)
-        return error_set("--split is for folders and archives; '%s' is a single file",
-                         c->sources[0]);
+        return error_set("--split is for folders; '%s' is a single file", c->sources[0]);
     if (c->nsources > 1 && !single)
         return error_set("%d sources given; only .bin files of cifar10 can be several",
                          c->nsources);

@@ -2,14 +2,14 @@
  * decode and resize ahead; this one takes their results in order and writes. */
 #include "commands/commands.h"
 #include "commands/convert.h"
+#include "commands/convert_split.h"
 #include "commands/options.h"
-#include "commands/output.h"
+#include "commands/output_guard.h"
 
 #include "input/list.h"
 #include "convert/mean_image.h"
 #include "input/shuffle.h"
 #include "solver/signals.h"
-#include "util/thread_pool.h"
 #include "convert/sink.h"
 #include "input/source_internal.h"
 #include "util/clock.h"
@@ -17,6 +17,7 @@
 #include "util/file.h"
 #include "util/json.h"
 #include "util/path.h"
+#include "util/workers.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +32,8 @@ struct request {
     char *source, *out; /* borrowed from argv */
     const char *mean, *root, *resize, *encode_type;
     const char *backend;
-    bool shuffle, gray, encoded, check_size, force, json;
+    bool shuffle, gray, encoded, check_size, skip_bad, force, json;
+    double split;   /* 0: none */
     long long seed; /* -1: not given */
     int gzip, quality, threads;
     bool lmdb;         /* else HDF5 */
@@ -57,10 +59,15 @@ struct conversion {
     struct rng rng; /* of the shuffled order */
     int places;
     struct result *result; /* places; owned */
-    struct sink *sink;
-    struct mean_image mean; /* without --mean only its shape: that of the first image */
+    int nsinks;
+    char *out[2]; /* owned; where images for training, or all of them, and for tests go */
+    struct sink *sink[2];
+    uint64_t count[2];
+    bool *test;             /* per image: it goes to out[1]; owned, NULL without --split */
+    struct mean_image mean; /* of out[0] */
+    struct shape shape;     /* of the first image */
     bool varies;            /* images differ in size */
-    uint64_t refused;
+    uint64_t refused, odd;  /* cannot be read; have another size, with --check-size */
     struct refusal refusal[SHOWN_REFUSALS];
     double started, shown; /* clock_seconds() */
     bool progress;
@@ -72,10 +79,14 @@ static int size_parse(struct request *r)
 
     if (!r->resize)
         return 0;
-    if (sscanf(r->resize, "%dx%d%c", &r->width, &r->height, &after) != 2 || r->width < 1 ||
-        r->height < 1 || r->width > 65536 || r->height > 65536)
-        return error_set("--resize=%s: expected WIDTHxHEIGHT in pixels, such as 256x256",
-                         r->resize);
+    if (sscanf(r->resize, "%d%c", &r->width, &after) == 1)
+        r->height = r->width;
+    else if (sscanf(r->resize, "%dx%d%c", &r->width, &r->height, &after) != 2)
+        r->width = 0;
+    if (r->width < 1 || r->height < 1 || r->width > 65536 || r->height > 65536)
+        return error_set(
+            "--resize=%s: expected WIDTHxHEIGHT in pixels, such as 256x256, or one number for both",
+            r->resize);
     return 0;
 }
 
@@ -101,8 +112,13 @@ static int request_check(struct request *r)
         return error_set("--gzip=%d: expected 0 to 9, and HDF5", r->gzip);
     if (r->quality < 1 || r->quality > 100)
         return error_set("--quality=%d: expected 1 to 100", r->quality);
-    if (r->seed >= 0 && !r->shuffle)
-        return error_set("--seed has no effect without --shuffle");
+    if (!(r->split >= 0 && r->split < 1))
+        return error_set(
+            "--split=%g: expected the share of images that go to the test set, such as "
+            "0.2",
+            r->split);
+    if (r->seed >= 0 && !r->shuffle && r->split == 0)
+        return error_set("--seed has no effect without --shuffle or --split");
     return size_parse(r);
 }
 
@@ -110,13 +126,18 @@ static int request_check(struct request *r)
 static int request_parse(struct request *r, int argc, char **argv)
 {
     const struct option options[] = {
-        {"resize", OPTION_TEXT, &r->resize, "WxH", "resize to that width and height (bilinear)"},
+        {"resize", OPTION_TEXT, &r->resize, "WxH",
+         "resize to that width and height (bilinear); N: to NxN"},
         {"gray", OPTION_FLAG, &r->gray, NULL, "one channel instead of three (blue, green, red)"},
         {"shuffle", OPTION_FLAG, &r->shuffle, NULL, "write in a random order"},
-        {"seed", OPTION_SEED, &r->seed, "N", "the seed of that order (1)"},
+        {"split", OPTION_REAL, &r->split, "SHARE",
+         "write two: DST-train, and DST-test with this share of every class"},
+        {"seed", OPTION_SEED, &r->seed, "N", "the seed of the order and of the split (1)"},
         {"backend", OPTION_TEXT, &r->backend, "FORM", "lmdb or hdf5, whatever DST's name ends in"},
         {"check-size", OPTION_FLAG, &r->check_size, NULL,
          "LMDB: leave out images of another size than the first"},
+        {"skip-bad", OPTION_FLAG, &r->skip_bad, NULL,
+         "succeed though some images could not be read and are left out"},
         {"encoded", OPTION_FLAG, &r->encoded, NULL,
          "LMDB: store image files: unchanged ones as they are, others encoded again"},
         {"encode-type", OPTION_TEXT, &r->encode_type, "jpg|png",
@@ -135,18 +156,20 @@ static int request_parse(struct request *r, int argc, char **argv)
         .synopsis = "DIR|LIST DST.h5|DST_lmdb [OPTIONS]",
         .about =
             "Writes JPEG and PNG files as data for Data layers. DIR has a folder for every class, "
-            "labelled 0, 1, ... in the order of their names; LIST has a line \"PATH LABEL\" for "
+            "labelled 0, 1, ... in the order of their names, and may have folders in those; LIST "
+            "has a line \"PATH LABEL\" for "
             "every image. DST.h5 gets `data`, uint8 N x C x H x W, and `label`, int32 N, of images "
             "of one size; DST_lmdb gets Caffe's Datum messages. Images that cannot be read are "
-            "left out and named at the end.",
-        .example = "  poseidon convert images flowers/ flowers.h5 --resize=256x256 --shuffle",
+            "left out and named at the end: status 1 but for --skip-bad.",
+        .example = "  poseidon convert images flowers/ flowers.h5 --resize=256x256 --shuffle \\\n"
+                   "      --split=0.2",
         .options = options,
         .noptions = (int)(sizeof options / sizeof *options),
         .max_words = 2,
     };
     int nwords, status;
 
-    *r = (struct request){.seed = -1, .quality = 95, .threads = pool_default_threads()};
+    *r = (struct request){.seed = -1, .quality = 95, .threads = workers_usual()};
     status = options_parse(&line, argc, argv, &nwords);
     if (status)
         return status;
@@ -158,27 +181,37 @@ static int request_parse(struct request *r, int argc, char **argv)
     return request_check(r);
 }
 
-static int output_check_lmdb(const struct request *r)
+static int output_check_lmdb(const struct request *r, const char *out)
 {
     struct stat st;
 
-    if (lstat(r->out, &st) == 0) {
+    if (lstat(out, &st) == 0) {
         if (!r->force)
-            return error_set("%s exists already; --force replaces it", r->out);
-        if (!sink_is_lmdb_folder(r->out))
+            return error_set("%s exists already; --force replaces it", out);
+        if (!sink_is_lmdb_folder(out))
             return error_set("%s is no LMDB folder, or holds other files too; remove it by hand",
-                             r->out);
+                             out);
     }
-    return output_check_folder(r->out);
+    return output_check_folder(out);
 }
 
-static int outputs_check(const struct request *r)
+/* What is written, and that it may be. */
+static int outputs_check(struct conversion *c)
 {
-    if (r->mean && strcmp(r->mean, r->out) == 0)
-        return error_set("--mean=%s: the same file as the output", r->mean);
-    if (r->lmdb ? output_check_lmdb(r)
-                : output_check(r->out, r->force, 1, (const char *const *)&r->source))
-        return -1;
+    static const char *const parts[] = {"train", "test"};
+    const struct request *r = c->request;
+
+    c->nsinks = r->split > 0 ? 2 : 1;
+    for (int i = 0; i < c->nsinks; i++) {
+        c->out[i] = r->split > 0 ? split_name(r->out, parts[i]) : strdup(r->out);
+        if (!c->out[i])
+            return error_memory(strlen(r->out), "a path");
+        if (r->mean && strcmp(r->mean, c->out[i]) == 0)
+            return error_set("--mean=%s: the same file as the output", r->mean);
+        if (r->lmdb ? output_check_lmdb(r, c->out[i])
+                    : output_check(c->out[i], r->force, 1, (const char *const *)&r->source))
+            return -1;
+    }
     return r->mean ? output_check(r->mean, r->force, 1, (const char *const *)&r->source) : 0;
 }
 
@@ -254,15 +287,16 @@ static uint64_t number_of(const struct conversion *c, uint64_t job)
     return c->request->shuffle ? order_shuffled(&c->rng, job, c->list.count) : job;
 }
 
-static void work(void *context, uint64_t job, int place)
+static int work(void *context, uint64_t job)
 {
     struct conversion *c = context;
-    struct result *result = &c->result[place];
+    struct result *result = &c->result[job % (uint64_t)c->places];
 
     result->failed = image_prepare(c, number_of(c, job), result) != 0;
     if (result->failed)
         snprintf(result->error, sizeof result->error, "%.*s", (int)sizeof result->error - 1,
                  error_text());
+    return 0; /* it is said in its turn */
 }
 
 static void refuse(struct conversion *c, uint64_t number, const char *reason)
@@ -274,20 +308,31 @@ static void refuse(struct conversion *c, uint64_t number, const char *reason)
     c->refused++;
 }
 
-/* Whether an image that all others are like would not fit is the image's fault, not the output's.
- */
-static bool shape_fits(struct conversion *c, const struct record *record, char *text, size_t size)
+/* Whether the image fits in: all of a file that holds one size have that of the first. */
+static int check_shape(struct conversion *c, uint64_t number, const struct record *record,
+                       bool *fits)
 {
+    const struct request *r = c->request;
     char found[128], expected[128];
 
-    if (c->sink->count == 0 || shape_equal(&record->shape, &c->mean.shape))
-        return true;
-    if (c->request->lmdb && !c->request->mean && !c->request->check_size)
-        return c->varies = true;
-    snprintf(text, size, "shape %s, but the first image has %s; --resize makes them alike",
-             shape_text(&record->shape, found, sizeof found),
-             shape_text(&c->mean.shape, expected, sizeof expected));
-    return false;
+    if (!c->shape.naxes)
+        c->shape = record->shape;
+    *fits = shape_equal(&record->shape, &c->shape);
+    if (*fits)
+        return 0;
+    if (r->check_size) {
+        c->odd++;
+        return 0;
+    }
+    *fits = r->lmdb && !r->mean;
+    c->varies = true;
+    return *fits ? 0
+                 : error_set("%s: shape %s, but the first image has %s, and %s is of one size; "
+                             "--resize=256x256 makes them alike. Nothing was written",
+                             list_path(&c->list, number),
+                             shape_text(&record->shape, found, sizeof found),
+                             shape_text(&c->shape, expected, sizeof expected),
+                             r->mean ? "a mean image" : "what an HDF5 file holds");
 }
 
 static int result_write(struct conversion *c, uint64_t number, const struct result *result)
@@ -297,23 +342,22 @@ static int result_write(struct conversion *c, uint64_t number, const struct resu
                                   .raw = &result->record,
                                   .encoded = c->request->encoded ? result->encoded
                                                                  : (struct bytes){.length = 0}};
-    char reason[400];
+    int to = c->test && c->test[number];
+    bool fits;
 
     if (result->failed) {
         refuse(c, number, result->error);
         return 0;
     }
-    if (!shape_fits(c, &result->record, reason, sizeof reason)) {
-        refuse(c, number, reason);
+    if (check_shape(c, number, &result->record, &fits))
+        return -1;
+    if (!fits)
         return 0;
-    }
-    if (c->request->mean) {
-        if (mean_image_add(&c->mean, &result->record.shape, SOURCE_U8, result->record.data))
-            return -1;
-    } else if (c->sink->count == 0) {
-        c->mean.shape = result->record.shape;
-    }
-    return sink_add(c->sink, &sample);
+    if (c->request->mean && to == 0 &&
+        mean_image_add(&c->mean, &result->record.shape, SOURCE_U8, result->record.data))
+        return -1;
+    c->count[to]++;
+    return sink_add(c->sink[to], &sample);
 }
 
 static void progress_show(struct conversion *c, uint64_t done, bool last)
@@ -336,25 +380,22 @@ static void progress_show(struct conversion *c, uint64_t done, bool last)
 
 static int images_write(struct conversion *c)
 {
-    const struct pool_options o = {.njobs = c->list.count,
-                                   .threads = c->request->threads,
-                                   .places = c->places,
-                                   .work = work,
-                                   .context = c};
-    struct pool *pool;
+    const struct jobs_options o = {
+        .threads = c->request->threads, .places = c->places, .work = work, .context = c};
+    struct jobs *jobs;
     uint64_t job = 0;
-    int place, status = 0;
+    int status = 0;
 
-    if (pool_create(&o, &pool))
+    if (jobs_create(&o, &jobs))
         return -1;
-    while (status == 0 && (place = pool_next(pool)) >= 0) {
-        status = result_write(c, number_of(c, job++), &c->result[place]);
+    while (status == 0 && jobs_next(jobs, c->list.count, &job)) {
+        status = result_write(c, number_of(c, job), &c->result[job % (uint64_t)c->places]);
         if (status == 0 && signals_pending())
             status = error_set("interrupted by a signal; nothing was written");
-        progress_show(c, job, false);
+        progress_show(c, job + 1, false);
     }
-    progress_show(c, job, true);
-    pool_destroy(pool);
+    progress_show(c, job + 1, true);
+    jobs_destroy(jobs);
     return status;
 }
 
@@ -363,16 +404,19 @@ static int outputs_commit(struct conversion *c)
 {
     const char *mean = c->request->mean;
     char *temp = mean ? file_temp_name(mean) : NULL;
-    struct sink *sink = c->sink;
     int status = mean && !temp ? -1 : 0;
 
-    c->sink = NULL;
     if (status == 0 && mean)
         status = mean_image_write(&c->mean, mean, temp);
-    if (status)
-        sink_discard(sink);
-    else
-        status = sink_commit(sink);
+    for (int i = 0; i < c->nsinks; i++) {
+        struct sink *sink = c->sink[i];
+
+        c->sink[i] = NULL;
+        if (status)
+            sink_discard(sink);
+        else
+            status = sink_commit(sink);
+    }
     if (status == 0 && mean)
         status = file_commit(temp, mean);
     if (status && temp)
@@ -381,20 +425,24 @@ static int outputs_commit(struct conversion *c)
     return status;
 }
 
-static void summary_print(const struct conversion *c, uint64_t count)
+static void summary_print(const struct conversion *c)
 {
-    const struct request *r = c->request;
     uint64_t shown = c->refused < SHOWN_REFUSALS ? c->refused : SHOWN_REFUSALS;
 
-    printf("%s: %llu images", r->out, (unsigned long long)count);
-    if (c->varies)
-        printf(" of different sizes (Data layers need crop_size, and mean_value for a mean)");
-    else
-        printf(" of %lldx%lldx%lld", (long long)c->mean.shape.dim[0],
-               (long long)c->mean.shape.dim[1], (long long)c->mean.shape.dim[2]);
-    if (c->list.nclasses)
-        printf(" of %d classes", c->list.nclasses);
-    printf(" in %.1f s\n", clock_seconds() - c->started);
+    for (int i = 0; i < c->nsinks; i++) {
+        printf("%s: %llu images", c->out[i], (unsigned long long)c->count[i]);
+        if (c->varies)
+            printf(" of different sizes (Data layers need crop_size, and mean_value for a mean)");
+        else
+            printf(" of %lldx%lldx%lld", (long long)c->shape.dim[0], (long long)c->shape.dim[1],
+                   (long long)c->shape.dim[2]);
+        if (c->list.nclasses)
+            printf(" of %d classes", c->list.nclasses);
+        printf(" in %.1f s\n", clock_seconds() - c->started);
+    }
+    if (c->odd)
+        fprintf(stderr, "%llu images of another size than the first were left out\n",
+                (unsigned long long)c->odd);
     if (!c->refused)
         return;
     fprintf(stderr, "warning: %llu of %llu images were refused%s\n", (unsigned long long)c->refused,
@@ -404,20 +452,22 @@ static void summary_print(const struct conversion *c, uint64_t count)
                 c->refusal[i].reason ? c->refusal[i].reason : "?");
 }
 
-static int summary_json(const struct conversion *c, uint64_t count)
+static int summary_json(const struct conversion *c)
 {
     const struct request *r = c->request;
     struct json json = {.depth = 0};
     int status;
 
     json_object_begin(&json);
-    json_put_string(&json, "file", r->out);
+    json_put_string(&json, "file", c->out[0]);
+    json_put_string(&json, "test_file", c->out[1]);
     json_put_string(&json, "mean_file", r->mean);
-    json_put_uint(&json, "records", count);
+    json_put_uint(&json, "records", c->count[0]);
+    json_put_uint(&json, "test_records", c->count[1]);
     json_key(&json, "shape");
     json_array_begin(&json);
     for (int i = 0; i < 3 && !c->varies; i++)
-        json_int(&json, c->mean.shape.dim[i]);
+        json_int(&json, c->shape.dim[i]);
     json_array_end(&json);
     json_key(&json, "classes");
     json_array_begin(&json);
@@ -444,8 +494,11 @@ static int conversion_open(struct conversion *c)
 {
     const struct request *r = c->request;
     struct sink_options o = {.source = r->source, .gzip = r->gzip, .force = r->force};
+    struct rng rng = rng_make(r->seed < 0 ? 1 : (uint64_t)r->seed, RNG_SHUFFLE, 1, 0);
+    int status = 0;
 
-    if (outputs_check(r) || list_open(r, &c->list))
+    if (outputs_check(c) || list_open(r, &c->list) ||
+        (r->split > 0 && split_draw(&c->list, r->split, &rng, &c->test)))
         return -1;
     c->root = root_find(r, &c->list);
     c->places = 2 * r->threads + 2;
@@ -457,32 +510,43 @@ static int conversion_open(struct conversion *c)
     c->started = clock_seconds();
     o.nclasses = c->list.nclasses;
     o.class_name = c->list.class_name;
-    return r->lmdb ? sink_create_lmdb(r->out, &o, &c->sink)
-                   : sink_create_hdf5(r->out, &o, &c->sink);
+    for (int i = 0; i < c->nsinks && !status; i++)
+        status = r->lmdb ? sink_create_lmdb(c->out[i], &o, &c->sink[i])
+                         : sink_create_hdf5(c->out[i], &o, &c->sink[i]);
+    return status;
 }
 
 static int conversion_run(struct conversion *c)
 {
-    uint64_t count;
-
     if (conversion_open(c) || images_write(c))
         return -1;
-    count = c->sink->count;
-    if (count == 0)
+    if (c->count[0] + c->count[1] == 0)
         return error_set("%s: all %llu images were refused; the first, %s: %s", c->request->source,
                          (unsigned long long)c->list.count, c->refusal[0].name,
                          c->refusal[0].reason);
+    for (int i = 0; i < c->nsinks; i++)
+        if (c->count[i] == 0)
+            return error_set("%s: no image is left for it; the first that was refused, %s: %s",
+                             c->out[i], c->refusal[0].name, c->refusal[0].reason);
     if (outputs_commit(c))
         return -1;
-    if (c->request->json)
-        return summary_json(c, count);
-    summary_print(c, count);
-    return 0;
+    if (!c->request->json)
+        summary_print(c);
+    else if (summary_json(c))
+        return -1;
+    return c->refused && !c->request->skip_bad
+               ? error_set("%llu of %llu images were left out; --skip-bad accepts that",
+                           (unsigned long long)c->refused, (unsigned long long)c->list.count)
+               : 0;
 }
 
 static void conversion_close(struct conversion *c)
 {
-    sink_discard(c->sink);
+    for (int i = 0; i < c->nsinks; i++) {
+        sink_discard(c->sink[i]);
+        free(c->out[i]);
+    }
+    free(c->test);
     mean_image_free(&c->mean);
     for (int i = 0; c->result && i < c->places; i++) {
         record_free(&c->result[i].record);

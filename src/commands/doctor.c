@@ -1,7 +1,9 @@
 /* poseidon doctor: what a training would find here, what is wrong with it, and what to do. Every
- * rank fills a card of facts; rank 0 prints them and judges. */
+ * rank fills a report of facts; rank 0 judges them and prints what it has at once: the next thing
+ * may never end. */
 #include "commands/commands.h"
 #include "commands/doctor_host.h"
+#include "commands/doctor_links.h"
 #include "commands/doctor_network.h"
 #include "commands/options.h"
 
@@ -9,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "plan/probe.h"
 #include "snapshot/snapshot.h"
@@ -17,23 +20,26 @@
 #include "util/agree.h"
 #include "util/error.h"
 #include "util/machine.h"
-#include "util/median.h"
 #include "util/path.h"
+#include "util/patience.h"
 #include "util/units.h"
 
 /* Less than that is too little for any net of models/ but the smallest. */
 #define LITTLE_SHARED 256e6
 #define LITTLE_DISK   1e9
 #define LITTLE_MEMORY 1e9
-#define SLOW_LINK     0.5  /* of the median link of the ring */
 #define SLOW_VERBS    1e9  /* bytes a second: no InfiniBand of this century is slower */
 #define FEW_FILES     1024 /* sockets and libraries of a few hundred ranks */
 
+/* A first message, for which all are ready, has less time than what others must finish before. */
+enum { TOUCH_SECONDS = 12, SILENCE_SECONDS = 20, LOST_SECONDS = 40 };
+
 /* Of one rank. */
-struct card {
+struct host_report {
     struct cores cores;
     double memory, shared; /* bytes that its host has left, of /dev/shm too */
     char gpus[256], cards[256], infiniband[256], transport[96];
+    int mtu;       /* of the card that connects it with other hosts; 0: not known */
     bool cache;    /* measurements can be kept */
     double files;  /* that the process may have open */
     double locked; /* bytes that it may lock; RLIM_INFINITY: all */
@@ -42,34 +48,69 @@ struct card {
 struct doctor {
     const char *prefix, *launcher;
     struct topology topology;
-    struct card *cards; /* rank 0: of all ranks */
+    const char **names;          /* of machines */
+    struct host_report *reports; /* rank 0: of all ranks */
+    struct network network;
+    struct link *links; /* rank 0: of the rings */
+    double limit;       /* seconds that a rank waits now */
     struct probe probe;
-    double *ring; /* rank 0: per machine */
-    struct strbuf text;
+    int nwrong;                 /* things to mend that were told */
+    struct strbuf text;         /* not printed yet, and so is what follows */
     struct strbuf wrong, notes; /* lines; what must and what could be mended */
 };
 
+/* ---- limits ---- */
+
+/* On the thread of the watch: this rank's wait will not end. */
+static void give_up(void *context, const char *text)
+{
+    const struct doctor *d = context;
+
+    if (atomic_load(&d->network.is_missing))
+        fprintf(stderr, "poseidon doctor: %s: within %.0f s %s\n",
+                d->topology.host[d->topology.rank], d->limit, d->network.missing);
+    else if (d->topology.rank == 0)
+        fprintf(stderr,
+                "poseidon doctor: %s; it is given up. A rank that does not say how long it has "
+                "waited is the one that is waited for: look at its host\n",
+                text);
+    fflush(stderr);
+    sleep((unsigned)d->limit / 4 + 5); /* the first one that ends takes the others' words along */
+    _exit(1);
+}
+
+static int watch(struct doctor *d)
+{
+    d->limit = LOST_SECONDS;
+    return patience_begin(&(struct patience_options){.command = "doctor",
+                                                     .silence_seconds = SILENCE_SECONDS,
+                                                     .lost_seconds = d->limit,
+                                                     .status = 1,
+                                                     .lost = give_up,
+                                                     .context = d});
+}
+
 /* ---- looking ---- */
 
-static void fill_card(const struct cores *cores, struct card *card)
+static void fill_report(const struct cores *cores, struct host_report *report)
 {
     struct rlimit files = {.rlim_cur = 0}, locked = {.rlim_cur = 0};
     char *cache = path_in_cache("doctor");
     int known;
 
-    *card = (struct card){.cores = *cores,
-                          .memory = (double)machine_free_memory(),
-                          .shared = (double)machine_free_disk("/dev/shm", &known),
-                          .cache = cache != NULL};
+    *report = (struct host_report){.cores = *cores,
+                                   .memory = (double)machine_free_memory(),
+                                   .shared = (double)machine_free_disk("/dev/shm", &known),
+                                   .cache = cache != NULL};
     free(cache);
     getrlimit(RLIMIT_NOFILE, &files);
     getrlimit(RLIMIT_MEMLOCK, &locked);
-    card->files = (double)files.rlim_cur;
-    card->locked = locked.rlim_cur == RLIM_INFINITY ? -1 : (double)locked.rlim_cur;
-    host_describe_gpus(card->gpus, sizeof card->gpus);
-    host_list_cards(card->cards, sizeof card->cards);
-    host_list_infiniband(card->infiniband, sizeof card->infiniband);
-    host_find_transport(card->transport, sizeof card->transport);
+    report->files = (double)files.rlim_cur;
+    report->locked = locked.rlim_cur == RLIM_INFINITY ? -1 : (double)locked.rlim_cur;
+    host_describe_gpus(report->gpus, sizeof report->gpus);
+    host_list_cards(report->cards, sizeof report->cards);
+    host_list_infiniband(report->infiniband, sizeof report->infiniband);
+    report->mtu = host_find_transport(report->transport, sizeof report->transport);
 }
 
 /* The program is the same on all ranks (command_start_mpi); with other libraries it computes other
@@ -91,15 +132,66 @@ static int compare_libraries(void)
     return status;
 }
 
+/* Whether messages come through at all. */
+static int touch(struct doctor *d)
+{
+    int status;
+
+    patience_step("sending a first message from host to host");
+    d->limit = TOUCH_SECONDS;
+    patience_change(0, d->limit, 1);
+    status = network_touch(&d->network);
+    d->limit = LOST_SECONDS;
+    patience_change(SILENCE_SECONDS, d->limit, 1);
+    return status;
+}
+
+static int find_hosts(struct doctor *d)
+{
+    struct topology *t = &d->topology;
+    int status;
+
+    patience_step("finding out which hosts there are");
+    if (topology_create(MPI_COMM_WORLD, t))
+        return -1;
+    d->reports = calloc(t->rank == 0 ? (size_t)t->nranks : 1, sizeof *d->reports);
+    d->links = calloc(LINKS_RINGS * (size_t)t->nmachines, sizeof *d->links);
+    d->names = calloc((size_t)t->nmachines, sizeof *d->names);
+    status = d->reports && d->links && d->names
+                 ? 0
+                 : error_memory((size_t)t->nranks * sizeof *d->reports, "the ranks' reports");
+    for (int r = t->nranks - 1; r >= 0 && !status; r--)
+        d->names[t->machine[r]] = t->host[r];
+    if (error_agree(MPI_COMM_WORLD, status))
+        return -1;
+    return t->nmachines == 1 ? 0 : network_create(MPI_COMM_WORLD, t, d->names, &d->network);
+}
+
+static int gather_reports(struct doctor *d)
+{
+    struct cores cores;
+    struct host_report mine;
+
+    patience_step("looking at every host");
+    if (cores_find(MPI_COMM_WORLD, &d->topology, &cores))
+        return -1;
+    fill_report(&cores, &mine); /* connections are open now */
+    MPI_TRY(MPI_Gather(&mine, (int)sizeof mine, MPI_BYTE, d->reports, (int)sizeof mine, MPI_BYTE, 0,
+                       MPI_COMM_WORLD));
+    return 0;
+fail:
+    return -1;
+}
+
 /* The network as training measures it; with the card of the CPU's engine. */
 static int measure(struct doctor *d)
 {
     struct engine_options options = {.threads = 0};
     struct engine engine = {.i = NULL};
-    int status = error_agree(MPI_COMM_WORLD, engine_open("cpu", &options, &engine));
+    int status;
 
-    if (!status && d->topology.nmachines > 1)
-        status = network_ring(MPI_COMM_WORLD, &d->topology, d->ring);
+    patience_step("measuring all to all");
+    status = error_agree(MPI_COMM_WORLD, engine_open("cpu", &options, &engine));
     if (!status)
         status = probe_measure(MPI_COMM_WORLD, &d->topology, &engine, &d->probe);
     if (engine.i)
@@ -107,121 +199,96 @@ static int measure(struct doctor *d)
     return status;
 }
 
-static int look(struct doctor *d)
-{
-    struct topology *t = &d->topology;
-    struct cores cores;
-    struct card mine;
-    size_t room;
-    int status;
-
-    if (topology_create(MPI_COMM_WORLD, t) || cores_find(MPI_COMM_WORLD, t, &cores))
-        return -1;
-    room = t->rank == 0 ? (size_t)t->nranks : 1;
-    d->cards = calloc(room, sizeof *d->cards);
-    d->ring = calloc((size_t)t->nmachines, sizeof *d->ring);
-    status = d->cards && d->ring ? 0 : error_memory(room * sizeof *d->cards, "the ranks' cards");
-    if (error_agree(MPI_COMM_WORLD, status) || measure(d))
-        return -1;
-    fill_card(&cores, &mine); /* connections are open now */
-    MPI_TRY(MPI_Gather(&mine, (int)sizeof mine, MPI_BYTE, d->cards, (int)sizeof mine, MPI_BYTE, 0,
-                       MPI_COMM_WORLD));
-    return 0;
-fail:
-    return -1;
-}
-
 /* ---- judging; rank 0 ---- */
 
 static void judge_cores(struct doctor *d, int rank)
 {
-    const struct card *card = &d->cards[rank];
+    const struct host_report *report = &d->reports[rank];
     const char *host = d->topology.host[rank];
 
-    if (card->cores.sharers > card->cores.allowed)
+    if (report->cores.sharers > report->cores.allowed)
         strbuf_printf(&d->wrong,
                       "%s: %d ranks share %d core%s: start at most one rank a core (mpirun -np, "
                       "--map-by), or --threads and hosts to match\n",
-                      host, card->cores.sharers, card->cores.allowed,
-                      card->cores.allowed == 1 ? "" : "s");
-    else if (card->cores.allowed == 1 && card->cores.idle > 0)
+                      host, report->cores.sharers, report->cores.allowed,
+                      report->cores.allowed == 1 ? "" : "s");
+    else if (report->cores.allowed == 1 && report->cores.idle > 0)
         strbuf_printf(&d->wrong,
-                      "%s: rank %d is bound to core %s alone, and %d core%s %s nobody's: mpirun "
+                      "%s: rank %d is bound to core %s alone, while %d core%s %s idle: mpirun "
                       "--bind-to none, or --map-by slot:PE=N\n",
-                      host, rank, card->cores.list, card->cores.idle,
-                      card->cores.idle == 1 ? "" : "s", card->cores.idle == 1 ? "is" : "are");
+                      host, rank, report->cores.list, report->cores.idle,
+                      report->cores.idle == 1 ? "" : "s", report->cores.idle == 1 ? "is" : "are");
 }
 
 static void judge_host(struct doctor *d, int rank)
 {
-    const struct card *card = &d->cards[rank];
+    const struct host_report *report = &d->reports[rank];
     const char *host = d->topology.host[rank];
     char cell[UNITS_CELL];
 
-    if (card->shared < LITTLE_SHARED)
+    if (report->shared < LITTLE_SHARED)
         strbuf_printf(&d->wrong,
                       "%s: /dev/shm has %s left, and ranks of one host keep parameters and "
                       "gradients there: enlarge it (docker --shm-size=8g, mount -o remount,size=), "
                       "clear it, or train with --hierarchy=off\n",
-                      host, units_print_bytes(card->shared, cell));
-    if (card->memory > 0 && card->memory < LITTLE_MEMORY)
+                      host, units_print_bytes(report->shared, cell));
+    if (report->memory > 0 && report->memory < LITTLE_MEMORY)
         strbuf_printf(&d->wrong, "%s: %s of memory left: end what else runs there\n", host,
-                      units_print_bytes(card->memory, cell));
-    if (card->files < FEW_FILES)
+                      units_print_bytes(report->memory, cell));
+    if (report->files < FEW_FILES)
         strbuf_printf(&d->wrong,
                       "%s: a process may open %.0f files: ulimit -n %d, for connections with many "
                       "ranks\n",
-                      host, card->files, FEW_FILES);
-    if (card->infiniband[0] && card->locked >= 0 && card->locked < 1e9)
+                      host, report->files, FEW_FILES);
+    if (report->infiniband[0] && report->locked >= 0 && report->locked < 1e9)
         strbuf_printf(&d->wrong,
                       "%s: InfiniBand needs memory that stays in place, and a process may lock %s: "
                       "ulimit -l unlimited (limits.conf; LimitMEMLOCK of the scheduler's daemon)\n",
-                      host, units_print_bytes(card->locked, cell));
-    if (!card->cache && rank == 0)
+                      host, units_print_bytes(report->locked, cell));
+    if (!report->cache && rank == 0)
         strbuf_printf(&d->notes,
-                      "%s: no folder for what is measured once: every run measures anew; "
+                      "%s: no cache folder: every run measures the cluster again; "
                       "POSEIDON_CACHE=FOLDER names one\n",
                       host);
 }
 
-static void judge_ring(struct doctor *d)
+/* Of the machine's first rank. */
+static const struct host_report *report_of(const struct doctor *d, int machine)
 {
-    const struct topology *t = &d->topology;
-    double *sorted = malloc((size_t)t->nmachines * sizeof *sorted), median;
-    char cell[2][UNITS_CELL];
+    int first = 0;
 
-    if (!sorted)
+    while (d->topology.machine[first] != machine)
+        first++;
+    return &d->reports[first];
+}
+
+static void judge_mtus(struct doctor *d)
+{
+    size_t n = (size_t)d->topology.nmachines;
+    int *mtu = calloc(n, sizeof *mtu);
+
+    if (!mtu)
         return;
-    memcpy(sorted, d->ring, (size_t)t->nmachines * sizeof *sorted);
-    median = median_upper(sorted, t->nmachines);
-    free(sorted);
-    for (int m = 0; m < t->nmachines; m++) {
-        int from = 0, to = 0;
+    for (size_t m = 0; m < n; m++)
+        mtu[m] = report_of(d, (int)m)->mtu;
+    links_judge_mtus(mtu, d->names, (int)n, &d->notes);
+    free(mtu);
+}
 
-        while (t->machine[from] != m)
-            from++;
-        while (t->machine[to] != (m + 1) % t->nmachines)
-            to++;
-        if (d->ring[m] < SLOW_LINK * median)
-            strbuf_printf(&d->wrong,
-                          "%s -> %s: %s, where the median of the links is %s: look at the cards, "
-                          "cables and ports of both, or leave one of them out (--exclude, -host)\n",
-                          t->host[from], t->host[to], units_print_rate(d->ring[m], cell[0]),
-                          units_print_rate(median, cell[1]));
-    }
-    if (t->nmachines > 2 && d->probe.cluster.link_Bps < SLOW_LINK * median)
-        strbuf_printf(&d->notes,
-                      "all to all a host gets %s, and to its neighbour alone %s: the network "
-                      "between the switches is narrower than the hosts' links; ask for hosts of "
-                      "one switch (sbatch --switches=1)\n",
-                      units_print_rate(d->probe.cluster.link_Bps, cell[0]),
-                      units_print_rate(median, cell[1]));
-    if (d->cards[0].infiniband[0] && median < SLOW_VERBS)
+static void judge_links(struct doctor *d, double usual)
+{
+    int n = d->topology.nmachines, steps[LINKS_RINGS];
+    const struct host_report *report = &d->reports[0];
+    char cell[UNITS_CELL];
+
+    links_judge(d->links, n * links_rings(n, steps), d->names, n, &d->wrong, &d->notes);
+    if (report->infiniband[0] && usual < SLOW_VERBS)
         strbuf_printf(&d->wrong,
-                      "InfiniBand is there (%s), and messages go at %s, by %s: use an Open MPI "
+                      "InfiniBand found (%s), but messages use %s at %s: use an Open MPI "
                       "with UCX (ompi_info | grep ucx; mpirun --mca pml ucx)\n",
-                      d->cards[0].infiniband, units_print_rate(median, cell[0]),
-                      d->cards[0].transport[0] ? d->cards[0].transport : "something else");
+                      report->infiniband,
+                      report->transport[0] ? report->transport : "something else",
+                      units_print_rate(usual, cell));
 }
 
 static void judge_disk(struct doctor *d)
@@ -276,26 +343,23 @@ static void put_mpi(struct doctor *d)
 static void put_machine(struct doctor *d, int machine)
 {
     const struct topology *t = &d->topology;
-    const struct card *card;
-    int first = 0, ranks = 0;
+    const struct host_report *report = report_of(d, machine);
+    int first = (int)(report - d->reports), ranks = 0;
     char cell[2][UNITS_CELL];
 
-    while (t->machine[first] != machine)
-        first++;
     for (int r = first; r < t->nranks; r++)
         ranks += t->machine[r] == machine;
-    card = &d->cards[first];
     strbuf_printf(&d->text, "host        %s: %d rank%s from rank %d on, cores %s", t->host[first],
-                  ranks, ranks == 1 ? "" : "s", first, card->cores.list);
-    if (card->cores.sharers > 1)
-        strbuf_printf(&d->text, " shared by %d", card->cores.sharers);
+                  ranks, ranks == 1 ? "" : "s", first, report->cores.list);
+    if (report->cores.sharers > 1)
+        strbuf_printf(&d->text, " shared by %d", report->cores.sharers);
     strbuf_printf(&d->text, "; %s of memory left, %s of /dev/shm\n",
-                  units_print_bytes(card->memory, cell[0]),
-                  units_print_bytes(card->shared, cell[1]));
-    strbuf_printf(&d->text, "            network: %s%s%s%s%s\n", card->cards,
-                  card->infiniband[0] ? "; InfiniBand " : "", card->infiniband,
-                  card->transport[0] ? "; messages go by " : "", card->transport);
-    strbuf_printf(&d->text, "            GPUs: %s\n", card->gpus);
+                  units_print_bytes(report->memory, cell[0]),
+                  units_print_bytes(report->shared, cell[1]));
+    strbuf_printf(&d->text, "            network: %s%s%s%s%s\n", report->cards,
+                  report->infiniband[0] ? "; InfiniBand " : "", report->infiniband,
+                  report->transport[0] ? "; messages go by " : "", report->transport);
+    strbuf_printf(&d->text, "            GPUs: %s\n", report->gpus);
     for (int r = first; r < t->nranks; r++) /* ranks may be bound differently: the first that is */
         if (t->machine[r] == machine) {     /* bound badly is enough */
             size_t before = d->wrong.length;
@@ -306,38 +370,41 @@ static void put_machine(struct doctor *d, int machine)
     judge_host(d, first);
 }
 
-static void put_network(struct doctor *d)
+static void put_links(struct doctor *d)
 {
-    const struct cost_cluster *c = &d->probe.cluster;
-    int n = d->topology.nmachines;
+    int n = d->topology.nmachines, steps[LINKS_RINGS], nlinks = n * links_rings(n, steps);
+    double usual = links_usual(d->links, nlinks), least = usual, most = usual;
     char cell[3][UNITS_CELL];
 
-    if (d->topology.nranks == 1) {
-        strbuf_puts(&d->text, "network     one rank: start under mpirun, in the allocation, to "
-                              "measure it\n");
-        strbuf_printf(&d->text, "computing   products %.3g GFLOP/s\n", c->gemm_flops * 1e-9);
-        return;
+    for (int i = 0; i < nlinks; i++) {
+        least = d->links[i].Bps < least ? d->links[i].Bps : least;
+        most = d->links[i].Bps > most ? d->links[i].Bps : most;
     }
+    strbuf_printf(&d->text, "network     host to host: usually %s, least %s, most %s\n",
+                  units_print_rate(usual, cell[0]), units_print_rate(least, cell[1]),
+                  units_print_rate(most, cell[2]));
+    judge_links(d, usual);
+}
+
+static void put_probe(struct doctor *d)
+{
+    const struct cost_cluster *c = &d->probe.cluster;
+    bool one = d->topology.nranks == 1;
+    char cell[2][UNITS_CELL];
+
     units_print_seconds(c->latency_seconds, cell[0]);
     units_print_rate(c->link_Bps, cell[1]);
-    strbuf_printf(&d->text,
-                  n > 1 ? "network     latency %s; all to all %s per host and direction\n"
-                        : "network     one host: latency %s, %s through memory\n",
-                  cell[0], cell[1]);
-    if (n > 1) {
-        double *sorted = malloc((size_t)n * sizeof *sorted);
-        if (sorted) {
-            memcpy(sorted, d->ring, (size_t)n * sizeof *sorted);
-            double median = median_upper(sorted, n);
-            strbuf_printf(&d->text, "            host to next host: median %s, least %s, most %s\n",
-                          units_print_rate(median, cell[0]), units_print_rate(sorted[0], cell[1]),
-                          units_print_rate(sorted[n - 1], cell[2]));
-            free(sorted);
-        }
-        judge_ring(d);
-    }
-    strbuf_printf(&d->text, "computing   products %.3g GFLOP/s a rank, at the slowest\n",
-                  c->gemm_flops * 1e-9);
+    if (one)
+        strbuf_puts(&d->text, "network     one rank: start under mpirun, in the allocation, to "
+                              "measure it\n");
+    else
+        strbuf_printf(&d->text,
+                      d->topology.nmachines > 1
+                          ? "            all to all: latency %s, %s per host and direction\n"
+                          : "network     one host: latency %s, %s through memory\n",
+                      cell[0], cell[1]);
+    strbuf_printf(&d->text, "computing   products %.3g GFLOP/s%s\n", c->gemm_flops * 1e-9,
+                  one ? "" : " a rank, at the slowest");
 }
 
 static void put_findings(struct strbuf *out, const char *title, const struct strbuf *lines)
@@ -346,29 +413,72 @@ static void put_findings(struct strbuf *out, const char *title, const struct str
         strbuf_printf(out, "%s %.*s\n", title, (int)strcspn(line, "\n"), line);
 }
 
-static int examine(struct doctor *d)
+/* Prints what is known by now. */
+static void tell(struct doctor *d)
 {
-    int wrong = 0;
-
-    version_put(&d->text);
-    put_mpi(d);
-    for (int m = 0; m < d->topology.nmachines; m++)
-        put_machine(d, m);
-    put_network(d);
-    judge_disk(d);
-    strbuf_putc(&d->text, '\n');
+    for (const char *c = strbuf_text(&d->wrong); *c; c++)
+        d->nwrong += *c == '\n';
     put_findings(&d->text, "WRONG:", &d->wrong);
     put_findings(&d->text, "note: ", &d->notes);
-    for (const char *c = strbuf_text(&d->wrong); *c; c++)
-        wrong += *c == '\n';
-    if (wrong == 0)
-        strbuf_puts(&d->text, "nothing is wrong here\n");
     printf("%s", strbuf_text(&d->text));
-    if (strbuf_status(&d->text))
+    fflush(stdout);
+    strbuf_clear(&d->text);
+    strbuf_clear(&d->wrong);
+    strbuf_clear(&d->notes);
+}
+
+/* The verdict is one of the lines, so that it stands behind them: what goes to standard error comes
+ * another way. */
+static int conclude(struct doctor *d)
+{
+    if (d->nwrong)
+        strbuf_printf(&d->text, "\n%d thing%s to mend before training, named above\n", d->nwrong,
+                      d->nwrong == 1 ? "" : "s");
+    else
+        strbuf_puts(&d->text, "\nnothing is wrong here\n");
+    tell(d);
+    return strbuf_status(&d->text) || strbuf_status(&d->wrong) || strbuf_status(&d->notes) ? -1 : 0;
+}
+
+static int examine(struct doctor *d)
+{
+    const struct topology *t = &d->topology;
+    bool several;
+
+    if (find_hosts(d))
         return -1;
-    return wrong ? error_set("%d thing%s to mend before training, named above", wrong,
-                             wrong == 1 ? "" : "s")
-                 : 0;
+    several = t->nmachines > 1;
+    if (t->rank == 0) {
+        version_put(&d->text);
+        put_mpi(d);
+        tell(d);
+    }
+    if ((several && touch(d)) || compare_libraries() || gather_reports(d))
+        return -1;
+    if (t->rank == 0) {
+        for (int m = 0; m < t->nmachines; m++)
+            put_machine(d, m);
+        judge_mtus(d);
+        judge_disk(d);
+        tell(d);
+    }
+    patience_step("measuring from host to host");
+    if (several && network_measure(&d->network, d->links))
+        return -1;
+    if (several && t->rank == 0) {
+        put_links(d);
+        tell(d);
+    }
+    if (measure(d))
+        return -1;
+    if (t->rank == 0)
+        put_probe(d);
+    if (error_agree(MPI_COMM_WORLD, t->rank == 0 ? conclude(d) : 0))
+        return -1;
+    MPI_TRY(MPI_Bcast(&d->nwrong, 1, MPI_INT, 0, MPI_COMM_WORLD));
+    return 0;
+fail:
+    return -1;
 }
 
 int command_doctor(int argc, char **argv)
@@ -394,13 +504,13 @@ int command_doctor(int argc, char **argv)
         return 0;
     if (status || command_start_mpi(&argc, &argv))
         return command_fail("doctor");
-    status = compare_libraries() || error_agree(MPI_COMM_WORLD, look(&d)) ? -1 : 0;
-    if (!status)
-        status = error_agree(MPI_COMM_WORLD, d.topology.rank == 0 ? examine(&d) : 0);
-    status = command_end_mpi("doctor", status, false);
+    status = error_agree(MPI_COMM_WORLD, watch(&d)) || examine(&d);
+    network_free(&d.network);
+    status = command_end_mpi("doctor", status, false) || d.nwrong ? 1 : 0;
     topology_free(&d.topology);
-    free(d.cards);
-    free(d.ring);
+    free(d.reports);
+    free(d.links);
+    free(d.names);
     strbuf_free(&d.text);
     strbuf_free(&d.wrong);
     strbuf_free(&d.notes);

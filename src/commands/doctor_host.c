@@ -14,6 +14,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #ifdef HAVE_CONFIG_H
@@ -140,13 +142,28 @@ static void find_socket(unsigned long wanted, char *card, size_t size)
         fclose(in);
 }
 
-void host_find_transport(char *out, size_t size)
+/* Not by /sys, which may be another name space's. 0: not known. */
+static int find_mtu(const char *card)
+{
+    struct ifreq request = {.ifr_ifrn = {""}};
+    int any = socket(AF_INET, SOCK_DGRAM, 0);
+    bool known;
+
+    snprintf(request.ifr_name, sizeof request.ifr_name, "%s", card);
+    known = any >= 0 && ioctl(any, SIOCGIFMTU, &request) == 0;
+    if (any >= 0)
+        close(any);
+    return known ? request.ifr_mtu : 0;
+}
+
+int host_find_transport(char *out, size_t size)
 {
     DIR *files = opendir("/proc/self/fd");
     struct dirent *entry;
     char path[300], target[256], card[64] = "";
     bool verbs = false;
     unsigned long inode;
+    int mtu;
 
     while (files && (entry = readdir(files)) != NULL) {
         ssize_t length;
@@ -164,8 +181,25 @@ void host_find_transport(char *out, size_t size)
     *out = '\0';
     if (verbs)
         snprintf(out, size, "InfiniBand verbs");
-    else if (*card)
-        snprintf(out, size, "TCP over %s", card);
+    if (verbs || !*card)
+        return 0;
+    mtu = find_mtu(card);
+    snprintf(out, size, "TCP over %s (MTU %d)", card, mtu);
+    return mtu;
+}
+
+void host_count_segments(double *sent, double *resent)
+{
+    FILE *in = fopen("/proc/self/net/snmp", "r");
+    char line[512];
+
+    *sent = *resent = 0;
+    /* the columns' names come first, and are no numbers: OutSegs and RetransSegs are wanted */
+    while (in && fgets(line, sizeof line, in) &&
+           sscanf(line, "Tcp: %*d %*d %*d %*d %*d %*d %*d %*d %*d %*d %lf %lf", sent, resent) != 2)
+        ;
+    if (in)
+        fclose(in);
 }
 
 /* ---- MPI's settings ---- */
@@ -186,9 +220,10 @@ static void put_setting(int number, const char *name, struct strbuf *out)
 void host_put_settings(struct strbuf *out)
 {
     static const char *const wanted[] = {"pml", "btl", "mtl", "btl_tcp_if_include"};
-    int level, count = 0;
+    int level = MPI_THREAD_SINGLE, count = 0;
 
-    if (MPI_T_init_thread(MPI_THREAD_SINGLE, &level) != MPI_SUCCESS)
+    /* Open MPI takes the level that is asked for here for the whole process's from now on */
+    if (MPI_Query_thread(&level) != MPI_SUCCESS || MPI_T_init_thread(level, &level) != MPI_SUCCESS)
         return;
     if (MPI_T_cvar_get_num(&count) != MPI_SUCCESS)
         count = 0;

@@ -13,8 +13,13 @@ void host_list_cards(char *out, size_t size);
 void host_list_infiniband(char *out, size_t size);
 
 /* By what this process's MPI talks to other hosts, seen from the files that it has open once it has
- * done so: "InfiniBand verbs", "TCP over eth0"; "" where it shows none of them. */
-void host_find_transport(char *out, size_t size);
+ * done so: "InfiniBand verbs", "TCP over eth0 (MTU 1500)"; "" where it shows none of them. Returns
+ * the MTU; 0: not known. */
+int host_find_transport(char *out, size_t size);
+
+/* TCP segments that this host has sent since it started, and sent again because they were not
+ * acknowledged in time; 0 where the system does not tell. */
+void host_count_segments(double *sent, double *resent);
 
 /* MPI's choices of transports as they were set, "pml ^ucx, btl tcp,self"; by MPI's tool interface,
  * while MPI is initialised. */

@@ -1,98 +1,183 @@
-/* A ring over the first rank of every host. */
+/* Rings over the first rank of every host. */
 #include "commands/doctor_network.h"
 
+#include "commands/doctor_host.h"
 #include "util/agree.h"
 #include "util/clock.h"
 #include "util/error.h"
 
-#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 
-enum { MESSAGE_BYTES = 4 << 20, FIRST_BYTES = 64 << 10, MOST_ROUNDS = 64 };
+enum { MESSAGE_BYTES = 2 << 20, SMALL_BYTES = 4, LARGE_BYTES = 64 << 10, ROUNDS = 64 };
 
-#define RING_SECONDS 0.5
+/* What else runs on a host for a moment is not to count: each ring is measured twice, and again
+ * while a link looks slow. */
+enum { PASSES = 2, MOST_PASSES = 8 };
 
-/* Sends a message to the next host while the host before sends one. *seconds: until that message
- * was there. Collective over the ring. */
-static int pass_on(MPI_Comm ring, char *memory, int bytes, double *seconds)
+#define RING_SECONDS  0.3 /* of one ring, in one pass */
+#define DOUBT_SECONDS 6.0 /* of all rings */
+
+/* What one host saw of one ring: the rate of what came, segments that left. */
+struct seen {
+    double Bps, sent, resent;
+};
+
+static void expect(struct network *n, int bytes, const char *way, int machine)
+{
+    atomic_store(&n->is_missing, false);
+    if (machine < 0)
+        return;
+    snprintf(n->missing, sizeof n->missing, "a message of %d bytes %s %s did not come through; %s",
+             bytes, way, n->names[machine],
+             bytes == SMALL_BYTES
+                 ? "look at firewalls, and at the cards, cables and ports of both hosts"
+                 : "one of 4 bytes did, so large packets are lost on the way: compare the MTU of "
+                   "both hosts and of the switches between them (ip link; ping -M do -s 1472)");
+    atomic_store(&n->is_missing, true);
+}
+
+/* Sends a message `step` hosts further while another sends one here. *seconds: until that was
+ * there. Collective over the ring. */
+static int pass_on(struct network *n, int step, int bytes, double *seconds)
 {
     MPI_Request request[2];
-    int rank, size;
+    int rank, size, from, to;
 
-    MPI_TRY(MPI_Comm_rank(ring, &rank));
-    MPI_TRY(MPI_Comm_size(ring, &size));
-    MPI_TRY(MPI_Barrier(ring));
+    MPI_TRY(MPI_Comm_rank(n->comm, &rank));
+    MPI_TRY(MPI_Comm_size(n->comm, &size));
+    to = (rank + step) % size;
+    from = (rank + size - step) % size;
+    MPI_TRY(MPI_Barrier(n->comm));
     *seconds = clock_seconds();
-    MPI_TRY(MPI_Irecv(memory, bytes, MPI_BYTE, (rank + size - 1) % size, 0, ring, &request[0]));
-    MPI_TRY(MPI_Issend(memory + bytes, bytes, MPI_BYTE, (rank + 1) % size, 0, ring, &request[1]));
+    MPI_TRY(MPI_Irecv(n->memory, bytes, MPI_BYTE, from, 0, n->comm, &request[0]));
+    MPI_TRY(MPI_Issend(n->memory + MESSAGE_BYTES, bytes, MPI_BYTE, to, 0, n->comm, &request[1]));
+    expect(n, bytes, "from", from);
     MPI_TRY(MPI_Wait(&request[0], MPI_STATUS_IGNORE));
     *seconds = clock_seconds() - *seconds; /* of what came: it is there, whole */
+    expect(n, bytes, "to", to);
     MPI_TRY(MPI_Wait(&request[1], MPI_STATUS_IGNORE));
+    expect(n, bytes, "", -1);
     return 0;
 fail:
     return -1;
 }
 
-/* Bytes per second that came; a first small message opens connections. Until the slowest host has
- * had RING_SECONDS. */
-static int run_ring(MPI_Comm ring, char *memory, double *Bps)
+/* Until the slowest host has had RING_SECONDS. The best round counts, and every segment. */
+static int run_ring(struct network *n, int step, struct seen *seen, double *total)
 {
-    double mine, slowest, sum = 0, spent = 0;
-    int rounds = 0;
+    double seconds, slowest, spent = 0, before[2], after[2];
 
-    if (pass_on(ring, memory, FIRST_BYTES, &mine))
-        return -1;
-    while (rounds < MOST_ROUNDS && spent < RING_SECONDS) {
-        if (pass_on(ring, memory, MESSAGE_BYTES, &mine))
+    host_count_segments(&before[0], &before[1]);
+    for (int round = 0; round < ROUNDS && spent < RING_SECONDS; round++) {
+        if (pass_on(n, step, MESSAGE_BYTES, &seconds))
             return -1;
-        sum += mine;
-        rounds++;
-        MPI_TRY(MPI_Allreduce(&mine, &slowest, 1, MPI_DOUBLE, MPI_MAX, ring));
+        if (MESSAGE_BYTES / seconds > seen->Bps)
+            seen->Bps = MESSAGE_BYTES / seconds;
+        MPI_TRY(MPI_Allreduce(&seconds, &slowest, 1, MPI_DOUBLE, MPI_MAX, n->comm));
         spent += slowest;
     }
-    *Bps = rounds * (double)MESSAGE_BYTES / sum;
+    host_count_segments(&after[0], &after[1]);
+    seen->sent += after[0] - before[0];
+    seen->resent += after[1] - before[1];
+    *total += spent; /* the same on all ranks */
     return 0;
 fail:
     return -1;
 }
 
-/* What the next host saw come from this one. */
-static int give_back(MPI_Comm ring, double came, double *sent)
+/* What was seen by all hosts at rank 0: the rate at the end of a link, the segments at its
+ * beginning. */
+static int gather(const struct network *n, int step, const struct seen *mine, struct link *links)
 {
-    int rank, size;
+    int hosts = n->topology->nmachines;
+    struct seen *all = calloc((size_t)hosts, sizeof *all);
+    int status = error_agree(n->comm, all ? 0 : error_memory((size_t)hosts * sizeof *all, "rings"));
 
-    MPI_TRY(MPI_Comm_rank(ring, &rank));
-    MPI_TRY(MPI_Comm_size(ring, &size));
-    MPI_TRY(MPI_Sendrecv(&came, 1, MPI_DOUBLE, (rank + size - 1) % size, 0, sent, 1, MPI_DOUBLE,
-                         (rank + 1) % size, 0, ring, MPI_STATUS_IGNORE));
+    if (status)
+        goto fail;
+    MPI_TRY(MPI_Gather(mine, 3, MPI_DOUBLE, all, 3, MPI_DOUBLE, 0, n->comm));
+    for (int h = 0; n->topology->rank == 0 && h < hosts; h++) {
+        int to = (h + step) % hosts;
+        links[h] = (struct link){
+            .from = h, .to = to, .Bps = all[to].Bps, .sent = all[h].sent, .resent = all[h].resent};
+    }
+    free(all);
+    return 0;
+fail:
+    free(all);
+    return -1;
+}
+
+static int measure(struct network *n, struct link *links)
+{
+    int hosts = n->topology->nmachines, steps[LINKS_RINGS], rings = links_rings(hosts, steps);
+    struct seen seen[LINKS_RINGS] = {{.Bps = 0}};
+    int doubt = 1;
+    double spent = 0;
+
+    for (int pass = 0; pass < PASSES || (doubt && pass < MOST_PASSES && spent < DOUBT_SECONDS);
+         pass++) {
+        for (int r = 0; r < rings; r++)
+            if (run_ring(n, steps[r], &seen[r], &spent) ||
+                gather(n, steps[r], &seen[r], links + r * hosts))
+                return -1;
+        doubt = n->topology->rank == 0 && links_are_uneven(links, rings * hosts);
+        MPI_TRY(MPI_Bcast(&doubt, 1, MPI_INT, 0, n->comm));
+    }
     return 0;
 fail:
     return -1;
 }
 
-int network_ring(MPI_Comm world, const struct topology *topology, double *Bps)
+static int touch(struct network *n)
+{
+    int steps[LINKS_RINGS], rings = links_rings(n->topology->nmachines, steps);
+    double seconds;
+
+    for (int r = 0; r < rings; r++)
+        if (pass_on(n, steps[r], SMALL_BYTES, &seconds))
+            return -1;
+    for (int r = 0; r < rings; r++)
+        if (pass_on(n, steps[r], LARGE_BYTES, &seconds))
+            return -1;
+    return 0;
+}
+
+int network_create(MPI_Comm world, const struct topology *topology, const char *const *names,
+                   struct network *n)
 {
     bool first = topology->local_rank == 0;
-    char *memory = first ? calloc(2, MESSAGE_BYTES) : NULL;
-    MPI_Comm ring = MPI_COMM_NULL;
-    double mine = 0, came = 0;
-    int status = first && !memory ? error_memory(2 * MESSAGE_BYTES, "measuring the ring") : 0;
 
-    if (error_agree(world, status))
+    *n = (struct network){.topology = topology,
+                          .names = names,
+                          .world = world,
+                          .comm = MPI_COMM_NULL,
+                          .memory = first ? calloc(2, MESSAGE_BYTES) : NULL};
+    if (error_agree(world, first && !n->memory ? error_memory(2 * MESSAGE_BYTES, "rings") : 0))
         goto fail;
     /* by machine, whose numbers are in the order of their lowest ranks */
-    MPI_TRY(MPI_Comm_split(world, first ? 0 : MPI_UNDEFINED, topology->rank, &ring));
-    if (error_agree(world, first ? run_ring(ring, memory, &came) : 0))
-        goto fail;
-    if (first && give_back(ring, came, &mine))
-        goto fail;
-    if (first)
-        MPI_TRY(MPI_Gather(&mine, 1, MPI_DOUBLE, Bps, 1, MPI_DOUBLE, 0, ring));
-    if (first)
-        MPI_TRY(MPI_Comm_free(&ring));
-    free(memory);
+    MPI_TRY(MPI_Comm_split(world, first ? 0 : MPI_UNDEFINED, topology->rank, &n->comm));
     return 0;
 fail:
-    free(memory);
+    network_free(n);
     return -1;
+}
+
+int network_touch(struct network *n)
+{
+    return error_agree(n->world, n->memory ? touch(n) : 0);
+}
+
+int network_measure(struct network *n, struct link *links)
+{
+    return error_agree(n->world, n->memory ? measure(n, links) : 0);
+}
+
+void network_free(struct network *n)
+{
+    if (n->memory && n->comm != MPI_COMM_NULL)
+        MPI_Comm_free(&n->comm);
+    free(n->memory);
+    n->memory = NULL;
 }

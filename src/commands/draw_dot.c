@@ -1,7 +1,6 @@
 /* The graph in Graphviz's language: each layer a table (an "HTML-like label") whose last row has
- * its blobs, from which the edges leave. A blob that is read in another column than it is made in
- * stands there once more, as an oval. Each row is of one font: programs that show SVG measure fonts
- * differently, and would push what follows into it, or the row's end out of the box: its last
+ * its blobs, from which the edges leave. Each row is of one font: programs that show SVG measure
+ * fonts differently, and would push what follows into it, or the row's end out of the box: its last
  * blanks are for that. */
 #include "commands/draw_graph.h"
 
@@ -138,76 +137,32 @@ static void put_block(struct strbuf *out, const struct draw_graph *graph, int b)
     strbuf_puts(out, "  }\n");
 }
 
-/* The oval of a blob that comes from, or goes on in, another column. */
-static void put_oval(struct strbuf *out, const struct draw_graph *graph, int blob, const char *name)
+/* From the foot of the blob to the head of the layer; to the top of another column from side to
+ * side, without a word on how high that stands. */
+static void put_edges(struct strbuf *out, const struct draw_graph *graph)
 {
-    strbuf_printf(out,
-                  "  %s [shape=ellipse, style=dashed, height=0.2, margin=\"0.05,0.01\", "
-                  "color=\"#666666\", label=<<I>",
-                  name);
-    put_text(out, graph->blobs[blob].name);
-    strbuf_puts(out, "</I>>];\n");
-}
-
-static void put_tail(struct strbuf *out, const struct draw_graph *graph, int blob)
-{
-    const struct draw_blob *shown = &graph->blobs[draw_shown_blob(graph, blob)];
-
-    strbuf_printf(out, "  n%d:b%d:s", shown->node,
-                  (int)(shown - &graph->blobs[graph->nodes[shown->node].first_blob]));
-}
-
-/* Whether a column may begin with the blob: the layer that makes it is no source itself. */
-static bool is_chain(const struct draw_graph *graph, int blob)
-{
-    return graph->nodes[graph->blobs[blob].node].nedges > 0;
-}
-
-/* The edges into one column, from ovals where the blob is another column's. */
-static void put_edges(struct strbuf *out, const struct draw_graph *graph, int column)
-{
-    bool begun = column == 0;
-
     for (int e = 0; e < graph->nedges; e++) {
-        const struct draw_edge *edge = &graph->edges[e];
-        char oval[32];
+        const struct draw_blob *shown = &graph->blobs[draw_shown_blob(graph, graph->edges[e].blob)];
+        const struct draw_node *from = &graph->nodes[shown->node],
+                               *to = &graph->nodes[graph->edges[e].to];
+        bool stays = from->column == to->column;
 
-        if (graph->nodes[edge->to].hidden || graph->nodes[edge->to].column != column)
-            continue;
-        if (graph->nodes[graph->blobs[edge->blob].node].column == column) {
-            put_tail(out, graph, edge->blob);
-            strbuf_printf(out, " -> n%d;\n", edge->to);
-            continue;
-        }
-        if (is_chain(graph, edge->blob)) {
-            snprintf(oval, sizeof oval, "begin%d", column);
-            if (!begun) {
-                char end[32];
-
-                snprintf(end, sizeof end, "end%d", column - 1);
-                put_oval(out, graph, edge->blob, end);
-                put_tail(out, graph, edge->blob);
-                strbuf_printf(out, " -> %s;\n", end);
-                put_oval(out, graph, edge->blob, oval);
-                begun = true;
-            }
-        } else {
-            snprintf(oval, sizeof oval, "from%d", e);
-            put_oval(out, graph, edge->blob, oval);
-        }
-        strbuf_printf(out, "  %s -> n%d;\n", oval, edge->to);
+        if (!to->hidden)
+            strbuf_printf(out, "  n%d:b%d:%s -> n%d%s;\n", shown->node,
+                          (int)(shown - &graph->blobs[from->first_blob]), stays ? "s" : "e",
+                          graph->edges[e].to,
+                          stays ? "" : ":w [constraint=false, color=\"#1f77b4\"]");
     }
 }
 
-/* Tops of columns side by side, in their order. */
-static void put_order(struct strbuf *out, const struct draw_graph *graph)
+/* Columns begin at the same height, from left to right. */
+static void put_columns(struct strbuf *out, const struct draw_graph *graph)
 {
-    if (graph->ncolumns < 2)
-        return;
-    strbuf_puts(out, "  { rank=same; edge [style=invis]; n0");
-    for (int c = 1; c < graph->ncolumns; c++)
-        strbuf_printf(out, " -> begin%d", c);
-    strbuf_puts(out, "; }\n");
+    for (int n = 1, last = 0; n < graph->nnodes; n++)
+        if (!graph->nodes[n].hidden && graph->nodes[n].column > graph->nodes[last].column) {
+            strbuf_printf(out, "  { rank=same; n%d -> n%d [style=invis]; }\n", last, n);
+            last = n;
+        }
 }
 
 static void put_head(struct strbuf *out, const struct draw_graph *graph)
@@ -230,10 +185,9 @@ static void put_head(struct strbuf *out, const struct draw_graph *graph)
         strbuf_puts(out, " parameters");
     }
     strbuf_puts(out, graph->assumed ? "<BR/>the input's size is assumed" : "");
-    if (graph->plan) {
-        strbuf_puts(out, "<BR/>schemes of ");
-        put_text(out, graph->plan);
-    }
+    if (graph->plan_nodes > 0)
+        strbuf_printf(out, "<BR/>schemes for %d node%s", graph->plan_nodes,
+                      graph->plan_nodes == 1 ? "" : "s");
     strbuf_puts(out, ">;\n");
 }
 
@@ -248,8 +202,7 @@ void draw_dot(const struct draw_graph *graph, struct strbuf *out)
         else if (graph->blocks[block].first == n)
             put_block(out, graph, block);
     }
-    for (int c = 0; c < graph->ncolumns; c++)
-        put_edges(out, graph, c);
-    put_order(out, graph);
+    put_edges(out, graph);
+    put_columns(out, graph);
     strbuf_puts(out, "}\n");
 }

@@ -146,3 +146,64 @@ int draw_shown_blob(const struct draw_graph *graph, int blob)
     return graph->nodes[block->first + (n - block->first) % block->length].first_blob + blob -
            node->first_blob;
 }
+
+/* ---- columns ---- */
+
+static int shown_source(const struct draw_graph *graph, int edge)
+{
+    return graph->blobs[draw_shown_blob(graph, graph->edges[edge].blob)].node;
+}
+
+/* Whether all that goes on at n comes from one layer, but for labels and other data. */
+static bool is_neck(const struct draw_graph *graph, int n)
+{
+    int block = graph->nodes[n].block, only = -1;
+
+    if (block >= 0 && graph->blocks[block].first != n)
+        return false;
+    for (int e = 0; e < graph->nedges; e++) {
+        int from = shown_source(graph, e), to = graph->edges[e].to;
+
+        if (to < n || from >= n || graph->nodes[to].hidden || graph->nodes[from].nedges == 0)
+            continue;
+        if (only >= 0 && from != only)
+            return false;
+        only = from;
+    }
+    return only >= 0;
+}
+
+/* Cuts before what would stand deeper than `most`, where there is a neck; the greatest depth. */
+static int cut(struct draw_graph *graph, int most)
+{
+    int column = 0, deepest = 0;
+
+    for (int n = 0; n < graph->nnodes; n++) {
+        struct draw_node *node = &graph->nodes[n];
+
+        if (node->hidden)
+            continue;
+        node->column = column;
+        node->depth = 1;
+        for (int e = node->first_edge; e < node->first_edge + node->nedges; e++) {
+            const struct draw_node *from = &graph->nodes[shown_source(graph, e)];
+            if (from->column == column && from->depth >= node->depth)
+                node->depth = from->depth + 1;
+        }
+        if (node->depth > most && is_neck(graph, n)) {
+            node->column = ++column;
+            node->depth = 1;
+        }
+        deepest = node->depth > deepest ? node->depth : deepest;
+    }
+    return deepest;
+}
+
+void draw_columns(struct draw_graph *graph)
+{
+    enum { DEEP = 16 };
+    int depth = cut(graph, graph->nnodes), columns = (depth + DEEP - 1) / DEEP;
+
+    if (columns > 1)
+        cut(graph, (depth + columns - 1) / columns);
+}

@@ -137,24 +137,17 @@ static void append(char *list, size_t bytes, const char *text)
     snprintf(list + used, bytes - used, "%s%s", used ? ", " : "", text);
 }
 
-static const char *planned(const struct draw_plan *plan, const char *layer)
-{
-    for (int i = 0; i < plan->count; i++)
-        if (!strcmp(plan->layers[i], layer))
-            return plan->schemes[i];
-    return NULL;
-}
-
 /* The parameters that layer `l` owns, and how they travel. */
 static void add_params(const struct net *net, int l, const struct draw_plan *plan,
                        struct draw_node *node)
 {
     for (int g = 0; net && g < net->ngroups; g++) {
-        const char *scheme = net->groups[g].layer == l ? planned(plan, net->groups[g].name) : NULL;
+        const char *scheme = plan && plan->chosen[g] ? plan->chosen[g]->name : "none";
 
-        if (net->groups[g].layer == l)
-            node->params += net->groups[g].elems;
-        if (scheme && !strstr(node->scheme, scheme))
+        if (net->groups[g].layer != l)
+            continue;
+        node->params += net->groups[g].elems;
+        if (plan && !strstr(node->scheme, scheme))
             append(node->scheme, sizeof node->scheme, scheme);
     }
 }
@@ -230,19 +223,6 @@ static int add_layers(const struct net_def *def, const struct net *net,
     return 0;
 }
 
-/* A plan of another net would give no layer a scheme. */
-static int check_plan(const struct draw_graph *graph, const struct draw_plan *plan)
-{
-    if (!plan->title || graph->params == 0)
-        return 0;
-    for (int i = 0; i < graph->nnodes; i++)
-        if (*graph->nodes[i].scheme)
-            return 0;
-    return error_set("%s: it names no layer of the net '%s' that has parameters; expected the plan "
-                     "of this net",
-                     plan->title, graph->title);
-}
-
 int draw_graph_make(const struct net_def *def, const struct net *net, const struct draw_plan *plan,
                     struct draw_graph *out)
 {
@@ -251,10 +231,9 @@ int draw_graph_make(const struct net_def *def, const struct net *net, const stru
     int status = -1;
 
     *out = (struct draw_graph){.title = def->name,
-                               .plan = plan->title,
+                               .plan_nodes = plan ? plan->nodes : 0,
                                .assumed = net && net_is_assumed(net),
-                               .params = net ? net->nlearnable : 0,
-                               .ncolumns = 1};
+                               .params = net ? net->nlearnable : 0};
     for (int l = 0; l < def->nlayers; l++) {
         nedges += (size_t)def->layers[l].nbottoms;
         nblobs += (size_t)def->layers[l].ntops;
@@ -266,8 +245,6 @@ int draw_graph_make(const struct net_def *def, const struct net *net, const stru
     if (out->nodes && out->blobs && out->edges && out->blocks)
         status = add_layers(def, net, plan, &maker, out);
     names_free(&maker);
-    if (status == 0)
-        status = check_plan(out, plan);
     if (status)
         draw_graph_free(out);
     return status;

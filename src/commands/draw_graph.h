@@ -5,12 +5,12 @@
 #define POSEIDON_COMMANDS_DRAW_GRAPH_H
 
 #include "net/net.h"
+#include "plan/scheme.h"
 
-/* The scheme of each layer, as a plan or a summary of training has it. */
+/* How each of the net's groups of parameters travels, between so many nodes. */
 struct draw_plan {
-    char *title; /* what of it is shown: "plan.json, 32 nodes"; NULL: there is no plan. Owned */
-    int count;
-    char **layers, **schemes; /* owned */
+    const struct scheme *const *chosen; /* per group; NULL there: by none. Borrowed */
+    int nodes;
 };
 
 struct draw_blob {
@@ -31,7 +31,7 @@ struct draw_node {
     int first_edge, nedges; /* what it reads */
     int block;              /* it stands for each time's node of that block; or -1 */
     bool hidden;            /* another time's node stands for it */
-    int column;             /* of the picture */
+    int column, depth;      /* of the picture; layers above it in that column, and itself */
 };
 
 struct draw_edge {
@@ -46,18 +46,18 @@ struct draw_block {
 
 struct draw_graph {
     const char *title; /* borrowed */
-    const char *plan;  /* draw_plan.title, borrowed */
+    int plan_nodes;    /* draw_plan.nodes; 0: there is no plan */
     bool assumed;      /* the shapes are those of an assumed input */
     size_t params;     /* of the net */
-    int nnodes, nblobs, nedges, nblocks, ncolumns;
+    int nnodes, nblobs, nedges, nblocks;
     struct draw_node *nodes;
     struct draw_blob *blobs;
     struct draw_edge *edges; /* those of a node one behind the other */
     struct draw_block *blocks;
 };
 
-/* net: for shapes and parameters; NULL where they could not be told. Definition and plan must
- * outlive the graph, which has one column and no block yet. */
+/* net: for shapes and parameters; NULL where they could not be told. plan: of that net, or NULL.
+ * The definition must outlive the graph, which has no block yet. */
 int draw_graph_make(const struct net_def *def, const struct net *net, const struct draw_plan *plan,
                     struct draw_graph *out);
 void draw_graph_free(struct draw_graph *graph);
@@ -65,25 +65,20 @@ void draw_graph_free(struct draw_graph *graph);
 /* Finds blocks that repeat, and hides all their times but the first. */
 void draw_fold(struct draw_graph *graph);
 
+/* Cuts a long net into columns of about the same depth. */
+void draw_columns(struct draw_graph *graph);
+
 /* The blob that is drawn for `blob`: the same, or that of the node that stands for its node. */
 int draw_shown_blob(const struct draw_graph *graph, int blob);
-
-/* Cuts the net into `columns` one beside the other, where one blob alone goes on; 0: into as many
- * as let the picture fill a page best. */
-int draw_columns(struct draw_graph *graph, int columns);
-
-/* Reads `plan --json` or `train --summary`. nodes: which number of nodes of a plan, 0 its last. */
-int draw_plan_read(const char *path, int nodes, struct draw_plan *out);
-void draw_plan_free(struct draw_plan *plan);
 
 /* In Graphviz's language. */
 void draw_dot(const struct draw_graph *graph, struct strbuf *out);
 
-/* Whether `path` has an ending that Graphviz's library draws, and this build has that library; else
- * fails and says what to do. */
-int draw_picture_check(const char *path);
+/* Whether `path` ends as text in that language does, or as a picture that Graphviz's library draws
+ * and this build has that library; else fails and says what to do. */
+int draw_check(const char *path);
 
-/* Draws such a text as the file `path`, of the kind that its ending names. */
-int draw_picture(const char *dot, const char *path);
+/* Writes the file `path`, of the kind that its ending names. */
+int draw_write(struct draw_graph *graph, const char *path);
 
 #endif

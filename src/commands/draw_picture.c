@@ -1,6 +1,6 @@
-/* Pictures by Graphviz's library. It prints to the standard error stream unless it is told not to,
- * and then has its last message for those who ask; both are state of the library, of which one
- * command a process makes use once. */
+/* The file: text, or a picture by Graphviz's library. The library prints to the standard error
+ * stream unless it is told not to, and then has its last message for those who ask; both are state
+ * of the library, of which one command a process makes use once. */
 #include "commands/draw_graph.h"
 
 #include <stdlib.h>
@@ -25,8 +25,15 @@ static const char *format_of(const char *path)
     return format < 0 ? NULL : formats[format];
 }
 
-int draw_picture_check(const char *path)
+static bool is_dot(const char *path)
 {
+    return path_ends(path, ".dot") || path_ends(path, ".gv");
+}
+
+int draw_check(const char *path)
+{
+    if (is_dot(path))
+        return 0;
     if (!format_of(path))
         return error_set("expected a file name that ends with .dot, .svg, .pdf, .png, .eps, .ps, "
                          ".jpg, .gif or .webp, found '%s'",
@@ -59,7 +66,7 @@ static int complain(const char *file)
     return -1;
 }
 
-int draw_picture(const char *dot, const char *file)
+static int draw_picture(const char *dot, const char *file)
 {
     GVC_t *context;
     Agraph_t *graph;
@@ -90,10 +97,25 @@ int draw_picture(const char *dot, const char *file)
 
 #else
 
-int draw_picture(const char *dot, const char *path)
+static int draw_picture(const char *dot, const char *path)
 {
     (void)dot;
-    return draw_picture_check(path);
+    return draw_check(path);
 }
 
 #endif
+
+int draw_write(struct draw_graph *graph, const char *file)
+{
+    struct strbuf text = {0};
+    int status;
+
+    draw_columns(graph);
+    draw_dot(graph, &text);
+    status = strbuf_status(&text);
+    if (status == 0)
+        status = is_dot(file) ? file_write(file, strbuf_text(&text), text.length)
+                              : draw_picture(strbuf_text(&text), file);
+    strbuf_free(&text);
+    return status;
+}

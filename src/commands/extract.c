@@ -2,7 +2,7 @@
 #include "commands/commands.h"
 #include "commands/model.h"
 #include "commands/options.h"
-#include "commands/output.h"
+#include "commands/output_guard.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -258,10 +258,13 @@ static int print_report(const struct extraction *x)
 
 static int extract(struct extraction *x, struct log *log)
 {
+    static const char *const ends[] = {".h5", ".hdf5", NULL};
     const char *const inputs[] = {x->options.model, x->weights};
     int status;
 
-    if ((x->out && output_check(x->out, x->force, 2, inputs)) || model_open(&x->options, &x->model))
+    if ((x->out &&
+         (output_check(x->out, x->force, 2, inputs) || output_check_ending(x->out, ends))) ||
+        model_open(&x->options, &x->model) || model_check_data(&x->model, x->options.model))
         return -1;
     model_print_notices(&x->model);
     status = find_features(x) ||

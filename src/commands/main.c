@@ -6,14 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "commands/options.h"
+#include "commands/train_options.h"
 #include "layers/layer.h"
+#include "solver/agreement.h"
 #include "util/suggest.h"
 #include "util/agree.h"
 #include "util/build_info.h"
 #include "util/error.h"
 #include "util/handshake.h"
 #include "util/path.h"
+#include "util/patience.h"
 
 #ifdef HAVE_CONFIG_H
 #include "config.h"
@@ -37,7 +39,6 @@ static const struct command commands[] = {
     {"plan", command_plan, "estimate each layer's traffic by every scheme, and the speed-up",
      false},
     {"simulate", command_simulate, "play training on a cluster message by message", false},
-    {"report", command_report, "make tables and plots of runs: poseidon report FOLDER...", false},
     {"convert", command_convert, "make data from photographs, CIFAR-10 or MNIST files", false},
     {"mean", command_mean, "average the images of a data set, for mean_file and mean_value", false},
     {"classify", command_classify, "print the likeliest classes of photographs", false},
@@ -48,7 +49,7 @@ static const struct command commands[] = {
     {"doctor", command_doctor, "examine MPI, hosts, network and disk of an allocation", true},
     {"device_query", command_device_query, "list GPUs, and what is missing for --engine=cuda",
      false},
-    {"help", command_help, "show this, the help of one command, or 'help layers'", false},
+    {"help", command_help, "show this, one command's help, 'help layers' or 'help tuning'", false},
 };
 
 enum { NCOMMANDS = sizeof commands / sizeof *commands };
@@ -64,7 +65,7 @@ static const struct command *find(const char *name)
 static int print_usage(FILE *to)
 {
     fprintf(to,
-            "poseidon %s: trains the convolutional nets of Caffe's files over MPI\n\n"
+            "poseidon %s: distributed training of Caffe networks over MPI\n\n"
             "usage: poseidon COMMAND [OPTIONS]\n\n",
             PACKAGE_VERSION);
     for (int i = 0; i < NCOMMANDS; i++)
@@ -81,7 +82,9 @@ static int unknown_command(const char *name)
     for (int i = 0; i < NCOMMANDS; i++)
         suggest_offer(&suggest, commands[i].name);
     fprintf(stderr, "poseidon: unknown command '%s'", name);
-    if (suggest.nearest)
+    if (!strcmp(name, "report"))
+        fprintf(stderr, "; jobs/report.py makes tables and plots of runs");
+    else if (suggest.nearest)
         fprintf(stderr, "; did you mean '%s'?", suggest.nearest);
     fprintf(stderr, " ('poseidon help' lists all)\n");
     return 1;
@@ -111,6 +114,8 @@ static int command_help(int argc, char **argv)
         return print_usage(stdout);
     if (!strcmp(argv[1], "layers"))
         return print_layers();
+    if (!strcmp(argv[1], "tuning"))
+        return train_options_print_tuning(), 0;
     const struct command *command = find(argv[1]);
     if (!command || command->run == command_help)
         return command ? print_usage(stdout) : unknown_command(argv[1]);
@@ -185,10 +190,12 @@ static int check_launcher(void)
 static void require_same_program(const char *command)
 {
     enum handshake result = handshake(MPI_COMM_WORLD, &build_info, command);
+    int rank = 0;
 
     if (result == HANDSHAKE_SAME)
         return;
-    if (*error_text())
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    if (result == HANDSHAKE_UNHEARD || rank == 0)
         command_fail(command);
     if (result == HANDSHAKE_UNHEARD)
         MPI_Abort(MPI_COMM_WORLD, 1);
@@ -224,6 +231,46 @@ fail:
     return -1;
 }
 
+/* Processes that Open MPI's launcher started; 0: it is not known. */
+static int launched(void)
+{
+    const char *size = getenv("OMPI_COMM_WORLD_SIZE");
+
+    return size ? atoi(size) : 0;
+}
+
+bool command_start(int *argc, char ***argv, int *status, struct strbuf *alike,
+                   const struct patience_options *watch)
+{
+    char command[24];
+    int parsed = *status;
+    bool starts = false;
+
+    snprintf(command, sizeof command, "%s", (*argv)[0]);
+    if (parsed > 0 && launched() < 2) {
+        *status = 0;
+    } else if (command_start_mpi(argc, argv)) {
+        *status = command_fail(command);
+    } else {
+        patience_step("comparing what the ranks are to do");
+        if (watch && patience_begin(watch))
+            parsed = -1;
+        *status = error_agree(MPI_COMM_WORLD, parsed < 0 ? -1 : 0) ||
+                          agreement_check(MPI_COMM_WORLD, alike)
+                      ? -1
+                      : 0;
+        starts = !*status && !parsed;
+        if (!starts)
+            *status = command_end_mpi(command, *status, false);
+    }
+    strbuf_free(alike);
+    return starts;
+}
+
+/* So long rank 0 waits for the others' end after a failure: what failed is said, and known to all.
+ */
+enum { LAST_SECONDS = 30 };
+
 int command_end_mpi(const char *command, int status, bool in_flight)
 {
     int rank = 0;
@@ -232,34 +279,29 @@ int command_end_mpi(const char *command, int status, bool in_flight)
     if (status && rank == 0)
         command_fail(command);
     fflush(NULL);
+    patience_step("ending");
+    if (status && rank == 0) /* it may have to save what it has, and speaks last: others wait */
+        patience_change(LAST_SECONDS / 3, LAST_SECONDS, 1);
+    patience_enter("MPI_Finalize");
     if (status && in_flight) {
         (void)MPI_Barrier(MPI_COMM_WORLD); /* the message is out everywhere; the end comes anyway */
         MPI_Abort(MPI_COMM_WORLD, 1);
     }
     MPI_Finalize();
+    patience_end();
     return status ? 1 : 0;
-}
-
-int parse_chw(const char *text, long long out[3])
-{
-    char end;
-
-    if (sscanf(text, "%lld,%lld,%lld%c", &out[0], &out[1], &out[2], &end) != 3 || out[0] <= 0 ||
-        out[1] <= 0 || out[2] <= 0)
-        return error_set("--input-shape expects C,H,W such as 3,224,224, found '%s'", text);
-    return 0;
 }
 
 /* Under a launcher that starts several, all but the first leave the word to it. */
 static int check_alone(const struct command *command)
 {
-    const char *size = getenv("OMPI_COMM_WORLD_SIZE"), *rank = getenv("OMPI_COMM_WORLD_RANK");
+    const char *rank = getenv("OMPI_COMM_WORLD_RANK");
 
-    if (command->ranks || !size || atoi(size) < 2)
+    if (command->ranks || launched() < 2)
         return 0;
     if (!rank || atoi(rank) == 0)
-        fprintf(stderr, "poseidon %s: runs on one rank, and %s were started: leave out mpirun\n",
-                command->name, size);
+        fprintf(stderr, "poseidon %s: runs on one rank, and %d were started: leave out mpirun\n",
+                command->name, launched());
     return 1;
 }
 

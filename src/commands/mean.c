@@ -1,15 +1,15 @@
 /* `poseidon mean`: the mean image of a data set, for transform_param's mean_file. */
 #include "commands/commands.h"
 #include "commands/options.h"
-#include "commands/output.h"
+#include "commands/output_guard.h"
 
 #include "convert/mean_image.h"
 #include "solver/signals.h"
-#include "util/thread_pool.h"
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/file.h"
 #include "util/json.h"
+#include "util/workers.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,15 +67,16 @@ static int arguments_parse(struct averaging *a, int argc, char **argv)
     return 0;
 }
 
-static void work(void *context, uint64_t job, int place)
+static int work(void *context, uint64_t job)
 {
     struct averaging *a = context;
-    struct result *result = &a->result[place];
+    struct result *result = &a->result[job % (uint64_t)a->places];
 
     result->failed = source_read_record(a->source, job, &result->record) != 0;
     if (result->failed)
         snprintf(result->error, sizeof result->error, "%.*s", (int)sizeof result->error - 1,
                  error_text());
+    return 0; /* it is said in its turn */
 }
 
 static void progress_show(struct averaging *a, uint64_t done)
@@ -95,30 +96,29 @@ static void progress_show(struct averaging *a, uint64_t done)
 /* Sources of blocks are read by one thread at a time. */
 static int images_add(struct averaging *a)
 {
-    const struct pool_options o = {.njobs = a->source->nrecords,
-                                   .threads = a->source->i->read_record ? a->threads : 1,
+    const struct jobs_options o = {.threads = a->source->i->read_record ? a->threads : 1,
                                    .places = a->places,
                                    .work = work,
                                    .context = a};
-    struct pool *pool;
-    uint64_t done = 0;
-    int place, status = 0;
+    struct jobs *jobs;
+    uint64_t job;
+    int status = 0;
 
-    if (pool_create(&o, &pool))
+    if (jobs_create(&o, &jobs))
         return -1;
-    while (status == 0 && (place = pool_next(pool)) >= 0) {
-        const struct result *result = &a->result[place];
+    while (status == 0 && jobs_next(jobs, a->source->nrecords, &job)) {
+        const struct result *result = &a->result[job % (uint64_t)a->places];
 
         if (result->failed)
             status = error_set("%s", result->error);
         else if (mean_image_add(&a->mean, &result->record.shape, result->record.type,
                                 result->record.data))
-            status = error_context("%s: record %llu", a->path, (unsigned long long)done);
+            status = error_context("%s: record %llu", a->path, (unsigned long long)job);
         else if (signals_pending())
             status = error_set("interrupted by a signal; nothing was written");
-        progress_show(a, ++done);
+        progress_show(a, job + 1);
     }
-    pool_destroy(pool);
+    jobs_destroy(jobs);
     return status;
 }
 
@@ -179,7 +179,10 @@ static int average(struct averaging *a)
                              : a->force_gray ? IMAGE_GRAY
                                              : IMAGE_AS_STORED;
 
-    if ((a->out && output_check(a->out, a->force, 1, (const char *const *)&a->path)) ||
+    static const char *const ends[] = {".h5", ".hdf5", ".binaryproto", NULL};
+
+    if ((a->out && (output_check(a->out, a->force, 1, (const char *const *)&a->path) ||
+                    output_check_ending(a->out, ends))) ||
         source_open_images(a->path, false, color, &a->source))
         return -1;
     a->places = 2 * a->threads + 2;
@@ -195,7 +198,7 @@ static int average(struct averaging *a)
 
 int command_mean(int argc, char **argv)
 {
-    struct averaging a = {.threads = pool_default_threads()};
+    struct averaging a = {.threads = workers_usual()};
     int status = arguments_parse(&a, argc, argv);
 
     if (status)

@@ -124,21 +124,15 @@ int model_open(const struct model_options *o, struct model *model)
                             .notices = &model->notices,
                             .base_file = o->model};
     static const char *const phases[] = {"TRAIN", "TEST", NULL};
-    long long chw[3];
-    int64_t sizes[3];
+    const int64_t sizes[3] = {o->input_chw[0], o->input_chw[1], o->input_chw[2]};
     bool with_weights;
     int status, phase;
 
     memset(model, 0, sizeof *model);
     if (choice_parse_caseless("phase", o->phase, phases, &phase))
         return -1;
-    if (o->input_shape) {
-        if (parse_chw(o->input_shape, chw))
-            return -1;
-        for (int i = 0; i < 3; i++)
-            sizes[i] = chw[i];
+    if (sizes[0] > 0)
         env.input_chw = sizes;
-    }
     if (spec_read_net_of(o->model, layer_check_type, &model->doc))
         return -1;
     with_weights = proto_is_binary(o->model);
@@ -159,6 +153,18 @@ int model_define(const struct model_options *o, struct model *model)
         return 0;
     model_close(model);
     return -1;
+}
+
+int model_check_data(const struct model *model, const char *path)
+{
+    const struct net *net = model->net;
+
+    for (int l = 0; l < net->nlayers; l++)
+        if (net->layers[l].i->is_data && !net->layers[l].i->from_program)
+            return 0;
+    return error_set("%s: the net has no data layer, so that its inputs would be zeros (poseidon "
+                     "classify takes photographs)",
+                     path);
 }
 
 int model_build(struct model *model, const char *engine, const struct engine_options *options,

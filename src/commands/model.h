@@ -9,8 +9,8 @@ struct model_options {
     const char *phase;  /* "TRAIN" or "TEST" */
     const char *stages; /* comma list or NULL */
     int level;
-    int batch;               /* > 0: replaces the training data's batch size */
-    const char *input_shape; /* "C,H,W" or NULL */
+    int batch;              /* > 0: replaces the training data's batch size */
+    long long input_chw[3]; /* 0: not given */
     bool look_only;
     int rank, nranks;
 };
@@ -28,6 +28,9 @@ int model_open(const struct model_options *options, struct model *out);
 
 /* The definition alone, without shapes: what model_open does up to net_create. */
 int model_define(const struct model_options *options, struct model *out);
+
+/* Fails where no layer of the net reads data: its inputs would be zeros. */
+int model_check_data(const struct model *model, const char *path);
 
 /* Opens the engine and builds the net. */
 int model_build(struct model *model, const char *engine, const struct engine_options *options,

@@ -1,6 +1,8 @@
 /* Command lines by table. */
 #include "commands/options.h"
 
+#include "solver/agreement.h"
+#include "util/choice.h"
 #include "util/suggest.h"
 #include "util/error.h"
 
@@ -13,85 +15,20 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { HELP_WIDTH = 80 };
+/* A command line on its way into the rows' targets. */
+struct parsing {
+    const struct command_line *line;
+    int argc;
+    char **argv;
+    int at;                          /* in argv */
+    const char *given[OPTIONS_MOST]; /* by row: what was said last; NULL: nothing */
+};
 
-/* Prints text in lines of at most HELP_WIDTH columns, from column `at` on; lines after the first
- * begin at `indent`. A line break of the text's own stays, and blanks behind it are kept; but in a
- * paragraph (indent 0) the one before a letter is a blank. */
-static void print_wrapped(const char *text, int at, int indent)
+/* Whether the value may be left out. */
+static bool stands_alone(const struct option *o)
 {
-    while (*text) {
-        int blanks = (int)strspn(text, " "), word = (int)strcspn(text + blanks, " \n");
-
-        if (*text == '\n' && indent == 0 && text[1] && !strchr(" \n", text[1])) {
-            blanks = 1;
-            word = (int)strcspn(text + 1, " \n");
-            printf(at + 1 + word > HELP_WIDTH ? "\n" : " ");
-            at = at + 1 + word > HELP_WIDTH ? 0 : at + 1;
-            printf("%.*s", word, text + 1);
-            at += word;
-            text += 1 + word;
-            continue;
-        }
-        if (*text == '\n') {
-            printf("\n%*s", text[1] && text[1] != '\n' ? indent : 0, "");
-            at = indent;
-            text++;
-            text += indent > 0 ? strspn(text, " ") : 0;
-            continue;
-        }
-        if (at > indent && at + blanks + word > HELP_WIDTH) {
-            printf("\n%*s", indent, "");
-            at = indent;
-            text += blanks;
-            blanks = 0;
-        }
-        printf("%.*s", blanks + word, text);
-        at += blanks + word;
-        text += blanks + word;
-    }
-    printf("\n");
-}
-
-/* between: what stands between name and value, "=", or "[=" where the value may be left out. */
-static void print_option(const char *name, const char *between, const char *value, const char *help)
-{
-    char left[64];
-    int width = snprintf(left, sizeof left, "  --%s%s%s%s", name, value ? between : "",
-                         value ? value : "", value && *between == '[' ? "]" : "");
-
-    if (width >= OPTIONS_INDENT)
-        printf("%s\n%*s", left, OPTIONS_INDENT, "");
-    else
-        printf("%-*s", OPTIONS_INDENT, left);
-    print_wrapped(help, OPTIONS_INDENT, OPTIONS_INDENT);
-}
-
-void options_print_entry(const char *name, const char *text)
-{
-    printf("  %-*s", OPTIONS_INDENT - 2, name);
-    print_wrapped(text, OPTIONS_INDENT, OPTIONS_INDENT);
-}
-
-static void print_help(const struct command_line *line)
-{
-    bool grouped = line->noptions > 0 && line->options[0].type == OPTION_GROUP;
-
-    printf("usage: poseidon %s%s%s\n\n", line->command, *line->synopsis ? " " : "", line->synopsis);
-    print_wrapped(line->about, 0, 0);
-    if (line->noptions > 0 && !grouped)
-        printf("\noptions:\n");
-    for (int i = 0; i < line->noptions; i++) {
-        const struct option *o = &line->options[i];
-
-        if (o->type == OPTION_GROUP)
-            printf("\n%s:\n", o->help);
-        else
-            print_option(o->name, o->type == OPTION_WORD ? "[=" : "=", o->value, o->help);
-    }
-    print_option("help", "", NULL, "show this help and exit");
-    if (line->example)
-        printf("\nexample:\n%s\n", line->example);
+    return option_type_of(o) == OPTION_FLAG || option_type_of(o) == OPTION_WORD ||
+           option_type_of(o) == OPTION_NAME;
 }
 
 static int parse_number(const char *name, const char *text, long long least, long long most,
@@ -148,13 +85,23 @@ static int parse_real(const char *name, const char *text, double *out)
     return 0;
 }
 
+/* Of several processes one warns: by what launchers say of ranks, for MPI is not started yet. */
+static bool warns(void)
+{
+    static const char *const ranks[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_PROCID"};
+    const char *rank = NULL;
+
+    for (size_t i = 0; i < sizeof ranks / sizeof *ranks && !rank; i++)
+        rank = getenv(ranks[i]);
+    return !rank || !strcmp(rank, "0");
+}
+
 /* More threads than cores take turns, and wait for each other where they should compute; many more
  * do not come to an end, or find no memory for their stacks. */
 static int parse_threads(const char *name, const char *text, int *out)
 {
     enum { PER_CORE = 16 };
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    const char *rank = getenv("OMPI_COMM_WORLD_RANK");
     long long number;
 
     if (parse_number(name, text, 1, INT_MAX, &number))
@@ -163,7 +110,7 @@ static int parse_threads(const char *name, const char *text, int *out)
         return error_set("--%s=%lld is too many: this machine has %ld core%s; expected at most one "
                          "thread per core",
                          name, number, cores, cores == 1 ? "" : "s");
-    if (cores > 0 && number > cores && (!rank || !strcmp(rank, "0")))
+    if (cores > 0 && number > cores && warns())
         fprintf(stderr,
                 "warning: --%s=%lld is more than this machine's %ld core%s: threads that take "
                 "turns are slower than fewer\n",
@@ -172,47 +119,69 @@ static int parse_threads(const char *name, const char *text, int *out)
     return 0;
 }
 
-static int add_item(const struct option *o, const char *text)
+static int add_item(const char *name, const char *text, struct option_list *list)
 {
-    struct option_list *list = o->target;
-
     if (list->n == OPTIONS_ITEMS)
-        return error_set("--%s was given more than %d times", o->name, list->n);
+        return error_set("--%s was given more than %d times", name, list->n);
     list->item[list->n++] = text;
     return 0;
 }
 
-static int store(const struct option *o, const char *text)
+/* name: what messages call the option, "chunk" or "tune chunk". */
+static int store(const struct option *o, const char *name, const char *text)
 {
     long long number;
 
-    switch (o->type) {
+    switch (option_type_of(o)) {
     case OPTION_TEXT:
         if (!*text && !strncmp(o->value, "FILE", 4))
-            return error_set("--%s= names no file: --%s=%s", o->name, o->name, o->value);
+            return error_set("--%s= names no file: --%s=%s", name, name, o->value);
         *(const char **)o->target = text;
         return 0;
     case OPTION_THREADS:
-        return parse_threads(o->name, text, o->target);
+        return parse_threads(name, text, o->target);
     case OPTION_INT:
     case OPTION_COUNT:
-        if (parse_number(o->name, text, o->type == OPTION_COUNT, INT_MAX, &number))
+        if (parse_number(name, text, option_type_of(o) == OPTION_COUNT, INT_MAX, &number))
             return -1;
         *(int *)o->target = (int)number;
         return 0;
     case OPTION_SEED:
-        return parse_number(o->name, text, 0, LLONG_MAX, (long long *)o->target);
+        return parse_number(name, text, 0, LLONG_MAX, (long long *)o->target);
     case OPTION_BYTES:
-        return parse_bytes(o->name, text, (size_t *)o->target);
+        return parse_bytes(name, text, (size_t *)o->target);
     case OPTION_REAL:
-        return parse_real(o->name, text, o->target);
-    case OPTION_LIST:
-        return add_item(o, text);
-    case OPTION_FLAG:
+        return parse_real(name, text, o->target);
+    case OPTION_CHOICE:
     case OPTION_WORD:
-    case OPTION_GROUP:
-        break;
+        return choice_parse(name, text, o->words, o->target);
+    case OPTION_CALL:
+        return o->parse(name, text, o->target);
+    case OPTION_LIST:
+        return add_item(name, text, o->target);
+    default: /* flags have no text, headings no value */
+        return 0;
     }
+}
+
+/* --x, --nox, --x=true, --x=false; of words --x=VALUE, too. text: NULL where it stands alone. */
+static int store_alone(const struct option *o, const char *name, bool off, const char *text)
+{
+    bool is_false = off || (text && !strcmp(text, "false")),
+         is_true = !text || !strcmp(text, "true");
+
+    if (option_type_of(o) == OPTION_NAME) {
+        *(const char **)o->target = off ? NULL : text ? text : "";
+        return 0;
+    }
+    if (!is_false && !is_true)
+        return option_type_of(o) == OPTION_WORD
+                   ? store(o, name, text)
+                   : error_set("--%s is a flag: give it alone, or =true or =false", name);
+    if (option_type_of(o) == OPTION_WORD)
+        *(int *)o->target = !is_false;
+    else
+        *(bool *)o->target = !is_false;
     return 0;
 }
 
@@ -227,8 +196,6 @@ static const struct {
     {"learning-rate", "train", "--set base_lr=X, or base_lr in the solver"},
     {"momentum", "train", "--set momentum=X, or momentum in the solver"},
     {"weight-decay", "train", "--set weight_decay=X, or weight_decay in the solver"},
-    {"epochs", "train",
-     "training is counted in iterations: --max-iter=N, an epoch being records / global batch"},
     {"np", NULL, "the number of ranks is the launcher's: mpirun -np N poseidon train ..."},
     {"n", NULL, "the number of ranks is the launcher's: mpirun -np N poseidon train ..."},
     {"nproc-per-node", NULL, "the launcher places ranks: mpirun --map-by ppr:N:node"},
@@ -241,8 +208,7 @@ static const struct {
     {"fp16-allreduce", "train", "--wire=bf16"},
     {"solver", NULL, "a solver is for train; here --model=FILE names the net"},
     {"iterations", "train", "--max-iter=N sets the last iteration"},
-    {"max-epochs", "train",
-     "training is counted in iterations: --max-iter=N, an epoch being records / global batch"},
+    {"max-epochs", "train", "--epochs=N trains so many passes over the data"},
     {"log-interval", "train", "--set display=N"},
     {"print-freq", "train", "--set display=N"},
     {"gradient-accumulation-steps", "train", "--set iter_size=N"},
@@ -255,74 +221,143 @@ static const struct {
     {"local-rank", NULL, "the launcher numbers the ranks: mpirun -np N poseidon train ..."},
     {"hostfile", NULL, "hosts are the launcher's: mpirun --hostfile FILE poseidon train ..."},
     {"hosts", NULL, "hosts are the launcher's: mpirun -host A,B poseidon train ..."},
+    {"plan", "draw", "'poseidon plan --draw=OUT.svg' draws each layer's scheme"},
+    {"columns", "draw", "the picture is one column now, laid out by Graphviz; leave it out"},
     {"model", "train", "--solver=FILE: the solver names the net"},
     {"net", NULL, "--model=FILE"},
     {"data", NULL, "the net's data layer names the data: its source"},
 };
 
-static int unknown(const struct command_line *line, const char *name)
+/* The row of that name, or -1. *off: it is a flag's behind "no". */
+static int find_row(const struct command_line *line, const char *name, bool *off)
+{
+    for (int k = 0; k < line->noptions; k++) {
+        const struct option *o = &line->options[k];
+
+        if (option_type_of(o) == OPTION_GROUP)
+            continue;
+        *off = stands_alone(o) && !strncmp(name, "no", 2) && !strcmp(name + 2, o->name);
+        if (*off || !strcmp(name, o->name))
+            return k;
+    }
+    return -1;
+}
+
+/* The nearest of the rows that are listed, or of those with OPTION_TUNE; NULL: none is near. */
+static const struct option *nearest_row(const struct command_line *line, const char *name, int tune)
 {
     struct suggest suggest = suggest_start(name);
+    bool off;
+
+    for (int i = 0; i < line->noptions; i++)
+        if (option_type_of(&line->options[i]) != OPTION_GROUP &&
+            !(line->options[i].type & OPTION_OLD) && (line->options[i].type & tune) == tune)
+            suggest_offer(&suggest, line->options[i].name);
+    return suggest.nearest ? &line->options[find_row(line, suggest.nearest, &off)] : NULL;
+}
+
+static int unknown(const struct command_line *line, const char *name)
+{
+    const struct option *near = nearest_row(line, name, 0);
 
     for (size_t i = 0; i < sizeof elsewhere / sizeof *elsewhere; i++)
         if (!strcmp(elsewhere[i].name, name) &&
             (!elsewhere[i].command || !strcmp(elsewhere[i].command, line->command)))
             return error_set("unknown option --%s: %s", name, elsewhere[i].here);
-    for (int i = 0; i < line->noptions; i++)
-        if (line->options[i].type != OPTION_GROUP)
-            suggest_offer(&suggest, line->options[i].name);
-    if (suggest.nearest)
-        return error_set("unknown option --%s; did you mean --%s? (poseidon %s --help lists all)",
-                         name, suggest.nearest, line->command);
+    if (near)
+        return error_set("unknown option --%s; did you mean --%s%s? (poseidon %s --help lists all)",
+                         name, near->type & OPTION_TUNE ? "tune " : "", near->name, line->command);
     return error_set("unknown option --%s (poseidon %s --help lists all)", name, line->command);
 }
 
-/* --x, --nox, --x=true, --x=false, of words --x=VALUE. */
-static int store_flag(const struct option *o, bool off, const char *value)
+/* The name that a word begins with, as rows have it: up to "=", with dashes. -1: none is as long.
+ */
+static int copy_name(const char *word, char *out, size_t room)
 {
-    bool on = !off && (!value || strcmp(value, "false") != 0);
+    size_t length = strcspn(word, "=");
 
-    if (o->type == OPTION_WORD) {
-        *(const char **)o->target = !on ? NULL : !value || !strcmp(value, "true") ? "" : value;
-        return 0;
-    }
-    if (value && strcmp(value, "true") && strcmp(value, "false"))
-        return error_set("--%s is a flag: give it alone, or =true or =false", o->name);
-    *(bool *)o->target = on;
+    if (length >= room)
+        return -1;
+    for (size_t c = 0; c < length; c++)
+        out[c] = word[c] == '_' ? '-' : word[c];
+    out[length] = '\0';
     return 0;
 }
 
-/* One option at argv[*i]; takes the next word as its value where it has none of its own. */
-static int parse_option(const struct command_line *line, int argc, char **argv, int *i)
+static int fill(struct parsing *p, int row, const char *name, bool off, const char *text)
 {
-    char name[64];
-    const char *word = argv[*i] + (argv[*i][1] == '-' ? 2 : 1), *equals = strchr(word, '=');
-    size_t length = equals ? (size_t)(equals - word) : strlen(word);
+    const struct option *o = &p->line->options[row];
 
-    if (length >= sizeof name)
-        return error_set("unknown option %s", argv[*i]);
-    memcpy(name, word, length);
-    name[length] = '\0';
-    for (size_t c = 0; c < length; c++)
-        if (name[c] == '_')
-            name[c] = '-';
-    for (int k = 0; k < line->noptions; k++) {
-        const struct option *o = &line->options[k];
-        if (o->type == OPTION_GROUP)
-            continue;
-        bool flag = o->type == OPTION_FLAG || o->type == OPTION_WORD;
-        bool off = flag && !strncmp(name, "no", 2) && !strcmp(name + 2, o->name);
-        if (strcmp(name, o->name) && !off)
-            continue;
-        if (flag)
-            return store_flag(o, off, equals ? equals + 1 : NULL);
-        if (equals)
-            return store(o, equals + 1);
-        if (*i + 1 >= argc)
-            return error_set("--%s needs a value: --%s=%s", o->name, o->name, o->value);
-        return store(o, argv[++*i]);
+    p->given[row] = text ? text : "given";
+    return stands_alone(o) ? store_alone(o, name, off, text) : store(o, name, text);
+}
+
+/* What stands behind --tune: NAME=VALUE, or a flag's name. */
+static int parse_tuning(struct parsing *p, const char *tune, const char *word)
+{
+    const char *equals = strchr(word, '=');
+    char name[40] = "", whole[64];
+    bool off = false;
+    int row = copy_name(word, name, sizeof name) ? -1 : find_row(p->line, name, &off);
+    const struct option *o = row < 0 ? NULL : &p->line->options[row];
+
+    if (!o || !(o->type & OPTION_TUNE)) {
+        o = o && o->type & OPTION_OLD ? NULL : o;
+        const struct option *near = o ? NULL : nearest_row(p->line, name, OPTION_TUNE);
+
+        return error_set("--%s %s: %s%s%s%s ('poseidon help tuning' lists all)", tune, word,
+                         o ? "this is an option by itself, --" : "there is no such name",
+                         o      ? o->name
+                         : near ? "; did you mean "
+                                : "",
+                         near ? near->name : "", near ? "?" : "");
     }
-    return unknown(line, name);
+    snprintf(whole, sizeof whole, "%s %s", tune, o->name);
+    if (!equals && !stands_alone(o))
+        return error_set("--%s needs a value: --%s=%s", whole, whole, o->value);
+    return fill(p, row, whole, off, equals ? equals + 1 : NULL);
+}
+
+/* Once for each old word that is given. */
+static void warn_of_old(const struct parsing *p, int row)
+{
+    const struct option *o = &p->line->options[row];
+    bool tune = (o->type & OPTION_TUNE) != 0;
+
+    if ((!tune && !(o->type & OPTION_OLD && o->help)) || p->given[row] || !warns())
+        return;
+    fprintf(stderr,
+            "warning: --%s is an old option, which the next release refuses: use %s%s%s%s\n",
+            o->name, tune ? "--tune " : "", tune ? o->name : o->help, tune && o->value ? "=" : "",
+            tune && o->value ? o->value : "");
+}
+
+/* One option at argv[at]; takes the next word as its value where it has none of its own. */
+static int parse_option(struct parsing *p)
+{
+    const char *word = p->argv[p->at] + (p->argv[p->at][1] == '-' ? 2 : 1);
+    const char *equals = strchr(word, '='), *text = equals ? equals + 1 : NULL;
+    char name[64];
+    bool off;
+
+    if (copy_name(word, name, sizeof name))
+        return error_set("unknown option %s", p->argv[p->at]);
+    int row = find_row(p->line, name, &off);
+    if (row < 0)
+        return unknown(p->line, name);
+    const struct option *o = &p->line->options[row];
+    if (!text && !stands_alone(o)) {
+        if (p->at + 1 >= p->argc)
+            return error_set("--%s needs a value: --%s=%s", o->name, o->name, o->value);
+        text = p->argv[++p->at];
+    }
+    if (!text && option_type_of(o) == OPTION_NAME && p->at + 1 < p->argc &&
+        p->argv[p->at + 1][0] != '-')
+        text = p->argv[++p->at];
+    if (option_type_of(o) == OPTION_TUNING)
+        return parse_tuning(p, o->name, text);
+    warn_of_old(p, row);
+    return fill(p, row, o->name, off, text);
 }
 
 void options_add(struct option_rows *rows, const struct option *more, int n)
@@ -357,38 +392,109 @@ static int refuse_word(const struct command_line *line, const char *word)
                      line->synopsis);
 }
 
-int options_parse(const struct command_line *line, int argc, char **argv, int *nwords)
+/* What an option says now: its value, "given" where that is all there is to it, "not given". */
+static void put_value(const struct option *o, const char *given, struct strbuf *out)
+{
+    const struct option_list *list = o->target;
+    size_t before = out->length;
+
+    switch (option_type_of(o)) {
+    case OPTION_TEXT:
+    case OPTION_NAME:
+        given = *(const char *const *)o->target;
+        /* fall through */
+    case OPTION_CALL:
+        strbuf_puts(out, given && !*given ? "given" : given ? given : "");
+        break;
+    case OPTION_CHOICE:
+    case OPTION_WORD:
+        strbuf_puts(out, o->words[*(const int *)o->target]);
+        break;
+    case OPTION_INT:
+        strbuf_printf(out, "%d", *(const int *)o->target);
+        break;
+    case OPTION_COUNT:
+    case OPTION_THREADS:
+        if (*(const int *)o->target > 0)
+            strbuf_printf(out, "%d", *(const int *)o->target);
+        break;
+    case OPTION_SEED:
+        if (*(const long long *)o->target >= 0)
+            strbuf_printf(out, "%lld", *(const long long *)o->target);
+        break;
+    case OPTION_BYTES:
+        if (*(const size_t *)o->target != SIZE_MAX)
+            strbuf_printf(out, "%zu", *(const size_t *)o->target);
+        break;
+    case OPTION_REAL:
+        if (*(const double *)o->target > 0)
+            strbuf_printf(out, "%.17g", *(const double *)o->target);
+        break;
+    case OPTION_FLAG:
+        strbuf_puts(out, *(const bool *)o->target ? "given" : "");
+        break;
+    case OPTION_LIST:
+        for (int i = 0; i < list->n; i++)
+            strbuf_printf(out, "%s%s", i ? ", " : "", list->item[i]);
+        break;
+    default: /* no option of its own */
+        break;
+    }
+    if (out->length == before)
+        strbuf_puts(out, "not given");
+}
+
+static void put_alike(const struct parsing *p, bool help)
+{
+    struct strbuf value = {.data = NULL}, *alike = p->line->alike;
+    char name[64];
+
+    agreement_put(alike, "--help", help ? "given" : "not given");
+    for (int i = 0; i < p->line->noptions && !help; i++) {
+        const struct option *o = &p->line->options[i];
+
+        if (o->type & OPTION_OWN || option_type_of(o) == OPTION_GROUP ||
+            option_type_of(o) == OPTION_TUNING)
+            continue;
+        strbuf_clear(&value);
+        put_value(o, p->given[i], &value);
+        snprintf(name, sizeof name, "--%s%s", o->type & OPTION_TUNE ? "tune " : "", o->name);
+        agreement_put(alike, name, "%s", strbuf_text(&value));
+    }
+    alike->failed |= value.failed;
+    strbuf_free(&value);
+}
+
+static int parse_all(struct parsing *p, int *nwords)
 {
     *nwords = 0;
-    for (int i = 1; i < argc; i++) {
-        if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-help") || !strcmp(argv[i], "-h")) {
-            print_help(line);
+    for (p->at = 1; p->at < p->argc; p->at++) {
+        char *word = p->argv[p->at];
+
+        if (!strcmp(word, "--help") || !strcmp(word, "-help") || !strcmp(word, "-h")) {
+            options_print_help(p->line);
             return 1;
         }
-        if (argv[i][0] == '-' && argv[i][1] != '\0') {
-            if (parse_option(line, argc, argv, &i))
+        if (word[0] == '-' && word[1] != '\0') {
+            if (parse_option(p))
                 return -1;
-        } else if (*nwords >= line->max_words) {
-            return refuse_word(line, argv[i]);
+        } else if (*nwords >= p->line->max_words) {
+            return refuse_word(p->line, word);
         } else {
-            argv[++*nwords] = argv[i];
+            p->argv[++*nwords] = word;
         }
     }
     return 0;
 }
 
-int options_select_gpus(const char *gpus, const char **engine)
+int options_parse(const struct command_line *line, int argc, char **argv, int *nwords)
 {
-    const char *seen = getenv("CUDA_VISIBLE_DEVICES");
+    struct parsing parsing = {.line = line, .argc = argc, .argv = argv};
+    int status;
 
-    *engine = "cuda";
-    if (!strcmp(gpus, "all"))
-        return 0;
-    if (!*gpus || gpus[strspn(gpus, "0123456789,")])
-        return error_set("--gpu=%s: expected all, or the GPUs' numbers such as 0,1", gpus);
-    if (seen && strcmp(seen, gpus))
-        return error_set("--gpu=%s and CUDA_VISIBLE_DEVICES=%s choose different GPUs; give one of "
-                         "them",
-                         gpus, seen);
-    return setenv("CUDA_VISIBLE_DEVICES", gpus, 1) ? error_memory(strlen(gpus), "GPUs") : 0;
+    assert(line->noptions <= OPTIONS_MOST);
+    status = parse_all(&parsing, nwords);
+    if (line->alike && status >= 0)
+        put_alike(&parsing, status > 0);
+    return status;
 }

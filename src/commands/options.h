@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "util/strbuf.h"
+
 enum option_type {
     OPTION_TEXT,    /* const char **: borrowed from argv */
     OPTION_INT,     /* int * */
@@ -17,9 +19,18 @@ enum option_type {
     OPTION_BYTES,   /* size_t *: a number with an optional k, m or g */
     OPTION_REAL,    /* double *: above 0 */
     OPTION_FLAG,    /* bool * */
-    OPTION_WORD,  /* const char **: a flag that may have a value behind "="; "" where it has none */
-    OPTION_LIST,  /* struct option_list *: may be given again and again */
-    OPTION_GROUP, /* a heading of --help, in `help`; no option */
+    OPTION_CHOICE,  /* int *, or an enumeration's: the place of one of `words` */
+    OPTION_WORD,    /* the same, whose value may be left out: words[1]; words[0] is "not given" */
+    OPTION_NAME,    /* OPTION_TEXT whose value may be left out: "" */
+    OPTION_CALL,    /* whatever `parse` makes of it */
+    OPTION_LIST,    /* struct option_list *: may be given again and again */
+    OPTION_TUNING,  /* no target: NAME=VALUE of a row with OPTION_TUNE; may be repeated */
+    OPTION_GROUP,   /* a heading of --help, in `help`; no option */
+    /* added to one of these: */
+    OPTION_OWN = 16,  /* each rank may have its own; else all ranks must be given the same */
+    OPTION_TUNE = 32, /* behind the row of OPTION_TUNING; listed by options_print_tuning */
+    OPTION_OLD = 64,  /* a word of former releases, not listed; `help` is today's, for a warning;
+                         NULL: Caffe's own word, which is taken without one */
 };
 
 enum { OPTIONS_INDENT = 29 }; /* columns before an option's words in --help */
@@ -32,12 +43,18 @@ struct option_list {
     int n;
 };
 
+/* Rows leave out what they do not need. */
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
+
 struct option {
-    const char *name; /* without dashes */
-    enum option_type type;
+    const char *name;  /* without dashes */
+    int type;          /* of enum option_type */
     void *target;      /* keeps its value where the option is not given */
     const char *value; /* what stands for the value in --help; NULL for flags. */
     const char *help;
+    const char *const *words; /* ended by NULL; of the enumeration's own header */
+    /* Fills the target, or fails with a message that begins with --OPTION; borrows `text`. */
+    int (*parse)(const char *option, const char *text, void *target);
 };
 
 struct command_line {
@@ -47,7 +64,9 @@ struct command_line {
     const char *example;  /* a command that works, or several, one a line; NULL: none */
     const struct option *options;
     int noptions;
-    int max_words; /* how many words that are no options may stand there */
+    int max_words;        /* how many words that are no options may stand there */
+    struct strbuf *alike; /* for agreement_check: what all ranks must have been given; NULL: the
+                             command has one rank */
 };
 
 /* A table that is made of several parts. */
@@ -58,6 +77,17 @@ struct option_rows {
 };
 void options_add(struct option_rows *rows, const struct option *more, int n);
 
+static inline enum option_type option_type_of(const struct option *o)
+{
+    return (enum option_type)(o->type & ~(OPTION_OWN | OPTION_TUNE | OPTION_OLD));
+}
+
+/* --help of a command, on standard output. */
+void options_print_help(const struct command_line *line);
+
+/* The rows with OPTION_TUNE, on standard output. */
+void options_print_tuning(const struct option_rows *rows);
+
 /* A name and what is said of it, on standard output, laid out as the options of --help. */
 void options_print_entry(const char *name, const char *text);
 
@@ -66,9 +96,5 @@ void options_print_entry(const char *name, const char *text);
  * with the message set ("unknown option --x; did you mean --y?", "--x wants a number, found 'z'",
  * ...). */
 int options_parse(const struct command_line *line, int argc, char **argv, int *nwords);
-
-/* Caffe's -gpu: "all" or a comma list of numbers. Sets *engine to cuda, and for a list what the
- * CUDA library sees of the machine, so that rank k of the node takes the k-th of the list. */
-int options_select_gpus(const char *gpus, const char **engine);
 
 #endif

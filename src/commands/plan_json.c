@@ -1,5 +1,5 @@
 /* A plan as JSON: all layers at all numbers of nodes. Bytes are those of one iteration. */
-#include "commands/plan_forecast.h"
+#include "commands/plan_request.h"
 
 static void put_uint(struct json *json, const char *key, uint64_t value)
 {
@@ -171,12 +171,12 @@ static void put_point(const struct forecast *f, const struct forecast_point *poi
     json_object_end(json);
 }
 
-void forecast_json(const struct forecast *f, struct json *json)
+void plan_json(const struct forecast *f, struct json *json)
 {
     json_object_begin(json);
-    put_string(json, "model", f->options->model.model);
-    put_string(json, "net", f->model.def->name);
-    put_uint(json, "parameters", f->model.net->nlearnable);
+    put_string(json, "model", f->net->def->file);
+    put_string(json, "net", f->net->def->name);
+    put_uint(json, "parameters", f->net->nlearnable);
     put_uint(json, "images_per_rank", (uint64_t)f->batch);
     put_string(json, "comm", comm_name(f->options->comm));
     put_advice(f, json);

@@ -1,5 +1,5 @@
 /* A plan for people, at most 100 columns wide. */
-#include "commands/plan_forecast.h"
+#include "commands/plan_request.h"
 
 #include "util/error.h"
 
@@ -85,13 +85,12 @@ static void print_advice(const struct forecast *f, FILE *to)
 static void print_head(const struct forecast *f, FILE *to)
 {
     char a[COST_CELL], b[COST_CELL], c[COST_CELL];
-    const char *name = f->model.def->name,
-               *assumed = net_is_assumed(f->model.net) ? " (assumed input)" : "";
+    const char *name = f->net->def->name,
+               *assumed = net_is_assumed(f->net) ? " (assumed input)" : "";
 
-    cost_print_bytes((double)f->model.net->nlearnable * sizeof(float), a);
+    cost_print_bytes((double)f->net->nlearnable * sizeof(float), a);
     fprintf(to, "%s: %zu parameters, %s; %d images per rank per iteration%s\n",
-            name && *name ? name : f->options->model.model, f->model.net->nlearnable, a, f->batch,
-            assumed);
+            name && *name ? name : f->net->def->file, f->net->nlearnable, a, f->batch, assumed);
     cost_print_bytes(f->cluster.link_Bps, a);
     cost_print_seconds(f->cluster.latency_seconds, b);
     cost_print_seconds(f->cluster.message_seconds, c);
@@ -308,7 +307,7 @@ static void print_speedups(const struct forecast *f, FILE *to)
     }
 }
 
-int forecast_print(const struct forecast *f, FILE *to)
+int plan_print(const struct forecast *f, FILE *to)
 {
     int last = f->options->npoints - 1;
 

@@ -1,8 +1,10 @@
 /* The words of `poseidon plan` and `poseidon simulate`. */
 #include "commands/plan_request.h"
 
-#include "commands/plan_profile.h"
+#include "commands/options_rows.h"
+#include "forecast/profiles.h"
 #include "plan/probe.h"
+#include "sync/sync.h"
 #include "util/error.h"
 #include "util/units.h"
 
@@ -24,9 +26,9 @@ enum { SLOWEST_LINK_BPS = 125 };
 void plan_request_init(struct plan_request *request)
 {
     *request = (struct plan_request){
-        .options = {.model = {.phase = "TRAIN", .look_only = true},
-                    .ranks_per_node = 1,
-                    .registry = scheme_registry,
+        .model = {.phase = "TRAIN", .look_only = true},
+        .options = {.ranks_per_node = 1,
+                    .registry = sync_schemes,
                     .iter_size = 1,
                     .chunk_bytes = COST_SIZE_CHOSEN,
                     .merge_bytes = COST_SIZE_CHOSEN},
@@ -46,7 +48,7 @@ static int parse_words(struct plan_request *r, const struct command_line *line, 
     int nwords;
     struct forecast_options *o = &r->options;
     const struct option shared[] = {
-        {"model", OPTION_TEXT, &o->model.model, "FILE", "the net (Caffe's prototxt); required"},
+        {"model", OPTION_TEXT, &r->model.model, "FILE", "the net (Caffe's prototxt); required"},
         {"nodes", OPTION_TEXT, &r->nodes, "LIST", "numbers of nodes (default 1,2,4,8,16,32)"},
         {"ranks-per-node", OPTION_COUNT, &o->ranks_per_node, "N",
          "ranks that share a node's link (default 1)"},
@@ -56,16 +58,18 @@ static int parse_words(struct plan_request *r, const struct command_line *line, 
         {"leaders", OPTION_COUNT, &o->leaders, "N",
          "N ranks of a node lead it, each for its share of the parameters (default 1; all, where "
          "no other node is there)"},
-        {"batch", OPTION_COUNT, &o->model.batch, "N",
+        {"batch", OPTION_COUNT, &r->model.batch, "N",
          "images per rank and pass, instead of the net's"},
-        {"input-shape", OPTION_TEXT, &o->model.input_shape, "C,H,W",
-         "input size, where neither the net nor its data gives it"},
-        {"stage", OPTION_TEXT, &o->model.stages, "LIST", "stages of the net's state (comma list)"},
+        {"input-shape", OPTION_CALL, r->model.input_chw, "C,H,W",
+         "input size, where neither the net nor its data gives it", .parse = shape_parse},
+        {"stage", OPTION_TEXT, &r->model.stages, "LIST", "stages of the net's state (comma list)"},
         {"iter-size", OPTION_COUNT, &o->iter_size, "N",
          "passes per iteration, as the solver's iter_size (default 1)"},
         {"bandwidth", OPTION_TEXT, &r->bandwidth, "RATE",
          "rate of a node's link in one direction: 10Gb, 1.25GB (default 10Gb). TCP reaches 0.94 of "
          "a link"},
+        {"bandwidth-mbps", OPTION_REAL, &r->mbps, "X",
+         "as for train: a rank sends no more than X Mbit/s"},
         {"latency", OPTION_TEXT, &r->latency, "TIME",
          "time of a small message between nodes (default 30us)"},
         {"message", OPTION_TEXT, &r->message, "TIME",
@@ -74,7 +78,7 @@ static int parse_words(struct plan_request *r, const struct command_line *line, 
         {"images-per-second", OPTION_TEXT, &r->images, "N",
          "what one rank alone trains (default: estimated from --gflops)"},
         {"profile", OPTION_TEXT, &r->profile, "WHAT",
-         "the layers' times: a device (" PLAN_PROFILE_DEVICES ") whose profile of the model is "
+         "the layers' times: a device (" PROFILES_DEVICES ") whose profile of the model is "
          "installed, or a file of poseidon time --profile=FILE"},
         {"memory", OPTION_TEXT, &r->memory, "RATE",
          "rate at which a rank copies and sums (default 10GB)"},
@@ -108,7 +112,7 @@ static int parse_words(struct plan_request *r, const struct command_line *line, 
     all.noptions = rows.n;
     comm_help(o->registry, OPTIONS_INDENT, comm_words);
     if (r->baselines)
-        baseline_help(OPTIONS_INDENT, comm_words);
+        systems_help(OPTIONS_INDENT, comm_words);
     return options_parse(&all, argc, argv, &nwords);
 }
 
@@ -160,10 +164,12 @@ static int parse_comm(struct plan_request *r)
 {
     struct forecast_options *o = &r->options;
 
-    r->baseline = r->baselines ? baseline_find(r->comm) : NULL;
+    r->baseline = r->baselines ? systems_find(r->comm) : NULL;
     if (!r->baseline)
         return comm_parse(o->registry, r->comm, &o->comm);
     o->comm = r->baseline->comm;
+    if (o->comm.policy == COMM_SCHEME && !o->comm.scheme)
+        o->comm.scheme = o->registry[0];
     o->overlap = r->baseline->overlap;
     if (o->chunk_bytes == COST_SIZE_CHOSEN)
         o->chunk_bytes = r->baseline->chunk_bytes;
@@ -180,7 +186,7 @@ int plan_request_parse(struct plan_request *r, const struct command_line *line, 
 
     if (status)
         return status;
-    if (!o->model.model)
+    if (!r->model.model)
         return error_set("Need a model definition to %s: --model=FILE", r->purpose);
     if (o->chunk_bytes < sizeof(float))
         return error_set("--chunk=%zu: a chunk holds at least one parameter, %zu bytes",
@@ -198,10 +204,10 @@ int plan_request_parse(struct plan_request *r, const struct command_line *line, 
         (r->overlap && cost_overlap_parse(r->overlap, &o->overlap)) ||
         wire_parse(r->wire, &o->wire))
         return -1;
-    if (r->profile &&
-        plan_profile_find(r->profile, o->model.model, &r->profile_file, &o->model.batch))
+    if (r->profile && profiles_find(r->profile, r->model.model, &r->profile_file, &r->model.batch))
         return -1;
     o->profile = r->profile_file;
+    o->bytes_per_second = r->mbps * 1e6 / 8;
     if (r->images && units_parse_positive("images-per-second", r->images, &o->images_per_second))
         return -1;
     return parse_cluster(r, cluster);

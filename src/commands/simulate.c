@@ -145,6 +145,7 @@ static struct simulate_options options_of(const struct request *r, const struct 
                                      .ranks_per_node = r->plan.options.ranks_per_node,
                                      .window = r->window,
                                      .fifo = !strcmp(r->order, "fifo"),
+                                     .bytes_per_second = r->plan.options.bytes_per_second,
                                      .transport_Bps = r->transport_Bps,
                                      .header_bytes = (double)r->headers,
                                      .leaf_nodes = r->leaf_nodes,
@@ -165,7 +166,7 @@ static int run_plan(const struct request *r, const struct forecast *f, const str
         options.window = window;
     options.watch = watch;
     options.stragglers = r->stragglers;
-    options.iterations = r->stragglers > 0 ? DRAWN_ITERATIONS : 0;
+    options.iterations = watch ? out->iterations : r->stragglers > 0 ? DRAWN_ITERATIONS : 0;
     if (r->plan.baseline && !alone)
         options.manner = r->plan.baseline->manner;
     return simulate_run(&options, out, ranks);
@@ -226,7 +227,8 @@ static double update_bytes(const struct forecast *f)
  * profile has the update's time, that is the passes' and its. */
 static int run_alone(const struct request *r, struct forecast *f)
 {
-    const struct plan_options one = {.comm = {.policy = COMM_NONE},
+    const struct plan_options one = {.registry = r->plan.options.registry,
+                                     .comm = {.policy = COMM_NONE},
                                      .nranks = 1,
                                      .chunk_bytes = PLAN_LARGEST_MESSAGE,
                                      .iter_size = r->plan.options.iter_size};
@@ -257,8 +259,8 @@ static void print_table(const struct request *r, const struct forecast *f, const
 
     cost_print_seconds(f->alone_seconds, cell);
     fprintf(to, "%s, --comm=%s, --overlap=%s; alone: %s an iteration of %d images%s\n\n",
-            f->model.net->def->name, comm_of(r), cost_overlap_name(f->options->overlap), cell,
-            f->batch, net_is_assumed(f->model.net) ? " (assumed input)" : "");
+            f->net->def->name, comm_of(r), cost_overlap_name(f->options->overlap), cell, f->batch,
+            net_is_assumed(f->net) ? " (assumed input)" : "");
     fprintf(to, "nodes   iteration  speed-up    images/s  MB sent  stalled\n");
     for (int i = 0; i < f->options->npoints; i++) {
         cost_print_seconds(rows[i].result.seconds, cell);
@@ -297,13 +299,13 @@ static void put_rows(const struct request *r, const struct forecast *f, const st
         json_put_double(json, "images_per_second", rows[i].images_per_second);
         json_put_double(json, "bytes_sent", rows[i].bytes_sent);
         json_put_double(json, "stall_share", rows[i].result.stall_share);
-        json_put_string(json, "model", f->model.net->def->name);
+        json_put_string(json, "model", f->net->def->name);
         json_put_string(json, "profile", r->plan.profile ? path_base(r->plan.profile) : NULL);
         json_put_double(json, "bandwidth", r->link_Bps);
         json_put_double(json, "latency", f->cluster.latency_seconds);
         json_put_int(json, "ranks_per_node", f->options->ranks_per_node);
         json_put_int(json, "batch", f->batch);
-        json_put_uint(json, "parameters", f->model.net->nlearnable);
+        json_put_uint(json, "parameters", f->net->nlearnable);
         json_put_int(json, "workers", rows[i].workers);
         json_put_double(json, "bytes_sent_most", rows[i].bytes_most);
         if (rows[i].sent)
@@ -318,7 +320,6 @@ static int show(const struct request *r, const struct forecast *f, const struct 
     struct json json = {.depth = 0};
     int status;
 
-    model_print_notices(&f->model);
     if (!r->json) {
         print_table(r, f, rows, stdout);
         return fflush(stdout) || ferror(stdout) ? error_set("the table could not be written") : 0;
@@ -329,26 +330,39 @@ static int show(const struct request *r, const struct forecast *f, const struct 
     return status;
 }
 
+static int run_all(const struct request *r, struct forecast *f, struct row *rows)
+{
+    int points = f->options->npoints, status = run_alone(r, f);
+
+    for (int i = 0; i < points && !status; i++)
+        status = run_point(r, f, i, &rows[i]);
+    if (!status)
+        status = show(r, f, rows);
+    for (int i = 0; i < points; i++)
+        free(rows[i].sent);
+    return status;
+}
+
 int command_simulate(int argc, char **argv)
 {
     struct request request = {.window = COST_SIZE_CHOSEN, .order = "urgency", .seed = 1};
     struct row rows[FORECAST_MAX_POINTS] = {{.nodes = 0}};
     struct cost_cluster cluster, played;
-    struct simulate_options judge;
+    struct simulate_options play;
+    struct model model;
     struct forecast f;
     int status = parse(&request, argc, argv, &cluster);
 
-    if (!status && !(status = forecast_open(&request.plan.options, &cluster, &f))) {
-        judge = options_of(&request, &f, request.plan.options.dilate, &played);
-        request.plan.options.judge = &judge;
-        status = run_alone(&request, &f);
-        for (int i = 0; i < request.plan.options.npoints && !status; i++)
-            status = run_point(&request, &f, i, &rows[i]);
-        if (!status)
-            status = show(&request, &f, rows);
-        for (int i = 0; i < request.plan.options.npoints; i++)
-            free(rows[i].sent);
-        forecast_free(&f);
+    if (!status && !(status = model_open(&request.plan.model, &model))) {
+        status = forecast_open(&request.plan.options, &cluster, model.net, &f);
+        if (!status) {
+            model_print_notices(&model);
+            play = options_of(&request, &f, request.plan.options.dilate, &played);
+            request.plan.options.play = &play;
+            status = run_all(&request, &f, rows);
+            forecast_free(&f);
+        }
+        model_close(&model);
     }
     plan_request_free(&request.plan);
     return status < 0 ? command_fail("simulate") : 0;

@@ -1,7 +1,7 @@
 /* poseidon summary */
 #include "commands/commands.h"
 #include "commands/model.h"
-#include "commands/options.h"
+#include "commands/options_rows.h"
 
 #include <stdio.h>
 
@@ -14,28 +14,22 @@ int command_summary(int argc, char **argv)
     struct model model;
     bool as_json = false;
     int nwords, status;
-    const struct option options[] = {
-        {"model", OPTION_TEXT, &o.model, "FILE", "the net (Caffe's prototxt); required"},
-        {"phase", OPTION_TEXT, &o.phase, "PHASE", "TRAIN (default) or TEST"},
-        {"stage", OPTION_TEXT, &o.stages, "LIST", "stages of the net's state (comma list)"},
-        {"level", OPTION_INT, &o.level, "N", "level of the net's state"},
-        {"batch", OPTION_COUNT, &o.batch, "N", "samples per pass, instead of the net's"},
-        {"input-shape", OPTION_TEXT, &o.input_shape, "C,H,W",
-         "input size, where neither the net nor its data gives it"},
-        {"json", OPTION_FLAG, &as_json, NULL, "print JSON instead"},
-    };
-    const struct command_line line = {
+    struct option_rows rows = {.n = 0};
+    const struct option own = {"json", OPTION_FLAG, &as_json, NULL, "print JSON instead"};
+    struct command_line line = {
         .command = "summary",
         .synopsis = "--model=FILE [OPTIONS]",
         .example = "  poseidon summary --model=models/lenet/train_val.prototxt",
-        .options = options,
-        .noptions = (int)(sizeof options / sizeof *options),
+        .options = rows.row,
         .about =
             "Prints the net's table: layers, shapes, parameters, operations. The input's size is\n"
             "--input-shape, or what the data has where it is there, or what crop_size and the\n"
             "like say; else it is assumed to be 3,224,224, and every line says so.",
     };
 
+    options_add_model(&rows, &o);
+    options_add(&rows, &own, 1);
+    line.noptions = rows.n;
     status = options_parse(&line, argc, argv, &nwords);
     if (status)
         return status > 0 ? 0 : command_fail("summary");

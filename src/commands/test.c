@@ -2,12 +2,13 @@
  * batches are spread over the ranks, and the scores are the same as on one. */
 #include "commands/commands.h"
 #include "commands/model.h"
-#include "commands/options.h"
+#include "commands/options_rows.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
+#include "commands/output_guard.h"
+#include "commands/test_classes.h"
 #include "report/outputs.h"
 #include "snapshot/checkpoint.h"
 #include "solver/device.h"
@@ -17,62 +18,82 @@
 #include "util/log.h"
 #include "util/topology.h"
 
+enum { ENDLESS_BATCHES = 50 }; /* as Caffe's tool, where the data have no end */
+
 struct test_run {
     struct model_options model_options;
     const char *weights, *engine;
     struct engine_options engine_options;
-    int iterations;
-    bool json;
+    int iterations; /* 0: one pass over the records */
+    bool one_pass;
+    uint64_t batch;        /* samples of one, of the first data layer */
+    uint64_t records;      /* of the first data layer; 0: it has no end, or ranks have their own */
+    const char *confusion; /* file, or NULL */
+    bool json, force, per_class;
     int rank, nranks;
+    struct strbuf alike; /* for command_start. Owned */
     struct log log;
     struct model model;
+    struct test_classes classes;
     size_t width;  /* outputs, then the loss */
     double *table; /* iterations + 1 rows; the last: means */
 };
 
 static int parse(struct test_run *t, int argc, char **argv)
 {
-    const char *math = NULL, *convolution = "auto", *gpu = NULL;
+    struct engine_options *e = &t->engine_options;
+    const struct computing_rows engine = {&e->math,      &e->convolution, &e->deterministic,
+                                          &e->no_fusion, &e->no_graphs,   &e->workspace};
+    struct option_rows rows = {.n = 0};
+    const char *gpu = NULL;
     int nwords, status;
-    const struct option options[] = {
+    const struct option own[] = {
         {"model", OPTION_TEXT, &t->model_options.model, "FILE",
          "the net (Caffe's prototxt); required"},
         {"weights", OPTION_TEXT, &t->weights, "FILES", "trained weights (comma list); required"},
-        {"iterations", OPTION_COUNT, &t->iterations, "N", "batches to run (default 50)"},
+        {"iterations", OPTION_COUNT, &t->iterations, "N",
+         "batches to run (default: one pass over the data)"},
+        {"batch", OPTION_COUNT, &t->model_options.batch, "N",
+         "samples a batch, instead of the net's"},
+        {"classes", OPTION_FLAG, &t->per_class, NULL, "print the accuracy of each class, too"},
+        {"confusion", OPTION_TEXT, &t->confusion, "FILE.csv",
+         "write how often each class was taken for which"},
+        {"force", OPTION_FLAG, &t->force, NULL, "replace FILE.csv where it exists"},
         {"stage", OPTION_TEXT, &t->model_options.stages, "LIST", "stages of the net's state"},
         {"level", OPTION_INT, &t->model_options.level, "N", "level of the net's state"},
-        {"gpu", OPTION_TEXT, &gpu, "all|LIST", "as --engine=cuda, on the GPUs of the list"},
+        {"gpu", OPTION_TEXT | OPTION_OWN, &gpu, "all|LIST",
+         "as --engine=cuda, on the GPUs of the list"},
         {"engine", OPTION_TEXT, &t->engine, "NAME", "compute engine: cpu (default) or cuda"},
-        {"threads", OPTION_THREADS, &t->engine_options.threads, "N", "compute threads per rank"},
-        {"convolution", OPTION_TEXT, &convolution, "HOW",
-         "cpu: auto (default: Winograd where it was measured to be faster), direct, winograd"},
-        {"math", OPTION_TEXT, &math, "TYPE",
-         "cuda: fp32, tf32 (default on A100 and later) or bf16"},
+        {"threads", OPTION_THREADS | OPTION_OWN, &e->threads, "N", "compute threads per rank"},
         {"json", OPTION_FLAG, &t->json, NULL,
          "print the scores as JSON, and nothing else, on standard output"},
     };
-    const struct command_line line = {
+    struct command_line line = {
         .command = "test",
         .synopsis = "--model=FILE --weights=FILES [OPTIONS]",
         .example = "  poseidon test --model=models/lenet/train_val.prototxt \\\n"
                    "      --weights=lenet_iter_1000.caffemodel --iterations=31",
-        .options = options,
-        .noptions = (int)(sizeof options / sizeof *options),
+        .options = rows.row,
+        .alike = &t->alike,
         .about = "Scores the TEST phase of a net with trained weights.",
     };
 
+    options_add(&rows, own, (int)(sizeof own / sizeof *own));
+    options_add_engine(&rows, &engine);
+    options_add_tuning(&rows);
+    line.noptions = rows.n;
     status = options_parse(&line, argc, argv, &nwords);
     if (status)
         return status;
-    if (gpu && options_select_gpus(gpu, &t->engine))
+    if (options_settle_engine(gpu, &t->engine))
         return -1;
     if (!t->model_options.model)
         return error_set("Need a model definition to score: --model=FILE");
     if (!t->weights)
         return error_set("Need model weights to score: --weights=FILE");
-    if (engine_convolution_parse(convolution, &t->engine_options.convolution))
-        return -1;
-    return math ? engine_math_parse(math, &t->engine_options.math) : 0;
+    return t->confusion ? output_check(t->confusion, t->force, 2,
+                                       (const char *const[]){t->model_options.model, t->weights})
+                        : 0;
 }
 
 /* Weights are rank 0's to read; the others get the values. */
@@ -96,13 +117,14 @@ fail:
     return -1;
 }
 
-/* Input layers hold what a program puts into them, and here nobody does. */
-static bool reads_data(const struct net *net)
+/* Samples of batch b that are not of a second pass, in a test that is one. */
+static int counted(const struct test_run *t, int b)
 {
-    for (int l = 0; l < net->nlayers; l++)
-        if (net->layers[l].i->is_data && strcmp(net->layers[l].i->type, "Input") != 0)
-            return true;
-    return false;
+    uint64_t batch = (uint64_t)t->classes.batch, before = (uint64_t)b * batch;
+
+    if (!t->one_pass || before + batch <= t->records)
+        return t->classes.batch;
+    return before < t->records ? (int)(t->records - before) : 0;
 }
 
 static int run_batches(struct test_run *t)
@@ -112,7 +134,8 @@ static int run_batches(struct test_run *t)
     for (int b = t->rank; b < t->iterations; b += t->nranks) {
         double *row = t->table + (size_t)b * t->width;
         if (net_forward(t->model.net, &run, NULL, &row[t->width - 1]) ||
-            outputs_read(t->model.net, row))
+            outputs_read(t->model.net, row) ||
+            (t->classes.net && test_classes_add(&t->classes, counted(t, b))))
             return error_context("batch %d", b);
     }
     return 0;
@@ -181,6 +204,72 @@ static int build(struct test_run *t)
                        measures && t->rank == 0 ? 0 : net_build(t->model.net, engine, 1));
 }
 
+/* The first layer that reads data, and how many records it has. */
+static const struct layer *find_data(struct test_run *t)
+{
+    const struct net *net = t->model.net;
+
+    for (int l = 0; l < net->nlayers; l++) {
+        const struct layer *layer = &net->layers[l];
+        struct layer_data_mark mark = {.known = false};
+
+        if (!layer->i->is_data || layer->i->from_program)
+            continue;
+        if (layer->i->mark && layer->i->mark(layer, &mark))
+            return NULL;
+        t->records = mark.known && !(mark.own && t->nranks > 1) ? mark.nrecords : 0;
+        return layer;
+    }
+    return NULL;
+}
+
+/* One pass over the records by default, and exactly one where a smaller batch makes it so: what it
+ * is leaves the scores as they are. */
+static int set_iterations(struct test_run *t)
+{
+    const struct layer *data = find_data(t);
+    uint64_t batch, exact;
+
+    if (!data)
+        return -1;
+    t->batch = batch = (uint64_t)data->tops[0]->value.shape.dim[0];
+    t->one_pass = !t->iterations && t->records;
+    if (!t->one_pass) {
+        t->iterations = t->iterations ? t->iterations : ENDLESS_BATCHES;
+        return 0;
+    }
+    for (exact = batch; exact > 1 && t->records % exact;)
+        exact--;
+    if (t->model_options.batch || 2 * exact < batch)
+        exact = batch;
+    if ((t->records + exact - 1) / exact > INT32_MAX)
+        return error_set("--iterations: %llu records are more than %d batches of %llu; expected "
+                         "--batch=N",
+                         (unsigned long long)t->records, INT32_MAX, (unsigned long long)exact);
+    t->iterations = (int)((t->records + exact - 1) / exact);
+    if (exact == batch)
+        return 0;
+    model_close(&t->model);
+    t->batch = exact;
+    t->model_options.batch = (int)exact;
+    return model_open(&t->model_options, &t->model);
+}
+
+static void say_data(struct test_run *t)
+{
+    uint64_t samples = t->batch * (uint64_t)t->iterations;
+
+    if (!t->records)
+        LOG_INFO(&t->log, "Running for %d iterations.", t->iterations);
+    else if (samples == t->records)
+        LOG_INFO(&t->log, "Running for %d iterations of %llu: %llu records, 1 pass.", t->iterations,
+                 (unsigned long long)t->batch, (unsigned long long)t->records);
+    else
+        LOG_INFO(&t->log, "Running for %d iterations of %llu: %.4g passes over %llu records.",
+                 t->iterations, (unsigned long long)t->batch, (double)samples / (double)t->records,
+                 (unsigned long long)t->records);
+}
+
 static int score(struct test_run *t)
 {
     struct topology topology;
@@ -194,10 +283,10 @@ static int score(struct test_run *t)
     t->engine_options.device = topology.local_rank;
     topology_free(&topology);
     status = model_open(&t->model_options, &t->model);
-    if (!status && !reads_data(t->model.net))
-        status = error_set("%s: the net has no data layer, so that there is nothing to score: its "
-                           "inputs would be zeros (poseidon classify takes photographs)",
-                           t->model_options.model);
+    if (!status)
+        status = model_check_data(&t->model, t->model_options.model) || set_iterations(t);
+    if (!status && (t->per_class || t->confusion))
+        status = test_classes_open(&t->classes, &t->model);
     if (!status && t->rank == 0)
         fputs(t->model.notices, stderr);
     if (error_agree(MPI_COMM_WORLD, status) || build(t) || load(t))
@@ -207,15 +296,23 @@ static int score(struct test_run *t)
     t->table = calloc(cells, sizeof *t->table);
     if (!t->table)
         status = error_memory(cells * sizeof *t->table, "scores");
+    else if (t->classes.net)
+        status = test_classes_start(&t->classes);
     if (!t->model.engine.i->device && engine_math_is_reduced(t->engine_options.math))
         LOG_WARNING(&t->log, "%s", engine_math_unused);
-    LOG_INFO(&t->log, "Running for %d iterations.", t->iterations);
+    say_data(t);
     if (error_agree(MPI_COMM_WORLD, status ? status : run_batches(t)))
         return -1;
     MPI_TRY(MPI_Allreduce(MPI_IN_PLACE, t->table, (int)cells, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD));
+    if (t->classes.net && test_classes_gather(&t->classes, MPI_COMM_WORLD))
+        return -1;
     if (t->rank != 0)
         return 0;
     print_scores(t);
+    if (t->per_class)
+        test_classes_print(&t->classes);
+    if (t->confusion && test_classes_write(&t->classes, t->confusion))
+        return -1;
     return t->json ? print_json(t) : 0;
 fail:
     return -1;
@@ -223,19 +320,16 @@ fail:
 
 int command_test(int argc, char **argv)
 {
-    struct test_run t = {.model_options = {.phase = "TEST"}, .engine = "cpu", .iterations = 50};
+    struct test_run t = {.model_options = {.phase = "TEST"}};
     int status = parse(&t, argc, argv);
 
-    if (status > 0)
-        return 0;
-    if (command_start_mpi(&argc, &argv))
-        return command_fail("test");
+    if (!command_start(&argc, &argv, &status, &t.alike, NULL))
+        return status;
     MPI_Comm_rank(MPI_COMM_WORLD, &t.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &t.nranks);
     log_init(&t.log, t.rank == 0, stderr, NULL);
-    status = error_agree(MPI_COMM_WORLD, status);
-    if (!status)
-        status = error_agree(MPI_COMM_WORLD, score(&t));
+    status = error_agree(MPI_COMM_WORLD, score(&t));
+    test_classes_close(&t.classes);
     free(t.table);
     model_close(&t.model);
     return command_end_mpi("test", status, false);

@@ -2,8 +2,8 @@
  * first, so that set-up costs nobody. */
 #include "commands/commands.h"
 #include "commands/model.h"
-#include "commands/options.h"
-#include "commands/output.h"
+#include "commands/options_rows.h"
+#include "commands/output_guard.h"
 #include "commands/roofline.h"
 
 #include <stdio.h>
@@ -33,47 +33,29 @@ struct timing {
 
 static int parse(struct timing *t, int argc, char **argv)
 {
-    const char *math = NULL, *convolution = "auto", *gpu = NULL;
+    struct engine_options *e = &t->engine_options;
+    const struct computing_rows engine = {&e->math,      &e->convolution, &e->deterministic,
+                                          &e->no_fusion, &e->no_graphs,   &e->workspace};
+    const char *gpu = NULL;
     int nwords, status;
-    const struct option options[] = {
-        {"model", OPTION_TEXT, &t->model_options.model, "FILE",
-         "the net (Caffe's prototxt); required"},
+    struct option_rows rows = {.n = 0};
+    const struct option own[] = {
         {"iterations", OPTION_COUNT, &t->iterations, "N", "timed passes (default 50)"},
-        {"phase", OPTION_TEXT, &t->model_options.phase, "PHASE", "TRAIN (default) or TEST"},
-        {"batch", OPTION_COUNT, &t->model_options.batch, "N",
-         "samples per pass, instead of the net's"},
-        {"stage", OPTION_TEXT, &t->model_options.stages, "LIST", "stages of the net's state"},
-        {"level", OPTION_INT, &t->model_options.level, "N", "level of the net's state"},
-        {"input-shape", OPTION_TEXT, &t->model_options.input_shape, "C,H,W",
-         "input size, where neither the net nor its data gives it"},
         {"gpu", OPTION_TEXT, &gpu, "all|LIST", "as --engine=cuda, on the GPUs of the list"},
         {"engine", OPTION_TEXT, &t->engine, "NAME", "compute engine: cpu (default) or cuda"},
-        {"threads", OPTION_THREADS, &t->engine_options.threads, "N", "compute threads"},
-        {"device", OPTION_INT, &t->engine_options.device, "N", "cuda: which GPU (default 0)"},
-        {"convolution", OPTION_TEXT, &convolution, "HOW",
-         "cpu: auto (default: Winograd where it was measured to be faster), direct, winograd"},
-        {"no-fusion", OPTION_FLAG, &t->engine_options.no_fusion, NULL,
-         "compute every layer by itself, no two in one pass"},
-        {"math", OPTION_TEXT, &math, "TYPE",
-         "cuda: fp32, tf32 (default on A100 and later) or bf16"},
-        {"deterministic", OPTION_FLAG, &t->engine_options.deterministic, NULL,
-         "cuda: the same bits at every run"},
-        {"no-graphs", OPTION_FLAG, &t->engine_options.no_graphs, NULL,
-         "cuda: launch every kernel by itself, record no passes"},
-        {"workspace", OPTION_BYTES, &t->engine_options.workspace, "SIZE",
-         "temporary memory of one convolution (default 1g)"},
+        {"threads", OPTION_THREADS, &e->threads, "N", "compute threads"},
+        {"device", OPTION_INT, &e->device, "N", "cuda: which GPU (default 0)"},
         {"profile", OPTION_TEXT, &t->profile, "FILE",
          "write the times as CSV, for train --engine=replay"},
         {"force", OPTION_FLAG, &t->force, NULL, "replace the profile where it exists"},
         {"json", OPTION_FLAG, &t->json, NULL,
          "print the figures as JSON, and nothing else, on standard output"},
     };
-    const struct command_line line = {
+    struct command_line line = {
         .command = "time",
         .synopsis = "--model=FILE [OPTIONS]",
         .example = "  poseidon time --model=models/lenet/train_val.prototxt --iterations=10",
-        .options = options,
-        .noptions = (int)(sizeof options / sizeof *options),
+        .options = rows.row,
         .about =
             "Measures every layer, forward and backward, on blank input; of the data the shape "
             "alone is read.\nBeside each time stands the least that it could be: the layer's "
@@ -81,17 +63,18 @@ static int parse(struct timing *t, int argc, char **argv)
             "of memory. Both rates are measured first.",
     };
 
+    options_add_model(&rows, &t->model_options);
+    options_add(&rows, own, (int)(sizeof own / sizeof *own));
+    options_add_engine(&rows, &engine);
+    options_add_tuning(&rows);
+    line.noptions = rows.n;
     status = options_parse(&line, argc, argv, &nwords);
     if (status)
         return status;
-    if (gpu && options_select_gpus(gpu, &t->engine))
+    if (options_settle_engine(gpu, &t->engine))
         return -1;
     if (engine_is_blank(t->engine))
         return error_set("--engine=%s computes nothing that could be timed", t->engine);
-    if (math && engine_math_parse(math, &t->engine_options.math))
-        return -1;
-    if (engine_convolution_parse(convolution, &t->engine_options.convolution))
-        return -1;
     if (!t->model_options.model)
         return error_set("Need a model definition to time: --model=FILE");
     return t->profile ? output_check(t->profile, t->force, 1, &t->model_options.model) : 0;
@@ -455,7 +438,7 @@ static int prepare(struct timing *t, const struct run *run)
     else if (recorded.possible && !t->engine_options.no_graphs)
         LOG_INFO(&t->log,
                  "Recorded as CUDA graphs: %d of the forward pass, %d of the backward pass",
-                 recorded.stretches[0], recorded.stretches[1]);
+                 recorded.segments[0], recorded.segments[1]);
     return 0;
 }
 
@@ -510,8 +493,7 @@ static int measure(struct timing *t)
 
 int command_time(int argc, char **argv)
 {
-    struct timing t = {
-        .model_options = {.phase = "TRAIN", .look_only = true}, .engine = "cpu", .iterations = 50};
+    struct timing t = {.model_options = {.phase = "TRAIN", .look_only = true}, .iterations = 50};
     int status = parse(&t, argc, argv);
 
     if (status)

@@ -1,6 +1,6 @@
 /* poseidon train */
 #include "commands/commands.h"
-#include "commands/output.h"
+#include "commands/output_guard.h"
 #include "commands/train_options.h"
 
 #include <errno.h>
@@ -12,6 +12,7 @@
 #include "util/agree.h"
 #include "util/error.h"
 #include "util/path.h"
+#include "util/patience.h"
 #include "util/json.h"
 
 /* The files that training writes besides snapshots. What it reads, the net included, is not to be
@@ -79,7 +80,7 @@ static int open_rank_log(const char *prefix, int rank, FILE **out)
         return -1;
     *out = fopen(path, "ae");
     if (!*out)
-        error_set("--rank-log: cannot write '%s': %s", path, strerror(errno));
+        error_set("--tune rank-log: cannot write '%s': %s", path, strerror(errno));
     free(path);
     return *out ? 0 : -1;
 }
@@ -88,24 +89,27 @@ int command_train(int argc, char **argv)
 {
     struct train_request request;
     const struct trainer_options *options = &request.options;
+    struct patience_options watch = {.command = "train",
+                                     .status = TRAINER_LOST,
+                                     .advice =
+                                         "--resume goes on, and --stall-timeout gives more time"};
     const char *rank_log;
     struct trainer *trainer = NULL;
     struct log log;
     bool in_flight = false;
     int status, rank = 0, ending = 0;
 
-    /* --help must not need a working MPI job */
     status = train_options_parse(argc, argv, &request);
-    if (status > 0)
-        return 0;
-    rank_log = request.words.rank_log;
+    watch.silence_seconds = trainer_silence(options);
+    watch.lost_seconds = options->stall_timeout;
+    rank_log = request.rank_log;
     if (!status)
         status = signals_catch(options->signals);
-    if (command_start_mpi(&argc, &argv))
-        return command_fail("train");
+    if (!command_start(&argc, &argv, &status, &request.alike, &watch))
+        return status;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     log_init(&log, rank == 0, stderr, NULL);
-    if (!status && rank_log)
+    if (rank_log)
         status = open_rank_log(rank_log, rank, &log.copy);
     if (!status && rank == 0)
         status = check_outputs(options, request.force);

@@ -2,27 +2,28 @@
 #ifndef POSEIDON_COMMANDS_TRAIN_OPTIONS_H
 #define POSEIDON_COMMANDS_TRAIN_OPTIONS_H
 
-#include "commands/options.h"
-#include "solver/trainer.h"
+#include <limits.h>
 
-/* What options say in words, before it is understood. */
-struct train_words {
-    const char *gpu, *phase, *input_shape, *math, *convolution, *direct, *ps_update;
-    const char *comm, *wire, *overlap, *order, *hierarchy;
-    const char *resume, *time_limit, *every, *stall, *on_nan, *iterations;
-    const char *effect[SIGNALS];
-    const char *rank_log;
-    bool lars;
-};
+#include "commands/options_rows.h"
+#include "solver/trainer.h"
 
 struct train_request {
     struct trainer_options options; /* its texts are borrowed from argv, its settings from below */
-    struct train_words words;
-    struct option_list settings; /* --set */
-    bool force;
+    struct option_list settings;    /* --set */
+    struct strbuf alike;        /* what all ranks must have been given, for command_start. Owned */
+    const char *gpu, *rank_log; /* NULL: not given */
+    char trace[PATH_MAX];       /* the file of --trace */
+    bool force, lars;
+    struct communication_rows communication;
 };
 
 /* Returns as options_parse does. The request is not to be moved afterwards. */
 int train_options_parse(int argc, char **argv, struct train_request *request);
+
+/* The end of train_options_parse: fails where options do not go together (train_checks.c). */
+int train_options_settle(struct train_request *request);
+
+/* What --tune takes, on standard output. */
+void train_options_print_tuning(void);
 
 #endif

@@ -1,7 +1,7 @@
 /* poseidon upgrade */
 #include "commands/commands.h"
 #include "commands/options.h"
-#include "commands/output.h"
+#include "commands/output_guard.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -45,15 +45,24 @@ static int time_buckets(MPI_Comm world, const struct plan *plan, const struct sy
                         const struct sync_options *like, double *alone)
 {
     const struct sync_update nothing = {.describe = NULL};
-    struct sync_options options = *like;
+    /* how messages travel and who watches over them; nothing that makes an update wait for all
+     * layers, or a wait end before its transfer */
+    const struct sync_options options = {.overlap = true,
+                                         .fifo = like->fifo,
+                                         .window = like->window,
+                                         .bytes_per_second = like->bytes_per_second,
+                                         .node = like->node,
+                                         .gather = like->gather,
+                                         .direct = like->direct,
+                                         .update_on_engine = like->update_on_engine,
+                                         .threads = like->threads,
+                                         .stall_seconds = like->stall_seconds,
+                                         .warn = like->warn,
+                                         .warn_context = like->warn_context,
+                                         .watch = like->watch};
     struct sync *sync;
     int rank, status;
 
-    options.overlap = true;
-    options.clip = 0;
-    options.staleness = 0; /* a wait would not wait for the transfer */
-    options.iteration = 0;
-    options.trace = NULL;
     MPI_Comm_rank(world, &rank);
     if (sync_create(world, plan, model, &nothing, &options, &sync))
         return -1;

@@ -7,10 +7,9 @@
 #include "report/figures.h"
 
 /* Moves every bucket by itself, in a synchronisation of its own that lives as long as this call:
- * over the plan and model of training, with the options that training's own had (`like`, of which
- * the iteration, clipping, staleness and the recorder do not count). Training's must have been
- * destroyed: a node's memory and an engine's buffers are used again, and there is no room for them
- * twice.
+ * over the plan and model of training, with those of training's options (`like`) that say how
+ * messages travel and who watches over them. Training's must have been destroyed: a node's memory
+ * and an engine's buffers are used again, and there is no room for them twice.
  *
  * Sets alone_seconds of every layer of `figures` on rank 0: seconds from all ranks' start until the
  * slowest worker has its parameters; the quickest of three rounds. Parameters and history stay as

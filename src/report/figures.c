@@ -87,8 +87,10 @@ static void fill_rank(const struct figures_source *source, const double *row, in
 static void fill_layer(const struct figures_source *source, const struct rows *rows, int bucket,
                        struct figures *figures, struct figures_layer *out)
 {
+    const struct scheme *scheme = source->plan->buckets[bucket].scheme;
+
     *out = (struct figures_layer){.name = source->plan->buckets[bucket].name,
-                                  .scheme = scheme_label(source->plan->buckets[bucket].scheme),
+                                  .scheme = figures->local ? "local" : scheme_label(scheme),
                                   .predicted_seconds = -1,
                                   .alone_seconds = -1,
                                   .stall_rank = -1,
@@ -119,6 +121,7 @@ static int fill_figures(const struct figures_source *source, const struct rows *
     *out = (struct figures){.net = source->net->def->name,
                             .iterations = source->iterations,
                             .overlap = source->overlap,
+                            .local = plan_is_alone(source->plan) && source->topology->nranks > 1,
                             .batch = source->batch,
                             .nranks = source->topology->nranks,
                             .nworkers = source->plan->ncomputing};
@@ -134,6 +137,7 @@ static int fill_figures(const struct figures_source *source, const struct rows *
     for (int b = 0; b < nbuckets; b++)
         if (source->plan->buckets[b].scheme)
             fill_layer(source, rows, b, out, &out->layers[out->nlayers++]);
+    figures_leave_out_pauses(out);
     return 0;
 }
 
@@ -202,6 +206,34 @@ struct figures_spread figures_spread(const struct figures *figures, size_t figur
         }
     }
     return spread;
+}
+
+/* Of what the rank waited, the part that is within iterations. */
+static double share_within(const struct figures *figures, const struct figures_rank *rank)
+{
+    double within = figures->seconds - rank->compute_seconds - rank->input_seconds;
+
+    if (!rank->worker || rank->stall_seconds <= within)
+        return 1;
+    return within > 0 ? within / rank->stall_seconds : 0;
+}
+
+void figures_leave_out_pauses(struct figures *figures)
+{
+    double before = figures_spread(figures, FIGURE(stall_seconds)).mean, after;
+
+    for (int i = 0; i < figures->nlayers; i++)
+        if (figures->layers[i].stall_rank >= 0)
+            figures->layers[i].stall_most *=
+                share_within(figures, &figures->ranks[figures->layers[i].stall_rank]);
+    for (int r = 0; r < figures->nranks; r++) {
+        double share = share_within(figures, &figures->ranks[r]);
+        figures->ranks[r].stall_seconds *= share;
+        figures->ranks[r].other_stall_seconds *= share;
+    }
+    after = figures_spread(figures, FIGURE(stall_seconds)).mean;
+    for (int i = 0; i < figures->nlayers && before > 0; i++)
+        figures->layers[i].stall_seconds *= after / before;
 }
 
 double figures_sum(const struct figures *figures, size_t figure)

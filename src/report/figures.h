@@ -61,6 +61,7 @@ struct figures {
     int64_t iterations;         /* of this run; 0: none, and then what is per iteration is in all */
     double seconds;             /* of one iteration */
     bool overlap;               /* communication ran under computation */
+    bool local;                 /* several ranks of one machine, which sends nothing */
     int batch;                  /* samples per worker and iteration */
     int nranks, nworkers;       /* nworkers: that compute */
     int looks;                  /* how often late ranks were looked for */
@@ -91,6 +92,11 @@ int figures_gather(MPI_Comm world, const struct figures_source *source, struct f
 void figures_free(struct figures *figures);
 
 /* ---- what follows from figures: plain arithmetic ---- */
+
+/* Leaves out what workers waited outside of iterations: while rank 0 saves a snapshot, which is not
+ * in `seconds`, the clocks of the others run on. In proportion, of ranks and layers alike. Done by
+ * figures_gather. */
+void figures_leave_out_pauses(struct figures *figures);
 
 /* Names a figure of ranks, a double: FIGURE(stall_seconds). */
 #define FIGURE(member) offsetof(struct figures_rank, member)

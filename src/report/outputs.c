@@ -27,7 +27,7 @@ int outputs_read(const struct net *net, double *values)
             return -1;
         }
         for (size_t e = 0; e < n; e++)
-            values[at++] = (double)plain[e];
+            values[at++] = (double)plain[e] * net->outputs[i].share;
         free(plain);
     }
     return 0;

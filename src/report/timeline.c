@@ -161,10 +161,17 @@ static void put_time(struct timeline_writer *w, const char *key, int64_t ns)
     fprintf(w->to, ",\"%s\":%" PRId64 ".%03d", key, ns / 1000, (int)(ns % 1000));
 }
 
-/* What a transfer carries; "" of others. */
-static const char *cargo_of(const struct trace_event *event)
+static const struct scheme *scheme_of(const struct timeline_writer *w,
+                                      const struct trace_event *event)
 {
-    const struct scheme *scheme = event->scheme == UINT8_MAX ? NULL : scheme_at(event->scheme);
+    return event->scheme == UINT8_MAX ? NULL
+                                      : scheme_at(w->about->plan->options.registry, event->scheme);
+}
+
+/* What a transfer carries; "" of others. */
+static const char *cargo_of(const struct timeline_writer *w, const struct trace_event *event)
+{
+    const struct scheme *scheme = scheme_of(w, event);
 
     if ((event->kind != TRACE_SEND && event->kind != TRACE_RECEIVE) || !scheme)
         return "";
@@ -183,7 +190,7 @@ static void put_event(struct timeline_writer *w, int pid, const struct trace_eve
     if (kind == TRACE_ITERATION)
         fprintf(w->to, "{\"ph\":\"X\",\"name\":\"iteration %d\"", event->iteration);
     else
-        fprintf(w->to, "{\"ph\":\"X\",\"name\":\"%s%s%s%s\"", what, layer ? cargo_of(event) : "",
+        fprintf(w->to, "{\"ph\":\"X\",\"name\":\"%s%s%s%s\"", what, layer ? cargo_of(w, event) : "",
                 layer ? " " : "", layer ? layer : "");
     fprintf(w->to, ",\"cat\":\"%s\",\"cname\":\"%s\",\"pid\":%d,\"tid\":%d", what,
             color_of_kind(kind), pid, tid_of(event, lane));
@@ -194,8 +201,7 @@ static void put_event(struct timeline_writer *w, int pid, const struct trace_eve
         fprintf(w->to, ",\"layer\":\"%s\"", layer);
     if (kind >= TRACE_SEND)
         fprintf(w->to, ",\"bytes\":%" PRIu64 ",\"peer\":%d,\"scheme\":\"%s\"", event->bytes,
-                event->peer,
-                scheme_label(event->scheme == UINT8_MAX ? NULL : scheme_at(event->scheme)));
+                event->peer, scheme_label(scheme_of(w, event)));
     if (kind == TRACE_SEND)
         put_time(w, "queued_us", event->start - event->posted);
     if (kind == TRACE_RECEIVE)

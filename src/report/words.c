@@ -90,17 +90,22 @@ static void advise_balance(const struct figures *figures, double stall, double t
     out->change = CHANGE_SKEW;
     out->which = last;
     out->saves = stall - (transfers > 0 ? transfers : 0);
-    if (transfers >= 0)
+    if (figures->local)
+        used = (size_t)snprintf(out->text, sizeof out->text,
+                                "training waits %s for ranks of this machine that come later; ",
+                                units_print_seconds(stall, one));
+    else if (transfers >= 0)
         used = (size_t)snprintf(
             out->text, sizeof out->text, "load imbalance: of %s waiting only %s is transfer; ",
             units_print_seconds(stall, one), units_print_seconds(transfers, two));
     else
         used = (size_t)snprintf(out->text, sizeof out->text,
                                 "training waits %s, for transfers or for ranks that come later "
-                                "(--account shows which); ",
+                                "(--log=FILE shows which); ",
                                 units_print_seconds(stall, one));
     snprintf(out->text + used, sizeof out->text - used,
-             "host %s: rank %d there came last most often (it waited only %s): see what else runs "
+             "host %s: rank %d was most often the last to finish (it waited only %s): see what "
+             "else runs "
              "there, bind ranks, leave one core free for each",
              figures->ranks[last].host, last,
              units_print_seconds(figures->ranks[last].stall_seconds, three));
@@ -122,6 +127,8 @@ static void advise_network(const struct figures *figures, double stall, double c
             out->text, sizeof out->text,
             "--overlap=wfbp: up to %s of the %s spent waiting could pass while the net computes",
             units_print_seconds(out->saves, one), units_print_seconds(stall, two));
+    } else if (figures->local) {
+        advise_balance(figures, stall, 0, out);
     } else if (alone > compute) {
         out->change = CHANGE_TRAFFIC;
         snprintf(out->text, sizeof out->text,
@@ -245,8 +252,8 @@ void report_advise(const struct figures *figures, struct report_advice *out)
     if (out->change == CHANGE_NOTHING)
         snprintf(
             out->text, sizeof out->text,
-            "nothing but faster computation: %.0f %% of the time is computing%s, so more ranks, "
-            "or more threads per rank, shorten training almost in proportion",
+            "faster computation: training is compute-bound (%.0f %% of the time%s), so more ranks, "
+            "or more threads per rank, shorten it almost in proportion",
             percent(figures, compute.mean + (figures->nranks == 1 ? stall : 0)),
             figures->nranks == 1 ? ", updates included" : "");
 }
@@ -370,7 +377,9 @@ void report_words(const struct figures *figures, struct strbuf *text)
                   "%s for input (%.1f %%)%s\n",
                   units_print_seconds(figures->seconds, one), units_print_seconds(compute, two),
                   percent(figures, compute), units_print_seconds(stall, three),
-                  figures->nranks > 1 ? "the network" : "the update of parameters",
+                  figures->local        ? "other ranks"
+                  : figures->nranks > 1 ? "the network"
+                                        : "the update of parameters",
                   percent(figures, stall), units_print_seconds(input, four),
                   percent(figures, input), figures->nworkers > 1 ? "; mean of the workers" : "");
     put_stalls(figures, text);

@@ -11,8 +11,9 @@
 
 #include "util/strbuf.h"
 
-/* Appends one line. `name` is what a message calls the value ("max_iter", "--comm"); neither name
- * nor value may hold a tab or a newline. Lack of memory is remembered by `list`. Not collective. */
+/* Appends one line. `name` is what a message calls the value ("max_iter", "--comm") and may hold no
+ * tab or newline; those of a value become '?'. Lack of memory is remembered by `list`. Not
+ * collective. */
 void agreement_put(struct strbuf *list, const char *name, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
@@ -25,6 +26,27 @@ void agreement_put_message(struct strbuf *list, const char *prefix, const Protob
 /* The first name in which two lists differ and both values, "base_lr: 0.01 there, 0.1 here", into
  * `out`, which stays empty where they are the same. Not collective. */
 void agreement_difference(const char *there, const char *here, struct strbuf *out);
+
+/* ---- of a comparison ---- */
+
+enum {
+    AGREEMENT_NAME = 1024, /* bytes of a message's name; no layer's is nearly that long */
+    AGREEMENT_VALUE = 128, /* longer values lose their middle in messages */
+};
+
+/* The first line where `mine` departs from rank 0's list: its number, and in *at the line whose
+ * name tells what differs. INT_MAX: the lists are the same. Not collective, as are the next three.
+ */
+int agreement_find(const char *root, const char *mine, const char **at);
+
+/* The name of a line, with its tab. */
+void agreement_copy_name(const char *line, char out[AGREEMENT_NAME]);
+
+/* The value of that name, among the list's lines from number `line` on. */
+void agreement_copy_value(const char *list, int line, const char *name, char out[AGREEMENT_VALUE]);
+
+/* Sets the message of a name and the ranks' values of it, AGREEMENT_VALUE bytes each; -1. */
+int agreement_describe(const char *name, const char *values, int nranks);
 
 /* Compares the lists of all ranks. Returns 0 where they are the same; else -1 on all ranks, with
  * one message: the first name that differs, and which ranks have which value of it

@@ -1,8 +1,10 @@
 /* Checks while training: where a value stopped being a number, and whether the ranks still have the
  * same parameters. */
-#include "solver/trainer_internal.h"
+#include "solver/guard.h"
 
+#include "util/alloc.h"
 #include "util/error.h"
+#include "util/finite.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -12,48 +14,25 @@
 
 /* ---- NaN and infinity ---- */
 
-/* The first value that is none; -1: all are finite. */
-static int64_t find_nonfinite(const float *values, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (!isfinite(values[i]))
-            return (int64_t)i;
-    return -1;
-}
-
-/* Puts into `out` where parameters hold one; false: they do not. */
-static bool find_in_params(const struct trainer *t, struct strbuf *out)
-{
-    for (int g = 0; g < t->net->ngroups; g++) {
-        const struct param_group *group = &t->net->groups[g];
-        for (int p = group->first; p < group->first + group->nparams; p++) {
-            const float *values = net_host_value(t->net, &t->net->params[p]);
-            int64_t at = find_nonfinite(values, shape_elems(&t->net->params[p].shape));
-            if (at < 0)
-                continue;
-            strbuf_printf(
-                out, "parameter %d of layer '%s' holds %g at %" PRId64 ": an update before made it",
-                p - group->first, group->name, (double)values[at], at);
-            return true;
-        }
-    }
-    return false;
-}
-
 /* What a layer has just made. */
-static bool find_in_tops(const struct trainer *t, const struct layer *layer, struct strbuf *out)
+static bool find_in_tops(const struct job *job, const struct compute *compute,
+                         const struct layer *layer, struct strbuf *out)
 {
     for (int b = 0; b < layer->ntops; b++) {
         size_t count = shape_elems(&layer->tops[b]->value.shape);
         float *values = malloc((count + 1) * sizeof *values);
-        int64_t at = values && net_read_blob(t->net, layer->tops[b], values) == 0
-                         ? find_nonfinite(values, count)
-                         : -1;
-        if (at >= 0)
-            strbuf_printf(out, "it arose in layer '%s', blob '%s': %g at %" PRId64 " of %zu",
+        size_t at = values && net_read_blob(compute->net, layer->tops[b], values) == 0
+                        ? finite_begin(values, count)
+                        : count;
+        if (at < count)
+            strbuf_printf(out, "it arose in layer '%s', blob '%s': %g at %zu of %zu",
                           layer->def->name, layer->tops[b]->name, (double)values[at], at, count);
+        if (at < count && layer->i->tell) {
+            strbuf_puts(out, ", in ");
+            layer->i->tell(layer, at / (count / (size_t)job->batch), out);
+        }
         free(values);
-        if (at >= 0)
+        if (at < count)
             return true;
     }
     return false;
@@ -61,25 +40,32 @@ static bool find_in_tops(const struct trainer *t, const struct layer *layer, str
 
 /* Most blobs share memory, so what stood in them is made once more, layer by layer; data layers' is
  * there still. */
-void trainer_find_nonfinite(struct trainer *t, const struct run *run, struct strbuf *out)
+bool checks_find_nonfinite(const struct job *job, const struct compute *compute,
+                           const struct run *run, struct strbuf *out)
 {
-    if (net_pull_values(t->net) || find_in_params(t, out))
-        return;
-    for (int l = 0; l < t->net->nlayers; l++) {
-        const struct layer *layer = &t->net->layers[l];
-        if (!layer->i->is_data && net_layer_forward(t->net, l, run))
-            return;
-        if (find_in_tops(t, layer, out))
-            return;
+    if (net_pull_values(compute->net))
+        return false;
+    if (checkpoint_look(compute->net)) {
+        strbuf_printf(out, "an update before made it: %s", error_text());
+        return false;
     }
+    for (int l = 0; l < compute->net->nlayers; l++) {
+        const struct layer *layer = &compute->net->layers[l];
+        if (!layer->i->is_data && net_layer_forward(compute->net, l, run))
+            return false;
+        if (find_in_tops(job, compute, layer, out))
+            return layer->i->is_data;
+    }
+    return false;
 }
 
 /* ---- --on-nan ---- */
 
 enum { SKIPS_IN_A_ROW = 10 };
 
-int on_nan_parse(const char *text, int *skips)
+int on_nan_parse(const char *option, const char *text, void *target)
 {
+    int *skips = target;
     char end;
 
     *skips = 0;
@@ -88,9 +74,9 @@ int on_nan_parse(const char *text, int *skips)
     *skips = SKIPS_IN_A_ROW;
     if (!strcmp(text, "skip") || (sscanf(text, "skip,%d%c", skips, &end) == 1 && *skips > 0))
         return 0;
-    return error_set("--on-nan expects stop, skip, or skip,N with the number of updates in a row "
+    return error_set("--%s expects stop, skip, or skip,N with the number of updates in a row "
                      "that end training (skip is skip,%d), found '%s'",
-                     SKIPS_IN_A_ROW, text);
+                     option, SKIPS_IN_A_ROW, text);
 }
 
 static size_t count_statistics(const struct net *net)
@@ -102,75 +88,79 @@ static size_t count_statistics(const struct net *net)
     return count;
 }
 
-int trainer_open_skips(struct trainer *t)
+int guard_open_skips(struct guard *guard, const struct plan *plan)
 {
-    const struct trainer_options *o = t->options;
-    size_t count = t->worker && !t->blank ? count_statistics(t->net) : 0;
+    const struct trainer_options *o = guard->job->options;
+    size_t count =
+        guard->job->worker && !guard->job->blank ? count_statistics(guard->compute->net) : 0;
 
     if (o->skip_nan <= 0)
         return 0;
-    for (int b = 0; b < t->plan->nbuckets; b++)
-        for (int c = t->plan->buckets[b].first_chunk, n = t->plan->buckets[b].nchunks; n > 0;
-             c++, n--)
-            if (t->plan->buckets[b].scheme && plan_codec(t->plan, c))
+    for (int b = 0; b < plan->nbuckets; b++)
+        for (int c = plan->buckets[b].first_chunk, n = plan->buckets[b].nchunks; n > 0; c++, n--)
+            if (plan->buckets[b].scheme && plan_codec(plan, c))
                 return error_set("--on-nan=skip: layer '%s' travels with error feedback (onebit, "
                                  "--wire=bf16), whose residual would keep what is not finite for "
                                  "later updates; use another --comm, or --wire=fp32",
-                                 t->plan->buckets[b].name);
+                                 plan->buckets[b].name);
     if (count == 0)
         return 0;
-    if (t->engine.i->device)
+    if (guard->compute->engine.i->device)
         return error_set("--on-nan=skip: the running averages of BatchNorm are in the memory of "
                          "--engine=%s and cannot be taken back; use --engine=cpu",
                          o->engine);
-    t->statistics = malloc(count * sizeof *t->statistics);
-    return t->statistics ? 0 : error_memory(count * sizeof *t->statistics, "running averages");
+    guard->statistics = alloc_array(count, sizeof *guard->statistics, "running averages");
+    return guard->statistics ? 0 : -1;
 }
 
-void trainer_keep_statistics(struct trainer *t)
+void guard_keep_statistics(struct guard *guard)
 {
-    float *to = t->statistics;
+    float *to = guard->statistics;
 
-    for (int p = 0; to && p < t->net->nparams; p++)
-        if (t->net->params[p].statistic) {
-            size_t n = shape_elems(&t->net->params[p].shape);
-            memcpy(to, net_host_value(t->net, &t->net->params[p]), n * sizeof *to);
+    for (int p = 0; to && p < guard->compute->net->nparams; p++)
+        if (guard->compute->net->params[p].statistic) {
+            size_t n = shape_elems(&guard->compute->net->params[p].shape);
+            memcpy(to, net_host_value(guard->compute->net, &guard->compute->net->params[p]),
+                   n * sizeof *to);
             to += n;
         }
 }
 
-void trainer_restore_statistics(struct trainer *t)
+void guard_restore_statistics(struct guard *guard)
 {
-    const float *from = t->statistics;
+    const float *from = guard->statistics;
     bool bad = false;
 
-    for (int p = 0; from && p < t->net->nparams && !bad; p++)
-        bad = t->net->params[p].statistic &&
-              find_nonfinite(net_host_value(t->net, &t->net->params[p]),
-                             shape_elems(&t->net->params[p].shape)) >= 0;
-    for (int p = 0; bad && p < t->net->nparams; p++)
-        if (t->net->params[p].statistic) {
-            size_t n = shape_elems(&t->net->params[p].shape);
-            memcpy(net_host_value(t->net, &t->net->params[p]), from, n * sizeof *from);
+    for (int p = 0; from && p < guard->compute->net->nparams && !bad; p++) {
+        size_t n = shape_elems(&guard->compute->net->params[p].shape);
+        bad = guard->compute->net->params[p].statistic &&
+              finite_begin(net_host_value(guard->compute->net, &guard->compute->net->params[p]),
+                           n) < n;
+    }
+    for (int p = 0; bad && p < guard->compute->net->nparams; p++)
+        if (guard->compute->net->params[p].statistic) {
+            size_t n = shape_elems(&guard->compute->net->params[p].shape);
+            memcpy(net_host_value(guard->compute->net, &guard->compute->net->params[p]), from,
+                   n * sizeof *from);
             from += n;
         }
 }
 
-void trainer_tell_skips(struct trainer *t)
+void guard_tell_skips(struct guard *guard, const struct plan *plan, struct sync *sync)
 {
     struct sync_skips skips;
 
-    if (t->options->skip_nan <= 0 || t->rank != 0)
+    if (guard->job->options->skip_nan <= 0 || guard->job->rank != 0)
         return;
-    skips = sync_skips(t->sync);
-    if (skips.count == t->skips_told)
+    skips = sync_skips(sync);
+    if (skips.count == guard->skips_told)
         return;
-    t->skips_told = skips.count;
-    LOG_WARNING(t->log,
+    guard->skips_told = skips.count;
+    LOG_WARNING(guard->job->log,
                 "The update of iteration %" PRId64 " is left out: the gradient of layer '%s' is "
                 "not finite (%" PRId64 " in a row, %" PRId64 " in all; %d in a row end training)",
-                skips.iteration, t->plan->buckets[skips.bucket].name, skips.in_a_row, skips.count,
-                t->options->skip_nan);
+                skips.iteration, plan->buckets[skips.bucket].name, skips.in_a_row, skips.count,
+                guard->job->options->skip_nan);
 }
 
 /* ---- --check-sync ---- */
@@ -193,30 +183,32 @@ static double digest_values(const struct net *net)
     return (double)bits;
 }
 
-int trainer_check_sync(struct trainer *t, int64_t iteration)
+int checks_compare_values(const struct job *job, const struct compute *compute, struct sync *sync,
+                          int64_t iteration)
 {
     double *digests;
     int status, other = -1;
 
-    if (sync_wait_all(t->sync, iteration - 1))
+    if (sync_wait_all(sync, iteration - 1))
         return -1;
-    if (!t->worker)
+    if (!job->worker)
         return 0;
-    digests = calloc((size_t)t->nworkers, sizeof *digests);
+    digests = alloc_array((size_t)job->nworkers, sizeof *digests, "--tune check-sync");
     if (!digests)
-        return error_memory((size_t)t->nworkers * sizeof *digests, "--check-sync");
-    status = net_pull_values(t->net);
-    digests[t->rank] = digest_values(t->net);
+        return -1;
+    status = net_pull_values(compute->net);
+    digests[job->rank] = digest_values(compute->net);
     if (!status)
-        status = sync_sum(t->sync, digests, t->nworkers);
-    for (int r = 1; r < t->nworkers && !status && other < 0; r++)
+        status = sync_sum(sync, digests, job->nworkers);
+    for (int r = 1; r < job->nworkers && !status && other < 0; r++)
         if (digests[r] != digests[0])
             other = r;
     free(digests);
     if (!status && other >= 0)
-        return error_set("iteration %" PRId64 ": --check-sync: the parameters of rank %d on %s are "
+        return error_set("iteration %" PRId64
+                         ": --tune check-sync: the parameters of rank %d on %s are "
                          "not those of rank 0 on %s: memory or a link is damaged, or this is a "
-                         "defect; --resume goes on from the newest snapshot",
-                         iteration, other, t->topology.host[other], t->topology.host[0]);
+                         "defect; --resume continues from the newest snapshot",
+                         iteration, other, job->topology.host[other], job->topology.host[0]);
     return status;
 }

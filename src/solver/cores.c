@@ -25,12 +25,12 @@ void core_set_add(struct core_set *set, int core)
     set->word[core / 64] |= (uint64_t)1 << core % 64;
 }
 
-bool core_set_has(const struct core_set *set, int core)
+static bool core_set_has(const struct core_set *set, int core)
 {
     return set->word[core / 64] >> core % 64 & 1;
 }
 
-int core_set_count(const struct core_set *set)
+static int core_set_count(const struct core_set *set)
 {
     int count = 0;
 
@@ -322,8 +322,8 @@ void cores_warn(const struct cores *cores, int rank, struct log *log)
 {
     if (cores->allowed == 1 && cores->idle > 0)
         LOG_WARNING(log,
-                    "Rank %d is bound to one core, where its threads for computing, communication "
-                    "and input take turns, and %d core%s of the machine %s nobody's: start with "
+                    "Rank %d is bound to one core, which its threads for computing, communication "
+                    "and input share, while %d core%s of the machine %s idle: start with "
                     "mpirun --bind-to none",
                     rank, cores->idle, cores->idle == 1 ? "" : "s",
                     cores->idle == 1 ? "is" : "are");

@@ -50,8 +50,6 @@ struct cores {
 };
 
 void core_set_add(struct core_set *set, int core);
-bool core_set_has(const struct core_set *set, int core);
-int core_set_count(const struct core_set *set);
 
 /* What of a machine with so many cores is whose. masks: where each of its ranks may run, this
  * one's at `mine`. */

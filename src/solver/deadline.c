@@ -42,21 +42,27 @@ static void set(double seconds, const char *whence, struct deadline *out)
         .end = clock_seconds() + seconds, .margin = margin_of(seconds), .whence = whence};
 }
 
-int deadline_find(const char *text, struct deadline *out)
+int deadline_parse(const char *option, const char *text, void *target)
+{
+    struct deadline *out = target;
+    double value;
+
+    *out = (struct deadline){.end = INFINITY, .whence = ""};
+    if (!strcmp(text, "none"))
+        return 0;
+    if (units_parse_duration(option, text, &value))
+        return -1;
+    set(value, "--time-limit", out);
+    return 0;
+}
+
+int deadline_find(struct deadline *out)
 {
     static const char *const dates[] = {"SLURM_JOB_END_TIME", "POSEIDON_END_TIME"};
     struct timespec now;
     double value;
 
     *out = (struct deadline){.end = INFINITY, .whence = ""};
-    if (text && !strcmp(text, "none"))
-        return 0;
-    if (text) {
-        if (units_parse_duration("time-limit", text, &value))
-            return -1;
-        set(value, "--time-limit", out);
-        return 0;
-    }
     clock_gettime(CLOCK_REALTIME, &now);
     for (int i = 0; i < 2; i++) {
         if (read_number(dates[i], &value))

@@ -11,9 +11,12 @@ struct deadline {
     const char *whence; /* "--time-limit", "SLURM_JOB_END_TIME", ...: for messages */
 };
 
-/* text: the value of --time-limit, "none" or NULL. Without it the end is SLURM_JOB_END_TIME or
- * POSEIDON_END_TIME (seconds since 1970), else PBS_WALLTIME seconds from now. Fails on values that
- * are none. To be called when the program starts. */
-int deadline_find(const char *text, struct deadline *out);
+/* Both fail on values that are none, and are to be called when the program starts. What an option
+ * says, a duration or "none", into the struct deadline `target`. */
+int deadline_parse(const char *option, const char *text, void *target);
+
+/* Without it: SLURM_JOB_END_TIME or POSEIDON_END_TIME (seconds since 1970), else PBS_WALLTIME
+ * seconds from now. */
+int deadline_find(struct deadline *out);
 
 #endif

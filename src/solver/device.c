@@ -26,7 +26,7 @@ static int find_double(const char *identities, int nranks, int rank, const char 
         return 0;
     return error_set(
         "%d ranks, the first of them rank %d, would share one GPU (%s): start as many ranks on "
-        "each node as it has GPUs, or say --share-gpu",
+        "each node as it has GPUs, or say --tune share-gpu",
         sharers, first, words);
 }
 

@@ -1,8 +1,9 @@
 /* train --dry-run: everything is set up as for training, so that every message of set-up comes, and
  * nothing is written; then this says what would be trained and whether it can. */
-#include "solver/trainer_internal.h"
+#include "solver/dry_run.h"
 
 #include "util/agree.h"
+#include "util/alloc.h"
 #include "util/error.h"
 #include "util/machine.h"
 #include "util/units.h"
@@ -22,67 +23,120 @@ struct rank_needs {
     char cores[CORES_TEXT_BYTES];
 };
 
-static void find_needs(const struct trainer *t, struct rank_needs *out)
+static void find_needs(const struct job *job, const struct compute *compute,
+                       const struct exchange *exchange, struct rank_needs *out)
 {
-    *out = (struct rank_needs){.communication = (double)plan_memory(t->plan, t->rank),
-                               .history = (double)t->net->elems * sizeof(float) * t->rule.nhistory,
+    *out = (struct rank_needs){.communication = (double)plan_memory(exchange->plan, job->rank),
+                               .history =
+                                   (double)compute->net->elems * sizeof(float) * job->rule.nhistory,
                                .resident = (double)machine_resident(),
                                .free = (double)machine_free_memory(),
-                               .threads = t->threads};
-    if (t->worker)
-        out->nets = (double)net_memory(t->net);
-    for (int i = 0; t->worker && !t->blank && i < t->defs.ntests; i++)
-        out->nets += (double)net_memory(t->tests[i]);
-    cores_list(&t->cores, CORES_COMPUTE, out->cores);
+                               .threads = job->threads};
+    if (job->worker)
+        out->nets = (double)net_memory(compute->net);
+    for (int i = 0; job->worker && !job->blank && i < job->defs.ntests; i++)
+        out->nets += (double)net_memory(compute->tests[i]);
+    cores_list(&job->cores, CORES_COMPUTE, out->cores);
 }
 
-static void put_reason(struct trainer *t, const char *reason)
+struct dry_run {
+    struct strbuf survey; /* lines about data. Owned */
+    struct strbuf unfit;  /* why the run cannot train, clauses between "; ". Owned */
+};
+
+int dry_run_open(const struct job *job, const struct compute *compute, struct dry_run **out)
 {
-    strbuf_printf(&t->unfit, "%s%s", t->unfit.length ? "; " : "", reason);
+    *out = alloc_array(1, sizeof **out, "the dry run");
+    return *out ? inspect_data(job, compute, &(*out)->survey, &(*out)->unfit) : -1;
 }
 
-static void put_training(const struct trainer *t, struct strbuf *out)
+void dry_run_close(struct dry_run *dry)
 {
-    int samples = t->nworkers * t->batch * t->iter_size;
+    if (!dry)
+        return;
+    strbuf_free(&dry->survey);
+    strbuf_free(&dry->unfit);
+    free(dry);
+}
+
+int dry_run_limit_memory(const struct job *job, const struct compute *compute, size_t *limit)
+{
+    uint64_t left = machine_free_memory();
+    int locals = job->topology.local_ranks;
+    double params = (double)compute->net->elems * sizeof(float), need;
+    char needed[UNITS_CELL], free_now[UNITS_CELL];
+
+    *limit = 0;
+    if (!job->options->dry_run || !job->worker || compute->engine.i->own_memory || left == 0)
+        return 0;
+    /* values, which ranks of a machine may share, a gradient each, and their part of the history */
+    need = params * (1 + locals + (double)job->rule.nhistory * locals / job->nranks);
+    if (need > (double)left)
+        return error_set("not fit to train: the net's %zu parameters, their gradients and the "
+                         "solver's history take at least %s on host %s with its %d rank%s, and %s "
+                         "of memory are left there",
+                         compute->net->nlearnable, units_print_bytes(need, needed),
+                         job->topology.host[job->rank], locals, locals == 1 ? "" : "s",
+                         units_print_bytes((double)left, free_now));
+    *limit = (size_t)left / (size_t)locals;
+    return 0;
+}
+
+static void put_reason(struct dry_run *dry, const char *reason)
+{
+    strbuf_printf(&dry->unfit, "%s%s", dry->unfit.length ? "; " : "", reason);
+}
+
+static void put_training(const struct job *job, const struct compute *compute,
+                         const struct train_state *at, struct strbuf *out)
+{
+    int samples = job->nworkers * job->batch * job->iter_size;
 
     strbuf_printf(out, "%-10s  %s: iterations %" PRId64 " to %d of %d samples (%d worker%s x %d",
-                  "training", t->options->solver, t->at.iteration, t->max_iter, samples,
-                  t->nworkers, t->nworkers == 1 ? "" : "s", t->batch);
-    strbuf_printf(out, t->iter_size > 1 ? " x iter_size %d)\n" : ")\n", t->iter_size);
-    strbuf_printf(out, "%-10s  %s: %d layers, %zu parameters\n", "net", t->net->def->file,
-                  t->net->nlayers, t->net->nlearnable);
+                  "training", job->options->solver, at->iteration, job->max_iter, samples,
+                  job->nworkers, job->nworkers == 1 ? "" : "s", job->batch);
+    strbuf_printf(out, job->iter_size > 1 ? " x iter_size %d)\n" : ")\n", job->iter_size);
+    if (job->records)
+        strbuf_printf(out, "%-10s  %d iterations of %d = %.4g epochs of %" PRIu64 " records\n", "",
+                      job->max_iter, samples, job_epochs(job, (double)job->max_iter * samples),
+                      job->records);
+    strbuf_printf(out, "%-10s  %s: %d layers, %zu parameters\n", "net", compute->net->def->file,
+                  compute->net->nlayers, compute->net->nlearnable);
 }
 
-static void put_weights(const struct trainer *t, struct strbuf *out)
+static void put_weights(const struct job *job, const struct training_run *run,
+                        const struct train_state *at, bool resumed, struct strbuf *out)
 {
-    const char *given = t->options->weights;
+    const char *given = job->options->weights;
 
     strbuf_printf(out, "%-10s  ", "weights");
-    if (t->resumed)
-        strbuf_printf(out, "of run '%s' after iteration %" PRId64 "\n", t->run.file.run,
-                      t->at.iteration);
-    else if (given || t->solver->n_weights > 0)
-        strbuf_printf(out, "%s\n", given ? given : t->solver->weights[0]);
+    if (resumed)
+        strbuf_printf(out, "of run '%s' after iteration %" PRId64 "\n", run->file.run,
+                      at->iteration);
+    else if (given || job->solver->n_weights > 0)
+        strbuf_printf(out, "%s\n", given ? given : job->solver->weights[0]);
     else
-        strbuf_printf(out, "by the net's fillers, seed %" PRIu64 "\n", t->seed);
+        strbuf_printf(out, "by the net's fillers, seed %" PRIu64 "\n", job->seed);
 }
 
-static void put_snapshots(struct trainer *t, struct strbuf *out)
+static void put_snapshots(struct dry_run *dry, const struct job *job, const struct compute *compute,
+                          const struct training_run *run, const struct train_state *at,
+                          struct strbuf *out)
 {
-    const Caffe__SolverParameter *s = t->solver;
-    double each = (double)t->net->nlearnable * sizeof(float) * (1 + t->rule.nhistory);
+    const Caffe__SolverParameter *s = job->solver;
+    double each = (double)compute->net->nlearnable * sizeof(float) * (1 + job->rule.nhistory);
     char size[UNITS_CELL], left[UNITS_CELL], reason[256];
     int known;
     double free_bytes;
-    int64_t count = s->snapshot > 0 ? (t->max_iter - t->at.iteration) / s->snapshot : 0;
+    int64_t count = s->snapshot > 0 ? (job->max_iter - at->iteration) / s->snapshot : 0;
 
-    if (!t->run.keeps) {
+    if (!run->keeps) {
         strbuf_printf(out, "%-10s  none are written\n", "snapshots");
         return;
     }
-    count += s->snapshot_after_train && (s->snapshot <= 0 || t->max_iter % s->snapshot != 0);
-    if (t->options->keep > 0 && count > t->options->keep)
-        count = t->options->keep;
+    count += s->snapshot_after_train && (s->snapshot <= 0 || job->max_iter % s->snapshot != 0);
+    if (job->options->keep > 0 && count > job->options->keep)
+        count = job->options->keep;
     free_bytes = (double)machine_free_disk(s->snapshot_prefix, &known);
     units_print_bytes(each, size);
     units_print_bytes(free_bytes, left);
@@ -94,35 +148,35 @@ static void put_snapshots(struct trainer *t, struct strbuf *out)
              "written there (--keep=N keeps the newest)",
              left, count, count == 1 ? "" : "s", size);
     if (known && free_bytes < each * (double)count)
-        put_reason(t, reason);
+        put_reason(dry, reason);
 }
 
 /* How many layers train by each scheme; and the bytes of rank 0. */
-static void put_plan(const struct trainer *t, struct strbuf *out)
+static void put_plan(const struct job *job, const struct exchange *exchange, struct strbuf *out)
 {
-    const struct plan *plan = t->plan;
+    const struct plan *plan = exchange->plan;
     uint64_t sent = 0;
     char bytes[UNITS_CELL];
 
     strbuf_printf(out, "%-10s  ", "plan");
     if (plan_is_alone(plan)) {
         strbuf_printf(out, "%s, nothing travels\n",
-                      plan->ncomputing == 1 ? "one worker"
-                      : t->nodes.team       ? "workers add up on their GPUs"
-                                            : "workers add up in the memory that they share");
+                      plan->ncomputing == 1  ? "one worker"
+                      : exchange->nodes.team ? "workers add up on their GPUs"
+                                             : "workers add up in the memory that they share");
         return;
     }
     for (int b = 0; b < plan->nbuckets; b++)
-        sent += plan_traffic(plan, b, t->rank).sent;
-    for (int i = 0; scheme_registry[i]; i++) {
+        sent += plan_traffic(plan, b, job->rank).sent;
+    for (int i = 0; sync_schemes[i]; i++) {
         int layers = 0;
 
         for (int b = 0; b < plan->nbuckets; b++)
-            if (plan->buckets[b].trains && plan->buckets[b].scheme == scheme_registry[i])
+            if (plan->buckets[b].trains && plan->buckets[b].scheme == sync_schemes[i])
                 layers += plan->buckets[b].ngroups;
         if (layers > 0)
             strbuf_printf(out, "%d layer%s by %s, ", layers, layers == 1 ? "" : "s",
-                          scheme_label(scheme_registry[i]));
+                          scheme_label(sync_schemes[i]));
     }
     strbuf_printf(out, "%s sent by rank 0 an iteration\n", units_print_bytes((double)sent, bytes));
 }
@@ -141,16 +195,16 @@ static void put_memory(const struct rank_needs *needs, struct strbuf *out)
 }
 
 /* One machine: its ranks, cores and memory. */
-static void put_machine(struct trainer *t, const struct rank_needs *ranks, int machine,
-                        struct strbuf *out)
+static void put_machine(struct dry_run *dry, const struct job *job, const struct rank_needs *ranks,
+                        int machine, struct strbuf *out)
 {
     const struct rank_needs *first = ranks; /* every machine has a rank */
     double held = 0;
     int count = 0, number = 0;
     char holds[UNITS_CELL], left[UNITS_CELL], reason[256];
 
-    for (int r = t->nranks - 1; r >= 0; r--) {
-        if (t->topology.machine[r] != machine)
+    for (int r = job->nranks - 1; r >= 0; r--) {
+        if (job->topology.machine[r] != machine)
             continue;
         first = &ranks[r];
         number = r;
@@ -161,57 +215,62 @@ static void put_machine(struct trainer *t, const struct rank_needs *ranks, int m
     units_print_bytes(first->free, left);
     strbuf_printf(out,
                   "%-10s  %s: %d rank%s from rank %d on, %d compute thread%s each on cores %s; ",
-                  "host", t->topology.host[number], count, count == 1 ? "" : "s", number,
+                  "host", job->topology.host[number], count, count == 1 ? "" : "s", number,
                   first->threads, first->threads == 1 ? "" : "s", first->cores);
     strbuf_printf(out, "%s of memory held, %s left\n", holds, left);
     snprintf(reason, sizeof reason,
              "host %s has %s of memory left beside the %s that its %d rank%s hold%s (start fewer "
              "there, or make the batch smaller)",
-             t->topology.host[number], left, holds, count, count == 1 ? "" : "s",
+             job->topology.host[number], left, holds, count, count == 1 ? "" : "s",
              count == 1 ? "s" : "");
     if (first->free > 0 && first->free < ROOM_TO_GROW_BYTES * count)
-        put_reason(t, reason);
+        put_reason(dry, reason);
 }
 
-static void put_all(struct trainer *t, const struct rank_needs *ranks, struct strbuf *out)
+static void put_all(struct dry_run *dry, const struct job *job, const struct compute *compute,
+                    const struct exchange *exchange, const struct training_run *run,
+                    const struct train_state *at, bool resumed, const struct rank_needs *ranks,
+                    struct strbuf *out)
 {
     bool trains = false;
 
-    for (int g = 0; g < t->net->ngroups; g++)
-        trains |= t->net->groups[g].trains;
+    for (int g = 0; g < compute->net->ngroups; g++)
+        trains |= compute->net->groups[g].trains;
     if (!trains)
-        put_reason(t, "nothing trains: every lr_mult of the net is 0, or it has no parameters");
-    if (t->at.iteration >= t->max_iter)
-        put_reason(t, "nothing is left to do: the snapshot's iteration is not below max_iter");
-    put_training(t, out);
-    strbuf_puts(out, strbuf_text(&t->survey));
-    put_weights(t, out);
-    put_snapshots(t, out);
-    put_plan(t, out);
+        put_reason(dry, "nothing trains: every lr_mult of the net is 0, or it has no parameters");
+    if (at->iteration >= job->max_iter)
+        put_reason(dry, "nothing is left to do: the snapshot's iteration is not below max_iter");
+    put_training(job, compute, at, out);
+    strbuf_puts(out, strbuf_text(&dry->survey));
+    put_weights(job, run, at, resumed, out);
+    put_snapshots(dry, job, compute, run, at, out);
+    put_plan(job, exchange, out);
     put_memory(&ranks[0], out);
-    for (int m = 0; m < t->topology.nmachines; m++)
-        put_machine(t, ranks, m, out);
+    for (int m = 0; m < job->topology.nmachines; m++)
+        put_machine(dry, job, ranks, m, out);
 }
 
-int trainer_dry_run(struct trainer *t, struct strbuf *out)
+int dry_run_report_all(struct dry_run *dry, const struct job *job, const struct compute *compute,
+                       const struct exchange *exchange, const struct training_run *run,
+                       const struct train_state *at, bool resumed, struct strbuf *out)
 {
-    size_t room = t->rank == 0 ? (size_t)t->nranks : 1;
+    size_t room = job->rank == 0 ? (size_t)job->nranks : 1;
     struct rank_needs mine, *ranks = calloc(room, sizeof *ranks);
     int status = ranks ? 0 : error_memory(room * sizeof *ranks, "the ranks' ranks");
 
-    if (error_agree(t->world, status))
+    if (error_agree(job->world, status))
         goto fail;
-    find_needs(t, &mine);
+    find_needs(job, compute, exchange, &mine);
     MPI_TRY(MPI_Gather(&mine, (int)sizeof mine, MPI_BYTE, ranks, (int)sizeof mine, MPI_BYTE, 0,
-                       t->world));
-    if (t->rank == 0) {
-        put_all(t, ranks, out);
-        status = strbuf_status(out) || strbuf_status(&t->unfit);
-        if (!status && t->unfit.length)
-            status = error_set("not fit to train: %s", strbuf_text(&t->unfit));
+                       job->world));
+    if (job->rank == 0) {
+        put_all(dry, job, compute, exchange, run, at, resumed, ranks, out);
+        status = strbuf_status(out) || strbuf_status(&dry->unfit);
+        if (!status && dry->unfit.length)
+            status = error_set("not fit to train: %s", strbuf_text(&dry->unfit));
     }
     free(ranks);
-    return error_agree(t->world, status);
+    return error_agree(job->world, status);
 fail:
     free(ranks);
     return -1;

@@ -1,7 +1,7 @@
 /* The plan in a snapshot: which scheme moves which layer, and the sizes of messages, as lines of
  * text. A run that goes on as it began adds up in the same order, and ends in the same bits; what
  * the cluster would be measured as today must not change that. */
-#include "solver/trainer_internal.h"
+#include "solver/exchange.h"
 
 #include "util/error.h"
 
@@ -11,38 +11,39 @@
 #include <string.h>
 
 /* Every worker is one where they do not add up together. */
-static int count_nodes(const struct trainer *t)
+static int count_nodes(const struct exchange *exchange, const struct job *job)
 {
-    return t->nodes.node ? t->nodes.nnodes : t->nworkers;
+    return exchange->nodes.node ? exchange->nodes.nnodes : job->nworkers;
 }
 
-void trainer_describe_plan(const struct trainer *t, struct strbuf *out)
+void kept_plan_describe(const struct exchange *exchange, const struct job *job,
+                        const struct net *net, struct strbuf *out)
 {
-    const struct plan *plan = t->plan;
+    const struct plan *plan = exchange->plan;
 
-    strbuf_printf(out, "ranks %d servers %d nodes %d chunk %zu merge %zu latency %zu\n", t->nranks,
-                  t->options->servers, count_nodes(t), t->sizes.chunk, t->sizes.merge,
-                  t->sizes.latency);
-    for (int g = 0; g < t->net->ngroups; g++) {
+    strbuf_printf(out, "ranks %d servers %d nodes %d chunk %zu merge %zu latency %zu\n",
+                  job->nranks, job->options->servers, count_nodes(exchange, job),
+                  exchange->sizes.chunk, exchange->sizes.merge, exchange->sizes.latency);
+    for (int g = 0; g < net->ngroups; g++) {
         const struct scheme *scheme = plan->buckets[plan->bucket_of[g]].scheme;
-        strbuf_printf(out, "%s %s\n", scheme ? scheme->name : "-", t->net->groups[g].name);
+        strbuf_printf(out, "%s %s\n", scheme ? scheme->name : "-", net->groups[g].name);
     }
 }
 
 /* One line "SCHEME NAME" for each group, in order. */
-static bool read_schemes(const struct trainer *t, const char *line, const struct scheme **scheme)
+static bool read_schemes(const struct net *net, const char *line, const struct scheme **scheme)
 {
     char name[32];
 
-    for (int g = 0; g < t->net->ngroups; g++) {
+    for (int g = 0; g < net->ngroups; g++) {
         size_t length = strcspn(line, "\n"), first = strcspn(line, " ");
         if (first >= length || first >= sizeof name ||
-            strlen(t->net->groups[g].name) != length - first - 1 ||
-            strncmp(line + first + 1, t->net->groups[g].name, length - first - 1) != 0)
+            strlen(net->groups[g].name) != length - first - 1 ||
+            strncmp(line + first + 1, net->groups[g].name, length - first - 1) != 0)
             return false;
         memcpy(name, line, first);
         name[first] = '\0';
-        scheme[g] = scheme_find(name);
+        scheme[g] = scheme_find(sync_schemes, name);
         if (!scheme[g] && strcmp(name, "-") != 0)
             return false;
         line += length + (line[length] == '\n');
@@ -50,8 +51,8 @@ static bool read_schemes(const struct trainer *t, const char *line, const struct
     return *line == '\0';
 }
 
-bool trainer_read_plan(const struct trainer *t, const char *text, struct cost_sizes *sizes,
-                       const struct scheme **scheme)
+bool kept_plan_read(const struct exchange *exchange, const struct job *job, const struct net *net,
+                    const char *text, struct cost_sizes *sizes, const struct scheme **scheme)
 {
     struct cost_sizes read = *sizes;
     int ranks, servers, nodes;
@@ -60,18 +61,18 @@ bool trainer_read_plan(const struct trainer *t, const char *text, struct cost_si
                         &ranks, &servers, &nodes, &read.chunk, &read.merge, &read.latency) != 6)
         return false;
     text += strcspn(text, "\n");
-    if (ranks != t->nranks || servers != t->options->servers || read.chunk < 4 ||
-        nodes != count_nodes(t) || !read_schemes(t, text + (*text == '\n'), scheme))
+    if (ranks != job->nranks || servers != job->options->servers || read.chunk < 4 ||
+        nodes != count_nodes(exchange, job) || !read_schemes(net, text + (*text == '\n'), scheme))
         return false;
     *sizes = read;
     return true;
 }
 
-bool trainer_kept_apart(const struct trainer *t)
+bool kept_plan_is_apart(const struct job *job, const char *text)
 {
-    const char *text = t->options->measure ? NULL : t->run.kept_plan;
     int ranks, servers, nodes;
 
-    return text && sscanf(text, "ranks %d servers %d nodes %d", &ranks, &servers, &nodes) == 3 &&
-           ranks == t->nranks && servers == t->options->servers && nodes == t->nworkers;
+    return text && !job->options->measure &&
+           sscanf(text, "ranks %d servers %d nodes %d", &ranks, &servers, &nodes) == 3 &&
+           ranks == job->nranks && servers == job->options->servers && nodes == job->nworkers;
 }

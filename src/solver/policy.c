@@ -91,7 +91,25 @@ static float stage_rate(const struct policy *p, int64_t t)
     return p->stage_rates[stage];
 }
 
-float policy_rate(const struct policy *p, int64_t t, int32_t *current_step)
+int32_t policy_step(const struct policy *p, int64_t first, int32_t step, int64_t t)
+{
+    int64_t next = first > p->warmup ? first : p->warmup; /* may pass a step */
+
+    if (t < p->warmup)
+        return step;
+    if (p->type == POLICY_STEP)
+        return (int32_t)(t / p->stepsize);
+    while (p->type == POLICY_MULTISTEP && step < p->nstepvalues) {
+        if (next < p->stepvalues[step])
+            next = p->stepvalues[step];
+        if (next++ > t)
+            break;
+        step++;
+    }
+    return step;
+}
+
+float policy_rate(const struct policy *p, int64_t t, int32_t step)
 {
     double base = p->base_lr, time = (double)t, left = 1 - time / p->max_iter;
 
@@ -102,16 +120,13 @@ float policy_rate(const struct policy *p, int64_t t, int32_t *current_step)
     case POLICY_FIXED:
         break;
     case POLICY_STEP:
-        *current_step = (int32_t)(t / p->stepsize);
-        return (float)(base * pow(p->gamma, *current_step));
+    case POLICY_MULTISTEP:
+    case POLICY_PLATEAU:
+        return (float)(base * pow(p->gamma, step));
     case POLICY_EXP:
         return (float)(base * pow(p->gamma, time));
     case POLICY_INV:
         return (float)(base * pow(1 + p->gamma * time, -(double)p->power));
-    case POLICY_MULTISTEP:
-        if (*current_step < p->nstepvalues && t >= p->stepvalues[*current_step])
-            ++*current_step;
-        return (float)(base * pow(p->gamma, *current_step));
     case POLICY_POLY:
         return fall(p, pow(left, p->power));
     case POLICY_SIGMOID:
@@ -120,8 +135,6 @@ float policy_rate(const struct policy *p, int64_t t, int32_t *current_step)
         return fall(p, (1 - cos(M_PI * left)) / 2);
     case POLICY_MULTIFIXED:
         return stage_rate(p, t);
-    case POLICY_PLATEAU:
-        return (float)(base * pow(p->gamma, *current_step));
     }
     return p->base_lr;
 }

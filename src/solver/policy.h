@@ -21,7 +21,7 @@ enum policy_type {
 
 #define POLICY_NAMES "fixed, step, exp, inv, multistep, poly, sigmoid, cosine, multifixed, plateau"
 
-/* Fixed for a run; settings.h makes one of a solver file. */
+/* Fixed for a run; job.c makes one of a solver file. */
 struct policy {
     enum policy_type type;
     float base_lr, gamma, power;
@@ -54,11 +54,14 @@ int policy_type_from_name(const char *name, enum policy_type *type);
 /* Checks what the type needs: stepsize, max_iter, the order of stepvalues. */
 int policy_check(const struct policy *policy);
 
-/* The rate of iteration t (from 0), to be called once per iteration in order. *current_step is the
- * policy's memory, saved with a snapshot, 0 at the start: multistep counts in it the steps passed,
- * at most one more per iteration; step leaves floor(t / stepsize) there; plateau reads what
- * policy_follow has counted there; others leave it alone. */
-float policy_rate(const struct policy *policy, int64_t t, int32_t *current_step);
+/* The policy's memory in iteration t (from 0), saved with a snapshot behind it, of a run that began
+ * at iteration `first` with that of a snapshot, or 0: multistep counts the steps passed, at most
+ * one more per iteration; step gives floor(t / stepsize); others leave it as it was. */
+int32_t policy_step(const struct policy *policy, int64_t first, int32_t step, int64_t t);
+
+/* The rate of iteration t, with policy_step of it, or what policy_follow has counted before. Pure.
+ */
+float policy_rate(const struct policy *policy, int64_t t, int32_t step);
 
 /* plateau, once per iteration in order, before policy_rate of iteration t + 1: `loss` is the
  * smoothed loss that iteration t ended with, or NAN where none is known then. A window of

@@ -1,137 +1,144 @@
-/* The learning rate of each iteration, and what must be remembered of losses and tests for it and
- * for an early stop: a snapshot has both, so that a run that stopped goes on as one that did not.
- *
- * Rates stand ready before the iteration begins, since a server may need one before its compute
- * thread gets there. So plateau's follows the loss one iteration later than in the forks that have
- * it, where the update waits for the loss. */
-#include "solver/trainer_internal.h"
+/* A snapshot has what is remembered here, so that a run that stopped goes on as one that did not.
+ */
+#include "solver/rates.h"
 
+#include "solver/scores.h"
+#include "sync/sync.h"
+#include "util/alloc.h"
 #include "util/error.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-/* ---- what a snapshot keeps ---- */
-
-static bool remembers(const struct trainer *t)
+int rates_open(struct rates *rates, const struct policy *policy, int average_loss,
+               const struct train_state *at)
 {
-    return t->policy.type == POLICY_PLATEAU || t->options->stop_after > 0;
+    *rates = (struct rates){.policy = policy,
+                            .first = at->iteration,
+                            .step = at->current_step,
+                            .steps = {at->current_step, at->current_step},
+                            .memory.least = INFINITY,
+                            .window = average_loss > 0 ? average_loss : 1};
+    rates->losses = alloc_array((size_t)rates->window, sizeof *rates->losses, "losses");
+    return rates->losses ? 0 : -1;
 }
 
-/* The text of train_state.memory, read with what it is written with. */
-static int read_memory(struct trainer *t)
+void rates_close(struct rates *rates)
 {
-    struct trainer_memory *m = &t->memory;
-    const char *text = t->at.memory;
-
-    *m = (struct trainer_memory){.policy.least = INFINITY, .best = NAN};
-    if (!remembers(t) || !text[0] ||
-        sscanf(text, "%la %" SCNd64 " %la %" SCNd64 " %la %" SCNd64 " %d", &m->policy.least,
-               &m->policy.event, &m->sum, &m->count, &m->best, &m->best_iteration, &m->tests) == 7)
-        return 0;
-    return error_set("the snapshot's memory of losses and tests, \"%s\", cannot be read", text);
-}
-
-int trainer_remember(struct trainer *t, struct train_state *state)
-{
-    const struct trainer_memory *m = &t->memory;
-    double sum = m->sum;
-
-    state->memory[0] = '\0';
-    if (!remembers(t))
-        return 0;
-    if (t->policy.type == POLICY_PLATEAU && t->worker && sync_sum(t->sync, &sum, 1))
-        return -1;
-    snprintf(state->memory, sizeof state->memory, "%a %" PRId64 " %a %" PRId64 " %a %" PRId64 " %d",
-             m->policy.least, m->policy.event, sum / t->nworkers, m->count, m->best,
-             m->best_iteration, m->tests);
-    return 0;
+    free(rates->losses);
 }
 
 /* ---- rates ---- */
 
-int trainer_check_policy(const struct trainer *t)
+static bool is_plateau(const struct rates *rates)
 {
-    const struct trainer_options *o = t->options;
-
-    if (t->policy.type != POLICY_PLATEAU || (o->staleness <= 0 && o->servers <= 0))
-        return 0;
-    return error_set("lr_policy \"plateau\" follows the loss of all workers, which must be known "
-                     "before the next iteration: it cannot be combined with %s",
-                     o->staleness > 0 ? "--staleness" : "--servers, which have no loss");
+    return rates->policy->type == POLICY_PLATEAU;
 }
 
-int trainer_work_out_rates(struct trainer *t)
+/* The policy's memory in that iteration. */
+static int32_t step_in(const struct rates *rates, int64_t iteration)
 {
-    int64_t n = t->max_iter - t->at.iteration;
-    int32_t step = t->at.current_step;
-
-    if (n < 0)
-        n = 0;
-    t->rates = calloc((size_t)n + 1, sizeof *t->rates);
-    t->steps = calloc((size_t)n + 1, sizeof *t->steps);
-    t->losses = calloc((size_t)(t->solver->average_loss > 0 ? t->solver->average_loss : 1),
-                       sizeof *t->losses);
-    if (!t->rates || !t->steps || !t->losses)
-        return error_memory((uint64_t)n * sizeof *t->rates, "learning rates");
-    for (int64_t i = 0; i < n; i++) {
-        t->rates[i] = policy_rate(&t->policy, t->at.iteration + i, &step);
-        t->steps[i] = step;
-    }
-    return read_memory(t);
+    return is_plateau(rates) ? rates->steps[iteration & 1]
+                             : policy_step(rates->policy, rates->first, rates->step, iteration);
 }
 
-int32_t trainer_step(const struct trainer *t, int64_t iteration)
+float rates_of(const struct rates *rates, int64_t iteration)
 {
-    int64_t done = iteration - t->at.iteration;
-
-    if (t->policy.type == POLICY_PLATEAU) /* the step that the iteration to come has */
-        return t->memory.dropped ? t->memory.step : t->at.current_step;
-    return done > 0 ? t->steps[done - 1] : t->at.current_step;
+    return policy_rate(rates->policy, iteration, step_in(rates, iteration));
 }
 
-/* The mean over all workers of the losses since the last call with one; NAN: the window of
- * average_loss iterations is not full. */
-static int smooth(struct trainer *t, int64_t iteration, double loss, double *mean)
+int32_t rates_step(const struct rates *rates, int64_t iteration)
 {
-    struct trainer_memory *m = &t->memory;
-    int64_t window = t->solver->average_loss > 0 ? t->solver->average_loss : 1;
+    if (is_plateau(rates)) /* the step that the iteration to come has */
+        return step_in(rates, iteration);
+    return iteration > rates->first ? step_in(rates, iteration - 1) : rates->step;
+}
 
+/* ---- losses ---- */
+
+void rates_put(struct rates *rates, double loss)
+{
+    rates->losses[rates->nlosses++ % rates->window] = (float)loss;
+}
+
+double rates_smoothed(const struct rates *rates)
+{
+    int64_t n = rates->nlosses < rates->window ? rates->nlosses : rates->window;
+    double sum = 0;
+
+    for (int64_t i = 0; i < n; i++)
+        sum += (double)rates->losses[i];
+    return n > 0 ? sum / (double)n : 0;
+}
+
+/* The mean over all workers of the losses since the last call with one; NAN: the window is not
+ * full. */
+static int smooth(struct rates *rates, struct sync *sync, int nworkers, int64_t iteration,
+                  double loss, double *mean)
+{
     *mean = NAN;
-    m->sum += (double)(float)loss;
-    m->count++;
-    if ((iteration + 1) % window)
+    rates->sum += (double)(float)loss;
+    rates->count++;
+    if ((iteration + 1) % rates->window)
         return 0;
-    if (sync_sum(t->sync, &m->sum, 1))
+    if (sync_sum(sync, &rates->sum, 1))
         return -1;
-    *mean = m->sum / t->nworkers / (double)m->count;
-    m->sum = 0;
-    m->count = 0;
+    *mean = rates->sum / nworkers / (double)rates->count;
+    rates->sum = 0;
+    rates->count = 0;
     return 0;
 }
 
-int trainer_follow_loss(struct trainer *t, int64_t iteration, double loss)
+int rates_follow(struct rates *rates, struct sync *sync, int nworkers, int64_t iteration,
+                 double loss, bool *dropped)
 {
-    struct trainer_memory *m = &t->memory;
-    int64_t next = iteration + 1 - t->at.iteration;
-    int32_t step = trainer_step(t, iteration);
+    int32_t step = step_in(rates, iteration);
     double mean;
 
-    if (t->policy.type != POLICY_PLATEAU || t->blank)
+    *dropped = false;
+    if (!is_plateau(rates))
         return 0;
-    if (smooth(t, iteration, loss, &mean))
+    if (smooth(rates, sync, nworkers, iteration, loss, &mean))
         return -1;
-    if (policy_follow(&t->policy, iteration, mean, &m->policy, &step)) {
-        LOG_INFO(t->log,
-                 "Plateau Status: Iteration %" PRId64 ", step = %d: the loss found no minimum "
-                 "below %g",
-                 iteration + 1, step, m->policy.least);
-        m->dropped = true;
-        m->step = step;
-    }
-    t->rates[next] = policy_rate(&t->policy, iteration + 1, &step);
+    *dropped = policy_follow(rates->policy, iteration, mean, &rates->memory, &step);
+    rates->steps[(iteration + 1) & 1] = step;
     return 0;
+}
+
+/* ---- what a snapshot keeps ---- */
+
+static bool remembers(const struct rates *rates, const struct scores *scores)
+{
+    return is_plateau(rates) || scores->stop_after > 0;
+}
+
+int rates_remember(const struct rates *rates, const struct scores *scores, struct sync *sync,
+                   int nworkers, struct train_state *state)
+{
+    double sum = rates->sum;
+
+    state->memory[0] = '\0';
+    if (!remembers(rates, scores))
+        return 0;
+    if (is_plateau(rates) && sync_sum(sync, &sum, 1))
+        return -1;
+    snprintf(state->memory, sizeof state->memory, "%a %" PRId64 " %a %" PRId64 " %a %" PRId64 " %d",
+             rates->memory.least, rates->memory.event, sum / nworkers, rates->count,
+             scores->early.best, scores->early.iteration, scores->early.tests);
+    return 0;
+}
+
+int rates_recall(struct rates *rates, struct scores *scores, const struct train_state *state)
+{
+    struct early *early = &scores->early;
+
+    if (!remembers(rates, scores) || !state->memory[0] ||
+        sscanf(state->memory, "%la %" SCNd64 " %la %" SCNd64 " %la %" SCNd64 " %d",
+               &rates->memory.least, &rates->memory.event, &rates->sum, &rates->count, &early->best,
+               &early->iteration, &early->tests) == 7)
+        return 0;
+    return error_set("the snapshot's memory of losses and tests, \"%s\", cannot be read",
+                     state->memory);
 }

@@ -1,104 +1,100 @@
-/* Which scheme moves which layer. `auto` measures the cluster and lets the cost model choose, and
- * the simulator between that and what could have been named, where there is more than one machine
- * (the ranks of one share its memory; where they exchange messages all the same, it is the paper's
- * rule). It leaves the paper's choice only for a gain worth its name, so that the noise of a
- * measurement does not change the order of sums, and with it the last bits, from one run to the
- * next. (PS and allreduce give the same bits; between them it is free.)
+/* Which scheme moves which layer. `auto` measures the cluster and asks choose_comm, as plan does,
+ * where there is more than one machine (the ranks of one share its memory; where they exchange
+ * messages all the same, it is the paper's rule). That the noise of a measurement does not change
+ * the order of sums, and with it the last bits, from one run to the next, is seen to by the figures
+ * that are kept of a cluster, and by the plan that a snapshot keeps.
  *
  * Where the GPUs of a node add up, they add up whole gradients: no layer sends factors then. */
-#include "solver/trainer_internal.h"
+#include "solver/exchange.h"
 
-#include "plan/timeline.h"
-#include "simulate/simulate.h"
-#include "solver/groups.h"
-#include "solver/work.h"
+#include "simulate/choose.h"
+#include "forecast/groups.h"
+#include "forecast/work.h"
 #include "util/agree.h"
 #include "util/error.h"
 #include "util/path.h"
+#include "util/sha256.h"
+#include "util/strbuf.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#define GAIN_WORTH_CHANGING 0.95 /* of the predicted iteration */
-
-static bool in_teams(const struct trainer *t)
+static bool in_teams(const struct exchange *exchange)
 {
-    return t->node && t->node->team;
+    return exchange->node && exchange->node->team;
 }
 
-/* What is taken where the model has nothing better. */
-static struct comm usual_comm(const struct trainer *t)
+/* What is taken where nobody asks. */
+static struct comm usual_comm(const struct exchange *exchange)
 {
-    return in_teams(t) ? (struct comm){.policy = COMM_SCHEME, .scheme = &scheme_ps}
-                       : (struct comm){.policy = COMM_PAPER};
+    return in_teams(exchange) ? (struct comm){.policy = COMM_SCHEME, .scheme = sync_schemes[0]}
+                              : (struct comm){.policy = COMM_PAPER};
 }
 
-/* What rank 0 decides for all. */
+/* What rank 0 decides for all, beside the schemes. */
 struct decision {
-    bool leaves_usual; /* schemes and merging are the model's */
     size_t merge_bytes, window;
-    double seconds; /* predicted, of an iteration */
 };
 
-static void take_answer(const struct trainer *t, const struct cost_answer *answer,
-                        const struct simulate_choice *choice, struct decision *out, int *scheme)
+static int find_work(struct exchange *exchange, const struct job *job,
+                     const struct compute *compute, struct cost_work *out)
 {
-    if (choice->seconds >= GAIN_WORTH_CHANGING * out->seconds)
-        return;
-    *out = (struct decision){.leaves_usual = true,
-                             .merge_bytes = answer->merge_bytes,
-                             .window = choice->window,
-                             .seconds = choice->seconds};
-    for (int g = 0; g < t->net->ngroups; g++)
-        scheme[g] = scheme_index(answer->scheme[g]);
+    struct cost_cluster *cluster = &exchange->probe.cluster;
+
+    if (job->blank ? work_read(compute->net, job->options->profile, cluster, out)
+                   : work_estimate(compute->net, cluster, out))
+        return -1;
+    if (job->blank)
+        cluster->device_Bps = 0; /* the profile's device copies, its stand-in does not */
+    work_repeat(out, job->iter_size);
+    return 0;
 }
 
-/* scheme: per group, by their numbers in the registry. */
-static int choose(struct trainer *t, const struct plan_options *how, struct decision *out,
-                  int *scheme)
+/* cap: bytes per second that a rank sends at most, 0: no limit. scheme: per group, by their numbers
+ * in the registry. */
+static int choose(struct exchange *exchange, const struct job *job, const struct compute *compute,
+                  const struct plan_options *how, double cap, struct decision *out, int *scheme)
 {
-    struct simulate_options play = {.cluster = &t->probe.cluster,
-                                    .ranks_per_node = t->probe.ranks_per_node,
-                                    .window = t->options->window,
-                                    .fifo = t->options->fifo};
-    struct plan_options usual = *how, free = *how;
-    struct cost_work work = {0};
-    struct cost_question question = {.work = &work,
-                                     .cluster = &t->probe.cluster,
-                                     .how = &free,
-                                     .registry = scheme_registry,
-                                     .except = in_teams(t) ? &scheme_sfb : NULL,
-                                     .groups = t->groups,
-                                     .overlap = t->options->overlap};
-    struct cost_answer answer;
-    struct simulate_choice choice;
-    double base;
-    int status;
+    struct plan_options free = *how;
+    struct cost_work work;
+    struct choose_question question = {
+        .cost = {.work = &work,
+                 .cluster = &exchange->probe.cluster,
+                 .how = &free,
+                 .whole_gradients = in_teams(exchange),
+                 .groups = exchange->groups,
+                 .overlap = job->options->overlap},
+        .play = {.cluster = &exchange->probe.cluster,
+                 .ranks_per_node = exchange->probe.ranks_per_node,
+                 .window = job->options->window,
+                 .fifo = job->options->fifo,
+                 .bytes_per_second = cap * (job->options->dilate > 1 ? job->options->dilate : 1)}};
+    struct choose_answer answer;
+    char words[CHOOSE_WORDS];
 
-    usual.comm = usual_comm(t);
-    usual.dilate = free.dilate = 1; /* the link is as much faster already */
-    if (t->options->merge == COST_SIZE_CHOSEN)
+    free.dilate = 1; /* the link is as much faster already */
+    if (job->options->merge == COST_SIZE_CHOSEN)
         free.merge_bytes = COST_SIZE_CHOSEN;
-    if (t->blank ? work_read(t->net, t->options->profile, &t->probe.cluster, &work)
-                 : work_estimate(t->net, &t->probe.cluster, &work))
+    if (find_work(exchange, job, compute, &work))
         return -1;
-    if (t->blank)
-        t->probe.cluster.device_Bps = 0; /* the profile's device copies, its stand-in does not */
-    status = simulate_predict(&question, &play, &usual, &base) ||
-             simulate_choose(&question, &play, &answer, &choice);
-    if (!status) {
-        *out = (struct decision){
-            .merge_bytes = how->merge_bytes, .window = t->sizes.window, .seconds = base};
-        take_answer(t, &answer, &choice, out, scheme);
-        cost_answer_free(&answer);
+    if (choose_comm(&question, &answer)) {
+        cost_work_free(&work);
+        return -1;
     }
+    choose_print_rows(&answer, words);
+    LOG_INFO(job->log, "An iteration by what --comm could be, simulated: %s", words);
+    *out = (struct decision){.merge_bytes = answer.merge_bytes, .window = answer.window};
+    for (int g = 0; g < compute->net->ngroups; g++)
+        scheme[g] = scheme_index(sync_schemes, answer.scheme[g]);
+    choose_answer_free(&answer);
     cost_work_free(&work);
-    return status ? -1 : 0;
+    return 0;
 }
 
 /* Hosts, the ranks on each, and what chooses links between them; rank 0's. */
-static char *cluster_key(const struct trainer *t)
+static char *cluster_key(const struct job *job)
 {
     static const char *const links[] = {"OMPI_MCA_btl",    "OMPI_MCA_btl_tcp_if_include",
                                         "OMPI_MCA_pml",    "OMPI_MCA_btl_tcp_if_exclude",
@@ -107,8 +103,8 @@ static char *cluster_key(const struct trainer *t)
     char *hex = malloc(SHA256_HEX);
     struct sha256 hash;
 
-    for (int r = 0; r < t->nranks; r++)
-        strbuf_printf(&text, "%s\n", t->topology.host[r]);
+    for (int r = 0; r < job->nranks; r++)
+        strbuf_printf(&text, "%s\n", job->topology.host[r]);
     for (size_t i = 0; i < sizeof links / sizeof *links; i++)
         strbuf_printf(&text, "%s=%s\n", links[i], getenv(links[i]) ? getenv(links[i]) : "");
     sha256_init(&hash);
@@ -122,31 +118,34 @@ static char *cluster_key(const struct trainer *t)
 /* Several hosts' figures are kept in the user's cache, by hosts and links; NULL where there is
  * none.
  */
-static char *cached_file(const struct trainer *t)
+static char *cached_file(const struct job *job)
 {
     char name[sizeof "cluster-" + 16], *key, *path;
 
-    if (t->topology.nmachines == 1 || t->options->dilate > 1)
+    if (job->topology.nmachines == 1 || job->options->dilate > 1)
         return NULL;
-    key = cluster_key(t);
+    key = cluster_key(job);
     snprintf(name, sizeof name, "cluster-%.16s", key ? key : "0");
     path = path_in_cache(name);
     free(key);
     return path;
 }
 
-/* Rank 0 reads and writes it; the others need a name, any. *out is freed by the caller; NULL: none.
- * Collective. */
-static int find_cluster_file(const struct trainer *t, char **out)
+/* Rank 0 reads and writes it; the others need a name, any. *out is freed by the caller; NULL: none,
+ * or a dry run, which changes no file, is not to go by it. Collective. */
+static int find_cluster_file(const struct job *job, char **out)
 {
-    const char *given = t->options->cluster_file;
+    const char *given = job->options->cluster_file;
     int there;
 
-    *out = given ? strdup(given) : t->rank == 0 ? cached_file(t) : NULL;
+    *out = NULL;
+    if (job->options->measure && job->options->dry_run)
+        return 0;
+    *out = given ? strdup(given) : job->rank == 0 ? cached_file(job) : NULL;
     there = *out != NULL;
-    if (t->rank == 0 && there && t->options->measure)
+    if (job->rank == 0 && there && job->options->measure)
         unlink(*out);
-    MPI_TRY(MPI_Bcast(&there, 1, MPI_INT, 0, t->world));
+    MPI_TRY(MPI_Bcast(&there, 1, MPI_INT, 0, job->world));
     if (there && !*out)
         *out = strdup("cluster");
     return 0;
@@ -154,163 +153,180 @@ fail:
     return -1;
 }
 
+/* Bytes per second that a rank sends at most: who may send least decides. 0: no limit.
+ * Collective. */
+static int find_cap(const struct job *job, double *out)
+{
+    double cap = job->options->mbps > 0 ? job->options->mbps * 1e6 / 8 : INFINITY;
+
+    MPI_TRY(MPI_Allreduce(MPI_IN_PLACE, &cap, 1, MPI_DOUBLE, MPI_MIN, job->world));
+    *out = isinf(cap) ? 0 : cap;
+    return 0;
+fail:
+    return -1;
+}
+
 /* The replay engine multiplies nothing: the product's rate is the CPU's, the link as much faster as
  * the messages are shorter. */
-int trainer_probe(struct trainer *t)
+int schemes_probe_all(struct exchange *exchange, const struct job *job, struct compute *compute)
 {
-    struct probe *probe = &t->probe;
+    struct probe *probe = &exchange->probe;
     struct engine_options options = {.threads = 0};
     struct engine cpu = {.i = NULL};
-    const struct engine *engine = t->blank ? &cpu : &t->engine;
+    const struct engine *engine = job->blank ? &cpu : &compute->engine;
     char *file = NULL;
+    double cap = 0;
     int status;
 
-    if (t->probed)
+    if (exchange->probed)
         return 0;
-    status = error_agree(t->world, t->blank ? engine_open("cpu", &options, &cpu) : 0);
+    status = error_agree(job->world, job->blank ? engine_open("cpu", &options, &cpu) : 0);
     if (!status)
-        status = find_cluster_file(t, &file);
+        status = find_cluster_file(job, &file);
     if (!status) {
-        cores_enter(&t->cores, CORES_ALL); /* the thread that sends meanwhile has a core, too */
-        status = probe_cluster(t->world, &t->topology, t->worker ? engine : NULL, file, probe);
-        cores_enter(&t->cores, CORES_COMPUTE);
+        cores_enter(&job->cores, CORES_ALL); /* the thread that sends meanwhile has a core, too */
+        status = probe_cluster(job->world, &job->topology, job->worker ? engine : NULL, file,
+                               !job->options->dry_run, probe);
+        cores_enter(&job->cores, CORES_COMPUTE);
     }
     free(file);
     if (cpu.i)
         engine_close(&cpu);
-    if (t->blank)
+    if (!status && !probe->from_file)
+        LOG_INFO(
+            job->log,
+            "Measured this cluster in %.1f s: latency %.0f us, %.3g MB/s per rank, %.3g GFLOP/s",
+            probe->took_seconds, probe->cluster.latency_seconds * 1e6,
+            probe->cluster.link_Bps * 1e-6, probe->cluster.gemm_flops * 1e-9);
+    if (!status)
+        status = find_cap(job, &cap);
+    cost_cap(&probe->cluster, cap, schemes_leaders_per_host(exchange));
+    if (job->blank)
         probe->cluster.core_share = 0; /* nobody computes: traffic takes nothing away */
-    if (t->options->direct == SYNC_DIRECT_ON)
+    if (job->options->direct == SYNC_DIRECT_ON)
         probe->cluster.device_Bps = 0; /* MPI reaches the devices */
-    if (t->options->dilate > 1) {
-        probe->cluster.link_Bps *= t->options->dilate;
-        probe->cluster.local_Bps *= t->options->dilate;
-        probe->cluster.transport_Bps *= t->options->dilate;
+    if (job->options->dilate > 1) {
+        probe->cluster.link_Bps *= job->options->dilate;
+        probe->cluster.local_Bps *= job->options->dilate;
+        probe->cluster.transport_Bps *= job->options->dilate;
     }
-    t->probed = !status;
+    exchange->probed = !status;
     return status;
 }
 
-int trainer_leaders_per_host(const struct trainer *t)
+int schemes_leaders_per_host(const struct exchange *exchange)
 {
-    return t->nodes.node ? t->nodes.leaders_per_host : t->probe.ranks_per_node;
+    return exchange->nodes.node ? exchange->nodes.leaders_per_host : exchange->probe.ranks_per_node;
 }
 
 /* Sizes that the user gave hold. */
-static void keep_wishes(struct trainer *t)
+static void keep_wishes(struct exchange *exchange, const struct job *job)
 {
-    const struct trainer_options *o = t->options;
+    const struct trainer_options *o = job->options;
 
-    t->sizes.chunk = o->chunk != COST_SIZE_CHOSEN ? o->chunk : t->sizes.chunk;
-    t->sizes.merge = o->merge != COST_SIZE_CHOSEN ? o->merge : t->sizes.merge;
-    t->sizes.window = o->window != COST_SIZE_CHOSEN ? o->window : t->sizes.window;
+    exchange->sizes.chunk = o->chunk != COST_SIZE_CHOSEN ? o->chunk : exchange->sizes.chunk;
+    exchange->sizes.merge = o->merge != COST_SIZE_CHOSEN ? o->merge : exchange->sizes.merge;
+    exchange->sizes.window = o->window != COST_SIZE_CHOSEN ? o->window : exchange->sizes.window;
 }
 
-static void use_sizes(const struct trainer *t, struct plan_options *options)
+static void use_sizes(const struct exchange *exchange, struct plan_options *options)
 {
-    options->chunk_bytes = t->sizes.chunk;
-    options->merge_bytes = t->sizes.merge;
-    options->latency_bytes = t->sizes.latency;
+    options->chunk_bytes = exchange->sizes.chunk;
+    options->merge_bytes = exchange->sizes.merge;
+    options->latency_bytes = exchange->sizes.latency;
 }
 
 /* Rank 0 decides for all: the same figures give the same choice, but nobody should have to prove
  * it. What it decides goes into options and `scheme`, of as many places as there are groups. */
-static int choose_together(struct trainer *t, struct plan_options *options,
+static int choose_together(struct exchange *exchange, const struct job *job,
+                           struct compute *compute, struct plan_options *options,
                            const struct scheme **scheme)
 {
-    const struct probe *probe = &t->probe;
     struct decision decision = {0};
+    double cap;
     int *index, status;
 
-    if (trainer_probe(t))
+    if (schemes_probe_all(exchange, job, compute) || find_cap(job, &cap))
         return -1;
-    t->sizes = cost_sizes_for(&probe->cluster);
-    MPI_TRY(MPI_Bcast(&t->sizes, (int)sizeof t->sizes, MPI_BYTE, 0, t->world));
-    keep_wishes(t);
-    use_sizes(t, options);
-    options->leaders_per_host = trainer_leaders_per_host(t);
-    index = calloc((size_t)t->net->ngroups + 1, sizeof *index);
-    status = index ? 0 : error_memory(sizeof *index * (size_t)t->net->ngroups, "schemes");
-    if (!status && t->rank == 0)
-        status = choose(t, options, &decision, index);
-    status = error_agree(t->world, status);
+    exchange->sizes = cost_sizes_for(&exchange->probe.cluster);
+    MPI_TRY(MPI_Bcast(&exchange->sizes, (int)sizeof exchange->sizes, MPI_BYTE, 0, job->world));
+    keep_wishes(exchange, job);
+    use_sizes(exchange, options);
+    options->leaders_per_host = schemes_leaders_per_host(exchange);
+    index = calloc((size_t)compute->net->ngroups + 1, sizeof *index);
+    status = index ? 0 : error_memory(sizeof *index * (size_t)compute->net->ngroups, "schemes");
+    if (!status && job->rank == 0)
+        status = choose(exchange, job, compute, options, cap, &decision, index);
+    status = error_agree(job->world, status);
     if (!status)
-        status = MPI_Bcast(&decision, (int)sizeof decision, MPI_BYTE, 0, t->world) ||
-                 MPI_Bcast(index, t->net->ngroups, MPI_INT, 0, t->world);
-    for (int g = 0; g < t->net->ngroups && !status; g++)
-        scheme[g] = scheme_at(index[g]);
+        status = exchange_share(&decision, sizeof decision, job->world) ||
+                 exchange_share(index, (size_t)compute->net->ngroups * sizeof *index, job->world);
+    for (int g = 0; g < compute->net->ngroups && !status; g++)
+        scheme[g] = scheme_at(sync_schemes, index[g]);
     free(index);
     if (status)
         return -1;
-    t->predicted_seconds = decision.seconds;
-    t->sizes.merge = options->merge_bytes = decision.merge_bytes;
-    t->sizes.window = decision.window;
-    if (decision.leaves_usual)
-        options->schemes = scheme;
-    else
-        options->comm = usual_comm(t);
-    if (!probe->from_file)
-        LOG_INFO(
-            t->log,
-            "Measured this cluster in %.1f s: latency %.0f us, %.3g MB/s per rank, %.3g GFLOP/s",
-            probe->took_seconds, probe->cluster.latency_seconds * 1e6,
-            probe->cluster.link_Bps * 1e-6, probe->cluster.gemm_flops * 1e-9);
+    exchange->sizes.merge = options->merge_bytes = decision.merge_bytes;
+    exchange->sizes.window = decision.window;
+    options->schemes = scheme;
     return 0;
 fail:
     return -1;
 }
 
 /* Whether the cluster is to be measured and the model asked. */
-static bool asks_model(const struct trainer *t)
+static bool asks_model(const struct job *job)
 {
-    /* ranks of one machine have no network between them: what they measured would be memory and
-     * each other's computation, and the next run might decide otherwise */
-    return t->options->comm.policy == COMM_AUTO && t->nworkers > 1 &&
-           (t->topology.nmachines > 1 || t->options->cluster_file);
+    return job->options->comm.policy == COMM_AUTO &&
+           choose_is_asked(job->topology.nmachines, job->nworkers,
+                           job->options->cluster_file != NULL);
 }
 
 /* The plan of the run that is resumed, where it fits; the same on all ranks. */
-static bool keep_plan(struct trainer *t, struct plan_options *options, const struct scheme **scheme)
+static bool keep_plan(struct exchange *exchange, const struct job *job,
+                      const struct compute *compute, const char *kept, struct plan_options *options,
+                      const struct scheme **scheme)
 {
-    if (!asks_model(t) || t->options->measure ||
-        !trainer_read_plan(t, t->run.kept_plan, &t->sizes, scheme))
+    if (!asks_model(job) || job->options->measure ||
+        !kept_plan_read(exchange, job, compute->net, kept, &exchange->sizes, scheme))
         return false;
-    use_sizes(t, options);
+    use_sizes(exchange, options);
     options->schemes = scheme;
-    LOG_INFO(t->log,
-             "The layers' schemes are those of the run that goes on; --measure chooses them "
-             "anew");
+    LOG_INFO(job->log, "Using the resumed run's schemes; --tune measure chooses again");
     return true;
 }
 
-int trainer_plan(struct trainer *t)
+int schemes_plan_all(struct exchange *exchange, const struct job *job, struct compute *compute,
+                     const char *kept)
 {
-    struct plan_options options = {.comm = t->options->comm,
-                                   .wire = t->options->wire,
-                                   .nranks = t->nranks,
-                                   .servers = t->options->servers,
-                                   .nodes = t->nodes.node,
-                                   .rails = trainer_leaders(t),
-                                   .lags = t->options->staleness > 0,
-                                   .iter_size = t->iter_size,
-                                   .dilate = t->options->dilate};
-    const struct scheme **scheme = calloc((size_t)t->net->ngroups + 1, sizeof *scheme);
-    bool asks = asks_model(t);
+    struct plan_options options = {.registry = sync_schemes,
+                                   .comm = job->options->comm,
+                                   .wire = job->options->wire,
+                                   .nranks = job->nranks,
+                                   .servers = job->options->servers,
+                                   .nodes = exchange->nodes.node,
+                                   .rails = nodes_leaders(exchange, job),
+                                   .lags = job->options->staleness > 0,
+                                   .iter_size = job->iter_size,
+                                   .dilate = job->options->dilate};
+    const struct scheme **scheme = calloc((size_t)compute->net->ngroups + 1, sizeof *scheme);
+    bool asks = asks_model(job);
     int status;
 
-    t->groups = groups_create(t->net);
-    status = error_agree(t->world, !t->groups ? -1
-                                   : scheme   ? 0
-                                              : error_memory(sizeof *scheme, "schemes"));
-    t->sizes = COST_USUAL_SIZES;
-    keep_wishes(t);
-    use_sizes(t, &options);
-    if (!status && asks && !keep_plan(t, &options, scheme))
-        status = choose_together(t, &options, scheme);
+    exchange->groups = groups_create(compute->net);
+    status = error_agree(job->world, !exchange->groups ? -1
+                                     : scheme          ? 0
+                                                       : error_memory(sizeof *scheme, "schemes"));
+    exchange->sizes = COST_USUAL_SIZES;
+    keep_wishes(exchange, job);
+    use_sizes(exchange, &options);
+    if (!status && asks && !keep_plan(exchange, job, compute, kept, &options, scheme))
+        status = choose_together(exchange, job, compute, &options, scheme);
     if ((!asks && options.comm.policy == COMM_AUTO) || options.comm.policy == COMM_PAPER)
-        options.comm = usual_comm(t);
+        options.comm = usual_comm(exchange);
     if (!status)
-        status = error_agree(t->world, plan_create(&options, t->net->ngroups, t->groups, &t->plan));
+        status = error_agree(job->world, plan_create(&options, compute->net->ngroups,
+                                                     exchange->groups, &exchange->plan));
     free(scheme);
     return status;
 }

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -25,15 +26,7 @@ const char *signal_kind_name(enum signal_kind kind)
     return kinds[kind].name;
 }
 
-static const char *const effect_names[] = {
-    [SIGNAL_NOTHING] = "none", [SIGNAL_SNAPSHOT] = "snapshot", [SIGNAL_STOP] = "stop"};
-
-const char *signal_effect_name(enum signal_effect effect)
-{
-    return effect_names[effect];
-}
-
-int signal_effect_parse(const char *option, const char *text, enum signal_effect *out)
+int signal_effect_parse(const char *option, const char *text, void *target)
 {
     static const char *const words[] = {
         [SIGNAL_NOTHING] = "none", [SIGNAL_SNAPSHOT] = "snapshot", [SIGNAL_STOP] = "stop", NULL};
@@ -41,10 +34,45 @@ int signal_effect_parse(const char *option, const char *text, enum signal_effect
     char list[64];
 
     if (found < 0)
-        return error_set("Invalid signal effect \"%s\" was specified: %s expects %s", text, option,
-                         choice_list(words, list, sizeof list));
-    *out = (enum signal_effect)found;
+        return error_set("Invalid signal effect \"%s\" was specified: --%s expects %s", text,
+                         option, choice_list(words, list, sizeof list));
+    *(enum signal_effect *)target = (enum signal_effect)found;
     return 0;
+}
+
+/* By its name with or without SIG; SIGNALS: none of them. */
+static int find_kind(const char *name, size_t length)
+{
+    int k = 0;
+
+    while (k < SIGNALS &&
+           (strlen(kinds[k].name + 3) != length || strncmp(kinds[k].name + 3, name, length)) &&
+           (strlen(kinds[k].name) != length || strncmp(kinds[k].name, name, length)))
+        k++;
+    return k;
+}
+
+int signals_parse(const char *option, const char *text, void *target)
+{
+    enum signal_effect *effects = target;
+    char effect[16];
+
+    for (const char *at = text;; at++) {
+        size_t length = strcspn(at, ",="), rest = at[length] == '=' ? strcspn(at + length, ",") : 0;
+        int kind = rest > 0 ? find_kind(at, length) : SIGNALS;
+
+        if (kind == SIGNALS)
+            return error_set(
+                "--%s=%s: expected signals of INT, HUP, TERM, USR1 and XCPU with what each does, "
+                "as TERM=stop,USR1=snapshot",
+                option, text);
+        snprintf(effect, sizeof effect, "%.*s", (int)rest - 1, at + length + 1);
+        if (signal_effect_parse(option, effect, &effects[kind]))
+            return -1;
+        at += length + rest;
+        if (!*at)
+            return 0;
+    }
 }
 
 static void all_kinds(sigset_t *set)

@@ -19,11 +19,11 @@ enum signal_kind { SIGNAL_INT, SIGNAL_HUP, SIGNAL_TERM, SIGNAL_USR1, SIGNAL_XCPU
 /* "SIGINT", ... */
 const char *signal_kind_name(enum signal_kind kind);
 
-/* "none", "snapshot", "stop". */
-const char *signal_effect_name(enum signal_effect effect);
-
-/* Fails with Caffe's sentence, Invalid signal effect "x" was specified, and what would be right. */
-int signal_effect_parse(const char *option, const char *text, enum signal_effect *out);
+/* Values of options, into an enum signal_effect: "stop"; or into one for each signal: a comma list,
+ * "TERM=stop,USR1=snapshot". A wrong effect fails with Caffe's sentence, Invalid signal effect "x"
+ * was specified, and what would be right. */
+int signal_effect_parse(const char *option, const char *text, void *target);
+int signals_parse(const char *option, const char *text, void *target);
 
 /* From now on signals wait to be taken, to the end of the process; those without effect are
  * ignored. Before any other thread is started, MPI's included. */

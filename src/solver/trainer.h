@@ -1,5 +1,5 @@
 /* One rank of a training run, from the command line's options to the summary. Commands include this
- * header alone; how a trainer is made and what is in it is solver/trainer_internal.h's. */
+ * header alone; what a trainer consists of is solver/parts.h's. */
 #ifndef POSEIDON_SOLVER_TRAINER_H
 #define POSEIDON_SOLVER_TRAINER_H
 
@@ -50,7 +50,7 @@ struct trainer_options {
     double snapshot_every;               /* > 0: seconds from one snapshot to the next, at most */
     int keep;                            /* > 0: so many snapshots of the run stay */
     const char *keep_best; /* an output of the first test net, by which the best snapshot stays,
-                              too; NULL: none */
+                              too; "": its first accuracy; NULL: none */
     int max_bad;           /* damaged records of a data layer that a rank may leave out */
     int skip_nan;         /* > 0: updates whose gradient is not finite are left out, but not so many
                              in a row */
@@ -93,6 +93,7 @@ struct trainer_options {
     int batch;        /* > 0: samples per rank and pass, replaces the training data's */
     int global_batch; /* > 0: samples per iteration over all workers; not together with batch */
     int max_iter;     /* > 0: iterations, replaces the solver's */
+    double epochs;    /* > 0: likewise in passes over the training data; not with max_iter */
     const char *snapshot_prefix; /* replaces the solver's */
     long long seed;              /* >= 0: replaces the solver's */
     int stop_after; /* > 0: training ends after so many tests in a row without a better score */
@@ -108,17 +109,13 @@ struct trainer_options {
     bool dry_run;        /* nothing is to be trained: trainer_dry_run follows, not trainer_run */
 };
 
-/* "auto", "host" or "device"; fails with the list of them. */
-int ps_update_parse(const char *name, enum ps_update *out);
+/* The words of options, by enum ps_update ("auto", "host", "device") and enum resume ("off", "own",
+ * "any"); ended by NULL, as util/choice.h has it. */
+extern const char *const ps_update_words[];
+extern const char *const resume_words[];
 
-/* "stop" (0), "skip" or "skip,N"; fails with what is possible. */
-int on_nan_parse(const char *text, int *skips);
-
-/* "own", which "" means too, or "any"; NULL: RESUME_OFF. Fails with the list of them. */
-int resume_parse(const char *text, enum resume *out);
-
-/* "auto", "off" or a number of ranks; fails with what is possible. */
-int hierarchy_parse(const char *text, int *out);
+/* "stop" (0), "skip" or "skip,N" into the int `target`; fails with what is possible. */
+int on_nan_parse(const char *option, const char *text, void *target);
 
 struct trainer;
 
@@ -146,6 +143,9 @@ enum {
     TRAINER_LOST = 76,        /* a rank was lost: start again, perhaps without its host */
     TRAINER_INTERRUPTED = 130 /* stopped early without one */
 };
+
+/* Seconds after which a rank that gives no sign is named: before it is given up. */
+double trainer_silence(const struct trainer_options *options);
 
 /* One of these, after trainer_run succeeded. */
 int trainer_exit_status(const struct trainer *trainer);

@@ -1,6 +1,6 @@
 /* Runs poseidon as a user runs it: standard output, standard error, exit status. */
-#ifndef TESTS_COMMANDS_COMMAND_RUNNER_H
-#define TESTS_COMMANDS_COMMAND_RUNNER_H
+#ifndef POSEIDON_TESTS_COMMANDS_COMMAND_RUNNER_H
+#define POSEIDON_TESTS_COMMANDS_COMMAND_RUNNER_H
 
 #include <check.h>
 #include <stdio.h>

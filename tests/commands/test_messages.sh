@@ -23,7 +23,7 @@ works "*warning: --threads=$((cores + 1)) is more than this machine's $cores cor
 # what other programs call it
 refuses '*unknown option --batch-size: --batch=N sets samples per rank*' train --batch-size=8
 refuses '*unknown option --lr: --set base_lr=X*' train --lr 0.1
-refuses '*unknown option --epochs: training is counted in iterations: --max-iter=N*' train --epochs=3
+refuses '*--epochs=3 and --max-iter=5 both say when training ends: give one of them*' train --solver=s --epochs=3 --max-iter=5
 refuses "*unknown option --np: the number of ranks is the launcher's: mpirun -np N*" train -np 4
 refuses '*unknown option --model: --solver=FILE: the solver names the net*' train --model=net.prototxt
 refuses '*--solver= names no file: --solver=FILE*' train --solver=
@@ -140,7 +140,7 @@ refuses "*layer 'ip' (InnerProduct): parameter 0 has shape *; several layers hav
 sed 's/ type: .InnerProduct. bottom: .a./ type: "InnerProduct" bottom: "a" name: "ip2"/; s/name: .ip. type: "Inner/type: "Inner/' twice.prototxt >once.prototxt
 echo "net: 'once.prototxt' base_lr: 0.1 lr_policy: 'fixed' max_iter: 1 snapshot_prefix: 'tw'" >once.solver
 works '*' train --solver=once.solver
-refuses '*inputs.prototxt: the net has no data layer, so that there is nothing to score*' test --model=inputs.prototxt --weights=tw_iter_1.caffemodel
+refuses '*inputs.prototxt: the net has no data layer, so that its inputs would be zeros*' test --model=inputs.prototxt --weights=tw_iter_1.caffemodel
 mkdir empty_folder
 echo "layer { name: 'd' type: 'Data' top: 'x' top: 'y' data_param { source: 'empty_folder' batch_size: 2 } }" >folder.prototxt
 echo "net: 'folder.prototxt' base_lr: 0.1 lr_policy: 'fixed' max_iter: 1 snapshot_prefix: 'tw'" >folder.solver
@@ -159,7 +159,7 @@ for kind in '\377\330\377:a JPEG picture' '\177ELF:a program' '\037\213:a gzip a
     printf "${kind%%:*}rest" >binary
     refuses "*binary:1:1: expected text, found ${kind#*:}; the byte 0x*" train --solver=binary
 done
-for option in iterations:--max-iter=N max-epochs:--max-iter=N log-interval:'--set display=N' workers:'nothing to set' \
+for option in iterations:--max-iter=N max-epochs:--epochs=N log-interval:'--set display=N' workers:'nothing to set' \
     gradient-accumulation-steps:'--set iter_size=N' evaluate:'poseidon test' dist-backend:'Open MPI' hostfile:'mpirun --hostfile' \
     local-rank:'mpirun -np N' pretrained:--weights=FILE; do
     refuses "*unknown option --${option%%:*}: *${option#*:}*" train "--${option%%:*}=1"

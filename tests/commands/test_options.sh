@@ -47,9 +47,47 @@ unset CUDA_VISIBLE_DEVICES
 run train --solver=solver.prototxt -gpu all
 [ "$status" -eq 0 ] || has "$err" 'cuda' '-gpu all without a GPU'
 
+# --tune: names and values
+train '*' --tune chunk=1k --tune=no-fusion --tune workspace=1m -tune no_graphs=true
+refuses "*--tune chunck=1: there is no such name; did you mean chunk? ('poseidon help tuning' lists all)*" \
+    train --solver=solver.prototxt --tune chunck=1
+refuses '*: there is no such name (*' train --solver=solver.prototxt --tune "$(printf %0100d 0)=1"
+refuses '*--tune lars: there is no such name*' train --solver=solver.prototxt --tune lars
+refuses '*--tune comm=ps: this is an option by itself, --comm*' train --solver=solver.prototxt --tune comm=ps
+refuses '*--tune chunk needs a value: --tune chunk=SIZE*' train --solver=solver.prototxt --tune chunk
+refuses '*--tune chunk expects a size such as 512k or 2m*' train --solver=solver.prototxt --tune=chunk=much
+refuses '*--tune order=last: expected urgency or fifo*' train --solver=solver.prototxt --tune order=last
+refuses '*--tune no-fusion is a flag*' train --solver=solver.prototxt --tune no-fusion=3
+refuses '*--tune staleness=65 is out of range: 0 to 64*' train --solver=solver.prototxt --tune staleness=65
+refuses '*--tune needs a value: --tune=NAME=VALUE*' train --solver=solver.prototxt --tune
+refuses '*unknown option --chunck; did you mean --tune chunk?*' train --solver=solver.prototxt --chunck=1
+
+# values of several parts
+refuses '*--hierarchy=2,x: expected auto, off, or the number of a node*' train --solver=solver.prototxt --hierarchy=2,x
+refuses '*--hierarchy=off,2: expected auto, off*' train --solver=solver.prototxt --hierarchy=off,2
+refuses '*--on-signal=KILL=stop: expected signals of INT, HUP, TERM*' train --solver=solver.prototxt --on-signal=KILL=stop
+refuses '*--on-signal=TERM=stop,: expected signals*' train --solver=solver.prototxt --on-signal=TERM=stop,
+refuses '*"halt" was specified: --on-signal expects none, snapshot or stop*' train --solver=solver.prototxt --on-signal=TERM=halt
+refuses '*--trace=,1-2 names no file*' train --solver=solver.prototxt --trace=,1-2
+refuses '*--trace: iterations must be given as A-B*' train --solver=solver.prototxt --trace=t.json,2-1
+refuses '*--resume=mine: expected off, own or any*' train --solver=solver.prototxt --resume=mine
+train '*' --trace=a,b.json,1-2
+[ -s a,b.json ] || fail 'a comma in the name of a trace'
+
+# options of other commands that do not go together
+refuses '*--gpu=0 trains on GPUs, and --engine=cpu does not; give one of them*' time --model=net.prototxt --gpu=0 --engine=cpu
+refuses '*--gpu=0 trains on GPUs, and --engine=cpu does not*' test --model=net.prototxt --weights=w --engine=cpu --gpu=0
+refuses '*both --force-color and --force-gray*' mean x.h5 --force-color --force-gray
+refuses '*--encode-type has no effect without --encoded*' convert images . x_lmdb --encode-type=jpg
+refuses '*--encoded is for LMDB*' convert images . x.h5 --encoded
+refuses '*--gzip=3: expected 0 to 9, and HDF5*' convert images . x_lmdb --gzip=3
+refuses '*--seed has no effect without --shuffle*' convert images . x.h5 --seed=3
+: >train-images-idx3-ubyte
+refuses '*--split is for folders*' convert mnist train-images-idx3-ubyte x.h5 --split=test
+
 # --help
 for command in train test time summary plan simulate convert 'convert images' mean classify extract draw upgrade doctor \
-    report device_query; do
+    device_query; do
     # shellcheck disable=SC2086 # two words
     works '*usage: poseidon*show this help and exit*example:*poseidon *' $command --help
     long=$(printf '%s\n' "$out" | awk 'length($0) > 80')
@@ -57,7 +95,7 @@ for command in train test time summary plan simulate convert 'convert images' me
     printf '%s\n' "$out" | grep -q ' $' && fail "$command --help has blanks at the end of lines"
 done
 works '*what to train:*communication:*reports:*' train --help
-for page in help 'help layers' --version; do
+for page in help 'help layers' 'help tuning' --version; do
     # shellcheck disable=SC2086 # two words
     works '*' $page
     long=$(printf '%s\n' "$out" | awk 'length($0) > 80')

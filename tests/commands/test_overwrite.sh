@@ -69,22 +69,22 @@ echo mine >out.json
 works '*' train --solver=solver.prototxt --resume --max-iter=2 --summary=out.json
 has "$(cat out.json)" '"iterations": 2' 'the summary after --resume'
 
-# plot_log.sh
-program=$abs_top_srcdir/jobs/plot_log.sh
+# report.py --curves
+program=$abs_top_srcdir/jobs/report.py
 echo mine >a.log
-refuses "*expected a picture to write first, OUT.svg, found 'a.log'*" a.log a.log
+refuses "*expected a picture to write first, OUT.svg, found 'a.log'*" --curves=a.log a.log
 kept a.log
 if command -v gnuplot >/dev/null 2>&1; then
     log=$abs_top_srcdir/models/cifar10_quick/training.log
-    works '*' plot.svg "$log"
+    works '*' --curves=plot.svg "$log"
     has "$(cat plot.svg)" 'cifar10-quick' 'a log named training.log'
-    refuses '*plot.svg exists already; --force replaces it*' plot.svg "$log"
-    works '*' --force --title='Loss of a "net"' plot.svg "$log"
+    refuses '*plot.svg exists already; --force replaces it*' --curves=plot.svg "$log"
+    works '*' --force --title='Loss of a "net"' --curves=plot.svg "$log"
     has "$(cat plot.svg)" "Loss of a" 'the title'
-    refuses "*shows no 'Iteration N, loss = X'*" --force plot.svg a.log
+    refuses "*shows no 'Iteration N, loss = X'*" --force --curves=plot.svg a.log
     has "$(cat plot.svg)" "Loss of a" 'the plot before'
 else
     echo 'gnuplot is missing: plots are not tested'
 fi
-refuses '*no such log: none*' --force plot.svg none
+refuses '*no such log: none*' --force --curves=plot.svg none
 finish

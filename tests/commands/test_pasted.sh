@@ -15,7 +15,8 @@ OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_btl_base_warn_component_unused=0 HWLOC_H
 export OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM OMPI_MCA_rmaps_base_oversubscribe OMPI_MCA_hwloc_base_binding_policy
 export OMPI_MCA_mpi_yield_when_idle OMPI_MCA_btl_base_warn_component_unused HWLOC_HIDE_ERRORS OMP_NUM_THREADS
 
-"$make" -s -C "$abs_top_builddir" install DESTDIR="$folder/place" prefix=/usr exec_prefix=/usr bindir=/usr/bin \
+# make install, but nothing is built: other tests run what is there
+"$make" -s -C "$abs_top_builddir" -o poseidon install-exec-am install-data-am DESTDIR="$folder/place" prefix=/usr exec_prefix=/usr bindir=/usr/bin \
     datarootdir=/usr/share datadir=/usr/share mandir=/usr/share/man docdir=/usr/share/doc/poseidon >make.log 2>&1 ||
     { echo "make install: $(cat make.log)"; exit 1; }
 clean=$folder/clean

@@ -116,6 +116,10 @@ case $said in
 "16 workers on 16 nodes train "*" times as fast as one ("*" % of 16): PS for 19 layers (--comm=ps). 95 % of 16 would need a network of "*" Gbit/s per node; this one has 1 Gbit/s. "*" more nodes without a device as servers (--nodes="*" --servers="*" would make it "*" times. ") ;;
 *) fail "the advice is: $said" ;;
 esac
+case $(advice --nodes=4) in
+"Assuming "*" images/s a rank, by operations (give --images-per-second): 4 workers on 4 nodes train "*) ;;
+*) fail "the assumption does not come first: $(advice --nodes=4)" ;;
+esac
 needs=$(echo "$said" | sed 's/.*network of \([0-9.]*\) Gbit.*/\1/')
 [ "$(efficiency --bandwidth="$(awk -v n="$needs" 'BEGIN { print 1.04 * n }')Gb")" -ge 95 ] || fail "$needs Gbit/s are not enough"
 [ "$(efficiency --bandwidth="$(awk -v n="$needs" 'BEGIN { print 0.9 * n }')Gb")" -lt 95 ] || fail "less than $needs Gbit/s is enough"
@@ -166,7 +170,7 @@ if [ -n "$POSEIDON_PYTHON" ]; then
 import json, sys
 plan = json.load(open(sys.argv[1]))
 advice = plan["advice"]
-assert advice["nodes"] == 32 and advice["words"].startswith("32 workers on 32 nodes train %.2f times" % advice["speedup"])
+assert advice["nodes"] == 32 and ": 32 workers on 32 nodes train %.2f times" % advice["speedup"] in advice["words"]
 assert advice["enough_link_bytes_per_second"] > 0 and advice["most_speedup"] >= advice["speedup"] * 0.99, advice
 assert plan["parameters"] == 229052817 and plan["images_per_rank"] == 32, plan["parameters"]
 assert [p["nodes"] for p in plan["points"]] == [2, 4, 8, 16, 32]

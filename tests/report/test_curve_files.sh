@@ -1,5 +1,5 @@
 #!/bin/sh
-# --csv, --tensorboard and --rank-log: what the log shows, row by row; a run that goes on has no row twice; a file that
+# --csv, --tensorboard and --tune rank-log: what the log shows, row by row; a run that goes on has no row twice; a file that
 # cannot be written costs a message, not the run. The judges are the log and a reader of event files of the tests' own.
 . "$abs_top_srcdir/tests/mpi/common.sh"
 python=${POSEIDON_PYTHON:-python3}
@@ -55,7 +55,7 @@ END
 for ranks in 1 2; do
     rm -rf curves.csv events curves_iter_* curves.run ranks.*
     train $ranks whole.log --solver=solver.prototxt --global-batch=24 --csv=curves.csv --tensorboard=events \
-        --rank-log=ranks || { fail "$ranks ranks"; tail whole.log; }
+        --tune=rank-log=ranks || { fail "$ranks ranks"; tail whole.log; }
     compare whole.log curves.csv events || { fail "$ranks ranks: the values"; cat curves.csv; }
     head -n 1 curves.csv | grep -qx 'iteration,epoch,seconds,images_per_second,loss,lr,test/accuracy,test/loss' ||
         fail "$ranks ranks: $(head -n 1 curves.csv)"
@@ -81,8 +81,8 @@ train 1 refused.log --solver=solver.prototxt --batch=8 --csv=nowhere/c.csv && fa
 grep -q "nowhere/c.csv" refused.log || { fail 'a folder that is not there'; tail refused.log; }
 train 1 refused.log --solver=solver.prototxt --batch=8 --tensorboard=nowhere/events && fail 'a parent that is not there'
 grep -q "cannot write 'nowhere/events/events.out" refused.log || { fail 'a parent'; tail refused.log; }
-train 1 refused.log --solver=solver.prototxt --batch=8 --rank-log=nowhere/r && fail '--rank-log into nothing'
-grep -q -- "--rank-log: cannot write 'nowhere/r.0.log'" refused.log || { fail '--rank-log'; tail refused.log; }
+train 1 refused.log --solver=solver.prototxt --batch=8 --tune=rank-log=nowhere/r && fail '--tune rank-log into nothing'
+grep -q -- "--tune rank-log: cannot write 'nowhere/r.0.log'" refused.log || { fail '--tune=rank-log'; tail refused.log; }
 echo 'iteration,other' >curves.csv
 train 1 refused.log --solver=solver.prototxt --global-batch=24 --csv=curves.csv \
     --snapshot="$work/curves_iter_5.solverstate.h5" && fail 'other columns'

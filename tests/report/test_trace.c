@@ -277,7 +277,35 @@ START_TEST(spread_leaves_servers_out)
 
     report_advise(&figures, &advice);
     ck_assert_int_eq(advice.change, CHANGE_NOTHING);
-    ck_assert_ptr_nonnull(strstr(advice.text, "100 % of the time is computing, so more ranks"));
+    ck_assert_ptr_nonnull(strstr(advice.text, "compute-bound (100 % of the time), so more ranks"));
+}
+END_TEST
+
+START_TEST(waits_outside_of_iterations_do_not_count)
+{
+    struct figures figures = plain();
+    struct report_advice advice;
+
+    stall(0.04, 0.01, 0.02);
+    figures_leave_out_pauses(&figures); /* nothing is */
+    ck_assert_double_eq_tol(ranks[1].stall_seconds, 0.04, 1e-9);
+    ck_assert_double_eq_tol(layers[1].stall_seconds, 0.02, 1e-9);
+
+    ranks[1].stall_seconds = 0.5; /* rank 0 saved snapshots meanwhile */
+    ranks[1].other_stall_seconds = 0.25;
+    layers[0].stall_seconds = 0.27;
+    layers[0].stall_most = 0.5;
+    layers[0].stall_rank = 1;
+    figures_leave_out_pauses(&figures);
+    ck_assert_double_eq_tol(ranks[0].stall_seconds, 0.04, 1e-9);
+    ck_assert_double_eq_tol(ranks[1].stall_seconds, 0.04, 1e-9);
+    ck_assert_double_eq_tol(ranks[1].other_stall_seconds, 0.02, 1e-9);
+    ck_assert_double_eq_tol(layers[0].stall_seconds, 0.04, 1e-9);
+    ck_assert_double_eq_tol(layers[0].stall_most, 0.04, 1e-9);
+    report_advise(&figures, &advice);
+    ck_assert_double_le(advice.saves, 0.04 + 1e-9);
+    ranks[1].other_stall_seconds = layers[0].stall_most = 0;
+    layers[0].stall_rank = -1;
 }
 END_TEST
 
@@ -339,8 +367,8 @@ START_TEST(a_rank_alone_waits_for_its_update)
                              "of parameters (30.0 %)") != NULL,
                       "%s", strbuf_text(&text));
         ck_assert_ptr_null(strstr(strbuf_text(&text), "network"));
-        ck_assert_ptr_nonnull(strstr(strbuf_text(&text), "faster computation: 100 % of the time "
-                                                         "is computing, updates included, so "));
+        ck_assert_ptr_nonnull(
+            strstr(strbuf_text(&text), "compute-bound (100 % of the time, updates included), so "));
         strbuf_free(&text);
     }
     figures.overlap = false; /* then it could pass while the net computes */
@@ -409,7 +437,7 @@ START_TEST(a_small_layer_is_not_blamed_for_a_rank_that_comes_late)
     ck_assert_int_eq(advice.change, CHANGE_SKEW);
     ck_assert_int_eq(advice.which, 1);
     ck_assert_msg(strstr(advice.text, "of 22 ms waiting only 128 us is transfer; host node1: rank "
-                                      "1 there came last") != NULL,
+                                      "1 was most often the last") != NULL,
                   "%s", advice.text);
     ck_assert_ptr_null(strstr(advice.text, "conv1"));
     /* where the transfer accounts for the wait, the layer is what to look at */
@@ -454,6 +482,22 @@ START_TEST(a_late_rank_comes_before_any_layer)
         1e-4; /* not worth it */
     report_advise(&figures, &advice);
     ck_assert_int_eq(advice.change, CHANGE_LAYER);
+}
+END_TEST
+
+START_TEST(ranks_of_one_machine_wait_for_no_network)
+{
+    struct figures figures = plain();
+    struct strbuf text = {.data = NULL};
+
+    figures.local = true;
+    stall(0.02, 0.005, 0.015);
+    report_words(&figures, &text);
+    ck_assert_ptr_nonnull(strstr(strbuf_text(&text), "20 ms waiting for other ranks (20.0 %)"));
+    ck_assert_ptr_nonnull(strstr(
+        strbuf_text(&text), "training waits 20 ms for ranks of this machine that come later; "));
+    ck_assert_ptr_null(strstr(strbuf_text(&text), "network"));
+    strbuf_free(&text);
 }
 END_TEST
 
@@ -555,10 +599,12 @@ SUITE("trace")
     tcase_add_test(tests, what_is_outside_of_the_window_goes);
     tcase_add_test(tests, transfers_at_one_time_get_lanes_of_their_own);
     tcase_add_test(tests, spread_leaves_servers_out);
+    tcase_add_test(tests, waits_outside_of_iterations_do_not_count);
     tcase_add_test(tests, advice_names_the_largest_loss);
     tcase_add_test(tests, a_rank_alone_waits_for_its_update);
     tcase_add_test(tests, waits_for_sums_are_not_laid_on_a_layer);
     tcase_add_test(tests, words_say_what_the_figures_say);
+    tcase_add_test(tests, ranks_of_one_machine_wait_for_no_network);
     tcase_add_test(tests, what_was_not_measured_is_not_spoken_of);
     tcase_add_test(tests, a_small_layer_is_not_blamed_for_a_rank_that_comes_late);
     tcase_add_test(tests, a_late_rank_comes_before_any_layer);

@@ -173,10 +173,9 @@ END_TEST
 
 static void assert_rate(const struct policy *policy, int64_t t, double expected)
 {
-    int32_t step = 0;
+    float rate = policy_rate(policy, t, policy_step(policy, 0, 0, t));
 
-    ck_assert_float_le(fabsf(policy_rate(policy, t, &step) - (float)expected),
-                       1e-6f * (float)expected);
+    ck_assert_float_le(fabsf(rate - (float)expected), 1e-6f * (float)expected);
 }
 
 START_TEST(policy_rates_follow_their_formulas)
@@ -218,10 +217,11 @@ END_TEST
 START_TEST(step_policy_leaves_its_step_for_the_snapshot)
 {
     struct policy p = {.type = POLICY_STEP, .base_lr = 1, .gamma = 0.5f, .stepsize = 10};
-    int32_t step = 0;
 
-    policy_rate(&p, 37, &step);
-    ck_assert_int_eq(step, 3);
+    ck_assert_int_eq(policy_step(&p, 0, 0, 37), 3);
+    ck_assert_int_eq(policy_step(&p, 30, 1, 37), 3);
+    p.warmup = 40;
+    ck_assert_int_eq(policy_step(&p, 30, 1, 37), 1);
 }
 END_TEST
 
@@ -234,14 +234,15 @@ START_TEST(multistep_passes_at_most_one_step_an_iteration)
                        .gamma = 0.5f,
                        .stepvalues = steps,
                        .nstepvalues = 3};
-    int32_t step = 0;
 
     for (int t = 0; t < 7; t++)
-        ck_assert(policy_rate(&p, t, &step) == rates[t]);
-    ck_assert_int_eq(step, 3);
-    step = 0; /* resumed from a file without current_step: catches up one by one */
-    ck_assert(policy_rate(&p, 100, &step) == 0.5f);
-    ck_assert(policy_rate(&p, 101, &step) == 0.25f);
+        ck_assert(policy_rate(&p, t, policy_step(&p, 0, 0, t)) == rates[t]);
+    ck_assert_int_eq(policy_step(&p, 0, 0, 6), 3);
+    ck_assert_int_eq(policy_step(&p, 0, 0, INT32_MAX), 3);
+    /* resumed from a file without current_step: catches up one by one */
+    ck_assert_int_eq(policy_step(&p, 100, 0, 100), 1);
+    ck_assert_int_eq(policy_step(&p, 100, 0, 101), 2);
+    ck_assert_int_eq(policy_step(&p, 5, 2, 5), 3);
 }
 END_TEST
 
@@ -287,10 +288,10 @@ START_TEST(warm_up_comes_before_any_policy_and_counts_no_step)
                        .warmup = 4,
                        .warmup_lr = 0.08f};
     static const double rates[] = {0.08, 0.16, 0.24, 0.32, 0.2, 0.1, 0.1};
-    int32_t step = 0;
 
     for (int t = 0; t < 7; t++) {
-        ck_assert_double_eq_tol((double)policy_rate(&p, t, &step), rates[t], 1e-8);
+        int32_t step = policy_step(&p, 0, 0, t);
+        ck_assert_double_eq_tol((double)policy_rate(&p, t, step), rates[t], 1e-8);
         ck_assert_int_eq(step, t < 4 ? 0 : t < 5 ? 1 : 2);
     }
 }
@@ -310,7 +311,7 @@ START_TEST(plateau_drops_after_a_window_without_a_new_minimum)
         int before = step;
         ck_assert_int_eq(policy_follow(&p, t, losses[t], &memory, &step), drops[t] > before);
         ck_assert_int_eq(step, drops[t]);
-        ck_assert(policy_rate(&p, t + 1, &step) == 1.0f / (float)(1 << drops[t]));
+        ck_assert(policy_rate(&p, t + 1, step) == 1.0f / (float)(1 << drops[t]));
     }
     ck_assert(memory.least == 2 && memory.event == 8);
     p.warmup = 20;

@@ -1,0 +1,160 @@
+/* Photographs as a net's input. */
+#include "commands/image_input.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "input/source_internal.h"
+#include "spec/modelfile.h"
+#include "util/error.h"
+#include "util/file.h"
+#include "util/h5.h"
+
+#define MAX_FILE ((size_t)256 << 20) /* bytes of an image file */
+
+/* Means over planes of `channels` x anything. */
+static int mean_of_planes(const char *path, int naxes, const int64_t *dim, const float *values,
+                          uint64_t elems, struct transform *t)
+{
+    int64_t channels = naxes >= 3 ? dim[naxes - 3] : 0;
+    uint64_t plane;
+
+    if (channels != t->in.dim[0])
+        return error_set("%s: expected a mean image of %lld channels, found %lld", path,
+                         (long long)t->in.dim[0], (long long)channels);
+    plane = elems / (uint64_t)channels;
+    for (int64_t c = 0; c < channels; c++) {
+        double sum = 0;
+
+        for (uint64_t i = 0; i < plane; i++)
+            sum += (double)values[(uint64_t)c * plane + i];
+        t->channel_mean[c] = (float)(sum / (double)plane);
+    }
+    return 0;
+}
+
+static int load_hdf5(const char *path, struct transform *t)
+{
+    struct h5_dataset dataset;
+    int64_t dim[H5S_MAX_RANK];
+    uint64_t elems = 1;
+    float *values = NULL;
+    hid_t file = -1;
+    int status = -1;
+
+    h5_lock();
+    if (h5_file_open(path, &file) ||
+        h5_dataset_open(file, path, H5Lexists(file, "mean", H5P_DEFAULT) > 0 ? "mean" : "data",
+                        &dataset))
+        goto done;
+    for (int i = 0; i < dataset.naxes; i++) {
+        dim[i] = (int64_t)dataset.dim[i];
+        elems *= dataset.dim[i];
+    }
+    if (elems == 0 || elems > MAX_FILE)
+        error_set("%s: expected a mean image, found %llu values", path, (unsigned long long)elems);
+    else if (!(values = malloc(elems * sizeof *values)))
+        error_memory(elems * sizeof *values, path);
+    else if (h5_dataset_read_all(&dataset, H5T_NATIVE_FLOAT, values) == 0)
+        status = mean_of_planes(path, dataset.naxes, dim, values, elems, t);
+    h5_dataset_close(&dataset);
+done:
+    if (file >= 0)
+        H5Fclose(file);
+    h5_unlock();
+    free(values);
+    return status;
+}
+
+int image_input_set_mean(const char *text, struct transform *t)
+{
+    float given[3];
+    char end;
+    struct stored_blob blob;
+    float *values;
+    int status, count = sscanf(text, "%f,%f,%f%c", &given[0], &given[1], &given[2], &end);
+
+    transform_free(t); /* the mean of the net's own data layer */
+    t->channel_mean = calloc((size_t)t->in.dim[0], sizeof *t->channel_mean);
+    if (!t->channel_mean)
+        return error_memory((size_t)t->in.dim[0] * sizeof *t->channel_mean, "a mean");
+    if (access(text, F_OK) != 0) {
+        if (count != 3 && sscanf(text, "%f%c", &given[0], &end) != 1)
+            return error_set(
+                "--mean expects one number, or three such as 104,117,123, or the file of a "
+                "mean image; found '%s', and no such file",
+                text);
+        for (int64_t c = 0; c < t->in.dim[0]; c++)
+            t->channel_mean[c] = given[count == 3 ? c : 0];
+        return 0;
+    }
+    if (file_is_hdf5(text))
+        return load_hdf5(text, t);
+    status = stored_blob_load(text, &blob, &values);
+    if (!status)
+        status = mean_of_planes(text, blob.naxes, blob.dim, values, blob.elems, t);
+    free(values);
+    return status;
+}
+
+/* Height and width to resize to, so that the input's window fits in. */
+static void target_size(const struct image *image, const struct image_input *o, int *height,
+                        int *width)
+{
+    int least_height = (int)o->transform.out.dim[1], least_width = (int)o->transform.out.dim[2];
+    double side = o->side, ratio;
+
+    *height = o->as_stored ? image->height : (int)o->transform.in.dim[1];
+    *width = o->as_stored ? image->width : (int)o->transform.in.dim[2];
+    if (!o->side)
+        return;
+    ratio = (double)image->height / image->width;
+    *height = (int)(ratio > 1 ? side * ratio + 0.5 : side);
+    *width = (int)(ratio > 1 ? side : side / ratio + 0.5);
+    *height = *height < least_height ? least_height : *height;
+    *width = *width < least_width ? least_width : *width;
+}
+
+/* Blue and red change their places. */
+static void turn_channels(struct record *record)
+{
+    size_t plane = (size_t)record->shape.dim[1] * (size_t)record->shape.dim[2];
+    uint8_t *pixels = record->planes.data;
+
+    for (size_t i = 0; i < plane; i++) {
+        uint8_t blue = pixels[i];
+
+        pixels[i] = pixels[2 * plane + i];
+        pixels[2 * plane + i] = blue;
+    }
+}
+
+static int read_record(const char *path, const struct image_input *o, struct record *record)
+{
+    const struct transform *t = &o->transform;
+    int height, width;
+
+    if (image_decode(record->file.data, record->file.length,
+                     t->in.dim[0] == 1 ? IMAGE_GRAY : IMAGE_COLOR, &record->decoded))
+        return error_context("%s", path);
+    target_size(&record->decoded, o, &height, &width);
+    if (image_resize(&record->decoded, height, width, &record->resized) ||
+        record_from_image(record, &record->resized) || transform_accepts(t, &record->shape))
+        return error_context("%s", path);
+    if (o->rgb && t->in.dim[0] == 3)
+        turn_channels(record);
+    return 0;
+}
+
+int image_input_read(const char *path, const struct image_input *o, float *out)
+{
+    struct record record = {.label = 0};
+    int status = bytes_load(&record.file, path, MAX_FILE) || read_record(path, o, &record) ? -1 : 0;
+
+    if (!status)
+        transform_apply(&o->transform, record.data, &record.shape, SOURCE_U8, 0, 0, 0, out);
+    record_free(&record);
+    return status;
+}

@@ -1,0 +1,104 @@
+/* What --help and 'help tuning' print: tables of options in 80 columns. */
+#include "commands/options.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { HELP_WIDTH = 80 };
+
+/* Prints text in lines of at most HELP_WIDTH columns, from column `at` on; lines after the first
+ * begin at `indent`. A line break of the text's own stays, and blanks behind it are kept; but in a
+ * paragraph (indent 0) the one before a letter is a blank. */
+static void print_wrapped(const char *text, int at, int indent)
+{
+    while (*text) {
+        int blanks = (int)strspn(text, " "), word = (int)strcspn(text + blanks, " \n");
+
+        if (*text == '\n' && indent == 0 && text[1] && !strchr(" \n", text[1])) {
+            blanks = 1;
+            word = (int)strcspn(text + 1, " \n");
+            printf(at + 1 + word > HELP_WIDTH ? "\n" : " ");
+            at = at + 1 + word > HELP_WIDTH ? 0 : at + 1;
+            printf("%.*s", word, text + 1);
+            at += word;
+            text += 1 + word;
+            continue;
+        }
+        if (*text == '\n') {
+            printf("\n%*s", text[1] && text[1] != '\n' ? indent : 0, "");
+            at = indent;
+            text++;
+            text += indent > 0 ? strspn(text, " ") : 0;
+            continue;
+        }
+        if (at > indent && at + blanks + word > HELP_WIDTH) {
+            printf("\n%*s", indent, "");
+            at = indent;
+            text += blanks;
+            blanks = 0;
+        }
+        printf("%.*s", blanks + word, text);
+        at += blanks + word;
+        text += blanks + word;
+    }
+    printf("\n");
+}
+
+/* between: what stands between name and value, "=", or "[=" where the value may be left out. */
+static void print_option(const char *name, const char *between, const char *value, const char *help)
+{
+    char left[64];
+    int width = snprintf(left, sizeof left, "  --%s%s%s%s", name, value ? between : "",
+                         value ? value : "", value && *between == '[' ? "]" : "");
+
+    if (width >= OPTIONS_INDENT)
+        printf("%s\n%*s", left, OPTIONS_INDENT, "");
+    else
+        printf("%-*s", OPTIONS_INDENT, left);
+    print_wrapped(help, OPTIONS_INDENT, OPTIONS_INDENT);
+}
+
+void options_print_entry(const char *name, const char *text)
+{
+    printf("  %-*s", OPTIONS_INDENT - 2, name);
+    print_wrapped(text, OPTIONS_INDENT, OPTIONS_INDENT);
+}
+
+void options_print_tuning(const struct option_rows *rows)
+{
+    char name[64];
+
+    for (int i = 0; i < rows->n; i++) {
+        const struct option *o = &rows->row[i];
+
+        if (!(o->type & OPTION_TUNE))
+            continue;
+        snprintf(name, sizeof name, "%s%s%s", o->name, o->value ? "=" : "",
+                 o->value ? o->value : "");
+        options_print_entry(name, o->help);
+    }
+}
+
+void options_print_help(const struct command_line *line)
+{
+    bool grouped = line->noptions > 0 && line->options[0].type == OPTION_GROUP;
+
+    printf("usage: poseidon %s%s%s\n\n", line->command, *line->synopsis ? " " : "", line->synopsis);
+    print_wrapped(line->about, 0, 0);
+    if (line->noptions > 0 && !grouped)
+        printf("\noptions:\n");
+    for (int i = 0; i < line->noptions; i++) {
+        const struct option *o = &line->options[i];
+
+        if (option_type_of(o) == OPTION_GROUP)
+            printf("\n%s:\n", o->help);
+        else if (!(o->type & (OPTION_TUNE | OPTION_OLD)))
+            print_option(o->name,
+                         option_type_of(o) == OPTION_WORD || option_type_of(o) == OPTION_NAME ? "[="
+                                                                                              : "=",
+                         o->value, o->help);
+    }
+    print_option("help", "", NULL, "show this help and exit");
+    if (line->example)
+        printf("\nexample:\n%s\n", line->example);
+}

@@ -1,0 +1,54 @@
+/* Rows that several commands have, and parsers of rows (OPTION_CALL): each writes what it takes at
+ * once. */
+#ifndef POSEIDON_COMMANDS_OPTIONS_ROWS_H
+#define POSEIDON_COMMANDS_OPTIONS_ROWS_H
+
+#include "commands/model.h"
+#include "commands/options.h"
+#include "engine/engine.h"
+#include "plan/comm.h"
+#include "plan/plan.h"
+#include "plan/timeline.h"
+
+/* Where the rows of communication write. To outlive options_parse. */
+struct communication_rows {
+    const struct scheme *const *registry;
+    struct comm *comm;
+    enum wire_format *wire;
+    enum cost_overlap *overlap;
+    int *servers;
+    int *hierarchy, *leaders; /* as in trainer_options */
+    bool *fifo;
+    size_t *chunk, *merge, *window;
+    char comm_words[COMM_HELP_BYTES]; /* the help of --comm; filled here */
+};
+
+/* comm, overlap, wire, servers, hierarchy; behind --tune order, window, chunk and merge. */
+void options_add_communication(struct option_rows *rows, struct communication_rows *to);
+
+/* model, phase, batch, stage, level, input-shape. */
+void options_add_model(struct option_rows *rows, struct model_options *o);
+
+/* Where the rows of an engine write: fields of engine_options. */
+struct computing_rows {
+    enum engine_math *math;
+    enum engine_convolution *convolution;
+    bool *deterministic, *no_fusion, *no_graphs;
+    size_t *workspace;
+};
+
+/* math, deterministic; behind --tune convolution, no-fusion, no-graphs and workspace. */
+void options_add_engine(struct option_rows *rows, const struct computing_rows *to);
+
+/* The row of --tune itself, for commands that have rows with OPTION_TUNE. */
+void options_add_tuning(struct option_rows *rows);
+
+/* After parsing: the engine where --gpu (NULL: not given) and --engine (NULL: the same) were heard.
+ * Caffe's -gpu is "all" or a comma list of numbers, of which the CUDA library is told, so that rank
+ * k of the node takes the k-th of the list. */
+int options_settle_engine(const char *gpus, const char **engine);
+
+/* "3,224,224" into long long[3]; OPTION_CALL's form. */
+int shape_parse(const char *option, const char *text, void *target);
+
+#endif

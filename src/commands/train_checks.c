@@ -1,0 +1,111 @@
+/* What is to be said of the options of poseidon train once all are known: which do not go together.
+ */
+#include "commands/train_options.h"
+
+#include <stdint.h>
+
+#include "snapshot/run_file.h"
+#include "util/error.h"
+
+struct given {
+    const char *option;
+    bool is;
+};
+
+/* NULL: none of them is. */
+static const char *first_given(const struct given *options, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (options[i].is)
+            return options[i].option;
+    return NULL;
+}
+
+/* What has a meaning only where nothing is computed, and what has none there. */
+static int check_replay(const struct trainer_options *o)
+{
+    const struct given replays[] = {{"profile", o->profile != NULL},
+                                    {"tune dilate", o->dilate > 1},
+                                    {"tune input-shape", o->input_chw[0] > 0}};
+    const struct given trains[] = {{"weights", o->weights != NULL},
+                                   {"snapshot", o->snapshot != NULL},
+                                   {"resume", o->resume != RESUME_OFF}};
+    bool blank = engine_is_blank(o->engine);
+    const char *stray = first_given(blank ? trains : replays, 3);
+
+    if (!stray)
+        return 0;
+    if (blank)
+        return error_set("--engine=%s computes nothing and trains nothing: --%s does not apply",
+                         o->engine, stray);
+    return error_set("--%s is for --engine=replay alone; the engine is %s", stray, o->engine);
+}
+
+static int check_reports(const struct trainer_options *o, const char *rank_log)
+{
+    const struct given reports[] = {
+        {"json", o->json},          {"summary", o->summary != NULL},
+        {"trace", o->trace},        {"log", o->log != NULL},
+        {"csv", o->csv != NULL},    {"tensorboard", o->tensorboard != NULL},
+        {"tune rank-log", rank_log}};
+    const char *stray = first_given(reports, (int)(sizeof reports / sizeof *reports));
+
+    if (o->dry_run && stray)
+        return error_set("--dry-run trains nothing: there is nothing for --%s", stray);
+    if (!o->trace && o->trace_last < INT32_MAX)
+        return error_set("--trace-iterations chooses what --trace=FILE keeps: give that too");
+    return 0;
+}
+
+/* What needs workers in step, with the same parameters. */
+static int check_in_step(const struct trainer_options *o)
+{
+    const char *apart = o->staleness > 0              ? "--tune staleness"
+                        : o->comm.policy == COMM_NONE ? "--comm=none"
+                                                      : NULL;
+
+    if (apart && o->skip_nan > 0)
+        return error_set("--on-nan=skip decides for all ranks before any update: not with %s",
+                         apart);
+    if (apart && o->check_sync > 0)
+        return error_set("--tune check-sync compares parameters that are kept alike: not with %s",
+                         apart);
+    return 0;
+}
+
+static int check_staleness(const struct trainer_options *o)
+{
+    if (o->staleness > 64)
+        return error_set("--tune staleness=%d is out of range: 0 to 64", o->staleness);
+    if (o->staleness > 0 && (o->comm.policy != COMM_SCHEME || o->comm.scheme != sync_schemes[0]))
+        return error_set(
+            "--tune staleness=%d needs --comm=ps: the other schemes keep all workers in step",
+            o->staleness);
+    if (o->staleness > 0 && o->wire != WIRE_FP32)
+        return error_set("--tune staleness=%d and --wire=bf16 cannot be combined", o->staleness);
+    return 0;
+}
+
+int train_options_settle(struct train_request *r)
+{
+    struct trainer_options *o = &r->options;
+
+    if (!o->solver)
+        return error_set("Need a solver definition to train: --solver=FILE");
+    if (r->lars)
+        r->settings.item[r->settings.n++] = "local_lr_auto=true";
+    o->overrides.settings = r->settings.item;
+    o->overrides.nsettings = r->settings.n;
+    if (o->staleness > 0 && o->comm.policy == COMM_AUTO)
+        o->comm = (struct comm){.policy = COMM_SCHEME, .scheme = sync_schemes[0]};
+    if ((o->run && run_check_name(o->run)) || (!o->deadline.whence && deadline_find(&o->deadline)))
+        return -1;
+    if (o->epochs > 0 && o->max_iter > 0)
+        return error_set("--epochs=%g and --max-iter=%d both say when training ends: give one of "
+                         "them",
+                         o->epochs, o->max_iter);
+    return options_settle_engine(r->gpu, &o->engine) || check_replay(o) ||
+                   check_reports(o, r->rank_log) || check_in_step(o) || check_staleness(o)
+               ? -1
+               : 0;
+}

@@ -1,0 +1,31 @@
+/* train --dry-run: whether a run could train, and what it would need. */
+#ifndef POSEIDON_SOLVER_DRY_RUN_H
+#define POSEIDON_SOLVER_DRY_RUN_H
+
+#include "solver/exchange.h"
+#include "solver/run.h"
+
+struct dry_run;
+
+/* Looks at the data; after net_create, before net_build. Rank 0. */
+int dry_run_open(const struct job *job, const struct compute *compute, struct dry_run **out);
+
+/* NULL is allowed. */
+void dry_run_close(struct dry_run *dry);
+
+/* Of a dry run: whether the parameters can lie in the memory that is left, and how much of it there
+ * is for this rank's nets; *limit 0: as much as there is. After the engine is open, before anything
+ * is allocated. */
+int dry_run_limit_memory(const struct job *job, const struct compute *compute, size_t *limit);
+
+/* What trainer_dry_run says; dry is rank 0's. */
+int dry_run_report_all(struct dry_run *dry, const struct job *job, const struct compute *compute,
+                       const struct exchange *exchange, const struct training_run *run,
+                       const struct train_state *at, bool resumed, struct strbuf *out);
+
+/* inspect_data.c: what the data layers read, as lines, and what is wrong with it, clauses between
+ * "; ". */
+int inspect_data(const struct job *job, const struct compute *compute, struct strbuf *lines,
+                 struct strbuf *unfit);
+
+#endif
