@@ -3,14 +3,55 @@
 # says whether another start would go on from there.
 #
 # The caller sets attempt_name (for messages) and attempt_state, a file that outlives the attempt. What happens is
-# noted there line by line: "start", "begun" (training), "snapshot N", "stopped". The notes are taken from
-# the run's own log lines as they pass, so that they are there even when this host dies.
+# noted there line by line: "start", "begun" (training), "trained" (an iteration), "snapshot N", "stopped", "memory" (a
+# rank was killed for it). The notes are taken from the log's lines as they pass, so that they are there even when
+# this host dies.
 
 attempt_stopped='' attempt_is_late='' attempt_training=''
 
 attempt_say() {
     # shellcheck disable=SC2154 # the caller's
     printf '%s: %s\n' "$attempt_name" "$1" >&2
+}
+
+# attempt_number TEXT OTHERWISE: TEXT where it is a number, else OTHERWISE. What a command printed goes into sums and
+# comparisons through this alone: the shell ends at a text there, and with it a training that was not told to save.
+attempt_number() {
+    case $1 in
+    '' | *[!0-9]* | 0?* | ???????????????*) printf '%s' "$2" ;;
+    *) printf '%s' "$1" ;;
+    esac
+}
+
+attempt_clock() { # seconds
+    attempt_number "$(date +%s 2>/dev/null)" 0
+}
+
+# attempt_ask COMMAND...: what it prints, if it does so within ten seconds.
+attempt_ask() {
+    timeout -k 5 10 "$@" 2>/dev/null </dev/null
+}
+
+# attempt_insist SECONDS COMMAND...: a request to a scheduler, which may be starting again itself: tried until it is
+# granted, SECONDS and ten minutes at most; but once where the answer is a refusal for good.
+attempt_insist() {
+    patience=$(attempt_number "$1" 600) waited=0 pause=5
+    [ "$patience" -le 600 ] || patience=600
+    shift
+    until answer=$(timeout -k 5 60 "$@" 2>&1 </dev/null); do
+        case $?:$answer in
+        12[67]:* | *isabled* | *enied* | *nauthorized* | *llegal* | *'nvalid job'* | *'nknown queue'* | *'script file'*) patience=0 ;;
+        esac
+        if [ "$waited" -ge "$patience" ]; then
+            printf '%s\n' "$answer" >&2
+            return 1
+        fi
+        [ "$waited" -gt 0 ] || attempt_say "'$1' failed ($answer); trying again for up to $patience s"
+        [ $((waited + pause)) -le "$patience" ] || pause=$((patience - waited))
+        sleep "$pause"
+        waited=$((waited + pause)) pause=$((pause < 30 ? pause * 2 : 60))
+    done
+    [ -z "$answer" ] || printf '%s\n' "$answer" >&2
 }
 
 # attempt_find FOLDER: sets poseidon, the program: POSEIDON, beside the scripts (FOLDER), in PATH. A container brings
@@ -42,16 +83,20 @@ attempt_is_named() {
 # the training, not what it says meanwhile.
 attempt_watch() {
     trap '' TERM INT HUP USR1 USR2 XCPU
+    trained=
     # shellcheck disable=SC2154 # the caller's
     while IFS= read -r line || [ -n "$line" ]; do
         printf '%s\n' "$line" >&2
         case $line in
         *'] Solving '*) echo begun ;;
+        *'] Iteration '*', loss = '*) [ -n "$trained" ] || echo trained; trained=1 ;;
         *'] Snapshotting solver state to '*_iter_*.solverstate*)
             line=${line##*_iter_}
             echo "snapshot ${line%%.*}"
             ;;
         *'] Optimization stopped early'*) echo stopped ;;
+        # srun's and slurmstepd's
+        *': Out Of Memory'* | *' oom_kill event'* | *' oom-kill event'*) echo memory ;;
         esac
     done >>"$attempt_state"
 }
@@ -81,6 +126,20 @@ attempt_alarm() {
     attempt_timers="$attempt_timers $!"
 }
 
+# How many processes of this shell's control group were killed for want of memory: of version 2 (no name), and 1.
+attempt_killed_for_memory() {
+    kills=0
+    while IFS=: read -r _ kind path; do
+        case ,$kind, in
+        ,,) events=/sys/fs/cgroup$path/memory.events ;;
+        *,memory,*) events=/sys/fs/cgroup/memory$path/memory.oom_control ;;
+        *) continue ;;
+        esac
+        [ ! -r "$events" ] || kills=$((kills + $(attempt_number "$(sed -n 's/^oom_kill //p' "$events")" 0)))
+    done </proc/self/cgroup
+    echo "$kills"
+} 2>/dev/null
+
 # attempt_run COMMAND...: sets status. Returns when the training has ended, or after attempt_late.
 attempt_run() {
     # mpirun answers TERM and INT by killing its ranks in a second, and so do its daemons: they do not get to see them.
@@ -103,6 +162,7 @@ attempt_run() {
         rm -rf "$attempt_folder"
         return
     fi
+    kills_before=$(attempt_killed_for_memory)
     attempt_watch <"$attempt_folder/log" &
     attempt_watcher=$!
     # shellcheck disable=SC2086 # words
@@ -123,6 +183,7 @@ attempt_run() {
         sleep 0.3
     done
     rm -rf "$attempt_folder"
+    [ "$(attempt_killed_for_memory)" = "$kills_before" ] || echo memory >>"$attempt_state"
 }
 
 # Starts in a row, the last one among them, that brought no newer snapshot.
@@ -132,15 +193,23 @@ attempt_idle() {
         END { print idle + 0 }' "$attempt_state"
 }
 
-# Whether the last start noted this.
+# Whether the last start noted this. (Not by awk: a stop waits for it.)
 attempt_noted() {
-    awk -v word="$1" '$1 == "start" { found = 0 } $1 == word { found = 1 } END { exit !found }' "$attempt_state"
+    noted=1
+    while read -r word _; do
+        case $word in
+        start) noted=1 ;;
+        "$1") noted=0 ;;
+        esac
+    done <"$attempt_state"
+    return "$noted"
 }
 
 # attempt_judge DEAD-HOSTS: sets verdict (done, again, fail) and why. Statuses of "poseidon train": 0 done, 75 stopped and
 # saved, 76 a rank was lost, 1 a mistake that another start would repeat, 130 its user's interrupt. All others are the
 # launcher's, of a signal or of its own daemons (mpirun has 9, 205 and more for these): before training had begun it
-# is told about a mistake, later it has lost something. Where hosts died, nothing is a mistake.
+# is told about a mistake, later it has lost something. Where hosts died, nothing is a mistake. What had not memory enough
+# for one iteration has not either the next time.
 attempt_judge() {
     verdict=again
     if [ -n "$attempt_is_late" ]; then
@@ -151,6 +220,12 @@ attempt_judge() {
         verdict='done'
     elif [ -n "$1" ]; then
         why="lost $1 (status $status)"
+    elif attempt_noted memory; then
+        why="a rank was killed for want of memory (status $status)"
+        if ! attempt_noted trained && ! attempt_noted snapshot; then
+            verdict=fail
+            why="$why before its first iteration: ask for more memory, or give a smaller --batch"
+        fi
     else
         case $status in
         76) why="lost a rank (status 76)" ;;
@@ -159,8 +234,9 @@ attempt_judge() {
         esac
         [ "$verdict" = again ] || why="training failed with status $status"
     fi
-    if [ "$verdict" = again ] && [ "$(attempt_idle)" -ge "${RESTARTS:-3}" ]; then
+    idle=$(attempt_number "$(attempt_idle)" 0)
+    if [ "$verdict" = again ] && [ "$idle" -ge "$(attempt_number "${RESTARTS:-3}" 3)" ]; then
         verdict=fail
-        why="$why; $(attempt_idle) starts in a row brought no newer snapshot, so there is not another one"
+        why="$why; $idle starts in a row brought no newer snapshot, so there is not another one"
     fi
 }

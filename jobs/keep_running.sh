@@ -127,9 +127,9 @@ while :; do
     hosts=$(echo "$here" | head -n "$wanted")
     count=$(echo "$hosts" | grep -c .)
     if [ "$count" -eq 0 ] || { [ "$count" -lt "$wanted" ] && [ -z "$elastic" ]; }; then
-        [ -n "${until:-}" ] || until=$(($(date +%s) + patience))
+        [ -n "${until:-}" ] || until=$(($(attempt_clock) + patience))
         [ -z "$attempt_stopped" ] || exit 75
-        [ "$(date +%s)" -lt "$until" ] ||
+        [ "$(attempt_clock)" -lt "$until" ] ||
             die "$count of $wanted hosts answer: give more in $files, or --global-batch=N to train with fewer of them"
         attempt_say "$count of $wanted hosts answer; waiting for the others"
         sleep 10

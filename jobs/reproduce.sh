@@ -89,6 +89,8 @@ for count in $(words "$counts"); do
 done
 [ -z "$solver" ] || [ -r "$solver" ] || die "$solver cannot be read"
 
+command -v python3 >/dev/null || die 'python3 is not in PATH, and the tables are made by jobs/report.py'
+
 if [ -z "${POSEIDON:-}" ]; then
     if [ -x "$root/build/poseidon" ]; then
         POSEIDON=$root/build/poseidon
@@ -304,11 +306,11 @@ for table in $made; do
     set -- "$@" "$out/runs/$table"
 done
 [ ! -r "$root/docs/published.csv" ] || set -- "$@" "--published=$root/docs/published.csv"
-"$POSEIDON" report "$@" --out="$out" || exit 1
+"$root/jobs/report.py" "$@" --out="$out" || exit 1
 
 # Accuracies and losses of trainings whose logs are kept beside the page, NAME-RANKS.log each.
 curves() { # FOLDER
-    "$POSEIDON" report "$1" --out="$out/curves" >/dev/null || exit 1
+    "$root/jobs/report.py" "$1" --out="$out/curves" >/dev/null || exit 1
     cp "$out/curves/${1##*/}-loss-iterations.svg" "$out/" || exit 1
     echo
     echo '| scheme | ranks | accuracy after 4,000 | after 5,000 | last loss shown |'

@@ -24,7 +24,6 @@ class Poseidon(AutotoolsPackage):
     variant("lmdb", default=True, description="Read and write LMDB")
     variant("leveldb", default=True, description="Read LevelDB")
     variant("images", default=True, description="Read JPEG and PNG")
-    variant("report", default=True, description="poseidon report (needs cJSON)")
     variant("pictures", default=False, description="poseidon draw makes pictures by Graphviz's library, not .dot alone")
     variant("cuda", default=False, description="Build the CUDA engine")
 
@@ -42,7 +41,6 @@ class Poseidon(AutotoolsPackage):
     depends_on("leveldb", when="+leveldb")
     depends_on("libjpeg-turbo", when="+images")
     depends_on("libpng", when="+images")
-    depends_on("cjson", when="+report")
     depends_on("graphviz+expat+pangocairo", when="+pictures")
     depends_on("cuda@12:", when="+cuda")
     depends_on("cudnn@9.8:", when="+cuda", type=("build", "run"))
@@ -55,7 +53,6 @@ class Poseidon(AutotoolsPackage):
         args += ["--with-leveldb" if "+leveldb" in spec else "--without-leveldb"]
         args += ["--with-jpeg" if "+images" in spec else "--without-jpeg"]
         args += ["--with-png" if "+images" in spec else "--without-png"]
-        args += ["--with-cjson" if "+report" in spec else "--without-cjson"]
         args += ["--with-graphviz" if "+pictures" in spec else "--without-graphviz"]
         args += ["--with-cuda" if "+cuda" in spec else "--without-cuda"]
         return args

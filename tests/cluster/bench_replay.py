@@ -43,8 +43,8 @@ PORT, BLOCK = 40123, 1 << 20
 PARTS = {
     "no overlap": ["--overlap=none"],
     "forward waits for all": ["--overlap=backward"],
-    "fifo": ["--order=fifo", "--window=0"],
-    "not merged": ["--merge=0"],
+    "fifo": ["--tune=order=fifo", "--tune=window=0"],
+    "not merged": ["--tune=merge=0"],
 }
 
 
@@ -141,7 +141,7 @@ def iterate(o, program, folder, net, times, options):
     summary = os.path.join(folder, "summary.json")
     command = bench_ddp.mpirun(o.ranks) + [
         program, "train", "--solver=%s/solver.prototxt" % folder, "--engine=replay", "--profile=" + times,
-        "--input-shape=%s" % ",".join(map(str, net.shape)), "--force", "--summary=" + summary] + options
+        "--tune=input-shape=%s" % ",".join(map(str, net.shape)), "--force", "--summary=" + summary] + options
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=o.timeout)
     if done.returncode:
         sys.exit("failed: %s\n%s" % (" ".join(command), done.stdout[-2000:]))
@@ -168,7 +168,7 @@ def bench(o, name, link):
         cluster = ["--cluster-file=" + os.path.join(folder, "cluster")]
         variants = [(comm, ["--comm=" + comm] + cluster) for comm in o.comm.split(",")]
         if o.leaders:
-            variants = [("%s, %s leader%s" % (label, n, "" if n == "1" else "s"), options + ["--leaders=" + n])
+            variants = [("%s, %s leader%s" % (label, n, "" if n == "1" else "s"), options + ["--hierarchy=auto," + n])
                         for label, options in variants for n in o.leaders.split(",")]
         if o.parts:
             variants += [("%s, %s" % (variants[0][0], part), variants[0][1] + options)
@@ -177,7 +177,7 @@ def bench(o, name, link):
         others = {label: [] for label, _ in variants}
         for _ in range(o.rounds):
             for label, options in variants:
-                options = options + (["--dilate=%d" % o.dilate] if o.dilate > 1 else [])
+                options = options + (["--tune=dilate=%d" % o.dilate] if o.dilate > 1 else [])
                 found[label].append(iterate(o, o.poseidon, folder, net, times, options))
                 if o.against:
                     others[label].append(iterate(o, o.against, folder, net, times, options)[0])

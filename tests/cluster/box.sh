@@ -68,7 +68,7 @@ missing() { # exit 77: automake's "skipped"
 
 [ "$(uname -s)" = Linux ] || missing 'this is not Linux'
 [ "$(id -u)" -eq 0 ] || missing 'only root can make network namespaces'
-for tool in ip tc unshare nsenter mount; do
+for tool in ip tc unshare nsenter mount flock; do
     command -v "$tool" >/dev/null || missing "$tool is not installed (Debian: iproute2, util-linux)"
 done
 if $check; then
@@ -152,6 +152,9 @@ if $check; then
     hosts=1
     rate=${rate:-1gbit}
 fi
+# until the bridge has its address: several boxes may begin at once
+exec 9</etc/hosts
+flock 9
 net=$(free_net)
 [ -n "$net" ] || missing 'all networks 10.77.x.0/24 are taken'
 # This machine's name is the bridge's address for all: many a machine has it at 127.0.0.1, too, which in a host is the host.
@@ -161,6 +164,7 @@ awk -v own="$(uname -n)" '{ names = 0
 echo "$net.254 $(uname -n)" >>"$folder/hosts"
 must 'a bridge' ip link add "$name" type bridge
 must 'an address' ip addr add "$net.254/24" dev "$name"
+exec 9<&-
 must 'the bridge' ip link set "$name" up
 for i in $(seq "$hosts"); do
     add_host "$i"

@@ -101,6 +101,7 @@ SlurmctldPidFile=$SLURM_BOX_FOLDER/slurmctld.pid
 SlurmctldLogFile=$SLURM_BOX_FOLDER/slurmctld.log
 SlurmdPidFile=$SLURM_BOX_FOLDER/slurmd.%n.pid
 SlurmdSpoolDir=$SLURM_BOX_FOLDER/spool.%n
+TmpFS=$SLURM_BOX_FOLDER/spool.%n
 SlurmdLogFile=$SLURM_BOX_FOLDER/slurmd.%n.log
 SlurmdTimeout=20
 KillWait=30
@@ -112,7 +113,7 @@ NodeName=n[1-$(echo "$BOX_HOSTS" | wc -w)] CPUs=2 RealMemory=100 State=UNKNOWN
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP PriorityTier=1 PreemptMode=REQUEUE GraceTime=8
 PartitionName=urgent Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=10 PreemptMode=OFF
 END
-    echo 'CgroupPlugin=cgroup/v1' >"$SLURM_BOX_FOLDER/cgroup.conf"
+    printf 'CgroupPlugin=cgroup/v1\n%s\n' "${SLURM_BOX_CGROUP:-}" >"$SLURM_BOX_FOLDER/cgroup.conf"
     mkdir -p "$SLURM_BOX_FOLDER/state"
     # slurmd asks for a cgroup file system even where it uses none; this view of mounts is the box's own
     [ -n "$(ls /sys/fs/cgroup)" ] || mount -t cgroup2 none /sys/fs/cgroup || missing 'no cgroup file system'

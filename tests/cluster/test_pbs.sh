@@ -1,6 +1,6 @@
 #!/bin/sh
 # Nights under a real OpenPBS (pbs.sh): each job is struck by something, and ends with the parameters of the run that
-# nothing happened to. Skipped where PBS cannot run; PBS_PREFIX says where it is (/opt/pbs). tests/jobs/test_nights.sh
+# nothing happened to. Skipped where PBS cannot run; PBS_PREFIX says where it is (/opt/pbs). tests/jobs/test_pbs.sh
 # has a strict stand-in for it.
 #
 #     test_pbs.sh [CASE...]        the names of the functions case_* below; all of them

@@ -52,15 +52,15 @@ unset POSEIDON
 cd "$home" || exit 1
 export OMPI_MCA_btl_tcp_if_include="$BOX_NET" OMPI_MCA_oob_tcp_if_include="$BOX_NET"
 
-# What the script is given besides the solver.
-fixed='--comm=ps --batch=8 --threads=1 --hierarchy=off'
+# What the script is given besides the solver, and its place.
+fixed='--comm=ps --batch=8 --threads=1 --hierarchy=off' script=jobs/train.slurm
 
 # submit NODES PREFIX ARGUMENT-OF-SBATCH...: sets job
 submit() {
     nodes=$1 prefix=$2
     shift 2
     # shellcheck disable=SC2086 # words
-    job=$(timeout 20 sbatch --parsable --nodes="$nodes" --output="$prefix.log" "$@" jobs/train.slurm \
+    job=$(timeout 20 sbatch --parsable --nodes="$nodes" --output="$prefix.log" "$@" "$script" \
         --solver="$prefix.prototxt" --summary="$prefix's
 figures.json" $fixed) || fail "$prefix: sbatch"
 }
@@ -160,6 +160,8 @@ case_preempted() {
     timeout 20 sbatch --partition=urgent --nodes=4 --exclusive --output=/dev/null --wrap='sleep 3' >/dev/null
     as_undisturbed preempted 4 "$long"
     restarts 1
+    grep -q 'Slurm has put the job back' preempted.log || fail 'preempted: no word that it goes on by itself'
+    ! grep -q 'train --resume' preempted.log || fail 'preempted: told to resume by hand'
 }
 
 # 2. scancel is final, but what was done is not lost: the same command with --resume goes on.
@@ -225,6 +227,93 @@ case_array() {
     for scheme in ps allreduce; do
         [ -e "both-$first-${scheme}_iter_$iterations.solverstate" ] || fail "array: $scheme has no snapshots: $(ls)"
     done
+}
+
+# live_array PREFIX OPTION-OF-SBATCH...: sets first, of two tasks in training, and job, the last of them, which has the
+# array's own number. They are submitted from a folder without jobs.
+live_array() {
+    mkdir -p "$folder/elsewhere" && cd "$folder/elsewhere" || return
+    ln -sf "$home/net.prototxt" "$home/data" "$home/build" .
+    solver "$1" "$long" 50
+    script=$home/jobs/train.slurm fixed="--comm=allreduce,ps ${fixed#--comm=ps}"
+    # shellcheck disable=SC2016 # figures of their own, by the job's shell
+    echo 'set -- "$@" "--summary=$SLURM_JOB_NAME.$SLURM_ARRAY_TASK_ID.json"' >figures
+    SETUP=./figures submit 2 "$@" --array=0-1 --job-name="$1" --output="$1.%a.log"
+    script=jobs/train.slurm fixed="--comm=ps ${fixed#--comm=*,ps }" first=$job
+    for job in "${first}_0" "${first}_1"; do
+        until_said "$prefix.${job#*_}" 'solver state.*_iter_100' || return
+    done
+}
+
+# array_ended RESTARTS: both tasks, the first of them after so many restarts, the last with the undisturbed parameters
+array_ended() {
+    job=${first}_0
+    ended "$prefix.0" COMPLETED
+    [ -z "$1" ] || scontrol show job "$job" | grep -q "Restarts=$1" || fail "$prefix: task 0 was disturbed"
+    job=${first}_1
+    ended "$prefix.1" COMPLETED
+    restarts 1
+    found=$(sha256 "$prefix.1.json")
+    [ -n "$found" ] || fail "$prefix: no figures"
+    [ "$found" = "$(undisturbed 2 "$long")" ] || fail "$prefix: the parameters are not the undisturbed run's"
+    ! ls .poseidon-* >/dev/null 2>&1 || fail "$prefix: .poseidon-* is left"
+    cp "$prefix.1.log" "$home/$prefix.log"
+    cd "$home" || exit 1
+}
+
+# kill_rank COMMAND-LINE: the last rank that has it; then the job goes back, for which there is a word in LOG.
+kill_rank() {
+    for pid in $(pgrep -f "$1"); do
+        [ "$(cat "/proc/$pid/comm" 2>/dev/null)" != poseidon ] || victim=$pid
+    done
+    kill -9 "$victim"
+    killed=$(date +%s)
+}
+gone_back() { # LOG
+    until_said "$1" 'back to the queue' || return
+    echo "noticed within $(($(date +%s) - killed)) s: $(grep 'train.slurm: lost' "$1.log")"
+}
+
+case_array_rank() {
+    fault="a rank of an array's last task dies; its neighbour goes on undisturbed"
+    live_array rank || return
+    kill_rank "snapshot-prefix=rank-$first-ps"
+    gone_back rank.1
+    array_ended 0
+}
+
+case_array_limit() {
+    fault="time limits of an array's tasks, shorter than their warning"
+    live_array limit --time=1 || return
+    array_ended ''
+}
+
+# Slurm's controller is away while a job has to go back.
+case_controller() {
+    fault="a rank dies while slurmctld is away for a minute"
+    solver controller "$long" 50
+    submit 2 controller
+    until_said controller 'solver state.*_iter_100' || return
+    kill "$(cat "$SLURM_BOX_FOLDER/slurmctld.pid")"
+    kill_rank solver=controller.prototxt
+    until_said controller 'trying again'
+    sleep 20
+    slurmctld -f "$SLURM_CONF"
+    as_undisturbed controller 2 "$long"
+    restarts 1
+}
+
+# Under srun nothing but Slurm ends the others.
+case_srun() {
+    fault="a rank dies under LAUNCH='srun ...'"
+    srun --mpi=list 2>&1 | grep -q pmix || return 0
+    solver srun "$long" 50
+    LAUNCH='srun --cpu-bind=none' submit 2 srun
+    until_said srun 'solver state.*_iter_100' || return
+    kill_rank solver=srun.prototxt
+    gone_back srun
+    as_undisturbed srun 2 "$long"
+    restarts 1
 }
 
 # 6. srun without PMIx is one line.

@@ -7,7 +7,7 @@
 `measure` plays cells that validation.csv (beside this file) lacks, as many as S seconds allow, and appends them.
 It needs what box.sh needs, and a machine with nothing else to do. A cell is a net with the layer times of a
 device of models/profiles, hosts, a rate, a scheme; computation is slept (train --engine=replay), buffers and
-messages are real. All messages carry a 100th of their bytes (--dilate), so that two cores can move what eight
+messages are real. All messages carry a 100th of their bytes (`--tune dilate`), so that two cores can move what eight
 hosts send: links of 50, 100 and 400 Mbit/s stand for 5, 10 and 40 Gbit/s. What the kernel holds of a connection must
 shrink, too, else all of an iteration is out of the program's hands at once, and no order of sends matters: buffers
 are of 32 kB. Simulation is told the same.
@@ -88,10 +88,10 @@ def model_of(net):
     return os.path.join(ROOT, "models", net, "train_val.prototxt")
 
 
-def sizes_of(rate):
-    """Options of train and simulate alike."""
-    return ["--dilate=%d" % DILATE, "--chunk=%d" % CHUNK[rate], "--merge=%d" % MERGE,
-            "--window=%d" % (CHUNKS_A_WINDOW * CHUNK[rate])]
+def sizes_of(rate, begin):
+    """Options of train ("--tune=" begins them) and simulate ("--") alike."""
+    return [begin + "dilate=%d" % DILATE, begin + "chunk=%d" % CHUNK[rate], begin + "merge=%d" % MERGE,
+            begin + "window=%d" % (CHUNKS_A_WINDOW * CHUNK[rate])]
 
 
 def input_of(net):
@@ -117,8 +117,8 @@ def measure_cell(o, net, hosts, rate, scheme, folder):
                    "test_interval: 0 snapshot_after_train: false random_seed: 1\n" % (model_of(net), ITERATIONS))
     buffers = [word for side in ("snd", "rcv") for word in ("--mca", "btl_tcp_%sbuf" % side, str(BUFFER))]
     command = ["mpirun"] + buffers + ["-np", str(hosts), "-x", "OMP_NUM_THREADS=1", o.poseidon, "train", "--solver=" + solver,
-               "--engine=replay", "--profile=" + profile_of(net), "--batch=" + batch, "--input-shape=" + shape,
-               "--comm=" + scheme] + sizes_of(rate)
+               "--engine=replay", "--profile=" + profile_of(net), "--batch=" + batch, "--tune=input-shape=" + shape,
+               "--comm=" + scheme] + sizes_of(rate, "--tune=")
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     alarm = threading.Timer(o.timeout, process.kill)
     alarm.start()

@@ -43,7 +43,7 @@ def simulate_cell(o, cell, goodput, constants):
     net, hosts, rate, scheme = cell
     return simulate(o, ["--model=" + validate.model_of(net), "--profile=" + dict(validate.NETS)[net],
                         "--nodes=%d" % hosts, "--comm=" + scheme, "--bandwidth=%.0fB" % goodput, "--host-copy=1000GB"] +
-                    validate.sizes_of(rate) + constants)[0]["seconds"]
+                    validate.sizes_of(rate, "--") + constants)[0]["seconds"]
 
 
 def goodputs(cells):

@@ -34,16 +34,11 @@ CALLS=$folder/calls
 real_path=$PATH
 PATH=$folder/bin:$PATH
 export CALLS PATH
-case $("$POSEIDON" report "$folder" 2>&1) in
-*'built without cJSON'*)
-    echo 'SKIP: this poseidon was built without cJSON'
-    exit 77
-    ;;
-esac
+python3 -c '' 2>/dev/null || { echo 'SKIP: no Python'; exit 77; }
 printf 'net: "net.prototxt"\ntest_iter: 3\ntest_interval: 5\nsnapshot: 7\nmax_iter: 100\nbase_lr: 1\n' >"$folder/solver.prototxt"
 cd "$folder" || exit 1
 
-GNUPLOT=/nonexistent/gnuplot # plots are test_report_command.sh's
+GNUPLOT=/nonexistent/gnuplot # plots are test_report.sh's
 export GNUPLOT
 
 SLURM_JOB_ID=5 SLURM_SUBMIT_DIR=$folder SLURM_JOB_NUM_NODES=6 SLURM_NTASKS_PER_NODE=2 POSEIDON_JOBS=$jobs \
@@ -84,7 +79,7 @@ same 'rows on PBS in such a folder' 2 "$(wc -l <"a folder/it's/report.csv" | tr 
 rm calls
 if command -v gnuplot >/dev/null 2>&1; then
     printf 'Iteration %s, loss = %s\n' 0 2 10 1.5 20 1 >"$name/$name.log"
-    sh "$jobs/plot_log.sh" --title="$name \`touch struck\`" "$name/$name.svg" "$name/$name.log" >said 2>&1 || fail "a plot: $(cat said)"
+    GNUPLOT=gnuplot "$jobs/report.py" --title="$name \`touch struck\`" --curves="$name/$name.svg" "$name/$name.log" >said 2>&1 || fail "a plot: $(cat said)"
     if [ ! -s "$name/$name.svg" ] || [ -e struck ]; then fail 'a plot of such a title'; fi
 fi
 
@@ -127,7 +122,7 @@ awk -F'|' '/^\| vgg19_22k/ && /plotting script/ && /speed-up/ { n++; error = $10
 # in earnest
 PATH=$real_path
 LAUNCH="${POSEIDON_MPIRUN:?} {ranks}" sh "$jobs/reproduce.sh" --where=slurm --table=lenet --counts=1,2 --comm=ps,paper \
-    --iterations=3 --batch=16 --out=real -- --threads=1 --merge=0 >said 2>errors || fail "measured: $(cat errors)"
+    --iterations=3 --batch=16 --out=real -- --threads=1 --tune=merge=0 >said 2>errors || fail "measured: $(cat errors)"
 same 'rows of a real measurement' 5 "$(wc -l <real/report.csv | tr -d ' ')"
 # 2 (P - 1) 4 bytes of 431080 parameters; merged layers would have a few bytes of padding between them
 same 'bytes by PS on two ranks of one machine' 3448640 "$(awk -F, '$4 == "ps" && $6 == 2 { print $14 }' real/report.csv)"

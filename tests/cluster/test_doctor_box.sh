@@ -1,0 +1,162 @@
+#!/bin/sh
+# Faults of a network that poseidon doctor names, and sound networks that it leaves in peace, on hosts in a box. One case
+# at a time: what is measured is measured beside little else.
+#
+#     test_doctor_box.sh [CASE...]      sound slow_of_3 slow_of_6 loss black_hole stopped mtu two_switches; all of them
+# shellcheck disable=SC2016,SC2317 # names of commands stand in backquotes; cases are called by their names
+set -u
+here=$(cd "$(dirname "$0")" && pwd) || exit 1
+: "${abs_top_srcdir:=$(cd "$here/../.." && pwd)}" "${POSEIDON:=$abs_top_srcdir/build/poseidon}"
+export abs_top_srcdir POSEIDON
+
+if [ "${1:-}" != inside ]; then
+    "$here/box.sh" --check || exit
+    status=0
+    [ $# -gt 0 ] || set -- sound slow_of_3 slow_of_6 loss black_hole stopped mtu two_switches
+    for name; do
+        hosts=3
+        [ "$name" != slow_of_6 ] || hosts=6
+        [ "$name" != two_switches ] || hosts=4
+        timeout 300 "$here/box.sh" --hosts=$hosts --rate=100mbit -- "$here/test_doctor_box.sh" inside "$name" || status=1
+    done
+    exit $status
+fi
+case=$2 failures=0
+folder=$(mktemp -d) || exit 1
+trap 'rm -rf "$folder"' EXIT
+cd "$folder" || exit 1
+
+fail() {
+    echo "FAIL: $case: $1"
+    failures=$((failures + 1))
+}
+
+now() {
+    cut -d . -f 1 /proc/uptime
+}
+
+# examine STATUS NUMBER: of lines that name something wrong
+examine() {
+    ranks=$(echo "$BOX_HOSTS" | wc -w) began=$(now)
+    timeout 250 mpirun -np "$ranks" "$POSEIDON" doctor >log 2>errors </dev/null
+    status=$?
+    took=$(($(now) - began))
+    [ "$status" -eq "$1" ] || fail "status $status, expected $1"
+    [ "$(grep -c '^WRONG' log)" -eq "$2" ] || fail "$(grep -c '^WRONG' log) things are wrong, expected $2"
+    [ "$2" -eq 0 ] || [ "$(tail -n 1 log)" = "$2 thing$([ "$2" -eq 1 ] || echo s) to mend before training, named above" ] ||
+        fail 'the verdict is not the last line'
+    [ "$1$2" -ne 0 ] || [ "$(tail -n 1 log)" = 'nothing is wrong here' ] || fail 'it is not said that nothing is wrong'
+}
+
+says() { # FILE REGEX
+    grep -E -q "$2" "$1" || fail "expected '$2'"
+}
+
+no_hint() {
+    ! grep -q 'sbatch --switches' log || fail 'switches are suspected'
+}
+
+# both ends of a host's link
+limit() { # HOST RATE
+    tc qdisc replace dev "$BOX_NAME-$1" root tbf rate "$2" burst 64k latency 50ms &&
+        ip netns exec "$BOX_NAME-$1" tc qdisc replace dev e0 root tbf rate "$2" burst 64k latency 50ms && return
+    fail "the link of host $1 cannot be limited"
+}
+
+sound() {
+    examine 0 0
+    no_hint
+}
+
+slow_of_3() {
+    limit 2 5mbit
+    examine 1 1
+    says log '^WRONG: n2: this host sends at [0-9.]+ .B/s, .*receives at [0-9.]+ .B/s.*, where other links carry [0-9.]+ MB/s: look at'
+    no_hint
+    fault='one slow host of 3: named by `doctor`'
+}
+
+slow_of_6() {
+    limit 2 5mbit
+    examine 1 1
+    says log '^WRONG: n2: this host sends at [0-9.]+ .B/s, .*receives at [0-9.]+ .B/s.*, where other links carry [0-9.]+ MB/s: look at'
+    no_hint
+    fault='one slow host of 6: named by `doctor`'
+}
+
+loss() {
+    command -v iptables >/dev/null || { echo "$case: left out (no iptables)"; return; }
+    ip netns exec "$BOX_NAME-2" iptables -A INPUT -m statistic --mode random --probability 0.05 -j DROP || fail 'no packet can be dropped'
+    examine 1 1
+    says log '^WRONG: n2: this host .*loses [0-9.]+ % of the packets that are sent to it'
+    no_hint
+    fault='5 % of the packets to a host are lost: named by `doctor`'
+}
+
+black_hole() {
+    for i in 1 2 3; do # large packets that are cut in pieces behind the switch would slip through
+        { ip link set "$BOX_NAME-$i" gso_max_segs 1 && ip -n "$BOX_NAME-$i" link set e0 gso_max_segs 1; } || fail 'segments are not cut early'
+    done
+    ip link set "$BOX_NAME-2" mtu 1300
+    examine 1 0
+    says errors '^poseidon doctor: n(2: within 12 s a message of 65536 bytes from n[13]|[13]: within 12 s a message of 65536 bytes to n2) did not come through; one of 4 bytes did, so large packets are lost on the way: compare the MTU'
+    [ "$took" -lt 60 ] || fail "it took $took s"
+    says log '^transports ' # what is known before is printed before
+    fault='packets of more than 1300 bytes are lost: the hosts are named by `doctor`, which ends'
+}
+
+stopped() {
+    (
+        until pid=$(of_host_2) && [ -n "$pid" ] && grep -q '^transports ' log 2>/dev/null; do sleep 0.05; done
+        kill -STOP "$pid"
+        sleep 110
+        kill -9 "$pid"
+    ) &
+    stopper=$!
+    examine 1 0
+    says errors '^poseidon doctor: (n[13]: within [0-9]+ s a message of [0-9]+ bytes (from|to) n2 did not come|rank 0 on n1 has waited [0-9]+ s .*; it is given up)'
+    [ "$took" -lt 110 ] || fail "it took $took s"
+    kill "$stopper" 2>/dev/null
+    fault='a rank of `doctor` is stopped: the wait for it is given up'
+}
+
+of_host_2() { # the process of the rank there
+    for p in $(ip netns pids "$BOX_NAME-2"); do
+        [ "$(readlink "/proc/$p/exe")" != "$POSEIDON" ] || echo "$p"
+    done
+}
+
+mtu() {
+    ip link set "$BOX_NAME-2" mtu 9000
+    ip -n "$BOX_NAME-2" link set e0 mtu 9000
+    examine 0 0
+    says log '^note:  n2: the MTU of its card is 9000, where other hosts have 1500'
+    [ "$(grep -c 'the MTU of its card' log)" -eq 1 ] || fail 'other hosts are named'
+    no_hint
+    fault='another MTU on a host: noted by `doctor`'
+}
+
+# hosts 3 and 4 behind a switch of their own, and a narrow link between the two
+two_switches() {
+    {
+        ip link add "$BOX_NAME-b" type bridge && ip link set "$BOX_NAME-b" up &&
+            ip link add "$BOX_NAME-x" type veth peer name "$BOX_NAME-y" && ip link set "$BOX_NAME-x" master "$BOX_NAME" up &&
+            ip link set "$BOX_NAME-y" master "$BOX_NAME-b" up && ip link set "$BOX_NAME-3" master "$BOX_NAME-b" &&
+            ip link set "$BOX_NAME-4" master "$BOX_NAME-b"
+    } || fail 'there is no second switch'
+    for end in x y; do
+        tc qdisc replace dev "$BOX_NAME-$end" root tbf rate 20mbit burst 64k latency 50ms
+    done
+    examine 0 0
+    says log '^note:  hosts far apart in the list get [0-9.]+ .B/s from each other, and neighbours [0-9.]+ MB/s: .*sbatch --switches=1'
+    ip link del "$BOX_NAME-x"
+    ip link del "$BOX_NAME-b"
+    fault='a narrow link between two switches: noted by `doctor`'
+}
+
+fault=''
+$case
+[ "$failures" -eq 0 ] || sed -n '/^transports/,$p' log errors
+echo "$case: $failures failures, ${took:-0} s"
+[ "$failures" -gt 0 ] || [ -z "$fault" ] || echo "counted: $fault | 1 | 1 | 0 |  | $took"
+exit $((failures > 0))

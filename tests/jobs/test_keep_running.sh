@@ -1,0 +1,61 @@
+#!/bin/sh
+# keep_running.sh under strict stand-ins for hosts and mpirun, through nights of every kind: what is started with which
+# arguments, what is tried again, and with which status it ends. The real ones: tests/cluster/test_keep_running.sh.
+# shellcheck disable=SC2016,SC2317 # stand-ins expand later; functions are called by name
+set -u
+# shellcheck source=tests/jobs/nights.sh
+. "${abs_top_srcdir:?}/tests/jobs/nights.sh"
+
+printf 'n1 slots=2\n# n9\nn2\n\nn3\n' >hosts
+keep() {
+    sh jobs/keep_running.sh --hostfile=hosts "$@" >said 2>&1
+    status=$?
+}
+name='keep_running.sh: another host stands in for a dead one'
+plays 'begin @10 205' 'begin 0'
+DEAD=n1 keep --hosts=2 -- --solver='my solver'
+same "$name" "$(printf '%s' "<-np><2><--host><n2:1,n3:1><$program><train><--solver=my solver><--run=keep><--resume>" | flat)" "$(head -n 2 calls | flat | sed 's/~$//')"
+same "$name" "$(printf '%s' "<-np><2><--host><n2:1,n3:1><$program><train><--solver=my solver><--run=keep><--resume><--resume>" | flat)" "$(tail -n 2 calls | flat | sed 's/~$//')"
+same "$name" 0 "$status"
+name='keep_running.sh: fewer hosts'
+plays 'begin 0'
+DEAD=n1 keep --ranks-per-host=2 -- --global-batch=32
+same "$name" "$(printf '%s' "<-np><4><--host><n2:2,n3:2><$program><train><--global-batch=32><--run=keep><--resume>" | flat)" "$(flat <calls | sed 's/~$//')"
+plays
+DEAD=n1 keep --wait=1 -- --batch=32
+same "$name" 1 "$status"
+said '2 of 3 hosts answer: give more in hosts, or --global-batch=N'
+name='keep_running.sh: mistakes and starts without progress'
+plays 'begin 1'
+keep -- --solver=a
+same "$name" '1 2' "$status $(wc -l <calls | tr -d ' ')"
+plays 'begin 137' 'begin 137' 'begin 137' 'begin 137'
+keep -- --solver=a
+same "$name" '137 6' "$status $(wc -l <calls | tr -d ' ')"
+plays 'begin @5 stopped 75'
+keep -- --solver=a
+same "$name" '75 2' "$status $(wc -l <calls | tr -d ' ')"
+name='keep_running.sh: a host that is silent now and then is not lost, one that stays silent is'
+plays 'begin @10 asked 0'
+BLINKS=n2 keep -- --solver=a
+same "$name" '0 2' "$status $(wc -l <calls | tr -d ' ')"
+plays 'begin @10 hang 0' 'begin @10 0'
+rm -f asked
+DIES=n2 keep --hosts=2 -- --solver=a
+same "$name" '0 4' "$status $(wc -l <calls | tr -d ' ')"
+said 'n2 answers no more'
+said 'starting on n1 n3'
+rm -f asked
+refuses() { # PATTERN ARGUMENT...
+    name="keep_running.sh $2"
+    pattern=$1
+    shift
+    sh jobs/keep_running.sh "$@" >said 2>&1 && fail "$name: accepted"
+    said "$pattern"
+}
+refuses 'which hosts?' --
+refuses 'absent cannot be read' --hostfile=absent
+refuses "--hosts wants a number of at least 1, found '0'" --hostfile=hosts --hosts=0
+refuses -- '--hosts=4, but hosts names 3' --hostfile=hosts --hosts=4
+refuses "unknown argument '--fast'" --fast
+finish
