@@ -9,8 +9,8 @@
  *
  * is a whole main: it runs what the body adds to `suite`, each test in a process of its own, prints
  * as much as CK_VERBOSITY asks for, and ends with 0 if none failed. */
-#ifndef TESTS_SUITE_H
-#define TESTS_SUITE_H
+#ifndef POSEIDON_TESTS_SUITE_H
+#define POSEIDON_TESTS_SUITE_H
 
 #include <check.h>
 #include <stdio.h>

@@ -1,5 +1,6 @@
 #!/bin/sh
-# No folder includes what stands above it (scripts/check_layers.sh); and the check finds what it is there for.
+# No folder includes what stands above it (scripts/check_layers.sh), nor takes its names at the link
+# (scripts/check_links.sh); and both checks find what they are there for.
 set -u
 check=${abs_top_srcdir:?}/scripts/check_layers.sh
 work=$(mktemp -d) || exit 99
@@ -7,6 +8,28 @@ trap 'rm -rf "$work"' EXIT
 failures=0
 
 sh "$check" "$abs_top_srcdir" || failures=1
+sh "$abs_top_srcdir/scripts/check_links.sh" "${abs_top_builddir:?}" "$abs_top_srcdir" || failures=1
+
+# floors PLAN: what is wrong with a drawing of the folders: each stands in it, above all that it may include
+floors() {
+    sed -n "/^rules='/,/^'/p" "$check" | sed '1d;$d' | awk -v plan="$1" '
+        BEGIN {
+            n = split(plan, lines, "\n")
+            for (i = 1; i <= n; i++) {
+                m = split(lines[i], word, " ")
+                for (j = 2; j <= m; j++) floor[word[j]] = word[1] + 1
+            }
+        }
+        !floor[$1] { print $1 " is on no floor" }
+        { for (i = 2; i <= NF; i++) if ($i != "-" && floor[$i] >= floor[$1]) print $1 " stands not above " $i }'
+}
+plan=$(sed -n '/^### Floor plan/,/^A folder/p' "$abs_top_srcdir/HACKING.md" | grep '^    [0-9]')
+wrong=$(floors "$plan")
+[ -z "$wrong" ] || { echo "FAILED: HACKING.md's floor plan: $wrong"; failures=1; }
+case $(floors "$(printf '%s\n' "$plan" | sed 's/ trace / /; s/ net$/ /; s/ layers / layers net /')") in
+*'trace is on no floor'*'net stands not above layers'*) ;;
+*) echo 'FAILED: a wrong floor plan is not found'; failures=1 ;;
+esac
 
 # The rules alone, without today's exceptions.
 sed "/^exceptions='/,/^'/{/^exceptions='/!{/^'/!d;};}" "$check" >"$work/check.sh"
@@ -53,6 +76,30 @@ finds 'the exception "src/net/run.c input/feeder.h" is not needed any more' src/
 sed 's/^util  *-/util net/' "$work/check.sh" >"$work/circle.sh"
 checker=$work/circle.sh
 finds 'the rules go in a circle' src/net/run.c '#include "util/log.h"'
+
+# Names are seen at the link whatever the includes say.
+mkdir -p "$work/link/src/plan" "$work/link/src/sync" "$work/link/cuda"
+echo 'extern int sync_secret; int *plan_secret(void); int *plan_secret(void) { return &sync_secret; }' |
+    ${CC:-cc} -x c -c -o "$work/link/src/plan/plan.o" - || failures=1
+echo 'int sync_secret;' | ${CC:-cc} -x c -c -o "$work/link/src/sync/sync.o" - || failures=1
+said=$(sh "$abs_top_srcdir/scripts/check_links.sh" "$work/link" "$abs_top_srcdir")
+case $said in
+*'src/plan/plan.o takes sync_secret of src/sync/sync.o: plan may not use sync'*'src/plan/plan.o: no other object takes plan_secret'*) ;;
+*)
+    echo "FAILED: a name of sync in plan, found '$said'"
+    failures=$((failures + 1))
+    ;;
+esac
+sed 's/^wire  *util$/wire util spec/' "$check" >"$work/check_layers.sh"
+cp "$abs_top_srcdir/scripts/check_links.sh" "$work"
+said=$(sh "$work/check_links.sh" "$abs_top_builddir" "$abs_top_srcdir")
+case $said in
+*'wire needs nothing of spec: take it out'*) ;;
+*)
+    echo "FAILED: a permission that nobody needs, found '$said'"
+    failures=$((failures + 1))
+    ;;
+esac
 
 [ "$failures" -eq 0 ] && echo 'ok: what goes against the order is found'
 exit $((failures > 0))

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Every test script is in make's lists; and no two tests differ in nothing but their extension: they would share a log,
-# and one of them would never run.
+# and one of them would never run. A header's guard is its path; a function that nobody calls is in tests/unused.txt. The
+# walks of HACKING.md go through functions that are there.
 set -u
 unset MAKEFLAGS MFLAGS MAKELEVEL # make check TESTS=... would be what is listed
 cd "${abs_top_builddir:?}" || exit 99
@@ -25,5 +26,25 @@ for script in $scripts; do
     *" $script "*) ;;
     *) echo "FAILED: $script is in no list of make's: it never runs"; failures=1 ;;
     esac
+    [ -x "$abs_top_srcdir/$script" ] || { echo "FAILED: $script is not executable"; failures=1; }
 done
+cd "$abs_top_srcdir" || exit 99
+for header in $(find src cuda tests -name '*.h' | LC_ALL=C sort); do
+    guard=$(sed -n 's/^#ifndef \([A-Z0-9_]*_H\)$/\1/p' "$header" | head -n 1)
+    expected=POSEIDON_$(printf '%s' "${header#src/}" | tr 'a-z' 'A-Z' | tr -c 'A-Z0-9' _)
+    [ "${guard:-$expected}" = "$expected" ] || { echo "FAILED: $header: $expected expected, found $guard"; failures=1; }
+done
+
+# walk FUNCTION...: those that no file of src begins
+walk() {
+    for function; do
+        grep -rqE --include='*.c' "^[a-z].*\\b$function\\(" src || echo "$function"
+    done
+}
+[ "$(walk net_forward net_backwards)" = net_backwards ] || { echo 'FAILED: a function that is not there is not found'; exit 1; }
+walks=$(sed -n '/^### Walks/,/^The way of/p' HACKING.md)
+# shellcheck disable=SC2046 # words
+missing=$(walk $(printf '%s\n' "$walks" | grep -o '`[a-z0-9_]*`' | tr -d '`' | sort -u))
+[ -z "$missing" ] || { echo "FAILED: HACKING.md walks through what src does not have: $missing"; failures=1; }
+[ "$(printf '%s\n' "$walks" | grep -c '^[1-5]\. .*`')" -eq 25 ] || { echo 'FAILED: HACKING.md: five walks of five steps expected'; failures=1; }
 exit $failures

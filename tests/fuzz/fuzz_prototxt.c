@@ -36,13 +36,9 @@ static void wire(const struct text_doc *doc, int phase)
     struct layer_env env = {.look_only = true, .nranks = 1, .seed = 1, .notices = &notices};
     struct net_def *def;
     struct net *net;
-    const char **names;
-    int count;
 
     if (net_state_merge(&state, spec_net(doc)->state) == 0 &&
         net_def_create(doc, spec_net(doc), &state, &def) == 0) {
-        if (net_def_outputs(def, &names, &count) == 0)
-            free(names);
         if (net_create(def, phase == CAFFE__PHASE__TRAIN, &env, NULL, &net) == 0)
             net_destroy(net);
         net_def_destroy(def);

@@ -1,10 +1,8 @@
 #!/usr/bin/python3
 """Writes the seeds of the fuzz targets below corpus/; further seeds are fixtures of the tests."""
 import gzip
-import io
 import os
 import struct
-import tarfile
 
 HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "corpus")
 
@@ -30,19 +28,6 @@ def cifar():
     write("cifar/one", b"\7" + bytes(3072))
 
 
-def tar():
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w", format=tarfile.GNU_FORMAT) as t:
-        for name, content in (("c/batches.meta.txt", b"".join(b"class%d\n" % k for k in range(10))),
-                              ("c/" + "n" * 120, b"long name"), ("c/readme", bytes(700))):
-            info = tarfile.TarInfo(name)
-            info.size = len(content)
-            t.addfile(info, io.BytesIO(content))
-    content = out.getvalue()
-    write("tar/gzip", gzip.compress(content, mtime=0))
-    write("tar/plain", content[:4096] + bytes(1024))
-
-
 def datum():
     raw = b"\x08\x02\x10\x03\x18\x04\x22\x18" + bytes(range(24)) + b"\x28\x05"
     floats = b"\x08\x01\x10\x01\x18\x02" + b"\x35\x00\x00\x80\x3f" * 2
@@ -63,6 +48,5 @@ def lists():
 
 idx()
 cifar()
-tar()
 datum()
 lists()

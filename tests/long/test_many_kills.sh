@@ -23,7 +23,6 @@ if [ "${1:-}" != inside ]; then
     for i in $(seq "$boxes"); do
         "$box" --hosts=4 -- "$here/test_many_kills.sh" inside $(((kills + i - 1) / boxes)) $((seed + i)) >"$folder/$i" 2>&1 &
         pids="${pids:-} $!"
-        sleep 1 # boxes look for a free network
     done
     for pid in $pids; do
         wait "$pid" || status=1

@@ -1,7 +1,7 @@
 /* What the parts of sync_conformance share: a net made by hand, the serial run that it is judged
  * by, and the profiling shim that counts and delays. See sync_conformance.c. */
-#ifndef TESTS_MPI_CONFORMANCE_H
-#define TESTS_MPI_CONFORMANCE_H
+#ifndef POSEIDON_TESTS_MPI_CONFORMANCE_H
+#define POSEIDON_TESTS_MPI_CONFORMANCE_H
 
 #include <mpi.h>
 #include <stdio.h>
@@ -39,7 +39,7 @@ enum conformance_net { NET_AUTO, NET_SMALL, NET_LARGE };
 /* One case; conformance_options_help says what each field means. */
 struct conformance {
     struct comm comm;
-    int wire, overlap, net, fifo, fails; /* enum wire_format, the two above, and two bools */
+    int wire, overlap, net, fifo, frozen, fails; /* enum wire_format, the two above, and bools */
     long servers, chunk, merge, window, iter_size, staleness, node, leaders, tree, factors, threads,
         seeds, iterations, limit;
     double clip;
@@ -59,8 +59,8 @@ struct made_net {
 };
 
 /* Group 0 has first_elems parameters and a bias, groups 1 and 3 are fully connected (with and
- * without a bias), group 2 does not train. One net at a time. */
-void conformance_net_make(struct made_net *net, int64_t first_elems);
+ * without a bias, which does not learn if frozen), group 2 does not train. One net at a time. */
+void conformance_net_make(struct made_net *net, int64_t first_elems, bool frozen);
 /* Arenas: of its own, or the node's. node may be NULL. */
 void conformance_net_place(struct made_net *net, const struct node *node);
 void conformance_net_free(struct made_net *net, const struct node *node);
@@ -75,8 +75,12 @@ void conformance_factors(const struct group *g, int group, int worker, int itera
                          const float *values, float *bottom, float *top);
 void conformance_gradient(const struct group *g, int group, int worker, int iteration, int micro,
                           const float *values, float *gradient, bool add);
-/* The factors that the model gives until they are set again. */
-void conformance_factors_show(float *bottom, float *top);
+/* A parameter of the group that does not learn has no gradient. */
+void conformance_freeze(const struct group *g, float *gradient);
+/* A worker's backward passes of one iteration: posts all gradients, now and then late. As
+ * sync_flush. */
+int conformance_backward(struct sync *sync, const struct plan *plan, struct made_net *net, int rank,
+                         int iteration);
 float conformance_first_value(size_t i);
 
 /* C = alpha A B + beta C by three loops: further products add on in the same order. */

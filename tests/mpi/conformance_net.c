@@ -2,6 +2,7 @@
  * the current values. Stands in for what sync asks of a net, and for the engine that multiplies
  * factors. */
 #include <string.h>
+#include <unistd.h>
 
 #include "tests/mpi/conformance.h"
 #include "util/rng.h"
@@ -62,7 +63,7 @@ static const struct engine_i plain_engine_i = {.name = "plain",
                                                .services = &engine_host_services};
 struct engine conformance_engine = {.i = &plain_engine_i};
 
-void conformance_net_make(struct made_net *net, int64_t first_elems)
+void conformance_net_make(struct made_net *net, int64_t first_elems, bool frozen)
 {
     const int64_t sizes[GROUPS][3] = {
         {first_elems, 10, 0}, {23, 40, 23}, {77, 0, 0}, {9, 100, 0}, {1, 5, 0}};
@@ -86,7 +87,8 @@ void conformance_net_make(struct made_net *net, int64_t first_elems)
                                    .m = connected ? sizes[g][0] : 0,
                                    .n = connected ? sizes[g][1] : 0};
         params[g][0] = (struct group_param){.elems = (size_t)first, .lr_mult = 1, .decay_mult = 1};
-        params[g][1] = (struct group_param){.elems = (size_t)second, .lr_mult = 2};
+        params[g][1] =
+            (struct group_param){.elems = (size_t)second, .lr_mult = frozen && g == 1 ? 0 : 2};
         net->elems += (groups[g].elems + 15) / 16 * 16;
     }
 }
@@ -140,12 +142,6 @@ void conformance_feedback(float new_feedback)
     feedback = new_feedback;
 }
 
-void conformance_factors_show(float *bottom, float *top)
-{
-    factor_bottom = bottom;
-    factor_top = top;
-}
-
 void conformance_factors(const struct group *g, int group, int worker, int iteration, int micro,
                          const float *values, float *bottom, float *top)
 {
@@ -155,6 +151,13 @@ void conformance_factors(const struct group *g, int group, int worker, int itera
         top[i] = draw(worker, iteration, micro, group, (size_t)(i + g->k * g->n));
 }
 
+void conformance_freeze(const struct group *g, float *gradient)
+{
+    for (int p = 0; p < g->nparams; gradient += g->params[p++].elems)
+        if (g->params[p].lr_mult == 0)
+            memset(gradient, 0, g->params[p].elems * sizeof *gradient);
+}
+
 void conformance_gradient(const struct group *g, int group, int worker, int iteration, int micro,
                           const float *values, float *gradient, bool add)
 {
@@ -162,6 +165,7 @@ void conformance_gradient(const struct group *g, int group, int worker, int iter
         float x = draw(worker, iteration, micro, group, i) + feedback * values[g->begin + i];
         gradient[i] = add ? gradient[i] + x : x;
     }
+    conformance_freeze(g, gradient);
 }
 
 static float rate_of(int64_t iteration, float lr_mult)
@@ -192,4 +196,28 @@ void conformance_apply(int64_t iteration, float scale, float lr_mult, float deca
         history[i] = 0.9f * history[i] + rate * g;
         value[i] -= history[i];
     }
+}
+
+int conformance_backward(struct sync *sync, const struct plan *plan, struct made_net *net, int rank,
+                         int iteration)
+{
+    float bottom[ROWS * WIDEST], top[ROWS * WIDEST];
+
+    for (int micro = 0; micro < plan->options.iter_size; micro++)
+        for (int g = GROUPS - 1; g >= 0; g--) {
+            const struct group *group = &net->groups[g];
+            if ((iteration * 7 + rank * 3 + g) % 5 == 0)
+                usleep((useconds_t)(300 * ((rank + iteration) % 4))); /* nobody is in step */
+            if (conformance_by_factors(plan, plan->bucket_of[g])) {
+                conformance_factors(group, g, rank, iteration, micro, net->values, bottom, top);
+                factor_bottom = bottom;
+                factor_top = top;
+            } else if (group->trains) {
+                conformance_gradient(group, g, rank, iteration, micro, net->values,
+                                     net->grads + group->begin, micro > 0);
+            }
+            if (sync_post(sync, g, micro == plan->options.iter_size - 1))
+                return -1;
+        }
+    return sync_flush(sync);
 }

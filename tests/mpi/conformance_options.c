@@ -11,6 +11,7 @@ enum kind { COUNT, NUMBER, WORD, COMM, WIRE };
 static const char *const overlaps[] = {"none", "wfbp", "backward", NULL};
 static const char *const nets[] = {"auto", "small", "large", NULL};
 static const char *const orders[] = {"urgency", "fifo", NULL};
+static const char *const biases[] = {"learns", "frozen", NULL};
 static const char *const ends[] = {"history", "failure", NULL};
 
 static const struct row {
@@ -35,6 +36,8 @@ static const struct row {
     {"leaders", COUNT, AT(leaders), NULL, "1", "of them that lead, each for its chunks"},
     {"net", WORD, AT(net), nets, "auto",
      "first group of 300 or 20000 parameters; auto: large with nodes"},
+    {"bias", WORD, AT(frozen), biases, "learns",
+     "of a fully connected group: frozen: its gradient is in no norm"},
     {"staleness", COUNT, AT(staleness), NULL, "0", "iterations that parameters may be old"},
     {"tree", COUNT, AT(tree), NULL, "0",
      "leaders from which on everything that can travels along trees; 0: where that is faster"},
@@ -63,7 +66,7 @@ static int word_read(const struct row *row, const char *value, int *out)
 
 static int comm_read(const char *value, struct comm *out)
 {
-    if (comm_parse(scheme_registry, value, out))
+    if (comm_parse(sync_schemes, value, out))
         return -1;
     return out->policy == COMM_AUTO
                ? error_set("--comm=auto: nothing is measured here that could choose")

@@ -139,6 +139,7 @@ static void sum_by_factors(struct serial *s, int bucket, int iteration)
     for (int64_t r = 0; r < rows; r++)
         for (int64_t j = 0; j < g->m; j++)
             sum[g->m * g->n + j] += s->rows[r * width + g->n + j];
+    conformance_freeze(g, sum);
 }
 
 /* One worker's gradient of a bucket, summed over its micro-batches; zeros between the groups. */

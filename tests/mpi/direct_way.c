@@ -14,6 +14,8 @@
 
 #include "engine/rule.h"
 #include "sync/sync.h"
+#include "tests/plan/schemes.h"
+#include "util/choice.h"
 #include "util/error.h"
 
 enum { ELEMS = 3000, CHUNK_BYTES = 4096, ITERATIONS = 3 };
@@ -202,8 +204,10 @@ int main(int argc, char **argv)
     struct group group = {
         .name = "all", .elems = ELEMS, .nparams = 1, .params = &param, .trains = true};
     struct sync_model model = {.elems = ELEMS};
-    struct plan_options options = {
-        .comm = {COMM_SCHEME, &scheme_ps}, .iter_size = 1, .chunk_bytes = CHUNK_BYTES};
+    struct plan_options options = {.registry = sync_schemes,
+                                   .comm = {COMM_SCHEME, &scheme_ps},
+                                   .iter_size = 1,
+                                   .chunk_bytes = CHUNK_BYTES};
     struct sync_options how = {.overlap = true, .stall_seconds = 20};
     struct sync_update update = {.nhistory = 1, .describe = describe};
     struct plan *plan;
@@ -213,7 +217,7 @@ int main(int argc, char **argv)
     MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &nranks);
-    REQUIRE(argc > 3 && !sync_direct_parse(argv[1], &how.direct));
+    REQUIRE(argc > 3 && !choice_parse("direct", argv[1], sync_direct_words, (int *)&how.direct));
     aware = argv[2];
     options.servers = atoi(argv[3]);
     options.tree_leaders = strchr(argv[3], 't') ? 2 : 0;

@@ -45,8 +45,6 @@ static bool is_recent(const struct made_net *net, const float *versions, const s
 static int worker_iteration(struct sync *sync, const struct plan *plan, struct made_net *net,
                             int iteration, int staleness, const float *versions)
 {
-    float bottom[ROWS * WIDEST], top[ROWS * WIDEST];
-
     for (int g = 0; g < GROUPS; g++)
         if (sync_wait(sync, g))
             return -1;
@@ -54,22 +52,7 @@ static int worker_iteration(struct sync *sync, const struct plan *plan, struct m
         REQUIRE(is_recent(net, versions, &net->groups[g], iteration, staleness),
                 "iteration %d: group %d is older than %d iterations, or torn", iteration, g,
                 staleness);
-    for (int micro = 0; micro < plan->options.iter_size; micro++)
-        for (int g = GROUPS - 1; g >= 0; g--) {
-            const struct group *group = &net->groups[g];
-            if ((iteration * 7 + rank * 3 + g) % 5 == 0)
-                usleep((useconds_t)(300 * ((rank + iteration) % 4))); /* nobody is in step */
-            if (conformance_by_factors(plan, plan->bucket_of[g])) {
-                conformance_factors(group, g, rank, iteration, micro, net->values, bottom, top);
-                conformance_factors_show(bottom, top);
-            } else if (group->trains) {
-                conformance_gradient(group, g, rank, iteration, micro, net->values,
-                                     net->grads + group->begin, micro > 0);
-            }
-            if (sync_post(sync, g, micro == plan->options.iter_size - 1))
-                return -1;
-        }
-    return sync_flush(sync);
+    return conformance_backward(sync, plan, net, rank, iteration);
 }
 
 /* What MPI saw against the prediction, per bucket, and against what the program counted. */
@@ -185,7 +168,8 @@ static int count_trees(const struct plan *plan)
 static void run(const struct conformance *c)
 {
     int workers = nranks - (int)c->servers;
-    struct plan_options options = {.comm = c->comm,
+    struct plan_options options = {.registry = sync_schemes,
+                                   .comm = c->comm,
                                    .wire = (enum wire_format)c->wire,
                                    .nranks = nranks,
                                    .servers = (int)c->servers,
@@ -215,7 +199,7 @@ static void run(const struct conformance *c)
     struct sync *sync;
     bool large = c->net == NET_LARGE || (c->net == NET_AUTO && c->node > 0);
 
-    conformance_net_make(&net, large ? 20000 : 300);
+    conformance_net_make(&net, large ? 20000 : 300, c->frozen);
     conformance_feedback(c->staleness > 0 ? 0 : 0.1f);
     if (c->node > 0) {
         REQUIRE(!topology_create(MPI_COMM_WORLD, &topology) &&

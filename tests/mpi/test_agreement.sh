@@ -86,18 +86,68 @@ options() {
     refused "$1" "$2" "--solver=solver.prototxt $3" "--solver=solver.prototxt $4"
 }
 make_solver solver.prototxt 'max_iter: 4' 'snapshot_after_train: false' 'display: 1'
-options staleness '--staleness differs: 0 on ranks 0, 2; 2 on rank 1' '--comm=ps' '--comm=ps --staleness=2'
-options comm '--comm differs: auto on ranks 0, 2; sfb on rank 1' '' '--comm=sfb'
-options wire '--wire differs: fp32 on ranks 0, 2; bf16 on rank 1' '--comm=ps' '--comm=ps --wire=bf16'
-options servers '--servers differs: 0 on ranks 0, 2; 1 on rank 1' '' '--servers=1'
-options hierarchy '--hierarchy differs: auto on ranks 0, 2; 2 on rank 1' '' '--hierarchy=2'
-options chunk '--chunk differs: 1000 on ranks 0, 2; not set on rank 1' '--chunk=1000' ''
-options merge '--merge differs: 0 on ranks 0, 2; 65536 on rank 1' '--merge=0' '--merge=64k'
-options batch '--batch differs: 4 on ranks 0, 2; 8 on rank 1' '' '--batch=8'
-options iterations 'max_iter differs: 4 on ranks 0, 2; 2 on rank 1' '' '--max-iter=2'
-options seed 'random_seed differs: 1 on ranks 0, 2; 7 on rank 1' '' '--seed=7'
-options trace '--trace differs: not given on ranks 0, 2; given on rank 1' '' "--trace=$work/trace.json"
-options cluster-file '--cluster-file differs: given on ranks 0, 2; not given on rank 1' "--cluster-file=$work/cluster" ''
+options chunk '--tune chunk differs: 1000 on ranks 0, 2; not given on rank 1' '--tune chunk=1000' ''
+options merge '--tune merge differs: 0 on ranks 0, 2; 65536 on rank 1' '--tune merge=0' '--tune merge=64k'
+options 'words of one option' '--on-signal differs: TERM=none on ranks 0, 2; not given on rank 1' '--on-signal=TERM=none' ''
+options 'a choice that is the default' '--wire differs: bf16 on ranks 0, 2; fp32 on rank 1' '--wire=bf16' '--wire=fp32'
+options trace '--trace differs: not given on ranks 0, 2; trace.json on rank 1' '' '--trace=trace.json'
+options set '--set differs: gamma=0.1, power=0.5 on ranks 0, 2; gamma=0.1 on rank 1' \
+    '--set gamma=0.1 --set power=0.5' '--set gamma=0.1'
+
+# Every option that --help lists, and every name of --tune, to one of two ranks alone: they train, where each may have its
+# own; else one message names the option. Nothing hangs, however an option makes a rank go another way.
+make_solver one.prototxt 'max_iter: 1' 'snapshot_after_train: false'
+
+# alone OPTION: to rank 1; into alone.NAME
+alone() {
+    "$POSEIDON_MPIRUN" 1 "$POSEIDON" train --solver=one.prototxt --batch=4 : \
+        -n 1 "$POSEIDON" train --solver=one.prototxt --batch=4 "$2" >"alone.$1" 2>&1 </dev/null
+    echo "status $?" >>"alone.$1"
+}
+"$POSEIDON" train --help | sed -n 's/^  --\([a-z0-9-]*\)\(\[*=*\).*/\1 \2/p' >listed
+"$POSEIDON" help tuning | sed -n 's/^  \([a-z][a-z-]*\)\(=*\).*/tune=\1 \2/p' >>listed
+[ "$(wc -l <listed)" -gt 60 ] || fail "--help lists $(wc -l <listed) options"
+under_way=0
+while read -r name value; do
+    case $name$value in
+    bandwidth-mbps=) value=--$name=900 ;;
+    *=) value=--$name=3 ;;
+    *) value=--$name ;;
+    esac
+    alone "$name" "$value" &
+    under_way=$(((under_way + 1) % 8))
+    [ $under_way -gt 0 ] || wait
+done <listed
+wait
+while read -r name value; do
+    status=$(sed -n 's/^status //p' "alone.$name")
+    case $name in
+    threads | tune=window | bandwidth-mbps | tune=rank-log) expected=0 text='.*' ;;
+    solver) expected=1 text='rank 1 (.*): .*3' ;;
+    gpu) expected=1 text='--engine differs: cpu on rank 0; cuda on rank 1' ;;
+    *) expected=1 text=".*--$(echo "$name" | tr = ' ')" ;;
+    esac
+    [ "$status" = "$expected" ] || { fail "--$name on rank 1 alone: status $status"; tail -n 3 "alone.$name"; }
+    [ "$status" = 0 ] || [ "$(grep -c '^poseidon train: ' "alone.$name")" -eq 1 ] ||
+        { fail "--$name on rank 1 alone: not one message"; head -n 20 "alone.$name"; }
+    [ "$status" = 0 ] || grep -q "^poseidon train: $text" "alone.$name" ||
+        fail "--$name on rank 1 alone: $(grep '^poseidon' "alone.$name")"
+done <listed
+echo "ok: $(wc -l <listed) options on one rank"
+
+# What one rank alone was given by mistake is said whole, whichever rank it is; so in a test.
+for wrong in --nonsense=3 --wire=foo --tune=dilate=2; do
+    alone mistake $wrong
+    wrong=$(echo "$wrong" | sed 's/--tune=/--tune /')
+    grep -q "^poseidon train: rank 1 (.*): .*$wrong\|^poseidon train: rank 1 (.*): .*${wrong%=*} " alone.mistake ||
+        fail "$wrong on rank 1 alone: $(grep '^poseidon' alone.mistake)"
+done
+for option in --iterations=3 --json --help --math=foo; do
+    "$POSEIDON_MPIRUN" 1 "$POSEIDON" test --model=net.prototxt --weights=none : \
+        -n 1 "$POSEIDON" test --model=net.prototxt --weights=none $option >mistake.log 2>&1 </dev/null
+    grep -q "^poseidon test: .*${option%=*}" mistake.log ||
+        fail "test $option on rank 1 alone: $(grep '^poseidon' mistake.log)"
+done
 
 # The same by other means, and what is each rank's own: its place in the file tree, links to its data,
 # what its node is good for.
@@ -105,10 +155,10 @@ mkdir -p other
 ln -s "$abs_top_srcdir/data" other/data
 sed "s|$abs_top_srcdir/data|$work/other/data|; s/^/ /" net.prototxt >other/net.prototxt
 grep -q other/data other/net.prototxt || fail 'the other net has the same paths'
-make_solver other/solver.prototxt "net: \"$work/other/net.prototxt\"" 'max_iter: 9' 'snapshot_after_train: false' \
+make_solver other/solver.prototxt "net: \"$work/other/net.prototxt\"" 'max_iter: 4' 'snapshot_after_train: false' \
     'display: 1' 'solver_mode: CPU' "snapshot_prefix: \"$work/other/run\""
 if apart own.log '--solver=solver.prototxt --comm=ps' \
-    '--solver=other/solver.prototxt --max-iter=4 --threads=1 --window=1m --bandwidth-mbps=900 --comm=ps'; then
+    '--solver=other/solver.prototxt --threads=1 --tune=window=1m --bandwidth-mbps=900 --comm=ps'; then
     grep -q 'Optimization Done' own.log || fail 'training with own paths did not end'
     echo 'ok: own paths, threads and window'
 else
@@ -124,7 +174,7 @@ with h5py.File("narrow.h5", "w") as f:
     f["data"], f["label"] = source["data"][:64, :, :24, :24], source["label"][:64]
 END
     sed "s|source: .*train.h5|source: \"$work/narrow.h5|" net.prototxt >other/net.prototxt
-    apart shapes.log '--solver=solver.prototxt --comm=ps' '--solver=other/solver.prototxt --max-iter=4 --comm=ps'
+    apart shapes.log '--solver=solver.prototxt --comm=ps' '--solver=other/solver.prototxt --comm=ps'
     status=$?
     [ $status -gt 0 ] && [ $status -lt 124 ] || fail "other data: status $status"
     grep -q "^poseidon train: data of layer 'fashion': records differs: 12000 on ranks 0, 2; 64 on rank 1;" shapes.log || {

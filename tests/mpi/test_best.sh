@@ -1,6 +1,7 @@
 #!/bin/sh
 # --keep-best: the snapshot of the best test stays besides the newest ones, also where none was due then, and after a
-# restart. The judge is the log: the least loss, or the highest accuracy, that a test has shown.
+# restart, and as PREFIX_best; former ones do not pile up. The judge is the log: the least loss, or the highest accuracy,
+# that a test has shown.
 . "$abs_top_srcdir/tests/mpi/common.sh"
 make_solver solver.prototxt 'max_iter: 16' 'snapshot: 5' 'test_interval: 2' 'test_iter: 2' "snapshot_prefix: \"$work/run\"" \
     'base_lr: 0.05'
@@ -24,7 +25,10 @@ check() { # OUTPUT SIGN LOG...
     [ "$(sed -n 's/^best	//p' run.run)" = "$expected" ] || fail "$1: PREFIX.run says $(grep '^best' run.run)"
     wanted=$(printf '%s\n' "$expected" 16 | sort -nu | tr '\n' ' ')
     [ "$(states)" = "$wanted" ] || fail "$1: snapshots of $(states)are there, expected $wanted"
-    [ -f "run_iter_$expected.caffemodel.h5" ] || fail "$1: the best model is gone"
+    for kind in caffemodel solverstate; do
+        cmp run_best.$kind.h5 "run_iter_$expected.$kind.h5" || fail "$1: run_best.$kind.h5 is not iteration $expected"
+    done
+    [ ! -f run_best.caffemodel.h5.tmp ] && [ ! -f run_best.solverstate.h5.tmp ] || fail "$1: $(ls run_best*) are there"
 }
 
 for output in accuracy loss; do
@@ -34,6 +38,11 @@ for output in accuracy loss; do
     train 2 run.log --solver=solver.prototxt --batch=8 --threads=1 --keep=1 --keep-best=$output --summary=run.json || { fail "$output"; tail -n 3 run.log; }
     check $output $sign run.log
     grep -q "The best $output so far: " run.log || fail "$output: it is not said"
+    # what the end says is what the summary has
+    grep -q 'Trained iterations 0 to 16 in [0-9.e-]* s: [0-9.]* images/s, 0\.02133 epochs of 12000 records$' run.log &&
+        grep -q "Final loss [0-9.]*, best test [0-9.]* at iteration $expected\$" run.log &&
+        grep -q "Parameters' SHA-256 $(json_value run.json parameters_sha256)\$" run.log ||
+        { fail "$output: the end"; grep 'result.c' run.log; }
     # the same in two parts
     rm -f run_iter_* run.run
     whole=$expected
@@ -43,6 +52,19 @@ for output in accuracy loss; do
     check $output $sign one.log two.log
     [ "$expected" = "$whole" ] || fail "$output: in two parts the best is $expected, else $whole"
 done
+
+# without --keep and a value: by the accuracy, and the only files that are there besides those that were due are the best's
+rm -f run_iter_* run_best* run.run
+train 2 run.log --solver=solver.prototxt --batch=8 --threads=1 --keep-best --summary=run.json || { fail "no value"; tail -n 3 run.log; }
+expected=$(best_of_log accuracy 1 run.log)
+[ "$(states)" = "$(printf '%s\n' 5 10 15 16 "$expected" | sort -nu | tr '\n' ' ')" ] || fail "no value: $(states)are there, the best is $expected"
+[ "$(sed -n 's/^best_of	//p' run.run)" = accuracy ] || fail "no value: $(grep '^best' run.run)"
+cmp run_best.caffemodel.h5 "run_iter_$expected.caffemodel.h5" || fail "no value: run_best is not iteration $expected"
+# the name is no snapshot of its own to --resume, and one to --snapshot
+train 2 two.log --solver=solver.prototxt --batch=8 --threads=1 --keep-best accuracy --resume --max-iter=18 || { fail "--resume"; tail -n 3 two.log; }
+grep -q 'Resuming from .*run_iter_16.solverstate.h5' two.log && ! grep -q 'Ignoring.*snapshot' two.log || fail "--resume: $(grep -e Resuming -e Ignoring two.log)"
+train 2 two.log --solver=solver.prototxt --batch=8 --threads=1 --snapshot=run_best.solverstate.h5 --set snapshot_prefix=\"other\" ||
+    { fail "--snapshot"; tail -n 3 two.log; }
 
 refuse() { # TEXT OPTION...
     text=$1

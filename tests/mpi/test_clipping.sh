@@ -34,5 +34,16 @@ clipped() {
 clipped one 1
 clipped allreduce-1-server 3 --comm=allreduce --servers=1
 clipped sfb-1-server 3 --comm=sfb --servers=1
-clipped more-servers-than-chunks 7 --comm=sfb --servers=5 --chunk=8m --merge=8m
+clipped more-servers-than-chunks 7 --comm=sfb --servers=5 --tune=chunk=8m --tune=merge=8m
+
+# Nothing trains, so there is no norm, and nobody waits for one.
+sed -i 's/lr_mult: [0-9]*/lr_mult: 0/' net.prototxt
+frozen() { # RANKS OPTION...
+    ranks=$1
+    shift
+    train "$ranks" frozen.log --solver=solver.prototxt --global-batch=24 "$@" || fail "nothing trains, $ranks ranks $*: $(tail -n 1 frozen.log)"
+}
+frozen 1
+frozen 2 --comm=ps --hierarchy=off --set local_lr_auto=true
+frozen 3 --comm=sfb --servers=1 --on-nan=skip
 finish

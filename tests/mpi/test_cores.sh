@@ -35,7 +35,7 @@ run 2 two
 run 2 one taskset -c "$first"
 said "Ranks 0-1 each: 1 compute thread on core $first, which 2 ranks share" one
 if [ "$(getconf _NPROCESSORS_ONLN)" -gt 1 ]; then
-    said 'Rank 0 is bound to one core, where its threads for computing, communication and input take turns' one
+    said 'Rank 0 is bound to one core, which its threads for computing, communication and input share' one
     said 'start with mpirun --bind-to none' one
 fi
 said '--math has no effect on --engine=cpu, which computes in single precision' one

@@ -38,7 +38,7 @@ says 0 'alone' 'poseidon +[0-9]' 'MPI +[A-Z]' 'HDF5 ' 'oneDNN ' 'started by +no 
 [ -z "$(find . -name 'poseidon*')" ] || fail "alone: left $(ls)"
 cores=$(getconf _NPROCESSORS_ONLN)
 if [ "$cores" -gt 1 ]; then
-    OMPI_MCA_btl=tcp,self doctor 2 --prefix="$work/s"
+    OMPI_MCA_btl=tcp,self OMPI_MCA_btl_tcp_if_include=lo doctor 2 --prefix="$work/s"
     says 0 'two ranks' 'started by +mpirun' 'transports +btl tcp,self' 'host +[^ ]+: 2 ranks from rank 0 on, cores .* shared by 2' \
         'network +one host: latency [0-9.]+ .?s, [0-9.]+ .B/s through memory' 'nothing is wrong here'
     [ "$(grep -c '^host ' doctor.log)" -eq 1 ] || fail 'two ranks: one host is shown more than once'
@@ -49,13 +49,13 @@ fi
 # what is wrong
 doctor 2 --prefix=nowhere/s
 says 1 'no folder' 'disk +nowhere/s: cannot be written' "WRONG: Cannot write to snapshot prefix 'nowhere/s'" \
-    'poseidon doctor: .*1 thing to mend before training'
+    '1 thing to mend before training, named above'
 doctor $((cores + 1))
 says 1 'more ranks than cores' "WRONG: [^ ]+: $((cores + 1)) ranks share $cores cores?: start at most one rank a core"
 if [ "$cores" -gt 1 ] && command -v taskset >/dev/null; then
     timeout 600 taskset -c 0 "$POSEIDON" doctor >doctor.log 2>&1
     status=$?
-    says 1 'bound' 'WRONG: [^ ]+: rank 0 is bound to core 0 alone, and [0-9]+ cores? (is|are) nobody.s: mpirun --bind-to none'
+    says 1 'bound' 'WRONG: [^ ]+: rank 0 is bound to core 0 alone, while [0-9]+ cores? (is|are) idle: mpirun --bind-to none'
 else
     echo 'left out: a rank bound to one core (one core, or no taskset)'
 fi
@@ -64,7 +64,7 @@ status=$?
 says 1 'few files' 'WRONG: [^ ]+: a process may open 200 files: ulimit -n 1024'
 POSEIDON_CACHE=/proc/nowhere timeout 600 "$POSEIDON" doctor >doctor.log 2>&1
 status=$?
-says 0 'no cache' 'note: +[^ ]+: no folder for what is measured once: .*POSEIDON_CACHE=FOLDER' 'nothing is wrong here'
+says 0 'no cache' 'note: +[^ ]+: no cache folder: every run measures the cluster again; POSEIDON_CACHE=FOLDER' 'nothing is wrong here'
 echo 'const char *zlibVersion(void) { return "9.9"; }' >zlib.c
 if ${CC:-cc} -shared -fPIC -o zlib.so zlib.c 2>/dev/null; then
     # shellcheck disable=SC2086 # MPIRUN may carry options
@@ -99,15 +99,20 @@ box=$abs_top_srcdir/tests/cluster/box.sh
 if "$box" --check >/dev/null 2>&1; then
     OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     export OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM
-    # shellcheck disable=SC2016 # for the shell in the box
-    timeout 600 "$box" --hosts=4 --rate=200mbit -- sh -c '
-        tc qdisc replace dev "$BOX_NAME-3" root tbf rate 10mbit burst 64k latency 50ms &&
-        mpirun --bind-to none -np 4 "$0" doctor' "$POSEIDON" >doctor.log 2>&1
-    status=$?
-    says 1 'a slow link' 'network +latency [0-9.]+ .s; all to all [0-9.]+ .B/s per host' \
-        ' +host to next host: median [0-9.]+ .B/s, least [0-9.]+ .B/s, most [0-9.]+ .B/s' \
-        ' +network: e0 .*; messages go by TCP over e0' \
-        'WRONG: n2 -> n3: [0-9.]+ .B/s, where the median of the links is [0-9.]+ .B/s: look at the cards'
+    # where this machine has other work, a sound link may look slow once
+    for _ in 1 2 3; do
+        # shellcheck disable=SC2016 # for the shell in the box
+        timeout 600 "$box" --hosts=4 --rate=200mbit -- sh -c '
+            tc qdisc replace dev "$BOX_NAME-3" root tbf rate 10mbit burst 64k latency 50ms &&
+            mpirun --bind-to none -np 4 "$0" doctor' "$POSEIDON" >doctor.log 2>&1
+        status=$?
+        [ "$(grep -c '^WRONG' doctor.log)" -gt 1 ] || break
+    done
+    says 1 'a slow link' ' +all to all: latency [0-9.]+ .s, [0-9.]+ .B/s per host and direction' \
+        'network +host to host: usually [0-9.]+ .B/s, least [0-9.]+ .B/s, most [0-9.]+ .B/s' \
+        ' +network: e0 .*; messages go by TCP over e0 .MTU 1500.' \
+        'WRONG: n3: this host .*receives at [0-9.]+ .B/s.*, where other links carry [0-9.]+ MB/s: look at its card'
+    [ "$(grep -c '^WRONG' doctor.log)" -eq 1 ] || fail "a slow link: more is wrong: $(grep '^WRONG' doctor.log)"
     [ "$(grep -c '^host ' doctor.log)" -eq 4 ] || fail 'a slow link: not every host is shown'
     # shellcheck disable=SC2016
     timeout 600 "$box" --hosts=3 --rate=200mbit -- sh -c '
@@ -116,7 +121,7 @@ if "$box" --check >/dev/null 2>&1; then
         done
         mpirun --bind-to none -np 3 unshare -m sh -c '"'$card"' && exec "$0" doctor'"'"' "$0"' "$POSEIDON" >doctor.log 2>&1
     status=$?
-    says 1 'InfiniBand that is not used' 'WRONG: InfiniBand is there .mlx5_0 .*., and messages go at [0-9.]+ .B/s, by TCP over e0: use an Open MPI with UCX'
+    says 1 'InfiniBand that is not used' 'WRONG: InfiniBand found .mlx5_0 .*., but messages use TCP over e0 .MTU 1500. at [0-9.]+ .B/s: use an Open MPI with UCX'
 else
     echo 'left out: several hosts (no box: tests/cluster/box.sh --check)'
 fi

@@ -31,6 +31,7 @@ refuses() {
 
 dry 1 0 'one rank'
 says 'training +solver.prototxt: iterations 0 to 250 of 64 samples \(1 worker x 64\)'
+says ' +250 iterations of 64 = 1.333 epochs of 12000 records'
 says "net +.*net.prototxt: 9 layers, 431080 parameters"
 says "train data +layer 'fashion': .*fashion-mnist-train.h5, 12000 records of 1 x 28 x 28 bytes"
 says "test data +layer 'fashion': .*fashion-mnist-test.h5, 2000 records of 1 x 28 x 28 bytes"
@@ -58,6 +59,18 @@ says 'training .*iterations 2 to 250'
 says 'weights +of run .* after iteration 2'
 dry 2 1 'a finished run' --snapshot="$work/w_iter_2.solverstate.h5" --max-iter=2
 refuses "not fit to train: nothing is left to do: the snapshot's iteration is not below max_iter"
+
+# figures of the cluster are measured, or taken from their file, which stays as it is
+dry 2 0 'a new file of figures' --cluster-file=figures
+[ ! -e figures ] || fail 'a dry run wrote its figures of the cluster'
+train 2 figures.log --solver=solver.prototxt --max-iter=1 --batch=8 --cluster-file=figures --snapshot-prefix="$work/w"
+cp figures before || fail "a run keeps no figures of the cluster: $(tail -n 3 figures.log)"
+dry 2 0 'known figures' --cluster-file=figures
+grep -q 'Measured this cluster' dry.err && fail 'a dry run measures what is known'
+dry 2 0 'measured anew' --cluster-file=figures --tune=measure
+dry 3 0 'figures of other ranks' --cluster-file=figures --batch=8
+grep -q 'Measured this cluster' dry.err || fail 'a dry run takes the figures of other ranks'
+cmp -s figures before || fail 'a dry run changed the figures of the cluster'
 
 # not fit, for one reason and for two
 sed '/"ip2"/,/^}/s/num_output: 10/num_output: 5/' net.prototxt >small.prototxt
@@ -112,11 +125,43 @@ done
 dry 2 1 'a slow trickle' --comm=ps --bandwidth-mbps=0.001
 refuses '--bandwidth-mbps=0.001: rank 0 sends 1.72 MB an iteration, which takes 13795 s at that rate; expected at least 0.023, at which it takes 10 minutes'
 
+# schemes are chosen for the rate that is left, not for that of the links
+cat >fast.cluster <<END
+ranks = 2
+ranks_per_node = 2
+latency_seconds = 2.7e-05
+message_seconds = 1.3e-05
+link_bytes_per_second = 1e9
+local_bytes_per_second = 1e9
+gemm_flops = 17e9
+copy_bytes_per_second = 1e9
+sum_bytes_per_second = 1.3e9
+served_bytes_per_second = 0
+transport_bytes_per_second = 1.1e9
+core_share = 0
+END
+dry 2 0 'fast links' --batch=32 --cluster-file=fast.cluster
+says 'plan +4 layers by PS, 1.72 MB sent by rank 0 an iteration'
+dry 2 0 'slow ones by order' --batch=32 --cluster-file=fast.cluster --bandwidth-mbps=200
+says 'plan +3 layers by PS, 1 layer by SFB, [0-9]+ kB sent by rank 0 an iteration'
+
+# --epochs: so many iterations that the last one begins before the passes are over, also with a rank that only serves
+dry 2 0 'epochs' --epochs=1.5 --batch=50 --set max_iter=7
+says 'training +solver.prototxt: iterations 0 to 180 of 100 samples'
+says ' +180 iterations of 100 = 1.5 epochs of 12000 records'
+dry 2 0 'epochs with a server' --epochs=0.1 --servers=1 --batch=7
+says ' +172 iterations of 7 = 0.1003 epochs of 12000 records'
+dry 1 1 'too many epochs' --epochs=1e9
+refuses '--epochs=1e\+09 of 12000 records are 1.875e\+11 iterations of 64; at most 2147483647 can be counted'
+dry 1 1 'epochs without records' --epochs=1 --engine=replay
+refuses '--epochs=1: it is not known how many records the training data has; give --max-iter=N'
+
 # what set-up refuses stays refused, and what a dry run cannot give is said
 dry 2 1 'no folder' --snapshot-prefix=nowhere/s
 refuses "Cannot write to snapshot prefix 'nowhere/s'"
-for given in --json --summary=s.json --trace=t.json --log=l.jsonl --csv=c.csv --tensorboard=events --rank-log=r; do
-    dry 1 1 "$given" "$given"
+for given in --json --summary=s.json --trace=t.json --log=l.jsonl --csv=c.csv --tensorboard=events '--tune rank-log=r'; do
+    # shellcheck disable=SC2086 # two words
+    dry 1 1 "$given" $given
     refuses "--dry-run trains nothing: there is nothing for ${given%%=*}\$"
 done
 for left in s.json t.json l.jsonl c.csv events r.0.log; do

@@ -80,15 +80,15 @@ refused 'both batches' '--batch.*--global-batch' --solver=solver.prototxt --glob
 refused 'unknown scheme' '--comm=pss: expected one of .*allreduce' --solver=solver.prototxt --comm=pss
 refused 'unknown engine' 'abacus.*cpu' --solver=solver.prototxt --engine=abacus
 
-refused 'staleness without ps' '--staleness=2 needs --comm=ps' --solver=solver.prototxt --staleness=2 --comm=sfb
-refused 'staleness in bf16' 'cannot be combined' --solver=solver.prototxt --staleness=2 --wire=bf16
-refused 'too stale' '--staleness=99 is out of range' --solver=solver.prototxt --staleness=99
+refused 'staleness without ps' '--tune staleness=2 needs --comm=ps' --solver=solver.prototxt --tune=staleness=2 --comm=sfb
+refused 'staleness in bf16' 'cannot be combined' --solver=solver.prototxt --tune=staleness=2 --wire=bf16
+refused 'too stale' '--tune staleness=99 is out of range' --solver=solver.prototxt --tune=staleness=99
 make_solver clipping.prototxt 'max_iter: 4' 'clip_gradients: 1' 'snapshot_after_train: false'
-refused 'staleness and clipping' 'clip_gradients.*--staleness=1' --solver=clipping.prototxt --staleness=1
+refused 'staleness and clipping' 'clip_gradients.*--tune staleness=1' --solver=clipping.prototxt --tune=staleness=1
 refused 'unknown wire format' '--wire=fp8.*bf16' --solver=solver.prototxt --wire=fp8
-refused 'unknown way' '--direct=maybe: expected auto, on or off' --solver=solver.prototxt --direct=maybe
-refused 'direct without a GPU' "--direct=on: the engine works in the host's memory" --solver=solver.prototxt --direct=on
-refused 'unknown order' '--order=random.*fifo' --solver=solver.prototxt --order=random
+refused 'unknown way' '--tune direct=maybe: expected auto, on or off' --solver=solver.prototxt --tune=direct=maybe
+refused 'direct without a GPU' "--tune direct=on: the engine works in the host's memory" --solver=solver.prototxt --tune=direct=on
+refused 'unknown order' '--tune order=random.*fifo' --solver=solver.prototxt --tune=order=random
 
 # where a value stopped being a number: the layer that made it, or the parameters that had it
 sed 's|name: "relu1"|&|; s|type: "ReLU"|type: "Log"|' net.prototxt >logarithm.prototxt
@@ -96,14 +96,14 @@ make_solver logarithm.prototxt.solver 'max_iter: 4' 'snapshot_after_train: false
 sed -i "s|net.prototxt|logarithm.prototxt|" logarithm.prototxt.solver
 refused 'a logarithm of what is below 0' "it arose in layer 'relu1', blob 'ip1': -?nan at [0-9]* of [0-9]*" --solver=logarithm.prototxt.solver --batch=8
 make_solver wild.prototxt 'max_iter: 40' 'base_lr: 1e30' 'snapshot_after_train: false'
-refused 'a rate that is far too high' "parameter [01] of layer '[a-z0-9]*' holds -?(nan|inf) at|it arose in layer" --solver=wild.prototxt --batch=8
+refused 'a rate that is far too high' "layer '[a-z0-9]*', blob [01]: [0-9]* of [0-9]* values are not finite, the first of them -?(nan|inf) at|it arose in layer" --solver=wild.prototxt --batch=8
 
 # ranks whose parameters differ, which only damage can do: rank 1's weights are changed in its memory
 if python=$(command -v python3); then
     sed 's|weight_filler {[^}]*}|weight_filler { type: "constant" value: 0.12345679 }|' net.prototxt >constant.prototxt
     make_solver still.prototxt 'max_iter: 1000000' 'base_lr: 0' 'display: 10' 'snapshot_after_train: false'
     sed -i "s|net.prototxt|constant.prototxt|" still.prototxt
-    begin 2 still.log --solver=still.prototxt --check-sync=5 --hierarchy=off
+    begin 2 still.log --solver=still.prototxt --tune=check-sync=5 --hierarchy=off
     await 'Iteration 20 '
     "$python" - "$(cat pid.1)" <<'END' || fail 'the memory of rank 1 could not be changed'
 import struct, sys
@@ -132,7 +132,7 @@ END
 else
     echo 'skipped: damaged parameters (no python3)'
 fi
-refused 'check-sync where ranks differ' 'compares parameters that are kept alike: not with --comm=none' --solver=solver.prototxt --comm=none --check-sync=3
+refused 'check-sync where ranks differ' 'compares parameters that are kept alike: not with --comm=none' --solver=solver.prototxt --comm=none --tune=check-sync=3
 
 # snapshots
 make_solver saver.prototxt 'max_iter: 4' "snapshot_prefix: \"$work/good\""
@@ -155,7 +155,11 @@ refused 'unwritable summary' 'nowhere/summary.json' --solver=solver.prototxt --b
 # a disk that fills up during training: no half snapshot under the final name
 if [ "$(id -u)" -eq 0 ] && mkdir disk && mount -t tmpfs -o size=1m none disk 2>/dev/null; then
     make_solver full.prototxt 'max_iter: 4' "snapshot_prefix: \"$work/disk/lenet\""
-    refused 'full disk' 'lenet_iter_4.*[Nn]o space' --solver=full.prototxt --batch=8
+    begin 4 full.log --solver=full.prototxt
+    # whoever may last for ten minutes more is told to stop
+    await 'Training is over, and the snapshot of iteration 4 is not written: .*[Nn]o space' && kill -USR1 "$(cat pid.0)"
+    wait $launcher && fail 'full disk: it ends as a success'
+    grep -q 'poseidon train: .*lenet_iter_4.*[Nn]o space.*There is no snapshot to resume from' full.log || { fail 'full disk: what is said'; tail -n 3 full.log; }
     ls disk | grep -q 'iter_4.*h5$' && fail 'full disk: a file under the final name stays'
     umount disk
 else

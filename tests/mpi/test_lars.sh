@@ -33,30 +33,30 @@ for comm in ps sfb allreduce adam paper; do
     agrees $comm-2 2 -1 1 --comm=$comm
     agrees $comm-3 3 0.2 1 --comm=$comm
 done
-agrees cut 3 -1 2 --comm=ps --chunk=64 --merge=0
-agrees cut-allreduce 2 0.2 1 --comm=allreduce --chunk=64
-agrees merged 2 -1 1 --comm=ps --merge=64k
+agrees cut 3 -1 2 --comm=ps --tune=chunk=64 --tune=merge=0
+agrees cut-allreduce 2 0.2 1 --comm=allreduce --tune=chunk=64
+agrees merged 2 -1 1 --comm=ps --tune=merge=64k
 agrees servers 3 -1 1 --comm=ps --servers=1
 agrees nodes 3 -1 1 --comm=paper --hierarchy=2
 agrees late 2 -1 1 --comm=paper --overlap=none
 
-# --lars is the field; without it the parameters are others
+# --set local_lr_auto=true is the field; without it the parameters are others
 lars_solver option.prototxt
-train 1 option.log --solver=option.prototxt --global-batch=24 --lars &&
-    "$python" "$check" check "$work" lars_iter_8.caffemodel.h5 8 -1 1 || { fail '--lars'; tail option.log; }
-train 1 option.log --solver=option.prototxt --global-batch=24 || fail 'without --lars'
+train 1 option.log --solver=option.prototxt --global-batch=24 --set local_lr_auto=true &&
+    "$python" "$check" check "$work" lars_iter_8.caffemodel.h5 8 -1 1 || { fail 'the option'; tail option.log; }
+train 1 option.log --solver=option.prototxt --global-batch=24 || fail 'without it'
 "$python" "$check" check "$work" lars_iter_8.caffemodel.h5 8 -1 1 2>/dev/null && fail 'SGD passes for LARS'
-train 2 lossy.log --solver=option.prototxt --global-batch=24 --lars --comm=onebit || { fail onebit; tail lossy.log; }
+train 2 lossy.log --solver=option.prototxt --global-batch=24 --set local_lr_auto=true --comm=onebit || { fail onebit; tail lossy.log; }
 
 # refusals
 refused() { # WORDS OPTION...
     words=$1
     shift
-    train 2 refused.log --solver=option.prototxt --batch=4 --lars "$@" && fail "trained in spite of: $words"
+    train 2 refused.log --solver=option.prototxt --batch=4 --set local_lr_auto=true "$@" && fail "trained in spite of: $words"
     grep -q "$words" refused.log || { fail "expected: $words"; tail -n 3 refused.log; }
 }
-refused 'option.prototxt: local_lr_auto (--lars) makes every update wait for all ranks.*--staleness' --staleness=1
-refused 'local_lr_auto (--lars) measures parameters on the host.*--ps-update=device' --ps-update=device
+refused 'option.prototxt: local_lr_auto makes every update wait for all ranks.*--tune staleness' --tune=staleness=1
+refused 'local_lr_auto measures parameters on the host.*--tune ps-update=device' --tune=ps-update=device
 refused 'local_gw_ratio must be above 0, found 0' --set local_gw_ratio=0
-refused 'local_lr_auto (--lars) is for the types SGD and Nesterov, found Adam' --set type=Adam --set momentum=0.9
+refused 'local_lr_auto is for the types SGD and Nesterov, found Adam' --set type=Adam --set momentum=0.9
 finish

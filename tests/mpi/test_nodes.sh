@@ -23,7 +23,7 @@ trained again 4 --comm=ps --hierarchy=2
 trained auto 4 --comm=ps
 [ -z "$(ls shared)" ] || fail "shared memory is left behind: $(ls shared)"
 unset OMPI_MCA_osc_sm_backing_directory
-trained slices 4 --comm=ps --hierarchy=2 --leaders=2
+trained slices 4 --comm=ps --hierarchy=2,2
 for run in flat nodes slices; do
     sent=$(list $run.json bytes_sent_per_iteration_by_rank)
     planned=$(list $run.json bytes_predicted_per_iteration_by_rank)
@@ -77,8 +77,8 @@ if "$box" --check >/dev/null 2>&1; then
     grep -q 'add up' apart.log && fail 'one rank on each machine has nobody to add up with'
     boxed chosen 2 2 4 --comm=auto --log=chosen.jsonl
     grep -q '4 workers on 2 nodes' chosen.log || fail 'the cost model meets no nodes'
-    boxed stale-boxed 2 2 4 --comm=ps --staleness=1
-    grep -q 'add up' stale-boxed.log && fail '--staleness does not switch --hierarchy=auto off'
+    boxed stale-boxed 2 2 4 --comm=ps --tune=staleness=1
+    grep -q 'add up' stale-boxed.log && fail '--tune staleness does not switch --hierarchy=auto off'
 else
     echo 'skipped: several machines (tests/cluster/box.sh --check says why)'
 fi
@@ -86,7 +86,7 @@ fi
 # the report, which replays every layer by itself, and the trace
 trained reported 3 --comm=paper --hierarchy=2 --servers=0 --log=nodes.jsonl --trace=nodes.trace
 grep -q '"layer"' nodes.jsonl || fail 'no report on layers'
-trained led 4 --comm=paper --hierarchy=2 --leaders=2 --log=led.jsonl --trace=led.trace
+trained led 4 --comm=paper --hierarchy=2,2 --log=led.jsonl --trace=led.trace
 grep -q '"layer"' led.jsonl || fail 'no report on layers with two leaders'
 
 # one number of a rank that shares its parameters with another: the first that fails has the message
@@ -108,11 +108,11 @@ refused() {
 refused 'no such hierarchy' '--hierarchy=often: expected auto, off, or the number' --solver=solver.prototxt --hierarchy=often
 refused 'nodes of none' '--hierarchy=0: expected' --solver=solver.prototxt --hierarchy=0
 refused 'nodes of half' '--hierarchy=2.5: expected' --solver=solver.prototxt --hierarchy=2.5
-refused 'leaders of nobody' '--leaders=2: no ranks add up together' --solver=solver.prototxt --hierarchy=off --leaders=2
-refused 'leaders of others' '--leaders=3: the largest node has 2 ranks' --solver=solver.prototxt --hierarchy=2 --leaders=3
-refused 'stale nodes' '--hierarchy=2.*--staleness' --solver=solver.prototxt --hierarchy=2 --comm=ps --staleness=1
+refused 'leaders of nobody' '--hierarchy: 2 leaders of a node, and no ranks add up together here' --solver=solver.prototxt --hierarchy=1,2
+refused 'leaders of others' '--hierarchy: 3 leaders of a node: the largest has 2 ranks' --solver=solver.prototxt --hierarchy=2,3
+refused 'stale nodes' '--hierarchy=2.*--tune staleness' --solver=solver.prototxt --hierarchy=2 --comm=ps --tune=staleness=1
 refused 'nodes alone' '--hierarchy=2.*--comm=none' --solver=solver.prototxt --hierarchy=2 --comm=none
-train 4 stale.log --solver=solver.prototxt --batch=8 --comm=ps --staleness=1 || fail '--staleness alone'
+train 4 stale.log --solver=solver.prototxt --batch=8 --comm=ps --tune=staleness=1 || fail '--tune staleness alone'
 
 # a net that has nothing to train is no team of devices
 cat >nothing.prototxt <<'END'
@@ -143,7 +143,7 @@ if [ -n "${POSEIDON_PYTHON:-}" ] && "$POSEIDON_PYTHON" -c 'import h5py' 2>/dev/n
     for comm in ps allreduce; do
         "$POSEIDON_PYTHON" labels.py "$abs_top_srcdir/data/fashion-mnist-train.h5" 612
         refused "one of two leaders fails, $comm" 'rank 1 .*iteration 2.*label' --solver=failing.prototxt \
-            --hierarchy=2 --leaders=2 --comm=$comm --batch=64
+            --hierarchy=2,2 --comm=$comm --batch=64
     done
     "$POSEIDON_PYTHON" labels.py "$abs_top_srcdir/data/fashion-mnist-train.h5" 676
     refused 'a rank that leads fails' 'rank 2 .*iteration 2.*label' --solver=failing.prototxt --hierarchy=2 --batch=64

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Inner products: what was measured is followed by all ranks and said, whatever --convolution is; ranks choose alike.
+# Inner products: what was measured is followed by all ranks and said, whatever --tune convolution is; ranks choose alike.
 . "$abs_top_srcdir/tests/mpi/common.sh"
 cat >net.prototxt <<'END'
 name: "wide"
@@ -40,8 +40,8 @@ for others in empty sgemm; do
     before=$(cat "$others/convolutions" 2>/dev/null)
     for how in auto direct; do
         "$POSEIDON_MPIRUN" 1 env POSEIDON_CACHE="$work/matmul" "$POSEIDON" train --solver=solver.prototxt --threads=1 \
-            --convolution=$how --check-sync=1 : -n 1 env POSEIDON_CACHE="$work/$others" "$POSEIDON" train --threads=1 \
-            --solver=solver.prototxt --convolution=$how --check-sync=1 >log 2>&1 </dev/null || fail "$others, $how: $(tail -n 3 log)"
+            --tune=convolution=$how --tune=check-sync=1 : -n 1 env POSEIDON_CACHE="$work/$others" "$POSEIDON" train --threads=1 \
+            --solver=solver.prototxt --tune=convolution=$how --tune=check-sync=1 >log 2>&1 </dev/null || fail "$others, $how: $(tail -n 3 log)"
         [ "$(cat "$others/convolutions" 2>/dev/null)" = "$before" ] || fail "the rank with $others measured for itself"
         [ "$(wc -l <matmul/convolutions)" -eq 6 ] || fail "measured though known: $(cat matmul/convolutions)"
     done

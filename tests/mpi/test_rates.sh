@@ -47,10 +47,24 @@ for form in HDF5 BINARYPROTO; do
     done
 done
 
+# However many iterations are to come, their rates take no memory before the first one.
+peak() { # MAX_ITER: kB that a run needs to its fifth iteration
+    make_solver long.prototxt 'lr_policy: "multistep"' 'stepvalue: [2, 1000000]' 'snapshot_after_train: false' 'display: 5' \
+        "max_iter: $1" "snapshot_prefix: \"$work/long\""
+    begin 1 long.log --solver=long.prototxt
+    await 'Iteration 5, lr = 1e-06' && sed -n 's/^VmHWM:[^0-9]*\([0-9]*\).*/\1/p' "/proc/$(cat pid.0)/status"
+    kill -TERM "$(cat pid.0)"
+    wait "$launcher"
+}
+few=$(peak 1000000) many=$(peak 1000000000)
+[ "$((many))" -gt 0 ] && [ "$((many))" -lt $((few + 50000)) ] ||
+    fail "a run of 1,000,000,000 iterations needs $many kB before its sixth, one of 1,000,000 $few kB"
+
 # what cannot follow the loss in time says so
-for option in --staleness=1 --servers=1; do
-    train 2 refused.log --solver=each.prototxt --batch=8 $option && fail "plateau with $option trained"
-    grep -q 'lr_policy "plateau" follows the loss of all workers.* cannot be combined with '"${option%=*}" refused.log ||
+for option in '--tune staleness' --servers; do
+    # shellcheck disable=SC2086 # two words
+    train 2 refused.log --solver=each.prototxt --batch=8 $option=1 && fail "plateau with $option trained"
+    grep -q 'lr_policy "plateau" follows the loss of all workers.* cannot be combined with '"$option" refused.log ||
         { fail "plateau with $option"; tail refused.log; }
 done
 

@@ -81,7 +81,7 @@ train 4 more.log --solver=whole.prototxt --batch=16 --summary=more.json \
     --snapshot="$work/whole_iter_20.solverstate.h5" || { fail "another number of ranks"; tail more.log; }
 
 # SIGKILL, again and again, in a run that does little but write snapshots, and has no end before the last kill.
-kills=${POSEIDON_KILLS:-20}
+kills=${POSEIDON_KILLS:-8}
 make_solver killed.prototxt 'max_iter: 1000000' 'snapshot: 1' "snapshot_prefix: \"$work/killed\"" 'display: 20'
 newest() { # by number: the clock may not tell two snapshots apart; 0: there is none
     ls killed_iter_*.solverstate.h5 2>/dev/null | sed 's/.*_iter_\([0-9]*\)\..*/\1/' | sort -n | tail -n 1 | grep . || echo 0

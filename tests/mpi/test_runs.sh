@@ -22,7 +22,7 @@ figure() { # KEY
 runs 0 "Run '" --summary=old.json
 old=$(figure run)
 [ "$(figure end)" = 'done' ] && [ "$(figure iteration)" = 20 ] || fail "PREFIX.run of a finished run: $(head -n 9 run.run)"
-runs 0 "Passing over 4 snapshots of other runs, the newest of them .*run_iter_20.solverstate.h5 of run '$old'; this run is 'new'" \
+runs 0 "Ignoring 4 snapshots of other runs, the newest of them .*run_iter_20.solverstate.h5 of run '$old'; this run is 'new'" \
     --run=new --resume --summary=new.json --max-iter=10
 [ "$(json_value new.json first_iteration)" = 0 ] || fail 'a new run goes on from the old one'
 # started again, it goes on from its own, though the old run's are newer; at its end it is at its end
@@ -58,7 +58,7 @@ runs 0 'Resuming from .*run_iter_22.solverstate.h5' --resume --max-iter=24 --see
 make_solver binary.prototxt 'max_iter: 4' 'snapshot_format: BINARYPROTO' "snapshot_prefix: \"$work/binary\""
 runs 0 '' --solver=binary.prototxt --run=first
 rm binary.run
-runs 0 "Passing over 1 snapshot of other runs, the newest of them .*binary_iter_4.solverstate of run 'first'" --solver=binary.prototxt --run=second --resume --max-iter=2
+runs 0 "Ignoring 1 snapshot of other runs, the newest of them .*binary_iter_4.solverstate of run 'first'" --solver=binary.prototxt --run=second --resume --max-iter=2
 rm -f binary.run binary_iter_2.*
 runs 1 "run 'first' is finished" --solver=binary.prototxt --resume
 # A model that another run has written over since does not go with its state.
@@ -73,7 +73,7 @@ make_solver solver.prototxt 'max_iter: 20' 'snapshot: 5' "snapshot_prefix: \"$wo
 rm -f run_iter_* run.run
 runs 0 '' --max-iter=15
 printf x | dd of=run_iter_15.solverstate.h5 bs=1 seek=3000 conv=notrunc 2>/dev/null
-runs 0 'Passing over .*run_iter_15.solverstate.h5: ' --resume --summary=fallback.json
+runs 0 'Ignoring .*run_iter_15.solverstate.h5: ' --resume --summary=fallback.json
 [ "$(json_value fallback.json first_iteration)" = 10 ] || fail 'no fall back to the snapshot before the damaged one'
 rm -f run_iter_20.* run_iter_5.*
 for file in run_iter_*.caffemodel.h5; do
@@ -132,11 +132,11 @@ rm -f planned_iter_* planned.run
 train 3 plan.log --solver=planned.prototxt --batch=8 --comm=auto --cluster-file=fast --max-iter=6 &&
     train 3 plan.log --solver=planned.prototxt --batch=8 --comm=auto --cluster-file=slow --resume --summary=planned-b.json ||
     { fail 'a planned run goes on'; tail -n 3 plan.log; }
-grep -q "The layers' schemes are those of the run that goes on" plan.log || fail 'it is not said that the plan is kept'
+grep -q "Using the resumed run's schemes" plan.log || fail 'it is not said that the plan is kept'
 [ "$(hash_of planned-a.json)" = "$(hash_of planned-b.json)" ] ||
     fail 'a resume by another cluster file ends in other bits'
-train 3 plan.log --solver=planned.prototxt --batch=8 --comm=auto --cluster-file=slow --resume --measure --max-iter=14 || { fail '--measure'; tail -n 3 plan.log; }
-grep -q 'Measured this cluster' plan.log && ! grep -q "are those of the run that goes on" plan.log || fail '--measure does not measure'
+train 3 plan.log --solver=planned.prototxt --batch=8 --comm=auto --cluster-file=slow --resume --tune=measure --max-iter=14 || { fail '--tune=measure'; tail -n 3 plan.log; }
+grep -q 'Measured this cluster' plan.log && ! grep -q "are those of the run that goes on" plan.log || fail '--tune measure does not measure'
 
 # A rank with another data set, of which the files say nothing.
 make_solver other.prototxt 'max_iter: 2' 'snapshot_after_train: false'

@@ -43,7 +43,7 @@ at=$(sed -n 's/.*stopping after \([0-9]*\) iterations.*/\1/p' all.log)
 
 # The server alone, under bounded staleness.
 make_solver slow.prototxt 'max_iter: 1000000' 'display: 10' "snapshot_prefix: \"$work/run\"" 'base_lr: 0.0001'
-begin 3 server.log --solver=slow.prototxt --servers=1 --comm=ps --staleness=2
+begin 3 server.log --solver=slow.prototxt --servers=1 --comm=ps --tune=staleness=2
 await 'Iteration 20 ' && kill -TERM "$(cat pid.2)"
 stopped 'SIGTERM to a server' 1
 
@@ -101,20 +101,25 @@ await 'Iteration 20, Testing' && sleep 0.3 && kill -USR1 "$(pgrep -P $launcher)"
 stopped 'SIGUSR1 in a test' 1
 [ "$(count 'Test interrupted')" = 1 ] || fail "'Test interrupted.' is not said once"
 
-# The end of the time, by option or by the scheduler: stopped and saved before it; also in a test. Two starts at most
-# lie between our clock and the program's.
+# The end of the time, by option or by the scheduler: stopped and saved before it; also in a test. Two starts lie
+# between our clock and the program's, and on a busy machine some seconds; who did not heed the limit would never end.
+# What takes its time does so waiting for its messages, not computing.
+slowly='--comm=ps --bandwidth-mbps=100'
 limit=$((8 + 3 * took))
-# within WHAT: begun so long ago at most.
+# within WHAT: begun so long ago at most, and told in time; where starting takes seconds, that may be as much later.
 within() {
-    [ $(($(date +%s) - begun)) -le $((limit + 2 * took)) ] || fail "$1: ended $(($(date +%s) - begun)) s after its start, the limit is $limit s"
-    grep -q -e "$1 ends in [0-9]* s: stopping after [0-9]* iterations" "$log" || fail "$1: it is not told of in time: $(grep -e 'ends in' "$log")"
+    [ $(($(date +%s) - begun)) -le $((limit + 2 * took + 20)) ] || fail "$1: ended $(($(date +%s) - begun)) s after its start, the limit is $limit s"
+    left=$(sed -n "s/.*$1 ends in \(-*[0-9]*\) s: stopping after [0-9]* iterations.*/\1/p" "$log")
+    [ "${left:--1000}" -ge 0 ] || [ $((${left:--1000} + took)) -ge 2 ] || fail "$1: it is not told of in time: $(grep -e 'ends in' "$log")"
 }
 begun=$(date +%s)
-begin 2 limit.log --solver=solver.prototxt --time-limit=${limit}s
+# shellcheck disable=SC2086 # words
+begin 2 limit.log --solver=solver.prototxt $slowly --time-limit=${limit}s
 stopped '--time-limit' 1
 within '--time-limit'
 begun=$(date +%s)
-SLURM_JOB_END_TIME=$((begun + limit)) begin 2 slurm.log --solver=solver.prototxt
+# shellcheck disable=SC2086
+SLURM_JOB_END_TIME=$((begun + limit)) begin 2 slurm.log --solver=solver.prototxt $slowly
 stopped 'SLURM_JOB_END_TIME' 1
 within 'SLURM_JOB_END_TIME'
 begun=$(date +%s)
@@ -132,7 +137,8 @@ POSEIDON_END_TIME=1 train 2 over.log --solver=solver.prototxt --batch=8 --resume
 rm -f run_iter_* run.run
 
 # Snapshots by the clock, of which two stay.
-begin 2 every.log --solver=solver.prototxt --snapshot-every=1s --keep=2
+# shellcheck disable=SC2086
+begin 2 every.log --solver=solver.prototxt $slowly --snapshot-every=1s --keep=2
 until [ "$(count 'Snapshotting solver state')" -ge 4 ] || ! kill -0 $launcher 2>/dev/null; do sleep 0.2; done
 kill -USR1 "$(cat pid.1)"
 [ "$(ls run_iter_*.solverstate.h5 | wc -l)" -le 3 ] || fail '--keep=2 keeps more'
@@ -142,7 +148,7 @@ ended '--snapshot-every' 75
 # one each time, not a second one an iteration later
 sed -n 's/.*Snapshotting solver state.*_iter_\([0-9]*\)\..*/\1/p' every.log |
     awk 'NR > 1 { n[$1 - last > 1]++ } { last = $1 } END { exit n[0] > n[1] / 2 }' || fail '--snapshot-every saves twice'
-grep -q 'Training stood still for [0-9]* snapshots, .* s in all' every.log || fail 'nothing is said of the stall by snapshots'
+grep -q '[0-9]* snapshots paused training for .* s in total' every.log || fail 'nothing is said of the stall by snapshots'
 rm -f run_iter_* run.run
 
 # Stopped at different moments and started again by the same command line: the run that never stopped. It has no end
@@ -192,7 +198,7 @@ says 'Invalid signal effect "die" was specified: --sigint-effect expects none, s
 make_solver nowhere.prototxt 'max_iter: 10' 'snapshot_after_train: false' 'snapshot_prefix: "/nowhere/run"'
 says "cannot look for snapshots in '/nowhere/'" --solver=nowhere.prototxt --resume
 # shellcheck disable=SC2016
-"$POSEIDON_MPIRUN" 2 sh -c 'exec "$0" "$@" --sigterm-effect=$([ $OMPI_COMM_WORLD_RANK = 1 ] && echo none || echo stop)' \
+"$POSEIDON_MPIRUN" 2 sh -c 'exec "$0" "$@" --on-signal=TERM=$([ $OMPI_COMM_WORLD_RANK = 1 ] && echo none || echo stop)' \
     "$POSEIDON" train --solver=solver.prototxt --max-iter=2 >refused.log 2>&1 </dev/null && fail 'ranks that differ are accepted'
-grep -q -e '--sigterm-effect differs: stop on rank 0; none on rank 1;' refused.log || fail 'ranks that differ are not told so'
+grep -q -e '--on-signal differs: TERM=stop on rank 0; TERM=none on rank 1;' refused.log || fail 'ranks that differ are not told so'
 finish

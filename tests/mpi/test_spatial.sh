@@ -38,7 +38,7 @@ for kind in lines clips; do
     "$python" "$check" make "$work" $kind || exit 99
     spatial_solver
     agrees alone 1
-    agrees ps 2 --comm=ps --chunk=256 --merge=0
+    agrees ps 2 --comm=ps --tune=chunk=256 --tune=merge=0
     agrees sfb 3 --comm=sfb
     agrees allreduce 2 --comm=allreduce --overlap=none
     # in Caffe's binary files, half-way

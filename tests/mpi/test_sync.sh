@@ -27,6 +27,11 @@ conformance <<TABLE
 2 --comm=allreduce --chunk=1024 --tree=2 --clip=0.2
 2 --comm=ps --servers=1 --chunk=2097152 --net=large --threads=2
 2 --comm=ps --servers=1 --chunk=65536 --net=large --threads=3 --clip=0.2
+2 --comm=ps --chunk=1024 --clip=0.1 --bias=frozen
+2 --comm=allreduce --chunk=1024 --clip=0.1 --bias=frozen
+2 --comm=sfb --chunk=1024 --clip=0.1 --bias=frozen --iter-size=2
+2 --comm=adam --chunk=1024 --clip=0.1 --bias=frozen
+2 --comm=sfb --chunk=4096 --clip=0.1 --bias=frozen --iter-size=5 --factors=1
 
 3 --comm=ps --servers=1 --chunk=64 --clip=0.2
 3 --comm=sfb --chunk=2097152 --overlap=none --clip=0.3 --iter-size=3

@@ -22,7 +22,7 @@ ip2,InnerProduct,0,0.0001
 loss,SoftmaxWithLoss,0,0
 *,GEMM,0.001,0
 END
-replay="--engine=replay --profile=profile.csv --input-shape=1,28,28"
+replay="--engine=replay --profile=profile.csv --tune input-shape=1,28,28"
 
 # traced NAME RANKS OPTION...: trains and holds the trace against the rest.
 traced() {
@@ -38,7 +38,7 @@ traced() {
 order=
 "$POSEIDON_MPIRUN" 4 "$abs_top_builddir/tests/mpi/test_trace_clock" ||
     fail "clocks shifted on purpose"
-traced ps 2 --solver=solver.prototxt --batch=8 --comm=ps --chunk=100k
+traced ps 2 --solver=solver.prototxt --batch=8 --comm=ps --tune=chunk=100k
 traced clip 2 --solver=stepped.prototxt --batch=4
 traced servers 3 --solver=solver.prototxt --batch=8 --servers=1 --comm=sfb
 traced nodes 3 --solver=stepped.prototxt --batch=4 --hierarchy=2
@@ -50,9 +50,9 @@ grep -q 'rank 2 (server,' servers.json || fail "a dedicated server is not named 
 rm -f -- *_iter_*
 order='wfbp conv1 ip2'
 # shellcheck disable=SC2086
-traced wfbp 2 --solver=solver.prototxt --comm=ps --merge=0 $replay
+traced wfbp 2 --solver=solver.prototxt --comm=ps --tune=merge=0 $replay
 # shellcheck disable=SC2086
-traced dilated 4 --solver=solver.prototxt --comm=sfb $replay --dilate=20 --max-iter=4
+traced dilated 4 --solver=solver.prototxt --comm=sfb $replay --tune=dilate=20 --max-iter=4
 order=
 for comm in allreduce adam onebit none auto; do
     # shellcheck disable=SC2086
@@ -62,7 +62,7 @@ done
 traced bf16 2 --solver=solver.prototxt --comm=sfb --wire=bf16 $replay --max-iter=2
 order='none conv1 ip2'
 # shellcheck disable=SC2086
-traced none 2 --solver=solver.prototxt --comm=ps --merge=0 $replay --overlap=none
+traced none 2 --solver=solver.prototxt --comm=ps --tune=merge=0 $replay --overlap=none
 grep -q 'What would help most' wfbp.log || fail "no advice"
 grep -q 'loss = 0 (replayed, not computed)' wfbp.log || fail "a loss that nobody computed looks like one"
 ls -- *_iter_* >/dev/null 2>&1 && fail "a replay left a snapshot"
@@ -82,9 +82,9 @@ END
 done
 
 # The terminal's table: times are there where they were asked for, and no empty columns where not.
-train 2 account.log --solver=solver.prototxt --batch=8 --account || fail '--account'
-grep -q 'predicted time time alone time waited  exposed' account.log || fail '--account prints no times'
-grep -q 'conv2 .* %' account.log || fail '--account: how much of conv2 was exposed is not said'
+train 2 account.log --solver=solver.prototxt --batch=8 --log=account.jsonl || fail '--log'
+grep -q 'predicted time time alone time waited  exposed' account.log || fail '--log prints no times'
+grep -q 'conv2 .* %' account.log || fail '--log: how much of conv2 was exposed is not said'
 train 2 bare.log --solver=solver.prototxt --batch=8 || fail 'no account'
 grep -q 'planned bytes  sent bytes time waited' bare.log || fail 'the table without times'
 grep 'What would help\|conv2' bare.log | grep -q ' - \| -$\|takes -' && fail "a dash: $(grep 'conv2' bare.log)"
@@ -92,13 +92,46 @@ grep -q 'The communication thread used [0-9.]* % of a core on average; maximum o
     fail 'the share of a core of the communication thread is not said'
 
 # Bounded staleness lets a rank go on without its transfers; timed alone, they are waited for all the same.
-train 2 stale.log --solver=solver.prototxt --batch=8 --comm=ps --staleness=2 --account --log=stale.jsonl ||
-    fail '--staleness --account'
-"$python" - <<'END' || fail "--staleness: transfers alone take no time"
+train 2 stale.log --solver=solver.prototxt --batch=8 --comm=ps --tune=staleness=2 --log=stale.jsonl ||
+    fail '--tune staleness --log'
+"$python" - <<'END' || fail "--tune staleness: transfers alone take no time"
 import json
 times = [event["alone_seconds"] for event in map(json.loads, open("stale.jsonl")) if event["event"] == "layer"]
 assert times and max(times) > 1e-6, times  # a small one may be over before its wait
 END
+
+# Transfers are timed by a life of their own, which has nothing of training's that makes an update wait for all layers.
+# ends OPTION...: with them it comes to its end
+ends() {
+    train "$ranks" ends.log --solver=brief.prototxt --batch=4 --threads=1 "$@" ||
+        { fail "$ranks ranks, $*: no end"; tail -n 3 ends.log; }
+    grep -q 'predicted time time alone' ends.log || fail "$ranks ranks, $*: nothing was timed alone"
+}
+make_solver brief.prototxt 'max_iter: 2' 'snapshot_after_train: false'
+ranks=2
+for waits in --on-nan=skip --set=local_lr_auto=true; do
+    for report in --trace=t.json --log=l.jsonl; do
+        ends --comm=ps $report $waits
+    done
+    ranks=3
+    ends --comm=sfb --log=l.jsonl $waits --set clip_gradients=0.1 --servers=1
+    ends --comm=ps --log=l.jsonl $waits --hierarchy=2
+    ranks=2
+done
+ends --comm=ps --log=l.jsonl --set local_lr_auto=true --wire=bf16
+ends --comm=ps --log=l.jsonl --tune=staleness=2
+
+# However little is trained, the parts of an iteration are a whole. Where nothing travels, ranks wait for rank 0, which
+# begins last.
+sed 's/param { lr_mult: [12]\(.*\)}/param { lr_mult: 0\1}/; s/lr_mult: [12]/lr_mult: 0/' net.prototxt >still.prototxt
+# On a busy machine the moment between two looks at the clock may be long, though hardly every time.
+for try in 1 2 3 4 5; do
+    train 3 shares.log --solver=solver.prototxt --set "net='still.prototxt'" --batch=1 --max-iter=1 --set display=1 --set snapshot=1000 ||
+        fail 'one iteration'
+    sed -n 's/.*An iteration took.*(\([0-9.]*\) %).*(\([0-9.]*\) %).*(\([0-9.]*\) %).*/\1 \2 \3/p' shares.log |
+        awk '{ sum = $1 + $2 + $3 } END { exit sum < 99.7 || sum > 100.3 }' && break
+    [ $try -lt 5 ] || fail "the parts of an iteration: $(grep 'An iteration took' shares.log)"
+done
 
 train 1 alone.log --solver=solver.prototxt --batch=8 || fail 'one rank'
 grep -q 'ms waiting for the update of parameters\|us waiting for the update of parameters' alone.log ||
@@ -106,8 +139,8 @@ grep -q 'ms waiting for the update of parameters\|us waiting for the update of p
 grep 'What would help\|An iteration took' alone.log | grep -q network && fail 'one rank waits for a network'
 
 # A window holds its iterations and no others.
-train 2 window.log --solver=solver.prototxt --batch=8 --trace=window.json --trace-iterations=3-4 ||
-    fail "--trace-iterations"
+train 2 window.log --solver=solver.prototxt --batch=8 --trace=window.json,3-4 ||
+    fail "--trace=FILE,A-B"
 "$python" - <<'END' || fail "the window 3-4"
 import json
 events = json.load(open("window.json"))["traceEvents"]
@@ -134,19 +167,18 @@ says() {
 }
 says "/nowhere/trace.json cannot be written: folder /nowhere: No such file" --trace=/nowhere/trace.json
 says "/nowhere/x.jsonl cannot be written: folder /nowhere: No such file" --log=/nowhere/x.jsonl
-says '--trace-iterations: iterations must be given as A-B' --trace=t.json --trace-iterations=5-2
-says '--trace-iterations chooses what --trace=FILE keeps' --trace-iterations=1-2
+says '--trace: iterations must be given as A-B' --trace=t.json,5-2
 says 'needs a profile of the net: --profile=FILE.csv' --engine=replay
 says '--profile is for --engine=replay alone; the engine is cpu' --profile=profile.csv
-says '--dilate is for --engine=replay alone' --dilate=4
+says '--tune dilate is for --engine=replay alone' --tune=dilate=4
 says 'computes nothing and trains nothing: --weights does not apply' --engine=replay --weights=x.h5
 # what "poseidon time" writes knows its batch
 "$POSEIDON" time --model=net.prototxt --batch=4 --input-shape=1,28,28 --iterations=1 --profile=batch4.csv >time.log 2>&1 || { fail 'poseidon time'; tail -n 3 time.log; }
 says 'batch4.csv holds the times of a batch of 4 samples a pass, and this run takes 8: give --batch=4 here' \
-    --engine=replay --profile=batch4.csv --input-shape=1,28,28 --batch=8
-train 2 batch4.log --solver=solver.prototxt --engine=replay --profile=batch4.csv --input-shape=1,28,28 --batch=4 \
+    --engine=replay --profile=batch4.csv --tune=input-shape=1,28,28 --batch=8
+train 2 batch4.log --solver=solver.prototxt --engine=replay --profile=batch4.csv --tune=input-shape=1,28,28 --batch=4 \
     --max-iter=2 || { fail 'the batch of the profile'; tail -n 3 batch4.log; }
 sed /conv2/d profile.csv >short.csv
 says "profile short.csv has no line for layer 'conv2' (convolution)" --engine=replay --profile=short.csv \
-    --input-shape=1,28,28
+    --tune=input-shape=1,28,28
 finish

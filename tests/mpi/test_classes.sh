@@ -1,0 +1,72 @@
+#!/bin/sh
+# poseidon test makes one pass over the data, says so, and counts how well each class is known: the same on any number
+# of ranks, and what NumPy counts.
+set -u
+. "$abs_top_srcdir/tests/mpi/common.sh"
+[ -n "${POSEIDON_PYTHON:-}" ] || { echo 'no python3 with h5py'; exit 77; }
+cd "$work" || exit 1
+
+# 22 records whose values are the scores of 7 classes; one class never comes, names need quoting
+"$POSEIDON_PYTHON" - <<'PY' || exit 1
+import h5py, numpy as np
+rng = np.random.RandomState(3)
+data, label = rng.rand(22, 7).astype('f4'), rng.randint(0, 6, 22)
+data[np.arange(22), label] += 0.35
+data[5, :] = 0.5  # ties are no hits
+with h5py.File('scores.h5', 'w') as f:
+    f['data'], f['label'] = data.reshape(22, 7, 1, 1), label.astype('i4')
+    f.attrs['classes'] = np.array([b'ash', b'oak, red', b'the "elm"', b'fir', b'yew', b'box', b'none'])
+confusion = np.zeros((7, 7), int)
+five = np.zeros(7, int)
+for row, true in zip(data, label):
+    better = [k for k in range(7) if k != true and row[k] >= row[true]]
+    confusion[true, max(better, key=lambda k: (row[k], -k)) if better else true] += 1
+    five[true] += len(better) < 5
+np.savetxt('expected.csv', confusion, '%d', ',')
+with open('expected.txt', 'w') as f:
+    for k, name in enumerate(['ash', 'oak, red', 'the "elm"', 'fir', 'yew', 'box']):
+        n = confusion[k].sum()
+        f.write('%-24s %8d %7.1f %% %7.1f %%\n' % (name, n, 100. * confusion[k, k] / n, 100. * five[k] / n))
+    f.write('%-24s %8d %7.1f %% %7.1f %%\n' % ('all', 22, 100. * confusion.trace() / 22, 100. * five.sum() / 22))
+    print(round(confusion.trace() / 22., 6), file=open('accuracy', 'w'))
+PY
+cat >net.prototxt <<'NET'
+layer { name: "d" type: "Data" top: "data" top: "label" data_param { source: "scores.h5" batch_size: 4 } }
+layer { name: "same" type: "Scale" bottom: "data" top: "same" scale_param { filler { value: 1 } } }
+layer { name: "accuracy" type: "Accuracy" bottom: "same" bottom: "label" top: "accuracy" include { phase: TEST } }
+layer { name: "loss" type: "SoftmaxWithLoss" bottom: "same" bottom: "label" top: "loss" }
+NET
+printf 'net: "net.prototxt"\nbase_lr: 0\nlr_policy: "fixed"\nmax_iter: 1\nsnapshot_prefix: "w"\n' >solver.prototxt
+timeout 100 "$POSEIDON" train --solver=solver.prototxt >train.log 2>&1 || { cat train.log; exit 1; }
+
+# scores RANKS OPTION...
+scores() {
+    ranks=$1
+    shift
+    timeout 100 "$POSEIDON_MPIRUN" "$ranks" "$POSEIDON" test --model=net.prototxt --weights=w_iter_1.caffemodel "$@" >out.json 2>test.log
+}
+for ranks in 1 2 3; do
+    scores $ranks --classes --confusion=c$ranks.csv --json || { fail "$ranks ranks"; cat test.log; }
+    grep -q 'Running for 11 iterations of 2: 22 records, 1 pass\.' test.log || fail "$ranks ranks: the pass is not said"
+    sed -n '/^class  *samples/,/^all /p' test.log | tail -n +2 | cmp - expected.txt || { fail "$ranks ranks: another table"; cat test.log; }
+    head -n 1 c$ranks.csv | grep -qx 'label,ash,"oak, red","the ""elm""",fir,yew,box,none' || fail "$ranks ranks: names: $(head -n 1 c$ranks.csv)"
+    "$POSEIDON_PYTHON" -c '
+import csv, json, sys
+rows = list(csv.reader(open(sys.argv[1])))[1:]
+expected = list(csv.reader(open("expected.csv")))
+assert [row[1:] for row in rows] == expected, rows
+assert abs(json.load(open("out.json"))["test"]["accuracy"] - float(open("accuracy").read())) < 1e-5
+' c$ranks.csv || fail "$ranks ranks: another confusion"
+done
+# a batch of one's own: the second pass's samples are not counted twice
+scores 2 --classes --batch=4 || fail 'batch of 4'
+grep -q 'Running for 6 iterations of 4: 1.091 passes over 22 records\.' test.log || { fail 'more than a pass is not said'; cat test.log; }
+sed -n '/^class  *samples/,/^all /p' test.log | tail -n +2 | cmp - expected.txt || fail 'samples are counted twice'
+scores 1 --iterations=3 || fail '3 iterations'
+grep -q 'Running for 3 iterations of 4: 0.5455 passes over 22 records\.' test.log || fail 'part of a pass is not said'
+scores 1 --confusion=c1.csv && fail 'a file is replaced'
+grep -q 'c1.csv exists already; --force replaces it' test.log || fail 'the file that exists is not named'
+sed -i '/Accuracy\|SoftmaxWithLoss/d' net.prototxt
+scores 1 --classes && fail 'a net without labels'
+grep -q -e '--classes and --confusion: no layer of the TEST phase compares scores with labels, such as Accuracy' test.log || { fail 'what is missing'; cat test.log; }
+finish

@@ -1,0 +1,71 @@
+#!/bin/sh
+# Options that do not go together, each pair of them: refused before training by one message of one rank, which names both.
+. "$abs_top_srcdir/tests/mpi/common.sh"
+make_solver solver.prototxt 'max_iter: 2' 'snapshot_after_train: false' 'display: 1'
+
+# Lines: MESSAGE | OPTIONS. Four at a time: most of it is start and end.
+cat >pairs <<'END'
+--batch is per rank and --global-batch over all ranks | --batch=4 --global-batch=8
+to finetune but not both | --snapshot=x.solverstate --weights=x.caffemodel
+--engine=replay computes nothing and trains nothing: --weights does not apply | --engine=replay --weights=x.caffemodel
+--engine=replay computes nothing and trains nothing: --snapshot does not apply | --engine=replay --snapshot=x.solverstate
+--engine=replay computes nothing and trains nothing: --resume does not apply | --engine=replay --resume
+--profile is for --engine=replay alone; the engine is cpu | --engine=cpu --profile=x.csv
+--tune dilate is for --engine=replay alone; the engine is cpu | --engine=cpu --tune dilate=2
+--tune input-shape is for --engine=replay alone; the engine is cpu | --engine=cpu --tune input-shape=1,28,28
+--gpu=0 trains on GPUs, and --engine=cpu does not | --gpu=0 --engine=cpu
+--gpu=all trains on GPUs, and --engine=replay does not | --engine=replay --gpu=all
+--dry-run trains nothing: there is nothing for --json | --dry-run --json
+--dry-run trains nothing: there is nothing for --summary | --dry-run --summary=s.json
+--dry-run trains nothing: there is nothing for --trace | --dry-run --trace=t.json
+--dry-run trains nothing: there is nothing for --log | --dry-run --log=l.jsonl
+--dry-run trains nothing: there is nothing for --csv | --dry-run --csv=c.csv
+--dry-run trains nothing: there is nothing for --tensorboard | --dry-run --tensorboard=events
+--dry-run trains nothing: there is nothing for --tune rank-log | --dry-run --tune rank-log=r
+--trace-iterations chooses what --trace=FILE keeps: give that too | --trace-iterations=1-2
+--on-nan=skip decides for all ranks before any update: not with --comm=none | --comm=none --on-nan=skip
+--on-nan=skip decides for all ranks before any update: not with --tune staleness | --on-nan=skip --tune staleness=1
+--on-nan=skip: layer .* travels with error feedback (onebit, --wire=bf16) | --on-nan=skip --comm=onebit
+--on-nan=skip: layer .* travels with error feedback (onebit, --wire=bf16) | --on-nan=skip --wire=bf16 --comm=ps
+--tune check-sync compares parameters that are kept alike: not with --comm=none | --comm=none --tune check-sync=1
+--tune check-sync compares parameters that are kept alike: not with --tune staleness | --tune staleness=1 --tune check-sync=1
+--tune staleness=2 needs --comm=ps | --tune staleness=2 --comm=sfb
+--tune staleness=2 needs --comm=ps | --tune staleness=2 --comm=none
+--tune staleness=2 and --wire=bf16 cannot be combined | --tune staleness=2 --wire=bf16
+--hierarchy=2: .*: --tune staleness lets every rank | --tune staleness=1 --hierarchy=2
+clip_gradients makes every update wait .* with --tune staleness=1 | --tune staleness=1 --set clip_gradients=1
+local_lr_auto makes every update wait .* with --tune staleness | --tune staleness=1 --set local_lr_auto=true
+lr_policy "plateau" .* with --tune staleness | --tune staleness=1 --set lr_policy=plateau --set plateau_winsize=2
+--tune ps-update=device does not go with --tune staleness=1 | --tune staleness=1 --tune ps-update=device
+local_lr_auto measures parameters on the host: .* with --tune ps-update=device | --tune ps-update=device --set local_lr_auto=true
+--tune ps-update=device: the engine 'cpu' computes in the host's memory | --tune ps-update=device --engine=cpu
+--tune direct=on: the engine works in the host's memory | --tune direct=on --engine=cpu
+--hierarchy=2: .*: with --comm=none every rank trains a net of its own | --comm=none --hierarchy=2
+--hierarchy=off,2: expected auto, off | --hierarchy=off,2
+--hierarchy: 2 leaders of a node, and no ranks add up together here | --hierarchy=auto,2 --comm=ps
+--keep-best is decided by the workers' test scores: not with --servers=1 | --keep-best=accuracy --servers=1 --set test_iter=1 --set test_interval=1 --set snapshot=1 --snapshot-prefix=s
+--keep-best=accuracy needs a test net | --keep-best=accuracy --engine=replay --profile=profile.csv --batch=4
+lr_policy "plateau" .* with --servers | --servers=1 --set lr_policy=plateau --set plateau_winsize=2
+END
+"$POSEIDON" time --model=net.prototxt --batch=4 --iterations=1 --profile=profile.csv >time.log 2>&1 || fail 'poseidon time'
+number=0
+while IFS='|' read -r text options; do
+    number=$((number + 1))
+    {
+        # shellcheck disable=SC2086 # words
+        "$POSEIDON_MPIRUN" 2 "$POSEIDON" train --solver=solver.prototxt --threads=1 $options >$number.log 2>&1 </dev/null
+        echo "status $?" >>$number.log
+    } &
+    [ $((number % 4)) -gt 0 ] || wait
+done <pairs
+wait
+number=0
+while IFS='|' read -r text options; do
+    number=$((number + 1))
+    same "$options: status" 1 "$(sed -n 's/^status //p' $number.log)"
+    same "$options: messages" 1 "$(grep -c '^poseidon train: ' $number.log)"
+    grep -q -e "^poseidon train: .*${text% }" $number.log || fail "$options: $(grep '^poseidon train: ' $number.log)"
+    grep -q 'Iteration 0' $number.log && fail "$options: trained"
+done <pairs
+echo "$number pairs"
+finish
