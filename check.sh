@@ -8,8 +8,9 @@
 # sanitizers in build-asan, or with the thread sanitizer in build-tsan. POSEIDON_DATA names the folder
 # of larger data sets; tests that need them skip without it.
 #
-# At the end come the ten slowest tests. The last line is "N passed, N failed, N skipped"; the exit
-# status is 0 when none failed.
+# Where no more than five tests failed, these run once more, one at a time: one that passes then counts as
+# passed, and the end names it with what it said at first. At the end come the ten slowest tests and the
+# sum of all. The last line is "N passed, N failed, N skipped"; the exit status is 0 when none failed.
 set -eu
 cd "$(dirname "$0")"
 . ./scripts/setup.sh
@@ -52,19 +53,53 @@ setup_build "$folder" $options "$@"
 make -s -C "$folder" -j"$(getconf _NPROCESSORS_ONLN)" check TESTS= >/dev/null ||
     setup_fail "the tests do not build in $folder"
 
-# One test at a time: some measure time, and some start more ranks than there are cores.
+# listed VARIABLE: tests that the Makefile has there, one a line
+listed() {
+    # shellcheck disable=SC2016 # for make
+    printf 'words:\n\t@printf "%%s\\n" $(%s)\ninclude Makefile\n' "$1" | make -s -C "$folder" -f - words
+}
+
+# Two tests a core at a time: they wait for as long as they compute, for ranks to begin and to end, for
+# limits to strike. Those that look at the machine's speed come last, one at a time, as do those of --long,
+# which bring up to 64 ranks; --faults knows itself how many.
 find "$folder" -name '*.trs' -exec rm -f {} +
 status=0
-make -s -C "$folder" "$target" || status=$?
+if [ "$target" = check ]; then
+    jobs=$((2 * $(getconf _NPROCESSORS_ONLN)))
+    [ "$jobs" -le 16 ] || jobs=16
+    timed=$(listed timed_tests)
+    others=$(listed TESTS | grep -vxF "$timed")
+    make -s -C "$folder" -j"$jobs" check TESTS="$(echo "$others" | tr '\n' ' ')" || status=$?
+    make -s -C "$folder" check TESTS="$(echo "$timed" | tr '\n' ' ')" || status=$?
+else
+    make -s -C "$folder" "$target" || status=$?
+fi
 
-# The words of a test that failed, the reason of one that was skipped.
+# results WORDS: the .trs files of the tests that ended so.
 results() {
     find "$folder" -name '*.trs' -exec grep -l "^:test-result: $1" {} + | sort
 }
-for trs in $(results '\(FAIL\|ERROR\|XPASS\)'); do
+# say_failed WHEN: the last words of those that failed
+say_failed() {
+    for trs in $(results "$failures"); do
+        log=${trs%.trs}.log
+        printf '\n==== %s failed%s; the end of its log:\n' "${log#"$folder"/}" "$1"
+        tail -n 100 "$log"
+    done
+}
+failures='\(FAIL\|ERROR\|XPASS\)'
+first=$(results "$failures")
+again=
+if [ "$target" = check ] && [ -n "$first" ] && [ "$(echo "$first" | wc -l)" -le 5 ]; then
+    say_failed ' the first time'
+    status=0
+    make -s -C "$folder" recheck || status=$?
+    again=$(echo "$first" | grep -vxF "$(results "$failures")" || true)
+fi
+say_failed ''
+for trs in $again; do
     log=${trs%.trs}.log
-    printf '\n==== %s failed; the end of its log:\n' "${log#"$folder"/}"
-    tail -n 100 "$log"
+    printf 'passed only when it ran again, by itself: %s\n' "${log#"$folder"/}"
 done
 for trs in $(results SKIP); do
     log=${trs%.trs}.log
@@ -77,9 +112,10 @@ count() {
 printf '\nthe slowest tests: seconds, of which computing on all cores\n'
 find "$folder" -name '*.trs' -exec awk -v prefix="$folder/" '
     $1 == ":duration:" { name = FILENAME; sub(prefix, "", name); sub(/\.trs$/, "", name)
-        printf "%7.1f %7.1f  %s\n", $2, $3, name }' {} + | sort -rn | head -n 10
+        printf "%7.1f %7.1f  %s\n", $2, $3, name; wall += $2; cpu += $3 }
+    END { printf "%7.1f %7.1f  all of them, one after another\n", wall, cpu }' {} + | sort -rn | head -n 11
 passed=$(count '\(PASS\|XFAIL\)')
-failed=$(count '\(FAIL\|ERROR\|XPASS\)')
+failed=$(count "$failures")
 skipped=$(count SKIP)
 if [ "$passed" -eq 0 ] || { [ "$status" -ne 0 ] && [ "$failed" -eq 0 ]; }; then
     setup_fail "make $target ended with $status after $passed passed tests; nothing can be concluded"

@@ -54,11 +54,8 @@ POSEIDON_OPTIONAL([PNG], [png], [libpng], [png.h], [-lpng],
     [@%:@include <png.h>], [png_image i;
 return png_image_begin_read_from_memory(&i, "", 0);],
     [PNG_LIBPNG_VER_STRING], [libpng-dev], [libpng])
-POSEIDON_OPTIONAL([CJSON], [cjson], [libcjson], [cjson/cJSON.h], [-lcjson],
-    [@%:@include <cjson/cJSON.h>], [return cJSON_Parse("{}") == 0;],
-    [CJSON_VERSION_MAJOR.CJSON_VERSION_MINOR.CJSON_VERSION_PATCH], [libcjson-dev], [cjson])
-FORMAT_CFLAGS="$LMDB_CFLAGS $LEVELDB_CFLAGS $JPEG_CFLAGS $PNG_CFLAGS $CJSON_CFLAGS"
-FORMAT_LIBS="$LMDB_LIBS $LEVELDB_LIBS $JPEG_LIBS $PNG_LIBS $CJSON_LIBS"
+FORMAT_CFLAGS="$LMDB_CFLAGS $LEVELDB_CFLAGS $JPEG_CFLAGS $PNG_CFLAGS"
+FORMAT_LIBS="$LMDB_LIBS $LEVELDB_LIBS $JPEG_LIBS $PNG_LIBS"
 AC_SUBST([FORMAT_CFLAGS])
 AC_SUBST([FORMAT_LIBS])
 

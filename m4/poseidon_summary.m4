@@ -31,7 +31,6 @@ AS_IF([test "$silent" != yes], [cat <<_POSEIDON_EOF
   LevelDB       $poseidon_leveldb_found
   JPEG          $poseidon_jpeg_found
   PNG           $poseidon_png_found
-  cJSON         $poseidon_cjson_found
   Graphviz      $poseidon_graphviz_found
   OpenMP        ${OPENMP_CFLAGS:-no}
   CUDA          $poseidon_cuda

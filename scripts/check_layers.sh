@@ -10,23 +10,24 @@ cd "${1:-$(dirname "$0")/..}"
 rules='
 util          -
 spec          util
-engine        util spec
-engine/cpu    util spec engine
-engine/replay util spec engine
+engine        util
+engine/cpu    util engine
+engine/replay util engine
 cuda          util engine
 trace         util
 wire          util
 plan          util engine
-simulate      util engine plan wire
+simulate      util plan wire
 sync          util engine trace wire plan
 input         util spec engine trace
-convert       util spec input
+convert       util spec engine input
 layers        util spec engine input
 net           util spec engine trace layers
-snapshot      util spec engine trace wire plan sync layers net
-report        util spec engine trace wire plan sync layers net
-solver        util spec engine engine/replay trace wire plan simulate sync input layers net snapshot report
-commands      util spec engine engine/replay cuda trace wire plan simulate sync input convert layers net snapshot report solver
+forecast      util engine engine/replay plan simulate net
+snapshot      util spec engine net
+report        util engine trace plan sync net
+solver        util spec engine engine/replay trace plan simulate sync input layers net forecast snapshot report
+commands      util spec engine engine/replay cuda trace plan simulate sync input convert layers net forecast snapshot report solver
 '
 
 # Where MPI may be seen: mpi.h, and those headers of util that include it. A folder, or files by a pattern.

@@ -10,13 +10,19 @@ escape() {
 }
 
 # Verbatim, as --help prints it: people find the same words in both places. Not indented: lines of 80 columns fit.
+show() { # HEADING WORD...
+    printf '.SS %s\n.nf\n.in 0\n' "$1"
+    shift
+    "$poseidon" "$@" | escape
+    printf '.in\n.fi\n'
+}
+
 commands() {
     "$poseidon" help | sed -n 's/^  \([a-z_]*\)  *.*/\1/p' | while read -r command; do
         [ "$command" != help ] || continue
-        printf '.SS %s\n.nf\n.in 0\n' "$command"
-        "$poseidon" "$command" --help | escape
-        printf '.in\n.fi\n'
+        show "$command" "$command" --help
     done
+    show tuning help tuning
 }
 
 # The types that "help layers" says are refused, in one line.

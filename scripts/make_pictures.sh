@@ -2,7 +2,7 @@
 # make_pictures.sh POSEIDON [nets] [logs] [bars] [reproduction]
 #
 # Makes the pictures of README.md and docs/ anew where they stand, from what the repository has: nets (by draw, which
-# needs Graphviz's library), committed logs of trainings (by jobs/plot_log.sh, which needs gnuplot), measured
+# needs Graphviz's library), committed logs of trainings (by jobs/report.py, which needs gnuplot), measured
 # times of docs/pytorch.csv (gnuplot), and, together with its page, docs/REPRODUCTION.md's simulations (by
 # jobs/reproduce.sh: many minutes). Without names all four.
 set -eu
@@ -15,24 +15,22 @@ cd "$(dirname "$0")/.."
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-net() { # NAME ARGUMENT...
-    name=$1
-    shift
-    "$poseidon" draw --model="models/${name%%-*}/train_val.prototxt" "$@" --force "docs/pictures/$name.svg"
+net() { # NAME
+    "$poseidon" draw --model="models/$1/train_val.prototxt" --force "docs/pictures/$1.svg"
 }
 nets() {
     mkdir -p docs/pictures
     net lenet
     net googlenet
     net resnet152
-    "$poseidon" plan --model=models/vgg19/train_val.prototxt --nodes=8 --comm=paper --json >"$scratch/paper-rule.json"
-    net vgg19-schemes --plan="$scratch/paper-rule.json"
+    "$poseidon" plan --model=models/vgg19/train_val.prototxt --nodes=8 --comm=paper \
+        --draw=docs/pictures/vgg19-schemes.svg --force >/dev/null
 }
 
 plot() { # PICTURE TITLE LOG...
     picture=$1 title=$2
     shift 2
-    sh jobs/plot_log.sh --force --title="$title" "$picture" "$@"
+    jobs/report.py --curves="$picture" --force --title="$title" "$@"
 }
 logs() {
     plot models/cifar10_quick/training.svg 'CIFAR-10, cifar10_quick, batch 100, 2 ranks' models/cifar10_quick/training.log

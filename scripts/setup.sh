@@ -33,8 +33,7 @@ setup_formats='
 liblmdb-dev lmdb
 libleveldb-dev leveldb
 libjpeg-dev libjpeg-turbo
-libpng-dev libpng
-libcjson-dev cjson'
+libpng-dev libpng'
 
 # What the tests need besides; all but the first are judges, or what few people build with: their tests
 # skip without them.
@@ -97,7 +96,6 @@ setup_has() {
     libleveldb-dev) setup_header leveldb/c.h ;;
     libjpeg-dev) setup_header jpeglib.h libjpeg ;;
     libpng-dev) setup_header png.h libpng ;;
-    libcjson-dev) setup_header cjson/cJSON.h libcjson ;;
     libgraphviz-dev) setup_header gvc.h libgvc ;;
     check) setup_header check.h check ;;
     protobuf-compiler) command -v protoc ;;
