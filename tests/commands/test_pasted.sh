@@ -38,7 +38,10 @@ train*)
     "$PASTED_PROGRAM" "$@" --max-iter=2
     status=$?
     for file in *_iter_2.*; do
-        [ ! -f "$file" ] || case $file in lenet_*) cp "$file" "lenet_iter_1000.${file#*_iter_2.}" ;; esac
+        [ ! -f "$file" ] || case $file in
+        lenet_*) cp "$file" "lenet_iter_1000.${file#*_iter_2.}" ;;
+        squeezenet_flowers_*) cp "$file" "squeezenet_flowers_iter_680.${file#*_iter_2.}" ;;
+        esac
     done
     exit $status
     ;;
@@ -95,7 +98,8 @@ needs() { # WHAT: puts it into the folder, or fails with the reason
     flowers17) # by the commands that the solvers hold, of some photographs
         [ -d "$data/flowers17-256" ] && cp "$data/caffe-weights/squeezenet_v1.0.caffemodel" . 2>/dev/null || return 1
         mkdir -p data
-        ln -sf "$data/flowers17-256" data/flowers17-256
+        ln -sfn "$data/flowers17-256" data/flowers17-256
+        cp "$(find "$data/flowers17-256/" -name '*.jp*g' | head -n 1)" photo.jpg
         for list in train test; do
             awk 'NR % 17 == 1' "data/flowers17-256/$list.txt" | sed "s|^|flowers17-256/|" >"data/$list-some.txt"
             sed -n "s|^# *\\(poseidon convert .*\\)data/flowers17-256/$list.txt|\\1data/$list-some.txt --force|p" \

@@ -1,6 +1,6 @@
 #!/bin/sh
 # make pictures: every picture that README.md and the guides show is made by scripts/make_pictures.sh, or is one of
-# docs/reproduction; and the scores by scheme that README.md quotes are those of the logs that are drawn.
+# docs/reproduction; and the scores by scheme that docs/communication.md quotes are those of the logs that are drawn.
 set -u
 . "$abs_top_srcdir/tests/commands/common.sh"
 copy=$folder/copy
@@ -11,7 +11,7 @@ cd "$copy" || exit 1
 # 0.63450 -> 0.635, as awk rounds
 for scheme in bf16 1-bit synchronous staleness-1 staleness-3; do
     score=$(sed -n 's/.*accuracy = //p' "docs/curves/schemes/$scheme.log" | tail -n 1 | awk '{ printf "%.3f", $1 + 1e-9 }')
-    grep -q -F "$score" README.md || fail "README.md does not say $score, which docs/curves/schemes/$scheme.log ends at"
+    grep -q -F "$score" docs/communication.md || fail "docs/communication.md does not say $score, which docs/curves/schemes/$scheme.log ends at"
 done
 
 # what is drawn of PyTorch is what was recorded

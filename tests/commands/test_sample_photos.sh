@@ -1,5 +1,5 @@
 #!/bin/sh
-# Sample photographs of ImageNet, classified both ways by SqueezeNet v1.0: as many are named as README.md says, and
+# Sample photographs of ImageNet, classified both ways by SqueezeNet v1.0: as many are named as docs/data.md says, and
 # nearly all as PyTorch names them (tests/data/photos).
 set -u
 . "$abs_top_srcdir/tests/commands/common.sh"
@@ -39,10 +39,10 @@ way() {
     [ "$alike" -ge 97 ] || fail "$name: $alike photographs are named as by PyTorch, expected 97 or more"
 }
 near() { # WHAT FOUND DOCUMENTED: a score or two may tip over on another processor
-    [ "$2" -ge $(($3 - 1)) ] && [ "$2" -le $(($3 + 1)) ] || fail "$1: $2 of the photographs, README.md says $3"
+    [ "$2" -ge $(($3 - 1)) ] && [ "$2" -le $(($3 + 1)) ] || fail "$1: $2 of the photographs, docs/data.md says $3"
 }
 
-said=$(tr '\n' ' ' <"$abs_top_srcdir/README.md" | sed -n 's/.*SqueezeNet v1.0 names \([0-9]*\) (\([0-9]*\) among its first five), with `--squeeze` \([0-9]*\) (\([0-9]*\)); PyTorch with the same weights \([0-9]*\) (\([0-9]*\)) and \([0-9]*\) (\([0-9]*\)).*/\1 \2 \3 \4 \5 \6 \7 \8/p')
+said=$(tr '\n' ' ' <"$abs_top_srcdir/docs/data.md" | sed -n 's/.*SqueezeNet v1.0 names \([0-9]*\) (\([0-9]*\) among its first five), with `--squeeze` \([0-9]*\) (\([0-9]*\)); PyTorch with the same weights \([0-9]*\) (\([0-9]*\)) and \([0-9]*\) (\([0-9]*\)).*/\1 \2 \3 \4 \5 \6 \7 \8/p')
 # what the table of PyTorch comes to
 theirs=$(awk -F, -v words="$words" '
     BEGIN { while ((getline line < words) > 0) { split(line, part, " "); id[n++] = part[1] } }
@@ -52,10 +52,10 @@ theirs=$(awk -F, -v words="$words" '
         for (i = 2; i <= 11; i++) if (id[$i] == part[1]) { five[i > 6]++; first[i > 6] += i == 2 || i == 7 }
     }
     END { print first[0], five[0], first[1], five[1] }' "$abs_top_srcdir/tests/data/photos/squeezenet.csv")
-[ -n "$said" ] || { fail 'README.md does not say how many'; exit 1; }
+[ -n "$said" ] || { fail 'docs/data.md does not say how many'; exit 1; }
 # shellcheck disable=SC2086 # eight numbers
 set -- $said
-[ "$5 $6 $7 $8" = "$theirs" ] || fail "README.md says $5 ($6) and $7 ($8) of PyTorch; its table has $theirs"
+[ "$5 $6 $7 $8" = "$theirs" ] || fail "docs/data.md says $5 ($6) and $7 ($8) of PyTorch; its table has $theirs"
 way classify.py 2
 near 'classify.py' "$first" "$1"
 near 'classify.py, first five' "$five" "$2"
