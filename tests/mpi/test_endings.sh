@@ -42,6 +42,33 @@ ends 1 "Resuming from $work/run_iter_2.solverstate.h5" 2 --resume
 solver 'gamma: 1e35'
 ends 1 "after iteration 4: the test's loss is .*, and all parameters are finite" 2
 
+# A MAX pooling swallows every NaN of the convolution before it: no loss shows it, the snapshot does.
+"${POSEIDON_PYTHON:-python3}" - <<'END' && {
+import h5py, numpy
+r = numpy.random.RandomState(1)
+images = r.rand(64, 1, 4, 4).astype("f4")
+images[:, :, 0, 0] = 0 # 0 times infinity
+with h5py.File("swallow.h5", "w") as f:
+    f["x"] = images
+    f["y"] = r.randint(0, 3, 64).astype("f4")
+open("swallow.txt", "w").write("swallow.h5\n")
+END
+    cat >swallow.prototxt <<END
+layer { name: 'in' type: 'HDF5Data' top: 'x' top: 'y' hdf5_data_param { source: '$work/swallow.txt' batch_size: 8 } }
+layer { name: 'conv1' type: 'Convolution' bottom: 'x' top: 'c' param { lr_mult: 1e38 } param { lr_mult: 0 }
+    convolution_param { num_output: 4 kernel_size: 4 weight_filler { type: 'xavier' } } }
+layer { name: 'pool1' type: 'Pooling' bottom: 'c' top: 'p' pooling_param { pool: MAX kernel_size: 1 } }
+layer { name: 'relu1' type: 'ReLU' bottom: 'p' top: 'p' }
+layer { name: 'ip1' type: 'InnerProduct' bottom: 'p' top: 's' param { lr_mult: 0 } param { lr_mult: 0 }
+    inner_product_param { num_output: 3 weight_filler { type: 'xavier' } } }
+layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 's' bottom: 'y' top: 'loss' }
+END
+    make_solver solver.prototxt "net: \"$work/swallow.prototxt\"" 'max_iter: 6' 'snapshot: 3' 'display: 1' 'base_lr: 100' 'lr_policy: "fixed"' \
+        "snapshot_prefix: \"$work/swallow\""
+    ends 1 "after iteration 3: layer 'conv1', blob 0: 64 of 64 values are not finite" 2
+    [ "$(grep -c 'Iteration [12] .*, loss = [0-9]' run.log)" -eq 2 ] || { fail 'the loss shows it'; grep -e ', loss' run.log; }
+}
+
 # Files of other programs, with a NaN in one weight.
 solver 'max_iter: 6' 'snapshot: 2' 'gamma: 1'
 ends 0 'Optimization Done' 2
