@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "commands/pointers.h"
 #include "commands/train_options.h"
 #include "layers/layer.h"
 #include "solver/agreement.h"
@@ -82,8 +83,8 @@ static int unknown_command(const char *name)
     for (int i = 0; i < NCOMMANDS; i++)
         suggest_offer(&suggest, commands[i].name);
     fprintf(stderr, "poseidon: unknown command '%s'", name);
-    if (!strcmp(name, "report"))
-        fprintf(stderr, "; jobs/report.py makes tables and plots of runs");
+    if (pointer_of_command(name))
+        fprintf(stderr, "; %s", pointer_of_command(name));
     else if (suggest.nearest)
         fprintf(stderr, "; did you mean '%s'?", suggest.nearest);
     fprintf(stderr, " ('poseidon help' lists all)\n");

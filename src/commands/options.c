@@ -1,6 +1,7 @@
 /* Command lines by table. */
 #include "commands/options.h"
 
+#include "commands/pointers.h"
 #include "solver/agreement.h"
 #include "util/choice.h"
 #include "util/suggest.h"
@@ -185,49 +186,6 @@ static int store_alone(const struct option *o, const char *name, bool off, const
     return 0;
 }
 
-/* What other programs call it: Caffe, PyTorch, torchrun, Horovod. */
-static const struct {
-    const char *name, *command; /* NULL: any command */
-    const char *here;
-} elsewhere[] = {
-    {"batch-size", "train", "--batch=N sets samples per rank, --global-batch=N over all ranks"},
-    {"batch-size", NULL, "--batch=N sets it where the command has one, else the net's batch_size"},
-    {"lr", "train", "--set base_lr=X, or base_lr in the solver"},
-    {"learning-rate", "train", "--set base_lr=X, or base_lr in the solver"},
-    {"momentum", "train", "--set momentum=X, or momentum in the solver"},
-    {"weight-decay", "train", "--set weight_decay=X, or weight_decay in the solver"},
-    {"np", NULL, "the number of ranks is the launcher's: mpirun -np N poseidon train ..."},
-    {"n", NULL, "the number of ranks is the launcher's: mpirun -np N poseidon train ..."},
-    {"nproc-per-node", NULL, "the launcher places ranks: mpirun --map-by ppr:N:node"},
-    {"nnodes", NULL, "the launcher places ranks: mpirun -np N, or srun -N"},
-    {"master-addr", NULL, "the launcher connects the ranks: mpirun -np N poseidon train ..."},
-    {"resume-from", "train", "--snapshot=FILE.solverstate, or --resume for the newest"},
-    {"checkpoint", "train", "--snapshot=FILE.solverstate, or --resume for the newest"},
-    {"amp", "train", "--math=bf16 (with --engine=cuda)"},
-    {"fp16", "train", "--math=bf16 (with --engine=cuda)"},
-    {"fp16-allreduce", "train", "--wire=bf16"},
-    {"solver", NULL, "a solver is for train; here --model=FILE names the net"},
-    {"iterations", "train", "--max-iter=N sets the last iteration"},
-    {"max-epochs", "train", "--epochs=N trains so many passes over the data"},
-    {"log-interval", "train", "--set display=N"},
-    {"print-freq", "train", "--set display=N"},
-    {"gradient-accumulation-steps", "train", "--set iter_size=N"},
-    {"workers", "train", "nothing to set: data is read ahead by as many threads as it takes"},
-    {"num-workers", "train", "nothing to set: data is read ahead by as many threads as it takes"},
-    {"pretrained", "train", "--weights=FILE"},
-    {"evaluate", "train", "'poseidon test' scores weights"},
-    {"backend", NULL, "messages go by Open MPI; its transports are mpirun's --mca options"},
-    {"dist-backend", NULL, "messages go by Open MPI; its transports are mpirun's --mca options"},
-    {"local-rank", NULL, "the launcher numbers the ranks: mpirun -np N poseidon train ..."},
-    {"hostfile", NULL, "hosts are the launcher's: mpirun --hostfile FILE poseidon train ..."},
-    {"hosts", NULL, "hosts are the launcher's: mpirun -host A,B poseidon train ..."},
-    {"plan", "draw", "'poseidon plan --draw=OUT.svg' draws each layer's scheme"},
-    {"columns", "draw", "the picture is one column now, laid out by Graphviz; leave it out"},
-    {"model", "train", "--solver=FILE: the solver names the net"},
-    {"net", NULL, "--model=FILE"},
-    {"data", NULL, "the net's data layer names the data: its source"},
-};
-
 /* The row of that name, or -1. *off: it is a flag's behind "no". */
 static int find_row(const struct command_line *line, const char *name, bool *off)
 {
@@ -259,11 +217,10 @@ static const struct option *nearest_row(const struct command_line *line, const c
 static int unknown(const struct command_line *line, const char *name)
 {
     const struct option *near = nearest_row(line, name, 0);
+    char text[120];
 
-    for (size_t i = 0; i < sizeof elsewhere / sizeof *elsewhere; i++)
-        if (!strcmp(elsewhere[i].name, name) &&
-            (!elsewhere[i].command || !strcmp(elsewhere[i].command, line->command)))
-            return error_set("unknown option --%s: %s", name, elsewhere[i].here);
+    if (pointer_of_option(line->command, name, text, sizeof text))
+        return error_set("unknown option --%s: %s", name, text);
     if (near)
         return error_set("unknown option --%s; did you mean --%s%s? (poseidon %s --help lists all)",
                          name, near->type & OPTION_TUNE ? "tune " : "", near->name, line->command);
@@ -367,15 +324,25 @@ void options_add(struct option_rows *rows, const struct option *more, int n)
     rows->n += n;
 }
 
-/* "poseidon train solver.prototxt": what the word was meant to be, or NULL. */
+/* "poseidon train solver.prototxt": the option that the word was meant for, or NULL. */
 static const char *option_of_word(const struct command_line *line, const char *word)
 {
-    const char *dot = strrchr(word, '.');
+    static const struct {
+        const char *ending, *option;
+    } files[] = {
+        {".prototxt", "solver"},         {".prototxt", "model"},     {".solverstate", "snapshot"},
+        {".solverstate.h5", "snapshot"}, {".caffemodel", "weights"}, {".caffemodel.h5", "weights"},
+    };
+    size_t length = strlen(word);
+    bool off;
 
-    for (int i = 0; dot && !strcmp(dot, ".prototxt") && i < line->noptions; i++)
-        if (line->options[i].name &&
-            (!strcmp(line->options[i].name, "solver") || !strcmp(line->options[i].name, "model")))
-            return line->options[i].name;
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        size_t ending = strlen(files[i].ending);
+
+        if (length > ending && !strcmp(word + length - ending, files[i].ending) &&
+            find_row(line, files[i].option, &off) >= 0)
+            return files[i].option;
+    }
     return NULL;
 }
 

@@ -23,6 +23,44 @@ works "*warning: --threads=$((cores + 1)) is more than this machine's $cores cor
 # what other programs call it
 refuses '*unknown option --batch-size: --batch=N sets samples per rank*' train --batch-size=8
 refuses '*unknown option --lr: --set base_lr=X*' train --lr 0.1
+refuses '*unknown option --display: --set display=X, or display in the solver*' train --display=3
+refuses '*unknown option --weight-decay: --set weight_decay=X*' train --weight_decay=0.1
+refuses '*unknown option --net: --solver=FILE: the solver names the net*' train --net=X
+refuses '*unknown option --net: --model=FILE*' test --net=X
+refuses '*unknown option --patience: --stop-after=N*' train --patience=3
+while read -r option; do # a word of torchrun or of a common script: what it is called here, not where the list is
+    timeout 60 "$POSEIDON" train "--$option=3" 2>&1 | grep -q "unknown option --$option: " || fail "--$option: no pointer"
+done <<'END'
+epoch
+num-epochs
+device
+optimizer
+early-stopping
+output-dir
+save-dir
+log-dir
+data-dir
+arch
+scheduler
+warmup
+grad-accum
+iters
+eval
+test-only
+mixed-precision
+rdzv-endpoint
+gpus
+test-interval
+snapshot-interval
+gamma
+END
+refuses "*unexpected word 'x.solverstate': expected options only; did you mean --snapshot=x.solverstate (usage*" train --resume x.solverstate
+refuses "*did you mean --weights=w.caffemodel.h5 (usage*" test w.caffemodel.h5
+refuses "*unknown command 'predict'; 'poseidon classify' names images*" predict
+refuses "*unknown command 'eval'; 'poseidon test' scores weights*" eval
+refuses "*unknown command 'finetune'; 'poseidon train --weights=FILE'*" finetune
+refuses "*unknown command 'resume'; 'poseidon train --resume'*" resume
+refuses "*unknown command 'export'; a .caffemodel is what other programs read*" export
 refuses '*--epochs=3 and --max-iter=5 both say when training ends: give one of them*' train --solver=s --epochs=3 --max-iter=5
 refuses "*unknown option --np: the number of ranks is the launcher's: mpirun -np N*" train -np 4
 refuses '*unknown option --model: --solver=FILE: the solver names the net*' train --model=net.prototxt

@@ -1,0 +1,128 @@
+/* See pointers.h. */
+#include "commands/pointers.h"
+
+#include "spec/caffe.pb-c.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Options of Caffe, PyTorch, torchrun, Horovod, Lightning. */
+static const struct {
+    const char *name, *command; /* NULL: any command */
+    const char *here;
+} options[] = {
+    {"batch-size", "train", "--batch=N sets samples per rank, --global-batch=N over all ranks"},
+    {"batch-size", NULL, "--batch=N sets it where the command has one, else the net's batch_size"},
+    {"lr", "train", "--set base_lr=X, or base_lr in the solver"},
+    {"learning-rate", "train", "--set base_lr=X, or base_lr in the solver"},
+    {"np", NULL, "the number of ranks is the launcher's: mpirun -np N poseidon train ..."},
+    {"n", NULL, "the number of ranks is the launcher's: mpirun -np N poseidon train ..."},
+    {"nproc-per-node", NULL, "the launcher places ranks: mpirun --map-by ppr:N:node"},
+    {"nnodes", NULL, "the launcher places ranks: mpirun -np N, or srun -N"},
+    {"master-addr", NULL, "the launcher connects the ranks: mpirun -np N poseidon train ..."},
+    {"resume-from", "train", "--snapshot=FILE.solverstate, or --resume for the newest"},
+    {"checkpoint", "train", "--snapshot=FILE.solverstate, or --resume for the newest"},
+    {"amp", "train", "--math=bf16 (with --engine=cuda)"},
+    {"fp16", "train", "--math=bf16 (with --engine=cuda)"},
+    {"fp16-allreduce", "train", "--wire=bf16"},
+    {"solver", NULL, "a solver is for train; here --model=FILE names the net"},
+    {"iterations", "train", "--max-iter=N sets the last iteration"},
+    {"max-epochs", "train", "--epochs=N trains so many passes over the data"},
+    {"log-interval", "train", "--set display=N"},
+    {"print-freq", "train", "--set display=N"},
+    {"gradient-accumulation-steps", "train", "--set iter_size=N"},
+    {"workers", "train", "nothing to set: data is read ahead by as many threads as it takes"},
+    {"num-workers", "train", "nothing to set: data is read ahead by as many threads as it takes"},
+    {"pretrained", "train", "--weights=FILE"},
+    {"evaluate", "train", "'poseidon test' scores weights"},
+    {"backend", NULL, "messages go by Open MPI; its transports are mpirun's --mca options"},
+    {"dist-backend", NULL, "messages go by Open MPI; its transports are mpirun's --mca options"},
+    {"local-rank", NULL, "the launcher numbers the ranks: mpirun -np N poseidon train ..."},
+    {"hostfile", NULL, "hosts are the launcher's: mpirun --hostfile FILE poseidon train ..."},
+    {"hosts", NULL, "hosts are the launcher's: mpirun -host A,B poseidon train ..."},
+    {"plan", "draw", "'poseidon plan --draw=OUT.svg' draws each layer's scheme"},
+    {"columns", "draw", "the picture is one column now, laid out by Graphviz; leave it out"},
+    {"model", "train", "--solver=FILE: the solver names the net"},
+    {"epoch", "train", "--epochs=N trains so many passes over the data"},
+    {"num-epochs", "train", "--epochs=N trains so many passes over the data"},
+    {"num-train-epochs", "train", "--epochs=N trains so many passes over the data"},
+    {"device", "train", "--gpu=N, or --engine=cpu"},
+    {"gpus", "train", "mpirun -np N starts a rank a GPU; --gpu=N names one"},
+    {"optimizer", "train", "type: \"Adam\" in the solver, or --set type=Adam"},
+    {"optim", "train", "type: \"Adam\" in the solver, or --set type=Adam"},
+    {"patience", "train", "--stop-after=N ends training after N tests without a better score"},
+    {"early-stopping", "train",
+     "--stop-after=N ends training after N tests without a better score"},
+    {"output-dir", "train", "--snapshot-prefix=FOLDER/NAME"},
+    {"save-dir", "train", "--snapshot-prefix=FOLDER/NAME"},
+    {"log-dir", "train", "--csv=FILE, or --tensorboard=FOLDER"},
+    {"data-dir", "train", "the net's data layer names the data: its source"},
+    {"arch", "train", "the solver names the net; models/ has the usual ones"},
+    {"scheduler", "train", "lr_policy in the solver, or --set lr_policy=poly"},
+    {"lr-scheduler", "train", "lr_policy in the solver, or --set lr_policy=poly"},
+    {"warmup", "train", "--set warmup_iter=N"},
+    {"warmup-steps", "train", "--set warmup_iter=N"},
+    {"grad-accum", "train", "--set iter_size=N"},
+    {"accum-steps", "train", "--set iter_size=N"},
+    {"iters", "train", "--max-iter=N sets the last iteration"},
+    {"max-steps", "train", "--max-iter=N sets the last iteration"},
+    {"eval", "train", "'poseidon test' scores weights"},
+    {"test-only", "train", "'poseidon test' scores weights"},
+    {"mixed-precision", "train", "--math=bf16 (with --engine=cuda)"},
+    {"save-interval", "train", "--set snapshot=N, or --snapshot-every=DURATION"},
+    {"snapshot-interval", "train", "--set snapshot=N, or --snapshot-every=DURATION"},
+    {"rdzv-endpoint", NULL, "the launcher connects the ranks: mpirun -np N poseidon train ..."},
+    {"net", "train", "--solver=FILE: the solver names the net"},
+    {"net", NULL, "--model=FILE"},
+    {"data", NULL, "the net's data layer names the data: its source"},
+};
+
+static const struct {
+    const char *name, *here;
+} commands[] = {
+    {"predict", "'poseidon classify' names images, 'poseidon extract' writes what blobs hold"},
+    {"infer", "'poseidon classify' names images, 'poseidon extract' writes what blobs hold"},
+    {"eval", "'poseidon test' scores weights"},
+    {"evaluate", "'poseidon test' scores weights"},
+    {"finetune", "'poseidon train --weights=FILE'"},
+    {"fit", "'poseidon train'"},
+    {"resume", "'poseidon train --resume', or --snapshot=FILE"},
+    {"export", "a .caffemodel is what other programs read; --set snapshot_format=HDF5 for h5py"},
+    {"report", "jobs/report.py makes tables and plots of runs"},
+};
+
+/* A field of the solver that an option is named after. */
+static bool solver_field(const char *name, char *out, size_t room)
+{
+    char field[48];
+
+    if (strlen(name) >= sizeof field)
+        return false;
+    strcpy(field, name);
+    for (char *c = field; *c; c++)
+        *c = *c == '-' ? '_' : *c;
+    if (!protobuf_c_message_descriptor_get_field_by_name(&caffe__solver_parameter__descriptor,
+                                                         field))
+        return false;
+    snprintf(out, room, "--set %s=X, or %s in the solver", field, field);
+    return true;
+}
+
+bool pointer_of_option(const char *command, const char *name, char *out, size_t room)
+{
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+        if (!strcmp(options[i].name, name) &&
+            (!options[i].command || !strcmp(options[i].command, command))) {
+            snprintf(out, room, "%s", options[i].here);
+            return true;
+        }
+    return !strcmp(command, "train") && solver_field(name, out, room);
+}
+
+const char *pointer_of_command(const char *name)
+{
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        if (!strcmp(commands[i].name, name))
+            return commands[i].here;
+    return NULL;
+}
