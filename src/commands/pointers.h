@@ -1,6 +1,6 @@
 /* What other programs call it: pointers from their options and commands to ours. */
-#ifndef COMMANDS_POINTERS_H
-#define COMMANDS_POINTERS_H
+#ifndef POSEIDON_COMMANDS_POINTERS_H
+#define POSEIDON_COMMANDS_POINTERS_H
 
 #include <stdbool.h>
 #include <stddef.h>

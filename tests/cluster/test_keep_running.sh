@@ -24,14 +24,14 @@ cp "$abs_top_srcdir/models/lenet/train_val.prototxt" net.prototxt
 ln -s "$abs_top_srcdir/data" data
 iterations=$((600 + 200 * kills))
 
-# until_more N: N more snapshots in the log than there were, within five minutes
-until_more() {
-    more=$(($(grep -c 'solver state' kept.log) + $1))
+# until_running N: until the Nth start, no other, has left two snapshots, within five minutes
+until_running() {
     for _ in $(seq 1500); do
-        [ "$(grep -c 'solver state' kept.log)" -lt "$more" ] || return 0
+        awk -v n="$1" '/keep_running.sh: starting/ { starts++; snapshots = 0 } /solver state/ { snapshots++ }
+            END { exit !(starts == n && snapshots >= 2) }' kept.log && return
         sleep 0.2
     done
-    fail "no snapshot within five minutes"
+    fail "start $1 left no snapshot within five minutes"
 }
 
 set -- --comm=ps --batch=8 --threads=1
@@ -47,7 +47,7 @@ timeout 900 sh "$abs_top_srcdir/jobs/keep_running.sh" --hostfile=hosts --hosts=3
 keeper=$!
 n=0
 while [ "$n" -lt "$kills" ]; do
-    until_more 2
+    until_running $((n + 1))
     sleep "0.$((($$ + n * 37) % 90 + 10))"
     # a daemon with its rank, or a rank alone
     host=$((n % 2 + 2))
@@ -62,7 +62,7 @@ while [ "$n" -lt "$kills" ]; do
     kill -9 $victims
     n=$((n + 1))
 done
-until_more 2
+until_running $((n + 1))
 ip link set "$BOX_NAME-2" down # as the power goes: nobody is told
 # shellcheck disable=SC2046
 kill -9 $(ip netns pids "$BOX_NAME-2")
