@@ -312,8 +312,8 @@ class Table:
                 raise Refused("%s is a run with %g images a worker, %s with %g; put them into folders of their own" %
                               (first.path, first.batch, b.path, b.batch))
             if a.same_series(b) and a.size == b.size:
-                raise Refused("%s and %s are both runs of %s on %d %ss; keep one of them" %
-                              (a.path, b.path, b.comm, b.size, self.unit))
+                raise Refused("%s and %s are both runs of %s on %s; keep one of them" %
+                              (a.path, b.path, b.comm, count(b.size, self.unit)))
 
     # what there is to show
 
@@ -487,7 +487,7 @@ def sweep(table, size):
         found = [next((run for run in runs if run.same_link(link)), None) for link in links]
         return ["%.1f" % run.images if run else "" for run in found]
 
-    return rows("Images/s on %d %ss over the speed of links." % (size, table.unit), [link.link_name() for link in links],
+    return rows("Images/s on %s over the speed of links." % count(size, table.unit), [link.link_name() for link in links],
                 [(runs[0], cells(runs)) for runs in table.sweep(size)])
 
 
@@ -591,8 +591,10 @@ def plot_speedup(table, link, points, what):
     most, slope = max([1] + [run.size for run in runs]), max([1.0] + [run.workers / run.size for run in runs])
     ranges = "set logscale xy 2\n" if most > 64 else "set xrange [0:%g]\nset yrange [0:%g]\n" % (most * 1.03, most * slope * 1.05)
     plot = Plot(table, what, "speed-up, links of %s, %s" % (link.link_name("unknown speed"), table.how),
-                "set xlabel '%ss'\nset ylabel 'speed-up over one worker'\nset key outside bottom center horizontal maxcols 3 Left "
-                "reverse samplen 2 font ',12'\nset bmargin 9\n%s" % (table.unit, ranges))
+                "set xlabel '%ss'\nset xtics (%s)\n"
+                "set ylabel 'speed-up over one worker'\nset key outside bottom center horizontal maxcols 3 Left "
+                "reverse samplen 2 font ',12'\nset bmargin 9\n%s" %
+                (table.unit, ", ".join(map(str, sorted(table.sizes(link)))), ranges))
     for series in by_scheme(runs):
         plot.series(series[0], ["%d %.6g" % (run.size, run.speedup) for run in series])
     theirs = [point for point in points if point.table == table.name and point.figure == "speedup" and point.is_on(link)]
@@ -607,7 +609,7 @@ def plot_speedup(table, link, points, what):
 
 def plot_bandwidth(table, size):
     plot = Plot(table, "bandwidth-%d" % size if table.all_sweeps else "bandwidth",
-                "images/s over bandwidth, %d %ss, %s" % (size, table.unit, table.how),
+                "images/s over bandwidth, %s, %s" % (count(size, table.unit), table.how),
                 "set logscale x 2\nset xlabel 'speed of a node''s link, Gb/s'\nset ylabel 'images/s'\nset yrange [0:*]\n")
     for runs in table.sweep(size):
         plot.series(runs[0], ["%.6g %.6g" % (run.link * 8e-9, run.images) for run in runs if not math.isnan(run.link)])
@@ -616,7 +618,7 @@ def plot_bandwidth(table, size):
 
 def plots_at(table, link, size):
     """Bars of time and of bytes, and bytes over time, of the schemes on one link."""
-    runs, sizes = table.on(link, size), "%d %ss" % (size, table.unit)
+    runs, sizes = table.on(link, size), count(size, table.unit)
     how = "%s, links of %s, %s" % (sizes, link.link_name("unknown speed"), table.how)
     busy = Plot(table, "busy", "where time goes, " + how,
                 BARS % "rowstacked" + "set yrange [0:100]\nset ylabel 'share of an iteration, %'\n")
@@ -640,7 +642,8 @@ def plots_at(table, link, size):
 
 def plot_loss(table, what, title, label, value):
     plot = Plot(table, what, title, "set xlabel '%s'\nset ylabel 'training loss'\nset yrange [0:*]\n" % label)
-    for c, (name, points) in enumerate(table.curves):
+    drawn = [curve for curve in table.curves if len(curve[1]) > 1]  # one point makes no line
+    for c, (name, points) in enumerate(drawn):
         plot.block("1:2", name, "with lines linewidth 2 linecolor rgb '%s' dashtype %d" %
                    (COLORS[c % len(COLORS)], c // len(COLORS) + 1), ["%.9g %.9g" % (point[value], point[2]) for point in points])
     return plot

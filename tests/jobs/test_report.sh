@@ -110,6 +110,15 @@ report "$folder/machine" --out="$folder/out" >/dev/null || fail "one machine: $(
 holds "$folder/out/report.md" '| scheme | obtained | 1 rank | 2 ranks |'
 holds "$folder/out/report.md" '| ps | measured | 1.00 | 1.90 |'
 holds "$folder/out/machine-speedup.gp" "set xlabel 'ranks'"
+holds "$folder/out/machine-speedup.gp" 'set xtics (1, 2)'
+
+# ---- a run on one node, of one displayed loss: no line to draw ----
+mkdir "$folder/single"
+summary "$folder/single/a.json" ps 1 100
+echo 'Iteration 0 (0 iter/s, 0s/5 iters), loss = 2.5' >"$folder/single/a.log"
+report "$folder/single" --out="$folder/out" >/dev/null || fail "one loss: $(cat "$folder/errors")"
+holds "$folder/out/single-busy.gp" 'where time goes, 1 node, '
+[ ! -e "$folder/out/single-loss-iterations.gp" ] || fail 'one loss makes a plot'
 
 # ---- simulated: rows of the program itself, a sweep over bandwidth, published figures ----
 mkdir "$folder/lenet"
@@ -138,7 +147,7 @@ holds "$folder/out/compare.md" '| lenet | Other | 8 | 10 Gb/s | speed-up | 4.00 
 # ---- what train writes ----
 if [ -n "${POSEIDON_MPIRUN:-}" ]; then
     mkdir "$folder/trained"
-    sed '/^snapshot/d' "$abs_top_srcdir/models/lenet/solver.prototxt" >"$folder/lenet.prototxt"
+    sed '/^snapshot/d; s/^display:.*/display: 1/' "$abs_top_srcdir/models/lenet/solver.prototxt" >"$folder/lenet.prototxt"
     echo 'snapshot_after_train: false' >>"$folder/lenet.prototxt"
     (cd "$abs_top_srcdir" && "$POSEIDON_MPIRUN" 2 "$POSEIDON" train --solver="$folder/lenet.prototxt" --max-iter=4 --comm=ps \
         --threads=1 --batch=8 --summary="$folder/trained/ps.json" --trace="$folder/trained/ps.trace.json") \
