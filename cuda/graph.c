@@ -41,7 +41,7 @@ static int prepare(void *context, const struct run *run)
     return cuda_write_small(engine, engine->run, &now, sizeof now);
 }
 
-static int begin(void *context)
+static int graph_begin(void *context)
 {
     struct cuda_engine *engine = context;
 
@@ -52,7 +52,7 @@ static int begin(void *context)
     return 0;
 }
 
-static int end(void *context, struct engine_graph **out)
+static int graph_end(void *context, struct engine_graph **out)
 {
     struct cuda_engine *engine = context;
     struct engine_graph *made;
@@ -102,8 +102,8 @@ static void destroy(void *context, struct engine_graph *graph)
 const struct engine_graph_i cuda_graph = {
     .available = available,
     .prepare = prepare,
-    .begin = begin,
-    .end = end,
+    .begin = graph_begin,
+    .end = graph_end,
     .launch = launch,
     .destroy = destroy,
 };

@@ -152,7 +152,7 @@ static int fetch_stored(void *context, const struct engine_rows *rows, struct en
     return fetch_after(engine, engine->up, engine->back, rows, ticket);
 }
 
-static int copy(void *context, const struct engine_rows *rows, struct engine_ticket *ticket)
+static int streams_copy(void *context, const struct engine_rows *rows, struct engine_ticket *ticket)
 {
     const struct cuda_engine *engine = context;
 
@@ -192,7 +192,7 @@ const struct engine_copies_i cuda_copies = {
     .store = store,
     .store_in_turn = store_in_turn,
     .fetch_stored = fetch_stored,
-    .copy = copy,
+    .copy = streams_copy,
     .ready = ready,
     .order = order,
 };

@@ -137,7 +137,7 @@ static int team_open(void *context, const char id[ENGINE_TEAM_ID], int rank, int
     return add_ones(engine, nranks);
 }
 
-static int check(void *context)
+static int team_check(void *context)
 {
     const struct cuda_engine *engine = context;
     const struct cuda_team *team = engine->team;
@@ -162,6 +162,6 @@ const struct engine_team_i cuda_team = {
     .open = team_open,
     .reduce = reduce,
     .broadcast = broadcast,
-    .check = check,
+    .check = team_check,
     .abort = team_abort,
 };

@@ -118,84 +118,85 @@ int plan_cut(struct plan *plan)
 
 /* ---- dealing ---- */
 
-/* Leaders by their load: seats[0, count) are a heap whose root has the least, of several the lowest
- * number; the others, up to `all`, hold a chunk of the bucket that is being dealt. */
-struct deck {
+/* Leaders by their load: entries[0, count) are a heap whose root has the least, of several the
+ * lowest number; the others, up to `all`, hold a chunk of the bucket that is being dealt. */
+struct load_heap {
     int count, all;
-    struct seat {
+    struct load_entry {
         uint64_t load;
         int leader;
-    } * seats;
+    } * entries;
 };
 
-static int open_deck(struct deck *deck, int first, int count)
+static int open_heap(struct load_heap *heap, int first, int count)
 {
-    *deck = (struct deck){
-        .count = count, .all = count, .seats = calloc((size_t)count + 1, sizeof *deck->seats)};
-    if (!deck->seats)
-        return error_memory((uint64_t)count * sizeof *deck->seats, "dealing chunks");
+    *heap = (struct load_heap){
+        .count = count, .all = count, .entries = calloc((size_t)count + 1, sizeof *heap->entries)};
+    if (!heap->entries)
+        return error_memory((uint64_t)count * sizeof *heap->entries, "dealing chunks");
     for (int i = 0; i < count; i++)
-        deck->seats[i].leader = first + i;
+        heap->entries[i].leader = first + i;
     return 0;
 }
 
-static bool comes_before(const struct seat *a, const struct seat *b)
+static bool comes_before(const struct load_entry *a, const struct load_entry *b)
 {
     return a->load != b->load ? a->load < b->load : a->leader < b->leader;
 }
 
-/* Puts the seat where it belongs, from the root downwards, among the heap's first `count`. */
-static void sift_down(struct deck *deck, struct seat seat)
+/* Puts the entry where it belongs, from the root downwards, among the heap's first `count`. */
+static void sift_down(struct load_heap *heap, struct load_entry entry)
 {
     int at = 0;
 
-    for (int child = 1; child < deck->count; child = 2 * at + 1) {
-        if (child + 1 < deck->count && comes_before(&deck->seats[child + 1], &deck->seats[child]))
+    for (int child = 1; child < heap->count; child = 2 * at + 1) {
+        if (child + 1 < heap->count &&
+            comes_before(&heap->entries[child + 1], &heap->entries[child]))
             child++;
-        if (!comes_before(&deck->seats[child], &seat))
+        if (!comes_before(&heap->entries[child], &entry))
             break;
-        deck->seats[at] = deck->seats[child];
+        heap->entries[at] = heap->entries[child];
         at = child;
     }
-    deck->seats[at] = seat;
+    heap->entries[at] = entry;
 }
 
-/* The last of the heap's seats finds its place, from there upwards. */
-static void sift_up(struct deck *deck)
+/* The last of the heap's entries finds its place, from there upwards. */
+static void sift_up(struct load_heap *heap)
 {
-    int at = deck->count - 1;
-    struct seat seat = deck->seats[at];
+    int at = heap->count - 1;
+    struct load_entry entry = heap->entries[at];
 
-    for (; at > 0 && comes_before(&seat, &deck->seats[(at - 1) / 2]); at = (at - 1) / 2)
-        deck->seats[at] = deck->seats[(at - 1) / 2];
-    deck->seats[at] = seat;
+    for (; at > 0 && comes_before(&entry, &heap->entries[(at - 1) / 2]); at = (at - 1) / 2)
+        heap->entries[at] = heap->entries[(at - 1) / 2];
+    heap->entries[at] = entry;
 }
 
 /* All leaders may be dealt to again. */
-static void gather_seats(struct deck *deck)
+static void restore_heap(struct load_heap *heap)
 {
-    while (deck->count < deck->all) {
-        deck->count++;
-        sift_up(deck);
+    while (heap->count < heap->all) {
+        heap->count++;
+        sift_up(heap);
     }
 }
 
-/* The leader with the least load takes `elems` more, and nothing else until all seats are gathered
- * or every leader has got something. */
-static int deal_one(struct deck *deck, uint64_t elems)
+/* The leader with the least load takes `elems` more, and nothing else until all entries are
+ * gathered or every leader has got something. */
+static int assign_least_loaded(struct load_heap *heap, uint64_t elems)
 {
-    struct seat seat, last;
+    struct load_entry entry, last;
 
-    if (deck->count == 0)
-        gather_seats(deck);
-    seat = deck->seats[0];
-    last = deck->seats[--deck->count];
-    if (deck->count > 0)
-        sift_down(deck, last);
-    assert(seat.load + elems >= seat.load);
-    seat.load += elems;
-    deck->seats[deck->count] = seat;
-    return seat.leader;
+    if (heap->count == 0)
+        restore_heap(heap);
+    entry = heap->entries[0];
+    last = heap->entries[--heap->count];
+    if (heap->count > 0)
+        sift_down(heap, last);
+    assert(entry.load + elems >= entry.load);
+    entry.load += elems;
+    heap->entries[heap->count] = entry;
+    return entry.leader;
 }
 
 /* Bucket by bucket, those of the largest chunks first; so all ranks deal alike. */
@@ -210,18 +211,18 @@ static int compare_buckets(const void *left, const void *right)
     return a < b ? -1 : a > b;
 }
 
-static void deal_bucket(struct plan *plan, const struct bucket *bucket, struct deck *deck)
+static void deal_bucket(struct plan *plan, const struct bucket *bucket, struct load_heap *heap)
 {
-    int owner = bucket->scheme->home == HOME_OWNER ? deal_one(deck, bucket->elems) : -1;
+    int owner = bucket->scheme->home == HOME_OWNER ? assign_least_loaded(heap, bucket->elems) : -1;
 
     for (int c = bucket->first_chunk; c < bucket->first_chunk + bucket->nchunks; c++)
-        plan->chunks[c].home = owner < 0 ? deal_one(deck, plan->chunks[c].elems) : owner;
-    gather_seats(deck);
+        plan->chunks[c].home = owner < 0 ? assign_least_loaded(heap, plan->chunks[c].elems) : owner;
+    restore_heap(heap);
 }
 
 int plan_deal(struct plan *plan)
 {
-    struct deck workers = {0}, servers = {0};
+    struct load_heap workers = {0}, servers = {0};
     const struct bucket **order = calloc((size_t)plan->nbuckets + 1, sizeof *order);
     int owned = 0, n = 0, status = -1;
 
@@ -229,8 +230,8 @@ int plan_deal(struct plan *plan)
         error_memory((uint64_t)plan->nbuckets * sizeof *order, "dealing chunks");
         goto done;
     }
-    if (open_deck(&workers, 0, plan->nworkers) ||
-        (plan->dedicated && open_deck(&servers, plan->nworkers, plan->nservers)))
+    if (open_heap(&workers, 0, plan->nworkers) ||
+        (plan->dedicated && open_heap(&servers, plan->nworkers, plan->nservers)))
         goto done;
     /* what has one owner cannot be evened out later: it goes first */
     for (int pass = 0; pass < 2; pass++) {
@@ -249,8 +250,8 @@ int plan_deal(struct plan *plan)
                                                                               : &workers);
     status = 0;
 done:
-    free(workers.seats);
-    free(servers.seats);
+    free(workers.entries);
+    free(servers.entries);
     free(order);
     return status;
 }
@@ -259,7 +260,7 @@ done:
 
 static int compare_shares(const void *left, const void *right)
 {
-    const struct share *a = left, *b = right;
+    const struct home_share *a = left, *b = right;
 
     return a->home < b->home ? -1 : a->home > b->home;
 }
@@ -299,19 +300,19 @@ static bool prefers_tree(const struct plan *plan, const struct bucket *bucket)
 
 static void share_bucket(struct plan *plan, struct bucket *bucket)
 {
-    struct share *shares = plan->shares + plan->nshares;
+    struct home_share *shares = plan->shares + plan->nshares;
     int n = 0;
 
     for (int c = bucket->first_chunk; c < bucket->first_chunk + bucket->nchunks; c++)
-        shares[n++] = (struct share){.home = plan->chunks[c].home,
-                                     .chunks = 1,
-                                     .elems = plan->chunks[c].elems,
-                                     .gradient_bytes = plan_gradient_bytes(plan, c),
-                                     .back_bytes = plan_back_bytes(plan, c)};
+        shares[n++] = (struct home_share){.home = plan->chunks[c].home,
+                                          .chunks = 1,
+                                          .elems = plan->chunks[c].elems,
+                                          .gradient_bytes = plan_gradient_bytes(plan, c),
+                                          .back_bytes = plan_back_bytes(plan, c)};
     qsort(shares, (size_t)n, sizeof *shares, compare_shares);
     bucket->first_share = plan->nshares;
     for (int i = 0; i < n; i++) {
-        struct share *last = &shares[bucket->nshares - 1];
+        struct home_share *last = &shares[bucket->nshares - 1];
         if (bucket->nshares == 0 || last->home != shares[i].home) {
             shares[bucket->nshares++] = shares[i];
             continue;
@@ -344,10 +345,10 @@ int plan_share_out(struct plan *plan)
     return 0;
 }
 
-const struct share *plan_share(const struct plan *plan, int bucket, int leader)
+const struct home_share *plan_share(const struct plan *plan, int bucket, int leader)
 {
     const struct bucket *b = &plan->buckets[bucket];
-    struct share key = {.home = leader};
+    struct home_share key = {.home = leader};
 
     return bsearch(&key, plan->shares + b->first_share, (size_t)b->nshares, sizeof key,
                    compare_shares);
@@ -396,7 +397,7 @@ static struct traffic tree_traffic(const struct plan *plan, const struct bucket 
     int children[TREE_MOST_CHILDREN];
 
     for (int s = bucket->first_share; s < bucket->first_share + bucket->nshares; s++) {
-        const struct share *share = &plan->shares[s];
+        const struct home_share *share = &plan->shares[s];
         uint64_t n = (uint64_t)tree_children(plan->nworkers, share->home, leader, children);
         uint64_t up = share->home != leader;
         traffic.sent += up * share->gradient_bytes + n * share->back_bytes;
@@ -409,7 +410,7 @@ static struct traffic tree_traffic(const struct plan *plan, const struct bucket 
 struct traffic plan_home_traffic(const struct plan *plan, int bucket, int leader)
 {
     const struct bucket *b = &plan->buckets[bucket];
-    const struct share *own = plan_share(plan, bucket, leader);
+    const struct home_share *own = plan_share(plan, bucket, leader);
     struct traffic traffic = {0};
     bool worker = leader < plan->nworkers;
     uint64_t others = (uint64_t)plan->nworkers - (worker ? 1 : 0);
@@ -444,7 +445,7 @@ static uint64_t tree_memory(const struct plan *plan, const struct bucket *bucket
 uint64_t plan_home_memory(const struct plan *plan, int bucket, int leader)
 {
     const struct bucket *b = &plan->buckets[bucket];
-    const struct share *own = plan_share(plan, bucket, leader);
+    const struct home_share *own = plan_share(plan, bucket, leader);
     bool worker = leader < plan->nworkers;
     uint64_t others = (uint64_t)plan->nworkers - (worker ? 1 : 0);
     uint64_t floats = b->elems * sizeof(float), bytes = 0;

@@ -101,7 +101,7 @@ struct chunk {
 };
 
 /* A bucket's chunks of one home, together. */
-struct share {
+struct home_share {
     int home, chunks;
     uint64_t elems;
     uint64_t gradient_bytes, back_bytes; /* one gradient of them, and what comes back, encoded */
@@ -132,8 +132,8 @@ struct plan {
     int nchunks;
     struct chunk *chunks; /* bucket by bucket */
     int nshares;
-    struct share *shares; /* bucket by bucket, ascending by home; none of a bucket that nobody adds
-                             up */
+    struct home_share *shares; /* bucket by bucket, ascending by home; none of a bucket that nobody
+                             adds up */
 };
 
 /* Makes a plan for those groups (of a net; their names and params outlive the plan). Buckets, those
@@ -247,7 +247,7 @@ static inline int64_t plan_urgency(const struct plan *plan, int bucket, int64_t 
 /* ---- for schemes; leaders and buckets by number ---- */
 
 /* The share of the bucket that the leader is home of; NULL: it has none. */
-const struct share *plan_share(const struct plan *plan, int bucket, int leader);
+const struct home_share *plan_share(const struct plan *plan, int bucket, int leader);
 
 /* Of the bucket's chunks the one, counted from its first, whose gradient the leader sends first:
  * the one after its own, or one as far along as the leader is. The others follow in order and

@@ -148,7 +148,7 @@ static int sharing(const struct plan *plan, const struct bucket *bucket)
                                                   : 1;
 }
 
-static void add_share(struct simulation *s, const struct share *share, int bucket, double work,
+static void add_share(struct simulation *s, const struct home_share *share, int bucket, double work,
                       bool new)
 {
     struct unit *u;
@@ -170,7 +170,7 @@ static void find_units(struct simulation *s)
 
     for (int b = 0; b < plan->nbuckets; b++) {
         const struct bucket *bucket = &plan->buckets[b];
-        const struct share *shares = &plan->shares[bucket->first_share];
+        const struct home_share *shares = &plan->shares[bucket->first_share];
         double elems = 0, work = s->costs[b].sum_seconds - s->gather[b];
         s->unit_first[b] = s->nunits;
         for (int i = 0; i < bucket->nshares; i++)

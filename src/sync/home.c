@@ -327,8 +327,8 @@ int home_cleared(struct sync *sync, int bucket)
 /* ---- gradients come home ---- */
 
 /* A worker's gradient of that iteration is here; own: this rank's. */
-static int arrive(struct sync *sync, struct home_part *part, int worker, int64_t iteration,
-                  void *own)
+static int home_arrive(struct sync *sync, struct home_part *part, int worker, int64_t iteration,
+                       void *own)
 {
     struct home_sum *sum = part->sum;
     const struct chunk *c = chunk_of(sync, part->chunk);
@@ -354,8 +354,8 @@ static int gradient_came(void *context, const struct wire_message *message)
 {
     struct sync *sync = context;
 
-    return arrive(sync, home_part_of(sync, message_chunk(sync, message)), leader_of(sync, message),
-                  (int64_t)message->user, NULL);
+    return home_arrive(sync, home_part_of(sync, message_chunk(sync, message)),
+                       leader_of(sync, message), (int64_t)message->user, NULL);
 }
 
 static int gradient_sent(void *context, const struct wire_message *message)
@@ -431,7 +431,7 @@ int home_post(struct sync *sync, int bucket, int64_t iteration)
             continue;
         }
         if (part->sum) {
-            if (arrive(sync, part, sync->rank, iteration, message))
+            if (home_arrive(sync, part, sync->rank, iteration, message))
                 return -1;
             continue;
         }

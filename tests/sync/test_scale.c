@@ -134,7 +134,7 @@ static double history_bytes(const struct plan *plan, int rank)
 
     for (int b = 0; b < plan->nbuckets; b++) {
         const struct bucket *bucket = &plan->buckets[b];
-        const struct share *own = bucket->scheme ? plan_share(plan, b, rank) : NULL;
+        const struct home_share *own = bucket->scheme ? plan_share(plan, b, rank) : NULL;
         if (bucket->scheme && bucket->scheme->steps->everywhere)
             elems += (double)bucket->elems;
         else if (own)
