@@ -10,10 +10,12 @@
 
 #include "engine/engine.h"
 
+#include <stdint.h>
+
 struct codec {
     const char *name;
     enum engine_code code; /* by which engines know it */
-    /* Bytes on the wire; a multiple of 4. */
+    /* Bytes on the wire; a multiple of 4: messages lie one behind another in memory for floats. */
     size_t (*bytes)(size_t rows, size_t n);
     /* out: bytes(rows, n). residual (rows x n): what earlier calls lost, replaced by what this one
      * loses. */
@@ -24,6 +26,10 @@ struct codec {
 
 /* bfloat16: the upper half of a float, rounded to nearest even. */
 extern const struct codec codec_bf16;
+
+/* The same without a residual: what rounding takes from x is lost, and x is what is left of it. */
+void bf16_round(float *x, size_t n, uint16_t *half);
+void bf16_expand(const uint16_t *half, size_t n, float *out);
 
 /* One bit per value and, per row, the two means that the bits stand for (Seide et al., "1-Bit
  * Stochastic Gradient Descent and its Application to Data-Parallel Distributed Training of Speech

@@ -366,6 +366,12 @@ int plan_first_sent(const struct plan *plan, int bucket, int leader)
     return (int)((int64_t)leader * b->nchunks / plan->nworkers % b->nchunks);
 }
 
+const struct codec *plan_wire_codec(const struct plan *plan, int chunk)
+{
+    (void)chunk;
+    return plan->options.wire == WIRE_BF16 && plan->nworkers > 1 ? &codec_bf16 : NULL;
+}
+
 const struct codec *plan_codec(const struct plan *plan, int chunk)
 {
     const struct scheme *scheme = plan->buckets[plan->chunks[chunk].bucket].scheme;
@@ -464,18 +470,25 @@ uint64_t plan_home_memory(const struct plan *plan, int bucket, int leader)
     return bytes;
 }
 
-uint64_t plan_factor_bytes(const struct plan *plan, int bucket, int leader)
+uint64_t plan_times(uint64_t a, uint64_t b)
+{
+    uint64_t product;
+
+    return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
+}
+
+uint64_t plan_factor_elems(const struct plan *plan, int bucket, int leader)
 {
     const struct bucket *b = &plan->buckets[bucket];
-    uint64_t factors[] = {(uint64_t)plan->options.iter_size,
-                          (uint64_t)(leader < 0 ? plan->ncomputing : plan->locals[leader]),
-                          (uint64_t)(b->m + b->n), sizeof(float)};
-    uint64_t bytes = (uint64_t)b->k;
+    uint64_t workers = (uint64_t)(leader < 0 ? plan->ncomputing : plan->locals[leader]);
+    uint64_t rows = plan_times((uint64_t)b->k, (uint64_t)plan->options.iter_size);
 
-    for (int i = 0; i < 4; i++)
-        if (__builtin_mul_overflow(bytes, factors[i], &bytes))
-            return UINT64_MAX;
-    return bytes;
+    return plan_times(plan_times(rows, workers), (uint64_t)(b->m + b->n));
+}
+
+uint64_t plan_factor_bytes(const struct plan *plan, int bucket, int leader)
+{
+    return plan_times(plan_factor_elems(plan, bucket, leader), plan_factor_size(plan));
 }
 
 struct traffic plan_traffic(const struct plan *plan, int bucket, int world_rank)

@@ -278,6 +278,13 @@ double cost_stage_seconds(const struct cost_cluster *cluster, const struct plan 
            cluster->copy_Bps;
 }
 
+double cost_decode_seconds(const struct cost_cluster *cluster, const struct plan *plan, int bucket)
+{
+    if (plan_factor_size(plan) == sizeof(float))
+        return 0;
+    return (double)plan_factor_elems(plan, bucket, -1) * sizeof(float) / cluster->copy_Bps;
+}
+
 double cost_rebuild_seconds(const struct cost_cluster *cluster, const struct plan *plan, int bucket)
 {
     const struct bucket *b = &plan->buckets[bucket];
@@ -295,7 +302,7 @@ struct cost_side cost_device_bytes(const struct plan *plan, int bucket)
         return (struct cost_side){0, 0};
     if (!b->scheme->factors)
         return (struct cost_side){whole, whole};
-    all = (double)plan_factor_bytes(plan, bucket, -1);
+    all = (double)plan_factor_elems(plan, bucket, -1) * sizeof(float);
     own = all / plan->ncomputing;
     return (struct cost_side){own, b->scheme->home == HOME_NOBODY ? all - own : whole};
 }

@@ -24,7 +24,7 @@
  * Where nodes add up first, P counts nodes and r is that of all workers of one; several leaders of
  * a node share its link, its messages and its sums.
  *
- * With --wire=bf16 b halves where gradients travel (PS one way, allreduce both).
+ * With --wire=bf16 b halves where gradients or factors travel (PS one way, allreduce both).
  *
  * Seconds follow the usual alpha-beta-gamma model (Thakur, Rabenseifner and Gropp 2005): trips that
  * must follow each other cost the latency, every message its overhead, every byte the link's or the
@@ -156,10 +156,11 @@ double cost_update_seconds(const struct cost_cluster *cluster, double bytes);
 double cost_worker_update_seconds(const struct cost_cluster *cluster, double bytes);
 double cost_engine_update_seconds(const struct cost_cluster *cluster, double bytes);
 
-/* Copying one worker's factors out of the way of the next pass; rebuilding the gradient of all
- * workers' factors. Backprop leaves the rank's own outer products to the rebuilding, so only the
- * others' are extra. */
+/* Copying one worker's factors out of the way of the next pass; decoding all workers'; rebuilding
+ * the gradient of all workers' factors. Backprop leaves the rank's own outer products to the
+ * rebuilding, so only the others' are extra. */
 double cost_stage_seconds(const struct cost_cluster *cluster, const struct plan *plan, int bucket);
+double cost_decode_seconds(const struct cost_cluster *cluster, const struct plan *plan, int bucket);
 double cost_rebuild_seconds(const struct cost_cluster *cluster, const struct plan *plan,
                             int bucket);
 

@@ -159,7 +159,8 @@ static int make_buckets(struct plan *plan)
 static int rounds_of(const struct plan *plan, const struct bucket *bucket)
 {
     double rows = (double)bucket->k * plan->options.iter_size * plan->most_locals;
-    double row = (double)(bucket->m + bucket->n) * sizeof(float), workers = plan->nworkers;
+    double row = (double)(bucket->m + bucket->n) * (double)plan_factor_room(plan);
+    double workers = plan->nworkers;
     double most = 2.0 * (double)bucket->elems * sizeof(float), each;
 
     if (!bucket->scheme || !bucket->scheme->factors || bucket->scheme->home != HOME_NOBODY)
@@ -180,7 +181,8 @@ static int slices_of(const struct plan *plan, int bucket)
 {
     enum { MOST = 1 << 16 };
     const struct bucket *b = &plan->buckets[bucket];
-    double bytes = (double)plan_round_rows(plan, bucket) * (double)(b->m + b->n) * sizeof(float);
+    double bytes = (double)plan_round_rows(plan, bucket) * (double)(b->m + b->n) *
+                   (double)plan_factor_size(plan);
     double slices = bytes / (double)plan->options.chunk_bytes;
 
     if (!b->scheme || !b->scheme->factors || b->scheme->home != HOME_NOBODY || slices <= 1)

@@ -28,7 +28,7 @@ enum {
 enum wire_format {
     WIRE_FP32,
     WIRE_BF16, /* gradients of PS and allreduce, and allreduce's sums, as bfloat16 with error
-                  feedback */
+                  feedback; factors as bfloat16 without it */
 };
 
 struct plan_options {
@@ -266,14 +266,35 @@ struct traffic plan_home_traffic(const struct plan *plan, int bucket, int leader
  * encoded. */
 uint64_t plan_home_memory(const struct plan *plan, int bucket, int leader);
 
-/* Where slice `slice` of `bytes` of a leader's factors begins; slice == slices: where they end. */
-static inline size_t plan_slice_begin(const struct bucket *bucket, size_t bytes, int slice)
+/* Where slice `slice` of `elems` of a leader's factors begins; slice == slices: where they end. */
+static inline size_t plan_slice_begin(const struct bucket *bucket, size_t elems, int slice)
 {
-    return bytes / sizeof(float) * (size_t)slice / (size_t)bucket->slices * sizeof(float);
+    return elems * (size_t)slice / (size_t)bucket->slices;
 }
 
-/* Bytes of the factors that the leader sends to one rank; leader -1: that all workers do.
- * UINT64_MAX: more than that. */
+/* Bytes of an element of factors on the wire. */
+static inline size_t plan_factor_size(const struct plan *plan)
+{
+    return plan->options.wire == WIRE_BF16 && plan->nworkers > 1 ? sizeof(uint16_t) : sizeof(float);
+}
+
+/* Bytes of memory for each element of factors that is kept: as a float, and as it travels. */
+static inline size_t plan_factor_room(const struct plan *plan)
+{
+    size_t size = plan_factor_size(plan);
+
+    return sizeof(float) + (size < sizeof(float) ? size : 0);
+}
+
+/* The codec slot of schemes whose gradients travel as --wire says. */
+const struct codec *plan_wire_codec(const struct plan *plan, int chunk);
+
+/* A product of counts; UINT64_MAX where it is larger. */
+uint64_t plan_times(uint64_t a, uint64_t b);
+
+/* Elements of the factors that the leader sends to one rank, and their bytes; leader -1: that all
+ * workers do. UINT64_MAX: more than that. */
+uint64_t plan_factor_elems(const struct plan *plan, int bucket, int leader);
 uint64_t plan_factor_bytes(const struct plan *plan, int bucket, int leader);
 
 #endif

@@ -17,13 +17,6 @@ static int owner_of(const struct plan *plan, int bucket)
     return plan_home(plan, plan->buckets[bucket].first_chunk);
 }
 
-static uint64_t times(uint64_t a, uint64_t b)
-{
-    uint64_t product;
-
-    return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
-}
-
 static struct traffic count_traffic(const struct plan *plan, int bucket, int leader)
 {
     const struct bucket *b = &plan->buckets[bucket];
@@ -33,7 +26,7 @@ static struct traffic count_traffic(const struct plan *plan, int bucket, int lea
     uint64_t all = plan_factor_bytes(plan, bucket, -1);
 
     if (leader == owner_of(plan, bucket))
-        return (struct traffic){.sent = times(others, b->back_bytes),
+        return (struct traffic){.sent = plan_times(others, b->back_bytes),
                                 .received = all == UINT64_MAX ? all : all - mine,
                                 .messages = others * (uint64_t)b->nchunks};
     if (worker)
@@ -45,8 +38,11 @@ static struct traffic count_traffic(const struct plan *plan, int bucket, int lea
 static uint64_t count_memory(const struct plan *plan, int bucket, int leader)
 {
     if (leader == owner_of(plan, bucket))
-        return plan_factor_bytes(plan, bucket, -1) + plan->buckets[bucket].elems * sizeof(float);
-    return leader < plan->nworkers ? plan_factor_bytes(plan, bucket, leader) : 0;
+        return plan_times(plan_factor_elems(plan, bucket, -1), plan_factor_room(plan)) +
+               plan->buckets[bucket].elems * sizeof(float);
+    return leader < plan->nworkers
+               ? plan_times(plan_factor_elems(plan, bucket, leader), plan_factor_room(plan))
+               : 0;
 }
 
 /* The owner's in and out directions are used one after the other: factors, then all of the matrix
@@ -62,8 +58,9 @@ static void estimate(const struct cost_cluster *cluster, const struct plan *plan
     out->trips = plan_is_alone(plan) ? 0 : 2;
     out->pieces = 1;
     out->skew_seconds = in < back ? in : back;
-    out->sum_seconds =
-        cost_rebuild_seconds(cluster, plan, bucket) + cost_update_seconds(cluster, bytes);
+    out->sum_seconds = cost_decode_seconds(cluster, plan, bucket) +
+                       cost_rebuild_seconds(cluster, plan, bucket) +
+                       cost_update_seconds(cluster, bytes);
     out->compute_seconds = cost_stage_seconds(cluster, plan, bucket);
 }
 
@@ -152,9 +149,13 @@ static int adam_arrive(struct sync *sync, int bucket, int worker)
 static int adam_came(void *context, const struct wire_message *message)
 {
     struct sync *sync = context;
-    int chunk = message->tag / 2 % sync->plan->nchunks;
+    int bucket = chunk_of(sync, message->tag / 2 % sync->plan->nchunks)->bucket;
+    int worker = leader_of(sync, message);
+    const struct adam *adam = sync->buckets[bucket].scheme_state;
 
-    return adam_arrive(sync, chunk_of(sync, chunk)->bucket, leader_of(sync, message));
+    factors_decode(&adam->factors, factors_rows(&adam->factors, worker, 0),
+                   message->bytes / plan_factor_size(sync->plan));
+    return adam_arrive(sync, bucket, worker);
 }
 
 static int adam_sent(void *context, const struct wire_message *message)
@@ -174,9 +175,9 @@ static int adam_accept(struct sync *sync, const struct arrival *arrival, struct 
     if (arrival->back)
         return home_accept(sync, arrival, out);
     if (arrival_check(sync, arrival, iteration, wanted ? adam->iteration + 1 : 0,
-                      factors_bytes(sync, arrival->bucket, arrival->peer)))
+                      (size_t)plan_factor_bytes(sync->plan, arrival->bucket, arrival->peer)))
         return -1;
-    out->buffer = factors_rows(&adam->factors, arrival->peer, 0);
+    out->buffer = factors_message(&adam->factors, factors_rows(&adam->factors, arrival->peer, 0));
     out->done = adam_came;
     return 0;
 }
@@ -185,17 +186,20 @@ static int adam_post(struct sync *sync, int bucket, int64_t iteration)
 {
     const struct bucket *b = bucket_of(sync, bucket);
     struct adam *adam = sync->buckets[bucket].scheme_state;
+    float *rows = factors_own(&adam->factors, 0);
 
+    factors_encode(&adam->factors, rows, (size_t)plan_factor_elems(sync->plan, bucket, sync->rank));
     bucket_expect(sync, bucket, iteration, b->nchunks + (adam->owner ? 0 : 1));
     if (adam->owner)
         return adam_arrive(sync, bucket, sync->rank);
-    return bucket_send(sync, bucket, iteration,
-                       (struct wire_message){.buffer = factors_rows(&adam->factors, 0, 0),
-                                             .bytes = factors_bytes(sync, bucket, sync->rank),
-                                             .peer = plan_home(sync->plan, b->first_chunk),
-                                             .tag = tag_of(sync, false, b->first_chunk, iteration),
-                                             .done = adam_sent,
-                                             .user = (uint64_t)iteration});
+    return bucket_send(
+        sync, bucket, iteration,
+        (struct wire_message){.buffer = factors_message(&adam->factors, rows),
+                              .bytes = (size_t)plan_factor_bytes(sync->plan, bucket, sync->rank),
+                              .peer = plan_home(sync->plan, b->first_chunk),
+                              .tag = tag_of(sync, false, b->first_chunk, iteration),
+                              .done = adam_sent,
+                              .user = (uint64_t)iteration});
 }
 
 static int adam_describe_wait(const struct sync *sync, int bucket, char *text, size_t bytes)

@@ -8,12 +8,6 @@
 
 /* ---- the plan ---- */
 
-static const struct codec *choose_codec(const struct plan *plan, int chunk)
-{
-    (void)chunk;
-    return plan->options.wire == WIRE_BF16 && plan->nworkers > 1 ? &codec_bf16 : NULL;
-}
-
 static void estimate(const struct cost_cluster *cluster, const struct plan *plan, int bucket,
                      struct cost *out)
 {
@@ -53,7 +47,7 @@ const struct scheme scheme_allreduce = {
     .mergeable = true,
     .trees = true,
     .lossless = true,
-    .codec = choose_codec,
+    .codec = plan_wire_codec,
     .codec_back = true,
     .traffic = plan_home_traffic,
     .memory = home_count_totals,

@@ -61,17 +61,10 @@ size_t factors_elems(const struct sync *sync, int bucket)
     return all_elems(&factors);
 }
 
-size_t factors_bytes(const struct sync *sync, int bucket, int leader)
-{
-    const struct bucket *b = bucket_of(sync, bucket);
-
-    return (size_t)(plan_rows(sync->plan, bucket, leader) * (b->m + b->n)) * sizeof(float);
-}
-
-size_t factors_round_bytes(const struct sync *sync, int bucket, const struct factors *factors,
+size_t factors_round_elems(const struct sync *sync, int bucket, const struct factors *factors,
                            int leader, int round)
 {
-    size_t all = factors_bytes(sync, bucket, leader), most = factors->round_each * sizeof(float);
+    size_t all = (size_t)plan_factor_elems(sync->plan, bucket, leader), most = factors->round_each;
     size_t before = (size_t)round * most;
 
     if (before >= all)
@@ -79,10 +72,23 @@ size_t factors_round_bytes(const struct sync *sync, int bucket, const struct fac
     return all - before < most ? all - before : most;
 }
 
+void factors_encode(const struct factors *factors, float *rows, size_t elems)
+{
+    if (factors->halves)
+        bf16_round(rows, elems, factors_message(factors, rows));
+}
+
+void factors_decode(const struct factors *factors, float *rows, size_t elems)
+{
+    if (factors->halves)
+        bf16_expand(factors_message(factors, rows), elems, rows);
+}
+
 int factors_open(struct sync *sync, int bucket, bool on_host, struct factors *out)
 {
     const struct bucket *b = bucket_of(sync, bucket);
     int64_t width = b->m + b->n;
+    bool floats = plan_factor_size(sync->plan) == sizeof(float);
     float *shared;
 
     lay_out(sync, bucket, out);
@@ -94,9 +100,11 @@ int factors_open(struct sync *sync, int bucket, bool on_host, struct factors *ou
                          "use --comm=ps",
                          b->name, (long long)out->round_rows, (long long)width);
     shared = sync->gather->rows ? sync->gather->rows(sync, bucket) : NULL;
-    /* the own rows of a round are copied among the others by the host */
+    if (!floats && !(out->halves = calloc(all_elems(out), sizeof *out->halves)))
+        return error_memory(all_elems(out) * sizeof *out->halves, "sufficient factors");
+    /* the own rows of a round are copied among the others, and rounded, by the host */
     return rows_open(sync, on_host ? 0 : out->round_each * (size_t)out->workers, all_elems(out),
-                     shared, !on_host && out->rounds == 1, &out->place) ||
+                     shared, !on_host && out->rounds == 1 && floats, &out->place) ||
                    open_ones(out)
                ? -1
                : 0;
@@ -104,6 +112,8 @@ int factors_open(struct sync *sync, int bucket, bool on_host, struct factors *ou
 
 void factors_close(struct sync *sync, struct factors *factors)
 {
+    free(factors->halves);
+    factors->halves = NULL;
     if (!factors->engine)
         return;
     rows_close(sync, &factors->place);

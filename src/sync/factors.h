@@ -18,8 +18,9 @@ struct factors {
                           less stays zero */
     size_t each;       /* floats of one worker: rows_each * (n + m) */
     int rounds;        /* that an iteration's rows are exchanged in (plan/plan.h) */
-    int64_t round_rows;          /* of a worker in one of them; == rows_each of a single one */
-    size_t round_each;           /* floats of them */
+    int64_t round_rows; /* of a worker in one of them; == rows_each of a single one */
+    size_t round_each;  /* floats of them */
+    uint16_t *halves;   /* the rows as they travel, each where its row is; NULL: as floats. Owned */
     const struct engine *engine; /* multiplies the rows */
     float *ones;                 /* a column of them, in that engine's memory */
 };
@@ -49,10 +50,20 @@ static inline float *factors_own(const struct factors *factors, int slot)
     return factors->rounds > 1 ? factors->place.rows : factors_rows(factors, factors->mine, slot);
 }
 
-/* Bytes that a leader sends to one other: of all rounds, or of round number `round`. */
-size_t factors_bytes(const struct sync *sync, int bucket, int leader);
-size_t factors_round_bytes(const struct sync *sync, int bucket, const struct factors *factors,
+/* Elements that a leader sends to one other in round number `round`. */
+size_t factors_round_elems(const struct sync *sync, int bucket, const struct factors *factors,
                            int leader, int round);
+
+/* Where what travels of these rows is. */
+static inline void *factors_message(const struct factors *factors, float *rows)
+{
+    return factors->halves ? (void *)(factors->halves + (rows - factors->place.rows)) : rows;
+}
+
+/* Makes the message of that many elements, and the rows what others get of them: all multiply the
+ * same. And rows of a message that came. Nothing to do where floats travel. Wire thread. */
+void factors_encode(const struct factors *factors, float *rows, size_t elems);
+void factors_decode(const struct factors *factors, float *rows, size_t elems);
 
 /* Copies the factors of the micro-batch just passed into the slot: the net reuses its buffers.
  * Compute thread. */

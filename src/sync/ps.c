@@ -7,12 +7,6 @@
 
 /* ---- the plan ---- */
 
-static const struct codec *choose_codec(const struct plan *plan, int chunk)
-{
-    (void)chunk;
-    return plan->options.wire == WIRE_BF16 && plan->nworkers > 1 ? &codec_bf16 : NULL;
-}
-
 /* A server adds up and updates its part of the bucket. */
 static void estimate(const struct cost_cluster *cluster, const struct plan *plan, int bucket,
                      struct cost *out)
@@ -56,7 +50,7 @@ const struct scheme scheme_ps = {
     .mergeable = true,
     .trees = true,
     .lossless = true,
-    .codec = choose_codec,
+    .codec = plan_wire_codec,
     .traffic = plan_home_traffic,
     .memory = plan_home_memory,
     .cost = estimate,

@@ -12,13 +12,6 @@
 
 /* ---- the plan ---- */
 
-static uint64_t times(uint64_t a, uint64_t b)
-{
-    uint64_t product;
-
-    return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
-}
-
 static struct traffic count_traffic(const struct plan *plan, int bucket, int leader)
 {
     uint64_t others = (uint64_t)plan->nworkers - 1, mine, all;
@@ -27,8 +20,8 @@ static struct traffic count_traffic(const struct plan *plan, int bucket, int lea
         return (struct traffic){0};
     mine = plan_factor_bytes(plan, bucket, leader);
     all = plan_factor_bytes(plan, bucket, -1);
-    return (struct traffic){.sent = times(others, mine),
-                            .received = all == UINT64_MAX ? times(others, mine) : all - mine,
+    return (struct traffic){.sent = plan_times(others, mine),
+                            .received = all == UINT64_MAX ? plan_times(others, mine) : all - mine,
                             .messages = others * (uint64_t)plan->buckets[bucket].rounds *
                                         (uint64_t)plan->buckets[bucket].slices};
 }
@@ -38,12 +31,12 @@ static struct traffic count_traffic(const struct plan *plan, int bucket, int lea
 static uint64_t count_memory(const struct plan *plan, int bucket, int leader)
 {
     const struct bucket *b = &plan->buckets[bucket];
-    uint64_t row = (uint64_t)(b->m + b->n) * sizeof(float);
+    uint64_t room = plan_factor_room(plan), row = (uint64_t)(b->m + b->n) * room;
 
     if (leader >= plan->nworkers)
         return 0;
     if (b->rounds == 1)
-        return times(2, plan_factor_bytes(plan, bucket, -1));
+        return plan_times(2 * room, plan_factor_elems(plan, bucket, -1));
     return row * ((uint64_t)plan_most_rows(plan, bucket) +
                   2 * (uint64_t)plan->nworkers * (uint64_t)plan_round_rows(plan, bucket));
 }
@@ -56,6 +49,7 @@ static void estimate(const struct cost_cluster *cluster, const struct plan *plan
 
     out->trips = plan->nworkers > 1 ? rounds : 0;
     out->pieces = 1;
+    out->sum_seconds = cost_decode_seconds(cluster, plan, bucket);
     out->compute_seconds = cost_stage_seconds(cluster, plan, bucket) +
                            cost_rebuild_seconds(cluster, plan, bucket) +
                            cost_engine_update_seconds(cluster, bytes) +
@@ -199,23 +193,23 @@ static int sfb_sent(void *context, const struct wire_message *message)
     return sfb_finish_one(sync, bucket, (int64_t)message->user / rounds_of(sync, bucket));
 }
 
-static size_t bytes_of(const struct sync *sync, int bucket, int worker, int64_t round)
+static size_t elems_of(const struct sync *sync, int bucket, int worker, int64_t round)
 {
     const struct sfb *sfb = sync->buckets[bucket].scheme_state;
 
-    return factors_round_bytes(sync, bucket, &sfb->factors, worker,
+    return factors_round_elems(sync, bucket, &sfb->factors, worker,
                                (int)(round % sfb->factors.rounds));
 }
 
 /* A worker with fewer rows than others have in this round: the rest of its place is blank, where
  * those of another round may be. */
-static void blank_rest(const struct sfb *sfb, int worker, int slot, size_t bytes)
+static void blank_rest(const struct sfb *sfb, int worker, int slot, size_t elems)
 {
-    char *place = (char *)factors_rows(&sfb->factors, worker, slot);
-    size_t all = sfb->factors.round_each * sizeof(float);
+    float *place = factors_rows(&sfb->factors, worker, slot);
+    size_t all = sfb->factors.round_each;
 
-    if (sfb->factors.rounds > 1 && bytes < all)
-        memset(place + bytes, 0, all - bytes);
+    if (sfb->factors.rounds > 1 && elems < all)
+        memset(place + elems, 0, (all - elems) * sizeof *place);
 }
 
 static int sfb_came(void *context, const struct wire_message *message)
@@ -226,11 +220,13 @@ static int sfb_came(void *context, const struct wire_message *message)
     int slot = (int)(message->user & 1), worker = leader_of(sync, message);
     int64_t iteration = (int64_t)message->user / sfb->factors.rounds;
     int *came = &sfb->peers[worker].slot[slot].slices;
+    size_t elems = elems_of(sync, bucket, worker, (int64_t)message->user);
 
     if (++*came < bucket_of(sync, bucket)->slices)
         return 0;
     *came = 0;
-    blank_rest(sfb, worker, slot, bytes_of(sync, bucket, worker, (int64_t)message->user));
+    factors_decode(&sfb->factors, factors_rows(&sfb->factors, worker, slot), elems);
+    blank_rest(sfb, worker, slot, elems);
     if (sfb_take(sync, bucket, worker, slot))
         return -1;
     if (iteration >= sync->buckets[bucket].started)
@@ -254,29 +250,31 @@ static int sfb_accept(struct sync *sync, const struct arrival *arrival, struct w
         peer = &sfb->peers[arrival->peer];
         round = peer->round;
         wanted = round <= sfb->round + 1 && round / sfb->factors.rounds == iteration;
-        all = bytes_of(sync, arrival->bucket, arrival->peer, round);
+        all = elems_of(sync, arrival->bucket, arrival->peer, round);
         begin = plan_slice_begin(b, all, peer->slice);
         end = plan_slice_begin(b, all, peer->slice + 1);
         assert(peer->slice < b->slices && begin <= end);
     }
-    if (arrival_check(sync, arrival, iteration, wanted ? iteration + 1 : 0, end - begin))
+    if (arrival_check(sync, arrival, iteration, wanted ? iteration + 1 : 0,
+                      (end - begin) * plan_factor_size(sync->plan)))
         return -1;
     peer->slice = (peer->slice + 1) % b->slices;
     peer->round += peer->slice == 0;
-    out->buffer =
-        factors_rows(&sfb->factors, arrival->peer, (int)(round & 1)) + begin / sizeof(float);
+    out->buffer = factors_message(
+        &sfb->factors, factors_rows(&sfb->factors, arrival->peer, (int)(round & 1)) + begin);
     out->done = sfb_came;
     out->user = (uint64_t)round;
     return 0;
 }
 
 /* To everybody, beginning with the rank after this one: no receiver gets all at once. */
-static int send_slice(struct sync *sync, int bucket, float *rows, size_t bytes, int64_t round)
+static int send_slice(struct sync *sync, int bucket, float *rows, size_t elems, int64_t round)
 {
     int chunk = bucket_of(sync, bucket)->first_chunk, workers = sync->plan->nworkers;
     int64_t iteration = round / rounds_of(sync, bucket);
-    struct wire_message message = {.buffer = rows,
-                                   .bytes = bytes,
+    const struct sfb *sfb = sync->buckets[bucket].scheme_state;
+    struct wire_message message = {.buffer = factors_message(&sfb->factors, rows),
+                                   .bytes = elems * plan_factor_size(sync->plan),
                                    .tag = tag_of(sync, false, chunk, iteration),
                                    .done = sfb_sent,
                                    .user = (uint64_t)round};
@@ -297,19 +295,20 @@ static int start_round(struct sync *sync, int bucket)
     const struct factors *factors = &sfb->factors;
     int64_t round = ++sfb->round, iteration = round / factors->rounds;
     int part = (int)(round % factors->rounds), slot = (int)(round & 1);
-    size_t bytes = bytes_of(sync, bucket, sync->rank, round);
+    size_t elems = elems_of(sync, bucket, sync->rank, round);
     float *rows = factors_own(factors, slot) + (size_t)part * factors->round_each;
 
+    factors_encode(factors, rows, elems);
     if (factors->rounds > 1) {
-        memcpy(factors_rows(factors, sync->rank, slot), rows, bytes);
-        blank_rest(sfb, sync->rank, slot, bytes);
+        memcpy(factors_rows(factors, sync->rank, slot), rows, elems * sizeof *rows);
+        blank_rest(sfb, sync->rank, slot, elems);
     }
     if (sfb_take(sync, bucket, sync->rank, slot))
         return -1;
     for (int s = 0; s < b->slices; s++) {
-        size_t begin = plan_slice_begin(b, bytes, s);
-        if (send_slice(sync, bucket, rows + begin / sizeof(float),
-                       plan_slice_begin(b, bytes, s + 1) - begin, round))
+        size_t begin = plan_slice_begin(b, elems, s);
+        if (send_slice(sync, bucket, rows + begin, plan_slice_begin(b, elems, s + 1) - begin,
+                       round))
             return -1;
     }
     return sfb_finish_one(sync, bucket, iteration); /* this rank's own */

@@ -132,21 +132,15 @@ bool messages_busy(const struct wire *wire)
 
 /* ---- sending ---- */
 
-/* MPI counts in int; floats reach four times as far as bytes. */
+/* MPI counts in int. */
 static int check_message(const struct wire_message *message)
 {
-    assert(message->bytes % sizeof(float) == 0);
     assert(message->buffer || message->bytes == 0);
-    if (message->bytes / sizeof(float) > INT_MAX)
+    if (message->bytes > INT_MAX)
         return error_set("a message of %zu bytes to or from rank %d is longer than MPI can count "
-                         "(%d floats): it has to be cut",
+                         "(%d bytes): it has to be cut",
                          message->bytes, message->peer, INT_MAX);
     return 0;
-}
-
-static int count_of(const struct wire_message *message)
-{
-    return (int)(message->bytes / sizeof(float));
 }
 
 /* Its turn has come. A synchronous send is over when the receiver has matched it: its end is the
@@ -161,10 +155,10 @@ static int start_send(struct wire *wire, struct slot *slot)
     if (wire->options.account) /* before the call, which may copy all of it already */
         slot->message.started = wire_clock();
     if (slot->entry.needs_ack)
-        MPI_TRY(MPI_Issend(message->buffer, count_of(message), MPI_FLOAT, message->peer,
+        MPI_TRY(MPI_Issend(message->buffer, (int)message->bytes, MPI_BYTE, message->peer,
                            message->tag, wire->options.data, &request));
     else
-        MPI_TRY(MPI_Isend(message->buffer, count_of(message), MPI_FLOAT, message->peer,
+        MPI_TRY(MPI_Isend(message->buffer, (int)message->bytes, MPI_BYTE, message->peer,
                           message->tag, wire->options.data, &request));
     wire_count(&wire->counters.sent, message->bytes);
     wire_count(&wire->counters.messages_sent, 1);
@@ -207,7 +201,7 @@ static int send_control(struct wire *wire, const struct wire_message *message)
         return -1;
     slot->message = *message;
     slot->message.received = false;
-    MPI_TRY(MPI_Isend(message->buffer, count_of(message), MPI_FLOAT, message->peer, message->tag,
+    MPI_TRY(MPI_Isend(message->buffer, (int)message->bytes, MPI_BYTE, message->peer, message->tag,
                       message->comm, &request));
     wire_count(&wire->counters.control_sent, message->bytes);
     messages_track(wire, request, slot);
@@ -257,7 +251,7 @@ int wire_receive(struct wire *wire, const struct wire_message *message)
         return -1;
     slot->message = *message;
     slot->message.received = true;
-    MPI_TRY(MPI_Irecv(message->buffer, count_of(message), MPI_FLOAT, message->peer, message->tag,
+    MPI_TRY(MPI_Irecv(message->buffer, (int)message->bytes, MPI_BYTE, message->peer, message->tag,
                       message->comm, &request));
     messages_track(wire, request, slot);
     return 0;
@@ -286,15 +280,10 @@ int wire_track(struct wire *wire, MPI_Request request, size_t bytes, wire_done_f
 /* Bytes of what arrived; -1 with a message. */
 static int64_t length_of(const MPI_Status *status)
 {
-    MPI_Count floats = 0;
+    MPI_Count bytes = 0;
 
-    MPI_TRY(MPI_Get_elements_x(status, MPI_FLOAT, &floats));
-    if (floats == MPI_UNDEFINED) {
-        error_set("rank %d sent a message with tag %d that is not whole floats", status->MPI_SOURCE,
-                  status->MPI_TAG);
-        return -1;
-    }
-    return (int64_t)floats * (int64_t)sizeof(float);
+    MPI_TRY(MPI_Get_elements_x(status, MPI_BYTE, &bytes));
+    return bytes;
 fail:
     return -1;
 }
@@ -325,7 +314,7 @@ static int receive(struct wire *wire, MPI_Message *matched, const MPI_Status *st
     message->received = true;
     if (wire->options.account)
         message->posted = message->started = wire_clock();
-    MPI_TRY(MPI_Imrecv(message->buffer, count_of(message), MPI_FLOAT, matched, &request));
+    MPI_TRY(MPI_Imrecv(message->buffer, (int)message->bytes, MPI_BYTE, matched, &request));
     messages_track(wire, request, slot);
     return 0;
 fail:

@@ -49,7 +49,7 @@ typedef int wire_call_fn(void *context, int64_t argument);
  * wire_send to `done` (sends), from `accept` or wire_receive to `done` (receives). */
 struct wire_message {
     void *buffer; /* host memory, or an engine's where MPI reaches that */
-    size_t bytes; /* a multiple of 4; up to 2^31 - 1 floats */
+    size_t bytes; /* up to 2^31 - 1 */
     int peer;     /* rank in the message's communicator */
     int tag;
     MPI_Comm comm;      /* MPI_COMM_NULL or zeros: wire_options.data. Sends on any other go at once,
@@ -184,7 +184,7 @@ void wire_destroy(struct wire *wire);
 /* ---- wire thread, or the compute thread before wire_start ---- */
 
 /* Queues a message; it leaves when its turn comes, but not before the callback returns: what one
- * callback queues goes by urgency. Longer than 2^31 - 1 floats: -1 with a message. A rank may send
+ * callback queues goes by urgency. Longer than 2^31 - 1 bytes: -1 with a message. A rank may send
  * to itself. */
 int wire_send(struct wire *wire, const struct wire_message *message);
 

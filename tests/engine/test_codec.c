@@ -43,6 +43,26 @@ START_TEST(bf16_rounds_to_the_nearest_even)
 }
 END_TEST
 
+START_TEST(bf16_without_a_residual_leaves_what_travels)
+{
+    float x[67], expected[67], back[67];
+    uint16_t half[67];
+
+    for (int i = 0; i < 67; i++)
+        x[i] = expected[i] = sinf((float)i) * ldexpf(1, i - 30);
+    x[5] = expected[5] = NAN;
+    bf16_round(x, 67, half);
+    bf16_expand(half, 67, back);
+    for (int i = 0; i < 67; i++) {
+        ck_assert_int_eq(memcmp(&x[i], &back[i], sizeof *x), 0);
+        if (i == 5)
+            ck_assert_float_nan(back[i]);
+        else
+            ck_assert_float_eq(back[i], nearest_bf16(expected[i]));
+    }
+}
+END_TEST
+
 START_TEST(bf16_keeps_what_is_no_number)
 {
     float x[3] = {INFINITY, -INFINITY, NAN}, lost[3] = {0}, back[3];
@@ -197,6 +217,7 @@ SUITE("codec")
     TCase *tcase = suite_case(suite, "codec");
 
     tcase_add_test(tcase, bf16_rounds_to_the_nearest_even);
+    tcase_add_test(tcase, bf16_without_a_residual_leaves_what_travels);
     tcase_add_test(tcase, bf16_keeps_what_is_no_number);
     tcase_add_test(tcase, onebit_sends_the_means_of_each_row);
     tcase_add_test(tcase, onebit_keeps_its_order_of_sums);

@@ -22,7 +22,7 @@ static int counted_bucket(MPI_Datatype type, int tag)
 {
     const struct plan *plan = counted_plan;
 
-    return plan && type == MPI_FLOAT ? plan->chunks[tag / 2 % plan->nchunks].bucket : -1;
+    return plan && type == MPI_BYTE ? plan->chunks[tag / 2 % plan->nchunks].bucket : -1;
 }
 
 static uint64_t chaos; /* state of the random delays; 0: none. Of the wire thread alone */
@@ -41,7 +41,7 @@ int MPI_Issend(const void *from, int count, MPI_Datatype type, int to, int tag, 
     int group = counted_bucket(type, tag);
 
     if (group >= 0) {
-        counted.sent[group] += (uint64_t)count * 4;
+        counted.sent[group] += (uint64_t)count;
         counted.messages[group]++;
     }
     if (chaos && chance() % 16 == 0)
@@ -70,7 +70,7 @@ int MPI_Improbe(int from, int tag, MPI_Comm comm, int *flag, MPI_Message *messag
     if (code != MPI_SUCCESS || !*flag)
         return code;
     MPI_Get_count(status, MPI_BYTE, &bytes);
-    matched.bucket = counted_bucket(MPI_FLOAT, status->MPI_TAG);
+    matched.bucket = counted_bucket(MPI_BYTE, status->MPI_TAG);
     matched.bytes = (uint64_t)bytes;
     return code;
 }

@@ -111,6 +111,17 @@ static void order_by_rounds(struct serial *s, int bucket, int64_t width)
     free(ordered);
 }
 
+/* To the nearest bfloat16, of two the even one; the net's factors are finite. */
+static void round_row(float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, &x[i], sizeof bits);
+        bits = (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000;
+        memcpy(&x[i], &bits, sizeof bits);
+    }
+}
+
 /* The product of the factors of all workers, in the order of ranks and of micro-batches; of several
  * rounds, in that of rounds. */
 static void sum_by_factors(struct serial *s, int bucket, int iteration)
@@ -128,6 +139,8 @@ static void sum_by_factors(struct serial *s, int bucket, int iteration)
             for (int64_t k = 0; k < g->k; k++, row += width) {
                 memcpy(row, bottom + k * g->n, (size_t)g->n * 4);
                 memcpy(row + g->n, top + k * g->m, (size_t)g->m * 4);
+                if (plan->options.wire == WIRE_BF16 && plan->nworkers > 1)
+                    round_row(row, (size_t)width);
             }
         }
     order_by_rounds(s, bucket, width);

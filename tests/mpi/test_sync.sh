@@ -56,6 +56,13 @@ conformance <<TABLE
 5 --comm=sfb --chunk=4096 --iter-size=3 --node=3 --clip=0.2 --factors=10000
 7 --comm=sfb --chunk=4096 --overlap=none --window=500 --factors=1
 3 --comm=paper --chunk=512 --clip=0.1 --iter-size=2 --merge=5000
+1 --comm=sfb --chunk=1024 --wire=bf16
+3 --comm=sfb --chunk=1000 --wire=bf16 --clip=0.3 --iter-size=2 --window=1000
+3 --comm=adam --servers=1 --chunk=400 --wire=bf16 --iter-size=2
+4 --comm=sfb --chunk=4096 --wire=bf16 --iter-size=5 --factors=1
+5 --comm=sfb --chunk=4096 --wire=bf16 --iter-size=3 --node=3 --factors=10000
+5 --comm=adam --chunk=4096 --wire=bf16 --clip=0.2 --node=2
+7 --comm=paper --servers=2 --chunk=700 --wire=bf16 --clip=0.2
 3 --comm=ps --chunk=1024 --end=failure
 3 --comm=ps --chunk=400 --tree=3 --clip=0.2 --iter-size=2
 3 --comm=allreduce --chunk=300 --tree=2 --overlap=none --window=500

@@ -123,7 +123,8 @@ static void expect_bytes(const struct plan_options *how, int workers, const stru
     bool apart = how->servers > 0;
     uint64_t p = (uint64_t)workers, others = p - 1, peers = apart ? p : p - 1;
     uint64_t rows = (uint64_t)(g->k * how->iter_size * ((how->nranks - how->servers) / workers));
-    uint64_t m = (uint64_t)g->m, n = (uint64_t)g->n, b = 4 * g->elems, f = 4 * rows * (m + n);
+    uint64_t m = (uint64_t)g->m, n = (uint64_t)g->n, b = 4 * g->elems;
+    uint64_t f = (how->wire == WIRE_BF16 ? 2 : 4) * rows * (m + n);
     uint64_t q = m * (4 * ((n + 31) / 32) + 8) + 4 * (g->elems - m * n);
 
     ck_assert_uint_eq(cost_of(&usual, how, g, sfb).bytes, p * others * f);

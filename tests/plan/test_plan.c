@@ -244,28 +244,29 @@ START_TEST(factors_travel_in_slices_of_a_chunk_at_most)
                                    .nranks = 7,
                                    .nodes = nodes,
                                    .iter_size = 6,
-                                   .chunk_bytes = chunks[_i / 2],
+                                   .wire = _i < 10 ? WIRE_FP32 : WIRE_BF16,
+                                   .chunk_bytes = chunks[_i / 2 % 5],
                                    .factor_bytes = _i % 2 ? 4000000 : 1 << 30};
-    size_t all, largest = 0;
+    size_t all, largest = 0, size = _i < 10 ? 4 : 2, chunk = chunks[_i / 2 % 5];
     struct plan *plan;
 
     ck_assert_msg(plan_create(&options, 3, groups, &plan) == 0, "%s", error_text());
     const struct bucket *b = &plan->buckets[1];
     ck_assert_int_eq(plan->buckets[0].slices, 1);
     ck_assert_int_eq(b->rounds > 1, _i % 2);
-    all = (size_t)plan_round_rows(plan, 1) * (50 + 4099) * 4;
+    all = (size_t)plan_round_rows(plan, 1) * (50 + 4099);
     for (int rows = 0; rows <= 1; rows++) { /* of the largest leader; of one with fewer */
-        size_t bytes = rows ? all / 3 / 4 * 4 : all;
-        ck_assert_uint_eq(plan_slice_begin(b, bytes, 0), 0);
-        ck_assert_uint_eq(plan_slice_begin(b, bytes, b->slices), bytes);
+        size_t elems = rows ? all / 3 : all;
+        ck_assert_uint_eq(plan_slice_begin(b, elems, 0), 0);
+        ck_assert_uint_eq(plan_slice_begin(b, elems, b->slices), elems);
         for (int s = 0; s < b->slices; s++) {
-            size_t slice = plan_slice_begin(b, bytes, s + 1) - plan_slice_begin(b, bytes, s);
-            ck_assert_uint_eq(slice % 4, 0);
+            size_t slice = plan_slice_begin(b, elems, s + 1) - plan_slice_begin(b, elems, s);
             largest = slice > largest ? slice : largest;
         }
     }
-    ck_assert(largest <= chunks[_i / 2] || b->slices == 1 << 16);
-    ck_assert(b->slices == 1 || (size_t)(b->slices - 1) * chunks[_i / 2] < all);
+    ck_assert(largest * size <= chunk || b->slices == 1 << 16);
+    ck_assert(b->slices == 1 || (size_t)(b->slices - 1) * chunk < all * size);
+    ck_assert_uint_eq(plan_factor_bytes(plan, 1, -1), plan_factor_elems(plan, 1, -1) * size);
     for (int r = 0; r < 7; r++)
         ck_assert_uint_eq(plan_traffic(plan, 1, r).messages,
                           plan_leads(plan, r) ? 2 * (uint64_t)b->rounds * (uint64_t)b->slices : 0);
@@ -528,7 +529,7 @@ SUITE("plan")
     tcase_add_test(tcase, the_leaders_of_a_node_share_what_one_would_do);
     tcase_add_test(tcase, rails_carry_alike);
     tcase_add_test(tcase, what_is_left_of_an_iteration_goes_before_the_next_one);
-    tcase_add_loop_test(tcase, factors_travel_in_slices_of_a_chunk_at_most, 0, 10);
+    tcase_add_loop_test(tcase, factors_travel_in_slices_of_a_chunk_at_most, 0, 20);
     tcase_add_test(tcase, the_papers_rule_counts_the_rows_of_a_node);
     tcase_add_test(tcase, every_server_gets_a_part_of_a_large_layer);
     tcase_add_test(tcase, every_home_gets_another_ranks_gradient_first);

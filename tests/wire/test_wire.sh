@@ -73,7 +73,7 @@ for size in small tiny; do
 done
 
 # Our own mistakes end in an assertion, not in something else later.
-for kind in thread bytes close destroy; do
+for kind in thread buffer close destroy; do
     text=$("$POSEIDON_MPIRUN" 1 "$program" misuse "$kind" 2>&1) # whole: mpirun does not bear a closed pipe
     case $text in
     *Assertion*failed*) echo "ok: misuse ($kind) is noticed" ;;
