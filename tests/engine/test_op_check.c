@@ -151,8 +151,8 @@ START_TEST(a_wrong_number_of_blobs_is_refused)
 #undef OPERATOR_SIGNATURE
     };
     const struct op_signature *s = signatures[_i];
-    const int least[] = {s->min_bottoms, s->min_tops, s->min_params};
-    const int most[] = {s->max_bottoms, s->max_tops, s->max_params};
+    const int least[] = {s->bottoms.least, s->tops.least, s->params.least};
+    const int most[] = {s->bottoms.most, s->tops.most, s->params.most};
     static const char *const what[] = {"bottom", "top", "parameter"};
     struct made m;
     char says[64];
