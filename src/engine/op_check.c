@@ -4,6 +4,7 @@
 #include "engine/op_check_internal.h"
 #include "util/error.h"
 
+#include <assert.h>
 #include <inttypes.h>
 
 static int op_check_count(const char *what, int found, struct op_count count)
@@ -63,7 +64,7 @@ static int op_check_signature(const struct op_args *args, const struct op_signat
     return s->check ? s->check(args) : 0;
 }
 
-int op_check(const struct op_args *args)
+const struct op_signature *op_signature(enum op_kind kind)
 {
     static const struct op_signature *const signatures[] = {
 #define OPERATOR_SIGNATURE(ENUM, name, words, args) &op_signature_##name,
@@ -71,9 +72,15 @@ int op_check(const struct op_args *args)
 #undef OPERATOR_SIGNATURE
     };
 
+    assert(kind >= 0 && kind < OP_KINDS);
+    return signatures[kind];
+}
+
+int op_check(const struct op_args *args)
+{
     if (args->kind < 0 || args->kind >= OP_KINDS)
         return error_set("there is no operator %d", (int)args->kind);
-    if (op_check_signature(args, signatures[args->kind]))
+    if (op_check_signature(args, op_signature(args->kind)))
         return error_context("%s", op_kind_name(args->kind));
     return 0;
 }

@@ -31,6 +31,8 @@ struct op_signature {
 OPERATORS(OPERATOR_SIGNATURE)
 #undef OPERATOR_SIGNATURE
 
+const struct op_signature *op_signature(enum op_kind kind);
+
 /* 0, or -1 with a message that names the operator but not the layer. Reads shapes, parameters'
  * shapes and arguments; touches no data, and asks no engine. */
 int op_check(const struct op_args *args);
