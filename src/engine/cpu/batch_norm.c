@@ -25,17 +25,15 @@ static int batch_norm_create(struct cpu_op *op)
     struct batch_norm *bn = (struct batch_norm *)op;
     const struct tensor *x = &op->args.bottoms[0]->value;
     int axis = x->shape.naxes < 2 ? 0 : 1; /* of one axis, all is one channel */
-    void *memory = NULL;
 
     cpu_channels_view(&x->shape, cpu_tensor_format(x), axis, axis, &bn->view);
     if (cpu_channels_reserve(op->engine, &bn->view))
         return -1;
-    if (cpu_alloc((size_t)bn->view.slots * 4 * sizeof *bn->sums, "batch statistics", &memory))
+    bn->sums = cpu_op_alloc(op, (size_t)bn->view.slots * 4 * sizeof *bn->sums, "batch statistics");
+    bn->slots =
+        cpu_op_alloc(op, (size_t)bn->view.slots * 6 * sizeof *bn->slots, "batch statistics");
+    if (!bn->sums || !bn->slots)
         return -1;
-    bn->sums = memory;
-    if (cpu_alloc((size_t)bn->view.slots * 6 * sizeof *bn->slots, "batch statistics", &memory))
-        return -1;
-    bn->slots = memory;
     bn->mean = bn->slots;
     bn->inverse = bn->mean + bn->view.slots;
     bn->a = bn->inverse + bn->view.slots;
@@ -190,14 +188,6 @@ static int batch_norm_gradient(struct cpu_op *op, int bottom, float *dx)
     return 0;
 }
 
-static void batch_norm_destroy(struct cpu_op *op)
-{
-    struct batch_norm *bn = (struct batch_norm *)op;
-
-    cpu_free(bn->sums);
-    cpu_free(bn->slots);
-}
-
 const struct cpu_kind cpu_batch_norm = {
     .size = sizeof(struct batch_norm),
     .blobs = CPU_OVER_GRADIENT,
@@ -205,5 +195,4 @@ const struct cpu_kind cpu_batch_norm = {
     .forward = batch_norm_forward,
     .backward = batch_norm_backward,
     .gradient = batch_norm_gradient,
-    .destroy = batch_norm_destroy,
 };

@@ -2,9 +2,7 @@
 #include "engine/cpu/cpu_internal.h"
 
 #include "engine/op_size.h"
-#include "util/error.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define PIECE 4096 /* floats of a sum that stay in the first-level cache */
@@ -15,7 +13,7 @@ struct joint {
     struct cpu_op op;
     const struct cpu_format *format; /* of whole and parts */
     int64_t rows, row;               /* their number; floats of one */
-    int64_t *begin; /* of each part in a row, and of what would come behind the last; owned */
+    int64_t *begin; /* of each part in a row, and of what would come behind the last */
 };
 
 /* In which format parts can be put side by side: `format`, or plain. */
@@ -33,9 +31,10 @@ static const struct cpu_format *joint_format(const struct cpu_format *format, in
 static int joint_create(struct joint *joint, const struct cpu_format *format, int axis,
                         const struct shape *whole, struct blob *const *parts, int n)
 {
-    joint->begin = calloc((size_t)n + 1, sizeof *joint->begin);
+    joint->begin =
+        cpu_op_alloc(&joint->op, ((size_t)n + 1) * sizeof *joint->begin, "the parts of a blob");
     if (!joint->begin)
-        return error_memory(((size_t)n + 1) * sizeof *joint->begin, "the parts of a blob");
+        return -1;
     joint->format = joint_format(format, axis, parts, n);
     joint->rows = (int64_t)shape_count(whole, 0, axis);
     if (joint->format && !joint->format->block && axis == 1) /* channels come last */
@@ -46,11 +45,6 @@ static int joint_create(struct joint *joint, const struct cpu_format *format, in
     }
     joint->row = joint->begin[n];
     return 0;
-}
-
-static void joint_destroy(struct cpu_op *op)
-{
-    free(((struct joint *)op)->begin);
 }
 
 /* Rows of `length` floats; those of x and of y are so many floats apart. x NULL: zeros. */
@@ -136,7 +130,6 @@ const struct cpu_kind cpu_concat = {
     .create = concat_create,
     .forward = concat_forward,
     .gradient = concat_gradient,
-    .destroy = joint_destroy,
 };
 
 static int slice_create(struct cpu_op *op)
@@ -185,7 +178,6 @@ const struct cpu_kind cpu_slice = {
     .create = slice_create,
     .forward = slice_forward,
     .gradient = slice_gradient,
-    .destroy = joint_destroy,
 };
 
 struct split {
@@ -198,11 +190,11 @@ struct split {
 static int split_create(struct cpu_op *op)
 {
     struct split *split = (struct split *)op;
-    size_t bytes = (size_t)op->args.ntops * sizeof(struct blob *);
 
-    split->from = malloc(bytes);
+    split->from =
+        cpu_op_alloc(op, (size_t)op->args.ntops * sizeof(struct blob *), "a split operator");
     if (!split->from)
-        return error_memory(bytes, "a split operator");
+        return -1;
     for (int i = 0; i < op->args.ntops; i++) {
         struct blob *top = op->args.tops[i];
         bool adds = cpu_op_propagates(op, 0) && top->wants_grad;
@@ -237,17 +229,11 @@ static int split_gradient(struct cpu_op *op, int bottom, float *dx)
     return 0;
 }
 
-static void split_destroy(struct cpu_op *op)
-{
-    free(((struct split *)op)->from);
-}
-
 const struct cpu_kind cpu_split = {
     .size = sizeof(struct split),
     .create = split_create,
     .forward = nothing_forward,
     .gradient = split_gradient,
-    .destroy = split_destroy,
 };
 
 static int silence_gradient(struct cpu_op *op, int bottom, float *dx)

@@ -137,17 +137,15 @@ static int deconv_create(struct cpu_op *op)
     struct deconv *deconv = (struct deconv *)op;
     const struct conv_args *a = &op->args.u.conv;
     const struct shape *x = &op->args.bottoms[0]->value.shape, *y = &op->args.tops[0]->value.shape;
-    void *memory = NULL;
 
     deconv->window = window_of(a, y, x);
     deconv->group = a->group;
     deconv->pixels = deconv->window.places;
     deconv->inputs = x->dim[1] / a->group;
     deconv->rows = y->dim[1] / a->group * deconv->window.taps;
-    if (cpu_alloc((size_t)columns_elems(&deconv->window) * sizeof(float), "columns", &memory))
-        return -1;
-    deconv->columns = memory;
-    return 0;
+    deconv->columns =
+        cpu_op_alloc(op, (size_t)columns_elems(&deconv->window) * sizeof(float), "columns");
+    return deconv->columns ? 0 : -1;
 }
 
 static void deconv_add_bias(const struct deconv *deconv, float *y)
@@ -240,11 +238,6 @@ static int deconv_backward(struct cpu_op *op)
     return propagates ? cpu_output_store(op->engine, &op->out[0]) : 0;
 }
 
-static void deconv_destroy(struct cpu_op *op)
-{
-    cpu_free(((struct deconv *)op)->columns);
-}
-
 const struct cpu_kind cpu_deconv = {
     .size = sizeof(struct deconv),
     .blobs = CPU_PLAIN_AGAIN,
@@ -252,5 +245,4 @@ const struct cpu_kind cpu_deconv = {
     .create = deconv_create,
     .forward = deconv_forward,
     .backward = deconv_backward,
-    .destroy = deconv_destroy,
 };

@@ -204,6 +204,8 @@ static void cpu_op_destroy(struct op *base)
         if (op->out)
             cpu_output_destroy(&op->out[i]);
     }
+    for (int i = 0; i < op->nmemory; i++)
+        cpu_free(op->memory[i]);
     free(op->in);
     free(op->out);
     free(op);

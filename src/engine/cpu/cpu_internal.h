@@ -105,6 +105,8 @@ struct cpu_output {
 
 struct cpu_kind;
 
+enum { CPU_OP_MEMORIES = 3 }; /* of one op, at most */
+
 /* First member of every op of this engine. */
 struct cpu_op {
     struct op op;
@@ -114,7 +116,9 @@ struct cpu_op {
     const struct run *run; /* the one under way */
     /* Per bottom that cpu_op_take was called for; the others are used as they are. Owned. */
     struct cpu_input *in;
-    struct cpu_output *out; /* tensor NULL where it does not propagate */
+    struct cpu_output *out;        /* tensor NULL where it does not propagate */
+    void *memory[CPU_OP_MEMORIES]; /* cpu_op_alloc's; owned */
+    int nmemory;
 };
 
 /* Where an operator wants its bottoms, and what it makes of its tops; by this alone most of them
@@ -193,6 +197,8 @@ void cpu_relu_back_piece(const float *x, const float *dy, float slope, float *dx
 /* memory.c */
 int cpu_alloc(size_t bytes, const char *what, void **out); /* zeroed, 64-byte aligned */
 void cpu_free(void *memory);
+/* The same, freed with the op; NULL with the message. */
+void *cpu_op_alloc(struct cpu_op *op, size_t bytes, const char *what);
 /* Makes sure that a slot holds that many bytes. Set-up only. */
 int cpu_work_reserve(struct cpu_engine *engine, enum cpu_work_slot slot, size_t bytes);
 

@@ -1,9 +1,6 @@
 /* Sum, product or maximum of several bottoms, element by element, in one common format. */
 #include "engine/cpu/cpu_internal.h"
 
-#include "util/error.h"
-
-#include <stdlib.h>
 #include <string.h>
 
 #define PIECE 2048
@@ -29,22 +26,19 @@ static const struct cpu_format *eltwise_format(const struct cpu_op *op)
 
 static int eltwise_arrays(struct eltwise *elt)
 {
-    const struct cpu_op *op = &elt->op;
+    struct cpu_op *op = &elt->op;
     size_t n = (size_t)op->args.nbottoms;
-    void *winner = NULL;
 
-    elt->coeff = calloc(n, sizeof *elt->coeff);
+    elt->coeff = cpu_op_alloc(op, n * sizeof *elt->coeff, "an eltwise operator");
     if (!elt->coeff)
-        return error_memory(n * sizeof *elt->coeff, "an eltwise operator");
+        return -1;
     for (size_t i = 0; i < n; i++)
         elt->coeff[i] = op->args.u.eltwise.coeff ? op->args.u.eltwise.coeff[i] : 1;
-    elt->op.args.u.eltwise.coeff = NULL; /* was lent for this call only */
+    op->args.u.eltwise.coeff = NULL; /* was lent for this call only */
     if (op->args.u.eltwise.operation != ELTWISE_MAX || !op->args.train)
         return 0;
-    if (cpu_alloc(elt->n * sizeof *elt->winner, "the winners of a maximum", &winner))
-        return -1;
-    elt->winner = winner;
-    return 0;
+    elt->winner = cpu_op_alloc(op, elt->n * sizeof *elt->winner, "the winners of a maximum");
+    return elt->winner ? 0 : -1;
 }
 
 /* A sum's gradient is that of each term; the first needs no copy of it. */
@@ -113,25 +107,6 @@ CPU_KERNEL static void eltwise_max_back_piece(float *restrict dx, const float *r
         dx[i] = winner[i] == who ? dy[i] : 0;
 }
 
-/* NaN stays. */
-CPU_KERNEL static void eltwise_relu_piece(float *y, size_t n)
-{
-#pragma omp simd
-    for (size_t i = 0; i < n; i++)
-        y[i] = y[i] < 0 ? 0 : y[i];
-}
-
-/* The gradient behind the ReLU, in place: y tells where it cut. */
-CPU_KERNEL static void eltwise_relu_back_piece(const float *restrict y, float *restrict dy,
-                                               size_t n)
-{
-#pragma omp simd
-    for (size_t i = 0; i < n; i++) {
-        float factor = y[i] > 0 ? 1 : 0;
-        dy[i] = factor * dy[i];
-    }
-}
-
 static void eltwise_forward_piece(struct eltwise *elt, float *y, size_t at, size_t n)
 {
     struct cpu_op *op = &elt->op;
@@ -152,7 +127,7 @@ static void eltwise_forward_piece(struct eltwise *elt, float *y, size_t at, size
             eltwise_max_piece(y + at, winner, x, i, n);
     }
     if (op->args.u.eltwise.relu)
-        eltwise_relu_piece(y + at, n);
+        cpu_relu_piece(y + at, 0, y + at, n);
 }
 
 static int eltwise_forward(struct cpu_op *op)
@@ -213,7 +188,7 @@ static void eltwise_backward_pieces(struct eltwise *elt, int one, bool relu)
     for (size_t at = 0; at < elt->n; at += PIECE) {
         size_t n = elt->n - at < PIECE ? elt->n - at : PIECE;
         if (relu)
-            eltwise_relu_back_piece(y + at, dy + at, n);
+            cpu_relu_back_piece(y + at, dy + at, 0, dy + at, n); /* y tells where it cut */
         for (int i = op->args.nbottoms - 1; i >= 0; i--)
             if (eltwise_writes(elt, i) && (one < 0 ? !eltwise_relays(elt, i) : i == one))
                 eltwise_backward_piece(elt, i, dy, cpu_op_dx(op, i), at, n);
@@ -237,18 +212,9 @@ static int eltwise_backward(struct cpu_op *op)
     return 0;
 }
 
-static void eltwise_destroy(struct cpu_op *op)
-{
-    struct eltwise *elt = (struct eltwise *)op;
-
-    free(elt->coeff);
-    cpu_free(elt->winner);
-}
-
 const struct cpu_kind cpu_eltwise = {
     .size = sizeof(struct eltwise),
     .create = eltwise_create,
     .forward = eltwise_forward,
     .backward = eltwise_backward,
-    .destroy = eltwise_destroy,
 };

@@ -55,6 +55,14 @@ void cpu_free(void *memory)
     free(memory);
 }
 
+void *cpu_op_alloc(struct cpu_op *op, size_t bytes, const char *what)
+{
+    void **memory = &op->memory[op->nmemory++];
+
+    assert(op->nmemory <= CPU_OP_MEMORIES);
+    return cpu_alloc(bytes, what, memory) ? NULL : *memory;
+}
+
 int cpu_work_reserve(struct cpu_engine *engine, enum cpu_work_slot slot, size_t bytes)
 {
     static const char *const what[WORK_SLOTS] = {"oneDNN's scratchpad",

@@ -82,7 +82,6 @@ static int dropout_create(struct cpu_op *op)
 {
     struct dropout *drop = (struct dropout *)op;
     const struct tensor *bottom = &op->args.bottoms[0]->value;
-    void *mask = NULL;
 
     if (!op->args.train) {
         if (!cpu_op_in_place(op))
@@ -97,11 +96,9 @@ static int dropout_create(struct cpu_op *op)
     drop->words = (drop->sample_elems + 31) / 32;
     drop->channels = shape_dim(&bottom->shape, 1);
     drop->planes = cpu_planes_of(&bottom->shape, drop->format);
-    if (cpu_alloc((size_t)(drop->samples * drop->words) * sizeof *drop->mask, "a dropout mask",
-                  &mask))
-        return -1;
-    drop->mask = mask;
-    return 0;
+    drop->mask = cpu_op_alloc(op, (size_t)(drop->samples * drop->words) * sizeof *drop->mask,
+                              "a dropout mask");
+    return drop->mask ? 0 : -1;
 }
 
 enum { MASK_PIECE = 64 }; /* words drawn by one thread */
@@ -223,15 +220,9 @@ static int dropout_gradient(struct cpu_op *op, int bottom, float *dx)
     return 0;
 }
 
-static void dropout_destroy(struct cpu_op *op)
-{
-    cpu_free(((struct dropout *)op)->mask);
-}
-
 const struct cpu_kind cpu_dropout = {
     .size = sizeof(struct dropout),
     .create = dropout_create,
     .forward = dropout_forward,
     .gradient = dropout_gradient,
-    .destroy = dropout_destroy,
 };

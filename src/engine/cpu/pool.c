@@ -498,9 +498,11 @@ static int pool_create(struct cpu_op *op)
     pool->where_small =
         pool->usual || (op->args.u.pool.method == POOL_MAX && op->args.ntops < 2 &&
                         pool->top.block % STRIP == 0 && pool_places_differ(&pool->windows));
-    return cpu_alloc(cpu_tensor_stored(&op->args.tops[0]->value) *
-                         (pool->where_small ? sizeof(uint8_t) : sizeof(int32_t)),
-                     "the places that pooling chose", &pool->where);
+    pool->where = cpu_op_alloc(op,
+                               cpu_tensor_stored(&op->args.tops[0]->value) *
+                                   (pool->where_small ? sizeof(uint8_t) : sizeof(int32_t)),
+                               "the places that pooling chose");
+    return pool->where ? 0 : -1;
 }
 
 /* From the i-th top on; NULL where none are kept. */
@@ -575,16 +577,10 @@ static int pool_gradient(struct cpu_op *op, int bottom, float *dx)
     return 0;
 }
 
-static void pool_destroy(struct cpu_op *op)
-{
-    cpu_free(((struct pool *)op)->where);
-}
-
 const struct cpu_kind cpu_pool = {
     .size = sizeof(struct pool),
     .blobs = CPU_AS_BOTTOM,
     .create = pool_create,
     .forward = pool_forward,
     .gradient = pool_gradient,
-    .destroy = pool_destroy,
 };

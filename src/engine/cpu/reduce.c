@@ -85,12 +85,10 @@ struct argmax {
 static int argmax_create(struct cpu_op *op)
 {
     struct argmax *argmax = (struct argmax *)op;
-    void *memory = NULL;
-    int status = cpu_alloc((size_t)op->args.u.argmax.top_k * sizeof *argmax->best,
-                           "the places of maxima", &memory);
 
-    argmax->best = memory;
-    return status;
+    argmax->best = cpu_op_alloc(op, (size_t)op->args.u.argmax.top_k * sizeof *argmax->best,
+                                "the places of maxima");
+    return argmax->best ? 0 : -1;
 }
 
 /* Is the value at place i, later in the row, ahead of that at place j? */
@@ -147,18 +145,12 @@ static int argmax_forward(struct cpu_op *op)
     return 0;
 }
 
-static void argmax_destroy(struct cpu_op *op)
-{
-    cpu_free(((struct argmax *)op)->best);
-}
-
 const struct cpu_kind cpu_argmax = {
     .size = sizeof(struct argmax),
     .blobs = CPU_PLAIN,
     .plain = 1,
     .create = argmax_create,
     .forward = argmax_forward,
-    .destroy = argmax_destroy,
 };
 
 struct mvn {
@@ -170,13 +162,12 @@ struct mvn {
 static int mvn_create(struct cpu_op *op)
 {
     struct mvn *mvn = (struct mvn *)op;
-    void *memory = NULL;
 
     mvn->rows = op_mvn_groups(&op->args);
     mvn->length = (int64_t)shape_elems(&op->args.bottoms[0]->value.shape) / mvn->rows;
-    if (cpu_alloc((size_t)(2 * mvn->rows) * sizeof(float), "means and variances", &memory))
+    mvn->mean = cpu_op_alloc(op, (size_t)(2 * mvn->rows) * sizeof(float), "means and variances");
+    if (!mvn->mean)
         return -1;
-    mvn->mean = memory;
     mvn->inverse = mvn->mean + mvn->rows;
     return 0;
 }
@@ -235,11 +226,6 @@ static int mvn_gradient(struct cpu_op *op, int bottom, float *dx)
     return 0;
 }
 
-static void mvn_destroy(struct cpu_op *op)
-{
-    cpu_free(((struct mvn *)op)->mean);
-}
-
 const struct cpu_kind cpu_mvn = {
     .size = sizeof(struct mvn),
     .blobs = CPU_PLAIN_AGAIN,
@@ -247,5 +233,4 @@ const struct cpu_kind cpu_mvn = {
     .create = mvn_create,
     .forward = mvn_forward,
     .gradient = mvn_gradient,
-    .destroy = mvn_destroy,
 };

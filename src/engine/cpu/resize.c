@@ -1,10 +1,7 @@
 /* Interp, which works in every format, and spatial pyramid pooling. */
 #include "engine/cpu/cpu_internal.h"
 
-#include "util/error.h"
-
 #include <float.h>
-#include <stdlib.h>
 
 /* A target row or column: two source ones and the second one's weight. */
 struct tap {
@@ -41,9 +38,10 @@ static int interp_create(struct cpu_op *op)
     const struct shape *x = &op->args.bottoms[0]->value.shape, *y = &op->args.tops[0]->value.shape;
     const struct cpu_format *format = cpu_tensor_format(&op->args.bottoms[0]->value);
 
-    interp->rows = malloc((size_t)(y->dim[2] + y->dim[3]) * sizeof *interp->rows);
+    interp->rows =
+        cpu_op_alloc(op, (size_t)(y->dim[2] + y->dim[3]) * sizeof *interp->rows, "interp");
     if (!interp->rows)
-        return error_memory((size_t)(y->dim[2] + y->dim[3]) * sizeof *interp->rows, "interp");
+        return -1;
     interp->columns = interp->rows + y->dim[2];
     interp_taps_fill(interp->rows, x->dim[2], y->dim[2], a->crop_begin, a->crop_end);
     interp_taps_fill(interp->columns, x->dim[3], y->dim[3], a->crop_begin, a->crop_end);
@@ -99,18 +97,12 @@ static int interp_gradient(struct cpu_op *op, int bottom, float *dx)
     return 0;
 }
 
-static void interp_destroy(struct cpu_op *op)
-{
-    free(((struct interp *)op)->rows);
-}
-
 const struct cpu_kind cpu_interp = {
     .size = sizeof(struct interp),
     .blobs = CPU_AS_BOTTOM,
     .create = interp_create,
     .forward = interp_forward,
     .gradient = interp_gradient,
-    .destroy = interp_destroy,
 };
 
 struct spp {
@@ -137,14 +129,13 @@ static struct bin spp_bin_of(int64_t size, int64_t bins, int64_t i)
 static int spp_create(struct cpu_op *op)
 {
     struct spp *spp = (struct spp *)op;
-    void *memory = NULL;
-    int status = 0;
 
-    if (op->args.train && op->args.u.spp.method == POOL_MAX)
-        status = cpu_alloc(shape_elems(&op->args.tops[0]->value.shape) * sizeof *spp->winner,
-                           "the places of maxima", &memory);
-    spp->winner = memory;
-    return status;
+    if (!op->args.train || op->args.u.spp.method != POOL_MAX)
+        return 0;
+    spp->winner =
+        cpu_op_alloc(op, shape_elems(&op->args.tops[0]->value.shape) * sizeof *spp->winner,
+                     "the places of maxima");
+    return spp->winner ? 0 : -1;
 }
 
 /* One bin of one plane; top and winner are its places there. */
@@ -233,11 +224,6 @@ static int spp_gradient(struct cpu_op *op, int bottom, float *dx)
     return 0;
 }
 
-static void spp_destroy(struct cpu_op *op)
-{
-    cpu_free(((struct spp *)op)->winner);
-}
-
 const struct cpu_kind cpu_spp = {
     .size = sizeof(struct spp),
     .blobs = CPU_PLAIN,
@@ -245,5 +231,4 @@ const struct cpu_kind cpu_spp = {
     .create = spp_create,
     .forward = spp_forward,
     .gradient = spp_gradient,
-    .destroy = spp_destroy,
 };

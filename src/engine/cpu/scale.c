@@ -16,17 +16,15 @@ struct scale {
 static int scale_memory(struct scale *scale)
 {
     size_t slots = (size_t)scale->view.slots;
-    void *memory = NULL;
 
-    if (cpu_channels_reserve(scale->op.engine, &scale->view) ||
-        cpu_alloc(3 * slots * sizeof(float), "factors", &memory))
+    if (cpu_channels_reserve(scale->op.engine, &scale->view))
         return -1;
-    scale->a = memory;
+    scale->a = cpu_op_alloc(&scale->op, 3 * slots * sizeof(float), "factors");
+    scale->sum = cpu_op_alloc(&scale->op, 3 * slots * sizeof(double), "sums per factor");
+    if (!scale->a || !scale->sum)
+        return -1;
     scale->b = scale->a + slots;
     scale->zero = scale->b + slots;
-    if (cpu_alloc(3 * slots * sizeof(double), "sums per factor", &memory))
-        return -1;
-    scale->sum = memory;
     scale->product = scale->sum + slots;
     for (size_t i = 0; i < slots; i++)
         scale->a[i] = 1;
@@ -138,11 +136,7 @@ static int scale_gradient(struct cpu_op *op, int bottom, float *dx)
 
 static void scale_destroy(struct cpu_op *op)
 {
-    struct scale *scale = (struct scale *)op;
-
-    cpu_output_destroy(&scale->top);
-    cpu_free(scale->a);
-    cpu_free(scale->sum);
+    cpu_output_destroy(&((struct scale *)op)->top);
 }
 
 const struct cpu_kind cpu_scale = {
@@ -166,17 +160,14 @@ static int prelu_create(struct cpu_op *op)
     struct prelu *prelu = (struct prelu *)op;
     const struct tensor *x = &op->args.bottoms[0]->value;
     int axis = op->args.u.prelu.shared ? 0 : 1;
-    void *memory = NULL;
 
     cpu_channels_view(&x->shape, cpu_tensor_format(x), axis, axis, &prelu->view);
-    if (cpu_channels_reserve(op->engine, &prelu->view) ||
-        cpu_alloc((size_t)prelu->view.slots * sizeof(float), "slopes", &memory))
+    if (cpu_channels_reserve(op->engine, &prelu->view))
         return -1;
-    prelu->slope = memory;
-    if (cpu_alloc((size_t)prelu->view.slots * 2 * sizeof(double), "sums per slope", &memory))
-        return -1;
-    prelu->sums = memory;
-    return 0;
+    prelu->slope = cpu_op_alloc(op, (size_t)prelu->view.slots * sizeof(float), "slopes");
+    prelu->sums =
+        cpu_op_alloc(op, (size_t)prelu->view.slots * 2 * sizeof(double), "sums per slope");
+    return prelu->slope && prelu->sums ? 0 : -1;
 }
 
 static int prelu_forward(struct cpu_op *op)
@@ -212,14 +203,6 @@ static int prelu_gradient(struct cpu_op *op, int bottom, float *dx)
     return 0;
 }
 
-static void prelu_destroy(struct cpu_op *op)
-{
-    struct prelu *prelu = (struct prelu *)op;
-
-    cpu_free(prelu->slope);
-    cpu_free(prelu->sums);
-}
-
 const struct cpu_kind cpu_prelu = {
     .size = sizeof(struct prelu),
     .blobs = CPU_OVER_GRADIENT,
@@ -227,5 +210,4 @@ const struct cpu_kind cpu_prelu = {
     .forward = prelu_forward,
     .backward = prelu_backward,
     .gradient = prelu_gradient,
-    .destroy = prelu_destroy,
 };

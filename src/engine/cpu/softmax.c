@@ -101,32 +101,16 @@ static float *class_loss_p(const struct class_loss *loss)
     return loss->own ? loss->own : loss->loss.op.args.tops[1]->value.data;
 }
 
-static int class_loss_floats(size_t n, const char *what, float **out)
-{
-    void *memory = NULL;
-    int status = cpu_alloc(n * sizeof **out, what, &memory);
-
-    *out = memory;
-    return status;
-}
-
 static int class_loss_create(struct cpu_op *op, struct scores scores)
 {
     struct class_loss *loss = (struct class_loss *)op;
 
     loss->scores = scores;
-    return op->args.ntops == 2 ? 0
-                               : class_loss_floats(shape_elems(&op->args.bottoms[0]->value.shape),
-                                                   "class probabilities", &loss->own);
-}
-
-static void class_loss_destroy(struct cpu_op *op)
-{
-    struct class_loss *loss = (struct class_loss *)op;
-
-    cpu_free(loss->own);
-    cpu_free(loss->given);
-    cpu_free(loss->row_sums);
+    if (op->args.ntops == 2)
+        return 0;
+    loss->own = cpu_op_alloc(op, shape_elems(&op->args.bottoms[0]->value.shape) * sizeof(float),
+                             "class probabilities");
+    return loss->own ? 0 : -1;
 }
 
 static int softmax_loss_create(struct cpu_op *op)
@@ -190,7 +174,6 @@ const struct cpu_kind cpu_softmax_loss = {
     .create = softmax_loss_create,
     .forward = softmax_loss_forward,
     .gradient = softmax_loss_gradient,
-    .destroy = class_loss_destroy,
 };
 
 static int infogain_loss_create(struct cpu_op *op)
@@ -200,12 +183,16 @@ static int infogain_loss_create(struct cpu_op *op)
     struct scores s = scores_of(op, a->axis, a->has_ignore_label, a->ignore_label);
     size_t n = (size_t)(s.classes * s.classes);
 
-    if (class_loss_create(op, s) ||
-        class_loss_floats((size_t)s.classes, "sums of the infogain matrix", &loss->row_sums))
+    if (class_loss_create(op, s))
+        return -1;
+    loss->row_sums =
+        cpu_op_alloc(op, (size_t)s.classes * sizeof(float), "sums of the infogain matrix");
+    if (!loss->row_sums)
         return -1;
     if (op->args.nbottoms == 3)
         return cpu_op_take(op, 2, NULL, WORK_OWN);
-    if (class_loss_floats(n, "the infogain matrix", &loss->given))
+    loss->given = cpu_op_alloc(op, n * sizeof(float), "the infogain matrix");
+    if (!loss->given)
         return -1;
     memcpy(loss->given, a->matrix, n * sizeof(float));
     a->matrix = NULL; /* was lent for this call only */
@@ -289,7 +276,6 @@ const struct cpu_kind cpu_infogain_loss = {
     .create = infogain_loss_create,
     .forward = infogain_loss_forward,
     .gradient = infogain_loss_gradient,
-    .destroy = class_loss_destroy,
 };
 
 struct accuracy {
@@ -302,13 +288,12 @@ static int accuracy_create(struct cpu_op *op)
 {
     struct accuracy *acc = (struct accuracy *)op;
     const struct accuracy_args *a = &op->args.u.accuracy;
-    void *counts = NULL;
 
     acc->scores = scores_of(op, a->axis, a->has_ignore_label, a->ignore_label);
-    if (cpu_alloc(2 * (size_t)acc->scores.classes * sizeof *acc->right, "counts per class",
-                  &counts))
+    acc->right =
+        cpu_op_alloc(op, 2 * (size_t)acc->scores.classes * sizeof *acc->right, "counts per class");
+    if (!acc->right)
         return -1;
-    acc->right = counts;
     acc->total = acc->right + acc->scores.classes;
     return 0;
 }
@@ -352,16 +337,10 @@ static int accuracy_forward(struct cpu_op *op)
     return 0;
 }
 
-static void accuracy_destroy(struct cpu_op *op)
-{
-    cpu_free(((struct accuracy *)op)->right);
-}
-
 const struct cpu_kind cpu_accuracy = {
     .size = sizeof(struct accuracy),
     .blobs = CPU_PLAIN,
     .plain = 2,
     .create = accuracy_create,
     .forward = accuracy_forward,
-    .destroy = accuracy_destroy,
 };
