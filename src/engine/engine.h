@@ -20,6 +20,15 @@
 
 #include <assert.h>
 
+/* An operator's own arguments; conv: of OP_CONV, OP_DECONV, OP_IM2COL. */
+union op_own_args {
+#define OPERATOR_ARGS(name) struct name##_args name;
+#define OPERATOR_NONE(name)
+#define OPERATOR_MEMBER(ENUM, name, words, args) OPERATOR_##args(name)
+    OPERATORS(OPERATOR_MEMBER)
+#undef OPERATOR_MEMBER
+};
+
 struct op_args {
     enum op_kind kind;
     bool train;        /* TRAIN phase: dropout drops, backward will be called */
@@ -31,13 +40,7 @@ struct op_args {
         **tops;            /* arrays and blobs outlive the op. tops[0] == bottoms[0]: in place */
     struct param **params; /* outlive the op */
     const bool *propagate; /* per bottom: backward writes its gradient. Outlives the op */
-    union {
-#define OPERATOR_ARGS(name) struct name##_args name;
-#define OPERATOR_NONE(name)
-#define OPERATOR_MEMBER(ENUM, name, words, args) OPERATOR_##args(name)
-        OPERATORS(OPERATOR_MEMBER)
-#undef OPERATOR_MEMBER
-    } u; /* conv: of OP_CONV, OP_DECONV, OP_IM2COL */
+    union op_own_args u;
 };
 
 /* What changes from one pass to the next. */

@@ -4,10 +4,13 @@
 #include "engine/op_check_internal.h"
 #include "util/error.h"
 
+#include <assert.h>
 #include <inttypes.h>
 
-static int op_check_count(const char *what, int found, int min, int max)
+static int op_check_count(const char *what, int found, struct op_count count)
 {
+    int min = count.least, max = count.most;
+
     if (found >= min && (max == OP_ANY || found <= max))
         return 0;
     if (max == OP_ANY)
@@ -29,12 +32,14 @@ static int op_check_empty(const char *what, struct blob **blobs, int n)
     return 0;
 }
 
-static int op_check_in_place(const struct op_args *args, bool allowed)
+static int op_check_in_place(const struct op_args *args, const struct op_signature *s)
 {
     for (int t = 0; t < args->ntops; t++)
         for (int b = 0; b < args->nbottoms; b++)
-            if (args->tops[t] == args->bottoms[b] && !(allowed && t == 0 && b == 0))
+            if (args->tops[t] == args->bottoms[b] && !(s->in_place && t == 0 && b == 0))
                 return error_set("cannot work in place: top %d is bottom %d", t, b);
+    if (s->in_place == OP_UNTRAINED && op_args_in_place(args) && args->train)
+        return error_set("cannot be trained in place");
     return 0;
 }
 
@@ -48,17 +53,18 @@ static int op_check_gradients(const struct op_args *args, unsigned forbidden)
 
 static int op_check_signature(const struct op_args *args, const struct op_signature *s)
 {
-    if (op_check_count("bottom", args->nbottoms, s->min_bottoms, s->max_bottoms) ||
-        op_check_count("top", args->ntops, s->min_tops, s->max_tops) ||
-        op_check_count("parameter", args->nparams, s->min_params, s->max_params) ||
+    if (op_check_count("bottom", args->nbottoms, s->bottoms) ||
+        op_check_count("top", args->ntops, s->tops) ||
+        op_check_count("parameter", args->nparams, s->params) ||
         op_check_empty("bottom", args->bottoms, args->nbottoms) ||
-        op_check_empty("top", args->tops, args->ntops) || op_check_in_place(args, s->in_place) ||
-        op_check_gradients(args, s->no_gradient_to))
+        op_check_empty("top", args->tops, args->ntops) || op_check_in_place(args, s) ||
+        op_check_gradients(args, s->no_gradient_to) ||
+        (s->like_bottom && op_check_top_like_bottom(args, 0)))
         return -1;
     return s->check ? s->check(args) : 0;
 }
 
-int op_check(const struct op_args *args)
+const struct op_signature *op_signature(enum op_kind kind)
 {
     static const struct op_signature *const signatures[] = {
 #define OPERATOR_SIGNATURE(ENUM, name, words, args) &op_signature_##name,
@@ -66,9 +72,15 @@ int op_check(const struct op_args *args)
 #undef OPERATOR_SIGNATURE
     };
 
+    assert(kind >= 0 && kind < OP_KINDS);
+    return signatures[kind];
+}
+
+int op_check(const struct op_args *args)
+{
     if (args->kind < 0 || args->kind >= OP_KINDS)
         return error_set("there is no operator %d", (int)args->kind);
-    if (op_check_signature(args, signatures[args->kind]))
+    if (op_check_signature(args, op_signature(args->kind)))
         return error_context("%s", op_kind_name(args->kind));
     return 0;
 }
@@ -130,7 +142,7 @@ int op_check_spatial(const struct op_args *args)
 
 int op_check_param_count(const struct op_args *args, int expected)
 {
-    return op_check_count("parameter", args->nparams, expected, expected);
+    return op_check_count("parameter", args->nparams, (struct op_count){expected, expected});
 }
 
 int op_check_param_elems(const struct op_args *args, int i, const char *what, int64_t expected)
@@ -142,16 +154,27 @@ int op_check_param_elems(const struct op_args *args, int i, const char *what, in
     return error_set("the %s has %zu elements, not %" PRId64, what, found, expected);
 }
 
+int op_check_weight_and_bias(const struct op_args *args, int64_t weight, bool bias, int64_t outputs)
+{
+    if (op_check_param_count(args, bias ? 2 : 1) ||
+        op_check_param_elems(args, 0, "weight", weight) ||
+        (bias && op_check_param_elems(args, 1, "bias", outputs)))
+        return -1;
+    return 0;
+}
+
+int op_check_keeps_channels(const struct op_args *args)
+{
+    int64_t x = op_bottom_shape(args, 0)->dim[1], y = op_top_shape(args, 0)->dim[1];
+
+    if (x == y)
+        return 0;
+    return error_set("keeps channels: there are %" PRId64 ", and the top has %" PRId64, x, y);
+}
+
 int op_check_choice(const char *what, int value, int count)
 {
     if (value >= 0 && value < count)
         return 0;
     return error_set("there is no %s %d", what, value);
-}
-
-int op_check_not_trained_in_place(const struct op_args *args)
-{
-    if (op_args_in_place(args) && args->train)
-        return error_set("cannot be trained in place");
-    return 0;
 }

@@ -6,15 +6,20 @@
 
 #include "engine/engine.h"
 
-/* Most blobs where any number is allowed. */
+/* So many blobs or parameters; most OP_ANY: no upper limit. */
+struct op_count {
+    int least, most;
+};
 enum { OP_ANY = -1 };
+
+/* Whether tops[0] may be bottoms[0]: never; always; where `train` is not. */
+enum op_in_place { OP_APART, OP_IN_PLACE, OP_UNTRAINED };
 
 /* What one operator takes. Defined per operator, as op_signature_NAME, in op_check_*.c. */
 struct op_signature {
-    int min_bottoms, max_bottoms; /* OP_ANY: no upper limit */
-    int min_tops, max_tops;
-    int min_params, max_params;
-    bool in_place;           /* tops[0] may be bottoms[0] */
+    struct op_count bottoms, tops, params;
+    enum op_in_place in_place;
+    bool like_bottom;        /* tops[0] has the shape of bottoms[0] */
     unsigned no_gradient_to; /* bit b: backward cannot write the gradient of bottom b */
     /* Shapes and arguments; counts are right already. 0, or -1 with a message that names neither
      * layer nor operator. NULL: nothing more to check. */
@@ -25,6 +30,8 @@ struct op_signature {
     extern const struct op_signature op_signature_##name;
 OPERATORS(OPERATOR_SIGNATURE)
 #undef OPERATOR_SIGNATURE
+
+const struct op_signature *op_signature(enum op_kind kind);
 
 /* 0, or -1 with a message that names the operator but not the layer. Reads shapes, parameters'
  * shapes and arguments; touches no data, and asks no engine. */

@@ -13,15 +13,11 @@ static int relu_check(const struct op_args *args)
     /* backward then sees only the output, whose sign is the input's unless the slope is negative */
     if (op_args_in_place(args) && args->train && slope < 0)
         return error_set("cannot be trained in place with the negative slope %g", (double)slope);
-    return op_check_top_like_bottom(args, 0);
+    return 0;
 }
 
-const struct op_signature op_signature_relu = {.min_bottoms = 1,
-                                               .max_bottoms = 1,
-                                               .min_tops = 1,
-                                               .max_tops = 1,
-                                               .in_place = true,
-                                               .check = relu_check};
+const struct op_signature op_signature_relu = {
+    {1, 1}, {1, 1}, .in_place = OP_IN_PLACE, .like_bottom = true, .check = relu_check};
 
 static int dropout_check(const struct op_args *args)
 {
@@ -29,22 +25,17 @@ static int dropout_check(const struct op_args *args)
 
     if (!(ratio >= 0 && ratio < 1))
         return error_set("the ratio %g is not in [0, 1)", (double)ratio);
-    return op_check_top_like_bottom(args, 0);
+    return 0;
 }
 
-const struct op_signature op_signature_dropout = {.min_bottoms = 1,
-                                                  .max_bottoms = 1,
-                                                  .min_tops = 1,
-                                                  .max_tops = 1,
-                                                  .in_place = true,
-                                                  .check = dropout_check};
+const struct op_signature op_signature_dropout = {
+    {1, 1}, {1, 1}, .in_place = OP_IN_PLACE, .like_bottom = true, .check = dropout_check};
 
 static int unary_check(const struct op_args *args)
 {
     const struct unary_args *a = &args->u.unary;
 
-    if (op_check_choice("function", (int)a->function, UNARY_THRESHOLD + 1) ||
-        op_check_top_like_bottom(args, 0))
+    if (op_check_choice("function", (int)a->function, UNARY_THRESHOLD + 1))
         return -1;
     if (op_args_in_place(args) && args->train && !op_unary_from_top(a))
         return error_set("function %d cannot be trained in place: its gradient needs what it "
@@ -55,12 +46,8 @@ static int unary_check(const struct op_args *args)
     return 0;
 }
 
-const struct op_signature op_signature_unary = {.min_bottoms = 1,
-                                                .max_bottoms = 1,
-                                                .min_tops = 1,
-                                                .max_tops = 1,
-                                                .in_place = true,
-                                                .check = unary_check};
+const struct op_signature op_signature_unary = {
+    {1, 1}, {1, 1}, .in_place = OP_IN_PLACE, .like_bottom = true, .check = unary_check};
 
 static int prelu_check(const struct op_args *args)
 {
@@ -68,19 +55,11 @@ static int prelu_check(const struct op_args *args)
 
     if (x->naxes < 2)
         return error_set("needs a bottom of at least 2 axes, not %d", x->naxes);
-    if (op_check_top_like_bottom(args, 0) || op_check_not_trained_in_place(args))
-        return -1;
     return op_check_param_elems(args, 0, "slope", args->u.prelu.shared ? 1 : x->dim[1]);
 }
 
-const struct op_signature op_signature_prelu = {.min_bottoms = 1,
-                                                .max_bottoms = 1,
-                                                .min_tops = 1,
-                                                .max_tops = 1,
-                                                .min_params = 1,
-                                                .max_params = 1,
-                                                .in_place = true,
-                                                .check = prelu_check};
+const struct op_signature op_signature_prelu = {
+    {1, 1}, {1, 1}, {1, 1}, .in_place = OP_UNTRAINED, .like_bottom = true, .check = prelu_check};
 
 /* Of gain and bias, the first may be bottom 1; the others are parameters. */
 static int scale_check(const struct op_args *args)
@@ -92,8 +71,6 @@ static int scale_check(const struct op_args *args)
         return error_set("has neither a gain nor a bias");
     if ((args->nbottoms == 2) != a->from_bottom)
         return error_set("has %d bottoms, but from_bottom is %d", args->nbottoms, a->from_bottom);
-    if (op_check_top_like_bottom(args, 0) || op_check_not_trained_in_place(args))
-        return -1;
     if (a->axis < 0 || a->naxes < 0 || a->axis > x->naxes - a->naxes)
         return error_set("a factor of %d axes from axis %d on does not fit a bottom of %d",
                          a->naxes, a->axis, x->naxes);
@@ -108,13 +85,8 @@ static int scale_check(const struct op_args *args)
     return 0;
 }
 
-const struct op_signature op_signature_scale = {.min_bottoms = 1,
-                                                .max_bottoms = 2,
-                                                .min_tops = 1,
-                                                .max_tops = 1,
-                                                .max_params = 2,
-                                                .in_place = true,
-                                                .check = scale_check};
+const struct op_signature op_signature_scale = {
+    {1, 2}, {1, 1}, {0, 2}, .in_place = OP_UNTRAINED, .like_bottom = true, .check = scale_check};
 
 static int batch_norm_check(const struct op_args *args)
 {
@@ -125,8 +97,7 @@ static int batch_norm_check(const struct op_args *args)
 
     if (a->bias && !a->scale)
         return error_set("has a bias only with a gain");
-    if (op_check_param_count(args, 3 + a->scale + a->bias) || op_check_top_like_bottom(args, 0) ||
-        op_check_not_trained_in_place(args))
+    if (op_check_param_count(args, 3 + a->scale + a->bias))
         return -1;
     for (int i = 0; i < args->nparams; i++)
         if (op_check_param_elems(args, i, words[i], i == 2 || x->naxes < 2 ? 1 : x->dim[1]))
@@ -134,13 +105,11 @@ static int batch_norm_check(const struct op_args *args)
     return 0;
 }
 
-const struct op_signature op_signature_batch_norm = {.min_bottoms = 1,
-                                                     .max_bottoms = 1,
-                                                     .min_tops = 1,
-                                                     .max_tops = 1,
-                                                     .min_params = 3,
-                                                     .max_params = 5,
-                                                     .in_place = true,
+const struct op_signature op_signature_batch_norm = {{1, 1},
+                                                     {1, 1},
+                                                     {3, 5},
+                                                     .in_place = OP_UNTRAINED,
+                                                     .like_bottom = true,
                                                      .check = batch_norm_check};
 
 static int eltwise_check(const struct op_args *args)
@@ -161,12 +130,8 @@ static int eltwise_check(const struct op_args *args)
     return 0;
 }
 
-const struct op_signature op_signature_eltwise = {.min_bottoms = 1,
-                                                  .max_bottoms = OP_ANY,
-                                                  .min_tops = 1,
-                                                  .max_tops = 1,
-                                                  .in_place = true,
-                                                  .check = eltwise_check};
+const struct op_signature op_signature_eltwise = {
+    {1, OP_ANY}, {1, 1}, .in_place = OP_IN_PLACE, .check = eltwise_check};
 
 static int inner_product_check(const struct op_args *args)
 {
@@ -175,25 +140,17 @@ static int inner_product_check(const struct op_args *args)
     struct op_product size;
     int axis;
 
-    if (shape_axis(op_bottom_shape(args, 0), a->axis, &axis) ||
-        op_check_param_count(args, a->bias ? 2 : 1))
+    if (shape_axis(op_bottom_shape(args, 0), a->axis, &axis))
         return -1;
     size = op_inner_product_size(args);
     if (elems != (size_t)(size.rows * size.outputs))
         return error_set("the top's %zu elements are not a multiple of %" PRId64 " rows", elems,
                          size.rows);
-    if (op_check_param_elems(args, 0, "weight", size.inputs * size.outputs))
-        return -1;
-    return a->bias ? op_check_param_elems(args, 1, "bias", size.outputs) : 0;
+    return op_check_weight_and_bias(args, size.inputs * size.outputs, a->bias, size.outputs);
 }
 
-const struct op_signature op_signature_inner_product = {.min_bottoms = 1,
-                                                        .max_bottoms = 1,
-                                                        .min_tops = 1,
-                                                        .max_tops = 1,
-                                                        .min_params = 1,
-                                                        .max_params = 2,
-                                                        .check = inner_product_check};
+const struct op_signature op_signature_inner_product = {
+    {1, 1}, {1, 1}, {1, 2}, .check = inner_product_check};
 
 static int reduce_check(const struct op_args *args)
 {
@@ -207,8 +164,7 @@ static int reduce_check(const struct op_args *args)
     return op_check_top_elems(args, 0, op_axes_from(x, a->axis).outer);
 }
 
-const struct op_signature op_signature_reduce = {
-    .min_bottoms = 1, .max_bottoms = 1, .min_tops = 1, .max_tops = 1, .check = reduce_check};
+const struct op_signature op_signature_reduce = {{1, 1}, {1, 1}, .check = reduce_check};
 
 static int argmax_check(const struct op_args *args)
 {
@@ -225,13 +181,6 @@ static int argmax_check(const struct op_args *args)
         args, 0, axes.outer * axes.inner * a->top_k * (!a->has_axis && a->out_max_val ? 2 : 1));
 }
 
-const struct op_signature op_signature_argmax = {
-    .min_bottoms = 1, .max_bottoms = 1, .min_tops = 1, .max_tops = 1, .check = argmax_check};
+const struct op_signature op_signature_argmax = {{1, 1}, {1, 1}, .check = argmax_check};
 
-static int mvn_check(const struct op_args *args)
-{
-    return op_check_top_like_bottom(args, 0);
-}
-
-const struct op_signature op_signature_mvn = {
-    .min_bottoms = 1, .max_bottoms = 1, .min_tops = 1, .max_tops = 1, .check = mvn_check};
+const struct op_signature op_signature_mvn = {{1, 1}, {1, 1}, .like_bottom = true};

@@ -40,10 +40,7 @@ static int conv_check_params(const struct op_args *args)
                          a->group, in, out);
     if (a->relu && (args->kind != OP_CONV || !a->bias))
         return error_set("only a convolution with a bias does the work of a ReLU, too");
-    if (op_check_param_count(args, a->bias ? 2 : 1) ||
-        op_check_param_elems(args, 0, "weight", in * (out / a->group) * places))
-        return -1;
-    return a->bias ? op_check_param_elems(args, 1, "bias", out) : 0;
+    return op_check_weight_and_bias(args, in * (out / a->group) * places, a->bias, out);
 }
 
 static int conv_check(const struct op_args *args)
@@ -54,13 +51,7 @@ static int conv_check(const struct op_args *args)
     return conv_check_params(args);
 }
 
-const struct op_signature op_signature_conv = {.min_bottoms = 1,
-                                               .max_bottoms = 1,
-                                               .min_tops = 1,
-                                               .max_tops = 1,
-                                               .min_params = 1,
-                                               .max_params = 2,
-                                               .check = conv_check};
+const struct op_signature op_signature_conv = {{1, 1}, {1, 1}, {1, 2}, .check = conv_check};
 
 static int deconv_check(const struct op_args *args)
 {
@@ -70,13 +61,7 @@ static int deconv_check(const struct op_args *args)
     return conv_check_params(args);
 }
 
-const struct op_signature op_signature_deconv = {.min_bottoms = 1,
-                                                 .max_bottoms = 1,
-                                                 .min_tops = 1,
-                                                 .max_tops = 1,
-                                                 .min_params = 1,
-                                                 .max_params = 2,
-                                                 .check = deconv_check};
+const struct op_signature op_signature_deconv = {{1, 1}, {1, 1}, {1, 2}, .check = deconv_check};
 
 static int im2col_check(const struct op_args *args)
 {
@@ -94,8 +79,7 @@ static int im2col_check(const struct op_args *args)
     return 0;
 }
 
-const struct op_signature op_signature_im2col = {
-    .min_bottoms = 1, .max_bottoms = 1, .min_tops = 1, .max_tops = 1, .check = im2col_check};
+const struct op_signature op_signature_im2col = {{1, 1}, {1, 1}, .check = im2col_check};
 
 static int pool_check(const struct op_args *args)
 {
@@ -104,11 +88,9 @@ static int pool_check(const struct op_args *args)
     char text[OP_SHAPE_TEXT];
 
     if (op_check_spatial(args) ||
-        op_check_choice("pooling method", (int)a->method, POOL_STOCHASTIC + 1))
+        op_check_choice("pooling method", (int)a->method, POOL_STOCHASTIC + 1) ||
+        op_check_keeps_channels(args))
         return -1;
-    if (y->dim[1] != x->dim[1])
-        return error_set("keeps channels: there are %" PRId64 ", and the top has %" PRId64,
-                         x->dim[1], y->dim[1]);
     for (int i = 0; i < x->naxes - 2; i++) {
         if (a->kernel[i] < 1 || a->stride[i] < 1 || a->pad[i] < 0 || a->pad[i] >= a->kernel[i])
             return error_set("kernel %d, stride %d, pad %d is not a pooling window", a->kernel[i],
@@ -124,14 +106,13 @@ static int pool_check(const struct op_args *args)
     return 0;
 }
 
-const struct op_signature op_signature_pool = {
-    .min_bottoms = 1, .max_bottoms = 1, .min_tops = 1, .max_tops = 2, .check = pool_check};
+const struct op_signature op_signature_pool = {{1, 1}, {1, 2}, .check = pool_check};
 
 static int lrn_check(const struct op_args *args)
 {
     int size = args->u.lrn.local_size;
 
-    if (op_check_images(args) || op_check_top_like_bottom(args, 0))
+    if (op_check_images(args))
         return -1;
     if (size < 1 || size % 2 == 0)
         return error_set("local_size must be odd and positive, not %d", size);
@@ -139,27 +120,23 @@ static int lrn_check(const struct op_args *args)
 }
 
 const struct op_signature op_signature_lrn = {
-    .min_bottoms = 1, .max_bottoms = 1, .min_tops = 1, .max_tops = 1, .check = lrn_check};
+    {1, 1}, {1, 1}, .like_bottom = true, .check = lrn_check};
 
 static int interp_check(const struct op_args *args)
 {
     const struct interp_args *a = &args->u.interp;
-    const struct shape *x = op_bottom_shape(args, 0), *y = op_top_shape(args, 0);
+    const struct shape *x = op_bottom_shape(args, 0);
     int64_t cut = (int64_t)a->crop_begin + a->crop_end;
 
-    if (op_check_images(args))
+    if (op_check_images(args) || op_check_keeps_channels(args))
         return -1;
-    if (x->dim[1] != y->dim[1])
-        return error_set("keeps channels: there are %" PRId64 ", and the top has %" PRId64,
-                         x->dim[1], y->dim[1]);
     if (a->crop_begin < 0 || a->crop_end < 0 || x->dim[2] <= cut || x->dim[3] <= cut)
         return error_set("cannot cut %d and %d from a plane of %" PRId64 " x %" PRId64,
                          a->crop_begin, a->crop_end, x->dim[2], x->dim[3]);
     return 0;
 }
 
-const struct op_signature op_signature_interp = {
-    .min_bottoms = 1, .max_bottoms = 1, .min_tops = 1, .max_tops = 1, .check = interp_check};
+const struct op_signature op_signature_interp = {{1, 1}, {1, 1}, .check = interp_check};
 
 /* No bin of a level may be empty: neither the first, which begins in the padding, nor the last. */
 static int spp_check_level(const struct shape *x, int level)
@@ -193,5 +170,4 @@ static int spp_check(const struct op_args *args)
     return op_check_top_elems(args, 0, x->dim[0] * x->dim[1] * op_spp_places(a->levels));
 }
 
-const struct op_signature op_signature_spp = {
-    .min_bottoms = 1, .max_bottoms = 1, .min_tops = 1, .max_tops = 1, .check = spp_check};
+const struct op_signature op_signature_spp = {{1, 1}, {1, 1}, .check = spp_check};

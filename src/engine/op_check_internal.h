@@ -30,11 +30,13 @@ int op_check_images(const struct op_args *args);
 int op_check_spatial(const struct op_args *args);
 /* There are `expected` parameters. */
 int op_check_param_count(const struct op_args *args, int expected);
+/* The parameters are a weight of that many elements and, if `bias`, one of that many. */
+int op_check_weight_and_bias(const struct op_args *args, int64_t weight, bool bias,
+                             int64_t outputs);
+/* The top has as many channels as the first bottom. */
+int op_check_keeps_channels(const struct op_args *args);
 /* Parameter i, called `what`, has that many elements. */
 int op_check_param_elems(const struct op_args *args, int i, const char *what, int64_t expected);
 /* An enumeration's value is one of 0 .. count - 1. */
 int op_check_choice(const char *what, int value, int count);
-/* An op that is trained does not work in place. */
-int op_check_not_trained_in_place(const struct op_args *args);
-
 #endif

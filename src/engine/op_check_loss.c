@@ -39,13 +39,11 @@ static int softmax_check(const struct op_args *args)
 {
     int axis;
 
-    if (shape_axis(op_bottom_shape(args, 0), args->u.softmax.axis, &axis))
-        return -1;
-    return op_check_top_like_bottom(args, 0);
+    return shape_axis(op_bottom_shape(args, 0), args->u.softmax.axis, &axis);
 }
 
 const struct op_signature op_signature_softmax = {
-    .min_bottoms = 1, .max_bottoms = 1, .min_tops = 1, .max_tops = 1, .check = softmax_check};
+    {1, 1}, {1, 1}, .like_bottom = true, .check = softmax_check};
 
 static int softmax_loss_check(const struct op_args *args)
 {
@@ -56,12 +54,8 @@ static int softmax_loss_check(const struct op_args *args)
     return args->ntops == 2 ? op_check_top_like_bottom(args, 1) : 0;
 }
 
-const struct op_signature op_signature_softmax_loss = {.min_bottoms = 2,
-                                                       .max_bottoms = 2,
-                                                       .min_tops = 1,
-                                                       .max_tops = 2,
-                                                       .no_gradient_to = 1u << 1,
-                                                       .check = softmax_loss_check};
+const struct op_signature op_signature_softmax_loss = {
+    {2, 2}, {1, 2}, .no_gradient_to = 1u << 1, .check = softmax_loss_check};
 
 static int accuracy_check(const struct op_args *args)
 {
@@ -77,8 +71,7 @@ static int accuracy_check(const struct op_args *args)
     return args->ntops == 2 ? op_check_top_elems(args, 1, classes) : 0;
 }
 
-const struct op_signature op_signature_accuracy = {
-    .min_bottoms = 2, .max_bottoms = 2, .min_tops = 1, .max_tops = 2, .check = accuracy_check};
+const struct op_signature op_signature_accuracy = {{2, 2}, {1, 2}, .check = accuracy_check};
 
 static int sigmoid_loss_check(const struct op_args *args)
 {
@@ -87,18 +80,11 @@ static int sigmoid_loss_check(const struct op_args *args)
     return loss_check_normalization(args->u.sigmoid_loss.normalization);
 }
 
-const struct op_signature op_signature_sigmoid_loss = {.min_bottoms = 2,
-                                                       .max_bottoms = 2,
-                                                       .min_tops = 1,
-                                                       .max_tops = 1,
-                                                       .no_gradient_to = 1u << 1,
-                                                       .check = sigmoid_loss_check};
+const struct op_signature op_signature_sigmoid_loss = {
+    {2, 2}, {1, 1}, .no_gradient_to = 1u << 1, .check = sigmoid_loss_check};
 
-const struct op_signature op_signature_euclidean_loss = {.min_bottoms = 2,
-                                                         .max_bottoms = 2,
-                                                         .min_tops = 1,
-                                                         .max_tops = 1,
-                                                         .check = loss_check_same_size};
+const struct op_signature op_signature_euclidean_loss = {
+    {2, 2}, {1, 1}, .check = loss_check_same_size};
 
 /* One label per row. */
 static int loss_check_rows(const struct op_args *args)
@@ -108,19 +94,11 @@ static int loss_check_rows(const struct op_args *args)
     return op_check_top_elems(args, 0, 1);
 }
 
-const struct op_signature op_signature_hinge_loss = {.min_bottoms = 2,
-                                                     .max_bottoms = 2,
-                                                     .min_tops = 1,
-                                                     .max_tops = 1,
-                                                     .no_gradient_to = 1u << 1,
-                                                     .check = loss_check_rows};
+const struct op_signature op_signature_hinge_loss = {
+    {2, 2}, {1, 1}, .no_gradient_to = 1u << 1, .check = loss_check_rows};
 
-const struct op_signature op_signature_multinomial_loss = {.min_bottoms = 2,
-                                                           .max_bottoms = 2,
-                                                           .min_tops = 1,
-                                                           .max_tops = 1,
-                                                           .no_gradient_to = 1u << 1,
-                                                           .check = loss_check_rows};
+const struct op_signature op_signature_multinomial_loss = {
+    {2, 2}, {1, 1}, .no_gradient_to = 1u << 1, .check = loss_check_rows};
 
 static int contrastive_loss_check(const struct op_args *args)
 {
@@ -130,12 +108,8 @@ static int contrastive_loss_check(const struct op_args *args)
                                  "similarities, one per pair");
 }
 
-const struct op_signature op_signature_contrastive_loss = {.min_bottoms = 3,
-                                                           .max_bottoms = 3,
-                                                           .min_tops = 1,
-                                                           .max_tops = 1,
-                                                           .no_gradient_to = 1u << 2,
-                                                           .check = contrastive_loss_check};
+const struct op_signature op_signature_contrastive_loss = {
+    {3, 3}, {1, 1}, .no_gradient_to = 1u << 2, .check = contrastive_loss_check};
 
 static int infogain_loss_check(const struct op_args *args)
 {
@@ -153,9 +127,5 @@ static int infogain_loss_check(const struct op_args *args)
     return args->ntops == 2 ? op_check_top_like_bottom(args, 1) : 0;
 }
 
-const struct op_signature op_signature_infogain_loss = {.min_bottoms = 2,
-                                                        .max_bottoms = 3,
-                                                        .min_tops = 1,
-                                                        .max_tops = 2,
-                                                        .no_gradient_to = 3u << 1,
-                                                        .check = infogain_loss_check};
+const struct op_signature op_signature_infogain_loss = {
+    {2, 3}, {1, 2}, .no_gradient_to = 3u << 1, .check = infogain_loss_check};

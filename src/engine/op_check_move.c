@@ -39,8 +39,7 @@ static int concat_check(const struct op_args *args)
     return concat_check_pieces("bottom", args->bottoms, args->nbottoms, top, axis);
 }
 
-const struct op_signature op_signature_concat = {
-    .min_bottoms = 1, .max_bottoms = OP_ANY, .min_tops = 1, .max_tops = 1, .check = concat_check};
+const struct op_signature op_signature_concat = {{1, OP_ANY}, {1, 1}, .check = concat_check};
 
 static int slice_check(const struct op_args *args)
 {
@@ -52,8 +51,7 @@ static int slice_check(const struct op_args *args)
     return concat_check_pieces("top", args->tops, args->ntops, bottom, axis);
 }
 
-const struct op_signature op_signature_slice = {
-    .min_bottoms = 1, .max_bottoms = 1, .min_tops = 1, .max_tops = OP_ANY, .check = slice_check};
+const struct op_signature op_signature_slice = {{1, 1}, {1, OP_ANY}, .check = slice_check};
 
 static int split_check(const struct op_args *args)
 {
@@ -63,16 +61,14 @@ static int split_check(const struct op_args *args)
     return 0;
 }
 
-const struct op_signature op_signature_split = {
-    .min_bottoms = 1, .max_bottoms = 1, .min_tops = 1, .max_tops = OP_ANY, .check = split_check};
+const struct op_signature op_signature_split = {{1, 1}, {1, OP_ANY}, .check = split_check};
 
 static int flatten_check(const struct op_args *args)
 {
     return op_check_top_elems(args, 0, (int64_t)shape_elems(op_bottom_shape(args, 0)));
 }
 
-const struct op_signature op_signature_flatten = {
-    .min_bottoms = 1, .max_bottoms = 1, .min_tops = 1, .max_tops = 1, .check = flatten_check};
+const struct op_signature op_signature_flatten = {{1, 1}, {1, 1}, .check = flatten_check};
 
 static int crop_check(const struct op_args *args)
 {
@@ -89,8 +85,7 @@ static int crop_check(const struct op_args *args)
     return 0;
 }
 
-const struct op_signature op_signature_crop = {
-    .min_bottoms = 1, .max_bottoms = 2, .min_tops = 1, .max_tops = 1, .check = crop_check};
+const struct op_signature op_signature_crop = {{1, 2}, {1, 1}, .check = crop_check};
 
 static int tile_check(const struct op_args *args)
 {
@@ -104,8 +99,7 @@ static int tile_check(const struct op_args *args)
     return op_check_top_elems(args, 0, (int64_t)shape_elems(op_bottom_shape(args, 0)) * a->tiles);
 }
 
-const struct op_signature op_signature_tile = {
-    .min_bottoms = 1, .max_bottoms = 1, .min_tops = 1, .max_tops = 1, .check = tile_check};
+const struct op_signature op_signature_tile = {{1, 1}, {1, 1}, .check = tile_check};
 
 static int shuffle_check(const struct op_args *args)
 {
@@ -116,11 +110,11 @@ static int shuffle_check(const struct op_args *args)
         return error_set("needs a bottom of at least 2 axes, not %d", x->naxes);
     if (group < 1 || x->dim[1] % group)
         return error_set("%d groups do not divide %" PRId64 " channels", group, x->dim[1]);
-    return op_check_top_like_bottom(args, 0);
+    return 0;
 }
 
 const struct op_signature op_signature_shuffle = {
-    .min_bottoms = 1, .max_bottoms = 1, .min_tops = 1, .max_tops = 1, .check = shuffle_check};
+    {1, 1}, {1, 1}, .like_bottom = true, .check = shuffle_check};
 
 static int batch_reindex_check(const struct op_args *args)
 {
@@ -134,38 +128,27 @@ static int batch_reindex_check(const struct op_args *args)
     return 0;
 }
 
-const struct op_signature op_signature_batch_reindex = {.min_bottoms = 2,
-                                                        .max_bottoms = 2,
-                                                        .min_tops = 1,
-                                                        .max_tops = 1,
-                                                        .no_gradient_to = 1u << 1,
-                                                        .check = batch_reindex_check};
+const struct op_signature op_signature_batch_reindex = {
+    {2, 2}, {1, 1}, .no_gradient_to = 1u << 1, .check = batch_reindex_check};
 
 static int embed_check(const struct op_args *args)
 {
     const struct shape *weight;
     int64_t count = (int64_t)shape_elems(op_bottom_shape(args, 0));
 
-    if (op_check_param_count(args, args->u.embed.bias ? 2 : 1))
-        return -1;
     weight = &args->params[0]->shape;
     if (weight->naxes != 2)
         return error_set("the weight has %d axes, not 2", weight->naxes);
     if (op_check_top_elems(args, 0, count * weight->dim[1]))
         return -1;
-    return args->u.embed.bias ? op_check_param_elems(args, 1, "bias", weight->dim[1]) : 0;
+    return op_check_weight_and_bias(args, (int64_t)shape_elems(weight), args->u.embed.bias,
+                                    weight->dim[1]);
 }
 
-const struct op_signature op_signature_embed = {.min_bottoms = 1,
-                                                .max_bottoms = 1,
-                                                .min_tops = 1,
-                                                .max_tops = 1,
-                                                .min_params = 1,
-                                                .max_params = 2,
-                                                .no_gradient_to = 1u,
-                                                .check = embed_check};
+const struct op_signature op_signature_embed = {
+    {1, 1}, {1, 1}, {1, 2}, .no_gradient_to = 1u, .check = embed_check};
 
-const struct op_signature op_signature_silence = {.min_bottoms = 1, .max_bottoms = OP_ANY};
+const struct op_signature op_signature_silence = {.bottoms = {1, OP_ANY}};
 
 static int parameter_check(const struct op_args *args)
 {
@@ -173,4 +156,4 @@ static int parameter_check(const struct op_args *args)
 }
 
 const struct op_signature op_signature_parameter = {
-    .min_tops = 1, .max_tops = 1, .min_params = 1, .max_params = 1, .check = parameter_check};
+    .tops = {1, 1}, .params = {1, 1}, .check = parameter_check};

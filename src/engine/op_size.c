@@ -149,32 +149,20 @@ static double blob_elems(const struct blob *blob)
     return (double)shape_elems(&blob->value.shape);
 }
 
-static double bottom_elems(const struct op_args *args)
+/* Of the blobs that `which` says; NULL: of all. */
+static double blobs_elems(struct blob *const *blobs, int n, const bool *which)
 {
     double elems = 0;
 
-    for (int b = 0; b < args->nbottoms; b++)
-        elems += blob_elems(args->bottoms[b]);
-    return elems;
-}
-
-static double top_elems(const struct op_args *args)
-{
-    double elems = 0;
-
-    for (int t = 0; t < args->ntops; t++)
-        elems += blob_elems(args->tops[t]);
+    for (int i = 0; i < n; i++)
+        elems += !which || which[i] ? blob_elems(blobs[i]) : 0;
     return elems;
 }
 
 /* Of the bottoms whose gradient is wanted. */
 static double written_elems(const struct op_args *args)
 {
-    double elems = 0;
-
-    for (int b = 0; b < args->nbottoms; b++)
-        elems += args->propagate && args->propagate[b] ? blob_elems(args->bottoms[b]) : 0;
-    return elems;
+    return args->propagate ? blobs_elems(args->bottoms, args->nbottoms, args->propagate) : 0;
 }
 
 /* Of the tops that have a gradient. */
@@ -207,7 +195,9 @@ static bool moves_nothing(const struct op_args *args)
 
 static struct traffic forward_traffic(const struct op_args *args)
 {
-    struct traffic t = {bottom_elems(args) + top_elems(args), param_elems(args, false)};
+    struct traffic t = {blobs_elems(args->bottoms, args->nbottoms, NULL) +
+                            blobs_elems(args->tops, args->ntops, NULL),
+                        param_elems(args, false)};
 
     if (moves_nothing(args))
         t.blobs = 0;
@@ -293,9 +283,9 @@ static struct traffic backward_traffic(const struct op_args *args)
     if (moves_nothing(args) || (written == 0 && learnt == 0))
         return (struct traffic){0, 0};
     if (backward_reads_values(args))
-        dy += bottom_elems(args);
+        dy += blobs_elems(args->bottoms, args->nbottoms, NULL);
     if (args->kind == OP_ELTWISE && args->u.eltwise.relu) /* y tells where the ReLU cut */
-        dy += top_elems(args);
+        dy += blob_elems(args->tops[0]);
     for (int b = 0; args->kind == OP_CONCAT && args->u.concat.relu && b < args->nbottoms; b++)
         dy += args->u.concat.relu[b] && args->propagate[b] ? blob_elems(args->bottoms[b]) : 0;
     return (struct traffic){written + dy, learnt + param_elems(args, false)};

@@ -23,14 +23,6 @@ static int find_axis(const struct layer *layer, const char *name, const int32_t 
     return layer_resolve_axis(layer, text, old ? (int)*old : axis ? *axis : 1, out);
 }
 
-static int concat_axis(const struct layer *layer, int *axis)
-{
-    const Caffe__ConcatParameter *p = layer->param->concat_param;
-
-    return find_axis(layer, "concat", p && p->has_axis ? &p->axis : NULL,
-                     p && p->has_concat_dim ? &p->concat_dim : NULL, axis);
-}
-
 static bool concat_fits(const struct shape *a, const struct shape *b, int axis)
 {
     if (a->naxes != b->naxes)
@@ -43,13 +35,16 @@ static bool concat_fits(const struct shape *a, const struct shape *b, int axis)
 
 static int concat_setup(struct layer *layer, const struct layer_env *env)
 {
+    const Caffe__ConcatParameter *p = layer->param->concat_param;
     struct shape shape = layer->bottoms[0]->value.shape;
     char expected[SHAPE_TEXT_BYTES], found[SHAPE_TEXT_BYTES];
     int axis;
 
     (void)env;
-    if (concat_axis(layer, &axis))
+    if (find_axis(layer, "concat", p && p->has_axis ? &p->axis : NULL,
+                  p && p->has_concat_dim ? &p->concat_dim : NULL, &axis))
         return -1;
+    layer->u.concat.axis = axis;
     assert(0 <= axis && axis < shape.naxes);
     for (int b = 1; b < layer->nbottoms; b++) {
         const struct shape *other = &layer->bottoms[b]->value.shape;
@@ -76,8 +71,6 @@ static int concat_build(struct layer *layer, struct engine *engine)
         relu[b] = layer->taken[b] != NULL;
     layer->state = relu;
     args.u.concat.relu = relu;
-    if (concat_axis(layer, &args.u.concat.axis))
-        return -1;
     return engine_op_create(engine, &args, &layer->op);
 }
 
@@ -88,10 +81,6 @@ static void concat_destroy(struct layer *layer)
 
 const struct layer_i layer_concat = {
     .type = "Concat",
-    .min_bottoms = 1,
-    .max_bottoms = -1,
-    .min_tops = 1,
-    .max_tops = 1,
     .no_in_place = true,
     .takes_relus_before = true,
     .ignores_bottoms = true,
@@ -101,22 +90,10 @@ const struct layer_i layer_concat = {
     .destroy = concat_destroy,
 };
 
-static int split_setup(struct layer *layer, const struct layer_env *env)
-{
-    (void)env;
-    layer_tops_like_bottom(layer);
-    return 0;
-}
-
 const struct layer_i layer_split = {
     .type = "Split",
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = -1,
     .no_in_place = true,
     .passes_memory = true,
-    .setup = split_setup,
     .op = OP_SPLIT,
 };
 
@@ -124,9 +101,8 @@ const struct layer_i layer_split = {
  */
 static int flatten_setup(struct layer *layer, const struct layer_env *env)
 {
-    const Caffe__FlattenParameter defaults = CAFFE__FLATTEN_PARAMETER__INIT;
     const Caffe__FlattenParameter *p =
-        layer->param->flatten_param ? layer->param->flatten_param : &defaults;
+        LAYER_PARAM(layer, flatten_param, FlattenParameter, FLATTEN_PARAMETER);
     const struct shape *bottom = &layer->bottoms[0]->value.shape;
     int64_t dim[SHAPE_MAX_AXES + 1];
     int axis, end, naxes = 0;
@@ -147,23 +123,11 @@ static int flatten_setup(struct layer *layer, const struct layer_env *env)
 
 const struct layer_i layer_flatten = {
     .type = "Flatten",
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
     .no_in_place = true,
     .passes_memory = true,
     .setup = flatten_setup,
     .op = OP_FLATTEN,
 };
-
-static int slice_axis(const struct layer *layer, int *axis)
-{
-    const Caffe__SliceParameter *p = layer->param->slice_param;
-
-    return find_axis(layer, "slice", p && p->has_axis ? &p->axis : NULL,
-                     p && p->has_slice_dim ? &p->slice_dim : NULL, axis);
-}
 
 /* Where top t begins, or the end of the last one. */
 static int slice_place(const struct layer *layer, int t, int64_t size, int64_t *place)
@@ -187,8 +151,10 @@ static int slice_setup(struct layer *layer, const struct layer_env *env)
     int axis;
 
     (void)env;
-    if (slice_axis(layer, &axis))
+    if (find_axis(layer, "slice", p && p->has_axis ? &p->axis : NULL,
+                  p && p->has_slice_dim ? &p->slice_dim : NULL, &axis))
         return -1;
+    layer->u.slice.axis = axis;
     size = shape.dim[axis];
     if (p && p->n_slice_point > 0 && p->n_slice_point + 1 != (size_t)layer->ntops)
         return error_set("found %zu values of slice_point for %d tops; expected %d, or none",
@@ -210,23 +176,11 @@ static int slice_setup(struct layer *layer, const struct layer_env *env)
     return 0;
 }
 
-static int slice_arguments(const struct layer *layer, struct op_args *args)
-{
-    if (slice_axis(layer, &args->u.slice.axis))
-        return -1;
-    return 0;
-}
-
 const struct layer_i layer_slice = {
     .type = "Slice",
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = -1,
     .no_in_place = true,
     .setup = slice_setup,
     .op = OP_SLICE,
-    .arguments = slice_arguments,
 };
 
 /* Which axes of the bottom are replaced: [begin, end). */
@@ -285,9 +239,8 @@ static int reshape_dims(const struct layer *layer, const Caffe__BlobShape *wante
 
 static int reshape_setup(struct layer *layer, const struct layer_env *env)
 {
-    const Caffe__ReshapeParameter defaults = CAFFE__RESHAPE_PARAMETER__INIT;
     const Caffe__ReshapeParameter *p =
-        layer->param->reshape_param ? layer->param->reshape_param : &defaults;
+        LAYER_PARAM(layer, reshape_param, ReshapeParameter, RESHAPE_PARAMETER);
     const Caffe__BlobShape none = CAFFE__BLOB_SHAPE__INIT;
     const Caffe__BlobShape *wanted = p->shape ? p->shape : &none;
     const struct shape *bottom = &layer->bottoms[0]->value.shape;
@@ -311,10 +264,6 @@ static int reshape_setup(struct layer *layer, const struct layer_env *env)
 
 const struct layer_i layer_reshape = {
     .type = "Reshape",
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
     .no_in_place = true,
     .passes_memory = true,
     .setup = reshape_setup,

@@ -14,12 +14,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-struct convolution {
-    struct conv_args args;
-    int64_t outputs;
-    struct op **ops; /* one per bottom; owned */
-};
-
 static int conv_read_geometry(const struct layer *layer, const Caffe__ConvolutionParameter *p,
                               struct conv_args *args)
 {
@@ -41,8 +35,8 @@ static int conv_read_geometry(const struct layer *layer, const Caffe__Convolutio
 }
 
 /* Groups and outputs; those that a type implies may be left out. */
-static int conv_read_channels(const struct layer *layer, const Caffe__ConvolutionParameter *p,
-                              struct convolution *state)
+static int conv_read_channels(struct layer *layer, const Caffe__ConvolutionParameter *p,
+                              int64_t *outputs)
 {
     int64_t channels = layer->bottoms[0]->value.shape.dim[1];
     bool implied = layer->i == &layer_convolution_depthwise;
@@ -51,21 +45,21 @@ static int conv_read_channels(const struct layer *layer, const Caffe__Convolutio
         return error_set("group is %" PRIu32 "; expected the bottom's channels, %" PRId64
                          ", or nothing",
                          p->group, channels);
-    state->args.group = (int)p->group;
-    state->outputs = p->num_output;
+    layer->u.conv.group = (int)p->group;
+    *outputs = p->num_output;
     if (implied && p->has_num_output && p->num_output != channels)
         return error_set("num_output is %" PRIu32 "; expected the bottom's channels, %" PRId64
                          ", or nothing",
                          p->num_output, channels);
     if (implied || (layer->i == &layer_depthwise_convolution && !p->has_group))
-        state->args.group = (int)channels;
+        layer->u.conv.group = (int)channels;
     if (implied)
-        state->outputs = channels;
+        *outputs = channels;
     return 0;
 }
 
 static int conv_check_channels(const struct layer *layer, const Caffe__ConvolutionParameter *p,
-                               const struct convolution *state)
+                               int64_t outputs)
 {
     int64_t channels = layer->bottoms[0]->value.shape.dim[1];
 
@@ -80,9 +74,9 @@ static int conv_check_channels(const struct layer *layer, const Caffe__Convoluti
         return error_set("bottom '%s' has %" PRId64 " channels, which group %" PRIu32
                          " does not divide",
                          layer->bottoms[0]->name, channels, p->group);
-    if (state->outputs % state->args.group != 0)
+    if (outputs % layer->u.conv.group != 0)
         return error_set("num_output %" PRIu32 " is not divisible by group %d", p->num_output,
-                         state->args.group);
+                         layer->u.conv.group);
     return 0;
 }
 
@@ -143,8 +137,9 @@ static int conv_top_size(const struct layer *layer, const struct conv_args *args
     return 0;
 }
 
-static int conv_set_top(struct layer *layer, const struct conv_args *args, int64_t outputs)
+static int conv_set_top(struct layer *layer, int64_t outputs)
 {
+    const struct conv_args *args = &layer->u.conv;
     const struct shape *bottom = &layer->bottoms[0]->value.shape;
     bool transposed = layer->i == &layer_deconvolution;
     int64_t dim[2 + OP_SPATIAL] = {bottom->dim[0], outputs};
@@ -164,28 +159,19 @@ static int conv_set_top(struct layer *layer, const struct conv_args *args, int64
     return 0;
 }
 
-static int conv_declare_params(struct layer *layer, const struct convolution *state,
+static int conv_declare_params(struct layer *layer, int64_t outputs,
                                const Caffe__ConvolutionParameter *p)
 {
-    const struct conv_args *args = &state->args;
     bool transposed = layer->i == &layer_deconvolution;
     int64_t inputs = layer->bottoms[0]->value.shape.dim[1];
-    int64_t weight[2 + OP_SPATIAL] = {transposed ? inputs : state->outputs,
-                                      (transposed ? state->outputs : inputs) / args->group};
-    int64_t bias[1] = {state->outputs};
-    struct shape shape;
+    int64_t weight[2 + OP_SPATIAL] = {transposed ? inputs : outputs,
+                                      (transposed ? outputs : inputs) / layer->u.conv.group};
     int naxes = conv_spatial_axes(layer);
 
     for (int i = 0; i < naxes; i++)
-        weight[2 + i] = args->kernel[i];
-    if (shape_set(&shape, 2 + naxes, weight, "weight") ||
-        layer_declare_param(layer, &shape, p->weight_filler))
-        return -1;
-    if (!args->bias)
-        return 0;
-    if (shape_set(&shape, 1, bias, "bias"))
-        return -1;
-    return layer_declare_param(layer, &shape, p->bias_filler);
+        weight[2 + i] = layer->u.conv.kernel[i];
+    return layer_declare_weights(layer, 2 + naxes, weight, p->weight_filler, p->bias_term, outputs,
+                                 p->bias_filler);
 }
 
 /* Of the channels. */
@@ -205,7 +191,7 @@ static int conv_check_axis(const struct layer *layer, const Caffe__ConvolutionPa
 static int convolution_setup(struct layer *layer, const struct layer_env *env)
 {
     const Caffe__ConvolutionParameter *p = layer->param->convolution_param;
-    struct convolution *state;
+    int64_t outputs = 0;
 
     (void)env;
     if (!p)
@@ -213,26 +199,19 @@ static int convolution_setup(struct layer *layer, const struct layer_env *env)
     if (layer->ntops != layer->nbottoms)
         return error_set("expected one top per bottom, found %d bottoms and %d tops",
                          layer->nbottoms, layer->ntops);
-    if (conv_check_bottoms(layer) || conv_check_axis(layer, p))
+    if (conv_check_bottoms(layer) || conv_check_axis(layer, p) ||
+        conv_read_geometry(layer, p, &layer->u.conv) || conv_read_channels(layer, p, &outputs) ||
+        conv_check_channels(layer, p, outputs))
         return -1;
-    layer->state = state = calloc(1, sizeof(*state));
-    if (!state)
-        return error_memory(sizeof(*state), "a convolution");
-    if (conv_read_geometry(layer, p, &state->args) || conv_read_channels(layer, p, state) ||
-        conv_check_channels(layer, p, state))
-        return -1;
-    state->args.bias = p->bias_term;
-    if (conv_set_top(layer, &state->args, state->outputs))
-        return -1;
-    return conv_declare_params(layer, state, p);
+    layer->u.conv.bias = p->bias_term;
+    return conv_set_top(layer, outputs) || conv_declare_params(layer, outputs, p) ? -1 : 0;
 }
 
 static int convolution_build(struct layer *layer, struct engine *engine)
 {
-    struct convolution *state = layer->state;
+    struct op **ops = layer->state = calloc((size_t)layer->nbottoms, sizeof(struct op *));
 
-    state->ops = calloc((size_t)layer->nbottoms, sizeof(struct op *));
-    if (!state->ops)
+    if (!ops)
         return error_memory((size_t)layer->nbottoms * sizeof(struct op *), "convolution ops");
     for (int b = 0; b < layer->nbottoms; b++) {
         struct op_args args =
@@ -241,9 +220,8 @@ static int convolution_build(struct layer *layer, struct engine *engine)
         args.bottoms += b;
         args.tops += b;
         args.propagate += b;
-        args.u.conv = state->args;
         args.u.conv.relu = layer->fused != NULL;
-        if (engine_op_create(engine, &args, &state->ops[b]))
+        if (engine_op_create(engine, &args, &ops[b]))
             return -1;
     }
     return 0;
@@ -251,22 +229,22 @@ static int convolution_build(struct layer *layer, struct engine *engine)
 
 static int convolution_forward(struct layer *layer, const struct run *run)
 {
-    struct convolution *state = layer->state;
+    struct op **ops = layer->state; /* one per bottom; owned */
 
     for (int b = 0; b < layer->nbottoms; b++)
-        if (op_forward(state->ops[b], run))
+        if (op_forward(ops[b], run))
             return -1;
     return 0;
 }
 
 static int convolution_backward(struct layer *layer, const struct run *run)
 {
-    struct convolution *state = layer->state;
+    struct op **ops = layer->state; /* one per bottom; owned */
 
     for (int b = 0; b < layer->nbottoms; b++) {
         if (!layer->tops[b]->wants_grad)
             continue; /* no loss depends on it; its bottom's gradient stays 0 (net/memory.c) */
-        if (op_backward(state->ops[b], run))
+        if (op_backward(ops[b], run))
             return -1;
         for (int i = 0; i < layer->nparams; i++)
             layer->params[i]->accumulate = true;
@@ -276,37 +254,32 @@ static int convolution_backward(struct layer *layer, const struct run *run)
 
 static enum op_kind convolution_takes_relu(const struct layer *layer)
 {
-    const struct convolution *state = layer->state;
-    bool fits = layer->nbottoms == 1 && state->args.bias && layer->i != &layer_deconvolution;
+    bool fits = layer->nbottoms == 1 && layer->u.conv.bias && layer->i != &layer_deconvolution;
 
     return fits ? OP_CONV : OP_KINDS;
 }
 
 static const struct op *convolution_op_at(const struct layer *layer, int number)
 {
-    const struct convolution *state = layer->state;
+    struct op *const *ops = layer->state;
 
-    return state->ops && number < layer->nbottoms ? state->ops[number] : NULL;
+    return ops && number < layer->nbottoms ? ops[number] : NULL;
 }
 
 static void convolution_destroy(struct layer *layer)
 {
-    struct convolution *state = layer->state;
+    struct op **ops = layer->state;
 
-    for (int b = 0; state && state->ops && b < layer->nbottoms; b++)
-        op_destroy(state->ops[b]);
-    if (state)
-        free(state->ops);
-    free(state);
+    for (int b = 0; ops && b < layer->nbottoms; b++)
+        op_destroy(ops[b]);
+    free(ops);
 }
 
 #define CONVOLUTION(variable, name)                                                                \
     const struct layer_i variable = {                                                              \
         .type = name,                                                                              \
-        .min_bottoms = 1,                                                                          \
-        .max_bottoms = -1,                                                                         \
-        .min_tops = 1,                                                                             \
-        .max_tops = -1,                                                                            \
+        .bottoms = {1, OP_ANY},                                                                    \
+        .tops = {1, OP_ANY},                                                                       \
         .no_in_place = true,                                                                       \
         .takes_relu = convolution_takes_relu,                                                      \
         .takes_relu_last = true,                                                                   \
@@ -327,7 +300,6 @@ CONVOLUTION(layer_convolution_depthwise, "ConvolutionDepthwise");
 static int im2col_setup(struct layer *layer, const struct layer_env *env)
 {
     const Caffe__ConvolutionParameter *p = layer->param->convolution_param;
-    struct convolution *state;
     int64_t outputs;
     double flops;
 
@@ -336,37 +308,22 @@ static int im2col_setup(struct layer *layer, const struct layer_env *env)
         return error_set("convolution_param is missing; it must give kernel_size");
     if (conv_check_bottoms(layer) || conv_check_axis(layer, p))
         return -1;
-    layer->state = state = calloc(1, sizeof(*state));
-    if (!state)
-        return error_memory(sizeof(*state), "im2col");
-    state->args.group = 1;
-    if (conv_read_geometry(layer, p, &state->args))
+    layer->u.conv.group = 1;
+    if (conv_read_geometry(layer, p, &layer->u.conv))
         return -1;
     flops = layer->flops;
     outputs = layer->bottoms[0]->value.shape.dim[1];
     for (int i = 0; i < conv_spatial_axes(layer) && outputs <= INT32_MAX; i++)
-        outputs *= state->args.kernel[i]; /* more are refused with the shape */
-    if (conv_set_top(layer, &state->args, outputs))
+        outputs *= layer->u.conv.kernel[i]; /* more are refused with the shape */
+    if (conv_set_top(layer, outputs))
         return -1;
     layer->flops = flops;
     return 0;
 }
 
-static int im2col_arguments(const struct layer *layer, struct op_args *args)
-{
-    args->u.conv = ((const struct convolution *)layer->state)->args;
-    return 0;
-}
-
 const struct layer_i layer_im2col = {
     .type = "Im2col",
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
     .no_in_place = true,
     .setup = im2col_setup,
     .op = OP_IM2COL,
-    .arguments = im2col_arguments,
-    .destroy = convolution_destroy,
 };

@@ -81,8 +81,7 @@ static int data_setup(struct layer *layer, const struct layer_env *env)
 
 const struct layer_i layer_data = {
     .type = "Data",
-    .min_tops = 1,
-    .max_tops = 2,
+    .tops = {1, 2},
     .setup = data_setup,
     .images = data_images,
     DATA_LAYER_SLOTS,
@@ -163,8 +162,7 @@ static void image_data_images(const struct layer *layer, struct layer_images *ou
 
 const struct layer_i layer_image_data = {
     .type = "ImageData",
-    .min_tops = 2,
-    .max_tops = 2,
+    .tops = {2, 2},
     .setup = image_data_setup,
     .images = image_data_images,
     DATA_LAYER_SLOTS,
@@ -218,8 +216,7 @@ static int hdf5_data_setup(struct layer *layer, const struct layer_env *env)
 
 const struct layer_i layer_hdf5_data = {
     .type = "HDF5Data",
-    .min_tops = 1,
-    .max_tops = -1,
+    .tops = {1, OP_ANY},
     .setup = hdf5_data_setup,
     DATA_LAYER_SLOTS,
 };

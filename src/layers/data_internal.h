@@ -75,9 +75,8 @@ void data_destroy(struct layer *layer);
 
 /* Those of every layer of this kind. */
 #define DATA_LAYER_SLOTS                                                                           \
-    .min_bottoms = 0, .max_bottoms = 0, .is_data = true, .transforms = true, .build = data_build,  \
-    .forward = data_forward, .destroy = data_destroy, .mark = data_mark, .look = data_look_at,     \
-    .seek = data_seek, .waits = data_waits, .records = data_records, .damage = data_damage,        \
-    .tell = data_tell
+    .is_data = true, .transforms = true, .build = data_build, .forward = data_forward,             \
+    .destroy = data_destroy, .mark = data_mark, .look = data_look_at, .seek = data_seek,           \
+    .waits = data_waits, .records = data_records, .damage = data_damage, .tell = data_tell
 
 #endif

@@ -218,10 +218,7 @@ static int dummy_forward(struct layer *layer, const struct run *run)
 
 const struct layer_i layer_dummy_data = {
     .type = "DummyData",
-    .min_bottoms = 0,
-    .max_bottoms = 0,
-    .min_tops = 1,
-    .max_tops = -1,
+    .tops = {1, OP_ANY},
     .is_data = true,
     .setup = dummy_setup,
     .build = dummy_build,

@@ -193,10 +193,7 @@ static void output_destroy(struct layer *layer)
 
 const struct layer_i layer_hdf5_output = {
     .type = "HDF5Output",
-    .min_bottoms = 2,
-    .max_bottoms = 2,
-    .min_tops = 0,
-    .max_tops = 0,
+    .bottoms = {2, 2},
     .no_gradient_to = 3u,
     .setup = output_setup,
     .build = output_build,

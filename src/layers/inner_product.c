@@ -4,29 +4,12 @@
 
 #include "util/error.h"
 
-static int inner_product_declare_params(struct layer *layer, const Caffe__InnerProductParameter *p,
-                                        int64_t inputs)
-{
-    int64_t outputs = p->num_output;
-    int64_t weight[2] = {p->transpose ? inputs : outputs, p->transpose ? outputs : inputs};
-    struct shape shape;
-
-    if (shape_set(&shape, 2, weight, "weight") ||
-        layer_declare_param(layer, &shape, p->weight_filler))
-        return -1;
-    if (!p->bias_term)
-        return 0;
-    if (shape_set(&shape, 1, &outputs, "bias"))
-        return -1;
-    return layer_declare_param(layer, &shape, p->bias_filler);
-}
-
 static int inner_product_setup(struct layer *layer, const struct layer_env *env)
 {
     const Caffe__InnerProductParameter *p = layer->param->inner_product_param;
     const struct shape *bottom = &layer->bottoms[0]->value.shape;
     struct shape *top = &layer->tops[0]->value.shape;
-    int64_t dim[SHAPE_MAX_AXES];
+    struct shape outer = *bottom;
     int axis;
 
     (void)env;
@@ -38,24 +21,14 @@ static int inner_product_setup(struct layer *layer, const struct layer_env *env)
     if (layer_resolve_axis(layer, "axis", p->axis, &axis))
         return -1;
     int64_t inputs = (int64_t)shape_count(bottom, axis, bottom->naxes);
-    for (int i = 0; i < axis; i++)
-        dim[i] = bottom->dim[i];
-    dim[axis] = p->num_output;
-    if (shape_set(top, axis + 1, dim, layer->tops[0]->name))
+    int64_t outputs = outer.dim[axis] = p->num_output;
+    int64_t weight[2] = {p->transpose ? inputs : outputs, p->transpose ? outputs : inputs};
+    if (shape_set(top, axis + 1, outer.dim, layer->tops[0]->name))
         return -1;
     layer->flops = 2.0 * (double)shape_elems(top) * (double)inputs;
-    return inner_product_declare_params(layer, p, inputs);
-}
-
-static int inner_product_arguments(const struct layer *layer, struct op_args *args)
-{
-    const Caffe__InnerProductParameter *p = layer->param->inner_product_param;
-    int axis;
-
-    if (layer_resolve_axis(layer, "axis", p->axis, &axis))
-        return -1;
-    args->u.inner_product = (struct inner_product_args){axis, p->bias_term, p->transpose};
-    return 0;
+    layer->u.inner_product = (struct inner_product_args){axis, p->bias_term, p->transpose};
+    return layer_declare_weights(layer, 2, weight, p->weight_filler, p->bias_term, outputs,
+                                 p->bias_filler);
 }
 
 static bool inner_product_factorable(const struct layer *layer)
@@ -65,13 +38,8 @@ static bool inner_product_factorable(const struct layer *layer)
 
 const struct layer_i layer_inner_product = {
     .type = "InnerProduct",
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
     .no_in_place = true,
     .factorable = inner_product_factorable,
     .setup = inner_product_setup,
     .op = OP_INNER_PRODUCT,
-    .arguments = inner_product_arguments,
 };

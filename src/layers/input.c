@@ -68,10 +68,7 @@ static int input_forward(struct layer *layer, const struct run *run)
 
 const struct layer_i layer_input = {
     .type = "Input",
-    .min_bottoms = 0,
-    .max_bottoms = 0,
-    .min_tops = 1,
-    .max_tops = -1,
+    .tops = {1, OP_ANY},
     .is_data = true,
     .from_program = true,
     .setup = input_setup,
@@ -103,10 +100,7 @@ static int memory_data_setup(struct layer *layer, const struct layer_env *env)
 
 const struct layer_i layer_memory_data = {
     .type = "MemoryData",
-    .min_bottoms = 0,
-    .max_bottoms = 0,
-    .min_tops = 2,
-    .max_tops = 2,
+    .tops = {2, 2},
     .is_data = true,
     .setup = memory_data_setup,
     .build = input_build,

@@ -8,6 +8,7 @@
 #define POSEIDON_LAYERS_LAYER_H
 
 #include "engine/engine.h"
+#include "engine/op_check.h"
 #include "input/bad_records.h"
 #include "spec/netdef.h"
 #include "util/sha256.h"
@@ -64,23 +65,22 @@ struct layer_images {
 };
 
 struct layer_i {
-    const char *type;             /* Caffe's name */
-    int min_bottoms, max_bottoms; /* max -1: any number */
-    int min_tops, max_tops;
-    bool is_data;            /* a source of samples: has no bottoms */
+    const char *type;              /* Caffe's name */
+    struct op_count bottoms, tops; /* neither given: as many as its operator takes */
+    bool is_data;                  /* a source of samples: has no bottoms */
     bool from_program;       /* of those, one that holds what a program puts there: reads nothing */
     bool reads_labels;       /* compares scores of classes, bottom 0, with labels, bottom 1 */
     bool is_score;           /* top 0 is the better the larger, and of no loss */
     bool transforms;         /* reads transform_param */
     bool no_in_place;        /* refuses a top named like its bottom */
-    unsigned no_gradient_to; /* bit b: bottom b never receives a gradient (labels) */
+    unsigned no_gradient_to; /* bit b: bottom b never receives a gradient (labels), beside those
+                                that the operator gives none */
     unsigned drops_gradient; /* of those, the ones whose wish for a gradient is passed over in
                                 silence, as   Caffe does; of the others it is an error */
     unsigned no_gradient_from; /* bit t: nothing flows back through top t (indices, counts) */
-    /* Losses only: whether the label of LOSS_LABELS is left out of what the loss is divided by,
-     * too, so that the data decide it. NULL: nothing of the data does. */
-    bool (*ignores_label)(const struct layer *layer, int *label);
-    bool auto_tops; /* a loss: tops missing up to min_tops are added, unnamed */
+    bool normalizes;           /* a loss that takes loss_param's ignore_label and normalization */
+    enum loss_normalization normalization; /* of those: where the file says nothing */
+    bool auto_tops;                        /* a loss: tops that it lacks are added, unnamed */
     /* Who may work in place. A top named like its bottom is that very blob only if nobody's
      * backward misses the old values; else the net quietly gives it memory of its own. */
     bool own_top;            /* cannot work in place at all */
@@ -106,13 +106,13 @@ struct layer_i {
      * row: whether the layer's own may travel as its factors. NULL: it is no product. After setup.
      */
     bool (*factorable)(const struct layer *layer);
-    /* Checks the definition and the bottoms' shapes, sets tops[i]->value.shape and flops, declares
-     * parameters with layer_declare_param. Errors need not name the layer: the net adds it. */
+    /* Checks the definition and the bottoms' shapes, sets tops[i]->value.shape, which is the first
+     * bottom's until then, flops and the op's own arguments, declares parameters with
+     * layer_declare_param. Errors need not name the layer: the net adds it. NULL: nothing of it. */
     int (*setup)(struct layer *layer, const struct layer_env *env);
-    /* What layer->op is, and what its kind's own arguments are (NULL: it has none); it may change
-     * others of layer_op_args too. */
-    enum op_kind op;
-    int (*arguments)(const struct layer *layer, struct op_args *args);
+    enum op_kind op; /* what layer->op is */
+    /* What is known of its arguments only when the op is made. NULL: nothing. */
+    void (*arguments)(const struct layer *layer, struct op_args *args);
     /* Instead of these two: creates layer->op, or what forward needs. */
     int (*build)(struct layer *layer, struct engine *engine);
     int (*forward)(struct layer *layer, const struct run *run);  /* NULL: op_forward(layer->op) */
@@ -158,6 +158,7 @@ struct layer {
     bool idle;            /* another layer does this one's work: no op, passes do nothing */
     bool assumed;         /* a data layer: its shape stands nowhere and was assumed */
     double flops;         /* of one forward pass over the batch, a multiply-add counted as 2 */
+    union op_own_args u;  /* of the op, as setup says */
     struct op *op;
     void *state; /* the layer's own */
 };
@@ -174,7 +175,20 @@ const char *layer_type_refused(int index, const char **reason);
 /* 0 if there are layers of that type; else -1 with layer_find's message. */
 int layer_check_type(const char *type);
 
-int layer_declare_param(struct layer *layer, const struct shape *shape,
+/* How many bottoms and tops it takes, and to which bottoms nothing flows back (bit b). */
+struct op_count layer_bottoms(const struct layer_i *i);
+struct op_count layer_tops(const struct layer_i *i);
+unsigned layer_no_gradient_to(const struct layer_i *i);
+
+/* Whether the label of LOSS_LABELS is left out of what the loss is divided by, too, so that the
+ * data decide it. */
+bool layer_ignores_label(const struct layer *layer, int *label);
+
+/* The layer's setup. */
+int layer_setup(struct layer *layer, const struct layer_env *env);
+
+/* A parameter, called `what`, of that shape. */
+int layer_declare_param(struct layer *layer, const char *what, int naxes, const int64_t *dim,
                         const Caffe__FillerParameter *filler);
 
 /* Appends a line to what is to be said aloud (env->notices), with the layer's name in front. */

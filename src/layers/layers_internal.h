@@ -106,23 +106,27 @@ int layer_resolve_axis(const struct layer *layer, const char *field, int axis, i
 /* Whether it is a ReLU without a slope. */
 bool layer_is_plain_relu(const struct layer *layer);
 
-/* What a loss is divided by. An explicit `normalization` wins over the old `normalize`; without
- * either, `otherwise`. */
-enum loss_normalization layer_loss_normalization(const Caffe__LossParameter *p,
-                                                 enum loss_normalization otherwise);
+/* What a loss is divided by. An explicit `normalization` wins over the old `normalize`. */
+enum loss_normalization layer_loss_normalization(const struct layer *layer);
 
-/* layer_i.ignores_label, for a loss with that default. */
-bool layer_loss_ignores(const struct layer *layer, enum loss_normalization otherwise, int *label);
+/* Its top is one number, for so much work per element of the first bottom. */
+int layer_set_scalar(struct layer *layer, double flops);
 
-/* What a BatchNorm layer asks of its op, without the Scale behind it. */
-struct batch_norm_args layer_batch_norm_args(const struct layer *layer);
+/* layer_i.wants_own_top of those that always do. */
+bool layer_always(const struct layer *layer);
+
+/* A weight of that shape and, if `bias`, a summand for each output. */
+int layer_declare_weights(struct layer *layer, int naxes, const int64_t *weight,
+                          const Caffe__FillerParameter *weight_filler, bool bias, int64_t outputs,
+                          const Caffe__FillerParameter *bias_filler);
+
+/* The layer's message of that type, or one that holds the defaults. */
+#define LAYER_PARAM(layer, field, TYPE, INIT)                                                      \
+    ((layer)->param->field ? (layer)->param->field : &(const Caffe__##TYPE)CAFFE__##INIT##__INIT)
 
 /* For layers whose definition gives the whole shape of their tops: in training, the batch that a
  * command was given replaces the first axis of all tops that share the first top's; the others are
  * no batches. */
 int layer_replace_batch(struct layer *layer, const struct layer_env *env);
-
-/* All tops take the first bottom's shape. */
-void layer_tops_like_bottom(struct layer *layer);
 
 #endif

@@ -11,11 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static int loss_set_scalar(struct layer *layer)
-{
-    layer->flops = 4.0 * (double)shape_elems(&layer->bottoms[0]->value.shape);
-    return shape_set(&layer->tops[0]->value.shape, 0, NULL, layer->tops[0]->name);
-}
+#define LOSS_FLOPS 4.0 /* per element */
 
 /* Bottoms 0 and 1 with `expected` elements in the latter; `what` says why. */
 static int loss_expect_elems(const struct layer *layer, int bottom, size_t expected,
@@ -48,26 +44,23 @@ static int loss_expect_pair(const struct layer *layer)
 static int loss_pair_setup(struct layer *layer, const struct layer_env *env)
 {
     (void)env;
-    return loss_expect_pair(layer) ? -1 : loss_set_scalar(layer);
+    return loss_expect_pair(layer) ? -1 : layer_set_scalar(layer, LOSS_FLOPS);
 }
 
 const struct layer_i layer_euclidean_loss = {
     .type = "EuclideanLoss",
-    .min_bottoms = 2,
-    .max_bottoms = 2,
-    .min_tops = 1,
-    .max_tops = 1,
     .no_in_place = true,
     .auto_tops = true,
     .setup = loss_pair_setup,
     .op = OP_EUCLIDEAN_LOSS,
 };
 
-enum loss_normalization layer_loss_normalization(const Caffe__LossParameter *p,
-                                                 enum loss_normalization otherwise)
+enum loss_normalization layer_loss_normalization(const struct layer *layer)
 {
+    const Caffe__LossParameter *p = layer->param->loss_param;
+
     if (!p || (!p->has_normalization && !p->has_normalize))
-        return otherwise;
+        return layer->i->normalization;
     if (!p->has_normalization)
         return p->normalize ? LOSS_VALID : LOSS_BATCH_SIZE;
     switch (p->normalization) {
@@ -82,44 +75,35 @@ enum loss_normalization layer_loss_normalization(const Caffe__LossParameter *p,
     }
 }
 
-bool layer_loss_ignores(const struct layer *layer, enum loss_normalization otherwise, int *label)
+bool layer_ignores_label(const struct layer *layer, int *label)
 {
     const Caffe__LossParameter *p = layer->param->loss_param;
 
     *label = p ? p->ignore_label : 0;
-    return p && p->has_ignore_label && layer_loss_normalization(p, otherwise) == LOSS_VALID;
+    return layer->i->normalizes && p && p->has_ignore_label &&
+           layer_loss_normalization(layer) == LOSS_VALID;
 }
 
-static bool sigmoid_ignores(const struct layer *layer, int *label)
-{
-    return layer_loss_ignores(layer, LOSS_BATCH_SIZE, label);
-}
-
-static int sigmoid_arguments(const struct layer *layer, struct op_args *args)
+static int sigmoid_setup(struct layer *layer, const struct layer_env *env)
 {
     const Caffe__LossParameter *p = layer->param->loss_param;
 
-    args->u.sigmoid_loss = (struct sigmoid_loss_args){
+    layer->u.sigmoid_loss = (struct sigmoid_loss_args){
         .has_ignore_label = p && p->has_ignore_label,
         .ignore_label = p ? p->ignore_label : 0,
-        .normalization = layer_loss_normalization(p, LOSS_BATCH_SIZE),
+        .normalization = layer_loss_normalization(layer),
     };
-    return 0;
+    return loss_pair_setup(layer, env);
 }
 
 const struct layer_i layer_sigmoid_loss = {
     .type = "SigmoidCrossEntropyLoss",
-    .min_bottoms = 2,
-    .max_bottoms = 2,
-    .min_tops = 1,
-    .max_tops = 1,
     .no_in_place = true,
     .auto_tops = true,
-    .no_gradient_to = 1u << 1,
-    .ignores_label = sigmoid_ignores,
-    .setup = loss_pair_setup,
+    .normalizes = true,
+    .normalization = LOSS_BATCH_SIZE,
+    .setup = sigmoid_setup,
     .op = OP_SIGMOID_LOSS,
-    .arguments = sigmoid_arguments,
 };
 
 /* One label per sample. */
@@ -133,78 +117,56 @@ static int loss_labels_setup(struct layer *layer, const struct layer_env *env)
                          layer->bottoms[0]->name);
     if (loss_expect_elems(layer, 1, (size_t)scores->dim[0], "labels, one per sample,"))
         return -1;
-    return loss_set_scalar(layer);
+    return layer_set_scalar(layer, LOSS_FLOPS);
 }
 
-static int hinge_arguments(const struct layer *layer, struct op_args *args)
+static int hinge_setup(struct layer *layer, const struct layer_env *env)
 {
     const Caffe__HingeLossParameter *p = layer->param->hinge_loss_param;
 
-    args->u.hinge_loss.l2 = p && p->norm == CAFFE__HINGE_LOSS_PARAMETER__NORM__L2;
-    return 0;
+    layer->u.hinge_loss.l2 = p && p->norm == CAFFE__HINGE_LOSS_PARAMETER__NORM__L2;
+    return loss_labels_setup(layer, env);
 }
 
 const struct layer_i layer_hinge_loss = {
     .type = "HingeLoss",
-    .min_bottoms = 2,
-    .max_bottoms = 2,
-    .min_tops = 1,
-    .max_tops = 1,
     .reads_labels = true,
     .no_in_place = true,
     .auto_tops = true,
-    .no_gradient_to = 1u << 1,
-    .setup = loss_labels_setup,
+    .setup = hinge_setup,
     .op = OP_HINGE_LOSS,
-    .arguments = hinge_arguments,
 };
 
 const struct layer_i layer_multinomial_loss = {
     .type = "MultinomialLogisticLoss",
-    .min_bottoms = 2,
-    .max_bottoms = 2,
-    .min_tops = 1,
-    .max_tops = 1,
     .reads_labels = true,
     .no_in_place = true,
     .auto_tops = true,
-    .no_gradient_to = 1u << 1,
     .setup = loss_labels_setup,
     .op = OP_MULTINOMIAL_LOSS,
 };
 
 static int contrastive_setup(struct layer *layer, const struct layer_env *env)
 {
+    const Caffe__ContrastiveLossParameter *p = LAYER_PARAM(
+        layer, contrastive_loss_param, ContrastiveLossParameter, CONTRASTIVE_LOSS_PARAMETER);
+
     (void)env;
     if (loss_expect_pair(layer) ||
         loss_expect_elems(layer, 2, (size_t)layer->bottoms[0]->value.shape.dim[0],
                           "similarities, one per pair,"))
         return -1;
-    return loss_set_scalar(layer);
-}
-
-static int contrastive_arguments(const struct layer *layer, struct op_args *args)
-{
-    const Caffe__ContrastiveLossParameter *p = layer->param->contrastive_loss_param;
-
-    args->u.contrastive_loss =
-        (struct contrastive_loss_args){p ? p->margin : 1, p && p->legacy_version};
-    return 0;
+    layer->u.contrastive_loss = (struct contrastive_loss_args){p->margin, p->legacy_version};
+    return layer_set_scalar(layer, LOSS_FLOPS);
 }
 
 const struct layer_i layer_contrastive_loss = {
     .type = "ContrastiveLoss",
-    .min_bottoms = 3,
-    .max_bottoms = 3,
-    .min_tops = 1,
-    .max_tops = 1,
     .no_in_place = true,
     .auto_tops = true,
-    .no_gradient_to = 1u << 2,
     .drops_gradient = 1u << 2,
     .setup = contrastive_setup,
     .op = OP_CONTRASTIVE_LOSS,
-    .arguments = contrastive_arguments,
 };
 
 /* The largest matrix file that is read: 16384 x 16384 floats. */
@@ -281,25 +243,18 @@ static int find_matrix(const char *source, const struct layer_env *env, size_t c
     return status;
 }
 
-struct infogain {
-    int axis;
-    size_t classes;
-    float *matrix; /* until built; owned; NULL where a bottom has it, or no file may be opened */
-};
-
 static int infogain_setup(struct layer *layer, const struct layer_env *env)
 {
     const Caffe__InfogainLossParameter *p = layer->param->infogain_loss_param;
+    const Caffe__LossParameter *loss = layer->param->loss_param;
     const struct shape *scores = &layer->bottoms[0]->value.shape;
-    struct infogain *state;
+    struct infogain_loss_args *args = &layer->u.infogain_loss;
+    float *matrix = NULL;
     size_t classes;
 
-    layer->state = state = calloc(1, sizeof(*state));
-    if (!state)
-        return error_memory(sizeof(*state), "an infogain loss");
-    if (layer_resolve_axis(layer, "infogain_loss_param axis", p ? p->axis : 1, &state->axis))
+    if (layer_resolve_axis(layer, "infogain_loss_param axis", p ? p->axis : 1, &args->axis))
         return -1;
-    state->classes = classes = (size_t)scores->dim[state->axis];
+    classes = (size_t)scores->dim[args->axis];
     if (loss_expect_elems(layer, 1, shape_elems(scores) / classes, "labels, one for each place,"))
         return -1;
     if (layer->nbottoms == 3) {
@@ -308,67 +263,46 @@ static int infogain_setup(struct layer *layer, const struct layer_env *env)
     } else if (!p || !p->source || !p->source[0]) {
         return error_set("infogain_loss_param source is missing; the matrix comes from there or "
                          "from a third bottom");
-    } else if (!env->look_only && find_matrix(p->source, env, classes, &state->matrix)) {
+    } else if (env->look_only) { /* passes over blank input want a blank matrix */
+        matrix = calloc(classes * classes, sizeof *matrix);
+        if (!matrix)
+            return error_memory(classes * classes * sizeof *matrix, "the infogain matrix");
+    } else if (find_matrix(p->source, env, classes, &matrix)) {
         return -1;
     }
-    if (layer->ntops == 2)
-        layer->tops[1]->value.shape = *scores;
-    return loss_set_scalar(layer);
+    args->matrix = layer->state = matrix; /* owned, until it is built */
+    args->has_ignore_label = loss && loss->has_ignore_label;
+    args->ignore_label = loss ? loss->ignore_label : 0;
+    args->normalization = layer_loss_normalization(layer);
+    return layer_set_scalar(layer, LOSS_FLOPS);
 }
 
 static int infogain_build(struct layer *layer, struct engine *engine)
 {
-    const Caffe__LossParameter *p = layer->param->loss_param;
-    struct infogain *state = layer->state;
     struct op_args args = layer_op_args(layer, OP_INFOGAIN_LOSS);
-    size_t elems = state->classes * state->classes;
-    int status;
+    int status = engine_op_create(engine, &args, &layer->op);
 
-    /* passes over blank input want a blank matrix */
-    if (layer->nbottoms == 2 && !state->matrix &&
-        !(state->matrix = calloc(elems, sizeof *state->matrix)))
-        return error_memory(elems * sizeof *state->matrix, "the infogain matrix");
-    args.u.infogain_loss = (struct infogain_loss_args){
-        .axis = state->axis,
-        .has_ignore_label = p && p->has_ignore_label,
-        .ignore_label = p ? p->ignore_label : 0,
-        .normalization = layer_loss_normalization(p, LOSS_VALID),
-        .matrix = state->matrix,
-    };
-    status = engine_op_create(engine, &args, &layer->op);
-    free(state->matrix);
-    state->matrix = NULL;
+    free(layer->state);
+    layer->state = NULL;
     return status;
-}
-
-static bool infogain_ignores(const struct layer *layer, int *label)
-{
-    return layer_loss_ignores(layer, LOSS_VALID, label);
 }
 
 static void infogain_destroy(struct layer *layer)
 {
-    struct infogain *state = layer->state;
-
-    if (state)
-        free(state->matrix);
-    free(state);
+    free(layer->state);
 }
 
 const struct layer_i layer_infogain_loss = {
     .type = "InfogainLoss",
-    .min_bottoms = 2,
-    .max_bottoms = 3,
-    .min_tops = 1,
-    .max_tops = 2,
     .reads_labels = true,
     .no_in_place = true,
     .auto_tops = true,
     .keeps_top = true,
-    .no_gradient_to = 3u << 1,
     .no_gradient_from = 1u << 1,
-    .ignores_label = infogain_ignores,
+    .normalizes = true,
+    .normalization = LOSS_VALID,
     .setup = infogain_setup,
+    .op = OP_INFOGAIN_LOSS,
     .build = infogain_build,
     .destroy = infogain_destroy,
 };

@@ -6,17 +6,16 @@
 
 #include <inttypes.h>
 
-/* The window's place on every axis, and the top's shape. */
-static int crop_window(const struct layer *layer, struct crop_args *args, struct shape *top)
+static int crop_setup(struct layer *layer, const struct layer_env *env)
 {
-    const Caffe__CropParameter defaults = CAFFE__CROP_PARAMETER__INIT;
-    const Caffe__CropParameter *p = layer->param->crop_param ? layer->param->crop_param : &defaults;
+    const Caffe__CropParameter *p = LAYER_PARAM(layer, crop_param, CropParameter, CROP_PARAMETER);
     const struct shape *bottom = &layer->bottoms[0]->value.shape;
     const struct shape *size = &layer->bottoms[1]->value.shape;
+    struct shape *top = &layer->tops[0]->value.shape;
+    int64_t *offset = layer->u.crop.offset;
     int axis;
 
-    *args = (struct crop_args){{0}};
-    *top = *bottom;
+    (void)env;
     if (layer_resolve_axis(layer, "axis", p->axis, &axis))
         return -1;
     if (p->n_offset > 1 && p->n_offset != (size_t)(bottom->naxes - axis))
@@ -27,46 +26,26 @@ static int crop_window(const struct layer *layer, struct crop_args *args, struct
                          size->naxes, bottom->naxes, layer->bottoms[0]->name);
     for (int i = axis; i < bottom->naxes; i++) {
         if (p->n_offset > 0)
-            args->offset[i] = p->offset[p->n_offset == 1 ? 0 : i - axis];
+            offset[i] = p->offset[p->n_offset == 1 ? 0 : i - axis];
         top->dim[i] = size->dim[i];
-        if (args->offset[i] + size->dim[i] > bottom->dim[i])
+        if (offset[i] + size->dim[i] > bottom->dim[i])
             return error_set("offset %" PRId64 " plus size %" PRId64 " of '%s' exceed axis %d of "
                              "'%s', which has %" PRId64,
-                             args->offset[i], size->dim[i], layer->bottoms[1]->name, i,
+                             offset[i], size->dim[i], layer->bottoms[1]->name, i,
                              layer->bottoms[0]->name, bottom->dim[i]);
     }
     return 0;
 }
 
-static int crop_setup(struct layer *layer, const struct layer_env *env)
-{
-    struct crop_args args;
-
-    (void)env;
-    return crop_window(layer, &args, &layer->tops[0]->value.shape);
-}
-
-static int crop_arguments(const struct layer *layer, struct op_args *args)
-{
-    struct shape top;
-
-    if (crop_window(layer, &args->u.crop, &top))
-        return -1;
-    return 0;
-}
-
 const struct layer_i layer_crop = {
     .type = "Crop",
-    .min_bottoms = 2,
-    .max_bottoms = 2,
-    .min_tops = 1,
-    .max_tops = 1,
+    .bottoms = {2, 2},
+    .tops = {1, 1},
     .no_in_place = true,
     .no_gradient_to = 1u << 1,
     .drops_gradient = 1u << 1,
     .setup = crop_setup,
     .op = OP_CROP,
-    .arguments = crop_arguments,
 };
 
 static int tile_setup(struct layer *layer, const struct layer_env *env)
@@ -81,27 +60,16 @@ static int tile_setup(struct layer *layer, const struct layer_env *env)
                          p && p->has_tiles ? "out of range" : "missing");
     if (layer_resolve_axis(layer, "axis", p->axis, &axis))
         return -1;
+    layer->u.tile = (struct tile_args){axis, p->tiles};
     shape.dim[axis] *= p->tiles;
     return shape_set(&layer->tops[0]->value.shape, shape.naxes, shape.dim, layer->tops[0]->name);
 }
 
-static int tile_arguments(const struct layer *layer, struct op_args *args)
-{
-    args->u.tile =
-        (struct tile_args){layer->param->tile_param->axis, layer->param->tile_param->tiles};
-    return 0;
-}
-
 const struct layer_i layer_tile = {
     .type = "Tile",
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
     .no_in_place = true,
     .setup = tile_setup,
     .op = OP_TILE,
-    .arguments = tile_arguments,
 };
 
 static int batch_reindex_setup(struct layer *layer, const struct layer_env *env)
@@ -122,27 +90,16 @@ static int batch_reindex_setup(struct layer *layer, const struct layer_env *env)
 
 const struct layer_i layer_batch_reindex = {
     .type = "BatchReindex",
-    .min_bottoms = 2,
-    .max_bottoms = 2,
-    .min_tops = 1,
-    .max_tops = 1,
     .no_in_place = true,
-    .no_gradient_to = 1u << 1,
     .setup = batch_reindex_setup,
     .op = OP_BATCH_REINDEX,
 };
 
-static uint32_t shuffle_group(const struct layer *layer)
-{
-    const Caffe__ShuffleChannelParameter *p = layer->param->shuffle_channel_param;
-
-    return p ? p->group : 1;
-}
-
 static int shuffle_setup(struct layer *layer, const struct layer_env *env)
 {
     const struct shape *bottom = &layer->bottoms[0]->value.shape;
-    uint32_t group = shuffle_group(layer);
+    const Caffe__ShuffleChannelParameter *p = layer->param->shuffle_channel_param;
+    uint32_t group = p ? p->group : 1;
     char found[SHAPE_TEXT_BYTES];
 
     (void)env;
@@ -153,26 +110,15 @@ static int shuffle_setup(struct layer *layer, const struct layer_env *env)
         return error_set("shuffle_channel_param group %" PRIu32 " does not divide the %" PRId64
                          " channels of '%s'",
                          group, bottom->dim[1], layer->bottoms[0]->name);
-    layer_tops_like_bottom(layer);
-    return 0;
-}
-
-static int shuffle_arguments(const struct layer *layer, struct op_args *args)
-{
-    args->u.shuffle.group = (int)shuffle_group(layer);
+    layer->u.shuffle.group = (int)group;
     return 0;
 }
 
 const struct layer_i layer_shuffle_channel = {
     .type = "ShuffleChannel",
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
     .own_top = true,
     .setup = shuffle_setup,
     .op = OP_SHUFFLE,
-    .arguments = shuffle_arguments,
 };
 
 static int embed_setup(struct layer *layer, const struct layer_env *env)
@@ -192,34 +138,18 @@ static int embed_setup(struct layer *layer, const struct layer_env *env)
         return error_set("the top would have more than %d axes", SHAPE_MAX_AXES);
     weight[0] = p->input_dim;
     weight[1] = outputs = shape.dim[shape.naxes] = p->num_output;
-    if (shape_set(&layer->tops[0]->value.shape, shape.naxes + 1, shape.dim, layer->tops[0]->name) ||
-        shape_set(&shape, 2, weight, "weight") ||
-        layer_declare_param(layer, &shape, p->weight_filler))
+    if (shape_set(&layer->tops[0]->value.shape, shape.naxes + 1, shape.dim, layer->tops[0]->name))
         return -1;
-    if (!p->bias_term)
-        return 0;
-    if (shape_set(&shape, 1, &outputs, "bias"))
-        return -1;
-    return layer_declare_param(layer, &shape, p->bias_filler);
-}
-
-static int embed_arguments(const struct layer *layer, struct op_args *args)
-{
-    args->u.embed.bias = layer->param->embed_param->bias_term;
-    return 0;
+    layer->u.embed.bias = p->bias_term;
+    return layer_declare_weights(layer, 2, weight, p->weight_filler, p->bias_term, outputs,
+                                 p->bias_filler);
 }
 
 const struct layer_i layer_embed = {
     .type = "Embed",
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
     .no_in_place = true,
-    .no_gradient_to = 1u,
     .setup = embed_setup,
     .op = OP_EMBED,
-    .arguments = embed_arguments,
 };
 
 static int parameter_setup(struct layer *layer, const struct layer_env *env)
@@ -235,32 +165,16 @@ static int parameter_setup(struct layer *layer, const struct layer_env *env)
                          p->shape->n_dim, SHAPE_MAX_AXES);
     if (shape_set(top, (int)p->shape->n_dim, p->shape->dim, layer->tops[0]->name))
         return -1;
-    return layer_declare_param(layer, top, NULL);
+    return layer_declare_param(layer, "parameter", top->naxes, top->dim, NULL);
 }
 
 const struct layer_i layer_parameter = {
     .type = "Parameter",
-    .min_bottoms = 0,
-    .max_bottoms = 0,
-    .min_tops = 1,
-    .max_tops = 1,
     .setup = parameter_setup,
     .op = OP_PARAMETER,
 };
 
-static int silence_setup(struct layer *layer, const struct layer_env *env)
-{
-    (void)layer;
-    (void)env;
-    return 0;
-}
-
 const struct layer_i layer_silence = {
     .type = "Silence",
-    .min_bottoms = 1,
-    .max_bottoms = -1,
-    .min_tops = 0,
-    .max_tops = 0,
-    .setup = silence_setup,
     .op = OP_SILENCE,
 };

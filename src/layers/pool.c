@@ -6,7 +6,6 @@
 #include "util/error.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 
 static int pooling_spatial_axes(const struct layer *layer)
 {
@@ -112,7 +111,7 @@ static enum pool_method pooling_method(Caffe__PoolingParameter__PoolMethod pool)
 static int pooling_setup(struct layer *layer, const struct layer_env *env)
 {
     const Caffe__PoolingParameter *p = layer->param->pooling_param;
-    struct pool_args *args;
+    struct pool_args *args = &layer->u.pool;
     struct shape top;
 
     (void)env;
@@ -122,9 +121,6 @@ static int pooling_setup(struct layer *layer, const struct layer_env *env)
         return -1;
     if (layer->ntops == 2 && p->pool != CAFFE__POOLING_PARAMETER__POOL_METHOD__MAX)
         return error_set("found 2 tops; only pool: MAX has a second one, the places of the maxima");
-    layer->state = args = calloc(1, sizeof(*args));
-    if (!args)
-        return error_memory(sizeof(*args), "pooling");
     args->method = pooling_method(p->pool);
     if (pooling_read_geometry(layer, p, args))
         return -1;
@@ -141,27 +137,10 @@ static int pooling_setup(struct layer *layer, const struct layer_env *env)
     return 0;
 }
 
-static int pooling_arguments(const struct layer *layer, struct op_args *args)
-{
-    args->u.pool = *(const struct pool_args *)layer->state;
-    return 0;
-}
-
-static void pooling_destroy(struct layer *layer)
-{
-    free(layer->state);
-}
-
 const struct layer_i layer_pooling = {
     .type = "Pooling",
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 2,
     .no_in_place = true,
     .no_gradient_from = 1u << 1,
     .setup = pooling_setup,
     .op = OP_POOL,
-    .arguments = pooling_arguments,
-    .destroy = pooling_destroy,
 };

@@ -171,15 +171,66 @@ int layer_check_type(const char *type)
     return layer_find(type) ? 0 : -1;
 }
 
-int layer_declare_param(struct layer *layer, const struct shape *shape,
+static bool layer_counts(const struct layer_i *i)
+{
+    return i->bottoms.most || i->tops.most;
+}
+
+struct op_count layer_bottoms(const struct layer_i *i)
+{
+    return layer_counts(i) ? i->bottoms : op_signature(i->op)->bottoms;
+}
+
+struct op_count layer_tops(const struct layer_i *i)
+{
+    return layer_counts(i) ? i->tops : op_signature(i->op)->tops;
+}
+
+unsigned layer_no_gradient_to(const struct layer_i *i)
+{
+    return i->no_gradient_to | op_signature(i->op)->no_gradient_to;
+}
+
+int layer_setup(struct layer *layer, const struct layer_env *env)
+{
+    for (int t = 0; layer->nbottoms > 0 && t < layer->ntops; t++)
+        layer->tops[t]->value.shape = layer->bottoms[0]->value.shape;
+    return layer->i->setup ? layer->i->setup(layer, env) : 0;
+}
+
+bool layer_always(const struct layer *layer)
+{
+    (void)layer;
+    return true;
+}
+
+int layer_set_scalar(struct layer *layer, double flops)
+{
+    layer->flops = flops * (double)shape_elems(&layer->bottoms[0]->value.shape);
+    return shape_set(&layer->tops[0]->value.shape, 0, NULL, layer->tops[0]->name);
+}
+
+int layer_declare_param(struct layer *layer, const char *what, int naxes, const int64_t *dim,
                         const Caffe__FillerParameter *filler)
 {
+    struct param_def *def = &layer->param_defs[layer->nparams];
+
     if (layer->nparams == LAYER_MAX_PARAMS)
         return error_set("a layer has at most %d parameters", LAYER_MAX_PARAMS);
-    if (filler && filler_check(filler))
+    *def = (struct param_def){.filler = filler};
+    if (shape_set(&def->shape, naxes, dim, what) || (filler && filler_check(filler)))
         return -1;
-    layer->param_defs[layer->nparams++] = (struct param_def){.shape = *shape, .filler = filler};
+    layer->nparams++;
     return 0;
+}
+
+int layer_declare_weights(struct layer *layer, int naxes, const int64_t *weight,
+                          const Caffe__FillerParameter *weight_filler, bool bias, int64_t outputs,
+                          const Caffe__FillerParameter *bias_filler)
+{
+    if (layer_declare_param(layer, "weight", naxes, weight, weight_filler))
+        return -1;
+    return bias ? layer_declare_param(layer, "bias", 1, &outputs, bias_filler) : 0;
 }
 
 struct op_args layer_op_args(struct layer *layer, enum op_kind kind)
@@ -196,6 +247,7 @@ struct op_args layer_op_args(struct layer *layer, enum op_kind kind)
         .tops = layer->tops,
         .params = layer->params,
         .propagate = layer->propagate,
+        .u = layer->u,
     };
 }
 
@@ -209,8 +261,8 @@ int layer_build(struct layer *layer, struct engine *engine)
     if (layer->i->build)
         return layer->i->build(layer, engine);
     args = layer_op_args(layer, layer->i->op);
-    if (layer->i->arguments && layer->i->arguments(layer, &args))
-        return -1;
+    if (layer->i->arguments)
+        layer->i->arguments(layer, &args);
     return engine_op_create(engine, &args, &layer->op);
 }
 
@@ -320,10 +372,4 @@ int layer_resolve_axis(const struct layer *layer, const char *field, int axis, i
     return error_set("%s %d is out of range for bottom '%s' of %d axes: %s", field, axis,
                      blob->name, blob->value.shape.naxes,
                      shape_text(&blob->value.shape, found, sizeof(found)));
-}
-
-void layer_tops_like_bottom(struct layer *layer)
-{
-    for (int i = 0; i < layer->ntops; i++)
-        layer->tops[i]->value.shape = layer->bottoms[0]->value.shape;
 }

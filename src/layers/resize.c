@@ -7,20 +7,17 @@
 
 /* Caffe forks give the size directly, by a zoom factor, by a shrink factor, or by both in that
  * order: shrink, then zoom. pad_beg and pad_end are negative: they cut. */
-static int interp_size(const Caffe__InterpParameter *p, int64_t in, int32_t fixed, int64_t *out)
+static int64_t interp_size(const Caffe__InterpParameter *p, int64_t in, int32_t fixed)
 {
     int64_t size = in + p->pad_beg + p->pad_end;
 
-    if (fixed > 0) {
-        *out = fixed;
-        return 0;
-    }
+    if (fixed > 0)
+        return fixed;
     if (p->has_shrink_factor)
         size = (size - 1) / p->shrink_factor + 1;
     if (p->has_zoom_factor)
         size += (size - 1) * (p->zoom_factor - 1);
-    *out = size;
-    return 0;
+    return size;
 }
 
 static int interp_check_param(const struct layer *layer, const Caffe__InterpParameter *p)
@@ -53,37 +50,25 @@ static int interp_check_param(const struct layer *layer, const Caffe__InterpPara
 static int interp_setup(struct layer *layer, const struct layer_env *env)
 {
     const Caffe__InterpParameter *p = layer->param->interp_param;
-    int64_t dim[4];
+    struct shape x = layer->bottoms[0]->value.shape;
 
     (void)env;
     if (layer_expect_axes(layer, 0, 4, "N,C,H,W") || interp_check_param(layer, p))
         return -1;
-    for (int i = 0; i < 4; i++)
-        dim[i] = layer->bottoms[0]->value.shape.dim[i];
-    if (interp_size(p, dim[2], p->height, &dim[2]) || interp_size(p, dim[3], p->width, &dim[3]) ||
-        shape_set(&layer->tops[0]->value.shape, 4, dim, layer->tops[0]->name))
+    x.dim[2] = interp_size(p, x.dim[2], p->height);
+    x.dim[3] = interp_size(p, x.dim[3], p->width);
+    if (shape_set(&layer->tops[0]->value.shape, 4, x.dim, layer->tops[0]->name))
         return -1;
+    layer->u.interp = (struct interp_args){-p->pad_beg, -p->pad_end};
     layer->flops = 8.0 * (double)shape_elems(&layer->tops[0]->value.shape);
-    return 0;
-}
-
-static int interp_arguments(const struct layer *layer, struct op_args *args)
-{
-    args->u.interp = (struct interp_args){-layer->param->interp_param->pad_beg,
-                                          -layer->param->interp_param->pad_end};
     return 0;
 }
 
 const struct layer_i layer_interp = {
     .type = "Interp",
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
     .no_in_place = true,
     .setup = interp_setup,
     .op = OP_INTERP,
-    .arguments = interp_arguments,
 };
 
 /* A level has 2^l bins per axis; its windows must not lie in the padding alone. */
@@ -125,28 +110,16 @@ static int spp_setup(struct layer *layer, const struct layer_env *env)
             return -1;
         dim[1] += bottom->dim[1] << 2 * l;
     }
+    layer->u.spp =
+        (struct spp_args){p->pool == CAFFE__SPPPARAMETER__POOL_METHOD__MAX ? POOL_MAX : POOL_AVE,
+                          (int)p->pyramid_height};
     layer->flops = (double)p->pyramid_height * (double)shape_elems(bottom);
     return shape_set(&layer->tops[0]->value.shape, 2, dim, layer->tops[0]->name);
 }
 
-static int spp_arguments(const struct layer *layer, struct op_args *args)
-{
-    const Caffe__SPPParameter *p = layer->param->spp_param;
-
-    args->u.spp =
-        (struct spp_args){p->pool == CAFFE__SPPPARAMETER__POOL_METHOD__MAX ? POOL_MAX : POOL_AVE,
-                          (int)p->pyramid_height};
-    return 0;
-}
-
 const struct layer_i layer_spp = {
     .type = "SPP",
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
     .no_in_place = true,
     .setup = spp_setup,
     .op = OP_SPP,
-    .arguments = spp_arguments,
 };

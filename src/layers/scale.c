@@ -9,7 +9,6 @@
 #include <string.h>
 
 struct scale {
-    struct scale_args args;
     struct param *params[5]; /* of the op that does a BatchNorm's work too */
     Caffe__FillerParameter one;
 };
@@ -17,7 +16,6 @@ struct scale {
 /* What both messages say. */
 struct factor_field {
     int axis, num_axes;
-    const Caffe__FillerParameter *filler;
 };
 
 /* The factor is a parameter: which axes. */
@@ -64,93 +62,80 @@ static int scale_given_axes(const struct layer *layer, const struct factor_field
     return 0;
 }
 
-static int scale_declare(struct layer *layer, const struct scale_args *args,
-                         const Caffe__FillerParameter *filler)
+static int scale_declare(struct layer *layer, const Caffe__FillerParameter *filler)
 {
-    struct shape shape;
+    const struct scale_args *args = &layer->u.scale;
 
-    if (shape_set(&shape, args->naxes, layer->bottoms[0]->value.shape.dim + args->axis, "factor"))
-        return -1;
-    return layer_declare_param(layer, &shape, filler);
+    return layer_declare_param(layer, "factor", args->naxes,
+                               layer->bottoms[0]->value.shape.dim + args->axis, filler);
 }
 
-static int scale_resolve(struct layer *layer, const struct factor_field *f, struct scale **state)
+static int scale_resolve(struct layer *layer, const struct factor_field *f)
 {
-    struct scale_args *args;
-
-    layer->state = *state = calloc(1, sizeof(**state));
-    if (!*state)
-        return error_memory(sizeof(**state), "a scale layer");
-    args = &(*state)->args;
-    layer_tops_like_bottom(layer);
     layer->flops = (double)shape_elems(&layer->bottoms[0]->value.shape);
-    return layer->nbottoms == 2 ? scale_given_axes(layer, f, args)
-                                : scale_learnt_axes(layer, f, args);
+    return layer->nbottoms == 2 ? scale_given_axes(layer, f, &layer->u.scale)
+                                : scale_learnt_axes(layer, f, &layer->u.scale);
 }
 
-static Caffe__ScaleParameter scale_param(const struct layer *layer)
-{
-    const Caffe__ScaleParameter defaults = CAFFE__SCALE_PARAMETER__INIT;
+static const Caffe__ScaleParameter scale_defaults = CAFFE__SCALE_PARAMETER__INIT;
 
-    return layer->param->scale_param ? *layer->param->scale_param : defaults;
+static const Caffe__ScaleParameter *scale_param(const struct layer *layer)
+{
+    return layer->param->scale_param ? layer->param->scale_param : &scale_defaults;
 }
 
 static int scale_setup(struct layer *layer, const struct layer_env *env)
 {
-    Caffe__ScaleParameter p = scale_param(layer);
-    const struct factor_field f = {p.axis, p.num_axes, p.filler};
+    const Caffe__ScaleParameter *p = scale_param(layer);
+    const struct factor_field f = {p->axis, p->num_axes};
     struct scale *state;
 
     (void)env;
-    if (scale_resolve(layer, &f, &state))
-        return -1;
-    state->args.scale = true;
+    layer->state = state = calloc(1, sizeof(*state));
+    if (!state)
+        return error_memory(sizeof(*state), "a scale layer");
     caffe__filler_parameter__init(&state->one);
     state->one.value = 1;
-    state->args.bias = p.bias_term;
-    if (p.bias_term)
-        layer->flops *= 2;
-    if (!state->args.from_bottom &&
-        scale_declare(layer, &state->args, p.filler ? p.filler : &state->one))
+    if (scale_resolve(layer, &f))
         return -1;
-    return p.bias_term ? scale_declare(layer, &state->args, p.bias_filler) : 0;
+    layer->u.scale.scale = true;
+    layer->u.scale.bias = p->bias_term;
+    if (p->bias_term)
+        layer->flops *= 2;
+    if (!layer->u.scale.from_bottom && scale_declare(layer, p->filler ? p->filler : &state->one))
+        return -1;
+    return p->bias_term ? scale_declare(layer, p->bias_filler) : 0;
 }
 
 static int bias_setup(struct layer *layer, const struct layer_env *env)
 {
-    const Caffe__BiasParameter defaults = CAFFE__BIAS_PARAMETER__INIT;
-    const Caffe__BiasParameter *p = layer->param->bias_param ? layer->param->bias_param : &defaults;
-    const struct factor_field f = {p->axis, p->num_axes, p->filler};
-    struct scale *state;
+    const Caffe__BiasParameter *p = LAYER_PARAM(layer, bias_param, BiasParameter, BIAS_PARAMETER);
+    const struct factor_field f = {p->axis, p->num_axes};
 
     (void)env;
-    if (scale_resolve(layer, &f, &state))
+    if (scale_resolve(layer, &f))
         return -1;
-    state->args.bias = true;
-    return state->args.from_bottom ? 0 : scale_declare(layer, &state->args, p->filler);
-}
-
-static bool scale_wants_own_top(const struct layer *layer)
-{
-    (void)layer;
-    return true;
+    layer->u.scale.bias = true;
+    return layer->u.scale.from_bottom ? 0 : scale_declare(layer, p->filler);
 }
 
 static bool scale_merges(const struct layer *layer, const struct layer *before)
 {
-    Caffe__ScaleParameter p = scale_param(layer);
+    const Caffe__ScaleParameter *p = scale_param(layer);
     int naxes = layer->bottoms[0]->value.shape.naxes;
 
-    return before->i == &layer_batch_norm && layer->nbottoms == 1 && naxes > 1 && p.num_axes == 1 &&
-           (p.axis == 1 || p.axis == 1 - naxes);
+    return before->i == &layer_batch_norm && layer->nbottoms == 1 && naxes > 1 &&
+           p->num_axes == 1 && (p->axis == 1 || p->axis == 1 - naxes);
 }
 
-/* One op from the BatchNorm's bottom to this layer's top. */
-static int scale_merged_arguments(const struct layer *layer, struct op_args *args)
+/* Merged, it is one op from the BatchNorm's bottom to this layer's top. */
+static void scale_arguments(const struct layer *layer, struct op_args *args)
 {
     struct scale *state = layer->state;
     const struct layer *norm = layer->merged;
 
+    if (!norm)
+        return;
     memcpy(state->params, norm->params, 3 * sizeof(struct param *));
     memcpy(state->params + 3, layer->params, (size_t)layer->nparams * sizeof(struct param *));
     args->kind = OP_BATCH_NORM;
@@ -159,21 +144,10 @@ static int scale_merged_arguments(const struct layer *layer, struct op_args *arg
     args->propagate = norm->propagate;
     args->params = state->params;
     args->nparams = 3 + layer->nparams;
-    args->u.batch_norm = layer_batch_norm_args(norm);
+    args->u.batch_norm = norm->u.batch_norm;
     args->u.batch_norm.scale = true;
-    args->u.batch_norm.bias = state->args.bias;
+    args->u.batch_norm.bias = layer->u.scale.bias;
     args->u.batch_norm.relu = layer->fused != NULL;
-    return 0;
-}
-
-static int scale_arguments(const struct layer *layer, struct op_args *args)
-{
-    const struct scale *state = layer->state;
-
-    if (layer->merged)
-        return scale_merged_arguments(layer, args);
-    args->u.scale = state->args;
-    return 0;
 }
 
 /* With a BatchNorm's work alone. */
@@ -182,37 +156,27 @@ static enum op_kind scale_takes_relu(const struct layer *layer)
     return layer->merged ? OP_BATCH_NORM : OP_KINDS;
 }
 
-static void scale_destroy(struct layer *layer)
+static void state_free(struct layer *layer)
 {
     free(layer->state);
 }
 
 const struct layer_i layer_scale = {
     .type = "Scale",
-    .min_bottoms = 1,
-    .max_bottoms = 2,
-    .min_tops = 1,
-    .max_tops = 1,
-    .wants_own_top = scale_wants_own_top,
+    .wants_own_top = layer_always,
     .merges = scale_merges,
     .takes_relu = scale_takes_relu,
     .setup = scale_setup,
     .op = OP_SCALE,
     .arguments = scale_arguments,
-    .destroy = scale_destroy,
+    .destroy = state_free,
 };
 
 const struct layer_i layer_bias = {
     .type = "Bias",
-    .min_bottoms = 1,
-    .max_bottoms = 2,
-    .min_tops = 1,
-    .max_tops = 1,
-    .wants_own_top = scale_wants_own_top,
+    .wants_own_top = layer_always,
     .setup = bias_setup,
     .op = OP_SCALE,
-    .arguments = scale_arguments,
-    .destroy = scale_destroy,
 };
 
 static int prelu_setup(struct layer *layer, const struct layer_env *env)
@@ -222,7 +186,6 @@ static int prelu_setup(struct layer *layer, const struct layer_env *env)
     const struct shape *bottom = &layer->bottoms[0]->value.shape;
     bool shared = p && p->channel_shared;
     char found[SHAPE_TEXT_BYTES];
-    struct shape shape;
 
     (void)env;
     if (bottom->naxes < 2)
@@ -234,41 +197,16 @@ static int prelu_setup(struct layer *layer, const struct layer_env *env)
         return error_memory(sizeof(*quarter), "a PReLU layer");
     caffe__filler_parameter__init(quarter);
     quarter->value = 0.25f;
-    layer_tops_like_bottom(layer);
+    layer->u.prelu.shared = shared;
     layer->flops = (double)shape_elems(bottom);
-    if (shape_set(&shape, shared ? 0 : 1, &bottom->dim[1], "slope"))
-        return -1;
-    return layer_declare_param(layer, &shape, p && p->filler ? p->filler : quarter);
-}
-
-static int prelu_arguments(const struct layer *layer, struct op_args *args)
-{
-    const Caffe__PReLUParameter *p = layer->param->prelu_param;
-
-    args->u.prelu.shared = p && p->channel_shared;
-    return 0;
-}
-
-static bool prelu_wants_own_top(const struct layer *layer)
-{
-    (void)layer;
-    return true;
-}
-
-static void prelu_destroy(struct layer *layer)
-{
-    free(layer->state);
+    return layer_declare_param(layer, "slope", shared ? 0 : 1, &bottom->dim[1],
+                               p && p->filler ? p->filler : quarter);
 }
 
 const struct layer_i layer_prelu = {
     .type = "PReLU",
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
-    .wants_own_top = prelu_wants_own_top,
+    .wants_own_top = layer_always,
     .setup = prelu_setup,
     .op = OP_PRELU,
-    .arguments = prelu_arguments,
-    .destroy = prelu_destroy,
+    .destroy = state_free,
 };

@@ -42,31 +42,7 @@ static int unary_read_clip(const Caffe__ClipParameter *p, struct unary_args *arg
     return 0;
 }
 
-#define OR_DEFAULT(field, TYPE, INIT)                                                              \
-    const TYPE defaults = INIT;                                                                    \
-    const TYPE *p = layer->param->field ? layer->param->field : &defaults
-
-static int unary_read_power(const struct layer *layer, struct unary_args *args)
-{
-    OR_DEFAULT(power_param, Caffe__PowerParameter, CAFFE__POWER_PARAMETER__INIT);
-
-    args->a = p->scale;
-    args->b = p->shift;
-    args->c = p->power;
-    return 0;
-}
-
-static int unary_read_exp_or_log(const struct layer *layer, struct unary_args *args)
-{
-    if (args->function == UNARY_EXP) {
-        OR_DEFAULT(exp_param, Caffe__ExpParameter, CAFFE__EXP_PARAMETER__INIT);
-        return unary_read_exp(p, args);
-    }
-    OR_DEFAULT(log_param, Caffe__LogParameter, CAFFE__LOG_PARAMETER__INIT);
-    return unary_read_log(p, args);
-}
-
-static int unary_args(const struct layer *layer, struct unary_args *args)
+static int unary_setup(struct layer *layer, const struct layer_env *env)
 {
     static const struct {
         const char *type;
@@ -78,11 +54,17 @@ static int unary_args(const struct layer *layer, struct unary_args *args)
         {"Swish", UNARY_SWISH}, {"TanH", UNARY_TANH},   {"Threshold", UNARY_THRESHOLD},
     };
     const Caffe__LayerParameter *p = layer->param;
+    const Caffe__PowerParameter *power =
+        LAYER_PARAM(layer, power_param, PowerParameter, POWER_PARAMETER);
+    struct unary_args *args = &layer->u.unary;
     size_t i = 0;
+
+    (void)env;
 
     while (strcmp(functions[i].type, layer->i->type) != 0)
         i++;
-    *args = (struct unary_args){.function = functions[i].function};
+    args->function = functions[i].function;
+    layer->flops = (double)shape_elems(&layer->bottoms[0]->value.shape);
     switch (args->function) {
     case UNARY_CLIP:
         return unary_read_clip(p->clip_param, args);
@@ -90,10 +72,14 @@ static int unary_args(const struct layer *layer, struct unary_args *args)
         args->a = p->elu_param ? p->elu_param->alpha : 1;
         return 0;
     case UNARY_EXP:
+        return unary_read_exp(LAYER_PARAM(layer, exp_param, ExpParameter, EXP_PARAMETER), args);
     case UNARY_LOG:
-        return unary_read_exp_or_log(layer, args);
+        return unary_read_log(LAYER_PARAM(layer, log_param, LogParameter, LOG_PARAMETER), args);
     case UNARY_POWER:
-        return unary_read_power(layer, args);
+        args->a = power->scale;
+        args->b = power->shift;
+        args->c = power->power;
+        return 0;
     case UNARY_SWISH:
         args->a = p->swish_param ? p->swish_param->beta : 1;
         return 0;
@@ -103,29 +89,6 @@ static int unary_args(const struct layer *layer, struct unary_args *args)
     default:
         return 0;
     }
-}
-
-static int unary_setup(struct layer *layer, const struct layer_env *env)
-{
-    struct unary_args args;
-
-    (void)env;
-    layer_tops_like_bottom(layer);
-    layer->flops = (double)shape_elems(&layer->bottoms[0]->value.shape);
-    return unary_args(layer, &args);
-}
-
-static int unary_arguments(const struct layer *layer, struct op_args *args)
-{
-    if (unary_args(layer, &args->u.unary))
-        return -1;
-    return 0;
-}
-
-static bool unary_wants_own_top(const struct layer *layer)
-{
-    (void)layer;
-    return true;
 }
 
 static bool unary_elu_wants_own_top(const struct layer *layer)
@@ -145,25 +108,20 @@ static bool unary_power_wants_own_top(const struct layer *layer)
 #define UNARY(variable, name, ...)                                                                 \
     const struct layer_i variable = {                                                              \
         .type = name,                                                                              \
-        .min_bottoms = 1,                                                                          \
-        .max_bottoms = 1,                                                                          \
-        .min_tops = 1,                                                                             \
-        .max_tops = 1,                                                                             \
         .setup = unary_setup,                                                                      \
         .op = OP_UNARY,                                                                            \
-        .arguments = unary_arguments,                                                              \
         __VA_ARGS__,                                                                               \
     }
 
 UNARY(layer_absval, "AbsVal", .no_in_place = true);
-UNARY(layer_bnll, "BNLL", .wants_own_top = unary_wants_own_top);
-UNARY(layer_clip, "Clip", .wants_own_top = unary_wants_own_top);
+UNARY(layer_bnll, "BNLL", .wants_own_top = layer_always);
+UNARY(layer_clip, "Clip", .wants_own_top = layer_always);
 UNARY(layer_elu, "ELU", .wants_own_top = unary_elu_wants_own_top, .keeps_top_in_place = true);
 UNARY(layer_exp, "Exp", .keeps_top_in_place = true);
-UNARY(layer_log, "Log", .wants_own_top = unary_wants_own_top);
+UNARY(layer_log, "Log", .wants_own_top = layer_always);
 UNARY(layer_power, "Power", .wants_own_top = unary_power_wants_own_top);
 UNARY(layer_relu6, "ReLU6", .keeps_top_in_place = true);
 UNARY(layer_sigmoid, "Sigmoid", .keeps_top_in_place = true);
-UNARY(layer_swish, "Swish", .wants_own_top = unary_wants_own_top);
+UNARY(layer_swish, "Swish", .wants_own_top = layer_always);
 UNARY(layer_tanh, "TanH", .keeps_top_in_place = true);
 UNARY(layer_threshold, "Threshold", .no_gradient_to = 1u, .no_gradient_from = 1u);

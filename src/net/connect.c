@@ -158,8 +158,9 @@ static int connect_top(struct wiring *wiring, struct layer *layer, int t)
     return 0;
 }
 
-static int check_count(const char *what, int found, int min, int max)
+static int check_count(const char *what, int found, struct op_count count)
 {
+    int min = count.least, max = count.most;
     const char *s = found == 1 ? "" : "s";
 
     if (found >= min && (max < 0 || found <= max))
@@ -173,13 +174,14 @@ static int check_count(const char *what, int found, int min, int max)
 
 static int count_blobs(struct layer *layer)
 {
+    const struct op_count count = layer_tops(layer->i);
     int tops = layer->def->ntops;
 
     layer->nbottoms = layer->def->nbottoms;
-    layer->ntops = layer->i->auto_tops && tops < layer->i->min_tops ? layer->i->min_tops : tops;
-    if (check_count("bottom", layer->nbottoms, layer->i->min_bottoms, layer->i->max_bottoms))
+    layer->ntops = layer->i->auto_tops && tops < count.least ? count.least : tops;
+    if (check_count("bottom", layer->nbottoms, layer_bottoms(layer->i)))
         return -1;
-    return check_count("top", layer->ntops, layer->i->min_tops, layer->i->max_tops);
+    return check_count("top", layer->ntops, count);
 }
 
 static int allocate_layer(struct net *net, struct layer *layer)
@@ -223,7 +225,7 @@ static int wire_layer(struct wiring *wiring, struct layer *layer, const struct l
     for (int t = 0; t < layer->ntops; t++)
         if (connect_top(wiring, layer, t))
             return -1;
-    if (notice_unused(layer, env) || layer->i->setup(layer, env))
+    if (notice_unused(layer, env) || layer_setup(layer, env))
         return -1;
     for (int t = 0; t < layer->ntops; t++)
         layer->tops[t]->grad.shape = layer->tops[t]->value.shape;

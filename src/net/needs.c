@@ -55,7 +55,7 @@ static int read_layer_losses(struct net *net, struct layer *layer)
                              layer->tops[t]->name, (double)weight);
         loss = &internals->losses[internals->nlosses++];
         *loss = (struct net_loss){.layer = layer->index, .top = t, .weight = weight, .share = 1};
-        loss->counted = layer->i->ignores_label && layer->i->ignores_label(layer, &loss->ignored);
+        loss->counted = layer_ignores_label(layer, &loss->ignored);
     }
     return 0;
 }
@@ -109,7 +109,7 @@ static void sweep_forward(struct sweep *sweep, struct layer *layer)
     layer->needs_backward = need;
     for (int b = 0; b < layer->nbottoms; b++) {
         bool wants = wants_bottom(sweep, layer, b);
-        layer->propagate[b] = wants || (force && !(layer->i->no_gradient_to >> b & 1));
+        layer->propagate[b] = wants || (force && !(layer_no_gradient_to(layer->i) >> b & 1));
         layer->needs_backward |= layer->propagate[b];
         need |= wants;
     }
@@ -141,7 +141,7 @@ static void sweep_backward(struct sweep *sweep, struct layer *layer)
         struct flow *bottom = flow_of(sweep, layer->bottoms[b]);
         if (!layer->needs_backward)
             layer->propagate[b] = false;
-        bottom->under_loss = contributes && !(layer->i->no_gradient_to >> b & 1);
+        bottom->under_loss = contributes && !(layer_no_gradient_to(layer->i) >> b & 1);
         bottom->wet = layer->propagate[b];
     }
 }
@@ -149,7 +149,7 @@ static void sweep_backward(struct sweep *sweep, struct layer *layer)
 static int check_labels(const struct layer *layer)
 {
     for (int b = 0; b < layer->nbottoms; b++)
-        if (layer->propagate[b] && (layer->i->no_gradient_to >> b & 1))
+        if (layer->propagate[b] && (layer_no_gradient_to(layer->i) >> b & 1))
             return error_set(
                 "bottom '%s' (index %d) comes from layers that learn, but a %s layer gives "
                 "it no gradient; propagate_down: false at that place accepts this",

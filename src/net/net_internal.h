@@ -75,17 +75,22 @@ int net_place_blobs(struct net *net);
 /* Where the passes are from now on, for any thread: 2 layer + 1 in backward; -1: between two. */
 void net_note_position(struct net *net, int64_t at);
 
-/* One layer of backward in its parts: accumulate flags, the losses' gradients, the op (run.c). */
-void net_set_accumulate(struct net *net, int layer, bool first);
-bool net_seeds_loss(const struct net *net, int layer);
-int net_seed_losses(struct net *net, int layer);
-int net_run_backward(struct net *net, int layer, const struct run *run);
-/* The passes in recorded segments (graph.c); only where they are usable. */
+enum net_pass { NET_FORWARD, NET_BACKWARD };
+
+/* Layers `from` to `to` of a pass, one after the other; of those that have no backward, nothing is
+ * done there (run.c). */
+int net_run_layers(struct net *net, enum net_pass pass, int from, int to, const struct run *run,
+                   bool first);
+/* The same, recorded once and launched from then on (graph.c); only where that is usable, and only
+ * layers between which the host does nothing. net_graphs_prepare: before a pass of such. */
 int net_graphs_open(struct net *net);
 void net_graphs_close(struct net *net);
 bool net_graphs_usable(const struct net *net);
-int net_forward_recorded(struct net *net, const struct run *run, const struct net_hooks *hooks);
-int net_backward_recorded(struct net *net, const struct run *run, bool first,
-                          const struct net_hooks *hooks);
+int net_graphs_prepare(struct net *net, const struct run *run);
+int net_graphs_run(struct net *net, enum net_pass pass, int from, int to, const struct run *run,
+                   bool first);
+/* A gradient is overwritten by the first layer that computes it in an iteration, added to by
+ * others: says so to the layer's parameters (run.c). */
+void net_set_accumulate(struct net *net, int layer, bool first);
 
 #endif

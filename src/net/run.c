@@ -7,18 +7,15 @@
 #include <assert.h>
 #include <string.h>
 
-static int call_before(const struct net *net, int layer, const struct net_hooks *hooks)
-{
-    int groups[LAYER_MAX_PARAMS], count;
-
-    if (!hooks || !hooks->before_forward)
-        return 0;
-    count = net_groups_of(net, layer, groups);
-    for (int i = 0; i < count; i++)
-        if (hooks->before_forward(hooks->context, groups[i]))
-            return -1;
-    return 0;
-}
+/* A pass under way. */
+struct pass {
+    struct net *net;
+    enum net_pass which;
+    const struct run *run;
+    bool first;
+    const struct net_hooks *hooks; /* or NULL */
+    bool recorded;                 /* layers between which the host does nothing are run as one */
+};
 
 int net_add_losses(struct net *net, double *sum)
 {
@@ -60,38 +57,7 @@ struct net_position net_position(const struct net *net)
         .layer = at < 0 ? -1 : (int)(at / 2), .backward = at >= 0 && at % 2, .done = done};
 }
 
-int net_layer_forward(struct net *net, int layer, const struct run *run)
-{
-    net_note_position(net, 2 * (int64_t)layer);
-    return layer_forward(&net->layers[layer], run) ? net_layer_error(net, layer) : 0;
-}
-
-static int traced_forward(struct net *net, int layer, const struct run *run)
-{
-    int64_t start = trace_begin(net->trace);
-    int status = net_layer_forward(net, layer, run);
-
-    trace_span(net->trace, TRACE_COMPUTE,
-               net->layers[layer].i->is_data ? TRACE_INPUT : TRACE_FORWARD, layer, start);
-    return status;
-}
-
-int net_forward(struct net *net, const struct run *run, const struct net_hooks *hooks, double *loss)
-{
-    if (net_graphs_usable(net)) {
-        if (net_forward_recorded(net, run, hooks))
-            return -1;
-        net_note_position(net, -1);
-        return loss ? net_add_losses(net, loss) : 0;
-    }
-    for (int l = 0; l < net->nlayers; l++)
-        if (call_before(net, l, hooks) || traced_forward(net, l, run))
-            return -1;
-    net_note_position(net, -1);
-    return loss ? net_add_losses(net, loss) : 0;
-}
-
-bool net_seeds_loss(const struct net *net, int layer)
+static bool seeds_loss(const struct net *net, int layer)
 {
     for (int i = 0; i < net->internals->nlosses; i++)
         if (net->internals->losses[i].layer == layer)
@@ -101,7 +67,7 @@ bool net_seeds_loss(const struct net *net, int layer)
 
 /* The gradient of the whole loss by each element of a loss top is its weight, or that rank's share
  * of it. */
-int net_seed_losses(struct net *net, int layer)
+static int seed_losses(struct net *net, int layer)
 {
     struct net_internals *internals = net->internals;
 
@@ -115,13 +81,11 @@ int net_seed_losses(struct net *net, int layer)
         for (size_t e = 0; e < elems; e++)
             internals->scratch[e] = (float)(loss->weight * loss->share);
         if (net->engine->i->write(net->engine->context, &blob->grad, internals->scratch))
-            return -1;
+            return net_layer_error(net, layer);
     }
     return 0;
 }
 
-/* A gradient is overwritten by the first layer that computes it in an iteration, added to by
- * others. */
 void net_set_accumulate(struct net *net, int index, bool first)
 {
     struct layer *layer = &net->layers[index];
@@ -134,20 +98,6 @@ void net_set_accumulate(struct net *net, int index, bool first)
     }
 }
 
-static int call_after(const struct net *net, int layer, const struct net_hooks *hooks)
-{
-    int groups[LAYER_MAX_PARAMS], count;
-
-    if (!hooks || !hooks->after_backward)
-        return 0;
-    count = net_groups_of(net, layer, groups);
-    for (int i = 0; i < count; i++)
-        if (net->internals->last_contributor[groups[i]] == layer &&
-            hooks->after_backward(hooks->context, groups[i]))
-            return -1;
-    return 0;
-}
-
 /* What the syncer decided of a parameter holds for its other shapes too. */
 static void refresh_views(struct net *net)
 {
@@ -157,26 +107,165 @@ static void refresh_views(struct net *net)
     }
 }
 
-int net_run_backward(struct net *net, int layer, const struct run *run)
+int net_run_layers(struct net *net, enum net_pass pass, int from, int to, const struct run *run,
+                   bool first)
 {
-    if (!net->layers[layer].needs_backward)
-        return 0;
-    net_note_position(net, 2 * (int64_t)layer + 1);
-    return layer_backward(&net->layers[layer], run) ? net_layer_error(net, layer) : 0;
+    for (int l = from, step = to >= from ? 1 : -1; l != to + step; l += step) {
+        struct layer *layer = &net->layers[l];
+        int64_t start = trace_begin(net->trace);
+        int status;
+
+        if (pass == NET_BACKWARD && !layer->needs_backward)
+            continue;
+        if (pass == NET_BACKWARD)
+            net_set_accumulate(net, l, first);
+        net_note_position(net, 2 * (int64_t)l + (pass == NET_BACKWARD));
+        status = pass == NET_FORWARD ? layer_forward(layer, run) : layer_backward(layer, run);
+        if (status)
+            return net_layer_error(net, l);
+        trace_span(net->trace, TRACE_COMPUTE,
+                   pass == NET_BACKWARD ? TRACE_BACKWARD
+                   : layer->i->is_data  ? TRACE_INPUT
+                                        : TRACE_FORWARD,
+                   l, start);
+    }
+    return 0;
 }
 
-static int backward_layer(struct net *net, int l, const struct run *run, bool first)
+int net_layer_forward(struct net *net, int layer, const struct run *run)
 {
-    if (!net->layers[l].needs_backward)
-        return 0;
-    net_set_accumulate(net, l, first);
-    return net_seed_losses(net, l) ? net_layer_error(net, l) : net_run_backward(net, l, run);
+    return net_run_layers(net, NET_FORWARD, layer, layer, run, true);
 }
 
 int net_layer_backward(struct net *net, int layer, const struct run *run)
 {
     memset(net->internals->written, 0, (size_t)net->nparams * sizeof(bool));
-    return backward_layer(net, layer, run, true);
+    if (net->layers[layer].needs_backward && seed_losses(net, layer))
+        return -1;
+    return net_run_layers(net, NET_BACKWARD, layer, layer, run, true);
+}
+
+/* The groups whose hooks are called at that layer: before it in the forward pass, behind it in the
+ * backward one. between: those that have their place between layers; else the others. */
+static int hooked_groups(const struct pass *p, int layer, bool between, int groups[])
+{
+    const struct net_hooks *hooks = p->hooks;
+    int all[LAYER_MAX_PARAMS], n = 0, count = net_groups_of(p->net, layer, all);
+
+    if (!hooks || !(p->which == NET_FORWARD ? hooks->before_forward : hooks->after_backward))
+        return 0;
+    for (int i = 0; i < count; i++) {
+        bool placed = !p->recorded || !hooks->placed || hooks->placed(hooks->context, all[i]);
+        bool here = p->which == NET_FORWARD || p->net->internals->last_contributor[all[i]] == layer;
+        if (here && placed == between)
+            groups[n++] = all[i];
+    }
+    return n;
+}
+
+static int call_hooks(const struct pass *p, int layer, bool between)
+{
+    int groups[LAYER_MAX_PARAMS], count = hooked_groups(p, layer, between, groups);
+
+    for (int i = 0; i < count; i++)
+        if ((p->which == NET_FORWARD ? p->hooks->before_forward
+                                     : p->hooks->after_backward)(p->hooks->context, groups[i]))
+            return -1;
+    return 0;
+}
+
+static bool is_hooked(const struct pass *p, int layer)
+{
+    int groups[LAYER_MAX_PARAMS];
+
+    return hooked_groups(p, layer, true, groups) > 0;
+}
+
+/* Whether the host acts in the layer's own forward or backward. */
+static bool acts(const struct pass *p, const struct layer *layer)
+{
+    return (p->which == NET_FORWARD ? layer->i->forward : layer->i->backward) &&
+           !layer->i->runs_ops;
+}
+
+static int step_of(const struct pass *p)
+{
+    return p->which == NET_FORWARD ? 1 : -1;
+}
+
+/* The last layer of the stretch that begins at `from`, in which the host does nothing: it ends
+ * where hooks have their place, at a layer in which the host acts, and at a loss's gradient. */
+static int stretch_end(const struct pass *p, int from)
+{
+    const struct net *net = p->net;
+    int to = from;
+
+    for (int l = from + step_of(p); l >= 0 && l < net->nlayers; l += step_of(p)) {
+        if (is_hooked(p, p->which == NET_FORWARD ? l : to))
+            break;
+        if (p->which == NET_BACKWARD && !net->layers[l].needs_backward)
+            continue;
+        if (acts(p, &net->layers[l]) || (p->which == NET_BACKWARD && seeds_loss(net, l)))
+            break;
+        to = l;
+    }
+    return to;
+}
+
+static int run_stretch(const struct pass *p, int from, int *to)
+{
+    struct net *net = p->net;
+
+    if (p->which == NET_BACKWARD && seed_losses(net, from))
+        return -1;
+    if (!p->recorded || acts(p, &net->layers[from]))
+        return net_run_layers(net, p->which, from, from, p->run, p->first);
+    *to = stretch_end(p, from);
+    return net_graphs_run(net, p->which, from, *to, p->run, p->first);
+}
+
+/* Hooks that have no place between layers, where these run as one. */
+static int call_other_hooks(const struct pass *p)
+{
+    for (int i = 0; p->recorded && i < p->net->nlayers; i++) {
+        int l = p->which == NET_FORWARD ? i : p->net->nlayers - 1 - i;
+        if ((p->which == NET_FORWARD || p->net->layers[l].needs_backward) &&
+            call_hooks(p, l, false))
+            return -1;
+    }
+    return 0;
+}
+
+/* A net that is not recorded is one whose stretches are one layer long. */
+static int run_pass(struct pass p)
+{
+    struct net *net = p.net;
+    bool forward = p.which == NET_FORWARD;
+
+    p.recorded = net_graphs_usable(net);
+    if ((p.recorded && net_graphs_prepare(net, p.run)) || (forward && call_other_hooks(&p)))
+        return -1;
+    for (int from = forward ? 0 : net->nlayers - 1, to; from >= 0 && from < net->nlayers;
+         from = to + step_of(&p)) {
+        to = from;
+        if (!forward && !net->layers[from].needs_backward)
+            continue;
+        if ((forward && call_hooks(&p, from, true)) || run_stretch(&p, from, &to) ||
+            (!forward && call_hooks(&p, to, true)))
+            return -1;
+    }
+    if (!forward && call_other_hooks(&p))
+        return -1;
+    net_note_position(net, -1);
+    return 0;
+}
+
+int net_forward(struct net *net, const struct run *run, const struct net_hooks *hooks, double *loss)
+{
+    if (run_pass((struct pass){
+            .net = net, .which = NET_FORWARD, .run = run, .first = true, .hooks = hooks}))
+        return -1;
+    return loss ? net_add_losses(net, loss) : 0;
 }
 
 int net_backward(struct net *net, const struct run *run, bool first, const struct net_hooks *hooks)
@@ -185,19 +274,8 @@ int net_backward(struct net *net, const struct run *run, bool first, const struc
         return error_set("a net of the TEST phase has no backward pass");
     memset(net->internals->written, 0, (size_t)net->nparams * sizeof(bool));
     refresh_views(net);
-    if (net_graphs_usable(net))
-        return net_backward_recorded(net, run, first, hooks);
-    for (int l = net->nlayers - 1; l >= 0; l--) {
-        int64_t start = trace_begin(net->trace);
-        if (backward_layer(net, l, run, first))
-            return -1;
-        if (net->layers[l].needs_backward)
-            trace_span(net->trace, TRACE_COMPUTE, TRACE_BACKWARD, l, start);
-        if (net->layers[l].needs_backward && call_after(net, l, hooks))
-            return -1;
-    }
-    net_note_position(net, -1);
-    return 0;
+    return run_pass((struct pass){
+        .net = net, .which = NET_BACKWARD, .run = run, .first = first, .hooks = hooks});
 }
 
 int net_read_blob(const struct net *net, const struct blob *blob, float *out)

@@ -145,14 +145,9 @@ END_TEST
 /* One bottom, top or parameter more than it takes, and one less. */
 START_TEST(a_wrong_number_of_blobs_is_refused)
 {
-    static const struct op_signature *const signatures[] = {
-#define OPERATOR_SIGNATURE(ENUM, name, words, args) &op_signature_##name,
-        OPERATORS(OPERATOR_SIGNATURE)
-#undef OPERATOR_SIGNATURE
-    };
-    const struct op_signature *s = signatures[_i];
-    const int least[] = {s->min_bottoms, s->min_tops, s->min_params};
-    const int most[] = {s->max_bottoms, s->max_tops, s->max_params};
+    const struct op_signature *s = op_signature((enum op_kind)_i);
+    const int least[] = {s->bottoms.least, s->tops.least, s->params.least};
+    const int most[] = {s->bottoms.most, s->tops.most, s->params.most};
     static const char *const what[] = {"bottom", "top", "parameter"};
     struct made m;
     char says[64];

@@ -346,9 +346,9 @@ static const struct {
     const char *message;
 } value_cases[] = {
     {INPUT("x", "2,3") INPUT("z", "2") TWO("HingeLoss", ""), 3,
-     "label 3 at place 0 is outside 0..2"},
+     "label 3 of sample 0 of the batch is outside 0..2"},
     {INPUT("x", "2,3") INPUT("z", "2") TWO("MultinomialLogisticLoss", ""), -1,
-     "label -1 at place 0"},
+     "label -1 of sample 0 of the batch"},
     {INPUT("x", "2,3") INPUT("z", "2") TWO("BatchReindex", ""), 2,
      "index 2 at place 0 is outside 0..1"},
     {INPUT("z",

@@ -24,30 +24,22 @@ static int batch_norm_create(struct cpu_op *op)
 {
     struct batch_norm *bn = (struct batch_norm *)op;
     const struct tensor *x = &op->args.bottoms[0]->value;
-    const struct cpu_format *format = cpu_tensor_format(x);
-    bool one_axis = x->shape.naxes < 2;
-    void *memory = NULL;
+    int axis = x->shape.naxes < 2 ? 0 : 1; /* of one axis, all is one channel */
 
-    cpu_channels_view(&x->shape, format, one_axis ? 0 : 1, one_axis ? 0 : 1, &bn->view);
+    cpu_channels_view(&x->shape, cpu_tensor_format(x), axis, axis, &bn->view);
     if (cpu_channels_reserve(op->engine, &bn->view))
         return -1;
-    if (cpu_alloc((size_t)bn->view.slots * 4 * sizeof *bn->sums, "batch statistics", &memory))
+    bn->sums = cpu_op_alloc(op, (size_t)bn->view.slots * 4 * sizeof *bn->sums, "batch statistics");
+    bn->slots =
+        cpu_op_alloc(op, (size_t)bn->view.slots * 6 * sizeof *bn->slots, "batch statistics");
+    if (!bn->sums || !bn->slots)
         return -1;
-    bn->sums = memory;
-    if (cpu_alloc((size_t)bn->view.slots * 6 * sizeof *bn->slots, "batch statistics", &memory))
-        return -1;
-    bn->slots = memory;
     bn->mean = bn->slots;
     bn->inverse = bn->mean + bn->view.slots;
     bn->a = bn->inverse + bn->view.slots;
     bn->b = bn->a + bn->view.slots;
     bn->d = bn->b + bn->view.slots;
     bn->kept = bn->d + bn->view.slots;
-    if (!cpu_op_in_place(op)) {
-        cpu_top_set(op->args.tops[0], format);
-        if (cpu_op_propagates(op, 0))
-            op->args.tops[0]->grad.base = &op->args.bottoms[0]->grad;
-    }
     return 0;
 }
 
@@ -99,14 +91,13 @@ static float batch_norm_gamma(const struct batch_norm *bn, int64_t channel)
     return bn->op.args.u.batch_norm.scale ? bn->op.args.params[GAMMA]->value[channel] : 1;
 }
 
-static int batch_norm_forward(struct cpu_op *op, const struct run *run)
+static int batch_norm_forward(struct cpu_op *op)
 {
     struct batch_norm *bn = (struct batch_norm *)op;
     const struct batch_norm_args *args = &op->args.u.batch_norm;
     const float *x = op->args.bottoms[0]->value.data;
     const double *mean = bn->sums, *variance = bn->sums + bn->view.slots;
 
-    (void)run;
     if (args->global_stats) {
         batch_norm_read(bn);
     } else {
@@ -123,12 +114,11 @@ static int batch_norm_forward(struct cpu_op *op, const struct run *run)
         bn->kept[s] = (float)((c < 0 || !args->bias ? 0 : (double)op->args.params[BETA]->value[c]) -
                               (mean[s] - (double)bn->mean[s]) * a);
     }
-    cpu_channels_affine(&bn->view, x, bn->mean, bn->a, bn->kept, args->relu,
-                        op->args.tops[0]->value.data);
+    cpu_channels_affine(&bn->view, x, bn->mean, bn->a, bn->kept, args->relu, cpu_op_y(op));
     return 0;
 }
 
-static void batch_norm_gradient_add(struct param *param, int64_t c, double value)
+static void batch_norm_add(struct param *param, int64_t c, double value)
 {
     param->grad[c] = (float)(value + (param->accumulate ? param->grad[c] : 0));
 }
@@ -144,9 +134,9 @@ static void batch_norm_affine_gradient(struct batch_norm *bn, const double *sum,
         if (c < 0)
             continue;
         if (args->scale && params[GAMMA]->wants_grad)
-            batch_norm_gradient_add(params[GAMMA], c, product[s] * bn->inverse[s]);
+            batch_norm_add(params[GAMMA], c, product[s] * bn->inverse[s]);
         if (args->bias && params[BETA]->wants_grad)
-            batch_norm_gradient_add(params[BETA], c, sum[s]);
+            batch_norm_add(params[BETA], c, sum[s]);
     }
 }
 
@@ -158,24 +148,34 @@ static bool batch_norm_affine_learns(const struct cpu_op *op)
     return false;
 }
 
-static int batch_norm_backward(struct cpu_op *op, const struct run *run)
+/* Where a ReLU cut is seen again by this; NULL where there is none. */
+static const float *batch_norm_keep(const struct batch_norm *bn)
+{
+    return bn->op.args.u.batch_norm.relu ? bn->kept : NULL;
+}
+
+static int batch_norm_backward(struct cpu_op *op)
 {
     struct batch_norm *bn = (struct batch_norm *)op;
-    const float *x = op->args.bottoms[0]->value.data, *dy = op->args.tops[0]->grad.data;
     double *sum = bn->sums + 2 * bn->view.slots, *product = bn->sums + 3 * bn->view.slots;
+
+    if (op->args.u.batch_norm.global_stats && !batch_norm_affine_learns(op))
+        return 0;
+    cpu_channels_sums(op->engine, &bn->view, op->args.bottoms[0]->value.data, cpu_op_dy(op),
+                      bn->mean, bn->a, batch_norm_keep(bn), sum, product);
+    for (int64_t s = 0; s < bn->view.slots; s++)
+        product[s] -= (bn->sums[s] - (double)bn->mean[s]) * sum[s];
+    batch_norm_affine_gradient(bn, sum, product);
+    return 0;
+}
+
+static int batch_norm_gradient(struct cpu_op *op, int bottom, float *dx)
+{
+    struct batch_norm *bn = (struct batch_norm *)op;
+    const double *sum = bn->sums + 2 * bn->view.slots, *product = bn->sums + 3 * bn->view.slots;
     double count = (double)bn->view.samples * (double)bn->view.pixels;
     bool fixed = op->args.u.batch_norm.global_stats;
-    const float *keep = op->args.u.batch_norm.relu ? bn->kept : NULL;
 
-    (void)run;
-    if (!fixed || batch_norm_affine_learns(op)) {
-        cpu_channels_sums(op->engine, &bn->view, x, dy, bn->mean, bn->a, keep, sum, product);
-        for (int64_t s = 0; s < bn->view.slots; s++)
-            product[s] -= (bn->sums[s] - (double)bn->mean[s]) * sum[s];
-        batch_norm_affine_gradient(bn, sum, product);
-    }
-    if (!cpu_op_propagates(op, 0))
-        return 0;
     for (int64_t s = 0; s < bn->view.slots; s++) {
         double inverse = bn->inverse[s];
         double b = fixed ? 0 : -bn->a[s] * inverse * inverse * product[s] / count;
@@ -183,23 +183,16 @@ static int batch_norm_backward(struct cpu_op *op, const struct run *run)
         double rounding = bn->sums[s] - (double)bn->mean[s];
         bn->d[s] = (float)(fixed ? 0 : -bn->a[s] * sum[s] / count - b * rounding);
     }
-    cpu_channels_combine(&bn->view, dy, x, bn->mean, bn->a, bn->b, bn->d, keep,
-                         op->args.bottoms[0]->grad.data);
+    cpu_channels_combine(&bn->view, cpu_op_dy(op), op->args.bottoms[bottom]->value.data, bn->mean,
+                         bn->a, bn->b, bn->d, batch_norm_keep(bn), dx);
     return 0;
-}
-
-static void batch_norm_destroy(struct cpu_op *op)
-{
-    struct batch_norm *bn = (struct batch_norm *)op;
-
-    cpu_free(bn->sums);
-    cpu_free(bn->slots);
 }
 
 const struct cpu_kind cpu_batch_norm = {
     .size = sizeof(struct batch_norm),
+    .blobs = CPU_OVER_GRADIENT,
     .create = batch_norm_create,
     .forward = batch_norm_forward,
     .backward = batch_norm_backward,
-    .destroy = batch_norm_destroy,
+    .gradient = batch_norm_gradient,
 };

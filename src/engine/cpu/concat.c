@@ -2,171 +2,182 @@
 #include "engine/cpu/cpu_internal.h"
 
 #include "engine/op_size.h"
-#include "util/error.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define PIECE 4096 /* floats of a sum that stay in the first-level cache */
 
-struct concat {
+/* A whole blob as rows in which its parts, cut along one axis, stand side by side: the bottoms of a
+ * concat, the tops of a slice. */
+struct joint {
     struct cpu_op op;
-    int64_t outer;          /* pieces per bottom */
-    int64_t *length;        /* per bottom: floats of one piece */
-    int64_t total;          /* of one piece of the top */
-    struct cpu_input *in;   /* per bottom, in the top's format */
-    struct cpu_output *out; /* per bottom that wants its gradient */
+    const struct cpu_format *format; /* of whole and parts */
+    int64_t rows, row;               /* their number; floats of one */
+    int64_t *begin; /* of each part in a row, and of what would come behind the last */
 };
 
-/* The first bottom's format that is not plain, if pieces in it can be put side by side. */
-static const struct cpu_format *concat_format(const struct cpu_op *op, int axis)
+/* In which format parts can be put side by side: `format`, or plain. */
+static const struct cpu_format *joint_format(const struct cpu_format *format, int axis,
+                                             struct blob *const *parts, int n)
 {
-    const struct cpu_format *format = NULL;
-
-    for (int i = 0; i < op->args.nbottoms && !format; i++)
-        format = cpu_tensor_format(&op->args.bottoms[i]->value);
     if (!format || axis > 1)
         return NULL;
-    for (int i = 0; axis == 1 && i < op->args.nbottoms; i++)
-        if (format->block && op->args.bottoms[i]->value.shape.dim[1] % format->block)
+    for (int i = 0; axis == 1 && format->block && i < n; i++)
+        if (parts[i]->value.shape.dim[1] % format->block)
             return NULL;
     return format;
 }
 
-static void concat_measure(struct concat *concat, const struct cpu_format *format, int axis)
+static int joint_create(struct joint *joint, const struct cpu_format *format, int axis,
+                        const struct shape *whole, struct blob *const *parts, int n)
 {
-    const struct cpu_op *op = &concat->op;
-    const struct shape *top = &op->args.tops[0]->value.shape;
-    bool channels_last = format && !format->block;
+    joint->begin =
+        cpu_op_alloc(&joint->op, ((size_t)n + 1) * sizeof *joint->begin, "the parts of a blob");
+    if (!joint->begin)
+        return -1;
+    joint->format = joint_format(format, axis, parts, n);
+    joint->rows = (int64_t)shape_count(whole, 0, axis);
+    if (joint->format && !joint->format->block && axis == 1) /* channels come last */
+        joint->rows *= (int64_t)shape_count(whole, 2, whole->naxes);
+    for (int i = 0; i < n; i++) {
+        size_t bytes = cpu_format_bytes(&parts[i]->value.shape, joint->format);
+        joint->begin[i + 1] = joint->begin[i] + (int64_t)(bytes / sizeof(float)) / joint->rows;
+    }
+    joint->row = joint->begin[n];
+    return 0;
+}
 
-    concat->outer = (int64_t)shape_count(top, 0, axis);
-    if (channels_last && axis == 1)
-        concat->outer *= (int64_t)shape_count(top, 2, top->naxes);
-    concat->total = 0;
-    for (int i = 0; i < op->args.nbottoms; i++) {
-        size_t bytes = cpu_format_bytes(&op->args.bottoms[i]->value.shape, format);
-        concat->length[i] = (int64_t)(bytes / sizeof(float)) / concat->outer;
-        concat->total += concat->length[i];
+/* Rows of `length` floats; those of x and of y are so many floats apart. x NULL: zeros. */
+static void copy_rows(int64_t rows, int64_t length, const float *x, int64_t x_step, float *y,
+                      int64_t y_step)
+{
+    size_t bytes = (size_t)length * sizeof *y;
+
+#pragma omp parallel for
+    for (int64_t r = 0; r < rows; r++) {
+        if (x)
+            memcpy(y + r * y_step, x + r * x_step, bytes);
+        else
+            memset(y + r * y_step, 0, bytes);
     }
 }
 
 static int concat_create(struct cpu_op *op)
 {
-    struct concat *concat = (struct concat *)op;
-    const struct cpu_format *format;
-    size_t n = (size_t)op->args.nbottoms;
-    int axis = op_axis(&op->args.tops[0]->value.shape, op->args.u.concat.axis);
+    struct joint *concat = (struct joint *)op;
+    const struct shape *top = &op->args.tops[0]->value.shape;
+    const struct cpu_format *format = NULL;
+    int n = op->args.nbottoms;
 
-    concat->length = calloc(n, sizeof *concat->length);
-    concat->in = calloc(n, sizeof *concat->in);
-    concat->out = calloc(n, sizeof *concat->out);
-    if (!concat->length || !concat->in || !concat->out)
-        return error_memory(n * sizeof *concat->in, "a concat operator");
-    format = concat_format(op, axis);
-    cpu_top_set(op->args.tops[0], format);
-    concat_measure(concat, format, axis);
-    for (int i = 0; i < op->args.nbottoms; i++) {
-        struct blob *bottom = op->args.bottoms[i];
-        if (cpu_input_create(op->engine, &bottom->value, format, WORK_TOP_GRAD, &concat->in[i]))
+    for (int i = 0; i < n && !format; i++)
+        format = cpu_tensor_format(&op->args.bottoms[i]->value);
+    if (joint_create(concat, format, op_axis(top, op->args.u.concat.axis), top, op->args.bottoms,
+                     n))
+        return -1;
+    cpu_top_set(op->args.tops[0], concat->format);
+    for (int i = 0; i < n; i++)
+        if (cpu_op_take(op, i, concat->format, WORK_TOP_GRAD))
             return -1;
-        if (cpu_op_propagates(op, i) &&
-            cpu_output_create(op->engine, &bottom->grad, format, WORK_BOTTOM_GRAD, &concat->out[i]))
-            return -1;
-    }
     return 0;
 }
 
-static bool concat_takes_relu(const struct concat *concat, int i)
+static bool concat_takes_relu(const struct joint *concat, int i)
 {
     return concat->op.args.u.concat.relu && concat->op.args.u.concat.relu[i];
 }
 
-/* A bottom's pieces to their places in the top. */
-static void concat_move(const struct concat *concat, int i, const float *from, float *to)
+static int concat_forward(struct cpu_op *op)
 {
-    bool relu = concat_takes_relu(concat, i);
-    size_t length = (size_t)concat->length[i];
-
-#pragma omp parallel for
-    for (int64_t o = 0; o < concat->outer; o++) {
-        const float *x = from + (size_t)o * length;
-        float *y = to + o * concat->total;
-        if (relu)
-            cpu_relu_piece(x, 0, y, length);
-        else
-            memcpy(y, x, length * sizeof *y);
-    }
-}
-
-/* The gradient's pieces back; y: the top's values, which tell where the ReLU cut. */
-static void concat_move_back(const struct concat *concat, int i, const float *y, const float *from,
-                             float *to)
-{
-    bool relu = concat_takes_relu(concat, i);
-    size_t length = (size_t)concat->length[i];
-
-#pragma omp parallel for
-    for (int64_t o = 0; o < concat->outer; o++) {
-        const float *dy = from + o * concat->total;
-        float *dx = to + (size_t)o * length;
-        if (relu)
-            cpu_relu_back_piece(y + o * concat->total, dy, 0, dx, length);
-        else
-            memcpy(dx, dy, length * sizeof *dx);
-    }
-}
-
-static int concat_forward(struct cpu_op *op, const struct run *run)
-{
-    struct concat *concat = (struct concat *)op;
-    float *to = op->args.tops[0]->value.data;
-
-    (void)run;
-    for (int i = 0; i < op->args.nbottoms; to += concat->length[i], i++) {
-        if (cpu_input_load(op->engine, &concat->in[i]))
-            return -1;
-        concat_move(concat, i, cpu_input_data(op->engine, &concat->in[i]), to);
-    }
-    return 0;
-}
-
-static int concat_backward(struct cpu_op *op, const struct run *run)
-{
-    struct concat *concat = (struct concat *)op;
-    const float *from = op->args.tops[0]->grad.data, *y = op->args.tops[0]->value.data;
-
-    (void)run;
-    for (int i = 0; i < op->args.nbottoms; from += concat->length[i], y += concat->length[i], i++) {
-        if (!concat->out[i].tensor || !cpu_op_propagates(op, i))
-            continue;
-        concat_move_back(concat, i, y, from, cpu_output_data(op->engine, &concat->out[i]));
-        if (cpu_output_store(op->engine, &concat->out[i]))
-            return -1;
-    }
-    return 0;
-}
-
-static void concat_destroy(struct cpu_op *op)
-{
-    struct concat *concat = (struct concat *)op;
+    const struct joint *concat = (const struct joint *)op;
 
     for (int i = 0; i < op->args.nbottoms; i++) {
-        if (concat->in)
-            cpu_input_destroy(&concat->in[i]);
-        if (concat->out)
-            cpu_output_destroy(&concat->out[i]);
+        int64_t length = concat->begin[i + 1] - concat->begin[i];
+        float *y = cpu_op_y(op) + concat->begin[i];
+        if (cpu_input_load(op->engine, &op->in[i]))
+            return -1;
+        const float *x = cpu_op_x(op, i);
+        if (!concat_takes_relu(concat, i)) {
+            copy_rows(concat->rows, length, x, length, y, concat->row);
+            continue;
+        }
+#pragma omp parallel for
+        for (int64_t r = 0; r < concat->rows; r++)
+            cpu_relu_piece(x + r * length, 0, y + r * concat->row, (size_t)length);
     }
-    free(concat->length);
-    free(concat->in);
-    free(concat->out);
+    return 0;
+}
+
+/* The top's values tell where the ReLU cut. */
+static int concat_gradient(struct cpu_op *op, int i, float *dx)
+{
+    const struct joint *concat = (const struct joint *)op;
+    int64_t begin = concat->begin[i], length = concat->begin[i + 1] - begin;
+    const float *y = cpu_op_y(op) + begin, *dy = cpu_op_dy(op) + begin;
+
+    if (!concat_takes_relu(concat, i)) {
+        copy_rows(concat->rows, length, dy, concat->row, dx, length);
+        return 0;
+    }
+#pragma omp parallel for
+    for (int64_t r = 0; r < concat->rows; r++)
+        cpu_relu_back_piece(y + r * concat->row, dy + r * concat->row, 0, dx + r * length,
+                            (size_t)length);
+    return 0;
 }
 
 const struct cpu_kind cpu_concat = {
-    .size = sizeof(struct concat),
+    .size = sizeof(struct joint),
     .create = concat_create,
     .forward = concat_forward,
-    .backward = concat_backward,
-    .destroy = concat_destroy,
+    .gradient = concat_gradient,
+};
+
+static int slice_create(struct cpu_op *op)
+{
+    struct joint *slice = (struct joint *)op;
+    const struct tensor *x = &op->args.bottoms[0]->value;
+
+    if (joint_create(slice, cpu_tensor_format(x), op_axis(&x->shape, op->args.u.slice.axis),
+                     &x->shape, op->args.tops, op->args.ntops))
+        return -1;
+    for (int i = 0; i < op->args.ntops; i++)
+        cpu_top_set(op->args.tops[i], slice->format);
+    return cpu_op_take(op, 0, slice->format, WORK_TOP_GRAD);
+}
+
+static int slice_forward(struct cpu_op *op)
+{
+    const struct joint *slice = (const struct joint *)op;
+
+    if (cpu_input_load(op->engine, &op->in[0]))
+        return -1;
+    for (int i = 0; i < op->args.ntops; i++) {
+        int64_t length = slice->begin[i + 1] - slice->begin[i];
+        copy_rows(slice->rows, length, cpu_op_x(op, 0) + slice->begin[i], slice->row,
+                  op->args.tops[i]->value.data, length);
+    }
+    return 0;
+}
+
+static int slice_gradient(struct cpu_op *op, int bottom, float *dx)
+{
+    const struct joint *slice = (const struct joint *)op;
+
+    (void)bottom;
+    for (int i = 0; i < op->args.ntops; i++) {
+        const struct blob *top = op->args.tops[i];
+        int64_t length = slice->begin[i + 1] - slice->begin[i];
+        copy_rows(slice->rows, length, top->wants_grad ? top->grad.data : NULL, length,
+                  dx + slice->begin[i], slice->row);
+    }
+    return 0;
+}
+
+const struct cpu_kind cpu_slice = {
+    .size = sizeof(struct joint),
+    .create = slice_create,
+    .forward = slice_forward,
+    .gradient = slice_gradient,
 };
 
 struct split {
@@ -176,120 +187,14 @@ struct split {
     bool any; /* there is a first: its gradient lies in the bottom's memory */
 };
 
-struct slice {
-    struct cpu_op op;
-    int64_t outer, total; /* pieces; floats of one, all tops together */
-    int64_t *length;      /* per top: floats of one piece */
-    struct cpu_input in;
-    struct cpu_output out;
-};
-
-/* The bottom's format, if it can be cut at the tops' bounds. */
-static const struct cpu_format *slice_format(const struct cpu_op *op, int axis)
-{
-    const struct cpu_format *format = cpu_tensor_format(&op->args.bottoms[0]->value);
-
-    if (!format || axis > 1)
-        return NULL;
-    for (int i = 0; axis == 1 && format->block && i < op->args.ntops; i++)
-        if (op->args.tops[i]->value.shape.dim[1] % format->block)
-            return NULL;
-    return format;
-}
-
-static int slice_create(struct cpu_op *op)
-{
-    struct slice *slice = (struct slice *)op;
-    struct blob *bottom = op->args.bottoms[0];
-    int axis = op_axis(&bottom->value.shape, op->args.u.slice.axis);
-    const struct cpu_format *format = slice_format(op, axis);
-
-    slice->length = calloc((size_t)op->args.ntops, sizeof *slice->length);
-    if (!slice->length)
-        return error_memory((size_t)op->args.ntops * sizeof *slice->length, "a slice operator");
-    slice->outer = (int64_t)shape_count(&bottom->value.shape, 0, axis);
-    if (format && !format->block && axis == 1)
-        slice->outer *= (int64_t)shape_count(&bottom->value.shape, 2, bottom->value.shape.naxes);
-    for (int i = 0; i < op->args.ntops; i++) {
-        cpu_top_set(op->args.tops[i], format);
-        slice->length[i] = (int64_t)cpu_tensor_stored(&op->args.tops[i]->value) / slice->outer;
-        slice->total += slice->length[i];
-    }
-    if (cpu_input_create(op->engine, &bottom->value, format, WORK_TOP_GRAD, &slice->in))
-        return -1;
-    if (!cpu_op_propagates(op, 0))
-        return 0;
-    return cpu_output_create(op->engine, &bottom->grad, format, WORK_BOTTOM_GRAD, &slice->out);
-}
-
-static int slice_forward(struct cpu_op *op, const struct run *run)
-{
-    struct slice *slice = (struct slice *)op;
-    const float *from;
-
-    (void)run;
-    if (cpu_input_load(op->engine, &slice->in))
-        return -1;
-    from = cpu_input_data(op->engine, &slice->in);
-    for (int i = 0; i < op->args.ntops; from += slice->length[i], i++) {
-        int64_t length = slice->length[i];
-        float *to = op->args.tops[i]->value.data;
-#pragma omp parallel for
-        for (int64_t o = 0; o < slice->outer; o++)
-            memcpy(to + o * length, from + o * slice->total, (size_t)length * sizeof *to);
-    }
-    return 0;
-}
-
-static int slice_backward(struct cpu_op *op, const struct run *run)
-{
-    struct slice *slice = (struct slice *)op;
-    float *to;
-
-    (void)run;
-    if (!cpu_op_propagates(op, 0))
-        return 0;
-    to = cpu_output_data(op->engine, &slice->out);
-    for (int i = 0; i < op->args.ntops; to += slice->length[i], i++) {
-        const struct blob *top = op->args.tops[i];
-        const float *from = top->wants_grad ? top->grad.data : NULL;
-        size_t bytes = (size_t)slice->length[i] * sizeof *to;
-#pragma omp parallel for
-        for (int64_t o = 0; o < slice->outer; o++) {
-            if (from)
-                memcpy(to + o * slice->total, from + o * slice->length[i], bytes);
-            else
-                memset(to + o * slice->total, 0, bytes);
-        }
-    }
-    return cpu_output_store(op->engine, &slice->out);
-}
-
-static void slice_destroy(struct cpu_op *op)
-{
-    struct slice *slice = (struct slice *)op;
-
-    cpu_input_destroy(&slice->in);
-    cpu_output_destroy(&slice->out);
-    free(slice->length);
-}
-
-const struct cpu_kind cpu_slice = {
-    .size = sizeof(struct slice),
-    .create = slice_create,
-    .forward = slice_forward,
-    .backward = slice_backward,
-    .destroy = slice_destroy,
-};
-
 static int split_create(struct cpu_op *op)
 {
     struct split *split = (struct split *)op;
-    size_t bytes = (size_t)op->args.ntops * sizeof(struct blob *);
 
-    split->from = malloc(bytes);
+    split->from =
+        cpu_op_alloc(op, (size_t)op->args.ntops * sizeof(struct blob *), "a split operator");
     if (!split->from)
-        return error_memory(bytes, "a split operator");
+        return -1;
     for (int i = 0; i < op->args.ntops; i++) {
         struct blob *top = op->args.tops[i];
         bool adds = cpu_op_propagates(op, 0) && top->wants_grad;
@@ -302,106 +207,72 @@ static int split_create(struct cpu_op *op)
     return 0;
 }
 
-static int split_forward(struct cpu_op *op, const struct run *run)
+/* The tops are the bottom, or there are none. */
+static int nothing_forward(struct cpu_op *op)
 {
     (void)op;
-    (void)run;
-    return 0; /* the tops are the bottom */
-}
-
-static int split_backward(struct cpu_op *op, const struct run *run)
-{
-    const struct split *split = (const struct split *)op;
-    float *to = op->args.bottoms[0]->grad.data;
-    size_t n = cpu_tensor_stored(&op->args.bottoms[0]->value);
-
-    (void)run;
-    if (!cpu_op_propagates(op, 0))
-        return 0;
-    if (!split->any)
-        cpu_zero(to, n);
-#pragma omp parallel for
-    for (size_t at = 0; at < n; at += PIECE)
-        for (int i = 0; i < split->nfrom; i++)
-            cpu_axpby_piece(to + at, 1, split->from[i]->grad.data + at, 1,
-                            n - at < PIECE ? n - at : PIECE);
     return 0;
 }
 
-static void split_destroy(struct cpu_op *op)
+static int split_gradient(struct cpu_op *op, int bottom, float *dx)
 {
-    free(((struct split *)op)->from);
+    const struct split *split = (const struct split *)op;
+    size_t n = cpu_tensor_stored(&op->args.bottoms[bottom]->value);
+
+    if (!split->any)
+        cpu_zero(dx, n);
+#pragma omp parallel for
+    for (size_t at = 0; at < n; at += PIECE)
+        for (int i = 0; i < split->nfrom; i++)
+            cpu_axpby_piece(dx + at, 1, split->from[i]->grad.data + at, 1,
+                            n - at < PIECE ? n - at : PIECE);
+    return 0;
 }
 
 const struct cpu_kind cpu_split = {
     .size = sizeof(struct split),
     .create = split_create,
-    .forward = split_forward,
-    .backward = split_backward,
-    .destroy = split_destroy,
+    .forward = nothing_forward,
+    .gradient = split_gradient,
 };
 
-struct flatten {
-    struct cpu_op op;
-    struct cpu_input bottom;
-    struct cpu_output bottom_grad;
-    bool alias;
-};
+static int silence_gradient(struct cpu_op *op, int bottom, float *dx)
+{
+    cpu_zero(dx, cpu_tensor_stored(&op->args.bottoms[bottom]->grad));
+    return 0;
+}
 
+const struct cpu_kind cpu_silence = {.forward = nothing_forward, .gradient = silence_gradient};
+
+/* A plain bottom is the top, too; of others, reorders run from and to the top itself: nothing is
+ * copied twice. */
 static int flatten_create(struct cpu_op *op)
 {
-    struct flatten *flatten = (struct flatten *)op;
     struct blob *bottom = op->args.bottoms[0], *top = op->args.tops[0];
 
-    flatten->alias = !cpu_tensor_format(&bottom->value);
-    if (flatten->alias) {
+    if (!cpu_tensor_format(&bottom->value)) {
         cpu_top_alias(top, bottom, cpu_op_propagates(op, 0));
         return 0;
     }
     cpu_top_set(top, NULL);
-    if (cpu_input_create(op->engine, &bottom->value, NULL, WORK_TOP_GRAD, &flatten->bottom))
-        return -1;
-    if (!cpu_op_propagates(op, 0))
-        return 0;
-    return cpu_output_create(op->engine, &bottom->grad, NULL, WORK_BOTTOM_GRAD,
-                             &flatten->bottom_grad);
+    return cpu_op_take(op, 0, NULL, WORK_TOP_GRAD);
 }
 
-/* The reorders run from and to the top itself: nothing is copied twice. */
-static int flatten_forward(struct cpu_op *op, const struct run *run)
+static int flatten_forward(struct cpu_op *op)
 {
-    struct flatten *flatten = (struct flatten *)op;
-
-    (void)run;
-    if (flatten->alias)
+    if (!op->in[0].tensor)
         return 0;
-    return cpu_reorder_run(op->engine, &flatten->bottom.reorder, op->args.bottoms[0]->value.data,
-                           op->args.tops[0]->value.data);
+    return cpu_reorder_run(op->engine, &op->in[0].reorder, op->args.bottoms[0]->value.data,
+                           cpu_op_y(op));
 }
 
-static int flatten_backward(struct cpu_op *op, const struct run *run)
+static int flatten_backward(struct cpu_op *op)
 {
-    struct flatten *flatten = (struct flatten *)op;
-
-    (void)run;
-    if (flatten->alias || !flatten->bottom_grad.tensor || !cpu_op_propagates(op, 0))
+    if (!op->out[0].tensor || !cpu_op_propagates(op, 0))
         return 0;
-    return cpu_reorder_run(op->engine, &flatten->bottom_grad.reorder, op->args.tops[0]->grad.data,
+    return cpu_reorder_run(op->engine, &op->out[0].reorder, cpu_op_dy(op),
                            op->args.bottoms[0]->grad.data);
 }
 
-static void flatten_destroy(struct cpu_op *op)
-{
-    struct flatten *flatten = (struct flatten *)op;
-
-    cpu_input_destroy(&flatten->bottom);
-    cpu_output_destroy(&flatten->bottom_grad);
-}
-
 const struct cpu_kind cpu_flatten = {
-    .size = sizeof(struct flatten),
-    .create = flatten_create,
-    .forward = flatten_forward,
-    .backward = flatten_backward,
-    .destroy = flatten_destroy,
-};
+    .create = flatten_create, .forward = flatten_forward, .backward = flatten_backward};

@@ -344,14 +344,13 @@ static void conv_relu(const struct blob *top, bool backward)
     }
 }
 
-static int conv_forward(struct cpu_op *op, const struct run *run)
+static int conv_forward(struct cpu_op *op)
 {
     struct conv *conv = (struct conv *)op;
     const float *weights, *bias = conv->bias_elems ? op->args.params[1]->value : NULL;
     struct blob *top = op->args.tops[0];
     int parts = conv->parts[CONV_FORWARD];
 
-    (void)run;
     if (cpu_input_load(op->engine, &conv->src))
         return -1;
     if (conv->way[CONV_FORWARD] == CONV_OWN) {
@@ -501,7 +500,7 @@ static int conv_data_backward(struct conv *conv)
     return cpu_output_store(engine, &conv->diff_src);
 }
 
-static int conv_backward(struct cpu_op *op, const struct run *run)
+static int conv_backward(struct cpu_op *op)
 {
     struct conv *conv = (struct conv *)op;
 
@@ -509,7 +508,6 @@ static int conv_backward(struct cpu_op *op, const struct run *run)
     bool learns = conv->diff_dst_weights.tensor,
          propagates = conv->diff_dst_data.tensor && cpu_op_propagates(op, 0);
 
-    (void)run;
     if (op->args.u.conv.relu && (learns || propagates))
         conv_relu(top, true);
     /* parameters first: their gradients can then travel while the rest is computed */

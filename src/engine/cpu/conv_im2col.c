@@ -84,69 +84,48 @@ static void columns_to_image(const struct window *w, const float *columns, float
 
 struct im2col {
     struct cpu_op op;
-    struct cpu_plain plain;
     struct window window;
 };
 
 static int im2col_create(struct cpu_op *op)
 {
-    struct im2col *im2col = (struct im2col *)op;
-    const struct conv_args *a = &op->args.u.conv;
-    const struct shape *x = &op->args.bottoms[0]->value.shape, *y = &op->args.tops[0]->value.shape;
-
-    im2col->window = window_of(a, x, y);
-    cpu_top_set(op->args.tops[0], NULL);
-    return cpu_plain_create(op, 0, false, &im2col->plain);
-}
-
-static int im2col_forward(struct cpu_op *op, const struct run *run)
-{
-    struct im2col *im2col = (struct im2col *)op;
-    const struct window *w = &im2col->window;
-    int64_t image = w->channels * w->pixels;
-
-    (void)run;
-    if (cpu_input_load(op->engine, &im2col->plain.in))
-        return -1;
-    for (int64_t n = 0; n < op->args.bottoms[0]->value.shape.dim[0]; n++)
-        image_to_columns(w, cpu_input_data(op->engine, &im2col->plain.in) + n * image,
-                         op->args.tops[0]->value.data + n * columns_elems(w));
+    ((struct im2col *)op)->window = window_of(&op->args.u.conv, &op->args.bottoms[0]->value.shape,
+                                              &op->args.tops[0]->value.shape);
     return 0;
 }
 
-static int im2col_backward(struct cpu_op *op, const struct run *run)
+static int im2col_forward(struct cpu_op *op)
 {
-    struct im2col *im2col = (struct im2col *)op;
-    const struct window *w = &im2col->window;
-    int64_t image = w->channels * w->pixels;
-    float *dx;
+    const struct window *w = &((struct im2col *)op)->window;
 
-    (void)run;
-    if (!cpu_op_propagates(op, 0))
-        return 0;
-    dx = cpu_output_data(op->engine, &im2col->plain.out);
-    cpu_zero(dx, shape_elems(&op->args.bottoms[0]->value.shape));
     for (int64_t n = 0; n < op->args.bottoms[0]->value.shape.dim[0]; n++)
-        columns_to_image(w, op->args.tops[0]->grad.data + n * columns_elems(w), dx + n * image);
-    return cpu_output_store(op->engine, &im2col->plain.out);
+        image_to_columns(w, cpu_op_x(op, 0) + n * w->channels * w->pixels,
+                         cpu_op_y(op) + n * columns_elems(w));
+    return 0;
 }
 
-static void im2col_destroy(struct cpu_op *op)
+static int im2col_gradient(struct cpu_op *op, int bottom, float *dx)
 {
-    cpu_plain_destroy(&((struct im2col *)op)->plain);
+    const struct window *w = &((struct im2col *)op)->window;
+    const struct shape *x = &op->args.bottoms[bottom]->value.shape;
+
+    cpu_zero(dx, shape_elems(x));
+    for (int64_t n = 0; n < x->dim[0]; n++)
+        columns_to_image(w, cpu_op_dy(op) + n * columns_elems(w), dx + n * w->channels * w->pixels);
+    return 0;
 }
 
 const struct cpu_kind cpu_im2col = {
     .size = sizeof(struct im2col),
+    .blobs = CPU_PLAIN,
+    .plain = 1,
     .create = im2col_create,
     .forward = im2col_forward,
-    .backward = im2col_backward,
-    .destroy = im2col_destroy,
+    .gradient = im2col_gradient,
 };
 
 struct deconv {
     struct cpu_op op;
-    struct cpu_plain plain;
     struct window window; /* over the top */
     int64_t pixels, inputs, rows,
         group; /* of the bottom's plane; per group: channels, column rows */
@@ -158,18 +137,15 @@ static int deconv_create(struct cpu_op *op)
     struct deconv *deconv = (struct deconv *)op;
     const struct conv_args *a = &op->args.u.conv;
     const struct shape *x = &op->args.bottoms[0]->value.shape, *y = &op->args.tops[0]->value.shape;
-    void *memory = NULL;
 
     deconv->window = window_of(a, y, x);
     deconv->group = a->group;
     deconv->pixels = deconv->window.places;
     deconv->inputs = x->dim[1] / a->group;
     deconv->rows = y->dim[1] / a->group * deconv->window.taps;
-    if (cpu_alloc((size_t)columns_elems(&deconv->window) * sizeof(float), "columns", &memory))
-        return -1;
-    deconv->columns = memory;
-    cpu_top_set(op->args.tops[0], NULL);
-    return cpu_plain_create(op, 0, true, &deconv->plain);
+    deconv->columns =
+        cpu_op_alloc(op, (size_t)columns_elems(&deconv->window) * sizeof(float), "columns");
+    return deconv->columns ? 0 : -1;
 }
 
 static void deconv_add_bias(const struct deconv *deconv, float *y)
@@ -184,19 +160,16 @@ static void deconv_add_bias(const struct deconv *deconv, float *y)
 }
 
 /* Per group: columns (rows x pixels) = W^T (rows x inputs) x (inputs x pixels). */
-static int deconv_forward(struct cpu_op *op, const struct run *run)
+static int deconv_forward(struct cpu_op *op)
 {
     struct deconv *d = (struct deconv *)op;
     const struct window *w = &d->window;
     int64_t image = w->channels * w->pixels, part = d->inputs * d->pixels;
     const float *weight = op->args.params[0]->value;
 
-    (void)run;
-    if (cpu_input_load(op->engine, &d->plain.in))
-        return -1;
     for (int64_t n = 0; n < op->args.bottoms[0]->value.shape.dim[0]; n++) {
-        const float *x = cpu_input_data(op->engine, &d->plain.in) + n * d->group * part;
-        float *y = op->args.tops[0]->value.data + n * image;
+        const float *x = cpu_op_x(op, 0) + n * d->group * part;
+        float *y = cpu_op_y(op) + n * image;
         for (int64_t g = 0; g < d->group; g++)
             if (cpu_gemm(true, false, d->rows, d->pixels, d->inputs, 1,
                          weight + g * d->inputs * d->rows, d->rows, x + g * part, d->pixels, 0,
@@ -246,38 +219,30 @@ static int deconv_sample_backward(struct deconv *d, const float *x, float *dx, b
     return 0;
 }
 
-static int deconv_backward(struct cpu_op *op, const struct run *run)
+static int deconv_backward(struct cpu_op *op)
 {
     struct deconv *d = (struct deconv *)op;
     const struct window *w = &d->window;
     int64_t image = w->channels * w->pixels, part = d->group * d->inputs * d->pixels;
     bool propagates = cpu_op_propagates(op, 0), add = op->args.params[0]->accumulate;
-    const float *x = cpu_input_data(op->engine, &d->plain.in);
-    float *dx = propagates ? cpu_output_data(op->engine, &d->plain.out) : NULL;
+    const float *x = cpu_op_x(op, 0);
+    float *dx = propagates ? cpu_op_dx(op, 0) : NULL;
 
-    (void)run;
     if (op->args.u.conv.bias && op->args.params[1]->wants_grad)
         deconv_bias_backward(d);
     for (int64_t n = 0; n < op->args.bottoms[0]->value.shape.dim[0]; n++) {
-        image_to_columns(w, op->args.tops[0]->grad.data + n * image, d->columns);
+        image_to_columns(w, cpu_op_dy(op) + n * image, d->columns);
         if (deconv_sample_backward(d, x + n * part, dx ? dx + n * part : NULL, add || n > 0))
             return -1;
     }
-    return propagates ? cpu_output_store(op->engine, &d->plain.out) : 0;
-}
-
-static void deconv_destroy(struct cpu_op *op)
-{
-    struct deconv *deconv = (struct deconv *)op;
-
-    cpu_plain_destroy(&deconv->plain);
-    cpu_free(deconv->columns);
+    return propagates ? cpu_output_store(op->engine, &op->out[0]) : 0;
 }
 
 const struct cpu_kind cpu_deconv = {
     .size = sizeof(struct deconv),
+    .blobs = CPU_PLAIN_AGAIN,
+    .plain = 1,
     .create = deconv_create,
     .forward = deconv_forward,
     .backward = deconv_backward,
-    .destroy = deconv_destroy,
 };

@@ -155,12 +155,32 @@ static struct cpu_op *cpu_op_of(struct op *op)
     return (struct cpu_op *)op;
 }
 
+static int kind_forward(struct cpu_op *op)
+{
+    for (int i = 0; i < op->kind->plain; i++)
+        if (cpu_input_load(op->engine, &op->in[i]))
+            return -1;
+    return op->kind->forward(op);
+}
+
+static int kind_backward(struct cpu_op *op)
+{
+    if (op->kind->backward && op->kind->backward(op))
+        return -1;
+    for (int i = 0; op->kind->gradient && i < op->args.nbottoms; i++)
+        if (cpu_op_propagates(op, i) && (op->kind->gradient(op, i, cpu_op_dx(op, i)) ||
+                                         cpu_output_store(op->engine, &op->out[i])))
+            return -1;
+    return 0;
+}
+
 static int cpu_op_forward(struct op *base, const struct run *run)
 {
     struct cpu_op *op = cpu_op_of(base);
 
     cpu_enter(op->engine);
-    return op->kind->forward(op, run) ? cpu_op_error(op) : 0;
+    op->run = run;
+    return kind_forward(op) ? cpu_op_error(op) : 0;
 }
 
 static int cpu_op_backward(struct op *base, const struct run *run)
@@ -168,7 +188,8 @@ static int cpu_op_backward(struct op *base, const struct run *run)
     struct cpu_op *op = cpu_op_of(base);
 
     cpu_enter(op->engine);
-    return op->kind->backward(op, run) ? cpu_op_error(op) : 0;
+    op->run = run;
+    return kind_backward(op) ? cpu_op_error(op) : 0;
 }
 
 static void cpu_op_destroy(struct op *base)
@@ -177,29 +198,73 @@ static void cpu_op_destroy(struct op *base)
 
     if (op->kind->destroy)
         op->kind->destroy(op);
+    for (int i = 0; i < op->args.nbottoms; i++) {
+        if (op->in)
+            cpu_input_destroy(&op->in[i]);
+        if (op->out)
+            cpu_output_destroy(&op->out[i]);
+    }
+    for (int i = 0; i < op->nmemory; i++)
+        cpu_free(op->memory[i]);
+    free(op->in);
+    free(op->out);
     free(op);
 }
 
 static const struct op_i train_table = {cpu_op_forward, cpu_op_backward, cpu_op_destroy};
 static const struct op_i test_table = {cpu_op_forward, NULL, cpu_op_destroy};
 
+/* What the operator's kind says of its blobs. */
+static int op_arrange_blobs(struct cpu_op *op)
+{
+    const struct cpu_kind *kind = op->kind;
+    const bool again = kind->blobs == CPU_PLAIN_AGAIN;
+    const bool as_bottom = kind->blobs == CPU_AS_BOTTOM || kind->blobs == CPU_OVER_GRADIENT;
+
+    if (kind->blobs == CPU_OWN || (as_bottom && cpu_op_in_place(op)))
+        return 0;
+    for (int i = 0; i < op->args.ntops; i++)
+        cpu_top_set(op->args.tops[i],
+                    as_bottom ? cpu_tensor_format(&op->args.bottoms[0]->value) : NULL);
+    if (kind->blobs == CPU_OVER_GRADIENT && cpu_op_propagates(op, 0))
+        op->args.tops[0]->grad.base = &op->args.bottoms[0]->grad;
+    for (int i = 0; i < kind->plain; i++)
+        if (cpu_op_take(op, i, NULL, i > 0 || again ? WORK_OWN : WORK_TOP_GRAD))
+            return -1;
+    return 0;
+}
+
+static int op_make(struct cpu_op *op)
+{
+    size_t n = (size_t)op->args.nbottoms + 1;
+
+    op->in = calloc(n, sizeof *op->in);
+    op->out = calloc(n, sizeof *op->out);
+    if (!op->in || !op->out)
+        return error_memory(n * sizeof *op->in, "an operator");
+    if (op_arrange_blobs(op))
+        return -1;
+    return op->kind->create ? op->kind->create(op) : 0;
+}
+
 static int cpu_op_create(void *context, const struct op_args *args, struct op **out)
 {
-    const struct cpu_kind *kind;
+    const struct cpu_kind *kind = kinds[args->kind];
+    const size_t size = kind->size ? kind->size : sizeof(struct cpu_op);
     struct cpu_op *op;
+    bool trains = args->train && (kind->backward || kind->gradient);
 
     *out = NULL;
-    kind = kinds[args->kind];
-    assert(kind && kind->size >= sizeof *op && kind->forward);
-    op = calloc(1, kind->size);
+    assert(size >= sizeof *op && kind->forward);
+    op = calloc(1, size);
     if (!op)
-        return error_memory(kind->size, "an operator");
-    *op = (struct cpu_op){.op = {args->train && kind->backward ? &train_table : &test_table},
+        return error_memory(size, "an operator");
+    *op = (struct cpu_op){.op = {trains ? &train_table : &test_table},
                           .kind = kind,
                           .engine = context,
                           .args = *args};
     cpu_enter(op->engine);
-    if (kind->create(op)) {
+    if (op_make(op)) {
         cpu_op_error(op);
         cpu_op_destroy(&op->op);
         return -1;

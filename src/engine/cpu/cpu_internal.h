@@ -103,13 +103,9 @@ struct cpu_output {
     enum cpu_work_slot slot;
 };
 
-/* A bottom that is read, and whose gradient is written, in plain memory. */
-struct cpu_plain {
-    struct cpu_input in;
-    struct cpu_output out; /* tensor NULL where it does not propagate */
-};
-
 struct cpu_kind;
+
+enum { CPU_OP_MEMORIES = 3 }; /* of one op, at most */
 
 /* First member of every op of this engine. */
 struct cpu_op {
@@ -117,16 +113,39 @@ struct cpu_op {
     const struct cpu_kind *kind;
     struct cpu_engine *engine;
     struct op_args args;
+    const struct run *run; /* the one under way */
+    /* Per bottom that cpu_op_take was called for; the others are used as they are. Owned. */
+    struct cpu_input *in;
+    struct cpu_output *out;        /* tensor NULL where it does not propagate */
+    void *memory[CPU_OP_MEMORIES]; /* cpu_op_alloc's; owned */
+    int nmemory;
 };
 
-/* One operator. create finds a zeroed struct whose cpu_op is filled; destroy must cope with what a
- * failed create left. */
+/* Where an operator wants its bottoms, and what it makes of its tops; by this alone most of them
+ * need no create. */
+enum cpu_blobs {
+    CPU_OWN,           /* create sees to that */
+    CPU_AS_BOTTOM,     /* tops come in the first bottom's format, unless they are that bottom */
+    CPU_OVER_GRADIENT, /* the same, and the top's gradient lies in the bottom's memory */
+    CPU_PLAIN,       /* the first bottoms (kind.plain) are taken to plain memory; tops are plain */
+    CPU_PLAIN_AGAIN, /* the same, and backward reads the bottoms, too */
+};
+
+/* One operator. Each of its functions finds op->run, and what was filled before; create a zeroed
+ * struct otherwise. destroy must cope with what a failed create left. */
 struct cpu_kind {
-    size_t size; /* of the op's struct */
-    int (*create)(struct cpu_op *op);
-    int (*forward)(struct cpu_op *op, const struct run *run);
-    int (*backward)(struct cpu_op *op, const struct run *run); /* NULL: none */
-    void (*destroy)(struct cpu_op *op);                        /* NULL: nothing to free */
+    size_t size; /* of the op's struct; 0: it is a struct cpu_op */
+    enum cpu_blobs blobs;
+    int plain;                        /* bottoms taken to plain memory, loaded before forward */
+    int (*create)(struct cpu_op *op); /* NULL: nothing else is to be made */
+    int (*forward)(struct cpu_op *op);
+    /* Whatever is to be done behind this layer's tops: parameters' gradients, and those of bottoms
+     * that `gradient` does not write. NULL: none. */
+    int (*backward)(struct cpu_op *op);
+    /* Then, of each bottom that propagates: writes its gradient, dx, in the format that it was
+     * taken in. NULL: backward does, or there is none. */
+    int (*gradient)(struct cpu_op *op, int bottom, float *dx);
+    void (*destroy)(struct cpu_op *op); /* NULL: nothing to free */
     /* engine_i.describe; NULL: nothing to say */
     void (*describe)(const struct cpu_op *op, char words[ENGINE_OP_WORDS]);
 };
@@ -178,6 +197,8 @@ void cpu_relu_back_piece(const float *x, const float *dy, float slope, float *dx
 /* memory.c */
 int cpu_alloc(size_t bytes, const char *what, void **out); /* zeroed, 64-byte aligned */
 void cpu_free(void *memory);
+/* The same, freed with the op; NULL with the message. */
+void *cpu_op_alloc(struct cpu_op *op, size_t bytes, const char *what);
 /* Makes sure that a slot holds that many bytes. Set-up only. */
 int cpu_work_reserve(struct cpu_engine *engine, enum cpu_work_slot slot, size_t bytes);
 
@@ -227,10 +248,10 @@ float *cpu_output_data(const struct cpu_engine *engine, const struct cpu_output 
 int cpu_output_store(struct cpu_engine *engine, struct cpu_output *output);
 void cpu_output_destroy(struct cpu_output *output);
 
-/* Bottom i in plain memory, and its gradient where it propagates. `again`: backward reads it too.
+/* Has bottom i read in that format, and its gradient written in it. The work memory in `slot` is
+ * the one to read from; of several bottoms in a shared one, each is to be loaded when it is read.
  */
-int cpu_plain_create(struct cpu_op *op, int i, bool again, struct cpu_plain *out);
-void cpu_plain_destroy(struct cpu_plain *plain);
+int cpu_op_take(struct cpu_op *op, int i, const struct cpu_format *format, enum cpu_work_slot slot);
 
 /* Sets the channels to 0 that only fill up the last block. */
 void cpu_clear_padding(float *data, const struct shape *shape, const struct cpu_format *format);
@@ -241,6 +262,29 @@ void cpu_axpby(float *y, float a, const float *x, float b,
 /* The same by the calling thread alone, for pieces of what threads share. */
 void cpu_axpby_piece(float *restrict y, float a, const float *restrict x, float b, size_t n);
 void cpu_zero(float *y, size_t n);
+
+/* Where bottom i's values and gradient lie in the format that it was taken in, and the tops'. */
+static inline const float *cpu_op_x(const struct cpu_op *op, int i)
+{
+    return op->in[i].tensor ? cpu_input_data(op->engine, &op->in[i])
+                            : op->args.bottoms[i]->value.data;
+}
+
+static inline float *cpu_op_dx(const struct cpu_op *op, int i)
+{
+    return op->out[i].tensor ? cpu_output_data(op->engine, &op->out[i])
+                             : op->args.bottoms[i]->grad.data;
+}
+
+static inline float *cpu_op_y(const struct cpu_op *op)
+{
+    return op->args.tops[0]->value.data;
+}
+
+static inline const float *cpu_op_dy(const struct cpu_op *op)
+{
+    return op->args.tops[0]->grad.data;
+}
 
 /* Elements a tensor holds, padding included. */
 static inline size_t cpu_tensor_stored(const struct tensor *tensor)

@@ -1,9 +1,6 @@
 /* Sum, product or maximum of several bottoms, element by element, in one common format. */
 #include "engine/cpu/cpu_internal.h"
 
-#include "util/error.h"
-
-#include <stdlib.h>
 #include <string.h>
 
 #define PIECE 2048
@@ -12,8 +9,6 @@ struct eltwise {
     struct cpu_op op;
     size_t n; /* floats of a tensor in the common format */
     float *coeff;
-    struct cpu_input *in;
-    struct cpu_output *out;
     int32_t *winner;  /* MAX in TRAIN: which bottom */
     bool passes_grad; /* the top's gradient is bottom 0's, in its memory */
 };
@@ -31,24 +26,19 @@ static const struct cpu_format *eltwise_format(const struct cpu_op *op)
 
 static int eltwise_arrays(struct eltwise *elt)
 {
-    const struct cpu_op *op = &elt->op;
+    struct cpu_op *op = &elt->op;
     size_t n = (size_t)op->args.nbottoms;
-    void *winner = NULL;
 
-    elt->coeff = calloc(n, sizeof *elt->coeff);
-    elt->in = calloc(n, sizeof *elt->in);
-    elt->out = calloc(n, sizeof *elt->out);
-    if (!elt->coeff || !elt->in || !elt->out)
-        return error_memory(n * sizeof *elt->in, "an eltwise operator");
+    elt->coeff = cpu_op_alloc(op, n * sizeof *elt->coeff, "an eltwise operator");
+    if (!elt->coeff)
+        return -1;
     for (size_t i = 0; i < n; i++)
         elt->coeff[i] = op->args.u.eltwise.coeff ? op->args.u.eltwise.coeff[i] : 1;
-    elt->op.args.u.eltwise.coeff = NULL; /* was lent for this call only */
+    op->args.u.eltwise.coeff = NULL; /* was lent for this call only */
     if (op->args.u.eltwise.operation != ELTWISE_MAX || !op->args.train)
         return 0;
-    if (cpu_alloc(elt->n * sizeof *elt->winner, "the winners of a maximum", &winner))
-        return -1;
-    elt->winner = winner;
-    return 0;
+    elt->winner = cpu_op_alloc(op, elt->n * sizeof *elt->winner, "the winners of a maximum");
+    return elt->winner ? 0 : -1;
 }
 
 /* A sum's gradient is that of each term; the first needs no copy of it. */
@@ -75,14 +65,9 @@ static int eltwise_create(struct cpu_op *op)
     elt->passes_grad = eltwise_passes_grad(elt, format);
     if (elt->passes_grad)
         op->args.tops[0]->grad.base = &op->args.bottoms[0]->grad;
-    for (int i = 0; i < op->args.nbottoms; i++) {
-        struct blob *bottom = op->args.bottoms[i];
-        if (cpu_input_create(op->engine, &bottom->value, format, WORK_OWN, &elt->in[i]))
+    for (int i = 0; i < op->args.nbottoms; i++)
+        if (cpu_op_take(op, i, format, WORK_OWN))
             return -1;
-        if (cpu_op_propagates(op, i) &&
-            cpu_output_create(op->engine, &bottom->grad, format, WORK_BOTTOM_GRAD, &elt->out[i]))
-            return -1;
-    }
     return 0;
 }
 
@@ -122,25 +107,6 @@ CPU_KERNEL static void eltwise_max_back_piece(float *restrict dx, const float *r
         dx[i] = winner[i] == who ? dy[i] : 0;
 }
 
-/* NaN stays. */
-CPU_KERNEL static void eltwise_relu_piece(float *y, size_t n)
-{
-#pragma omp simd
-    for (size_t i = 0; i < n; i++)
-        y[i] = y[i] < 0 ? 0 : y[i];
-}
-
-/* The gradient behind the ReLU, in place: y tells where it cut. */
-CPU_KERNEL static void eltwise_relu_back_piece(const float *restrict y, float *restrict dy,
-                                               size_t n)
-{
-#pragma omp simd
-    for (size_t i = 0; i < n; i++) {
-        float factor = y[i] > 0 ? 1 : 0;
-        dy[i] = factor * dy[i];
-    }
-}
-
 static void eltwise_forward_piece(struct eltwise *elt, float *y, size_t at, size_t n)
 {
     struct cpu_op *op = &elt->op;
@@ -150,7 +116,7 @@ static void eltwise_forward_piece(struct eltwise *elt, float *y, size_t at, size
     if (op->args.u.eltwise.operation == ELTWISE_MAX)
         memset(winner, 0, n * sizeof *winner);
     for (int i = 0; i < op->args.nbottoms; i++) {
-        const float *x = cpu_input_data(op->engine, &elt->in[i]) + at;
+        const float *x = cpu_op_x(op, i) + at;
         if (op->args.u.eltwise.operation == ELTWISE_SUM)
             cpu_axpby_piece(y + at, elt->coeff[i], x, i ? 1 : 0, n);
         else if (i == 0)
@@ -161,17 +127,16 @@ static void eltwise_forward_piece(struct eltwise *elt, float *y, size_t at, size
             eltwise_max_piece(y + at, winner, x, i, n);
     }
     if (op->args.u.eltwise.relu)
-        eltwise_relu_piece(y + at, n);
+        cpu_relu_piece(y + at, 0, y + at, n);
 }
 
-static int eltwise_forward(struct cpu_op *op, const struct run *run)
+static int eltwise_forward(struct cpu_op *op)
 {
     struct eltwise *elt = (struct eltwise *)op;
     float *y = op->args.tops[0]->value.data;
 
-    (void)run;
     for (int i = 0; i < op->args.nbottoms; i++)
-        if (cpu_input_load(op->engine, &elt->in[i]))
+        if (cpu_input_load(op->engine, &op->in[i]))
             return -1;
 #pragma omp parallel for
     for (size_t i = 0; i < elt->n; i += PIECE)
@@ -196,19 +161,19 @@ static void eltwise_backward_piece(struct eltwise *elt, int who, const float *dy
         memcpy(dx + at, dy + at, n * sizeof *dx);
         for (int i = 0; i < op->args.nbottoms; i++)
             if (i != who)
-                eltwise_product_piece(dx + at, cpu_input_data(op->engine, &elt->in[i]) + at, n);
+                eltwise_product_piece(dx + at, cpu_op_x(op, i) + at, n);
         break;
     }
 }
 
 static bool eltwise_writes(const struct eltwise *elt, int i)
 {
-    return elt->out[i].tensor && cpu_op_propagates(&elt->op, i) && !(i == 0 && elt->passes_grad);
+    return elt->op.out[i].tensor && cpu_op_propagates(&elt->op, i) && !(i == 0 && elt->passes_grad);
 }
 
 static bool eltwise_relays(const struct eltwise *elt, int i)
 {
-    return elt->out[i].reorder.primitive != NULL;
+    return elt->op.out[i].reorder.primitive != NULL;
 }
 
 /* The gradients of one bottom, or (-1) of all whose memory is in the common format, a piece at a
@@ -223,25 +188,23 @@ static void eltwise_backward_pieces(struct eltwise *elt, int one, bool relu)
     for (size_t at = 0; at < elt->n; at += PIECE) {
         size_t n = elt->n - at < PIECE ? elt->n - at : PIECE;
         if (relu)
-            eltwise_relu_back_piece(y + at, dy + at, n);
+            cpu_relu_back_piece(y + at, dy + at, 0, dy + at, n); /* y tells where it cut */
         for (int i = op->args.nbottoms - 1; i >= 0; i--)
             if (eltwise_writes(elt, i) && (one < 0 ? !eltwise_relays(elt, i) : i == one))
-                eltwise_backward_piece(elt, i, dy, cpu_output_data(op->engine, &elt->out[i]), at,
-                                       n);
+                eltwise_backward_piece(elt, i, dy, cpu_op_dx(op, i), at, n);
     }
 }
 
-static int eltwise_backward(struct cpu_op *op, const struct run *run)
+static int eltwise_backward(struct cpu_op *op)
 {
     struct eltwise *elt = (struct eltwise *)op;
     bool relu = op->args.u.eltwise.relu;
 
-    (void)run;
     for (int i = 0; i < op->args.nbottoms; i++) {
         if (!eltwise_writes(elt, i) || !eltwise_relays(elt, i))
             continue;
         eltwise_backward_pieces(elt, i, relu);
-        if (cpu_output_store(op->engine, &elt->out[i]))
+        if (cpu_output_store(op->engine, &op->out[i]))
             return -1;
         relu = false;
     }
@@ -249,26 +212,9 @@ static int eltwise_backward(struct cpu_op *op, const struct run *run)
     return 0;
 }
 
-static void eltwise_destroy(struct cpu_op *op)
-{
-    struct eltwise *elt = (struct eltwise *)op;
-
-    for (int i = 0; i < op->args.nbottoms; i++) {
-        if (elt->in)
-            cpu_input_destroy(&elt->in[i]);
-        if (elt->out)
-            cpu_output_destroy(&elt->out[i]);
-    }
-    free(elt->coeff);
-    free(elt->in);
-    free(elt->out);
-    cpu_free(elt->winner);
-}
-
 const struct cpu_kind cpu_eltwise = {
     .size = sizeof(struct eltwise),
     .create = eltwise_create,
     .forward = eltwise_forward,
     .backward = eltwise_backward,
-    .destroy = eltwise_destroy,
 };

@@ -49,11 +49,10 @@ static int inner_product_create(struct cpu_op *op)
     return cpu_output_create(op->engine, &bottom->grad, NULL, WORK_BOTTOM_GRAD, &ip->bottom_grad);
 }
 
-static int inner_product_forward(struct cpu_op *op, const struct run *run)
+static int inner_product_forward(struct cpu_op *op)
 {
     struct inner_product *ip = (struct inner_product *)op;
 
-    (void)run;
     if (cpu_input_load(op->engine, &ip->bottom))
         return -1;
     return product_run(&ip->products[PRODUCT_FORWARD], cpu_input_data(op->engine, &ip->bottom),
@@ -98,7 +97,7 @@ static int inner_product_weight_backward(struct inner_product *ip, struct param 
                        transpose ? top_grad : bottom, NULL, weight->accumulate, weight->grad);
 }
 
-static int inner_product_backward(struct cpu_op *op, const struct run *run)
+static int inner_product_backward(struct cpu_op *op)
 {
     struct inner_product *ip = (struct inner_product *)op;
     struct param *weight = op->args.params[0];
@@ -106,7 +105,6 @@ static int inner_product_backward(struct cpu_op *op, const struct run *run)
     const float *top_grad = op->args.tops[0]->grad.data;
     const float *bottom = cpu_input_data(op->engine, &ip->bottom);
 
-    (void)run;
     /* the planner may turn factors on after the op was made: the flag is read now */
     if (weight->wants_grad && !weight->factored &&
         inner_product_weight_backward(ip, weight, bottom, top_grad))

@@ -35,11 +35,9 @@ static int lrn_create(struct cpu_op *op)
     struct lrn *lrn = (struct lrn *)op;
     const struct lrn_args *a = &op->args.u.lrn;
     const struct tensor *bottom = &op->args.bottoms[0]->value;
-    const struct cpu_format *format = cpu_tensor_format(bottom);
     struct cpu_planes *p = &lrn->planes;
 
-    cpu_top_set(op->args.tops[0], format);
-    *p = cpu_planes_of(&bottom->shape, format);
+    *p = cpu_planes_of(&bottom->shape, cpu_tensor_format(bottom));
     lrn->half = a->local_size / 2;
     lrn->beta = a->beta;
     lrn->k = a->within_channel ? 1 : a->k;
@@ -366,27 +364,30 @@ static void lrn_within_run(const struct lrn *lrn, const float *x, const float *d
         lrn_within(lrn, x + i * n, dy ? dy + i * n : NULL, to + i * n);
 }
 
-static int lrn_forward(struct cpu_op *op, const struct run *run)
+/* dy NULL: forward. */
+static void lrn_run(const struct cpu_op *op, const float *dy, float *to)
 {
-    (void)run;
     (op->args.u.lrn.within_channel ? lrn_within_run : lrn_across_run)(
-        (struct lrn *)op, op->args.bottoms[0]->value.data, NULL, op->args.tops[0]->value.data);
+        (const struct lrn *)op, op->args.bottoms[0]->value.data, dy, to);
+}
+
+static int lrn_forward(struct cpu_op *op)
+{
+    lrn_run(op, NULL, cpu_op_y(op));
     return 0;
 }
 
-static int lrn_backward(struct cpu_op *op, const struct run *run)
+static int lrn_gradient(struct cpu_op *op, int bottom, float *dx)
 {
-    (void)run;
-    if (cpu_op_propagates(op, 0))
-        (op->args.u.lrn.within_channel ? lrn_within_run : lrn_across_run)(
-            (struct lrn *)op, op->args.bottoms[0]->value.data, op->args.tops[0]->grad.data,
-            op->args.bottoms[0]->grad.data);
+    (void)bottom;
+    lrn_run(op, cpu_op_dy(op), dx);
     return 0;
 }
 
 const struct cpu_kind cpu_lrn = {
     .size = sizeof(struct lrn),
+    .blobs = CPU_AS_BOTTOM,
     .create = lrn_create,
     .forward = lrn_forward,
-    .backward = lrn_backward,
+    .gradient = lrn_gradient,
 };

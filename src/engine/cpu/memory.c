@@ -55,6 +55,14 @@ void cpu_free(void *memory)
     free(memory);
 }
 
+void *cpu_op_alloc(struct cpu_op *op, size_t bytes, const char *what)
+{
+    void **memory = &op->memory[op->nmemory++];
+
+    assert(op->nmemory <= CPU_OP_MEMORIES);
+    return cpu_alloc(bytes, what, memory) ? NULL : *memory;
+}
+
 int cpu_work_reserve(struct cpu_engine *engine, enum cpu_work_slot slot, size_t bytes)
 {
     static const char *const what[WORK_SLOTS] = {"oneDNN's scratchpad",
@@ -369,22 +377,15 @@ void cpu_output_destroy(struct cpu_output *output)
     cpu_primitive_destroy(&output->reorder);
 }
 
-int cpu_plain_create(struct cpu_op *op, int i, bool again, struct cpu_plain *out)
+int cpu_op_take(struct cpu_op *op, int i, const struct cpu_format *format, enum cpu_work_slot slot)
 {
     struct blob *bottom = op->args.bottoms[i];
 
-    if (cpu_input_create(op->engine, &bottom->value, NULL, again ? WORK_OWN : WORK_TOP_GRAD,
-                         &out->in))
+    if (cpu_input_create(op->engine, &bottom->value, format, slot, &op->in[i]))
         return -1;
     if (!cpu_op_propagates(op, i))
         return 0;
-    return cpu_output_create(op->engine, &bottom->grad, NULL, WORK_BOTTOM_GRAD, &out->out);
-}
-
-void cpu_plain_destroy(struct cpu_plain *plain)
-{
-    cpu_input_destroy(&plain->in);
-    cpu_output_destroy(&plain->out);
+    return cpu_output_create(op->engine, &bottom->grad, format, WORK_BOTTOM_GRAD, &op->out[i]);
 }
 
 void cpu_clear_padding(float *data, const struct shape *shape, const struct cpu_format *format)

@@ -7,17 +7,6 @@
 
 #define PIECE 4096
 
-struct relu {
-    struct cpu_op op;
-};
-
-static int relu_create(struct cpu_op *op)
-{
-    if (!cpu_op_in_place(op))
-        cpu_top_set(op->args.tops[0], cpu_tensor_format(&op->args.bottoms[0]->value));
-    return 0;
-}
-
 /* No restrict, since x and y may be the same. Slope 0 apart, since 0 times infinity is not 0. */
 CPU_KERNEL void cpu_relu_piece(const float *x, float slope, float *y, size_t n)
 {
@@ -49,31 +38,26 @@ static inline size_t relu_piece_size(size_t n, size_t i)
     return n - i < PIECE ? n - i : PIECE;
 }
 
-static int relu_forward(struct cpu_op *op, const struct run *run)
+static int relu_forward(struct cpu_op *op)
 {
     const float *x = op->args.bottoms[0]->value.data;
-    float *y = op->args.tops[0]->value.data;
+    float *y = cpu_op_y(op);
     size_t n = cpu_tensor_stored(&op->args.tops[0]->value);
     float slope = op->args.u.relu.negative_slope;
 
-    (void)run;
 #pragma omp parallel for if (n > 4 * PIECE)
     for (size_t i = 0; i < n; i += PIECE)
         cpu_relu_piece(x + i, slope, y + i, relu_piece_size(n, i));
     return 0;
 }
 
-static int relu_backward(struct cpu_op *op, const struct run *run)
+/* x is the output where the two are one. */
+static int relu_gradient(struct cpu_op *op, int bottom, float *dx)
 {
-    const float *x = op->args.bottoms[0]->value.data; /* in place: the output */
-    const float *dy = op->args.tops[0]->grad.data;
-    float *dx = op->args.bottoms[0]->grad.data;
+    const float *x = op->args.bottoms[bottom]->value.data, *dy = cpu_op_dy(op);
     size_t n = cpu_tensor_stored(&op->args.tops[0]->value);
     float slope = op->args.u.relu.negative_slope;
 
-    (void)run;
-    if (!cpu_op_propagates(op, 0))
-        return 0;
 #pragma omp parallel for if (n > 4 * PIECE)
     for (size_t i = 0; i < n; i += PIECE)
         cpu_relu_back_piece(x + i, dy + i, slope, dx + i, relu_piece_size(n, i));
@@ -81,11 +65,7 @@ static int relu_backward(struct cpu_op *op, const struct run *run)
 }
 
 const struct cpu_kind cpu_relu = {
-    .size = sizeof(struct relu),
-    .create = relu_create,
-    .forward = relu_forward,
-    .backward = relu_backward,
-};
+    .blobs = CPU_AS_BOTTOM, .forward = relu_forward, .gradient = relu_gradient};
 
 /* Dropout keeps element e of a sample iff draw e of the sample's own sequence is >= ratio; e counts
  * in plain row-major order, so that the mask does not depend on format, rank or batch. One bit
@@ -102,7 +82,6 @@ static int dropout_create(struct cpu_op *op)
 {
     struct dropout *drop = (struct dropout *)op;
     const struct tensor *bottom = &op->args.bottoms[0]->value;
-    void *mask = NULL;
 
     if (!op->args.train) {
         if (!cpu_op_in_place(op))
@@ -117,11 +96,9 @@ static int dropout_create(struct cpu_op *op)
     drop->words = (drop->sample_elems + 31) / 32;
     drop->channels = shape_dim(&bottom->shape, 1);
     drop->planes = cpu_planes_of(&bottom->shape, drop->format);
-    if (cpu_alloc((size_t)(drop->samples * drop->words) * sizeof *drop->mask, "a dropout mask",
-                  &mask))
-        return -1;
-    drop->mask = mask;
-    return 0;
+    drop->mask = cpu_op_alloc(op, (size_t)(drop->samples * drop->words) * sizeof *drop->mask,
+                              "a dropout mask");
+    return drop->mask ? 0 : -1;
 }
 
 enum { MASK_PIECE = 64 }; /* words drawn by one thread */
@@ -225,35 +202,27 @@ static void dropout_apply(const struct dropout *drop, const float *x, float *y)
         dropout_apply_plain(drop, scale, x, y);
 }
 
-static int dropout_forward(struct cpu_op *op, const struct run *run)
+static int dropout_forward(struct cpu_op *op)
 {
     struct dropout *drop = (struct dropout *)op;
 
     if (!op->args.train)
         return 0;
-    dropout_mask_draw(drop, run);
-    dropout_apply(drop, op->args.bottoms[0]->value.data, op->args.tops[0]->value.data);
+    dropout_mask_draw(drop, op->run);
+    dropout_apply(drop, op->args.bottoms[0]->value.data, cpu_op_y(op));
     return 0;
 }
 
-static int dropout_backward(struct cpu_op *op, const struct run *run)
+static int dropout_gradient(struct cpu_op *op, int bottom, float *dx)
 {
-    (void)run;
-    if (cpu_op_propagates(op, 0))
-        dropout_apply((struct dropout *)op, op->args.tops[0]->grad.data,
-                      op->args.bottoms[0]->grad.data);
+    (void)bottom;
+    dropout_apply((struct dropout *)op, cpu_op_dy(op), dx);
     return 0;
-}
-
-static void dropout_destroy(struct cpu_op *op)
-{
-    cpu_free(((struct dropout *)op)->mask);
 }
 
 const struct cpu_kind cpu_dropout = {
     .size = sizeof(struct dropout),
     .create = dropout_create,
     .forward = dropout_forward,
-    .backward = dropout_backward,
-    .destroy = dropout_destroy,
+    .gradient = dropout_gradient,
 };

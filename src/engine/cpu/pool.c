@@ -487,8 +487,6 @@ static int pool_create(struct cpu_op *op)
     struct pool *pool = (struct pool *)op;
     const struct cpu_format *format = cpu_tensor_format(&op->args.bottoms[0]->value);
 
-    for (int i = 0; i < op->args.ntops; i++)
-        cpu_top_set(op->args.tops[i], format);
     pool->bottom = cpu_planes_of(&op->args.bottoms[0]->value.shape, format);
     pool->top = cpu_planes_of(&op->args.tops[0]->value.shape, format);
     pool->windows = op_pool_windows(&op->args.u.pool, &op->args.bottoms[0]->value.shape,
@@ -500,9 +498,11 @@ static int pool_create(struct cpu_op *op)
     pool->where_small =
         pool->usual || (op->args.u.pool.method == POOL_MAX && op->args.ntops < 2 &&
                         pool->top.block % STRIP == 0 && pool_places_differ(&pool->windows));
-    return cpu_alloc(cpu_tensor_stored(&op->args.tops[0]->value) *
-                         (pool->where_small ? sizeof(uint8_t) : sizeof(int32_t)),
-                     "the places that pooling chose", &pool->where);
+    pool->where = cpu_op_alloc(op,
+                               cpu_tensor_stored(&op->args.tops[0]->value) *
+                                   (pool->where_small ? sizeof(uint8_t) : sizeof(int32_t)),
+                               "the places that pooling chose");
+    return pool->where ? 0 : -1;
 }
 
 /* From the i-th top on; NULL where none are kept. */
@@ -519,17 +519,17 @@ static inline int64_t pool_plane_elems(const struct cpu_planes *planes)
     return planes->pixels * planes->block;
 }
 
-static int pool_forward(struct cpu_op *op, const struct run *run)
+static int pool_forward(struct cpu_op *op)
 {
     struct pool *pool = (struct pool *)op;
     int64_t from = pool_plane_elems(&pool->bottom), to = pool_plane_elems(&pool->top);
     const float *x = op->args.bottoms[0]->value.data;
-    float *y = op->args.tops[0]->value.data;
+    float *y = cpu_op_y(op);
 
     if (op->args.u.pool.method == POOL_STOCHASTIC) {
 #pragma omp parallel for
         for (int64_t p = 0; p < pool->bottom.planes; p++)
-            pool_stochastic_plane(pool, run, p, x + p * from, y + p * to,
+            pool_stochastic_plane(pool, op->run, p, x + p * from, y + p * to,
                                   pool_where_at(pool, p * to));
         return 0;
     }
@@ -549,16 +549,13 @@ static int pool_forward(struct cpu_op *op, const struct run *run)
     return 0;
 }
 
-static int pool_backward(struct cpu_op *op, const struct run *run)
+static int pool_gradient(struct cpu_op *op, int bottom, float *dx)
 {
     struct pool *pool = (struct pool *)op;
     int64_t to = pool_plane_elems(&pool->bottom), from = pool_plane_elems(&pool->top);
-    const float *dy = op->args.tops[0]->grad.data;
-    float *dx = op->args.bottoms[0]->grad.data;
+    const float *dy = cpu_op_dy(op);
 
-    (void)run;
-    if (!cpu_op_propagates(op, 0))
-        return 0;
+    (void)bottom;
 #pragma omp parallel for
     for (int64_t p = 0; p < pool->bottom.planes; p++) {
         if (pool->usual) {
@@ -580,15 +577,10 @@ static int pool_backward(struct cpu_op *op, const struct run *run)
     return 0;
 }
 
-static void pool_destroy(struct cpu_op *op)
-{
-    cpu_free(((struct pool *)op)->where);
-}
-
 const struct cpu_kind cpu_pool = {
     .size = sizeof(struct pool),
+    .blobs = CPU_AS_BOTTOM,
     .create = pool_create,
     .forward = pool_forward,
-    .backward = pool_backward,
-    .destroy = pool_destroy,
+    .gradient = pool_gradient,
 };

@@ -5,24 +5,6 @@
 
 #include <math.h>
 
-struct reduce {
-    struct cpu_op op;
-    struct cpu_plain plain;
-    int64_t rows, length;
-};
-
-static int reduce_create(struct cpu_op *op)
-{
-    struct reduce *reduce = (struct reduce *)op;
-    const struct shape *x = &op->args.bottoms[0]->value.shape;
-    struct op_axes axes = op_axes_from(x, op->args.u.reduce.axis);
-
-    reduce->rows = axes.outer;
-    reduce->length = axes.length;
-    cpu_top_set(op->args.tops[0], NULL);
-    return cpu_plain_create(op, 0, true, &reduce->plain);
-}
-
 static double reduce_row_sum(enum reduce_operation operation, const float *x, int64_t n)
 {
     double sum = 0;
@@ -45,25 +27,26 @@ static double reduce_row_sum(enum reduce_operation operation, const float *x, in
     return operation == REDUCE_MEAN ? sum / (double)n : sum;
 }
 
-static int reduce_forward(struct cpu_op *op, const struct run *run)
+static struct op_axes reduce_rows(const struct cpu_op *op)
 {
-    struct reduce *reduce = (struct reduce *)op;
-    const struct reduce_args *a = &op->args.u.reduce;
-    float *y = op->args.tops[0]->value.data;
-    const float *x;
+    return op_axes_from(&op->args.bottoms[0]->value.shape, op->args.u.reduce.axis);
+}
 
-    (void)run;
-    if (cpu_input_load(op->engine, &reduce->plain.in))
-        return -1;
-    x = cpu_input_data(op->engine, &reduce->plain.in);
+static int reduce_forward(struct cpu_op *op)
+{
+    const struct reduce_args *a = &op->args.u.reduce;
+    const struct op_axes rows = reduce_rows(op);
+    const float *x = cpu_op_x(op, 0);
+    float *y = cpu_op_y(op);
+
 #pragma omp parallel for
-    for (int64_t r = 0; r < reduce->rows; r++)
+    for (int64_t r = 0; r < rows.outer; r++)
         y[r] = (float)((double)a->coeff *
-                       reduce_row_sum(a->operation, x + r * reduce->length, reduce->length));
+                       reduce_row_sum(a->operation, x + r * rows.length, rows.length));
     return 0;
 }
 
-static void reduce_row_backward(enum reduce_operation operation, const float *x, float dy,
+static void reduce_row_gradient(enum reduce_operation operation, const float *x, float dy,
                                 float *dx, int64_t n)
 {
     if (operation == REDUCE_MEAN)
@@ -78,61 +61,34 @@ static void reduce_row_backward(enum reduce_operation operation, const float *x,
     }
 }
 
-static int reduce_backward(struct cpu_op *op, const struct run *run)
+static int reduce_gradient(struct cpu_op *op, int bottom, float *dx)
 {
-    struct reduce *reduce = (struct reduce *)op;
     const struct reduce_args *a = &op->args.u.reduce;
-    const float *x = cpu_input_data(op->engine, &reduce->plain.in);
-    const float *dy = op->args.tops[0]->grad.data;
-    float *dx;
+    const struct op_axes rows = reduce_rows(op);
+    const float *x = cpu_op_x(op, bottom), *dy = cpu_op_dy(op);
 
-    (void)run;
-    if (!cpu_op_propagates(op, 0))
-        return 0;
-    dx = cpu_output_data(op->engine, &reduce->plain.out);
 #pragma omp parallel for
-    for (int64_t r = 0; r < reduce->rows; r++)
-        reduce_row_backward(a->operation, x + r * reduce->length, a->coeff * dy[r],
-                            dx + r * reduce->length, reduce->length);
-    return cpu_output_store(op->engine, &reduce->plain.out);
-}
-
-static void reduce_destroy(struct cpu_op *op)
-{
-    cpu_plain_destroy(&((struct reduce *)op)->plain);
+    for (int64_t r = 0; r < rows.outer; r++)
+        reduce_row_gradient(a->operation, x + r * rows.length, a->coeff * dy[r],
+                            dx + r * rows.length, rows.length);
+    return 0;
 }
 
 const struct cpu_kind cpu_reduce = {
-    .size = sizeof(struct reduce),
-    .create = reduce_create,
-    .forward = reduce_forward,
-    .backward = reduce_backward,
-    .destroy = reduce_destroy,
-};
+    .blobs = CPU_PLAIN_AGAIN, .plain = 1, .forward = reduce_forward, .gradient = reduce_gradient};
 
 struct argmax {
     struct cpu_op op;
-    struct cpu_input in;
-    int64_t outer, length, inner;
     int32_t *best; /* room for top_k places */
 };
 
 static int argmax_create(struct cpu_op *op)
 {
     struct argmax *argmax = (struct argmax *)op;
-    const struct argmax_args *a = &op->args.u.argmax;
-    struct op_axes axes = op_argmax_axes(&op->args);
-    void *memory = NULL;
 
-    argmax->outer = axes.outer;
-    argmax->length = axes.length;
-    argmax->inner = axes.inner;
-    cpu_top_set(op->args.tops[0], NULL);
-    if (cpu_alloc((size_t)a->top_k * sizeof *argmax->best, "the places of maxima", &memory))
-        return -1;
-    argmax->best = memory;
-    return cpu_input_create(op->engine, &op->args.bottoms[0]->value, NULL, WORK_TOP_GRAD,
-                            &argmax->in);
+    argmax->best = cpu_op_alloc(op, (size_t)op->args.u.argmax.top_k * sizeof *argmax->best,
+                                "the places of maxima");
+    return argmax->best ? 0 : -1;
 }
 
 /* Is the value at place i, later in the row, ahead of that at place j? */
@@ -160,25 +116,22 @@ static void argmax_row_best(const float *x, int64_t n, int64_t stride, int k, in
     }
 }
 
-static int argmax_forward(struct cpu_op *op, const struct run *run)
+static int argmax_forward(struct cpu_op *op)
 {
     struct argmax *argmax = (struct argmax *)op;
     const struct argmax_args *a = &op->args.u.argmax;
-    float *to = op->args.tops[0]->value.data;
-    const float *x;
+    const struct op_axes axes = op_argmax_axes(&op->args);
+    const float *x = cpu_op_x(op, 0);
+    float *to = cpu_op_y(op);
 
-    (void)run;
-    if (cpu_input_load(op->engine, &argmax->in))
-        return -1;
-    x = cpu_input_data(op->engine, &argmax->in);
-    for (int64_t o = 0; o < argmax->outer; o++)
-        for (int64_t i = 0; i < argmax->inner; i++) {
-            const float *row = x + o * argmax->length * argmax->inner + i;
-            argmax_row_best(row, argmax->length, argmax->inner, a->top_k, argmax->best);
+    for (int64_t o = 0; o < axes.outer; o++)
+        for (int64_t i = 0; i < axes.inner; i++) {
+            const float *row = x + o * axes.length * axes.inner + i;
+            argmax_row_best(row, axes.length, axes.inner, a->top_k, argmax->best);
             for (int64_t k = 0; k < a->top_k; k++) {
                 float place = (float)argmax->best[k];
-                float value = row[argmax->best[k] * argmax->inner];
-                int64_t at = (o * a->top_k + k) * argmax->inner + i;
+                float value = row[argmax->best[k] * axes.inner];
+                int64_t at = (o * a->top_k + k) * axes.inner + i;
                 if (a->has_axis)
                     to[at] = a->out_max_val ? value : place;
                 else if (!a->out_max_val)
@@ -192,24 +145,16 @@ static int argmax_forward(struct cpu_op *op, const struct run *run)
     return 0;
 }
 
-static void argmax_destroy(struct cpu_op *op)
-{
-    struct argmax *argmax = (struct argmax *)op;
-
-    cpu_input_destroy(&argmax->in);
-    cpu_free(argmax->best);
-}
-
 const struct cpu_kind cpu_argmax = {
     .size = sizeof(struct argmax),
+    .blobs = CPU_PLAIN,
+    .plain = 1,
     .create = argmax_create,
     .forward = argmax_forward,
-    .destroy = argmax_destroy,
 };
 
 struct mvn {
     struct cpu_op op;
-    struct cpu_plain plain;
     int64_t rows, length;
     float *mean, *inverse; /* per row, of the last forward; one piece of memory */
 };
@@ -217,17 +162,14 @@ struct mvn {
 static int mvn_create(struct cpu_op *op)
 {
     struct mvn *mvn = (struct mvn *)op;
-    const struct shape *x = &op->args.bottoms[0]->value.shape;
-    void *memory = NULL;
 
     mvn->rows = op_mvn_groups(&op->args);
-    mvn->length = (int64_t)shape_elems(x) / mvn->rows;
-    if (cpu_alloc((size_t)(2 * mvn->rows) * sizeof(float), "means and variances", &memory))
+    mvn->length = (int64_t)shape_elems(&op->args.bottoms[0]->value.shape) / mvn->rows;
+    mvn->mean = cpu_op_alloc(op, (size_t)(2 * mvn->rows) * sizeof(float), "means and variances");
+    if (!mvn->mean)
         return -1;
-    mvn->mean = memory;
     mvn->inverse = mvn->mean + mvn->rows;
-    cpu_top_set(op->args.tops[0], NULL);
-    return cpu_plain_create(op, 0, true, &mvn->plain);
+    return 0;
 }
 
 static void mvn_row(const struct mvn *mvn, const float *x, float *y, int64_t r)
@@ -244,23 +186,19 @@ static void mvn_row(const struct mvn *mvn, const float *x, float *y, int64_t r)
         y[i] = (x[i] - mvn->mean[r]) * mvn->inverse[r];
 }
 
-static int mvn_forward(struct cpu_op *op, const struct run *run)
+static int mvn_forward(struct cpu_op *op)
 {
-    struct mvn *mvn = (struct mvn *)op;
-    float *y = op->args.tops[0]->value.data;
-    const float *x;
+    const struct mvn *mvn = (const struct mvn *)op;
+    const float *x = cpu_op_x(op, 0);
+    float *y = cpu_op_y(op);
 
-    (void)run;
-    if (cpu_input_load(op->engine, &mvn->plain.in))
-        return -1;
-    x = cpu_input_data(op->engine, &mvn->plain.in);
 #pragma omp parallel for
     for (int64_t r = 0; r < mvn->rows; r++)
         mvn_row(mvn, x + r * mvn->length, y + r * mvn->length, r);
     return 0;
 }
 
-static void mvn_row_backward(const struct mvn *mvn, const float *x, const float *dy, float *dx,
+static void mvn_row_gradient(const struct mvn *mvn, const float *x, const float *dy, float *dx,
                              int64_t r)
 {
     float mean = mvn->mean[r], inverse = mvn->inverse[r];
@@ -277,35 +215,22 @@ static void mvn_row_backward(const struct mvn *mvn, const float *x, const float 
             (float)((dy[i] - sum - (double)((x[i] - mean) * inverse) * product) * (double)inverse);
 }
 
-static int mvn_backward(struct cpu_op *op, const struct run *run)
+static int mvn_gradient(struct cpu_op *op, int bottom, float *dx)
 {
-    struct mvn *mvn = (struct mvn *)op;
-    const float *x = cpu_input_data(op->engine, &mvn->plain.in);
-    const float *dy = op->args.tops[0]->grad.data;
-    float *dx;
+    const struct mvn *mvn = (const struct mvn *)op;
+    const float *x = cpu_op_x(op, bottom), *dy = cpu_op_dy(op);
 
-    (void)run;
-    if (!cpu_op_propagates(op, 0))
-        return 0;
-    dx = cpu_output_data(op->engine, &mvn->plain.out);
 #pragma omp parallel for
     for (int64_t r = 0; r < mvn->rows; r++)
-        mvn_row_backward(mvn, x + r * mvn->length, dy + r * mvn->length, dx + r * mvn->length, r);
-    return cpu_output_store(op->engine, &mvn->plain.out);
-}
-
-static void mvn_destroy(struct cpu_op *op)
-{
-    struct mvn *mvn = (struct mvn *)op;
-
-    cpu_plain_destroy(&mvn->plain);
-    cpu_free(mvn->mean);
+        mvn_row_gradient(mvn, x + r * mvn->length, dy + r * mvn->length, dx + r * mvn->length, r);
+    return 0;
 }
 
 const struct cpu_kind cpu_mvn = {
     .size = sizeof(struct mvn),
+    .blobs = CPU_PLAIN_AGAIN,
+    .plain = 1,
     .create = mvn_create,
     .forward = mvn_forward,
-    .backward = mvn_backward,
-    .destroy = mvn_destroy,
+    .gradient = mvn_gradient,
 };

@@ -1,10 +1,7 @@
 /* Interp, which works in every format, and spatial pyramid pooling. */
 #include "engine/cpu/cpu_internal.h"
 
-#include "util/error.h"
-
 #include <float.h>
-#include <stdlib.h>
 
 /* A target row or column: two source ones and the second one's weight. */
 struct tap {
@@ -38,17 +35,16 @@ static int interp_create(struct cpu_op *op)
 {
     struct interp *interp = (struct interp *)op;
     const struct interp_args *a = &op->args.u.interp;
-    struct blob *bottom = op->args.bottoms[0], *top = op->args.tops[0];
-    const struct shape *x = &bottom->value.shape, *y = &top->value.shape;
-    const struct cpu_format *format = cpu_tensor_format(&bottom->value);
+    const struct shape *x = &op->args.bottoms[0]->value.shape, *y = &op->args.tops[0]->value.shape;
+    const struct cpu_format *format = cpu_tensor_format(&op->args.bottoms[0]->value);
 
-    interp->rows = malloc((size_t)(y->dim[2] + y->dim[3]) * sizeof *interp->rows);
+    interp->rows =
+        cpu_op_alloc(op, (size_t)(y->dim[2] + y->dim[3]) * sizeof *interp->rows, "interp");
     if (!interp->rows)
-        return error_memory((size_t)(y->dim[2] + y->dim[3]) * sizeof *interp->rows, "interp");
+        return -1;
     interp->columns = interp->rows + y->dim[2];
     interp_taps_fill(interp->rows, x->dim[2], y->dim[2], a->crop_begin, a->crop_end);
     interp_taps_fill(interp->columns, x->dim[3], y->dim[3], a->crop_begin, a->crop_end);
-    cpu_top_set(top, format);
     interp->from = cpu_planes_of(x, format);
     interp->to = cpu_planes_of(y, format);
     return 0;
@@ -88,42 +84,29 @@ static void interp_run(const struct interp *interp, float *x, float *y, bool bac
                 interp_pixel(interp, x + p * in, y + p * out, h, w, back);
 }
 
-static int interp_forward(struct cpu_op *op, const struct run *run)
+static int interp_forward(struct cpu_op *op)
 {
-    (void)run;
-    interp_run((struct interp *)op, op->args.bottoms[0]->value.data, op->args.tops[0]->value.data,
-               false);
+    interp_run((struct interp *)op, op->args.bottoms[0]->value.data, cpu_op_y(op), false);
     return 0;
 }
 
-static int interp_backward(struct cpu_op *op, const struct run *run)
+static int interp_gradient(struct cpu_op *op, int bottom, float *dx)
 {
-    struct tensor *grad = &op->args.bottoms[0]->grad;
-
-    (void)run;
-    if (!cpu_op_propagates(op, 0))
-        return 0;
-    cpu_zero(grad->data, cpu_tensor_stored(grad));
-    interp_run((struct interp *)op, grad->data, op->args.tops[0]->grad.data, true);
+    cpu_zero(dx, cpu_tensor_stored(&op->args.bottoms[bottom]->grad));
+    interp_run((struct interp *)op, dx, op->args.tops[0]->grad.data, true);
     return 0;
-}
-
-static void interp_destroy(struct cpu_op *op)
-{
-    free(((struct interp *)op)->rows);
 }
 
 const struct cpu_kind cpu_interp = {
     .size = sizeof(struct interp),
+    .blobs = CPU_AS_BOTTOM,
     .create = interp_create,
     .forward = interp_forward,
-    .backward = interp_backward,
-    .destroy = interp_destroy,
+    .gradient = interp_gradient,
 };
 
 struct spp {
     struct cpu_op op;
-    struct cpu_plain plain;
     int32_t *winner; /* MAX in TRAIN: place in the plane, per element of the top */
 };
 
@@ -146,16 +129,13 @@ static struct bin spp_bin_of(int64_t size, int64_t bins, int64_t i)
 static int spp_create(struct cpu_op *op)
 {
     struct spp *spp = (struct spp *)op;
-    void *memory = NULL;
 
-    if (op->args.train && op->args.u.spp.method == POOL_MAX) {
-        if (cpu_alloc(shape_elems(&op->args.tops[0]->value.shape) * sizeof *spp->winner,
-                      "the places of maxima", &memory))
-            return -1;
-        spp->winner = memory;
-    }
-    cpu_top_set(op->args.tops[0], NULL);
-    return cpu_plain_create(op, 0, false, &spp->plain);
+    if (!op->args.train || op->args.u.spp.method != POOL_MAX)
+        return 0;
+    spp->winner =
+        cpu_op_alloc(op, shape_elems(&op->args.tops[0]->value.shape) * sizeof *spp->winner,
+                     "the places of maxima");
+    return spp->winner ? 0 : -1;
 }
 
 /* One bin of one plane; top and winner are its places there. */
@@ -220,53 +200,35 @@ static void spp_plane_run(const struct spp *spp, int64_t plane, const float *x, 
     }
 }
 
-static int spp_forward(struct cpu_op *op, const struct run *run)
+/* All planes: forward where there is x, backward where there is dx. */
+static void spp_run(const struct spp *spp, const float *x, float *top, float *dx)
 {
-    struct spp *spp = (struct spp *)op;
-    const struct shape *shape = &op->args.bottoms[0]->value.shape;
+    const struct shape *shape = &spp->op.args.bottoms[0]->value.shape;
     int64_t pixels = shape->dim[2] * shape->dim[3];
-    const float *x;
 
-    (void)run;
-    if (cpu_input_load(op->engine, &spp->plain.in))
-        return -1;
-    x = cpu_input_data(op->engine, &spp->plain.in);
 #pragma omp parallel for
     for (int64_t p = 0; p < shape->dim[0] * shape->dim[1]; p++)
-        spp_plane_run(spp, p, x + p * pixels, op->args.tops[0]->value.data, NULL);
+        spp_plane_run(spp, p, x ? x + p * pixels : NULL, top, dx ? dx + p * pixels : NULL);
+}
+
+static int spp_forward(struct cpu_op *op)
+{
+    spp_run((struct spp *)op, cpu_op_x(op, 0), cpu_op_y(op), NULL);
     return 0;
 }
 
-static int spp_backward(struct cpu_op *op, const struct run *run)
+static int spp_gradient(struct cpu_op *op, int bottom, float *dx)
 {
-    struct spp *spp = (struct spp *)op;
-    const struct shape *shape = &op->args.bottoms[0]->value.shape;
-    int64_t pixels = shape->dim[2] * shape->dim[3];
-    float *dx;
-
-    (void)run;
-    if (!cpu_op_propagates(op, 0))
-        return 0;
-    dx = cpu_output_data(op->engine, &spp->plain.out);
-    cpu_zero(dx, shape_elems(shape));
-#pragma omp parallel for
-    for (int64_t p = 0; p < shape->dim[0] * shape->dim[1]; p++)
-        spp_plane_run(spp, p, NULL, op->args.tops[0]->grad.data, dx + p * pixels);
-    return cpu_output_store(op->engine, &spp->plain.out);
-}
-
-static void spp_destroy(struct cpu_op *op)
-{
-    struct spp *spp = (struct spp *)op;
-
-    cpu_plain_destroy(&spp->plain);
-    cpu_free(spp->winner);
+    cpu_zero(dx, shape_elems(&op->args.bottoms[bottom]->value.shape));
+    spp_run((struct spp *)op, NULL, op->args.tops[0]->grad.data, dx);
+    return 0;
 }
 
 const struct cpu_kind cpu_spp = {
     .size = sizeof(struct spp),
+    .blobs = CPU_PLAIN,
+    .plain = 1,
     .create = spp_create,
     .forward = spp_forward,
-    .backward = spp_backward,
-    .destroy = spp_destroy,
+    .gradient = spp_gradient,
 };

@@ -1,32 +1,22 @@
-/* Softmax, softmax loss and accuracy, on plain memory seen as outer x classes x inner.
+/* Softmax, accuracy, and the losses over classes, on plain memory seen as outer x classes x inner.
  *
  * Sums over samples are made in double and in one fixed order: the same bits at any thread count.
  */
-#include "engine/cpu/cpu_internal.h"
+#include "engine/cpu/loss.h"
 
 #include "engine/op_size.h"
-#include "util/error.h"
 
 #include <float.h>
-#include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
-/* Scores as every operator here sees them. */
-struct scores {
-    int64_t outer, classes, inner;
-    struct cpu_input plain;
-};
+#define LEAST_PROBABILITY 1e-20
 
-static int softmax_scores_create(struct cpu_op *op, int axis, enum cpu_work_slot slot,
-                                 struct scores *out)
+static struct scores scores_of(const struct cpu_op *op, int axis, bool has_ignore, int ignore)
 {
-    const struct tensor *bottom = &op->args.bottoms[0]->value;
-    struct op_axes axes = op_axes_at(&bottom->shape, axis);
+    struct op_axes axes = op_axes_at(&op->args.bottoms[0]->value.shape, axis);
 
-    out->outer = axes.outer;
-    out->classes = axes.length;
-    out->inner = axes.inner;
-    return cpu_input_create(op->engine, bottom, NULL, slot, &out->plain);
+    return (struct scores){axes.outer, axes.length, axes.inner, has_ignore, ignore};
 }
 
 #define TILE 64 /* positions whose maxima and sums are held at once */
@@ -66,223 +56,106 @@ static void softmax_run(const struct scores *s, const float *x, float *p)
     }
 }
 
-struct softmax {
-    struct cpu_op op;
-    struct scores scores;
-    struct cpu_output bottom_grad;
-};
-
-static int softmax_create(struct cpu_op *op)
+static int softmax_forward(struct cpu_op *op)
 {
-    struct softmax *sm = (struct softmax *)op;
-    struct blob *bottom = op->args.bottoms[0], *top = op->args.tops[0];
+    const struct scores s = scores_of(op, op->args.u.softmax.axis, false, 0);
 
-    cpu_top_set(top, NULL);
-    if (softmax_scores_create(op, op->args.u.softmax.axis, WORK_TOP_GRAD, &sm->scores))
-        return -1;
-    if (!cpu_op_propagates(op, 0))
-        return 0;
-    return cpu_output_create(op->engine, &bottom->grad, NULL, WORK_BOTTOM_GRAD, &sm->bottom_grad);
-}
-
-static int softmax_forward(struct cpu_op *op, const struct run *run)
-{
-    struct softmax *sm = (struct softmax *)op;
-
-    (void)run;
-    if (cpu_input_load(op->engine, &sm->scores.plain))
-        return -1;
-    softmax_run(&sm->scores, cpu_input_data(op->engine, &sm->scores.plain),
-                op->args.tops[0]->value.data);
+    softmax_run(&s, cpu_op_x(op, 0), cpu_op_y(op));
     return 0;
 }
 
 /* dx = p (dy - sum of dy p over the classes) */
-static int softmax_backward(struct cpu_op *op, const struct run *run)
+static int softmax_gradient(struct cpu_op *op, int bottom, float *dx)
 {
-    struct softmax *sm = (struct softmax *)op;
-    const struct scores *s = &sm->scores;
-    const float *p = op->args.tops[0]->value.data, *dy = op->args.tops[0]->grad.data;
-    float *dx;
+    const struct scores s = scores_of(op, op->args.u.softmax.axis, false, 0);
+    const float *p = cpu_op_y(op), *dy = cpu_op_dy(op);
 
-    (void)run;
-    if (!cpu_op_propagates(op, 0))
-        return 0;
-    dx = cpu_output_data(op->engine, &sm->bottom_grad);
-#pragma omp parallel for collapse(2)
-    for (int64_t o = 0; o < s->outer; o++) {
-        for (int64_t i = 0; i < s->inner; i++) {
-            int64_t at = o * s->classes * s->inner + i;
-            float dot = 0;
-            for (int64_t c = 0; c < s->classes; c++)
-                dot += dy[at + c * s->inner] * p[at + c * s->inner];
-            for (int64_t c = 0; c < s->classes; c++)
-                dx[at + c * s->inner] = p[at + c * s->inner] * (dy[at + c * s->inner] - dot);
-        }
+    (void)bottom;
+#pragma omp parallel for
+    for (int64_t i = 0; i < s.outer * s.inner; i++) {
+        int64_t at = scores_at(&s, i);
+        float dot = 0;
+        for (int64_t c = 0; c < s.classes; c++)
+            dot += dy[at + c * s.inner] * p[at + c * s.inner];
+        for (int64_t c = 0; c < s.classes; c++)
+            dx[at + c * s.inner] = p[at + c * s.inner] * (dy[at + c * s.inner] - dot);
     }
-    return cpu_output_store(op->engine, &sm->bottom_grad);
-}
-
-static void softmax_destroy(struct cpu_op *op)
-{
-    struct softmax *sm = (struct softmax *)op;
-
-    cpu_input_destroy(&sm->scores.plain);
-    cpu_output_destroy(&sm->bottom_grad);
+    return 0;
 }
 
 const struct cpu_kind cpu_softmax = {
-    .size = sizeof(struct softmax),
-    .create = softmax_create,
-    .forward = softmax_forward,
-    .backward = softmax_backward,
-    .destroy = softmax_destroy,
-};
+    .blobs = CPU_PLAIN, .plain = 1, .forward = softmax_forward, .gradient = softmax_gradient};
 
-/* Class numbers given as floats, one per position (outer x inner). */
-struct labels {
-    const struct tensor *tensor;
-    int64_t positions, inner, classes;
-    bool has_ignore;
-    int ignore;
-};
-
-static int softmax_labels_create(const struct cpu_op *op, const struct scores *s, bool has_ignore,
-                                 int ignore, struct labels *out)
-{
-    const struct blob *blob = op->args.bottoms[1];
-
-    *out = (struct labels){.tensor = &blob->value,
-                           .positions = s->outer * s->inner,
-                           .inner = s->inner,
-                           .classes = s->classes,
-                           .has_ignore = has_ignore,
-                           .ignore = ignore};
-    if (cpu_tensor_format(&blob->value))
-        return error_set("the labels come in the format %s; plain ones are needed",
-                         cpu_tensor_format(&blob->value)->name);
-    return 0;
-}
-
-/* The class of position i; -1 if it is to be ignored. Fails where there is no such class. */
-static int softmax_label_at(const struct labels *l, int64_t i, int64_t *out)
-{
-    float value = l->tensor->data[i];
-    bool fits = value > -2147483648.0f && value < 2147483648.0f; /* false for NaN */
-
-    if (fits && l->has_ignore && (int)value == l->ignore) {
-        *out = -1;
-        return 0;
-    }
-    if (!fits || (int)value < 0 || (int)value >= l->classes)
-        return error_set("label %g of sample %" PRId64 " of the batch is outside 0..%" PRId64
-                         " (the scores have %" PRId64 " classes)",
-                         (double)value, i / l->inner, l->classes - 1, l->classes);
-    *out = (int)value;
-    return 0;
-}
-
-struct softmax_loss {
-    struct cpu_op op;
+/* Both losses over classes. */
+struct class_loss {
+    struct loss loss;
     struct scores scores;
-    struct labels labels;
-    struct cpu_output bottom_grad;
-    float *own;     /* probabilities, if there is no second top */
-    double divisor; /* of the last forward */
+    float *own;      /* probabilities, if there is no second top; else NULL */
+    float *given;    /* Infogain: the matrix H if it is no bottom */
+    float *row_sums; /* Infogain: of H */
 };
+
+/* The probabilities of the last forward. */
+static float *class_loss_p(const struct class_loss *loss)
+{
+    return loss->own ? loss->own : loss->loss.op.args.tops[1]->value.data;
+}
+
+static int class_loss_create(struct cpu_op *op, struct scores scores)
+{
+    struct class_loss *loss = (struct class_loss *)op;
+
+    loss->scores = scores;
+    if (op->args.ntops == 2)
+        return 0;
+    loss->own = cpu_op_alloc(op, shape_elems(&op->args.bottoms[0]->value.shape) * sizeof(float),
+                             "class probabilities");
+    return loss->own ? 0 : -1;
+}
 
 static int softmax_loss_create(struct cpu_op *op)
 {
-    struct softmax_loss *sl = (struct softmax_loss *)op;
     const struct softmax_loss_args *a = &op->args.u.softmax_loss;
-    struct blob *bottom = op->args.bottoms[0];
-    void *own = NULL;
 
-    for (int i = 0; i < op->args.ntops; i++)
-        cpu_top_set(op->args.tops[i], NULL);
-    if (softmax_scores_create(op, a->axis, WORK_TOP_GRAD, &sl->scores) ||
-        softmax_labels_create(op, &sl->scores, a->has_ignore_label, a->ignore_label, &sl->labels))
-        return -1;
-    if (op->args.ntops == 1) {
-        if (cpu_alloc(shape_elems(&bottom->value.shape) * sizeof *sl->own, "class probabilities",
-                      &own))
-            return -1;
-        sl->own = own;
-    }
-    if (!cpu_op_propagates(op, 0))
-        return 0;
-    return cpu_output_create(op->engine, &bottom->grad, NULL, WORK_BOTTOM_GRAD, &sl->bottom_grad);
+    return class_loss_create(op, scores_of(op, a->axis, a->has_ignore_label, a->ignore_label));
 }
 
-static float *softmax_loss_probabilities(const struct softmax_loss *sl)
+static int softmax_loss_forward(struct cpu_op *op)
 {
-    return sl->own ? sl->own : sl->op.args.tops[1]->value.data;
-}
+    struct class_loss *loss = (struct class_loss *)op;
+    const struct scores *s = &loss->scores;
+    float *p = class_loss_p(loss);
+    int64_t places = s->outer * s->inner, valid = 0, label;
+    double sum = 0;
 
-static double softmax_loss_divisor(const struct softmax_loss *sl, int64_t valid)
-{
-    double d = 1;
-
-    switch (sl->op.args.u.softmax_loss.normalization) {
-    case LOSS_FULL:
-        d = (double)sl->labels.positions;
-        break;
-    case LOSS_VALID:
-        d = (double)valid;
-        break;
-    case LOSS_BATCH_SIZE:
-        d = (double)sl->scores.outer;
-        break;
-    case LOSS_NONE:
-        break;
-    }
-    return d > 1 ? d : 1;
-}
-
-static int softmax_loss_forward(struct cpu_op *op, const struct run *run)
-{
-    struct softmax_loss *sl = (struct softmax_loss *)op;
-    const struct scores *s = &sl->scores;
-    float *p = softmax_loss_probabilities(sl);
-    int64_t valid = 0, label;
-    double loss = 0;
-
-    (void)run;
-    if (cpu_input_load(op->engine, &sl->scores.plain))
-        return -1;
-    softmax_run(s, cpu_input_data(op->engine, &sl->scores.plain), p);
-    for (int64_t i = 0; i < sl->labels.positions; i++) {
-        if (softmax_label_at(&sl->labels, i, &label))
+    softmax_run(s, cpu_op_x(op, 0), p);
+    for (int64_t i = 0; i < places; i++) {
+        if (scores_label(op, s, i, &label))
             return -1;
         if (label < 0)
             continue;
-        float q = p[(i / s->inner * s->classes + label) * s->inner + i % s->inner];
-        loss -= log(q < FLT_MIN ? (double)FLT_MIN : (double)q); /* NaN stays NaN */
+        float q = p[scores_at(s, i) + label * s->inner];
+        sum -= log(q < FLT_MIN ? (double)FLT_MIN : (double)q); /* NaN stays NaN */
         valid++;
     }
-    sl->divisor = softmax_loss_divisor(sl, valid);
-    op->args.tops[0]->value.data[0] = (float)(loss / sl->divisor);
-    return 0;
+    return loss_set(&loss->loss, sum,
+                    loss_divisor(op->args.u.softmax_loss.normalization, places, valid, s->outer));
 }
 
 /* (p - 1 at the label) * loss weight / divisor */
-static int softmax_loss_backward(struct cpu_op *op, const struct run *run)
+static int softmax_loss_gradient(struct cpu_op *op, int bottom, float *dx)
 {
-    struct softmax_loss *sl = (struct softmax_loss *)op;
-    const struct scores *s = &sl->scores;
-    const float *p = softmax_loss_probabilities(sl);
-    float scale = (float)(op->args.tops[0]->grad.data[0] / sl->divisor);
+    struct class_loss *loss = (struct class_loss *)op;
+    const struct scores *s = &loss->scores;
+    const float *p = class_loss_p(loss);
+    float scale = (float)loss_scale(&loss->loss);
     int64_t label;
-    float *dx;
 
-    (void)run;
-    if (!cpu_op_propagates(op, 0))
-        return 0;
-    dx = cpu_output_data(op->engine, &sl->bottom_grad);
+    (void)bottom;
     cpu_axpby(dx, scale, p, 0, (size_t)(s->outer * s->classes * s->inner));
-    for (int64_t i = 0; i < sl->labels.positions; i++) {
-        int64_t at = i / s->inner * s->classes * s->inner + i % s->inner;
-        if (softmax_label_at(&sl->labels, i, &label))
+    for (int64_t i = 0; i < s->outer * s->inner; i++) {
+        int64_t at = scores_at(s, i);
+        if (scores_label(op, s, i, &label))
             return -1;
         if (label >= 0) {
             dx[at + label * s->inner] = scale * (p[at + label * s->inner] - 1);
@@ -291,30 +164,123 @@ static int softmax_loss_backward(struct cpu_op *op, const struct run *run)
         for (int64_t c = 0; c < s->classes; c++)
             dx[at + c * s->inner] = 0;
     }
-    return cpu_output_store(op->engine, &sl->bottom_grad);
-}
-
-static void softmax_loss_destroy(struct cpu_op *op)
-{
-    struct softmax_loss *sl = (struct softmax_loss *)op;
-
-    cpu_input_destroy(&sl->scores.plain);
-    cpu_output_destroy(&sl->bottom_grad);
-    cpu_free(sl->own);
+    return 0;
 }
 
 const struct cpu_kind cpu_softmax_loss = {
-    .size = sizeof(struct softmax_loss),
+    .size = sizeof(struct class_loss),
+    .blobs = CPU_PLAIN,
+    .plain = 2,
     .create = softmax_loss_create,
     .forward = softmax_loss_forward,
-    .backward = softmax_loss_backward,
-    .destroy = softmax_loss_destroy,
+    .gradient = softmax_loss_gradient,
+};
+
+static int infogain_loss_create(struct cpu_op *op)
+{
+    struct class_loss *loss = (struct class_loss *)op;
+    struct infogain_loss_args *a = &op->args.u.infogain_loss;
+    struct scores s = scores_of(op, a->axis, a->has_ignore_label, a->ignore_label);
+    size_t n = (size_t)(s.classes * s.classes);
+
+    if (class_loss_create(op, s))
+        return -1;
+    loss->row_sums =
+        cpu_op_alloc(op, (size_t)s.classes * sizeof(float), "sums of the infogain matrix");
+    if (!loss->row_sums)
+        return -1;
+    if (op->args.nbottoms == 3)
+        return cpu_op_take(op, 2, NULL, WORK_OWN);
+    loss->given = cpu_op_alloc(op, n * sizeof(float), "the infogain matrix");
+    if (!loss->given)
+        return -1;
+    memcpy(loss->given, a->matrix, n * sizeof(float));
+    a->matrix = NULL; /* was lent for this call only */
+    return 0;
+}
+
+static void infogain_softmax(const float *x, float *p, int64_t classes, int64_t inner)
+{
+    double most = x[0], sum = 0;
+
+    for (int64_t c = 1; c < classes; c++)
+        most = x[c * inner] > most ? x[c * inner] : most;
+    for (int64_t c = 0; c < classes; c++)
+        sum += exp(x[c * inner] - most);
+    for (int64_t c = 0; c < classes; c++)
+        p[c * inner] = (float)(exp(x[c * inner] - most) / sum);
+}
+
+static const float *infogain_h(const struct class_loss *loss)
+{
+    return loss->given ? loss->given : cpu_op_x(&loss->loss.op, 2);
+}
+
+static int infogain_loss_forward(struct cpu_op *op)
+{
+    struct class_loss *loss = (struct class_loss *)op;
+    const struct scores *s = &loss->scores;
+    int64_t places = s->outer * s->inner, valid = 0, label;
+    float *p = class_loss_p(loss);
+    const float *h = infogain_h(loss);
+    double sum = 0;
+
+    if (!loss->given && cpu_input_load(op->engine, &op->in[2]))
+        return -1;
+    for (int64_t r = 0; r < s->classes; r++) {
+        double row = 0;
+        for (int64_t c = 0; c < s->classes; c++)
+            row += h[r * s->classes + c];
+        loss->row_sums[r] = (float)row;
+    }
+    for (int64_t i = 0; i < places; i++) {
+        int64_t at = scores_at(s, i);
+        infogain_softmax(cpu_op_x(op, 0) + at, p + at, s->classes, s->inner);
+        if (scores_label(op, s, i, &label))
+            return -1;
+        valid += label >= 0;
+        for (int64_t c = 0; label >= 0 && c < s->classes; c++) {
+            double q = p[at + c * s->inner];
+            sum -= h[label * s->classes + c] * log(q < LEAST_PROBABILITY ? LEAST_PROBABILITY : q);
+        }
+    }
+    return loss_set(&loss->loss, sum,
+                    loss_divisor(op->args.u.infogain_loss.normalization, places, valid, s->outer));
+}
+
+static int infogain_loss_gradient(struct cpu_op *op, int bottom, float *dx)
+{
+    struct class_loss *loss = (struct class_loss *)op;
+    const struct scores *s = &loss->scores;
+    const float *h = infogain_h(loss), *p = class_loss_p(loss);
+    float scale = (float)loss_scale(&loss->loss);
+    int64_t label;
+
+    (void)bottom;
+    for (int64_t i = 0; i < s->outer * s->inner; i++) {
+        if (scores_label(op, s, i, &label))
+            return -1;
+        for (int64_t c = 0; c < s->classes; c++) {
+            int64_t at = scores_at(s, i) + c * s->inner;
+            dx[at] =
+                label < 0 ? 0 : scale * (p[at] * loss->row_sums[label] - h[label * s->classes + c]);
+        }
+    }
+    return 0;
+}
+
+const struct cpu_kind cpu_infogain_loss = {
+    .size = sizeof(struct class_loss),
+    .blobs = CPU_PLAIN,
+    .plain = 2,
+    .create = infogain_loss_create,
+    .forward = infogain_loss_forward,
+    .gradient = infogain_loss_gradient,
 };
 
 struct accuracy {
     struct cpu_op op;
     struct scores scores;
-    struct labels labels;
     int64_t *right, *total; /* per class; in one piece of memory */
 };
 
@@ -322,17 +288,12 @@ static int accuracy_create(struct cpu_op *op)
 {
     struct accuracy *acc = (struct accuracy *)op;
     const struct accuracy_args *a = &op->args.u.accuracy;
-    void *counts = NULL;
 
-    for (int i = 0; i < op->args.ntops; i++)
-        cpu_top_set(op->args.tops[i], NULL);
-    if (softmax_scores_create(op, a->axis, WORK_TOP_GRAD, &acc->scores) ||
-        softmax_labels_create(op, &acc->scores, a->has_ignore_label, a->ignore_label, &acc->labels))
+    acc->scores = scores_of(op, a->axis, a->has_ignore_label, a->ignore_label);
+    acc->right =
+        cpu_op_alloc(op, 2 * (size_t)acc->scores.classes * sizeof *acc->right, "counts per class");
+    if (!acc->right)
         return -1;
-    if (cpu_alloc(2 * (size_t)acc->scores.classes * sizeof *acc->right, "counts per class",
-                  &counts))
-        return -1;
-    acc->right = counts;
     acc->total = acc->right + acc->scores.classes;
     return 0;
 }
@@ -350,49 +311,36 @@ static bool accuracy_predicted(const struct scores *s, const float *x, int64_t l
     return ahead < top_k;
 }
 
-static int accuracy_forward(struct cpu_op *op, const struct run *run)
+static int accuracy_forward(struct cpu_op *op)
 {
     struct accuracy *acc = (struct accuracy *)op;
     const struct scores *s = &acc->scores;
     int64_t right = 0, valid = 0, label;
-    const float *x;
 
-    (void)run;
-    if (cpu_input_load(op->engine, &acc->scores.plain))
-        return -1;
-    x = cpu_input_data(op->engine, &acc->scores.plain);
-    for (int64_t c = 0; c < s->classes; c++)
-        acc->right[c] = acc->total[c] = 0;
-    for (int64_t i = 0; i < acc->labels.positions; i++) {
-        const float *at = x + i / s->inner * s->classes * s->inner + i % s->inner;
-        if (softmax_label_at(&acc->labels, i, &label))
+    memset(acc->right, 0, 2 * (size_t)s->classes * sizeof *acc->right);
+    for (int64_t i = 0; i < s->outer * s->inner; i++) {
+        if (scores_label(op, s, i, &label))
             return -1;
         if (label < 0)
             continue;
-        bool hit = accuracy_predicted(s, at, label, op->args.u.accuracy.top_k);
+        bool hit = accuracy_predicted(s, cpu_op_x(op, 0) + scores_at(s, i), label,
+                                      op->args.u.accuracy.top_k);
         right += hit;
         valid++;
         acc->right[label] += hit;
         acc->total[label]++;
     }
-    op->args.tops[0]->value.data[0] = valid ? (float)((double)right / (double)valid) : 0;
+    cpu_op_y(op)[0] = valid ? (float)((double)right / (double)valid) : 0;
     for (int64_t c = 0; op->args.ntops == 2 && c < s->classes; c++)
         op->args.tops[1]->value.data[c] =
             acc->total[c] ? (float)((double)acc->right[c] / (double)acc->total[c]) : 0;
     return 0;
 }
 
-static void accuracy_destroy(struct cpu_op *op)
-{
-    struct accuracy *acc = (struct accuracy *)op;
-
-    cpu_input_destroy(&acc->scores.plain);
-    cpu_free(acc->right);
-}
-
 const struct cpu_kind cpu_accuracy = {
     .size = sizeof(struct accuracy),
+    .blobs = CPU_PLAIN,
+    .plain = 2,
     .create = accuracy_create,
     .forward = accuracy_forward,
-    .destroy = accuracy_destroy,
 };

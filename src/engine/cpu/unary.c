@@ -13,22 +13,6 @@
 #define PIECE  4096
 #define INLINE static inline __attribute__((always_inline))
 
-struct unary {
-    struct cpu_op op;
-};
-
-static int unary_create(struct cpu_op *op)
-{
-    struct blob *x = op->args.bottoms[0], *y = op->args.tops[0];
-
-    if (cpu_op_in_place(op))
-        return 0;
-    cpu_top_set(y, cpu_tensor_format(&x->value));
-    if (cpu_op_propagates(op, 0))
-        y->grad.base = &x->grad;
-    return 0;
-}
-
 /* e^x = 2^n e^r, |r| <= ln 2 / 2. 2^n in two factors: the result may overflow, or fade away. */
 INLINE float unary_exp(float x)
 {
@@ -239,14 +223,13 @@ static inline size_t unary_piece_size(size_t n, size_t i)
     return n - i < PIECE ? n - i : PIECE;
 }
 
-static int unary_forward(struct cpu_op *op, const struct run *run)
+static int unary_forward(struct cpu_op *op)
 {
     const struct unary_args *args = &op->args.u.unary;
     const struct tensor *top = &op->args.tops[0]->value;
     const float *x = op->args.bottoms[0]->value.data;
     size_t n = cpu_tensor_stored(top);
 
-    (void)run;
 #pragma omp parallel for if (n > PIECE)
     for (size_t i = 0; i < n; i += PIECE)
         unary_forward_piece(args, x + i, top->data + i, unary_piece_size(n, i));
@@ -254,28 +237,20 @@ static int unary_forward(struct cpu_op *op, const struct run *run)
     return 0;
 }
 
-static int unary_backward(struct cpu_op *op, const struct run *run)
+static int unary_gradient(struct cpu_op *op, int bottom, float *dx)
 {
     const struct unary_args *args = &op->args.u.unary;
-    const struct tensor *bottom = &op->args.bottoms[0]->value;
-    const float *x = bottom->data, *dy = op->args.tops[0]->grad.data;
-    float *dx = op->args.bottoms[0]->grad.data;
-    size_t n = cpu_tensor_stored(bottom);
+    const struct tensor *value = &op->args.bottoms[bottom]->value;
+    const float *x = value->data, *dy = cpu_op_dy(op);
+    size_t n = cpu_tensor_stored(value);
 
-    (void)run;
-    if (!cpu_op_propagates(op, 0))
-        return 0;
 #pragma omp parallel for if (n > PIECE)
     for (size_t i = 0; i < n; i += PIECE)
         (cpu_op_in_place(op) ? unary_backward_top_piece : unary_backward_piece)(
             args, x + i, dy + i, dx + i, unary_piece_size(n, i));
-    cpu_clear_padding(dx, &bottom->shape, cpu_tensor_format(bottom));
+    cpu_clear_padding(dx, &value->shape, cpu_tensor_format(value));
     return 0;
 }
 
 const struct cpu_kind cpu_unary = {
-    .size = sizeof(struct unary),
-    .create = unary_create,
-    .forward = unary_forward,
-    .backward = unary_backward,
-};
+    .blobs = CPU_OVER_GRADIENT, .forward = unary_forward, .gradient = unary_gradient};
