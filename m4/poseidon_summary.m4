@@ -8,9 +8,6 @@ poseidon_compiler=`$CC --version 2>/dev/null | head -n 1`
 AS_IF([test "$poseidon_clones" = yes],
       [poseidon_kernels='for AVX-512, AVX2 and the baseline, chosen at start'],
       [poseidon_kernels='for the baseline of the compiler flags'])
-AS_CASE([$poseidon_dnnl_version],
-        [2.*], [poseidon_winograd='has Winograd convolutions for AVX-512'],
-        [poseidon_winograd='no Winograd convolutions on x86: version 2 has them, 1.2 to 2 times as fast'])
 poseidon_flags=`AS_ECHO(["$CFLAGS $OPENMP_CFLAGS $SANITIZE_CFLAGS $COVERAGE_CFLAGS"]) | sed 's/  */ /g; s/ $//'`
 AS_IF([test "$silent" != yes], [cat <<_POSEIDON_EOF
 
@@ -24,7 +21,6 @@ AS_IF([test "$silent" != yes], [cat <<_POSEIDON_EOF
   MPI           $poseidon_mpi_version (MPI $poseidon_mpi_standard)
   HDF5          $poseidon_hdf5_version, from $poseidon_hdf5_where
   oneDNN        $poseidon_dnnl_version, from $poseidon_dnnl_where
-                $poseidon_winograd
   protobuf-c    $poseidon_protobuf_c_version, $PROTOC_C
   zlib          $poseidon_zlib_version
   LMDB          $poseidon_lmdb_found

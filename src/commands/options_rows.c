@@ -134,7 +134,7 @@ void options_add_engine(struct option_rows *rows, const struct computing_rows *t
         {"no-graphs", OPTION_FLAG | OPTION_TUNE, to->no_graphs, NULL,
          "cuda: no CUDA graphs, launch every kernel by itself"},
         {"workspace", OPTION_BYTES | OPTION_TUNE, to->workspace, "SIZE",
-         "temporary memory of one convolution (default 1g)"},
+         "cuda: temporary memory of one convolution (default 1g)"},
     };
 
     options_add(rows, more, (int)(sizeof more / sizeof *more));

@@ -91,10 +91,9 @@ enum engine_math {
 
 /* How the CPU engine computes convolutions. */
 enum engine_convolution {
-    CONVOLUTION_AUTO,     /* by whichever algorithm is faster for the shape, by rule or measured */
+    CONVOLUTION_AUTO,     /* by the algorithm that is faster, which the shape alone decides */
     CONVOLUTION_DIRECT,   /* every product and sum of the definition */
-    CONVOLUTION_WINOGRAD, /* by Winograd's algorithm, the library's where it has it, else ours */
-    CONVOLUTION_OWN,      /* ours wherever it can, else direct: for tests, no word of the user's */
+    CONVOLUTION_WINOGRAD, /* by Winograd's algorithm wherever it can be, else direct */
 };
 
 struct engine_options {
@@ -103,14 +102,14 @@ struct engine_options {
     int dilate;          /* replay: what the wire's bytes are divided by, > 1; else 0 */
     enum engine_convolution convolution; /* CPU */
     bool no_fusion;                      /* every layer is an operator of its own */
-    size_t workspace; /* the most temporary memory one operator may take; 0: the engine's default */
-    int passes;       /* CPU: over the same parameters in training (iter_size); 0: one. Of several
-                         and in TEST, ops keep parameters as they lay them out */
-    bool repeatable;  /* CPU: by which algorithm is said by the shape and the processor alone;
-                         nothing is measured, and no choice kept from before is looked at */
+    int passes;      /* CPU: over the same parameters in training (iter_size); 0: one. Of several
+                        and in TEST, ops keep parameters as they lay them out */
+    bool repeatable; /* CPU: by which algorithm is said by the shape and the processor alone;
+                        nothing is measured, and no choice kept from before is looked at */
     /* What follows is for engines with devices of their own; the CPU engine reads none of it. */
-    int device; /* which device, counted over those visible, modulo their number: the rank's
-                   number on its node */
+    size_t workspace; /* the most temporary memory one operator may take; 0: the engine's default */
+    int device;       /* which device, counted over those visible, modulo their number: the rank's
+                         number on its node */
     enum engine_math math;
     bool deterministic; /* the same bits at every run */
     bool no_graphs;     /* passes are not recorded: every op is launched by itself */
@@ -332,7 +331,7 @@ struct engine_i {
      * forward and backward: the sufficient factors. Valid until its next forward. `op` must be
      * OP_INNER_PRODUCT. bottom: rows x K, top: rows x O. */
     void (*factors)(struct op *op, const float **bottom, const float **top_grad);
-    /* How the op is computed, in words, where that was a choice ("Winograd forward"); else "".
+    /* How the op is computed, in words, where that was a choice ("Winograd"); else "".
      * NULL: never. */
     void (*describe)(const struct op *op, char words[ENGINE_OP_WORDS]);
     /* Bytes of the engine's own: the temporary memory that all ops share, and the parameters that

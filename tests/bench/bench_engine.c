@@ -1,12 +1,11 @@
-/* bench_engine [--threads=N] [--seconds=S] [--repeatable] [NAME...]
+/* bench_engine [--threads=N] [--seconds=S] [NAME...]
  *
  * Every operator of the CPU engine at the sizes of well-known nets, forward and backward: GFLOP/s
  * and the share of what one large matrix product reaches here, or GB/s and the share of what
  * copying reaches, for operators bound by memory. Times are the fastest of several runs, processor
  * time with one thread: others may be at work on this machine. NAME: only lines that contain it.
  *
- * Convolutions that Winograd's algorithm takes are run by every way that there is, one after the
- * other in turns. --repeatable: the first table's go the way that the shape says, not the fastest.
+ * Convolutions that Winograd's algorithm takes are run by it and by oneDNN's direct one, in turns.
  *
  * `relaid` is the share of forward and backward spent on bringing weights into oneDNN's layout and
  * their gradients back: the price of parameters that are plain everywhere else. It is seen by
@@ -247,10 +246,9 @@ static int bench_conv(struct bench *b, const struct conv_case *c)
     return 0;
 }
 
-/* ---- every way of a convolution ---- */
+/* ---- both ways of a convolution ---- */
 
-static const enum engine_convolution ways[] = {CONVOLUTION_DIRECT, CONVOLUTION_WINOGRAD,
-                                               CONVOLUTION_OWN};
+static const enum engine_convolution ways[] = {CONVOLUTION_DIRECT, CONVOLUTION_WINOGRAD};
 enum { WAYS = sizeof ways / sizeof *ways };
 
 /* A convolution by one way, on an engine of its own. */
@@ -273,11 +271,10 @@ static int way_start(const struct bench *b, const struct conv_case *c, int i, st
     return 0;
 }
 
-/* Whether that way is the one that it is named after, in all passes. */
+/* Whether that way is the one that it is named after. */
 static bool way_is_there(const struct way *w, int i)
 {
-    static const char *const all[WAYS] = {"", "Winograd forward data weights",
-                                          "own Winograd forward data weights"};
+    static const char *const all[WAYS] = {"", "Winograd"};
 
     return strcmp(w->words, all[i]) == 0;
 }
@@ -484,8 +481,7 @@ static int bench_all(struct bench *b)
     for (size_t i = 0; i < sizeof convs / sizeof convs[0]; i++)
         if (wanted(b, convs[i].name) && bench_conv(b, &convs[i]))
             return -1;
-    printf("\n%-28s %24s %24s %24s\n", "fwd ms, bwd ms, and x faster", "direct",
-           "oneDNN's Winograd", "our own");
+    printf("\n%-28s %24s %24s\n", "fwd ms, bwd ms, and x faster", "direct", "Winograd");
     for (size_t i = 0; i < sizeof convs / sizeof convs[0]; i++)
         if (has_ways(&convs[i]) && wanted(b, convs[i].name) && bench_ways(b, &convs[i]))
             return -1;
@@ -504,7 +500,6 @@ static int bench_all(struct bench *b)
 int main(int argc, char **argv)
 {
     struct bench b = {.threads = 1, .seconds = 0.1, .names = argv + 1};
-    bool repeatable = false;
     int status;
 
     for (int i = 1; i < argc; i++) {
@@ -512,12 +507,10 @@ int main(int argc, char **argv)
             b.threads = atoi(argv[i] + 10);
         else if (strncmp(argv[i], "--seconds=", 10) == 0)
             b.seconds = atof(argv[i] + 10);
-        else if (strcmp(argv[i], "--repeatable") == 0)
-            repeatable = true;
         else
             b.names[b.nnames++] = argv[i];
     }
-    struct engine_options options = {.threads = b.threads, .repeatable = repeatable};
+    struct engine_options options = {.threads = b.threads};
     relay.threads = b.threads;
     status = engine_open("cpu", &options, &b.engine) || bench_all(&b);
     if (status)

@@ -126,10 +126,9 @@ static bool chosen(const struct settings *s, const char *name)
 }
 
 /* The CPU's convolutions by Winograd's algorithm, however small: an engine of its own. */
-static int check_winograd(const struct settings *s, enum engine_convolution convolution,
-                          const char *name)
+static int check_winograd(const struct settings *s)
 {
-    struct engine_options options = {.threads = s->threads, .convolution = convolution};
+    struct engine_options options = {.threads = s->threads, .convolution = CONVOLUTION_WINOGRAD};
     struct engine engine;
     int failed;
 
@@ -137,7 +136,7 @@ static int check_winograd(const struct settings *s, enum engine_convolution conv
         printf("FAIL: %s\n", error_text());
         return 1;
     }
-    failed = check_kind(s, &engine, OP_CONV, name, case_choose_winograd, check_case);
+    failed = check_kind(s, &engine, OP_CONV, "Winograd", case_choose_winograd, check_case);
     engine_close(&engine);
     return failed;
 }
@@ -160,8 +159,7 @@ static int check_engine(const struct settings *s, struct engine *engine)
             printf("%-19s not supported\n", op_kind_name(kind));
     }
     if (strcmp(s->engine, "cpu") == 0 && chosen(s, "Winograd") && ++run)
-        failed += check_winograd(s, CONVOLUTION_WINOGRAD, "Winograd") +
-                  check_winograd(s, CONVOLUTION_OWN, "own Winograd");
+        failed += check_winograd(s);
     if (chosen(s, "factors") && ++run)
         failed += check_kind(s, engine, OP_INNER_PRODUCT, "factors", case_choose, check_factors);
     if (chosen(s, "matrix product") && ++run) {

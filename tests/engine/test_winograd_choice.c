@@ -1,19 +1,20 @@
-/* When the CPU engine's convolutions go by Winograd's algorithm, with what memory, and what they
- * keep from pass to pass. */
+/* When the CPU engine's convolutions go by Winograd's algorithm, that the processor changes no bit
+ * of them, and what they keep from pass to pass. */
 #include "tests/engine/winograd_case.h"
 #include "tests/suite.h"
 #include "util/error.h"
 
 #include <math.h>
-#include <oneapi/dnnl/dnnl_version.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static const struct winograd_shape_case plain = {2, 16, 32, 14, 14, 1, 1, false},
                                         grouped = {2, 64, 32, 13, 13, 1, 2, false},
+                                        odd = {3, 24, 40, 9, 13, 1, 1, true},
                                         large = {4, 64, 64, 28, 28, 1, 1, true},
                                         biased = {3, 32, 48, 9, 21, 1, 1, true};
-
-static const char all_own[] = "own Winograd forward data weights";
 
 static double farthest(const float *a, const float *b, size_t n)
 {
@@ -24,97 +25,78 @@ static double farthest(const float *a, const float *b, size_t n)
     return most;
 }
 
-static void run_direct(struct winograd_case *d)
+/* Of instructions that oneDNN may use; NULL: as it is. */
+static const char *const levels[] = {NULL, "AVX2", "AVX", "SSE41"};
+enum { LEVELS = sizeof levels / sizeof *levels };
+
+static void be(int level)
 {
-    winograd_case_run(d, CONVOLUTION_DIRECT);
-    ck_assert_str_eq(d->words, "");
+    if (levels[level])
+        winograd_case_be(levels[level]);
 }
 
-/* Where the processor has AVX-512 and oneDNN is of generation 2, Winograd is there. */
-START_TEST(avx512_has_winograd)
-{
-#if defined(__x86_64__) && defined(__GNUC__)
-    struct winograd_case d;
-
-    if (!__builtin_cpu_supports("avx512dq") || getenv("ONEDNN_MAX_CPU_ISA"))
-        return;
-    winograd_case_make(&d, &plain);
-#if DNNL_VERSION_MAJOR == 2 /* 3 dropped it */
-    ck_assert(winograd_case_run(&d, CONVOLUTION_WINOGRAD));
-#endif
-    run_direct(&d);
-    winograd_case_free(&d);
-    winograd_case_make(&d, &grouped);
-#if DNNL_VERSION_MAJOR == 2
-    ck_assert(winograd_case_run(&d, CONVOLUTION_WINOGRAD));
-#endif
-    winograd_case_free(&d);
-#endif
-}
-END_TEST
-
-START_TEST(avx2_has_our_own)
+static void goes_by(const struct winograd_shape_case *s, enum engine_convolution convolution,
+                    const char *words)
 {
     struct winograd_case d;
 
-    if (!winograd_case_has_avx2())
-        return;
-    winograd_case_be("AVX2");
-    for (int i = 0; i < 2; i++) {
-        winograd_case_make(&d, i ? &grouped : &plain);
-        winograd_case_run(&d, CONVOLUTION_WINOGRAD);
-        ck_assert_str_eq(d.words, all_own);
-        run_direct(&d);
-        winograd_case_free(&d);
-    }
-}
-END_TEST
-
-/* By CONVOLUTION_AUTO, without a place for choices. */
-static void run_auto(const struct winograd_shape_case *s, bool repeatable, size_t workspace,
-                     const char *words)
-{
-    struct winograd_case d;
-
-    setenv("POSEIDON_CACHE", "/proc/no/such/place", 1);
     winograd_case_make(&d, s);
-    d.options.repeatable = repeatable;
-    d.options.workspace = workspace;
-    winograd_case_run(&d, CONVOLUTION_AUTO);
-    ck_assert_str_eq(d.words, words);
+    winograd_case_open(&d, convolution);
+    ck_assert_msg(strcmp(d.words, words) == 0, "%lldx%lldx%lldx%lld to %lld goes by '%s', not '%s'",
+                  (long long)s->n, (long long)s->c, (long long)s->h, (long long)s->w,
+                  (long long)s->o, d.words, words);
+    winograd_case_close(&d);
     winograd_case_free(&d);
 }
 
-/* 64 million operations, whole blocks, 16 channels: without a clock, so the same at every run. On
- * AVX2, where oneDNN has no code of its own for blocks, and everywhere where that is asked for. */
+START_TEST(what_is_asked_for_by_name_is_taken)
+{
+    static const struct winograd_shape_case uneven = {2, 20, 32, 14, 14, 1, 1, false},
+                                            halves = {2, 24, 32, 13, 13, 1, 2, false},
+                                            pixel = {1, 8, 8, 1, 1, 1, 1, true};
+    const struct winograd_shape_case *const can[] = {&plain, &grouped, &odd, &pixel};
+
+    be(_i);
+    for (size_t i = 0; i < sizeof can / sizeof *can; i++) {
+        goes_by(can[i], CONVOLUTION_WINOGRAD, "Winograd");
+        goes_by(can[i], CONVOLUTION_DIRECT, "");
+    }
+    goes_by(&uneven, CONVOLUTION_WINOGRAD, ""); /* channels do not fill blocks of 8 */
+    goes_by(&halves, CONVOLUTION_WINOGRAD, ""); /* nor a group's */
+}
+END_TEST
+
+/* On every processor alike. */
 START_TEST(the_shape_decides)
 {
-    static const struct winograd_shape_case small = {1, 32, 32, 28, 28, 1, 1, true},
-                                            thin = {64, 8, 64, 28, 28, 1, 1, true},
-                                            one = {64, 1, 128, 28, 28, 1, 1, true},
-                                            uneven = {16, 60, 64, 28, 28, 1, 1, true};
+    static const struct winograd_shape_case yes[] = {{1, 64, 64, 30, 30, 1, 1, true},
+                                                     {16, 24, 64, 28, 28, 1, 1, true},
+                                                     {64, 256, 256, 3, 3, 1, 1, true},
+                                                     {4, 64, 64, 28, 28, 1, 2, true}},
+                                            no[] = {{1, 32, 32, 28, 28, 1, 1, true},
+                                                    {64, 8, 64, 28, 28, 1, 1, true},
+                                                    {64, 1, 128, 28, 28, 1, 1, true},
+                                                    {16, 60, 64, 28, 28, 1, 1, true},
+                                                    {4, 64, 64, 28, 28, 1, 8, true},
+                                                    {128, 256, 256, 2, 2, 1, 1, true},
+                                                    {128, 256, 256, 2, 9, 1, 1, true},
+                                                    {15, 512, 512, 4, 4, 1, 1, true}};
 
-    if (!winograd_case_has_avx2())
-        return;
-    if (_i < 2)
-        winograd_case_be(_i ? "AVX" : "AVX2");
-    run_auto(&large, _i == 2, 0, all_own);
-    run_auto(&small, _i == 2, 0, "");
-    run_auto(&thin, _i == 2, 0, "");
-    run_auto(&one, _i == 2, 0, "");
-    run_auto(&uneven, _i == 2, 0, "");
-    run_auto(&large, _i == 2, 1 << 20, ""); /* more than this takes */
+    be(_i);
+    for (size_t i = 0; i < sizeof yes / sizeof *yes; i++)
+        goes_by(&yes[i], CONVOLUTION_AUTO, "Winograd");
+    for (size_t i = 0; i < sizeof no / sizeof *no; i++)
+        goes_by(&no[i], CONVOLUTION_AUTO, "");
 }
 END_TEST
 
-/* Where that is asked for, what was chosen before does not matter, and nobody is told. */
-START_TEST(repeatable_choices_are_not_kept)
+/* Nobody has to be told of it. */
+START_TEST(nothing_is_measured)
 {
     struct winograd_case d;
     struct strbuf told = {.data = NULL};
 
     winograd_case_make(&d, &large);
-    d.options.repeatable = true;
     winograd_case_open(&d, CONVOLUTION_AUTO);
     ck_assert_int_eq(d.engine.i->choices->tell(d.engine.context, &told), 0);
     ck_assert_str_eq(strbuf_text(&told), "");
@@ -124,34 +106,74 @@ START_TEST(repeatable_choices_are_not_kept)
 }
 END_TEST
 
-/* Scratch that is not there leaves the direct algorithm, by every word, and its sums. */
-START_TEST(without_scratch_it_is_direct)
-{
-    const enum engine_convolution ways[] = {CONVOLUTION_AUTO, CONVOLUTION_WINOGRAD,
-                                            CONVOLUTION_OWN};
-    struct winograd_case d, direct;
+/* ---- the processor and the threads ---- */
 
-    winograd_case_make(&direct, &large);
-    run_direct(&direct);
-    for (int i = 0; i < 3; i++) {
-        winograd_case_make(&d, &large);
-        d.options.workspace = 4096;
-        winograd_case_run(&d, ways[i]);
-        ck_assert_str_eq(d.words, "");
-        ck_assert_double_eq(farthest(d.y, direct.y, winograd_case_count(4, 64, 28, 28)), 0);
-        ck_assert_double_eq(farthest(d.dx, direct.dx, winograd_case_count(4, 64, 28, 28)), 0);
-        winograd_case_free(&d);
+static const struct winograd_shape_case same[] = {{2, 16, 32, 14, 14, 1, 1, true},
+                                                  {2, 64, 32, 13, 13, 1, 2, true},
+                                                  {3, 24, 40, 9, 13, 1, 1, true}};
+enum { SAME = sizeof same / sizeof *same };
+
+/* All that comes out, one behind the other. */
+static size_t results(const struct winograd_case *d, float *to)
+{
+    const struct winograd_shape_case *s = &d->s;
+    const float *const from[] = {d->y, d->dx, d->dw, d->db};
+    const size_t n[] = {winograd_case_count(s->n, s->o, d->oh, d->ow),
+                        winograd_case_count(s->n, s->c, s->h, s->w),
+                        winograd_case_count(s->o, s->c / s->group, 3, 3), (size_t)s->o};
+    size_t at = 0;
+
+    for (int i = 0; i < 4; at += n[i++])
+        if (to)
+            memcpy(to + at, from[i], n[i] * sizeof *to);
+    return at;
+}
+
+static void run_into(struct winograd_case *d, int threads, float *to)
+{
+    d->threads = threads;
+    ck_assert(winograd_case_run(d, CONVOLUTION_WINOGRAD));
+    results(d, to);
+}
+
+/* oneDNN asks for its instructions once in a process, so the others' is a child. */
+START_TEST(avx2_and_avx512_and_any_threads_give_the_same_bits)
+{
+    struct winograd_case d;
+    float *wide, *narrow;
+    size_t n;
+    int status;
+    pid_t child;
+
+    if (!winograd_case_has_avx2())
+        return;
+    winograd_case_make(&d, &same[_i]);
+    n = results(&d, NULL);
+    narrow =
+        mmap(NULL, n * sizeof *narrow, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    wide = malloc(n * sizeof *wide);
+    ck_assert(narrow != MAP_FAILED && wide);
+    child = fork();
+    ck_assert_int_ge(child, 0);
+    if (child == 0) {
+        winograd_case_be("AVX2");
+        run_into(&d, 3, narrow);
+        _exit(0);
     }
-    winograd_case_free(&direct);
+    ck_assert(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    run_into(&d, 1, wide);
+    ck_assert_int_eq(memcmp(wide, narrow, n * sizeof *wide), 0);
+    munmap(narrow, n * sizeof *narrow);
+    free(wide);
+    winograd_case_free(&d);
 }
 END_TEST
 
 /* ---- what is kept from pass to pass ---- */
 
-static const enum engine_convolution kept_ways[] = {CONVOLUTION_DIRECT, CONVOLUTION_WINOGRAD,
-                                                    CONVOLUTION_OWN};
+static const enum engine_convolution ways[] = {CONVOLUTION_DIRECT, CONVOLUTION_WINOGRAD};
 
-enum { KEPT_WAYS = sizeof kept_ways / sizeof *kept_ways };
+enum { WAYS = sizeof ways / sizeof *ways };
 
 static void pass_gives(struct winograd_case *d, const struct winograd_case *expected)
 {
@@ -165,7 +187,7 @@ static void pass_gives(struct winograd_case *d, const struct winograd_case *expe
  * are not seen, those that are said to have changed are, and no pass in between lays them out. */
 START_TEST(weights_are_laid_out_again_when_they_change)
 {
-    const enum engine_convolution way = kept_ways[_i / 2];
+    const enum engine_convolution way = ways[_i / 2];
     struct winograd_case d, first, second;
     size_t n = winograd_case_count(48, 32, 3, 3);
 
@@ -203,9 +225,8 @@ START_TEST(kept_weights_are_counted)
     winograd_case_make(&d, &biased);
     for (int keeps = 0; keeps < 2; keeps++) {
         d.options.passes = 1 + keeps;
-        winograd_case_open(&d, CONVOLUTION_OWN);
-        if (strcmp(d.words, all_own) != 0)
-            return; /* oneDNN has no blocks here */
+        winograd_case_open(&d, CONVOLUTION_WINOGRAD);
+        ck_assert_str_eq(d.words, "Winograd");
         held[keeps] = d.engine.i->held(d.engine.context);
         winograd_case_pass(&d);
         ck_assert_uint_eq(d.engine.i->held(d.engine.context), held[keeps]);
@@ -231,11 +252,11 @@ START_TEST(a_fused_relu_cuts_and_hands_nan_on)
     winograd_case_make(&whole, &biased);
     cut.x[100] = whole.x[100] = NAN;
     cut.relu = true;
-    winograd_case_run(&whole, kept_ways[_i]);
+    winograd_case_run(&whole, ways[_i]);
     for (size_t i = 0; i < n; i++) /* as a layer of its own would cut them */
         whole.dy[i] = whole.y[i] > 0 ? whole.dy[i] : 0 * whole.dy[i];
-    winograd_case_run(&cut, kept_ways[_i]);
-    winograd_case_run(&whole, kept_ways[_i]);
+    winograd_case_run(&cut, ways[_i]);
+    winograd_case_run(&whole, ways[_i]);
     for (size_t i = 0; i < n; i++) {
         float expected = whole.y[i] < 0 ? 0 : whole.y[i];
         lost += isnan(expected);
@@ -251,89 +272,15 @@ START_TEST(a_fused_relu_cuts_and_hands_nan_on)
 }
 END_TEST
 
-/* ---- little memory for oneDNN's ---- */
-
-/* The least memory, in steps of so many MiB, with which the passes go by Winograd's algorithm, and
- * what comes out in d; 0 where they never do. */
-static size_t least_workspace(const struct winograd_shape_case *s, const char *words, size_t step,
-                              struct winograd_case *d)
-{
-    for (size_t mib = step; mib <= 128; mib += step) {
-        winograd_case_make(d, s);
-        d->options.workspace = mib << 20;
-        winograd_case_run(d, CONVOLUTION_WINOGRAD);
-        if (strncmp(d->words, words, strlen(words)) == 0)
-            return mib;
-        winograd_case_free(d);
-    }
-    return 0;
-}
-
-/* Eight images need no more memory than one does: they take turns. */
-START_TEST(images_take_turns_in_little_memory)
-{
-    static const struct winograd_shape_case some[] = {{8, 128, 128, 28, 28, 1, 1, true},
-                                                      {1, 128, 128, 28, 28, 1, 1, true}};
-    struct winograd_case d[2], direct;
-    size_t least[2], n = winograd_case_count(8, 128, 28, 28);
-
-    for (int i = 0; i < 2; i++) {
-        least[i] = least_workspace(&some[i], "Winograd forward data", 1, &d[i]);
-        if (!least[i])
-            return; /* oneDNN has no Winograd here */
-    }
-    printf("MiB for 8 images, for 1: %zu, %zu\n", least[0], least[1]);
-    ck_assert_uint_le(least[0], least[1]);
-    winograd_case_make(&direct, &some[0]);
-    run_direct(&direct);
-    ck_assert_double_lt(farthest(d[0].y, direct.y, n), 4e-4);
-    ck_assert_double_lt(farthest(d[0].dx, direct.dx, n), 4e-4);
-    for (int i = 0; i < 2; i++)
-        winograd_case_free(&d[i]);
-    winograd_case_free(&direct);
-}
-END_TEST
-
-/* The weights' pass of eight images may be two of four, whose gradients are added: it needs no more
- * memory than that of five, of which no half can be made. (Where oneDNN works through blocks of
- * tiles, both need as much: memory does not grow with the images.) */
-START_TEST(gradients_of_halves_are_added)
-{
-    static const struct winograd_shape_case some[] = {{8, 256, 256, 28, 28, 1, 1, true},
-                                                      {5, 256, 256, 28, 28, 1, 1, true}};
-    static const char words[] = "Winograd forward data weights";
-    struct winograd_case d[2], direct;
-    size_t least[2];
-
-    for (int i = 0; i < 2; i++) {
-        least[i] = least_workspace(&some[i], words, 1, &d[i]);
-        if (!least[i])
-            return; /* oneDNN has no Winograd here */
-    }
-    printf("MiB for 8 images, for 5: %zu, %zu\n", least[0], least[1]);
-    ck_assert_uint_le(least[0], least[1]);
-    winograd_case_make(&direct, &some[0]);
-    run_direct(&direct);
-    ck_assert_double_lt(farthest(d[0].dw, direct.dw, winograd_case_count(256, 256, 3, 3)), 2e-3);
-    ck_assert_double_lt(farthest(d[0].db, direct.db, 256), 2e-3);
-    for (int i = 0; i < 2; i++)
-        winograd_case_free(&d[i]);
-    winograd_case_free(&direct);
-}
-END_TEST
-
 SUITE("winograd choice")
 {
     TCase *tcase = suite_case(suite, "winograd choice");
 
-    tcase_add_test(tcase, avx512_has_winograd);
-    tcase_add_test(tcase, avx2_has_our_own);
-    tcase_add_loop_test(tcase, the_shape_decides, 0, 3);
-    tcase_add_test(tcase, repeatable_choices_are_not_kept);
-    tcase_add_test(tcase, without_scratch_it_is_direct);
-    tcase_add_loop_test(tcase, weights_are_laid_out_again_when_they_change, 0, 2 * KEPT_WAYS);
+    tcase_add_loop_test(tcase, what_is_asked_for_by_name_is_taken, 0, LEVELS);
+    tcase_add_loop_test(tcase, the_shape_decides, 0, LEVELS);
+    tcase_add_test(tcase, nothing_is_measured);
+    tcase_add_loop_test(tcase, avx2_and_avx512_and_any_threads_give_the_same_bits, 0, SAME);
+    tcase_add_loop_test(tcase, weights_are_laid_out_again_when_they_change, 0, 2 * WAYS);
     tcase_add_test(tcase, kept_weights_are_counted);
-    tcase_add_loop_test(tcase, a_fused_relu_cuts_and_hands_nan_on, 0, KEPT_WAYS);
-    tcase_add_test(tcase, images_take_turns_in_little_memory);
-    tcase_add_test(tcase, gradients_of_halves_are_added);
+    tcase_add_loop_test(tcase, a_fused_relu_cuts_and_hands_nan_on, 0, WAYS);
 }

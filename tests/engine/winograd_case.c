@@ -51,7 +51,7 @@ void winograd_case_open(struct winograd_case *d, enum engine_convolution convolu
 {
     struct rig *rig = &d->rig;
 
-    d->options.threads = 2;
+    d->options.threads = d->threads ? d->threads : 2;
     d->options.convolution = convolution;
     ck_assert_msg(engine_open("cpu", &d->options, &d->engine) == 0, "%s", error_text());
     rig_start(rig, &d->engine, OP_CONV);
@@ -99,7 +99,7 @@ bool winograd_case_run(struct winograd_case *d, enum engine_convolution convolut
     winograd_case_open(d, convolution);
     winograd_case_pass(d);
     winograd_case_close(d);
-    return strstr(d->words, "Winograd forward data weights") != NULL;
+    return strcmp(d->words, "Winograd") == 0;
 }
 
 void winograd_case_be(const char *isa)

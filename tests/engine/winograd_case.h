@@ -17,7 +17,8 @@ struct winograd_shape_case {
 struct winograd_case {
     struct winograd_shape_case s;
     int64_t oh, ow;
-    struct engine_options options; /* of its engine; two threads */
+    struct engine_options options; /* of its engine, but threads and convolution */
+    int threads;                   /* 0: two */
     bool relu, test;               /* test: in TEST, forward alone */
     struct engine engine;
     struct rig rig;
@@ -36,11 +37,11 @@ void winograd_case_open(struct winograd_case *d, enum engine_convolution convolu
 /* Forward and backward, from x and dy to y, dx, dw and db. */
 void winograd_case_pass(struct winograd_case *d);
 void winograd_case_close(struct winograd_case *d);
-/* All three; says whether Winograd did all three passes. */
+/* All three; says whether it went by Winograd's algorithm. */
 bool winograd_case_run(struct winograd_case *d, enum engine_convolution convolution);
 
-/* As on a processor without more than "AVX2": activations in blocks of 8, no Winograd of oneDNN's;
- * or "AVX": plain ones in oneDNN's backward passes. Before the process's first use of oneDNN. */
+/* As on a processor without more than "AVX2": activations in blocks of 8; or "AVX": plain ones in
+ * oneDNN's backward passes. Before the process's first use of oneDNN. */
 void winograd_case_be(const char *isa);
 bool winograd_case_has_avx2(void);
 

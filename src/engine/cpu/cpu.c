@@ -59,7 +59,6 @@ static int cpu_open(const struct engine_options *options, void **context)
     if (options) {
         engine->convolution = options->convolution;
         engine->no_fusion = options->no_fusion;
-        engine->workspace = options->workspace;
         engine->passes = options->passes;
         engine->repeatable = options->repeatable;
     }

@@ -41,7 +41,6 @@ enum cpu_work_slot {
     WORK_BOTTOM_GRAD, /* bottom gradient in the format a primitive gives */
     WORK_WEIGHT_GRAD, /* weight gradient in the layout a primitive gives */
     WORK_PARAM, /* plain gradient on its way to being added; weights as a primitive wants them */
-    WORK_PART,  /* one group's part of activations */
     WORK_SLOTS,
     WORK_OWN = WORK_SLOTS /* not shared: kept from forward to backward */
 };
@@ -59,9 +58,8 @@ struct cpu_engine {
     enum engine_convolution convolution;
     bool no_fusion, repeatable;
     int passes;                       /* over the same parameters, while training */
-    size_t workspace;                 /* of one convolution; 0: 1 GiB */
     size_t kept;                      /* bytes of weights that ops keep in layouts of their own */
-    struct choices *choices;          /* how convolutions and inner products are fastest */
+    struct choices *choices;          /* how inner products are fastest */
     struct cpu_work work[WORK_SLOTS]; /* grows while ops are created, fixed while they run */
 };
 
@@ -165,6 +163,14 @@ static inline bool cpu_op_in_place(const struct cpu_op *op)
     return op_args_in_place(&op->args);
 }
 
+/* Whether oneDNN uses AVX-512 here, which the environment may forbid it. */
+static inline bool cpu_is_wide(void)
+{
+    const int wide = (int)dnnl_cpu_isa_avx512_core;
+
+    return ((int)dnnl_get_effective_cpu_isa() & wide) == wide;
+}
+
 /* cpu_error.c: 0, or -1 with a message of the call that failed. */
 int cpu_status(dnnl_status_t status, const char *call);
 
@@ -203,6 +209,8 @@ void *cpu_op_alloc(struct cpu_op *op, size_t bytes, const char *what);
 int cpu_work_reserve(struct cpu_engine *engine, enum cpu_work_slot slot, size_t bytes);
 
 const struct cpu_format *cpu_tensor_format(const struct tensor *tensor);
+/* Blocks of 4, 8 or 16 channels; else NULL, plain. */
+const struct cpu_format *cpu_format_blocked(int block);
 /* The format that a memory descriptor describes; false where it is none of ours. */
 bool cpu_format_find(const_md_t md, const struct shape *shape, const struct cpu_format **out);
 /* The shape's sizes as oneDNN is told them: one spatial axis is the width of one row. Returns their

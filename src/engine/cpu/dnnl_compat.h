@@ -39,37 +39,35 @@ static inline dnnl_status_t md_create_strides(md_t *out, int naxes, const int64_
 }
 
 static inline dnnl_status_t compat_conv_forward(dnnl_primitive_desc_t *out, dnnl_engine_t engine,
-                                                dnnl_prop_kind_t prop, dnnl_alg_kind_t algorithm,
-                                                const_md_t src, const_md_t weights, const_md_t bias,
-                                                const_md_t dst, const struct compat_window *w,
+                                                dnnl_prop_kind_t prop, const_md_t src,
+                                                const_md_t weights, const_md_t bias, const_md_t dst,
+                                                const struct compat_window *w,
                                                 const_dnnl_primitive_attr_t attr)
 {
     return dnnl_convolution_forward_primitive_desc_create(
-        out, engine, prop, algorithm, src, weights, bias, dst, w->strides, w->dilates, w->padding_l,
-        w->padding_r, attr);
+        out, engine, prop, dnnl_convolution_direct, src, weights, bias, dst, w->strides, w->dilates,
+        w->padding_l, w->padding_r, attr);
 }
 
 static inline dnnl_status_t
-compat_conv_backward_data(dnnl_primitive_desc_t *out, dnnl_engine_t engine,
-                          dnnl_alg_kind_t algorithm, const_md_t diff_src, const_md_t weights,
-                          const_md_t diff_dst, const struct compat_window *w,
+compat_conv_backward_data(dnnl_primitive_desc_t *out, dnnl_engine_t engine, const_md_t diff_src,
+                          const_md_t weights, const_md_t diff_dst, const struct compat_window *w,
                           const_dnnl_primitive_desc_t hint, const_dnnl_primitive_attr_t attr)
 {
     return dnnl_convolution_backward_data_primitive_desc_create(
-        out, engine, algorithm, diff_src, weights, diff_dst, w->strides, w->dilates, w->padding_l,
-        w->padding_r, hint, attr);
+        out, engine, dnnl_convolution_direct, diff_src, weights, diff_dst, w->strides, w->dilates,
+        w->padding_l, w->padding_r, hint, attr);
 }
 
 static inline dnnl_status_t
-compat_conv_backward_weights(dnnl_primitive_desc_t *out, dnnl_engine_t engine,
-                             dnnl_alg_kind_t algorithm, const_md_t src, const_md_t diff_weights,
-                             const_md_t diff_bias, const_md_t diff_dst,
+compat_conv_backward_weights(dnnl_primitive_desc_t *out, dnnl_engine_t engine, const_md_t src,
+                             const_md_t diff_weights, const_md_t diff_bias, const_md_t diff_dst,
                              const struct compat_window *w, const_dnnl_primitive_desc_t hint,
                              const_dnnl_primitive_attr_t attr)
 {
     return dnnl_convolution_backward_weights_primitive_desc_create(
-        out, engine, algorithm, src, diff_weights, diff_bias, diff_dst, w->strides, w->dilates,
-        w->padding_l, w->padding_r, hint, attr);
+        out, engine, dnnl_convolution_direct, src, diff_weights, diff_bias, diff_dst, w->strides,
+        w->dilates, w->padding_l, w->padding_r, hint, attr);
 }
 
 static inline dnnl_status_t compat_matmul(dnnl_primitive_desc_t *out, dnnl_engine_t engine,
@@ -117,15 +115,15 @@ static inline dnnl_status_t md_create_strides(md_t *out, int naxes, const int64_
 }
 
 static inline dnnl_status_t compat_conv_forward(dnnl_primitive_desc_t *out, dnnl_engine_t engine,
-                                                dnnl_prop_kind_t prop, dnnl_alg_kind_t algorithm,
-                                                const_md_t src, const_md_t weights, const_md_t bias,
-                                                const_md_t dst, const struct compat_window *w,
+                                                dnnl_prop_kind_t prop, const_md_t src,
+                                                const_md_t weights, const_md_t bias, const_md_t dst,
+                                                const struct compat_window *w,
                                                 const_dnnl_primitive_attr_t attr)
 {
     dnnl_convolution_desc_t desc;
     dnnl_status_t status = dnnl_dilated_convolution_forward_desc_init(
-        &desc, prop, algorithm, src, weights, bias, dst, w->strides, w->dilates, w->padding_l,
-        w->padding_r);
+        &desc, prop, dnnl_convolution_direct, src, weights, bias, dst, w->strides, w->dilates,
+        w->padding_l, w->padding_r);
 
     if (status != dnnl_success)
         return status;
@@ -133,15 +131,14 @@ static inline dnnl_status_t compat_conv_forward(dnnl_primitive_desc_t *out, dnnl
 }
 
 static inline dnnl_status_t
-compat_conv_backward_data(dnnl_primitive_desc_t *out, dnnl_engine_t engine,
-                          dnnl_alg_kind_t algorithm, const_md_t diff_src, const_md_t weights,
-                          const_md_t diff_dst, const struct compat_window *w,
+compat_conv_backward_data(dnnl_primitive_desc_t *out, dnnl_engine_t engine, const_md_t diff_src,
+                          const_md_t weights, const_md_t diff_dst, const struct compat_window *w,
                           const_dnnl_primitive_desc_t hint, const_dnnl_primitive_attr_t attr)
 {
     dnnl_convolution_desc_t desc;
     dnnl_status_t status = dnnl_dilated_convolution_backward_data_desc_init(
-        &desc, algorithm, diff_src, weights, diff_dst, w->strides, w->dilates, w->padding_l,
-        w->padding_r);
+        &desc, dnnl_convolution_direct, diff_src, weights, diff_dst, w->strides, w->dilates,
+        w->padding_l, w->padding_r);
 
     if (status != dnnl_success)
         return status;
@@ -149,16 +146,15 @@ compat_conv_backward_data(dnnl_primitive_desc_t *out, dnnl_engine_t engine,
 }
 
 static inline dnnl_status_t
-compat_conv_backward_weights(dnnl_primitive_desc_t *out, dnnl_engine_t engine,
-                             dnnl_alg_kind_t algorithm, const_md_t src, const_md_t diff_weights,
-                             const_md_t diff_bias, const_md_t diff_dst,
+compat_conv_backward_weights(dnnl_primitive_desc_t *out, dnnl_engine_t engine, const_md_t src,
+                             const_md_t diff_weights, const_md_t diff_bias, const_md_t diff_dst,
                              const struct compat_window *w, const_dnnl_primitive_desc_t hint,
                              const_dnnl_primitive_attr_t attr)
 {
     dnnl_convolution_desc_t desc;
     dnnl_status_t status = dnnl_dilated_convolution_backward_weights_desc_init(
-        &desc, algorithm, src, diff_weights, diff_bias, diff_dst, w->strides, w->dilates,
-        w->padding_l, w->padding_r);
+        &desc, dnnl_convolution_direct, src, diff_weights, diff_bias, diff_dst, w->strides,
+        w->dilates, w->padding_l, w->padding_r);
 
     if (status != dnnl_success)
         return status;

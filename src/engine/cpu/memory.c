@@ -65,12 +65,10 @@ void *cpu_op_alloc(struct cpu_op *op, size_t bytes, const char *what)
 
 int cpu_work_reserve(struct cpu_engine *engine, enum cpu_work_slot slot, size_t bytes)
 {
-    static const char *const what[WORK_SLOTS] = {"oneDNN's scratchpad",
-                                                 "a top gradient in another format",
-                                                 "a bottom gradient in another format",
-                                                 "a weight gradient in another layout",
-                                                 "weights, or a gradient to add",
-                                                 "one group's activations"};
+    static const char *const what[WORK_SLOTS] = {
+        "oneDNN's scratchpad", "a top gradient in another format",
+        "a bottom gradient in another format", "a weight gradient in another layout",
+        "weights, or a gradient to add"};
     struct cpu_work *work = &engine->work[slot];
     void *data;
 
@@ -116,6 +114,14 @@ int cpu_md_create(const struct shape *shape, const struct cpu_format *format, md
     for (int i = naxes - 1; i > 0; i--)
         strides[i - 1] = strides[i] * dims[i];
     return cpu_check(md_create_strides(out, naxes, dims, strides));
+}
+
+const struct cpu_format *cpu_format_blocked(int block)
+{
+    for (size_t i = 0; i < FORMATS; i++)
+        if (block > 0 && formats[i].block == block)
+            return &formats[i];
+    return NULL;
 }
 
 static bool md_has_format(const_md_t md, const struct shape *shape, const struct cpu_format *format)

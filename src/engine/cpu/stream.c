@@ -21,9 +21,7 @@ typedef float lanes __attribute__((vector_size(LANES * sizeof(float)), aligned(4
 
 bool cpu_stream_fits(const struct op_product *p)
 {
-    int isa = (int)dnnl_get_effective_cpu_isa(), wide = (int)dnnl_cpu_isa_avx512_core;
-
-    return (isa & wide) == wide && p->rows <= CPU_STREAM_ROWS && p->inputs % LANES == 0 &&
+    return cpu_is_wide() && p->rows <= CPU_STREAM_ROWS && p->inputs % LANES == 0 &&
            p->outputs % CPU_STREAM_OUTPUTS == 0;
 }
 
