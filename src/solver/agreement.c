@@ -203,25 +203,33 @@ void agreement_difference(const char *there, const char *here, struct strbuf *ou
     strbuf_printf(out, ": %s there, %s here", old, new);
 }
 
-/* " on ranks 0, 2-5": those that have the same value as rank `first`. */
-static void put_ranks(struct strbuf *out, const char *values, int nranks, int first)
+bool agreement_is_said(const char *texts, size_t room, int rank)
 {
-    const char *value = values + (size_t)first * AGREEMENT_VALUE;
-    bool several = false;
+    int before = 0;
 
-    for (int r = first + 1; r < nranks && !several; r++)
-        several = !strcmp(values + (size_t)r * AGREEMENT_VALUE, value);
-    strbuf_puts(out, several ? " on ranks " : " on rank ");
+    while (strcmp(texts + (size_t)before * room, texts + (size_t)rank * room) != 0)
+        before++;
+    return before < rank;
+}
+
+int agreement_put_ranks(struct strbuf *out, const char *word, const char *texts, size_t room,
+                        int nranks, int first)
+{
+    const char *text = texts + (size_t)first * room;
+    int count = 0;
+
+    for (int r = first; r < nranks; r++)
+        count += !strcmp(texts + (size_t)r * room, text);
+    strbuf_printf(out, count > 1 ? "%ss " : "%s ", word);
     for (int r = first, end; r < nranks; r = end) {
         end = r + 1;
-        if (strcmp(values + (size_t)r * AGREEMENT_VALUE, value))
+        if (strcmp(texts + (size_t)r * room, text) != 0)
             continue;
-        while (end < nranks && !strcmp(values + (size_t)end * AGREEMENT_VALUE, value))
+        while (end < nranks && !strcmp(texts + (size_t)end * room, text))
             end++;
-        strbuf_printf(out, "%s%d", r > first ? ", " : "", r);
-        if (end - r > 1)
-            strbuf_printf(out, end - r > 2 ? "-%d" : ", %d", end - 1);
+        strbuf_printf(out, end > r + 1 ? "%s%d-%d" : "%s%d", r > first ? ", " : "", r, end - 1);
     }
+    return count;
 }
 
 int agreement_describe(const char *name, const char *values, int nranks)
@@ -231,15 +239,10 @@ int agreement_describe(const char *name, const char *values, int nranks)
 
     strbuf_append(&text, name, length);
     for (int r = 0; r < nranks; r++) {
-        const char *value = values + (size_t)r * AGREEMENT_VALUE;
-        bool said = false;
-
-        for (int before = 0; before < r && !said; before++)
-            said = !strcmp(values + (size_t)before * AGREEMENT_VALUE, value);
-        if (said)
+        if (agreement_is_said(values, AGREEMENT_VALUE, r))
             continue;
-        strbuf_printf(&text, "%s%s", r ? "; " : " differs: ", value);
-        put_ranks(&text, values, nranks, r);
+        strbuf_printf(&text, "%s%s", r ? "; " : " differs: ", values + (size_t)r * AGREEMENT_VALUE);
+        agreement_put_ranks(&text, " on rank", values, AGREEMENT_VALUE, nranks, r);
     }
     strbuf_puts(&text, "; start all ranks with the same files and the same command line");
     if (!strbuf_status(&text))

@@ -11,6 +11,8 @@
 
 #include "util/strbuf.h"
 
+#include <stdbool.h>
+
 /* Appends one line. `name` is what a message calls the value ("max_iter", "--comm") and may hold no
  * tab or newline; those of a value become '?'. Lack of memory is remembered by `list`. Not
  * collective. */
@@ -47,6 +49,12 @@ void agreement_copy_value(const char *list, int line, const char *name, char out
 
 /* Sets the message of a name and the ranks' values of it, AGREEMENT_VALUE bytes each; -1. */
 int agreement_describe(const char *name, const char *values, int nranks);
+
+/* Of the ranks' texts, `room` bytes each: whether a lower rank has the same; and which ranks have
+ * the same as rank `first`, "WORD 2" or "WORDs 0-3, 8". Returns how many. */
+bool agreement_is_said(const char *texts, size_t room, int rank);
+int agreement_put_ranks(struct strbuf *out, const char *word, const char *texts, size_t room,
+                        int nranks, int first);
 
 /* Compares the lists of all ranks. Returns 0 where they are the same; else -1 on all ranks, with
  * one message: the first name that differs, and which ranks have which value of it

@@ -14,42 +14,24 @@
 
 enum { HASH_BYTES = 32 };
 
-/* What rank 0 has. To be freed. Collective. */
-static int share_list(MPI_Comm comm, int rank, const struct strbuf *list, char **out)
-{
-    uint64_t length = list->length;
-
-    *out = NULL;
-    MPI_TRY(MPI_Bcast(&length, 1, MPI_UINT64_T, 0, comm));
-    *out = length < INT_MAX ? calloc(1, (size_t)length + 1) : NULL;
-    if (error_agree(comm, *out ? 0 : error_memory(length, "the comparison of ranks")))
-        return -1;
-    if (rank == 0)
-        memcpy(*out, strbuf_text(list), (size_t)length);
-    MPI_TRY(MPI_Bcast(*out, (int)length, MPI_CHAR, 0, comm));
-    return 0;
-fail:
-    return -1;
-}
-
 /* Some rank differs: which, and in what. Collective; returns -1. */
 static int explain(MPI_Comm comm, const struct strbuf *list)
 {
     struct {
         int line, rank;
     } mine, first;
-    char name[AGREEMENT_NAME] = "", value[AGREEMENT_VALUE], *root = NULL, *values = NULL;
+    char name[AGREEMENT_NAME] = "", value[AGREEMENT_VALUE], *root = NULL;
+    void *values = NULL;
     const char *at = "";
     int nranks;
 
     MPI_TRY(MPI_Comm_rank(comm, &mine.rank));
     MPI_TRY(MPI_Comm_size(comm, &nranks));
-    if (share_list(comm, mine.rank, list, &root))
-        goto fail;
-    values = mine.rank == 0 ? calloc((size_t)nranks, AGREEMENT_VALUE) : NULL;
-    if (error_agree(comm, mine.rank == 0 && !values
-                              ? error_memory((size_t)nranks * AGREEMENT_VALUE, "the ranks' values")
-                              : 0))
+    if (mine.rank == 0)
+        root = strdup(strbuf_text(list));
+    if (error_agree(comm,
+                    mine.rank == 0 && !root ? error_memory(list->length, "the comparison") : 0) ||
+        agree_share_text(comm, &root))
         goto fail;
     mine.line = agreement_find(root, strbuf_text(list), &at);
     MPI_TRY(MPI_Allreduce(&mine, &first, 1, MPI_2INT, MPI_MINLOC, comm));
@@ -57,8 +39,8 @@ static int explain(MPI_Comm comm, const struct strbuf *list)
         agreement_copy_name(at, name);
     MPI_TRY(MPI_Bcast(name, AGREEMENT_NAME, MPI_CHAR, first.rank, comm));
     agreement_copy_value(strbuf_text(list), first.line, name, value);
-    MPI_TRY(
-        MPI_Gather(value, AGREEMENT_VALUE, MPI_CHAR, values, AGREEMENT_VALUE, MPI_CHAR, 0, comm));
+    if (agree_gather(comm, value, sizeof value, "the ranks' values", &values))
+        goto fail;
     if (mine.rank == 0)
         agreement_describe(name, values, nranks);
     error_agree(comm, -1); /* rank 0's message, since all fail */

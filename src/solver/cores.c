@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include "solver/cores.h"
 
+#include "solver/agreement.h"
 #include "util/agree.h"
 #include "util/alloc.h"
 #include "util/error.h"
@@ -249,47 +250,20 @@ void cores_describe(const struct cores *cores, int threads, char text[CORES_PLAC
              threads == 1 ? "" : "s", where == 1 ? "" : "s", list, rest);
 }
 
-/* "Rank 0", "Ranks 0-3, 8 each": all that have the first one's text. */
-static void print_ranks(const char (*texts)[CORES_PLACE_BYTES], int ranks, int first,
-                        struct strbuf *out)
-{
-    int count = 0;
-    size_t start;
-
-    for (int r = first; r < ranks; r++)
-        count += !strcmp(texts[r], texts[first]);
-    strbuf_puts(out, count > 1 ? "Ranks " : "Rank ");
-    start = out->length;
-    for (int r = first; r < ranks; r++) {
-        int last = r;
-
-        if (strcmp(texts[r], texts[first]) != 0)
-            continue;
-        while (last + 1 < ranks && !strcmp(texts[last + 1], texts[first]))
-            last++;
-        strbuf_printf(out, last > r ? "%s%d-%d" : "%s%d", out->length > start ? ", " : "", r, last);
-        r = last;
-    }
-    strbuf_puts(out, count > 1 ? " each: " : ": ");
-}
-
 void cores_list_ranks(const char (*texts)[CORES_PLACE_BYTES], int ranks, struct strbuf *out)
 {
     int lines = 0, more = 0;
+    bool several;
 
     for (int r = 0; r < ranks; r++) {
-        bool said = !texts[r][0];
-
-        for (int before = 0; before < r && !said; before++)
-            said = !strcmp(texts[before], texts[r]);
-        if (said)
+        if (!texts[r][0] || agreement_is_said(texts[0], CORES_PLACE_BYTES, r))
             continue;
         if (lines++ >= CORES_LINES) {
             more++;
             continue;
         }
-        print_ranks(texts, ranks, r, out);
-        strbuf_printf(out, "%s\n", texts[r]);
+        several = agreement_put_ranks(out, "Rank", texts[0], CORES_PLACE_BYTES, ranks, r) > 1;
+        strbuf_printf(out, "%s%s\n", several ? " each: " : ": ", texts[r]);
     }
     if (more)
         strbuf_printf(out, "Ranks on %d other set%s of cores compute likewise\n", more,
@@ -298,24 +272,18 @@ void cores_list_ranks(const char (*texts)[CORES_PLACE_BYTES], int ranks, struct 
 
 int cores_gather(MPI_Comm world, const char text[CORES_PLACE_BYTES], struct strbuf *out)
 {
-    int rank, ranks, status;
-    char(*texts)[CORES_PLACE_BYTES];
+    void *texts;
+    int ranks, status = 0;
 
-    MPI_Comm_rank(world, &rank);
     MPI_Comm_size(world, &ranks);
-    texts = alloc_array(rank == 0 ? (size_t)ranks : 1, sizeof *texts, "where ranks compute");
-    if (error_agree(world, texts ? 0 : -1))
-        goto fail;
-    MPI_TRY(MPI_Gather(text, CORES_PLACE_BYTES, MPI_BYTE, texts, CORES_PLACE_BYTES, MPI_BYTE, 0,
-                       world));
-    if (rank == 0)
+    if (agree_gather(world, text, CORES_PLACE_BYTES, "where ranks compute", &texts))
+        return -1;
+    if (texts) {
         cores_list_ranks(texts, ranks, out);
-    status = error_agree(world, strbuf_status(out));
+        status = strbuf_status(out);
+    }
     free(texts);
-    return status;
-fail:
-    free(texts);
-    return -1;
+    return error_agree(world, status);
 }
 
 void cores_warn(const struct cores *cores, int rank, struct log *log)

@@ -68,39 +68,30 @@ int device_measures(MPI_Comm world, const struct engine *engine, bool *out)
     int nranks, measures = engine->i->choices != NULL;
 
     MPI_Comm_size(world, &nranks);
-    if (nranks > 1)
-        MPI_TRY(MPI_Bcast(&measures, 1, MPI_INT, 0, world));
+    if (nranks > 1 && agree_share(world, &measures, sizeof measures))
+        return -1;
     *out = nranks > 1 && measures;
     return 0;
-fail:
-    return -1;
 }
 
 int device_share_choices(MPI_Comm world, struct engine *engine)
 {
     const struct engine_choices_i *choices = engine->i->choices;
-    struct strbuf text = {.data = NULL};
-    char *received = NULL;
-    int rank, status, length = 0;
+    struct strbuf told = {.data = NULL};
+    char *text = NULL;
+    int rank, status = 0;
 
     MPI_Comm_rank(world, &rank);
-    status = rank == 0 && choices ? choices->tell(engine->context, &text) : 0;
-    if (error_agree(world, status))
-        goto fail;
-    length = (int)text.length;
-    MPI_TRY(MPI_Bcast(&length, 1, MPI_INT, 0, world));
-    received = calloc((size_t)length + 1, 1);
-    if (error_agree(world, received ? 0 : error_memory((size_t)length, "measured choices")))
-        goto fail;
-    if (rank == 0)
-        memcpy(received, strbuf_text(&text), (size_t)length);
-    MPI_TRY(MPI_Bcast(received, length, MPI_CHAR, 0, world));
-    status = rank > 0 && choices ? choices->take(engine->context, received) : 0;
-    strbuf_free(&text);
-    free(received);
+    if (rank == 0) {
+        status = choices ? choices->tell(engine->context, &told) : 0;
+        text = strbuf_take(&told);
+    }
+    if (error_agree(world, status || (rank == 0 && !text) ? -1 : 0) ||
+        agree_share_text(world, &text)) {
+        free(text);
+        return -1;
+    }
+    status = rank > 0 && choices ? choices->take(engine->context, text) : 0;
+    free(text);
     return error_agree(world, status);
-fail:
-    strbuf_free(&text);
-    free(received);
-    return -1;
 }

@@ -254,15 +254,13 @@ int dry_run_report_all(struct dry_run *dry, const struct job *job, const struct 
                        const struct exchange *exchange, const struct training_run *run,
                        const struct train_state *at, bool resumed, struct strbuf *out)
 {
-    size_t room = job->rank == 0 ? (size_t)job->nranks : 1;
-    struct rank_needs mine, *ranks = calloc(room, sizeof *ranks);
-    int status = ranks ? 0 : error_memory(room * sizeof *ranks, "the ranks' ranks");
+    struct rank_needs mine;
+    void *ranks;
+    int status = 0;
 
-    if (error_agree(job->world, status))
-        goto fail;
     find_needs(job, compute, exchange, &mine);
-    MPI_TRY(MPI_Gather(&mine, (int)sizeof mine, MPI_BYTE, ranks, (int)sizeof mine, MPI_BYTE, 0,
-                       job->world));
+    if (agree_gather(job->world, &mine, sizeof mine, "what the ranks need", &ranks))
+        return -1;
     if (job->rank == 0) {
         put_all(dry, job, compute, exchange, run, at, resumed, ranks, out);
         status = strbuf_status(out) || strbuf_status(&dry->unfit);
@@ -271,7 +269,4 @@ int dry_run_report_all(struct dry_run *dry, const struct job *job, const struct 
     }
     free(ranks);
     return error_agree(job->world, status);
-fail:
-    free(ranks);
-    return -1;
 }

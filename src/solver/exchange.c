@@ -9,14 +9,6 @@
 
 #include <stdlib.h>
 
-int exchange_share(void *bytes, size_t count, MPI_Comm comm)
-{
-    MPI_TRY(MPI_Bcast(bytes, (int)count, MPI_BYTE, 0, comm));
-    return 0;
-fail:
-    return -1;
-}
-
 /* Seconds that one iteration's messages may take. A rate is limited to share a network with others,
  * not to train for ever. */
 #define LONGEST_ITERATION 600.0
@@ -88,7 +80,7 @@ static int share_statistic(const struct job *job, const struct compute *compute,
     int status = error_agree(job->world, values ? 0 : -1);
 
     if (!status)
-        status = exchange_share(values, elems * sizeof *values, job->world);
+        status = agree_share(job->world, values, elems * sizeof *values);
     free(scratch);
     return error_agree(job->world, status);
 }

@@ -15,6 +15,7 @@ struct exchange {
     struct probe probe;      /* the cluster's figures, for messages of the length that is planned,
                                 not dilated */
     bool probed;             /* they are there */
+    double cap;              /* likewise: bytes per second that a rank sends at most; 0: no limit */
     struct cost_sizes sizes; /* of messages */
     struct group *groups;    /* of the net, as the plan sees them. Owned */
     struct plan *plan;       /* Owned */
@@ -66,9 +67,6 @@ bool kept_plan_read(const struct exchange *exchange, const struct job *job, cons
 bool kept_plan_is_apart(const struct job *job, const char *text);
 
 /* ---- exchange.c ---- */
-
-/* The first rank's bytes become everybody's. Collective over comm. */
-int exchange_share(void *bytes, size_t count, MPI_Comm comm);
 
 /* Whether options->mbps lets an iteration's messages through. After the plan is made. */
 int exchange_check_pace(const struct exchange *exchange, const struct job *job);

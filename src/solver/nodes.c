@@ -58,7 +58,7 @@ static int open_team(const struct exchange *exchange, const struct job *job,
     int status = member && node->rank == 0 ? team->identify(compute->engine.context, id) : 0;
 
     if (error_agree(job->world, status) ||
-        error_agree(job->world, member ? exchange_share(id, sizeof id, node->comm) : 0))
+        error_agree(job->world, member ? agree_share(node->comm, id, sizeof id) : 0))
         return -1;
     return error_agree(
         job->world, member ? team->open(compute->engine.context, id, node->rank, node->nranks) : 0);

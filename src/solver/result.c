@@ -3,18 +3,22 @@
 #include "solver/parts.h"
 
 #include "report/alone.h"
+#include "report/outputs.h"
 #include "report/report.h"
 #include "report/timeline.h"
 #include "util/agree.h"
 #include "util/alloc.h"
+#include "util/build_info.h"
 #include "util/error.h"
 #include "util/file.h"
 
 #include <assert.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { CLOCK_ROUNDS = 32 };
 
@@ -214,36 +218,143 @@ int trainer_report(struct trainer *t)
     return error_agree(t->job.world, t->job.rank == 0 ? publish_report(t, &t->output.figures) : 0);
 }
 
+/* ---- the summary: one JSON object, the same on the screen and in a file ---- */
+
+static void put_by_rank(const struct figures *figures, struct json *json, const char *key,
+                        size_t figure)
+{
+    json_key(json, key);
+    json_array_begin(json);
+    for (int r = 0; r < figures->nranks; r++)
+        json_double(json, figures_of_rank(figures, r, figure));
+    json_array_end(json);
+}
+
+/* An array with a string for every line. */
+static void put_lines(struct json *json, const char *key, const char *lines)
+{
+    char line[1024];
+
+    json_key(json, key);
+    json_array_begin(json);
+    while (lines && *lines) {
+        int length = (int)strcspn(lines, "\n");
+        snprintf(line, sizeof line, "%.*s", length, lines);
+        json_string(json, line);
+        lines += length + (lines[length] == '\n');
+    }
+    json_array_end(json);
+}
+
+/* Where figures come from, without which nobody can put them beside others. */
+static void put_provenance(const struct trainer *t, struct json *json)
+{
+    const struct trainer_options *o = t->job.options;
+    const struct figures *figures = &t->output.figures;
+    char date[32] = "";
+    time_t now = time(NULL);
+    struct tm utc;
+
+    if (gmtime_r(&now, &utc))
+        strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", &utc);
+    json_put_string(json, "version", build_info.version);
+    json_put_string(json, "commit", build_info.commit);
+    json_put_string(json, "date", date);
+    json_put_string(json, "solver", o->solver);
+    json_key(json, "set");
+    json_array_begin(json);
+    for (int i = 0; i < o->overrides.nsettings; i++)
+        json_string(json, o->overrides.settings[i]);
+    json_array_end(json);
+    json_put_string(json, "net", figures->net);
+    json_put_string(json, "comm", comm_name(o->comm));
+    json_put_string(json, "overlap", cost_overlap_name(o->overlap));
+    json_put_string(json, "wire", wire_name(o->wire));
+    json_put_int(json, "batch_per_rank", figures->batch);
+    json_put_int(json, "threads", t->job.threads);
+    json_key(json, "hosts");
+    json_array_begin(json);
+    for (int r = 0; r < figures->nranks; r++)
+        json_string(json, figures->ranks[r].host);
+    json_array_end(json);
+    json_key(json, "scheme_by_layer");
+    json_object_begin(json);
+    for (int i = 0; i < figures->nlayers; i++)
+        json_put_string(json, figures->layers[i].name, figures->layers[i].scheme);
+    json_object_end(json);
+}
+
+/* Images per second of so many iterations; 0 where they took no time. */
+static double images_rate(const struct figures *figures, int64_t iterations, double seconds)
+{
+    return seconds > 0 ? (double)iterations * figures->nworkers * figures->batch / seconds : 0;
+}
+
+/* How the run went; and, of its rate, without the first iterations, in which memory is touched and
+ * caches fill. */
+static void put_course(const struct trainer *t, struct json *json)
+{
+    const struct figures *figures = &t->output.figures;
+    const struct timing *timing = &t->timing;
+    double warm = timing->warm_iterations ? timing->warm_seconds : 0;
+
+    json_put_int(json, "nodes", t->job.topology.nmachines);
+    json_put_int(json, "ranks", figures->nranks);
+    json_put_int(json, "workers", figures->nworkers);
+    json_put_int(json, "dedicated_servers", t->job.options->servers);
+    json_put_int(json, "iterations", t->end);
+    json_put_int(json, "updates_left_out", t->guard.skips_told);
+    json_put_int(json, "best_iteration", t->scores.best);
+    json_put_double(json, "best_score", t->scores.best >= 0 ? t->scores.best_score : (double)NAN);
+    put_lines(json, "damaged_records", t->guard.damage);
+    json_put_bool(json, "stopped_early", t->stopped);
+    json_put_int(json, "first_iteration", t->at.iteration);
+    json_put_int(json, "global_batch", figures->nworkers * figures->batch);
+    json_put_double(json, "train_seconds", timing->train_seconds);
+    json_put_double(json, "images_per_second",
+                    images_rate(figures, figures->iterations, timing->train_seconds));
+    json_put_int(json, "warmup_iterations", timing->warm_iterations);
+    json_put_double(json, "images_per_second_after_warmup",
+                    images_rate(figures, figures->iterations - timing->warm_iterations,
+                                timing->train_seconds - warm));
+    json_put_string(json, "engine", t->job.options->engine);
+    json_put_double(json, "final_loss", t->job.blank ? (double)NAN : timing->final_loss);
+    json_key(json, "test_iteration");
+    if (t->scores.values)
+        json_int(json, t->scores.iteration);
+    else
+        json_null(json);
+    outputs_put_json(json, "test", t->scores.values ? t->compute.tests[0] : NULL, t->scores.values);
+}
+
 void trainer_summary(const struct trainer *t, struct json *json)
 {
-    struct report_run run = {.comm = comm_name(t->job.options->comm),
-                             .machines = t->job.topology.nmachines,
-                             .servers = t->job.options->servers,
-                             .first_iteration = t->at.iteration,
-                             .end = t->end,
-                             .stopped = t->stopped,
-                             .skipped = t->guard.skips_told,
-                             .damage = t->guard.damage,
-                             .best = t->scores.best,
-                             .best_score = t->scores.best_score,
-                             .train_seconds = t->timing.train_seconds,
-                             .warm_seconds = t->timing.warm_iterations ? t->timing.warm_seconds : 0,
-                             .warm_iterations = t->timing.warm_iterations,
-                             .engine = t->job.options->engine,
-                             .solver = t->job.options->solver,
-                             .settings = t->job.options->overrides.settings,
-                             .nsettings = t->job.options->overrides.nsettings,
-                             .overlap = cost_overlap_name(t->job.options->overlap),
-                             .wire = wire_name(t->job.options->wire),
-                             .threads = t->job.threads,
-                             .test_iteration = t->scores.iteration,
-                             .final_loss = t->job.blank ? (double)NAN : t->timing.final_loss,
-                             .test = t->scores.values ? t->compute.tests[0] : NULL,
-                             .scores = t->scores.values,
-                             .parameters = t->compute.net->nlearnable,
-                             .sha256 = t->job.blank ? NULL : t->output.hash};
+    const struct figures *figures = &t->output.figures;
 
-    report_summary(&t->output.figures, &run, json);
+    json_object_begin(json);
+    put_provenance(t, json);
+    put_course(t, json);
+    json_put_double(json, "bytes_sent_per_iteration", figures_sum(figures, FIGURE(sent)));
+    put_by_rank(figures, json, "bytes_sent_per_iteration_by_rank", FIGURE(sent));
+    put_by_rank(figures, json, "bytes_predicted_per_iteration_by_rank", FIGURE(predicted_sent));
+    json_put_double(json, "control_bytes_sent", figures_sum(figures, FIGURE(control_sent)));
+    json_put_double(json, "stall_seconds_per_iteration",
+                    figures_sum(figures, FIGURE(stall_seconds)) / figures->nworkers);
+    put_by_rank(figures, json, "progress_core_share_by_rank", FIGURE(progress_share));
+    json_put_double(json, "input_waits", figures_sum(figures, FIGURE(input_waits)));
+    json_put_double(json, "input_wait_seconds", figures_sum(figures, FIGURE(input_total_seconds)));
+    json_put_int(json, "late_looks", figures->looks);
+    json_key(json, "by_rank");
+    json_array_begin(json);
+    for (int r = 0; r < figures->nranks; r++) {
+        json_object_begin(json);
+        report_rank(figures, r, json);
+        json_object_end(json);
+    }
+    json_array_end(json);
+    json_put_uint(json, "parameters", t->compute.net->nlearnable);
+    json_put_string(json, "parameters_sha256", t->job.blank ? NULL : t->output.hash);
+    json_object_end(json);
 }
 
 int trainer_exit_status(const struct trainer *t)

@@ -165,39 +165,18 @@ static int take_prefix(struct training_run *run)
                             &run->lock);
 }
 
-/* Rank 0's is everybody's. */
-static int share_plan(struct training_run *run)
-{
-    int length = run->kept_plan ? (int)strlen(run->kept_plan) + 1 : 0;
-
-    MPI_TRY(MPI_Bcast(&length, 1, MPI_INT, 0, run->job->world));
-    if (run->job->rank != 0 && length > 0)
-        run->kept_plan = malloc((size_t)length);
-    if (error_agree(run->job->world, length > 0 && !run->kept_plan
-                                         ? error_memory((unsigned)length, "the run's plan")
-                                         : 0))
-        return -1;
-    if (length > 0)
-        MPI_TRY(MPI_Bcast(run->kept_plan, length, MPI_CHAR, 0, run->job->world));
-    return 0;
-fail:
-    return -1;
-}
-
 int run_open_all(struct training_run *run)
 {
+    MPI_Comm world = run->job->world;
     int status = run->job->rank == 0 ? take_prefix(run) || open_run(run) : 0;
     double left =
         run->job->options->deadline.end - clock_seconds(); /* clocks differ from host to host */
 
-    if (error_agree(run->job->world, status))
+    if (error_agree(world, status) || agree_share(world, &left, sizeof left) ||
+        agree_share(world, &run->global_batch, sizeof run->global_batch))
         return -1;
-    MPI_TRY(MPI_Bcast(&left, 1, MPI_DOUBLE, 0, run->job->world));
     run->ends = clock_seconds() + left;
-    MPI_TRY(MPI_Bcast(&run->global_batch, 1, MPI_INT64_T, 0, run->job->world));
-    return share_plan(run);
-fail:
-    return -1;
+    return agree_share_text(world, &run->kept_plan);
 }
 
 /* ---- whether it is this one ---- */
@@ -343,12 +322,11 @@ int run_find_best_all(struct training_run *run, const struct train_state *at, bo
         run->file.best_score = known.score;
         snprintf(run->file.best_of, sizeof run->file.best_of, "%s", name);
     }
-    MPI_TRY(MPI_Bcast(&known, (int)sizeof known, MPI_BYTE, 0, run->job->world));
+    if (agree_share(run->job->world, &known, sizeof known))
+        return -1;
     scores->best = known.iteration;
     scores->best_score = known.score;
     return 0;
-fail:
-    return -1;
 }
 
 /* ---- PREFIX.run ---- */

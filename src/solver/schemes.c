@@ -11,6 +11,7 @@
 #include "forecast/groups.h"
 #include "forecast/work.h"
 #include "util/agree.h"
+#include "util/alloc.h"
 #include "util/error.h"
 #include "util/path.h"
 #include "util/sha256.h"
@@ -33,11 +34,6 @@ static struct comm usual_comm(const struct exchange *exchange)
                               : (struct comm){.policy = COMM_PAPER};
 }
 
-/* What rank 0 decides for all, beside the schemes. */
-struct decision {
-    size_t merge_bytes, window;
-};
-
 static int find_work(struct exchange *exchange, const struct job *job,
                      const struct compute *compute, struct cost_work *out)
 {
@@ -52,10 +48,10 @@ static int find_work(struct exchange *exchange, const struct job *job,
     return 0;
 }
 
-/* cap: bytes per second that a rank sends at most, 0: no limit. scheme: per group, by their numbers
- * in the registry. */
+/* Merging and window go into exchange->sizes; scheme: per group, by their numbers in the registry.
+ */
 static int choose(struct exchange *exchange, const struct job *job, const struct compute *compute,
-                  const struct plan_options *how, double cap, struct decision *out, int *scheme)
+                  const struct plan_options *how, int *scheme)
 {
     struct plan_options free = *how;
     struct cost_work work;
@@ -70,26 +66,28 @@ static int choose(struct exchange *exchange, const struct job *job, const struct
                  .ranks_per_node = exchange->probe.ranks_per_node,
                  .window = job->options->window,
                  .fifo = job->options->fifo,
-                 .bytes_per_second = cap * (job->options->dilate > 1 ? job->options->dilate : 1)}};
+                 .bytes_per_second =
+                     exchange->cap * (job->options->dilate > 1 ? job->options->dilate : 1)}};
     struct choose_answer answer;
     char words[CHOOSE_WORDS];
+    int status;
 
     free.dilate = 1; /* the link is as much faster already */
     if (job->options->merge == COST_SIZE_CHOSEN)
         free.merge_bytes = COST_SIZE_CHOSEN;
     if (find_work(exchange, job, compute, &work))
         return -1;
-    if (choose_comm(&question, &answer)) {
-        cost_work_free(&work);
+    status = choose_comm(&question, &answer);
+    cost_work_free(&work);
+    if (status)
         return -1;
-    }
     choose_print_rows(&answer, words);
     LOG_INFO(job->log, "An iteration by what --comm could be, simulated: %s", words);
-    *out = (struct decision){.merge_bytes = answer.merge_bytes, .window = answer.window};
+    exchange->sizes.merge = answer.merge_bytes;
+    exchange->sizes.window = answer.window;
     for (int g = 0; g < compute->net->ngroups; g++)
         scheme[g] = scheme_index(sync_schemes, answer.scheme[g]);
     choose_answer_free(&answer);
-    cost_work_free(&work);
     return 0;
 }
 
@@ -145,12 +143,11 @@ static int find_cluster_file(const struct job *job, char **out)
     there = *out != NULL;
     if (job->rank == 0 && there && job->options->measure)
         unlink(*out);
-    MPI_TRY(MPI_Bcast(&there, 1, MPI_INT, 0, job->world));
+    if (agree_share(job->world, &there, sizeof there))
+        return -1;
     if (there && !*out)
         *out = strdup("cluster");
     return 0;
-fail:
-    return -1;
 }
 
 /* Bytes per second that a rank sends at most: who may send least decides. 0: no limit.
@@ -175,7 +172,6 @@ int schemes_probe_all(struct exchange *exchange, const struct job *job, struct c
     struct engine cpu = {.i = NULL};
     const struct engine *engine = job->blank ? &cpu : &compute->engine;
     char *file = NULL;
-    double cap = 0;
     int status;
 
     if (exchange->probed)
@@ -199,8 +195,8 @@ int schemes_probe_all(struct exchange *exchange, const struct job *job, struct c
             probe->took_seconds, probe->cluster.latency_seconds * 1e6,
             probe->cluster.link_Bps * 1e-6, probe->cluster.gemm_flops * 1e-9);
     if (!status)
-        status = find_cap(job, &cap);
-    cost_cap(&probe->cluster, cap, schemes_leaders_per_host(exchange));
+        status = find_cap(job, &exchange->cap);
+    cost_cap(&probe->cluster, exchange->cap, schemes_leaders_per_host(exchange));
     if (job->blank)
         probe->cluster.core_share = 0; /* nobody computes: traffic takes nothing away */
     if (job->options->direct == SYNC_DIRECT_ON)
@@ -242,36 +238,28 @@ static int choose_together(struct exchange *exchange, const struct job *job,
                            struct compute *compute, struct plan_options *options,
                            const struct scheme **scheme)
 {
-    struct decision decision = {0};
-    double cap;
-    int *index, status;
+    size_t ngroups = (size_t)compute->net->ngroups;
+    int *index = alloc_array(ngroups, sizeof *index, "schemes");
+    int status =
+        error_agree(job->world, index ? 0 : -1) || schemes_probe_all(exchange, job, compute);
 
-    if (schemes_probe_all(exchange, job, compute) || find_cap(job, &cap))
-        return -1;
-    exchange->sizes = cost_sizes_for(&exchange->probe.cluster);
-    MPI_TRY(MPI_Bcast(&exchange->sizes, (int)sizeof exchange->sizes, MPI_BYTE, 0, job->world));
-    keep_wishes(exchange, job);
-    use_sizes(exchange, options);
-    options->leaders_per_host = schemes_leaders_per_host(exchange);
-    index = calloc((size_t)compute->net->ngroups + 1, sizeof *index);
-    status = index ? 0 : error_memory(sizeof *index * (size_t)compute->net->ngroups, "schemes");
-    if (!status && job->rank == 0)
-        status = choose(exchange, job, compute, options, cap, &decision, index);
-    status = error_agree(job->world, status);
+    if (!status) {
+        exchange->sizes = cost_sizes_for(&exchange->probe.cluster);
+        keep_wishes(exchange, job);
+        use_sizes(exchange, options);
+        options->leaders_per_host = schemes_leaders_per_host(exchange);
+        status = error_agree(job->world,
+                             job->rank == 0 ? choose(exchange, job, compute, options, index) : 0);
+    }
     if (!status)
-        status = exchange_share(&decision, sizeof decision, job->world) ||
-                 exchange_share(index, (size_t)compute->net->ngroups * sizeof *index, job->world);
-    for (int g = 0; g < compute->net->ngroups && !status; g++)
+        status = agree_share(job->world, &exchange->sizes, sizeof exchange->sizes) ||
+                 agree_share(job->world, index, ngroups * sizeof *index);
+    for (size_t g = 0; g < ngroups && !status; g++)
         scheme[g] = scheme_at(sync_schemes, index[g]);
     free(index);
-    if (status)
-        return -1;
-    exchange->sizes.merge = options->merge_bytes = decision.merge_bytes;
-    exchange->sizes.window = decision.window;
+    use_sizes(exchange, options);
     options->schemes = scheme;
-    return 0;
-fail:
-    return -1;
+    return status ? -1 : 0;
 }
 
 /* Whether the cluster is to be measured and the model asked. */

@@ -152,8 +152,8 @@ static int read_state(struct trainer *t)
 /* What it found goes to everybody. */
 static int share_state_all(struct trainer *t)
 {
-    return exchange_share(&t->at, sizeof t->at, t->job.world) ||
-                   exchange_share(&t->resumed, sizeof t->resumed, t->job.world)
+    return agree_share(t->job.world, &t->at, sizeof t->at) ||
+                   agree_share(t->job.world, &t->resumed, sizeof t->resumed)
                ? -1
                : 0;
 }
