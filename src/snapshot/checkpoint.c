@@ -168,12 +168,6 @@ int64_t checkpoint_iteration(const struct checkpoint *checkpoint)
     return checkpoint->state.iteration;
 }
 
-static int copy_text(const char *text, char **out)
-{
-    *out = text ? strdup(text) : NULL;
-    return text && !*out ? error_memory(strlen(text), "a snapshot") : 0;
-}
-
 int checkpoint_fill(struct checkpoint *checkpoint, const float *history,
                     const struct train_state *state, const struct checkpoint_owner *owner)
 {
@@ -182,9 +176,9 @@ int checkpoint_fill(struct checkpoint *checkpoint, const float *history,
     assert(history || checkpoint->nhistory == 0);
     checkpoint_owner_free(&checkpoint->owner);
     checkpoint->owner.global_batch = owner->global_batch;
-    if (copy_text(owner->run, &checkpoint->owner.run) ||
-        copy_text(owner->digest, &checkpoint->owner.digest) ||
-        copy_text(owner->plan, &checkpoint->owner.plan))
+    if (snapshot_copy_text(owner->run, &checkpoint->owner.run) ||
+        snapshot_copy_text(owner->digest, &checkpoint->owner.digest) ||
+        snapshot_copy_text(owner->plan, &checkpoint->owner.plan))
         return -1;
     checkpoint->state = *state;
     return take_values(net, checkpoint->values) ||
@@ -238,10 +232,8 @@ int checkpoint_write(const struct checkpoint *checkpoint, const char *prefix, bo
                      struct log *log)
 {
     int64_t iteration = checkpoint->state.iteration;
-    char *model = binary ? snapshot_model_path_binary(prefix, iteration)
-                         : snapshot_model_path(prefix, iteration);
-    char *path = binary ? snapshot_state_path_binary(prefix, iteration)
-                        : snapshot_state_path(prefix, iteration);
+    char *model = snapshot_model_path(prefix, iteration, binary);
+    char *path = snapshot_state_path(prefix, iteration, binary);
     int status = model && path ? write_files(checkpoint, model, path, binary, log)
                                : error_memory(strlen(prefix), "a snapshot's name");
 

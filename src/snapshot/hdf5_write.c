@@ -292,9 +292,6 @@ static int compose_state(hid_t file, const char *path, const struct snapshot_sta
     if (state->has_data_cursor &&
         write_number(file, path, "data_cursor", H5T_NATIVE_UINT64, &state->data_cursor))
         return -1;
-    if (state->has_random_seed &&
-        write_attribute(file, path, "random_seed", H5T_NATIVE_INT64, &state->random_seed))
-        return -1;
     group = H5Gcreate2(file, "history", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
     if (group < 0)
         return composing_failed(path, "write group", "history");

@@ -17,40 +17,31 @@
 
 /* ---- names of files ---- */
 
-static char *path_of_iteration(const char *prefix, int64_t iter, const char *ending)
+static char *path_of_iteration(const char *prefix, int64_t iter, const char *ending, bool binary)
 {
     struct strbuf path = {0};
 
     if (iter == SNAPSHOT_BEST)
-        strbuf_printf(&path, "%s_best%s", prefix, ending);
+        strbuf_printf(&path, "%s_best", prefix);
     else
-        strbuf_printf(&path, "%s_iter_%" PRId64 "%s", prefix, iter, ending);
+        strbuf_printf(&path, "%s_iter_%" PRId64, prefix, iter);
+    strbuf_printf(&path, "%s%s", ending, binary ? "" : ".h5");
     return strbuf_take(&path);
 }
 
-char *snapshot_model_path(const char *prefix, int64_t iter)
+char *snapshot_model_path(const char *prefix, int64_t iter, bool binary)
 {
-    return path_of_iteration(prefix, iter, ".caffemodel.h5");
+    return path_of_iteration(prefix, iter, ".caffemodel", binary);
 }
 
-char *snapshot_state_path(const char *prefix, int64_t iter)
+char *snapshot_state_path(const char *prefix, int64_t iter, bool binary)
 {
-    return path_of_iteration(prefix, iter, ".solverstate.h5");
-}
-
-char *snapshot_model_path_binary(const char *prefix, int64_t iter)
-{
-    return path_of_iteration(prefix, iter, ".caffemodel");
-}
-
-char *snapshot_state_path_binary(const char *prefix, int64_t iter)
-{
-    return path_of_iteration(prefix, iter, ".solverstate");
+    return path_of_iteration(prefix, iter, ".solverstate", binary);
 }
 
 int snapshot_probe(const char *prefix)
 {
-    char *path = path_of_iteration(prefix, 0, ".tempfile");
+    char *path = path_of_iteration(prefix, 0, ".tempfile", true);
     int fd, status = 0;
 
     if (path == NULL)

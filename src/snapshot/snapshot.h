@@ -46,8 +46,6 @@ struct snapshot_state {
     char *learned_net;    /* path of the model as written; owned by the struct after reading */
     bool has_data_cursor; /* false after reading a file that Caffe wrote */
     uint64_t data_cursor; /* place in the global sample order: samples consumed so far */
-    bool has_random_seed; /* likewise */
-    int64_t random_seed;
     /* Whose it is; NULL and 0 where a file does not say. Owned by the struct after reading. */
     char *run;            /* the run's name */
     char *digest;         /* of what it trains: solver, net, data, seed (solver/identity.h) */
@@ -70,14 +68,10 @@ struct snapshot_report {
 int snapshot_probe(const char *prefix);
 
 /* "<prefix>_iter_<iter>.caffemodel.h5" and ".solverstate.h5", of SNAPSHOT_BEST "<prefix>_best" with
- * these endings; freed by the caller. NULL: no memory. */
+ * these endings; binary: without ".h5". Freed by the caller; NULL: no memory. */
 enum { SNAPSHOT_BEST = -1 };
-char *snapshot_model_path(const char *prefix, int64_t iter);
-char *snapshot_state_path(const char *prefix, int64_t iter);
-
-/* The same with ".caffemodel" and ".solverstate". */
-char *snapshot_model_path_binary(const char *prefix, int64_t iter);
-char *snapshot_state_path_binary(const char *prefix, int64_t iter);
+char *snapshot_model_path(const char *prefix, int64_t iter, bool binary);
+char *snapshot_state_path(const char *prefix, int64_t iter, bool binary);
 
 /* Functions that write return 0; -1 where the file cannot be composed, whatever the disk;
  * SNAPSHOT_NOT_WRITTEN where the file system refused it, which it may not the next time. */
@@ -123,6 +117,9 @@ int snapshot_peek_state(const char *path, struct snapshot_state *state);
 /* Where the model of a state lies: learned_net itself (relative to the current folder), else the
  * file of that name beside the state. *model is freed by the caller. */
 int snapshot_find_model(const char *state_path, const char *learned_net, char **model);
+
+/* A copy in *out, to be freed; NULL for NULL. */
+int snapshot_copy_text(const char *text, char **out);
 
 /* Frees what snapshot_read_state allocated; not for a struct that only was written. */
 void snapshot_state_free(struct snapshot_state *state);
