@@ -129,9 +129,16 @@ int timeline_gather(MPI_Comm comm, const struct trace *trace, const struct timel
 
 /* ---- pairs ---- */
 
+/* A send, to be found by its receive. */
+struct sent {
+    int from, to, tag;
+    int64_t start;
+    struct trace_event *event;
+};
+
 static int sent_compare(const void *a, const void *b)
 {
-    const struct timeline_sent *x = a, *y = b;
+    const struct sent *x = a, *y = b;
 
     if (x->from != y->from)
         return x->from < y->from ? -1 : 1;
@@ -142,14 +149,14 @@ static int sent_compare(const void *a, const void *b)
     return (x->start > y->start) - (x->start < y->start);
 }
 
-/* The last of its pair and tag that began before the arrival. */
-const struct timeline_sent *timeline_find_sent(const struct timeline_sent *sent, size_t n,
-                                               const struct timeline_rank *ranks, int rank,
-                                               const struct trace_event *receive)
+/* The last of its pair and tag that began before the arrival; NULL: it was not recorded. */
+static const struct sent *find_sent(const struct sent *sent, size_t n,
+                                    const struct timeline_rank *ranks, int rank,
+                                    const struct trace_event *receive)
 {
     int peer = receive->peer;
     int64_t slack = peer >= 0 ? (int64_t)(ranks[rank].error + ranks[peer].error) : 0;
-    struct timeline_sent key = {
+    struct sent key = {
         .from = peer, .to = rank, .tag = receive->tag, .start = receive->end + slack};
     size_t low = 0, high = n;
 
@@ -162,13 +169,14 @@ const struct timeline_sent *timeline_find_sent(const struct timeline_sent *sent,
     }
     if (low == 0)
         return NULL;
-    const struct timeline_sent *found = &sent[low - 1];
+    const struct sent *found = &sent[low - 1];
     return found->from == key.from && found->to == key.to && found->tag == key.tag ? found : NULL;
 }
 
-struct timeline_sent *timeline_list_sent(const struct timeline_rank *ranks, int nranks, size_t *n)
+/* All sends, in the order in which they are looked for; NULL for want of memory. */
+static struct sent *list_sent(const struct timeline_rank *ranks, int nranks, size_t *n)
 {
-    struct timeline_sent *sent;
+    struct sent *sent;
     size_t most = 1;
 
     *n = 0;
@@ -179,14 +187,9 @@ struct timeline_sent *timeline_list_sent(const struct timeline_rank *ranks, int 
         return NULL;
     for (int r = 0; r < nranks; r++)
         for (size_t e = 0; e < ranks[r].nevents; e++) {
-            const struct trace_event *event = &ranks[r].events[e];
+            struct trace_event *event = &ranks[r].events[e];
             if (event->kind == TRACE_SEND)
-                sent[(*n)++] = (struct timeline_sent){.from = r,
-                                                      .to = event->peer,
-                                                      .tag = event->tag,
-                                                      .start = event->start,
-                                                      .iteration = event->iteration,
-                                                      .event = e};
+                sent[(*n)++] = (struct sent){r, event->peer, event->tag, event->start, event};
         }
     qsort(sent, *n, sizeof *sent, sent_compare);
     return sent;
@@ -195,28 +198,30 @@ struct timeline_sent *timeline_list_sent(const struct timeline_rank *ranks, int 
 int timeline_pair(struct timeline_rank *ranks, int nranks, int64_t first, int64_t last)
 {
     size_t n;
-    struct timeline_sent *sent = timeline_list_sent(ranks, nranks, &n);
+    struct sent *sent = list_sent(ranks, nranks, &n);
 
     if (!sent)
         return -1;
+    for (int r = 0; r < nranks; r++)
+        for (size_t e = 0; e < ranks[r].nevents; e++) {
+            struct trace_event *event = &ranks[r].events[e];
+            const struct sent *its =
+                event->kind == TRACE_RECEIVE ? find_sent(sent, n, ranks, r, event) : NULL;
+            if (!its)
+                continue;
+            event->pair = its->event->pair = (uint32_t)(its - sent) + 1;
+            event->iteration = its->event->iteration;
+            if (its->start > event->start)
+                event->start = its->start < event->end ? its->start : event->end;
+        }
+    free(sent);
     for (int r = 0; r < nranks; r++) {
         size_t kept = 0;
-        for (size_t e = 0; e < ranks[r].nevents; e++) {
-            struct trace_event event = ranks[r].events[e];
-            if (event.kind == TRACE_RECEIVE) {
-                const struct timeline_sent *its = timeline_find_sent(sent, n, ranks, r, &event);
-                if (its) {
-                    event.iteration = its->iteration;
-                    if (its->start > event.start)
-                        event.start = its->start < event.end ? its->start : event.end;
-                }
-            }
-            if (event.iteration >= first && event.iteration <= last)
-                ranks[r].events[kept++] = event;
-        }
+        for (size_t e = 0; e < ranks[r].nevents; e++)
+            if (ranks[r].events[e].iteration >= first && ranks[r].events[e].iteration <= last)
+                ranks[r].events[kept++] = ranks[r].events[e];
         ranks[r].nevents = kept;
     }
-    free(sent);
     return 0;
 }
 

@@ -472,13 +472,14 @@ int checkpoint_load_weights(const char *list, bool all, struct net *net, struct 
     return status;
 }
 
-void checkpoint_hash(const struct net *net, char hex[65])
+void checkpoint_hash(const struct net *net, bool statistics, char hex[SHA256_HEX])
 {
     struct sha256 hash;
 
     sha256_init(&hash);
     for (int p = 0; p < net->nparams; p++)
-        sha256_update(&hash, net_host_value(net, &net->params[p]),
-                      shape_elems(&net->params[p].shape) * sizeof(float));
+        if (statistics || !net->params[p].statistic)
+            sha256_update(&hash, net_host_value(net, &net->params[p]),
+                          shape_elems(&net->params[p].shape) * sizeof(float));
     sha256_final_hex(&hash, hex);
 }

@@ -7,6 +7,7 @@
 
 #include "net/net.h"
 #include "util/log.h"
+#include "util/sha256.h"
 
 /* Where a run stands, apart from parameters and history. */
 struct train_state {
@@ -82,8 +83,8 @@ void checkpoint_owner_free(struct checkpoint_owner *owner);
  * none was, or, if `all`, where one was not, and where a value is not finite. Rank 0. */
 int checkpoint_load_weights(const char *list, bool all, struct net *net, struct log *log);
 
-/* SHA-256 over the parameters, layer by layer in Caffe's shape, little-endian floats; hex, 65
- * bytes. */
-void checkpoint_hash(const struct net *net, char hex[65]);
+/* SHA-256 over the parameters, layer by layer in Caffe's shape, little-endian floats; hex.
+ * statistics: with those that are measured and not learnt. */
+void checkpoint_hash(const struct net *net, bool statistics, char hex[SHA256_HEX]);
 
 #endif

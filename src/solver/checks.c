@@ -79,20 +79,12 @@ int on_nan_parse(const char *option, const char *text, void *target)
                      option, SKIPS_IN_A_ROW, text);
 }
 
-static size_t count_statistics(const struct net *net)
-{
-    size_t count = 0;
-
-    for (int p = 0; p < net->nparams; p++)
-        count += net->params[p].statistic ? shape_elems(&net->params[p].shape) : 0;
-    return count;
-}
-
 int guard_open_skips(struct guard *guard, const struct plan *plan)
 {
     const struct trainer_options *o = guard->job->options;
-    size_t count =
-        guard->job->worker && !guard->job->blank ? count_statistics(guard->compute->net) : 0;
+    size_t count = guard->job->worker && !guard->job->blank
+                       ? compute_statistics(guard->compute, NULL, false)
+                       : 0;
 
     if (o->skip_nan <= 0)
         return 0;
@@ -109,41 +101,27 @@ int guard_open_skips(struct guard *guard, const struct plan *plan)
         return error_set("--on-nan=skip: the running averages of BatchNorm are in the memory of "
                          "--engine=%s and cannot be taken back; use --engine=cpu",
                          o->engine);
-    guard->statistics = alloc_array(count, sizeof *guard->statistics, "running averages");
+    guard->statistics = alloc_array(2 * count, sizeof *guard->statistics, "running averages");
     return guard->statistics ? 0 : -1;
 }
 
 void guard_keep_statistics(struct guard *guard)
 {
-    float *to = guard->statistics;
-
-    for (int p = 0; to && p < guard->compute->net->nparams; p++)
-        if (guard->compute->net->params[p].statistic) {
-            size_t n = shape_elems(&guard->compute->net->params[p].shape);
-            memcpy(to, net_host_value(guard->compute->net, &guard->compute->net->params[p]),
-                   n * sizeof *to);
-            to += n;
-        }
+    if (guard->statistics)
+        compute_statistics(guard->compute, guard->statistics, false);
 }
 
 void guard_restore_statistics(struct guard *guard)
 {
-    const float *from = guard->statistics;
-    bool bad = false;
+    size_t count = guard->statistics ? compute_statistics(guard->compute, NULL, false) : 0;
+    float *now;
 
-    for (int p = 0; from && p < guard->compute->net->nparams && !bad; p++) {
-        size_t n = shape_elems(&guard->compute->net->params[p].shape);
-        bad = guard->compute->net->params[p].statistic &&
-              finite_begin(net_host_value(guard->compute->net, &guard->compute->net->params[p]),
-                           n) < n;
-    }
-    for (int p = 0; bad && p < guard->compute->net->nparams; p++)
-        if (guard->compute->net->params[p].statistic) {
-            size_t n = shape_elems(&guard->compute->net->params[p].shape);
-            memcpy(net_host_value(guard->compute->net, &guard->compute->net->params[p]), from,
-                   n * sizeof *from);
-            from += n;
-        }
+    if (count == 0)
+        return;
+    now = guard->statistics + count;
+    compute_statistics(guard->compute, now, false);
+    if (finite_begin(now, count) < count)
+        compute_statistics(guard->compute, guard->statistics, true);
 }
 
 void guard_tell_skips(struct guard *guard, const struct plan *plan, struct sync *sync)
@@ -165,22 +143,14 @@ void guard_tell_skips(struct guard *guard, const struct plan *plan, struct sync 
 
 /* ---- --check-sync ---- */
 
-/* 52 bits, which a double holds, of the parameters that training keeps alike. */
+/* 52 bits, which a double holds, of the digest of the parameters that training keeps alike. */
 static double digest_values(const struct net *net)
 {
-    struct sha256 hash;
-    unsigned char digest[32];
-    uint64_t bits = 0;
+    char hex[SHA256_HEX];
 
-    sha256_init(&hash);
-    for (int p = 0; p < net->nparams; p++)
-        if (!net->params[p].statistic)
-            sha256_update(&hash, net_host_value(net, &net->params[p]),
-                          shape_elems(&net->params[p].shape) * sizeof(float));
-    sha256_final(&hash, digest);
-    for (int i = 0; i < 6; i++)
-        bits = bits << 8 | digest[i];
-    return (double)bits;
+    checkpoint_hash(net, false, hex);
+    hex[13] = '\0';
+    return (double)strtoull(hex, NULL, 16);
 }
 
 int checks_compare_values(const struct job *job, const struct compute *compute, struct sync *sync,

@@ -211,41 +211,57 @@ int compute_push_values(struct compute *compute, const struct job *job)
 
 /* ---- what workers tell each other ---- */
 
+size_t compute_statistics(const struct compute *compute, float *values, bool write)
+{
+    const struct net *net = compute->net;
+    size_t count = 0;
+
+    for (int p = 0; p < net->nparams; p++) {
+        size_t elems = net->params[p].statistic ? shape_elems(&net->params[p].shape) : 0;
+        float *host = values && elems ? net_host_value(net, &net->params[p]) : NULL;
+
+        if (host)
+            memcpy(write ? host : values + count, write ? values + count : host,
+                   elems * sizeof *host);
+        count += elems;
+    }
+    return count;
+}
+
 /* Each worker's BatchNorm has seen its own part of the batches. The running sums of all are
  * averaged before anybody looks at them (a test, a snapshot), as the reference for one net on
  * several devices. */
 int compute_average_statistics(struct compute *compute, const struct job *job, struct sync *sync)
 {
-    const struct net *net = compute->net;
-    size_t count = 0, at = 0;
+    struct net *net = compute->net;
+    size_t count = compute_statistics(compute, NULL, false);
     double *sums;
-    int status;
+    float *values;
+    int status = -1;
 
-    for (int p = 0; p < net->nparams; p++)
-        count += net->params[p].statistic ? shape_elems(&net->params[p].shape) : 0;
     if (count == 0 || job->nworkers == 1 || !job->worker || job->blank)
         return 0;
     sums = alloc_array(count, sizeof *sums, "batch statistics");
-    if (!sums)
-        return -1;
-    if (net_pull_values(compute->net)) {
-        free(sums);
-        return -1;
-    }
-    for (int p = 0; p < net->nparams; p++)
-        for (size_t i = 0; net->params[p].statistic && i < shape_elems(&net->params[p].shape); i++)
-            sums[at++] = (double)net_host_value(net, &net->params[p])[i];
-    status = sync_sum(sync, sums, (int)count);
-    at = 0;
-    for (int p = 0; p < net->nparams && !status; p++)
-        for (size_t i = 0; net->params[p].statistic && i < shape_elems(&net->params[p].shape); i++)
-            net_host_value(net, &net->params[p])[i] = (float)(sums[at++] / job->nworkers);
+    values = alloc_array(count, sizeof *values, "batch statistics");
+    if (!sums || !values || net_pull_values(net))
+        goto done;
+    compute_statistics(compute, values, false);
+    for (size_t i = 0; i < count; i++)
+        sums[i] = (double)values[i];
+    if (sync_sum(sync, sums, (int)count))
+        goto done;
+    for (size_t i = 0; i < count; i++)
+        values[i] = (float)(sums[i] / job->nworkers);
+    compute_statistics(compute, values, true);
+    status = 0;
     for (int g = 0; g < net->ngroups && !status; g++)
         if (net->params[net->groups[g].first].statistic) {
-            status = net_push_values(compute->net, g);
-            net_touch(compute->net, g);
+            status = net_push_values(net, g);
+            net_touch(net, g);
         }
+done:
     free(sums);
+    free(values);
     return status;
 }
 

@@ -41,6 +41,10 @@ int compute_load_weights(struct compute *compute, const struct job *job);
 /* Engines with memory of their own get the values. */
 int compute_push_values(struct compute *compute, const struct job *job);
 
+/* How many running sums of BatchNorm's the net to train has. values: room for as many, which get
+ * the host's, or, write, replace them; NULL: they are only counted. */
+size_t compute_statistics(const struct compute *compute, float *values, bool write);
+
 /* Averages BatchNorm's running sums over the workers; does nothing on dedicated servers. Every
  * worker calls it. */
 int compute_average_statistics(struct compute *compute, const struct job *job, struct sync *sync);

@@ -71,28 +71,28 @@ static void make_model(struct exchange *exchange, const struct job *job, struct 
 }
 
 /* Ranks of a node have their statistics outside the arena that they share (net_use_arenas). */
-static int share_statistic(const struct job *job, const struct compute *compute, int param)
+static int share_statistics(const struct job *job, const struct compute *compute)
 {
-    const struct param *p = &compute->net->params[param];
-    size_t elems = shape_elems(&p->shape);
-    float *scratch = job->worker ? NULL : alloc_array(elems, sizeof *scratch, "statistics");
-    float *values = job->worker ? net_host_value(compute->net, p) : scratch;
+    size_t count = compute_statistics(compute, NULL, false);
+    float *values = alloc_array(count, sizeof *values, "statistics");
     int status = error_agree(job->world, values ? 0 : -1);
 
+    if (!status && job->worker)
+        compute_statistics(compute, values, false);
     if (!status)
-        status = agree_share(job->world, values, elems * sizeof *values);
-    free(scratch);
-    return error_agree(job->world, status);
+        status = agree_share(job->world, values, count * sizeof *values);
+    if (!status && job->worker)
+        compute_statistics(compute, values, true);
+    free(values);
+    return status;
 }
 
 int exchange_share_values_all(struct exchange *exchange, const struct job *job,
                               struct compute *compute)
 {
-    if (sync_share_values(exchange->sync))
+    if (sync_share_values(exchange->sync) ||
+        (exchange->plan->most_locals > 1 && share_statistics(job, compute)))
         return -1;
-    for (int p = 0; exchange->plan->most_locals > 1 && p < compute->net->nparams; p++)
-        if (compute->net->params[p].statistic && share_statistic(job, compute, p))
-            return -1;
     return error_agree(job->world, compute_push_values(compute, job));
 }
 

@@ -40,8 +40,8 @@ struct guard {
     struct stragglers *stragglers; /* NULL: nobody can be late. Owned */
     int bad_losses;                /* of this rank, in a row; --on-nan=skip */
     int64_t skips_told;            /* rank 0: updates left out that it has told of */
-    float *statistics; /* running averages as they were before the iteration; NULL: --on-nan=skip
-                          is not asked for, or the net has none. Owned */
+    float *statistics; /* running averages as they were before the iteration, and room for as many;
+                          NULL: --on-nan=skip is not asked for, or the net has none. Owned */
     char *damage;      /* rank 0: a line for each damaged record that was left out. Owned */
 };
 

@@ -135,8 +135,14 @@ static int display_loss(struct trainer *t, int64_t iteration, double seconds, bo
         outputs_log(t->job.log, "Train", t->compute.net, sums + 1);
         LOG_INFO(t->job.log, "Iteration %" PRId64 ", lr = %g", iteration,
                  (double)rates_of(&t->rates, iteration));
-        metrics_put_loss(t->output.curves, &t->job, &t->at, &t->timing, &t->rates, iteration,
-                         seconds, sums[0]);
+        metrics_put(
+            t->output.curves, &t->job, &t->at,
+            (struct curves_row){.iteration = iteration,
+                                .seconds = seconds,
+                                .images_per_second =
+                                    rate > 0 ? rate * (double)job_samples(&t->job) : (double)NAN,
+                                .loss = sums[0],
+                                .rate = (double)rates_of(&t->rates, iteration)});
     }
     stragglers_judge(stragglers, iteration, late);
     t->timing.display_iter = iteration;
@@ -202,14 +208,14 @@ static void show_progress(struct trainer *t, int64_t iteration, double seconds)
 
     log_progress(
         t->job.log,
-        &(struct log_progress){
-            .iteration = iteration + 1,
-            .max_iter = t->job.max_iter,
-            .images_per_second = rate * t->job.nworkers * t->job.batch * t->job.iter_size,
-            .eta_seconds = rate > 0 ? (double)(t->job.max_iter - iteration - 1) / rate : -1,
-            .loss = rates_smoothed(&t->rates),
-            .epochs = job_epochs(&t->job, (double)samples),
-            .max_epochs = job_epochs(&t->job, (double)all)});
+        &(struct log_progress){.iteration = iteration + 1,
+                               .max_iter = t->job.max_iter,
+                               .images_per_second = rate * (double)job_samples(&t->job),
+                               .eta_seconds =
+                                   rate > 0 ? (double)(t->job.max_iter - iteration - 1) / rate : -1,
+                               .loss = rates_smoothed(&t->rates),
+                               .epochs = job_epochs(&t->job, (double)samples),
+                               .max_epochs = job_epochs(&t->job, (double)all)});
 }
 
 static int log_clipping(struct trainer *t, int64_t iteration)
@@ -246,7 +252,7 @@ static int follow_loss(struct trainer *t, int64_t iteration, double loss)
     return 0;
 }
 
-static int worker_iteration(struct trainer *t, int64_t iteration, double start, double *paused)
+static int worker_iteration(struct trainer *t, int64_t iteration)
 {
     int64_t traced = trace_begin(t->output.trace);
     double loss, seconds;
@@ -259,7 +265,7 @@ static int worker_iteration(struct trainer *t, int64_t iteration, double start, 
     guard_tell_skips(&t->guard, t->exchange.plan, t->exchange.sync);
     if (follow_loss(t, iteration, isfinite(loss) ? loss : rates_smoothed(&t->rates)))
         return -1;
-    seconds = t->timing.trained_seconds = clock_seconds() - start - *paused;
+    seconds = t->timing.trained_seconds = timing_now(&t->timing);
     if (iteration + 1 - t->at.iteration == WARM_ITERATIONS)
         t->timing.warm_seconds = seconds;
     else if (iteration + 1 - t->at.iteration == 2 * WARM_ITERATIONS)
@@ -282,7 +288,7 @@ static int keep_best(struct trainer *t, int64_t iteration)
 }
 
 /* Tests, snapshots: what stands outside the time of training. */
-static int pause_for(struct trainer *t, int64_t iteration, bool test, bool save, double *paused)
+static int pause_for(struct trainer *t, int64_t iteration, bool test, bool save)
 {
     int64_t traced;
     double start, stall;
@@ -302,7 +308,7 @@ static int pause_for(struct trainer *t, int64_t iteration, bool test, bool save,
     }
     if (test && !status)
         status = test_all(t, iteration) || keep_best(t, iteration) ? -1 : 0;
-    *paused += clock_seconds() - start;
+    t->timing.paused += clock_seconds() - start;
     t->guard.signals.passed = 0;
     t->timing.paused_stall += sync_stats(t->exchange.sync)->stall_seconds - stall;
     trace_span(t->output.trace, TRACE_COMPUTE, TRACE_PAUSE, -1, traced);
@@ -327,7 +333,7 @@ static int check_outcome(struct trainer *t)
     return 0;
 }
 
-static int finish_training(struct trainer *t, double start, double *paused)
+static int finish_training(struct trainer *t)
 {
     const Caffe__SolverParameter *s = t->job.solver;
     int64_t end = t->end;
@@ -337,7 +343,7 @@ static int finish_training(struct trainer *t, double start, double *paused)
     if (trained && (sync_wait_all(t->exchange.sync, end - 1) || average_statistics(t)))
         return -1;
     guard_tell_skips(&t->guard, t->exchange.plan, t->exchange.sync);
-    t->timing.train_seconds = clock_seconds() - start - *paused;
+    t->timing.train_seconds = timing_now(&t->timing);
     t->timing.train_stall = sync_stats(t->exchange.sync)->stall_seconds - t->timing.paused_stall;
     if (!t->job.blank && save && t->run.last_snapshot != end && snapshot(t, end))
         return -1;
@@ -371,7 +377,7 @@ static int finish_training(struct trainer *t, double start, double *paused)
 
 /* Tests, snapshots and signals between two iterations, in Caffe's order: who is to stop tests no
  * more. */
-static int pause_between(struct trainer *t, int64_t i, double *paused)
+static int pause_between(struct trainer *t, int64_t i)
 {
     const Caffe__SolverParameter *s = t->job.solver;
     bool test = !t->job.blank && is_due(i, s->test_interval) && (i > 0 || s->test_initialization);
@@ -390,7 +396,7 @@ static int pause_between(struct trainer *t, int64_t i, double *paused)
         save = !t->job.blank;
     if (t->guard.signals.effect != SIGNAL_STOP) {
         t->guard.signals.effect = SIGNAL_NOTHING;
-        if (pause_for(t, i, test, save, paused))
+        if (pause_for(t, i, test, save))
             return -1;
         if (test && guard_ask(&t->guard, t->exchange.sync, t->scores.early.enough, i, true))
             return -1;
@@ -401,12 +407,11 @@ static int pause_between(struct trainer *t, int64_t i, double *paused)
 
 static int run_loop(struct trainer *t)
 {
-    double start, paused = 0;
     int64_t i = t->at.iteration;
 
     if (run_expect_saving(&t->run))
         return -1;
-    start = clock_seconds();
+    t->timing.started = clock_seconds();
     t->timing.display_iter = t->at.iteration;
     LOG_INFO(t->job.log, "Solving %s", t->compute.net->def->name);
     LOG_INFO(t->job.log, "Learning Rate Policy: %s", t->job.solver->lr_policy);
@@ -415,20 +420,19 @@ static int run_loop(struct trainer *t)
                     t->job.options->solver);
     t->guard.signals.asked = -1;
     t->guard.signals.next = t->guard.signals.iteration = i;
-    t->guard.signals.seconds = t->guard.signals.saved = start;
+    t->guard.signals.seconds = t->guard.signals.saved = t->timing.started;
     for (; i < t->job.max_iter; i++) {
-        if (pause_between(t, i, &paused))
+        if (pause_between(t, i))
             return -1;
         if (t->stopped)
             break;
         trace_iteration(t->output.trace, i);
         guard_enter(&t->guard, i, PHASE_TRAINING);
-        if (t->job.worker ? worker_iteration(t, i, start, &paused)
-                          : sync_wait_all(t->exchange.sync, i))
+        if (t->job.worker ? worker_iteration(t, i) : sync_wait_all(t->exchange.sync, i))
             return -1;
     }
     t->end = i;
-    return finish_training(t, start, &paused);
+    return finish_training(t);
 }
 
 int trainer_run(struct trainer *t)

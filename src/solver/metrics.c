@@ -27,6 +27,15 @@ static char *name_score(const struct job *job, int test, const struct blob *blob
     return name;
 }
 
+size_t metrics_count(const struct compute *compute, int ntests)
+{
+    size_t count = 0;
+
+    for (int i = 0; i < ntests && compute->tests; i++)
+        count += outputs_count(compute->tests[i]);
+    return count;
+}
+
 static int name_scores(const struct job *job, const struct compute *compute, char **names)
 {
     int n = 0;
@@ -45,14 +54,12 @@ int metrics_open(const struct job *job, const struct compute *compute, const str
                  struct curves **out)
 {
     const struct trainer_options *o = job->options;
-    size_t count = 0;
+    size_t count = metrics_count(compute, job->defs.ntests);
     char **names;
     int status;
 
     if (job->rank != 0 || job->blank || (!o->csv && !o->tensorboard))
         return 0;
-    for (int i = 0; i < job->defs.ntests && compute->tests; i++)
-        count += outputs_count(compute->tests[i]);
     names = alloc_array(count, sizeof *names, "names of scores");
     status = names ? name_scores(job, compute, names) : -1;
     if (!status)
@@ -70,49 +77,12 @@ int metrics_open(const struct job *job, const struct compute *compute, const str
     return status;
 }
 
-static double epoch_of(const struct job *job, const struct train_state *at, int64_t iteration)
+void metrics_put(struct curves *curves, const struct job *job, const struct train_state *at,
+                 struct curves_row row)
 {
-    double samples = (double)job_samples_before(job, at, iteration);
+    double samples = (double)job_samples_before(job, at, row.iteration);
 
-    return job->records > 0 ? job_epochs(job, samples) : (double)NAN;
-}
-
-void metrics_put_loss(struct curves *curves, const struct job *job, const struct train_state *at,
-                      const struct timing *timing, const struct rates *rates, int64_t iteration,
-                      double seconds, double loss)
-{
-    double lapse = seconds - timing->display_seconds;
-    int64_t done = iteration - timing->display_iter;
-    double samples = (double)job_samples(job);
-
-    if (!curves)
-        return;
-    curves_put(curves, &(struct curves_row){
-                           .iteration = iteration,
-                           .epoch = epoch_of(job, at, iteration),
-                           .seconds = seconds,
-                           .images_per_second =
-                               done > 0 && lapse > 0 ? (double)done * samples / lapse : (double)NAN,
-                           .loss = loss,
-                           .rate = (double)rates_of(rates, iteration)});
-}
-
-void metrics_put_test(struct curves *curves, const struct job *job, const struct compute *compute,
-                      const struct train_state *at, const struct timing *timing, int test,
-                      int64_t iteration, const double *scores)
-{
-    struct curves_row row = {.iteration = iteration,
-                             .epoch = epoch_of(job, at, iteration),
-                             .seconds = timing->trained_seconds,
-                             .images_per_second = NAN,
-                             .loss = NAN,
-                             .rate = NAN,
-                             .scores = scores};
-
-    if (!curves)
-        return;
-    for (int i = 0; i < test; i++)
-        row.first += (int)outputs_count(compute->tests[i]);
-    row.n = (int)outputs_count(compute->tests[test]);
-    curves_put(curves, &row);
+    row.epoch = job->records > 0 ? job_epochs(job, samples) : (double)NAN;
+    if (curves)
+        curves_put(curves, &row);
 }

@@ -34,12 +34,12 @@ void output_log_paths(const struct job *job);
 int metrics_open(const struct job *job, const struct compute *compute, const struct train_state *at,
                  struct curves **out);
 
-/* Where a loss is displayed, and where a test is over: a point; nothing where curves is NULL. */
-void metrics_put_loss(struct curves *curves, const struct job *job, const struct train_state *at,
-                      const struct timing *timing, const struct rates *rates, int64_t iteration,
-                      double seconds, double loss);
-void metrics_put_test(struct curves *curves, const struct job *job, const struct compute *compute,
-                      const struct train_state *at, const struct timing *timing, int test,
-                      int64_t iteration, const double *scores);
+/* How many columns the outputs of the first `ntests` test nets take. */
+size_t metrics_count(const struct compute *compute, int ntests);
+
+/* A point, without its epoch: where a loss is displayed, and where a test is over. Nothing where
+ * curves is NULL. */
+void metrics_put(struct curves *curves, const struct job *job, const struct train_state *at,
+                 struct curves_row row);
 
 #endif

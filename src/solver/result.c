@@ -189,7 +189,7 @@ int trainer_gather_figures(struct trainer *t)
         return -1;
     if (t->job.rank == 0) {
         if (!t->job.blank)
-            checkpoint_hash(t->compute.net, t->output.hash);
+            checkpoint_hash(t->compute.net, true, t->output.hash);
         if (source.iterations > 0)
             log_run(t);
         log_input(t->job.log, &t->output.figures);

@@ -8,6 +8,7 @@
 #include "util/error.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -66,8 +67,15 @@ int trainer_test(struct trainer *t, int i, int64_t iteration, bool *interrupted)
     if (t->job.solver->test_compute_loss)
         LOG_INFO(t->job.log, "Test loss: %g", mean[width - 1]);
     outputs_log(t->job.log, "Test", net, mean);
-    metrics_put_test(t->output.curves, &t->job, &t->compute, &t->at, &t->timing, i, iteration,
-                     mean);
+    metrics_put(t->output.curves, &t->job, &t->at,
+                (struct curves_row){.iteration = iteration,
+                                    .seconds = t->timing.trained_seconds,
+                                    .images_per_second = NAN,
+                                    .loss = NAN,
+                                    .rate = NAN,
+                                    .scores = mean,
+                                    .first = (int)metrics_count(&t->compute, i),
+                                    .n = (int)width - 1});
     status = i == 0 ? scores_put(&t->scores, iteration, mean, width) : 0;
 done:
     free(table);

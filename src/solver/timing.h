@@ -2,9 +2,13 @@
 #ifndef POSEIDON_SOLVER_TIMING_H
 #define POSEIDON_SOLVER_TIMING_H
 
+#include "util/clock.h"
+
 #include <stdint.h>
 
 struct timing {
+    double started;         /* clock_seconds when the loop began */
+    double paused;          /* seconds of it in tests and snapshots */
     double train_seconds;   /* iterations alone, without tests and snapshots */
     double train_stall;     /* of these: this rank waited for the network */
     double paused_stall;    /* waited in tests and snapshots */
@@ -17,5 +21,11 @@ struct timing {
     int64_t display_iter;   /* iteration of the last display */
     double final_loss;      /* smoothed, over all workers, there; NAN: none was run */
 };
+
+/* Seconds of training so far. */
+static inline double timing_now(const struct timing *timing)
+{
+    return clock_seconds() - timing->started - timing->paused;
+}
 
 #endif
