@@ -3,6 +3,7 @@
  * one tag never overtake each other, so the last such send before the arrival is the one. */
 #include "report/merge.h"
 
+#include <assert.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,8 +13,6 @@
 #include "util/error.h"
 
 enum { TIMELINE_TAG = 2 };
-/* Events per message: MPI counts bytes in an int. */
-enum { EVENTS_A_MESSAGE = 1 << 20 };
 
 static void describe_rank(const struct trace *trace, const struct timeline_about *about,
                           struct timeline_rank *out)
@@ -54,75 +53,57 @@ static int copy_events(const struct trace *trace, const struct timeline_about *a
     return 0;
 }
 
-static int send_events(MPI_Comm comm, struct timeline_rank *mine)
+/* Room for the others' events, on rank 0. */
+static int make_room(struct timeline_rank *ranks, int nranks)
 {
-    MPI_TRY(MPI_Send(mine, (int)sizeof *mine, MPI_BYTE, 0, TIMELINE_TAG, comm));
-    for (size_t at = 0; at < mine->nevents; at += EVENTS_A_MESSAGE) {
-        size_t n = mine->nevents - at < EVENTS_A_MESSAGE ? mine->nevents - at : EVENTS_A_MESSAGE;
-        MPI_TRY(MPI_Send(mine->events + at, (int)(n * sizeof *mine->events), MPI_BYTE, 0,
-                         TIMELINE_TAG, comm));
+    int status = 0;
+
+    for (int r = 1; r < nranks; r++) {
+        ranks[r].events =
+            status ? NULL
+                   : alloc_array(ranks[r].nevents, sizeof *ranks[r].events, "the trace of a rank");
+        status = ranks[r].events ? 0 : -1;
     }
-    return 0;
-fail:
-    return -1;
+    return status;
 }
 
-/* Lack of memory is remembered by the caller, and the messages are received all the same: nobody is
- * left waiting. */
-static int receive_events(MPI_Comm comm, int peer, struct timeline_rank *out)
+/* The events go to where rank 0 has room for them. */
+static int collect_events(MPI_Comm comm, const struct timeline_rank *mine,
+                          struct timeline_rank *ranks, int nranks)
 {
-    struct trace_event *events = NULL;
-    size_t n;
-
-    MPI_TRY(MPI_Recv(out, (int)sizeof *out, MPI_BYTE, peer, TIMELINE_TAG, comm, MPI_STATUS_IGNORE));
-    out->events = NULL;
-    n = out->nevents;
-    events = malloc((n + 1) * sizeof *events);
-    if (!events) {
-        out->nevents = 0;
-        return error_memory(n * sizeof *events, "the trace of a rank");
-    }
-    for (size_t at = 0; at < n; at += EVENTS_A_MESSAGE) {
-        size_t piece = n - at < EVENTS_A_MESSAGE ? n - at : EVENTS_A_MESSAGE;
-        MPI_TRY(MPI_Recv(events + at, (int)(piece * sizeof *events), MPI_BYTE, peer, TIMELINE_TAG,
-                         comm, MPI_STATUS_IGNORE));
-    }
-    out->events = events;
+    if (!ranks)
+        MPI_TRY(MPI_Send(mine->events, (int)(mine->nevents * sizeof *mine->events), MPI_BYTE, 0,
+                         TIMELINE_TAG, comm));
+    for (int r = 1; ranks && r < nranks; r++)
+        MPI_TRY(MPI_Recv(ranks[r].events, (int)(ranks[r].nevents * sizeof *mine->events), MPI_BYTE,
+                         r, TIMELINE_TAG, comm, MPI_STATUS_IGNORE));
     return 0;
 fail:
-    free(events);
-    out->nevents = 0;
     return -1;
 }
 
 int timeline_gather(MPI_Comm comm, const struct trace *trace, const struct timeline_about *about,
                     struct timeline_rank **out)
 {
-    struct timeline_rank mine, *ranks = NULL;
-    int rank, nranks, status;
+    struct timeline_rank mine, *ranks;
+    void *all = NULL;
+    int nranks, status;
 
     *out = NULL;
-    MPI_Comm_rank(comm, &rank);
     MPI_Comm_size(comm, &nranks);
     describe_rank(trace, about, &mine);
-    status = copy_events(trace, about, &mine);
-    if (!status && rank == 0) {
-        ranks = alloc_array((size_t)nranks, sizeof *ranks, "the trace");
-        status = ranks ? 0 : -1;
-    }
-    if (error_agree(comm, status)) {
+    assert(mine.nevents * sizeof *mine.events <= INT_MAX); /* buffers have a size */
+    if (error_agree(comm, copy_events(trace, about, &mine)) ||
+        agree_gather(comm, &mine, sizeof mine, "the trace", &all)) {
         free(mine.events);
-        free(ranks);
         return -1;
     }
-    if (rank > 0) {
-        status = send_events(comm, &mine);
+    ranks = all;
+    status = error_agree(comm, ranks ? make_room(ranks, nranks) : 0);
+    if (!status)
+        status = collect_events(comm, &mine, ranks, nranks);
+    if (!ranks)
         free(mine.events);
-    } else {
-        ranks[0] = mine;
-        for (int r = 1; r < nranks && !status; r++)
-            status = receive_events(comm, r, &ranks[r]);
-    }
     *out = ranks;
     return status;
 }

@@ -122,17 +122,25 @@ static int write_blob(hid_t group, const char *path, int number, const struct sn
     return status;
 }
 
-/* One number, as Caffe stores it: an array of one element. */
-static int write_number(hid_t file, const char *path, const char *name, hid_t type,
-                        const void *value)
+/* Takes `space`. */
+static int write_value(hid_t file, const char *path, const char *name, hid_t type, hid_t space,
+                       const void *value)
 {
-    hsize_t one = 1;
-    hid_t space = H5Screate_simple(1, &one, NULL), properties = dataset_properties(NULL);
+    hid_t properties = dataset_properties(NULL);
     int status = write_dataset(file, path, name, type, type, space, properties, value);
 
     H5Sclose(space);
     H5Pclose(properties);
     return status;
+}
+
+/* One number, as Caffe stores it: an array of one element. */
+static int write_number(hid_t file, const char *path, const char *name, hid_t type,
+                        const void *value)
+{
+    hsize_t one = 1;
+
+    return write_value(file, path, name, type, H5Screate_simple(1, &one, NULL), value);
 }
 
 static hid_t string_type(const char *text)
@@ -145,13 +153,10 @@ static hid_t string_type(const char *text)
 
 static int write_string(hid_t file, const char *path, const char *name, const char *text)
 {
-    hid_t space = H5Screate(H5S_SCALAR), type = string_type(text);
-    hid_t properties = dataset_properties(NULL);
-    int status = write_dataset(file, path, name, type, type, space, properties, text);
+    hid_t type = string_type(text);
+    int status = write_value(file, path, name, type, H5Screate(H5S_SCALAR), text);
 
-    H5Sclose(space);
     H5Tclose(type);
-    H5Pclose(properties);
     return status;
 }
 

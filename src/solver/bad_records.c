@@ -28,15 +28,6 @@ static void put_damage(const struct job *job, const struct compute *compute, str
         net_input_damage(compute->tests[i], lines);
 }
 
-static int gather(const struct job *job, struct strbuf *lines, int *lengths, int *places, char *all)
-{
-    MPI_TRY(MPI_Gatherv(lines->data, (int)lines->length, MPI_CHAR, all, lengths, places, MPI_CHAR,
-                        0, job->world));
-    return 0;
-fail:
-    return -1;
-}
-
 /* Whether `line` is among `lines`, each of which ends in a newline. */
 static bool has_line(const char *lines, const char *line, size_t length)
 {
@@ -61,38 +52,49 @@ static char *take_once(const char *lines, int *count)
     return strbuf_take(&out);
 }
 
+/* All ranks' lines, one rank's behind another's, in rank 0's *all, to be freed. */
+static int gather(const struct job *job, const struct strbuf *lines, char **all)
+{
+    int length = (int)lines->length, total = 0, *places = NULL, status = -1;
+    void *lengths = NULL;
+
+    if (agree_gather(job->world, &length, sizeof length, "damaged records", &lengths))
+        return -1;
+    if (job->rank == 0) {
+        places = alloc_array((size_t)job->nranks, sizeof *places, "damaged records");
+        for (int r = 0; places && r < job->nranks; r++) {
+            places[r] = total;
+            total += ((int *)lengths)[r];
+        }
+        *all = alloc_array((size_t)total + 1, 1, "damaged records");
+    }
+    if (error_agree(job->world, job->rank == 0 && (!places || !*all) ? -1 : 0))
+        goto fail;
+    MPI_TRY(
+        MPI_Gatherv(lines->data, length, MPI_CHAR, *all, lengths, places, MPI_CHAR, 0, job->world));
+    status = 0;
+fail:
+    free(lengths);
+    free(places);
+    return status;
+}
+
 int bad_records_gather_all(const struct job *job, const struct compute *compute, char **out)
 {
     struct strbuf lines = {0};
-    int *lengths = NULL, *places, count = 0, total = 0, length, status = -1;
     char *all = NULL;
+    int count = 0, status;
 
     if (job->options->max_bad == 0)
         return 0;
     put_damage(job, compute, &lines);
-    length = (int)lines.length;
-    lengths = alloc_array(2 * (size_t)job->nranks, sizeof *lengths, "damaged records");
-    if (error_agree(job->world, lengths && !strbuf_status(&lines) ? 0 : -1))
-        goto fail;
-    places = lengths + job->nranks;
-    MPI_TRY(MPI_Gather(&length, 1, MPI_INT, lengths, 1, MPI_INT, 0, job->world));
-    for (int r = 0; r < job->nranks && job->rank == 0; r++) {
-        places[r] = total;
-        total += lengths[r];
-    }
-    all = alloc_array((size_t)total + 1, 1, "damaged records");
-    if (error_agree(job->world, all ? 0 : -1) ||
-        error_agree(job->world, gather(job, &lines, lengths, places, all)))
-        goto fail;
-    if (job->rank == 0 && total > 0) {
+    status = error_agree(job->world, strbuf_status(&lines)) || gather(job, &lines, &all) ? -1 : 0;
+    if (!status && job->rank == 0 && *all) {
         *out = take_once(all, &count);
         LOG_WARNING(job->log, "%d damaged record%s left out; --summary lists them", count,
                     count == 1 ? " was" : "s were");
     }
-    status = 0;
-fail:
     strbuf_free(&lines);
-    free(lengths);
     free(all);
     return status;
 }

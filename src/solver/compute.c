@@ -189,6 +189,15 @@ int compute_build_all(struct compute *compute, const struct job *job, size_t lim
     return status;
 }
 
+bool compute_trains(const struct compute *compute)
+{
+    bool trains = false;
+
+    for (int g = 0; g < compute->net->ngroups; g++)
+        trains |= compute->net->groups[g].trains;
+    return trains;
+}
+
 int compute_load_weights(struct compute *compute, const struct job *job)
 {
     const char *given = job->options->weights;

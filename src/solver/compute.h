@@ -35,6 +35,9 @@ int compute_check_profile(const struct job *job);
  * before computing is bound to its cores. */
 int compute_build_all(struct compute *compute, const struct job *job, size_t limit);
 
+/* Whether any parameter of the net to train does. */
+bool compute_trains(const struct compute *compute);
+
 /* The weights of options or solver. Rank 0. */
 int compute_load_weights(struct compute *compute, const struct job *job);
 

@@ -3,7 +3,6 @@
 #include "solver/dry_run.h"
 
 #include "util/agree.h"
-#include "util/alloc.h"
 #include "util/error.h"
 #include "util/machine.h"
 #include "util/units.h"
@@ -37,26 +36,6 @@ static void find_needs(const struct job *job, const struct compute *compute,
     for (int i = 0; job->worker && !job->blank && i < job->defs.ntests; i++)
         out->nets += (double)net_memory(compute->tests[i]);
     cores_list(&job->cores, CORES_COMPUTE, out->cores);
-}
-
-struct dry_run {
-    struct strbuf survey; /* lines about data. Owned */
-    struct strbuf unfit;  /* why the run cannot train, clauses between "; ". Owned */
-};
-
-int dry_run_open(const struct job *job, const struct compute *compute, struct dry_run **out)
-{
-    *out = alloc_array(1, sizeof **out, "the dry run");
-    return *out ? inspect_data(job, compute, &(*out)->survey, &(*out)->unfit) : -1;
-}
-
-void dry_run_close(struct dry_run *dry)
-{
-    if (!dry)
-        return;
-    strbuf_free(&dry->survey);
-    strbuf_free(&dry->unfit);
-    free(dry);
 }
 
 int dry_run_limit_memory(const struct job *job, const struct compute *compute, size_t *limit)
@@ -232,11 +211,7 @@ static void put_all(struct dry_run *dry, const struct job *job, const struct com
                     const struct train_state *at, bool resumed, const struct rank_needs *ranks,
                     struct strbuf *out)
 {
-    bool trains = false;
-
-    for (int g = 0; g < compute->net->ngroups; g++)
-        trains |= compute->net->groups[g].trains;
-    if (!trains)
+    if (!compute_trains(compute))
         put_reason(dry, "nothing trains: every lr_mult of the net is 0, or it has no parameters");
     if (at->iteration >= job->max_iter)
         put_reason(dry, "nothing is left to do: the snapshot's iteration is not below max_iter");

@@ -5,13 +5,11 @@
 #include "solver/exchange.h"
 #include "solver/run.h"
 
-struct dry_run;
-
-/* Looks at the data; after net_create, before net_build. Rank 0. */
-int dry_run_open(const struct job *job, const struct compute *compute, struct dry_run **out);
-
-/* NULL is allowed. */
-void dry_run_close(struct dry_run *dry);
+/* What the data say of the run; rank 0's. */
+struct dry_run {
+    struct strbuf survey; /* lines about data. Owned */
+    struct strbuf unfit;  /* why the run cannot train, clauses between "; ". Owned */
+};
 
 /* Of a dry run: whether the parameters can lie in the memory that is left, and how much of it there
  * is for this rank's nets; *limit 0: as much as there is. After the engine is open, before anything
@@ -23,9 +21,8 @@ int dry_run_report_all(struct dry_run *dry, const struct job *job, const struct 
                        const struct exchange *exchange, const struct training_run *run,
                        const struct train_state *at, bool resumed, struct strbuf *out);
 
-/* inspect_data.c: what the data layers read, as lines, and what is wrong with it, clauses between
- * "; ". */
-int inspect_data(const struct job *job, const struct compute *compute, struct strbuf *lines,
-                 struct strbuf *unfit);
+/* inspect_data.c: what the data layers read, and what is wrong with it; after net_create, before
+ * net_build. */
+int inspect_data(const struct job *job, const struct compute *compute, struct dry_run *out);
 
 #endif

@@ -75,9 +75,10 @@ static void put_labels(struct strbuf *out, const struct source_survey *s)
     strbuf_printf(out, "; the first is %g, the last %g", (double)s->first, (double)s->last);
 }
 
-static int look_at(struct strbuf *lines, struct strbuf *unfit, const char *phase,
-                   const struct net *net, const struct layer *layer)
+static int look_at(struct dry_run *out, const char *phase, const struct net *net,
+                   const struct layer *layer)
 {
+    struct strbuf *lines = &out->survey;
     struct source_survey s;
     char shape[SHAPE_MAX_AXES * 24];
 
@@ -92,28 +93,26 @@ static int look_at(struct strbuf *lines, struct strbuf *unfit, const char *phase
     put_labels(lines, &s);
     strbuf_putc(lines, '\n');
     if (s.labelled)
-        check_labels(unfit, net, layer, &s);
+        check_labels(&out->unfit, net, layer, &s);
     return 0;
 }
 
-static int look_at_net(struct strbuf *lines, struct strbuf *unfit, const char *phase,
-                       const struct net *net)
+static int look_at_net(struct dry_run *out, const char *phase, const struct net *net)
 {
     for (int l = 0; l < net->nlayers; l++)
-        if (net->layers[l].i->look && look_at(lines, unfit, phase, net, &net->layers[l]))
+        if (net->layers[l].i->look && look_at(out, phase, net, &net->layers[l]))
             return -1;
     return 0;
 }
 
-int inspect_data(const struct job *job, const struct compute *compute, struct strbuf *lines,
-                 struct strbuf *unfit)
+int inspect_data(const struct job *job, const struct compute *compute, struct dry_run *out)
 {
     if (job->blank)
         return 0;
-    if (look_at_net(lines, unfit, "train data", compute->net))
+    if (look_at_net(out, "train data", compute->net))
         return -1;
     for (int i = 0; i < job->defs.ntests; i++)
-        if (compute->tests[i] && look_at_net(lines, unfit, "test data", compute->tests[i]))
+        if (compute->tests[i] && look_at_net(out, "test data", compute->tests[i]))
             return -1;
-    return strbuf_status(lines);
+    return strbuf_status(&out->survey);
 }

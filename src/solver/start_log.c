@@ -31,11 +31,9 @@ static void warn_of_settings(const struct job *job, const struct compute *comput
 {
     const Caffe__SolverParameter *solver = job->solver;
     const struct trainer_options *o = job->options;
-    bool cpu = !strcmp(o->engine, "cpu"), trains = false;
+    bool cpu = !strcmp(o->engine, "cpu");
 
-    for (int g = 0; g < compute->net->ngroups; g++)
-        trains |= compute->net->groups[g].trains;
-    if (!trains)
+    if (!compute_trains(compute))
         LOG_WARNING(job->log, "Nothing trains: every lr_mult of the net is 0, or it has no layer "
                               "with parameters");
     if (solver->base_lr <= 0)

@@ -19,7 +19,7 @@ struct setup {
     struct strbuf places; /* where ranks compute, in lines; rank 0's. Owned */
     size_t memory_limit;  /* of this rank's nets; 0: as much as there is */
     float *history;       /* rank 0, of a state that was read; NULL: none was. Owned */
-    struct dry_run *dry;  /* rank 0 of a dry run, else NULL. Owned */
+    struct dry_run dry;   /* rank 0 of a dry run, else empty */
 };
 
 /* ---- what the job is ---- */
@@ -83,7 +83,7 @@ static int identify_run(struct trainer *t)
 static int inspect(struct trainer *t)
 {
     return t->job.options->dry_run && t->job.rank == 0
-               ? dry_run_open(&t->job, &t->compute, &t->setup->dry)
+               ? inspect_data(&t->job, &t->compute, &t->setup->dry)
                : 0;
 }
 
@@ -295,7 +295,8 @@ static void free_setup(struct trainer *t)
     free(t->setup->notices);
     strbuf_free(&t->setup->places);
     free(t->setup->history);
-    dry_run_close(t->setup->dry);
+    strbuf_free(&t->setup->dry.survey);
+    strbuf_free(&t->setup->dry.unfit);
     free(t->setup);
     t->setup = NULL;
 }
@@ -327,7 +328,7 @@ int trainer_create(MPI_Comm world, const struct trainer_options *options, struct
 
 int trainer_dry_run(struct trainer *t, struct strbuf *out)
 {
-    return dry_run_report_all(t->setup->dry, &t->job, &t->compute, &t->exchange, &t->run, &t->at,
+    return dry_run_report_all(&t->setup->dry, &t->job, &t->compute, &t->exchange, &t->run, &t->at,
                               t->resumed, out);
 }
 
