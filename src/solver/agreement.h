@@ -58,8 +58,8 @@ int agreement_put_ranks(struct strbuf *out, const char *word, const char *texts,
 
 /* Compares the lists of all ranks. Returns 0 where they are the same; else -1 on all ranks, with
  * one message: the first name that differs, and which ranks have which value of it
- * ("base_lr differs: 0.01 on ranks 0, 1, 3; 0.1 on rank 2; ..."). Costs one broadcast and one
- * reduction of a few bytes where the lists are the same. Collective. */
+ * ("base_lr differs: 0.01 on ranks 0, 1, 3; 0.1 on rank 2; ..."). Costs one broadcast of the
+ * list and one reduction of a few bytes where all are the same. Collective. */
 int agreement_check(MPI_Comm comm, const struct strbuf *list);
 
 #endif

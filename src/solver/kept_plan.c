@@ -51,18 +51,28 @@ static bool read_schemes(const struct net *net, const char *line, const struct s
     return *line == '\0';
 }
 
+/* The first line; false: there is none, or of other ranks. */
+static bool read_head(const struct job *job, const char *text, int *nodes, struct cost_sizes *sizes)
+{
+    int ranks, servers;
+
+    return text &&
+           sscanf(text, "ranks %d servers %d nodes %d chunk %zu merge %zu latency %zu", &ranks,
+                  &servers, nodes, &sizes->chunk, &sizes->merge, &sizes->latency) == 6 &&
+           ranks == job->nranks && servers == job->options->servers;
+}
+
 bool kept_plan_read(const struct exchange *exchange, const struct job *job, const struct net *net,
                     const char *text, struct cost_sizes *sizes, const struct scheme **scheme)
 {
     struct cost_sizes read = *sizes;
-    int ranks, servers, nodes;
+    int nodes;
 
-    if (!text || sscanf(text, "ranks %d servers %d nodes %d chunk %zu merge %zu latency %zu",
-                        &ranks, &servers, &nodes, &read.chunk, &read.merge, &read.latency) != 6)
+    if (!read_head(job, text, &nodes, &read) || read.chunk < 4 ||
+        nodes != count_nodes(exchange, job))
         return false;
     text += strcspn(text, "\n");
-    if (ranks != job->nranks || servers != job->options->servers || read.chunk < 4 ||
-        nodes != count_nodes(exchange, job) || !read_schemes(net, text + (*text == '\n'), scheme))
+    if (!read_schemes(net, text + (*text == '\n'), scheme))
         return false;
     *sizes = read;
     return true;
@@ -70,9 +80,8 @@ bool kept_plan_read(const struct exchange *exchange, const struct job *job, cons
 
 bool kept_plan_is_apart(const struct job *job, const char *text)
 {
-    int ranks, servers, nodes;
+    struct cost_sizes sizes;
+    int nodes;
 
-    return text && !job->options->measure &&
-           sscanf(text, "ranks %d servers %d nodes %d", &ranks, &servers, &nodes) == 3 &&
-           ranks == job->nranks && servers == job->options->servers && nodes == job->nworkers;
+    return !job->options->measure && read_head(job, text, &nodes, &sizes) && nodes == job->nworkers;
 }
