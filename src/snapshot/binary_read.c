@@ -70,12 +70,12 @@ int snapshot_read_state_binary(const char *path, struct snapshot_state *state,
                                      .current_step = stored->current_step,
                                      .has_data_cursor = stored->has_data_cursor,
                                      .data_cursor = stored->data_cursor,
-                                     .global_batch = stored->global_batch};
+                                     .owner.global_batch = stored->global_batch};
     source.context = file;
     status = snapshot_copy_text(stored->learned_net, &state->learned_net) ||
-                     snapshot_copy_text(stored->run, &state->run) ||
-                     snapshot_copy_text(stored->digest, &state->digest) ||
-                     snapshot_copy_text(stored->plan, &state->plan) ||
+                     snapshot_copy_text(stored->run, &state->owner.run) ||
+                     snapshot_copy_text(stored->digest, &state->owner.digest) ||
+                     snapshot_copy_text(stored->plan, &state->owner.plan) ||
                      snapshot_copy_text(stored->memory, &state->memory) ||
                      (nhistory != SNAPSHOT_PEEK &&
                       snapshot_load_history(&source, (uint64_t)stored->nhistory, history, nhistory))

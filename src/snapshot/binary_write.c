@@ -241,12 +241,12 @@ int snapshot_write_state_binary(const char *path, const struct snapshot_state *s
         put_number(&to, STATE_STEP, (uint64_t)state->current_step);
         if (state->has_data_cursor)
             put_number(&to, STATE_CURSOR, state->data_cursor);
-        put_text(&to, STATE_FILE_RUN, state->run);
-        put_text(&to, STATE_FILE_DIGEST, state->digest);
-        put_text(&to, STATE_FILE_PLAN, state->plan);
+        put_text(&to, STATE_FILE_RUN, state->owner.run);
+        put_text(&to, STATE_FILE_DIGEST, state->owner.digest);
+        put_text(&to, STATE_FILE_PLAN, state->owner.plan);
         put_text(&to, STATE_FILE_MEMORY, state->memory);
-        if (state->global_batch > 0)
-            put_number(&to, STATE_FILE_BATCH, (uint64_t)state->global_batch);
+        if (state->owner.global_batch > 0)
+            put_number(&to, STATE_FILE_BATCH, (uint64_t)state->owner.global_batch);
     }
     if (finish_file(&to, status) == 0)
         return 0;

@@ -321,10 +321,10 @@ static int read_number(hid_t file, const char *path, const char *name, int64_t *
 
 static int read_owner(hid_t file, const char *path, struct snapshot_state *state)
 {
-    return read_number(file, path, "global_batch", &state->global_batch) ||
-                   h5_attribute_read_text(file, path, "run", &state->run) ||
-                   h5_attribute_read_text(file, path, "run_digest", &state->digest) ||
-                   h5_attribute_read_text(file, path, "plan", &state->plan) ||
+    return read_number(file, path, "global_batch", &state->owner.global_batch) ||
+                   h5_attribute_read_text(file, path, "run", &state->owner.run) ||
+                   h5_attribute_read_text(file, path, "run_digest", &state->owner.digest) ||
+                   h5_attribute_read_text(file, path, "plan", &state->owner.plan) ||
                    h5_attribute_read_text(file, path, "memory", &state->memory)
                ? -1
                : 0;

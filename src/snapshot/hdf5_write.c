@@ -197,13 +197,13 @@ static int write_version(hid_t file, const char *path)
 /* Whose state it is. */
 static int write_owner(hid_t file, const char *path, const struct snapshot_state *state)
 {
-    return write_text_attribute(file, path, "run", state->run) ||
-                   write_text_attribute(file, path, "run_digest", state->digest) ||
-                   write_text_attribute(file, path, "plan", state->plan) ||
+    return write_text_attribute(file, path, "run", state->owner.run) ||
+                   write_text_attribute(file, path, "run_digest", state->owner.digest) ||
+                   write_text_attribute(file, path, "plan", state->owner.plan) ||
                    write_text_attribute(file, path, "memory", state->memory) ||
-                   (state->global_batch > 0 &&
+                   (state->owner.global_batch > 0 &&
                     write_attribute(file, path, "global_batch", H5T_NATIVE_INT64,
-                                    &state->global_batch))
+                                    &state->owner.global_batch))
                ? -1
                : 0;
 }

@@ -429,7 +429,7 @@ static bool holds_best(const struct keeper *keeper, const struct slot *slot)
 }
 
 static int fill(struct keeper *keeper, const float *history, const struct train_state *state,
-                const struct checkpoint_owner *owner)
+                const struct snapshot_owner *owner)
 {
     const struct keeper_options *o = &keeper->options;
     struct slot *slot = &keeper->slots[holds_best(keeper, &keeper->slots[0])];
@@ -452,7 +452,7 @@ static int fill(struct keeper *keeper, const float *history, const struct train_
 }
 
 int keeper_save(struct keeper *keeper, const float *history, const struct train_state *state,
-                const struct checkpoint_owner *owner)
+                const struct snapshot_owner *owner)
 {
     int status;
 

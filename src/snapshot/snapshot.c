@@ -131,9 +131,7 @@ int snapshot_peek_state(const char *path, struct snapshot_state *state)
 void snapshot_state_free(struct snapshot_state *state)
 {
     free(state->learned_net);
-    free(state->run);
-    free(state->digest);
-    free(state->plan);
+    snapshot_owner_free(&state->owner);
     free(state->memory);
     *state = (struct snapshot_state){0};
 }
@@ -164,6 +162,24 @@ int snapshot_copy_text(const char *text, char **out)
 {
     *out = text != NULL ? strdup(text) : NULL;
     return text != NULL && *out == NULL ? error_memory(strlen(text) + 1, "a text") : 0;
+}
+
+int snapshot_owner_copy(const struct snapshot_owner *from, struct snapshot_owner *out)
+{
+    *out = (struct snapshot_owner){.global_batch = from->global_batch};
+    return snapshot_copy_text(from->run, &out->run) ||
+                   snapshot_copy_text(from->digest, &out->digest) ||
+                   snapshot_copy_text(from->plan, &out->plan)
+               ? -1
+               : 0;
+}
+
+void snapshot_owner_free(struct snapshot_owner *owner)
+{
+    free(owner->run);
+    free(owner->digest);
+    free(owner->plan);
+    *owner = (struct snapshot_owner){.run = NULL};
 }
 
 int snapshot_report_add(char ***names, int *count, const char *name)

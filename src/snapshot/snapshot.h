@@ -39,6 +39,14 @@ struct snapshot_layer {
     struct snapshot_blob blobs[SNAPSHOT_MAX_BLOBS];
 };
 
+/* Whose a state is; NULL and 0 where a file does not say. */
+struct snapshot_owner {
+    char *run;            /* the run's name */
+    char *digest;         /* of what it trains: solver, net, data, seed (solver/agree_job.h) */
+    char *plan;           /* how its layers travel, in words that a resume reads */
+    int64_t global_batch; /* samples of an iteration, over all workers */
+};
+
 /* What a solver state holds besides the history. */
 struct snapshot_state {
     int32_t iter;         /* iterations done */
@@ -46,12 +54,8 @@ struct snapshot_state {
     char *learned_net;    /* path of the model as written; owned by the struct after reading */
     bool has_data_cursor; /* false after reading a file that Caffe wrote */
     uint64_t data_cursor; /* place in the global sample order: samples consumed so far */
-    /* Whose it is; NULL and 0 where a file does not say. Owned by the struct after reading. */
-    char *run;            /* the run's name */
-    char *digest;         /* of what it trains: solver, net, data, seed (solver/identity.h) */
-    char *plan;           /* how its layers travel, in words that a resume reads */
-    int64_t global_batch; /* samples of an iteration, over all workers */
-    char *memory;         /* what the solver remembers besides current_step (solver/rates.c) */
+    struct snapshot_owner owner; /* owned by the struct after reading */
+    char *memory; /* what the solver remembers besides current_step (solver/rates.c) */
 };
 
 /* What reading a model left aside; owned by the caller, snapshot_report_free. */
@@ -120,6 +124,10 @@ int snapshot_find_model(const char *state_path, const char *learned_net, char **
 
 /* A copy in *out, to be freed; NULL for NULL. */
 int snapshot_copy_text(const char *text, char **out);
+
+/* Copies of what stands in `from`, in *out, to be freed also after a failure. */
+int snapshot_owner_copy(const struct snapshot_owner *from, struct snapshot_owner *out);
+void snapshot_owner_free(struct snapshot_owner *owner);
 
 /* Frees what snapshot_read_state allocated; not for a struct that only was written. */
 void snapshot_state_free(struct snapshot_state *state);

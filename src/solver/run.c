@@ -125,7 +125,7 @@ static int open_run(struct training_run *run)
 {
     const struct trainer_options *o = run->job->options;
     const struct checkpoint_entry *newest;
-    struct checkpoint_owner given = {.run = NULL};
+    struct snapshot_owner given = {.run = NULL};
     bool there = false;
 
     run->keeps = keeps_snapshots(run);
@@ -150,7 +150,7 @@ static int open_run(struct training_run *run)
         run->kept_plan = given.plan;
         given.plan = NULL;
     }
-    checkpoint_owner_free(&given);
+    snapshot_owner_free(&given);
     return 0;
 }
 
@@ -250,12 +250,12 @@ static int try_state(struct training_run *run, const char *path, float *history,
 int run_take_state(struct training_run *run, const char *path, float *history,
                    struct train_state *at)
 {
-    struct checkpoint_owner owner;
+    struct snapshot_owner owner;
 
     if (checkpoint_read_owner(path, &owner))
         return -1;
     run->global_batch = owner.global_batch;
-    checkpoint_owner_free(&owner);
+    snapshot_owner_free(&owner);
     return try_state(run, path, history, at);
 }
 
@@ -466,10 +466,10 @@ static int report_nonfinite(struct training_run *run, const struct rates *rates,
 int run_save(struct training_run *run, const struct rates *rates, const float *history,
              const struct train_state *state)
 {
-    struct checkpoint_owner owner = {.run = run->file.run,
-                                     .digest = run->digest,
-                                     .plan = run->plan,
-                                     .global_batch = run->file.global_batch};
+    struct snapshot_owner owner = {.run = run->file.run,
+                                   .digest = run->digest,
+                                   .plan = run->plan,
+                                   .global_batch = run->file.global_batch};
 
     int status;
 

@@ -148,11 +148,11 @@ static void close_work(struct work *work)
     free(work->history);
 }
 
-static struct checkpoint_owner owner(void)
+static struct snapshot_owner owner(void)
 {
     static char run[] = "r";
 
-    return (struct checkpoint_owner){.run = run, .global_batch = 8};
+    return (struct snapshot_owner){.run = run, .global_batch = 8};
 }
 
 /* The state of that iteration is whole and holds the values that begin with `value`. */
@@ -178,7 +178,7 @@ static int save(struct work *work, struct checkpoint *checkpoint, const char *pr
                 int64_t iteration, float value)
 {
     struct train_state state = {.iteration = iteration, .cursor = 7};
-    struct checkpoint_owner whose = owner();
+    struct snapshot_owner whose = owner();
 
     set_values(work, value);
     ck_assert_int_eq(checkpoint_fill(checkpoint, work->history, &state, &whose), 0);
@@ -269,7 +269,7 @@ static struct keeper *open_keeper(struct work *work, const char *prefix, int kep
 static void hand_over(struct work *work, struct keeper *keeper, int64_t iteration, float value)
 {
     struct train_state state = {.iteration = iteration};
-    struct checkpoint_owner whose = owner();
+    struct snapshot_owner whose = owner();
 
     set_values(work, value);
     ck_assert_msg(keeper_save(keeper, work->history, &state, &whose) == 0, "%s", error_text());
@@ -455,7 +455,7 @@ START_TEST(what_is_not_finite_is_neither_written_nor_read)
     struct work work;
     struct checkpoint *checkpoint;
     struct train_state state = {.iteration = 1};
-    struct checkpoint_owner whose = owner();
+    struct snapshot_owner whose = owner();
     bool history = _i % 2;
     float *place;
     char *path, prefix[300];

@@ -66,7 +66,7 @@ START_TEST(state_comes_back_and_h5py_reads_it)
                                    .has_data_cursor = true,
                                    .learned_net = "gr\xc3\xbcn/m_iter_1000000.caffemodel.h5",
                                    .data_cursor = UINT64_MAX - 1,
-                                   .global_batch = INT64_MAX};
+                                   .owner.global_batch = INT64_MAX};
     struct snapshot_state back;
     struct history history, again;
     char text[4096];
@@ -84,7 +84,7 @@ START_TEST(state_comes_back_and_h5py_reads_it)
     ck_assert_int_eq(back.current_step, state.current_step);
     ck_assert_str_eq(back.learned_net, state.learned_net);
     ck_assert(back.has_data_cursor && back.data_cursor == state.data_cursor);
-    ck_assert_int_eq(back.global_batch, INT64_MAX);
+    ck_assert_int_eq(back.owner.global_batch, INT64_MAX);
     ck_assert_int_eq(memcmp(history.a, again.a, sizeof again.a), 0);
     ck_assert_int_eq(memcmp(history.b, again.b, sizeof again.b), 0);
     snapshot_state_free(&back);
