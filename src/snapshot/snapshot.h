@@ -42,7 +42,7 @@ struct snapshot_layer {
 /* Whose a state is; NULL and 0 where a file does not say. */
 struct snapshot_owner {
     char *run;            /* the run's name */
-    char *digest;         /* of what it trains: solver, net, data, seed (solver/agree_job.h) */
+    char *digest;         /* of what it trains: solver, net, data, seed (train/agree_job.h) */
     char *plan;           /* how its layers travel, in words that a resume reads */
     int64_t global_batch; /* samples of an iteration, over all workers */
 };
@@ -55,7 +55,7 @@ struct snapshot_state {
     bool has_data_cursor; /* false after reading a file that Caffe wrote */
     uint64_t data_cursor; /* place in the global sample order: samples consumed so far */
     struct snapshot_owner owner; /* owned by the struct after reading */
-    char *memory; /* what the solver remembers besides current_step (solver/rates.c) */
+    char *memory; /* what the solver remembers besides current_step (train/rates.c) */
 };
 
 /* What reading a model left aside; owned by the caller, snapshot_report_free. */
