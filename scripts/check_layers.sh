@@ -26,12 +26,12 @@ net           util spec engine trace layers
 forecast      util engine engine/replay plan simulate net
 snapshot      util spec engine net
 report        util engine trace plan sync net
-solver        util spec engine engine/replay trace plan simulate sync input layers net forecast snapshot report
-commands      util spec engine engine/replay cuda trace plan simulate sync input convert layers net forecast snapshot report solver
+train         util spec engine engine/replay trace plan simulate sync input layers net forecast snapshot report
+commands      util spec engine engine/replay cuda trace plan simulate sync input convert layers net forecast snapshot report train
 '
 
 # Where MPI may be seen: mpi.h, and those headers of util that include it. A folder, or files by a pattern.
-mpi='util wire sync report solver commands src/plan/probe*'
+mpi='util wire sync report train commands src/plan/probe*'
 
 # Temporary: "FILE HEADER" that goes against the rules and is about to go. One that is not needed any more is an error.
 exceptions='

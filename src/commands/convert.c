@@ -10,7 +10,7 @@
 
 #include "convert/imageset.h"
 #include "convert/mean_image.h"
-#include "solver/signals.h"
+#include "train/signals.h"
 #include "util/error.h"
 #include "util/file.h"
 #include "util/json.h"

@@ -9,7 +9,7 @@
 #include "input/list.h"
 #include "convert/mean_image.h"
 #include "input/shuffle.h"
-#include "solver/signals.h"
+#include "train/signals.h"
 #include "convert/sink.h"
 #include "input/source_internal.h"
 #include "util/clock.h"

@@ -15,8 +15,8 @@
 
 #include "plan/probe.h"
 #include "snapshot/snapshot.h"
-#include "solver/agreement.h"
-#include "solver/cores.h"
+#include "train/agreement.h"
+#include "train/cores.h"
 #include "util/agree.h"
 #include "util/error.h"
 #include "util/machine.h"

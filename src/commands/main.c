@@ -9,7 +9,7 @@
 #include "commands/pointers.h"
 #include "commands/train_options.h"
 #include "layers/layer.h"
-#include "solver/agreement.h"
+#include "train/agreement.h"
 #include "util/suggest.h"
 #include "util/agree.h"
 #include "util/build_info.h"

@@ -4,7 +4,7 @@
 #include "commands/output_guard.h"
 
 #include "convert/mean_image.h"
-#include "solver/signals.h"
+#include "train/signals.h"
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/file.h"

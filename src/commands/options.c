@@ -2,7 +2,7 @@
 #include "commands/options.h"
 
 #include "commands/pointers.h"
-#include "solver/agreement.h"
+#include "train/agreement.h"
 #include "util/choice.h"
 #include "util/suggest.h"
 #include "util/error.h"

@@ -1,7 +1,7 @@
 /* Rows that several commands have. */
 #include "commands/options_rows.h"
 
-#include "solver/trainer.h"
+#include "train/trainer.h"
 #include "util/choice.h"
 #include "util/error.h"
 

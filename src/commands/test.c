@@ -11,7 +11,7 @@
 #include "commands/test_classes.h"
 #include "report/outputs.h"
 #include "snapshot/checkpoint.h"
-#include "solver/device.h"
+#include "train/device.h"
 #include "util/agree.h"
 #include "util/error.h"
 #include "util/json.h"

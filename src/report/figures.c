@@ -1,5 +1,5 @@
-/* Every rank's figures go to rank 0 as one row of doubles. What the plan predicts is worked out
- * there, once for each rank and bucket. */
+/* Every rank's figures go to rank 0 as they are, and beside them three doubles a bucket. What the
+ * plan predicts is worked out there, once for each rank and bucket. */
 #include "report/figures.h"
 
 #include <assert.h>
@@ -9,168 +9,124 @@
 #include "util/agree.h"
 #include "util/alloc.h"
 
-/* One row: these, then three values per bucket. */
-enum column {
-    COLUMN_COMPUTE,
-    COLUMN_STALL,
-    COLUMN_OTHER_STALL,
-    COLUMN_INPUT,
-    COLUMN_INPUT_TOTAL,
-    COLUMN_INPUT_WAITS,
-    COLUMN_PROGRESS,
-    COLUMN_PROGRESS_SHARE,
-    COLUMN_SENT,
-    COLUMN_CONTROL,
-    COLUMNS
-};
-enum { BUCKET_STALL, BUCKET_SENT, BUCKET_RECEIVED, PER_BUCKET };
-
-struct rows {
-    double *row;  /* this rank's */
-    double *all;  /* rank 0: every rank's, one after another */
-    size_t width; /* of one */
+/* A rank's, of one bucket. */
+struct bucket_figures {
+    double stall, sent, received;
 };
 
-static const double *row_of_rank(const struct rows *rows, int rank)
-{
-    return rows->all + (size_t)rank * rows->width;
-}
-
-static const double *row_of_bucket(const double *row, int bucket)
-{
-    return row + COLUMNS + (size_t)bucket * PER_BUCKET;
-}
-
-static void fill_row(const struct figures_source *source, double *row)
+static void fill_rank(const struct figures_source *source, struct figures_rank *rank,
+                      struct bucket_figures *buckets)
 {
     const struct sync_stats *stats = source->stats;
-    double n = source->iterations > 0 ? (double)source->iterations : 1, by_buckets = 0;
+    const struct topology *topology = source->topology;
+    double n = source->iterations > 0 ? (double)source->iterations : 1, other;
 
+    *rank = (struct figures_rank){
+        .worker = plan_is_worker(source->plan, topology->rank),
+        .stall_seconds = source->train_stall / n,
+        .input_seconds = source->input_seconds / n,
+        .input_total_seconds = source->input_seconds,
+        .input_waits = (double)source->input_waits,
+        .progress_seconds = stats->wire_cpu_seconds / n,
+        .progress_share =
+            stats->wire_seconds > 0 ? stats->wire_cpu_seconds / stats->wire_seconds : 0,
+        .sent = (double)stats->sent / n,
+        .control_sent = (double)stats->control_sent};
+    memcpy(rank->host, topology->host[topology->rank], sizeof rank->host);
+    rank->compute_seconds = source->train_seconds / n - rank->stall_seconds - rank->input_seconds;
+    other = rank->stall_seconds;
     for (int b = 0; b < source->plan->nbuckets; b++) {
-        double *of_bucket = row + COLUMNS + (size_t)b * PER_BUCKET;
-        of_bucket[BUCKET_STALL] = stats->bucket_stall_seconds[b] / n;
-        of_bucket[BUCKET_SENT] = (double)stats->bucket_sent[b] / n;
-        of_bucket[BUCKET_RECEIVED] = (double)stats->bucket_received[b] / n;
-        by_buckets += of_bucket[BUCKET_STALL];
+        buckets[b] = (struct bucket_figures){.stall = stats->bucket_stall_seconds[b] / n,
+                                             .sent = (double)stats->bucket_sent[b] / n,
+                                             .received = (double)stats->bucket_received[b] / n};
+        other -= buckets[b].stall;
     }
-    row[COLUMN_STALL] = source->train_stall / n;
-    row[COLUMN_OTHER_STALL] = row[COLUMN_STALL] > by_buckets ? row[COLUMN_STALL] - by_buckets : 0;
-    row[COLUMN_INPUT] = source->input_seconds / n;
-    row[COLUMN_INPUT_TOTAL] = source->input_seconds;
-    row[COLUMN_INPUT_WAITS] = (double)source->input_waits;
-    row[COLUMN_COMPUTE] = source->train_seconds / n - row[COLUMN_STALL] - row[COLUMN_INPUT];
-    row[COLUMN_PROGRESS] = stats->wire_cpu_seconds / n;
-    row[COLUMN_PROGRESS_SHARE] =
-        stats->wire_seconds > 0 ? stats->wire_cpu_seconds / stats->wire_seconds : 0;
-    row[COLUMN_SENT] = (double)stats->sent / n;
-    row[COLUMN_CONTROL] = (double)stats->control_sent;
+    rank->other_stall_seconds = other > 0 ? other : 0;
 }
 
-static void fill_rank(const struct figures_source *source, const double *row, int rank,
-                      struct figures_rank *out)
-{
-    *out = (struct figures_rank){.worker = plan_is_worker(source->plan, rank),
-                                 .compute_seconds = row[COLUMN_COMPUTE],
-                                 .stall_seconds = row[COLUMN_STALL],
-                                 .other_stall_seconds = row[COLUMN_OTHER_STALL],
-                                 .input_seconds = row[COLUMN_INPUT],
-                                 .input_total_seconds = row[COLUMN_INPUT_TOTAL],
-                                 .input_waits = row[COLUMN_INPUT_WAITS],
-                                 .progress_seconds = row[COLUMN_PROGRESS],
-                                 .progress_share = row[COLUMN_PROGRESS_SHARE],
-                                 .sent = row[COLUMN_SENT],
-                                 .control_sent = row[COLUMN_CONTROL]};
-    memcpy(out->host, source->topology->host[rank], sizeof out->host);
-}
-
-/* The bucket's share of every rank's figures, and of the ranks' predicted bytes. */
-static void fill_layer(const struct figures_source *source, const struct rows *rows, int bucket,
+/* The bucket's share of every rank's figures, and of the ranks' predicted bytes. all: of bucket 0
+ * on rank 0, then of the others there. */
+static void fill_layer(const struct plan *plan, const struct bucket_figures *all, int bucket,
                        struct figures *figures, struct figures_layer *out)
 {
-    const struct scheme *scheme = source->plan->buckets[bucket].scheme;
+    const struct scheme *scheme = plan->buckets[bucket].scheme;
 
-    *out = (struct figures_layer){.name = source->plan->buckets[bucket].name,
+    *out = (struct figures_layer){.name = plan->buckets[bucket].name,
                                   .scheme = figures->local ? "local" : scheme_label(scheme),
                                   .predicted_seconds = -1,
                                   .alone_seconds = -1,
                                   .stall_rank = -1,
                                   .bucket = bucket};
     for (int r = 0; r < figures->nranks; r++) {
-        const double *row = row_of_bucket(row_of_rank(rows, r), bucket);
-        struct traffic traffic = plan_traffic(source->plan, bucket, r);
+        const struct bucket_figures *its =
+            &all[(size_t)r * (size_t)plan->nbuckets + (size_t)bucket];
+        struct traffic traffic = plan_traffic(plan, bucket, r);
         figures->ranks[r].predicted_sent += (double)traffic.sent;
         out->predicted_sent += (double)traffic.sent;
         out->predicted_received += (double)traffic.received;
-        out->sent += row[BUCKET_SENT];
-        out->received += row[BUCKET_RECEIVED];
+        out->sent += its->sent;
+        out->received += its->received;
         if (!figures->ranks[r].worker)
             continue;
-        out->stall_seconds += row[BUCKET_STALL] / figures->nworkers;
-        if (out->stall_rank < 0 || row[BUCKET_STALL] > out->stall_most) {
-            out->stall_most = row[BUCKET_STALL];
+        out->stall_seconds += its->stall / figures->nworkers;
+        if (out->stall_rank < 0 || its->stall > out->stall_most) {
+            out->stall_most = its->stall;
             out->stall_rank = r;
         }
     }
 }
 
-static int fill_figures(const struct figures_source *source, const struct rows *rows,
-                        struct figures *out)
+/* Takes the ranks' figures. */
+static int fill_figures(const struct figures_source *source, struct figures_rank *ranks,
+                        const struct bucket_figures *all, struct figures *out)
 {
-    int nbuckets = source->plan->nbuckets;
+    const struct plan *plan = source->plan;
+    size_t nbuckets = (size_t)plan->nbuckets;
 
     *out = (struct figures){.net = source->net->def->name,
                             .iterations = source->iterations,
                             .overlap = source->overlap,
-                            .local = plan_is_alone(source->plan) && source->topology->nranks > 1,
+                            .local = plan_is_alone(plan) && source->topology->nranks > 1,
                             .batch = source->batch,
                             .nranks = source->topology->nranks,
-                            .nworkers = source->plan->ncomputing};
+                            .ranks = ranks,
+                            .layers = alloc_array(nbuckets, sizeof *out->layers, "the report"),
+                            .nworkers = plan->ncomputing};
     out->seconds = source->iterations > 0 ? source->train_seconds / (double)source->iterations : 0;
-    out->ranks = alloc_array((size_t)out->nranks, sizeof *out->ranks, "the report");
-    out->layers = alloc_array((size_t)nbuckets, sizeof *out->layers, "the report");
-    if (!out->ranks || !out->layers) {
+    if (!out->layers) {
         figures_free(out);
         return -1;
     }
-    for (int r = 0; r < out->nranks; r++)
-        fill_rank(source, row_of_rank(rows, r), r, &out->ranks[r]);
-    for (int b = 0; b < nbuckets; b++)
-        if (source->plan->buckets[b].scheme)
-            fill_layer(source, rows, b, out, &out->layers[out->nlayers++]);
+    for (int b = 0; b < plan->nbuckets; b++)
+        if (plan->buckets[b].scheme)
+            fill_layer(plan, all, b, out, &out->layers[out->nlayers++]);
     figures_leave_out_pauses(out);
     return 0;
 }
 
-static int gather_rows(MPI_Comm world, const struct rows *rows)
-{
-    int width = (int)rows->width;
-
-    MPI_TRY(MPI_Gather(rows->row, width, MPI_DOUBLE, rows->all, width, MPI_DOUBLE, 0, world));
-    return 0;
-fail:
-    return -1;
-}
-
 int figures_gather(MPI_Comm world, const struct figures_source *source, struct figures *out)
 {
-    struct rows rows = {.width = COLUMNS + (size_t)source->plan->nbuckets * PER_BUCKET};
-    size_t nrows = source->topology->rank == 0 ? (size_t)source->topology->nranks : 0;
-    int status;
+    size_t bytes = (size_t)source->plan->nbuckets * sizeof(struct bucket_figures);
+    struct bucket_figures *buckets = alloc_array(bytes, 1, "the report");
+    struct figures_rank mine;
+    void *ranks = NULL, *all = NULL;
+    int status = error_agree(world, buckets ? 0 : -1);
 
     assert(source->iterations >= 0);
     *out = (struct figures){.nranks = 0};
-    rows.row = alloc_array(rows.width, sizeof *rows.row, "the report");
-    rows.all = alloc_array(nrows * rows.width, sizeof *rows.all, "the report");
-    status = error_agree(world, rows.row && rows.all ? 0 : -1);
     if (!status) {
-        fill_row(source, rows.row);
-        status = error_agree(world, gather_rows(world, &rows));
+        fill_rank(source, &mine, buckets);
+        status = agree_gather(world, &mine, sizeof mine, "the report", &ranks) ||
+                 agree_gather(world, buckets, bytes, "the report", &all);
     }
-    if (!status)
-        status = error_agree(world, nrows > 0 ? fill_figures(source, &rows, out) : 0);
-    free(rows.row);
-    free(rows.all);
-    return status;
+    if (!status && ranks) {
+        status = fill_figures(source, ranks, all, out);
+        ranks = NULL;
+    }
+    free(buckets);
+    free(ranks);
+    free(all);
+    return error_agree(world, status);
 }
 
 void figures_free(struct figures *figures)

@@ -1,5 +1,5 @@
 /* The figures of a training run: what every rank knows when training is over, gathered on rank 0
- * once. The table, the sentences, the lines of the log and the summary (report/report.h) are all
+ * once. The table, the sentences, the lines of the log (report/report.h) and the summary are all
  * made from them.
  *
  * Times are seconds and sizes bytes, both per iteration where nothing else is said. */

@@ -7,15 +7,10 @@
 
 #include <stdlib.h>
 
-/* One rank's events by kind, layer and end. */
-struct by_end {
-    const struct trace_event *event;
-};
-
 static int compare_ends(const void *a, const void *b)
 {
-    const struct trace_event *x = ((const struct by_end *)a)->event;
-    const struct trace_event *y = ((const struct by_end *)b)->event;
+    const struct trace_event *x = *(const struct trace_event *const *)a;
+    const struct trace_event *y = *(const struct trace_event *const *)b;
 
     if (x->kind != y->kind)
         return x->kind < y->kind ? -1 : 1;
@@ -26,7 +21,7 @@ static int compare_ends(const void *a, const void *b)
 
 struct index {
     const struct timeline_rank *ranks;
-    struct by_end **by_end; /* per rank; owned */
+    const struct trace_event ***by_end; /* per rank: its events by kind, layer and end. Owned */
 };
 
 /* The first of the rank's events of that kind and layer that ends after `time`; nevents: none does.
@@ -34,11 +29,10 @@ struct index {
 static size_t place_after(const struct index *x, int rank, const struct trace_event *key)
 {
     size_t low = 0, high = x->ranks[rank].nevents;
-    const struct by_end wanted = {key};
 
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (compare_ends(&x->by_end[rank][middle], &wanted) <= 0)
+        if (compare_ends(&x->by_end[rank][middle], &key) <= 0)
             low = middle + 1;
         else
             high = middle;
@@ -53,7 +47,7 @@ static bool is_of(const struct index *x, int rank, size_t place, const struct tr
 
     if (place >= x->ranks[rank].nevents)
         return false;
-    found = x->by_end[rank][place].event;
+    found = x->by_end[rank][place];
     *event = (size_t)(found - x->ranks[rank].events);
     return found->kind == key->kind && found->layer == key->layer;
 }
@@ -114,33 +108,51 @@ static int index_rank(struct index *x, int rank)
     if (!x->by_end[rank])
         return -1;
     for (size_t e = 0; e < r->nevents; e++)
-        x->by_end[rank][e].event = &r->events[e];
+        x->by_end[rank][e] = &r->events[e];
     qsort(x->by_end[rank], r->nevents, sizeof **x->by_end, compare_ends);
     return 0;
 }
 
-static void put_message(const struct index *x, const struct timeline_sent *its, int rank,
-                        size_t receive, flow_put_fn *put, void *context)
+/* sent: where the message left. */
+static void put_message(const struct index *x, struct flow_point sent, int rank, size_t receive,
+                        flow_put_fn *put, void *context)
 {
-    const struct trace_event *sent = &x->ranks[its->from].events[its->event];
     const struct trace_event *received = &x->ranks[rank].events[receive];
     struct flow_point points[FLOW_POINTS];
     int n = 0;
 
-    if (find_maker(x, its->from, sent, &points[n]))
+    if (find_maker(x, sent.rank, &x->ranks[sent.rank].events[sent.event], &points[n]))
         n++;
-    points[n++] = (struct flow_point){.rank = its->from, .event = its->event};
+    points[n++] = sent;
     points[n++] = (struct flow_point){.rank = rank, .event = receive, .at_end = true};
     if (find_user(x, rank, received, &points[n]))
         n++;
     put(context, flow_is_back(received), points, n);
 }
 
+/* Where each message left, by its number; .rank -1: that was not kept. NULL: no memory. */
+static struct flow_point *list_sent(const struct timeline_rank *ranks, int nranks)
+{
+    struct flow_point *sent;
+    uint32_t most = 0;
+
+    for (int r = 0; r < nranks; r++)
+        for (size_t e = 0; e < ranks[r].nevents; e++)
+            most = ranks[r].events[e].pair > most ? ranks[r].events[e].pair : most;
+    sent = alloc_array((size_t)most + 1, sizeof *sent, "the trace's arrows");
+    for (size_t i = 0; sent && i <= most; i++)
+        sent[i].rank = -1;
+    for (int r = 0; sent && r < nranks; r++)
+        for (size_t e = 0; e < ranks[r].nevents; e++)
+            if (ranks[r].events[e].kind == TRACE_SEND && ranks[r].events[e].pair)
+                sent[ranks[r].events[e].pair] = (struct flow_point){.rank = r, .event = e};
+    return sent;
+}
+
 int flows_put(const struct timeline_rank *ranks, int nranks, flow_put_fn *put, void *context)
 {
     struct index x = {.ranks = ranks, .by_end = calloc((size_t)nranks, sizeof *x.by_end)};
-    size_t nsent;
-    struct timeline_sent *sent = timeline_list_sent(ranks, nranks, &nsent);
+    struct flow_point *sent = list_sent(ranks, nranks);
     int status = x.by_end && sent ? 0 : -1;
 
     for (int r = 0; r < nranks && !status; r++)
@@ -148,11 +160,8 @@ int flows_put(const struct timeline_rank *ranks, int nranks, flow_put_fn *put, v
     for (int r = 0; r < nranks && !status; r++)
         for (size_t e = 0; e < ranks[r].nevents; e++) {
             const struct trace_event *receive = &ranks[r].events[e];
-            const struct timeline_sent *its =
-                receive->kind == TRACE_RECEIVE ? timeline_find_sent(sent, nsent, ranks, r, receive)
-                                               : NULL;
-            if (its && its->iteration == receive->iteration)
-                put_message(&x, its, r, e, put, context);
+            if (receive->kind == TRACE_RECEIVE && sent[receive->pair].rank >= 0)
+                put_message(&x, sent[receive->pair], r, e, put, context);
         }
     for (int r = 0; x.by_end && r < nranks; r++)
         free(x.by_end[r]);

@@ -1,8 +1,6 @@
 /* The figures as JSON lines. */
 #include "report/report.h"
 
-#include <string.h>
-
 #include "util/json.h"
 
 static void run_line(const struct figures *figures, struct json *json)
@@ -78,7 +76,7 @@ static void advice_line(const struct figures *figures, struct json *json)
 
 static void begin_line(struct json *json, const char *event)
 {
-    *json = (struct json){.depth = 0};
+    *json = (struct json){.one_line = true};
     json_object_begin(json);
     json_put_string(json, "event", event);
 }
@@ -90,18 +88,8 @@ static int end_line(struct json *json, struct strbuf *text)
 
     json_object_end(json);
     status = json_text(json, &line);
-    /* a document may be laid out over lines; a line of a log may not */
-    for (bool indent = false; !status && *line; line++) {
-        if (*line == '\n') {
-            indent = true;
-            continue;
-        }
-        if (indent && *line == ' ')
-            continue;
-        indent = false;
-        strbuf_putc(text, *line);
-    }
-    strbuf_putc(text, '\n');
+    if (!status)
+        strbuf_puts(text, line);
     json_free(json);
     return status;
 }

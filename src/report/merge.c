@@ -3,6 +3,7 @@
  * one tag never overtake each other, so the last such send before the arrival is the one. */
 #include "report/merge.h"
 
+#include <assert.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,8 +13,6 @@
 #include "util/error.h"
 
 enum { TIMELINE_TAG = 2 };
-/* Events per message: MPI counts bytes in an int. */
-enum { EVENTS_A_MESSAGE = 1 << 20 };
 
 static void describe_rank(const struct trace *trace, const struct timeline_about *about,
                           struct timeline_rank *out)
@@ -54,84 +53,73 @@ static int copy_events(const struct trace *trace, const struct timeline_about *a
     return 0;
 }
 
-static int send_events(MPI_Comm comm, struct timeline_rank *mine)
+/* Room for the others' events, on rank 0. */
+static int make_room(struct timeline_rank *ranks, int nranks)
 {
-    MPI_TRY(MPI_Send(mine, (int)sizeof *mine, MPI_BYTE, 0, TIMELINE_TAG, comm));
-    for (size_t at = 0; at < mine->nevents; at += EVENTS_A_MESSAGE) {
-        size_t n = mine->nevents - at < EVENTS_A_MESSAGE ? mine->nevents - at : EVENTS_A_MESSAGE;
-        MPI_TRY(MPI_Send(mine->events + at, (int)(n * sizeof *mine->events), MPI_BYTE, 0,
-                         TIMELINE_TAG, comm));
+    int status = 0;
+
+    for (int r = 1; r < nranks; r++) {
+        ranks[r].events =
+            status ? NULL
+                   : alloc_array(ranks[r].nevents, sizeof *ranks[r].events, "the trace of a rank");
+        status = ranks[r].events ? 0 : -1;
     }
-    return 0;
-fail:
-    return -1;
+    return status;
 }
 
-/* Lack of memory is remembered by the caller, and the messages are received all the same: nobody is
- * left waiting. */
-static int receive_events(MPI_Comm comm, int peer, struct timeline_rank *out)
+/* The events go to where rank 0 has room for them. */
+static int collect_events(MPI_Comm comm, const struct timeline_rank *mine,
+                          struct timeline_rank *ranks, int nranks)
 {
-    struct trace_event *events = NULL;
-    size_t n;
-
-    MPI_TRY(MPI_Recv(out, (int)sizeof *out, MPI_BYTE, peer, TIMELINE_TAG, comm, MPI_STATUS_IGNORE));
-    out->events = NULL;
-    n = out->nevents;
-    events = malloc((n + 1) * sizeof *events);
-    if (!events) {
-        out->nevents = 0;
-        return error_memory(n * sizeof *events, "the trace of a rank");
-    }
-    for (size_t at = 0; at < n; at += EVENTS_A_MESSAGE) {
-        size_t piece = n - at < EVENTS_A_MESSAGE ? n - at : EVENTS_A_MESSAGE;
-        MPI_TRY(MPI_Recv(events + at, (int)(piece * sizeof *events), MPI_BYTE, peer, TIMELINE_TAG,
-                         comm, MPI_STATUS_IGNORE));
-    }
-    out->events = events;
+    if (!ranks)
+        MPI_TRY(MPI_Send(mine->events, (int)(mine->nevents * sizeof *mine->events), MPI_BYTE, 0,
+                         TIMELINE_TAG, comm));
+    for (int r = 1; ranks && r < nranks; r++)
+        MPI_TRY(MPI_Recv(ranks[r].events, (int)(ranks[r].nevents * sizeof *mine->events), MPI_BYTE,
+                         r, TIMELINE_TAG, comm, MPI_STATUS_IGNORE));
     return 0;
 fail:
-    free(events);
-    out->nevents = 0;
     return -1;
 }
 
 int timeline_gather(MPI_Comm comm, const struct trace *trace, const struct timeline_about *about,
                     struct timeline_rank **out)
 {
-    struct timeline_rank mine, *ranks = NULL;
-    int rank, nranks, status;
+    struct timeline_rank mine, *ranks;
+    void *all = NULL;
+    int nranks, status;
 
     *out = NULL;
-    MPI_Comm_rank(comm, &rank);
     MPI_Comm_size(comm, &nranks);
     describe_rank(trace, about, &mine);
-    status = copy_events(trace, about, &mine);
-    if (!status && rank == 0) {
-        ranks = alloc_array((size_t)nranks, sizeof *ranks, "the trace");
-        status = ranks ? 0 : -1;
-    }
-    if (error_agree(comm, status)) {
+    assert(mine.nevents * sizeof *mine.events <= INT_MAX); /* buffers have a size */
+    if (error_agree(comm, copy_events(trace, about, &mine)) ||
+        agree_gather(comm, &mine, sizeof mine, "the trace", &all)) {
         free(mine.events);
-        free(ranks);
         return -1;
     }
-    if (rank > 0) {
-        status = send_events(comm, &mine);
+    ranks = all;
+    status = error_agree(comm, ranks ? make_room(ranks, nranks) : 0);
+    if (!status)
+        status = collect_events(comm, &mine, ranks, nranks);
+    if (!ranks)
         free(mine.events);
-    } else {
-        ranks[0] = mine;
-        for (int r = 1; r < nranks && !status; r++)
-            status = receive_events(comm, r, &ranks[r]);
-    }
     *out = ranks;
     return status;
 }
 
 /* ---- pairs ---- */
 
+/* A send, to be found by its receive. */
+struct sent {
+    int from, to, tag;
+    int64_t start;
+    struct trace_event *event;
+};
+
 static int sent_compare(const void *a, const void *b)
 {
-    const struct timeline_sent *x = a, *y = b;
+    const struct sent *x = a, *y = b;
 
     if (x->from != y->from)
         return x->from < y->from ? -1 : 1;
@@ -142,14 +130,14 @@ static int sent_compare(const void *a, const void *b)
     return (x->start > y->start) - (x->start < y->start);
 }
 
-/* The last of its pair and tag that began before the arrival. */
-const struct timeline_sent *timeline_find_sent(const struct timeline_sent *sent, size_t n,
-                                               const struct timeline_rank *ranks, int rank,
-                                               const struct trace_event *receive)
+/* The last of its pair and tag that began before the arrival; NULL: it was not recorded. */
+static const struct sent *find_sent(const struct sent *sent, size_t n,
+                                    const struct timeline_rank *ranks, int rank,
+                                    const struct trace_event *receive)
 {
     int peer = receive->peer;
     int64_t slack = peer >= 0 ? (int64_t)(ranks[rank].error + ranks[peer].error) : 0;
-    struct timeline_sent key = {
+    struct sent key = {
         .from = peer, .to = rank, .tag = receive->tag, .start = receive->end + slack};
     size_t low = 0, high = n;
 
@@ -162,13 +150,14 @@ const struct timeline_sent *timeline_find_sent(const struct timeline_sent *sent,
     }
     if (low == 0)
         return NULL;
-    const struct timeline_sent *found = &sent[low - 1];
+    const struct sent *found = &sent[low - 1];
     return found->from == key.from && found->to == key.to && found->tag == key.tag ? found : NULL;
 }
 
-struct timeline_sent *timeline_list_sent(const struct timeline_rank *ranks, int nranks, size_t *n)
+/* All sends, in the order in which they are looked for; NULL for want of memory. */
+static struct sent *list_sent(const struct timeline_rank *ranks, int nranks, size_t *n)
 {
-    struct timeline_sent *sent;
+    struct sent *sent;
     size_t most = 1;
 
     *n = 0;
@@ -179,14 +168,9 @@ struct timeline_sent *timeline_list_sent(const struct timeline_rank *ranks, int 
         return NULL;
     for (int r = 0; r < nranks; r++)
         for (size_t e = 0; e < ranks[r].nevents; e++) {
-            const struct trace_event *event = &ranks[r].events[e];
+            struct trace_event *event = &ranks[r].events[e];
             if (event->kind == TRACE_SEND)
-                sent[(*n)++] = (struct timeline_sent){.from = r,
-                                                      .to = event->peer,
-                                                      .tag = event->tag,
-                                                      .start = event->start,
-                                                      .iteration = event->iteration,
-                                                      .event = e};
+                sent[(*n)++] = (struct sent){r, event->peer, event->tag, event->start, event};
         }
     qsort(sent, *n, sizeof *sent, sent_compare);
     return sent;
@@ -195,28 +179,30 @@ struct timeline_sent *timeline_list_sent(const struct timeline_rank *ranks, int 
 int timeline_pair(struct timeline_rank *ranks, int nranks, int64_t first, int64_t last)
 {
     size_t n;
-    struct timeline_sent *sent = timeline_list_sent(ranks, nranks, &n);
+    struct sent *sent = list_sent(ranks, nranks, &n);
 
     if (!sent)
         return -1;
+    for (int r = 0; r < nranks; r++)
+        for (size_t e = 0; e < ranks[r].nevents; e++) {
+            struct trace_event *event = &ranks[r].events[e];
+            const struct sent *its =
+                event->kind == TRACE_RECEIVE ? find_sent(sent, n, ranks, r, event) : NULL;
+            if (!its)
+                continue;
+            event->pair = its->event->pair = (uint32_t)(its - sent) + 1;
+            event->iteration = its->event->iteration;
+            if (its->start > event->start)
+                event->start = its->start < event->end ? its->start : event->end;
+        }
+    free(sent);
     for (int r = 0; r < nranks; r++) {
         size_t kept = 0;
-        for (size_t e = 0; e < ranks[r].nevents; e++) {
-            struct trace_event event = ranks[r].events[e];
-            if (event.kind == TRACE_RECEIVE) {
-                const struct timeline_sent *its = timeline_find_sent(sent, n, ranks, r, &event);
-                if (its) {
-                    event.iteration = its->iteration;
-                    if (its->start > event.start)
-                        event.start = its->start < event.end ? its->start : event.end;
-                }
-            }
-            if (event.iteration >= first && event.iteration <= last)
-                ranks[r].events[kept++] = event;
-        }
+        for (size_t e = 0; e < ranks[r].nevents; e++)
+            if (ranks[r].events[e].iteration >= first && ranks[r].events[e].iteration <= last)
+                ranks[r].events[kept++] = ranks[r].events[e];
         ranks[r].nevents = kept;
     }
-    free(sent);
     return 0;
 }
 

@@ -21,24 +21,9 @@ struct timeline_rank {
 int timeline_gather(MPI_Comm comm, const struct trace *trace, const struct timeline_about *about,
                     struct timeline_rank **out);
 
-/* A send, to be found by its receive. */
-struct timeline_sent {
-    int from, to, tag;
-    int64_t start;
-    int32_t iteration;
-    size_t event; /* of rank `from` */
-};
-
-/* All sends, in the order in which they are looked for; NULL for want of memory. */
-struct timeline_sent *timeline_list_sent(const struct timeline_rank *ranks, int nranks, size_t *n);
-
-/* The one that belongs to a receive of that rank; NULL: it was not recorded. */
-const struct timeline_sent *timeline_find_sent(const struct timeline_sent *sent, size_t n,
-                                               const struct timeline_rank *ranks, int rank,
-                                               const struct trace_event *receive);
-
-/* Finds the send of every receive: its iteration is the receive's, and its start the moment before
- * which the receive only lay in wait. Drops what is not of iterations first to last. */
+/* Finds the send of every receive: both get its number as `pair`, its iteration is the receive's,
+ * and its start the moment before which the receive only lay in wait. Drops what is not of
+ * iterations first to last. */
 int timeline_pair(struct timeline_rank *ranks, int nranks, int64_t first, int64_t last);
 
 /* Sorts, and gives reads and transfers that overlap different lanes. */

@@ -34,9 +34,7 @@ static size_t owned_params(const struct net *net, int layer, int *group)
 
 static const char *scheme_of_layer(const struct net_table_scheme *scheme, int group)
 {
-    const char *name = scheme && group >= 0 ? scheme->name(scheme->context, group) : NULL;
-
-    return name;
+    return scheme && group >= 0 ? scheme->name(scheme->context, group) : NULL;
 }
 
 /* 576000 -> "576.00 k" */
@@ -112,7 +110,7 @@ static void print_row(const struct row *row, const int width[COLUMNS], int colum
     for (int c = 0; c < columns; c++) {
         bool number = c == PARAMETERS || c == FLOPS;
         used += (size_t)snprintf(line + used, sizeof(line) - used, number ? "%*s  " : "%-*s  ",
-                                 number ? width[c] : width[c], row->cell[c]);
+                                 width[c], row->cell[c]);
     }
     used += (size_t)snprintf(line + used, sizeof(line) - used, "%s", mark);
     while (used > 0 && line[used - 1] == ' ')

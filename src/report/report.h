@@ -1,5 +1,5 @@
-/* The figures of a training run told in four ways: a table of layers, sentences with advice, JSON
- * lines, and one JSON summary. Text only: nothing here is collective, and nothing is measured. */
+/* The figures of a training run told in three ways: a table of layers, sentences with advice, and
+ * JSON lines. Text only: nothing here is collective, and nothing is measured. */
 #ifndef POSEIDON_REPORT_REPORT_H
 #define POSEIDON_REPORT_REPORT_H
 
@@ -46,37 +46,5 @@ int report_lines(const struct figures *figures, struct strbuf *text);
 
 /* Writes one rank's figures into an open JSON object. */
 void report_rank(const struct figures *figures, int rank, struct json *json);
-
-/* What a summary says of a run besides its figures. All pointers are borrowed. */
-struct report_run {
-    const char *comm;            /* what --comm asked for */
-    int machines;                /* that its ranks are on */
-    int servers;                 /* dedicated */
-    int64_t first_iteration;     /* where training began */
-    int64_t end;                 /* iterations done in all */
-    bool stopped;                /* before the last iteration, by a signal */
-    double train_seconds;        /* all iterations, without tests and snapshots */
-    double warm_seconds;         /* of train_seconds: the first `warm_iterations` of this run */
-    int warm_iterations;         /* left out of the steady rate; 0: none */
-    const char *engine;          /* its name */
-    const char *solver;          /* its path */
-    const char *const *settings; /* of --set, nsettings of them */
-    int nsettings;
-    const char *overlap, *wire; /* as --overlap, --wire name them */
-    int threads;                /* compute threads of rank 0; 0: the engine's default */
-    int64_t test_iteration;     /* at which the scores were taken */
-    double final_loss;          /* NAN: there is none */
-    const struct net *test;     /* the first test net; NULL: there are no scores */
-    const double *scores;       /* its outputs (report/outputs.h); NULL: no test was run */
-    size_t parameters;          /* of the net */
-    int64_t best;               /* iteration of the best snapshot by --keep-best; -1: none */
-    double best_score;
-    const char *damage; /* damaged records that were left out, a line each; NULL: none */
-    int64_t skipped;    /* updates left out by --on-nan=skip */
-    const char *sha256; /* of them, hexadecimal; NULL: nothing was computed */
-};
-
-/* Writes one JSON object. */
-void report_summary(const struct figures *figures, const struct report_run *run, struct json *json);
 
 #endif

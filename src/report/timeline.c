@@ -2,7 +2,6 @@
  * spans that touch in memory touch in the file. */
 #include "report/flows.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,12 +11,14 @@
 #include "util/error.h"
 #include "util/file.h"
 #include "util/json.h"
+#include "util/strbuf.h"
 
 /* Threads of the file; lanes of reads and transfers of kind k begin at LANES * (k + 1). */
 enum { TID_COMPUTE, TID_INPUT, TID_PROGRESS, LANES = 10000 };
 
 struct timeline_writer {
-    FILE *to;
+    struct file_writer to;
+    struct strbuf text; /* not yet in it. Owned */
     const struct timeline_about *about;
     char **name;   /* per layer, escaped, without quotes; owned */
     char **bucket; /* per layer, the same of the bucket that begins with it; NULL: none with more
@@ -108,57 +109,54 @@ static int tid_of(const struct trace_event *event, int lane)
 
 static void put_comma(struct timeline_writer *w)
 {
-    fputs(w->comma ? ",\n" : "\n", w->to);
+    file_writer_put(&w->to, strbuf_text(&w->text), w->text.length);
+    strbuf_clear(&w->text);
+    strbuf_puts(&w->text, w->comma ? ",\n" : "\n");
     w->comma = true;
 }
 
-static void put_meta(struct timeline_writer *w, int pid, int tid, const char *what,
+/* what: a process, its number pid, or one of its threads, tid. */
+static void put_meta(struct timeline_writer *w, const char *what, int pid, int tid, int number,
                      const char *name)
 {
     put_comma(w);
-    fprintf(w->to,
-            "{\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"name\":\"%s\",\"args\":{\"name\":\"%s\"}}", pid,
-            tid, what, name);
-    if (strcmp(what, "thread_name") != 0)
-        return;
+    strbuf_printf(&w->text,
+                  "{\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"name\":\"%s_name\",\"args\":{"
+                  "\"name\":\"%s\"}}",
+                  pid, tid, what, name);
     put_comma(w);
-    fprintf(w->to,
-            "{\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"name\":\"thread_sort_index\",\"args\":{\"sort_"
-            "index\":"
-            "%d}}",
-            pid, tid, tid);
+    strbuf_printf(&w->text,
+                  "{\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"name\":\"%s_sort_index\",\"args\":{"
+                  "\"sort_index\":%d}}",
+                  pid, tid, what, number);
 }
 
 static int put_names(struct timeline_writer *w, int pid, const struct timeline_rank *rank)
 {
     static const char *const role[2][2] = {{"idle", "server"}, {"worker", "worker and server"}};
+    static const char *const threads[] = {
+        [TID_COMPUTE] = "compute", [TID_INPUT] = "input", [TID_PROGRESS] = "communication thread"};
     char text[192], *host = escape_name(rank->host);
 
     if (!host)
         return -1;
     snprintf(text, sizeof text, "rank %d (%s, %s)", pid, role[rank->worker][rank->server], host);
     free(host);
-    put_meta(w, pid, 0, "process_name", text);
-    put_comma(w);
-    fprintf(w->to,
-            "{\"ph\":\"M\",\"pid\":%d,\"tid\":0,\"name\":\"process_sort_index\",\"args\":{"
-            "\"sort_index\":%d}}",
-            pid, pid);
-    put_meta(w, pid, TID_COMPUTE, "thread_name", "compute");
-    put_meta(w, pid, TID_INPUT, "thread_name", "input");
-    put_meta(w, pid, TID_PROGRESS, "thread_name", "communication thread");
+    put_meta(w, "process", pid, 0, pid, text);
+    for (int t = TID_COMPUTE; t <= TID_PROGRESS; t++)
+        put_meta(w, "thread", pid, t, t, threads[t]);
     for (int k = TRACE_READ; k < TRACE_KINDS; k++)
         for (int lane = 0; lane < rank->lanes[k]; lane++) {
             snprintf(text, sizeof text, "%s: %s %d", k < TRACE_SEND ? "feeder" : "wire",
                      trace_kind_name((enum trace_kind)k), lane + 1);
-            put_meta(w, pid, LANES * (k + 1) + lane, "thread_name", text);
+            put_meta(w, "thread", pid, LANES * (k + 1) + lane, LANES * (k + 1) + lane, text);
         }
     return 0;
 }
 
 static void put_time(struct timeline_writer *w, const char *key, int64_t ns)
 {
-    fprintf(w->to, ",\"%s\":%" PRId64 ".%03d", key, ns / 1000, (int)(ns % 1000));
+    strbuf_printf(&w->text, ",\"%s\":%" PRId64 ".%03d", key, ns / 1000, (int)(ns % 1000));
 }
 
 static const struct scheme *scheme_of(const struct timeline_writer *w,
@@ -188,25 +186,25 @@ static void put_event(struct timeline_writer *w, int pid, const struct trace_eve
 
     put_comma(w);
     if (kind == TRACE_ITERATION)
-        fprintf(w->to, "{\"ph\":\"X\",\"name\":\"iteration %d\"", event->iteration);
+        strbuf_printf(&w->text, "{\"ph\":\"X\",\"name\":\"iteration %d\"", event->iteration);
     else
-        fprintf(w->to, "{\"ph\":\"X\",\"name\":\"%s%s%s%s\"", what, layer ? cargo_of(w, event) : "",
-                layer ? " " : "", layer ? layer : "");
-    fprintf(w->to, ",\"cat\":\"%s\",\"cname\":\"%s\",\"pid\":%d,\"tid\":%d", what,
-            color_of_kind(kind), pid, tid_of(event, lane));
+        strbuf_printf(&w->text, "{\"ph\":\"X\",\"name\":\"%s%s%s%s\"", what,
+                      layer ? cargo_of(w, event) : "", layer ? " " : "", layer ? layer : "");
+    strbuf_printf(&w->text, ",\"cat\":\"%s\",\"cname\":\"%s\",\"pid\":%d,\"tid\":%d", what,
+                  color_of_kind(kind), pid, tid_of(event, lane));
     put_time(w, "ts", event->start - w->base);
     put_time(w, "dur", event->end - event->start);
-    fprintf(w->to, ",\"args\":{\"iteration\":%d", event->iteration);
+    strbuf_printf(&w->text, ",\"args\":{\"iteration\":%d", event->iteration);
     if (layer)
-        fprintf(w->to, ",\"layer\":\"%s\"", layer);
+        strbuf_printf(&w->text, ",\"layer\":\"%s\"", layer);
     if (kind >= TRACE_SEND)
-        fprintf(w->to, ",\"bytes\":%" PRIu64 ",\"peer\":%d,\"scheme\":\"%s\"", event->bytes,
-                event->peer, scheme_label(scheme_of(w, event)));
+        strbuf_printf(&w->text, ",\"bytes\":%" PRIu64 ",\"peer\":%d,\"scheme\":\"%s\"",
+                      event->bytes, event->peer, scheme_label(scheme_of(w, event)));
     if (kind == TRACE_SEND)
         put_time(w, "queued_us", event->start - event->posted);
     if (kind == TRACE_RECEIVE)
         put_time(w, "posted_earlier_us", event->start - event->posted);
-    fputs("}}", w->to);
+    strbuf_puts(&w->text, "}}");
     w->events++;
 }
 
@@ -228,16 +226,17 @@ static void put_flow(void *context, bool back, const struct flow_point *points, 
         const struct trace_event *event = &rank->events[points[i].event];
         int64_t at = points[i].at_end && event->end > event->start ? event->end - 1 : event->start;
         put_comma(w);
-        fprintf(w->to,
-                "{\"ph\":\"%s\",\"id\":%" PRIu64 ",\"name\":\"%s\",\"cat\":\"flow\",\"pid\":%d,"
-                "\"tid\":%d",
-                i == 0       ? "s"
-                : i == n - 1 ? "f\",\"bp\":\"e"
-                             : "t",
-                f->id, back ? "way back" : "gradient", points[i].rank,
-                tid_of(event, rank->lane[points[i].event]));
+        strbuf_printf(&w->text,
+                      "{\"ph\":\"%s\",\"id\":%" PRIu64
+                      ",\"name\":\"%s\",\"cat\":\"flow\",\"pid\":%d,"
+                      "\"tid\":%d",
+                      i == 0       ? "s"
+                      : i == n - 1 ? "f\",\"bp\":\"e"
+                                   : "t",
+                      f->id, back ? "way back" : "gradient", points[i].rank,
+                      tid_of(event, rank->lane[points[i].event]));
         put_time(w, "ts", at - w->base);
-        fputs(",\"args\":{}}", w->to);
+        strbuf_puts(&w->text, ",\"args\":{}}");
     }
 }
 
@@ -256,10 +255,11 @@ static int put_ranks(struct timeline_writer *w, const struct timeline_rank *rank
     if (!net)
         return -1;
     find_base(w, ranks, nranks);
-    fprintf(w->to,
-            "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"program\":\"poseidon\",\"net\":\"%s\","
-            "\"ranks\":%d},\"traceEvents\":[",
-            net, nranks);
+    strbuf_printf(
+        &w->text,
+        "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"program\":\"poseidon\",\"net\":\"%s\","
+        "\"ranks\":%d},\"traceEvents\":[",
+        net, nranks);
     free(net);
     for (int r = 0; r < nranks; r++) {
         if (put_names(w, r, &ranks[r]))
@@ -270,35 +270,21 @@ static int put_ranks(struct timeline_writer *w, const struct timeline_rank *rank
     struct flow_writer flows = {.w = w, .ranks = ranks};
     if (flows_put(ranks, nranks, put_flow, &flows))
         return -1;
-    fputs("\n]}\n", w->to);
+    strbuf_puts(&w->text, "\n]}\n");
     return 0;
 }
 
 static int put_document(struct timeline_writer *w, const struct timeline_rank *ranks, int nranks,
                         const char *path)
 {
-    char *temp = file_temp_name(path);
-    int status = -1;
+    int status = file_writer_open(&w->to, path);
 
-    if (!temp)
-        return -1;
-    w->to = fopen(temp, "w");
-    if (!w->to) {
-        error_set("cannot write '%s': %s", path, strerror(errno));
-        goto done;
-    }
-    status = put_ranks(w, ranks, nranks);
-    if (ferror(w->to))
-        status = error_set("cannot write '%s': %s", path, strerror(errno));
-    if (fclose(w->to) && !status)
-        status = error_set("cannot write '%s': %s", path, strerror(errno));
-    if (status)
-        remove(temp);
-    else
-        status = file_commit(temp, path);
-done:
-    free(temp);
-    return status;
+    if (!status)
+        status = put_ranks(w, ranks, nranks) || strbuf_status(&w->text);
+    if (!status)
+        file_writer_put(&w->to, strbuf_text(&w->text), w->text.length);
+    strbuf_free(&w->text);
+    return file_writer_close(&w->to, status);
 }
 
 static int write_ranks(const struct trace *trace, const struct timeline_about *about,

@@ -45,26 +45,25 @@ static double alone_in_all(const struct figures *figures)
     return sum;
 }
 
+/* What a transfer takes by itself, measured or else predicted; negative: not known. */
+static double transfer_seconds(const struct figures_layer *layer)
+{
+    return layer->alone_seconds >= 0 ? layer->alone_seconds : layer->predicted_seconds;
+}
+
 /* Of what was waited for layers, at most what their transfers take; negative: not known. */
 static double transfers_in_all(const struct figures *figures)
 {
     double sum = 0;
 
     for (int i = 0; i < figures->nlayers; i++) {
-        const struct figures_layer *layer = &figures->layers[i];
-        double seconds =
-            layer->alone_seconds >= 0 ? layer->alone_seconds : layer->predicted_seconds;
+        double seconds = transfer_seconds(&figures->layers[i]),
+               stall = figures->layers[i].stall_seconds;
         if (seconds < 0)
             return -1;
-        sum += seconds < layer->stall_seconds ? seconds : layer->stall_seconds;
+        sum += seconds < stall ? seconds : stall;
     }
     return sum;
-}
-
-/* What a transfer takes by itself, measured or else predicted; negative: not known. */
-static double transfer_seconds(const struct figures_layer *layer)
-{
-    return layer->alone_seconds >= 0 ? layer->alone_seconds : layer->predicted_seconds;
 }
 
 /* The worker that waited least over the whole run: for it the others waited. */

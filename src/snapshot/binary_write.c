@@ -16,7 +16,7 @@
 /* Numbers of fields. */
 enum { BLOB_DATA = 5, BLOB_SHAPE = 7, SHAPE_DIM = 1 };
 enum { NET_NAME = 1, NET_LAYER = 100, LAYER_BLOBS = 7 };
-enum { STATE_ITER = 1, STATE_NET, STATE_HISTORY, STATE_STEP, STATE_CURSOR = 1000, STATE_SEED };
+enum { STATE_ITER = 1, STATE_NET, STATE_HISTORY, STATE_STEP, STATE_CURSOR = 1000 };
 
 #define PIECE 4096 /* values converted at a time */
 
@@ -241,14 +241,12 @@ int snapshot_write_state_binary(const char *path, const struct snapshot_state *s
         put_number(&to, STATE_STEP, (uint64_t)state->current_step);
         if (state->has_data_cursor)
             put_number(&to, STATE_CURSOR, state->data_cursor);
-        if (state->has_random_seed)
-            put_number(&to, STATE_SEED, (uint64_t)state->random_seed);
-        put_text(&to, STATE_FILE_RUN, state->run);
-        put_text(&to, STATE_FILE_DIGEST, state->digest);
-        put_text(&to, STATE_FILE_PLAN, state->plan);
+        put_text(&to, STATE_FILE_RUN, state->owner.run);
+        put_text(&to, STATE_FILE_DIGEST, state->owner.digest);
+        put_text(&to, STATE_FILE_PLAN, state->owner.plan);
         put_text(&to, STATE_FILE_MEMORY, state->memory);
-        if (state->global_batch > 0)
-            put_number(&to, STATE_FILE_BATCH, (uint64_t)state->global_batch);
+        if (state->owner.global_batch > 0)
+            put_number(&to, STATE_FILE_BATCH, (uint64_t)state->owner.global_batch);
     }
     if (finish_file(&to, status) == 0)
         return 0;

@@ -2,7 +2,6 @@
  * already, so this only lines up names and pointers. */
 #include "snapshot/checkpoint.h"
 
-#include "snapshot/snapshot.h"
 #include "util/error.h"
 #include "util/finite.h"
 #include "util/sha256.h"
@@ -105,7 +104,7 @@ static struct snapshot_blob *describe_history(const struct net *net, int nhistor
 struct checkpoint {
     const struct net *net; /* borrowed */
     struct train_state state;
-    struct checkpoint_owner owner; /* owned copies */
+    struct snapshot_owner owner;   /* owned copies */
     struct snapshot_layer *layers; /* of the net, with pointers into `values` */
     struct snapshot_blob *blobs;   /* of the history, with pointers into it */
     int nhistory, nblobs;          /* blocks, and blobs of all of them */
@@ -155,7 +154,7 @@ void checkpoint_destroy(struct checkpoint *checkpoint)
 {
     if (!checkpoint)
         return;
-    checkpoint_owner_free(&checkpoint->owner);
+    snapshot_owner_free(&checkpoint->owner);
     free(checkpoint->values);
     free(checkpoint->history);
     free(checkpoint->layers);
@@ -168,23 +167,14 @@ int64_t checkpoint_iteration(const struct checkpoint *checkpoint)
     return checkpoint->state.iteration;
 }
 
-static int copy_text(const char *text, char **out)
-{
-    *out = text ? strdup(text) : NULL;
-    return text && !*out ? error_memory(strlen(text), "a snapshot") : 0;
-}
-
 int checkpoint_fill(struct checkpoint *checkpoint, const float *history,
-                    const struct train_state *state, const struct checkpoint_owner *owner)
+                    const struct train_state *state, const struct snapshot_owner *owner)
 {
     const struct net *net = checkpoint->net;
 
     assert(history || checkpoint->nhistory == 0);
-    checkpoint_owner_free(&checkpoint->owner);
-    checkpoint->owner.global_batch = owner->global_batch;
-    if (copy_text(owner->run, &checkpoint->owner.run) ||
-        copy_text(owner->digest, &checkpoint->owner.digest) ||
-        copy_text(owner->plan, &checkpoint->owner.plan))
+    snapshot_owner_free(&checkpoint->owner);
+    if (snapshot_owner_copy(owner, &checkpoint->owner))
         return -1;
     checkpoint->state = *state;
     return take_values(net, checkpoint->values) ||
@@ -198,7 +188,7 @@ static int write_files(const struct checkpoint *checkpoint, char *model, const c
                        bool binary, struct log *log)
 {
     struct train_state state = checkpoint->state;
-    const struct checkpoint_owner *owner = &checkpoint->owner;
+    const struct snapshot_owner *owner = &checkpoint->owner;
     const struct net *net = checkpoint->net;
     const char *form = binary ? "binary proto" : "HDF5";
     struct snapshot_state file = {.iter = (int32_t)state.iteration,
@@ -206,11 +196,8 @@ static int write_files(const struct checkpoint *checkpoint, char *model, const c
                                   .learned_net = model,
                                   .has_data_cursor = true,
                                   .data_cursor = state.cursor,
-                                  .run = owner->run,
-                                  .digest = owner->digest,
-                                  .plan = owner->plan,
-                                  .memory = state.memory[0] ? state.memory : NULL,
-                                  .global_batch = owner->global_batch};
+                                  .owner = *owner,
+                                  .memory = state.memory[0] ? state.memory : NULL};
     int status;
 
     status = binary ? snapshot_write_model_binary(model, owner->run, net->def, checkpoint->layers,
@@ -238,10 +225,8 @@ int checkpoint_write(const struct checkpoint *checkpoint, const char *prefix, bo
                      struct log *log)
 {
     int64_t iteration = checkpoint->state.iteration;
-    char *model = binary ? snapshot_model_path_binary(prefix, iteration)
-                         : snapshot_model_path(prefix, iteration);
-    char *path = binary ? snapshot_state_path_binary(prefix, iteration)
-                        : snapshot_state_path(prefix, iteration);
+    char *model = snapshot_model_path(prefix, iteration, binary);
+    char *path = snapshot_state_path(prefix, iteration, binary);
     int status = model && path ? write_files(checkpoint, model, path, binary, log)
                                : error_memory(strlen(prefix), "a snapshot's name");
 
@@ -310,7 +295,7 @@ int checkpoint_resume(const char *path, struct net *net, int nhistory, float *hi
     if (!blobs || snapshot_read_state(path, &file, blobs, nhistory * net->nparams))
         goto done;
     if (snapshot_find_model(path, file.learned_net, &model) ||
-        read_model(model, file.run, net, NULL, log))
+        read_model(model, file.owner.run, net, NULL, log))
         goto done;
     if (take_history(net, nhistory, NULL, history)) {
         diverged(path);
@@ -350,26 +335,15 @@ static int64_t iteration_of(const char *file, const char *name)
                                                                                     : iteration;
 }
 
-void checkpoint_owner_free(struct checkpoint_owner *owner)
-{
-    free(owner->run);
-    free(owner->digest);
-    free(owner->plan);
-    *owner = (struct checkpoint_owner){.run = NULL};
-}
-
-int checkpoint_read_owner(const char *path, struct checkpoint_owner *owner)
+int checkpoint_read_owner(const char *path, struct snapshot_owner *owner)
 {
     struct snapshot_state state;
 
-    *owner = (struct checkpoint_owner){.run = NULL};
+    *owner = (struct snapshot_owner){.run = NULL};
     if (snapshot_peek_state(path, &state))
         return -1;
-    *owner = (struct checkpoint_owner){.run = state.run,
-                                       .digest = state.digest,
-                                       .plan = state.plan,
-                                       .global_batch = state.global_batch};
-    state.run = state.digest = state.plan = NULL;
+    *owner = state.owner;
+    state.owner = (struct snapshot_owner){.run = NULL};
     snapshot_state_free(&state);
     return 0;
 }
@@ -432,7 +406,7 @@ void checkpoint_list_free(struct checkpoint_list *list)
 {
     for (int i = 0; i < list->count; i++) {
         free(list->entries[i].path);
-        checkpoint_owner_free(&list->entries[i].owner);
+        snapshot_owner_free(&list->entries[i].owner);
     }
     free(list->entries);
     *list = (struct checkpoint_list){.entries = NULL};
@@ -480,13 +454,14 @@ int checkpoint_load_weights(const char *list, bool all, struct net *net, struct 
     return status;
 }
 
-void checkpoint_hash(const struct net *net, char hex[65])
+void checkpoint_hash(const struct net *net, bool statistics, char hex[SHA256_HEX])
 {
     struct sha256 hash;
 
     sha256_init(&hash);
     for (int p = 0; p < net->nparams; p++)
-        sha256_update(&hash, net_host_value(net, &net->params[p]),
-                      shape_elems(&net->params[p].shape) * sizeof(float));
+        if (statistics || !net->params[p].statistic)
+            sha256_update(&hash, net_host_value(net, &net->params[p]),
+                          shape_elems(&net->params[p].shape) * sizeof(float));
     sha256_final_hex(&hash, hex);
 }

@@ -6,7 +6,9 @@
 #include <stdint.h>
 
 #include "net/net.h"
+#include "snapshot/snapshot.h"
 #include "util/log.h"
+#include "util/sha256.h"
 
 /* Where a run stands, apart from parameters and history. */
 struct train_state {
@@ -14,12 +16,6 @@ struct train_state {
     int32_t current_step; /* the learning rate policy's */
     uint64_t cursor;      /* samples of the global order consumed so far */
     char memory[160];     /* what else the solver remembers, in words of its own; "": nothing */
-};
-
-/* Whose a checkpoint is; NULL and 0 where it is not known. */
-struct checkpoint_owner {
-    char *run, *digest, *plan; /* as in snapshot_state */
-    int64_t global_batch;
 };
 
 /* A moment of a run, in memory of its own. */
@@ -34,7 +30,7 @@ int checkpoint_create(const struct net *net, int nhistory, struct checkpoint **o
  * there is no copy; -1 without memory. */
 enum { CHECKPOINT_NOT_WRITTEN = 1, CHECKPOINT_NOT_FINITE };
 int checkpoint_fill(struct checkpoint *checkpoint, const float *history,
-                    const struct train_state *state, const struct checkpoint_owner *owner);
+                    const struct train_state *state, const struct snapshot_owner *owner);
 
 /* Fails as that does where the net's values (on the host) are not all finite. */
 int checkpoint_look(const struct net *net);
@@ -60,8 +56,8 @@ int checkpoint_resume(const char *path, struct net *net, int nhistory, float *hi
 /* A state under a prefix. */
 struct checkpoint_entry {
     char *path;
-    int64_t iteration;             /* by its name */
-    struct checkpoint_owner owner; /* as it says; empty where it cannot be read */
+    int64_t iteration;           /* by its name */
+    struct snapshot_owner owner; /* as it says; empty where it cannot be read */
 };
 
 struct checkpoint_list {
@@ -74,16 +70,15 @@ struct checkpoint_list {
 int checkpoint_list_create(const char *prefix, struct checkpoint_list *list);
 void checkpoint_list_free(struct checkpoint_list *list);
 
-/* What one state says of itself; to be freed. */
-int checkpoint_read_owner(const char *path, struct checkpoint_owner *owner);
-void checkpoint_owner_free(struct checkpoint_owner *owner);
+/* What one state says of itself; to be freed by snapshot_owner_free. */
+int checkpoint_read_owner(const char *path, struct snapshot_owner *owner);
 
 /* Weights by layer name from a comma list of files. Says which layers were not found; fails where
  * none was, or, if `all`, where one was not, and where a value is not finite. Rank 0. */
 int checkpoint_load_weights(const char *list, bool all, struct net *net, struct log *log);
 
-/* SHA-256 over the parameters, layer by layer in Caffe's shape, little-endian floats; hex, 65
- * bytes. */
-void checkpoint_hash(const struct net *net, char hex[65]);
+/* SHA-256 over the parameters, layer by layer in Caffe's shape, little-endian floats; hex.
+ * statistics: with those that are measured and not learnt. */
+void checkpoint_hash(const struct net *net, bool statistics, char hex[SHA256_HEX]);
 
 #endif

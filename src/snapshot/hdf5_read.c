@@ -1,5 +1,4 @@
-/* Reading HDF5 models and states: first everything is compared with the net, then values are read.
- */
+/* Reading HDF5 models and states. */
 #include "snapshot/snapshot_internal.h"
 
 #include "snapshot/checksum.h"
@@ -7,7 +6,6 @@
 #include "util/h5.h"
 #include "util/strbuf.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,104 +17,124 @@ static bool has_link(hid_t file, const char *name)
     return H5Lexists(file, name, H5P_DEFAULT) > 0;
 }
 
-/* The shape of a data set as a shape of ours; sizes that no blob can have become an error. */
-static int shape_of_dataset(const struct h5_dataset *dataset, struct shape *shape)
-{
-    int64_t dim[H5S_MAX_RANK];
-    char what[512];
+/* ---- blobs ---- */
 
-    for (int i = 0; i < dataset->naxes; i++)
-        dim[i] = (int64_t)dataset->dim[i];
-    snprintf(what, sizeof what, "%s: data set '%s'", dataset->path, dataset->name);
-    return shape_set(shape, dataset->naxes, dim, what);
+/* An open file. */
+struct reader {
+    hid_t file;
+    const char *path;
+    struct stored_layer *layers; /* paths below `data`, and data sets in each group. Owned */
+    int nlayers, room;
+    bool failed; /* with a message, in the walk */
+};
+
+/* The data set of a blob; NULL: no memory. */
+static char *name_blob(const struct reader *r, int layer, int blob)
+{
+    struct strbuf name = {0};
+
+    if (layer == SNAPSHOT_HISTORY)
+        strbuf_printf(&name, "history/%d", blob);
+    else
+        strbuf_printf(&name, "data/%s/%d", r->layers[layer].name, blob);
+    return strbuf_take(&name);
 }
 
-/* Opens the data set `name` for a blob. Where it has another shape, fails with *mismatch and *found
- * set and no message: the caller has Caffe's sentence for its case. */
-static int open_blob(hid_t file, const char *path, const char *name,
-                     const struct snapshot_blob *blob, struct h5_dataset *dataset,
-                     struct shape *found, bool *mismatch)
+static int find_blob(void *context, int layer, int blob, struct stored_blob *out)
 {
-    *mismatch = false;
-    if (h5_dataset_open(file, path, name, dataset))
-        return -1;
-    if (shape_of_dataset(dataset, found) == 0) {
-        *mismatch = !shape_equal(found, blob->shape);
-        if (!*mismatch)
-            return 0;
+    const struct reader *r = context;
+    char *name = name_blob(r, layer, blob);
+    struct h5_dataset dataset;
+    int status = !name ? -1 : has_link(r->file, name) ? 0 : 1;
+
+    if (!status)
+        status = h5_dataset_open(r->file, r->path, name, &dataset);
+    if (!status) {
+        *out = (struct stored_blob){.naxes = dataset.naxes, .elems = 1};
+        for (int i = 0; i < dataset.naxes; i++) {
+            out->dim[i] = (int64_t)dataset.dim[i];
+            out->elems *= dataset.dim[i];
+        }
+        h5_dataset_close(&dataset);
     }
-    h5_dataset_close(dataset);
-    return -1;
+    free(name);
+    return status;
+}
+
+static int read_blob(void *context, int layer, int blob, float *out)
+{
+    const struct reader *r = context;
+    char *name = name_blob(r, layer, blob);
+    struct h5_dataset dataset;
+    int status = name ? h5_dataset_open(r->file, r->path, name, &dataset) : -1;
+
+    if (!status) {
+        status = h5_dataset_read_all(&dataset, H5T_NATIVE_FLOAT, out);
+        h5_dataset_close(&dataset);
+    }
+    free(name);
+    return status;
+}
+
+static struct snapshot_source source_of(struct reader *r)
+{
+    return (struct snapshot_source){.path = r->path,
+                                    .hdf5 = true,
+                                    .layers = r->layers,
+                                    .nlayers = r->nlayers,
+                                    .context = r,
+                                    .find = find_blob,
+                                    .read = read_blob};
 }
 
 /* ---- models ---- */
 
-/* A layer as the file has it. */
-struct source {
-    char *name; /* path below `data` */
-    int nblobs; /* data sets in its group */
-    bool used;
-};
-
-struct sources {
-    struct source *list;
-    int count, capacity;
-    int failed;
-};
-
 /* One level of the walk over the groups below `data`. */
 struct walk {
-    struct sources *sources;
+    struct reader *reader;
     const char *prefix; /* path of this group below `data`, "" at the top */
     int depth;
     int ndatasets, ngroups; /* its children */
 };
 
-static void sources_free(struct sources *sources)
+static int add_layer(struct reader *r, const char *name, int nblobs)
 {
-    for (int i = 0; i < sources->count; i++)
-        free(sources->list[i].name);
-    free(sources->list);
-}
+    if (r->nlayers == r->room) {
+        int room = r->room ? 2 * r->room : 32;
+        struct stored_layer *layers = realloc(r->layers, (size_t)room * sizeof *layers);
 
-static int sources_add(struct sources *sources, const char *name, int nblobs)
-{
-    if (sources->count == sources->capacity) {
-        int capacity = sources->capacity ? 2 * sources->capacity : 32;
-        struct source *list = realloc(sources->list, (size_t)capacity * sizeof *list);
-
-        if (list == NULL)
-            return error_memory((size_t)capacity * sizeof *list, "the layers of a snapshot");
-        sources->list = list;
-        sources->capacity = capacity;
+        if (layers == NULL)
+            return error_memory((size_t)room * sizeof *layers, "the layers of a snapshot");
+        r->layers = layers;
+        r->room = room;
     }
-    sources->list[sources->count] = (struct source){strdup(name), nblobs, false};
-    if (sources->list[sources->count].name == NULL)
+    r->layers[r->nlayers] = (struct stored_layer){.name = strdup(name), .nblobs = nblobs};
+    if (r->layers[r->nlayers].name == NULL)
         return error_memory(strlen(name) + 1, "a layer's name");
-    sources->count++;
+    r->nlayers++;
     return 0;
 }
 
 static herr_t walk_visit(hid_t group, const char *name, const H5L_info_t *info, void *data);
 
 /* A group is a layer where it has data sets, or nothing below it. */
-static int walk_group(hid_t group, struct sources *sources, const char *prefix, int depth)
+static int walk_group(hid_t group, struct reader *r, const char *prefix, int depth)
 {
-    struct walk walk = {sources, prefix, depth, 0, 0};
+    struct walk walk = {r, prefix, depth, 0, 0};
 
     if (depth > MAX_NESTING)
         return error_set("groups nested more than %d deep at 'data/%s'", MAX_NESTING, prefix);
     if (H5Literate(group, H5_INDEX_NAME, H5_ITER_INC, NULL, walk_visit, &walk) < 0) {
         char reason[512];
 
-        if (!sources->failed)
+        if (!r->failed)
             error_set("group 'data/%s' cannot be read (%s)", prefix,
                       h5_reason(reason, sizeof reason));
-        sources->failed = -1;
+        r->failed = true;
         return -1;
     }
     if (depth > 0 && (walk.ndatasets > 0 || walk.ngroups == 0))
-        return sources_add(sources, prefix, walk.ndatasets);
+        return add_layer(r, prefix, walk.ndatasets);
     return 0;
 }
 
@@ -134,171 +152,14 @@ static herr_t walk_visit(hid_t group, const char *name, const H5L_info_t *info, 
         walk->ngroups++;
         strbuf_printf(&path, "%s%s%s", walk->prefix, walk->prefix[0] ? "/" : "", name);
         status = strbuf_status(&path) ||
-                 walk_group(object, walk->sources, strbuf_text(&path), walk->depth + 1);
+                 walk_group(object, walk->reader, strbuf_text(&path), walk->depth + 1);
         if (status)
-            walk->sources->failed = -1;
+            walk->reader->failed = true;
     }
     if (object >= 0)
         H5Oclose(object);
     strbuf_free(&path);
     return status ? -1 : 0;
-}
-
-/* Other writers replace the slash that HDF5 cannot have in a name: by another character or %2F. */
-static bool is_escaped_form(const char *name, const char *source)
-{
-    for (; *name && *source; name++) {
-        if (*name != '/') {
-            if (*name != *source)
-                return false;
-            source++;
-        } else if (strncasecmp(source, "%2F", 3) == 0) {
-            source += 3;
-        } else if (isalnum((unsigned char)*source)) {
-            return false;
-        } else {
-            source++;
-        }
-    }
-    return *name == *source;
-}
-
-static bool net_has_layer(const struct snapshot_layer *layers, int nlayers, const char *name)
-{
-    for (int i = 0; i < nlayers; i++)
-        if (strcmp(layers[i].name, name) == 0)
-            return true;
-    return false;
-}
-
-/* The part of the file that belongs to a layer, or NULL. */
-static struct source *find_source(struct sources *sources, const struct snapshot_layer *layers,
-                                  int nlayers, const char *name)
-{
-    for (int i = 0; i < sources->count; i++)
-        if (strcmp(sources->list[i].name, name) == 0)
-            return &sources->list[i];
-    for (int i = 0; strchr(name, '/') && i < sources->count; i++)
-        if (is_escaped_form(name, sources->list[i].name) &&
-            !net_has_layer(layers, nlayers, sources->list[i].name))
-            return &sources->list[i];
-    return NULL;
-}
-
-static int check_or_read_param(hid_t file, const char *path, const struct source *source,
-                               const struct snapshot_layer *layer, int i, bool read)
-{
-    const struct snapshot_blob *blob = &layer->blobs[i];
-    char from[128], to[128];
-    struct strbuf name = {0};
-    struct h5_dataset dataset;
-    struct shape found;
-    bool mismatch;
-    int status = -1;
-
-    strbuf_printf(&name, "data/%s/%d", source->name, i);
-    if (strbuf_status(&name))
-        goto done;
-    if (open_blob(file, path, strbuf_text(&name), blob, &dataset, &found, &mismatch)) {
-        if (mismatch)
-            error_set("%s: Cannot copy param %d weights from layer '%s'; shape mismatch.  Source "
-                      "param shape is %s; target param shape is %s. To learn this layer's "
-                      "parameters from scratch rather than copying from a saved net, rename the "
-                      "layer.",
-                      path, i, layer->name, shape_text(&found, from, sizeof from),
-                      shape_text(blob->shape, to, sizeof to));
-        goto done;
-    }
-    status = read ? h5_dataset_read_all(&dataset, H5T_NATIVE_FLOAT, blob->data) : 0;
-    h5_dataset_close(&dataset);
-
-done:
-    strbuf_free(&name);
-    return status;
-}
-
-static int wrong_count(const char *path, const struct source *source,
-                       const struct snapshot_layer *layer)
-{
-    return error_set(
-        "%s: Incompatible number of blobs for layer %s: the file has %d, the net has %d", path,
-        layer->name, source->nblobs, layer->nblobs);
-}
-
-static int check_model_layer(hid_t file, const char *path, const struct source *source,
-                             const struct snapshot_layer *layer)
-{
-    char name[16];
-    struct strbuf group = {0};
-    int status = 0;
-
-    if (source->nblobs > layer->nblobs)
-        return wrong_count(path, source, layer);
-    for (int i = 0; i < layer->nblobs && status == 0; i++) {
-        if (layer->blobs[i].shared)
-            continue;
-        snprintf(name, sizeof name, "/%d", i);
-        strbuf_clear(&group);
-        strbuf_printf(&group, "data/%s%s", source->name, name);
-        if (strbuf_status(&group))
-            status = -1;
-        else if (H5Lexists(file, strbuf_text(&group), H5P_DEFAULT) <= 0)
-            status = wrong_count(path, source, layer);
-        else
-            status = check_or_read_param(file, path, source, layer, i, false);
-    }
-    strbuf_free(&group);
-    return status;
-}
-
-/* Whether another layer of that name has the parameters: the file knows only one of the two. */
-static bool name_owns_blobs(const struct snapshot_layer *layers, int nlayers, int layer)
-{
-    for (int i = 0; i < nlayers; i++)
-        if (snapshot_owned_blobs(&layers[i]) > 0 && strcmp(layers[i].name, layers[layer].name) == 0)
-            return true;
-    return false;
-}
-
-static int match_layers(hid_t file, const char *path, struct sources *sources,
-                        const struct snapshot_layer *layers, int nlayers,
-                        struct snapshot_report *report)
-{
-    for (int i = 0; i < nlayers; i++) {
-        struct source *source = find_source(sources, layers, nlayers, layers[i].name);
-
-        if (source)
-            source->used = true;
-        if (snapshot_owned_blobs(&layers[i]) == 0 &&
-            (source == NULL || name_owns_blobs(layers, nlayers, i)))
-            continue;
-        if (source == NULL) {
-            if (snapshot_report_add(&report->missing, &report->nmissing, layers[i].name))
-                return -1;
-            continue;
-        }
-        if (check_model_layer(file, path, source, &layers[i]))
-            return -1;
-    }
-    for (int i = 0; i < sources->count; i++)
-        if (!sources->list[i].used &&
-            snapshot_report_add(&report->ignored, &report->nignored, sources->list[i].name))
-            return -1;
-    return 0;
-}
-
-static int read_model_layers(hid_t file, const char *path, struct sources *sources,
-                             const struct snapshot_layer *layers, int nlayers)
-{
-    for (int i = 0; i < nlayers; i++) {
-        struct source *source = find_source(sources, layers, nlayers, layers[i].name);
-
-        for (int b = 0; source && b < layers[i].nblobs; b++)
-            if (!layers[i].blobs[b].shared &&
-                check_or_read_param(file, path, source, &layers[i], b, true))
-                return error_context("layer '%s'", layers[i].name);
-    }
-    return 0;
 }
 
 static int open_model_data(hid_t file, const char *path, hid_t *data)
@@ -322,32 +183,35 @@ static int open_model_data(hid_t file, const char *path, hid_t *data)
 int snapshot_read_model_hdf5(const char *path, const struct snapshot_layer *layers, int nlayers,
                              struct snapshot_report *report)
 {
-    struct sources sources = {0};
-    hid_t file = -1, data = -1;
+    struct reader r = {.file = -1, .path = path};
+    struct snapshot_source source;
+    hid_t data = -1;
     int status = -1;
 
     if (checksum_check(path))
         return -1;
     h5_lock();
-    if (h5_file_open(path, &file) || open_model_data(file, path, &data))
+    if (h5_file_open(path, &r.file) || open_model_data(r.file, path, &data))
         goto done;
-    if (walk_group(data, &sources, "", 0)) {
+    if (walk_group(data, &r, "", 0)) {
         error_context("%s", path);
         goto done;
     }
-    if (match_layers(file, path, &sources, layers, nlayers, report) ||
-        read_model_layers(file, path, &sources, layers, nlayers) ||
-        h5_attribute_read_text(file, path, "run", &report->run))
-        goto done;
-    status = 0;
+    source = source_of(&r);
+    status = snapshot_load_model(&source, layers, nlayers, report) ||
+                     h5_attribute_read_text(r.file, path, "run", &report->run)
+                 ? -1
+                 : 0;
 
 done:
     if (data >= 0)
         H5Gclose(data);
-    if (file >= 0)
-        H5Fclose(file);
+    if (r.file >= 0)
+        H5Fclose(r.file);
     h5_unlock();
-    sources_free(&sources);
+    for (int i = 0; i < r.nlayers; i++)
+        free(r.layers[i].name);
+    free(r.layers);
     return status;
 }
 
@@ -437,8 +301,8 @@ done:
     return status;
 }
 
-/* *has: it is there. */
-static int read_attribute(hid_t file, const char *path, const char *name, int64_t *value, bool *has)
+/* *value stays where there is no such attribute. */
+static int read_number(hid_t file, const char *path, const char *name, int64_t *value)
 {
     hid_t attribute;
     char reason[512];
@@ -452,20 +316,15 @@ static int read_attribute(hid_t file, const char *path, const char *name, int64_
                            h5_reason(reason, sizeof reason));
     if (attribute >= 0)
         H5Aclose(attribute);
-    *has = status == 0;
     return status;
 }
 
 static int read_owner(hid_t file, const char *path, struct snapshot_state *state)
 {
-    bool has_batch;
-
-    return read_attribute(file, path, "random_seed", &state->random_seed,
-                          &state->has_random_seed) ||
-                   read_attribute(file, path, "global_batch", &state->global_batch, &has_batch) ||
-                   h5_attribute_read_text(file, path, "run", &state->run) ||
-                   h5_attribute_read_text(file, path, "run_digest", &state->digest) ||
-                   h5_attribute_read_text(file, path, "plan", &state->plan) ||
+    return read_number(file, path, "global_batch", &state->owner.global_batch) ||
+                   h5_attribute_read_text(file, path, "run", &state->owner.run) ||
+                   h5_attribute_read_text(file, path, "run_digest", &state->owner.digest) ||
+                   h5_attribute_read_text(file, path, "plan", &state->owner.plan) ||
                    h5_attribute_read_text(file, path, "memory", &state->memory)
                ? -1
                : 0;
@@ -484,32 +343,11 @@ static int read_state_fields(hid_t file, const char *path, struct snapshot_state
     return 0;
 }
 
-static int check_or_read_history(hid_t file, const char *path, const struct snapshot_blob *blob,
-                                 int number, bool read)
-{
-    char name[32], from[128], to[128];
-    struct h5_dataset dataset;
-    struct shape found;
-    bool mismatch;
-    int status;
-
-    snprintf(name, sizeof name, "history/%d", number);
-    if (open_blob(file, path, name, blob, &dataset, &found, &mismatch)) {
-        if (mismatch)
-            error_set("%s: Cannot load blob from hdf5; shape mismatch. Source shape is %s target "
-                      "shape is %s (history %d: the state of another net)",
-                      path, shape_text(&found, from, sizeof from),
-                      shape_text(blob->shape, to, sizeof to), number);
-        return -1;
-    }
-    status = read ? h5_dataset_read_all(&dataset, H5T_NATIVE_FLOAT, blob->data) : 0;
-    h5_dataset_close(&dataset);
-    return status;
-}
-
 static int read_history(hid_t file, const char *path, const struct snapshot_blob *history,
                         int nhistory)
 {
+    struct reader r = {.file = file, .path = path};
+    struct snapshot_source source = source_of(&r);
     H5G_info_t info;
     hid_t group = H5Gopen2(file, "history", H5P_DEFAULT);
     char reason[512];
@@ -520,16 +358,7 @@ static int read_history(hid_t file, const char *path, const struct snapshot_blob
     if (got < 0)
         return error_set("%s: group 'history' cannot be read (%s)", path,
                          h5_reason(reason, sizeof reason));
-    if (info.nlinks != (hsize_t)nhistory)
-        return error_set(
-            "%s: Incorrect length of history blobs. The file has %llu, the solver needs "
-            "%d: the state of another net or another type of solver",
-            path, (unsigned long long)info.nlinks, nhistory);
-    for (int pass = 0; pass < 2; pass++)
-        for (int i = 0; i < nhistory; i++)
-            if (check_or_read_history(file, path, &history[i], i, pass == 1))
-                return -1;
-    return 0;
+    return snapshot_load_history(&source, info.nlinks, history, nhistory);
 }
 
 int snapshot_read_state_hdf5(const char *path, struct snapshot_state *state,

@@ -122,17 +122,25 @@ static int write_blob(hid_t group, const char *path, int number, const struct sn
     return status;
 }
 
-/* One number, as Caffe stores it: an array of one element. */
-static int write_number(hid_t file, const char *path, const char *name, hid_t type,
-                        const void *value)
+/* Takes `space`. */
+static int write_value(hid_t file, const char *path, const char *name, hid_t type, hid_t space,
+                       const void *value)
 {
-    hsize_t one = 1;
-    hid_t space = H5Screate_simple(1, &one, NULL), properties = dataset_properties(NULL);
+    hid_t properties = dataset_properties(NULL);
     int status = write_dataset(file, path, name, type, type, space, properties, value);
 
     H5Sclose(space);
     H5Pclose(properties);
     return status;
+}
+
+/* One number, as Caffe stores it: an array of one element. */
+static int write_number(hid_t file, const char *path, const char *name, hid_t type,
+                        const void *value)
+{
+    hsize_t one = 1;
+
+    return write_value(file, path, name, type, H5Screate_simple(1, &one, NULL), value);
 }
 
 static hid_t string_type(const char *text)
@@ -145,13 +153,10 @@ static hid_t string_type(const char *text)
 
 static int write_string(hid_t file, const char *path, const char *name, const char *text)
 {
-    hid_t space = H5Screate(H5S_SCALAR), type = string_type(text);
-    hid_t properties = dataset_properties(NULL);
-    int status = write_dataset(file, path, name, type, type, space, properties, text);
+    hid_t type = string_type(text);
+    int status = write_value(file, path, name, type, H5Screate(H5S_SCALAR), text);
 
-    H5Sclose(space);
     H5Tclose(type);
-    H5Pclose(properties);
     return status;
 }
 
@@ -192,13 +197,13 @@ static int write_version(hid_t file, const char *path)
 /* Whose state it is. */
 static int write_owner(hid_t file, const char *path, const struct snapshot_state *state)
 {
-    return write_text_attribute(file, path, "run", state->run) ||
-                   write_text_attribute(file, path, "run_digest", state->digest) ||
-                   write_text_attribute(file, path, "plan", state->plan) ||
+    return write_text_attribute(file, path, "run", state->owner.run) ||
+                   write_text_attribute(file, path, "run_digest", state->owner.digest) ||
+                   write_text_attribute(file, path, "plan", state->owner.plan) ||
                    write_text_attribute(file, path, "memory", state->memory) ||
-                   (state->global_batch > 0 &&
+                   (state->owner.global_batch > 0 &&
                     write_attribute(file, path, "global_batch", H5T_NATIVE_INT64,
-                                    &state->global_batch))
+                                    &state->owner.global_batch))
                ? -1
                : 0;
 }
@@ -291,9 +296,6 @@ static int compose_state(hid_t file, const char *path, const struct snapshot_sta
         return -1;
     if (state->has_data_cursor &&
         write_number(file, path, "data_cursor", H5T_NATIVE_UINT64, &state->data_cursor))
-        return -1;
-    if (state->has_random_seed &&
-        write_attribute(file, path, "random_seed", H5T_NATIVE_INT64, &state->random_seed))
         return -1;
     group = H5Gcreate2(file, "history", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
     if (group < 0)

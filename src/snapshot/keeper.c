@@ -101,32 +101,35 @@ static int remember_kept(struct keeper *keeper, int64_t iteration, bool only_bes
     return 0;
 }
 
-static char *state_path(const struct keeper *keeper, int64_t iteration)
+/* The names of a snapshot's two files. Owned. */
+struct pair {
+    char *model, *state;
+};
+
+/* NULL, both or one: no memory. */
+static struct pair pair_of(const struct keeper *keeper, int64_t iteration)
 {
     const struct keeper_options *o = &keeper->options;
 
-    return o->binary ? snapshot_state_path_binary(o->prefix, iteration)
-                     : snapshot_state_path(o->prefix, iteration);
+    return (struct pair){snapshot_model_path(o->prefix, iteration, o->binary),
+                         snapshot_state_path(o->prefix, iteration, o->binary)};
 }
 
-static char *model_path(const struct keeper *keeper, int64_t iteration)
+static void pair_free(struct pair *pair)
 {
-    const struct keeper_options *o = &keeper->options;
-
-    return o->binary ? snapshot_model_path_binary(o->prefix, iteration)
-                     : snapshot_model_path(o->prefix, iteration);
+    free(pair->model);
+    free(pair->state);
 }
 
 /* The state first: a state never names a model that is not there. */
 static void remove_one(const struct keeper *keeper, int64_t iteration)
 {
-    char *state = state_path(keeper, iteration), *model = model_path(keeper, iteration);
+    struct pair old = pair_of(keeper, iteration);
 
-    if (state && model && (unlink(state) == 0 || errno == ENOENT) && unlink(model) != 0 &&
-        errno != ENOENT)
-        LOG_WARNING(keeper->options.log, "cannot remove '%s': %s", model, strerror(errno));
-    free(state);
-    free(model);
+    if (old.state && old.model && (unlink(old.state) == 0 || errno == ENOENT) &&
+        unlink(old.model) != 0 && errno != ENOENT)
+        LOG_WARNING(keeper->options.log, "cannot remove '%s': %s", old.model, strerror(errno));
+    pair_free(&old);
 }
 
 /* The best, and the one that is PREFIX_best until the best is, stay besides. */
@@ -205,19 +208,15 @@ static int write_copy(struct keeper *keeper, const struct checkpoint *copy, bool
 static int name_best(struct keeper *keeper, int64_t iteration)
 {
     const struct keeper_options *o = &keeper->options;
-    char *model = model_path(keeper, iteration), *state = state_path(keeper, iteration);
-    char *best_model = model_path(keeper, SNAPSHOT_BEST),
-         *best_state = state_path(keeper, SNAPSHOT_BEST);
+    struct pair from = pair_of(keeper, iteration), to = pair_of(keeper, SNAPSHOT_BEST);
     int status = o->check ? o->check(o->context) : 0;
 
     if (!status &&
-        (!model || !state || !best_model || !best_state || file_link(model, best_model) ||
-         file_link(state, best_state) || (o->written && o->written(o->context, iteration))))
+        (!from.model || !from.state || !to.model || !to.state || file_link(from.model, to.model) ||
+         file_link(from.state, to.state) || (o->written && o->written(o->context, iteration))))
         status = CHECKPOINT_NOT_WRITTEN;
-    free(model);
-    free(state);
-    free(best_model);
-    free(best_state);
+    pair_free(&from);
+    pair_free(&to);
     if (status)
         return status;
     pthread_mutex_lock(&keeper->mutex);
@@ -430,7 +429,7 @@ static bool holds_best(const struct keeper *keeper, const struct slot *slot)
 }
 
 static int fill(struct keeper *keeper, const float *history, const struct train_state *state,
-                const struct checkpoint_owner *owner)
+                const struct snapshot_owner *owner)
 {
     const struct keeper_options *o = &keeper->options;
     struct slot *slot = &keeper->slots[holds_best(keeper, &keeper->slots[0])];
@@ -453,7 +452,7 @@ static int fill(struct keeper *keeper, const float *history, const struct train_
 }
 
 int keeper_save(struct keeper *keeper, const float *history, const struct train_state *state,
-                const struct checkpoint_owner *owner)
+                const struct snapshot_owner *owner)
 {
     int status;
 
@@ -468,7 +467,10 @@ int keeper_save(struct keeper *keeper, const float *history, const struct train_
 /* The mutex is held. */
 static char *newest_path(const struct keeper *keeper)
 {
-    return keeper->nkept > 0 ? state_path(keeper, keeper->kept[keeper->nkept - 1].iteration) : NULL;
+    return keeper->nkept > 0 ? snapshot_state_path(keeper->options.prefix,
+                                                   keeper->kept[keeper->nkept - 1].iteration,
+                                                   keeper->options.binary)
+                             : NULL;
 }
 
 char *keeper_newest(struct keeper *keeper)
@@ -503,18 +505,17 @@ static void give_up(struct keeper *keeper)
 static int check_best(const struct keeper *keeper, int64_t name)
 {
     int64_t iteration = keeper->awaited.iteration;
-    char *state = state_path(keeper, name), *model = model_path(keeper, name);
+    struct pair best = pair_of(keeper, name);
     int status = 0;
 
-    if (!state || !model)
+    if (!best.state || !best.model)
         status = -1;
-    else if (iteration >= 0 && (keeper->best.iteration != iteration || access(state, F_OK) != 0 ||
-                                access(model, F_OK) != 0))
+    else if (iteration >= 0 && (keeper->best.iteration != iteration ||
+                                access(best.state, F_OK) != 0 || access(best.model, F_OK) != 0))
         status = error_set("the best snapshot, of iteration %" PRId64
                            ", is not there: expected %s and %s",
-                           iteration, model, state);
-    free(state);
-    free(model);
+                           iteration, best.model, best.state);
+    pair_free(&best);
     return status;
 }
 

@@ -48,7 +48,7 @@ bool keeper_best(struct keeper *keeper, int64_t *iteration, double *score);
  * checkpoint_fill does, and where one before could not be composed, or `check` forbade it: no later
  * one would do better. */
 int keeper_save(struct keeper *keeper, const float *history, const struct train_state *state,
-                const struct checkpoint_owner *owner);
+                const struct snapshot_owner *owner);
 
 /* The path of the newest state that is there; to be freed. NULL: none is. */
 char *keeper_newest(struct keeper *keeper);

@@ -1,4 +1,4 @@
-/* The file of a run: one table drives writing and reading of its figures. */
+/* The file of a run: one table drives writing and reading of its numbers. */
 #include "snapshot/run_file.h"
 
 #include "util/choice.h"
@@ -9,6 +9,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,8 +46,25 @@ static void put_about(struct strbuf *text, const char *about)
     }
 }
 
+/* Whole numbers in the order of the file. */
+static const struct number {
+    const char *key;
+    size_t place; /* of an int64_t in struct run_file */
+    int64_t least, most;
+} numbers[] = {
+    {"iteration", offsetof(struct run_file, iteration), -1, INT32_MAX},
+    {"begun", offsetof(struct run_file, begun), 0, INT32_MAX},
+    {"starts", offsetof(struct run_file, starts), 0, INT32_MAX},
+    {"global_batch", offsetof(struct run_file, global_batch), 0, INT64_MAX},
+    {"ranks", offsetof(struct run_file, ranks), 0, INT32_MAX},
+    {"best", offsetof(struct run_file, best), 0, INT32_MAX},
+};
+
+enum { NUMBERS = sizeof numbers / sizeof *numbers, BEST = NUMBERS - 1 };
+
 int run_file_write(const char *path, const struct run_file *file)
 {
+    bool best = file->best_of[0] && file->best >= 0;
     struct strbuf text = {0};
     int status;
 
@@ -54,13 +72,12 @@ int run_file_write(const char *path, const struct run_file *file)
                        "--resume\" goes on with it.\n");
     strbuf_printf(&text, "run\t%s\ndigest\t%s\nend\t%s\n", file->run, file->digest,
                   ends[file->end]);
-    strbuf_printf(&text,
-                  "iteration\t%" PRId64 "\nbegun\t%" PRId64 "\nstarts\t%d\nglobal_batch\t%" PRId64
-                  "\nranks\t%d\n",
-                  file->iteration, file->begun, file->starts, file->global_batch, file->ranks);
-    if (file->best_of[0] && file->best >= 0)
-        strbuf_printf(&text, "best\t%" PRId64 "\nbest_score\t%.17g\nbest_of\t%s\n", file->best,
-                      file->best_score, file->best_of);
+    for (int i = 0; i < NUMBERS; i++)
+        if (i != BEST || best)
+            strbuf_printf(&text, "%s\t%" PRId64 "\n", numbers[i].key,
+                          *(const int64_t *)((const char *)file + numbers[i].place));
+    if (best)
+        strbuf_printf(&text, "best_score\t%.17g\nbest_of\t%s\n", file->best_score, file->best_of);
     put_about(&text, file->about);
     status = strbuf_status(&text);
     if (!status)
@@ -69,52 +86,37 @@ int run_file_write(const char *path, const struct run_file *file)
     return status;
 }
 
-static bool read_number(const char *text, int64_t least, int64_t most, int64_t *out)
+static bool read_number(const char *text, const struct number *number, struct run_file *file)
 {
+    int64_t *out = (int64_t *)((char *)file + number->place);
     char *end;
 
     errno = 0;
     *out = strtoll(text, &end, 10);
-    return end != text && !*end && !errno && *out >= least && *out <= most;
+    return end != text && !*end && !errno && *out >= number->least && *out <= number->most;
 }
 
 /* One figure; false: its value is none. Keys of later versions are passed over. */
 static bool take_figure(struct run_file *file, const char *key, const char *value)
 {
-    int64_t number = 0;
     int end;
 
+    for (int i = 0; i < NUMBERS; i++)
+        if (!strcmp(key, numbers[i].key))
+            return read_number(value, &numbers[i], file);
     if (!strcmp(key, "run"))
         return snprintf(file->run, sizeof file->run, "%s", value) < RUN_NAME_BYTES &&
                run_check_name(value) == 0;
     if (!strcmp(key, "digest"))
         return snprintf(file->digest, sizeof file->digest, "%s", value) < SHA256_HEX;
+    if (!strcmp(key, "best_of"))
+        return snprintf(file->best_of, sizeof file->best_of, "%s", value) < RUN_NAME_BYTES;
+    if (!strcmp(key, "best_score"))
+        return sscanf(value, "%lf", &file->best_score) == 1;
     if (!strcmp(key, "end")) {
         end = choice_find(ends, value);
         file->end = end < 0 ? RUN_GOES_ON : (enum run_end)end;
         return end >= 0;
-    }
-    if (!strcmp(key, "iteration"))
-        return read_number(value, -1, INT32_MAX, &file->iteration);
-    if (!strcmp(key, "best"))
-        return read_number(value, 0, INT32_MAX, &file->best);
-    if (!strcmp(key, "best_score"))
-        return sscanf(value, "%lf", &file->best_score) == 1;
-    if (!strcmp(key, "best_of"))
-        return snprintf(file->best_of, sizeof file->best_of, "%s", value) < RUN_NAME_BYTES;
-    if (!strcmp(key, "begun"))
-        return read_number(value, 0, INT32_MAX, &file->begun);
-    if (!strcmp(key, "global_batch"))
-        return read_number(value, 0, INT64_MAX, &file->global_batch);
-    if (!strcmp(key, "starts")) {
-        bool good = read_number(value, 0, INT32_MAX, &number);
-        file->starts = (int)number;
-        return good;
-    }
-    if (!strcmp(key, "ranks")) {
-        bool good = read_number(value, 0, INT32_MAX, &number);
-        file->ranks = (int)number;
-        return good;
     }
     return true;
 }

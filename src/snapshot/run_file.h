@@ -24,9 +24,9 @@ struct run_file {
     enum run_end end;
     int64_t iteration;    /* of the newest snapshot; -1: there is none yet */
     int64_t begun;        /* where the last start began */
-    int starts;           /* how many starts one after another began there */
+    int64_t starts;       /* how many starts one after another began there */
     int64_t global_batch; /* samples of an iteration, over all workers */
-    int ranks;            /* at the last start */
+    int64_t ranks;        /* at the last start */
     int64_t best;         /* iteration of the best snapshot by the output best_of; -1: none */
     double best_score;
     char best_of[RUN_NAME_BYTES]; /* "": nobody asked */

@@ -17,40 +17,31 @@
 
 /* ---- names of files ---- */
 
-static char *path_of_iteration(const char *prefix, int64_t iter, const char *ending)
+static char *path_of_iteration(const char *prefix, int64_t iter, const char *ending, bool binary)
 {
     struct strbuf path = {0};
 
     if (iter == SNAPSHOT_BEST)
-        strbuf_printf(&path, "%s_best%s", prefix, ending);
+        strbuf_printf(&path, "%s_best", prefix);
     else
-        strbuf_printf(&path, "%s_iter_%" PRId64 "%s", prefix, iter, ending);
+        strbuf_printf(&path, "%s_iter_%" PRId64, prefix, iter);
+    strbuf_printf(&path, "%s%s", ending, binary ? "" : ".h5");
     return strbuf_take(&path);
 }
 
-char *snapshot_model_path(const char *prefix, int64_t iter)
+char *snapshot_model_path(const char *prefix, int64_t iter, bool binary)
 {
-    return path_of_iteration(prefix, iter, ".caffemodel.h5");
+    return path_of_iteration(prefix, iter, ".caffemodel", binary);
 }
 
-char *snapshot_state_path(const char *prefix, int64_t iter)
+char *snapshot_state_path(const char *prefix, int64_t iter, bool binary)
 {
-    return path_of_iteration(prefix, iter, ".solverstate.h5");
-}
-
-char *snapshot_model_path_binary(const char *prefix, int64_t iter)
-{
-    return path_of_iteration(prefix, iter, ".caffemodel");
-}
-
-char *snapshot_state_path_binary(const char *prefix, int64_t iter)
-{
-    return path_of_iteration(prefix, iter, ".solverstate");
+    return path_of_iteration(prefix, iter, ".solverstate", binary);
 }
 
 int snapshot_probe(const char *prefix)
 {
-    char *path = path_of_iteration(prefix, 0, ".tempfile");
+    char *path = path_of_iteration(prefix, 0, ".tempfile", true);
     int fd, status = 0;
 
     if (path == NULL)
@@ -140,9 +131,7 @@ int snapshot_peek_state(const char *path, struct snapshot_state *state)
 void snapshot_state_free(struct snapshot_state *state)
 {
     free(state->learned_net);
-    free(state->run);
-    free(state->digest);
-    free(state->plan);
+    snapshot_owner_free(&state->owner);
     free(state->memory);
     *state = (struct snapshot_state){0};
 }
@@ -173,6 +162,24 @@ int snapshot_copy_text(const char *text, char **out)
 {
     *out = text != NULL ? strdup(text) : NULL;
     return text != NULL && *out == NULL ? error_memory(strlen(text) + 1, "a text") : 0;
+}
+
+int snapshot_owner_copy(const struct snapshot_owner *from, struct snapshot_owner *out)
+{
+    *out = (struct snapshot_owner){.global_batch = from->global_batch};
+    return snapshot_copy_text(from->run, &out->run) ||
+                   snapshot_copy_text(from->digest, &out->digest) ||
+                   snapshot_copy_text(from->plan, &out->plan)
+               ? -1
+               : 0;
+}
+
+void snapshot_owner_free(struct snapshot_owner *owner)
+{
+    free(owner->run);
+    free(owner->digest);
+    free(owner->plan);
+    *owner = (struct snapshot_owner){.run = NULL};
 }
 
 int snapshot_report_add(char ***names, int *count, const char *name)

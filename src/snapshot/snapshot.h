@@ -39,6 +39,14 @@ struct snapshot_layer {
     struct snapshot_blob blobs[SNAPSHOT_MAX_BLOBS];
 };
 
+/* Whose a state is; NULL and 0 where a file does not say. */
+struct snapshot_owner {
+    char *run;            /* the run's name */
+    char *digest;         /* of what it trains: solver, net, data, seed (train/agree_job.h) */
+    char *plan;           /* how its layers travel, in words that a resume reads */
+    int64_t global_batch; /* samples of an iteration, over all workers */
+};
+
 /* What a solver state holds besides the history. */
 struct snapshot_state {
     int32_t iter;         /* iterations done */
@@ -46,14 +54,8 @@ struct snapshot_state {
     char *learned_net;    /* path of the model as written; owned by the struct after reading */
     bool has_data_cursor; /* false after reading a file that Caffe wrote */
     uint64_t data_cursor; /* place in the global sample order: samples consumed so far */
-    bool has_random_seed; /* likewise */
-    int64_t random_seed;
-    /* Whose it is; NULL and 0 where a file does not say. Owned by the struct after reading. */
-    char *run;            /* the run's name */
-    char *digest;         /* of what it trains: solver, net, data, seed (solver/identity.h) */
-    char *plan;           /* how its layers travel, in words that a resume reads */
-    int64_t global_batch; /* samples of an iteration, over all workers */
-    char *memory;         /* what the solver remembers besides current_step (solver/rates.c) */
+    struct snapshot_owner owner; /* owned by the struct after reading */
+    char *memory; /* what the solver remembers besides current_step (train/rates.c) */
 };
 
 /* What reading a model left aside; owned by the caller, snapshot_report_free. */
@@ -70,14 +72,10 @@ struct snapshot_report {
 int snapshot_probe(const char *prefix);
 
 /* "<prefix>_iter_<iter>.caffemodel.h5" and ".solverstate.h5", of SNAPSHOT_BEST "<prefix>_best" with
- * these endings; freed by the caller. NULL: no memory. */
+ * these endings; binary: without ".h5". Freed by the caller; NULL: no memory. */
 enum { SNAPSHOT_BEST = -1 };
-char *snapshot_model_path(const char *prefix, int64_t iter);
-char *snapshot_state_path(const char *prefix, int64_t iter);
-
-/* The same with ".caffemodel" and ".solverstate". */
-char *snapshot_model_path_binary(const char *prefix, int64_t iter);
-char *snapshot_state_path_binary(const char *prefix, int64_t iter);
+char *snapshot_model_path(const char *prefix, int64_t iter, bool binary);
+char *snapshot_state_path(const char *prefix, int64_t iter, bool binary);
 
 /* Functions that write return 0; -1 where the file cannot be composed, whatever the disk;
  * SNAPSHOT_NOT_WRITTEN where the file system refused it, which it may not the next time. */
@@ -123,6 +121,13 @@ int snapshot_peek_state(const char *path, struct snapshot_state *state);
 /* Where the model of a state lies: learned_net itself (relative to the current folder), else the
  * file of that name beside the state. *model is freed by the caller. */
 int snapshot_find_model(const char *state_path, const char *learned_net, char **model);
+
+/* A copy in *out, to be freed; NULL for NULL. */
+int snapshot_copy_text(const char *text, char **out);
+
+/* Copies of what stands in `from`, in *out, to be freed also after a failure. */
+int snapshot_owner_copy(const struct snapshot_owner *from, struct snapshot_owner *out);
+void snapshot_owner_free(struct snapshot_owner *owner);
 
 /* Frees what snapshot_read_state allocated; not for a struct that only was written. */
 void snapshot_state_free(struct snapshot_state *state);

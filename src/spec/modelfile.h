@@ -64,10 +64,9 @@ struct state_file;
 
 struct stored_state {
     int32_t iter, current_step;
-    const char *learned_net;               /* "" if the file gives none; owned by the file */
-    bool has_data_cursor, has_random_seed; /* our own additions */
+    const char *learned_net; /* "" if the file gives none; owned by the file */
+    bool has_data_cursor;    /* our own addition */
     uint64_t data_cursor;
-    int64_t random_seed;
     const char *run, *digest, *plan, *memory; /* likewise; NULL: not there. Owned by the file */
     int64_t global_batch;                     /* 0: not there */
     int nhistory;

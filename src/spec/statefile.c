@@ -13,7 +13,7 @@
 #define PLAN_MOST    (1 << 20)
 
 /* Numbers of the fields; the last two are ours, far above Caffe's. */
-enum { ITER = 1, LEARNED_NET, HISTORY, CURRENT_STEP, DATA_CURSOR = 1000, RANDOM_SEED };
+enum { ITER = 1, LEARNED_NET, HISTORY, CURRENT_STEP, DATA_CURSOR = 1000 };
 
 struct state_file {
     struct proto *proto;
@@ -92,10 +92,6 @@ static int take_field(struct state_file *file, const struct proto_field *field)
     case DATA_CURSOR:
         state->has_data_cursor = true;
         state->data_cursor = field->value;
-        break;
-    case RANDOM_SEED:
-        state->has_random_seed = true;
-        state->random_seed = (int64_t)field->value;
         break;
     case STATE_FILE_BATCH:
         state->global_batch = (int64_t)field->value;

@@ -1,11 +1,15 @@
 /* Failing together: the lowest failing rank's message becomes everybody's. */
 #include "util/agree.h"
 
+#include "util/alloc.h"
 #include "util/error.h"
 
+#include <assert.h>
 #include <limits.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define MESSAGE_BYTES 4096
@@ -59,5 +63,52 @@ int error_agree(MPI_Comm comm, int status)
     MPI_TRY(patience_wait("MPI_Allreduce", &request));
     return least[0] == INT_MAX ? 0 : spread(comm, least[0], !least[1]);
 fail:
+    return -1;
+}
+
+int agree_share(MPI_Comm comm, void *bytes, size_t count)
+{
+    assert(count <= INT_MAX);
+    MPI_TRY(MPI_Bcast(bytes, (int)count, MPI_BYTE, 0, comm));
+    return 0;
+fail:
+    return -1;
+}
+
+int agree_share_text(MPI_Comm comm, char **text)
+{
+    uint64_t bytes; /* its end included; 0: there is none */
+    int rank = 0;
+
+    MPI_Comm_rank(comm, &rank);
+    if (rank != 0)
+        *text = NULL;
+    bytes = *text ? strlen(*text) + 1 : 0;
+    if (agree_share(comm, &bytes, sizeof bytes))
+        return -1;
+    if (rank != 0 && bytes > 0 && bytes <= INT_MAX)
+        *text = alloc_array((size_t)bytes, 1, "what rank 0 has");
+    if (error_agree(comm, bytes > INT_MAX       ? error_memory((size_t)bytes, "what rank 0 has")
+                          : bytes > 0 && !*text ? -1
+                                                : 0))
+        return -1;
+    return bytes > 0 ? agree_share(comm, *text, (size_t)bytes) : 0;
+}
+
+int agree_gather(MPI_Comm comm, const void *mine, size_t bytes, const char *what, void **all)
+{
+    int rank = 0, nranks = 1;
+
+    assert(bytes <= INT_MAX);
+    MPI_Comm_rank(comm, &rank);
+    MPI_Comm_size(comm, &nranks);
+    *all = rank == 0 ? alloc_array((size_t)nranks, bytes, what) : NULL;
+    if (error_agree(comm, rank == 0 && !*all ? -1 : 0))
+        return -1;
+    MPI_TRY(MPI_Gather(mine, (int)bytes, MPI_BYTE, *all, (int)bytes, MPI_BYTE, 0, comm));
+    return 0;
+fail:
+    free(*all);
+    *all = NULL;
     return -1;
 }

@@ -3,6 +3,7 @@
 #define POSEIDON_UTIL_AGREE_H
 
 #include <mpi.h>
+#include <stddef.h>
 
 #include "util/patience.h"
 
@@ -10,6 +11,17 @@
  * that of the lowest failing rank, prefixed "rank R (HOST): " unless all ranks failed: then it is
  * the input, not the rank. */
 int error_agree(MPI_Comm comm, int status);
+
+/* Rank 0's bytes become everybody's. */
+int agree_share(MPI_Comm comm, void *bytes, size_t count);
+
+/* Rank 0's text becomes everybody's, NULL included: memory of each rank's own, to be freed. *text
+ * of other ranks is overwritten. Fails on all ranks together, but where MPI does. */
+int agree_share_text(MPI_Comm comm, char **text);
+
+/* So many bytes of every rank, one rank's behind another's: in *all on rank 0, to be freed; NULL
+ * elsewhere. what: for whom memory is lacking. Fails likewise. */
+int agree_gather(MPI_Comm comm, const void *mine, size_t bytes, const char *what, void **all);
 
 /* Text of an MPI error code as this thread's message: "CALL: TEXT". Returns -1. Not collective. */
 int error_mpi(int code, const char *call);

@@ -19,7 +19,8 @@ static void misuse(struct json *json, const char *fault)
 
 static void new_line(struct json *json)
 {
-    strbuf_printf(&json->text, "\n%*s", 2 * json->depth, "");
+    if (!json->one_line)
+        strbuf_printf(&json->text, "\n%*s", 2 * json->depth, "");
 }
 
 /* What stands between the previous member and the next one. */

@@ -24,6 +24,7 @@
 /* All zero is an empty document. */
 struct json {
     struct strbuf text;
+    bool one_line;                /* as logs want it: not laid out over lines. The caller's */
     int depth;                    /* open objects and arrays */
     char closing[JSON_MAX_DEPTH]; /* '}' or ']' of each */
     bool filled[JSON_MAX_DEPTH];  /* it has a member already */

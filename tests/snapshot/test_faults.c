@@ -148,11 +148,11 @@ static void close_work(struct work *work)
     free(work->history);
 }
 
-static struct checkpoint_owner owner(void)
+static struct snapshot_owner owner(void)
 {
     static char run[] = "r";
 
-    return (struct checkpoint_owner){.run = run, .global_batch = 8};
+    return (struct snapshot_owner){.run = run, .global_batch = 8};
 }
 
 /* The state of that iteration is whole and holds the values that begin with `value`. */
@@ -160,8 +160,7 @@ static void check_saved(struct work *work, const char *prefix, bool binary, int6
                         float value, const char *what)
 {
     struct train_state state;
-    char *path = binary ? snapshot_state_path_binary(prefix, iteration)
-                        : snapshot_state_path(prefix, iteration);
+    char *path = snapshot_state_path(prefix, iteration, binary);
 
     set_values(work, -1000);
     ck_assert_msg(checkpoint_resume(path, work->made.net, 1, work->history, &state, NULL) == 0,
@@ -179,7 +178,7 @@ static int save(struct work *work, struct checkpoint *checkpoint, const char *pr
                 int64_t iteration, float value)
 {
     struct train_state state = {.iteration = iteration, .cursor = 7};
-    struct checkpoint_owner whose = owner();
+    struct snapshot_owner whose = owner();
 
     set_values(work, value);
     ck_assert_int_eq(checkpoint_fill(checkpoint, work->history, &state, &whose), 0);
@@ -270,7 +269,7 @@ static struct keeper *open_keeper(struct work *work, const char *prefix, int kep
 static void hand_over(struct work *work, struct keeper *keeper, int64_t iteration, float value)
 {
     struct train_state state = {.iteration = iteration};
-    struct checkpoint_owner whose = owner();
+    struct snapshot_owner whose = owner();
 
     set_values(work, value);
     ck_assert_msg(keeper_save(keeper, work->history, &state, &whose) == 0, "%s", error_text());
@@ -437,7 +436,7 @@ START_TEST(the_best_is_never_replaced)
     check_saved(&work, prefix, false, 1, 10, "the best");
     check_saved(&work, prefix, false, 4, 40, "the newest");
     /* and the end looks whether it is there */
-    char *path = snapshot_model_path(prefix, 1);
+    char *path = snapshot_model_path(prefix, 1, false);
     ck_assert_int_eq(unlink(path), 0);
     ck_assert_int_ne(keeper_finish(keeper, 60), 0);
     ck_assert_msg(strstr(error_text(), "the best snapshot, of iteration 1, is not there") != NULL,
@@ -456,7 +455,7 @@ START_TEST(what_is_not_finite_is_neither_written_nor_read)
     struct work work;
     struct checkpoint *checkpoint;
     struct train_state state = {.iteration = 1};
-    struct checkpoint_owner whose = owner();
+    struct snapshot_owner whose = owner();
     bool history = _i % 2;
     float *place;
     char *path, prefix[300];
@@ -480,7 +479,7 @@ START_TEST(what_is_not_finite_is_neither_written_nor_read)
     struct snapshot_blob weight = {.shape = &work.made.net->params[0].shape,
                                    .data = work.made.net->values};
     struct snapshot_layer layer = {"ip", 2, {weight, blob}};
-    path = snapshot_model_path(prefix, 1);
+    path = snapshot_model_path(prefix, 1, false);
     ck_assert_int_eq(snapshot_write_model(path, NULL, &layer, 1), 0);
     set_values(&work, 1);
     ck_assert_int_ne(checkpoint_load_weights(path, true, work.made.net, NULL), 0);
@@ -508,9 +507,10 @@ static int64_t iteration_of_state(const char *path)
  * many names its files have. */
 static void check_best(const char *prefix, int64_t iteration, nlink_t links)
 {
-    char *paths[] = {
-        snapshot_state_path(prefix, SNAPSHOT_BEST), snapshot_model_path(prefix, SNAPSHOT_BEST),
-        snapshot_state_path(prefix, iteration), snapshot_model_path(prefix, iteration)};
+    char *paths[] = {snapshot_state_path(prefix, SNAPSHOT_BEST, false),
+                     snapshot_model_path(prefix, SNAPSHOT_BEST, false),
+                     snapshot_state_path(prefix, iteration, false),
+                     snapshot_model_path(prefix, iteration, false)};
 
     ck_assert_int_eq(iteration_of_state(paths[0]), iteration);
     for (int i = 0; i < 2; i++) {
@@ -570,7 +570,7 @@ START_TEST(the_best_has_a_name_and_former_ones_do_not_pile_up)
     keeper_destroy(keeper);
     check_states(prefix, (const int64_t[]){4, 3, 1}, 3);
     /* another start, after a kill between the names of two files: the model's is gone */
-    best = snapshot_model_path(prefix, SNAPSHOT_BEST);
+    best = snapshot_model_path(prefix, SNAPSHOT_BEST, false);
     ck_assert_int_eq(unlink(best), 0);
     free(best);
     keeper = open_keeper(&work, prefix, 1, NULL, &written);
@@ -589,7 +589,7 @@ START_TEST(the_best_has_a_name_and_former_ones_do_not_pile_up)
     check_best(prefix, 6, links);
     check_states(prefix, (const int64_t[]){6, 5}, 2);
     /* the name that is gone is missed at the end */
-    best = snapshot_state_path(prefix, SNAPSHOT_BEST);
+    best = snapshot_state_path(prefix, SNAPSHOT_BEST, false);
     ck_assert_int_eq(unlink(best), 0);
     ck_assert_int_ne(keeper_finish(keeper, 60), 0);
     ck_assert_msg(strstr(error_text(), best) != NULL, "%s", error_text());

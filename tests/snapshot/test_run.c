@@ -301,10 +301,10 @@ START_TEST(a_state_says_whose_it_is)
     char model[] = "m.caffemodel", run[] = "r1", digest[] = "abcd", plan[] = "conv1 ps";
     struct snapshot_state state = {.iter = 12,
                                    .learned_net = model,
-                                   .run = run,
-                                   .digest = digest,
-                                   .plan = plan,
-                                   .global_batch = 1 << 20};
+                                   .owner.run = run,
+                                   .owner.digest = digest,
+                                   .owner.plan = plan,
+                                   .owner.global_batch = 1 << 20};
     struct snapshot_state back;
 
     ck_assert_int_eq(forms[_i] ? snapshot_write_state_binary(path, &state, NULL, 0)
@@ -312,10 +312,10 @@ START_TEST(a_state_says_whose_it_is)
                      0);
     ck_assert_msg(snapshot_peek_state(path, &back) == 0, "%s", error_text());
     ck_assert_int_eq(back.iter, 12);
-    ck_assert_str_eq(back.run, run);
-    ck_assert_str_eq(back.digest, digest);
-    ck_assert_str_eq(back.plan, plan);
-    ck_assert_int_eq(back.global_batch, 1 << 20);
+    ck_assert_str_eq(back.owner.run, run);
+    ck_assert_str_eq(back.owner.digest, digest);
+    ck_assert_str_eq(back.owner.plan, plan);
+    ck_assert_int_eq(back.owner.global_batch, 1 << 20);
     snapshot_state_free(&back);
 }
 END_TEST

@@ -37,7 +37,7 @@ START_TEST(state_of_caffe_is_read)
     ck_assert_int_eq(state.iter, 500);
     ck_assert_int_eq(state.current_step, 2);
     ck_assert_str_eq(state.learned_net, "lenet_iter_500.caffemodel.h5");
-    ck_assert(!state.has_data_cursor && !state.has_random_seed);
+    ck_assert(!state.has_data_cursor);
     assert_ramp(history.a, 18, 0);
     assert_ramp(history.b, 2, 50);
     snapshot_state_free(&state);
@@ -55,7 +55,6 @@ START_TEST(state_of_h5py_with_variable_text_and_extras_is_read)
                   "%s", error_text());
     ck_assert_str_eq(state.learned_net, "models/gr\xc3\xbcn.caffemodel.h5");
     ck_assert(state.has_data_cursor && state.data_cursor == 448);
-    ck_assert(state.has_random_seed && state.random_seed == -3);
     snapshot_state_free(&state);
 }
 END_TEST
@@ -67,8 +66,7 @@ START_TEST(state_comes_back_and_h5py_reads_it)
                                    .has_data_cursor = true,
                                    .learned_net = "gr\xc3\xbcn/m_iter_1000000.caffemodel.h5",
                                    .data_cursor = UINT64_MAX - 1,
-                                   .has_random_seed = true,
-                                   .random_seed = INT64_MIN};
+                                   .owner.global_batch = INT64_MAX};
     struct snapshot_state back;
     struct history history, again;
     char text[4096];
@@ -86,7 +84,7 @@ START_TEST(state_comes_back_and_h5py_reads_it)
     ck_assert_int_eq(back.current_step, state.current_step);
     ck_assert_str_eq(back.learned_net, state.learned_net);
     ck_assert(back.has_data_cursor && back.data_cursor == state.data_cursor);
-    ck_assert(back.has_random_seed && back.random_seed == state.random_seed);
+    ck_assert_int_eq(back.owner.global_batch, INT64_MAX);
     ck_assert_int_eq(memcmp(history.a, again.a, sizeof again.a), 0);
     ck_assert_int_eq(memcmp(history.b, again.b, sizeof again.b), 0);
     snapshot_state_free(&back);
@@ -103,7 +101,7 @@ START_TEST(state_comes_back_and_h5py_reads_it)
                            "history/1 float32 2: 0 2.5\n"
                            "iter int32 1: 1e+06\n"
                            "learned_net text scalar: gr\xc3\xbcn/m_iter_1000000.caffemodel.h5\n"
-                           "@random_seed -9223372036854775808\n"
+                           "@global_batch 9223372036854775807\n"
                            "version\n");
 }
 END_TEST
@@ -247,8 +245,8 @@ END_TEST
 
 START_TEST(names_are_caffes)
 {
-    char *model = snapshot_model_path("out/lenet", 5000);
-    char *state = snapshot_state_path("out/lenet", 5000);
+    char *model = snapshot_model_path("out/lenet", 5000, false);
+    char *state = snapshot_state_path("out/lenet", 5000, false);
 
     ck_assert_str_eq(model, "out/lenet_iter_5000.caffemodel.h5");
     ck_assert_str_eq(state, "out/lenet_iter_5000.solverstate.h5");

@@ -1,0 +1,203 @@
+/* What a file has beside what the net wants, in either form: first everything is compared, then
+ * values are read. */
+#include "snapshot/snapshot_internal.h"
+
+#include "util/alloc.h"
+#include "util/error.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include <ctype.h>
+
+/* Other writers replace the slash that HDF5 cannot have in a name: by another character or %2F. */
+static bool is_escaped_form(const char *name, const char *source)
+{
+    for (; *name && *source; name++) {
+        if (*name != '/') {
+            if (*name != *source)
+                return false;
+            source++;
+        } else if (strncasecmp(source, "%2F", 3) == 0) {
+            source += 3;
+        } else if (isalnum((unsigned char)*source)) {
+            return false;
+        } else {
+            source++;
+        }
+    }
+    return *name == *source;
+}
+
+/* The layer of the net that a name means: of several the first with parameters; -1: none. */
+static int find_target(const struct snapshot_layer *layers, int nlayers, const char *name)
+{
+    int found = -1;
+
+    for (int i = 0; i < nlayers; i++)
+        if (strcmp(layers[i].name, name) == 0 &&
+            (found < 0 || (layers[found].nblobs == 0 && layers[i].nblobs > 0)))
+            found = i;
+    return found;
+}
+
+/* What the file has of that name: of several, such as the data layers of both phases, the last with
+ * parameters; -1: nothing. */
+static int find_source(const struct snapshot_source *from, const struct snapshot_layer *layers,
+                       int nlayers, const char *name)
+{
+    int found = -1;
+
+    for (int s = 0; s < from->nlayers; s++)
+        if (strcmp(from->layers[s].name, name) == 0 && (found < 0 || from->layers[s].nblobs > 0))
+            found = s;
+    for (int s = 0; from->hdf5 && strchr(name, '/') && s < from->nlayers && found < 0; s++)
+        if (is_escaped_form(name, from->layers[s].name) &&
+            find_target(layers, nlayers, from->layers[s].name) < 0)
+            found = s;
+    return found;
+}
+
+/* The old four sizes fit any shape of up to four axes that they equal when ones stand before it. */
+static bool same_shape(const struct stored_blob *stored, const struct shape *shape)
+{
+    int extra = stored->naxes - shape->naxes;
+
+    if (extra < 0 || (!stored->legacy && extra != 0))
+        return false;
+    for (int i = 0; i < stored->naxes; i++)
+        if (stored->dim[i] != (i < extra ? 1 : shape->dim[i - extra]))
+            return false;
+    return true;
+}
+
+static int check_values(const char *path, const char *what, const struct stored_blob *stored,
+                        const struct shape *shape)
+{
+    if (stored->elems != shape_elems(shape))
+        return error_set("%s: %s holds %" PRIu64 " values; its shape has %zu", path, what,
+                         stored->elems, shape_elems(shape));
+    return 0;
+}
+
+static int wrong_count(const struct snapshot_source *from, int source,
+                       const struct snapshot_layer *layer)
+{
+    return error_set(
+        "%s: Incompatible number of blobs for layer %s: the file has %d, the net has %d",
+        from->path, layer->name, from->layers[source].nblobs, layer->nblobs);
+}
+
+static int check_blob(const struct snapshot_source *from, int source,
+                      const struct snapshot_layer *layer, int number)
+{
+    const struct shape *shape = layer->blobs[number].shape;
+    char have[256], want[128], what[256];
+    struct stored_blob stored;
+    int status = from->find(from->context, source, number, &stored);
+
+    if (status)
+        return status < 0 ? -1 : wrong_count(from, source, layer);
+    if (!same_shape(&stored, shape))
+        return error_set(
+            "%s: Cannot copy param %d weights from layer '%s'; shape mismatch.  Source "
+            "param shape is %s; target param shape is %s. To learn this layer's "
+            "parameters from scratch rather than copying from a saved net, rename the "
+            "layer.",
+            from->path, number, layer->name, stored_blob_shape(&stored, have, sizeof have),
+            shape_text(shape, want, sizeof want));
+    snprintf(what, sizeof what, "param %d of layer '%.200s'", number, layer->name);
+    return check_values(from->path, what, &stored, shape);
+}
+
+/* Whether the file is to have it: HDF5 has parameters with their owner alone. */
+static bool is_stored(const struct snapshot_source *from, const struct snapshot_blob *blob)
+{
+    return !from->hdf5 || !blob->shared;
+}
+
+/* sources: per layer of the net, its number in the file; -1: it gets nothing. */
+static int match_layers(const struct snapshot_source *from, const struct snapshot_layer *layers,
+                        int nlayers, int *sources, struct snapshot_report *report)
+{
+    bool *used = alloc_array((size_t)from->nlayers, sizeof *used, "the layers of a model");
+    int status = used ? 0 : -1;
+
+    for (int i = 0; i < nlayers && !status; i++) {
+        const struct snapshot_layer *layer = &layers[i];
+        int source = find_source(from, layers, nlayers, layer->name);
+
+        sources[i] = -1;
+        if (source >= 0)
+            used[source] = true;
+        if (find_target(layers, nlayers, layer->name) != i)
+            continue;
+        sources[i] = source;
+        if (source < 0 && snapshot_owned_blobs(layer) > 0)
+            status = snapshot_report_add(&report->missing, &report->nmissing, layer->name);
+        else if (source >= 0 && from->layers[source].nblobs > layer->nblobs)
+            status = wrong_count(from, source, layer);
+        for (int b = 0; source >= 0 && b < layer->nblobs && !status; b++)
+            if (is_stored(from, &layer->blobs[b]))
+                status = check_blob(from, source, layer, b);
+    }
+    for (int s = 0; s < from->nlayers && !status; s++)
+        if (!used[s] && find_target(layers, nlayers, from->layers[s].name) < 0)
+            status = snapshot_report_add(&report->ignored, &report->nignored, from->layers[s].name);
+    free(used);
+    return status;
+}
+
+int snapshot_load_model(const struct snapshot_source *from, const struct snapshot_layer *layers,
+                        int nlayers, struct snapshot_report *report)
+{
+    int *sources = alloc_array((size_t)nlayers, sizeof *sources, "the layers of a model");
+    int status = sources ? match_layers(from, layers, nlayers, sources, report) : -1;
+
+    for (int i = 0; i < nlayers && !status; i++)
+        for (int b = 0; sources[i] >= 0 && b < layers[i].nblobs && !status; b++)
+            if (is_stored(from, &layers[i].blobs[b]) &&
+                from->read(from->context, sources[i], b, layers[i].blobs[b].data))
+                status = error_context("layer '%s'", layers[i].name);
+    free(sources);
+    return status;
+}
+
+static int check_history(const struct snapshot_source *from, int number,
+                         const struct snapshot_blob *history)
+{
+    char have[256], want[128], what[32];
+    struct stored_blob stored;
+    int status = from->find(from->context, SNAPSHOT_HISTORY, number, &stored);
+
+    snprintf(what, sizeof what, "history %d", number);
+    if (status)
+        return status < 0 ? -1 : error_set("%s: %s is not there", from->path, what);
+    if (!same_shape(&stored, history->shape))
+        return error_set("%s: %sshape mismatch. Source shape is %s target shape is %s (%s: the "
+                         "state of another net)",
+                         from->path, from->hdf5 ? "Cannot load blob from hdf5; " : "",
+                         stored_blob_shape(&stored, have, sizeof have),
+                         shape_text(history->shape, want, sizeof want), what);
+    return check_values(from->path, what, &stored, history->shape);
+}
+
+int snapshot_load_history(const struct snapshot_source *from, uint64_t stored,
+                          const struct snapshot_blob *history, int nhistory)
+{
+    if (stored != (uint64_t)nhistory)
+        return error_set("%s: Incorrect length of history blobs. The file has %" PRIu64
+                         ", the solver needs %d: the state of another net or another type of "
+                         "solver",
+                         from->path, stored, nhistory);
+    for (int i = 0; i < nhistory; i++)
+        if (check_history(from, i, &history[i]))
+            return -1;
+    for (int i = 0; i < nhistory; i++)
+        if (from->read(from->context, SNAPSHOT_HISTORY, i, history[i].data))
+            return -1;
+    return 0;
+}

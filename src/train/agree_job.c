@@ -1,0 +1,115 @@
+/* Left out of a comparison is what may differ: between ranks, where files lie, the device, and what
+ * rank 0 alone does (weights, snapshots' names); from one start to the next also how far to train,
+ * what is shown, tested and saved, and how the samples of an iteration are shared out (their number
+ * is kept beside it). */
+#include "train/agree_job.h"
+
+#include "train/agreement.h"
+#include "util/error.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+/* Fields of the solver: its nets are compared as nets, wherever they were found. */
+#define SOLVER_OF_RANKS                                                                            \
+    "net", "net_param", "train_net", "train_net_param", "test_net", "test_net_param",              \
+        "snapshot_prefix", "weights", "device_id", "device_list", "solver_mode"
+
+static const char *const solver_of_ranks[] = {SOLVER_OF_RANKS, NULL};
+static const char *const solver_of_starts[] = {SOLVER_OF_RANKS,
+                                               "test_state",
+                                               "test_iter",
+                                               "test_interval",
+                                               "test_compute_loss",
+                                               "test_initialization",
+                                               "display",
+                                               "average_loss",
+                                               "debug_info",
+                                               "snapshot",
+                                               "snapshot_diff",
+                                               "snapshot_format",
+                                               "snapshot_after_train",
+                                               "max_iter",
+                                               "iter_size",
+                                               "random_seed",
+                                               NULL};
+
+/* Of nets: files may lie on a disk of each node's own. */
+#define NET_OF_RANKS                                                                               \
+    "source", "mean_file", "meanfile", "root_folder", "file_name", "shared_file_system"
+
+static const char *const net_of_ranks[] = {NET_OF_RANKS, NULL};
+static const char *const net_of_starts[] = {NET_OF_RANKS, "batch_size", "debug_info", "prefetch",
+                                            NULL};
+
+void agree_job_put_files(const struct job *job, struct strbuf *list)
+{
+    const struct solver_nets *nets = &job->defs;
+    char prefix[32];
+
+    /* engines that add up together are the same; else each rank may have its own, but for the one
+     * that computes nothing */
+    agreement_put(list, "--engine", "%s",
+                  job->blank || job->options->hierarchy != HIERARCHY_OFF ? job->options->engine
+                                                                         : "one that computes");
+    agreement_put_message(list, "", &job->solver->base, solver_of_ranks);
+    agreement_put_message(list, "net: ", &nets->train->param->base, net_of_ranks);
+    for (int i = 0; i < nets->ntests; i++) {
+        snprintf(prefix, sizeof prefix, "test net #%d: ", i);
+        agreement_put_message(list, prefix, &nets->tests[i]->param->base, net_of_ranks);
+    }
+}
+
+/* What a layer reads. Sources that each rank has for itself say nothing of the run. */
+static int put_data(struct strbuf *list, const char *net, const struct layer *layer)
+{
+    struct layer_data_mark mark;
+    char name[256];
+
+    if (!layer->i->mark)
+        return 0;
+    if (layer->i->mark(layer, &mark))
+        return error_context("layer '%s'", layer->def->name);
+    if (!mark.known || mark.own)
+        return 0;
+#define PUT(what, ...)                                                                             \
+    do {                                                                                           \
+        snprintf(name, sizeof name, "%sdata of layer '%.100s': " what, net, layer->def->name);     \
+        agreement_put(list, name, __VA_ARGS__);                                                    \
+    } while (0)
+    PUT("records", "%" PRIu64, mark.nrecords);
+    PUT("digest of the first record", "%.16s", mark.first);
+    PUT("digest of the last record", "%.16s", mark.last);
+    if (mark.mean[0])
+        PUT("digest of the mean", "%.16s", mark.mean);
+#undef PUT
+    return 0;
+}
+
+int agree_job_put_data(struct strbuf *list, const char *name, const struct net *net)
+{
+    for (int l = 0; l < net->nlayers; l++)
+        if (put_data(list, name, &net->layers[l]))
+            return -1;
+    return 0;
+}
+
+int agree_job_describe(const struct job *job, const struct net *net, struct strbuf *about,
+                       char digest[SHA256_HEX])
+{
+    struct sha256 hash;
+
+    agreement_put_message(about, "", &job->solver->base, solver_of_starts);
+    agreement_put(about, "random_seed", "%" PRIu64, job->seed);
+    if (job->policy.type == POLICY_POLY || job->policy.type == POLICY_COSINE)
+        agreement_put(about, "max_iter", "%d", job->max_iter);
+    if (job->policy.type == POLICY_PLATEAU)
+        agreement_put(about, "average_loss", "%d", job->solver->average_loss);
+    agreement_put_message(about, "net: ", &job->defs.train->param->base, net_of_starts);
+    if (agree_job_put_data(about, "", net) || strbuf_status(about))
+        return -1;
+    sha256_init(&hash);
+    sha256_update(&hash, about->data, about->length);
+    sha256_final_hex(&hash, digest);
+    return 0;
+}

@@ -1,0 +1,252 @@
+/* Lists of lines, and where two of them depart. */
+#include "train/agreement.h"
+
+#include "spec/caffe.pb-c.h"
+#include "spec/field.h"
+#include "spec/print.h"
+#include "util/error.h"
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the list ---- */
+
+void agreement_put(struct strbuf *list, const char *name, const char *format, ...)
+{
+    va_list args;
+    size_t value;
+
+    strbuf_printf(list, "%s\t", name);
+    value = list->length;
+    va_start(args, format);
+    strbuf_vprintf(list, format, args);
+    va_end(args);
+    for (char *c = list->failed ? NULL : list->data + value; c && *c; c++)
+        if ((unsigned char)*c < ' ')
+            *c = '?';
+    strbuf_putc(list, '\n');
+}
+
+static bool is_named(const char *const *names, const char *name)
+{
+    for (; *names; names++)
+        if (!strcmp(*names, name))
+            return true;
+    return false;
+}
+
+static void cut(struct strbuf *text, size_t length)
+{
+    if (text->failed)
+        return;
+    text->length = length;
+    text->data[length] = '\0';
+}
+
+/* "layer 'conv1'", with nothing in it that would end a name or a line. */
+static void put_layer(struct strbuf *path, const Caffe__LayerParameter *layer)
+{
+    strbuf_puts(path, "layer '");
+    for (const char *c = layer->name ? layer->name : ""; *c; c++)
+        strbuf_putc(path, (unsigned char)*c < ' ' ? '?' : *c);
+    strbuf_putc(path, '\'');
+}
+
+static void put_fields(struct strbuf *list, struct strbuf *path, const ProtobufCMessage *message,
+                       const char *const *except);
+
+static void put_inner(struct strbuf *list, struct strbuf *path,
+                      const ProtobufCFieldDescriptor *field, size_t index,
+                      const ProtobufCMessage *inner, const char *const *except)
+{
+    size_t length = path->length;
+
+    strbuf_puts(path, field->name);
+    if (field->label == PROTOBUF_C_LABEL_REPEATED)
+        strbuf_printf(path, "[%zu]", index);
+    if (inner->descriptor == &caffe__layer_parameter__descriptor) {
+        /* a layer that only one rank has shows here, before its fields could seem to differ */
+        strbuf_printf(list, "%s\t", strbuf_text(path));
+        cut(path, length);
+        put_layer(path, (const Caffe__LayerParameter *)inner);
+        strbuf_printf(list, "%s\n", strbuf_text(path) + length);
+        strbuf_putc(path, ' ');
+    } else {
+        strbuf_putc(path, '.');
+    }
+    put_fields(list, path, inner, except);
+    cut(path, length);
+}
+
+static void put_fields(struct strbuf *list, struct strbuf *path, const ProtobufCMessage *message,
+                       const char *const *except)
+{
+    for (unsigned i = 0; i < message->descriptor->n_fields; i++) {
+        const ProtobufCFieldDescriptor *field = &message->descriptor->fields[i];
+        size_t count = is_named(except, field->name) ? 0 : field_count(message, field);
+
+        if (field->type == PROTOBUF_C_TYPE_MESSAGE) {
+            for (size_t k = 0; k < count; k++)
+                put_inner(list, path, field, k,
+                          *(ProtobufCMessage *const *)field_at(message, field, k), except);
+        } else if (count > 0) {
+            strbuf_printf(list, "%s%s\t", strbuf_text(path), field->name);
+            for (size_t k = 0; k < count; k++) {
+                strbuf_puts(list, k ? ", " : "");
+                print_value(list, field, field_at(message, field, k));
+            }
+            strbuf_putc(list, '\n');
+        }
+    }
+}
+
+void agreement_put_message(struct strbuf *list, const char *prefix, const ProtobufCMessage *message,
+                           const char *const *except)
+{
+    struct strbuf path = {.data = NULL};
+
+    strbuf_puts(&path, prefix);
+    put_fields(list, &path, message, except);
+    list->failed |= path.failed;
+    strbuf_free(&path);
+}
+
+/* ---- the comparison ---- */
+
+static size_t line_length(const char *line)
+{
+    return strcspn(line, "\n");
+}
+
+static const char *next_line(const char *line)
+{
+    line += line_length(line);
+    return *line ? line + 1 : line;
+}
+
+static bool same_name(const char *a, const char *b)
+{
+    size_t length = strcspn(a, "\t");
+
+    return *a && !strncmp(a, b, length + 1);
+}
+
+/* The line of that name among `lines`; NULL: there is none. */
+static const char *find_line(const char *lines, const char *name)
+{
+    while (*lines && !same_name(lines, name))
+        lines = next_line(lines);
+    return *lines ? lines : NULL;
+}
+
+int agreement_find(const char *root, const char *mine, const char **at)
+{
+    int line = 0;
+
+    for (; *root || *mine; root = next_line(root), mine = next_line(mine), line++) {
+        size_t length = line_length(root);
+        if (length == line_length(mine) && !strncmp(root, mine, length))
+            continue;
+        /* a value that differs; else a line that one of the two lacks */
+        *at = *root && (same_name(root, mine) || !find_line(mine, root)) ? root : mine;
+        return line;
+    }
+    return INT_MAX;
+}
+
+void agreement_copy_name(const char *line, char out[AGREEMENT_NAME])
+{
+    size_t length = strcspn(line, "\t");
+
+    memset(out, 0, AGREEMENT_NAME);
+    memcpy(out, line,
+           length < AGREEMENT_NAME - 2 ? length + 1 : AGREEMENT_NAME - 1); /* with its tab */
+}
+
+void agreement_copy_value(const char *list, int line, const char *name, char out[AGREEMENT_VALUE])
+{
+    const char *found;
+    size_t length;
+
+    while (line-- > 0)
+        list = next_line(list);
+    found = find_line(list, name);
+    memset(out, 0, AGREEMENT_VALUE);
+    if (!found) {
+        strcpy(out, "not set");
+        return;
+    }
+    found += strcspn(found, "\t") + 1;
+    length = line_length(found);
+    if (length < AGREEMENT_VALUE)
+        memcpy(out, found, length);
+    else
+        snprintf(out, AGREEMENT_VALUE, "%.*s ... %.*s", AGREEMENT_VALUE / 2 - 6, found,
+                 AGREEMENT_VALUE / 2 - 6, found + length - (AGREEMENT_VALUE / 2 - 6));
+}
+
+void agreement_difference(const char *there, const char *here, struct strbuf *out)
+{
+    char name[AGREEMENT_NAME], old[AGREEMENT_VALUE], new[AGREEMENT_VALUE];
+    const char *at = "";
+    int line = agreement_find(there, here, &at);
+
+    if (line == INT_MAX)
+        return;
+    agreement_copy_name(at, name);
+    agreement_copy_value(there, line, name, old);
+    agreement_copy_value(here, line, name, new);
+    strbuf_append(out, name, strcspn(name, "\t"));
+    strbuf_printf(out, ": %s there, %s here", old, new);
+}
+
+bool agreement_is_said(const char *texts, size_t room, int rank)
+{
+    int before = 0;
+
+    while (strcmp(texts + (size_t)before * room, texts + (size_t)rank * room) != 0)
+        before++;
+    return before < rank;
+}
+
+int agreement_put_ranks(struct strbuf *out, const char *word, const char *texts, size_t room,
+                        int nranks, int first)
+{
+    const char *text = texts + (size_t)first * room;
+    int count = 0;
+
+    for (int r = first; r < nranks; r++)
+        count += !strcmp(texts + (size_t)r * room, text);
+    strbuf_printf(out, count > 1 ? "%ss " : "%s ", word);
+    for (int r = first, end; r < nranks; r = end) {
+        end = r + 1;
+        if (strcmp(texts + (size_t)r * room, text) != 0)
+            continue;
+        while (end < nranks && !strcmp(texts + (size_t)end * room, text))
+            end++;
+        strbuf_printf(out, end > r + 1 ? "%s%d-%d" : "%s%d", r > first ? ", " : "", r, end - 1);
+    }
+    return count;
+}
+
+int agreement_describe(const char *name, const char *values, int nranks)
+{
+    struct strbuf text = {.data = NULL};
+    size_t length = strcspn(name, "\t");
+
+    strbuf_append(&text, name, length);
+    for (int r = 0; r < nranks; r++) {
+        if (agreement_is_said(values, AGREEMENT_VALUE, r))
+            continue;
+        strbuf_printf(&text, "%s%s", r ? "; " : " differs: ", values + (size_t)r * AGREEMENT_VALUE);
+        agreement_put_ranks(&text, " on rank", values, AGREEMENT_VALUE, nranks, r);
+    }
+    strbuf_puts(&text, "; start all ranks with the same files and the same command line");
+    if (!strbuf_status(&text))
+        error_set("%s", strbuf_text(&text));
+    strbuf_free(&text);
+    return -1;
+}

@@ -1,0 +1,184 @@
+/* Checks while training: where a value stopped being a number, and whether the ranks still have the
+ * same parameters. */
+#include "train/guard.h"
+
+#include "util/alloc.h"
+#include "util/error.h"
+#include "util/finite.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- NaN and infinity ---- */
+
+/* What a layer has just made. */
+static bool find_in_tops(const struct job *job, const struct compute *compute,
+                         const struct layer *layer, struct strbuf *out)
+{
+    for (int b = 0; b < layer->ntops; b++) {
+        size_t count = shape_elems(&layer->tops[b]->value.shape);
+        float *values = malloc((count + 1) * sizeof *values);
+        size_t at = values && net_read_blob(compute->net, layer->tops[b], values) == 0
+                        ? finite_begin(values, count)
+                        : count;
+        if (at < count)
+            strbuf_printf(out, "it arose in layer '%s', blob '%s': %g at %zu of %zu",
+                          layer->def->name, layer->tops[b]->name, (double)values[at], at, count);
+        if (at < count && layer->i->tell) {
+            strbuf_puts(out, ", in ");
+            layer->i->tell(layer, at / (count / (size_t)job->batch), out);
+        }
+        free(values);
+        if (at < count)
+            return true;
+    }
+    return false;
+}
+
+/* Most blobs share memory, so what stood in them is made once more, layer by layer; data layers' is
+ * there still. */
+bool checks_find_nonfinite(const struct job *job, const struct compute *compute,
+                           const struct run *run, struct strbuf *out)
+{
+    if (net_pull_values(compute->net))
+        return false;
+    if (checkpoint_look(compute->net)) {
+        strbuf_printf(out, "an update before made it: %s", error_text());
+        return false;
+    }
+    for (int l = 0; l < compute->net->nlayers; l++) {
+        const struct layer *layer = &compute->net->layers[l];
+        if (!layer->i->is_data && net_layer_forward(compute->net, l, run))
+            return false;
+        if (find_in_tops(job, compute, layer, out))
+            return layer->i->is_data;
+    }
+    return false;
+}
+
+/* ---- --on-nan ---- */
+
+enum { SKIPS_IN_A_ROW = 10 };
+
+int on_nan_parse(const char *option, const char *text, void *target)
+{
+    int *skips = target;
+    char end;
+
+    *skips = 0;
+    if (!strcmp(text, "stop"))
+        return 0;
+    *skips = SKIPS_IN_A_ROW;
+    if (!strcmp(text, "skip") || (sscanf(text, "skip,%d%c", skips, &end) == 1 && *skips > 0))
+        return 0;
+    return error_set("--%s expects stop, skip, or skip,N with the number of updates in a row "
+                     "that end training (skip is skip,%d), found '%s'",
+                     option, SKIPS_IN_A_ROW, text);
+}
+
+int guard_open_skips(struct guard *guard, const struct plan *plan)
+{
+    const struct trainer_options *o = guard->job->options;
+    size_t count = guard->job->worker && !guard->job->blank
+                       ? compute_statistics(guard->compute, NULL, false)
+                       : 0;
+
+    if (o->skip_nan <= 0)
+        return 0;
+    for (int b = 0; b < plan->nbuckets; b++)
+        for (int c = plan->buckets[b].first_chunk, n = plan->buckets[b].nchunks; n > 0; c++, n--)
+            if (plan->buckets[b].scheme && plan_codec(plan, c))
+                return error_set("--on-nan=skip: layer '%s' travels with error feedback (onebit, "
+                                 "--wire=bf16), whose residual would keep what is not finite for "
+                                 "later updates; use another --comm, or --wire=fp32",
+                                 plan->buckets[b].name);
+    if (count == 0)
+        return 0;
+    if (guard->compute->engine.i->device)
+        return error_set("--on-nan=skip: the running averages of BatchNorm are in the memory of "
+                         "--engine=%s and cannot be taken back; use --engine=cpu",
+                         o->engine);
+    guard->statistics = alloc_array(2 * count, sizeof *guard->statistics, "running averages");
+    return guard->statistics ? 0 : -1;
+}
+
+void guard_keep_statistics(struct guard *guard)
+{
+    if (guard->statistics)
+        compute_statistics(guard->compute, guard->statistics, false);
+}
+
+void guard_restore_statistics(struct guard *guard)
+{
+    size_t count = guard->statistics ? compute_statistics(guard->compute, NULL, false) : 0;
+    float *now;
+
+    if (count == 0)
+        return;
+    now = guard->statistics + count;
+    compute_statistics(guard->compute, now, false);
+    if (finite_begin(now, count) < count)
+        compute_statistics(guard->compute, guard->statistics, true);
+}
+
+void guard_tell_skips(struct guard *guard, const struct plan *plan, struct sync *sync)
+{
+    struct sync_skips skips;
+
+    if (guard->job->options->skip_nan <= 0 || guard->job->rank != 0)
+        return;
+    skips = sync_skips(sync);
+    if (skips.count == guard->skips_told)
+        return;
+    guard->skips_told = skips.count;
+    LOG_WARNING(guard->job->log,
+                "The update of iteration %" PRId64 " is left out: the gradient of layer '%s' is "
+                "not finite (%" PRId64 " in a row, %" PRId64 " in all; %d in a row end training)",
+                skips.iteration, plan->buckets[skips.bucket].name, skips.in_a_row, skips.count,
+                guard->job->options->skip_nan);
+}
+
+/* ---- --check-sync ---- */
+
+/* 52 bits, which a double holds, of the digest of the parameters that training keeps alike. */
+static double digest_values(const struct net *net)
+{
+    char hex[SHA256_HEX];
+
+    checkpoint_hash(net, false, hex);
+    hex[13] = '\0';
+    return (double)strtoull(hex, NULL, 16);
+}
+
+int checks_compare_values(const struct job *job, const struct compute *compute, struct sync *sync,
+                          int64_t iteration)
+{
+    double *digests;
+    int status, other = -1;
+
+    if (sync_wait_all(sync, iteration - 1))
+        return -1;
+    if (!job->worker)
+        return 0;
+    digests = alloc_array((size_t)job->nworkers, sizeof *digests, "--tune check-sync");
+    if (!digests)
+        return -1;
+    status = net_pull_values(compute->net);
+    digests[job->rank] = digest_values(compute->net);
+    if (!status)
+        status = sync_sum(sync, digests, job->nworkers);
+    for (int r = 1; r < job->nworkers && !status && other < 0; r++)
+        if (digests[r] != digests[0])
+            other = r;
+    free(digests);
+    if (!status && other >= 0)
+        return error_set("iteration %" PRId64
+                         ": --tune check-sync: the parameters of rank %d on %s are "
+                         "not those of rank 0 on %s: memory or a link is damaged, or this is a "
+                         "defect; --resume continues from the newest snapshot",
+                         iteration, other, job->topology.host[other], job->topology.host[0]);
+    return status;
+}

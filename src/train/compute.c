@@ -1,0 +1,309 @@
+/* Engine and nets, from their definitions to weights in their memory. */
+#include "train/compute.h"
+
+#include "engine/replay/profile.h"
+#include "report/outputs.h"
+#include "snapshot/checkpoint.h"
+#include "train/agree_job.h"
+#include "train/agreement.h"
+#include "train/device.h"
+#include "sync/sync.h"
+#include "util/agree.h"
+#include "util/alloc.h"
+#include "util/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int compute_create_nets(struct compute *compute, struct job *job, struct trace *trace,
+                        char **notices)
+{
+    struct layer_env env = {
+        .rank = job->worker ? job->rank : 0,
+        .nranks = job->nworkers,
+        .seed = job->seed,
+        .notices = notices,
+        .care = {.max_bad = job->options->max_bad, .say = job_say_of_data, .context = job},
+        .base_file = job->options->solver,
+        .look_only = job->blank};
+    int64_t chw[3] = {job->options->input_chw[0], job->options->input_chw[1],
+                      job->options->input_chw[2]};
+
+    if (chw[0] > 0)
+        env.input_chw = chw;
+    env.trace = trace;
+    if (job_batch(job, &env.batch) || net_create(job->defs.train, true, &env, NULL, &compute->net))
+        return -1;
+    job->batch = net_batch(compute->net);
+    if (job->batch == 0)
+        return error_set("%s: the net has no data layer to train from", compute->net->def->file);
+    compute->net->trace = trace;
+    if (!job->worker)
+        return 0;
+    compute->tests = alloc_array((size_t)job->defs.ntests + 1, sizeof(struct net *), "test nets");
+    if (!compute->tests)
+        return -1;
+    env.batch = 0;
+    env.trace = NULL;
+    for (int i = 0; i < job->defs.ntests && !job->blank; i++)
+        if (net_create(job->defs.tests[i], false, &env, compute->net, &compute->tests[i]))
+            return -1;
+    return 0;
+}
+
+/* ---- data ---- */
+
+/* Test nets are workers' alone, so they are compared where all ranks are workers. */
+static int compare_data(const struct compute *compute, const struct job *job)
+{
+    struct strbuf list = {.data = NULL};
+    char name[32];
+    int status = agree_job_put_data(&list, "", compute->net);
+
+    for (int i = 0; i < job->defs.ntests && job->nworkers == job->nranks && !status; i++) {
+        snprintf(name, sizeof name, "test net #%d: ", i);
+        status = agree_job_put_data(&list, name, compute->tests[i]);
+    }
+    status = error_agree(job->world, status);
+    if (!status)
+        status = agreement_check(job->world, &list);
+    strbuf_free(&list);
+    return status;
+}
+
+/* How many records an epoch has. */
+static int find_records(const struct compute *compute, struct job *job)
+{
+    struct layer_data_mark mark = {.known = false};
+
+    for (int l = 0; l < compute->net->nlayers && !mark.known; l++) {
+        const struct layer *layer = &compute->net->layers[l];
+        if (layer->i->mark && layer->i->mark(layer, &mark))
+            return error_context("layer '%s'", layer->def->name);
+    }
+    job->records = mark.known && !mark.own ? mark.nrecords : 0;
+    return 0;
+}
+
+int compute_compare_data_all(const struct compute *compute, struct job *job)
+{
+    if (job->blank)
+        return 0;
+    return error_agree(job->world, find_records(compute, job)) || compare_data(compute, job) ? -1
+                                                                                             : 0;
+}
+
+/* ---- memory ---- */
+
+/* What rank 0 says of where ranks compute. Collective. */
+static int gather_places(const struct compute *compute, const struct job *job, struct strbuf *out)
+{
+    char text[CORES_PLACE_BYTES] = "", identity[64];
+    const struct engine_i *engine = compute->engine.i;
+    bool device = engine->device && engine->device(compute->engine.context, identity);
+
+    if (job->worker && !job->blank && !device)
+        cores_describe(&job->cores, job->threads, text);
+    return cores_gather(job->world, text, out);
+}
+
+int compute_open_engine_all(struct compute *compute, const struct job *job, struct strbuf *places)
+{
+    const struct trainer_options *o = job->options;
+    struct engine_options options = {.threads = job->threads,
+                                     .profile = o->profile,
+                                     .dilate = o->dilate,
+                                     .device = job->topology.local_rank,
+                                     .math = o->math,
+                                     .convolution = o->convolution,
+                                     .no_fusion = o->no_fusion,
+                                     .deterministic = o->deterministic,
+                                     .workspace = o->workspace,
+                                     .passes = job->iter_size,
+                                     .no_graphs = o->no_graphs};
+
+    /* a dedicated server multiplies factors at most: it leaves the GPUs to the workers */
+    return device_open(job->world, job->worker || strcmp(o->engine, "cuda") ? o->engine : "cpu",
+                       &options, o->share_gpu, &compute->engine) ||
+                   gather_places(compute, job, places)
+               ? -1
+               : 0;
+}
+
+int compute_check_profile(const struct job *job)
+{
+    struct profile profile;
+    int batch;
+
+    if (!job->blank)
+        return 0;
+    if (profile_read(job->options->profile, &profile))
+        return -1;
+    batch = profile.batch;
+    profile_free(&profile);
+    if (batch > 0 && batch != job->batch)
+        return error_set(
+            "%s holds the times of a batch of %d samples a pass, and this run takes %d: give "
+            "--batch=%d here, or --batch=%d to \"poseidon time --profile\"",
+            job->options->profile, batch, job->batch, batch, job->batch);
+    return 0;
+}
+
+static int build_net(struct compute *compute, const struct job *job, size_t limit, struct net *net)
+{
+    size_t taken = net == compute->net ? 0 : net_memory(compute->net);
+
+    if (limit)
+        net_limit_memory(net, limit > taken ? limit - taken : 1);
+    if (net_build(net, &compute->engine, job->seed) == 0)
+        return 0;
+    return limit ? error_context("not fit to train") : -1;
+}
+
+static int build_nets(struct compute *compute, const struct job *job, size_t limit)
+{
+    if (!job->worker)
+        return 0;
+    if (build_net(compute, job, limit, compute->net))
+        return -1;
+    for (int i = 0; i < job->defs.ntests && !job->blank; i++)
+        if (build_net(compute, job, limit, compute->tests[i]))
+            return error_context("test net #%d", i);
+    return 0;
+}
+
+int compute_build_all(struct compute *compute, const struct job *job, size_t limit)
+{
+    bool measures;
+    int status;
+
+    if (device_measures(job->world, &compute->engine, &measures))
+        return -1;
+    if (measures &&
+        (error_agree(job->world, job->rank == 0 ? build_nets(compute, job, limit) : 0) ||
+         device_share_choices(job->world, &compute->engine)))
+        return -1;
+    status =
+        error_agree(job->world, measures && job->rank == 0 ? 0 : build_nets(compute, job, limit));
+    cores_enter_team(&job->cores, job->threads);
+    return status;
+}
+
+bool compute_trains(const struct compute *compute)
+{
+    bool trains = false;
+
+    for (int g = 0; g < compute->net->ngroups; g++)
+        trains |= compute->net->groups[g].trains;
+    return trains;
+}
+
+int compute_load_weights(struct compute *compute, const struct job *job)
+{
+    const char *given = job->options->weights;
+
+    for (size_t i = 0; !given && i < job->solver->n_weights; i++)
+        if (checkpoint_load_weights(job->solver->weights[i], false, compute->net, job->log))
+            return -1;
+    return given ? checkpoint_load_weights(given, false, compute->net, job->log) : 0;
+}
+
+int compute_push_values(struct compute *compute, const struct job *job)
+{
+    for (int g = 0; g < compute->net->ngroups && job->worker; g++) {
+        if (net_push_values(compute->net, g))
+            return -1;
+        net_touch(compute->net, g);
+    }
+    return 0;
+}
+
+/* ---- what workers tell each other ---- */
+
+size_t compute_statistics(const struct compute *compute, float *values, bool write)
+{
+    const struct net *net = compute->net;
+    size_t count = 0;
+
+    for (int p = 0; p < net->nparams; p++) {
+        size_t elems = net->params[p].statistic ? shape_elems(&net->params[p].shape) : 0;
+        float *host = values && elems ? net_host_value(net, &net->params[p]) : NULL;
+
+        if (host)
+            memcpy(write ? host : values + count, write ? values + count : host,
+                   elems * sizeof *host);
+        count += elems;
+    }
+    return count;
+}
+
+/* Each worker's BatchNorm has seen its own part of the batches. The running sums of all are
+ * averaged before anybody looks at them (a test, a snapshot), as the reference for one net on
+ * several devices. */
+int compute_average_statistics(struct compute *compute, const struct job *job, struct sync *sync)
+{
+    struct net *net = compute->net;
+    size_t count = compute_statistics(compute, NULL, false);
+    double *sums;
+    float *values;
+    int status = -1;
+
+    if (count == 0 || job->nworkers == 1 || !job->worker || job->blank)
+        return 0;
+    sums = alloc_array(count, sizeof *sums, "batch statistics");
+    values = alloc_array(count, sizeof *values, "batch statistics");
+    if (!sums || !values || net_pull_values(net))
+        goto done;
+    compute_statistics(compute, values, false);
+    for (size_t i = 0; i < count; i++)
+        sums[i] = (double)values[i];
+    if (sync_sum(sync, sums, (int)count))
+        goto done;
+    for (size_t i = 0; i < count; i++)
+        values[i] = (float)(sums[i] / job->nworkers);
+    compute_statistics(compute, values, true);
+    status = 0;
+    for (int g = 0; g < net->ngroups && !status; g++)
+        if (net->params[net->groups[g].first].statistic) {
+            status = net_push_values(net, g);
+            net_touch(net, g);
+        }
+done:
+    free(sums);
+    free(values);
+    return status;
+}
+
+int compute_open_shares(struct compute *compute, const struct job *job)
+{
+    int losses = job->worker && !job->blank ? net_counted_losses(compute->net) : 0;
+
+    if (losses == 0 || job->nworkers == 1 || job->options->staleness > 0 ||
+        job->options->comm.policy == COMM_NONE)
+        return 0;
+    compute->counted_losses = losses;
+    compute->counts = alloc_array((size_t)losses, sizeof *compute->counts, "labels that count");
+    return compute->counts ? 0 : -1;
+}
+
+int compute_forward(struct compute *compute, const struct job *job, struct sync *sync,
+                    const struct run *run, const struct net_hooks *hooks, double *loss)
+{
+    if (!compute->counts)
+        return net_forward(compute->net, run, hooks, loss);
+    return net_forward(compute->net, run, hooks, NULL) ||
+                   net_count_labels(compute->net, compute->counts) ||
+                   sync_sum(sync, compute->counts, compute->counted_losses) ||
+                   net_share_losses(compute->net, job->nworkers, compute->counts, loss)
+               ? -1
+               : 0;
+}
+
+void compute_close(struct compute *compute, const struct job *job)
+{
+    for (int i = 0; compute->tests && i < job->defs.ntests; i++)
+        net_destroy(compute->tests[i]);
+    free(compute->tests);
+    net_destroy(compute->net);
+    free(compute->counts);
+}

@@ -1,0 +1,68 @@
+/* What a rank computes with: its engine and its nets. */
+#ifndef POSEIDON_TRAIN_COMPUTE_H
+#define POSEIDON_TRAIN_COMPUTE_H
+
+#include "net/net.h"
+#include "train/job.h"
+
+struct compute {
+    struct engine engine; /* .i NULL: not open. Owned */
+    struct net *net;      /* to train; on dedicated servers created and not built. Owned */
+    struct net **tests;   /* defs.ntests of them; NULL on dedicated servers. Owned */
+    int counted_losses;   /* net_counted_losses, where workers share them */
+    double *counts;       /* of as many; NULL: they do not, or there are none. Owned */
+};
+
+struct sync;
+
+/* The nets that the job names, without memory; they record into trace, NULL: nowhere. What is to be
+ * said of them goes to *notices. Sets job->batch. */
+int compute_create_nets(struct compute *compute, struct job *job, struct trace *trace,
+                        char **notices);
+
+/* Whether all ranks read the same data; says what differs. Sets job->records. After net_create,
+ * before net_build. */
+int compute_compare_data_all(const struct compute *compute, struct job *job);
+
+/* places: rank 0's lines of where ranks compute. */
+int compute_open_engine_all(struct compute *compute, const struct job *job, struct strbuf *places);
+
+/* Fails on a profile of another batch, which would be replayed without a word. */
+int compute_check_profile(const struct job *job);
+
+/* Gives the nets memory, at most `limit` bytes where that is not 0; rank 0 first where its engine
+ * measures, so that all compute the same bits. Threads that read data are started on the way,
+ * before computing is bound to its cores. */
+int compute_build_all(struct compute *compute, const struct job *job, size_t limit);
+
+/* Whether any parameter of the net to train does. */
+bool compute_trains(const struct compute *compute);
+
+/* The weights of options or solver. Rank 0. */
+int compute_load_weights(struct compute *compute, const struct job *job);
+
+/* Engines with memory of their own get the values. */
+int compute_push_values(struct compute *compute, const struct job *job);
+
+/* How many running sums of BatchNorm's the net to train has. values: room for as many, which get
+ * the host's, or, write, replace them; NULL: they are only counted. */
+size_t compute_statistics(const struct compute *compute, float *values, bool write);
+
+/* Averages BatchNorm's running sums over the workers; does nothing on dedicated servers. Every
+ * worker calls it. */
+int compute_average_statistics(struct compute *compute, const struct job *job, struct sync *sync);
+
+/* Whether losses are to be shared. */
+int compute_open_shares(struct compute *compute, const struct job *job);
+
+/* net_forward of the net to train. Where the data decide what a loss is divided by, the workers
+ * tell each other before backward begins: a sum of one number a loss, which nets without such a
+ * loss do not pay for. With --staleness nobody is to wait for all others, and each divides by its
+ * own. Collective over the workers where they share losses. */
+int compute_forward(struct compute *compute, const struct job *job, struct sync *sync,
+                    const struct run *run, const struct net_hooks *hooks, double *loss);
+
+/* All but the engine, which outlives what is built on it. */
+void compute_close(struct compute *compute, const struct job *job);
+
+#endif

@@ -1,0 +1,298 @@
+/* Masks of the ranks of a machine, put beside each other: a launcher may bind each rank to cores of
+ * its own, or let all run on the same ones, and a batch system may leave both only some of them.
+ *
+ * A thread inherits the mask of the one that starts it: so nothing but cores_enter has to know
+ * masks. */
+#define _GNU_SOURCE
+#include "train/cores.h"
+
+#include "train/agreement.h"
+#include "util/agree.h"
+#include "util/alloc.h"
+#include "util/error.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+void core_set_add(struct core_set *set, int core)
+{
+    set->word[core / 64] |= (uint64_t)1 << core % 64;
+}
+
+static bool core_set_has(const struct core_set *set, int core)
+{
+    return set->word[core / 64] >> core % 64 & 1;
+}
+
+static int core_set_count(const struct core_set *set)
+{
+    int count = 0;
+
+    for (int w = 0; w < CORES_MOST / 64; w++)
+        count += __builtin_popcountll(set->word[w]);
+    return count;
+}
+
+static int last_of(const struct core_set *set)
+{
+    int last = CORES_MOST - 1;
+
+    while (last > 0 && !core_set_has(set, last))
+        last--;
+    return last;
+}
+
+static bool overlap(const struct core_set *a, const struct core_set *b)
+{
+    bool both = false;
+
+    for (int w = 0; w < CORES_MOST / 64; w++)
+        both |= (a->word[w] & b->word[w]) != 0;
+    return both;
+}
+
+/* "0-3,8" */
+static void print_list(const struct core_set *set, char *text, size_t size)
+{
+    size_t used = 0;
+
+    text[0] = '\0';
+    for (int c = 0; c < CORES_MOST && used < size; c++) {
+        int last = c;
+
+        if (!core_set_has(set, c))
+            continue;
+        while (last + 1 < CORES_MOST && core_set_has(set, last + 1))
+            last++;
+        used += (size_t)snprintf(text + used, size - used, last > c ? "%s%d-%d" : "%s%d",
+                                 used ? "," : "", c, last);
+        c = last;
+    }
+}
+
+void cores_divide(const struct core_set *masks, int ranks, int mine, int online,
+                  struct cores *cores)
+{
+    double share = 0;
+    struct core_set used = {{0}};
+
+    *cores = (struct cores){.allowed = core_set_count(&masks[mine])};
+    for (int r = 0; r < ranks; r++) {
+        for (int w = 0; w < CORES_MOST / 64; w++)
+            used.word[w] |= masks[r].word[w];
+        cores->sharers += r == mine || overlap(&masks[r], &masks[mine]);
+    }
+    for (int c = 0; c < CORES_MOST; c++) {
+        int sharers = 0;
+
+        for (int r = 0; r < ranks && core_set_has(&masks[mine], c); r++)
+            sharers += core_set_has(&masks[r], c) ? 1 : 0;
+        share += sharers ? 1.0 / sharers : 0;
+    }
+    cores->threads = share + 1e-6 >= 1 ? (int)(share + 1e-6) : 1;
+    cores->idle = online > core_set_count(&used) ? online - core_set_count(&used) : 0;
+    for (int use = 0; use < CORES_USES; use++)
+        cores->set[use] = masks[mine];
+    print_list(&masks[mine], cores->list, sizeof cores->list);
+}
+
+/* ---- this process ---- */
+
+static struct core_set find_mask(void)
+{
+    struct core_set set = {{0}};
+    cpu_set_t mask;
+
+    CPU_ZERO(&mask);
+    if (sched_getaffinity(0, sizeof mask, &mask) || CPU_COUNT(&mask) == 0)
+        CPU_SET(0, &mask);
+    for (int c = 0; c < CORES_MOST && c < CPU_SETSIZE; c++)
+        if (CPU_ISSET(c, &mask))
+            core_set_add(&set, c);
+    return set;
+}
+
+/* Where OpenMP binds its threads, this one among them since the program was started, their places
+ * say where the rank may run: returns whether it does. */
+static bool find_places(struct core_set *set)
+{
+    bool any = false;
+
+#ifdef _OPENMP
+    long cores = sysconf(_SC_NPROCESSORS_CONF); /* a list of places may name others, too */
+
+    if (omp_get_proc_bind() == omp_proc_bind_false)
+        return false;
+    for (int p = 0; p < omp_get_num_places(); p++) {
+        int count = omp_get_place_num_procs(p);
+        int *ids = alloc_array((size_t)count + 1, sizeof *ids, "cores");
+
+        if (!ids)
+            return false;
+        omp_get_place_proc_ids(p, ids);
+        for (int i = 0; i < count; i++) {
+            if (ids[i] < 0 || ids[i] >= cores || ids[i] >= CORES_MOST)
+                continue;
+            if (!any)
+                *set = (struct core_set){{0}};
+            any = true;
+            core_set_add(set, ids[i]);
+        }
+        free(ids);
+    }
+#else
+    (void)set;
+#endif
+    return any;
+}
+
+int cores_find(MPI_Comm world, const struct topology *topology, struct cores *out)
+{
+    MPI_Comm machine = MPI_COMM_NULL;
+    int ranks = topology->local_ranks;
+    struct core_set here = find_mask(), mine = here, *masks = calloc((size_t)ranks, sizeof *masks);
+    int status = masks ? 0 : error_memory((size_t)ranks * sizeof *masks, "masks of cores");
+    bool bound = find_places(&mine);
+
+    *out = (struct cores){.threads = 1};
+    if (error_agree(world, status))
+        goto fail;
+    MPI_TRY(MPI_Comm_split(world, topology->machine[topology->rank], topology->rank, &machine));
+    MPI_TRY(MPI_Allgather(&mine, (int)sizeof mine, MPI_BYTE, masks, (int)sizeof mine, MPI_BYTE,
+                          machine));
+    MPI_TRY(MPI_Comm_free(&machine));
+    cores_divide(masks, ranks, topology->local_rank, (int)sysconf(_SC_NPROCESSORS_ONLN), out);
+    out->bound = bound;
+    out->set[CORES_COMPUTE] = here;
+    free(masks);
+    return 0;
+fail:
+    free(masks);
+    return -1;
+}
+
+int cores_place(struct cores *cores, int threads)
+{
+    int keep = cores->sharers == 1 && cores->allowed >= CORES_KEEP_FROM ? 1 : 0;
+    int compute = threads > 0 ? threads : cores->threads - keep,
+        last = last_of(&cores->set[CORES_ALL]);
+
+    if (cores->bound || cores->sharers > 1 || cores->allowed <= compute)
+        return threads > 0 ? threads : cores->threads;
+    cores->placed = true;
+    cores->set[CORES_COMPUTE].word[last / 64] &= ~((uint64_t)1 << last % 64);
+    cores->set[CORES_WIRE] = (struct core_set){{0}};
+    core_set_add(&cores->set[CORES_WIRE], last);
+    return compute;
+}
+
+void cores_enter(const struct cores *cores, enum cores_use use)
+{
+    cpu_set_t mask;
+
+    if (!cores->placed && !cores->bound)
+        return;
+    CPU_ZERO(&mask);
+    for (int c = 0; c < CORES_MOST && c < CPU_SETSIZE; c++)
+        if (core_set_has(&cores->set[use], c))
+            CPU_SET(c, &mask);
+    (void)sched_setaffinity(0, sizeof mask,
+                            &mask); /* cores may have been taken from us meanwhile */
+}
+
+void cores_enter_team(const struct cores *cores, int threads)
+{
+    cores_enter(cores, CORES_COMPUTE);
+#ifdef _OPENMP
+    if (!cores->placed)
+        return; /* whoever OpenMP binds is where it shall be */
+    if (threads < 1)
+        threads = omp_get_max_threads();
+#pragma omp parallel num_threads(threads)
+    cores_enter(cores, CORES_COMPUTE);
+#else
+    (void)threads;
+#endif
+}
+
+/* ---- saying it ---- */
+
+/* Bound by OpenMP, the compute thread runs on one of the cores that the rank computes on. */
+void cores_list(const struct cores *cores, enum cores_use use, char text[CORES_TEXT_BYTES])
+{
+    print_list(&cores->set[cores->bound ? CORES_ALL : use], text, CORES_TEXT_BYTES);
+}
+
+void cores_describe(const struct cores *cores, int threads, char text[CORES_PLACE_BYTES])
+{
+    char count[32] = "the library's", rest[2 * CORES_TEXT_BYTES] = "", list[CORES_TEXT_BYTES];
+    int where = cores->allowed - (cores->placed ? 1 : 0);
+
+    cores_list(cores, CORES_COMPUTE, list);
+    if (threads > 0)
+        snprintf(count, sizeof count, "%d", threads);
+    if (cores->placed)
+        snprintf(rest, sizeof rest, ", communication on core %d", last_of(&cores->set[CORES_WIRE]));
+    else
+        snprintf(rest, sizeof rest, "%s",
+                 cores->bound ? ", each where OpenMP's settings bind it" : "");
+    if (cores->sharers > 1)
+        snprintf(rest + strlen(rest), sizeof rest - strlen(rest), ", which %d ranks share",
+                 cores->sharers);
+    snprintf(text, CORES_PLACE_BYTES, "%s compute thread%s on core%s %s%s", count,
+             threads == 1 ? "" : "s", where == 1 ? "" : "s", list, rest);
+}
+
+void cores_list_ranks(const char (*texts)[CORES_PLACE_BYTES], int ranks, struct strbuf *out)
+{
+    int lines = 0, more = 0;
+    bool several;
+
+    for (int r = 0; r < ranks; r++) {
+        if (!texts[r][0] || agreement_is_said(texts[0], CORES_PLACE_BYTES, r))
+            continue;
+        if (lines++ >= CORES_LINES) {
+            more++;
+            continue;
+        }
+        several = agreement_put_ranks(out, "Rank", texts[0], CORES_PLACE_BYTES, ranks, r) > 1;
+        strbuf_printf(out, "%s%s\n", several ? " each: " : ": ", texts[r]);
+    }
+    if (more)
+        strbuf_printf(out, "Ranks on %d other set%s of cores compute likewise\n", more,
+                      more == 1 ? "" : "s");
+}
+
+int cores_gather(MPI_Comm world, const char text[CORES_PLACE_BYTES], struct strbuf *out)
+{
+    void *texts;
+    int ranks, status = 0;
+
+    MPI_Comm_size(world, &ranks);
+    if (agree_gather(world, text, CORES_PLACE_BYTES, "where ranks compute", &texts))
+        return -1;
+    if (texts) {
+        cores_list_ranks(texts, ranks, out);
+        status = strbuf_status(out);
+    }
+    free(texts);
+    return error_agree(world, status);
+}
+
+void cores_warn(const struct cores *cores, int rank, struct log *log)
+{
+    if (cores->allowed == 1 && cores->idle > 0)
+        LOG_WARNING(log,
+                    "Rank %d is bound to one core, which its threads for computing, communication "
+                    "and input share, while %d core%s of the machine %s idle: start with "
+                    "mpirun --bind-to none",
+                    rank, cores->idle, cores->idle == 1 ? "" : "s",
+                    cores->idle == 1 ? "is" : "are");
+}

@@ -1,0 +1,22 @@
+/* Until when a run may last: what the user said, else what the scheduler did. Kept on the clock
+ * that nobody sets. Not collective. */
+#ifndef POSEIDON_TRAIN_DEADLINE_H
+#define POSEIDON_TRAIN_DEADLINE_H
+
+#include <stdbool.h>
+
+struct deadline {
+    double end;         /* by clock_seconds; INFINITY: there is none */
+    double margin;      /* seconds before it by which all must be over but the process's end */
+    const char *whence; /* "--time-limit", "SLURM_JOB_END_TIME", ...: for messages */
+};
+
+/* Both fail on values that are none, and are to be called when the program starts. What an option
+ * says, a duration or "none", into the struct deadline `target`. */
+int deadline_parse(const char *option, const char *text, void *target);
+
+/* Without it: SLURM_JOB_END_TIME or POSEIDON_END_TIME (seconds since 1970), else PBS_WALLTIME
+ * seconds from now. */
+int deadline_find(struct deadline *out);
+
+#endif

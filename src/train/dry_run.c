@@ -1,0 +1,247 @@
+/* train --dry-run: everything is set up as for training, so that every message of set-up comes, and
+ * nothing is written; then this says what would be trained and whether it can. */
+#include "train/dry_run.h"
+
+#include "util/agree.h"
+#include "util/error.h"
+#include "util/machine.h"
+#include "util/units.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A rank grows a little while it trains: tables, messages of the MPI library, a snapshot. */
+#define ROOM_TO_GROW_BYTES 32e6
+
+/* Of one rank, gathered on rank 0: everything is allocated and, by fillers, mostly touched. */
+struct rank_needs {
+    double nets, communication, history; /* bytes; of the history at most so many */
+    double resident, free;               /* bytes: of the process now; the machine has left */
+    int threads;
+    char cores[CORES_TEXT_BYTES];
+};
+
+static void find_needs(const struct job *job, const struct compute *compute,
+                       const struct exchange *exchange, struct rank_needs *out)
+{
+    *out = (struct rank_needs){.communication = (double)plan_memory(exchange->plan, job->rank),
+                               .history =
+                                   (double)compute->net->elems * sizeof(float) * job->rule.nhistory,
+                               .resident = (double)machine_resident(),
+                               .free = (double)machine_free_memory(),
+                               .threads = job->threads};
+    if (job->worker)
+        out->nets = (double)net_memory(compute->net);
+    for (int i = 0; job->worker && !job->blank && i < job->defs.ntests; i++)
+        out->nets += (double)net_memory(compute->tests[i]);
+    cores_list(&job->cores, CORES_COMPUTE, out->cores);
+}
+
+int dry_run_limit_memory(const struct job *job, const struct compute *compute, size_t *limit)
+{
+    uint64_t left = machine_free_memory();
+    int locals = job->topology.local_ranks;
+    double params = (double)compute->net->elems * sizeof(float), need;
+    char needed[UNITS_CELL], free_now[UNITS_CELL];
+
+    *limit = 0;
+    if (!job->options->dry_run || !job->worker || compute->engine.i->own_memory || left == 0)
+        return 0;
+    /* values, which ranks of a machine may share, a gradient each, and their part of the history */
+    need = params * (1 + locals + (double)job->rule.nhistory * locals / job->nranks);
+    if (need > (double)left)
+        return error_set("not fit to train: the net's %zu parameters, their gradients and the "
+                         "solver's history take at least %s on host %s with its %d rank%s, and %s "
+                         "of memory are left there",
+                         compute->net->nlearnable, units_print_bytes(need, needed),
+                         job->topology.host[job->rank], locals, locals == 1 ? "" : "s",
+                         units_print_bytes((double)left, free_now));
+    *limit = (size_t)left / (size_t)locals;
+    return 0;
+}
+
+static void put_reason(struct dry_run *dry, const char *reason)
+{
+    strbuf_printf(&dry->unfit, "%s%s", dry->unfit.length ? "; " : "", reason);
+}
+
+static void put_training(const struct job *job, const struct compute *compute,
+                         const struct train_state *at, struct strbuf *out)
+{
+    int samples = job->nworkers * job->batch * job->iter_size;
+
+    strbuf_printf(out, "%-10s  %s: iterations %" PRId64 " to %d of %d samples (%d worker%s x %d",
+                  "training", job->options->solver, at->iteration, job->max_iter, samples,
+                  job->nworkers, job->nworkers == 1 ? "" : "s", job->batch);
+    strbuf_printf(out, job->iter_size > 1 ? " x iter_size %d)\n" : ")\n", job->iter_size);
+    if (job->records)
+        strbuf_printf(out, "%-10s  %d iterations of %d = %.4g epochs of %" PRIu64 " records\n", "",
+                      job->max_iter, samples, job_epochs(job, (double)job->max_iter * samples),
+                      job->records);
+    strbuf_printf(out, "%-10s  %s: %d layers, %zu parameters\n", "net", compute->net->def->file,
+                  compute->net->nlayers, compute->net->nlearnable);
+}
+
+static void put_weights(const struct job *job, const struct training_run *run,
+                        const struct train_state *at, bool resumed, struct strbuf *out)
+{
+    const char *given = job->options->weights;
+
+    strbuf_printf(out, "%-10s  ", "weights");
+    if (resumed)
+        strbuf_printf(out, "of run '%s' after iteration %" PRId64 "\n", run->file.run,
+                      at->iteration);
+    else if (given || job->solver->n_weights > 0)
+        strbuf_printf(out, "%s\n", given ? given : job->solver->weights[0]);
+    else
+        strbuf_printf(out, "by the net's fillers, seed %" PRIu64 "\n", job->seed);
+}
+
+static void put_snapshots(struct dry_run *dry, const struct job *job, const struct compute *compute,
+                          const struct training_run *run, const struct train_state *at,
+                          struct strbuf *out)
+{
+    const Caffe__SolverParameter *s = job->solver;
+    double each = (double)compute->net->nlearnable * sizeof(float) * (1 + job->rule.nhistory);
+    char size[UNITS_CELL], left[UNITS_CELL], reason[256];
+    int known;
+    double free_bytes;
+    int64_t count = s->snapshot > 0 ? (job->max_iter - at->iteration) / s->snapshot : 0;
+
+    if (!run->keeps) {
+        strbuf_printf(out, "%-10s  none are written\n", "snapshots");
+        return;
+    }
+    count += s->snapshot_after_train && (s->snapshot <= 0 || job->max_iter % s->snapshot != 0);
+    if (job->options->keep > 0 && count > job->options->keep)
+        count = job->options->keep;
+    free_bytes = (double)machine_free_disk(s->snapshot_prefix, &known);
+    units_print_bytes(each, size);
+    units_print_bytes(free_bytes, left);
+    strbuf_printf(out, "%-10s  %s_iter_*: %" PRId64 " of %s each", "snapshots", s->snapshot_prefix,
+                  count, size);
+    strbuf_printf(out, known ? "; %s free\n" : "\n", left);
+    snprintf(reason, sizeof reason,
+             "the disk of snapshot_prefix has %s left, and %" PRId64 " snapshot%s of %s are to be "
+             "written there (--keep=N keeps the newest)",
+             left, count, count == 1 ? "" : "s", size);
+    if (known && free_bytes < each * (double)count)
+        put_reason(dry, reason);
+}
+
+/* How many layers train by each scheme; and the bytes of rank 0. */
+static void put_plan(const struct job *job, const struct exchange *exchange, struct strbuf *out)
+{
+    const struct plan *plan = exchange->plan;
+    uint64_t sent = 0;
+    char bytes[UNITS_CELL];
+
+    strbuf_printf(out, "%-10s  ", "plan");
+    if (plan_is_alone(plan)) {
+        strbuf_printf(out, "%s, nothing travels\n",
+                      plan->ncomputing == 1  ? "one worker"
+                      : exchange->nodes.team ? "workers add up on their GPUs"
+                                             : "workers add up in the memory that they share");
+        return;
+    }
+    for (int b = 0; b < plan->nbuckets; b++)
+        sent += plan_traffic(plan, b, job->rank).sent;
+    for (int i = 0; sync_schemes[i]; i++) {
+        int layers = 0;
+
+        for (int b = 0; b < plan->nbuckets; b++)
+            if (plan->buckets[b].trains && plan->buckets[b].scheme == sync_schemes[i])
+                layers += plan->buckets[b].ngroups;
+        if (layers > 0)
+            strbuf_printf(out, "%d layer%s by %s, ", layers, layers == 1 ? "" : "s",
+                          scheme_label(sync_schemes[i]));
+    }
+    strbuf_printf(out, "%s sent by rank 0 an iteration\n", units_print_bytes((double)sent, bytes));
+}
+
+static void put_memory(const struct rank_needs *needs, struct strbuf *out)
+{
+    char cell[4][UNITS_CELL];
+
+    strbuf_printf(out,
+                  "%-10s  rank 0 holds %s: net %s, communication %s, solver's history at most %s, "
+                  "batches, libraries\n",
+                  "memory", units_print_bytes(needs->resident, cell[0]),
+                  units_print_bytes(needs->nets, cell[1]),
+                  units_print_bytes(needs->communication, cell[2]),
+                  units_print_bytes(needs->history, cell[3]));
+}
+
+/* One machine: its ranks, cores and memory. */
+static void put_machine(struct dry_run *dry, const struct job *job, const struct rank_needs *ranks,
+                        int machine, struct strbuf *out)
+{
+    const struct rank_needs *first = ranks; /* every machine has a rank */
+    double held = 0;
+    int count = 0, number = 0;
+    char holds[UNITS_CELL], left[UNITS_CELL], reason[256];
+
+    for (int r = job->nranks - 1; r >= 0; r--) {
+        if (job->topology.machine[r] != machine)
+            continue;
+        first = &ranks[r];
+        number = r;
+        count++;
+        held += ranks[r].resident;
+    }
+    units_print_bytes(held, holds);
+    units_print_bytes(first->free, left);
+    strbuf_printf(out,
+                  "%-10s  %s: %d rank%s from rank %d on, %d compute thread%s each on cores %s; ",
+                  "host", job->topology.host[number], count, count == 1 ? "" : "s", number,
+                  first->threads, first->threads == 1 ? "" : "s", first->cores);
+    strbuf_printf(out, "%s of memory held, %s left\n", holds, left);
+    snprintf(reason, sizeof reason,
+             "host %s has %s of memory left beside the %s that its %d rank%s hold%s (start fewer "
+             "there, or make the batch smaller)",
+             job->topology.host[number], left, holds, count, count == 1 ? "" : "s",
+             count == 1 ? "s" : "");
+    if (first->free > 0 && first->free < ROOM_TO_GROW_BYTES * count)
+        put_reason(dry, reason);
+}
+
+static void put_all(struct dry_run *dry, const struct job *job, const struct compute *compute,
+                    const struct exchange *exchange, const struct training_run *run,
+                    const struct train_state *at, bool resumed, const struct rank_needs *ranks,
+                    struct strbuf *out)
+{
+    if (!compute_trains(compute))
+        put_reason(dry, "nothing trains: every lr_mult of the net is 0, or it has no parameters");
+    if (at->iteration >= job->max_iter)
+        put_reason(dry, "nothing is left to do: the snapshot's iteration is not below max_iter");
+    put_training(job, compute, at, out);
+    strbuf_puts(out, strbuf_text(&dry->survey));
+    put_weights(job, run, at, resumed, out);
+    put_snapshots(dry, job, compute, run, at, out);
+    put_plan(job, exchange, out);
+    put_memory(&ranks[0], out);
+    for (int m = 0; m < job->topology.nmachines; m++)
+        put_machine(dry, job, ranks, m, out);
+}
+
+int dry_run_report_all(struct dry_run *dry, const struct job *job, const struct compute *compute,
+                       const struct exchange *exchange, const struct training_run *run,
+                       const struct train_state *at, bool resumed, struct strbuf *out)
+{
+    struct rank_needs mine;
+    void *ranks;
+    int status = 0;
+
+    find_needs(job, compute, exchange, &mine);
+    if (agree_gather(job->world, &mine, sizeof mine, "what the ranks need", &ranks))
+        return -1;
+    if (job->rank == 0) {
+        put_all(dry, job, compute, exchange, run, at, resumed, ranks, out);
+        status = strbuf_status(out) || strbuf_status(&dry->unfit);
+        if (!status && dry->unfit.length)
+            status = error_set("not fit to train: %s", strbuf_text(&dry->unfit));
+    }
+    free(ranks);
+    return error_agree(job->world, status);
+}

@@ -1,0 +1,28 @@
+/* train --dry-run: whether a run could train, and what it would need. */
+#ifndef POSEIDON_TRAIN_DRY_RUN_H
+#define POSEIDON_TRAIN_DRY_RUN_H
+
+#include "train/exchange.h"
+#include "train/run.h"
+
+/* What the data say of the run; rank 0's. */
+struct dry_run {
+    struct strbuf survey; /* lines about data. Owned */
+    struct strbuf unfit;  /* why the run cannot train, clauses between "; ". Owned */
+};
+
+/* Of a dry run: whether the parameters can lie in the memory that is left, and how much of it there
+ * is for this rank's nets; *limit 0: as much as there is. After the engine is open, before anything
+ * is allocated. */
+int dry_run_limit_memory(const struct job *job, const struct compute *compute, size_t *limit);
+
+/* What trainer_dry_run says; dry is rank 0's. */
+int dry_run_report_all(struct dry_run *dry, const struct job *job, const struct compute *compute,
+                       const struct exchange *exchange, const struct training_run *run,
+                       const struct train_state *at, bool resumed, struct strbuf *out);
+
+/* inspect_data.c: what the data layers read, and what is wrong with it; after net_create, before
+ * net_build. */
+int inspect_data(const struct job *job, const struct compute *compute, struct dry_run *out);
+
+#endif

@@ -1,0 +1,101 @@
+/* What may end training before its time: signals, deadlines, ranks that are late or lost, values
+ * that are not finite, damaged records. */
+#ifndef POSEIDON_TRAIN_GUARD_H
+#define POSEIDON_TRAIN_GUARD_H
+
+#include "train/compute.h"
+#include "train/run.h"
+#include "train/stragglers.h"
+
+enum guard_phase { PHASE_TRAINING, PHASE_SAVING, PHASE_LAST_SAVING, PHASE_TESTING };
+
+/* What the compute thread does, for the wire's (lost.c). */
+struct guard_doing {
+    _Atomic int64_t iteration; /* -1: before the first one */
+    _Atomic int64_t phase;
+    _Atomic int64_t since; /* clock_seconds, whole ones */
+};
+
+/* What all ranks know of signals that some of them have got (agree_signals.c). */
+struct guard_signals {
+    int64_t asked;             /* before which iteration the open question stands; -1: none does */
+    int64_t next;              /* before which iteration the next one is asked */
+    int64_t iteration;         /* rank 0: before which one it asked last */
+    double seconds;            /* rank 0: the clock then */
+    enum signal_effect effect; /* agreed on and not done yet */
+    double slowest;            /* rank 0: seconds of the slowest iteration of late */
+    double passed;             /* rank 0: the clock at the last iteration's end; 0: not yet */
+    double saved;              /* rank 0: the clock at the last snapshot; first: at the start */
+    bool warned;               /* rank 0: of the launcher's patience */
+    bool keep;                 /* the stop wants a snapshot whatever the solver says */
+    bool enough;               /* the stop is --stop-after's: the run is over */
+};
+
+struct guard {
+    const struct job *job; /* these three are borrowed */
+    const struct compute *compute;
+    struct training_run *run;
+    struct guard_doing doing;
+    struct guard_signals signals;
+    struct stragglers *stragglers; /* NULL: nobody can be late. Owned */
+    int bad_losses;                /* of this rank, in a row; --on-nan=skip */
+    int64_t skips_told;            /* rank 0: updates left out that it has told of */
+    float *statistics; /* running averages as they were before the iteration, and room for as many;
+                          NULL: --on-nan=skip is not asked for, or the net has none. Owned */
+    char *damage;      /* rank 0: a line for each damaged record that was left out. Owned */
+};
+
+/* ---- lost.c ---- */
+
+/* Fills in what sync_options has of ranks that keep all waiting. */
+void guard_watch_ranks(struct guard *guard, struct sync_options *options);
+
+/* What the compute thread does from now on, before or in that iteration, for those who wait for
+ * this rank: PHASE_TESTING + i for test net i. */
+void guard_enter(struct guard *guard, int64_t iteration, int phase);
+
+/* ---- agree_signals.c ---- */
+
+/* Between two iterations, `iteration` to come: puts into guard->signals.effect what signals to any
+ * rank ask for, the same on all ranks, and whether rank 0's tests have found `enough`. now: of all
+ * signals that have come so far, which waits for all ranks; else of those that came a while ago,
+ * and nobody waits. Collective, servers included. */
+int guard_ask(struct guard *guard, struct sync *sync, bool enough, int64_t iteration, bool now);
+
+/* Rank 0, after an iteration: how long it took. */
+void guard_pace(struct guard *guard);
+
+/* Whether a pass that may be left out should be: a signal asks this rank to stop, or the time is
+ * nearly over. */
+bool guard_hurries(const struct guard *guard);
+
+/* ---- checks.c ---- */
+
+/* After a pass whose loss is no number: says in `out` where it arose, or nothing where that cannot
+ * be found. Whether it stands in the data. The net is of no use afterwards. */
+bool checks_find_nonfinite(const struct job *job, const struct compute *compute,
+                           const struct run *run, struct strbuf *out);
+
+/* --on-nan=skip, at set-up: refuses what would keep a NaN beyond its iteration. */
+int guard_open_skips(struct guard *guard, const struct plan *plan);
+
+/* Before and after the passes of an iteration: running averages that became NaN or infinite are
+ * what they were before. */
+void guard_keep_statistics(struct guard *guard);
+void guard_restore_statistics(struct guard *guard);
+
+/* Rank 0: tells of the updates that were left out since it was called last. */
+void guard_tell_skips(struct guard *guard, const struct plan *plan, struct sync *sync);
+
+/* Whether all workers have the same parameters after that many iterations; fails naming the first
+ * rank that differs. Collective, servers included. */
+int checks_compare_values(const struct job *job, const struct compute *compute, struct sync *sync,
+                          int64_t iteration);
+
+/* ---- bad_records.c ---- */
+
+/* Gathers in rank 0's *out, to be freed, which records of all ranks' training and test data were
+ * left out, and says how many. */
+int bad_records_gather_all(const struct job *job, const struct compute *compute, char **out);
+
+#endif

@@ -1,0 +1,118 @@
+/* What the nets' data layers would read, and whether the layers that read their labels can: the
+ * commonest mistake in a data set of one's own is a label that no output stands for. */
+#include "train/dry_run.h"
+
+#include "input/source.h"
+#include "util/error.h"
+
+#include <inttypes.h>
+
+#define LOOK_SECONDS 5.0 /* where records have to be read for their labels */
+
+/* The layer whose top the blob is, through the Splits that were put in; NULL: none. */
+static const struct layer *maker_of(const struct net *net, const struct blob *blob, int *top)
+{
+    for (int l = net->nlayers - 1; l >= 0; l--) {
+        const struct layer *layer = &net->layers[l];
+        for (int t = 0; t < layer->ntops; t++) {
+            if (layer->tops[t] != blob)
+                continue;
+            if (layer->def->inserted)
+                return maker_of(net, layer->bottoms[0], top);
+            *top = t;
+            return layer;
+        }
+    }
+    return NULL;
+}
+
+/* Scores of how many classes the layer compares with labels; 0: it does not, or has a label that it
+ * passes over. */
+static size_t classes_of(const struct layer *layer)
+{
+    const Caffe__LayerParameter *p = layer->param;
+    size_t labels;
+
+    if ((p->loss_param && p->loss_param->has_ignore_label) ||
+        (p->accuracy_param && p->accuracy_param->has_ignore_label))
+        return 0;
+    if (!layer->i->reads_labels)
+        return 0;
+    labels = shape_elems(&layer->bottoms[1]->value.shape);
+    return labels ? shape_elems(&layer->bottoms[0]->value.shape) / labels : 0;
+}
+
+static void check_labels(struct strbuf *unfit, const struct net *net, const struct layer *data,
+                         const struct source_survey *survey)
+{
+    for (int l = 0; l < net->nlayers; l++) {
+        const struct layer *layer = &net->layers[l];
+        size_t classes = classes_of(layer);
+        int top = 0;
+
+        if (classes == 0 || maker_of(net, layer->bottoms[1], &top) != data || top != 1)
+            continue;
+        if (survey->least >= 0 && survey->most < (float)classes && !survey->fraction)
+            continue;
+        strbuf_printf(
+            unfit,
+            "%slabels of %s are %g to %g%s, but layer '%s' has %zu scores: expected whole "
+            "numbers from 0 to %zu (num_output, or the labels, are wrong)",
+            unfit->length ? "; " : "", survey->path, (double)survey->least, (double)survey->most,
+            survey->fraction ? ", not all of them whole" : "", layer->def->name, classes,
+            classes - 1);
+        return;
+    }
+}
+
+static void put_labels(struct strbuf *out, const struct source_survey *s)
+{
+    if (!s->labelled)
+        return;
+    strbuf_printf(out, "\n            labels %g to %g", (double)s->least, (double)s->most);
+    if (s->nread < s->nrecords)
+        strbuf_printf(out, " in %" PRIu64 " records spread over all", s->nread);
+    strbuf_printf(out, "; the first is %g, the last %g", (double)s->first, (double)s->last);
+}
+
+static int look_at(struct dry_run *out, const char *phase, const struct net *net,
+                   const struct layer *layer)
+{
+    struct strbuf *lines = &out->survey;
+    struct source_survey s;
+    char shape[SHAPE_MAX_AXES * 24];
+
+    if (layer->i->look(layer, LOOK_SECONDS, &s))
+        return error_context("layer '%s'", layer->def->name);
+    if (!s.path)
+        return 0;
+    strbuf_printf(lines, "%-10s  layer '%s': %s, %" PRIu64 " record%s of ", phase, layer->def->name,
+                  s.path, s.nrecords, s.nrecords == 1 ? "" : "s");
+    strbuf_puts(lines, shape_product(&s.shape, shape, sizeof shape));
+    strbuf_puts(lines, s.type == SOURCE_U8 ? " bytes" : " floats");
+    put_labels(lines, &s);
+    strbuf_putc(lines, '\n');
+    if (s.labelled)
+        check_labels(&out->unfit, net, layer, &s);
+    return 0;
+}
+
+static int look_at_net(struct dry_run *out, const char *phase, const struct net *net)
+{
+    for (int l = 0; l < net->nlayers; l++)
+        if (net->layers[l].i->look && look_at(out, phase, net, &net->layers[l]))
+            return -1;
+    return 0;
+}
+
+int inspect_data(const struct job *job, const struct compute *compute, struct dry_run *out)
+{
+    if (job->blank)
+        return 0;
+    if (look_at_net(out, "train data", compute->net))
+        return -1;
+    for (int i = 0; i < job->defs.ntests; i++)
+        if (compute->tests[i] && look_at_net(out, "test data", compute->tests[i]))
+            return -1;
+    return strbuf_status(&out->survey);
+}

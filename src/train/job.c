@@ -1,0 +1,350 @@
+/* From the options and the solver file to what a rank is to do. The checks and the sentences about
+ * the solver are Caffe's where it has them; what was found is added. */
+#include "train/job.h"
+
+#include "snapshot/checkpoint.h"
+#include "train/agree_job.h"
+#include "train/agreement.h"
+#include "spec/read.h"
+#include "util/agree.h"
+#include "util/error.h"
+#include "util/strbuf.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+int job_open(struct job *job, MPI_Comm world, const struct trainer_options *o, struct log *log)
+{
+    job->options = o;
+    job->log = log;
+    job->world = world;
+    MPI_Comm_rank(world, &job->rank);
+    MPI_Comm_size(world, &job->nranks);
+    if (o->servers >= job->nranks)
+        return error_set(
+            "--servers=%d leaves no worker: %d rank%s, and at least one must compute; start "
+            "more ranks (mpirun -np N) or ask for fewer servers",
+            o->servers, job->nranks, job->nranks == 1 ? " is there" : "s are there");
+    job->nworkers = job->nranks - o->servers;
+    job->worker = job->rank < job->nworkers;
+    job->blank = engine_is_blank(o->engine);
+    if (o->batch > 0 && o->global_batch > 0)
+        return error_set("--batch is per rank and --global-batch over all ranks: give one of them");
+    return 0;
+}
+
+int job_compare_all(const struct job *job)
+{
+    struct strbuf list = {.data = NULL};
+    int status;
+
+    agree_job_put_files(job, &list);
+    status = agreement_check(job->world, &list);
+    strbuf_free(&list);
+    return status;
+}
+
+/* What is to be said of the files: the solver, and each net's file once, however many nets it
+ * gives. */
+static int note_files(const struct job *job, char **notices)
+{
+    struct strbuf text = {0};
+
+    strbuf_puts(&text, text_notices(job->doc));
+    for (int i = 0; i < job->defs.ndocs; i++) {
+        bool said = false;
+
+        for (int k = 0; k < i; k++)
+            said = said || !strcmp(text_name(job->defs.docs[k]), text_name(job->defs.docs[i]));
+        if (!said)
+            strbuf_puts(&text, text_notices(job->defs.docs[i]));
+    }
+    *notices = strbuf_take(&text);
+    return *notices ? 0 : -1;
+}
+
+/* type is a string today; old files have the number solver_type in its place. */
+static int rule_kind_of(const Caffe__SolverParameter *solver, enum rule_kind *kind)
+{
+    static const enum rule_kind old[] = {
+        [CAFFE__SOLVER_PARAMETER__SOLVER_TYPE__SGD] = RULE_SGD,
+        [CAFFE__SOLVER_PARAMETER__SOLVER_TYPE__NESTEROV] = RULE_NESTEROV,
+        [CAFFE__SOLVER_PARAMETER__SOLVER_TYPE__ADAGRAD] = RULE_ADAGRAD,
+        [CAFFE__SOLVER_PARAMETER__SOLVER_TYPE__RMSPROP] = RULE_RMSPROP,
+        [CAFFE__SOLVER_PARAMETER__SOLVER_TYPE__ADADELTA] = RULE_ADADELTA,
+        [CAFFE__SOLVER_PARAMETER__SOLVER_TYPE__ADAM] = RULE_ADAM,
+    };
+    unsigned number = (unsigned)solver->solver_type;
+
+    if (solver->has_solver_type && strcmp(solver->type, "SGD") == 0) {
+        if (number >= sizeof old / sizeof *old)
+            return error_set("Unknown solver type: %u (solver_type goes from 0 to 5)", number);
+        *kind = old[number];
+        return 0;
+    }
+    return rule_kind_from_name(solver->type, kind);
+}
+
+static int check_rule(const struct rule *rule)
+{
+    const char *name = rule_kind_name(rule->kind);
+
+    if ((rule->kind == RULE_ADAGRAD || rule->kind == RULE_RMSPROP) && rule->momentum != 0)
+        return error_set("Momentum cannot be used with %s. (momentum is %g)", name,
+                         (double)rule->momentum);
+    if (rule->kind == RULE_RMSPROP && !(rule->rms_decay >= 0 && rule->rms_decay < 1))
+        return error_set("rms_decay should lie between 0 and 1. (rms_decay is %g)",
+                         (double)rule->rms_decay);
+    if (rule->kind == RULE_ADAM && !(rule->momentum >= 0 && rule->momentum < 1))
+        return error_set("momentum must be at least 0 and below 1 with Adam, found %g",
+                         (double)rule->momentum);
+    if (rule->kind == RULE_ADAM && !(rule->momentum2 >= 0 && rule->momentum2 < 1))
+        return error_set("momentum2 must be at least 0 and below 1 with Adam, found %g",
+                         (double)rule->momentum2);
+    return 0;
+}
+
+static int rule_from_solver(const Caffe__SolverParameter *solver, struct rule *rule)
+{
+    *rule = (struct rule){
+        .momentum = solver->momentum,
+        .momentum2 = solver->momentum2,
+        .rms_decay = solver->rms_decay,
+        .delta = solver->delta,
+        .weight_decay = solver->weight_decay,
+    };
+    if (rule_kind_of(solver, &rule->kind))
+        return -1;
+    rule->nhistory = rule_kind_histories(rule->kind);
+    if (strcmp(solver->regularization_type, "L1") == 0)
+        rule->regularization = RULE_L1;
+    else if (strcmp(solver->regularization_type, "L2") != 0 && rule->weight_decay != 0)
+        return error_set("Unknown regularization type: %s (known types: L1, L2)",
+                         solver->regularization_type);
+    return check_rule(rule);
+}
+
+static int policy_from_solver(const Caffe__SolverParameter *solver, struct policy *policy)
+{
+    *policy = (struct policy){
+        .base_lr = solver->base_lr,
+        .gamma = solver->gamma,
+        .power = solver->power,
+        .stepsize = solver->stepsize,
+        .max_iter = solver->max_iter,
+        .stepvalues = solver->stepvalue,
+        .nstepvalues = (int)solver->n_stepvalue,
+        .stage_ends = solver->stageiter,
+        .stage_rates = solver->stagelr,
+        .nstages = (int)solver->n_stagelr,
+        .windows = solver->plateau_winsize,
+        .nwindows = (int)solver->n_plateau_winsize,
+        .least = solver->min_lr,
+        .warmup = solver->has_warmup_iter ? solver->warmup_iter : solver->rampup_interval,
+        .warmup_lr = solver->has_warmup_iter ? solver->warmup_start_lr : solver->rampup_lr,
+    };
+    if (!solver->has_base_lr)
+        return error_set("the solver has no base_lr; expected the learning rate to start with");
+    if (solver->lr_policy == NULL || solver->lr_policy[0] == '\0')
+        return error_set("the solver has no lr_policy; expected one of " POLICY_NAMES);
+    if (policy_type_from_name(solver->lr_policy, &policy->type))
+        return -1;
+    if (solver->n_stageiter != solver->n_stagelr)
+        return error_set("expected as many stageiter as stagelr, found %zu and %zu",
+                         solver->n_stageiter, solver->n_stagelr);
+    if (solver->has_warmup_iter && solver->has_rampup_interval)
+        return error_set("warmup_iter and rampup_interval say the same: expected one of them");
+    return policy_check(policy);
+}
+
+/* --snapshot-prefix takes the place of the solver's, which its message owns. */
+static int name_snapshots(struct job *job)
+{
+    Caffe__SolverParameter *solver = (Caffe__SolverParameter *)text_root(job->doc);
+    const char *given = job->options->snapshot_prefix;
+    char *prefix = given ? strdup(given) : NULL;
+
+    if (given && !prefix)
+        return error_memory(strlen(given) + 1, "--snapshot-prefix");
+    if (given) {
+        free(solver->snapshot_prefix);
+        solver->snapshot_prefix = prefix;
+    }
+    return 0;
+}
+
+/* Rates that follow norms: what they cannot go with. */
+static int check_lars(const struct job *job)
+{
+    const Caffe__SolverParameter *s = job->solver;
+    const struct trainer_options *o = job->options;
+
+    if (!s->local_lr_auto)
+        return 0;
+    if (!(s->local_gw_ratio > 0))
+        return error_set("local_gw_ratio must be above 0, found %g", (double)s->local_gw_ratio);
+    if (job->rule.kind != RULE_SGD && job->rule.kind != RULE_NESTEROV)
+        return error_set("local_lr_auto is for the types SGD and Nesterov, found %s",
+                         rule_kind_name(job->rule.kind));
+    if (o->staleness > 0 || o->ps_update == PS_UPDATE_DEVICE)
+        return error_set("local_lr_auto %s: it cannot be combined with %s",
+                         o->staleness > 0 ? "makes every update wait for all ranks"
+                                          : "measures parameters on the host",
+                         o->staleness > 0 ? "--tune staleness" : "--tune ps-update=device");
+    return 0;
+}
+
+static int check_policy(const struct job *job)
+{
+    const struct trainer_options *o = job->options;
+
+    if (job->policy.type != POLICY_PLATEAU || (o->staleness <= 0 && o->servers <= 0))
+        return 0;
+    return error_set("lr_policy \"plateau\" follows the loss of all workers, which must be known "
+                     "before the next iteration: it cannot be combined with %s",
+                     o->staleness > 0 ? "--tune staleness" : "--servers, which have no loss");
+}
+
+/* --stop-after counts tests. */
+static int check_early_stop(const struct job *job)
+{
+    const Caffe__SolverParameter *s = job->solver;
+    const struct solver_nets *nets = &job->defs;
+
+    if (job->options->stop_after <= 0 ||
+        (s->test_interval > 0 && nets->ntests > 0 && nets->test_iter[0] > 0))
+        return 0;
+    return error_set("--stop-after=%d counts tests, and %s asks for none: expected a test net, "
+                     "test_iter and test_interval",
+                     job->options->stop_after, job->options->solver);
+}
+
+int job_read(struct job *job, char **notices)
+{
+    const struct trainer_options *o = job->options;
+
+    if (spec_read_solver_with(o->solver, &o->overrides, &job->doc) || name_snapshots(job))
+        return -1;
+    job->solver = (const Caffe__SolverParameter *)text_root(job->doc);
+    job->max_iter = o->max_iter > 0 ? o->max_iter : job->solver->max_iter;
+    job->iter_size = job->solver->iter_size;
+    if (job->iter_size < 1)
+        return error_set("%s: iter_size must be at least 1, found %d", o->solver, job->iter_size);
+    if (job->max_iter < 0)
+        return error_set("%s: max_iter must be at least 0, found %d", o->solver, job->max_iter);
+    job->seed = o->seed >= 0                    ? (uint64_t)o->seed
+                : job->solver->random_seed >= 0 ? (uint64_t)job->solver->random_seed
+                                                : 1; /* repeatable unless asked otherwise */
+    if (rule_from_solver(job->solver, &job->rule) || policy_from_solver(job->solver, &job->policy))
+        return error_context("%s", o->solver);
+    if (o->staleness > 0 && job->solver->clip_gradients > 0)
+        return error_set(
+            "%s: clip_gradients makes every update wait for all ranks; it cannot be combined "
+            "with --tune staleness=%d",
+            o->solver, o->staleness);
+    if (check_lars(job))
+        return error_context("%s", o->solver);
+    job->policy.max_iter = job->max_iter;
+    if (check_policy(job))
+        return error_context("%s", o->solver);
+    if (solver_nets_load(job->doc, job->solver, &job->defs) || check_early_stop(job))
+        return -1;
+    return note_files(job, notices);
+}
+
+int job_batch(const struct job *job, int *out)
+{
+    const struct trainer_options *o = job->options;
+    int shares = job->nworkers * job->iter_size;
+
+    *out = o->batch;
+    if (job->global_batch <= 0)
+        return 0;
+    if (job->global_batch % shares)
+        return error_set(
+            "--global-batch=%d cannot be shared evenly: %d worker%s times iter_size %d "
+            "makes %d shares",
+            job->global_batch, job->nworkers, job->nworkers == 1 ? "" : "s", job->iter_size,
+            shares);
+    *out = job->global_batch / shares;
+    return 0;
+}
+
+int job_find_threads_all(struct job *job)
+{
+    const char *environment = getenv("OMP_NUM_THREADS");
+    bool sends = job->nranks > 1 && job->options->comm.policy != COMM_NONE && !job->blank;
+    int wanted = job->options->threads > 0 ? job->options->threads : 0;
+
+    if (cores_find(job->world, &job->topology, &job->cores))
+        return -1;
+    if (!wanted && environment && (wanted = atoi(environment)) < 1)
+        return 0; /* the engine's library says what it makes of that */
+    job->threads = wanted ? wanted : job->cores.threads;
+    if (sends && job->worker)
+        job->threads = cores_place(&job->cores, wanted);
+    else if (sends && job->threads > 1)
+        cores_place(&job->cores, job->threads - 1); /* a server's wire is one of them */
+    cores_enter(&job->cores, CORES_ALL);
+    return 0;
+}
+int job_keep_batch(struct job *job, int64_t kept)
+{
+    const struct trainer_options *o = job->options;
+    int shares = job->nworkers * job->iter_size;
+
+    job->global_batch = o->global_batch;
+    if (kept <= 0 || o->global_batch > 0 || o->batch > 0)
+        return 0;
+    if (kept > INT32_MAX || kept % shares)
+        return error_set(
+            "--resume: the run takes %" PRId64
+            " samples an iteration, which %d worker%s (times iter_size %d) cannot share evenly: "
+            "start a number of ranks that divides it, or change it by --global-batch=N",
+            kept, job->nworkers, job->nworkers == 1 ? "" : "s", job->iter_size);
+    job->global_batch = (int)kept;
+    return 0;
+}
+
+int64_t job_samples(const struct job *job)
+{
+    return (int64_t)job->nworkers * job->batch * job->iter_size;
+}
+
+double job_epochs(const struct job *job, double samples)
+{
+    return job->records > 0 ? samples / (double)job->records : 0;
+}
+
+int job_count_epochs(struct job *job)
+{
+    double epochs = job->options->epochs, samples = (double)job_samples(job),
+           iterations = ceil(epochs * (double)job->records / samples * (1 - 1e-12));
+
+    if (epochs <= 0)
+        return 0;
+    if (!job->records)
+        return error_set("--epochs=%g: it is not known how many records the training data has; "
+                         "give --max-iter=N",
+                         epochs);
+    if (iterations > INT32_MAX)
+        return error_set("--epochs=%g of %" PRIu64 " records are %.4g iterations of %.0f; at most "
+                         "%d can be counted",
+                         epochs, job->records, iterations, samples, INT32_MAX);
+    job->max_iter = job->policy.max_iter = (int)iterations;
+    return 0;
+}
+
+uint64_t job_samples_before(const struct job *job, const struct train_state *at, int64_t iteration)
+{
+    return at->cursor + (uint64_t)(iteration - at->iteration) * (uint64_t)job_samples(job);
+}
+
+void job_close(struct job *job)
+{
+    topology_free(&job->topology);
+    solver_nets_free(&job->defs);
+    text_free(job->doc);
+}

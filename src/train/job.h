@@ -1,0 +1,83 @@
+/* What a rank is to do: who it is among the others, and what the options and the solver file ask
+ * for. Written while the trainer is set up, constant from then on.
+ *
+ * Here and in the headers of the other parts: functions whose names end in _all are collective over
+ * the world and fail on all ranks together; others are not collective unless they say so. */
+#ifndef POSEIDON_TRAIN_JOB_H
+#define POSEIDON_TRAIN_JOB_H
+
+#include "engine/rule.h"
+#include "train/cores.h"
+#include "train/nets.h"
+#include "train/policy.h"
+#include "train/trainer.h"
+#include "util/topology.h"
+
+struct job {
+    /* given to trainer_create, borrowed */
+    const struct trainer_options *options;
+    struct log *log;
+    MPI_Comm world;
+
+    /* who this rank is */
+    int rank, nranks; /* in world */
+    int nworkers;     /* ranks that compute: the lowest ones */
+    bool worker;      /* this rank is one of them; else it is a dedicated server */
+    bool blank;       /* the engine computes nothing: no data, losses, tests, snapshots */
+    int threads;      /* of this rank's computation on the host; 0: the engine's default */
+    struct topology topology;
+    struct cores cores; /* of world; threads are placed on them as they are started */
+
+    /* what is trained; of the solver file and the options */
+    struct text_doc *doc;                 /* the solver file. Owned */
+    const Caffe__SolverParameter *solver; /* its message, a part of doc */
+    struct solver_nets defs;              /* the nets' definitions. Owned */
+    struct rule rule;                     /* how parameters change */
+    struct policy policy;                 /* how the learning rate does */
+    int max_iter, iter_size;              /* the last iteration's end; passes per iteration */
+    int batch;                            /* samples of one pass on one rank */
+    int global_batch;                     /* > 0: wanted, of an iteration over all workers */
+    uint64_t seed;
+    uint64_t records; /* of the training data; 0: not known */
+};
+
+/* Who this rank is, all before in *job zero. Fails where no rank is left to compute. */
+int job_open(struct job *job, MPI_Comm world, const struct trainer_options *options,
+             struct log *log);
+void job_close(struct job *job);
+
+/* Reads the solver file and the nets that it names. *notices: what is to be said of them; to be
+ * freed. */
+int job_read(struct job *job, char **notices);
+
+/* Who computes on which cores; after topology_create. */
+int job_find_threads_all(struct job *job);
+
+/* A run that is resumed on other ranks takes as many samples as before (0: that is not known),
+ * unless it is told. */
+int job_keep_batch(struct job *job, int64_t kept);
+
+/* Samples of a pass on one rank that options and global_batch ask for; 0: the net's. */
+int job_batch(const struct job *job, int *out);
+
+/* Of an iteration, on all workers. */
+int64_t job_samples(const struct job *job);
+
+/* So many samples in passes over the training data; 0 where its records are not known. */
+double job_epochs(const struct job *job, double samples);
+
+/* --epochs takes max_iter's place, once the records and the batch are known. */
+int job_count_epochs(struct job *job);
+
+/* Of the global order, before that iteration of a training that starts with `at`. */
+struct train_state;
+uint64_t job_samples_before(const struct job *job, const struct train_state *at, int64_t iteration);
+
+/* Whether all ranks were given the same, of the files and the options that must agree; says what
+ * differs, and which ranks have what. After job_read. */
+int job_compare_all(const struct job *job);
+
+/* bad_records.c: a sentence about the data, to the user. context: the job. Any rank, any thread. */
+void job_say_of_data(void *context, const char *text);
+
+#endif

@@ -1,0 +1,464 @@
+/* The loop, in Caffe's order of events: test, forward and backward, display, update, snapshot. The
+ * update is not a step of the loop: it happens in sync while this thread computes, and the next
+ * forward pass waits for it layer by layer. */
+#include "train/parts.h"
+
+#include "report/outputs.h"
+#include "util/agree.h"
+#include "util/alloc.h"
+#include "util/clock.h"
+#include "util/error.h"
+#include "util/patience.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What the hooks of one pass need. */
+struct pass {
+    struct sync *sync;
+    bool last; /* micro-batch of its iteration */
+};
+
+static int before_forward(void *context, int group)
+{
+    return sync_wait(((struct pass *)context)->sync, group);
+}
+
+static int after_backward(void *context, int group)
+{
+    struct pass *pass = context;
+
+    return sync_post(pass->sync, group, pass->last);
+}
+
+static bool is_placed(void *context, int group)
+{
+    return !sync_is_local(((struct pass *)context)->sync, group);
+}
+
+static int report_divergence(struct trainer *t, int64_t iteration, const struct run *run,
+                             double loss)
+{
+    struct strbuf where = {.data = NULL}, row = {.data = NULL};
+
+    if (t->job.options->skip_nan > 0)
+        strbuf_printf(&row, ", and %d updates in a row were to be left out (--on-nan=skip)",
+                      t->guard.bad_losses);
+    if (checks_find_nonfinite(&t->job, &t->compute, run, &where))
+        error_set("iteration %" PRId64 ": loss = %g%s: %s: mend the data, or let --on-nan=skip "
+                  "leave such updates out",
+                  iteration, loss, strbuf_text(&row), strbuf_text(&where));
+    else
+        error_set("iteration %" PRId64 ": loss = %g%s: training has diverged; lower base_lr (the "
+                  "rate is %g now), or set clip_gradients%s%s",
+                  iteration, loss, strbuf_text(&row), (double)rates_of(&t->rates, iteration),
+                  where.length ? "; " : "", strbuf_text(&where));
+    strbuf_free(&row);
+    strbuf_free(&where);
+    return -1;
+}
+
+/* Puts in front of the message when it was, and on what: labels and records are counted in a batch.
+ */
+static int pass_error(const struct trainer *t, int64_t iteration, const struct run *run)
+{
+    return error_context("iteration %" PRId64 ", samples %" PRIu64 " to %" PRIu64, iteration,
+                         run->first_sample, run->first_sample + (uint64_t)t->job.batch - 1);
+}
+
+/* One iteration's passes on this worker; the loss is their mean. */
+static int run_passes(struct trainer *t, int64_t iteration, double *loss)
+{
+    struct pass pass = {.sync = t->exchange.sync};
+    struct net_hooks hooks = {.context = &pass,
+                              .before_forward = before_forward,
+                              .after_backward = after_backward,
+                              .placed = is_placed};
+
+    *loss = 0;
+    guard_keep_statistics(&t->guard);
+    for (int micro = 0; micro < t->job.iter_size; micro++) {
+        struct run run = {
+            .seed = t->job.seed,
+            .first_sample = job_samples_before(&t->job, &t->at, iteration) +
+                            ((uint64_t)micro * (uint64_t)t->job.nworkers + (uint64_t)t->job.rank) *
+                                (uint64_t)t->job.batch};
+        double one = 0;
+        bool finite;
+        pass.last = micro == t->job.iter_size - 1;
+        if (compute_forward(&t->compute, &t->job, t->exchange.sync, &run, &hooks, &one))
+            return pass_error(t, iteration, &run);
+        finite = isfinite(*loss);
+        *loss += one / t->job.iter_size;
+        /* counted once, where it arose: what is added to a NaN is one, too */
+        if (finite && !isfinite(*loss) && ++t->guard.bad_losses >= t->job.options->skip_nan)
+            return report_divergence(t, iteration, &run, *loss);
+        if (net_backward(t->compute.net, &run, micro == 0, &hooks))
+            return pass_error(t, iteration, &run);
+    }
+    if (isfinite(*loss))
+        t->guard.bad_losses = 0;
+    guard_restore_statistics(&t->guard);
+    return sync_flush(t->exchange.sync);
+}
+
+/* Loss and outputs averaged over the workers; every worker calls it at the same iterations. */
+static int display_loss(struct trainer *t, int64_t iteration, double seconds, bool training)
+{
+    size_t noutputs = training ? outputs_count(t->compute.net) : 0;
+    struct stragglers *stragglers = t->guard.stragglers;
+    size_t count = noutputs + 1 + stragglers_values(stragglers);
+    double *sums = alloc_array(count, sizeof *sums, "outputs"), *late;
+    double lapse = seconds - t->timing.display_seconds;
+    double rate = lapse > 0 ? (double)(iteration - t->timing.display_iter) / lapse : 0;
+    int status = -1;
+
+    if (!sums)
+        return -1;
+    late = sums + noutputs + 1;
+    sums[0] = rates_smoothed(&t->rates);
+    if (training && outputs_read(t->compute.net, sums + 1))
+        goto done;
+    stragglers_put(stragglers, t->exchange.sync, t->compute.net, seconds, t->timing.paused_stall,
+                   late);
+    if (sync_sum(t->exchange.sync, sums, (int)count))
+        goto done;
+    for (size_t i = 0; i <= noutputs; i++)
+        sums[i] /= t->job.nworkers;
+    t->timing.final_loss = sums[0];
+    if (training) {
+        LOG_INFO(t->job.log, "Iteration %" PRId64 " (%g iter/s, %gs/%d iters), loss = %g%s",
+                 iteration, rate, lapse, t->job.solver->display, sums[0],
+                 t->job.blank ? " (replayed, not computed)" : "");
+        outputs_log(t->job.log, "Train", t->compute.net, sums + 1);
+        LOG_INFO(t->job.log, "Iteration %" PRId64 ", lr = %g", iteration,
+                 (double)rates_of(&t->rates, iteration));
+        metrics_put(
+            t->output.curves, &t->job, &t->at,
+            (struct curves_row){.iteration = iteration,
+                                .seconds = seconds,
+                                .images_per_second =
+                                    rate > 0 ? rate * (double)job_samples(&t->job) : (double)NAN,
+                                .loss = sums[0],
+                                .rate = (double)rates_of(&t->rates, iteration)});
+    }
+    stragglers_judge(stragglers, iteration, late);
+    t->timing.display_iter = iteration;
+    t->timing.display_seconds = seconds;
+    status = 0;
+done:
+    free(sums);
+    return status;
+}
+
+static int snapshot(struct trainer *t, int64_t iteration)
+{
+    struct train_state state = {.iteration = iteration,
+                                .cursor = job_samples_before(&t->job, &t->at, iteration),
+                                .current_step = rates_step(&t->rates, iteration)};
+    const float *history;
+    int status;
+
+    if (rates_remember(&t->rates, &t->scores, t->exchange.sync, t->job.nworkers, &state) ||
+        sync_gather_history(t->exchange.sync, &history))
+        return -1;
+    t->run.last_snapshot = (int)iteration;
+    t->guard.signals.saved = clock_seconds();
+    if (t->job.rank != 0)
+        return 0;
+    guard_enter(&t->guard, iteration, PHASE_SAVING);
+    status =
+        net_pull_values(t->compute.net) || run_save(&t->run, &t->rates, history, &state) ? -1 : 0;
+    guard_enter(&t->guard, iteration, PHASE_TRAINING);
+    return status;
+}
+
+static int average_statistics(struct trainer *t)
+{
+    return compute_average_statistics(&t->compute, &t->job, t->exchange.sync);
+}
+
+static bool is_due(int64_t iteration, int interval)
+{
+    return interval > 0 && iteration % interval == 0;
+}
+
+static int test_all(struct trainer *t, int64_t iteration)
+{
+    bool interrupted = false;
+
+    if (average_statistics(t))
+        return -1;
+    for (int i = 0; t->job.worker && i < t->job.defs.ntests && !interrupted; i++)
+        if (trainer_test(t, i, iteration, &interrupted))
+            return -1;
+    if (t->job.worker && !interrupted)
+        scores_count(&t->scores, &t->job, t->compute.tests[0], iteration);
+    return 0;
+}
+
+static void show_progress(struct trainer *t, int64_t iteration, double seconds)
+{
+    int64_t done = iteration + 1 - t->at.iteration;
+    double rate = seconds > 0 ? (double)done / seconds : 0;
+    uint64_t samples = job_samples_before(&t->job, &t->at, iteration + 1);
+    uint64_t all = job_samples_before(&t->job, &t->at, t->job.max_iter);
+
+    log_progress(
+        t->job.log,
+        &(struct log_progress){.iteration = iteration + 1,
+                               .max_iter = t->job.max_iter,
+                               .images_per_second = rate * (double)job_samples(&t->job),
+                               .eta_seconds =
+                                   rate > 0 ? (double)(t->job.max_iter - iteration - 1) / rate : -1,
+                               .loss = rates_smoothed(&t->rates),
+                               .epochs = job_epochs(&t->job, (double)samples),
+                               .max_epochs = job_epochs(&t->job, (double)all)});
+}
+
+static int log_clipping(struct trainer *t, int64_t iteration)
+{
+    double norm, scale;
+
+    if (t->job.rank != 0 || t->job.solver->clip_gradients <= 0)
+        return 0;
+    if (sync_clip(t->exchange.sync, iteration, &norm, &scale))
+        return -1;
+    if (scale < 1)
+        LOG_INFO(t->job.log,
+                 "Gradient clipping: scaling down gradients (L2 norm %g > %g) by scale factor %g",
+                 norm, (double)t->job.solver->clip_gradients, scale);
+    return 0;
+}
+
+/* So many iterations are left out of the steady rate. */
+enum { WARM_ITERATIONS = 5 };
+
+/* Plateau's rate of the next iteration. */
+static int follow_loss(struct trainer *t, int64_t iteration, double loss)
+{
+    bool dropped = false;
+
+    if (!t->job.blank &&
+        rates_follow(&t->rates, t->exchange.sync, t->job.nworkers, iteration, loss, &dropped))
+        return -1;
+    if (dropped)
+        LOG_INFO(t->job.log,
+                 "Plateau Status: Iteration %" PRId64 ", step = %d: the loss found no minimum "
+                 "below %g",
+                 iteration + 1, rates_step(&t->rates, iteration + 1), t->rates.memory.least);
+    return 0;
+}
+
+static int worker_iteration(struct trainer *t, int64_t iteration)
+{
+    int64_t traced = trace_begin(t->output.trace);
+    double loss, seconds;
+
+    if (run_passes(t, iteration, &loss))
+        return -1;
+    trace_span(t->output.trace, TRACE_COMPUTE, TRACE_ITERATION, -1, traced);
+    if (isfinite(loss)) /* else its update is left out, too */
+        rates_put(&t->rates, loss);
+    guard_tell_skips(&t->guard, t->exchange.plan, t->exchange.sync);
+    if (follow_loss(t, iteration, isfinite(loss) ? loss : rates_smoothed(&t->rates)))
+        return -1;
+    seconds = t->timing.trained_seconds = timing_now(&t->timing);
+    if (iteration + 1 - t->at.iteration == WARM_ITERATIONS)
+        t->timing.warm_seconds = seconds;
+    else if (iteration + 1 - t->at.iteration == 2 * WARM_ITERATIONS)
+        t->timing.warm_iterations = WARM_ITERATIONS;
+    if (is_due(iteration, t->job.solver->display) && display_loss(t, iteration, seconds, true))
+        return -1;
+    guard_pace(&t->guard);
+    show_progress(t, iteration, seconds);
+    return log_clipping(t, iteration);
+}
+
+/* All workers have the same scores, and there are no other ranks. */
+static int keep_best(struct trainer *t, int64_t iteration)
+{
+    if (iteration <= t->at.iteration || !scores_better(&t->scores, &t->job, iteration))
+        return 0;
+    if (t->job.rank == 0 && run_mark_best(&t->run, &t->scores))
+        return -1;
+    return t->run.last_snapshot == iteration ? 0 : snapshot(t, iteration);
+}
+
+/* Tests, snapshots: what stands outside the time of training. */
+static int pause_for(struct trainer *t, int64_t iteration, bool test, bool save)
+{
+    int64_t traced;
+    double start, stall;
+    int status = 0;
+
+    if (!test && !save)
+        return 0;
+    if (sync_wait_all(t->exchange.sync, iteration - 1) || average_statistics(t))
+        return -1;
+    traced = trace_begin(t->output.trace);
+    stall = sync_stats(t->exchange.sync)->stall_seconds;
+    start = clock_seconds();
+    if (save) {
+        status = snapshot(t, iteration);
+        t->timing.saving_stall += clock_seconds() - start;
+        t->timing.saves++;
+    }
+    if (test && !status)
+        status = test_all(t, iteration) || keep_best(t, iteration) ? -1 : 0;
+    t->timing.paused += clock_seconds() - start;
+    t->guard.signals.passed = 0;
+    t->timing.paused_stall += sync_stats(t->exchange.sync)->stall_seconds - stall;
+    trace_span(t->output.trace, TRACE_COMPUTE, TRACE_PAUSE, -1, traced);
+    return status;
+}
+
+/* Of what is not to end as a success: parameters that are no numbers, whether they were saved or
+ * not, or with which the last test's loss is none. Rank 0. */
+static int check_outcome(struct trainer *t)
+{
+    double loss = 0;
+
+    if (t->scores.values && t->scores.iteration == t->end)
+        loss = t->scores.values[outputs_count(t->compute.tests[0])];
+    if (run_check_values(&t->run, &t->rates, t->end))
+        return -1;
+    if (!isfinite(loss))
+        return error_set("after iteration %" PRId64 ": the test's loss is %g, and all parameters "
+                         "are finite: look at the test's data, lower base_lr, or set "
+                         "clip_gradients",
+                         t->end, loss);
+    return 0;
+}
+
+static int finish_training(struct trainer *t)
+{
+    const Caffe__SolverParameter *s = t->job.solver;
+    int64_t end = t->end;
+    bool trained = end > t->at.iteration;
+    bool save = t->stopped && t->guard.signals.keep ? true : s->snapshot_after_train;
+
+    if (trained && (sync_wait_all(t->exchange.sync, end - 1) || average_statistics(t)))
+        return -1;
+    guard_tell_skips(&t->guard, t->exchange.plan, t->exchange.sync);
+    t->timing.train_seconds = timing_now(&t->timing);
+    t->timing.train_stall = sync_stats(t->exchange.sync)->stall_seconds - t->timing.paused_stall;
+    if (!t->job.blank && save && t->run.last_snapshot != end && snapshot(t, end))
+        return -1;
+    if (t->job.worker) {
+        double unused = 0;
+        if (trained && display_loss(t, end, t->timing.train_seconds, false))
+            return -1;
+        if (!t->job.blank && !t->stopped && is_due(end, s->display)) {
+            struct run run = {.seed = t->job.seed,
+                              .first_sample = job_samples_before(&t->job, &t->at, end)};
+            struct net_hooks none = {.context = NULL};
+            if (compute_forward(&t->compute, &t->job, t->exchange.sync, &run, &none, &unused) ||
+                sync_sum(t->exchange.sync, &unused, 1))
+                return -1;
+            LOG_INFO(t->job.log, "Iteration %" PRId64 ", loss = %g", end, unused / t->job.nworkers);
+        }
+        if (!t->job.blank && !t->stopped && is_due(end, s->test_interval) &&
+            (test_all(t, end) || keep_best(t, end)))
+            return -1;
+    }
+    guard_enter(&t->guard, end, PHASE_LAST_SAVING);
+    if (t->job.rank == 0 && run_finish_saving(&t->run, true))
+        return -1;
+    if (t->job.rank == 0 && trained && !t->job.blank && check_outcome(t))
+        return -1;
+    guard_enter(&t->guard, end, PHASE_TRAINING);
+    log_progress_end(t->job.log);
+    LOG_INFO(t->job.log, t->stopped ? "Optimization stopped early." : "Optimization Done.");
+    return 0;
+}
+
+/* Tests, snapshots and signals between two iterations, in Caffe's order: who is to stop tests no
+ * more. */
+static int pause_between(struct trainer *t, int64_t i)
+{
+    const Caffe__SolverParameter *s = t->job.solver;
+    bool test = !t->job.blank && is_due(i, s->test_interval) && (i > 0 || s->test_initialization);
+    bool save = !t->job.blank && is_due(i, s->snapshot) && i > t->at.iteration;
+
+    /* a test may take minutes, and a scheduler waits for no more than that: none is begun after a
+     * signal, and one that was interrupted is not followed by an iteration; nor is one run where
+     * there is no time for it and a snapshot */
+    if (guard_ask(&t->guard, t->exchange.sync, t->scores.early.enough, i,
+                  test || i == t->at.iteration))
+        return -1;
+    if (is_due(i, t->job.options->check_sync) && i > t->at.iteration &&
+        checks_compare_values(&t->job, &t->compute, t->exchange.sync, i))
+        return -1;
+    if (t->guard.signals.effect == SIGNAL_SNAPSHOT)
+        save = !t->job.blank;
+    if (t->guard.signals.effect != SIGNAL_STOP) {
+        t->guard.signals.effect = SIGNAL_NOTHING;
+        if (pause_for(t, i, test, save))
+            return -1;
+        if (test && guard_ask(&t->guard, t->exchange.sync, t->scores.early.enough, i, true))
+            return -1;
+    }
+    t->stopped = t->guard.signals.effect == SIGNAL_STOP;
+    return 0;
+}
+
+static int run_loop(struct trainer *t)
+{
+    int64_t i = t->at.iteration;
+
+    if (run_expect_saving(&t->run))
+        return -1;
+    t->timing.started = clock_seconds();
+    t->timing.display_iter = t->at.iteration;
+    LOG_INFO(t->job.log, "Solving %s", t->compute.net->def->name);
+    LOG_INFO(t->job.log, "Learning Rate Policy: %s", t->job.solver->lr_policy);
+    if (t->job.max_iter == 0)
+        LOG_WARNING(t->job.log, "%s: max_iter is 0 or not set: no iteration is run",
+                    t->job.options->solver);
+    t->guard.signals.asked = -1;
+    t->guard.signals.next = t->guard.signals.iteration = i;
+    t->guard.signals.seconds = t->guard.signals.saved = t->timing.started;
+    for (; i < t->job.max_iter; i++) {
+        if (pause_between(t, i))
+            return -1;
+        if (t->stopped)
+            break;
+        trace_iteration(t->output.trace, i);
+        guard_enter(&t->guard, i, PHASE_TRAINING);
+        if (t->job.worker ? worker_iteration(t, i) : sync_wait_all(t->exchange.sync, i))
+            return -1;
+    }
+    t->end = i;
+    return finish_training(t);
+}
+
+int trainer_run(struct trainer *t)
+{
+    /* from the start to the close nobody agrees by MPI: a rank that cannot start closes at once */
+    int status;
+
+    patience_step("training");
+    cores_enter(&t->job.cores, CORES_WIRE);
+    status = sync_start(t->exchange.sync);
+    cores_enter(&t->job.cores, CORES_COMPUTE);
+    status = status ? -1 : run_loop(t);
+    log_progress_end(t->job.log);
+    patience_step("closing the run");
+    if (sync_close(t->exchange.sync, status) ||
+        error_agree(t->job.world, net_pull_values(t->compute.net))) {
+        run_abandon(&t->run);
+        return -1;
+    }
+    if (trainer_gather_figures(t))
+        return -1;
+    if (error_agree(t->job.world, t->job.rank == 0
+                                      ? run_end(&t->run, t->stopped && !t->guard.signals.enough)
+                                      : 0))
+        return -1;
+    sync_destroy(t->exchange.sync); /* the figures are all that is still wanted of it */
+    t->exchange.sync = NULL;
+    return trainer_report(t);
+}

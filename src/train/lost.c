@@ -1,0 +1,159 @@
+/* Ranks of which nothing is heard, or that keep all others waiting: what is said of them while
+ * training runs, and how a run ends that cannot go on without them. */
+#include "train/guard.h"
+
+#include "util/clock.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <unistd.h>
+
+enum { SILENCE_SECONDS = 60, LAST_BREATH_SECONDS = 30, SAVING_SECONDS = 600 };
+
+double trainer_silence(const struct trainer_options *o)
+{
+    return o->stall_timeout > 0 && o->stall_timeout < 2 * SILENCE_SECONDS ? o->stall_timeout / 2
+                                                                          : SILENCE_SECONDS;
+}
+
+static void warn_of_stall(void *context, const char *text)
+{
+    struct guard *guard = context;
+
+    /* from whichever rank waits: its own log is off unless it is rank 0 */
+    LOG_ERROR(guard->job->log, "%s", text);
+}
+
+static void leave(int unused)
+{
+    (void)unused;
+    _exit(TRAINER_LOST);
+}
+
+/* On the wire's thread: a rank is gone, and nothing collective will ever end. What rank 0 has
+ * handed to the keeper is still written, unless it is the disk that does not answer; and the
+ * launcher may be out of reach, too. */
+static void give_up(void *context, const char *text)
+{
+    struct guard *guard = context;
+
+    fprintf(stderr,
+            "poseidon train: lost: %s. The run ends with status %d; --resume continues from "
+            "its newest snapshot\n",
+            text, TRAINER_LOST);
+    fflush(stderr);
+    (void)signal(SIGALRM, leave);
+    alarm(SAVING_SECONDS + LAST_BREATH_SECONDS);
+    if (guard->job->rank == 0)
+        (void)run_finish_saving(guard->run, false);
+    alarm(LAST_BREATH_SECONDS);
+    MPI_Abort(MPI_COMM_WORLD, TRAINER_LOST);
+    _exit(TRAINER_LOST);
+}
+
+static const char *host_of(void *context, int rank)
+{
+    const struct guard *guard = context;
+
+    return guard->job->topology.host[rank];
+}
+
+/* ---- where this rank is ---- */
+
+void guard_enter(struct guard *guard, int64_t iteration, int phase)
+{
+    atomic_store_explicit(&guard->doing.iteration, iteration, memory_order_relaxed);
+    atomic_store_explicit(&guard->doing.since, (int64_t)clock_seconds(), memory_order_relaxed);
+    atomic_store_explicit(&guard->doing.phase, phase, memory_order_relaxed);
+}
+
+/* A place in one number, for other ranks: which net, which layer of it (0: none), which pass. */
+struct spot {
+    int64_t phase, layer, backward;
+};
+
+enum { PHASES = 1024 };
+
+static int64_t pack(const struct spot *spot)
+{
+    return (spot->layer * 2 + spot->backward) * PHASES + spot->phase % PHASES;
+}
+
+static struct spot unpack(int64_t place)
+{
+    return (struct spot){
+        .phase = place % PHASES, .layer = place / PHASES / 2, .backward = place / PHASES % 2};
+}
+
+static const struct net *net_of(const struct guard *guard, int64_t phase)
+{
+    int64_t test = phase - PHASE_TESTING;
+
+    if (phase == PHASE_TRAINING)
+        return guard->compute->net;
+    return test >= 0 && guard->compute->tests && test < guard->job->defs.ntests
+               ? guard->compute->tests[test]
+               : NULL;
+}
+
+/* On the wire's thread. Saving has limits of its own where the disk refuses, and the last one is
+ * tried for as long as the job may last; before, a disk that does not answer is given some time. */
+static void where(void *context, struct wire_place *out)
+{
+    const struct guard *guard = context;
+    struct spot spot = {.phase = atomic_load_explicit(&guard->doing.phase, memory_order_relaxed)};
+    int64_t saving =
+        (int64_t)clock_seconds() - atomic_load_explicit(&guard->doing.since, memory_order_relaxed);
+    const struct net *net = net_of(guard, spot.phase);
+
+    out->iteration = atomic_load_explicit(&guard->doing.iteration, memory_order_relaxed);
+    if (spot.phase == PHASE_LAST_SAVING || (spot.phase == PHASE_SAVING && saving < SAVING_SECONDS))
+        out->done += saving;
+    if (net) {
+        struct net_position at = net_position(net);
+
+        spot.layer = at.layer + 1;
+        spot.backward = at.backward;
+        out->done += (int64_t)at.done;
+    }
+    out->place = pack(&spot);
+}
+
+static void put_place(void *context, int64_t place, struct strbuf *text)
+{
+    const struct guard *guard = context;
+    struct spot spot = unpack(place);
+    const struct net *net = place < 0 ? NULL : net_of(guard, spot.phase);
+    const struct layer *layer =
+        net && spot.layer > 0 && spot.layer <= net->nlayers ? &net->layers[spot.layer - 1] : NULL;
+    const char *path = NULL;
+
+    if (place >= 0 && (spot.phase == PHASE_SAVING || spot.phase == PHASE_LAST_SAVING))
+        strbuf_puts(text, " (saving a snapshot)");
+    if (layer && layer->i->records)
+        layer->i->records(layer, &path);
+    if (layer && path)
+        strbuf_printf(text, " (waiting for input of layer '%s' from %s)", layer->def->name, path);
+    else if (layer)
+        strbuf_printf(text, " (computing layer '%s' %s)", layer->def->name,
+                      spot.backward ? "backward" : "forward");
+    else if (net)
+        strbuf_puts(text, net == guard->compute->net ? " (between two passes)" : " (testing)");
+}
+
+void guard_watch_ranks(struct guard *guard, struct sync_options *o)
+{
+    guard_enter(guard, -1, PHASE_TRAINING);
+    o->stall_seconds = SILENCE_SECONDS;
+    o->warn = warn_of_stall;
+    o->warn_context = guard;
+    o->watch = (struct wire_watch){.silence_seconds = trainer_silence(guard->job->options),
+                                   .lost_seconds = guard->job->options->stall_timeout,
+                                   .context = guard,
+                                   .warn = warn_of_stall,
+                                   .lost = give_up,
+                                   .host_of = host_of,
+                                   .where = where,
+                                   .put_place = put_place};
+}

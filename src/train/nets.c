@@ -1,0 +1,159 @@
+/* A solver's nets. A net that is legal for TRAIN may be illegal for TEST, so each is made from the
+ * file on its own, with its own state. */
+#include "train/nets.h"
+
+#include "layers/layer.h"
+#include "spec/read.h"
+#include "util/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct origin { /* where a net's definition stands */
+    const Caffe__NetParameter *param;
+    struct text_doc *doc;
+};
+
+static int keep_doc(struct solver_nets *nets, struct text_doc *doc)
+{
+    struct text_doc **docs =
+        realloc(nets->docs, ((size_t)nets->ndocs + 1) * sizeof(struct text_doc *));
+
+    if (!docs)
+        return error_memory(sizeof *docs, "the list of files");
+    nets->docs = docs;
+    docs[nets->ndocs++] = doc;
+    return 0;
+}
+
+static int from_file(struct solver_nets *nets, const struct text_doc *solver_doc, const char *path,
+                     struct origin *out)
+{
+    char *found = NULL;
+    struct text_doc *doc = NULL;
+
+    if (spec_find_file(path, text_name(solver_doc), &found) ||
+        spec_read_net_of(found, layer_check_type, &doc))
+        goto fail;
+    if (keep_doc(nets, doc)) {
+        text_free(doc);
+        goto fail;
+    }
+    free(found);
+    out->doc = doc;
+    out->param = (const Caffe__NetParameter *)text_root(doc);
+    return 0;
+fail:
+    free(found);
+    return -1;
+}
+
+static int define_net(const struct origin *origin, int phase, const Caffe__NetState *more,
+                      struct net_def **out)
+{
+    struct net_state state = net_state_make(phase);
+    int status = net_state_merge(&state, origin->param->state) || net_state_merge(&state, more);
+
+    state.phase =
+        phase; /* Caffe sets it first, and files agree; a stray phase must not turn a net over */
+    if (!status)
+        status = net_def_create(origin->doc, origin->param, &state, out);
+    net_state_free(&state);
+    return status;
+}
+
+static int load_train(struct solver_nets *nets, const struct text_doc *doc,
+                      const Caffe__SolverParameter *s, struct origin *shared)
+{
+    struct origin train = {.doc = NULL};
+    int given = (s->net != NULL) + (s->net_param != NULL) + (s->train_net != NULL) +
+                (s->train_net_param != NULL);
+
+    if (given != 1)
+        return error_set(
+            "%s: SolverParameter must specify a train net using one of these fields: net, "
+            "net_param, train_net, train_net_param (found %d of them)",
+            text_name(doc), given);
+    if (s->net || s->net_param) {
+        if (s->net ? from_file(nets, doc, s->net, shared) : 0)
+            return error_context("%s: net", text_name(doc));
+        if (s->net_param)
+            *shared = (struct origin){.param = s->net_param, .doc = (struct text_doc *)doc};
+        train = *shared;
+    } else if (s->train_net) {
+        if (from_file(nets, doc, s->train_net, &train))
+            return error_context("%s: train_net", text_name(doc));
+    } else {
+        train = (struct origin){.param = s->train_net_param, .doc = (struct text_doc *)doc};
+    }
+    return define_net(&train, CAFFE__PHASE__TRAIN, s->train_state, &nets->train);
+}
+
+static int load_tests(struct solver_nets *nets, const struct text_doc *doc,
+                      const Caffe__SolverParameter *s, const struct origin *shared)
+{
+    size_t own = s->n_test_net_param + s->n_test_net, total = s->n_test_iter;
+
+    if (!shared->param && own != total)
+        return error_set(
+            "%s: test_iter must be specified for each test network: %zu test nets, %zu "
+            "test_iter",
+            text_name(doc), own, total);
+    if (own > total)
+        return error_set(
+            "%s: test_iter must be specified for each test network: at least %zu, found %zu",
+            text_name(doc), own, total);
+    if (s->n_test_state && s->n_test_state != total)
+        return error_set(
+            "%s: test_state must be given for no test net or for each of the %zu, found %zu",
+            text_name(doc), total, s->n_test_state);
+    if (total > 0 && s->test_interval <= 0)
+        return error_set("%s: test_interval must be > 0 where there are test nets, found %d",
+                         text_name(doc), s->test_interval);
+    nets->tests = calloc(total + 1, sizeof(struct net_def *));
+    nets->test_iter = calloc(total + 1, sizeof *nets->test_iter);
+    if (!nets->tests || !nets->test_iter)
+        return error_memory(total * sizeof(struct net_def *), "test nets");
+    for (size_t i = 0; i < total; i++) {
+        struct origin origin = *shared;
+        if (i < s->n_test_net_param)
+            origin = (struct origin){.param = s->test_net_param[i], .doc = (struct text_doc *)doc};
+        else if (i < own && from_file(nets, doc, s->test_net[i - s->n_test_net_param], &origin))
+            return error_context("%s: test_net", text_name(doc));
+        if (s->test_iter[i] < 0)
+            return error_set("%s: test_iter must not be negative, found %d", text_name(doc),
+                             s->test_iter[i]);
+        nets->test_iter[i] = s->test_iter[i];
+        if (define_net(&origin, CAFFE__PHASE__TEST, s->n_test_state ? s->test_state[i] : NULL,
+                       &nets->tests[i]))
+            return -1;
+        nets->ntests++;
+    }
+    return 0;
+}
+
+int solver_nets_load(const struct text_doc *doc, const Caffe__SolverParameter *solver,
+                     struct solver_nets *out)
+{
+    struct origin shared = {.param = NULL};
+
+    memset(out, 0, sizeof *out);
+    if (load_train(out, doc, solver, &shared) || load_tests(out, doc, solver, &shared)) {
+        solver_nets_free(out);
+        return -1;
+    }
+    return 0;
+}
+
+void solver_nets_free(struct solver_nets *nets)
+{
+    net_def_destroy(nets->train);
+    for (int i = 0; i < nets->ntests; i++)
+        net_def_destroy(nets->tests[i]);
+    for (int i = 0; i < nets->ndocs; i++)
+        text_free(nets->docs[i]);
+    free(nets->tests);
+    free(nets->test_iter);
+    free(nets->docs);
+    memset(nets, 0, sizeof *nets);
+}

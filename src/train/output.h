@@ -1,0 +1,45 @@
+/* What is left of a training besides its snapshots. */
+#ifndef POSEIDON_TRAIN_OUTPUT_H
+#define POSEIDON_TRAIN_OUTPUT_H
+
+#include "report/clocks.h"
+#include "report/curves.h"
+#include "report/figures.h"
+#include "train/exchange.h"
+#include "train/rates.h"
+#include "train/timing.h"
+#include "util/sha256.h"
+
+struct output {
+    struct trace *trace;              /* NULL: nothing is recorded. Owned */
+    struct clock_offset clock_before; /* this rank's clock before training; with trace */
+    struct curves *curves;            /* rank 0, with --csv or --tensorboard; else NULL. Owned */
+    struct figures figures;           /* rank 0, after the loop; elsewhere empty. Owned */
+    char hash[SHA256_HEX]; /* of the parameters; rank 0, after the loop, where they are trained */
+};
+
+/* ---- start_log.c, log_files.c ---- */
+
+/* What rank 0 says before training begins: the files' notices, the net's table, where it computes,
+ * what was asked for in vain. */
+void output_log_start(const struct job *job, const struct compute *compute,
+                      struct exchange *exchange, const char *notices, const char *places);
+
+/* The files outside of the user's folder and the solver's that solver and nets name. Rank 0. */
+void output_log_paths(const struct job *job);
+
+/* ---- metrics.c ---- */
+
+/* Opens the files of --csv and --tensorboard; *out stays NULL where nobody asked. Rank 0. */
+int metrics_open(const struct job *job, const struct compute *compute, const struct train_state *at,
+                 struct curves **out);
+
+/* How many columns the outputs of the first `ntests` test nets take. */
+size_t metrics_count(const struct compute *compute, int ntests);
+
+/* A point, without its epoch: where a loss is displayed, and where a test is over. Nothing where
+ * curves is NULL. */
+void metrics_put(struct curves *curves, const struct job *job, const struct train_state *at,
+                 struct curves_row row);
+
+#endif

@@ -1,0 +1,72 @@
+/* Learning rates over the iterations (Caffe's lr_policy). */
+#ifndef POSEIDON_TRAIN_POLICY_H
+#define POSEIDON_TRAIN_POLICY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum policy_type {
+    POLICY_FIXED,     /* base */
+    POLICY_STEP,      /* base gamma^floor(t / stepsize) */
+    POLICY_EXP,       /* base gamma^t */
+    POLICY_INV,       /* base (1 + gamma t)^-power */
+    POLICY_MULTISTEP, /* base gamma^(steps passed) */
+    POLICY_POLY,    /* least + (base - least) (1 - t / max_iter)^power; 0^power from max_iter on */
+    POLICY_SIGMOID, /* base / (1 + exp(-gamma (t - stepsize))) */
+    POLICY_COSINE,  /* least + (base - least) (1 + cos(pi t / max_iter)) / 2; least from max_iter on
+                     */
+    POLICY_MULTIFIXED, /* the rate of the first stage whose last iteration is not before t */
+    POLICY_PLATEAU,    /* base gamma^(windows in which the loss found no new minimum) */
+};
+
+#define POLICY_NAMES "fixed, step, exp, inv, multistep, poly, sigmoid, cosine, multifixed, plateau"
+
+/* Fixed for a run; job.c makes one of a solver file. */
+struct policy {
+    enum policy_type type;
+    float base_lr, gamma, power;
+    int32_t stepsize;          /* step: iterations; sigmoid: the middle */
+    int32_t max_iter;          /* poly, cosine */
+    float least;               /* poly, cosine: the rate that they end with */
+    const int32_t *stepvalues; /* multistep, ascending; borrowed */
+    int nstepvalues;
+    const int32_t
+        *stage_ends; /* multifixed: the last iteration of each stage, ascending; borrowed */
+    const float *stage_rates; /* of as many; borrowed */
+    int nstages;
+    const int32_t *windows; /* plateau: iterations of each; borrowed */
+    int nwindows;
+    /* Of every policy: before iteration `warmup` the rate goes straight from warmup_lr to base_lr,
+     * and the policy's memory rests. */
+    int32_t warmup;
+    float warmup_lr;
+};
+
+/* What plateau remembers between iterations besides current_step. */
+struct policy_memory {
+    double least;  /* smoothed loss so far; INFINITY at the start */
+    int64_t event; /* the iteration of that loss, or of the last drop if that came later */
+};
+
+/* The type by Caffe's name ("fixed", "step", ...): 0, or -1 with a message naming those known. */
+int policy_type_from_name(const char *name, enum policy_type *type);
+
+/* Checks what the type needs: stepsize, max_iter, the order of stepvalues. */
+int policy_check(const struct policy *policy);
+
+/* The policy's memory in iteration t (from 0), saved with a snapshot behind it, of a run that began
+ * at iteration `first` with that of a snapshot, or 0: multistep counts the steps passed, at most
+ * one more per iteration; step gives floor(t / stepsize); others leave it as it was. */
+int32_t policy_step(const struct policy *policy, int64_t first, int32_t step, int64_t t);
+
+/* The rate of iteration t, with policy_step of it, or what policy_follow has counted before. Pure.
+ */
+float policy_rate(const struct policy *policy, int64_t t, int32_t step);
+
+/* plateau, once per iteration in order, before policy_rate of iteration t + 1: `loss` is the
+ * smoothed loss that iteration t ended with, or NAN where none is known then. A window of
+ * iterations without a new minimum adds one to *current_step. Returns whether it did. */
+bool policy_follow(const struct policy *policy, int64_t t, double loss,
+                   struct policy_memory *memory, int32_t *current_step);
+
+#endif

@@ -1,0 +1,365 @@
+/* What training leaves besides the net: its figures, the trace, and the report on where the time
+ * went. */
+#include "train/parts.h"
+
+#include "report/alone.h"
+#include "report/outputs.h"
+#include "report/report.h"
+#include "report/timeline.h"
+#include "util/agree.h"
+#include "util/alloc.h"
+#include "util/build_info.h"
+#include "util/error.h"
+#include "util/file.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { CLOCK_ROUNDS = 32 };
+
+int result_open_trace(const struct job *job, struct trace **out)
+{
+    const struct trainer_options *o = job->options;
+    struct trace_options options = {.first = o->trace_first, .last = o->trace_last};
+
+    if (job->rank == 0 && ((o->trace && file_probe(o->trace)) || (o->log && file_probe(o->log))))
+        return -1;
+    if (!o->trace)
+        return 0;
+    return trace_create(&options, out);
+}
+
+int result_start_clock(const struct job *job, struct output *output)
+{
+    return output->trace
+               ? clock_compare(job->world, output->trace, CLOCK_ROUNDS, &output->clock_before)
+               : 0;
+}
+
+static int write_trace(struct trainer *t)
+{
+    struct timeline_about about = {.net = t->compute.net,
+                                   .plan = t->exchange.plan,
+                                   .topology = &t->job.topology,
+                                   .before = t->output.clock_before};
+    struct timeline_written written;
+
+    trace_stop(t->output.trace); /* feeders read on */
+    if (error_agree(t->job.world,
+                    clock_compare(t->job.world, t->output.trace, CLOCK_ROUNDS, &about.after)) ||
+        timeline_write(t->job.world, t->output.trace, &about, t->job.options->trace, &written))
+        return -1;
+    if (t->job.rank != 0)
+        return 0;
+    LOG_INFO(t->job.log, "Trace of %llu events written to %s (clocks agree within %.3g us)",
+             (unsigned long long)written.events, t->job.options->trace, written.clock_error * 1e6);
+    if (written.dropped > 0)
+        LOG_WARNING(t->job.log,
+                    "The trace has no room for %llu more events: its last iterations are missing; "
+                    "--trace=FILE,A-B chooses which ones to keep",
+                    (unsigned long long)written.dropped);
+    return 0;
+}
+
+static void log_text(struct log *log, char *text)
+{
+    for (char *rest = text, *line; (line = strsep(&rest, "\n")) != NULL;)
+        if (*line)
+            LOG_INFO(log, "%s", line);
+}
+
+static int publish_report(struct trainer *t, const struct figures *figures)
+{
+    struct strbuf text = {.data = NULL}, lines = {.data = NULL};
+    char *words;
+    int status = 0;
+
+    if (figures->nranks > 1)
+        report_table(figures, &text);
+    report_words(figures, &text);
+    words = strbuf_take(&text);
+    if (!words)
+        return -1;
+    log_text(t->job.log, words);
+    free(words);
+    if (t->job.options->log)
+        status = report_lines(figures, &lines) ||
+                 file_write(t->job.options->log, lines.data, lines.length);
+    strbuf_free(&lines);
+    return status ? -1 : 0;
+}
+
+/* What the cost model expects of every transfer on this cluster, which is measured now where it was
+ * not before. Rebuilding a gradient is computation and not counted. Collective. */
+static int predict_transfers(struct trainer *t)
+{
+    struct plan *plan = t->exchange.plan;
+    struct cost *costs = alloc_array((size_t)plan->nbuckets, sizeof *costs, "the report");
+    int status = error_agree(t->job.world, costs ? 0 : -1);
+
+    if (!status)
+        status = schemes_probe_all(&t->exchange, &t->job, &t->compute);
+    if (!status) {
+        plan->options.leaders_per_host = schemes_leaders_per_host(&t->exchange);
+        cost_plan(&t->exchange.probe.cluster, plan, costs);
+    }
+    for (int i = 0; i < t->output.figures.nlayers && !status; i++) {
+        struct figures_layer *layer = &t->output.figures.layers[i];
+        const struct cost *cost = &costs[layer->bucket];
+        layer->predicted_seconds = cost->seconds - cost->compute_seconds;
+    }
+    free(costs);
+    return status;
+}
+
+/* Says how training was fed; rank 0. */
+static void log_input(struct log *log, const struct figures *figures)
+{
+    double waits = figures_sum(figures, FIGURE(input_waits));
+    if (waits > 0)
+        LOG_INFO(log, "Training waited for input %.0f times, %.3g s in all (summed over ranks)",
+                 waits, figures_sum(figures, FIGURE(input_total_seconds)));
+    else
+        LOG_INFO(log, "Training never waited for input.");
+}
+
+/* What saving took of rank 0's time; the writing itself goes on beside training. */
+static void log_saving(const struct trainer *t)
+{
+    double seconds = t->timing.train_seconds + t->timing.saving_stall;
+
+    if (t->timing.saves > 0)
+        LOG_INFO(t->job.log, "%d snapshot%s paused training for %.3g s in total (%.1f %%).",
+                 t->timing.saves, t->timing.saves == 1 ? "" : "s", t->timing.saving_stall,
+                 seconds > 0 ? 100 * t->timing.saving_stall / seconds : 0);
+}
+
+/* What a person asks first; rank 0. */
+static void log_run(const struct trainer *t)
+{
+    const struct job *job = &t->job;
+    double images = (double)(t->end - t->at.iteration) * (double)job_samples(job);
+    struct strbuf text = {.data = NULL};
+
+    strbuf_printf(&text, "Trained iterations %" PRId64 " to %" PRId64 " in %.4g s: %.4g images/s",
+                  t->at.iteration, t->end, t->timing.train_seconds,
+                  t->timing.train_seconds > 0 ? images / t->timing.train_seconds : 0);
+    if (job->records)
+        strbuf_printf(&text, ", %.4g epochs of %" PRIu64 " records", job_epochs(job, images),
+                      job->records);
+    LOG_INFO(job->log, "%s", strbuf_text(&text));
+    strbuf_clear(&text);
+    if (!job->blank && isfinite(t->timing.final_loss))
+        strbuf_printf(&text, "Final loss %.6g", t->timing.final_loss);
+    if (t->scores.best >= 0)
+        strbuf_printf(&text, "%sbest test %.6g at iteration %" PRId64, text.length ? ", " : "",
+                      t->scores.best_score, t->scores.best);
+    if (text.length)
+        LOG_INFO(job->log, "%s", strbuf_text(&text));
+    strbuf_free(&text);
+    if (!job->blank)
+        LOG_INFO(job->log, "Parameters' SHA-256 %s", t->output.hash);
+}
+
+int trainer_gather_figures(struct trainer *t)
+{
+    struct figures_source source = {.net = t->compute.net,
+                                    .plan = t->exchange.plan,
+                                    .topology = &t->job.topology,
+                                    .stats = sync_stats(t->exchange.sync),
+                                    .iterations = t->end - t->at.iteration,
+                                    .train_seconds = t->timing.train_seconds,
+                                    .train_stall = t->timing.train_stall,
+                                    .overlap = t->job.options->overlap != COST_OVERLAP_NONE,
+                                    .batch = t->job.batch * t->job.iter_size};
+
+    if (source.iterations < 0)
+        source.iterations = 0;
+    if (t->job.worker)
+        net_input_waits(t->compute.net, &source.input_waits, &source.input_seconds);
+    if (figures_gather(t->job.world, &source, &t->output.figures))
+        return -1;
+    stragglers_tell(t->guard.stragglers, &t->output.figures);
+    if (bad_records_gather_all(&t->job, &t->compute, &t->guard.damage))
+        return -1;
+    if (t->job.rank == 0) {
+        if (!t->job.blank)
+            checkpoint_hash(t->compute.net, true, t->output.hash);
+        if (source.iterations > 0)
+            log_run(t);
+        log_input(t->job.log, &t->output.figures);
+        log_saving(t);
+    }
+    return 0;
+}
+
+int trainer_report(struct trainer *t)
+{
+    /* whoever stopped training waits for its end */
+    bool asked = (t->job.options->trace || t->job.options->log || t->job.options->account) &&
+                 t->job.nworkers > 1 && !t->stopped;
+    bool predicted = asked || (t->exchange.probed && t->job.nworkers > 1 && !t->stopped);
+
+    assert(!t->exchange.sync);
+    if (t->output.trace && write_trace(t))
+        return -1;
+    if (t->end <= t->at.iteration)
+        return 0;
+    if (predicted && predict_transfers(t))
+        return -1;
+    if (asked && alone_measure(t->job.world, t->exchange.plan, &t->exchange.model,
+                               &t->exchange.sync_options, &t->output.figures))
+        return -1;
+    return error_agree(t->job.world, t->job.rank == 0 ? publish_report(t, &t->output.figures) : 0);
+}
+
+/* ---- the summary: one JSON object, the same on the screen and in a file ---- */
+
+static void put_by_rank(const struct figures *figures, struct json *json, const char *key,
+                        size_t figure)
+{
+    json_key(json, key);
+    json_array_begin(json);
+    for (int r = 0; r < figures->nranks; r++)
+        json_double(json, figures_of_rank(figures, r, figure));
+    json_array_end(json);
+}
+
+/* An array with a string for every line. */
+static void put_lines(struct json *json, const char *key, const char *lines)
+{
+    char line[1024];
+
+    json_key(json, key);
+    json_array_begin(json);
+    while (lines && *lines) {
+        int length = (int)strcspn(lines, "\n");
+        snprintf(line, sizeof line, "%.*s", length, lines);
+        json_string(json, line);
+        lines += length + (lines[length] == '\n');
+    }
+    json_array_end(json);
+}
+
+/* Where figures come from, without which nobody can put them beside others. */
+static void put_provenance(const struct trainer *t, struct json *json)
+{
+    const struct trainer_options *o = t->job.options;
+    const struct figures *figures = &t->output.figures;
+    char date[32] = "";
+    time_t now = time(NULL);
+    struct tm utc;
+
+    if (gmtime_r(&now, &utc))
+        strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", &utc);
+    json_put_string(json, "version", build_info.version);
+    json_put_string(json, "commit", build_info.commit);
+    json_put_string(json, "date", date);
+    json_put_string(json, "solver", o->solver);
+    json_key(json, "set");
+    json_array_begin(json);
+    for (int i = 0; i < o->overrides.nsettings; i++)
+        json_string(json, o->overrides.settings[i]);
+    json_array_end(json);
+    json_put_string(json, "net", figures->net);
+    json_put_string(json, "comm", comm_name(o->comm));
+    json_put_string(json, "overlap", cost_overlap_name(o->overlap));
+    json_put_string(json, "wire", wire_name(o->wire));
+    json_put_int(json, "batch_per_rank", figures->batch);
+    json_put_int(json, "threads", t->job.threads);
+    json_key(json, "hosts");
+    json_array_begin(json);
+    for (int r = 0; r < figures->nranks; r++)
+        json_string(json, figures->ranks[r].host);
+    json_array_end(json);
+    json_key(json, "scheme_by_layer");
+    json_object_begin(json);
+    for (int i = 0; i < figures->nlayers; i++)
+        json_put_string(json, figures->layers[i].name, figures->layers[i].scheme);
+    json_object_end(json);
+}
+
+/* Images per second of so many iterations; 0 where they took no time. */
+static double images_rate(const struct figures *figures, int64_t iterations, double seconds)
+{
+    return seconds > 0 ? (double)iterations * figures->nworkers * figures->batch / seconds : 0;
+}
+
+/* How the run went; and, of its rate, without the first iterations, in which memory is touched and
+ * caches fill. */
+static void put_course(const struct trainer *t, struct json *json)
+{
+    const struct figures *figures = &t->output.figures;
+    const struct timing *timing = &t->timing;
+    double warm = timing->warm_iterations ? timing->warm_seconds : 0;
+
+    json_put_int(json, "nodes", t->job.topology.nmachines);
+    json_put_int(json, "ranks", figures->nranks);
+    json_put_int(json, "workers", figures->nworkers);
+    json_put_int(json, "dedicated_servers", t->job.options->servers);
+    json_put_int(json, "iterations", t->end);
+    json_put_int(json, "updates_left_out", t->guard.skips_told);
+    json_put_int(json, "best_iteration", t->scores.best);
+    json_put_double(json, "best_score", t->scores.best >= 0 ? t->scores.best_score : (double)NAN);
+    put_lines(json, "damaged_records", t->guard.damage);
+    json_put_bool(json, "stopped_early", t->stopped);
+    json_put_int(json, "first_iteration", t->at.iteration);
+    json_put_int(json, "global_batch", figures->nworkers * figures->batch);
+    json_put_double(json, "train_seconds", timing->train_seconds);
+    json_put_double(json, "images_per_second",
+                    images_rate(figures, figures->iterations, timing->train_seconds));
+    json_put_int(json, "warmup_iterations", timing->warm_iterations);
+    json_put_double(json, "images_per_second_after_warmup",
+                    images_rate(figures, figures->iterations - timing->warm_iterations,
+                                timing->train_seconds - warm));
+    json_put_string(json, "engine", t->job.options->engine);
+    json_put_double(json, "final_loss", t->job.blank ? (double)NAN : timing->final_loss);
+    json_key(json, "test_iteration");
+    if (t->scores.values)
+        json_int(json, t->scores.iteration);
+    else
+        json_null(json);
+    outputs_put_json(json, "test", t->scores.values ? t->compute.tests[0] : NULL, t->scores.values);
+}
+
+void trainer_summary(const struct trainer *t, struct json *json)
+{
+    const struct figures *figures = &t->output.figures;
+
+    json_object_begin(json);
+    put_provenance(t, json);
+    put_course(t, json);
+    json_put_double(json, "bytes_sent_per_iteration", figures_sum(figures, FIGURE(sent)));
+    put_by_rank(figures, json, "bytes_sent_per_iteration_by_rank", FIGURE(sent));
+    put_by_rank(figures, json, "bytes_predicted_per_iteration_by_rank", FIGURE(predicted_sent));
+    json_put_double(json, "control_bytes_sent", figures_sum(figures, FIGURE(control_sent)));
+    json_put_double(json, "stall_seconds_per_iteration",
+                    figures_sum(figures, FIGURE(stall_seconds)) / figures->nworkers);
+    put_by_rank(figures, json, "progress_core_share_by_rank", FIGURE(progress_share));
+    json_put_double(json, "input_waits", figures_sum(figures, FIGURE(input_waits)));
+    json_put_double(json, "input_wait_seconds", figures_sum(figures, FIGURE(input_total_seconds)));
+    json_put_int(json, "late_looks", figures->looks);
+    json_key(json, "by_rank");
+    json_array_begin(json);
+    for (int r = 0; r < figures->nranks; r++) {
+        json_object_begin(json);
+        report_rank(figures, r, json);
+        json_object_end(json);
+    }
+    json_array_end(json);
+    json_put_uint(json, "parameters", t->compute.net->nlearnable);
+    json_put_string(json, "parameters_sha256", t->job.blank ? NULL : t->output.hash);
+    json_object_end(json);
+}
+
+int trainer_exit_status(const struct trainer *t)
+{
+    if (!t->stopped || t->guard.signals.enough)
+        return TRAINER_DONE;
+    return t->run.last_snapshot == t->end ? TRAINER_SAVED : TRAINER_INTERRUPTED;
+}

@@ -1,0 +1,320 @@
+/* Which scheme moves which layer. `auto` measures the cluster and asks choose_comm, as plan does,
+ * where there is more than one machine (the ranks of one share its memory; where they exchange
+ * messages all the same, it is the paper's rule). That the noise of a measurement does not change
+ * the order of sums, and with it the last bits, from one run to the next, is seen to by the figures
+ * that are kept of a cluster, and by the plan that a snapshot keeps.
+ *
+ * Where the GPUs of a node add up, they add up whole gradients: no layer sends factors then. */
+#include "train/exchange.h"
+
+#include "simulate/choose.h"
+#include "forecast/groups.h"
+#include "forecast/work.h"
+#include "util/agree.h"
+#include "util/alloc.h"
+#include "util/error.h"
+#include "util/path.h"
+#include "util/sha256.h"
+#include "util/strbuf.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static bool in_teams(const struct exchange *exchange)
+{
+    return exchange->node && exchange->node->team;
+}
+
+/* What is taken where nobody asks. */
+static struct comm usual_comm(const struct exchange *exchange)
+{
+    return in_teams(exchange) ? (struct comm){.policy = COMM_SCHEME, .scheme = sync_schemes[0]}
+                              : (struct comm){.policy = COMM_PAPER};
+}
+
+static int find_work(struct exchange *exchange, const struct job *job,
+                     const struct compute *compute, struct cost_work *out)
+{
+    struct cost_cluster *cluster = &exchange->probe.cluster;
+
+    if (job->blank ? work_read(compute->net, job->options->profile, cluster, out)
+                   : work_estimate(compute->net, cluster, out))
+        return -1;
+    if (job->blank)
+        cluster->device_Bps = 0; /* the profile's device copies, its stand-in does not */
+    work_repeat(out, job->iter_size);
+    return 0;
+}
+
+/* Merging and window go into exchange->sizes; scheme: per group, by their numbers in the registry.
+ */
+static int choose(struct exchange *exchange, const struct job *job, const struct compute *compute,
+                  const struct plan_options *how, int *scheme)
+{
+    struct plan_options free = *how;
+    struct cost_work work;
+    struct choose_question question = {
+        .cost = {.work = &work,
+                 .cluster = &exchange->probe.cluster,
+                 .how = &free,
+                 .whole_gradients = in_teams(exchange),
+                 .groups = exchange->groups,
+                 .overlap = job->options->overlap},
+        .play = {.cluster = &exchange->probe.cluster,
+                 .ranks_per_node = exchange->probe.ranks_per_node,
+                 .window = job->options->window,
+                 .fifo = job->options->fifo,
+                 .bytes_per_second =
+                     exchange->cap * (job->options->dilate > 1 ? job->options->dilate : 1)}};
+    struct choose_answer answer;
+    char words[CHOOSE_WORDS];
+    int status;
+
+    free.dilate = 1; /* the link is as much faster already */
+    if (job->options->merge == COST_SIZE_CHOSEN)
+        free.merge_bytes = COST_SIZE_CHOSEN;
+    if (find_work(exchange, job, compute, &work))
+        return -1;
+    status = choose_comm(&question, &answer);
+    cost_work_free(&work);
+    if (status)
+        return -1;
+    choose_print_rows(&answer, words);
+    LOG_INFO(job->log, "An iteration by what --comm could be, simulated: %s", words);
+    exchange->sizes.merge = answer.merge_bytes;
+    exchange->sizes.window = answer.window;
+    for (int g = 0; g < compute->net->ngroups; g++)
+        scheme[g] = scheme_index(sync_schemes, answer.scheme[g]);
+    choose_answer_free(&answer);
+    return 0;
+}
+
+/* Hosts, the ranks on each, and what chooses links between them; rank 0's. */
+static char *cluster_key(const struct job *job)
+{
+    static const char *const links[] = {"OMPI_MCA_btl",    "OMPI_MCA_btl_tcp_if_include",
+                                        "OMPI_MCA_pml",    "OMPI_MCA_btl_tcp_if_exclude",
+                                        "UCX_NET_DEVICES", "UCX_TLS"};
+    struct strbuf text = {.data = NULL};
+    char *hex = malloc(SHA256_HEX);
+    struct sha256 hash;
+
+    for (int r = 0; r < job->nranks; r++)
+        strbuf_printf(&text, "%s\n", job->topology.host[r]);
+    for (size_t i = 0; i < sizeof links / sizeof *links; i++)
+        strbuf_printf(&text, "%s=%s\n", links[i], getenv(links[i]) ? getenv(links[i]) : "");
+    sha256_init(&hash);
+    sha256_update(&hash, strbuf_text(&text), text.length);
+    if (hex)
+        sha256_final_hex(&hash, hex);
+    strbuf_free(&text);
+    return hex;
+}
+
+/* Several hosts' figures are kept in the user's cache, by hosts and links; NULL where there is
+ * none.
+ */
+static char *cached_file(const struct job *job)
+{
+    char name[sizeof "cluster-" + 16], *key, *path;
+
+    if (job->topology.nmachines == 1 || job->options->dilate > 1)
+        return NULL;
+    key = cluster_key(job);
+    snprintf(name, sizeof name, "cluster-%.16s", key ? key : "0");
+    path = path_in_cache(name);
+    free(key);
+    return path;
+}
+
+/* Rank 0 reads and writes it; the others need a name, any. *out is freed by the caller; NULL: none,
+ * or a dry run, which changes no file, is not to go by it. Collective. */
+static int find_cluster_file(const struct job *job, char **out)
+{
+    const char *given = job->options->cluster_file;
+    int there;
+
+    *out = NULL;
+    if (job->options->measure && job->options->dry_run)
+        return 0;
+    *out = given ? strdup(given) : job->rank == 0 ? cached_file(job) : NULL;
+    there = *out != NULL;
+    if (job->rank == 0 && there && job->options->measure)
+        unlink(*out);
+    if (agree_share(job->world, &there, sizeof there))
+        return -1;
+    if (there && !*out)
+        *out = strdup("cluster");
+    return 0;
+}
+
+/* Bytes per second that a rank sends at most: who may send least decides. 0: no limit.
+ * Collective. */
+static int find_cap(const struct job *job, double *out)
+{
+    double cap = job->options->mbps > 0 ? job->options->mbps * 1e6 / 8 : INFINITY;
+
+    MPI_TRY(MPI_Allreduce(MPI_IN_PLACE, &cap, 1, MPI_DOUBLE, MPI_MIN, job->world));
+    *out = isinf(cap) ? 0 : cap;
+    return 0;
+fail:
+    return -1;
+}
+
+/* The replay engine multiplies nothing: the product's rate is the CPU's, the link as much faster as
+ * the messages are shorter. */
+int schemes_probe_all(struct exchange *exchange, const struct job *job, struct compute *compute)
+{
+    struct probe *probe = &exchange->probe;
+    struct engine_options options = {.threads = 0};
+    struct engine cpu = {.i = NULL};
+    const struct engine *engine = job->blank ? &cpu : &compute->engine;
+    char *file = NULL;
+    int status;
+
+    if (exchange->probed)
+        return 0;
+    status = error_agree(job->world, job->blank ? engine_open("cpu", &options, &cpu) : 0);
+    if (!status)
+        status = find_cluster_file(job, &file);
+    if (!status) {
+        cores_enter(&job->cores, CORES_ALL); /* the thread that sends meanwhile has a core, too */
+        status = probe_cluster(job->world, &job->topology, job->worker ? engine : NULL, file,
+                               !job->options->dry_run, probe);
+        cores_enter(&job->cores, CORES_COMPUTE);
+    }
+    free(file);
+    if (cpu.i)
+        engine_close(&cpu);
+    if (!status && !probe->from_file)
+        LOG_INFO(
+            job->log,
+            "Measured this cluster in %.1f s: latency %.0f us, %.3g MB/s per rank, %.3g GFLOP/s",
+            probe->took_seconds, probe->cluster.latency_seconds * 1e6,
+            probe->cluster.link_Bps * 1e-6, probe->cluster.gemm_flops * 1e-9);
+    if (!status)
+        status = find_cap(job, &exchange->cap);
+    cost_cap(&probe->cluster, exchange->cap, schemes_leaders_per_host(exchange));
+    if (job->blank)
+        probe->cluster.core_share = 0; /* nobody computes: traffic takes nothing away */
+    if (job->options->direct == SYNC_DIRECT_ON)
+        probe->cluster.device_Bps = 0; /* MPI reaches the devices */
+    if (job->options->dilate > 1) {
+        probe->cluster.link_Bps *= job->options->dilate;
+        probe->cluster.local_Bps *= job->options->dilate;
+        probe->cluster.transport_Bps *= job->options->dilate;
+    }
+    exchange->probed = !status;
+    return status;
+}
+
+int schemes_leaders_per_host(const struct exchange *exchange)
+{
+    return exchange->nodes.node ? exchange->nodes.leaders_per_host : exchange->probe.ranks_per_node;
+}
+
+/* Sizes that the user gave hold. */
+static void keep_wishes(struct exchange *exchange, const struct job *job)
+{
+    const struct trainer_options *o = job->options;
+
+    exchange->sizes.chunk = o->chunk != COST_SIZE_CHOSEN ? o->chunk : exchange->sizes.chunk;
+    exchange->sizes.merge = o->merge != COST_SIZE_CHOSEN ? o->merge : exchange->sizes.merge;
+    exchange->sizes.window = o->window != COST_SIZE_CHOSEN ? o->window : exchange->sizes.window;
+}
+
+static void use_sizes(const struct exchange *exchange, struct plan_options *options)
+{
+    options->chunk_bytes = exchange->sizes.chunk;
+    options->merge_bytes = exchange->sizes.merge;
+    options->latency_bytes = exchange->sizes.latency;
+}
+
+/* Rank 0 decides for all: the same figures give the same choice, but nobody should have to prove
+ * it. What it decides goes into options and `scheme`, of as many places as there are groups. */
+static int choose_together(struct exchange *exchange, const struct job *job,
+                           struct compute *compute, struct plan_options *options,
+                           const struct scheme **scheme)
+{
+    size_t ngroups = (size_t)compute->net->ngroups;
+    int *index = alloc_array(ngroups, sizeof *index, "schemes");
+    int status =
+        error_agree(job->world, index ? 0 : -1) || schemes_probe_all(exchange, job, compute);
+
+    if (!status) {
+        exchange->sizes = cost_sizes_for(&exchange->probe.cluster);
+        keep_wishes(exchange, job);
+        use_sizes(exchange, options);
+        options->leaders_per_host = schemes_leaders_per_host(exchange);
+        status = error_agree(job->world,
+                             job->rank == 0 ? choose(exchange, job, compute, options, index) : 0);
+    }
+    if (!status)
+        status = agree_share(job->world, &exchange->sizes, sizeof exchange->sizes) ||
+                 agree_share(job->world, index, ngroups * sizeof *index);
+    for (size_t g = 0; g < ngroups && !status; g++)
+        scheme[g] = scheme_at(sync_schemes, index[g]);
+    free(index);
+    use_sizes(exchange, options);
+    options->schemes = scheme;
+    return status ? -1 : 0;
+}
+
+/* Whether the cluster is to be measured and the model asked. */
+static bool asks_model(const struct job *job)
+{
+    return job->options->comm.policy == COMM_AUTO &&
+           choose_is_asked(job->topology.nmachines, job->nworkers,
+                           job->options->cluster_file != NULL);
+}
+
+/* The plan of the run that is resumed, where it fits; the same on all ranks. */
+static bool keep_plan(struct exchange *exchange, const struct job *job,
+                      const struct compute *compute, const char *kept, struct plan_options *options,
+                      const struct scheme **scheme)
+{
+    if (!asks_model(job) || job->options->measure ||
+        !kept_plan_read(exchange, job, compute->net, kept, &exchange->sizes, scheme))
+        return false;
+    use_sizes(exchange, options);
+    options->schemes = scheme;
+    LOG_INFO(job->log, "Using the resumed run's schemes; --tune measure chooses again");
+    return true;
+}
+
+int schemes_plan_all(struct exchange *exchange, const struct job *job, struct compute *compute,
+                     const char *kept)
+{
+    struct plan_options options = {.registry = sync_schemes,
+                                   .comm = job->options->comm,
+                                   .wire = job->options->wire,
+                                   .nranks = job->nranks,
+                                   .servers = job->options->servers,
+                                   .nodes = exchange->nodes.node,
+                                   .rails = nodes_leaders(exchange, job),
+                                   .lags = job->options->staleness > 0,
+                                   .iter_size = job->iter_size,
+                                   .dilate = job->options->dilate};
+    const struct scheme **scheme = calloc((size_t)compute->net->ngroups + 1, sizeof *scheme);
+    bool asks = asks_model(job);
+    int status;
+
+    exchange->groups = groups_create(compute->net);
+    status = error_agree(job->world, !exchange->groups ? -1
+                                     : scheme          ? 0
+                                                       : error_memory(sizeof *scheme, "schemes"));
+    exchange->sizes = COST_USUAL_SIZES;
+    keep_wishes(exchange, job);
+    use_sizes(exchange, &options);
+    if (!status && asks && !keep_plan(exchange, job, compute, kept, &options, scheme))
+        status = choose_together(exchange, job, compute, &options, scheme);
+    if ((!asks && options.comm.policy == COMM_AUTO) || options.comm.policy == COMM_PAPER)
+        options.comm = usual_comm(exchange);
+    if (!status)
+        status = error_agree(job->world, plan_create(&options, compute->net->ngroups,
+                                                     exchange->groups, &exchange->plan));
+    free(scheme);
+    return status;
+}

@@ -1,0 +1,166 @@
+/* What a training says before it begins: files' notices, the net, where and how it computes. */
+#include "train/output.h"
+
+#include "plan/scheme.h"
+#include "report/net_table.h"
+
+#include <string.h>
+
+/* Fields of Caffe's that do nothing here. */
+static void warn_of_unused(const struct job *job)
+{
+    const Caffe__SolverParameter *solver = job->solver;
+    const char *file = job->options->solver;
+
+    if (solver->debug_info || job->defs.train->param->debug_info)
+        LOG_WARNING(job->log,
+                    "%s: debug_info has no effect: values and gradients are not printed ('poseidon "
+                    "extract' writes a layer's values)",
+                    solver->debug_info ? file : job->defs.train->file);
+    if (solver->snapshot_diff)
+        LOG_WARNING(job->log, "%s: snapshot_diff has no effect: snapshots hold no gradients", file);
+    if (solver->has_layer_wise_reduce && !solver->layer_wise_reduce)
+        LOG_WARNING(job->log,
+                    "%s: layer_wise_reduce: false has no effect; --overlap=none sends gradients "
+                    "when all are there",
+                    file);
+}
+
+/* What is well-formed and yet hardly what was meant. */
+static void warn_of_settings(const struct job *job, const struct compute *compute)
+{
+    const Caffe__SolverParameter *solver = job->solver;
+    const struct trainer_options *o = job->options;
+    bool cpu = !strcmp(o->engine, "cpu");
+
+    if (!compute_trains(compute))
+        LOG_WARNING(job->log, "Nothing trains: every lr_mult of the net is 0, or it has no layer "
+                              "with parameters");
+    if (solver->base_lr <= 0)
+        LOG_WARNING(job->log, "%s: base_lr is %g: %s", o->solver, (double)solver->base_lr,
+                    solver->base_lr < 0 ? "training climbs the loss" : "nothing trains");
+    for (size_t i = 0; i < solver->n_test_iter; i++)
+        if (solver->test_iter[i] == 0)
+            LOG_WARNING(job->log, "%s: test_iter is 0: test net #%zu is not run", o->solver, i);
+    if (cpu && solver->has_solver_mode &&
+        solver->solver_mode == CAFFE__SOLVER_PARAMETER__SOLVER_MODE__GPU)
+        LOG_WARNING(job->log,
+                    "%s: solver_mode is GPU, but training runs on the CPU; --engine=cuda (or "
+                    "--gpu=all) trains on GPUs",
+                    o->solver);
+    if (cpu && engine_math_is_reduced(o->math))
+        LOG_WARNING(job->log, "%s", engine_math_unused);
+    if (cpu && o->deterministic)
+        LOG_WARNING(job->log, "--deterministic has no effect on --engine=cpu, which computes the "
+                              "same bits at every run by the same algorithms");
+}
+
+static const char *scheme_of_group(void *context, int group)
+{
+    const struct exchange *exchange = context;
+    const struct plan *plan = exchange->plan;
+    const struct scheme *scheme = plan->buckets[plan->bucket_of[group]].scheme;
+
+    if (exchange->groups[group].trains && (plan_is_alone(plan) || !scheme))
+        return "local";
+    return scheme_label(scheme);
+}
+
+/* Which layers are computed in another way than by the definition. */
+static void log_choices(const struct job *job, const struct compute *compute)
+{
+    struct strbuf list = {.data = NULL};
+    char words[ENGINE_OP_WORDS];
+
+    for (int l = 0; l < compute->net->nlayers; l++) {
+        layer_describe(&compute->net->layers[l], &compute->engine, words);
+        if (words[0])
+            strbuf_printf(&list, "%s%s (%s)", list.length ? ", " : "",
+                          compute->net->layers[l].def->name, words);
+    }
+    if (list.length)
+        LOG_INFO(job->log, "Algorithms chosen: %s", strbuf_text(&list));
+    strbuf_free(&list);
+}
+
+/* All ranks that there are: nobody is left to communicate with. */
+static void log_only_node(const struct job *job, const struct exchange *exchange)
+{
+    char updates[48] = "each updates its share of the parameters";
+
+    if (exchange->plan->rails == 1)
+        snprintf(updates, sizeof updates, "one of them updates the parameters");
+    else if (exchange->plan->rails < job->nworkers)
+        snprintf(updates, sizeof updates, "%d of them update the parameters",
+                 exchange->plan->rails);
+    LOG_INFO(job->log, "%d workers on one machine add up their gradients in its memory; %s",
+             job->nworkers, updates);
+}
+
+static void log_nodes(const struct job *job, const struct exchange *exchange)
+{
+    char leaders[64] = "the leader of each communicates for it";
+
+    if (exchange->plan->rails > 1)
+        snprintf(leaders, sizeof leaders, "%d leaders of each communicate for it",
+                 exchange->plan->rails);
+    LOG_INFO(job->log, "%d workers on %d node%s add up their gradients %s%s; %s", job->nworkers,
+             exchange->nodes.nnodes, exchange->nodes.nnodes == 1 ? "" : "s",
+             exchange->node->team ? "by " : "in shared memory",
+             exchange->node->team ? exchange->team : "", leaders);
+}
+
+static void log_lines(struct log *log, const char *lines)
+{
+    for (int length; *lines; lines += length + (lines[length] == '\n')) {
+        length = (int)strcspn(lines, "\n");
+        LOG_INFO(log, "%.*s", length, lines);
+    }
+}
+
+void output_log_start(const struct job *job, const struct compute *compute,
+                      struct exchange *exchange, const char *notices, const char *places)
+{
+    const struct net_table_scheme scheme = {.name = scheme_of_group, .context = exchange};
+    const char *words = NULL;
+    char identity[64];
+
+    if (job->rank != 0)
+        return;
+    if (compute->engine.i->device)
+        words = compute->engine.i->device(compute->engine.context, identity);
+    log_lines(job->log, notices);
+    if (!job->options->json)
+        net_table_print(compute->net, &scheme, stdout);
+    if (job->blank)
+        LOG_WARNING(job->log,
+                    "Replaying %s: passes take the time it says and compute nothing. Every loss is "
+                    "0 (replayed, not computed); no data is read, tests and snapshots are skipped",
+                    job->options->profile);
+    else
+        LOG_INFO(job->log, "Use %s.", words ? words : "CPU");
+    warn_of_settings(job, compute);
+    warn_of_unused(job);
+    output_log_paths(job);
+    log_lines(job->log, places);
+    if (job->worker && !job->blank && !words)
+        cores_warn(&job->cores, job->rank, job->log);
+    if (job->options->dilate > 1)
+        LOG_WARNING(job->log, "Dilated: every transfer carries 1/%d of its bytes",
+                    job->options->dilate);
+    LOG_INFO(job->log,
+             "Effective batch = %d worker%s x %d x iter_size %d = %d samples per iteration",
+             job->nworkers, job->nworkers == 1 ? "" : "s", job->batch, job->iter_size,
+             job->nworkers * job->batch * job->iter_size);
+    if (job->options->servers > 0)
+        LOG_INFO(job->log, "%d dedicated parameter server%s", job->options->servers,
+                 job->options->servers == 1 ? "" : "s");
+    if (exchange->node && plan_is_alone(exchange->plan) && !exchange->node->team)
+        log_only_node(job, exchange);
+    else if (exchange->node)
+        log_nodes(job, exchange);
+    if (sync_way(exchange->sync))
+        LOG_INFO(job->log, "Messages go %s", sync_way(exchange->sync));
+    log_choices(job, compute);
+    LOG_INFO(job->log, "Solver scaffolding done.");
+}

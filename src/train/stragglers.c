@@ -1,0 +1,204 @@
+/* Which rank the others have waited for since the last display, and why.
+ *
+ * Ranks in step take the same time for an iteration, so a late one is known by what it does with
+ * it: it computes, or waits for input, longer than the median, and hardly waits for others. A rank
+ * whose link is slow waits as all do; it is known by its messages, which take longer for a byte
+ * than those between others. */
+#include "train/stragglers.h"
+
+#include "util/alloc.h"
+#include "util/median.h"
+#include "util/units.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Of every rank, added up over all ranks: each gives its own times, and of its links those times
+ * and bytes which it has seen, to both ends. */
+enum value { VALUE_COMPUTE, VALUE_INPUT, VALUE_STALL, VALUE_LINK, VALUE_BYTES, VALUES };
+
+/* Smaller parts of the time, and moments, are no lateness: cores that several ranks share give as
+ * much. */
+#define LATE_PART    0.25
+#define LATE_SECONDS 0.1
+#define SLOW_LINK                                                                                  \
+    2 /* times the median's time for a byte: with one slow end, of n ranks at most                 \
+         n - 1 */
+
+struct stragglers {
+    const struct job *job;        /* borrowed */
+    struct figures_late *of_rank; /* rank 0's verdicts so far. Owned */
+    int looks;                    /* how many there were */
+    int64_t iteration;            /* of the last one */
+    double seconds, stall, input; /* of training until the last one */
+    struct sync_link *links;      /* as they were then. Owned */
+    double *sorted;               /* scratch, a number for each rank. Owned */
+};
+
+int stragglers_open(const struct job *job, int64_t first, struct stragglers **out)
+{
+    struct stragglers *late;
+    size_t n = (size_t)job->nranks;
+
+    if (job->nworkers < 2 || job->options->comm.policy == COMM_NONE)
+        return 0;
+    *out = late = alloc_array(1, sizeof *late, "late ranks");
+    if (!late)
+        return -1;
+    late->job = job;
+    late->iteration = first;
+    late->of_rank = alloc_array(n, sizeof *late->of_rank, "late ranks");
+    late->links = alloc_array(n, sizeof *late->links, "late ranks");
+    late->sorted = alloc_array(n, sizeof *late->sorted, "late ranks");
+    return late->of_rank && late->links && late->sorted ? 0 : -1;
+}
+
+void stragglers_close(struct stragglers *late)
+{
+    if (!late)
+        return;
+    free(late->of_rank);
+    free(late->links);
+    free(late->sorted);
+    free(late);
+}
+
+size_t stragglers_values(const struct stragglers *late)
+{
+    return late ? (size_t)late->job->nranks * VALUES : 0;
+}
+
+void stragglers_put(struct stragglers *late, struct sync *sync, const struct net *net,
+                    double seconds, double paused_stall, double *values)
+{
+    double *mine, stall, input;
+    uint64_t waits;
+
+    if (!late)
+        return;
+    memset(values, 0, stragglers_values(late) * sizeof *values);
+    mine = values + (size_t)late->job->rank * VALUES;
+    stall = sync_stats(sync)->stall_seconds - paused_stall;
+    net_input_waits(net, &waits, &input);
+    mine[VALUE_STALL] = stall - late->stall;
+    mine[VALUE_INPUT] = input - late->input;
+    mine[VALUE_COMPUTE] = seconds - late->seconds - mine[VALUE_STALL] - mine[VALUE_INPUT];
+    for (int r = 0; r < late->job->nranks; r++) {
+        struct sync_link now = sync_link(sync, r), *before = &late->links[r];
+        double took = 1e-9 * (double)(now.ns - before->ns),
+               bytes = (double)(now.bytes - before->bytes);
+        double *peer = values + (size_t)r * VALUES;
+        *before = now;
+        peer[VALUE_LINK] += took;
+        peer[VALUE_BYTES] += bytes;
+        mine[VALUE_LINK] += took;
+        mine[VALUE_BYTES] += bytes;
+    }
+    late->seconds = seconds;
+    late->stall = stall;
+    late->input = input;
+}
+
+/* ---- judging; rank 0 ---- */
+
+static double value(const double *values, int rank, enum value which)
+{
+    return values[(size_t)rank * VALUES + which];
+}
+
+/* Of an even number the lower one: of two ranks the quicker is what the other is held against. */
+static double median_of(struct stragglers *late, const double *values, enum value which)
+{
+    for (int r = 0; r < late->job->nworkers; r++)
+        late->sorted[r] = value(values, r, which);
+    return median_lower(late->sorted, late->job->nworkers);
+}
+
+/* Who computes, or waits for input, longer than the others; -1: nobody does. */
+static int find_slow(struct stragglers *late, const double *values, double seconds,
+                     enum late_cause *cause, double *behind)
+{
+    double compute = median_of(late, values, VALUE_COMPUTE),
+           input = median_of(late, values, VALUE_INPUT), most = 0;
+    int found = -1;
+
+    for (int r = 0; r < late->job->nworkers; r++) {
+        double computes = value(values, r, VALUE_COMPUTE) - compute,
+               reads = value(values, r, VALUE_INPUT) - input;
+        if (computes + reads <= most)
+            continue;
+        found = r;
+        most = computes + reads;
+        *cause = reads > computes ? LATE_INPUT : LATE_COMPUTING;
+    }
+    *behind = most;
+    return most > LATE_PART * seconds && most > LATE_SECONDS ? found : -1;
+}
+
+/* Whose messages take longest where training waits for messages. Of fewer than four
+ * ranks one that is slow makes all look slow. */
+static int find_slow_link(struct stragglers *late, const double *values, double seconds,
+                          double *behind)
+{
+    double stall = 0, usual, most = 0;
+    int n = 0, found = -1;
+
+    for (int r = 0; r < late->job->nworkers; r++)
+        stall += value(values, r, VALUE_STALL) / late->job->nworkers;
+    for (int r = 0; r < late->job->nranks; r++) {
+        double bytes = value(values, r, VALUE_BYTES);
+        double score = bytes > 0 ? value(values, r, VALUE_LINK) / bytes : 0;
+        if (score <= 0)
+            continue;
+        late->sorted[n++] = score;
+        if (score > most) {
+            most = score;
+            found = r;
+        }
+    }
+    usual = median_lower(late->sorted, n);
+    *behind = most > 0 ? stall * (1 - usual / most) : 0;
+    return n > 3 && stall > LATE_PART * seconds && most > SLOW_LINK * usual &&
+                   *behind > LATE_SECONDS
+               ? found
+               : -1;
+}
+
+void stragglers_judge(struct stragglers *late, int64_t iteration, const double *values)
+{
+    static const char *const words[] = {[LATE_COMPUTING] = "its computing",
+                                        [LATE_INPUT] = "its input",
+                                        [LATE_NETWORK] = "its network"};
+    enum late_cause cause = LATE_COMPUTING;
+    double seconds = 0, behind = 0;
+    char one[UNITS_CELL], two[UNITS_CELL];
+    int rank;
+
+    if (!late || late->job->rank != 0 || iteration <= late->iteration)
+        return;
+    for (enum value v = VALUE_COMPUTE; v <= VALUE_STALL; v++)
+        seconds += value(values, 0, v); /* rank 0's, and so everybody's */
+    rank = find_slow(late, values, seconds, &cause, &behind);
+    if (rank < 0) {
+        cause = LATE_NETWORK;
+        rank = find_slow_link(late, values, seconds, &behind);
+    }
+    late->looks++;
+    if (rank >= 0) {
+        late->of_rank[rank].times++;
+        late->of_rank[rank].seconds[cause] += behind;
+        LOG_INFO(late->job->log, "Rank %d on %s was late: of the last %s training waited %s for %s",
+                 rank, late->job->topology.host[rank], units_print_seconds(seconds, one),
+                 units_print_seconds(behind, two), words[cause]);
+    }
+    late->iteration = iteration;
+}
+
+void stragglers_tell(const struct stragglers *late, struct figures *figures)
+{
+    if (!late || late->job->rank != 0)
+        return;
+    figures->looks = late->looks;
+    for (int r = 0; r < figures->nranks; r++)
+        figures->ranks[r].late = late->of_rank[r];
+}

@@ -1,0 +1,83 @@
+/* Tests during training. The batches of a test are numbered; worker w runs batches w, w+n, w+2n,
+ * ... and puts each batch's outputs into its own place of one vector that is then summed over the
+ * workers (zeros elsewhere), so scores are the same to the last bit at any number of ranks. */
+#include "train/parts.h"
+
+#include "report/outputs.h"
+#include "util/alloc.h"
+#include "util/error.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* This worker's batches, unless a signal stops it; per batch: outputs, then the loss. */
+static int run_test_batches(struct trainer *t, struct net *net, int batches, size_t width,
+                            double *table)
+{
+    struct run run = {.seed = t->job.seed};
+
+    for (int b = t->job.rank; b < batches && !guard_hurries(&t->guard); b += t->job.nworkers) {
+        double *row = table + (size_t)b * width;
+        if (net_forward(net, &run, NULL, &row[width - 1]) || outputs_read(net, row))
+            return error_context("test batch %d", b);
+    }
+    return 0;
+}
+
+int trainer_test(struct trainer *t, int i, int64_t iteration, bool *interrupted)
+{
+    struct net *net = t->compute.tests[i];
+    int batches = t->job.defs.test_iter[i], interval = t->job.solver->test_interval;
+    size_t width = outputs_count(net) + 1;
+    size_t rows = (size_t)batches * width;
+    double *table = alloc_array(rows + width + 1, sizeof *table, "test scores"); /* then means */
+    int status = -1;
+
+    if (!table)
+        return -1;
+    *interrupted = false;
+    if (batches == 0) { /* switched off by test_iter: 0 */
+        free(table);
+        return 0;
+    }
+    guard_enter(&t->guard, iteration, PHASE_TESTING + i);
+    LOG_INFO(t->job.log, "Iteration %" PRId64 ", Testing net (#%d)", iteration, i);
+    /* a test begins where Caffe's would have got to after all tests before it */
+    uint64_t before = interval > 0 ? (uint64_t)(iteration / interval) : 0;
+    if (net_seek(net, before * (uint64_t)batches * (uint64_t)net_batch(net)) ||
+        run_test_batches(t, net, batches, width, table))
+        goto done;
+    double *mean = table + rows;
+    *mean = guard_hurries(&t->guard); /* its first place tells the others */
+    if (sync_sum(t->exchange.sync, table, (int)rows + 1))
+        goto done;
+    *interrupted = *mean > 0;
+    if (*interrupted) {
+        LOG_INFO(t->job.log, "Test interrupted.");
+        status = 0;
+        goto done;
+    }
+    for (int b = 0; b < batches; b++)
+        for (size_t k = 0; k < width; k++)
+            mean[k] += table[(size_t)b * width + k];
+    for (size_t k = 0; k < width && batches > 0; k++)
+        mean[k] /= batches;
+    if (t->job.solver->test_compute_loss)
+        LOG_INFO(t->job.log, "Test loss: %g", mean[width - 1]);
+    outputs_log(t->job.log, "Test", net, mean);
+    metrics_put(t->output.curves, &t->job, &t->at,
+                (struct curves_row){.iteration = iteration,
+                                    .seconds = t->timing.trained_seconds,
+                                    .images_per_second = NAN,
+                                    .loss = NAN,
+                                    .rate = NAN,
+                                    .scores = mean,
+                                    .first = (int)metrics_count(&t->compute, i),
+                                    .n = (int)width - 1});
+    status = i == 0 ? scores_put(&t->scores, iteration, mean, width) : 0;
+done:
+    free(table);
+    return status;
+}

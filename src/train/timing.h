@@ -1,0 +1,31 @@
+/* How far the loop has come, and where its time went, on this rank. */
+#ifndef POSEIDON_TRAIN_TIMING_H
+#define POSEIDON_TRAIN_TIMING_H
+
+#include "util/clock.h"
+
+#include <stdint.h>
+
+struct timing {
+    double started;         /* clock_seconds when the loop began */
+    double paused;          /* seconds of it in tests and snapshots */
+    double train_seconds;   /* iterations alone, without tests and snapshots */
+    double train_stall;     /* of these: this rank waited for the network */
+    double paused_stall;    /* waited in tests and snapshots */
+    int saves;              /* snapshots between iterations */
+    double saving_stall;    /* seconds that training stood still for them */
+    double warm_seconds;    /* train_seconds after the first WARM_ITERATIONS of this run */
+    int warm_iterations;    /* these, once there are as many again; else 0 */
+    double trained_seconds; /* train_seconds so far, at the end of the last iteration */
+    double display_seconds; /* of train_seconds at the last display */
+    int64_t display_iter;   /* iteration of the last display */
+    double final_loss;      /* smoothed, over all workers, there; NAN: none was run */
+};
+
+/* Seconds of training so far. */
+static inline double timing_now(const struct timing *timing)
+{
+    return clock_seconds() - timing->started - timing->paused;
+}
+
+#endif

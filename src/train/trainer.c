@@ -1,0 +1,359 @@
+/* From a command line to a rank that is ready to train: a list of steps. Every step that can fail
+ * on one rank alone is followed by an agreement, so that all ranks stop together with one message.
+ */
+#include "train/parts.h"
+
+#include "train/agree_job.h"
+#include "train/dry_run.h"
+#include "util/agree.h"
+#include "util/alloc.h"
+#include "util/error.h"
+#include "util/patience.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* What only the steps need, and a dry run. */
+struct setup {
+    char *notices;        /* what is to be said of the files. Owned */
+    struct strbuf places; /* where ranks compute, in lines; rank 0's. Owned */
+    size_t memory_limit;  /* of this rank's nets; 0: as much as there is */
+    float *history;       /* rank 0, of a state that was read; NULL: none was. Owned */
+    struct dry_run dry;   /* rank 0 of a dry run, else empty */
+};
+
+/* ---- what the job is ---- */
+
+static int read_job(struct trainer *t)
+{
+    return job_read(&t->job, &t->setup->notices);
+}
+
+static int compare_jobs_all(struct trainer *t)
+{
+    return job_compare_all(&t->job);
+}
+
+static int find_hosts_all(struct trainer *t)
+{
+    if (topology_create(t->job.world, &t->job.topology) || job_find_threads_all(&t->job))
+        return -1;
+    patience_hosts(&t->job.topology);
+    return 0;
+}
+
+/* ---- the run and its data ---- */
+
+static int open_run_all(struct trainer *t)
+{
+    return run_open_all(&t->run);
+}
+
+static int create_nets(struct trainer *t)
+{
+    if (job_keep_batch(&t->job, t->run.global_batch) ||
+        result_open_trace(&t->job, &t->output.trace) ||
+        compute_create_nets(&t->compute, &t->job, t->output.trace, &t->setup->notices))
+        return -1;
+    t->run.net = t->compute.net;
+    return 0;
+}
+
+static int compare_data_all(struct trainer *t)
+{
+    return compute_compare_data_all(&t->compute, &t->job);
+}
+
+static int count_epochs(struct trainer *t)
+{
+    return job_count_epochs(&t->job);
+}
+
+/* Whether the run that was found trains the same, and is not at its end. */
+static int identify_run(struct trainer *t)
+{
+    if (t->job.rank != 0 || t->job.blank)
+        return 0;
+    return agree_job_describe(&t->job, t->compute.net, &t->run.about, t->run.digest) ||
+                   run_check_same(&t->run)
+               ? -1
+               : 0;
+}
+
+static int inspect(struct trainer *t)
+{
+    return t->job.options->dry_run && t->job.rank == 0
+               ? inspect_data(&t->job, &t->compute, &t->setup->dry)
+               : 0;
+}
+
+/* ---- engine and nets ---- */
+
+static int open_engine_all(struct trainer *t)
+{
+    return compute_open_engine_all(&t->compute, &t->job, &t->setup->places);
+}
+
+static int check_limits(struct trainer *t)
+{
+    return compute_check_profile(&t->job) ||
+                   dry_run_limit_memory(&t->job, &t->compute, &t->setup->memory_limit)
+               ? -1
+               : 0;
+}
+
+static int form_nodes_all(struct trainer *t)
+{
+    return nodes_form_all(&t->exchange, &t->job, &t->compute, t->run.kept_plan);
+}
+
+static int build_nets_all(struct trainer *t)
+{
+    return compute_build_all(&t->compute, &t->job, t->setup->memory_limit);
+}
+
+static int plan_all(struct trainer *t)
+{
+    return schemes_plan_all(&t->exchange, &t->job, &t->compute, t->run.kept_plan);
+}
+
+static int check_pace(struct trainer *t)
+{
+    return exchange_check_pace(&t->exchange, &t->job);
+}
+
+/* ---- where training starts ---- */
+
+/* Rank 0 reads files. */
+static int read_state(struct trainer *t)
+{
+    const struct trainer_options *o = t->job.options;
+    size_t elems = (size_t)t->job.rule.nhistory * t->compute.net->elems;
+
+    if (t->job.rank != 0 || t->job.blank)
+        return 0;
+    if (o->snapshot && o->weights)
+        return error_set("--snapshot and --weights: give a snapshot to resume training or "
+                         "weights to finetune but not both");
+    if (o->resume != RESUME_OFF || o->snapshot) {
+        t->setup->history = alloc_array(elems + 1, sizeof *t->setup->history, "history");
+        if (!t->setup->history)
+            return -1;
+    }
+    if (o->resume != RESUME_OFF && run_resume(&t->run, t->setup->history, &t->at, &t->resumed))
+        return -1;
+    if (!t->resumed && o->snapshot) {
+        t->resumed = true;
+        return run_take_state(&t->run, o->snapshot, t->setup->history, &t->at);
+    }
+    return t->resumed ? 0 : compute_load_weights(&t->compute, &t->job);
+}
+
+/* What it found goes to everybody. */
+static int share_state_all(struct trainer *t)
+{
+    return agree_share(t->job.world, &t->at, sizeof t->at) ||
+                   agree_share(t->job.world, &t->resumed, sizeof t->resumed)
+               ? -1
+               : 0;
+}
+
+static int open_loop(struct trainer *t)
+{
+    const struct net *test = t->compute.tests ? t->compute.tests[0] : NULL;
+
+    trace_iteration(t->output.trace, t->at.iteration); /* what is done ahead counts to it */
+    if (rates_open(&t->rates, &t->job.policy, t->job.solver->average_loss, &t->at) ||
+        scores_open(&t->scores, &t->job, test, t->run.keeps) ||
+        rates_recall(&t->rates, &t->scores, &t->at) ||
+        stragglers_open(&t->job, t->at.iteration, &t->guard.stragglers) ||
+        guard_open_skips(&t->guard, t->exchange.plan) || compute_open_shares(&t->compute, &t->job))
+        return -1;
+    return t->job.worker ? net_seek(t->compute.net, t->at.cursor) : 0;
+}
+
+/* The solver as src/sync sees it. */
+static int describe_update(void *context, int64_t iteration, float scale, float lr_mult,
+                           float decay_mult, struct engine_update *out)
+{
+    const struct trainer *t = context;
+
+    rule_describe(&t->job.rule, iteration, rates_of(&t->rates, iteration), scale, lr_mult,
+                  decay_mult, out);
+    return 0;
+}
+
+static int place_updates_all(struct trainer *t)
+{
+    return nodes_place_updates_all(&t->exchange, &t->job, &t->compute);
+}
+
+static int open_sync_all(struct trainer *t)
+{
+    struct sync_update update = {
+        .context = t, .nhistory = t->job.rule.nhistory, .describe = describe_update};
+
+    exchange_set_options(&t->exchange, &t->job, t->at.iteration, t->output.trace);
+    guard_watch_ranks(&t->guard, &t->exchange.sync_options);
+    if (exchange_open_all(&t->exchange, &t->job, &t->compute, &update))
+        return -1;
+    return t->job.blank ? 0 : exchange_share_values_all(&t->exchange, &t->job, &t->compute);
+}
+
+static int load_history_all(struct trainer *t)
+{
+    return t->resumed ? sync_load_history(t->exchange.sync, t->setup->history) : 0;
+}
+
+static int start_clock(struct trainer *t)
+{
+    return result_start_clock(&t->job, &t->output);
+}
+
+static int find_best_all(struct trainer *t)
+{
+    return run_find_best_all(&t->run, &t->at, t->resumed, &t->scores);
+}
+
+static int begin_run(struct trainer *t)
+{
+    struct strbuf plan = {.data = NULL};
+
+    if (t->job.rank != 0 || t->job.options->dry_run)
+        return 0;
+    kept_plan_describe(&t->exchange, &t->job, t->compute.net, &plan);
+    return run_begin(&t->run, t->at.iteration, strbuf_take(&plan)) ||
+                   metrics_open(&t->job, &t->compute, &t->at, &t->output.curves)
+               ? -1
+               : 0;
+}
+
+static int log_start(struct trainer *t)
+{
+    if (t->job.rank == 0)
+        output_log_start(&t->job, &t->compute, &t->exchange, t->setup->notices,
+                         strbuf_text(&t->setup->places));
+    return 0;
+}
+
+/* ---- all of it ---- */
+
+/* In this order. name: what a rank is at that keeps others waiting; NULL: what it was at before.
+ * agrees: the step may fail on one rank alone, and nobody goes on before all are known to be
+ * through; the others are collective in themselves, or cannot fail. */
+static const struct step {
+    const char *name;
+    int (*run)(struct trainer *);
+    bool agrees;
+} steps[] = {
+    {NULL, read_job, true},
+    /* what follows has collective parts that depend on options, solver and nets */
+    {NULL, compare_jobs_all, false},
+    {"finding out which hosts there are", find_hosts_all, false},
+    {"opening the run and its data", open_run_all, false},
+    {NULL, create_nets, true},
+    {NULL, compare_data_all, false},
+    {NULL, count_epochs, true},
+    {NULL, identify_run, true},
+    {NULL, inspect, true},
+    {"building the nets", open_engine_all, false},
+    {NULL, check_limits, true},
+    {NULL, form_nodes_all, false},
+    {NULL, build_nets_all, false},
+    {"measuring the network and choosing schemes", plan_all, false},
+    {NULL, check_pace, true},
+    {"reading weights or a snapshot", read_state, true},
+    {NULL, share_state_all, false},
+    {NULL, open_loop, true},
+    {NULL, place_updates_all, false},
+    {"sharing the first parameters", open_sync_all, false},
+    {"preparing the first iteration", load_history_all, false},
+    {NULL, start_clock, true},
+    {NULL, find_best_all, false},
+    {NULL, begin_run, true},
+    {NULL, log_start, false},
+};
+
+static int run_steps(struct trainer *t)
+{
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        int status;
+
+        if (steps[i].name)
+            patience_step(steps[i].name);
+        status = steps[i].run(t);
+        if (steps[i].agrees ? error_agree(t->job.world, status) : status)
+            return -1;
+    }
+    return 0;
+}
+
+static void free_setup(struct trainer *t)
+{
+    if (!t->setup)
+        return;
+    free(t->setup->notices);
+    strbuf_free(&t->setup->places);
+    free(t->setup->history);
+    strbuf_free(&t->setup->dry.survey);
+    strbuf_free(&t->setup->dry.unfit);
+    free(t->setup);
+    t->setup = NULL;
+}
+
+int trainer_create(MPI_Comm world, const struct trainer_options *options, struct log *log,
+                   struct trainer **out)
+{
+    struct trainer *t = *out = alloc_array(1, sizeof *t, "the trainer");
+
+    patience_step("comparing options, solver and nets");
+    if (t) {
+        t->setup = alloc_array(1, sizeof *t->setup, "the trainer");
+        t->run.job = t->guard.job = &t->job;
+        t->guard.compute = &t->compute;
+        t->guard.run = &t->run;
+        t->run.last_snapshot = -1;
+        t->timing.final_loss = NAN;
+    }
+    if (error_agree(world, t && t->setup ? job_open(&t->job, world, options, log) : -1) ||
+        run_steps(t)) {
+        trainer_destroy(t);
+        *out = NULL;
+        return -1;
+    }
+    if (!options->dry_run)
+        free_setup(t);
+    return 0;
+}
+
+int trainer_dry_run(struct trainer *t, struct strbuf *out)
+{
+    return dry_run_report_all(&t->setup->dry, &t->job, &t->compute, &t->exchange, &t->run, &t->at,
+                              t->resumed, out);
+}
+
+void trainer_destroy(struct trainer *t)
+{
+    if (!t)
+        return;
+    cores_enter(&t->job.cores, CORES_ALL);
+    run_close(&t->run);
+    exchange_close(&t->exchange);
+    compute_close(&t->compute, &t->job);
+    node_destroy(t->exchange.node);
+    node_map_free(&t->exchange.nodes);
+    patience_hosts(NULL);
+    trace_destroy(t->output.trace);
+    if (t->compute.engine.i)
+        engine_close(&t->compute.engine);
+    curves_close(t->output.curves);
+    figures_free(&t->output.figures);
+    stragglers_close(t->guard.stragglers);
+    free(t->guard.damage);
+    free(t->guard.statistics);
+    rates_close(&t->rates);
+    scores_close(&t->scores);
+    free_setup(t);
+    job_close(&t->job);
+    free(t);
+}

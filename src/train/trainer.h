@@ -1,0 +1,159 @@
+/* One rank of a training run, from the command line's options to the summary. Commands include this
+ * header alone; what a trainer consists of is train/parts.h's. */
+#ifndef POSEIDON_TRAIN_TRAINER_H
+#define POSEIDON_TRAIN_TRAINER_H
+
+#include <mpi.h>
+
+#include "plan/cost.h"
+#include "plan/plan.h"
+#include "plan/timeline.h"
+#include "train/deadline.h"
+#include "spec/override.h"
+#include "train/signals.h"
+#include "sync/sync.h"
+#include "util/json.h"
+#include "util/log.h"
+#include "util/strbuf.h"
+
+/* trainer_options.hierarchy where it is not a number of ranks. */
+enum {
+    HIERARCHY_AUTO = -1, /* all ranks of a machine form a node where that pays */
+    HIERARCHY_OFF = 0    /* every rank is a node of its own */
+};
+
+/* Whether to go on from the newest state under the solver's snapshot_prefix that can be read,
+ * instead of `weights` and `snapshot`. */
+enum resume {
+    RESUME_OFF,
+    RESUME_OWN, /* if it is this run's; where the run has none, from the beginning */
+    RESUME_ANY  /* whosever it is */
+};
+
+/* Where parameter servers apply the solver. */
+enum ps_update {
+    PS_UPDATE_AUTO, /* wherever is measured to be faster */
+    PS_UPDATE_HOST,
+    PS_UPDATE_DEVICE, /* of the worker that serves; an error where its engine has none */
+};
+
+/* What the user asked for. Strings are borrowed and NULL where they were not given. */
+struct trainer_options {
+    const char *solver;              /* path of the solver file */
+    struct spec_overrides overrides; /* of the solver's fields */
+    const char *weights;             /* paths of weight files, a comma list */
+    const char *snapshot;            /* path of the solver state to resume from */
+    enum resume resume;
+    const char *run; /* the run's name; NULL: one of its own, or the resumed run's */
+    enum signal_effect signals[SIGNALS]; /* per signal: what it does */
+    struct deadline deadline;            /* until when training may last; rank 0's counts */
+    double snapshot_every;               /* > 0: seconds from one snapshot to the next, at most */
+    int keep;                            /* > 0: so many snapshots of the run stay */
+    const char *keep_best; /* an output of the first test net, by which the best snapshot stays,
+                              too; "": its first accuracy; NULL: none */
+    int max_bad;           /* damaged records of a data layer that a rank may leave out */
+    int skip_nan;         /* > 0: updates whose gradient is not finite are left out, but not so many
+                             in a row */
+    int check_sync;       /* > 0: so often, in iterations, ranks compare their parameters */
+    double stall_timeout; /* > 0: seconds of silence after which a rank counts as lost */
+
+    const char *engine;  /* its name */
+    const char *profile; /* engine replay: path of the file of times */
+    int dilate;          /* engine replay: > 1 divides all traffic */
+    long long
+        input_chw[3]; /* engine replay: input size where the net does not give it; 0: unknown */
+    int threads;      /* compute threads of this rank; 0: as many as it may have cores */
+    enum engine_math math;               /* engines with devices: precision of products */
+    bool deterministic;                  /* engines with devices: the same bits at every run */
+    enum engine_convolution convolution; /* engine cpu: by which algorithm */
+    bool no_fusion;                      /* every layer is an operator of its own */
+    bool no_graphs;                      /* engines with devices: passes are not recorded */
+    size_t workspace;                    /* bytes a convolution may take; 0: the default */
+    bool share_gpu;                      /* several ranks may compute on one device */
+
+    struct comm comm;            /* which scheme moves which layer */
+    enum wire_format wire;       /* form of gradients on the wire */
+    enum cost_overlap overlap;   /* how much communication runs under computation */
+    int staleness;               /* iterations that a worker may be ahead of the slowest */
+    bool fifo;                   /* messages are sent in the order of posting, not by urgency */
+    size_t chunk, merge, window; /* bytes, as in cost_sizes; COST_SIZE_CHOSEN: by the measured
+                                    network. Window 0: no limit */
+    double mbps;                 /* cap of this rank's sends, Mbit/s; 0: none */
+    bool measure;                /* comm auto: the cluster is measured and schemes are chosen anew,
+                                    whatever a file or a snapshot says */
+    const char *cluster_file;    /* comm auto: path of the file that keeps the cluster's figures */
+    int hierarchy; /* > 0: so many workers of a machine form a node, whose leader sends for all of
+                      them; else HIERARCHY_AUTO or HIERARCHY_OFF */
+    int leaders;   /* of a node, each for its share of the parameters; 0: all where one node without
+                      dedicated servers is all there is, else 1 */
+    int servers;   /* dedicated server ranks, the last ones; 0: every worker serves too */
+    enum sync_direct direct;  /* whether messages go straight from and to the device's memory */
+    enum ps_update ps_update; /* where servers apply the solver */
+
+    int batch;        /* > 0: samples per rank and pass, replaces the training data's */
+    int global_batch; /* > 0: samples per iteration over all workers; not together with batch */
+    int max_iter;     /* > 0: iterations, replaces the solver's */
+    double epochs;    /* > 0: likewise in passes over the training data; not with max_iter */
+    const char *snapshot_prefix; /* replaces the solver's */
+    long long seed;              /* >= 0: replaces the solver's */
+    int stop_after; /* > 0: training ends after so many tests in a row without a better score */
+
+    const char *trace;               /* path of the Chrome trace file to write */
+    int64_t trace_first, trace_last; /* iterations in it, inclusive */
+    const char *log;                 /* path of the report as JSON lines to write */
+    const char *csv;                 /* path of the CSV file of losses, rates and scores */
+    const char *tensorboard;         /* folder for the same as TensorBoard's event files */
+    bool account;        /* each layer's transfer is timed alone also without trace and log */
+    const char *summary; /* path of the JSON summary to write at the end */
+    bool json;           /* the summary on standard output too, and nothing else there */
+    bool dry_run;        /* nothing is to be trained: trainer_dry_run follows, not trainer_run */
+};
+
+/* The words of options, by enum ps_update ("auto", "host", "device") and enum resume ("off", "own",
+ * "any"); ended by NULL, as util/choice.h has it. */
+extern const char *const ps_update_words[];
+extern const char *const resume_words[];
+
+/* "stop" (0), "skip" or "skip,N" into the int `target`; fails with what is possible. */
+int on_nan_parse(const char *option, const char *text, void *target);
+
+struct trainer;
+
+/* Reads everything, builds nets, loads weights or state, starts traffic. `options` and `log` are
+ * borrowed until trainer_destroy. Collective over `world`; fails on all ranks together, with *out
+ * NULL. */
+int trainer_create(MPI_Comm world, const struct trainer_options *options, struct log *log,
+                   struct trainer **out);
+
+/* Trains to max_iter, or until a signal stops it, which is no failure; then reports. Once.
+ * Collective; after a failure on any rank it fails on all ranks with that one's message, and
+ * transfers may be unfinished. */
+int trainer_run(struct trainer *trainer);
+
+/* Instead of trainer_run, after options.dry_run: what would be trained, on which data, from which
+ * weights, with how much memory, disk and traffic, and where; rank 0 appends it to `out`. Fails
+ * with all reasons in one message where the run is not fit to train. Collective; fails on all ranks
+ * together. */
+int trainer_dry_run(struct trainer *trainer, struct strbuf *out);
+
+/* Why a run ended, as the status of its process. README.md and the job scripts rely on these. */
+enum {
+    TRAINER_DONE = 0,
+    TRAINER_SAVED = 75,       /* stopped early with a snapshot: EX_TEMPFAIL, start again */
+    TRAINER_LOST = 76,        /* a rank was lost: start again, perhaps without its host */
+    TRAINER_INTERRUPTED = 130 /* stopped early without one */
+};
+
+/* Seconds after which a rank that gives no sign is named: before it is given up. */
+double trainer_silence(const struct trainer_options *options);
+
+/* One of these, after trainer_run succeeded. */
+int trainer_exit_status(const struct trainer *trainer);
+
+/* The summary as a JSON object. Rank 0, after trainer_run succeeded; not collective. */
+void trainer_summary(const struct trainer *trainer, struct json *json);
+
+/* NULL is allowed. Collective, for it frees communicators. */
+void trainer_destroy(struct trainer *trainer);
+
+#endif
