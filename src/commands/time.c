@@ -20,8 +20,8 @@
 
 struct timing {
     struct model_options model_options;
-    const char *engine, *profile;
-    struct engine_options engine_options;
+    const char *profile;
+    struct computing computing;
     int iterations;
     bool json, force;
     struct log log;
@@ -33,18 +33,10 @@ struct timing {
 
 static int parse(struct timing *t, int argc, char **argv)
 {
-    struct engine_options *e = &t->engine_options;
-    const struct computing_rows engine = {&e->math,      &e->convolution, &e->deterministic,
-                                          &e->no_fusion, &e->no_graphs,   &e->workspace};
-    const char *gpu = NULL;
     int nwords, status;
     struct option_rows rows = {.n = 0};
     const struct option own[] = {
         {"iterations", OPTION_COUNT, &t->iterations, "N", "timed passes (default 50)"},
-        {"gpu", OPTION_TEXT, &gpu, "all|LIST", "as --engine=cuda, on the GPUs of the list"},
-        {"engine", OPTION_TEXT, &t->engine, "NAME", "compute engine: cpu (default) or cuda"},
-        {"threads", OPTION_THREADS, &e->threads, "N", "compute threads"},
-        {"device", OPTION_INT, &e->device, "N", "cuda: which GPU (default 0)"},
         {"profile", OPTION_TEXT, &t->profile, "FILE",
          "write the times as CSV, for train --engine=replay"},
         {"force", OPTION_FLAG, &t->force, NULL, "replace the profile where it exists"},
@@ -65,16 +57,15 @@ static int parse(struct timing *t, int argc, char **argv)
 
     options_add_model(&rows, &t->model_options);
     options_add(&rows, own, (int)(sizeof own / sizeof *own));
-    options_add_engine(&rows, &engine);
-    options_add_tuning(&rows);
+    options_add_computing(&rows, &t->computing);
     line.noptions = rows.n;
     status = options_parse(&line, argc, argv, &nwords);
     if (status)
         return status;
-    if (options_settle_engine(gpu, &t->engine))
+    if (options_settle_engine(t->computing.gpus, &t->computing.engine))
         return -1;
-    if (engine_is_blank(t->engine))
-        return error_set("--engine=%s computes nothing that could be timed", t->engine);
+    if (engine_is_blank(t->computing.engine))
+        return error_set("--engine=%s computes nothing that could be timed", t->computing.engine);
     if (!t->model_options.model)
         return error_set("Need a model definition to time: --model=FILE");
     return t->profile ? output_check(t->profile, t->force, 1, &t->model_options.model) : 0;
@@ -404,7 +395,7 @@ static int write_profile(struct timing *t)
     if (roofline_gemm(&t->model.engine, SIZE, &gemm) || roofline_update(&t->model.engine, &update))
         return -1;
     strbuf_printf(&text, "# net %s, phase %s, engine %s, mean of %d iterations\n", net->def->name,
-                  t->model_options.phase, t->engine, t->iterations);
+                  t->model_options.phase, t->computing.engine, t->iterations);
     if (input)
         strbuf_printf(&text, "# input %s%s\n", shape_text(&input->value.shape, shape, sizeof shape),
                       net_is_assumed(net) ? " (assumed)" : "");
@@ -435,7 +426,7 @@ static int prepare(struct timing *t, const struct run *run)
     if (recorded.obstacle[0])
         LOG_INFO(&t->log, "CUDA graphs disabled: passes could not be recorded: %s",
                  recorded.obstacle);
-    else if (recorded.possible && !t->engine_options.no_graphs)
+    else if (recorded.possible && !t->computing.options.no_graphs)
         LOG_INFO(&t->log,
                  "Recorded as CUDA graphs: %d of the forward pass, %d of the backward pass",
                  recorded.segments[0], recorded.segments[1]);
@@ -451,14 +442,14 @@ static int measure(struct timing *t)
         return -1;
     if (t->model.notices && *t->model.notices)
         LOG_INFO(&t->log, "%.*s", (int)(strlen(t->model.notices) - 1), t->model.notices);
-    if (model_build(&t->model, t->engine, &t->engine_options, 1))
+    if (model_build(&t->model, t->computing.engine, &t->computing.options, 1))
         return -1;
     n = (size_t)t->model.net->nlayers + 1;
     t->forward = calloc(n, sizeof *t->forward);
     t->backward = calloc(n, sizeof *t->backward);
     if (!t->forward || !t->backward)
         return error_memory(2 * n * sizeof *t->forward, "timings");
-    if (!t->model.engine.i->device && engine_math_is_reduced(t->engine_options.math))
+    if (!t->model.engine.i->device && engine_math_is_reduced(t->computing.options.math))
         LOG_WARNING(&t->log, "%s", engine_math_unused);
     print_memory(t);
     if (roofline_measure(&t->model.engine, &t->roofline))
