@@ -63,7 +63,7 @@ static int options_read(struct convert *c, int argc, char **argv, int *nwords)
                     "       poseidon convert mnist SRC DST.h5 [OPTIONS]\n"
                     "       poseidon convert images DIR|LIST DST.h5|DST_lmdb [OPTIONS]",
         .about =
-            "Writes the images of a published data set as DST.h5 for Data layers: `data`, uint8\n"
+            "Writes the images of a published data set as DST.h5 for Data layers: `data`, uint8 "
             "N x C x H x W, the original bytes, and `label`, int32 N.\n"
             "\n"
             "  cifar10 SRC   the binary version: its folder, unpacked (cifar-10-batches-bin),\n"

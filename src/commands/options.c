@@ -245,7 +245,7 @@ static int fill(struct parsing *p, int row, const char *name, bool off, const ch
 {
     const struct option *o = &p->line->options[row];
 
-    p->given[row] = text ? text : "given";
+    p->given[row] = text && *text ? text : off ? NULL : "given";
     return stands_alone(o) ? store_alone(o, name, off, text) : store(o, name, text);
 }
 
@@ -346,61 +346,21 @@ static int refuse_word(const struct command_line *line, const char *word)
                      line->synopsis);
 }
 
-/* What an option says now: its value, "given" where that is all there is to it, "not given". */
-static void put_value(const struct option *o, const char *given, struct strbuf *out)
+static void put_items(const struct option_list *list, const char *name, struct strbuf *alike)
 {
-    const struct option_list *list = o->target;
-    size_t before = out->length;
+    struct strbuf items = {.data = NULL};
 
-    switch (option_type_of(o)) {
-    case OPTION_TEXT:
-    case OPTION_NAME:
-        given = *(const char *const *)o->target;
-        /* fall through */
-    case OPTION_CALL:
-        strbuf_puts(out, given && !*given ? "given" : given ? given : "");
-        break;
-    case OPTION_CHOICE:
-    case OPTION_WORD:
-        strbuf_puts(out, o->words[*(const int *)o->target]);
-        break;
-    case OPTION_INT:
-        strbuf_printf(out, "%d", *(const int *)o->target);
-        break;
-    case OPTION_COUNT:
-    case OPTION_THREADS:
-        if (*(const int *)o->target > 0)
-            strbuf_printf(out, "%d", *(const int *)o->target);
-        break;
-    case OPTION_SEED:
-        if (*(const long long *)o->target >= 0)
-            strbuf_printf(out, "%lld", *(const long long *)o->target);
-        break;
-    case OPTION_BYTES:
-        if (*(const size_t *)o->target != SIZE_MAX)
-            strbuf_printf(out, "%zu", *(const size_t *)o->target);
-        break;
-    case OPTION_REAL:
-        if (*(const double *)o->target > 0)
-            strbuf_printf(out, "%.17g", *(const double *)o->target);
-        break;
-    case OPTION_FLAG:
-        strbuf_puts(out, *(const bool *)o->target ? "given" : "");
-        break;
-    case OPTION_LIST:
-        for (int i = 0; i < list->n; i++)
-            strbuf_printf(out, "%s%s", i ? ", " : "", list->item[i]);
-        break;
-    default: /* no option of its own */
-        break;
-    }
-    if (out->length == before)
-        strbuf_puts(out, "not given");
+    for (int i = 0; i < list->n; i++)
+        strbuf_printf(&items, "%s%s", i ? ", " : "", list->item[i]);
+    agreement_put(alike, name, "%s", list->n ? strbuf_text(&items) : "not given");
+    alike->failed |= items.failed;
+    strbuf_free(&items);
 }
 
+/* What every option was given, as it stands on the command line. */
 static void put_alike(const struct parsing *p, bool help)
 {
-    struct strbuf value = {.data = NULL}, *alike = p->line->alike;
+    struct strbuf *alike = p->line->alike;
     char name[64];
 
     agreement_put(alike, "--help", help ? "given" : "not given");
@@ -410,13 +370,12 @@ static void put_alike(const struct parsing *p, bool help)
         if (o->type & OPTION_OWN || option_type_of(o) == OPTION_GROUP ||
             option_type_of(o) == OPTION_TUNING)
             continue;
-        strbuf_clear(&value);
-        put_value(o, p->given[i], &value);
         snprintf(name, sizeof name, "--%s%s", o->type & OPTION_TUNE ? "tune " : "", o->name);
-        agreement_put(alike, name, "%s", strbuf_text(&value));
+        if (option_type_of(o) == OPTION_LIST)
+            put_items(o->target, name, alike);
+        else
+            agreement_put(alike, name, "%s", p->given[i] ? p->given[i] : "not given");
     }
-    alike->failed |= value.failed;
-    strbuf_free(&value);
 }
 
 static int parse_all(struct parsing *p, int *nwords)

@@ -50,7 +50,7 @@ static int parse(struct timing *t, int argc, char **argv)
         .options = rows.row,
         .about =
             "Measures every layer, forward and backward, on blank input; of the data the shape "
-            "alone is read.\nBeside each time stands the least that it could be: the layer's "
+            "alone is read. Beside each time stands the least that it could be: the layer's "
             "operations at this machine's rate of matrix products, or its bytes at the rate "
             "of memory. Both rates are measured first.",
     };
@@ -277,43 +277,6 @@ static void print_memory(struct timing *t)
                  (double)engine->i->room(engine->context) / mib);
 }
 
-static void json_step(const struct net *net, const char *key, int step, struct json *json)
-{
-    json_key(json, key);
-    json_object_begin(json);
-    json_put_string(json, "pass", step_pass(net, step));
-    json_put_string(json, "layer", step_layer(net, step));
-    json_object_end(json);
-}
-
-static void json_memory(const struct net *net, struct json *json)
-{
-    const struct net_memory_plan *plan = net_memory_plan(net);
-
-    json_object_begin(json);
-    json_put_uint(json, "arena_bytes", plan->bytes);
-    json_put_uint(json, "without_sharing_bytes", plan->apart);
-    json_put_uint(json, "in_use_bytes", plan->load);
-    json_put_uint(json, "parameter_bytes", net_memory(net) - plan->bytes);
-    if (net->engine->i->held)
-        json_put_uint(json, "temporary_bytes", net->engine->i->held(net->engine->context));
-    json_key(json, "pieces");
-    json_array_begin(json);
-    for (int i = 0; i < plan->npieces; i++) {
-        const struct net_piece *piece = &plan->pieces[i];
-        json_object_begin(json);
-        json_put_string(json, "blob", piece->blob->name);
-        json_put_string(json, "holds", piece->grad ? "gradient" : "values");
-        json_put_uint(json, "offset", piece->offset);
-        json_put_uint(json, "bytes", piece->bytes);
-        json_step(net, "first", piece->begin, json);
-        json_step(net, "last", piece->end, json);
-        json_object_end(json);
-    }
-    json_array_end(json);
-    json_object_end(json);
-}
-
 /* Nothing where the layer's ops do nothing in that pass. */
 static void json_pass(const struct timing *t, int layer, enum op_pass pass, struct json *json)
 {
@@ -372,8 +335,6 @@ static int print_json(struct timing *t)
         json_object_end(&json);
     }
     json_array_end(&json);
-    json_key(&json, "memory");
-    json_memory(net, &json);
     json_object_end(&json);
     status = json_print(&json, stdout);
     json_free(&json);

@@ -246,7 +246,7 @@ int train_options_parse(int argc, char **argv, struct train_request *r)
         .synopsis = "--solver=FILE [OPTIONS]",
         .example = "  mpirun -np 4 poseidon train --solver=models/lenet/solver.prototxt",
         .about =
-            "Trains the net that the solver names; under mpirun -np N, N ranks share every batch.\n"
+            "Trains the net that the solver names; under mpirun -np N, N ranks share every batch. "
             "Each rank takes batch_size samples per pass: N ranks train like one with N times the "
             "batch.",
         .options = rows.row,

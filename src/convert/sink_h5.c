@@ -2,6 +2,7 @@
  * known before; they are collected until a chunk is full. */
 #include "convert/sink.h"
 
+#include "util/alloc.h"
 #include "util/error.h"
 #include "util/file.h"
 #include "util/h5.h"
@@ -21,7 +22,6 @@ struct hdf5_sink {
     struct bytes block; /* records not written yet */
     uint64_t written;
     int32_t *label; /* owned */
-    uint64_t room;  /* labels there is room for */
 };
 
 /* ---- pieces of the file, with the lock held ---- */
@@ -178,15 +178,11 @@ static int h5_block_write(struct hdf5_sink *self)
 
 static int label_add(struct hdf5_sink *self, int label)
 {
-    if (self->sink.count == self->room) {
-        uint64_t room = self->room ? 2 * self->room : 1024;
-        int32_t *grown = realloc(self->label, room * sizeof *grown);
+    int32_t *grown = alloc_room(self->label, self->sink.count, sizeof *grown, "labels");
 
-        if (!grown)
-            return error_memory(room * sizeof *grown, "labels");
-        self->label = grown;
-        self->room = room;
-    }
+    if (!grown)
+        return -1;
+    self->label = grown;
     self->label[self->sink.count] = label;
     return 0;
 }
