@@ -244,7 +244,11 @@ static int copy_name(const char *word, char *out, size_t room)
 static int fill(struct parsing *p, int row, const char *name, bool off, const char *text)
 {
     const struct option *o = &p->line->options[row];
+    const char *before = p->given[row];
 
+    if (before && text && strcmp(before, text) && option_type_of(o) != OPTION_LIST && warns())
+        fprintf(stderr, "warning: --%s=%s stands before --%s=%s, which counts\n", name, before,
+                name, text);
     p->given[row] = text && *text ? text : off ? NULL : "given";
     return stands_alone(o) ? store_alone(o, name, off, text) : store(o, name, text);
 }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "forecast/profiles.h"
 #include "trace/trace.h"
 #include "util/error.h"
 #include "util/units.h"
@@ -137,7 +138,8 @@ static void add_computing(struct train_request *r, struct option_rows *rows)
         {"engine", OPTION_TEXT | OPTION_OWN, &o->engine, "NAME",
          "engine: cpu (default), cuda, or replay (computes nothing, see --profile)"},
         {"profile", OPTION_TEXT | OPTION_OWN, &o->profile, "FILE",
-         "replay: seconds per layer (poseidon time --profile writes them)"},
+         "replay: seconds per layer, a file (poseidon time --profile writes it) or a "
+         "device: " PROFILES_DEVICES},
         {"dilate", OPTION_COUNT | OPTION_TUNE, &o->dilate, "K",
          "replay: divide the bytes on the network by K, and leave all else as it is"},
         {"input-shape", OPTION_CALL | OPTION_TUNE, o->input_chw, "C,H,W",
