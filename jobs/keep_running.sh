@@ -3,9 +3,9 @@
 #
 #     jobs/keep_running.sh --hostfile=hosts --hosts=4 -- --solver=models/lenet/solver.prototxt [OPTIONS]
 #
-#   --hostfile=FILE        the hosts, one a line, as mpirun reads them (what stands behind a name is not looked at)
+#   --hostfile=FILE        the hosts, one a line, as mpirun reads them: NAME, or NAME slots=N
 #   --hosts=N              train on so many of them; the others stand in for hosts that die (default: all)
-#   --ranks-per-host=N     (1)
+#   --ranks-per-host=N     (the host's slots, else 1)
 #   --wait=SECONDS         how long to wait for hosts to come back where fewer than N answer (600)
 #   -- OPTION...           for "poseidon train"
 #
@@ -17,7 +17,7 @@
 # snapshot. POSEIDON, POSEIDON_JOBS, SETUP, CONTAINER and RESTARTS as in train.slurm; LAUNCH: mpirun and its options, but
 # for hosts and their number. Hosts are asked twice a minute, by mpirun's own way of starting (ssh).
 set -u
-files='' wanted='' per=1 patience=600
+files='' wanted='' per='' patience=600
 attempt_name=keep_running.sh
 
 die() {
@@ -55,7 +55,7 @@ all=$(sed 's/#.*//; s/^[[:space:]]*//; s/[[:space:]].*//' "$files" | awk 'NF && 
 [ -n "$all" ] || die "$files names no host"
 wanted=${wanted:-$(echo "$all" | wc -l | tr -d ' ')}
 number --hosts "$wanted"
-number --ranks-per-host "$per"
+number --ranks-per-host "${per:-1}"
 number --wait "$patience"
 [ "$wanted" -le "$(echo "$all" | wc -l)" ] || die "--hosts=$wanted, but $files names $(echo "$all" | wc -l | tr -d ' ')"
 elastic=
@@ -83,11 +83,21 @@ trap attempt_late USR2
 set -f # LAUNCH and CONTAINER are words
 launch=${LAUNCH:-mpirun --bind-to none}
 
+# As mpirun counts: what a host's lines say, 1 where they say nothing.
+slots() { # HOST
+    sed 's/#.*//' "$files" | awk -v host="$1" '$1 == host {
+        n = 1
+        for (i = 2; i <= NF; i++) if ($i ~ /^slots=[0-9]+$/) n = substr($i, 7)
+        sum += n
+    } END { print sum }'
+}
+
 # Which of these hosts answer, one a line, in their order. mpirun's own environment may name other hosts.
 answering() {
     for host; do
         # shellcheck disable=SC2086
-        { timeout 20 ${launch%% *} -np 1 --host "$host" true </dev/null >/dev/null 2>&1 && : >"$folder/answers.$host"; } &
+        { timeout 20 ${launch%% *} -np 1 --host "$host" true </dev/null >"$folder/said.$host" 2>&1 &&
+            : >"$folder/answers.$host"; } &
         asking="${asking:-} $!"
     done
     # shellcheck disable=SC2086 # not for the training or what else runs beside
@@ -97,6 +107,26 @@ answering() {
         [ ! -e "$folder/answers.$host" ] || echo "$host"
         rm -f "$folder/answers.$host"
     done
+}
+
+# What was said where a host did not answer: ssh's own words, else the first line that has any.
+reason() { # HOST
+    grep -v '^[-[:space:]]*$' "$folder/said.$1" 2>/dev/null |
+        awk '/^ssh: |Permission denied|Host key|[Cc]onnection|No route|not known/ { found = $0; exit } !first { first = $0 }
+            END { print found != "" ? found : first != "" ? first : "nothing within 20 s" }'
+}
+
+# The hosts that do not answer, and why: each reason once, and again when it is another.
+say_silent() {
+    silent=
+    for host in $all; do
+        echo "$here" | grep -qxF "$host" && continue
+        silent="$silent $host"
+        why=$(reason "$host")
+        [ "$why" = "$(cat "$folder/why.$host" 2>/dev/null)" ] || attempt_say "$host: $why"
+        printf '%s\n' "$why" >"$folder/why.$host"
+    done
+    attempt_say "$count of $wanted hosts answer; waiting for$silent"
 }
 
 # While training runs: a host that is silent twice in a row is lost, whether its connections broke or not.
@@ -131,7 +161,7 @@ while :; do
         [ -z "$attempt_stopped" ] || exit 75
         [ "$(attempt_clock)" -lt "$until" ] ||
             die "$count of $wanted hosts answer: give more in $files, or --global-batch=N to train with fewer of them"
-        attempt_say "$count of $wanted hosts answer; waiting for the others"
+        say_silent
         sleep 10
         # shellcheck disable=SC2086
         here=$(answering $all)
@@ -139,12 +169,17 @@ while :; do
     fi
     until=
     attempt_say "starting on $(echo "$hosts" | tr '\n' ' ')"
+    places='' ranks=0
+    for host in $hosts; do
+        here_run=${per:-$(slots "$host")}
+        places=$places,$host:$here_run
+        ranks=$((ranks + here_run))
+    done
     attempt_is_late=
     watch "$hosts" &
     attempt_timers=$!
     # shellcheck disable=SC2086
-    attempt_run $launch -np $((count * per)) --host "$(echo "$hosts" | sed "s/\$/:$per/" | tr '\n' ',' | sed 's/,$//')" \
-        ${CONTAINER:-} "$poseidon" train "$@" || exit 1
+    attempt_run $launch -np "$ranks" --host "${places#,}" ${CONTAINER:-} "$poseidon" train "$@" || exit 1
     dead=
     case $status in
     0 | 75) ;;

@@ -10,18 +10,18 @@
 #include <string.h>
 
 #include "input/class_names.h"
-#include "snapshot/checkpoint.h"
 #include "util/error.h"
 #include "util/json.h"
 #include "util/path.h"
 
 struct classification {
     struct model_options options;
-    const char *weights, *labels, *mean, *blob, *engine;
+    const char *weights, *labels, *mean, *blob;
     double scale; /* NAN: not given */
     const char *resize;
-    int top, threads;
-    bool squeeze, rgb, json;
+    struct computing computing;
+    int top;
+    bool rgb, json;
     struct model model;
     struct layer_images from; /* what the net's data layer does */
     struct image_input image;
@@ -61,11 +61,7 @@ static int set_size(struct classification *c, const struct shape *input, struct 
     char after;
 
     *whole = (struct shape){.naxes = 3, .dim = {input->dim[1], height, width}};
-    if (c->resize && c->squeeze)
-        return error_set("--squeeze resizes to the input's size; expected no --resize beside it");
-    c->image.as_stored = c->from.as_stored && !c->resize && !c->squeeze;
-    if (c->squeeze)
-        return 0;
+    c->image.as_stored = c->from.as_stored && !c->resize;
     if (c->from.record.naxes)
         *whole = c->from.record;
     else if (cut)
@@ -151,7 +147,7 @@ static void say_transform(const struct classification *c)
                 first->def->name);
     else
         fprintf(stderr, " (from layer '%s'%s)\n", first->def->name,
-                c->mean || c->resize || c->squeeze || !isnan(c->scale) ? " and the options" : "");
+                c->mean || c->resize || !isnan(c->scale) ? " and the options" : "");
 }
 
 /* The input: the first top of the net's first layer, N x C x H x W. */
@@ -226,9 +222,9 @@ static int prepare(struct classification *c, struct log *log)
         return -1;
     model_print_notices(&c->model);
     if (find_input(c) || find_scores(c) ||
-        model_build(&c->model, c->engine, &(struct engine_options){.threads = c->threads}, 1))
+        model_build(&c->model, c->computing.engine, &c->computing.options, 1))
         return -1;
-    if (checkpoint_load_weights(c->weights, true, c->model.net, log))
+    if (model_load_weights(&c->model, c->weights, true, log))
         return net_is_assumed(c->model.net)
                    ? error_set("%s\nThe input was assumed to be %d x %d x %d: give its size with "
                                "--input-shape=C,H,W, or a net that begins with an Input layer",
@@ -236,8 +232,6 @@ static int prepare(struct classification *c, struct log *log)
                                (int)c->image.transform.out.dim[1],
                                (int)c->image.transform.out.dim[2])
                    : -1;
-    for (int g = 0; g < c->model.net->ngroups; g++)
-        net_touch(c->model.net, g);
     pixels = shape_elems(&c->input->value.shape);
     c->pixels = calloc(pixels, sizeof *c->pixels);
     c->values = calloc((size_t)c->batch * (size_t)c->classes, sizeof *c->values);
@@ -370,7 +364,8 @@ static void release(struct classification *c)
 
 static int parse(struct classification *c, int argc, char **argv, int *nwords)
 {
-    const struct option options[] = {
+    struct option_rows rows = {.n = 0};
+    const struct option own[] = {
         {"model", OPTION_TEXT, &c->options.model, "FILE",
          "the net: a deploy net, or one with a data layer; required"},
         {"weights", OPTION_TEXT, &c->weights, "FILES", "trained weights (comma list); required"},
@@ -385,30 +380,31 @@ static int parse(struct classification *c, int argc, char **argv, int *nwords)
         {"resize", OPTION_TEXT, &c->resize, "WxH",
          "resize to this, then cut out the centre; N: the shorter side to N "
          "(default 256x256, as classify.py; for inputs below 192 or above 256, the input's size)"},
-        {"squeeze", OPTION_FLAG, &c->squeeze, NULL,
-         "resize to the input's size and cut nothing, as classification.bin"},
         {"rgb", OPTION_FLAG, &c->rgb, NULL,
          "the net wants red, green, blue; default is Caffe's blue, green, red"},
         {"top", OPTION_COUNT, &c->top, "N", "how many classes to print (default 5)"},
         {"blob", OPTION_TEXT, &c->blob, "NAME", "where the scores are (default: the last Softmax)"},
-        {"engine", OPTION_TEXT, &c->engine, "NAME", "compute engine: cpu (default)"},
-        {"threads", OPTION_THREADS, &c->threads, "N", "compute threads"},
         {"json", OPTION_FLAG, &c->json, NULL, "print JSON instead"},
     };
-    const struct command_line line = {
+    struct command_line line = {
         .command = "classify",
         .synopsis = "--model=FILE --weights=FILES IMAGE...",
         .example = "  poseidon classify --model=deploy.prototxt --weights=net.caffemodel \\\n"
                    "      --labels=synset_words.txt --mean=104,117,123 photo.jpg",
-        .options = options,
-        .noptions = (int)(sizeof options / sizeof *options),
+        .options = rows.row,
         .max_words = argc,
         .about = "Prints the likeliest classes of photographs (JPEG, PNG). They are treated as the "
                  "net's data layer treats its images: resized to their size, cropped, less their "
                  "mean, scaled; options override it.",
     };
-    int status = options_parse(&line, argc, argv, nwords);
+    int status;
 
+    options_add(&rows, own, (int)(sizeof own / sizeof *own));
+    options_add_computing(&rows, &c->computing);
+    line.noptions = rows.n;
+    status = options_parse(&line, argc, argv, nwords);
+    if (!status)
+        status = options_settle_engine(c->computing.gpus, &c->computing.engine);
     if (status)
         return status;
     if (!c->options.model)
@@ -423,7 +419,7 @@ static int parse(struct classification *c, int argc, char **argv, int *nwords)
 int command_classify(int argc, char **argv)
 {
     struct classification c = {
-        .options = {.phase = "TEST", .look_only = true}, .engine = "cpu", .scale = NAN, .top = 5};
+        .options = {.phase = "TEST", .look_only = true}, .scale = NAN, .top = 5};
     struct log log;
     int nwords, status = parse(&c, argc, argv, &nwords);
 

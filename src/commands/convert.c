@@ -5,20 +5,18 @@
  */
 #include "commands/commands.h"
 #include "commands/convert.h"
+#include "commands/image_stream.h"
 #include "commands/options.h"
 #include "commands/output_guard.h"
 
 #include "convert/imageset.h"
-#include "convert/mean_image.h"
 #include "train/signals.h"
 #include "util/error.h"
-#include "util/file.h"
 #include "util/json.h"
 #include "util/path.h"
 
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -65,7 +63,7 @@ static int options_read(struct convert *c, int argc, char **argv, int *nwords)
                     "       poseidon convert mnist SRC DST.h5 [OPTIONS]\n"
                     "       poseidon convert images DIR|LIST DST.h5|DST_lmdb [OPTIONS]",
         .about =
-            "Writes the images of a published data set as DST.h5 for Data layers: `data`, uint8\n"
+            "Writes the images of a published data set as DST.h5 for Data layers: `data`, uint8 "
             "N x C x H x W, the original bytes, and `label`, int32 N.\n"
             "\n"
             "  cifar10 SRC   the binary version: its folder, unpacked (cifar-10-batches-bin),\n"
@@ -169,49 +167,55 @@ static int set_read(const struct convert *c, struct imageset *set)
     return status;
 }
 
-static int mean_write(const struct convert *c, const struct imageset *set, const char *path)
-{
-    struct mean_image mean = {.count = 0};
-    const int64_t dim[3] = {set->dim[0], set->dim[1], set->dim[2]};
-    struct shape shape;
-    int status = shape_set(&shape, 3, dim, "an image");
+/* One of the set, as the images of a stream. */
+struct written {
+    const struct imageset *set;
+    struct image_outputs outputs;
+};
 
-    for (size_t i = 0; i < set->count && status == 0; i++)
-        status =
-            mean_image_add(&mean, &shape, SOURCE_U8, set->data + i * imageset_record_bytes(set));
-    if (status == 0)
-        status = mean_image_write(&mean, c->mean, path);
-    mean_image_free(&mean);
-    return status;
+static int record_read(void *context, uint64_t number, struct streamed *out)
+{
+    const struct imageset *set = ((const struct written *)context)->set;
+
+    out->record.type = SOURCE_U8;
+    out->record.shape = (struct shape){.naxes = 3, .dim = {set->dim[0], set->dim[1], set->dim[2]}};
+    out->record.data = set->data + number * imageset_record_bytes(set);
+    return 0;
 }
 
-/* Both files are complete under their temporary names before the first is renamed. */
+static int record_write(void *context, uint64_t number, const struct streamed *image)
+{
+    struct written *w = context;
+    const struct sample sample = {
+        .name = "", .label = w->set->label[number], .raw = &image->record};
+
+    return image_outputs_add(&w->outputs, 0, &sample);
+}
+
 static int set_write(const struct convert *c, const struct imageset *set)
 {
-    struct imageset_write_options o = {.source = c->sources[0], .gzip = c->gzip};
-    char *out = file_temp_name(c->out), *mean = c->mean ? file_temp_name(c->mean) : NULL;
-    int status = -1;
+    const struct sink_options o = {
+        .source = c->sources[0],
+        .gzip = c->gzip,
+        .count = set->count,
+        .nclasses = set->class_name[0] ? set->nclasses : 0,
+        .class_name = set->class_name,
+    };
+    struct written written = {.set = set, .outputs.mean = c->mean};
+    const struct image_stream stream = {.count = set->count,
+                                        .threads = 1,
+                                        .progress = isatty(STDERR_FILENO) && !c->json,
+                                        .read = record_read,
+                                        .take = record_write,
+                                        .context = &written};
+    int status;
 
-    o.progress = isatty(STDERR_FILENO) && !c->json;
     signals_hold();
-    if (!out || (c->mean && !mean))
-        goto done;
-    status = imageset_write(set, out, &o);
-    if (status == 0 && mean)
-        status = mean_write(c, set, mean);
-    if (status == 0 && mean)
-        status = file_commit(mean, c->mean);
-    if (status == 0)
-        status = file_commit(out, c->out);
-    if (status) {
-        unlink(out);
-        if (mean)
-            unlink(mean);
-    }
-
-done:
-    free(mean);
-    free(out);
+    status = sink_create_hdf5(c->out, &o, &written.outputs.sink[0]) || image_stream_run(&stream) ||
+                     image_outputs_commit(&written.outputs)
+                 ? -1
+                 : 0;
+    image_outputs_free(&written.outputs);
     signals_release();
     return status;
 }

@@ -3,18 +3,16 @@
 #include "commands/commands.h"
 #include "commands/convert.h"
 #include "commands/convert_split.h"
+#include "commands/image_stream.h"
 #include "commands/options.h"
 #include "commands/output_guard.h"
 
 #include "input/list.h"
-#include "convert/mean_image.h"
 #include "input/shuffle.h"
 #include "train/signals.h"
-#include "convert/sink.h"
 #include "input/source_internal.h"
 #include "util/clock.h"
 #include "util/error.h"
-#include "util/file.h"
 #include "util/json.h"
 #include "util/path.h"
 #include "util/workers.h"
@@ -40,14 +38,6 @@ struct request {
     int height, width; /* 0: as they are */
 };
 
-/* What a thread leaves for one image. */
-struct result {
-    struct record record;
-    struct bytes encoded; /* where an image file is to be stored */
-    bool failed;
-    char error[512];
-};
-
 struct refusal {
     char *name, *reason; /* owned */
 };
@@ -57,20 +47,15 @@ struct conversion {
     struct list list;
     char *root;     /* owned; in front of every path, with its slash */
     struct rng rng; /* of the shuffled order */
-    int places;
-    struct result *result; /* places; owned */
     int nsinks;
-    char *out[2]; /* owned; where images for training, or all of them, and for tests go */
-    struct sink *sink[2];
-    uint64_t count[2];
-    bool *test;             /* per image: it goes to out[1]; owned, NULL without --split */
-    struct mean_image mean; /* of out[0] */
-    struct shape shape;     /* of the first image */
-    bool varies;            /* images differ in size */
-    uint64_t refused, odd;  /* cannot be read; have another size, with --check-size */
+    char *out[IMAGE_SINKS]; /* owned; where images for training, or all of them, and for tests go */
+    struct image_outputs outputs;
+    bool *test;            /* per image: it goes to out[1]; owned, NULL without --split */
+    struct shape shape;    /* of the first image */
+    bool varies;           /* images differ in size */
+    uint64_t refused, odd; /* cannot be read; have another size, with --check-size */
     struct refusal refusal[SHOWN_REFUSALS];
-    double started, shown; /* clock_seconds() */
-    bool progress;
+    double started; /* clock_seconds() */
 };
 
 static int size_parse(struct request *r)
@@ -245,28 +230,35 @@ static int list_open(const struct request *r, struct list *list)
 }
 
 /* The image file to be stored: as it is, unless it was changed or another form is asked for. */
-static int result_encode(const struct request *r, const struct image *image, struct result *result)
+static int image_encode_again(const struct request *r, const struct image *image,
+                              struct streamed *out)
 {
-    struct bytes *file = &result->record.file;
+    struct bytes *file = &out->record.file;
     enum image_format is = image_format_of(file->data, file->length), wanted = is;
 
     if (r->encode_type)
         wanted = strcmp(r->encode_type, "png") == 0 ? IMAGE_PNG : IMAGE_JPEG;
-    result->encoded.length = 0;
+    out->encoded.length = 0;
     if (!r->height && !r->gray && wanted == is)
-        return bytes_append(&result->encoded, file->data, file->length, "an image");
-    return image_encode(image, wanted, r->quality, &result->encoded);
+        return bytes_append(&out->encoded, file->data, file->length, "an image");
+    return image_encode(image, wanted, r->quality, &out->encoded);
 }
 
-static int image_prepare(const struct conversion *c, uint64_t number, struct result *result)
+static uint64_t number_of(const struct conversion *c, uint64_t job)
 {
+    return c->request->shuffle ? order_shuffled(&c->rng, job, c->list.count) : job;
+}
+
+static int image_prepare(void *context, uint64_t job, struct streamed *out)
+{
+    const struct conversion *c = context;
     const struct request *r = c->request;
-    struct record *record = &result->record;
+    struct record *record = &out->record;
     const struct image *image = &record->decoded;
     char path[4096];
 
-    if ((size_t)snprintf(path, sizeof path, "%s%s", c->root, list_path(&c->list, number)) >=
-        sizeof path)
+    if ((size_t)snprintf(path, sizeof path, "%s%s", c->root,
+                         list_path(&c->list, number_of(c, job))) >= sizeof path)
         return error_set("the name is too long");
     if (bytes_load(&record->file, path, MAX_FILE_BYTES) ||
         image_decode(record->file.data, record->file.length, r->gray ? IMAGE_GRAY : IMAGE_COLOR,
@@ -277,26 +269,9 @@ static int image_prepare(const struct conversion *c, uint64_t number, struct res
             return -1;
         image = &record->resized;
     }
-    if (r->encoded && result_encode(r, image, result))
+    if (r->encoded && image_encode_again(r, image, out))
         return -1;
     return record_from_image(record, image);
-}
-
-static uint64_t number_of(const struct conversion *c, uint64_t job)
-{
-    return c->request->shuffle ? order_shuffled(&c->rng, job, c->list.count) : job;
-}
-
-static int work(void *context, uint64_t job)
-{
-    struct conversion *c = context;
-    struct result *result = &c->result[job % (uint64_t)c->places];
-
-    result->failed = image_prepare(c, number_of(c, job), result) != 0;
-    if (result->failed)
-        snprintf(result->error, sizeof result->error, "%.*s", (int)sizeof result->error - 1,
-                 error_text());
-    return 0; /* it is said in its turn */
 }
 
 static void refuse(struct conversion *c, uint64_t number, const char *reason)
@@ -335,94 +310,24 @@ static int check_shape(struct conversion *c, uint64_t number, const struct recor
                              r->mean ? "a mean image" : "what an HDF5 file holds");
 }
 
-static int result_write(struct conversion *c, uint64_t number, const struct result *result)
+static int image_write(void *context, uint64_t job, const struct streamed *image)
 {
+    struct conversion *c = context;
+    uint64_t number = number_of(c, job);
     const struct sample sample = {.name = list_path(&c->list, number),
                                   .label = c->list.label[number],
-                                  .raw = &result->record,
-                                  .encoded = c->request->encoded ? result->encoded
+                                  .raw = &image->record,
+                                  .encoded = c->request->encoded ? image->encoded
                                                                  : (struct bytes){.length = 0}};
-    int to = c->test && c->test[number];
     bool fits;
 
-    if (result->failed) {
-        refuse(c, number, result->error);
+    if (image->failed) {
+        refuse(c, number, image->error);
         return 0;
     }
-    if (check_shape(c, number, &result->record, &fits))
+    if (check_shape(c, number, &image->record, &fits))
         return -1;
-    if (!fits)
-        return 0;
-    if (c->request->mean && to == 0 &&
-        mean_image_add(&c->mean, &result->record.shape, SOURCE_U8, result->record.data))
-        return -1;
-    c->count[to]++;
-    return sink_add(c->sink[to], &sample);
-}
-
-static void progress_show(struct conversion *c, uint64_t done, bool last)
-{
-    double now = clock_seconds(), rate = (double)done / (now - c->started + 1e-9);
-    double left = (double)(c->list.count - done) / (rate > 0 ? rate : 1);
-
-    if (!c->progress || (!last && now - c->shown < 0.2))
-        return;
-    c->shown = now;
-    if (last)
-        fprintf(stderr, "\r\033[K");
-    else
-        fprintf(stderr, "\r%llu of %llu images (%.1f %%), %.0f images/s, %d:%02d:%02d left\033[K",
-                (unsigned long long)done, (unsigned long long)c->list.count,
-                100.0 * (double)done / (double)c->list.count, rate, (int)(left / 3600),
-                (int)(left / 60) % 60, (int)left % 60);
-    fflush(stderr);
-}
-
-static int images_write(struct conversion *c)
-{
-    const struct jobs_options o = {
-        .threads = c->request->threads, .places = c->places, .work = work, .context = c};
-    struct jobs *jobs;
-    uint64_t job = 0;
-    int status = 0;
-
-    if (jobs_create(&o, &jobs))
-        return -1;
-    while (status == 0 && jobs_next(jobs, c->list.count, &job)) {
-        status = result_write(c, number_of(c, job), &c->result[job % (uint64_t)c->places]);
-        if (status == 0 && signals_pending())
-            status = error_set("interrupted by a signal; nothing was written");
-        progress_show(c, job + 1, false);
-    }
-    progress_show(c, job + 1, true);
-    jobs_destroy(jobs);
-    return status;
-}
-
-/* The mean image under its temporary name, then both outputs in their places. */
-static int outputs_commit(struct conversion *c)
-{
-    const char *mean = c->request->mean;
-    char *temp = mean ? file_temp_name(mean) : NULL;
-    int status = mean && !temp ? -1 : 0;
-
-    if (status == 0 && mean)
-        status = mean_image_write(&c->mean, mean, temp);
-    for (int i = 0; i < c->nsinks; i++) {
-        struct sink *sink = c->sink[i];
-
-        c->sink[i] = NULL;
-        if (status)
-            sink_discard(sink);
-        else
-            status = sink_commit(sink);
-    }
-    if (status == 0 && mean)
-        status = file_commit(temp, mean);
-    if (status && temp)
-        unlink(temp);
-    free(temp);
-    return status;
+    return fits ? image_outputs_add(&c->outputs, c->test && c->test[number], &sample) : 0;
 }
 
 static void summary_print(const struct conversion *c)
@@ -430,7 +335,7 @@ static void summary_print(const struct conversion *c)
     uint64_t shown = c->refused < SHOWN_REFUSALS ? c->refused : SHOWN_REFUSALS;
 
     for (int i = 0; i < c->nsinks; i++) {
-        printf("%s: %llu images", c->out[i], (unsigned long long)c->count[i]);
+        printf("%s: %llu images", c->out[i], (unsigned long long)c->outputs.count[i]);
         if (c->varies)
             printf(" of different sizes (Data layers need crop_size, and mean_value for a mean)");
         else
@@ -462,8 +367,8 @@ static int summary_json(const struct conversion *c)
     json_put_string(&json, "file", c->out[0]);
     json_put_string(&json, "test_file", c->out[1]);
     json_put_string(&json, "mean_file", r->mean);
-    json_put_uint(&json, "records", c->count[0]);
-    json_put_uint(&json, "test_records", c->count[1]);
+    json_put_uint(&json, "records", c->outputs.count[0]);
+    json_put_uint(&json, "test_records", c->outputs.count[1]);
     json_key(&json, "shape");
     json_array_begin(&json);
     for (int i = 0; i < 3 && !c->varies; i++)
@@ -501,34 +406,39 @@ static int conversion_open(struct conversion *c)
         (r->split > 0 && split_draw(&c->list, r->split, &rng, &c->test)))
         return -1;
     c->root = root_find(r, &c->list);
-    c->places = 2 * r->threads + 2;
-    c->result = calloc((size_t)c->places, sizeof *c->result);
-    if (!c->root || !c->result)
-        return error_memory((size_t)c->places * sizeof *c->result, "images");
+    if (!c->root)
+        return error_memory(strlen(r->source), "a path");
     c->rng = rng_make(r->seed < 0 ? 1 : (uint64_t)r->seed, RNG_SHUFFLE, 0, 0);
-    c->progress = isatty(STDERR_FILENO) && !r->json;
     c->started = clock_seconds();
+    c->outputs.mean = r->mean;
     o.nclasses = c->list.nclasses;
     o.class_name = c->list.class_name;
     for (int i = 0; i < c->nsinks && !status; i++)
-        status = r->lmdb ? sink_create_lmdb(c->out[i], &o, &c->sink[i])
-                         : sink_create_hdf5(c->out[i], &o, &c->sink[i]);
+        status = r->lmdb ? sink_create_lmdb(c->out[i], &o, &c->outputs.sink[i])
+                         : sink_create_hdf5(c->out[i], &o, &c->outputs.sink[i]);
     return status;
 }
 
 static int conversion_run(struct conversion *c)
 {
-    if (conversion_open(c) || images_write(c))
+    const struct image_stream stream = {.count = c->list.count,
+                                        .threads = c->request->threads,
+                                        .progress = isatty(STDERR_FILENO) && !c->request->json,
+                                        .read = image_prepare,
+                                        .take = image_write,
+                                        .context = c};
+
+    if (image_stream_run(&stream))
         return -1;
-    if (c->count[0] + c->count[1] == 0)
+    if (c->outputs.count[0] + c->outputs.count[1] == 0)
         return error_set("%s: all %llu images were refused; the first, %s: %s", c->request->source,
                          (unsigned long long)c->list.count, c->refusal[0].name,
                          c->refusal[0].reason);
     for (int i = 0; i < c->nsinks; i++)
-        if (c->count[i] == 0)
+        if (c->outputs.count[i] == 0)
             return error_set("%s: no image is left for it; the first that was refused, %s: %s",
                              c->out[i], c->refusal[0].name, c->refusal[0].reason);
-    if (outputs_commit(c))
+    if (image_outputs_commit(&c->outputs))
         return -1;
     if (!c->request->json)
         summary_print(c);
@@ -542,21 +452,14 @@ static int conversion_run(struct conversion *c)
 
 static void conversion_close(struct conversion *c)
 {
-    for (int i = 0; i < c->nsinks; i++) {
-        sink_discard(c->sink[i]);
+    for (int i = 0; i < c->nsinks; i++)
         free(c->out[i]);
-    }
     free(c->test);
-    mean_image_free(&c->mean);
-    for (int i = 0; c->result && i < c->places; i++) {
-        record_free(&c->result[i].record);
-        bytes_free(&c->result[i].encoded);
-    }
+    image_outputs_free(&c->outputs);
     for (int i = 0; i < SHOWN_REFUSALS; i++) {
         free(c->refusal[i].name);
         free(c->refusal[i].reason);
     }
-    free(c->result);
     free(c->root);
     list_free(&c->list);
 }
@@ -570,7 +473,7 @@ int command_convert_images(int argc, char **argv)
     if (status)
         return status > 0 ? 0 : command_fail("convert");
     signals_hold();
-    status = conversion_run(&conversion);
+    status = conversion_open(&conversion) || conversion_run(&conversion) ? -1 : 0;
     if (status)
         command_fail("convert");
     conversion_close(&conversion);

@@ -68,7 +68,7 @@ int command_device_query(int argc, char **argv)
         .options = none,
         .noptions = 0,
         .about = "Lists the GPUs of this machine and what the CUDA engine needs: driver, cuDNN "
-                 "and cuBLASLt; and NCCL, which several GPUs of a node may use.\n"
+                 "and cuBLASLt; and NCCL, which several GPUs of a node may use. "
                  "Exit status 1 where --engine=cuda could not be used.",
         .example = "  poseidon device_query",
     };

@@ -496,7 +496,7 @@ int command_doctor(int argc, char **argv)
         .example = "  mpirun -np 4 poseidon doctor --prefix=/scratch/alexnet",
         .about = "Examines what a training would find here: MPI and how it was started, libraries, "
                  "cores, memory, /dev/shm and GPUs of every host, the network between them, the "
-                 "disk of the snapshots. Says what is wrong and what to do; then the status is 1.\n"
+                 "disk of the snapshots. Says what is wrong and what to do; then the status is 1. "
                  "Start it as the training: under mpirun or srun, in the allocation."};
     int nwords, status = options_parse(&line, argc, argv, &nwords);
 

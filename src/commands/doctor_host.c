@@ -118,28 +118,20 @@ static void find_card(in_addr_t address, char *out, size_t size)
     freeifaddrs(cards);
 }
 
-/* One of the process's sockets, by its inode: over which card it is connected with another host; ""
- * where it is not. */
-static void find_socket(unsigned long wanted, char *card, size_t size)
+/* Over which card an open socket of ours is connected with another host; "" where it is not. */
+static void find_socket(int fd, char *card, size_t size)
 {
-    enum { ESTABLISHED = 1 };
-    FILE *in = fopen("/proc/self/net/tcp", "r");
-    char line[512], other[64];
-    unsigned local, remote, state;
-    unsigned long inode;
+    struct sockaddr_in local = {.sin_family = AF_UNSPEC}, remote = local;
+    socklen_t bytes[2] = {sizeof local, sizeof remote};
+    char other[64];
 
     *card = '\0';
-    while (in && !*card && fgets(line, sizeof line, in)) {
-        if (sscanf(line, " %*d: %x:%*x %x:%*x %x %*s %*s %*s %*s %*s %lu", &local, &remote, &state,
-                   &inode) != 4 ||
-            inode != wanted || state != ESTABLISHED || local == remote)
-            continue;
-        find_card((in_addr_t)remote, other, sizeof other);
-        if (!*other) /* else the two ends are on this host */
-            find_card((in_addr_t)local, card, size);
-    }
-    if (in)
-        fclose(in);
+    if (getsockname(fd, (struct sockaddr *)&local, &bytes[0]) || local.sin_family != AF_INET ||
+        getpeername(fd, (struct sockaddr *)&remote, &bytes[1]))
+        return;
+    find_card(remote.sin_addr.s_addr, other, sizeof other);
+    if (!*other) /* else the two ends are on this host */
+        find_card(local.sin_addr.s_addr, card, size);
 }
 
 /* Not by /sys, which may be another name space's. 0: not known. */
@@ -162,7 +154,6 @@ int host_find_transport(char *out, size_t size)
     struct dirent *entry;
     char path[300], target[256], card[64] = "";
     bool verbs = false;
-    unsigned long inode;
     int mtu;
 
     while (files && (entry = readdir(files)) != NULL) {
@@ -173,8 +164,8 @@ int host_find_transport(char *out, size_t size)
             continue;
         target[length] = '\0';
         verbs |= !strncmp(target, "/dev/infiniband/uverbs", 22);
-        if (!*card && sscanf(target, "socket:[%lu]", &inode) == 1)
-            find_socket(inode, card, sizeof card);
+        if (!*card && !strncmp(target, "socket:", 7))
+            find_socket(atoi(entry->d_name), card, sizeof card);
     }
     if (files)
         closedir(files);

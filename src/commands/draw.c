@@ -13,7 +13,7 @@
 struct request {
     struct model_options model;
     const char *path;
-    bool unfold, force;
+    bool force;
 };
 
 /* Draws without shapes what can be wired and not built, such as layers of types unknown here. */
@@ -42,10 +42,10 @@ static int draw(const struct request *r)
     if (draw_check(r->path) || output_check(r->path, r->force, 1, inputs))
         return -1;
     status = open_graph(&r->model, &model, &graph);
-    if (status == 0 && !r->unfold)
+    if (status == 0) {
         draw_fold(&graph);
-    if (status == 0)
         status = draw_write(&graph, r->path);
+    }
     draw_graph_free(&graph);
     model_close(&model);
     return status;
@@ -55,10 +55,8 @@ static int parse(struct request *r, int argc, char **argv)
 {
     struct model_options *o = &r->model;
     struct option_rows rows = {.n = 0};
-    const struct option own[] = {
-        {"unfold", OPTION_FLAG, &r->unfold, NULL, "draw blocks that repeat each time they come"},
-        {"force", OPTION_FLAG, &r->force, NULL, "replace the picture where it exists"},
-    };
+    const struct option own = {"force", OPTION_FLAG, &r->force, NULL,
+                               "replace the picture where it exists"};
     struct command_line line = {
         .command = "draw",
         .synopsis = "--model=FILE OUT.svg|OUT.pdf|OUT.png|OUT.dot",
@@ -66,19 +64,19 @@ static int parse(struct request *r, int argc, char **argv)
         .options = rows.row,
         .max_words = 2,
         .about = "Draws a net: layers as boxes, with their parameters and the blobs that they "
-                 "make. A layer\n"
+                 "make. A layer "
                  "that works in place stands in the box whose blob it changes; blocks that repeat "
-                 "are\n"
+                 "are "
                  "drawn once; a long net stands in columns. OUT.dot is text for Graphviz's dot; "
-                 "the other\n"
+                 "the other "
                  "kinds (.eps, .ps, .jpg, .gif and .webp too) need Graphviz's library in the "
                  "build. Opens no "
-                 "data.\n'poseidon plan --draw' shows each layer's scheme, too.",
+                 "data. 'poseidon plan --draw' shows each layer's scheme, too.",
     };
     int nwords, status;
 
     options_add_model(&rows, o);
-    options_add(&rows, own, 2);
+    options_add(&rows, &own, 1);
     line.noptions = rows.n;
     status = options_parse(&line, argc, argv, &nwords);
     if (status)

@@ -1,7 +1,7 @@
 /* poseidon extract: what named blobs hold, batch after batch, as HDF5. */
 #include "commands/commands.h"
 #include "commands/model.h"
-#include "commands/options.h"
+#include "commands/options_rows.h"
 #include "commands/output_guard.h"
 
 #include <stdio.h>
@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "convert/sink.h"
-#include "snapshot/checkpoint.h"
 #include "util/error.h"
 #include "util/file.h"
 #include "util/h5.h"
@@ -31,8 +30,9 @@ struct feature {
 
 struct extraction {
     struct model_options options;
-    const char *weights, *blobs, *databases, *engine, *out;
-    int iterations, threads;
+    const char *weights, *blobs, *databases, *out;
+    struct computing computing;
+    int iterations;
     bool json, force;
     struct model model;
     int nfeatures;
@@ -268,13 +268,11 @@ static int extract(struct extraction *x, struct log *log)
         return -1;
     model_print_notices(&x->model);
     status = find_features(x) ||
-             model_build(&x->model, x->engine, &(struct engine_options){.threads = x->threads}, 1);
-    if (!status)
-        status = checkpoint_load_weights(x->weights, false, x->model.net, log);
-    for (int g = 0; g < x->model.net->ngroups && !status; g++)
-        net_touch(x->model.net, g);
-    if (!status)
-        status = create_file(x) || run_batches(x) ? -1 : 0;
+                     model_build(&x->model, x->computing.engine, &x->computing.options, 1) ||
+                     model_load_weights(&x->model, x->weights, false, log) || create_file(x) ||
+                     run_batches(x)
+                 ? -1
+                 : 0;
     status = finish(x, status);
     if (!status && x->json)
         status = print_report(x);
@@ -287,11 +285,11 @@ static int extract(struct extraction *x, struct log *log)
 
 int command_extract(int argc, char **argv)
 {
-    struct extraction x = {
-        .options = {.phase = "TEST"}, .engine = "cpu", .iterations = 1, .file = -1};
+    struct extraction x = {.options = {.phase = "TEST"}, .iterations = 1, .file = -1};
     int nwords, status;
     struct log log;
-    const struct option options[] = {
+    struct option_rows rows = {.n = 0};
+    const struct option own[] = {
         {"model", OPTION_TEXT, &x.options.model, "FILE", "the net (Caffe's prototxt); required"},
         {"weights", OPTION_TEXT, &x.weights, "FILES", "trained weights (comma list); required"},
         {"blobs", OPTION_TEXT, &x.blobs, "LIST", "names of the blobs (comma list); required"},
@@ -300,25 +298,27 @@ int command_extract(int argc, char **argv)
         {"iterations", OPTION_COUNT, &x.iterations, "N", "batches to run (default 1)"},
         {"stage", OPTION_TEXT, &x.options.stages, "LIST", "stages of the net's state"},
         {"level", OPTION_INT, &x.options.level, "N", "level of the net's state"},
-        {"engine", OPTION_TEXT, &x.engine, "NAME", "compute engine: cpu (default)"},
-        {"threads", OPTION_THREADS, &x.threads, "N", "compute threads"},
         {"force", OPTION_FLAG, &x.force, NULL, "replace OUT.h5 where it exists"},
         {"json", OPTION_FLAG, &x.json, NULL, "print names and shapes as JSON on standard output"},
     };
-    const struct command_line line = {
+    struct command_line line = {
         .command = "extract",
         .synopsis = "--model=FILE --weights=FILES --blobs=LIST OUT.h5",
         .example = "  poseidon extract --model=net.prototxt --weights=net.caffemodel \\\n"
                    "      --blobs=fc7 features.h5",
-        .options = options,
-        .noptions = (int)(sizeof options / sizeof *options),
+        .options = rows.row,
         .max_words = 1,
         .about = "Runs the TEST phase of a net over N batches and writes what the named blobs "
                  "hold: one float data set per blob, named after it, batch after "
                  "batch. A slash in a blob's name makes a group of the file.",
     };
 
+    options_add(&rows, own, (int)(sizeof own / sizeof *own));
+    options_add_computing(&rows, &x.computing);
+    line.noptions = rows.n;
     status = options_parse(&line, argc, argv, &nwords);
+    if (!status)
+        status = options_settle_engine(x.computing.gpus, &x.computing.engine);
     if (status)
         return status > 0 ? 0 : command_fail("extract");
     if (!x.options.model || !x.weights || !x.blobs || nwords != (x.databases ? 0 : 1)) {

@@ -3,77 +3,39 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
+#include "input/mean_file.h"
 #include "input/source_internal.h"
-#include "spec/modelfile.h"
 #include "util/error.h"
-#include "util/file.h"
-#include "util/h5.h"
 
 #define MAX_FILE ((size_t)256 << 20) /* bytes of an image file */
 
-/* Means over planes of `channels` x anything. */
-static int mean_of_planes(const char *path, int naxes, const int64_t *dim, const float *values,
-                          uint64_t elems, struct transform *t)
+/* Means over the planes of an image's channels. */
+static int set_channels(const char *path, const struct mean_file *mean, struct transform *t)
 {
-    int64_t channels = naxes >= 3 ? dim[naxes - 3] : 0;
+    int64_t channels = mean->naxes >= 3 ? mean->dim[mean->naxes - 3] : 0;
     uint64_t plane;
 
     if (channels != t->in.dim[0])
         return error_set("%s: expected a mean image of %lld channels, found %lld", path,
                          (long long)t->in.dim[0], (long long)channels);
-    plane = elems / (uint64_t)channels;
+    plane = mean->elems / (uint64_t)channels;
     for (int64_t c = 0; c < channels; c++) {
         double sum = 0;
 
         for (uint64_t i = 0; i < plane; i++)
-            sum += (double)values[(uint64_t)c * plane + i];
+            sum += (double)mean->values[(uint64_t)c * plane + i];
         t->channel_mean[c] = (float)(sum / (double)plane);
     }
     return 0;
-}
-
-static int load_hdf5(const char *path, struct transform *t)
-{
-    struct h5_dataset dataset;
-    int64_t dim[H5S_MAX_RANK];
-    uint64_t elems = 1;
-    float *values = NULL;
-    hid_t file = -1;
-    int status = -1;
-
-    h5_lock();
-    if (h5_file_open(path, &file) ||
-        h5_dataset_open(file, path, H5Lexists(file, "mean", H5P_DEFAULT) > 0 ? "mean" : "data",
-                        &dataset))
-        goto done;
-    for (int i = 0; i < dataset.naxes; i++) {
-        dim[i] = (int64_t)dataset.dim[i];
-        elems *= dataset.dim[i];
-    }
-    if (elems == 0 || elems > MAX_FILE)
-        error_set("%s: expected a mean image, found %llu values", path, (unsigned long long)elems);
-    else if (!(values = malloc(elems * sizeof *values)))
-        error_memory(elems * sizeof *values, path);
-    else if (h5_dataset_read_all(&dataset, H5T_NATIVE_FLOAT, values) == 0)
-        status = mean_of_planes(path, dataset.naxes, dim, values, elems, t);
-    h5_dataset_close(&dataset);
-done:
-    if (file >= 0)
-        H5Fclose(file);
-    h5_unlock();
-    free(values);
-    return status;
 }
 
 int image_input_set_mean(const char *text, struct transform *t)
 {
     float given[3];
     char end;
-    struct stored_blob blob;
-    float *values;
+    struct mean_file mean;
     int status, count = sscanf(text, "%f,%f,%f%c", &given[0], &given[1], &given[2], &end);
 
     transform_free(t); /* the mean of the net's own data layer */
@@ -90,12 +52,8 @@ int image_input_set_mean(const char *text, struct transform *t)
             t->channel_mean[c] = given[count == 3 ? c : 0];
         return 0;
     }
-    if (file_is_hdf5(text))
-        return load_hdf5(text, t);
-    status = stored_blob_load(text, &blob, &values);
-    if (!status)
-        status = mean_of_planes(text, blob.naxes, blob.dim, values, blob.elems, t);
-    free(values);
+    status = mean_file_read(text, &mean) || set_channels(text, &mean, t) ? -1 : 0;
+    free(mean.values);
     return status;
 }
 

@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "commands/commands.h"
+#include "snapshot/checkpoint.h"
 #include "spec/modelfile.h"
 #include "spec/proto.h"
 #include "spec/read.h"
@@ -173,6 +174,15 @@ int model_build(struct model *model, const char *engine, const struct engine_opt
     if (engine_open(engine, options, &model->engine))
         return -1;
     return net_build(model->net, &model->engine, seed);
+}
+
+int model_load_weights(struct model *model, const char *weights, bool all, struct log *log)
+{
+    if (checkpoint_load_weights(weights, all, model->net, log))
+        return -1;
+    for (int g = 0; g < model->net->ngroups; g++)
+        net_touch(model->net, g);
+    return 0;
 }
 
 void model_print_notices(const struct model *model)

@@ -3,6 +3,7 @@
 #define POSEIDON_COMMANDS_MODEL_H
 
 #include "net/net.h"
+#include "util/log.h"
 
 struct model_options {
     const char *model;  /* net file */
@@ -35,6 +36,9 @@ int model_check_data(const struct model *model, const char *path);
 /* Opens the engine and builds the net. */
 int model_build(struct model *model, const char *engine, const struct engine_options *options,
                 uint64_t seed);
+
+/* Into a net that is built: files, a comma list. all: as in checkpoint_load_weights. */
+int model_load_weights(struct model *model, const char *weights, bool all, struct log *log);
 
 /* Prints what there is to say aloud, if anything, on the standard error stream. */
 void model_print_notices(const struct model *model);

@@ -209,7 +209,7 @@ static const struct option *nearest_row(const struct command_line *line, const c
 
     for (int i = 0; i < line->noptions; i++)
         if (option_type_of(&line->options[i]) != OPTION_GROUP &&
-            !(line->options[i].type & OPTION_OLD) && (line->options[i].type & tune) == tune)
+            !(line->options[i].type & OPTION_CAFFE) && (line->options[i].type & tune) == tune)
             suggest_offer(&suggest, line->options[i].name);
     return suggest.nearest ? &line->options[find_row(line, suggest.nearest, &off)] : NULL;
 }
@@ -244,8 +244,12 @@ static int copy_name(const char *word, char *out, size_t room)
 static int fill(struct parsing *p, int row, const char *name, bool off, const char *text)
 {
     const struct option *o = &p->line->options[row];
+    const char *before = p->given[row];
 
-    p->given[row] = text ? text : "given";
+    if (before && text && strcmp(before, text) && option_type_of(o) != OPTION_LIST && warns())
+        fprintf(stderr, "warning: --%s=%s stands before --%s=%s, which counts\n", name, before,
+                name, text);
+    p->given[row] = text && *text ? text : off ? NULL : "given";
     return stands_alone(o) ? store_alone(o, name, off, text) : store(o, name, text);
 }
 
@@ -259,7 +263,6 @@ static int parse_tuning(struct parsing *p, const char *tune, const char *word)
     const struct option *o = row < 0 ? NULL : &p->line->options[row];
 
     if (!o || !(o->type & OPTION_TUNE)) {
-        o = o && o->type & OPTION_OLD ? NULL : o;
         const struct option *near = o ? NULL : nearest_row(p->line, name, OPTION_TUNE);
 
         return error_set("--%s %s: %s%s%s%s ('poseidon help tuning' lists all)", tune, word,
@@ -273,20 +276,6 @@ static int parse_tuning(struct parsing *p, const char *tune, const char *word)
     if (!equals && !stands_alone(o))
         return error_set("--%s needs a value: --%s=%s", whole, whole, o->value);
     return fill(p, row, whole, off, equals ? equals + 1 : NULL);
-}
-
-/* Once for each old word that is given. */
-static void warn_of_old(const struct parsing *p, int row)
-{
-    const struct option *o = &p->line->options[row];
-    bool tune = (o->type & OPTION_TUNE) != 0;
-
-    if ((!tune && !(o->type & OPTION_OLD && o->help)) || p->given[row] || !warns())
-        return;
-    fprintf(stderr,
-            "warning: --%s is an old option, which the next release refuses: use %s%s%s%s\n",
-            o->name, tune ? "--tune " : "", tune ? o->name : o->help, tune && o->value ? "=" : "",
-            tune && o->value ? o->value : "");
 }
 
 /* One option at argv[at]; takes the next word as its value where it has none of its own. */
@@ -303,6 +292,9 @@ static int parse_option(struct parsing *p)
     if (row < 0)
         return unknown(p->line, name);
     const struct option *o = &p->line->options[row];
+    if (o->type & OPTION_TUNE)
+        return error_set("unknown option --%s: --tune %s%s%s", name, o->name, o->value ? "=" : "",
+                         o->value ? o->value : "");
     if (!text && !stands_alone(o)) {
         if (p->at + 1 >= p->argc)
             return error_set("--%s needs a value: --%s=%s", o->name, o->name, o->value);
@@ -313,7 +305,6 @@ static int parse_option(struct parsing *p)
         text = p->argv[++p->at];
     if (option_type_of(o) == OPTION_TUNING)
         return parse_tuning(p, o->name, text);
-    warn_of_old(p, row);
     return fill(p, row, o->name, off, text);
 }
 
@@ -359,61 +350,21 @@ static int refuse_word(const struct command_line *line, const char *word)
                      line->synopsis);
 }
 
-/* What an option says now: its value, "given" where that is all there is to it, "not given". */
-static void put_value(const struct option *o, const char *given, struct strbuf *out)
+static void put_items(const struct option_list *list, const char *name, struct strbuf *alike)
 {
-    const struct option_list *list = o->target;
-    size_t before = out->length;
+    struct strbuf items = {.data = NULL};
 
-    switch (option_type_of(o)) {
-    case OPTION_TEXT:
-    case OPTION_NAME:
-        given = *(const char *const *)o->target;
-        /* fall through */
-    case OPTION_CALL:
-        strbuf_puts(out, given && !*given ? "given" : given ? given : "");
-        break;
-    case OPTION_CHOICE:
-    case OPTION_WORD:
-        strbuf_puts(out, o->words[*(const int *)o->target]);
-        break;
-    case OPTION_INT:
-        strbuf_printf(out, "%d", *(const int *)o->target);
-        break;
-    case OPTION_COUNT:
-    case OPTION_THREADS:
-        if (*(const int *)o->target > 0)
-            strbuf_printf(out, "%d", *(const int *)o->target);
-        break;
-    case OPTION_SEED:
-        if (*(const long long *)o->target >= 0)
-            strbuf_printf(out, "%lld", *(const long long *)o->target);
-        break;
-    case OPTION_BYTES:
-        if (*(const size_t *)o->target != SIZE_MAX)
-            strbuf_printf(out, "%zu", *(const size_t *)o->target);
-        break;
-    case OPTION_REAL:
-        if (*(const double *)o->target > 0)
-            strbuf_printf(out, "%.17g", *(const double *)o->target);
-        break;
-    case OPTION_FLAG:
-        strbuf_puts(out, *(const bool *)o->target ? "given" : "");
-        break;
-    case OPTION_LIST:
-        for (int i = 0; i < list->n; i++)
-            strbuf_printf(out, "%s%s", i ? ", " : "", list->item[i]);
-        break;
-    default: /* no option of its own */
-        break;
-    }
-    if (out->length == before)
-        strbuf_puts(out, "not given");
+    for (int i = 0; i < list->n; i++)
+        strbuf_printf(&items, "%s%s", i ? ", " : "", list->item[i]);
+    agreement_put(alike, name, "%s", list->n ? strbuf_text(&items) : "not given");
+    alike->failed |= items.failed;
+    strbuf_free(&items);
 }
 
+/* What every option was given, as it stands on the command line. */
 static void put_alike(const struct parsing *p, bool help)
 {
-    struct strbuf value = {.data = NULL}, *alike = p->line->alike;
+    struct strbuf *alike = p->line->alike;
     char name[64];
 
     agreement_put(alike, "--help", help ? "given" : "not given");
@@ -423,13 +374,12 @@ static void put_alike(const struct parsing *p, bool help)
         if (o->type & OPTION_OWN || option_type_of(o) == OPTION_GROUP ||
             option_type_of(o) == OPTION_TUNING)
             continue;
-        strbuf_clear(&value);
-        put_value(o, p->given[i], &value);
         snprintf(name, sizeof name, "--%s%s", o->type & OPTION_TUNE ? "tune " : "", o->name);
-        agreement_put(alike, name, "%s", strbuf_text(&value));
+        if (option_type_of(o) == OPTION_LIST)
+            put_items(o->target, name, alike);
+        else
+            agreement_put(alike, name, "%s", p->given[i] ? p->given[i] : "not given");
     }
-    alike->failed |= value.failed;
-    strbuf_free(&value);
 }
 
 static int parse_all(struct parsing *p, int *nwords)

@@ -7,23 +7,13 @@
 enum { HELP_WIDTH = 80 };
 
 /* Prints text in lines of at most HELP_WIDTH columns, from column `at` on; lines after the first
- * begin at `indent`. A line break of the text's own stays, and blanks behind it are kept; but in a
- * paragraph (indent 0) the one before a letter is a blank. */
+ * begin at `indent`. A line break of the text's own stays, and blanks behind it are kept where
+ * lines begin at column 0. */
 static void print_wrapped(const char *text, int at, int indent)
 {
     while (*text) {
         int blanks = (int)strspn(text, " "), word = (int)strcspn(text + blanks, " \n");
 
-        if (*text == '\n' && indent == 0 && text[1] && !strchr(" \n", text[1])) {
-            blanks = 1;
-            word = (int)strcspn(text + 1, " \n");
-            printf(at + 1 + word > HELP_WIDTH ? "\n" : " ");
-            at = at + 1 + word > HELP_WIDTH ? 0 : at + 1;
-            printf("%.*s", word, text + 1);
-            at += word;
-            text += 1 + word;
-            continue;
-        }
         if (*text == '\n') {
             printf("\n%*s", text[1] && text[1] != '\n' ? indent : 0, "");
             at = indent;
@@ -92,7 +82,7 @@ void options_print_help(const struct command_line *line)
 
         if (option_type_of(o) == OPTION_GROUP)
             printf("\n%s:\n", o->help);
-        else if (!(o->type & (OPTION_TUNE | OPTION_OLD)))
+        else if (!(o->type & (OPTION_TUNE | OPTION_CAFFE)))
             print_option(o->name,
                          option_type_of(o) == OPTION_WORD || option_type_of(o) == OPTION_NAME ? "[="
                                                                                               : "=",

@@ -84,7 +84,6 @@ void options_add_communication(struct option_rows *rows, struct communication_ro
          "it, each "
          "for its share of the parameters (default 1; all, where no other node is there)",
          .parse = parse_hierarchy},
-        {"leaders", OPTION_COUNT | OPTION_OLD, to->leaders, "L", "--hierarchy=HOW,L"},
         {"order", OPTION_CALL | OPTION_TUNE, to->fifo, "ORDER",
          "send order: urgency (default: what forward needs first) or fifo", .parse = parse_order},
         {"window", OPTION_BYTES | OPTION_OWN | OPTION_TUNE, to->window, "SIZE",
@@ -138,6 +137,23 @@ void options_add_engine(struct option_rows *rows, const struct computing_rows *t
     };
 
     options_add(rows, more, (int)(sizeof more / sizeof *more));
+}
+
+void options_add_computing(struct option_rows *rows, struct computing *to)
+{
+    struct engine_options *o = &to->options;
+    const struct option more[] = {
+        {"gpu", OPTION_TEXT | OPTION_OWN, &to->gpus, "all|LIST",
+         "as --engine=cuda, on the GPUs of the list"},
+        {"engine", OPTION_TEXT, &to->engine, "NAME", "compute engine: cpu (default) or cuda"},
+        {"threads", OPTION_THREADS | OPTION_OWN, &o->threads, "N", "compute threads per rank"},
+    };
+    const struct computing_rows engine = {&o->math,      &o->convolution, &o->deterministic,
+                                          &o->no_fusion, &o->no_graphs,   &o->workspace};
+
+    options_add(rows, more, (int)(sizeof more / sizeof *more));
+    options_add_engine(rows, &engine);
+    options_add_tuning(rows);
 }
 
 void options_add_tuning(struct option_rows *rows)

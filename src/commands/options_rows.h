@@ -40,6 +40,15 @@ struct computing_rows {
 /* math, deterministic; behind --tune convolution, no-fusion, no-graphs and workspace. */
 void options_add_engine(struct option_rows *rows, const struct computing_rows *to);
 
+/* Of a command that computes on the one engine it is told. */
+struct computing {
+    const char *gpus, *engine; /* as heard; then engine's name */
+    struct engine_options options;
+};
+
+/* gpu, engine, threads and those of options_add_engine. */
+void options_add_computing(struct option_rows *rows, struct computing *to);
+
 /* The row of --tune itself, for commands that have rows with OPTION_TUNE. */
 void options_add_tuning(struct option_rows *rows);
 

@@ -34,7 +34,7 @@ static int parse(struct request *r, int argc, char **argv, struct cost_cluster *
         .noptions = (int)(sizeof options / sizeof *options),
         .about =
             "Estimates what every layer's synchronisation would cost by every scheme, which one "
-            "--comm=auto\n"
+            "--comm=auto "
             "would take and why, and how training would scale. Needs no cluster.",
     };
 

@@ -101,8 +101,8 @@ static int parse(struct request *r, int argc, char **argv, struct cost_cluster *
         .options = options,
         .noptions = (int)(sizeof options / sizeof *options),
         .about =
-            "Plays training message by message on a virtual clock, by the plan and the send queue\n"
-            "that training itself has, and prints how it scales. Where plan adds up averages,\n"
+            "Plays training message by message on a virtual clock, by the plan and the send queue "
+            "that training itself has, and prints how it scales. Where plan adds up averages, "
             "simulate knows which rank waits for which. Needs no cluster and no data.",
     };
     int status;

@@ -22,8 +22,8 @@ int command_summary(int argc, char **argv)
         .example = "  poseidon summary --model=models/lenet/train_val.prototxt",
         .options = rows.row,
         .about =
-            "Prints the net's table: layers, shapes, parameters, operations. The input's size is\n"
-            "--input-shape, or what the data has where it is there, or what crop_size and the\n"
+            "Prints the net's table: layers, shapes, parameters, operations. The input's size is "
+            "--input-shape, or what the data has where it is there, or what crop_size and the "
             "like say; else it is assumed to be 3,224,224, and every line says so.",
     };
 

@@ -22,8 +22,8 @@ enum { ENDLESS_BATCHES = 50 }; /* as Caffe's tool, where the data have no end */
 
 struct test_run {
     struct model_options model_options;
-    const char *weights, *engine;
-    struct engine_options engine_options;
+    const char *weights;
+    struct computing computing;
     int iterations; /* 0: one pass over the records */
     bool one_pass;
     uint64_t batch;        /* samples of one, of the first data layer */
@@ -41,11 +41,7 @@ struct test_run {
 
 static int parse(struct test_run *t, int argc, char **argv)
 {
-    struct engine_options *e = &t->engine_options;
-    const struct computing_rows engine = {&e->math,      &e->convolution, &e->deterministic,
-                                          &e->no_fusion, &e->no_graphs,   &e->workspace};
     struct option_rows rows = {.n = 0};
-    const char *gpu = NULL;
     int nwords, status;
     const struct option own[] = {
         {"model", OPTION_TEXT, &t->model_options.model, "FILE",
@@ -61,10 +57,6 @@ static int parse(struct test_run *t, int argc, char **argv)
         {"force", OPTION_FLAG, &t->force, NULL, "replace FILE.csv where it exists"},
         {"stage", OPTION_TEXT, &t->model_options.stages, "LIST", "stages of the net's state"},
         {"level", OPTION_INT, &t->model_options.level, "N", "level of the net's state"},
-        {"gpu", OPTION_TEXT | OPTION_OWN, &gpu, "all|LIST",
-         "as --engine=cuda, on the GPUs of the list"},
-        {"engine", OPTION_TEXT, &t->engine, "NAME", "compute engine: cpu (default) or cuda"},
-        {"threads", OPTION_THREADS | OPTION_OWN, &e->threads, "N", "compute threads per rank"},
         {"json", OPTION_FLAG, &t->json, NULL,
          "print the scores as JSON, and nothing else, on standard output"},
     };
@@ -79,13 +71,12 @@ static int parse(struct test_run *t, int argc, char **argv)
     };
 
     options_add(&rows, own, (int)(sizeof own / sizeof *own));
-    options_add_engine(&rows, &engine);
-    options_add_tuning(&rows);
+    options_add_computing(&rows, &t->computing);
     line.noptions = rows.n;
     status = options_parse(&line, argc, argv, &nwords);
     if (status)
         return status;
-    if (options_settle_engine(gpu, &t->engine))
+    if (options_settle_engine(t->computing.gpus, &t->computing.engine))
         return -1;
     if (!t->model_options.model)
         return error_set("Need a model definition to score: --model=FILE");
@@ -191,7 +182,7 @@ static int print_json(struct test_run *t)
 static int build(struct test_run *t)
 {
     struct engine *engine = &t->model.engine;
-    int status = engine_open(t->engine, &t->engine_options, engine);
+    int status = engine_open(t->computing.engine, &t->computing.options, engine);
     bool measures;
 
     if (error_agree(MPI_COMM_WORLD, status) || device_measures(MPI_COMM_WORLD, engine, &measures))
@@ -280,7 +271,7 @@ static int score(struct test_run *t)
     t->model_options.nranks = t->nranks;
     if (topology_create(MPI_COMM_WORLD, &topology))
         return -1;
-    t->engine_options.device = topology.local_rank;
+    t->computing.options.device = topology.local_rank;
     topology_free(&topology);
     status = model_open(&t->model_options, &t->model);
     if (!status)
@@ -298,7 +289,7 @@ static int score(struct test_run *t)
         status = error_memory(cells * sizeof *t->table, "scores");
     else if (t->classes.net)
         status = test_classes_start(&t->classes);
-    if (!t->model.engine.i->device && engine_math_is_reduced(t->engine_options.math))
+    if (!t->model.engine.i->device && engine_math_is_reduced(t->computing.options.math))
         LOG_WARNING(&t->log, "%s", engine_math_unused);
     say_data(t);
     if (error_agree(MPI_COMM_WORLD, status ? status : run_batches(t)))

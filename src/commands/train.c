@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "forecast/profiles.h"
 #include "spec/read.h"
 #include "util/agree.h"
 #include "util/error.h"
@@ -15,30 +16,60 @@
 #include "util/patience.h"
 #include "util/json.h"
 
+/* The net that the solver names. *net is the caller's to free; NULL: it names none. */
+static int find_net(const struct trainer_options *o, char **net)
+{
+    struct text_doc *doc = NULL;
+    const char *named;
+    int status = 0;
+
+    *net = NULL;
+    if (spec_read_solver_with(o->solver, &o->overrides, &doc))
+        return -1;
+    named = spec_solver(doc)->net ? spec_solver(doc)->net : spec_solver(doc)->train_net;
+    if (named && !(*net = path_find(named, o->solver, NULL)))
+        status = -1;
+    text_free(doc);
+    return status;
+}
+
+/* --profile may name a device, of which the program has a profile of this net: it is for as many
+ * samples as it was timed with. *file is the caller's to free. */
+static int find_profile(struct trainer_options *o, char **file)
+{
+    int batch = o->batch;
+    char *net;
+
+    *file = NULL;
+    if (!o->profile || !engine_is_blank(o->engine))
+        return 0;
+    if (find_net(o, &net) || profiles_find(o->profile, net ? net : o->solver, file, &batch)) {
+        free(net);
+        return -1;
+    }
+    free(net);
+    o->profile = *file;
+    if (!o->global_batch)
+        o->batch = batch;
+    return 0;
+}
+
 /* The files that training writes besides snapshots. What it reads, the net included, is not to be
  * one of them; what a run leaves that --resume goes on with is its own to replace. */
 static int check_outputs(const struct trainer_options *o, bool force)
 {
     const char *const outputs[] = {o->summary, o->trace, o->log, o->csv};
-    struct text_doc *doc = NULL;
-    char *net = NULL;
+    char *net;
     int status;
 
     if (!o->summary && !o->trace && !o->log && !o->csv)
         return 0;
-    if (spec_read_solver_with(o->solver, &o->overrides, &doc))
+    if (find_net(o, &net))
         return -1;
-    const Caffe__SolverParameter *solver = spec_solver(doc);
-    const char *named = solver->net ? solver->net : solver->train_net;
-    if (named && !(net = path_find(named, o->solver, NULL))) {
-        text_free(doc);
-        return -1;
-    }
     const char *const inputs[] = {o->solver,   net,        o->weights,
                                   o->snapshot, o->profile, o->cluster_file};
     status = output_check_all(4, outputs, force || o->resume != RESUME_OFF, 6, inputs);
     free(net);
-    text_free(doc);
     return status;
 }
 
@@ -94,6 +125,7 @@ int command_train(int argc, char **argv)
                                      .advice =
                                          "--resume goes on, and --stall-timeout gives more time"};
     const char *rank_log;
+    char *profile = NULL;
     struct trainer *trainer = NULL;
     struct log log;
     bool in_flight = false;
@@ -104,9 +136,13 @@ int command_train(int argc, char **argv)
     watch.lost_seconds = options->stall_timeout;
     rank_log = request.rank_log;
     if (!status)
+        status = find_profile(&request.options, &profile);
+    if (!status)
         status = signals_catch(options->signals);
-    if (!command_start(&argc, &argv, &status, &request.alike, &watch))
+    if (!command_start(&argc, &argv, &status, &request.alike, &watch)) {
+        free(profile);
         return status;
+    }
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     log_init(&log, rank == 0, stderr, NULL);
     if (rank_log)
@@ -119,6 +155,7 @@ int command_train(int argc, char **argv)
     if (!status && options->dry_run) {
         status = dry_run(trainer, rank);
         trainer_destroy(trainer);
+        free(profile);
         return command_end_mpi("train", status, false);
     }
     if (!status) {
@@ -129,7 +166,9 @@ int command_train(int argc, char **argv)
         status = error_agree(MPI_COMM_WORLD, rank == 0 ? report(trainer, options) : 0);
     if (!status && rank == 0) /* others' would only make the launcher talk */
         ending = trainer_exit_status(trainer);
-    if (!in_flight)
+    if (!in_flight) {
         trainer_destroy(trainer);
+        free(profile);
+    }
     return command_end_mpi("train", status, in_flight) ? 1 : ending;
 }

@@ -74,9 +74,9 @@ int command_upgrade(int argc, char **argv)
         .noptions = (int)(sizeof options / sizeof *options),
         .max_words = 2,
         .about =
-            "Writes a net or a solver in the form of today's Caffe, whatever form IN has: the old\n"
-            "ones (layers { type: CONVOLUTION }, layers { layer { type: \"conv\" } }, net-level\n"
-            "input fields, solver_type), or a binary model (.caffemodel), of which the net is\n"
+            "Writes a net or a solver in the form of today's Caffe, whatever form IN has: the old "
+            "ones (layers { type: CONVOLUTION }, layers { layer { type: \"conv\" } }, net-level "
+            "input fields, solver_type), or a binary model (.caffemodel), of which the net is "
             "written and not the weights. Each change is reported. Comments are not preserved.",
     };
 

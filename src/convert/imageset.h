@@ -1,4 +1,4 @@
-/* A set of labelled byte images in memory, as the converters read it and write it to HDF5. */
+/* A set of labelled byte images in memory, as the readers of published sets make it. */
 #ifndef POSEIDON_CONVERT_IMAGESET_H
 #define POSEIDON_CONVERT_IMAGESET_H
 
@@ -52,16 +52,5 @@ int imageset_pad(struct imageset *set, int border);
 
 /* Records of each class; out has set->nclasses entries. */
 void imageset_count(const struct imageset *set, size_t *out);
-
-struct imageset_write_options {
-    const char *source; /* for the attribute `source` */
-    int gzip;           /* 0: not compressed, contiguous; 1..9: chunks with gzip */
-    bool progress;      /* a line on standard error */
-};
-
-/* Writes `data` uint8 N,C,H,W, `label` int32 N and attributes as a new HDF5 file. Incomplete when
- * it fails or is interrupted; the caller removes it then. */
-int imageset_write(const struct imageset *set, const char *path,
-                   const struct imageset_write_options *o);
 
 #endif

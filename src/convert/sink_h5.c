@@ -1,10 +1,11 @@
-/* The HDF5 sink: one data set that grows by chunks of about 1 MiB, so that the number of images
- * need not be known before; they are collected until a chunk is full. */
+/* The HDF5 sink: one data set that grows by chunks of about 1 MiB where the number of images is not
+ * known before; they are collected until a chunk is full. */
 #include "convert/sink.h"
 
-#include "convert/h5write.h"
+#include "util/alloc.h"
 #include "util/error.h"
 #include "util/file.h"
+#include "util/h5.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -21,8 +22,67 @@ struct hdf5_sink {
     struct bytes block; /* records not written yet */
     uint64_t written;
     int32_t *label; /* owned */
-    uint64_t room;  /* labels there is room for */
 };
+
+/* ---- pieces of the file, with the lock held ---- */
+
+/* To be called before anything else of HDF5: every call forgets the error of the one before. */
+static int write_failed(const char *path)
+{
+    char reason[512];
+
+    return error_set("%s: cannot be written (%s)", path, h5_reason(reason, sizeof reason));
+}
+
+/* Texts as one attribute of the file, of fixed length, which every reader understands. */
+static int texts_write(hid_t file, const char *path, const char *name, int n, char *const *texts)
+{
+    size_t size = 1;
+    hsize_t dim = (hsize_t)n;
+    char *block;
+    hid_t type, space, attribute;
+    int status = 0;
+
+    for (int i = 0; i < n; i++)
+        if (strlen(texts[i]) + 1 > size)
+            size = strlen(texts[i]) + 1;
+    block = calloc((size_t)n, size);
+    if (!block)
+        return error_memory((size_t)n * size, "an attribute");
+    for (int i = 0; i < n; i++)
+        strcpy(block + (size_t)i * size, texts[i]);
+    type = H5Tcopy(H5T_C_S1);
+    H5Tset_size(type, size);
+    space = n == 1 ? H5Screate(H5S_SCALAR) : H5Screate_simple(1, &dim, NULL);
+    attribute = H5Acreate2(file, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
+    if (attribute < 0 || H5Awrite(attribute, type, block) < 0)
+        status = write_failed(path);
+    if (attribute >= 0)
+        H5Aclose(attribute);
+    H5Sclose(space);
+    H5Tclose(type);
+    free(block);
+    return status;
+}
+
+static int labels_write(hid_t file, const char *path, const int32_t *label, size_t count)
+{
+    hsize_t dim = count;
+    hid_t space = H5Screate_simple(1, &dim, NULL), dataset;
+    int status = 0;
+
+    dataset =
+        H5Dcreate2(file, "label", H5T_STD_I32LE, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    if (dataset < 0 ||
+        H5Dwrite(dataset, H5T_NATIVE_INT32, H5S_ALL, H5S_ALL, H5P_DEFAULT, label) < 0)
+        status = write_failed(path);
+    if (dataset >= 0 && H5Dclose(dataset) < 0 && status == 0)
+        status = write_failed(path);
+    H5Sclose(space);
+    return status;
+}
+
+/* ---- the sink ---- */
 
 static void hdf5_free(struct hdf5_sink *self)
 {
@@ -39,10 +99,10 @@ static int file_close(struct hdf5_sink *self)
     int status = 0;
 
     if (self->data >= 0 && H5Dclose(self->data) < 0)
-        status = h5_failed_write(self->sink.temp);
+        status = write_failed(self->sink.temp);
     self->data = -1;
     if (self->file >= 0 && H5Fclose(self->file) < 0 && status == 0)
-        status = h5_failed_write(self->sink.temp);
+        status = write_failed(self->sink.temp);
     self->file = -1;
     return status;
 }
@@ -62,9 +122,11 @@ static void hdf5_discard(struct sink *sink)
 /* With the lock held, at the first image: its shape is everyone's. */
 static int h5_data_create(struct hdf5_sink *self, const struct shape *shape)
 {
-    hsize_t dim[4] = {0, (hsize_t)shape->dim[0], (hsize_t)shape->dim[1], (hsize_t)shape->dim[2]};
+    hsize_t dim[4] = {self->o.count, (hsize_t)shape->dim[0], (hsize_t)shape->dim[1],
+                      (hsize_t)shape->dim[2]};
     hsize_t most[4] = {H5S_UNLIMITED, dim[1], dim[2], dim[3]},
             chunk[4] = {1, dim[1], dim[2], dim[3]};
+    bool grows = self->o.count == 0 || self->o.gzip;
     size_t bytes = shape_elems(shape);
     hid_t space, properties;
     int status = 0;
@@ -72,15 +134,16 @@ static int h5_data_create(struct hdf5_sink *self, const struct shape *shape)
     self->shape = *shape;
     self->chunk = bytes < CHUNK_BYTES ? CHUNK_BYTES / bytes : 1;
     chunk[0] = self->chunk;
-    space = H5Screate_simple(4, dim, most);
+    space = H5Screate_simple(4, dim, grows ? most : NULL);
     properties = H5Pcreate(H5P_DATASET_CREATE);
-    H5Pset_chunk(properties, 4, chunk);
+    if (grows)
+        H5Pset_chunk(properties, 4, chunk);
     if (self->o.gzip)
         H5Pset_deflate(properties, (unsigned)self->o.gzip);
     self->data =
         H5Dcreate2(self->file, "data", H5T_STD_U8LE, space, H5P_DEFAULT, properties, H5P_DEFAULT);
     if (self->data < 0)
-        status = h5_failed_write(self->sink.temp);
+        status = write_failed(self->sink.temp);
     H5Pclose(properties);
     H5Sclose(space);
     return status;
@@ -99,11 +162,11 @@ static int h5_block_write(struct hdf5_sink *self)
 
     if (count == 0)
         return 0;
-    if (H5Dset_extent(self->data, dim) < 0 || (to = H5Dget_space(self->data)) < 0 ||
-        (from = H5Screate_simple(4, size, NULL)) < 0 ||
+    if ((dim[0] > self->o.count && H5Dset_extent(self->data, dim) < 0) ||
+        (to = H5Dget_space(self->data)) < 0 || (from = H5Screate_simple(4, size, NULL)) < 0 ||
         H5Sselect_hyperslab(to, H5S_SELECT_SET, start, NULL, size, NULL) < 0 ||
         H5Dwrite(self->data, H5T_NATIVE_UINT8, from, to, H5P_DEFAULT, self->block.data) < 0)
-        status = h5_failed_write(self->sink.temp);
+        status = write_failed(self->sink.temp);
     if (from >= 0)
         H5Sclose(from);
     if (to >= 0)
@@ -115,15 +178,11 @@ static int h5_block_write(struct hdf5_sink *self)
 
 static int label_add(struct hdf5_sink *self, int label)
 {
-    if (self->sink.count == self->room) {
-        uint64_t room = self->room ? 2 * self->room : 1024;
-        int32_t *grown = realloc(self->label, room * sizeof *grown);
+    int32_t *grown = alloc_room(self->label, self->sink.count, sizeof *grown, "labels");
 
-        if (!grown)
-            return error_memory(room * sizeof *grown, "labels");
-        self->label = grown;
-        self->room = room;
-    }
+    if (!grown)
+        return -1;
+    self->label = grown;
     self->label[self->sink.count] = label;
     return 0;
 }
@@ -160,10 +219,10 @@ static int contents_finish(struct hdf5_sink *self)
     char *source = (char *)self->o.source;
     const char *path = self->sink.temp;
 
-    if (h5_block_write(self) || h5_write_labels(self->file, path, self->label, self->sink.count) ||
-        h5_write_texts(self->file, path, "source", 1, &source) ||
+    if (h5_block_write(self) || labels_write(self->file, path, self->label, self->sink.count) ||
+        texts_write(self->file, path, "source", 1, &source) ||
         (self->o.nclasses &&
-         h5_write_texts(self->file, path, "classes", self->o.nclasses, self->o.class_name)))
+         texts_write(self->file, path, "classes", self->o.nclasses, self->o.class_name)))
         return -1;
     return file_close(self);
 }
@@ -210,7 +269,7 @@ int sink_create_hdf5(const char *path, const struct sink_options *o, struct sink
     h5_lock();
     self->file = H5Fcreate(self->sink.temp, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
     if (self->file < 0)
-        h5_failed_write(self->sink.temp);
+        write_failed(self->sink.temp);
     h5_unlock();
     if (self->file < 0) {
         hdf5_discard(&self->sink);

@@ -11,6 +11,7 @@
 #include <assert.h>
 #include <math.h>
 #include <string.h>
+#include <strings.h>
 
 #include "engine/kernel.h"
 
@@ -33,9 +34,12 @@ int rule_kind_from_name(const char *name, enum rule_kind *kind)
             return 0;
         }
     }
-    return error_set("Unknown solver type: %s (known types: SGD, Nesterov, AdaGrad, RMSProp, "
+    const char *near = NULL;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds && !near; i++)
+        near = strcasecmp(name, kinds[i].name) ? NULL : kinds[i].name;
+    return error_set("Unknown solver type: %s%s%s%s (known types: SGD, Nesterov, AdaGrad, RMSProp, "
                      "AdaDelta, Adam)",
-                     name);
+                     name, near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
 const char *rule_kind_name(enum rule_kind kind)

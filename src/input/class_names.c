@@ -7,18 +7,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "util/alloc.h"
 #include "util/error.h"
 #include "util/file.h"
 #include "util/h5.h"
 #include "util/path.h"
 #include "util/strbuf.h"
 
-static int add(struct class_names *names, const char *text, size_t length)
+int class_names_add(struct class_names *names, const char *text, size_t length)
 {
-    char **grown = realloc(names->name, ((size_t)names->count + 1) * sizeof *grown);
+    char **grown = alloc_room(names->name, (size_t)names->count, sizeof *grown, "names of classes");
 
     if (!grown)
-        return error_memory(((size_t)names->count + 1) * sizeof *grown, "names of classes");
+        return -1;
     names->name = grown;
     if (!(grown[names->count] = strndup(text, length)))
         return error_memory(length, "names of classes");
@@ -41,7 +42,7 @@ static int read_hdf5(const char *path, struct class_names *out)
     }
     h5_unlock();
     for (size_t i = 0; i < count && !status; i++)
-        status = add(out, texts + i * each, strlen(texts + i * each));
+        status = class_names_add(out, texts + i * each, strlen(texts + i * each));
     free(texts);
     return status;
 }
@@ -59,7 +60,7 @@ static int read_lines(const char *path, struct class_names *out)
         size_t length = strcspn(line, "\n");
         size_t shown = length > 0 && line[length - 1] == '\r' ? length - 1 : length;
 
-        status = add(out, line, shown);
+        status = class_names_add(out, line, shown);
         line += length + (line[length] == '\n');
     }
     strbuf_free(&text);

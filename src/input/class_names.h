@@ -2,6 +2,8 @@
 #ifndef POSEIDON_INPUT_CLASS_NAMES_H
 #define POSEIDON_INPUT_CLASS_NAMES_H
 
+#include <stddef.h>
+
 /* Class n is called name[n]. All zero: none are known. */
 struct class_names {
     char **name; /* owned */
@@ -15,6 +17,9 @@ int class_names_of_data(const char *path, struct class_names *out);
 /* The same, or a text with a name on every line; there must be some. Errors: not there, a file that
  * is no text, a set of images without names. */
 int class_names_read(const char *path, struct class_names *out);
+
+/* Adds one, of the first `length` letters. */
+int class_names_add(struct class_names *names, const char *text, size_t length);
 
 void class_names_free(struct class_names *names);
 

@@ -4,6 +4,7 @@
  * is open, read by hyperslab. An image file is a list of one. */
 #include "input/source_internal.h"
 
+#include "util/alloc.h"
 #include "util/error.h"
 #include "util/path.h"
 #include "util/file.h"
@@ -254,13 +255,13 @@ fail:
 /* Takes ownership of path. */
 static int part_add(struct hdf5_source *self, char *path)
 {
-    struct part *grown = NULL;
+    struct part *grown =
+        path ? alloc_room(self->part, (size_t)self->nparts, sizeof *grown, "the list of HDF5 files")
+             : NULL;
 
-    if (path)
-        grown = realloc(self->part, ((size_t)self->nparts + 1) * sizeof *grown);
     if (!grown) {
         free(path);
-        return error_memory(((size_t)self->nparts + 1) * sizeof *grown, "the list of HDF5 files");
+        return -1;
     }
     self->part = grown;
     self->part[self->nparts++] = (struct part){.path = path};
@@ -298,7 +299,7 @@ int source_open_hdf5_images(const char *path, bool with_labels, struct source **
     self = self_create(path, with_labels ? 2 : 1, names, true);
     if (!self)
         return -1;
-    if (part_add(self, strdup(path)) || parts_scan(self)) {
+    if (part_add(self, path_beside(path, NULL)) || parts_scan(self)) {
         hdf5_close(&self->source);
         return -1;
     }

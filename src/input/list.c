@@ -1,6 +1,8 @@
 /* Lists of image files: from a text file, whose lines are cut in place, or from folders. */
 #include "input/list.h"
 
+#include "input/class_names.h"
+#include "util/alloc.h"
 #include "util/error.h"
 
 #include <ctype.h>
@@ -15,19 +17,15 @@
 
 static int list_add(struct list *list, uint64_t start, int32_t label)
 {
-    if (list->count == list->capacity) {
-        uint64_t capacity = list->capacity ? 2 * list->capacity : 256;
-        uint64_t *starts = realloc(list->start, capacity * sizeof *starts);
-        int32_t *labels = starts ? realloc(list->label, capacity * sizeof *labels) : NULL;
+    uint64_t *starts = alloc_room(list->start, list->count, sizeof *starts, "a list of images");
+    int32_t *labels =
+        starts ? alloc_room(list->label, list->count, sizeof *labels, "a list of images") : NULL;
 
-        if (starts)
-            list->start = starts;
-        if (labels)
-            list->label = labels;
-        if (!labels)
-            return error_memory(capacity * sizeof *starts, "a list of images");
-        list->capacity = capacity;
-    }
+    if (starts)
+        list->start = starts;
+    if (!labels)
+        return -1;
+    list->label = labels;
     list->start[list->count] = start;
     list->label[list->count++] = label;
     return 0;
@@ -93,47 +91,19 @@ fail:
     return -1;
 }
 
-struct names {
-    char **name; /* owned */
-    size_t count, capacity;
-};
-
-static void names_free(struct names *names)
-{
-    for (size_t i = 0; i < names->count; i++)
-        free(names->name[i]);
-    free(names->name);
-    *names = (struct names){NULL, 0, 0};
-}
-
 static int names_compare(const void *a, const void *b)
 {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static int names_add(struct names *names, const char *name)
-{
-    if (names->count == names->capacity) {
-        size_t capacity = names->capacity ? 2 * names->capacity : 64;
-        char **grown = realloc(names->name, capacity * sizeof *grown);
-
-        if (!grown)
-            return error_memory(capacity * sizeof *grown, "the names in a folder");
-        names->name = grown;
-        names->capacity = capacity;
-    }
-    names->name[names->count] = strdup(name);
-    return names->name[names->count++] ? 0 : error_memory(strlen(name), "a name");
-}
-
 /* What is in a folder and not hidden, folders or all others, sorted. */
-static int names_read(struct names *names, const char *folder, bool folders)
+static int names_read(struct class_names *names, const char *folder, bool folders)
 {
     DIR *stream = opendir(folder);
     struct dirent *entry;
     int status = 0;
 
-    *names = (struct names){NULL, 0, 0};
+    *names = (struct class_names){.count = 0};
     if (!stream)
         return error_set("%s: %s", folder, strerror(errno));
     while (status == 0 && (errno = 0, entry = readdir(stream)) != NULL) {
@@ -142,15 +112,15 @@ static int names_read(struct names *names, const char *folder, bool folders)
 
         snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
         if (entry->d_name[0] != '.' && stat(path, &st) == 0 && S_ISDIR(st.st_mode) == folders)
-            status = names_add(names, entry->d_name);
+            status = class_names_add(names, entry->d_name, strlen(entry->d_name));
     }
     if (status == 0 && errno)
         status = error_set("%s: %s", folder, strerror(errno));
     closedir(stream);
     if (status)
-        names_free(names);
+        class_names_free(names);
     else if (names->count)
-        qsort(names->name, names->count, sizeof *names->name, names_compare);
+        qsort(names->name, (size_t)names->count, sizeof *names->name, names_compare);
     return status;
 }
 
@@ -160,7 +130,7 @@ enum { DEEPEST = 32 }; /* a folder that holds a link to one above it ends there 
 static int class_read(struct list *list, const char *folder, const char *name, int label, int depth)
 {
     char path[4096], inner[4096];
-    struct names files, folders = {NULL, 0, 0};
+    struct class_names files, folders = {.count = 0};
     int status = 0;
 
     if ((size_t)snprintf(path, sizeof path, "%s/%s", folder, name) >= sizeof path)
@@ -169,7 +139,7 @@ static int class_read(struct list *list, const char *folder, const char *name, i
         return error_set("%s: more than %d folders in each other", path, DEEPEST);
     if (names_read(&files, path, false))
         return -1;
-    for (size_t i = 0; i < files.count && status == 0; i++) {
+    for (int i = 0; i < files.count && status == 0; i++) {
         uint64_t start = list->text.length;
 
         if (bytes_append(&list->text, name, strlen(name), "a list of images") ||
@@ -179,27 +149,27 @@ static int class_read(struct list *list, const char *folder, const char *name, i
             list_add(list, start, label))
             status = -1;
     }
-    names_free(&files);
+    class_names_free(&files);
     if (!status)
         status = names_read(&folders, path, true);
-    for (size_t i = 0; i < folders.count && status == 0; i++)
+    for (int i = 0; i < folders.count && status == 0; i++)
         status =
             (size_t)snprintf(inner, sizeof inner, "%s/%s", name, folders.name[i]) >= sizeof inner
                 ? error_set("%s/%s: the name is too long", path, folders.name[i])
                 : class_read(list, folder, inner, label, depth + 1);
-    names_free(&folders);
+    class_names_free(&folders);
     return status;
 }
 
 int list_read_folder(struct list *list, const char *path)
 {
-    struct names classes;
+    struct class_names classes;
 
     *list = (struct list){.count = 0};
     if (names_read(&classes, path, true))
         return -1;
     list->class_name = classes.name;
-    list->nclasses = (int)classes.count;
+    list->nclasses = classes.count;
     if (classes.count == 0) {
         error_set("%s: no folders in it; expected one for every class, with its images inside "
                   "(or a list of images in place of the folder)",

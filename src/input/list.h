@@ -12,7 +12,7 @@ struct list {
     struct bytes text; /* the file as it is, or names one after another; each NUL-terminated */
     uint64_t *start;   /* owned; count offsets into text */
     int32_t *label;    /* owned; count */
-    uint64_t count, capacity;
+    uint64_t count;
     char **class_name; /* owned; of a folder, else NULL */
     int nclasses;      /* of a folder, else 0 */
 };

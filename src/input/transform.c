@@ -4,24 +4,18 @@
  * and the mirror of a sample are a function of its global index alone. */
 #include "input/transform.h"
 
+#include "input/mean_file.h"
 #include "util/error.h"
 #include "util/path.h"
-#include "util/file.h"
-#include "util/h5.h"
 #include "util/rng.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 /* Which draw of a sample is for what. */
 enum { DRAW_MIRROR, DRAW_ROW, DRAW_COLUMN };
-
-#define BINARYPROTO_MAX_BYTES ((size_t)2147483647)
 
 static const char *size_text(const struct shape *shape, char *buffer, size_t size)
 {
@@ -31,17 +25,17 @@ static const char *size_text(const struct shape *shape, char *buffer, size_t siz
 }
 
 /* The mean's shape without its leading axes of size 1, against the record's. */
-static int mean_check(const char *path, int naxes, const int64_t *dim, const struct shape *record)
+static int mean_check(const char *path, const struct mean_file *mean, const struct shape *record)
 {
-    char expected[128], found[512];
+    char expected[128], found[512] = "";
+    const int64_t *dim = mean->dim;
     size_t used = 0;
-    int skip = naxes == 4 && dim[0] == 1 ? 1 : 0;
+    int skip = mean->naxes == 4 && dim[0] == 1 ? 1 : 0;
 
-    if (naxes - skip == 3 && dim[skip] == record->dim[0] && dim[skip + 1] == record->dim[1] &&
+    if (mean->naxes - skip == 3 && dim[skip] == record->dim[0] && dim[skip + 1] == record->dim[1] &&
         dim[skip + 2] == record->dim[2])
         return 0;
-    found[0] = '\0';
-    for (int i = skip; i < naxes && used < sizeof found; i++)
+    for (int i = skip; i < mean->naxes && used < sizeof found; i++)
         used += (size_t)snprintf(found + used, sizeof found - used, "%s%lld", i > skip ? "x" : "",
                                  (long long)dim[i]);
     return error_set(
@@ -50,93 +44,13 @@ static int mean_check(const char *path, int naxes, const int64_t *dim, const str
         path, used ? found : "a scalar", size_text(record, expected, sizeof expected));
 }
 
-static int mean_load_hdf5(const char *path, const struct shape *record, float *mean)
-{
-    struct h5_dataset dataset;
-    int64_t dim[H5S_MAX_RANK];
-    hid_t file;
-    int status = -1;
-
-    if (h5_file_open(path, &file))
-        return -1;
-    if (H5Lexists(file, "mean", H5P_DEFAULT) <= 0 && H5Lexists(file, "data", H5P_DEFAULT) > 0)
-        status = h5_dataset_open(file, path, "data", &dataset);
-    else
-        status = h5_dataset_open(file, path, "mean", &dataset);
-    if (status == 0) {
-        for (int i = 0; i < dataset.naxes; i++)
-            dim[i] = (int64_t)dataset.dim[i];
-        status = mean_check(path, dataset.naxes, dim, record);
-        if (status == 0)
-            status = h5_dataset_read_all(&dataset, H5T_NATIVE_FLOAT, mean);
-        h5_dataset_close(&dataset);
-    }
-    H5Fclose(file);
-    return status;
-}
-
-static int mean_load_binaryproto(const char *path, const struct shape *record, float *mean)
-{
-    Caffe__BlobProto *blob = NULL;
-    struct bytes file = {0};
-    size_t elems = shape_elems(record);
-    int64_t dim[SHAPE_MAX_AXES];
-    int naxes = 4, status = -1;
-
-    if (bytes_load(&file, path, BINARYPROTO_MAX_BYTES))
-        goto done;
-    blob = caffe__blob_proto__unpack(NULL, file.length, file.data);
-    if (!blob || (blob->n_data == 0 && blob->n_double_data == 0)) {
-        error_set("%s: neither an HDF5 file nor a binaryproto with a mean image", path);
-        goto done;
-    }
-    if (blob->shape && blob->shape->n_dim <= SHAPE_MAX_AXES) {
-        naxes = (int)blob->shape->n_dim;
-        for (int i = 0; i < naxes; i++)
-            dim[i] = blob->shape->dim[i];
-    } else {
-        dim[0] = blob->num;
-        dim[1] = blob->channels;
-        dim[2] = blob->height;
-        dim[3] = blob->width;
-    }
-    if (mean_check(path, naxes, dim, record))
-        goto done;
-    if ((blob->n_data ? blob->n_data : blob->n_double_data) != elems) {
-        error_set("%s: holds %zu values; its shape says %zu", path,
-                  blob->n_data ? blob->n_data : blob->n_double_data, elems);
-        goto done;
-    }
-    for (size_t i = 0; i < elems; i++)
-        mean[i] = blob->n_data ? blob->data[i] : (float)blob->double_data[i];
-    status = 0;
-
-done:
-    if (blob)
-        caffe__blob_proto__free_unpacked(blob, NULL);
-    bytes_free(&file);
-    return status;
-}
-
 static int mean_load(const char *name, const char *base_file, struct transform *t)
 {
-    size_t elems = shape_elems(&t->in);
     char *path = path_find(name, base_file, NULL);
-    struct stat st;
-    int status;
+    struct mean_file mean = {.values = NULL};
+    int status = path ? mean_file_read(path, &mean) || mean_check(path, &mean, &t->in) : -1;
 
-    t->mean = malloc(elems * sizeof *t->mean);
-    if (!t->mean || !path) {
-        free(path);
-        return error_memory(elems * sizeof *t->mean, "the mean image");
-    }
-    if (file_is_hdf5(path) || stat(path, &st) != 0 || !S_ISREG(st.st_mode)) {
-        h5_lock();
-        status = mean_load_hdf5(path, &t->in, t->mean);
-        h5_unlock();
-    } else {
-        status = mean_load_binaryproto(path, &t->in, t->mean);
-    }
+    t->mean = mean.values;
     free(path);
     return status ? error_context("mean_file") : 0;
 }

@@ -1,6 +1,7 @@
 /* One stat a look: cheap enough to be made at every batch, by the thread that reads it. */
 #include "input/watch.h"
 
+#include "util/alloc.h"
 #include "util/error.h"
 
 #include <errno.h>
@@ -15,9 +16,9 @@ int watch_add(struct watch *watch, const char *path)
 
     if (stat(path, &st))
         return 0;
-    grown = realloc(watch->file, ((size_t)watch->nfiles + 1) * sizeof *grown);
+    grown = alloc_room(watch->file, (size_t)watch->nfiles, sizeof *grown, "a list of files");
     if (!grown)
-        return error_memory(sizeof *grown, "a list of files");
+        return -1;
     watch->file = grown;
     grown[watch->nfiles] = (struct watch_file){.path = strdup(path),
                                                .device = st.st_dev,

@@ -7,6 +7,7 @@
 #include "spec/stored_blob.h"
 #include "spec/text_internal.h"
 #include "util/error.h"
+#include "util/path.h"
 #include "util/file.h"
 #include "util/strbuf.h"
 
@@ -187,6 +188,28 @@ static int take_layer(struct model_file *file, const struct proto_field *field)
     return status ? -1 : 0;
 }
 
+/* Of the files of weights that other programs write; NULL: none of them. */
+static const char *foreign_kind(const char *path)
+{
+    unsigned char head[128] = {0};
+    FILE *file = fopen(path, "rb");
+    size_t got = file ? fread(head, 1, sizeof head - 1, file) : 0;
+
+    if (file)
+        fclose(file);
+    if (got > 34 && !memcmp(head, "PK\3\4", 4)) /* the name of the archive's first file follows */
+        return strstr((char *)head + 30, ".npy") ? "an archive of NumPy's (.npz)"
+               : path_ends(path, ".keras")       ? "a model of Keras"
+                                                 : "a file of PyTorch's (.pth)";
+    if (got > 2 && head[0] == 0x80 && head[1] >= 2 && head[1] <= 5)
+        return "a Python pickle, such as PyTorch's files of old (.pth)";
+    if (got > 9 && head[8] == '{' && head[9] == '"' && !head[7] && !head[6] && !head[5])
+        return "a safetensors file";
+    if (got > 2 && head[0] == 0x08 && path_ends(path, ".onnx"))
+        return "an ONNX model";
+    return got > 5 && !memcmp(head, "\x93NUMPY", 6) ? "an array of NumPy's (.npy)" : NULL;
+}
+
 /* What someone may have given instead of a model; NULL where there is no telling. */
 static const char *other_kind(const struct model_file *file)
 {
@@ -197,6 +220,8 @@ static const char *other_kind(const struct model_file *file)
         return "an empty file";
     if (file_is_hdf5(proto_path(file->proto)))
         return "an HDF5 file";
+    if (foreign_kind(proto_path(file->proto)))
+        return foreign_kind(proto_path(file->proto));
     if (proto_is_text(file->proto))
         return "a text";
     if (proto_next(file->proto, &at, bytes, &first) ||

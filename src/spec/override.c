@@ -60,6 +60,13 @@ static void put_text(const ProtobufCFieldDescriptor *field, const char *value, s
 static int find_field(const ProtobufCMessageDescriptor *solver, const char *setting,
                       const char *equals, const ProtobufCFieldDescriptor **out)
 {
+    static const struct {
+        const char *name, *field; /* what other programs call it */
+    } usual[] = {{"lr", "base_lr"},
+                 {"learning_rate", "base_lr"},
+                 {"wd", "weight_decay"},
+                 {"optimizer", "type"},
+                 {"scheduler", "lr_policy"}};
     char name[64], remark[512];
 
     snprintf(name, sizeof name, "%.*s", (int)(equals - setting), setting);
@@ -69,6 +76,10 @@ static int find_field(const ProtobufCMessageDescriptor *solver, const char *sett
                          name);
     if (*out)
         return 0;
+    for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
+        if (!strcmp(name, usual[i].name))
+            return error_set("--set %s: a solver has no field \"%s\"; did you mean \"%s\"?",
+                             setting, name, usual[i].field);
     suggest_field(solver, NULL, name, remark, sizeof remark);
     return error_set("--set %s: a solver has no field \"%s\"%s", setting, name, remark);
 }
@@ -93,6 +104,10 @@ static int set_field(struct text_doc *solver, const char *setting)
             text_read_string("--set", strbuf_text(&text), text.length, root->descriptor, &little);
     if (!status)
         swap_field(root, text_root(little), field);
+    else if (!strncmp(error_text(), "--set:", 6)) { /* a place in what was typed says nothing */
+        const char *said = strstr(error_text(), ": ");
+        error_set("--set %s%s", setting, said ? said : "");
+    }
     text_free(little);
     strbuf_free(&text);
     return status;

@@ -87,6 +87,18 @@ static int rule_kind_of(const Caffe__SolverParameter *solver, enum rule_kind *ki
     return rule_kind_from_name(solver->type, kind);
 }
 
+/* Puts in front of the message where the field stands: the last --set of it, else the file. */
+static int context_of(const struct trainer_options *o, const char *field)
+{
+    size_t length = strlen(field);
+
+    for (int i = o->overrides.nsettings - 1; i >= 0; i--)
+        if (!strncmp(o->overrides.settings[i], field, length) &&
+            o->overrides.settings[i][length] == '=')
+            return error_context("--set %s", o->overrides.settings[i]);
+    return error_context("%s", o->solver);
+}
+
 static int check_rule(const struct rule *rule)
 {
     const char *name = rule_kind_name(rule->kind);
@@ -237,8 +249,10 @@ int job_read(struct job *job, char **notices)
     job->seed = o->seed >= 0                    ? (uint64_t)o->seed
                 : job->solver->random_seed >= 0 ? (uint64_t)job->solver->random_seed
                                                 : 1; /* repeatable unless asked otherwise */
-    if (rule_from_solver(job->solver, &job->rule) || policy_from_solver(job->solver, &job->policy))
-        return error_context("%s", o->solver);
+    if (rule_from_solver(job->solver, &job->rule))
+        return context_of(o, "type");
+    if (policy_from_solver(job->solver, &job->policy))
+        return context_of(o, "lr_policy");
     if (o->staleness > 0 && job->solver->clip_gradients > 0)
         return error_set(
             "%s: clip_gradients makes every update wait for all ranks; it cannot be combined "

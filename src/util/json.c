@@ -185,43 +185,22 @@ void json_null(struct json *json)
         strbuf_puts(&json->text, "null");
 }
 
-void json_put_string(struct json *json, const char *key, const char *value)
-{
-    json_key(json, key);
-    json_string(json, value);
-}
-
-void json_put_int(struct json *json, const char *key, int64_t value)
-{
-    json_key(json, key);
-    json_int(json, value);
-}
-
-void json_put_uint(struct json *json, const char *key, uint64_t value)
-{
-    json_key(json, key);
-    json_uint(json, value);
-}
-
-void json_put_double(struct json *json, const char *key, double value)
-{
-    json_key(json, key);
-    json_double(json, value);
-}
+/* json_put_int and its like: a key and what writes its value. */
+#define PUT(kind, type)                                                                            \
+    void json_put_##kind(struct json *json, const char *key, type value)                           \
+    {                                                                                              \
+        json_key(json, key);                                                                       \
+        json_##kind(json, value);                                                                  \
+    }
+PUT(string, const char *)
+PUT(int, int64_t)
+PUT(uint, uint64_t)
+PUT(double, double)
+PUT(bool, bool)
 
 void json_put_known(struct json *json, const char *key, double value)
 {
-    json_key(json, key);
-    if (value >= 0)
-        json_double(json, value);
-    else
-        json_null(json);
-}
-
-void json_put_bool(struct json *json, const char *key, bool value)
-{
-    json_key(json, key);
-    json_bool(json, value);
+    json_put_double(json, key, value >= 0 ? value : (double)NAN);
 }
 
 int json_text(struct json *json, const char **text)

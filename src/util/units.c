@@ -67,24 +67,34 @@ int units_parse_rate(const char *name, const char *text, void *target)
         name, text);
 }
 
-int units_parse_time(const char *name, const char *text, void *target)
+struct unit {
+    const char *name; /* NULL ends the list */
+    double seconds;
+};
+
+/* A number with one of these behind it; false: it is none. */
+static bool read_with_unit(const char *text, const struct unit *unit, double *seconds)
 {
-    double *out = target;
-    static const struct {
-        const char *name;
-        double seconds;
-    } units[] = {{"ns", 1e-9}, {"us", 1e-6}, {"\xc2\xb5s", 1e-6}, {"ms", 1e-3}, {"s", 1}};
     const char *rest;
     double value;
 
-    if (!leading_number(text, &value, &rest))
-        for (size_t i = 0; i < sizeof units / sizeof *units; i++)
-            if (!strcmp(rest, units[i].name)) {
-                *out = value * units[i].seconds;
-                return 0;
-            }
-    return error_set("--%s expects a time with its unit such as 30us or 0.1ms, found '%s'", name,
-                     text);
+    if (leading_number(text, &value, &rest))
+        return false;
+    while (unit->name && strcmp(rest, unit->name))
+        unit++;
+    *seconds = value * unit->seconds;
+    return unit->name != NULL;
+}
+
+int units_parse_time(const char *name, const char *text, void *target)
+{
+    static const struct unit units[] = {{"ns", 1e-9}, {"us", 1e-6}, {"\xc2\xb5s", 1e-6},
+                                        {"ms", 1e-3}, {"s", 1},     {NULL, 0}};
+
+    return read_with_unit(text, units, target)
+               ? 0
+               : error_set("--%s expects a time with its unit such as 30us or 0.1ms, found '%s'",
+                           name, text);
 }
 
 /* [D-]H:MM:SS; false: it is none. */
@@ -105,26 +115,15 @@ static bool read_clock(const char *text, double *seconds)
 
 int units_parse_duration(const char *name, const char *text, void *target)
 {
+    static const struct unit units[] = {
+        {"s", 1}, {"min", 60}, {"h", 3600}, {"d", 86400}, {NULL, 0}};
     double *out = target;
-    static const struct {
-        const char *name;
-        double seconds;
-    } units[] = {{"s", 1}, {"min", 60}, {"h", 3600}, {"d", 86400}};
-    const char *rest;
-    double value;
 
-    *out = 0;
-    if (!leading_number(text, &value, &rest))
-        for (size_t i = 0; i < sizeof units / sizeof *units; i++)
-            if (!strcmp(rest, units[i].name))
-                *out = value * units[i].seconds;
-    if (*out == 0 && strchr(text, ':'))
-        read_clock(text, out);
-    return *out > 0 && *out < 1e9
-               ? 0
-               : error_set("--%s wants a duration with its unit such as 90s, 30min, 4h or 1:30:00, "
-                           "found '%s'",
-                           name, text);
+    if ((read_with_unit(text, units, out) || read_clock(text, out)) && *out > 0 && *out < 1e9)
+        return 0;
+    return error_set("--%s wants a duration with its unit such as 90s, 30min, 4h or 1:30:00, "
+                     "found '%s'",
+                     name, text);
 }
 
 int units_parse_positive(const char *name, const char *text, void *target)

@@ -97,11 +97,6 @@ counts 1 "the input's size is assumed"
 
 # ResNet-152: 3 + 8 + 36 + 3 blocks of three convolutions and a sum; a projection in the first of each stage.
 resnet=$models/resnet152/train_val.prototxt
-draws all.dot --model="$resnet" --unfold
-counts $((50 * 3 + 4 + 1)) ';Convolution '
-counts 50 ';Eltwise&'
-counts $((50 * 3 + 4 + 1 + 50 + 5)) '^  n[0-9]* \['
-counts 0 'subgraph'
 draws folded.dot --model="$resnet"
 counts 4 'subgraph'
 for block in '<B>x 2</B><.*>to res2c<' '<B>x 7</B><.*>to res3b7<' '<B>x 35</B><.*>to res4b35<' '<B>x 2</B><.*>to res5c<'; do
@@ -154,7 +149,7 @@ refuses "expected a file name that ends with .dot, *, found 'plan.json'" plan --
 refuses '--force has no effect without --draw' plan --model=net.prototxt --force
 refuses "unknown option --plan: 'poseidon plan --draw=OUT.svg' draws each layer's scheme" \
     draw --model=net.prototxt --plan=plan.json no.dot
-refuses 'unknown option --columns: the picture is one column now, laid out by Graphviz; leave it out' \
+refuses 'unknown option --columns: a long net stands in columns by itself; leave it out' \
     draw --model=net.prototxt --columns=2 no.dot
 
 refuses 'Need a model definition: --model=FILE' draw out.svg

@@ -231,7 +231,7 @@ START_TEST(pixels_lose_the_mean_and_are_scaled)
     /* (1, 2, 4) - (1, 2, 3) = (0, 0, 1), halved */
     ck_assert_str_eq(
         run("classify --model=net.prototxt --weights=W --mean=1,2,3 --scale=0.5 --top=1 "
-            "--squeeze red.png")
+            "--resize=4x4 red.png")
             ->out,
         "---------- Prediction for red.png ----------\n0.4519 - class 2\n");
     /* red, green, blue: (4, 2, 1) - 4 */
@@ -244,13 +244,12 @@ END_TEST
 
 /* 400 x 200, of which the left eighth is 200 and the rest 0; the score is the input's mean. What is
  * left of the eighth: 4 of 200 columns where the whole is squashed to 256 x 256 and 28 are cut off,
- * 25 of 200 where it is squeezed into the input, none of the middle half. */
+ * 25 of 200 where it is resized to the input's size, none of the middle half. */
 static const struct {
     const char *options;
     double least, most;
 } crops[] = {{"", 3.5, 4.5},
              {"--resize=256x256", 3.5, 4.5},
-             {"--squeeze", 24.5, 25.5},
              {"--resize=200x200", 24.5, 25.5},
              {"--resize=400x200", 0, 0},
              {"--resize=200", 0, 0}};
@@ -362,8 +361,8 @@ static const struct {
      "--resize=3x9: expected WIDTHxHEIGHT such as 256x256, or the shorter side's length, at least "
      "the input's 4x4"},
     {colours, "--model=net.prototxt --weights=W --resize=2 x.png", "--resize=2: expected WIDTH"},
-    {colours, "--model=net.prototxt --weights=W --squeeze --resize=8 x.png",
-     "--squeeze resizes to the input's size; expected no --resize beside it"},
+    {colours, "--model=net.prototxt --weights=W --squeeze x.png",
+     "unknown option --squeeze: --resize=WIDTHxHEIGHT of the input"},
     {"layer { name: 'in' type: 'Input' top: 'x' input_param { shape { dim: [1, 1, 4, 4] } } }\n"
      "layer { name: 'own' type: 'InnerProduct' bottom: 'x' top: 'y' inner_product_param { "
      "num_output: 2 } }\n"

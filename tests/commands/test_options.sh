@@ -29,7 +29,10 @@ train '*' --set base_lr=0.25 --summary=s.json
 has "$(cat s.json)" '"set": ?"base_lr=0.25"?' 'the summary'
 refuses '*--set base_rl=1: a solver has no field "base_rl"; did you mean "base_lr"?*' train --solver=solver.prototxt --set base_rl=1
 refuses '*--set base_lr: expected FIELD=VALUE such as base_lr=0.02*' train --solver=solver.prototxt --set base_lr
-refuses '*--set:1:*base_lr*' train --solver=solver.prototxt --set base_lr=fast
+refuses '*--set base_lr=fast: expected a number*' train --solver=solver.prototxt --set base_lr=fast
+refuses '*--set lr=0.1: a solver has no field "lr"; did you mean "base_lr"?*' train --solver=solver.prototxt --set lr=0.1
+refuses '*--set type=adam: Unknown solver type: adam; did you mean Adam? (known types*' train --solver=solver.prototxt --set type=adam
+works '*warning: --max-iter=9 stands before --max-iter=1, which counts*' train --solver=solver.prototxt --max-iter=9 --max-iter=1
 refuses '*--set net_param={}: net_param is a block*' train --solver=solver.prototxt --set 'net_param={}'
 
 # Caffe's own
@@ -37,8 +40,7 @@ train '*' -sigint_effect none -sighup_effect=stop
 lacks "$out" staged 'no stage'
 train '*staged*' -stage extra -level 3
 train '*' -level 3
-train '*' -phase TRAIN
-refuses "*--phase=TEST: training is of phase TRAIN; 'poseidon test' scores*" train --solver=solver.prototxt -phase TEST
+refuses '*unknown option --phase: leave it out: training is of phase TRAIN*' train --solver=solver.prototxt -phase TRAIN
 refuses '*--gpu=first: expected all, or the GPUs*' train --solver=solver.prototxt -gpu first
 CUDA_VISIBLE_DEVICES=1
 export CUDA_VISIBLE_DEVICES

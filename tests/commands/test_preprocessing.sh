@@ -73,7 +73,7 @@ net sizes ImageData 'image_data_param { source: "list" batch_size: 12 } transfor
 # options come before the data layer; without it nothing is known
 first=photos/ash/0.png
 works "*Preprocessing: resize 14x14, mean 1,2,3, scale 0.5, red, green, blue (from layer 'trees' and the options)*" \
-    classify --model=hdf5.prototxt --weights=weights.caffemodel.h5 --squeeze --mean=1,2,3 --scale=0.5 --rgb $first
+    classify --model=hdf5.prototxt --weights=weights.caffemodel.h5 --resize=14x14 --mean=1,2,3 --scale=0.5 --rgb $first
 works "*Preprocessing: shorter side 20, crop 14x14, mean 7,7,7, scale 0.01, blue, green, red (from layer 'trees' and the options)*" \
     classify --model=hdf5.prototxt --weights=weights.caffemodel.h5 --resize=20 --mean=7 $first
 refuses '*the image is 3x30x20, but the mean image and the first one are 3x16x18*' \

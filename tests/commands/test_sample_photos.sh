@@ -42,7 +42,7 @@ near() { # WHAT FOUND DOCUMENTED: a score or two may tip over on another process
     [ "$2" -ge $(($3 - 1)) ] && [ "$2" -le $(($3 + 1)) ] || fail "$1: $2 of the photographs, docs/data.md says $3"
 }
 
-said=$(tr '\n' ' ' <"$abs_top_srcdir/docs/data.md" | sed -n 's/.*SqueezeNet v1.0 names \([0-9]*\) (\([0-9]*\) among its first five), with `--squeeze` \([0-9]*\) (\([0-9]*\)); PyTorch with the same weights \([0-9]*\) (\([0-9]*\)) and \([0-9]*\) (\([0-9]*\)).*/\1 \2 \3 \4 \5 \6 \7 \8/p')
+said=$(tr '\n' ' ' <"$abs_top_srcdir/docs/data.md" | sed -n 's/.*SqueezeNet v1.0 names \([0-9]*\) (\([0-9]*\) among its first five), with `--resize=227x227` \([0-9]*\) (\([0-9]*\)); PyTorch with the same weights \([0-9]*\) (\([0-9]*\)) and \([0-9]*\) (\([0-9]*\)).*/\1 \2 \3 \4 \5 \6 \7 \8/p')
 # what the table of PyTorch comes to
 theirs=$(awk -F, -v words="$words" '
     BEGIN { while ((getline line < words) > 0) { split(line, part, " "); id[n++] = part[1] } }
@@ -59,7 +59,7 @@ set -- $said
 way classify.py 2
 near 'classify.py' "$first" "$1"
 near 'classify.py, first five' "$five" "$2"
-way classification.bin 7 --squeeze
+way classification.bin 7 --resize=227x227
 near 'classification.bin' "$first" "$3"
 near 'classification.bin, first five' "$five" "$4"
 finish

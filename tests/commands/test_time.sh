@@ -20,6 +20,10 @@ works '*forward: *GFLOP/s, * % of the peak; *; bound by [am]*, * times the floor
 has "$err" '*Measured here: products * GFLOP/s, memory * GB/s. The floor, *: * ms; Forward-Backward takes * times that.*' 'time'
 has "$err" '*scale*does the work of: bn.*' 'time'
 
+# What is under its floor is said to be: in cache, or by fewer products.
+impossible=$(printf '%s' "$err" | grep -E '(10[1-9]|1[1-9][0-9]|[2-9][0-9][0-9]) % of the peak|, 0\.[0-9]+ times the floor')
+[ -z "$impossible" ] || fail "faster than possible: $impossible"
+
 works '' time --model=net.prototxt --iterations=2 --json
 printf '%s' "$out" >time.json
 python=$(command -v python3) || { echo 'skipped: the figures (no python3)'; finish; }

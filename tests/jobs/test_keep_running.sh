@@ -25,6 +25,17 @@ plays
 DEAD=n1 keep --wait=1 -- --batch=32
 same "$name" 1 "$status"
 said '2 of 3 hosts answer: give more in hosts, or --global-batch=N'
+name='keep_running.sh: slots of the file'
+plays 'begin 0'
+keep --hosts=2 -- --solver=a
+same "$name" "$(printf '%s' "<-np><3><--host><n1:2,n2:1><$program><train><--solver=a><--run=keep><--resume>" | flat)" "$(flat <calls | sed 's/~$//')"
+name='keep_running.sh: who does not answer, and why'
+plays
+DEAD='n1 n3' REASON='ssh: Could not resolve hostname: Name or service not known' keep --wait=12 -- --batch=32
+same "$name" 1 "$status"
+said 'n1: ssh: Could not resolve hostname: Name or service not known'
+said '1 of 3 hosts answer; waiting for n1 n3'
+same "$name: a reason is said once" 1 "$(grep -c 'n3: ssh: ' said)"
 name='keep_running.sh: mistakes and starts without progress'
 plays 'begin 1'
 keep -- --solver=a

@@ -160,4 +160,10 @@ ARGUMENTS=--solver=a SETUP='./set up' WALLTIME=1004 WARN_SECONDS=1 qsub -v ARGUM
 pbs_run 5.head
 same "$name" 75 "$status"
 rm "$folder/bin/date" later
+name='PBS: the script outside of PBS trains here'
+plays 'begin 0'
+env -u PBS_JOBID -u PBS_NODEFILE ARGUMENTS=--solver=here sh jobs/train.pbs >said 2>&1
+same "$name" 0 $?
+said 'this is no job of PBS: training runs here'
+same "$name" "$(printf '%s' "<--map-by><ppr:1:node><$program><train><--solver=here>" | flat)" "$(flat <calls | sed 's/<--run=.*//')"
 finish

@@ -87,7 +87,7 @@ options() {
 }
 make_solver solver.prototxt 'max_iter: 4' 'snapshot_after_train: false' 'display: 1'
 options chunk '--tune chunk differs: 1000 on ranks 0, 2; not given on rank 1' '--tune chunk=1000' ''
-options merge '--tune merge differs: 0 on ranks 0, 2; 65536 on rank 1' '--tune merge=0' '--tune merge=64k'
+options merge '--tune merge differs: 0 on ranks 0, 2; 64k on rank 1' '--tune merge=0' '--tune merge=64k'
 options 'words of one option' '--on-signal differs: TERM=none on ranks 0, 2; not given on rank 1' '--on-signal=TERM=none' ''
 options 'a choice that is the default' '--wire differs: bf16 on ranks 0, 2; fp32 on rank 1' '--wire=bf16' '--wire=fp32'
 options trace '--trace differs: not given on ranks 0, 2; trace.json on rank 1' '' '--trace=trace.json'

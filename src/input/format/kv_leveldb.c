@@ -5,7 +5,10 @@
  * say which tables there are. Ranks do not meet, and the data set itself is never touched. */
 #include "input/format/kv.h"
 
+#include "util/alloc.h"
 #include "util/error.h"
+#include "util/file.h"
+#include "util/path.h"
 
 #include <stdlib.h>
 
@@ -32,30 +35,16 @@ struct level {
     leveldb_options_t *options;
     leveldb_readoptions_t *reading; /* for one value after another */
     struct bytes keys;              /* all keys, one after another */
-    uint64_t *start;                /* owned; count + 1 places in `keys` */
-    size_t capacity;                /* of start */
+    uint64_t *end;                  /* owned; count places in `keys` */
 };
-
-static bool name_ends_in(const char *name, const char *end)
-{
-    size_t n = strlen(name), m = strlen(end);
-
-    return n >= m && strcmp(name + n - m, end) == 0;
-}
 
 static int file_copy(const char *from, const char *to)
 {
     struct bytes content = {0};
-    FILE *file = NULL;
     int status = bytes_load(&content, from, MAX_SMALL_FILE);
 
-    if (status == 0) {
-        file = fopen(to, "wb");
-        if (!file || fwrite(content.data, 1, content.length, file) != content.length)
-            status = error_set("%s: cannot be written: %s", to, strerror(errno));
-        if (file && fclose(file) != 0 && status == 0)
-            status = error_set("%s: cannot be written: %s", to, strerror(errno));
-    }
+    if (status == 0)
+        status = file_write(to, content.data, content.length);
     bytes_free(&content);
     return status;
 }
@@ -67,11 +56,11 @@ static int view_add(const struct level *self, const char *folder, const char *na
 
     snprintf(from, sizeof from, "%s/%s", folder, name);
     snprintf(to, sizeof to, "%s/%s", self->view, name);
-    if (name_ends_in(name, ".ldb") || name_ends_in(name, ".sst"))
+    if (path_ends(name, ".ldb") || path_ends(name, ".sst"))
         return symlink(from, to) == 0 ? 0
                                       : error_set("%s: cannot be made: %s", to, strerror(errno));
     if (strcmp(name, "CURRENT") == 0 || strncmp(name, "MANIFEST-", 9) == 0 ||
-        name_ends_in(name, ".log"))
+        path_ends(name, ".log"))
         return file_copy(from, to);
     return 0;
 }
@@ -131,19 +120,15 @@ static int library_error(const struct level *self, char *text)
 
 static int key_add(struct level *self, const char *key, size_t length)
 {
-    if (self->kv.count + 1 >= self->capacity) {
-        size_t capacity = self->capacity ? 2 * self->capacity : 1024;
-        uint64_t *grown = realloc(self->start, capacity * sizeof *grown);
+    uint64_t *grown =
+        alloc_room(self->end, self->kv.count, sizeof *grown, "the index of a LevelDB");
 
-        if (!grown)
-            return error_memory(capacity * sizeof *grown, "the index of a LevelDB");
-        self->start = grown;
-        self->capacity = capacity;
-    }
-    self->start[self->kv.count] = self->keys.length;
+    if (!grown)
+        return -1;
+    self->end = grown;
     if (bytes_append(&self->keys, key, length, "the index of a LevelDB"))
         return -1;
-    self->start[++self->kv.count] = self->keys.length;
+    self->end[self->kv.count++] = self->keys.length;
     return 0;
 }
 
@@ -175,16 +160,24 @@ static int keys_list(struct level *self)
     return status;
 }
 
+/* The key at `place`, and its length. */
+static const char *key_of(const struct level *self, uint64_t place, size_t *length)
+{
+    uint64_t start = place ? self->end[place - 1] : 0;
+
+    *length = self->end[place] - start;
+    return (const char *)self->keys.data + start;
+}
+
 static int level_read(struct kv *kv, uint64_t place, struct bytes *out)
 {
     struct level *self = (struct level *)kv;
-    const char *key = (const char *)self->keys.data + self->start[place];
-    size_t length = 0;
+    size_t key_length, length = 0;
+    const char *key = key_of(self, place, &key_length);
     char *text = NULL, *value;
     int status;
 
-    value = leveldb_get(self->db, self->reading, key, self->start[place + 1] - self->start[place],
-                        &length, &text);
+    value = leveldb_get(self->db, self->reading, key, key_length, &length, &text);
     if (text)
         return library_error(self, text);
     if (!value)
@@ -197,11 +190,11 @@ static int level_read(struct kv *kv, uint64_t place, struct bytes *out)
 
 static int level_key(struct kv *kv, uint64_t place, struct bytes *out)
 {
-    struct level *self = (struct level *)kv;
+    size_t length;
+    const char *key = key_of((struct level *)kv, place, &length);
 
     out->length = 0;
-    return bytes_append(out, self->keys.data + self->start[place],
-                        self->start[place + 1] - self->start[place], "a key");
+    return bytes_append(out, key, length, "a key");
 }
 
 static void level_close(struct kv *kv)
@@ -215,7 +208,7 @@ static void level_close(struct kv *kv)
     if (self->options)
         leveldb_options_destroy(self->options);
     view_remove(self);
-    free(self->start);
+    free(self->end);
     bytes_free(&self->keys);
     free(kv->path);
     free(self);

@@ -18,6 +18,7 @@
 /* clang-format on */
 #include "input/format/kv.h"
 
+#include "util/alloc.h"
 #include "util/error.h"
 
 #include <errno.h>
@@ -68,7 +69,7 @@ struct lmdb {
     uint32_t page_bytes;
     uint64_t npages;   /* whole pages in the file */
     struct leaf *leaf; /* owned; in order of keys */
-    size_t nleaves, capacity;
+    size_t nleaves;
     uint64_t visited; /* pages met while listing the leaves */
 };
 
@@ -154,15 +155,12 @@ static int node_find(const struct lmdb *db, uint64_t number, const uint8_t *page
 
 static int leaf_add(struct lmdb *db, uint64_t page, unsigned nodes)
 {
-    if (db->nleaves == db->capacity) {
-        size_t capacity = db->capacity ? 2 * db->capacity : 64;
-        struct leaf *grown = realloc(db->leaf, capacity * sizeof *grown);
+    struct leaf *grown =
+        alloc_room(db->leaf, db->nleaves, sizeof *grown, "the index of an LMDB file");
 
-        if (!grown)
-            return error_memory(capacity * sizeof *grown, "the index of an LMDB file");
-        db->leaf = grown;
-        db->capacity = capacity;
-    }
+    if (!grown)
+        return -1;
+    db->leaf = grown;
     db->leaf[db->nleaves++] = (struct leaf){page, db->kv.count};
     db->kv.count += nodes;
     return 0;

@@ -1,0 +1,121 @@
+/* Images on their way: a ring of places, each with the memory of one image. */
+#include "commands/image_stream.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "train/signals.h"
+#include "util/alloc.h"
+#include "util/clock.h"
+#include "util/error.h"
+#include "util/file.h"
+#include "util/workers.h"
+
+struct ring {
+    const struct image_stream *stream;
+    uint64_t places;
+    struct streamed *place; /* owned */
+    double started, shown;  /* clock_seconds() */
+};
+
+static int work(void *context, uint64_t job)
+{
+    const struct ring *ring = context;
+    struct streamed *image = &ring->place[job % ring->places];
+
+    image->failed = ring->stream->read(ring->stream->context, job, image) != 0;
+    if (image->failed)
+        snprintf(image->error, sizeof image->error, "%.*s", (int)sizeof image->error - 1,
+                 error_text());
+    return 0; /* it is said in its turn */
+}
+
+static void show_progress(struct ring *ring, uint64_t done, bool last)
+{
+    uint64_t count = ring->stream->count;
+    double now = clock_seconds(), rate = (double)done / (now - ring->started + 1e-9);
+    double left = (double)(count - done) / (rate > 0 ? rate : 1);
+
+    if (!ring->stream->progress || (!last && now - ring->shown < 0.2))
+        return;
+    ring->shown = now;
+    if (last)
+        fprintf(stderr, "\r\033[K");
+    else
+        fprintf(stderr, "\r%llu of %llu images (%.1f %%), %.0f images/s, %d:%02d:%02d left\033[K",
+                (unsigned long long)done, (unsigned long long)count,
+                100.0 * (double)done / (double)count, rate, (int)(left / 3600),
+                (int)(left / 60) % 60, (int)left % 60);
+    fflush(stderr);
+}
+
+int image_stream_run(const struct image_stream *stream)
+{
+    struct ring ring = {
+        .stream = stream, .places = 2 * (uint64_t)stream->threads + 2, .started = clock_seconds()};
+    const struct jobs_options o = {
+        .threads = stream->threads, .places = (int)ring.places, .work = work, .context = &ring};
+    struct jobs *jobs = NULL;
+    uint64_t job = 0;
+    int status;
+
+    ring.place = alloc_array(ring.places, sizeof *ring.place, "images");
+    status = ring.place ? jobs_create(&o, &jobs) : -1;
+    while (status == 0 && jobs_next(jobs, stream->count, &job)) {
+        status = stream->take(stream->context, job, &ring.place[job % ring.places]);
+        if (status == 0 && signals_pending())
+            status = error_set("interrupted by a signal; nothing was written");
+        show_progress(&ring, job + 1, false);
+    }
+    show_progress(&ring, job + 1, true);
+    jobs_destroy(jobs);
+    for (uint64_t i = 0; ring.place && i < ring.places; i++) {
+        record_free(&ring.place[i].record);
+        bytes_free(&ring.place[i].encoded);
+    }
+    free(ring.place);
+    return status;
+}
+
+/* ---- outputs ---- */
+
+int image_outputs_add(struct image_outputs *o, int to, const struct sample *sample)
+{
+    const struct record *raw = sample->raw;
+
+    o->count[to]++;
+    if (o->mean && to == 0 && mean_image_add(&o->sum, &raw->shape, raw->type, raw->data))
+        return -1;
+    return o->sink[to] ? sink_add(o->sink[to], sample) : 0;
+}
+
+int image_outputs_commit(struct image_outputs *o)
+{
+    char *temp = o->mean ? file_temp_name(o->mean) : NULL;
+    int status = o->mean && !temp ? -1 : 0;
+
+    if (temp)
+        status = mean_image_write(&o->sum, o->mean, temp);
+    for (int i = 0; i < IMAGE_SINKS && status == 0; i++) {
+        struct sink *sink = o->sink[i];
+
+        o->sink[i] = NULL;
+        status = sink ? sink_commit(sink) : 0;
+    }
+    if (status == 0 && temp)
+        status = file_commit(temp, o->mean);
+    if (status && temp)
+        unlink(temp);
+    free(temp);
+    return status;
+}
+
+void image_outputs_free(struct image_outputs *o)
+{
+    for (int i = 0; i < IMAGE_SINKS; i++) {
+        sink_discard(o->sink[i]);
+        o->sink[i] = NULL;
+    }
+    mean_image_free(&o->sum);
+}
