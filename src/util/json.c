@@ -173,12 +173,6 @@ void json_double(struct json *json, double value)
         strbuf_printf(&json->text, "%.9g", value);
 }
 
-void json_bool(struct json *json, bool value)
-{
-    if (value_begin(json))
-        strbuf_puts(&json->text, value ? "true" : "false");
-}
-
 void json_null(struct json *json)
 {
     if (value_begin(json))
@@ -221,7 +215,8 @@ void json_put_known(struct json *json, const char *key, double value)
 void json_put_bool(struct json *json, const char *key, bool value)
 {
     json_key(json, key);
-    json_bool(json, value);
+    if (value_begin(json))
+        strbuf_puts(&json->text, value ? "true" : "false");
 }
 
 int json_text(struct json *json, const char **text)

@@ -128,7 +128,7 @@ refuses "*W: none of the net's 1 layer with parameters is there, by name*" test 
 
 # fillers, layer types
 sed 's/xavier/xaveir/' net.prototxt >filler.prototxt
-for command in summary plan simulate time; do
+for command in summary plan time; do
     refuses '*filler.prototxt:2: layer*unknown filler name: xaveir (known fillers: bilinear, constant*' \
         $command --model=filler.prototxt
 done
