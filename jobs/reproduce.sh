@@ -128,12 +128,13 @@ begin() {
 play() {
     to=$out/runs/$1/$2.json model=$root/models/$3/train_val.prototxt
     shift 3
-    "$POSEIDON" simulate --model="$model" --json "$@" >"$to" 2>"$out/said" ||
-        die "simulate --model=$model $*: $(tail -n 1 "$out/said")"
+    "$POSEIDON" plan --model="$model" --json "$@" >"$to" 2>"$out/said" ||
+        die "plan --model=$model $*: $(tail -n 1 "$out/said")"
 }
 
 # The paper's cluster: constants as tests/cluster/VALIDATION.md has them. How each system overlaps is its own.
-theirs='--profile=titanx --transport=3.5GB --host-copy=3.2GB --memory=8GB'
+theirs='--profile=titanx --figure thread_bytes_per_second=3.5GB --figure device_bytes_per_second=3.2GB
+    --figure sum_bytes_per_second=8GB --figure copy_bytes_per_second=8GB'
 of_scheme() {
     case $1 in
     adam) echo '--comm=adam --overlap=backward' ;;
@@ -147,7 +148,7 @@ paper() {
     begin "$1" "One Titan X a node, with the constants that were fitted to the paper's 18 points (PS and copies of its time)."
     for scheme in $2; do
         # shellcheck disable=SC2046,SC2086 # lists of options
-        play "$1" "$scheme-40" "$1" $theirs $(of_scheme "$scheme") --nodes=1,2,4,8,16,32 --bandwidth=40Gb --intervals=100
+        play "$1" "$scheme-40" "$1" $theirs $(of_scheme "$scheme") --nodes=1,2,4,8,16,32 --bandwidth=40Gb --tune intervals=100
         case $scheme in none | tf-ps | caffe-ps) continue ;; esac
         for gbps in 2 5 10 20 30; do
             # shellcheck disable=SC2046,SC2086
@@ -161,8 +162,8 @@ beyond() {
     begin "beyond-$1-$2" "One $1 a node; hosts of today: the network takes no processor time, sums at 50 GB/s."
     for scheme in auto poseidon ring; do
         for gbps in 1 5 10 25 100; do
-            play "beyond-$1-$2" "$scheme-$gbps" "$2" --profile="$1" --memory=50GB --comm=$scheme \
-                --nodes=32,1024 --bandwidth=${gbps}Gb
+            play "beyond-$1-$2" "$scheme-$gbps" "$2" --profile="$1" --figure sum_bytes_per_second=50GB \
+                --figure copy_bytes_per_second=50GB --comm=$scheme --nodes=32,1024 --bandwidth=${gbps}Gb
         done
     done
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "commands/plan.h"
 #include "commands/pointers.h"
 #include "commands/train_options.h"
 #include "layers/layer.h"
@@ -25,7 +26,7 @@
 struct command {
     const char *name;
     int (*run)(int argc, char **argv);
-    const char *help;
+    const char *help; /* NULL: a word of former releases, not listed */
     bool
         ranks; /* runs on several ranks; else each of them would do all of it, and write one file */
 };
@@ -37,9 +38,9 @@ static const struct command commands[] = {
     {"test", command_test, "score a trained net: poseidon test --model=FILE --weights=FILE", true},
     {"time", command_time, "measure every layer, forward and backward", false},
     {"summary", command_summary, "print a net's table: shapes, parameters, FLOPs", false},
-    {"plan", command_plan, "estimate each layer's traffic by every scheme, and the speed-up",
+    {"plan", command_plan, "predict schemes and speed-up on a cluster that need not be there",
      false},
-    {"simulate", command_simulate, "play training on a cluster message by message", false},
+    {"simulate", command_simulate, NULL, false},
     {"convert", command_convert, "make data from photographs, CIFAR-10 or MNIST files", false},
     {"mean", command_mean, "average the images of a data set, for mean_file and mean_value", false},
     {"classify", command_classify, "print the likeliest classes of photographs", false},
@@ -70,7 +71,8 @@ static int print_usage(FILE *to)
             "usage: poseidon COMMAND [OPTIONS]\n\n",
             PACKAGE_VERSION);
     for (int i = 0; i < NCOMMANDS; i++)
-        fprintf(to, "  %-12s %s\n", commands[i].name, commands[i].help);
+        if (commands[i].help)
+            fprintf(to, "  %-12s %s\n", commands[i].name, commands[i].help);
     fprintf(to, "\n'poseidon COMMAND --help' shows a command's options, 'poseidon --version' the\n"
                 "libraries that it was built with; man poseidon has the rest.\n");
     return 0;
@@ -81,7 +83,8 @@ static int unknown_command(const char *name)
     struct suggest suggest = suggest_start(name);
 
     for (int i = 0; i < NCOMMANDS; i++)
-        suggest_offer(&suggest, commands[i].name);
+        if (commands[i].help)
+            suggest_offer(&suggest, commands[i].name);
     fprintf(stderr, "poseidon: unknown command '%s'", name);
     if (pointer_of_command(name))
         fprintf(stderr, "; %s", pointer_of_command(name));
@@ -116,7 +119,7 @@ static int command_help(int argc, char **argv)
     if (!strcmp(argv[1], "layers"))
         return print_layers();
     if (!strcmp(argv[1], "tuning"))
-        return train_options_print_tuning(), 0;
+        return train_options_print_tuning(), plan_print_tuning(), 0;
     const struct command *command = find(argv[1]);
     if (!command || command->run == command_help)
         return command ? print_usage(stdout) : unknown_command(argv[1]);

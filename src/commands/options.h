@@ -90,6 +90,9 @@ void options_print_tuning(const struct option_rows *rows);
 /* A name and what is said of it, on standard output, laid out as the options of --help. */
 void options_print_entry(const char *name, const char *text);
 
+/* A paragraph, on standard output, in lines as long as those of --help. */
+void options_print_text(const char *text);
+
 /* Parses argv[1..]; argv[0] is the command's name. The words that are no options are moved to the
  * front of argv[1..] and counted in *nwords. Returns 0, 1 if --help was asked for (and printed), -1
  * with the message set ("unknown option --x; did you mean --y?", "--x wants a number, found 'z'",

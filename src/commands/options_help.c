@@ -54,6 +54,11 @@ void options_print_entry(const char *name, const char *text)
     print_wrapped(text, OPTIONS_INDENT, OPTIONS_INDENT);
 }
 
+void options_print_text(const char *text)
+{
+    print_wrapped(text, 0, 0);
+}
+
 void options_print_tuning(const struct option_rows *rows)
 {
     char name[64];

@@ -27,7 +27,8 @@ static int parse_comm(const char *option, const char *text, void *target)
     const struct communication_rows *to = target;
 
     (void)option; /* comm_parse names it */
-    return comm_parse(to->registry, text, to->comm);
+    return to->system ? systems_parse(to->registry, text, to->comm, to->system)
+                      : comm_parse(to->registry, text, to->comm);
 }
 
 static int parse_order(const char *option, const char *text, void *target)
@@ -100,6 +101,8 @@ void options_add_communication(struct option_rows *rows, struct communication_ro
     };
 
     comm_help(to->registry, OPTIONS_INDENT, to->comm_words);
+    if (to->system)
+        systems_help(OPTIONS_INDENT, to->comm_words);
     options_add(rows, more, (int)(sizeof more / sizeof *more));
 }
 

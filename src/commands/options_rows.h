@@ -6,6 +6,7 @@
 #include "commands/model.h"
 #include "commands/options.h"
 #include "engine/engine.h"
+#include "forecast/systems.h"
 #include "plan/comm.h"
 #include "plan/plan.h"
 #include "plan/timeline.h"
@@ -20,6 +21,7 @@ struct communication_rows {
     int *hierarchy, *leaders; /* as in trainer_options */
     bool *fifo;
     size_t *chunk, *merge, *window;
+    const struct system **system;     /* that --comm names; NULL: it may name none */
     char comm_words[COMM_HELP_BYTES]; /* the help of --comm; filled here */
 };
 

@@ -1,57 +1,388 @@
-/* poseidon plan */
+/* poseidon plan, and simulate, which it was once besides. */
+#include "commands/plan.h"
+
 #include "commands/commands.h"
 #include "commands/draw_graph.h"
 #include "commands/output_guard.h"
-#include "commands/plan_request.h"
+#include "forecast/profiles.h"
+#include "solver/trainer.h"
+#include "util/error.h"
+#include "util/units.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
-#include "util/error.h"
+/* What stands where nothing is said: a node of a 10 GbE cluster with a few cores. */
+static const struct cost_cluster defaults = {.latency_seconds = 30e-6,
+                                             .message_seconds = 5e-6,
+                                             .link_Bps = 1.25e9,
+                                             .local_Bps = 5e9,
+                                             .copy_Bps = 10e9,
+                                             .sum_Bps = 10e9,
+                                             .transport_Bps = 2.5e9};
 
-struct request {
-    struct plan_request plan;
-    const char *draw; /* a picture to write, or NULL */
-    bool json, force;
+#define USUAL_FLOPS 100e9 /* products of a rank, where nothing says how fast it is */
+
+enum { SLOWEST_LINK_BPS = 125, MOST_INTERVALS = 10000 };
+
+/* ---- options of former releases ---- */
+
+/* Each stood for figures: these times its value. */
+static const struct old_word {
+    const char *name, *value, *now;
+    int (*parse)(const char *name, const char *text, void *value);
+    struct {
+        const char *key;
+        double times;
+    } figure[4];
+} old_words[PLAN_OLD_WORDS] = {
+    {"latency",
+     "TIME",
+     "--figure latency_seconds=TIME",
+     units_parse_time,
+     {{"latency_seconds", 1}}},
+    {"message",
+     "TIME",
+     "--figure message_seconds=TIME",
+     units_parse_time,
+     {{"message_seconds", 1}}},
+    {"gflops", "N", "--figure gemm_flops=Ne9", units_parse_positive, {{"gemm_flops", 1e9}}},
+    {"memory", /* into the shared segment and out of it, or the kernel, on both sides */
+     "RATE",
+     "--figure copy_bytes_per_second=RATE --figure sum_bytes_per_second=RATE",
+     units_parse_rate,
+     {{"copy_bytes_per_second", 1},
+      {"sum_bytes_per_second", 1},
+      {"local_bytes_per_second", 1. / 2},
+      {"transport_bytes_per_second", 1. / 4}}},
+    {"host-copy",
+     "RATE",
+     "--figure device_bytes_per_second=RATE",
+     units_parse_rate,
+     {{"device_bytes_per_second", 1}}},
+    {"transport",
+     "RATE",
+     "--figure thread_bytes_per_second=RATE",
+     units_parse_rate,
+     {{"thread_bytes_per_second", 1}}},
+    {"headers",
+     "BYTES",
+     "--figure header_bytes=BYTES",
+     units_parse_positive,
+     {{"header_bytes", 1}}},
 };
 
-static int parse(struct request *r, int argc, char **argv, struct cost_cluster *cluster)
+static void add_old_words(struct plan_request *r, struct option_rows *rows)
 {
-    const struct option options[] = {
-        {"layers", OPTION_FLAG, &r->plan.options.all_tables, NULL,
-         "print the layer table for every number of nodes, not for the last alone"},
-        {"json", OPTION_FLAG, &r->json, NULL, "print JSON instead, with all tables"},
+    const struct option flag = {"shared-core", OPTION_FLAG | OPTION_OLD, &r->shared_core, NULL,
+                                "--figure core_share=1"};
+
+    for (int i = 0; i < PLAN_OLD_WORDS; i++) {
+        const struct old_word *w = &old_words[i];
+        const struct option row = {w->name, OPTION_TEXT | OPTION_OLD, &r->old[i], w->value, w->now};
+        options_add(rows, &row, 1);
+    }
+    options_add(rows, &flag, 1);
+}
+
+static int take_old_words(struct plan_request *r)
+{
+    char text[64];
+    double value;
+
+    for (int i = 0; i < PLAN_OLD_WORDS; i++) {
+        const struct old_word *w = &old_words[i];
+        if (r->old[i] && w->parse(w->name, r->old[i], &value))
+            return -1;
+        for (int k = 0; r->old[i] && k < 4 && w->figure[k].key; k++) {
+            snprintf(text, sizeof text, "%s=%.17g", w->figure[k].key, w->figure[k].times * value);
+            if (probe_set(w->name, text, &r->figures))
+                return -1;
+        }
+    }
+    if (r->shared_core)
+        r->figures.cluster.core_share = 1;
+    return 0;
+}
+
+/* ---- the command line ---- */
+
+static int parse_nodes(const char *option, const char *text, void *target)
+{
+    struct forecast_options *o = target;
+
+    o->npoints =
+        units_parse_counts(option, text, FORECAST_MAX_NODES, FORECAST_MAX_POINTS, o->nodes);
+    return o->npoints < 0 ? -1 : 0;
+}
+
+static int parse_switch(const char *option, const char *text, void *target)
+{
+    struct simulate_options *play = target;
+    char after;
+
+    if (sscanf(text, "%d:%lf%c", &play->leaf_nodes, &play->oversubscription, &after) != 2 ||
+        play->leaf_nodes < 1 || !(play->oversubscription >= 1 && play->oversubscription <= 1e6))
+        return error_set(
+            "--%s wants NODES:X, nodes on a leaf switch (at least 1) and by how much its way up "
+            "is oversubscribed (at least 1), as 32:4; found '%s'",
+            option, text);
+    return 0;
+}
+
+static void add_net(struct plan_request *r, struct option_rows *rows)
+{
+    const struct option group[] = {
+        {.type = OPTION_GROUP, .help = "the net"},
+        {"model", OPTION_TEXT, &r->model.model, "FILE", "the net (Caffe's prototxt); required"},
+        {"batch", OPTION_COUNT, &r->model.batch, "N",
+         "images per rank and pass, instead of the net's"},
+        {"input-shape", OPTION_CALL, r->model.input_chw, "C,H,W",
+         "input size, where neither the net nor its data gives it", .parse = shape_parse},
+        {"stage", OPTION_TEXT, &r->model.stages, "LIST", "stages of the net's state (comma list)"},
+        {"iter-size", OPTION_COUNT, &r->options.iter_size, "N",
+         "passes per iteration, as the solver's iter_size (default 1)"},
+        {.type = OPTION_GROUP, .help = "how fast one rank computes"},
+        {"images-per-second", OPTION_REAL, &r->options.images_per_second, "N",
+         "what one rank alone trains (default: by operations, at gemm_flops)"},
+        {"profile", OPTION_TEXT, &r->profile, "WHAT",
+         "the layers' times: a device (" PROFILES_DEVICES ") whose profile of the model is "
+         "installed, or a file of poseidon time --profile=FILE"},
+    };
+
+    options_add(rows, group, (int)(sizeof group / sizeof *group));
+}
+
+static void add_cluster(struct plan_request *r, struct option_rows *rows, const char *figures)
+{
+    struct forecast_options *o = &r->options;
+    const struct option group[] = {
+        {.type = OPTION_GROUP, .help = "the cluster"},
+        {"nodes", OPTION_CALL, o, "LIST", "numbers of nodes (default 1,2,4,8,16,32)",
+         .parse = parse_nodes},
+        {"ranks-per-node", OPTION_COUNT, &o->ranks_per_node, "N",
+         "ranks that share a node's link (default 1)"},
+        {"bandwidth", OPTION_CALL, &r->link_Bps, "RATE",
+         "rate of a node's link in one direction: 10Gb, 1.25GB (default 10Gb). TCP reaches 0.94 of "
+         "a link",
+         .parse = units_parse_rate},
+        {"bandwidth-mbps", OPTION_REAL, &r->mbps, "X",
+         "as for train: a rank sends no more than X Mbit/s"},
+        {"cluster-file", OPTION_TEXT, &r->cluster_file, "FILE",
+         "figures that train --cluster-file measured; other options override them"},
+        {"figure", OPTION_LIST, &r->figure, "KEY=VALUE", figures},
+        {"switch", OPTION_CALL, &o->play, "NODES:X",
+         "leaf switches of NODES nodes each, with uplinks that are X times oversubscribed "
+         "(default: one switch)",
+         .parse = parse_switch},
+        {"stragglers", OPTION_REAL, &o->play.stragglers, "S",
+         "workers' passes differ in every iteration, log-normally: 0.05 is about 5 % (default: "
+         "none)"},
+        {"seed", OPTION_SEED, &o->play.seed, "N", "random seed of the stragglers (default 1)"},
+    };
+
+    options_add(rows, group, (int)(sizeof group / sizeof *group));
+    add_old_words(r, rows);
+}
+
+static void add_communication(struct plan_request *r, struct option_rows *rows)
+{
+    struct forecast_options *o = &r->options;
+    const struct option heading = {.type = OPTION_GROUP, .help = "communication"};
+    const struct option tuning[] = {
+        {"dilate", OPTION_COUNT | OPTION_TUNE, &o->dilate, "K",
+         "divide the bytes on the network by K, and leave all else as it is, as train does"},
+        {"intervals", OPTION_COUNT | OPTION_TUNE, &o->intervals, "N",
+         "--json: the bytes that a node sends in each N-th of an iteration"},
+    };
+
+    r->communication = (struct communication_rows){
+        .registry = o->registry,
+        .comm = &o->comm,
+        .wire = &o->wire,
+        .overlap = &o->overlap,
+        .servers = &o->servers,
+        .hierarchy = &r->hierarchy,
+        .leaders = &o->leaders,
+        .fifo = &o->play.fifo,
+        .chunk = &o->chunk_bytes,
+        .merge = &o->merge_bytes,
+        .window = &o->play.window,
+        .system = &o->system,
+    };
+    options_add(rows, &heading, 1);
+    options_add_communication(rows, &r->communication);
+    options_add(rows, tuning, 2);
+    options_add_tuning(rows);
+}
+
+static void add_output(struct plan_request *r, struct option_rows *rows)
+{
+    const struct option group[] = {
+        {.type = OPTION_GROUP, .help = "output"},
+        {"layers", OPTION_FLAG, &r->layers, NULL,
+         "the table of layers for every number of nodes, not for the last alone"},
         {"draw", OPTION_TEXT, &r->draw, "OUT.svg",
          "draw the net as 'poseidon draw' does, with each layer's scheme for the last number of "
          "nodes"},
         {"force", OPTION_FLAG, &r->force, NULL, "replace the picture where it exists"},
-    };
-    const struct command_line line = {
-        .command = "plan",
-        .synopsis = "--model=FILE [OPTIONS]",
-        .example = "  poseidon plan --model=models/vgg19_22k/train_val.prototxt \\\n"
-                   "      --nodes=1,8,32 --bandwidth=10Gb --images-per-second=30",
-        .options = options,
-        .noptions = (int)(sizeof options / sizeof *options),
-        .about =
-            "Estimates what every layer's synchronisation would cost by every scheme, which one "
-            "--comm=auto "
-            "would take and why, and how training would scale. Needs no cluster.",
+        {"json", OPTION_FLAG, &r->json, NULL, "print JSON instead, a row for each number of nodes"},
     };
 
-    plan_request_init(&r->plan);
-    r->plan.purpose = "plan for";
-    return plan_request_parse(&r->plan, &line, argc, argv, cluster);
+    options_add(rows, group, (int)(sizeof group / sizeof *group));
 }
 
-static int check_picture(const struct request *r)
+/* What stands where nothing is said, and the rows that fill it. figures: the help of --figure. */
+static void start(struct plan_request *r, struct option_rows *rows, const char *figures)
 {
-    const struct forecast_options *o = &r->plan.options;
-    const char *inputs[] = {r->plan.model.model, o->profile, o->cluster_file};
+    *r = (struct plan_request){
+        .model = {.phase = "TRAIN", .look_only = true},
+        .options = {.nodes = {1, 2, 4, 8, 16, 32},
+                    .npoints = 6,
+                    .ranks_per_node = 1,
+                    .registry = sync_schemes,
+                    .iter_size = 1,
+                    .chunk_bytes = COST_SIZE_CHOSEN,
+                    .merge_bytes = COST_SIZE_CHOSEN,
+                    .comm = {.policy = COMM_AUTO},
+                    .overlap = COST_OVERLAPS, /* not given */
+                    .play = {.window = COST_SIZE_CHOSEN, .oversubscription = 1, .seed = 1}},
+        .figures = {.cluster = defaults},
+        .hierarchy = HIERARCHY_AUTO,
+    };
+    rows->n = 0;
+    add_net(r, rows);
+    add_cluster(r, rows, figures);
+    add_communication(r, rows);
+    add_output(r, rows);
+}
 
+void plan_print_tuning(void)
+{
+    struct plan_request request;
+    struct option_rows rows;
+
+    start(&request, &rows, "");
+    printf("\nthe same of plan:\n\n");
+    options_print_tuning(&rows);
+}
+
+/* Measured figures, then what the options say. */
+static int settle_cluster(struct plan_request *r)
+{
+    struct cost_cluster *cluster = &r->figures.cluster;
+
+    if (r->cluster_file && probe_read(r->cluster_file, &r->figures))
+        return -1;
+    if (r->link_Bps > 0)
+        cluster->link_Bps = r->link_Bps;
+    if (take_old_words(r))
+        return -1;
+    for (int i = 0; i < r->figure.n; i++)
+        if (probe_set("figure", r->figure.item[i], &r->figures))
+            return -1;
+    if (cluster->link_Bps < SLOWEST_LINK_BPS)
+        return error_set("--bandwidth: a link of %g bytes/s is less than 1 kbit/s, at which "
+                         "nothing trains; expected a rate such as 10Gb or 1.25GB",
+                         cluster->link_Bps);
+    r->options.cluster_given = r->cluster_file != NULL;
+    r->options.products_measured = cluster->gemm_flops > 0;
+    if (!r->options.products_measured)
+        cluster->gemm_flops = USUAL_FLOPS;
+    return 0;
+}
+
+/* Another system settles what is not given. */
+static void settle_system(struct forecast_options *o)
+{
+    const struct system *system = o->system;
+
+    if (o->overlap == COST_OVERLAPS)
+        o->overlap = system ? system->overlap : COST_OVERLAP_WFBP;
+    if (system && o->chunk_bytes == COST_SIZE_CHOSEN)
+        o->chunk_bytes = system->chunk_bytes;
+    if (system && o->merge_bytes == COST_SIZE_CHOSEN)
+        o->merge_bytes = system->merge_bytes;
+}
+
+static int check(const struct plan_request *r)
+{
+    const struct forecast_options *o = &r->options;
+    const char *inputs[] = {r->model.model, o->profile, r->cluster_file};
+
+    if (o->chunk_bytes < sizeof(float))
+        return error_set("--tune chunk=%zu: a chunk holds at least one parameter, %zu bytes",
+                         o->chunk_bytes, sizeof(float));
+    if (r->hierarchy > 0)
+        return error_set("--hierarchy=%d: expected auto or off; --ranks-per-node says how many "
+                         "ranks a node has",
+                         r->hierarchy);
+    if (o->intervals > MOST_INTERVALS)
+        return error_set("--tune intervals wants a number from 1 to %d, found %d", MOST_INTERVALS,
+                         o->intervals);
+    if (o->intervals > 0 && !r->json)
+        return error_set("--tune intervals adds to the rows of --json: give that too");
+    for (int i = 0; i < o->npoints; i++)
+        if ((long long)o->nodes[i] * o->ranks_per_node > FORECAST_MAX_RANKS)
+            return error_set("--ranks-per-node=%d makes too many ranks of %d nodes (at most %d)",
+                             o->ranks_per_node, o->nodes[i], FORECAST_MAX_RANKS);
     if (!r->draw)
         return r->force ? error_set("--force has no effect without --draw") : 0;
     return draw_check(r->draw) ? -1 : output_check(r->draw, r->force, 3, inputs);
 }
+
+/* --figure with the list of keys. */
+static void describe_figures(struct strbuf *out)
+{
+    const struct probe none = {.nranks = 0};
+    const char *key, *about;
+    double value;
+
+    strbuf_puts(out, "one of the cluster's figures, in the unit of such a file or with its own "
+                     "(latency_seconds=30us, sum_bytes_per_second=8GB); may be repeated. Keys:");
+    for (int i = 0; (key = probe_figure(&none, i, &about, &value)) != NULL; i++)
+        if (strncmp(key, "ranks", 5) != 0)
+            strbuf_printf(out, "\n%s: %s", key, about);
+}
+
+/* Returns as options_parse does: 0, 1 if --help was asked for, -1 with a message. */
+static int parse(struct plan_request *r, int argc, char **argv)
+{
+    struct strbuf figures = {.data = NULL};
+    struct option_rows rows;
+    struct command_line line = {
+        .command = "plan",
+        .synopsis = "--model=FILE [OPTIONS]",
+        .example = "  poseidon plan --model=models/vgg19_22k/train_val.prototxt \\\n"
+                   "      --nodes=1,8,32 --bandwidth=10Gb --images-per-second=30",
+        .options = rows.row,
+        .about = "Predicts how training would scale: which scheme --comm=auto would take for each "
+                 "layer,\nhow long an iteration lasts and what the network is waited for. Every "
+                 "number of nodes\nis played message by message on a virtual clock, by the plan "
+                 "and the send queue that\ntraining itself has. Needs no cluster and no data.",
+    };
+    int nwords, status;
+
+    describe_figures(&figures);
+    start(r, &rows, strbuf_text(&figures));
+    line.noptions = rows.n;
+    status = options_parse(&line, argc, argv, &nwords);
+    strbuf_free(&figures);
+    if (status)
+        return status;
+    if (!r->model.model)
+        return error_set("Need a model definition to plan for: --model=FILE");
+    if (r->profile && profiles_find(r->profile, r->model.model, &r->profile_file, &r->model.batch))
+        return -1;
+    r->options.profile = r->profile_file;
+    r->options.flat = r->hierarchy == HIERARCHY_OFF;
+    r->options.play.bytes_per_second = r->mbps * 1e6 / 8;
+    settle_system(&r->options);
+    return settle_cluster(r) || check(r) ? -1 : 0;
+}
+
+/* ---- the answer ---- */
 
 static int draw(const char *path, const struct model *model, const struct forecast *forecast)
 {
@@ -68,40 +399,36 @@ static int draw(const char *path, const struct model *model, const struct foreca
     return status;
 }
 
-static int show(const struct request *r, const struct model *model, const struct forecast *forecast)
+static int show(const struct plan_request *r, const struct model *model, struct forecast *forecast)
 {
-    struct json json = {.depth = 0};
-    int status;
-
     model_print_notices(model);
     if (r->draw && draw(r->draw, model, forecast))
         return -1;
-    if (!r->json)
-        return plan_print(forecast, stdout);
-    plan_json(forecast, &json);
-    status = json_print(&json, stdout);
-    json_free(&json);
-    return status;
+    return r->json ? plan_print_json(r, forecast) : plan_print(r, forecast);
 }
 
 int command_plan(int argc, char **argv)
 {
-    struct request request = {.json = false};
-    struct cost_cluster cluster;
+    struct plan_request request;
     struct model model;
     struct forecast forecast;
-    int status = parse(&request, argc, argv, &cluster);
+    int status = parse(&request, argc, argv);
 
-    if (!status)
-        status = check_picture(&request);
-    if (!status && !(status = model_open(&request.plan.model, &model))) {
-        status = forecast_create(&request.plan.options, &cluster, model.net, &forecast);
+    if (!status && !(status = model_open(&request.model, &model))) {
+        status = forecast_create(&request.options, &request.figures.cluster, model.net, &forecast);
         if (!status) {
             status = show(&request, &model, &forecast);
             forecast_free(&forecast);
         }
         model_close(&model);
     }
-    plan_request_free(&request.plan);
+    free(request.profile_file);
     return status < 0 ? command_fail("plan") : 0;
+}
+
+int command_simulate(int argc, char **argv)
+{
+    fprintf(stderr, "warning: 'poseidon simulate' is an old word, which the next release refuses: "
+                    "use 'poseidon plan'\n");
+    return command_plan(argc, argv);
 }

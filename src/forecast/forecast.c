@@ -1,11 +1,13 @@
-/* Plans without a cluster. */
+/* Plans without a cluster, and how they are played. */
 #include "forecast/forecast.h"
 
 #include "engine/replay/profile.h"
 #include "forecast/groups.h"
 #include "forecast/work.h"
+#include "util/alloc.h"
 #include "util/error.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,11 +23,12 @@ static int find_batch(const struct net *net, int *out)
 
 /* ---- one number of nodes ---- */
 
-/* Whether ranks that are all on one machine share its memory under --comm=auto, as in training. */
-static bool can_share(const struct forecast_options *options, int nodes)
+/* Ranks that are all on one machine share its memory under --comm=auto, as in training. */
+static bool shares_memory(const struct forecast_options *options,
+                          const struct forecast_point *point)
 {
-    return nodes == 1 && options->servers == 0 && options->wire == WIRE_FP32 &&
-           options->bytes_per_second <= 0;
+    return point->nodes == 1 && options->comm.policy == COMM_AUTO && point->how.servers == 0 &&
+           options->wire == WIRE_FP32 && options->play.bytes_per_second <= 0;
 }
 
 /* As --hierarchy=auto of the training: more than one worker on some node, and more than one node or
@@ -34,38 +37,23 @@ static bool can_share(const struct forecast_options *options, int nodes)
 static int add_up_first(const struct forecast_options *options, struct forecast_point *point)
 {
     int each = options->ranks_per_node, nodes = (point->workers + each - 1) / each;
+    bool several = !options->flat && each > 1;
 
+    point->shares = several && nodes < 2 && shares_memory(options, point);
     point->how.leaders_per_host = each;
     point->locals = 1;
-    if (options->flat || each < 2 || (nodes < 2 && !can_share(options, point->nodes)))
+    if (!several || (nodes < 2 && !point->shares))
         return 0;
-    point->node_of = calloc((size_t)point->workers, sizeof *point->node_of);
+    point->node_of = alloc_array((size_t)point->workers, sizeof *point->node_of, "the nodes");
     if (!point->node_of)
-        return error_memory((uint64_t)point->workers * sizeof *point->node_of, "the nodes");
+        return -1;
     for (int w = 0; w < point->workers; w++)
         point->node_of[w] = w / each;
-    point->shares = nodes < 2 && options->comm.policy == COMM_AUTO;
-    if (nodes > 1 || point->shares)
-        point->locals = each;
+    point->locals = each;
+    point->how.nodes = point->node_of;
+    point->how.leaders_per_host = 1;
+    point->how.rails = point->shares && options->leaders == 0 ? point->workers : options->leaders;
     return 0;
-}
-
-/* The point under `comm`, all but the schemes. */
-static struct plan_options options_for(const struct forecast *f, const struct forecast_point *point,
-                                       struct comm comm)
-{
-    struct plan_options how = point->how;
-    bool only = point->nodes == 1;
-
-    how.comm = comm;
-    if (comm.policy == COMM_AUTO && !point->asks)
-        how.comm = (struct comm){.policy = COMM_PAPER};
-    if (!point->node_of || (only && comm.policy != COMM_AUTO))
-        return how;
-    how.nodes = point->node_of;
-    how.leaders_per_host = 1;
-    how.rails = only && f->options->leaders == 0 ? point->workers : f->options->leaders;
-    return how;
 }
 
 static struct cost_sizes sizes_of(const struct forecast *f, const struct cost_cluster *cluster)
@@ -79,204 +67,210 @@ static struct cost_sizes sizes_of(const struct forecast *f, const struct cost_cl
     return sizes;
 }
 
-int forecast_set_up(const struct forecast *f, int nodes, struct forecast_point *point)
+static int set_up(const struct forecast *f, int nodes, int servers, struct forecast_point *point)
 {
     const struct forecast_options *options = f->options;
     struct cost_sizes sizes;
     int ranks = nodes * options->ranks_per_node;
 
-    if (options->servers >= ranks)
+    if (servers >= ranks)
         return error_set(
             "--servers=%d leaves no worker on %d node%s: %d rank%s, and at least one must compute",
-            options->servers, nodes, nodes == 1 ? "" : "s", ranks, ranks == 1 ? "" : "s");
-    point->nodes = nodes;
-    point->workers = ranks - options->servers;
+            servers, nodes, nodes == 1 ? "" : "s", ranks, ranks == 1 ? "" : "s");
+    *point = (struct forecast_point){.nodes = nodes, .workers = ranks - servers};
     point->how = (struct plan_options){
         .registry = options->registry,
         .wire = options->wire,
         .nranks = ranks,
-        .servers = options->servers,
+        .servers = servers,
         .iter_size = options->iter_size,
         .dilate = options->dilate,
     };
     if (add_up_first(options, point))
         return -1;
-    point->asks = choose_is_asked(nodes, point->workers, options->cluster_file != NULL);
-    point->cluster = f->cluster;
-    cost_cap(&point->cluster, options->bytes_per_second,
+    point->asks = options->comm.policy == COMM_AUTO &&
+                  choose_is_asked(nodes, point->workers, options->cluster_given);
+    point->how.comm = options->comm;
+    if (options->comm.policy == COMM_AUTO && !point->asks)
+        point->how.comm.policy = COMM_PAPER;
+    point->played = f->cluster;
+    cost_cap(&point->played, options->play.bytes_per_second,
              point->locals > 1 ? 1 : options->ranks_per_node);
-    sizes = sizes_of(f, &point->cluster);
+    point->priced = point->played;
+    if (f->cluster.thread_Bps > 0 && f->cluster.thread_Bps < point->priced.link_Bps)
+        point->priced.link_Bps = f->cluster.thread_Bps; /* training measures it with its thread */
+    sizes = sizes_of(f, &point->priced);
     point->how.chunk_bytes = sizes.chunk;
     point->how.merge_bytes = sizes.merge;
     point->how.latency_bytes = sizes.latency;
-    point->servers = options->servers > 0 ? options->servers
-                     : point->locals > 1  ? (point->workers + point->locals - 1) / point->locals
-                                          : point->workers;
+    point->servers = servers > 0         ? servers
+                     : point->locals > 1 ? (point->workers + point->locals - 1) / point->locals
+                                         : point->workers;
     return 0;
 }
 
-/* What --comm=auto takes, asked once. */
-static int choose(const struct forecast *f, struct forecast_point *point)
+static void free_point(struct forecast_point *point)
 {
-    struct plan_options how = options_for(f, point, (struct comm){.policy = COMM_AUTO});
-    struct choose_question question = {.cost = {.work = &f->work,
-                                                .cluster = &point->cluster,
-                                                .how = &how,
-                                                .groups = f->groups,
-                                                .overlap = f->options->overlap},
-                                       .play = {.cluster = &point->cluster,
-                                                .ranks_per_node = f->options->ranks_per_node,
-                                                .window = COST_SIZE_CHOSEN}};
+    free(point->node_of);
+    free(point->chosen);
+    free(point->sent);
+    free(point->table);
+    choose_answer_free(&point->answer);
+}
 
-    if (point->answer.scheme)
-        return 0;
+/* ---- playing ---- */
+
+/* The options by which such a plan is played; cluster: to be kept as long as what is returned. The
+ * sizes of a dilated plan are so many times smaller; its products and updates take as long. */
+static struct simulate_options options_of(const struct forecast *f,
+                                          const struct forecast_point *point, int dilated,
+                                          struct cost_cluster *cluster)
+{
+    struct simulate_options options = f->options->play;
+    double by = dilated > 1 ? dilated : 1;
+
+    *cluster = point->played;
+    cluster->gemm_flops /= by * by;
+    cluster->update_Bps /= by;
+    options.cluster = cluster;
+    options.work = &f->work;
+    options.overlap = f->options->overlap;
+    options.ranks_per_node = f->options->ranks_per_node;
+    return options;
+}
+
+/* system: NULL for training as it is. ranks, watch: may be NULL; watched are as many iterations as
+ * *out has. */
+static int play(const struct forecast *f, const struct forecast_point *point,
+                const struct plan *plan, const struct system *system,
+                const struct simulate_watch *watch, struct simulate_result *out,
+                struct simulate_rank *ranks)
+{
+    enum { DRAWN_ITERATIONS = 20 }; /* draws differ: more iterations of them */
+    struct cost_cluster cluster;
+    struct simulate_options options = options_of(f, point, plan->options.dilate, &cluster);
+
+    options.plan = plan;
+    if (options.window == COST_SIZE_CHOSEN)
+        options.window = point->window;
+    options.watch = watch;
+    options.iterations = watch ? out->iterations : options.stragglers > 0 ? DRAWN_ITERATIONS : 0;
+    if (system)
+        options.manner = system->manner;
+    return simulate_run(&options, out, ranks);
+}
+
+/* ---- under a --comm ---- */
+
+/* What --comm=auto takes; quick: what the cost model finds, and nothing else is played. */
+static int ask(const struct forecast *f, struct forecast_point *point, bool quick)
+{
+    struct plan_options how = point->how;
+    struct cost_cluster cluster;
+    struct choose_question question = {
+        .cost = {.work = &f->work,
+                 .cluster = &point->priced,
+                 .how = &how,
+                 .groups = f->groups,
+                 .overlap = f->options->overlap},
+        .play = options_of(f, point, f->options->dilate, &cluster),
+    };
+    struct cost_answer found;
+
     how.merge_bytes = f->options->merge_bytes;
-    if (f->options->play)
-        question.play = *f->options->play;
-    question.play.bytes_per_second = f->options->bytes_per_second;
-    return choose_comm(&question, &point->answer);
-}
-
-/* The plan's options under `comm`, with the schemes of auto's answer; they are the point's. */
-static int settle_comm(const struct forecast *f, struct forecast_point *point, struct comm comm,
-                       struct plan_options *out)
-{
-    *out = options_for(f, point, comm);
-    if (out->comm.policy != COMM_AUTO)
-        return 0;
-    if (choose(f, point))
+    question.play.stragglers = 0;
+    if (!quick)
+        return choose_comm(&question, &point->answer);
+    if (cost_search(&question.cost, &found))
         return -1;
-    out->schemes = point->answer.scheme;
-    out->merge_bytes = point->answer.merge_bytes;
+    point->answer = (struct choose_answer){
+        .scheme = found.scheme, .merge_bytes = found.merge_bytes, .window = question.play.window};
     return 0;
 }
 
-/* The iteration where every layer goes as `comm` says, as the cost model has it. */
-static int run_comm(const struct forecast *f, struct forecast_point *point, struct comm comm,
-                    struct cost_iteration *out)
+/* The plan under options.comm, to be destroyed. */
+static int make_plan(const struct forecast *f, struct forecast_point *point, bool quick,
+                     struct plan **out)
 {
-    struct plan_options how;
+    struct plan_options how = point->how;
 
-    return settle_comm(f, point, comm, &how)
-               ? -1
-               : cost_predict(&f->work, &point->cluster, &how, f->groups, f->options->overlap, out);
-}
-
-/* Counts of the rank that has most. Homes are dealt lowest ranks first, so the first ones hold as
- * much as any. */
-static void count_most(const struct plan *plan, struct forecast_point *point)
-{
-    enum { ENOUGH = 4096 };
-
-    for (int l = 0; l < plan->nleaders; l++) {
-        uint64_t messages, memory;
-        if (l >= ENOUGH && l < plan->nworkers)
-            continue;
-        for (int rail = 0; rail < plan_leaders_of(plan, l); rail++) {
-            int rank = plan->rail_rank[l * plan->rails + rail];
-            messages = plan_messages(plan, rank);
-            memory = plan_memory(plan, rank);
-            point->messages = messages > point->messages ? messages : point->messages;
-            point->memory = memory > point->memory ? memory : point->memory;
-        }
+    point->window = COST_SIZE_CHOSEN;
+    if (point->asks) {
+        if (ask(f, point, quick))
+            return -1;
+        how.schemes = point->answer.scheme;
+        how.merge_bytes = point->answer.merge_bytes;
+        point->window = point->answer.window;
     }
-    point->leaders = plan->rails;
-}
-
-static int play_plan(const struct forecast *f, const struct plan *plan,
-                     struct forecast_point *point)
-{
-    struct cost *costs = calloc((size_t)plan->nbuckets + 1, sizeof *costs);
-    int status = 0;
-
-    if (!costs)
-        return error_memory((uint64_t)plan->nbuckets * sizeof *costs, "the plan's costs");
-    cost_plan(&point->cluster, plan, costs);
-    for (int o = 0; o < COST_OVERLAPS && !status; o++)
-        status = cost_iterate(&f->work, plan, costs, (enum cost_overlap)o, &point->by_overlap[o]);
-    point->chosen_iteration = point->by_overlap[f->options->overlap];
-    free(costs);
-    return status;
-}
-
-int forecast_plan(const struct forecast *f, struct forecast_point *point, struct plan **out)
-{
-    struct plan_options how;
-
-    if (settle_comm(f, point, f->options->comm, &how))
-        return -1;
-    point->window = how.comm.policy == COMM_AUTO ? point->answer.window : COST_SIZE_CHOSEN;
     point->merge_bytes = how.merge_bytes;
     return plan_create(&how, f->work.ngroups, f->groups, out);
 }
 
-/* What options.comm makes of it, with all figures. */
-static int run_chosen(const struct forecast *f, struct forecast_point *point)
+int forecast_try(const struct forecast *f, int nodes, int servers, double *speedup)
 {
-    struct plan *plan;
-    int status;
+    struct forecast_point point = {.nodes = 0};
+    struct simulate_result result;
+    struct plan *plan = NULL;
+    int status = set_up(f, nodes, servers, &point) || make_plan(f, &point, true, &plan) ||
+                         play(f, &point, plan, f->options->system, NULL, &result, NULL)
+                     ? -1
+                     : 0;
 
-    if (forecast_plan(f, point, &plan))
-        return -1;
-    for (int g = 0; g < f->work.ngroups; g++)
-        point->chosen[g] = plan->buckets[plan->bucket_of[g]].scheme;
-    point->buckets = plan->nbuckets;
-    point->chunks = plan->nchunks;
-    count_most(plan, point);
-    status = play_plan(f, plan, point);
+    if (!status)
+        *speedup = point.workers * f->alone_seconds / result.seconds;
     plan_destroy(plan);
+    free_point(&point);
     return status;
 }
 
-/* Under auto, what the cost model finds: many links are tried, and nobody trains by it. */
-static int estimate(const struct forecast *f, const struct forecast_point *point,
-                    struct cost_iteration *out)
+/* When the bytes of an iteration leave: the same once more, watched. */
+static int watch(const struct forecast *f, struct forecast_point *point, const struct plan *plan)
 {
-    struct plan_options how = options_for(f, point, f->options->comm);
-    struct cost_question question = {.work = &f->work,
-                                     .cluster = &point->cluster,
-                                     .how = &how,
-                                     .groups = f->groups,
-                                     .overlap = f->options->overlap};
-    struct cost_answer answer;
+    int n = f->options->intervals;
+    struct simulate_watch watch = {
+        .begin = point->result.begin, .seconds = point->result.seconds, .intervals = n};
 
-    if (how.comm.policy != COMM_AUTO)
-        return cost_predict(&f->work, &point->cluster, &how, f->groups, f->options->overlap, out);
-    how.merge_bytes = f->options->merge_bytes;
-    if (cost_search(&question, &answer))
+    if (n == 0)
+        return 0;
+    point->sent = watch.bytes = alloc_array((size_t)n, sizeof *point->sent, "intervals");
+    if (!point->sent || play(f, point, plan, f->options->system, &watch, &point->result, NULL))
         return -1;
-    *out = answer.iteration;
-    cost_answer_free(&answer);
+    for (int i = 0; i < n; i++)
+        point->sent[i] /= (double)point->result.iterations * point->nodes;
     return 0;
 }
 
-int forecast_try(const struct forecast *f, int nodes, double *speedup)
+static int play_point(const struct forecast *f, struct forecast_point *point,
+                      const struct plan *plan)
 {
-    struct forecast_point point = {.nodes = 0};
-    struct cost_iteration iteration;
-    int status = forecast_set_up(f, nodes, &point) || estimate(f, &point, &iteration) ? -1 : 0;
+    struct simulate_rank *ranks = alloc_array((size_t)plan->nleaders, sizeof *ranks, "leaders");
+    int status = ranks ? play(f, point, plan, f->options->system, NULL, &point->result, ranks) : -1;
 
-    if (!status)
-        *speedup = forecast_speedup(f, &point, &iteration);
-    free(point.node_of);
-    return status;
+    for (int i = 0; i < plan->nleaders && !status; i++)
+        point->bytes_most = ranks[i].sent > point->bytes_most ? ranks[i].sent : point->bytes_most;
+    free(ranks);
+    return status || watch(f, point, plan) ? -1 : 0;
 }
 
-static int run_point(const struct forecast *f, struct forecast_point *point)
+static int run_point(const struct forecast *f, int nodes, struct forecast_point *point)
 {
-    size_t groups = (size_t)f->work.ngroups + 1, schemes = (size_t)f->nschemes;
-    struct plan_options how = options_for(f, point, f->options->comm);
+    struct plan *plan = NULL;
+    int status;
 
-    point->table = calloc(groups * schemes, sizeof *point->table);
-    point->chosen = calloc(groups, sizeof *point->chosen);
-    if (!point->table || !point->chosen)
-        return error_memory(groups * schemes * sizeof *point->table, "the plan");
-    if (cost_table(&point->cluster, &how, f->work.ngroups, f->groups, point->table))
+    if (set_up(f, nodes, f->options->servers, point) || make_plan(f, point, false, &plan))
         return -1;
-    for (int i = 0; i < f->ncomms; i++)
-        if (run_comm(f, point, f->comms[i], &point->by_comm[i]))
-            return -1;
-    return run_chosen(f, point);
+    point->leaders = plan->rails;
+    point->chosen = alloc_array((size_t)plan->ngroups, sizeof *point->chosen, "schemes");
+    for (int g = 0; g < plan->ngroups && point->chosen; g++)
+        point->chosen[g] = plan->buckets[plan->bucket_of[g]].scheme;
+    status = point->chosen ? play_point(f, point, plan) : -1;
+    plan_destroy(plan);
+    if (status)
+        return -1;
+    point->speedup = point->workers * f->alone_seconds / point->result.seconds;
+    point->images_per_second = (double)f->batch * point->workers / point->result.seconds;
+    point->bytes_sent = (double)point->result.sent / nodes;
+    return 0;
 }
 
 /* ---- all of it ---- */
@@ -327,83 +321,80 @@ static int find_work(struct forecast *f)
     return 0;
 }
 
+static double update_seconds(const struct forecast *f)
+{
+    double elems = 0;
+
+    for (int g = 0; g < f->work.ngroups; g++)
+        elems += f->groups[g].trains ? (double)f->groups[g].elems : 0;
+    return elems * sizeof(float) / f->cluster.update_Bps;
+}
+
+/* A rank that trains for itself, played as all else is; where the profile has the update's time,
+ * that is the passes' and its. */
 static int find_alone(struct forecast *f)
 {
     const struct plan_options one = {.registry = f->options->registry,
                                      .comm = {.policy = COMM_NONE},
                                      .nranks = 1,
-                                     .chunk_bytes = sizes_of(f, &f->cluster).chunk,
+                                     .chunk_bytes = PLAN_LARGEST_MESSAGE,
                                      .iter_size = f->options->iter_size};
-    struct cost_iteration iteration = {.seconds = 0};
-    int status =
-        cost_predict(&f->work, &f->cluster, &one, f->groups, f->options->overlap, &iteration);
+    const struct forecast_point point = {.played = f->cluster, .window = COST_SIZE_CHOSEN};
+    struct simulate_result result;
+    struct plan *plan;
+    int status;
 
-    f->alone_seconds = iteration.seconds;
+    if (plan_create(&one, f->work.ngroups, f->groups, &plan))
+        return -1;
+    status = play(f, &point, plan, NULL, NULL, &result, NULL);
+    plan_destroy(plan);
+    f->alone_seconds = status                      ? 0
+                       : f->cluster.update_Bps > 0 ? cost_work_seconds(&f->work) + update_seconds(f)
+                                                   : result.seconds;
     return status;
-}
-
-static int list_comms(struct forecast *f)
-{
-    static const enum comm_policy policies[] = {COMM_PAPER, COMM_AUTO, COMM_NONE};
-
-    f->nschemes = cost_count_schemes(f->options->registry);
-    if (f->nschemes > FORECAST_MAX_COMMS - 3)
-        return error_set("%d schemes are more than a plan has columns for", f->nschemes);
-    for (int s = 0; s < f->nschemes; s++)
-        f->comms[f->ncomms++] =
-            (struct comm){.policy = COMM_SCHEME, .scheme = f->options->registry[s]};
-    for (int p = 0; p < 3; p++)
-        f->comms[f->ncomms++] = (struct comm){.policy = policies[p]};
-    return 0;
-}
-
-int forecast_open(const struct forecast_options *options, const struct cost_cluster *cluster,
-                  const struct net *net, struct forecast *out)
-{
-    memset(out, 0, sizeof *out);
-    out->options = options;
-    out->cluster = *cluster;
-    out->net = net;
-    if (list_comms(out))
-        goto fail;
-    out->groups = groups_create(net);
-    if (!out->groups || find_work(out) || find_alone(out))
-        goto fail;
-    return 0;
-fail:
-    forecast_free(out);
-    return -1;
 }
 
 int forecast_create(const struct forecast_options *options, const struct cost_cluster *cluster,
                     const struct net *net, struct forecast *out)
 {
-    if (forecast_open(options, cluster, net, out))
-        return -1;
-    for (int i = 0; i < options->npoints; i++)
-        if (forecast_set_up(out, options->nodes[i], &out->points[i]) ||
-            run_point(out, &out->points[i])) {
-            forecast_free(out);
-            return -1;
-        }
-    if (forecast_advise(out, &out->points[options->npoints - 1], &out->advice)) {
+    int status;
+
+    *out = (struct forecast){.options = options,
+                             .cluster = *cluster,
+                             .net = net,
+                             .nschemes = cost_count_schemes(options->registry),
+                             .groups = groups_create(net)};
+    status = !out->groups || find_work(out) || find_alone(out) ? -1 : 0;
+    for (int i = 0; i < options->npoints && !status; i++)
+        status = run_point(out, options->nodes[i], &out->points[i]);
+    if (status)
         forecast_free(out);
-        return -1;
-    }
-    return 0;
+    return status;
 }
 
 void forecast_free(struct forecast *f)
 {
-    for (int i = 0; i < FORECAST_MAX_POINTS; i++) {
-        free(f->points[i].node_of);
-        free(f->points[i].table);
-        free(f->points[i].chosen);
-        choose_answer_free(&f->points[i].answer);
-    }
+    for (int i = 0; i < FORECAST_MAX_POINTS; i++)
+        free_point(&f->points[i]);
     cost_work_free(&f->work);
     free(f->groups);
     memset(f, 0, sizeof *f);
+}
+
+/* ---- what came of it ---- */
+
+const char *forecast_comm_name(const struct forecast *f)
+{
+    return f->options->system ? f->options->system->name : comm_name(f->options->comm);
+}
+
+int forecast_price(const struct forecast *f, struct forecast_point *point)
+{
+    point->table = alloc_array((size_t)f->work.ngroups * (size_t)f->nschemes, sizeof *point->table,
+                               "the costs of all schemes");
+    return point->table
+               ? cost_table(&point->priced, &point->how, f->work.ngroups, f->groups, point->table)
+               : -1;
 }
 
 const struct cost *forecast_cost(const struct forecast *f, const struct forecast_point *point,
@@ -415,14 +406,24 @@ const struct cost *forecast_cost(const struct forecast *f, const struct forecast
     return NULL;
 }
 
-double forecast_images(const struct forecast *f, const struct forecast_point *point,
-                       const struct cost_iteration *iteration)
+void forecast_schemes(const struct forecast *f, const struct forecast_point *point, char *out,
+                      size_t bytes)
 {
-    return (double)f->batch * point->workers / iteration->seconds;
-}
+    size_t at = 0;
 
-double forecast_speedup(const struct forecast *f, const struct forecast_point *point,
-                        const struct cost_iteration *iteration)
-{
-    return point->workers * f->alone_seconds / iteration->seconds;
+    snprintf(out, bytes, "-");
+    if (point->shares || (point->workers == 1 && point->how.servers == 0))
+        return;
+    for (int s = 0; s <= f->nschemes; s++) { /* the last: another system's own */
+        const struct scheme *scheme =
+            s < f->nschemes ? f->options->registry[s] : f->options->comm.scheme;
+        int count = 0;
+        if (s == f->nschemes && (!scheme || scheme_index(f->options->registry, scheme) >= 0))
+            break;
+        for (int g = 0; g < f->work.ngroups; g++)
+            count += point->chosen[g] == scheme;
+        if (count > 0 && at < bytes)
+            at += (size_t)snprintf(out + at, bytes - at, "%s%d %s", at ? ", " : "", count,
+                                   scheme_label(scheme));
+    }
 }

@@ -8,13 +8,10 @@
  *
  * ring: Sergeev and Del Balso, arXiv 1802.05799: one ring allreduce at a time, of what is ready at
  * the end of a cycle, up to a fusion buffer; 64 MB and 5 ms were Horovod's of 2017.
- *
- * mg-wfbp: Shi, Chu and Li, INFOCOM 2019, algorithm 1: a layer waits for the next one where that
- * takes less than a collective's start-up.
- *
- * p3: Jayarajan et al., MLSys 2019: slices of 40,000 parameters (its artefact's default), the layer
- * first that the next pass needs first. */
+ */
 #include "forecast/systems.h"
+
+#include "util/error.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -68,7 +65,7 @@ static const struct scheme scheme_ring = {
         .policy = COMM_SCHEME, .scheme = &(table)                                                  \
     }
 
-static const struct system baselines[] = {
+static const struct system systems[] = {
     {.name = "poseidon",
      .help = "Zhang et al. 2017: the paper's rule, pairs of 2 MB, first come first sent",
      .comm = {.policy = COMM_PAPER},
@@ -94,39 +91,49 @@ static const struct system baselines[] = {
      .chunk_bytes = WHOLE,
      .manner = {.fifo = true, .copies_wait = true}},
     {.name = "ring",
-     .help = "Horovod: ring allreduces of up to 64 MB, begun every 5 ms",
+     .other_name = "horovod",
+     .help = "Horovod (a name for it, too): ring allreduces of up to 64 MB, begun every 5 ms",
      .comm = BY(scheme_ring),
      .overlap = COST_OVERLAP_BACKWARD,
      .chunk_bytes = WHOLE,
-     .manner = {.ring = SIMULATE_RING_FUSED, .fusion_bytes = 64 * MB, .cycle_seconds = 5e-3}},
-    {.name = "mg-wfbp",
-     .help = "Shi et al. 2019: rings, layers merged where start-up costs more",
-     .comm = BY(scheme_ring),
-     .overlap = COST_OVERLAP_BACKWARD,
-     .chunk_bytes = WHOLE,
-     .manner = {.ring = SIMULATE_RING_MERGED}},
-    {.name = "p3",
-     .help = "Jayarajan et al. 2019: PS in slices, what is needed first goes first",
-     .comm = {.policy = COMM_SCHEME},
-     .overlap = COST_OVERLAP_WFBP,
-     .chunk_bytes = 40000 * sizeof(float)},
+     .manner = {.ring = true, .fusion_bytes = 64 * MB, .cycle_seconds = 5e-3}},
 };
 
-enum { BASELINES = sizeof baselines / sizeof *baselines };
+enum { SYSTEMS = sizeof systems / sizeof *systems };
 
 void systems_help(int indent, char out[COMM_HELP_BYTES])
 {
-    for (int i = 0; i < BASELINES; i++) {
+    for (int i = 0; i < SYSTEMS; i++) {
         size_t used = strlen(out);
-        snprintf(out + used, COMM_HELP_BYTES - used, "\n%*s%s: %s", indent, "", baselines[i].name,
-                 baselines[i].help);
+        snprintf(out + used, COMM_HELP_BYTES - used, "\n%*s%s: %s", indent, "", systems[i].name,
+                 systems[i].help);
     }
 }
 
 const struct system *systems_find(const char *name)
 {
-    for (int i = 0; i < BASELINES; i++)
-        if (!strcmp(baselines[i].name, name))
-            return &baselines[i];
+    for (int i = 0; i < SYSTEMS; i++)
+        if (!strcmp(systems[i].name, name) ||
+            (systems[i].other_name && !strcmp(systems[i].other_name, name)))
+            return &systems[i];
     return NULL;
+}
+
+int systems_parse(const struct scheme *const *registry, const char *text, struct comm *comm,
+                  const struct system **out)
+{
+    char names[128] = "";
+
+    *out = systems_find(text);
+    if (!*out) {
+        for (int i = 0; i < SYSTEMS; i++) {
+            size_t used = strlen(names);
+            snprintf(names + used, sizeof names - used, ", %s", systems[i].name);
+        }
+        return comm_parse(registry, text, comm) ? error_set("%s%s", error_text(), names) : 0;
+    }
+    *comm = (*out)->comm;
+    if (comm->policy == COMM_SCHEME && !comm->scheme)
+        comm->scheme = registry[0];
+    return 0;
 }

@@ -8,6 +8,7 @@
 
 struct system {
     const char *name, *help; /* help: one line, without a full stop */
+    const char *other_name;  /* NULL: it has one alone */
     struct comm comm; /* COMM_SCHEME without a scheme: the registry's first, the parameter server */
     enum cost_overlap overlap;
     size_t chunk_bytes, merge_bytes; /* COST_SIZE_CHOSEN: what suits the network, as training */
@@ -16,6 +17,10 @@ struct system {
 
 /* NULL: that is none. */
 const struct system *systems_find(const char *name);
+
+/* What comm_parse takes, or a system's name: *out is NULL where it is none. */
+int systems_parse(const struct scheme *const *registry, const char *text, struct comm *comm,
+                  const struct system **out);
 
 /* Appends a line for each to what comm_help wrote. */
 void systems_help(int indent, char out[COMM_HELP_BYTES]);

@@ -5,6 +5,7 @@
 #include "util/error.h"
 #include "util/file.h"
 #include "util/strbuf.h"
+#include "util/units.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -49,6 +50,11 @@ static const struct figure figures[] = {
      CLUSTER(transport_Bps), false, false, false},
     {"core_share", "how much of that time delays the passes, 0 to 2", CLUSTER(core_share), false,
      true, false},
+    {"thread_bytes_per_second",
+     "sent, and as many received, by a rank's communication thread; 0: as much as the link takes",
+     CLUSTER(thread_Bps), false, true, true},
+    {"header_bytes", "what headers and replies add to each message on a link",
+     CLUSTER(header_bytes), false, true, true},
 };
 
 enum { NFIGURES = sizeof figures / sizeof *figures, LINE_BYTES = 512 };
@@ -87,55 +93,119 @@ int probe_write(const char *file, const struct probe *probe)
     return status;
 }
 
-static int unknown_key(const char *file, int line, const char *key)
+/* where: "FILE:LINE", or an option. */
+static int unknown_key(const char *where, const char *key)
 {
     struct suggest suggest = suggest_start(key);
 
     for (int i = 0; i < NFIGURES; i++)
         suggest_offer(&suggest, figures[i].key);
     if (suggest.nearest)
-        return error_set("%s:%d: unknown figure '%s'; did you mean '%s'?", file, line, key,
+        return error_set("%s: unknown figure '%s'; did you mean '%s'?", where, key,
                          suggest.nearest);
-    return error_set("%s:%d: unknown figure '%s'", file, line, key);
+    return error_set("%s: unknown figure '%s'", where, key);
 }
 
-static int check(const char *file, int line, const struct figure *figure, double value)
+static const struct figure *find(const char *key)
+{
+    for (int i = 0; i < NFIGURES; i++)
+        if (!strcmp(figures[i].key, key))
+            return &figures[i];
+    return NULL;
+}
+
+/* Puts the figure where it belongs, if it can be that much. */
+static int take(const char *where, const struct figure *figure, double value, struct probe *out)
 {
     if (figure->count && (!(value >= 1 && value <= INT_MAX) || value != floor(value)))
-        return error_set("%s:%d: %s must be a whole number of at least 1, found %g", file, line,
+        return error_set("%s: %s must be a whole number of at least 1, found %g", where,
                          figure->key, value);
     if (!isfinite(value) || value < 0 || (value == 0 && !figure->may_be_0))
-        return error_set("%s:%d: %s must be %s, found %g", file, line, figure->key,
+        return error_set("%s: %s must be %s, found %g", where, figure->key,
                          figure->may_be_0 ? "0 or more" : "more than 0", value);
+    if (figure->offset == CLUSTER(core_share) && value > COST_MOST_SHARE)
+        return error_set("%s: core_share must be at most %g, found %g", where, COST_MOST_SHARE,
+                         value);
+    set(out, figure, value);
     return 0;
+}
+
+/* Of those that an option may set. */
+static int set_by_option(const char *option, const char *key, double value, struct probe *out)
+{
+    const struct figure *figure = find(key);
+    char where[64];
+
+    snprintf(where, sizeof where, "--%s", option);
+    return figure && !figure->count ? take(where, figure, value, out) : unknown_key(where, key);
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t length = strlen(text), n = strlen(end);
+
+    return length >= n && !strcmp(text + length - n, end);
+}
+
+/* A number in the file's unit, or one with a unit of its own. */
+static int parse_value(const char *option, const char *key, const char *text, double *out)
+{
+    char name[128], *end;
+
+    *out = strtod(text, &end);
+    if ((end > text && !*end) || !find(key))
+        return 0;
+    snprintf(name, sizeof name, "%s %s", option, key);
+    return ends_with(key, "_per_second") ? units_parse_rate(name, text, out)
+           : ends_with(key, "_seconds")
+               ? units_parse_time(name, text, out)
+               : error_set("--%s expects a number, found '%s'", name, text);
+}
+
+int probe_set(const char *option, const char *text, struct probe *out)
+{
+    const char *equals = strchr(text, '=');
+    char key[64];
+    double value;
+
+    if (!equals || equals == text || (size_t)(equals - text) >= sizeof key)
+        return error_set("--%s=%s: expected KEY=VALUE, such as latency_seconds=30us", option, text);
+    snprintf(key, sizeof key, "%.*s", (int)(equals - text), text);
+    return parse_value(option, key, equals + 1, &value) ? -1
+                                                        : set_by_option(option, key, value, out);
+}
+
+const char *probe_figure(const struct probe *probe, int i, const char **about, double *value)
+{
+    if (i >= NFIGURES)
+        return NULL;
+    *about = figures[i].about;
+    *value = get(probe, &figures[i]);
+    return figures[i].key;
 }
 
 /* One line, without its comment and the spaces around it. seen: lines where figures stood, 0
  * before. */
 static int read_line(const char *file, int line, char *text, int *seen, struct probe *out)
 {
-    char key[LINE_BYTES], *end, *equals = strchr(text, '=');
+    char key[LINE_BYTES], where[PATH_MAX + 16], *end, *equals = strchr(text, '=');
+    const struct figure *figure;
     double value;
-    int found = -1;
 
+    snprintf(where, sizeof where, "%s:%d", file, line);
     if (!equals || sscanf(text, "%511[^= \t]", key) != 1)
-        return error_set("%s:%d: expected KEY = NUMBER, found '%s'", file, line, text);
-    for (int i = 0; i < NFIGURES; i++)
-        if (!strcmp(figures[i].key, key))
-            found = i;
-    if (found < 0)
-        return unknown_key(file, line, key);
-    if (seen[found])
-        return error_set("%s:%d: %s is already in line %d", file, line, key, seen[found]);
+        return error_set("%s: expected KEY = NUMBER, found '%s'", where, text);
+    figure = find(key);
+    if (!figure)
+        return unknown_key(where, key);
+    if (seen[figure - figures])
+        return error_set("%s: %s is already in line %d", where, key, seen[figure - figures]);
     errno = 0;
     value = strtod(equals + 1, &end);
     if (end == equals + 1 || *end || errno == ERANGE)
-        return error_set("%s:%d: %s expects a number, found '%s'", file, line, key, equals + 1);
-    seen[found] = line;
-    if (check(file, line, &figures[found], value))
-        return -1;
-    set(out, &figures[found], value);
-    return 0;
+        return error_set("%s: %s expects a number, found '%s'", where, key, equals + 1);
+    seen[figure - figures] = line;
+    return take(where, figure, value, out);
 }
 
 static char *trim(char *text)
@@ -186,9 +256,6 @@ int probe_read(const char *file, struct probe *out)
     if (!status && out->ranks_per_node > out->nranks)
         status = error_set("%s: %d ranks per node are more than the %d ranks in all", file,
                            out->ranks_per_node, out->nranks);
-    if (!status && out->cluster.core_share > COST_MOST_SHARE)
-        status = error_set("%s: core_share must be at most %g, found %g", file, COST_MOST_SHARE,
-                           out->cluster.core_share);
     out->from_file = true;
     return status;
 }

@@ -5,7 +5,6 @@
 
 #include "plan/tree.h"
 #include "util/error.h"
-#include "util/units.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -457,16 +456,4 @@ struct cost_sizes cost_sizes_for(const struct cost_cluster *cluster)
                                .merge = bounded(4 * trip, 32 << 10, 256 << 10),
                                .window = 16 * chunk,
                                .latency = bounded(trip, 16 << 10, 128 << 10)};
-}
-
-/* ---- words ---- */
-
-void cost_print_bytes(double bytes, char out[COST_CELL])
-{
-    units_print_bytes(bytes, out);
-}
-
-void cost_print_seconds(double seconds, char out[COST_CELL])
-{
-    units_print_seconds(seconds, out);
 }

@@ -56,6 +56,11 @@ struct cost_cluster {
                           a core to itself, 1 where it has none; up to COST_MOST_SHARE where the
                           network's interrupts, which are no thread's time, take the passes' cores
                           too */
+    /* of what is played alone (simulate/simulate.h): */
+    double thread_Bps;   /* bytes that a rank's wire thread sends, and as many that it receives, per
+                            second of its time; 0: that takes it no time */
+    double header_bytes; /* that a message takes of its links beside its own, for headers and for
+                            the reply, which is taken to go its way; counted nowhere */
 };
 
 #define COST_MOST_SHARE 2.0
@@ -163,10 +168,5 @@ double cost_stage_seconds(const struct cost_cluster *cluster, const struct plan 
 double cost_decode_seconds(const struct cost_cluster *cluster, const struct plan *plan, int bucket);
 double cost_rebuild_seconds(const struct cost_cluster *cluster, const struct plan *plan,
                             int bucket);
-
-/* "1.25 GB", "147 kB"; "12.3 ms", "41 us": at most 8 characters. */
-#define COST_CELL 24 /* UNITS_CELL */
-void cost_print_bytes(double bytes, char out[COST_CELL]);
-void cost_print_seconds(double seconds, char out[COST_CELL]);
 
 #endif

@@ -48,4 +48,11 @@ int probe_cluster(MPI_Comm world, const struct topology *topology, const struct 
 int probe_read(const char *file, struct probe *out);
 int probe_write(const char *file, const struct probe *probe);
 
+/* One figure of the cluster, text: KEY=VALUE with a key of such a file, VALUE in the file's unit or
+ * with its own ("latency_seconds=30us"). Messages name the option. */
+int probe_set(const char *option, const char *text, struct probe *out);
+
+/* The file's figures by number: the key, what it is, its value; NULL: there are no more. */
+const char *probe_figure(const struct probe *probe, int i, const char **about, double *value);
+
 #endif

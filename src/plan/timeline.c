@@ -7,7 +7,6 @@
  * iterations'. */
 #include "plan/timeline.h"
 
-#include "util/choice.h"
 #include "util/error.h"
 
 #include <assert.h>
@@ -19,15 +18,6 @@ const char *const cost_overlap_words[] = {[COST_OVERLAP_NONE] = "none",
                                           [COST_OVERLAP_BACKWARD] = "backward",
                                           [COST_OVERLAP_WFBP] = "wfbp",
                                           NULL};
-
-int cost_overlap_parse(const char *text, enum cost_overlap *out)
-{
-    int found = COST_OVERLAP_WFBP,
-        status = choice_parse("overlap", text, cost_overlap_words, &found);
-
-    *out = (enum cost_overlap)found;
-    return status;
-}
 
 const char *cost_overlap_name(enum cost_overlap overlap)
 {
@@ -279,8 +269,9 @@ int cost_layer_of(const struct cost_work *work, const struct plan *plan, int buc
     return layer;
 }
 
-int cost_iterate(const struct cost_work *work, const struct plan *plan, const struct cost *costs,
-                 enum cost_overlap overlap, struct cost_iteration *out)
+/* costs: one per bucket (cost_plan). */
+static int iterate(const struct cost_work *work, const struct plan *plan, const struct cost *costs,
+                   enum cost_overlap overlap, struct cost_iteration *out)
 {
     int *layer = calloc((size_t)plan->nbuckets + 1, sizeof *layer);
     struct timeline *line;
@@ -316,7 +307,7 @@ int cost_predict(const struct cost_work *work, const struct cost_cluster *cluste
         return error_memory((uint64_t)work->ngroups * sizeof *costs, "the plan's costs");
     }
     cost_plan(cluster, plan, costs);
-    status = cost_iterate(work, plan, costs, overlap, out);
+    status = iterate(work, plan, costs, overlap, out);
     free(costs);
     plan_destroy(plan);
     return status;

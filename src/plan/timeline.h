@@ -31,10 +31,8 @@ enum cost_overlap {
     COST_OVERLAPS
 };
 
-/* "none", "backward", "wfbp": --overlap's words. Parsing fails with the list of them. */
-/* By enum cost_overlap, ended by NULL. */
+/* "none", "backward", "wfbp": --overlap's words, by enum cost_overlap, ended by NULL. */
 extern const char *const cost_overlap_words[];
-int cost_overlap_parse(const char *text, enum cost_overlap *out);
 const char *cost_overlap_name(enum cost_overlap overlap);
 
 struct cost_iteration {
@@ -60,11 +58,6 @@ void timeline_play(struct timeline *timeline, const struct cost *costs, struct c
 
 /* The layer that a bucket of a plan of the work's groups hangs on: the lowest of its groups'. */
 int cost_layer_of(const struct cost_work *work, const struct plan *plan, int bucket);
-
-/* The same for the buckets of a plan of the work's groups; costs: one per bucket (cost_plan). Fails
- * for want of memory. */
-int cost_iterate(const struct cost_work *work, const struct plan *plan, const struct cost *costs,
-                 enum cost_overlap overlap, struct cost_iteration *out);
 
 /* Makes the plan, prices it and plays it. Fails as plan_create does. */
 int cost_predict(const struct cost_work *work, const struct cost_cluster *cluster,

@@ -11,7 +11,7 @@
 struct choose_question {
     struct cost_question cost;    /* work: of one iteration, all its micro-batches */
     struct simulate_options play; /* where candidates are played: ranks_per_node, fifo,
-                                     bytes_per_second, transport_Bps, ...; its cluster may differ
+                                     bytes_per_second, leaf_nodes, ...; its cluster may differ
                                      from the cost model's. window may be COST_SIZE_CHOSEN: to be
                                      chosen, too. work, plan, overlap and iterations are not read */
 };

@@ -77,7 +77,7 @@ static void set_times(const struct simulation *s, const struct parcel *parcel,
 {
     const struct actor *from = &s->actors[parcel->from], *to = &s->actors[parcel->to];
     double bytes =
-        ((double)parcel->bytes + s->options->header_bytes * parcel->count) * remote_share(from, to);
+        ((double)parcel->bytes + s->cluster->header_bytes * parcel->count) * remote_share(from, to);
     int hosts = from->hosts < to->hosts ? from->hosts : to->hosts;
     int active = parcel->narrow < hosts ? parcel->narrow : hosts;
 
@@ -86,9 +86,9 @@ static void set_times(const struct simulation *s, const struct parcel *parcel,
                            s->cluster->message_seconds * parcel->count / from->members;
     message->in_seconds = bytes / s->links[to->link].rate;
     message->least_seconds = bytes / (s->cluster->link_Bps * active);
-    if (!message->local && s->options->transport_Bps > 0) {
-        message->thread_out_seconds = bytes / from->members / (2 * s->options->transport_Bps);
-        message->thread_in_seconds = bytes / to->members / (2 * s->options->transport_Bps);
+    if (!message->local && s->cluster->thread_Bps > 0) {
+        message->thread_out_seconds = bytes / from->members / (2 * s->cluster->thread_Bps);
+        message->thread_in_seconds = bytes / to->members / (2 * s->cluster->thread_Bps);
     }
     message->leaf_bytes = message->local ? 0 : bytes_between_leaves(s, from, to, bytes);
     message->narrow = active < hosts && !s->plan->buckets[parcel->bucket].log_steps;

@@ -25,8 +25,8 @@ static double byte_seconds(const struct simulation *s)
 {
     double p = s->plan->nworkers, rate = s->cluster->link_Bps;
 
-    if (s->options->transport_Bps > 0)
-        rate = smaller(rate, s->options->transport_Bps);
+    if (s->cluster->thread_Bps > 0)
+        rate = smaller(rate, s->cluster->thread_Bps);
     if (s->options->leaf_nodes > 0)
         rate = smaller(rate, s->cluster->link_Bps * s->options->leaf_nodes /
                                  s->options->oversubscription);
@@ -38,31 +38,6 @@ static double bucket_bytes(const struct simulation *s, int bucket)
     return (double)s->plan->buckets[bucket].elems * sizeof(float);
 }
 
-/* Shi et al.: from the last layer on, the next one is waited for where its gradient is there before
- * this ring would have started up. */
-static void merge(struct simulation *s)
-{
-    const struct cost_work *work = s->options->work;
-    double now = 0, line_free = 0, bytes = 0, ready = 0;
-    int last = -1;
-
-    for (int l = work->nlayers - 1; l >= 0; l--) {
-        now += work->backward[l];
-        for (int b = s->layer_first[l]; b >= 0; b = s->bucket_next[b]) {
-            double begin = ready > line_free ? ready : line_free;
-            if (last >= 0 && now < begin + start_seconds(s)) {
-                s->ring.waits[last] = true;
-            } else if (last >= 0) {
-                line_free = begin + start_seconds(s) + bytes * byte_seconds(s);
-                bytes = 0;
-            }
-            bytes += bucket_bytes(s, b);
-            ready = now;
-            last = b;
-        }
-    }
-}
-
 int ring_open(struct simulation *s)
 {
     size_t buckets = (size_t)s->plan->nbuckets + 1;
@@ -71,37 +46,28 @@ int ring_open(struct simulation *s)
         return 0;
     s->ring.posted = alloc_array(buckets, sizeof *s->ring.posted, "the simulation");
     s->ring.queue = alloc_array(buckets, sizeof *s->ring.queue, "the simulation");
-    s->ring.waits = alloc_array(buckets, sizeof *s->ring.waits, "the simulation");
-    if (!s->ring.posted || !s->ring.queue || !s->ring.waits)
-        return -1;
-    if (s->options->manner.ring == SIMULATE_RING_MERGED)
-        merge(s);
-    return 0;
+    return s->ring.posted && s->ring.queue ? 0 : -1;
 }
 
 void ring_close(struct simulation *s)
 {
     free(s->ring.posted);
     free(s->ring.queue);
-    free(s->ring.waits);
 }
 
-/* How many of the queue go now: a merged group, or what the fusion buffer takes. */
+/* How many of the queue go now: what the fusion buffer takes, one at least. */
 static int take(const struct simulation *s, double *bytes)
 {
     const struct ring *ring = &s->ring;
-    double most = (double)s->options->manner.fusion_bytes;
     int n = 0;
 
     *bytes = 0;
     while (n < ring->nqueue) {
         double more = bucket_bytes(s, ring->queue[n]);
-        if (n > 0 && most > 0 && *bytes + more > most)
+        if (n > 0 && *bytes + more > (double)s->options->manner.fusion_bytes)
             break;
         *bytes += more;
         n++;
-        if (most <= 0 && !ring->waits[ring->queue[n - 1]])
-            break;
     }
     return n;
 }
@@ -111,20 +77,11 @@ static int put_event(struct simulation *s, enum event_kind kind, double time, in
     return events_put(&s->events, (struct event){.time = time, .kind = kind, .index = n});
 }
 
-/* Whether anything may go: all of a merged group must be there. */
-static bool is_ready(const struct ring *ring)
-{
-    for (int i = 0; i < ring->nqueue; i++)
-        if (!ring->waits[ring->queue[i]])
-            return true;
-    return false;
-}
-
 static int wake(struct simulation *s)
 {
     double cycle = s->options->manner.cycle_seconds;
 
-    if (s->ring.busy || !is_ready(&s->ring))
+    if (s->ring.busy || s->ring.nqueue == 0)
         return 0;
     s->ring.busy = true;
     return put_event(s, EVENT_RING, cycle > 0 ? ceil(s->now / cycle) * cycle : s->now, 0);

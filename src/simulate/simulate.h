@@ -37,20 +37,14 @@
 
 #define SIMULATE_ACTORS 128 /* usual most_actors: more take longer than they teach */
 
-/* One ring allreduce after the other, instead of the plan's messages. */
-enum simulate_ring {
-    SIMULATE_RING_NONE,
-    SIMULATE_RING_FUSED, /* what is ready when a cycle ends, up to a size */
-    SIMULATE_RING_MERGED /* groups fixed beforehand: what starting up costs is saved */
-};
-
 /* In what another system differs from training, beside its plan; zero: it does not. */
 struct simulate_manner {
     bool fifo;        /* as struct queue_options, and no window */
     bool copies_wait; /* between host and device: all before the first send, all after the last
                          answer, while the device does nothing else */
     bool syncs_alone; /* a single worker copies and updates through its server, too */
-    enum simulate_ring ring;
+    bool ring;        /* one ring allreduce after the other, instead of the plan's messages: of what
+                         is ready when a cycle ends, up to a size */
     size_t fusion_bytes;
     double cycle_seconds;
 };
@@ -79,10 +73,6 @@ struct simulate_options {
                                 last as long to 1e-4, or 2 to 20, as many as are played in a second
                                 or so */
     struct simulate_manner manner;
-    double transport_Bps;    /* bytes that a rank's wire thread sends, and as many that it receives,
-                                per second of its time; 0: that takes it no time */
-    double header_bytes;     /* that a message takes of its links beside its own, for headers and
-                                for the reply, which is taken to go its way; counted nowhere */
     int leaf_nodes;          /* nodes on one leaf switch; 0: all are on one switch */
     double oversubscription; /* the links of a leaf's nodes over its link up; at least 1 */
     double stragglers; /* every worker's passes take exp(stragglers z - stragglers^2 / 2) times as

@@ -115,7 +115,6 @@ struct ring {
     int *posted; /* per bucket: by how many workers */
     int *queue;  /* buckets that all have posted, in that order */
     int nqueue, iteration;
-    bool *waits; /* per bucket: goes with the next one that is posted */
     bool busy;
 };
 

@@ -173,12 +173,6 @@ void json_double(struct json *json, double value)
         strbuf_printf(&json->text, "%.9g", value);
 }
 
-void json_bool(struct json *json, bool value)
-{
-    if (value_begin(json))
-        strbuf_puts(&json->text, value ? "true" : "false");
-}
-
 void json_null(struct json *json)
 {
     if (value_begin(json))

@@ -190,6 +190,13 @@ const char *units_print_rate(double bytes_per_second, char out[UNITS_CELL])
     return print_scaled(bytes_per_second, units, 6, out);
 }
 
+const char *units_print_bits(double bytes_per_second, char out[UNITS_CELL])
+{
+    static const char *const units[] = {"bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s", "Pbit/s"};
+
+    return print_scaled(8 * bytes_per_second, units, 6, out);
+}
+
 const char *units_print_seconds(double seconds, char out[UNITS_CELL])
 {
     static const char *const units[] = {"us", "ms", "s"};

@@ -31,6 +31,8 @@ int units_parse_counts(const char *name, const char *text, int most, int room, i
 enum { UNITS_CELL = 24 }; /* bytes that hold any of them */
 
 const char *units_print_bytes(double bytes, char out[UNITS_CELL]);
+/* "7.4 Gbit/s" */
+const char *units_print_bits(double bytes_per_second, char out[UNITS_CELL]);
 const char *units_print_rate(double bytes_per_second, char out[UNITS_CELL]);
 const char *units_print_seconds(double seconds, char out[UNITS_CELL]);
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares poseidon simulate with a box of hosts and with what was published; writes VALIDATION.md.
+"""Compares poseidon plan with a box of hosts and with what was published; writes VALIDATION.md.
 
     tests/cluster/validate.py measure --poseidon=build/poseidon [--seconds=S] [--hosts=2,4,8]
     tests/cluster/validate.py report --poseidon=build/poseidon
@@ -10,7 +10,7 @@ device of models/profiles, hosts, a rate, a scheme; computation is slept (train 
 messages are real. All messages carry a 100th of their bytes (`--tune dilate`), so that two cores can move what eight
 hosts send: links of 50, 100 and 400 Mbit/s stand for 5, 10 and 40 Gbit/s. What the kernel holds of a connection must
 shrink, too, else all of an iteration is out of the program's hands at once, and no order of sends matters: buffers
-are of 32 kB. Simulation is told the same.
+are of 32 kB. The simulation is told the same.
 
 `report` simulates every cell that was measured, and every published point, and writes all that VALIDATION.md says.
 Constants of the box are fitted on half of its cells; which half is fixed by `fitted` below.
@@ -88,10 +88,10 @@ def model_of(net):
     return os.path.join(ROOT, "models", net, "train_val.prototxt")
 
 
-def sizes_of(rate, begin):
-    """Options of train ("--tune=" begins them) and simulate ("--") alike."""
-    return [begin + "dilate=%d" % DILATE, begin + "chunk=%d" % CHUNK[rate], begin + "merge=%d" % MERGE,
-            begin + "window=%d" % (CHUNKS_A_WINDOW * CHUNK[rate])]
+def sizes_of(rate):
+    """Options of train and plan alike."""
+    return ["--tune=dilate=%d" % DILATE, "--tune=chunk=%d" % CHUNK[rate], "--tune=merge=%d" % MERGE,
+            "--tune=window=%d" % (CHUNKS_A_WINDOW * CHUNK[rate])]
 
 
 def input_of(net):
@@ -118,7 +118,7 @@ def measure_cell(o, net, hosts, rate, scheme, folder):
     buffers = [word for side in ("snd", "rcv") for word in ("--mca", "btl_tcp_%sbuf" % side, str(BUFFER))]
     command = ["mpirun"] + buffers + ["-np", str(hosts), "-x", "OMP_NUM_THREADS=1", o.poseidon, "train", "--solver=" + solver,
                "--engine=replay", "--profile=" + profile_of(net), "--batch=" + batch, "--tune=input-shape=" + shape,
-               "--comm=" + scheme] + sizes_of(rate, "--tune=")
+               "--comm=" + scheme] + sizes_of(rate)
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     alarm = threading.Timer(o.timeout, process.kill)
     alarm.start()

@@ -31,19 +31,35 @@ ALONE = .925  # seconds of an iteration of unmodified Caffe, which speed-ups are
 PAPER = [(comm, [nodes * ALONE / published("vgg19_22k", comm, nodes, 40, system) for nodes in (1, 2, 4, 8, 16, 32)])
          for comm, system in [("poseidon", "Poseidon"), ("wfbp", "Caffe+WFBP"), ("caffe-ps", "Caffe+PS")]]
 
-# Three of them are fitted to the 18 points: transport, host-copy, memory.
+# Three of them are fitted to the 18 points: what a thread sends, copies to the device, sums.
 PAPER_CONSTANTS = [
     ("--profile=titanx", "unmodified Caffe's 0.925 s on one node, which is published; SFB's products at 0.9 of the "
      "device's operations (at 32 nodes 415 GFLOP, 70 ms: most of what the published system loses there)"),
     ("--bandwidth=40Gb", "the link, each way"),
-    ("--latency=30us, --message=5us", "defaults; no point depends on them by 1 %"),
-    ("--transport=3.5GB", "fitted. What one thread of 2016 sends while it receives as much; a server that only "
+    ("latency_seconds=30us, message_seconds=5us", "defaults; no point depends on them by 1 %"),
+    ("--figure thread_bytes_per_second=3.5GB", "fitted. What one thread of 2016 sends while it receives as much; a server that only "
      "receives or only sends reaches twice that. It decides WFBP's curve"),
-    ("--host-copy=3.2GB", "fitted. Copies between pageable memory and device, each way; unhidden, they are most of what "
+    ("--figure device_bytes_per_second=3.2GB", "fitted. Copies between pageable memory and device, each way; unhidden, they are most of what "
      "Caffe+PS loses on one node: 916 MB there and back"),
-    ("--memory=8GB", "fitted. Gradients that a server adds up per second: several cores"),
+    ("--figure sum_bytes_per_second=8GB --figure copy_bytes_per_second=8GB",
+     "fitted. Gradients that a server adds up per second: several cores"),
 ]
-PAPER_SETTING = ["--bandwidth=40Gb", "--transport=3.5GB", "--host-copy=3.2GB", "--memory=8GB"]
+
+
+def thread(rate):
+    return ["--figure=thread_bytes_per_second=" + rate]
+
+
+def device(rate):
+    return ["--figure=device_bytes_per_second=" + rate]
+
+
+def memory(rate):
+    return ["--figure=sum_bytes_per_second=" + rate, "--figure=copy_bytes_per_second=" + rate]
+
+
+HOSTS_OF_2017 = thread("3.5GB") + device("3.2GB") + memory("8GB")
+PAPER_SETTING = ["--bandwidth=40Gb"] + HOSTS_OF_2017
 
 PAPER_WORDS = (
     "What Caffe+PS is, its paper does not say in detail. Its published times grow by about 0.2 s with every node up to "
@@ -66,8 +82,8 @@ Point = namedtuple("Point", "what grade published words cause alone", defaults=(
 
 
 def titanx(net, comm, nodes, bandwidth="40Gb", more=()):
-    return [model(net), "--profile=titanx", "--comm=" + comm, "--nodes=%d" % nodes, "--bandwidth=" + bandwidth,
-            "--transport=3.5GB", "--host-copy=3.2GB", "--memory=8GB"] + list(more)
+    return [model(net), "--profile=titanx", "--comm=" + comm, "--nodes=%d" % nodes,
+            "--bandwidth=" + bandwidth] + HOSTS_OF_2017 + list(more)
 
 
 def slower(net, share, batch, comm, more):
@@ -87,14 +103,15 @@ def pascal(net, more):
             "--bandwidth=25Gb"] + more
 
 
-TCP = ["--transport=1.5GB"]
-ON_HOST = TCP + ["--host-copy=12GB", "--memory=3GB"]
-RDMA = ["--memory=400GB"]
+TCP = thread("1.5GB")
+ON_HOST = TCP + device("12GB") + memory("3GB")
+RDMA = memory("400GB")
+K20_HOSTS = ["--nodes=8", "--bandwidth=40Gb"] + thread("1GB") + device("3.2GB")
 
 
 def p40(net, batch):
     return [model(net), "--profile=p40", "--comm=ring", "--nodes=4", "--ranks-per-node=4", "--hierarchy=off",
-            "--bandwidth=56Gb", "--memory=200GB", "--batch=%d" % batch]
+            "--bandwidth=56Gb", "--batch=%d" % batch] + memory("200GB")
 
 
 OTHERS_WORDS = (
@@ -146,16 +163,15 @@ OTHERS = [
           "as above; all eight share one host's bus, which is not played"),
     Point("AlexNet, 8 nodes of one K20, 40 GbE (Zhang et al. 2015)", "printed",
           published("alexnet", "wfbp", 8, 40, "Poseidon 2015 on K20"),
-          slower("alexnet", K20, 256, "wfbp", ["--nodes=8", "--bandwidth=40Gb", "--transport=1GB", "--host-copy=3.2GB"]),
+          slower("alexnet", K20, 256, "wfbp", K20_HOSTS),
           "K20 by operations; 1 GB/s of the released server is a guess; it sent nothing before the pass was over"),
     Point("GoogLeNet, 8 nodes of one K20 (2015)", "printed",
           published("googlenet", "wfbp", 8, 40, "Poseidon 2015 on K20"),
-          slower("googlenet", K20, 128, "wfbp", ["--nodes=8", "--bandwidth=40Gb", "--transport=1GB",
-                                                 "--host-copy=3.2GB"]),
+          slower("googlenet", K20, 128, "wfbp", K20_HOSTS),
           "published is likely the speed-up to an accuracy, which larger batches slow down; 22 MB hide easily"),
     Point("CIFAR-10 quick, 8 nodes of one K20 (2015)", "printed", 4,
-          [model("cifar10_quick"), "--gflops=700", "--memory=100GB", "--comm=wfbp", "--nodes=8", "--bandwidth=40Gb",
-           "--transport=1GB"],
+          [model("cifar10_quick"), "--figure=gemm_flops=700e9", "--comm=wfbp", "--nodes=8", "--bandwidth=40Gb"] +
+          memory("100GB") + thread("1GB"),
           "an iteration takes milliseconds: the server's polling, of 10 ms by default, is not played"),
     Point("VGG-16, 16 Pascal, 25 GbE, Horovod, RDMA and NCCL", "printed", 13.7, pascal("vgg16", RDMA),
           "rings between nodes only"),
@@ -167,7 +183,7 @@ OTHERS = [
     Point("Inception-V3, 16 Pascal, Horovod, TCP and NCCL", "printed", 14.8, pascal("inception_v3", TCP), "-"),
     Point("VGG-16, 16 Pascal, stock TensorFlow", "printed", 0.6,
           [model("vgg16"), "--profile=p100", "--comm=tf-ps", "--nodes=4", "--ranks-per-node=4", "--hierarchy=off",
-           "--bandwidth=25Gb", "--transport=1.5GB", "--host-copy=3.2GB"], "as of stock TensorFlow above"),
+           "--bandwidth=25Gb"] + TCP + device("3.2GB"), "as of stock TensorFlow above"),
     Point("AlexNet, 16 P40, Caffe-MPI", "printed", 14.65, p40("alexnet", 1024),
           "the network is not named: FDR InfiniBand is assumed; the device's rate is derived"),
     Point("GoogLeNet, 16 P40, Caffe-MPI", "printed", 14.25, p40("googlenet", 128),
@@ -175,6 +191,6 @@ OTHERS = [
     Point("ResNet-50, 16 P40, Caffe-MPI", "printed", 15.34, p40("resnet50", 32), "as above"),
     Point("AlexNet, 512 V100, 56 Gbit/s, GradientFlow", "printed", 410.2,
           [model("alexnet"), "--profile=p100", "--comm=allreduce", "--wire=bf16", "--nodes=64", "--ranks-per-node=8",
-           "--bandwidth=56Gb", "--memory=400GB"],
+           "--bandwidth=56Gb"] + RDMA,
           "a P100 stands in for a V100, 512 images for 128; it sends sparse chunks, this all of them in 16 bits"),
 ]

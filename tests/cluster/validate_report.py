@@ -1,4 +1,4 @@
-"""Writes VALIDATION.md: validate.py's cells and the published points, each beside what poseidon simulate says."""
+"""Writes VALIDATION.md: validate.py's cells and the published points, each beside what poseidon plan says."""
 import itertools
 import json
 import multiprocessing.pool
@@ -11,6 +11,7 @@ import validate
 import validate_points as points
 
 REPORT = os.path.join(validate.HERE, "VALIDATION.md")
+STALLED = 0.1  # of the time: where passes wait for longer, links set the pace and not computation
 BOX_WORDS = (
     "What is simulated was mended after errors of all cells, of both halves, had been seen: windows were not divided, "
     "headers were nothing. Cells at 400 Mbit/s were measured with chunks of 64 kB at first; on eight hosts they kept both "
@@ -22,10 +23,10 @@ BOX_WORDS = (
 
 def simulate(o, words):
     """The rows of a simulation."""
-    done = subprocess.run([o.poseidon, "simulate", "--json"] + words, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    done = subprocess.run([o.poseidon, "plan", "--json"] + words, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           text=True)
     if done.returncode:
-        sys.exit("failed: poseidon simulate %s\n%s" % (" ".join(words), done.stderr))
+        sys.exit("failed: poseidon plan %s\n%s" % (" ".join(words), done.stderr))
     return json.loads(done.stdout)
 
 
@@ -42,8 +43,8 @@ def table(head, rows):
 def simulate_cell(o, cell, goodput, constants):
     net, hosts, rate, scheme = cell
     return simulate(o, ["--model=" + validate.model_of(net), "--profile=" + dict(validate.NETS)[net],
-                        "--nodes=%d" % hosts, "--comm=" + scheme, "--bandwidth=%.0fB" % goodput, "--host-copy=1000GB"] +
-                    validate.sizes_of(rate, "--") + constants)[0]["seconds"]
+                        "--nodes=%d" % hosts, "--comm=" + scheme, "--bandwidth=%.0fB" % goodput] + points.device("1000GB") +
+                    validate.sizes_of(rate) + constants)[0]
 
 
 def goodputs(cells):
@@ -55,9 +56,9 @@ def goodputs(cells):
 def errors(o, cells, constants):
     links = goodputs(cells)
     with multiprocessing.pool.ThreadPool(os.cpu_count()) as pool:
-        seconds = pool.map(lambda cell: simulate_cell(o, cell, links[cell[2]], constants), cells)
-    simulated = dict(zip(cells, seconds))
-    return simulated, {cell: simulated[cell] / float(cells[cell]["seconds"]) - 1 for cell in cells}
+        rows = pool.map(lambda cell: simulate_cell(o, cell, links[cell[2]], constants), cells)
+    simulated = dict(zip(cells, rows))
+    return simulated, {cell: simulated[cell]["seconds"] / float(cells[cell]["seconds"]) - 1 for cell in cells}
 
 
 def fit(o, cells):
@@ -65,7 +66,8 @@ def fit(o, cells):
     half = {cell: row for cell, row in cells.items() if validate.fitted(cell)}
     best = None
     for latency, message, headers in itertools.product(("20us", "50us", "100us"), ("2us", "10us"), (0, 128, 192, 256)):
-        constants = ["--latency=" + latency, "--message=" + message, "--headers=%d" % headers]
+        constants = ["--figure=latency_seconds=" + latency, "--figure=message_seconds=" + message,
+                     "--figure=header_bytes=%d" % headers]
         _, off = errors(o, half, constants)
         score = sum(e * e for e in off.values())
         if best is None or score < best[0]:
@@ -84,7 +86,7 @@ def wrong_orders(cells, simulated):
         if 1 / 1.05 < ratio < 1.05:
             continue
         pairs += 1
-        if (ratio > 1) != (simulated[a] > simulated[b]):
+        if (ratio > 1) != (simulated[a]["seconds"] > simulated[b]["seconds"]):
             wrong.append("%s on %d hosts at %d Mbit/s: %s and %s" % (a[:3] + (a[3], b[3])))
     return pairs, wrong
 
@@ -112,13 +114,14 @@ def report_box(o):
     half = {cell: e for cell, e in off.items() if validate.fitted(cell)}
     steady = {cell: e for cell, e in off.items()
               if float(cells[cell]["high"]) < 1.25 * float(cells[cell]["low"])}
+    bound = {cell: e for cell, e in off.items() if simulated[cell]["stall_share"] > STALLED}
     free = {cell: row for cell, row in cells.items() if row["busy"] and float(row["busy"]) < validate.BUSY}
     pairs, wrong = wrong_orders(cells, simulated)
     free_pairs, free_wrong = wrong_orders(free, simulated)
     lines += [
         "%d of %d cells: nets with the layer times of a device (`models/profiles`), computation slept, real buffers "
         "and messages of a %dth of their bytes, so that links of 50, 100 and 400 Mbit/s stand for 5, 10 and 40 "
-        "Gbit/s. `simulate` is given what plain TCP streams reached on these links (%s) and three constants, fitted on "
+        "Gbit/s. `plan` is given what plain TCP streams reached on these links (%s) and three constants, fitted on "
         "one half of the cells, which was fixed before anything was measured (`fitted` of `validate.py`): `%s`. A chunk "
         "is a message of %s bytes here, and beside it the headers of Ethernet, IP, TCP and MPI, of the message and of "
         "the reply to it, count: beside a chunk of its true size they are nothing." % (
@@ -131,11 +134,13 @@ def report_box(o):
                      ("the machine's cores were busy for less than %g %% of the time" % (100 * validate.BUSY),
                       {cell: off[cell] for cell in free}),
                      ("of these, not used for the constants", {cell: e for cell, e in held_out.items() if cell in free}),
+                     ("communication-bound: simulated to be stalled for more than %g %% of the time" % (100 * STALLED), bound),
+                     ("of these, not used for the constants", {cell: e for cell, e in held_out.items() if cell in bound}),
                      ("steady: their slowest iteration is within a quarter of the fastest", steady),
                      ("all", off)) if part])
     lines += [BOX_WORDS, ""]
     lines += ["Two cores move what all hosts of the box send and receive. Where they are busy nearly all the time, what "
-              "is measured is theirs: real hosts have cores of their own, and `simulate` knows nothing of a box.", ""]
+              "is measured is theirs: real hosts have cores of their own, and `plan` knows nothing of a box.", ""]
     lines += ["Of %d pairs of schemes that differ by 5 %% or more, %s." % (pairs, say_wrong(wrong))]
     lines += ["Of the %d among them whose cores were free, %s." % (free_pairs, say_wrong(free_wrong))] if free else []
     lines += [""]
@@ -150,7 +155,7 @@ def report_box(o):
         rows.append([cell[0], "%d" % cell[1], "%d" % cell[2], cell[3], "%.1f" % (1e3 * float(row["seconds"])),
                      "%.1f-%.1f" % (1e3 * float(row["low"]), 1e3 * float(row["high"])),
                      "%.0f %%" % (100 * float(row["busy"])) if row["busy"] else "-",
-                     "%.1f" % (1e3 * simulated[cell]), percent(off[cell]), "yes" if validate.fitted(cell) else "no"])
+                     "%.1f" % (1e3 * simulated[cell]["seconds"]), percent(off[cell]), "yes" if validate.fitted(cell) else "no"])
     return lines + table(["net", "hosts", "Mbit/s", "scheme", "measured ms", "from-to", "cores busy", "simulated ms", "error",
                           "for constants"], rows)
 
@@ -197,7 +202,7 @@ def report_referee():
 
 
 def report(o):
-    text = ["# What `poseidon simulate` is worth", "",
+    text = ["# What `poseidon plan` is worth", "",
             "Written by `tests/cluster/validate.py report --poseidon=build/poseidon` from `validation.csv`, which "
             "`validate.py measure` fills; no figure here is written by hand.", ""]
     text += report_box(o) + report_paper(o) + report_others(o) + report_referee()

@@ -133,7 +133,7 @@ counts 8 ' parameters by '
 if [ -n "$POSEIDON_PYTHON" ]; then
     "$POSEIDON_PYTHON" - <<'END' || fail "schemes in the picture are not those of the plan"
 import json, re
-plan = {l["layer"]: l["choice"] for l in json.load(open("plan.json"))["points"][1]["layers"]}
+plan = json.load(open("plan.json"))[1]["scheme_by_layer"]
 drawn = dict(re.findall(r"<B>([^<]+)</B>.*? parameters by (\w+)&", open("planned.dot").read()))
 assert plan == drawn and len(set(plan.values())) > 1, (plan, drawn)
 END

@@ -148,7 +148,7 @@ refuses '*--profile=gpu is neither a device (titanx, *) nor a file*' train --sol
 
 # fillers, layer types
 sed 's/xavier/xaveir/' net.prototxt >filler.prototxt
-for command in summary plan simulate time; do
+for command in summary plan time; do
     refuses '*filler.prototxt:2: layer*unknown filler name: xaveir (known fillers: bilinear, constant*' \
         $command --model=filler.prototxt
 done

@@ -60,7 +60,7 @@ END
         # shellcheck disable=SC2086 # no option, or one
         "$POSEIDON" plan --model=net.prototxt --profile=profile.csv --nodes=1 --ranks-per-node=4 --hierarchy=off \
             --iter-size="$passes" --cluster-file=cluster --json $more >plan.json 2>said || fail "plan: $(cat said)"
-        planned=$(awk -F'"' '$2 == "choice" { of[$4]++ }
+        planned=$(awk -F'"' '/"scheme_by_layer"/ { on = 1; next } /}/ { on = 0 } on { of[$4]++ }
             END { printf "%d PS, %d SFB, %d allreduce", of["ps"], of["sfb"], of["allreduce"] }' plan.json)
         # shellcheck disable=SC2086
         "$POSEIDON_MPIRUN" 4 "$POSEIDON" train --solver=passes.prototxt --engine=replay --profile=profile.csv \

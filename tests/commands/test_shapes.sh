@@ -69,7 +69,6 @@ works '*' summary --model=net.prototxt
 [ "$(printf '%s\n' "$out" | grep -c ' assumed$')" -eq 3 ] || fail "not every line says assumed: $out"
 works '*"input_assumed": true*' summary --model=net.prototxt --json
 works '*parameters*(assumed input)*one rank*(assumed input)*' plan --model=net.prototxt --nodes=2
-works '*(assumed input)*' simulate --model=net.prototxt --nodes=2
 works '*Average Forward-Backward: * ms. (assumed input)*' time --model=net.prototxt --iterations=1 --profile=p.csv
 has "$(cat p.csv)" '# input 3 3 224 224*(assumed)' 'the profile'
 works '*' draw --model=net.prototxt net.dot

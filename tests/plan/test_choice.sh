@@ -11,8 +11,7 @@ for cluster in "$source"/tests/plan/box_*.cluster; do
         found=$("$POSEIDON" plan --model="$source/models/googlenet/train_val.prototxt" --batch=$batch \
             --images-per-second=11 --nodes=4 --cluster-file="$cluster" --json |
             awk -F'"' '$2 == "merge_bytes" { split($3, n, /[ :,]+/); merge = n[2] }
-                $2 == "layer" { layer = $4 }
-                $2 == "choice" { of[$4]++; if ($4 == "sfb") sfb = sfb " " layer }
+                $4 == "ps" || $4 == "sfb" || $4 == "allreduce" { of[$4]++; if ($4 == "sfb") sfb = sfb " " $2 }
                 END { print (merge <= 32768 ? "hardly" : merge " bytes"), "merged,", of["ps"] + 0 " by ps," sfb }')
         expected='hardly merged, 59 by ps, loss1/fc loss1/classifier loss2/fc loss2/classifier loss3/classifier'
         [ "$found" = "$expected" ] || {

@@ -262,29 +262,6 @@ START_TEST(vgg19_22k_scales_as_the_paper_reports)
 }
 END_TEST
 
-START_TEST(quantities_print_short_and_with_their_unit)
-{
-    static const struct {
-        double value;
-        const char *bytes, *seconds;
-    } cases[] = {{0, "0 B", "0 us"},        {12, "12 B", "12 s"},        {999.6, "1 kB", "1e+03 s"},
-                 {147456, "147 kB", NULL},  {1.2345e9, "1.23 GB", NULL}, {0.00004, NULL, "40 us"},
-                 {0.0123, NULL, "12.3 ms"}, {0.9999, NULL, "1 s"},       {99960, "100 kB", NULL}};
-    char text[COST_CELL];
-
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        if (cases[i].bytes) {
-            cost_print_bytes(cases[i].value, text);
-            ck_assert_str_eq(text, cases[i].bytes);
-        }
-        if (cases[i].seconds && cases[i].value < 999) {
-            cost_print_seconds(cases[i].value, text);
-            ck_assert_str_eq(text, cases[i].seconds);
-        }
-    }
-}
-END_TEST
-
 START_TEST(sizes_grow_with_what_a_trip_costs)
 {
     struct cost_cluster cluster = usual; /* 33 us at 1.25 GB/s: 41250 bytes a trip */
@@ -381,5 +358,4 @@ SUITE("cost: choice")
     tcase_add_test(tcase, sizes_grow_with_what_a_trip_costs);
     tcase_add_test(tcase, layers_are_merged_as_messages_cost);
     tcase_add_test(tcase, factors_that_memory_does_not_hold_cost_rounds);
-    tcase_add_test(tcase, quantities_print_short_and_with_their_unit);
 }

@@ -48,7 +48,7 @@ set -- "$source"/models/profiles/*.csv
 [ $# -eq "$(wc -l <"$folder/published")" ] ||
     fail 'there are profiles that this test does not know'
 
-number() { # KEY: of the plan's JSON, its first
+number() { # KEY: of the plan's JSON, in its first row
     sed -n "s/^ *\"$1\": \([0-9.e+-]*\),*$/\1/p" "$folder/plan" | head -n 1
 }
 
@@ -80,12 +80,12 @@ while read -r name batch published above; do
             sum = passes + (above == "" ? update : 0)
             if (!(update > 0) || !(passes > 0)) print name ": there is no time"
             if (expected > 0 && off(sum, expected)) print name ": " sum " s, published " expected
-            if (off(alone, passes)) print name ": the plan takes " alone " s for " passes
+            if (off(alone, passes + update)) print name ": the plan takes " alone " s for " passes + update
             if (!(gemm > 0) || off(flops, 1e9 / gemm)) print name ": the plan takes " flops " FLOP/s"
         }' "$file" >"$folder/wrong"
     [ ! -s "$folder/wrong" ] || fail "$(cat "$folder/wrong")"
 done <"$folder/published"
-"$POSEIDON" simulate --model="$source/models/lenet/train_val.prototxt" --profile=cpu --input-shape=1,28,28 \
+"$POSEIDON" plan --model="$source/models/lenet/train_val.prototxt" --profile=cpu --input-shape=1,28,28 \
     --nodes=2 >"$folder/played" 2>&1 &&
-    grep -q 'of 64 images' "$folder/played" || fail "simulate --profile=cpu: $(cat "$folder/played")"
+    grep -q '; 64 images per rank' "$folder/played" || fail "plan --profile=cpu: $(cat "$folder/played")"
 finish

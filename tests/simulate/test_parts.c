@@ -122,7 +122,7 @@ END_TEST
 START_TEST(a_thread_sends_and_receives_in_turn)
 {
     start(2);
-    options.transport_Bps = 0.25e9; /* 4 ms for 2 MB: out, in, out, in */
+    cluster.thread_Bps = 0.25e9; /* 4 ms for 2 MB: out, in, out, in */
     takes(0.03 + 4 * 4e-3, 1e-6);
 }
 END_TEST
@@ -130,7 +130,7 @@ END_TEST
 START_TEST(headers_take_room_on_a_link)
 {
     start(2);
-    options.header_bytes = 250e3; /* an eighth of 2 MB, each way */
+    cluster.header_bytes = 250e3; /* an eighth of 2 MB, each way */
     takes(0.0365, 1e-6);
 }
 END_TEST
@@ -228,17 +228,6 @@ START_TEST(a_ring_fuses_what_became_ready_meanwhile)
 }
 END_TEST
 
-START_TEST(merging_saves_start_ups_and_delays_no_large_layer)
-{
-    start_baseline("mg-wfbp", 4); /* 20 ms between layers, a ring of one takes 12 */
-    nlayers = LAYERS;
-    takes(0.09 + 6e-3, 1e-3);
-    start_baseline("mg-wfbp", 16); /* 30 ms of start-up: all go as one */
-    nlayers = LAYERS;
-    takes(0.09 + 30e-3 + 2 * 8.008e-3 * 15 / 16, 1e-3);
-}
-END_TEST
-
 SUITE("parts")
 {
     TCase *parts = suite_case(suite, "slower parts"), *others = suite_case(suite, "other systems");
@@ -255,5 +244,4 @@ SUITE("parts")
     tcase_add_test(others, a_ring_takes_steps_and_bytes);
     tcase_add_test(others, a_ring_waits_for_the_end_of_a_cycle);
     tcase_add_test(others, a_ring_fuses_what_became_ready_meanwhile);
-    tcase_add_test(others, merging_saves_start_ups_and_delays_no_large_layer);
 }

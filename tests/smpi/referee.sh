@@ -1,6 +1,6 @@
 #!/bin/sh
 # referee.sh [HOSTS...]: one layer by the parameter server, as messages, timed by SimGrid's SMPI and by poseidon
-# simulate, on 16 and 64 hosts. Fails where they differ by more than 10 %. Takes a minute. Exits 77 where SimGrid
+# plan, on 16 and 64 hosts. Fails where they differ by more than 10 %. Takes a minute. Exits 77 where SimGrid
 # (Debian: libsimgrid-dev) is not installed. Wants $POSEIDON.
 #
 # SMPI is told to add nothing of its own to a plain link's bandwidth and latency.
@@ -38,9 +38,10 @@ layer { name: 'ip' type: 'InnerProduct' bottom: 'd' top: 'ip' inner_product_para
 layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'l' top: 'loss' }
 END
         printf 'layer,type,forward_s,backward_s\nd,D,0,0\nip,I,0.02,0.03\nloss,L,0,0\n' >"$folder/times.csv"
-        ours=$("$POSEIDON" simulate --model="$folder/net.prototxt" --profile="$folder/times.csv" --nodes="$hosts" --comm=ps \
-            --overlap=none --bandwidth=${rate}GB --latency=30us --message=0s --memory=1000000GB --chunk=$chunk --merge=0 \
-            --window=$((16 * chunk)) --json | sed -n 's/.*"seconds": *\([0-9.e+-]*\).*/\1/p')
+        ours=$("$POSEIDON" plan --model="$folder/net.prototxt" --profile="$folder/times.csv" --nodes="$hosts" --comm=ps \
+            --overlap=none --bandwidth=${rate}GB --figure latency_seconds=30us --figure message_seconds=0 \
+            --figure sum_bytes_per_second=1e15 --figure copy_bytes_per_second=1e15 --tune chunk=$chunk --tune merge=0 \
+            --tune window=$((16 * chunk)) --json | sed -n 's/.*"seconds": *\([0-9.e+-]*\).*/\1/p')
         awk -v h="$hosts" -v r="$rate" -v t="$theirs" -v o="$ours" 'BEGIN {
             if (!(t > 0 && o > 0)) { print h " hosts: no time"; exit 1 }
             printf "| %d | %g GB/s | 50 | %.2f | %.2f | %+.1f %% |\n", h, r, 1e3 * t, 1e3 * o, 100 * (o / t - 1)

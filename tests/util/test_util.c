@@ -129,8 +129,7 @@ START_TEST(json_writes_every_kind_of_value)
     json_array_end(&json);
     json_key(&json, "test");
     json_object_begin(&json);
-    json_key(&json, "ok");
-    json_bool(&json, true);
+    json_put_bool(&json, "ok", true);
     json_key(&json, "none");
     json_null(&json);
     json_object_end(&json);

@@ -15,7 +15,7 @@
  * gradients from sufficient factors costs; that of
  * '*update' the time in which the solver's rule changes 10^9 parameters. Without those lines it
  * costs nothing. '*copy' has the time in which 10^9 bytes come from the device to its host, and
- * back to it; only `poseidon simulate` counts it. `poseidon time --profile=FILE` writes one. */
+ * back to it; only `poseidon plan` counts it. `poseidon time --profile=FILE` writes one. */
 #ifndef POSEIDON_ENGINE_REPLAY_PROFILE_H
 #define POSEIDON_ENGINE_REPLAY_PROFILE_H
 

@@ -1,0 +1,37 @@
+/* What `poseidon plan` is asked, and its two ways to answer. */
+#ifndef POSEIDON_COMMANDS_PLAN_H
+#define POSEIDON_COMMANDS_PLAN_H
+
+#include "commands/model.h"
+#include "commands/options_rows.h"
+#include "forecast/forecast.h"
+#include "plan/probe.h"
+
+enum { PLAN_OLD_WORDS = 7 };
+
+struct plan_request {
+    struct model_options model;
+    struct forecast_options options;
+    struct communication_rows communication;
+    struct probe figures; /* the cluster's */
+    const char *profile, *cluster_file;
+    char *profile_file; /* options.profile, where `profile` names a device or a file; owned */
+    struct option_list figure;
+    const char *old[PLAN_OLD_WORDS]; /* values of options that --figure replaced */
+    bool shared_core;                /* the same of a flag */
+    double link_Bps, mbps;           /* of --bandwidth, --bandwidth-mbps; 0: not given */
+    int hierarchy;                   /* as in trainer_options */
+    const char *draw;                /* a picture to write, or NULL */
+    bool force, json, layers;
+};
+
+/* For people, in 80 columns, on standard output. Fills the tables of the points that it prints. */
+int plan_print(const struct plan_request *request, struct forecast *forecast);
+
+/* The same as JSON: a row for each number of nodes. */
+int plan_print_json(const struct plan_request *request, const struct forecast *forecast);
+
+/* The names of plan's --tune, on standard output. */
+void plan_print_tuning(void);
+
+#endif
