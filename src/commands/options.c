@@ -209,7 +209,7 @@ static const struct option *nearest_row(const struct command_line *line, const c
 
     for (int i = 0; i < line->noptions; i++)
         if (option_type_of(&line->options[i]) != OPTION_GROUP &&
-            !(line->options[i].type & OPTION_CAFFE) && (line->options[i].type & tune) == tune)
+            !(line->options[i].type & OPTION_OLD) && (line->options[i].type & tune) == tune)
             suggest_offer(&suggest, line->options[i].name);
     return suggest.nearest ? &line->options[find_row(line, suggest.nearest, &off)] : NULL;
 }
@@ -263,6 +263,7 @@ static int parse_tuning(struct parsing *p, const char *tune, const char *word)
     const struct option *o = row < 0 ? NULL : &p->line->options[row];
 
     if (!o || !(o->type & OPTION_TUNE)) {
+        o = o && o->type & OPTION_OLD ? NULL : o;
         const struct option *near = o ? NULL : nearest_row(p->line, name, OPTION_TUNE);
 
         return error_set("--%s %s: %s%s%s%s ('poseidon help tuning' lists all)", tune, word,
@@ -276,6 +277,20 @@ static int parse_tuning(struct parsing *p, const char *tune, const char *word)
     if (!equals && !stands_alone(o))
         return error_set("--%s needs a value: --%s=%s", whole, whole, o->value);
     return fill(p, row, whole, off, equals ? equals + 1 : NULL);
+}
+
+/* Once for each old word that is given. */
+static void warn_of_old(const struct parsing *p, int row)
+{
+    const struct option *o = &p->line->options[row];
+    bool tune = (o->type & OPTION_TUNE) != 0;
+
+    if ((!tune && !(o->type & OPTION_OLD && o->help)) || p->given[row] || !warns())
+        return;
+    fprintf(stderr,
+            "warning: --%s is an old option, which the next release refuses: use %s%s%s%s\n",
+            o->name, tune ? "--tune " : "", tune ? o->name : o->help, tune && o->value ? "=" : "",
+            tune && o->value ? o->value : "");
 }
 
 /* One option at argv[at]; takes the next word as its value where it has none of its own. */
@@ -292,9 +307,6 @@ static int parse_option(struct parsing *p)
     if (row < 0)
         return unknown(p->line, name);
     const struct option *o = &p->line->options[row];
-    if (o->type & OPTION_TUNE)
-        return error_set("unknown option --%s: --tune %s%s%s", name, o->name, o->value ? "=" : "",
-                         o->value ? o->value : "");
     if (!text && !stands_alone(o)) {
         if (p->at + 1 >= p->argc)
             return error_set("--%s needs a value: --%s=%s", o->name, o->name, o->value);
@@ -305,6 +317,7 @@ static int parse_option(struct parsing *p)
         text = p->argv[++p->at];
     if (option_type_of(o) == OPTION_TUNING)
         return parse_tuning(p, o->name, text);
+    warn_of_old(p, row);
     return fill(p, row, o->name, off, text);
 }
 

@@ -27,9 +27,10 @@ enum option_type {
     OPTION_TUNING,  /* no target: NAME=VALUE of a row with OPTION_TUNE; may be repeated */
     OPTION_GROUP,   /* a heading of --help, in `help`; no option */
     /* added to one of these: */
-    OPTION_OWN = 16,   /* each rank may have its own; else all ranks must be given the same */
-    OPTION_TUNE = 32,  /* behind the row of OPTION_TUNING; listed by options_print_tuning */
-    OPTION_CAFFE = 64, /* a word of Caffe's tools that has another here; not listed */
+    OPTION_OWN = 16,  /* each rank may have its own; else all ranks must be given the same */
+    OPTION_TUNE = 32, /* behind the row of OPTION_TUNING; listed by options_print_tuning */
+    OPTION_OLD = 64,  /* a word of former releases, not listed; `help` is today's, for a warning;
+                         NULL: Caffe's own word, which is taken without one */
 };
 
 enum { OPTIONS_INDENT = 29 }; /* columns before an option's words in --help */
@@ -78,7 +79,7 @@ void options_add(struct option_rows *rows, const struct option *more, int n);
 
 static inline enum option_type option_type_of(const struct option *o)
 {
-    return (enum option_type)(o->type & ~(OPTION_OWN | OPTION_TUNE | OPTION_CAFFE));
+    return (enum option_type)(o->type & ~(OPTION_OWN | OPTION_TUNE | OPTION_OLD));
 }
 
 /* --help of a command, on standard output. */

@@ -85,6 +85,7 @@ void options_add_communication(struct option_rows *rows, struct communication_ro
          "it, each "
          "for its share of the parameters (default 1; all, where no other node is there)",
          .parse = parse_hierarchy},
+        {"leaders", OPTION_COUNT | OPTION_OLD, to->leaders, "L", "--hierarchy=HOW,L"},
         {"order", OPTION_CALL | OPTION_TUNE, to->fifo, "ORDER",
          "send order: urgency (default: what forward needs first) or fifo", .parse = parse_order},
         {"window", OPTION_BYTES | OPTION_OWN | OPTION_TUNE, to->window, "SIZE",

@@ -52,6 +52,8 @@ static int check_reports(const struct trainer_options *o, const char *rank_log)
 
     if (o->dry_run && stray)
         return error_set("--dry-run trains nothing: there is nothing for --%s", stray);
+    if (!o->trace && o->trace_last < INT32_MAX)
+        return error_set("--trace-iterations chooses what --trace=FILE keeps: give that too");
     return 0;
 }
 
@@ -90,6 +92,8 @@ int train_options_settle(struct train_request *r)
 
     if (!o->solver)
         return error_set("Need a solver definition to train: --solver=FILE");
+    if (r->lars)
+        r->settings.item[r->settings.n++] = "local_lr_auto=true";
     o->overrides.settings = r->settings.item;
     o->overrides.nsettings = r->settings.n;
     if (o->staleness > 0 && o->comm.policy == COMM_AUTO)

@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "forecast/profiles.h"
 #include "trace/trace.h"
@@ -19,6 +20,15 @@ static int parse_pause(const char *option, const char *text, void *target)
     return strcmp(text, "none") ? units_parse_duration(option, text, target) : 0;
 }
 
+static int parse_iterations(const char *option, const char *text, void *target)
+{
+    struct trainer_options *o = target;
+
+    return trace_parse_iterations(text, &o->trace_first, &o->trace_last)
+               ? error_context("--%s", option)
+               : 0;
+}
+
 /* FILE or FILE,A-B: what stands behind the last comma and begins as a number is iterations. */
 static int parse_trace(const char *option, const char *text, void *target)
 {
@@ -32,10 +42,16 @@ static int parse_trace(const char *option, const char *text, void *target)
                          option);
     snprintf(r->trace, sizeof r->trace, "%.*s", (int)length, text);
     r->options.trace = r->trace;
-    return counted && trace_parse_iterations(comma + 1, &r->options.trace_first,
-                                             &r->options.trace_last)
-               ? error_context("--%s", option)
-               : 0;
+    return counted ? parse_iterations(option, comma + 1, &r->options) : 0;
+}
+
+static int parse_phase(const char *option, const char *text, void *target)
+{
+    (void)target;
+    return strcasecmp(text, "TRAIN") ? error_set("--%s=%s: training is of phase TRAIN; 'poseidon "
+                                                 "test' scores",
+                                                 option, text)
+                                     : 0;
 }
 
 /* ---- the command line ---- */
@@ -57,6 +73,7 @@ static void add_training(struct train_request *r, struct option_rows *rows)
         {"run", OPTION_TEXT, &o->run, "NAME", "the run's name, for --resume (default: a new one)"},
         {"set", OPTION_LIST, &r->settings, "FIELD=VALUE",
          "put this in the place of the solver's field, as --set base_lr=0.02; may be repeated"},
+        {"lars", OPTION_FLAG | OPTION_OLD, &r->lars, NULL, "--set local_lr_auto=true"},
         {"batch", OPTION_COUNT, &o->batch, "N",
          "training samples per rank and pass, instead of the net's"},
         {"global-batch", OPTION_COUNT, &o->global_batch, "N",
@@ -72,12 +89,22 @@ static void add_training(struct train_request *r, struct option_rows *rows)
         {"stage", OPTION_TEXT, &o->overrides.stages, "LIST",
          "stages added to the training net's state"},
         {"level", OPTION_INT, &o->overrides.level, "N", "level of the training net's state"},
+        {"phase", OPTION_CALL | OPTION_OLD, NULL, "TRAIN", "nothing, training is of phase TRAIN",
+         .parse = parse_phase},
         {"dry-run", OPTION_FLAG, &o->dry_run, NULL,
          "set everything up, say what would be trained on which data, memory, disk and hosts, and "
          "stop: status 0 where it is fit to train"},
     };
 
     options_add(rows, group, (int)(sizeof group / sizeof *group));
+}
+
+/* A signal's word of former releases; now: today's, NULL for Caffe's own. */
+static struct option effect_row(struct trainer_options *o, const char *name, enum signal_kind kind,
+                                const char *now)
+{
+    return (struct option){name, OPTION_CALL | OPTION_OLD,    &o->signals[kind], "EFFECT",
+                           now,  .parse = signal_effect_parse};
 }
 
 static void add_endings(struct train_request *r, struct option_rows *rows)
@@ -90,10 +117,11 @@ static void add_endings(struct train_request *r, struct option_rows *rows)
          "TERM=stop,USR1=snapshot (default: stop, of HUP snapshot). mpirun passes USR1 on to all "
          "ranks; Ctrl-C under it leaves two seconds",
          .parse = signals_parse},
-        {"sigint-effect", OPTION_CALL | OPTION_CAFFE, &o->signals[SIGNAL_INT], "EFFECT",
-         .parse = signal_effect_parse},
-        {"sighup-effect", OPTION_CALL | OPTION_CAFFE, &o->signals[SIGNAL_HUP], "EFFECT",
-         .parse = signal_effect_parse},
+        effect_row(o, "sigint-effect", SIGNAL_INT, NULL),
+        effect_row(o, "sighup-effect", SIGNAL_HUP, NULL),
+        effect_row(o, "sigterm-effect", SIGNAL_TERM, "--on-signal=TERM=EFFECT"),
+        effect_row(o, "sigusr1-effect", SIGNAL_USR1, "--on-signal=USR1=EFFECT"),
+        effect_row(o, "sigxcpu-effect", SIGNAL_XCPU, "--on-signal=XCPU=EFFECT"),
         {"time-limit", OPTION_CALL, &o->deadline, "DURATION",
          "stop and save before this time is over (4h, 30min, 1:30:00; none; default: the "
          "scheduler's limit)",
@@ -194,6 +222,8 @@ static void add_reports(struct train_request *r, struct option_rows *rows)
          "write a timeline of all ranks, for ui.perfetto.dev, of these iterations (default: of "
          "all)",
          .parse = parse_trace},
+        {"trace-iterations", OPTION_CALL | OPTION_OLD, o, "A-B", "--trace=FILE,A-B",
+         .parse = parse_iterations},
         {"log", OPTION_TEXT, &o->log, "FILE",
          "write a time breakdown by rank and layer, as JSON lines; each layer's transfer is timed "
          "alone at the end"},
@@ -204,6 +234,7 @@ static void add_reports(struct train_request *r, struct option_rows *rows)
          "write the same as TensorBoard's event files"},
         {"rank-log", OPTION_TEXT | OPTION_OWN | OPTION_TUNE, &r->rank_log, "PREFIX",
          "each rank writes what it logs to PREFIX.RANK.log, too"},
+        {"account", OPTION_FLAG | OPTION_OLD, &o->account, NULL, "--log=FILE, which implies it"},
         {"summary", OPTION_TEXT, &o->summary, "FILE", "write the figures of the run as JSON"},
         {"force", OPTION_FLAG, &r->force, NULL,
          "replace the files of --trace, --log, --summary and --csv where they exist, as --resume "

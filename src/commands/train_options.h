@@ -13,7 +13,7 @@ struct train_request {
     struct strbuf alike;        /* what all ranks must have been given, for command_start. Owned */
     const char *gpu, *rank_log; /* NULL: not given */
     char trace[PATH_MAX];       /* the file of --trace */
-    bool force;
+    bool force, lars;
     struct communication_rows communication;
 };
 

@@ -40,7 +40,8 @@ train '*' -sigint_effect none -sighup_effect=stop
 lacks "$out" staged 'no stage'
 train '*staged*' -stage extra -level 3
 train '*' -level 3
-refuses '*unknown option --phase: leave it out: training is of phase TRAIN*' train --solver=solver.prototxt -phase TRAIN
+train '*' -phase TRAIN
+refuses "*--phase=TEST: training is of phase TRAIN; 'poseidon test' scores*" train --solver=solver.prototxt -phase TEST
 refuses '*--gpu=first: expected all, or the GPUs*' train --solver=solver.prototxt -gpu first
 CUDA_VISIBLE_DEVICES=1
 export CUDA_VISIBLE_DEVICES

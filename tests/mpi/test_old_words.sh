@@ -1,28 +1,67 @@
 #!/bin/sh
-# Options of former builds are refused, each with today's word for it; what --tune takes is no option by itself; neither
-# --help nor the manual page lists any of them. Caffe's words for signals do what they say.
+# Options of former releases: they train as today's words do, rank 0 warns once of each and names the new one, and
+# neither --help nor the manual page lists them.
 . "$abs_top_srcdir/tests/mpi/common.sh"
+make_solver solver.prototxt 'max_iter: 2' 'snapshot_after_train: false' 'display: 1'
+"$POSEIDON" time --model=net.prototxt --batch=4 --iterations=1 --profile=profile.csv >time.log 2>&1 || fail 'poseidon time'
 
-# refused OPTION POINTER
-refused() {
-    "$POSEIDON" train --solver=none "--$1=1" >refused.log 2>&1 && fail "--$1 is taken"
-    grep -qF "unknown option --$1: $2" refused.log || fail "--$1: $(cat refused.log)"
+# warns NAME NEW LOG: just once, of --NAME, for NEW
+warns() {
+    same "--$1: warnings" 1 "$(grep -c "^warning: --$1 is an old option" "$3")"
+    grep -qF "warning: --$1 is an old option, which the next release refuses: use $2" "$3" ||
+        fail "--$1: $(grep "^warning: --$1 " "$3")"
 }
-"$POSEIDON" help tuning | sed -n 's/^  \([a-z][^ ]*\).*/\1/p' >tuning
-for name in check-sync share-gpu direct ps-update convolution no-fusion no-graphs workspace order window chunk merge measure \
-    rank-log staleness dilate input-shape; do
-    grep -q "^$name\(=\|$\)" tuning || fail "help tuning does not list $name"
+
+# agrees OPTIONS NAME[=VALUE]...: ranks 0 and 1 are given old words, rank 2 has --tune's. They train only where all three
+# ranks take the same from them.
+agrees() {
+    options=$1 old='' new=''
+    shift
+    for word; do
+        old="$old --$word" new="$new --tune $word"
+        echo "${word%%=*}" >>tried
+    done
+    # shellcheck disable=SC2086 # words
+    "$POSEIDON_MPIRUN" 2 "$POSEIDON" train --solver=solver.prototxt --batch=4 $options $old : \
+        -n 1 "$POSEIDON" train --solver=solver.prototxt --batch=4 $options $new >agrees.log 2>&1 </dev/null ||
+        { fail "$old"; tail -n 3 agrees.log; }
+    same "warnings of $old" $# "$(grep -c '^warning: ' agrees.log)"
+    for word; do
+        shown=$("$POSEIDON" help tuning | sed -n "s/^  \(${word%%=*}\)\(=[^ ]*\)\{0,1\}\( .*\)\{0,1\}$/\1\2/p")
+        warns "${word%%=*}" "--tune $shown" agrees.log
+    done
+}
+agrees '' check-sync=1 share-gpu direct=off ps-update=host convolution=direct no-fusion no-graphs workspace=1m order=fifo \
+    window=1m chunk=1k merge=0 measure rank-log=log
+agrees --comm=ps staleness=1
+agrees '--engine=replay --profile=profile.csv --comm=ps' dilate=2 input-shape=1,28,28
+"$POSEIDON" help tuning | sed -n 's/^  \([a-z][a-z-]*\).*/\1/p' | sort >names
+sort tried | cmp -s - names || fail "tried $(tr '\n' ' ' <tried), not $(tr '\n' ' ' <names)"
+
+# alike NAME NEW-OPTIONS OLD-OPTIONS NEW: two ranks, the same parameters
+alike() {
+    # shellcheck disable=SC2086 # words
+    { trained new 2 $2; trained old 2 $3; }
+    same "--$1: parameters" "$(hash_of new.json)" "$(hash_of old.json)"
+    same "--$1 of today: warnings" 0 "$(grep -c '^warning: ' new.log)"
+    warns "$1" "$4" old.log
+}
+alike lars '--set local_lr_auto=true' --lars '--set local_lr_auto=true'
+trained plain 2
+[ "$(hash_of plain.json)" != "$(hash_of old.json)" ] || fail '--lars changes nothing'
+alike leaders --hierarchy=auto,1 --leaders=1 --hierarchy=HOW,L
+for run in new old; do
+    grep -q 'one of them updates the parameters' $run.log || fail "$run: not one leader"
 done
-while read -r shown; do
-    refused "${shown%%=*}" "--tune $shown"
-done <tuning
-refused lars '--set local_lr_auto=true'
-refused leaders --hierarchy=HOW,L
-refused phase 'leave it out: training is of phase TRAIN'
-refused trace-iterations --trace=FILE,A-B
-refused account --log=FILE
-for signal in term usr1 xcpu; do
-    refused sig$signal-effect --on-signal=NAME=EFFECT
+alike phase '' --phase=TRAIN 'nothing, training is of phase TRAIN'
+alike trace-iterations --trace=new.trace,1-1 '--trace=old.trace --trace-iterations=1-1' --trace=FILE,A-B
+for run in new old; do
+    same "$run: iterations in the trace" 1 "$(grep -o '"iteration 1"' $run.trace | sort -u | wc -l)"
+    same "$run: other iterations in the trace" 0 "$(grep -c '"iteration 0"' $run.trace)"
+done
+alike account --log=new.jsonl --account '--log=FILE, which implies it'
+for run in new old; do
+    grep -q 'predicted time time alone time waited  exposed' $run.log || fail "$run: no transfer was timed alone"
 done
 
 # ignored BITS OPTION...: of /proc/PID/status, the signals that a run ignores; 24 (XCPU), 15 (TERM), 10 (USR1), 2 (INT), 1 (HUP)
@@ -36,13 +75,20 @@ ignored() {
     kill -KILL "$(cat pid.0)"
     wait "$launcher"
 }
-ignored $((0x804203)) --on-signal=TERM=none,SIGUSR1=none,XCPU=none,INT=none,HUP=none
-ignored $((0x3)) -sigint_effect=none --sighup-effect=none
+all=$((0x804203))
+ignored $all --on-signal=TERM=none,SIGUSR1=none,XCPU=none,INT=none,HUP=none
+same 'warnings of --on-signal' 0 "$(grep -c '^warning: ' signals.log)"
+ignored $all --sigterm-effect=none --sigusr1_effect=none -sigxcpu_effect none -sigint_effect=none --sighup-effect=none
+same 'warnings of words for signals' 3 "$(grep -c '^warning: ' signals.log)"
+for signal in TERM USR1 XCPU; do
+    warns "sig$(echo $signal | tr A-Z a-z)-effect" "--on-signal=$signal=EFFECT" signals.log
+done
 ignored 0
 
 # Nobody reads of them: names of --tune stand under that heading alone.
 "$POSEIDON" train --help >page
-for word in $(sed 's/=.*//' tuning) sigint-effect sighup-effect; do
+for word in $(cat names) lars leaders phase trace-iterations account sigint-effect sighup-effect sigterm-effect \
+    sigusr1-effect sigxcpu-effect; do
     grep -q -e "^  --$word\>" page && fail "--help lists --$word"
 done
 listed=$(grep '^  --' page | grep -vc '^  --help ')

@@ -22,6 +22,7 @@ to finetune but not both | --snapshot=x.solverstate --weights=x.caffemodel
 --dry-run trains nothing: there is nothing for --csv | --dry-run --csv=c.csv
 --dry-run trains nothing: there is nothing for --tensorboard | --dry-run --tensorboard=events
 --dry-run trains nothing: there is nothing for --tune rank-log | --dry-run --tune rank-log=r
+--trace-iterations chooses what --trace=FILE keeps: give that too | --trace-iterations=1-2
 --on-nan=skip decides for all ranks before any update: not with --comm=none | --comm=none --on-nan=skip
 --on-nan=skip decides for all ranks before any update: not with --tune staleness | --on-nan=skip --tune staleness=1
 --on-nan=skip: layer .* travels with error feedback (onebit, --wire=bf16) | --on-nan=skip --comm=onebit
