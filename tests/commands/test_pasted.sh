@@ -25,6 +25,7 @@ HOME=$folder/home PASTED_PROGRAM=$folder/place/usr/bin/poseidon
 PATH=$folder/stands:$folder/place/usr/bin:$PATH
 export HOME PASTED_PROGRAM PATH
 mkdir -p stands "$HOME"
+python3 -c 'import matplotlib' 2>/dev/null || PATH=$folder/stands:$folder/place/usr/bin:/usr/bin:$PATH
 
 # ---- stand-ins ----
 stand() { # NAME, its script on standard input
@@ -73,7 +74,7 @@ data=${POSEIDON_DATA:-/nowhere}
 needs() { # WHAT: puts it into the folder, or fails with the reason
     case $1 in
     fashion-mnist) [ -d /usr/share/datasets/fashion-mnist ] ;;
-    gnuplot) command -v gnuplot >/dev/null ;;
+    matplotlib) python3 -c 'import matplotlib' 2>/dev/null ;;
     'a GPU') nvidia-smi -L 2>/dev/null | grep -q '^GPU' ;;
     'a box') "$abs_top_srcdir/tests/cluster/box.sh" --check >/dev/null 2>&1 ;;
     cifar10)

@@ -124,6 +124,19 @@ pbs_run 124.head
 same "$name" "$(printf '%s' "$pbs_start<--solver=2><--run=pbs-123_2_.head><--resume>" | flat)" "$(tail -n 2 calls | flat | sed 's/~$//')"
 ! ls .poseidon-* >/dev/null 2>&1 || fail "$name: notes are left"
 
+name='PBS: arrays of rates: a task and the job that it submits take the same one'
+plays 'begin @5 137' 'begin 0'
+ARGUMENTS='--solver=a --set base_lr=0.1,0.03' RESUBMIT='qsub -J 0-1' qsub -v ARGUMENTS,RESUBMIT jobs/train.pbs
+INDEX=1 pbs_run '123[1].head'
+pbs_run 124.head
+same "$name" '<--set><base_lr=0.03><--snapshot-prefix=poseidon-123-base_lr-0.03> 2' \
+    "$(grep -o '<--set><.*-0.03>' calls | sort -u) $(grep -c 'base_lr=0.03' calls)"
+name='PBS: more tasks than rates'
+plays 'begin 0'
+ARGUMENTS='--solver=a --set base_lr=0.1,0.03' qsub -v ARGUMENTS jobs/train.pbs
+INDEX=2 pbs_run '125[2].head'
+said 'base_lr=0.1,0.03 has no value for task 2 of the array; the first is task 0'
+
 name='PBS: told to end, by qrerun and by qdel'
 plays 'begin until @40 stopped 75' 'begin until @40 stopped 75'
 ARGUMENTS=--solver=a qsub -v ARGUMENTS jobs/train.pbs
