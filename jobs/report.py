@@ -258,7 +258,7 @@ def curves(out, logs, title, force):
             raise Refused("%s shows no two lines 'Iteration N, loss = X', which a curve needs" % log)
     if not plots:
         raise Refused("matplotlib is missing (Debian: python3-matplotlib)")
-    plots.plot_curves("", title, read, ("iteration",)).write([out])
+    plots.plot_curves("", title or (read[0].name if len(read) == 1 else ""), read, ("iteration",)).write([out])
 
 
 def report(folders, out, published):

@@ -138,6 +138,7 @@ blocks() {
 while read -r page; do
     blocks "${page#./}" "$clean/$page" || fail "$page: code without a fence"
 done <pages
+find "$clean" | sort >before
 
 option() { # NAME: its value in the fence line
     sed -n "1s/.* $1=\"\([^\"]*\)\".*/\1/p" "$block"
@@ -204,6 +205,15 @@ echo "ran $ran blocks of commands, left $left"
 [ $ran -ge 20 ] || fail "only $ran blocks were run"
 fences=$(cat "$clean/README.md" "$clean"/docs/*.md | grep -c '^ *```')
 [ $((2 * (ran + left + texts))) -eq "$fences" ] || fail "the pages have $fences fences, and $ran + $left + $texts blocks were seen"
+
+# ---- what commands leave: git ignores it, so that a checkout stays clean ----
+if git -C "$abs_top_srcdir" rev-parse 2>/dev/null; then
+    find "$clean" -type f | sort | comm -13 before - | sed "s|^$clean/||" |
+        grep -v -e '^data/' -e '^flowers/' -e '^cifar-10' -e '^photo\.jpg$' -e '^hosts$' -e '^squeezenet_v1.0\.' -e '^synset_words' >left
+    (cd "$abs_top_srcdir" && git check-ignore --no-index --stdin <"$folder/left") | sort >ignored
+    sort left | comm -23 - ignored >untracked
+    [ ! -s untracked ] || fail "commands of the pages leave what git does not ignore: $(tr '\n' ' ' <untracked)"
+fi
 
 # ---- figures ----
 for log in cifar10_quick:4:2 resnet20_cifar10:3:1 squeezenet_flowers:3:1 alexnet_flowers:3:1; do
