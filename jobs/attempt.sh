@@ -1,6 +1,6 @@
 # shellcheck shell=sh
 # Read with "." by train.slurm, train.pbs and keep_running.sh: starts a training once, hands signals on to it, and
-# says whether another start would go on from there.
+# says whether another start would resume from there.
 #
 # The caller sets attempt_name (for messages) and attempt_state, a file that outlives the attempt. What happens is
 # noted there line by line: "start", "begun" (training), "trained" (an iteration), "snapshot N", "stopped", "memory" (a
@@ -70,8 +70,8 @@ attempt_find() {
     return 1
 }
 
-# attempt_is_named ARGUMENT...: whether the user has said which run is to go on. Else the job names its own: at every
-# start that run goes on where it has snapshots, and begins where it has none, whatever else lies there.
+# attempt_is_named ARGUMENT...: whether the user has named the run. Else the job names its own: every start resumes that
+# run if it has snapshots, and begins it if it has none, whatever else lies there.
 attempt_is_named() {
     for argument; do
         case $argument in --run=* | --resume | --resume=*) return 0 ;; esac

@@ -1,18 +1,18 @@
 #!/bin/sh
-# Trains on hosts that no scheduler looks after, and starts again on those that still answer when one is lost:
+# Trains on hosts without a scheduler, and restarts on those that still answer when one is lost:
 #
 #     jobs/keep_running.sh --hostfile=hosts --hosts=4 -- --solver=models/lenet/solver.prototxt [OPTIONS]
 #
-#   --hostfile=FILE        the hosts, one a line, as mpirun reads them (what stands behind a name is not looked at)
-#   --hosts=N              train on so many of them; the others stand in for hosts that die (default: all)
+#   --hostfile=FILE        the hosts, one a line, as in mpirun's file (slots=N is ignored)
+#   --hosts=N              train on so many of them; the others replace hosts that die (default: all)
 #   --ranks-per-host=N     (1)
 #   --wait=SECONDS         how long to wait for hosts to come back where fewer than N answer (600)
 #   -- OPTION...           for "poseidon train"
 #
-# With --global-batch among the options, training goes on with fewer hosts than N instead of waiting: the batch of an
-# iteration stays what it was. Without, its size depends on the number of ranks, and so N hosts there must be.
+# With --global-batch among the options, training goes on with fewer than N hosts instead of waiting, with the same images
+# an iteration. Without it their number depends on the number of ranks, so N hosts are needed.
 #
-# TERM, INT and USR1 end it with a snapshot; the same command with --resume goes on. Its status: 0 the training is
+# TERM, INT and USR1 end it with a snapshot; the same command with --resume continues. Its status: 0 the training is
 # done, 75 stopped and saved, others: training failed by a mistake, or three starts in a row (RESTARTS) brought no newer
 # snapshot. POSEIDON, POSEIDON_JOBS, SETUP, CONTAINER and RESTARTS as in train.slurm; LAUNCH: mpirun and its options, but
 # for hosts and their number. Hosts are asked twice a minute, by mpirun's own way of starting (ssh).
@@ -87,7 +87,7 @@ launch=${LAUNCH:-mpirun --bind-to none}
 answering() {
     for host; do
         # shellcheck disable=SC2086
-        { timeout 20 ${launch%% *} -np 1 --host "$host" true </dev/null >/dev/null 2>&1 && : >"$folder/answers.$host"; } &
+        { timeout 20 ${launch%% *} -np 1 --host "$host" true </dev/null >"$folder/says.$host" 2>&1 && : >"$folder/answers.$host"; } &
         asking="${asking:-} $!"
     done
     # shellcheck disable=SC2086 # not for the training or what else runs beside
@@ -96,6 +96,14 @@ answering() {
     for host; do
         [ ! -e "$folder/answers.$host" ] || echo "$host"
         rm -f "$folder/answers.$host"
+    done
+}
+
+# Why the others do not: the first words of ssh, or whatever starts processes there.
+explain_silence() {
+    for host in $all; do
+        echo "$here" | grep -qxF "$host" ||
+            attempt_say "no answer from $host: $(grep . "$folder/says.$host" | head -n 1 | grep . || echo 'nothing within 20 s')"
     done
 }
 
@@ -127,7 +135,7 @@ while :; do
     hosts=$(echo "$here" | head -n "$wanted")
     count=$(echo "$hosts" | grep -c .)
     if [ "$count" -eq 0 ] || { [ "$count" -lt "$wanted" ] && [ -z "$elastic" ]; }; then
-        [ -n "${until:-}" ] || until=$(($(attempt_clock) + patience))
+        [ -n "${until:-}" ] || { until=$(($(attempt_clock) + patience)) && explain_silence; }
         [ -z "$attempt_stopped" ] || exit 75
         [ "$(attempt_clock)" -lt "$until" ] ||
             die "$count of $wanted hosts answer: give more in $files, or --global-batch=N to train with fewer of them"
@@ -161,7 +169,7 @@ while :; do
         set -- "$@" --resume
         continue
     fi
-    attempt_say "$why; the same command with --resume goes on"
+    attempt_say "$why; the same command with --resume continues it"
     [ "$status" -ne 0 ] || status=75
     exit "$status"
 done

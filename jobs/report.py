@@ -19,7 +19,7 @@ whatever they differ in.
   --force           replaces OUT.svg where it exists
   --title=TEXT      is written above the curves
 
-Needs Python 3.6 or later; plots need matplotlib (Debian: python3-matplotlib), tables do not.
+Needs Python 3.6 or later; plots need matplotlib 3.5 or later (Debian: python3-matplotlib), tables do not.
 """
 import getopt
 import itertools

@@ -57,7 +57,7 @@ stand sbatch <<'EOF'
 while :; do case $1 in --*) shift ;; *) break ;; esac; done
 sh -n "$1" || exit 1
 case $1 in
-*/train.slurm) shift; case "$*" in *ps,sfb*) set -- "$1" --comm=sfb ;; esac; exec mpirun -np 2 poseidon train --dry-run "$@" ;;
+*/train.slurm) shift; case "$*" in *ps,sfb*) set -- "$1" --comm=sfb ;; *0.1,0.03*) set -- "$1" --set base_lr=0.03 ;; esac; exec mpirun -np 2 poseidon train --dry-run "$@" ;;
 *) echo "submitted $1" ;;
 esac
 EOF
@@ -209,7 +209,7 @@ fences=$(cat "$clean/README.md" "$clean"/docs/*.md | grep -c '^ *```')
 # ---- what commands leave: git ignores it, so that a checkout stays clean ----
 if git -C "$abs_top_srcdir" rev-parse 2>/dev/null; then
     find "$clean" -type f | sort | comm -13 before - | sed "s|^$clean/||" |
-        grep -v -e '^data/' -e '^flowers/' -e '^cifar-10' -e '^photo\.jpg$' -e '^hosts$' -e '^squeezenet_v1.0\.' -e '^synset_words' >left
+        grep -v -e '^data/' -e '^flowers/' -e '^cifar-10' -e '^convert\.' -e '^photo\.jpg$' -e '^hosts$' -e '^squeezenet_v1.0\.' -e '^synset_words' >left
     (cd "$abs_top_srcdir" && git check-ignore --no-index --stdin <"$folder/left") | sort >ignored
     sort left | comm -23 - ignored >untracked
     [ ! -s untracked ] || fail "commands of the pages leave what git does not ignore: $(tr '\n' ' ' <untracked)"

@@ -31,7 +31,7 @@ stand_in() { # NAME, its text on standard input
 # USR1 and "hang" does not hear it, "asked" waits until a host was asked seven times, the last word is its status. A program's log
 # lines go to standard error.
 stand_in mpirun <<'END'
-[ "$*" != "-np 1 --host ${DEAD:-none} true" ] || exit 1
+[ "$*" != "-np 1 --host ${DEAD:-none} true" ] || { echo "ssh: no route to $4" >&2; exit 1; }
 case $* in
 "-np 1 --host ${BLINKS:-none} true") # every other time
     echo >>asked

@@ -25,6 +25,8 @@ plays
 DEAD=n1 keep --wait=1 -- --batch=32
 same "$name" 1 "$status"
 said '2 of 3 hosts answer: give more in hosts, or --global-batch=N'
+said 'no answer from n1: ssh: no route to n1'
+same "$name: said once" 1 "$(grep -c 'no answer from' said)"
 name='keep_running.sh: mistakes and starts without progress'
 plays 'begin 1'
 keep -- --solver=a

@@ -69,7 +69,7 @@ ARGUMENTS=--solver=a qsub -v ARGUMENTS jobs/train.pbs
 echo 4 >"$SPOOL/wall"
 pbs_run 5.head
 same "$name: without RESUBMIT" 75 "$status"
-said '"poseidon train --resume" goes on'
+said '"poseidon train --resume" continues it'
 printf 'start\nbegun\nsnapshot 40\n' >.poseidon-6.head
 pbs_run 6.head
 same "$name" "$(printf '%s' "$pbs_start<--solver=a><--run=pbs-6.head><--resume>" | flat)" "$(tail -n 2 calls | flat | sed 's/~$//')"
@@ -137,6 +137,11 @@ ARGUMENTS='--solver=a --set base_lr=0.1,0.03' qsub -v ARGUMENTS jobs/train.pbs
 INDEX=2 pbs_run '125[2].head'
 said 'base_lr=0.1,0.03 has no value for task 2 of the array; the first is task 0'
 
+name='PBS: outside PBS this machine trains'
+plays 'begin 0'
+(unset PBS_NODEFILE PBS_JOBID && ARGUMENTS=--solver=a WALLTIME=100 sh jobs/train.pbs) >said 2>&1
+same "$name" '0 <--map-by><ppr:1:node>' "$? $(grep -o '^<--map-by><ppr:1:node>' calls)"
+
 name='PBS: told to end, by qrerun and by qdel'
 plays 'begin until @40 stopped 75' 'begin until @40 stopped 75'
 ARGUMENTS=--solver=a qsub -v ARGUMENTS jobs/train.pbs
@@ -147,7 +152,7 @@ said 'PBS has put the job back'
 ! grep -q 'train --resume' said || fail "$name: told to resume by hand"
 rm -f "$SPOOL/substate" .poseidon-*
 pbs_run 5.head
-said '"poseidon train --resume" goes on, if PBS does not start'
+said '"poseidon train --resume" continues it, if PBS does not start'
 rm -f "$SPOOL/signal" .poseidon-*
 
 name='PBS: no clock'
