@@ -1,6 +1,6 @@
 # shellcheck shell=sh
 # Read with "." by train.slurm, train.pbs and keep_running.sh: starts a training once, hands signals on to it, and
-# says whether another start would go on from there.
+# says whether another start would resume from there.
 #
 # The caller sets attempt_name (for messages) and attempt_state, a file that outlives the attempt. What happens is
 # noted there line by line: "start", "begun" (training), "trained" (an iteration), "snapshot N", "stopped", "memory" (a
@@ -70,13 +70,35 @@ attempt_find() {
     return 1
 }
 
-# attempt_is_named ARGUMENT...: whether the user has said which run is to go on. Else the job names its own: at every
-# start that run goes on where it has snapshots, and begins where it has none, whatever else lies there.
+# attempt_is_named ARGUMENT...: whether the user has named the run. Else the job names its own: every start resumes that
+# run if it has snapshots, and begins it if it has none, whatever else lies there.
 attempt_is_named() {
     for argument; do
         case $argument in --run=* | --resume | --resume=*) return 0 ;; esac
     done
     return 1
+}
+
+# attempt_pick TASK ARGUMENT: sets picked: the argument, or where it is a list of --comm or --set (--comm=ps,sfb, --set
+# base_lr=0.1,0.01), the same with the element of an array's task. Called for one argument after the other; swept says
+# by what this task differs from the others, for names of files.
+attempt_before='' swept=''
+attempt_pick() {
+    picked=$2 before=$attempt_before attempt_before=$2
+    case $2 in
+    --comm=*,*) field='--comm=' ;;
+    --set=*=*,*) field=${2#--set=} && field=--set=${field%%=*}= ;;
+    *=*,*) [ "$before" = --set ] || return 0; field=${2%%=*}= ;;
+    *,*) [ "$before" = --comm ] || return 0; field='' ;;
+    *) return 0 ;;
+    esac
+    element=$(printf '%s\n' "${2#"$field"}" | cut -d, -f $(($1 + 1)))
+    if [ -z "$element" ]; then
+        attempt_say "$2 has no value for task $1 of the array; the first is task 0"
+        return 1
+    fi
+    picked=$field$element
+    swept=$swept-$(printf '%s' "${picked#--*=}" | tr -c 'A-Za-z0-9._-' -)
 }
 
 # Passes the log on line by line, and notes what it says. (Not awk: some read by the block, and would be late.) TERM ends

@@ -6,8 +6,8 @@
 #     sbatch --nodes=8 jobs/reproduce.slurm [OPTIONS]                --where=slurm in the job's allocation
 #     qsub jobs/reproduce.pbs                                        --where=pbs in the job's
 #
-#   --table=LIST         tables to make. simulate: vgg19_22k vgg19 googlenet inception_v3 resnet152 alexnet, and
-#                        beyond-DEVICE-NET (all of them); else nets of models/ (alexnet,vgg16,googlenet)
+#   --table=LIST         tables to make. simulate: vgg19_22k vgg19 googlenet inception_v3 resnet152 alexnet (all of
+#                        them); else nets of models/ (alexnet,vgg16,googlenet)
 #   --out=DIR            (reproduction) DIR/runs/TABLE has what programs wrote, DIR tables and plots
 #   --publish=DIR        simulate: write DIR/REPRODUCTION.md, and the pictures below DIR/reproduction
 #  Where training runs (box, slurm, pbs):
@@ -90,6 +90,7 @@ done
 [ -z "$solver" ] || [ -r "$solver" ] || die "$solver cannot be read"
 
 command -v python3 >/dev/null || die 'python3 is not in PATH, and the tables are made by jobs/report.py'
+[ -z "$publish" ] || python3 -c 'import matplotlib' 2>/dev/null || die '--publish draws by matplotlib, which is missing (Debian: python3-matplotlib)'
 
 if [ -z "${POSEIDON:-}" ]; then
     if [ -x "$root/build/poseidon" ]; then
@@ -143,10 +144,17 @@ of_scheme() {
     esac
 }
 
-# paper NET SCHEMES: speed-up on 40 Gb/s, images/s of 16 nodes over bandwidth
+# What plots call the schemes, and those whose speed-up is drawn: the others lie on one of these, or far below.
+words_of_schemes=', "names": {"auto": "this program", "poseidon": "Poseidon, 2017", "wfbp": "parameter server",
+    "caffe-ps": "servers, no overlap", "tf-ps": "TensorFlow, 2016", "ring": "ring", "adam": "Project Adam",
+    "onebit": "CNTK, 1 bit", "none": "no communication"},
+    "speedup": ["auto", "wfbp", "ring", "adam", "onebit", "tf-ps"]'
+
+# paper NET NAME SCHEMES: speed-up on 40 Gb/s, images/s of 16 nodes over bandwidth
 paper() {
-    begin "$1" "One Titan X a node, with the constants that were fitted to the paper's 18 points (PS and copies of its time)."
-    for scheme in $2; do
+    begin "$1" "One Titan X a node, with the constants that were fitted to the paper's 18 points (PS and copies of its time)." \
+        ", \"name\": \"$2\"$words_of_schemes"
+    for scheme in $3; do
         # shellcheck disable=SC2046,SC2086 # lists of options
         play "$1" "$scheme-40" "$1" $theirs $(of_scheme "$scheme") --nodes=1,2,4,8,16,32 --bandwidth=40Gb --tune intervals=100
         case $scheme in none | tf-ps | caffe-ps) continue ;; esac
@@ -157,33 +165,17 @@ paper() {
     done
 }
 
-# beyond DEVICE NET: this program's choice against the published system and rings, on hosts of today
-beyond() {
-    begin "beyond-$1-$2" "One $1 a node; hosts of today: the network takes no processor time, sums at 50 GB/s."
-    for scheme in auto poseidon ring; do
-        for gbps in 1 5 10 25 100; do
-            play "beyond-$1-$2" "$scheme-$gbps" "$2" --profile="$1" --figure sum_bytes_per_second=50GB \
-                --figure copy_bytes_per_second=50GB --comm=$scheme --nodes=32,1024 --bandwidth=${gbps}Gb
-        done
-    done
-}
-
 simulate() {
     all='vgg19_22k vgg19 googlenet inception_v3 resnet152 alexnet'
-    for file in "$root"/models/profiles/*.csv; do
-        name=${file##*/}
-        case $name in cpu-*) ;; *) all="$all beyond-${name%.csv}" ;; esac
-    done
     for table in $(words "${tables:-$all}"); do
-        case " $all " in *" $table "*) ;; *) die "there is no table '$table' to simulate (there are: $all)" ;; esac
         case $table in
-        beyond-*)
-            table=${table#beyond-}
-            beyond "${table%%-*}" "${table#*-}"
-            ;;
-        vgg19) paper vgg19 'none auto poseidon wfbp caffe-ps adam onebit' ;;
-        inception_v3 | resnet152) paper "$table" 'none auto poseidon wfbp tf-ps ring' ;;
-        *) paper "$table" 'none auto poseidon wfbp caffe-ps ring' ;;
+        vgg19_22k) paper vgg19_22k 'VGG19 with 22,000 classes' 'none auto poseidon wfbp caffe-ps ring' ;;
+        vgg19) paper vgg19 VGG19 'none auto poseidon wfbp caffe-ps adam onebit' ;;
+        googlenet) paper googlenet GoogLeNet 'none auto poseidon wfbp caffe-ps ring' ;;
+        inception_v3) paper inception_v3 Inception-v3 'none auto poseidon wfbp tf-ps ring' ;;
+        resnet152) paper resnet152 ResNet-152 'none auto poseidon wfbp tf-ps ring' ;;
+        alexnet) paper alexnet AlexNet 'none auto poseidon wfbp caffe-ps ring' ;;
+        *) die "there is no table '$table' to simulate (there are: $all)" ;;
         esac
     done
 }
@@ -306,13 +298,15 @@ set --
 for table in $made; do
     set -- "$@" "$out/runs/$table"
 done
-[ ! -r "$root/docs/published.csv" ] || set -- "$@" "--published=$root/docs/published.csv"
+if [ -r "$root/docs/published.csv" ]; then # other devices say nothing about these tables
+    grep -v ' on K20,' "$root/docs/published.csv" >"$out/published.csv"
+    set -- "$@" "--published=$out/published.csv"
+fi
 "$root/jobs/report.py" "$@" --out="$out" || exit 1
+rm -f "$out/published.csv"
 
 # Accuracies and losses of trainings whose logs are kept beside the page, NAME-RANKS.log each.
 curves() { # FOLDER
-    "$root/jobs/report.py" "$1" --out="$out/curves" >/dev/null || exit 1
-    cp "$out/curves/${1##*/}-loss-iterations.svg" "$out/" || exit 1
     echo
     echo '| scheme | ranks | accuracy after 4,000 | after 5,000 | last loss shown |'
     echo '|---|---|---|---|---|'
@@ -324,32 +318,33 @@ curves() { # FOLDER
             /loss = / { loss = $NF }
             END { printf "| `%s` | %s | %.2f %% | %.2f %% | %.3f |\n", scheme, ranks, accuracy[4000], accuracy[5000], loss }' "$log"
     done
-    echo
-    echo "![loss over iterations](reproduction/${1##*/}-loss-iterations.svg)"
 }
 
 # What synchronising costs on one machine, as tests/bench/bench_overhead.py measured it.
 overhead() {
     echo
-    echo "| net | images a rank | ranks | \`none\` | scheme | with it | longer | rounds |"
-    echo '|---|---:|---:|---:|---|---:|---:|---|'
+    echo "| net | images a rank | ranks | \`none\` | scheme | longer by, median of the rounds | least and most |"
+    echo '|---|---:|---:|---:|---|---:|---|'
     awk -F, '!/^#/ && $1 != "net" {
-        printf "| %s | %d | %d | %.1f ms | `%s` | %.1f ms | %.1f %% | %.1f to %.1f %% |\n", $1, $3, $2, $5, $4, $6, $7, $8, $9
+        printf "| %s | %d | %d | %.1f ms | `%s` | %.1f %% | %.1f to %.1f %% |\n", $1, $3, $2, $5, $4, $7, $8, $9
     }' "$root/docs/overhead.csv"
 }
 
-# The page: its words, with the tables in their places; of 32 nodes of today's the tables are enough.
+# The page: its words, with the tables in their places. All nets have pictures of speed-up and of bandwidth, one has all.
 if [ -n "$publish" ]; then
     mkdir -p "$publish/reproduction" || die "$publish cannot be written"
-    curves "$root/docs/curves/cifar10_quick" >"$out/curves.md" || exit 1
-    overhead >"$out/overhead.md" || exit 1
+    curves "$root/docs/curves/cifar10_quick" >"$out/curves.md"
+    overhead >"$out/overhead.md"
     awk -v compare="$out/compare.md" -v report="$out/report.md" -v curves="$out/curves.md" -v overhead="$out/overhead.md" '
         function put(file, from,    line, on) {
             on = from == ""
             while ((getline line < file) > 0) {
                 on = on || line ~ from
-                if (file != curves) sub(/\]\(/, "](reproduction/", line)
-                if (on && line !~ /-bandwidth-32\.svg/) print line
+                if (line ~ /^!/) {
+                    if (line !~ /vgg19_22k|-speedup|-bandwidth/) { getline line < file; continue }
+                    sub(/\]\(/, "](reproduction/", line)
+                }
+                if (on) print line
             }
         }
         $0 == "@COMPARE@" { put(compare, ""); next }
@@ -358,6 +353,6 @@ if [ -n "$publish" ]; then
         $0 == "@TABLES@" { put(report, "^## "); next }
         { print }' "$root/docs/reproduction.md.in" >"$publish/REPRODUCTION.md" || die "$publish/REPRODUCTION.md cannot be written"
     sed -n 's/.*(reproduction\/\(.*\.svg\)).*/\1/p' "$publish/REPRODUCTION.md" | while read -r picture; do
-        cp "$out/$picture" "$publish/reproduction/" || die "there is no picture $picture: is gnuplot there?"
+        cp "$out/$picture" "$publish/reproduction/" || die "there is no picture $picture"
     done || exit 1
 fi

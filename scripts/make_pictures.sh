@@ -2,9 +2,9 @@
 # make_pictures.sh POSEIDON [nets] [logs] [bars] [reproduction]
 #
 # Makes the pictures of README.md and docs/ anew where they stand, from what the repository has: nets (by draw, which
-# needs Graphviz's library), committed logs of trainings (by jobs/report.py, which needs gnuplot), measured
-# times of docs/pytorch.csv (gnuplot), and, together with its page, docs/REPRODUCTION.md's simulations (by
-# jobs/reproduce.sh: many minutes). Without names all four.
+# needs Graphviz's library), committed logs of trainings (by jobs/report.py), measured times of docs/pytorch.csv, and,
+# together with its page, docs/REPRODUCTION.md's simulations (by jobs/reproduce.sh: some minutes). Without names all
+# four. All but nets need Python's matplotlib.
 set -eu
 case ${1:--h} in
 -*) sed -n '2,/^set /{s/^# \{0,1\}//p;}' "$0" >&2; exit 2 ;;
@@ -14,6 +14,8 @@ shift
 cd "$(dirname "$0")/.."
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
+# a Python of one's own may lack what Debian's has
+python3 -c 'import matplotlib' 2>/dev/null || PATH=/usr/bin:$PATH
 
 net() { # NAME
     "$poseidon" draw --model="models/$1/train_val.prototxt" --force "docs/pictures/$1.svg"
@@ -44,32 +46,35 @@ logs() {
 
 # Bars of images/s over those of the newest PyTorch, which is 1; each PyTorch in the fastest of its forms.
 bars() {
-    awk -F, '
-        function best(from, to, least) {
-            for (i = from; i <= to; i++)
-                if ($i != "" && (least == "" || $i + 0 < least))
-                    least = $i + 0
-            return least
-        }
-        !/^#/ && $1 != "net" { printf "%s %d %.3f 1 %.3f\n", $1, $2, best(6, 9) / best(4, 5), best(6, 9) / $3 }
-    ' docs/pytorch.csv >"$scratch/bars"
-    gnuplot <<END
-set terminal svg size 760,380 font "sans-serif,13" background "white"
-set output "docs/pictures/pytorch.svg"
-set style data histogram
-set style histogram clustered gap 1
-set style fill solid 0.9 noborder
-set boxwidth 0.9
-set title "training steps of one process on two cores, fastest form of each"
-set key outside top center horizontal
-set ylabel "rate, PyTorch 2.15 = 1"
-set yrange [0:*]
-set xtics noenhanced scale 0
-set bmargin 4
-set grid y lc rgb "#dddddd"
-plot "$scratch/bars" using 3:xtic(sprintf("%s\nbatch %s", strcol(1), strcol(2))) title "PyTorch 1.13" lc rgb "#cccccc", \\
-    "" using 4 title "PyTorch 2.15, torch.compile too" lc rgb "#777777", "" using 5 title "poseidon" lc rgb "#1f77b4", \\
-    "" using (column(0) + 0.25):(\$5 + 0.12):(sprintf("%.1f", \$5)) with labels notitle
+    python3 - <<'END'
+import csv
+import sys
+sys.dont_write_bytecode = True
+sys.path.insert(0, "jobs")
+from report_plots import Plot
+
+with open("docs/pytorch.csv") as file:
+    rows = list(csv.reader(line for line in file if line[0] != "#"))[1:]
+least = [[min(float(cell) for cell in row[first:last] if cell) for first, last in ((3, 5), (5, 9), (2, 3))] for row in rows]
+
+
+def draw(axes):
+    panel = axes[0][0]
+    for b, (name, color) in enumerate([("PyTorch 1.13", "#cccccc"), ("PyTorch 2.15, torch.compile too", "#777777"),
+                                       ("poseidon", "#0072B2")]):
+        rates = [times[1] / times[b] for times in least]
+        panel.bar([place + 0.28 * (b - 1) for place in range(len(rows))], rates, 0.27, color=color, label=name)
+        for place, rate in enumerate(rates if b == 2 else []):
+            panel.annotate("%.1f" % rate, (place + 0.28, rate), ha="center", va="bottom")
+    panel.set_xticks(range(len(rows)))
+    panel.set_xticklabels("%s\nbatch %s" % tuple(row[:2]) for row in rows)
+    panel.grid(axis="x", visible=False)
+    panel.set_ylabel("rate, PyTorch 2.15 = 1")
+    panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncol=3)
+
+
+Plot("pytorch", "Training steps of one process on two cores, fastest form of each", draw,
+     inches=(9.5, 4)).write(["docs/pictures/pytorch.svg"])
 END
 }
 reproduction() {

@@ -47,7 +47,7 @@ python3-lmdb py-lmdb
 hdf5-tools hdf5
 dataset-fashion-mnist -
 cppcheck cppcheck
-gnuplot-nox gnuplot
+python3-matplotlib py-matplotlib
 libgraphviz-dev graphviz
 shellcheck -
 clang-format-14 -'
@@ -105,7 +105,7 @@ setup_has() {
     hdf5-tools) command -v h5dump ;;
     dataset-fashion-mnist) test -f /usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz ;;
     cppcheck) command -v cppcheck ;;
-    gnuplot-nox) command -v gnuplot ;;
+    python3-matplotlib) setup_python matplotlib ;;
     shellcheck) command -v shellcheck ;;
     clang-format-14) command -v clang-format-14 ;;
     *) return 1 ;;

@@ -74,17 +74,18 @@ program=$abs_top_srcdir/jobs/report.py
 echo mine >a.log
 refuses "*expected a picture to write first, OUT.svg, found 'a.log'*" --curves=a.log a.log
 kept a.log
-if command -v gnuplot >/dev/null 2>&1; then
+python3 -c 'import matplotlib' 2>/dev/null || PATH=/usr/bin:$PATH
+if python3 -c 'import matplotlib' 2>/dev/null; then
     log=$abs_top_srcdir/models/cifar10_quick/training.log
     works '*' --curves=plot.svg "$log"
     has "$(cat plot.svg)" 'cifar10-quick' 'a log named training.log'
     refuses '*plot.svg exists already; --force replaces it*' --curves=plot.svg "$log"
     works '*' --force --title='Loss of a "net"' --curves=plot.svg "$log"
     has "$(cat plot.svg)" "Loss of a" 'the title'
-    refuses "*shows no 'Iteration N, loss = X'*" --force --curves=plot.svg a.log
+    refuses "*shows no two lines 'Iteration N, loss = X'*" --force --curves=plot.svg a.log
     has "$(cat plot.svg)" "Loss of a" 'the plot before'
 else
-    echo 'gnuplot is missing: plots are not tested'
+    echo 'matplotlib is missing: plots are not tested'
 fi
 refuses '*no such log: none*' --force --curves=plot.svg none
 finish

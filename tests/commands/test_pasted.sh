@@ -25,6 +25,7 @@ HOME=$folder/home PASTED_PROGRAM=$folder/place/usr/bin/poseidon
 PATH=$folder/stands:$folder/place/usr/bin:$PATH
 export HOME PASTED_PROGRAM PATH
 mkdir -p stands "$HOME"
+python3 -c 'import matplotlib' 2>/dev/null || PATH=$folder/stands:$folder/place/usr/bin:/usr/bin:$PATH
 
 # ---- stand-ins ----
 stand() { # NAME, its script on standard input
@@ -56,7 +57,7 @@ stand sbatch <<'EOF'
 while :; do case $1 in --*) shift ;; *) break ;; esac; done
 sh -n "$1" || exit 1
 case $1 in
-*/train.slurm) shift; case "$*" in *ps,sfb*) set -- "$1" --comm=sfb ;; esac; exec mpirun -np 2 poseidon train --dry-run "$@" ;;
+*/train.slurm) shift; case "$*" in *ps,sfb*) set -- "$1" --comm=sfb ;; *0.1,0.03*) set -- "$1" --set base_lr=0.03 ;; esac; exec mpirun -np 2 poseidon train --dry-run "$@" ;;
 *) echo "submitted $1" ;;
 esac
 EOF
@@ -73,7 +74,7 @@ data=${POSEIDON_DATA:-/nowhere}
 needs() { # WHAT: puts it into the folder, or fails with the reason
     case $1 in
     fashion-mnist) [ -d /usr/share/datasets/fashion-mnist ] ;;
-    gnuplot) command -v gnuplot >/dev/null ;;
+    matplotlib) python3 -c 'import matplotlib' 2>/dev/null ;;
     'a GPU') nvidia-smi -L 2>/dev/null | grep -q '^GPU' ;;
     'a box') "$abs_top_srcdir/tests/cluster/box.sh" --check >/dev/null 2>&1 ;;
     cifar10)
@@ -137,6 +138,7 @@ blocks() {
 while read -r page; do
     blocks "${page#./}" "$clean/$page" || fail "$page: code without a fence"
 done <pages
+find "$clean" | sort >before
 
 option() { # NAME: its value in the fence line
     sed -n "1s/.* $1=\"\([^\"]*\)\".*/\1/p" "$block"
@@ -203,6 +205,15 @@ echo "ran $ran blocks of commands, left $left"
 [ $ran -ge 20 ] || fail "only $ran blocks were run"
 fences=$(cat "$clean/README.md" "$clean"/docs/*.md | grep -c '^ *```')
 [ $((2 * (ran + left + texts))) -eq "$fences" ] || fail "the pages have $fences fences, and $ran + $left + $texts blocks were seen"
+
+# ---- what commands leave: git ignores it, so that a checkout stays clean ----
+if git -C "$abs_top_srcdir" rev-parse 2>/dev/null; then
+    find "$clean" -type f | sort | comm -13 before - | sed "s|^$clean/||" |
+        grep -v -e '^data/' -e '^flowers/' -e '^cifar-10' -e '^convert\.' -e '^photo\.jpg$' -e '^hosts$' -e '^squeezenet_v1.0\.' -e '^synset_words' >left
+    (cd "$abs_top_srcdir" && git check-ignore --no-index --stdin <"$folder/left") | sort >ignored
+    sort left | comm -23 - ignored >untracked
+    [ ! -s untracked ] || fail "commands of the pages leave what git does not ignore: $(tr '\n' ' ' <untracked)"
+fi
 
 # ---- figures ----
 for log in cifar10_quick:4:2 resnet20_cifar10:3:1 squeezenet_flowers:3:1 alexnet_flowers:3:1; do

@@ -69,7 +69,7 @@ ARGUMENTS=--solver=a qsub -v ARGUMENTS jobs/train.pbs
 echo 4 >"$SPOOL/wall"
 pbs_run 5.head
 same "$name: without RESUBMIT" 75 "$status"
-said '"poseidon train --resume" goes on'
+said '"poseidon train --resume" continues it'
 printf 'start\nbegun\nsnapshot 40\n' >.poseidon-6.head
 pbs_run 6.head
 same "$name" "$(printf '%s' "$pbs_start<--solver=a><--run=pbs-6.head><--resume>" | flat)" "$(tail -n 2 calls | flat | sed 's/~$//')"
@@ -124,6 +124,24 @@ pbs_run 124.head
 same "$name" "$(printf '%s' "$pbs_start<--solver=2><--run=pbs-123_2_.head><--resume>" | flat)" "$(tail -n 2 calls | flat | sed 's/~$//')"
 ! ls .poseidon-* >/dev/null 2>&1 || fail "$name: notes are left"
 
+name='PBS: arrays of rates: a task and the job that it submits take the same one'
+plays 'begin @5 137' 'begin 0'
+ARGUMENTS='--solver=a --set base_lr=0.1,0.03' RESUBMIT='qsub -J 0-1' qsub -v ARGUMENTS,RESUBMIT jobs/train.pbs
+INDEX=1 pbs_run '123[1].head'
+pbs_run 124.head
+same "$name" '<--set><base_lr=0.03><--snapshot-prefix=poseidon-123-base_lr-0.03> 2' \
+    "$(grep -o '<--set><.*-0.03>' calls | sort -u) $(grep -c 'base_lr=0.03' calls)"
+name='PBS: more tasks than rates'
+plays 'begin 0'
+ARGUMENTS='--solver=a --set base_lr=0.1,0.03' qsub -v ARGUMENTS jobs/train.pbs
+INDEX=2 pbs_run '125[2].head'
+said 'base_lr=0.1,0.03 has no value for task 2 of the array; the first is task 0'
+
+name='PBS: outside PBS this machine trains'
+plays 'begin 0'
+(unset PBS_NODEFILE PBS_JOBID && ARGUMENTS=--solver=a WALLTIME=100 sh jobs/train.pbs) >said 2>&1
+same "$name" '0 <--map-by><ppr:1:node>' "$? $(grep -o '^<--map-by><ppr:1:node>' calls)"
+
 name='PBS: told to end, by qrerun and by qdel'
 plays 'begin until @40 stopped 75' 'begin until @40 stopped 75'
 ARGUMENTS=--solver=a qsub -v ARGUMENTS jobs/train.pbs
@@ -134,7 +152,7 @@ said 'PBS has put the job back'
 ! grep -q 'train --resume' said || fail "$name: told to resume by hand"
 rm -f "$SPOOL/substate" .poseidon-*
 pbs_run 5.head
-said '"poseidon train --resume" goes on, if PBS does not start'
+said '"poseidon train --resume" continues it, if PBS does not start'
 rm -f "$SPOOL/signal" .poseidon-*
 
 name='PBS: no clock'

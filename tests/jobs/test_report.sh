@@ -1,6 +1,7 @@
 #!/bin/sh
-# report.py: speed-ups, shares and bytes are those that the files tell, every row says how it was obtained, plots
-# have their scripts, and every folder that makes no table is refused with what is wrong.
+# report.py: speed-ups, shares and bytes are those that the files say, every row says how it was obtained, any mixture of
+# runs makes a table, and every folder that makes none is refused with what is wrong.
+# shellcheck disable=SC2016 # backquotes of Markdown
 set -u
 . "${abs_top_srcdir:?}/tests/common.sh"
 
@@ -34,8 +35,23 @@ refuses() { # PATTERN ARGUMENT...
     esac
 }
 
+# drawn NAME...: these plots, and no other that begins so
+drawn() {
+    for plot; do
+        [ "$(head -c 4 "$folder/out/$plot.png" | tail -c 3)" = PNG ] || fail "$plot.png is no PNG"
+        grep -q '</svg>' "$folder/out/$plot.svg" || fail "$plot.svg is no SVG"
+        holds "$folder/out/report.md" "($plot.svg)"
+    done
+    same "plots of ${1%%-*}" $# "$(find "$folder/out" -name "${1%%-*}-*.svg" | wc -l | tr -d ' ')"
+}
+
 mkdir "$folder/tiny" "$folder/empty"
 python3 -c '' 2>/dev/null || { echo 'SKIP: no Python'; exit 77; }
+# Everything but drawing is tried without matplotlib.
+python3 -c 'import matplotlib' 2>/dev/null || PATH=/usr/bin:$PATH
+mkdir "$folder/none" && echo 'raise ImportError("none", name="matplotlib")' >"$folder/none/matplotlib.py"
+PYTHONPATH=$folder/none
+export PYTHONPATH
 
 # ---- a table of measured runs ----
 summary "$folder/tiny/ps-1.json" ps 1 100
@@ -57,37 +73,20 @@ cat >"$folder/tiny/ps-4.trace.json" <<'END_TRACE'
 {"ph":"X","name":"send","cat":"send","pid":0,"ts":50,"dur":50,"args":{"bytes":9999,"peer":1}},
 {"ph":"X","name":"send","cat":"send","pid":0,"ts":150,"dur":150,"args":{"bytes":6000,"peer":2}}]}
 END_TRACE
-GNUPLOT=/nonexistent/gnuplot report "$folder/tiny" --out="$folder/out" >"$folder/said" || fail "tiny: $(cat "$folder/errors")"
-holds "$folder/said" 'Plots were not drawn: gnuplot is not there'
+report "$folder/tiny" --out="$folder/out" >"$folder/said" || fail "tiny: $(cat "$folder/errors")"
+holds "$folder/said" 'There are no plots: matplotlib is missing (Debian: python3-matplotlib)'
 holds "$folder/out/report.md" 'Four hosts.'
+holds "$folder/out/report.md" '| ps-4 | | tiny | 10 | 4 | 4 | ps | 350.0 | | | | |'
 holds "$folder/out/report.md" 'Net tiny: 1000 parameters, 10 images a worker and iteration.'
-holds "$folder/out/report.md" '| ps | measured | 1.00 | 3.50 |'
+# one base for all schemes: the fastest run on one rank
+holds "$folder/out/report.md" 'Speed-up over `sfb-1` (110.0 images/s on 1 rank, the fastest of 2 such runs, which lie between 100.0 and 110.0); links: 10 Gb/s.'
+holds "$folder/out/report.md" '| ps | measured | 0.91 | 3.18 |'
 holds "$folder/out/report.md" '| sfb | measured | 1.00 | 3.00 |'
 # 8000 in the second half, 6000 in the last three quarters: 200 a hundredth, 140 on average
-holds "$folder/out/report.md" '| ps | measured | 114 ms | 350.0 | 75.0 % | 25.0 % | 4 kB | 7 kB | 1.71 |'
-holds "$folder/out/report.csv" 'tiny,tiny,measured,ps,4,4,10,10,0.114285714,350,3.5,0.875,0.25,4000,7000,1.71428571'
-for plot in speedup busy bytes wire loss-iterations loss-seconds; do
-    if [ ! -s "$folder/out/tiny-$plot.gp" ] || [ ! -s "$folder/out/tiny-$plot.dat" ]; then fail "there is no script of tiny-$plot"; fi
-    [ ! -e "$folder/out/tiny-$plot.png" ] || fail "tiny-$plot.png without gnuplot"
-    holds "$folder/out/report.md" "(tiny-$plot.svg)"
-done
-[ "$(sed 1d "$folder/out/tiny-loss-seconds.dat")" = '0 2.5
-0.5 1.5' ] || fail "the loss over time: $(cat "$folder/out/tiny-loss-seconds.dat")"
-
-if command -v gnuplot >/dev/null; then
-    report "$folder/tiny" --out="$folder/out" >"$folder/said" || fail "drawing: $(cat "$folder/errors")"
-    [ ! -s "$folder/errors" ] || fail "drawing says: $(cat "$folder/errors")"
-    for plot in speedup busy bytes wire loss-iterations loss-seconds; do
-        [ "$(head -c 4 "$folder/out/tiny-$plot.png" | tail -c 3)" = PNG ] || fail "tiny-$plot.png is no PNG"
-        grep -q '</svg>' "$folder/out/tiny-$plot.svg" || fail "tiny-$plot.svg is no SVG"
-    done
-fi
-printf '#!/bin/sh\nexit 3\n' >"$folder/broken"
-chmod +x "$folder/broken"
-GNUPLOT=$folder/broken
-export GNUPLOT
-refuses 'broken failed with status 3' "$folder/tiny"
-GNUPLOT=/nonexistent/gnuplot # the rest is about numbers
+holds "$folder/out/report.md" '| ps-4 | measured | 114 ms | 350.0 | 75.0 % | 25.0 % | 4 kB | 7 kB | 1.71 |'
+holds "$folder/out/report.csv" 'tiny,tiny,measured,ps,4,4,10,10,0.114285714,350,3.18181818,0.795454545,0.25,4000,7000,1.71428571,ps-4,'
+[ -z "$(find "$folder/out" -name '*.svg' -o -name '*.png')" ] || fail 'plots without matplotlib'
+grep -q svg "$folder/out/report.md" && fail 'the report shows plots that are not there'
 
 # ---- emulated: by a word, or since computation was replayed; a base that is not 1 ----
 mkdir "$folder/box" "$folder/replayed"
@@ -98,7 +97,7 @@ summary "$folder/replayed/a.json" ps 2 150
 sed -i 's/"cpu"/"replay"/' "$folder/replayed/a.json"
 report "$folder/box" "$folder/replayed/" --out="$folder/out" >/dev/null || fail "two folders: $(cat "$folder/errors")"
 holds "$folder/out/report.md" '| ps | emulated | 2.00 | 3.00 |'
-holds "$folder/out/report.md" 'links: unknown'
+holds "$folder/out/report.md" 'Speed-up over `a` (150.0 images/s on 2 ranks), which counts as 2; links: unknown.'
 holds "$folder/out/report.csv" 'replayed,tiny,emulated,ps,2,2,10,,'
 
 # ---- ranks of one machine ----
@@ -109,16 +108,51 @@ sed -i 's/"nodes":2/"nodes":1/' "$folder/machine/b.json"
 report "$folder/machine" --out="$folder/out" >/dev/null || fail "one machine: $(cat "$folder/errors")"
 holds "$folder/out/report.md" '| scheme | obtained | 1 rank | 2 ranks |'
 holds "$folder/out/report.md" '| ps | measured | 1.00 | 1.90 |'
-holds "$folder/out/machine-speedup.gp" "set xlabel 'ranks'"
-holds "$folder/out/machine-speedup.gp" 'set xtics (1, 2)'
 
-# ---- a run on one node, of one displayed loss: no line to draw ----
-mkdir "$folder/single"
-summary "$folder/single/a.json" ps 1 100
-echo 'Iteration 0 (0 iter/s, 0s/5 iters), loss = 2.5' >"$folder/single/a.log"
-report "$folder/single" --out="$folder/out" >/dev/null || fail "one loss: $(cat "$folder/errors")"
-holds "$folder/out/single-busy.gp" 'where time goes, 1 node, '
-[ ! -e "$folder/out/single-loss-iterations.gp" ] || fail 'one loss makes a plot'
+# ---- a sweep of rates: one row a run in the order of numbers, what --set changed, best scores; no speed-up ----
+mkdir "$folder/sweep"
+for rate in 0.01 0.003 0.1; do
+    summary "$folder/sweep/lr$rate.json" ps 2 100
+    sed -i "s/^{/{\"set\":[\"base_lr=$rate\",\"gamma=0.5\"],\"train_seconds\":12.5,\"final_loss\":0.25,\"best_iteration\":-1,\"best_score\":null,\
+\"test_iteration\":40,\"test\":{\"accuracy\":0.5},/" "$folder/sweep/lr$rate.json"
+done
+sed -i 's/"best_iteration":-1,"best_score":null/"best_iteration":30,"best_score":0.75,"epochs":4/' "$folder/sweep/lr0.1.json"
+printf 'iteration,epoch,seconds,images_per_second,loss,lr,test/accuracy,test/loss\n%s\n%s\n%s\n%s\n40,2,4' 0,0,0,,,,0.1,2.5 \
+    10,0.5,1,80,2.5,0.1,, 20,1,2,,,,0.625,1 20,1,2,100,1.5,0.1,, >"$folder/sweep/lr0.003.csv" # the last line was cut
+report "$folder/sweep" --out="$folder/out" >/dev/null || fail "a sweep: $(cat "$folder/errors")"
+same 'the rows of a sweep' '| lr0.003 | base_lr=0.003 gamma=0.5 | tiny | 10 | 2 | 2 | ps | 100.0 | 12.5 | 1 | 0.25 | 0.625 at 20 |
+| lr0.01 | base_lr=0.01 gamma=0.5 | tiny | 10 | 2 | 2 | ps | 100.0 | 12.5 | | 0.25 | 0.5 at 40 |
+| lr0.1 | base_lr=0.1 gamma=0.5 | tiny | 10 | 2 | 2 | ps | 100.0 | 12.5 | 4 | 0.25 | 0.75 at 30 |' \
+    "$(grep '^| lr.*base_lr' "$folder/out/report.md")"
+grep -q 'Speed-up' "$folder/out/report.md" && fail 'a speed-up of runs on the same ranks'
+holds "$folder/out/report.csv" 'lr0.1,base_lr=0.1 gamma=0.5,12.5,4,0.25,0.75,30'
+
+# ---- any mixture: nets, batches, engines, repeated runs, logs alone ----
+mkdir "$folder/mixture"
+summary "$folder/mixture/a1.json" ps 1 100
+summary "$folder/mixture/a2.json" ps 4 300
+summary "$folder/mixture/a3.json" ps 4 360
+summary "$folder/mixture/a4.json" ps 4 350
+summary "$folder/mixture/b.json" ps 8 500 other
+summary "$folder/mixture/c.json" sfb 4 390 tiny 20
+sed -i 's/^{/{"wire":"bf16","overlap":"none",/' "$folder/mixture/c.json"
+printf 'Iteration 0, loss = 2.5\nIteration 5, loss = 1.5\nIteration 5, Testing net (#0)\nTest net output #0: accuracy = 0.75\n' \
+    >"$folder/mixture/caffe.log"
+report "$folder/mixture" --out="$folder/out" >/dev/null || fail "a mixture: $(cat "$folder/errors")"
+holds "$folder/out/report.md" '| caffe | | | | | | | | | | 1.5 | 0.75 at 5 |'
+holds "$folder/out/report.md" '| b | | other | 10 | 8 | 8 | ps | 500.0 |'
+holds "$folder/out/report.md" 'Speed-up over `a1` (100.0 images/s on 1 rank); links: unknown.'
+holds "$folder/out/report.md" '| ps, 10 images a worker | measured | 1.00 | 3.50 (3.00 to 3.60) |'
+holds "$folder/out/report.md" '| sfb, bf16, none, 20 images a worker | measured | | 3.90 |'
+same 'nets with a speed-up' 1 "$(grep -c 'Speed-up over' "$folder/out/report.md")"
+
+# ---- the same images on any number of ranks: one row a scheme ----
+mkdir "$folder/strong"
+summary "$folder/strong/a.json" ps 1 100 tiny 40
+summary "$folder/strong/b.json" ps 4 300 tiny 10
+report "$folder/strong" --out="$folder/out" >/dev/null || fail "the same images: $(cat "$folder/errors")"
+holds "$folder/out/report.md" '| ps | measured | 1.00 | 3.00 |'
+holds "$folder/out/report.md" '10 to 40 images a worker'
 
 # ---- simulated: rows of the program itself, a sweep over bandwidth, published figures ----
 mkdir "$folder/lenet"
@@ -136,9 +170,6 @@ END_PUBLISHED
 report "$folder/lenet" --out="$folder/out" --published="$folder/published.csv" >/dev/null || fail "lenet: $(cat "$folder/errors")"
 holds "$folder/out/report.md" '| ps | simulated | 1.00 |'
 holds "$folder/out/report.md" '| scheme | obtained | 1 Gb/s | 10 Gb/s |'
-holds "$folder/out/lenet-speedup-10g.gp" "'lenet-speedup-10g.dat'"
-holds "$folder/out/lenet-speedup-10g.gp" 'title "Other, published"'
-[ -s "$folder/out/lenet-bandwidth.dat" ] || fail 'no plot over bandwidth'
 ours=$(awk -F, '$4 == "ps" && $5 == 4 && $8 == 10 { printf "%.2f", $11 }' "$folder/out/report.csv")
 error=$(awk -F, '$4 == "ps" && $5 == 4 && $8 == 10 { printf "%+.1f", 100 * ($11 / 2 - 1) }' "$folder/out/report.csv")
 holds "$folder/out/compare.md" "| lenet | Other | 4 | 10 Gb/s | speed-up | 2.00 | published, somewhere | $ours | simulated, \`ps\` | $error % | slow, and why |"
@@ -154,8 +185,45 @@ if [ -n "${POSEIDON_MPIRUN:-}" ]; then
         >"$folder/trained/ps.log" 2>&1 || fail "training: $(tail -n 5 "$folder/trained/ps.log")"
     report "$folder/trained" --out="$folder/out" >/dev/null || fail "trained: $(cat "$folder/errors")"
     holds "$folder/out/report.csv" 'trained,LeNet,measured,ps,1,2,8,,'
-    [ -s "$folder/out/trained-loss-iterations.dat" ] || fail 'no losses of a training'
+    accuracy=$(sed -n 's/.*Test net output #0: accuracy = //p' "$folder/trained/ps.log" | tail -n 1)
+    grep -q "^| ps | | LeNet | 8 | 2 | 1 | ps | .* | 0.005333 | .* | $accuracy at [04] |" "$folder/out/report.md" ||
+        fail "a training's row: $(cat "$folder/out/report.md")"
 fi
+
+# ---- plots ----
+unset PYTHONPATH
+if python3 -c 'import matplotlib' 2>/dev/null; then
+    printf 'Iteration 0 (0 iter/s, 0s/5 iters), loss = 2.5\nother\nIteration 5 (10 iter/s, 0.5s/5 iters), loss = 1.5\n' \
+        >"$folder/tiny/ps-4.log"
+    echo 'Iteration 0 (0 iter/s, 0s/5 iters), loss = 2.5' >"$folder/machine/a.log" # one loss makes no line
+    report "$folder/tiny" "$folder/machine" "$folder/lenet" "$folder/sweep" --out="$folder/out" --published="$folder/published.csv" \
+        >"$folder/said" || fail "drawing: $(cat "$folder/errors")"
+    [ ! -s "$folder/errors" ] || fail "drawing says: $(cat "$folder/errors")"
+    drawn tiny-speedup tiny-busy tiny-bytes tiny-wire tiny-curves
+    drawn machine-speedup machine-busy machine-bytes
+    drawn lenet-speedup-1g lenet-speedup-10g lenet-bandwidth lenet-busy lenet-bytes lenet-wire
+    drawn sweep-busy sweep-bytes sweep-curves
+    holds "$folder/out/tiny-curves.svg" 'training loss'
+    grep -q 'test accuracy' "$folder/out/tiny-curves.svg" && fail 'a panel of no accuracies'
+    for words in 'training loss' 'test accuracy' iterations epochs seconds; do
+        holds "$folder/out/sweep-curves.svg" ">$words<"
+    done
+    holds "$folder/out/machine-speedup.svg" '>times as fast as one rank<'
+    holds "$folder/out/lenet-speedup-10g.svg" '>dots: published<'
+    echo '{"name": "Tiny $x$", "names": {"ps": "servers"}, "speedup": ["ps"]}' >"$folder/tiny/about.json"
+    report "$folder/tiny" --out="$folder/out" >"$folder/said" || fail "names: $(cat "$folder/errors")"
+    holds "$folder/out/tiny-speedup.svg" '>servers<'
+    holds "$folder/out/tiny-speedup.svg" 'Tiny $x$: speed-up'
+    grep -q '>sfb<' "$folder/out/tiny-speedup.svg" && fail 'a scheme that is not to be shown'
+    cp "$folder/out/tiny-wire.svg" "$folder/before.svg"
+    report "$folder/tiny" --out="$folder/out" >"$folder/said" || fail "again: $(cat "$folder/errors")"
+    cmp -s "$folder/before.svg" "$folder/out/tiny-wire.svg" || fail 'the same runs make other pictures'
+    rm "$folder/tiny/ps-4.log"
+else
+    echo 'matplotlib is missing: plots are not tested'
+fi
+PYTHONPATH=$folder/none
+export PYTHONPATH
 
 # ---- bad input ----
 "$POSEIDON" report "$folder/tiny" 2>"$folder/errors" && fail 'poseidon report is a command'
@@ -164,15 +232,12 @@ refuses 'which runs? report.py FOLDER...'
 refuses 'there is no run here' "$folder/empty"
 refuses 'No such file or directory' "$folder/absent"
 cp -r "$folder/tiny" "$folder/mixed"
-summary "$folder/mixed/x.json" ps 8 500 other
-refuses "put each net's runs into a folder of their own" "$folder/mixed"
-summary "$folder/mixed/x.json" ps 8 500 tiny 20
-refuses 'images a worker' "$folder/mixed"
-summary "$folder/mixed/x.json" ps 4 500
-refuses 'are both runs of ps on 4 nodes; keep one of them' "$folder/mixed"
-rm "$folder/mixed/x.json"
 head -c 150 "$folder/tiny/ps-4.json" >"$folder/mixed/ps-4.json"
-refuses 'mixed/ps-4.json:2: this is no JSON, or it is damaged' "$folder/mixed"
+refuses 'mixed/ps-4.json:2: this is no JSON, or it is damaged from here on: was it cut short?' "$folder/mixed"
+printf 'iteration,epoch,seconds,images_per_second,loss,lr\n0,0,0,,2.5,0.1\n10,zero,1,,2,0.1\n' >"$folder/mixed/a.csv"
+cp "$folder/tiny/ps-4.json" "$folder/mixed"
+refuses "mixed/a.csv:3: expected the numbers of 'iteration,epoch," "$folder/mixed"
+rm "$folder/mixed/a.csv"
 sed 's/"nodes":4,//' "$folder/tiny/ps-4.json" >"$folder/mixed/ps-4.json"
 refuses 'mixed/ps-4.json: the run has no number "nodes"' "$folder/mixed"
 sed 's/"net":"tiny",//' "$folder/tiny/ps-4.json" >"$folder/mixed/ps-4.json"

@@ -35,11 +35,14 @@ real_path=$PATH
 PATH=$folder/bin:$PATH
 export CALLS PATH
 python3 -c '' 2>/dev/null || { echo 'SKIP: no Python'; exit 77; }
+python3 -c 'import matplotlib' 2>/dev/null || PATH=$folder/bin:/usr/bin:$real_path
 printf 'net: "net.prototxt"\ntest_iter: 3\ntest_interval: 5\nsnapshot: 7\nmax_iter: 100\nbase_lr: 1\n' >"$folder/solver.prototxt"
 cd "$folder" || exit 1
 
-GNUPLOT=/nonexistent/gnuplot # plots are test_report.sh's
-export GNUPLOT
+# plots are test_report.sh's
+mkdir none && echo 'raise ImportError("none", name="matplotlib")' >none/matplotlib.py
+PYTHONPATH=$folder/none
+export PYTHONPATH
 
 SLURM_JOB_ID=5 SLURM_SUBMIT_DIR=$folder SLURM_JOB_NUM_NODES=6 SLURM_NTASKS_PER_NODE=2 POSEIDON_JOBS=$jobs \
     sh "$jobs/reproduce.slurm" --solver=solver.prototxt --comm=ps --iterations=9 --out=result -- --threads=4 >said 2>errors ||
@@ -77,9 +80,9 @@ PBS_O_WORKDIR=$folder PBS_NODEFILE=$folder/nodes POSEIDON_JOBS=$jobs \
     fail "names on PBS: $(cat errors)"
 same 'rows on PBS in such a folder' 2 "$(wc -l <"a folder/it's/report.csv" | tr -d ' ')"
 rm calls
-if command -v gnuplot >/dev/null 2>&1; then
+if (unset PYTHONPATH; python3 -c 'import matplotlib' 2>/dev/null); then
     printf 'Iteration %s, loss = %s\n' 0 2 10 1.5 20 1 >"$name/$name.log"
-    GNUPLOT=gnuplot "$jobs/report.py" --title="$name \`touch struck\`" --curves="$name/$name.svg" "$name/$name.log" >said 2>&1 || fail "a plot: $(cat said)"
+    PYTHONPATH='' "$jobs/report.py" --title="$name \`touch struck\`" --curves="$name/$name.svg" "$name/$name.log" >said 2>&1 || fail "a plot: $(cat said)"
     if [ ! -s "$name/$name.svg" ] || [ -e struck ]; then fail 'a plot of such a title'; fi
 fi
 
@@ -106,6 +109,7 @@ refuses "unknown argument '--fast'" --where=slurm --fast
 refuses "there is no table 'nothing'" --where=slurm --table=nothing
 refuses "there is no table 'nothing' to simulate" --where=simulate --table=nothing
 refuses '--publish is for --where=simulate' --where=slurm --publish=docs
+refuses '--publish draws by matplotlib, which is missing' --where=simulate --publish=docs
 FAILS=3
 export FAILS
 refuses 'own, ps on 1 nodes' --where=slurm --solver=solver.prototxt --comm=ps
@@ -120,7 +124,7 @@ awk -F'|' '/^\| vgg19_22k/ && /plotting script/ && /speed-up/ { n++; error = $10
     END { exit bad || n != 18 }' simulated/compare.md || fail 'published points'
 
 # in earnest
-PATH=$real_path
+PATH=${PATH#"$folder/bin:"}
 LAUNCH="${POSEIDON_MPIRUN:?} {ranks}" sh "$jobs/reproduce.sh" --where=slurm --table=lenet --counts=1,2 --comm=ps,paper \
     --iterations=3 --batch=16 --out=real -- --threads=1 --tune=merge=0 >said 2>errors || fail "measured: $(cat errors)"
 same 'rows of a real measurement' 5 "$(wc -l <real/report.csv | tr -d ' ')"

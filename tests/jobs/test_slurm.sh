@@ -248,11 +248,33 @@ rm -f .poseidon-77
 name='Slurm: arrays of schemes'
 plays 'begin 0'
 SLURM_ARRAY_TASK_ID=1 SLURM_ARRAY_JOB_ID=70 SLURM_JOB_NAME=cmp slurm --solver=a --comm=ps,sfb --batch=8
-same "$name" "$(printf '%s' "$start<--solver=a><--comm=sfb><--snapshot-prefix=cmp-70-sfb><--batch=8><--run=slurm-70_1><--resume>" | flat)" "$(flat <calls | sed 's/~$//')"
+same "$name" "$(printf '%s' "$start<--summary=cmp-70/sfb.json><--csv=cmp-70/sfb.csv><--solver=a><--comm=sfb><--snapshot-prefix=cmp-70-sfb><--batch=8><--run=slurm-70_1><--resume>" | flat)" "$(flat <calls | sed 's/~$//')"
 plays 'begin 0'
 SLURM_ARRAY_TASK_ID=2 slurm --solver=a --comm=ps,sfb
 same "$name" 1 "$status"
-said 'has no scheme for task 2'
+said 'has no value for task 2'
+
+name='Slurm: arrays of rates, in all forms that options have'
+for form in '--set <base_lr=0.03>' '--set= <--set=base_lr=0.03>'; do
+    plays 'begin 0'
+    case $form in
+    '--set '*) set -- --set base_lr=0.1,0.03 ;;
+    *) set -- --set=base_lr=0.1,0.03 ;;
+    esac
+    SLURM_ARRAY_TASK_ID=1 SLURM_ARRAY_JOB_ID=70 SLURM_JOB_NAME=cmp slurm "$@" --set gamma=0.5 --weights=a,b
+    same "$name" "<--snapshot-prefix=cmp-70-base_lr-0.03><--set><gamma=0.5><--weights=a,b>" "$(grep -o '<--snap.*a,b>' calls)"
+    same "$name: $form" "${form#* }" "$(grep -o '<[^<]*base_lr=0.03>' calls)"
+    [ -d cmp-70 ] || fail "$name: no folder for the summaries"
+done
+name='Slurm: an array of rates and schemes takes both by its number'
+plays 'begin 0'
+SLURM_ARRAY_TASK_ID=0 SLURM_ARRAY_JOB_ID=70 SLURM_JOB_NAME=cmp slurm --comm ps,sfb --set base_lr=0.1,0.03
+same "$name" '<--comm><ps> <--set><base_lr=0.1><--snapshot-prefix=cmp-70-ps-base_lr-0.1>' \
+    "$(grep -o '<--comm><ps>' calls) $(grep -o '<--set><base_lr=0.1><--snap[^>]*>' calls)"
+name='Slurm: no array, no lists'
+plays 'begin 0'
+slurm --set base_lr=0.1,0.03
+same "$name" '<--set><base_lr=0.1,0.03>' "$(grep -o '<--set><[^>]*>' calls)"
 
 # The last task has the array's own number, of which squeue tells once for each task, and scontrol would strike all.
 last() {
