@@ -59,6 +59,7 @@ struct report_run {
     double warm_seconds;         /* of train_seconds: the first `warm_iterations` of this run */
     int warm_iterations;         /* left out of the steady rate; 0: none */
     const char *engine;          /* its name */
+    bool fake_data;              /* samples were made up */
     const char *solver;          /* its path */
     const char *const *settings; /* of --set, nsettings of them */
     int nsettings;

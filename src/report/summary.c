@@ -55,6 +55,7 @@ static void put_provenance(const struct figures *figures, const struct report_ru
         json_string(json, run->settings[i]);
     json_array_end(json);
     json_put_string(json, "net", figures->net);
+    json_put_bool(json, "fake_data", run->fake_data);
     json_put_string(json, "comm", run->comm);
     json_put_string(json, "overlap", run->overlap);
     json_put_string(json, "wire", run->wire);

@@ -30,6 +30,7 @@ int job_open(struct job *job, MPI_Comm world, const struct trainer_options *o, s
     job->nworkers = job->nranks - o->servers;
     job->worker = job->rank < job->nworkers;
     job->blank = engine_is_blank(o->engine);
+    job->rehearses = job->blank || o->fake_data;
     if (o->batch > 0 && o->global_batch > 0)
         return error_set("--batch is per rank and --global-batch over all ranks: give one of them");
     return 0;
@@ -249,7 +250,8 @@ int job_read(struct job *job, char **notices)
     job->policy.max_iter = job->max_iter;
     if (check_policy(job))
         return error_context("%s", o->solver);
-    if (solver_nets_load(job->doc, job->solver, &job->defs) || check_early_stop(job))
+    if (solver_nets_load(job->doc, job->solver, !job->rehearses, &job->defs) ||
+        check_early_stop(job))
         return -1;
     return note_files(job, notices);
 }

@@ -230,6 +230,7 @@ void trainer_summary(const struct trainer *t, struct json *json)
                              .warm_seconds = t->timing.warm_iterations ? t->timing.warm_seconds : 0,
                              .warm_iterations = t->timing.warm_iterations,
                              .engine = t->job.options->engine,
+                             .fake_data = t->compute.fake != NULL,
                              .solver = t->job.options->solver,
                              .settings = t->job.options->overrides.settings,
                              .nsettings = t->job.options->overrides.nsettings,
