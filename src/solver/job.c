@@ -98,12 +98,17 @@ static int check_rule(const struct rule *rule)
     if (rule->kind == RULE_RMSPROP && !(rule->rms_decay >= 0 && rule->rms_decay < 1))
         return error_set("rms_decay should lie between 0 and 1. (rms_decay is %g)",
                          (double)rule->rms_decay);
-    if (rule->kind == RULE_ADAM && !(rule->momentum >= 0 && rule->momentum < 1))
-        return error_set("momentum must be at least 0 and below 1 with Adam, found %g",
+    if (rule->kind != RULE_ADAM && rule->kind != RULE_ADAMW)
+        return 0;
+    if (!(rule->momentum >= 0 && rule->momentum < 1))
+        return error_set("momentum must be at least 0 and below 1 with %s, found %g", name,
                          (double)rule->momentum);
-    if (rule->kind == RULE_ADAM && !(rule->momentum2 >= 0 && rule->momentum2 < 1))
-        return error_set("momentum2 must be at least 0 and below 1 with Adam, found %g",
+    if (!(rule->momentum2 >= 0 && rule->momentum2 < 1))
+        return error_set("momentum2 must be at least 0 and below 1 with %s, found %g", name,
                          (double)rule->momentum2);
+    if (rule->kind == RULE_ADAMW && rule->regularization == RULE_L1 && rule->weight_decay != 0)
+        return error_set("AdamW takes weight_decay off the parameters: regularization_type \"L1\" "
+                         "does not apply");
     return 0;
 }
 
