@@ -18,7 +18,7 @@ static DEVICE float effective(const struct engine_update *u, float grad, float v
 {
     float g = MUL(grad, u->scale);
 
-    if (u->decay == 0)
+    if (u->decay == 0 || u->rule == RULE_ADAMW)
         return g;
     return ADD(g, MUL(u->decay, u->l1 ? (float)((value > 0) - (value < 0)) : value));
 }
@@ -58,11 +58,16 @@ KERNEL void update(struct engine_update u, float *value, const float *grad, floa
             history[stride + i] = average(u.momentum, second, MUL(d, d));
             w = ADD(w, -MUL(u.rate, d));
             break;
+        case RULE_ADAMW:
+            w = ADD(w, -MUL(u.decay, w));
+            [[fallthrough]];
         case RULE_ADAM:
             h = average(u.momentum, h, g);
             second = average(u.momentum2, history[stride + i], MUL(g, g));
             history[stride + i] = second;
             w = ADD(w, -MUL(u.rate, h / ADD(sqrtf(second), u.delta)));
+            break;
+        case RULE_KINDS:
             break;
         }
         history[i] = h;

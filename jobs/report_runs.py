@@ -8,7 +8,7 @@ import os
 import re
 
 HOW = ["measured", "emulated", "simulated"]
-WROTE = "what train --summary=FILE or simulate --json writes"
+WROTE = "what train --summary=FILE or plan --json writes"
 INTERVALS = 100  # that a trace's iteration is cut into
 
 
@@ -332,7 +332,7 @@ class Table:
                 if not name.startswith(".") and name != "about.json" and name.endswith(".trace.json") == traces:
                     self.read(name)
         if not self.runs and not self.curves:
-            raise Refused("%s: there is no run here; expected files that train --summary=FILE.json or simulate --json wrote, "
+            raise Refused("%s: there is no run here; expected files that train --summary=FILE.json or plan --json wrote, "
                           "or logs of train (*.log)" % self.folder)
         families = {}
         for run in self.runs:
@@ -365,7 +365,7 @@ class Table:
             elif isinstance(document, dict):
                 self.runs.append(Run(path, document, self.about).read_summary(self.how_of_about()))
             else:
-                raise Refused("%s: expected an object of train --summary=FILE or the rows of simulate --json" % path)
+                raise Refused("%s: expected an object of train --summary=FILE or the rows of plan --json" % path)
 
     def how_of_about(self):
         how = get(self.about, "how")

@@ -182,33 +182,6 @@ simulate() {
 
 # ---- trained ----
 
-# dummy NET FILE: a net of models/ with made-up images instead of its data layers
-dummy() {
-    case $1 in
-    cifar10*) shape='dim: 3 dim: 32 dim: 32' ;;
-    lenet) shape='dim: 1 dim: 28 dim: 28' ;;
-    vgg16) shape='dim: 3 dim: 64 dim: 64' ;; # larger ones would take hours in a box
-    alexnet | caffenet) shape='dim: 3 dim: 227 dim: 227' ;;
-    inception_v3) shape='dim: 3 dim: 299 dim: 299' ;;
-    *) shape='dim: 3 dim: 224 dim: 224' ;;
-    esac
-    images=${batch:-$(awk '/batch_size/ { print $2; exit }' "$root/models/$1/train_val.prototxt")}
-    {
-        echo "layer { name: \"data\" type: \"DummyData\" top: \"data\" top: \"label\" dummy_data_param {"
-        echo "  shape { dim: $images $shape } data_filler { type: \"gaussian\" std: 50 }"
-        echo "  shape { dim: $images } data_filler { type: \"constant\" } } }"
-        awk '{ depth += gsub(/{/, "{") - gsub(/}/, "}"); block = block $0 "\n" }
-            depth == 0 { if (block !~ /type: *"(Data|ImageData|HDF5Data)"/) printf "%s", block; block = "" }' \
-            "$root/models/$1/train_val.prototxt"
-    } >"$2"
-}
-
-# Without tests and snapshots; fields are taken to stand one a line, as everybody writes them.
-quiet_solver() { # SOLVER
-    sed '/^[[:space:]]*\(snapshot[a-z_]*\|test_[a-z_]*\|max_iter\|display\)[[:space:]]*:/d' "$1"
-    echo "snapshot_after_train: false max_iter: $iterations"
-}
-
 # train TABLE SOLVER OPTIONS...: all schemes on all counts
 train() {
     table=$1 training=$2
@@ -219,38 +192,36 @@ train() {
             command=$(echo "$launch" | sed "s/{ranks}/$ranks/g; s/{nodes}/$count/g; s/{per}/$per/g")
             echo "reproduce.sh: $table, $comm on $count nodes, $ranks ranks" >&2
             # shellcheck disable=SC2086 # a command with options
-            $command "$POSEIDON" train --solver="$training" --comm="$comm" --summary="$name.json" "$@" </dev/null \
+            $command "$POSEIDON" train --solver="$training" --max-iter="$iterations" --set display=0 --comm="$comm" \
+                --summary="$name.json" "$@" </dev/null \
                 >"$name.said" 2>&1 || die "$table, $comm on $count nodes: $(tail -n 3 "$name.said")"
         done
     done
 }
 
-# The solver lies beside the results: all nodes must be able to read it.
 measure() { # MORE_OF_ABOUT, then train's own options
     about=$1
     shift
     if [ -n "$solver" ]; then
         begin own "$solver" "$about"
-        near=$(cd "$(dirname "$solver")" && pwd)/.reproduce.$$.prototxt # what it names is found beside it
-        trap 'rm -f "$near"' EXIT
-        quiet_solver "$solver" >"$near" || die "$near cannot be written"
-        train own "$near" "$@"
-        rm -f "$near"
+        train own "$solver" --set snapshot=0 --set snapshot_after_train=false --set test_initialization=false \
+            --set test_interval=1000000000 "$@"
         return
     fi
-    for table in $(words "${tables:-alexnet,vgg16,googlenet}"); do
-        [ -r "$root/models/$table/train_val.prototxt" ] || die "there is no table '$table': models/ has no such net"
+    for table in $(words "${tables:-$usual}"); do
+        model=$root/models/$table
+        [ -r "$model/solver.prototxt" ] || die "there is no table '$table': models/ has no such net"
         begin "$table" "Made-up images${title:+; $title}." "$about"
-        folder=$out/runs/$table
-        dummy "$table" "$folder/net.prototxt"
-        { printf 'net: "%s"\n' "$(quoted "$folder/net.prototxt")" && quiet_solver "$root/models/$table/solver.prototxt" | grep -v '^net:'; } \
-            >"$folder/solver.prototxt"
+        shape=''
+        [ "$table" != lenet ] || shape='=1,28,28' # of the others their nets say it
         if [ "$where" = box ]; then
-            "$POSEIDON" time --model="$folder/net.prototxt" --threads=1 --iterations=3 --profile="$folder/profile.csv" \
-                >"$folder/time.said" 2>&1 || die "$table: $(tail -n 1 "$folder/time.said")"
-            train "$table" "$folder/solver.prototxt" --engine=replay --profile="$folder/profile.csv" "$@"
+            profile=$out/runs/$table/profile.csv
+            "$POSEIDON" time --model="$model/train_val.prototxt" ${shape:+"--input-shape$shape"} --batch="$batch" --threads=1 \
+                --iterations=3 --profile="$profile" >"$out/said" 2>&1 || die "$table: $(tail -n 1 "$out/said")"
+            train "$table" "$model/solver.prototxt" --set net="$model/train_val.prototxt" "--fake-data$shape" --batch="$batch" --engine=replay \
+                --profile="$profile" "$@"
         else
-            train "$table" "$folder/solver.prototxt" "$@"
+            train "$table" "$model/solver.prototxt" --set net="$model/train_val.prototxt" "--fake-data$shape" ${batch:+--batch="$batch"} "$@"
         fi
     done
 }
@@ -274,6 +245,7 @@ box)
             --iterations="$iterations" --batch="$batch" -- "$@"
     fi
     nodes=$(echo "$BOX_HOSTS" | wc -w) iterations=${iterations:-10} batch=${batch:-16} comms=${comms:-auto,ps,paper}
+    usual=alexnet,googlenet
     default_counts
     # Threads of the hosts share this machine's cores: what computes is asleep, so that the cores are the network's.
     title="hosts made of one machine, links of $BOX_RATE, one thread's layer times replayed"
@@ -286,7 +258,7 @@ slurm | pbs)
         nodes=${nodes:-$(sort -u "$PBS_NODEFILE" | wc -l)}
         [ -n "${LAUNCH:-}" ] || launch="mpirun --hostfile $PBS_NODEFILE -np {ranks} --map-by ppr:{per}:node --bind-to none"
     fi
-    iterations=${iterations:-20} comms=${comms:-auto,ps,paper}
+    iterations=${iterations:-20} comms=${comms:-auto,ps,paper} usual=alexnet,vgg16,googlenet
     [ -z "$batch" ] || [ -z "$solver" ] || set -- --batch="$batch" "$@"
     default_counts
     measure '' "$@"

@@ -25,13 +25,12 @@ static const char *first_given(const struct given *options, int n)
 static int check_replay(const struct trainer_options *o)
 {
     const struct given replays[] = {{"profile", o->profile != NULL},
-                                    {"tune dilate", o->dilate > 1},
-                                    {"tune input-shape", o->input_chw[0] > 0}};
+                                    {"tune dilate", o->dilate > 1}};
     const struct given trains[] = {{"weights", o->weights != NULL},
                                    {"snapshot", o->snapshot != NULL},
                                    {"resume", o->resume != RESUME_OFF}};
     bool blank = engine_is_blank(o->engine);
-    const char *stray = first_given(blank ? trains : replays, 3);
+    const char *stray = blank ? first_given(trains, 3) : first_given(replays, 2);
 
     if (!stray)
         return 0;
@@ -39,6 +38,28 @@ static int check_replay(const struct trainer_options *o)
         return error_set("--engine=%s computes nothing and trains nothing: --%s does not apply",
                          o->engine, stray);
     return error_set("--%s is for --engine=replay alone; the engine is %s", stray, o->engine);
+}
+
+/* The text of --fake-data, and what is of no use with it. */
+static int settle_fake_data(struct train_request *r)
+{
+    struct trainer_options *o = &r->options;
+    const struct given keeps[] = {{"snapshot", o->snapshot != NULL},
+                                  {"resume", o->resume != RESUME_OFF},
+                                  {"run", o->run != NULL},
+                                  {"snapshot-prefix", o->snapshot_prefix != NULL},
+                                  {"snapshot-every", o->snapshot_every > 0},
+                                  {"keep", o->keep > 0},
+                                  {"keep-best", o->keep_best != NULL},
+                                  {"stop-after", o->stop_after > 0},
+                                  {"epochs", o->epochs > 0}};
+    const char *stray = first_given(keeps, (int)(sizeof keeps / sizeof *keeps));
+
+    o->fake_data = r->fake_data != NULL;
+    if (o->fake_data && stray)
+        return error_set("--fake-data has no records, tests and snapshots: --%s does not apply",
+                         stray);
+    return o->fake_data && *r->fake_data ? shape_parse("fake-data", r->fake_data, o->input_chw) : 0;
 }
 
 static int check_reports(const struct trainer_options *o, const char *rank_log)
@@ -104,7 +125,7 @@ int train_options_settle(struct train_request *r)
         return error_set("--epochs=%g and --max-iter=%d both say when training ends: give one of "
                          "them",
                          o->epochs, o->max_iter);
-    return options_settle_engine(r->gpu, &o->engine) || check_replay(o) ||
+    return options_settle_engine(r->gpu, &o->engine) || settle_fake_data(r) || check_replay(o) ||
                    check_reports(o, r->rank_log) || check_in_step(o) || check_staleness(o)
                ? -1
                : 0;

@@ -91,6 +91,10 @@ static void add_training(struct train_request *r, struct option_rows *rows)
         {"level", OPTION_INT, &o->overrides.level, "N", "level of the training net's state"},
         {"phase", OPTION_CALL | OPTION_OLD, NULL, "TRAIN", "nothing, training is of phase TRAIN",
          .parse = parse_phase},
+        {"fake-data", OPTION_NAME, &r->fake_data, "C,H,W",
+         "train on made-up samples of the net's shapes, without data, tests and snapshots, to try "
+         "a "
+         "machine; C,H,W: of images, where neither the net nor its data gives their size"},
         {"dry-run", OPTION_FLAG, &o->dry_run, NULL,
          "set everything up, say what would be trained on which data, memory, disk and hosts, and "
          "stop: status 0 where it is fit to train"},
@@ -170,8 +174,7 @@ static void add_computing(struct train_request *r, struct option_rows *rows)
          "device: " PROFILES_DEVICES},
         {"dilate", OPTION_COUNT | OPTION_TUNE, &o->dilate, "K",
          "replay: divide the bytes on the network by K, and leave all else as it is"},
-        {"input-shape", OPTION_CALL | OPTION_TUNE, o->input_chw, "C,H,W",
-         "replay: input size, where neither the net nor its data gives it", .parse = shape_parse},
+        {"input-shape", OPTION_TEXT | OPTION_OLD, &r->fake_data, "C,H,W", "--fake-data=C,H,W"},
         {"share-gpu", OPTION_FLAG | OPTION_TUNE, &o->share_gpu, NULL,
          "cuda: several ranks may compute on one GPU"},
         {"direct", OPTION_CHOICE | OPTION_TUNE, &o->direct, "HOW",
@@ -196,7 +199,7 @@ static void add_communication(struct train_request *r, struct option_rows *rows)
         {.type = OPTION_GROUP, .help = "communication"},
         {"cluster-file", OPTION_TEXT, &o->cluster_file, "FILE",
          "auto: keep the measured figures of this cluster there"},
-        {"bandwidth-mbps", OPTION_REAL | OPTION_OWN, &o->mbps, "X",
+        {"bandwidth-mbps", OPTION_REAL | OPTION_OWN | OPTION_TUNE, &o->mbps, "X",
          "send no more than X Mbit/s per rank (shared clusters); auto chooses schemes for that"},
         {"measure", OPTION_FLAG | OPTION_TUNE, &o->measure, NULL,
          "--comm=auto: measure the cluster and choose schemes again, whatever was kept"},

@@ -24,6 +24,7 @@ static const struct {
     [RULE_SGD] = {"SGD", 1},           [RULE_NESTEROV] = {"Nesterov", 1},
     [RULE_ADAGRAD] = {"AdaGrad", 1},   [RULE_RMSPROP] = {"RMSProp", 1},
     [RULE_ADADELTA] = {"AdaDelta", 2}, [RULE_ADAM] = {"Adam", 2},
+    [RULE_ADAMW] = {"AdamW", 2},
 };
 
 int rule_kind_from_name(const char *name, enum rule_kind *kind)
@@ -38,7 +39,7 @@ int rule_kind_from_name(const char *name, enum rule_kind *kind)
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds && !near; i++)
         near = strcasecmp(name, kinds[i].name) ? NULL : kinds[i].name;
     return error_set("Unknown solver type: %s%s%s%s (known types: SGD, Nesterov, AdaGrad, RMSProp, "
-                     "AdaDelta, Adam)",
+                     "AdaDelta, Adam, AdamW)",
                      name, near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
@@ -139,11 +140,22 @@ KERNEL static void adam(float *restrict w, const float *restrict g, float *restr
     }
 }
 
-static float adam_correction(const struct rule *rule, int64_t iteration)
+KERNEL static void shrink(float *restrict w, float decay, size_t n)
 {
-    double t = (double)iteration + 1;
+    for (size_t i = 0; i < n; i++)
+        w[i] -= decay * w[i];
+}
 
-    return (float)(sqrt(1 - pow(rule->momentum2, t)) / (1 - pow(rule->momentum, t)));
+/* Adam's averages began at zero. */
+static void correct_averages(const struct rule *rule, int64_t iteration, struct engine_update *out)
+{
+    double t = (double)iteration + 1, second = sqrt(1 - pow(rule->momentum2, t));
+
+    if (rule->kind == RULE_ADAMW) {
+        out->decay *= out->rate;
+        out->delta *= (float)second;
+    }
+    out->rate *= (float)(second / (1 - pow(rule->momentum, t)));
 }
 
 void rule_describe(const struct rule *rule, int64_t iteration, float rate, float scale,
@@ -158,14 +170,14 @@ void rule_describe(const struct rule *rule, int64_t iteration, float rate, float
                                   .momentum2 = rule->momentum2,
                                   .delta = rule->delta,
                                   .rms_decay = rule->rms_decay};
-    if (rule->kind == RULE_ADAM)
-        out->rate *= adam_correction(rule, iteration);
+    if (rule->kind == RULE_ADAM || rule->kind == RULE_ADAMW)
+        correct_averages(rule, iteration, out);
 }
 
 static void effective_gradient(const struct engine_update *u, float *g, const float *grad,
                                const float *w, size_t n)
 {
-    if (u->decay == 0)
+    if (u->decay == 0 || u->rule == RULE_ADAMW)
         plain_gradient(g, grad, u->scale, n);
     else if (u->l1)
         l1_gradient(g, grad, u->scale, w, u->decay, n);
@@ -195,6 +207,12 @@ static void update_block(const struct engine_update *u, float *w, const float *g
     case RULE_ADAM:
         adam(w, g, h, h2, u->rate, u->delta, u->momentum, u->momentum2, n);
         break;
+    case RULE_ADAMW:
+        shrink(w, u->decay, n);
+        adam(w, g, h, h2, u->rate, u->delta, u->momentum, u->momentum2, n);
+        break;
+    case RULE_KINDS: /* how many there are */
+        break;
     }
 }
 
@@ -204,7 +222,7 @@ void rule_update(const struct engine_update *update, float *value, const float *
     bool two = rule_kind_histories(update->rule) > 1;
     float g[BLOCK];
 
-    assert(update->rule <= RULE_ADAM && (!two || stride >= n));
+    assert(update->rule < RULE_KINDS && (!two || stride >= n));
     for (size_t i = 0; i < n; i += BLOCK) {
         size_t m = n - i < BLOCK ? n - i : BLOCK;
 

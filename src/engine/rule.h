@@ -12,7 +12,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum rule_kind { RULE_SGD, RULE_NESTEROV, RULE_ADAGRAD, RULE_RMSPROP, RULE_ADADELTA, RULE_ADAM };
+enum rule_kind {
+    RULE_SGD,
+    RULE_NESTEROV,
+    RULE_ADAGRAD,
+    RULE_RMSPROP,
+    RULE_ADADELTA,
+    RULE_ADAM,
+    RULE_ADAMW, /* not Caffe's: Loshchilov and Hutter, "Decoupled weight decay regularization" */
+    RULE_KINDS
+};
 enum rule_regularization { RULE_L2, RULE_L1 };
 
 #define RULE_MAX_HISTORY 2
@@ -36,14 +45,15 @@ struct engine_update {
     bool l1;     /* weight decay works on the sign of the value, not on the value */
     float scale; /* multiplies the gradient first */
     float rate;  /* the policy's learning rate, lr_mult and Adam's correction multiplied */
-    float decay; /* weight_decay and decay_mult multiplied */
+    float decay; /* weight_decay and decay_mult multiplied; AdamW: by the policy's rate, too */
     float momentum, momentum2, delta, rms_decay; /* the rule's */
 };
 
-/* The kind by Caffe's name ("SGD", "Nesterov", ...): 0, or -1 with a message naming those known. */
+/* The kind by its name, Caffe's ("SGD", "Nesterov", ...): 0, or -1 with a message naming those
+ * known. */
 int rule_kind_from_name(const char *name, enum rule_kind *kind);
 
-/* Caffe's name of the kind. */
+/* The name of the kind. */
 const char *rule_kind_name(enum rule_kind kind);
 
 /* How many history arrays the kind needs. */
@@ -67,8 +77,9 @@ void rule_describe(const struct rule *rule, int64_t iteration, float rate, float
  *               u = momentum u + (1 - momentum) d^2;  w -= r d
  *     Adam      m = momentum m + (1 - momentum) g;  v = momentum2 v + (1 - momentum2) g^2;
  *               w -= r m / (sqrt(v) + delta)
- * Adam's correction, of averages that began at zero, is in r (rule_describe):
- * sqrt(1 - momentum2^t) / (1 - momentum^t), t from 1.
+ *     AdamW     w -= decay w, and g is without it; then as Adam, with delta sqrt(1 - momentum2^t)
+ * in the place of delta, as PyTorch has it Adam's correction, of averages that began at zero, is in
+ * r (rule_describe): sqrt(1 - momentum2^t) / (1 - momentum^t), t from 1.
  *
  * value and history are changed, grad is not. history: one or two arrays of n elements, `stride`
  * elements apart (h; or h, u; or m, v), as many as rule_kind_histories says. The arrays may not

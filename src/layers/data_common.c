@@ -237,12 +237,12 @@ int data_look(struct layer *layer, const struct layer_env *env, int batch,
     for (int i = 1; i < layer->ntops; i++)
         if (data_set_top(layer, i, batch, &label))
             return -1;
-    if (layer->assumed &&
-        layer_notice(layer, env,
-                     "assuming images of %" PRId64 " channel%s, %" PRId64 " x %" PRId64
-                     " pixels%s; --input-shape=C,H,W says otherwise",
-                     dim[0], dim[0] == 1 ? "" : "s", dim[1], dim[2],
-                     t && t->crop_size > 0 ? " (crop_size)" : ""))
+    if (layer->assumed && layer_notice(layer, env,
+                                       "assuming images of %" PRId64 " channel%s, %" PRId64
+                                       " x %" PRId64 " pixels%s; %s=C,H,W says otherwise",
+                                       dim[0], dim[0] == 1 ? "" : "s", dim[1], dim[2],
+                                       t && t->crop_size > 0 ? " (crop_size)" : "",
+                                       env->fake ? "--fake-data" : "--input-shape"))
         return -1;
     if (!look->labels_vary || layer->ntops < 2)
         return 0;

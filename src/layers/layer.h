@@ -24,6 +24,7 @@ struct layer_env {
     int batch;      /* > 0: replaces the batch size of data layers (per rank) */
     const int64_t
         *input_chw; /* 3 sizes that replace unknown input shapes when looking only, or NULL */
+    bool fake; /* looked at for made-up samples: notices name the option that gives these sizes */
     const char
         *base_file; /* relative paths that do not exist are tried beside this file; or NULL */
     /* Which part of the global sample order this rank reads, see input/feeder.h. */

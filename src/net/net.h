@@ -172,6 +172,11 @@ int net_read_blob(const struct net *net, const struct blob *blob, float *out);
 struct layer *net_find_layer(const struct net *net, const char *name);
 struct blob *net_find_blob(const struct net *net, const char *name);
 
+/* Who compares the labels in that top of a data layer, itself or behind Splits, with scores of
+ * classes; *classes: how many. The one with the fewest; NULL: nobody does. */
+const struct layer *net_label_reader(const struct net *net, const struct layer *data, int top,
+                                     size_t *classes);
+
 /* Whether the shape of some input was assumed, so that no figure of this net is to be printed
  * without that word. */
 bool net_is_assumed(const struct net *net);

@@ -7,6 +7,7 @@
 #include "train/agree_job.h"
 #include "train/agreement.h"
 #include "train/device.h"
+#include "train/fake_data.h"
 #include "sync/sync.h"
 #include "util/agree.h"
 #include "util/alloc.h"
@@ -25,7 +26,8 @@ int compute_create_nets(struct compute *compute, struct job *job, struct trace *
         .notices = notices,
         .care = {.max_bad = job->options->max_bad, .say = job_say_of_data, .context = job},
         .base_file = job->options->solver,
-        .look_only = job->blank};
+        .look_only = job->rehearses,
+        .fake = true};
     int64_t chw[3] = {job->options->input_chw[0], job->options->input_chw[1],
                       job->options->input_chw[2]};
 
@@ -40,12 +42,16 @@ int compute_create_nets(struct compute *compute, struct job *job, struct trace *
     compute->net->trace = trace;
     if (!job->worker)
         return 0;
+    if (job->rehearses && !job->blank &&
+        fake_data_create(compute->net, job->seed, (uint64_t)job->rank * (uint64_t)job->batch,
+                         &compute->fake))
+        return -1;
     compute->tests = alloc_array((size_t)job->defs.ntests + 1, sizeof(struct net *), "test nets");
     if (!compute->tests)
         return -1;
     env.batch = 0;
     env.trace = NULL;
-    for (int i = 0; i < job->defs.ntests && !job->blank; i++)
+    for (int i = 0; i < job->defs.ntests; i++)
         if (net_create(job->defs.tests[i], false, &env, compute->net, &compute->tests[i]))
             return -1;
     return 0;
@@ -166,7 +172,7 @@ static int build_nets(struct compute *compute, const struct job *job, size_t lim
         return 0;
     if (build_net(compute, job, limit, compute->net))
         return -1;
-    for (int i = 0; i < job->defs.ntests && !job->blank; i++)
+    for (int i = 0; i < job->defs.ntests; i++)
         if (build_net(compute, job, limit, compute->tests[i]))
             return error_context("test net #%d", i);
     return 0;
@@ -202,7 +208,7 @@ int compute_load_weights(struct compute *compute, const struct job *job)
 {
     const char *given = job->options->weights;
 
-    for (size_t i = 0; !given && i < job->solver->n_weights; i++)
+    for (size_t i = 0; !given && !job->rehearses && i < job->solver->n_weights; i++)
         if (checkpoint_load_weights(job->solver->weights[i], false, compute->net, job->log))
             return -1;
     return given ? checkpoint_load_weights(given, false, compute->net, job->log) : 0;
@@ -289,6 +295,8 @@ int compute_open_shares(struct compute *compute, const struct job *job)
 int compute_forward(struct compute *compute, const struct job *job, struct sync *sync,
                     const struct run *run, const struct net_hooks *hooks, double *loss)
 {
+    if (compute->fake && fake_data_write(compute->fake))
+        return -1;
     if (!compute->counts)
         return net_forward(compute->net, run, hooks, loss);
     return net_forward(compute->net, run, hooks, NULL) ||
@@ -304,6 +312,7 @@ void compute_close(struct compute *compute, const struct job *job)
     for (int i = 0; compute->tests && i < job->defs.ntests; i++)
         net_destroy(compute->tests[i]);
     free(compute->tests);
+    fake_data_destroy(compute->fake);
     net_destroy(compute->net);
     free(compute->counts);
 }

@@ -6,11 +6,12 @@
 #include "train/job.h"
 
 struct compute {
-    struct engine engine; /* .i NULL: not open. Owned */
-    struct net *net;      /* to train; on dedicated servers created and not built. Owned */
-    struct net **tests;   /* defs.ntests of them; NULL on dedicated servers. Owned */
-    int counted_losses;   /* net_counted_losses, where workers share them */
-    double *counts;       /* of as many; NULL: they do not, or there are none. Owned */
+    struct engine engine;   /* .i NULL: not open. Owned */
+    struct net *net;        /* to train; on dedicated servers created and not built. Owned */
+    struct net **tests;     /* defs.ntests of them; NULL on dedicated servers. Owned */
+    int counted_losses;     /* net_counted_losses, where workers share them */
+    double *counts;         /* of as many; NULL: they do not, or there are none. Owned */
+    struct fake_data *fake; /* what the net to train gets for data; NULL: data. Owned */
 };
 
 struct sync;

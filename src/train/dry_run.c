@@ -33,7 +33,7 @@ static void find_needs(const struct job *job, const struct compute *compute,
                                .threads = job->threads};
     if (job->worker)
         out->nets = (double)net_memory(compute->net);
-    for (int i = 0; job->worker && !job->blank && i < job->defs.ntests; i++)
+    for (int i = 0; job->worker && i < job->defs.ntests; i++)
         out->nets += (double)net_memory(compute->tests[i]);
     cores_list(&job->cores, CORES_COMPUTE, out->cores);
 }
@@ -92,7 +92,7 @@ static void put_weights(const struct job *job, const struct training_run *run,
     if (resumed)
         strbuf_printf(out, "of run '%s' after iteration %" PRId64 "\n", run->file.run,
                       at->iteration);
-    else if (given || job->solver->n_weights > 0)
+    else if (given || (job->solver->n_weights > 0 && !job->rehearses))
         strbuf_printf(out, "%s\n", given ? given : job->solver->weights[0]);
     else
         strbuf_printf(out, "by the net's fillers, seed %" PRIu64 "\n", job->seed);

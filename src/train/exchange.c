@@ -25,11 +25,12 @@ int exchange_check_pace(const struct exchange *exchange, const struct job *job)
         for (int b = 0; b < exchange->plan->nbuckets; b++)
             sent += (double)plan_traffic(exchange->plan, b, r).sent;
         if (sent > LONGEST_ITERATION * rate)
-            return error_set("--bandwidth-mbps=%g: rank %d sends %s an iteration, which takes %s "
-                             "at that rate; expected at least %.2g, at which it takes %g minutes",
-                             job->options->mbps, r, units_print_bytes(sent, bytes),
-                             units_print_seconds(sent / rate, seconds),
-                             sent / LONGEST_ITERATION * 8e-6 / dilate, LONGEST_ITERATION / 60);
+            return error_set(
+                "--tune bandwidth-mbps=%g: rank %d sends %s an iteration, which takes %s "
+                "at that rate; expected at least %.2g, at which it takes %g minutes",
+                job->options->mbps, r, units_print_bytes(sent, bytes),
+                units_print_seconds(sent / rate, seconds), sent / LONGEST_ITERATION * 8e-6 / dilate,
+                LONGEST_ITERATION / 60);
     }
     return 0;
 }

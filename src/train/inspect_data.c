@@ -3,66 +3,37 @@
 #include "train/dry_run.h"
 
 #include "input/source.h"
+#include "train/fake_data.h"
 #include "util/error.h"
 
 #include <inttypes.h>
 
 #define LOOK_SECONDS 5.0 /* where records have to be read for their labels */
 
-/* The layer whose top the blob is, through the Splits that were put in; NULL: none. */
-static const struct layer *maker_of(const struct net *net, const struct blob *blob, int *top)
-{
-    for (int l = net->nlayers - 1; l >= 0; l--) {
-        const struct layer *layer = &net->layers[l];
-        for (int t = 0; t < layer->ntops; t++) {
-            if (layer->tops[t] != blob)
-                continue;
-            if (layer->def->inserted)
-                return maker_of(net, layer->bottoms[0], top);
-            *top = t;
-            return layer;
-        }
-    }
-    return NULL;
-}
-
-/* Scores of how many classes the layer compares with labels; 0: it does not, or has a label that it
- * passes over. */
-static size_t classes_of(const struct layer *layer)
+/* Whether the layer passes over a label that no score stands for. */
+static bool ignores_a_label(const struct layer *layer)
 {
     const Caffe__LayerParameter *p = layer->param;
-    size_t labels;
 
-    if ((p->loss_param && p->loss_param->has_ignore_label) ||
-        (p->accuracy_param && p->accuracy_param->has_ignore_label))
-        return 0;
-    if (!layer->i->reads_labels)
-        return 0;
-    labels = shape_elems(&layer->bottoms[1]->value.shape);
-    return labels ? shape_elems(&layer->bottoms[0]->value.shape) / labels : 0;
+    return (p->loss_param && p->loss_param->has_ignore_label) ||
+           (p->accuracy_param && p->accuracy_param->has_ignore_label);
 }
 
 static void check_labels(struct strbuf *unfit, const struct net *net, const struct layer *data,
                          const struct source_survey *survey)
 {
-    for (int l = 0; l < net->nlayers; l++) {
-        const struct layer *layer = &net->layers[l];
-        size_t classes = classes_of(layer);
-        int top = 0;
+    size_t classes;
+    const struct layer *reader = data->ntops > 1 ? net_label_reader(net, data, 1, &classes) : NULL;
 
-        if (classes == 0 || maker_of(net, layer->bottoms[1], &top) != data || top != 1)
-            continue;
-        if (survey->least >= 0 && survey->most < (float)classes && !survey->fraction)
-            continue;
-        strbuf_printf(
-            unfit,
-            "%slabels of %s are %g to %g%s, but layer '%s' has %zu scores: expected whole "
-            "numbers from 0 to %zu (num_output, or the labels, are wrong)",
-            unfit->length ? "; " : "", survey->path, (double)survey->least, (double)survey->most,
-            survey->fraction ? ", not all of them whole" : "", layer->def->name, classes,
-            classes - 1);
+    if (!reader || ignores_a_label(reader) ||
+        (survey->least >= 0 && survey->most < (float)classes && !survey->fraction))
         return;
-    }
+    strbuf_printf(unfit,
+                  "%slabels of %s are %g to %g%s, but layer '%s' has %zu scores: expected whole "
+                  "numbers from 0 to %zu (num_output, or the labels, are wrong)",
+                  unfit->length ? "; " : "", survey->path, (double)survey->least,
+                  (double)survey->most, survey->fraction ? ", not all of them whole" : "",
+                  reader->def->name, classes, classes - 1);
 }
 
 static void put_labels(struct strbuf *out, const struct source_survey *s)
@@ -109,6 +80,8 @@ int inspect_data(const struct job *job, const struct compute *compute, struct dr
 {
     if (job->blank)
         return 0;
+    if (compute->fake)
+        fake_data_describe(compute->fake, "train data", &out->survey);
     if (look_at_net(out, "train data", compute->net))
         return -1;
     for (int i = 0; i < job->defs.ntests; i++)

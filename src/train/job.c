@@ -30,6 +30,7 @@ int job_open(struct job *job, MPI_Comm world, const struct trainer_options *o, s
     job->nworkers = job->nranks - o->servers;
     job->worker = job->rank < job->nworkers;
     job->blank = engine_is_blank(o->engine);
+    job->rehearses = job->blank || o->fake_data;
     if (o->batch > 0 && o->global_batch > 0)
         return error_set("--batch is per rank and --global-batch over all ranks: give one of them");
     return 0;
@@ -109,12 +110,17 @@ static int check_rule(const struct rule *rule)
     if (rule->kind == RULE_RMSPROP && !(rule->rms_decay >= 0 && rule->rms_decay < 1))
         return error_set("rms_decay should lie between 0 and 1. (rms_decay is %g)",
                          (double)rule->rms_decay);
-    if (rule->kind == RULE_ADAM && !(rule->momentum >= 0 && rule->momentum < 1))
-        return error_set("momentum must be at least 0 and below 1 with Adam, found %g",
+    if (rule->kind != RULE_ADAM && rule->kind != RULE_ADAMW)
+        return 0;
+    if (!(rule->momentum >= 0 && rule->momentum < 1))
+        return error_set("momentum must be at least 0 and below 1 with %s, found %g", name,
                          (double)rule->momentum);
-    if (rule->kind == RULE_ADAM && !(rule->momentum2 >= 0 && rule->momentum2 < 1))
-        return error_set("momentum2 must be at least 0 and below 1 with Adam, found %g",
+    if (!(rule->momentum2 >= 0 && rule->momentum2 < 1))
+        return error_set("momentum2 must be at least 0 and below 1 with %s, found %g", name,
                          (double)rule->momentum2);
+    if (rule->kind == RULE_ADAMW && rule->regularization == RULE_L1 && rule->weight_decay != 0)
+        return error_set("AdamW takes weight_decay off the parameters: regularization_type \"L1\" "
+                         "does not apply");
     return 0;
 }
 
@@ -263,7 +269,8 @@ int job_read(struct job *job, char **notices)
     job->policy.max_iter = job->max_iter;
     if (check_policy(job))
         return error_context("%s", o->solver);
-    if (solver_nets_load(job->doc, job->solver, &job->defs) || check_early_stop(job))
+    if (solver_nets_load(job->doc, job->solver, !job->rehearses, &job->defs) ||
+        check_early_stop(job))
         return -1;
     return note_files(job, notices);
 }

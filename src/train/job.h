@@ -23,7 +23,8 @@ struct job {
     int rank, nranks; /* in world */
     int nworkers;     /* ranks that compute: the lowest ones */
     bool worker;      /* this rank is one of them; else it is a dedicated server */
-    bool blank;       /* the engine computes nothing: no data, losses, tests, snapshots */
+    bool blank;       /* the engine computes nothing: no losses */
+    bool rehearses;   /* that, or on made-up data: no data, tests, snapshots */
     int threads;      /* of this rank's computation on the host; 0: the engine's default */
     struct topology topology;
     struct cores cores; /* of world; threads are placed on them as they are started */

@@ -345,7 +345,7 @@ static int finish_training(struct trainer *t)
     guard_tell_skips(&t->guard, t->exchange.plan, t->exchange.sync);
     t->timing.train_seconds = timing_now(&t->timing);
     t->timing.train_stall = sync_stats(t->exchange.sync)->stall_seconds - t->timing.paused_stall;
-    if (!t->job.blank && save && t->run.last_snapshot != end && snapshot(t, end))
+    if (!t->job.rehearses && save && t->run.last_snapshot != end && snapshot(t, end))
         return -1;
     if (t->job.worker) {
         double unused = 0;
@@ -360,7 +360,7 @@ static int finish_training(struct trainer *t)
                 return -1;
             LOG_INFO(t->job.log, "Iteration %" PRId64 ", loss = %g", end, unused / t->job.nworkers);
         }
-        if (!t->job.blank && !t->stopped && is_due(end, s->test_interval) &&
+        if (!t->job.rehearses && !t->stopped && is_due(end, s->test_interval) &&
             (test_all(t, end) || keep_best(t, end)))
             return -1;
     }
@@ -380,8 +380,9 @@ static int finish_training(struct trainer *t)
 static int pause_between(struct trainer *t, int64_t i)
 {
     const Caffe__SolverParameter *s = t->job.solver;
-    bool test = !t->job.blank && is_due(i, s->test_interval) && (i > 0 || s->test_initialization);
-    bool save = !t->job.blank && is_due(i, s->snapshot) && i > t->at.iteration;
+    bool test =
+        !t->job.rehearses && is_due(i, s->test_interval) && (i > 0 || s->test_initialization);
+    bool save = !t->job.rehearses && is_due(i, s->snapshot) && i > t->at.iteration;
 
     /* a test may take minutes, and a scheduler waits for no more than that: none is begun after a
      * signal, and one that was interrupted is not followed by an iteration; nor is one run where
@@ -393,7 +394,7 @@ static int pause_between(struct trainer *t, int64_t i)
         checks_compare_values(&t->job, &t->compute, t->exchange.sync, i))
         return -1;
     if (t->guard.signals.effect == SIGNAL_SNAPSHOT)
-        save = !t->job.blank;
+        save = !t->job.rehearses;
     if (t->guard.signals.effect != SIGNAL_STOP) {
         t->guard.signals.effect = SIGNAL_NOTHING;
         if (pause_for(t, i, test, save))

@@ -132,13 +132,13 @@ static int load_tests(struct solver_nets *nets, const struct text_doc *doc,
     return 0;
 }
 
-int solver_nets_load(const struct text_doc *doc, const Caffe__SolverParameter *solver,
+int solver_nets_load(const struct text_doc *doc, const Caffe__SolverParameter *solver, bool tests,
                      struct solver_nets *out)
 {
     struct origin shared = {.param = NULL};
 
     memset(out, 0, sizeof *out);
-    if (load_train(out, doc, solver, &shared) || load_tests(out, doc, solver, &shared)) {
+    if (load_train(out, doc, solver, &shared) || (tests && load_tests(out, doc, solver, &shared))) {
         solver_nets_free(out);
         return -1;
     }

@@ -14,9 +14,10 @@ struct solver_nets {
     struct text_doc **docs; /* what the definitions point into */
 };
 
-/* Reads and filters them. Messages name solver file and field. Not collective. */
+/* Reads and filters them; tests: those to test, too. Messages name solver file and field. Not
+ * collective. */
 int solver_nets_load(const struct text_doc *solver_doc, const Caffe__SolverParameter *solver,
-                     struct solver_nets *out);
+                     bool tests, struct solver_nets *out);
 
 void solver_nets_free(struct solver_nets *nets);
 

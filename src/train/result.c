@@ -267,6 +267,7 @@ static void put_provenance(const struct trainer *t, struct json *json)
         json_string(json, o->overrides.settings[i]);
     json_array_end(json);
     json_put_string(json, "net", figures->net);
+    json_put_bool(json, "fake_data", t->compute.fake != NULL);
     json_put_string(json, "comm", comm_name(o->comm));
     json_put_string(json, "overlap", cost_overlap_name(o->overlap));
     json_put_string(json, "wire", wire_name(o->wire));

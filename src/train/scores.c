@@ -67,7 +67,7 @@ static int find_output(struct scores *scores, const char *given, const struct ne
 int scores_open(struct scores *scores, const struct job *job, const struct net *test, bool keeps)
 {
     const struct trainer_options *o = job->options;
-    bool tests = !job->blank && job->defs.ntests > 0 && job->solver->test_interval > 0;
+    bool tests = job->defs.ntests > 0 && job->solver->test_interval > 0;
 
     *scores =
         (struct scores){.output = -1, .best = -1, .stop_after = o->stop_after, .early.best = NAN};

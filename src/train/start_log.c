@@ -139,6 +139,9 @@ void output_log_start(const struct job *job, const struct compute *compute,
                     job->options->profile);
     else
         LOG_INFO(job->log, "Use %s.", words ? words : "CPU");
+    if (compute->fake)
+        LOG_WARNING(job->log, "--fake-data: every pass is given the same made-up samples; no data "
+                              "is read, tests and snapshots are skipped");
     warn_of_settings(job, compute);
     warn_of_unused(job);
     output_log_paths(job);

@@ -72,7 +72,7 @@ static int count_epochs(struct trainer *t)
 /* Whether the run that was found trains the same, and is not at its end. */
 static int identify_run(struct trainer *t)
 {
-    if (t->job.rank != 0 || t->job.blank)
+    if (t->job.rank != 0 || t->job.rehearses)
         return 0;
     return agree_job_describe(&t->job, t->compute.net, &t->run.about, t->run.digest) ||
                    run_check_same(&t->run)

@@ -57,14 +57,15 @@ struct trainer_options {
     int check_sync;       /* > 0: so often, in iterations, ranks compare their parameters */
     double stall_timeout; /* > 0: seconds of silence after which a rank counts as lost */
 
-    const char *engine;  /* its name */
-    const char *profile; /* engine replay: path of the file of times */
-    int dilate;          /* engine replay: > 1 divides all traffic */
-    long long
-        input_chw[3]; /* engine replay: input size where the net does not give it; 0: unknown */
-    int threads;      /* compute threads of this rank; 0: as many as it may have cores */
-    enum engine_math math;               /* engines with devices: precision of products */
-    bool deterministic;                  /* engines with devices: the same bits at every run */
+    const char *engine;     /* its name */
+    const char *profile;    /* engine replay: path of the file of times */
+    int dilate;             /* engine replay: > 1 divides all traffic */
+    long long input_chw[3]; /* where no data is read: input size where the net does not give it; 0:
+                               unknown */
+    bool fake_data;         /* made-up samples in the place of data; no tests, no snapshots */
+    int threads;            /* compute threads of this rank; 0: as many as it may have cores */
+    enum engine_math math;  /* engines with devices: precision of products */
+    bool deterministic;     /* engines with devices: the same bits at every run */
     enum engine_convolution convolution; /* engine cpu: by which algorithm */
     bool no_fusion;                      /* every layer is an operator of its own */
     bool no_graphs;                      /* engines with devices: passes are not recorded */

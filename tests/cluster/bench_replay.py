@@ -141,7 +141,7 @@ def iterate(o, program, folder, net, times, options):
     summary = os.path.join(folder, "summary.json")
     command = bench_ddp.mpirun(o.ranks) + [
         program, "train", "--solver=%s/solver.prototxt" % folder, "--engine=replay", "--profile=" + times,
-        "--tune=input-shape=%s" % ",".join(map(str, net.shape)), "--force", "--summary=" + summary] + options
+        "--fake-data=%s" % ",".join(map(str, net.shape)), "--force", "--summary=" + summary] + options
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=o.timeout)
     if done.returncode:
         sys.exit("failed: %s\n%s" % (" ".join(command), done.stdout[-2000:]))

@@ -47,7 +47,7 @@ snapshot: 20 snapshot_prefix: "run"
 END
 
 # little to compute: boxes share this machine
-cap=--bandwidth-mbps=50
+cap=--tune=bandwidth-mbps=50
 
 launch() { # OPTION...
     # shellcheck disable=SC2086 # one option or none

@@ -117,7 +117,7 @@ def measure_cell(o, net, hosts, rate, scheme, folder):
                    "test_interval: 0 snapshot_after_train: false random_seed: 1\n" % (model_of(net), ITERATIONS))
     buffers = [word for side in ("snd", "rcv") for word in ("--mca", "btl_tcp_%sbuf" % side, str(BUFFER))]
     command = ["mpirun"] + buffers + ["-np", str(hosts), "-x", "OMP_NUM_THREADS=1", o.poseidon, "train", "--solver=" + solver,
-               "--engine=replay", "--profile=" + profile_of(net), "--batch=" + batch, "--tune=input-shape=" + shape,
+               "--engine=replay", "--profile=" + profile_of(net), "--batch=" + batch, "--fake-data=" + shape,
                "--comm=" + scheme] + sizes_of(rate)
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     alarm = threading.Timer(o.timeout, process.kill)

@@ -54,7 +54,7 @@ transport_bytes_per_second = 2.5e9
 core_share = 0
 END
     cp cluster before
-    for variant in '1 ' '1 --bandwidth-mbps=200' '4 '; do
+    for variant in '1 ' '1 --tune=bandwidth-mbps=200' '4 '; do
         passes=${variant%% *} more=${variant#* }
         sed "\$a iter_size: $passes" solver.prototxt >passes.prototxt
         # shellcheck disable=SC2086 # no option, or one

@@ -502,7 +502,7 @@ SUITE("copies and services")
     tcase_add_test(tcase, what_runs_after_order_finds_what_was_stored);
     tcase_add_test(tcase, copies_in_turn_come_after_what_was_run_and_its_memory_is_read);
     tcase_add_loop_test(tcase, every_rule_gives_the_values_of_numpy_and_pytorch, 0, NCASES);
-    tcase_add_loop_test(tcase, an_update_has_the_bits_of_the_hosts, 0, 3 * (RULE_ADAM + 1));
+    tcase_add_loop_test(tcase, an_update_has_the_bits_of_the_hosts, 0, 3 * RULE_KINDS);
     tcase_add_test(tcase, the_sum_of_squares_is_that_of_long_doubles);
     tcase_add_loop_test(tcase, a_message_has_the_bits_of_the_hosts_codec, 0, 2);
     tcase_add_test(tcase, copying_is_measured_where_the_engines_memory_is_its_own);

@@ -157,7 +157,7 @@ class Net:
 
 def draw_solver(random):
     """The fields of a solver, but for net and snapshot_prefix."""
-    type = random.choice(['SGD', 'SGD', 'Nesterov', 'AdaGrad', 'RMSProp', 'AdaDelta', 'Adam'])
+    type = random.choice(['SGD', 'SGD', 'Nesterov', 'AdaGrad', 'RMSProp', 'AdaDelta', 'Adam', 'AdamW'])
     s = {'type': type, 'base_lr': {'AdaDelta': 1, 'SGD': 0.02, 'Nesterov': 0.01}.get(type, 0.005), 'random_seed': random.randint(1, 999),
          'max_iter': random.randint(4, 12), 'display': random.randint(1, 5)}
     s.update({'SGD': {'momentum': random.choice([0, 0.9])}, 'Nesterov': {'momentum': 0.9}, 'RMSProp': {'rms_decay': 0.9},

@@ -19,7 +19,7 @@ cat >options <<'END'
 --hierarchy=2
 --hierarchy=off
 --hierarchy=4,2
---bandwidth-mbps=900
+--tune=bandwidth-mbps=900
 --global-batch=24
 --on-nan=skip
 --stop-after=1
@@ -44,7 +44,7 @@ while read -r one; do
     tail -n +$((number + 1)) options | while read -r other; do echo "$one $other"; done
 done <options >pairs
 while read -r pair; do
-    case $pair in *replay*) more='--profile=profile.csv --tune=input-shape=1,28,28' ;; *) more='' ;; esac
+    case $pair in *replay*) more='--profile=profile.csv --fake-data=1,28,28' ;; *) more='' ;; esac
     case $pair in *global-batch*) ;; *) more="$more --batch=8" ;; esac
     rm -rf s_* s.*
     # shellcheck disable=SC2086 # words

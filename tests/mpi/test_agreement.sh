@@ -110,7 +110,7 @@ alone() {
 under_way=0
 while read -r name value; do
     case $name$value in
-    bandwidth-mbps=) value=--$name=900 ;;
+    tune=bandwidth-mbps=) value=--$name=900 ;;
     *=) value=--$name=3 ;;
     *) value=--$name ;;
     esac
@@ -122,7 +122,7 @@ wait
 while read -r name value; do
     status=$(sed -n 's/^status //p' "alone.$name")
     case $name in
-    threads | tune=window | bandwidth-mbps | tune=rank-log) expected=0 text='.*' ;;
+    threads | tune=window | tune=bandwidth-mbps | tune=rank-log) expected=0 text='.*' ;;
     solver) expected=1 text='rank 1 (.*): .*3' ;;
     gpu) expected=1 text='--engine differs: cpu on rank 0; cuda on rank 1' ;;
     *) expected=1 text=".*--$(echo "$name" | tr = ' ')" ;;
@@ -158,7 +158,7 @@ grep -q other/data other/net.prototxt || fail 'the other net has the same paths'
 make_solver other/solver.prototxt "net: \"$work/other/net.prototxt\"" 'max_iter: 4' 'snapshot_after_train: false' \
     'display: 1' 'solver_mode: CPU' "snapshot_prefix: \"$work/other/run\""
 if apart own.log '--solver=solver.prototxt --comm=ps' \
-    '--solver=other/solver.prototxt --threads=1 --tune=window=1m --bandwidth-mbps=900 --comm=ps'; then
+    '--solver=other/solver.prototxt --threads=1 --tune=window=1m --tune=bandwidth-mbps=900 --comm=ps'; then
     grep -q 'Optimization Done' own.log || fail 'training with own paths did not end'
     echo 'ok: own paths, threads and window'
 else

@@ -122,8 +122,8 @@ for ranks in 1 2; do
 done
 
 # a rate at which nothing arrives, whether anything is trained or not
-dry 2 1 'a slow trickle' --comm=ps --bandwidth-mbps=0.001
-refuses '--bandwidth-mbps=0.001: rank 0 sends 1.72 MB an iteration, which takes 13795 s at that rate; expected at least 0.023, at which it takes 10 minutes'
+dry 2 1 'a slow trickle' --comm=ps --tune=bandwidth-mbps=0.001
+refuses '--tune bandwidth-mbps=0.001: rank 0 sends 1.72 MB an iteration, which takes 13795 s at that rate; expected at least 0.023, at which it takes 10 minutes'
 
 # schemes are chosen for the rate that is left, not for that of the links
 cat >fast.cluster <<END
@@ -142,7 +142,7 @@ core_share = 0
 END
 dry 2 0 'fast links' --batch=32 --cluster-file=fast.cluster
 says 'plan +4 layers by PS, 1.72 MB sent by rank 0 an iteration'
-dry 2 0 'slow ones by order' --batch=32 --cluster-file=fast.cluster --bandwidth-mbps=200
+dry 2 0 'slow ones by order' --batch=32 --cluster-file=fast.cluster --tune=bandwidth-mbps=200
 says 'plan +3 layers by PS, 1 layer by SFB, [0-9]+ kB sent by rank 0 an iteration'
 
 # --epochs: so many iterations that the last one begins before the passes are over, also with a rank that only serves

@@ -58,7 +58,7 @@ trained paper 3 --comm=paper
 sends paper
 same '--hierarchy=off: parameters' "$(hash_of paper.json)" "$(hash_of off.json)"
 n=0
-for how in --comm=allreduce --wire=bf16 --bandwidth-mbps=10000 --servers=1 '--comm=ps --tune staleness=1' "--cluster-file=$work/cluster"; do
+for how in --comm=allreduce --wire=bf16 --tune=bandwidth-mbps=10000 --servers=1 '--comm=ps --tune staleness=1' "--cluster-file=$work/cluster"; do
     n=$((n + 1))
     # shellcheck disable=SC2086
     trained asked$n 3 $how
@@ -66,7 +66,7 @@ for how in --comm=allreduce --wire=bf16 --bandwidth-mbps=10000 --servers=1 '--co
 done
 # ranks may have caps of their own: one that has decides for all
 # shellcheck disable=SC2016 # every rank expands it
-"$POSEIDON_MPIRUN" 2 sh -c '[ $OMPI_COMM_WORLD_RANK = 0 ] || set -- "$@" --bandwidth-mbps=10000; exec "$0" "$@"' "$POSEIDON" train \
+"$POSEIDON_MPIRUN" 2 sh -c '[ $OMPI_COMM_WORLD_RANK = 0 ] || set -- "$@" --tune=bandwidth-mbps=10000; exec "$0" "$@"' "$POSEIDON" train \
     --solver=solver.prototxt --batch=8 --force --summary=capped.json >capped.log 2>&1 </dev/null || { fail 'a cap on one rank'; tail -n 5 capped.log; }
 sends capped
 

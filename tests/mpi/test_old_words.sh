@@ -34,7 +34,7 @@ agrees() {
 agrees '' check-sync=1 share-gpu direct=off ps-update=host convolution=direct no-fusion no-graphs workspace=1m order=fifo \
     window=1m chunk=1k merge=0 measure rank-log=log
 agrees --comm=ps staleness=1
-agrees '--engine=replay --profile=profile.csv --comm=ps' dilate=2 input-shape=1,28,28
+agrees '--engine=replay --profile=profile.csv --comm=ps' dilate=2 bandwidth-mbps=900
 "$POSEIDON" help tuning | sed -n 's/^  \([a-z][a-z-]*\).*/\1/p' | sort >names
 sort tried | cmp -s - names || fail "tried $(tr '\n' ' ' <tried), not $(tr '\n' ' ' <names)"
 
@@ -54,6 +54,8 @@ for run in new old; do
     grep -q 'one of them updates the parameters' $run.log || fail "$run: not one leader"
 done
 alike phase '' --phase=TRAIN 'nothing, training is of phase TRAIN'
+sizes="--engine=replay --profile=profile.csv --batch=4"
+alike input-shape "$sizes --fake-data=1,28,28" "$sizes --input-shape=1,28,28" --fake-data=C,H,W
 alike trace-iterations --trace=new.trace,1-1 '--trace=old.trace --trace-iterations=1-1' --trace=FILE,A-B
 for run in new old; do
     same "$run: iterations in the trace" 1 "$(grep -o '"iteration 1"' $run.trace | sort -u | wc -l)"
@@ -88,7 +90,7 @@ ignored 0
 # Nobody reads of them: names of --tune stand under that heading alone.
 "$POSEIDON" train --help >page
 for word in $(cat names) lars leaders phase trace-iterations account sigint-effect sighup-effect sigterm-effect \
-    sigusr1-effect sigxcpu-effect; do
+    sigusr1-effect sigxcpu-effect input-shape; do
     grep -q -e "^  --$word\>" page && fail "--help lists --$word"
 done
 listed=$(grep '^  --' page | grep -vc '^  --help ')

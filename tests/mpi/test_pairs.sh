@@ -12,7 +12,16 @@ to finetune but not both | --snapshot=x.solverstate --weights=x.caffemodel
 --engine=replay computes nothing and trains nothing: --resume does not apply | --engine=replay --resume
 --profile is for --engine=replay alone; the engine is cpu | --engine=cpu --profile=x.csv
 --tune dilate is for --engine=replay alone; the engine is cpu | --engine=cpu --tune dilate=2
---tune input-shape is for --engine=replay alone; the engine is cpu | --engine=cpu --tune input-shape=1,28,28
+--fake-data has no records, tests and snapshots: --snapshot does not apply | --fake-data --snapshot=x.solverstate
+--fake-data has no records, tests and snapshots: --resume does not apply | --fake-data --resume
+--fake-data has no records, tests and snapshots: --run does not apply | --fake-data --run=r
+--fake-data has no records, tests and snapshots: --snapshot-prefix does not apply | --fake-data --snapshot-prefix=p
+--fake-data has no records, tests and snapshots: --snapshot-every does not apply | --fake-data --snapshot-every=1h
+--fake-data has no records, tests and snapshots: --keep does not apply | --fake-data --keep=2
+--fake-data has no records, tests and snapshots: --keep-best does not apply | --fake-data --keep-best
+--fake-data has no records, tests and snapshots: --stop-after does not apply | --fake-data --stop-after=2
+--fake-data has no records, tests and snapshots: --epochs does not apply | --fake-data --epochs=1
+--fake-data expects C,H,W such as 3,224,224, found '3' | --fake-data=3
 --gpu=0 trains on GPUs, and --engine=cpu does not | --gpu=0 --engine=cpu
 --gpu=all trains on GPUs, and --engine=replay does not | --engine=replay --gpu=all
 --dry-run trains nothing: there is nothing for --json | --dry-run --json

@@ -63,6 +63,8 @@ echo 'clip_gradients: 1' >>whole.prototxt
 went_on clipped 2 --comm=paper
 sed -i 's/^momentum: .*/type: "Adam"/; /^momentum/d' whole.prototxt
 went_on adam 2 --comm=paper
+sed -i "s/Adam/AdamW/" whole.prototxt
+went_on adamw 2 --comm=ps
 
 # BatchNorm's running sums are every worker's own between snapshots, and averaged in them.
 at=$(($(grep -n '"conv2"' net.prototxt | head -n 1 | cut -d: -f1) - 2))

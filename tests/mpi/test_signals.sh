@@ -104,7 +104,7 @@ stopped 'SIGUSR1 in a test' 1
 # The end of the time, by option or by the scheduler: stopped and saved before it; also in a test. Two starts lie
 # between our clock and the program's, and on a busy machine some seconds; who did not heed the limit would never end.
 # What takes its time does so waiting for its messages, not computing.
-slowly='--comm=ps --bandwidth-mbps=100'
+slowly='--comm=ps --tune=bandwidth-mbps=100'
 limit=$((8 + 3 * took))
 # within WHAT: begun so long ago at most, and told in time; where starting takes seconds, that may be as much later.
 within() {

@@ -22,7 +22,7 @@ ip2,InnerProduct,0,0.0001
 loss,SoftmaxWithLoss,0,0
 *,GEMM,0.001,0
 END
-replay="--engine=replay --profile=profile.csv --tune input-shape=1,28,28"
+replay="--engine=replay --profile=profile.csv --fake-data=1,28,28"
 
 # traced NAME RANKS OPTION...: trains and holds the trace against the rest.
 traced() {
@@ -175,10 +175,10 @@ says 'computes nothing and trains nothing: --weights does not apply' --engine=re
 # what "poseidon time" writes knows its batch
 "$POSEIDON" time --model=net.prototxt --batch=4 --input-shape=1,28,28 --iterations=1 --profile=batch4.csv >time.log 2>&1 || { fail 'poseidon time'; tail -n 3 time.log; }
 says 'batch4.csv holds the times of a batch of 4 samples a pass, and this run takes 8: give --batch=4 here' \
-    --engine=replay --profile=batch4.csv --tune=input-shape=1,28,28 --batch=8
-train 2 batch4.log --solver=solver.prototxt --engine=replay --profile=batch4.csv --tune=input-shape=1,28,28 --batch=4 \
+    --engine=replay --profile=batch4.csv --fake-data=1,28,28 --batch=8
+train 2 batch4.log --solver=solver.prototxt --engine=replay --profile=batch4.csv --fake-data=1,28,28 --batch=4 \
     --max-iter=2 || { fail 'the batch of the profile'; tail -n 3 batch4.log; }
 sed /conv2/d profile.csv >short.csv
 says "profile short.csv has no line for layer 'conv2' (convolution)" --engine=replay --profile=short.csv \
-    --tune=input-shape=1,28,28
+    --fake-data=1,28,28
 finish

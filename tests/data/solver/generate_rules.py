@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 N, STEPS = 13, 6
-TYPES = ["SGD", "Nesterov", "AdaGrad", "RMSProp", "AdaDelta", "Adam"]
+TYPES = ["SGD", "Nesterov", "AdaGrad", "RMSProp", "AdaDelta", "Adam", "AdamW"]
 rng = np.random.default_rng(1701)
 
 
@@ -20,9 +20,16 @@ def numpy_rule(case):
     for t in range(STEPS):
         g = case["grads"][t].astype(np.float64) * case["scale"]
         decay = case["weight_decay"] * case["decay_mult"]
-        g = g + decay * (w if case["regularization"] == "L2" else np.sign(w))
         r = case["rates"][t] * case["lr_mult"]
         kind = case["type"]
+        if kind == "AdamW":  # the form of the paper's algorithm 2, as PyTorch documents it
+            beta2 = case["momentum2"]
+            w = w - r * decay * w
+            a = mu * a + (1 - mu) * g
+            b = beta2 * b + (1 - beta2) * g**2
+            w = w - r * (a / (1 - mu ** (t + 1))) / (np.sqrt(b / (1 - beta2 ** (t + 1))) + delta)
+            continue
+        g = g + decay * (w if case["regularization"] == "L2" else np.sign(w))
         if kind == "SGD":
             a = mu * a + r * g
             step = a
@@ -64,6 +71,8 @@ def torch_rule(case):
         "AdaDelta": lambda: torch.optim.Adadelta([w], r, rho=mu, eps=delta, weight_decay=wd),
         "Adam": lambda: torch.optim.Adam([w], r, betas=(mu, case["momentum2"]), eps=delta,
                                          weight_decay=wd),
+        "AdamW": lambda: torch.optim.AdamW([w], r, betas=(mu, case["momentum2"]), eps=delta,
+                                           weight_decay=wd),
     }[case["type"]]()
     for t in range(STEPS):
         w.grad = torch.tensor(case["grads"][t].astype(np.float64) * case["scale"])
@@ -72,12 +81,13 @@ def torch_rule(case):
 
 
 def make_case(kind, regularization, constant):
-    momentum = {"SGD": 0.9, "Nesterov": 0.9, "AdaDelta": 0.95, "Adam": 0.9}.get(kind, 0.0)
+    momentum = {"SGD": 0.9, "Nesterov": 0.9, "AdaDelta": 0.95, "Adam": 0.9, "AdamW": 0.9}.get(kind, 0.0)
     w0 = rng.normal(size=N).astype(np.float32)
     w0[5] = 0
     rates = [0.05] * STEPS if constant else [0.05, 0.05, 0.05, 0.005, 0.005, 0.02]
     # Adam's delta stands elsewhere in PyTorch: there the two agree only as it vanishes.
-    delta = {"AdaDelta": 1e-6, "Adam": 1e-12 if constant else 1e-2}.get(kind, 1e-3)
+    delta = {"AdaDelta": 1e-6, "Adam": 1e-12 if constant else 1e-2,
+             "AdamW": 1e-2}.get(kind, 1e-3)
     return dict(type=kind, regularization=regularization, momentum=momentum, momentum2=0.99,
                 rms_decay=0.9, delta=delta, weight_decay=0.0 if regularization == "none" else 0.1,
                 lr_mult=2.0, decay_mult=0.5, scale=0.25, rates=rates, w0=w0,
@@ -113,7 +123,7 @@ print("""static const struct rule_case {
     double history[2][CASE_N];
 } rule_cases[] = {""")
 for kind in TYPES:
-    for regularization in ("L2", "L1", "none"):
+    for regularization in ("L2", "none") if kind == "AdamW" else ("L2", "L1", "none"):
         case = make_case(kind, regularization, False)
         write_case("numpy", case, numpy_rule(case))
     case = make_case(kind, "L2", True)
