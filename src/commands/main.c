@@ -44,6 +44,7 @@ static const struct command commands[] = {
     {"mean", command_mean, "average the images of a data set, for mean_file and mean_value", false},
     {"classify", command_classify, "print the likeliest classes of photographs", false},
     {"extract", command_extract, "write what named blobs hold to HDF5", false},
+    {"export", command_export, "write a net and its weights as ONNX", false},
     {"draw", command_draw, "draw a net as a picture, or as text for Graphviz (.dot)", false},
     {"upgrade", command_upgrade, "write an old net or solver, or a model's net, in today's form",
      false},

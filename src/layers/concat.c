@@ -65,9 +65,14 @@ static int concat_setup(struct layer *layer, const struct layer_env *env)
     return shape_set(&layer->tops[0]->value.shape, shape.naxes, shape.dim, layer->tops[0]->name);
 }
 
+static int concat_arguments(const struct layer *layer, struct op_args *args)
+{
+    return concat_axis(layer, &args->u.concat.axis);
+}
+
 static int concat_build(struct layer *layer, struct engine *engine)
 {
-    struct op_args args = layer_op_args(layer, OP_CONCAT);
+    struct op_args args;
     bool *relu = calloc((size_t)layer->nbottoms, sizeof *relu);
 
     if (!relu)
@@ -75,9 +80,9 @@ static int concat_build(struct layer *layer, struct engine *engine)
     for (int b = 0; b < layer->nbottoms; b++)
         relu[b] = layer->taken[b] != NULL;
     layer->state = relu;
-    args.u.concat.relu = relu;
-    if (concat_axis(layer, &args.u.concat.axis))
+    if (layer_arguments(layer, &args))
         return -1;
+    args.u.concat.relu = relu;
     return engine_op_create(engine, &args, &layer->op);
 }
 
@@ -97,6 +102,7 @@ const struct layer_i layer_concat = {
     .ignores_bottoms = true,
     .setup = concat_setup,
     .op = OP_CONCAT,
+    .arguments = concat_arguments,
     .build = concat_build,
     .destroy = concat_destroy,
 };

@@ -227,6 +227,13 @@ static int convolution_setup(struct layer *layer, const struct layer_env *env)
     return conv_declare_params(layer, state, p);
 }
 
+static int convolution_arguments(const struct layer *layer, struct op_args *args)
+{
+    args->u.conv = ((const struct convolution *)layer->state)->args;
+    args->u.conv.relu = layer->fused != NULL;
+    return 0;
+}
+
 static int convolution_build(struct layer *layer, struct engine *engine)
 {
     struct convolution *state = layer->state;
@@ -235,14 +242,13 @@ static int convolution_build(struct layer *layer, struct engine *engine)
     if (!state->ops)
         return error_memory((size_t)layer->nbottoms * sizeof(struct op *), "convolution ops");
     for (int b = 0; b < layer->nbottoms; b++) {
-        struct op_args args =
-            layer_op_args(layer, layer->i == &layer_deconvolution ? OP_DECONV : OP_CONV);
+        struct op_args args;
+        if (layer_arguments(layer, &args))
+            return -1;
         args.nbottoms = args.ntops = 1;
         args.bottoms += b;
         args.tops += b;
         args.propagate += b;
-        args.u.conv = state->args;
-        args.u.conv.relu = layer->fused != NULL;
         if (engine_op_create(engine, &args, &state->ops[b]))
             return -1;
     }
@@ -300,7 +306,7 @@ static void convolution_destroy(struct layer *layer)
     free(state);
 }
 
-#define CONVOLUTION(variable, name)                                                                \
+#define CONVOLUTION(variable, name, kind)                                                          \
     const struct layer_i variable = {                                                              \
         .type = name,                                                                              \
         .min_bottoms = 1,                                                                          \
@@ -311,6 +317,8 @@ static void convolution_destroy(struct layer *layer)
         .takes_relu = convolution_takes_relu,                                                      \
         .takes_relu_last = true,                                                                   \
         .setup = convolution_setup,                                                                \
+        .op = kind,                                                                                \
+        .arguments = convolution_arguments,                                                        \
         .build = convolution_build,                                                                \
         .forward = convolution_forward,                                                            \
         .backward = convolution_backward,                                                          \
@@ -319,10 +327,10 @@ static void convolution_destroy(struct layer *layer)
         .destroy = convolution_destroy,                                                            \
     }
 
-CONVOLUTION(layer_convolution, "Convolution");
-CONVOLUTION(layer_deconvolution, "Deconvolution");
-CONVOLUTION(layer_depthwise_convolution, "DepthwiseConvolution");
-CONVOLUTION(layer_convolution_depthwise, "ConvolutionDepthwise");
+CONVOLUTION(layer_convolution, "Convolution", OP_CONV);
+CONVOLUTION(layer_deconvolution, "Deconvolution", OP_DECONV);
+CONVOLUTION(layer_depthwise_convolution, "DepthwiseConvolution", OP_CONV);
+CONVOLUTION(layer_convolution_depthwise, "ConvolutionDepthwise", OP_CONV);
 
 static int im2col_setup(struct layer *layer, const struct layer_env *env)
 {
@@ -352,12 +360,6 @@ static int im2col_setup(struct layer *layer, const struct layer_env *env)
     return 0;
 }
 
-static int im2col_arguments(const struct layer *layer, struct op_args *args)
-{
-    args->u.conv = ((const struct convolution *)layer->state)->args;
-    return 0;
-}
-
 const struct layer_i layer_im2col = {
     .type = "Im2col",
     .min_bottoms = 1,
@@ -367,6 +369,6 @@ const struct layer_i layer_im2col = {
     .no_in_place = true,
     .setup = im2col_setup,
     .op = OP_IM2COL,
-    .arguments = im2col_arguments,
+    .arguments = convolution_arguments,
     .destroy = convolution_destroy,
 };

@@ -184,6 +184,10 @@ int layer_notice(const struct layer *layer, const struct layer_env *env, const c
 /* Starts op_args for this layer: bottoms, tops, params, names. The layer fills kind and u. */
 struct op_args layer_op_args(struct layer *layer, enum op_kind kind);
 
+/* What the layer asks of the engine, op and arguments; of those alone that have one. After setup.
+ */
+int layer_arguments(struct layer *layer, struct op_args *args);
+
 /* Creates the layer's op. Fails where the engine cannot make it (engine_op_create). */
 int layer_build(struct layer *layer, struct engine *engine);
 

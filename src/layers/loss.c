@@ -369,6 +369,7 @@ const struct layer_i layer_infogain_loss = {
     .no_gradient_from = 1u << 1,
     .ignores_label = infogain_ignores,
     .setup = infogain_setup,
+    .op = OP_INFOGAIN_LOSS,
     .build = infogain_build,
     .destroy = infogain_destroy,
 };

@@ -199,6 +199,12 @@ struct op_args layer_op_args(struct layer *layer, enum op_kind kind)
     };
 }
 
+int layer_arguments(struct layer *layer, struct op_args *args)
+{
+    *args = layer_op_args(layer, layer->i->op);
+    return layer->i->arguments ? layer->i->arguments(layer, args) : 0;
+}
+
 int layer_build(struct layer *layer, struct engine *engine)
 {
     struct op_args args;
@@ -208,8 +214,7 @@ int layer_build(struct layer *layer, struct engine *engine)
         return 0;
     if (layer->i->build)
         return layer->i->build(layer, engine);
-    args = layer_op_args(layer, layer->i->op);
-    if (layer->i->arguments && layer->i->arguments(layer, &args))
+    if (layer_arguments(layer, &args))
         return -1;
     return engine_op_create(engine, &args, &layer->op);
 }
