@@ -40,7 +40,7 @@ static const struct command commands[] = {
     {"plan", command_plan, "estimate each layer's traffic by every scheme, and the speed-up",
      false},
     {"simulate", command_simulate, "play training on a cluster message by message", false},
-    {"convert", command_convert, "make data from photographs, CIFAR-10 or MNIST files", false},
+    {"convert", command_convert, "make data from images; write weights in another form", false},
     {"mean", command_mean, "average the images of a data set, for mean_file and mean_value", false},
     {"classify", command_classify, "print the likeliest classes of photographs", false},
     {"extract", command_extract, "write what named blobs hold to HDF5", false},

@@ -17,6 +17,12 @@ int snapshot_read_state_hdf5(const char *path, struct snapshot_state *state,
 int snapshot_read_state_binary(const char *path, struct snapshot_state *state,
                                const struct snapshot_blob *history, int nhistory);
 
+/* Fails where the name's end is that of another program's weights, with what to do about it. */
+int snapshot_check_ending(const char *path);
+
+/* The floats as little-endian bytes. */
+void snapshot_store_floats(unsigned char *bytes, const float *values, size_t count);
+
 /* How many blobs of the layer are its own. */
 int snapshot_owned_blobs(const struct snapshot_layer *layer);
 

@@ -70,7 +70,7 @@ refuses "*did you mean --model=net.prototxt (usage*" summary net.prototxt
 refuses '*--max-iter expects a whole number, found*1e6*' train --solver=solver.prototxt --max-iter=1e6
 
 # convert is parsed as the others are
-refuses '*expected a kind (cifar10, mnist or images)*' convert
+refuses '*expected a kind (cifar10, mnist, images or weights)*' convert
 refuses "*unknown option --sed; did you mean --seed?*" convert mnist a b.h5 --sed 3
 refuses "*x_lmdb*cifar10 is written as HDF5; expected a name that ends in .h5 (only 'convert images' writes LMDB*" \
     convert cifar10 a.tar.gz x_lmdb
