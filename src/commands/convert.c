@@ -61,7 +61,8 @@ static int options_read(struct convert *c, int argc, char **argv, int *nwords)
         .command = "convert",
         .synopsis = "cifar10 SRC DST.h5 [OPTIONS]\n"
                     "       poseidon convert mnist SRC DST.h5 [OPTIONS]\n"
-                    "       poseidon convert images DIR|LIST DST.h5|DST_lmdb [OPTIONS]",
+                    "       poseidon convert images DIR|LIST DST.h5|DST_lmdb [OPTIONS]\n"
+                    "       poseidon convert weights IN OUT [--force]",
         .about =
             "Writes the images of a published data set as DST.h5 for Data layers: `data`, uint8 "
             "N x C x H x W, the original bytes, and `label`, int32 N.\n"
@@ -71,7 +72,8 @@ static int options_read(struct convert *c, int argc, char **argv, int *nwords)
             "  mnist SRC     the folder with IDX files (train-images-idx3-ubyte[.gz] ...),\n"
             "                or an images file whose labels file lies beside it;\n"
             "                Fashion-MNIST likewise\n"
-            "  images        JPEG and PNG files; see its own options below",
+            "  images        JPEG and PNG files; see its own options below\n"
+            "  weights       a model in another form; see below",
         .example = "  poseidon convert mnist /usr/share/datasets/fashion-mnist fashion.h5",
         .options = options,
         .noptions = (int)(sizeof options / sizeof *options),
@@ -133,9 +135,9 @@ static int arguments_parse(struct convert *c, int argc, char **argv)
         return status;
     if (nwords < 3)
         return error_set(
-            "expected a kind (cifar10, mnist or images), SRC and DST.h5; --help explains");
+            "expected a kind (cifar10, mnist, images or weights), SRC and DST.h5; --help explains");
     if (strcmp(argv[1], "cifar10") != 0 && strcmp(argv[1], "mnist") != 0)
-        return error_set("unknown kind '%s'; expected cifar10, mnist or images", argv[1]);
+        return error_set("unknown kind '%s'; expected cifar10, mnist, images or weights", argv[1]);
     if (path_ends(argv[nwords], "lmdb"))
         return error_set("'%s': %s is written as HDF5; expected a name that ends in .h5 (only "
                          "'convert images' writes LMDB; Data layers read both)",
@@ -286,16 +288,21 @@ static int convert_run(const struct convert *c)
 
 int command_convert(int argc, char **argv)
 {
-    char images[] = "images", help[] = "--help", *images_help[] = {images, help, NULL};
+    char images[] = "images", weights[] = "weights", help[] = "--help";
+    char *images_help[] = {images, help, NULL}, *weights_help[] = {weights, help, NULL};
     struct convert c;
     int status;
 
     if (argc > 1 && strcmp(argv[1], "images") == 0)
         return command_convert_images(argc - 1, argv + 1);
+    if (argc > 1 && strcmp(argv[1], weights) == 0)
+        return command_convert_weights(argc - 1, argv + 1);
     status = arguments_parse(&c, argc, argv);
     if (status > 0) {
         printf("\n");
-        return command_convert_images(2, images_help);
+        command_convert_images(2, images_help);
+        printf("\n");
+        return command_convert_weights(2, weights_help);
     }
     return status || convert_run(&c) ? command_fail("convert") : 0;
 }

@@ -5,4 +5,7 @@
 /* `poseidon convert images`; argv[0] is "images". */
 int command_convert_images(int argc, char **argv);
 
+/* `poseidon convert weights`; argv[0] is "weights". */
+int command_convert_weights(int argc, char **argv);
+
 #endif

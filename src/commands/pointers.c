@@ -82,7 +82,6 @@ static const struct {
     {"finetune", "'poseidon train --weights=FILE'"},
     {"fit", "'poseidon train'"},
     {"resume", "'poseidon train --resume', or --snapshot=FILE"},
-    {"export", "a .caffemodel is what other programs read; --set snapshot_format=HDF5 for h5py"},
     {"report", "jobs/report.py makes tables and plots of runs"},
 };
 

@@ -62,7 +62,7 @@ static int concat_setup(struct layer *layer, const struct layer_env *env)
 
 static int concat_build(struct layer *layer, struct engine *engine)
 {
-    struct op_args args = layer_op_args(layer, OP_CONCAT);
+    struct op_args args = layer_arguments(layer);
     bool *relu = calloc((size_t)layer->nbottoms, sizeof *relu);
 
     if (!relu)

@@ -214,8 +214,7 @@ static int convolution_build(struct layer *layer, struct engine *engine)
     if (!ops)
         return error_memory((size_t)layer->nbottoms * sizeof(struct op *), "convolution ops");
     for (int b = 0; b < layer->nbottoms; b++) {
-        struct op_args args =
-            layer_op_args(layer, layer->i == &layer_deconvolution ? OP_DECONV : OP_CONV);
+        struct op_args args = layer_arguments(layer);
         args.nbottoms = args.ntops = 1;
         args.bottoms += b;
         args.tops += b;
@@ -275,7 +274,7 @@ static void convolution_destroy(struct layer *layer)
     free(ops);
 }
 
-#define CONVOLUTION(variable, name)                                                                \
+#define CONVOLUTION(variable, name, kind)                                                          \
     const struct layer_i variable = {                                                              \
         .type = name,                                                                              \
         .bottoms = {1, OP_ANY},                                                                    \
@@ -284,6 +283,7 @@ static void convolution_destroy(struct layer *layer)
         .takes_relu = convolution_takes_relu,                                                      \
         .takes_relu_last = true,                                                                   \
         .setup = convolution_setup,                                                                \
+        .op = kind,                                                                                \
         .build = convolution_build,                                                                \
         .forward = convolution_forward,                                                            \
         .backward = convolution_backward,                                                          \
@@ -292,10 +292,10 @@ static void convolution_destroy(struct layer *layer)
         .destroy = convolution_destroy,                                                            \
     }
 
-CONVOLUTION(layer_convolution, "Convolution");
-CONVOLUTION(layer_deconvolution, "Deconvolution");
-CONVOLUTION(layer_depthwise_convolution, "DepthwiseConvolution");
-CONVOLUTION(layer_convolution_depthwise, "ConvolutionDepthwise");
+CONVOLUTION(layer_convolution, "Convolution", OP_CONV);
+CONVOLUTION(layer_deconvolution, "Deconvolution", OP_DECONV);
+CONVOLUTION(layer_depthwise_convolution, "DepthwiseConvolution", OP_CONV);
+CONVOLUTION(layer_convolution_depthwise, "ConvolutionDepthwise", OP_CONV);
 
 static int im2col_setup(struct layer *layer, const struct layer_env *env)
 {

@@ -196,8 +196,9 @@ int layer_declare_param(struct layer *layer, const char *what, int naxes, const 
 int layer_notice(const struct layer *layer, const struct layer_env *env, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Starts op_args for this layer: bottoms, tops, params, names. The layer fills kind and u. */
-struct op_args layer_op_args(struct layer *layer, enum op_kind kind);
+/* What the layer asks of the engine, op and arguments; of those alone that have one. After setup.
+ */
+struct op_args layer_arguments(struct layer *layer);
 
 /* Creates the layer's op. Fails where the engine cannot make it (engine_op_create). */
 int layer_build(struct layer *layer, struct engine *engine);

@@ -279,7 +279,7 @@ static int infogain_setup(struct layer *layer, const struct layer_env *env)
 
 static int infogain_build(struct layer *layer, struct engine *engine)
 {
-    struct op_args args = layer_op_args(layer, OP_INFOGAIN_LOSS);
+    struct op_args args = layer_arguments(layer);
     int status = engine_op_create(engine, &args, &layer->op);
 
     free(layer->state);

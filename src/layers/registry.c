@@ -233,10 +233,10 @@ int layer_declare_weights(struct layer *layer, int naxes, const int64_t *weight,
     return bias ? layer_declare_param(layer, "bias", 1, &outputs, bias_filler) : 0;
 }
 
-struct op_args layer_op_args(struct layer *layer, enum op_kind kind)
+struct op_args layer_arguments(struct layer *layer)
 {
-    return (struct op_args){
-        .kind = kind,
+    struct op_args args = {
+        .kind = layer->i->op,
         .train = layer->train,
         .layer = layer->def->name,
         .layer_index = layer->index,
@@ -249,6 +249,10 @@ struct op_args layer_op_args(struct layer *layer, enum op_kind kind)
         .propagate = layer->propagate,
         .u = layer->u,
     };
+
+    if (layer->i->arguments)
+        layer->i->arguments(layer, &args);
+    return args;
 }
 
 int layer_build(struct layer *layer, struct engine *engine)
@@ -260,9 +264,7 @@ int layer_build(struct layer *layer, struct engine *engine)
         return 0;
     if (layer->i->build)
         return layer->i->build(layer, engine);
-    args = layer_op_args(layer, layer->i->op);
-    if (layer->i->arguments)
-        layer->i->arguments(layer, &args);
+    args = layer_arguments(layer);
     return engine_op_create(engine, &args, &layer->op);
 }
 

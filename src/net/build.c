@@ -223,11 +223,16 @@ static void return_memory(void)
 #endif
 }
 
-int net_build(struct net *net, struct engine *engine, uint64_t seed)
+int net_hold(struct net *net, struct engine *engine)
 {
     assert(!net->engine); /* it is built once */
     net->engine = engine;
-    if (place_params(net) || fill_params(net, seed) || create_ops(net))
+    return place_params(net);
+}
+
+int net_build(struct net *net, struct engine *engine, uint64_t seed)
+{
+    if (net_hold(net, engine) || fill_params(net, seed) || create_ops(net))
         return -1;
     return_memory();
     if (net_place_blobs(net) || net_graphs_open(net))

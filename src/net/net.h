@@ -120,6 +120,10 @@ void net_limit_memory(struct net *net, size_t bytes);
 /* Ops, memory, and (where not shared) the parameters' initial values by their fillers. */
 int net_build(struct net *net, struct engine *engine, uint64_t seed);
 
+/* Instead of it, for a program that runs nothing: memory of the engine's for the parameters, which
+ * the caller is to fill. */
+int net_hold(struct net *net, struct engine *engine);
+
 /* The groups that a layer reads, ascending, at most LAYER_MAX_PARAMS; returns how many. More than
  * one where only some of its parameters are shared by name. Numbers are of this net's groups; in a
  * net that shares, parameters of the training net belong to none of them. */

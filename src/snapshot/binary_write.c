@@ -94,6 +94,17 @@ static uint64_t blob_bytes(const struct snapshot_blob *blob)
     return bytes;
 }
 
+void snapshot_store_floats(unsigned char *bytes, const float *values, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        uint32_t bits;
+
+        memcpy(&bits, &values[i], sizeof bits);
+        for (int k = 0; k < 4; k++)
+            bytes[4 * i + (size_t)k] = (unsigned char)(bits >> (8 * k));
+    }
+}
+
 static void put_floats(struct output *to, const float *values, size_t count)
 {
     unsigned char bytes[PIECE * 4] = {0};
@@ -101,13 +112,7 @@ static void put_floats(struct output *to, const float *values, size_t count)
     for (size_t done = 0; done < count;) {
         size_t n = count - done < PIECE ? count - done : PIECE;
 
-        for (size_t i = 0; i < n; i++) {
-            uint32_t bits;
-
-            memcpy(&bits, &values[done + i], sizeof bits);
-            for (int k = 0; k < 4; k++)
-                bytes[4 * i + (size_t)k] = (unsigned char)(bits >> (8 * k));
-        }
+        snapshot_store_floats(bytes, values + done, n);
         put_bytes(to, bytes, 4 * n);
         done += n;
     }
@@ -130,8 +135,8 @@ static void put_blob(struct output *to, uint32_t field, const struct snapshot_bl
     }
 }
 
-/* The layer as Caffe saves it: after splits, with its phase, without weights. Borrows everything.
- */
+/* The layer as Caffe saves it: after splits, with its phase, without weights; one that comes from
+ * no net's file, but from a model, as it was saved. Borrows everything. */
 static Caffe__LayerParameter describe_layer(const struct layer_def *def)
 {
     Caffe__LayerParameter param = *def->param;
@@ -144,8 +149,10 @@ static Caffe__LayerParameter describe_layer(const struct layer_def *def)
         param.n_loss_weight = (size_t)def->ntops;
         param.loss_weight = def->loss_weights;
     }
-    param.has_phase = 1;
-    param.phase = CAFFE__PHASE__TRAIN;
+    if (def->file != NULL) {
+        param.has_phase = 1;
+        param.phase = CAFFE__PHASE__TRAIN;
+    }
     param.n_blobs = 0;
     param.blobs = NULL;
     return param;

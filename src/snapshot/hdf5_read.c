@@ -2,6 +2,7 @@
 #include "snapshot/snapshot_internal.h"
 
 #include "snapshot/checksum.h"
+#include "snapshot/weights_internal.h"
 #include "util/error.h"
 #include "util/h5.h"
 #include "util/strbuf.h"
@@ -212,6 +213,66 @@ done:
     for (int i = 0; i < r.nlayers; i++)
         free(r.layers[i].name);
     free(r.layers);
+    return status;
+}
+
+/* ---- models of any net ---- */
+
+/* A parameter of a layer, if the file has it. */
+static int take_param(hid_t file, const char *path, struct snapshot_layer *layer, int number)
+{
+    struct h5_dataset dataset;
+    struct strbuf name = {0};
+    struct shape shape;
+    int status = -1;
+
+    strbuf_printf(&name, "data/%s/%d", layer->name, number);
+    if (strbuf_status(&name) || H5Lexists(file, strbuf_text(&name), H5P_DEFAULT) <= 0) {
+        status = strbuf_status(&name);
+    } else if (h5_dataset_open(file, path, strbuf_text(&name), &dataset) == 0) {
+        if (shape_of_dataset(&dataset, &shape) == 0 &&
+            weights_add_blob(path, layer, number, shape.naxes, shape.dim) == 0)
+            status = h5_dataset_read_all(&dataset, H5T_NATIVE_FLOAT, layer->blobs[number].data);
+        h5_dataset_close(&dataset);
+    }
+    strbuf_free(&name);
+    return status;
+}
+
+int weights_read_hdf5(const char *path, struct weights *weights)
+{
+    struct sources sources = {0};
+    hid_t file = -1, data = -1;
+    int status;
+
+    if (checksum_check(path))
+        return -1;
+    h5_lock();
+    status = h5_file_open(path, &file) || open_model_data(file, path, &data) ? -1 : 0;
+    if (status == 0 && walk_group(data, &sources, "", 0))
+        status = error_context("%s", path);
+    for (int i = 0; i < sources.count && status == 0; i++) {
+        const char *name = sources.list[i].name;
+        struct snapshot_layer *layer = weights_layer(weights, name, strlen(name));
+        int found = 0;
+
+        status = layer ? 0 : -1;
+        for (int n = 0; n < SNAPSHOT_MAX_BLOBS && status == 0; n++) {
+            status = take_param(file, path, layer, n);
+            found += layer->nblobs > n && !layer->blobs[n].shared;
+        }
+        if (status == 0 && found != sources.list[i].nblobs)
+            status = error_set("%s: layer '%s' has %d data sets; expected 0 to %d at most", path,
+                               name, sources.list[i].nblobs, SNAPSHOT_MAX_BLOBS - 1);
+    }
+    if (status == 0)
+        status = h5_attribute_read_text(file, path, "run", &weights->run);
+    if (data >= 0)
+        H5Gclose(data);
+    if (file >= 0)
+        H5Fclose(file);
+    h5_unlock();
+    sources_free(&sources);
     return status;
 }
 

@@ -60,7 +60,6 @@ refuses "*unknown command 'predict'; 'poseidon classify' names images*" predict
 refuses "*unknown command 'eval'; 'poseidon test' scores weights*" eval
 refuses "*unknown command 'finetune'; 'poseidon train --weights=FILE'*" finetune
 refuses "*unknown command 'resume'; 'poseidon train --resume'*" resume
-refuses "*unknown command 'export'; a .caffemodel is what other programs read*" export
 refuses '*--epochs=3 and --max-iter=5 both say when training ends: give one of them*' train --solver=s --epochs=3 --max-iter=5
 refuses "*unknown option --np: the number of ranks is the launcher's: mpirun -np N*" train -np 4
 refuses '*unknown option --model: --solver=FILE: the solver names the net*' train --model=net.prototxt
@@ -71,7 +70,7 @@ refuses "*did you mean --model=net.prototxt (usage*" summary net.prototxt
 refuses '*--max-iter expects a whole number, found*1e6*' train --solver=solver.prototxt --max-iter=1e6
 
 # convert is parsed as the others are
-refuses '*expected a kind (cifar10, mnist or images)*' convert
+refuses '*expected a kind (cifar10, mnist, images or weights)*' convert
 refuses "*unknown option --sed; did you mean --seed?*" convert mnist a b.h5 --sed 3
 refuses "*x_lmdb*cifar10 is written as HDF5; expected a name that ends in .h5 (only 'convert images' writes LMDB*" \
     convert cifar10 a.tar.gz x_lmdb

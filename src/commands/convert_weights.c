@@ -1,0 +1,60 @@
+/* poseidon convert weights: a model in another form. */
+#include "commands/commands.h"
+#include "commands/convert.h"
+#include "commands/options.h"
+#include "commands/output_guard.h"
+
+#include <stdio.h>
+
+#include "snapshot/weights.h"
+#include "util/error.h"
+
+static int convert(const char *in, const char *out, bool force)
+{
+    struct weights weights;
+    int nblobs = 0, status;
+
+    if (output_check(out, force, 1, &in) || output_check_ending(out, weights_ends))
+        return -1;
+    status = weights_read(in, &weights) || weights_write(&weights, out) ? -1 : 0;
+    for (int i = 0; i < weights.nlayers; i++)
+        for (int b = 0; b < weights.layers[i].nblobs; b++)
+            nblobs += !weights.layers[i].blobs[b].shared;
+    if (!status)
+        printf("%s: %d parameters of %d layers\n", out, nblobs, weights.nlayers);
+    weights_free(&weights);
+    return status;
+}
+
+int command_convert_weights(int argc, char **argv)
+{
+    int nwords, status;
+    bool force = false;
+    const struct option options[] = {
+        {"force", OPTION_FLAG, &force, NULL, "replace OUT where it exists"},
+    };
+    const struct command_line line = {
+        .command = "convert",
+        .synopsis = "weights IN OUT [--force]",
+        .example = "  poseidon convert weights net.caffemodel net.safetensors",
+        .options = options,
+        .noptions = (int)(sizeof options / sizeof *options),
+        .max_words = 2,
+        .about =
+            "Writes a model's weights in the form that OUT's end says: .caffemodel or\n"
+            ".caffemodel.h5 (Caffe's), or .safetensors (for PyTorch and others). There a layer's\n"
+            "parameters are LAYER.weight and LAYER.bias, or LAYER.0, LAYER.1 and so on where it\n"
+            "has more than two (BatchNorm: mean, variance, their weight); values stay the same\n"
+            "to the bit. The net's definition, if IN has it, and the run's name come with them\n"
+            "as metadata.",
+    };
+
+    status = options_parse(&line, argc, argv, &nwords);
+    if (status)
+        return status > 0 ? 0 : command_fail("convert");
+    if (nwords != 2) {
+        error_set("expected two files, IN and OUT, found %d", nwords);
+        return command_fail("convert");
+    }
+    return convert(argv[1], argv[2], force) ? command_fail("convert") : 0;
+}

@@ -1,0 +1,125 @@
+/* poseidon export: a net with its weights as ONNX. */
+#include "commands/commands.h"
+#include "commands/model.h"
+#include "commands/options.h"
+#include "commands/options_rows.h"
+#include "commands/output_guard.h"
+
+#include <stdio.h>
+
+#include "export/export.h"
+#include "snapshot/checkpoint.h"
+#include "util/error.h"
+
+/* "data (N x 3 x 227 x 227)" */
+static void print_ends(const char *what, size_t n, Onnx__ValueInfoProto *const *ends)
+{
+    for (size_t i = 0; i < n; i++) {
+        const Onnx__TensorShapeProto *shape = ends[i]->type->tensor_type->shape;
+
+        printf("%s%s (", i > 0 ? ", " : what, ends[i]->name);
+        for (size_t a = 0; a < shape->n_dim; a++)
+            if (shape->dim[a]->dim_param)
+                printf("%s", shape->dim[a]->dim_param);
+            else
+                printf("%s%lld", a > 0 ? " x " : "", (long long)shape->dim[a]->dim_value);
+        printf(")");
+    }
+}
+
+static void print_report(const char *path, const struct exported *made)
+{
+    const Onnx__GraphProto *graph = &made->graph.main;
+
+    printf("%s: %zu nodes, ONNX opset %d", path, graph->n_node, ONNX_OPSET);
+    print_ends("; from ", graph->n_input, graph->input);
+    print_ends(" to ", graph->n_output, graph->output);
+    printf("\n");
+}
+
+static int load(struct model *model, const char *weights)
+{
+    struct log log;
+
+    log_init(&log, true, stderr, NULL);
+    return engine_open("cpu", &(struct engine_options){.threads = 1}, &model->engine) ||
+                   net_hold(model->net, &model->engine) ||
+                   checkpoint_load_weights(weights, true, model->net, &log)
+               ? -1
+               : 0;
+}
+
+static int export(const struct model_options *o, const char *weights,
+                  const struct export_options *options, const char *path, bool force)
+{
+    static const char *const ends[] = {".onnx", NULL};
+    const char *const inputs[] = {o->model, weights};
+    struct exported made = {.any_batch = false};
+    struct model model;
+    int status;
+
+    if (output_check(path, force, 2, inputs) || output_check_ending(path, ends) ||
+        model_open(o, &model))
+        return -1;
+    model_print_notices(&model);
+    status = load(&model, weights) || export_net(model.net, options, &made) ||
+                     onnx_save(&made.graph, path)
+                 ? -1
+                 : 0;
+    if (!status)
+        print_report(path, &made);
+    onnx_free(&made.graph);
+    model_close(&model);
+    return status;
+}
+
+int command_export(int argc, char **argv)
+{
+    struct model_options o = {.phase = "TEST", .look_only = true};
+    struct export_options options = {.preprocess = false};
+    const char *weights = NULL;
+    int nwords, status;
+    bool force = false;
+    const struct option rows[] = {
+        {"model", OPTION_TEXT, &o.model, "FILE", "the net (Caffe's prototxt); required"},
+        {"weights", OPTION_TEXT, &weights, "FILES", "trained weights (comma list); required"},
+        {"preprocess", OPTION_FLAG, &options.preprocess, NULL,
+         "put the mean and scale of the net's data layer in front: the input is then pixels, 0 to "
+         "255, cropped, blue before green before red"},
+        {"batch", OPTION_COUNT, &o.batch, "N",
+         "samples of a batch (default: any number, and 1 for a net that joins or cuts samples)"},
+        {"input-shape", OPTION_CALL, o.input_chw, "C,H,W",
+         "for a net whose data are not there: the shape of an input", .parse = shape_parse},
+        {"stage", OPTION_TEXT, &o.stages, "LIST", "stages of the net's state"},
+        {"level", OPTION_INT, &o.level, "N", "level of the net's state"},
+        {"force", OPTION_FLAG, &force, NULL, "replace OUT.onnx where it exists"},
+    };
+    const struct command_line line = {
+        .command = "export",
+        .synopsis = "--model=FILE --weights=FILES OUT.onnx",
+        .example = "  poseidon export --model=net.prototxt --weights=net.caffemodel net.onnx",
+        .options = rows,
+        .noptions = (int)(sizeof rows / sizeof *rows),
+        .max_words = 1,
+        .about =
+            "Writes the TEST phase of a net with its weights as ONNX, for onnxruntime and other "
+            "programs: each layer as nodes of the same values. Data layers become inputs; a "
+            "softmax loss becomes a softmax, other losses and scores are left out. A layer "
+            "that ONNX cannot say is refused by name.",
+    };
+
+    status = options_parse(&line, argc, argv, &nwords);
+    if (status)
+        return status > 0 ? 0 : command_fail("export");
+    if (!o.model || !weights || nwords != 1) {
+        error_set("%s", !o.model   ? "Need a model definition: --model=FILE"
+                        : !weights ? "Need model weights: --weights=FILE"
+                                   : "expected one file to write, OUT.onnx");
+        return command_fail("export");
+    }
+    options.fixed_batch = o.batch > 0;
+    options.base_file = o.model;
+    if (o.batch == 0)
+        o.batch = 1;
+    return export(&o, weights, &options, argv[1], force) ? command_fail("export") : 0;
+}

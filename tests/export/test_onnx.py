@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+"""What `poseidon export` writes, seen by onnx's checker and run by onnxruntime: the values of `poseidon extract`.
+
+Needs h5py, onnx and onnxruntime, and for SqueezeNet POSEIDON_DATA (published weights, photographs); skips without.
+"""
+import os
+import re
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.environ["abs_top_srcdir"], "tests", "export"))
+from onnx_common import data_layer, export, extract, h5py, np, random_weights, run, same, write_inputs  # noqa: E402
+import layers  # noqa: E402
+
+ROOT, DATA = os.environ["abs_top_srcdir"], os.environ.get("POSEIDON_DATA")
+
+
+def test_all_layers():
+    text, tops = layers.net()
+    with open("layers.prototxt", "w") as f:
+        f.write(data_layer(3, ("data", "label")) + text +
+                'layer { name: "loss" type: "EuclideanLoss" bottom: "ip" bottom: "label" top: "loss" }\n')
+    draw = np.random.default_rng(1).standard_normal
+    data = draw((3, 8, 13, 11)).astype(np.float32)
+    write_inputs(data=data, label=draw((3, 7)))
+    weights = random_weights("layers.prototxt")
+    session, names = export("layers.prototxt", weights)
+    taken = set(re.findall('bottom: "([^"]*)"', text))
+    assert set(names) == {top for top in tops if top not in taken or top == "norm_scaled"}, names
+    # one sample was laid out, and a batch of three is taken
+    same("every layer", extract("layers.prototxt", weights, names), run(session, data=data))
+
+
+def test_preprocessing():
+    """LeNet's own data layer, and one with a mean image and a crop: pixels go in."""
+    with open(ROOT + "/models/lenet/train_val.prototxt") as f:
+        lenet = f.read().replace('"data/', '"%s/data/' % ROOT)
+    with h5py.File(ROOT + "/data/fashion-mnist-test.h5") as f:
+        pixels = f["data"][:100].astype(np.float32)
+    with h5py.File("mean.h5", "w") as f:
+        f["mean"] = pixels.mean(0)
+    cropped = re.sub(r"transform_param \{[^}]*\}",
+                     'transform_param { scale: 0.02 crop_size: 20 mean_file: "mean.h5" }', lenet)
+    for name, text, inputs in (("lenet", lenet, pixels), ("cropped", cropped, pixels[:, :, 4:24, 4:24])):
+        with open(name + ".prototxt", "w") as f:
+            f.write(text)
+        weights = random_weights(name + ".prototxt")
+        session, _ = export(name + ".prototxt", weights, "--preprocess")
+        with open(name + "_prob.prototxt", "w") as f:
+            f.write(text + 'layer { name: "p" type: "Softmax" bottom: "ip2" top: "prob" }\n')
+        ours = extract(name + "_prob.prototxt", weights, ["prob"])
+        same(name, ours, run(session, data=inputs))
+
+
+def photographs(net, to):
+    """The net behind a layer that reads ten photographs."""
+    folder = DATA + "/imagenet-samples/"
+    files = sorted(f for f in os.listdir(folder) if f.endswith(".JPEG"))[::9][:10]
+    with open("photographs.txt", "w") as f:
+        f.writelines("%s%s 0\n" % (folder, name) for name in files)
+    with open(net) as f:
+        text = re.sub(r'layer \{\s*name: "data".*?\n\}\n', "", f.read(), count=1, flags=re.S)
+    with open(to, "w") as f:
+        f.write('layer { name: "photographs" type: "ImageData" top: "data" top: "label" image_data_param { source: '
+                '"photographs.txt" batch_size: 10 new_height: 227 new_width: 227 } transform_param { mean_value: 104 '
+                'mean_value: 117 mean_value: 123 } }\n' + text)
+
+
+def test_squeezenet():
+    """Published weights and photographs: the same scores, and the same five classes in front."""
+    weights = DATA + "/caffe-weights/squeezenet_v1.0.caffemodel"
+    photographs(ROOT + "/models/squeezenet_v1.0/firenet.prototxt", "squeezenet.prototxt")
+    ours = extract("squeezenet.prototxt", weights, ["data", "prob"])
+    session, _ = export("squeezenet.prototxt", weights)
+    theirs = run(session, data=ours.pop("data"))
+    same("SqueezeNet", ours, theirs)
+    five = [np.argsort(-scores["prob"].reshape(10, -1), 1)[:, :5] for scores in (ours, theirs)]
+    assert (five[0] == five[1]).all(), five
+
+
+with tempfile.TemporaryDirectory() as place:
+    os.chdir(place)
+    test_all_layers()
+    test_preprocessing()
+    if DATA and os.path.exists(DATA + "/caffe-weights/squeezenet_v1.0.caffemodel"):
+        test_squeezenet()
+    else:
+        print("SqueezeNet is left out: POSEIDON_DATA does not name a folder with caffe-weights")
+    os.chdir("/")
