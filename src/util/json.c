@@ -190,7 +190,13 @@ PUT(string, const char *)
 PUT(int, int64_t)
 PUT(uint, uint64_t)
 PUT(double, double)
-PUT(bool, bool)
+
+void json_put_bool(struct json *json, const char *key, bool value)
+{
+    json_key(json, key);
+    if (value_begin(json))
+        strbuf_puts(&json->text, value ? "true" : "false");
+}
 
 void json_put_known(struct json *json, const char *key, double value)
 {
