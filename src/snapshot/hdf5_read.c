@@ -181,98 +181,86 @@ static int open_model_data(hid_t file, const char *path, hid_t *data)
     return 0;
 }
 
+/* Takes HDF5's lock. close_model in either case. */
+static int open_model(struct reader *r)
+{
+    hid_t data;
+    int status;
+
+    h5_lock();
+    if (h5_file_open(r->path, &r->file) || open_model_data(r->file, r->path, &data))
+        return -1;
+    status = walk_group(data, r, "", 0);
+    H5Gclose(data);
+    return status ? error_context("%s", r->path) : 0;
+}
+
+static void close_model(struct reader *r)
+{
+    if (r->file >= 0)
+        H5Fclose(r->file);
+    h5_unlock();
+    for (int i = 0; i < r->nlayers; i++)
+        free(r->layers[i].name);
+    free(r->layers);
+}
+
 int snapshot_read_model_hdf5(const char *path, const struct snapshot_layer *layers, int nlayers,
                              struct snapshot_report *report)
 {
     struct reader r = {.file = -1, .path = path};
     struct snapshot_source source;
-    hid_t data = -1;
-    int status = -1;
-
-    if (checksum_check(path))
-        return -1;
-    h5_lock();
-    if (h5_file_open(path, &r.file) || open_model_data(r.file, path, &data))
-        goto done;
-    if (walk_group(data, &r, "", 0)) {
-        error_context("%s", path);
-        goto done;
-    }
-    source = source_of(&r);
-    status = snapshot_load_model(&source, layers, nlayers, report) ||
-                     h5_attribute_read_text(r.file, path, "run", &report->run)
-                 ? -1
-                 : 0;
-
-done:
-    if (data >= 0)
-        H5Gclose(data);
-    if (r.file >= 0)
-        H5Fclose(r.file);
-    h5_unlock();
-    for (int i = 0; i < r.nlayers; i++)
-        free(r.layers[i].name);
-    free(r.layers);
-    return status;
-}
-
-/* ---- models of any net ---- */
-
-/* A parameter of a layer, if the file has it. */
-static int take_param(hid_t file, const char *path, struct snapshot_layer *layer, int number)
-{
-    struct h5_dataset dataset;
-    struct strbuf name = {0};
-    struct shape shape;
-    int status = -1;
-
-    strbuf_printf(&name, "data/%s/%d", layer->name, number);
-    if (strbuf_status(&name) || H5Lexists(file, strbuf_text(&name), H5P_DEFAULT) <= 0) {
-        status = strbuf_status(&name);
-    } else if (h5_dataset_open(file, path, strbuf_text(&name), &dataset) == 0) {
-        if (shape_of_dataset(&dataset, &shape) == 0 &&
-            weights_add_blob(path, layer, number, shape.naxes, shape.dim) == 0)
-            status = h5_dataset_read_all(&dataset, H5T_NATIVE_FLOAT, layer->blobs[number].data);
-        h5_dataset_close(&dataset);
-    }
-    strbuf_free(&name);
-    return status;
-}
-
-int weights_read_hdf5(const char *path, struct weights *weights)
-{
-    struct sources sources = {0};
-    hid_t file = -1, data = -1;
     int status;
 
     if (checksum_check(path))
         return -1;
-    h5_lock();
-    status = h5_file_open(path, &file) || open_model_data(file, path, &data) ? -1 : 0;
-    if (status == 0 && walk_group(data, &sources, "", 0))
-        status = error_context("%s", path);
-    for (int i = 0; i < sources.count && status == 0; i++) {
-        const char *name = sources.list[i].name;
-        struct snapshot_layer *layer = weights_layer(weights, name, strlen(name));
-        int found = 0;
-
-        status = layer ? 0 : -1;
-        for (int n = 0; n < SNAPSHOT_MAX_BLOBS && status == 0; n++) {
-            status = take_param(file, path, layer, n);
-            found += layer->nblobs > n && !layer->blobs[n].shared;
-        }
-        if (status == 0 && found != sources.list[i].nblobs)
-            status = error_set("%s: layer '%s' has %d data sets; expected 0 to %d at most", path,
-                               name, sources.list[i].nblobs, SNAPSHOT_MAX_BLOBS - 1);
-    }
+    status = open_model(&r);
+    source = source_of(&r);
     if (status == 0)
-        status = h5_attribute_read_text(file, path, "run", &weights->run);
-    if (data >= 0)
-        H5Gclose(data);
-    if (file >= 0)
-        H5Fclose(file);
-    h5_unlock();
-    sources_free(&sources);
+        status = snapshot_load_model(&source, layers, nlayers, report) ||
+                         h5_attribute_read_text(r.file, path, "run", &report->run)
+                     ? -1
+                     : 0;
+    close_model(&r);
+    return status;
+}
+
+/* The layer's parameters, for a model of any net. */
+static int take_layer(struct reader *r, int number, struct weights *weights)
+{
+    const struct stored_layer *stored = &r->layers[number];
+    struct snapshot_layer *layer = weights_layer(weights, stored->name, strlen(stored->name));
+    struct stored_blob blob;
+    int nfound = 0, found = 0;
+
+    for (int b = 0; layer && b < SNAPSHOT_MAX_BLOBS && found >= 0; b++) {
+        found = find_blob(r, number, b, &blob);
+        if (found == 0 && (weights_add_blob(r->path, layer, b, blob.naxes, blob.dim) ||
+                           read_blob(r, number, b, layer->blobs[b].data)))
+            return -1;
+        nfound += found == 0;
+    }
+    if (!layer || found < 0)
+        return -1;
+    if (nfound != stored->nblobs)
+        return error_set("%s: layer '%s' has %d data sets; expected the numbers 0 to %d alone",
+                         r->path, stored->name, stored->nblobs, SNAPSHOT_MAX_BLOBS - 1);
+    return 0;
+}
+
+int weights_read_hdf5(const char *path, struct weights *weights)
+{
+    struct reader r = {.file = -1, .path = path};
+    int status;
+
+    if (checksum_check(path))
+        return -1;
+    status = open_model(&r);
+    for (int i = 0; i < r.nlayers && status == 0; i++)
+        status = take_layer(&r, i, weights);
+    if (status == 0)
+        status = h5_attribute_read_text(r.file, path, "run", &weights->run);
+    close_model(&r);
     return status;
 }
 
