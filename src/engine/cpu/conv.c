@@ -22,6 +22,7 @@ struct weights {
 struct conv {
     struct cpu_op op;
     bool own;                                    /* by our own Winograd */
+    bool padded;                                 /* as in struct conv_plan */
     struct winograd winograd[CONV_PASSES];       /* where own */
     struct cpu_primitive primitive[CONV_PASSES]; /* else */
     struct weights weights[CONV_PASSES];         /* of forward and data */
@@ -56,7 +57,7 @@ static int conv_weights_keep(struct conv *conv, size_t bytes, struct weights *ou
 
 static int conv_weights_create(struct conv *conv, const struct conv_plan *plan, enum conv_pass pass)
 {
-    const_md_t wanted = conv_plan_md(plan, pass, DNNL_ARG_WEIGHTS);
+    const_md_t wanted = conv_desc_md(plan->desc[pass], DNNL_ARG_WEIGHTS);
     size_t bytes = dnnl_memory_desc_get_size(wanted);
 
     if (dnnl_memory_desc_equal(wanted, plan->plain_weights))
@@ -70,7 +71,7 @@ static int conv_weights_create(struct conv *conv, const struct conv_plan *plan, 
 
 static int conv_diff_weights_create(struct conv *conv, const struct conv_plan *plan)
 {
-    const_md_t made = conv_plan_md(plan, CONV_WEIGHTS, DNNL_ARG_DIFF_WEIGHTS);
+    const_md_t made = conv_desc_md(plan->desc[CONV_WEIGHTS], DNNL_ARG_DIFF_WEIGHTS);
 
     if (dnnl_memory_desc_equal(made, plan->plain_weights))
         return 0;
@@ -95,11 +96,12 @@ static int conv_primitive_create(struct conv *conv, const struct conv_plan *plan
         return -1;
     for (int i = 0; i < 3; i++)
         if (cpu_primitive_arg(engine, primitive, args[pass][i],
-                              conv_plan_md(plan, pass, args[pass][i])))
+                              conv_desc_md(plan->desc[pass], args[pass][i])))
             return -1;
     if (!bias[pass] || !conv->op.args.u.conv.bias)
         return 0;
-    return cpu_primitive_arg(engine, primitive, bias[pass], conv_plan_md(plan, pass, bias[pass]));
+    return cpu_primitive_arg(engine, primitive, bias[pass],
+                             conv_desc_md(plan->desc[pass], bias[pass]));
 }
 
 static int conv_own_create(struct conv *conv, enum conv_pass pass)
@@ -127,10 +129,14 @@ static int conv_forward_create(struct conv *conv, const struct conv_plan *plan)
 {
     const struct op_args *args = &conv->op.args;
     const struct conv_formats *formats = &plan->formats[CONV_FORWARD];
+    const struct shape padded = conv_padded_shape(&conv->op);
 
     cpu_top_set(args->tops[0], formats->dst);
     if (cpu_input_create(conv->op.engine, &args->bottoms[0]->value, formats->src, WORK_OWN,
                          &conv->src))
+        return -1;
+    if (plan->padded &&
+        cpu_work_reserve(conv->op.engine, WORK_BOTTOM_GRAD, shape_elems(&padded) * sizeof(float)))
         return -1;
     return conv_pass_create(conv, plan, CONV_FORWARD);
 }
@@ -180,6 +186,7 @@ static int conv_create(struct cpu_op *op)
     conv->weight_elems = shape_elems(&op->args.params[0]->shape);
     conv->bias_elems = op->args.u.conv.bias ? shape_elems(&op->args.params[1]->shape) : 0;
     conv->own = plan.own;
+    conv->padded = plan.padded;
     memcpy(conv->winograd, plan.winograd, sizeof conv->winograd);
     if (!status)
         status = conv_forward_create(conv, &plan) || conv_data_create(conv, &plan) ||
@@ -239,6 +246,27 @@ static void conv_relu(const struct blob *top, bool backward)
     }
 }
 
+/* The plain bottom with its padding around it, in memory that gradients of bottoms share. */
+static const float *conv_pad(const struct conv *conv, const float *x)
+{
+    const struct shape *in = &conv->op.args.bottoms[0]->value.shape,
+                       out = conv_padded_shape(&conv->op);
+    const int *pad = conv->op.args.u.conv.pad;
+    float *padded = conv->op.engine->work[WORK_BOTTOM_GRAD].data;
+    int64_t planes = in->dim[0] * in->dim[1], rows = in->dim[2], width = in->dim[3];
+
+#pragma omp parallel for
+    for (int64_t plane = 0; plane < planes; plane++) {
+        float *to = padded + plane * out.dim[2] * out.dim[3];
+
+        memset(to, 0, (size_t)(out.dim[2] * out.dim[3]) * sizeof *to);
+        for (int64_t row = 0; row < rows; row++)
+            memcpy(to + (row + pad[0]) * out.dim[3] + pad[1], x + (plane * rows + row) * width,
+                   (size_t)width * sizeof *to);
+    }
+    return padded;
+}
+
 static int conv_forward(struct cpu_op *op)
 {
     struct conv *conv = (struct conv *)op;
@@ -249,6 +277,8 @@ static int conv_forward(struct cpu_op *op)
     if (cpu_input_load(op->engine, &conv->src))
         return -1;
     x = cpu_input_data(op->engine, &conv->src);
+    if (conv->padded)
+        x = conv_pad(conv, x);
     if (conv->own) {
         conv_own_run(
             conv, CONV_FORWARD,

@@ -18,15 +18,18 @@ struct conv_plan {
     bool own;
     struct winograd winograd[CONV_PASSES];   /* where own */
     dnnl_primitive_desc_t desc[CONV_PASSES]; /* else; NULL where a pass is not needed */
-    md_t plain_weights;                      /* as they travel */
+    bool padded;        /* forward's primitive takes the bottom with its padding around it, plain */
+    md_t plain_weights; /* as they travel */
 };
 
 /* Whether the op computes that pass at all. */
 bool conv_needs(const struct cpu_op *op, enum conv_pass pass);
-/* What oneDNN's primitive of a pass wants of an argument, DNNL_ARG_...; borrowed. */
-static inline const_md_t conv_plan_md(const struct conv_plan *plan, enum conv_pass pass, int arg)
+/* The bottom's shape with its padding around it. */
+struct shape conv_padded_shape(const struct cpu_op *op);
+/* What a primitive of oneDNN's wants of an argument, DNNL_ARG_...; borrowed. */
+static inline const_md_t conv_desc_md(const_dnnl_primitive_desc_t desc, int arg)
 {
-    return dnnl_primitive_desc_query_md(plan->desc[pass], dnnl_query_exec_arg_md, arg);
+    return dnnl_primitive_desc_query_md(desc, dnnl_query_exec_arg_md, arg);
 }
 
 /* The plan of the best formats for the shape. To be destroyed in any case. */

@@ -9,6 +9,7 @@
 /* What oneDNN is asked for. */
 struct question {
     md_t src, weights, bias, dst; /* weights: in any layout */
+    md_t plain_weights;           /* as they travel */
     struct compat_window window;
 };
 
@@ -18,6 +19,7 @@ static void question_destroy(struct question *q)
     md_destroy(q->weights);
     md_destroy(q->bias);
     md_destroy(q->dst);
+    md_destroy(q->plain_weights);
 }
 
 void conv_plan_destroy(struct conv_plan *plan)
@@ -66,12 +68,11 @@ bool conv_needs(const struct cpu_op *op, enum conv_pass pass)
                                   : true;
 }
 
-/* For activations of that tag. */
-static int question_make(const struct cpu_op *op, dnnl_format_tag_t tag, struct question *q,
-                         md_t *plain_weights)
+/* For activations of that tag, with a bottom of that shape, whose padding is `pads` or in it. */
+static int question_make(const struct cpu_op *op, dnnl_format_tag_t tag, const struct shape *bottom,
+                         bool pads, struct question *q)
 {
     const struct conv_args *a = &op->args.u.conv;
-    const struct shape *bottom = &op->args.bottoms[0]->value.shape;
     const struct shape *top = &op->args.tops[0]->value.shape;
     const struct op_windows w = op_conv_windows(a, bottom, top);
     int first = conv_first_axis(op), naxes;
@@ -80,7 +81,7 @@ static int question_make(const struct cpu_op *op, dnnl_format_tag_t tag, struct 
     for (int i = first; i < OP_SPATIAL; i++) {
         q->window.strides[i - first] = w.stride[i];
         q->window.dilates[i - first] = w.dilation[i] - 1;
-        q->window.padding_l[i - first] = q->window.padding_r[i - first] = w.pad[i];
+        q->window.padding_l[i - first] = q->window.padding_r[i - first] = pads ? w.pad[i] : 0;
     }
     naxes = cpu_md_dims(bottom, dims);
     if (cpu_check(md_create_tag(&q->src, naxes, dims, tag)))
@@ -90,12 +91,20 @@ static int question_make(const struct cpu_op *op, dnnl_format_tag_t tag, struct 
         return -1;
     naxes = conv_weight_dims(op, &w, dims);
     if (cpu_check(md_create_tag(&q->weights, naxes, dims, dnnl_format_tag_any)) ||
-        cpu_check(md_create_tag(plain_weights, naxes, dims,
+        cpu_check(md_create_tag(&q->plain_weights, naxes, dims,
                                 naxes == 6   ? dnnl_abcdef
                                 : naxes == 5 ? dnnl_abcde
                                              : dnnl_abcd)))
         return -1;
     return a->bias ? cpu_check(md_create_tag(&q->bias, 1, outputs, dnnl_a)) : 0;
+}
+
+static dnnl_status_t ask_forward(const struct cpu_op *op, const struct question *q,
+                                 dnnl_primitive_desc_t *out)
+{
+    return compat_conv_forward(out, op->engine->engine,
+                               op->args.train ? dnnl_forward_training : dnnl_forward_inference,
+                               q->src, q->weights, q->bias, q->dst, &q->window, op->engine->attr);
 }
 
 /* One primitive for each pass that is needed. */
@@ -104,10 +113,8 @@ static int question_ask(const struct cpu_op *op, const struct question *q, struc
     dnnl_engine_t engine = op->engine->engine;
     dnnl_primitive_attr_t attr = op->engine->attr;
     dnnl_primitive_desc_t *desc = plan->desc;
-    dnnl_prop_kind_t kind = op->args.train ? dnnl_forward_training : dnnl_forward_inference;
 
-    if (cpu_check(compat_conv_forward(&desc[CONV_FORWARD], engine, kind, q->src, q->weights,
-                                      q->bias, q->dst, &q->window, attr)))
+    if (cpu_check(ask_forward(op, q, &desc[CONV_FORWARD])))
         return -1;
     if (conv_needs(op, CONV_DATA) &&
         cpu_check(compat_conv_backward_data(&desc[CONV_DATA], engine, q->src, q->weights, q->dst,
@@ -130,9 +137,9 @@ static int conv_formats_find(const struct cpu_op *op, struct conv_plan *plan, en
     };
     struct conv_formats *formats = &plan->formats[pass];
 
-    if (!plan->desc[pass] || (cpu_format_find(conv_plan_md(plan, pass, args[pass][0]),
+    if (!plan->desc[pass] || (cpu_format_find(conv_desc_md(plan->desc[pass], args[pass][0]),
                                               &op->args.bottoms[0]->value.shape, &formats->src) &&
-                              cpu_format_find(conv_plan_md(plan, pass, args[pass][1]),
+                              cpu_format_find(conv_desc_md(plan->desc[pass], args[pass][1]),
                                               &op->args.tops[0]->value.shape, &formats->dst)))
         return 0;
     return error_set("oneDNN's convolution chose a format that is not known here");
@@ -142,30 +149,73 @@ static int conv_formats_find(const struct cpu_op *op, struct conv_plan *plan, en
  * format comes out. To be destroyed in any case. */
 static int conv_direct_plan(const struct cpu_op *op, dnnl_format_tag_t tag, struct conv_plan *out)
 {
+    const struct shape *bottom = &op->args.bottoms[0]->value.shape;
     struct question q = {.src = NULL};
     int status;
 
     *out = (struct conv_plan){.own = false};
-    status = question_make(op, tag, &q, &out->plain_weights) || question_ask(op, &q, out);
+    status = question_make(op, tag, bottom, true, &q) || question_ask(op, &q, out);
+    out->plain_weights = q.plain_weights;
+    q.plain_weights = NULL;
     question_destroy(&q);
     for (int pass = 0; pass < CONV_PASSES && !status; pass++)
         status = conv_formats_find(op, out, (enum conv_pass)pass);
     return status ? -1 : 0;
 }
 
-/* Whether all primitives are oneDNN's generated code rather than its general fall-backs. */
+/* Whether it is oneDNN's generated code rather than a general fall-back. */
+static bool desc_is_quick(const_dnnl_primitive_desc_t desc)
+{
+    const char *name = "";
+
+    return dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0, &name) == dnnl_success &&
+           (strncmp(name, "jit", 3) == 0 || strncmp(name, "brg", 3) == 0);
+}
+
 static bool conv_plan_quick(const struct conv_plan *plan)
 {
-    for (int pass = 0; pass < CONV_PASSES; pass++) {
-        const char *name = "jit";
-        if (plan->desc[pass] &&
-            dnnl_primitive_desc_query(plan->desc[pass], dnnl_query_impl_info_str, 0, &name) !=
-                dnnl_success)
+    for (int pass = 0; pass < CONV_PASSES; pass++)
+        if (plan->desc[pass] && !desc_is_quick(plan->desc[pass]))
             return false;
-        if (strncmp(name, "jit", 3) != 0 && strncmp(name, "brg", 3) != 0)
-            return false;
-    }
     return true;
+}
+
+struct shape conv_padded_shape(const struct cpu_op *op)
+{
+    struct shape shape = op->args.bottoms[0]->value.shape;
+
+    for (int i = 0; i < shape.naxes - 2; i++)
+        shape.dim[2 + i] += 2 * op->args.u.conv.pad[i];
+    return shape;
+}
+
+/* oneDNN has no code of its own for AVX2 where a window of 11x11 meets padding, and would hand on
+ * plain tops: forward then takes a copy of the bottom that has its padding, if that is quick. */
+static int conv_pad_forward(const struct cpu_op *op, struct conv_plan *plan)
+{
+    const struct shape shape = conv_padded_shape(op), *top = &op->args.tops[0]->value.shape;
+    dnnl_primitive_desc_t *old = &plan->desc[CONV_FORWARD], desc = NULL;
+    struct conv_formats formats;
+    struct question q = {.src = NULL};
+    int status = 0;
+
+    if (desc_is_quick(*old) || shape.naxes != 4 ||
+        shape_elems(&shape) == shape_elems(&op->args.bottoms[0]->value.shape))
+        return 0;
+    status = question_make(op, dnnl_format_tag_any, &shape, false, &q);
+    if (!status && ask_forward(op, &q, &desc) == dnnl_success && desc_is_quick(desc) &&
+        cpu_format_find(conv_desc_md(desc, DNNL_ARG_SRC), &shape, &formats.src) && !formats.src &&
+        cpu_format_find(conv_desc_md(desc, DNNL_ARG_DST), top, &formats.dst)) {
+        dnnl_primitive_desc_t slow = *old;
+        *old = desc;
+        desc = slow;
+        plan->formats[CONV_FORWARD] = formats;
+        plan->padded = true;
+    }
+    if (desc)
+        dnnl_primitive_desc_destroy(desc);
+    question_destroy(&q);
+    return status;
 }
 
 /* Whether the format stores channels that are not there: 20 channels in blocks of 8 cost as many
@@ -207,7 +257,7 @@ int conv_plan_create(const struct cpu_op *op, struct conv_plan *out)
         return conv_direct_plan(op, volume ? dnnl_abcde : dnnl_abcd, out);
     }
     if (!conv_plan_pads(op, out) || conv_strided_1x1(op))
-        return 0;
+        return conv_pad_forward(op, out);
     if (conv_direct_plan(op, volume ? dnnl_acdeb : dnnl_acdb, &last) == 0 &&
         conv_plan_quick(&last)) {
         struct conv_plan padded = *out;
