@@ -50,18 +50,13 @@ static void put_labels(struct strbuf *out, const struct source_survey *s)
 static void put_classes(struct strbuf *out, const struct net *net, const struct layer *data,
                         const struct source_survey *s)
 {
-    for (int l = 0; l < net->nlayers && s->labelled && s->nread == s->nrecords; l++) {
-        const struct layer *layer = &net->layers[l];
-        size_t classes = classes_of(layer);
-        int top = 0;
+    size_t classes;
+    const struct layer *reader = data->ntops > 1 ? net_label_reader(net, data, 1, &classes) : NULL;
 
-        if (classes == 0 || maker_of(net, layer->bottoms[1], &top) != data || top != 1)
-            continue;
-        if (s->least >= 0 && s->most + 1 < (float)classes)
-            strbuf_printf(out, "\n            layer '%s' has %zu scores for %g labels",
-                          layer->def->name, classes, (double)s->most + 1);
-        return;
-    }
+    if (reader && s->labelled && s->nread == s->nrecords && !ignores_a_label(reader) &&
+        s->least >= 0 && s->most + 1 < (float)classes)
+        strbuf_printf(out, "\n            layer '%s' has %zu scores for %g labels",
+                      reader->def->name, classes, (double)s->most + 1);
 }
 
 static int look_at(struct dry_run *out, const char *phase, const struct net *net,

@@ -210,8 +210,8 @@ int trainer_gather_figures(struct trainer *t)
 int trainer_report(struct trainer *t)
 {
     /* whoever stopped training waits for its end */
-    bool asked =
-        (t->job.options->trace || t->job.options->log) && t->job.nworkers > 1 && !t->stopped;
+    bool asked = (t->job.options->trace || t->job.options->log || t->job.options->account) &&
+                 t->job.nworkers > 1 && !t->stopped;
     bool predicted = asked || (t->exchange.probed && t->job.nworkers > 1 && !t->stopped);
 
     assert(!t->exchange.sync);
