@@ -88,6 +88,8 @@ static int fill_figures(const struct figures_source *source, struct figures_rank
                             .overlap = source->overlap,
                             .local = plan_is_alone(plan) && source->topology->nranks > 1,
                             .batch = source->batch,
+                            .threads = source->threads,
+                            .cores = source->cores,
                             .nranks = source->topology->nranks,
                             .ranks = ranks,
                             .layers = alloc_array(nbuckets, sizeof *out->layers, "the report"),

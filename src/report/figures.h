@@ -65,6 +65,7 @@ struct figures {
     int batch;                  /* samples per worker and iteration */
     int nranks, nworkers;       /* nworkers: that compute */
     int looks;                  /* how often late ranks were looked for */
+    int threads, cores;         /* those of rank 0's source */
     struct figures_rank *ranks; /* nranks, owned */
     int nlayers;
     struct figures_layer *layers; /* in the order of the plan's buckets, owned */
@@ -83,6 +84,8 @@ struct figures_source {
     uint64_t input_waits;
     bool overlap;
     int batch; /* samples per worker and iteration */
+    int threads,
+        cores; /* of all ranks that share this one's cores: compute threads; cores; 0: not known */
 };
 
 /* Fills *out on rank 0, but for predicted_seconds and alone_seconds, which stay unknown; on other

@@ -5,6 +5,7 @@
 #include "util/units.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* Below this part of an iteration a loss is not worth a word. */
 #define NOTABLE 0.02
@@ -255,6 +256,13 @@ void report_advise(const struct figures *figures, struct report_advice *out)
             "or more threads per rank, shorten it almost in proportion",
             percent(figures, compute.mean + (figures->nranks == 1 ? stall : 0)),
             figures->nranks == 1 ? ", updates included" : "");
+    if (figures->threads > figures->cores && figures->cores > 0)
+        snprintf(
+            out->text + strlen(out->text), sizeof out->text - strlen(out->text),
+            "; and fewer compute threads: %d take turns on %d core%s of host %s (--threads, or "
+            "fewer ranks)",
+            figures->threads, figures->cores, figures->cores == 1 ? "" : "s",
+            figures->ranks[0].host);
 }
 
 /* ---- words ---- */

@@ -286,8 +286,18 @@ int cores_gather(MPI_Comm world, const char text[CORES_PLACE_BYTES], struct strb
     return error_agree(world, status);
 }
 
-void cores_warn(const struct cores *cores, int rank, struct log *log)
+void cores_warn(const struct cores *cores, int threads, int rank, struct log *log)
 {
+    char fewer[64] = "fewer ranks, at most one a core";
+
+    if (cores->allowed >= cores->sharers)
+        snprintf(fewer, sizeof fewer, "--threads=%d", cores->allowed / cores->sharers);
+    if (threads * cores->sharers > cores->allowed)
+        LOG_WARNING(log,
+                    "%d compute threads of %d rank%s take turns on %d core%s and wait for each "
+                    "other, which may be many times slower: start with %s",
+                    threads * cores->sharers, cores->sharers, cores->sharers == 1 ? "" : "s",
+                    cores->allowed, cores->allowed == 1 ? "" : "s", fewer);
     if (cores->allowed == 1 && cores->idle > 0)
         LOG_WARNING(log,
                     "Rank %d is bound to one core, which its threads for computing, communication "

@@ -88,7 +88,8 @@ void cores_list_ranks(const char (*texts)[CORES_PLACE_BYTES], int ranks, struct 
  */
 int cores_gather(MPI_Comm world, const char text[CORES_PLACE_BYTES], struct strbuf *out);
 
-/* A warning where the rank has one core and others of the machine are nobody's. */
-void cores_warn(const struct cores *cores, int rank, struct log *log);
+/* Warnings where the rank has one core and others of the machine are nobody's, and where compute
+ * threads take turns. threads: of this rank, 0: not known. */
+void cores_warn(const struct cores *cores, int threads, int rank, struct log *log);
 
 #endif

@@ -173,6 +173,24 @@ static void put_memory(const struct rank_needs *needs, struct strbuf *out)
                   units_print_bytes(needs->history, cell[3]));
 }
 
+/* The cores of a machine's ranks: once where several have the same. */
+static void put_cores(const struct job *job, const struct rank_needs *ranks, int machine,
+                      struct strbuf *out)
+{
+    const char *before = "";
+
+    for (int r = 0; r < job->nranks; r++) {
+        bool said = job->topology.machine[r] != machine;
+
+        for (int b = 0; b < r && !said; b++)
+            said = job->topology.machine[b] == machine && !strcmp(ranks[b].cores, ranks[r].cores);
+        if (said)
+            continue;
+        strbuf_printf(out, "%s%s", before, ranks[r].cores);
+        before = ",";
+    }
+}
+
 /* One machine: its ranks, cores and memory. */
 static void put_machine(struct dry_run *dry, const struct job *job, const struct rank_needs *ranks,
                         int machine, struct strbuf *out)
@@ -192,11 +210,11 @@ static void put_machine(struct dry_run *dry, const struct job *job, const struct
     }
     units_print_bytes(held, holds);
     units_print_bytes(first->free, left);
-    strbuf_printf(out,
-                  "%-10s  %s: %d rank%s from rank %d on, %d compute thread%s each on cores %s; ",
+    strbuf_printf(out, "%-10s  %s: %d rank%s from rank %d on, %d compute thread%s%s on cores ",
                   "host", job->topology.host[number], count, count == 1 ? "" : "s", number,
-                  first->threads, first->threads == 1 ? "" : "s", first->cores);
-    strbuf_printf(out, "%s of memory held, %s left\n", holds, left);
+                  first->threads, first->threads == 1 ? "" : "s", count == 1 ? "" : " each");
+    put_cores(job, ranks, machine, out);
+    strbuf_printf(out, "; %s of memory held, %s left\n", holds, left);
     snprintf(reason, sizeof reason,
              "host %s has %s of memory left beside the %s that its %d rank%s hold%s (start fewer "
              "there, or make the batch smaller)",

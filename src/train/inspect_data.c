@@ -46,6 +46,19 @@ static void put_labels(struct strbuf *out, const struct source_survey *s)
     strbuf_printf(out, "; the first is %g, the last %g", (double)s->first, (double)s->last);
 }
 
+/* A net for more classes than there are trains, and is seldom meant. */
+static void put_classes(struct strbuf *out, const struct net *net, const struct layer *data,
+                        const struct source_survey *s)
+{
+    size_t classes;
+    const struct layer *reader = data->ntops > 1 ? net_label_reader(net, data, 1, &classes) : NULL;
+
+    if (reader && s->labelled && s->nread == s->nrecords && !ignores_a_label(reader) &&
+        s->least >= 0 && s->most + 1 < (float)classes)
+        strbuf_printf(out, "\n            layer '%s' has %zu scores for %g labels",
+                      reader->def->name, classes, (double)s->most + 1);
+}
+
 static int look_at(struct dry_run *out, const char *phase, const struct net *net,
                    const struct layer *layer)
 {
@@ -62,6 +75,7 @@ static int look_at(struct dry_run *out, const char *phase, const struct net *net
     strbuf_puts(lines, shape_product(&s.shape, shape, sizeof shape));
     strbuf_puts(lines, s.type == SOURCE_U8 ? " bytes" : " floats");
     put_labels(lines, &s);
+    put_classes(lines, net, layer, &s);
     strbuf_putc(lines, '\n');
     if (s.labelled)
         check_labels(&out->unfit, net, layer, &s);

@@ -162,6 +162,12 @@ static void log_run(const struct trainer *t)
     if (text.length)
         LOG_INFO(job->log, "%s", strbuf_text(&text));
     strbuf_free(&text);
+    if (job->options->check_sync > 0) { /* before iterations, the first one left out */
+        int64_t every = job->options->check_sync, last = t->stopped ? t->end : t->end - 1;
+
+        LOG_INFO(job->log, "Parameters were equal on all ranks, %" PRId64 " times",
+                 last > t->at.iteration ? last / every - t->at.iteration / every : 0);
+    }
     if (!job->blank)
         LOG_INFO(job->log, "Parameters' SHA-256 %s", t->output.hash);
 }
@@ -176,7 +182,10 @@ int trainer_gather_figures(struct trainer *t)
                                     .train_seconds = t->timing.train_seconds,
                                     .train_stall = t->timing.train_stall,
                                     .overlap = t->job.options->overlap != COST_OVERLAP_NONE,
-                                    .batch = t->job.batch * t->job.iter_size};
+                                    .batch = t->job.batch * t->job.iter_size,
+                                    .threads =
+                                        t->job.blank ? 0 : t->job.threads * t->job.cores.sharers,
+                                    .cores = t->job.cores.allowed};
 
     if (source.iterations < 0)
         source.iterations = 0;

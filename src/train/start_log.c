@@ -147,7 +147,7 @@ void output_log_start(const struct job *job, const struct compute *compute,
     output_log_paths(job);
     log_lines(job->log, places);
     if (job->worker && !job->blank && !words)
-        cores_warn(&job->cores, job->rank, job->log);
+        cores_warn(&job->cores, job->threads, job->rank, job->log);
     if (job->options->dilate > 1)
         LOG_WARNING(job->log, "Dilated: every transfer carries 1/%d of its bytes",
                     job->options->dilate);
@@ -155,6 +155,11 @@ void output_log_start(const struct job *job, const struct compute *compute,
              "Effective batch = %d worker%s x %d x iter_size %d = %d samples per iteration",
              job->nworkers, job->nworkers == 1 ? "" : "s", job->batch, job->iter_size,
              job->nworkers * job->batch * job->iter_size);
+    if (job->solver->local_lr_auto)
+        LOG_INFO(job->log,
+                 "LARS: every parameter's rate follows its norm and its gradient's "
+                 "(local_gw_ratio %g)",
+                 (double)job->solver->local_gw_ratio);
     if (job->options->servers > 0)
         LOG_INFO(job->log, "%d dedicated parameter server%s", job->options->servers,
                  job->options->servers == 1 ? "" : "s");

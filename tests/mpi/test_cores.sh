@@ -44,6 +44,18 @@ said '--math has no effect on --engine=cpu' time
 "$POSEIDON" time --model=net.prototxt --iterations=1 --math=fp32 >time 2>&1
 grep -e '--math' time && fail 'fp32 is what it computes in'
 
+# more compute threads than cores: said at the start, and again where the end says what would help
+if [ "$cores" -gt 1 ]; then
+    "$POSEIDON_MPIRUN" 2 env OMP_NUM_THREADS="$cores" "$POSEIDON" train --solver=solver.prototxt --batch=4 --max-iter=3 \
+        >crowded 2>&1 </dev/null || fail "crowded: $(tail -n 3 crowded)"
+    said "$((2 * cores)) compute threads of 2 ranks take turns on $cores cores and wait for each other" crowded
+    said "start with --threads=$((cores / 2))" crowded
+    grep -q 'What would help most: .*and fewer compute threads: .* take turns on' crowded || fail "the advice: $(grep 'What would' crowded)"
+    grep 'take turns' two && fail 'two ranks with their share of the cores were warned'
+fi
+run 2 turns taskset -c "$first"
+said 'start with fewer ranks, at most one a core' turns
+
 # OpenMP binds the main thread when the program is loaded: the rank has its cores all the same
 if [ "$cores" -gt 1 ]; then
     for setting in OMP_PROC_BIND=true OMP_PLACES=threads GOMP_CPU_AFFINITY="$all"; do

@@ -43,6 +43,21 @@ says 'memory +rank 0 holds [0-9.]+ MB: net [0-9.]+ MB, communication 0 B'
 says 'host +[^ ]+: 1 rank from rank 0 on, .* on cores .*; [0-9.]+ MB of memory held, .* left'
 says 'verdict +fit to train'
 
+sed 's/num_output: 10/num_output: 1000/' net.prototxt >wide.prototxt
+sed 's/net.prototxt/wide.prototxt/' solver.prototxt >wide.solver
+dry 1 0 'more scores than labels' --solver=wide.solver
+says " +layer '[a-z]*' has 1000 scores for 10 labels"
+
+first=$(taskset -cp $$ | sed 's/.*: //; s/[-,].*//')
+last=$(taskset -cp $$ | sed 's/.*[-, ]//')
+if [ "$first" != "$last" ]; then # each bound to a core of its own
+    # shellcheck disable=SC2016 # for the inner shell
+    "$POSEIDON_MPIRUN" 2 sh -c 'core=$1; [ "$OMPI_COMM_WORLD_RANK" = 0 ] || core=$2
+        shift 2; exec taskset -c "$core" "$@"' sh "$first" "$last" \
+        "$POSEIDON" train --dry-run --solver=solver.prototxt >dry.out 2>dry.err </dev/null || fail "bound ranks: $(tail -n 3 dry.err)"
+    says "host +[^ ]+: 2 ranks from rank 0 on, 1 compute thread each on cores $first,$last; "
+fi
+
 dry 2 0 'two ranks' --comm=paper --batch=32 --keep=1
 says 'training .* of 64 samples \(2 workers x 32\)'
 says 'snapshots .*: 1 of'

@@ -28,6 +28,7 @@ agrees() {
 }
 
 agrees alone 1 -1 1
+grep -q 'LARS: every parameter.s rate follows its norm' alone.log || fail 'the log does not say that LARS is at work'
 agrees clipped 1 0.2 2
 for comm in ps sfb allreduce adam paper; do
     agrees $comm-2 2 -1 1 --comm=$comm
