@@ -5,7 +5,7 @@
 #include "commands/draw_graph.h"
 #include "commands/output_guard.h"
 #include "forecast/profiles.h"
-#include "solver/trainer.h"
+#include "train/trainer.h"
 #include "util/error.h"
 #include "util/units.h"
 
