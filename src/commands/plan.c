@@ -167,7 +167,7 @@ static void add_cluster(struct plan_request *r, struct option_rows *rows, const 
          "rate of a node's link in one direction: 10Gb, 1.25GB (default 10Gb). TCP reaches 0.94 of "
          "a link",
          .parse = units_parse_rate},
-        {"bandwidth-mbps", OPTION_REAL, &r->mbps, "X",
+        {"bandwidth-mbps", OPTION_REAL | OPTION_TUNE, &r->mbps, "X",
          "as for train: a rank sends no more than X Mbit/s"},
         {"cluster-file", OPTION_TEXT, &r->cluster_file, "FILE",
          "figures that train --cluster-file measured; other options override them"},
