@@ -41,11 +41,11 @@ int command_convert_weights(int argc, char **argv)
         .noptions = (int)(sizeof options / sizeof *options),
         .max_words = 2,
         .about =
-            "Writes a model's weights in the form that OUT's end says: .caffemodel or\n"
-            ".caffemodel.h5 (Caffe's), or .safetensors (for PyTorch and others). There a layer's\n"
-            "parameters are LAYER.weight and LAYER.bias, or LAYER.0, LAYER.1 and so on where it\n"
-            "has more than two (BatchNorm: mean, variance, their weight); values stay the same\n"
-            "to the bit. The net's definition, if IN has it, and the run's name come with them\n"
+            "Writes a model's weights in the form that OUT's end says: .caffemodel or "
+            ".caffemodel.h5 (Caffe's), or .safetensors (for PyTorch and others). There a layer's "
+            "parameters are LAYER.weight and LAYER.bias, or LAYER.0, LAYER.1 and so on where it "
+            "has more than two (BatchNorm: mean, variance, their weight); values stay the same "
+            "to the bit. The net's definition, if IN has it, and the run's name come with them "
             "as metadata.",
     };
 

@@ -358,9 +358,9 @@ static int parse(struct plan_request *r, int argc, char **argv)
                    "      --nodes=1,8,32 --bandwidth=10Gb --images-per-second=30",
         .options = rows.row,
         .about = "Predicts how training would scale: which scheme --comm=auto would take for each "
-                 "layer,\nhow long an iteration lasts and what the network is waited for. Every "
-                 "number of nodes\nis played message by message on a virtual clock, by the plan "
-                 "and the send queue that\ntraining itself has. Needs no cluster and no data.",
+                 "layer, how long an iteration lasts and what the network is waited for. Every "
+                 "number of nodes is played message by message on a virtual clock, by the plan "
+                 "and the send queue that training itself has. Needs no cluster and no data.",
     };
     int nwords, status;
 

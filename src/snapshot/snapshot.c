@@ -94,30 +94,11 @@ static bool is_binary(const char *path)
            !file_is_hdf5(path);
 }
 
-int snapshot_check_ending(const char *path)
-{
-    static const char *const others[][2] = {
-        {".safetensors", "'poseidon convert weights IN OUT.caffemodel.h5' makes a model of it"},
-        {".pth", "save its state_dict as .safetensors, for 'poseidon convert weights'"},
-        {".pt", "save its state_dict as .safetensors, for 'poseidon convert weights'"},
-        {".npz", "save its arrays as .safetensors, for 'poseidon convert weights'"},
-        {".onnx", "'poseidon export' writes ONNX, and nothing here reads it: take the weights that "
-                  "it was made of"},
-    };
-
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (path_ends(path, others[i][0]))
-            return error_set("%s: expected a .caffemodel or .caffemodel.h5; %s", path,
-                             others[i][1]);
-    return 0;
-}
-
 int snapshot_read_model(const char *path, const struct snapshot_layer *layers, int nlayers,
                         struct snapshot_report *report)
 {
     struct snapshot_report found = {0};
-    int status = is_binary(path) ? snapshot_check_ending(path) ||
-                                       snapshot_read_model_binary(path, layers, nlayers, &found)
+    int status = is_binary(path) ? snapshot_read_model_binary(path, layers, nlayers, &found)
                                  : snapshot_read_model_hdf5(path, layers, nlayers, &found);
 
     if (report)

@@ -37,9 +37,6 @@ int snapshot_load_model(const struct snapshot_source *from, const struct snapsho
 int snapshot_load_history(const struct snapshot_source *from, uint64_t stored,
                           const struct snapshot_blob *history, int nhistory);
 
-/* Fails where the name's end is that of another program's weights, with what to do about it. */
-int snapshot_check_ending(const char *path);
-
 /* The floats as little-endian bytes. */
 void snapshot_store_floats(unsigned char *bytes, const float *values, size_t count);
 

@@ -157,7 +157,7 @@ int weights_read(const char *path, struct weights *out)
         return weights_read_hdf5(path, out);
     if (path_ends(path, WEIGHTS_SAFETENSORS) || weights_is_safetensors(path))
         return weights_read_safetensors(path, out);
-    return snapshot_check_ending(path) ? -1 : read_binary(path, out);
+    return read_binary(path, out);
 }
 
 void weights_free(struct weights *w)

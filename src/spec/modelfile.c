@@ -188,7 +188,9 @@ static int take_layer(struct model_file *file, const struct proto_field *field)
     return status ? -1 : 0;
 }
 
-/* Of the files of weights that other programs write; NULL: none of them. */
+#define BY_SAFETENSORS " as .safetensors, for 'poseidon convert weights'"
+
+/* Of the files of weights that other programs write, and what to do with it; NULL: none of them. */
 static const char *foreign_kind(const char *path)
 {
     unsigned char head[128] = {0};
@@ -198,16 +200,22 @@ static const char *foreign_kind(const char *path)
     if (file)
         fclose(file);
     if (got > 34 && !memcmp(head, "PK\3\4", 4)) /* the name of the archive's first file follows */
-        return strstr((char *)head + 30, ".npy") ? "an archive of NumPy's (.npz)"
-               : path_ends(path, ".keras")       ? "a model of Keras"
-                                                 : "a file of PyTorch's (.pth)";
+        return strstr((char *)head + 30, ".npy")
+                   ? "an archive of NumPy's (.npz): save its arrays" BY_SAFETENSORS
+               : path_ends(path, ".keras")
+                   ? "a model of Keras: save its weights" BY_SAFETENSORS
+                   : "a file of PyTorch's (.pth): save its state_dict" BY_SAFETENSORS;
     if (got > 2 && head[0] == 0x80 && head[1] >= 2 && head[1] <= 5)
-        return "a Python pickle, such as PyTorch's files of old (.pth)";
-    if (got > 9 && head[8] == '{' && head[9] == '"' && !head[7] && !head[6] && !head[5])
-        return "a safetensors file";
+        return "a Python pickle, such as PyTorch's files of old (.pth): save its "
+               "state_dict" BY_SAFETENSORS;
+    if (got > 9 && head[8] == '{' && strchr("\" \n}", head[9]) && !head[7] && !head[6] && !head[5])
+        return "a safetensors file: 'poseidon convert weights IN OUT.caffemodel.h5' makes a model "
+               "of it";
     if (got > 2 && head[0] == 0x08 && path_ends(path, ".onnx"))
-        return "an ONNX model";
-    return got > 5 && !memcmp(head, "\x93NUMPY", 6) ? "an array of NumPy's (.npy)" : NULL;
+        return "an ONNX model, which nothing here reads: take the weights that it was made of";
+    return got > 5 && !memcmp(head, "\x93NUMPY", 6)
+               ? "an array of NumPy's (.npy): save it" BY_SAFETENSORS
+               : NULL;
 }
 
 /* What someone may have given instead of a model; NULL where there is no telling. */

@@ -1,6 +1,6 @@
 /* train --fake-data: a batch of made-up samples in the place of what data layers would read. */
-#ifndef POSEIDON_SOLVER_FAKE_DATA_H
-#define POSEIDON_SOLVER_FAKE_DATA_H
+#ifndef POSEIDON_TRAIN_FAKE_DATA_H
+#define POSEIDON_TRAIN_FAKE_DATA_H
 
 #include "net/net.h"
 #include "util/strbuf.h"

@@ -135,19 +135,17 @@ refuses 'poseidon convert: cut.caffemodel: damaged or truncated at byte *' conve
 bad 'damaged: its header would take 0 bytes of 0'
 rm x.safetensors
 bad 'No such file or directory'
-printf 'PK\003\004abcdefgh' >w.pth
-refuses 'poseidon convert: w.pth: expected a .caffemodel or .caffemodel.h5; save its state_dict as .safetensors*' \
+printf 'PK\003\004....................000000archive/data.pkl' >w.pth
+refuses "poseidon convert: w.pth: expected a binary model (.caffemodel), found a file of PyTorch's (.pth): save its state_dict as .safetensors*" \
     convert weights w.pth out.safetensors
 same 'files left' '' "$(ls out.* ./*.tmp 2>/dev/null)"
 
-# what is asked for wrongly, and other programs' files given to nets
+# what is asked for wrongly
 refuses '*a.caffemodel exists already; --force replaces it*' convert weights a.safetensors a.caffemodel
 refuses '*a.safetensors is one of the inputs*' convert weights a.safetensors a.safetensors --force
 refuses "*'out.npz': expected a name that ends in .caffemodel, .caffemodel.h5 or .safetensors*" convert weights a.safetensors out.npz
 refuses '*absent.caffemodel*' convert weights absent.caffemodel out.safetensors
 refuses '*expected two files, IN and OUT, found 1*' convert weights a.safetensors
-for file in w.pth:state_dict w.npz:arrays w.onnx:export a.safetensors:'convert weights IN OUT.caffemodel.h5'; do
-    [ -e "${file%%:*}" ] || cp w.pth "${file%%:*}"
-    refuses "*${file%%:*}: expected a .caffemodel or .caffemodel.h5; *${file#*:}*" test --model=net.prototxt --weights="${file%%:*}"
-done
+refuses "*a.safetensors: expected a binary model (.caffemodel), found a safetensors file: 'poseidon convert weights IN OUT.caffemodel.h5' *" \
+    test --model=net.prototxt --weights=a.safetensors
 finish
