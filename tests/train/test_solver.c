@@ -166,8 +166,10 @@ START_TEST(unknown_solver_type_lists_the_known_ones)
     enum rule_kind kind;
 
     ck_assert_int_ne(rule_kind_from_name("Adagrad", &kind), 0);
-    ck_assert_str_eq(error_text(), "Unknown solver type: Adagrad (known types: SGD, Nesterov, "
-                                   "AdaGrad, RMSProp, AdaDelta, Adam, AdamW)");
+    ck_assert_str_eq(
+        error_text(),
+        "Unknown solver type: Adagrad; did you mean AdaGrad? (known types: SGD, Nesterov, "
+        "AdaGrad, RMSProp, AdaDelta, Adam, AdamW)");
 }
 END_TEST
 
