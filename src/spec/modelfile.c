@@ -205,8 +205,6 @@ static const char *foreign_kind(const char *path)
         return "a Python pickle, such as PyTorch's files of old (.pth)";
     if (got > 9 && head[8] == '{' && head[9] == '"' && !head[7] && !head[6] && !head[5])
         return "a safetensors file";
-    if (got > 2 && head[0] == 0x08 && path_ends(path, ".onnx"))
-        return "an ONNX model";
     return got > 5 && !memcmp(head, "\x93NUMPY", 6) ? "an array of NumPy's (.npy)" : NULL;
 }
 
