@@ -125,19 +125,17 @@ echo "net: 'other.prototxt' lr_policy: 'fixed' max_iter: 1 base_lr: 0.1" >other_
 refuses "*W: none of the net's 1 layer with parameters is there, by name*" train --solver=other_solver.prototxt --weights=W
 refuses "*W: none of the net's 1 layer with parameters is there, by name*" test --model=other.prototxt --weights=W
 
-printf 'PK\003\004....................000000archive/data.pkl' >w.pth
-printf 'PK\003\004....................000000arr_0.npy' >w.npz
-printf '\200\002\212\012l\374\234F' >old.pth
-printf '\077\000\000\000\000\000\000\000{"w":{"dtype":"F32"}}' >w.safetensors
-printf '\010\007\022\007pytorch' >w.onnx
-while read -r file what; do
+printf 'PK\003\004....................000000archive/data.pkl' >pytorch_model.bin
+printf 'PK\003\004....................000000arr_0.npy' >arrays.bin
+printf '\200\002\212\012l\374\234F' >old.bin
+printf '\077\000\000\000\000\000\000\000{"w":{"dtype":"F32"}}' >tensors.bin
+while read -r file what; do # by their content; known endings are refused before
     refuses "*$file: expected a binary model (.caffemodel), found $what*" train --solver=solver.prototxt --weights="$file"
 done <<'END'
-w.pth a file of PyTorch's (.pth)
-w.npz an archive of NumPy's (.npz)
-old.pth a Python pickle, such as PyTorch's files of old (.pth)
-w.safetensors a safetensors file
-w.onnx an ONNX model
+pytorch_model.bin a file of PyTorch's (.pth)
+arrays.bin an archive of NumPy's (.npz)
+old.bin a Python pickle, such as PyTorch's files of old (.pth)
+tensors.bin a safetensors file
 END
 
 # profiles by a device's name, as plan takes them
