@@ -27,7 +27,7 @@ forecast      util engine engine/replay plan simulate net
 snapshot      util spec engine net
 report        util engine trace plan sync net
 train         util spec engine engine/replay trace plan simulate sync input layers net forecast snapshot report
-commands      util spec engine engine/replay cuda trace plan simulate sync input convert layers net forecast snapshot report train
+commands      util spec engine engine/replay cuda trace plan sync input convert layers net forecast snapshot report train
 '
 
 # Where MPI may be seen: mpi.h, and those headers of util that include it. A folder, or files by a pattern.
