@@ -28,7 +28,7 @@ snapshot      util spec engine net
 export        util spec engine input layers net
 report        util engine trace plan sync net
 train         util spec engine engine/replay trace plan simulate sync input layers net forecast snapshot report
-commands      util spec engine engine/replay cuda trace plan simulate sync input convert layers net forecast snapshot export report train
+commands      util spec engine engine/replay cuda trace plan sync input convert layers net forecast snapshot export report train
 '
 
 # Where MPI may be seen: mpi.h, and those headers of util that include it. A folder, or files by a pattern.

@@ -110,7 +110,7 @@ void systems_help(int indent, char out[COMM_HELP_BYTES])
     }
 }
 
-const struct system *systems_find(const char *name)
+static const struct system *find(const char *name)
 {
     for (int i = 0; i < SYSTEMS; i++)
         if (!strcmp(systems[i].name, name) ||
@@ -124,7 +124,7 @@ int systems_parse(const struct scheme *const *registry, const char *text, struct
 {
     char names[128] = "";
 
-    *out = systems_find(text);
+    *out = find(text);
     if (!*out) {
         for (int i = 0; i < SYSTEMS; i++) {
             size_t used = strlen(names);

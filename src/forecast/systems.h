@@ -15,9 +15,6 @@ struct system {
     struct simulate_manner manner;
 };
 
-/* NULL: that is none. */
-const struct system *systems_find(const char *name);
-
 /* What comm_parse takes, or a system's name: *out is NULL where it is none. */
 int systems_parse(const struct scheme *const *registry, const char *text, struct comm *comm,
                   const struct system **out);

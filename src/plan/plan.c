@@ -2,7 +2,6 @@
  * ranks know, so that every rank computes the same plan without talking. */
 #include "plan/plan_internal.h"
 
-#include "util/choice.h"
 #include "util/error.h"
 
 #include <assert.h>
@@ -333,14 +332,6 @@ bool plan_is_worker(const struct plan *plan, int world_rank)
 }
 
 const char *const wire_words[] = {[WIRE_FP32] = "fp32", [WIRE_BF16] = "bf16", NULL};
-
-int wire_parse(const char *text, enum wire_format *out)
-{
-    int found = WIRE_FP32, status = choice_parse("wire", text, wire_words, &found);
-
-    *out = (enum wire_format)found;
-    return status;
-}
 
 const char *wire_name(enum wire_format wire)
 {

@@ -231,9 +231,8 @@ uint64_t plan_memory(const struct plan *plan, int world_rank);
 /* A number that differs when two ranks' plans (or the extra words given) differ. */
 uint64_t plan_digest(const struct plan *plan, uint64_t seed);
 
-/* By enum wire_format, ended by NULL; wire_parse fails with the list. */
+/* By enum wire_format, ended by NULL. */
 extern const char *const wire_words[];
-int wire_parse(const char *text, enum wire_format *out);
 const char *wire_name(enum wire_format wire);
 
 /* Of messages that wait to be sent the one with the least goes first. What is left of an iteration

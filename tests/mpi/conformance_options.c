@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "tests/mpi/conformance.h"
+#include "util/choice.h"
 
 enum kind { COUNT, NUMBER, WORD, COMM, WIRE };
 
@@ -75,12 +76,7 @@ static int comm_read(const char *value, struct comm *out)
 
 static int wire_read(const char *value, int *out)
 {
-    enum wire_format wire;
-
-    if (wire_parse(value, &wire))
-        return -1;
-    *out = (int)wire;
-    return 0;
+    return choice_parse("wire", value, wire_words, out);
 }
 
 static int value_read(const struct row *row, const char *value, struct conformance *c)

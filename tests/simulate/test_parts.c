@@ -40,10 +40,10 @@ static void start(int ranks)
 
 static void start_baseline(const char *name, int ranks)
 {
-    const struct system *baseline = systems_find(name);
+    const struct system *baseline;
 
     start(ranks);
-    how.comm = baseline->comm;
+    ck_assert_int_eq(systems_parse(sync_schemes, name, &how.comm, &baseline), 0);
     how.chunk_bytes = baseline->chunk_bytes;
     options.overlap = baseline->overlap;
     options.manner = baseline->manner;
