@@ -27,7 +27,7 @@ agrees() {
         { fail "$old"; tail -n 3 agrees.log; }
     same "warnings of $old" $# "$(grep -c '^warning: ' agrees.log)"
     for word; do
-        shown=$("$POSEIDON" help tuning | sed -n "s/^  \(${word%%=*}\)\(=[^ ]*\)\{0,1\}\( .*\)\{0,1\}$/\1\2/p")
+        shown=$("$POSEIDON" help tuning | sed -n "/^the same of plan/q; s/^  \(${word%%=*}\)\(=[^ ]*\)\{0,1\}\( .*\)\{0,1\}$/\1\2/p")
         warns "${word%%=*}" "--tune $shown" agrees.log
     done
 }
@@ -35,7 +35,7 @@ agrees '' check-sync=1 share-gpu direct=off ps-update=host convolution=direct no
     window=1m chunk=1k merge=0 measure rank-log=log
 agrees --comm=ps staleness=1
 agrees '--engine=replay --profile=profile.csv --comm=ps' dilate=2 bandwidth-mbps=900
-"$POSEIDON" help tuning | sed -n 's/^  \([a-z][a-z-]*\).*/\1/p' | sort >names
+"$POSEIDON" help tuning | sed -n '/^the same of plan/q; s/^  \([a-z][a-z-]*\).*/\1/p' | sort >names
 sort tried | cmp -s - names || fail "tried $(tr '\n' ' ' <tried), not $(tr '\n' ' ' <names)"
 
 # alike NAME NEW-OPTIONS OLD-OPTIONS NEW: two ranks, the same parameters
@@ -54,7 +54,8 @@ for run in new old; do
     grep -q 'one of them updates the parameters' $run.log || fail "$run: not one leader"
 done
 alike phase '' --phase=TRAIN 'nothing, training is of phase TRAIN'
-sizes="--engine=replay --profile=profile.csv --batch=4"
+"$POSEIDON" time --model=net.prototxt --batch=8 --iterations=1 --profile=profile8.csv >time.log 2>&1 || fail 'poseidon time'
+sizes='--engine=replay --profile=profile8.csv'
 alike input-shape "$sizes --fake-data=1,28,28" "$sizes --input-shape=1,28,28" --fake-data=C,H,W
 alike trace-iterations --trace=new.trace,1-1 '--trace=old.trace --trace-iterations=1-1' --trace=FILE,A-B
 for run in new old; do
