@@ -1,5 +1,6 @@
-/* The document: a message with the places of its parts. Places are kept in a hash table by address,
+/* The document: a message with the places of its parts. Places are kept in a tree by address,
  * because protobuf-c's structs have no room for them. */
+#define _GNU_SOURCE
 #include "spec/text.h"
 
 #include "spec/text_internal.h"
@@ -9,6 +10,7 @@
 #include "util/strbuf.h"
 
 #include <errno.h>
+#include <search.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -16,15 +18,14 @@
 #include <string.h>
 
 struct place {
-    const void *message; /* NULL: free slot */
+    const void *message;
     int line;
 };
 
 struct text_doc {
     char *name;             /* owned */
     ProtobufCMessage *root; /* owned */
-    struct place *places;   /* open addressing, at most half full */
-    size_t nplaces, room;   /* room is 0 or a power of two */
+    void *places;           /* a tree of struct place. Owned */
     char *notices;          /* owned; NULL: none */
 };
 
@@ -44,52 +45,35 @@ int doc_create(const char *name, ProtobufCMessage *root, struct text_doc **out)
     return 0;
 }
 
-static struct place *find_place(const struct text_doc *doc, const void *message)
+static int compare_places(const void *left, const void *right)
 {
-    /* Fibonacci hashing; the low bits of an address are always zero. */
-    size_t slot = (size_t)(((uint64_t)(uintptr_t)message * 0x9e3779b97f4a7c15u) >> 20);
+    const struct place *a = left, *b = right;
 
-    for (;; slot++) {
-        struct place *place = &doc->places[slot & (doc->room - 1)];
-
-        if (place->message == message || place->message == NULL)
-            return place;
-    }
-}
-
-static int grow_places(struct text_doc *doc)
-{
-    struct place *old = doc->places;
-    size_t room = doc->room;
-    struct place *places = calloc(room == 0 ? 64 : 2 * room, sizeof *places);
-
-    if (places == NULL)
-        return error_memory(2 * room * sizeof *places, "line numbers");
-    doc->places = places;
-    doc->room = room == 0 ? 64 : 2 * room;
-    for (size_t i = 0; i < room; i++)
-        if (old[i].message != NULL)
-            *find_place(doc, old[i].message) = old[i];
-    free(old);
-    return 0;
+    return a->message == b->message ? 0 : (uintptr_t)a->message < (uintptr_t)b->message ? -1 : 1;
 }
 
 int text_set_line(struct text_doc *doc, const void *message, int line)
 {
-    struct place *place;
+    struct place *place = malloc(sizeof *place), **kept = NULL;
 
-    if (2 * (doc->nplaces + 1) > doc->room && grow_places(doc))
-        return -1;
-    place = find_place(doc, message);
-    if (place->message == NULL)
-        doc->nplaces++;
-    *place = (struct place){message, line};
+    if (place != NULL) {
+        *place = (struct place){message, line};
+        kept = tsearch(place, &doc->places, compare_places);
+    }
+    if (kept == NULL || *kept != place)
+        free(place);
+    if (kept == NULL)
+        return error_memory(sizeof *place, "line numbers");
+    (*kept)->line = line;
     return 0;
 }
 
 int text_line(const struct text_doc *doc, const void *message)
 {
-    return doc == NULL || doc->room == 0 || message == NULL ? 0 : find_place(doc, message)->line;
+    const struct place wanted = {message, 0};
+    struct place *const *kept = doc == NULL ? NULL : tfind(&wanted, &doc->places, compare_places);
+
+    return kept == NULL ? 0 : (*kept)->line;
 }
 
 ProtobufCMessage *text_root(const struct text_doc *doc)
@@ -131,7 +115,7 @@ void text_free(struct text_doc *doc)
         return;
     if (doc->root != NULL)
         protobuf_c_message_free_unpacked(doc->root, NULL);
-    free(doc->places);
+    tdestroy(doc->places, free);
     free(doc->notices);
     free(doc->name);
     free(doc);

@@ -1,72 +1,48 @@
-/* A map from names to numbers. */
+/* A map from names to numbers: a tree of the C library's. */
+#define _GNU_SOURCE
 #include "spec/names.h"
 
 #include "util/error.h"
 
-#include <stdint.h>
+#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct names_entry {
-    const char *name; /* NULL: free */
+struct name_entry {
+    const char *name;
     int number;
 };
 
-static struct names_entry *find(const struct names *names, const char *name)
+static int compare(const void *a, const void *b)
 {
-    uint64_t hash = 14695981039346656037u; /* FNV-1a */
-
-    for (const char *c = name; *c != '\0'; c++)
-        hash = (hash ^ (unsigned char)*c) * 1099511628211u;
-    for (;; hash++) {
-        struct names_entry *entry = &names->entries[hash & (names->room - 1)];
-
-        if (entry->name == NULL || strcmp(entry->name, name) == 0)
-            return entry;
-    }
-}
-
-static int grow(struct names *names)
-{
-    struct names old = *names;
-
-    names->room = old.room == 0 ? 64 : 2 * old.room;
-    names->entries = calloc(names->room, sizeof *names->entries);
-    if (names->entries == NULL) {
-        *names = old;
-        return error_memory(2 * old.room * sizeof *old.entries, "a table of names");
-    }
-    for (size_t i = 0; i < old.room; i++)
-        if (old.entries[i].name != NULL)
-            *find(names, old.entries[i].name) = old.entries[i];
-    free(old.entries);
-    return 0;
+    return strcmp(((const struct name_entry *)a)->name, ((const struct name_entry *)b)->name);
 }
 
 int names_set(struct names *names, const char *name, int number)
 {
-    struct names_entry *entry;
+    struct name_entry *entry = malloc(sizeof *entry), **place = NULL;
 
-    if (2 * (names->count + 1) > names->room && grow(names))
-        return -1;
-    entry = find(names, name);
-    if (entry->name == NULL) {
-        entry->name = name;
-        names->count++;
+    if (entry != NULL) {
+        *entry = (struct name_entry){name, number};
+        place = tsearch(entry, &names->tree, compare);
     }
-    entry->number = number;
+    if (place == NULL || *place != entry)
+        free(entry);
+    if (place == NULL)
+        return error_memory(sizeof *entry, "a table of names");
+    (*place)->number = number;
     return 0;
 }
 
 int names_get(const struct names *names, const char *name)
 {
-    const struct names_entry *entry = names->room == 0 ? NULL : find(names, name);
+    struct name_entry *const *place = tfind(&(struct name_entry){name, 0}, &names->tree, compare);
 
-    return entry == NULL || entry->name == NULL ? -1 : entry->number;
+    return place == NULL ? -1 : (*place)->number;
 }
 
 void names_free(struct names *names)
 {
-    free(names->entries);
-    *names = (struct names){0};
+    tdestroy(names->tree, free);
+    names->tree = NULL;
 }

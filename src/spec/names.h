@@ -2,12 +2,9 @@
 #ifndef POSEIDON_SPEC_NAMES_H
 #define POSEIDON_SPEC_NAMES_H
 
-#include <stddef.h>
-
 /* All zero is an empty map: `struct names names = {0};`. */
 struct names {
-    struct names_entry *entries; /* open addressing, at most half full; owned */
-    size_t count, room;          /* room is 0 or a power of two */
+    void *tree; /* owned */
 };
 
 /* Sets the number of a name, which is borrowed until names_free. */

@@ -19,11 +19,12 @@
 
 struct version {
     const char *blob;
-    int producer;      /* index among the kept layers */
-    int top;           /* which of its tops */
-    int users;         /* bottoms, and one for an explicit loss weight */
-    int next;          /* user number of the next bottom that is renamed */
-    float loss_weight; /* explicit weight that moves to the Split; 0: none */
+    int producer;                 /* index among the kept layers */
+    int top;                      /* which of its tops */
+    int users;                    /* bottoms, and one for an explicit loss weight */
+    int next;                     /* user number of the next bottom that is renamed */
+    float loss_weight;            /* explicit weight that moves to the Split; 0: none */
+    Caffe__LayerParameter *split; /* borrowed from its layer; NULL: none yet */
 };
 
 struct builder {
@@ -60,9 +61,8 @@ struct layer_def_place layer_def_place(const struct layer_def *layer)
 /* The same for a layer that has no definition yet. */
 static struct layer_def_place place_of(const struct builder *b, const Caffe__LayerParameter *param)
 {
-    struct layer_def layer = {.file = b->def->file,
-                              .line = text_line(b->doc, param),
-                              .name = (char *)text_or_empty(param->name)};
+    struct layer_def layer = {
+        .file = b->def->file, .line = text_line(b->doc, param), .name = text_or_empty(param->name)};
 
     return layer_def_place(&layer);
 }
@@ -72,16 +72,6 @@ static bool is_loss(const char *type)
     size_t length = strlen(type);
 
     return length >= 4 && strcmp(type + length - 4, "Loss") == 0;
-}
-
-/* Copies a text; NULL with a message when there is no memory. */
-static char *copy_text(const char *text)
-{
-    char *copy = strdup(text);
-
-    if (copy == NULL)
-        error_memory(strlen(text) + 1, "a name");
-    return copy;
 }
 
 static int keep_layers(struct builder *b, const Caffe__NetParameter *net,
@@ -202,7 +192,7 @@ static int bind_layer(struct builder *b, int layer, int *nsources)
     return 0;
 }
 
-/* <blob>_<layer>_<top>_split, with _<user> behind it when user >= 0. */
+/* <blob>_<layer>_<top>_split, with _<user> behind it when user >= 0; owned. */
 static char *split_name(const struct builder *b, const struct version *version, int user)
 {
     struct strbuf name = {0};
@@ -212,23 +202,6 @@ static char *split_name(const struct builder *b, const struct version *version, 
     if (user >= 0)
         strbuf_printf(&name, "_%d", user);
     return strbuf_take(&name);
-}
-
-/* The next free layer of the definition, with room for that many names. */
-static struct layer_def *add_layer(struct builder *b, const Caffe__LayerParameter *source,
-                                   size_t nbottoms, size_t ntops)
-{
-    struct layer_def *layer = &b->def->layers[b->def->nlayers];
-
-    *layer = (struct layer_def){.file = b->def->file, .line = text_line(b->doc, source)};
-    layer->bottoms = calloc(nbottoms + 1, sizeof *layer->bottoms);
-    layer->tops = calloc(ntops + 1, sizeof *layer->tops);
-    b->def->nlayers++; /* from here on net_def_destroy frees it */
-    if (layer->bottoms == NULL || layer->tops == NULL) {
-        error_memory((nbottoms + ntops) * sizeof *layer->tops, "a layer");
-        return NULL;
-    }
-    return layer;
 }
 
 static int set_loss_weights(struct layer_def *layer, const struct version *versions)
@@ -259,32 +232,37 @@ static int set_loss_weights(struct layer_def *layer, const struct version *versi
     return 0;
 }
 
-/* One layer of the file. */
+/* Fills the next free layer of the definition in from what is said of it. */
+static struct layer_def *add_layer(struct builder *b, const Caffe__LayerParameter *param, int line)
+{
+    struct layer_def *layer = &b->def->layers[b->def->nlayers++];
+
+    *layer = (struct layer_def){.file = b->def->file,
+                                .line = line,
+                                .param = param,
+                                .name = text_or_empty(param->name),
+                                .type = text_or_empty(param->type),
+                                .nbottoms = (int)param->n_bottom,
+                                .ntops = (int)param->n_top,
+                                .bottoms = param->bottom,
+                                .tops = param->top};
+    return layer;
+}
+
+/* One layer of the file. Where others read a bottom, too, it is a top of that one's Split. */
 static int emit_layer(struct builder *b, int index)
 {
     const Caffe__LayerParameter *param = b->kept[index];
-    struct layer_def *layer = add_layer(b, param, param->n_bottom, param->n_top);
+    struct layer_def *layer = add_layer(b, param, text_line(b->doc, param));
 
-    if (layer == NULL)
-        return -1;
-    layer->param = param;
-    layer->type = text_or_empty(param->type);
-    layer->name = copy_text(text_or_empty(param->name));
-    if (layer->name == NULL)
-        return -1;
+    layer->bottoms = layer->renamed = calloc(param->n_bottom + 1, sizeof *layer->renamed);
+    if (layer->renamed == NULL)
+        return error_memory(param->n_bottom * sizeof *layer->renamed, "a layer");
     for (size_t i = 0; i < param->n_bottom; i++) {
         struct version *version = &b->versions[b->sources[b->first_source[index] + (int)i]];
-        char *name = version->users > 1 ? split_name(b, version, version->next++)
-                                        : copy_text(param->bottom[i]);
 
-        if (name == NULL)
-            return -1;
-        layer->bottoms[layer->nbottoms++] = name;
-    }
-    for (size_t i = 0; i < param->n_top; i++) {
-        if ((layer->tops[i] = copy_text(param->top[i])) == NULL)
-            return -1;
-        layer->ntops++;
+        layer->renamed[i] =
+            version->users > 1 ? version->split->top[version->next++] : param->bottom[i];
     }
     if (param->n_propagate_down > 0 && param->n_propagate_down != param->n_bottom)
         return error_set(
@@ -293,59 +271,56 @@ static int emit_layer(struct builder *b, int index)
     return set_loss_weights(layer, &b->versions[b->first_version[index]]);
 }
 
-/* The configuration of a Split: what a saved model says about it. Names are copied from `layer`. */
-static int make_split_param(struct layer_def *layer)
+/* What a saved model says of a Split. */
+static int make_split(const struct builder *b, struct version *version)
 {
     Caffe__LayerParameter *param = malloc(sizeof *param);
-    size_t ntops = (size_t)layer->ntops;
+    size_t ntops = (size_t)version->users;
 
     if (param == NULL)
         return error_memory(sizeof *param, "a Split");
     caffe__layer_parameter__init(param);
-    layer->param = param;
-    layer->inserted = true;
-    if ((param->name = copy_text(layer->name)) == NULL ||
-        (param->type = copy_text("Split")) == NULL)
-        return -1;
+    version->split = param;
     param->bottom = calloc(1, sizeof *param->bottom);
     param->top = calloc(ntops, sizeof *param->top);
-    param->loss_weight = calloc(ntops, sizeof *param->loss_weight);
-    if (param->bottom == NULL || param->top == NULL || param->loss_weight == NULL)
+    if (version->loss_weight != 0)
+        param->loss_weight = calloc(ntops, sizeof *param->loss_weight);
+    if (param->bottom == NULL || param->top == NULL ||
+        (version->loss_weight != 0 && param->loss_weight == NULL))
         return error_memory(ntops * sizeof *param->top, "a Split");
-    if ((param->bottom[param->n_bottom++] = copy_text(layer->bottoms[0])) == NULL)
-        return -1;
-    for (size_t i = 0; i < ntops; i++)
-        if ((param->top[param->n_top++] = copy_text(layer->tops[i])) == NULL)
-            return -1;
-    if (layer->loss_weights[0] != 0) {
-        memcpy(param->loss_weight, layer->loss_weights, ntops * sizeof *param->loss_weight);
+    param->n_bottom = 1;
+    if (version->loss_weight != 0) {
+        param->loss_weight[0] = version->loss_weight;
         param->n_loss_weight = ntops;
     }
-    return 0;
+    param->type = strdup("Split");
+    param->bottom[0] = strdup(version->blob);
+    if (param->type == NULL || param->bottom[0] == NULL)
+        return error_memory(strlen(version->blob) + 1, "a Split");
+    param->name = split_name(b, version, -1);
+    while (param->n_top < ntops &&
+           (param->top[param->n_top] = split_name(b, version, (int)param->n_top)) != NULL)
+        param->n_top++;
+    return param->name != NULL && param->n_top == ntops ? 0 : -1;
 }
 
-static int emit_split(struct builder *b, const struct version *version)
+static int emit_split(struct builder *b, struct version *version)
 {
     size_t users = (size_t)version->users;
-    struct layer_def *layer = add_layer(b, b->kept[version->producer], 1, users);
+    int status = make_split(b, version);
+    struct layer_def *layer;
 
-    if (layer == NULL)
-        return -1;
-    layer->type = "Split";
+    if (version->split == NULL)
+        return status;
+    layer = add_layer(b, version->split, text_line(b->doc, b->kept[version->producer]));
+    layer->split = version->split;
+    layer->inserted = true;
+    layer->nweights = version->users;
     layer->loss_weights = calloc(users, sizeof *layer->loss_weights);
     if (layer->loss_weights == NULL)
         return error_memory(users * sizeof *layer->loss_weights, "loss weights");
     layer->loss_weights[0] = version->loss_weight;
-    layer->nweights = version->users;
-    if ((layer->name = split_name(b, version, -1)) == NULL ||
-        (layer->bottoms[layer->nbottoms++] = copy_text(version->blob)) == NULL)
-        return -1;
-    while (layer->ntops < version->users) {
-        if ((layer->tops[layer->ntops] = split_name(b, version, layer->ntops)) == NULL)
-            return -1;
-        layer->ntops++;
-    }
-    return make_split_param(layer);
+    return status;
 }
 
 static int emit_all(struct builder *b)
@@ -361,7 +336,7 @@ static int emit_all(struct builder *b)
         if (emit_layer(b, i))
             return -1;
         for (size_t t = 0; t < b->kept[i]->n_top; t++) {
-            const struct version *version = &b->versions[b->first_version[i] + (int)t];
+            struct version *version = &b->versions[b->first_version[i] + (int)t];
 
             if (version->users > 1 && emit_split(b, version))
                 return -1;
@@ -419,10 +394,8 @@ static int build(struct builder *b, const Caffe__NetParameter *net, const struct
 {
     int nsources = 0;
 
-    b->def->name = copy_text(text_or_empty(net->name));
-    b->def->file = copy_text(b->doc != NULL ? text_name(b->doc) : "net");
-    if (b->def->name == NULL || b->def->file == NULL)
-        return -1;
+    b->def->name = text_or_empty(net->name);
+    b->def->file = b->doc != NULL ? text_name(b->doc) : "net";
     if (net->n_layers > 0 || net->n_input > 0)
         return error_set("%s: expected a net in today's form, found fields of an old one",
                          b->def->file);
@@ -457,13 +430,6 @@ int net_def_create(const struct text_doc *doc, const Caffe__NetParameter *param,
     return status;
 }
 
-static void free_texts(char **texts, int count)
-{
-    for (int i = 0; i < count; i++)
-        free(texts[i]);
-    free(texts);
-}
-
 void net_def_destroy(struct net_def *def)
 {
     if (def == NULL)
@@ -471,15 +437,11 @@ void net_def_destroy(struct net_def *def)
     for (int i = 0; i < def->nlayers; i++) {
         struct layer_def *layer = &def->layers[i];
 
-        if (layer->inserted)
-            caffe__layer_parameter__free_unpacked((Caffe__LayerParameter *)layer->param, NULL);
-        free_texts(layer->bottoms, layer->nbottoms);
-        free_texts(layer->tops, layer->ntops);
+        if (layer->split != NULL)
+            caffe__layer_parameter__free_unpacked(layer->split, NULL);
+        free(layer->renamed);
         free(layer->loss_weights);
-        free(layer->name);
     }
     free(def->layers);
-    free(def->name);
-    free(def->file);
     free(def);
 }

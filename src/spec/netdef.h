@@ -17,27 +17,31 @@ struct net_state {
     size_t nstages;
 };
 
+/* Names are borrowed from the net's file, and of Splits from their own param. */
 struct layer_def {
-    /* The layer as the file has it, borrowed; of a Split that was put in: its own, with name, type,
-     * bottom and top. Names of blobs are to be taken from here, not from param. */
+    /* The layer as the file has it, borrowed; of a Split that was put in: `split`. Names of bottoms
+     * are to be taken from here, not from param. */
     const Caffe__LayerParameter *param;
-    char *name;       /* owned; "" if the file gives none */
-    const char *type; /* of param; "" if the file gives none */
+    const char *name; /* "" if the file gives none */
+    const char *type; /* likewise */
     int nbottoms, ntops;
-    char **bottoms, **tops; /* after splits; owned */
+    char **bottoms, **tops; /* after splits; borrowed, or `renamed` */
     /* One per top; then, for layers of type *Loss, one for each further top that they make without
      * a name: nweights >= ntops. Caffe's rule: explicit ones win, else 1 for the first top of a
      * layer whose type ends in "Loss", else 0. */
     float *loss_weights;
     int nweights;
-    bool inserted;    /* a Split that is not in the file */
+    bool inserted;  /* a Split that is not in the file */
+    char **renamed; /* owned; of a layer of the file */
+    Caffe__LayerParameter
+        *split;       /* owned, with name, type, bottom and top; NULL: it is in the file */
     int line;         /* where the layer begins in `file`; 0 if unknown. A Split has its source's */
     const char *file; /* borrowed from the net_def */
 };
 
 struct net_def {
-    char *name;                       /* "" if the file gives none; owned */
-    char *file;                       /* for messages; owned */
+    const char *name;                 /* "" if the file gives none; borrowed */
+    const char *file;                 /* for messages; borrowed */
     const Caffe__NetParameter *param; /* borrowed */
     int nlayers;
     struct layer_def *layers;
