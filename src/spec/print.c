@@ -21,22 +21,8 @@ static bool print_special(struct strbuf *out, double value)
     return true;
 }
 
-void print_float(struct strbuf *out, float value)
-{
-    char text[32];
-
-    if (print_special(out, value))
-        return;
-    for (int digits = 1; digits <= 9; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, (double)value);
-        /* As the reader does it: over double. */
-        if ((float)strtod(text, NULL) == value)
-            break;
-    }
-    strbuf_puts(out, text);
-}
-
-void print_double(struct strbuf *out, double value)
+/* The shortest form that reads back as this value; single: as a float of it. */
+static void print_number(struct strbuf *out, double value, bool single)
 {
     char text[40];
 
@@ -44,7 +30,8 @@ void print_double(struct strbuf *out, double value)
         return;
     for (int digits = 1; digits <= 17; digits++) {
         snprintf(text, sizeof text, "%.*g", digits, value);
-        if (strtod(text, NULL) == value)
+        /* As the reader does it: over double. */
+        if (single ? (float)strtod(text, NULL) == (float)value : strtod(text, NULL) == value)
             break;
     }
     strbuf_puts(out, text);
@@ -89,10 +76,10 @@ void print_value(struct strbuf *out, const ProtobufCFieldDescriptor *field, cons
         strbuf_printf(out, "%lu", (unsigned long)*(const uint32_t *)value);
         break;
     case PROTOBUF_C_TYPE_FLOAT:
-        print_float(out, *(const float *)value);
+        print_number(out, (double)*(const float *)value, true);
         break;
     case PROTOBUF_C_TYPE_DOUBLE:
-        print_double(out, *(const double *)value);
+        print_number(out, *(const double *)value, false);
         break;
     case PROTOBUF_C_TYPE_BOOL:
         strbuf_puts(out, *(const protobuf_c_boolean *)value ? "true" : "false");

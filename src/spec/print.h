@@ -11,11 +11,8 @@
  * memory is remembered by `out`. */
 void print_message(struct strbuf *out, const ProtobufCMessage *message);
 
-/* Appends one value (field.h) of a field that holds no messages, as print_message shows it. */
+/* Appends one value (field.h) of a field that holds no messages, as print_message shows it: numbers
+ * in their shortest form that reads back as this value. */
 void print_value(struct strbuf *out, const ProtobufCFieldDescriptor *field, const void *value);
-
-/* Appends the shortest decimal form that reads back as exactly this value. */
-void print_float(struct strbuf *out, float value);
-void print_double(struct strbuf *out, double value);
 
 #endif

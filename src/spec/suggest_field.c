@@ -9,79 +9,54 @@
 
 /* Fields that public files use and that Caffe itself does not have. */
 static const struct {
-    const char *message; /* NULL: any */
-    const char *field;
-    const char *fork;
+    const char *name,
+        *fields; /* each between blanks; MESSAGE.FIELD where only one message has it */
 } forks[] = {
-    {NULL, "quantization_param", "Ristretto"},
-    {NULL, "resize_param", "SSD"},
-    {"TransformationParameter", "noise_param", "SSD"},
-    {"TransformationParameter", "distort_param", "SSD"},
-    {"TransformationParameter", "expand_param", "SSD"},
-    {"TransformationParameter", "emit_constraint", "SSD"},
-    {NULL, "annotated_data_param", "SSD"},
-    {NULL, "multibox_loss_param", "SSD"},
-    {NULL, "prior_box_param", "SSD"},
-    {NULL, "detection_output_param", "SSD"},
-    {NULL, "permute_param", "SSD"},
-    {NULL, "norm_param", "SSD"},
-    {"SolverParameter", "eval_type", "SSD"},
-    {"SolverParameter", "ap_version", "SSD"},
-    {"SolverParameter", "show_per_class_result", "SSD"},
-    {NULL, "interp_param", "DeepLab and PSPNet"},
-    {"ImageDataParameter", "label_type", "DeepLab"},
-    {"ConvolutionParameter", "hole", "DeepLab"},
-    {"ConvolutionParameter", "hole_h", "DeepLab"},
-    {"ConvolutionParameter", "hole_w", "DeepLab"},
-    {"V1LayerParameter", "strict_dim", "DeepLab"},
-    {NULL, "mat_write_param", "DeepLab"},
-    {NULL, "seg_accuracy_param", "DeepLab"},
-    {NULL, "bn_param", "PSPNet and SegNet"},
-    {NULL, "upsample_param", "SegNet"},
-    {NULL, "dense_image_data_param", "SegNet"},
-    {NULL, "roi_pooling_param", "Fast R-CNN"},
-    {NULL, "smooth_l1_loss_param", "Fast R-CNN"},
-    {"DropoutParameter", "scale_train", "Fast R-CNN"},
-    {NULL, "psroi_pooling_param", "R-FCN"},
-    {NULL, "box_annotator_ohem_param", "R-FCN"},
-    {"ConvolutionParameter", "kernel_depth", "C3D"},
-    {"PoolingParameter", "kernel_depth", "C3D"},
-    {NULL, "correlation_param", "FlowNet"},
-    {NULL, "resample_param", "FlowNet"},
-    {NULL, "augmentation_param", "FlowNet"},
-    {NULL, "multi_stage_meanfield_param", "CRF as RNN"},
-    {NULL, "cpm_transform_param", "OpenPose"},
-    {"NetParameter", "default_forward_type", "NVIDIA (NVCaffe)"},
-    {"NetParameter", "default_backward_type", "NVIDIA (NVCaffe)"},
-    {"BatchNormParameter", "scale_bias", "NVIDIA (NVCaffe)"},
-    {"BatchNormParameter", "scale_filler", "NVIDIA (NVCaffe)"},
-    {"BatchNormParameter", "bias_filler", "NVIDIA (NVCaffe)"},
-    {"SolverParameter", "larc", "NVIDIA (NVCaffe)"},
-    {"SolverParameter", "larc_policy", "NVIDIA (NVCaffe)"},
-    {"SolverParameter", "larc_eta", "NVIDIA (NVCaffe)"},
-    {"SolverParameter", "momentum_policy", "NVIDIA (NVCaffe)"},
-    {"NetParameter", "eltwise_mem_sharing", "NVIDIA (NVCaffe)"},
-    {"DataParameter", "cache", "NVIDIA (NVCaffe)"},
-    {"DataParameter", "threads", "NVIDIA (NVCaffe)"},
-    {"DataParameter", "parser_threads", "NVIDIA (NVCaffe)"},
-    {NULL, "detectnet_groundtruth_param", "NVIDIA (DetectNet)"},
-    {NULL, "detectnet_augmentation_param", "NVIDIA (DetectNet)"},
-    {NULL, "cos_data_param", "Yahoo (CaffeOnSpark)"},
-    {"LayerParameter", "source_class", "Yahoo (CaffeOnSpark)"},
-    {"MemoryDataParameter", "source", "Yahoo (CaffeOnSpark)"},
-    {"MemoryDataParameter", "share_in_parallel", "Yahoo (CaffeOnSpark)"},
-    {NULL, "center_loss_param", "CenterLoss (face recognition)"},
-    {NULL, "margin_inner_product_param", "SphereFace (face recognition)"},
-    {"SolverParameter", "disabled_update", "Intel"},
-    {"DataParameter", "shuffle", "Intel"},
+    {"Ristretto", " quantization_param "},
+    {"SSD", " resize_param TransformationParameter.noise_param "
+            "TransformationParameter.distort_param TransformationParameter.expand_param "
+            "TransformationParameter.emit_constraint annotated_data_param multibox_loss_param "
+            "prior_box_param detection_output_param permute_param norm_param "
+            "SolverParameter.eval_type SolverParameter.ap_version "
+            "SolverParameter.show_per_class_result "},
+    {"DeepLab and PSPNet", " interp_param "},
+    {"DeepLab",
+     " ImageDataParameter.label_type ConvolutionParameter.hole "
+     "ConvolutionParameter.hole_h ConvolutionParameter.hole_w V1LayerParameter.strict_dim "
+     "mat_write_param seg_accuracy_param "},
+    {"PSPNet and SegNet", " bn_param "},
+    {"SegNet", " upsample_param dense_image_data_param "},
+    {"Fast R-CNN", " roi_pooling_param smooth_l1_loss_param DropoutParameter.scale_train "},
+    {"R-FCN", " psroi_pooling_param box_annotator_ohem_param "},
+    {"C3D", " ConvolutionParameter.kernel_depth PoolingParameter.kernel_depth "},
+    {"FlowNet", " correlation_param resample_param augmentation_param "},
+    {"CRF as RNN", " multi_stage_meanfield_param "},
+    {"OpenPose", " cpm_transform_param "},
+    {"NVIDIA (NVCaffe)",
+     " NetParameter.default_forward_type NetParameter.default_backward_type "
+     "BatchNormParameter.scale_bias BatchNormParameter.scale_filler "
+     "BatchNormParameter.bias_filler SolverParameter.larc SolverParameter.larc_policy "
+     "SolverParameter.larc_eta SolverParameter.momentum_policy "
+     "NetParameter.eltwise_mem_sharing DataParameter.cache DataParameter.threads "
+     "DataParameter.parser_threads "},
+    {"NVIDIA (DetectNet)", " detectnet_groundtruth_param detectnet_augmentation_param "},
+    {"Yahoo (CaffeOnSpark)",
+     " cos_data_param LayerParameter.source_class MemoryDataParameter.source "
+     "MemoryDataParameter.share_in_parallel "},
+    {"CenterLoss (face recognition)", " center_loss_param "},
+    {"SphereFace (face recognition)", " margin_inner_product_param "},
+    {"Intel", " SolverParameter.disabled_update DataParameter.shuffle "},
 };
 
 static const char *fork_of(const ProtobufCMessageDescriptor *message, const char *name)
 {
+    char anywhere[128], here[192];
+
+    snprintf(anywhere, sizeof anywhere, " %s ", name);
+    snprintf(here, sizeof here, " %s.%s ", message->short_name, name);
     for (size_t i = 0; i < sizeof forks / sizeof *forks; i++)
-        if (strcmp(forks[i].field, name) == 0 &&
-            (forks[i].message == NULL || strcmp(forks[i].message, message->short_name) == 0))
-            return forks[i].fork;
+        if (strstr(forks[i].fields, anywhere) != NULL || strstr(forks[i].fields, here) != NULL)
+            return forks[i].name;
     return NULL;
 }
 

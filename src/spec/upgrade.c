@@ -10,52 +10,60 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* By the numbers of V1. */
+static const struct upgrade_type types[] = {
+    {"", NULL, NULL},
+    {"Accuracy", "accuracy", NULL},
+    {"BNLL", "bnll", NULL},
+    {"Concat", "concat", "concat_param"},
+    {"Convolution", "conv", "convolution_param"},
+    {"Data", "data", "data_param"},
+    {"Dropout", "dropout", "dropout_param"},
+    {"EuclideanLoss", "euclidean_loss", NULL},
+    {"Flatten", "flatten", NULL},
+    {"HDF5Data", "hdf5_data", "hdf5_data_param"},
+    {"HDF5Output", "hdf5_output", NULL},
+    {"Im2col", "im2col", NULL},
+    {"ImageData", "images", "image_data_param"},
+    {"InfogainLoss", "infogain_loss", "infogain_loss_param"},
+    {"InnerProduct", "innerproduct", "inner_product_param"},
+    {"LRN", "lrn", "lrn_param"},
+    {"MultinomialLogisticLoss", "multinomial_logistic_loss", NULL},
+    {"Pooling", "pool", "pooling_param"},
+    {"ReLU", "relu", NULL},
+    {"Sigmoid", "sigmoid", NULL},
+    {"Softmax", "softmax", NULL},
+    {"SoftmaxWithLoss", "softmax_loss", NULL},
+    {"Split", "split", NULL},
+    {"TanH", "tanh", NULL},
+    {"WindowData", "window_data", "window_data_param"},
+    {"Eltwise", NULL, NULL},
+    {"Power", NULL, NULL},
+    {"SigmoidCrossEntropyLoss", NULL, NULL},
+    {"HingeLoss", NULL, NULL},
+    {"MemoryData", NULL, NULL},
+    {"ArgMax", NULL, NULL},
+    {"Threshold", NULL, NULL},
+    {"DummyData", NULL, NULL},
+    {"Slice", NULL, NULL},
+    {"MVN", NULL, NULL},
+    {"AbsVal", NULL, NULL},
+    {"Silence", NULL, NULL},
+    {"ContrastiveLoss", NULL, NULL},
+    {"Exp", NULL, NULL},
+    {"Deconvolution", NULL, NULL},
+};
+
+const struct upgrade_type *upgrade_type(int v1_type)
+{
+    return v1_type < 0 || (size_t)v1_type >= sizeof types / sizeof *types ? NULL : &types[v1_type];
+}
+
 const char *upgrade_type_name(int v1_type)
 {
-    static const char *const names[] = {"",
-                                        "Accuracy",
-                                        "BNLL",
-                                        "Concat",
-                                        "Convolution",
-                                        "Data",
-                                        "Dropout",
-                                        "EuclideanLoss",
-                                        "Flatten",
-                                        "HDF5Data",
-                                        "HDF5Output",
-                                        "Im2col",
-                                        "ImageData",
-                                        "InfogainLoss",
-                                        "InnerProduct",
-                                        "LRN",
-                                        "MultinomialLogisticLoss",
-                                        "Pooling",
-                                        "ReLU",
-                                        "Sigmoid",
-                                        "Softmax",
-                                        "SoftmaxWithLoss",
-                                        "Split",
-                                        "TanH",
-                                        "WindowData",
-                                        "Eltwise",
-                                        "Power",
-                                        "SigmoidCrossEntropyLoss",
-                                        "HingeLoss",
-                                        "MemoryData",
-                                        "ArgMax",
-                                        "Threshold",
-                                        "DummyData",
-                                        "Slice",
-                                        "MVN",
-                                        "AbsVal",
-                                        "Silence",
-                                        "ContrastiveLoss",
-                                        "Exp",
-                                        "Deconvolution"};
+    const struct upgrade_type *type = upgrade_type(v1_type);
 
-    if (v1_type < 0 || (size_t)v1_type >= sizeof names / sizeof *names)
-        return NULL;
-    return names[v1_type];
+    return type != NULL ? type->name : NULL;
 }
 
 struct upgrade_place upgrade_place(const struct text_doc *doc, const void *message,
@@ -98,6 +106,19 @@ int upgrade_submessage(ProtobufCMessage *message, const char *name, ProtobufCMes
     }
     *out = *(ProtobufCMessage *const *)field_at(message, field, 0);
     return 0;
+}
+
+/* A new element of a repeated field of messages. */
+static int append_new(ProtobufCMessage *message, const char *name, ProtobufCMessage **out)
+{
+    const ProtobufCFieldDescriptor *field = message_find_field(message->descriptor, name);
+
+    if (message_new(field->descriptor, out))
+        return -1;
+    if (field_append(message, field, out, false) == 0)
+        return 0;
+    protobuf_c_message_free_unpacked(*out, NULL);
+    return -1;
 }
 
 /* Takes the value out of a singular field, without freeing it. */
@@ -163,18 +184,17 @@ int upgrade_move(ProtobufCMessage *from, const char *from_name, ProtobufCMessage
 static int upgrade_transform(Caffe__V1LayerParameter *layer)
 {
     static const char *const names[] = {"scale", "mean_file", "crop_size", "mirror"};
-    ProtobufCMessage *data = NULL, *transform;
+    const char *holder = upgrade_type((int)layer->type)->v0_message;
+    const ProtobufCFieldDescriptor *field =
+        holder != NULL ? message_find_field(layer->base.descriptor, holder) : NULL;
+    ProtobufCMessage *data, *transform;
 
-    if (layer->type == CAFFE__V1_LAYER_PARAMETER__LAYER_TYPE__DATA && layer->data_param != NULL)
-        data = &layer->data_param->base;
-    if (layer->type == CAFFE__V1_LAYER_PARAMETER__LAYER_TYPE__IMAGE_DATA &&
-        layer->image_data_param != NULL)
-        data = &layer->image_data_param->base;
-    if (layer->type == CAFFE__V1_LAYER_PARAMETER__LAYER_TYPE__WINDOW_DATA &&
-        layer->window_data_param != NULL)
-        data = &layer->window_data_param->base;
-    for (size_t i = 0; data != NULL && i < sizeof names / sizeof *names; i++) {
-        if (!field_is_set(data, message_find_field(data->descriptor, names[i])))
+    if (field == NULL || !field_is_set(&layer->base, field))
+        return 0;
+    data = *(ProtobufCMessage *const *)field_at(&layer->base, field, 0);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        field = message_find_field(data->descriptor, names[i]);
+        if (field == NULL || !field_is_set(data, field))
             continue;
         if (upgrade_submessage(&layer->base, "transform_param", &transform) ||
             upgrade_move(data, names[i], transform, names[i]))
@@ -191,7 +211,6 @@ static size_t larger(size_t a, size_t b)
 /* The lists of V1, one entry per parameter, become one message per parameter. */
 static int upgrade_params(Caffe__V1LayerParameter *old, Caffe__LayerParameter *layer)
 {
-    const ProtobufCFieldDescriptor *field = message_find_field(layer->base.descriptor, "param");
     size_t count = larger(larger(old->n_param, old->n_blob_share_mode),
                           larger(old->n_blobs_lr, old->n_weight_decay));
 
@@ -199,12 +218,8 @@ static int upgrade_params(Caffe__V1LayerParameter *old, Caffe__LayerParameter *l
         ProtobufCMessage *message;
         Caffe__ParamSpec *param;
 
-        if (message_new(&caffe__param_spec__descriptor, &message))
+        if (append_new(&layer->base, "param", &message))
             return -1;
-        if (field_append(&layer->base, field, &message, false)) {
-            protobuf_c_message_free_unpacked(message, NULL);
-            return -1;
-        }
         param = layer->param[i];
         if (i < old->n_param) {
             param->name = old->param[i];
@@ -254,19 +269,12 @@ static int upgrade_layer(const struct text_doc *doc, Caffe__V1LayerParameter *ol
 
 static int upgrade_v1(Caffe__NetParameter *net, struct text_doc *doc)
 {
-    const ProtobufCFieldDescriptor *field = message_find_field(net->base.descriptor, "layer");
-
     for (size_t i = 0; i < net->n_layers; i++) {
         Caffe__V1LayerParameter *old = net->layers[i];
         ProtobufCMessage *layer;
 
-        if (message_new(&caffe__layer_parameter__descriptor, &layer))
-            return -1;
-        if (field_append(&net->base, field, &layer, false)) {
-            protobuf_c_message_free_unpacked(layer, NULL);
-            return -1;
-        }
-        if (upgrade_layer(doc, old, (Caffe__LayerParameter *)layer) ||
+        if (append_new(&net->base, "layer", &layer) ||
+            upgrade_layer(doc, old, (Caffe__LayerParameter *)layer) ||
             (doc != NULL && text_set_line(doc, layer, text_line(doc, old))))
             return -1;
     }
@@ -278,8 +286,6 @@ static int upgrade_v1(Caffe__NetParameter *net, struct text_doc *doc)
 static int add_input_shapes(Caffe__NetParameter *net, const struct text_doc *doc,
                             ProtobufCMessage *to)
 {
-    const ProtobufCFieldDescriptor *shape = message_find_field(to->descriptor, "shape");
-
     if (net->n_input_shape > 0 && net->n_input_shape != net->n_input)
         return error_set("%s: expected one input_shape per input (%zu), found %zu",
                          place_of(doc, net->input_shape[0]).text, net->n_input, net->n_input_shape);
@@ -290,20 +296,13 @@ static int add_input_shapes(Caffe__NetParameter *net, const struct text_doc *doc
                          place_of(doc, &net->n_input_dim).text, 4 * net->n_input, net->n_input_dim);
     for (size_t i = 0; i < net->n_input_dim; i += 4) {
         ProtobufCMessage *message;
-        int64_t dims[4];
 
-        if (message_new(&caffe__blob_shape__descriptor, &message))
+        if (append_new(to, "shape", &message))
             return -1;
-        if (field_append(to, shape, &message, false)) {
-            protobuf_c_message_free_unpacked(message, NULL);
-            return -1;
-        }
-        for (size_t k = 0; k < 4; k++) {
-            dims[k] = net->input_dim[i + k];
-            if (field_append(message, message_find_field(message->descriptor, "dim"), &dims[k],
-                             false))
+        for (size_t k = 0; k < 4; k++)
+            if (field_append(message, message_find_field(message->descriptor, "dim"),
+                             &(int64_t){net->input_dim[i + k]}, false))
                 return -1;
-        }
     }
     return 0;
 }
@@ -329,17 +328,12 @@ void upgrade_find_left_out(const struct text_doc *doc, const char *input, char *
 static int upgrade_input(Caffe__NetParameter *net, struct text_doc *doc)
 {
     static const char *const gone[] = {"input", "input_shape", "input_dim"};
-    const ProtobufCFieldDescriptor *field = message_find_field(net->base.descriptor, "layer");
     ProtobufCMessage *message, *shapes;
     Caffe__LayerParameter *layer;
 
     if (net->n_input_shape > 0 || net->n_input_dim > 0) {
-        if (message_new(&caffe__layer_parameter__descriptor, &message))
+        if (append_new(&net->base, "layer", &message))
             return -1;
-        if (field_append(&net->base, field, &message, false)) {
-            protobuf_c_message_free_unpacked(message, NULL);
-            return -1;
-        }
         layer = (Caffe__LayerParameter *)message;
         memmove(net->layer + 1, net->layer, (net->n_layer - 1) * sizeof *net->layer);
         net->layer[0] = layer;

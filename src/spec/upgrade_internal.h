@@ -6,6 +6,14 @@
 
 #include <stdbool.h>
 
+/* A type of layers; upgrade_type: by its number in V1, NULL where there is none. */
+struct upgrade_type {
+    const char *name;       /* today's */
+    const char *v0;         /* V0's; NULL: it had none */
+    const char *v0_message; /* of V1, where V0's settings are; NULL: none */
+};
+const struct upgrade_type *upgrade_type(int v1_type);
+
 bool upgrade_is_v0(const Caffe__NetParameter *net);
 int upgrade_v0(Caffe__NetParameter *net, struct text_doc *doc);
 

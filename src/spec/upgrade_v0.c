@@ -11,38 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct {
-    const char *type; /* as V0 calls it */
-    Caffe__V1LayerParameter__LayerType number;
-    const char *message; /* of V1, where its settings are; NULL: none */
-} types[] = {
-    {"accuracy", CAFFE__V1_LAYER_PARAMETER__LAYER_TYPE__ACCURACY, NULL},
-    {"bnll", CAFFE__V1_LAYER_PARAMETER__LAYER_TYPE__BNLL, NULL},
-    {"concat", CAFFE__V1_LAYER_PARAMETER__LAYER_TYPE__CONCAT, "concat_param"},
-    {"conv", CAFFE__V1_LAYER_PARAMETER__LAYER_TYPE__CONVOLUTION, "convolution_param"},
-    {"data", CAFFE__V1_LAYER_PARAMETER__LAYER_TYPE__DATA, "data_param"},
-    {"dropout", CAFFE__V1_LAYER_PARAMETER__LAYER_TYPE__DROPOUT, "dropout_param"},
-    {"euclidean_loss", CAFFE__V1_LAYER_PARAMETER__LAYER_TYPE__EUCLIDEAN_LOSS, NULL},
-    {"flatten", CAFFE__V1_LAYER_PARAMETER__LAYER_TYPE__FLATTEN, NULL},
-    {"hdf5_data", CAFFE__V1_LAYER_PARAMETER__LAYER_TYPE__HDF5_DATA, "hdf5_data_param"},
-    {"hdf5_output", CAFFE__V1_LAYER_PARAMETER__LAYER_TYPE__HDF5_OUTPUT, NULL},
-    {"im2col", CAFFE__V1_LAYER_PARAMETER__LAYER_TYPE__IM2COL, NULL},
-    {"images", CAFFE__V1_LAYER_PARAMETER__LAYER_TYPE__IMAGE_DATA, "image_data_param"},
-    {"infogain_loss", CAFFE__V1_LAYER_PARAMETER__LAYER_TYPE__INFOGAIN_LOSS, "infogain_loss_param"},
-    {"innerproduct", CAFFE__V1_LAYER_PARAMETER__LAYER_TYPE__INNER_PRODUCT, "inner_product_param"},
-    {"lrn", CAFFE__V1_LAYER_PARAMETER__LAYER_TYPE__LRN, "lrn_param"},
-    {"multinomial_logistic_loss", CAFFE__V1_LAYER_PARAMETER__LAYER_TYPE__MULTINOMIAL_LOGISTIC_LOSS,
-     NULL},
-    {"pool", CAFFE__V1_LAYER_PARAMETER__LAYER_TYPE__POOLING, "pooling_param"},
-    {"relu", CAFFE__V1_LAYER_PARAMETER__LAYER_TYPE__RELU, NULL},
-    {"sigmoid", CAFFE__V1_LAYER_PARAMETER__LAYER_TYPE__SIGMOID, NULL},
-    {"softmax", CAFFE__V1_LAYER_PARAMETER__LAYER_TYPE__SOFTMAX, NULL},
-    {"softmax_loss", CAFFE__V1_LAYER_PARAMETER__LAYER_TYPE__SOFTMAX_LOSS, NULL},
-    {"split", CAFFE__V1_LAYER_PARAMETER__LAYER_TYPE__SPLIT, NULL},
-    {"tanh", CAFFE__V1_LAYER_PARAMETER__LAYER_TYPE__TANH, NULL},
-    {"window_data", CAFFE__V1_LAYER_PARAMETER__LAYER_TYPE__WINDOW_DATA, "window_data_param"},
-};
-
 /* Where a V0 setting goes. `types` are the V0 types that have it, between blanks; NULL: any type,
  * into transform_param. */
 static const struct {
@@ -140,9 +108,11 @@ static int unknown_type(const struct text_doc *doc, const Caffe__V1LayerParamete
 {
     struct suggest near = suggest_start(type_of(layer));
     char remark[96] = "";
+    const struct upgrade_type *type;
 
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        suggest_offer(&near, types[i].type);
+    for (int i = 0; (type = upgrade_type(i)) != NULL; i++)
+        if (type->v0 != NULL)
+            suggest_offer(&near, type->v0);
     if (near.nearest != NULL)
         snprintf(remark, sizeof remark, "; did you mean \"%s\"?", near.nearest);
     return error_set("%s: Unknown layer name: %s%s", upgrade_place(doc, layer, name_of(layer)).text,
@@ -153,19 +123,20 @@ static int upgrade_one(struct text_doc *doc, Caffe__V1LayerParameter *layer)
 {
     Caffe__V0LayerParameter *old = layer->layer;
     const ProtobufCMessageDescriptor *descriptor = old->base.descriptor;
-    size_t t = 0;
-    int status = 0;
+    const struct upgrade_type *type;
+    int number = 0, status = 0;
 
-    while (t < sizeof types / sizeof *types && strcmp(types[t].type, type_of(layer)) != 0)
-        t++;
-    if (t == sizeof types / sizeof *types)
+    while ((type = upgrade_type(number)) != NULL &&
+           (type->v0 == NULL || strcmp(type->v0, type_of(layer)) != 0))
+        number++;
+    if (type == NULL)
         return unknown_type(doc, layer);
     layer->has_type = 1;
-    layer->type = types[t].number;
+    layer->type = (Caffe__V1LayerParameter__LayerType)number;
     for (unsigned i = 0; i < descriptor->n_fields && status == 0; i++)
         if (strcmp(descriptor->fields[i].name, "type") != 0 &&
             field_is_set(&old->base, &descriptor->fields[i]))
-            status = move_setting(doc, layer, descriptor->fields[i].name, types[t].message);
+            status = move_setting(doc, layer, descriptor->fields[i].name, type->v0_message);
     layer->layer = NULL;
     caffe__v0_layer_parameter__free_unpacked(old, NULL);
     return status;
