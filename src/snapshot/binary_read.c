@@ -1,86 +1,183 @@
 /* Reading Caffe's binary models and states. */
 #include "snapshot/snapshot_internal.h"
 
-static const struct stored_blob *blob_of(const struct model_file *file, int layer, int blob)
-{
-    int nlayers;
-    const struct stored_layer *layers = model_file_layers(file, &nlayers);
+#include "spec/modelfile.h"
+#include "spec/read.h"
+#include "spec/stored_blob.h"
+#include "spec/upgrade.h"
+#include "util/alloc.h"
+#include "util/error.h"
 
-    return blob < layers[layer].nblobs ? &layers[layer].blobs[blob] : NULL;
-}
+#include <stdlib.h>
+#include <string.h>
 
-static int find_blob(void *context, int layer, int blob, struct stored_blob *out)
-{
-    const struct stored_blob *found = blob_of(context, layer, blob);
-
-    if (found)
-        *out = *found;
-    return found ? 0 : 1;
-}
+/* ---- models ---- */
 
 static int read_blob(void *context, int layer, int blob, float *out)
 {
-    return model_file_read(context, blob_of(context, layer, blob), out);
+    int nlayers;
+
+    return model_file_read(context, &model_file_layers(context, &nlayers)[layer].blobs[blob], out);
 }
 
-int snapshot_read_model_binary(const char *path, const struct snapshot_layer *layers, int nlayers,
-                               struct snapshot_report *report)
+static int read_net(void *context, struct text_doc **out)
 {
-    struct snapshot_source source = {.path = path, .find = find_blob, .read = read_blob};
+    if (model_file_net(context, out))
+        return -1;
+    if (upgrade_net(spec_net(*out), *out) == 0)
+        return 0;
+    text_free(*out);
+    return -1;
+}
+
+static void close_model(void *context)
+{
+    model_file_close(context);
+}
+
+int snapshot_open_binary(const char *path, struct snapshot_source *out)
+{
     struct model_file *file;
-    int status;
 
     if (model_file_open(path, &file))
         return -1;
-    source.context = file;
-    source.layers = model_file_layers(file, &source.nlayers);
-    status = snapshot_load_model(&source, layers, nlayers, report) ||
-                     snapshot_copy_text(model_file_run(file), &report->run)
-                 ? -1
-                 : 0;
-    model_file_close(file);
-    return status;
+    out->context = file;
+    out->layers = model_file_layers(file, &out->nlayers);
+    out->read = read_blob;
+    out->net = read_net;
+    out->close = close_model;
+    return snapshot_copy_text(model_file_run(file), &out->run);
 }
 
-static int find_history(void *context, int layer, int blob, struct stored_blob *out)
-{
-    (void)layer;
-    *out = state_file_state(context)->history[blob];
-    return 0;
-}
+/* ---- states ---- */
+
+enum { HISTORY_MOST = 200000, TEXT_MOST = 65536, PLAN_MOST = 1 << 20 };
+
+/* A state on its way; its history is that of a layer. */
+struct reader {
+    struct proto *proto;
+    struct snapshot_state *state;
+    struct stored_layer history;
+};
 
 static int read_history(void *context, int layer, int blob, float *out)
 {
+    struct reader *r = context;
+
     (void)layer;
-    return state_file_read(context, &state_file_state(context)->history[blob], out);
+    return stored_blob_read(r->proto, &r->history.blobs[blob], out);
+}
+
+static int take_history(struct reader *r, const struct proto_field *field)
+{
+    struct stored_blob *blob;
+
+    if (r->history.nblobs == HISTORY_MOST)
+        return error_set("%s: more than %d blobs", proto_path(r->proto), HISTORY_MOST);
+    blob = stored_layer_add(&r->history);
+    return blob ? stored_blob_scan(r->proto, field->begin, field->begin + field->length, blob) : -1;
+}
+
+static int take_text(struct reader *r, const struct proto_field *field)
+{
+    struct snapshot_state *state = r->state;
+    const struct {
+        uint32_t number;
+        size_t most;
+        char **text;
+    } texts[] = {{STATE_NET, TEXT_MOST, &state->learned_net},
+                 {STATE_RUN, TEXT_MOST, &state->owner.run},
+                 {STATE_DIGEST, TEXT_MOST, &state->owner.digest},
+                 {STATE_PLAN, PLAN_MOST, &state->owner.plan},
+                 {STATE_MEMORY, TEXT_MOST, &state->memory}};
+
+    if (field->number == STATE_HISTORY)
+        return take_history(r, field);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if (field->number == texts[i].number &&
+            proto_take_text(r->proto, field, texts[i].most, texts[i].text))
+            return field->number == STATE_NET ? error_context("learned_net") : -1;
+    return 0;
+}
+
+static int take_field(struct reader *r, const struct proto_field *field)
+{
+    struct snapshot_state *state = r->state;
+
+    if (proto_is_seal(r->proto, field))
+        return proto_check_seal(r->proto, field);
+    if (field->type == PROTO_BYTES)
+        return take_text(r, field);
+    if (field->type != PROTO_VARINT)
+        return 0;
+    if (field->number == STATE_ITER)
+        state->iter = (int32_t)field->value;
+    else if (field->number == STATE_STEP)
+        state->current_step = (int32_t)field->value;
+    else if (field->number == STATE_BATCH)
+        state->owner.global_batch = (int64_t)field->value;
+    else if (field->number == STATE_CURSOR) {
+        state->has_data_cursor = true;
+        state->data_cursor = field->value;
+    }
+    return 0;
+}
+
+/* A model begins with its name or a layer, a state with its iteration. */
+static int check_kind(struct proto *proto)
+{
+    const char *path = proto_path(proto);
+    struct proto_field first, second;
+    uint64_t at = 0, end = proto_bytes(proto);
+
+    if (proto_is_text(proto))
+        return error_set("%s: expected a solver state (.solverstate), found a text", path);
+    if (proto_next(proto, &at, end, &first))
+        return -1;
+    if (first.type == PROTO_BYTES &&
+        (first.number == 1 || first.number == 2 || first.number == 100))
+        return error_set("%s is a model, not a solver state: give it to --weights, or give the "
+                         ".solverstate that belongs to it",
+                         path);
+    if (first.number != STATE_ITER || first.type != PROTO_VARINT ||
+        (at < end && (proto_next(proto, &at, end, &second) || second.type != PROTO_BYTES)))
+        return error_set("%s: expected a solver state (.solverstate), found something else", path);
+    return 0;
+}
+
+static int read_state(struct reader *r)
+{
+    struct snapshot_state *state = r->state;
+    uint64_t at = 0, end = proto_bytes(r->proto);
+    struct proto_field field;
+
+    if (check_kind(r->proto))
+        return -1;
+    while (at < end)
+        if (proto_next(r->proto, &at, end, &field) || take_field(r, &field))
+            return -1;
+    if (state->iter < 0 || state->current_step < 0)
+        return error_set("%s: iter is %d and current_step %d; expected 0 or more",
+                         proto_path(r->proto), state->iter, state->current_step);
+    return state->learned_net ? 0 : snapshot_copy_text("", &state->learned_net);
 }
 
 int snapshot_read_state_binary(const char *path, struct snapshot_state *state,
                                const struct snapshot_blob *history, int nhistory)
 {
-    struct snapshot_source source = {.path = path, .find = find_history, .read = read_history};
-    const struct stored_state *stored;
-    struct state_file *file;
+    struct reader r = {.state = state};
+    struct snapshot_source source = {
+        .path = path, .context = &r, .layers = &r.history, .nlayers = 1, .read = read_history};
     int status;
 
-    if (state_file_open(path, &file))
+    if (proto_open(path, &r.proto))
         return -1;
-    stored = state_file_state(file);
-    *state = (struct snapshot_state){.iter = stored->iter,
-                                     .current_step = stored->current_step,
-                                     .has_data_cursor = stored->has_data_cursor,
-                                     .data_cursor = stored->data_cursor,
-                                     .owner.global_batch = stored->global_batch};
-    source.context = file;
-    status = snapshot_copy_text(stored->learned_net, &state->learned_net) ||
-                     snapshot_copy_text(stored->run, &state->owner.run) ||
-                     snapshot_copy_text(stored->digest, &state->owner.digest) ||
-                     snapshot_copy_text(stored->plan, &state->owner.plan) ||
-                     snapshot_copy_text(stored->memory, &state->memory) ||
+    status = read_state(&r) ||
                      (nhistory != SNAPSHOT_PEEK &&
-                      snapshot_load_history(&source, (uint64_t)stored->nhistory, history, nhistory))
+                      snapshot_load_history(&source, (uint64_t)r.history.nblobs, history, nhistory))
                  ? -1
                  : 0;
-    state_file_close(file);
+    free(r.history.blobs);
+    proto_close(r.proto);
     return status;
 }

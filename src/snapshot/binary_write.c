@@ -10,13 +10,13 @@
 #include "util/file.h"
 #include "util/sha256.h"
 
+#include <endian.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* Numbers of fields. */
 enum { BLOB_DATA = 5, BLOB_SHAPE = 7, SHAPE_DIM = 1 };
 enum { NET_NAME = 1, NET_LAYER = 100, LAYER_BLOBS = 7 };
-enum { STATE_ITER = 1, STATE_NET, STATE_HISTORY, STATE_STEP, STATE_CURSOR = 1000 };
 
 #define PIECE 4096 /* values converted at a time */
 
@@ -100,8 +100,8 @@ void snapshot_store_floats(unsigned char *bytes, const float *values, size_t cou
         uint32_t bits;
 
         memcpy(&bits, &values[i], sizeof bits);
-        for (int k = 0; k < 4; k++)
-            bytes[4 * i + (size_t)k] = (unsigned char)(bits >> (8 * k));
+        bits = htole32(bits);
+        memcpy(bytes + 4 * i, &bits, sizeof bits);
     }
 }
 
@@ -227,7 +227,7 @@ int snapshot_write_model_binary(const char *path, const char *run, const struct 
     for (int i = 0; i < nlayers && status == 0; i++)
         status = put_model_layer(&to, def != NULL ? &def->layers[i] : NULL, &layers[i]);
     if (status == 0)
-        put_text(&to, STATE_FILE_RUN, run);
+        put_text(&to, STATE_RUN, run);
     if (finish_file(&to, status) == 0)
         return 0;
     error_context("the model cannot be saved");
@@ -248,12 +248,12 @@ int snapshot_write_state_binary(const char *path, const struct snapshot_state *s
         put_number(&to, STATE_STEP, (uint64_t)state->current_step);
         if (state->has_data_cursor)
             put_number(&to, STATE_CURSOR, state->data_cursor);
-        put_text(&to, STATE_FILE_RUN, state->owner.run);
-        put_text(&to, STATE_FILE_DIGEST, state->owner.digest);
-        put_text(&to, STATE_FILE_PLAN, state->owner.plan);
-        put_text(&to, STATE_FILE_MEMORY, state->memory);
+        put_text(&to, STATE_RUN, state->owner.run);
+        put_text(&to, STATE_DIGEST, state->owner.digest);
+        put_text(&to, STATE_PLAN, state->owner.plan);
+        put_text(&to, STATE_MEMORY, state->memory);
         if (state->owner.global_batch > 0)
-            put_number(&to, STATE_FILE_BATCH, (uint64_t)state->owner.global_batch);
+            put_number(&to, STATE_BATCH, (uint64_t)state->owner.global_batch);
     }
     if (finish_file(&to, status) == 0)
         return 0;

@@ -2,7 +2,7 @@
 #include "snapshot/snapshot_internal.h"
 
 #include "snapshot/checksum.h"
-#include "snapshot/weights_internal.h"
+#include "util/alloc.h"
 #include "util/error.h"
 #include "util/h5.h"
 #include "util/strbuf.h"
@@ -24,9 +24,8 @@ static bool has_link(hid_t file, const char *name)
 struct reader {
     hid_t file;
     const char *path;
-    struct stored_layer *layers; /* paths below `data`, and data sets in each group. Owned */
-    int nlayers, room;
-    bool failed; /* with a message, in the walk */
+    struct stored_layers layers; /* paths below `data`, and data sets in each group */
+    bool failed;                 /* with a message, in the walk */
 };
 
 /* The data set of a blob; NULL: no memory. */
@@ -37,7 +36,7 @@ static char *name_blob(const struct reader *r, int layer, int blob)
     if (layer == SNAPSHOT_HISTORY)
         strbuf_printf(&name, "history/%d", blob);
     else
-        strbuf_printf(&name, "data/%s/%d", r->layers[layer].name, blob);
+        strbuf_printf(&name, "data/%s/%d", r->layers.layer[layer].name, blob);
     return strbuf_take(&name);
 }
 
@@ -77,17 +76,6 @@ static int read_blob(void *context, int layer, int blob, float *out)
     return status;
 }
 
-static struct snapshot_source source_of(struct reader *r)
-{
-    return (struct snapshot_source){.path = r->path,
-                                    .hdf5 = true,
-                                    .layers = r->layers,
-                                    .nlayers = r->nlayers,
-                                    .context = r,
-                                    .find = find_blob,
-                                    .read = read_blob};
-}
-
 /* ---- models ---- */
 
 /* One level of the walk over the groups below `data`. */
@@ -98,30 +86,13 @@ struct walk {
     int ndatasets, ngroups; /* its children */
 };
 
-static int add_layer(struct reader *r, const char *name, int nblobs)
-{
-    if (r->nlayers == r->room) {
-        int room = r->room ? 2 * r->room : 32;
-        struct stored_layer *layers = realloc(r->layers, (size_t)room * sizeof *layers);
-
-        if (layers == NULL)
-            return error_memory((size_t)room * sizeof *layers, "the layers of a snapshot");
-        r->layers = layers;
-        r->room = room;
-    }
-    r->layers[r->nlayers] = (struct stored_layer){.name = strdup(name), .nblobs = nblobs};
-    if (r->layers[r->nlayers].name == NULL)
-        return error_memory(strlen(name) + 1, "a layer's name");
-    r->nlayers++;
-    return 0;
-}
-
 static herr_t walk_visit(hid_t group, const char *name, const H5L_info_t *info, void *data);
 
 /* A group is a layer where it has data sets, or nothing below it. */
 static int walk_group(hid_t group, struct reader *r, const char *prefix, int depth)
 {
     struct walk walk = {r, prefix, depth, 0, 0};
+    struct stored_layer *layer;
 
     if (depth > MAX_NESTING)
         return error_set("groups nested more than %d deep at 'data/%s'", MAX_NESTING, prefix);
@@ -134,9 +105,12 @@ static int walk_group(hid_t group, struct reader *r, const char *prefix, int dep
         r->failed = true;
         return -1;
     }
-    if (depth > 0 && (walk.ndatasets > 0 || walk.ngroups == 0))
-        return add_layer(r, prefix, walk.ndatasets);
-    return 0;
+    if (depth == 0 || (walk.ndatasets == 0 && walk.ngroups > 0))
+        return 0;
+    layer = stored_layers_add(&r->layers, prefix, strlen(prefix));
+    if (layer)
+        layer->nblobs = walk.ndatasets;
+    return layer ? 0 : -1;
 }
 
 static herr_t walk_visit(hid_t group, const char *name, const H5L_info_t *info, void *data)
@@ -181,13 +155,22 @@ static int open_model_data(hid_t file, const char *path, hid_t *data)
     return 0;
 }
 
-/* Takes HDF5's lock. close_model in either case. */
-static int open_model(struct reader *r)
+static void close_model(void *context)
+{
+    struct reader *r = context;
+
+    if (r->file >= 0)
+        H5Fclose(r->file);
+    h5_unlock();
+    stored_layers_free(&r->layers);
+    free(r);
+}
+
+static int walk_model(struct reader *r)
 {
     hid_t data;
     int status;
 
-    h5_lock();
     if (h5_file_open(r->path, &r->file) || open_model_data(r->file, r->path, &data))
         return -1;
     status = walk_group(data, r, "", 0);
@@ -195,73 +178,29 @@ static int open_model(struct reader *r)
     return status ? error_context("%s", r->path) : 0;
 }
 
-static void close_model(struct reader *r)
+/* Keeps HDF5's lock until it is closed. */
+int snapshot_open_hdf5(const char *path, struct snapshot_source *out)
 {
-    if (r->file >= 0)
-        H5Fclose(r->file);
-    h5_unlock();
-    for (int i = 0; i < r->nlayers; i++)
-        free(r->layers[i].name);
-    free(r->layers);
-}
-
-int snapshot_read_model_hdf5(const char *path, const struct snapshot_layer *layers, int nlayers,
-                             struct snapshot_report *report)
-{
-    struct reader r = {.file = -1, .path = path};
-    struct snapshot_source source;
-    int status;
+    struct reader *r;
 
     if (checksum_check(path))
         return -1;
-    status = open_model(&r);
-    source = source_of(&r);
-    if (status == 0)
-        status = snapshot_load_model(&source, layers, nlayers, report) ||
-                         h5_attribute_read_text(r.file, path, "run", &report->run)
-                     ? -1
-                     : 0;
-    close_model(&r);
-    return status;
-}
-
-/* The layer's parameters, for a model of any net. */
-static int take_layer(struct reader *r, int number, struct weights *weights)
-{
-    const struct stored_layer *stored = &r->layers[number];
-    struct snapshot_layer *layer = weights_layer(weights, stored->name, strlen(stored->name));
-    struct stored_blob blob;
-    int nfound = 0, found = 0;
-
-    for (int b = 0; layer && b < SNAPSHOT_MAX_BLOBS && found >= 0; b++) {
-        found = find_blob(r, number, b, &blob);
-        if (found == 0 && (weights_add_blob(r->path, layer, b, blob.naxes, blob.dim) ||
-                           read_blob(r, number, b, layer->blobs[b].data)))
-            return -1;
-        nfound += found == 0;
-    }
-    if (!layer || found < 0)
+    r = alloc_array(1, sizeof *r, path);
+    if (!r)
         return -1;
-    if (nfound != stored->nblobs)
-        return error_set("%s: layer '%s' has %d data sets; expected the numbers 0 to %d alone",
-                         r->path, stored->name, stored->nblobs, SNAPSHOT_MAX_BLOBS - 1);
-    return 0;
-}
-
-int weights_read_hdf5(const char *path, struct weights *weights)
-{
-    struct reader r = {.file = -1, .path = path};
-    int status;
-
-    if (checksum_check(path))
+    *r = (struct reader){.file = -1, .path = path};
+    *out = (struct snapshot_source){.path = path,
+                                    .hdf5 = true,
+                                    .context = r,
+                                    .find = find_blob,
+                                    .read = read_blob,
+                                    .close = close_model};
+    h5_lock();
+    if (walk_model(r))
         return -1;
-    status = open_model(&r);
-    for (int i = 0; i < r.nlayers && status == 0; i++)
-        status = take_layer(&r, i, weights);
-    if (status == 0)
-        status = h5_attribute_read_text(r.file, path, "run", &weights->run);
-    close_model(&r);
-    return status;
+    out->layers = r->layers.layer;
+    out->nlayers = r->layers.count;
+    return h5_attribute_read_text(r->file, path, "run", &out->run);
 }
 
 /* ---- states ---- */
@@ -396,7 +335,8 @@ static int read_history(hid_t file, const char *path, const struct snapshot_blob
                         int nhistory)
 {
     struct reader r = {.file = file, .path = path};
-    struct snapshot_source source = source_of(&r);
+    struct snapshot_source source = {
+        .path = path, .hdf5 = true, .context = &r, .find = find_blob, .read = read_blob};
     H5G_info_t info;
     hid_t group = H5Gopen2(file, "history", H5P_DEFAULT);
     char reason[512];

@@ -97,7 +97,7 @@ static int check_blob(const struct snapshot_source *from, int source,
     const struct shape *shape = layer->blobs[number].shape;
     char have[256], want[128], what[256];
     struct stored_blob stored;
-    int status = from->find(from->context, source, number, &stored);
+    int status = snapshot_find_blob(from, source, number, &stored);
 
     if (status)
         return status < 0 ? -1 : wrong_count(from, source, layer);
@@ -171,7 +171,7 @@ static int check_history(const struct snapshot_source *from, int number,
 {
     char have[256], want[128], what[32];
     struct stored_blob stored;
-    int status = from->find(from->context, SNAPSHOT_HISTORY, number, &stored);
+    int status = snapshot_find_blob(from, SNAPSHOT_HISTORY, number, &stored);
 
     snprintf(what, sizeof what, "history %d", number);
     if (status)

@@ -1,10 +1,14 @@
 /* .safetensors: eight bytes of length, a JSON object with each tensor's type, shape and place, and
- * the tensors' bytes, little-endian. The reader knows as much JSON as such a header may have. */
-#include "snapshot/weights_internal.h"
-
+ * the tensors' bytes, little-endian. The header is read by the scanner of text files, to which
+ * JSON's tokens are its own. */
 #include "snapshot/snapshot_internal.h"
+
+#include "snapshot/weights.h"
 #include "spec/print.h"
-#include "spec/read.h"
+#include "spec/scan.h"
+#include "spec/caffe.pb-c.h"
+#include "spec/text.h"
+#include "util/alloc.h"
 #include "util/error.h"
 #include "util/file.h"
 #include "util/json.h"
@@ -23,108 +27,76 @@ enum { LENGTH_BYTES = 8, HEADER_MOST = 100 << 20 };
 
 struct header {
     const char *path;
-    char *text; /* owned; NUL behind it */
-    const char *at;
+    char *text; /* owned */
+    struct scanner scan;
+    bool failed; /* with a message */
 };
 
-static int damaged(const struct header *h, const char *expected)
+static int damaged(struct header *h, const char *expected)
 {
-    return error_set("%s: damaged header at byte %td: expected %s", h->path,
-                     LENGTH_BYTES + (h->at - h->text), expected);
+    if (!h->failed)
+        error_set("%s: damaged header at byte %td: expected %s", h->path,
+                  LENGTH_BYTES + (h->scan.token.text - h->text), expected);
+    h->failed = true;
+    return -1;
 }
 
-/* Passes the character over, with the space before it, if it is next. */
-static bool take(struct header *h, char c)
+static int next(struct header *h)
 {
-    h->at += strspn(h->at, " \t\r\n");
-    return *h->at == c ? h->at++, true : false;
+    const char *begin = h->scan.at + strspn(h->scan.at, " \t\r\n");
+
+    return scan_next(&h->scan) ? damaged(h, *begin == '"' ? "the end of a string" : "JSON") : 0;
 }
 
-static int expect(struct header *h, char c)
+/* Passes the character over if it is next. */
+static bool take(struct header *h, const char *symbol)
 {
-    const char what[] = {'\'', c, '\'', '\0'};
-
-    return take(h, c) ? 0 : damaged(h, what);
+    return scan_is(&h->scan, symbol) && next(h) == 0;
 }
 
-/* \uXXXX; pairs of them stand for what is beyond 16 bits. */
-static int take_code(struct header *h, struct strbuf *out)
+static int expect(struct header *h, const char *symbol)
 {
-    unsigned code = 0, low = 0;
-    int length = 0;
+    const char what[] = {'\'', symbol[0], '\'', '\0'};
 
-    if (sscanf(h->at, "%4x%n", &code, &length) != 1 || length != 4)
-        return damaged(h, "four digits behind \\u");
-    h->at += 4;
-    if (code >> 10 == 0xD800 >> 10 && sscanf(h->at, "\\u%4x%n", &low, &length) == 1 &&
-        length == 6 && low >> 10 == 0xDC00 >> 10) {
-        code = 0x10000 + ((code & 0x3FF) << 10 | (low & 0x3FF));
-        h->at += 6;
-    }
-    if (code >= 0x10000)
-        strbuf_printf(out, "%c%c%c%c", 0xF0 | code >> 18, 0x80 | (code >> 12 & 63),
-                      0x80 | (code >> 6 & 63), 0x80 | (code & 63));
-    else if (code >= 0x800)
-        strbuf_printf(out, "%c%c%c", 0xE0 | code >> 12, 0x80 | (code >> 6 & 63),
-                      0x80 | (code & 63));
-    else if (code >= 0x80)
-        strbuf_printf(out, "%c%c", 0xC0 | code >> 6, 0x80 | (code & 63));
-    else
-        strbuf_putc(out, (char)code);
-    return 0;
+    return take(h, symbol) ? 0 : damaged(h, what);
 }
 
 static int take_string(struct header *h, struct strbuf *out)
 {
-    static const char escapes[] = "\"\\/bfnrt", meant[] = "\"\\/\b\f\n\r\t";
+    const struct scan_token *token = &h->scan.token;
+    char *text;
 
     strbuf_clear(out);
-    if (expect(h, '"'))
-        return -1;
-    while (*h->at != '"') {
-        const char *escape;
-
-        if ((unsigned char)*h->at < ' ')
-            return damaged(h, "the end of a string");
-        if (*h->at != '\\') {
-            strbuf_putc(out, *h->at++);
-            continue;
-        }
-        h->at++;
-        escape = *h->at ? strchr(escapes, *h->at) : NULL;
-        if (!escape && *h->at != 'u')
-            return damaged(h, "one of \"\\/bfnrtu behind a backslash");
-        h->at++;
-        if (escape)
-            strbuf_putc(out, meant[escape - escapes]);
-        else if (take_code(h, out))
-            return -1;
-    }
-    h->at++;
-    return strbuf_status(out);
+    if (token->kind != SCAN_STRING)
+        return damaged(h, "'\"'");
+    text = malloc(token->length);
+    if (!text)
+        return error_memory(token->length, "a text");
+    strbuf_append(out, text, scan_string(token, text));
+    free(text);
+    return strbuf_status(out) ? -1 : next(h);
 }
 
 /* "[1, 2]", of whole numbers. */
 static int take_numbers(struct header *h, int most, int *n, int64_t *out)
 {
     *n = 0;
-    if (expect(h, '['))
+    if (expect(h, "["))
         return -1;
-    if (take(h, ']'))
+    if (take(h, "]"))
         return 0;
     do {
-        char *end;
+        uint64_t value;
 
-        h->at += strspn(h->at, " \t\r\n");
-        if (*n == most || *h->at < '0' || *h->at > '9')
+        if (*n == most || h->scan.token.kind != SCAN_INTEGER)
             return damaged(h, *n == most ? "fewer numbers" : "a whole number");
-        errno = 0;
-        out[(*n)++] = strtoll(h->at, &end, 10);
-        if (errno)
+        if (!scan_integer(&h->scan.token, INT64_MAX, &value))
             return damaged(h, "a smaller number");
-        h->at = end;
-    } while (take(h, ','));
-    return expect(h, ']');
+        out[(*n)++] = (int64_t)value;
+        if (next(h))
+            return -1;
+    } while (take(h, ","));
+    return expect(h, "]");
 }
 
 /* ---- reading ---- */
@@ -133,8 +105,8 @@ struct reader {
     struct header header;
     FILE *file;
     uint64_t begin, bytes; /* of the tensors in the file */
-    struct weights *weights;
-    struct strbuf key, word, net; /* being read; the definition in the metadata */
+    struct stored_layers layers;
+    struct strbuf key, word, net, run; /* being read; in the metadata */
 };
 
 struct tensor_entry {
@@ -160,114 +132,122 @@ static int parse_name(const struct reader *r, const char *name, size_t *layer, i
                      r->header.path, name);
 }
 
-static void load_floats(float *values, const unsigned char *bytes, size_t n)
+static struct stored_layer *find_layer(struct reader *r, const char *name, size_t length)
 {
-    for (size_t i = 0; i < n; i++) {
-        const unsigned char *b = bytes + 4 * i;
-        uint32_t bits = b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
-        memcpy(&values[i], &bits, sizeof bits);
-    }
+    for (int i = 0; i < r->layers.count; i++)
+        if (!strncmp(r->layers.layer[i].name, name, length) && !r->layers.layer[i].name[length])
+            return &r->layers.layer[i];
+    return stored_layers_add(&r->layers, name, length);
 }
 
-static int read_values(struct reader *r, const char *name, const struct tensor_entry *t,
-                       const struct snapshot_blob *blob)
+/* Notes where the tensor is, as a parameter of its layer. */
+static int take_tensor(struct reader *r, const char *name, const struct tensor_entry *t)
 {
-    size_t elems = shape_elems(blob->shape), bytes = elems * sizeof(float);
+    const char *path = r->header.path;
+    struct stored_layer *layer;
+    char what[512];
+    struct shape shape;
+    size_t length, bytes;
+    int number;
 
+    if (parse_name(r, name, &length, &number) || !(layer = find_layer(r, name, length)))
+        return -1;
+    snprintf(what, sizeof what, "%s: parameter %d of layer '%s'", path, number, layer->name);
+    if (shape_set(&shape, t->naxes, t->dim, what))
+        return -1;
+    while (layer->nblobs <= number)
+        if (!stored_layer_add(layer))
+            return -1;
+    if (layer->blobs[number].end > 0)
+        return error_set("%s is there twice", what);
+    bytes = shape_elems(&shape) * sizeof(float);
     if (t->nplaces != 2 || t->place[0] > t->place[1] || (uint64_t)t->place[1] > r->bytes ||
         (uint64_t)(t->place[1] - t->place[0]) != bytes)
         return error_set("%s: tensor '%s' of %zu bytes has no such place in the file's %" PRIu64,
-                         r->header.path, name, bytes, r->bytes);
-    if (fseeko(r->file, (off_t)(r->begin + (uint64_t)t->place[0]), SEEK_SET) ||
-        fread(blob->data, 1, bytes, r->file) != bytes)
-        return error_set("%s: tensor '%s' cannot be read: %s", r->header.path, name,
-                         errno ? strerror(errno) : "the file has become shorter");
-    load_floats(blob->data, (const unsigned char *)blob->data, elems);
+                         path, name, bytes, r->bytes);
+    layer->blobs[number] = (struct stored_blob){.begin = r->begin + (uint64_t)t->place[0],
+                                                .end = r->begin + (uint64_t)t->place[1],
+                                                .naxes = t->naxes,
+                                                .elems = shape_elems(&shape)};
+    memcpy(layer->blobs[number].dim, t->dim, (size_t)t->naxes * sizeof *t->dim);
     return 0;
 }
 
-static int read_entry(struct reader *r, const char *name)
+static int read_blob(void *context, int layer, int blob, float *out)
+{
+    const struct reader *r = context;
+    const struct stored_blob *b = &r->layers.layer[layer].blobs[blob];
+
+    if (fseeko(r->file, (off_t)b->begin, SEEK_SET) ||
+        fread(out, sizeof *out, (size_t)b->elems, r->file) != b->elems)
+        return error_set("%s: parameter %d of layer '%s' cannot be read: %s", r->header.path, blob,
+                         r->layers.layer[layer].name,
+                         errno ? strerror(errno) : "the file has become shorter");
+    snapshot_store_floats((unsigned char *)out, out, (size_t)b->elems);
+    return 0;
+}
+
+/* An object; `member` is called at the value of each key. */
+static int take_object(struct reader *r, struct strbuf *key,
+                       int (*member)(struct reader *r, const char *key, void *to), void *to)
 {
     struct header *h = &r->header;
-    struct tensor_entry t = {.naxes = 0};
-    struct snapshot_layer *layer;
-    size_t length;
-    int number;
 
-    if (expect(h, '{'))
+    if (expect(h, "{"))
         return -1;
-    do {
-        if (take_string(h, &r->word) || expect(h, ':'))
+    if (take(h, "}"))
+        return 0;
+    do
+        if (take_string(h, key) || expect(h, ":") || member(r, strbuf_text(key), to))
             return -1;
-        if (!strcmp(strbuf_text(&r->word), "shape")) {
-            if (take_numbers(h, SHAPE_MAX_AXES, &t.naxes, t.dim))
-                return -1;
-        } else if (!strcmp(strbuf_text(&r->word), "data_offsets")) {
-            if (take_numbers(h, 2, &t.nplaces, t.place))
-                return -1;
-        } else if (strcmp(strbuf_text(&r->word), "dtype")) {
-            return damaged(h, "dtype, shape or data_offsets");
-        } else {
-            if (take_string(h, &r->word))
-                return -1;
-            snprintf(t.type, sizeof t.type, "%s", strbuf_text(&r->word));
-        }
-    } while (take(h, ','));
-    if (expect(h, '}'))
+    while (take(h, ","));
+    return expect(h, "}");
+}
+
+static int take_figure(struct reader *r, const char *key, void *to)
+{
+    struct tensor_entry *t = to;
+
+    if (!strcmp(key, "shape"))
+        return take_numbers(&r->header, SHAPE_MAX_AXES, &t->naxes, t->dim);
+    if (!strcmp(key, "data_offsets"))
+        return take_numbers(&r->header, 2, &t->nplaces, t->place);
+    if (strcmp(key, "dtype"))
+        return damaged(&r->header, "dtype, shape or data_offsets");
+    if (take_string(&r->header, &r->word))
+        return -1;
+    snprintf(t->type, sizeof t->type, "%s", strbuf_text(&r->word));
+    return 0;
+}
+
+static int take_metadata(struct reader *r, const char *key, void *unused)
+{
+    (void)unused;
+    return take_string(&r->header, !strcmp(key, "net")   ? &r->net
+                                   : !strcmp(key, "run") ? &r->run
+                                                         : &r->word);
+}
+
+static int take_entry(struct reader *r, const char *name, void *unused)
+{
+    struct tensor_entry t = {.naxes = 0};
+
+    if (!strcmp(name, METADATA))
+        return take_object(r, &r->word, take_metadata, unused);
+    if (take_object(r, &r->word, take_figure, &t))
         return -1;
     if (strcmp(t.type, "F32"))
         return error_set("%s: tensor '%s' is of type %s; expected F32 (in PyTorch: .float(), and "
                          "without num_batches_tracked)",
-                         h->path, name, t.type);
-    if (parse_name(r, name, &length, &number))
-        return -1;
-    layer = weights_layer(r->weights, name, length);
-    if (!layer || weights_add_blob(h->path, layer, number, t.naxes, t.dim))
-        return -1;
-    return read_values(r, name, &t, &layer->blobs[number]);
-}
-
-static int read_metadata(struct reader *r)
-{
-    struct header *h = &r->header;
-
-    if (expect(h, '{'))
-        return -1;
-    if (take(h, '}'))
-        return 0;
-    do {
-        struct strbuf *value = &r->word;
-
-        if (take_string(h, &r->word) || expect(h, ':'))
-            return -1;
-        bool run = !strcmp(strbuf_text(&r->word), "run");
-        if (!strcmp(strbuf_text(&r->word), "net"))
-            value = &r->net;
-        if (take_string(h, value) ||
-            (run && !r->weights->run && snapshot_copy_text(strbuf_text(value), &r->weights->run)))
-            return -1;
-    } while (take(h, ','));
-    return expect(h, '}');
+                         r->header.path, name, t.type);
+    return take_tensor(r, name, &t);
 }
 
 static int read_entries(struct reader *r)
 {
-    struct header *h = &r->header;
-
-    if (expect(h, '{'))
+    if (take_object(r, &r->key, take_entry, NULL))
         return -1;
-    if (take(h, '}'))
-        return 0;
-    do {
-        if (take_string(h, &r->key) || expect(h, ':') ||
-            (!strcmp(strbuf_text(&r->key), METADATA) ? read_metadata(r)
-                                                     : read_entry(r, strbuf_text(&r->key))))
-            return -1;
-    } while (take(h, ','));
-    if (expect(h, '}'))
-        return -1;
-    h->at += strspn(h->at, " \n");
-    return *h->at ? damaged(h, "the header's end") : 0;
+    return r->header.scan.token.kind == SCAN_END ? 0 : damaged(&r->header, "the header's end");
 }
 
 /* The length of the header; 0: it is none. */
@@ -286,7 +266,7 @@ static uint64_t header_length(FILE *file, uint64_t *size)
     return length;
 }
 
-bool weights_is_safetensors(const char *path)
+bool snapshot_is_safetensors(const char *path)
 {
     FILE *file = fopen(path, "rb");
     uint64_t size;
@@ -306,40 +286,61 @@ static int read_header(struct reader *r)
                          r->header.path, length, size);
     r->begin = LENGTH_BYTES + length;
     r->bytes = size - r->begin;
-    r->header.at = r->header.text = calloc(1, (size_t)length + 1);
+    r->header.text = calloc(1, (size_t)length + 1);
     if (!r->header.text)
         return error_memory(length, "a header");
     if (fseeko(r->file, LENGTH_BYTES, SEEK_SET) ||
         fread(r->header.text, 1, (size_t)length, r->file) != length)
         return error_set("%s: cannot be read: %s", r->header.path, strerror(errno));
+    (void)scan_start(&r->header.scan, r->header.path, r->header.text, (size_t)length,
+                     &(bool){false}); /* it begins with a brace */
+    r->header.scan.json = true;
     return 0;
 }
 
-static int read_net(struct reader *r)
+static int read_net(void *context, struct text_doc **out)
 {
-    struct text_doc *net;
+    const struct reader *r = context;
 
-    if (r->net.length == 0)
-        return 0;
-    if (text_read_string(r->header.path, strbuf_text(&r->net), r->net.length,
-                         &caffe__net_parameter__descriptor, &net))
+    *out = NULL;
+    if (r->net.length > 0 && text_read_string(r->header.path, strbuf_text(&r->net), r->net.length,
+                                              &caffe__net_parameter__descriptor, out))
         return error_context("%s: the net in its metadata", r->header.path);
-    return weights_set_net(r->weights, net);
+    return 0;
 }
 
-int weights_read_safetensors(const char *path, struct weights *weights)
+static void close_reader(void *context)
 {
-    struct reader r = {.header = {.path = path}, .weights = weights, .file = fopen(path, "rb")};
-    int status = r.file ? read_header(&r) || read_entries(&r) || read_net(&r) ? -1 : 0
-                        : error_set("%s: %s", path, strerror(errno));
+    struct reader *r = context;
 
-    if (r.file)
-        fclose(r.file);
-    free(r.header.text);
-    strbuf_free(&r.key);
-    strbuf_free(&r.word);
-    strbuf_free(&r.net);
-    return status;
+    if (r->file)
+        fclose(r->file);
+    free(r->header.text);
+    strbuf_free(&r->key);
+    strbuf_free(&r->word);
+    strbuf_free(&r->net);
+    strbuf_free(&r->run);
+    stored_layers_free(&r->layers);
+    free(r);
+}
+
+int snapshot_open_safetensors(const char *path, struct snapshot_source *out)
+{
+    struct reader *r = alloc_array(1, sizeof *r, path);
+
+    if (!r)
+        return -1;
+    r->header.path = path;
+    r->file = fopen(path, "rb");
+    *out = (struct snapshot_source){
+        .path = path, .context = r, .read = read_blob, .net = read_net, .close = close_reader};
+    if (!r->file)
+        return error_set("%s: %s", path, strerror(errno));
+    if (read_header(r) || read_entries(r))
+        return -1;
+    out->layers = r->layers.layer;
+    out->nlayers = r->layers.count;
+    return r->run.length > 0 ? snapshot_copy_text(strbuf_text(&r->run), &out->run) : 0;
 }
 
 /* ---- writing ---- */

@@ -94,18 +94,42 @@ static bool is_binary(const char *path)
            !file_is_hdf5(path);
 }
 
+int snapshot_find_blob(const struct snapshot_source *source, int layer, int blob,
+                       struct stored_blob *out)
+{
+    const struct stored_layer *from = &source->layers[layer == SNAPSHOT_HISTORY ? 0 : layer];
+
+    if (source->find)
+        return source->find(source->context, layer, blob, out);
+    if (blob >= from->nblobs || from->blobs[blob].end == 0)
+        return 1;
+    *out = from->blobs[blob];
+    return 0;
+}
+
+void snapshot_close(struct snapshot_source *source)
+{
+    if (source->close)
+        source->close(source->context);
+    free(source->run);
+}
+
 int snapshot_read_model(const char *path, const struct snapshot_layer *layers, int nlayers,
                         struct snapshot_report *report)
 {
+    struct snapshot_source source = {.path = path};
     struct snapshot_report found = {0};
-    int status = is_binary(path) ? snapshot_read_model_binary(path, layers, nlayers, &found)
-                                 : snapshot_read_model_hdf5(path, layers, nlayers, &found);
+    int status =
+        is_binary(path) ? snapshot_open_binary(path, &source) : snapshot_open_hdf5(path, &source);
 
+    if (!status)
+        status = snapshot_load_model(&source, layers, nlayers, &found);
+    found.run = source.run;
+    source.run = NULL;
+    snapshot_close(&source);
     if (report)
-        *report = (struct snapshot_report){0};
-    if (status == 0 && report)
-        *report = found;
-    else
+        *report = status ? (struct snapshot_report){0} : found;
+    if (status || !report)
         snapshot_report_free(&found);
     return status;
 }

@@ -4,32 +4,49 @@
 
 #include "snapshot/snapshot.h"
 #include "spec/modelfile.h"
+#include "spec/text.h"
 
-/* Each form's half of snapshot_read_model and snapshot_read_state. *report and *state come in all
- * zero; after a failure the caller frees what was put into them. */
-int snapshot_read_model_hdf5(const char *path, const struct snapshot_layer *layers, int nlayers,
-                             struct snapshot_report *report);
-int snapshot_read_model_binary(const char *path, const struct snapshot_layer *layers, int nlayers,
-                               struct snapshot_report *report);
-/* nhistory SNAPSHOT_PEEK: neither history nor checksum. */
+/* Fields of a SolverState; the last is ours, as those of spec/proto.h. */
+enum { STATE_ITER = 1, STATE_NET, STATE_HISTORY, STATE_STEP, STATE_CURSOR = 1000 };
+
+/* A model of any form, open: what it has of layers; or what a state has of the history. */
+struct snapshot_source {
+    const char *path;
+    bool hdf5; /* slashes of names may be replaced; shared blobs are not there */
+    const struct stored_layer *layers;
+    int nlayers;
+    char *run; /* that wrote it; NULL: it does not say. Owned */
+    void *context;
+    /* Of blob `blob` of a layer, or of the history: its shape and size; 1: it is not there. NULL:
+     * `layers` has them; one that is not there ends at 0. */
+    int (*find)(void *context, int layer, int blob, struct stored_blob *out);
+    int (*read)(void *context, int layer, int blob, float *out);
+    /* The net that comes with it, in today's form; *out NULL: none. NULL: it never has one. */
+    int (*net)(void *context, struct text_doc **out);
+    void (*close)(void *context);
+};
+enum { SNAPSHOT_HISTORY = -1 };
+
+/* Opens a model of each form; *out is all zero but for its path. To be closed in either case. */
+int snapshot_open_hdf5(const char *path, struct snapshot_source *out);
+int snapshot_open_binary(const char *path, struct snapshot_source *out);
+int snapshot_open_safetensors(const char *path, struct snapshot_source *out);
+void snapshot_close(struct snapshot_source *source);
+
+/* As source->find, whether it is there or not. */
+int snapshot_find_blob(const struct snapshot_source *source, int layer, int blob,
+                       struct stored_blob *out);
+
+/* Whether a file begins as a .safetensors. */
+bool snapshot_is_safetensors(const char *path);
+
+/* Each form's half of snapshot_read_state. *state comes in all zero; after a failure the caller
+ * frees what was put into it. nhistory SNAPSHOT_PEEK: neither history nor checksum. */
 enum { SNAPSHOT_PEEK = -1 };
 int snapshot_read_state_hdf5(const char *path, struct snapshot_state *state,
                              const struct snapshot_blob *history, int nhistory);
 int snapshot_read_state_binary(const char *path, struct snapshot_state *state,
                                const struct snapshot_blob *history, int nhistory);
-
-/* A file of either form, open: what it has of a model's layers, or of a state's history. */
-struct snapshot_source {
-    const char *path;
-    bool hdf5; /* slashes of names may be replaced; shared blobs are not there */
-    const struct stored_layer *layers; /* of their blobs only the number counts here */
-    int nlayers;
-    void *context;
-    /* Of blob `blob` of a layer, or of the history: its shape and size; 1: it is not there. */
-    int (*find)(void *context, int layer, int blob, struct stored_blob *out);
-    int (*read)(void *context, int layer, int blob, float *out);
-};
-enum { SNAPSHOT_HISTORY = -1 };
 
 /* match.c: compares all, then reads into layers or history, of which the file has `stored`. */
 int snapshot_load_model(const struct snapshot_source *from, const struct snapshot_layer *layers,
@@ -37,7 +54,8 @@ int snapshot_load_model(const struct snapshot_source *from, const struct snapsho
 int snapshot_load_history(const struct snapshot_source *from, uint64_t stored,
                           const struct snapshot_blob *history, int nhistory);
 
-/* The floats as little-endian bytes. */
+/* The floats as little-endian bytes, which may lie in their place: that makes floats of such, too.
+ */
 void snapshot_store_floats(unsigned char *bytes, const float *values, size_t count);
 
 /* How many blobs of the layer are its own. */

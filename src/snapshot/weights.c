@@ -1,10 +1,8 @@
 /* Models in memory, apart from any net: see weights.h. */
-#include "snapshot/weights_internal.h"
+#include "snapshot/weights.h"
 
 #include "snapshot/snapshot_internal.h"
-#include "spec/modelfile.h"
 #include "spec/read.h"
-#include "spec/upgrade.h"
 #include "util/alloc.h"
 #include "util/error.h"
 #include "util/file.h"
@@ -15,27 +13,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int add_layer(struct weights *w, const char *name, size_t length)
+#define SAFETENSORS ".safetensors"
+
+static int add_layer(struct weights *w, const char *name)
 {
-    struct snapshot_layer *longer = realloc(w->layers, (size_t)(w->nlayers + 1) * sizeof *longer);
+    struct snapshot_layer *longer =
+        alloc_room(w->layers, (size_t)w->nlayers, sizeof *longer, "the layers of a model");
 
     if (!longer)
-        return error_memory((size_t)(w->nlayers + 1) * sizeof *longer, "the layers of a model");
+        return -1;
     w->layers = longer;
-    longer[w->nlayers] = (struct snapshot_layer){.name = strndup(name, length)};
-    return longer[w->nlayers].name ? w->nlayers++, 0 : error_memory(length, "a layer's name");
+    longer[w->nlayers] = (struct snapshot_layer){.name = strdup(name)};
+    return longer[w->nlayers].name ? w->nlayers++, 0 : error_memory(strlen(name), "a layer's name");
 }
 
-struct snapshot_layer *weights_layer(struct weights *w, const char *name, size_t length)
-{
-    for (int i = 0; i < w->nlayers; i++)
-        if (!strncmp(w->layers[i].name, name, length) && !w->layers[i].name[length])
-            return &w->layers[i];
-    return add_layer(w, name, length) ? NULL : &w->layers[w->nlayers - 1];
-}
-
-int weights_add_blob(const char *path, struct snapshot_layer *layer, int number, int naxes,
-                     const int64_t *dim)
+/* Gives a layer its parameter of that number, with memory for its values; those in front of it that
+ * are missing are left out as shared. */
+static int add_blob(const char *path, struct snapshot_layer *layer, int number, int naxes,
+                    const int64_t *dim)
 {
     struct snapshot_blob *blob = &layer->blobs[number];
     char what[512];
@@ -47,8 +42,6 @@ int weights_add_blob(const char *path, struct snapshot_layer *layer, int number,
     snprintf(what, sizeof what, "%s: parameter %d of layer '%s'", path, number, layer->name);
     for (; layer->nblobs <= number; layer->nblobs++)
         layer->blobs[layer->nblobs] = (struct snapshot_blob){.shared = true};
-    if (!blob->shared)
-        return error_set("%s is there twice", what);
     blob->shape = shape = alloc_array(1, sizeof *shape, what);
     if (!shape || shape_set(shape, naxes, dim, what))
         return -1;
@@ -68,7 +61,8 @@ static int find_layer(const struct weights *w, int from, const char *name)
     return found;
 }
 
-int weights_set_net(struct weights *w, struct text_doc *doc)
+/* Takes the definition, and gives the layers its order. */
+static int set_net(struct weights *w, struct text_doc *doc)
 {
     const Caffe__NetParameter *net = spec_net(doc);
 
@@ -80,7 +74,7 @@ int weights_set_net(struct weights *w, struct text_doc *doc)
 
         if (at < 0) {
             at = w->nlayers;
-            if (add_layer(w, name, strlen(name)))
+            if (add_layer(w, name))
                 return -1;
         }
         layer = w->layers[at];
@@ -107,57 +101,70 @@ static int legacy_axes(const Caffe__NetParameter *net, const char *name, int blo
     return 1;
 }
 
-static int read_stored_blob(struct model_file *file, const char *path,
-                            const Caffe__NetParameter *net, struct snapshot_layer *layer,
-                            int number, const struct stored_blob *stored)
+static int read_blob(const struct snapshot_source *from, int source, const Caffe__NetParameter *net,
+                     struct snapshot_layer *layer, int number, const struct stored_blob *stored)
 {
     int begin = stored->legacy ? stored->naxes - legacy_axes(net, layer->name, number) : 0;
 
     while (begin > 0 && stored->dim[begin - 1] != 1)
         begin--;
-    if (weights_add_blob(path, layer, number, stored->naxes - begin, stored->dim + begin))
+    if (add_blob(from->path, layer, number, stored->naxes - begin, stored->dim + begin))
         return -1;
     if (stored->elems != shape_elems(layer->blobs[number].shape))
         return error_set("%s: param %d of layer '%s' holds %" PRIu64 " values; its shape has %zu",
-                         path, number, layer->name, stored->elems,
+                         from->path, number, layer->name, stored->elems,
                          shape_elems(layer->blobs[number].shape));
-    return model_file_read(file, stored, layer->blobs[number].data);
+    return from->read(from->context, source, number, layer->blobs[number].data);
 }
 
-static int read_binary(const char *path, struct weights *w)
+static int read_layer(const struct snapshot_source *from, int source,
+                      const Caffe__NetParameter *net, struct weights *w)
 {
-    const struct stored_layer *stored;
-    struct text_doc *net = NULL;
-    struct model_file *file;
-    int nstored, status;
+    const struct stored_layer *stored = &from->layers[source];
+    int most = from->hdf5 ? SNAPSHOT_MAX_BLOBS : stored->nblobs, nfound = 0;
+    struct stored_blob blob;
 
-    if (model_file_open(path, &file))
+    if (add_layer(w, stored->name))
         return -1;
-    stored = model_file_layers(file, &nstored);
-    status = model_file_net(file, &net) || upgrade_net(spec_net(net), net) ||
-                     snapshot_copy_text(model_file_run(file), &w->run)
-                 ? -1
-                 : 0;
-    for (int s = 0; s < nstored && !status; s++) {
-        status = add_layer(w, stored[s].name, strlen(stored[s].name));
-        for (int b = 0; b < stored[s].nblobs && !status; b++)
-            status = read_stored_blob(file, path, spec_net(net), &w->layers[w->nlayers - 1], b,
-                                      &stored[s].blobs[b]);
+    for (int b = 0, found; b < most; b++) {
+        found = snapshot_find_blob(from, source, b, &blob);
+        if (found < 0 ||
+            (found == 0 && read_blob(from, source, net, &w->layers[w->nlayers - 1], b, &blob)))
+            return -1;
+        nfound += found == 0;
     }
-    model_file_close(file);
-    if (status)
-        text_free(net);
-    return status ? status : weights_set_net(w, net);
+    return !from->hdf5 || nfound == stored->nblobs
+               ? 0
+               : error_set("%s: layer '%s' has %d data sets; expected the numbers 0 to %d alone",
+                           from->path, stored->name, stored->nblobs, SNAPSHOT_MAX_BLOBS - 1);
+}
+
+static int open_any(const char *path, struct snapshot_source *out)
+{
+    if (file_is_hdf5(path))
+        return snapshot_open_hdf5(path, out);
+    return path_ends(path, SAFETENSORS) || snapshot_is_safetensors(path)
+               ? snapshot_open_safetensors(path, out)
+               : snapshot_open_binary(path, out);
 }
 
 int weights_read(const char *path, struct weights *out)
 {
-    *out = (struct weights){0};
-    if (file_is_hdf5(path))
-        return weights_read_hdf5(path, out);
-    if (path_ends(path, WEIGHTS_SAFETENSORS) || weights_is_safetensors(path))
-        return weights_read_safetensors(path, out);
-    return read_binary(path, out);
+    struct snapshot_source source = {.path = path};
+    struct text_doc *net = NULL;
+    int status = open_any(path, &source);
+
+    *out = (struct weights){.run = source.run};
+    source.run = NULL;
+    if (!status && source.net)
+        status = source.net(source.context, &net);
+    for (int l = 0; l < source.nlayers && !status; l++)
+        status = read_layer(&source, l, net ? spec_net(net) : NULL, out);
+    snapshot_close(&source);
+    if (!status && net)
+        return set_net(out, net);
+    text_free(net);
+    return status;
 }
 
 void weights_free(struct weights *w)
@@ -202,11 +209,11 @@ static int write_binary(const struct weights *w, const char *path)
     return status;
 }
 
-const char *const weights_ends[] = {".caffemodel", ".caffemodel.h5", WEIGHTS_SAFETENSORS, NULL};
+const char *const weights_ends[] = {".caffemodel", ".caffemodel.h5", SAFETENSORS, NULL};
 
 int weights_write(const struct weights *w, const char *path)
 {
-    if (path_ends(path, WEIGHTS_SAFETENSORS))
+    if (path_ends(path, SAFETENSORS))
         return weights_write_safetensors(w, path);
     return path_ends(path, ".h5") ? snapshot_write_model(path, w->run, w->layers, w->nlayers)
                                   : write_binary(w, path);

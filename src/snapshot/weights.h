@@ -30,5 +30,6 @@ extern const char *const weights_ends[];
 
 /* Writes the form that the name's end says; whole or not at all. */
 int weights_write(const struct weights *weights, const char *path);
+int weights_write_safetensors(const struct weights *weights, const char *path);
 
 #endif

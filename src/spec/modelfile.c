@@ -37,65 +37,23 @@ enum { NET_LAYERS = 2, NET_LAYER = 100 };
 
 struct model_file {
     struct proto *proto;
-    struct stored_layer *layers;
-    int nlayers, room, nblobs;
+    struct stored_layers layers;
+    int nblobs;
     struct strbuf net; /* the message without weights */
     char *run;
 };
 
-static struct stored_layer *add_layer(struct model_file *file)
-{
-    if (file->nlayers == LAYERS_MOST) {
-        error_set("%s: more than %d layers", proto_path(file->proto), LAYERS_MOST);
-        return NULL;
-    }
-    if (file->nlayers == file->room) {
-        int room = file->room > 0 ? 2 * file->room : 64;
-        struct stored_layer *grown = realloc(file->layers, (size_t)room * sizeof *grown);
-
-        if (grown == NULL) {
-            error_memory((size_t)room * sizeof *grown, "the layers of a model");
-            return NULL;
-        }
-        file->layers = grown;
-        file->room = room;
-    }
-    file->layers[file->nlayers] = (struct stored_layer){0};
-    return &file->layers[file->nlayers++];
-}
-
 static int add_blob(struct model_file *file, struct stored_layer *layer,
                     const struct proto_field *field)
 {
-    struct stored_blob *grown;
+    struct stored_blob *blob;
 
     if (file->nblobs++ == BLOBS_MOST)
         return error_set("%s: more than %d blobs", proto_path(file->proto), BLOBS_MOST);
-    grown = realloc(layer->blobs, ((size_t)layer->nblobs + 1) * sizeof *grown);
-    if (grown == NULL)
-        return error_memory(((size_t)layer->nblobs + 1) * sizeof *grown, "the blobs of a layer");
-    layer->blobs = grown;
-    if (stored_blob_scan(file->proto, field->begin, field->begin + field->length,
-                         &grown[layer->nblobs]))
-        return -1;
-    layer->nblobs++;
-    return 0;
-}
-
-static int set_name(struct model_file *file, struct stored_layer *layer,
-                    const struct proto_field *field)
-{
-    size_t length = (size_t)field->length;
-
-    free(layer->name);
-    layer->name = NULL;
-    if (field->length > NET_MOST)
-        return error_set("%s: a name of %" PRIu64 " bytes", proto_path(file->proto), field->length);
-    layer->name = malloc(length + 1);
-    if (layer->name == NULL)
-        return error_memory(length + 1, "a name");
-    layer->name[length] = '\0';
-    return proto_copy(file->proto, field->begin, layer->name, length);
+    blob = stored_layer_add(layer);
+    return blob == NULL
+               ? -1
+               : stored_blob_scan(file->proto, field->begin, field->begin + field->length, blob);
 }
 
 static int put_key(struct strbuf *out, uint32_t number, enum proto_type type, uint64_t length)
@@ -157,7 +115,7 @@ static int walk_layer(struct model_file *file, uint64_t at, uint64_t end,
             strbuf_free(&inside);
         } else {
             if (field.number == form->name && field.type == PROTO_BYTES)
-                status = set_name(file, layer, &field);
+                status = proto_take_text(file->proto, &field, NET_MOST, &layer->name);
             if (status == 0)
                 status = copy_field(file, form->type, out, &field);
         }
@@ -167,14 +125,16 @@ static int walk_layer(struct model_file *file, uint64_t at, uint64_t end,
 
 static int take_layer(struct model_file *file, const struct proto_field *field)
 {
-    struct stored_layer *layer = add_layer(file);
+    struct stored_layer *layer;
     struct strbuf rest = {0};
-    int status =
+    int status;
+
+    if (file->layers.count == LAYERS_MOST)
+        return error_set("%s: more than %d layers", proto_path(file->proto), LAYERS_MOST);
+    layer = stored_layers_add(&file->layers, "", 0);
+    status =
         layer == NULL || walk_layer(file, field->begin, field->begin + field->length,
                                     field->number == NET_LAYER ? &v2_form : &v1_form, layer, &rest);
-
-    if (status == 0 && layer->name == NULL && (layer->name = calloc(1, 1)) == NULL)
-        status = error_memory(1, "a name");
     if (status == 0 && rest.length > NET_MOST - file->net.length)
         status = error_set("%s: the net without its weights has more than %zu bytes",
                            proto_path(file->proto), NET_MOST);
@@ -271,14 +231,14 @@ static int walk_net(struct model_file *file)
             break;
         if ((field.number == NET_LAYERS || field.number == NET_LAYER) && field.type == PROTO_BYTES)
             status = take_layer(file, &field);
-        else if (field.number == STATE_FILE_RUN && field.type == PROTO_BYTES)
+        else if (field.number == STATE_RUN && field.type == PROTO_BYTES)
             status = proto_take_text(file->proto, &field, NET_MOST, &file->run);
         else if (proto_is_seal(file->proto, &field))
             status = proto_check_seal(file->proto, &field);
         else
             status = copy_field(file, &caffe__net_parameter__descriptor, &file->net, &field);
     }
-    return status || file->nlayers == 0 ? not_a_model(file, status) : 0;
+    return status || file->layers.count == 0 ? not_a_model(file, status) : 0;
 }
 
 int model_file_open(const char *path, struct model_file **out)
@@ -299,11 +259,7 @@ void model_file_close(struct model_file *file)
 {
     if (file == NULL)
         return;
-    for (int i = 0; i < file->nlayers; i++) {
-        free(file->layers[i].name);
-        free(file->layers[i].blobs);
-    }
-    free(file->layers);
+    stored_layers_free(&file->layers);
     strbuf_free(&file->net);
     free(file->run);
     proto_close(file->proto);
@@ -317,8 +273,8 @@ const char *model_file_run(const struct model_file *file)
 
 const struct stored_layer *model_file_layers(const struct model_file *file, int *count)
 {
-    *count = file->nlayers;
-    return file->layers;
+    *count = file->layers.count;
+    return file->layers.layer;
 }
 
 int model_file_read(struct model_file *file, const struct stored_blob *blob, float *out)

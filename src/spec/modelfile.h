@@ -30,21 +30,25 @@ struct stored_layer {
     struct stored_blob *blobs; /* owned */
 };
 
+/* All zero: none. */
+struct stored_layers {
+    struct stored_layer *layer; /* owned */
+    int count;
+};
+
+/* Adds a layer; `length` bytes of name. Valid until the next one is added; NULL with a message. */
+struct stored_layer *stored_layers_add(struct stored_layers *layers, const char *name,
+                                       size_t length);
+
+/* Adds a blob, all zero; likewise. */
+struct stored_blob *stored_layer_add(struct stored_layer *layer);
+void stored_layers_free(struct stored_layers *layers);
+
 struct model_file;
 
 /* Opens a model. Fails on what is none: text, HDF5, a solver state, a mean image. */
 int model_file_open(const char *path, struct model_file **out);
 void model_file_close(struct model_file *file); /* NULL is allowed */
-
-/* Numbers of our own fields, far above Caffe's; the run's name stands in models, too. 1002 is the
- * seal's (proto.h). */
-enum {
-    STATE_FILE_RUN = 1003,
-    STATE_FILE_DIGEST,
-    STATE_FILE_PLAN,
-    STATE_FILE_BATCH,
-    STATE_FILE_MEMORY
-};
 
 /* The name of the run that wrote the model; NULL: it does not say. Owned by the file. */
 const char *model_file_run(const struct model_file *file);
@@ -58,25 +62,6 @@ int model_file_read(struct model_file *file, const struct stored_blob *blob, flo
 /* The net without its weights, in the form in which it was written (upgrade_net is the caller's).
  * The document's name is the file's path; its parts have no lines. */
 int model_file_net(const struct model_file *file, struct text_doc **out);
-
-/* A solver state, opened likewise. */
-struct state_file;
-
-struct stored_state {
-    int32_t iter, current_step;
-    const char *learned_net; /* "" if the file gives none; owned by the file */
-    bool has_data_cursor;    /* our own addition */
-    uint64_t data_cursor;
-    const char *run, *digest, *plan, *memory; /* likewise; NULL: not there. Owned by the file */
-    int64_t global_batch;                     /* 0: not there */
-    int nhistory;
-    const struct stored_blob *history; /* owned by the file */
-};
-
-int state_file_open(const char *path, struct state_file **out);
-void state_file_close(struct state_file *file);
-const struct stored_state *state_file_state(const struct state_file *file);
-int state_file_read(struct state_file *file, const struct stored_blob *blob, float *out);
 
 /* Reads a file that is one blob (.binaryproto), such as a mean image, with its values, which the
  * caller frees. Fails where the number of values is not that of its shape. */

@@ -1,8 +1,10 @@
 /* Blobs inside binary files. A blob is walked twice: once for its shape and once for its values. */
 #include "spec/stored_blob.h"
 
+#include "util/alloc.h"
 #include "util/error.h"
 
+#include <endian.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -96,21 +98,22 @@ int stored_blob_scan(struct proto *proto, uint64_t begin, uint64_t end, struct s
 
 static float load_float(const unsigned char *b)
 {
-    uint32_t bits =
-        (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
+    uint32_t bits;
     float value;
 
+    memcpy(&bits, b, sizeof bits);
+    bits = le32toh(bits);
     memcpy(&value, &bits, sizeof value);
     return value;
 }
 
 static float load_double(const unsigned char *b)
 {
-    uint64_t bits = 0;
+    uint64_t bits;
     double value;
 
-    for (int i = 7; i >= 0; i--)
-        bits = bits << 8 | b[i];
+    memcpy(&bits, b, sizeof bits);
+    bits = le64toh(bits);
     memcpy(&value, &bits, sizeof value);
     return (float)value;
 }
@@ -153,6 +156,43 @@ int stored_blob_read(struct proto *proto, const struct stored_blob *blob, float 
     return done == blob->elems && at == blob->end
                ? 0
                : proto_error(proto, blob->begin, "the file has changed while it was read");
+}
+
+struct stored_layer *stored_layers_add(struct stored_layers *layers, const char *name,
+                                       size_t length)
+{
+    struct stored_layer *grown =
+        alloc_room(layers->layer, (size_t)layers->count, sizeof *grown, "the layers of a model");
+
+    if (grown == NULL)
+        return NULL;
+    layers->layer = grown;
+    grown[layers->count] = (struct stored_layer){.name = strndup(name, length)};
+    if (grown[layers->count].name != NULL)
+        return &grown[layers->count++];
+    error_memory(length, "a layer's name");
+    return NULL;
+}
+
+struct stored_blob *stored_layer_add(struct stored_layer *layer)
+{
+    struct stored_blob *grown =
+        alloc_room(layer->blobs, (size_t)layer->nblobs, sizeof *grown, "the blobs of a layer");
+
+    if (grown == NULL)
+        return NULL;
+    layer->blobs = grown;
+    grown[layer->nblobs] = (struct stored_blob){.naxes = 0};
+    return &grown[layer->nblobs++];
+}
+
+void stored_layers_free(struct stored_layers *layers)
+{
+    for (int i = 0; i < layers->count; i++) {
+        free(layers->layer[i].name);
+        free(layers->layer[i].blobs);
+    }
+    free(layers->layer);
 }
 
 /* The product of its sizes; false where it is none that can be had. */

@@ -1,4 +1,4 @@
-/* Blobs inside binary files: for modelfile.c and statefile.c. */
+/* Blobs inside binary files: of models, and of solver states (snapshot/binary_read.c). */
 #ifndef POSEIDON_SPEC_STORED_BLOB_H
 #define POSEIDON_SPEC_STORED_BLOB_H
 

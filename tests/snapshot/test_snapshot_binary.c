@@ -363,7 +363,6 @@ END_TEST
 START_TEST(what_is_no_state_is_told_apart)
 {
     struct snapshot_state state;
-    struct state_file *file;
 
     ck_assert_int_ne(snapshot_read_state(data("today.caffemodel"), &state, NULL, 0), 0);
     assert_error(
@@ -373,10 +372,11 @@ START_TEST(what_is_no_state_is_told_apart)
     ck_assert_int_ne(snapshot_read_state(data("mean.binaryproto"), &state, NULL, 0), 0);
     assert_error("%s: expected a solver state (.solverstate), found something else",
                  data("mean.binaryproto"));
-    ck_assert_int_ne(state_file_open(file_put("empty", "", 0), &file), 0);
-    assert_error("%s: expected a solver state, found an empty file", in_folder("empty"));
+    ck_assert_int_ne(snapshot_peek_state(file_put("empty", "", 0), &state), 0);
+    assert_error("%s is not an HDF5 file: it is empty", in_folder("empty"));
     ck_assert_int_ne(
-        state_file_open(file_put("neg", "\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 11), &file),
+        snapshot_peek_state(file_put("neg", "\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 11),
+                            &state),
         0);
     assert_error("%s: iter is -1 and current_step 0; expected 0 or more", in_folder("neg"));
 }

@@ -1,5 +1,6 @@
 /* Binary models and solver states as files: small ones that protoc wrote, real ones where
  * POSEIDON_DATA has them, damaged ones. */
+#include "snapshot/snapshot.h"
 #include "spec/modelfile.h"
 #include "spec/print.h"
 #include "spec/read.h"
@@ -232,7 +233,7 @@ END_TEST
 static void use(const char *path)
 {
     struct model_file *file;
-    struct state_file *state;
+    struct snapshot_state state;
     struct text_doc *doc;
     int count;
 
@@ -250,8 +251,8 @@ static void use(const char *path)
             text_free(doc);
         model_file_close(file);
     }
-    if (state_file_open(path, &state) == 0)
-        state_file_close(state);
+    if (snapshot_peek_state(path, &state) == 0)
+        snapshot_state_free(&state);
     if (spec_read_net_of(path, NULL, &doc) == 0)
         text_free(doc);
 }
