@@ -66,32 +66,18 @@ static const struct source_i leveldb_i = {
 int source_open_database(struct kv *kv, bool with_labels, enum image_color color,
                          struct source **out)
 {
-    struct database *self = calloc(1, sizeof *self);
-    struct record first = {.label = 0};
-    int status;
+    bool lmdb = strcmp(kv->i->name, "LMDB") == 0;
+    struct database *self = source_create(sizeof *self, lmdb ? &lmdb_i : &leveldb_i, kv->path);
 
     *out = NULL;
     if (!self) {
         kv_close(kv);
-        return error_memory(sizeof *self, "a data base");
+        return -1;
     }
-    self->source.i = strcmp(kv->i->name, "LMDB") == 0 ? &lmdb_i : &leveldb_i;
     self->source.nrecords = kv->count;
     self->kv = kv;
     self->color = color;
-    self->source.path = strdup(kv->path);
-    status = self->source.path ? database_read(&self->source, 0, &first)
-                               : error_memory(strlen(kv->path), "a path");
     /* LevelDB's files come and go by themselves */
-    if (status == 0 && self->source.i == &lmdb_i)
-        status = watch_add(&self->source.watch, kv->path);
-    if (status == 0)
-        status = source_describe_images(&self->source, with_labels, &first);
-    record_free(&first);
-    if (status) {
-        database_close(&self->source);
-        return -1;
-    }
-    *out = &self->source;
-    return 0;
+    return source_open_records(&self->source, lmdb ? watch_add(&self->source.watch, kv->path) : 0,
+                               with_labels, out);
 }

@@ -7,6 +7,7 @@
 #include "input/feeder.h"
 
 #include "input/shuffle.h"
+#include "input/source_internal.h"
 #include "util/clock.h"
 #include "util/alloc.h"
 #include "util/error.h"
@@ -130,14 +131,24 @@ static void field_deliver(const struct feeder *f, int i, const void *from, enum 
             to[e] = (float)((const uint8_t *)from)[e];
 }
 
-/* What is cut out of one sample, and how it is to be turned. */
-static void bytes_deliver(const struct feeder *f, const struct slot *slot, int sample,
-                          const void *record, const struct shape *shape)
+/* Field 0 of one sample, through the transform if there is one; shape: as transform_apply has it.
+ */
+static void image_deliver(const struct feeder *f, const struct slot *slot, int sample,
+                          const void *from, const struct shape *shape, enum source_type type)
 {
-    slot->windows[sample] = transform_window(&f->transform, shape, f->o.seed, f->o.layer_index,
-                                             slot->first + (uint64_t)sample);
-    transform_cut(&f->transform, record, shape, &slot->windows[sample],
-                  slot->pixels + (size_t)sample * f->elems[0]);
+    uint64_t global = slot->first + (uint64_t)sample;
+    size_t place = (size_t)sample * f->elems[0];
+
+    if (f->o.bytes) {
+        slot->windows[sample] =
+            transform_window(&f->transform, shape, f->o.seed, f->o.layer_index, global);
+        transform_cut(&f->transform, from, shape, &slot->windows[sample], slot->pixels + place);
+    } else if (f->has_transform) {
+        transform_apply(&f->transform, from, shape, type, f->o.seed, f->o.layer_index, global,
+                        slot->field[0] + place);
+    } else {
+        field_deliver(f, 0, from, type, slot->field[0] + place);
+    }
 }
 
 /* One sample from staging to its place in the batch. */
@@ -145,16 +156,12 @@ static void sample_deliver(const struct feeder *f, const struct pick *pick, cons
 {
     for (int i = 0; i < f->source->nfields; i++) {
         const void *from = f->staging[i] + (size_t)pick->place * f->bytes[i];
-        float *to = slot->field[i] ? slot->field[i] + (size_t)pick->sample * f->elems[i] : NULL;
         enum source_type type = f->source->field[i].type;
 
-        if (i == 0 && f->o.bytes)
-            bytes_deliver(f, slot, pick->sample, from, NULL);
-        else if (i == 0 && f->has_transform)
-            transform_apply(&f->transform, from, NULL, type, f->o.seed, f->o.layer_index,
-                            slot->first + (uint64_t)pick->sample, to);
+        if (i == 0)
+            image_deliver(f, slot, pick->sample, from, NULL, type);
         else
-            field_deliver(f, i, from, type, to);
+            field_deliver(f, i, from, type, slot->field[i] + (size_t)pick->sample * f->elems[i]);
     }
 }
 
@@ -173,21 +180,11 @@ static int batch_fill(struct feeder *f, const struct slot *slot)
 /* One sample of a source of single records, from file to batch. */
 static int sample_fill(struct feeder *f, const struct slot *slot, int sample, struct record *record)
 {
-    uint64_t global = slot->first + (uint64_t)sample;
-    float *to = f->o.bytes ? NULL : slot->field[0] + (size_t)sample * f->elems[0];
-
     if (damage_read(&f->damage, f->source, f->has_transform ? &f->transform : NULL, f->o.bytes,
-                    record_of(f, global), record))
+                    record_of(f, slot->first + (uint64_t)sample), record))
         return -1;
     atomic_fetch_add_explicit(&f->records, 1, memory_order_relaxed);
-    if (f->o.bytes) {
-        bytes_deliver(f, slot, sample, record->data, &record->shape);
-    } else if (f->has_transform) {
-        transform_apply(&f->transform, record->data, &record->shape, record->type, f->o.seed,
-                        f->o.layer_index, global, to);
-    } else {
-        field_deliver(f, 0, record->data, record->type, to);
-    }
+    image_deliver(f, slot, sample, record->data, &record->shape, record->type);
     if (f->source->nfields > 1)
         slot->field[1][sample] = record->label;
     return 0;
@@ -355,7 +352,7 @@ static int buffers_create(struct feeder *f)
         const struct source_field *field = &f->source->field[i];
         size_t elems = shape_elems(&field->shape);
 
-        f->bytes[i] = elems * (field->type == SOURCE_U8 ? 1 : sizeof(float));
+        f->bytes[i] = source_field_bytes(field);
         f->elems[i] = i == 0 && f->has_transform ? shape_elems(&f->transform.out) : elems;
         if (f->elems[i] > (size_t)INT32_MAX / batch)
             return error_set("%s: a batch of %d times %zu values of '%s' exceeds INT_MAX (%d)",

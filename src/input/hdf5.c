@@ -159,11 +159,6 @@ static int part_find(const struct hdf5_source *self, uint64_t r)
     return low;
 }
 
-static size_t record_bytes(const struct source_field *field)
-{
-    return shape_elems(&field->shape) * (field->type == SOURCE_U8 ? 1 : sizeof(float));
-}
-
 static int read_locked(struct hdf5_source *self, uint64_t first, uint64_t count, void *const *out)
 {
     uint64_t done = 0;
@@ -183,7 +178,7 @@ static int read_locked(struct hdf5_source *self, uint64_t first, uint64_t count,
                 continue;
             if (h5_dataset_read(&self->dataset[f], from, n,
                                 field->type == SOURCE_U8 ? H5T_NATIVE_UINT8 : H5T_NATIVE_FLOAT,
-                                (char *)out[f] + done * record_bytes(field)))
+                                (char *)out[f] + done * source_field_bytes(field)))
                 return -1;
         }
         done += n;
@@ -228,28 +223,22 @@ static const struct source_i hdf5_source_i = {
 static struct hdf5_source *self_create(const char *path, int nnames, const char *const *names,
                                        bool images)
 {
-    struct hdf5_source *self = calloc(1, sizeof *self);
+    struct hdf5_source *self = source_create(sizeof *self, &hdf5_source_i, path);
 
-    if (!self) {
-        error_memory(sizeof *self, "an HDF5 source");
+    if (!self)
         return NULL;
-    }
-    self->source.i = &hdf5_source_i;
     self->images = images;
     self->open = -1;
-    self->source.path = strdup(path);
     for (int f = 0; f < nnames; f++) {
         self->source.field[f].name = strdup(names[f]);
         self->source.nfields = f + 1;
-        if (!self->source.field[f].name)
-            goto fail;
+        if (!self->source.field[f].name) {
+            error_memory(strlen(names[f]), "the names of an HDF5 source");
+            hdf5_close(&self->source);
+            return NULL;
+        }
     }
-    if (self->source.path)
-        return self;
-fail:
-    error_memory(strlen(path), "the names of an HDF5 source");
-    hdf5_close(&self->source);
-    return NULL;
+    return self;
 }
 
 /* Takes ownership of path. */

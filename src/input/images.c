@@ -89,30 +89,18 @@ static char *root_find(const char *root, const char *base_file, const char *firs
 int source_open_image_list(const char *list, const struct image_list_options *o,
                            struct source **out)
 {
-    struct images *self = calloc(1, sizeof *self);
-    struct record first = {.label = 0};
+    struct images *self = source_create(sizeof *self, &images_i, list);
     int status;
 
     *out = NULL;
     if (!self)
-        return error_memory(sizeof *self, "a list of images");
-    self->source.i = &images_i;
+        return -1;
     self->o = *o;
-    self->source.path = strdup(list);
-    status = self->source.path ? list_read_file(&self->list, list)
-                               : error_memory(strlen(list), "a path");
+    status = list_read_file(&self->list, list);
     if (status == 0) {
         self->source.nrecords = self->list.count;
         self->root = root_find(o->root, o->base_file, list_path(&self->list, 0));
-        status = self->root ? images_read(&self->source, 0, &first) : -1;
+        status = self->root ? 0 : -1;
     }
-    if (status == 0)
-        status = source_describe_images(&self->source, true, &first);
-    record_free(&first);
-    if (status) {
-        images_close(&self->source);
-        return -1;
-    }
-    *out = &self->source;
-    return 0;
+    return source_open_records(&self->source, status, true, out);
 }

@@ -1,6 +1,7 @@
 /* Sources: which kind a path is, and what the kinds share. */
 #include "input/source_internal.h"
 
+#include "util/alloc.h"
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/sha256.h"
@@ -40,20 +41,47 @@ void source_release(struct source *source)
     free(source->path);
 }
 
-int source_describe_images(struct source *source, bool with_labels, const struct record *first)
+void *source_create(size_t bytes, const struct source_i *i, const char *path)
+{
+    struct source *source = alloc_array(1, bytes, "a source");
+
+    if (!source)
+        return NULL;
+    source->i = i;
+    source->path = strdup(path);
+    if (source->path)
+        return source;
+    error_memory(strlen(path), "a path");
+    free(source);
+    return NULL;
+}
+
+int source_open_records(struct source *source, int status, bool with_labels, struct source **out)
 {
     static const char *const names[] = {"data", "label"};
+    struct record first = {.label = 0};
 
-    for (int f = 0; f < 1 + with_labels; f++) {
+    if (!status)
+        status = source->i->read_record(source, 0, &first);
+    for (int f = 0; f < 1 + with_labels && !status; f++) {
         source->field[f].name = strdup(names[f]);
-        if (!source->field[f].name)
-            return error_memory(strlen(names[f]), "a field's name");
+        status = source->field[f].name ? 0 : error_memory(strlen(names[f]), "a field's name");
         source->nfields = f + 1;
     }
-    source->field[0].shape = first->shape;
-    source->field[0].type = first->type;
+    source->field[0].shape = first.shape;
+    source->field[0].type = first.type;
     source->field[1].type = SOURCE_F32;
-    return 0;
+    record_free(&first);
+    if (status)
+        source_close(source);
+    else
+        *out = source;
+    return status;
+}
+
+size_t source_field_bytes(const struct source_field *field)
+{
+    return shape_elems(&field->shape) * (field->type == SOURCE_U8 ? 1 : sizeof(float));
 }
 
 int source_open_images(const char *path, bool with_labels, enum image_color color,
@@ -75,12 +103,11 @@ int source_open_images(const char *path, bool with_labels, enum image_color colo
 int source_read_record(struct source *source, uint64_t n, struct record *out)
 {
     const struct source_field *field = &source->field[0];
-    size_t bytes = shape_elems(&field->shape) * (field->type == SOURCE_U8 ? 1 : sizeof(float));
     void *fields[SOURCE_MAX_FIELDS] = {NULL};
 
     if (source->i->read_record)
         return source->i->read_record(source, n, out);
-    if (bytes_reserve(&out->planes, bytes, "a record"))
+    if (bytes_reserve(&out->planes, source_field_bytes(field), "a record"))
         return -1;
     fields[0] = out->planes.data;
     if (source->nfields > 1)
@@ -99,8 +126,7 @@ static int mark_fields(struct source *source, uint64_t n, struct sha256 *hash)
     int status = 0;
 
     for (int f = 0; f < source->nfields && !status; f++) {
-        const struct source_field *field = &source->field[f];
-        bytes[f] = shape_elems(&field->shape) * (field->type == SOURCE_U8 ? 1 : sizeof(float));
+        bytes[f] = source_field_bytes(&source->field[f]);
         fields[f] = malloc(bytes[f] + 1);
         status = fields[f] ? 0 : error_memory(bytes[f], "a record");
     }

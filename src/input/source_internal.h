@@ -12,8 +12,16 @@ int source_open_hdf5_images(const char *path, bool with_labels, struct source **
 int source_open_database(struct kv *kv, bool with_labels, enum image_color color,
                          struct source **out);
 
-/* Fields 0 "data" and, where with_labels, 1 "label", from what the first record is like. */
-int source_describe_images(struct source *source, bool with_labels, const struct record *first);
+/* Memory for a kind's own struct of that size, all zero, which begins with a struct source of that
+ * table and path. NULL with a message. */
+void *source_create(size_t bytes, const struct source_i *i, const char *path);
+
+/* The end of opening a source of single records, which came to `status`: fields 0 "data" and, where
+ * with_labels, 1 "label", from what the first record is like. Closes it where anything failed. */
+int source_open_records(struct source *source, int status, bool with_labels, struct source **out);
+
+/* Bytes of one record's field. */
+size_t source_field_bytes(const struct source_field *field);
 
 /* Frees what all kinds of sources have: names, files that are watched, path. */
 void source_release(struct source *source);
