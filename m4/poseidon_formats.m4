@@ -48,6 +48,7 @@ POSEIDON_OPTIONAL([JPEG], [jpeg], [libjpeg], [jpeglib.h], [-ljpeg],
     [@%:@include <stdio.h>
 @%:@include <jpeglib.h>], [struct jpeg_decompress_struct d;
 jpeg_create_decompress(&d);
+d.out_color_space = JCS_EXT_BGR;
 jpeg_mem_src(&d, (const unsigned char *)"", 0);],
     [JPEG_LIB_VERSION], [libjpeg-dev], [libjpeg-turbo])
 POSEIDON_OPTIONAL([PNG], [png], [libpng], [png.h], [-lpng],

@@ -121,16 +121,6 @@ static int picks_read(struct feeder *f, uint64_t generation)
     return 0;
 }
 
-static void field_deliver(const struct feeder *f, int i, const void *from, enum source_type type,
-                          float *to)
-{
-    if (type == SOURCE_F32)
-        memcpy(to, from, f->elems[i] * sizeof *to);
-    else
-        for (size_t e = 0; e < f->elems[i]; e++)
-            to[e] = (float)((const uint8_t *)from)[e];
-}
-
 /* Field 0 of one sample, through the transform if there is one; shape: as transform_apply has it.
  */
 static void image_deliver(const struct feeder *f, const struct slot *slot, int sample,
@@ -147,7 +137,7 @@ static void image_deliver(const struct feeder *f, const struct slot *slot, int s
         transform_apply(&f->transform, from, shape, type, f->o.seed, f->o.layer_index, global,
                         slot->field[0] + place);
     } else {
-        field_deliver(f, 0, from, type, slot->field[0] + place);
+        source_floats(from, type, 0, f->elems[0], slot->field[0] + place);
     }
 }
 
@@ -161,7 +151,8 @@ static void sample_deliver(const struct feeder *f, const struct pick *pick, cons
         if (i == 0)
             image_deliver(f, slot, pick->sample, from, NULL, type);
         else
-            field_deliver(f, i, from, type, slot->field[i] + (size_t)pick->sample * f->elems[i]);
+            source_floats(from, type, 0, f->elems[i],
+                          slot->field[i] + (size_t)pick->sample * f->elems[i]);
     }
 }
 

@@ -100,6 +100,17 @@ int source_open_images(const char *path, bool with_labels, enum image_color colo
     }
 }
 
+void source_floats(const void *data, enum source_type type, size_t begin, size_t n, float *out)
+{
+    const uint8_t *bytes = (const uint8_t *)data + begin;
+
+    if (type == SOURCE_F32)
+        memcpy(out, (const float *)data + begin, n * sizeof *out);
+    else
+        for (size_t i = 0; i < n; i++)
+            out[i] = (float)bytes[i];
+}
+
 int source_read_record(struct source *source, uint64_t n, struct record *out)
 {
     const struct source_field *field = &source->field[0];

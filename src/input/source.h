@@ -84,6 +84,9 @@ struct image_list_options {
 int source_open_image_list(const char *list, const struct image_list_options *o,
                            struct source **out);
 
+/* Values begin .. begin + n - 1 of data of that type, as floats. */
+void source_floats(const void *data, enum source_type type, size_t begin, size_t n, float *out);
+
 /* Record number n, whatever the kind: of block sources it reads field 0 and, where there, 1. */
 int source_read_record(struct source *source, uint64_t n, struct record *out);
 

@@ -117,29 +117,6 @@ void transform_free(struct transform *transform)
     transform->mean = transform->channel_mean = NULL;
 }
 
-/* n neighbours of one row; mean is NULL where one value serves the channel. */
-static void row_u8(const uint8_t *x, const float *mean, float value, float scale, int64_t n,
-                   float *y)
-{
-    if (mean)
-        for (int64_t i = 0; i < n; i++)
-            y[i] = ((float)x[i] - mean[i]) * scale;
-    else
-        for (int64_t i = 0; i < n; i++)
-            y[i] = ((float)x[i] - value) * scale;
-}
-
-static void row_f32(const float *x, const float *mean, float value, float scale, int64_t n,
-                    float *y)
-{
-    if (mean)
-        for (int64_t i = 0; i < n; i++)
-            y[i] = (x[i] - mean[i]) * scale;
-    else
-        for (int64_t i = 0; i < n; i++)
-            y[i] = (x[i] - value) * scale;
-}
-
 static void row_reverse(float *y, int64_t n)
 {
     for (int64_t i = 0, j = n - 1; i < j; i++, j--) {
@@ -213,6 +190,7 @@ void transform_apply(const struct transform *t, const void *record, const struct
     const struct engine_window window = transform_window(t, shape, seed, layer_index, sample);
     int64_t height = (shape ? shape : &t->in)->dim[1], width = (shape ? shape : &t->in)->dim[2];
     int64_t rows = t->out.dim[1], columns = t->out.dim[2];
+    const float scale = t->scale;
 
     for (int64_t c = 0; c < t->in.dim[0]; c++) {
         float value = t->channel_mean ? t->channel_mean[c] : 0;
@@ -221,10 +199,13 @@ void transform_apply(const struct transform *t, const void *record, const struct
             const float *mean = t->mean ? t->mean + from : NULL;
             float *y = out + (c * rows + h) * columns;
 
-            if (type == SOURCE_U8)
-                row_u8((const uint8_t *)record + from, mean, value, t->scale, columns, y);
+            source_floats(record, type, (size_t)from, (size_t)columns, y);
+            if (mean)
+                for (int64_t i = 0; i < columns; i++)
+                    y[i] = (y[i] - mean[i]) * scale;
             else
-                row_f32((const float *)record + from, mean, value, t->scale, columns, y);
+                for (int64_t i = 0; i < columns; i++)
+                    y[i] = (y[i] - value) * scale;
             if (window.mirror)
                 row_reverse(y, columns);
         }

@@ -162,25 +162,20 @@ static int put_model_layer(struct output *to, const struct layer_def *def,
                            const struct snapshot_layer *layer)
 {
     Caffe__LayerParameter param;
-    char *name = strdup(layer->name);
     uint64_t bytes, weights = 0;
     uint8_t *packed;
     size_t length;
 
-    if (name == NULL)
-        return error_memory(strlen(layer->name) + 1, "a name");
     if (def != NULL) {
         param = describe_layer(def);
     } else {
         caffe__layer_parameter__init(&param);
-        param.name = name;
+        param.name = (char *)(uintptr_t)layer->name;
     }
     length = caffe__layer_parameter__get_packed_size(&param);
     packed = malloc(length + 1);
-    if (packed == NULL) {
-        free(name);
+    if (packed == NULL)
         return error_memory(length, "a layer's definition");
-    }
     caffe__layer_parameter__pack(&param, packed);
     for (int i = 0; i < layer->nblobs; i++)
         weights += whole(LAYER_BLOBS, blob_bytes(&layer->blobs[i]));
@@ -190,7 +185,6 @@ static int put_model_layer(struct output *to, const struct layer_def *def,
     for (int i = 0; i < layer->nblobs; i++)
         put_blob(to, LAYER_BLOBS, &layer->blobs[i]);
     free(packed);
-    free(name);
     return 0;
 }
 

@@ -2,6 +2,7 @@
  * already, so this only lines up names and pointers. */
 #include "snapshot/checkpoint.h"
 
+#include "util/alloc.h"
 #include "util/error.h"
 #include "util/finite.h"
 #include "util/sha256.h"
@@ -352,11 +353,11 @@ static int add_entry(struct checkpoint_list *list, const char *folder, const cha
                      int64_t iteration)
 {
     struct checkpoint_entry *longer =
-        realloc(list->entries, ((size_t)list->count + 1) * sizeof *longer);
+        alloc_room(list->entries, (size_t)list->count, sizeof *longer, "a list of snapshots");
     struct strbuf path = {0};
 
     if (!longer)
-        return error_memory(sizeof *longer, "a list of snapshots");
+        return -1;
     list->entries = longer;
     strbuf_printf(&path, "%s%s", folder, file);
     longer[list->count] =

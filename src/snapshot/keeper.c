@@ -5,6 +5,7 @@
 #include "snapshot/keeper.h"
 
 #include "snapshot/snapshot.h"
+#include "util/alloc.h"
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/file.h"
@@ -64,7 +65,7 @@ struct keeper {
         int64_t iteration;
         bool only_best; /* it was not due */
     } * kept;           /* the snapshots there, the oldest first */
-    int nkept, room;
+    int nkept;
 };
 
 /* ---- the keeper's thread ---- */
@@ -81,20 +82,16 @@ static void remember_reason(struct keeper *keeper)
 static int remember_kept(struct keeper *keeper, int64_t iteration, bool only_best)
 {
     int at = keeper->nkept;
+    struct kept *grown;
 
     while (at > 0 && keeper->kept[at - 1].iteration > iteration)
         at--;
     if (at > 0 && keeper->kept[at - 1].iteration == iteration)
         return 0;
-    if (keeper->nkept == keeper->room) {
-        int room = keeper->room > 0 ? 2 * keeper->room : 16;
-        struct kept *grown = realloc(keeper->kept, (size_t)room * sizeof *grown);
-        if (!grown)
-            return error_memory((size_t)room * sizeof *grown, "a list of snapshots");
-        keeper->kept = grown;
-        keeper->room = room;
-    }
-    assert(keeper->nkept < keeper->room);
+    grown = alloc_room(keeper->kept, (size_t)keeper->nkept, sizeof *grown, "a list of snapshots");
+    if (!grown)
+        return -1;
+    keeper->kept = grown;
     memmove(keeper->kept + at + 1, keeper->kept + at,
             (size_t)(keeper->nkept++ - at) * sizeof *keeper->kept);
     keeper->kept[at] = (struct kept){.iteration = iteration, .only_best = only_best};

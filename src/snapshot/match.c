@@ -32,8 +32,7 @@ static bool is_escaped_form(const char *name, const char *source)
     return *name == *source;
 }
 
-/* The layer of the net that a name means: of several the first with parameters; -1: none. */
-static int find_target(const struct snapshot_layer *layers, int nlayers, const char *name)
+int snapshot_find_layer(const struct snapshot_layer *layers, int nlayers, const char *name)
 {
     int found = -1;
 
@@ -56,7 +55,7 @@ static int find_source(const struct snapshot_source *from, const struct snapshot
             found = s;
     for (int s = 0; from->hdf5 && strchr(name, '/') && s < from->nlayers && found < 0; s++)
         if (is_escaped_form(name, from->layers[s].name) &&
-            find_target(layers, nlayers, from->layers[s].name) < 0)
+            snapshot_find_layer(layers, nlayers, from->layers[s].name) < 0)
             found = s;
     return found;
 }
@@ -133,7 +132,7 @@ static int match_layers(const struct snapshot_source *from, const struct snapsho
         sources[i] = -1;
         if (source >= 0)
             used[source] = true;
-        if (find_target(layers, nlayers, layer->name) != i)
+        if (snapshot_find_layer(layers, nlayers, layer->name) != i)
             continue;
         sources[i] = source;
         if (source < 0 && snapshot_owned_blobs(layer) > 0)
@@ -145,7 +144,7 @@ static int match_layers(const struct snapshot_source *from, const struct snapsho
                 status = check_blob(from, source, layer, b);
     }
     for (int s = 0; s < from->nlayers && !status; s++)
-        if (!used[s] && find_target(layers, nlayers, from->layers[s].name) < 0)
+        if (!used[s] && snapshot_find_layer(layers, nlayers, from->layers[s].name) < 0)
             status = snapshot_report_add(&report->ignored, &report->nignored, from->layers[s].name);
     free(used);
     return status;

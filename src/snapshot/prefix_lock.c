@@ -9,6 +9,7 @@
 #include "util/error.h"
 #include "util/file.h"
 #include "util/strbuf.h"
+#include "util/thread.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -40,9 +41,6 @@ struct prefix_lock {
     struct stat file;
     pthread_t toucher;
     bool touching;
-    pthread_mutex_t mutex;
-    pthread_cond_t ends;
-    bool ended;
 };
 
 /* ---- who ---- */
@@ -291,35 +289,16 @@ static int contend(const char *path, const char *own, int fd, const struct owner
 
 /* ---- touching ---- */
 
+/* Until it is cancelled, while it sleeps. */
 static void *touch(void *argument)
 {
-    struct prefix_lock *lock = argument;
-    struct timespec until;
+    const struct prefix_lock *lock = argument;
 
-    pthread_mutex_lock(&lock->mutex);
-    while (!lock->ended) {
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_sec += PREFIX_LOCK_TOUCH;
-        if (pthread_cond_timedwait(&lock->ends, &lock->mutex, &until) == ETIMEDOUT)
-            (void)futimens(lock->fd, NULL); /* a failure shows in prefix_lock_check */
+    for (;;) {
+        nanosleep(&(struct timespec){.tv_sec = PREFIX_LOCK_TOUCH}, NULL);
+        (void)futimens(lock->fd, NULL); /* a failure shows in prefix_lock_check */
     }
-    pthread_mutex_unlock(&lock->mutex);
     return NULL;
-}
-
-static int start_touching(struct prefix_lock *lock)
-{
-    pthread_condattr_t attributes;
-
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_mutex_init(&lock->mutex, NULL);
-    pthread_cond_init(&lock->ends, &attributes);
-    pthread_condattr_destroy(&attributes);
-    if (pthread_create(&lock->toucher, NULL, touch, lock))
-        return error_set("%s: no thread can be started that touches it", lock->path);
-    lock->touching = true;
-    return 0;
 }
 
 int prefix_lock_take(const char *prefix, bool patient, struct log *log, struct prefix_lock **out)
@@ -342,8 +321,11 @@ int prefix_lock_take(const char *prefix, bool patient, struct log *log, struct p
         unlink(own);
         if (!status && fstat(lock->fd, &lock->file))
             status = error_set("cannot look at '%s': %s", lock->path, strerror(errno));
-        if (!status)
-            status = start_touching(lock);
+        if (!status) {
+            lock->touching = thread_start(&lock->toucher, NULL, touch, lock) == 0;
+            if (!lock->touching)
+                status = error_set("%s: no thread can be started that touches it", lock->path);
+        }
         if (status && lock->file.st_ino)
             unlink(lock->path);
     }
@@ -395,18 +377,13 @@ void prefix_lock_release(struct prefix_lock *lock)
     if (!lock)
         return;
     if (lock->touching) {
-        pthread_mutex_lock(&lock->mutex);
-        lock->ended = true;
-        pthread_cond_signal(&lock->ends);
-        pthread_mutex_unlock(&lock->mutex);
+        pthread_cancel(lock->toucher);
         pthread_join(lock->toucher, NULL);
     }
     if (prefix_lock_check(lock) == 0)
         unlink(lock->path);
     else
         error_clear();
-    pthread_cond_destroy(&lock->ends);
-    pthread_mutex_destroy(&lock->mutex);
     close(lock->fd);
     free(lock->path);
     free(lock);

@@ -2,6 +2,7 @@
  * must hold of any model. */
 #include "snapshot/snapshot_internal.h"
 
+#include "util/alloc.h"
 #include "util/error.h"
 #include "util/file.h"
 #include "util/path.h"
@@ -42,19 +43,12 @@ char *snapshot_state_path(const char *prefix, int64_t iter, bool binary)
 int snapshot_probe(const char *prefix)
 {
     char *path = path_of_iteration(prefix, 0, ".tempfile", true);
-    int fd, status = 0;
+    int status = path ? 0 : -1;
 
-    if (path == NULL)
-        return -1;
-    fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-    if (fd < 0) {
+    if (path && file_probe(path))
         status = error_set("Cannot write to snapshot prefix '%s'.  Make sure that the directory "
                            "exists and is writable. (%s: %s)",
                            prefix, path, strerror(errno));
-    } else {
-        close(fd);
-        unlink(path);
-    }
     free(path);
     return status;
 }
@@ -208,10 +202,10 @@ void snapshot_owner_free(struct snapshot_owner *owner)
 
 int snapshot_report_add(char ***names, int *count, const char *name)
 {
-    char **longer = realloc(*names, (size_t)(*count + 1) * sizeof *longer);
+    char **longer = alloc_room(*names, (size_t)*count, sizeof *longer, "a list of layers");
 
     if (longer == NULL)
-        return error_memory((size_t)(*count + 1) * sizeof *longer, "a list of layers");
+        return -1;
     *names = longer;
     longer[*count] = strdup(name);
     if (longer[*count] == NULL)

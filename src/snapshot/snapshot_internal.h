@@ -58,6 +58,9 @@ int snapshot_load_history(const struct snapshot_source *from, uint64_t stored,
  */
 void snapshot_store_floats(unsigned char *bytes, const float *values, size_t count);
 
+/* The layer that a name means: of several the first with parameters; -1: none. */
+int snapshot_find_layer(const struct snapshot_layer *layers, int nlayers, const char *name);
+
 /* How many blobs of the layer are its own. */
 int snapshot_owned_blobs(const struct snapshot_layer *layer);
 

@@ -50,17 +50,6 @@ static int add_blob(const char *path, struct snapshot_layer *layer, int number, 
     return blob->data ? 0 : -1;
 }
 
-/* The place, from `from` on, of the layer of that name; of several the first with parameters. */
-static int find_layer(const struct weights *w, int from, const char *name)
-{
-    int found = -1;
-
-    for (int i = from; i < w->nlayers; i++)
-        if (!strcmp(w->layers[i].name, name) && (found < 0 || w->layers[found].nblobs == 0))
-            found = i;
-    return found;
-}
-
 /* Takes the definition, and gives the layers its order. */
 static int set_net(struct weights *w, struct text_doc *doc)
 {
@@ -69,14 +58,12 @@ static int set_net(struct weights *w, struct text_doc *doc)
     w->net = doc;
     for (size_t l = 0; l < net->n_layer; l++) {
         const char *name = net->layer[l]->name ? net->layer[l]->name : "";
-        int at = find_layer(w, (int)l, name);
+        int at = snapshot_find_layer(w->layers + l, w->nlayers - (int)l, name);
         struct snapshot_layer layer;
 
-        if (at < 0) {
-            at = w->nlayers;
-            if (add_layer(w, name))
-                return -1;
-        }
+        if (at < 0 && add_layer(w, name))
+            return -1;
+        at = at < 0 ? w->nlayers - 1 : at + (int)l;
         layer = w->layers[at];
         memmove(&w->layers[l + 1], &w->layers[l], (size_t)(at - (int)l) * sizeof layer);
         w->layers[l] = layer;

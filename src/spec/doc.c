@@ -26,7 +26,7 @@ struct text_doc {
     char *name;             /* owned */
     ProtobufCMessage *root; /* owned */
     void *places;           /* a tree of struct place. Owned */
-    char *notices;          /* owned; NULL: none */
+    struct strbuf notices;
 };
 
 int doc_create(const char *name, ProtobufCMessage *root, struct text_doc **out)
@@ -88,25 +88,18 @@ const char *text_name(const struct text_doc *doc)
 
 const char *text_notices(const struct text_doc *doc)
 {
-    return doc->notices != NULL ? doc->notices : "";
+    return strbuf_text(&doc->notices);
 }
 
 int text_add_notice(struct text_doc *doc, const char *format, ...)
 {
-    size_t before = strlen(text_notices(doc)), bytes;
-    char line[1024], *grown;
     va_list args;
 
     va_start(args, format);
-    vsnprintf(line, sizeof line, format, args);
+    strbuf_vprintf(&doc->notices, format, args);
     va_end(args);
-    bytes = before + strlen(line) + 2;
-    grown = realloc(doc->notices, bytes);
-    if (grown == NULL)
-        return error_memory(bytes, "a notice");
-    doc->notices = grown;
-    snprintf(grown + before, bytes - before, "%s\n", line);
-    return 0;
+    strbuf_putc(&doc->notices, '\n');
+    return strbuf_status(&doc->notices);
 }
 
 void text_free(struct text_doc *doc)
@@ -116,22 +109,14 @@ void text_free(struct text_doc *doc)
     if (doc->root != NULL)
         protobuf_c_message_free_unpacked(doc->root, NULL);
     tdestroy(doc->places, free);
-    free(doc->notices);
+    strbuf_free(&doc->notices);
     free(doc->name);
     free(doc);
 }
 
-int text_read_bytes(const char *path, char **out, size_t *length)
+int text_read_bytes(const char *path, struct strbuf *out)
 {
-    struct strbuf text = {0};
-    int status = file_read(path, NULL, &text);
+    int status = file_read(path, NULL, out);
 
-    if (status && errno == ENOENT)
-        path_missing(path);
-    *length = text.length;
-    if (status)
-        strbuf_free(&text);
-    else
-        *out = strbuf_take(&text);
-    return status || !*out ? -1 : 0;
+    return status && errno == ENOENT ? path_missing(path) : status;
 }

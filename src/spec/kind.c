@@ -42,15 +42,21 @@ static void note_net(const struct scan_token *field, struct scanner *scanner, st
     }
 }
 
-static void look(const char *path, const char *text, size_t length, struct guess *out)
+static int look(const char *path, struct guess *out)
 {
+    struct strbuf text = {0};
     struct scan_token field = {.length = 0}; /* the last name at the top */
     struct scanner scanner;
     int depth = 0;
     bool had_mark, value = false;
-    int status = scan_start(&scanner, path, text, length, &had_mark);
+    int status;
 
     *out = (struct guess){.solver = 0};
+    if (text_read_bytes(path, &text)) {
+        strbuf_free(&text);
+        return -1;
+    }
+    status = scan_start(&scanner, path, strbuf_text(&text), text.length, &had_mark);
     while (status == 0 && scanner.token.kind != SCAN_END) {
         bool name = depth == 0 && !value && scanner.token.kind == SCAN_IDENTIFIER;
 
@@ -69,20 +75,17 @@ static void look(const char *path, const char *text, size_t length, struct guess
         status = scan_next(&scanner);
     }
     error_clear();
+    strbuf_free(&text);
+    return 0;
 }
 
 int spec_is_solver(const char *path, bool *is)
 {
     struct guess guess;
-    size_t length = 0;
-    char *text = NULL;
+    int status = look(path, &guess);
 
-    if (text_read_bytes(path, &text, &length))
-        return -1;
-    look(path, text, length, &guess);
     *is = guess.solver > 0;
-    free(text);
-    return 0;
+    return status;
 }
 
 static int refuse_solver(const char *path, const struct guess *guess)
@@ -99,15 +102,11 @@ static int refuse_solver(const char *path, const struct guess *guess)
 
 int spec_kind_error(const char *path, bool wants_solver)
 {
-    struct guess guess = {.solver = 0};
+    struct guess guess;
     char error[4096];
-    size_t length = 0;
-    char *text = NULL;
 
     snprintf(error, sizeof error, "%s", error_text());
-    if (text_read_bytes(path, &text, &length) == 0)
-        look(path, text, length, &guess);
-    free(text);
+    (void)look(path, &guess); /* of a file that cannot be read the first message stands */
     if (!wants_solver && guess.solver > 0)
         return refuse_solver(path, &guess);
     if (wants_solver && guess.solver < 0)

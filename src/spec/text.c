@@ -353,12 +353,11 @@ int text_read_file(const char *path, const ProtobufCMessageDescriptor *descripto
 int text_read_file_of(const char *path, const ProtobufCMessageDescriptor *descriptor,
                       text_check_type *check_type, struct text_doc **out)
 {
-    size_t length = 0;
-    char *text = NULL;
-    int status = text_read_bytes(path, &text, &length);
+    struct strbuf text = {0};
+    int status = text_read_bytes(path, &text);
 
     if (status == 0)
-        status = read_document(path, text, length, descriptor, check_type, out);
-    free(text);
+        status = read_document(path, strbuf_text(&text), text.length, descriptor, check_type, out);
+    strbuf_free(&text);
     return status;
 }

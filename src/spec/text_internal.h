@@ -5,6 +5,7 @@
 #include "spec/caffe.pb-c.h"
 #include "spec/scan.h"
 #include "spec/text.h"
+#include "util/strbuf.h"
 
 #include <stdint.h>
 
@@ -44,8 +45,8 @@ union field_value {
 /* An empty document around `root`, which it takes over on success. */
 int doc_create(const char *name, ProtobufCMessage *root, struct text_doc **out);
 
-/* All bytes of a file; freed by the caller. */
-int text_read_bytes(const char *path, char **out, size_t *length);
+/* All bytes of a file; to be freed in either case. */
+int text_read_bytes(const char *path, struct strbuf *out);
 
 /* ---- values (text_value.c) ---- */
 

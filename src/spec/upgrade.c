@@ -59,13 +59,6 @@ const struct upgrade_type *upgrade_type(int v1_type)
     return v1_type < 0 || (size_t)v1_type >= sizeof types / sizeof *types ? NULL : &types[v1_type];
 }
 
-const char *upgrade_type_name(int v1_type)
-{
-    const struct upgrade_type *type = upgrade_type(v1_type);
-
-    return type != NULL ? type->name : NULL;
-}
-
 struct upgrade_place upgrade_place(const struct text_doc *doc, const void *message,
                                    const char *name)
 {
@@ -245,7 +238,7 @@ static int upgrade_layer(const struct text_doc *doc, Caffe__V1LayerParameter *ol
                          Caffe__LayerParameter *layer)
 {
     const ProtobufCMessageDescriptor *from = old->base.descriptor, *to = layer->base.descriptor;
-    const char *type = upgrade_type_name((int)old->type);
+    const struct upgrade_type *type = upgrade_type((int)old->type);
 
     if (type == NULL)
         return error_set("%s: unknown number %d as the type of a layer in the old form, expected 0 "
@@ -262,8 +255,8 @@ static int upgrade_layer(const struct text_doc *doc, Caffe__V1LayerParameter *ol
             upgrade_move(&old->base, source->name, &layer->base, source->name))
             return -1;
     }
-    if (type[0] != '\0' && (layer->type = strdup(type)) == NULL)
-        return error_memory(strlen(type) + 1, "a type");
+    if (type->name[0] != '\0' && (layer->type = strdup(type->name)) == NULL)
+        return error_memory(strlen(type->name) + 1, "a type");
     return 0;
 }
 

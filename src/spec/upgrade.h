@@ -24,7 +24,4 @@ void upgrade_find_left_out(const struct text_doc *doc, const char *input, char *
 /* solver_type to type; then all nets inside the solver. */
 int upgrade_solver(Caffe__SolverParameter *solver, struct text_doc *doc);
 
-/* Today's name of a V1 layer type; NULL for numbers that are none. "" for NONE. */
-const char *upgrade_type_name(int v1_type);
-
 #endif

@@ -8,7 +8,7 @@
 
 /* A type of layers; upgrade_type: by its number in V1, NULL where there is none. */
 struct upgrade_type {
-    const char *name;       /* today's */
+    const char *name;       /* today's; "" for NONE */
     const char *v0;         /* V0's; NULL: it had none */
     const char *v0_message; /* of V1, where V0's settings are; NULL: none */
 };

@@ -44,32 +44,26 @@ static int fsync_again(int fd)
     return status;
 }
 
+/* flags and what: of a folder "the folder ", else nothing. */
+static int sync_path(const char *path, int flags, const char *what)
+{
+    int fd = open_again(path, O_RDONLY | O_CLOEXEC | flags), status = 0;
+
+    if (fd < 0 || (fsync_again(fd) != 0 && !(flags && (errno == EINVAL || errno == ENOTSUP))))
+        status = error_set("cannot force %s'%s' to the disk: %s", what, path, strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    return status;
+}
+
 /* The entry of a renamed file is safe only once its folder is. File systems that cannot sync a
  * folder (EINVAL on some network ones) give no better guarantee, so that is no failure. */
 static int sync_folder_of(const char *path)
 {
     char *folder = path_folder(path);
-    int fd, status = 0;
+    int status = folder ? sync_path(folder, O_DIRECTORY, "the folder ") : -1;
 
-    if (!folder)
-        return -1;
-    fd = open_again(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0 || (fsync_again(fd) != 0 && errno != EINVAL && errno != ENOTSUP))
-        status = error_set("cannot force the folder '%s' to the disk: %s", folder, strerror(errno));
-    if (fd >= 0)
-        close(fd);
     free(folder);
-    return status;
-}
-
-static int sync_file(const char *path)
-{
-    int fd = open_again(path, O_RDONLY | O_CLOEXEC), status = 0;
-
-    if (fd < 0 || fsync_again(fd) != 0)
-        status = error_set("cannot force '%s' to the disk: %s", path, strerror(errno));
-    if (fd >= 0)
-        close(fd);
     return status;
 }
 
@@ -77,7 +71,7 @@ int file_commit(const char *temp, const char *path)
 {
     int moved;
 
-    if (sync_file(temp))
+    if (sync_path(temp, 0, ""))
         goto fail;
     do
         moved = rename(temp, path);
@@ -100,7 +94,7 @@ int file_probe(const char *path)
 
     if (temp == NULL)
         return -1;
-    fd = open(temp, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    fd = open_again(temp, O_WRONLY | O_CREAT | O_CLOEXEC);
     if (fd < 0)
         status = error_set("cannot write '%s': %s", path, strerror(errno));
     else
@@ -221,7 +215,7 @@ int file_read(const char *path, const char *what, struct strbuf *out)
     return status ? status : strbuf_status(out);
 }
 
-static int copy(const char *from, const char *path)
+int file_copy(const char *from, const char *path)
 {
     FILE *file = fopen(from, "rb");
     struct file_writer writer;
@@ -248,7 +242,7 @@ int file_link(const char *from, const char *path)
     if (!temp)
         return -1;
     unlink(temp);
-    status = link(from, temp) ? copy(from, path) : file_commit(temp, path);
+    status = link(from, temp) ? file_copy(from, path) : file_commit(temp, path);
     unlink(temp); /* rename leaves it where both are names of one file already */
     free(temp);
     return status;

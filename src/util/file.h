@@ -20,12 +20,15 @@ char *file_temp_name(const char *path);
  * When that fails, `temp` is removed, and `path` is what it was. */
 int file_commit(const char *temp, const char *path);
 
+/* Copies the file `from` to `path`, whole or not at all. */
+int file_copy(const char *from, const char *path);
+
 /* Makes `path` another name of the file `from`: a hard link, and a copy where the file system has
  * none. A kill at any moment leaves what `path` was, or all of the new one. */
 int file_link(const char *from, const char *path);
 
 /* Whether `path` could be written, found out by making its temporary file: for a start, so that
- * hours of work do not end in a message. */
+ * hours of work do not end in a message. errno is then that of the failure. */
 int file_probe(const char *path);
 
 /* Writes `length` bytes as the file `path`, whole or not at all. */

@@ -6,16 +6,11 @@
 #include "util/file.h"
 #include "util/utf8.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
-
-static void misuse(struct json *json, const char *fault)
-{
-    if (json->fault == NULL)
-        json->fault = fault;
-}
 
 static void new_line(struct json *json)
 {
@@ -35,32 +30,24 @@ static void separate(struct json *json)
         new_line(json);
 }
 
-/* Every value starts here: checks that one may stand at this place. False: write nothing. */
-static bool value_begin(struct json *json)
+/* Every value starts here. */
+static void value_begin(struct json *json)
 {
-    if (json->fault)
-        return false;
     if (json->depth == 0) {
-        if (json->complete)
-            misuse(json, "a second top-level value");
+        assert(!json->complete); /* one value at the top */
         json->complete = true;
     } else if (json->closing[json->depth - 1] == ']') {
         separate(json);
-    } else if (!json->after_key) {
-        misuse(json, "a value without a key in an object");
+    } else {
+        assert(json->after_key); /* no value without a key in an object */
     }
     json->after_key = false;
-    return json->fault == NULL;
 }
 
 static void open_scope(struct json *json, char opening, char closing)
 {
-    if (!value_begin(json))
-        return;
-    if (json->depth == JSON_MAX_DEPTH) {
-        misuse(json, "nesting deeper than 32");
-        return;
-    }
+    value_begin(json);
+    assert(json->depth < JSON_MAX_DEPTH);
     strbuf_putc(&json->text, opening);
     json->closing[json->depth] = closing;
     json->filled[json->depth] = false;
@@ -69,17 +56,9 @@ static void open_scope(struct json *json, char opening, char closing)
 
 static void close_scope(struct json *json, char closing)
 {
-    bool filled;
-
-    if (json->fault)
-        return;
-    if (json->depth == 0 || json->closing[json->depth - 1] != closing || json->after_key) {
-        misuse(json, "an end without its begin, or after a key");
-        return;
-    }
+    assert(json->depth > 0 && json->closing[json->depth - 1] == closing && !json->after_key);
     json->depth--;
-    filled = json->filled[json->depth];
-    if (filled && closing == '}')
+    if (json->filled[json->depth] && closing == '}')
         new_line(json);
     strbuf_putc(&json->text, closing);
 }
@@ -133,12 +112,7 @@ static void write_quoted(struct strbuf *text, const char *value)
 
 void json_key(struct json *json, const char *key)
 {
-    if (json->fault)
-        return;
-    if (json->depth == 0 || json->closing[json->depth - 1] != '}' || json->after_key) {
-        misuse(json, "a key outside an object, or after a key");
-        return;
-    }
+    assert(json->depth > 0 && json->closing[json->depth - 1] == '}' && !json->after_key);
     separate(json);
     write_quoted(&json->text, key);
     strbuf_puts(&json->text, ": ");
@@ -147,36 +121,37 @@ void json_key(struct json *json, const char *key)
 
 void json_string(struct json *json, const char *value)
 {
+    value_begin(json);
     if (value == NULL)
-        json_null(json);
-    else if (value_begin(json))
+        strbuf_puts(&json->text, "null");
+    else
         write_quoted(&json->text, value);
 }
 
 void json_int(struct json *json, int64_t value)
 {
-    if (value_begin(json))
-        strbuf_printf(&json->text, "%" PRId64, value);
+    value_begin(json);
+    strbuf_printf(&json->text, "%" PRId64, value);
 }
 
 void json_uint(struct json *json, uint64_t value)
 {
-    if (value_begin(json))
-        strbuf_printf(&json->text, "%" PRIu64, value);
+    value_begin(json);
+    strbuf_printf(&json->text, "%" PRIu64, value);
 }
 
 void json_double(struct json *json, double value)
 {
-    if (!isfinite(value))
-        json_null(json);
-    else if (value_begin(json))
+    value_begin(json);
+    if (isfinite(value))
         strbuf_printf(&json->text, "%.9g", value);
+    else
+        strbuf_puts(&json->text, "null");
 }
 
 void json_null(struct json *json)
 {
-    if (value_begin(json))
-        strbuf_puts(&json->text, "null");
+    json_string(json, NULL);
 }
 
 /* json_put_int and its like: a key and what writes its value. */
@@ -194,8 +169,8 @@ PUT(double, double)
 void json_put_bool(struct json *json, const char *key, bool value)
 {
     json_key(json, key);
-    if (value_begin(json))
-        strbuf_puts(&json->text, value ? "true" : "false");
+    value_begin(json);
+    strbuf_puts(&json->text, value ? "true" : "false");
 }
 
 void json_put_known(struct json *json, const char *key, double value)
@@ -205,12 +180,7 @@ void json_put_known(struct json *json, const char *key, double value)
 
 int json_text(struct json *json, const char **text)
 {
-    if (json->fault)
-        return error_set("JSON report: %s", json->fault);
-    if (json->depth > 0)
-        return error_set("JSON report: %d object(s) or array(s) not closed", json->depth);
-    if (!json->complete)
-        return error_set("JSON report: nothing written");
+    assert(json->complete && json->depth == 0);
     if (json->text.length == 0 || json->text.data[json->text.length - 1] != '\n')
         strbuf_putc(&json->text, '\n');
     if (strbuf_status(&json->text))

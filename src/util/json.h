@@ -8,8 +8,9 @@
  *     status = json_write_file(&json, "summary.json");
  *     json_free(&json);
  *
- * Wrong nesting (a value without a key in an object, an end without its begin) and lack of memory
- * are remembered and reported by the function that takes the text out. Not thread-safe. */
+ * Wrong nesting (a value without a key in an object, an end without its begin) is the caller's
+ * mistake: an assertion. Lack of memory is remembered and reported by the function that takes the
+ * text out. Not thread-safe. */
 #ifndef POSEIDON_UTIL_JSON_H
 #define POSEIDON_UTIL_JSON_H
 
@@ -30,7 +31,6 @@ struct json {
     bool filled[JSON_MAX_DEPTH];  /* it has a member already */
     bool after_key;               /* a value must follow */
     bool complete;                /* the one top-level value is there */
-    const char *fault;            /* the first misuse, or NULL */
 };
 
 void json_object_begin(struct json *json);
@@ -57,7 +57,7 @@ void json_put_known(struct json *json, const char *key, double value);
 void json_put_bool(struct json *json, const char *key, bool value);
 
 /* The finished document in *text, ending in a newline; borrowed until the writer changes or is
- * freed. Fails where it is incomplete or wrongly nested. */
+ * freed. It must be complete. */
 int json_text(struct json *json, const char **text);
 
 /* The finished document to a stream, or as a file that appears whole or not at all. */

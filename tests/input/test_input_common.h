@@ -2,12 +2,28 @@
 #ifndef POSEIDON_TESTS_INPUT_TEST_INPUT_COMMON_H
 #define POSEIDON_TESTS_INPUT_TEST_INPUT_COMMON_H
 
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
 #include "util/error.h"
 
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Which formats of images this build reads and writes. */
+#ifdef HAVE_JPEG
+enum { BUILT_JPEG = 1 };
+#else
+enum { BUILT_JPEG = 0 };
+#endif
+#ifdef HAVE_PNG
+enum { BUILT_PNG = 1 };
+#else
+enum { BUILT_PNG = 0 };
+#endif
 
 /* A path below tests/data/input; valid until the fourth call after it. */
 static inline const char *fixture(const char *name)

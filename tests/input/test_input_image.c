@@ -80,7 +80,7 @@ enum { NFILES = sizeof files / sizeof *files };
 static void supported_or_leave(int k)
 {
     load(files[k].name);
-    if (image_format_supported(image_format_of(file.data, file.length)))
+    if (strstr(files[k].name, ".png") ? BUILT_PNG : BUILT_JPEG)
         return;
     expect_error(decode(IMAGE_COLOR), "this program was built without lib");
     free_all();
@@ -108,10 +108,9 @@ END_TEST
 START_TEST(stored_channels_are_kept_where_nothing_is_asked)
 {
     supported_or_leave(_i);
-    expect_ok(image_size(file.data, file.length, &other));
     expect_ok(decode(IMAGE_AS_STORED));
     ck_assert_int_eq(image.channels, files[_i].channels);
-    ck_assert(other.channels == image.channels && other.height == 23 && other.width == 37);
+    ck_assert(image.height == 23 && image.width == 37);
     ck_assert_float_le(distance(&image, files[_i].name, image.channels == 3 ? "color" : "gray"),
                        files[_i].most);
 }
@@ -175,7 +174,7 @@ START_TEST(png_is_lossless_and_jpeg_close)
     struct bytes packed = {0};
 
     load("color.png");
-    if (!image_format_supported(IMAGE_PNG) || !image_format_supported(IMAGE_JPEG))
+    if (!BUILT_PNG || !BUILT_JPEG)
         return;
     for (int gray = 0; gray < 2; gray++) {
         expect_ok(decode(gray ? IMAGE_GRAY : IMAGE_COLOR));
@@ -204,7 +203,7 @@ START_TEST(resizing_is_opencvs_to_the_bit_and_pytorchs_to_a_rounding)
 {
     char name[40];
 
-    if (!image_format_supported(IMAGE_PNG))
+    if (!BUILT_PNG)
         return;
     load("color.png");
     expect_ok(decode(IMAGE_COLOR));
@@ -218,7 +217,7 @@ END_TEST
 
 START_TEST(halving_is_opencvs_to_the_bit)
 {
-    if (!image_format_supported(IMAGE_PNG))
+    if (!BUILT_PNG)
         return;
     load("color.png");
     expect_ok(decode(IMAGE_COLOR));

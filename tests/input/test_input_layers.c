@@ -58,7 +58,7 @@ START_TEST(data_decodes_encoded_images_to_the_forced_colours)
 {
     static const char *const force[] = {"force_color: true", "force_gray: true"};
 
-    if (!image_format_supported(IMAGE_JPEG) || !image_format_supported(IMAGE_PNG))
+    if (!BUILT_JPEG || !BUILT_PNG)
         return;
     for (int k = 0; k < 2; k++) {
         char text[400];
@@ -220,7 +220,7 @@ START_TEST(image_data_gives_resized_blue_green_red_minus_mean)
     struct bytes file = {0};
     struct image image = {.channels = 0}, small = {.channels = 0};
 
-    if (!image_format_supported(IMAGE_JPEG) || !image_format_supported(IMAGE_PNG))
+    if (!BUILT_JPEG || !BUILT_PNG)
         return;
     expect_ok(make_image_data(2, "", 0, 1));
     ck_assert_str_eq(shape_of(made.net, "data"), "2 3 10 12");
@@ -248,7 +248,7 @@ START_TEST(image_data_shuffles_every_epoch_the_same_at_any_number_of_ranks)
     float one[40], many[40];
     int moved = 0;
 
-    if (!image_format_supported(IMAGE_JPEG) || !image_format_supported(IMAGE_PNG))
+    if (!BUILT_JPEG || !BUILT_PNG)
         return;
     for (int nranks = 1; nranks <= 2; nranks++)
         for (int rank = 0; rank < nranks; rank++) {
@@ -279,7 +279,7 @@ END_TEST
 
 START_TEST(image_data_grey_and_bad_definitions)
 {
-    if (!image_format_supported(IMAGE_JPEG) || !image_format_supported(IMAGE_PNG))
+    if (!BUILT_JPEG || !BUILT_PNG)
         return;
     expect_error(make_image_data(2, "is_color: false", 0, 1), "3 mean_value for 1 channels");
     expect_error(

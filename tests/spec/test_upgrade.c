@@ -2,6 +2,7 @@
 #include "spec/print.h"
 #include "spec/read.h"
 #include "spec/upgrade.h"
+#include "spec/upgrade_internal.h"
 #include "tests/suite.h"
 #include "util/error.h"
 
@@ -282,15 +283,15 @@ START_TEST(every_type_of_2014_has_a_name_today)
 
         ck_assert_str_eq(type != NULL ? type : "", v1_types[_i][1]);
     }
-    ck_assert_str_eq(upgrade_type_name(_i), v1_types[_i][1]);
+    ck_assert_str_eq(upgrade_type(_i)->name, v1_types[_i][1]);
     text_free(doc);
 }
 END_TEST
 
 START_TEST(unknown_numbers_of_types_have_no_name)
 {
-    ck_assert_ptr_null(upgrade_type_name(-1));
-    ck_assert_ptr_null(upgrade_type_name(40));
+    ck_assert_ptr_null(upgrade_type(-1));
+    ck_assert_ptr_null(upgrade_type(40));
 }
 END_TEST
 

@@ -10,10 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #define WEIGHT_BITS 11
 #define WEIGHT_ONE  (1 << WEIGHT_BITS)
 
@@ -54,30 +50,15 @@ static const char *format_name(const void *data, size_t length)
     return "unknown";
 }
 
-bool image_format_supported(enum image_format format)
-{
-#ifdef HAVE_JPEG
-    if (format == IMAGE_JPEG)
-        return true;
-#endif
-#ifdef HAVE_PNG
-    if (format == IMAGE_PNG)
-        return true;
-#endif
-    (void)format;
-    return false;
-}
-
-static int decode_format(const void *data, size_t length, enum image_color color, bool header_only,
-                         struct image *out)
+int image_decode(const void *data, size_t length, enum image_color color, struct image *out)
 {
     const char *name = format_name(data, length);
 
     switch (image_format_of(data, length)) {
     case IMAGE_JPEG:
-        return jpeg_decode(data, length, color, header_only, out);
+        return jpeg_decode(data, length, color, out);
     case IMAGE_PNG:
-        return png_decode(data, length, color, header_only, out);
+        return png_decode(data, length, color, out);
     default:
         if (length == 0)
             return error_set("empty; expected a JPEG or PNG image");
@@ -86,16 +67,6 @@ static int decode_format(const void *data, size_t length, enum image_color color
         return error_set("not an image (%zu bytes that begin with 0x%02x); expected JPEG or PNG",
                          length, *(const uint8_t *)data);
     }
-}
-
-int image_decode(const void *data, size_t length, enum image_color color, struct image *out)
-{
-    return decode_format(data, length, color, false, out);
-}
-
-int image_size(const void *data, size_t length, struct image *out)
-{
-    return decode_format(data, length, IMAGE_AS_STORED, true, out);
 }
 
 int image_encode(const struct image *image, enum image_format format, int quality,

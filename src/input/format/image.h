@@ -28,16 +28,10 @@ enum image_format { IMAGE_UNKNOWN, IMAGE_JPEG, IMAGE_PNG };
 /* By content; a file's name says nothing. */
 enum image_format image_format_of(const void *data, size_t length);
 
-/* Whether this build can decode and encode the format. */
-bool image_format_supported(enum image_format format);
-
 /* Decodes a JPEG or PNG file held in memory. Transparency is dropped, 16 bits become 8, CMYK
  * becomes colour; EXIF orientation is not applied. Errors (without the file's name): not an image,
  * a format that is not read or not built in, damaged, cut short, more than IMAGE_MAX_PIXELS. */
 int image_decode(const void *data, size_t length, enum image_color color, struct image *out);
-
-/* Width, height and channels (1 or 3) as stored, from the header alone. */
-int image_size(const void *data, size_t length, struct image *out);
 
 /* Encodes at `quality` 1..100 (JPEG) or without loss (PNG); appends to `out`. */
 int image_encode(const struct image *image, enum image_format format, int quality,

@@ -4,11 +4,8 @@
 
 #include "input/format/image.h"
 
-/* header_only: sets the size and leaves the pixels alone. */
-int jpeg_decode(const void *data, size_t length, enum image_color color, bool header_only,
-                struct image *out);
-int png_decode(const void *data, size_t length, enum image_color color, bool header_only,
-               struct image *out);
+int jpeg_decode(const void *data, size_t length, enum image_color color, struct image *out);
+int png_decode(const void *data, size_t length, enum image_color color, struct image *out);
 
 int jpeg_encode(const struct image *image, int quality, struct bytes *out);
 int png_encode(const struct image *image, struct bytes *out);

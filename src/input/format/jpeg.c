@@ -73,11 +73,7 @@ static void output_choose(struct jpeg_decompress_struct *info, int channels)
     else if (channels == 1)
         info->out_color_space = JCS_GRAYSCALE;
     else
-#ifdef JCS_EXTENSIONS
         info->out_color_space = JCS_EXT_BGR;
-#else
-        info->out_color_space = JCS_RGB;
-#endif
 }
 
 static uint8_t product(unsigned a, unsigned b)
@@ -105,20 +101,9 @@ static void row_from_cmyk(const uint8_t *from, bool inverted, int channels, size
     }
 }
 
-#ifndef JCS_EXTENSIONS
-static void row_swap(uint8_t *row, size_t width)
-{
-    for (size_t x = 0; x < width; x++, row += 3) {
-        uint8_t swap = row[0];
-        row[0] = row[2];
-        row[2] = swap;
-    }
-}
-#endif
-
 /* Everything that longjmp may interrupt. */
 static int jpeg_decode_steps(struct jpeg_decompress_struct *info, enum image_color color,
-                             bool header_only, struct image *out)
+                             struct image *out)
 {
     size_t stride;
     int channels;
@@ -126,12 +111,6 @@ static int jpeg_decode_steps(struct jpeg_decompress_struct *info, enum image_col
     jpeg_read_header(info, TRUE);
     channels =
         color == IMAGE_GRAY || (color == IMAGE_AS_STORED && info->num_components == 1) ? 1 : 3;
-    if (header_only) {
-        out->channels = channels;
-        out->height = (int)info->image_height;
-        out->width = (int)info->image_width;
-        return 0;
-    }
     if (image_set_size(out, channels, info->image_height, info->image_width))
         return -1;
     output_choose(info, channels);
@@ -147,17 +126,12 @@ static int jpeg_decode_steps(struct jpeg_decompress_struct *info, enum image_col
         jpeg_read_scanlines(info, &row, 1);
         if (cmyk)
             row_from_cmyk(row, info->saw_Adobe_marker, channels, (size_t)out->width, to);
-#ifndef JCS_EXTENSIONS
-        else if (channels == 3)
-            row_swap(to, (size_t)out->width);
-#endif
     }
     jpeg_finish_decompress(info);
     return 0;
 }
 
-int jpeg_decode(const void *data, size_t length, enum image_color color, bool header_only,
-                struct image *out)
+int jpeg_decode(const void *data, size_t length, enum image_color color, struct image *out)
 {
     struct jpeg_decompress_struct info = {0};
     struct jpeg_progress_mgr progress = {.progress_monitor = scans_watch};
@@ -170,7 +144,7 @@ int jpeg_decode(const void *data, size_t length, enum image_color color, bool he
         jpeg_create_decompress(&info);
         info.progress = &progress;
         jpeg_mem_src(&info, data, (unsigned long)length);
-        status = jpeg_decode_steps(&info, color, header_only, out);
+        status = jpeg_decode_steps(&info, color, out);
     } else {
         status = -1;
     }
@@ -185,31 +159,16 @@ static void jpeg_encode_steps(struct jpeg_compress_struct *info, const struct im
                               int quality)
 {
     size_t stride = (size_t)image->width * (size_t)image->channels;
-#ifndef JCS_EXTENSIONS
-    JSAMPARRAY swapped =
-        info->mem->alloc_sarray((j_common_ptr)info, JPOOL_PERMANENT, (JDIMENSION)stride, 1);
-#endif
 
     info->image_width = (JDIMENSION)image->width;
     info->image_height = (JDIMENSION)image->height;
     info->input_components = image->channels;
-#ifdef JCS_EXTENSIONS
     info->in_color_space = image->channels == 3 ? JCS_EXT_BGR : JCS_GRAYSCALE;
-#else
-    info->in_color_space = image->channels == 3 ? JCS_RGB : JCS_GRAYSCALE;
-#endif
     jpeg_set_defaults(info);
     jpeg_set_quality(info, quality, TRUE);
     jpeg_start_compress(info, TRUE);
     while (info->next_scanline < info->image_height) {
         JSAMPROW row = image->pixels.data + info->next_scanline * stride;
-#ifndef JCS_EXTENSIONS
-        if (image->channels == 3) {
-            for (size_t i = 0; i < stride; i++)
-                swapped[0][i] = row[i / 3 * 3 + 2 - i % 3];
-            row = swapped[0];
-        }
-#endif
         jpeg_write_scanlines(info, &row, 1);
     }
     jpeg_finish_compress(info);
@@ -251,10 +210,9 @@ static int jpeg_missing(void)
         "a JPEG image, but this program was built without libjpeg (Debian: libjpeg-dev)");
 }
 
-int jpeg_decode(const void *data, size_t length, enum image_color color, bool header_only,
-                struct image *out)
+int jpeg_decode(const void *data, size_t length, enum image_color color, struct image *out)
 {
-    (void)data, (void)length, (void)color, (void)header_only, (void)out;
+    (void)data, (void)length, (void)color, (void)out;
     return jpeg_missing();
 }
 

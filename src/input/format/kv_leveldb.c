@@ -26,8 +26,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MAX_SMALL_FILE ((size_t)1 << 30) /* a log holds a few MB, a manifest less */
-
 struct level {
     struct kv kv;
     char view[PATH_MAX]; /* the temporary folder; "" for none */
@@ -37,17 +35,6 @@ struct level {
     struct bytes keys;              /* all keys, one after another */
     uint64_t *end;                  /* owned; count places in `keys` */
 };
-
-static int file_copy(const char *from, const char *to)
-{
-    struct bytes content = {0};
-    int status = bytes_load(&content, from, MAX_SMALL_FILE);
-
-    if (status == 0)
-        status = file_write(to, content.data, content.length);
-    bytes_free(&content);
-    return status;
-}
 
 /* Tables are linked, CURRENT, MANIFEST-* and logs copied, the rest left out. */
 static int view_add(const struct level *self, const char *folder, const char *name)

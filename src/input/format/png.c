@@ -70,8 +70,7 @@ static void conversions_set(struct reading *r, int type, int depth, bool gray)
     png_set_interlace_handling(r->png);
 }
 
-static int png_decode_steps(struct reading *r, enum image_color color, bool header_only,
-                            struct image *out)
+static int png_decode_steps(struct reading *r, enum image_color color, struct image *out)
 {
     png_uint_32 width, height;
     int depth, type;
@@ -84,12 +83,6 @@ static int png_decode_steps(struct reading *r, enum image_color color, bool head
     png_read_info(r->png, r->info);
     png_get_IHDR(r->png, r->info, &width, &height, &depth, &type, NULL, NULL, NULL);
     gray = color == IMAGE_GRAY || (color == IMAGE_AS_STORED && !(type & PNG_COLOR_MASK_COLOR));
-    if (header_only) {
-        out->channels = gray ? 1 : 3;
-        out->height = (int)height;
-        out->width = (int)width;
-        return 0;
-    }
     if (image_set_size(out, gray ? 1 : 3, height, width))
         return -1;
     conversions_set(r, type, depth, gray);
@@ -108,8 +101,7 @@ static int png_decode_steps(struct reading *r, enum image_color color, bool head
     return 0;
 }
 
-int png_decode(const void *data, size_t length, enum image_color color, bool header_only,
-               struct image *out)
+int png_decode(const void *data, size_t length, enum image_color color, struct image *out)
 {
     struct reading *r = calloc(1, sizeof *r);
     int status = -1;
@@ -123,7 +115,7 @@ int png_decode(const void *data, size_t length, enum image_color color, bool hea
     if (!r->info)
         error_memory(sizeof *r, "a PNG image");
     else if (setjmp(png_jmpbuf(r->png)) == 0)
-        status = png_decode_steps(r, color, header_only, out);
+        status = png_decode_steps(r, color, out);
     else
         status = -1;
     png_destroy_read_struct(&r->png, &r->info, NULL);
@@ -196,10 +188,9 @@ static int png_missing(void)
     return error_set("a PNG image, but this program was built without libpng (Debian: libpng-dev)");
 }
 
-int png_decode(const void *data, size_t length, enum image_color color, bool header_only,
-               struct image *out)
+int png_decode(const void *data, size_t length, enum image_color color, struct image *out)
 {
-    (void)data, (void)length, (void)color, (void)header_only, (void)out;
+    (void)data, (void)length, (void)color, (void)out;
     return png_missing();
 }
 
