@@ -97,11 +97,8 @@ static int walk_group(hid_t group, struct reader *r, const char *prefix, int dep
     if (depth > MAX_NESTING)
         return error_set("groups nested more than %d deep at 'data/%s'", MAX_NESTING, prefix);
     if (H5Literate(group, H5_INDEX_NAME, H5_ITER_INC, NULL, walk_visit, &walk) < 0) {
-        char reason[512];
-
         if (!r->failed)
-            error_set("group 'data/%s' cannot be read (%s)", prefix,
-                      h5_reason(reason, sizeof reason));
+            h5_error("group 'data/%s' cannot be read", prefix);
         r->failed = true;
         return -1;
     }
@@ -139,7 +136,6 @@ static herr_t walk_visit(hid_t group, const char *name, const H5L_info_t *info, 
 
 static int open_model_data(hid_t file, const char *path, hid_t *data)
 {
-    char reason[512];
 
     *data = -1;
     if (!has_link(file, "data") && has_link(file, "iter") && has_link(file, "history"))
@@ -150,8 +146,7 @@ static int open_model_data(hid_t file, const char *path, hid_t *data)
         return error_set("%s is not a model: it has no group 'data'", path);
     *data = H5Gopen2(file, "data", H5P_DEFAULT);
     if (*data < 0)
-        return error_set("%s is not a model: 'data' is not a group (%s)", path,
-                         h5_reason(reason, sizeof reason));
+        return h5_error("%s is not a model: 'data' is not a group", path);
     return 0;
 }
 
@@ -263,12 +258,10 @@ static char *read_stored_text(hid_t dataset, hid_t type)
 static int read_state_string(hid_t file, const char *path, const char *name, char **text)
 {
     hid_t dataset = H5Dopen2(file, name, H5P_DEFAULT), type = -1, space = -1;
-    char reason[512];
     int status = -1;
 
     if (dataset < 0)
-        return error_set("%s: '%s' cannot be read (%s)", path, name,
-                         h5_reason(reason, sizeof reason));
+        return h5_error("%s: '%s' cannot be read", path, name);
     type = H5Dget_type(dataset);
     space = H5Dget_space(dataset);
     if (H5Tget_class(type) != H5T_STRING || H5Sget_simple_extent_npoints(space) != 1) {
@@ -277,7 +270,7 @@ static int read_state_string(hid_t file, const char *path, const char *name, cha
     }
     *text = read_stored_text(dataset, type);
     if (*text == NULL) {
-        error_set("%s: '%s' cannot be read (%s)", path, name, h5_reason(reason, sizeof reason));
+        h5_error("%s: '%s' cannot be read", path, name);
         goto done;
     }
     status = 0;
@@ -293,15 +286,13 @@ done:
 static int read_number(hid_t file, const char *path, const char *name, int64_t *value)
 {
     hid_t attribute;
-    char reason[512];
     int status = 0;
 
     if (H5Aexists(file, name) <= 0)
         return 0;
     attribute = H5Aopen(file, name, H5P_DEFAULT);
     if (attribute < 0 || H5Aread(attribute, H5T_NATIVE_INT64, value) < 0)
-        status = error_set("%s: attribute '%s' cannot be read (%s)", path, name,
-                           h5_reason(reason, sizeof reason));
+        status = h5_error("%s: attribute '%s' cannot be read", path, name);
     if (attribute >= 0)
         H5Aclose(attribute);
     return status;
@@ -339,14 +330,12 @@ static int read_history(hid_t file, const char *path, const struct snapshot_blob
         .path = path, .hdf5 = true, .context = &r, .find = find_blob, .read = read_blob};
     H5G_info_t info;
     hid_t group = H5Gopen2(file, "history", H5P_DEFAULT);
-    char reason[512];
     herr_t got = group < 0 ? -1 : H5Gget_info(group, &info);
 
     if (group >= 0)
         H5Gclose(group);
     if (got < 0)
-        return error_set("%s: group 'history' cannot be read (%s)", path,
-                         h5_reason(reason, sizeof reason));
+        return h5_error("%s: group 'history' cannot be read", path);
     return snapshot_load_history(&source, info.nlinks, history, nhistory);
 }
 

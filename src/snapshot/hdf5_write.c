@@ -20,10 +20,7 @@
 
 static int composing_failed(const char *path, const char *action, const char *name)
 {
-    char reason[512];
-
-    h5_reason(reason, sizeof reason);
-    return error_set("%s: cannot %s '%s' (%s)", path, action, name, reason);
+    return h5_error("%s: cannot %s '%s'", path, action, name);
 }
 
 static hid_t memory_file_create(const char *path)

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -79,6 +80,17 @@ const char *h5_reason(char *buffer, size_t size)
     H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, reason_visit, &reason);
     reason_shorten(buffer);
     return buffer;
+}
+
+int h5_error(const char *format, ...)
+{
+    char text[2048], reason[512];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    return error_set("%s (%s)", text, h5_reason(reason, sizeof reason));
 }
 
 static int file_missing(const char *path)
@@ -293,8 +305,7 @@ int h5_dataset_open(hid_t file, const char *path, const char *name, struct h5_da
     }
     out->id = dataset_reopen_cached(file, name, id, out);
     if (out->id < 0)
-        return error_set("%s: data set '%s' cannot be opened again (%s)", path, name,
-                         h5_reason(reason, sizeof reason));
+        return h5_error("%s: data set '%s' cannot be opened again", path, name);
     return 0;
 }
 
@@ -310,7 +321,6 @@ int h5_dataset_read(const struct h5_dataset *dataset, hsize_t first, hsize_t cou
 {
     hsize_t start[H5S_MAX_RANK] = {first}, size[H5S_MAX_RANK];
     hid_t from = -1, to = -1;
-    char reason[512];
     int status = 0;
 
     if (dataset->naxes < 1 || count > dataset->dim[0] || first > dataset->dim[0] - count)
@@ -325,10 +335,9 @@ int h5_dataset_read(const struct h5_dataset *dataset, hsize_t first, hsize_t cou
     if (from < 0 || to < 0 ||
         H5Sselect_hyperslab(from, H5S_SELECT_SET, start, NULL, size, NULL) < 0 ||
         H5Dread(dataset->id, type, to, from, H5P_DEFAULT, out) < 0) {
-        h5_reason(reason, sizeof reason);
-        status = error_set("%s: records %llu..%llu of data set '%s' cannot be read (%s)",
-                           dataset->path, (unsigned long long)first,
-                           (unsigned long long)(first + count) - 1, dataset->name, reason);
+        status = h5_error("%s: records %llu..%llu of data set '%s' cannot be read", dataset->path,
+                          (unsigned long long)first, (unsigned long long)(first + count) - 1,
+                          dataset->name);
     }
     if (to >= 0)
         H5Sclose(to);
@@ -339,11 +348,9 @@ int h5_dataset_read(const struct h5_dataset *dataset, hsize_t first, hsize_t cou
 
 int h5_dataset_read_all(const struct h5_dataset *dataset, hid_t type, void *out)
 {
-    char reason[512];
 
     if (H5Dread(dataset->id, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, out) < 0)
-        return error_set("%s: data set '%s' cannot be read (%s)", dataset->path, dataset->name,
-                         h5_reason(reason, sizeof reason));
+        return h5_error("%s: data set '%s' cannot be read", dataset->path, dataset->name);
     return 0;
 }
 
@@ -362,7 +369,6 @@ int h5_attribute_read_texts(hid_t file, const char *path, const char *name, char
                             size_t *each, size_t *count)
 {
     hid_t attribute, type, memory, space;
-    char reason[512];
     hssize_t n;
     size_t size;
     int status = -1;
@@ -389,8 +395,7 @@ int h5_attribute_read_texts(hid_t file, const char *path, const char *name, char
         *count = 0;
         free(*text);
         *text = NULL;
-        error_set("%s: attribute '%s' is not a text that can be read (%s)", path, name,
-                  h5_reason(reason, sizeof reason));
+        h5_error("%s: attribute '%s' is not a text that can be read", path, name);
     }
     H5Tclose(memory);
     if (space >= 0)

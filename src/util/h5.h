@@ -27,6 +27,9 @@ void h5_unlock(void);
 /* What HDF5 says about the call that just failed: the innermost description. Returns buffer. */
 const char *h5_reason(char *buffer, size_t size);
 
+/* error_set with that in brackets behind it; returns -1. */
+int h5_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 /* Opens a file for reading. Messages tell apart: no such file (with the current folder where the
  * path is relative), a folder, no permission, empty, not HDF5, truncated, damaged. */
 int h5_file_open(const char *path, hid_t *out);
