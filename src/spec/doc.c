@@ -76,6 +76,19 @@ int text_line(const struct text_doc *doc, const void *message)
     return kept == NULL ? 0 : (*kept)->line;
 }
 
+struct text_place text_place(const struct text_doc *doc, const void *part, const char *layer)
+{
+    struct text_place place;
+    char line[16] = "";
+
+    if (text_line(doc, part) > 0)
+        snprintf(line, sizeof line, ":%d", text_line(doc, part));
+    snprintf(place.text, sizeof place.text, "%s%s%s%s%s", doc != NULL ? doc->name : "net", line,
+             layer != NULL ? ": layer '" : "", layer != NULL ? layer : "",
+             layer != NULL ? "'" : "");
+    return place;
+}
+
 ProtobufCMessage *text_root(const struct text_doc *doc)
 {
     return doc->root;

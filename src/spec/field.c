@@ -24,7 +24,7 @@ const ProtobufCFieldDescriptor *message_find_field(const ProtobufCMessageDescrip
     return protobuf_c_message_descriptor_get_field_by_name(descriptor, name);
 }
 
-size_t field_value_bytes(const ProtobufCFieldDescriptor *field)
+static size_t value_bytes(const ProtobufCFieldDescriptor *field)
 {
     switch (field->type) {
     case PROTOBUF_C_TYPE_INT64:
@@ -85,12 +85,12 @@ const void *field_at(const ProtobufCMessage *message, const ProtobufCFieldDescri
 
     if (field->label != PROTOBUF_C_LABEL_REPEATED)
         return place;
-    return *(const char *const *)place + index * field_value_bytes(field);
+    return *(const char *const *)place + index * value_bytes(field);
 }
 
 void field_set(ProtobufCMessage *message, const ProtobufCFieldDescriptor *field, const void *value)
 {
-    memcpy(member_to_change(message, field->offset), value, field_value_bytes(field));
+    memcpy(member_to_change(message, field->offset), value, value_bytes(field));
     if (field->label == PROTOBUF_C_LABEL_OPTIONAL && field->type != PROTOBUF_C_TYPE_STRING &&
         field->type != PROTOBUF_C_TYPE_MESSAGE)
         *(protobuf_c_boolean *)member_to_change(message, field->quantifier_offset) = 1;
@@ -101,7 +101,7 @@ int field_append(ProtobufCMessage *message, const ProtobufCFieldDescriptor *fiel
 {
     size_t *count = member_to_change(message, field->quantifier_offset);
     char **array = member_to_change(message, field->offset);
-    size_t bytes = field_value_bytes(field), room = *count + 1;
+    size_t bytes = value_bytes(field), room = *count + 1;
 
     if (spare)
         room = *count == 0 ? 4 : (*count & (*count - 1)) == 0 && *count >= 4 ? 2 * *count : 0;
@@ -117,6 +117,61 @@ int field_append(ProtobufCMessage *message, const ProtobufCFieldDescriptor *fiel
     }
     memcpy(*array + *count * bytes, value, bytes);
     ++*count;
+    return 0;
+}
+
+/* Takes the value out of a singular field, without freeing it. */
+static void forget(ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)
+{
+    char *place = (char *)message + field->offset;
+
+    if (field->label == PROTOBUF_C_LABEL_REPEATED) {
+        *(size_t *)((char *)message + field->quantifier_offset) = 0;
+        *(void **)place = NULL;
+    } else if (field->type == PROTOBUF_C_TYPE_STRING || field->type == PROTOBUF_C_TYPE_MESSAGE) {
+        /* protobuf-c takes NULL, like the default, as "not set". */
+        *(const void **)place = field->type == PROTOBUF_C_TYPE_STRING ? field->default_value : NULL;
+    } else {
+        *(protobuf_c_boolean *)((char *)message + field->quantifier_offset) = 0;
+    }
+}
+
+void field_drop(ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)
+{
+    size_t count = field_count(message, field);
+
+    for (size_t i = 0; i < count; i++) {
+        const void *value = field_at(message, field, i);
+
+        if (field->type == PROTOBUF_C_TYPE_STRING)
+            free(*(char *const *)value);
+        else if (field->type == PROTOBUF_C_TYPE_BYTES)
+            free(((const ProtobufCBinaryData *)value)->data);
+        else if (field->type == PROTOBUF_C_TYPE_MESSAGE)
+            protobuf_c_message_free_unpacked(*(ProtobufCMessage *const *)value, NULL);
+    }
+    if (field->label == PROTOBUF_C_LABEL_REPEATED)
+        free(*(void **)((char *)message + field->offset));
+    forget(message, field);
+}
+
+int field_move(ProtobufCMessage *from, const ProtobufCFieldDescriptor *source, ProtobufCMessage *to,
+               const ProtobufCFieldDescriptor *target)
+{
+    field_drop(to, target);
+    if (!field_is_set(from, source))
+        return 0;
+    if (source->label == PROTOBUF_C_LABEL_REPEATED) {
+        memcpy(member_to_change(to, target->offset), member(from, source->offset), sizeof(void *));
+        memcpy(member_to_change(to, target->quantifier_offset),
+               member(from, source->quantifier_offset), sizeof(size_t));
+    } else if (target->label == PROTOBUF_C_LABEL_REPEATED) {
+        if (field_append(to, target, field_at(from, source, 0), false))
+            return -1;
+    } else {
+        field_set(to, target, field_at(from, source, 0));
+    }
+    forget(from, source);
     return 0;
 }
 

@@ -17,9 +17,6 @@ int message_new(const ProtobufCMessageDescriptor *descriptor, ProtobufCMessage *
 const ProtobufCFieldDescriptor *message_find_field(const ProtobufCMessageDescriptor *descriptor,
                                                    const char *name);
 
-/* Bytes of one value. */
-size_t field_value_bytes(const ProtobufCFieldDescriptor *field);
-
 /* Singular: was it given? Repeated: has it any element? */
 bool field_is_set(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field);
 
@@ -37,6 +34,14 @@ void field_set(ProtobufCMessage *message, const ProtobufCFieldDescriptor *field,
  * `spare`: arrays grow by doubling, which is right only for arrays that nothing else has sized. */
 int field_append(ProtobufCMessage *message, const ProtobufCFieldDescriptor *field,
                  const void *value, bool spare);
+
+/* Empties a field and frees what it held. */
+void field_drop(ProtobufCMessage *message, const ProtobufCFieldDescriptor *field);
+
+/* Moves what `from` holds in one field into a field of `to` that holds values of the same size; a
+ * singular value may go into a list. What `to` had there is replaced, by nothing if need be. */
+int field_move(ProtobufCMessage *from, const ProtobufCFieldDescriptor *source, ProtobufCMessage *to,
+               const ProtobufCFieldDescriptor *target);
 
 /* Fails, naming the file, the field and the number, when an enum somewhere in the message holds a
  * number that its type does not have: the binary form lets it through. */

@@ -58,15 +58,6 @@ struct layer_def_place layer_def_place(const struct layer_def *layer)
     return place;
 }
 
-/* The same for a layer that has no definition yet. */
-static struct layer_def_place place_of(const struct builder *b, const Caffe__LayerParameter *param)
-{
-    struct layer_def layer = {
-        .file = b->def->file, .line = text_line(b->doc, param), .name = text_or_empty(param->name)};
-
-    return layer_def_place(&layer);
-}
-
 static bool is_loss(const char *type)
 {
     size_t length = strlen(type);
@@ -90,7 +81,8 @@ static int keep_layers(struct builder *b, const Caffe__NetParameter *net,
         bool in;
 
         if (net_state_admits(state, net->layer[i], &in))
-            return error_context("%s", place_of(b, net->layer[i]).text);
+            return error_context(
+                "%s", text_place(b->doc, net->layer[i], text_or_empty(net->layer[i]->name)).text);
         if (!in)
             continue;
         b->kept[b->nkept++] = net->layer[i];
@@ -159,8 +151,8 @@ static int unknown_bottom(const struct builder *b, int layer, size_t index)
             snprintf(remark, sizeof remark, "; layer '%s' produces it only afterwards",
                      text_or_empty(b->kept[later]->name));
     return error_set("%s: Unknown bottom blob '%s' (layer '%s', bottom index %zu)%s",
-                     place_of(b, param).text, param->bottom[index], text_or_empty(param->name),
-                     index, remark);
+                     text_place(b->doc, param, text_or_empty(param->name)).text,
+                     param->bottom[index], text_or_empty(param->name), index, remark);
 }
 
 /* Binds the bottoms of one layer to versions, and makes versions of its tops. */

@@ -1,5 +1,5 @@
 /* Overrides are parsed by the reader of the files themselves, as a solver of one field, whose value
- * then changes places with that of the file: what was there is freed with the little document. */
+ * then takes the place of that of the file. */
 #include "spec/override.h"
 
 #include <stdio.h>
@@ -11,30 +11,6 @@
 #include "spec/suggest_field.h"
 #include "util/error.h"
 #include "util/strbuf.h"
-
-static void swap_bytes(void *a, void *b, size_t bytes)
-{
-    char *x = a, *y = b;
-
-    for (size_t i = 0; i < bytes; i++) {
-        char kept = x[i];
-        x[i] = y[i];
-        y[i] = kept;
-    }
-}
-
-static void swap_field(ProtobufCMessage *a, ProtobufCMessage *b,
-                       const ProtobufCFieldDescriptor *field)
-{
-    bool repeated = field->label == PROTOBUF_C_LABEL_REPEATED;
-    size_t quantifier = repeated ? sizeof(size_t) : sizeof(protobuf_c_boolean);
-
-    if (repeated || field->quantifier_offset)
-        swap_bytes((char *)a + field->quantifier_offset, (char *)b + field->quantifier_offset,
-                   quantifier);
-    swap_bytes((char *)a + field->offset, (char *)b + field->offset,
-               repeated ? sizeof(void *) : field_value_bytes(field));
-}
 
 /* FIELD: VALUE as a solver file would have it. */
 static void put_text(const ProtobufCFieldDescriptor *field, const char *value, struct strbuf *text)
@@ -103,7 +79,7 @@ static int set_field(struct text_doc *solver, const char *setting)
         status =
             text_read_string("--set", strbuf_text(&text), text.length, root->descriptor, &little);
     if (!status)
-        swap_field(root, text_root(little), field);
+        status = field_move(text_root(little), field, root, field);
     else if (!strncmp(error_text(), "--set:", 6)) { /* a place in what was typed says nothing */
         const char *said = strstr(error_text(), ": ");
         error_set("--set %s%s", setting, said ? said : "");

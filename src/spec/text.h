@@ -56,4 +56,11 @@ int text_add_notice(struct text_doc *doc, const char *format, ...)
 /* Frees the document with its message; NULL is allowed. */
 void text_free(struct text_doc *doc);
 
+/* For messages: "FILE:LINE" of a part, or "FILE" where its line is not known, and behind that,
+ * where a name is given, ": layer 'NAME'". doc NULL: a "net" of no file. */
+struct text_place {
+    char text[512];
+};
+struct text_place text_place(const struct text_doc *doc, const void *part, const char *layer);
+
 #endif

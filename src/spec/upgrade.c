@@ -59,35 +59,6 @@ const struct upgrade_type *upgrade_type(int v1_type)
     return v1_type < 0 || (size_t)v1_type >= sizeof types / sizeof *types ? NULL : &types[v1_type];
 }
 
-struct upgrade_place upgrade_place(const struct text_doc *doc, const void *message,
-                                   const char *name)
-{
-    struct upgrade_place place;
-    int line = text_line(doc, message);
-
-    if (name == NULL)
-        name = "";
-    if (line > 0)
-        snprintf(place.text, sizeof place.text, "%s:%d: layer '%s'", text_name(doc), line, name);
-    else
-        snprintf(place.text, sizeof place.text, "%s: layer '%s'",
-                 doc != NULL ? text_name(doc) : "net", name);
-    return place;
-}
-
-/* "FILE:LINE" of a part that is no layer. */
-static struct upgrade_place place_of(const struct text_doc *doc, const void *part)
-{
-    struct upgrade_place place;
-    int line = text_line(doc, part);
-
-    if (line > 0)
-        snprintf(place.text, sizeof place.text, "%s:%d", text_name(doc), line);
-    else
-        snprintf(place.text, sizeof place.text, "%s", doc != NULL ? text_name(doc) : "net");
-    return place;
-}
-
 int upgrade_submessage(ProtobufCMessage *message, const char *name, ProtobufCMessage **out)
 {
     const ProtobufCFieldDescriptor *field = message_find_field(message->descriptor, name);
@@ -114,63 +85,14 @@ static int append_new(ProtobufCMessage *message, const char *name, ProtobufCMess
     return -1;
 }
 
-/* Takes the value out of a singular field, without freeing it. */
-static void forget(ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)
-{
-    char *place = (char *)message + field->offset;
-
-    if (field->label == PROTOBUF_C_LABEL_REPEATED) {
-        *(size_t *)((char *)message + field->quantifier_offset) = 0;
-        *(void **)place = NULL;
-    } else if (field->type == PROTOBUF_C_TYPE_STRING || field->type == PROTOBUF_C_TYPE_MESSAGE) {
-        /* protobuf-c takes NULL, like the default, as "not set". */
-        *(const void **)place = field->type == PROTOBUF_C_TYPE_STRING ? field->default_value : NULL;
-    } else {
-        *(protobuf_c_boolean *)((char *)message + field->quantifier_offset) = 0;
-    }
-}
-
-/* Empties a field and frees what it held. */
-static void drop(ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)
-{
-    size_t count = field_count(message, field);
-
-    for (size_t i = 0; i < count; i++) {
-        const void *value = field_at(message, field, i);
-
-        if (field->type == PROTOBUF_C_TYPE_STRING)
-            free(*(char *const *)value);
-        else if (field->type == PROTOBUF_C_TYPE_BYTES)
-            free(((const ProtobufCBinaryData *)value)->data);
-        else if (field->type == PROTOBUF_C_TYPE_MESSAGE)
-            protobuf_c_message_free_unpacked(*(ProtobufCMessage *const *)value, NULL);
-    }
-    if (field->label == PROTOBUF_C_LABEL_REPEATED)
-        free(*(void **)((char *)message + field->offset));
-    forget(message, field);
-}
-
 int upgrade_move(ProtobufCMessage *from, const char *from_name, ProtobufCMessage *to,
                  const char *to_name)
 {
     const ProtobufCFieldDescriptor *source = message_find_field(from->descriptor, from_name);
-    const ProtobufCFieldDescriptor *target = message_find_field(to->descriptor, to_name);
 
-    if (!field_is_set(from, source))
-        return 0;
-    drop(to, target);
-    if (source->label == PROTOBUF_C_LABEL_REPEATED) {
-        memcpy((char *)to + target->offset, (char *)from + source->offset, sizeof(void *));
-        memcpy((char *)to + target->quantifier_offset, (char *)from + source->quantifier_offset,
-               sizeof(size_t));
-    } else if (target->label == PROTOBUF_C_LABEL_REPEATED) {
-        if (field_append(to, target, field_at(from, source, 0), false))
-            return -1;
-    } else {
-        field_set(to, target, field_at(from, source, 0));
-    }
-    forget(from, source);
-    return 0;
+    return field_is_set(from, source)
+               ? field_move(from, source, to, message_find_field(to->descriptor, to_name))
+               : 0;
 }
 
 /* Settings of V1 data layers that have moved to a message of their own. */
@@ -243,7 +165,7 @@ static int upgrade_layer(const struct text_doc *doc, Caffe__V1LayerParameter *ol
     if (type == NULL)
         return error_set("%s: unknown number %d as the type of a layer in the old form, expected 0 "
                          "to 39",
-                         upgrade_place(doc, old, old->name).text, (int)old->type);
+                         text_place(doc, old, old->name ? old->name : "").text, (int)old->type);
     if (upgrade_transform(old) || upgrade_params(old, layer))
         return -1;
     for (unsigned i = 0; i < from->n_fields; i++) {
@@ -268,10 +190,10 @@ static int upgrade_v1(Caffe__NetParameter *net, struct text_doc *doc)
 
         if (append_new(&net->base, "layer", &layer) ||
             upgrade_layer(doc, old, (Caffe__LayerParameter *)layer) ||
-            (doc != NULL && text_set_line(doc, layer, text_line(doc, old))))
+            text_set_line(doc, layer, text_line(doc, old)))
             return -1;
     }
-    drop(&net->base, message_find_field(net->base.descriptor, "layers"));
+    field_drop(&net->base, message_find_field(net->base.descriptor, "layers"));
     return 0;
 }
 
@@ -281,12 +203,14 @@ static int add_input_shapes(Caffe__NetParameter *net, const struct text_doc *doc
 {
     if (net->n_input_shape > 0 && net->n_input_shape != net->n_input)
         return error_set("%s: expected one input_shape per input (%zu), found %zu",
-                         place_of(doc, net->input_shape[0]).text, net->n_input, net->n_input_shape);
+                         text_place(doc, net->input_shape[0], NULL).text, net->n_input,
+                         net->n_input_shape);
     if (net->n_input_shape > 0)
         return upgrade_move(&net->base, "input_shape", to, "shape");
     if (net->n_input_dim / 4 != net->n_input || net->n_input_dim % 4 != 0)
         return error_set("%s: expected four input_dim per input (%zu), found %zu",
-                         place_of(doc, &net->n_input_dim).text, 4 * net->n_input, net->n_input_dim);
+                         text_place(doc, &net->n_input_dim, NULL).text, 4 * net->n_input,
+                         net->n_input_dim);
     for (size_t i = 0; i < net->n_input_dim; i += 4) {
         ProtobufCMessage *message;
 
@@ -336,17 +260,18 @@ static int upgrade_input(Caffe__NetParameter *net, struct text_doc *doc)
             return error_memory(12, "a layer");
         if (upgrade_submessage(message, "input_param", &shapes) ||
             add_input_shapes(net, doc, shapes) ||
-            (doc != NULL && (text_set_line(doc, layer, text_line(doc, net->input[0])) ||
-                             text_add_notice(doc, INPUT_NOTICE, text_name(doc)))) ||
+            text_set_line(doc, layer, text_line(doc, net->input[0])) ||
+            text_add_notice(doc, INPUT_NOTICE, text_name(doc)) ||
             upgrade_move(&net->base, "input", message, "top"))
             return -1;
     }
-    for (size_t i = 0; doc != NULL && i < net->n_input; i++)
-        if (text_add_notice(doc, "%s" LEFT_OUT, place_of(doc, net->input[i]).text, net->input[i]) ||
+    for (size_t i = 0; i < net->n_input; i++)
+        if (text_add_notice(doc, "%s" LEFT_OUT, text_place(doc, net->input[i], NULL).text,
+                            net->input[i]) ||
             text_set_line(doc, net->input[i], 0))
             return -1;
     for (size_t i = 0; i < sizeof gone / sizeof *gone; i++)
-        drop(&net->base, message_find_field(net->base.descriptor, gone[i]));
+        field_drop(&net->base, message_find_field(net->base.descriptor, gone[i]));
     return 0;
 }
 
@@ -376,21 +301,20 @@ static void upgrade_ceil_mode(Caffe__PoolingParameter *pooling)
 
 int upgrade_net(Caffe__NetParameter *net, struct text_doc *doc)
 {
-    const char *file = doc != NULL ? text_name(doc) : "net";
+    const char *file = text_name(doc);
 
     if (net->n_layers > 0 && net->n_layer > 0)
         return error_set("%s: expected either 'layer' (today's form) or 'layers' (the old one), "
                          "found both: 'layers' first on line %d, 'layer' on line %d",
                          file, text_line(doc, net->layers[0]), text_line(doc, net->layer[0]));
     if (upgrade_is_v0(net)) {
-        if (upgrade_v0(net, doc))
+        if (upgrade_v0(net, doc) ||
+            text_add_notice(doc,
+                            "%s: upgraded from the first form of Caffe's nets (layers with a layer "
+                            "inside)",
+                            file))
             return -1;
-        if (doc != NULL && text_add_notice(doc,
-                                           "%s: upgraded from the first form of Caffe's nets "
-                                           "(layers with a layer inside)",
-                                           file))
-            return -1;
-    } else if (net->n_layers > 0 && doc != NULL &&
+    } else if (net->n_layers > 0 &&
                text_add_notice(doc, "%s: upgraded from the old form of Caffe's nets (layers)",
                                file)) {
         return -1;
@@ -411,7 +335,7 @@ static int upgrade_solver_type(Caffe__SolverParameter *solver, struct text_doc *
     static const char *const names[] = {"SGD",     "Nesterov", "AdaGrad",
                                         "RMSProp", "AdaDelta", "Adam"};
     const ProtobufCFieldDescriptor *field = message_find_field(solver->base.descriptor, "type");
-    const char *file = doc != NULL ? text_name(doc) : "solver";
+    const char *file = text_name(doc);
     char *name;
 
     if (!solver->has_solver_type)
@@ -427,8 +351,7 @@ static int upgrade_solver_type(Caffe__SolverParameter *solver, struct text_doc *
         return error_memory(16, "a type");
     field_set(&solver->base, field, &name);
     solver->has_solver_type = 0;
-    return doc != NULL ? text_add_notice(doc, "%s: solver_type became type: \"%s\"", file, name)
-                       : 0;
+    return text_add_notice(doc, "%s: solver_type became type: \"%s\"", file, name);
 }
 
 int upgrade_solver(Caffe__SolverParameter *solver, struct text_doc *doc)

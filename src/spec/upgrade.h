@@ -11,7 +11,7 @@
 
 /* In turn: V0 to V1, data settings to transform_param, V1 to today's form, net-level inputs to an
  * Input layer, BatchNorm's parameters kept from learning, ceil_mode to round_mode. Nothing changes
- * where nothing is old. `doc`, where not NULL, is the document that holds the net: new layers get
+ * where nothing is old. `doc` is the document that holds the net: new layers get
  * the line numbers of the old ones there, and remarks on what was done are added to its notices.
  * Fails on a net that mixes forms or has a type that nobody knows; the net is then only good for
  * freeing. */

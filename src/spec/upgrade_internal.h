@@ -17,18 +17,10 @@ const struct upgrade_type *upgrade_type(int v1_type);
 bool upgrade_is_v0(const Caffe__NetParameter *net);
 int upgrade_v0(Caffe__NetParameter *net, struct text_doc *doc);
 
-/* "FILE:LINE: layer 'NAME'" of a layer that is being upgraded. */
-struct upgrade_place {
-    char text[512];
-};
-struct upgrade_place upgrade_place(const struct text_doc *doc, const void *message,
-                                   const char *name);
-
 /* The sub-message of that name, made if it is not there yet. */
 int upgrade_submessage(ProtobufCMessage *message, const char *name, ProtobufCMessage **out);
 
-/* Moves what `from` holds in one field into a field of `to` that holds values of the same size; a
- * singular value may go into a list. What `to` had there is replaced. */
+/* field_move by names; changes nothing where `from` holds nothing. */
 int upgrade_move(ProtobufCMessage *from, const char *from_name, ProtobufCMessage *to,
                  const char *to_name);
 

@@ -66,7 +66,10 @@ static const char *type_of(const Caffe__V1LayerParameter *layer)
 /* The name moves from the inner layer to the outer one on the way. */
 static const char *name_of(const Caffe__V1LayerParameter *layer)
 {
-    return layer->layer != NULL && layer->name == NULL ? layer->layer->name : layer->name;
+    const char *name =
+        layer->layer != NULL && layer->name == NULL ? layer->layer->name : layer->name;
+
+    return name != NULL ? name : "";
 }
 
 static bool has_type(const char *list, const char *type)
@@ -98,10 +101,8 @@ static int move_setting(struct text_doc *doc, Caffe__V1LayerParameter *layer, co
     }
     if (strcmp(name, "hdf5_output_param") == 0 && strcmp(type_of(layer), "hdf5_output") == 0)
         return upgrade_move(&layer->layer->base, name, &layer->base, name);
-    return doc == NULL ? 0
-                       : text_add_notice(doc, "%s: Unknown parameter %s for layer type %s; ignored",
-                                         upgrade_place(doc, layer, name_of(layer)).text, name,
-                                         type_of(layer));
+    return text_add_notice(doc, "%s: Unknown parameter %s for layer type %s; ignored",
+                           text_place(doc, layer, name_of(layer)).text, name, type_of(layer));
 }
 
 static int unknown_type(const struct text_doc *doc, const Caffe__V1LayerParameter *layer)
@@ -115,7 +116,7 @@ static int unknown_type(const struct text_doc *doc, const Caffe__V1LayerParamete
             suggest_offer(&near, type->v0);
     if (near.nearest != NULL)
         snprintf(remark, sizeof remark, "; did you mean \"%s\"?", near.nearest);
-    return error_set("%s: Unknown layer name: %s%s", upgrade_place(doc, layer, name_of(layer)).text,
+    return error_set("%s: Unknown layer name: %s%s", text_place(doc, layer, name_of(layer)).text,
                      type_of(layer), remark);
 }
 
@@ -151,11 +152,11 @@ static int take_padding(const struct text_doc *doc, Caffe__V1LayerParameter *lay
 
     if (strcmp(type, "conv") != 0 && strcmp(type, "pool") != 0)
         return error_set("%s: a padding layer may feed only conv and pool, found %s",
-                         upgrade_place(doc, layer, name_of(layer)).text, type);
+                         text_place(doc, layer, name_of(layer)).text, type);
     if (layer->n_bottom != 1 || padding->n_bottom != 1 || padding->n_top != 1)
         return error_set("%s: expected one bottom behind a padding layer with one bottom and one "
                          "top, found %zu, %zu and %zu",
-                         upgrade_place(doc, layer, name_of(layer)).text, layer->n_bottom,
+                         text_place(doc, layer, name_of(layer)).text, layer->n_bottom,
                          padding->n_bottom, padding->n_top);
     bottom = strdup(padding->bottom[0]);
     if (bottom == NULL)

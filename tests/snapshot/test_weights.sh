@@ -126,7 +126,7 @@ bad "layer 'b' has parameters, and is not in the net that comes with it"
 raw '{"__metadata__":{"net":"layer { name: \"\u00e9\ud83d\ude00\" }"}}'
 works '*0 parameters of 1 layers' convert weights x.safetensors u.caffemodel.h5
 raw '{"a\/b.weight":{"dtype":"F32","shape":[4],"data_offsets":[0,16]}}'
-works '*1 parameters of 1 layers' convert weights x.safetensors u.caffemodel.h5
+works '*1 parameters of 1 layers' convert weights x.safetensors slash.caffemodel.h5
 printf '\377\377\0\0\0\0\0\0{}' >x.safetensors
 bad 'damaged: its header would take 65535 bytes of 10'
 head -c 60 a.safetensors >x.safetensors

@@ -172,17 +172,6 @@ START_TEST(old_net_becomes_todays)
 }
 END_TEST
 
-START_TEST(net_without_a_document_is_upgraded_too)
-{
-    struct text_doc *doc = read_text(nets[_i].old, &caffe__net_parameter__descriptor);
-
-    ck_assert_msg(upgrade_net(spec_net(doc), NULL) == 0, "%s", error_text());
-    assert_same(text_root(doc), nets[_i].today, &caffe__net_parameter__descriptor);
-    ck_assert_str_eq(text_notices(doc), "");
-    text_free(doc);
-}
-END_TEST
-
 static const struct {
     const char *v0;
     const char *today;
@@ -516,7 +505,6 @@ SUITE_IN(folder, "upgrade")
     TCase *tcase = suite_case(suite, "upgrade");
 
     tcase_add_loop_test(tcase, old_net_becomes_todays, 0, COUNT(nets));
-    tcase_add_loop_test(tcase, net_without_a_document_is_upgraded_too, 0, COUNT(nets));
     tcase_add_loop_test(tcase, every_type_of_the_oldest_form_has_a_name_today, 0, COUNT(v0_types));
     tcase_add_loop_test(tcase, every_type_of_2014_has_a_name_today, 0, COUNT(v1_types));
     tcase_add_test(tcase, unknown_numbers_of_types_have_no_name);
