@@ -35,19 +35,16 @@ static int blame(const struct net *net, int param, const char *what)
     return error_context("layer '%s', %sblob %d", group->name, what, param - group->first);
 }
 
-/* One parameter behind another; to NULL: they are only looked at. */
+/* Both copy into memory laid out as the arenas; to NULL: the values are only looked at. */
 static int take_values(const struct net *net, float *to)
 {
-    for (int p = 0; p < net->nparams; p++) {
-        size_t elems = shape_elems(&net->params[p].shape);
-        if (finite_copy(to, net_host_value(net, &net->params[p]), elems))
+    for (int p = 0; p < net->nparams; p++)
+        if (finite_copy(to ? to + net_param_begin(net, p) : NULL,
+                        net_host_value(net, &net->params[p]), shape_elems(&net->params[p].shape)))
             return blame(net, p, "");
-        to += to ? elems : 0;
-    }
     return 0;
 }
 
-/* Blocks as in the arenas; to NULL likewise. */
 static int take_history(const struct net *net, int nhistory, float *to, const float *history)
 {
     for (int b = 0; b < nhistory; b++)
@@ -64,8 +61,9 @@ int checkpoint_look(const struct net *net)
     return take_values(net, NULL);
 }
 
-/* All layers of the net with pointers into its values; to be freed. */
-static struct snapshot_layer *describe_layers(const struct net *net)
+/* All layers of the net with pointers into `values`, laid out as its arena, or NULL: into its own;
+ * to be freed. */
+static struct snapshot_layer *describe_layers(const struct net *net, float *values)
 {
     struct snapshot_layer *layers = calloc((size_t)net->nlayers + 1, sizeof *layers);
 
@@ -75,10 +73,11 @@ static struct snapshot_layer *describe_layers(const struct net *net)
         layers[i].nblobs = layer->nparams;
         for (int p = 0; p < layer->nparams; p++) {
             const struct param *param = layer->params[p];
+            int number = (int)(param - net->params);
             layers[i].blobs[p] = (struct snapshot_blob){
                 .shape = &param->shape,
-                .data = net_host_value(net, param),
-                .shared = group_of(net, (int)(param - net->params))->layer != i};
+                .data = values ? values + net_param_begin(net, number) : net_host_value(net, param),
+                .shared = group_of(net, number)->layer != i};
         }
     }
     if (!layers)
@@ -109,13 +108,13 @@ struct checkpoint {
     struct snapshot_layer *layers; /* of the net, with pointers into `values` */
     struct snapshot_blob *blobs;   /* of the history, with pointers into it */
     int nhistory, nblobs;          /* blocks, and blobs of all of them */
-    float *values, *history;       /* parameters one behind another; blocks as in the arenas */
+    float *values, *history;       /* blocks as in the arenas, one behind another */
 };
 
 int checkpoint_create(const struct net *net, int nhistory, struct checkpoint **out)
 {
     struct checkpoint *made = calloc(1, sizeof *made);
-    size_t history_bytes = (size_t)nhistory * net->elems * sizeof(float), elems = 0, at = 0;
+    size_t bytes = ((size_t)nhistory + 1) * net->elems * sizeof(float);
 
     *out = made;
     if (!made)
@@ -123,31 +122,19 @@ int checkpoint_create(const struct net *net, int nhistory, struct checkpoint **o
     made->net = net;
     made->nhistory = nhistory;
     made->nblobs = nhistory * net->nparams;
-    for (int p = 0; p < net->nparams; p++)
-        elems += shape_elems(&net->params[p].shape);
-    made->values = malloc((elems + 1) * sizeof *made->values);
-    made->history = malloc(history_bytes + 1);
-    made->layers = describe_layers(net);
-    made->blobs = made->history ? describe_history(net, nhistory, made->history) : NULL;
-    if (!made->values || !made->history)
-        error_memory(elems * sizeof(float) + history_bytes, "the copy that is saved");
-    if (!made->values || !made->blobs || !made->layers) {
+    made->values = malloc(bytes + 1);
+    if (!made->values)
+        error_memory(bytes, "the copy that is saved");
+    made->history = made->values ? made->values + net->elems : NULL;
+    made->layers = made->values ? describe_layers(net, made->values) : NULL;
+    made->blobs = made->layers ? describe_history(net, nhistory, made->history) : NULL;
+    if (!made->blobs) {
         checkpoint_destroy(made);
         *out = NULL;
         return -1;
     }
-    /* the kernel's pages come now, and not while training stands still */
-    memset(made->values, 0, elems * sizeof *made->values);
-    memset(made->history, 0, history_bytes);
-    /* what several layers share is copied once */
-    for (int p = 0; p < net->nparams; p++) {
-        for (int l = 0; l < net->nlayers; l++)
-            for (int b = 0; b < net->layers[l].nparams; b++)
-                if (net->layers[l].params[b] == &net->params[p])
-                    made->layers[l].blobs[b].data = made->values + at;
-        at += shape_elems(&net->params[p].shape);
-    }
-    assert(at == elems);
+    memset(made->values, 0,
+           bytes); /* the kernel's pages come now, not while training stands still */
     return 0;
 }
 
@@ -157,7 +144,6 @@ void checkpoint_destroy(struct checkpoint *checkpoint)
         return;
     snapshot_owner_free(&checkpoint->owner);
     free(checkpoint->values);
-    free(checkpoint->history);
     free(checkpoint->layers);
     free(checkpoint->blobs);
     free(checkpoint);
@@ -255,7 +241,7 @@ static int diverged(const char *path)
 static int read_model(const char *path, const char *run, struct net *net, bool *found,
                       struct log *log)
 {
-    struct snapshot_layer *layers = describe_layers(net);
+    struct snapshot_layer *layers = describe_layers(net, NULL);
     struct snapshot_report report;
 
     if (!layers || snapshot_read_model(path, layers, net->nlayers, &report)) {
