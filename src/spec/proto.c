@@ -1,4 +1,5 @@
 /* Protobuf's binary form, read from a file field by field. */
+#define _GNU_SOURCE
 #include "spec/proto.h"
 
 #include "util/error.h"
@@ -88,10 +89,9 @@ static int read_at(struct proto *proto, uint64_t at, void *out, size_t bytes, si
 
     *got = 0;
     while (*got < bytes) {
-        ssize_t n = pread(proto->fd, to + *got, bytes - *got, (off_t)(at + *got));
+        ssize_t n =
+            TEMP_FAILURE_RETRY(pread(proto->fd, to + *got, bytes - *got, (off_t)(at + *got)));
 
-        if (n < 0 && errno == EINTR)
-            continue;
         if (n < 0)
             return error_set("%s: cannot be read at byte %" PRIu64 ": %s", proto->path, at + *got,
                              strerror(errno));

@@ -61,7 +61,7 @@ static bool line_has(const struct scanner *s, const char *what)
 /* Files that were never meant to be read as they are deserve another word than "expected ...". */
 static const char *odd_file(const struct scanner *s)
 {
-    static const char *const templates[] = {"$#", "${", "{{", "{%", "%(", "<%", "..."};
+    static const char *const templates[] = {"$", "{{", "{%", "%(", "<%", "..."};
     const char *line = s->token.text - (s->token.column - 1);
 
     if (s->end - line >= 7 && (memcmp(line, "<<<<<<<", 7) == 0 || memcmp(line, "=======", 7) == 0 ||
@@ -70,8 +70,6 @@ static const char *odd_file(const struct scanner *s)
     for (size_t i = 0; i < sizeof templates / sizeof *templates; i++)
         if (line_has(s, templates[i]))
             return " (this looks like a template: fill in its placeholders first)";
-    if (line_has(s, "$"))
-        return " (this looks like a template: fill in its placeholders first)";
     return "";
 }
 

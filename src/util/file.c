@@ -1,4 +1,5 @@
 /* Files read whole, and files that appear whole or not at all. */
+#define _GNU_SOURCE
 #include "util/file.h"
 
 #include "util/error.h"
@@ -23,25 +24,10 @@ char *file_temp_name(const char *path)
 
 enum { WRITER_BYTES = 1 << 16 };
 
-/* Network file systems that are mounted so let signals interrupt these. */
+/* Network file systems that are mounted so let signals interrupt this. */
 static int open_again(const char *path, int flags)
 {
-    int fd;
-
-    do
-        fd = open(path, flags, 0666);
-    while (fd < 0 && errno == EINTR);
-    return fd;
-}
-
-static int fsync_again(int fd)
-{
-    int status;
-
-    do
-        status = fsync(fd);
-    while (status && errno == EINTR);
-    return status;
+    return (int)TEMP_FAILURE_RETRY(open(path, flags, 0666));
 }
 
 /* flags and what: of a folder "the folder ", else nothing. */
@@ -49,7 +35,8 @@ static int sync_path(const char *path, int flags, const char *what)
 {
     int fd = open_again(path, O_RDONLY | O_CLOEXEC | flags), status = 0;
 
-    if (fd < 0 || (fsync_again(fd) != 0 && !(flags && (errno == EINVAL || errno == ENOTSUP))))
+    if (fd < 0 ||
+        (TEMP_FAILURE_RETRY(fsync(fd)) != 0 && !(flags && (errno == EINVAL || errno == ENOTSUP))))
         status = error_set("cannot force %s'%s' to the disk: %s", what, path, strerror(errno));
     if (fd >= 0)
         close(fd);
@@ -69,14 +56,9 @@ static int sync_folder_of(const char *path)
 
 int file_commit(const char *temp, const char *path)
 {
-    int moved;
-
     if (sync_path(temp, 0, ""))
         goto fail;
-    do
-        moved = rename(temp, path);
-    while (moved && errno == EINTR);
-    if (moved) {
+    if (TEMP_FAILURE_RETRY(rename(temp, path)) != 0) {
         error_set("cannot rename '%s' to '%s': %s", temp, path, strerror(errno));
         goto fail;
     }
@@ -108,10 +90,8 @@ int file_probe(const char *path)
 static int write_all(int fd, const char *data, size_t length)
 {
     while (length > 0) {
-        ssize_t n = write(fd, data, length);
+        ssize_t n = TEMP_FAILURE_RETRY(write(fd, data, length));
 
-        if (n < 0 && errno == EINTR)
-            continue;
         if (n < 0)
             return -1;
         data += n;

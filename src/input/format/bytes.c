@@ -1,4 +1,5 @@
 /* Memory that grows, and whole files in it. */
+#define _GNU_SOURCE
 #include "input/format/bytes.h"
 
 #include "util/error.h"
@@ -47,9 +48,8 @@ static int load_all(struct bytes *bytes, int fd, const char *path, size_t max)
 
         if (bytes_reserve(bytes, bytes->length + 1, path))
             return -1;
-        got = read(fd, bytes->data + bytes->length, bytes->capacity - bytes->length);
-        if (got < 0 && errno == EINTR)
-            continue;
+        got = TEMP_FAILURE_RETRY(
+            read(fd, bytes->data + bytes->length, bytes->capacity - bytes->length));
         if (got < 0)
             return error_set("%s: cannot be read at offset %zu: %s", path, bytes->length,
                              strerror(errno));

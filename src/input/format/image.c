@@ -25,14 +25,13 @@ enum image_format image_format_of(const void *data, size_t length)
     return begins(data, length, 0, "\x89PNG\r\n\x1a\n", 8) ? IMAGE_PNG : IMAGE_UNKNOWN;
 }
 
+/* Of those that are not read. */
 static const char *format_name(const void *data, size_t length)
 {
     static const struct {
         const char *name, *text;
         size_t at, n;
     } formats[] = {
-        {"JPEG", "\xff\xd8\xff", 0, 3},
-        {"PNG", "\x89PNG\r\n\x1a\n", 0, 8},
         {"GIF", "GIF8", 0, 4},
         {"TIFF", "II*\0", 0, 4},
         {"TIFF", "MM\0*", 0, 4},

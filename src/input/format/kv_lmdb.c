@@ -16,6 +16,7 @@
  *   tree    u32 page size (in the first), u16 flags, u16 depth, u64 branch, leaf, overflow pages,
  *           u64 records, u64 root */
 /* clang-format on */
+#define _GNU_SOURCE
 #include "input/format/kv.h"
 
 #include "util/alloc.h"
@@ -93,10 +94,9 @@ static int lmdb_read_at(const struct lmdb *db, uint64_t offset, void *out, size_
     size_t done = 0;
 
     while (done < length) {
-        ssize_t got = pread(db->fd, (char *)out + done, length - done, (off_t)(offset + done));
+        ssize_t got = TEMP_FAILURE_RETRY(
+            pread(db->fd, (char *)out + done, length - done, (off_t)(offset + done)));
 
-        if (got < 0 && errno == EINTR)
-            continue;
         if (got < 0)
             return error_set("%s: cannot be read at offset %llu: %s", db->kv.path,
                              (unsigned long long)(offset + done), strerror(errno));
