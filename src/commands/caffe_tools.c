@@ -191,7 +191,9 @@ bool caffe_tool_run(const char *name, int argc, char **argv, int *status)
     memcpy(owned, call.argv, sizeof owned); /* the command moves its words about */
     if (*status < 0)
         fprintf(stderr, "%s: %s\n", name, error_text());
-    *status = *status < 0 ? 1 : *status > 0 ? 0 : call.tool->run(call.argc, call.argv);
+    *status = *status < 0   ? 1
+              : *status > 0 ? 0
+                            : command_run("convert", call.tool->run, call.argc, call.argv);
     for (int i = 1; i < call.argc; i++)
         free(owned[i]);
     return true;

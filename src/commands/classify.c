@@ -364,11 +364,11 @@ static void release(struct classification *c)
 
 static int parse(struct classification *c, int argc, char **argv, int *nwords)
 {
-    struct option_rows rows = {.n = 0};
     const struct option own[] = {
         {"model", OPTION_TEXT, &c->options.model, "FILE",
-         "the net: a deploy net, or one with a data layer; required"},
-        {"weights", OPTION_TEXT, &c->weights, "FILES", "trained weights (comma list); required"},
+         "the net: a deploy net, or one with a data layer; required", .need = NEED_MODEL},
+        {"weights", OPTION_TEXT, &c->weights, "FILES", "trained weights (comma list); required",
+         .need = NEED_WEIGHTS},
         {"input-shape", OPTION_CALL, c->options.input_chw, "C,H,W",
          "input size, where neither the net nor its data gives it", .parse = shape_parse},
         {"labels", OPTION_TEXT, &c->labels, "FILE",
@@ -386,34 +386,23 @@ static int parse(struct classification *c, int argc, char **argv, int *nwords)
         {"blob", OPTION_TEXT, &c->blob, "NAME", "where the scores are (default: the last Softmax)"},
         {"json", OPTION_FLAG, &c->json, NULL, "print JSON instead"},
     };
-    struct command_line line = {
+    const struct command_line line = {
         .command = "classify",
         .synopsis = "--model=FILE --weights=FILES IMAGE...",
         .example = "  poseidon classify --model=deploy.prototxt --weights=net.caffemodel \\\n"
                    "      --labels=synset_words.txt --mean=104,117,123 photo.jpg",
-        .options = rows.row,
+        .options = own,
+        .noptions = (int)(sizeof own / sizeof *own),
+        .computing = &c->computing,
+        .least_words = 1,
         .max_words = argc,
+        .expected = "expected images to classify, found none",
         .about = "Prints the likeliest classes of photographs (JPEG, PNG). They are treated as the "
                  "net's data layer treats its images: resized to their size, cropped, less their "
                  "mean, scaled; options override it.",
     };
-    int status;
 
-    options_add(&rows, own, (int)(sizeof own / sizeof *own));
-    options_add_computing(&rows, &c->computing);
-    line.noptions = rows.n;
-    status = options_parse(&line, argc, argv, nwords);
-    if (!status)
-        status = options_settle_engine(c->computing.gpus, &c->computing.engine);
-    if (status)
-        return status;
-    if (!c->options.model)
-        return error_set("Need a model definition: --model=FILE");
-    if (!c->weights)
-        return error_set("Need model weights: --weights=FILE");
-    if (*nwords == 0)
-        return error_set("expected images to classify, found none");
-    return 0;
+    return options_parse(&line, argc, argv, nwords);
 }
 
 int command_classify(int argc, char **argv)
@@ -423,13 +412,11 @@ int command_classify(int argc, char **argv)
     struct log log;
     int nwords, status = parse(&c, argc, argv, &nwords);
 
-    if (status > 0)
-        return 0;
     log_init(&log, true, c.json ? NULL : stderr, NULL);
     if (!status)
         status = prepare(&c, &log);
     if (!status)
         status = classify(&c, nwords, argv + 1);
     release(&c);
-    return status ? command_fail("classify") : 0;
+    return status;
 }

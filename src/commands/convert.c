@@ -77,7 +77,9 @@ static int options_read(struct convert *c, int argc, char **argv, int *nwords)
         .example = "  poseidon convert mnist /usr/share/datasets/fashion-mnist fashion.h5",
         .options = options,
         .noptions = (int)(sizeof options / sizeof *options),
+        .least_words = 3,
         .max_words = INT_MAX,
+        .expected = "expected a kind (cifar10, mnist, images or weights), SRC and DST.h5",
     };
 
     return options_parse(&line, argc, argv, nwords);
@@ -133,9 +135,6 @@ static int arguments_parse(struct convert *c, int argc, char **argv)
     status = options_read(c, argc, argv, &nwords);
     if (status)
         return status;
-    if (nwords < 3)
-        return error_set(
-            "expected a kind (cifar10, mnist, images or weights), SRC and DST.h5; --help explains");
     if (strcmp(argv[1], "cifar10") != 0 && strcmp(argv[1], "mnist") != 0)
         return error_set("unknown kind '%s'; expected cifar10, mnist, images or weights", argv[1]);
     if (path_ends(argv[nwords], "lmdb"))
@@ -239,7 +238,6 @@ static void summary_print(const struct convert *c, const struct imageset *set, c
 static int summary_json(const struct convert *c, const struct imageset *set, const size_t *count)
 {
     struct json json = {0};
-    int status;
 
     json_object_begin(&json);
     json_put_string(&json, "file", c->out);
@@ -256,9 +254,7 @@ static int summary_json(const struct convert *c, const struct imageset *set, con
         json_uint(&json, count[k]);
     json_array_end(&json);
     json_object_end(&json);
-    status = json_print(&json, stdout);
-    json_free(&json);
-    return status;
+    return json_print(&json, stdout);
 }
 
 static int convert_run(const struct convert *c)
@@ -304,5 +300,5 @@ int command_convert(int argc, char **argv)
         printf("\n");
         return command_convert_weights(2, weights_help);
     }
-    return status || convert_run(&c) ? command_fail("convert") : 0;
+    return status ? status : convert_run(&c);
 }

@@ -150,17 +150,16 @@ static int request_parse(struct request *r, int argc, char **argv)
                    "      --split=0.2",
         .options = options,
         .noptions = (int)(sizeof options / sizeof *options),
+        .least_words = 2,
         .max_words = 2,
+        .expected = "expected a folder or list of images, and DST.h5 or DST_lmdb",
     };
-    int nwords, status;
+    int status;
 
     *r = (struct request){.seed = -1, .quality = 95, .threads = workers_usual()};
-    status = options_parse(&line, argc, argv, &nwords);
+    status = options_parse(&line, argc, argv, NULL);
     if (status)
         return status;
-    if (nwords != 2)
-        return error_set("expected a folder or list of images, and DST.h5 or DST_lmdb; --help "
-                         "explains");
     r->source = argv[1];
     r->out = argv[2];
     return request_check(r);
@@ -361,7 +360,6 @@ static int summary_json(const struct conversion *c)
 {
     const struct request *r = c->request;
     struct json json = {.depth = 0};
-    int status;
 
     json_object_begin(&json);
     json_put_string(&json, "file", c->out[0]);
@@ -390,9 +388,7 @@ static int summary_json(const struct conversion *c)
     }
     json_array_end(&json);
     json_object_end(&json);
-    status = json_print(&json, stdout);
-    json_free(&json);
-    return status;
+    return json_print(&json, stdout);
 }
 
 static int conversion_open(struct conversion *c)
@@ -471,12 +467,10 @@ int command_convert_images(int argc, char **argv)
     int status = request_parse(&request, argc, argv);
 
     if (status)
-        return status > 0 ? 0 : command_fail("convert");
+        return status;
     signals_hold();
     status = conversion_open(&conversion) || conversion_run(&conversion) ? -1 : 0;
-    if (status)
-        command_fail("convert");
     conversion_close(&conversion);
     signals_release();
-    return status ? 1 : 0;
+    return status;
 }

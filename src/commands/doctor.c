@@ -498,12 +498,10 @@ int command_doctor(int argc, char **argv)
                  "cores, memory, /dev/shm and GPUs of every host, the network between them, the "
                  "disk of the snapshots. Says what is wrong and what to do; then the status is 1. "
                  "Start it as the training: under mpirun or srun, in the allocation."};
-    int nwords, status = options_parse(&line, argc, argv, &nwords);
+    int status = options_parse(&line, argc, argv, NULL);
 
-    if (status > 0)
-        return 0;
     if (status || command_start_mpi(&argc, &argv))
-        return command_fail("doctor");
+        return status ? status : -1;
     status = error_agree(MPI_COMM_WORLD, watch(&d)) || examine(&d);
     network_free(&d.network);
     status = command_end_mpi("doctor", status, false) || d.nwrong ? 1 : 0;

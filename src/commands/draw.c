@@ -76,6 +76,7 @@ static int parse(struct request *r, int argc, char **argv)
     int nwords, status;
 
     options_add_model(&rows, o);
+    rows.row[0].need = NULL; /* the net may be a word */
     options_add(&rows, &own, 1);
     line.noptions = rows.n;
     status = options_parse(&line, argc, argv, &nwords);
@@ -87,7 +88,7 @@ static int parse(struct request *r, int argc, char **argv)
         nwords = 1;
     }
     if (!o->model)
-        return error_set("Need a model definition: --model=FILE");
+        return error_set("Need " NEED_MODEL);
     if (nwords != 1)
         return error_set("expected one file to write, such as OUT.svg or OUT.dot");
     r->path = argv[1];
@@ -99,7 +100,5 @@ int command_draw(int argc, char **argv)
     struct request request = {.model = {.phase = "TRAIN", .look_only = true}};
     int status = parse(&request, argc, argv);
 
-    if (status > 0)
-        return 0;
-    return status || draw(&request) ? command_fail("draw") : 0;
+    return status ? status : draw(&request);
 }

@@ -236,7 +236,6 @@ static int finish(struct extraction *x, int status)
 static int print_report(const struct extraction *x)
 {
     struct json json = {.depth = 0};
-    int status;
 
     json_object_begin(&json);
     json_put_string(&json, "file", x->out);
@@ -251,9 +250,7 @@ static int print_report(const struct extraction *x)
     }
     json_object_end(&json);
     json_object_end(&json);
-    status = json_print(&json, stdout);
-    json_free(&json);
-    return status;
+    return json_print(&json, stdout);
 }
 
 static int extract(struct extraction *x, struct log *log)
@@ -288,11 +285,13 @@ int command_extract(int argc, char **argv)
     struct extraction x = {.options = {.phase = "TEST"}, .iterations = 1, .file = -1};
     int nwords, status;
     struct log log;
-    struct option_rows rows = {.n = 0};
     const struct option own[] = {
-        {"model", OPTION_TEXT, &x.options.model, "FILE", "the net (Caffe's prototxt); required"},
-        {"weights", OPTION_TEXT, &x.weights, "FILES", "trained weights (comma list); required"},
-        {"blobs", OPTION_TEXT, &x.blobs, "LIST", "names of the blobs (comma list); required"},
+        {"model", OPTION_TEXT, &x.options.model, "FILE", "the net (Caffe's prototxt); required",
+         .need = NEED_MODEL},
+        {"weights", OPTION_TEXT, &x.weights, "FILES", "trained weights (comma list); required",
+         .need = NEED_WEIGHTS},
+        {"blobs", OPTION_TEXT, &x.blobs, "LIST", "names of the blobs (comma list); required",
+         .need = "the names of blobs: --blobs=LIST"},
         {"databases", OPTION_TEXT, &x.databases, "LIST",
          "instead of OUT.h5: an LMDB of Datum messages for each blob (comma list)"},
         {"iterations", OPTION_COUNT, &x.iterations, "N", "batches to run (default 1)"},
@@ -301,35 +300,27 @@ int command_extract(int argc, char **argv)
         {"force", OPTION_FLAG, &x.force, NULL, "replace OUT.h5 where it exists"},
         {"json", OPTION_FLAG, &x.json, NULL, "print names and shapes as JSON on standard output"},
     };
-    struct command_line line = {
+    const struct command_line line = {
         .command = "extract",
         .synopsis = "--model=FILE --weights=FILES --blobs=LIST OUT.h5",
         .example = "  poseidon extract --model=net.prototxt --weights=net.caffemodel \\\n"
                    "      --blobs=fc7 features.h5",
-        .options = rows.row,
+        .options = own,
+        .noptions = (int)(sizeof own / sizeof *own),
+        .computing = &x.computing,
         .max_words = 1,
         .about = "Runs the TEST phase of a net over N batches and writes what the named blobs "
                  "hold: one float data set per blob, named after it, batch after "
                  "batch. A slash in a blob's name makes a group of the file.",
     };
 
-    options_add(&rows, own, (int)(sizeof own / sizeof *own));
-    options_add_computing(&rows, &x.computing);
-    line.noptions = rows.n;
     status = options_parse(&line, argc, argv, &nwords);
-    if (!status)
-        status = options_settle_engine(x.computing.gpus, &x.computing.engine);
     if (status)
-        return status > 0 ? 0 : command_fail("extract");
-    if (!x.options.model || !x.weights || !x.blobs || nwords != (x.databases ? 0 : 1)) {
-        error_set("%s", !x.options.model ? "Need a model definition: --model=FILE"
-                        : !x.weights     ? "Need model weights: --weights=FILE"
-                        : !x.blobs       ? "Need the names of blobs: --blobs=LIST"
-                        : x.databases    ? "expected OUT.h5 or --databases, not both"
-                                         : "expected one file to write, OUT.h5");
-        return command_fail("extract");
-    }
+        return status;
+    if (nwords != !x.databases)
+        return error_set("%s", x.databases ? "expected OUT.h5 or --databases, not both"
+                                           : "expected one file to write, OUT.h5");
     x.out = x.databases ? NULL : argv[1];
     log_init(&log, true, stderr, NULL);
-    return extract(&x, &log) ? command_fail("extract") : 0;
+    return extract(&x, &log);
 }

@@ -128,6 +128,15 @@ static int command_help(int argc, char **argv)
     return command->run(2, arguments);
 }
 
+int command_run(const char *name, int (*run)(int argc, char **argv), int argc, char **argv)
+{
+    int status = run(argc, argv);
+
+    if (status < 0)
+        return command_fail(name);
+    return status == OPTIONS_HELPED ? 0 : status;
+}
+
 int command_fail(const char *command)
 {
     fprintf(stderr, "poseidon %s: %s\n", command, error_text());
@@ -337,5 +346,7 @@ int main(int argc, char **argv)
     const struct command *command = find(argv[1]);
     if (!command)
         return unknown_command(argv[1]);
-    return check_alone(command) ? 1 : finish_output(argv[1], command->run(argc - 1, argv + 1));
+    return check_alone(command)
+               ? 1
+               : finish_output(argv[1], command_run(argv[1], command->run, argc - 1, argv + 1));
 }

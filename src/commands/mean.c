@@ -40,14 +40,14 @@ static int arguments_parse(struct averaging *a, int argc, char **argv)
         .example = "  poseidon mean flowers.h5 flowers-mean.h5",
         .options = options,
         .noptions = (int)(sizeof options / sizeof *options),
+        .least_words = 1,
         .max_words = 2,
+        .expected = "expected SRC: an HDF5 file, an LMDB or a LevelDB; --help explains",
     };
     int nwords, status = options_parse(&line, argc, argv, &nwords);
 
     if (status)
         return status;
-    if (nwords < 1)
-        return error_set("expected SRC: an HDF5 file, an LMDB or a LevelDB; --help explains");
     if (a->force_color && a->force_gray)
         return error_set("both --force-color and --force-gray; expected one of them");
     a->path = argv[1];
@@ -77,7 +77,6 @@ static int add_image(void *context, uint64_t number, const struct streamed *imag
 static int result_json(const struct averaging *a)
 {
     struct json json = {.depth = 0};
-    int status;
 
     json_object_begin(&json);
     json_put_string(&json, "file", a->outputs.mean);
@@ -93,9 +92,7 @@ static int result_json(const struct averaging *a)
         json_double(&json, mean_image_channel(&a->outputs.sum, c));
     json_array_end(&json);
     json_object_end(&json);
-    status = json_print(&json, stdout);
-    json_free(&json);
-    return status;
+    return json_print(&json, stdout);
 }
 
 /* The channels' lines are those of Caffe's compute_image_mean. */
@@ -140,13 +137,11 @@ int command_mean(int argc, char **argv)
     int status = arguments_parse(&a, argc, argv);
 
     if (status)
-        return status > 0 ? 0 : command_fail("mean");
+        return status;
     signals_hold();
     status = average(&a);
-    if (status)
-        command_fail("mean");
     image_outputs_free(&a.outputs);
     source_close(a.source);
     signals_release();
-    return status ? 1 : 0;
+    return status;
 }

@@ -1,6 +1,7 @@
 /* Command lines by table. */
 #include "commands/options.h"
 
+#include "commands/options_rows.h"
 #include "commands/pointers.h"
 #include "train/agreement.h"
 #include "util/choice.h"
@@ -403,7 +404,7 @@ static int parse_all(struct parsing *p, int *nwords)
 
         if (!strcmp(word, "--help") || !strcmp(word, "-help") || !strcmp(word, "-h")) {
             options_print_help(p->line);
-            return 1;
+            return OPTIONS_HELPED;
         }
         if (word[0] == '-' && word[1] != '\0') {
             if (parse_option(p))
@@ -417,14 +418,45 @@ static int parse_all(struct parsing *p, int *nwords)
     return 0;
 }
 
-int options_parse(const struct command_line *line, int argc, char **argv, int *nwords)
+/* What had to be given. */
+static int check_given(const struct parsing *p, int nwords)
 {
-    struct parsing parsing = {.line = line, .argc = argc, .argv = argv};
-    int status;
+    const struct command_line *line = p->line;
 
-    assert(line->noptions <= OPTIONS_MOST);
-    status = parse_all(&parsing, nwords);
-    if (line->alike && status >= 0)
+    for (int i = 0; i < line->noptions; i++)
+        if (line->options[i].need && !p->given[i])
+            return error_set("Need %s", line->options[i].need);
+    if (nwords >= line->least_words)
+        return 0;
+    return line->least_words > 1 ? error_set("%s, found %d", line->expected, nwords)
+                                 : error_set("%s", line->expected);
+}
+
+int options_parse(const struct command_line *own, int argc, char **argv, int *nwords)
+{
+    struct command_line line = *own;
+    struct option_rows rows = {.n = 0};
+    struct parsing parsing = {.line = &line, .argc = argc, .argv = argv};
+    int words, status;
+
+    if (line.net)
+        options_add_model(&rows, line.net);
+    if (line.noptions)
+        options_add(&rows, line.options, line.noptions);
+    if (line.computing)
+        options_add_computing(&rows, line.computing);
+    line.options = rows.row;
+    line.noptions = rows.n;
+    status = parse_all(&parsing, &words);
+    if (line.alike && status >= 0)
         put_alike(&parsing, status > 0);
-    return status;
+    if (nwords)
+        *nwords = words;
+    if (status)
+        return status;
+    return check_given(&parsing, words) ||
+                   (line.computing &&
+                    options_settle_engine(line.computing->gpus, &line.computing->engine))
+               ? -1
+               : 0;
 }

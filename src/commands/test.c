@@ -41,12 +41,11 @@ struct test_run {
 
 static int parse(struct test_run *t, int argc, char **argv)
 {
-    struct option_rows rows = {.n = 0};
-    int nwords, status;
     const struct option own[] = {
         {"model", OPTION_TEXT, &t->model_options.model, "FILE",
-         "the net (Caffe's prototxt); required"},
-        {"weights", OPTION_TEXT, &t->weights, "FILES", "trained weights (comma list); required"},
+         "the net (Caffe's prototxt); required", .need = NEED_MODEL},
+        {"weights", OPTION_TEXT, &t->weights, "FILES", "trained weights (comma list); required",
+         .need = NEED_WEIGHTS},
         {"iterations", OPTION_COUNT, &t->iterations, "N",
          "batches to run (default: one pass over the data)"},
         {"batch", OPTION_COUNT, &t->model_options.batch, "N",
@@ -60,28 +59,22 @@ static int parse(struct test_run *t, int argc, char **argv)
         {"json", OPTION_FLAG, &t->json, NULL,
          "print the scores as JSON, and nothing else, on standard output"},
     };
-    struct command_line line = {
+    const struct command_line line = {
         .command = "test",
         .synopsis = "--model=FILE --weights=FILES [OPTIONS]",
         .example = "  poseidon test --model=models/lenet/train_val.prototxt \\\n"
                    "      --weights=lenet_iter_1000.caffemodel --iterations=31",
-        .options = rows.row,
+        .options = own,
+        .noptions = (int)(sizeof own / sizeof *own),
+        .computing = &t->computing,
         .alike = &t->alike,
         .about = "Scores the TEST phase of a net with trained weights.",
     };
 
-    options_add(&rows, own, (int)(sizeof own / sizeof *own));
-    options_add_computing(&rows, &t->computing);
-    line.noptions = rows.n;
-    status = options_parse(&line, argc, argv, &nwords);
+    int status = options_parse(&line, argc, argv, NULL);
+
     if (status)
         return status;
-    if (options_settle_engine(t->computing.gpus, &t->computing.engine))
-        return -1;
-    if (!t->model_options.model)
-        return error_set("Need a model definition to score: --model=FILE");
-    if (!t->weights)
-        return error_set("Need model weights to score: --weights=FILE");
     return t->confusion ? output_check(t->confusion, t->force, 2,
                                        (const char *const[]){t->model_options.model, t->weights})
                         : 0;
@@ -166,16 +159,13 @@ static int print_json(struct test_run *t)
     const struct net *net = t->model.net;
     const double *mean = t->table + (size_t)t->iterations * t->width;
     struct json json = {.depth = 0};
-    int status;
 
     json_object_begin(&json);
     json_put_int(&json, "iterations", t->iterations);
     json_put_double(&json, "loss", mean[t->width - 1]);
     outputs_put_json(&json, "test", net, mean);
     json_object_end(&json);
-    status = json_print(&json, stdout);
-    json_free(&json);
-    return status;
+    return json_print(&json, stdout);
 }
 
 /* All ranks by the same algorithms: scores do not depend on their number. */

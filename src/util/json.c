@@ -222,12 +222,12 @@ int json_text(struct json *json, const char **text)
 int json_print(struct json *json, FILE *to)
 {
     const char *text;
+    int status = json_text(json, &text);
 
-    if (json_text(json, &text))
-        return -1;
-    if (fputs(text, to) == EOF || fflush(to) == EOF)
-        return error_set("cannot write the JSON report: %s", strerror(errno));
-    return 0;
+    if (!status && (fputs(text, to) == EOF || fflush(to) == EOF))
+        status = error_set("cannot write the JSON report: %s", strerror(errno));
+    json_free(json);
+    return status;
 }
 
 int json_write_file(struct json *json, const char *path)

@@ -60,7 +60,8 @@ void json_put_bool(struct json *json, const char *key, bool value);
  * freed. Fails where it is incomplete or wrongly nested. */
 int json_text(struct json *json, const char **text);
 
-/* The finished document to a stream, or as a file that appears whole or not at all. */
+/* The finished document to a stream, and frees it; or as a file that appears whole or not at all.
+ */
 int json_print(struct json *json, FILE *to);
 int json_write_file(struct json *json, const char *path);
 
