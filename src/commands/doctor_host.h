@@ -21,8 +21,7 @@ int host_find_transport(char *out, size_t size);
  * acknowledged in time; 0 where the system does not tell. */
 void host_count_segments(double *sent, double *resent);
 
-/* MPI's choices of transports as they were set, "pml ^ucx, btl tcp,self"; by MPI's tool interface,
- * while MPI is initialised. */
+/* MPI's choices of transports as mpirun or the environment set them, "pml ^ucx, btl tcp,self". */
 void host_put_settings(struct strbuf *out);
 
 /* The GPUs that the CUDA engine finds, in words, or why it finds none. */

@@ -1,6 +1,5 @@
 /* poseidon draw */
 #include "commands/commands.h"
-#include "commands/draw_graph.h"
 #include "commands/model.h"
 #include "commands/options_rows.h"
 #include "commands/output_guard.h"
@@ -8,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "export/picture.h"
 #include "util/error.h"
 
 struct request {
@@ -17,7 +17,7 @@ struct request {
 };
 
 /* Draws without shapes what can be wired and not built, such as layers of types unknown here. */
-static int open_graph(const struct model_options *o, struct model *model, struct draw_graph *graph)
+static int open_net(const struct model_options *o, struct model *model)
 {
     if (model_open(o, model)) {
         char reason[2048];
@@ -29,24 +29,19 @@ static int open_graph(const struct model_options *o, struct model *model, struct
     } else {
         model_print_notices(model);
     }
-    return draw_graph_make(model->def, model->net, NULL, graph);
+    return 0;
 }
 
 static int draw(const struct request *r)
 {
     const char *inputs[] = {r->model.model};
-    struct draw_graph graph = {0};
     struct model model = {.doc = NULL};
     int status;
 
-    if (draw_check(r->path) || output_check(r->path, r->force, 1, inputs))
+    if (picture_check(r->path) || output_check(r->path, r->force, 1, inputs))
         return -1;
-    status = open_graph(&r->model, &model, &graph);
-    if (status == 0) {
-        draw_fold(&graph);
-        status = draw_write(&graph, r->path);
-    }
-    draw_graph_free(&graph);
+    status =
+        open_net(&r->model, &model) || picture_write(model.def, model.net, NULL, r->path) ? -1 : 0;
     model_close(&model);
     return status;
 }

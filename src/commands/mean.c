@@ -82,10 +82,7 @@ static int result_json(const struct averaging *a)
     json_put_string(&json, "file", a->outputs.mean);
     json_put_uint(&json, "records", a->outputs.sum.count);
     json_key(&json, "shape");
-    json_array_begin(&json);
-    for (int i = 0; i < a->outputs.sum.shape.naxes; i++)
-        json_int(&json, a->outputs.sum.shape.dim[i]);
-    json_array_end(&json);
+    json_ints(&json, a->outputs.sum.shape.naxes, a->outputs.sum.shape.dim);
     json_key(&json, "mean_value");
     json_array_begin(&json);
     for (int64_t c = 0; c < a->outputs.sum.shape.dim[0]; c++)

@@ -131,6 +131,14 @@ static void write_quoted(struct strbuf *text, const char *value)
     strbuf_putc(text, '"');
 }
 
+void json_ints(struct json *json, int n, const int64_t *values)
+{
+    json_array_begin(json);
+    for (int i = 0; i < n; i++)
+        json_int(json, values[i]);
+    json_array_end(json);
+}
+
 void json_key(struct json *json, const char *key)
 {
     if (json->fault)

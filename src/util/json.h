@@ -46,6 +46,8 @@ void json_uint(struct json *json, uint64_t value);
 /* Nine digits, enough for any float; nan and the infinities, which JSON lacks, become null. */
 void json_double(struct json *json, double value);
 void json_null(struct json *json);
+/* An array. */
+void json_ints(struct json *json, int n, const int64_t *values);
 
 /* A key and its value. json_put_known: a figure that is negative where it is not known becomes
  * null. */
