@@ -5,7 +5,7 @@
  */
 #include "commands/commands.h"
 #include "commands/convert.h"
-#include "commands/image_stream.h"
+#include "convert/image_stream.h"
 #include "commands/options.h"
 #include "commands/output_guard.h"
 
@@ -200,6 +200,7 @@ static int set_write(const struct convert *c, const struct imageset *set)
                                         .progress = isatty(STDERR_FILENO) && !c->json,
                                         .read = record_read,
                                         .take = record_write,
+                                        .interrupted = signals_pending,
                                         .context = &written};
     int status;
 

@@ -2,8 +2,8 @@
  * decode and resize ahead; this one takes their results in order and writes. */
 #include "commands/commands.h"
 #include "commands/convert.h"
-#include "commands/convert_split.h"
-#include "commands/image_stream.h"
+#include "convert/split.h"
+#include "convert/image_stream.h"
 #include "commands/options.h"
 #include "commands/output_guard.h"
 
@@ -417,6 +417,7 @@ static int conversion_run(struct conversion *c)
                                         .progress = isatty(STDERR_FILENO) && !c->request->json,
                                         .read = image_prepare,
                                         .take = image_write,
+                                        .interrupted = signals_pending,
                                         .context = c};
 
     if (image_stream_run(&stream))

@@ -22,9 +22,7 @@ struct feature {
     const struct blob *blob;
     float *values; /* of one batch */
     size_t rows;   /* a batch */
-    int naxes;
-    hsize_t dim[SHAPE_MAX_AXES + 1];
-    hid_t dataset;
+    struct h5_output data;
     struct sink *sink; /* instead of the data set; NULL: none */
 };
 
@@ -41,14 +39,6 @@ struct extraction {
     char *temp;
 };
 
-static int h5_failed(const char *path, const char *action, const char *name)
-{
-    char reason[512];
-
-    return error_set("%s: cannot %s '%s' (%s)", path, action, name,
-                     h5_reason(reason, sizeof reason));
-}
-
 static int add_feature(struct extraction *x, const char *name)
 {
     struct feature *f = &x->features[x->nfeatures];
@@ -56,7 +46,7 @@ static int add_feature(struct extraction *x, const char *name)
 
     if (x->nfeatures == MAX_BLOBS)
         return error_set("--blobs names more than %d blobs", MAX_BLOBS);
-    *f = (struct feature){.blob = net_find_blob(x->model.net, name), .dataset = -1};
+    *f = (struct feature){.blob = net_find_blob(x->model.net, name), .data.id = -1};
     if (!f->blob)
         return error_set(
             "--blobs: the net's TEST phase has no blob '%s' (poseidon summary --phase=TEST "
@@ -64,11 +54,15 @@ static int add_feature(struct extraction *x, const char *name)
             name);
     net_keep(x->model.net, f->blob);
     shape = &f->blob->value.shape;
-    f->naxes = shape->naxes > 0 ? shape->naxes : 1;
     f->rows = shape->naxes > 0 ? (size_t)shape->dim[0] : 1;
-    for (int i = 0; i < shape->naxes; i++)
-        f->dim[i] = (hsize_t)shape->dim[i];
-    f->dim[0] = (hsize_t)f->rows * (hsize_t)x->iterations;
+    f->data = (struct h5_output){.path = x->out,
+                                 .name = f->blob->name,
+                                 .type = H5T_IEEE_F32LE,
+                                 .naxes = shape->naxes > 0 ? shape->naxes : 1,
+                                 .id = -1};
+    for (int i = 1; i < shape->naxes; i++)
+        f->data.dim[i] = (hsize_t)shape->dim[i];
+    f->data.dim[0] = (hsize_t)f->rows * (hsize_t)x->iterations;
     f->values = malloc((shape_elems(shape) + 1) * sizeof *f->values);
     if (!f->values)
         return error_memory(shape_elems(shape) * sizeof *f->values, name);
@@ -145,19 +139,6 @@ static int close_databases(struct extraction *x, int status)
     return status;
 }
 
-/* A slash in a blob's name makes a group. */
-static int create_dataset(struct extraction *x, struct feature *f)
-{
-    hid_t space = H5Screate_simple(f->naxes, f->dim, NULL), links = H5Pcreate(H5P_LINK_CREATE);
-
-    H5Pset_create_intermediate_group(links, 1);
-    f->dataset =
-        H5Dcreate2(x->file, f->blob->name, H5T_IEEE_F32LE, space, links, H5P_DEFAULT, H5P_DEFAULT);
-    H5Pclose(links);
-    H5Sclose(space);
-    return f->dataset < 0 ? h5_failed(x->out, "make data set", f->blob->name) : 0;
-}
-
 static int create_file(struct extraction *x)
 {
     int status = 0;
@@ -170,29 +151,20 @@ static int create_file(struct extraction *x)
     h5_lock();
     x->file = H5Fcreate(x->temp, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
     if (x->file < 0)
-        status = h5_failed(x->out, "write", x->temp);
+        status = h5_write_failed(x->out);
     for (int i = 0; i < x->nfeatures && !status; i++)
-        status = create_dataset(x, &x->features[i]);
+        status = h5_output_create(x->file, &x->features[i].data);
     h5_unlock();
     return status;
 }
 
-static int write_rows(struct extraction *x, const struct feature *f, int batch)
+static int write_rows(struct feature *f, int batch)
 {
-    hsize_t begin[SHAPE_MAX_AXES + 1] = {(hsize_t)batch * f->rows}, count[SHAPE_MAX_AXES + 1];
-    hid_t space, memory;
-    int status = 0;
+    int status;
 
-    memcpy(count, f->dim, sizeof count);
-    count[0] = f->rows;
     h5_lock();
-    space = H5Dget_space(f->dataset);
-    memory = H5Screate_simple(f->naxes, count, NULL);
-    if (H5Sselect_hyperslab(space, H5S_SELECT_SET, begin, NULL, count, NULL) < 0 ||
-        H5Dwrite(f->dataset, H5T_NATIVE_FLOAT, memory, space, H5P_DEFAULT, f->values) < 0)
-        status = h5_failed(x->out, "write data set", f->blob->name);
-    H5Sclose(memory);
-    H5Sclose(space);
+    status =
+        h5_output_write(&f->data, (hsize_t)batch * f->rows, f->rows, H5T_NATIVE_FLOAT, f->values);
     h5_unlock();
     return status;
 }
@@ -206,7 +178,7 @@ static int run_batches(struct extraction *x)
             return error_context("batch %d", b);
         for (int i = 0; i < x->nfeatures; i++)
             if (net_read_blob(x->model.net, x->features[i].blob, x->features[i].values) ||
-                (x->databases ? add_rows(&x->features[i]) : write_rows(x, &x->features[i], b)))
+                (x->databases ? add_rows(&x->features[i]) : write_rows(&x->features[i], b)))
                 return -1;
     }
     return 0;
@@ -218,10 +190,10 @@ static int finish(struct extraction *x, int status)
     status = close_databases(x, status);
     h5_lock();
     for (int i = 0; i < x->nfeatures; i++)
-        if (x->features[i].dataset >= 0)
-            H5Dclose(x->features[i].dataset);
+        if (h5_output_close(&x->features[i].data))
+            status = -1;
     if (x->file >= 0 && H5Fclose(x->file) < 0 && !status)
-        status = h5_failed(x->out, "close", x->temp);
+        status = h5_write_failed(x->out);
     h5_unlock();
     if (x->file >= 0 && status)
         unlink(x->temp);
@@ -244,8 +216,8 @@ static int print_report(const struct extraction *x)
     for (int i = 0; i < x->nfeatures; i++) {
         json_key(&json, x->features[i].blob->name);
         json_array_begin(&json);
-        for (int a = 0; a < x->features[i].naxes; a++)
-            json_uint(&json, x->features[i].dim[a]);
+        for (int a = 0; a < x->features[i].data.naxes; a++)
+            json_uint(&json, x->features[i].data.dim[a]);
         json_array_end(&json);
     }
     json_object_end(&json);
@@ -275,7 +247,7 @@ static int extract(struct extraction *x, struct log *log)
         status = print_report(x);
     for (int i = 0; i < x->nfeatures && !status && !x->json; i++)
         printf("%s: %s, %llu rows\n", x->out ? x->out : x->databases, x->features[i].blob->name,
-               (unsigned long long)x->features[i].dim[0]);
+               (unsigned long long)x->features[i].data.dim[0]);
     model_close(&x->model);
     return status;
 }

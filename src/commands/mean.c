@@ -1,6 +1,6 @@
 /* `poseidon mean`: the mean image of a data set, for transform_param's mean_file. */
 #include "commands/commands.h"
-#include "commands/image_stream.h"
+#include "convert/image_stream.h"
 #include "commands/options.h"
 #include "commands/output_guard.h"
 
@@ -124,6 +124,7 @@ static int average(struct averaging *a)
                                         .progress = isatty(STDERR_FILENO) && !a->json,
                                         .read = read_image,
                                         .take = add_image,
+                                        .interrupted = signals_pending,
                                         .context = a};
     return image_stream_run(&stream) || image_outputs_commit(&a->outputs) ? -1 : result_print(a);
 }

@@ -190,11 +190,6 @@ static int emit_lrn(struct emission *e)
     return emission_give(e, 0, y);
 }
 
-static int emit_dropout(struct emission *e)
-{
-    return emission_give(e, 0, NODE(e, "Dropout", e->x));
-}
-
 static int give_along(struct emission *e, int top, const char *type, int axis)
 {
     const char *y = NODE(e, type, e->x);
@@ -212,18 +207,6 @@ static int emit_softmax(struct emission *e)
 static int emit_softmax_loss(struct emission *e)
 {
     return give_along(e, e->args.ntops - 1, "Softmax", e->args.u.softmax_loss.axis);
-}
-
-static int emit_sigmoid_loss(struct emission *e)
-{
-    return emission_give(e, 0, NODE(e, "Sigmoid", e->x));
-}
-
-/* What it compares becomes an output. */
-static int emit_nothing(struct emission *e)
-{
-    (void)e;
-    return 0;
 }
 
 static int emit_concat(struct emission *e)
@@ -451,7 +434,14 @@ static int emit_parameter(struct emission *e)
     return emission_give(e, 0, emission_param(e, 0, "value"));
 }
 
-/* Operators that are not here, ONNX cannot say, or nobody has asked for. */
+/* Operators of one node without attributes; "": what a loss compares becomes an output. */
+static const char *const nodes[OP_KINDS] = {
+    [OP_DROPOUT] = "Dropout", [OP_SIGMOID_LOSS] = "Sigmoid", [OP_ACCURACY] = "",
+    [OP_EUCLIDEAN_LOSS] = "", [OP_HINGE_LOSS] = "",          [OP_CONTRASTIVE_LOSS] = "",
+    [OP_INFOGAIN_LOSS] = "",  [OP_MULTINOMIAL_LOSS] = "",
+};
+
+/* Operators that are in neither table, ONNX cannot say, or nobody has asked for. */
 static int (*const emitters[OP_KINDS])(struct emission *e) = {
     [OP_CONV] = emit_conv,
     [OP_DECONV] = emit_conv,
@@ -459,16 +449,8 @@ static int (*const emitters[OP_KINDS])(struct emission *e) = {
     [OP_POOL] = emit_pool,
     [OP_RELU] = emit_relu,
     [OP_LRN] = emit_lrn,
-    [OP_DROPOUT] = emit_dropout,
     [OP_SOFTMAX] = emit_softmax,
     [OP_SOFTMAX_LOSS] = emit_softmax_loss,
-    [OP_SIGMOID_LOSS] = emit_sigmoid_loss,
-    [OP_ACCURACY] = emit_nothing,
-    [OP_EUCLIDEAN_LOSS] = emit_nothing,
-    [OP_HINGE_LOSS] = emit_nothing,
-    [OP_CONTRASTIVE_LOSS] = emit_nothing,
-    [OP_INFOGAIN_LOSS] = emit_nothing,
-    [OP_MULTINOMIAL_LOSS] = emit_nothing,
     [OP_CONCAT] = emit_concat,
     [OP_SPLIT] = emit_split,
     [OP_FLATTEN] = emit_flatten,
@@ -486,6 +468,10 @@ static int (*const emitters[OP_KINDS])(struct emission *e) = {
 
 int operator_emit(struct emission *e)
 {
+    const char *type = nodes[e->args.kind];
+
+    if (type)
+        return *type ? emission_give(e, 0, NODE(e, type, e->x)) : 0;
     if (emitters[e->args.kind])
         return emitters[e->args.kind](e);
     return error_set("it has no form in ONNX here; a net that ends before it can be exported");
