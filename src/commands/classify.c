@@ -2,7 +2,7 @@
 #include "commands/commands.h"
 #include "commands/model.h"
 #include "commands/options_rows.h"
-#include "commands/image_input.h"
+#include "input/image_input.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -5,13 +5,14 @@
 #include "commands/pointers.h"
 #include "train/agreement.h"
 #include "util/choice.h"
+#include "util/path.h"
 #include "util/suggest.h"
 #include "util/error.h"
 
 #include <assert.h>
-#include <ctype.h>
 #include <errno.h>
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,26 +50,18 @@ static int parse_number(const char *name, const char *text, long long least, lon
 
 static int parse_bytes(const char *name, const char *text, size_t *out)
 {
+    static const char units[] = "kKmMgG";
     char *end;
-    double factor = 1, value;
+    const char *unit;
+    double factor, value;
 
     errno = 0;
     value = strtod(text, &end);
-    if (end != text)
-        switch (tolower((unsigned char)*end)) {
-        case 'k':
-            factor = 1024, end++;
-            break;
-        case 'm':
-            factor = 1024 * 1024, end++;
-            break;
-        case 'g':
-            factor = 1024 * 1024 * 1024, end++;
-            break;
-        default:
-            break;
-        }
-    if (tolower((unsigned char)*end) == 'b')
+    unit = *end ? strchr(units, *end) : NULL;
+    factor = unit ? ldexp(1, 10 + 10 * (int)((unit - units) / 2)) : 1;
+    if (end != text && unit)
+        end++;
+    if (*end == 'b' || *end == 'B')
         end++;
     if (end == text || *end || errno == ERANGE ||
         !(value == 0 || (value * factor >= 1 && value * factor < 0x1p62)))
@@ -338,16 +331,11 @@ static const char *option_of_word(const struct command_line *line, const char *w
         {".prototxt", "solver"},         {".prototxt", "model"},     {".solverstate", "snapshot"},
         {".solverstate.h5", "snapshot"}, {".caffemodel", "weights"}, {".caffemodel.h5", "weights"},
     };
-    size_t length = strlen(word);
     bool off;
 
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        size_t ending = strlen(files[i].ending);
-
-        if (length > ending && !strcmp(word + length - ending, files[i].ending) &&
-            find_row(line, files[i].option, &off) >= 0)
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        if (path_ends(word, files[i].ending) && find_row(line, files[i].option, &off) >= 0)
             return files[i].option;
-    }
     return NULL;
 }
 

@@ -4,11 +4,10 @@
 
 #include "spec/caffe.pb-c.h"
 #include "util/error.h"
+#include "util/file.h"
 #include "util/h5.h"
 #include "util/path.h"
 
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -78,8 +77,7 @@ static int binaryproto_write(const struct mean_image *mean, float *values, size_
 {
     Caffe__BlobProto blob = CAFFE__BLOB_PROTO__INIT;
     struct bytes packed = {0};
-    FILE *file = NULL;
-    int status = -1;
+    int status;
 
     blob.has_num = blob.has_channels = blob.has_height = blob.has_width = 1;
     blob.num = 1;
@@ -91,13 +89,7 @@ static int binaryproto_write(const struct mean_image *mean, float *values, size_
     if (bytes_reserve(&packed, caffe__blob_proto__get_packed_size(&blob), "a mean image"))
         return -1;
     packed.length = caffe__blob_proto__pack(&blob, packed.data);
-    file = fopen(path, "wb");
-    if (file && fwrite(packed.data, 1, packed.length, file) == packed.length)
-        status = 0;
-    if (file && fclose(file) != 0)
-        status = -1;
-    if (status)
-        error_set("%s: cannot be written (%s)", path, strerror(errno));
+    status = file_write(path, packed.data, packed.length);
     bytes_free(&packed);
     return status;
 }
