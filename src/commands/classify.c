@@ -259,20 +259,16 @@ static int next_best(const float *scores, int n, int last)
 {
     int best = -1;
 
-    for (int i = 0; i < n; i++) {
-        bool before =
-            last >= 0 && (scores[i] > scores[last] || (i <= last && scores[i] == scores[last]));
-
-        if (before)
-            continue;
-        if (best < 0 || scores[i] > scores[best])
+    for (int i = 0; i < n; i++)
+        if ((last < 0 || scores[i] < scores[last] || (i > last && scores[i] == scores[last])) &&
+            (best < 0 || scores[i] > scores[best]))
             best = i;
-    }
     return best;
 }
 
 static void report(struct classification *c, const char *path, float *scores)
 {
+    char number[32];
     int best = -1;
 
     if (c->softmax)
@@ -280,25 +276,21 @@ static void report(struct classification *c, const char *path, float *scores)
     if (!c->json)
         printf("---------- Prediction for %s ----------\n", path);
     json_object_begin(&c->report);
-    json_key(&c->report, "image");
-    json_string(&c->report, path);
+    json_put_string(&c->report, "image", path);
     json_key(&c->report, "top");
     json_array_begin(&c->report);
     for (int k = 0; k < c->top; k++) {
         best = next_best(scores, c->classes, best);
         if (best < 0)
             break; /* scores that are not numbers have no order */
-        if (!c->json && c->names.count)
-            printf("%.4f - \"%s\"\n", (double)scores[best], c->names.name[best]);
-        else if (!c->json)
-            printf("%.4f - class %d\n", (double)scores[best], best);
+        snprintf(number, sizeof number, "class %d", best);
+        if (!c->json)
+            printf(c->names.count ? "%.4f - \"%s\"\n" : "%.4f - %s\n", (double)scores[best],
+                   c->names.count ? c->names.name[best] : number);
         json_object_begin(&c->report);
-        json_key(&c->report, "class");
-        json_int(&c->report, best);
-        json_key(&c->report, "label");
-        json_string(&c->report, c->names.count ? c->names.name[best] : NULL);
-        json_key(&c->report, "probability");
-        json_double(&c->report, (double)scores[best]);
+        json_put_int(&c->report, "class", best);
+        json_put_string(&c->report, "label", c->names.count ? c->names.name[best] : NULL);
+        json_put_double(&c->report, "probability", (double)scores[best]);
         json_object_end(&c->report);
     }
     json_array_end(&c->report);

@@ -49,6 +49,7 @@ struct doctor {
     const char *prefix, *launcher;
     struct topology topology;
     const char **names;          /* of machines */
+    int *first;                  /* their first ranks */
     struct host_report *reports; /* rank 0: of all ranks */
     struct network network;
     struct link *links; /* rank 0: of the rings */
@@ -157,11 +158,14 @@ static int find_hosts(struct doctor *d)
     d->reports = calloc(t->rank == 0 ? (size_t)t->nranks : 1, sizeof *d->reports);
     d->links = calloc(LINKS_RINGS * (size_t)t->nmachines, sizeof *d->links);
     d->names = calloc((size_t)t->nmachines, sizeof *d->names);
-    status = d->reports && d->links && d->names
+    d->first = calloc((size_t)t->nmachines, sizeof *d->first);
+    status = d->reports && d->links && d->names && d->first
                  ? 0
                  : error_memory((size_t)t->nranks * sizeof *d->reports, "the ranks' reports");
-    for (int r = t->nranks - 1; r >= 0 && !status; r--)
+    for (int r = t->nranks - 1; r >= 0 && !status; r--) {
         d->names[t->machine[r]] = t->host[r];
+        d->first[t->machine[r]] = r;
+    }
     if (error_agree(MPI_COMM_WORLD, status))
         return -1;
     return t->nmachines == 1 ? 0 : network_create(MPI_COMM_WORLD, t, d->names, &d->network);
@@ -252,16 +256,6 @@ static void judge_host(struct doctor *d, int rank)
                       host);
 }
 
-/* Of the machine's first rank. */
-static const struct host_report *report_of(const struct doctor *d, int machine)
-{
-    int first = 0;
-
-    while (d->topology.machine[first] != machine)
-        first++;
-    return &d->reports[first];
-}
-
 static void judge_mtus(struct doctor *d)
 {
     size_t n = (size_t)d->topology.nmachines;
@@ -270,7 +264,7 @@ static void judge_mtus(struct doctor *d)
     if (!mtu)
         return;
     for (size_t m = 0; m < n; m++)
-        mtu[m] = report_of(d, (int)m)->mtu;
+        mtu[m] = d->reports[d->first[m]].mtu;
     links_judge_mtus(mtu, d->names, (int)n, &d->notes);
     free(mtu);
 }
@@ -340,8 +334,9 @@ static void put_mpi(struct doctor *d)
 static void put_machine(struct doctor *d, int machine)
 {
     const struct topology *t = &d->topology;
-    const struct host_report *report = report_of(d, machine);
-    int first = (int)(report - d->reports), ranks = 0;
+    const int first = d->first[machine];
+    const struct host_report *report = &d->reports[first];
+    int ranks = 0;
     char cell[2][UNITS_CELL];
 
     for (int r = first; r < t->nranks; r++)
@@ -506,6 +501,7 @@ int command_doctor(int argc, char **argv)
     free(d.reports);
     free(d.links);
     free(d.names);
+    free(d.first);
     strbuf_free(&d.text);
     strbuf_free(&d.wrong);
     strbuf_free(&d.notes);

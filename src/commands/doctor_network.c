@@ -132,16 +132,12 @@ fail:
 
 static int touch(struct network *n)
 {
-    int steps[LINKS_RINGS], rings = links_rings(n->topology->nmachines, steps);
+    int steps[LINKS_RINGS], rings = links_rings(n->topology->nmachines, steps), status = 0;
     double seconds;
 
-    for (int r = 0; r < rings; r++)
-        if (pass_on(n, steps[r], SMALL_BYTES, &seconds))
-            return -1;
-    for (int r = 0; r < rings; r++)
-        if (pass_on(n, steps[r], LARGE_BYTES, &seconds))
-            return -1;
-    return 0;
+    for (int i = 0; i < 2 * rings && !status; i++)
+        status = pass_on(n, steps[i % rings], i < rings ? SMALL_BYTES : LARGE_BYTES, &seconds);
+    return status;
 }
 
 int network_create(MPI_Comm world, const struct topology *topology, const char *const *names,

@@ -59,14 +59,11 @@ static int parse(struct request *r, int argc, char **argv)
         .options = rows.row,
         .max_words = 2,
         .about = "Draws a net: layers as boxes, with their parameters and the blobs that they "
-                 "make. A layer "
-                 "that works in place stands in the box whose blob it changes; blocks that repeat "
-                 "are "
-                 "drawn once; a long net stands in columns. OUT.dot is text for Graphviz's dot; "
-                 "the other "
-                 "kinds (.eps, .ps, .jpg, .gif and .webp too) need Graphviz's library in the "
-                 "build. Opens no "
-                 "data. 'poseidon plan --draw' shows each layer's scheme, too.",
+                 "make. A layer that works in place stands in the box whose blob it changes; "
+                 "blocks that repeat are drawn once; a long net stands in columns. OUT.dot is text "
+                 "for Graphviz's dot; the other kinds (.eps, .ps, .jpg, .gif and .webp too) need "
+                 "Graphviz's library in the build. Opens no data. 'poseidon plan --draw' shows "
+                 "each layer's scheme, too.",
     };
     int nwords, status;
 

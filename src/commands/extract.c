@@ -39,12 +39,12 @@ struct extraction {
     char *temp;
 };
 
-static int add_feature(struct extraction *x, const char *name)
+static int add_feature(struct extraction *x, int number, const char *name)
 {
-    struct feature *f = &x->features[x->nfeatures];
+    struct feature *f = &x->features[number];
     const struct shape *shape;
 
-    if (x->nfeatures == MAX_BLOBS)
+    if (number == MAX_BLOBS)
         return error_set("--blobs names more than %d blobs", MAX_BLOBS);
     *f = (struct feature){.blob = net_find_blob(x->model.net, name), .data.id = -1};
     if (!f->blob)
@@ -70,38 +70,43 @@ static int add_feature(struct extraction *x, const char *name)
     return 0;
 }
 
-static int find_features(struct extraction *x)
+/* Calls `take` with every name of a comma list; how many there are, or -1. */
+static int take_names(struct extraction *x, const char *list,
+                      int (*take)(struct extraction *x, int number, const char *name))
 {
-    char *copy = strdup(x->blobs), *rest = copy, *name;
-    int status = copy ? 0 : error_memory(strlen(x->blobs), "the list of blobs");
+    char *copy = strdup(list), *rest = copy, *name;
+    int status = copy ? 0 : error_memory(strlen(list), "a list of names"), n = 0;
 
     while (!status && (name = strsep(&rest, ",")) != NULL)
         if (*name)
-            status = add_feature(x, name);
+            status = take(x, n++, name);
     free(copy);
-    if (!status && x->nfeatures == 0)
-        status = error_set("--blobs names no blob");
-    return status;
+    return status ? -1 : n;
+}
+
+static int find_features(struct extraction *x)
+{
+    int n = take_names(x, x->blobs, add_feature);
+
+    return n ? n < 0 ? -1 : 0 : error_set("--blobs names no blob");
 }
 
 /* Every blob's rows go to an LMDB of its own, as Datum messages of floats. */
-static int open_databases(struct extraction *x)
+static int open_database(struct extraction *x, int number, const char *name)
 {
     const struct sink_options options = {.source = x->options.model, .force = x->force};
-    char *copy = strdup(x->databases), *rest = copy, *name;
-    int status = copy ? 0 : error_memory(strlen(x->databases), "the list of databases"), n = 0;
 
-    while (!status && (name = strsep(&rest, ",")) != NULL)
-        if (*name) {
-            if (n < x->nfeatures)
-                status = sink_create_lmdb(name, &options, &x->features[n].sink);
-            n++;
-        }
-    free(copy);
-    if (!status && n != x->nfeatures)
-        status = error_set("--databases names %d, and --blobs %d: expected one for each blob", n,
-                           x->nfeatures);
-    return status;
+    return number < x->nfeatures ? sink_create_lmdb(name, &options, &x->features[number].sink) : 0;
+}
+
+static int open_databases(struct extraction *x)
+{
+    int n = take_names(x, x->databases, open_database);
+
+    if (n >= 0 && n != x->nfeatures)
+        return error_set("--databases names %d, and --blobs %d: expected one for each blob", n,
+                         x->nfeatures);
+    return n < 0 ? -1 : 0;
 }
 
 static int add_rows(const struct feature *f)

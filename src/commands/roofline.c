@@ -5,8 +5,7 @@
 
 enum { TIMES = 8 };
 
-/* Everything that was begun is over. */
-static int finish(const struct engine *engine)
+int roofline_finish(const struct engine *engine)
 {
     return engine->i->finish ? engine->i->finish(engine->context) : 0;
 }
@@ -51,7 +50,7 @@ static int time_best(struct trial *t, size_t elems, const char *what,
     *seconds = 0;
     for (int i = 0; i < TIMES && !status; i++) {
         double start = clock_seconds(), took;
-        status = once(t) || finish(engine);
+        status = once(t) || roofline_finish(engine);
         took = clock_seconds() - start;
         *seconds = i == 0 || took < *seconds ? took : *seconds;
     }

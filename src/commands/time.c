@@ -65,14 +65,6 @@ static int parse(struct timing *t, int argc, char **argv)
     return t->profile ? output_check(t->profile, t->force, 1, &t->model_options.model) : 0;
 }
 
-/* What an engine was given to do is done. */
-static int finish(const struct timing *t)
-{
-    const struct engine *engine = &t->model.engine;
-
-    return engine->i->finish ? engine->i->finish(engine->context) : 0;
-}
-
 /* As after an update: operators that keep parameters in a layout of their own lay them out again,
  * as they do in every iteration of training. */
 static void touch(struct net *net)
@@ -90,13 +82,13 @@ static int timed_pass(struct timing *t, const struct run *run)
     touch(net);
     for (int i = 0; i < net->nlayers; i++) {
         double start = clock_seconds();
-        if (net_layer_forward(net, i, run) || finish(t))
+        if (net_layer_forward(net, i, run) || roofline_finish(&t->model.engine))
             return -1;
         t->forward[i] += clock_seconds() - start;
     }
     for (int i = net->nlayers - 1; i >= 0 && net->train; i--) {
         double start = clock_seconds();
-        if (net_layer_backward(net, i, run) || finish(t))
+        if (net_layer_backward(net, i, run) || roofline_finish(&t->model.engine))
             return -1;
         t->backward[i] += clock_seconds() - start;
     }
@@ -111,7 +103,7 @@ static int whole_pass(struct timing *t, const struct run *run)
     touch(net);
     if (net_forward(net, run, NULL, NULL) || (net->train && net_backward(net, run, true, NULL)))
         return -1;
-    return finish(t);
+    return roofline_finish(&t->model.engine);
 }
 
 static double sum(const struct timing *t, const double *seconds)

@@ -5,24 +5,22 @@
 #include "spec/names.h"
 #include "util/alloc.h"
 #include "util/error.h"
+#include "util/strbuf.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* "3 x 3", for so many axes; "?" where a value is missing. Returns what it took. */
-static size_t put_window(const struct spatial_field *field, int axes, char *out, size_t bytes)
+/* "3 x 3", for so many axes; "?" where a value is missing. */
+static void put_window(struct strbuf *out, const struct spatial_field *field, int axes)
 {
-    size_t used = 0;
-
-    for (int i = 0; i < axes && used < bytes; i++) {
+    for (int i = 0; i < axes; i++) {
         int64_t value = spatial_at(field, i);
-        used += (size_t)(value < 0 ? snprintf(out + used, bytes - used, "%s?", i > 0 ? " x " : "")
-                                   : snprintf(out + used, bytes - used, "%s%" PRId64,
-                                              i > 0 ? " x " : "", value));
+
+        strbuf_puts(out, i > 0 ? " x " : "");
+        strbuf_printf(out, value < 0 ? "?" : "%" PRId64, value);
     }
-    return used;
 }
 
 /* How many values say it: as many as the net lists, and one where height and width are alike. */
@@ -36,38 +34,36 @@ static int window_values(const struct spatial_field *field, int axes)
     return 1;
 }
 
-static void convolution_detail(const Caffe__ConvolutionParameter *p, int axes, char *out,
-                               size_t bytes)
+static void put_convolution(struct strbuf *out, const Caffe__ConvolutionParameter *p, int axes)
 {
     const struct spatial_field kernel = spatial_of_convolution(p, SPATIAL_KERNEL);
     const struct spatial_field stride = spatial_of_convolution(p, SPATIAL_STRIDE);
-    size_t used = (size_t)snprintf(out, bytes, "%" PRIu32 ", ", p->num_output);
     int strides = window_values(&stride, axes);
 
-    used += put_window(&kernel, axes, out + used, bytes - used);
+    strbuf_printf(out, "%" PRIu32 ", ", p->num_output);
+    put_window(out, &kernel, axes);
     if (strides > 1 || spatial_at(&stride, 0) != 1) {
-        used += (size_t)snprintf(out + used, bytes - used, ", stride ");
-        used += put_window(&stride, strides, out + used, bytes - used);
+        strbuf_puts(out, ", stride ");
+        put_window(out, &stride, strides);
     }
     if (p->group != 1)
-        snprintf(out + used, bytes - used, ", group %" PRIu32, p->group);
+        strbuf_printf(out, ", group %" PRIu32, p->group);
 }
 
-static void pooling_detail(const Caffe__PoolingParameter *p, int axes, char *out, size_t bytes)
+static void put_pooling(struct strbuf *out, const Caffe__PoolingParameter *p, int axes)
 {
     static const char *const names[] = {"MAX", "AVE", "STOCHASTIC"};
-    const char *name = p->pool >= 0 && p->pool < 3 ? names[p->pool] : "?";
     const struct spatial_field kernel = spatial_of_pooling(p, SPATIAL_KERNEL);
     const struct spatial_field stride = spatial_of_pooling(p, SPATIAL_STRIDE);
-    size_t used = (size_t)snprintf(out, bytes, "%s, ", name);
 
+    strbuf_printf(out, "%s, ", p->pool >= 0 && p->pool < 3 ? names[p->pool] : "?");
     if (p->global_pooling) {
-        snprintf(out + used, bytes - used, "whole plane");
+        strbuf_puts(out, "whole plane");
         return;
     }
-    used += put_window(&kernel, axes, out + used, bytes - used);
-    used += (size_t)snprintf(out + used, bytes - used, ", stride ");
-    put_window(&stride, window_values(&stride, axes), out + used, bytes - used);
+    put_window(out, &kernel, axes);
+    strbuf_puts(out, ", stride ");
+    put_window(out, &stride, window_values(&stride, axes));
 }
 
 /* The axes behind batch and channels of what the layer reads; two where that is not known. */
@@ -82,21 +78,22 @@ static int spatial_axes(const struct net *net, const struct layer_def *layer)
 
 static void describe(const Caffe__LayerParameter *p, int axes, struct picture_node *node)
 {
-    char *out = node->detail;
-    size_t bytes = sizeof node->detail;
+    struct strbuf out = {0};
 
-    if (p->convolution_param != NULL)
-        convolution_detail(p->convolution_param, axes, out, bytes);
-    else if (p->pooling_param != NULL)
-        pooling_detail(p->pooling_param, axes, out, bytes);
-    else if (p->inner_product_param != NULL)
-        snprintf(out, bytes, "%" PRIu32, p->inner_product_param->num_output);
-    else if (p->dropout_param != NULL)
-        snprintf(out, bytes, "%g", (double)p->dropout_param->dropout_ratio);
-    else if (p->lrn_param != NULL)
-        snprintf(out, bytes, "size %" PRIu32, p->lrn_param->local_size);
-    else if (p->data_param != NULL && p->data_param->source != NULL)
-        snprintf(out, bytes, "%.80s", p->data_param->source);
+    if (p->convolution_param)
+        put_convolution(&out, p->convolution_param, axes);
+    else if (p->pooling_param)
+        put_pooling(&out, p->pooling_param, axes);
+    else if (p->inner_product_param)
+        strbuf_printf(&out, "%" PRIu32, p->inner_product_param->num_output);
+    else if (p->dropout_param)
+        strbuf_printf(&out, "%g", (double)p->dropout_param->dropout_ratio);
+    else if (p->lrn_param)
+        strbuf_printf(&out, "size %" PRIu32, p->lrn_param->local_size);
+    else if (p->data_param && p->data_param->source)
+        strbuf_printf(&out, "%.80s", p->data_param->source);
+    snprintf(node->detail, sizeof node->detail, "%s", strbuf_text(&out));
+    strbuf_free(&out);
 }
 
 static void describe_blob(const struct net *net, struct picture_blob *blob)
