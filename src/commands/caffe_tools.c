@@ -1,7 +1,6 @@
 /* Caffe's tools, by links of their names to this program: arguments in Caffe's order and flags in
  * Caffe's names become those of our commands, which do the rest, messages included. */
 #include "commands/commands.h"
-#include "commands/convert.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -27,6 +27,10 @@ int command_mean(int argc, char **argv);
 
 int command_doctor(int argc, char **argv);
 
+/* The kinds of convert; argv[0] is "images", "weights". */
+int command_convert_images(int argc, char **argv);
+int command_convert_weights(int argc, char **argv);
+
 /* Runs one of Caffe's tools where `name`, the program's, is one of theirs (convert_imageset, ...):
  * its arguments in Caffe's order, by the command of ours that does it. false: it is none. */
 bool caffe_tool_run(const char *name, int argc, char **argv, int *status);

@@ -4,7 +4,6 @@
  * while it exists, and looked at between blocks, so that an interrupted run leaves nothing either.
  */
 #include "commands/commands.h"
-#include "commands/convert.h"
 #include "convert/image_stream.h"
 #include "commands/options.h"
 #include "commands/output_guard.h"

@@ -1,7 +1,6 @@
 /* `poseidon convert images`: photographs to HDF5 or LMDB in constant memory. Several threads read,
  * decode and resize ahead; this one takes their results in order and writes. */
 #include "commands/commands.h"
-#include "commands/convert.h"
 #include "convert/split.h"
 #include "convert/image_stream.h"
 #include "commands/options.h"

@@ -1,6 +1,5 @@
 /* poseidon convert weights: a model in another form. */
 #include "commands/commands.h"
-#include "commands/convert.h"
 #include "commands/options.h"
 #include "commands/output_guard.h"
 

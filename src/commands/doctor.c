@@ -155,13 +155,12 @@ static int find_hosts(struct doctor *d)
     patience_step("finding out which hosts there are");
     if (topology_create(MPI_COMM_WORLD, t))
         return -1;
-    d->reports = calloc(t->rank == 0 ? (size_t)t->nranks : 1, sizeof *d->reports);
     d->links = calloc(LINKS_RINGS * (size_t)t->nmachines, sizeof *d->links);
     d->names = calloc((size_t)t->nmachines, sizeof *d->names);
     d->first = calloc((size_t)t->nmachines, sizeof *d->first);
-    status = d->reports && d->links && d->names && d->first
+    status = d->links && d->names && d->first
                  ? 0
-                 : error_memory((size_t)t->nranks * sizeof *d->reports, "the ranks' reports");
+                 : error_memory((size_t)t->nmachines * sizeof *d->links, "hosts");
     for (int r = t->nranks - 1; r >= 0 && !status; r--) {
         d->names[t->machine[r]] = t->host[r];
         d->first[t->machine[r]] = r;
@@ -175,16 +174,16 @@ static int gather_reports(struct doctor *d)
 {
     struct cores cores;
     struct host_report mine;
+    void *all = NULL;
 
     patience_step("looking at every host");
     if (cores_find(MPI_COMM_WORLD, &d->topology, &cores))
         return -1;
     fill_report(&cores, &mine); /* connections are open now */
-    MPI_TRY(MPI_Gather(&mine, (int)sizeof mine, MPI_BYTE, d->reports, (int)sizeof mine, MPI_BYTE, 0,
-                       MPI_COMM_WORLD));
+    if (agree_gather(MPI_COMM_WORLD, &mine, sizeof mine, "the ranks' reports", &all))
+        return -1;
+    d->reports = all;
     return 0;
-fail:
-    return -1;
 }
 
 /* The network as training measures it; with the card of the CPU's engine. */

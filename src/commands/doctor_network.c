@@ -91,22 +91,19 @@ fail:
 static int gather(const struct network *n, int step, const struct seen *mine, struct link *links)
 {
     int hosts = n->topology->nmachines;
-    struct seen *all = calloc((size_t)hosts, sizeof *all);
-    int status = error_agree(n->comm, all ? 0 : error_memory((size_t)hosts * sizeof *all, "rings"));
+    void *gathered = NULL;
+    struct seen *all;
 
-    if (status)
-        goto fail;
-    MPI_TRY(MPI_Gather(mine, 3, MPI_DOUBLE, all, 3, MPI_DOUBLE, 0, n->comm));
-    for (int h = 0; n->topology->rank == 0 && h < hosts; h++) {
+    if (agree_gather(n->comm, mine, sizeof *mine, "rings", &gathered))
+        return -1;
+    all = gathered;
+    for (int h = 0; all && h < hosts; h++) {
         int to = (h + step) % hosts;
         links[h] = (struct link){
             .from = h, .to = to, .Bps = all[to].Bps, .sent = all[h].sent, .resent = all[h].resent};
     }
     free(all);
     return 0;
-fail:
-    free(all);
-    return -1;
 }
 
 static int measure(struct network *n, struct link *links)

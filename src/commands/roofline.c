@@ -10,71 +10,52 @@ int roofline_finish(const struct engine *engine)
     return engine->i->finish ? engine->i->finish(engine->context) : 0;
 }
 
-/* Floats on the engine, and what is timed with them. */
-struct trial {
-    const struct engine *engine;
-    float *memory;
-    int size;                    /* of matrices */
-    struct engine_update update; /* of parameters */
-};
-
-enum { ELEMS = 1 << 24 }; /* parameters */
-
-static int multiply(const struct trial *t)
+int roofline_gemm(const struct engine *engine, int size, double *seconds)
 {
-    size_t elems = (size_t)t->size * (size_t)t->size;
-
-    return t->engine->i->gemm(t->engine->context, true, false, t->size, t->size, t->size, 1.0f,
-                              t->memory, t->size, t->memory + elems, t->size, 0.0f,
-                              t->memory + 2 * elems, t->size);
-}
-
-static int update(const struct trial *t)
-{
-    return t->engine->i->services->update(t->engine->context, &t->update, t->memory,
-                                          t->memory + ELEMS, t->memory + 2 * ELEMS, ELEMS, ELEMS,
-                                          ENGINE_IN_TURN);
-}
-
-/* The best of a few times of `once` with 3 x elems floats. */
-static int time_best(struct trial *t, size_t elems, const char *what,
-                     int (*once)(const struct trial *t), double *seconds)
-{
-    const struct engine *engine = t->engine;
+    size_t elems = (size_t)size * (size_t)size;
     void *memory;
     int status = 0;
 
-    if (engine->i->alloc(engine->context, 3 * elems * sizeof(float), what, &memory))
+    if (engine->i->alloc(engine->context, 3 * elems * sizeof(float), "a matrix product", &memory))
         return -1;
-    t->memory = memory;
+    float *a = memory, *b = a + elems, *c = b + elems;
     *seconds = 0;
     for (int i = 0; i < TIMES && !status; i++) {
         double start = clock_seconds(), took;
-        status = once(t) || roofline_finish(engine);
+        status = engine->i->gemm(engine->context, true, false, size, size, size, 1.0f, a, size, b,
+                                 size, 0.0f, c, size) ||
+                 roofline_finish(engine);
         took = clock_seconds() - start;
         *seconds = i == 0 || took < *seconds ? took : *seconds;
     }
     engine->i->free(engine->context, memory);
-    return status ? -1 : 0;
-}
-
-int roofline_gemm(const struct engine *engine, int size, double *seconds)
-{
-    struct trial trial = {.engine = engine, .size = size};
-
-    return time_best(&trial, (size_t)size * (size_t)size, "a matrix product", multiply, seconds);
+    return status;
 }
 
 int roofline_update(const struct engine *engine, double *seconds)
 {
+    enum { ELEMS = 1 << 24 };
     const struct rule rule = {
         .kind = RULE_SGD, .momentum = 0.9f, .weight_decay = 5e-4f, .nhistory = 1};
-    struct trial trial = {.engine = engine};
-    int status;
+    struct engine_update update;
+    void *memory;
+    int status = 0;
 
-    rule_describe(&rule, 0, 0.01f, 1, 1, 1, &trial.update);
-    status = time_best(&trial, ELEMS, "parameters, gradients and history", update, seconds);
-    *seconds *= 1e9 / ELEMS;
+    if (engine->i->alloc(engine->context, 3 * ELEMS * sizeof(float),
+                         "parameters, gradients and history", &memory))
+        return -1;
+    float *values = memory, *grads = values + ELEMS, *history = grads + ELEMS;
+    rule_describe(&rule, 0, 0.01f, 1, 1, 1, &update);
+    *seconds = 0;
+    for (int i = 0; i < TIMES && !status; i++) {
+        double start = clock_seconds(), took;
+        status = engine->i->services->update(engine->context, &update, values, grads, history,
+                                             ELEMS, ELEMS, ENGINE_IN_TURN) ||
+                 roofline_finish(engine);
+        took = (clock_seconds() - start) * (1e9 / ELEMS);
+        *seconds = i == 0 || took < *seconds ? took : *seconds;
+    }
+    engine->i->free(engine->context, memory);
     return status;
 }
 
@@ -98,13 +79,23 @@ int roofline_measure(const struct engine *engine, struct roofline *out)
     return 0;
 }
 
+static double compute_seconds(const struct roofline *roofline, const struct op_work *work)
+{
+    return work->flops / roofline->flops;
+}
+
+static double memory_seconds(const struct roofline *roofline, const struct op_work *work)
+{
+    return op_work_bytes(work) / roofline->bandwidth;
+}
+
 bool roofline_computes(const struct roofline *roofline, const struct op_work *work)
 {
-    return work->flops / roofline->flops > op_work_bytes(work) / roofline->bandwidth;
+    return compute_seconds(roofline, work) > memory_seconds(roofline, work);
 }
 
 double roofline_floor(const struct roofline *roofline, const struct op_work *work)
 {
-    return roofline_computes(roofline, work) ? work->flops / roofline->flops
-                                             : op_work_bytes(work) / roofline->bandwidth;
+    return roofline_computes(roofline, work) ? compute_seconds(roofline, work)
+                                             : memory_seconds(roofline, work);
 }

@@ -90,15 +90,14 @@ static int load(struct test_run *t)
         return -1;
     for (size_t at = 0; at < net->elems; at += 1 << 24) {
         size_t n = net->elems - at < (1 << 24) ? net->elems - at : 1 << 24;
-        MPI_TRY(MPI_Bcast(net->values + at, (int)n, MPI_FLOAT, 0, MPI_COMM_WORLD));
+        if (agree_share(MPI_COMM_WORLD, net->values + at, n * sizeof *net->values))
+            return -1;
     }
     for (int g = 0; g < net->ngroups && !status; g++) {
         status = net_push_values(net, g);
         net_touch(net, g);
     }
     return error_agree(MPI_COMM_WORLD, status);
-fail:
-    return -1;
 }
 
 /* Samples of batch b that are not of a second pass, in a test that is one. */
