@@ -383,8 +383,7 @@ static int parse(struct classification *c, int argc, char **argv, int *nwords)
         .synopsis = "--model=FILE --weights=FILES IMAGE...",
         .example = "  poseidon classify --model=deploy.prototxt --weights=net.caffemodel \\\n"
                    "      --labels=synset_words.txt --mean=104,117,123 photo.jpg",
-        .options = own,
-        .noptions = (int)(sizeof own / sizeof *own),
+        OPTION_ROWS(own),
         .computing = &c->computing,
         .least_words = 1,
         .max_words = argc,

@@ -47,15 +47,13 @@ int command_run(const char *name, int (*run)(int argc, char **argv), int argc, c
 /* Prints "poseidon COMMAND: message" on standard error; returns 1. */
 int command_fail(const char *command);
 
-/* Starts MPI for a command whose threads take turns. Fails where the launcher, srun's or another
- * MPI's, started lone processes instead of one job. Where the ranks do not run the same program, or
- * not the same command (argv[0]), it says so once and ends the process. */
-int command_start_mpi(int *argc, char ***argv);
-
-/* The same for a command line that was parsed with *status and makes ranks do the same: all go on,
- * or none. What differs in `alike`, or a mistake that a rank made, is said once. false: the command
- * is over, with exit status *status; --help alone needs no MPI. watch: how long ranks wait for each
- * other from here on (util/patience.h); NULL: for ever. Frees `alike`. Collective. */
+/* Starts MPI for a command whose threads take turns and whose line was parsed with *status: all
+ * ranks go on, or none. Fails where the launcher, srun's or another MPI's, started lone processes
+ * instead of one job. Where the ranks do not run the same program, or not the same command
+ * (argv[0]), it says so once and ends the process; so is said what differs in `alike`, or a mistake
+ * that a rank made. false: the command is over, with exit status *status; --help alone needs no
+ * MPI. watch: how long ranks wait for each other from here on (util/patience.h); NULL: for ever.
+ * Frees `alike`. Collective. */
 bool command_start(int *argc, char ***argv, int *status, struct strbuf *alike,
                    const struct patience_options *watch);
 

@@ -75,8 +75,7 @@ static int options_read(struct convert *c, int argc, char **argv, int *nwords)
             "  images        JPEG and PNG files; see its own options below\n"
             "  weights       a model in another form; see below",
         .example = "  poseidon convert mnist /usr/share/datasets/fashion-mnist fashion.h5",
-        .options = options,
-        .noptions = (int)(sizeof options / sizeof *options),
+        OPTION_ROWS(options),
         .least_words = 3,
         .max_words = INT_MAX,
         .expected = "expected a kind (cifar10, mnist, images or weights), SRC and DST.h5",

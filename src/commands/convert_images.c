@@ -144,8 +144,7 @@ static int request_parse(struct request *r, int argc, char **argv)
             "left out and named at the end: status 1 but for --skip-bad.",
         .example = "  poseidon convert images flowers/ flowers.h5 --resize=256x256 --shuffle \\\n"
                    "      --split=0.2",
-        .options = options,
-        .noptions = (int)(sizeof options / sizeof *options),
+        OPTION_ROWS(options),
         .least_words = 2,
         .max_words = 2,
         .expected = "expected a folder or list of images, and DST.h5 or DST_lmdb",

@@ -2,9 +2,7 @@
  * rank fills a report of facts; rank 0 judges them and prints what it has at once: the next thing
  * may never end. */
 #include "commands/commands.h"
-#include "commands/doctor_host.h"
-#include "commands/doctor_links.h"
-#include "commands/doctor_network.h"
+#include "commands/doctor_internal.h"
 #include "commands/options.h"
 
 #include <stdio.h>
@@ -78,17 +76,6 @@ static void give_up(void *context, const char *text)
     fflush(stderr);
     sleep((unsigned)d->limit / 4 + 5); /* the first one that ends takes the others' words along */
     _exit(1);
-}
-
-static int watch(struct doctor *d)
-{
-    d->limit = LOST_SECONDS;
-    return patience_begin(&(struct patience_options){.command = "doctor",
-                                                     .silence_seconds = SILENCE_SECONDS,
-                                                     .lost_seconds = d->limit,
-                                                     .status = 1,
-                                                     .lost = give_up,
-                                                     .context = d});
 }
 
 /* ---- looking ---- */
@@ -474,7 +461,14 @@ fail:
 
 int command_doctor(int argc, char **argv)
 {
-    struct doctor d = {.prefix = "poseidon", .launcher = find_launcher()};
+    struct doctor d = {.prefix = "poseidon", .launcher = find_launcher(), .limit = LOST_SECONDS};
+    const struct patience_options watch = {.command = "doctor",
+                                           .silence_seconds = SILENCE_SECONDS,
+                                           .lost_seconds = LOST_SECONDS,
+                                           .status = 1,
+                                           .lost = give_up,
+                                           .context = &d};
+    struct strbuf alike = {.data = NULL}; /* every rank looks with options of its own */
     const struct option options[] = {
         {"prefix", OPTION_TEXT, &d.prefix, "PREFIX",
          "where snapshots are to lie, as the solver's snapshot_prefix (default: here)"},
@@ -482,8 +476,7 @@ int command_doctor(int argc, char **argv)
     const struct command_line line = {
         .command = "doctor",
         .synopsis = "[OPTIONS]",
-        .options = options,
-        .noptions = (int)(sizeof options / sizeof *options),
+        OPTION_ROWS(options),
         .example = "  mpirun -np 4 poseidon doctor --prefix=/scratch/alexnet",
         .about = "Examines what a training would find here: MPI and how it was started, libraries, "
                  "cores, memory, /dev/shm and GPUs of every host, the network between them, the "
@@ -491,9 +484,9 @@ int command_doctor(int argc, char **argv)
                  "Start it as the training: under mpirun or srun, in the allocation."};
     int status = options_parse(&line, argc, argv, NULL);
 
-    if (status || command_start_mpi(&argc, &argv))
-        return status ? status : -1;
-    status = error_agree(MPI_COMM_WORLD, watch(&d)) || examine(&d);
+    if (!command_start(&argc, &argv, &status, &alike, &watch))
+        return status;
+    status = examine(&d);
     network_free(&d.network);
     status = command_end_mpi("doctor", status, false) || d.nwrong ? 1 : 0;
     topology_free(&d.topology);

@@ -1,6 +1,6 @@
 /* Facts of one host from Linux's files and Open MPI's variables. */
 #define _GNU_SOURCE
-#include "commands/doctor_host.h"
+#include "commands/doctor_internal.h"
 
 #include "util/error.h"
 

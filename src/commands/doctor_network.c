@@ -1,7 +1,6 @@
 /* Rings over the first rank of every host. */
-#include "commands/doctor_network.h"
+#include "commands/doctor_internal.h"
 
-#include "commands/doctor_host.h"
 #include "util/agree.h"
 #include "util/clock.h"
 #include "util/error.h"

@@ -34,14 +34,13 @@ static int open_net(const struct model_options *o, struct model *model)
 
 static int draw(const struct request *r)
 {
-    const char *inputs[] = {r->model.model};
     struct model model = {.doc = NULL};
-    int status;
+    int status = picture_check(r->path) || output_check(r->path, r->force, 1, &r->model.model) ||
+                         open_net(&r->model, &model) ||
+                         picture_write(model.def, model.net, NULL, r->path)
+                     ? -1
+                     : 0;
 
-    if (picture_check(r->path) || output_check(r->path, r->force, 1, inputs))
-        return -1;
-    status =
-        open_net(&r->model, &model) || picture_write(model.def, model.net, NULL, r->path) ? -1 : 0;
     model_close(&model);
     return status;
 }

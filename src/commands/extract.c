@@ -282,8 +282,7 @@ int command_extract(int argc, char **argv)
         .synopsis = "--model=FILE --weights=FILES --blobs=LIST OUT.h5",
         .example = "  poseidon extract --model=net.prototxt --weights=net.caffemodel \\\n"
                    "      --blobs=fc7 features.h5",
-        .options = own,
-        .noptions = (int)(sizeof own / sizeof *own),
+        OPTION_ROWS(own),
         .computing = &x.computing,
         .max_words = 1,
         .about = "Runs the TEST phase of a net over N batches and writes what the named blobs "

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "commands/plan.h"
-#include "commands/pointers.h"
+#include "commands/options.h"
 #include "commands/train_options.h"
 #include "layers/layer.h"
 #include "train/agreement.h"
@@ -217,7 +217,7 @@ static void require_same_program(const char *command)
     exit(1);
 }
 
-int command_start_mpi(int *argc, char ***argv)
+static int start_mpi(int *argc, char ***argv)
 {
     char command[24];
     int level = 0, size = 1;
@@ -263,7 +263,7 @@ bool command_start(int *argc, char ***argv, int *status, struct strbuf *alike,
     snprintf(command, sizeof command, "%s", (*argv)[0]);
     if (parsed > 0 && launched() < 2) {
         *status = 0;
-    } else if (command_start_mpi(argc, argv)) {
+    } else if (start_mpi(argc, argv)) {
         *status = command_fail(command);
     } else {
         patience_step("comparing what the ranks are to do");

@@ -38,8 +38,7 @@ static int arguments_parse(struct averaging *a, int argc, char **argv)
             "pixel, for a transform_param's mean_file, and prints the mean of every channel, for "
             "its mean_value.",
         .example = "  poseidon mean flowers.h5 flowers-mean.h5",
-        .options = options,
-        .noptions = (int)(sizeof options / sizeof *options),
+        OPTION_ROWS(options),
         .least_words = 1,
         .max_words = 2,
         .expected = "expected SRC: an HDF5 file, an LMDB or a LevelDB; --help explains",

@@ -2,7 +2,6 @@
 #include "commands/options.h"
 
 #include "commands/options_rows.h"
-#include "commands/pointers.h"
 #include "train/agreement.h"
 #include "util/choice.h"
 #include "util/path.h"

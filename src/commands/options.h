@@ -81,6 +81,9 @@ struct command_line {
                              command has one rank */
 };
 
+/* A command line's table, from an array of rows. */
+#define OPTION_ROWS(rows) .options = (rows), .noptions = (int)(sizeof(rows) / sizeof *(rows))
+
 /* A table that is made of several parts. */
 enum { OPTIONS_MOST = 128 };
 struct option_rows {
@@ -105,6 +108,14 @@ void options_print_entry(const char *name, const char *text);
 
 /* A paragraph, on standard output, in lines as long as those of --help. */
 void options_print_text(const char *text);
+
+/* Pointers from what other programs call it (pointers.c): what to give in place of an option (its
+ * name with dashes) that `command` does not have, in out of `room` bytes: an option of Caffe,
+ * PyTorch and others, and for train every field of the solver. False: it is none of these. */
+bool pointer_of_option(const char *command, const char *name, char *out, size_t room);
+
+/* What to use in place of a command that there is not; NULL: not known. */
+const char *pointer_of_command(const char *name);
 
 /* OPTIONS_HELPED is no exit status. */
 enum { OPTIONS_HELPED = 256 };

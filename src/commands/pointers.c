@@ -1,5 +1,5 @@
-/* See pointers.h. */
-#include "commands/pointers.h"
+/* What other programs call it: pointers from their options and commands to ours. */
+#include "commands/options.h"
 
 #include "spec/caffe.pb-c.h"
 

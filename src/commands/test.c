@@ -64,8 +64,7 @@ static int parse(struct test_run *t, int argc, char **argv)
         .synopsis = "--model=FILE --weights=FILES [OPTIONS]",
         .example = "  poseidon test --model=models/lenet/train_val.prototxt \\\n"
                    "      --weights=lenet_iter_1000.caffemodel --iterations=31",
-        .options = own,
-        .noptions = (int)(sizeof own / sizeof *own),
+        OPTION_ROWS(own),
         .computing = &t->computing,
         .alike = &t->alike,
         .about = "Scores the TEST phase of a net with trained weights.",

@@ -45,8 +45,7 @@ static int parse(struct timing *t, int argc, char **argv)
         .command = "time",
         .synopsis = "--model=FILE [OPTIONS]",
         .example = "  poseidon time --model=models/lenet/train_val.prototxt --iterations=10",
-        .options = own,
-        .noptions = (int)(sizeof own / sizeof *own),
+        OPTION_ROWS(own),
         .net = &t->model_options,
         .computing = &t->computing,
         .about =

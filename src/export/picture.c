@@ -143,19 +143,18 @@ static void put_node(struct strbuf *out, const struct picture_graph *graph, int 
 }
 
 /* The label stands at the left, where edges seldom enter. */
-static void put_block(struct strbuf *out, const struct picture_graph *graph, int b)
+static void put_block(struct strbuf *out, const struct picture_graph *graph, int first)
 {
-    const struct picture_block *block = &graph->blocks[b];
-    int last = block->first + block->length * block->times - 1;
+    const struct picture_node *block = &graph->nodes[first];
 
     strbuf_printf(out,
                   "  subgraph cluster_%d {\n    labeljust=l;\n    label=<<B>x %d</B><BR "
                   "ALIGN=\"LEFT\"/>to ",
-                  b, block->times);
-    put_text(out, graph->nodes[last].name);
+                  first, block->times);
+    put_text(out, graph->nodes[first + block->length * block->times - 1].name);
     strbuf_puts(out, "<BR ALIGN=\"LEFT\"/>>;\n");
     for (int i = 0; i < block->length; i++)
-        put_node(out, graph, block->first + i);
+        put_node(out, graph, first + i);
     strbuf_puts(out, "  }\n");
 }
 
@@ -170,7 +169,7 @@ static void put_edges(struct strbuf *out, const struct picture_graph *graph)
                                   *to = &graph->nodes[graph->edges[e].to];
         bool stays = from->column == to->column;
 
-        if (!to->hidden)
+        if (to == &graph->nodes[to->shown])
             strbuf_printf(out, "  n%d:b%d:%s -> n%d%s;\n", shown->node,
                           (int)(shown - &graph->blobs[from->first_blob]), stays ? "s" : "e",
                           graph->edges[e].to,
@@ -182,7 +181,7 @@ static void put_edges(struct strbuf *out, const struct picture_graph *graph)
 static void put_columns(struct strbuf *out, const struct picture_graph *graph)
 {
     for (int n = 1, last = 0; n < graph->nnodes; n++)
-        if (!graph->nodes[n].hidden && graph->nodes[n].column > graph->nodes[last].column) {
+        if (graph->nodes[n].shown == n && graph->nodes[n].column > graph->nodes[last].column) {
             strbuf_printf(out, "  { rank=same; n%d -> n%d [style=invis]; }\n", last, n);
             last = n;
         }
@@ -216,14 +215,11 @@ static void put_head(struct strbuf *out, const struct picture_graph *graph)
 static void put_graph(struct strbuf *out, const struct picture_graph *graph)
 {
     put_head(out, graph);
-    for (int n = 0; n < graph->nnodes; n++) {
-        int block = graph->nodes[n].block;
-
-        if (block < 0)
+    for (int n = 0; n < graph->nnodes; n++)
+        if (graph->nodes[n].times)
+            put_block(out, graph, n);
+        else if (graph->nodes[n].first == n)
             put_node(out, graph, n);
-        else if (graph->blocks[block].first == n)
-            put_block(out, graph, block);
-    }
     put_edges(out, graph);
     put_columns(out, graph);
     strbuf_puts(out, "}\n");

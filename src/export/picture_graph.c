@@ -160,7 +160,8 @@ static int add_node(const struct layer_def *layer, const struct net *net, struct
                                   .nblobs = layer->ntops,
                                   .first_edge = graph->nedges,
                                   .nedges = layer->nbottoms,
-                                  .block = -1};
+                                  .shown = graph->nnodes,
+                                  .first = graph->nnodes};
     describe(layer->param, spatial_axes(net, layer), node);
     for (int b = 0; b < layer->nbottoms; b++)
         graph->edges[graph->nedges++] =
@@ -219,8 +220,7 @@ int picture_graph_make(const struct net_def *def, const struct net *net,
     out->nodes = alloc_array(nlayers, sizeof *out->nodes, "the picture's boxes");
     out->blobs = alloc_array(nblobs, sizeof *out->blobs, "the picture's blobs");
     out->edges = alloc_array(nedges, sizeof *out->edges, "the picture's edges");
-    out->blocks = alloc_array(nlayers, sizeof *out->blocks, "the picture's blocks");
-    if (out->nodes && out->blobs && out->edges && out->blocks)
+    if (out->nodes && out->blobs && out->edges)
         status = add_layers(def, net, plan, &maker, out);
     names_free(&maker);
     if (status)
@@ -233,6 +233,5 @@ void picture_graph_free(struct picture_graph *graph)
     free(graph->nodes);
     free(graph->blobs);
     free(graph->edges);
-    free(graph->blocks);
     *graph = (struct picture_graph){0};
 }

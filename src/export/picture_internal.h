@@ -20,19 +20,14 @@ struct picture_node {
     size_t params;          /* of all these layers; what a layer shares counts with its owner */
     int first_blob, nblobs; /* tops */
     int first_edge, nedges; /* what it reads */
-    int block;              /* it stands for each time's node of that block; or -1 */
-    bool hidden;            /* another time's node stands for it */
-    int column, depth;      /* of the picture; layers above it in that column, and itself */
+    int shown;         /* the node that stands for it: itself, or that of a block's first time */
+    int first;         /* node of the first time of its block; itself where it is in none */
+    int length, times; /* of the block whose first node this is; 0: of none */
+    int column, depth; /* of the picture; layers above it in that column, and itself */
 };
 
 struct picture_edge {
     int blob, to; /* of picture_graph.blobs, of nodes; the blob's node is before `to` */
-};
-
-/* Nodes that come several times alike, one time behind the other. The nodes of the first time stand
- * for all. */
-struct picture_block {
-    int first, length, times;
 };
 
 struct picture_graph {
@@ -40,11 +35,10 @@ struct picture_graph {
     int plan_nodes;    /* picture_plan.nodes; 0: there is no plan */
     bool assumed;      /* the shapes are those of an assumed input */
     size_t params;     /* of the net */
-    int nnodes, nblobs, nedges, nblocks;
+    int nnodes, nblobs, nedges;
     struct picture_node *nodes;
     struct picture_blob *blobs;
     struct picture_edge *edges; /* those of a node one behind the other */
-    struct picture_block *blocks;
 };
 
 /* As for picture_write. The definition must outlive the graph, which has no block yet. */
@@ -52,8 +46,9 @@ int picture_graph_make(const struct net_def *def, const struct net *net,
                        const struct picture_plan *plan, struct picture_graph *out);
 void picture_graph_free(struct picture_graph *graph);
 
-/* Finds blocks that repeat, and hides all their times but the first; then cuts a long net into
- * columns of about the same depth. */
+/* Finds blocks that repeat, nodes that come several times alike, one time behind the other, of
+ * which those of the first time are shown; then cuts a long net into columns of about the same
+ * depth. */
 void picture_arrange(struct picture_graph *graph);
 
 /* The blob that is drawn for `blob`: the same, or that of the node that stands for its node. */

@@ -74,66 +74,58 @@ static int count_times(const struct picture_graph *graph, int first, int length)
     return times;
 }
 
-static void add_block(struct picture_graph *graph, struct picture_block block)
-{
-    for (int n = block.first; n < block.first + block.length * block.times; n++) {
-        graph->nodes[n].block = graph->nblocks;
-        graph->nodes[n].hidden = n >= block.first + block.length;
-    }
-    graph->blocks[graph->nblocks++] = block;
-}
-
 static void fold(struct picture_graph *graph)
 {
     for (int first = 0; first < graph->nnodes;) {
-        struct picture_block best = {first, 1, 1};
+        int best = 1, most = 1;
 
         for (int length = 1; first + 2 * length <= graph->nnodes; length++) {
             int times = count_times(graph, first, length);
 
-            if (length * (times - 1) > best.length * (best.times - 1))
-                best = (struct picture_block){first, length, times};
+            if (length * (times - 1) > best * (most - 1)) {
+                best = length;
+                most = times;
+            }
         }
-        if (best.length * (best.times - 1) < 2) { /* a frame is no less to look at than one box */
+        if (best * (most - 1) < 2) { /* a frame is no less to look at than one box */
             first++;
             continue;
         }
-        add_block(graph, best);
-        first += best.length * best.times;
+        graph->nodes[first].length = best;
+        graph->nodes[first].times = most;
+        for (int n = 0; n < best * most; n++) {
+            graph->nodes[first + n].first = first;
+            graph->nodes[first + n].shown = first + n % best;
+        }
+        first += best * most;
     }
 }
 
 int picture_shown_blob(const struct picture_graph *graph, int blob)
 {
-    int n = graph->blobs[blob].node;
-    const struct picture_node *node = &graph->nodes[n];
-    const struct picture_block *block;
+    const struct picture_node *node = &graph->nodes[graph->blobs[blob].node];
 
-    if (!node->hidden)
-        return blob;
-    block = &graph->blocks[node->block];
-    return graph->nodes[block->first + (n - block->first) % block->length].first_blob + blob -
-           node->first_blob;
+    return graph->nodes[node->shown].first_blob + blob - node->first_blob;
 }
 
 /* ---- columns ---- */
 
 static int shown_source(const struct picture_graph *graph, int edge)
 {
-    return graph->blobs[picture_shown_blob(graph, graph->edges[edge].blob)].node;
+    return graph->nodes[graph->blobs[graph->edges[edge].blob].node].shown;
 }
 
 /* Whether all that goes on at n comes from one layer, but for labels and other data. */
 static bool is_neck(const struct picture_graph *graph, int n)
 {
-    int block = graph->nodes[n].block, only = -1;
+    int only = -1;
 
-    if (block >= 0 && graph->blocks[block].first != n)
+    if (graph->nodes[n].first != n)
         return false;
     for (int e = 0; e < graph->nedges; e++) {
         int from = shown_source(graph, e), to = graph->edges[e].to;
 
-        if (to < n || from >= n || graph->nodes[to].hidden || graph->nodes[from].nedges == 0)
+        if (to < n || from >= n || graph->nodes[to].shown != to || graph->nodes[from].nedges == 0)
             continue;
         if (only >= 0 && from != only)
             return false;
@@ -150,7 +142,7 @@ static int cut(struct picture_graph *graph, int most)
     for (int n = 0; n < graph->nnodes; n++) {
         struct picture_node *node = &graph->nodes[n];
 
-        if (node->hidden)
+        if (node->shown != n)
             continue;
         node->column = column;
         node->depth = 1;
