@@ -1,7 +1,6 @@
 /* Caffe's tools, by links of their names to this program: arguments in Caffe's order and flags in
  * Caffe's names become those of our commands, which do the rest, messages included. */
 #include "commands/commands.h"
-#include "commands/convert.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +15,7 @@ struct call {
     const struct tool *tool;
     char *word[MOST_WORDS]; /* borrowed: those that are no flags */
     int nwords;
+    int first_word, end_words;      /* those that the command is given as they are */
     char *argv[MOST_ARGUMENTS + 1]; /* for the command; owned from 1 on */
     int argc;
     const char *width, *height,
@@ -25,9 +25,8 @@ struct call {
 struct tool {
     const char *name, *usage, *command;
     int least, most; /* words */
-    const char
-        *before[MOST_WORDS]; /* of each word: what stands before it here; NULL: it is left out */
-    int (*finish)(struct call *call); /* adds what else the command is told; NULL: nothing */
+    /* Adds what else the command is told, and words that become options; NULL: nothing. */
+    int (*finish)(struct call *call);
     int (*run)(int argc, char **argv);
 };
 
@@ -94,10 +93,11 @@ static int translate(struct call *call, int argc, char **argv)
     if (call->nwords < tool->least || call->nwords > tool->most)
         return error_set("expected %d%s words, found %d\nusage: %s", tool->least,
                          tool->most > tool->least ? " or more" : "", call->nwords, tool->usage);
+    call->end_words = call->nwords;
     if (tool->finish && tool->finish(call))
         return -1;
-    for (int w = 0; w < call->nwords; w++)
-        if (tool->before[w] && add(call, tool->before[w], call->word[w]))
+    for (int w = call->first_word; w < call->end_words; w++)
+        if (add(call, "", call->word[w]))
             return -1;
     return 0;
 }
@@ -113,11 +113,17 @@ static int finish_convert(struct call *call)
         if (add(call, "--resize=", size))
             return -1;
     }
-    return add(call, "--backend=", call->backend ? call->backend : "lmdb");
+    call->first_word = 1;
+    return add(call, "--root=", call->word[0]) ||
+                   add(call, "--backend=", call->backend ? call->backend : "lmdb")
+               ? -1
+               : 0;
 }
 
 static int finish_extract(struct call *call)
 {
+    static const char *const options[] = {
+        "--weights=", "--model=", "--blobs=", "--databases=", "--iterations="};
     char *const *word = call->word;
 
     if (strcmp(word[5], "lmdb") != 0)
@@ -127,6 +133,10 @@ static int finish_extract(struct call *call)
         return error_set("expected CPU or GPU, found '%s'", word[6]);
     if (call->nwords > 6 && !strcmp(word[6], "GPU") && add(call, "", "--engine=cuda"))
         return -1;
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+        if (add(call, options[i], word[i]))
+            return -1;
+    call->end_words = 0;
     return call->nwords > 7 && setenv("CUDA_VISIBLE_DEVICES", word[7], 0) ? -1 : 0;
 }
 
@@ -136,43 +146,15 @@ static const struct tool tools[] = {
      "convert_imageset [--gray] [--shuffle] [--backend=lmdb] [--resize_width=W\n"
      "           --resize_height=H] [--check_size] [--encoded] [--encode_type=jpg|png]\n"
      "           ROOT/ LIST DB",
-     "images",
-     3,
-     3,
-     {"--root=", "", ""},
-     finish_convert,
-     command_convert_images},
-    {"compute_image_mean",
-     "compute_image_mean [--backend=lmdb] DB [OUT.binaryproto]",
-     "mean",
-     1,
-     2,
-     {"", ""},
-     NULL,
-     command_mean},
+     "images", 3, 3, finish_convert, command_convert_images},
+    {"compute_image_mean", "compute_image_mean [--backend=lmdb] DB [OUT.binaryproto]", "mean", 1, 2,
+     NULL, command_mean},
     {"extract_features",
-     "extract_features WEIGHTS NET BLOB1,BLOB2 DB1,DB2 BATCHES lmdb [CPU|GPU] [DEVICE]",
-     "extract",
-     6,
-     8,
-     {"--weights=", "--model=", "--blobs=", "--databases=", "--iterations="},
-     finish_extract,
-     command_extract},
-    {"upgrade_net_proto_text",
-     "upgrade_net_proto_text IN OUT",
-     "upgrade",
-     2,
-     2,
-     {"", ""},
-     NULL,
+     "extract_features WEIGHTS NET BLOB1,BLOB2 DB1,DB2 BATCHES lmdb [CPU|GPU] [DEVICE]", "extract",
+     6, 8, finish_extract, command_extract},
+    {"upgrade_net_proto_text", "upgrade_net_proto_text IN OUT", "upgrade", 2, 2, NULL,
      command_upgrade},
-    {"upgrade_solver_proto_text",
-     "upgrade_solver_proto_text IN OUT",
-     "upgrade",
-     2,
-     2,
-     {"", ""},
-     NULL,
+    {"upgrade_solver_proto_text", "upgrade_solver_proto_text IN OUT", "upgrade", 2, 2, NULL,
      command_upgrade},
 };
 
@@ -191,7 +173,9 @@ bool caffe_tool_run(const char *name, int argc, char **argv, int *status)
     memcpy(owned, call.argv, sizeof owned); /* the command moves its words about */
     if (*status < 0)
         fprintf(stderr, "%s: %s\n", name, error_text());
-    *status = *status < 0 ? 1 : *status > 0 ? 0 : call.tool->run(call.argc, call.argv);
+    *status = *status < 0   ? 1
+              : *status > 0 ? 0
+                            : command_run("convert", call.tool->run, call.argc, call.argv);
     for (int i = 1; i < call.argc; i++)
         free(owned[i]);
     return true;

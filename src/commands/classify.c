@@ -2,7 +2,7 @@
 #include "commands/commands.h"
 #include "commands/model.h"
 #include "commands/options_rows.h"
-#include "commands/image_input.h"
+#include "input/image_input.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -259,20 +259,16 @@ static int next_best(const float *scores, int n, int last)
 {
     int best = -1;
 
-    for (int i = 0; i < n; i++) {
-        bool before =
-            last >= 0 && (scores[i] > scores[last] || (i <= last && scores[i] == scores[last]));
-
-        if (before)
-            continue;
-        if (best < 0 || scores[i] > scores[best])
+    for (int i = 0; i < n; i++)
+        if ((last < 0 || scores[i] < scores[last] || (i > last && scores[i] == scores[last])) &&
+            (best < 0 || scores[i] > scores[best]))
             best = i;
-    }
     return best;
 }
 
 static void report(struct classification *c, const char *path, float *scores)
 {
+    char number[32];
     int best = -1;
 
     if (c->softmax)
@@ -280,25 +276,21 @@ static void report(struct classification *c, const char *path, float *scores)
     if (!c->json)
         printf("---------- Prediction for %s ----------\n", path);
     json_object_begin(&c->report);
-    json_key(&c->report, "image");
-    json_string(&c->report, path);
+    json_put_string(&c->report, "image", path);
     json_key(&c->report, "top");
     json_array_begin(&c->report);
     for (int k = 0; k < c->top; k++) {
         best = next_best(scores, c->classes, best);
         if (best < 0)
             break; /* scores that are not numbers have no order */
-        if (!c->json && c->names.count)
-            printf("%.4f - \"%s\"\n", (double)scores[best], c->names.name[best]);
-        else if (!c->json)
-            printf("%.4f - class %d\n", (double)scores[best], best);
+        snprintf(number, sizeof number, "class %d", best);
+        if (!c->json)
+            printf(c->names.count ? "%.4f - \"%s\"\n" : "%.4f - %s\n", (double)scores[best],
+                   c->names.count ? c->names.name[best] : number);
         json_object_begin(&c->report);
-        json_key(&c->report, "class");
-        json_int(&c->report, best);
-        json_key(&c->report, "label");
-        json_string(&c->report, c->names.count ? c->names.name[best] : NULL);
-        json_key(&c->report, "probability");
-        json_double(&c->report, (double)scores[best]);
+        json_put_int(&c->report, "class", best);
+        json_put_string(&c->report, "label", c->names.count ? c->names.name[best] : NULL);
+        json_put_double(&c->report, "probability", (double)scores[best]);
         json_object_end(&c->report);
     }
     json_array_end(&c->report);
@@ -364,11 +356,11 @@ static void release(struct classification *c)
 
 static int parse(struct classification *c, int argc, char **argv, int *nwords)
 {
-    struct option_rows rows = {.n = 0};
     const struct option own[] = {
         {"model", OPTION_TEXT, &c->options.model, "FILE",
-         "the net: a deploy net, or one with a data layer; required"},
-        {"weights", OPTION_TEXT, &c->weights, "FILES", "trained weights (comma list); required"},
+         "the net: a deploy net, or one with a data layer; required", .need = NEED_MODEL},
+        {"weights", OPTION_TEXT, &c->weights, "FILES", "trained weights (comma list); required",
+         .need = NEED_WEIGHTS},
         {"input-shape", OPTION_CALL, c->options.input_chw, "C,H,W",
          "input size, where neither the net nor its data gives it", .parse = shape_parse},
         {"labels", OPTION_TEXT, &c->labels, "FILE",
@@ -386,34 +378,22 @@ static int parse(struct classification *c, int argc, char **argv, int *nwords)
         {"blob", OPTION_TEXT, &c->blob, "NAME", "where the scores are (default: the last Softmax)"},
         {"json", OPTION_FLAG, &c->json, NULL, "print JSON instead"},
     };
-    struct command_line line = {
+    const struct command_line line = {
         .command = "classify",
         .synopsis = "--model=FILE --weights=FILES IMAGE...",
         .example = "  poseidon classify --model=deploy.prototxt --weights=net.caffemodel \\\n"
                    "      --labels=synset_words.txt --mean=104,117,123 photo.jpg",
-        .options = rows.row,
+        OPTION_ROWS(own),
+        .computing = &c->computing,
+        .least_words = 1,
         .max_words = argc,
+        .expected = "expected images to classify, found none",
         .about = "Prints the likeliest classes of photographs (JPEG, PNG). They are treated as the "
                  "net's data layer treats its images: resized to their size, cropped, less their "
                  "mean, scaled; options override it.",
     };
-    int status;
 
-    options_add(&rows, own, (int)(sizeof own / sizeof *own));
-    options_add_computing(&rows, &c->computing);
-    line.noptions = rows.n;
-    status = options_parse(&line, argc, argv, nwords);
-    if (!status)
-        status = options_settle_engine(c->computing.gpus, &c->computing.engine);
-    if (status)
-        return status;
-    if (!c->options.model)
-        return error_set("Need a model definition: --model=FILE");
-    if (!c->weights)
-        return error_set("Need model weights: --weights=FILE");
-    if (*nwords == 0)
-        return error_set("expected images to classify, found none");
-    return 0;
+    return options_parse(&line, argc, argv, nwords);
 }
 
 int command_classify(int argc, char **argv)
@@ -423,13 +403,11 @@ int command_classify(int argc, char **argv)
     struct log log;
     int nwords, status = parse(&c, argc, argv, &nwords);
 
-    if (status > 0)
-        return 0;
     log_init(&log, true, c.json ? NULL : stderr, NULL);
     if (!status)
         status = prepare(&c, &log);
     if (!status)
         status = classify(&c, nwords, argv + 1);
     release(&c);
-    return status ? command_fail("classify") : 0;
+    return status;
 }

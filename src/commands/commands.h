@@ -1,5 +1,6 @@
-/* The commands: each takes its own argument vector (argv[0] is its name) and returns the exit
- * status. Only here is anything printed, and nowhere else does the program end. */
+/* The commands: each takes its own argument vector (argv[0] is its name) and returns 0 or the exit
+ * status, OPTIONS_HELPED, or -1 with the message set, for command_run to print. Only here is
+ * anything printed, and nowhere else does the program end. */
 #ifndef POSEIDON_COMMANDS_COMMANDS_H
 #define POSEIDON_COMMANDS_COMMANDS_H
 
@@ -26,6 +27,10 @@ int command_mean(int argc, char **argv);
 
 int command_doctor(int argc, char **argv);
 
+/* The kinds of convert; argv[0] is "images", "weights". */
+int command_convert_images(int argc, char **argv);
+int command_convert_weights(int argc, char **argv);
+
 /* Runs one of Caffe's tools where `name`, the program's, is one of theirs (convert_imageset, ...):
  * its arguments in Caffe's order, by the command of ours that does it. false: it is none. */
 bool caffe_tool_run(const char *name, int argc, char **argv, int *status);
@@ -36,18 +41,19 @@ int command_version(void);
 /* The same lines, "NAME  VALUE", appended. */
 void version_put(struct strbuf *out);
 
+/* Runs a command of that name and returns the exit status. */
+int command_run(const char *name, int (*run)(int argc, char **argv), int argc, char **argv);
+
 /* Prints "poseidon COMMAND: message" on standard error; returns 1. */
 int command_fail(const char *command);
 
-/* Starts MPI for a command whose threads take turns. Fails where the launcher, srun's or another
- * MPI's, started lone processes instead of one job. Where the ranks do not run the same program, or
- * not the same command (argv[0]), it says so once and ends the process. */
-int command_start_mpi(int *argc, char ***argv);
-
-/* The same for a command line that was parsed with *status and makes ranks do the same: all go on,
- * or none. What differs in `alike`, or a mistake that a rank made, is said once. false: the command
- * is over, with exit status *status; --help alone needs no MPI. watch: how long ranks wait for each
- * other from here on (util/patience.h); NULL: for ever. Frees `alike`. Collective. */
+/* Starts MPI for a command whose threads take turns and whose line was parsed with *status: all
+ * ranks go on, or none. Fails where the launcher, srun's or another MPI's, started lone processes
+ * instead of one job. Where the ranks do not run the same program, or not the same command
+ * (argv[0]), it says so once and ends the process; so is said what differs in `alike`, or a mistake
+ * that a rank made. false: the command is over, with exit status *status; --help alone needs no
+ * MPI. watch: how long ranks wait for each other from here on (util/patience.h); NULL: for ever.
+ * Frees `alike`. Collective. */
 bool command_start(int *argc, char ***argv, int *status, struct strbuf *alike,
                    const struct patience_options *watch);
 

@@ -4,8 +4,7 @@
  * while it exists, and looked at between blocks, so that an interrupted run leaves nothing either.
  */
 #include "commands/commands.h"
-#include "commands/convert.h"
-#include "commands/image_stream.h"
+#include "convert/image_stream.h"
 #include "commands/options.h"
 #include "commands/output_guard.h"
 
@@ -28,8 +27,7 @@ struct convert {
     int nsources;
     char **sources;         /* borrowed from argv */
     const char *out, *mean; /* mean: NULL for none */
-    const char *half;       /* --split as given; NULL: not given */
-    enum imageset_split split;
+    int split;              /* an enum imageset_split; -1: not given */
     bool shuffle, force, json;
     long long seed; /* -1: not given */
     int gzip;
@@ -42,8 +40,10 @@ struct convert {
  */
 static int options_read(struct convert *c, int argc, char **argv, int *nwords)
 {
+    static const char *const splits[] = {"train", "test", NULL};
     const struct option options[] = {
-        {"split", OPTION_TEXT, &c->half, "train|test", "which half of a folder (default train)"},
+        {"split", OPTION_CHOICE, &c->split, "train|test", "which half of a folder (default train)",
+         splits},
         {"mean", OPTION_TEXT, &c->mean, "FILE",
          "also write the mean image of exactly these records (for mean_file): HDF5, or "
          "Caffe's form where FILE ends in .binaryproto"},
@@ -75,9 +75,10 @@ static int options_read(struct convert *c, int argc, char **argv, int *nwords)
             "  images        JPEG and PNG files; see its own options below\n"
             "  weights       a model in another form; see below",
         .example = "  poseidon convert mnist /usr/share/datasets/fashion-mnist fashion.h5",
-        .options = options,
-        .noptions = (int)(sizeof options / sizeof *options),
+        OPTION_ROWS(options),
+        .least_words = 3,
         .max_words = INT_MAX,
+        .expected = "expected a kind (cifar10, mnist, images or weights), SRC and DST.h5",
     };
 
     return options_parse(&line, argc, argv, nwords);
@@ -90,12 +91,8 @@ static int range_check(const char *option, int number, int low, int high)
     return 0;
 }
 
-static int values_check(struct convert *c)
+static int values_check(const struct convert *c)
 {
-    if (c->half && strcmp(c->half, "train") != 0 && strcmp(c->half, "test") != 0)
-        return error_set("--split=%s: expected train or test", c->half);
-    if (c->half && strcmp(c->half, "test") == 0)
-        c->split = IMAGESET_TEST;
     if (c->classes >= 0 && range_check("classes", c->classes, 1, IMAGESET_MAX_CLASSES))
         return -1;
     return range_check("pad", c->pad, 0, MAX_PAD) || range_check("gzip", c->gzip, 0, 9) ? -1 : 0;
@@ -113,7 +110,7 @@ static int options_check(const struct convert *c)
         return error_set("--classes is for mnist; CIFAR-10 has 10 classes");
     single = c->mnist ? stat(c->sources[0], &st) == 0 && !S_ISDIR(st.st_mode)
                       : imageset_is_cifar10_file(c->sources[0]);
-    if (c->half && single)
+    if (c->split >= 0 && single)
         return error_set("--split is for folders; '%s' is a single file", c->sources[0]);
     if (c->nsources > 1 && !single)
         return error_set("%d sources given; only .bin files of cifar10 can be several",
@@ -129,13 +126,10 @@ static int arguments_parse(struct convert *c, int argc, char **argv)
 {
     int nwords, status;
 
-    *c = (struct convert){.split = IMAGESET_TRAIN, .seed = -1, .classes = -1};
+    *c = (struct convert){.split = -1, .seed = -1, .classes = -1};
     status = options_read(c, argc, argv, &nwords);
     if (status)
         return status;
-    if (nwords < 3)
-        return error_set(
-            "expected a kind (cifar10, mnist, images or weights), SRC and DST.h5; --help explains");
     if (strcmp(argv[1], "cifar10") != 0 && strcmp(argv[1], "mnist") != 0)
         return error_set("unknown kind '%s'; expected cifar10, mnist, images or weights", argv[1]);
     if (path_ends(argv[nwords], "lmdb"))
@@ -151,22 +145,17 @@ static int arguments_parse(struct convert *c, int argc, char **argv)
 
 static int set_read(const struct convert *c, struct imageset *set)
 {
-    int status;
+    enum imageset_split split = c->split == IMAGESET_TEST ? IMAGESET_TEST : IMAGESET_TRAIN;
 
-    if (c->mnist)
-        status =
-            imageset_read_mnist(c->sources[0], c->split, c->classes < 0 ? 10 : c->classes, set);
-    else if (imageset_is_cifar10_file(c->sources[0]))
-        status = imageset_read_cifar10_files(c->nsources, c->sources, set);
-    else
-        status = imageset_read_cifar10(c->sources[0], c->split, set);
-    if (status == 0 &&
-        ((c->shuffle && imageset_shuffle(set, c->seed < 0 ? 1 : (uint64_t)c->seed)) ||
-         (c->pad && imageset_pad(set, c->pad)))) {
-        imageset_free(set);
-        status = -1;
-    }
-    return status;
+    if (c->mnist ? imageset_read_mnist(c->sources[0], split, c->classes < 0 ? 10 : c->classes, set)
+        : imageset_is_cifar10_file(c->sources[0])
+            ? imageset_read_cifar10_files(c->nsources, c->sources, set)
+            : imageset_read_cifar10(c->sources[0], split, set))
+        return -1;
+    return (c->shuffle && imageset_shuffle(set, c->seed < 0 ? 1 : (uint64_t)c->seed)) ||
+                   (c->pad && imageset_pad(set, c->pad))
+               ? -1
+               : 0;
 }
 
 /* One of the set, as the images of a stream. */
@@ -209,6 +198,7 @@ static int set_write(const struct convert *c, const struct imageset *set)
                                         .progress = isatty(STDERR_FILENO) && !c->json,
                                         .read = record_read,
                                         .take = record_write,
+                                        .interrupted = signals_pending,
                                         .context = &written};
     int status;
 
@@ -222,7 +212,7 @@ static int set_write(const struct convert *c, const struct imageset *set)
     return status;
 }
 
-static void summary_print(const struct convert *c, const struct imageset *set, const size_t *count)
+static int summary_print(const struct convert *c, const struct imageset *set, const size_t *count)
 {
     printf("%s: %zu records of %dx%dx%d", c->out, set->count, set->dim[0], set->dim[1],
            set->dim[2]);
@@ -234,53 +224,43 @@ static void summary_print(const struct convert *c, const struct imageset *set, c
             printf("%s%d: %zu", separator, k, count[k]);
     }
     printf("\n");
+    return 0;
 }
 
 static int summary_json(const struct convert *c, const struct imageset *set, const size_t *count)
 {
     struct json json = {0};
-    int status;
 
     json_object_begin(&json);
     json_put_string(&json, "file", c->out);
     json_put_string(&json, "mean_file", c->mean);
     json_put_uint(&json, "records", set->count);
     json_key(&json, "shape");
-    json_array_begin(&json);
-    for (int i = 0; i < 3; i++)
-        json_int(&json, set->dim[i]);
-    json_array_end(&json);
+    json_ints(&json, 3, (const int64_t[]){set->dim[0], set->dim[1], set->dim[2]});
     json_key(&json, "records_per_class");
     json_array_begin(&json);
     for (int k = 0; k < set->nclasses; k++)
         json_uint(&json, count[k]);
     json_array_end(&json);
     json_object_end(&json);
-    status = json_print(&json, stdout);
-    json_free(&json);
-    return status;
+    return json_print(&json, stdout);
 }
 
 static int convert_run(const struct convert *c)
 {
+    const char *const outputs[] = {c->out, c->mean};
     struct imageset set = {0};
     size_t count[IMAGESET_MAX_CLASSES];
-    int status = 0;
+    int status;
 
     if (c->mean && strcmp(c->mean, c->out) == 0)
         return error_set("--mean=%s: the same file as the output", c->mean);
-    if (output_check(c->out, c->force, c->nsources, (const char *const *)c->sources) ||
-        (c->mean &&
-         output_check(c->mean, c->force, c->nsources, (const char *const *)c->sources)) ||
-        set_read(c, &set))
+    if (output_check_all(2, outputs, c->force, c->nsources, (const char *const *)c->sources))
         return -1;
-    status = set_write(c, &set);
+    status = set_read(c, &set) || set_write(c, &set) ? -1 : 0;
     if (status == 0) {
         imageset_count(&set, count);
-        if (c->json)
-            status = summary_json(c, &set, count);
-        else
-            summary_print(c, &set, count);
+        status = c->json ? summary_json(c, &set, count) : summary_print(c, &set, count);
     }
     imageset_free(&set);
     return status;
@@ -304,5 +284,5 @@ int command_convert(int argc, char **argv)
         printf("\n");
         return command_convert_weights(2, weights_help);
     }
-    return status || convert_run(&c) ? command_fail("convert") : 0;
+    return status ? status : convert_run(&c);
 }

@@ -1,9 +1,8 @@
 /* `poseidon convert images`: photographs to HDF5 or LMDB in constant memory. Several threads read,
  * decode and resize ahead; this one takes their results in order and writes. */
 #include "commands/commands.h"
-#include "commands/convert.h"
-#include "commands/convert_split.h"
-#include "commands/image_stream.h"
+#include "convert/split.h"
+#include "convert/image_stream.h"
 #include "commands/options.h"
 #include "commands/output_guard.h"
 
@@ -28,8 +27,8 @@
 
 struct request {
     char *source, *out; /* borrowed from argv */
-    const char *mean, *root, *resize, *encode_type;
-    const char *backend;
+    const char *mean, *root;
+    int backend, encode_type; /* of their words; -1: not given */
     bool shuffle, gray, encoded, check_size, skip_bad, force, json;
     double split;   /* 0: none */
     long long seed; /* -1: not given */
@@ -58,20 +57,19 @@ struct conversion {
     double started; /* clock_seconds() */
 };
 
-static int size_parse(struct request *r)
+static int size_parse(const char *option, const char *text, void *target)
 {
+    struct request *r = target;
     char after;
 
-    if (!r->resize)
-        return 0;
-    if (sscanf(r->resize, "%d%c", &r->width, &after) == 1)
+    if (sscanf(text, "%d%c", &r->width, &after) == 1)
         r->height = r->width;
-    else if (sscanf(r->resize, "%dx%d%c", &r->width, &r->height, &after) != 2)
+    else if (sscanf(text, "%dx%d%c", &r->width, &r->height, &after) != 2)
         r->width = 0;
     if (r->width < 1 || r->height < 1 || r->width > 65536 || r->height > 65536)
         return error_set(
-            "--resize=%s: expected WIDTHxHEIGHT in pixels, such as 256x256, or one number for both",
-            r->resize);
+            "--%s=%s: expected WIDTHxHEIGHT in pixels, such as 256x256, or one number for both",
+            option, text);
     return 0;
 }
 
@@ -81,18 +79,13 @@ static int request_check(struct request *r)
 
     while (length > 1 && r->out[length - 1] == '/')
         r->out[--length] = '\0';
-    r->lmdb = r->backend ? strcmp(r->backend, "hdf5") != 0 : path_ends(r->out, "lmdb");
-    if (r->backend && r->lmdb && strcmp(r->backend, "lmdb") != 0)
-        return error_set("--backend=%s: expected lmdb or hdf5 (LevelDB is read, not written)",
-                         r->backend);
-    if (!r->backend && !r->lmdb && !path_ends(r->out, ".h5") && !path_ends(r->out, ".hdf5"))
+    r->lmdb = r->backend < 0 ? path_ends(r->out, "lmdb") : r->backend == 0;
+    if (r->backend < 0 && !r->lmdb && !path_ends(r->out, ".h5") && !path_ends(r->out, ".hdf5"))
         return error_set("'%s': expected a name that ends in .h5 (HDF5) or lmdb (LMDB)", r->out);
     if (r->encoded && !r->lmdb)
         return error_set("--encoded is for LMDB; HDF5 holds the pixels themselves");
-    if (r->encode_type && !r->encoded)
+    if (r->encode_type >= 0 && !r->encoded)
         return error_set("--encode-type has no effect without --encoded");
-    if (r->encode_type && strcmp(r->encode_type, "jpg") != 0 && strcmp(r->encode_type, "png") != 0)
-        return error_set("--encode-type=%s: expected jpg or png", r->encode_type);
     if (r->gzip < 0 || r->gzip > 9 || (r->gzip && r->lmdb))
         return error_set("--gzip=%d: expected 0 to 9, and HDF5", r->gzip);
     if (r->quality < 1 || r->quality > 100)
@@ -104,29 +97,32 @@ static int request_check(struct request *r)
             r->split);
     if (r->seed >= 0 && !r->shuffle && r->split == 0)
         return error_set("--seed has no effect without --shuffle or --split");
-    return size_parse(r);
+    return 0;
 }
 
 /* Returns 0, 1 where --help was printed, -1 with a message. */
 static int request_parse(struct request *r, int argc, char **argv)
 {
+    static const char *const backends[] = {"lmdb", "hdf5", NULL};
+    static const char *const encode_types[] = {"jpg", "png", NULL};
     const struct option options[] = {
-        {"resize", OPTION_TEXT, &r->resize, "WxH",
-         "resize to that width and height (bilinear); N: to NxN"},
+        {"resize", OPTION_CALL, r, "WxH", "resize to that width and height (bilinear); N: to NxN",
+         .parse = size_parse},
         {"gray", OPTION_FLAG, &r->gray, NULL, "one channel instead of three (blue, green, red)"},
         {"shuffle", OPTION_FLAG, &r->shuffle, NULL, "write in a random order"},
         {"split", OPTION_REAL, &r->split, "SHARE",
          "write two: DST-train, and DST-test with this share of every class"},
         {"seed", OPTION_SEED, &r->seed, "N", "the seed of the order and of the split (1)"},
-        {"backend", OPTION_TEXT, &r->backend, "FORM", "lmdb or hdf5, whatever DST's name ends in"},
+        {"backend", OPTION_CHOICE, &r->backend, "FORM", "lmdb or hdf5, whatever DST's name ends in",
+         backends},
         {"check-size", OPTION_FLAG, &r->check_size, NULL,
          "LMDB: leave out images of another size than the first"},
         {"skip-bad", OPTION_FLAG, &r->skip_bad, NULL,
          "succeed though some images could not be read and are left out"},
         {"encoded", OPTION_FLAG, &r->encoded, NULL,
          "LMDB: store image files: unchanged ones as they are, others encoded again"},
-        {"encode-type", OPTION_TEXT, &r->encode_type, "jpg|png",
-         "with --encoded: in this form (as the file is)"},
+        {"encode-type", OPTION_CHOICE, &r->encode_type, "jpg|png",
+         "with --encoded: in this form (as the file is)", encode_types},
         {"quality", OPTION_INT, &r->quality, "N", "of JPEG that is encoded again, 1..100 (95)"},
         {"root", OPTION_TEXT, &r->root, "DIR", "folder of LIST's paths (that of LIST)"},
         {"mean", OPTION_TEXT, &r->mean, "FILE",
@@ -148,19 +144,18 @@ static int request_parse(struct request *r, int argc, char **argv)
             "left out and named at the end: status 1 but for --skip-bad.",
         .example = "  poseidon convert images flowers/ flowers.h5 --resize=256x256 --shuffle \\\n"
                    "      --split=0.2",
-        .options = options,
-        .noptions = (int)(sizeof options / sizeof *options),
+        OPTION_ROWS(options),
+        .least_words = 2,
         .max_words = 2,
+        .expected = "expected a folder or list of images, and DST.h5 or DST_lmdb",
     };
-    int nwords, status;
+    int status;
 
-    *r = (struct request){.seed = -1, .quality = 95, .threads = workers_usual()};
-    status = options_parse(&line, argc, argv, &nwords);
+    *r = (struct request){
+        .seed = -1, .backend = -1, .encode_type = -1, .quality = 95, .threads = workers_usual()};
+    status = options_parse(&line, argc, argv, NULL);
     if (status)
         return status;
-    if (nwords != 2)
-        return error_set("expected a folder or list of images, and DST.h5 or DST_lmdb; --help "
-                         "explains");
     r->source = argv[1];
     r->out = argv[2];
     return request_check(r);
@@ -236,8 +231,8 @@ static int image_encode_again(const struct request *r, const struct image *image
     struct bytes *file = &out->record.file;
     enum image_format is = image_format_of(file->data, file->length), wanted = is;
 
-    if (r->encode_type)
-        wanted = strcmp(r->encode_type, "png") == 0 ? IMAGE_PNG : IMAGE_JPEG;
+    if (r->encode_type >= 0)
+        wanted = r->encode_type == 1 ? IMAGE_PNG : IMAGE_JPEG;
     out->encoded.length = 0;
     if (!r->height && !r->gray && wanted == is)
         return bytes_append(&out->encoded, file->data, file->length, "an image");
@@ -361,7 +356,6 @@ static int summary_json(const struct conversion *c)
 {
     const struct request *r = c->request;
     struct json json = {.depth = 0};
-    int status;
 
     json_object_begin(&json);
     json_put_string(&json, "file", c->out[0]);
@@ -370,10 +364,7 @@ static int summary_json(const struct conversion *c)
     json_put_uint(&json, "records", c->outputs.count[0]);
     json_put_uint(&json, "test_records", c->outputs.count[1]);
     json_key(&json, "shape");
-    json_array_begin(&json);
-    for (int i = 0; i < 3 && !c->varies; i++)
-        json_int(&json, c->shape.dim[i]);
-    json_array_end(&json);
+    json_ints(&json, c->varies ? 0 : 3, c->shape.dim);
     json_key(&json, "classes");
     json_array_begin(&json);
     for (int k = 0; k < c->list.nclasses; k++)
@@ -390,9 +381,7 @@ static int summary_json(const struct conversion *c)
     }
     json_array_end(&json);
     json_object_end(&json);
-    status = json_print(&json, stdout);
-    json_free(&json);
-    return status;
+    return json_print(&json, stdout);
 }
 
 static int conversion_open(struct conversion *c)
@@ -426,6 +415,7 @@ static int conversion_run(struct conversion *c)
                                         .progress = isatty(STDERR_FILENO) && !c->request->json,
                                         .read = image_prepare,
                                         .take = image_write,
+                                        .interrupted = signals_pending,
                                         .context = c};
 
     if (image_stream_run(&stream))
@@ -471,12 +461,10 @@ int command_convert_images(int argc, char **argv)
     int status = request_parse(&request, argc, argv);
 
     if (status)
-        return status > 0 ? 0 : command_fail("convert");
+        return status;
     signals_hold();
     status = conversion_open(&conversion) || conversion_run(&conversion) ? -1 : 0;
-    if (status)
-        command_fail("convert");
     conversion_close(&conversion);
     signals_release();
-    return status ? 1 : 0;
+    return status;
 }

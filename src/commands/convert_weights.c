@@ -1,6 +1,5 @@
 /* poseidon convert weights: a model in another form. */
 #include "commands/commands.h"
-#include "commands/convert.h"
 #include "commands/options.h"
 #include "commands/output_guard.h"
 
@@ -28,7 +27,6 @@ static int convert(const char *in, const char *out, bool force)
 
 int command_convert_weights(int argc, char **argv)
 {
-    int nwords, status;
     bool force = false;
     const struct option options[] = {
         {"force", OPTION_FLAG, &force, NULL, "replace OUT where it exists"},
@@ -37,9 +35,10 @@ int command_convert_weights(int argc, char **argv)
         .command = "convert",
         .synopsis = "weights IN OUT [--force]",
         .example = "  poseidon convert weights net.caffemodel net.safetensors",
-        .options = options,
-        .noptions = (int)(sizeof options / sizeof *options),
+        OPTION_ROWS(options),
+        .least_words = 2,
         .max_words = 2,
+        .expected = "expected two files, IN and OUT",
         .about =
             "Writes a model's weights in the form that OUT's end says: .caffemodel or "
             ".caffemodel.h5 (Caffe's), or .safetensors (for PyTorch and others). There a layer's "
@@ -49,12 +48,7 @@ int command_convert_weights(int argc, char **argv)
             "as metadata.",
     };
 
-    status = options_parse(&line, argc, argv, &nwords);
-    if (status)
-        return status > 0 ? 0 : command_fail("convert");
-    if (nwords != 2) {
-        error_set("expected two files, IN and OUT, found %d", nwords);
-        return command_fail("convert");
-    }
-    return convert(argv[1], argv[2], force) ? command_fail("convert") : 0;
+    int status = options_parse(&line, argc, argv, NULL);
+
+    return status ? status : convert(argv[1], argv[2], force);
 }

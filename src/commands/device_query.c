@@ -61,20 +61,15 @@ static int query(void)
 
 int command_device_query(int argc, char **argv)
 {
-    static const struct option none[] = {{"", OPTION_FLAG, NULL, NULL, ""}};
     const struct command_line line = {
         .command = "device_query",
         .synopsis = "",
-        .options = none,
-        .noptions = 0,
         .about = "Lists the GPUs of this machine and what the CUDA engine needs: driver, cuDNN "
                  "and cuBLASLt; and NCCL, which several GPUs of a node may use. "
                  "Exit status 1 where --engine=cuda could not be used.",
         .example = "  poseidon device_query",
     };
-    int nwords, status = options_parse(&line, argc, argv, &nwords);
+    int status = options_parse(&line, argc, argv, NULL);
 
-    if (!status)
-        status = query();
-    return status > 0 ? 0 : status < 0 ? command_fail("device_query") : 0;
+    return status ? status : query();
 }

@@ -2,9 +2,7 @@
  * rank fills a report of facts; rank 0 judges them and prints what it has at once: the next thing
  * may never end. */
 #include "commands/commands.h"
-#include "commands/doctor_host.h"
-#include "commands/doctor_links.h"
-#include "commands/doctor_network.h"
+#include "commands/doctor_internal.h"
 #include "commands/options.h"
 
 #include <stdio.h>
@@ -49,6 +47,7 @@ struct doctor {
     const char *prefix, *launcher;
     struct topology topology;
     const char **names;          /* of machines */
+    int *first;                  /* their first ranks */
     struct host_report *reports; /* rank 0: of all ranks */
     struct network network;
     struct link *links; /* rank 0: of the rings */
@@ -77,17 +76,6 @@ static void give_up(void *context, const char *text)
     fflush(stderr);
     sleep((unsigned)d->limit / 4 + 5); /* the first one that ends takes the others' words along */
     _exit(1);
-}
-
-static int watch(struct doctor *d)
-{
-    d->limit = LOST_SECONDS;
-    return patience_begin(&(struct patience_options){.command = "doctor",
-                                                     .silence_seconds = SILENCE_SECONDS,
-                                                     .lost_seconds = d->limit,
-                                                     .status = 1,
-                                                     .lost = give_up,
-                                                     .context = d});
 }
 
 /* ---- looking ---- */
@@ -154,14 +142,16 @@ static int find_hosts(struct doctor *d)
     patience_step("finding out which hosts there are");
     if (topology_create(MPI_COMM_WORLD, t))
         return -1;
-    d->reports = calloc(t->rank == 0 ? (size_t)t->nranks : 1, sizeof *d->reports);
     d->links = calloc(LINKS_RINGS * (size_t)t->nmachines, sizeof *d->links);
     d->names = calloc((size_t)t->nmachines, sizeof *d->names);
-    status = d->reports && d->links && d->names
+    d->first = calloc((size_t)t->nmachines, sizeof *d->first);
+    status = d->links && d->names && d->first
                  ? 0
-                 : error_memory((size_t)t->nranks * sizeof *d->reports, "the ranks' reports");
-    for (int r = t->nranks - 1; r >= 0 && !status; r--)
+                 : error_memory((size_t)t->nmachines * sizeof *d->links, "hosts");
+    for (int r = t->nranks - 1; r >= 0 && !status; r--) {
         d->names[t->machine[r]] = t->host[r];
+        d->first[t->machine[r]] = r;
+    }
     if (error_agree(MPI_COMM_WORLD, status))
         return -1;
     return t->nmachines == 1 ? 0 : network_create(MPI_COMM_WORLD, t, d->names, &d->network);
@@ -171,16 +161,16 @@ static int gather_reports(struct doctor *d)
 {
     struct cores cores;
     struct host_report mine;
+    void *all = NULL;
 
     patience_step("looking at every host");
     if (cores_find(MPI_COMM_WORLD, &d->topology, &cores))
         return -1;
     fill_report(&cores, &mine); /* connections are open now */
-    MPI_TRY(MPI_Gather(&mine, (int)sizeof mine, MPI_BYTE, d->reports, (int)sizeof mine, MPI_BYTE, 0,
-                       MPI_COMM_WORLD));
+    if (agree_gather(MPI_COMM_WORLD, &mine, sizeof mine, "the ranks' reports", &all))
+        return -1;
+    d->reports = all;
     return 0;
-fail:
-    return -1;
 }
 
 /* The network as training measures it; with the card of the CPU's engine. */
@@ -252,16 +242,6 @@ static void judge_host(struct doctor *d, int rank)
                       host);
 }
 
-/* Of the machine's first rank. */
-static const struct host_report *report_of(const struct doctor *d, int machine)
-{
-    int first = 0;
-
-    while (d->topology.machine[first] != machine)
-        first++;
-    return &d->reports[first];
-}
-
 static void judge_mtus(struct doctor *d)
 {
     size_t n = (size_t)d->topology.nmachines;
@@ -270,7 +250,7 @@ static void judge_mtus(struct doctor *d)
     if (!mtu)
         return;
     for (size_t m = 0; m < n; m++)
-        mtu[m] = report_of(d, (int)m)->mtu;
+        mtu[m] = d->reports[d->first[m]].mtu;
     links_judge_mtus(mtu, d->names, (int)n, &d->notes);
     free(mtu);
 }
@@ -325,16 +305,13 @@ static const char *find_launcher(void)
 
 static void put_mpi(struct doctor *d)
 {
-    static const char *const levels[] = {"single", "funneled", "serialized", "multiple"};
     struct strbuf settings = {.data = NULL};
     int level = MPI_THREAD_SINGLE;
 
     (void)MPI_Query_thread(&level);
     host_put_settings(&settings);
     strbuf_printf(&d->text, "started by  %s; threads of MPI: %s\n", d->launcher,
-                  level == MPI_THREAD_MULTIPLE     ? levels[3]
-                  : level == MPI_THREAD_SERIALIZED ? levels[2]
-                                                   : levels[level == MPI_THREAD_FUNNELED]);
+                  level == MPI_THREAD_MULTIPLE ? "multiple" : "serialized"); /* no less starts */
     strbuf_printf(&d->text, "transports  %s\n",
                   settings.length ? strbuf_text(&settings) : "MPI's own choice");
     strbuf_free(&settings);
@@ -343,8 +320,9 @@ static void put_mpi(struct doctor *d)
 static void put_machine(struct doctor *d, int machine)
 {
     const struct topology *t = &d->topology;
-    const struct host_report *report = report_of(d, machine);
-    int first = (int)(report - d->reports), ranks = 0;
+    const int first = d->first[machine];
+    const struct host_report *report = &d->reports[first];
+    int ranks = 0;
     char cell[2][UNITS_CELL];
 
     for (int r = first; r < t->nranks; r++)
@@ -483,7 +461,14 @@ fail:
 
 int command_doctor(int argc, char **argv)
 {
-    struct doctor d = {.prefix = "poseidon", .launcher = find_launcher()};
+    struct doctor d = {.prefix = "poseidon", .launcher = find_launcher(), .limit = LOST_SECONDS};
+    const struct patience_options watch = {.command = "doctor",
+                                           .silence_seconds = SILENCE_SECONDS,
+                                           .lost_seconds = LOST_SECONDS,
+                                           .status = 1,
+                                           .lost = give_up,
+                                           .context = &d};
+    struct strbuf alike = {.data = NULL}; /* every rank looks with options of its own */
     const struct option options[] = {
         {"prefix", OPTION_TEXT, &d.prefix, "PREFIX",
          "where snapshots are to lie, as the solver's snapshot_prefix (default: here)"},
@@ -491,26 +476,24 @@ int command_doctor(int argc, char **argv)
     const struct command_line line = {
         .command = "doctor",
         .synopsis = "[OPTIONS]",
-        .options = options,
-        .noptions = (int)(sizeof options / sizeof *options),
+        OPTION_ROWS(options),
         .example = "  mpirun -np 4 poseidon doctor --prefix=/scratch/alexnet",
         .about = "Examines what a training would find here: MPI and how it was started, libraries, "
                  "cores, memory, /dev/shm and GPUs of every host, the network between them, the "
                  "disk of the snapshots. Says what is wrong and what to do; then the status is 1. "
                  "Start it as the training: under mpirun or srun, in the allocation."};
-    int nwords, status = options_parse(&line, argc, argv, &nwords);
+    int status = options_parse(&line, argc, argv, NULL);
 
-    if (status > 0)
-        return 0;
-    if (status || command_start_mpi(&argc, &argv))
-        return command_fail("doctor");
-    status = error_agree(MPI_COMM_WORLD, watch(&d)) || examine(&d);
+    if (!command_start(&argc, &argv, &status, &alike, &watch))
+        return status;
+    status = examine(&d);
     network_free(&d.network);
     status = command_end_mpi("doctor", status, false) || d.nwrong ? 1 : 0;
     topology_free(&d.topology);
     free(d.reports);
     free(d.links);
     free(d.names);
+    free(d.first);
     strbuf_free(&d.text);
     strbuf_free(&d.wrong);
     strbuf_free(&d.notes);

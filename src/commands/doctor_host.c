@@ -1,13 +1,12 @@
-/* Facts of one host from Linux's files and MPI's tool interface. */
+/* Facts of one host from Linux's files and Open MPI's variables. */
 #define _GNU_SOURCE
-#include "commands/doctor_host.h"
+#include "commands/doctor_internal.h"
 
 #include "util/error.h"
 
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <ifaddrs.h>
-#include <mpi.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <stdbool.h>
@@ -195,43 +194,19 @@ void host_count_segments(double *sent, double *resent)
 
 /* ---- MPI's settings ---- */
 
-static void put_setting(int number, const char *name, struct strbuf *out)
-{
-    MPI_T_cvar_handle handle;
-    char value[4096] = ""; /* MPI asks for room for 2,048 */
-    int count;
-
-    if (MPI_T_cvar_handle_alloc(number, NULL, &handle, &count) != MPI_SUCCESS)
-        return;
-    if (count < (int)sizeof value && MPI_T_cvar_read(handle, value) == MPI_SUCCESS && *value)
-        strbuf_printf(out, "%s%s %s", out->length ? ", " : "", name, value);
-    (void)MPI_T_cvar_handle_free(&handle);
-}
-
 void host_put_settings(struct strbuf *out)
 {
     static const char *const wanted[] = {"pml", "btl", "mtl", "btl_tcp_if_include"};
-    int level = MPI_THREAD_SINGLE, count = 0;
+    char variable[64];
 
-    /* Open MPI takes the level that is asked for here for the whole process's from now on */
-    if (MPI_Query_thread(&level) != MPI_SUCCESS || MPI_T_init_thread(level, &level) != MPI_SUCCESS)
-        return;
-    if (MPI_T_cvar_get_num(&count) != MPI_SUCCESS)
-        count = 0;
-    for (int i = 0; i < count; i++) {
-        char name[64];
-        int length = sizeof name, no_text = 0, verbosity, binding, scope;
-        MPI_Datatype type;
-        MPI_T_enum words;
+    for (size_t w = 0; w < sizeof wanted / sizeof *wanted; w++) {
+        const char *value;
 
-        if (MPI_T_cvar_get_info(i, name, &length, &verbosity, &type, &words, NULL, &no_text,
-                                &binding, &scope) != MPI_SUCCESS)
-            continue;
-        for (size_t w = 0; w < sizeof wanted / sizeof *wanted; w++)
-            if (type == MPI_CHAR && !strcmp(name, wanted[w]))
-                put_setting(i, name, out);
+        snprintf(variable, sizeof variable, "OMPI_MCA_%s", wanted[w]);
+        value = getenv(variable);
+        if (value && *value)
+            strbuf_printf(out, "%s%s %s", out->length ? ", " : "", wanted[w], value);
     }
-    (void)MPI_T_finalize();
 }
 
 /* ---- GPUs ---- */

@@ -1,7 +1,6 @@
 /* Rings over the first rank of every host. */
-#include "commands/doctor_network.h"
+#include "commands/doctor_internal.h"
 
-#include "commands/doctor_host.h"
 #include "util/agree.h"
 #include "util/clock.h"
 #include "util/error.h"
@@ -91,22 +90,19 @@ fail:
 static int gather(const struct network *n, int step, const struct seen *mine, struct link *links)
 {
     int hosts = n->topology->nmachines;
-    struct seen *all = calloc((size_t)hosts, sizeof *all);
-    int status = error_agree(n->comm, all ? 0 : error_memory((size_t)hosts * sizeof *all, "rings"));
+    void *gathered = NULL;
+    struct seen *all;
 
-    if (status)
-        goto fail;
-    MPI_TRY(MPI_Gather(mine, 3, MPI_DOUBLE, all, 3, MPI_DOUBLE, 0, n->comm));
-    for (int h = 0; n->topology->rank == 0 && h < hosts; h++) {
+    if (agree_gather(n->comm, mine, sizeof *mine, "rings", &gathered))
+        return -1;
+    all = gathered;
+    for (int h = 0; all && h < hosts; h++) {
         int to = (h + step) % hosts;
         links[h] = (struct link){
             .from = h, .to = to, .Bps = all[to].Bps, .sent = all[h].sent, .resent = all[h].resent};
     }
     free(all);
     return 0;
-fail:
-    free(all);
-    return -1;
 }
 
 static int measure(struct network *n, struct link *links)
@@ -132,16 +128,12 @@ fail:
 
 static int touch(struct network *n)
 {
-    int steps[LINKS_RINGS], rings = links_rings(n->topology->nmachines, steps);
+    int steps[LINKS_RINGS], rings = links_rings(n->topology->nmachines, steps), status = 0;
     double seconds;
 
-    for (int r = 0; r < rings; r++)
-        if (pass_on(n, steps[r], SMALL_BYTES, &seconds))
-            return -1;
-    for (int r = 0; r < rings; r++)
-        if (pass_on(n, steps[r], LARGE_BYTES, &seconds))
-            return -1;
-    return 0;
+    for (int i = 0; i < 2 * rings && !status; i++)
+        status = pass_on(n, steps[i % rings], i < rings ? SMALL_BYTES : LARGE_BYTES, &seconds);
+    return status;
 }
 
 int network_create(MPI_Comm world, const struct topology *topology, const char *const *names,

@@ -1,6 +1,5 @@
 /* poseidon draw */
 #include "commands/commands.h"
-#include "commands/draw_graph.h"
 #include "commands/model.h"
 #include "commands/options_rows.h"
 #include "commands/output_guard.h"
@@ -8,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "export/picture.h"
 #include "util/error.h"
 
 struct request {
@@ -17,7 +17,7 @@ struct request {
 };
 
 /* Draws without shapes what can be wired and not built, such as layers of types unknown here. */
-static int open_graph(const struct model_options *o, struct model *model, struct draw_graph *graph)
+static int open_net(const struct model_options *o, struct model *model)
 {
     if (model_open(o, model)) {
         char reason[2048];
@@ -29,24 +29,18 @@ static int open_graph(const struct model_options *o, struct model *model, struct
     } else {
         model_print_notices(model);
     }
-    return draw_graph_make(model->def, model->net, NULL, graph);
+    return 0;
 }
 
 static int draw(const struct request *r)
 {
-    const char *inputs[] = {r->model.model};
-    struct draw_graph graph = {0};
     struct model model = {.doc = NULL};
-    int status;
+    int status = picture_check(r->path) || output_check(r->path, r->force, 1, &r->model.model) ||
+                         open_net(&r->model, &model) ||
+                         picture_write(model.def, model.net, NULL, r->path)
+                     ? -1
+                     : 0;
 
-    if (draw_check(r->path) || output_check(r->path, r->force, 1, inputs))
-        return -1;
-    status = open_graph(&r->model, &model, &graph);
-    if (status == 0) {
-        draw_fold(&graph);
-        status = draw_write(&graph, r->path);
-    }
-    draw_graph_free(&graph);
     model_close(&model);
     return status;
 }
@@ -64,18 +58,16 @@ static int parse(struct request *r, int argc, char **argv)
         .options = rows.row,
         .max_words = 2,
         .about = "Draws a net: layers as boxes, with their parameters and the blobs that they "
-                 "make. A layer "
-                 "that works in place stands in the box whose blob it changes; blocks that repeat "
-                 "are "
-                 "drawn once; a long net stands in columns. OUT.dot is text for Graphviz's dot; "
-                 "the other "
-                 "kinds (.eps, .ps, .jpg, .gif and .webp too) need Graphviz's library in the "
-                 "build. Opens no "
-                 "data. 'poseidon plan --draw' shows each layer's scheme, too.",
+                 "make. A layer that works in place stands in the box whose blob it changes; "
+                 "blocks that repeat are drawn once; a long net stands in columns. OUT.dot is text "
+                 "for Graphviz's dot; the other kinds (.eps, .ps, .jpg, .gif and .webp too) need "
+                 "Graphviz's library in the build. Opens no data. 'poseidon plan --draw' shows "
+                 "each layer's scheme, too.",
     };
     int nwords, status;
 
     options_add_model(&rows, o);
+    rows.row[0].need = NULL; /* the net may be a word */
     options_add(&rows, &own, 1);
     line.noptions = rows.n;
     status = options_parse(&line, argc, argv, &nwords);
@@ -87,7 +79,7 @@ static int parse(struct request *r, int argc, char **argv)
         nwords = 1;
     }
     if (!o->model)
-        return error_set("Need a model definition: --model=FILE");
+        return error_set("Need " NEED_MODEL);
     if (nwords != 1)
         return error_set("expected one file to write, such as OUT.svg or OUT.dot");
     r->path = argv[1];
@@ -99,7 +91,5 @@ int command_draw(int argc, char **argv)
     struct request request = {.model = {.phase = "TRAIN", .look_only = true}};
     int status = parse(&request, argc, argv);
 
-    if (status > 0)
-        return 0;
-    return status || draw(&request) ? command_fail("draw") : 0;
+    return status ? status : draw(&request);
 }

@@ -78,11 +78,13 @@ int command_export(int argc, char **argv)
     struct model_options o = {.phase = "TEST", .look_only = true};
     struct export_options options = {.preprocess = false};
     const char *weights = NULL;
-    int nwords, status;
+    int status;
     bool force = false;
     const struct option rows[] = {
-        {"model", OPTION_TEXT, &o.model, "FILE", "the net (Caffe's prototxt); required"},
-        {"weights", OPTION_TEXT, &weights, "FILES", "trained weights (comma list); required"},
+        {"model", OPTION_TEXT, &o.model, "FILE", "the net (Caffe's prototxt); required",
+         .need = NEED_MODEL},
+        {"weights", OPTION_TEXT, &weights, "FILES", "trained weights (comma list); required",
+         .need = NEED_WEIGHTS},
         {"preprocess", OPTION_FLAG, &options.preprocess, NULL,
          "put the mean and scale of the net's data layer in front: the input is then pixels, 0 to "
          "255, cropped, blue before green before red"},
@@ -98,9 +100,10 @@ int command_export(int argc, char **argv)
         .command = "export",
         .synopsis = "--model=FILE --weights=FILES OUT.onnx",
         .example = "  poseidon export --model=net.prototxt --weights=net.caffemodel net.onnx",
-        .options = rows,
-        .noptions = (int)(sizeof rows / sizeof *rows),
+        OPTION_ROWS(rows),
+        .least_words = 1,
         .max_words = 1,
+        .expected = "expected one file to write, OUT.onnx",
         .about =
             "Writes the TEST phase of a net with its weights as ONNX, for onnxruntime and other "
             "programs: each layer as nodes of the same values. Data layers become inputs; a "
@@ -108,18 +111,12 @@ int command_export(int argc, char **argv)
             "that ONNX cannot say is refused by name.",
     };
 
-    status = options_parse(&line, argc, argv, &nwords);
+    status = options_parse(&line, argc, argv, NULL);
     if (status)
-        return status > 0 ? 0 : command_fail("export");
-    if (!o.model || !weights || nwords != 1) {
-        error_set("%s", !o.model   ? "Need a model definition: --model=FILE"
-                        : !weights ? "Need model weights: --weights=FILE"
-                                   : "expected one file to write, OUT.onnx");
-        return command_fail("export");
-    }
+        return status;
     options.fixed_batch = o.batch > 0;
     options.base_file = o.model;
     if (o.batch == 0)
         o.batch = 1;
-    return export(&o, weights, &options, argv[1], force) ? command_fail("export") : 0;
+    return export(&o, weights, &options, argv[1], force);
 }

@@ -22,9 +22,7 @@ struct feature {
     const struct blob *blob;
     float *values; /* of one batch */
     size_t rows;   /* a batch */
-    int naxes;
-    hsize_t dim[SHAPE_MAX_AXES + 1];
-    hid_t dataset;
+    struct h5_output data;
     struct sink *sink; /* instead of the data set; NULL: none */
 };
 
@@ -41,22 +39,14 @@ struct extraction {
     char *temp;
 };
 
-static int h5_failed(const char *path, const char *action, const char *name)
+static int add_feature(struct extraction *x, int number, const char *name)
 {
-    char reason[512];
-
-    return error_set("%s: cannot %s '%s' (%s)", path, action, name,
-                     h5_reason(reason, sizeof reason));
-}
-
-static int add_feature(struct extraction *x, const char *name)
-{
-    struct feature *f = &x->features[x->nfeatures];
+    struct feature *f = &x->features[number];
     const struct shape *shape;
 
-    if (x->nfeatures == MAX_BLOBS)
+    if (number == MAX_BLOBS)
         return error_set("--blobs names more than %d blobs", MAX_BLOBS);
-    *f = (struct feature){.blob = net_find_blob(x->model.net, name), .dataset = -1};
+    *f = (struct feature){.blob = net_find_blob(x->model.net, name), .data.id = -1};
     if (!f->blob)
         return error_set(
             "--blobs: the net's TEST phase has no blob '%s' (poseidon summary --phase=TEST "
@@ -64,11 +54,15 @@ static int add_feature(struct extraction *x, const char *name)
             name);
     net_keep(x->model.net, f->blob);
     shape = &f->blob->value.shape;
-    f->naxes = shape->naxes > 0 ? shape->naxes : 1;
     f->rows = shape->naxes > 0 ? (size_t)shape->dim[0] : 1;
-    for (int i = 0; i < shape->naxes; i++)
-        f->dim[i] = (hsize_t)shape->dim[i];
-    f->dim[0] = (hsize_t)f->rows * (hsize_t)x->iterations;
+    f->data = (struct h5_output){.path = x->out,
+                                 .name = f->blob->name,
+                                 .type = H5T_IEEE_F32LE,
+                                 .naxes = shape->naxes > 0 ? shape->naxes : 1,
+                                 .id = -1};
+    for (int i = 1; i < shape->naxes; i++)
+        f->data.dim[i] = (hsize_t)shape->dim[i];
+    f->data.dim[0] = (hsize_t)f->rows * (hsize_t)x->iterations;
     f->values = malloc((shape_elems(shape) + 1) * sizeof *f->values);
     if (!f->values)
         return error_memory(shape_elems(shape) * sizeof *f->values, name);
@@ -76,38 +70,43 @@ static int add_feature(struct extraction *x, const char *name)
     return 0;
 }
 
-static int find_features(struct extraction *x)
+/* Calls `take` with every name of a comma list; how many there are, or -1. */
+static int take_names(struct extraction *x, const char *list,
+                      int (*take)(struct extraction *x, int number, const char *name))
 {
-    char *copy = strdup(x->blobs), *rest = copy, *name;
-    int status = copy ? 0 : error_memory(strlen(x->blobs), "the list of blobs");
+    char *copy = strdup(list), *rest = copy, *name;
+    int status = copy ? 0 : error_memory(strlen(list), "a list of names"), n = 0;
 
     while (!status && (name = strsep(&rest, ",")) != NULL)
         if (*name)
-            status = add_feature(x, name);
+            status = take(x, n++, name);
     free(copy);
-    if (!status && x->nfeatures == 0)
-        status = error_set("--blobs names no blob");
-    return status;
+    return status ? -1 : n;
+}
+
+static int find_features(struct extraction *x)
+{
+    int n = take_names(x, x->blobs, add_feature);
+
+    return n ? n < 0 ? -1 : 0 : error_set("--blobs names no blob");
 }
 
 /* Every blob's rows go to an LMDB of its own, as Datum messages of floats. */
-static int open_databases(struct extraction *x)
+static int open_database(struct extraction *x, int number, const char *name)
 {
     const struct sink_options options = {.source = x->options.model, .force = x->force};
-    char *copy = strdup(x->databases), *rest = copy, *name;
-    int status = copy ? 0 : error_memory(strlen(x->databases), "the list of databases"), n = 0;
 
-    while (!status && (name = strsep(&rest, ",")) != NULL)
-        if (*name) {
-            if (n < x->nfeatures)
-                status = sink_create_lmdb(name, &options, &x->features[n].sink);
-            n++;
-        }
-    free(copy);
-    if (!status && n != x->nfeatures)
-        status = error_set("--databases names %d, and --blobs %d: expected one for each blob", n,
-                           x->nfeatures);
-    return status;
+    return number < x->nfeatures ? sink_create_lmdb(name, &options, &x->features[number].sink) : 0;
+}
+
+static int open_databases(struct extraction *x)
+{
+    int n = take_names(x, x->databases, open_database);
+
+    if (n >= 0 && n != x->nfeatures)
+        return error_set("--databases names %d, and --blobs %d: expected one for each blob", n,
+                         x->nfeatures);
+    return n < 0 ? -1 : 0;
 }
 
 static int add_rows(const struct feature *f)
@@ -145,19 +144,6 @@ static int close_databases(struct extraction *x, int status)
     return status;
 }
 
-/* A slash in a blob's name makes a group. */
-static int create_dataset(struct extraction *x, struct feature *f)
-{
-    hid_t space = H5Screate_simple(f->naxes, f->dim, NULL), links = H5Pcreate(H5P_LINK_CREATE);
-
-    H5Pset_create_intermediate_group(links, 1);
-    f->dataset =
-        H5Dcreate2(x->file, f->blob->name, H5T_IEEE_F32LE, space, links, H5P_DEFAULT, H5P_DEFAULT);
-    H5Pclose(links);
-    H5Sclose(space);
-    return f->dataset < 0 ? h5_failed(x->out, "make data set", f->blob->name) : 0;
-}
-
 static int create_file(struct extraction *x)
 {
     int status = 0;
@@ -170,29 +156,20 @@ static int create_file(struct extraction *x)
     h5_lock();
     x->file = H5Fcreate(x->temp, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
     if (x->file < 0)
-        status = h5_failed(x->out, "write", x->temp);
+        status = h5_write_failed(x->out);
     for (int i = 0; i < x->nfeatures && !status; i++)
-        status = create_dataset(x, &x->features[i]);
+        status = h5_output_create(x->file, &x->features[i].data);
     h5_unlock();
     return status;
 }
 
-static int write_rows(struct extraction *x, const struct feature *f, int batch)
+static int write_rows(struct feature *f, int batch)
 {
-    hsize_t begin[SHAPE_MAX_AXES + 1] = {(hsize_t)batch * f->rows}, count[SHAPE_MAX_AXES + 1];
-    hid_t space, memory;
-    int status = 0;
+    int status;
 
-    memcpy(count, f->dim, sizeof count);
-    count[0] = f->rows;
     h5_lock();
-    space = H5Dget_space(f->dataset);
-    memory = H5Screate_simple(f->naxes, count, NULL);
-    if (H5Sselect_hyperslab(space, H5S_SELECT_SET, begin, NULL, count, NULL) < 0 ||
-        H5Dwrite(f->dataset, H5T_NATIVE_FLOAT, memory, space, H5P_DEFAULT, f->values) < 0)
-        status = h5_failed(x->out, "write data set", f->blob->name);
-    H5Sclose(memory);
-    H5Sclose(space);
+    status =
+        h5_output_write(&f->data, (hsize_t)batch * f->rows, f->rows, H5T_NATIVE_FLOAT, f->values);
     h5_unlock();
     return status;
 }
@@ -206,7 +183,7 @@ static int run_batches(struct extraction *x)
             return error_context("batch %d", b);
         for (int i = 0; i < x->nfeatures; i++)
             if (net_read_blob(x->model.net, x->features[i].blob, x->features[i].values) ||
-                (x->databases ? add_rows(&x->features[i]) : write_rows(x, &x->features[i], b)))
+                (x->databases ? add_rows(&x->features[i]) : write_rows(&x->features[i], b)))
                 return -1;
     }
     return 0;
@@ -218,10 +195,10 @@ static int finish(struct extraction *x, int status)
     status = close_databases(x, status);
     h5_lock();
     for (int i = 0; i < x->nfeatures; i++)
-        if (x->features[i].dataset >= 0)
-            H5Dclose(x->features[i].dataset);
+        if (h5_output_close(&x->features[i].data))
+            status = -1;
     if (x->file >= 0 && H5Fclose(x->file) < 0 && !status)
-        status = h5_failed(x->out, "close", x->temp);
+        status = h5_write_failed(x->out);
     h5_unlock();
     if (x->file >= 0 && status)
         unlink(x->temp);
@@ -236,7 +213,6 @@ static int finish(struct extraction *x, int status)
 static int print_report(const struct extraction *x)
 {
     struct json json = {.depth = 0};
-    int status;
 
     json_object_begin(&json);
     json_put_string(&json, "file", x->out);
@@ -245,15 +221,13 @@ static int print_report(const struct extraction *x)
     for (int i = 0; i < x->nfeatures; i++) {
         json_key(&json, x->features[i].blob->name);
         json_array_begin(&json);
-        for (int a = 0; a < x->features[i].naxes; a++)
-            json_uint(&json, x->features[i].dim[a]);
+        for (int a = 0; a < x->features[i].data.naxes; a++)
+            json_uint(&json, x->features[i].data.dim[a]);
         json_array_end(&json);
     }
     json_object_end(&json);
     json_object_end(&json);
-    status = json_print(&json, stdout);
-    json_free(&json);
-    return status;
+    return json_print(&json, stdout);
 }
 
 static int extract(struct extraction *x, struct log *log)
@@ -278,7 +252,7 @@ static int extract(struct extraction *x, struct log *log)
         status = print_report(x);
     for (int i = 0; i < x->nfeatures && !status && !x->json; i++)
         printf("%s: %s, %llu rows\n", x->out ? x->out : x->databases, x->features[i].blob->name,
-               (unsigned long long)x->features[i].dim[0]);
+               (unsigned long long)x->features[i].data.dim[0]);
     model_close(&x->model);
     return status;
 }
@@ -288,11 +262,13 @@ int command_extract(int argc, char **argv)
     struct extraction x = {.options = {.phase = "TEST"}, .iterations = 1, .file = -1};
     int nwords, status;
     struct log log;
-    struct option_rows rows = {.n = 0};
     const struct option own[] = {
-        {"model", OPTION_TEXT, &x.options.model, "FILE", "the net (Caffe's prototxt); required"},
-        {"weights", OPTION_TEXT, &x.weights, "FILES", "trained weights (comma list); required"},
-        {"blobs", OPTION_TEXT, &x.blobs, "LIST", "names of the blobs (comma list); required"},
+        {"model", OPTION_TEXT, &x.options.model, "FILE", "the net (Caffe's prototxt); required",
+         .need = NEED_MODEL},
+        {"weights", OPTION_TEXT, &x.weights, "FILES", "trained weights (comma list); required",
+         .need = NEED_WEIGHTS},
+        {"blobs", OPTION_TEXT, &x.blobs, "LIST", "names of the blobs (comma list); required",
+         .need = "the names of blobs: --blobs=LIST"},
         {"databases", OPTION_TEXT, &x.databases, "LIST",
          "instead of OUT.h5: an LMDB of Datum messages for each blob (comma list)"},
         {"iterations", OPTION_COUNT, &x.iterations, "N", "batches to run (default 1)"},
@@ -301,35 +277,26 @@ int command_extract(int argc, char **argv)
         {"force", OPTION_FLAG, &x.force, NULL, "replace OUT.h5 where it exists"},
         {"json", OPTION_FLAG, &x.json, NULL, "print names and shapes as JSON on standard output"},
     };
-    struct command_line line = {
+    const struct command_line line = {
         .command = "extract",
         .synopsis = "--model=FILE --weights=FILES --blobs=LIST OUT.h5",
         .example = "  poseidon extract --model=net.prototxt --weights=net.caffemodel \\\n"
                    "      --blobs=fc7 features.h5",
-        .options = rows.row,
+        OPTION_ROWS(own),
+        .computing = &x.computing,
         .max_words = 1,
         .about = "Runs the TEST phase of a net over N batches and writes what the named blobs "
                  "hold: one float data set per blob, named after it, batch after "
                  "batch. A slash in a blob's name makes a group of the file.",
     };
 
-    options_add(&rows, own, (int)(sizeof own / sizeof *own));
-    options_add_computing(&rows, &x.computing);
-    line.noptions = rows.n;
     status = options_parse(&line, argc, argv, &nwords);
-    if (!status)
-        status = options_settle_engine(x.computing.gpus, &x.computing.engine);
     if (status)
-        return status > 0 ? 0 : command_fail("extract");
-    if (!x.options.model || !x.weights || !x.blobs || nwords != (x.databases ? 0 : 1)) {
-        error_set("%s", !x.options.model ? "Need a model definition: --model=FILE"
-                        : !x.weights     ? "Need model weights: --weights=FILE"
-                        : !x.blobs       ? "Need the names of blobs: --blobs=LIST"
-                        : x.databases    ? "expected OUT.h5 or --databases, not both"
-                                         : "expected one file to write, OUT.h5");
-        return command_fail("extract");
-    }
+        return status;
+    if (nwords != !x.databases)
+        return error_set("%s", x.databases ? "expected OUT.h5 or --databases, not both"
+                                           : "expected one file to write, OUT.h5");
     x.out = x.databases ? NULL : argv[1];
     log_init(&log, true, stderr, NULL);
-    return extract(&x, &log) ? command_fail("extract") : 0;
+    return extract(&x, &log);
 }

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "commands/plan.h"
-#include "commands/pointers.h"
+#include "commands/options.h"
 #include "commands/train_options.h"
 #include "layers/layer.h"
 #include "train/agreement.h"
@@ -128,6 +128,15 @@ static int command_help(int argc, char **argv)
     return command->run(2, arguments);
 }
 
+int command_run(const char *name, int (*run)(int argc, char **argv), int argc, char **argv)
+{
+    int status = run(argc, argv);
+
+    if (status < 0)
+        return command_fail(name);
+    return status == OPTIONS_HELPED ? 0 : status;
+}
+
 int command_fail(const char *command)
 {
     fprintf(stderr, "poseidon %s: %s\n", command, error_text());
@@ -208,7 +217,7 @@ static void require_same_program(const char *command)
     exit(1);
 }
 
-int command_start_mpi(int *argc, char ***argv)
+static int start_mpi(int *argc, char ***argv)
 {
     char command[24];
     int level = 0, size = 1;
@@ -254,7 +263,7 @@ bool command_start(int *argc, char ***argv, int *status, struct strbuf *alike,
     snprintf(command, sizeof command, "%s", (*argv)[0]);
     if (parsed > 0 && launched() < 2) {
         *status = 0;
-    } else if (command_start_mpi(argc, argv)) {
+    } else if (start_mpi(argc, argv)) {
         *status = command_fail(command);
     } else {
         patience_step("comparing what the ranks are to do");
@@ -337,5 +346,7 @@ int main(int argc, char **argv)
     const struct command *command = find(argv[1]);
     if (!command)
         return unknown_command(argv[1]);
-    return check_alone(command) ? 1 : finish_output(argv[1], command->run(argc - 1, argv + 1));
+    return check_alone(command)
+               ? 1
+               : finish_output(argv[1], command_run(argv[1], command->run, argc - 1, argv + 1));
 }

@@ -1,6 +1,6 @@
 /* `poseidon mean`: the mean image of a data set, for transform_param's mean_file. */
 #include "commands/commands.h"
-#include "commands/image_stream.h"
+#include "convert/image_stream.h"
 #include "commands/options.h"
 #include "commands/output_guard.h"
 
@@ -38,16 +38,15 @@ static int arguments_parse(struct averaging *a, int argc, char **argv)
             "pixel, for a transform_param's mean_file, and prints the mean of every channel, for "
             "its mean_value.",
         .example = "  poseidon mean flowers.h5 flowers-mean.h5",
-        .options = options,
-        .noptions = (int)(sizeof options / sizeof *options),
+        OPTION_ROWS(options),
+        .least_words = 1,
         .max_words = 2,
+        .expected = "expected SRC: an HDF5 file, an LMDB or a LevelDB; --help explains",
     };
     int nwords, status = options_parse(&line, argc, argv, &nwords);
 
     if (status)
         return status;
-    if (nwords < 1)
-        return error_set("expected SRC: an HDF5 file, an LMDB or a LevelDB; --help explains");
     if (a->force_color && a->force_gray)
         return error_set("both --force-color and --force-gray; expected one of them");
     a->path = argv[1];
@@ -77,25 +76,19 @@ static int add_image(void *context, uint64_t number, const struct streamed *imag
 static int result_json(const struct averaging *a)
 {
     struct json json = {.depth = 0};
-    int status;
 
     json_object_begin(&json);
     json_put_string(&json, "file", a->outputs.mean);
     json_put_uint(&json, "records", a->outputs.sum.count);
     json_key(&json, "shape");
-    json_array_begin(&json);
-    for (int i = 0; i < a->outputs.sum.shape.naxes; i++)
-        json_int(&json, a->outputs.sum.shape.dim[i]);
-    json_array_end(&json);
+    json_ints(&json, a->outputs.sum.shape.naxes, a->outputs.sum.shape.dim);
     json_key(&json, "mean_value");
     json_array_begin(&json);
     for (int64_t c = 0; c < a->outputs.sum.shape.dim[0]; c++)
         json_double(&json, mean_image_channel(&a->outputs.sum, c));
     json_array_end(&json);
     json_object_end(&json);
-    status = json_print(&json, stdout);
-    json_free(&json);
-    return status;
+    return json_print(&json, stdout);
 }
 
 /* The channels' lines are those of Caffe's compute_image_mean. */
@@ -130,6 +123,7 @@ static int average(struct averaging *a)
                                         .progress = isatty(STDERR_FILENO) && !a->json,
                                         .read = read_image,
                                         .take = add_image,
+                                        .interrupted = signals_pending,
                                         .context = a};
     return image_stream_run(&stream) || image_outputs_commit(&a->outputs) ? -1 : result_print(a);
 }
@@ -140,13 +134,11 @@ int command_mean(int argc, char **argv)
     int status = arguments_parse(&a, argc, argv);
 
     if (status)
-        return status > 0 ? 0 : command_fail("mean");
+        return status;
     signals_hold();
     status = average(&a);
-    if (status)
-        command_fail("mean");
     image_outputs_free(&a.outputs);
     source_close(a.source);
     signals_release();
-    return status ? 1 : 0;
+    return status;
 }

@@ -1,16 +1,17 @@
 /* Command lines by table. */
 #include "commands/options.h"
 
-#include "commands/pointers.h"
+#include "commands/options_rows.h"
 #include "train/agreement.h"
 #include "util/choice.h"
+#include "util/path.h"
 #include "util/suggest.h"
 #include "util/error.h"
 
 #include <assert.h>
-#include <ctype.h>
 #include <errno.h>
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,26 +49,18 @@ static int parse_number(const char *name, const char *text, long long least, lon
 
 static int parse_bytes(const char *name, const char *text, size_t *out)
 {
+    static const char units[] = "kKmMgG";
     char *end;
-    double factor = 1, value;
+    const char *unit;
+    double factor, value;
 
     errno = 0;
     value = strtod(text, &end);
-    if (end != text)
-        switch (tolower((unsigned char)*end)) {
-        case 'k':
-            factor = 1024, end++;
-            break;
-        case 'm':
-            factor = 1024 * 1024, end++;
-            break;
-        case 'g':
-            factor = 1024 * 1024 * 1024, end++;
-            break;
-        default:
-            break;
-        }
-    if (tolower((unsigned char)*end) == 'b')
+    unit = *end ? strchr(units, *end) : NULL;
+    factor = unit ? ldexp(1, 10 + 10 * (int)((unit - units) / 2)) : 1;
+    if (end != text && unit)
+        end++;
+    if (*end == 'b' || *end == 'B')
         end++;
     if (end == text || *end || errno == ERANGE ||
         !(value == 0 || (value * factor >= 1 && value * factor < 0x1p62)))
@@ -337,16 +330,11 @@ static const char *option_of_word(const struct command_line *line, const char *w
         {".prototxt", "solver"},         {".prototxt", "model"},     {".solverstate", "snapshot"},
         {".solverstate.h5", "snapshot"}, {".caffemodel", "weights"}, {".caffemodel.h5", "weights"},
     };
-    size_t length = strlen(word);
     bool off;
 
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        size_t ending = strlen(files[i].ending);
-
-        if (length > ending && !strcmp(word + length - ending, files[i].ending) &&
-            find_row(line, files[i].option, &off) >= 0)
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        if (path_ends(word, files[i].ending) && find_row(line, files[i].option, &off) >= 0)
             return files[i].option;
-    }
     return NULL;
 }
 
@@ -403,7 +391,7 @@ static int parse_all(struct parsing *p, int *nwords)
 
         if (!strcmp(word, "--help") || !strcmp(word, "-help") || !strcmp(word, "-h")) {
             options_print_help(p->line);
-            return 1;
+            return OPTIONS_HELPED;
         }
         if (word[0] == '-' && word[1] != '\0') {
             if (parse_option(p))
@@ -417,14 +405,45 @@ static int parse_all(struct parsing *p, int *nwords)
     return 0;
 }
 
-int options_parse(const struct command_line *line, int argc, char **argv, int *nwords)
+/* What had to be given. */
+static int check_given(const struct parsing *p, int nwords)
 {
-    struct parsing parsing = {.line = line, .argc = argc, .argv = argv};
-    int status;
+    const struct command_line *line = p->line;
 
-    assert(line->noptions <= OPTIONS_MOST);
-    status = parse_all(&parsing, nwords);
-    if (line->alike && status >= 0)
+    for (int i = 0; i < line->noptions; i++)
+        if (line->options[i].need && !p->given[i])
+            return error_set("Need %s", line->options[i].need);
+    if (nwords >= line->least_words)
+        return 0;
+    return line->least_words > 1 ? error_set("%s, found %d", line->expected, nwords)
+                                 : error_set("%s", line->expected);
+}
+
+int options_parse(const struct command_line *own, int argc, char **argv, int *nwords)
+{
+    struct command_line line = *own;
+    struct option_rows rows = {.n = 0};
+    struct parsing parsing = {.line = &line, .argc = argc, .argv = argv};
+    int words, status;
+
+    if (line.net)
+        options_add_model(&rows, line.net);
+    if (line.noptions)
+        options_add(&rows, line.options, line.noptions);
+    if (line.computing)
+        options_add_computing(&rows, line.computing);
+    line.options = rows.row;
+    line.noptions = rows.n;
+    status = parse_all(&parsing, &words);
+    if (line.alike && status >= 0)
         put_alike(&parsing, status > 0);
-    return status;
+    if (nwords)
+        *nwords = words;
+    if (status)
+        return status;
+    return check_given(&parsing, words) ||
+                   (line.computing &&
+                    options_settle_engine(line.computing->gpus, &line.computing->engine))
+               ? -1
+               : 0;
 }

@@ -43,8 +43,15 @@ struct option_list {
     int n;
 };
 
+/* `need` of rows that many commands have. */
+#define NEED_MODEL   "a model definition: --model=FILE"
+#define NEED_WEIGHTS "model weights: --weights=FILE"
+
 /* Rows leave out what they do not need. */
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
+
+struct computing;
+struct model_options;
 
 struct option {
     const char *name;  /* without dashes */
@@ -55,6 +62,7 @@ struct option {
     const char *const *words; /* ended by NULL; of the enumeration's own header */
     /* Fills the target, or fails with a message that begins with --OPTION; borrows `text`. */
     int (*parse)(const char *option, const char *text, void *target);
+    const char *need; /* it must be given: what a message says behind "Need " where it is not */
 };
 
 struct command_line {
@@ -64,10 +72,17 @@ struct command_line {
     const char *example;  /* a command that works, or several, one a line; NULL: none */
     const struct option *options;
     int noptions;
-    int max_words;        /* how many words that are no options may stand there */
+    struct model_options *net;   /* options_add_model's rows stand in front; NULL: they do not */
+    struct computing *computing; /* options_add_computing's stand behind, and options_settle_engine
+                                    is done; NULL: neither */
+    int least_words, max_words;  /* how many words that are no options may stand there */
+    const char *expected;        /* the message where there are fewer words */
     struct strbuf *alike; /* for agreement_check: what all ranks must have been given; NULL: the
                              command has one rank */
 };
+
+/* A command line's table, from an array of rows. */
+#define OPTION_ROWS(rows) .options = (rows), .noptions = (int)(sizeof(rows) / sizeof *(rows))
 
 /* A table that is made of several parts. */
 enum { OPTIONS_MOST = 128 };
@@ -94,9 +109,21 @@ void options_print_entry(const char *name, const char *text);
 /* A paragraph, on standard output, in lines as long as those of --help. */
 void options_print_text(const char *text);
 
+/* Pointers from what other programs call it (pointers.c): what to give in place of an option (its
+ * name with dashes) that `command` does not have, in out of `room` bytes: an option of Caffe,
+ * PyTorch and others, and for train every field of the solver. False: it is none of these. */
+bool pointer_of_option(const char *command, const char *name, char *out, size_t room);
+
+/* What to use in place of a command that there is not; NULL: not known. */
+const char *pointer_of_command(const char *name);
+
+/* OPTIONS_HELPED is no exit status. */
+enum { OPTIONS_HELPED = 256 };
+
 /* Parses argv[1..]; argv[0] is the command's name. The words that are no options are moved to the
- * front of argv[1..] and counted in *nwords. Returns 0, 1 if --help was asked for (and printed), -1
- * with the message set ("unknown option --x; did you mean --y?", "--x wants a number, found 'z'",
+ * front of argv[1..] and counted in *nwords, which may be NULL. Returns 0, OPTIONS_HELPED if --help
+ * was asked for (and printed), -1 with the message set ("unknown option --x; did you mean --y?",
+ * "--x wants a number, found 'z'",
  * ...). */
 int options_parse(const struct command_line *line, int argc, char **argv, int *nwords);
 

@@ -34,24 +34,22 @@ static void print_wrapped(const char *text, int at, int indent)
     printf("\n");
 }
 
+void options_print_entry(const char *name, const char *text)
+{
+    printf("  %-*s", OPTIONS_INDENT - 2, name);
+    if (strlen(name) + 2 >= OPTIONS_INDENT)
+        printf("\n%*s", OPTIONS_INDENT, "");
+    print_wrapped(text, OPTIONS_INDENT, OPTIONS_INDENT);
+}
+
 /* between: what stands between name and value, "=", or "[=" where the value may be left out. */
 static void print_option(const char *name, const char *between, const char *value, const char *help)
 {
     char left[64];
-    int width = snprintf(left, sizeof left, "  --%s%s%s%s", name, value ? between : "",
-                         value ? value : "", value && *between == '[' ? "]" : "");
 
-    if (width >= OPTIONS_INDENT)
-        printf("%s\n%*s", left, OPTIONS_INDENT, "");
-    else
-        printf("%-*s", OPTIONS_INDENT, left);
-    print_wrapped(help, OPTIONS_INDENT, OPTIONS_INDENT);
-}
-
-void options_print_entry(const char *name, const char *text)
-{
-    printf("  %-*s", OPTIONS_INDENT - 2, name);
-    print_wrapped(text, OPTIONS_INDENT, OPTIONS_INDENT);
+    snprintf(left, sizeof left, "--%s%s%s%s", name, value ? between : "", value ? value : "",
+             value && *between == '[' ? "]" : "");
+    options_print_entry(left, help);
 }
 
 void options_print_text(const char *text)

@@ -111,7 +111,7 @@ void options_add_model(struct option_rows *rows, struct model_options *o)
 {
     const struct option more[] = {
         {"model", OPTION_TEXT, &o->model, "FILE",
-         "the net (prototxt, or a .caffemodel that has it); required"},
+         "the net (prototxt, or a .caffemodel that has it); required", .need = NEED_MODEL},
         {"phase", OPTION_TEXT, &o->phase, "PHASE", "TRAIN (default) or TEST"},
         {"batch", OPTION_COUNT, &o->batch, "N", "samples per pass, instead of the net's"},
         {"stage", OPTION_TEXT, &o->stages, "LIST", "stages of the net's state (comma list)"},

@@ -1,6 +1,7 @@
 /* Outputs that are looked at before the work and left whole after it. */
 #include "commands/output_guard.h"
 
+#include "util/choice.h"
 #include "util/error.h"
 #include "util/path.h"
 
@@ -66,18 +67,13 @@ int output_check(const char *path, bool force, int ninputs, const char *const *i
 
 int output_check_ending(const char *path, const char *const *ends)
 {
-    char expected[128] = "";
+    char expected[128];
 
-    for (int i = 0; ends[i]; i++) {
+    for (int i = 0; ends[i]; i++)
         if (path_ends(path, ends[i]))
             return 0;
-        snprintf(expected + strlen(expected), sizeof expected - strlen(expected), "%s%s",
-                 !i            ? ""
-                 : ends[i + 1] ? ", "
-                               : " or ",
-                 ends[i]);
-    }
-    return error_set("'%s': expected a name that ends in %s", path, expected);
+    return error_set("'%s': expected a name that ends in %s", path,
+                     choice_list(ends, expected, sizeof expected));
 }
 
 int output_check_all(int noutputs, const char *const *outputs, bool force, int ninputs,

@@ -2,8 +2,8 @@
 #include "commands/plan.h"
 
 #include "commands/commands.h"
-#include "commands/draw_graph.h"
 #include "commands/output_guard.h"
+#include "export/picture.h"
 #include "forecast/profiles.h"
 #include "train/trainer.h"
 #include "util/error.h"
@@ -329,7 +329,7 @@ static int check(const struct plan_request *r)
                              o->ranks_per_node, o->nodes[i], FORECAST_MAX_RANKS);
     if (!r->draw)
         return r->force ? error_set("--force has no effect without --draw") : 0;
-    return draw_check(r->draw) ? -1 : output_check(r->draw, r->force, 3, inputs);
+    return picture_check(r->draw) ? -1 : output_check(r->draw, r->force, 3, inputs);
 }
 
 /* --figure with the list of keys. */
@@ -387,16 +387,9 @@ static int parse(struct plan_request *r, int argc, char **argv)
 static int draw(const char *path, const struct model *model, const struct forecast *forecast)
 {
     const struct forecast_point *last = &forecast->points[forecast->options->npoints - 1];
-    const struct draw_plan plan = {.chosen = last->chosen, .nodes = last->nodes};
-    struct draw_graph graph;
-    int status;
+    const struct picture_plan plan = {.chosen = last->chosen, .nodes = last->nodes};
 
-    if (draw_graph_make(model->def, model->net, &plan, &graph))
-        return -1;
-    draw_fold(&graph);
-    status = draw_write(&graph, path);
-    draw_graph_free(&graph);
-    return status;
+    return picture_write(model->def, model->net, &plan, path);
 }
 
 static int show(const struct plan_request *r, const struct model *model, struct forecast *forecast)

@@ -1,75 +1,62 @@
-/* See pointers.h. */
-#include "commands/pointers.h"
+/* What other programs call it: pointers from their options and commands to ours. */
+#include "commands/options.h"
 
 #include "spec/caffe.pb-c.h"
-#include "util/choice.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { NAMES = 4 };
-
 /* Options of Caffe, PyTorch, torchrun, Horovod, Lightning. */
 static const struct {
-    const char *names[NAMES + 1], *command; /* NULL: any command, after those of one command */
+    const char *names;   /* with blanks between them */
+    const char *command; /* NULL: any command, after those of one command */
     const char *here;
 } options[] = {
-    {{"batch-size"}, "train", "--batch=N sets samples per rank, --global-batch=N over all ranks"},
-    {{"lr", "learning-rate"}, "train", "--set base_lr=X, or base_lr in the solver"},
-    {{"resume-from", "checkpoint"},
-     "train",
-     "--snapshot=FILE.solverstate, or --resume for the newest"},
-    {{"amp", "fp16", "mixed-precision"}, "train", "--math=bf16 (with --engine=cuda)"},
-    {{"fp16-allreduce"}, "train", "--wire=bf16"},
-    {{"iterations", "iters", "max-steps"}, "train", "--max-iter=N sets the last iteration"},
-    {{"max-epochs", "epoch", "num-epochs", "num-train-epochs"},
-     "train",
+    {"batch-size", "train", "--batch=N sets samples per rank, --global-batch=N over all ranks"},
+    {"lr learning-rate", "train", "--set base_lr=X, or base_lr in the solver"},
+    {"resume-from checkpoint", "train", "--snapshot=FILE.solverstate, or --resume for the newest"},
+    {"amp fp16 mixed-precision", "train", "--math=bf16 (with --engine=cuda)"},
+    {"fp16-allreduce", "train", "--wire=bf16"},
+    {"iterations iters max-steps", "train", "--max-iter=N sets the last iteration"},
+    {"max-epochs epoch num-epochs num-train-epochs", "train",
      "--epochs=N trains so many passes over the data"},
-    {{"log-interval", "print-freq"}, "train", "--set display=N"},
-    {{"gradient-accumulation-steps", "grad-accum", "accum-steps"}, "train", "--set iter_size=N"},
-    {{"workers", "num-workers"},
-     "train",
+    {"log-interval print-freq", "train", "--set display=N"},
+    {"gradient-accumulation-steps grad-accum accum-steps", "train", "--set iter_size=N"},
+    {"workers num-workers", "train",
      "nothing to set: data is read ahead by as many threads as it takes"},
-    {{"pretrained"}, "train", "--weights=FILE"},
-    {{"evaluate", "eval", "test-only"}, "train", "'poseidon test' scores weights"},
-    {{"plan"}, "draw", "'poseidon plan --draw=OUT.svg' draws each layer's scheme"},
-    {{"columns"}, "draw", "a long net stands in columns by itself; leave it out"},
-    {{"model", "net"}, "train", "--solver=FILE: the solver names the net"},
-    {{"gpus"}, "train", "mpirun -np N starts a rank a GPU; --gpu=N names one"},
-    {{"optimizer", "optim"}, "train", "type: \"Adam\" in the solver, or --set type=Adam"},
-    {{"patience", "early-stopping"},
-     "train",
+    {"pretrained", "train", "--weights=FILE"},
+    {"evaluate eval test-only", "train", "'poseidon test' scores weights"},
+    {"plan", "draw", "'poseidon plan --draw=OUT.svg' draws each layer's scheme"},
+    {"columns", "draw", "a long net stands in columns by itself; leave it out"},
+    {"model net", "train", "--solver=FILE: the solver names the net"},
+    {"gpus", "train", "mpirun -np N starts a rank a GPU; --gpu=N names one"},
+    {"optimizer optim", "train", "type: \"Adam\" in the solver, or --set type=Adam"},
+    {"patience early-stopping", "train",
      "--stop-after=N ends training after N tests without a better score"},
-    {{"output-dir", "save-dir"}, "train", "--snapshot-prefix=FOLDER/NAME"},
-    {{"log-dir"}, "train", "--csv=FILE, or --tensorboard=FOLDER"},
-    {{"data-dir"}, "train", "the net's data layer names the data: its source"},
-    {{"arch"}, "train", "the solver names the net; models/ has the usual ones"},
-    {{"scheduler", "lr-scheduler"}, "train", "lr_policy in the solver, or --set lr_policy=poly"},
-    {{"warmup", "warmup-steps"}, "train", "--set warmup_iter=N"},
-    {{"save-interval", "snapshot-interval"},
-     "train",
-     "--set snapshot=N, or --snapshot-every=DURATION"},
-    {{"squeeze"}, "classify", "--resize=WIDTHxHEIGHT of the input"},
-    {{"unfold"}, "draw", "blocks that repeat are drawn once; leave it out"},
-    {{"device"}, NULL, "--gpu=N, or --engine=cpu"},
-    {{"batch-size"},
-     NULL,
-     "--batch=N sets it where the command has one, else the net's batch_size"},
-    {{"np", "n"}, NULL, "the number of ranks is the launcher's: mpirun -np N poseidon train ..."},
-    {{"nproc-per-node"}, NULL, "the launcher places ranks: mpirun --map-by ppr:N:node"},
-    {{"nnodes"}, NULL, "the launcher places ranks: mpirun -np N, or srun -N"},
-    {{"master-addr", "rdzv-endpoint"},
-     NULL,
+    {"output-dir save-dir", "train", "--snapshot-prefix=FOLDER/NAME"},
+    {"log-dir", "train", "--csv=FILE, or --tensorboard=FOLDER"},
+    {"data-dir", "train", "the net's data layer names the data: its source"},
+    {"arch", "train", "the solver names the net; models/ has the usual ones"},
+    {"scheduler lr-scheduler", "train", "lr_policy in the solver, or --set lr_policy=poly"},
+    {"warmup warmup-steps", "train", "--set warmup_iter=N"},
+    {"save-interval snapshot-interval", "train", "--set snapshot=N, or --snapshot-every=DURATION"},
+    {"squeeze", "classify", "--resize=WIDTHxHEIGHT of the input"},
+    {"unfold", "draw", "blocks that repeat are drawn once; leave it out"},
+    {"device", NULL, "--gpu=N, or --engine=cpu"},
+    {"batch-size", NULL, "--batch=N sets it where the command has one, else the net's batch_size"},
+    {"np n", NULL, "the number of ranks is the launcher's: mpirun -np N poseidon train ..."},
+    {"nproc-per-node", NULL, "the launcher places ranks: mpirun --map-by ppr:N:node"},
+    {"nnodes", NULL, "the launcher places ranks: mpirun -np N, or srun -N"},
+    {"master-addr rdzv-endpoint", NULL,
      "the launcher connects the ranks: mpirun -np N poseidon train ..."},
-    {{"solver"}, NULL, "a solver is for train; here --model=FILE names the net"},
-    {{"backend", "dist-backend"},
-     NULL,
+    {"solver", NULL, "a solver is for train; here --model=FILE names the net"},
+    {"backend dist-backend", NULL,
      "messages go by Open MPI; its transports are mpirun's --mca options"},
-    {{"local-rank"}, NULL, "the launcher numbers the ranks: mpirun -np N poseidon train ..."},
-    {{"hostfile"}, NULL, "hosts are the launcher's: mpirun --hostfile FILE poseidon train ..."},
-    {{"hosts"}, NULL, "hosts are the launcher's: mpirun -host A,B poseidon train ..."},
-    {{"net"}, NULL, "--model=FILE"},
-    {{"data"}, NULL, "the net's data layer names the data: its source"},
+    {"local-rank", NULL, "the launcher numbers the ranks: mpirun -np N poseidon train ..."},
+    {"hostfile", NULL, "hosts are the launcher's: mpirun --hostfile FILE poseidon train ..."},
+    {"hosts", NULL, "hosts are the launcher's: mpirun -host A,B poseidon train ..."},
+    {"net", NULL, "--model=FILE"},
+    {"data", NULL, "the net's data layer names the data: its source"},
 };
 
 static const struct {
@@ -102,10 +89,21 @@ static bool solver_field(const char *name, char *out, size_t room)
     return true;
 }
 
+/* Whether the list, with blanks between its words, has that one. */
+static bool has_word(const char *list, const char *word)
+{
+    size_t length = strlen(word);
+
+    for (; *list; list += strcspn(list, " "), list += *list == ' ')
+        if (strcspn(list, " ") == length && !strncmp(list, word, length))
+            return true;
+    return false;
+}
+
 bool pointer_of_option(const char *command, const char *name, char *out, size_t room)
 {
     for (size_t i = 0; i < sizeof options / sizeof *options; i++)
-        if (choice_find(options[i].names, name) >= 0 &&
+        if (has_word(options[i].names, name) &&
             (!options[i].command || !strcmp(options[i].command, command))) {
             snprintf(out, room, "%s", options[i].here);
             return true;

@@ -5,8 +5,7 @@
 
 enum { TIMES = 8 };
 
-/* Everything that was begun is over. */
-static int finish(const struct engine *engine)
+int roofline_finish(const struct engine *engine)
 {
     return engine->i->finish ? engine->i->finish(engine->context) : 0;
 }
@@ -25,7 +24,7 @@ int roofline_gemm(const struct engine *engine, int size, double *seconds)
         double start = clock_seconds(), took;
         status = engine->i->gemm(engine->context, true, false, size, size, size, 1.0f, a, size, b,
                                  size, 0.0f, c, size) ||
-                 finish(engine);
+                 roofline_finish(engine);
         took = clock_seconds() - start;
         *seconds = i == 0 || took < *seconds ? took : *seconds;
     }
@@ -52,7 +51,7 @@ int roofline_update(const struct engine *engine, double *seconds)
         double start = clock_seconds(), took;
         status = engine->i->services->update(engine->context, &update, values, grads, history,
                                              ELEMS, ELEMS, ENGINE_IN_TURN) ||
-                 finish(engine);
+                 roofline_finish(engine);
         took = (clock_seconds() - start) * (1e9 / ELEMS);
         *seconds = i == 0 || took < *seconds ? took : *seconds;
     }

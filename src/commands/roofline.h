@@ -9,6 +9,9 @@ struct roofline {
     double bandwidth; /* bytes per second of memory, read and written together */
 };
 
+/* Everything that the engine was given to do is done. */
+int roofline_finish(const struct engine *engine);
+
 /* Seconds of a product of square matrices of that size, the best of a few. */
 int roofline_gemm(const struct engine *engine, int size, double *seconds);
 

@@ -41,12 +41,11 @@ struct test_run {
 
 static int parse(struct test_run *t, int argc, char **argv)
 {
-    struct option_rows rows = {.n = 0};
-    int nwords, status;
     const struct option own[] = {
         {"model", OPTION_TEXT, &t->model_options.model, "FILE",
-         "the net (Caffe's prototxt); required"},
-        {"weights", OPTION_TEXT, &t->weights, "FILES", "trained weights (comma list); required"},
+         "the net (Caffe's prototxt); required", .need = NEED_MODEL},
+        {"weights", OPTION_TEXT, &t->weights, "FILES", "trained weights (comma list); required",
+         .need = NEED_WEIGHTS},
         {"iterations", OPTION_COUNT, &t->iterations, "N",
          "batches to run (default: one pass over the data)"},
         {"batch", OPTION_COUNT, &t->model_options.batch, "N",
@@ -60,28 +59,21 @@ static int parse(struct test_run *t, int argc, char **argv)
         {"json", OPTION_FLAG, &t->json, NULL,
          "print the scores as JSON, and nothing else, on standard output"},
     };
-    struct command_line line = {
+    const struct command_line line = {
         .command = "test",
         .synopsis = "--model=FILE --weights=FILES [OPTIONS]",
         .example = "  poseidon test --model=models/lenet/train_val.prototxt \\\n"
                    "      --weights=lenet_iter_1000.caffemodel --iterations=31",
-        .options = rows.row,
+        OPTION_ROWS(own),
+        .computing = &t->computing,
         .alike = &t->alike,
         .about = "Scores the TEST phase of a net with trained weights.",
     };
 
-    options_add(&rows, own, (int)(sizeof own / sizeof *own));
-    options_add_computing(&rows, &t->computing);
-    line.noptions = rows.n;
-    status = options_parse(&line, argc, argv, &nwords);
+    int status = options_parse(&line, argc, argv, NULL);
+
     if (status)
         return status;
-    if (options_settle_engine(t->computing.gpus, &t->computing.engine))
-        return -1;
-    if (!t->model_options.model)
-        return error_set("Need a model definition to score: --model=FILE");
-    if (!t->weights)
-        return error_set("Need model weights to score: --weights=FILE");
     return t->confusion ? output_check(t->confusion, t->force, 2,
                                        (const char *const[]){t->model_options.model, t->weights})
                         : 0;
@@ -97,15 +89,14 @@ static int load(struct test_run *t)
         return -1;
     for (size_t at = 0; at < net->elems; at += 1 << 24) {
         size_t n = net->elems - at < (1 << 24) ? net->elems - at : 1 << 24;
-        MPI_TRY(MPI_Bcast(net->values + at, (int)n, MPI_FLOAT, 0, MPI_COMM_WORLD));
+        if (agree_share(MPI_COMM_WORLD, net->values + at, n * sizeof *net->values))
+            return -1;
     }
     for (int g = 0; g < net->ngroups && !status; g++) {
         status = net_push_values(net, g);
         net_touch(net, g);
     }
     return error_agree(MPI_COMM_WORLD, status);
-fail:
-    return -1;
 }
 
 /* Samples of batch b that are not of a second pass, in a test that is one. */
@@ -166,16 +157,13 @@ static int print_json(struct test_run *t)
     const struct net *net = t->model.net;
     const double *mean = t->table + (size_t)t->iterations * t->width;
     struct json json = {.depth = 0};
-    int status;
 
     json_object_begin(&json);
     json_put_int(&json, "iterations", t->iterations);
     json_put_double(&json, "loss", mean[t->width - 1]);
     outputs_put_json(&json, "test", net, mean);
     json_object_end(&json);
-    status = json_print(&json, stdout);
-    json_free(&json);
-    return status;
+    return json_print(&json, stdout);
 }
 
 /* All ranks by the same algorithms: scores do not depend on their number. */

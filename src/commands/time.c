@@ -33,8 +33,6 @@ struct timing {
 
 static int parse(struct timing *t, int argc, char **argv)
 {
-    int nwords, status;
-    struct option_rows rows = {.n = 0};
     const struct option own[] = {
         {"iterations", OPTION_COUNT, &t->iterations, "N", "timed passes (default 50)"},
         {"profile", OPTION_TEXT, &t->profile, "FILE",
@@ -43,11 +41,13 @@ static int parse(struct timing *t, int argc, char **argv)
         {"json", OPTION_FLAG, &t->json, NULL,
          "print the figures as JSON, and nothing else, on standard output"},
     };
-    struct command_line line = {
+    const struct command_line line = {
         .command = "time",
         .synopsis = "--model=FILE [OPTIONS]",
         .example = "  poseidon time --model=models/lenet/train_val.prototxt --iterations=10",
-        .options = rows.row,
+        OPTION_ROWS(own),
+        .net = &t->model_options,
+        .computing = &t->computing,
         .about =
             "Measures every layer, forward and backward, on blank input; of the data the shape "
             "alone is read. Beside each time stands its floor, the layer's operations at this "
@@ -55,28 +55,13 @@ static int parse(struct timing *t, int argc, char **argv)
             "the caches takes less. Both rates are measured first.",
     };
 
-    options_add_model(&rows, &t->model_options);
-    options_add(&rows, own, (int)(sizeof own / sizeof *own));
-    options_add_computing(&rows, &t->computing);
-    line.noptions = rows.n;
-    status = options_parse(&line, argc, argv, &nwords);
+    int status = options_parse(&line, argc, argv, NULL);
+
     if (status)
         return status;
-    if (options_settle_engine(t->computing.gpus, &t->computing.engine))
-        return -1;
     if (engine_is_blank(t->computing.engine))
         return error_set("--engine=%s computes nothing that could be timed", t->computing.engine);
-    if (!t->model_options.model)
-        return error_set("Need a model definition to time: --model=FILE");
     return t->profile ? output_check(t->profile, t->force, 1, &t->model_options.model) : 0;
-}
-
-/* What an engine was given to do is done. */
-static int finish(const struct timing *t)
-{
-    const struct engine *engine = &t->model.engine;
-
-    return engine->i->finish ? engine->i->finish(engine->context) : 0;
 }
 
 /* As after an update: operators that keep parameters in a layout of their own lay them out again,
@@ -96,13 +81,13 @@ static int timed_pass(struct timing *t, const struct run *run)
     touch(net);
     for (int i = 0; i < net->nlayers; i++) {
         double start = clock_seconds();
-        if (net_layer_forward(net, i, run) || finish(t))
+        if (net_layer_forward(net, i, run) || roofline_finish(&t->model.engine))
             return -1;
         t->forward[i] += clock_seconds() - start;
     }
     for (int i = net->nlayers - 1; i >= 0 && net->train; i--) {
         double start = clock_seconds();
-        if (net_layer_backward(net, i, run) || finish(t))
+        if (net_layer_backward(net, i, run) || roofline_finish(&t->model.engine))
             return -1;
         t->backward[i] += clock_seconds() - start;
     }
@@ -117,7 +102,7 @@ static int whole_pass(struct timing *t, const struct run *run)
     touch(net);
     if (net_forward(net, run, NULL, NULL) || (net->train && net_backward(net, run, true, NULL)))
         return -1;
-    return finish(t);
+    return roofline_finish(&t->model.engine);
 }
 
 static double sum(const struct timing *t, const double *seconds)
@@ -311,7 +296,6 @@ static int print_json(struct timing *t)
     struct json json = {.depth = 0};
     double floor = whole_floor(t);
     char words[512];
-    int status;
 
     json_object_begin(&json);
     json_put_int(&json, "iterations", t->iterations);
@@ -342,9 +326,7 @@ static int print_json(struct timing *t)
     }
     json_array_end(&json);
     json_object_end(&json);
-    status = json_print(&json, stdout);
-    json_free(&json);
-    return status;
+    return json_print(&json, stdout);
 }
 
 static int write_profile(struct timing *t)
@@ -455,11 +437,11 @@ int command_time(int argc, char **argv)
     int status = parse(&t, argc, argv);
 
     if (status)
-        return status > 0 ? 0 : command_fail("time");
+        return status;
     log_init(&t.log, true, stderr, NULL);
     status = measure(&t);
     free(t.forward);
     free(t.backward);
     model_close(&t.model);
-    return status ? command_fail("time") : 0;
+    return status;
 }

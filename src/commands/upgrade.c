@@ -61,7 +61,6 @@ static int upgrade(const char *in, const char *out, bool force)
 
 int command_upgrade(int argc, char **argv)
 {
-    int nwords, status;
     bool force = false;
     const struct option options[] = {
         {"force", OPTION_FLAG, &force, NULL, "replace OUT where it exists"},
@@ -70,9 +69,10 @@ int command_upgrade(int argc, char **argv)
         .command = "upgrade",
         .synopsis = "IN OUT [--force]",
         .example = "  poseidon upgrade old.prototxt new.prototxt",
-        .options = options,
-        .noptions = (int)(sizeof options / sizeof *options),
+        OPTION_ROWS(options),
+        .least_words = 2,
         .max_words = 2,
+        .expected = "expected two files, IN and OUT",
         .about =
             "Writes a net or a solver in the form of today's Caffe, whatever form IN has: the old "
             "ones (layers { type: CONVOLUTION }, layers { layer { type: \"conv\" } }, net-level "
@@ -80,12 +80,7 @@ int command_upgrade(int argc, char **argv)
             "written and not the weights. Each change is reported. Comments are not preserved.",
     };
 
-    status = options_parse(&line, argc, argv, &nwords);
-    if (status)
-        return status > 0 ? 0 : command_fail("upgrade");
-    if (nwords != 2) {
-        error_set("expected two files, IN and OUT, found %d", nwords);
-        return command_fail("upgrade");
-    }
-    return upgrade(argv[1], argv[2], force) ? command_fail("upgrade") : 0;
+    int status = options_parse(&line, argc, argv, NULL);
+
+    return status ? status : upgrade(argv[1], argv[2], force);
 }

@@ -15,6 +15,34 @@
 #include "config.h"
 #endif
 
+static const char data[] = "HDF5"
+#ifdef HAVE_LMDB
+                           ", LMDB"
+#endif
+#ifdef HAVE_LEVELDB
+                           ", LevelDB"
+#endif
+#ifdef HAVE_JPEG
+                           ", JPEG"
+#endif
+#ifdef HAVE_PNG
+                           ", PNG"
+#endif
+    ;
+
+static const char engines[] = "cpu, replay"
+#ifdef HAVE_CUDA
+                              ", cuda"
+#endif
+    ;
+
+static const char pictures[] =
+#ifdef HAVE_GRAPHVIZ
+    "by Graphviz's library";
+#else
+    ".dot alone";
+#endif
+
 void version_put(struct strbuf *out)
 {
     const dnnl_version_t *dnnl = dnnl_version();
@@ -32,42 +60,9 @@ void version_put(struct strbuf *out)
     strbuf_printf(out, "oneDNN      %d.%d.%d\n", dnnl->major, dnnl->minor, dnnl->patch);
     strbuf_printf(out, "protobuf-c  %s\n", protobuf_c_version());
     strbuf_printf(out, "zlib        %s\n", zlibVersion());
-    strbuf_printf(out, "data        HDF5%s%s%s%s\n",
-#ifdef HAVE_LMDB
-                  ", LMDB",
-#else
-                  "",
-#endif
-#ifdef HAVE_LEVELDB
-                  ", LevelDB",
-#else
-                  "",
-#endif
-#ifdef HAVE_JPEG
-                  ", JPEG",
-#else
-                  "",
-#endif
-#ifdef HAVE_PNG
-                  ", PNG"
-#else
-                  ""
-#endif
-    );
-    strbuf_printf(out, "engines     cpu, replay%s\n",
-#ifdef HAVE_CUDA
-                  ", cuda"
-#else
-                  ""
-#endif
-    );
-    strbuf_printf(out, "pictures    %s\n",
-#ifdef HAVE_GRAPHVIZ
-                  "by Graphviz's library"
-#else
-                  ".dot alone"
-#endif
-    );
+    strbuf_printf(out, "data        %s\n", data);
+    strbuf_printf(out, "engines     %s\n", engines);
+    strbuf_printf(out, "pictures    %s\n", pictures);
     strbuf_printf(out, "compiler    %s\nflags       %s\n", build_info.compiler, build_info.flags);
 }
 

@@ -3,8 +3,9 @@
  * .bin files may have any number of whole records. */
 #include "convert/imageset.h"
 
-#include "convert/gzstream.h"
+#include "convert/gzfile.h"
 #include "util/error.h"
+#include "util/path.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -26,34 +27,37 @@ static void set_begin(struct imageset *set)
     *set = (struct imageset){.dim = {3, 32, 32}, .nclasses = CLASSES};
 }
 
-static int record_store(struct imageset *set, size_t at, const uint8_t record[RECORD],
-                        const char *path, size_t number, uint64_t offset)
+/* Records of a file behind those that the set has: exactly `expected`, or any number for 0. */
+static int records_read(const char *path, size_t expected, struct imageset *set)
 {
-    if (record[0] >= CLASSES)
-        return error_set("%s: label %d in record %zu, at offset %llu; CIFAR-10 has labels 0..%d",
-                         path, record[0], number, (unsigned long long)offset, CLASSES - 1);
-    set->label[at] = record[0];
-    memcpy(set->data + at * PIXELS, record + 1, PIXELS);
-    return 0;
-}
+    struct bytes file = {0};
+    size_t n, rest;
+    int status = gzfile_read(path, &file);
 
-/* One published batch file from the stream into records first .. first + BATCH. */
-static int batch_read(struct gzstream *s, const char *name, struct imageset *set, size_t first)
-{
-    uint8_t record[RECORD];
+    n = expected ? expected : file.length / RECORD;
+    rest = file.length % RECORD;
+    if (!status && !file.length)
+        status = error_set("%s: empty; expected records of %d bytes", path, RECORD);
+    else if (!status && (file.length < n * RECORD || (!expected && rest)))
+        status = error_set("%s: truncated in record %zu, at offset %zu: %zu of %d bytes", path,
+                           file.length / RECORD, file.length, rest, RECORD);
+    else if (!status && file.length > n * RECORD)
+        status =
+            error_set("%s: extra bytes after record %zu, from offset %zu on", path, n, n * RECORD);
+    if (!status)
+        status = imageset_reserve(set, set->count + n);
+    for (size_t i = 0; i < n && !status; i++) {
+        const uint8_t *record = file.data + i * RECORD;
 
-    if (imageset_reserve(set, first + BATCH))
-        return -1;
-    for (size_t i = 0; i < BATCH; i++) {
-        uint64_t offset = s->offset;
-        char what[512];
-
-        snprintf(what, sizeof what, "record %zu of %d (%s)", i, BATCH, name);
-        if (gzstream_read(s, record, RECORD, what) ||
-            record_store(set, first + i, record, s->path, i, offset))
-            return -1;
+        set->label[set->count] = record[0];
+        memcpy(set->data + set->count++ * PIXELS, record + 1, PIXELS);
+        if (record[0] >= CLASSES)
+            status = error_set("%s: label %d in record %zu, at offset %zu; CIFAR-10 has labels "
+                               "0..%d",
+                               path, record[0], i, i * RECORD, CLASSES - 1);
     }
-    return 0;
+    bytes_free(&file);
+    return status;
 }
 
 /* Class names, one per line; the file is optional, but not half of it. */
@@ -81,35 +85,22 @@ static int classes_parse(struct imageset *set, const char *path, char *text)
 
 static int classes_read(const char *folder, struct imageset *set)
 {
-    char path[4096], text[CLASS_MAX + 1];
-    struct gzstream s;
-    size_t size;
+    char path[4096];
+    struct bytes file = {0};
     int status;
 
     snprintf(path, sizeof path, "%s/" CLASS_FILE, folder);
     if (access(path, F_OK) != 0)
         return 0;
-    if (gzstream_open(&s, path))
-        return -1;
-    status = gzstream_read_some(&s, text, sizeof text, &size);
-    gzstream_close(&s);
-    if (status)
-        return -1;
-    if (size > CLASS_MAX)
-        return error_set("%s: more than %d bytes; expected %d lines", path, CLASS_MAX, CLASSES);
-    text[size] = '\0';
-    return classes_parse(set, path, text);
-}
-
-static int batches_of(enum imageset_split split)
-{
-    return split == IMAGESET_TEST ? 1 : TRAIN_BATCHES;
-}
-
-static const char *batch_name(enum imageset_split split, int b, char buffer[32])
-{
-    snprintf(buffer, 32, split == IMAGESET_TEST ? "test_batch.bin" : "data_batch_%d.bin", b + 1);
-    return buffer;
+    status = gzfile_read(path, &file);
+    if (!status && file.length > CLASS_MAX)
+        status = error_set("%s: more than %d bytes; expected %d lines", path, CLASS_MAX, CLASSES);
+    if (!status)
+        status = bytes_append(&file, "", 1, path) || classes_parse(set, path, (char *)file.data)
+                     ? -1
+                     : 0;
+    bytes_free(&file);
+    return status;
 }
 
 static int folder_missing(const char *folder, const char *name)
@@ -134,22 +125,15 @@ static int folder_missing(const char *folder, const char *name)
 
 static int folder_read(const char *folder, enum imageset_split split, struct imageset *set)
 {
-    for (int b = 0; b < batches_of(split); b++) {
+    for (int b = 1; b <= (split == IMAGESET_TEST ? 1 : TRAIN_BATCHES); b++) {
         char path[4096], name[32];
-        struct gzstream s;
-        int status;
 
-        batch_name(split, b, name);
+        snprintf(name, sizeof name, split == IMAGESET_TEST ? "test_batch.bin" : "data_batch_%d.bin",
+                 b);
         snprintf(path, sizeof path, "%s/%s", folder, name);
         if (access(path, F_OK) != 0)
             return folder_missing(folder, name);
-        if (gzstream_open(&s, path))
-            return -1;
-        status = batch_read(&s, name, set, (size_t)b * BATCH);
-        if (status == 0)
-            status = gzstream_expect_end(&s, "record 10000");
-        gzstream_close(&s);
-        if (status)
+        if (records_read(path, BATCH, set))
             return -1;
     }
     return classes_read(folder, set);
@@ -170,61 +154,22 @@ int imageset_read_cifar10(const char *path, enum imageset_split split, struct im
         imageset_free(set);
         return -1;
     }
-    set->count = (size_t)batches_of(split) * BATCH;
     return 0;
 }
 
 bool imageset_is_cifar10_file(const char *path)
 {
-    size_t length = strlen(path);
     struct stat st;
 
-    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
-        return false;
-    return (length > 4 && strcmp(path + length - 4, ".bin") == 0) ||
-           (length > 7 && strcmp(path + length - 7, ".bin.gz") == 0);
-}
-
-static int file_append(const char *path, struct imageset *set)
-{
-    uint8_t record[RECORD];
-    struct gzstream s;
-    int status = -1;
-
-    if (gzstream_open(&s, path))
-        return -1;
-    for (size_t number = 0;; number++) {
-        uint64_t offset = s.offset;
-        size_t got;
-
-        if (gzstream_read_some(&s, record, RECORD, &got))
-            break;
-        if (got == 0) {
-            status =
-                number ? 0 : error_set("%s: empty; expected records of %d bytes", path, RECORD);
-            break;
-        }
-        if (got < RECORD) {
-            error_set("%s: truncated in record %zu, at offset %llu: %zu of %d bytes", path, number,
-                      (unsigned long long)s.offset, got, RECORD);
-            break;
-        }
-        if (set->count == set->capacity &&
-            imageset_reserve(set, set->capacity ? 2 * set->capacity : 64))
-            break;
-        if (record_store(set, set->count, record, path, number, offset))
-            break;
-        set->count++;
-    }
-    gzstream_close(&s);
-    return status;
+    return (stat(path, &st) != 0 || !S_ISDIR(st.st_mode)) &&
+           (path_ends(path, ".bin") || path_ends(path, ".bin.gz"));
 }
 
 int imageset_read_cifar10_files(int npaths, char *const *paths, struct imageset *set)
 {
     set_begin(set);
     for (int i = 0; i < npaths; i++)
-        if (file_append(paths[i], set)) {
+        if (records_read(paths[i], 0, set)) {
             imageset_free(set);
             return -1;
         }

@@ -4,10 +4,10 @@
 
 #include "spec/caffe.pb-c.h"
 #include "util/error.h"
+#include "util/file.h"
 #include "util/h5.h"
+#include "util/path.h"
 
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,31 +54,22 @@ double mean_image_channel(const struct mean_image *mean, int64_t c)
 
 static int hdf5_write(const struct mean_image *mean, const float *values, const char *path)
 {
-    hsize_t dim[SHAPE_MAX_AXES];
-    char reason[512];
-    hid_t space, file, dataset = -1;
-    int status = 0;
+    struct h5_output o = {
+        .path = path, .name = "mean", .type = H5T_IEEE_F32LE, .naxes = mean->shape.naxes, .id = -1};
+    hid_t file;
+    int status;
 
-    for (int i = 0; i < mean->shape.naxes; i++)
-        dim[i] = (hsize_t)mean->shape.dim[i];
+    for (int i = 0; i < o.naxes; i++)
+        o.dim[i] = (hsize_t)mean->shape.dim[i];
     h5_lock();
-    space = H5Screate_simple(mean->shape.naxes, dim, NULL);
     file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
-    if (file >= 0)
-        dataset =
-            H5Dcreate2(file, "mean", H5T_IEEE_F32LE, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
-    if (dataset < 0 ||
-        H5Dwrite(dataset, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) < 0)
+    status = file < 0 ? h5_write_failed(path) : h5_output_create(file, &o);
+    if (!status)
+        status = h5_output_write(&o, 0, o.dim[0], H5T_NATIVE_FLOAT, values);
+    if (h5_output_close(&o) || (file >= 0 && H5Fclose(file) < 0 && h5_write_failed(path)))
         status = -1;
-    if (status)
-        h5_reason(reason, sizeof reason);
-    H5Sclose(space);
-    if (dataset >= 0 && H5Dclose(dataset) < 0 && status == 0)
-        status = (h5_reason(reason, sizeof reason), -1);
-    if (file >= 0 && H5Fclose(file) < 0 && status == 0)
-        status = (h5_reason(reason, sizeof reason), -1);
     h5_unlock();
-    return status ? error_set("%s: cannot be written (%s)", path, reason) : 0;
+    return status;
 }
 
 static int binaryproto_write(const struct mean_image *mean, float *values, size_t elems,
@@ -86,8 +77,7 @@ static int binaryproto_write(const struct mean_image *mean, float *values, size_
 {
     Caffe__BlobProto blob = CAFFE__BLOB_PROTO__INIT;
     struct bytes packed = {0};
-    FILE *file = NULL;
-    int status = -1;
+    int status;
 
     blob.has_num = blob.has_channels = blob.has_height = blob.has_width = 1;
     blob.num = 1;
@@ -99,20 +89,14 @@ static int binaryproto_write(const struct mean_image *mean, float *values, size_
     if (bytes_reserve(&packed, caffe__blob_proto__get_packed_size(&blob), "a mean image"))
         return -1;
     packed.length = caffe__blob_proto__pack(&blob, packed.data);
-    file = fopen(path, "wb");
-    if (file && fwrite(packed.data, 1, packed.length, file) == packed.length)
-        status = 0;
-    if (file && fclose(file) != 0)
-        status = -1;
-    if (status)
-        error_set("%s: cannot be written (%s)", path, strerror(errno));
+    status = file_write(path, packed.data, packed.length);
     bytes_free(&packed);
     return status;
 }
 
 int mean_image_write(const struct mean_image *mean, const char *name, const char *path)
 {
-    size_t elems = shape_elems(&mean->shape), length = strlen(name);
+    size_t elems = shape_elems(&mean->shape);
     float *values = malloc((elems ? elems : 1) * sizeof *values);
     int status;
 
@@ -120,9 +104,8 @@ int mean_image_write(const struct mean_image *mean, const char *name, const char
         return error_memory(elems * sizeof *values, "the mean image");
     for (size_t e = 0; e < elems; e++)
         values[e] = (float)(mean->sum[e] / (double)mean->count);
-    status = length > 12 && strcmp(name + length - 12, ".binaryproto") == 0
-                 ? binaryproto_write(mean, values, elems, path)
-                 : hdf5_write(mean, values, path);
+    status = path_ends(name, ".binaryproto") ? binaryproto_write(mean, values, elems, path)
+                                             : hdf5_write(mean, values, path);
     free(values);
     return status;
 }

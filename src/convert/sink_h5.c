@@ -16,7 +16,8 @@
 struct hdf5_sink {
     struct sink sink;
     struct sink_options o;
-    hid_t file, data;   /* negative: not open */
+    hid_t file; /* negative: not open */
+    struct h5_output data;
     struct shape shape; /* of the first image */
     size_t chunk;       /* records */
     struct bytes block; /* records not written yet */
@@ -25,14 +26,6 @@ struct hdf5_sink {
 };
 
 /* ---- pieces of the file, with the lock held ---- */
-
-/* To be called before anything else of HDF5: every call forgets the error of the one before. */
-static int write_failed(const char *path)
-{
-    char reason[512];
-
-    return error_set("%s: cannot be written (%s)", path, h5_reason(reason, sizeof reason));
-}
 
 /* Texts as one attribute of the file, of fixed length, which every reader understands. */
 static int texts_write(hid_t file, const char *path, const char *name, int n, char *const *texts)
@@ -56,7 +49,7 @@ static int texts_write(hid_t file, const char *path, const char *name, int n, ch
     space = n == 1 ? H5Screate(H5S_SCALAR) : H5Screate_simple(1, &dim, NULL);
     attribute = H5Acreate2(file, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
     if (attribute < 0 || H5Awrite(attribute, type, block) < 0)
-        status = write_failed(path);
+        status = h5_write_failed(path);
     if (attribute >= 0)
         H5Aclose(attribute);
     H5Sclose(space);
@@ -67,19 +60,13 @@ static int texts_write(hid_t file, const char *path, const char *name, int n, ch
 
 static int labels_write(hid_t file, const char *path, const int32_t *label, size_t count)
 {
-    hsize_t dim = count;
-    hid_t space = H5Screate_simple(1, &dim, NULL), dataset;
-    int status = 0;
+    struct h5_output o = {
+        .path = path, .name = "label", .type = H5T_STD_I32LE, .naxes = 1, .dim = {count}};
+    int status = h5_output_create(file, &o);
 
-    dataset =
-        H5Dcreate2(file, "label", H5T_STD_I32LE, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
-    if (dataset < 0 ||
-        H5Dwrite(dataset, H5T_NATIVE_INT32, H5S_ALL, H5S_ALL, H5P_DEFAULT, label) < 0)
-        status = write_failed(path);
-    if (dataset >= 0 && H5Dclose(dataset) < 0 && status == 0)
-        status = write_failed(path);
-    H5Sclose(space);
-    return status;
+    if (!status)
+        status = h5_output_write(&o, 0, count, H5T_NATIVE_INT32, label);
+    return h5_output_close(&o) ? -1 : status;
 }
 
 /* ---- the sink ---- */
@@ -96,13 +83,10 @@ static void hdf5_free(struct hdf5_sink *self)
 /* With the lock held. */
 static int file_close(struct hdf5_sink *self)
 {
-    int status = 0;
+    int status = h5_output_close(&self->data);
 
-    if (self->data >= 0 && H5Dclose(self->data) < 0)
-        status = write_failed(self->sink.temp);
-    self->data = -1;
     if (self->file >= 0 && H5Fclose(self->file) < 0 && status == 0)
-        status = write_failed(self->sink.temp);
+        status = h5_write_failed(self->sink.temp);
     self->file = -1;
     return status;
 }
@@ -122,55 +106,32 @@ static void hdf5_discard(struct sink *sink)
 /* With the lock held, at the first image: its shape is everyone's. */
 static int h5_data_create(struct hdf5_sink *self, const struct shape *shape)
 {
-    hsize_t dim[4] = {self->o.count, (hsize_t)shape->dim[0], (hsize_t)shape->dim[1],
-                      (hsize_t)shape->dim[2]};
-    hsize_t most[4] = {H5S_UNLIMITED, dim[1], dim[2], dim[3]},
-            chunk[4] = {1, dim[1], dim[2], dim[3]};
-    bool grows = self->o.count == 0 || self->o.gzip;
     size_t bytes = shape_elems(shape);
-    hid_t space, properties;
-    int status = 0;
 
     self->shape = *shape;
     self->chunk = bytes < CHUNK_BYTES ? CHUNK_BYTES / bytes : 1;
-    chunk[0] = self->chunk;
-    space = H5Screate_simple(4, dim, grows ? most : NULL);
-    properties = H5Pcreate(H5P_DATASET_CREATE);
-    if (grows)
-        H5Pset_chunk(properties, 4, chunk);
-    if (self->o.gzip)
-        H5Pset_deflate(properties, (unsigned)self->o.gzip);
-    self->data =
-        H5Dcreate2(self->file, "data", H5T_STD_U8LE, space, H5P_DEFAULT, properties, H5P_DEFAULT);
-    if (self->data < 0)
-        status = write_failed(self->sink.temp);
-    H5Pclose(properties);
-    H5Sclose(space);
-    return status;
+    self->data = (struct h5_output){
+        .path = self->sink.temp,
+        .name = "data",
+        .type = H5T_STD_U8LE,
+        .naxes = 4,
+        .dim = {self->o.count, (hsize_t)shape->dim[0], (hsize_t)shape->dim[1],
+                (hsize_t)shape->dim[2]},
+        .chunk = self->o.count == 0 || self->o.gzip ? self->chunk : 0,
+        .gzip = self->o.gzip,
+    };
+    return h5_output_create(self->file, &self->data);
 }
 
 /* With the lock held: the collected records. */
 static int h5_block_write(struct hdf5_sink *self)
 {
-    size_t bytes = shape_elems(&self->shape), count = self->block.length / bytes;
-    hsize_t start[4] = {self->written, 0, 0, 0};
-    hsize_t size[4] = {count, (hsize_t)self->shape.dim[0], (hsize_t)self->shape.dim[1],
-                       (hsize_t)self->shape.dim[2]};
-    hsize_t dim[4] = {self->written + count, size[1], size[2], size[3]};
-    hid_t to = -1, from = -1;
+    size_t count = self->block.length ? self->block.length / shape_elems(&self->shape) : 0;
     int status = 0;
 
-    if (count == 0)
-        return 0;
-    if ((dim[0] > self->o.count && H5Dset_extent(self->data, dim) < 0) ||
-        (to = H5Dget_space(self->data)) < 0 || (from = H5Screate_simple(4, size, NULL)) < 0 ||
-        H5Sselect_hyperslab(to, H5S_SELECT_SET, start, NULL, size, NULL) < 0 ||
-        H5Dwrite(self->data, H5T_NATIVE_UINT8, from, to, H5P_DEFAULT, self->block.data) < 0)
-        status = write_failed(self->sink.temp);
-    if (from >= 0)
-        H5Sclose(from);
-    if (to >= 0)
-        H5Sclose(to);
+    if (count)
+        status =
+            h5_output_write(&self->data, self->written, count, H5T_NATIVE_UINT8, self->block.data);
     self->written += count;
     self->block.length = 0;
     return status;
@@ -259,7 +220,7 @@ int sink_create_hdf5(const char *path, const struct sink_options *o, struct sink
         return error_memory(sizeof *self, "an HDF5 file");
     self->sink.i = &hdf5_i;
     self->o = *o;
-    self->file = self->data = -1;
+    self->file = self->data.id = -1;
     self->sink.path = strdup(path);
     self->sink.temp = self->sink.path ? file_temp_name(path) : NULL;
     if (!self->sink.temp) {
@@ -269,7 +230,7 @@ int sink_create_hdf5(const char *path, const struct sink_options *o, struct sink
     h5_lock();
     self->file = H5Fcreate(self->sink.temp, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
     if (self->file < 0)
-        write_failed(self->sink.temp);
+        h5_write_failed(self->sink.temp);
     h5_unlock();
     if (self->file < 0) {
         hdf5_discard(&self->sink);

@@ -43,6 +43,7 @@ bool sink_is_lmdb_folder(const char *path)
 
 #include "input/format/datum.h"
 #include "util/file.h"
+#include "util/strbuf.h"
 
 #include <fcntl.h>
 #include <lmdb.h>
@@ -134,14 +135,10 @@ static int lmdb_add(struct sink *sink, const struct sample *sample)
     if (sink->count == MAX_RECORDS)
         return error_set("more than %u images do not fit the keys of Caffe's tools", MAX_RECORDS);
     self->value.length = 0;
-    if (sample->encoded.data) {
-        if (datum_write_encoded(sample->encoded.data, sample->encoded.length, sample->label,
-                                &self->value))
-            return -1;
-    } else {
-        if (datum_write_raw(sample->raw, sample->label, &self->value))
-            return -1;
-    }
+    if (sample->encoded.data ? datum_write_encoded(sample->encoded.data, sample->encoded.length,
+                                                   sample->label, &self->value)
+                             : datum_write_raw(sample->raw, sample->label, &self->value))
+        return -1;
     if (!self->txn && txn_begin(self, self->value.length))
         return -1;
     n = snprintf(key, sizeof key, "%08llu_%s", (unsigned long long)sink->count, sample->name);
@@ -160,21 +157,17 @@ static int lmdb_add(struct sink *sink, const struct sample *sample)
 
 static int classes_write(const struct lmdb_sink *self)
 {
-    struct bytes text = {0};
+    struct strbuf text = {0};
     char path[4096];
-    int status = 0;
+    int status;
 
-    for (int k = 0; k < self->o.nclasses && status == 0; k++)
-        status =
-            bytes_append(&text, self->o.class_name[k], strlen(self->o.class_name[k]), "classes") ||
-                    bytes_append(&text, "\n", 1, "classes")
-                ? -1
-                : 0;
-    if (status == 0 && text.length) {
-        snprintf(path, sizeof path, "%s/classes.txt", self->sink.temp);
+    for (int k = 0; k < self->o.nclasses; k++)
+        strbuf_printf(&text, "%s\n", self->o.class_name[k]);
+    snprintf(path, sizeof path, "%s/classes.txt", self->sink.temp);
+    status = strbuf_status(&text);
+    if (status == 0 && text.length)
         status = file_write(path, text.data, text.length);
-    }
-    bytes_free(&text);
+    strbuf_free(&text);
     return status;
 }
 

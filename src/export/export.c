@@ -163,20 +163,13 @@ static bool keeps_batch(const struct net *net)
     return true;
 }
 
-static bool is_bottom(const struct layer *layer, const struct blob *blob)
-{
-    for (int b = 0; b < layer->nbottoms; b++)
-        if (layer->bottoms[b] == blob)
-            return true;
-    return false;
-}
-
 /* A layer without tops (Silence) says that nobody wants what it takes. */
 static bool is_silenced(const struct net *net, const struct blob *blob)
 {
     for (int l = 0; l < net->nlayers; l++)
-        if (net->layers[l].ntops == 0 && is_bottom(&net->layers[l], blob))
-            return true;
+        for (int b = 0; net->layers[l].ntops == 0 && b < net->layers[l].nbottoms; b++)
+            if (net->layers[l].bottoms[b] == blob)
+                return true;
     return false;
 }
 

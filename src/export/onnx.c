@@ -137,13 +137,14 @@ const char *onnx_node(struct onnx *graph, const char *type, const char *const *i
     return name;
 }
 
+/* Never NULL: without memory, what is written goes nowhere. */
 static Onnx__AttributeProto *add_attribute(struct onnx *graph, const char *name,
                                            Onnx__AttributeProto__AttributeType type)
 {
     Onnx__AttributeProto *attribute = allocate(graph, sizeof *attribute);
 
     if (!attribute)
-        return NULL;
+        return &graph->nowhere;
     onnx__attribute_proto__init(attribute);
     attribute->name = copy_text(graph, name);
     attribute->has_type = true;
@@ -157,10 +158,8 @@ void onnx_int(struct onnx *graph, const char *name, int64_t value)
     Onnx__AttributeProto *attribute =
         add_attribute(graph, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT);
 
-    if (attribute) {
-        attribute->has_i = true;
-        attribute->i = value;
-    }
+    attribute->has_i = true;
+    attribute->i = value;
 }
 
 void onnx_float(struct onnx *graph, const char *name, float value)
@@ -168,10 +167,8 @@ void onnx_float(struct onnx *graph, const char *name, float value)
     Onnx__AttributeProto *attribute =
         add_attribute(graph, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOAT);
 
-    if (attribute) {
-        attribute->has_f = true;
-        attribute->f = value;
-    }
+    attribute->has_f = true;
+    attribute->f = value;
 }
 
 static int64_t *copy_ints(struct onnx *graph, int n, const int64_t *values)
@@ -186,10 +183,8 @@ void onnx_ints(struct onnx *graph, const char *name, int n, const int64_t *value
     Onnx__AttributeProto *attribute =
         add_attribute(graph, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS);
 
-    if (attribute) {
-        attribute->n_ints = (size_t)n;
-        attribute->ints = copy_ints(graph, n, values);
-    }
+    attribute->n_ints = (size_t)n;
+    attribute->ints = copy_ints(graph, n, values);
 }
 
 void onnx_rename(struct onnx *graph, const char *value, const char *name)

@@ -21,10 +21,11 @@ struct onnx {
     Onnx__ModelProto model;
     Onnx__GraphProto main;
     Onnx__OperatorSetIdProto opset, *opsets[1];
-    Onnx__NodeProto *last;      /* the last node, which attributes are for; NULL: none */
-    struct onnx_memory *memory; /* owned */
-    const char *prefix;         /* of the names that are made; borrowed */
-    int nmade;                  /* nodes since the prefix was set */
+    Onnx__NodeProto *last;        /* the last node, which attributes are for; NULL: none */
+    struct onnx_memory *memory;   /* owned */
+    const char *prefix;           /* of the names that are made; borrowed */
+    int nmade;                    /* nodes since the prefix was set */
+    Onnx__AttributeProto nowhere; /* of a graph that failed */
     bool failed;
 };
 

@@ -31,8 +31,8 @@ static const char *reshape(struct emission *e, const char *x, const struct shape
 }
 
 /* The windows' attributes: both ends of an axis are padded by numbers of their own. */
-static void windows(struct emission *e, const int *kernel, const int *stride, const int64_t *begin,
-                    const int64_t *end)
+static void windows(struct emission *e, const int *kernel, const int *stride, const int *begin,
+                    const int *end)
 {
     int64_t kernels[OP_SPATIAL], strides[OP_SPATIAL], pads[2 * OP_SPATIAL];
     int naxes = e->in->naxes - 2;
@@ -55,16 +55,14 @@ static int emit_conv(struct emission *e)
     const char *type = e->args.kind == OP_DECONV ? "ConvTranspose" : "Conv";
     const char *weight = emission_param(e, 0, "weight");
     const char *bias = a->bias ? emission_param(e, 1, "bias") : NULL;
-    int64_t pads[OP_SPATIAL], dilations[OP_SPATIAL];
+    int64_t dilations[OP_SPATIAL];
 
-    for (int i = 0; i < OP_SPATIAL; i++) {
-        pads[i] = a->pad[i];
+    for (int i = 0; i < OP_SPATIAL; i++)
         dilations[i] = a->dilation[i];
-    }
     for (int b = 0; b < e->args.nbottoms; b++) {
         const char *y = NODE(e, type, emission_value(e, e->args.bottoms[b]), weight, bias);
 
-        windows(e, a->kernel, a->stride, pads, pads);
+        windows(e, a->kernel, a->stride, a->pad, a->pad);
         onnx_ints(e->graph, "dilations", e->in->naxes - 2, dilations);
         onnx_int(e->graph, "group", a->group);
         emission_give(e, b, y);
@@ -119,7 +117,7 @@ static const char *whole_windows(struct emission *e, const char *y)
 static int emit_pool(struct emission *e)
 {
     const struct pool_args *a = &e->args.u.pool;
-    int64_t begin[OP_SPATIAL], end[OP_SPATIAL];
+    int end[OP_SPATIAL];
     bool global = true, over = false;
     const char *y;
 
@@ -136,8 +134,7 @@ static int emit_pool(struct emission *e)
                              " pixels, and ONNX has no empty windows (round_mode: FLOOR leaves it "
                              "out)",
                              last, in);
-        begin[i] = a->pad[i];
-        end[i] = last + a->kernel[i] > in ? last + a->kernel[i] - in : 0;
+        end[i] = last + a->kernel[i] > in ? (int)(last + a->kernel[i] - in) : 0;
         over = over || end[i] > a->pad[i];
         global = global && a->kernel[i] == in && e->out->dim[2 + i] == 1 && !a->pad[i];
     }
@@ -145,7 +142,7 @@ static int emit_pool(struct emission *e)
         return emission_give(
             e, 0, NODE(e, a->method == POOL_MAX ? "GlobalMaxPool" : "GlobalAveragePool", e->x));
     y = NODE(e, a->method == POOL_MAX ? "MaxPool" : "AveragePool", e->x);
-    windows(e, a->kernel, a->stride, begin, end);
+    windows(e, a->kernel, a->stride, a->pad, end);
     if (a->method == POOL_AVE)
         onnx_int(e->graph, "count_include_pad", 1);
     return emission_give(e, 0, a->method == POOL_AVE && over ? whole_windows(e, y) : y);
@@ -166,7 +163,7 @@ static int emit_lrn_within(struct emission *e)
 {
     const struct lrn_args *a = &e->args.u.lrn;
     const int kernel[] = {a->local_size, a->local_size}, stride[] = {1, 1};
-    const int64_t pad[] = {a->local_size / 2, a->local_size / 2};
+    const int pad[] = {a->local_size / 2, a->local_size / 2};
     const char *y = NODE(e, "AveragePool", NODE(e, "Mul", e->x, e->x));
 
     windows(e, kernel, stride, pad, pad);
@@ -190,40 +187,14 @@ static int emit_lrn(struct emission *e)
     return emission_give(e, 0, y);
 }
 
-static int emit_dropout(struct emission *e)
-{
-    return emission_give(e, 0, NODE(e, "Dropout", e->x));
-}
-
-static int give_along(struct emission *e, int top, const char *type, int axis)
-{
-    const char *y = NODE(e, type, e->x);
-
-    onnx_int(e->graph, "axis", axis);
-    return emission_give(e, top, y);
-}
-
+/* A loss's probabilities are a second top where there is one. */
 static int emit_softmax(struct emission *e)
 {
-    return give_along(e, 0, "Softmax", e->args.u.softmax.axis);
-}
+    bool loss = e->args.kind == OP_SOFTMAX_LOSS;
+    const char *y = NODE(e, "Softmax", e->x);
 
-/* The probabilities, which are a second top where there is one. */
-static int emit_softmax_loss(struct emission *e)
-{
-    return give_along(e, e->args.ntops - 1, "Softmax", e->args.u.softmax_loss.axis);
-}
-
-static int emit_sigmoid_loss(struct emission *e)
-{
-    return emission_give(e, 0, NODE(e, "Sigmoid", e->x));
-}
-
-/* What it compares becomes an output. */
-static int emit_nothing(struct emission *e)
-{
-    (void)e;
-    return 0;
+    onnx_int(e->graph, "axis", loss ? e->args.u.softmax_loss.axis : e->args.u.softmax.axis);
+    return emission_give(e, loss ? e->args.ntops - 1 : 0, y);
 }
 
 static int emit_concat(struct emission *e)
@@ -451,7 +422,14 @@ static int emit_parameter(struct emission *e)
     return emission_give(e, 0, emission_param(e, 0, "value"));
 }
 
-/* Operators that are not here, ONNX cannot say, or nobody has asked for. */
+/* Operators of one node without attributes; "": what a loss compares becomes an output. */
+static const char *const nodes[OP_KINDS] = {
+    [OP_DROPOUT] = "Dropout", [OP_SIGMOID_LOSS] = "Sigmoid", [OP_ACCURACY] = "",
+    [OP_EUCLIDEAN_LOSS] = "", [OP_HINGE_LOSS] = "",          [OP_CONTRASTIVE_LOSS] = "",
+    [OP_INFOGAIN_LOSS] = "",  [OP_MULTINOMIAL_LOSS] = "",
+};
+
+/* Operators that are in neither table, ONNX cannot say, or nobody has asked for. */
 static int (*const emitters[OP_KINDS])(struct emission *e) = {
     [OP_CONV] = emit_conv,
     [OP_DECONV] = emit_conv,
@@ -459,16 +437,8 @@ static int (*const emitters[OP_KINDS])(struct emission *e) = {
     [OP_POOL] = emit_pool,
     [OP_RELU] = emit_relu,
     [OP_LRN] = emit_lrn,
-    [OP_DROPOUT] = emit_dropout,
     [OP_SOFTMAX] = emit_softmax,
-    [OP_SOFTMAX_LOSS] = emit_softmax_loss,
-    [OP_SIGMOID_LOSS] = emit_sigmoid_loss,
-    [OP_ACCURACY] = emit_nothing,
-    [OP_EUCLIDEAN_LOSS] = emit_nothing,
-    [OP_HINGE_LOSS] = emit_nothing,
-    [OP_CONTRASTIVE_LOSS] = emit_nothing,
-    [OP_INFOGAIN_LOSS] = emit_nothing,
-    [OP_MULTINOMIAL_LOSS] = emit_nothing,
+    [OP_SOFTMAX_LOSS] = emit_softmax,
     [OP_CONCAT] = emit_concat,
     [OP_SPLIT] = emit_split,
     [OP_FLATTEN] = emit_flatten,
@@ -486,6 +456,10 @@ static int (*const emitters[OP_KINDS])(struct emission *e) = {
 
 int operator_emit(struct emission *e)
 {
+    const char *type = nodes[e->args.kind];
+
+    if (type)
+        return *type ? emission_give(e, 0, NODE(e, type, e->x)) : 0;
     if (emitters[e->args.kind])
         return emitters[e->args.kind](e);
     return error_set("it has no form in ONNX here; a net that ends before it can be exported");

@@ -16,11 +16,11 @@
 static const char *const names[2] = {"data", "label"};
 
 struct output {
-    struct engine *engine;  /* borrowed */
-    char *path;             /* owned */
-    hid_t file, dataset[2]; /* negative: not open */
-    float *values;          /* owned; room for the larger bottom */
-    hsize_t rows[2];        /* written so far */
+    struct engine *engine;       /* borrowed */
+    char *path;                  /* owned */
+    hid_t file;                  /* negative: not open */
+    float *values;               /* owned; room for the larger bottom */
+    struct h5_output dataset[2]; /* as many rows as were written */
     bool look_only;
 };
 
@@ -46,7 +46,7 @@ static int output_setup(struct layer *layer, const struct layer_env *env)
     layer->state = state;
     if (!state)
         return error_memory(sizeof(*state), "an HDF5Output layer");
-    state->file = state->dataset[0] = state->dataset[1] = -1;
+    state->file = state->dataset[0].id = state->dataset[1].id = -1;
     state->look_only = env->look_only;
     size = strlen(p->file_name) + 32;
     state->path = malloc(size);
@@ -59,36 +59,20 @@ static int output_setup(struct layer *layer, const struct layer_env *env)
     return 0;
 }
 
-static int output_failed(const struct output *state)
-{
-    char reason[512];
-
-    return error_set("%s: cannot be written (%s)", state->path, h5_reason(reason, sizeof(reason)));
-}
-
 /* A data set without rows that can grow. */
 static int output_dataset_create(struct output *state, int b, const struct shape *shape)
 {
-    hsize_t dim[SHAPE_MAX_AXES], most[SHAPE_MAX_AXES], chunk[SHAPE_MAX_AXES];
+    struct h5_output *o = &state->dataset[b];
     hsize_t row = sizeof(float) * (hsize_t)shape_count(shape, 1, shape->naxes);
-    hid_t space, properties;
-    int status = 0;
 
-    for (int i = 0; i < shape->naxes; i++)
-        dim[i] = most[i] = chunk[i] = (hsize_t)shape->dim[i];
-    dim[0] = 0;
-    most[0] = H5S_UNLIMITED;
-    chunk[0] = row < CHUNK_BYTES ? CHUNK_BYTES / row : 1;
-    space = H5Screate_simple(shape->naxes, dim, most);
-    properties = H5Pcreate(H5P_DATASET_CREATE);
-    H5Pset_chunk(properties, shape->naxes, chunk);
-    state->dataset[b] = H5Dcreate2(state->file, names[b], H5T_IEEE_F32LE, space, H5P_DEFAULT,
-                                   properties, H5P_DEFAULT);
-    if (state->dataset[b] < 0)
-        status = output_failed(state);
-    H5Pclose(properties);
-    H5Sclose(space);
-    return status;
+    o->path = state->path;
+    o->name = names[b];
+    o->type = H5T_IEEE_F32LE;
+    o->naxes = shape->naxes;
+    for (int i = 1; i < shape->naxes; i++)
+        o->dim[i] = (hsize_t)shape->dim[i];
+    o->chunk = row < CHUNK_BYTES ? CHUNK_BYTES / row : 1;
+    return h5_output_create(state->file, o);
 }
 
 static int output_build(struct layer *layer, struct engine *engine)
@@ -109,34 +93,10 @@ static int output_build(struct layer *layer, struct engine *engine)
     h5_lock();
     state->file = H5Fcreate(state->path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
     if (state->file < 0)
-        status = output_failed(state);
+        status = h5_write_failed(state->path);
     for (int b = 0; b < 2 && status == 0; b++)
         status = output_dataset_create(state, b, &layer->bottoms[b]->value.shape);
     h5_unlock();
-    return status;
-}
-
-/* Appends state->values, of that shape, to data set b. */
-static int output_rows_append(struct output *state, int b, const struct shape *shape)
-{
-    hsize_t dim[SHAPE_MAX_AXES], start[SHAPE_MAX_AXES] = {0}, size[SHAPE_MAX_AXES];
-    hid_t to = -1, from = -1;
-    int status = 0;
-
-    for (int i = 0; i < shape->naxes; i++)
-        dim[i] = size[i] = (hsize_t)shape->dim[i];
-    start[0] = state->rows[b];
-    dim[0] += start[0];
-    if (H5Dset_extent(state->dataset[b], dim) < 0 || (to = H5Dget_space(state->dataset[b])) < 0 ||
-        (from = H5Screate_simple(shape->naxes, size, NULL)) < 0 ||
-        H5Sselect_hyperslab(to, H5S_SELECT_SET, start, NULL, size, NULL) < 0 ||
-        H5Dwrite(state->dataset[b], H5T_NATIVE_FLOAT, from, to, H5P_DEFAULT, state->values) < 0)
-        status = output_failed(state);
-    state->rows[b] = dim[0];
-    if (from >= 0)
-        H5Sclose(from);
-    if (to >= 0)
-        H5Sclose(to);
     return status;
 }
 
@@ -155,12 +115,13 @@ static int output_forward(struct layer *layer, const struct run *run)
         if (engine->i->read(engine->context, value, state->values))
             return -1;
         h5_lock();
-        status = output_rows_append(state, b, &value->shape);
+        status = h5_output_write(&state->dataset[b], state->dataset[b].dim[0],
+                                 (hsize_t)value->shape.dim[0], H5T_NATIVE_FLOAT, state->values);
         h5_unlock();
     }
     h5_lock();
     if (status == 0 && H5Fflush(state->file, H5F_SCOPE_LOCAL) < 0)
-        status = output_failed(state);
+        status = h5_write_failed(state->path);
     h5_unlock();
     return status;
 }
@@ -180,8 +141,7 @@ static void output_destroy(struct layer *layer)
         return;
     h5_lock();
     for (int b = 0; b < 2; b++)
-        if (state->dataset[b] >= 0)
-            H5Dclose(state->dataset[b]);
+        (void)h5_output_close(&state->dataset[b]);
     if (state->file >= 0)
         H5Fclose(state->file);
     h5_unlock();

@@ -413,3 +413,72 @@ int h5_attribute_read_text(hid_t file, const char *path, const char *name, char 
 
     return h5_attribute_read_texts(file, path, name, text, &each, &count);
 }
+
+/* ---- writing ---- */
+
+int h5_write_failed(const char *path)
+{
+    char reason[512];
+
+    return error_set("%s: cannot be written (%s)", path, h5_reason(reason, sizeof reason));
+}
+
+int h5_output_create(hid_t file, struct h5_output *o)
+{
+    hsize_t most[H5S_MAX_RANK], chunk[H5S_MAX_RANK];
+    hid_t links = H5Pcreate(H5P_LINK_CREATE), properties = H5Pcreate(H5P_DATASET_CREATE), space;
+    char reason[512];
+    int status = 0;
+
+    memcpy(most, o->dim, sizeof most);
+    memcpy(chunk, o->dim, sizeof chunk);
+    most[0] = H5S_UNLIMITED;
+    chunk[0] = o->chunk;
+    space = H5Screate_simple(o->naxes, o->dim, o->chunk ? most : NULL);
+    H5Pset_create_intermediate_group(links, 1);
+    if (o->chunk)
+        H5Pset_chunk(properties, o->naxes, chunk);
+    if (o->gzip)
+        H5Pset_deflate(properties, (unsigned)o->gzip);
+    o->id = H5Dcreate2(file, o->name, o->type, space, links, properties, H5P_DEFAULT);
+    if (o->id < 0)
+        status = error_set("%s: cannot make data set '%s' (%s)", o->path, o->name,
+                           h5_reason(reason, sizeof reason));
+    H5Sclose(space);
+    H5Pclose(properties);
+    H5Pclose(links);
+    return status;
+}
+
+int h5_output_write(struct h5_output *o, hsize_t first, hsize_t count, hid_t type,
+                    const void *values)
+{
+    hsize_t begin[H5S_MAX_RANK] = {first}, size[H5S_MAX_RANK];
+    hid_t to = -1, from = -1;
+    int status = 0;
+
+    memcpy(size, o->dim, sizeof size);
+    size[0] = count;
+    if (first + count > o->dim[0]) {
+        o->dim[0] = first + count;
+        status = H5Dset_extent(o->id, o->dim) < 0 ? h5_write_failed(o->path) : 0;
+    }
+    if (!status &&
+        ((to = H5Dget_space(o->id)) < 0 || (from = H5Screate_simple(o->naxes, size, NULL)) < 0 ||
+         H5Sselect_hyperslab(to, H5S_SELECT_SET, begin, NULL, size, NULL) < 0 ||
+         H5Dwrite(o->id, type, from, to, H5P_DEFAULT, values) < 0))
+        status = h5_write_failed(o->path);
+    if (from >= 0)
+        H5Sclose(from);
+    if (to >= 0)
+        H5Sclose(to);
+    return status;
+}
+
+int h5_output_close(struct h5_output *o)
+{
+    hid_t id = o->id;
+
+    o->id = -1;
+    return id >= 0 && H5Dclose(id) < 0 ? h5_write_failed(o->path) : 0;
+}

@@ -55,6 +55,31 @@ int h5_attribute_read_text(hid_t file, const char *path, const char *name, char 
 int h5_attribute_read_texts(hid_t file, const char *path, const char *name, char **text,
                             size_t *each, size_t *count);
 
+/* A data set that is written, of at least one axis. */
+struct h5_output {
+    const char *path, *name; /* borrowed; for messages. A slash in the name makes a group */
+    hid_t type;              /* in the file */
+    int naxes;
+    hsize_t dim[H5S_MAX_RANK];
+    hsize_t chunk; /* rows of a chunk, in which it grows along its first axis; 0: it keeps dim */
+    int gzip;      /* of chunks: 0, or 1..9 */
+    hid_t id;      /* negative: not open */
+};
+
+/* Makes it; on failure output->id is negative. */
+int h5_output_create(hid_t file, struct h5_output *output);
+
+/* Writes [first, first + count) of the first axis from memory type `type`. */
+int h5_output_write(struct h5_output *output, hsize_t first, hsize_t count, hid_t type,
+                    const void *values);
+
+/* Returns 0 where it is not open. */
+int h5_output_close(struct h5_output *output);
+
+/* The message that PATH cannot be written, with HDF5's reason: to be called before anything else of
+ * HDF5, for every call forgets the error of the one before. Returns -1. */
+int h5_write_failed(const char *path);
+
 /* "60000x1x28x28"; "scalar". Returns buffer. */
 const char *h5_shape_text(const struct h5_dataset *dataset, char *buffer, size_t size);
 

@@ -110,6 +110,14 @@ static void write_quoted(struct strbuf *text, const char *value)
     strbuf_putc(text, '"');
 }
 
+void json_ints(struct json *json, int n, const int64_t *values)
+{
+    json_array_begin(json);
+    for (int i = 0; i < n; i++)
+        json_int(json, values[i]);
+    json_array_end(json);
+}
+
 void json_key(struct json *json, const char *key)
 {
     assert(json->depth > 0 && json->closing[json->depth - 1] == '}' && !json->after_key);
@@ -192,12 +200,12 @@ int json_text(struct json *json, const char **text)
 int json_print(struct json *json, FILE *to)
 {
     const char *text;
+    int status = json_text(json, &text);
 
-    if (json_text(json, &text))
-        return -1;
-    if (fputs(text, to) == EOF || fflush(to) == EOF)
-        return error_set("cannot write the JSON report: %s", strerror(errno));
-    return 0;
+    if (!status && (fputs(text, to) == EOF || fflush(to) == EOF))
+        status = error_set("cannot write the JSON report: %s", strerror(errno));
+    json_free(json);
+    return status;
 }
 
 int json_write_file(struct json *json, const char *path)

@@ -46,6 +46,8 @@ void json_uint(struct json *json, uint64_t value);
 /* Nine digits, enough for any float; nan and the infinities, which JSON lacks, become null. */
 void json_double(struct json *json, double value);
 void json_null(struct json *json);
+/* An array. */
+void json_ints(struct json *json, int n, const int64_t *values);
 
 /* A key and its value. json_put_known: a figure that is negative where it is not known becomes
  * null. */
@@ -60,7 +62,8 @@ void json_put_bool(struct json *json, const char *key, bool value);
  * freed. It must be complete. */
 int json_text(struct json *json, const char **text);
 
-/* The finished document to a stream, or as a file that appears whole or not at all. */
+/* The finished document to a stream, and frees it; or as a file that appears whole or not at all.
+ */
 int json_print(struct json *json, FILE *to);
 int json_write_file(struct json *json, const char *path);
 

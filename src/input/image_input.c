@@ -1,5 +1,5 @@
 /* Photographs as a net's input. */
-#include "commands/image_input.h"
+#include "input/image_input.h"
 
 #include <stdio.h>
 #include <stdlib.h>

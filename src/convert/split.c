@@ -1,5 +1,5 @@
 /* Images for training and for tests. */
-#include "commands/convert_split.h"
+#include "convert/split.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,47 +1,26 @@
-/* The net as a graph for drawing. */
-#include "commands/draw_graph.h"
+/* The net as a graph for drawing: what its boxes and edges say. */
+#include "export/picture_internal.h"
 
 #include "layers/spatial.h"
 #include "spec/names.h"
 #include "util/alloc.h"
 #include "util/error.h"
+#include "util/strbuf.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Tints of the colours of Okabe and Ito, which colour-blind people tell apart; the type stands in
- * every box all the same. */
-static const char *fill_of(const char *type)
+/* "3 x 3", for so many axes; "?" where a value is missing. */
+static void put_window(struct strbuf *out, const struct spatial_field *field, int axes)
 {
-    static const struct {
-        const char *part, *fill;
-    } kinds[] = {
-        {"Data", "#dddddd"},         {"Input", "#dddddd"},       {"Loss", "#8fc1e3"},
-        {"Accuracy", "#8fc1e3"},     {"Convolution", "#f5d48c"}, {"Deconvolution", "#f5d48c"},
-        {"InnerProduct", "#e3b3cf"}, {"Pooling", "#faf6bd"},     {"Norm", "#d5ecf9"},
-        {"LRN", "#d5ecf9"},          {"Scale", "#d5ecf9"},       {"Concat", "#9fdcc8"},
-        {"Eltwise", "#9fdcc8"},      {"Slice", "#9fdcc8"},       {"Split", "#9fdcc8"}};
-
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (strstr(type, kinds[i].part) != NULL)
-            return kinds[i].fill;
-    return "#f4f4f4";
-}
-
-/* "3 x 3", for so many axes; "?" where a value is missing. Returns what it took. */
-static size_t put_window(const struct spatial_field *field, int axes, char *out, size_t bytes)
-{
-    size_t used = 0;
-
-    for (int i = 0; i < axes && used < bytes; i++) {
+    for (int i = 0; i < axes; i++) {
         int64_t value = spatial_at(field, i);
-        used += (size_t)(value < 0 ? snprintf(out + used, bytes - used, "%s?", i > 0 ? " x " : "")
-                                   : snprintf(out + used, bytes - used, "%s%" PRId64,
-                                              i > 0 ? " x " : "", value));
+
+        strbuf_puts(out, i > 0 ? " x " : "");
+        strbuf_printf(out, value < 0 ? "?" : "%" PRId64, value);
     }
-    return used;
 }
 
 /* How many values say it: as many as the net lists, and one where height and width are alike. */
@@ -55,38 +34,36 @@ static int window_values(const struct spatial_field *field, int axes)
     return 1;
 }
 
-static void convolution_detail(const Caffe__ConvolutionParameter *p, int axes, char *out,
-                               size_t bytes)
+static void put_convolution(struct strbuf *out, const Caffe__ConvolutionParameter *p, int axes)
 {
     const struct spatial_field kernel = spatial_of_convolution(p, SPATIAL_KERNEL);
     const struct spatial_field stride = spatial_of_convolution(p, SPATIAL_STRIDE);
-    size_t used = (size_t)snprintf(out, bytes, "%" PRIu32 ", ", p->num_output);
     int strides = window_values(&stride, axes);
 
-    used += put_window(&kernel, axes, out + used, bytes - used);
+    strbuf_printf(out, "%" PRIu32 ", ", p->num_output);
+    put_window(out, &kernel, axes);
     if (strides > 1 || spatial_at(&stride, 0) != 1) {
-        used += (size_t)snprintf(out + used, bytes - used, ", stride ");
-        used += put_window(&stride, strides, out + used, bytes - used);
+        strbuf_puts(out, ", stride ");
+        put_window(out, &stride, strides);
     }
     if (p->group != 1)
-        snprintf(out + used, bytes - used, ", group %" PRIu32, p->group);
+        strbuf_printf(out, ", group %" PRIu32, p->group);
 }
 
-static void pooling_detail(const Caffe__PoolingParameter *p, int axes, char *out, size_t bytes)
+static void put_pooling(struct strbuf *out, const Caffe__PoolingParameter *p, int axes)
 {
     static const char *const names[] = {"MAX", "AVE", "STOCHASTIC"};
-    const char *name = p->pool >= 0 && p->pool < 3 ? names[p->pool] : "?";
     const struct spatial_field kernel = spatial_of_pooling(p, SPATIAL_KERNEL);
     const struct spatial_field stride = spatial_of_pooling(p, SPATIAL_STRIDE);
-    size_t used = (size_t)snprintf(out, bytes, "%s, ", name);
 
+    strbuf_printf(out, "%s, ", p->pool >= 0 && p->pool < 3 ? names[p->pool] : "?");
     if (p->global_pooling) {
-        snprintf(out + used, bytes - used, "whole plane");
+        strbuf_puts(out, "whole plane");
         return;
     }
-    used += put_window(&kernel, axes, out + used, bytes - used);
-    used += (size_t)snprintf(out + used, bytes - used, ", stride ");
-    put_window(&stride, window_values(&stride, axes), out + used, bytes - used);
+    put_window(out, &kernel, axes);
+    strbuf_puts(out, ", stride ");
+    put_window(out, &stride, window_values(&stride, axes));
 }
 
 /* The axes behind batch and channels of what the layer reads; two where that is not known. */
@@ -99,26 +76,27 @@ static int spatial_axes(const struct net *net, const struct layer_def *layer)
     return axes > 0 && axes <= OP_SPATIAL ? axes : 2;
 }
 
-static void describe(const Caffe__LayerParameter *p, int axes, struct draw_node *node)
+static void describe(const Caffe__LayerParameter *p, int axes, struct picture_node *node)
 {
-    char *out = node->detail;
-    size_t bytes = sizeof node->detail;
+    struct strbuf out = {0};
 
-    if (p->convolution_param != NULL)
-        convolution_detail(p->convolution_param, axes, out, bytes);
-    else if (p->pooling_param != NULL)
-        pooling_detail(p->pooling_param, axes, out, bytes);
-    else if (p->inner_product_param != NULL)
-        snprintf(out, bytes, "%" PRIu32, p->inner_product_param->num_output);
-    else if (p->dropout_param != NULL)
-        snprintf(out, bytes, "%g", (double)p->dropout_param->dropout_ratio);
-    else if (p->lrn_param != NULL)
-        snprintf(out, bytes, "size %" PRIu32, p->lrn_param->local_size);
-    else if (p->data_param != NULL && p->data_param->source != NULL)
-        snprintf(out, bytes, "%.80s", p->data_param->source);
+    if (p->convolution_param)
+        put_convolution(&out, p->convolution_param, axes);
+    else if (p->pooling_param)
+        put_pooling(&out, p->pooling_param, axes);
+    else if (p->inner_product_param)
+        strbuf_printf(&out, "%" PRIu32, p->inner_product_param->num_output);
+    else if (p->dropout_param)
+        strbuf_printf(&out, "%g", (double)p->dropout_param->dropout_ratio);
+    else if (p->lrn_param)
+        strbuf_printf(&out, "size %" PRIu32, p->lrn_param->local_size);
+    else if (p->data_param && p->data_param->source)
+        strbuf_printf(&out, "%.80s", p->data_param->source);
+    snprintf(node->detail, sizeof node->detail, "%s", strbuf_text(&out));
+    strbuf_free(&out);
 }
 
-static void describe_blob(const struct net *net, struct draw_blob *blob)
+static void describe_blob(const struct net *net, struct picture_blob *blob)
 {
     const struct blob *found = net != NULL ? net_find_blob(net, blob->name) : NULL;
     size_t used;
@@ -138,8 +116,8 @@ static void append(char *list, size_t bytes, const char *text)
 }
 
 /* The parameters that layer `l` owns, and how they travel. */
-static void add_params(const struct net *net, int l, const struct draw_plan *plan,
-                       struct draw_node *node)
+static void add_params(const struct net *net, int l, const struct picture_plan *plan,
+                       struct picture_node *node)
 {
     for (int g = 0; net && g < net->ngroups; g++) {
         const char *scheme = plan && plan->chosen[g] ? plan->chosen[g]->name : "none";
@@ -159,9 +137,9 @@ static bool is_in_place(const struct layer_def *layer)
 }
 
 static void add_in_place(const struct layer_def *layer, const struct net *net,
-                         struct draw_node *node)
+                         struct picture_node *node)
 {
-    struct draw_node alone = {.name = layer->name};
+    struct picture_node alone = {.name = layer->name};
     char words[128];
 
     describe(layer->param, spatial_axes(net, layer), &alone);
@@ -172,25 +150,25 @@ static void add_in_place(const struct layer_def *layer, const struct net *net,
 
 /* A layer with a box of its own. `maker` says which blob is the latest of a name. */
 static int add_node(const struct layer_def *layer, const struct net *net, struct names *maker,
-                    struct draw_graph *graph)
+                    struct picture_graph *graph)
 {
-    struct draw_node *node = &graph->nodes[graph->nnodes];
+    struct picture_node *node = &graph->nodes[graph->nnodes];
 
-    *node = (struct draw_node){.name = layer->name,
-                               .type = layer->type,
-                               .fill = fill_of(layer->type),
-                               .first_blob = graph->nblobs,
-                               .nblobs = layer->ntops,
-                               .first_edge = graph->nedges,
-                               .nedges = layer->nbottoms,
-                               .block = -1};
+    *node = (struct picture_node){.name = layer->name,
+                                  .type = layer->type,
+                                  .first_blob = graph->nblobs,
+                                  .nblobs = layer->ntops,
+                                  .first_edge = graph->nedges,
+                                  .nedges = layer->nbottoms,
+                                  .shown = graph->nnodes,
+                                  .first = graph->nnodes};
     describe(layer->param, spatial_axes(net, layer), node);
     for (int b = 0; b < layer->nbottoms; b++)
         graph->edges[graph->nedges++] =
-            (struct draw_edge){names_get(maker, layer->bottoms[b]), graph->nnodes};
+            (struct picture_edge){names_get(maker, layer->bottoms[b]), graph->nnodes};
     for (int t = 0; t < layer->ntops; t++) {
         graph->blobs[graph->nblobs] =
-            (struct draw_blob){.name = layer->tops[t], .node = graph->nnodes};
+            (struct picture_blob){.name = layer->tops[t], .node = graph->nnodes};
         describe_blob(net, &graph->blobs[graph->nblobs]);
         if (names_set(maker, layer->tops[t], graph->nblobs++))
             return -1;
@@ -200,7 +178,8 @@ static int add_node(const struct layer_def *layer, const struct net *net, struct
 }
 
 static int add_layers(const struct net_def *def, const struct net *net,
-                      const struct draw_plan *plan, struct names *maker, struct draw_graph *graph)
+                      const struct picture_plan *plan, struct names *maker,
+                      struct picture_graph *graph)
 {
     for (int l = 0; l < def->nlayers; l++) {
         const struct layer_def *layer = &def->layers[l];
@@ -223,17 +202,17 @@ static int add_layers(const struct net_def *def, const struct net *net,
     return 0;
 }
 
-int draw_graph_make(const struct net_def *def, const struct net *net, const struct draw_plan *plan,
-                    struct draw_graph *out)
+int picture_graph_make(const struct net_def *def, const struct net *net,
+                       const struct picture_plan *plan, struct picture_graph *out)
 {
     struct names maker = {0};
     size_t nedges = 0, nblobs = 0, nlayers = (size_t)def->nlayers;
     int status = -1;
 
-    *out = (struct draw_graph){.title = def->name,
-                               .plan_nodes = plan ? plan->nodes : 0,
-                               .assumed = net && net_is_assumed(net),
-                               .params = net ? net->nlearnable : 0};
+    *out = (struct picture_graph){.title = def->name,
+                                  .plan_nodes = plan ? plan->nodes : 0,
+                                  .assumed = net && net_is_assumed(net),
+                                  .params = net ? net->nlearnable : 0};
     for (int l = 0; l < def->nlayers; l++) {
         nedges += (size_t)def->layers[l].nbottoms;
         nblobs += (size_t)def->layers[l].ntops;
@@ -241,20 +220,18 @@ int draw_graph_make(const struct net_def *def, const struct net *net, const stru
     out->nodes = alloc_array(nlayers, sizeof *out->nodes, "the picture's boxes");
     out->blobs = alloc_array(nblobs, sizeof *out->blobs, "the picture's blobs");
     out->edges = alloc_array(nedges, sizeof *out->edges, "the picture's edges");
-    out->blocks = alloc_array(nlayers, sizeof *out->blocks, "the picture's blocks");
-    if (out->nodes && out->blobs && out->edges && out->blocks)
+    if (out->nodes && out->blobs && out->edges)
         status = add_layers(def, net, plan, &maker, out);
     names_free(&maker);
     if (status)
-        draw_graph_free(out);
+        picture_graph_free(out);
     return status;
 }
 
-void draw_graph_free(struct draw_graph *graph)
+void picture_graph_free(struct picture_graph *graph)
 {
     free(graph->nodes);
     free(graph->blobs);
     free(graph->edges);
-    free(graph->blocks);
-    *graph = (struct draw_graph){0};
+    *graph = (struct picture_graph){0};
 }

@@ -1,6 +1,6 @@
 /* Photographs as a net's input: decoded, resized, and then treated as records of a data layer. */
-#ifndef POSEIDON_COMMANDS_IMAGE_INPUT_H
-#define POSEIDON_COMMANDS_IMAGE_INPUT_H
+#ifndef POSEIDON_INPUT_IMAGE_INPUT_H
+#define POSEIDON_INPUT_IMAGE_INPUT_H
 
 #include "input/transform.h"
 

@@ -1,7 +1,7 @@
 /* --split of `poseidon convert images`: which images go to the test set, and what the two files are
  * called. */
-#ifndef POSEIDON_COMMANDS_CONVERT_SPLIT_H
-#define POSEIDON_COMMANDS_CONVERT_SPLIT_H
+#ifndef POSEIDON_CONVERT_SPLIT_H
+#define POSEIDON_CONVERT_SPLIT_H
 
 #include "input/list.h"
 #include "util/rng.h"

@@ -1,7 +1,7 @@
 /* Images on their way from where they are read to the files that a command makes of them: several
  * threads read ahead, the caller's takes their results in order. */
-#ifndef POSEIDON_COMMANDS_IMAGE_STREAM_H
-#define POSEIDON_COMMANDS_IMAGE_STREAM_H
+#ifndef POSEIDON_CONVERT_IMAGE_STREAM_H
+#define POSEIDON_CONVERT_IMAGE_STREAM_H
 
 #include "convert/mean_image.h"
 #include "convert/sink.h"
@@ -24,9 +24,10 @@ struct image_stream {
     /* On the caller's, for 0, 1, ... count-1. -1 with a message ends the stream. */
     int (*take)(void *context, uint64_t number, const struct streamed *image);
     void *context;
+    bool (*interrupted)(void); /* asked behind every image: a signal that is held back has come */
 };
 
-/* Fails, too, where a signal that is held back (signals_hold) has come. */
+/* Fails, too, where it was interrupted. */
 int image_stream_run(const struct image_stream *stream);
 
 /* What the images go to: data sets, and the mean image of those of the first. */

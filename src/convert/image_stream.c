@@ -1,11 +1,10 @@
 /* Images on their way: a ring of places, each with the memory of one image. */
-#include "commands/image_stream.h"
+#include "convert/image_stream.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "train/signals.h"
 #include "util/alloc.h"
 #include "util/clock.h"
 #include "util/error.h"
@@ -64,7 +63,7 @@ int image_stream_run(const struct image_stream *stream)
     status = ring.place ? jobs_create(&o, &jobs) : -1;
     while (status == 0 && jobs_next(jobs, stream->count, &job)) {
         status = stream->take(stream->context, job, &ring.place[job % ring.places]);
-        if (status == 0 && signals_pending())
+        if (status == 0 && stream->interrupted())
             status = error_set("interrupted by a signal; nothing was written");
         show_progress(&ring, job + 1, false);
     }
