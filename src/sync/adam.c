@@ -158,14 +158,6 @@ static int adam_came(void *context, const struct wire_message *message)
     return adam_arrive(sync, bucket, worker);
 }
 
-static int adam_sent(void *context, const struct wire_message *message)
-{
-    struct sync *sync = context;
-    int chunk = message->tag / 2 % sync->plan->nchunks;
-
-    return bucket_finish_one(sync, chunk_of(sync, chunk)->bucket, (int64_t)message->user);
-}
-
 static int adam_accept(struct sync *sync, const struct arrival *arrival, struct wire_message *out)
 {
     const struct adam *adam = sync->buckets[arrival->bucket].scheme_state;
@@ -198,7 +190,7 @@ static int adam_post(struct sync *sync, int bucket, int64_t iteration)
                               .bytes = (size_t)plan_factor_bytes(sync->plan, bucket, sync->rank),
                               .peer = plan_home(sync->plan, b->first_chunk),
                               .tag = tag_of(sync, false, b->first_chunk, iteration),
-                              .done = adam_sent,
+                              .done = bucket_message_over,
                               .user = (uint64_t)iteration});
 }
 

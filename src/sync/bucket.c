@@ -221,6 +221,14 @@ int bucket_finish_one(struct sync *sync, int bucket, int64_t iteration)
     return 0;
 }
 
+int bucket_message_over(void *context, const struct wire_message *message)
+{
+    struct sync *sync = context;
+
+    return bucket_finish_one(sync, chunk_of(sync, message->tag / 2 % sync->plan->nchunks)->bucket,
+                             (int64_t)message->user);
+}
+
 void bucket_brought(struct sync *sync, int bucket)
 {
     struct sync_bucket *state = &sync->buckets[bucket];

@@ -143,20 +143,48 @@ int history_apply(struct sync *sync, const struct history_update *u)
     return 0;
 }
 
-int history_apply_bucket(struct sync *sync, int bucket, int64_t iteration, float scale,
-                         struct history *history, enum engine_turn turn)
+/* ---- buckets that are updated whole ---- */
+
+int history_update_bucket(struct sync *sync, int bucket, int64_t iteration, enum engine_turn turn)
 {
     const struct bucket *b = bucket_of(sync, bucket);
+    const struct history_update update = {.bucket = bucket,
+                                          .iteration = iteration,
+                                          .scale = sync->scale * sync->clip.scale,
+                                          .begin = b->begin,
+                                          .elems = b->elems,
+                                          .values = sync->model.engine_values + b->begin,
+                                          .grad = sync->model.engine_grads + b->begin,
+                                          .history = sync->buckets[bucket].scheme_state,
+                                          .history_begin = b->begin,
+                                          .turn = turn};
 
-    return history_apply(sync,
-                         &(struct history_update){.bucket = bucket,
-                                                  .iteration = iteration,
-                                                  .scale = scale,
-                                                  .begin = b->begin,
-                                                  .elems = b->elems,
-                                                  .values = sync->model.engine_values + b->begin,
-                                                  .grad = sync->model.engine_grads + b->begin,
-                                                  .history = history,
-                                                  .history_begin = b->begin,
-                                                  .turn = turn});
+    return history_apply(sync, &update);
+}
+
+int history_settle(struct sync *sync, int bucket, int64_t iteration)
+{
+    return history_update_bucket(sync, bucket, iteration, ENGINE_IN_TURN);
+}
+
+int history_view_chunk(struct sync *sync, int chunk, struct history_view *out)
+{
+    const struct chunk *c = chunk_of(sync, chunk);
+    struct history *history = sync->buckets[c->bucket].scheme_state;
+    float *blocks = history ? history_read(sync, history) : NULL;
+
+    *out = (struct history_view){.blocks = NULL};
+    if (blocks)
+        *out =
+            (struct history_view){.blocks = blocks + (c->begin - bucket_of(sync, c->bucket)->begin),
+                                  .stride = history->elems,
+                                  .whole = true};
+    return history && !blocks ? -1 : 0;
+}
+
+int history_restore_bucket(struct sync *sync, int bucket)
+{
+    struct history *history = sync->buckets[bucket].scheme_state;
+
+    return history ? history_restore(sync, history) : 0;
 }

@@ -43,9 +43,16 @@ struct history_update {
 /* Wire or compute thread; on the host it is over when this returns. */
 int history_apply(struct sync *sync, const struct history_update *update);
 
-/* The whole bucket in the engine's memory, where history is on_engine and begins with the bucket:
- * gradient and values are where the ops work. Scaled by `scale`. */
-int history_apply_bucket(struct sync *sync, int bucket, int64_t iteration, float scale,
-                         struct history *history, enum engine_turn turn);
+/* ---- buckets that are updated whole, where the ops work ----
+ *
+ * Their scheme's state begins with a struct history, on_engine, of the whole bucket; NULL: this
+ * rank has none. The last three are steps of a scheme (steps.h). */
+
+/* The update with the sum that is in the model's gradients. */
+int history_update_bucket(struct sync *sync, int bucket, int64_t iteration, enum engine_turn turn);
+
+int history_settle(struct sync *sync, int bucket, int64_t iteration);
+int history_view_chunk(struct sync *sync, int chunk, struct history_view *out);
+int history_restore_bucket(struct sync *sync, int bucket);
 
 #endif

@@ -358,14 +358,6 @@ static int gradient_came(void *context, const struct wire_message *message)
                        leader_of(sync, message), (int64_t)message->user, NULL);
 }
 
-static int gradient_sent(void *context, const struct wire_message *message)
-{
-    struct sync *sync = context;
-
-    return bucket_finish_one(sync, chunk_of(sync, message_chunk(sync, message))->bucket,
-                             (int64_t)message->user);
-}
-
 static int accept_gradient(struct sync *sync, const struct arrival *arrival,
                            struct wire_message *out)
 {
@@ -443,7 +435,7 @@ int home_post(struct sync *sync, int bucket, int64_t iteration)
                                               .weight = bucket_weight(
                                                   sync, message, gradient_newest(sync, part->chunk),
                                                   chunk_of(sync, part->chunk)->elems),
-                                              .done = gradient_sent,
+                                              .done = bucket_message_over,
                                               .user = (uint64_t)iteration}))
             return -1;
     }

@@ -81,8 +81,8 @@ static void estimate(const struct cost_cluster *cluster, const struct plan *plan
 enum { ROWS_WORTH_A_PRODUCT = 128 };
 
 struct sfb {
+    struct history history; /* first member: history.c finds it here */
     struct factors factors;
-    struct history history;
     bool by_worker;     /* products are taken worker by worker */
     int64_t multiplied; /* rounds (compute thread) */
     int64_t round;      /* the last one that this rank has sent */
@@ -420,38 +420,6 @@ static int sfb_rebuild(struct sync *sync, int bucket, int64_t iteration)
                : 0;
 }
 
-static int sfb_settle(struct sync *sync, int bucket, int64_t iteration)
-{
-    struct sfb *sfb = sync->buckets[bucket].scheme_state;
-
-    return history_apply_bucket(sync, bucket, iteration, sync->scale * sync->clip.scale,
-                                &sfb->history, ENGINE_IN_TURN);
-}
-
-static int sfb_history(struct sync *sync, int chunk, struct history_view *out)
-{
-    const struct chunk *c = chunk_of(sync, chunk);
-    struct sfb *sfb = sync->buckets[c->bucket].scheme_state;
-    float *blocks;
-
-    *out = (struct history_view){.blocks = NULL};
-    if (!sfb)
-        return 0;
-    if (!(blocks = history_read(sync, &sfb->history)))
-        return -1;
-    *out = (struct history_view){.blocks = blocks + (c->begin - bucket_of(sync, c->bucket)->begin),
-                                 .stride = sfb->history.elems,
-                                 .whole = true};
-    return 0;
-}
-
-static int sfb_restore(struct sync *sync, int bucket)
-{
-    struct sfb *sfb = sync->buckets[bucket].scheme_state;
-
-    return sfb ? history_restore(sync, &sfb->history) : 0;
-}
-
 static int sfb_describe_wait(const struct sync *sync, int bucket, char *text, size_t bytes)
 {
     const struct sfb *sfb = sync->buckets[bucket].scheme_state;
@@ -473,9 +441,9 @@ static const struct scheme_steps steps_sfb = {
     .ahead = sfb_ahead,
     .advance = sfb_advance,
     .rebuild = sfb_rebuild,
-    .settle = sfb_settle,
-    .history = sfb_history,
-    .restore = sfb_restore,
+    .settle = history_settle,
+    .history = history_view_chunk,
+    .restore = history_restore_bucket,
     .describe_wait = sfb_describe_wait,
     .everywhere = true,
     .stays = true,

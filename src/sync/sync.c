@@ -352,7 +352,7 @@ int sync_create(MPI_Comm world, const struct plan *plan, const struct sync_model
     fill_in(sync);
     if (error_agree(world, split_communicators(sync, world)) ||
         error_agree(world, check_digest(sync)) ||
-        error_agree(world, sync->gather->open(sync, world)) ||
+        error_agree(world, sync->gather->open ? sync->gather->open(sync, world) : 0) ||
         error_agree(world, gradient_open(sync)) || error_agree(world, open_local(sync)) ||
         open_wire(sync, world)) {
         sync_destroy(sync);
@@ -483,7 +483,8 @@ void sync_destroy(struct sync *sync)
     }
     wire_destroy(sync->wire);
     close_buckets(sync);
-    sync->gather->close(sync);
+    if (sync->gather->close)
+        sync->gather->close(sync);
     list_communicators(sync, comms);
     for (int i = 0; i < COMMUNICATORS; i++)
         if (*comms[i] != MPI_COMM_NULL)

@@ -38,13 +38,16 @@ struct sync_bucket {
 
 /* Small collectives that the compute thread hands to the wire thread. */
 struct sync_calls {
-    double *sum, *sum_result;
-    int sum_count, sum_capacity;
-    double ask[SYNC_ASK_VALUES], ask_result[SYNC_ASK_VALUES];
+    struct call_sum {
+        struct sync *sync;
+        MPI_Comm comm;
+        double *values, *result; /* owned */
+        int count, capacity;
+        _Atomic int64_t done; /* 1: the result is there */
+    } sums, asked;            /* sync_sum's, over the workers; sync_ask's, over all */
     float *history;           /* rank 0: the gathered history */
     int gathering;            /* its messages under way */
-    _Atomic int64_t done;     /* 1: the sum, or the history, is there */
-    _Atomic int64_t answered; /* 1: the answer to sync_ask is there */
+    _Atomic int64_t gathered; /* 1: the history is there */
 };
 
 /* What this rank updates for others. */
@@ -165,6 +168,9 @@ void bucket_expect(struct sync *sync, int bucket, int64_t iteration, int count);
 
 /* One of them is over; the last one makes the iteration done. */
 int bucket_finish_one(struct sync *sync, int bucket, int64_t iteration);
+
+/* Of a message that the iteration waits for, whose number is its `user`: it is over. */
+int bucket_message_over(void *sync, const struct wire_message *message);
 
 /* What others bring is in place, and what this rank had to bring itself: the iteration is done. */
 void bucket_brought(struct sync *sync, int bucket);

@@ -55,23 +55,6 @@ void alarm_raise(struct wire *wire, bool own)
 
 /* ---- stalls ---- */
 
-/* A rank of the data communicator by its number among all; by its own where MPI cannot say. */
-static int rank_among_all(const struct wire *wire, int peer)
-{
-    MPI_Group data = MPI_GROUP_NULL, all = MPI_GROUP_NULL;
-    int rank = peer;
-
-    if (MPI_Comm_group(wire->options.data, &data) != MPI_SUCCESS ||
-        MPI_Comm_group(wire->comm, &all) != MPI_SUCCESS ||
-        MPI_Group_translate_ranks(data, 1, &peer, all, &rank) != MPI_SUCCESS)
-        rank = peer;
-    if (data != MPI_GROUP_NULL)
-        (void)MPI_Group_free(&data);
-    if (all != MPI_GROUP_NULL)
-        (void)MPI_Group_free(&all);
-    return rank;
-}
-
 /* What the wire itself knows of. */
 static void describe_messages(const struct wire *wire, char *text, size_t bytes)
 {
@@ -91,8 +74,7 @@ static void describe_messages(const struct wire *wire, char *text, size_t bytes)
     used += (size_t)snprintf(text + used, bytes - used, "; %d on their way", count);
     if (first && used < bytes)
         snprintf(text + used, bytes - used, ", one %s rank %d",
-                 first->message.received ? "from" : "to",
-                 rank_among_all(wire, first->message.peer));
+                 first->message.received ? "from" : "to", first->message.peer);
 }
 
 void alarm_watch_stall(struct wire *wire, int64_t now)

@@ -102,8 +102,9 @@ struct wire_watch {
 };
 
 struct wire_options {
-    MPI_Comm data; /* of this rank's messages, borrowed, and no one else's; MPI_COMM_NULL: it sends
-                      and gets none. Its errors return from now on */
+    MPI_Comm data; /* of this rank's messages, with the ranks of world in their order; borrowed, and
+                      no one else's; MPI_COMM_NULL: it sends and gets none. Its errors return from
+                      now on */
     size_t window; /* bytes, and 2,048 messages, on their way at a time, an eighth of them (or one
                       message) to one peer; 0: no limit */
     double bytes_per_second; /* most this rank sends; 0: no limit */
@@ -164,7 +165,7 @@ void wire_call(struct wire *wire, wire_call_fn *call, void *context, int64_t arg
 int wire_wait(struct wire *wire, const _Atomic int64_t *counter, int64_t target, double *seconds);
 
 /* -1 with a message where some rank failed, else 0. Any thread. */
-int wire_failed(const struct wire *wire);
+int wire_failed(struct wire *wire);
 
 /* Ends the traffic when every rank has called this, has sent all that it had to send, and is not
  * `busy`, and every message has been handed to its receiver's `done` (whatever that sends

@@ -79,7 +79,7 @@ struct wire {
     sem_t wake;
     _Atomic int sleeping; /* the compute thread is about to sleep on it */
     _Atomic int failed;   /* some rank failed */
-    _Atomic int *told;    /* the compute thread knows: its status is a consequence from then on */
+    _Atomic int told;     /* the compute thread knows: its status is a consequence from then on */
 
     /* the wire thread's own */
     char apart_too[64];
@@ -97,7 +97,6 @@ struct wire {
 
     struct wire_counters counters;
     _Atomic int64_t begun, run_ns, cpu_ns; /* the last two: when the thread has ended */
-    _Atomic int told_place;
 };
 
 /* CLOCK_MONOTONIC in ns */

@@ -46,11 +46,11 @@ static void estimate(const struct cost_cluster *cluster, const struct plan *plan
 /* ---- steps ---- */
 
 struct flood {
-    float *room; /* per slot and worker: its gradient; this rank's own stay unused */
-    bool *here;  /* per slot and worker: it came, and its iteration is not over */
+    struct history history; /* first member: history.c finds it here */
+    float *room;            /* per slot and worker: its gradient; this rank's own stay unused */
+    bool *here;             /* per slot and worker: it came, and its iteration is not over */
     float *sum;
     const float **x; /* per worker: what is added */
-    struct history history;
 };
 
 static int flood_open(struct sync *sync, int bucket)
@@ -170,26 +170,6 @@ static int flood_rebuild(struct sync *sync, int bucket, int64_t iteration)
     return 0;
 }
 
-static int flood_settle(struct sync *sync, int bucket, int64_t iteration)
-{
-    struct flood *flood = sync->buckets[bucket].scheme_state;
-
-    return history_apply_bucket(sync, bucket, iteration, sync->scale * sync->clip.scale,
-                                &flood->history, ENGINE_IN_TURN);
-}
-
-static int flood_history(struct sync *sync, int chunk, struct history_view *out)
-{
-    const struct chunk *c = chunk_of(sync, chunk);
-    struct flood *flood = sync->buckets[c->bucket].scheme_state;
-    size_t at = c->begin - bucket_of(sync, c->bucket)->begin;
-
-    *out = (struct history_view){.blocks = flood ? flood->history.memory + at : NULL,
-                                 .stride = bucket_of(sync, c->bucket)->elems,
-                                 .whole = true};
-    return 0;
-}
-
 static int flood_describe_wait(const struct sync *sync, int bucket, char *text, size_t bytes)
 {
     const struct flood *flood = sync->buckets[bucket].scheme_state;
@@ -210,8 +190,8 @@ static const struct scheme_steps steps_flood = {
     .post = flood_post,
     .accept = flood_accept,
     .rebuild = flood_rebuild,
-    .settle = flood_settle,
-    .history = flood_history,
+    .settle = history_settle,
+    .history = history_view_chunk,
     .describe_wait = flood_describe_wait,
     .everywhere = true,
 };
