@@ -163,7 +163,7 @@ static int build_net(struct compute *compute, const struct job *job, size_t limi
         net_limit_memory(net, limit > taken ? limit - taken : 1);
     if (net_build(net, &compute->engine, job->seed) == 0)
         return 0;
-    return limit ? error_context("not fit to train") : -1;
+    return limit ? error_context("not ready to train") : -1;
 }
 
 static int build_nets(struct compute *compute, const struct job *job, size_t limit)
