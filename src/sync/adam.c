@@ -81,14 +81,11 @@ static int adam_open(struct sync *sync, int bucket)
 {
     const struct plan *plan = sync->plan;
     const struct bucket *b = bucket_of(sync, bucket);
-    struct adam *adam = calloc(1, sizeof *adam);
+    struct adam *adam = sync->buckets[bucket].scheme_state;
 
-    sync->buckets[bucket].scheme_state = adam;
-    if (!adam)
-        return error_memory(sizeof *adam, "sufficient factors");
     adam->owner = is_home(sync, b->first_chunk);
     adam->iteration = sync->options.iteration;
-    if (home_open(sync, bucket, false, true, &adam->home))
+    if (home_open(sync, bucket, false, true))
         return -1;
     if ((adam->owner || sync->worker) && factors_open(sync, bucket, true, &adam->factors))
         return -1;
@@ -104,14 +101,10 @@ static void adam_close(struct sync *sync, int bucket)
 {
     struct adam *adam = sync->buckets[bucket].scheme_state;
 
-    if (!adam)
-        return;
-    home_close(sync, &adam->home);
+    home_close(sync, bucket);
     factors_close(sync, &adam->factors);
     gradient_free(sync, adam->gradient);
     free(adam->here);
-    free(adam);
-    sync->buckets[bucket].scheme_state = NULL;
 }
 
 static int adam_stage(struct sync *sync, int bucket, int micro)
@@ -149,7 +142,7 @@ static int adam_arrive(struct sync *sync, int bucket, int worker)
 static int adam_came(void *context, const struct wire_message *message)
 {
     struct sync *sync = context;
-    int bucket = chunk_of(sync, message->tag / 2 % sync->plan->nchunks)->bucket;
+    int bucket = chunk_of(sync, message_chunk(sync, message))->bucket;
     int worker = leader_of(sync, message);
     const struct adam *adam = sync->buckets[bucket].scheme_state;
 
@@ -210,6 +203,8 @@ static int adam_describe_wait(const struct sync *sync, int bucket, char *text, s
 }
 
 static const struct scheme_steps steps_adam = {
+    .state_bytes = sizeof(struct adam),
+    .serves = true,
     .open = adam_open,
     .close = adam_close,
     .stage = adam_stage,

@@ -17,23 +17,13 @@
 static int alone_open(struct sync *sync, int bucket)
 {
     const struct bucket *b = bucket_of(sync, bucket);
-    struct history *history;
 
-    if (!sync->worker)
-        return 0;
-    history = sync->buckets[bucket].scheme_state = calloc(1, sizeof *history);
-    return history ? history_open(sync, b->name, b->elems, true, history)
-                   : error_memory(sizeof *history, "history");
+    return history_open(sync, b->name, b->elems, true, sync->buckets[bucket].scheme_state);
 }
 
 static void alone_close(struct sync *sync, int bucket)
 {
-    struct history *history = sync->buckets[bucket].scheme_state;
-
-    if (history)
-        history_close(sync, history);
-    free(history);
-    sync->buckets[bucket].scheme_state = NULL;
+    history_close(sync, sync->buckets[bucket].scheme_state);
 }
 
 static int alone_post(struct sync *sync, int bucket, int64_t iteration)
@@ -68,8 +58,9 @@ static int team_post(struct sync *sync, int bucket, int64_t iteration)
 }
 
 #define ALONE                                                                                      \
-    .open = alone_open, .close = alone_close, .history = history_view_chunk,                       \
-    .restore = history_restore_bucket, .everywhere = true, .stays = true
+    .state_bytes = sizeof(struct history), .open = alone_open, .close = alone_close,               \
+    .history = history_view_chunk, .restore = history_restore_bucket, .everywhere = true,          \
+    .stays = true
 
 const struct scheme_steps steps_alone = {ALONE, .post = alone_post, .rebuild = alone_rebuild,
                                          .settle = history_settle, .local = true};
@@ -81,21 +72,12 @@ const struct scheme_steps steps_alone_team_clipped = {
 
 static int led_open(struct sync *sync, int bucket)
 {
-    struct factors *factors = calloc(1, sizeof *factors);
-
-    sync->buckets[bucket].scheme_state = factors;
-    return factors ? factors_open(sync, bucket, false, factors)
-                   : error_memory(sizeof *factors, "sufficient factors");
+    return factors_open(sync, bucket, false, sync->buckets[bucket].scheme_state);
 }
 
 static void led_close(struct sync *sync, int bucket)
 {
-    struct factors *factors = sync->buckets[bucket].scheme_state;
-
-    if (factors)
-        factors_close(sync, factors);
-    free(factors);
-    sync->buckets[bucket].scheme_state = NULL;
+    factors_close(sync, sync->buckets[bucket].scheme_state);
 }
 
 static int led_stage(struct sync *sync, int bucket, int micro)
@@ -107,5 +89,7 @@ static int led_stage(struct sync *sync, int bucket, int micro)
 }
 
 const struct scheme_steps steps_led = {.stays = true};
-const struct scheme_steps steps_led_factors = {
-    .open = led_open, .close = led_close, .stage = led_stage};
+const struct scheme_steps steps_led_factors = {.state_bytes = sizeof(struct factors),
+                                               .open = led_open,
+                                               .close = led_close,
+                                               .stage = led_stage};

@@ -83,7 +83,7 @@ static void account_link(struct link_account *link, const struct wire_message *m
 void bucket_account(void *context, const struct wire_message *message)
 {
     struct sync *sync = context;
-    int bucket = chunk_of(sync, message->tag / 2 % sync->plan->nchunks)->bucket;
+    int bucket = chunk_of(sync, message_chunk(sync, message))->bucket;
     const struct bucket *b = bucket_of(sync, bucket);
 
     (message->received ? sync->bucket_received : sync->bucket_sent)[bucket] += message->bytes;
@@ -104,18 +104,6 @@ void bucket_account(void *context, const struct wire_message *message)
         .iteration = sync->worker ? (int32_t)sync->buckets[bucket].started - 1
                                   : trace_current(sync->options.trace)};
     trace_keep(sync->options.trace, TRACE_PROGRESS, event);
-}
-
-/* ---- who leads ---- */
-
-bool leads_bucket(const struct sync *sync, int bucket)
-{
-    const struct bucket *b = bucket_of(sync, bucket);
-
-    for (int c = b->first_chunk; c < b->first_chunk + b->nchunks; c++)
-        if (leads_chunk(sync, c))
-            return true;
-    return false;
 }
 
 /* ---- posting ---- */
@@ -163,7 +151,7 @@ int bucket_send(struct sync *sync, int bucket, int64_t iteration, struct wire_me
 {
     message.comm = MPI_COMM_NULL;
     message.context = sync;
-    message.peer = plan_rank(sync->plan, message.peer, message.tag / 2 % sync->plan->nchunks);
+    message.peer = plan_rank(sync->plan, message.peer, message_chunk(sync, &message));
     /* under staleness nobody waits for the first layer before the others: what changes parameters
      * most goes first (managed communication of Bosen, Wei et al., SoCC'15) */
     message.urgency = sync->options.staleness > 0 ? 0 : plan_urgency(sync->plan, bucket, iteration);
@@ -190,11 +178,6 @@ void bucket_expect(struct sync *sync, int bucket, int64_t iteration, int count)
     state->pending[iteration % state->depth] = count;
 }
 
-bool bucket_settles(const struct sync *sync, int bucket)
-{
-    return sync->buckets[bucket].steps->settle != NULL;
-}
-
 static void make_done(struct sync *sync, struct sync_bucket *state)
 {
     atomic_store_explicit(&state->done, state->complete, memory_order_release);
@@ -211,7 +194,7 @@ int bucket_finish_one(struct sync *sync, int bucket, int64_t iteration)
         return 0;
     while (state->complete < state->started && state->pending[state->complete % state->depth] == 0)
         state->complete++;
-    if (state->depth == 1 && !bucket_settles(sync, bucket)) {
+    if (state->depth == 1 && !state->steps->settle) {
         if (gradient_store(sync, bucket))
             return -1;
         if (sync->gather->publish && !sync->gather->publish(sync, bucket))
@@ -225,7 +208,7 @@ int bucket_message_over(void *context, const struct wire_message *message)
 {
     struct sync *sync = context;
 
-    return bucket_finish_one(sync, chunk_of(sync, message->tag / 2 % sync->plan->nchunks)->bucket,
+    return bucket_finish_one(sync, chunk_of(sync, message_chunk(sync, message))->bucket,
                              (int64_t)message->user);
 }
 

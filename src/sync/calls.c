@@ -84,7 +84,7 @@ int sync_sum(struct sync *sync, double *values, int count)
 
 int sync_ask(struct sync *sync, const double values[SYNC_ASK_VALUES])
 {
-    return begin_sum(sync, &sync->calls.asked, sync->asking, values, SYNC_ASK_VALUES);
+    return begin_sum(sync, &sync->calls.asked, sync->all, values, SYNC_ASK_VALUES);
 }
 
 int sync_answer(struct sync *sync, double values[SYNC_ASK_VALUES])
@@ -213,37 +213,26 @@ int sync_gather_history(struct sync *sync, const float **history)
     return 0;
 }
 
-/* Copies rank 0's history of the chunk to the place where this rank keeps it. A rank that has no
- * such place, for lack of memory, takes part all the same: others wait for its messages. */
+/* Copies rank 0's history of the chunk to the place where this rank keeps it, if it does. A rank
+ * that has no such place, for lack of memory, takes part all the same: others wait for it. */
 static int load_chunk(struct sync *sync, int chunk, const float *history, float *piece,
                       struct history_view *view)
 {
     const struct chunk *c = chunk_of(sync, chunk);
     const struct scheme_steps *steps = keeping_steps(sync, chunk);
-    int keeper, status = 0;
-    bool keeps;
+    int status = 0;
 
     if (!steps)
         return 0;
-    keeper = keeper_of(sync, chunk);
-    keeps = steps->everywhere ? leads_chunk(sync, chunk) : keeper == sync->world_rank;
-    if (!steps->everywhere && !keeps && sync->world_rank != 0)
-        return 0;
-    if (keeps)
+    if (steps->everywhere ? leads_chunk(sync, chunk) : keeper_of(sync, chunk) == sync->world_rank)
         status = find_history(sync, chunk, view);
-    if (!keeps || status)
+    else
         view->blocks = NULL;
     for (int b = 0; b < sync->update.nhistory; b++) {
         if (sync->world_rank == 0)
             memcpy(piece, history + (size_t)b * sync->model.elems + c->begin,
                    c->elems * sizeof *piece);
-        if (steps->everywhere)
-            MPI_TRY(MPI_Bcast(piece, (int)c->elems, MPI_FLOAT, 0, sync->control));
-        else if (sync->world_rank == 0 && keeper != 0)
-            MPI_TRY(MPI_Send(piece, (int)c->elems, MPI_FLOAT, keeper, TAG_HISTORY, sync->all));
-        else if (sync->world_rank != 0)
-            MPI_TRY(MPI_Recv(piece, (int)c->elems, MPI_FLOAT, 0, TAG_HISTORY, sync->all,
-                             MPI_STATUS_IGNORE));
+        MPI_TRY(MPI_Bcast(piece, (int)c->elems, MPI_FLOAT, 0, sync->control));
         if (view->blocks)
             memcpy(view->blocks + (size_t)b * view->stride, piece, c->elems * sizeof *piece);
     }

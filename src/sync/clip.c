@@ -47,6 +47,12 @@ void clip_close(struct sync *sync)
     lars_close(sync);
 }
 
+/* What a gradient's sum is divided by for the norm, inverted. */
+static float mean_of(const struct sync *sync)
+{
+    return 1.0f / (float)sync->plan->ncomputing;
+}
+
 /* ---- wire thread ---- */
 
 /* The gradient of an iteration is not finite. Backward comes to the net's last groups first: there
@@ -127,7 +133,7 @@ int clip_chunk_ready(struct sync *sync, int chunk, const float *sum, const float
     struct clip *clip = &sync->clip;
 
     assert(clip->local > 0);
-    clip->own[chunk] = vector_sumsq(sum, chunk_of(sync, chunk)->elems, sync_mean(sync));
+    clip->own[chunk] = vector_sumsq(sum, chunk_of(sync, chunk)->elems, mean_of(sync));
     clip->local--;
     return lars_note(sync, chunk, false, sum, values, clip->own + sync->plan->nchunks) ||
                    clip_advance(sync)
@@ -153,7 +159,7 @@ static int clip_give_chunk(struct sync *sync, int chunk)
     size_t begin = chunk_of(sync, chunk)->begin;
     double *own = sync->clip.own;
 
-    return gradient_sumsq(sync, chunk, sync_mean(sync), &own[chunk]) ||
+    return gradient_sumsq(sync, chunk, mean_of(sync), &own[chunk]) ||
                    lars_note(sync, chunk, true, model->engine_grads + begin,
                              model->engine_values + begin, own + sync->plan->nchunks)
                ? -1

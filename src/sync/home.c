@@ -29,11 +29,6 @@ static int answers_from(const struct sync *sync, const struct home_part *part)
     return part->tree ? home_tree_parent(part->tree) : plan_home(sync->plan, part->chunk);
 }
 
-static int message_chunk(const struct sync *sync, const struct wire_message *message)
-{
-    return message->tag / 2 % sync->plan->nchunks;
-}
-
 /* ---- this rank has what came back ---- */
 
 static void decode_sum(struct sync *sync, struct home_part *part)

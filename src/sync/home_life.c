@@ -93,8 +93,9 @@ static int open_part(struct sync *sync, int bucket, const struct home *home, str
     return is_home(sync, part->chunk) ? open_sum(sync, bucket, home, part) : 0;
 }
 
-int home_open(struct sync *sync, int bucket, bool gathers, bool updates, struct home *home)
+int home_open(struct sync *sync, int bucket, bool gathers, bool updates)
 {
+    struct home *home = sync->buckets[bucket].scheme_state;
     const struct bucket *b = bucket_of(sync, bucket);
     size_t elems = 0;
 
@@ -147,8 +148,10 @@ static void close_sum(struct sync *sync, struct home_sum *sum)
     free(sum);
 }
 
-void home_close(struct sync *sync, struct home *home)
+void home_close(struct sync *sync, int bucket)
 {
+    struct home *home = sync->buckets[bucket].scheme_state;
+
     for (int i = 0; i < home->nparts; i++) {
         if (home->parts[i].sum)
             close_sum(sync, home->parts[i].sum);
@@ -158,24 +161,6 @@ void home_close(struct sync *sync, struct home *home)
     }
     free(home->parts);
     free(home->totals);
-}
-
-int home_open_alone(struct sync *sync, int bucket, bool updates)
-{
-    struct home *home = sync->buckets[bucket].scheme_state = calloc(1, sizeof *home);
-
-    return home ? home_open(sync, bucket, true, updates, home)
-                : error_memory(sizeof *home, "chunks' homes");
-}
-
-void home_close_alone(struct sync *sync, int bucket)
-{
-    struct home *home = sync->buckets[bucket].scheme_state;
-
-    if (home)
-        home_close(sync, home);
-    free(home);
-    sync->buckets[bucket].scheme_state = NULL;
 }
 
 uint64_t home_count_totals(const struct plan *plan, int bucket, int leader)

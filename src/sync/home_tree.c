@@ -65,7 +65,7 @@ int home_tree_parent(const struct home_tree *tree)
 
 static struct home_tree *tree_of(const struct sync *sync, const struct wire_message *message)
 {
-    return home_part_of(sync, message->tag / 2 % sync->plan->nchunks)->tree;
+    return home_part_of(sync, message_chunk(sync, message))->tree;
 }
 
 static struct child *find_child(struct home_tree *tree, int rank)

@@ -106,12 +106,9 @@ static int sfb_open(struct sync *sync, int bucket)
 {
     const struct bucket *b = bucket_of(sync, bucket);
     size_t workers = (size_t)sync->plan->nworkers;
-    struct sfb *sfb;
+    struct sfb *sfb = sync->buckets[bucket].scheme_state;
 
-    if (!sync->worker)
-        return 0;
-    sfb = sync->buckets[bucket].scheme_state = calloc(1, sizeof *sfb);
-    if (!sfb || !(sfb->peers = calloc(workers, sizeof *sfb->peers)))
+    if (!(sfb->peers = calloc(workers, sizeof *sfb->peers)))
         return error_memory(workers * sizeof *sfb->peers, "sufficient factors");
     sfb->multiplied = sync->options.iteration * b->rounds;
     sfb->round = sfb->multiplied - 1;
@@ -130,13 +127,9 @@ static void sfb_close(struct sync *sync, int bucket)
 {
     struct sfb *sfb = sync->buckets[bucket].scheme_state;
 
-    if (!sfb)
-        return;
     factors_close(sync, &sfb->factors);
     history_close(sync, &sfb->history);
     free(sfb->peers);
-    free(sfb);
-    sync->buckets[bucket].scheme_state = NULL;
 }
 
 /* Of one round, the slot's rows were sent two iterations ago; of several, the rows were sent in the
@@ -188,7 +181,7 @@ static int sfb_finish_one(struct sync *sync, int bucket, int64_t iteration)
 static int sfb_sent(void *context, const struct wire_message *message)
 {
     struct sync *sync = context;
-    int bucket = chunk_of(sync, message->tag / 2 % sync->plan->nchunks)->bucket;
+    int bucket = chunk_of(sync, message_chunk(sync, message))->bucket;
 
     return sfb_finish_one(sync, bucket, (int64_t)message->user / rounds_of(sync, bucket));
 }
@@ -215,7 +208,7 @@ static void blank_rest(const struct sfb *sfb, int worker, int slot, size_t elems
 static int sfb_came(void *context, const struct wire_message *message)
 {
     struct sync *sync = context;
-    int bucket = chunk_of(sync, message->tag / 2 % sync->plan->nchunks)->bucket;
+    int bucket = chunk_of(sync, message_chunk(sync, message))->bucket;
     struct sfb *sfb = sync->buckets[bucket].scheme_state;
     int slot = (int)(message->user & 1), worker = leader_of(sync, message);
     int64_t iteration = (int64_t)message->user / sfb->factors.rounds;
@@ -433,6 +426,7 @@ static int sfb_describe_wait(const struct sync *sync, int bucket, char *text, si
 }
 
 static const struct scheme_steps steps_sfb = {
+    .state_bytes = sizeof(struct sfb),
     .open = sfb_open,
     .close = sfb_close,
     .stage = sfb_stage,

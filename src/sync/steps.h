@@ -23,7 +23,11 @@ struct history_view {
 };
 
 struct scheme_steps {
-    /* Buffers for one bucket on this rank, worker or server; before the wire's thread runs. */
+    /* Of what this rank keeps of a bucket: sync_bucket.scheme_state, zeroed. 0: nothing. */
+    size_t state_bytes;
+    bool serves; /* dedicated servers have one, too; else they have no part in the bucket */
+    /* Fills it, and empties it, whether open came to its end or not; before and after the wire's
+     * thread runs. */
     int (*open)(struct sync *sync, int bucket);
     void (*close)(struct sync *sync, int bucket);
     /* Compute thread, once, when parameters and history are in place: sync_start. NULL: nothing. */

@@ -56,6 +56,17 @@ static const struct scheme_steps *choose_steps(const struct sync *sync, int buck
     return scheme->factors ? &steps_led_factors : &steps_led;
 }
 
+/* Whether this rank moves any chunk of the bucket. */
+static bool leads_bucket(const struct sync *sync, int bucket)
+{
+    const struct bucket *b = bucket_of(sync, bucket);
+
+    for (int c = b->first_chunk; c < b->first_chunk + b->nchunks; c++)
+        if (leads_chunk(sync, c))
+            return true;
+    return false;
+}
+
 static int open_bucket(struct sync *sync, int bucket)
 {
     struct sync_bucket *state = &sync->buckets[bucket];
@@ -70,6 +81,19 @@ static int open_bucket(struct sync *sync, int bucket)
     return state->pending ? 0 : error_memory(sizeof *state->pending, "a bucket");
 }
 
+static int open_state(struct sync *sync, int bucket)
+{
+    struct sync_bucket *state = &sync->buckets[bucket];
+    const struct scheme_steps *steps = state->steps;
+
+    if (!steps || steps->state_bytes == 0 || !(sync->worker || steps->serves))
+        return 0;
+    state->scheme_state = calloc(1, steps->state_bytes);
+    if (!state->scheme_state)
+        return error_memory(steps->state_bytes, "a bucket");
+    return steps->open(sync, bucket);
+}
+
 static int open_buckets(struct sync *sync)
 {
     for (int b = 0; b < sync->plan->nbuckets; b++)
@@ -77,11 +101,9 @@ static int open_buckets(struct sync *sync)
             return -1;
     if (gradient_place(sync))
         return -1;
-    for (int b = 0; b < sync->plan->nbuckets; b++) {
-        const struct scheme_steps *steps = sync->buckets[b].steps;
-        if (steps && steps->open && steps->open(sync, b))
+    for (int b = 0; b < sync->plan->nbuckets; b++)
+        if (open_state(sync, b))
             return -1;
-    }
     return clip_open(sync);
 }
 
@@ -229,12 +251,11 @@ fail:
     return -1;
 }
 
-enum { COMMUNICATORS = 5 };
+enum { COMMUNICATORS = 4 };
 
 static void list_communicators(struct sync *sync, MPI_Comm *out[COMMUNICATORS])
 {
-    MPI_Comm *all[COMMUNICATORS] = {&sync->data, &sync->control, &sync->sums, &sync->all,
-                                    &sync->asking};
+    MPI_Comm *all[COMMUNICATORS] = {&sync->data, &sync->control, &sync->sums, &sync->all};
 
     memcpy(out, all, sizeof all);
 }
@@ -242,7 +263,7 @@ static void list_communicators(struct sync *sync, MPI_Comm *out[COMMUNICATORS])
 static int split_communicators(struct sync *sync, MPI_Comm world)
 {
     const int color[COMMUNICATORS] = {0, sync->leads ? 0 : MPI_UNDEFINED,
-                                      sync->worker ? 0 : MPI_UNDEFINED, 0, 0};
+                                      sync->worker ? 0 : MPI_UNDEFINED, 0};
     MPI_Comm *comms[COMMUNICATORS];
 
     list_communicators(sync, comms);
@@ -319,7 +340,7 @@ static void fill_in(struct sync *sync)
     sync->worker = plan_is_worker(plan, sync->world_rank);
     sync->scale =
         1.0f / ((apart ? 1.0f : (float)plan->ncomputing) * (float)plan->options.iter_size);
-    sync->data = sync->control = sync->sums = sync->all = sync->asking = MPI_COMM_NULL;
+    sync->data = sync->control = sync->sums = sync->all = MPI_COMM_NULL;
     atomic_init(&sync->service.done, sync->options.iteration);
     sync->gather = choose_gather(sync);
     if (sync->gather->sums)
@@ -449,14 +470,14 @@ const struct sync_stats *sync_stats(struct sync *sync)
 
 static void close_buckets(struct sync *sync)
 {
-    for (int b = 0; sync->buckets && b < sync->plan->nbuckets; b++) {
-        const struct scheme_steps *steps = sync->buckets[b].steps;
-        if (steps && steps->close)
-            steps->close(sync, b);
-    }
-    gradient_close(sync);
     for (int b = 0; sync->buckets && b < sync->plan->nbuckets; b++)
+        if (sync->buckets[b].scheme_state)
+            sync->buckets[b].steps->close(sync, b);
+    gradient_close(sync);
+    for (int b = 0; sync->buckets && b < sync->plan->nbuckets; b++) {
+        free(sync->buckets[b].scheme_state);
         free(sync->buckets[b].pending);
+    }
     free(sync->buckets);
 }
 

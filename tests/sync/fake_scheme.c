@@ -57,12 +57,9 @@ static int flood_open(struct sync *sync, int bucket)
 {
     const struct bucket *b = bucket_of(sync, bucket);
     size_t workers = (size_t)sync->plan->nworkers;
-    struct flood *flood;
+    struct flood *flood = sync->buckets[bucket].scheme_state;
 
-    if (!sync->worker)
-        return 0;
-    flood = sync->buckets[bucket].scheme_state = calloc(1, sizeof *flood);
-    if (!flood || !(flood->room = calloc(2 * workers * b->elems, sizeof(float))) ||
+    if (!(flood->room = calloc(2 * workers * b->elems, sizeof(float))) ||
         !(flood->here = calloc(2 * workers, sizeof(bool))) ||
         !(flood->sum = calloc(b->elems, sizeof(float))) ||
         !(flood->x = calloc(workers, sizeof *flood->x)))
@@ -74,15 +71,11 @@ static void flood_close(struct sync *sync, int bucket)
 {
     struct flood *flood = sync->buckets[bucket].scheme_state;
 
-    if (!flood)
-        return;
     free(flood->room);
     free(flood->here);
     free(flood->sum);
     free(flood->x);
     history_close(sync, &flood->history);
-    free(flood);
-    sync->buckets[bucket].scheme_state = NULL;
 }
 
 static size_t place_of(const struct sync *sync, int worker, int64_t iteration)
@@ -185,6 +178,7 @@ static int flood_describe_wait(const struct sync *sync, int bucket, char *text, 
 }
 
 static const struct scheme_steps steps_flood = {
+    .state_bytes = sizeof(struct flood),
     .open = flood_open,
     .close = flood_close,
     .post = flood_post,
