@@ -187,21 +187,6 @@ static int adam_post(struct sync *sync, int bucket, int64_t iteration)
                               .user = (uint64_t)iteration});
 }
 
-static int adam_describe_wait(const struct sync *sync, int bucket, char *text, size_t bytes)
-{
-    const struct adam *adam = sync->buckets[bucket].scheme_state;
-
-    if (!adam->owner)
-        return home_describe_wait(sync, bucket, text, bytes);
-    for (int w = 0; adam->arrived > 0 && w < sync->plan->nworkers; w++)
-        if (!adam->here[w]) {
-            describe_one(sync, text, bytes, true, "the factors of", bucket,
-                         plan_rank(sync->plan, w, bucket_of(sync, bucket)->first_chunk));
-            return 1;
-        }
-    return 0;
-}
-
 static const struct scheme_steps steps_adam = {
     .state_bytes = sizeof(struct adam),
     .serves = true,
@@ -213,7 +198,6 @@ static const struct scheme_steps steps_adam = {
     .cleared = home_cleared,
     .history = home_history,
     .restore = home_restore,
-    .describe_wait = adam_describe_wait,
     .home_norms = true,
 };
 

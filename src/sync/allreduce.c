@@ -34,7 +34,6 @@ const struct scheme_steps steps_allreduce = {
     .accept = home_accept,
     .cleared = home_cleared,
     .history = home_history,
-    .describe_wait = home_describe_wait,
     .everywhere = true,
     .home_norms = true,
 };

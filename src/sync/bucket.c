@@ -7,7 +7,6 @@
 #include "util/clock.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <string.h>
 
 /* ---- tags ---- */
@@ -233,19 +232,4 @@ void sync_count_served(struct sync *sync)
                           sync->options.iteration + sync->service.updates / sync->service.chunks,
                           memory_order_release);
     wire_wake(sync->wire);
-}
-
-/* ---- words ---- */
-
-size_t describe_one(const struct sync *sync, char *text, size_t bytes, bool first, const char *what,
-                    int bucket, int rank)
-{
-    char who[32] = "";
-    int n;
-
-    if (rank >= 0)
-        snprintf(who, sizeof who, " (rank %d)", rank);
-    n = snprintf(text, bytes, "%s %s layer '%s'%s", first ? " for" : ";", what,
-                 bucket_of(sync, bucket)->name, who);
-    return n < 0 ? 0 : (size_t)n < bytes ? (size_t)n : bytes ? bytes - 1 : 0;
 }

@@ -44,8 +44,6 @@ struct gather_i {
     bool (*publish)(struct sync *sync, int bucket);
     /* Wire thread: some rank failed; ends what others may never come to. NULL: nothing can. */
     void (*abort)(struct sync *sync);
-    /* " for X of layer 'A'; ...": what is waited for; returns how many. NULL: nothing ever is. */
-    int (*describe_wait)(const struct sync *sync, char *text, size_t bytes);
 };
 
 extern const struct gather_i gather_alone, gather_node, gather_team;

@@ -98,7 +98,7 @@ float *gradient_served_values(const struct sync *sync, int chunk);
  * computation: its sum goes there, and the new values come to the host unless messages go straight.
  * gradient_serve_poll calls home_updated when that is over. */
 struct history;
-int gradient_serve(struct sync *sync, int chunk, int64_t iteration, float scale, const float *sum,
+int gradient_serve(struct sync *sync, int chunk, int64_t iteration, const float *sum,
                    struct history *history);
 int gradient_serve_poll(struct sync *sync); /* how many are over, -1 with a message */
 bool gradient_serve_busy(const struct sync *sync);

@@ -27,21 +27,11 @@ void history_close(struct sync *sync, struct history *history);
 float *history_read(struct sync *sync, struct history *history);
 int history_restore(struct sync *sync, struct history *history);
 
-/* The solver's rule on elements [begin, begin + elems) of the arenas. */
-struct history_update {
-    int bucket;
-    int64_t iteration;
-    float scale; /* of the gradient */
-    size_t begin, elems;
-    float *values;           /* of the first of them; host or engine memory, as the history */
-    const float *grad;       /* likewise: the sum */
-    struct history *history; /* begins at element `history_begin` of the arenas */
-    size_t history_begin;
-    enum engine_turn turn; /* on the engine: among the ops, or behind what was stored */
-};
-
-/* Wire or compute thread; on the host it is over when this returns. */
-int history_apply(struct sync *sync, const struct history_update *update);
+/* The solver's rule on a chunk: values and grad (the sum) are its own, in the host's memory or the
+ * engine's, as the history. turn: on the engine, among the ops or behind what was stored. Wire or
+ * compute thread; on the host it is over when this returns. */
+int history_update_chunk(struct sync *sync, int chunk, int64_t iteration, float *values,
+                         const float *grad, const struct history *history, enum engine_turn turn);
 
 /* ---- buckets that are updated whole, where the ops work ----
  *

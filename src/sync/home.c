@@ -47,18 +47,10 @@ static int apply_sum(struct sync *sync, struct home_part *part)
 {
     const struct chunk *c = chunk_of(sync, part->chunk);
     int64_t start = trace_begin(sync->options.trace), iteration = part->back - 1;
-    struct history_update update = {.bucket = c->bucket,
-                                    .iteration = iteration,
-                                    .scale = sync->scale * sync->clip.scale,
-                                    .begin = c->begin,
-                                    .elems = c->elems,
-                                    .values = sync->values + c->begin,
-                                    .grad = part->total,
-                                    .history = &part->history,
-                                    .history_begin = c->begin};
 
     part->held = false;
-    if (history_apply(sync, &update))
+    if (history_update_chunk(sync, part->chunk, iteration, sync->values + c->begin, part->total,
+                             &part->history, ENGINE_IN_TURN))
         return -1;
     trace_span(sync->options.trace, TRACE_PROGRESS, TRACE_UPDATE, bucket_of(sync, c->bucket)->layer,
                start);
@@ -199,19 +191,10 @@ static int publish_values(struct sync *sync, struct home_part *part)
 static int update_on_host(struct sync *sync, struct home_part *part)
 {
     struct home_sum *sum = part->sum;
-    const struct chunk *c = chunk_of(sync, part->chunk);
-    struct history_update update = {.bucket = c->bucket,
-                                    .iteration = sum->iteration,
-                                    .scale = sync->scale * sync->clip.scale,
-                                    .begin = c->begin,
-                                    .elems = c->elems,
-                                    .values = sum->values,
-                                    .grad = sum->sum,
-                                    .history = &part->history,
-                                    .history_begin = c->begin};
 
-    sum->weight = bucket_weight(sync, sum->sum, sum->values, c->elems);
-    return history_apply(sync, &update);
+    sum->weight = bucket_weight(sync, sum->sum, sum->values, chunk_of(sync, part->chunk)->elems);
+    return history_update_chunk(sync, part->chunk, sum->iteration, sum->values, sum->sum,
+                                &part->history, ENGINE_IN_TURN);
 }
 
 /* What it reads does not change meanwhile: no sum of the next iteration is looked at before this
@@ -230,8 +213,7 @@ static int update_values(struct sync *sync, struct home_part *part)
 
     if (gradient_serves_on_engine(sync) && !sync->clip.skips) {
         sum->updating = true;
-        return gradient_serve(sync, part->chunk, sum->iteration, sync->scale * sync->clip.scale,
-                              sum->sum, &part->history);
+        return gradient_serve(sync, part->chunk, sum->iteration, sum->sum, &part->history);
     }
     if (sync->service.helpers && c->elems >= FEWEST) {
         sum->updating = true;
@@ -471,34 +453,4 @@ int home_restore(struct sync *sync, int bucket)
         if (home->parts[i].history.memory && history_restore(sync, &home->parts[i].history))
             return -1;
     return 0;
-}
-
-int home_describe_wait(const struct sync *sync, int bucket, char *text, size_t bytes)
-{
-    const struct home *home = sync->buckets[bucket].scheme_state;
-    const struct sync_bucket *state = &sync->buckets[bucket];
-    int named = 0;
-    size_t used = 0;
-
-    for (int i = 0; home && i < home->nparts && named < 3; i++) {
-        const struct home_part *part = &home->parts[i];
-        int workers = sync->plan->nworkers;
-        int child = part->tree ? home_tree_awaited(part->tree) : -1;
-        if (!part->leads)
-            continue;
-        if (child >= 0)
-            used += describe_one(sync, text + used, bytes - used, named++ == 0, "the gradients of",
-                                 bucket, plan_rank(sync->plan, child, part->chunk));
-        else if (!part->sum && sync->worker && part->back < state->started)
-            used += describe_one(sync, text + used, bytes - used, named++ == 0,
-                                 home->updates ? "new parameters of" : "the sum of", bucket,
-                                 plan_rank(sync->plan, answers_from(sync, part), part->chunk));
-        for (int w = 0; part->sum && part->sum->arrived && w < workers && named < 3; w++)
-            if (!part->sum->arrived[(int)(part->sum->iteration % part->sum->depth) * workers + w] &&
-                (!sync->worker || part->sum->iteration < state->started) && w != sync->rank)
-                used +=
-                    describe_one(sync, text + used, bytes - used, named++ == 0, "the gradient of",
-                                 bucket, plan_rank(sync->plan, w, part->chunk));
-    }
-    return named;
 }

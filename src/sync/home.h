@@ -84,7 +84,6 @@ int home_accept(struct sync *sync, const struct arrival *arrival, struct wire_me
 int home_cleared(struct sync *sync, int bucket);
 int home_history(struct sync *sync, int chunk, struct history_view *out);
 int home_restore(struct sync *sync, int bucket);
-int home_describe_wait(const struct sync *sync, int bucket, char *text, size_t bytes);
 
 /* The part of a chunk. */
 struct home_part *home_part_of(const struct sync *sync, int chunk);

@@ -151,11 +151,6 @@ int home_tree_accept(struct sync *sync, struct home_tree *tree, const struct arr
     return 0;
 }
 
-int home_tree_awaited(const struct home_tree *tree)
-{
-    return tree->own && tree->added < tree->nchildren ? tree->children[tree->added].rank : -1;
-}
-
 /* ---- down ---- */
 
 static int answer_sent(void *context, const struct wire_message *message)

@@ -38,7 +38,6 @@ static const struct scheme_steps steps_ps = {
     .cleared = home_cleared,
     .history = home_history,
     .restore = home_restore,
-    .describe_wait = home_describe_wait,
     .home_norms = true,
     .lags = true,
 };

@@ -413,18 +413,6 @@ static int sfb_rebuild(struct sync *sync, int bucket, int64_t iteration)
                : 0;
 }
 
-static int sfb_describe_wait(const struct sync *sync, int bucket, char *text, size_t bytes)
-{
-    const struct sfb *sfb = sync->buckets[bucket].scheme_state;
-    int64_t have = sfb ? atomic_load(&sfb->in_order) - sfb->round * sync->plan->nworkers : 0;
-
-    if (!sfb || have < 0 || have >= sync->plan->nworkers)
-        return 0;
-    describe_one(sync, text, bytes, true, "the factors of", bucket,
-                 plan_rank(sync->plan, (int)have, bucket_of(sync, bucket)->first_chunk));
-    return 1;
-}
-
 static const struct scheme_steps steps_sfb = {
     .state_bytes = sizeof(struct sfb),
     .open = sfb_open,
@@ -438,7 +426,6 @@ static const struct scheme_steps steps_sfb = {
     .settle = history_settle,
     .history = history_view_chunk,
     .restore = history_restore_bucket,
-    .describe_wait = sfb_describe_wait,
     .everywhere = true,
     .stays = true,
 };

@@ -57,9 +57,6 @@ struct scheme_steps {
     int (*history)(struct sync *sync, int chunk, struct history_view *out);
     /* What was written there since is to hold. NULL: it does so by itself. */
     int (*restore)(struct sync *sync, int bucket);
-    /* " for X of layer 'A' (rank 3)": whom the bucket's iteration waits for, into text; returns
-     * how many it named. NULL: for nobody. */
-    int (*describe_wait)(const struct sync *sync, int bucket, char *text, size_t bytes);
     bool everywhere; /* every worker that leads keeps the whole history, not the chunk's home alone
                       */
     bool home_norms; /* a chunk's home gives its norm for clipping; else the workers do, after

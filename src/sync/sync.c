@@ -2,6 +2,7 @@
 #include "sync/gradient.h"
 #include "sync/home.h"
 #include "sync/sync_internal.h"
+#include "util/strbuf.h"
 #include "util/workers.h"
 
 #include <limits.h>
@@ -164,18 +165,18 @@ static void abort_gathering(void *context)
         sync->gather->abort(sync);
 }
 
-static int describe_wait(void *context, char *text, size_t bytes)
+/* The net's first bucket that is not done: the passes wait for that. */
+static void describe_wait(void *context, struct strbuf *text)
 {
     struct sync *sync = context;
-    int named = sync->gather->describe_wait ? sync->gather->describe_wait(sync, text, bytes) : 0;
+    int b = 0;
 
-    for (int b = 0; b < sync->plan->nbuckets && named == 0; b++) {
-        const struct sync_bucket *state = &sync->buckets[b];
-        bool waits = state->started > state->complete || !sync->worker;
-        if (waits && state->steps && state->steps->describe_wait)
-            named = state->steps->describe_wait(sync, b, text, bytes);
-    }
-    return named;
+    while (b < sync->plan->nbuckets && sync->buckets[b].started == sync->buckets[b].complete)
+        b++;
+    if (b < sync->plan->nbuckets)
+        strbuf_printf(text, " for layer '%s'", bucket_of(sync, b)->name);
+    else if (sync->gather->pace && sync->gather->pace(sync) != WIRE_IDLE)
+        strbuf_puts(text, " for the other ranks of its node");
 }
 
 static void warn(void *context, const char *text)

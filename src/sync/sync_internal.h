@@ -194,11 +194,6 @@ void bucket_account(void *sync, const struct wire_message *message);
 double bucket_weight(const struct sync *sync, const float *change, const float *values,
                      size_t elems);
 
-/* A wait of this kind, one more named: " for WHAT of layer 'A' (rank 3)", or with ";" in front
- * after the first. rank: of the world; -1: none. Returns the length it added. */
-size_t describe_one(const struct sync *sync, char *text, size_t bytes, bool first, const char *what,
-                    int bucket, int rank);
-
 /* ---- the compute thread's waits (post.c) ---- */
 
 /* As wire_wait; the time is the bucket's stall (-1: nobody's). */

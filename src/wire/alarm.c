@@ -5,9 +5,9 @@
 
 #include "util/agree.h"
 #include "util/error.h"
+#include "util/strbuf.h"
 
 #include <stdio.h>
-#include <string.h>
 
 enum { TAG_ALARM = 1 };
 
@@ -56,43 +56,39 @@ void alarm_raise(struct wire *wire, bool own)
 /* ---- stalls ---- */
 
 /* What the wire itself knows of. */
-static void describe_messages(const struct wire *wire, char *text, size_t bytes)
+static void put_messages(const struct wire *wire, struct strbuf *text)
 {
     const struct active *active = &wire->active;
     const struct slot *first = NULL;
-    int count = active->count - active->idle;
-    size_t used = 0;
 
     for (int i = 0; i < active->count && !first; i++)
         if (active->slots[i]->kind == SLOT_SEND || active->slots[i]->kind == SLOT_RECEIVE)
             first = active->slots[i];
     if (queue_count(&wire->queue) > 0)
-        used = (size_t)snprintf(text, bytes, "; %zu messages wait to be sent",
-                                queue_count(&wire->queue));
-    if (used >= bytes || count == 0)
-        return;
-    used += (size_t)snprintf(text + used, bytes - used, "; %d on their way", count);
-    if (first && used < bytes)
-        snprintf(text + used, bytes - used, ", one %s rank %d",
-                 first->message.received ? "from" : "to", first->message.peer);
+        strbuf_printf(text, "; %zu messages wait to be sent", queue_count(&wire->queue));
+    if (active->count > active->idle)
+        strbuf_printf(text, "; %d on their way", active->count - active->idle);
+    if (first)
+        strbuf_printf(text, ", one %s rank %d", first->message.received ? "from" : "to",
+                      first->message.peer);
 }
 
 void alarm_watch_stall(struct wire *wire, int64_t now)
 {
     const struct wire_options *o = &wire->options;
     double waited = 1e-9 * (double)(now - wire->last_progress);
-    char text[768];
-    size_t used;
+    struct strbuf text = {0};
 
     if (o->stall_seconds <= 0 || waited < o->stall_seconds || wire->stall_told || !o->warn ||
         pulse_speaks(wire))
         return;
     wire->stall_told = true;
-    used = (size_t)snprintf(text, sizeof text, "rank %d has waited %.0f s%s", wire->rank, waited,
-                            atomic_load(&wire->close_asked) ? " to close" : "");
+    strbuf_printf(&text, "rank %d has waited %.0f s%s", wire->rank, waited,
+                  atomic_load(&wire->close_asked) ? " to close" : "");
     if (o->describe_wait)
-        o->describe_wait(o->context, text + used, sizeof text - used);
-    used += strlen(text + used);
-    describe_messages(wire, text + used, sizeof text - used);
-    o->warn(o->context, text);
+        o->describe_wait(o->context, &text);
+    put_messages(wire, &text);
+    pulse_put_busy(wire, &text);
+    o->warn(o->context, strbuf_text(&text));
+    strbuf_free(&text);
 }

@@ -129,9 +129,8 @@ struct wire_options {
     bool (*busy)(void *context);
     /* Some rank failed: ends at once what others may never come to. At most once. */
     void (*abort)(void *context);
-    /* " for parameters of layer 'A' (rank 2); ...": what the compute thread waits for, into text;
-     * returns how many things were named. */
-    int (*describe_wait)(void *context, char *text, size_t bytes);
+    /* " for layer 'A'": what the compute thread waits for, appended. */
+    void (*describe_wait)(void *context, struct strbuf *text);
     /* Says a sentence about a stall to the user. Any thread. */
     void (*warn)(void *context, const char *text);
     struct wire_watch watch;

@@ -154,6 +154,9 @@ void pulse_look(struct wire *wire, int64_t now);
 void pulse_stop(struct wire *wire);
 /* Whether somebody says already who keeps this rank waiting. */
 bool pulse_speaks(const struct wire *wire);
+/* "; rank 3 on n3 is in iteration 12 (computing layer 'fc6' backward)": those that wait for nobody,
+ * as far as rank 0 knows; elsewhere nothing. */
+void pulse_put_busy(const struct wire *wire, struct strbuf *text);
 
 /* ---- alarm.c ---- */
 /* Waits for other ranks' alarms. */

@@ -163,20 +163,6 @@ static int flood_rebuild(struct sync *sync, int bucket, int64_t iteration)
     return 0;
 }
 
-static int flood_describe_wait(const struct sync *sync, int bucket, char *text, size_t bytes)
-{
-    const struct flood *flood = sync->buckets[bucket].scheme_state;
-    int64_t iteration = sync->buckets[bucket].started - 1;
-
-    for (int w = 0; flood && w < sync->plan->nworkers; w++)
-        if (w != sync->rank && !flood->here[place_of(sync, w, iteration)]) {
-            describe_one(sync, text, bytes, true, "the gradient of", bucket,
-                         sync->plan->world_rank[w]);
-            return 1;
-        }
-    return 0;
-}
-
 static const struct scheme_steps steps_flood = {
     .state_bytes = sizeof(struct flood),
     .open = flood_open,
@@ -186,7 +172,6 @@ static const struct scheme_steps steps_flood = {
     .rebuild = flood_rebuild,
     .settle = history_settle,
     .history = history_view_chunk,
-    .describe_wait = flood_describe_wait,
     .everywhere = true,
 };
 
