@@ -71,14 +71,6 @@ int bucket_accept(void *context, int peer, int tag, size_t bytes, struct wire_me
 
 /* ---- accounts ---- */
 
-static void account_link(struct link_account *link, const struct wire_message *message)
-{
-    uint64_t now = (uint64_t)(1e9 * clock_seconds());
-
-    atomic_fetch_add_explicit(&link->bytes, message->bytes, memory_order_relaxed);
-    atomic_fetch_add_explicit(&link->ns, now - (uint64_t)message->started, memory_order_relaxed);
-}
-
 void bucket_account(void *context, const struct wire_message *message)
 {
     struct sync *sync = context;
@@ -86,8 +78,14 @@ void bucket_account(void *context, const struct wire_message *message)
     const struct bucket *b = bucket_of(sync, bucket);
 
     (message->received ? sync->bucket_received : sync->bucket_sent)[bucket] += message->bytes;
-    if (!message->received)
-        account_link(&sync->links[message->peer], message);
+    if (!message->received) {
+        struct link_account *link = &sync->links[message->peer];
+        uint64_t now = (uint64_t)(1e9 * clock_seconds());
+
+        atomic_fetch_add_explicit(&link->bytes, message->bytes, memory_order_relaxed);
+        atomic_fetch_add_explicit(&link->ns, now - (uint64_t)message->started,
+                                  memory_order_relaxed);
+    }
     if (!sync->options.trace)
         return;
     int64_t shift = sync->options.trace->options.clock_shift;
@@ -155,6 +153,20 @@ int bucket_send(struct sync *sync, int bucket, int64_t iteration, struct wire_me
      * most goes first (managed communication of Bosen, Wei et al., SoCC'15) */
     message.urgency = sync->options.staleness > 0 ? 0 : plan_urgency(sync->plan, bucket, iteration);
     return wire_send(sync->wire, &message);
+}
+
+int bucket_send_chunk(struct sync *sync, int chunk, bool back, int64_t iteration, const void *what,
+                      int peer, double weight, wire_done_fn *done)
+{
+    return bucket_send(sync, chunk_of(sync, chunk)->bucket, iteration,
+                       (struct wire_message){.buffer = (void *)(uintptr_t)what,
+                                             .bytes = back ? plan_back_bytes(sync->plan, chunk)
+                                                           : plan_gradient_bytes(sync->plan, chunk),
+                                             .peer = peer,
+                                             .tag = tag_of(sync, back, chunk, iteration),
+                                             .weight = weight,
+                                             .done = done,
+                                             .user = (uint64_t)iteration});
 }
 
 double bucket_weight(const struct sync *sync, const float *change, const float *values,

@@ -156,12 +156,13 @@ static int clip_take(void *context, int64_t argument)
 static int clip_give_chunk(struct sync *sync, int chunk)
 {
     const struct sync_model *model = &sync->model;
-    size_t begin = chunk_of(sync, chunk)->begin;
+    const struct chunk *c = chunk_of(sync, chunk);
+    const float *gradient = model->engine_grads + c->begin;
     double *own = sync->clip.own;
 
-    return gradient_sumsq(sync, chunk, mean_of(sync), &own[chunk]) ||
-                   lars_note(sync, chunk, true, model->engine_grads + begin,
-                             model->engine_values + begin, own + sync->plan->nchunks)
+    return gradient_sumsq(sync, gradient, c->elems, mean_of(sync), &own[chunk]) ||
+                   lars_note(sync, chunk, true, gradient, model->engine_values + c->begin,
+                             own + sync->plan->nchunks)
                ? -1
                : 0;
 }

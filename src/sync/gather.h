@@ -15,11 +15,8 @@
 struct sync;
 
 struct gather_i {
-    const char *name;
     bool sums_on_engine; /* the leader finds its ranks' sum in its engine's memory alone */
     bool sums_nothing;   /* every worker leads itself alone: its own gradient is the sum */
-    /* Whether this rank gathers so, as plan and node have it. NULL: where no other does. */
-    bool (*fits)(const struct sync *sync);
     /* Where the sums lie, from the start on. NULL: where the model's gradients do. */
     float *(*sums)(const struct sync *sync);
     /* Collective over world, whose ranks then agree on the status. NULL: there is nothing. */
@@ -28,7 +25,8 @@ struct gather_i {
     /* Where this rank's room for the bucket's factors is, which all ranks of the node share; NULL
      * slot: each has its own. After open. */
     float *(*rows)(const struct sync *sync, int bucket);
-    /* Compute thread: the bucket's gradient is final when what was run so far is over. */
+    /* Compute thread: the bucket's gradient is final when what was run so far is over. NULL: it
+     * lies where it is added up, and is final. */
     int (*mark)(struct sync *sync, int bucket);
     /* Wire thread: the gradient that was marked is posted. Once the sum of all ranks is there, the
      * leader goes on with bucket_await. */

@@ -199,14 +199,6 @@ static float *node_rows(const struct sync *sync, int bucket)
     return (float *)state->window.memory + state->buckets[bucket].rows;
 }
 
-/* Gradients lie in the window from the start: nobody copies them. */
-static int node_mark(struct sync *sync, int bucket)
-{
-    (void)sync;
-    (void)bucket;
-    return 0;
-}
-
 /* ---- wire thread ---- */
 
 static int node_post(struct sync *sync, int bucket)
@@ -340,12 +332,10 @@ static float *node_sums(const struct sync *sync)
 }
 
 const struct gather_i gather_node = {
-    .name = "node",
     .sums = node_sums,
     .open = node_open,
     .close = node_close,
     .rows = node_rows,
-    .mark = node_mark,
     .post = node_post,
     .poll = node_poll,
     .pace = node_pace,

@@ -59,11 +59,6 @@ static void *context_of(const struct sync *sync)
     return sync->model.engine->context;
 }
 
-static bool team_fits(const struct sync *sync)
-{
-    return sync->options.node->team;
-}
-
 static void team_close(struct sync *sync)
 {
     struct team_gather *team = sync->gathering;
@@ -239,9 +234,7 @@ static void team_abort(struct sync *sync)
 }
 
 const struct gather_i gather_team = {
-    .name = "team",
     .sums_on_engine = true,
-    .fits = team_fits,
     .open = team_open,
     .close = team_close,
     .mark = team_mark,

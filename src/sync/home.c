@@ -111,14 +111,8 @@ static int send_back(struct sync *sync, struct home_part *part, const void *what
     for (int i = 0; i < workers - (sync->worker ? 1 : 0); i++) {
         int peer = sync->worker ? (sync->rank + first + i) % workers : (first + i) % workers;
         part->sum->sends++;
-        if (bucket_send(sync, chunk_of(sync, part->chunk)->bucket, iteration,
-                        (struct wire_message){.buffer = (void *)(uintptr_t)what,
-                                              .bytes = plan_back_bytes(plan, part->chunk),
-                                              .peer = peer,
-                                              .tag = tag_of(sync, true, part->chunk, iteration),
-                                              .weight = part->sum->weight,
-                                              .done = back_sent,
-                                              .user = (uint64_t)iteration}))
+        if (bucket_send_chunk(sync, part->chunk, true, iteration, what, peer, part->sum->weight,
+                              back_sent))
             return -1;
     }
     return 0;
@@ -404,16 +398,11 @@ int home_post(struct sync *sync, int bucket, int64_t iteration)
                 return -1;
             continue;
         }
-        if (bucket_send(sync, bucket, iteration,
-                        (struct wire_message){.buffer = message,
-                                              .bytes = plan_gradient_bytes(sync->plan, part->chunk),
-                                              .peer = plan_home(sync->plan, part->chunk),
-                                              .tag = tag_of(sync, false, part->chunk, iteration),
-                                              .weight = bucket_weight(
-                                                  sync, message, gradient_newest(sync, part->chunk),
-                                                  chunk_of(sync, part->chunk)->elems),
-                                              .done = bucket_message_over,
-                                              .user = (uint64_t)iteration}))
+        if (bucket_send_chunk(sync, part->chunk, false, iteration, message,
+                              plan_home(sync->plan, part->chunk),
+                              bucket_weight(sync, message, gradient_newest(sync, part->chunk),
+                                            chunk_of(sync, part->chunk)->elems),
+                              bucket_message_over))
             return -1;
     }
     return 0;

@@ -72,15 +72,6 @@ static int open_sum(struct sync *sync, int bucket, const struct home *home, stru
     return sum->residual ? 0 : error_memory(elems * sizeof *sum->residual, "an encoded sum");
 }
 
-/* Of a worker that applies the rule itself. */
-static int open_total(struct sync *sync, struct home_part *part, float *total)
-{
-    const struct chunk *c = chunk_of(sync, part->chunk);
-
-    part->total = total;
-    return history_open(sync, bucket_of(sync, c->bucket)->name, c->elems, false, &part->history);
-}
-
 static int open_part(struct sync *sync, int bucket, const struct home *home, struct home_part *part)
 {
     size_t bytes = plan_back_bytes(sync->plan, part->chunk);
@@ -123,9 +114,13 @@ int home_open(struct sync *sync, int bucket, bool gathers, bool updates)
     elems = 0;
     for (int i = 0; i < home->nparts; i++) {
         struct home_part *part = &home->parts[i];
-        if (part->leads && open_total(sync, part, home->totals + elems))
+        size_t each = chunk_of(sync, part->chunk)->elems;
+        if (!part->leads)
+            continue;
+        part->total = home->totals + elems;
+        if (history_open(sync, b->name, each, false, &part->history))
             return -1;
-        elems += part->leads ? chunk_of(sync, part->chunk)->elems : 0;
+        elems += each;
     }
     return 0;
 }

@@ -88,7 +88,7 @@ int sync_post(struct sync *sync, int group, bool last)
     state->micro++;
     if (!last) /* the next micro-batch overwrites what is being staged: it waits for that */
         return state->steps->stage ? gradient_order_staged(sync, bucket) : 0;
-    if (sync->gather->mark(sync, bucket))
+    if (sync->gather->mark && sync->gather->mark(sync, bucket))
         return -1;
     state->micro = 0;
     state->posted++;

@@ -179,14 +179,6 @@ static void describe_wait(void *context, struct strbuf *text)
         strbuf_puts(text, " for the other ranks of its node");
 }
 
-static void warn(void *context, const char *text)
-{
-    struct sync *sync = context;
-
-    if (sync->options.warn)
-        sync->options.warn(sync->options.warn_context, text);
-}
-
 static int enter(void *context)
 {
     struct sync *sync = context;
@@ -219,7 +211,6 @@ static int open_wire(struct sync *sync, MPI_Comm world)
         .fifo = sync->options.fifo,
         .calls = sync->plan->nbuckets * (4 + sync->options.staleness) + 64,
         .messages = count_messages(sync),
-        .stall_seconds = sync->options.stall_seconds,
         .context = sync,
         .enter = gradient_is_direct(sync) ? enter : NULL,
         .accept = bucket_accept,
@@ -229,7 +220,6 @@ static int open_wire(struct sync *sync, MPI_Comm world)
         .busy = is_busy,
         .abort = abort_gathering,
         .describe_wait = describe_wait,
-        .warn = warn,
         .watch = sync->options.watch,
     };
 
@@ -312,14 +302,11 @@ static int open_local(struct sync *sync)
 
 static const struct gather_i *choose_gather(const struct sync *sync)
 {
-    static const struct gather_i *const all[] = {&gather_alone, &gather_team, &gather_node};
-    const struct gather_i *const *gather = all;
-
     if (sync->options.gather)
         return sync->options.gather;
-    while ((*gather)->fits && !(*gather)->fits(sync))
-        gather++;
-    return *gather;
+    if (sync->plan->most_locals == 1)
+        return &gather_alone;
+    return sync->options.node->team ? &gather_team : &gather_node;
 }
 
 static bool anything_trains(const struct plan *plan)

@@ -182,6 +182,11 @@ void bucket_brought(struct sync *sync, int bucket);
  * message: buffer, bytes, peer (a leader), tag, weight, done, user. */
 int bucket_send(struct sync *sync, int bucket, int64_t iteration, struct wire_message message);
 
+/* The same of a chunk: its gradient on the way home, or (back) what home has made of it. The
+ * message's `user` is the iteration. */
+int bucket_send_chunk(struct sync *sync, int chunk, bool back, int64_t iteration, const void *what,
+                      int peer, double weight, wire_done_fn *done);
+
 /* A chunk at home here was updated and sent: a dedicated server waits for whole iterations. */
 void sync_count_served(struct sync *sync);
 

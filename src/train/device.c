@@ -57,25 +57,14 @@ int device_open(MPI_Comm world, const char *name, const struct engine_options *o
     return share ? 0 : check_double(world, out);
 }
 
-int device_measures(MPI_Comm world, const struct engine *engine, bool *out)
-{
-    int nranks, measures = engine->i->choices != NULL;
-
-    MPI_Comm_size(world, &nranks);
-    if (nranks > 1 && agree_share(world, &measures, sizeof measures))
-        return -1;
-    *out = nranks > 1 && measures;
-    return 0;
-}
-
-int device_share_choices(MPI_Comm world, struct engine *engine)
+/* Rank 0's choices become everybody's. */
+static int share_choices(MPI_Comm world, struct engine *engine, int rank)
 {
     const struct engine_choices_i *choices = engine->i->choices;
     struct strbuf told = {.data = NULL};
     char *text = NULL;
-    int rank, status = 0;
+    int status = 0;
 
-    MPI_Comm_rank(world, &rank);
     if (rank == 0) {
         status = choices ? choices->tell(engine->context, &told) : 0;
         text = strbuf_take(&told);
@@ -88,4 +77,19 @@ int device_share_choices(MPI_Comm world, struct engine *engine)
     status = rank > 0 && choices ? choices->take(engine->context, text) : 0;
     free(text);
     return error_agree(world, status);
+}
+
+int device_build_all(MPI_Comm world, struct engine *engine, int (*build)(void *context),
+                     void *context)
+{
+    int rank, nranks, first = engine->i->choices != NULL;
+
+    MPI_Comm_rank(world, &rank);
+    MPI_Comm_size(world, &nranks);
+    if (nranks > 1 && agree_share(world, &first, sizeof first))
+        return -1;
+    if (nranks > 1 && first &&
+        (error_agree(world, rank == 0 ? build(context) : 0) || share_choices(world, engine, rank)))
+        return -1;
+    return error_agree(world, nranks > 1 && first && rank == 0 ? 0 : build(context));
 }

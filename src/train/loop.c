@@ -13,7 +13,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* What the hooks of one pass need. */
 struct pass {

@@ -76,11 +76,12 @@ static void put_messages(const struct wire *wire, struct strbuf *text)
 void alarm_watch_stall(struct wire *wire, int64_t now)
 {
     const struct wire_options *o = &wire->options;
+    const struct wire_watch *watch = &o->watch;
     double waited = 1e-9 * (double)(now - wire->last_progress);
     struct strbuf text = {0};
 
-    if (o->stall_seconds <= 0 || waited < o->stall_seconds || wire->stall_told || !o->warn ||
-        pulse_speaks(wire))
+    if (watch->stall_seconds <= 0 || waited < watch->stall_seconds || wire->stall_told ||
+        !watch->warn || pulse_speaks(wire))
         return;
     wire->stall_told = true;
     strbuf_printf(&text, "rank %d has waited %.0f s%s", wire->rank, waited,
@@ -89,6 +90,6 @@ void alarm_watch_stall(struct wire *wire, int64_t now)
         o->describe_wait(o->context, &text);
     put_messages(wire, &text);
     pulse_put_busy(wire, &text);
-    o->warn(o->context, strbuf_text(&text));
+    watch->warn(watch->context, strbuf_text(&text));
     strbuf_free(&text);
 }

@@ -78,18 +78,22 @@ enum wire_pace {
 /* Where the compute thread is. */
 struct wire_place {
     int64_t iteration; /* -1: before the first one */
-    int64_t place;     /* in it: the caller's; -1: nothing is known */
+    int64_t place[3];  /* in it: the caller's; the first one -1: nothing is known */
     int64_t done;      /* changes whenever something was got done */
 };
 
-#define WIRE_NOWHERE ((struct wire_place){.iteration = -1, .place = -1})
+#define WIRE_NOWHERE ((struct wire_place){.iteration = -1, .place = {-1}})
 
-/* Signs of life. A rank of world that gives none for so long is named by rank 0 (rank 0 itself by
+/* A wait of this rank's compute thread that lasts stall_seconds without progress is told to `warn`,
+ * unless somebody says already who keeps this rank waiting.
+ *
+ * Signs of life. A rank of world that gives none for so long is named by rank 0 (rank 0 itself by
  * rank 1), in one sentence, to `warn`, and again at growing intervals; after lost_seconds to
  * `lost`, which ends the process, as on every rank that does not hear of rank 0 any more. So are
  * ranks that give them and for which all wait, when no rank has got anything done for so long. All
  * on the wire thread; each may be NULL. */
 struct wire_watch {
+    double stall_seconds;                 /* 0: never */
     double silence_seconds, lost_seconds; /* 0: no signs are asked for; never */
     void *context;
     void (*warn)(void *context, const char *text);
@@ -98,7 +102,7 @@ struct wire_watch {
     /* Where this rank's compute thread is; and what a place means, some rank's, appended: "
      * (testing)". */
     void (*where)(void *context, struct wire_place *out);
-    void (*put_place)(void *context, int64_t place, struct strbuf *text);
+    void (*put_place)(void *context, const int64_t place[3], struct strbuf *text);
 };
 
 struct wire_options {
@@ -111,7 +115,6 @@ struct wire_options {
     bool fifo;               /* sends go in the order of posting, whatever their urgency */
     int calls;               /* most wire_call that may be outstanding */
     int messages;            /* most messages that may wait or be on their way; grows beyond */
-    double stall_seconds;    /* a wait longer than that without progress is reported; 0: never */
     void *context;           /* of the callbacks below, all on the wire thread; each may be NULL */
     /* Once, before all else: the thread is going to hand an engine's memory to MPI. */
     int (*enter)(void *context);
@@ -131,8 +134,6 @@ struct wire_options {
     void (*abort)(void *context);
     /* " for layer 'A'": what the compute thread waits for, appended. */
     void (*describe_wait)(void *context, struct strbuf *text);
-    /* Says a sentence about a stall to the user. Any thread. */
-    void (*warn)(void *context, const char *text);
     struct wire_watch watch;
 };
 

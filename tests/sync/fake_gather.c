@@ -80,7 +80,6 @@ static bool late_publish(struct sync *sync, int bucket)
 }
 
 const struct gather_i gather_late = {
-    .name = "late",
     .open = late_open,
     .close = late_close,
     .mark = late_mark,

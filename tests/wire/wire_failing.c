@@ -211,11 +211,12 @@ void stall(int argc, char **argv)
     sigaddset(&go, SIGUSR1);
     CHECK(!pthread_sigmask(SIG_BLOCK, &go, NULL), "no mask");
     MPI_Allgather(&mine, 1, MPI_INT, pids, 1, MPI_INT, MPI_COMM_WORLD);
-    options.warn = warn_and_wake;
     options.accept = accept_late;
     options.describe_wait = describe_moon;
-    options.stall_seconds = 3; /* signs of life come every second */
-    options.watch = (struct wire_watch){.silence_seconds = 60, .where = seventh};
+    options.watch = (struct wire_watch){.stall_seconds = 3, /* signs of life come every second */
+                                        .silence_seconds = 60,
+                                        .warn = warn_and_wake,
+                                        .where = seventh};
     open_wire(&options);
     place = IN_NOTHING;
     CHECK(!wire_start(wire), "%s", error_text());
