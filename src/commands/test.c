@@ -166,21 +166,23 @@ static int print_json(struct test_run *t)
     return json_print(&json, stdout);
 }
 
+static int build_net(void *context)
+{
+    struct test_run *t = context;
+
+    return net_build(t->model.net, &t->model.engine, 1);
+}
+
 /* All ranks by the same algorithms: scores do not depend on their number. */
 static int build(struct test_run *t)
 {
     struct engine *engine = &t->model.engine;
     int status = engine_open(t->computing.engine, &t->computing.options, engine);
-    bool measures;
 
-    if (error_agree(MPI_COMM_WORLD, status) || device_measures(MPI_COMM_WORLD, engine, &measures))
-        return -1;
-    if (measures &&
-        (error_agree(MPI_COMM_WORLD, t->rank == 0 ? net_build(t->model.net, engine, 1) : 0) ||
-         device_share_choices(MPI_COMM_WORLD, engine)))
-        return -1;
-    return error_agree(MPI_COMM_WORLD,
-                       measures && t->rank == 0 ? 0 : net_build(t->model.net, engine, 1));
+    return error_agree(MPI_COMM_WORLD, status) ||
+                   device_build_all(MPI_COMM_WORLD, engine, build_net, t)
+               ? -1
+               : 0;
 }
 
 /* The first layer that reads data, and how many records it has. */

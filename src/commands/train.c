@@ -94,7 +94,7 @@ static int dry_run(struct trainer *trainer, int rank)
     int status = trainer_dry_run(trainer, &text);
 
     if (rank == 0)
-        printf("\n%s%s", strbuf_text(&text), status ? "" : "verdict     fit to train\n");
+        printf("\n%s%s", strbuf_text(&text), status ? "" : "verdict     ready to train\n");
     strbuf_free(&text);
     return status;
 }

@@ -56,9 +56,6 @@ static int time_buckets(MPI_Comm world, const struct plan *plan, const struct sy
                                          .direct = like->direct,
                                          .update_on_engine = like->update_on_engine,
                                          .threads = like->threads,
-                                         .stall_seconds = like->stall_seconds,
-                                         .warn = like->warn,
-                                         .warn_context = like->warn_context,
                                          .watch = like->watch};
     struct sync *sync;
     int rank, status;

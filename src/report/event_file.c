@@ -1,6 +1,7 @@
-/* Event files, packed by hand: five fields do not pay for a schema. */
+/* Event files: packed messages (event.proto), each as a record with two sums. */
 #include "report/event_file.h"
 
+#include "report/event.pb-c.h"
 #include "util/error.h"
 #include "util/strbuf.h"
 
@@ -12,76 +13,17 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-enum { TAG_MOST = 200, EVENT_MOST = 300 };
-
 struct event_file {
     FILE *file;
     char *path;
 };
 
-struct event {
-    unsigned char data[EVENT_MOST];
-    size_t used;
-};
-
-/* ---- protobuf: a key is the field's number times 8, plus how its value is written ---- */
-
-enum { VARINT = 0, FIXED64 = 1, BYTES = 2, FIXED32 = 5 };
-enum { EVENT_WALL_TIME = 1, EVENT_STEP, EVENT_VERSION, EVENT_SUMMARY = 5, EVENT_SESSION = 7 };
-enum { SUMMARY_VALUE = 1 };
-enum { VALUE_TAG = 1, VALUE_SCALAR };
-enum { SESSION_STATUS = 1, SESSION_START = 1 };
-
-static void put_byte(struct event *e, unsigned byte)
-{
-    e->data[e->used++] = (unsigned char)byte;
-}
-
 /* Little-endian. */
-static void put_fixed(struct event *e, uint64_t value, int bytes)
+static void put_fixed(unsigned char *to, uint64_t value, int bytes)
 {
     for (int i = 0; i < bytes; i++)
-        put_byte(e, (unsigned)(value >> 8 * i) & 0xff);
+        to[i] = (unsigned char)(value >> 8 * i);
 }
-
-static void put_varint(struct event *e, uint64_t value)
-{
-    for (; value > 127; value >>= 7)
-        put_byte(e, (unsigned)(value & 127) | 128);
-    put_byte(e, (unsigned)value);
-}
-
-static void put_key(struct event *e, unsigned field, unsigned form)
-{
-    put_byte(e, field << 3 | form);
-}
-
-static void put_bytes(struct event *e, unsigned field, const void *bytes, size_t length)
-{
-    put_key(e, field, BYTES);
-    put_varint(e, length);
-    memcpy(e->data + e->used, bytes, length);
-    e->used += length;
-}
-
-static struct event event_begin(int64_t step)
-{
-    struct event e = {.used = 0};
-    struct timeval now;
-    double seconds;
-    uint64_t bits;
-
-    gettimeofday(&now, NULL);
-    seconds = (double)now.tv_sec + 1e-6 * (double)now.tv_usec;
-    memcpy(&bits, &seconds, sizeof bits);
-    put_key(&e, EVENT_WALL_TIME, FIXED64);
-    put_fixed(&e, bits, 8);
-    put_key(&e, EVENT_STEP, VARINT);
-    put_varint(&e, (uint64_t)step);
-    return e;
-}
-
-/* ---- records ---- */
 
 /* CRC-32C (Castagnoli), bit by bit, and masked as TensorFlow does, so that the sum of data that
  * holds sums is none of them. */
@@ -98,19 +40,31 @@ static uint32_t masked_sum(const unsigned char *data, size_t length)
     return (crc >> 15 | crc << 17) + 0xA282EAD8u;
 }
 
-static int write_event(struct event_file *file, const struct event *event)
+/* A record: length and its sum, the message and its. */
+static int write_event(struct event_file *file, int64_t step, Event__Event *event)
 {
-    struct event head = {.used = 0}, tail = {.used = 0};
+    enum { HEAD = 12, TAIL = 4 };
+    struct timeval now;
+    unsigned char *record;
+    size_t length;
+    bool written;
 
-    put_fixed(&head, event->used, 8);
-    put_fixed(&head, masked_sum(head.data, 8), 4);
-    put_fixed(&tail, masked_sum(event->data, event->used), 4);
+    gettimeofday(&now, NULL);
+    event->has_wall_time = event->has_step = 1;
+    event->wall_time = (double)now.tv_sec + 1e-6 * (double)now.tv_usec;
+    event->step = step;
+    length = event__event__get_packed_size(event);
+    record = malloc(length + HEAD + TAIL);
+    if (!record)
+        return error_memory(length, "an event");
+    put_fixed(record, length, 8);
+    put_fixed(record + 8, masked_sum(record, 8), 4);
+    event__event__pack(event, record + HEAD);
+    put_fixed(record + HEAD + length, masked_sum(record + HEAD, length), TAIL);
     errno = 0;
-    if (fwrite(head.data, 1, head.used, file->file) == head.used &&
-        fwrite(event->data, 1, event->used, file->file) == event->used &&
-        fwrite(tail.data, 1, tail.used, file->file) == tail.used && fflush(file->file) == 0)
-        return 0;
-    return error_set("cannot write '%s': %s", file->path, strerror(errno));
+    written = fwrite(record, length + HEAD + TAIL, 1, file->file) == 1 && fflush(file->file) == 0;
+    free(record);
+    return written ? 0 : error_set("cannot write '%s': %s", file->path, strerror(errno));
 }
 
 /* events.out.tfevents.SECONDS.HOST.PROCESS: the name by which readers know such files. */
@@ -129,10 +83,9 @@ static char *name_file(const char *folder)
 
 int event_file_open(const char *folder, int64_t first, struct event_file **out)
 {
-    static const char version[] = "brain.Event:2";
-    static const unsigned char start[] = {SESSION_STATUS << 3 | VARINT, SESSION_START};
     struct event_file *file = calloc(1, sizeof *file);
-    struct event event = event_begin(0);
+    Event__SessionLog start = EVENT__SESSION_LOG__INIT;
+    Event__Event version = EVENT__EVENT__INIT, begin = EVENT__EVENT__INIT;
 
     *out = file;
     if (!file)
@@ -143,12 +96,11 @@ int event_file_open(const char *folder, int64_t first, struct event_file **out)
         error_set("cannot write '%s': %s", file->path, strerror(errno));
         goto fail;
     }
-    put_bytes(&event, EVENT_VERSION, version, sizeof version - 1);
-    if (write_event(file, &event))
-        goto fail;
-    event = event_begin(first);
-    put_bytes(&event, EVENT_SESSION, start, sizeof start);
-    if (write_event(file, &event))
+    version.file_version = (char[]){"brain.Event:2"};
+    start.has_status = 1;
+    start.status = EVENT__SESSION_LOG__STATUS__START;
+    begin.session_log = &start;
+    if (write_event(file, 0, &version) || write_event(file, first, &begin))
         goto fail;
     return 0;
 fail:
@@ -159,17 +111,17 @@ fail:
 
 int event_file_put(struct event_file *file, int64_t step, const char *tag, double value)
 {
-    struct event event = event_begin(step), summary = {.used = 0}, scalar = {.used = 0};
-    float rounded = (float)value;
-    uint32_t bits;
+    Event__Value scalar = EVENT__VALUE__INIT, *values[] = {&scalar};
+    Event__Summary summary = EVENT__SUMMARY__INIT;
+    Event__Event event = EVENT__EVENT__INIT;
 
-    memcpy(&bits, &rounded, sizeof bits);
-    put_bytes(&scalar, VALUE_TAG, tag, strnlen(tag, TAG_MOST));
-    put_key(&scalar, VALUE_SCALAR, FIXED32);
-    put_fixed(&scalar, bits, 4);
-    put_bytes(&summary, SUMMARY_VALUE, scalar.data, scalar.used);
-    put_bytes(&event, EVENT_SUMMARY, summary.data, summary.used);
-    return write_event(file, &event);
+    scalar.tag = (char *)(uintptr_t)tag;
+    scalar.has_simple_value = 1;
+    scalar.simple_value = (float)value;
+    summary.value = values;
+    summary.n_value = 1;
+    event.summary = &summary;
+    return write_event(file, step, &event);
 }
 
 void event_file_close(struct event_file *file)

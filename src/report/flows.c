@@ -130,42 +130,27 @@ static void put_message(const struct index *x, struct flow_point sent, int rank,
     put(context, flow_is_back(received), points, n);
 }
 
-/* Where each message left, by its number; .rank -1: that was not kept. NULL: no memory. */
-static struct flow_point *list_sent(const struct timeline_rank *ranks, int nranks)
-{
-    struct flow_point *sent;
-    uint32_t most = 0;
-
-    for (int r = 0; r < nranks; r++)
-        for (size_t e = 0; e < ranks[r].nevents; e++)
-            most = ranks[r].events[e].pair > most ? ranks[r].events[e].pair : most;
-    sent = alloc_array((size_t)most + 1, sizeof *sent, "the trace's arrows");
-    for (size_t i = 0; sent && i <= most; i++)
-        sent[i].rank = -1;
-    for (int r = 0; sent && r < nranks; r++)
-        for (size_t e = 0; e < ranks[r].nevents; e++)
-            if (ranks[r].events[e].kind == TRACE_SEND && ranks[r].events[e].pair)
-                sent[ranks[r].events[e].pair] = (struct flow_point){.rank = r, .event = e};
-    return sent;
-}
-
 int flows_put(const struct timeline_rank *ranks, int nranks, flow_put_fn *put, void *context)
 {
     struct index x = {.ranks = ranks, .by_end = calloc((size_t)nranks, sizeof *x.by_end)};
-    struct flow_point *sent = list_sent(ranks, nranks);
-    int status = x.by_end && sent ? 0 : -1;
+    struct timeline_sends sends;
+    int status = timeline_list_sends(ranks, nranks, &sends) || !x.by_end ? -1 : 0;
 
     for (int r = 0; r < nranks && !status; r++)
         status = index_rank(&x, r);
     for (int r = 0; r < nranks && !status; r++)
         for (size_t e = 0; e < ranks[r].nevents; e++) {
             const struct trace_event *receive = &ranks[r].events[e];
-            if (receive->kind == TRACE_RECEIVE && sent[receive->pair].rank >= 0)
-                put_message(&x, sent[receive->pair], r, e, put, context);
+            const struct timeline_sent *its = receive->kind == TRACE_RECEIVE
+                                                  ? timeline_find_send(&sends, ranks, r, receive)
+                                                  : NULL;
+            if (its)
+                put_message(&x, (struct flow_point){.rank = its->from, .event = its->event}, r, e,
+                            put, context);
         }
     for (int r = 0; x.by_end && r < nranks; r++)
         free(x.by_end[r]);
     free(x.by_end);
-    free(sent);
+    free(sends.sent);
     return status;
 }

@@ -3,10 +3,11 @@
 
 #include "util/json.h"
 
-static void run_line(const struct figures *figures, struct json *json)
+static void put_run(const struct figures *figures, int unused, struct json *json)
 {
     int most;
 
+    (void)unused;
     json_put_string(json, "net", figures->net);
     json_put_int(json, "ranks", figures->nranks);
     json_put_int(json, "workers", figures->nworkers);
@@ -36,7 +37,7 @@ void report_rank(const struct figures *figures, int rank, struct json *json)
     json_put_double(json, "late_network_seconds", r->late.seconds[LATE_NETWORK]);
 }
 
-static void layer_line(const struct figures *figures, int i, struct json *json)
+static void put_layer(const struct figures *figures, int i, struct json *json)
 {
     const struct figures_layer *layer = &figures->layers[i];
 
@@ -55,7 +56,7 @@ static void layer_line(const struct figures *figures, int i, struct json *json)
     json_put_int(json, "stall_rank", layer->stall_rank);
 }
 
-static void advice_line(const struct figures *figures, struct json *json)
+static void put_advice(const struct figures *figures, int unused, struct json *json)
 {
     static const char *const changes[] = {
         [CHANGE_NOTHING] = "computation", [CHANGE_OVERLAP] = "overlap",
@@ -64,6 +65,7 @@ static void advice_line(const struct figures *figures, struct json *json)
         [CHANGE_STRAGGLER] = "straggler"};
     struct report_advice advice;
 
+    (void)unused;
     report_advise(figures, &advice);
     json_put_string(json, "change", changes[advice.change]);
     if (advice.change == CHANGE_LAYER)
@@ -74,47 +76,34 @@ static void advice_line(const struct figures *figures, struct json *json)
     json_put_string(json, "text", advice.text);
 }
 
-static void begin_line(struct json *json, const char *event)
+/* One line: the event, and what `put` says of number i. */
+static int put_line(const struct figures *figures, const char *event,
+                    void (*put)(const struct figures *figures, int i, struct json *json), int i,
+                    struct strbuf *text)
 {
-    *json = (struct json){.one_line = true};
-    json_object_begin(json);
-    json_put_string(json, "event", event);
-}
-
-static int end_line(struct json *json, struct strbuf *text)
-{
+    struct json json = {.one_line = true};
     const char *line;
     int status;
 
-    json_object_end(json);
-    status = json_text(json, &line);
+    json_object_begin(&json);
+    json_put_string(&json, "event", event);
+    put(figures, i, &json);
+    json_object_end(&json);
+    status = json_text(&json, &line);
     if (!status)
         strbuf_puts(text, line);
-    json_free(json);
+    json_free(&json);
     return status;
 }
 
 int report_lines(const struct figures *figures, struct strbuf *text)
 {
-    struct json json;
-    int status;
+    int status = put_line(figures, "run", put_run, 0, text);
 
-    begin_line(&json, "run");
-    run_line(figures, &json);
-    status = end_line(&json, text);
-    for (int r = 0; r < figures->nranks && !status; r++) {
-        begin_line(&json, "rank");
-        report_rank(figures, r, &json);
-        status = end_line(&json, text);
-    }
-    for (int i = 0; i < figures->nlayers && !status; i++) {
-        begin_line(&json, "layer");
-        layer_line(figures, i, &json);
-        status = end_line(&json, text);
-    }
-    if (status)
-        return -1;
-    begin_line(&json, "advice");
-    advice_line(figures, &json);
-    return end_line(&json, text) || strbuf_status(text) ? -1 : 0;
+    for (int r = 0; r < figures->nranks && !status; r++)
+        status = put_line(figures, "rank", report_rank, r, text);
+    for (int i = 0; i < figures->nlayers && !status; i++)
+        status = put_line(figures, "layer", put_layer, i, text);
+    return status || put_line(figures, "advice", put_advice, 0, text) || strbuf_status(text) ? -1
+                                                                                             : 0;
 }

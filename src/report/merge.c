@@ -110,16 +110,9 @@ int timeline_gather(MPI_Comm comm, const struct trace *trace, const struct timel
 
 /* ---- pairs ---- */
 
-/* A send, to be found by its receive. */
-struct sent {
-    int from, to, tag;
-    int64_t start;
-    struct trace_event *event;
-};
-
 static int sent_compare(const void *a, const void *b)
 {
-    const struct sent *x = a, *y = b;
+    const struct timeline_sent *x = a, *y = b;
 
     if (x->from != y->from)
         return x->from < y->from ? -1 : 1;
@@ -130,72 +123,69 @@ static int sent_compare(const void *a, const void *b)
     return (x->start > y->start) - (x->start < y->start);
 }
 
-/* The last of its pair and tag that began before the arrival; NULL: it was not recorded. */
-static const struct sent *find_sent(const struct sent *sent, size_t n,
-                                    const struct timeline_rank *ranks, int rank,
-                                    const struct trace_event *receive)
+/* The last of its pair and tag that began before the arrival. */
+const struct timeline_sent *timeline_find_send(const struct timeline_sends *sends,
+                                               const struct timeline_rank *ranks, int rank,
+                                               const struct trace_event *receive)
 {
     int peer = receive->peer;
     int64_t slack = peer >= 0 ? (int64_t)(ranks[rank].error + ranks[peer].error) : 0;
-    struct sent key = {
+    struct timeline_sent key = {
         .from = peer, .to = rank, .tag = receive->tag, .start = receive->end + slack};
-    size_t low = 0, high = n;
+    size_t low = 0, high = sends->n;
 
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (sent_compare(&sent[middle], &key) <= 0)
+        if (sent_compare(&sends->sent[middle], &key) <= 0)
             low = middle + 1;
         else
             high = middle;
     }
     if (low == 0)
         return NULL;
-    const struct sent *found = &sent[low - 1];
+    const struct timeline_sent *found = &sends->sent[low - 1];
     return found->from == key.from && found->to == key.to && found->tag == key.tag ? found : NULL;
 }
 
-/* All sends, in the order in which they are looked for; NULL for want of memory. */
-static struct sent *list_sent(const struct timeline_rank *ranks, int nranks, size_t *n)
+int timeline_list_sends(const struct timeline_rank *ranks, int nranks, struct timeline_sends *out)
 {
-    struct sent *sent;
     size_t most = 1;
 
-    *n = 0;
     for (int r = 0; r < nranks; r++)
         most += ranks[r].nevents;
-    sent = alloc_array(most, sizeof *sent, "the trace's transfers");
-    if (!sent)
-        return NULL;
+    *out = (struct timeline_sends){
+        .sent = alloc_array(most, sizeof *out->sent, "the trace's transfers")};
+    if (!out->sent)
+        return -1;
     for (int r = 0; r < nranks; r++)
         for (size_t e = 0; e < ranks[r].nevents; e++) {
-            struct trace_event *event = &ranks[r].events[e];
+            const struct trace_event *event = &ranks[r].events[e];
             if (event->kind == TRACE_SEND)
-                sent[(*n)++] = (struct sent){r, event->peer, event->tag, event->start, event};
+                out->sent[out->n++] =
+                    (struct timeline_sent){r, event->peer, event->tag, event->start, e};
         }
-    qsort(sent, *n, sizeof *sent, sent_compare);
-    return sent;
+    qsort(out->sent, out->n, sizeof *out->sent, sent_compare);
+    return 0;
 }
 
 int timeline_pair(struct timeline_rank *ranks, int nranks, int64_t first, int64_t last)
 {
-    size_t n;
-    struct sent *sent = list_sent(ranks, nranks, &n);
+    struct timeline_sends sends;
 
-    if (!sent)
+    if (timeline_list_sends(ranks, nranks, &sends))
         return -1;
     for (int r = 0; r < nranks; r++)
         for (size_t e = 0; e < ranks[r].nevents; e++) {
             struct trace_event *event = &ranks[r].events[e];
-            const struct sent *its =
-                event->kind == TRACE_RECEIVE ? find_sent(sent, n, ranks, r, event) : NULL;
+            const struct timeline_sent *its =
+                event->kind == TRACE_RECEIVE ? timeline_find_send(&sends, ranks, r, event) : NULL;
             if (!its)
                 continue;
-            event->pair = its->event->pair = (uint32_t)(its - sent) + 1;
-            event->iteration = its->event->iteration;
+            event->iteration = ranks[its->from].events[its->event].iteration;
             if (its->start > event->start)
                 event->start = its->start < event->end ? its->start : event->end;
         }
-    free(sent);
+    free(sends.sent);
     for (int r = 0; r < nranks; r++) {
         size_t kept = 0;
         for (size_t e = 0; e < ranks[r].nevents; e++)

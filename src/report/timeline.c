@@ -20,10 +20,7 @@ struct timeline_writer {
     struct file_writer to;
     struct strbuf text; /* not yet in it. Owned */
     const struct timeline_about *about;
-    char **name;   /* per layer, escaped, without quotes; owned */
-    char **bucket; /* per layer, the same of the bucket that begins with it; NULL: none with more
-                      members */
-    int64_t base;  /* time 0 */
+    int64_t base; /* time 0 */
     bool comma;
     uint64_t events;
 };
@@ -48,54 +45,34 @@ static const char *color_of_kind(enum trace_kind kind)
     return names[kind];
 }
 
-static char *escape_name(const char *text)
-{
-    struct json json = {.depth = 0};
-    const char *quoted;
-    char *out = NULL;
-
-    json_string(&json, text);
-    if (json_text(&json, &quoted) == 0) {
-        size_t length = strlen(quoted); /* "..."\n */
-        out = length >= 3 ? strndup(quoted + 1, length - 3) : NULL;
-        if (!out)
-            error_memory(length, "a layer's name");
-    }
-    json_free(&json);
-    return out;
-}
-
-static int escape_names(struct timeline_writer *w)
-{
-    const struct net *net = w->about->net;
-
-    const struct plan *plan = w->about->plan;
-
-    w->name = calloc((size_t)net->nlayers + 1, sizeof *w->name);
-    w->bucket = calloc((size_t)net->nlayers + 1, sizeof *w->bucket);
-    if (!w->name || !w->bucket)
-        return error_memory((size_t)net->nlayers * sizeof *w->name, "layer names");
-    for (int l = 0; l < net->nlayers; l++) {
-        w->name[l] = escape_name(net->layers[l].def->name);
-        if (!w->name[l])
-            return -1;
-    }
-    for (int b = 0; b < plan->nbuckets; b++)
-        if (plan->buckets[b].ngroups > 1 &&
-            !(w->bucket[plan->buckets[b].layer] = escape_name(plan->buckets[b].name)))
-            return -1;
-    return 0;
-}
-
-/* What the passes do belongs to a layer, what synchronisation does to a bucket of layers. */
+/* What the passes do belongs to a layer, what synchronisation does to a bucket of layers, which is
+ * named by its first. */
 static const char *name_of_event(const struct timeline_writer *w, const struct trace_event *event)
 {
+    const struct plan *plan = w->about->plan;
     bool pass =
         event->kind == TRACE_FORWARD || event->kind == TRACE_BACKWARD || event->kind == TRACE_INPUT;
 
     if (event->layer < 0 || event->layer >= w->about->net->nlayers)
         return NULL;
-    return !pass && w->bucket[event->layer] ? w->bucket[event->layer] : w->name[event->layer];
+    for (int b = 0; b < plan->nbuckets && !pass; b++)
+        if (plan->buckets[b].layer == event->layer && plan->buckets[b].ngroups > 1)
+            return plan->buckets[b].name;
+    return w->about->net->layers[event->layer].def->name;
+}
+
+/* "text", with what would end it escaped. */
+static void put_string(struct timeline_writer *w, const char *text)
+{
+    struct json json = {.one_line = true};
+    const char *quoted;
+
+    json_string(&json, text);
+    if (json_text(&json, &quoted))
+        w->text.failed = true;
+    else
+        strbuf_append(&w->text, quoted, strlen(quoted) - 1); /* its newline */
+    json_free(&json);
 }
 
 static int tid_of(const struct trace_event *event, int lane)
@@ -122,8 +99,10 @@ static void put_meta(struct timeline_writer *w, const char *what, int pid, int t
     put_comma(w);
     strbuf_printf(&w->text,
                   "{\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"name\":\"%s_name\",\"args\":{"
-                  "\"name\":\"%s\"}}",
-                  pid, tid, what, name);
+                  "\"name\":",
+                  pid, tid, what);
+    put_string(w, name);
+    strbuf_puts(&w->text, "}}");
     put_comma(w);
     strbuf_printf(&w->text,
                   "{\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"name\":\"%s_sort_index\",\"args\":{"
@@ -131,17 +110,15 @@ static void put_meta(struct timeline_writer *w, const char *what, int pid, int t
                   pid, tid, what, number);
 }
 
-static int put_names(struct timeline_writer *w, int pid, const struct timeline_rank *rank)
+static void put_names(struct timeline_writer *w, int pid, const struct timeline_rank *rank)
 {
     static const char *const role[2][2] = {{"idle", "server"}, {"worker", "worker and server"}};
     static const char *const threads[] = {
         [TID_COMPUTE] = "compute", [TID_INPUT] = "input", [TID_PROGRESS] = "communication thread"};
-    char text[192], *host = escape_name(rank->host);
+    char text[192];
 
-    if (!host)
-        return -1;
-    snprintf(text, sizeof text, "rank %d (%s, %s)", pid, role[rank->worker][rank->server], host);
-    free(host);
+    snprintf(text, sizeof text, "rank %d (%s, %s)", pid, role[rank->worker][rank->server],
+             rank->host);
     put_meta(w, "process", pid, 0, pid, text);
     for (int t = TID_COMPUTE; t <= TID_PROGRESS; t++)
         put_meta(w, "thread", pid, t, t, threads[t]);
@@ -151,7 +128,6 @@ static int put_names(struct timeline_writer *w, int pid, const struct timeline_r
                      trace_kind_name((enum trace_kind)k), lane + 1);
             put_meta(w, "thread", pid, LANES * (k + 1) + lane, LANES * (k + 1) + lane, text);
         }
-    return 0;
 }
 
 static void put_time(struct timeline_writer *w, const char *key, int64_t ns)
@@ -183,20 +159,25 @@ static void put_event(struct timeline_writer *w, int pid, const struct trace_eve
     enum trace_kind kind = (enum trace_kind)event->kind;
     const char *what = trace_kind_name(kind);
     const char *layer = name_of_event(w, event);
+    char title[1100]; /* a layer's name is shorter by far */
 
     put_comma(w);
     if (kind == TRACE_ITERATION)
-        strbuf_printf(&w->text, "{\"ph\":\"X\",\"name\":\"iteration %d\"", event->iteration);
+        snprintf(title, sizeof title, "iteration %d", event->iteration);
     else
-        strbuf_printf(&w->text, "{\"ph\":\"X\",\"name\":\"%s%s%s%s\"", what,
-                      layer ? cargo_of(w, event) : "", layer ? " " : "", layer ? layer : "");
+        snprintf(title, sizeof title, "%s%s%s%s", what, layer ? cargo_of(w, event) : "",
+                 layer ? " " : "", layer ? layer : "");
+    strbuf_puts(&w->text, "{\"ph\":\"X\",\"name\":");
+    put_string(w, title);
     strbuf_printf(&w->text, ",\"cat\":\"%s\",\"cname\":\"%s\",\"pid\":%d,\"tid\":%d", what,
                   color_of_kind(kind), pid, tid_of(event, lane));
     put_time(w, "ts", event->start - w->base);
     put_time(w, "dur", event->end - event->start);
     strbuf_printf(&w->text, ",\"args\":{\"iteration\":%d", event->iteration);
-    if (layer)
-        strbuf_printf(&w->text, ",\"layer\":\"%s\"", layer);
+    if (layer) {
+        strbuf_puts(&w->text, ",\"layer\":");
+        put_string(w, layer);
+    }
     if (kind >= TRACE_SEND)
         strbuf_printf(&w->text, ",\"bytes\":%" PRIu64 ",\"peer\":%d,\"scheme\":\"%s\"",
                       event->bytes, event->peer, scheme_label(scheme_of(w, event)));
@@ -250,20 +231,13 @@ static void find_base(struct timeline_writer *w, const struct timeline_rank *ran
 
 static int put_ranks(struct timeline_writer *w, const struct timeline_rank *ranks, int nranks)
 {
-    char *net = escape_name(w->about->net->def->name);
-
-    if (!net)
-        return -1;
     find_base(w, ranks, nranks);
-    strbuf_printf(
-        &w->text,
-        "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"program\":\"poseidon\",\"net\":\"%s\","
-        "\"ranks\":%d},\"traceEvents\":[",
-        net, nranks);
-    free(net);
+    strbuf_puts(&w->text, "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"program\":\"poseidon\","
+                          "\"net\":");
+    put_string(w, w->about->net->def->name);
+    strbuf_printf(&w->text, ",\"ranks\":%d},\"traceEvents\":[", nranks);
     for (int r = 0; r < nranks; r++) {
-        if (put_names(w, r, &ranks[r]))
-            return -1;
+        put_names(w, r, &ranks[r]);
         for (size_t e = 0; e < ranks[r].nevents; e++)
             put_event(w, r, &ranks[r].events[e], ranks[r].lane[e]);
     }
@@ -301,16 +275,8 @@ static int write_ranks(const struct trace *trace, const struct timeline_about *a
             ranks[r].error * 1e-9 > out->clock_error ? ranks[r].error * 1e-9 : out->clock_error;
     }
     if (!status)
-        status = escape_names(&w);
-    if (!status)
         status = put_document(&w, ranks, nranks, path);
     out->events = w.events;
-    for (int l = 0; w.name && w.bucket && l < about->net->nlayers; l++) {
-        free(w.name[l]);
-        free(w.bucket[l]);
-    }
-    free(w.name);
-    free(w.bucket);
     return status;
 }
 

@@ -4,6 +4,7 @@
 
 #include "util/units.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -17,33 +18,17 @@ static double percent(const struct figures *figures, double seconds)
 
 /* ---- advice ---- */
 
-static int worst_layer(const struct figures *figures)
+static void add(struct report_advice *out, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void add(struct report_advice *out, const char *format, ...)
 {
-    int worst = -1;
+    size_t used = strlen(out->text);
+    va_list args;
 
-    for (int i = 0; i < figures->nlayers; i++)
-        if (worst < 0 || figures->layers[i].stall_seconds > figures->layers[worst].stall_seconds)
-            worst = i;
-    return worst;
-}
-
-/* Of all layers whose transfers were measured alone. */
-static double exposed_in_all(const struct figures *figures)
-{
-    double sum = 0;
-
-    for (int i = 0; i < figures->nlayers; i++)
-        sum += figures->layers[i].alone_seconds > 0 ? figures_exposed(&figures->layers[i]) : 0;
-    return sum;
-}
-
-static double alone_in_all(const struct figures *figures)
-{
-    double sum = 0;
-
-    for (int i = 0; i < figures->nlayers; i++)
-        sum += figures->layers[i].alone_seconds > 0 ? figures->layers[i].alone_seconds : 0;
-    return sum;
+    va_start(args, format);
+    vsnprintf(out->text + used, sizeof out->text - used, format, args);
+    va_end(args);
 }
 
 /* What a transfer takes by itself, measured or else predicted; negative: not known. */
@@ -52,18 +37,33 @@ static double transfer_seconds(const struct figures_layer *layer)
     return layer->alone_seconds >= 0 ? layer->alone_seconds : layer->predicted_seconds;
 }
 
-/* Of what was waited for layers, at most what their transfers take; negative: not known. */
-static double transfers_in_all(const struct figures *figures)
+/* Over all layers. */
+struct layers {
+    int worst;             /* training waited longest for it; -1: there are none */
+    double stall;          /* waited for layers */
+    double alone, exposed; /* transfers measured alone, and what training waited for these */
+    double transfers; /* of what was waited, at most what transfers take; negative: not known */
+};
+
+static struct layers add_layers(const struct figures *figures)
 {
-    double sum = 0;
+    struct layers sum = {.worst = -1};
+    bool known = true;
 
     for (int i = 0; i < figures->nlayers; i++) {
-        double seconds = transfer_seconds(&figures->layers[i]),
-               stall = figures->layers[i].stall_seconds;
-        if (seconds < 0)
-            return -1;
-        sum += seconds < stall ? seconds : stall;
+        const struct figures_layer *layer = &figures->layers[i];
+        double seconds = transfer_seconds(layer);
+
+        if (sum.worst < 0 || layer->stall_seconds > figures->layers[sum.worst].stall_seconds)
+            sum.worst = i;
+        sum.stall += layer->stall_seconds;
+        sum.alone += layer->alone_seconds > 0 ? layer->alone_seconds : 0;
+        sum.exposed += layer->alone_seconds > 0 ? figures_exposed(layer) : 0;
+        sum.transfers += seconds < layer->stall_seconds ? seconds : layer->stall_seconds;
+        known = known && seconds >= 0;
     }
+    if (!known)
+        sum.transfers = -1;
     return sum;
 }
 
@@ -84,92 +84,78 @@ static void advise_balance(const struct figures *figures, double stall, double t
                            struct report_advice *out)
 {
     int last = last_to_come(figures);
-    char one[UNITS_CELL], two[UNITS_CELL], three[UNITS_CELL];
-    size_t used;
+    char one[UNITS_CELL], two[UNITS_CELL];
 
     out->change = CHANGE_SKEW;
     out->which = last;
     out->saves = stall - (transfers > 0 ? transfers : 0);
+    units_print_seconds(stall, one);
     if (figures->local)
-        used = (size_t)snprintf(out->text, sizeof out->text,
-                                "training waits %s for ranks of this machine that come later; ",
-                                units_print_seconds(stall, one));
+        add(out, "training waits %s for ranks of this machine that come later; ", one);
     else if (transfers >= 0)
-        used = (size_t)snprintf(
-            out->text, sizeof out->text, "load imbalance: of %s waiting only %s is transfer; ",
-            units_print_seconds(stall, one), units_print_seconds(transfers, two));
+        add(out, "load imbalance: of %s waiting only %s is transfer; ", one,
+            units_print_seconds(transfers, two));
     else
-        used = (size_t)snprintf(out->text, sizeof out->text,
-                                "training waits %s, for transfers or for ranks that come later "
-                                "(--log=FILE shows which); ",
-                                units_print_seconds(stall, one));
-    snprintf(out->text + used, sizeof out->text - used,
-             "host %s: rank %d was most often the last to finish (it waited only %s): see what "
-             "else runs "
-             "there, bind ranks, leave one core free for each",
-             figures->ranks[last].host, last,
-             units_print_seconds(figures->ranks[last].stall_seconds, three));
+        add(out,
+            "training waits %s, for transfers or for ranks that come later (--log=FILE shows "
+            "which); ",
+            one);
+    add(out,
+        "rank %d (host %s, waited only %s) is usually the slowest; check for other jobs on its "
+        "host, bind ranks to cores, and leave a core free per rank",
+        last, figures->ranks[last].host,
+        units_print_seconds(figures->ranks[last].stall_seconds, two));
 }
 
 static void advise_network(const struct figures *figures, double stall, double compute,
                            struct report_advice *out)
 {
-    int worst = worst_layer(figures);
-    double alone = alone_in_all(figures),
-           other = figures_spread(figures, FIGURE(other_stall_seconds)).mean;
-    char one[UNITS_CELL], two[UNITS_CELL], three[UNITS_CELL];
+    struct layers sum = add_layers(figures);
+    const struct figures_layer *worst = sum.worst >= 0 ? &figures->layers[sum.worst] : NULL;
+    double other = figures_spread(figures, FIGURE(other_stall_seconds)).mean;
+    char one[UNITS_CELL], two[UNITS_CELL], bytes[UNITS_CELL];
 
     out->saves = stall;
     if (!figures->overlap) {
         out->change = CHANGE_OVERLAP;
         out->saves = stall < compute ? stall : compute;
-        snprintf(
-            out->text, sizeof out->text,
+        add(out,
             "--overlap=wfbp: up to %s of the %s spent waiting could pass while the net computes",
             units_print_seconds(out->saves, one), units_print_seconds(stall, two));
     } else if (figures->local) {
         advise_balance(figures, stall, 0, out);
-    } else if (alone > compute) {
+    } else if (sum.alone > compute) {
         out->change = CHANGE_TRAFFIC;
-        snprintf(out->text, sizeof out->text,
-                 "reduce traffic per step: transfers alone take %s, and computation hides at most "
-                 "%s; a batch of %.0f per rank instead of %d would balance them where it costs no "
-                 "accuracy, and so would a network %.2g times as fast",
-                 units_print_seconds(alone, one), units_print_seconds(compute, two),
-                 figures->batch * alone / compute + 0.5, figures->batch, alone / compute);
-    } else if (alone > 0 && stall > 2 * exposed_in_all(figures)) {
-        advise_balance(figures, stall, exposed_in_all(figures), out);
+        add(out,
+            "reduce traffic per step: transfers alone take %s, and computation hides at most %s; a "
+            "batch of %.0f per rank instead of %d would balance them where it costs no accuracy, "
+            "and so would a network %.2g times as fast",
+            units_print_seconds(sum.alone, one), units_print_seconds(compute, two),
+            figures->batch * sum.alone / compute + 0.5, figures->batch, sum.alone / compute);
+    } else if (sum.alone > 0 && stall > 2 * sum.exposed) {
+        advise_balance(figures, stall, sum.exposed, out);
     } else if (figures->nranks > 1 && other > 0.5 * stall) {
         out->change = CHANGE_SKEW;
         out->saves = other;
-        snprintf(out->text, sizeof out->text,
-                 "load imbalance: %s of %s waiting is for sums of losses and norms, for which "
-                 "every rank waits until the last one arrives; display less often, bind ranks, run "
-                 "nothing else on the machines",
-                 units_print_seconds(other, one), units_print_seconds(stall, two));
-    } else if (figures->nworkers > 1 && worst >= 0 && figures->layers[worst].stall_seconds > 0 &&
-               2 * transfer_seconds(&figures->layers[worst]) <
-                   figures->layers[worst].stall_seconds) {
-        advise_balance(figures, stall, transfers_in_all(figures), out);
-    } else if (figures->nranks > 1 && worst >= 0 && figures->layers[worst].stall_seconds > 0) {
-        const struct figures_layer *layer = &figures->layers[worst];
-        out->change = CHANGE_LAYER;
-        out->which = worst;
-        int n = snprintf(
-            out->text, sizeof out->text,
-            "layer '%s' (%s, %s per iteration): training waits %s for it, the longest of all",
-            layer->name, layer->scheme, units_print_bytes(layer->sent, three),
-            units_print_seconds(layer->stall_seconds, one));
-        if (layer->alone_seconds >= 0 && n < (int)sizeof out->text)
-            n += snprintf(out->text + n, sizeof out->text - (size_t)n,
-                          "; its transfer alone takes %s",
-                          units_print_seconds(layer->alone_seconds, two));
-        if (n < (int)sizeof out->text)
-            snprintf(out->text + n, sizeof out->text - (size_t)n,
-                     ". Another scheme or chunk size for it, or a lower latency");
-    } else {
-        out->change = CHANGE_NOTHING;
+        add(out,
+            "load imbalance: %s of %s waiting is for sums of losses and norms, for which every "
+            "rank waits until the last one arrives; display less often, bind ranks, run nothing "
+            "else on the machines",
+            units_print_seconds(other, one), units_print_seconds(stall, two));
+    } else if (figures->nranks == 1 || !worst || worst->stall_seconds <= 0) {
         out->saves = 0;
+    } else if (figures->nworkers > 1 && 2 * transfer_seconds(worst) < worst->stall_seconds) {
+        advise_balance(figures, stall, sum.transfers, out);
+    } else {
+        out->change = CHANGE_LAYER;
+        out->which = sum.worst;
+        add(out, "layer '%s' (%s, %s per iteration): training waits %s for it, the longest of all",
+            worst->name, worst->scheme, units_print_bytes(worst->sent, bytes),
+            units_print_seconds(worst->stall_seconds, one));
+        if (worst->alone_seconds >= 0)
+            add(out, "; its transfer alone takes %s",
+                units_print_seconds(worst->alone_seconds, two));
+        add(out, ". Another scheme or chunk size for it, or a lower latency");
     }
 }
 
@@ -212,11 +198,11 @@ static void advise_late(const struct figures *figures, struct report_advice *out
     if (latest < 0 || most < NOTABLE * figures->seconds || 4 * most < out->saves)
         return;
     *out = (struct report_advice){.change = CHANGE_STRAGGLER, .which = latest, .saves = most};
-    snprintf(out->text, sizeof out->text,
-             "host %s: rank %d there was late %d of %d times, and the others waited %s an "
-             "iteration for its %s",
-             figures->ranks[latest].host, latest, figures->ranks[latest].late.times, figures->looks,
-             units_print_seconds(most, one), words[why]);
+    add(out,
+        "host %s: rank %d there was late %d of %d times, and the others waited %s an "
+        "iteration for its %s",
+        figures->ranks[latest].host, latest, figures->ranks[latest].late.times, figures->looks,
+        units_print_seconds(most, one), words[why]);
 }
 
 void report_advise(const struct figures *figures, struct report_advice *out)
@@ -234,31 +220,29 @@ void report_advise(const struct figures *figures, struct report_advice *out)
     if (behind > NOTABLE * figures->seconds && behind > 0.5 * out->saves) {
         *out = (struct report_advice){
             .change = CHANGE_STRAGGLER, .which = compute.most_rank, .saves = behind};
-        snprintf(out->text, sizeof out->text,
-                 "host %s: rank %d there computes %s an iteration where the mean is %s, and all "
-                 "others wait for it; see what else runs there, and how its threads are bound",
-                 figures->ranks[compute.most_rank].host, compute.most_rank,
-                 units_print_seconds(compute.most, one), units_print_seconds(compute.mean, two));
+        add(out,
+            "host %s: rank %d there computes %s an iteration where the mean is %s, and all "
+            "others wait for it; see what else runs there, and how its threads are bound",
+            figures->ranks[compute.most_rank].host, compute.most_rank,
+            units_print_seconds(compute.most, one), units_print_seconds(compute.mean, two));
     }
     advise_late(figures, out);
     if (input.mean > NOTABLE * figures->seconds && input.mean > out->saves) {
         *out = (struct report_advice){
             .change = CHANGE_INPUT, .which = input.most_rank, .saves = input.mean};
-        snprintf(out->text, sizeof out->text,
-                 "input: training waits %s an iteration for it; keep the data on a local disk or "
-                 "in memory, store it uncompressed, or transform less",
-                 units_print_seconds(input.mean, one));
+        add(out,
+            "input: training waits %s an iteration for it; keep the data on a local disk or "
+            "in memory, store it uncompressed, or transform less",
+            units_print_seconds(input.mean, one));
     }
     if (out->change == CHANGE_NOTHING)
-        snprintf(
-            out->text, sizeof out->text,
+        add(out,
             "faster computation: training is compute-bound (%.0f %% of the time%s), so more ranks, "
             "or more threads per rank, shorten it almost in proportion",
             percent(figures, compute.mean + (figures->nranks == 1 ? stall : 0)),
             figures->nranks == 1 ? ", updates included" : "");
     if (figures->threads > figures->cores && figures->cores > 0)
-        snprintf(
-            out->text + strlen(out->text), sizeof out->text - strlen(out->text),
+        add(out,
             "; and fewer compute threads: %d take turns on %d core%s of host %s (--threads, or "
             "fewer ranks)",
             figures->threads, figures->cores, figures->cores == 1 ? "" : "s",
@@ -308,26 +292,24 @@ static void put_stalls(const struct figures *figures, struct strbuf *text)
 
 static void put_hidden(const struct figures *figures, struct strbuf *text)
 {
-    double alone = alone_in_all(figures), exposed = exposed_in_all(figures), stall = 0;
+    struct layers sum = add_layers(figures);
     char one[UNITS_CELL], two[UNITS_CELL], three[UNITS_CELL];
 
-    for (int i = 0; i < figures->nlayers; i++)
-        stall += figures->layers[i].stall_seconds;
-    if (alone <= 0)
+    if (sum.alone <= 0)
         return;
     if (!figures->overlap) {
         strbuf_printf(text,
                       "Communication alone, layer after layer, takes %s; all at once after each "
                       "backward pass, training waited %s\n",
-                      units_print_seconds(alone, one), units_print_seconds(stall, two));
+                      units_print_seconds(sum.alone, one), units_print_seconds(sum.stall, two));
         return;
     }
     strbuf_printf(
         text,
         "Communication alone, layer after layer, takes %s; training hid %.0f %% of it and "
         "waited %s for it, and %s for ranks that came later\n",
-        units_print_seconds(alone, one), 100 * (1 - exposed / alone),
-        units_print_seconds(exposed, two), units_print_seconds(stall - exposed, three));
+        units_print_seconds(sum.alone, one), 100 * (1 - sum.exposed / sum.alone),
+        units_print_seconds(sum.exposed, two), units_print_seconds(sum.stall - sum.exposed, three));
 }
 
 static void put_late(const struct figures *figures, struct strbuf *text)

@@ -81,14 +81,11 @@ static int adam_open(struct sync *sync, int bucket)
 {
     const struct plan *plan = sync->plan;
     const struct bucket *b = bucket_of(sync, bucket);
-    struct adam *adam = calloc(1, sizeof *adam);
+    struct adam *adam = sync->buckets[bucket].scheme_state;
 
-    sync->buckets[bucket].scheme_state = adam;
-    if (!adam)
-        return error_memory(sizeof *adam, "sufficient factors");
     adam->owner = is_home(sync, b->first_chunk);
     adam->iteration = sync->options.iteration;
-    if (home_open(sync, bucket, false, true, &adam->home))
+    if (home_open(sync, bucket, false, true))
         return -1;
     if ((adam->owner || sync->worker) && factors_open(sync, bucket, true, &adam->factors))
         return -1;
@@ -104,14 +101,10 @@ static void adam_close(struct sync *sync, int bucket)
 {
     struct adam *adam = sync->buckets[bucket].scheme_state;
 
-    if (!adam)
-        return;
-    home_close(sync, &adam->home);
+    home_close(sync, bucket);
     factors_close(sync, &adam->factors);
     gradient_free(sync, adam->gradient);
     free(adam->here);
-    free(adam);
-    sync->buckets[bucket].scheme_state = NULL;
 }
 
 static int adam_stage(struct sync *sync, int bucket, int micro)
@@ -149,21 +142,13 @@ static int adam_arrive(struct sync *sync, int bucket, int worker)
 static int adam_came(void *context, const struct wire_message *message)
 {
     struct sync *sync = context;
-    int bucket = chunk_of(sync, message->tag / 2 % sync->plan->nchunks)->bucket;
+    int bucket = chunk_of(sync, message_chunk(sync, message))->bucket;
     int worker = leader_of(sync, message);
     const struct adam *adam = sync->buckets[bucket].scheme_state;
 
     factors_decode(&adam->factors, factors_rows(&adam->factors, worker, 0),
                    message->bytes / plan_factor_size(sync->plan));
     return adam_arrive(sync, bucket, worker);
-}
-
-static int adam_sent(void *context, const struct wire_message *message)
-{
-    struct sync *sync = context;
-    int chunk = message->tag / 2 % sync->plan->nchunks;
-
-    return bucket_finish_one(sync, chunk_of(sync, chunk)->bucket, (int64_t)message->user);
 }
 
 static int adam_accept(struct sync *sync, const struct arrival *arrival, struct wire_message *out)
@@ -198,26 +183,13 @@ static int adam_post(struct sync *sync, int bucket, int64_t iteration)
                               .bytes = (size_t)plan_factor_bytes(sync->plan, bucket, sync->rank),
                               .peer = plan_home(sync->plan, b->first_chunk),
                               .tag = tag_of(sync, false, b->first_chunk, iteration),
-                              .done = adam_sent,
+                              .done = bucket_message_over,
                               .user = (uint64_t)iteration});
 }
 
-static int adam_describe_wait(const struct sync *sync, int bucket, char *text, size_t bytes)
-{
-    const struct adam *adam = sync->buckets[bucket].scheme_state;
-
-    if (!adam->owner)
-        return home_describe_wait(sync, bucket, text, bytes);
-    for (int w = 0; adam->arrived > 0 && w < sync->plan->nworkers; w++)
-        if (!adam->here[w]) {
-            describe_one(sync, text, bytes, true, "the factors of", bucket,
-                         plan_rank(sync->plan, w, bucket_of(sync, bucket)->first_chunk));
-            return 1;
-        }
-    return 0;
-}
-
 static const struct scheme_steps steps_adam = {
+    .state_bytes = sizeof(struct adam),
+    .serves = true,
     .open = adam_open,
     .close = adam_close,
     .stage = adam_stage,
@@ -226,7 +198,6 @@ static const struct scheme_steps steps_adam = {
     .cleared = home_cleared,
     .history = home_history,
     .restore = home_restore,
-    .describe_wait = adam_describe_wait,
     .home_norms = true,
 };
 

@@ -23,17 +23,17 @@ static void estimate(const struct cost_cluster *cluster, const struct plan *plan
 
 static int allreduce_open(struct sync *sync, int bucket)
 {
-    return sync->worker ? home_open_alone(sync, bucket, false) : 0;
+    return home_open(sync, bucket, true, false);
 }
 
 const struct scheme_steps steps_allreduce = {
+    .state_bytes = sizeof(struct home),
     .open = allreduce_open,
-    .close = home_close_alone,
+    .close = home_close,
     .post = home_post,
     .accept = home_accept,
     .cleared = home_cleared,
     .history = home_history,
-    .describe_wait = home_describe_wait,
     .everywhere = true,
     .home_norms = true,
 };

@@ -17,23 +17,13 @@
 static int alone_open(struct sync *sync, int bucket)
 {
     const struct bucket *b = bucket_of(sync, bucket);
-    struct history *history;
 
-    if (!sync->worker)
-        return 0;
-    history = sync->buckets[bucket].scheme_state = calloc(1, sizeof *history);
-    return history ? history_open(sync, b->name, b->elems, true, history)
-                   : error_memory(sizeof *history, "history");
+    return history_open(sync, b->name, b->elems, true, sync->buckets[bucket].scheme_state);
 }
 
 static void alone_close(struct sync *sync, int bucket)
 {
-    struct history *history = sync->buckets[bucket].scheme_state;
-
-    if (history)
-        history_close(sync, history);
-    free(history);
-    sync->buckets[bucket].scheme_state = NULL;
+    history_close(sync, sync->buckets[bucket].scheme_state);
 }
 
 static int alone_post(struct sync *sync, int bucket, int64_t iteration)
@@ -49,22 +39,13 @@ static int alone_rebuild(struct sync *sync, int bucket, int64_t iteration)
     return gradient_order(sync, bucket);
 }
 
-static int apply(struct sync *sync, int bucket, int64_t iteration, enum engine_turn turn)
-{
-    return history_apply_bucket(sync, bucket, iteration, sync->scale * sync->clip.scale,
-                                sync->buckets[bucket].scheme_state, turn);
-}
-
-static int alone_settle(struct sync *sync, int bucket, int64_t iteration)
-{
-    return apply(sync, bucket, iteration, ENGINE_IN_TURN);
-}
-
 /* What was made of the team's sum so far is what the computation finds after gradient_order. */
 static int team_settle(struct sync *sync, int bucket, int64_t iteration)
 {
-    return apply(sync, bucket, iteration, ENGINE_STORED) || gradient_note_stored(sync, bucket) ? -1
-                                                                                               : 0;
+    return history_update_bucket(sync, bucket, iteration, ENGINE_STORED) ||
+                   gradient_note_stored(sync, bucket)
+               ? -1
+               : 0;
 }
 
 static int team_post(struct sync *sync, int bucket, int64_t iteration)
@@ -76,36 +57,13 @@ static int team_post(struct sync *sync, int bucket, int64_t iteration)
     return bucket_finish_one(sync, bucket, iteration);
 }
 
-static int alone_history(struct sync *sync, int chunk, struct history_view *out)
-{
-    const struct chunk *c = chunk_of(sync, chunk);
-    struct history *history = sync->buckets[c->bucket].scheme_state;
-    float *blocks;
-
-    *out = (struct history_view){.blocks = NULL};
-    if (!history)
-        return 0;
-    if (!(blocks = history_read(sync, history)))
-        return -1;
-    *out = (struct history_view){.blocks = blocks + (c->begin - bucket_of(sync, c->bucket)->begin),
-                                 .stride = history->elems,
-                                 .whole = true};
-    return 0;
-}
-
-static int alone_restore(struct sync *sync, int bucket)
-{
-    struct history *history = sync->buckets[bucket].scheme_state;
-
-    return history ? history_restore(sync, history) : 0;
-}
-
 #define ALONE                                                                                      \
-    .open = alone_open, .close = alone_close, .history = alone_history, .restore = alone_restore,  \
-    .everywhere = true, .stays = true
+    .state_bytes = sizeof(struct history), .open = alone_open, .close = alone_close,               \
+    .history = history_view_chunk, .restore = history_restore_bucket, .everywhere = true,          \
+    .stays = true
 
 const struct scheme_steps steps_alone = {ALONE, .post = alone_post, .rebuild = alone_rebuild,
-                                         .settle = alone_settle, .local = true};
+                                         .settle = history_settle, .local = true};
 const struct scheme_steps steps_alone_team = {ALONE, .post = team_post};
 const struct scheme_steps steps_alone_team_clipped = {
     ALONE, .post = team_post, .rebuild = alone_rebuild, .settle = team_settle};
@@ -114,21 +72,12 @@ const struct scheme_steps steps_alone_team_clipped = {
 
 static int led_open(struct sync *sync, int bucket)
 {
-    struct factors *factors = calloc(1, sizeof *factors);
-
-    sync->buckets[bucket].scheme_state = factors;
-    return factors ? factors_open(sync, bucket, false, factors)
-                   : error_memory(sizeof *factors, "sufficient factors");
+    return factors_open(sync, bucket, false, sync->buckets[bucket].scheme_state);
 }
 
 static void led_close(struct sync *sync, int bucket)
 {
-    struct factors *factors = sync->buckets[bucket].scheme_state;
-
-    if (factors)
-        factors_close(sync, factors);
-    free(factors);
-    sync->buckets[bucket].scheme_state = NULL;
+    factors_close(sync, sync->buckets[bucket].scheme_state);
 }
 
 static int led_stage(struct sync *sync, int bucket, int micro)
@@ -140,5 +89,7 @@ static int led_stage(struct sync *sync, int bucket, int micro)
 }
 
 const struct scheme_steps steps_led = {.stays = true};
-const struct scheme_steps steps_led_factors = {
-    .open = led_open, .close = led_close, .stage = led_stage};
+const struct scheme_steps steps_led_factors = {.state_bytes = sizeof(struct factors),
+                                               .open = led_open,
+                                               .close = led_close,
+                                               .stage = led_stage};

@@ -7,7 +7,6 @@
 #include "util/clock.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <string.h>
 
 /* ---- tags ---- */
@@ -72,23 +71,21 @@ int bucket_accept(void *context, int peer, int tag, size_t bytes, struct wire_me
 
 /* ---- accounts ---- */
 
-static void account_link(struct link_account *link, const struct wire_message *message)
-{
-    uint64_t now = (uint64_t)(1e9 * clock_seconds());
-
-    atomic_fetch_add_explicit(&link->bytes, message->bytes, memory_order_relaxed);
-    atomic_fetch_add_explicit(&link->ns, now - (uint64_t)message->started, memory_order_relaxed);
-}
-
 void bucket_account(void *context, const struct wire_message *message)
 {
     struct sync *sync = context;
-    int bucket = chunk_of(sync, message->tag / 2 % sync->plan->nchunks)->bucket;
+    int bucket = chunk_of(sync, message_chunk(sync, message))->bucket;
     const struct bucket *b = bucket_of(sync, bucket);
 
     (message->received ? sync->bucket_received : sync->bucket_sent)[bucket] += message->bytes;
-    if (!message->received)
-        account_link(&sync->links[message->peer], message);
+    if (!message->received) {
+        struct link_account *link = &sync->links[message->peer];
+        uint64_t now = (uint64_t)(1e9 * clock_seconds());
+
+        atomic_fetch_add_explicit(&link->bytes, message->bytes, memory_order_relaxed);
+        atomic_fetch_add_explicit(&link->ns, now - (uint64_t)message->started,
+                                  memory_order_relaxed);
+    }
     if (!sync->options.trace)
         return;
     int64_t shift = sync->options.trace->options.clock_shift;
@@ -104,18 +101,6 @@ void bucket_account(void *context, const struct wire_message *message)
         .iteration = sync->worker ? (int32_t)sync->buckets[bucket].started - 1
                                   : trace_current(sync->options.trace)};
     trace_keep(sync->options.trace, TRACE_PROGRESS, event);
-}
-
-/* ---- who leads ---- */
-
-bool leads_bucket(const struct sync *sync, int bucket)
-{
-    const struct bucket *b = bucket_of(sync, bucket);
-
-    for (int c = b->first_chunk; c < b->first_chunk + b->nchunks; c++)
-        if (leads_chunk(sync, c))
-            return true;
-    return false;
 }
 
 /* ---- posting ---- */
@@ -163,11 +148,25 @@ int bucket_send(struct sync *sync, int bucket, int64_t iteration, struct wire_me
 {
     message.comm = MPI_COMM_NULL;
     message.context = sync;
-    message.peer = plan_rank(sync->plan, message.peer, message.tag / 2 % sync->plan->nchunks);
+    message.peer = plan_rank(sync->plan, message.peer, message_chunk(sync, &message));
     /* under staleness nobody waits for the first layer before the others: what changes parameters
      * most goes first (managed communication of Bosen, Wei et al., SoCC'15) */
     message.urgency = sync->options.staleness > 0 ? 0 : plan_urgency(sync->plan, bucket, iteration);
     return wire_send(sync->wire, &message);
+}
+
+int bucket_send_chunk(struct sync *sync, int chunk, bool back, int64_t iteration, const void *what,
+                      int peer, double weight, wire_done_fn *done)
+{
+    return bucket_send(sync, chunk_of(sync, chunk)->bucket, iteration,
+                       (struct wire_message){.buffer = (void *)(uintptr_t)what,
+                                             .bytes = back ? plan_back_bytes(sync->plan, chunk)
+                                                           : plan_gradient_bytes(sync->plan, chunk),
+                                             .peer = peer,
+                                             .tag = tag_of(sync, back, chunk, iteration),
+                                             .weight = weight,
+                                             .done = done,
+                                             .user = (uint64_t)iteration});
 }
 
 double bucket_weight(const struct sync *sync, const float *change, const float *values,
@@ -190,11 +189,6 @@ void bucket_expect(struct sync *sync, int bucket, int64_t iteration, int count)
     state->pending[iteration % state->depth] = count;
 }
 
-bool bucket_settles(const struct sync *sync, int bucket)
-{
-    return sync->buckets[bucket].steps->settle != NULL;
-}
-
 static void make_done(struct sync *sync, struct sync_bucket *state)
 {
     atomic_store_explicit(&state->done, state->complete, memory_order_release);
@@ -211,7 +205,7 @@ int bucket_finish_one(struct sync *sync, int bucket, int64_t iteration)
         return 0;
     while (state->complete < state->started && state->pending[state->complete % state->depth] == 0)
         state->complete++;
-    if (state->depth == 1 && !bucket_settles(sync, bucket)) {
+    if (state->depth == 1 && !state->steps->settle) {
         if (gradient_store(sync, bucket))
             return -1;
         if (sync->gather->publish && !sync->gather->publish(sync, bucket))
@@ -219,6 +213,14 @@ int bucket_finish_one(struct sync *sync, int bucket, int64_t iteration)
     }
     make_done(sync, state);
     return 0;
+}
+
+int bucket_message_over(void *context, const struct wire_message *message)
+{
+    struct sync *sync = context;
+
+    return bucket_finish_one(sync, chunk_of(sync, message_chunk(sync, message))->bucket,
+                             (int64_t)message->user);
 }
 
 void bucket_brought(struct sync *sync, int bucket)
@@ -242,19 +244,4 @@ void sync_count_served(struct sync *sync)
                           sync->options.iteration + sync->service.updates / sync->service.chunks,
                           memory_order_release);
     wire_wake(sync->wire);
-}
-
-/* ---- words ---- */
-
-size_t describe_one(const struct sync *sync, char *text, size_t bytes, bool first, const char *what,
-                    int bucket, int rank)
-{
-    char who[32] = "";
-    int n;
-
-    if (rank >= 0)
-        snprintf(who, sizeof who, " (rank %d)", rank);
-    n = snprintf(text, bytes, "%s %s layer '%s'%s", first ? " for" : ";", what,
-                 bucket_of(sync, bucket)->name, who);
-    return n < 0 ? 0 : (size_t)n < bytes ? (size_t)n : bytes ? bytes - 1 : 0;
 }

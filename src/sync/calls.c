@@ -10,108 +10,86 @@ enum { TAG_HISTORY = 2 };
 
 /* ---- sums ---- */
 
-static void call_over(struct sync *sync)
+static void call_over(struct sync *sync, _Atomic int64_t *done)
 {
-    atomic_store_explicit(&sync->calls.done, 1, memory_order_release);
+    atomic_store_explicit(done, 1, memory_order_release);
     wire_wake(sync->wire);
+}
+
+/* As many places as a sum has values. */
+static int open_sum(struct call_sum *sum, int count)
+{
+    sum->count = count;
+    if (count <= sum->capacity)
+        return 0;
+    free(sum->values);
+    free(sum->result);
+    sum->values = malloc((size_t)count * sizeof *sum->values);
+    sum->result = malloc((size_t)count * sizeof *sum->result);
+    sum->capacity = sum->values && sum->result ? count : 0;
+    return sum->capacity ? 0 : error_memory((size_t)count * sizeof(double), "a sum over the ranks");
 }
 
 static int sum_came(void *context, const struct wire_message *message)
 {
+    struct call_sum *sum = context;
+
     (void)message;
-    call_over(context);
+    call_over(sum->sync, &sum->done);
     return 0;
 }
 
 static int start_sum(void *context, int64_t argument)
 {
-    struct sync *sync = context;
-    struct sync_calls *calls = &sync->calls;
+    struct call_sum *sum = context;
     MPI_Request request;
 
     (void)argument;
-    MPI_TRY(MPI_Iallreduce(calls->sum, calls->sum_result, calls->sum_count, MPI_DOUBLE, MPI_SUM,
-                           sync->sums, &request));
-    return wire_track(sync->wire, request, (size_t)calls->sum_count * sizeof(double), sum_came,
-                      sync);
+    MPI_TRY(MPI_Iallreduce(sum->values, sum->result, sum->count, MPI_DOUBLE, MPI_SUM, sum->comm,
+                           &request));
+    return wire_track(sum->sync->wire, request, (size_t)sum->count * sizeof(double), sum_came, sum);
 fail:
     return -1;
 }
 
-static int answer_came(void *context, const struct wire_message *message)
+static int begin_sum(struct sync *sync, struct call_sum *sum, MPI_Comm comm, const double *values,
+                     int count)
 {
-    struct sync *sync = context;
-
-    (void)message;
-    atomic_store_explicit(&sync->calls.answered, 1, memory_order_release);
-    wire_wake(sync->wire);
+    if (open_sum(sum, count))
+        return -1;
+    sum->sync = sync;
+    sum->comm = comm;
+    memcpy(sum->values, values, (size_t)count * sizeof *values);
+    atomic_store(&sum->done, 0);
+    wire_call(sync->wire, start_sum, sum, 0);
     return 0;
 }
 
-static int start_asking(void *context, int64_t argument)
+static int end_sum(struct sync *sync, struct call_sum *sum, double *values)
 {
-    struct sync *sync = context;
-    MPI_Request request;
-
-    (void)argument;
-    MPI_TRY(MPI_Iallreduce(sync->calls.ask, sync->calls.ask_result, SYNC_ASK_VALUES, MPI_DOUBLE,
-                           MPI_SUM, sync->asking, &request));
-    return wire_track(sync->wire, request, sizeof sync->calls.ask, answer_came, sync);
-fail:
-    return -1;
-}
-
-/* Hands a call to the wire thread and sleeps until it is over. */
-static int call_and_wait(struct sync *sync, wire_call_fn *call)
-{
-    atomic_store(&sync->calls.done, 0);
-    wire_call(sync->wire, call, sync, 0);
-    return compute_wait(sync, &sync->calls.done, 1, -1);
-}
-
-/* Both places of a sum hold `count` values. */
-static int grow_sum(struct sync_calls *calls, int count)
-{
-    if (count <= calls->sum_capacity)
-        return 0;
-    free(calls->sum);
-    free(calls->sum_result);
-    calls->sum = malloc((size_t)count * sizeof *calls->sum);
-    calls->sum_result = malloc((size_t)count * sizeof *calls->sum_result);
-    calls->sum_capacity = calls->sum && calls->sum_result ? count : 0;
-    return calls->sum_capacity
-               ? 0
-               : error_memory((size_t)count * sizeof(double), "a sum over the workers");
+    if (compute_wait(sync, &sum->done, 1, -1))
+        return -1;
+    memcpy(values, sum->result, (size_t)sum->count * sizeof *values);
+    return 0;
 }
 
 int sync_sum(struct sync *sync, double *values, int count)
 {
+    struct call_sum *sum = &sync->calls.sums;
+
     if (sync->plan->ncomputing == 1) /* a call would wait for the updates that are under way */
         return wire_failed(sync->wire);
-    if (grow_sum(&sync->calls, count))
-        return -1;
-    memcpy(sync->calls.sum, values, (size_t)count * sizeof *values);
-    sync->calls.sum_count = count;
-    if (call_and_wait(sync, start_sum))
-        return -1;
-    memcpy(values, sync->calls.sum_result, (size_t)count * sizeof *values);
-    return 0;
+    return begin_sum(sync, sum, sync->sums, values, count) || end_sum(sync, sum, values) ? -1 : 0;
 }
 
 int sync_ask(struct sync *sync, const double values[SYNC_ASK_VALUES])
 {
-    memcpy(sync->calls.ask, values, sizeof sync->calls.ask);
-    atomic_store(&sync->calls.answered, 0);
-    wire_call(sync->wire, start_asking, sync, 0);
-    return 0;
+    return begin_sum(sync, &sync->calls.asked, sync->all, values, SYNC_ASK_VALUES);
 }
 
 int sync_answer(struct sync *sync, double values[SYNC_ASK_VALUES])
 {
-    if (compute_wait(sync, &sync->calls.answered, 1, -1))
-        return -1;
-    memcpy(values, sync->calls.ask_result, sizeof sync->calls.ask_result);
-    return 0;
+    return end_sum(sync, &sync->calls.asked, values);
 }
 
 /* ---- history ---- */
@@ -158,7 +136,7 @@ static int history_came(void *context, const struct wire_message *message)
 
     (void)message;
     if (--sync->calls.gathering == 0)
-        call_over(sync);
+        call_over(sync, &sync->calls.gathered);
     return 0;
 }
 
@@ -227,43 +205,34 @@ int sync_gather_history(struct sync *sync, const float **history)
     if (sync->world_rank == 0 && !sync->calls.history &&
         !(sync->calls.history = calloc(elems ? elems : 1, sizeof(float))))
         return error_memory(elems * sizeof(float), "the history of a snapshot");
-    if (call_and_wait(sync, start_gather))
+    atomic_store(&sync->calls.gathered, 0);
+    wire_call(sync->wire, start_gather, sync, 0);
+    if (compute_wait(sync, &sync->calls.gathered, 1, -1))
         return -1;
     *history = sync->calls.history;
     return 0;
 }
 
-/* Copies rank 0's history of the chunk to the place where this rank keeps it. A rank that has no
- * such place, for lack of memory, takes part all the same: others wait for its messages. */
+/* Copies rank 0's history of the chunk to the place where this rank keeps it, if it does. A rank
+ * that has no such place, for lack of memory, takes part all the same: others wait for it. */
 static int load_chunk(struct sync *sync, int chunk, const float *history, float *piece,
                       struct history_view *view)
 {
     const struct chunk *c = chunk_of(sync, chunk);
     const struct scheme_steps *steps = keeping_steps(sync, chunk);
-    int keeper, status = 0;
-    bool keeps;
+    int status = 0;
 
     if (!steps)
         return 0;
-    keeper = keeper_of(sync, chunk);
-    keeps = steps->everywhere ? leads_chunk(sync, chunk) : keeper == sync->world_rank;
-    if (!steps->everywhere && !keeps && sync->world_rank != 0)
-        return 0;
-    if (keeps)
+    if (steps->everywhere ? leads_chunk(sync, chunk) : keeper_of(sync, chunk) == sync->world_rank)
         status = find_history(sync, chunk, view);
-    if (!keeps || status)
+    else
         view->blocks = NULL;
     for (int b = 0; b < sync->update.nhistory; b++) {
         if (sync->world_rank == 0)
             memcpy(piece, history + (size_t)b * sync->model.elems + c->begin,
                    c->elems * sizeof *piece);
-        if (steps->everywhere)
-            MPI_TRY(MPI_Bcast(piece, (int)c->elems, MPI_FLOAT, 0, sync->control));
-        else if (sync->world_rank == 0 && keeper != 0)
-            MPI_TRY(MPI_Send(piece, (int)c->elems, MPI_FLOAT, keeper, TAG_HISTORY, sync->all));
-        else if (sync->world_rank != 0)
-            MPI_TRY(MPI_Recv(piece, (int)c->elems, MPI_FLOAT, 0, TAG_HISTORY, sync->all,
-                             MPI_STATUS_IGNORE));
+        MPI_TRY(MPI_Bcast(piece, (int)c->elems, MPI_FLOAT, 0, sync->control));
         if (view->blocks)
             memcpy(view->blocks + (size_t)b * view->stride, piece, c->elems * sizeof *piece);
     }
@@ -307,7 +276,9 @@ int sync_load_history(struct sync *sync, const float *history)
 
 void calls_free(struct sync *sync)
 {
-    free(sync->calls.sum);
-    free(sync->calls.sum_result);
+    free(sync->calls.sums.values);
+    free(sync->calls.sums.result);
+    free(sync->calls.asked.values);
+    free(sync->calls.asked.result);
     free(sync->calls.history);
 }

@@ -47,6 +47,12 @@ void clip_close(struct sync *sync)
     lars_close(sync);
 }
 
+/* What a gradient's sum is divided by for the norm, inverted. */
+static float mean_of(const struct sync *sync)
+{
+    return 1.0f / (float)sync->plan->ncomputing;
+}
+
 /* ---- wire thread ---- */
 
 /* The gradient of an iteration is not finite. Backward comes to the net's last groups first: there
@@ -127,7 +133,7 @@ int clip_chunk_ready(struct sync *sync, int chunk, const float *sum, const float
     struct clip *clip = &sync->clip;
 
     assert(clip->local > 0);
-    clip->own[chunk] = vector_sumsq(sum, chunk_of(sync, chunk)->elems, sync_mean(sync));
+    clip->own[chunk] = vector_sumsq(sum, chunk_of(sync, chunk)->elems, mean_of(sync));
     clip->local--;
     return lars_note(sync, chunk, false, sum, values, clip->own + sync->plan->nchunks) ||
                    clip_advance(sync)
@@ -150,12 +156,13 @@ static int clip_take(void *context, int64_t argument)
 static int clip_give_chunk(struct sync *sync, int chunk)
 {
     const struct sync_model *model = &sync->model;
-    size_t begin = chunk_of(sync, chunk)->begin;
+    const struct chunk *c = chunk_of(sync, chunk);
+    const float *gradient = model->engine_grads + c->begin;
     double *own = sync->clip.own;
 
-    return gradient_sumsq(sync, chunk, sync_mean(sync), &own[chunk]) ||
-                   lars_note(sync, chunk, true, model->engine_grads + begin,
-                             model->engine_values + begin, own + sync->plan->nchunks)
+    return gradient_sumsq(sync, gradient, c->elems, mean_of(sync), &own[chunk]) ||
+                   lars_note(sync, chunk, true, gradient, model->engine_values + c->begin,
+                             own + sync->plan->nchunks)
                ? -1
                : 0;
 }

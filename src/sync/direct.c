@@ -53,42 +53,29 @@ fail:
     return -1;
 }
 
-static int try_both(struct sync *sync, float *memory, float *host)
-{
-    const struct engine *engine = sync->model.engine;
-    struct tensor half = {.shape = {.naxes = 1, .dim = {LONG_ELEMS}},
-                          .bytes = LONG_ELEMS * sizeof(float),
-                          .data = memory};
-    int rank, status;
-
-    MPI_Comm_rank(sync->sums, &rank);
-    for (int i = 0; i < LONG_ELEMS; i++)
-        host[i] = sample(rank, i);
-    status = engine->i->write(engine->context, &half, host) ||
-                     (engine->i->finish && engine->i->finish(engine->context))
-                 ? -1
-                 : 0;
-    if (error_agree(sync->sums, status) ||
-        error_agree(sync->sums, pass_on(sync, &half, host, SHORT_ELEMS)))
-        return -1;
-    return error_agree(sync->sums, pass_on(sync, &half, host, LONG_ELEMS));
-}
-
 /* The same status and message on all workers. */
 static int make_trial(struct sync *sync)
 {
+    static const int lengths[] = {SHORT_ELEMS, LONG_ELEMS};
     const struct engine *engine = sync->model.engine;
-    float *host = malloc(LONG_ELEMS * sizeof *host);
+    struct tensor half = {.shape = {.naxes = 1, .dim = {LONG_ELEMS}},
+                          .bytes = LONG_ELEMS * sizeof(float)};
+    float *host = malloc(half.bytes);
     void *memory = NULL;
-    int status;
+    int rank, status;
 
-    status = host ? 0 : error_memory(LONG_ELEMS * sizeof *host, "a trial message");
-    if (!status)
-        status = engine->i->alloc(engine->context, 2 * LONG_ELEMS * sizeof(float),
-                                  "a trial message", &memory);
+    MPI_Comm_rank(sync->sums, &rank);
+    for (int i = 0; host && i < LONG_ELEMS; i++)
+        host[i] = sample(rank, i);
+    status = host ? engine->i->alloc(engine->context, 2 * half.bytes, "a trial message", &memory)
+                  : error_memory(half.bytes, "a trial message");
+    half.data = memory;
+    if (!status && (engine->i->write(engine->context, &half, host) ||
+                    (engine->i->finish && engine->i->finish(engine->context))))
+        status = -1;
     status = error_agree(sync->sums, status); /* nobody waits for one that sends nothing */
-    if (!status)
-        status = try_both(sync, memory, host);
+    for (int i = 0; i < 2 && !status; i++)
+        status = error_agree(sync->sums, pass_on(sync, &half, host, lengths[i]));
     engine->i->free(engine->context, memory);
     free(host);
     return status;

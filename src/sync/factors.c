@@ -1,7 +1,7 @@
 /* Rows of factors, and the gradient out of them. */
 #include "sync/factors.h"
 
-#include "sync/sync_internal.h"
+#include "sync/gradient_internal.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -84,6 +84,31 @@ void factors_decode(const struct factors *factors, float *rows, size_t elems)
         bf16_expand(factors_message(factors, rows), elems, rows);
 }
 
+/* Zeroed. `elems` of them the engine computes with at a time, 0: with none; shared, if not NULL, is
+ * host memory for them. straight: they may be in the engine's memory alone. */
+static int open_rows(struct sync *sync, size_t elems, float *shared, bool straight,
+                     struct factors *out)
+{
+    static const char what[] = "sufficient factors";
+    const struct engine *engine = sync->model.engine;
+    size_t all = all_elems(out);
+    void *memory = NULL;
+
+    out->owned = !shared;
+    out->straight = straight && gradient_is_direct(sync);
+    if (out->straight && engine->i->alloc(engine->context, all * sizeof(float), what, &memory))
+        return -1;
+    out->rows = out->straight ? memory : shared ? shared : gradient_alloc(sync, all, what);
+    if (!out->rows)
+        return -1;
+    if (out->straight || elems == 0 || gradient_on_host(sync))
+        return 0; /* the engine, if it computes with them, reaches each slot */
+    if (engine->i->alloc(engine->context, elems * sizeof(float), what, &memory))
+        return -1;
+    out->slot = memory;
+    return 0;
+}
+
 int factors_open(struct sync *sync, int bucket, bool on_host, struct factors *out)
 {
     const struct bucket *b = bucket_of(sync, bucket);
@@ -103,8 +128,8 @@ int factors_open(struct sync *sync, int bucket, bool on_host, struct factors *ou
     if (!floats && !(out->halves = calloc(all_elems(out), sizeof *out->halves)))
         return error_memory(all_elems(out) * sizeof *out->halves, "sufficient factors");
     /* the own rows of a round are copied among the others, and rounded, by the host */
-    return rows_open(sync, on_host ? 0 : out->round_each * (size_t)out->workers, all_elems(out),
-                     shared, !on_host && out->rounds == 1 && floats, &out->place) ||
+    return open_rows(sync, on_host ? 0 : out->round_each * (size_t)out->workers, shared,
+                     !on_host && out->rounds == 1 && floats, out) ||
                    open_ones(out)
                ? -1
                : 0;
@@ -116,8 +141,30 @@ void factors_close(struct sync *sync, struct factors *factors)
     factors->halves = NULL;
     if (!factors->engine)
         return;
-    rows_close(sync, &factors->place);
+    if (factors->straight)
+        sync->model.engine->i->free(sync->model.engine->context, factors->rows);
+    else if (factors->owned)
+        gradient_free(sync, factors->rows);
+    if (factors->slot)
+        sync->model.engine->i->free(sync->model.engine->context, factors->slot);
     factors->engine->i->free(factors->engine->context, factors->ones);
+}
+
+/* `count` rows of `width` floats of engine memory into rows at `to`. */
+static int stage_rows(struct sync *sync, int bucket, const struct factors *factors, float *to,
+                      const float *from, size_t width, size_t count)
+{
+    const struct bucket *b = bucket_of(sync, bucket);
+    const struct gradient *g = sync->gradient;
+    const struct engine_rows rows = {.host = to,
+                                     .host_stride = (size_t)(b->m + b->n),
+                                     .memory = (float *)(uintptr_t)from,
+                                     .stride = width,
+                                     .width = width,
+                                     .rows = count};
+
+    return (factors->straight ? g->copies->copy : g->copies->fetch)(g->context, &rows,
+                                                                    g->buckets[bucket].down);
 }
 
 int factors_stage(struct sync *sync, int bucket, const struct factors *factors, int slot, int micro)
@@ -134,22 +181,30 @@ int factors_stage(struct sync *sync, int bucket, const struct factors *factors, 
 
     assert(((size_t)micro + 1) * rows * (m + n) <= factors->each);
     sync->model.factors(sync->model.context, b->first_group, &bottom, &top_grad);
-    return rows_stage(sync, bucket, &factors->place, row, m + n, bottom, n, rows) ||
-                   rows_stage(sync, bucket, &factors->place, row + n, m + n, top_grad, m, rows)
+    return stage_rows(sync, bucket, factors, row, bottom, n, rows) ||
+                   stage_rows(sync, bucket, factors, row + n, top_grad, m, rows)
                ? -1
                : 0;
 }
 
 int factors_store(struct sync *sync, int bucket, const struct factors *factors, int slot)
 {
-    return rows_store(sync, bucket, &factors->place, factors_rows(factors, 0, slot),
-                      factors->round_each * (size_t)factors->workers);
+    const struct gradient *g = sync->gradient;
+    size_t elems = factors->round_each * (size_t)factors->workers;
+    const struct engine_rows rows = {.host = factors_rows(factors, 0, slot),
+                                     .host_stride = elems,
+                                     .memory = factors->slot,
+                                     .stride = elems,
+                                     .width = elems,
+                                     .rows = 1};
+
+    return factors->slot ? g->copies->store(g->context, &rows, g->buckets[bucket].up) : 0;
 }
 
 /* Where the engine finds the slot's rows. */
 static const float *engine_rows_of(const struct factors *factors, int slot)
 {
-    return factors->place.engine ? factors->place.engine : factors_rows(factors, 0, slot);
+    return factors->slot ? factors->slot : factors_rows(factors, 0, slot);
 }
 
 int factors_product(struct sync *sync, int bucket, const struct factors *factors, int slot,

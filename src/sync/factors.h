@@ -9,11 +9,14 @@
 #include "sync/gradient.h"
 
 struct factors {
-    struct rows_place place; /* [rows_each, of several rounds] + slots x workers x round_rows, each
-                                of n + m */
-    int slots;               /* rounds side by side */
-    int workers;             /* whose rows there is room for */
-    int mine;                /* which of them this rank (or who leads it) is */
+    float *rows;   /* where messages leave from and arrive: [rows_each, of several rounds] + slots x
+                      workers x round_rows, each of n + m */
+    bool owned;    /* rows are not the node's */
+    bool straight; /* rows are in the engine's memory */
+    float *slot;   /* where the engine finds one slot of them, beside them; NULL: it reaches rows */
+    int slots;     /* rounds side by side */
+    int workers;   /* whose rows there is room for */
+    int mine;      /* which of them this rank (or who leads it) is */
     int64_t rows_each; /* per worker: batch * iter_size * the most that one leads. What a worker has
                           less stays zero */
     size_t each;       /* floats of one worker: rows_each * (n + m) */
@@ -40,14 +43,14 @@ static inline float *factors_rows(const struct factors *factors, int worker, int
 {
     size_t own = factors->rounds > 1 ? factors->each : 0;
 
-    return factors->place.rows + own +
+    return factors->rows + own +
            ((size_t)slot * (size_t)factors->workers + (size_t)worker) * factors->round_each;
 }
 
 /* Where the node's own are staged, and leave from: all of an iteration. */
 static inline float *factors_own(const struct factors *factors, int slot)
 {
-    return factors->rounds > 1 ? factors->place.rows : factors_rows(factors, factors->mine, slot);
+    return factors->rounds > 1 ? factors->rows : factors_rows(factors, factors->mine, slot);
 }
 
 /* Elements that a leader sends to one other in round number `round`. */
@@ -57,7 +60,7 @@ size_t factors_round_elems(const struct sync *sync, int bucket, const struct fac
 /* Where what travels of these rows is. */
 static inline void *factors_message(const struct factors *factors, float *rows)
 {
-    return factors->halves ? (void *)(factors->halves + (rows - factors->place.rows)) : rows;
+    return factors->halves ? (void *)(factors->halves + (rows - factors->rows)) : rows;
 }
 
 /* Makes the message of that many elements, and the rows what others get of them: all multiply the

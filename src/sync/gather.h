@@ -15,20 +15,18 @@
 struct sync;
 
 struct gather_i {
-    const char *name;
     bool sums_on_engine; /* the leader finds its ranks' sum in its engine's memory alone */
     bool sums_nothing;   /* every worker leads itself alone: its own gradient is the sum */
-    /* Whether this rank gathers so, as plan and node have it. NULL: where no other does. */
-    bool (*fits)(const struct sync *sync);
     /* Where the sums lie, from the start on. NULL: where the model's gradients do. */
     float *(*sums)(const struct sync *sync);
-    /* Collective over world, whose ranks then agree on the status. */
+    /* Collective over world, whose ranks then agree on the status. NULL: there is nothing. */
     int (*open)(struct sync *sync, MPI_Comm world);
-    void (*close)(struct sync *sync); /* collective over the node */
+    void (*close)(struct sync *sync); /* collective over the node; NULL likewise */
     /* Where this rank's room for the bucket's factors is, which all ranks of the node share; NULL
      * slot: each has its own. After open. */
     float *(*rows)(const struct sync *sync, int bucket);
-    /* Compute thread: the bucket's gradient is final when what was run so far is over. */
+    /* Compute thread: the bucket's gradient is final when what was run so far is over. NULL: it
+     * lies where it is added up, and is final. */
     int (*mark)(struct sync *sync, int bucket);
     /* Wire thread: the gradient that was marked is posted. Once the sum of all ranks is there, the
      * leader goes on with bucket_await. */
@@ -44,8 +42,6 @@ struct gather_i {
     bool (*publish)(struct sync *sync, int bucket);
     /* Wire thread: some rank failed; ends what others may never come to. NULL: nothing can. */
     void (*abort)(struct sync *sync);
-    /* " for X of layer 'A'; ...": what is waited for; returns how many. NULL: nothing ever is. */
-    int (*describe_wait)(const struct sync *sync, char *text, size_t bytes);
 };
 
 extern const struct gather_i gather_alone, gather_node, gather_team;

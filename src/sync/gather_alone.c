@@ -4,34 +4,13 @@
 #include "sync/gradient.h"
 #include "sync/sync_internal.h"
 
-static bool alone_fits(const struct sync *sync)
-{
-    return sync->plan->most_locals == 1;
-}
-
-static int alone_open(struct sync *sync, MPI_Comm world)
-{
-    (void)sync;
-    (void)world;
-    return 0;
-}
-
-static void alone_close(struct sync *sync)
-{
-    (void)sync;
-}
-
 static int alone_mark(struct sync *sync, int bucket)
 {
     return gradient_depart(sync, bucket, ENGINE_IN_TURN);
 }
 
 const struct gather_i gather_alone = {
-    .name = "alone",
     .sums_nothing = true,
-    .fits = alone_fits,
-    .open = alone_open,
-    .close = alone_close,
     .mark = alone_mark,
     .post = bucket_await,
 };

@@ -199,14 +199,6 @@ static float *node_rows(const struct sync *sync, int bucket)
     return (float *)state->window.memory + state->buckets[bucket].rows;
 }
 
-/* Gradients lie in the window from the start: nobody copies them. */
-static int node_mark(struct sync *sync, int bucket)
-{
-    (void)sync;
-    (void)bucket;
-    return 0;
-}
-
 /* ---- wire thread ---- */
 
 static int node_post(struct sync *sync, int bucket)
@@ -332,21 +324,6 @@ static bool node_publish(struct sync *sync, int bucket)
     return false;
 }
 
-static int node_describe_wait(const struct sync *sync, char *text, size_t bytes)
-{
-    const struct node_gather *state = sync->gathering;
-    int named = 0;
-    size_t used = 0;
-
-    for (int i = 0; i < state->nopen && named < 3; i++)
-        used += describe_one(sync, text + used, bytes - used, named++ == 0,
-                             state->buckets[state->open[i]].step == NODE_BROUGHT
-                                 ? "its node's leaders to bring"
-                                 : "the other ranks of its node to reach",
-                             state->open[i], -1);
-    return named;
-}
-
 static float *node_sums(const struct sync *sync)
 {
     const struct node *node = sync->options.node;
@@ -355,15 +332,12 @@ static float *node_sums(const struct sync *sync)
 }
 
 const struct gather_i gather_node = {
-    .name = "node",
     .sums = node_sums,
     .open = node_open,
     .close = node_close,
     .rows = node_rows,
-    .mark = node_mark,
     .post = node_post,
     .poll = node_poll,
     .pace = node_pace,
     .publish = node_publish,
-    .describe_wait = node_describe_wait,
 };

@@ -59,11 +59,6 @@ static void *context_of(const struct sync *sync)
     return sync->model.engine->context;
 }
 
-static bool team_fits(const struct sync *sync)
-{
-    return sync->options.node->team;
-}
-
 static void team_close(struct sync *sync)
 {
     struct team_gather *team = sync->gathering;
@@ -238,25 +233,8 @@ static void team_abort(struct sync *sync)
     engine_of(sync)->team->abort(context_of(sync));
 }
 
-static int team_describe_wait(const struct sync *sync, char *text, size_t bytes)
-{
-    const struct team_gather *team = sync->gathering;
-    int named = 0;
-    size_t used = 0;
-
-    for (int b = 0; b < sync->plan->nbuckets && named < 3; b++)
-        if (team->buckets[b].missing > 0)
-            used += describe_one(sync, text + used, bytes - used, named++ == 0,
-                                 sync->leads ? "its node's sum or the network's of"
-                                             : "its node's first rank to bring",
-                                 b, -1);
-    return named;
-}
-
 const struct gather_i gather_team = {
-    .name = "team",
     .sums_on_engine = true,
-    .fits = team_fits,
     .open = team_open,
     .close = team_close,
     .mark = team_mark,
@@ -265,5 +243,4 @@ const struct gather_i gather_team = {
     .pace = team_pace,
     .publish = team_publish,
     .abort = team_abort,
-    .describe_wait = team_describe_wait,
 };

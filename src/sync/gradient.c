@@ -282,15 +282,13 @@ void *gradient_message(struct sync *sync, int chunk, int64_t iteration)
            c->begin;
 }
 
-int gradient_sumsq(struct sync *sync, int chunk, float scale, double *out)
+int gradient_sumsq(const struct sync *sync, const float *x, size_t elems, float scale, double *out)
 {
-    const struct chunk *c = chunk_of(sync, chunk);
     const struct engine *engine = sync->model.engine;
-    const float *gradient = sync->model.engine_grads + c->begin;
 
     if (engine->i->services->sumsq)
-        return engine->i->services->sumsq(engine->context, gradient, scale, c->elems, out);
-    *out = vector_sumsq(gradient, c->elems, scale);
+        return engine->i->services->sumsq(engine->context, x, scale, elems, out);
+    *out = vector_sumsq(x, elems, scale);
     return 0;
 }
 

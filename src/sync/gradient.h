@@ -59,8 +59,8 @@ int gradient_arrived(struct sync *sync, int bucket);
  * Valid until the bucket's next gradient (staleness: until that of the same slot). */
 void *gradient_message(struct sync *sync, int chunk, int64_t iteration);
 
-/* Sum of squares of scale * the chunk's gradient, as the engine has it. Compute thread; waits. */
-int gradient_sumsq(struct sync *sync, int chunk, float scale, double *out);
+/* Sum of squares of scale * x, in the engine's memory. Compute thread; waits. */
+int gradient_sumsq(const struct sync *sync, const float *x, size_t elems, float scale, double *out);
 
 /* ---- the way back ---- */
 
@@ -98,7 +98,7 @@ float *gradient_served_values(const struct sync *sync, int chunk);
  * computation: its sum goes there, and the new values come to the host unless messages go straight.
  * gradient_serve_poll calls home_updated when that is over. */
 struct history;
-int gradient_serve(struct sync *sync, int chunk, int64_t iteration, float scale, const float *sum,
+int gradient_serve(struct sync *sync, int chunk, int64_t iteration, const float *sum,
                    struct history *history);
 int gradient_serve_poll(struct sync *sync); /* how many are over, -1 with a message */
 bool gradient_serve_busy(const struct sync *sync);
@@ -108,28 +108,5 @@ bool gradient_serve_busy(const struct sync *sync);
 /* Zeroed host memory that copies to and from the engine reach fast; NULL with a message. */
 float *gradient_alloc(struct sync *sync, size_t elems, const char *what);
 void gradient_free(struct sync *sync, float *memory);
-
-/* Rows that messages leave from and arrive at, and that the engine computes with. */
-struct rows_place {
-    float *rows;   /* where messages are */
-    float *engine; /* where the engine finds one slot of them; == rows where it reaches those */
-    bool owned;    /* rows are not the node's */
-    bool straight; /* rows are in the engine's memory */
-};
-
-/* `all` floats, zeroed, of which the engine computes with `elems` at a time, 0: with none; shared,
- * if not NULL, is host memory for them. straight: they may be in the engine's memory alone. */
-int rows_open(struct sync *sync, size_t elems, size_t all, float *shared, bool straight,
-              struct rows_place *out);
-void rows_close(struct sync *sync, struct rows_place *place);
-
-/* Compute thread: `count` rows of `width` floats of engine memory into rows at `to`, `stride`
- * apart; gradient_order_staged and gradient_arrived of the bucket wait for it. */
-int rows_stage(struct sync *sync, int bucket, const struct rows_place *place, float *to,
-               size_t stride, const float *from, size_t width, size_t count);
-
-/* Wire thread: the slot's rows are here: they start on their way to the engine. */
-int rows_store(struct sync *sync, int bucket, const struct rows_place *place, const float *slot,
-               size_t elems);
 
 #endif

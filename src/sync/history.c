@@ -111,15 +111,26 @@ bool piece_next(const struct sync *sync, struct piece *p)
     }
 }
 
-static int apply_piece(struct sync *sync, const struct history_update *u, const struct piece *p)
+/* The rule on elements [begin, begin + elems) of the arenas, where all pointers begin. */
+struct update {
+    int bucket;
+    int64_t iteration;
+    size_t begin, elems;
+    float *values;
+    const float *grad;
+    const struct history *history;
+    enum engine_turn turn;
+};
+
+static int apply_piece(struct sync *sync, const struct update *u, const struct piece *p)
 {
     const struct engine *engine = sync->model.engine;
     const struct group_param *param = &sync->plan->groups[p->group].params[p->param];
     size_t at = p->from - u->begin;
-    float *history = u->history->memory + (u->begin - u->history_begin) + at;
+    float *history = u->history->memory + at;
     struct engine_update rule;
 
-    if (sync->update.describe(sync->update.context, u->iteration, u->scale,
+    if (sync->update.describe(sync->update.context, u->iteration, sync->scale * sync->clip.scale,
                               lars_rate(sync, p->group, p->param), param->decay_mult, &rule))
         return -1;
     if (u->history->on_engine)
@@ -129,12 +140,10 @@ static int apply_piece(struct sync *sync, const struct history_update *u, const 
     return 0;
 }
 
-int history_apply(struct sync *sync, const struct history_update *u)
+static int apply(struct sync *sync, const struct update *u)
 {
     struct piece piece = piece_before(u->bucket, u->begin, u->elems);
-    const struct bucket *b = bucket_of(sync, u->bucket);
 
-    assert(b->begin <= u->begin && u->begin + u->elems <= b->begin + b->elems);
     if (sync->clip.skips)
         return 0;
     while (sync->update.describe && piece_next(sync, &piece))
@@ -143,20 +152,50 @@ int history_apply(struct sync *sync, const struct history_update *u)
     return 0;
 }
 
-int history_apply_bucket(struct sync *sync, int bucket, int64_t iteration, float scale,
-                         struct history *history, enum engine_turn turn)
+int history_update_chunk(struct sync *sync, int chunk, int64_t iteration, float *values,
+                         const float *grad, const struct history *history, enum engine_turn turn)
+{
+    const struct chunk *c = chunk_of(sync, chunk);
+
+    return apply(sync, &(struct update){c->bucket, iteration, c->begin, c->elems, values, grad,
+                                        history, turn});
+}
+
+/* ---- buckets that are updated whole ---- */
+
+int history_update_bucket(struct sync *sync, int bucket, int64_t iteration, enum engine_turn turn)
 {
     const struct bucket *b = bucket_of(sync, bucket);
+    const struct history *history = sync->buckets[bucket].scheme_state;
 
-    return history_apply(sync,
-                         &(struct history_update){.bucket = bucket,
-                                                  .iteration = iteration,
-                                                  .scale = scale,
-                                                  .begin = b->begin,
-                                                  .elems = b->elems,
-                                                  .values = sync->model.engine_values + b->begin,
-                                                  .grad = sync->model.engine_grads + b->begin,
-                                                  .history = history,
-                                                  .history_begin = b->begin,
-                                                  .turn = turn});
+    return apply(sync, &(struct update){bucket, iteration, b->begin, b->elems,
+                                        sync->model.engine_values + b->begin,
+                                        sync->model.engine_grads + b->begin, history, turn});
+}
+
+int history_settle(struct sync *sync, int bucket, int64_t iteration)
+{
+    return history_update_bucket(sync, bucket, iteration, ENGINE_IN_TURN);
+}
+
+int history_view_chunk(struct sync *sync, int chunk, struct history_view *out)
+{
+    const struct chunk *c = chunk_of(sync, chunk);
+    struct history *history = sync->buckets[c->bucket].scheme_state;
+    float *blocks = history ? history_read(sync, history) : NULL;
+
+    *out = (struct history_view){.blocks = NULL};
+    if (blocks)
+        *out =
+            (struct history_view){.blocks = blocks + (c->begin - bucket_of(sync, c->bucket)->begin),
+                                  .stride = history->elems,
+                                  .whole = true};
+    return history && !blocks ? -1 : 0;
+}
+
+int history_restore_bucket(struct sync *sync, int bucket)
+{
+    struct history *history = sync->buckets[bucket].scheme_state;
+
+    return history ? history_restore(sync, history) : 0;
 }

@@ -27,25 +27,22 @@ void history_close(struct sync *sync, struct history *history);
 float *history_read(struct sync *sync, struct history *history);
 int history_restore(struct sync *sync, struct history *history);
 
-/* The solver's rule on elements [begin, begin + elems) of the arenas. */
-struct history_update {
-    int bucket;
-    int64_t iteration;
-    float scale; /* of the gradient */
-    size_t begin, elems;
-    float *values;           /* of the first of them; host or engine memory, as the history */
-    const float *grad;       /* likewise: the sum */
-    struct history *history; /* begins at element `history_begin` of the arenas */
-    size_t history_begin;
-    enum engine_turn turn; /* on the engine: among the ops, or behind what was stored */
-};
+/* The solver's rule on a chunk: values and grad (the sum) are its own, in the host's memory or the
+ * engine's, as the history. turn: on the engine, among the ops or behind what was stored. Wire or
+ * compute thread; on the host it is over when this returns. */
+int history_update_chunk(struct sync *sync, int chunk, int64_t iteration, float *values,
+                         const float *grad, const struct history *history, enum engine_turn turn);
 
-/* Wire or compute thread; on the host it is over when this returns. */
-int history_apply(struct sync *sync, const struct history_update *update);
+/* ---- buckets that are updated whole, where the ops work ----
+ *
+ * Their scheme's state begins with a struct history, on_engine, of the whole bucket; NULL: this
+ * rank has none. The last three are steps of a scheme (steps.h). */
 
-/* The whole bucket in the engine's memory, where history is on_engine and begins with the bucket:
- * gradient and values are where the ops work. Scaled by `scale`. */
-int history_apply_bucket(struct sync *sync, int bucket, int64_t iteration, float scale,
-                         struct history *history, enum engine_turn turn);
+/* The update with the sum that is in the model's gradients. */
+int history_update_bucket(struct sync *sync, int bucket, int64_t iteration, enum engine_turn turn);
+
+int history_settle(struct sync *sync, int bucket, int64_t iteration);
+int history_view_chunk(struct sync *sync, int chunk, struct history_view *out);
+int history_restore_bucket(struct sync *sync, int bucket);
 
 #endif

@@ -29,11 +29,6 @@ static int answers_from(const struct sync *sync, const struct home_part *part)
     return part->tree ? home_tree_parent(part->tree) : plan_home(sync->plan, part->chunk);
 }
 
-static int message_chunk(const struct sync *sync, const struct wire_message *message)
-{
-    return message->tag / 2 % sync->plan->nchunks;
-}
-
 /* ---- this rank has what came back ---- */
 
 static void decode_sum(struct sync *sync, struct home_part *part)
@@ -52,18 +47,10 @@ static int apply_sum(struct sync *sync, struct home_part *part)
 {
     const struct chunk *c = chunk_of(sync, part->chunk);
     int64_t start = trace_begin(sync->options.trace), iteration = part->back - 1;
-    struct history_update update = {.bucket = c->bucket,
-                                    .iteration = iteration,
-                                    .scale = sync->scale * sync->clip.scale,
-                                    .begin = c->begin,
-                                    .elems = c->elems,
-                                    .values = sync->values + c->begin,
-                                    .grad = part->total,
-                                    .history = &part->history,
-                                    .history_begin = c->begin};
 
     part->held = false;
-    if (history_apply(sync, &update))
+    if (history_update_chunk(sync, part->chunk, iteration, sync->values + c->begin, part->total,
+                             &part->history, ENGINE_IN_TURN))
         return -1;
     trace_span(sync->options.trace, TRACE_PROGRESS, TRACE_UPDATE, bucket_of(sync, c->bucket)->layer,
                start);
@@ -124,14 +111,8 @@ static int send_back(struct sync *sync, struct home_part *part, const void *what
     for (int i = 0; i < workers - (sync->worker ? 1 : 0); i++) {
         int peer = sync->worker ? (sync->rank + first + i) % workers : (first + i) % workers;
         part->sum->sends++;
-        if (bucket_send(sync, chunk_of(sync, part->chunk)->bucket, iteration,
-                        (struct wire_message){.buffer = (void *)(uintptr_t)what,
-                                              .bytes = plan_back_bytes(plan, part->chunk),
-                                              .peer = peer,
-                                              .tag = tag_of(sync, true, part->chunk, iteration),
-                                              .weight = part->sum->weight,
-                                              .done = back_sent,
-                                              .user = (uint64_t)iteration}))
+        if (bucket_send_chunk(sync, part->chunk, true, iteration, what, peer, part->sum->weight,
+                              back_sent))
             return -1;
     }
     return 0;
@@ -204,19 +185,10 @@ static int publish_values(struct sync *sync, struct home_part *part)
 static int update_on_host(struct sync *sync, struct home_part *part)
 {
     struct home_sum *sum = part->sum;
-    const struct chunk *c = chunk_of(sync, part->chunk);
-    struct history_update update = {.bucket = c->bucket,
-                                    .iteration = sum->iteration,
-                                    .scale = sync->scale * sync->clip.scale,
-                                    .begin = c->begin,
-                                    .elems = c->elems,
-                                    .values = sum->values,
-                                    .grad = sum->sum,
-                                    .history = &part->history,
-                                    .history_begin = c->begin};
 
-    sum->weight = bucket_weight(sync, sum->sum, sum->values, c->elems);
-    return history_apply(sync, &update);
+    sum->weight = bucket_weight(sync, sum->sum, sum->values, chunk_of(sync, part->chunk)->elems);
+    return history_update_chunk(sync, part->chunk, sum->iteration, sum->values, sum->sum,
+                                &part->history, ENGINE_IN_TURN);
 }
 
 /* What it reads does not change meanwhile: no sum of the next iteration is looked at before this
@@ -235,8 +207,7 @@ static int update_values(struct sync *sync, struct home_part *part)
 
     if (gradient_serves_on_engine(sync) && !sync->clip.skips) {
         sum->updating = true;
-        return gradient_serve(sync, part->chunk, sum->iteration, sync->scale * sync->clip.scale,
-                              sum->sum, &part->history);
+        return gradient_serve(sync, part->chunk, sum->iteration, sum->sum, &part->history);
     }
     if (sync->service.helpers && c->elems >= FEWEST) {
         sum->updating = true;
@@ -358,14 +329,6 @@ static int gradient_came(void *context, const struct wire_message *message)
                        leader_of(sync, message), (int64_t)message->user, NULL);
 }
 
-static int gradient_sent(void *context, const struct wire_message *message)
-{
-    struct sync *sync = context;
-
-    return bucket_finish_one(sync, chunk_of(sync, message_chunk(sync, message))->bucket,
-                             (int64_t)message->user);
-}
-
 static int accept_gradient(struct sync *sync, const struct arrival *arrival,
                            struct wire_message *out)
 {
@@ -435,16 +398,11 @@ int home_post(struct sync *sync, int bucket, int64_t iteration)
                 return -1;
             continue;
         }
-        if (bucket_send(sync, bucket, iteration,
-                        (struct wire_message){.buffer = message,
-                                              .bytes = plan_gradient_bytes(sync->plan, part->chunk),
-                                              .peer = plan_home(sync->plan, part->chunk),
-                                              .tag = tag_of(sync, false, part->chunk, iteration),
-                                              .weight = bucket_weight(
-                                                  sync, message, gradient_newest(sync, part->chunk),
-                                                  chunk_of(sync, part->chunk)->elems),
-                                              .done = gradient_sent,
-                                              .user = (uint64_t)iteration}))
+        if (bucket_send_chunk(sync, part->chunk, false, iteration, message,
+                              plan_home(sync->plan, part->chunk),
+                              bucket_weight(sync, message, gradient_newest(sync, part->chunk),
+                                            chunk_of(sync, part->chunk)->elems),
+                              bucket_message_over))
             return -1;
     }
     return 0;
@@ -484,34 +442,4 @@ int home_restore(struct sync *sync, int bucket)
         if (home->parts[i].history.memory && history_restore(sync, &home->parts[i].history))
             return -1;
     return 0;
-}
-
-int home_describe_wait(const struct sync *sync, int bucket, char *text, size_t bytes)
-{
-    const struct home *home = sync->buckets[bucket].scheme_state;
-    const struct sync_bucket *state = &sync->buckets[bucket];
-    int named = 0;
-    size_t used = 0;
-
-    for (int i = 0; home && i < home->nparts && named < 3; i++) {
-        const struct home_part *part = &home->parts[i];
-        int workers = sync->plan->nworkers;
-        int child = part->tree ? home_tree_awaited(part->tree) : -1;
-        if (!part->leads)
-            continue;
-        if (child >= 0)
-            used += describe_one(sync, text + used, bytes - used, named++ == 0, "the gradients of",
-                                 bucket, plan_rank(sync->plan, child, part->chunk));
-        else if (!part->sum && sync->worker && part->back < state->started)
-            used += describe_one(sync, text + used, bytes - used, named++ == 0,
-                                 home->updates ? "new parameters of" : "the sum of", bucket,
-                                 plan_rank(sync->plan, answers_from(sync, part), part->chunk));
-        for (int w = 0; part->sum && part->sum->arrived && w < workers && named < 3; w++)
-            if (!part->sum->arrived[(int)(part->sum->iteration % part->sum->depth) * workers + w] &&
-                (!sync->worker || part->sum->iteration < state->started) && w != sync->rank)
-                used +=
-                    describe_one(sync, text + used, bytes - used, named++ == 0, "the gradient of",
-                                 bucket, plan_rank(sync->plan, w, part->chunk));
-    }
-    return named;
 }

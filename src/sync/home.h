@@ -68,14 +68,10 @@ struct home {
     float *totals;           /* without updates: of all parts */
 };
 
-/* Fills *home, zeroed memory. gathers: gradients go home chunk by chunk, straight or along a tree.
- * Frees nothing on failure: home_close does. */
-int home_open(struct sync *sync, int bucket, bool gathers, bool updates, struct home *home);
-void home_close(struct sync *sync, struct home *home);
-
-/* Of schemes that keep nothing else of a bucket: every gradient comes home. */
-int home_open_alone(struct sync *sync, int bucket, bool updates);
-void home_close_alone(struct sync *sync, int bucket);
+/* Fills the bucket's. gathers: gradients go home chunk by chunk, straight or along a tree. Frees
+ * nothing on failure: home_close does. */
+int home_open(struct sync *sync, int bucket, bool gathers, bool updates);
+void home_close(struct sync *sync, int bucket);
 
 /* scheme.memory without updates at home: of a bucket, whose whole sum is kept beside the places. */
 uint64_t home_count_totals(const struct plan *plan, int bucket, int leader);
@@ -88,7 +84,6 @@ int home_accept(struct sync *sync, const struct arrival *arrival, struct wire_me
 int home_cleared(struct sync *sync, int bucket);
 int home_history(struct sync *sync, int chunk, struct history_view *out);
 int home_restore(struct sync *sync, int bucket);
-int home_describe_wait(const struct sync *sync, int bucket, char *text, size_t bytes);
 
 /* The part of a chunk. */
 struct home_part *home_part_of(const struct sync *sync, int chunk);

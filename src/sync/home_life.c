@@ -72,15 +72,6 @@ static int open_sum(struct sync *sync, int bucket, const struct home *home, stru
     return sum->residual ? 0 : error_memory(elems * sizeof *sum->residual, "an encoded sum");
 }
 
-/* Of a worker that applies the rule itself. */
-static int open_total(struct sync *sync, struct home_part *part, float *total)
-{
-    const struct chunk *c = chunk_of(sync, part->chunk);
-
-    part->total = total;
-    return history_open(sync, bucket_of(sync, c->bucket)->name, c->elems, false, &part->history);
-}
-
 static int open_part(struct sync *sync, int bucket, const struct home *home, struct home_part *part)
 {
     size_t bytes = plan_back_bytes(sync->plan, part->chunk);
@@ -93,8 +84,9 @@ static int open_part(struct sync *sync, int bucket, const struct home *home, str
     return is_home(sync, part->chunk) ? open_sum(sync, bucket, home, part) : 0;
 }
 
-int home_open(struct sync *sync, int bucket, bool gathers, bool updates, struct home *home)
+int home_open(struct sync *sync, int bucket, bool gathers, bool updates)
 {
+    struct home *home = sync->buckets[bucket].scheme_state;
     const struct bucket *b = bucket_of(sync, bucket);
     size_t elems = 0;
 
@@ -122,9 +114,13 @@ int home_open(struct sync *sync, int bucket, bool gathers, bool updates, struct 
     elems = 0;
     for (int i = 0; i < home->nparts; i++) {
         struct home_part *part = &home->parts[i];
-        if (part->leads && open_total(sync, part, home->totals + elems))
+        size_t each = chunk_of(sync, part->chunk)->elems;
+        if (!part->leads)
+            continue;
+        part->total = home->totals + elems;
+        if (history_open(sync, b->name, each, false, &part->history))
             return -1;
-        elems += part->leads ? chunk_of(sync, part->chunk)->elems : 0;
+        elems += each;
     }
     return 0;
 }
@@ -147,8 +143,10 @@ static void close_sum(struct sync *sync, struct home_sum *sum)
     free(sum);
 }
 
-void home_close(struct sync *sync, struct home *home)
+void home_close(struct sync *sync, int bucket)
 {
+    struct home *home = sync->buckets[bucket].scheme_state;
+
     for (int i = 0; i < home->nparts; i++) {
         if (home->parts[i].sum)
             close_sum(sync, home->parts[i].sum);
@@ -158,24 +156,6 @@ void home_close(struct sync *sync, struct home *home)
     }
     free(home->parts);
     free(home->totals);
-}
-
-int home_open_alone(struct sync *sync, int bucket, bool updates)
-{
-    struct home *home = sync->buckets[bucket].scheme_state = calloc(1, sizeof *home);
-
-    return home ? home_open(sync, bucket, true, updates, home)
-                : error_memory(sizeof *home, "chunks' homes");
-}
-
-void home_close_alone(struct sync *sync, int bucket)
-{
-    struct home *home = sync->buckets[bucket].scheme_state;
-
-    if (home)
-        home_close(sync, home);
-    free(home);
-    sync->buckets[bucket].scheme_state = NULL;
 }
 
 uint64_t home_count_totals(const struct plan *plan, int bucket, int leader)

@@ -65,7 +65,7 @@ int home_tree_parent(const struct home_tree *tree)
 
 static struct home_tree *tree_of(const struct sync *sync, const struct wire_message *message)
 {
-    return home_part_of(sync, message->tag / 2 % sync->plan->nchunks)->tree;
+    return home_part_of(sync, message_chunk(sync, message))->tree;
 }
 
 static struct child *find_child(struct home_tree *tree, int rank)
@@ -77,14 +77,6 @@ static struct child *find_child(struct home_tree *tree, int rank)
 }
 
 /* ---- up ---- */
-
-static int sum_sent(void *context, const struct wire_message *message)
-{
-    struct sync *sync = context;
-
-    return bucket_finish_one(sync, chunk_of(sync, tree_of(sync, message)->chunk)->bucket,
-                             (int64_t)message->user);
-}
 
 /* The sum of this rank's part of the tree is complete: it leaves, and children may send the next.
  */
@@ -99,13 +91,8 @@ static int hand_up(struct sync *sync, struct home_tree *tree)
         tree->children[i].here = false;
     if (tree->parent < 0)
         return home_summed(sync, tree->chunk, sum);
-    return bucket_send(sync, chunk_of(sync, tree->chunk)->bucket, iteration,
-                       (struct wire_message){.buffer = sum,
-                                             .bytes = plan_gradient_bytes(sync->plan, tree->chunk),
-                                             .peer = tree->parent,
-                                             .tag = tag_of(sync, false, tree->chunk, iteration),
-                                             .done = sum_sent,
-                                             .user = (uint64_t)iteration});
+    return bucket_send_chunk(sync, tree->chunk, false, iteration, sum, tree->parent, 0,
+                             bucket_message_over);
 }
 
 /* Adds what can be added: a child's sum is that of ranks beside those that are in `own` already, so
@@ -151,11 +138,6 @@ int home_tree_accept(struct sync *sync, struct home_tree *tree, const struct arr
     return 0;
 }
 
-int home_tree_awaited(const struct home_tree *tree)
-{
-    return tree->own && tree->added < tree->nchildren ? tree->children[tree->added].rank : -1;
-}
-
 /* ---- down ---- */
 
 static int answer_sent(void *context, const struct wire_message *message)
@@ -174,13 +156,8 @@ int home_tree_answer(struct sync *sync, struct home_tree *tree, const void *what
     assert(tree->sends == 0);
     for (int i = tree->nchildren - 1; i >= 0; i--) {
         tree->sends++;
-        if (bucket_send(sync, chunk_of(sync, tree->chunk)->bucket, iteration,
-                        (struct wire_message){.buffer = (void *)(uintptr_t)what,
-                                              .bytes = plan_back_bytes(sync->plan, tree->chunk),
-                                              .peer = tree->children[i].rank,
-                                              .tag = tag_of(sync, true, tree->chunk, iteration),
-                                              .done = answer_sent,
-                                              .user = (uint64_t)iteration}))
+        if (bucket_send_chunk(sync, tree->chunk, true, iteration, what, tree->children[i].rank, 0,
+                              answer_sent))
             return -1;
     }
     return 0;

@@ -41,7 +41,4 @@ int home_tree_accept(struct sync *sync, struct home_tree *tree, const struct arr
 int home_tree_answer(struct sync *sync, struct home_tree *tree, const void *what,
                      int64_t iteration);
 
-/* The child whose sum this rank's posted gradient waits for; -1: it waits for none. */
-int home_tree_awaited(const struct home_tree *tree);
-
 #endif

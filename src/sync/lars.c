@@ -2,6 +2,7 @@
 #include "sync/lars.h"
 
 #include "engine/vector.h"
+#include "sync/gradient.h"
 #include "sync/sync_internal.h"
 
 #include <math.h>
@@ -55,10 +56,8 @@ int lars_count(const struct sync *sync)
 
 static int sumsq(const struct sync *sync, bool on_engine, const float *x, size_t n, double *out)
 {
-    const struct engine *engine = sync->model.engine;
-
-    if (on_engine && engine->i->services->sumsq)
-        return engine->i->services->sumsq(engine->context, x, 1, n, out);
+    if (on_engine)
+        return gradient_sumsq(sync, x, n, 1, out);
     *out = vector_sumsq(x, n, 1);
     return 0;
 }

@@ -88,7 +88,7 @@ int sync_post(struct sync *sync, int group, bool last)
     state->micro++;
     if (!last) /* the next micro-batch overwrites what is being staged: it waits for that */
         return state->steps->stage ? gradient_order_staged(sync, bucket) : 0;
-    if (sync->gather->mark(sync, bucket))
+    if (sync->gather->mark && sync->gather->mark(sync, bucket))
         return -1;
     state->micro = 0;
     state->posted++;
@@ -110,7 +110,7 @@ static int settle(struct sync *sync, int bucket, int64_t iteration)
     const struct scheme_steps *steps = sync->buckets[bucket].steps;
     int64_t start;
 
-    if (!bucket_settles(sync, bucket))
+    if (!steps->settle)
         return 0;
     if (sync_clips(sync) && compute_wait(sync, &sync->clip.done, iteration + 1, bucket))
         return -1;
@@ -143,7 +143,7 @@ static int wait_for(struct sync *sync, int bucket, int lag)
     if (newest == state->applied || newest < 0)
         return newest < 0 ? -1 : 0;
     state->applied = newest;
-    if (state->leads && bucket_settles(sync, bucket) && sync->gather->publish)
+    if (state->leads && state->steps->settle && sync->gather->publish)
         wire_call(sync->wire, publish_bucket, sync, bucket);
     for (int g = b->first_group; g < b->first_group + b->ngroups; g++)
         if (sync->model.changed)

@@ -24,19 +24,20 @@ static void estimate(const struct cost_cluster *cluster, const struct plan *plan
 
 static int ps_open(struct sync *sync, int bucket)
 {
-    return home_open_alone(sync, bucket, true);
+    return home_open(sync, bucket, true, true);
 }
 
 static const struct scheme_steps steps_ps = {
+    .state_bytes = sizeof(struct home),
+    .serves = true,
     .open = ps_open,
-    .close = home_close_alone,
+    .close = home_close,
     .start = home_start,
     .post = home_post,
     .accept = home_accept,
     .cleared = home_cleared,
     .history = home_history,
     .restore = home_restore,
-    .describe_wait = home_describe_wait,
     .home_norms = true,
     .lags = true,
 };

@@ -43,7 +43,7 @@ float *gradient_served_values(const struct sync *sync, int chunk)
 
 /* The gradient's own place takes the sum: it has left for the host, and the next one comes after
  * the next forward pass, which waits for this. */
-int gradient_serve(struct sync *sync, int chunk, int64_t iteration, float scale, const float *sum,
+int gradient_serve(struct sync *sync, int chunk, int64_t iteration, const float *sum,
                    struct history *history)
 {
     const struct chunk *c = chunk_of(sync, chunk);
@@ -56,18 +56,9 @@ int gradient_serve(struct sync *sync, int chunk, int64_t iteration, float scale,
                                      .memory = values,
                                      .width = c->elems,
                                      .rows = gradient_is_direct(sync) ? 0 : 1};
-    const struct history_update update = {.bucket = c->bucket,
-                                          .iteration = iteration,
-                                          .scale = scale,
-                                          .begin = c->begin,
-                                          .elems = c->elems,
-                                          .values = values,
-                                          .grad = grads,
-                                          .history = history,
-                                          .history_begin = c->begin,
-                                          .turn = ENGINE_STORED};
 
-    if (g->copies->store(g->context, &up, g->served[chunk]) || history_apply(sync, &update) ||
+    if (g->copies->store(g->context, &up, g->served[chunk]) ||
+        history_update_chunk(sync, chunk, iteration, values, grads, history, ENGINE_STORED) ||
         g->copies->fetch_stored(g->context, &back, g->served[chunk]))
         return -1;
     g->serving[g->nserving++] = chunk;

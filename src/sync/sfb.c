@@ -81,8 +81,8 @@ static void estimate(const struct cost_cluster *cluster, const struct plan *plan
 enum { ROWS_WORTH_A_PRODUCT = 128 };
 
 struct sfb {
+    struct history history; /* first member: history.c finds it here */
     struct factors factors;
-    struct history history;
     bool by_worker;     /* products are taken worker by worker */
     int64_t multiplied; /* rounds (compute thread) */
     int64_t round;      /* the last one that this rank has sent */
@@ -106,12 +106,9 @@ static int sfb_open(struct sync *sync, int bucket)
 {
     const struct bucket *b = bucket_of(sync, bucket);
     size_t workers = (size_t)sync->plan->nworkers;
-    struct sfb *sfb;
+    struct sfb *sfb = sync->buckets[bucket].scheme_state;
 
-    if (!sync->worker)
-        return 0;
-    sfb = sync->buckets[bucket].scheme_state = calloc(1, sizeof *sfb);
-    if (!sfb || !(sfb->peers = calloc(workers, sizeof *sfb->peers)))
+    if (!(sfb->peers = calloc(workers, sizeof *sfb->peers)))
         return error_memory(workers * sizeof *sfb->peers, "sufficient factors");
     sfb->multiplied = sync->options.iteration * b->rounds;
     sfb->round = sfb->multiplied - 1;
@@ -130,13 +127,9 @@ static void sfb_close(struct sync *sync, int bucket)
 {
     struct sfb *sfb = sync->buckets[bucket].scheme_state;
 
-    if (!sfb)
-        return;
     factors_close(sync, &sfb->factors);
     history_close(sync, &sfb->history);
     free(sfb->peers);
-    free(sfb);
-    sync->buckets[bucket].scheme_state = NULL;
 }
 
 /* Of one round, the slot's rows were sent two iterations ago; of several, the rows were sent in the
@@ -188,7 +181,7 @@ static int sfb_finish_one(struct sync *sync, int bucket, int64_t iteration)
 static int sfb_sent(void *context, const struct wire_message *message)
 {
     struct sync *sync = context;
-    int bucket = chunk_of(sync, message->tag / 2 % sync->plan->nchunks)->bucket;
+    int bucket = chunk_of(sync, message_chunk(sync, message))->bucket;
 
     return sfb_finish_one(sync, bucket, (int64_t)message->user / rounds_of(sync, bucket));
 }
@@ -215,7 +208,7 @@ static void blank_rest(const struct sfb *sfb, int worker, int slot, size_t elems
 static int sfb_came(void *context, const struct wire_message *message)
 {
     struct sync *sync = context;
-    int bucket = chunk_of(sync, message->tag / 2 % sync->plan->nchunks)->bucket;
+    int bucket = chunk_of(sync, message_chunk(sync, message))->bucket;
     struct sfb *sfb = sync->buckets[bucket].scheme_state;
     int slot = (int)(message->user & 1), worker = leader_of(sync, message);
     int64_t iteration = (int64_t)message->user / sfb->factors.rounds;
@@ -420,51 +413,8 @@ static int sfb_rebuild(struct sync *sync, int bucket, int64_t iteration)
                : 0;
 }
 
-static int sfb_settle(struct sync *sync, int bucket, int64_t iteration)
-{
-    struct sfb *sfb = sync->buckets[bucket].scheme_state;
-
-    return history_apply_bucket(sync, bucket, iteration, sync->scale * sync->clip.scale,
-                                &sfb->history, ENGINE_IN_TURN);
-}
-
-static int sfb_history(struct sync *sync, int chunk, struct history_view *out)
-{
-    const struct chunk *c = chunk_of(sync, chunk);
-    struct sfb *sfb = sync->buckets[c->bucket].scheme_state;
-    float *blocks;
-
-    *out = (struct history_view){.blocks = NULL};
-    if (!sfb)
-        return 0;
-    if (!(blocks = history_read(sync, &sfb->history)))
-        return -1;
-    *out = (struct history_view){.blocks = blocks + (c->begin - bucket_of(sync, c->bucket)->begin),
-                                 .stride = sfb->history.elems,
-                                 .whole = true};
-    return 0;
-}
-
-static int sfb_restore(struct sync *sync, int bucket)
-{
-    struct sfb *sfb = sync->buckets[bucket].scheme_state;
-
-    return sfb ? history_restore(sync, &sfb->history) : 0;
-}
-
-static int sfb_describe_wait(const struct sync *sync, int bucket, char *text, size_t bytes)
-{
-    const struct sfb *sfb = sync->buckets[bucket].scheme_state;
-    int64_t have = sfb ? atomic_load(&sfb->in_order) - sfb->round * sync->plan->nworkers : 0;
-
-    if (!sfb || have < 0 || have >= sync->plan->nworkers)
-        return 0;
-    describe_one(sync, text, bytes, true, "the factors of", bucket,
-                 plan_rank(sync->plan, (int)have, bucket_of(sync, bucket)->first_chunk));
-    return 1;
-}
-
 static const struct scheme_steps steps_sfb = {
+    .state_bytes = sizeof(struct sfb),
     .open = sfb_open,
     .close = sfb_close,
     .stage = sfb_stage,
@@ -473,10 +423,9 @@ static const struct scheme_steps steps_sfb = {
     .ahead = sfb_ahead,
     .advance = sfb_advance,
     .rebuild = sfb_rebuild,
-    .settle = sfb_settle,
-    .history = sfb_history,
-    .restore = sfb_restore,
-    .describe_wait = sfb_describe_wait,
+    .settle = history_settle,
+    .history = history_view_chunk,
+    .restore = history_restore_bucket,
     .everywhere = true,
     .stays = true,
 };

@@ -23,7 +23,11 @@ struct history_view {
 };
 
 struct scheme_steps {
-    /* Buffers for one bucket on this rank, worker or server; before the wire's thread runs. */
+    /* Of what this rank keeps of a bucket: sync_bucket.scheme_state, zeroed. 0: nothing. */
+    size_t state_bytes;
+    bool serves; /* dedicated servers have one, too; else they have no part in the bucket */
+    /* Fills it, and empties it, whether open came to its end or not; before and after the wire's
+     * thread runs. */
     int (*open)(struct sync *sync, int bucket);
     void (*close)(struct sync *sync, int bucket);
     /* Compute thread, once, when parameters and history are in place: sync_start. NULL: nothing. */
@@ -53,9 +57,6 @@ struct scheme_steps {
     int (*history)(struct sync *sync, int chunk, struct history_view *out);
     /* What was written there since is to hold. NULL: it does so by itself. */
     int (*restore)(struct sync *sync, int bucket);
-    /* " for X of layer 'A' (rank 3)": whom the bucket's iteration waits for, into text; returns
-     * how many it named. NULL: for nobody. */
-    int (*describe_wait)(const struct sync *sync, int bucket, char *text, size_t bytes);
     bool everywhere; /* every worker that leads keeps the whole history, not the chunk's home alone
                       */
     bool home_norms; /* a chunk's home gives its norm for clipping; else the workers do, after

@@ -2,6 +2,7 @@
 #include "sync/gradient.h"
 #include "sync/home.h"
 #include "sync/sync_internal.h"
+#include "util/strbuf.h"
 #include "util/workers.h"
 
 #include <limits.h>
@@ -56,6 +57,17 @@ static const struct scheme_steps *choose_steps(const struct sync *sync, int buck
     return scheme->factors ? &steps_led_factors : &steps_led;
 }
 
+/* Whether this rank moves any chunk of the bucket. */
+static bool leads_bucket(const struct sync *sync, int bucket)
+{
+    const struct bucket *b = bucket_of(sync, bucket);
+
+    for (int c = b->first_chunk; c < b->first_chunk + b->nchunks; c++)
+        if (leads_chunk(sync, c))
+            return true;
+    return false;
+}
+
 static int open_bucket(struct sync *sync, int bucket)
 {
     struct sync_bucket *state = &sync->buckets[bucket];
@@ -70,6 +82,19 @@ static int open_bucket(struct sync *sync, int bucket)
     return state->pending ? 0 : error_memory(sizeof *state->pending, "a bucket");
 }
 
+static int open_state(struct sync *sync, int bucket)
+{
+    struct sync_bucket *state = &sync->buckets[bucket];
+    const struct scheme_steps *steps = state->steps;
+
+    if (!steps || steps->state_bytes == 0 || !(sync->worker || steps->serves))
+        return 0;
+    state->scheme_state = calloc(1, steps->state_bytes);
+    if (!state->scheme_state)
+        return error_memory(steps->state_bytes, "a bucket");
+    return steps->open(sync, bucket);
+}
+
 static int open_buckets(struct sync *sync)
 {
     for (int b = 0; b < sync->plan->nbuckets; b++)
@@ -77,11 +102,9 @@ static int open_buckets(struct sync *sync)
             return -1;
     if (gradient_place(sync))
         return -1;
-    for (int b = 0; b < sync->plan->nbuckets; b++) {
-        const struct scheme_steps *steps = sync->buckets[b].steps;
-        if (steps && steps->open && steps->open(sync, b))
+    for (int b = 0; b < sync->plan->nbuckets; b++)
+        if (open_state(sync, b))
             return -1;
-    }
     return clip_open(sync);
 }
 
@@ -142,26 +165,18 @@ static void abort_gathering(void *context)
         sync->gather->abort(sync);
 }
 
-static int describe_wait(void *context, char *text, size_t bytes)
+/* The net's first bucket that is not done: the passes wait for that. */
+static void describe_wait(void *context, struct strbuf *text)
 {
     struct sync *sync = context;
-    int named = sync->gather->describe_wait ? sync->gather->describe_wait(sync, text, bytes) : 0;
+    int b = 0;
 
-    for (int b = 0; b < sync->plan->nbuckets && named == 0; b++) {
-        const struct sync_bucket *state = &sync->buckets[b];
-        bool waits = state->started > state->complete || !sync->worker;
-        if (waits && state->steps && state->steps->describe_wait)
-            named = state->steps->describe_wait(sync, b, text, bytes);
-    }
-    return named;
-}
-
-static void warn(void *context, const char *text)
-{
-    struct sync *sync = context;
-
-    if (sync->options.warn)
-        sync->options.warn(sync->options.warn_context, text);
+    while (b < sync->plan->nbuckets && sync->buckets[b].started == sync->buckets[b].complete)
+        b++;
+    if (b < sync->plan->nbuckets)
+        strbuf_printf(text, " for layer '%s'", bucket_of(sync, b)->name);
+    else if (sync->gather->pace && sync->gather->pace(sync) != WIRE_IDLE)
+        strbuf_puts(text, " for the other ranks of its node");
 }
 
 static int enter(void *context)
@@ -196,7 +211,6 @@ static int open_wire(struct sync *sync, MPI_Comm world)
         .fifo = sync->options.fifo,
         .calls = sync->plan->nbuckets * (4 + sync->options.staleness) + 64,
         .messages = count_messages(sync),
-        .stall_seconds = sync->options.stall_seconds,
         .context = sync,
         .enter = gradient_is_direct(sync) ? enter : NULL,
         .accept = bucket_accept,
@@ -206,7 +220,6 @@ static int open_wire(struct sync *sync, MPI_Comm world)
         .busy = is_busy,
         .abort = abort_gathering,
         .describe_wait = describe_wait,
-        .warn = warn,
         .watch = sync->options.watch,
     };
 
@@ -229,12 +242,11 @@ fail:
     return -1;
 }
 
-enum { COMMUNICATORS = 5 };
+enum { COMMUNICATORS = 4 };
 
 static void list_communicators(struct sync *sync, MPI_Comm *out[COMMUNICATORS])
 {
-    MPI_Comm *all[COMMUNICATORS] = {&sync->data, &sync->control, &sync->sums, &sync->all,
-                                    &sync->asking};
+    MPI_Comm *all[COMMUNICATORS] = {&sync->data, &sync->control, &sync->sums, &sync->all};
 
     memcpy(out, all, sizeof all);
 }
@@ -242,7 +254,7 @@ static void list_communicators(struct sync *sync, MPI_Comm *out[COMMUNICATORS])
 static int split_communicators(struct sync *sync, MPI_Comm world)
 {
     const int color[COMMUNICATORS] = {0, sync->leads ? 0 : MPI_UNDEFINED,
-                                      sync->worker ? 0 : MPI_UNDEFINED, 0, 0};
+                                      sync->worker ? 0 : MPI_UNDEFINED, 0};
     MPI_Comm *comms[COMMUNICATORS];
 
     list_communicators(sync, comms);
@@ -290,14 +302,11 @@ static int open_local(struct sync *sync)
 
 static const struct gather_i *choose_gather(const struct sync *sync)
 {
-    static const struct gather_i *const all[] = {&gather_alone, &gather_team, &gather_node};
-    const struct gather_i *const *gather = all;
-
     if (sync->options.gather)
         return sync->options.gather;
-    while ((*gather)->fits && !(*gather)->fits(sync))
-        gather++;
-    return *gather;
+    if (sync->plan->most_locals == 1)
+        return &gather_alone;
+    return sync->options.node->team ? &gather_team : &gather_node;
 }
 
 static bool anything_trains(const struct plan *plan)
@@ -319,7 +328,7 @@ static void fill_in(struct sync *sync)
     sync->worker = plan_is_worker(plan, sync->world_rank);
     sync->scale =
         1.0f / ((apart ? 1.0f : (float)plan->ncomputing) * (float)plan->options.iter_size);
-    sync->data = sync->control = sync->sums = sync->all = sync->asking = MPI_COMM_NULL;
+    sync->data = sync->control = sync->sums = sync->all = MPI_COMM_NULL;
     atomic_init(&sync->service.done, sync->options.iteration);
     sync->gather = choose_gather(sync);
     if (sync->gather->sums)
@@ -352,7 +361,7 @@ int sync_create(MPI_Comm world, const struct plan *plan, const struct sync_model
     fill_in(sync);
     if (error_agree(world, split_communicators(sync, world)) ||
         error_agree(world, check_digest(sync)) ||
-        error_agree(world, sync->gather->open(sync, world)) ||
+        error_agree(world, sync->gather->open ? sync->gather->open(sync, world) : 0) ||
         error_agree(world, gradient_open(sync)) || error_agree(world, open_local(sync)) ||
         open_wire(sync, world)) {
         sync_destroy(sync);
@@ -449,14 +458,14 @@ const struct sync_stats *sync_stats(struct sync *sync)
 
 static void close_buckets(struct sync *sync)
 {
-    for (int b = 0; sync->buckets && b < sync->plan->nbuckets; b++) {
-        const struct scheme_steps *steps = sync->buckets[b].steps;
-        if (steps && steps->close)
-            steps->close(sync, b);
-    }
-    gradient_close(sync);
     for (int b = 0; sync->buckets && b < sync->plan->nbuckets; b++)
+        if (sync->buckets[b].scheme_state)
+            sync->buckets[b].steps->close(sync, b);
+    gradient_close(sync);
+    for (int b = 0; sync->buckets && b < sync->plan->nbuckets; b++) {
+        free(sync->buckets[b].scheme_state);
         free(sync->buckets[b].pending);
+    }
     free(sync->buckets);
 }
 
@@ -483,7 +492,8 @@ void sync_destroy(struct sync *sync)
     }
     wire_destroy(sync->wire);
     close_buckets(sync);
-    sync->gather->close(sync);
+    if (sync->gather->close)
+        sync->gather->close(sync);
     list_communicators(sync, comms);
     for (int i = 0; i < COMMUNICATORS; i++)
         if (*comms[i] != MPI_COMM_NULL)

@@ -103,10 +103,7 @@ struct sync_options {
     float lars;  /* > 0: the ratio of rates that follow norms (lars.h); not with staleness, nor with
                     update_on_engine */
     float decay; /* lars: the solver's weight_decay */
-    int64_t iteration;    /* the first one to come */
-    double stall_seconds; /* after that long without progress in a wait, say what is waited for */
-    void (*warn)(void *context, const char *text); /* says it; may be NULL. Any thread */
-    void *warn_context;
+    int64_t iteration;       /* the first one to come */
     struct wire_watch watch; /* who names ranks that keep all waiting, and ends the process */
     struct trace *trace; /* waits, updates and transfers are recorded there; borrowed; NULL: none */
 };

@@ -22,7 +22,7 @@
 /* One bucket as this rank sees it. */
 struct sync_bucket {
     const struct scheme_steps *steps; /* NULL: nothing to synchronise */
-    void *scheme_state;               /* the scheme's */
+    void *scheme_state;               /* the scheme's (steps.h). Owned */
     bool leads;                       /* this rank moves some of its chunks */
     int depth;                        /* iterations that may be under way: 1, or staleness + 1 */
     int64_t posted;                   /* iterations posted (compute thread) */
@@ -38,13 +38,16 @@ struct sync_bucket {
 
 /* Small collectives that the compute thread hands to the wire thread. */
 struct sync_calls {
-    double *sum, *sum_result;
-    int sum_count, sum_capacity;
-    double ask[SYNC_ASK_VALUES], ask_result[SYNC_ASK_VALUES];
+    struct call_sum {
+        struct sync *sync;
+        MPI_Comm comm;
+        double *values, *result; /* owned */
+        int count, capacity;
+        _Atomic int64_t done; /* 1: the result is there */
+    } sums, asked;            /* sync_sum's, over the workers; sync_ask's, over all */
     float *history;           /* rank 0: the gathered history */
     int gathering;            /* its messages under way */
-    _Atomic int64_t done;     /* 1: the sum, or the history, is there */
-    _Atomic int64_t answered; /* 1: the answer to sync_ask is there */
+    _Atomic int64_t gathered; /* 1: the history is there */
 };
 
 /* What this rank updates for others. */
@@ -71,8 +74,8 @@ struct sync {
                            parameters; point-to-point */
     MPI_Comm control;   /* of the ranks that lead: clipping, the history to come */
     MPI_Comm sums;      /* of the workers: losses, scores; MPI_COMM_NULL on dedicated servers */
-    MPI_Comm all;       /* what is agreed before the start; the history's way to rank 0 */
-    MPI_Comm asking;    /* sync_ask: a collective that overlaps all others */
+    MPI_Comm all;       /* what is agreed before the start; then the history's way to rank 0, and
+                           sync_ask's sums, the only collective there */
     int64_t tag_period; /* iterations told apart by a tag */
     float *values;      /* = model.values, or own on a dedicated server */
     float scale;        /* 1 / (workers whose gradients are added * iter_size) */
@@ -140,8 +143,11 @@ static inline bool is_home(const struct sync *sync, int chunk)
     return leads_chunk(sync, chunk) && plan_home(sync->plan, chunk) == sync->leader;
 }
 
-/* Whether this rank moves any chunk of the bucket. */
-bool leads_bucket(const struct sync *sync, int bucket);
+/* Which chunk a message of the data communicator is of. */
+static inline int message_chunk(const struct sync *sync, const struct wire_message *message)
+{
+    return message->tag / 2 % sync->plan->nchunks;
+}
 
 /* The leader that a message of the data communicator came from. */
 static inline int leader_of(const struct sync *sync, const struct wire_message *message)
@@ -166,6 +172,9 @@ void bucket_expect(struct sync *sync, int bucket, int64_t iteration, int count);
 /* One of them is over; the last one makes the iteration done. */
 int bucket_finish_one(struct sync *sync, int bucket, int64_t iteration);
 
+/* Of a message that the iteration waits for, whose number is its `user`: it is over. */
+int bucket_message_over(void *sync, const struct wire_message *message);
+
 /* What others bring is in place, and what this rank had to bring itself: the iteration is done. */
 void bucket_brought(struct sync *sync, int bucket);
 
@@ -173,9 +182,10 @@ void bucket_brought(struct sync *sync, int bucket);
  * message: buffer, bytes, peer (a leader), tag, weight, done, user. */
 int bucket_send(struct sync *sync, int bucket, int64_t iteration, struct wire_message message);
 
-/* Whether the compute thread has something to do for the bucket before its parameters are in
- * place. */
-bool bucket_settles(const struct sync *sync, int bucket);
+/* The same of a chunk: its gradient on the way home, or (back) what home has made of it. The
+ * message's `user` is the iteration. */
+int bucket_send_chunk(struct sync *sync, int chunk, bool back, int64_t iteration, const void *what,
+                      int peer, double weight, wire_done_fn *done);
 
 /* A chunk at home here was updated and sent: a dedicated server waits for whole iterations. */
 void sync_count_served(struct sync *sync);
@@ -189,11 +199,6 @@ void bucket_account(void *sync, const struct wire_message *message);
 double bucket_weight(const struct sync *sync, const float *change, const float *values,
                      size_t elems);
 
-/* A wait of this kind, one more named: " for WHAT of layer 'A' (rank 3)", or with ";" in front
- * after the first. rank: of the world; -1: none. Returns the length it added. */
-size_t describe_one(const struct sync *sync, char *text, size_t bytes, bool first, const char *what,
-                    int bucket, int rank);
-
 /* ---- the compute thread's waits (post.c) ---- */
 
 /* As wire_wait; the time is the bucket's stall (-1: nobody's). */
@@ -201,12 +206,6 @@ int compute_wait(struct sync *sync, const _Atomic int64_t *counter, int64_t targ
 
 /* ---- calls (calls.c) ---- */
 void calls_free(struct sync *sync);
-
-/* What a gradient's sum is divided by for the clipping norm, inverted. */
-static inline float sync_mean(const struct sync *sync)
-{
-    return 1.0f / (float)sync->plan->ncomputing;
-}
 
 /* Whether updates wait for norms: of clipping, of LARS, or to skip one that is not finite. */
 static inline bool sync_clips(const struct sync *sync)

@@ -46,7 +46,6 @@ struct trace_event {
     int32_t layer;  /* index in the net; -1: none */
     int32_t peer;   /* transfers: world rank, -1: all */
     int32_t tag;    /* transfers: the message's; pairs a receive with its send */
-    uint32_t pair;  /* sends and receives of one message have the same, once paired; 0: none */
     uint8_t kind;   /* enum trace_kind */
     uint8_t scheme; /* transfers: its number in the registry; UINT8_MAX: none */
     uint8_t thread; /* enum trace_thread */

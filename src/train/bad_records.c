@@ -37,63 +37,61 @@ static bool has_line(const char *lines, const char *line, size_t length)
     return false;
 }
 
-/* A record that several ranks have met is told once. */
-static char *take_once(const char *lines, int *count)
+/* All ranks' texts, `bytes` each: a record that several ranks have met is told once. */
+static char *take_once(const char *texts, size_t bytes, int nranks, int *count)
 {
     struct strbuf out = {0};
 
-    for (size_t length; *lines; lines += length) {
-        length = strcspn(lines, "\n") + 1;
-        if (has_line(strbuf_text(&out), lines, length))
-            continue;
-        strbuf_append(&out, lines, length);
-        ++*count;
-    }
+    for (int r = 0; r < nranks; r++)
+        for (const char *line = texts + (size_t)r * bytes; *line;) {
+            size_t length = strcspn(line, "\n") + 1;
+
+            if (!has_line(strbuf_text(&out), line, length)) {
+                strbuf_append(&out, line, length);
+                ++*count;
+            }
+            line += length;
+        }
     return strbuf_take(&out);
 }
 
-/* All ranks' lines, one rank's behind another's, in rank 0's *all, to be freed. */
-static int gather(const struct job *job, const struct strbuf *lines, char **all)
+/* Rank 0's *all gets the text of every rank, as long as the longest, whose length is *bytes. */
+static int gather(const struct job *job, const struct strbuf *lines, size_t *bytes, void **all)
 {
-    int length = (int)lines->length, total = 0, *places = NULL, status = -1;
-    void *lengths = NULL;
+    int length = (int)lines->length + 1, most = 0, status;
+    char *mine;
 
-    if (agree_gather(job->world, &length, sizeof length, "damaged records", &lengths))
-        return -1;
-    if (job->rank == 0) {
-        places = alloc_array((size_t)job->nranks, sizeof *places, "damaged records");
-        for (int r = 0; places && r < job->nranks; r++) {
-            places[r] = total;
-            total += ((int *)lengths)[r];
-        }
-        *all = alloc_array((size_t)total + 1, 1, "damaged records");
-    }
-    if (error_agree(job->world, job->rank == 0 && (!places || !*all) ? -1 : 0))
-        goto fail;
-    MPI_TRY(
-        MPI_Gatherv(lines->data, length, MPI_CHAR, *all, lengths, places, MPI_CHAR, 0, job->world));
-    status = 0;
+    MPI_TRY(MPI_Allreduce(&length, &most, 1, MPI_INT, MPI_MAX, job->world));
+    *bytes = (size_t)most;
+    mine = alloc_array(*bytes, 1, "damaged records");
+    if (mine)
+        memcpy(mine, strbuf_text(lines), lines->length);
+    status = error_agree(job->world, mine ? 0 : -1) ||
+             agree_gather(job->world, mine, *bytes, "damaged records", all);
+    free(mine);
+    return status ? -1 : 0;
 fail:
-    free(lengths);
-    free(places);
-    return status;
+    return -1;
 }
 
 int bad_records_gather_all(const struct job *job, const struct compute *compute, char **out)
 {
     struct strbuf lines = {0};
-    char *all = NULL;
+    void *all = NULL;
+    size_t bytes;
     int count = 0, status;
 
     if (job->options->max_bad == 0)
         return 0;
     put_damage(job, compute, &lines);
-    status = error_agree(job->world, strbuf_status(&lines)) || gather(job, &lines, &all) ? -1 : 0;
-    if (!status && job->rank == 0 && *all) {
-        *out = take_once(all, &count);
+    status = error_agree(job->world, strbuf_status(&lines)) || gather(job, &lines, &bytes, &all)
+                 ? -1
+                 : 0;
+    if (!status && all)
+        *out = take_once(all, bytes, job->nranks, &count);
+    if (count > 0)
         LOG_WARNING(job->log, "%d damaged record%s left out; --summary lists them", count,
                     count == 1 ? " was" : "s were");
-    }
     strbuf_free(&lines);
     free(all);
     return status;

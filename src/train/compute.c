@@ -163,11 +163,22 @@ static int build_net(struct compute *compute, const struct job *job, size_t limi
         net_limit_memory(net, limit > taken ? limit - taken : 1);
     if (net_build(net, &compute->engine, job->seed) == 0)
         return 0;
-    return limit ? error_context("not fit to train") : -1;
+    return limit ? error_context("not ready to train") : -1;
 }
 
-static int build_nets(struct compute *compute, const struct job *job, size_t limit)
+struct building {
+    struct compute *compute;
+    const struct job *job;
+    size_t limit;
+};
+
+static int build_nets(void *context)
 {
+    const struct building *building = context;
+    struct compute *compute = building->compute;
+    const struct job *job = building->job;
+    size_t limit = building->limit;
+
     if (!job->worker)
         return 0;
     if (build_net(compute, job, limit, compute->net))
@@ -180,17 +191,9 @@ static int build_nets(struct compute *compute, const struct job *job, size_t lim
 
 int compute_build_all(struct compute *compute, const struct job *job, size_t limit)
 {
-    bool measures;
-    int status;
+    struct building building = {compute, job, limit};
+    int status = device_build_all(job->world, &compute->engine, build_nets, &building);
 
-    if (device_measures(job->world, &compute->engine, &measures))
-        return -1;
-    if (measures &&
-        (error_agree(job->world, job->rank == 0 ? build_nets(compute, job, limit) : 0) ||
-         device_share_choices(job->world, &compute->engine)))
-        return -1;
-    status =
-        error_agree(job->world, measures && job->rank == 0 ? 0 : build_nets(compute, job, limit));
     cores_enter_team(&job->cores, job->threads);
     return status;
 }

@@ -21,55 +21,35 @@
 #include <omp.h>
 #endif
 
-void core_set_add(struct core_set *set, int core)
+static int last_of(const cpu_set_t *set)
 {
-    set->word[core / 64] |= (uint64_t)1 << core % 64;
-}
+    int last = CPU_SETSIZE - 1;
 
-static bool core_set_has(const struct core_set *set, int core)
-{
-    return set->word[core / 64] >> core % 64 & 1;
-}
-
-static int core_set_count(const struct core_set *set)
-{
-    int count = 0;
-
-    for (int w = 0; w < CORES_MOST / 64; w++)
-        count += __builtin_popcountll(set->word[w]);
-    return count;
-}
-
-static int last_of(const struct core_set *set)
-{
-    int last = CORES_MOST - 1;
-
-    while (last > 0 && !core_set_has(set, last))
+    while (last > 0 && !CPU_ISSET(last, set))
         last--;
     return last;
 }
 
-static bool overlap(const struct core_set *a, const struct core_set *b)
+static bool overlap(const cpu_set_t *a, const cpu_set_t *b)
 {
-    bool both = false;
+    cpu_set_t both;
 
-    for (int w = 0; w < CORES_MOST / 64; w++)
-        both |= (a->word[w] & b->word[w]) != 0;
-    return both;
+    CPU_AND(&both, a, b);
+    return CPU_COUNT(&both) > 0;
 }
 
 /* "0-3,8" */
-static void print_list(const struct core_set *set, char *text, size_t size)
+static void print_list(const cpu_set_t *set, char *text, size_t size)
 {
     size_t used = 0;
 
     text[0] = '\0';
-    for (int c = 0; c < CORES_MOST && used < size; c++) {
+    for (int c = 0; c < CPU_SETSIZE && used < size; c++) {
         int last = c;
 
-        if (!core_set_has(set, c))
+        if (!CPU_ISSET(c, set))
             continue;
-        while (last + 1 < CORES_MOST && core_set_has(set, last + 1))
+        while (last + 1 < CPU_SETSIZE && CPU_ISSET(last + 1, set))
             last++;
         used += (size_t)snprintf(text + used, size - used, last > c ? "%s%d-%d" : "%s%d",
                                  used ? "," : "", c, last);
@@ -77,27 +57,26 @@ static void print_list(const struct core_set *set, char *text, size_t size)
     }
 }
 
-void cores_divide(const struct core_set *masks, int ranks, int mine, int online,
-                  struct cores *cores)
+void cores_divide(const cpu_set_t *masks, int ranks, int mine, int online, struct cores *cores)
 {
     double share = 0;
-    struct core_set used = {{0}};
+    cpu_set_t used;
 
-    *cores = (struct cores){.allowed = core_set_count(&masks[mine])};
+    *cores = (struct cores){.allowed = CPU_COUNT(&masks[mine])};
+    CPU_ZERO(&used);
     for (int r = 0; r < ranks; r++) {
-        for (int w = 0; w < CORES_MOST / 64; w++)
-            used.word[w] |= masks[r].word[w];
+        CPU_OR(&used, &used, &masks[r]);
         cores->sharers += r == mine || overlap(&masks[r], &masks[mine]);
     }
-    for (int c = 0; c < CORES_MOST; c++) {
+    for (int c = 0; c < CPU_SETSIZE; c++) {
         int sharers = 0;
 
-        for (int r = 0; r < ranks && core_set_has(&masks[mine], c); r++)
-            sharers += core_set_has(&masks[r], c) ? 1 : 0;
+        for (int r = 0; r < ranks && CPU_ISSET(c, &masks[mine]); r++)
+            sharers += CPU_ISSET(c, &masks[r]) ? 1 : 0;
         share += sharers ? 1.0 / sharers : 0;
     }
     cores->threads = share + 1e-6 >= 1 ? (int)(share + 1e-6) : 1;
-    cores->idle = online > core_set_count(&used) ? online - core_set_count(&used) : 0;
+    cores->idle = online > CPU_COUNT(&used) ? online - CPU_COUNT(&used) : 0;
     for (int use = 0; use < CORES_USES; use++)
         cores->set[use] = masks[mine];
     print_list(&masks[mine], cores->list, sizeof cores->list);
@@ -105,23 +84,19 @@ void cores_divide(const struct core_set *masks, int ranks, int mine, int online,
 
 /* ---- this process ---- */
 
-static struct core_set find_mask(void)
+static cpu_set_t find_mask(void)
 {
-    struct core_set set = {{0}};
     cpu_set_t mask;
 
     CPU_ZERO(&mask);
     if (sched_getaffinity(0, sizeof mask, &mask) || CPU_COUNT(&mask) == 0)
         CPU_SET(0, &mask);
-    for (int c = 0; c < CORES_MOST && c < CPU_SETSIZE; c++)
-        if (CPU_ISSET(c, &mask))
-            core_set_add(&set, c);
-    return set;
+    return mask;
 }
 
 /* Where OpenMP binds its threads, this one among them since the program was started, their places
  * say where the rank may run: returns whether it does. */
-static bool find_places(struct core_set *set)
+static bool find_places(cpu_set_t *set)
 {
     bool any = false;
 
@@ -138,12 +113,12 @@ static bool find_places(struct core_set *set)
             return false;
         omp_get_place_proc_ids(p, ids);
         for (int i = 0; i < count; i++) {
-            if (ids[i] < 0 || ids[i] >= cores || ids[i] >= CORES_MOST)
+            if (ids[i] < 0 || ids[i] >= cores || ids[i] >= CPU_SETSIZE)
                 continue;
             if (!any)
-                *set = (struct core_set){{0}};
+                CPU_ZERO(set);
             any = true;
-            core_set_add(set, ids[i]);
+            CPU_SET(ids[i], set);
         }
         free(ids);
     }
@@ -157,7 +132,7 @@ int cores_find(MPI_Comm world, const struct topology *topology, struct cores *ou
 {
     MPI_Comm machine = MPI_COMM_NULL;
     int ranks = topology->local_ranks;
-    struct core_set here = find_mask(), mine = here, *masks = calloc((size_t)ranks, sizeof *masks);
+    cpu_set_t here = find_mask(), mine = here, *masks = calloc((size_t)ranks, sizeof *masks);
     int status = masks ? 0 : error_memory((size_t)ranks * sizeof *masks, "masks of cores");
     bool bound = find_places(&mine);
 
@@ -187,24 +162,16 @@ int cores_place(struct cores *cores, int threads)
     if (cores->bound || cores->sharers > 1 || cores->allowed <= compute)
         return threads > 0 ? threads : cores->threads;
     cores->placed = true;
-    cores->set[CORES_COMPUTE].word[last / 64] &= ~((uint64_t)1 << last % 64);
-    cores->set[CORES_WIRE] = (struct core_set){{0}};
-    core_set_add(&cores->set[CORES_WIRE], last);
+    CPU_CLR(last, &cores->set[CORES_COMPUTE]);
+    CPU_ZERO(&cores->set[CORES_WIRE]);
+    CPU_SET(last, &cores->set[CORES_WIRE]);
     return compute;
 }
 
 void cores_enter(const struct cores *cores, enum cores_use use)
 {
-    cpu_set_t mask;
-
-    if (!cores->placed && !cores->bound)
-        return;
-    CPU_ZERO(&mask);
-    for (int c = 0; c < CORES_MOST && c < CPU_SETSIZE; c++)
-        if (core_set_has(&cores->set[use], c))
-            CPU_SET(c, &mask);
-    (void)sched_setaffinity(0, sizeof mask,
-                            &mask); /* cores may have been taken from us meanwhile */
+    if (cores->placed || cores->bound) /* cores may have been taken from us meanwhile */
+        (void)sched_setaffinity(0, sizeof cores->set[use], &cores->set[use]);
 }
 
 void cores_enter_team(const struct cores *cores, int threads)

@@ -10,24 +10,19 @@
 #define POSEIDON_TRAIN_CORES_H
 
 #include <mpi.h>
+#include <sched.h>
 
 #include <stdbool.h>
-#include <stdint.h>
 
 #include "util/log.h"
 #include "util/strbuf.h"
 #include "util/topology.h"
 
-enum { CORES_TEXT_BYTES = 96, CORES_PLACE_BYTES = 320, CORES_MOST = 1024 };
+enum { CORES_TEXT_BYTES = 96, CORES_PLACE_BYTES = 320 };
 
 /* From so many cores on, one is kept for the wire's thread whether --threads leaves one over or
  * not: it costs the passes a twentieth at most. */
 enum { CORES_KEEP_FROM = 20 };
-
-/* Numbers of cores. */
-struct core_set {
-    uint64_t word[CORES_MOST / 64];
-};
 
 /* A rank's threads, by where they run. */
 enum cores_use {
@@ -45,16 +40,13 @@ struct cores {
     bool bound;  /* settings of OpenMP's (OMP_PROC_BIND, OMP_PLACES, GOMP_CPU_AFFINITY) say where
                     the engine's threads run, and stay in force */
     bool placed; /* the wire has a core that nothing computes on */
-    struct core_set set[CORES_USES];
+    cpu_set_t set[CORES_USES];
     char list[CORES_TEXT_BYTES]; /* those allowed, "0-3,8"; cut where there are too many pieces */
 };
 
-void core_set_add(struct core_set *set, int core);
-
 /* What of a machine with so many cores is whose. masks: where each of its ranks may run, this
  * one's at `mine`. */
-void cores_divide(const struct core_set *masks, int ranks, int mine, int online,
-                  struct cores *cores);
+void cores_divide(const cpu_set_t *masks, int ranks, int mine, int online, struct cores *cores);
 
 /* Gathers the masks of all ranks of each machine. Collective over `world`, whose topology that is;
  * fails on all ranks together. */

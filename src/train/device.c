@@ -6,52 +6,46 @@
 #include "util/error.h"
 #include "util/strbuf.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { IDENTITY_BYTES = 64 };
+/* What a rank computes on. */
+struct used_device {
+    char identity[64]; /* empty: none that others must keep off */
+    char words[128];
+};
 
-/* identities: one per rank, empty where there is none. */
-static int find_double(const char *identities, int nranks, int rank, const char *words)
+static int find_double(const struct used_device *devices, int nranks)
 {
-    const char *mine = identities + (size_t)rank * IDENTITY_BYTES;
-    int sharers = 0, first = -1;
+    for (int first = 0; first < nranks; first++) {
+        int sharers = 0;
 
-    for (int r = 0; r < nranks && mine[0]; r++)
-        if (!strncmp(identities + (size_t)r * IDENTITY_BYTES, mine, IDENTITY_BYTES)) {
-            sharers++;
-            first = first < 0 ? r : first;
-        }
-    if (sharers < 2)
-        return 0;
-    return error_set(
-        "%d ranks, the first of them rank %d, would share one GPU (%s): start as many ranks on "
-        "each node as it has GPUs, or say --tune share-gpu",
-        sharers, first, words);
+        for (int r = first; r < nranks && devices[first].identity[0]; r++)
+            sharers += !strcmp(devices[r].identity, devices[first].identity);
+        if (sharers > 1)
+            return error_set("%d ranks, the first of them rank %d, would share one GPU (%s): start "
+                             "as many ranks on each node as it has GPUs, or say --tune share-gpu",
+                             sharers, first, devices[first].words);
+    }
+    return 0;
 }
 
 static int check_double(MPI_Comm world, const struct engine *engine)
 {
-    char mine[IDENTITY_BYTES] = "", *all;
-    const char *words = "";
-    int nranks, rank, status;
+    struct used_device mine = {.identity = ""};
+    void *devices;
+    int nranks, status;
 
     MPI_Comm_size(world, &nranks);
-    MPI_Comm_rank(world, &rank);
     if (engine->i && engine->i->device)
-        words = engine->i->device(engine->context, mine);
-    all = calloc((size_t)nranks, IDENTITY_BYTES);
-    if (error_agree(world, all ? 0 : error_memory((size_t)nranks * IDENTITY_BYTES, "devices"))) {
-        free(all);
+        snprintf(mine.words, sizeof mine.words, "%s",
+                 engine->i->device(engine->context, mine.identity));
+    if (agree_gather(world, &mine, sizeof mine, "devices", &devices))
         return -1;
-    }
-    MPI_TRY(MPI_Allgather(mine, IDENTITY_BYTES, MPI_CHAR, all, IDENTITY_BYTES, MPI_CHAR, world));
-    status = find_double(all, nranks, rank, words);
-    free(all);
+    status = devices ? find_double(devices, nranks) : 0;
+    free(devices);
     return error_agree(world, status);
-fail:
-    free(all);
-    return -1;
 }
 
 int device_open(MPI_Comm world, const char *name, const struct engine_options *options, bool share,
@@ -63,25 +57,14 @@ int device_open(MPI_Comm world, const char *name, const struct engine_options *o
     return share ? 0 : check_double(world, out);
 }
 
-int device_measures(MPI_Comm world, const struct engine *engine, bool *out)
-{
-    int nranks, measures = engine->i->choices != NULL;
-
-    MPI_Comm_size(world, &nranks);
-    if (nranks > 1 && agree_share(world, &measures, sizeof measures))
-        return -1;
-    *out = nranks > 1 && measures;
-    return 0;
-}
-
-int device_share_choices(MPI_Comm world, struct engine *engine)
+/* Rank 0's choices become everybody's. */
+static int share_choices(MPI_Comm world, struct engine *engine, int rank)
 {
     const struct engine_choices_i *choices = engine->i->choices;
     struct strbuf told = {.data = NULL};
     char *text = NULL;
-    int rank, status = 0;
+    int status = 0;
 
-    MPI_Comm_rank(world, &rank);
     if (rank == 0) {
         status = choices ? choices->tell(engine->context, &told) : 0;
         text = strbuf_take(&told);
@@ -94,4 +77,19 @@ int device_share_choices(MPI_Comm world, struct engine *engine)
     status = rank > 0 && choices ? choices->take(engine->context, text) : 0;
     free(text);
     return error_agree(world, status);
+}
+
+int device_build_all(MPI_Comm world, struct engine *engine, int (*build)(void *context),
+                     void *context)
+{
+    int rank, nranks, first = engine->i->choices != NULL;
+
+    MPI_Comm_rank(world, &rank);
+    MPI_Comm_size(world, &nranks);
+    if (nranks > 1 && agree_share(world, &first, sizeof first))
+        return -1;
+    if (nranks > 1 && first &&
+        (error_agree(world, rank == 0 ? build(context) : 0) || share_choices(world, engine, rank)))
+        return -1;
+    return error_agree(world, nranks > 1 && first && rank == 0 ? 0 : build(context));
 }

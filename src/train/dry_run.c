@@ -51,7 +51,7 @@ int dry_run_limit_memory(const struct job *job, const struct compute *compute, s
     /* values, which ranks of a machine may share, a gradient each, and their part of the history */
     need = params * (1 + locals + (double)job->rule.nhistory * locals / job->nranks);
     if (need > (double)left)
-        return error_set("not fit to train: the net's %zu parameters, their gradients and the "
+        return error_set("not ready to train: the net's %zu parameters, their gradients and the "
                          "solver's history take at least %s on host %s with its %d rank%s, and %s "
                          "of memory are left there",
                          compute->net->nlearnable, units_print_bytes(need, needed),
@@ -258,7 +258,7 @@ int dry_run_report_all(struct dry_run *dry, const struct job *job, const struct 
         put_all(dry, job, compute, exchange, run, at, resumed, ranks, out);
         status = strbuf_status(out) || strbuf_status(&dry->unfit);
         if (!status && dry->unfit.length)
-            status = error_set("not fit to train: %s", strbuf_text(&dry->unfit));
+            status = error_set("not ready to train: %s", strbuf_text(&dry->unfit));
     }
     free(ranks);
     return error_agree(job->world, status);

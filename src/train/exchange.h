@@ -41,9 +41,10 @@ int nodes_leaders(const struct exchange *exchange, const struct job *job);
 int nodes_place_updates_all(struct exchange *exchange, const struct job *job,
                             struct compute *compute);
 
-/* ---- schemes.c ---- */
+/* ---- choose_plan.c ---- */
 
-/* Chooses schemes and makes the plan; nets and engine must be there. */
+/* Chooses schemes and makes the plan, which --tune bandwidth-mbps must let through; nets and engine
+ * must be there. */
 int schemes_plan_all(struct exchange *exchange, const struct job *job, struct compute *compute,
                      const char *kept_plan);
 

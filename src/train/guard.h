@@ -69,12 +69,17 @@ void guard_pace(struct guard *guard);
  * nearly over. */
 bool guard_hurries(const struct guard *guard);
 
-/* ---- checks.c ---- */
+/* ---- numeric_checks.c ---- */
 
-/* After a pass whose loss is no number: says in `out` where it arose, or nothing where that cannot
- * be found. Whether it stands in the data. The net is of no use afterwards. */
-bool checks_find_nonfinite(const struct job *job, const struct compute *compute,
-                           const struct run *run, struct strbuf *out);
+/* After a pass whose loss is no number: fails with where it arose, as far as that can be found. The
+ * net is of no use afterwards. */
+int guard_report_divergence(struct guard *guard, const struct rates *rates, int64_t iteration,
+                            const struct run *run, double loss);
+
+/* Rank 0, after `end` iterations: fails where training is not to end as a success: parameters that
+ * are no numbers, whether they were saved or not, or with which the last test's loss is none. */
+int guard_check_outcome(struct guard *guard, const struct rates *rates, const struct scores *scores,
+                        int64_t end);
 
 /* --on-nan=skip, at set-up: refuses what would keep a NaN beyond its iteration. */
 int guard_open_skips(struct guard *guard, const struct plan *plan);

@@ -19,43 +19,28 @@ static bool ignores_a_label(const struct layer *layer)
            (p->accuracy_param && p->accuracy_param->has_ignore_label);
 }
 
-static void check_labels(struct strbuf *unfit, const struct net *net, const struct layer *data,
-                         const struct source_survey *survey)
+static void put_labels(struct dry_run *out, const struct net *net, const struct layer *data,
+                       const struct source_survey *s)
 {
     size_t classes;
     const struct layer *reader = data->ntops > 1 ? net_label_reader(net, data, 1, &classes) : NULL;
+    bool judged = reader && !ignores_a_label(reader);
 
-    if (!reader || ignores_a_label(reader) ||
-        (survey->least >= 0 && survey->most < (float)classes && !survey->fraction))
-        return;
-    strbuf_printf(unfit,
-                  "%slabels of %s are %g to %g%s, but layer '%s' has %zu scores: expected whole "
-                  "numbers from 0 to %zu (num_output, or the labels, are wrong)",
-                  unfit->length ? "; " : "", survey->path, (double)survey->least,
-                  (double)survey->most, survey->fraction ? ", not all of them whole" : "",
-                  reader->def->name, classes, classes - 1);
-}
-
-static void put_labels(struct strbuf *out, const struct source_survey *s)
-{
-    if (!s->labelled)
-        return;
-    strbuf_printf(out, "\n            labels %g to %g", (double)s->least, (double)s->most);
+    strbuf_printf(&out->survey, "\n            labels %g to %g", (double)s->least, (double)s->most);
     if (s->nread < s->nrecords)
-        strbuf_printf(out, " in %" PRIu64 " records spread over all", s->nread);
-    strbuf_printf(out, "; the first is %g, the last %g", (double)s->first, (double)s->last);
-}
-
-/* A net for more classes than there are trains, and is seldom meant. */
-static void put_classes(struct strbuf *out, const struct net *net, const struct layer *data,
-                        const struct source_survey *s)
-{
-    size_t classes;
-    const struct layer *reader = data->ntops > 1 ? net_label_reader(net, data, 1, &classes) : NULL;
-
-    if (reader && s->labelled && s->nread == s->nrecords && !ignores_a_label(reader) &&
-        s->least >= 0 && s->most + 1 < (float)classes)
-        strbuf_printf(out, "\n            layer '%s' has %zu scores for %g labels",
+        strbuf_printf(&out->survey, " in %" PRIu64 " records spread over all", s->nread);
+    strbuf_printf(&out->survey, "; the first is %g, the last %g", (double)s->first,
+                  (double)s->last);
+    if (judged && (s->least < 0 || s->most >= (float)classes || s->fraction))
+        strbuf_printf(&out->unfit,
+                      "%slabels of %s are %g to %g%s, but layer '%s' has %zu scores: expected "
+                      "whole numbers from 0 to %zu (num_output, or the labels, are wrong)",
+                      out->unfit.length ? "; " : "", s->path, (double)s->least, (double)s->most,
+                      s->fraction ? ", not all of them whole" : "", reader->def->name, classes,
+                      classes - 1);
+    else if (judged && s->nread == s->nrecords && s->most + 1 < (float)classes)
+        /* such a net trains, and is seldom meant */
+        strbuf_printf(&out->survey, "\n            layer '%s' has %zu scores for %g labels",
                       reader->def->name, classes, (double)s->most + 1);
 }
 
@@ -74,11 +59,9 @@ static int look_at(struct dry_run *out, const char *phase, const struct net *net
                   s.path, s.nrecords, s.nrecords == 1 ? "" : "s");
     strbuf_puts(lines, shape_product(&s.shape, shape, sizeof shape));
     strbuf_puts(lines, s.type == SOURCE_U8 ? " bytes" : " floats");
-    put_labels(lines, &s);
-    put_classes(lines, net, layer, &s);
-    strbuf_putc(lines, '\n');
     if (s.labelled)
-        check_labels(&out->unfit, net, layer, &s);
+        put_labels(out, net, layer, &s);
+    strbuf_putc(lines, '\n');
     return 0;
 }
 

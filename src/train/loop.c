@@ -13,7 +13,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* What the hooks of one pass need. */
 struct pass {
@@ -36,28 +35,6 @@ static int after_backward(void *context, int group)
 static bool is_placed(void *context, int group)
 {
     return !sync_is_local(((struct pass *)context)->sync, group);
-}
-
-static int report_divergence(struct trainer *t, int64_t iteration, const struct run *run,
-                             double loss)
-{
-    struct strbuf where = {.data = NULL}, row = {.data = NULL};
-
-    if (t->job.options->skip_nan > 0)
-        strbuf_printf(&row, ", and %d updates in a row were to be left out (--on-nan=skip)",
-                      t->guard.bad_losses);
-    if (checks_find_nonfinite(&t->job, &t->compute, run, &where))
-        error_set("iteration %" PRId64 ": loss = %g%s: %s: mend the data, or let --on-nan=skip "
-                  "leave such updates out",
-                  iteration, loss, strbuf_text(&row), strbuf_text(&where));
-    else
-        error_set("iteration %" PRId64 ": loss = %g%s: training has diverged; lower base_lr (the "
-                  "rate is %g now), or set clip_gradients%s%s",
-                  iteration, loss, strbuf_text(&row), (double)rates_of(&t->rates, iteration),
-                  where.length ? "; " : "", strbuf_text(&where));
-    strbuf_free(&row);
-    strbuf_free(&where);
-    return -1;
 }
 
 /* Puts in front of the message when it was, and on what: labels and records are counted in a batch.
@@ -94,7 +71,7 @@ static int run_passes(struct trainer *t, int64_t iteration, double *loss)
         *loss += one / t->job.iter_size;
         /* counted once, where it arose: what is added to a NaN is one, too */
         if (finite && !isfinite(*loss) && ++t->guard.bad_losses >= t->job.options->skip_nan)
-            return report_divergence(t, iteration, &run, *loss);
+            return guard_report_divergence(&t->guard, &t->rates, iteration, &run, *loss);
         if (net_backward(t->compute.net, &run, micro == 0, &hooks))
             return pass_error(t, iteration, &run);
     }
@@ -199,25 +176,6 @@ static int test_all(struct trainer *t, int64_t iteration)
     return 0;
 }
 
-static void show_progress(struct trainer *t, int64_t iteration, double seconds)
-{
-    int64_t done = iteration + 1 - t->at.iteration;
-    double rate = seconds > 0 ? (double)done / seconds : 0;
-    uint64_t samples = job_samples_before(&t->job, &t->at, iteration + 1);
-    uint64_t all = job_samples_before(&t->job, &t->at, t->job.max_iter);
-
-    log_progress(
-        t->job.log,
-        &(struct log_progress){.iteration = iteration + 1,
-                               .max_iter = t->job.max_iter,
-                               .images_per_second = rate * (double)job_samples(&t->job),
-                               .eta_seconds =
-                                   rate > 0 ? (double)(t->job.max_iter - iteration - 1) / rate : -1,
-                               .loss = rates_smoothed(&t->rates),
-                               .epochs = job_epochs(&t->job, (double)samples),
-                               .max_epochs = job_epochs(&t->job, (double)all)});
-}
-
 static int log_clipping(struct trainer *t, int64_t iteration)
 {
     double norm, scale;
@@ -232,9 +190,6 @@ static int log_clipping(struct trainer *t, int64_t iteration)
                  norm, (double)t->job.solver->clip_gradients, scale);
     return 0;
 }
-
-/* So many iterations are left out of the steady rate. */
-enum { WARM_ITERATIONS = 5 };
 
 /* Plateau's rate of the next iteration. */
 static int follow_loss(struct trainer *t, int64_t iteration, double loss)
@@ -266,14 +221,11 @@ static int worker_iteration(struct trainer *t, int64_t iteration)
     if (follow_loss(t, iteration, isfinite(loss) ? loss : rates_smoothed(&t->rates)))
         return -1;
     seconds = t->timing.trained_seconds = timing_now(&t->timing);
-    if (iteration + 1 - t->at.iteration == WARM_ITERATIONS)
-        t->timing.warm_seconds = seconds;
-    else if (iteration + 1 - t->at.iteration == 2 * WARM_ITERATIONS)
-        t->timing.warm_iterations = WARM_ITERATIONS;
+    timing_warm_up(&t->timing, iteration + 1 - t->at.iteration);
     if (is_due(iteration, t->job.solver->display) && display_loss(t, iteration, seconds, true))
         return -1;
     guard_pace(&t->guard);
-    show_progress(t, iteration, seconds);
+    metrics_show_progress(&t->job, &t->at, iteration, seconds, rates_smoothed(&t->rates));
     return log_clipping(t, iteration);
 }
 
@@ -315,24 +267,6 @@ static int pause_for(struct trainer *t, int64_t iteration, bool test, bool save)
     return status;
 }
 
-/* Of what is not to end as a success: parameters that are no numbers, whether they were saved or
- * not, or with which the last test's loss is none. Rank 0. */
-static int check_outcome(struct trainer *t)
-{
-    double loss = 0;
-
-    if (t->scores.values && t->scores.iteration == t->end)
-        loss = t->scores.values[outputs_count(t->compute.tests[0])];
-    if (run_check_values(&t->run, &t->rates, t->end))
-        return -1;
-    if (!isfinite(loss))
-        return error_set("after iteration %" PRId64 ": the test's loss is %g, and all parameters "
-                         "are finite: look at the test's data, lower base_lr, or set "
-                         "clip_gradients",
-                         t->end, loss);
-    return 0;
-}
-
 static int finish_training(struct trainer *t)
 {
     const Caffe__SolverParameter *s = t->job.solver;
@@ -367,7 +301,8 @@ static int finish_training(struct trainer *t)
     guard_enter(&t->guard, end, PHASE_LAST_SAVING);
     if (t->job.rank == 0 && run_finish_saving(&t->run, true))
         return -1;
-    if (t->job.rank == 0 && trained && !t->job.blank && check_outcome(t))
+    if (t->job.rank == 0 && trained && !t->job.blank &&
+        guard_check_outcome(&t->guard, &t->rates, &t->scores, end))
         return -1;
     guard_enter(&t->guard, end, PHASE_TRAINING);
     log_progress_end(t->job.log);

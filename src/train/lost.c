@@ -68,23 +68,8 @@ void guard_enter(struct guard *guard, int64_t iteration, int phase)
     atomic_store_explicit(&guard->doing.phase, phase, memory_order_relaxed);
 }
 
-/* A place in one number, for other ranks: which net, which layer of it (0: none), which pass. */
-struct spot {
-    int64_t phase, layer, backward;
-};
-
-enum { PHASES = 1024 };
-
-static int64_t pack(const struct spot *spot)
-{
-    return (spot->layer * 2 + spot->backward) * PHASES + spot->phase % PHASES;
-}
-
-static struct spot unpack(int64_t place)
-{
-    return (struct spot){
-        .phase = place % PHASES, .layer = place / PHASES / 2, .backward = place / PHASES % 2};
-}
+/* A wire_place's: what it does, which layer of that net (0: none) in which pass. */
+enum { AT_PHASE, AT_LAYER, AT_BACKWARD };
 
 static const struct net *net_of(const struct guard *guard, int64_t phase)
 {
@@ -102,34 +87,33 @@ static const struct net *net_of(const struct guard *guard, int64_t phase)
 static void where(void *context, struct wire_place *out)
 {
     const struct guard *guard = context;
-    struct spot spot = {.phase = atomic_load_explicit(&guard->doing.phase, memory_order_relaxed)};
+    int64_t phase = atomic_load_explicit(&guard->doing.phase, memory_order_relaxed);
     int64_t saving =
         (int64_t)clock_seconds() - atomic_load_explicit(&guard->doing.since, memory_order_relaxed);
-    const struct net *net = net_of(guard, spot.phase);
+    const struct net *net = net_of(guard, phase);
 
+    out->place[AT_PHASE] = phase;
     out->iteration = atomic_load_explicit(&guard->doing.iteration, memory_order_relaxed);
-    if (spot.phase == PHASE_LAST_SAVING || (spot.phase == PHASE_SAVING && saving < SAVING_SECONDS))
+    if (phase == PHASE_LAST_SAVING || (phase == PHASE_SAVING && saving < SAVING_SECONDS))
         out->done += saving;
     if (net) {
         struct net_position at = net_position(net);
 
-        spot.layer = at.layer + 1;
-        spot.backward = at.backward;
+        out->place[AT_LAYER] = at.layer + 1;
+        out->place[AT_BACKWARD] = at.backward;
         out->done += (int64_t)at.done;
     }
-    out->place = pack(&spot);
 }
 
-static void put_place(void *context, int64_t place, struct strbuf *text)
+static void put_place(void *context, const int64_t place[3], struct strbuf *text)
 {
     const struct guard *guard = context;
-    struct spot spot = unpack(place);
-    const struct net *net = place < 0 ? NULL : net_of(guard, spot.phase);
-    const struct layer *layer =
-        net && spot.layer > 0 && spot.layer <= net->nlayers ? &net->layers[spot.layer - 1] : NULL;
+    int64_t phase = place[AT_PHASE], l = place[AT_LAYER];
+    const struct net *net = net_of(guard, phase);
+    const struct layer *layer = net && l > 0 && l <= net->nlayers ? &net->layers[l - 1] : NULL;
     const char *path = NULL;
 
-    if (place >= 0 && (spot.phase == PHASE_SAVING || spot.phase == PHASE_LAST_SAVING))
+    if (phase == PHASE_SAVING || phase == PHASE_LAST_SAVING)
         strbuf_puts(text, " (saving a snapshot)");
     if (layer && layer->i->records)
         layer->i->records(layer, &path);
@@ -137,7 +121,7 @@ static void put_place(void *context, int64_t place, struct strbuf *text)
         strbuf_printf(text, " (waiting for input of layer '%s' from %s)", layer->def->name, path);
     else if (layer)
         strbuf_printf(text, " (computing layer '%s' %s)", layer->def->name,
-                      spot.backward ? "backward" : "forward");
+                      place[AT_BACKWARD] ? "backward" : "forward");
     else if (net)
         strbuf_puts(text, net == guard->compute->net ? " (between two passes)" : " (testing)");
 }
@@ -145,10 +129,8 @@ static void put_place(void *context, int64_t place, struct strbuf *text)
 void guard_watch_ranks(struct guard *guard, struct sync_options *o)
 {
     guard_enter(guard, -1, PHASE_TRAINING);
-    o->stall_seconds = SILENCE_SECONDS;
-    o->warn = warn_of_stall;
-    o->warn_context = guard;
-    o->watch = (struct wire_watch){.silence_seconds = trainer_silence(guard->job->options),
+    o->watch = (struct wire_watch){.stall_seconds = SILENCE_SECONDS,
+                                   .silence_seconds = trainer_silence(guard->job->options),
                                    .lost_seconds = guard->job->options->stall_timeout,
                                    .context = guard,
                                    .warn = warn_of_stall,

@@ -1,4 +1,5 @@
-/* The points of --csv and --tensorboard: rank 0 notes what a display and a test show. */
+/* The points of --csv and --tensorboard: rank 0 notes what a display and a test show. And the
+ * progress line. */
 #include "train/output.h"
 
 #include "report/curves.h"
@@ -85,4 +86,22 @@ void metrics_put(struct curves *curves, const struct job *job, const struct trai
     row.epoch = job->records > 0 ? job_epochs(job, samples) : (double)NAN;
     if (curves)
         curves_put(curves, &row);
+}
+
+void metrics_show_progress(const struct job *job, const struct train_state *at, int64_t iteration,
+                           double seconds, double loss)
+{
+    double rate = seconds > 0 ? (double)(iteration + 1 - at->iteration) / seconds : 0;
+    double samples = (double)job_samples_before(job, at, iteration + 1),
+           all = (double)job_samples_before(job, at, job->max_iter);
+    const struct log_progress progress = {
+        .iteration = iteration + 1,
+        .max_iter = job->max_iter,
+        .images_per_second = rate * (double)job_samples(job),
+        .eta_seconds = rate > 0 ? (double)(job->max_iter - iteration - 1) / rate : -1,
+        .loss = loss,
+        .epochs = job_epochs(job, samples),
+        .max_epochs = job_epochs(job, all)};
+
+    log_progress(job->log, &progress);
 }

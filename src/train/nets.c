@@ -62,9 +62,20 @@ static int define_net(const struct origin *origin, int phase, const Caffe__NetSt
     return status;
 }
 
+/* A net that stands in the file of that name, or in the solver itself. field: what names it. */
+static int find_net(struct solver_nets *nets, const struct text_doc *doc, const char *path,
+                    const Caffe__NetParameter *param, const char *field, struct origin *out)
+{
+    *out = (struct origin){.param = param, .doc = (struct text_doc *)doc};
+    return !param && from_file(nets, doc, path, out)
+               ? error_context("%s: %s", text_name(doc), field)
+               : 0;
+}
+
 static int load_train(struct solver_nets *nets, const struct text_doc *doc,
                       const Caffe__SolverParameter *s, struct origin *shared)
 {
+    bool shares = s->net || s->net_param;
     struct origin train = {.doc = NULL};
     int given = (s->net != NULL) + (s->net_param != NULL) + (s->train_net != NULL) +
                 (s->train_net_param != NULL);
@@ -74,19 +85,10 @@ static int load_train(struct solver_nets *nets, const struct text_doc *doc,
             "%s: SolverParameter must specify a train net using one of these fields: net, "
             "net_param, train_net, train_net_param (found %d of them)",
             text_name(doc), given);
-    if (s->net || s->net_param) {
-        if (s->net ? from_file(nets, doc, s->net, shared) : 0)
-            return error_context("%s: net", text_name(doc));
-        if (s->net_param)
-            *shared = (struct origin){.param = s->net_param, .doc = (struct text_doc *)doc};
-        train = *shared;
-    } else if (s->train_net) {
-        if (from_file(nets, doc, s->train_net, &train))
-            return error_context("%s: train_net", text_name(doc));
-    } else {
-        train = (struct origin){.param = s->train_net_param, .doc = (struct text_doc *)doc};
-    }
-    return define_net(&train, CAFFE__PHASE__TRAIN, s->train_state, &nets->train);
+    if (shares ? find_net(nets, doc, s->net, s->net_param, "net", shared)
+               : find_net(nets, doc, s->train_net, s->train_net_param, "train_net", &train))
+        return -1;
+    return define_net(shares ? shared : &train, CAFFE__PHASE__TRAIN, s->train_state, &nets->train);
 }
 
 static int load_tests(struct solver_nets *nets, const struct text_doc *doc,
@@ -116,10 +118,10 @@ static int load_tests(struct solver_nets *nets, const struct text_doc *doc,
         return error_memory(total * sizeof(struct net_def *), "test nets");
     for (size_t i = 0; i < total; i++) {
         struct origin origin = *shared;
-        if (i < s->n_test_net_param)
-            origin = (struct origin){.param = s->test_net_param[i], .doc = (struct text_doc *)doc};
-        else if (i < own && from_file(nets, doc, s->test_net[i - s->n_test_net_param], &origin))
-            return error_context("%s: test_net", text_name(doc));
+        bool inside = i < s->n_test_net_param;
+        if (i < own && find_net(nets, doc, inside ? NULL : s->test_net[i - s->n_test_net_param],
+                                inside ? s->test_net_param[i] : NULL, "test_net", &origin))
+            return -1;
         if (s->test_iter[i] < 0)
             return error_set("%s: test_iter must not be negative, found %d", text_name(doc),
                              s->test_iter[i]);

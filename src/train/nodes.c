@@ -1,4 +1,4 @@
-/* Setting a run up: who adds up together, where servers update. (schemes.c: which scheme moves
+/* Setting a run up: who adds up together, where servers update. (choose_plan.c: which scheme moves
  * which layer.)
  *
  * Nodes (sync/node.h): the workers of a machine add up among themselves before their leader

@@ -25,6 +25,9 @@ struct output {
 void output_log_start(const struct job *job, const struct compute *compute,
                       struct exchange *exchange, const char *notices, const char *places);
 
+/* A line of the log for every line of the text. */
+void output_log_lines(struct log *log, const char *lines);
+
 /* The files outside of the user's folder and the solver's that solver and nets name. Rank 0. */
 void output_log_paths(const struct job *job);
 
@@ -41,5 +44,9 @@ size_t metrics_count(const struct compute *compute, int ntests);
  * curves is NULL. */
 void metrics_put(struct curves *curves, const struct job *job, const struct train_state *at,
                  struct curves_row row);
+
+/* The progress line after that iteration, so many seconds of training into the run. */
+void metrics_show_progress(const struct job *job, const struct train_state *at, int64_t iteration,
+                           double seconds, double loss);
 
 #endif

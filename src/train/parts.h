@@ -1,4 +1,4 @@
-/* PRIVATE to the files that run a training from end to end: trainer.c, loop.c, tester.c, result.c.
+/* PRIVATE to the files that run a training from end to end: trainer.c, loop.c, test.c, result.c.
  * All others take the parts that they need, each with a header of its own. */
 #ifndef POSEIDON_TRAIN_PARTS_H
 #define POSEIDON_TRAIN_PARTS_H
@@ -27,7 +27,7 @@ struct trainer {
     struct setup *setup; /* of a trainer that does not train yet, or never will; else NULL. Owned */
 };
 
-/* ---- tester.c ---- */
+/* ---- test.c ---- */
 
 /* One test of test net i at that iteration: runs its batches, spread over the workers, logs Caffe's
  * lines on rank 0, keeps the scores. *interrupted: a signal asks some rank to stop, and there are

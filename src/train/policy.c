@@ -1,33 +1,32 @@
 /* Learning rates. Computed in double precision, so that every rank and machine rounds once. */
 #include "train/policy.h"
 
+#include "util/choice.h"
 #include "util/error.h"
 
 #include <math.h>
-#include <string.h>
 
-static const char *const names[] = {
-    [POLICY_FIXED] = "fixed",
-    [POLICY_STEP] = "step",
-    [POLICY_EXP] = "exp",
-    [POLICY_INV] = "inv",
-    [POLICY_POLY] = "poly",
-    [POLICY_SIGMOID] = "sigmoid",
-    [POLICY_MULTISTEP] = "multistep",
-    [POLICY_COSINE] = "cosine",
-    [POLICY_MULTIFIXED] = "multifixed",
-    [POLICY_PLATEAU] = "plateau",
-};
+static const char *const names[] = {[POLICY_FIXED] = "fixed",
+                                    [POLICY_STEP] = "step",
+                                    [POLICY_EXP] = "exp",
+                                    [POLICY_INV] = "inv",
+                                    [POLICY_POLY] = "poly",
+                                    [POLICY_SIGMOID] = "sigmoid",
+                                    [POLICY_MULTISTEP] = "multistep",
+                                    [POLICY_COSINE] = "cosine",
+                                    [POLICY_MULTIFIXED] = "multifixed",
+                                    [POLICY_PLATEAU] = "plateau",
+                                    NULL};
 
 int policy_type_from_name(const char *name, enum policy_type *type)
 {
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (strcmp(name, names[i]) == 0) {
-            *type = (enum policy_type)i;
-            return 0;
-        }
-    }
-    return error_set("Unknown learning rate policy: %s (known policies: " POLICY_NAMES ")", name);
+    int found = choice_find(names, name);
+
+    if (found < 0)
+        return error_set("Unknown learning rate policy: %s (known policies: " POLICY_NAMES ")",
+                         name);
+    *type = (enum policy_type)found;
+    return 0;
 }
 
 static int check_ascending(const struct policy *policy, const char *what, const int32_t *values,

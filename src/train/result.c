@@ -66,13 +66,6 @@ static int write_trace(struct trainer *t)
     return 0;
 }
 
-static void log_text(struct log *log, char *text)
-{
-    for (char *rest = text, *line; (line = strsep(&rest, "\n")) != NULL;)
-        if (*line)
-            LOG_INFO(log, "%s", line);
-}
-
 static int publish_report(struct trainer *t, const struct figures *figures)
 {
     struct strbuf text = {.data = NULL}, lines = {.data = NULL};
@@ -85,7 +78,7 @@ static int publish_report(struct trainer *t, const struct figures *figures)
     words = strbuf_take(&text);
     if (!words)
         return -1;
-    log_text(t->job.log, words);
+    output_log_lines(t->job.log, words);
     free(words);
     if (t->job.options->log)
         status = report_lines(figures, &lines) ||

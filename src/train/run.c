@@ -44,13 +44,16 @@ static int name_of_newest(struct training_run *run)
     return 0;
 }
 
+static bool is_own(const struct training_run *run, const struct checkpoint_entry *entry)
+{
+    return entry->owner.run && !strcmp(entry->owner.run, run->file.run);
+}
+
 /* --run without --resume starts anew: what has that name already would be taken for its own. */
 static int check_fresh(const struct training_run *run)
 {
-
     for (int i = 0; i < run->list.count; i++)
-        if (run->list.entries[i].owner.run &&
-            !strcmp(run->list.entries[i].owner.run, run->file.run))
+        if (is_own(run, &run->list.entries[i]))
             return error_set("--run=%s: %s is of a run of that name already: --resume goes on with "
                              "it, another name or snapshot_prefix starts a new one",
                              run->file.run, run->list.entries[i].path);
@@ -80,8 +83,7 @@ static int find_name(struct training_run *run)
 /* Whether the run may go on from that state. */
 static bool is_candidate(const struct training_run *run, const struct checkpoint_entry *entry)
 {
-    return run->job->options->resume == RESUME_ANY ||
-           (entry->owner.run && !strcmp(entry->owner.run, run->file.run));
+    return run->job->options->resume == RESUME_ANY || is_own(run, entry);
 }
 
 static const struct checkpoint_entry *newest_candidate(const struct training_run *run)
@@ -211,11 +213,6 @@ int run_check_same(struct training_run *run)
 
 /* ---- going on ---- */
 
-static const char *run_of(const struct checkpoint_entry *entry)
-{
-    return entry->owner.run ? entry->owner.run : "of no name";
-}
-
 /* The newest of another run's, and how many there are. */
 static void tell_others(const struct training_run *run)
 {
@@ -231,7 +228,8 @@ static void tell_others(const struct training_run *run)
         LOG_INFO(run->job->log,
                  "Ignoring %d snapshot%s of other runs, the newest of them %s of run '%s'; this "
                  "run is '%s'",
-                 others, others == 1 ? "" : "s", newest->path, run_of(newest), run->file.run);
+                 others, others == 1 ? "" : "s", newest->path,
+                 newest->owner.run ? newest->owner.run : "of no name", run->file.run);
 }
 
 static int try_state(struct training_run *run, const char *path, float *history,
@@ -435,8 +433,7 @@ static int open_keeper(struct training_run *run)
     if (status)
         return -1;
     for (int i = list->count - 1; i >= 0; i--)
-        if (list->entries[i].owner.run && !strcmp(list->entries[i].owner.run, run->file.run) &&
-            list->entries[i].iteration <= run->file.begun &&
+        if (is_own(run, &list->entries[i]) && list->entries[i].iteration <= run->file.begun &&
             keeper_add(run->keeper, list->entries[i].iteration,
                        was_not_due(run, list->entries[i].iteration)))
             return -1;
@@ -536,7 +533,6 @@ int run_end(struct training_run *run, bool stopped)
 
 void run_close(struct training_run *run)
 {
-
     keeper_destroy(run->keeper);
     prefix_lock_release(run->lock);
     checkpoint_list_free(&run->list);

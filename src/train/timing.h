@@ -14,7 +14,7 @@ struct timing {
     double paused_stall;    /* waited in tests and snapshots */
     int saves;              /* snapshots between iterations */
     double saving_stall;    /* seconds that training stood still for them */
-    double warm_seconds;    /* train_seconds after the first WARM_ITERATIONS of this run */
+    double warm_seconds;    /* train_seconds after the first iterations of this run */
     int warm_iterations;    /* these, once there are as many again; else 0 */
     double trained_seconds; /* train_seconds so far, at the end of the last iteration */
     double display_seconds; /* of train_seconds at the last display */
@@ -26,6 +26,18 @@ struct timing {
 static inline double timing_now(const struct timing *timing)
 {
     return clock_seconds() - timing->started - timing->paused;
+}
+
+/* After so many iterations of this run, the last one at trained_seconds: the first ones are left
+ * out of the steady rate. */
+static inline void timing_warm_up(struct timing *timing, int64_t iterations)
+{
+    enum { WARM_ITERATIONS = 5 };
+
+    if (iterations == WARM_ITERATIONS)
+        timing->warm_seconds = timing->trained_seconds;
+    else if (iterations == 2 * WARM_ITERATIONS)
+        timing->warm_iterations = WARM_ITERATIONS;
 }
 
 #endif

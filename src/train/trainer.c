@@ -64,27 +64,18 @@ static int compare_data_all(struct trainer *t)
     return compute_compare_data_all(&t->compute, &t->job);
 }
 
-static int count_epochs(struct trainer *t)
-{
-    return job_count_epochs(&t->job);
-}
-
 /* Whether the run that was found trains the same, and is not at its end. */
 static int identify_run(struct trainer *t)
 {
-    if (t->job.rank != 0 || t->job.rehearses)
+    if (job_count_epochs(&t->job))
+        return -1;
+    if (t->job.rank != 0)
         return 0;
-    return agree_job_describe(&t->job, t->compute.net, &t->run.about, t->run.digest) ||
-                   run_check_same(&t->run)
-               ? -1
-               : 0;
-}
-
-static int inspect(struct trainer *t)
-{
-    return t->job.options->dry_run && t->job.rank == 0
-               ? inspect_data(&t->job, &t->compute, &t->setup->dry)
-               : 0;
+    if (!t->job.rehearses &&
+        (agree_job_describe(&t->job, t->compute.net, &t->run.about, t->run.digest) ||
+         run_check_same(&t->run)))
+        return -1;
+    return t->job.options->dry_run ? inspect_data(&t->job, &t->compute, &t->setup->dry) : 0;
 }
 
 /* ---- engine and nets ---- */
@@ -102,24 +93,17 @@ static int check_limits(struct trainer *t)
                : 0;
 }
 
-static int form_nodes_all(struct trainer *t)
-{
-    return nodes_form_all(&t->exchange, &t->job, &t->compute, t->run.kept_plan);
-}
-
 static int build_nets_all(struct trainer *t)
 {
-    return compute_build_all(&t->compute, &t->job, t->setup->memory_limit);
+    return nodes_form_all(&t->exchange, &t->job, &t->compute, t->run.kept_plan) ||
+                   compute_build_all(&t->compute, &t->job, t->setup->memory_limit)
+               ? -1
+               : 0;
 }
 
 static int plan_all(struct trainer *t)
 {
     return schemes_plan_all(&t->exchange, &t->job, &t->compute, t->run.kept_plan);
-}
-
-static int check_pace(struct trainer *t)
-{
-    return exchange_check_pace(&t->exchange, &t->job);
 }
 
 /* ---- where training starts ---- */
@@ -183,16 +167,13 @@ static int describe_update(void *context, int64_t iteration, float scale, float 
     return 0;
 }
 
-static int place_updates_all(struct trainer *t)
-{
-    return nodes_place_updates_all(&t->exchange, &t->job, &t->compute);
-}
-
 static int open_sync_all(struct trainer *t)
 {
     struct sync_update update = {
         .context = t, .nhistory = t->job.rule.nhistory, .describe = describe_update};
 
+    if (nodes_place_updates_all(&t->exchange, &t->job, &t->compute))
+        return -1;
     exchange_set_options(&t->exchange, &t->job, t->at.iteration, t->output.trace);
     guard_watch_ranks(&t->guard, &t->exchange.sync_options);
     if (exchange_open_all(&t->exchange, &t->job, &t->compute, &update))
@@ -200,25 +181,20 @@ static int open_sync_all(struct trainer *t)
     return t->job.blank ? 0 : exchange_share_values_all(&t->exchange, &t->job, &t->compute);
 }
 
-static int load_history_all(struct trainer *t)
+static int go_on_all(struct trainer *t)
 {
-    return t->resumed ? sync_load_history(t->exchange.sync, t->setup->history) : 0;
-}
-
-static int start_clock(struct trainer *t)
-{
-    return result_start_clock(&t->job, &t->output);
-}
-
-static int find_best_all(struct trainer *t)
-{
-    return run_find_best_all(&t->run, &t->at, t->resumed, &t->scores);
+    return (t->resumed && sync_load_history(t->exchange.sync, t->setup->history)) ||
+                   run_find_best_all(&t->run, &t->at, t->resumed, &t->scores)
+               ? -1
+               : 0;
 }
 
 static int begin_run(struct trainer *t)
 {
     struct strbuf plan = {.data = NULL};
 
+    if (result_start_clock(&t->job, &t->output))
+        return -1;
     if (t->job.rank != 0 || t->job.options->dry_run)
         return 0;
     kept_plan_describe(&t->exchange, &t->job, t->compute.net, &plan);
@@ -253,23 +229,16 @@ static const struct step {
     {"opening the run and its data", open_run_all, false},
     {NULL, create_nets, true},
     {NULL, compare_data_all, false},
-    {NULL, count_epochs, true},
     {NULL, identify_run, true},
-    {NULL, inspect, true},
     {"building the nets", open_engine_all, false},
     {NULL, check_limits, true},
-    {NULL, form_nodes_all, false},
     {NULL, build_nets_all, false},
     {"measuring the network and choosing schemes", plan_all, false},
-    {NULL, check_pace, true},
     {"reading weights or a snapshot", read_state, true},
     {NULL, share_state_all, false},
     {NULL, open_loop, true},
-    {NULL, place_updates_all, false},
     {"sharing the first parameters", open_sync_all, false},
-    {"preparing the first iteration", load_history_all, false},
-    {NULL, start_clock, true},
-    {NULL, find_best_all, false},
+    {"preparing the first iteration", go_on_all, false},
     {NULL, begin_run, true},
     {NULL, log_start, false},
 };

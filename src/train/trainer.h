@@ -133,8 +133,8 @@ int trainer_run(struct trainer *trainer);
 
 /* Instead of trainer_run, after options.dry_run: what would be trained, on which data, from which
  * weights, with how much memory, disk and traffic, and where; rank 0 appends it to `out`. Fails
- * with all reasons in one message where the run is not fit to train. Collective; fails on all ranks
- * together. */
+ * with all reasons in one message where the run is not ready to train. Collective; fails on all
+ * ranks together. */
 int trainer_dry_run(struct trainer *trainer, struct strbuf *out);
 
 /* Why a run ended, as the status of its process. README.md and the job scripts rely on these. */

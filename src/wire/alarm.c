@@ -5,9 +5,9 @@
 
 #include "util/agree.h"
 #include "util/error.h"
+#include "util/strbuf.h"
 
 #include <stdio.h>
-#include <string.h>
 
 enum { TAG_ALARM = 1 };
 
@@ -55,62 +55,41 @@ void alarm_raise(struct wire *wire, bool own)
 
 /* ---- stalls ---- */
 
-/* A rank of the data communicator by its number among all; by its own where MPI cannot say. */
-static int rank_among_all(const struct wire *wire, int peer)
-{
-    MPI_Group data = MPI_GROUP_NULL, all = MPI_GROUP_NULL;
-    int rank = peer;
-
-    if (MPI_Comm_group(wire->options.data, &data) != MPI_SUCCESS ||
-        MPI_Comm_group(wire->comm, &all) != MPI_SUCCESS ||
-        MPI_Group_translate_ranks(data, 1, &peer, all, &rank) != MPI_SUCCESS)
-        rank = peer;
-    if (data != MPI_GROUP_NULL)
-        (void)MPI_Group_free(&data);
-    if (all != MPI_GROUP_NULL)
-        (void)MPI_Group_free(&all);
-    return rank;
-}
-
 /* What the wire itself knows of. */
-static void describe_messages(const struct wire *wire, char *text, size_t bytes)
+static void put_messages(const struct wire *wire, struct strbuf *text)
 {
     const struct active *active = &wire->active;
     const struct slot *first = NULL;
-    int count = active->count - active->idle;
-    size_t used = 0;
 
     for (int i = 0; i < active->count && !first; i++)
         if (active->slots[i]->kind == SLOT_SEND || active->slots[i]->kind == SLOT_RECEIVE)
             first = active->slots[i];
     if (queue_count(&wire->queue) > 0)
-        used = (size_t)snprintf(text, bytes, "; %zu messages wait to be sent",
-                                queue_count(&wire->queue));
-    if (used >= bytes || count == 0)
-        return;
-    used += (size_t)snprintf(text + used, bytes - used, "; %d on their way", count);
-    if (first && used < bytes)
-        snprintf(text + used, bytes - used, ", one %s rank %d",
-                 first->message.received ? "from" : "to",
-                 rank_among_all(wire, first->message.peer));
+        strbuf_printf(text, "; %zu messages wait to be sent", queue_count(&wire->queue));
+    if (active->count > active->idle)
+        strbuf_printf(text, "; %d on their way", active->count - active->idle);
+    if (first)
+        strbuf_printf(text, ", one %s rank %d", first->message.received ? "from" : "to",
+                      first->message.peer);
 }
 
 void alarm_watch_stall(struct wire *wire, int64_t now)
 {
     const struct wire_options *o = &wire->options;
+    const struct wire_watch *watch = &o->watch;
     double waited = 1e-9 * (double)(now - wire->last_progress);
-    char text[768];
-    size_t used;
+    struct strbuf text = {0};
 
-    if (o->stall_seconds <= 0 || waited < o->stall_seconds || wire->stall_told || !o->warn ||
-        pulse_speaks(wire))
+    if (watch->stall_seconds <= 0 || waited < watch->stall_seconds || wire->stall_told ||
+        !watch->warn || pulse_speaks(wire))
         return;
     wire->stall_told = true;
-    used = (size_t)snprintf(text, sizeof text, "rank %d has waited %.0f s%s", wire->rank, waited,
-                            atomic_load(&wire->close_asked) ? " to close" : "");
+    strbuf_printf(&text, "rank %d has waited %.0f s%s", wire->rank, waited,
+                  atomic_load(&wire->close_asked) ? " to close" : "");
     if (o->describe_wait)
-        o->describe_wait(o->context, text + used, sizeof text - used);
-    used += strlen(text + used);
-    describe_messages(wire, text + used, sizeof text - used);
-    o->warn(o->context, text);
+        o->describe_wait(o->context, &text);
+    put_messages(wire, &text);
+    pulse_put_busy(wire, &text);
+    watch->warn(watch->context, strbuf_text(&text));
+    strbuf_free(&text);
 }

@@ -192,18 +192,25 @@ static bool is_other(const struct wire *wire, const struct wire_message *message
            message->comm != wire->options.data;
 }
 
-static int send_control(struct wire *wire, const struct wire_message *message)
+/* At once, past the queue. */
+static int start_control(struct wire *wire, const struct wire_message *message, bool receives)
 {
-    struct slot *slot = messages_slot(wire, SLOT_CONTROL_SEND);
+    struct slot *slot = messages_slot(wire, receives ? SLOT_CONTROL_RECEIVE : SLOT_CONTROL_SEND);
+    int bytes = (int)message->bytes;
     MPI_Request request;
 
     if (!slot)
         return -1;
     slot->message = *message;
-    slot->message.received = false;
-    MPI_TRY(MPI_Isend(message->buffer, (int)message->bytes, MPI_BYTE, message->peer, message->tag,
-                      message->comm, &request));
-    wire_count(&wire->counters.control_sent, message->bytes);
+    slot->message.received = receives;
+    if (receives)
+        MPI_TRY(MPI_Irecv(message->buffer, bytes, MPI_BYTE, message->peer, message->tag,
+                          message->comm, &request));
+    else
+        MPI_TRY(MPI_Isend(message->buffer, bytes, MPI_BYTE, message->peer, message->tag,
+                          message->comm, &request));
+    if (!receives)
+        wire_count(&wire->counters.control_sent, message->bytes);
     messages_track(wire, request, slot);
     return 0;
 fail:
@@ -219,7 +226,7 @@ int wire_send(struct wire *wire, const struct wire_message *message)
     if (check_message(message))
         return -1;
     if (is_other(wire, message))
-        return send_control(wire, message);
+        return start_control(wire, message, false);
     assert(wire->options.data != MPI_COMM_NULL);
     slot = messages_slot(wire, SLOT_SEND);
     if (!slot)
@@ -239,25 +246,9 @@ int wire_send(struct wire *wire, const struct wire_message *message)
 
 int wire_receive(struct wire *wire, const struct wire_message *message)
 {
-    MPI_Request request;
-    struct slot *slot;
-
     assert(wire_is_inside(wire) && !wire->closed);
     assert(is_other(wire, message));
-    if (check_message(message))
-        return -1;
-    slot = messages_slot(wire, SLOT_CONTROL_RECEIVE);
-    if (!slot)
-        return -1;
-    slot->message = *message;
-    slot->message.received = true;
-    MPI_TRY(MPI_Irecv(message->buffer, (int)message->bytes, MPI_BYTE, message->peer, message->tag,
-                      message->comm, &request));
-    messages_track(wire, request, slot);
-    return 0;
-fail:
-    messages_free(wire, slot);
-    return -1;
+    return check_message(message) ? -1 : start_control(wire, message, true);
 }
 
 int wire_track(struct wire *wire, MPI_Request request, size_t bytes, wire_done_fn *done,

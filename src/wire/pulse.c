@@ -273,6 +273,21 @@ static void describe_standstill(const struct wire *wire, int64_t now, double sec
                       "(compare the MTU of hosts and switches)");
 }
 
+void pulse_put_busy(const struct wire *wire, struct strbuf *text)
+{
+    const struct pulse *pulse = wire->pulse;
+
+    for (int r = 1, named = 0; pulse && r < pulse->npeers && named < RANKS_NAMED; r++) {
+        if (pulse->peers[r].beat.waits)
+            continue;
+        named++;
+        strbuf_puts(text, "; ");
+        put_rank(wire, text, r);
+        strbuf_puts(text, " is ");
+        put_place(wire, text, &pulse->peers[r].beat);
+    }
+}
+
 /* The rank that is silent longest; -1: all have given signs. Elsewhere than on rank 0: rank 0. */
 static int most_silent(const struct wire *wire, int64_t now, double *seconds)
 {

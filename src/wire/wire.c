@@ -42,7 +42,6 @@ int wire_open(MPI_Comm world, const struct wire_options *options, struct wire **
     }
     wire->options = *options;
     wire->comm = MPI_COMM_NULL;
-    wire->told = &wire->told_place;
     MPI_Comm_rank(world, &wire->rank);
     MPI_Comm_size(world, &wire->nranks);
     sem_init(&wire->wakeup, 0, 0);
@@ -117,11 +116,11 @@ void wire_call(struct wire *wire, wire_call_fn *call, void *context, int64_t arg
     wake(wire);
 }
 
-int wire_failed(const struct wire *wire)
+int wire_failed(struct wire *wire)
 {
     if (!atomic_load(&wire->failed))
         return 0;
-    atomic_store(wire->told, 1);
+    atomic_store(&wire->told, 1);
     return error_set("another rank failed"); /* its message is agreed at closing */
 }
 
@@ -164,7 +163,7 @@ int wire_close(struct wire *wire, int status)
     assert(!wire->closed);
     assert(!wire->started || !pthread_equal(pthread_self(), wire->thread));
     /* once it has heard of a failure elsewhere, its own status says no more than that */
-    wire->compute_failed = status && !atomic_load(wire->told);
+    wire->compute_failed = status && !atomic_load(&wire->told);
     if (wire->compute_failed)
         mine = strdup(error_text());
     atomic_store(&wire->close_asked, 1);

@@ -78,18 +78,22 @@ enum wire_pace {
 /* Where the compute thread is. */
 struct wire_place {
     int64_t iteration; /* -1: before the first one */
-    int64_t place;     /* in it: the caller's; -1: nothing is known */
+    int64_t place[3];  /* in it: the caller's; the first one -1: nothing is known */
     int64_t done;      /* changes whenever something was got done */
 };
 
-#define WIRE_NOWHERE ((struct wire_place){.iteration = -1, .place = -1})
+#define WIRE_NOWHERE ((struct wire_place){.iteration = -1, .place = {-1}})
 
-/* Signs of life. A rank of world that gives none for so long is named by rank 0 (rank 0 itself by
+/* A wait of this rank's compute thread that lasts stall_seconds without progress is told to `warn`,
+ * unless somebody says already who keeps this rank waiting.
+ *
+ * Signs of life. A rank of world that gives none for so long is named by rank 0 (rank 0 itself by
  * rank 1), in one sentence, to `warn`, and again at growing intervals; after lost_seconds to
  * `lost`, which ends the process, as on every rank that does not hear of rank 0 any more. So are
  * ranks that give them and for which all wait, when no rank has got anything done for so long. All
  * on the wire thread; each may be NULL. */
 struct wire_watch {
+    double stall_seconds;                 /* 0: never */
     double silence_seconds, lost_seconds; /* 0: no signs are asked for; never */
     void *context;
     void (*warn)(void *context, const char *text);
@@ -98,19 +102,19 @@ struct wire_watch {
     /* Where this rank's compute thread is; and what a place means, some rank's, appended: "
      * (testing)". */
     void (*where)(void *context, struct wire_place *out);
-    void (*put_place)(void *context, int64_t place, struct strbuf *text);
+    void (*put_place)(void *context, const int64_t place[3], struct strbuf *text);
 };
 
 struct wire_options {
-    MPI_Comm data; /* of this rank's messages, borrowed, and no one else's; MPI_COMM_NULL: it sends
-                      and gets none. Its errors return from now on */
+    MPI_Comm data; /* of this rank's messages, with the ranks of world in their order; borrowed, and
+                      no one else's; MPI_COMM_NULL: it sends and gets none. Its errors return from
+                      now on */
     size_t window; /* bytes, and 2,048 messages, on their way at a time, an eighth of them (or one
                       message) to one peer; 0: no limit */
     double bytes_per_second; /* most this rank sends; 0: no limit */
     bool fifo;               /* sends go in the order of posting, whatever their urgency */
     int calls;               /* most wire_call that may be outstanding */
     int messages;            /* most messages that may wait or be on their way; grows beyond */
-    double stall_seconds;    /* a wait longer than that without progress is reported; 0: never */
     void *context;           /* of the callbacks below, all on the wire thread; each may be NULL */
     /* Once, before all else: the thread is going to hand an engine's memory to MPI. */
     int (*enter)(void *context);
@@ -128,11 +132,8 @@ struct wire_options {
     bool (*busy)(void *context);
     /* Some rank failed: ends at once what others may never come to. At most once. */
     void (*abort)(void *context);
-    /* " for parameters of layer 'A' (rank 2); ...": what the compute thread waits for, into text;
-     * returns how many things were named. */
-    int (*describe_wait)(void *context, char *text, size_t bytes);
-    /* Says a sentence about a stall to the user. Any thread. */
-    void (*warn)(void *context, const char *text);
+    /* " for layer 'A'": what the compute thread waits for, appended. */
+    void (*describe_wait)(void *context, struct strbuf *text);
     struct wire_watch watch;
 };
 
@@ -164,7 +165,7 @@ void wire_call(struct wire *wire, wire_call_fn *call, void *context, int64_t arg
 int wire_wait(struct wire *wire, const _Atomic int64_t *counter, int64_t target, double *seconds);
 
 /* -1 with a message where some rank failed, else 0. Any thread. */
-int wire_failed(const struct wire *wire);
+int wire_failed(struct wire *wire);
 
 /* Ends the traffic when every rank has called this, has sent all that it had to send, and is not
  * `busy`, and every message has been handed to its receiver's `done` (whatever that sends

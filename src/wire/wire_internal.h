@@ -79,7 +79,7 @@ struct wire {
     sem_t wake;
     _Atomic int sleeping; /* the compute thread is about to sleep on it */
     _Atomic int failed;   /* some rank failed */
-    _Atomic int *told;    /* the compute thread knows: its status is a consequence from then on */
+    _Atomic int told;     /* the compute thread knows: its status is a consequence from then on */
 
     /* the wire thread's own */
     char apart_too[64];
@@ -97,7 +97,6 @@ struct wire {
 
     struct wire_counters counters;
     _Atomic int64_t begun, run_ns, cpu_ns; /* the last two: when the thread has ended */
-    _Atomic int told_place;
 };
 
 /* CLOCK_MONOTONIC in ns */
@@ -155,6 +154,9 @@ void pulse_look(struct wire *wire, int64_t now);
 void pulse_stop(struct wire *wire);
 /* Whether somebody says already who keeps this rank waiting. */
 bool pulse_speaks(const struct wire *wire);
+/* "; rank 3 on n3 is in iteration 12 (computing layer 'fc6' backward)": those that wait for nobody,
+ * as far as rank 0 knows; elsewhere nothing. */
+void pulse_put_busy(const struct wire *wire, struct strbuf *text);
 
 /* ---- alarm.c ---- */
 /* Waits for other ranks' alarms. */

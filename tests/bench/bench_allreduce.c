@@ -65,8 +65,7 @@ static void compare(size_t elems, int repetitions, int rank, int nranks)
                                    .nranks = nranks,
                                    .iter_size = 1,
                                    .chunk_bytes = COST_USUAL_SIZES.chunk};
-    struct sync_options how = {
-        .overlap = true, .window = COST_USUAL_SIZES.window, .stall_seconds = 60};
+    struct sync_options how = {.overlap = true, .window = COST_USUAL_SIZES.window};
     struct sync_update update = {.describe = NULL};
     double ours[MOST], theirs[MOST], zero = 0;
     struct plan *plan;

@@ -208,7 +208,7 @@ int main(int argc, char **argv)
                                    .comm = {COMM_SCHEME, &scheme_ps},
                                    .iter_size = 1,
                                    .chunk_bytes = CHUNK_BYTES};
-    struct sync_options how = {.overlap = true, .stall_seconds = 20};
+    struct sync_options how = {.overlap = true};
     struct sync_update update = {.nhistory = 1, .describe = describe};
     struct plan *plan;
     struct sync *sync;

@@ -180,8 +180,7 @@ static void run(const struct conformance *c)
                                    .rails = (int)c->leaders,
                                    .factor_bytes = (size_t)c->factors,
                                    .iter_size = (int)c->iter_size};
-    struct sync_options sync_options = {.stall_seconds = 20,
-                                        .overlap = c->overlap != OVERLAP_NONE,
+    struct sync_options sync_options = {.overlap = c->overlap != OVERLAP_NONE,
                                         .forward_waits_all = c->overlap == OVERLAP_BACKWARD,
                                         .clip = (float)c->clip,
                                         .window = (size_t)c->window,

@@ -26,7 +26,7 @@ says() {
 refuses() {
     [ "$(grep -c '^poseidon train: ' dry.err)" -eq 1 ] || fail "$name: not one message: $(cat dry.err)"
     grep -E -q "^poseidon train: .*$1" dry.err || fail "$name: expected '$1', found $(grep '^poseidon train' dry.err)"
-    grep -q '^verdict' dry.out && fail "$name: fit to train after all"
+    grep -q '^verdict' dry.out && fail "$name: ready to train after all"
 }
 
 dry 1 0 'one rank'
@@ -41,7 +41,7 @@ says 'snapshots +run/s_iter_\*: 3 of 3.45 MB each; .* free'
 says 'plan +one worker, nothing travels'
 says 'memory +rank 0 holds [0-9.]+ MB: net [0-9.]+ MB, communication 0 B'
 says 'host +[^ ]+: 1 rank from rank 0 on, .* on cores .*; [0-9.]+ MB of memory held, .* left'
-says 'verdict +fit to train'
+says 'verdict +ready to train'
 
 sed 's/num_output: 10/num_output: 1000/' net.prototxt >wide.prototxt
 sed 's/net.prototxt/wide.prototxt/' solver.prototxt >wide.solver
@@ -63,7 +63,7 @@ says 'training .* of 64 samples \(2 workers x 32\)'
 says 'snapshots .*: 1 of'
 says 'plan +3 layers by PS, 1 layer by SFB, [0-9]+ kB sent by rank 0 an iteration'
 says 'host +[^ ]+: 2 ranks from rank 0 on'
-says 'verdict +fit to train'
+says 'verdict +ready to train'
 
 # weights and states
 train 2 train.log --solver=solver.prototxt --max-iter=2 --batch=8 --snapshot-prefix="$work/w"
@@ -73,7 +73,7 @@ dry 2 0 'a state' --snapshot="$work/w_iter_2.solverstate.h5"
 says 'training .*iterations 2 to 250'
 says 'weights +of run .* after iteration 2'
 dry 2 1 'a finished run' --snapshot="$work/w_iter_2.solverstate.h5" --max-iter=2
-refuses "not fit to train: nothing is left to do: the snapshot's iteration is not below max_iter"
+refuses "not ready to train: nothing is left to do: the snapshot's iteration is not below max_iter"
 
 # figures of the cluster are measured, or taken from their file, which stays as it is
 dry 2 0 'a new file of figures' --cluster-file=figures
@@ -108,9 +108,9 @@ if unshare -m mount --bind little /proc/meminfo 2>/dev/null; then
     little 30000 'little memory'
     refuses 'host .* has 30.7 MB of memory left beside the [0-9.]+ MB that its 1 rank holds .start fewer there, or make the batch smaller'
     little 1024 'less memory'
-    refuses "not fit to train: the net's 431080 parameters, their gradients and the solver's history take at least 5.17 MB on host .* with its 1 rank, and 1.05 MB of memory are left there"
+    refuses "not ready to train: the net's 431080 parameters, their gradients and the solver's history take at least 5.17 MB on host .* with its 1 rank, and 1.05 MB of memory are left there"
     little 8000 'no memory for blobs'
-    refuses "not fit to train: the net's blobs need [0-9.]+ MiB at batch 64, and [0-9.]+ MiB are free: about batch [0-9]+ would fit: nothing was allocated"
+    refuses "not ready to train: the net's blobs need [0-9.]+ MiB at batch 64, and [0-9.]+ MiB are free: about batch [0-9]+ would fit: nothing was allocated"
 else
     echo 'left out: a machine with little memory (needs the right to mount)'
 fi
@@ -130,10 +130,10 @@ for ranks in 1 2; do
     sanitized && break
     giant 512 1 2500
     dry $ranks 1 'giant parameters' --solver=giant_solver.prototxt
-    refuses "not fit to train: the net's 786433000000 parameters, .* take at least [0-9.]+ TB on host .* with its $ranks rank.*, and .* of memory are left there"
+    refuses "not ready to train: the net's 786433000000 parameters, .* take at least [0-9.]+ TB on host .* with its $ranks rank.*, and .* of memory are left there"
     giant 1000 700 2 weight
     dry $ranks 1 'a giant batch' --solver=giant_solver.prototxt
-    refuses "not fit to train: the net's blobs need [0-9.]+ MiB at batch 700, and .* are free: about batch [0-9]+ would fit: nothing was allocated"
+    refuses "not ready to train: the net's blobs need [0-9.]+ MiB at batch 700, and .* are free: about batch [0-9]+ would fit: nothing was allocated"
 done
 
 # a rate at which nothing arrives, whether anything is trained or not

@@ -27,7 +27,7 @@ learns() {
     [ -z "$(ls run)" ] || fail "$name: left $(ls run)"
     "$POSEIDON" train --solver=solver.prototxt --fake-data --dry-run >dry.out 2>&1 || fail "$name: $(tail -n 1 dry.out)"
     grep -q "^train data  layer 'data': made up, $3, the same" dry.out || fail "$name: $(cat dry.out)"
-    grep -q '^verdict     fit to train' dry.out || fail "$name: $(cat dry.out)"
+    grep -q '^verdict     ready to train' dry.out || fail "$name: $(cat dry.out)"
 }
 
 mkdir run

@@ -79,17 +79,7 @@ static bool late_publish(struct sync *sync, int bucket)
     return true;
 }
 
-static int late_describe_wait(const struct sync *sync, char *text, size_t bytes)
-{
-    const struct late *late = sync->gathering;
-
-    if (late->nposted > 0)
-        describe_one(sync, text, bytes, true, "the start of", late->posted[0], -1);
-    return late->nposted > 0;
-}
-
 const struct gather_i gather_late = {
-    .name = "late",
     .open = late_open,
     .close = late_close,
     .mark = late_mark,
@@ -97,5 +87,4 @@ const struct gather_i gather_late = {
     .poll = late_poll,
     .pace = late_pace,
     .publish = late_publish,
-    .describe_wait = late_describe_wait,
 };

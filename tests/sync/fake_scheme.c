@@ -46,23 +46,20 @@ static void estimate(const struct cost_cluster *cluster, const struct plan *plan
 /* ---- steps ---- */
 
 struct flood {
-    float *room; /* per slot and worker: its gradient; this rank's own stay unused */
-    bool *here;  /* per slot and worker: it came, and its iteration is not over */
+    struct history history; /* first member: history.c finds it here */
+    float *room;            /* per slot and worker: its gradient; this rank's own stay unused */
+    bool *here;             /* per slot and worker: it came, and its iteration is not over */
     float *sum;
     const float **x; /* per worker: what is added */
-    struct history history;
 };
 
 static int flood_open(struct sync *sync, int bucket)
 {
     const struct bucket *b = bucket_of(sync, bucket);
     size_t workers = (size_t)sync->plan->nworkers;
-    struct flood *flood;
+    struct flood *flood = sync->buckets[bucket].scheme_state;
 
-    if (!sync->worker)
-        return 0;
-    flood = sync->buckets[bucket].scheme_state = calloc(1, sizeof *flood);
-    if (!flood || !(flood->room = calloc(2 * workers * b->elems, sizeof(float))) ||
+    if (!(flood->room = calloc(2 * workers * b->elems, sizeof(float))) ||
         !(flood->here = calloc(2 * workers, sizeof(bool))) ||
         !(flood->sum = calloc(b->elems, sizeof(float))) ||
         !(flood->x = calloc(workers, sizeof *flood->x)))
@@ -74,15 +71,11 @@ static void flood_close(struct sync *sync, int bucket)
 {
     struct flood *flood = sync->buckets[bucket].scheme_state;
 
-    if (!flood)
-        return;
     free(flood->room);
     free(flood->here);
     free(flood->sum);
     free(flood->x);
     history_close(sync, &flood->history);
-    free(flood);
-    sync->buckets[bucket].scheme_state = NULL;
 }
 
 static size_t place_of(const struct sync *sync, int worker, int64_t iteration)
@@ -170,49 +163,15 @@ static int flood_rebuild(struct sync *sync, int bucket, int64_t iteration)
     return 0;
 }
 
-static int flood_settle(struct sync *sync, int bucket, int64_t iteration)
-{
-    struct flood *flood = sync->buckets[bucket].scheme_state;
-
-    return history_apply_bucket(sync, bucket, iteration, sync->scale * sync->clip.scale,
-                                &flood->history, ENGINE_IN_TURN);
-}
-
-static int flood_history(struct sync *sync, int chunk, struct history_view *out)
-{
-    const struct chunk *c = chunk_of(sync, chunk);
-    struct flood *flood = sync->buckets[c->bucket].scheme_state;
-    size_t at = c->begin - bucket_of(sync, c->bucket)->begin;
-
-    *out = (struct history_view){.blocks = flood ? flood->history.memory + at : NULL,
-                                 .stride = bucket_of(sync, c->bucket)->elems,
-                                 .whole = true};
-    return 0;
-}
-
-static int flood_describe_wait(const struct sync *sync, int bucket, char *text, size_t bytes)
-{
-    const struct flood *flood = sync->buckets[bucket].scheme_state;
-    int64_t iteration = sync->buckets[bucket].started - 1;
-
-    for (int w = 0; flood && w < sync->plan->nworkers; w++)
-        if (w != sync->rank && !flood->here[place_of(sync, w, iteration)]) {
-            describe_one(sync, text, bytes, true, "the gradient of", bucket,
-                         sync->plan->world_rank[w]);
-            return 1;
-        }
-    return 0;
-}
-
 static const struct scheme_steps steps_flood = {
+    .state_bytes = sizeof(struct flood),
     .open = flood_open,
     .close = flood_close,
     .post = flood_post,
     .accept = flood_accept,
     .rebuild = flood_rebuild,
-    .settle = flood_settle,
-    .history = flood_history,
-    .describe_wait = flood_describe_wait,
+    .settle = history_settle,
+    .history = history_view_chunk,
     .everywhere = true,
 };
 

@@ -93,8 +93,7 @@ static void check(const struct seam_case *c, const struct plan *plan,
 
 static void run(const struct seam_case *c)
 {
-    struct sync_options options = {
-        .stall_seconds = 20, .overlap = c->overlap, .clip = c->clip, .gather = c->gather};
+    struct sync_options options = {.overlap = c->overlap, .clip = c->clip, .gather = c->gather};
     struct sync_update update = {.nhistory = 1, .describe = conformance_describe};
     struct made_net net = {0};
     struct sync_model model;

@@ -14,18 +14,19 @@
 #include <omp.h>
 #endif
 
-static struct core_set from_to(int first, int last)
+static cpu_set_t from_to(int first, int last)
 {
-    struct core_set set = {{0}};
+    cpu_set_t set;
 
+    CPU_ZERO(&set);
     for (int c = first; c <= last; c++)
-        core_set_add(&set, c);
+        CPU_SET(c, &set);
     return set;
 }
 
-static void assert_set(const struct core_set *found, int first, int last)
+static void assert_set(const cpu_set_t *found, int first, int last)
 {
-    struct core_set expected = from_to(first, last);
+    cpu_set_t expected = from_to(first, last);
 
     ck_assert(!memcmp(found, &expected, sizeof expected));
 }
@@ -33,7 +34,7 @@ static void assert_set(const struct core_set *found, int first, int last)
 /* A rank alone on the first cores of a machine, `threads` asked for. */
 static void place_alone(int cores, int threads, int expected, bool placed)
 {
-    struct core_set mask = from_to(0, cores - 1);
+    cpu_set_t mask = from_to(0, cores - 1);
     struct cores c;
     int found;
 
@@ -71,7 +72,7 @@ END_TEST
 
 START_TEST(shared_cores_are_divided_and_nothing_is_placed)
 {
-    struct core_set masks[4];
+    cpu_set_t masks[4];
     struct cores c;
 
     for (int r = 0; r < 4; r++)
@@ -91,7 +92,7 @@ END_TEST
 
 START_TEST(masks_that_overlap_in_part_count_each_core_once)
 {
-    const struct core_set masks[] = {from_to(0, 5), from_to(4, 7), from_to(100, 131)};
+    const cpu_set_t masks[] = {from_to(0, 5), from_to(4, 7), from_to(100, 131)};
     const int threads[] = {5, 3, 32}, sharers[] = {2, 2, 1};
     struct cores c;
 
@@ -110,7 +111,7 @@ END_TEST
 
 START_TEST(openmp_settings_stay_in_force)
 {
-    struct core_set mask = from_to(0, 63);
+    cpu_set_t mask = from_to(0, 63);
     struct cores c;
     char text[CORES_PLACE_BYTES];
 
@@ -129,7 +130,7 @@ END_TEST
 
 START_TEST(a_line_says_where_a_rank_computes)
 {
-    struct core_set one = from_to(5, 5), two[] = {from_to(8, 9), from_to(8, 9)}, pair;
+    cpu_set_t one = from_to(5, 5), two[] = {from_to(8, 9), from_to(8, 9)}, pair;
     struct cores c;
     char text[CORES_PLACE_BYTES];
 
@@ -146,7 +147,7 @@ START_TEST(a_line_says_where_a_rank_computes)
     cores_describe(&c, 1, text);
     ck_assert_str_eq(text, "1 compute thread on core 8, communication on core 9");
     pair = from_to(0, 6);
-    core_set_add(&pair, 17);
+    CPU_SET(17, &pair);
     cores_divide(&pair, 1, 0, 18, &c);
     cores_place(&c, 7);
     cores_describe(&c, 7, text);
@@ -177,37 +178,33 @@ END_TEST
 /* ---- this process ---- */
 
 /* The cores where a thread may run. */
-static struct core_set cores_of(pthread_t thread)
+static cpu_set_t cores_of(pthread_t thread)
 {
-    struct core_set set = {{0}};
     cpu_set_t mask;
 
     ck_assert_int_eq(pthread_getaffinity_np(thread, sizeof mask, &mask), 0);
-    for (int c = 0; c < CORES_MOST; c++)
-        if (CPU_ISSET(c, &mask))
-            core_set_add(&set, c);
-    return set;
+    return mask;
 }
 
-static struct core_set here(void)
+static cpu_set_t here(void)
 {
     return cores_of(pthread_self());
 }
 
 static void *look(void *found)
 {
-    *(struct core_set *)found = here();
+    *(cpu_set_t *)found = here();
     return NULL;
 }
 
-static bool same(const struct core_set *a, const struct core_set *b)
+static bool same(const cpu_set_t *a, const cpu_set_t *b)
 {
     return !memcmp(a, b, sizeof *a);
 }
 
 START_TEST(threads_run_where_their_starter_has_entered)
 {
-    struct core_set mask = here(), found;
+    cpu_set_t mask = here(), found;
     struct cores c;
     pthread_t thread;
     int strangers = 0;
@@ -233,7 +230,7 @@ START_TEST(threads_run_where_their_starter_has_entered)
 #ifdef _OPENMP
 #pragma omp parallel num_threads(3) reduction(+ : strangers)
     {
-        struct core_set mine = here();
+        cpu_set_t mine = here();
         strangers += omp_get_thread_num() > 0 && !same(&mine, &c.set[CORES_COMPUTE]);
     }
 #endif
@@ -250,7 +247,7 @@ static void *wait_for(void *mutex)
 
 START_TEST(a_thread_is_started_on_the_cores_of_another)
 {
-    struct core_set mask = here(), found;
+    cpu_set_t mask = here(), found;
     struct cores c;
     pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
     pthread_t first, second;
@@ -272,7 +269,7 @@ END_TEST
 
 START_TEST(nothing_is_bound_where_nothing_is_placed)
 {
-    struct core_set mask = from_to(0, 0), before = here(), after;
+    cpu_set_t mask = from_to(0, 0), before = here(), after;
     struct cores c;
 
     cores_divide(&mask, 1, 0, 1, &c);

@@ -2,6 +2,7 @@
 #include <signal.h>
 
 #include "tests/wire/wire_rig.h"
+#include "util/strbuf.h"
 
 /* ---- failures ---- */
 
@@ -166,11 +167,16 @@ void unstarted(int argc, char **argv)
 
 /* ---- stalls ---- */
 
-static int describe_moon(void *context, char *text, size_t bytes)
+static void describe_moon(void *context, struct strbuf *text)
 {
     (void)context;
-    snprintf(text, bytes, " for the moon (rank 1)");
-    return 1;
+    strbuf_puts(text, " for the moon (rank 1)");
+}
+
+static void seventh(void *context, struct wire_place *out)
+{
+    (void)context;
+    out->iteration = 7;
 }
 
 static int accept_late(void *context, int peer, int tag, size_t bytes, struct wire_message *out)
@@ -205,10 +211,12 @@ void stall(int argc, char **argv)
     sigaddset(&go, SIGUSR1);
     CHECK(!pthread_sigmask(SIG_BLOCK, &go, NULL), "no mask");
     MPI_Allgather(&mine, 1, MPI_INT, pids, 1, MPI_INT, MPI_COMM_WORLD);
-    options.warn = warn_and_wake;
     options.accept = accept_late;
     options.describe_wait = describe_moon;
-    options.stall_seconds = 0.3;
+    options.watch = (struct wire_watch){.stall_seconds = 3, /* signs of life come every second */
+                                        .silence_seconds = 60,
+                                        .warn = warn_and_wake,
+                                        .where = seventh};
     open_wire(&options);
     place = IN_NOTHING;
     CHECK(!wire_start(wire), "%s", error_text());
@@ -221,7 +229,9 @@ void stall(int argc, char **argv)
     if (rank == 2 % nranks) {
         CHECK(!wire_wait(wire, &received, 1, NULL), "%s", error_text());
         if (rank == 0)
-            CHECK(warned && strstr(warning, "rank 0 has waited") && strstr(warning, "the moon"),
+            CHECK(warned && strstr(warning, "rank 0 has waited") && strstr(warning, "the moon") &&
+                      (nranks == 1 || strstr(warning, "; rank 1 is in iteration 7")) &&
+                      !strstr(warning, "rank 0 is"),
                   "'%s'", warning);
     }
     close_wire(0, 0);

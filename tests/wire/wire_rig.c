@@ -142,7 +142,7 @@ struct wire_options usual(void)
                                  .messages = 8, /* fewer than there are: it grows */
                                  .enter = enter,
                                  .account = account,
-                                 .warn = warn};
+                                 .watch.warn = warn};
 }
 
 void open_wire(const struct wire_options *options)

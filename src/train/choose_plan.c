@@ -314,7 +314,10 @@ int schemes_plan_all(struct exchange *exchange, const struct job *job, struct co
         options.comm = usual_comm(exchange);
     if (!status)
         status = error_agree(job->world, plan_create(&options, compute->net->ngroups,
-                                                     exchange->groups, &exchange->plan));
+                                                     exchange->groups, &exchange->plan) ||
+                                                 exchange_check_pace(exchange, job)
+                                             ? -1
+                                             : 0);
     free(scheme);
     return status;
 }

@@ -2,6 +2,9 @@
  * same parameters. */
 #include "train/guard.h"
 
+#include "report/outputs.h"
+#include "train/rates.h"
+#include "train/scores.h"
 #include "util/alloc.h"
 #include "util/error.h"
 #include "util/finite.h"
@@ -38,9 +41,10 @@ static bool find_in_tops(const struct job *job, const struct compute *compute,
     return false;
 }
 
-/* Most blobs share memory, so what stood in them is made once more, layer by layer; data layers' is
- * there still. */
-bool checks_find_nonfinite(const struct job *job, const struct compute *compute,
+/* Says in `out` where it arose, or nothing where that cannot be found. Returns whether it stands in
+ * the data. Most blobs share memory, so what stood in them is made once more, layer by layer; data
+ * layers' is there still. */
+static bool find_nonfinite(const struct job *job, const struct compute *compute,
                            const struct run *run, struct strbuf *out)
 {
     if (net_pull_values(compute->net))
@@ -57,6 +61,45 @@ bool checks_find_nonfinite(const struct job *job, const struct compute *compute,
             return layer->i->is_data;
     }
     return false;
+}
+
+int guard_report_divergence(struct guard *guard, const struct rates *rates, int64_t iteration,
+                            const struct run *run, double loss)
+{
+    struct strbuf where = {.data = NULL}, row = {.data = NULL};
+
+    if (guard->job->options->skip_nan > 0)
+        strbuf_printf(&row, ", and %d updates in a row were to be left out (--on-nan=skip)",
+                      guard->bad_losses);
+    if (find_nonfinite(guard->job, guard->compute, run, &where))
+        error_set("iteration %" PRId64 ": loss = %g%s: %s: mend the data, or let --on-nan=skip "
+                  "leave such updates out",
+                  iteration, loss, strbuf_text(&row), strbuf_text(&where));
+    else
+        error_set("iteration %" PRId64 ": loss = %g%s: training has diverged; lower base_lr (the "
+                  "rate is %g now), or set clip_gradients%s%s",
+                  iteration, loss, strbuf_text(&row), (double)rates_of(rates, iteration),
+                  where.length ? "; " : "", strbuf_text(&where));
+    strbuf_free(&row);
+    strbuf_free(&where);
+    return -1;
+}
+
+int guard_check_outcome(struct guard *guard, const struct rates *rates, const struct scores *scores,
+                        int64_t end)
+{
+    double loss = 0;
+
+    if (scores->values && scores->iteration == end)
+        loss = scores->values[outputs_count(guard->compute->tests[0])];
+    if (run_check_values(guard->run, rates, end))
+        return -1;
+    if (!isfinite(loss))
+        return error_set("after iteration %" PRId64 ": the test's loss is %g, and all parameters "
+                         "are finite: look at the test's data, lower base_lr, or set "
+                         "clip_gradients",
+                         end, loss);
+    return 0;
 }
 
 /* ---- --on-nan ---- */
