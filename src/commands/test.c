@@ -11,7 +11,6 @@
 #include "commands/test_classes.h"
 #include "report/outputs.h"
 #include "snapshot/checkpoint.h"
-#include "train/device.h"
 #include "util/agree.h"
 #include "util/error.h"
 #include "util/json.h"
@@ -178,21 +177,14 @@ static int print_json(struct test_run *t)
     return status;
 }
 
-/* All ranks by the same algorithms: scores do not depend on their number. */
 static int build(struct test_run *t)
 {
     struct engine *engine = &t->model.engine;
     int status = engine_open(t->computing.engine, &t->computing.options, engine);
-    bool measures;
 
-    if (error_agree(MPI_COMM_WORLD, status) || device_measures(MPI_COMM_WORLD, engine, &measures))
+    if (error_agree(MPI_COMM_WORLD, status))
         return -1;
-    if (measures &&
-        (error_agree(MPI_COMM_WORLD, t->rank == 0 ? net_build(t->model.net, engine, 1) : 0) ||
-         device_share_choices(MPI_COMM_WORLD, engine)))
-        return -1;
-    return error_agree(MPI_COMM_WORLD,
-                       measures && t->rank == 0 ? 0 : net_build(t->model.net, engine, 1));
+    return error_agree(MPI_COMM_WORLD, net_build(t->model.net, engine, 1));
 }
 
 /* The first layer that reads data, and how many records it has. */

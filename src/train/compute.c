@@ -180,17 +180,8 @@ static int build_nets(struct compute *compute, const struct job *job, size_t lim
 
 int compute_build_all(struct compute *compute, const struct job *job, size_t limit)
 {
-    bool measures;
-    int status;
+    int status = error_agree(job->world, build_nets(compute, job, limit));
 
-    if (device_measures(job->world, &compute->engine, &measures))
-        return -1;
-    if (measures &&
-        (error_agree(job->world, job->rank == 0 ? build_nets(compute, job, limit) : 0) ||
-         device_share_choices(job->world, &compute->engine)))
-        return -1;
-    status =
-        error_agree(job->world, measures && job->rank == 0 ? 0 : build_nets(compute, job, limit));
     cores_enter_team(&job->cores, job->threads);
     return status;
 }

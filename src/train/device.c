@@ -4,7 +4,6 @@
 
 #include "util/agree.h"
 #include "util/error.h"
-#include "util/strbuf.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -61,37 +60,4 @@ int device_open(MPI_Comm world, const char *name, const struct engine_options *o
     if (error_agree(world, engine_open(name, options, out)))
         return -1;
     return share ? 0 : check_double(world, out);
-}
-
-int device_measures(MPI_Comm world, const struct engine *engine, bool *out)
-{
-    int nranks, measures = engine->i->choices != NULL;
-
-    MPI_Comm_size(world, &nranks);
-    if (nranks > 1 && agree_share(world, &measures, sizeof measures))
-        return -1;
-    *out = nranks > 1 && measures;
-    return 0;
-}
-
-int device_share_choices(MPI_Comm world, struct engine *engine)
-{
-    const struct engine_choices_i *choices = engine->i->choices;
-    struct strbuf told = {.data = NULL};
-    char *text = NULL;
-    int rank, status = 0;
-
-    MPI_Comm_rank(world, &rank);
-    if (rank == 0) {
-        status = choices ? choices->tell(engine->context, &told) : 0;
-        text = strbuf_take(&told);
-    }
-    if (error_agree(world, status || (rank == 0 && !text) ? -1 : 0) ||
-        agree_share_text(world, &text)) {
-        free(text);
-        return -1;
-    }
-    status = rank > 0 && choices ? choices->take(engine->context, text) : 0;
-    free(text);
-    return error_agree(world, status);
 }

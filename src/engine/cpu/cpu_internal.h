@@ -56,10 +56,9 @@ struct cpu_engine {
     dnnl_primitive_attr_t attr; /* scratchpad given by us */
     int threads;
     enum engine_convolution convolution;
-    bool no_fusion, repeatable;
+    bool no_fusion;
     int passes;                       /* over the same parameters, while training */
     size_t kept;                      /* bytes of weights that ops keep in layouts of their own */
-    struct choices *choices;          /* how inner products are fastest */
     struct cpu_work work[WORK_SLOTS]; /* grows while ops are created, fixed while they run */
 };
 
