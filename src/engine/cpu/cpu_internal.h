@@ -30,6 +30,8 @@
 #define CPU_KERNEL
 #endif
 
+#define INLINE static inline __attribute__((always_inline))
+
 /* Records the text of a oneDNN call that failed; 0 or -1. */
 #define cpu_check(call) cpu_status((call), #call)
 
@@ -198,6 +200,9 @@ void cpu_stream_data(const struct op_product *p, int threads, const float *dy, c
  * what went in or, with slope >= 0, what came out. The arrays of each may be the same. */
 void cpu_relu_piece(const float *x, float slope, float *y, size_t n);
 void cpu_relu_back_piece(const float *x, const float *dy, float slope, float *dx, size_t n);
+/* The same, in parallel. */
+void cpu_relu_run(const float *x, float slope, float *y, size_t n);
+void cpu_relu_back_run(const float *x, const float *dy, float slope, float *dx, size_t n);
 
 /* memory.c */
 int cpu_alloc(size_t bytes, const char *what, void **out); /* zeroed, 64-byte aligned */
@@ -291,6 +296,24 @@ static inline float *cpu_op_y(const struct cpu_op *op)
 static inline const float *cpu_op_dy(const struct cpu_op *op)
 {
     return op->args.tops[0]->grad.data;
+}
+
+static inline int64_t cpu_least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline int64_t cpu_greatest(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Loops over n floats go by pieces that stay in the first-level cache: the length of the one at
+ * `at`. */
+enum { CPU_PIECE = 4096 };
+static inline size_t cpu_piece(size_t n, size_t at)
+{
+    return n - at < CPU_PIECE ? n - at : CPU_PIECE;
 }
 
 /* Elements a tensor holds, padding included. */
