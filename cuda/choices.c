@@ -1,9 +1,9 @@
-/* Which candidate won, by device and shape (engine/choices.h). The key holds all that the
+/* Which candidate won, by device and shape (choice_file.h). The key holds all that the
  * candidates depend on: device, cuDNN's version, precision, shape, and how this program lists them
  * (v2). */
 #include "cuda_internal.h"
 
-#include "engine/choices.h"
+#include "choice_file.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -57,5 +57,5 @@ void cuda_choice_note(struct cuda_engine *engine, enum cuda_plan_kind kind,
     char key[CHOICES_KEY_BYTES];
 
     choices_key(engine, kind, conv, key);
-    choices_note(engine->choices, key, choice, true);
+    choices_note(engine->choices, key, choice);
 }

@@ -59,7 +59,7 @@ struct cuda_engine {
     size_t workspace;                   /* limit */
     struct cuda_work work[WORK_SLOTS];  /* grows while ops are created, fixed while they run */
     struct cuda_staging *staging;       /* memory.c */
-    struct choices *choices;            /* engine/choices.h */
+    struct choices *choices;            /* choice_file.h */
     cudnnBackendDescriptor_t described; /* the device, as cuDNN's heuristics want it */
     bool no_graphs, no_fusion;          /* the user's wish */
     bool recording;                     /* ops are captured, not run (graph.c) */

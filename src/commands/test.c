@@ -11,7 +11,6 @@
 #include "commands/test_classes.h"
 #include "report/outputs.h"
 #include "snapshot/checkpoint.h"
-#include "train/device.h"
 #include "util/agree.h"
 #include "util/error.h"
 #include "util/json.h"
@@ -166,23 +165,14 @@ static int print_json(struct test_run *t)
     return json_print(&json, stdout);
 }
 
-static int build_net(void *context)
-{
-    struct test_run *t = context;
-
-    return net_build(t->model.net, &t->model.engine, 1);
-}
-
-/* All ranks by the same algorithms: scores do not depend on their number. */
 static int build(struct test_run *t)
 {
     struct engine *engine = &t->model.engine;
     int status = engine_open(t->computing.engine, &t->computing.options, engine);
 
-    return error_agree(MPI_COMM_WORLD, status) ||
-                   device_build_all(MPI_COMM_WORLD, engine, build_net, t)
-               ? -1
-               : 0;
+    if (error_agree(MPI_COMM_WORLD, status))
+        return -1;
+    return error_agree(MPI_COMM_WORLD, net_build(t->model.net, engine, 1));
 }
 
 /* The first layer that reads data, and how many records it has. */

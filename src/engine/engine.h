@@ -102,10 +102,8 @@ struct engine_options {
     int dilate;          /* replay: what the wire's bytes are divided by, > 1; else 0 */
     enum engine_convolution convolution; /* CPU */
     bool no_fusion;                      /* every layer is an operator of its own */
-    int passes;      /* CPU: over the same parameters in training (iter_size); 0: one. Of several
-                        and in TEST, ops keep parameters as they lay them out */
-    bool repeatable; /* CPU: by which algorithm is said by the shape and the processor alone;
-                        nothing is measured, and no choice kept from before is looked at */
+    int passes; /* CPU: over the same parameters in training (iter_size); 0: one. Of several
+                   and in TEST, ops keep parameters as they lay them out */
     /* What follows is for engines with devices of their own; the CPU engine reads none of it. */
     size_t workspace; /* the most temporary memory one operator may take; 0: the engine's default */
     int device;       /* which device, counted over those visible, modulo their number: the rank's
@@ -286,15 +284,6 @@ struct engine_graph_i {
     void (*destroy)(void *context, struct engine_graph *graph);
 };
 
-/* What an engine chose by measuring, so that the engines of other ranks compute the same bits.
- * Set-up only. */
-struct engine_choices_i {
-    /* Appends, as text, what was chosen for the ops made so far. */
-    int (*tell)(void *context, struct strbuf *out);
-    /* Ops that are made from now on follow what another rank's engine told. */
-    int (*take)(void *context, const char *text);
-};
-
 enum { ENGINE_OP_WORDS = 48 };
 
 struct engine_i {
@@ -349,7 +338,6 @@ struct engine_i {
     const struct engine_copies_i *copies;     /* never NULL */
     const struct engine_services_i *services; /* never NULL; its slots may be */
     const struct engine_graph_i *graph;       /* NULL: nothing can be recorded */
-    const struct engine_choices_i *choices;   /* NULL: nothing is measured, or each for itself */
     const struct engine_team_i *team;         /* with own_memory; NULL: this build has none */
 };
 

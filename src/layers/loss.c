@@ -3,13 +3,12 @@
 #include "layers/layers_internal.h"
 
 #include "util/error.h"
+#include "util/file.h"
 #include "util/path.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define LOSS_FLOPS 4.0 /* per element */
 
@@ -169,69 +168,33 @@ const struct layer_i layer_contrastive_loss = {
     .op = OP_CONTRASTIVE_LOSS,
 };
 
-/* The largest matrix file that is read: 16384 x 16384 floats. */
-#define MATRIX_MOST_BYTES ((long)1 << 30)
-
-static int read_bytes(const char *path, uint8_t **bytes, size_t *size)
-{
-    FILE *in = fopen(path, "rb");
-    long length = -1;
-
-    *bytes = NULL;
-    if (!in)
-        return error_set("infogain_loss_param source '%s': %s", path, strerror(errno));
-    if (fseek(in, 0, SEEK_END) == 0)
-        length = ftell(in);
-    if (length < 0 || length > MATRIX_MOST_BYTES || fseek(in, 0, SEEK_SET) != 0) {
-        fclose(in);
-        return error_set(
-            "infogain_loss_param source '%s': not a readable file of at most %ld bytes", path,
-            MATRIX_MOST_BYTES);
-    }
-    *size = (size_t)length;
-    *bytes = malloc(*size + 1);
-    if (*bytes && fread(*bytes, 1, *size, in) != *size) {
-        free(*bytes);
-        *bytes = NULL;
-        fclose(in);
-        return error_set("infogain_loss_param source '%s': cannot read its %zu bytes", path, *size);
-    }
-    fclose(in);
-    return *bytes ? 0 : error_memory(*size, "the infogain matrix");
-}
-
 /* classes x classes floats, the caller's to free. */
 static int read_matrix(const char *path, size_t classes, float **out)
 {
+    struct strbuf bytes = {.data = NULL};
     Caffe__BlobProto *blob = NULL;
-    uint8_t *bytes = NULL;
-    size_t size = 0, n = classes * classes;
-    int status = -1;
+    size_t n = classes * classes;
 
     *out = NULL;
-    if (read_bytes(path, &bytes, &size))
-        return -1;
-    blob = caffe__blob_proto__unpack(NULL, size, bytes);
-    free(bytes);
-    if (!blob)
-        return error_set("infogain_loss_param source '%s' is not a binaryproto", path);
-    if (blob->n_data != n) {
-        error_set(
-            "infogain_loss_param source '%s' has %zu values; expected %zu x %zu, one for each "
-            "pair of classes",
-            path, blob->n_data, classes, classes);
-        goto done;
+    if (file_read(path, NULL, &bytes)) {
+        error_set("infogain_loss_param source '%s': %s", path, strerror(errno));
+    } else {
+        blob = caffe__blob_proto__unpack(NULL, bytes.length, (const uint8_t *)bytes.data);
+        if (!blob)
+            error_set("infogain_loss_param source '%s' is not a binaryproto", path);
+        else if (blob->n_data != n)
+            error_set("infogain_loss_param source '%s' has %zu values; expected %zu x %zu, one for "
+                      "each pair of classes",
+                      path, blob->n_data, classes, classes);
+        else if (!(*out = malloc(n * sizeof(float))))
+            error_memory(n * sizeof(float), "the infogain matrix");
+        else
+            memcpy(*out, blob->data, n * sizeof(float));
     }
-    *out = malloc(n * sizeof(float));
-    if (!*out) {
-        error_memory(n * sizeof(float), "the infogain matrix");
-        goto done;
-    }
-    memcpy(*out, blob->data, n * sizeof(float));
-    status = 0;
-done:
-    caffe__blob_proto__free_unpacked(blob, NULL);
-    return status;
+    if (blob)
+        caffe__blob_proto__free_unpacked(blob, NULL);
+    strbuf_free(&bytes);
+    return *out ? 0 : -1;
 }
 
 static int find_matrix(const char *source, const struct layer_env *env, size_t classes, float **out)

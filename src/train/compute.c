@@ -166,19 +166,8 @@ static int build_net(struct compute *compute, const struct job *job, size_t limi
     return limit ? error_context("not ready to train") : -1;
 }
 
-struct building {
-    struct compute *compute;
-    const struct job *job;
-    size_t limit;
-};
-
-static int build_nets(void *context)
+static int build_nets(struct compute *compute, const struct job *job, size_t limit)
 {
-    const struct building *building = context;
-    struct compute *compute = building->compute;
-    const struct job *job = building->job;
-    size_t limit = building->limit;
-
     if (!job->worker)
         return 0;
     if (build_net(compute, job, limit, compute->net))
@@ -191,8 +180,7 @@ static int build_nets(void *context)
 
 int compute_build_all(struct compute *compute, const struct job *job, size_t limit)
 {
-    struct building building = {compute, job, limit};
-    int status = device_build_all(job->world, &compute->engine, build_nets, &building);
+    int status = error_agree(job->world, build_nets(compute, job, limit));
 
     cores_enter_team(&job->cores, job->threads);
     return status;

@@ -31,9 +31,8 @@ int compute_open_engine_all(struct compute *compute, const struct job *job, stru
 /* Fails on a profile of another batch, which would be replayed without a word. */
 int compute_check_profile(const struct job *job);
 
-/* Gives the nets memory, at most `limit` bytes where that is not 0; rank 0 first where its engine
- * measures, so that all compute the same bits. Threads that read data are started on the way,
- * before computing is bound to its cores. */
+/* Gives the nets memory, at most `limit` bytes where that is not 0. Threads that read data are
+ * started on the way, before computing is bound to its cores. */
 int compute_build_all(struct compute *compute, const struct job *job, size_t limit);
 
 /* Whether any parameter of the net to train does. */

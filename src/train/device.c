@@ -4,7 +4,6 @@
 
 #include "util/agree.h"
 #include "util/error.h"
-#include "util/strbuf.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,41 +54,4 @@ int device_open(MPI_Comm world, const char *name, const struct engine_options *o
     if (error_agree(world, engine_open(name, options, out)))
         return -1;
     return share ? 0 : check_double(world, out);
-}
-
-/* Rank 0's choices become everybody's. */
-static int share_choices(MPI_Comm world, struct engine *engine, int rank)
-{
-    const struct engine_choices_i *choices = engine->i->choices;
-    struct strbuf told = {.data = NULL};
-    char *text = NULL;
-    int status = 0;
-
-    if (rank == 0) {
-        status = choices ? choices->tell(engine->context, &told) : 0;
-        text = strbuf_take(&told);
-    }
-    if (error_agree(world, status || (rank == 0 && !text) ? -1 : 0) ||
-        agree_share_text(world, &text)) {
-        free(text);
-        return -1;
-    }
-    status = rank > 0 && choices ? choices->take(engine->context, text) : 0;
-    free(text);
-    return error_agree(world, status);
-}
-
-int device_build_all(MPI_Comm world, struct engine *engine, int (*build)(void *context),
-                     void *context)
-{
-    int rank, nranks, first = engine->i->choices != NULL;
-
-    MPI_Comm_rank(world, &rank);
-    MPI_Comm_size(world, &nranks);
-    if (nranks > 1 && agree_share(world, &first, sizeof first))
-        return -1;
-    if (nranks > 1 && first &&
-        (error_agree(world, rank == 0 ? build(context) : 0) || share_choices(world, engine, rank)))
-        return -1;
-    return error_agree(world, nranks > 1 && first && rank == 0 ? 0 : build(context));
 }

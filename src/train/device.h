@@ -11,10 +11,4 @@
 int device_open(MPI_Comm world, const char *name, const struct engine_options *options, bool share,
                 struct engine *out);
 
-/* Has `build` make nets on the engine, on every rank. What rank 0's engine chooses by measuring
- * holds for all: then it builds first, and the others go by that. Collective; fails on all ranks
- * together. */
-int device_build_all(MPI_Comm world, struct engine *engine, int (*build)(void *context),
-                     void *context);
-
 #endif

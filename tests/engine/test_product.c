@@ -1,6 +1,5 @@
 /* The matrix products of an inner product: every way against sums in double, and which way is
- * taken: by rule, as the file of choices says, and as another rank chose. */
-#include "engine/cpu/fastest.h"
+ * taken. */
 #include "engine/cpu/product.h"
 #include "tests/engine/engine_rig.h"
 #include "tests/suite.h"
@@ -9,9 +8,6 @@
 
 #include <math.h>
 #include <string.h>
-#include <sys/stat.h>
-
-static char folder[] = "/tmp/product_XXXXXX";
 
 static float *draw(size_t n, uint32_t which)
 {
@@ -162,37 +158,7 @@ END_TEST
 
 /* ---- which way ---- */
 
-/* Just more than what is measured, and just less. */
-static const struct op_product large = {20, 1616, 1000}, small = {16, 1520, 1000};
-
-static void use_cache(const char *name, char *file, size_t size)
-{
-    char path[128];
-
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    ck_assert(mkdir(path, 0777) == 0);
-    setenv("POSEIDON_CACHE", path, 1);
-    snprintf(file, size, "%s/convolutions", path);
-}
-
-static void write_choices(const char *file, const int ways[PRODUCT_PASSES])
-{
-    static const char *const names[] = {"forward", "backward_data", "backward_weights"};
-    FILE *out = fopen(file, "w");
-
-    ck_assert_ptr_nonnull(out);
-    for (int pass = 0; pass < PRODUCT_PASSES; pass++)
-        fprintf(out, "inner_product_%s,v1,n20,k1616,o1000,t0,b%d %d\n", names[pass], pass == 0,
-                ways[pass]);
-    fclose(out);
-}
-
-static long file_bytes(const char *file)
-{
-    struct stat status;
-
-    return stat(file, &status) == 0 ? (long)status.st_size : 0;
-}
+static const struct op_product large = {20, 1616, 1000};
 
 static void open_engine(struct engine *engine)
 {
@@ -201,29 +167,22 @@ static void open_engine(struct engine *engine)
     ck_assert_msg(engine_open("cpu", &options, engine) == 0, "%s", error_text());
 }
 
-static void make_op(struct rig *rig, struct engine *engine, const struct op_product *size,
+static void make_op(struct rig *rig, struct engine *engine, bool transpose,
                     char words[ENGINE_OP_WORDS])
 {
+    const struct op_product *size = &large;
+
     rig_start(rig, engine, OP_INNER_PRODUCT);
-    rig->args.u.inner_product = (struct inner_product_args){.axis = 1, .bias = true};
+    rig->args.u.inner_product =
+        (struct inner_product_args){.axis = 1, .bias = true, .transpose = transpose};
     rig_bottom(rig, 2, (int64_t[]){size->rows, size->inputs});
     rig_top(rig, 2, (int64_t[]){size->rows, size->outputs});
-    rig_param(rig, 2, (int64_t[]){size->outputs, size->inputs});
+    rig_param(rig, 2,
+              (int64_t[]){transpose ? size->inputs : size->outputs,
+                          transpose ? size->outputs : size->inputs});
     rig_param(rig, 1, (int64_t[]){size->outputs});
     ck_assert_msg(rig_create(rig) == 0, "%s", error_text());
     engine_describe(engine, rig->op, words);
-}
-
-/* Whether matmul is among the large one's ways here. */
-static bool has_matmul(struct engine *engine, enum product_pass pass)
-{
-    const struct product_args args = {.pass = pass, .size = large, .bias = pass == PRODUCT_FORWARD};
-    struct product p;
-    bool has;
-
-    ck_assert(product_create_as(engine->context, &args, PRODUCT_MATMUL, &p, &has) == 0);
-    product_destroy(&p);
-    return has;
 }
 
 /* What single precision may be off by in a sum of n terms of at most 1 (see exact). */
@@ -233,7 +192,7 @@ static double bound_of_ones(int64_t n)
 }
 
 /* The last element of each pass is what the definition says. */
-static void check_op(struct rig *rig)
+static void check_op(struct rig *rig, bool transpose)
 {
     float *x = draw((size_t)(large.rows * large.inputs), 0),
           *w = draw((size_t)(large.inputs * large.outputs), 1), *b = draw((size_t)large.outputs, 2),
@@ -248,9 +207,11 @@ static void check_op(struct rig *rig)
               rig_read(rig, &rig->tops[0]->value, y) == 0 &&
               rig_read(rig, &rig->bottom[0].grad, dx) == 0 && rig_param_read_grad(rig, 0, dw) == 0);
     for (int64_t i = 0; i < large.inputs; i++)
-        sums[0] += (double)x[row * large.inputs + i] * (double)w[output * large.inputs + i];
+        sums[0] += (double)x[row * large.inputs + i] *
+                   (double)w[transpose ? i * large.outputs + output : output * large.inputs + i];
     for (int64_t o = 0; o < large.outputs; o++)
-        sums[1] += (double)dy[row * large.outputs + o] * (double)w[o * large.inputs + input];
+        sums[1] += (double)dy[row * large.outputs + o] *
+                   (double)w[transpose ? input * large.outputs + o : o * large.inputs + input];
     for (int64_t r = 0; r < large.rows; r++)
         sums[2] += (double)dy[r * large.outputs + output] * (double)x[r * large.inputs + input];
     ck_assert_double_le(fabs((double)y[20 * 1000 - 1] - sums[0] - (double)b[output]),
@@ -260,116 +221,73 @@ static void check_op(struct rig *rig)
     free(x), free(w), free(b), free(dy), free(y), free(dx), free(dw);
 }
 
-START_TEST(large_products_follow_the_file_of_choices)
+/* Whether oneDNN has code of its own for the product here. */
+static bool has_matmul(struct engine *engine, const struct product_args *args)
 {
-    static const struct {
-        int ways[PRODUCT_PASSES];
-        const char *words;
-    } files[] = {{{0, 0, 0}, ""},
-                 {{1, 1, 1}, "matmul forward data weights"},
-                 {{1, 0, 1}, "matmul forward weights"},
-                 {{0, 1, 0}, "matmul data"}};
-    char name[16], file[256], words[ENGINE_OP_WORDS];
-    struct engine engine;
-    struct rig rig;
-    long before;
+    struct product p;
+    bool has;
 
-    snprintf(name, sizeof name, "follow%d", _i);
-    use_cache(name, file, sizeof file);
-    write_choices(file, files[_i].ways);
-    before = file_bytes(file);
-    open_engine(&engine);
-    make_op(&rig, &engine, &large, words);
-    if (has_matmul(&engine, PRODUCT_FORWARD) && has_matmul(&engine, PRODUCT_DATA) &&
-        has_matmul(&engine, PRODUCT_WEIGHTS))
-        ck_assert_str_eq(words, files[_i].words);
-    else
-        ck_assert_str_eq(words, "");
-    check_op(&rig);
-    ck_assert_int_eq(file_bytes(file), before);
-    rig_finish(&rig);
-    engine_close(&engine);
+    ck_assert(product_create_as(engine->context, args, PRODUCT_MATMUL, &p, &has) == 0);
+    product_destroy(&p);
+    return has;
 }
-END_TEST
 
-/* What nobody knows: a number of a later program's, and a way that this product has not. */
-START_TEST(a_choice_that_cannot_be_is_measured_again_or_left_to_the_rule)
+/* Few rows stream where registers are wide; else matmul has the products by transposed memory, and
+ * sgemm the others. */
+START_TEST(the_shape_decides)
 {
-    char file[256], words[ENGINE_OP_WORDS];
+    static const int64_t rows[] = {1, 12, 13, 16, 17, 256};
     struct engine engine;
-    struct rig rig;
 
-    use_cache("unknown", file, sizeof file);
-    write_choices(file, (const int[]){99, PRODUCT_STREAM, PRODUCT_STREAM});
     open_engine(&engine);
-    make_op(&rig, &engine, &large, words);
-    ck_assert_ptr_null(strstr(words, "streaming"));
-    ck_assert_ptr_null(strstr(words, "data"));
-    ck_assert_ptr_null(strstr(words, "weights"));
-    check_op(&rig);
-    rig_finish(&rig);
-    engine_close(&engine);
-}
-END_TEST
+    for (int i = 0; i < 6 * 2 * PRODUCT_PASSES; i++) {
+        const struct product_args args = {.pass = i / 12,
+                                          .size = {rows[i / 2 % 6], 64, 96},
+                                          .transpose = i & 1,
+                                          .bias = i / 12 == PRODUCT_FORWARD};
+        bool forward = args.pass == PRODUCT_FORWARD, data = args.pass == PRODUCT_DATA;
+        bool across = args.transpose ? data : forward, wide = cpu_is_wide();
+        bool few = args.size.rows <= 16 && (data || (forward && args.size.rows >= 13));
+        struct product p;
 
-START_TEST(another_rank_computes_as_the_first_one_measured)
-{
-    struct strbuf told = {.data = NULL}, again = {.data = NULL};
-    char file[256], words[2][ENGINE_OP_WORDS];
-    struct engine engines[2];
-    struct rig rigs[2];
-
-    use_cache("one", file, sizeof file);
-    open_engine(&engines[0]);
-    make_op(&rigs[0], &engines[0], &large, words[0]);
-    ck_assert(engines[0].i->choices->tell(engines[0].context, &told) == 0);
-    if (has_matmul(&engines[0], PRODUCT_FORWARD))
-        ck_assert_ptr_nonnull(strstr(strbuf_text(&told), "inner_product_forward,v1,n20,k1616,"));
-    use_cache("two", file, sizeof file);
-    open_engine(&engines[1]);
-    ck_assert(engines[1].i->choices->take(engines[1].context, strbuf_text(&told)) == 0);
-    make_op(&rigs[1], &engines[1], &large, words[1]);
-    ck_assert_str_eq(words[1], words[0]);
-    /* it measured nothing */
-    ck_assert_int_eq(file_bytes(file), 0);
-    ck_assert(engines[1].i->choices->tell(engines[1].context, &again) == 0);
-    ck_assert_str_eq(strbuf_text(&again), strbuf_text(&told));
-    for (int i = 0; i < 2; i++) {
-        rig_finish(&rigs[i]);
-        engine_close(&engines[i]);
+        ck_assert(product_create(engine.context, &args, &p) == 0);
+        ck_assert_int_eq(p.way, wide && few && !args.transpose         ? PRODUCT_STREAM
+                                : across && has_matmul(&engine, &args) ? PRODUCT_MATMUL
+                                                                       : PRODUCT_SGEMM);
+        product_destroy(&p);
     }
-    strbuf_free(&told);
-    strbuf_free(&again);
+    engine_close(&engine);
 }
 END_TEST
 
-START_TEST(small_products_are_not_measured)
+START_TEST(an_operator_says_its_ways)
 {
-    struct strbuf told = {.data = NULL};
-    char file[256], words[ENGINE_OP_WORDS];
+    bool transpose = _i;
+    const struct product_args args = {.pass = transpose ? PRODUCT_DATA : PRODUCT_FORWARD,
+                                      .size = large,
+                                      .transpose = transpose,
+                                      .bias = !transpose};
+    char words[ENGINE_OP_WORDS];
     struct engine engine;
     struct rig rig;
 
-    use_cache("small", file, sizeof file);
     open_engine(&engine);
-    make_op(&rig, &engine, &small, words);
-    ck_assert(engine.i->choices->tell(engine.context, &told) == 0);
-    ck_assert_str_eq(strbuf_text(&told), "");
-    ck_assert_int_eq(file_bytes(file), 0);
+    make_op(&rig, &engine, transpose, words);
+    ck_assert_str_eq(words, !has_matmul(&engine, &args) ? ""
+                            : transpose                 ? "matmul data"
+                                                        : "matmul forward");
+    check_op(&rig, transpose);
     rig_finish(&rig);
     engine_close(&engine);
-    strbuf_free(&told);
 }
 END_TEST
 
-SUITE_IN(folder, "product")
+SUITE("product")
 {
     TCase *tcase = suite_case(suite, "product");
 
     tcase_add_loop_test(tcase, every_way_matches_sums_in_double_on_one_thread_and_on_two, 0,
                         PRODUCT_WAYS);
-    tcase_add_loop_test(tcase, large_products_follow_the_file_of_choices, 0, 4);
-    tcase_add_test(tcase, a_choice_that_cannot_be_is_measured_again_or_left_to_the_rule);
-    tcase_add_test(tcase, another_rank_computes_as_the_first_one_measured);
-    tcase_add_test(tcase, small_products_are_not_measured);
+    tcase_add_test(tcase, the_shape_decides);
+    tcase_add_loop_test(tcase, an_operator_says_its_ways, 0, 2);
 }

@@ -13,7 +13,6 @@
 static const struct winograd_shape_case plain = {2, 16, 32, 14, 14, 1, 1, false},
                                         grouped = {2, 64, 32, 13, 13, 1, 2, false},
                                         odd = {3, 24, 40, 9, 13, 1, 1, true},
-                                        large = {4, 64, 64, 28, 28, 1, 1, true},
                                         biased = {3, 32, 48, 9, 21, 1, 1, true};
 
 static double farthest(const float *a, const float *b, size_t n)
@@ -87,22 +86,6 @@ START_TEST(the_shape_decides)
         goes_by(&yes[i], CONVOLUTION_AUTO, "Winograd");
     for (size_t i = 0; i < sizeof no / sizeof *no; i++)
         goes_by(&no[i], CONVOLUTION_AUTO, "");
-}
-END_TEST
-
-/* Nobody has to be told of it. */
-START_TEST(nothing_is_measured)
-{
-    struct winograd_case d;
-    struct strbuf told = {.data = NULL};
-
-    winograd_case_make(&d, &large);
-    winograd_case_open(&d, CONVOLUTION_AUTO);
-    ck_assert_int_eq(d.engine.i->choices->tell(d.engine.context, &told), 0);
-    ck_assert_str_eq(strbuf_text(&told), "");
-    strbuf_free(&told);
-    winograd_case_close(&d);
-    winograd_case_free(&d);
 }
 END_TEST
 
@@ -278,7 +261,6 @@ SUITE("winograd choice")
 
     tcase_add_loop_test(tcase, what_is_asked_for_by_name_is_taken, 0, LEVELS);
     tcase_add_loop_test(tcase, the_shape_decides, 0, LEVELS);
-    tcase_add_test(tcase, nothing_is_measured);
     tcase_add_loop_test(tcase, avx2_and_avx512_and_any_threads_give_the_same_bits, 0, SAME);
     tcase_add_loop_test(tcase, weights_are_laid_out_again_when_they_change, 0, 2 * WAYS);
     tcase_add_test(tcase, kept_weights_are_counted);

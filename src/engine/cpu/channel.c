@@ -8,8 +8,6 @@
 
 #define CHUNK    4096 /* floats, where a plane has that many; read twice, so they should stay near */
 #define PARTIALS 3    /* results of one chunk, at most */
-#define INLINE   static inline __attribute__((always_inline))
-
 static void channel_view_set(struct cpu_channels *c, int64_t samples, int64_t groups,
                              int64_t pixels, int64_t block, int64_t row)
 {

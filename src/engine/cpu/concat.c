@@ -5,8 +5,6 @@
 
 #include <string.h>
 
-#define PIECE 4096 /* floats of a sum that stay in the first-level cache */
-
 /* A whole blob as rows in which its parts, cut along one axis, stand side by side: the bottoms of a
  * concat, the tops of a slice. */
 struct joint {
@@ -222,10 +220,9 @@ static int split_gradient(struct cpu_op *op, int bottom, float *dx)
     if (!split->any)
         cpu_zero(dx, n);
 #pragma omp parallel for
-    for (size_t at = 0; at < n; at += PIECE)
+    for (size_t at = 0; at < n; at += CPU_PIECE)
         for (int i = 0; i < split->nfrom; i++)
-            cpu_axpby_piece(dx + at, 1, split->from[i]->grad.data + at, 1,
-                            n - at < PIECE ? n - at : PIECE);
+            cpu_axpby_piece(dx + at, 1, split->from[i]->grad.data + at, 1, cpu_piece(n, at));
     return 0;
 }
 

@@ -230,22 +230,6 @@ static void conv_own_run(struct conv *conv, enum conv_pass pass, struct winograd
     winograd_run(&conv->winograd[pass], &data);
 }
 
-/* The fused ReLU on a top, or on its gradient, in place. */
-static void conv_relu(const struct blob *top, bool backward)
-{
-    const size_t piece = 4096, n = cpu_tensor_stored(&top->value);
-    float *y = top->value.data, *dy = top->grad.data;
-
-#pragma omp parallel for if (n > 4 * piece)
-    for (size_t i = 0; i < n; i += piece) {
-        size_t some = n - i < piece ? n - i : piece;
-        if (backward)
-            cpu_relu_back_piece(y + i, dy + i, 0, dy + i, some);
-        else
-            cpu_relu_piece(y + i, 0, y + i, some);
-    }
-}
-
 /* The plain bottom with its padding around it, in memory that gradients of bottoms share. */
 static const float *conv_pad(const struct conv *conv, const float *x)
 {
@@ -290,7 +274,7 @@ static int conv_forward(struct cpu_op *op)
                           (const void *const[]){x, weights, top->value.data, bias}))
         return -1;
     if (relu)
-        conv_relu(top, false);
+        cpu_relu_run(top->value.data, 0, top->value.data, cpu_tensor_stored(&top->value));
     return 0;
 }
 
@@ -364,11 +348,13 @@ static int conv_data_backward(struct conv *conv)
 static int conv_backward(struct cpu_op *op)
 {
     struct conv *conv = (struct conv *)op;
+    const struct blob *top = op->args.tops[0];
     bool learns = conv->diff_dst_weights.tensor,
          propagates = conv->diff_dst_data.tensor && cpu_op_propagates(op, 0);
 
     if (op->args.u.conv.relu && (learns || propagates))
-        conv_relu(op->args.tops[0], true);
+        cpu_relu_back_run(top->value.data, top->grad.data, 0, top->grad.data,
+                          cpu_tensor_stored(&top->value));
     /* parameters first: their gradients can then travel while the rest is computed */
     if (learns && conv_weights_backward(conv))
         return -1;

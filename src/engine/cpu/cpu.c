@@ -4,7 +4,6 @@
  * oneDNN asks OpenMP. */
 #include "engine/cpu/cpu_internal.h"
 
-#include "engine/choices.h"
 #include "engine/engine_internal.h"
 #include "engine/op_check.h"
 #include "util/error.h"
@@ -34,7 +33,6 @@ static void cpu_close(void *context)
         return;
     for (int i = 0; i < WORK_SLOTS; i++)
         cpu_free(engine->work[i].data);
-    choices_close(engine->choices);
     if (engine->attr)
         dnnl_primitive_attr_destroy(engine->attr);
     if (engine->stream)
@@ -60,10 +58,8 @@ static int cpu_open(const struct engine_options *options, void **context)
         engine->convolution = options->convolution;
         engine->no_fusion = options->no_fusion;
         engine->passes = options->passes;
-        engine->repeatable = options->repeatable;
     }
-    if (choices_open(&engine->choices) ||
-        cpu_check(dnnl_engine_create(&engine->engine, dnnl_cpu, 0)) ||
+    if (cpu_check(dnnl_engine_create(&engine->engine, dnnl_cpu, 0)) ||
         cpu_check(dnnl_stream_create(&engine->stream, engine->engine, dnnl_stream_default_flags)) ||
         cpu_check(dnnl_primitive_attr_create(&engine->attr)) ||
         cpu_check(
@@ -289,21 +285,6 @@ static void cpu_op_describe(const struct op *op, char words[ENGINE_OP_WORDS])
         cpu_op->kind->describe(cpu_op, words);
 }
 
-static int cpu_choices_tell(void *context, struct strbuf *out)
-{
-    const struct cpu_engine *engine = context;
-
-    choices_tell(engine->choices, out);
-    return strbuf_status(out);
-}
-
-static int cpu_choices_take(void *context, const char *text)
-{
-    const struct cpu_engine *engine = context;
-
-    return choices_take(engine->choices, text);
-}
-
 /* What the slots hold, and ops keep. */
 static size_t cpu_held(void *context)
 {
@@ -338,7 +319,6 @@ static int cpu_update(void *context, const struct engine_update *update, float *
 
 static const struct engine_services_i cpu_services = {
     .update = cpu_update, .sumsq = engine_host_sumsq, .encode = engine_host_encode};
-static const struct engine_choices_i cpu_choices = {cpu_choices_tell, cpu_choices_take};
 
 const struct engine_i engine_cpu = {
     .name = "cpu",
@@ -355,7 +335,6 @@ const struct engine_i engine_cpu = {
     .factors = cpu_inner_product_factors,
     .describe = cpu_op_describe,
     .held = cpu_held,
-    .choices = &cpu_choices,
     .copies = &engine_host_copies,
     .services = &cpu_services,
 };

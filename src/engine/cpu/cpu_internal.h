@@ -30,6 +30,8 @@
 #define CPU_KERNEL
 #endif
 
+#define INLINE static inline __attribute__((always_inline))
+
 /* Records the text of a oneDNN call that failed; 0 or -1. */
 #define cpu_check(call) cpu_status((call), #call)
 
@@ -56,10 +58,9 @@ struct cpu_engine {
     dnnl_primitive_attr_t attr; /* scratchpad given by us */
     int threads;
     enum engine_convolution convolution;
-    bool no_fusion, repeatable;
+    bool no_fusion;
     int passes;                       /* over the same parameters, while training */
     size_t kept;                      /* bytes of weights that ops keep in layouts of their own */
-    struct choices *choices;          /* how inner products are fastest */
     struct cpu_work work[WORK_SLOTS]; /* grows while ops are created, fixed while they run */
 };
 
@@ -199,6 +200,9 @@ void cpu_stream_data(const struct op_product *p, int threads, const float *dy, c
  * what went in or, with slope >= 0, what came out. The arrays of each may be the same. */
 void cpu_relu_piece(const float *x, float slope, float *y, size_t n);
 void cpu_relu_back_piece(const float *x, const float *dy, float slope, float *dx, size_t n);
+/* The same, in parallel. */
+void cpu_relu_run(const float *x, float slope, float *y, size_t n);
+void cpu_relu_back_run(const float *x, const float *dy, float slope, float *dx, size_t n);
 
 /* memory.c */
 int cpu_alloc(size_t bytes, const char *what, void **out); /* zeroed, 64-byte aligned */
@@ -292,6 +296,24 @@ static inline float *cpu_op_y(const struct cpu_op *op)
 static inline const float *cpu_op_dy(const struct cpu_op *op)
 {
     return op->args.tops[0]->grad.data;
+}
+
+static inline int64_t cpu_least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline int64_t cpu_greatest(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Loops over n floats go by pieces that stay in the first-level cache: the length of the one at
+ * `at`. */
+enum { CPU_PIECE = 4096 };
+static inline size_t cpu_piece(size_t n, size_t at)
+{
+    return n - at < CPU_PIECE ? n - at : CPU_PIECE;
 }
 
 /* Elements a tensor holds, padding included. */

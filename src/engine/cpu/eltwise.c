@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-#define PIECE 2048
-
 struct eltwise {
     struct cpu_op op;
     size_t n; /* floats of a tensor in the common format */
@@ -110,7 +108,7 @@ CPU_KERNEL static void eltwise_max_back_piece(float *restrict dx, const float *r
 static void eltwise_forward_piece(struct eltwise *elt, float *y, size_t at, size_t n)
 {
     struct cpu_op *op = &elt->op;
-    int32_t unused[PIECE];
+    int32_t unused[CPU_PIECE];
     int32_t *winner = elt->winner ? elt->winner + at : unused;
 
     if (op->args.u.eltwise.operation == ELTWISE_MAX)
@@ -139,8 +137,8 @@ static int eltwise_forward(struct cpu_op *op)
         if (cpu_input_load(op->engine, &op->in[i]))
             return -1;
 #pragma omp parallel for
-    for (size_t i = 0; i < elt->n; i += PIECE)
-        eltwise_forward_piece(elt, y, i, elt->n - i < PIECE ? elt->n - i : PIECE);
+    for (size_t i = 0; i < elt->n; i += CPU_PIECE)
+        eltwise_forward_piece(elt, y, i, cpu_piece(elt->n, i));
     return 0;
 }
 
@@ -185,8 +183,8 @@ static void eltwise_backward_pieces(struct eltwise *elt, int one, bool relu)
     float *dy = op->args.tops[0]->grad.data;
 
 #pragma omp parallel for
-    for (size_t at = 0; at < elt->n; at += PIECE) {
-        size_t n = elt->n - at < PIECE ? elt->n - at : PIECE;
+    for (size_t at = 0; at < elt->n; at += CPU_PIECE) {
+        size_t n = cpu_piece(elt->n, at);
         if (relu)
             cpu_relu_back_piece(y + at, dy + at, 0, dy + at, n); /* y tells where it cut */
         for (int i = op->args.nbottoms - 1; i >= 0; i--)

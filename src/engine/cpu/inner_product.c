@@ -23,8 +23,7 @@ static int product_of(struct inner_product *ip, enum product_pass pass)
                                          .size = ip->size,
                                          .transpose = args->u.inner_product.transpose,
                                          .bias =
-                                             pass == PRODUCT_FORWARD && args->u.inner_product.bias,
-                                         .weights = args->params[0]->value};
+                                             pass == PRODUCT_FORWARD && args->u.inner_product.bias};
 
     ip->has[pass] = true;
     return product_create(ip->op.engine, &product, &ip->products[pass]);

@@ -7,22 +7,10 @@
 #include "engine/cpu/lrn_blocked.h"
 
 #include "engine/cpu/cpu_internal.h"
+#include "engine/cpu/octet.h"
 
 #include <math.h>
 #include <string.h>
-
-enum { LANES = 8 };
-
-typedef float floats __attribute__((vector_size(LANES * sizeof(float)), aligned(4), may_alias));
-typedef int32_t ints __attribute__((vector_size(LANES * sizeof(int32_t)), aligned(4), may_alias));
-
-#define INLINE static inline __attribute__((always_inline))
-
-#if defined(__clang__)
-#define SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
-#else
-#define SHUFFLE(a, b, ...) __builtin_shuffle(a, b, (ints){__VA_ARGS__})
-#endif
 
 /* The sums over five lanes of `at`, with those of the octets before and after it. */
 INLINE void window_sums(const floats *before, const floats *at, const floats *after, floats *sum)
@@ -35,11 +23,11 @@ INLINE void window_sums(const floats *before, const floats *at, const floats *af
 
 INLINE void square_roots(const floats *of, floats *roots)
 {
-    float values[LANES];
+    float values[OCTET];
 
     memcpy(values, of, sizeof values);
 #pragma omp simd
-    for (int i = 0; i < LANES; i++)
+    for (int i = 0; i < OCTET; i++)
         values[i] = sqrtf(values[i]);
     memcpy(roots, values, sizeof values);
 }
@@ -57,7 +45,7 @@ INLINE void power(const floats *s, floats *out)
 /* Where an octet of channels begins; NULL: there is none. */
 INLINE const float *octet_at(const struct lrn_blocked *a, int64_t octet, const float *x)
 {
-    int64_t channel = octet * LANES;
+    int64_t channel = octet * OCTET;
 
     if (octet < 0 || octet >= a->octets)
         return NULL;

@@ -409,9 +409,6 @@ void cpu_clear_padding(float *data, const struct shape *shape, const struct cpu_
                    (size_t)(p.block - used) * sizeof *data);
 }
 
-/* Elementwise loops in pieces that fit the first-level cache. */
-#define PIECE 4096
-
 CPU_KERNEL void cpu_axpby_piece(float *restrict y, float a, const float *restrict x, float b,
                                 size_t n)
 {
@@ -428,21 +425,21 @@ CPU_KERNEL void cpu_axpby_piece(float *restrict y, float a, const float *restric
 
 void cpu_copy(float *y, const float *x, size_t n)
 {
-#pragma omp parallel for if (n > PIECE)
-    for (size_t i = 0; i < n; i += PIECE)
-        memcpy(y + i, x + i, (n - i < PIECE ? n - i : PIECE) * sizeof(float));
+#pragma omp parallel for if (n > CPU_PIECE)
+    for (size_t i = 0; i < n; i += CPU_PIECE)
+        memcpy(y + i, x + i, cpu_piece(n, i) * sizeof(float));
 }
 
 void cpu_zero(float *y, size_t n)
 {
-#pragma omp parallel for if (n > PIECE)
-    for (size_t i = 0; i < n; i += PIECE)
-        memset(y + i, 0, (n - i < PIECE ? n - i : PIECE) * sizeof(float));
+#pragma omp parallel for if (n > CPU_PIECE)
+    for (size_t i = 0; i < n; i += CPU_PIECE)
+        memset(y + i, 0, cpu_piece(n, i) * sizeof(float));
 }
 
 void cpu_axpby(float *y, float a, const float *x, float b, size_t n)
 {
-#pragma omp parallel for if (n > PIECE)
-    for (size_t i = 0; i < n; i += PIECE)
-        cpu_axpby_piece(y + i, a, x + i, b, n - i < PIECE ? n - i : PIECE);
+#pragma omp parallel for if (n > CPU_PIECE)
+    for (size_t i = 0; i < n; i += CPU_PIECE)
+        cpu_axpby_piece(y + i, a, x + i, b, cpu_piece(n, i));
 }

@@ -5,8 +5,6 @@
 
 #include <math.h>
 
-#define PIECE 4096
-
 /* No restrict, since x and y may be the same. Slope 0 apart, since 0 times infinity is not 0. */
 CPU_KERNEL void cpu_relu_piece(const float *x, float slope, float *y, size_t n)
 {
@@ -33,34 +31,32 @@ CPU_KERNEL void cpu_relu_back_piece(const float *x, const float *dy, float slope
     }
 }
 
-static inline size_t relu_piece_size(size_t n, size_t i)
+void cpu_relu_run(const float *x, float slope, float *y, size_t n)
 {
-    return n - i < PIECE ? n - i : PIECE;
+#pragma omp parallel for if (n > 4 * CPU_PIECE)
+    for (size_t i = 0; i < n; i += CPU_PIECE)
+        cpu_relu_piece(x + i, slope, y + i, cpu_piece(n, i));
+}
+
+void cpu_relu_back_run(const float *x, const float *dy, float slope, float *dx, size_t n)
+{
+#pragma omp parallel for if (n > 4 * CPU_PIECE)
+    for (size_t i = 0; i < n; i += CPU_PIECE)
+        cpu_relu_back_piece(x + i, dy + i, slope, dx + i, cpu_piece(n, i));
 }
 
 static int relu_forward(struct cpu_op *op)
 {
-    const float *x = op->args.bottoms[0]->value.data;
-    float *y = cpu_op_y(op);
-    size_t n = cpu_tensor_stored(&op->args.tops[0]->value);
-    float slope = op->args.u.relu.negative_slope;
-
-#pragma omp parallel for if (n > 4 * PIECE)
-    for (size_t i = 0; i < n; i += PIECE)
-        cpu_relu_piece(x + i, slope, y + i, relu_piece_size(n, i));
+    cpu_relu_run(cpu_op_x(op, 0), op->args.u.relu.negative_slope, cpu_op_y(op),
+                 cpu_tensor_stored(&op->args.tops[0]->value));
     return 0;
 }
 
 /* x is the output where the two are one. */
 static int relu_gradient(struct cpu_op *op, int bottom, float *dx)
 {
-    const float *x = op->args.bottoms[bottom]->value.data, *dy = cpu_op_dy(op);
-    size_t n = cpu_tensor_stored(&op->args.tops[0]->value);
-    float slope = op->args.u.relu.negative_slope;
-
-#pragma omp parallel for if (n > 4 * PIECE)
-    for (size_t i = 0; i < n; i += PIECE)
-        cpu_relu_back_piece(x + i, dy + i, slope, dx + i, relu_piece_size(n, i));
+    cpu_relu_back_run(cpu_op_x(op, bottom), cpu_op_dy(op), op->args.u.relu.negative_slope, dx,
+                      cpu_tensor_stored(&op->args.tops[0]->value));
     return 0;
 }
 

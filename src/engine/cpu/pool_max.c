@@ -7,30 +7,19 @@
 #include "engine/cpu/pool_max.h"
 
 #include "engine/cpu/cpu_internal.h"
+#include "engine/cpu/octet.h"
 
 #include <float.h>
 #include <string.h>
 
 enum {
-    STRIP = 8, /* channels kept in registers */
     STRIDE = 2,
     MOST = 3,   /* pixels of a window's side */
     NONE = 255, /* no place: nothing was greater than the least float */
 };
 
-#define INLINE static inline __attribute__((always_inline))
-
-/* Vectors are spelt out: left alone, compilers make the stores of a running maximum conditional. */
-typedef float floats __attribute__((vector_size(STRIP * sizeof(float)), aligned(4), may_alias));
-typedef int32_t ints __attribute__((vector_size(STRIP * sizeof(int32_t)), aligned(4), may_alias));
-typedef uint8_t bytes __attribute__((vector_size(STRIP), aligned(1), may_alias));
-typedef int16_t shorts __attribute__((vector_size(STRIP * sizeof(int16_t))));
-
-#if defined(__clang__)
-#define SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
-#else
-#define SHUFFLE(a, b, ...) __builtin_shuffle(a, b, (ints){__VA_ARGS__})
-#endif
+typedef uint8_t bytes __attribute__((vector_size(OCTET), aligned(1), may_alias));
+typedef int16_t shorts __attribute__((vector_size(OCTET * sizeof(int16_t))));
 
 /* A plane, and the windows in it. */
 struct plane {
@@ -49,7 +38,7 @@ bool pool_max_fits(const struct op_windows *a, int64_t block)
 {
     return a->size[0] == 1 && a->places[0] == 1 && a->pad[0] == 0 && a->stride[1] == STRIDE &&
            a->stride[2] == STRIDE && a->kernel[1] == a->kernel[2] && a->kernel[1] >= 2 &&
-           a->kernel[1] <= MOST && (block == 1 || block >= STRIP);
+           a->kernel[1] <= MOST && (block == 1 || block >= OCTET);
 }
 
 static struct plane plane_of(const struct op_windows *a, int64_t block)
@@ -64,20 +53,10 @@ static struct plane plane_of(const struct op_windows *a, int64_t block)
                           .block = block};
 }
 
-INLINE int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-INLINE int64_t greatest(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 /* Of a window that begins there, in an image of that size. */
 INLINE struct span span_clip(int side, int64_t first, int64_t size)
 {
-    return (struct span){greatest(-first, 0), least(side, size - first)};
+    return (struct span){cpu_greatest(-first, 0), cpu_least(side, size - first)};
 }
 
 /* ---- forward ---- */
@@ -118,7 +97,7 @@ INLINE void maxima_store(const struct maxima *m, float *y, uint8_t *where)
         *(bytes *)where = __builtin_convertvector(__builtin_convertvector(m->at, shorts), bytes);
 }
 
-/* A window over STRIP channels, from its first pixel on; row, block: floats to the next pixel. Rows
+/* A window over OCTET channels, from its first pixel on; row, block: floats to the next pixel. Rows
  * are apart until the end, so that no row waits for another. */
 INLINE void window_strip(int side, struct span rows, struct span columns, int64_t row,
                          int64_t block, const float *x, float *y, uint8_t *where)
@@ -138,7 +117,7 @@ INLINE void window_strip(int side, struct span rows, struct span columns, int64_
     maxima_store(&all, y, where);
 }
 
-/* STRIP windows side by side, of channels that lie alone. */
+/* OCTET windows side by side, of channels that lie alone. */
 INLINE void row_strip(int side, int64_t row, const float *x, float *y, uint8_t *where)
 {
     struct maxima all;
@@ -146,7 +125,7 @@ INLINE void row_strip(int side, int64_t row, const float *x, float *y, uint8_t *
     maxima_start(&all);
 #pragma GCC unroll 3
     for (int r = 0; r < side; r++, x += row) {
-        floats a = *(const floats *)x, b = *(const floats *)(x + STRIP);
+        floats a = *(const floats *)x, b = *(const floats *)(x + OCTET);
         floats even = SHUFFLE(a, b, 0, 2, 4, 6, 8, 10, 12, 14);
         floats odd = SHUFFLE(a, b, 1, 3, 5, 7, 9, 11, 13, 15);
         struct maxima one;
@@ -154,7 +133,7 @@ INLINE void row_strip(int side, int64_t row, const float *x, float *y, uint8_t *
         maxima_take_place(&one, &even, r * side);
         maxima_take_place(&one, &odd, r * side + 1);
         if (side == MOST) {
-            floats last = *(const floats *)(x + STRIP + 1);
+            floats last = *(const floats *)(x + OCTET + 1);
             last = SHUFFLE(even, last, 1, 2, 3, 4, 5, 6, 7, 15);
             maxima_take_place(&one, &last, r * side + 2);
         }
@@ -192,8 +171,8 @@ CPU_KERNEL static void edge_maxima(const struct plane *p, struct span some, stru
         struct span columns = span_clip(p->side, STRIDE * j - p->left, p->width);
         if (block == 1)
             window_one(p, rows, columns, x + STRIDE * j, y + j, where ? where + j : NULL);
-        for (int64_t i = 0; block > 1 && i < block; i += STRIP) {
-            int64_t b = least(i, block - STRIP), to = j * block + b;
+        for (int64_t i = 0; block > 1 && i < block; i += OCTET) {
+            int64_t b = cpu_least(i, block - OCTET), to = j * block + b;
             window_strip(p->side, rows, columns, p->width * block, block,
                          x + STRIDE * j * block + b, y + to, where ? where + to : NULL);
         }
@@ -207,8 +186,8 @@ INLINE void inner_maxima(const struct plane *p, int side, int64_t block, struct 
     const struct span all = {0, side};
 
     for (int64_t j = some.begin; j < some.end; j++)
-        for (int64_t i = 0; i < block; i += STRIP) {
-            int64_t b = least(i, block - STRIP), to = j * block + b;
+        for (int64_t i = 0; i < block; i += OCTET) {
+            int64_t b = cpu_least(i, block - OCTET), to = j * block + b;
             const float *from = x + STRIDE * j * block;
             for (int r = side; r < side + STRIDE; r++) /* what the next row of windows reads */
                 __builtin_prefetch(from + r * p->width * block + STRIDE * i);
@@ -221,8 +200,8 @@ INLINE void inner_maxima(const struct plane *p, int side, int64_t block, struct 
 INLINE void inner_row_maxima(const struct plane *p, int side, struct span some, const float *x,
                              float *y, uint8_t *where)
 {
-    for (int64_t i = some.begin; i < some.end; i += STRIP) {
-        int64_t j = least(i, some.end - STRIP);
+    for (int64_t i = some.begin; i < some.end; i += OCTET) {
+        int64_t j = cpu_least(i, some.end - OCTET);
         row_strip(side, p->width, x + STRIDE * j, y + j, where ? where + j : NULL);
     }
 }
@@ -232,8 +211,8 @@ INLINE void side_maxima(const struct plane *p, int side, struct span some, const
 {
     if (p->block == 1)
         inner_row_maxima(p, side, some, x, y, where);
-    else if (p->block == STRIP)
-        inner_maxima(p, side, STRIP, some, x, y, where);
+    else if (p->block == OCTET)
+        inner_maxima(p, side, OCTET, some, x, y, where);
     else
         inner_maxima(p, side, p->block, some, x, y, where);
 }
@@ -243,9 +222,10 @@ CPU_KERNEL void pool_max_forward(const struct op_windows *a, int64_t block, cons
 {
     const struct plane p = plane_of(a, block);
     const int64_t row = p.across * block, room = p.width + p.left - p.side;
-    const int64_t first = least((p.left + 1) / STRIDE, p.across);
-    const int64_t last = room < 0 ? first : greatest(first, least(room / STRIDE + 1, p.across));
-    const bool short_row = block == 1 && last - first < STRIP;
+    const int64_t first = cpu_least((p.left + 1) / STRIDE, p.across);
+    const int64_t last =
+        room < 0 ? first : cpu_greatest(first, cpu_least(room / STRIDE + 1, p.across));
+    const bool short_row = block == 1 && last - first < OCTET;
 
     for (int64_t h = 0; h < p.down; h++, y += row, where = where ? where + row : NULL) {
         struct span rows = span_clip(p.side, STRIDE * h - p.up, p.height);
@@ -266,7 +246,7 @@ CPU_KERNEL void pool_max_forward(const struct op_windows *a, int64_t block, cons
 
 /* ---- backward ---- */
 
-/* STRIP tops of a window: which of its places they took, and their gradients. */
+/* OCTET tops of a window: which of its places they took, and their gradients. */
 struct taken {
     ints at;
     floats dy;
@@ -298,7 +278,7 @@ INLINE void pixels_store(const struct plane *p, int64_t w, int64_t block, const 
         *(floats *)(row + (w + 1) * block) = pixel[1];
 }
 
-/* The padded rows 2i and 2i + 1 of STRIP channels, in squares of four pixels: each is asked of the
+/* The padded rows 2i and 2i + 1 of OCTET channels, in squares of four pixels: each is asked of the
  * windows over it in their order, no store waits for another, and a window's tops are read twice.
  */
 INLINE void rows_gather(const struct plane *p, int side, int64_t block, int64_t i, const float *dy,
@@ -340,8 +320,8 @@ INLINE void plane_gather_of(const struct plane *p, int side, int64_t block, cons
                             const uint8_t *where, float *dx)
 {
     for (int64_t i = 0; STRIDE * i < p->height + p->up; i++)
-        for (int64_t c = 0; c < block; c += STRIP) {
-            int64_t b = least(c, block - STRIP);
+        for (int64_t c = 0; c < block; c += OCTET) {
+            int64_t b = cpu_least(c, block - OCTET);
             rows_gather(p, side, block, i, dy + b, where + b, dx + b);
         }
 }
@@ -349,8 +329,8 @@ INLINE void plane_gather_of(const struct plane *p, int side, int64_t block, cons
 CPU_KERNEL static void plane_gather(const struct plane *p, const float *dy, const uint8_t *where,
                                     float *dx)
 {
-    if (p->side == MOST && p->block == STRIP)
-        plane_gather_of(p, MOST, STRIP, dy, where, dx);
+    if (p->side == MOST && p->block == OCTET)
+        plane_gather_of(p, MOST, OCTET, dy, where, dx);
     else if (p->side == MOST)
         plane_gather_of(p, MOST, p->block, dy, where, dx);
     else

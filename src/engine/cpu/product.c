@@ -1,21 +1,14 @@
 /* By which of several ways a matrix product is computed.
  *
- * sgemm is at home everywhere, but shares products with transposed weights badly among threads.
- * oneDNN's matmul does not, where it has batch-reduced code; products of few rows are as fast as
- * the weights can be read (stream.c). Which is fastest depends on shape, threads and processor
- * (tests/bench/RESULTS.md), so large ones are measured, and the choice is kept
- * (engine/choices.h). Weights in a layout of their own are no way here: they would have to be laid
- * out again in every iteration, which takes longer than they save. */
+ * sgemm is at home everywhere, but shares products with a transposed second factor badly among
+ * threads. oneDNN's matmul does not, where it has batch-reduced code; products of few rows are as
+ * fast as the weights can be read (stream.c). The shape decides, so that every run and every rank
+ * gives the same bits (tests/bench/RESULTS.md has the times). Weights in a layout of their own are
+ * no way here: they would have to be laid out again in every iteration, which takes longer than
+ * they save. */
 #include "engine/cpu/product.h"
 
-#include "engine/cpu/fastest.h"
-
 #include <string.h>
-
-/* Up to so many rows matmul's forward pass was measured to be faster in all shapes looked at. */
-enum { FEW_ROWS = 128 };
-
-#define MOST_FLOATS ((double)(1 << 28)) /* of operands that are measured: 1 GiB */
 
 static void product_start(struct cpu_engine *engine, const struct product_args *args,
                           struct product *out)
@@ -144,73 +137,12 @@ int product_run(struct product *p, const float *a, const float *b, const float *
     return add ? run_sgemm(p, a, b, NULL, true, c) : run_as(p, p->way, a, b, bias, c);
 }
 
-/* ---- measuring ---- */
+/* ---- which way ---- */
 
-struct trial {
-    struct product *product;
-    enum product_way way;
-    const float *a, *b, *bias;
-    float *c;
-};
-
-static int trial_run(void *context)
+static bool has_way(const struct product *p, enum product_way way)
 {
-    struct trial *t = context;
-
-    return run_as(t->product, t->way, t->a, t->b, t->bias, t->c);
-}
-
-/* The n ways, on memory like the op's; first is the usual one. *which: the fastest. */
-static int measure(struct product *p, const enum product_way list[], int n, enum product_way *which,
-                   bool *sure)
-{
-    size_t floats[] = {(size_t)(p->m * p->k), (size_t)(p->k * p->n), (size_t)(p->m * p->n),
-                       (size_t)p->n};
-    void *memory[] = {NULL, NULL, NULL, NULL};
-    bool placed = p->args.pass != PRODUCT_WEIGHTS && p->args.weights;
-    struct trial trials[PRODUCT_WAYS];
-    struct fastest_way ways[PRODUCT_WAYS];
-    int status = 0, found = 0;
-
-    for (int i = 0; i < 4 && !status; i++)
-        if (!(i == 1 && placed) && !(i == 3 && !p->args.bias))
-            status = cpu_alloc(floats[i] * sizeof(float), "measuring an inner product", &memory[i]);
-    for (int w = 0; w < n; w++) {
-        trials[w] = (struct trial){.product = p,
-                                   .way = list[w],
-                                   .a = memory[0],
-                                   .b = placed ? p->args.weights : memory[1],
-                                   .c = memory[2],
-                                   .bias = memory[3]};
-        ways[w] = (struct fastest_way){trial_run, &trials[w]};
-    }
-    if (!status)
-        status = fastest_find(ways, n, NULL, &found, sure);
-    *which = list[found];
-    for (int i = 0; i < 4; i++)
-        cpu_free(memory[i]);
-    return status;
-}
-
-/* ---- choosing ---- */
-
-/* What is measured forward holds for training and scoring alike. */
-static void choice_key(const struct product *p, char key[CHOICES_KEY_BYTES])
-{
-    static const char *const names[] = {"forward", "backward_data", "backward_weights"};
-
-    fastest_key(p->engine, key, "inner_product_%s,v1,n%lld,k%lld,o%lld,t%d,b%d",
-                names[p->args.pass], (long long)p->args.size.rows, (long long)p->args.size.inputs,
-                (long long)p->args.size.outputs, p->args.transpose, p->args.bias);
-}
-
-/* Large enough to be worth measuring, and not so large that the trial's memory is what a net that
- * just fits has no room for. */
-static bool is_measured(const struct product *p)
-{
-    double m = (double)p->m, n = (double)p->n, k = (double)p->k;
-
-    return 2.0 * m * n * k >= FASTEST_LEAST_FLOPS && m * k + k * n + m * n <= MOST_FLOATS;
+    return way == PRODUCT_SGEMM || (way == PRODUCT_STREAM && streams(p)) ||
+           (way == PRODUCT_MATMUL && p->matmul.primitive);
 }
 
 static bool streams_by_rule(const struct product *p)
@@ -219,67 +151,16 @@ static bool streams_by_rule(const struct product *p)
            (p->args.pass == PRODUCT_DATA || p->args.size.rows >= CPU_STREAM_FORWARD_ROWS);
 }
 
-static bool is_matmul_by_rule(const struct product *p)
-{
-    return p->args.pass == PRODUCT_FORWARD && !p->args.transpose && p->args.size.rows <= FEW_ROWS &&
-           !streams_by_rule(p);
-}
-
-/* Of the shape, the processor and the library alone: the same bits at every run. */
-static enum product_way way_by_rule(const struct product *p)
-{
-    if (streams_by_rule(p))
-        return PRODUCT_STREAM;
-    return is_matmul_by_rule(p) && p->matmul.primitive ? PRODUCT_MATMUL : PRODUCT_SGEMM;
-}
-
-static bool has_way(const struct product *p, enum product_way way)
-{
-    return way == PRODUCT_SGEMM || (way == PRODUCT_STREAM && streams(p)) ||
-           (way == PRODUCT_MATMUL && p->matmul.primitive);
-}
-
-/* p->way is the one by rule; p->matmul is there where there is such a thing. */
-static int choose(struct product *p, const char *key)
-{
-    enum product_way list[PRODUCT_WAYS] = {p->way};
-    bool sure = false;
-    int n = 1;
-
-    for (int w = 0; w < PRODUCT_WAYS; w++)
-        if (w != (int)p->way && has_way(p, (enum product_way)w))
-            list[n++] = (enum product_way)w;
-    if (n == 1)
-        return 0;
-    if (measure(p, list, n, &p->way, &sure))
-        return -1;
-    return choices_note(p->engine->choices, key, (int)p->way, sure);
-}
-
 int product_create(struct cpu_engine *engine, const struct product_args *args, struct product *out)
 {
-    char key[CHOICES_KEY_BYTES];
-    bool measured, asks; /* asks: for matmul, to measure or to follow */
-    int known = -1;
-
     product_start(engine, args, out);
-    measured = is_measured(out) && !engine->repeatable;
-    if (measured) {
-        choice_key(out, key);
-        known = choices_find(engine->choices, key);
+    if (streams_by_rule(out)) {
+        out->way = PRODUCT_STREAM;
+        return 0;
     }
-    asks = measured && known != PRODUCT_SGEMM && known != PRODUCT_STREAM;
-    if ((asks || is_matmul_by_rule(out)) && matmul_create(out))
+    if (out->trans_b && matmul_create(out))
         return -1;
-    out->way = way_by_rule(out);
-    if (known >= 0 && known < PRODUCT_WAYS) {
-        if (has_way(out, (enum product_way)known))
-            out->way = (enum product_way)known;
-    } else if (measured && choose(out, key)) {
-        return -1;
-    }
-    if (out->way != PRODUCT_MATMUL)
-        cpu_primitive_destroy(&out->matmul);
+    out->way = has_way(out, PRODUCT_MATMUL) ? PRODUCT_MATMUL : PRODUCT_SGEMM;
     return 0;
 }
 

@@ -9,7 +9,6 @@
 
 enum product_pass { PRODUCT_FORWARD, PRODUCT_DATA, PRODUCT_WEIGHTS, PRODUCT_PASSES };
 
-/* The numbers stand in files of choices: they stay what they are. */
 enum product_way {
     PRODUCT_SGEMM,  /* oneDNN's sgemm */
     PRODUCT_MATMUL, /* oneDNN's matmul, where that is another code */
@@ -22,7 +21,6 @@ struct product_args {
     enum product_pass pass;
     struct op_product size;
     bool transpose, bias; /* as inner_product_args has them; bias: of PRODUCT_FORWARD alone */
-    const float *weights; /* read while ways are measured; NULL: not placed yet */
 };
 
 struct product {
@@ -34,9 +32,7 @@ struct product {
     struct cpu_primitive matmul; /* empty where the way is another */
 };
 
-/* By the way that was measured to be fastest here, now or in an earlier run, of products that are
- * large enough for that; by a rule of their shape of others. Set-up only. To be destroyed, after a
- * failure too. */
+/* By the way that is fastest for the shape. Set-up only. To be destroyed, after a failure too. */
 int product_create(struct cpu_engine *engine, const struct product_args *args, struct product *out);
 /* By that way. *has: whether the processor and the library have it for this product. */
 int product_create_as(struct cpu_engine *engine, const struct product_args *args,

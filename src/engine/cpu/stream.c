@@ -17,8 +17,6 @@ enum { FORWARD_INPUTS = 256, DATA_INPUTS = 512, DATA_STRIDE = DATA_INPUTS + LANE
 
 typedef float lanes __attribute__((vector_size(LANES * sizeof(float)), aligned(4), may_alias));
 
-#define INLINE static inline __attribute__((always_inline))
-
 bool cpu_stream_fits(const struct op_product *p)
 {
     return cpu_is_wide() && p->rows <= CPU_STREAM_ROWS && p->inputs % LANES == 0 &&

@@ -10,9 +10,6 @@
 #pragma GCC optimize("no-math-errno", "no-trapping-math")
 #endif
 
-#define PIECE  4096
-#define INLINE static inline __attribute__((always_inline))
-
 /* e^x = 2^n e^r, |r| <= ln 2 / 2. 2^n in two factors: the result may overflow, or fade away. */
 INLINE float unary_exp(float x)
 {
@@ -218,11 +215,6 @@ CPU_KERNEL static void unary_backward_piece(const struct unary_args *args, const
     }
 }
 
-static inline size_t unary_piece_size(size_t n, size_t i)
-{
-    return n - i < PIECE ? n - i : PIECE;
-}
-
 static int unary_forward(struct cpu_op *op)
 {
     const struct unary_args *args = &op->args.u.unary;
@@ -230,9 +222,9 @@ static int unary_forward(struct cpu_op *op)
     const float *x = op->args.bottoms[0]->value.data;
     size_t n = cpu_tensor_stored(top);
 
-#pragma omp parallel for if (n > PIECE)
-    for (size_t i = 0; i < n; i += PIECE)
-        unary_forward_piece(args, x + i, top->data + i, unary_piece_size(n, i));
+#pragma omp parallel for if (n > CPU_PIECE)
+    for (size_t i = 0; i < n; i += CPU_PIECE)
+        unary_forward_piece(args, x + i, top->data + i, cpu_piece(n, i));
     cpu_clear_padding(top->data, &top->shape, cpu_tensor_format(top));
     return 0;
 }
@@ -244,10 +236,10 @@ static int unary_gradient(struct cpu_op *op, int bottom, float *dx)
     const float *x = value->data, *dy = cpu_op_dy(op);
     size_t n = cpu_tensor_stored(value);
 
-#pragma omp parallel for if (n > PIECE)
-    for (size_t i = 0; i < n; i += PIECE)
-        (cpu_op_in_place(op) ? unary_backward_top_piece : unary_backward_piece)(
-            args, x + i, dy + i, dx + i, unary_piece_size(n, i));
+#pragma omp parallel for if (n > CPU_PIECE)
+    for (size_t i = 0; i < n; i += CPU_PIECE)
+        (cpu_op_in_place(op) ? unary_backward_top_piece
+                             : unary_backward_piece)(args, x + i, dy + i, dx + i, cpu_piece(n, i));
     cpu_clear_padding(dx, &value->shape, cpu_tensor_format(value));
     return 0;
 }

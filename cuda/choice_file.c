@@ -1,5 +1,5 @@
 /* The file of measured choices. */
-#include "engine/choices.h"
+#include "choice_file.h"
 
 #include "util/error.h"
 #include "util/path.h"
@@ -13,7 +13,6 @@
 struct choice {
     char key[CHOICES_KEY_BYTES];
     int choice;
-    bool used; /* asked for or noted in this run */
 };
 
 struct choices {
@@ -30,14 +29,6 @@ static void make_key(const char *from, char key[CHOICES_KEY_BYTES])
         *at = *at == ' ' || *at == '\n' ? '_' : *at;
 }
 
-/* The part of a key that holds on all machines. */
-static const char *work_of(const char *key)
-{
-    const char *bar = strchr(key, '|');
-
-    return bar ? bar + 1 : key;
-}
-
 static struct choice *find(const struct choices *choices, const char *key)
 {
     for (size_t i = choices->count; i > 0; i--)
@@ -46,7 +37,7 @@ static struct choice *find(const struct choices *choices, const char *key)
     return NULL;
 }
 
-static int remember(struct choices *choices, const char *key, int choice, bool used)
+static int remember(struct choices *choices, const char *key, int choice)
 {
     if (choices->count == choices->capacity) {
         size_t capacity = choices->capacity ? 2 * choices->capacity : 64;
@@ -56,7 +47,7 @@ static int remember(struct choices *choices, const char *key, int choice, bool u
         choices->list = list;
         choices->capacity = capacity;
     }
-    choices->list[choices->count] = (struct choice){.choice = choice, .used = used};
+    choices->list[choices->count] = (struct choice){.choice = choice};
     snprintf(choices->list[choices->count++].key, CHOICES_KEY_BYTES, "%s", key);
     return 0;
 }
@@ -74,7 +65,7 @@ int choices_open(struct choices **out)
     choices->path = path_in_cache("convolutions");
     file = choices->path ? fopen(choices->path, "r") : NULL;
     while (file && !status && fscanf(file, "%319s %d", key, &choice) == 2)
-        status = remember(choices, key, choice, false);
+        status = remember(choices, key, choice);
     if (file)
         fclose(file);
     return status;
@@ -92,26 +83,22 @@ void choices_close(struct choices *choices)
 int choices_find(const struct choices *choices, const char *text)
 {
     char key[CHOICES_KEY_BYTES];
-    struct choice *found;
+    const struct choice *found;
 
     make_key(text, key);
-    found = find(choices, work_of(key));
-    if (!found)
-        found = find(choices, key);
-    if (found)
-        found->used = true;
+    found = find(choices, key);
     return found ? found->choice : -1;
 }
 
-int choices_note(struct choices *choices, const char *text, int choice, bool sure)
+int choices_note(struct choices *choices, const char *text, int choice)
 {
     char key[CHOICES_KEY_BYTES], line[CHOICES_KEY_BYTES + 32];
     int file, length;
 
     make_key(text, key);
-    if (remember(choices, key, choice, true))
+    if (remember(choices, key, choice))
         return -1;
-    if (!sure || !choices->path)
+    if (!choices->path)
         return 0;
     length = snprintf(line, sizeof line, "%s %d\n", key, choice);
     file = open(choices->path, O_WRONLY | O_APPEND | O_CREAT, 0666);
@@ -122,25 +109,5 @@ int choices_note(struct choices *choices, const char *text, int choice, bool sur
         choices->path = NULL;
     }
     close(file);
-    return 0;
-}
-
-void choices_tell(const struct choices *choices, struct strbuf *out)
-{
-    for (size_t i = 0; i < choices->count; i++)
-        if (choices->list[i].used)
-            strbuf_printf(out, "%s %d\n", work_of(choices->list[i].key), choices->list[i].choice);
-}
-
-int choices_take(struct choices *choices, const char *text)
-{
-    char key[CHOICES_KEY_BYTES];
-    int choice, used;
-
-    while (sscanf(text, "%319s %d\n%n", key, &choice, &used) == 2) {
-        if (remember(choices, key, choice, true))
-            return -1;
-        text += used;
-    }
     return 0;
 }
