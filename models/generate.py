@@ -120,6 +120,25 @@ def squeezenet_flowers():
            display=34, average_loss=34, max_iter=680, snapshot=680, random_seed=1)
 
 
+PHOTOGRAPHS = """
+For your own photographs: the only number to change is num_output of layer '%s', one for each class.
+README.md beside this file has the commands. batch_size counts per rank."""
+
+
+def photographs_squeezenet():
+    net = Net("SqueezeNet_photographs", "SqueezeNet v1.0, to be fine-tuned: the layers have the names of its first release's weights, except\n"
+              "the last, which learns ten times as fast." + PHOTOGRAPHS % "conv_photographs", xavier(), mult=False)
+    data = net.data("photographs", 227, 16, 16, ROUND_MEAN, suffix=".h5", folder="")
+    squeezenet_layers(net, data, "1.0", FIRST_RELEASE[:3] + ("conv_photographs", "pool_final"), 17,
+                      [Message(lr_mult=10), Message(lr_mult=20, decay_mult=0)], gaussian(0.001), last_relu=False)
+    net.loss("pool_final", tops=(1,))
+    net.write("photographs/squeezenet.prototxt")
+    solver("photographs", "Fine-tuning on two ranks of 16 photographs each. --epochs=N of train takes the place of max_iter.",
+           "squeezenet_solver.prototxt", "squeezenet.prototxt", test_iter=17, test_interval=68, base_lr=0.0001,
+           momentum=0.9, weight_decay=0.0002, lr_policy="poly", power=1.0, display=34, average_loss=34,
+           max_iter=340, snapshot=340, random_seed=1)
+
+
 def nin():
     net = Net("NIN", "Network in Network (Lin et al., 2013) for ImageNet, as its authors published it for Caffe."
               + IMAGENET)
@@ -467,6 +486,7 @@ MODELS = {
     "alexnet_flowers": alexnet_flowers,
     "squeezenet_flowers": squeezenet_flowers,
     "mobilenet_v1": mobilenet,
+    "photographs_squeezenet": photographs_squeezenet,
 }
 
 for chosen in sys.argv[1:] or MODELS:

@@ -73,12 +73,12 @@ class Net:
         self.layers.append(Message(name=name, type=kind, bottom=bottoms, top=tops, **fields))
         return tops[0]
 
-    def data(self, folder, crop, train, test, mean=None, mean_file=None, suffix="", **transform):
+    def data(self, name, crop, train, test, mean=None, mean_file=None, suffix="", folder="data/", **transform):
         for phase, batch, part in ((TRAIN, train, "train"), (TEST, test, "test")):
             self.layer("data", "Data", top=("data", "label"), include=Message(phase=phase),
                        transform_param=Message(mirror=True if phase == TRAIN else None, crop_size=crop,
                                                mean_file=mean_file, mean_value=list(mean or []), **transform),
-                       data_param=Message(source="data/%s-%s%s" % (folder, part, suffix), batch_size=batch,
+                       data_param=Message(source="%s%s-%s%s" % (folder, name, part, suffix), batch_size=batch,
                                           backend=LMDB))
         return "data"
 

@@ -41,13 +41,10 @@ static int find_names(struct classification *c)
     if (c->labels ? class_names_read(c->labels, &c->names)
                   : c->from.source && class_names_of_data(c->from.source, &c->names))
         return -1;
-    if (c->names.count >= c->classes)
+    if (!c->labels || c->names.count >= c->classes)
         return 0;
-    if (c->labels)
-        return error_set("%s: expected a label for each of the %d classes, one a line, found %d",
-                         c->labels, c->classes, c->names.count);
-    class_names_free(&c->names); /* a net for other classes than its data has */
-    return 0;
+    return error_set("%s: expected a label for each of the %d classes, one a line, found %d",
+                     c->labels, c->classes, c->names.count);
 }
 
 /* The size that photographs are resized to before the centre is cut out: --resize; that of the data
@@ -288,7 +285,7 @@ static void report(struct classification *c, const char *path, float *scores)
         best = next_best(scores, c->classes, best);
         if (best < 0)
             break; /* scores that are not numbers have no order */
-        if (!c->json && c->names.count)
+        if (!c->json && best < c->names.count)
             printf("%.4f - \"%s\"\n", (double)scores[best], c->names.name[best]);
         else if (!c->json)
             printf("%.4f - class %d\n", (double)scores[best], best);
@@ -296,7 +293,7 @@ static void report(struct classification *c, const char *path, float *scores)
         json_key(&c->report, "class");
         json_int(&c->report, best);
         json_key(&c->report, "label");
-        json_string(&c->report, c->names.count ? c->names.name[best] : NULL);
+        json_string(&c->report, best < c->names.count ? c->names.name[best] : NULL);
         json_key(&c->report, "probability");
         json_double(&c->report, (double)scores[best]);
         json_object_end(&c->report);

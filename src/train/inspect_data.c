@@ -10,22 +10,13 @@
 
 #define LOOK_SECONDS 5.0 /* where records have to be read for their labels */
 
-/* Whether the layer passes over a label that no score stands for. */
-static bool ignores_a_label(const struct layer *layer)
-{
-    const Caffe__LayerParameter *p = layer->param;
-
-    return (p->loss_param && p->loss_param->has_ignore_label) ||
-           (p->accuracy_param && p->accuracy_param->has_ignore_label);
-}
-
 static void check_labels(struct strbuf *unfit, const struct net *net, const struct layer *data,
                          const struct source_survey *survey)
 {
     size_t classes;
     const struct layer *reader = data->ntops > 1 ? net_label_reader(net, data, 1, &classes) : NULL;
 
-    if (!reader || ignores_a_label(reader) ||
+    if (!reader || net_ignores_a_label(reader) ||
         (survey->least >= 0 && survey->most < (float)classes && !survey->fraction))
         return;
     strbuf_printf(unfit,
@@ -53,7 +44,7 @@ static void put_classes(struct strbuf *out, const struct net *net, const struct 
     size_t classes;
     const struct layer *reader = data->ntops > 1 ? net_label_reader(net, data, 1, &classes) : NULL;
 
-    if (reader && s->labelled && s->nread == s->nrecords && !ignores_a_label(reader) &&
+    if (reader && s->labelled && s->nread == s->nrecords && !net_ignores_a_label(reader) &&
         s->least >= 0 && s->most + 1 < (float)classes)
         strbuf_printf(out, "\n            layer '%s' has %zu scores for %g labels",
                       reader->def->name, classes, (double)s->most + 1);
