@@ -130,32 +130,32 @@ static void field_deliver(const struct feeder *f, int i, const void *from, enum 
             to[e] = (float)((const uint8_t *)from)[e];
 }
 
-/* What is cut out of one sample, and how it is to be turned. */
-static void bytes_deliver(const struct feeder *f, const struct slot *slot, int sample,
-                          const void *record, const struct shape *shape)
+/* One image, of `shape` (NULL: field 0's), to its place in the batch. */
+static int image_deliver(const struct feeder *f, const struct slot *slot, int sample,
+                         const void *record, const struct shape *shape, enum source_type type)
 {
-    slot->windows[sample] = transform_window(&f->transform, shape, f->o.seed, f->o.layer_index,
-                                             slot->first + (uint64_t)sample);
-    transform_cut(&f->transform, record, shape, &slot->windows[sample],
-                  slot->pixels + (size_t)sample * f->elems[0]);
+    const uint64_t global = slot->first + (uint64_t)sample;
+    const size_t at = (size_t)sample * f->elems[0];
+
+    if (f->o.bytes)
+        return transform_cut(&f->transform, record, shape, f->o.seed, f->o.layer_index, global,
+                             &slot->windows[sample], slot->pixels + at);
+    if (f->has_transform)
+        return transform_apply(&f->transform, record, shape, type, f->o.seed, f->o.layer_index,
+                               global, slot->field[0] + at);
+    field_deliver(f, 0, record, type, slot->field[0] + at);
+    return 0;
 }
 
 /* One sample from staging to its place in the batch. */
-static void sample_deliver(const struct feeder *f, const struct pick *pick, const struct slot *slot)
+static int sample_deliver(const struct feeder *f, const struct pick *pick, const struct slot *slot)
 {
-    for (int i = 0; i < f->source->nfields; i++) {
-        const void *from = f->staging[i] + (size_t)pick->place * f->bytes[i];
-        float *to = slot->field[i] ? slot->field[i] + (size_t)pick->sample * f->elems[i] : NULL;
-        enum source_type type = f->source->field[i].type;
-
-        if (i == 0 && f->o.bytes)
-            bytes_deliver(f, slot, pick->sample, from, NULL);
-        else if (i == 0 && f->has_transform)
-            transform_apply(&f->transform, from, NULL, type, f->o.seed, f->o.layer_index,
-                            slot->first + (uint64_t)pick->sample, to);
-        else
-            field_deliver(f, i, from, type, to);
-    }
+    for (int i = 1; i < f->source->nfields; i++)
+        field_deliver(f, i, f->staging[i] + (size_t)pick->place * f->bytes[i],
+                      f->source->field[i].type,
+                      slot->field[i] + (size_t)pick->sample * f->elems[i]);
+    return image_deliver(f, slot, pick->sample, f->staging[0] + (size_t)pick->place * f->bytes[0],
+                         NULL, f->source->field[0].type);
 }
 
 static int batch_fill(struct feeder *f, const struct slot *slot)
@@ -166,7 +166,8 @@ static int batch_fill(struct feeder *f, const struct slot *slot)
     if (picks_read(f, slot->generation))
         return -1;
     for (int k = 0; k < f->o.batch; k++)
-        sample_deliver(f, &f->pick[k], slot);
+        if (sample_deliver(f, &f->pick[k], slot))
+            return -1;
     return 0;
 }
 
@@ -174,20 +175,13 @@ static int batch_fill(struct feeder *f, const struct slot *slot)
 static int sample_fill(struct feeder *f, const struct slot *slot, int sample, struct record *record)
 {
     uint64_t global = slot->first + (uint64_t)sample;
-    float *to = f->o.bytes ? NULL : slot->field[0] + (size_t)sample * f->elems[0];
 
     if (damage_read(&f->damage, f->source, f->has_transform ? &f->transform : NULL, f->o.bytes,
                     record_of(f, global), record))
         return -1;
     atomic_fetch_add_explicit(&f->records, 1, memory_order_relaxed);
-    if (f->o.bytes) {
-        bytes_deliver(f, slot, sample, record->data, &record->shape);
-    } else if (f->has_transform) {
-        transform_apply(&f->transform, record->data, &record->shape, record->type, f->o.seed,
-                        f->o.layer_index, global, to);
-    } else {
-        field_deliver(f, 0, record->data, record->type, to);
-    }
+    if (image_deliver(f, slot, sample, record->data, &record->shape, record->type))
+        return -1;
     if (f->source->nfields > 1)
         slot->field[1][sample] = record->label;
     return 0;
