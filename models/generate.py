@@ -8,7 +8,7 @@ those of the published weights, where there are any, so that these weights load.
 """
 import sys
 
-from net_writer import AVE, LMDB, MAX, TEST, TRAIN, Message, Net, Word, gaussian, msra, solver, xavier
+from net_writer import AVE, LMDB, MAX, TEST, TRAIN, Message, Net, Word, colors, gaussian, msra, resized_crops, solver, xavier
 
 VGG_MEAN = (103.939, 116.779, 123.68)
 ROUND_MEAN = (104, 117, 123)
@@ -16,6 +16,9 @@ ROUND_MEAN = (104, 117, 123)
 IMAGENET = """
 The sources in data/ are placeholders: LMDBs or HDF5 files of ImageNet, images at least as large as the
 crop (256 pixels by custom). batch_size counts per rank."""
+
+
+IMAGENET_TRAIN = dict(random_aspect_ratio_param=resized_crops(0.08), distort_param=colors(32, 0.6))
 
 
 def cifar10_full():
@@ -118,6 +121,44 @@ def squeezenet_flowers():
            + FLOWERS_COMMANDS % (name, " \\\n        --weights=squeezenet_v1.0.caffemodel"), test_iter=8,
            test_interval=68, base_lr=0.0001, momentum=0.9, weight_decay=0.0002, lr_policy="poly", power=1.0,
            display=34, average_loss=34, max_iter=680, snapshot=680, random_seed=1)
+
+
+PHOTOGRAPHS = """
+For your own photographs: the only number to change is num_output of layer '%s', one for each class.
+README.md beside this file has the commands. batch_size counts per rank."""
+
+
+def photographs_squeezenet():
+    net = Net("SqueezeNet_photographs", "SqueezeNet v1.0, to be fine-tuned: the layers have the names of its first release's weights, except\n"
+              "the last, which learns ten times as fast." + PHOTOGRAPHS % "conv_photographs", xavier(), mult=False)
+    data = net.data("photographs", 227, 16, 16, ROUND_MEAN, suffix=".h5", folder="")
+    squeezenet_layers(net, data, "1.0", FIRST_RELEASE[:3] + ("conv_photographs", "pool_final"), 17,
+                      [Message(lr_mult=10), Message(lr_mult=20, decay_mult=0)], gaussian(0.001), last_relu=False)
+    net.loss("pool_final", tops=(1,))
+    net.write("photographs/squeezenet.prototxt")
+    solver("photographs", "Fine-tuning on two ranks of 16 photographs each. --epochs=N of train takes the place of max_iter.",
+           "squeezenet_solver.prototxt", "squeezenet.prototxt", test_iter=17, test_interval=68, base_lr=0.0001,
+           momentum=0.9, weight_decay=0.0002, lr_policy="poly", power=1.0, display=34, average_loss=34,
+           max_iter=340, snapshot=340, random_seed=1)
+
+
+def photographs_small():
+    net = Net("small_photographs", "A small net, to be trained from scratch: convolutions with BatchNorm, random resized crops and\n"
+              "random colours." + PHOTOGRAPHS % "classes", msra(), mult=False)
+    x = net.data("photographs", 224, 16, 16, ROUND_MEAN, suffix=".h5", folder="", scale=0.015625,
+                 train_only=dict(random_aspect_ratio_param=resized_crops(0.35), distort_param=colors(32, 0.6)))
+    for n, (outputs, kernel, stride) in enumerate(((32, 7, 4), (64, 3, 1), (128, 3, 1), (256, 3, 1), (256, 3, 1)), 1):
+        x = net.conv("conv%d" % n, x, outputs, kernel, stride, kernel // 2, bias=False)
+        x = net.relu("relu%d" % n, net.norm("bn%d" % n, "scale%d" % n, x, fraction=0.95))
+        if n < 4:
+            x = net.pool("pool%d" % n, x, MAX, 2, 2)
+    x = net.dropout("drop", net.global_pool("pool", x), 0.2)
+    net.loss(net.fc("classes", x, 17, gaussian(0.01)), tops=(1,))
+    net.write("photographs/small.prototxt")
+    solver("photographs", "From scratch on two ranks of 16 photographs each. --epochs=N of train takes the place of max_iter.",
+           "small_solver.prototxt", "small.prototxt", test_iter=17, test_interval=136, base_lr=0.05,
+           momentum=0.9, weight_decay=0.0005, lr_policy="poly", power=1.0, display=34, average_loss=34,
+           max_iter=1360, snapshot=1360, random_seed=1, snapshot_prefix="photographs_small")
 
 
 def nin():
@@ -231,7 +272,7 @@ def resnet(depth):
         y = branch(label, "2c", branch(label, "2b", y, width, 3, 1, 1), 4 * width, 1, 1, 0, False)
         return net.relu("res%s_relu" % label, net.add("res" + label, short, y))
 
-    x = net.data("ilsvrc12", 224, 32, 25, ROUND_MEAN)
+    x = net.data("ilsvrc12", 224, 32, 25, ROUND_MEAN, train_only=IMAGENET_TRAIN)
     # the authors' file for 50 layers has a bias in its first convolution, the others have none
     x = net.conv("conv1", x, 64, 7, 2, 3, bias=depth == 50)
     net.norm("bn_conv1", "scale_conv1", x)
@@ -424,7 +465,7 @@ def inception_v3():
                                                ("1x3dbl", c, (1, 3)), ("3x1dbl", c, (3, 1)))]
         return net.concat(n + "output", a, *split, conv(n + "pool_proj", pool3(n + "pool", x), 192, 1))
 
-    x = net.data("ilsvrc12", 299, 32, 25, (128,), scale=0.0078125)
+    x = net.data("ilsvrc12", 299, 32, 25, (128,), scale=0.0078125, train_only=IMAGENET_TRAIN)
     x = conv("conv2_3x3", conv("conv1_3x3", conv("conv1_3x3_s2", x, 32, 3, 2), 32, 3), 64, 3, pad=1)
     x = conv("conv4_3x3", conv("conv3_1x1", net.pool("pool1_3x3_s2", x, MAX, 3, 2), 80, 1), 192, 3)
     x = net.pool("pool2_3x3_s2", x, MAX, 3, 2)
@@ -467,6 +508,8 @@ MODELS = {
     "alexnet_flowers": alexnet_flowers,
     "squeezenet_flowers": squeezenet_flowers,
     "mobilenet_v1": mobilenet,
+    "photographs_small": photographs_small,
+    "photographs_squeezenet": photographs_squeezenet,
 }
 
 for chosen in sys.argv[1:] or MODELS:

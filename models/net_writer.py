@@ -59,6 +59,17 @@ def constant(value=None):
     return Message(type="constant", value=value)
 
 
+def resized_crops(least):
+    """Windows of `least` to all of the image's area, with sides of 3/4 to 4/3: each side changes by the root."""
+    return Message(min_area_ratio=least, max_area_ratio=1, aspect_ratio_change=0.866)
+
+
+def colors(delta, factor):
+    """Every second image each: brightness by +- delta, contrast and saturation by factor .. 2 - factor."""
+    return Message(brightness_prob=0.5, brightness_delta=delta, contrast_prob=0.5, contrast_lower=factor,
+                   contrast_upper=2 - factor, saturation_prob=0.5, saturation_lower=factor, saturation_upper=2 - factor)
+
+
 class Net:
     """Layers one after another; each method returns its top, so that calls nest as the net does."""
 
@@ -73,12 +84,15 @@ class Net:
         self.layers.append(Message(name=name, type=kind, bottom=bottoms, top=tops, **fields))
         return tops[0]
 
-    def data(self, folder, crop, train, test, mean=None, mean_file=None, suffix="", **transform):
+    def data(self, name, crop, train, test, mean=None, mean_file=None, suffix="", folder="data/", train_only=None,
+             **transform):
+        """train_only: fields of transform_param for the TRAIN phase."""
         for phase, batch, part in ((TRAIN, train, "train"), (TEST, test, "test")):
             self.layer("data", "Data", top=("data", "label"), include=Message(phase=phase),
                        transform_param=Message(mirror=True if phase == TRAIN else None, crop_size=crop,
-                                               mean_file=mean_file, mean_value=list(mean or []), **transform),
-                       data_param=Message(source="data/%s-%s%s" % (folder, part, suffix), batch_size=batch,
+                                               mean_file=mean_file, mean_value=list(mean or []), **transform,
+                                               **(train_only or {} if phase == TRAIN else {})),
+                       data_param=Message(source="%s%s-%s%s" % (folder, name, part, suffix), batch_size=batch,
                                           backend=LMDB))
         return "data"
 
@@ -153,5 +167,6 @@ def write(path, out):
 
 
 def solver(name, about, file="solver.prototxt", net="train_val.prototxt", **fields):
-    settings = Message(net="models/%s/%s" % (name, net), **fields, snapshot_prefix=name, solver_mode=Word("CPU"))
+    fields.setdefault("snapshot_prefix", name)
+    settings = Message(net="models/%s/%s" % (name, net), **fields, solver_mode=Word("CPU"))
     write("%s/%s" % (name, file), [("# %s" % line).rstrip() for line in about.strip().split("\n")] + list(lines(settings, "")))

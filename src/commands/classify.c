@@ -41,13 +41,10 @@ static int find_names(struct classification *c)
     if (c->labels ? class_names_read(c->labels, &c->names)
                   : c->from.source && class_names_of_data(c->from.source, &c->names))
         return -1;
-    if (c->names.count >= c->classes)
+    if (!c->labels || c->names.count >= c->classes)
         return 0;
-    if (c->labels)
-        return error_set("%s: expected a label for each of the %d classes, one a line, found %d",
-                         c->labels, c->classes, c->names.count);
-    class_names_free(&c->names); /* a net for other classes than its data has */
-    return 0;
+    return error_set("%s: expected a label for each of the %d classes, one a line, found %d",
+                     c->labels, c->classes, c->names.count);
 }
 
 /* The size that photographs are resized to before the centre is cut out: --resize; that of the data
@@ -285,11 +282,11 @@ static void report(struct classification *c, const char *path, float *scores)
             break; /* scores that are not numbers have no order */
         snprintf(number, sizeof number, "class %d", best);
         if (!c->json)
-            printf(c->names.count ? "%.4f - \"%s\"\n" : "%.4f - %s\n", (double)scores[best],
-                   c->names.count ? c->names.name[best] : number);
+            printf(best < c->names.count ? "%.4f - \"%s\"\n" : "%.4f - %s\n", (double)scores[best],
+                   best < c->names.count ? c->names.name[best] : number);
         json_object_begin(&c->report);
         json_put_int(&c->report, "class", best);
-        json_put_string(&c->report, "label", c->names.count ? c->names.name[best] : NULL);
+        json_put_string(&c->report, "label", best < c->names.count ? c->names.name[best] : NULL);
         json_put_double(&c->report, "probability", (double)scores[best]);
         json_object_end(&c->report);
     }

@@ -89,7 +89,8 @@ static int emit_transform(struct emission *e, const struct transform *t)
 
     if (!zeros || !offset)
         return -1;
-    transform_apply(t, zeros, NULL, SOURCE_F32, 0, 0, 0, offset);
+    if (transform_apply(t, zeros, NULL, SOURCE_F32, 0, 0, 0, offset))
+        return -1;
     if (!t->mean) { /* alike all over a channel */
         for (int64_t c = 0; c < shape.dim[0]; c++)
             offset[c] = offset[(size_t)c * plane];

@@ -123,37 +123,30 @@ static int picks_read(struct feeder *f, uint64_t generation)
 
 /* Field 0 of one sample, through the transform if there is one; shape: as transform_apply has it.
  */
-static void image_deliver(const struct feeder *f, const struct slot *slot, int sample,
-                          const void *from, const struct shape *shape, enum source_type type)
+static int image_deliver(const struct feeder *f, const struct slot *slot, int sample,
+                         const void *from, const struct shape *shape, enum source_type type)
 {
     uint64_t global = slot->first + (uint64_t)sample;
     size_t place = (size_t)sample * f->elems[0];
 
-    if (f->o.bytes) {
-        slot->windows[sample] =
-            transform_window(&f->transform, shape, f->o.seed, f->o.layer_index, global);
-        transform_cut(&f->transform, from, shape, &slot->windows[sample], slot->pixels + place);
-    } else if (f->has_transform) {
-        transform_apply(&f->transform, from, shape, type, f->o.seed, f->o.layer_index, global,
-                        slot->field[0] + place);
-    } else {
-        source_floats(from, type, 0, f->elems[0], slot->field[0] + place);
-    }
+    if (f->o.bytes)
+        return transform_cut(&f->transform, from, shape, f->o.seed, f->o.layer_index, global,
+                             &slot->windows[sample], slot->pixels + place);
+    if (f->has_transform)
+        return transform_apply(&f->transform, from, shape, type, f->o.seed, f->o.layer_index,
+                               global, slot->field[0] + place);
+    source_floats(from, type, 0, f->elems[0], slot->field[0] + place);
+    return 0;
 }
 
 /* One sample from staging to its place in the batch. */
-static void sample_deliver(const struct feeder *f, const struct pick *pick, const struct slot *slot)
+static int sample_deliver(const struct feeder *f, const struct pick *pick, const struct slot *slot)
 {
-    for (int i = 0; i < f->source->nfields; i++) {
-        const void *from = f->staging[i] + (size_t)pick->place * f->bytes[i];
-        enum source_type type = f->source->field[i].type;
-
-        if (i == 0)
-            image_deliver(f, slot, pick->sample, from, NULL, type);
-        else
-            source_floats(from, type, 0, f->elems[i],
-                          slot->field[i] + (size_t)pick->sample * f->elems[i]);
-    }
+    for (int i = 1; i < f->source->nfields; i++)
+        source_floats(f->staging[i] + (size_t)pick->place * f->bytes[i], f->source->field[i].type,
+                      0, f->elems[i], slot->field[i] + (size_t)pick->sample * f->elems[i]);
+    return image_deliver(f, slot, pick->sample, f->staging[0] + (size_t)pick->place * f->bytes[0],
+                         NULL, f->source->field[0].type);
 }
 
 static int batch_fill(struct feeder *f, const struct slot *slot)
@@ -164,7 +157,8 @@ static int batch_fill(struct feeder *f, const struct slot *slot)
     if (picks_read(f, slot->generation))
         return -1;
     for (int k = 0; k < f->o.batch; k++)
-        sample_deliver(f, &f->pick[k], slot);
+        if (sample_deliver(f, &f->pick[k], slot))
+            return -1;
     return 0;
 }
 
@@ -175,7 +169,8 @@ static int sample_fill(struct feeder *f, const struct slot *slot, int sample, st
                     record_of(f, slot->first + (uint64_t)sample), record))
         return -1;
     atomic_fetch_add_explicit(&f->records, 1, memory_order_relaxed);
-    image_deliver(f, slot, sample, record->data, &record->shape, record->type);
+    if (image_deliver(f, slot, sample, record->data, &record->shape, record->type))
+        return -1;
     if (f->source->nfields > 1)
         slot->field[1][sample] = record->label;
     return 0;

@@ -93,6 +93,10 @@ int transform_create(const Caffe__TransformationParameter *param, const struct s
                          "(height x width)",
                          (unsigned long)param->crop_size, (long long)record->dim[1],
                          (long long)record->dim[2]);
+    if (augment_create(param, record->dim[0], &t.augment))
+        return -1;
+    if (!train)
+        t.augment = (struct augment){.attempts = 0};
     t.crop = (int)param->crop_size;
     if (t.crop)
         t.out.dim[1] = t.out.dim[2] = t.crop;
@@ -154,49 +158,70 @@ int transform_accepts(const struct transform *t, const struct shape *shape)
     return 0;
 }
 
-struct engine_window transform_window(const struct transform *t, const struct shape *shape,
-                                      uint64_t seed, int layer_index, uint64_t sample)
+int transform_takes(const struct transform *t, enum source_type type)
 {
-    struct rng rng = rng_make(seed, RNG_AUGMENT, (uint32_t)layer_index, sample);
-    int64_t rows = (shape ? shape : &t->in)->dim[1] - t->out.dim[1];
-    int64_t columns = (shape ? shape : &t->in)->dim[2] - t->out.dim[2];
+    return type == SOURCE_U8 || !augment_works(&t->augment)
+               ? 0
+               : error_set("transform_param: random_aspect_ratio_param and distort_param work on "
+                           "images of bytes, found floats");
+}
+
+static struct engine_window window_of(const struct transform *t, const struct shape *shape,
+                                      const struct rng *rng)
+{
+    int64_t rows = shape->dim[1] - t->out.dim[1], columns = shape->dim[2] - t->out.dim[2];
     struct engine_window window = {.top = (int32_t)(rows / 2), .left = (int32_t)(columns / 2)};
 
     assert(rows >= 0 && columns >= 0); /* transform_accepts said so */
-    window.mirror = t->mirror && rng_below(&rng, DRAW_MIRROR, 2);
+    window.mirror = t->mirror && rng_below(rng, DRAW_MIRROR, 2);
     if (t->crop && t->random_crop) {
-        window.top = (int32_t)rng_below(&rng, DRAW_ROW, (uint32_t)(rows + 1));
-        window.left = (int32_t)rng_below(&rng, DRAW_COLUMN, (uint32_t)(columns + 1));
+        window.top = (int32_t)rng_below(rng, DRAW_ROW, (uint32_t)(rows + 1));
+        window.left = (int32_t)rng_below(rng, DRAW_COLUMN, (uint32_t)(columns + 1));
     }
     return window;
 }
 
-void transform_cut(const struct transform *t, const uint8_t *record, const struct shape *shape,
-                   const struct engine_window *window, uint8_t *out)
+int transform_cut(const struct transform *t, const uint8_t *record, const struct shape *shape,
+                  uint64_t seed, int layer_index, uint64_t sample, struct engine_window *window,
+                  uint8_t *out)
 {
-    int64_t height = (shape ? shape : &t->in)->dim[1], width = (shape ? shape : &t->in)->dim[2];
+    const struct rng rng = rng_make(seed, RNG_AUGMENT, (uint32_t)layer_index, sample);
+    const struct shape *in = shape ? shape : &t->in;
     int64_t rows = t->out.dim[1], columns = t->out.dim[2];
 
-    for (int64_t c = 0; c < t->in.dim[0]; c++)
-        for (int64_t h = 0; h < rows; h++)
-            memcpy(out + (c * rows + h) * columns,
-                   record + (c * height + window->top + h) * width + window->left, (size_t)columns);
+    *window = window_of(t, in, &rng);
+    if (t->augment.attempts > 0) {
+        const struct augment_window place = augment_window(&t->augment, in, &rng);
+
+        if (augment_resize(record, in, &place, t->crop, out))
+            return -1;
+        window->top = window->left = 0;
+    } else {
+        for (int64_t c = 0; c < t->in.dim[0]; c++)
+            for (int64_t h = 0; h < rows; h++)
+                memcpy(out + (c * rows + h) * columns,
+                       record + (c * in->dim[1] + window->top + h) * in->dim[2] + window->left,
+                       (size_t)columns);
+    }
+    augment_colors(&t->augment, &rng, t->in.dim[0], rows * columns, out);
+    return 0;
 }
 
-void transform_apply(const struct transform *t, const void *record, const struct shape *shape,
-                     enum source_type type, uint64_t seed, int layer_index, uint64_t sample,
-                     float *out)
+/* What is cut out becomes values: `in` is the size of `record`, in which `at` lies. */
+static void values_make(const struct transform *t, const void *record, const struct shape *in,
+                        enum source_type type, const struct engine_window *at,
+                        const struct engine_window *window, float *out)
 {
-    const struct engine_window window = transform_window(t, shape, seed, layer_index, sample);
-    int64_t height = (shape ? shape : &t->in)->dim[1], width = (shape ? shape : &t->in)->dim[2];
     int64_t rows = t->out.dim[1], columns = t->out.dim[2];
     const float scale = t->scale;
 
     for (int64_t c = 0; c < t->in.dim[0]; c++) {
         float value = t->channel_mean ? t->channel_mean[c] : 0;
         for (int64_t h = 0; h < rows; h++) {
-            int64_t from = (c * height + window.top + h) * width + window.left;
-            const float *mean = t->mean ? t->mean + from : NULL;
+            int64_t from = (c * in->dim[1] + at->top + h) * in->dim[2] + at->left;
+            const float *mean = t->mean ? t->mean + window->left +
+                                              (c * t->in.dim[1] + window->top + h) * t->in.dim[2]
+                                        : NULL;
             float *y = out + (c * rows + h) * columns;
 
             source_floats(record, type, (size_t)from, (size_t)columns, y);
@@ -206,8 +231,37 @@ void transform_apply(const struct transform *t, const void *record, const struct
             else
                 for (int64_t i = 0; i < columns; i++)
                     y[i] = (y[i] - value) * scale;
-            if (window.mirror)
+            if (window->mirror)
                 row_reverse(y, columns);
         }
     }
+}
+
+int transform_apply(const struct transform *t, const void *record, const struct shape *shape,
+                    enum source_type type, uint64_t seed, int layer_index, uint64_t sample,
+                    float *out)
+{
+    const struct rng rng = rng_make(seed, RNG_AUGMENT, (uint32_t)layer_index, sample);
+    const struct shape *in = shape ? shape : &t->in;
+    const struct engine_window none = {.top = 0};
+    struct engine_window window;
+    uint8_t *cut;
+
+    if (transform_takes(t, type))
+        return -1;
+    if (!augment_works(&t->augment)) {
+        window = window_of(t, in, &rng);
+        values_make(t, record, in, type, &window, &window, out);
+        return 0;
+    }
+    cut = malloc(shape_elems(&t->out));
+    if (!cut)
+        return error_memory(shape_elems(&t->out), "an image");
+    if (transform_cut(t, record, in, seed, layer_index, sample, &window, cut)) {
+        free(cut);
+        return -1;
+    }
+    values_make(t, cut, &t->out, SOURCE_U8, &none, &window, out);
+    free(cut);
+    return 0;
 }

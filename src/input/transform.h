@@ -1,22 +1,23 @@
-/* What happens to a record on its way into a batch: crop, mirror, mean, scale. The draws are a
- * function of the global sample index, so that they are the same at any number of ranks. Not
+/* What happens to a record on its way into a batch: crop, colours, mirror, mean, scale. The draws
+ * are a function of the global sample index, so that they are the same at any number of ranks. Not
  * collective. */
 #ifndef POSEIDON_INPUT_TRANSFORM_H
 #define POSEIDON_INPUT_TRANSFORM_H
 
 #include "engine/engine.h"
+#include "input/augment.h"
 #include "input/source.h"
-#include "spec/caffe.pb-c.h"
 
 /* Caffe's transform_param, resolved: y = (x - mean) * scale on a crop, maybe mirrored. */
 struct transform {
     float scale;
     bool mirror;
-    int crop;             /* 0: none; square */
-    bool random_crop;     /* TRAIN; else centre */
-    struct shape in, out; /* C,H,W before and after */
-    float *mean;          /* full size in.C*H*W, or NULL */
-    float *channel_mean;  /* in.C values, or NULL; never both */
+    int crop;               /* 0: none; square */
+    bool random_crop;       /* TRAIN; else centre */
+    struct shape in, out;   /* C,H,W before and after */
+    float *mean;            /* full size in.C*H*W, or NULL */
+    float *channel_mean;    /* in.C values, or NULL; never both */
+    struct augment augment; /* TRAIN; of records of bytes alone */
 };
 
 /* Resolves the message against the record's shape. Mean files: HDF5 (dataset `mean` or `data`,
@@ -31,19 +32,19 @@ void transform_free(struct transform *transform);
  * height and width where a crop makes all alike and no mean image is in the way. */
 int transform_accepts(const struct transform *transform, const struct shape *shape);
 
-/* One sample, of shape `in` or, where `shape` is not NULL, of an accepted other one. Crop offsets
- * and mirror are drawn by the global sample index. */
-void transform_apply(const struct transform *transform, const void *record,
-                     const struct shape *shape, enum source_type type, uint64_t seed,
-                     int layer_index, uint64_t sample, float *out);
+/* Fails unless records of that type can be transformed: random windows and colours are of bytes. */
+int transform_takes(const struct transform *transform, enum source_type type);
 
-/* The draws of one sample: what is cut out of it, and whether it is turned. shape as in
- * transform_apply. */
-struct engine_window transform_window(const struct transform *transform, const struct shape *shape,
-                                      uint64_t seed, int layer_index, uint64_t sample);
+/* One sample, of shape `in` or, where `shape` is not NULL, of an accepted other one. Crop offsets,
+ * mirror and colours are drawn by the global sample index. Errors: memory, transform_takes. */
+int transform_apply(const struct transform *transform, const void *record,
+                    const struct shape *shape, enum source_type type, uint64_t seed,
+                    int layer_index, uint64_t sample, float *out);
 
-/* Cuts the window out of a record of bytes; nothing else is done. out: out.C x out.H x out.W. */
-void transform_cut(const struct transform *transform, const uint8_t *record,
-                   const struct shape *shape, const struct engine_window *window, uint8_t *out);
+/* The same of a record of bytes as far as they stay bytes, for an engine that does the rest. out:
+ * out.C x out.H x out.W; *window: whether it is to be turned, and where its mean is. */
+int transform_cut(const struct transform *transform, const uint8_t *record,
+                  const struct shape *shape, uint64_t seed, int layer_index, uint64_t sample,
+                  struct engine_window *window, uint8_t *out);
 
 #endif

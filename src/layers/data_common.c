@@ -259,7 +259,8 @@ int data_transform(struct layer *layer, struct data *state, const struct layer_e
     const Caffe__TransformationParameter *t = layer->param->transform_param;
 
     if (transform_create(t ? t : &defaults, &state->source->field[0].shape, layer->train,
-                         env->base_file, &state->transform))
+                         env->base_file, &state->transform) ||
+        transform_takes(&state->transform, state->source->field[0].type))
         return -1;
     if (data_remember(state))
         return -1;

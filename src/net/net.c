@@ -41,7 +41,7 @@ int net_create(const struct net_def *def, bool train, const struct layer_env *en
     }
     net_note_position(net, -1);
     if (net_wire_layers(net, env) || net_make_params(net, env) || net_find_needs(net) ||
-        net_make_groups(net))
+        net_make_groups(net) || net_check_classes(net, env))
         goto fail;
     *out = net;
     return 0;
@@ -64,38 +64,6 @@ bool net_is_assumed(const struct net *net)
         if (net->layers[l].assumed)
             return true;
     return false;
-}
-
-/* Whether the blob is that top, or a Split's copy of it. */
-static bool is_copy_of(const struct net *net, const struct blob *blob, const struct blob *top)
-{
-    for (int l = net->nlayers - 1; l >= 0 && blob != top; l--)
-        for (int t = 0; t < net->layers[l].ntops && net->layers[l].def->inserted; t++)
-            if (net->layers[l].tops[t] == blob)
-                return is_copy_of(net, net->layers[l].bottoms[0], top);
-    return blob == top;
-}
-
-const struct layer *net_label_reader(const struct net *net, const struct layer *data, int top,
-                                     size_t *classes)
-{
-    const struct layer *reader = NULL;
-
-    *classes = 0;
-    for (int l = 0; l < net->nlayers; l++) {
-        const struct layer *layer = &net->layers[l];
-        size_t labels, scored;
-
-        if (!layer->i->reads_labels || !is_copy_of(net, layer->bottoms[1], data->tops[top]))
-            continue;
-        labels = shape_elems(&layer->bottoms[1]->value.shape);
-        scored = labels ? shape_elems(&layer->bottoms[0]->value.shape) / labels : 0;
-        if (scored > 0 && (!reader || scored < *classes)) {
-            reader = layer;
-            *classes = scored;
-        }
-    }
-    return reader;
 }
 
 struct blob *net_find_blob(const struct net *net, const char *name)

@@ -96,7 +96,8 @@ struct net {
 
 /* Shapes, parameters, groups. `def` must outlive the net. `share`: the training net whose
  * parameters of the same layer names (and shapes) this net uses, or NULL; it must outlive this net.
- * Layers with parameters that it lacks get their own, said in a notice. Errors begin "FILE:LINE:
+ * Layers with parameters that it lacks get their own, said in a notice. Fewer scores than the data
+ * have classes with names are an error, more a notice. Errors begin "FILE:LINE:
  * layer 'NAME' (TYPE): ". Only a net of the TRAIN phase has gradients. Not collective. */
 int net_create(const struct net_def *def, bool train, const struct layer_env *env,
                const struct net *share, struct net **out);
@@ -180,6 +181,9 @@ struct blob *net_find_blob(const struct net *net, const char *name);
  * classes; *classes: how many. The one with the fewest; NULL: nobody does. */
 const struct layer *net_label_reader(const struct net *net, const struct layer *data, int top,
                                      size_t *classes);
+
+/* Whether that reader passes over a label that no score stands for. */
+bool net_ignores_a_label(const struct layer *reader);
 
 /* Whether the shape of some input was assumed, so that no figure of this net is to be printed
  * without that word. */

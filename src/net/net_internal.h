@@ -57,6 +57,8 @@ struct net_internals {
 /* Puts "FILE:LINE: layer 'NAME' (TYPE)" in front of the message; returns -1. */
 int net_layer_error(const struct net *net, int layer);
 
+/* The classes of the data against the scores that there are (classes.c). */
+int net_check_classes(struct net *net, const struct layer_env *env);
 /* Layers, blobs and wires, each layer's shapes (connect.c). */
 int net_wire_layers(struct net *net, const struct layer_env *env);
 /* Parameters, sharing (params.c) and, once the needs are known, groups (groups.c). */

@@ -14,7 +14,8 @@ static const struct {
 } forks[] = {
     {"Ristretto", " quantization_param "},
     {"SSD", " resize_param TransformationParameter.noise_param "
-            "TransformationParameter.distort_param TransformationParameter.expand_param "
+            "DistortionParameter.hue_prob DistortionParameter.hue_delta "
+            "DistortionParameter.random_order_prob TransformationParameter.expand_param "
             "TransformationParameter.emit_constraint annotated_data_param multibox_loss_param "
             "prior_box_param detection_output_param permute_param norm_param "
             "SolverParameter.eval_type SolverParameter.ap_version "
@@ -45,7 +46,8 @@ static const struct {
      "MemoryDataParameter.share_in_parallel "},
     {"CenterLoss (face recognition)", " center_loss_param "},
     {"SphereFace (face recognition)", " margin_inner_product_param "},
-    {"Intel", " SolverParameter.disabled_update DataParameter.shuffle "},
+    {"Intel", " SolverParameter.disabled_update DataParameter.shuffle "
+              "TransformationParameter.random_resize_param "},
 };
 
 static const char *fork_of(const ProtobufCMessageDescriptor *message, const char *name)

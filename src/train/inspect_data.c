@@ -10,21 +10,12 @@
 
 #define LOOK_SECONDS 5.0 /* where records have to be read for their labels */
 
-/* Whether the layer passes over a label that no score stands for. */
-static bool ignores_a_label(const struct layer *layer)
-{
-    const Caffe__LayerParameter *p = layer->param;
-
-    return (p->loss_param && p->loss_param->has_ignore_label) ||
-           (p->accuracy_param && p->accuracy_param->has_ignore_label);
-}
-
 static void put_labels(struct dry_run *out, const struct net *net, const struct layer *data,
                        const struct source_survey *s)
 {
     size_t classes;
     const struct layer *reader = data->ntops > 1 ? net_label_reader(net, data, 1, &classes) : NULL;
-    bool judged = reader && !ignores_a_label(reader);
+    bool judged = reader && !net_ignores_a_label(reader);
 
     strbuf_printf(&out->survey, "\n            labels %g to %g", (double)s->least, (double)s->most);
     if (s->nread < s->nrecords)

@@ -19,16 +19,21 @@ convert pixels.h5
 convert pixels_lmdb
 convert jpeg_lmdb --encoded
 
-# rate WORDS TYPE PARAMETERS
+# rate WORDS TYPE PARAMETERS [TRANSFORM]
 rate() {
     cat >"$scratch/net.prototxt" <<END
 layer { name: "data" type: "$2" top: "data" top: "label" $3
-  transform_param { crop_size: 227 mirror: true mean_value: 104 mean_value: 117 mean_value: 123 } }
+  transform_param { crop_size: 227 mirror: true mean_value: 104 mean_value: 117 mean_value: 123 ${4:-} } }
 END
     printf '%-28s ' "$1"
     taskset -c "${CORE:-0}" "$bench" --model="$scratch/net.prototxt" --passes="${PASSES:-60}"
 }
 rate 'HDF5' Data "data_param { source: '$scratch/pixels.h5' batch_size: 16 }"
+crops='random_aspect_ratio_param { min_area_ratio: 0.08 aspect_ratio_change: 0.866 }'
+rate 'HDF5, resized crops' Data "data_param { source: '$scratch/pixels.h5' batch_size: 16 }" "$crops"
+rate 'HDF5, and colours' Data "data_param { source: '$scratch/pixels.h5' batch_size: 16 }" "$crops
+  distort_param { brightness_prob: 0.5 brightness_delta: 32 contrast_prob: 0.5 contrast_lower: 0.6 contrast_upper: 1.4
+    saturation_prob: 0.5 saturation_lower: 0.6 saturation_upper: 1.4 }"
 rate 'LMDB, pixels' Data "data_param { source: '$scratch/pixels_lmdb' batch_size: 16 backend: LMDB }"
 rate 'LMDB, JPEG' Data "data_param { source: '$scratch/jpeg_lmdb' batch_size: 16 backend: LMDB }"
 rate 'list of JPEG files' ImageData \

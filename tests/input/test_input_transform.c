@@ -52,8 +52,8 @@ static void expect_reference(const Caffe__TransformationParameter *param, bool t
     out = shape_elems(&t.out);
     y = malloc(out * sizeof *y);
     for (uint64_t i = 0; i < 20; i++) {
-        transform_apply(&t, x + i * in * (floats ? sizeof(float) : 1), NULL,
-                        floats ? SOURCE_F32 : SOURCE_U8, SEED, LAYER, FIRST + i, y);
+        expect_ok(transform_apply(&t, x + i * in * (floats ? sizeof(float) : 1), NULL,
+                                  floats ? SOURCE_F32 : SOURCE_U8, SEED, LAYER, FIRST + i, y));
         for (size_t e = 0; e < out; e++)
             ck_assert_msg(y[e] == expected[i * out + e], "%s: image %d, value %zu: %g, expected %g",
                           name, (int)i, e, (double)y[e], (double)expected[i * out + e]);
@@ -147,7 +147,7 @@ START_TEST(no_parameter_means_plain_floats)
 
     expect_ok(transform_create(NULL, &shape, true, NULL, &t));
     ck_assert(shape_equal(&t.out, &shape));
-    transform_apply(&t, x, NULL, SOURCE_U8, 1, 0, 0, y);
+    expect_ok(transform_apply(&t, x, NULL, SOURCE_U8, 1, 0, 0, y));
     for (int i = 0; i < 6; i++)
         ck_assert_float_eq(y[i], x[i]);
     transform_free(&t);
@@ -166,7 +166,7 @@ START_TEST(scale_comes_after_the_mean)
     param.n_mean_value = 1;
     param.mean_value = &mean;
     expect_ok(transform_create(&param, &shape, true, NULL, &t));
-    transform_apply(&t, x, NULL, SOURCE_U8, 1, 0, 0, y);
+    expect_ok(transform_apply(&t, x, NULL, SOURCE_U8, 1, 0, 0, y));
     ck_assert_float_eq(y[0], 6);
     ck_assert_float_eq(y[1], 36);
     transform_free(&t);
@@ -188,7 +188,7 @@ START_TEST(every_window_and_both_mirrors_occur_equally_often)
     param.mirror = true;
     expect_ok(transform_create(&param, &shape, true, NULL, &t));
     for (uint64_t g = 0; g < 12000; g++) {
-        transform_apply(&t, x, NULL, SOURCE_U8, 5, 1, g, y);
+        expect_ok(transform_apply(&t, x, NULL, SOURCE_U8, 5, 1, g, y));
         int left = (int)(y[0] < y[1] ? y[0] : y[1]);
         seen[left][y[0] > y[1]]++;
     }

@@ -66,6 +66,38 @@ scores 1 --iterations=3 || fail '3 iterations'
 grep -q 'Running for 3 iterations of 4: 0.5455 passes over 22 records\.' test.log || fail 'part of a pass is not said'
 scores 1 --confusion=c1.csv && fail 'a file is replaced'
 grep -q 'c1.csv exists already; --force replaces it' test.log || fail 'the file that exists is not named'
+# ---- as many outputs as the data have classes: fewer are refused, more are said once ----
+# wide N: the net with N outputs in outN.prototxt, its solver in outN.solver
+wide() {
+    sed "s/^layer { name: \"same\".*/layer { name: \"last\" type: \"InnerProduct\" bottom: \"data\" top: \"same\"\n  inner_product_param { num_output: $1 weight_filler { type: \"xavier\" } } }/" \
+        net.prototxt >"out$1.prototxt"
+    sed "s/net.prototxt/out$1.prototxt/; s/\"w\"/\"out$1\"/" solver.prototxt >"out$1.solver"
+    printf 'test_iter: 1\ntest_interval: 1\n' >>"out$1.solver"
+}
+wide 5; wide 7; wide 9
+few="out5.prototxt:2: layer 'last' (InnerProduct): num_output is 5, but scores.h5 has 7 classes ('ash' to 'none'); expected num_output: 7 here"
+many="layer 'last': num_output is 9, but scores.h5 has 7 classes: .*(num_output: 7 at out9.prototxt:2 fits)"
+for ranks in 1 2; do
+    for dry in '' --dry-run; do
+        # shellcheck disable=SC2086 # none or one
+        timeout 100 "$POSEIDON_MPIRUN" $ranks "$POSEIDON" train --solver=out5.solver $dry >train.log 2>&1 && fail "train $dry takes 5 outputs"
+        [ "$(grep -c -F "poseidon train: $few" train.log)" -eq 1 ] || { fail "train $dry, $ranks ranks: not one message"; cat train.log; }
+        # shellcheck disable=SC2086
+        timeout 100 "$POSEIDON_MPIRUN" $ranks "$POSEIDON" train --solver=out9.solver --force $dry >train.log 2>&1 || { fail "train $dry refuses 9 outputs"; cat train.log; }
+        [ "$(grep -c "$many" train.log)" -eq 1 ] || { fail "train $dry, $ranks ranks: 9 outputs are not said once"; cat train.log; }
+    done
+done
+timeout 100 "$POSEIDON" train --solver=out7.solver >train.log 2>&1 || { fail '7 outputs'; cat train.log; }
+grep -q 'num_output' train.log && { fail '7 outputs for 7 classes: a word'; cat train.log; }
+for command in test classify; do
+    timeout 100 "$POSEIDON" $command --model=out5.prototxt --weights=out7_iter_1.caffemodel $([ $command = test ] || echo some.jpg) >test.log 2>&1 && fail "$command takes 5 outputs"
+    [ "$(grep -c -F "poseidon $command: $few" test.log)" -eq 1 ] || { fail "$command: not one message"; cat test.log; }
+done
+timeout 100 "$POSEIDON" test --model=out9.prototxt --weights=out9_iter_1.caffemodel >test.log 2>&1 || { fail 'test refuses 9 outputs'; cat test.log; }
+[ "$(grep -c "$many" test.log)" -eq 1 ] || { fail 'test: 9 outputs are not said once'; cat test.log; }
+sed -i 's/type: "SoftmaxWithLoss"/& loss_param { ignore_label: 6 }/; /Accuracy/d' out5.prototxt
+timeout 100 "$POSEIDON" train --solver=out5.solver --dry-run >train.log 2>&1
+grep -q 'num_output is' train.log && { fail 'a label that is ignored needs no output'; cat train.log; }
 sed -i '/Accuracy\|SoftmaxWithLoss/d' net.prototxt
 scores 1 --classes && fail 'a net without labels'
 grep -q -e '--classes and --confusion: no layer of the TEST phase compares scores with labels, such as Accuracy' test.log || { fail 'what is missing'; cat test.log; }

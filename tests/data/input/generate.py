@@ -4,6 +4,7 @@
 transform.h5 holds reference results of transform_param. Its random numbers come from the Philox
 4x32-10 below, written from Salmon et al. (SC'11), not from the program.
 """
+import colorsys
 import os
 import h5py
 import numpy as np
@@ -115,6 +116,80 @@ def transformed(x, mean, scale, crop, mirror, train, seed, layer, sample):
     return y
 
 
+# ---- random resized crops and colours, in double precision
+def uniform(seed, layer, sample, index):
+    return (philox(seed, 3, layer, sample, index) >> 8) / 2.0**24
+
+
+def window(seed, layer, sample, h, w, area, change, attempts):
+    for k in range(attempts):
+        u = [uniform(seed, layer, sample, 16 + 5 * k + i) for i in range(2)]
+        side = np.sqrt((area[0] + (area[1] - area[0]) * u[0]) * h * w)
+        factor = change + (1 / change - change) * u[1]
+        size = [int(side * factor), int(side / factor)]
+        if below(seed, layer, sample, 18 + 5 * k, 2):
+            size = [int(side / factor), int(side * factor)]
+        if 1 <= size[0] <= h and 1 <= size[1] <= w:
+            break
+    else:
+        k, size = 0, [min(h, w)] * 2
+    return (below(seed, layer, sample, 19 + 5 * k, h - size[0] + 1),
+            below(seed, layer, sample, 20 + 5 * k, w - size[1] + 1), *size)
+
+
+def bilinear(x, size):
+    """C,H,W to C,size,size: half-pixel centres, edges repeated."""
+    for axis in (1, 2):
+        n = x.shape[axis]
+        at = np.clip((np.arange(size) + 0.5) * n / size - 0.5, 0, n - 1)
+        low = np.floor(at).astype(int)
+        part = (at - low).reshape([-1 if a == axis else 1 for a in range(3)])
+        x = np.take(x, low, axis) * (1 - part) + np.take(x, np.minimum(low + 1, n - 1), axis) * part
+    return x
+
+
+def colored(x, seed, layer, sample, brightness, contrast, saturation):
+    """Each (probability, least, most). Saturation by way of HSV, as colorsys has it."""
+    def draw(index, how, neutral):
+        if uniform(seed, layer, sample, index) >= float(np.float32(how[0])):
+            return neutral
+        return how[1] + (how[2] - how[1]) * uniform(seed, layer, sample, index + 1)
+    add, times, factor = draw(3, brightness, 0), draw(5, contrast, 1), draw(7, saturation, 1)
+    x = np.clip(x + add, 0, 255)
+    early = below(seed, layer, sample, 9, 2)
+    if early:
+        x = np.clip(x * times, 0, 255)
+    blue, green, red = x.reshape(3, -1)
+    back = []
+    for b, g, r in zip(blue, green, red):
+        hue, s, v = colorsys.rgb_to_hsv(r / 255, g / 255, b / 255)
+        back.append([c * 255 for c in colorsys.hsv_to_rgb(hue, min(1, s * factor), v)][::-1])
+    x = np.array(back).T.reshape(x.shape)
+    return x if early else np.clip(x * times, 0, 255)
+
+
+def augmented():
+    rng = np.random.default_rng(2)
+    seed, layer, first = 0x123456789ABCDEF0, 7, 2**33 - 10
+    n, crop = 12, 20
+    x = np.clip(rng.normal(128, 20, (n, 3, 8, 10)).repeat(4, 2).repeat(3, 3) + rng.normal(0, 40, (n, 3, 32, 30)),
+                0, 255).astype(np.uint8)
+    jitter = ((0.7, -40, 40), (0.7, 0.5, 1.5), (0.7, 0.25, 1.75))
+    sets = dict(x=x, places=np.zeros((n, 4), np.int32), tight=np.zeros((n, 4), np.int32),
+                resized=np.zeros((n, 3, crop, crop)), colored=np.zeros(x.shape), both=np.zeros((n, 3, crop, crop)))
+    for i in range(n):
+        key = (seed, layer, first + i)
+        sets["places"][i] = top, left, h, w = window(*key, 32, 30, (float(np.float32(0.08)), 1), 0.75, 10)
+        sets["tight"][i] = window(*key, 32, 30, (1, 1), 0.75, 3)
+        sets["resized"][i] = bilinear(x[i, :, top:top + h, left:left + w].astype(float), crop)
+        sets["colored"][i] = colored(x[i].astype(float), *key, *jitter)
+        sets["both"][i] = colored(np.rint(sets["resized"][i]), *key, *jitter)
+        for name in ("resized", "both"):  # mirrored last
+            if below(*key, 0, 2):
+                sets[name][i] = sets[name][i, :, :, ::-1]
+    write("augment.h5", **{k: v.astype(np.float32) if v.dtype == float else v for k, v in sets.items()})
+
+
 def transforms():
     rng = np.random.default_rng(1)
     n, c, h, w = 20, 3, 9, 12
@@ -158,3 +233,4 @@ def transforms():
 sources()
 lists()
 transforms()
+augmented()

@@ -1,0 +1,115 @@
+/* The classes of a net's data, and the layer that has a score for each of them. */
+#include "net/net_internal.h"
+
+#include "input/class_names.h"
+#include "util/error.h"
+
+/* Whether the blob is that top, or a Split's copy of it. */
+static bool is_copy_of(const struct net *net, const struct blob *blob, const struct blob *top)
+{
+    for (int l = net->nlayers - 1; l >= 0 && blob != top; l--)
+        for (int t = 0; t < net->layers[l].ntops && net->layers[l].def->inserted; t++)
+            if (net->layers[l].tops[t] == blob)
+                return is_copy_of(net, net->layers[l].bottoms[0], top);
+    return blob == top;
+}
+
+const struct layer *net_label_reader(const struct net *net, const struct layer *data, int top,
+                                     size_t *classes)
+{
+    const struct layer *reader = NULL;
+
+    *classes = 0;
+    for (int l = 0; l < net->nlayers; l++) {
+        const struct layer *layer = &net->layers[l];
+        size_t labels, scored;
+
+        if (!layer->i->reads_labels || !is_copy_of(net, layer->bottoms[1], data->tops[top]))
+            continue;
+        labels = shape_elems(&layer->bottoms[1]->value.shape);
+        scored = labels ? shape_elems(&layer->bottoms[0]->value.shape) / labels : 0;
+        if (scored > 0 && (!reader || scored < *classes)) {
+            reader = layer;
+            *classes = scored;
+        }
+    }
+    return reader;
+}
+
+bool net_ignores_a_label(const struct layer *reader)
+{
+    const Caffe__LayerParameter *p = reader->param;
+
+    return (p->loss_param && p->loss_param->has_ignore_label) ||
+           (p->accuracy_param && p->accuracy_param->has_ignore_label);
+}
+
+/* Whose num_output is the number of scores, seen from their reader; NULL: no layer's alone. */
+static const struct layer *scorer_of(const struct net *net, const struct layer *reader)
+{
+    const struct blob *scores = reader->bottoms[0];
+
+    for (int l = reader->index - 1; l >= 0; l--) {
+        const struct layer *layer = &net->layers[l];
+        bool makes = false;
+
+        for (int t = 0; t < layer->ntops; t++)
+            makes |= layer->tops[t] == scores;
+        if (!makes)
+            continue;
+        if (layer->param->inner_product_param || layer->param->convolution_param)
+            return layer;
+        if (layer->nbottoms != 1)
+            return NULL;
+        scores = layer->bottoms[0];
+    }
+    return NULL;
+}
+
+/* Fewer scores than classes cannot be trained; more can, as in Caffe, and are seldom meant. */
+static int compare(struct net *net, const struct layer_env *env, const struct layer *reader,
+                   size_t scores, const char *source, const struct class_names *names)
+{
+    const struct layer *scorer = scorer_of(net, reader);
+    const struct layer *layer = scorer ? scorer : reader;
+    const char *field = scorer ? "num_output" : "the number of scores";
+
+    if ((size_t)names->count > scores) {
+        error_set("%s is %zu, but %s has %d classes ('%s' to '%s'); expected num_output: %d%s",
+                  field, scores, source, names->count, names->name[0],
+                  names->name[names->count - 1], names->count,
+                  scorer ? " here" : " in the layer that makes the scores");
+        return net_layer_error(net, layer->index);
+    }
+    if ((size_t)names->count == scores || net->owner_of_params)
+        return 0;
+    return layer_notice(layer, env,
+                        "%s is %zu, but %s has %d classes: the other outputs learn never to be "
+                        "taken (num_output: %d at %s:%d fits)",
+                        field, scores, source, names->count, names->count, layer->def->file,
+                        layer->def->line);
+}
+
+int net_check_classes(struct net *net, const struct layer_env *env)
+{
+    for (int l = 0; l < net->nlayers && !(env->look_only && env->fake); l++) {
+        const struct layer *data = &net->layers[l], *reader;
+        struct layer_images images = {.source = NULL};
+        struct class_names names = {.count = 0};
+        size_t scores;
+        int status;
+
+        if (data->i->images)
+            data->i->images(data, &images);
+        reader = images.source && data->ntops > 1 ? net_label_reader(net, data, 1, &scores) : NULL;
+        if (!reader || net_ignores_a_label(reader))
+            continue;
+        status = class_names_of_data(images.source, &names);
+        if (!status && names.count)
+            status = compare(net, env, reader, scores, images.source, &names);
+        class_names_free(&names);
+        if (status)
+            return -1;
+    }
+    return 0;
+}
