@@ -8,8 +8,7 @@
 #include "engine/engine.h"
 #include "forecast/systems.h"
 #include "plan/comm.h"
-#include "plan/plan.h"
-#include "plan/timeline.h"
+#include "plan/cost.h"
 
 /* Where the rows of communication write. To outlive options_parse. */
 struct communication_rows {

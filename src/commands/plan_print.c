@@ -127,7 +127,7 @@ static void print_points(const struct forecast *f)
     char cell[UNITS_CELL], schemes[128];
 
     printf("\nPlayed with --comm=%s, --overlap=%s\n", forecast_comm_name(f),
-           cost_overlap_name(f->options->overlap));
+           cost_overlap_words[f->options->overlap]);
     printf("nodes  iteration speed-up  images/s  MB sent  stalled  layers by scheme\n");
     print_line(80);
     for (int i = 0; i < npoints; i++) {

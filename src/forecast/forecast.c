@@ -3,7 +3,7 @@
 
 #include "engine/replay/profile.h"
 #include "forecast/groups.h"
-#include "forecast/work.h"
+#include "forecast/layer_times.h"
 #include "util/alloc.h"
 #include "util/error.h"
 
@@ -162,30 +162,24 @@ static int play(const struct forecast *f, const struct forecast_point *point,
 
 /* ---- under a --comm ---- */
 
-/* What --comm=auto takes; quick: what the cost model finds, and nothing else is played. */
+/* What --comm=auto takes; quick: as struct choose_question. */
 static int ask(const struct forecast *f, struct forecast_point *point, bool quick)
 {
     struct plan_options how = point->how;
     struct cost_cluster cluster;
     struct choose_question question = {
-        .cost = {.work = &f->work,
-                 .cluster = &point->priced,
-                 .how = &how,
-                 .groups = f->groups,
-                 .overlap = f->options->overlap},
+        .work = &f->work,
+        .cluster = &point->priced,
+        .how = &how,
+        .groups = f->groups,
+        .overlap = f->options->overlap,
+        .quick = quick,
         .play = options_of(f, point, f->options->dilate, &cluster),
     };
-    struct cost_answer found;
 
     how.merge_bytes = f->options->merge_bytes;
     question.play.stragglers = 0;
-    if (!quick)
-        return choose_comm(&question, &point->answer);
-    if (cost_search(&question.cost, &found))
-        return -1;
-    point->answer = (struct choose_answer){
-        .scheme = found.scheme, .merge_bytes = found.merge_bytes, .window = question.play.window};
-    return 0;
+    return choose_comm(&question, &point->answer);
 }
 
 /* The plan under options.comm, to be destroyed. */
@@ -292,6 +286,17 @@ static int check_batch(const char *file, int batch)
                            file, timed, batch, timed);
 }
 
+/* To last that long together. */
+static void stretch(struct layer_times *times, double seconds)
+{
+    double factor = seconds / layer_times_total(times);
+
+    for (int l = 0; l < times->nlayers; l++) {
+        times->forward[l] *= factor;
+        times->backward[l] *= factor;
+    }
+}
+
 /* The passes by operations, or as measured. */
 static int find_work(struct forecast *f)
 {
@@ -305,16 +310,16 @@ static int find_work(struct forecast *f)
         f->cluster.gemm_flops = 3 * f->net->flops / f->batch * rate;
     if (f->options->profile && check_batch(f->options->profile, f->batch))
         return -1;
-    if (f->options->profile ? work_read(f->net, f->options->profile, &f->cluster, &f->work)
-                            : work_estimate(f->net, &f->cluster, &f->work))
+    if (f->options->profile ? layer_times_read(f->net, f->options->profile, &f->cluster, &f->work)
+                            : layer_times_estimate(f->net, &f->cluster, &f->work))
         return -1;
     if (rate > 0)
-        cost_work_scale(&f->work, f->batch / rate);
+        stretch(&f->work, f->batch / rate);
     for (int l = 0; l < f->work.nlayers; l++) {
         f->forward_seconds += f->work.forward[l];
         f->backward_seconds += f->work.backward[l];
     }
-    work_repeat(&f->work, passes);
+    layer_times_repeat(&f->work, passes);
     f->forward_seconds *= passes;
     f->backward_seconds *= passes;
     f->batch *= passes;
@@ -349,7 +354,7 @@ static int find_alone(struct forecast *f)
     status = play(f, &point, plan, NULL, NULL, &result, NULL);
     plan_destroy(plan);
     f->alone_seconds = status                      ? 0
-                       : f->cluster.update_Bps > 0 ? cost_work_seconds(&f->work) + update_seconds(f)
+                       : f->cluster.update_Bps > 0 ? layer_times_total(&f->work) + update_seconds(f)
                                                    : result.seconds;
     return status;
 }
@@ -376,7 +381,7 @@ void forecast_free(struct forecast *f)
 {
     for (int i = 0; i < FORECAST_MAX_POINTS; i++)
         free_point(&f->points[i]);
-    cost_work_free(&f->work);
+    layer_times_free(&f->work);
     free(f->groups);
     memset(f, 0, sizeof *f);
 }

@@ -75,7 +75,7 @@ struct forecast {
     const struct net *net;
     struct group *groups; /* the net's; owned */
     int nschemes;         /* of the registry */
-    struct cost_work work;
+    struct layer_times work;
     int batch; /* images per rank and iteration */
     double forward_seconds, backward_seconds;
     double alone_seconds; /* an iteration of one rank, its update included */
@@ -88,8 +88,8 @@ int forecast_create(const struct forecast_options *options, const struct cost_cl
                     const struct net *net, struct forecast *out);
 void forecast_free(struct forecast *forecast);
 
-/* How many times one rank alone that many nodes are with so many dedicated servers. Under auto it
- * plays what the cost model finds and no other candidate: enough to compare networks by. */
+/* How many times one rank alone that many nodes are with so many dedicated servers. Under auto
+ * the choice is quick (simulate/choose.h). */
 int forecast_try(const struct forecast *forecast, int nodes, int servers, double *speedup);
 
 /* "auto", "paper", "ps", "poseidon", ...: what is played. */

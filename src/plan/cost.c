@@ -12,6 +12,11 @@
 /* A sum reads two words and writes one; an update with one history reads three and writes two. */
 #define UPDATE_PER_SUM (5.0 / 3.0)
 
+const char *const cost_overlap_words[] = {[COST_OVERLAP_NONE] = "none",
+                                          [COST_OVERLAP_BACKWARD] = "backward",
+                                          [COST_OVERLAP_WFBP] = "wfbp",
+                                          NULL};
+
 static double larger(double a, double b)
 {
     return a > b ? a : b;

@@ -34,6 +34,17 @@
 
 #include "plan/plan.h"
 
+/* How much communication is hidden behind computation; as train's --overlap. */
+enum cost_overlap {
+    COST_OVERLAP_NONE,     /* traffic starts after backward, forward waits for all of it */
+    COST_OVERLAP_BACKWARD, /* traffic starts per layer, forward waits for all of it */
+    COST_OVERLAP_WFBP,     /* and forward waits per layer, the most urgent layer goes first */
+    COST_OVERLAPS
+};
+
+/* "none", "backward", "wfbp": --overlap's words, by enum cost_overlap, ended by NULL. */
+extern const char *const cost_overlap_words[];
+
 /* The cluster as training sees it: every figure holds while all ranks do the same at once. */
 struct cost_cluster {
     double latency_seconds; /* from a send to its receive on another node, few bytes */

@@ -1,5 +1,5 @@
-/* The plan's leaders as actors, and its shares as units: everybody by itself while they are few,
- * else neighbouring nodes together. */
+/* The plan's leaders as endpoints, and its shares as transfers: everybody by itself while they are
+ * few, else neighbouring nodes together. */
 #include "simulate/simulate_internal.h"
 
 #include "util/alloc.h"
@@ -12,29 +12,29 @@
 #define MOST_MESSAGES 4e6
 #define MOST_SLICES   5e5 /* of factors, in one iteration */
 
-/* ---- actors ---- */
+/* ---- endpoints ---- */
 
 static int divide_up(int a, int b)
 {
     return (a + b - 1) / b;
 }
 
-/* How many actors `all` leaders of one role make, of whole nodes with `each` of them. */
-static int count_actors(int all, int each, int most)
+/* How many endpoints `all` leaders of one role make, of whole nodes with `each` of them. */
+static int count_endpoints(int all, int each, int most)
 {
     int hosts = divide_up(all, each);
 
     return all <= most ? all : hosts < most ? hosts : most;
 }
 
-static void make_actors(struct simulation *s, int at, int first, int all, int each, int count)
+static void make_endpoints(struct simulation *s, int at, int first, int all, int each, int count)
 {
     int hosts = divide_up(all, each);
 
     for (int i = 0; i < count; i++) {
-        struct actor *a = &s->actors[at + i];
+        struct endpoint *a = &s->endpoints[at + i];
         int from = i, to = i + 1;
-        *a = (struct actor){.hosts = 1, .worker = first == 0, .awaited = -1};
+        *a = (struct endpoint){.hosts = 1, .worker = first == 0, .awaited = -1};
         if (count < all) { /* whole nodes */
             int begin = (int)((long long)i * hosts / count);
             int end = (int)((long long)(i + 1) * hosts / count);
@@ -50,8 +50,8 @@ static void make_actors(struct simulation *s, int at, int first, int all, int ea
 /* A single leader has its node's link, a block one of its own. */
 static void join_links(struct simulation *s, bool folded)
 {
-    for (int i = 0; i < s->nactors; i++) {
-        struct actor *a = &s->actors[i];
+    for (int i = 0; i < s->nendpoints; i++) {
+        struct endpoint *a = &s->endpoints[i];
         a->link = folded ? i : s->plan->world_rank[a->first] / s->options->ranks_per_node;
         s->links[a->link].rate = s->cluster->link_Bps * a->hosts;
     }
@@ -69,8 +69,8 @@ static int join_leaves(struct simulation *s)
         alloc_array((size_t)(nodes / o->leaf_nodes + 1), sizeof *s->leaves, "the simulation");
     if (!s->leaves)
         return -1;
-    for (int i = 0; i < s->nactors; i++) {
-        struct actor *a = &s->actors[i];
+    for (int i = 0; i < s->nendpoints; i++) {
+        struct endpoint *a = &s->endpoints[i];
         int below = a->hosts > o->leaf_nodes ? a->hosts : o->leaf_nodes;
         a->leaf = s->plan->world_rank[a->first] / o->ranks_per_node / o->leaf_nodes;
         s->leaves[a->leaf].rate = below * s->cluster->link_Bps / o->oversubscription;
@@ -87,52 +87,52 @@ static int open_queues(struct simulation *s)
 
     if (s->plan->options.dilate > 1) /* the window shrinks with what goes through it */
         window /= (size_t)s->plan->options.dilate;
-    for (int i = 0; i < s->nactors; i++) {
+    for (int i = 0; i < s->nendpoints; i++) {
         /* a message between blocks is as many of one rank as the other block has */
-        struct queue_options options = {.peers = s->nactors,
-                                        .window = window * (size_t)s->actors[0].members,
+        struct queue_options options = {.peers = s->nendpoints,
+                                        .window = window * (size_t)s->endpoints[0].members,
                                         .bytes_per_second = o->bytes_per_second,
                                         .fifo = o->fifo || o->manner.fifo};
-        if (queue_open(&s->actors[i].queue, &options, 0))
+        if (queue_open(&s->endpoints[i].queue, &options, 0))
             return -1;
     }
     return 0;
 }
 
-static int open_actors(struct simulation *s)
+static int open_endpoints(struct simulation *s)
 {
     const struct plan *plan = s->plan;
-    int most = s->options->most_actors > 0 ? s->options->most_actors : SIMULATE_ACTORS;
+    int most = s->options->most_endpoints > 0 ? s->options->most_endpoints : SIMULATE_ENDPOINTS;
     int each = plan->options.leaders_per_host > 1 ? plan->options.leaders_per_host : 1;
     int servers = plan->nleaders - plan->nworkers, nservers, links;
     bool folded;
 
-    s->nworkers = count_actors(plan->nworkers, each, most);
-    nservers = count_actors(servers, each, most);
-    s->nactors = s->nworkers + nservers;
-    folded = s->nactors < plan->nleaders;
-    links = folded ? s->nactors : plan->options.nranks / s->options->ranks_per_node + 1;
-    s->actors = alloc_array((size_t)s->nactors, sizeof *s->actors, "the simulation");
+    s->nworkers = count_endpoints(plan->nworkers, each, most);
+    nservers = count_endpoints(servers, each, most);
+    s->nendpoints = s->nworkers + nservers;
+    folded = s->nendpoints < plan->nleaders;
+    links = folded ? s->nendpoints : plan->options.nranks / s->options->ranks_per_node + 1;
+    s->endpoints = alloc_array((size_t)s->nendpoints, sizeof *s->endpoints, "the simulation");
     s->links = alloc_array((size_t)links, sizeof *s->links, "the simulation");
-    s->progress = alloc_array((size_t)s->nactors * (size_t)plan->nbuckets, sizeof *s->progress,
+    s->progress = alloc_array((size_t)s->nendpoints * (size_t)plan->nbuckets, sizeof *s->progress,
                               "the simulation");
-    if (!s->actors || !s->links || !s->progress)
+    if (!s->endpoints || !s->links || !s->progress)
         return -1;
-    make_actors(s, 0, 0, plan->nworkers, each, s->nworkers);
-    make_actors(s, s->nworkers, plan->nworkers, servers, each, nservers);
+    make_endpoints(s, 0, 0, plan->nworkers, each, s->nworkers);
+    make_endpoints(s, s->nworkers, plan->nworkers, servers, each, nservers);
     join_links(s, folded);
     return join_leaves(s) || open_queues(s) ? -1 : 0;
 }
 
-/* ---- units ---- */
+/* ---- transfers ---- */
 
-static int actor_of(const struct simulation *s, int leader)
+static int endpoint_of(const struct simulation *s, int leader)
 {
-    int low = 0, high = s->nactors - 1;
+    int low = 0, high = s->nendpoints - 1;
 
     while (low < high) {
         int middle = (low + high + 1) / 2;
-        if (s->actors[middle].first <= leader)
+        if (s->endpoints[middle].first <= leader)
             low = middle;
         else
             high = middle - 1;
@@ -151,11 +151,12 @@ static int sharing(const struct plan *plan, const struct bucket *bucket)
 static void add_share(struct simulation *s, const struct home_share *share, int bucket, double work,
                       bool new)
 {
-    struct unit *u;
+    struct transfer *u;
 
     if (new)
-        s->units[s->nunits++] = (struct unit){.bucket = bucket, .home = actor_of(s, share->home)};
-    u = &s->units[s->nunits - 1];
+        s->transfers[s->ntransfers++] =
+            (struct transfer){.bucket = bucket, .home = endpoint_of(s, share->home)};
+    u = &s->transfers[s->ntransfers - 1];
     u->homes++;
     u->chunks += share->chunks;
     u->gradient_bytes += share->gradient_bytes;
@@ -163,8 +164,8 @@ static void add_share(struct simulation *s, const struct home_share *share, int 
     u->work_seconds += work;
 }
 
-/* Shares ascend by home, so those of an actor are neighbours. */
-static void find_units(struct simulation *s)
+/* Shares ascend by home, so those of an endpoint are neighbours. */
+static void find_transfers(struct simulation *s)
 {
     const struct plan *plan = s->plan;
 
@@ -172,15 +173,15 @@ static void find_units(struct simulation *s)
         const struct bucket *bucket = &plan->buckets[b];
         const struct home_share *shares = &plan->shares[bucket->first_share];
         double elems = 0, work = s->costs[b].sum_seconds - s->gather[b];
-        s->unit_first[b] = s->nunits;
+        s->transfer_first[b] = s->ntransfers;
         for (int i = 0; i < bucket->nshares; i++)
             elems += (double)shares[i].elems;
         for (int i = 0; i < bucket->nshares; i++)
-            add_share(s, &shares[i], b,
-                      work * sharing(plan, bucket) * (double)shares[i].elems / elems,
-                      i == 0 || actor_of(s, shares[i].home) != s->units[s->nunits - 1].home);
+            add_share(
+                s, &shares[i], b, work * sharing(plan, bucket) * (double)shares[i].elems / elems,
+                i == 0 || endpoint_of(s, shares[i].home) != s->transfers[s->ntransfers - 1].home);
     }
-    s->unit_first[plan->nbuckets] = s->nunits;
+    s->transfer_first[plan->nbuckets] = s->ntransfers;
 }
 
 static int slices_of(const struct bucket *bucket)
@@ -201,74 +202,87 @@ static void cut_factors(struct simulation *s)
         s->slices[b] = (int)ceil(slices_of(&s->plan->buckets[b]) / together);
 }
 
-/* As many pieces as a home has chunks, or fewer where that is too many messages in all. */
-static int cut_units(struct simulation *s)
+/* As many slices as a home has chunks, or fewer where that is too many messages in all. */
+static int cut_transfers(struct simulation *s)
 {
     double messages = 0, together;
     size_t came = 0;
 
-    for (int u = 0; u < s->nunits; u++)
-        messages += 2.0 * s->nworkers * divide_up(s->units[u].chunks, s->units[u].homes);
+    for (int u = 0; u < s->ntransfers; u++)
+        messages += 2.0 * s->nworkers * divide_up(s->transfers[u].chunks, s->transfers[u].homes);
     together = fmax(1, messages / MOST_MESSAGES);
-    for (int u = 0; u < s->nunits; u++) {
-        struct unit *unit = &s->units[u];
-        size_t rows = s->plan->buckets[unit->bucket].log_steps ? (size_t)s->nworkers : 1;
-        unit->pieces = (int)(divide_up(unit->chunks, unit->homes) / together);
-        unit->pieces = unit->pieces > 1 ? unit->pieces : 1;
-        unit->first_came = (int)came;
-        came += 2 * rows * (size_t)unit->pieces;
-        s->needs[unit->bucket] += unit->pieces;
+    for (int u = 0; u < s->ntransfers; u++) {
+        struct transfer *transfer = &s->transfers[u];
+        size_t rows = s->plan->buckets[transfer->bucket].log_steps ? (size_t)s->nworkers : 1;
+        transfer->slices = (int)(divide_up(transfer->chunks, transfer->homes) / together);
+        transfer->slices = transfer->slices > 1 ? transfer->slices : 1;
+        transfer->first_came = (int)came;
+        came += 2 * rows * (size_t)transfer->slices;
+        s->needs[transfer->bucket] += transfer->slices;
     }
     s->came = alloc_array(came, sizeof *s->came, "the simulation");
     return s->came ? 0 : -1;
 }
 
-/* unit_of: per actor, its unit of the bucket; chunks: per unit, how many came before. */
-static void order_bucket(struct simulation *s, int bucket, int *unit_of, int *chunks)
+/* transfer_of: per endpoint, its transfer of the bucket; chunks: per transfer, how many came
+ * before. */
+static void order_bucket(struct simulation *s, int bucket, int *transfer_of, int *chunks)
 {
     const struct bucket *b = &s->plan->buckets[bucket];
-    int n = s->turn_first[bucket];
+    int n = s->order_first[bucket];
 
-    for (int u = s->unit_first[bucket]; u < s->unit_first[bucket + 1]; u++)
-        unit_of[s->units[u].home] = u;
+    for (int u = s->transfer_first[bucket]; u < s->transfer_first[bucket + 1]; u++)
+        transfer_of[s->transfers[u].home] = u;
     for (int c = b->first_chunk; b->nshares > 0 && c < b->first_chunk + b->nchunks; c++) {
-        int u = unit_of[actor_of(s, s->plan->chunks[c].home)];
-        const struct unit *unit = &s->units[u];
+        int u = transfer_of[endpoint_of(s, s->plan->chunks[c].home)];
+        const struct transfer *transfer = &s->transfers[u];
         int64_t before = chunks[u]++;
-        if (before * unit->pieces % unit->chunks < unit->pieces)
-            s->turns[n++] = (struct turn){u, (int)(before * unit->pieces / unit->chunks)};
+        if (before * transfer->slices % transfer->chunks < transfer->slices)
+            s->order[n++] =
+                (struct order_entry){u, (int)(before * transfer->slices / transfer->chunks)};
     }
-    s->turn_first[bucket + 1] = n;
+    s->order_first[bucket + 1] = n;
 }
 
-static int order_units(struct simulation *s)
+static int order_transfers(struct simulation *s)
 {
-    int *unit_of = alloc_array((size_t)s->nactors + 1, sizeof *unit_of, "the simulation");
-    int *chunks = alloc_array((size_t)s->nunits + 1, sizeof *chunks, "the simulation");
-    size_t turns = 0;
+    int *transfer_of =
+        alloc_array((size_t)s->nendpoints + 1, sizeof *transfer_of, "the simulation");
+    int *chunks = alloc_array((size_t)s->ntransfers + 1, sizeof *chunks, "the simulation");
+    size_t order = 0;
     int status = -1;
 
-    for (int u = 0; u < s->nunits; u++)
-        turns += (size_t)s->units[u].pieces;
-    s->turns = alloc_array(turns + 1, sizeof *s->turns, "the simulation");
-    s->turn_first =
-        alloc_array((size_t)s->plan->nbuckets + 1, sizeof *s->turn_first, "the simulation");
-    if (unit_of && chunks && s->turns && s->turn_first) {
+    for (int u = 0; u < s->ntransfers; u++)
+        order += (size_t)s->transfers[u].slices;
+    s->order = alloc_array(order + 1, sizeof *s->order, "the simulation");
+    s->order_first =
+        alloc_array((size_t)s->plan->nbuckets + 1, sizeof *s->order_first, "the simulation");
+    if (transfer_of && chunks && s->order && s->order_first) {
         for (int b = 0; b < s->plan->nbuckets; b++)
-            order_bucket(s, b, unit_of, chunks);
+            order_bucket(s, b, transfer_of, chunks);
         status = 0;
     }
-    free(unit_of);
+    free(transfer_of);
     free(chunks);
     return status;
 }
 
 /* ---- buckets ---- */
 
+/* The layer that a bucket hangs on: the lowest of its groups'. */
+static int layer_of(const struct layer_times *times, const struct bucket *bucket)
+{
+    int layer = times->nlayers;
+
+    for (int g = bucket->first_group; g < bucket->first_group + bucket->ngroups; g++)
+        layer = times->layer[g] < layer ? times->layer[g] : layer;
+    return layer;
+}
+
 static int open_buckets(struct simulation *s)
 {
     const struct plan *plan = s->plan;
-    const struct cost_work *work = s->options->work;
+    const struct layer_times *work = s->options->work;
     size_t buckets = (size_t)plan->nbuckets + 1;
 
     s->costs = alloc_array(buckets, sizeof *s->costs, "the simulation");
@@ -277,20 +291,20 @@ static int open_buckets(struct simulation *s)
     s->bytes_out = alloc_array(buckets, sizeof *s->bytes_out, "the simulation");
     s->bytes_in = alloc_array(buckets, sizeof *s->bytes_in, "the simulation");
     s->layer_first = alloc_array((size_t)work->nlayers, sizeof *s->layer_first, "the simulation");
-    s->units = alloc_array((size_t)plan->nshares, sizeof *s->units, "the simulation");
+    s->transfers = alloc_array((size_t)plan->nshares, sizeof *s->transfers, "the simulation");
     if (!s->bytes_out || !s->bytes_in || !s->costs || !s->gather || !s->bucket_next ||
-        !s->layer_first || !s->units)
+        !s->layer_first || !s->transfers)
         return -1;
     s->bucket_layer = s->bucket_next + buckets;
     s->needs = s->bucket_layer + buckets;
-    s->unit_first = s->needs + buckets;
-    s->slices = s->unit_first + buckets;
+    s->transfer_first = s->needs + buckets;
+    s->slices = s->transfer_first + buckets;
     cost_plan(s->cluster, plan, s->costs);
     for (int l = 0; l < work->nlayers; l++)
         s->layer_first[l] = -1;
     for (int b = 0; b < plan->nbuckets; b++) {
         const struct bucket *bucket = &plan->buckets[b];
-        s->bucket_layer[b] = bucket->trains ? cost_layer_of(work, plan, b) : -1;
+        s->bucket_layer[b] = bucket->trains ? layer_of(work, bucket) : -1;
         if (!bucket->trains)
             continue;
         s->gather[b] = cost_node_seconds(s->cluster, plan, b);
@@ -332,11 +346,11 @@ static void add_needs(struct simulation *s)
 
 int blocks_open(struct simulation *s)
 {
-    if (open_actors(s) || open_buckets(s))
+    if (open_endpoints(s) || open_buckets(s))
         return -1;
-    find_units(s);
+    find_transfers(s);
     cut_factors(s);
-    if (cut_units(s) || order_units(s))
+    if (cut_transfers(s) || order_transfers(s))
         return -1;
     add_needs(s);
     find_copies(s);
@@ -345,9 +359,9 @@ int blocks_open(struct simulation *s)
 
 void blocks_close(struct simulation *s)
 {
-    for (int i = 0; s->actors && i < s->nactors; i++)
-        queue_close(&s->actors[i].queue);
-    free(s->actors);
+    for (int i = 0; s->endpoints && i < s->nendpoints; i++)
+        queue_close(&s->endpoints[i].queue);
+    free(s->endpoints);
     free(s->links);
     free(s->leaves);
     free(s->bytes_out);
@@ -358,8 +372,8 @@ void blocks_close(struct simulation *s)
     free(s->gather);
     free(s->bucket_next);
     free(s->layer_first);
-    free(s->units);
-    free(s->turns);
-    free(s->turn_first);
+    free(s->transfers);
+    free(s->order);
+    free(s->order_first);
     free(s->came);
 }

@@ -1,9 +1,10 @@
 /* The choice of schemes by simulation. The cost model adds averages up, so where the link is nearly
- * full it cannot tell which choice waits for it. Its answer is therefore one candidate among all
- * that the user could have named, and the player alone decides. */
+ * full it cannot tell which choice waits for it. So it only says which scheme is cheapest for each
+ * group by itself, which gives a few mixes beside what the user could have named; the player alone
+ * decides. */
 #include "simulate/choose.h"
 
-#include "util/error.h"
+#include "util/alloc.h"
 #include "util/units.h"
 
 #include <assert.h>
@@ -11,125 +12,190 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EQUAL  1e-9 /* of an iteration: a tie */
+#define EQUAL  1e-9 /* of the seconds that are compared: a tie */
 #define ENOUGH 5e-4 /* of the passes: nothing that is left to gain is worth looking for */
 #define NEAR   0.03 /* of an iteration: what a wider window may make up for */
 
-enum { MOST_PLAYED = 256, MOST_MERGES = 3, SURELY_WIDENED = 3, WIDEST = 4 };
+enum { MERGES = 2, MOST_TRIED = 512, SURELY_WIDENED = 3, WIDEST = 4 };
 
-/* No plan is played twice with one window. */
-struct played {
-    uint64_t digest;
-    size_t window;
-    double seconds;
-};
+/* What a second of the passes counts in a mix, as against one of the link; the first mix goes by
+ * how long a group lasts by itself. */
+static const double weights[] = {-1, 0, 1, 2, 4, 8, 16, 32};
 
-/* What a row is with a size of merging and the usual window. */
+enum { MIXES = sizeof weights / sizeof *weights };
+
+/* A row's scheme as it was played. */
 struct tried {
     int row;
-    size_t merge_bytes;
-    double seconds;
+    struct choose_row how;
+    uint64_t digest; /* of its plan */
+    bool again;      /* that plan had been played with that window */
 };
 
 struct chooser {
     const struct choose_question *question;
-    struct cost_answer found;
-    size_t merge[MOST_MERGES];
+    struct choose_answer *answer;
+    const struct scheme **mix; /* MIXES rows of one per group; NULL where it does not train */
+    size_t merge[MERGES];
     int nmerges;
     size_t window; /* the usual one, or the given one */
-    struct played played[MOST_PLAYED];
-    int nplayed;
-    struct tried tried[CHOOSE_ROWS * MOST_MERGES];
+    struct tried tried[MOST_TRIED];
     int ntried;
 };
 
-/* The row's plan, merged up to that size. */
+static bool is_less(double a, double b)
+{
+    return a < b * (1 - EQUAL);
+}
+
+/* ---- candidates ---- */
+
+static bool may_choose(const struct choose_question *question, const struct scheme *scheme)
+{
+    return scheme->lossless && !(question->whole_gradients && scheme->factors);
+}
+
+static bool may_choose_paper(const struct choose_question *question)
+{
+    const struct scheme *factors = scheme_of_factors(question->how->registry);
+
+    return factors && may_choose(question, factors) &&
+           may_choose(question, question->how->registry[0]);
+}
+
+static double price_of(const struct cost *cost, double weight)
+{
+    return weight < 0
+               ? cost->seconds
+               : cost->busy_seconds + weight * (cost->compute_seconds + cost->stolen_seconds);
+}
+
+/* Equal prices go to fewer bytes, then to the earlier in the registry. */
+static bool is_cheaper(const struct cost *a, const struct cost *b, double weight)
+{
+    double pa = price_of(a, weight), pb = price_of(b, weight);
+
+    return is_less(pa, pb) || (!is_less(pb, pa) && a->bytes < b->bytes);
+}
+
+static int find_mixes(struct chooser *c)
+{
+    const struct choose_question *q = c->question;
+    size_t groups = (size_t)q->work->ngroups;
+    size_t schemes = (size_t)cost_count_schemes(q->how->registry);
+    struct cost *table = alloc_array(groups * schemes, sizeof *table, "the costs of all schemes");
+    int status;
+
+    c->mix = alloc_array(MIXES * groups, sizeof *c->mix, "the choice of schemes");
+    status =
+        !table || !c->mix ? -1 : cost_table(q->cluster, q->how, q->work->ngroups, q->groups, table);
+    for (size_t i = 0; i < MIXES * groups && !status; i++) {
+        const struct cost *best = NULL, *row = table + i % groups * schemes;
+        for (size_t s = 0; s < schemes; s++)
+            if (row[s].possible && may_choose(q, row[s].scheme) &&
+                (!best || is_cheaper(&row[s], best, weights[i / groups])))
+                best = &row[s];
+        c->mix[i] = best ? best->scheme : NULL;
+    }
+    free(table);
+    return status;
+}
+
+static void find_sizes(struct chooser *c)
+{
+    const struct choose_question *q = c->question;
+    size_t given = q->how->merge_bytes;
+
+    c->window = q->play.window == COST_SIZE_CHOSEN ? cost_sizes_for(q->play.cluster).window
+                                                   : q->play.window;
+    c->merge[c->nmerges++] = given == COST_SIZE_CHOSEN ? cost_sizes_for(q->cluster).merge : given;
+    if (given == COST_SIZE_CHOSEN && !q->quick)
+        c->merge[c->nmerges++] = 0;
+}
+
+/* ---- playing ---- */
+
 static int make_plan(const struct chooser *c, const struct choose_row *row, struct plan **out)
 {
-    const struct cost_question *q = &c->question->cost;
+    const struct choose_question *q = c->question;
     struct plan_options how = *q->how;
 
     how.comm = row->comm;
-    how.schemes = row->comm.policy == COMM_AUTO ? c->found.scheme : NULL;
+    how.schemes = c->mix + (size_t)row->mix * (size_t)q->work->ngroups;
     how.merge_bytes = row->merge_bytes;
     return plan_create(&how, q->work->ngroups, q->groups, out);
 }
 
-static int play_plan(struct chooser *c, const struct plan *plan, size_t window, double *seconds)
+static int play(const struct choose_question *question, const struct plan *plan, size_t window,
+                double *seconds)
 {
-    struct simulate_options how = c->question->play;
-    uint64_t digest = plan_digest(plan, 0);
+    struct simulate_options how = question->play;
     struct simulate_result result;
 
-    for (int i = 0; i < c->nplayed; i++)
-        if (c->played[i].digest == digest && c->played[i].window == window) {
-            *seconds = c->played[i].seconds;
-            return 0;
-        }
-    how.work = c->question->cost.work;
-    how.overlap = c->question->cost.overlap;
+    how.work = question->work;
+    how.overlap = question->overlap;
     how.plan = plan;
     how.window = window;
     how.iterations = 0;
     if (simulate_run(&how, &result, NULL))
         return -1;
     *seconds = result.seconds;
-    assert(c->nplayed < MOST_PLAYED);
-    c->played[c->nplayed++] = (struct played){digest, window, *seconds};
     return 0;
 }
 
-static bool is_shorter(double seconds, double than)
+/* Plays the row's scheme in that way; kept where the row has nothing shorter. */
+static int try_row(struct chooser *c, int row, struct choose_row how)
 {
-    return seconds < than * (1 - EQUAL);
-}
-
-/* Plays the row's scheme with that merging and window; kept where the row has nothing shorter. */
-static int try_row(struct chooser *c, struct choose_row *row, size_t merge, size_t window,
-                   double *seconds)
-{
-    struct choose_row tried = {.comm = row->comm, .merge_bytes = merge, .window = window};
+    struct choose_row *best = &c->answer->row[row];
+    struct tried *tried = &c->tried[c->ntried];
     struct plan *plan;
-    int status;
+    int status = 0;
 
-    if (make_plan(c, &tried, &plan))
+    assert(c->ntried < MOST_TRIED);
+    if (make_plan(c, &how, &plan))
         return -1;
-    status = play_plan(c, plan, window, &tried.seconds);
+    *tried = (struct tried){.row = row, .how = how, .digest = plan_digest(plan, 0)};
+    for (int i = 0; i < c->ntried && !tried->again; i++)
+        if (c->tried[i].digest == tried->digest && c->tried[i].how.window == how.window) {
+            tried->how.seconds = c->tried[i].how.seconds;
+            tried->again = true;
+        }
+    if (!tried->again)
+        status = play(c->question, plan, how.window, &tried->how.seconds);
     plan_destroy(plan);
-    if (!status && (row->seconds < 0 || is_shorter(tried.seconds, row->seconds)))
-        *row = tried;
-    *seconds = tried.seconds;
+    if (!status && (best->seconds < 0 || is_less(tried->how.seconds, best->seconds)))
+        *best = tried->how;
+    c->ntried++;
     return status;
 }
 
-static int add_row(struct chooser *c, struct comm comm, struct choose_answer *out)
+static int add_row(struct chooser *c, struct comm comm)
 {
-    struct choose_row *row = &out->row[out->nrows];
+    struct choose_row how = {.comm = comm, .window = c->window};
+    int row = c->answer->nrows++;
 
-    assert(out->nrows < CHOOSE_ROWS);
-    *row = (struct choose_row){.comm = comm, .seconds = -1};
-    for (int m = 0; m < c->nmerges; m++) {
-        struct tried *tried = &c->tried[c->ntried++];
-        *tried = (struct tried){.row = out->nrows, .merge_bytes = c->merge[m]};
-        if (try_row(c, row, c->merge[m], c->window, &tried->seconds))
-            return -1;
-    }
-    out->nrows++;
+    assert(row < CHOOSE_ROWS);
+    c->answer->row[row].seconds = -1;
+    for (; how.mix < (comm.policy == COMM_AUTO ? MIXES : 1); how.mix++)
+        for (int m = 0; m < c->nmerges; m++) {
+            how.merge_bytes = c->merge[m];
+            if (try_row(c, row, how))
+                return -1;
+        }
     return 0;
 }
 
-static int add_rows(struct chooser *c, struct choose_answer *out)
+static int add_rows(struct chooser *c)
 {
-    const struct cost_question *q = &c->question->cost;
+    const struct choose_question *q = c->question;
     const struct scheme *const *registry = q->how->registry;
 
-    if (cost_may_choose_paper(q) && add_row(c, (struct comm){.policy = COMM_PAPER}, out))
+    if (!q->quick && may_choose_paper(q) && add_row(c, (struct comm){.policy = COMM_PAPER}))
         return -1;
-    for (int s = 0; registry[s]; s++)
-        if (cost_may_choose(q, registry[s]) &&
-            add_row(c, (struct comm){COMM_SCHEME, registry[s]}, out))
+    for (int s = 0; registry[s] && !q->quick; s++)
+        if (may_choose(q, registry[s]) && add_row(c, (struct comm){COMM_SCHEME, registry[s]}))
             return -1;
-    return add_row(c, (struct comm){.policy = COMM_AUTO}, out);
+    return add_row(c, (struct comm){.policy = COMM_AUTO});
 }
 
 /* The number of the shortest row, the first of equal ones. */
@@ -138,7 +204,7 @@ static int find_shortest(const struct choose_answer *answer)
     int best = 0;
 
     for (int i = 1; i < answer->nrows; i++)
-        if (is_shorter(answer->row[i].seconds, answer->row[best].seconds))
+        if (is_less(answer->row[i].seconds, answer->row[best].seconds))
             best = i;
     return best;
 }
@@ -150,56 +216,34 @@ static bool is_near(const struct chooser *c, int n, double seconds, double best)
     int before = 0;
 
     for (int i = 0; i < n; i++)
-        before += is_shorter(c->played[i].seconds, seconds);
+        before += !c->tried[i].again && is_less(c->tried[i].how.seconds, seconds);
     return before < SURELY_WIDENED || seconds <= best * (1 + NEAR);
 }
 
-static int widen_windows(struct chooser *c, struct choose_answer *out)
+static int widen_windows(struct chooser *c)
 {
-    double best = out->row[find_shortest(out)].seconds, seconds;
-    int n = c->nplayed;
+    double best = c->answer->row[find_shortest(c->answer)].seconds;
+    int n = c->ntried;
 
-    if (best <= cost_work_seconds(c->question->cost.work) * (1 + ENOUGH))
+    if (best <= layer_times_total(c->question->work) * (1 + ENOUGH))
         return 0;
-    for (int i = 0; i < c->ntried; i++) {
-        const struct tried *t = &c->tried[i];
-        bool widen = is_near(c, n, t->seconds, best);
-        for (size_t times = 2; times <= WIDEST && widen; times *= 2)
-            if (try_row(c, &out->row[t->row], t->merge_bytes, times * c->window, &seconds))
+    for (int i = 0; i < n; i++) {
+        struct choose_row how = c->tried[i].how;
+        bool widen = is_near(c, n, how.seconds, best);
+        for (size_t times = 2; times <= WIDEST && widen; times *= 2) {
+            how.window = times * c->window;
+            if (try_row(c, c->tried[i].row, how))
                 return -1;
+        }
     }
     return 0;
 }
 
-static void add_merge(struct chooser *c, size_t bytes)
-{
-    for (int m = 0; m < c->nmerges; m++)
-        if (c->merge[m] == bytes)
-            return;
-    c->merge[c->nmerges++] = bytes;
-}
+/* ---- the answer ---- */
 
-/* What is the same of all rows. */
-static int prepare(struct chooser *c)
+static int take(const struct chooser *c)
 {
-    const struct choose_question *q = c->question;
-
-    c->window = q->play.window == COST_SIZE_CHOSEN ? cost_sizes_for(q->play.cluster).window
-                                                   : q->play.window;
-    if (cost_search(&q->cost, &c->found))
-        return -1;
-    if (q->cost.how->merge_bytes != COST_SIZE_CHOSEN) {
-        add_merge(c, q->cost.how->merge_bytes);
-        return 0;
-    }
-    add_merge(c, cost_sizes_for(q->cost.cluster).merge);
-    add_merge(c, c->found.merge_bytes);
-    add_merge(c, 0);
-    return 0;
-}
-
-static int take(const struct chooser *c, struct choose_answer *out)
-{
+    struct choose_answer *out = c->answer;
     const struct choose_row *best = &out->row[out->taken = find_shortest(out)];
     struct plan *plan;
 
@@ -216,19 +260,20 @@ static int take(const struct chooser *c, struct choose_answer *out)
 
 int choose_comm(const struct choose_question *question, struct choose_answer *out)
 {
-    size_t groups = (size_t)question->cost.work->ngroups + 1;
-    struct chooser c = {.question = question};
+    bool free_window = question->play.window == COST_SIZE_CHOSEN && !question->quick;
+    struct chooser c = {.question = question, .answer = out};
     int status;
 
-    *out = (struct choose_answer){.scheme = calloc(groups, sizeof *out->scheme)};
-    if (!out->scheme)
-        return error_memory(groups * sizeof *out->scheme, "the choice of schemes");
-    status = prepare(&c) || add_rows(&c, out) ? -1 : 0;
-    if (!status && question->play.window == COST_SIZE_CHOSEN && question->cost.how->nranks > 1)
-        status = widen_windows(&c, out);
+    *out =
+        (struct choose_answer){.scheme = alloc_array((size_t)question->work->ngroups,
+                                                     sizeof *out->scheme, "the choice of schemes")};
+    find_sizes(&c);
+    status = !out->scheme || find_mixes(&c) || add_rows(&c) ? -1 : 0;
+    if (!status && free_window && question->how->nranks > 1)
+        status = widen_windows(&c);
     if (!status)
-        status = take(&c, out);
-    cost_answer_free(&c.found);
+        status = take(&c);
+    free(c.mix);
     if (status)
         choose_answer_free(out);
     return status;

@@ -9,19 +9,28 @@
 
 /* All borrowed. */
 struct choose_question {
-    struct cost_question cost;    /* work: of one iteration, all its micro-batches */
-    struct simulate_options play; /* where candidates are played: ranks_per_node, fifo,
-                                     bytes_per_second, leaf_nodes, ...; its cluster may differ
-                                     from the cost model's. window may be COST_SIZE_CHOSEN: to be
-                                     chosen, too. work, plan, overlap and iterations are not read */
+    const struct layer_times *work;     /* of one iteration, all its micro-batches */
+    const struct cost_cluster *cluster; /* what the cost model goes by; what is played may differ */
+    const struct plan_options *how;     /* .comm and .schemes are not read. merge_bytes may be
+                                           COST_SIZE_CHOSEN: to be chosen, too */
+    const struct group *groups;         /* work->ngroups of them */
+    enum cost_overlap overlap;
+    bool whole_gradients;         /* no scheme that moves factors may be chosen */
+    bool quick;                   /* the mixes alone, with the usual sizes: enough to compare
+                                     networks by */
+    struct simulate_options play; /* where candidates are played: cluster, ranks_per_node, fifo,
+                                     bytes_per_second, leaf_nodes, ... window may be
+                                     COST_SIZE_CHOSEN: to be chosen, too. work, plan, overlap and
+                                     iterations are not read */
 };
 
-/* Lossless schemes, the paper's rule and what the cost model found. */
+/* Lossless schemes, the paper's rule and the mixes. */
 enum { CHOOSE_ROWS = 32 };
 
 /* A candidate at its best size of merging and window. */
 struct choose_row {
-    struct comm comm; /* COMM_AUTO: what the cost model found */
+    struct comm comm; /* COMM_AUTO: each group by what is cheapest for it */
+    int mix;          /* of these, by what measure */
     size_t merge_bytes, window;
     double seconds; /* of an iteration, as it was played */
 };
@@ -34,14 +43,16 @@ struct choose_answer {
     int nrows, taken; /* the row that the answer is */
 };
 
-/* Candidates: the paper's rule, every lossless scheme, each for all groups, and what the cost model
- * finds (cost_search), each merged as suits the network, as the model finds and not at all (or up
- * to how->merge_bytes, where that is given). The best three plans, and all that are within 3 % of
- * the best, are also played with windows twice and four times as wide, unless the passes alone take
- * as long to 0.05 %: where many homes are busy, one that suits a few ranks is full of messages that
- * wait for them while links to others stand idle; but what is urgent waits behind it. Equal seconds
- * (to 1e-9 of them) go to the earlier in that order. Fails as plan_create does, and for want of
- * memory. Not collective. */
+/* Candidates: the paper's rule, every lossless scheme, each for all groups, and the mixes: each
+ * group by what is cheapest for it alone, by the cost model's seconds, and by those that it takes
+ * of the link and 0, 1, 2, 4, ... 32 times those that it takes of the passes (the less of an
+ * iteration the link is waited for, the more these count). Each is merged as suits the network and
+ * not at all (or up to how->merge_bytes, where that is given). The best three plans, and all that
+ * are within 3 % of the best, are also played with windows twice and four times as wide, unless the
+ * passes alone take as long to 0.05 %: where many homes are busy, one that suits a few ranks is
+ * full of messages that wait for them while links to others stand idle; but what is urgent waits
+ * behind it. Equal seconds (to 1e-9 of them) go to the earlier in that order. Fails as plan_create
+ * does, and for want of memory. Not collective. */
 int choose_comm(const struct choose_question *question, struct choose_answer *out);
 void choose_answer_free(struct choose_answer *answer);
 

@@ -103,8 +103,8 @@ int ring_begin(struct simulation *s)
     int n = take(s, &bytes);
 
     for (int a = 0; a < s->nworkers && s->ring.iteration == 0; a++) {
-        s->actors[a].sent += (uint64_t)(2 * bytes * (p - 1) / p * s->actors[a].members);
-        s->actors[a].received = s->actors[a].sent;
+        s->endpoints[a].sent += (uint64_t)(2 * bytes * (p - 1) / p * s->endpoints[a].members);
+        s->endpoints[a].received = s->endpoints[a].sent;
     }
     s->messages += s->ring.iteration == 0;
     return put_event(s, EVENT_RING_END, s->now + start_seconds(s) + bytes * byte_seconds(s), n);

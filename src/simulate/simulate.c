@@ -11,32 +11,41 @@
 
 #define AGREEING 1e-4 /* of an iteration */
 
+double layer_times_total(const struct layer_times *times)
+{
+    double total = 0;
+
+    for (int l = 0; l < times->nlayers; l++)
+        total += times->forward[l] + times->backward[l];
+    return total;
+}
+
 /* ---- the passes ---- */
 
-static bool is_there(struct simulation *s, int actor, int bucket)
+static bool is_there(struct simulation *s, int endpoint, int bucket)
 {
-    return progress_of(s, actor, bucket)->done >= s->actors[actor].iteration;
+    return progress_of(s, endpoint, bucket)->done >= s->endpoints[endpoint].iteration;
 }
 
 /* The bucket that the next forward layer waits for; -1: none. */
-static int find_awaited(struct simulation *s, int actor)
+static int find_awaited(struct simulation *s, int endpoint)
 {
-    const struct actor *a = &s->actors[actor];
+    const struct endpoint *a = &s->endpoints[endpoint];
 
     if (s->options->overlap == COST_OVERLAP_WFBP) {
         for (int b = s->layer_first[a->layer]; b >= 0; b = s->bucket_next[b])
-            if (!is_there(s, actor, b))
+            if (!is_there(s, endpoint, b))
                 return b;
         return -1;
     }
     for (int b = 0; b < s->plan->nbuckets && a->layer == 0; b++)
-        if (s->bucket_layer[b] >= 0 && !is_there(s, actor, b))
+        if (s->bucket_layer[b] >= 0 && !is_there(s, endpoint, b))
             return b;
     return -1;
 }
 
-/* The slowest of the actor's members. */
-static double draw_pace(const struct simulation *s, const struct actor *a)
+/* The slowest of the endpoint's members. */
+static double draw_pace(const struct simulation *s, const struct endpoint *a)
 {
     double spread = s->options->stragglers, slowest = 0;
 
@@ -53,9 +62,9 @@ static double draw_pace(const struct simulation *s, const struct actor *a)
 
 /* Seconds of the layer's pass; forward with what its new parameters take the passes. Copies that
  * nothing overlaps come after the last layer and before the first one. */
-static double pass_seconds(const struct simulation *s, const struct actor *a)
+static double pass_seconds(const struct simulation *s, const struct endpoint *a)
 {
-    const struct cost_work *work = s->options->work;
+    const struct layer_times *work = s->options->work;
     bool waits = s->options->manner.copies_wait && s->cluster->device_Bps > 0;
     double seconds;
 
@@ -72,37 +81,37 @@ static double pass_seconds(const struct simulation *s, const struct actor *a)
 }
 
 /* Computes the next layer, or begins to wait for its parameters. */
-static int step(struct simulation *s, int actor)
+static int step(struct simulation *s, int endpoint)
 {
-    struct actor *a = &s->actors[actor];
+    struct endpoint *a = &s->endpoints[endpoint];
 
     if (a->layer == 0)
         a->pace = draw_pace(s, a);
-    a->awaited = a->layer < s->options->work->nlayers ? find_awaited(s, actor) : -1;
+    a->awaited = a->layer < s->options->work->nlayers ? find_awaited(s, endpoint) : -1;
     if (a->awaited >= 0) {
         a->waits_since = s->now;
         return 0;
     }
-    return events_put(
-        &s->events,
-        (struct event){.time = s->now + pass_seconds(s, a), .kind = EVENT_LAYER, .actor = actor});
+    return events_put(&s->events, (struct event){.time = s->now + pass_seconds(s, a),
+                                                 .kind = EVENT_LAYER,
+                                                 .endpoint = endpoint});
 }
 
-static int post_layer(struct simulation *s, int actor, int layer)
+static int post_layer(struct simulation *s, int endpoint, int layer)
 {
     for (int b = s->layer_first[layer]; b >= 0; b = s->bucket_next[b])
-        if (traffic_post(s, actor, b, s->actors[actor].iteration))
+        if (traffic_post(s, endpoint, b, s->endpoints[endpoint].iteration))
             return -1;
     return 0;
 }
 
 /* Backward of a layer is over; without overlap all gradients are posted after the last one. */
-static int post(struct simulation *s, int actor, int layer)
+static int post(struct simulation *s, int endpoint, int layer)
 {
     if (s->options->overlap != COST_OVERLAP_NONE)
-        return post_layer(s, actor, layer);
+        return post_layer(s, endpoint, layer);
     for (int l = s->options->work->nlayers - 1; l >= 0 && layer == 0; l--)
-        if (post_layer(s, actor, l))
+        if (post_layer(s, endpoint, l))
             return -1;
     return 0;
 }
@@ -127,7 +136,7 @@ static void end_round(struct simulation *s)
 
     s->through = 0;
     for (int i = 0; i < s->nworkers; i++)
-        s->through += s->actors[i].iteration > s->round;
+        s->through += s->endpoints[i].iteration > s->round;
     s->agreed =
         measured && fabs(seconds - s->round_seconds) <= AGREEING * seconds ? s->agreed + 1 : 0;
     if (s->options->iterations == 0 && s->agreed >= AGREEMENTS) {
@@ -138,15 +147,15 @@ static void end_round(struct simulation *s)
     s->round_seconds = seconds;
 }
 
-static int end_layer(struct simulation *s, int actor)
+static int end_layer(struct simulation *s, int endpoint)
 {
-    struct actor *a = &s->actors[actor];
+    struct endpoint *a = &s->endpoints[endpoint];
     int nlayers = s->options->work->nlayers, done = a->layer++;
 
-    if (done >= nlayers && post(s, actor, 2 * nlayers - 1 - done))
+    if (done >= nlayers && post(s, endpoint, 2 * nlayers - 1 - done))
         return -1;
     if (a->layer < 2 * nlayers)
-        return step(s, actor);
+        return step(s, endpoint);
     a->ended = s->now;
     if (a->iteration == SIMULATE_WARM_UP - 1) {
         if (s->iterations == 0)
@@ -158,39 +167,39 @@ static int end_layer(struct simulation *s, int actor)
     if (a->iteration++ == s->round && ++s->through == s->nworkers)
         end_round(s);
     if (a->iteration < SIMULATE_WARM_UP + s->iterations)
-        return step(s, actor);
+        return step(s, endpoint);
     s->ended++;
     return 0;
 }
 
-static int passes_back(struct simulation *s, int actor, int bucket)
+static int passes_back(struct simulation *s, int endpoint, int bucket)
 {
-    struct actor *a = &s->actors[actor];
+    struct endpoint *a = &s->endpoints[endpoint];
 
-    progress_of(s, actor, bucket)->done++;
+    progress_of(s, endpoint, bucket)->done++;
     if (a->awaited != bucket)
         return 0;
     a->stall_seconds += s->now - a->waits_since;
-    return step(s, actor);
+    return step(s, endpoint);
 }
 
-int passes_arrived(struct simulation *s, int actor, int bucket, int iteration)
+int passes_arrived(struct simulation *s, int endpoint, int bucket, int iteration)
 {
-    struct progress *progress = progress_of(s, actor, bucket);
+    struct progress *progress = progress_of(s, endpoint, bucket);
     int *came = &progress->came[iteration & 1];
 
-    assert(s->actors[actor].worker);
+    assert(s->endpoints[endpoint].worker);
     if (++*came < s->needs[bucket])
         return 0;
     assert(progress->done == iteration);
     *came = 0;
     if (s->cluster->device_Bps <= 0 || s->options->manner.copies_wait)
-        return passes_back(s, actor, bucket);
+        return passes_back(s, endpoint, bucket);
     return events_put(&s->events,
-                      (struct event){.time = busy(&s->actors[actor].copy_in_free, s->now,
+                      (struct event){.time = busy(&s->endpoints[endpoint].copy_in_free, s->now,
                                                   s->bytes_in[bucket] / s->cluster->device_Bps),
                                      .kind = EVENT_BACK,
-                                     .actor = actor,
+                                     .endpoint = endpoint,
                                      .index = bucket});
 }
 
@@ -200,24 +209,24 @@ static int happen(struct simulation *s, const struct event *e)
 {
     switch (e->kind) {
     case EVENT_LAYER:
-        return end_layer(s, e->actor);
+        return end_layer(s, e->endpoint);
     case EVENT_COPIED:
-        return traffic_copied(s, e->actor, e->index, e->iteration);
+        return traffic_copied(s, e->endpoint, e->index, e->iteration);
     case EVENT_BACK:
-        return passes_back(s, e->actor, e->index);
+        return passes_back(s, e->endpoint, e->index);
     case EVENT_GATHER:
-        return traffic_gathered(s, e->actor, e->index, e->iteration);
+        return traffic_gathered(s, e->endpoint, e->index, e->iteration);
     case EVENT_WORK:
-        return passes_arrived(s, e->actor, e->index, e->iteration);
+        return passes_arrived(s, e->endpoint, e->index, e->iteration);
     case EVENT_HEAD:
-        return fabric_head(s, e->message);
+        return network_head(s, e->message);
     case EVENT_DELIVER:
-        return fabric_deliver(s, e->message);
+        return network_deliver(s, e->message);
     case EVENT_SUM:
-        return traffic_summed(s, e->actor, e->index, e->piece, e->iteration);
+        return traffic_summed(s, e->endpoint, e->index, e->slice, e->iteration);
     case EVENT_WAKE:
-        s->actors[e->actor].wakes = false;
-        return fabric_pump(s, e->actor);
+        s->endpoints[e->endpoint].wakes = false;
+        return network_pump(s, e->endpoint);
     case EVENT_RING:
         return ring_begin(s);
     case EVENT_RING_END:
@@ -247,8 +256,8 @@ static int play(struct simulation *s)
 
 static void fill_ranks(const struct simulation *s, struct simulate_rank *ranks)
 {
-    for (int i = 0; i < s->nactors; i++) {
-        const struct actor *a = &s->actors[i];
+    for (int i = 0; i < s->nendpoints; i++) {
+        const struct endpoint *a = &s->endpoints[i];
         for (int l = a->first; l < a->first + a->members; l++)
             ranks[l] = (struct simulate_rank){.sent = (double)a->sent / a->members,
                                               .received = (double)a->received / a->members,
@@ -260,7 +269,7 @@ static void fill_ranks(const struct simulation *s, struct simulate_rank *ranks)
 /* Nothing is stolen from the passes while they wait, so it is no addition but a bound. */
 static double least_seconds(const struct simulation *s)
 {
-    double seconds = cost_work_seconds(s->options->work);
+    double seconds = layer_times_total(s->options->work);
 
     for (int b = 0; b < s->plan->nbuckets; b++)
         seconds += s->costs[b].compute_seconds + s->costs[b].stolen_seconds;
@@ -274,8 +283,8 @@ static void sum_up(const struct simulation *s, struct simulate_result *out)
 
     *out = (struct simulate_result){.nodes = (s->plan->options.nranks + ranks - 1) / ranks,
                                     .messages = s->messages};
-    for (int i = 0; i < s->nactors; i++) {
-        const struct actor *a = &s->actors[i];
+    for (int i = 0; i < s->nendpoints; i++) {
+        const struct endpoint *a = &s->endpoints[i];
         out->sent += a->sent;
         out->received += a->received;
         out->members = a->members > out->members ? a->members : out->members;
@@ -306,7 +315,7 @@ int simulate_run(const struct simulate_options *options, struct simulate_result 
         if (ranks)
             fill_ranks(&s, ranks);
     }
-    fabric_close(&s);
+    network_close(&s);
     free(s.events.heap);
     blocks_close(&s);
     return status;

@@ -26,16 +26,27 @@
  * - A home's chunks of one bucket are equally large; where an iteration would have more than some
  *   millions of messages, several of them travel as one, and so do slices of factors.
  * - Rounds of factors do not wait for one another.
- * - Over most_actors leaders, neighbouring nodes are one block: they do the same at the same time,
- *   a message between two blocks stands for those between all their ranks, and a block's link is as
- *   fast as theirs together (for homes that are fewer than its nodes, as fast as those homes').
+ * - Over most_endpoints leaders, neighbouring nodes are one block: they do the same at the same
+ * time, a message between two blocks stands for those between all their ranks, and a block's link
+ * is as fast as theirs together (for homes that are fewer than its nodes, as fast as those homes').
  *   A tree's messages within a block are a delay and a load of its link, not messages. */
 #ifndef POSEIDON_SIMULATE_SIMULATE_H
 #define POSEIDON_SIMULATE_SIMULATE_H
 
-#include "plan/timeline.h"
+#include "plan/cost.h"
 
-#define SIMULATE_ACTORS 128 /* usual most_actors: more take longer than they teach */
+#define SIMULATE_ENDPOINTS 128 /* usual most_endpoints: more take longer than they teach */
+
+/* The computation of one iteration on one rank, and which layer of it each group hangs on. */
+struct layer_times {
+    int nlayers;
+    double *forward, *backward; /* seconds per layer */
+    int ngroups;
+    int *layer; /* per group: the lowest layer that reads it. Its backward makes the gradient
+                   final, its next forward waits for the parameters */
+};
+
+double layer_times_total(const struct layer_times *times);
 
 /* In what another system differs from training, beside its plan; zero: it does not. */
 struct simulate_manner {
@@ -60,7 +71,7 @@ struct simulate_watch {
 
 struct simulate_options {
     const struct cost_cluster *cluster;
-    const struct cost_work *work;
+    const struct layer_times *work;
     const struct plan *plan; /* of the work's groups */
     enum cost_overlap overlap;
     int ranks_per_node;      /* world ranks that share a link, in their order; at least 1 */
@@ -68,7 +79,7 @@ struct simulate_options {
                                 COST_SIZE_CHOSEN: what suits the network */
     bool fifo;               /* as struct queue_options */
     double bytes_per_second; /* as struct queue_options: most that a rank sends; 0: no limit */
-    int most_actors;         /* more leaders are folded into blocks; 0: SIMULATE_ACTORS */
+    int most_endpoints;      /* more leaders are folded into blocks; 0: SIMULATE_ENDPOINTS */
     int iterations;          /* that are measured, after two that are not; 0: until three in a row
                                 last as long to 1e-4, or 2 to 20, as many as are played in a second
                                 or so */

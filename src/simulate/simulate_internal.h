@@ -1,4 +1,4 @@
-/* What the files of the simulator share. An actor is one leader of the plan, or a block of
+/* What the files of the simulator share. An endpoint is one leader of the plan, or a block of
  * neighbouring ones that do the same at the same time. */
 #ifndef POSEIDON_SIMULATE_SIMULATE_INTERNAL_H
 #define POSEIDON_SIMULATE_SIMULATE_INTERNAL_H
@@ -13,15 +13,15 @@ enum { SIMULATE_WARM_UP = 2 };
 /* ---- events ---- */
 
 enum event_kind {
-    EVENT_LAYER,   /* actor: a layer's pass is over */
-    EVENT_COPIED,  /* actor, bucket: its gradient is in the host's memory */
-    EVENT_BACK,    /* actor, bucket: its parameters are in the device's memory */
-    EVENT_GATHER,  /* actor, bucket: its node's gradients are added up */
-    EVENT_WORK,    /* actor, bucket: what its wire thread has to do for it alone is done */
+    EVENT_LAYER,   /* endpoint: a layer's pass is over */
+    EVENT_COPIED,  /* endpoint, bucket: its gradient is in the host's memory */
+    EVENT_BACK,    /* endpoint, bucket: its parameters are in the device's memory */
+    EVENT_GATHER,  /* endpoint, bucket: its node's gradients are added up */
+    EVENT_WORK,    /* endpoint, bucket: what its wire thread has to do for it alone is done */
     EVENT_HEAD,    /* message: its first byte is at the receiver's link */
     EVENT_DELIVER, /* message: its last byte is there */
-    EVENT_SUM,     /* actor, unit, piece: all that is added up there has been */
-    EVENT_WAKE,    /* actor: the cap lets it send again */
+    EVENT_SUM,     /* endpoint, transfer, slice: all that is added up there has been */
+    EVENT_WAKE,    /* endpoint: the cap lets it send again */
     EVENT_RING,    /* a ring begins */
     EVENT_RING_END /* index: how many buckets it summed */
 };
@@ -32,7 +32,7 @@ struct event {
     double time;
     uint64_t number; /* of equal times the earlier one first */
     enum event_kind kind;
-    int actor, index, piece, iteration;
+    int endpoint, index, slice, iteration;
     struct message *message;
 };
 
@@ -58,7 +58,7 @@ struct leaf {
     double rate, up_free, down_free;
 };
 
-struct actor {
+struct endpoint {
     int first, members; /* leaders [first, first + members) */
     int hosts;          /* nodes that they make up, at least 1 */
     int link, leaf;
@@ -75,32 +75,32 @@ struct actor {
     uint64_t sent, received; /* in the first iteration */
 };
 
-/* What an actor knows of a bucket: how much of an iteration has come. Two counters, since one
+/* What an endpoint knows of a bucket: how much of an iteration has come. Two counters, since one
  * that is ahead may send of the next iteration before this one has all. */
 struct progress {
     int came[2];
     int done; /* iterations whose parameters are there */
 };
 
-/* A bucket's chunks whose homes belong to one actor; travels in `pieces` of a chunk of each. */
-struct unit {
-    int bucket, home; /* an actor */
-    int homes, chunks, pieces;
+/* A bucket's chunks whose homes belong to one endpoint; travels in `slices` of a chunk of each. */
+struct transfer {
+    int bucket, home; /* an endpoint */
+    int homes, chunks, slices;
     uint64_t gradient_bytes, back_bytes; /* of one rank's gradient; of one answer */
     double work_seconds;                 /* of the wire threads of its homes, one after the other */
     int first_came;                      /* in simulation.came */
     double out_free, in_free;            /* as a link's, where its homes are a part of a block */
 };
 
-/* A piece of a unit, where its first chunk stands among the bucket's. */
-struct turn {
-    int unit, piece;
+/* A slice of a transfer, where its first chunk stands among the bucket's. */
+struct order_entry {
+    int transfer, slice;
 };
 
 struct message {
     struct queue_entry entry; /* first: the queue hands out this */
     struct message *next;     /* of the free ones */
-    int from, to, bucket, unit, piece, iteration;
+    int from, to, bucket, transfer, slice, iteration;
     bool back, local;
     bool narrow;    /* the homes are fewer than their block has links */
     uint64_t bytes; /* of all that it stands for */
@@ -129,20 +129,20 @@ struct simulation {
     int *bucket_layer;  /* per bucket; -1: it does not train */
     int *needs;         /* per bucket: what must come to a worker until its parameters are there */
     int *slices;        /* per bucket: that a worker's factors go to all in; 0: they do not */
-    int nactors, nworkers; /* workers first */
-    struct actor *actors;
+    int nendpoints, nworkers; /* workers first */
+    struct endpoint *endpoints;
     struct link *links;
     struct leaf *leaves;
     struct ring ring;
     double *bytes_out, *bytes_in; /* per bucket: of a worker, to its host and back to its device */
     double all_out, all_in;       /* of all buckets */
-    struct progress *progress;    /* per actor and bucket */
-    int nunits;
-    struct unit *units;
-    int *unit_first;    /* per bucket, and the end */
-    struct turn *turns; /* of each bucket in the order of its chunks */
-    int *turn_first;    /* per bucket, and the end */
-    int *came;          /* per piece of a unit, along trees per actor of each: two counters */
+    struct progress *progress;    /* per endpoint and bucket */
+    int ntransfers;
+    struct transfer *transfers;
+    int *transfer_first;       /* per bucket, and the end */
+    struct order_entry *order; /* of each bucket in the order of its chunks */
+    int *order_first;          /* per bucket, and the end */
+    int *came; /* per slice of a transfer, along trees per endpoint of each: two counters */
     struct events events;
     struct message *free;
     struct message_block *blocks;
@@ -155,13 +155,13 @@ struct simulation {
     uint64_t messages;
 };
 
-/* Actors, links, units and all arrays (blocks.c). */
+/* Endpoints, links, transfers and all arrays (blocks.c). */
 int blocks_open(struct simulation *s);
 void blocks_close(struct simulation *s);
 
-static inline struct progress *progress_of(struct simulation *s, int actor, int bucket)
+static inline struct progress *progress_of(struct simulation *s, int endpoint, int bucket)
 {
-    return &s->progress[(size_t)actor * (size_t)s->plan->nbuckets + (size_t)bucket];
+    return &s->progress[(size_t)endpoint * (size_t)s->plan->nbuckets + (size_t)bucket];
 }
 
 /* What serves one after the other is free at `free`: from `start` at the earliest it is busy for
@@ -172,35 +172,35 @@ static inline double busy(double *free, double start, double seconds)
     return *free;
 }
 
-/* ---- messages (fabric.c) ---- */
+/* ---- messages (network.c) ---- */
 
-struct parcel {
-    int from, to, bucket, unit, piece, iteration;
+struct message_spec {
+    int from, to, bucket, transfer, slice, iteration;
     bool back;
     uint64_t bytes;
     double count; /* messages that it stands for */
     int narrow;   /* ranks at the end where fewer are: they alone send, or receive */
 };
 
-int fabric_send(struct simulation *s, const struct parcel *parcel);
-int fabric_head(struct simulation *s, struct message *message);
-int fabric_deliver(struct simulation *s, struct message *message); /* the message is free then */
-int fabric_pump(struct simulation *s, int actor);
-void fabric_close(struct simulation *s);
+int network_send(struct simulation *s, const struct message_spec *spec);
+int network_head(struct simulation *s, struct message *message);
+int network_deliver(struct simulation *s, struct message *message); /* the message is free then */
+int network_pump(struct simulation *s, int endpoint);
+void network_close(struct simulation *s);
 
 /* ---- the schemes' messages (traffic.c) ---- */
 
-/* The actor's gradient of the bucket is final. */
-int traffic_post(struct simulation *s, int actor, int bucket, int iteration);
-int traffic_copied(struct simulation *s, int actor, int bucket, int iteration);
-int traffic_gathered(struct simulation *s, int actor, int bucket, int iteration);
-int traffic_summed(struct simulation *s, int actor, int unit, int piece, int iteration);
+/* The endpoint's gradient of the bucket is final. */
+int traffic_post(struct simulation *s, int endpoint, int bucket, int iteration);
+int traffic_copied(struct simulation *s, int endpoint, int bucket, int iteration);
+int traffic_gathered(struct simulation *s, int endpoint, int bucket, int iteration);
+int traffic_summed(struct simulation *s, int endpoint, int transfer, int slice, int iteration);
 int traffic_arrived(struct simulation *s, const struct message *message);
 
 /* ---- the passes (simulate.c) ---- */
 
 /* Another part of what a worker waits for is there. */
-int passes_arrived(struct simulation *s, int actor, int bucket, int iteration);
+int passes_arrived(struct simulation *s, int endpoint, int bucket, int iteration);
 
 /* ---- rings (ring.c) ---- */
 

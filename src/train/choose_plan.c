@@ -9,7 +9,7 @@
 
 #include "simulate/choose.h"
 #include "forecast/groups.h"
-#include "forecast/work.h"
+#include "forecast/layer_times.h"
 #include "util/agree.h"
 #include "util/alloc.h"
 #include "util/error.h"
@@ -35,16 +35,16 @@ static struct comm usual_comm(const struct exchange *exchange)
 }
 
 static int find_work(struct exchange *exchange, const struct job *job,
-                     const struct compute *compute, struct cost_work *out)
+                     const struct compute *compute, struct layer_times *out)
 {
     struct cost_cluster *cluster = &exchange->probe.cluster;
 
-    if (job->blank ? work_read(compute->net, job->options->profile, cluster, out)
-                   : work_estimate(compute->net, cluster, out))
+    if (job->blank ? layer_times_read(compute->net, job->options->profile, cluster, out)
+                   : layer_times_estimate(compute->net, cluster, out))
         return -1;
     if (job->blank)
         cluster->device_Bps = 0; /* the profile's device copies, its stand-in does not */
-    work_repeat(out, job->iter_size);
+    layer_times_repeat(out, job->iter_size);
     return 0;
 }
 
@@ -54,14 +54,14 @@ static int choose(struct exchange *exchange, const struct job *job, const struct
                   const struct plan_options *how, int *scheme)
 {
     struct plan_options free = *how;
-    struct cost_work work;
+    struct layer_times work;
     struct choose_question question = {
-        .cost = {.work = &work,
-                 .cluster = &exchange->probe.cluster,
-                 .how = &free,
-                 .whole_gradients = in_teams(exchange),
-                 .groups = exchange->groups,
-                 .overlap = job->options->overlap},
+        .work = &work,
+        .cluster = &exchange->probe.cluster,
+        .how = &free,
+        .whole_gradients = in_teams(exchange),
+        .groups = exchange->groups,
+        .overlap = job->options->overlap,
         .play = {.cluster = &exchange->probe.cluster,
                  .ranks_per_node = exchange->probe.ranks_per_node,
                  .window = job->options->window,
@@ -78,7 +78,7 @@ static int choose(struct exchange *exchange, const struct job *job, const struct
     if (find_work(exchange, job, compute, &work))
         return -1;
     status = choose_comm(&question, &answer);
-    cost_work_free(&work);
+    layer_times_free(&work);
     if (status)
         return -1;
     choose_print_rows(&answer, words);

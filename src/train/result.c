@@ -271,7 +271,7 @@ static void put_provenance(const struct trainer *t, struct json *json)
     json_put_string(json, "net", figures->net);
     json_put_bool(json, "fake_data", t->compute.fake != NULL);
     json_put_string(json, "comm", comm_name(o->comm));
-    json_put_string(json, "overlap", cost_overlap_name(o->overlap));
+    json_put_string(json, "overlap", cost_overlap_words[o->overlap]);
     json_put_string(json, "wire", wire_name(o->wire));
     json_put_int(json, "batch_per_rank", figures->batch);
     json_put_int(json, "threads", t->job.threads);

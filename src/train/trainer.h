@@ -6,8 +6,6 @@
 #include <mpi.h>
 
 #include "plan/cost.h"
-#include "plan/plan.h"
-#include "plan/timeline.h"
 #include "train/deadline.h"
 #include "spec/override.h"
 #include "train/signals.h"

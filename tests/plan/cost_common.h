@@ -4,7 +4,7 @@
 
 #include <check.h>
 
-#include "plan/timeline.h"
+#include "plan/cost.h"
 #include "tests/plan/schemes.h"
 #include "util/error.h"
 #include "util/rng.h"
@@ -93,43 +93,6 @@ static const struct scheme *paper_of(const struct plan_options *how, const struc
 
     plan_destroy(plan);
     return scheme;
-}
-
-/* Work whose layers have one group each. */
-static inline struct cost_work work_of(int layers, double *forward, double *backward, int *layer)
-{
-    for (int l = 0; l < layers; l++)
-        layer[l] = l;
-    return (struct cost_work){.nlayers = layers,
-                              .forward = forward,
-                              .backward = backward,
-                              .ngroups = layers,
-                              .layer = layer};
-}
-
-static inline struct cost_iteration iterate(const struct cost_work *work, const struct cost *costs,
-                                            enum cost_overlap overlap)
-{
-    struct cost_iteration iteration;
-    struct timeline *line;
-
-    ck_assert_int_eq(timeline_create(work, work->ngroups, work->layer, overlap, &line), 0);
-    timeline_play(line, costs, &iteration);
-    timeline_destroy(line);
-    return iteration;
-}
-
-static inline struct cost_answer choose(const struct cost_work *work,
-                                        const struct cost_cluster *cluster,
-                                        const struct plan_options *how, const struct group *groups,
-                                        enum cost_overlap overlap)
-{
-    struct cost_question question = {
-        .work = work, .cluster = cluster, .how = how, .groups = groups, .overlap = overlap};
-    struct cost_answer answer;
-
-    ck_assert_msg(cost_search(&question, &answer) == 0, "%s", error_text());
-    return answer;
 }
 
 static inline struct group connected(int64_t m, int64_t n, int64_t k)

@@ -295,10 +295,6 @@ START_TEST(without_a_core_to_spare_traffic_costs_computing)
     struct plan_options setup = shared(5);
     struct cost_cluster busy = usual;
     struct cost apart = cost_of(&usual, &setup, &fc, ps), together;
-    double forward = 0.1, backward = 0.2;
-    int layer[2];
-    struct cost_work work = work_of(1, &forward, &backward, layer);
-    struct cost_answer answer;
 
     busy.core_share = 0.5;
     together = cost_of(&busy, &setup, &fc, ps);
@@ -307,24 +303,6 @@ START_TEST(without_a_core_to_spare_traffic_costs_computing)
                             1e-12);
     ck_assert_double_eq_tol(together.seconds, apart.seconds,
                             1e-12); /* alone there is nothing to steal from */
-    /* nothing is stolen while the passes wait for the network anyway */
-    ck_assert_double_eq_tol(iterate(&work, &together, COST_OVERLAP_WFBP).seconds,
-                            0.3 + apart.seconds, 1e-9);
-    /* PS's traffic hides for free behind a large layer above it, unless it takes that layer's core
-     */
-    struct group two[2] = {plain(1), connected(4096, 4096, 4)};
-    double forwards[2] = {0.5, 0.001}, backwards[2] = {1, 0.001};
-    work = work_of(2, forwards, backwards, layer);
-    busy = usual;
-    busy.gemm_flops = 2e10;
-    two[1].begin = 16;
-    answer = choose(&work, &busy, &setup, two, COST_OVERLAP_WFBP);
-    ck_assert_ptr_ne(answer.scheme[1], sfb);
-    cost_answer_free(&answer);
-    busy.core_share = 1;
-    answer = choose(&work, &busy, &setup, two, COST_OVERLAP_WFBP);
-    ck_assert_ptr_eq(answer.scheme[1], sfb);
-    cost_answer_free(&answer);
 }
 END_TEST
 
@@ -404,6 +382,49 @@ START_TEST(bytes_beyond_64_bits_saturate)
 }
 END_TEST
 
+START_TEST(sizes_grow_with_what_a_trip_costs)
+{
+    struct cost_cluster cluster = usual; /* 33 us at 1.25 GB/s: 41250 bytes a trip */
+    struct cost_sizes sizes = cost_sizes_for(&cluster);
+
+    ck_assert_uint_eq(sizes.chunk, 41250 * 20 / 4096 * 4096);
+    ck_assert_uint_eq(sizes.merge, 41250 * 4 / 4096 * 4096);
+    ck_assert_uint_eq(sizes.window, 16 * sizes.chunk);
+    ck_assert_uint_eq(sizes.latency, 41250 / 4096 * 4096);
+    cluster.link_Bps = 1e3;
+    ck_assert_uint_eq(cost_sizes_for(&cluster).chunk, 64 << 10);
+    ck_assert_uint_eq(cost_sizes_for(&cluster).merge, 32 << 10);
+    cluster.link_Bps = 1e30;
+    ck_assert_uint_eq(cost_sizes_for(&cluster).chunk, 4 << 20);
+    ck_assert_uint_eq(cost_sizes_for(&cluster).merge, 256 << 10);
+}
+END_TEST
+
+/* Trips are so long that factors, which make one, win by far. Of 4,096 rows on 64 workers they
+ * would take 4 GB at once: so they go row by row, and lose; of 16 rows 17 MB in three rounds, which
+ * are as many trips. */
+START_TEST(factors_that_memory_does_not_hold_cost_rounds)
+{
+    struct group fc = connected(1024, 1024, 4096);
+    struct plan_options setup = shared(64);
+    struct cost_cluster distant = only_link;
+
+    distant.latency_seconds = 1;
+    distant.link_Bps = 1e30;
+    ck_assert_double_eq(cost_of(&distant, &setup, &fc, sfb).memory,
+                        4096. * 2048 * 4 + 2. * 64 * 2048 * 4);
+    ck_assert_double_eq(cost_of(&distant, &setup, &fc, sfb).trips, 4096);
+    fc.k = 16; /* 7 of its rows fit at a time */
+    ck_assert_double_eq(cost_of(&distant, &setup, &fc, sfb).trips, 3);
+    ck_assert_double_eq(cost_of(&distant, &setup, &fc, sfb).memory,
+                        16. * 2048 * 4 + 2. * 64 * 6 * 2048 * 4);
+    ck_assert_double_eq(cost_of(&distant, &setup, &fc, sfb).messages, 3 * 63);
+    fc.k = 8;
+    ck_assert_double_eq(cost_of(&distant, &setup, &fc, sfb).trips, 1);
+    ck_assert_double_eq(cost_of(&distant, &setup, &fc, sfb).memory, 2. * 64 * 8 * 2048 * 4);
+}
+END_TEST
+
 SUITE("cost")
 {
     TCase *tcase = suite_case(suite, "cost");
@@ -424,4 +445,6 @@ SUITE("cost")
     tcase_add_test(tcase, leaders_of_a_node_share_its_sums);
     tcase_add_test(tcase, impossible_and_frozen_layers_cost_nothing);
     tcase_add_test(tcase, bytes_beyond_64_bits_saturate);
+    tcase_add_test(tcase, sizes_grow_with_what_a_trip_costs);
+    tcase_add_test(tcase, factors_that_memory_does_not_hold_cost_rounds);
 }

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "plan/timeline.h"
+#include "plan/cost.h"
 #include "plan/tree.h"
 #include "layers/layer.h"
 #include "net/net.h"

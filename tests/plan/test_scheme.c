@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "engine/codec.h"
-#include "plan/timeline.h"
+#include "simulate/choose.h"
 #include "tests/plan/schemes.h"
 #include "tests/suite.h"
 #include "util/error.h"
@@ -191,19 +191,20 @@ START_TEST(the_model_prices_and_chooses_it)
 {
     double forward[3] = {1e-4, 1e-4, 1e-4}, backward[3] = {2e-4, 2e-4, 2e-4};
     int layer[3] = {0, 1, 2};
-    struct cost_work work = {
+    struct layer_times work = {
         .nlayers = 3, .forward = forward, .backward = backward, .ngroups = 3, .layer = layer};
     struct plan_options how = options_of((struct comm){.policy = COMM_AUTO});
-    struct cost_question question = {.work = &work,
-                                     .cluster = &cluster,
-                                     .how = &how,
-                                     .groups = groups,
-                                     .overlap = COST_OVERLAP_WFBP};
+    struct choose_question question = {
+        .work = &work,
+        .cluster = &cluster,
+        .how = &how,
+        .groups = groups,
+        .overlap = COST_OVERLAP_WFBP,
+        .play = {.cluster = &cluster, .ranks_per_node = 1, .window = COST_SIZE_CHOSEN}};
     struct scheme whisper_of_factors = whisper;
     const struct scheme *const with_factors[] = {&scheme_ps, &whisper_of_factors, NULL};
+    struct choose_answer answer;
     struct cost table[6];
-    struct cost_answer answer;
-    struct cost_iteration by_ps;
 
     ck_assert_int_eq(cost_table(&cluster, &how, 3, groups, table), 0);
     ck_assert(!table[1].possible && table[0].possible);
@@ -213,22 +214,21 @@ START_TEST(the_model_prices_and_chooses_it)
                             6250 / 1e8 + cluster.message_seconds + 30e-6 + 1e-9 * 100000, 1e-9);
     ck_assert_double_eq(table[5].memory, 100000);
     whisper_of_factors.factors = true;
-    how.comm = comm_of("ps");
-    ck_assert_int_eq(cost_predict(&work, &cluster, &how, groups, question.overlap, &by_ps), 0);
-    ck_assert_msg(cost_search(&question, &answer) == 0, "%s", error_text());
+    ck_assert_msg(choose_comm(&question, &answer) == 0, "%s", error_text());
     ck_assert_ptr_eq(answer.scheme[0], &scheme_ps);
     ck_assert_ptr_eq(answer.scheme[1], &whisper);
     ck_assert_ptr_eq(answer.scheme[2], &whisper);
-    ck_assert_double_lt(answer.iteration.seconds, 0.6 * by_ps.seconds);
-    cost_answer_free(&answer);
+    ck_assert_ptr_eq(answer.row[0].comm.scheme, &scheme_ps);
+    ck_assert_double_lt(answer.seconds, 0.6 * answer.row[0].seconds);
+    choose_answer_free(&answer);
     how.registry = with_factors;
-    ck_assert_msg(cost_search(&question, &answer) == 0, "%s", error_text());
+    ck_assert_msg(choose_comm(&question, &answer) == 0, "%s", error_text());
     ck_assert_ptr_eq(answer.scheme[2], &whisper_of_factors);
-    cost_answer_free(&answer);
+    choose_answer_free(&answer);
     question.whole_gradients = true;
-    ck_assert_msg(cost_search(&question, &answer) == 0, "%s", error_text());
+    ck_assert_msg(choose_comm(&question, &answer) == 0, "%s", error_text());
     ck_assert_ptr_eq(answer.scheme[2], &scheme_ps);
-    cost_answer_free(&answer);
+    choose_answer_free(&answer);
 }
 END_TEST
 

@@ -29,9 +29,9 @@ static const struct group_param small_param = {.elems = 2000, .lr_mult = 1, .dec
 
 static double ten[] = {0.01, 0.01, 0.01}, twenty[] = {0.02, 0.02, 0.02};
 static int layers[] = {0, 1, 2};
-static const struct cost_work one_layer = {
+static const struct layer_times one_layer = {
     .nlayers = 1, .forward = ten, .backward = twenty, .ngroups = 1, .layer = layers};
-static const struct cost_work three_layers = {
+static const struct layer_times three_layers = {
     .nlayers = LAYERS, .forward = ten, .backward = twenty, .ngroups = LAYERS, .layer = layers};
 
 /* 1 GB/s, 1 ms; all else costs nothing. */

@@ -51,11 +51,11 @@ static void start_baseline(const char *name, int ranks)
 
 static struct simulate_result run(void)
 {
-    const struct cost_work work = {.nlayers = nlayers,
-                                   .forward = ten,
-                                   .backward = twenty,
-                                   .ngroups = nlayers,
-                                   .layer = layers};
+    const struct layer_times work = {.nlayers = nlayers,
+                                     .forward = ten,
+                                     .backward = twenty,
+                                     .ngroups = nlayers,
+                                     .layer = layers};
     struct group one = groups[LAYERS - 1];
     struct simulate_result result;
     struct plan *plan;
@@ -175,7 +175,7 @@ START_TEST(the_slowest_of_many_is_waited_for)
     first = run().seconds;
     takes(0.03 * exp(0.1766 - 0.005), 0.02);
     ck_assert(run().seconds == first);
-    options.most_actors = 4; /* a block is as slow as its slowest */
+    options.most_endpoints = 4; /* a block is as slow as its slowest */
     takes(first, 1e-3);
     options.seed = 4;
     ck_assert(run().seconds != first);

@@ -50,11 +50,11 @@ static struct plan_options among(int ranks, const char *scheme)
 }
 
 struct setting {
-    const struct cost_work *work;
+    const struct layer_times *work;
     const struct group *groups;
     const struct cost_cluster *cluster;
     enum cost_overlap overlap;
-    int ranks_per_node, most_actors;
+    int ranks_per_node, most_endpoints;
     double cap;
 };
 
@@ -68,7 +68,7 @@ static struct simulate_result run(const struct setting *setting, const struct pl
                                            setting->ranks_per_node ? setting->ranks_per_node : 1,
                                        .window = COST_SIZE_CHOSEN,
                                        .bytes_per_second = setting->cap,
-                                       .most_actors = setting->most_actors};
+                                       .most_endpoints = setting->most_endpoints};
     struct simulate_result result;
     struct plan *plan;
 
@@ -252,7 +252,7 @@ START_TEST(blocks_move_the_plans_bytes)
                               .groups = three,
                               .cluster = &usual,
                               .overlap = COST_OVERLAP_WFBP,
-                              .most_actors = 16};
+                              .most_endpoints = 16};
     struct plan_options how = among(100, schemes[_i]);
     struct simulate_result result;
     uint64_t all = 0;
@@ -343,7 +343,7 @@ START_TEST(blocks_are_as_fast_as_their_ranks)
     struct plan_options how = among(96, schemes[_i]);
     double single = seconds_of(&setting, &how);
 
-    setting.most_actors = 48;
+    setting.most_endpoints = 48;
     is_about(seconds_of(&setting, &how), single, 0.1);
 }
 END_TEST

@@ -16,7 +16,6 @@
 #include "layers/layer.h"
 #include "net/net.h"
 #include "plan/cost.h"
-#include "plan/timeline.h"
 #include "forecast/groups.h"
 #include "spec/netdef.h"
 #include "spec/read.h"

@@ -41,7 +41,7 @@ static struct message *take_message(struct simulation *s)
     return message;
 }
 
-void fabric_close(struct simulation *s)
+void network_close(struct simulation *s)
 {
     while (s->blocks) {
         struct message_block *block = s->blocks;
@@ -51,7 +51,7 @@ void fabric_close(struct simulation *s)
 }
 
 /* Of what the ranks of a block exchange among themselves, the part that leaves their nodes. */
-static double remote_share(const struct actor *from, const struct actor *to)
+static double remote_share(const struct endpoint *from, const struct endpoint *to)
 {
     double each = (double)from->members / from->hosts;
 
@@ -60,8 +60,8 @@ static double remote_share(const struct actor *from, const struct actor *to)
 
 /* Blocks are whole leaves or parts of one; of what a block of several leaves sends itself, the
  * share that leaves a leaf. */
-static double bytes_between_leaves(const struct simulation *s, const struct actor *from,
-                                   const struct actor *to, double bytes)
+static double bytes_between_leaves(const struct simulation *s, const struct endpoint *from,
+                                   const struct endpoint *to, double bytes)
 {
     int leaf = s->options->leaf_nodes;
 
@@ -72,18 +72,18 @@ static double bytes_between_leaves(const struct simulation *s, const struct acto
     return from->leaf != to->leaf ? bytes : 0;
 }
 
-static void set_times(const struct simulation *s, const struct parcel *parcel,
+static void set_times(const struct simulation *s, const struct message_spec *spec,
                       struct message *message)
 {
-    const struct actor *from = &s->actors[parcel->from], *to = &s->actors[parcel->to];
+    const struct endpoint *from = &s->endpoints[spec->from], *to = &s->endpoints[spec->to];
     double bytes =
-        ((double)parcel->bytes + s->cluster->header_bytes * parcel->count) * remote_share(from, to);
+        ((double)spec->bytes + s->cluster->header_bytes * spec->count) * remote_share(from, to);
     int hosts = from->hosts < to->hosts ? from->hosts : to->hosts;
-    int active = parcel->narrow < hosts ? parcel->narrow : hosts;
+    int active = spec->narrow < hosts ? spec->narrow : hosts;
 
     message->local = from != to && from->link == to->link;
     message->out_seconds = bytes / s->links[from->link].rate +
-                           s->cluster->message_seconds * parcel->count / from->members;
+                           s->cluster->message_seconds * spec->count / from->members;
     message->in_seconds = bytes / s->links[to->link].rate;
     message->least_seconds = bytes / (s->cluster->link_Bps * active);
     if (!message->local && s->cluster->thread_Bps > 0) {
@@ -91,40 +91,40 @@ static void set_times(const struct simulation *s, const struct parcel *parcel,
         message->thread_in_seconds = bytes / to->members / (2 * s->cluster->thread_Bps);
     }
     message->leaf_bytes = message->local ? 0 : bytes_between_leaves(s, from, to, bytes);
-    message->narrow = active < hosts && !s->plan->buckets[parcel->bucket].log_steps;
+    message->narrow = active < hosts && !s->plan->buckets[spec->bucket].log_steps;
 }
 
-int fabric_send(struct simulation *s, const struct parcel *parcel)
+int network_send(struct simulation *s, const struct message_spec *spec)
 {
-    struct actor *from = &s->actors[parcel->from];
+    struct endpoint *from = &s->endpoints[spec->from];
     struct message *message = take_message(s);
 
     if (!message)
         return -1;
-    *message = (struct message){
-        .entry = {.peer = parcel->to,
-                  .urgency = plan_urgency(s->plan, parcel->bucket, parcel->iteration),
-                  .bytes = (size_t)(parcel->bytes / (uint64_t)from->members)},
-        .from = parcel->from,
-        .to = parcel->to,
-        .bucket = parcel->bucket,
-        .unit = parcel->unit,
-        .piece = parcel->piece,
-        .iteration = parcel->iteration,
-        .back = parcel->back,
-        .bytes = parcel->bytes};
-    set_times(s, parcel, message);
+    *message =
+        (struct message){.entry = {.peer = spec->to,
+                                   .urgency = plan_urgency(s->plan, spec->bucket, spec->iteration),
+                                   .bytes = (size_t)(spec->bytes / (uint64_t)from->members)},
+                         .from = spec->from,
+                         .to = spec->to,
+                         .bucket = spec->bucket,
+                         .transfer = spec->transfer,
+                         .slice = spec->slice,
+                         .iteration = spec->iteration,
+                         .back = spec->back,
+                         .bytes = spec->bytes};
+    set_times(s, spec, message);
     queue_put(&from->queue, &message->entry);
-    if (parcel->iteration == 0) {
-        from->sent += parcel->bytes;
-        s->actors[parcel->to].received += parcel->bytes;
+    if (spec->iteration == 0) {
+        from->sent += spec->bytes;
+        s->endpoints[spec->to].received += spec->bytes;
         s->messages++;
     }
-    return fabric_pump(s, parcel->from);
+    return network_pump(s, spec->from);
 }
 
 /* Through the memory of the node. */
-static int leave_locally(struct simulation *s, struct actor *from, struct message *message)
+static int leave_locally(struct simulation *s, struct endpoint *from, struct message *message)
 {
     double seconds = (double)message->bytes / s->cluster->local_Bps;
 
@@ -148,7 +148,7 @@ static void note_bytes(const struct simulation *s, double bytes, double start, d
 }
 
 /* Where a block has fewer homes than nodes, these also serve one message after the other. */
-static int leave(struct simulation *s, struct actor *from, struct message *message)
+static int leave(struct simulation *s, struct endpoint *from, struct message *message)
 {
     struct link *link = &s->links[from->link];
     double start = larger(link->out_free, s->now);
@@ -160,8 +160,8 @@ static int leave(struct simulation *s, struct actor *from, struct message *messa
     message->last = larger(busy(&link->out_free, start, message->out_seconds),
                            busy(&from->thread_free, start, message->thread_out_seconds));
     if (s->options->watch && message->last > start)
-        note_bytes(s, (double)message->bytes * remote_share(from, &s->actors[message->to]), start,
-                   message->last);
+        note_bytes(s, (double)message->bytes * remote_share(from, &s->endpoints[message->to]),
+                   start, message->last);
     if (message->leaf_bytes > 0) {
         struct leaf *leaf = &s->leaves[from->leaf];
         start = larger(start, leaf->up_free);
@@ -169,16 +169,16 @@ static int leave(struct simulation *s, struct actor *from, struct message *messa
             larger(message->last, busy(&leaf->up_free, start, message->leaf_bytes / leaf->rate));
     }
     if (message->narrow && message->back)
-        message->last = larger(
-            message->last, busy(&s->units[message->unit].out_free, start, message->least_seconds));
+        message->last = larger(message->last, busy(&s->transfers[message->transfer].out_free, start,
+                                                   message->least_seconds));
     return events_put(&s->events, (struct event){.time = start + s->cluster->latency_seconds,
                                                  .kind = EVENT_HEAD,
                                                  .message = message});
 }
 
-int fabric_pump(struct simulation *s, int actor)
+int network_pump(struct simulation *s, int endpoint)
 {
-    struct actor *from = &s->actors[actor];
+    struct endpoint *from = &s->endpoints[endpoint];
     struct queue_entry *entry;
     double delay;
 
@@ -189,13 +189,14 @@ int fabric_pump(struct simulation *s, int actor)
     if (delay <= 0 || from->wakes)
         return 0;
     from->wakes = true;
-    return events_put(&s->events,
-                      (struct event){.time = s->now + delay, .kind = EVENT_WAKE, .actor = actor});
+    return events_put(
+        &s->events,
+        (struct event){.time = s->now + delay, .kind = EVENT_WAKE, .endpoint = endpoint});
 }
 
-int fabric_head(struct simulation *s, struct message *message)
+int network_head(struct simulation *s, struct message *message)
 {
-    struct actor *to = &s->actors[message->to];
+    struct endpoint *to = &s->endpoints[message->to];
     struct link *link = &s->links[to->link];
     double start = larger(link->in_free, s->now), end;
 
@@ -206,19 +207,20 @@ int fabric_head(struct simulation *s, struct message *message)
         end = larger(end, busy(&leaf->down_free, start, message->leaf_bytes / leaf->rate));
     }
     if (message->narrow && !message->back)
-        end = larger(end, busy(&s->units[message->unit].in_free, start, message->least_seconds));
+        end = larger(end,
+                     busy(&s->transfers[message->transfer].in_free, start, message->least_seconds));
     return events_put(
         &s->events, (struct event){.time = larger(end, message->last + s->cluster->latency_seconds),
                                    .kind = EVENT_DELIVER,
                                    .message = message});
 }
 
-int fabric_deliver(struct simulation *s, struct message *message)
+int network_deliver(struct simulation *s, struct message *message)
 {
     int from = message->from, status;
 
-    queue_sent(&s->actors[from].queue, &message->entry);
-    status = traffic_arrived(s, message) || fabric_pump(s, from) ? -1 : 0;
+    queue_sent(&s->endpoints[from].queue, &message->entry);
+    status = traffic_arrived(s, message) || network_pump(s, from) ? -1 : 0;
     message->next = s->free;
     s->free = message;
     return status;

@@ -1,9 +1,11 @@
 /* The seconds of a net's layers, estimated or measured. */
-#include "forecast/work.h"
+#include "forecast/layer_times.h"
 
 #include "engine/replay/profile.h"
+#include "util/alloc.h"
 #include "util/error.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static double moved_bytes(const struct layer *layer)
@@ -32,7 +34,7 @@ static double backward_products(const struct layer *layer)
                                   : (weights ? 1 : 0) + (bottoms ? 1 : 0);
 }
 
-static void find_layers(const struct net *net, struct cost_work *work)
+static void find_layers(const struct net *net, struct layer_times *work)
 {
     int groups[LAYER_MAX_PARAMS];
 
@@ -45,15 +47,32 @@ static void find_layers(const struct net *net, struct cost_work *work)
     }
 }
 
-static int allocate(const struct net *net, struct cost_work *out)
+static int allocate(const struct net *net, struct layer_times *out)
 {
-    if (cost_work_create(net->nlayers, net->ngroups, out))
+    size_t layers = (size_t)net->nlayers, groups = (size_t)net->ngroups;
+
+    *out = (struct layer_times){.nlayers = net->nlayers, .ngroups = net->ngroups};
+    out->forward = alloc_array(layers, sizeof *out->forward, "the layers' times");
+    out->backward = alloc_array(layers, sizeof *out->backward, "the layers' times");
+    out->layer = alloc_array(groups, sizeof *out->layer, "the layers' times");
+    if (!out->forward || !out->backward || !out->layer) {
+        layer_times_free(out);
         return -1;
+    }
     find_layers(net, out);
     return 0;
 }
 
-int work_estimate(const struct net *net, const struct cost_cluster *cluster, struct cost_work *out)
+void layer_times_free(struct layer_times *times)
+{
+    free(times->forward);
+    free(times->backward);
+    free(times->layer);
+    memset(times, 0, sizeof *times);
+}
+
+int layer_times_estimate(const struct net *net, const struct cost_cluster *cluster,
+                         struct layer_times *out)
 {
     if (allocate(net, out))
         return -1;
@@ -69,7 +88,8 @@ int work_estimate(const struct net *net, const struct cost_cluster *cluster, str
 }
 
 /* Layers that the net inserted (splits) may be missing in the file. */
-static int take_times(const struct net *net, const struct profile *profile, struct cost_work *work)
+static int take_times(const struct net *net, const struct profile *profile,
+                      struct layer_times *work)
 {
     for (int l = 0; l < net->nlayers; l++) {
         const struct profile_layer *times = profile_find(profile, net->layers[l].def->name);
@@ -81,12 +101,12 @@ static int take_times(const struct net *net, const struct profile *profile, stru
         work->forward[l] = times->forward;
         work->backward[l] = times->backward;
     }
-    return cost_work_seconds(work) > 0 ? 0
+    return layer_times_total(work) > 0 ? 0
                                        : error_set("%s: all layers' times are 0", profile->file);
 }
 
-int work_read(const struct net *net, const char *file, struct cost_cluster *cluster,
-              struct cost_work *out)
+int layer_times_read(const struct net *net, const char *file, struct cost_cluster *cluster,
+                     struct layer_times *out)
 {
     const struct profile_layer *product, *update, *copy;
     struct profile profile;
@@ -106,14 +126,14 @@ int work_read(const struct net *net, const char *file, struct cost_cluster *clus
     if (!status && copy && copy->forward > 0 && cluster->device_Bps <= 0)
         cluster->device_Bps = 2e9 / (copy->forward + copy->backward);
     if (status)
-        cost_work_free(out);
+        layer_times_free(out);
     profile_free(&profile);
     return status;
 }
 
 /* Only the last micro-batch's backward makes gradients final, and only the first one's forward
  * waits: those between are as one long layer on top. */
-void work_repeat(struct cost_work *work, int iter_size)
+void layer_times_repeat(struct layer_times *work, int iter_size)
 {
-    work->forward[work->nlayers - 1] += (iter_size - 1) * cost_work_seconds(work);
+    work->forward[work->nlayers - 1] += (iter_size - 1) * layer_times_total(work);
 }
