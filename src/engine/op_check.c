@@ -115,29 +115,27 @@ int op_check_bottom_elems(const struct op_args *args, int i, int64_t expected, c
                      shape_text(op_bottom_shape(args, i), text, sizeof text));
 }
 
-int op_check_images(const struct op_args *args)
+/* So many axes in both, words for that, and one batch. */
+static int check_axes(const struct op_args *args, int least, int most, const char *words)
 {
     const struct shape *x = op_bottom_shape(args, 0), *y = op_top_shape(args, 0);
     char bottom[OP_SHAPE_TEXT], top[OP_SHAPE_TEXT];
 
-    if (x->naxes == 4 && y->naxes == 4 && x->dim[0] == y->dim[0])
+    if (x->naxes >= least && x->naxes <= most && x->naxes == y->naxes && x->dim[0] == y->dim[0])
         return 0;
-    return error_set("needs blobs of 4 axes (N, C, H, W) and one batch; the bottom's shape is %s, "
-                     "the top's %s",
-                     shape_text(x, bottom, sizeof bottom), shape_text(y, top, sizeof top));
+    return error_set("needs blobs of %s and one batch; the bottom's shape is %s, the top's %s",
+                     words, shape_text(x, bottom, sizeof bottom), shape_text(y, top, sizeof top));
+}
+
+int op_check_images(const struct op_args *args)
+{
+    return check_axes(args, 4, 4, "4 axes (N, C, H, W)");
 }
 
 int op_check_spatial(const struct op_args *args)
 {
-    const struct shape *x = op_bottom_shape(args, 0), *y = op_top_shape(args, 0);
-    char bottom[OP_SHAPE_TEXT], top[OP_SHAPE_TEXT];
-
-    if (x->naxes > 2 && x->naxes <= 2 + OP_SPATIAL && x->naxes == y->naxes &&
-        x->dim[0] == y->dim[0])
-        return 0;
-    return error_set("needs blobs of 3 to 5 axes (N, C, and one to three spatial ones), as many in "
-                     "both, and one batch; the bottom's shape is %s, the top's %s",
-                     shape_text(x, bottom, sizeof bottom), shape_text(y, top, sizeof top));
+    return check_axes(args, 3, 2 + OP_SPATIAL,
+                      "3 to 5 axes (N, C, and one to three spatial ones), as many in both,");
 }
 
 int op_check_param_count(const struct op_args *args, int expected)

@@ -21,6 +21,7 @@ struct op_signature {
     enum op_in_place in_place;
     bool like_bottom;        /* tops[0] has the shape of bottoms[0] */
     unsigned no_gradient_to; /* bit b: backward cannot write the gradient of bottom b */
+    bool blind_backward;     /* backward reads gradients alone, no values of bottoms or tops */
     /* Shapes and arguments; counts are right already. 0, or -1 with a message that names neither
      * layer nor operator. NULL: nothing more to check. */
     int (*check)(const struct op_args *args);

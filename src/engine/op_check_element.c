@@ -28,8 +28,12 @@ static int dropout_check(const struct op_args *args)
     return 0;
 }
 
-const struct op_signature op_signature_dropout = {
-    {1, 1}, {1, 1}, .in_place = OP_IN_PLACE, .like_bottom = true, .check = dropout_check};
+const struct op_signature op_signature_dropout = {{1, 1},
+                                                  {1, 1},
+                                                  .in_place = OP_IN_PLACE,
+                                                  .like_bottom = true,
+                                                  .blind_backward = true,
+                                                  .check = dropout_check};
 
 static int unary_check(const struct op_args *args)
 {

@@ -43,25 +43,19 @@ static int conv_check_params(const struct op_args *args)
     return op_check_weight_and_bias(args, in * (out / a->group) * places, a->bias, out);
 }
 
+/* A deconvolution's windows lie over its top. */
 static int conv_check(const struct op_args *args)
 {
-    if (op_check_spatial(args) ||
-        conv_check_windows(&args->u.conv, op_bottom_shape(args, 0), op_top_shape(args, 0)))
+    const struct shape *x = op_bottom_shape(args, 0), *y = op_top_shape(args, 0);
+    bool turned = args->kind == OP_DECONV;
+
+    if (op_check_spatial(args) || conv_check_windows(&args->u.conv, turned ? y : x, turned ? x : y))
         return -1;
     return conv_check_params(args);
 }
 
 const struct op_signature op_signature_conv = {{1, 1}, {1, 1}, {1, 2}, .check = conv_check};
-
-static int deconv_check(const struct op_args *args)
-{
-    if (op_check_spatial(args) ||
-        conv_check_windows(&args->u.conv, op_top_shape(args, 0), op_bottom_shape(args, 0)))
-        return -1;
-    return conv_check_params(args);
-}
-
-const struct op_signature op_signature_deconv = {{1, 1}, {1, 1}, {1, 2}, .check = deconv_check};
+const struct op_signature op_signature_deconv = {{1, 1}, {1, 1}, {1, 2}, .check = conv_check};
 
 static int im2col_check(const struct op_args *args)
 {
@@ -79,7 +73,8 @@ static int im2col_check(const struct op_args *args)
     return 0;
 }
 
-const struct op_signature op_signature_im2col = {{1, 1}, {1, 1}, .check = im2col_check};
+const struct op_signature op_signature_im2col = {
+    {1, 1}, {1, 1}, .blind_backward = true, .check = im2col_check};
 
 static int pool_check(const struct op_args *args)
 {
@@ -106,7 +101,8 @@ static int pool_check(const struct op_args *args)
     return 0;
 }
 
-const struct op_signature op_signature_pool = {{1, 1}, {1, 2}, .check = pool_check};
+const struct op_signature op_signature_pool = {
+    {1, 1}, {1, 2}, .blind_backward = true, .check = pool_check};
 
 static int lrn_check(const struct op_args *args)
 {
@@ -136,7 +132,8 @@ static int interp_check(const struct op_args *args)
     return 0;
 }
 
-const struct op_signature op_signature_interp = {{1, 1}, {1, 1}, .check = interp_check};
+const struct op_signature op_signature_interp = {
+    {1, 1}, {1, 1}, .blind_backward = true, .check = interp_check};
 
 /* No bin of a level may be empty: neither the first, which begins in the padding, nor the last. */
 static int spp_check_level(const struct shape *x, int level)
@@ -170,4 +167,5 @@ static int spp_check(const struct op_args *args)
     return op_check_top_elems(args, 0, x->dim[0] * x->dim[1] * op_spp_places(a->levels));
 }
 
-const struct op_signature op_signature_spp = {{1, 1}, {1, 1}, .check = spp_check};
+const struct op_signature op_signature_spp = {
+    {1, 1}, {1, 1}, .blind_backward = true, .check = spp_check};

@@ -39,7 +39,8 @@ static int concat_check(const struct op_args *args)
     return concat_check_pieces("bottom", args->bottoms, args->nbottoms, top, axis);
 }
 
-const struct op_signature op_signature_concat = {{1, OP_ANY}, {1, 1}, .check = concat_check};
+const struct op_signature op_signature_concat = {
+    {1, OP_ANY}, {1, 1}, .blind_backward = true, .check = concat_check};
 
 static int slice_check(const struct op_args *args)
 {
@@ -51,7 +52,8 @@ static int slice_check(const struct op_args *args)
     return concat_check_pieces("top", args->tops, args->ntops, bottom, axis);
 }
 
-const struct op_signature op_signature_slice = {{1, 1}, {1, OP_ANY}, .check = slice_check};
+const struct op_signature op_signature_slice = {
+    {1, 1}, {1, OP_ANY}, .blind_backward = true, .check = slice_check};
 
 static int split_check(const struct op_args *args)
 {
@@ -61,14 +63,16 @@ static int split_check(const struct op_args *args)
     return 0;
 }
 
-const struct op_signature op_signature_split = {{1, 1}, {1, OP_ANY}, .check = split_check};
+const struct op_signature op_signature_split = {
+    {1, 1}, {1, OP_ANY}, .blind_backward = true, .check = split_check};
 
 static int flatten_check(const struct op_args *args)
 {
     return op_check_top_elems(args, 0, (int64_t)shape_elems(op_bottom_shape(args, 0)));
 }
 
-const struct op_signature op_signature_flatten = {{1, 1}, {1, 1}, .check = flatten_check};
+const struct op_signature op_signature_flatten = {
+    {1, 1}, {1, 1}, .blind_backward = true, .check = flatten_check};
 
 static int crop_check(const struct op_args *args)
 {
@@ -85,7 +89,8 @@ static int crop_check(const struct op_args *args)
     return 0;
 }
 
-const struct op_signature op_signature_crop = {{1, 2}, {1, 1}, .check = crop_check};
+const struct op_signature op_signature_crop = {
+    {1, 2}, {1, 1}, .blind_backward = true, .check = crop_check};
 
 static int tile_check(const struct op_args *args)
 {
@@ -99,7 +104,8 @@ static int tile_check(const struct op_args *args)
     return op_check_top_elems(args, 0, (int64_t)shape_elems(op_bottom_shape(args, 0)) * a->tiles);
 }
 
-const struct op_signature op_signature_tile = {{1, 1}, {1, 1}, .check = tile_check};
+const struct op_signature op_signature_tile = {
+    {1, 1}, {1, 1}, .blind_backward = true, .check = tile_check};
 
 static int shuffle_check(const struct op_args *args)
 {
@@ -114,7 +120,7 @@ static int shuffle_check(const struct op_args *args)
 }
 
 const struct op_signature op_signature_shuffle = {
-    {1, 1}, {1, 1}, .like_bottom = true, .check = shuffle_check};
+    {1, 1}, {1, 1}, .like_bottom = true, .blind_backward = true, .check = shuffle_check};
 
 static int batch_reindex_check(const struct op_args *args)
 {
@@ -128,8 +134,11 @@ static int batch_reindex_check(const struct op_args *args)
     return 0;
 }
 
-const struct op_signature op_signature_batch_reindex = {
-    {2, 2}, {1, 1}, .no_gradient_to = 1u << 1, .check = batch_reindex_check};
+const struct op_signature op_signature_batch_reindex = {{2, 2},
+                                                        {1, 1},
+                                                        .no_gradient_to = 1u << 1,
+                                                        .blind_backward = true,
+                                                        .check = batch_reindex_check};
 
 static int embed_check(const struct op_args *args)
 {
@@ -148,7 +157,7 @@ static int embed_check(const struct op_args *args)
 const struct op_signature op_signature_embed = {
     {1, 1}, {1, 1}, {1, 2}, .no_gradient_to = 1u, .check = embed_check};
 
-const struct op_signature op_signature_silence = {.bottoms = {1, OP_ANY}};
+const struct op_signature op_signature_silence = {.bottoms = {1, OP_ANY}, .blind_backward = true};
 
 static int parameter_check(const struct op_args *args)
 {
@@ -156,4 +165,4 @@ static int parameter_check(const struct op_args *args)
 }
 
 const struct op_signature op_signature_parameter = {
-    .tops = {1, 1}, .params = {1, 1}, .check = parameter_check};
+    .tops = {1, 1}, .params = {1, 1}, .blind_backward = true, .check = parameter_check};

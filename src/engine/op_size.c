@@ -1,6 +1,8 @@
 /* Sizes that operators derive from their arguments. */
 #include "engine/op_size.h"
 
+#include "engine/op_check.h"
+
 #include <assert.h>
 
 struct op_axes op_axes_at(const struct shape *shape, int axis)
@@ -207,34 +209,6 @@ static struct traffic forward_traffic(const struct op_args *args)
     return t;
 }
 
-/* Whether backward needs the values of the bottoms, or of the top where that tells enough. */
-static bool backward_reads_values(const struct op_args *args)
-{
-    switch (args->kind) {
-    case OP_POOL:
-        return false; /* places of maxima at most */
-    case OP_ELTWISE:
-        return args->u.eltwise.operation == ELTWISE_PROD;
-    case OP_DROPOUT:
-    case OP_CONCAT:
-    case OP_SPLIT:
-    case OP_FLATTEN:
-    case OP_SLICE:
-    case OP_CROP:
-    case OP_TILE:
-    case OP_SILENCE:
-    case OP_PARAMETER:
-    case OP_BATCH_REINDEX:
-    case OP_SHUFFLE:
-    case OP_INTERP:
-    case OP_IM2COL:
-    case OP_SPP:
-        return false;
-    default:
-        return true;
-    }
-}
-
 /* Parameters' and bottoms' gradients come of two products, each with dy and one other factor. A
  * fused ReLU cuts dy where y tells it to, first. */
 static struct traffic product_backward(const struct op_args *args)
@@ -282,7 +256,8 @@ static struct traffic backward_traffic(const struct op_args *args)
     }
     if (moves_nothing(args) || (written == 0 && learnt == 0))
         return (struct traffic){0, 0};
-    if (backward_reads_values(args))
+    if (args->kind == OP_ELTWISE ? args->u.eltwise.operation == ELTWISE_PROD
+                                 : !op_signature(args->kind)->blind_backward)
         dy += blobs_elems(args->bottoms, args->nbottoms, NULL);
     if (args->kind == OP_ELTWISE && args->u.eltwise.relu) /* y tells where the ReLU cut */
         dy += blob_elems(args->tops[0]);

@@ -74,9 +74,7 @@ static int data_setup(struct layer *layer, const struct layer_env *env)
     look.source = p->source;
     look.own = data_is_own(p);
     look.known[0] = color == IMAGE_GRAY ? 1 : color == IMAGE_COLOR ? 3 : 0;
-    if (env->look_only)
-        return data_look(layer, env, batch, &look);
-    return data_open(layer, state, env) || data_transform(layer, state, env) ? -1 : 0;
+    return data_set_up(layer, env, &look);
 }
 
 const struct layer_i layer_data = {
@@ -137,15 +135,12 @@ static int image_data_setup(struct layer *layer, const struct layer_env *env)
         return -1;
     state->options.shuffle = p->shuffle;
     data_set_skip(state, p->rand_skip);
-    if (env->look_only) {
-        const struct data_look look = {
-            .source = p->source,
-            .own = image_data_is_own(p),
-            .open = image_data_open,
-            .known = {p->is_color ? 3 : 1, (int64_t)p->new_height, (int64_t)p->new_width}};
-        return data_look(layer, env, batch, &look);
-    }
-    return image_data_open(layer, state, env) || data_transform(layer, state, env) ? -1 : 0;
+    return data_set_up(layer, env,
+                       &(struct data_look){.source = p->source,
+                                           .own = image_data_is_own(p),
+                                           .open = image_data_open,
+                                           .known = {p->is_color ? 3 : 1, (int64_t)p->new_height,
+                                                     (int64_t)p->new_width}});
 }
 
 static void image_data_images(const struct layer *layer, struct layer_images *out)
@@ -202,16 +197,8 @@ static int hdf5_data_setup(struct layer *layer, const struct layer_env *env)
     if (!state)
         return -1;
     state->options.shuffle = p->shuffle;
-    if (env->look_only)
-        return data_look(
-            layer, env, batch,
-            &(struct data_look){.source = p->source, .open = hdf5_open, .labels_vary = true});
-    if (hdf5_open(layer, state, env))
-        return -1;
-    for (int t = 0; t < layer->ntops; t++)
-        if (data_set_top(layer, t, batch, &state->source->field[t].shape))
-            return -1;
-    return 0;
+    return data_set_up(layer, env,
+                       &(struct data_look){.source = p->source, .open = hdf5_open, .values = true});
 }
 
 const struct layer_i layer_hdf5_data = {

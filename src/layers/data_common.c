@@ -33,7 +33,8 @@ int data_check_batch(const struct layer_env *env, bool has, uint32_t batch_size,
     return 0;
 }
 
-int data_set_top(struct layer *layer, int t, int batch, const struct shape *record)
+/* Top t is (batch, record...). */
+static int set_top(struct layer *layer, int t, int batch, const struct shape *record)
 {
     int64_t dim[SHAPE_MAX_AXES + 1] = {batch};
 
@@ -179,7 +180,7 @@ static int shapes_of_source(struct layer *layer, const struct source *source, in
                                  crop, record.dim[1], record.dim[2], source->path);
             record.dim[1] = record.dim[2] = crop;
         }
-        if (data_set_top(layer, i, batch, &record))
+        if (set_top(layer, i, batch, &record))
             return -1;
     }
     return 0;
@@ -218,8 +219,8 @@ static int look_into_source(struct layer *layer, const struct layer_env *env, in
     return status;
 }
 
-int data_look(struct layer *layer, const struct layer_env *env, int batch,
-              const struct data_look *look)
+static int look_only(struct layer *layer, const struct layer_env *env, int batch,
+                     const struct data_look *look)
 {
     const Caffe__TransformationParameter *t = layer->param->transform_param;
     const struct shape label = {0};
@@ -232,10 +233,10 @@ int data_look(struct layer *layer, const struct layer_env *env, int batch,
     if (read)
         return 0;
     if (record_assume(layer, env, look->known, dim, &layer->assumed) ||
-        shape_set(&record, 3, dim, "the assumed input") || data_set_top(layer, 0, batch, &record))
+        shape_set(&record, 3, dim, "the assumed input") || set_top(layer, 0, batch, &record))
         return -1;
     for (int i = 1; i < layer->ntops; i++)
-        if (data_set_top(layer, i, batch, &label))
+        if (set_top(layer, i, batch, &label))
             return -1;
     if (layer->assumed && layer_notice(layer, env,
                                        "assuming images of %" PRId64 " channel%s, %" PRId64
@@ -244,7 +245,7 @@ int data_look(struct layer *layer, const struct layer_env *env, int batch,
                                        t && t->crop_size > 0 ? " (crop_size)" : "",
                                        env->fake ? "--fake-data" : "--input-shape"))
         return -1;
-    if (!look->labels_vary || layer->ntops < 2)
+    if (!look->values || layer->ntops < 2)
         return 0;
     layer->assumed = true;
     return layer_notice(layer, env,
@@ -253,7 +254,7 @@ int data_look(struct layer *layer, const struct layer_env *env, int batch,
                         layer->tops[1]->name, layer->ntops > 2 ? " and the tops behind it" : "");
 }
 
-int data_transform(struct layer *layer, struct data *state, const struct layer_env *env)
+static int make_transform(struct layer *layer, struct data *state, const struct layer_env *env)
 {
     const Caffe__TransformationParameter defaults = CAFFE__TRANSFORMATION_PARAMETER__INIT;
     const Caffe__TransformationParameter *t = layer->param->transform_param;
@@ -265,11 +266,23 @@ int data_transform(struct layer *layer, struct data *state, const struct layer_e
     if (data_remember(state))
         return -1;
     state->transforms = true;
-    if (data_set_top(layer, 0, state->options.batch, &state->transform.out))
+    if (set_top(layer, 0, state->options.batch, &state->transform.out))
         return -1;
     return layer->ntops == 2
-               ? data_set_top(layer, 1, state->options.batch, &state->source->field[1].shape)
+               ? set_top(layer, 1, state->options.batch, &state->source->field[1].shape)
                : 0;
+}
+
+int data_set_up(struct layer *layer, const struct layer_env *env, const struct data_look *look)
+{
+    struct data *state = layer->state;
+
+    if (env->look_only)
+        return look_only(layer, env, state->options.batch, look);
+    if (look->open(layer, state, env))
+        return -1;
+    return look->values ? shapes_of_source(layer, state->source, state->options.batch)
+                        : make_transform(layer, state, env);
 }
 
 /* An engine that makes values of images itself gets bytes, a quarter of what floats would be. */

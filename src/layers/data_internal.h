@@ -24,9 +24,6 @@ struct data {
 /* The batch size by definition or by the command line. */
 int data_check_batch(const struct layer_env *env, bool has, uint32_t batch_size, int *batch);
 
-/* Top t is (batch, record...). */
-int data_set_top(struct layer *layer, int t, int batch, const struct shape *record);
-
 /* Makes layer->state; NULL with a message. */
 struct data *data_make_state(struct layer *layer, const struct layer_env *env, int batch);
 
@@ -48,17 +45,14 @@ struct data_look {
     /* Opens the source as state->source. */
     int (*open)(struct layer *layer, struct data *state, const struct layer_env *env);
     int64_t known[3]; /* C,H,W where the definition says, 0 where it does not */
-    bool labels_vary; /* the tops behind the first may have any shape */
+    bool values;      /* of any shape, no images: what the source has is fed as it is */
 };
 
-/* Shapes where no batch is read: what the user said, else those of the source, which is opened and
- * closed, where it is there; else those of the definition, and what it does not say is assumed:
- * layer->assumed is set and a notice left. */
-int data_look(struct layer *layer, const struct layer_env *env, int batch,
-              const struct data_look *look);
-
-/* With state->source open: the transform and the tops of an image layer. */
-int data_transform(struct layer *layer, struct data *state, const struct layer_env *env);
+/* After data_make_state: opens the source and sets the tops' shapes, of images as the transform
+ * makes them. Where no batch is read: what the user said, else the shapes of the source, which is
+ * opened and closed, where it is there; else those of the definition, and what it does not say is
+ * assumed: layer->assumed is set and a notice left. */
+int data_set_up(struct layer *layer, const struct layer_env *env, const struct data_look *look);
 
 /* The slots of struct layer_i. */
 int data_build(struct layer *layer, struct engine *engine);

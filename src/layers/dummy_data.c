@@ -8,7 +8,6 @@
 #include "util/error.h"
 #include "util/rng.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -80,34 +79,16 @@ static int shapes_check(const struct layer *layer, const Caffe__DummyDataParamet
     return 0;
 }
 
-static int top_shape(const struct layer *layer, const Caffe__DummyDataParameter *p, int t,
-                     struct shape *out)
+static int set_shape(struct layer *layer, const Caffe__DummyDataParameter *p, int t)
 {
-    int64_t dim[SHAPE_MAX_AXES];
-    size_t naxes = 4;
-
     if (p->n_shape) {
         const Caffe__BlobShape *shape = p->shape[item_of(p->n_shape, t)];
-
-        naxes = shape->n_dim;
-        if (naxes > SHAPE_MAX_AXES)
-            return error_set("dummy_data_param shape has %zu axes; at most %d are possible", naxes,
-                             SHAPE_MAX_AXES);
-        for (size_t i = 0; i < naxes; i++)
-            dim[i] = shape->dim[i];
-    } else {
-        dim[0] = p->num[item_of(p->n_num, t)];
-        dim[1] = p->channels[item_of(p->n_channels, t)];
-        dim[2] = p->height[item_of(p->n_height, t)];
-        dim[3] = p->width[item_of(p->n_width, t)];
+        return layer_set_shape(layer, t, shape->n_dim, shape->dim);
     }
-    for (size_t i = 0; i < naxes; i++)
-        if (dim[i] < 1)
-            return error_set("dummy_data_param gives '%s' size %" PRId64
-                             " on axis %zu; expected at "
-                             "least 1",
-                             layer->tops[t]->name, dim[i], i);
-    return shape_set(out, (int)naxes, dim, layer->tops[t]->name);
+    return layer_set_shape(
+        layer, t, 4,
+        (const int64_t[]){p->num[item_of(p->n_num, t)], p->channels[item_of(p->n_channels, t)],
+                          p->height[item_of(p->n_height, t)], p->width[item_of(p->n_width, t)]});
 }
 
 static int dummy_setup(struct layer *layer, const struct layer_env *env)
@@ -119,7 +100,7 @@ static int dummy_setup(struct layer *layer, const struct layer_env *env)
     if (shapes_check(layer, p))
         return -1;
     for (int t = 0; t < layer->ntops; t++)
-        if (top_shape(layer, p, t, &layer->tops[t]->value.shape))
+        if (set_shape(layer, p, t))
             return -1;
     return layer_replace_batch(layer, env);
 }

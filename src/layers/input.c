@@ -26,6 +26,21 @@ int layer_replace_batch(struct layer *layer, const struct layer_env *env)
     return 0;
 }
 
+int layer_set_shape(struct layer *layer, int t, size_t naxes, const int64_t *dim)
+{
+    const char *name = layer->tops[t]->name;
+
+    if (naxes > SHAPE_MAX_AXES)
+        return error_set("the shape of '%s' has %zu axes; at most %d are possible", name, naxes,
+                         SHAPE_MAX_AXES);
+    for (size_t i = 0; i < naxes; i++)
+        if (dim[i] < 1)
+            return error_set("the shape of '%s' has size %" PRId64 " on axis %zu; expected at "
+                             "least 1",
+                             name, dim[i], i);
+    return shape_set(&layer->tops[t]->value.shape, (int)naxes, dim, name);
+}
+
 static int input_setup(struct layer *layer, const struct layer_env *env)
 {
     const Caffe__InputParameter *p = layer->param->input_param;
@@ -36,16 +51,7 @@ static int input_setup(struct layer *layer, const struct layer_env *env)
                          shapes, layer->ntops);
     for (int t = 0; t < layer->ntops; t++) {
         const Caffe__BlobShape *shape = p->shape[shapes == 1 ? 0 : t];
-        if (shape->n_dim > SHAPE_MAX_AXES)
-            return error_set("the shape of '%s' has %zu axes; at most %d are possible",
-                             layer->tops[t]->name, shape->n_dim, SHAPE_MAX_AXES);
-        for (size_t i = 0; i < shape->n_dim; i++)
-            if (shape->dim[i] < 1)
-                return error_set("the shape of '%s' has size %" PRId64 " on axis %zu; expected at "
-                                 "least 1",
-                                 layer->tops[t]->name, shape->dim[i], i);
-        if (shape_set(&layer->tops[t]->value.shape, (int)shape->n_dim, shape->dim,
-                      layer->tops[t]->name))
+        if (layer_set_shape(layer, t, shape->n_dim, shape->dim))
             return -1;
     }
     return layer_replace_batch(layer, env);

@@ -40,8 +40,9 @@ struct layer_env {
  */
 struct param_def {
     struct shape shape;
-    const Caffe__FillerParameter *filler; /* NULL: constant 0. Borrowed from the definition */
-    bool statistic;                       /* see struct param */
+    const Caffe__FillerParameter *filler; /* borrowed from the definition; NULL: `constant` */
+    float constant;
+    bool statistic; /* see struct param */
 };
 
 /* What a data layer reads, in few bytes. */

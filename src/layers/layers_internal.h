@@ -124,6 +124,9 @@ int layer_declare_weights(struct layer *layer, int naxes, const int64_t *weight,
 #define LAYER_PARAM(layer, field, TYPE, INIT)                                                      \
     ((layer)->param->field ? (layer)->param->field : &(const Caffe__##TYPE)CAFFE__##INIT##__INIT)
 
+/* Sets the shape that the definition gives top t: sizes of at least 1. */
+int layer_set_shape(struct layer *layer, int t, size_t naxes, const int64_t *dim);
+
 /* For layers whose definition gives the whole shape of their tops: in training, the batch that a
  * command was given replaces the first axis of all tops that share the first top's; the others are
  * no batches. */

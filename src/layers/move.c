@@ -160,10 +160,7 @@ static int parameter_setup(struct layer *layer, const struct layer_env *env)
     (void)env;
     if (!p || !p->shape)
         return error_set("parameter_param shape is missing");
-    if (p->shape->n_dim > SHAPE_MAX_AXES)
-        return error_set("parameter_param shape has %zu axes; at most %d are possible",
-                         p->shape->n_dim, SHAPE_MAX_AXES);
-    if (shape_set(top, (int)p->shape->n_dim, p->shape->dim, layer->tops[0]->name))
+    if (layer_set_shape(layer, 0, p->shape->n_dim, p->shape->dim))
         return -1;
     return layer_declare_param(layer, "parameter", top->naxes, top->dim, NULL);
 }

@@ -217,7 +217,7 @@ int layer_declare_param(struct layer *layer, const char *what, int naxes, const 
 
     if (layer->nparams == LAYER_MAX_PARAMS)
         return error_set("a layer has at most %d parameters", LAYER_MAX_PARAMS);
-    *def = (struct param_def){.filler = filler};
+    def->filler = filler;
     if (shape_set(&def->shape, naxes, dim, what) || (filler && filler_check(filler)))
         return -1;
     layer->nparams++;

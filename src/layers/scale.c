@@ -10,7 +10,6 @@
 
 struct scale {
     struct param *params[5]; /* of the op that does a BatchNorm's work too */
-    Caffe__FillerParameter one;
 };
 
 /* What both messages say. */
@@ -94,15 +93,14 @@ static int scale_setup(struct layer *layer, const struct layer_env *env)
     layer->state = state = calloc(1, sizeof(*state));
     if (!state)
         return error_memory(sizeof(*state), "a scale layer");
-    caffe__filler_parameter__init(&state->one);
-    state->one.value = 1;
     if (scale_resolve(layer, &f))
         return -1;
     layer->u.scale.scale = true;
     layer->u.scale.bias = p->bias_term;
     if (p->bias_term)
         layer->flops *= 2;
-    if (!layer->u.scale.from_bottom && scale_declare(layer, p->filler ? p->filler : &state->one))
+    layer->param_defs[0].constant = layer->u.scale.from_bottom ? 0 : 1;
+    if (!layer->u.scale.from_bottom && scale_declare(layer, p->filler))
         return -1;
     return p->bias_term ? scale_declare(layer, p->bias_filler) : 0;
 }
@@ -181,7 +179,6 @@ const struct layer_i layer_bias = {
 
 static int prelu_setup(struct layer *layer, const struct layer_env *env)
 {
-    Caffe__FillerParameter *quarter;
     const Caffe__PReLUParameter *p = layer->param->prelu_param;
     const struct shape *bottom = &layer->bottoms[0]->value.shape;
     bool shared = p && p->channel_shared;
@@ -192,15 +189,11 @@ static int prelu_setup(struct layer *layer, const struct layer_env *env)
         return error_set("expected a bottom of at least 2 axes (N,C), found '%s' of %d: %s",
                          layer->bottoms[0]->name, bottom->naxes,
                          shape_text(bottom, found, sizeof(found)));
-    layer->state = quarter = malloc(sizeof(*quarter));
-    if (!quarter)
-        return error_memory(sizeof(*quarter), "a PReLU layer");
-    caffe__filler_parameter__init(quarter);
-    quarter->value = 0.25f;
     layer->u.prelu.shared = shared;
+    layer->param_defs[0].constant = 0.25f;
     layer->flops = (double)shape_elems(bottom);
     return layer_declare_param(layer, "slope", shared ? 0 : 1, &bottom->dim[1],
-                               p && p->filler ? p->filler : quarter);
+                               p ? p->filler : NULL);
 }
 
 const struct layer_i layer_prelu = {
@@ -208,5 +201,4 @@ const struct layer_i layer_prelu = {
     .wants_own_top = layer_always,
     .setup = prelu_setup,
     .op = OP_PRELU,
-    .destroy = state_free,
 };

@@ -11,10 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#ifdef __GLIBC__
-#include <malloc.h>
-#endif
-
 int net_allocate(struct net *net, size_t bytes, const char *what, float **out)
 {
     struct net_internals *internals = net->internals;
@@ -160,9 +156,12 @@ static int fill_params(struct net *net, uint64_t seed)
         return error_memory(largest * sizeof(float), "initial parameters");
     for (int i = 0; !status && i < net->nparams; i++) {
         struct param *param = &net->params[i];
+        const struct param_def *def = param_def(net, i);
         if (net->internals->leave_values && !param->statistic)
             continue;
-        status = filler_fill(param_def(net, i)->filler, &param->shape, seed, i, host);
+        status = filler_fill(def->filler, &param->shape, seed, i, host);
+        for (size_t e = 0; !def->filler && e < shape_elems(&param->shape); e++)
+            host[e] = def->constant;
         if (status)
             net_layer_error(net, net->internals->layer_of_param[i]);
         else
@@ -215,14 +214,6 @@ static int make_scratch(struct net *net)
     return net->internals->scratch ? 0 : error_memory(largest * sizeof(float), "the losses");
 }
 
-/* Gives back to the system what engines took to measure algorithms, before blobs take as much. */
-static void return_memory(void)
-{
-#ifdef __GLIBC__
-    malloc_trim(0);
-#endif
-}
-
 int net_hold(struct net *net, struct engine *engine)
 {
     assert(!net->engine); /* it is built once */
@@ -232,10 +223,8 @@ int net_hold(struct net *net, struct engine *engine)
 
 int net_build(struct net *net, struct engine *engine, uint64_t seed)
 {
-    if (net_hold(net, engine) || fill_params(net, seed) || create_ops(net))
-        return -1;
-    return_memory();
-    if (net_place_blobs(net) || net_graphs_open(net))
+    if (net_hold(net, engine) || fill_params(net, seed) || create_ops(net) ||
+        net_place_blobs(net) || net_graphs_open(net))
         return -1;
     return make_scratch(net);
 }

@@ -117,11 +117,13 @@ static void sweep_forward(struct sweep *sweep, struct layer *layer)
         flow_of(sweep, layer->tops[t])->need = need && !(layer->i->no_gradient_from >> t & 1);
 }
 
-static bool has_loss(const struct net *net, int layer, int top)
+bool net_has_loss(const struct net *net, int layer, int top)
 {
-    for (int i = 0; i < net->internals->nlosses; i++)
-        if (net->internals->losses[i].layer == layer && net->internals->losses[i].top == top)
+    for (int i = 0; i < net->internals->nlosses; i++) {
+        const struct net_loss *loss = &net->internals->losses[i];
+        if (loss->layer == layer && (top < 0 || loss->top == top))
             return true;
+    }
     return false;
 }
 
@@ -131,7 +133,7 @@ static void sweep_backward(struct sweep *sweep, struct layer *layer)
 
     for (int t = 0; t < layer->ntops; t++) {
         const struct flow *top = flow_of(sweep, layer->tops[t]);
-        bool loss = has_loss(sweep->net, layer->index, t);
+        bool loss = net_has_loss(sweep->net, layer->index, t);
         contributes |= loss || top->under_loss;
         wet |= loss || top->wet;
     }
@@ -146,14 +148,20 @@ static void sweep_backward(struct sweep *sweep, struct layer *layer)
     }
 }
 
-static int check_labels(const struct layer *layer)
+/* Whether a bottom wants a gradient that its reader does not give. */
+static int check_layers(const struct net *net)
 {
-    for (int b = 0; b < layer->nbottoms; b++)
-        if (layer->propagate[b] && (layer_no_gradient_to(layer->i) >> b & 1))
-            return error_set(
-                "bottom '%s' (index %d) comes from layers that learn, but a %s layer gives "
-                "it no gradient; propagate_down: false at that place accepts this",
-                layer->bottoms[b]->name, b, layer->i->type);
+    for (int l = 0; l < net->nlayers; l++) {
+        const struct layer *layer = &net->layers[l];
+        for (int b = 0; b < layer->nbottoms; b++) {
+            if (!layer->propagate[b] || !(layer_no_gradient_to(layer->i) >> b & 1))
+                continue;
+            error_set("bottom '%s' (index %d) comes from layers that learn, but a %s layer gives "
+                      "it no gradient; propagate_down: false at that place accepts this",
+                      layer->bottoms[b]->name, b, layer->i->type);
+            return net_layer_error(net, l);
+        }
+    }
     return 0;
 }
 
@@ -171,15 +179,6 @@ static void mark_blobs(struct net *net)
         if (net->layers[loss->layer].needs_backward)
             net->layers[loss->layer].tops[loss->top]->wants_grad = true;
     }
-}
-
-static int check_layers(struct net *net)
-{
-    for (int l = 0; l < net->nlayers; l++) {
-        if (check_labels(&net->layers[l]))
-            return net_layer_error(net, l);
-    }
-    return 0;
 }
 
 int net_find_needs(struct net *net)

@@ -68,6 +68,8 @@ int net_make_groups(struct net *net);
 int net_add_losses(struct net *net, double *sum);
 /* Loss weights, who needs a gradient, and whether in-place layers spoil it (needs.c). */
 int net_find_needs(struct net *net);
+/* Whether that top, -1: any, of the layer is a loss. */
+bool net_has_loss(const struct net *net, int layer, int top);
 /* Which layers' work is done by the op of another, before ops are made (fuse.c). */
 void net_fuse(struct net *net);
 /* Engine memory that the net frees in the end (build.c). */

@@ -57,14 +57,6 @@ struct net_position net_position(const struct net *net)
         .layer = at < 0 ? -1 : (int)(at / 2), .backward = at >= 0 && at % 2, .done = done};
 }
 
-static bool seeds_loss(const struct net *net, int layer)
-{
-    for (int i = 0; i < net->internals->nlosses; i++)
-        if (net->internals->losses[i].layer == layer)
-            return true;
-    return false;
-}
-
 /* The gradient of the whole loss by each element of a loss top is its weight, or that rank's share
  * of it. */
 static int seed_losses(struct net *net, int layer)
@@ -205,7 +197,7 @@ static int stretch_end(const struct pass *p, int from)
             break;
         if (p->which == NET_BACKWARD && !net->layers[l].needs_backward)
             continue;
-        if (acts(p, &net->layers[l]) || (p->which == NET_BACKWARD && seeds_loss(net, l)))
+        if (acts(p, &net->layers[l]) || (p->which == NET_BACKWARD && net_has_loss(net, l, -1)))
             break;
         to = l;
     }

@@ -234,7 +234,7 @@ static const struct error_case error_cases[] = {
     {"layer { name: 'l' type: 'Parameter' top: 'y' }", "parameter_param shape is missing"},
     {"layer { name: 'l' type: 'Parameter' top: 'y' parameter_param { shape { dim: "
      "[1,1,1,1,1,1,1,1,1,1,1,1,1] } } }",
-     "parameter_param shape has 13 axes; at most 12 are possible"},
+     "the shape of 'y' has 13 axes; at most 12 are possible"},
     {"layer { name: 'l' type: 'Silence' }", "takes at least 1 bottom blob(s), found 0"},
     /* reductions */
     {X ONE("Reduction", "reduction_param { axis: 4 }"), "axis 4 is out of range"},

@@ -91,7 +91,7 @@ static int concat_forward(struct cpu_op *op)
     for (int i = 0; i < op->args.nbottoms; i++) {
         int64_t length = concat->begin[i + 1] - concat->begin[i];
         float *y = cpu_op_y(op) + concat->begin[i];
-        if (cpu_input_load(op->engine, &op->in[i]))
+        if (cpu_view_move(op->engine, &op->in[i]))
             return -1;
         const float *x = cpu_op_x(op, i);
         if (!concat_takes_relu(concat, i)) {
@@ -147,7 +147,7 @@ static int slice_forward(struct cpu_op *op)
 {
     const struct joint *slice = (const struct joint *)op;
 
-    if (cpu_input_load(op->engine, &op->in[0]))
+    if (cpu_view_move(op->engine, &op->in[0]))
         return -1;
     for (int i = 0; i < op->args.ntops; i++) {
         int64_t length = slice->begin[i + 1] - slice->begin[i];

@@ -27,9 +27,8 @@ struct conv {
     struct cpu_primitive primitive[CONV_PASSES]; /* else */
     struct weights weights[CONV_PASSES];         /* of forward and data */
     struct cpu_primitive diff_weights;           /* reorder to plain; empty where it is */
-    struct cpu_input src, src_again; /* bottom for forward; for backward, where that differs */
-    struct cpu_input diff_dst_data, diff_dst_weights;
-    struct cpu_output diff_src;
+    struct cpu_view src, src_again; /* bottom for forward; for backward, where that differs */
+    struct cpu_view diff_dst_data, diff_dst_weights, diff_src;
     size_t weight_elems, bias_elems;
 };
 
@@ -132,8 +131,8 @@ static int conv_forward_create(struct conv *conv, const struct conv_plan *plan)
     const struct shape padded = conv_padded_shape(&conv->op);
 
     cpu_top_set(args->tops[0], formats->dst);
-    if (cpu_input_create(conv->op.engine, &args->bottoms[0]->value, formats->src, WORK_OWN,
-                         &conv->src))
+    if (cpu_view_create(conv->op.engine, &args->bottoms[0]->value, formats->src, false, WORK_OWN,
+                        &conv->src))
         return -1;
     if (plan->padded &&
         cpu_work_reserve(conv->op.engine, WORK_BOTTOM_GRAD, shape_elems(&padded) * sizeof(float)))
@@ -148,10 +147,10 @@ static int conv_data_create(struct conv *conv, const struct conv_plan *plan)
 
     if (!conv_needs(&conv->op, CONV_DATA))
         return 0;
-    if (cpu_input_create(conv->op.engine, &args->tops[0]->grad, formats->dst, WORK_TOP_GRAD,
-                         &conv->diff_dst_data) ||
-        cpu_output_create(conv->op.engine, &args->bottoms[0]->grad, formats->src, WORK_BOTTOM_GRAD,
-                          &conv->diff_src))
+    if (cpu_view_create(conv->op.engine, &args->tops[0]->grad, formats->dst, false, WORK_TOP_GRAD,
+                        &conv->diff_dst_data) ||
+        cpu_view_create(conv->op.engine, &args->bottoms[0]->grad, formats->src, true,
+                        WORK_BOTTOM_GRAD, &conv->diff_src))
         return -1;
     return conv_pass_create(conv, plan, CONV_DATA);
 }
@@ -165,12 +164,12 @@ static int conv_weights_pass_create(struct conv *conv, const struct conv_plan *p
     if (!conv_needs(&conv->op, CONV_WEIGHTS))
         return 0;
     if (formats->src != plan->formats[CONV_FORWARD].src &&
-        cpu_input_create(engine, &args->bottoms[0]->value, formats->src, WORK_BOTTOM_GRAD,
-                         &conv->src_again))
+        cpu_view_create(engine, &args->bottoms[0]->value, formats->src, false, WORK_BOTTOM_GRAD,
+                        &conv->src_again))
         return -1;
     /* the plain gradients of weight and bias, one behind the other, when they are to be added */
-    if (cpu_input_create(engine, &args->tops[0]->grad, formats->dst, WORK_TOP_GRAD,
-                         &conv->diff_dst_weights) ||
+    if (cpu_view_create(engine, &args->tops[0]->grad, formats->dst, false, WORK_TOP_GRAD,
+                        &conv->diff_dst_weights) ||
         cpu_work_reserve(engine, WORK_PARAM,
                          (conv->weight_elems + conv->bias_elems) * sizeof(float)))
         return -1;
@@ -258,9 +257,9 @@ static int conv_forward(struct cpu_op *op)
     struct blob *top = op->args.tops[0];
     bool relu = op->args.u.conv.relu;
 
-    if (cpu_input_load(op->engine, &conv->src))
+    if (cpu_view_move(op->engine, &conv->src))
         return -1;
-    x = cpu_input_data(op->engine, &conv->src);
+    x = cpu_view_data(op->engine, &conv->src);
     if (conv->padded)
         x = conv_pad(conv, x);
     if (conv->own) {
@@ -282,10 +281,10 @@ static int conv_forward(struct cpu_op *op)
 static int conv_weights_run(struct conv *conv, float *weight, float *bias)
 {
     struct cpu_engine *engine = conv->op.engine;
-    const struct cpu_input *src = conv->src_again.tensor ? &conv->src_again : &conv->src;
+    const struct cpu_view *src = conv->src_again.tensor ? &conv->src_again : &conv->src;
     struct param *const *params = conv->op.args.params;
-    const float *x = cpu_input_data(engine, src),
-                *dy = cpu_input_data(engine, &conv->diff_dst_weights);
+    const float *x = cpu_view_data(engine, src),
+                *dy = cpu_view_data(engine, &conv->diff_dst_weights);
     float *made = conv->diff_weights.primitive ? engine->work[WORK_WEIGHT_GRAD].data : weight;
 
     if (conv->own) {
@@ -316,8 +315,8 @@ static int conv_weights_backward(struct conv *conv)
     float *weight_to = weight_direct ? weight->grad : plain;
     float *bias_to = bias_direct ? bias->grad : plain + conv->weight_elems;
 
-    if (cpu_input_load(engine, &conv->diff_dst_weights) ||
-        (conv->src_again.tensor && cpu_input_load(engine, &conv->src_again)) ||
+    if (cpu_view_move(engine, &conv->diff_dst_weights) ||
+        (conv->src_again.tensor && cpu_view_move(engine, &conv->src_again)) ||
         conv_weights_run(conv, weight_to, bias_to))
         return -1;
     if (weight->wants_grad && !weight_direct)
@@ -331,18 +330,18 @@ static int conv_data_backward(struct conv *conv)
 {
     struct cpu_engine *engine = conv->op.engine;
     const float *dy, *weights;
-    float *dx = cpu_output_data(engine, &conv->diff_src);
+    float *dx = cpu_view_data(engine, &conv->diff_src);
 
-    if (cpu_input_load(engine, &conv->diff_dst_data))
+    if (cpu_view_move(engine, &conv->diff_dst_data))
         return -1;
-    dy = cpu_input_data(engine, &conv->diff_dst_data);
+    dy = cpu_view_data(engine, &conv->diff_dst_data);
     if (conv->own)
         conv_own_run(conv, CONV_DATA, (struct winograd_data){.x = dy, .y = dx});
     else if (conv_weights_get(conv, CONV_DATA, &weights) ||
              cpu_primitive_run(engine, &conv->primitive[CONV_DATA],
                                (const void *const[]){dy, weights, dx}))
         return -1;
-    return cpu_output_store(engine, &conv->diff_src);
+    return cpu_view_move(engine, &conv->diff_src);
 }
 
 static int conv_backward(struct cpu_op *op)
@@ -374,11 +373,11 @@ static void conv_destroy(struct cpu_op *op)
         cpu_free(w->copy);
     }
     cpu_primitive_destroy(&conv->diff_weights);
-    cpu_input_destroy(&conv->src);
-    cpu_input_destroy(&conv->src_again);
-    cpu_input_destroy(&conv->diff_dst_data);
-    cpu_input_destroy(&conv->diff_dst_weights);
-    cpu_output_destroy(&conv->diff_src);
+    cpu_view_destroy(&conv->src);
+    cpu_view_destroy(&conv->src_again);
+    cpu_view_destroy(&conv->diff_dst_data);
+    cpu_view_destroy(&conv->diff_dst_weights);
+    cpu_view_destroy(&conv->diff_src);
 }
 
 static void conv_describe(const struct cpu_op *op, char words[ENGINE_OP_WORDS])

@@ -235,7 +235,7 @@ static int deconv_backward(struct cpu_op *op)
         if (deconv_sample_backward(d, x + n * part, dx ? dx + n * part : NULL, add || n > 0))
             return -1;
     }
-    return propagates ? cpu_output_store(op->engine, &op->out[0]) : 0;
+    return propagates ? cpu_view_move(op->engine, &op->out[0]) : 0;
 }
 
 const struct cpu_kind cpu_deconv = {

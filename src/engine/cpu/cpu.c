@@ -87,7 +87,6 @@ static int cpu_convert(struct cpu_engine *engine, const struct shape *shape,
                        const struct cpu_format *from_format, const float *from,
                        const struct cpu_format *to_format, float *to)
 {
-    md_t from_md = NULL, to_md = NULL;
     struct cpu_primitive reorder = {0};
     int status = -1;
 
@@ -97,13 +96,9 @@ static int cpu_convert(struct cpu_engine *engine, const struct shape *shape,
         cpu_copy(to, from, cpu_format_bytes(shape, from_format) / sizeof(float));
         return 0;
     }
-    if (cpu_md_create(shape, from_format, &from_md) == 0 &&
-        cpu_md_create(shape, to_format, &to_md) == 0 &&
-        cpu_reorder_create(engine, from_md, to_md, &reorder) == 0)
+    if (cpu_format_reorder_create(engine, shape, from_format, to_format, &reorder) == 0)
         status = cpu_reorder_run(engine, &reorder, from, to);
     cpu_primitive_destroy(&reorder);
-    md_destroy(from_md);
-    md_destroy(to_md);
     return status;
 }
 
@@ -153,7 +148,7 @@ static struct cpu_op *cpu_op_of(struct op *op)
 static int kind_forward(struct cpu_op *op)
 {
     for (int i = 0; i < op->kind->plain; i++)
-        if (cpu_input_load(op->engine, &op->in[i]))
+        if (cpu_view_move(op->engine, &op->in[i]))
             return -1;
     return op->kind->forward(op);
 }
@@ -163,8 +158,8 @@ static int kind_backward(struct cpu_op *op)
     if (op->kind->backward && op->kind->backward(op))
         return -1;
     for (int i = 0; op->kind->gradient && i < op->args.nbottoms; i++)
-        if (cpu_op_propagates(op, i) && (op->kind->gradient(op, i, cpu_op_dx(op, i)) ||
-                                         cpu_output_store(op->engine, &op->out[i])))
+        if (cpu_op_propagates(op, i) &&
+            (op->kind->gradient(op, i, cpu_op_dx(op, i)) || cpu_view_move(op->engine, &op->out[i])))
             return -1;
     return 0;
 }
@@ -195,9 +190,9 @@ static void cpu_op_destroy(struct op *base)
         op->kind->destroy(op);
     for (int i = 0; i < op->args.nbottoms; i++) {
         if (op->in)
-            cpu_input_destroy(&op->in[i]);
+            cpu_view_destroy(&op->in[i]);
         if (op->out)
-            cpu_output_destroy(&op->out[i]);
+            cpu_view_destroy(&op->out[i]);
     }
     for (int i = 0; i < op->nmemory; i++)
         cpu_free(op->memory[i]);

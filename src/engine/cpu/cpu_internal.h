@@ -87,19 +87,13 @@ struct cpu_primitive {
     bool scratchpad;
 };
 
-/* A tensor that is read in another format than it may have. */
-struct cpu_input {
-    const struct tensor *tensor;
+/* A tensor that is read, or written, in another format than it may have. */
+struct cpu_view {
+    struct tensor *tensor;
     struct cpu_primitive reorder; /* empty where the formats agree */
+    bool written;
     enum cpu_work_slot slot;
     float *own;
-};
-
-/* A tensor that is written in another format than it may have. */
-struct cpu_output {
-    struct tensor *tensor;
-    struct cpu_primitive reorder;
-    enum cpu_work_slot slot;
 };
 
 struct cpu_kind;
@@ -114,8 +108,8 @@ struct cpu_op {
     struct op_args args;
     const struct run *run; /* the one under way */
     /* Per bottom that cpu_op_take was called for; the others are used as they are. Owned. */
-    struct cpu_input *in;
-    struct cpu_output *out;        /* tensor NULL where it does not propagate */
+    struct cpu_view *in;
+    struct cpu_view *out;          /* tensor NULL where it does not propagate */
     void *memory[CPU_OP_MEMORIES]; /* cpu_op_alloc's; owned */
     int nmemory;
 };
@@ -220,7 +214,6 @@ bool cpu_format_find(const_md_t md, const struct shape *shape, const struct cpu_
 /* The shape's sizes as oneDNN is told them: one spatial axis is the width of one row. Returns their
  * number. */
 int cpu_md_dims(const struct shape *shape, dnnl_dims_t dims);
-int cpu_md_create(const struct shape *shape, const struct cpu_format *format, md_t *out);
 /* Bytes of a shape in a format, padding included. */
 size_t cpu_format_bytes(const struct shape *shape, const struct cpu_format *format);
 /* Of more than three spatial axes, which only plain tensors have, the first ones are one depth. */
@@ -244,21 +237,19 @@ int cpu_reorder_create(struct cpu_engine *engine, const_md_t from, const_md_t to
 int cpu_reorder_run(struct cpu_engine *engine, struct cpu_primitive *reorder, const float *from,
                     float *to);
 
-int cpu_input_create(struct cpu_engine *engine, const struct tensor *tensor,
-                     const struct cpu_format *format, enum cpu_work_slot slot,
-                     struct cpu_input *out);
-/* Brings the tensor into the format; then cpu_input_data is where it lies. */
-int cpu_input_load(struct cpu_engine *engine, struct cpu_input *input);
-const float *cpu_input_data(const struct cpu_engine *engine, const struct cpu_input *input);
-void cpu_input_destroy(struct cpu_input *input);
+/* Between two formats of one shape; see cpu_reorder_run. */
+int cpu_format_reorder_create(struct cpu_engine *engine, const struct shape *shape,
+                              const struct cpu_format *from, const struct cpu_format *to,
+                              struct cpu_primitive *out);
 
-int cpu_output_create(struct cpu_engine *engine, struct tensor *tensor,
-                      const struct cpu_format *format, enum cpu_work_slot slot,
-                      struct cpu_output *out);
-/* Where to write; then cpu_output_store brings it into the tensor. */
-float *cpu_output_data(const struct cpu_engine *engine, const struct cpu_output *output);
-int cpu_output_store(struct cpu_engine *engine, struct cpu_output *output);
-void cpu_output_destroy(struct cpu_output *output);
+int cpu_view_create(struct cpu_engine *engine, struct tensor *tensor,
+                    const struct cpu_format *format, bool written, enum cpu_work_slot slot,
+                    struct cpu_view *out);
+/* Where the numbers lie in that format: after cpu_view_move of what is read, before that of what is
+ * written. */
+float *cpu_view_data(const struct cpu_engine *engine, const struct cpu_view *view);
+int cpu_view_move(struct cpu_engine *engine, struct cpu_view *view);
+void cpu_view_destroy(struct cpu_view *view);
 
 /* Has bottom i read in that format, and its gradient written in it. The work memory in `slot` is
  * the one to read from; of several bottoms in a shared one, each is to be loaded when it is read.
@@ -278,13 +269,13 @@ void cpu_zero(float *y, size_t n);
 /* Where bottom i's values and gradient lie in the format that it was taken in, and the tops'. */
 static inline const float *cpu_op_x(const struct cpu_op *op, int i)
 {
-    return op->in[i].tensor ? cpu_input_data(op->engine, &op->in[i])
+    return op->in[i].tensor ? cpu_view_data(op->engine, &op->in[i])
                             : op->args.bottoms[i]->value.data;
 }
 
 static inline float *cpu_op_dx(const struct cpu_op *op, int i)
 {
-    return op->out[i].tensor ? cpu_output_data(op->engine, &op->out[i])
+    return op->out[i].tensor ? cpu_view_data(op->engine, &op->out[i])
                              : op->args.bottoms[i]->grad.data;
 }
 

@@ -26,57 +26,6 @@ static inline void md_destroy(md_t md)
         dnnl_memory_desc_destroy(md);
 }
 
-static inline dnnl_status_t md_create_tag(md_t *out, int naxes, const int64_t *dims,
-                                          dnnl_format_tag_t tag)
-{
-    return dnnl_memory_desc_create_with_tag(out, naxes, dims, dnnl_f32, tag);
-}
-
-static inline dnnl_status_t md_create_strides(md_t *out, int naxes, const int64_t *dims,
-                                              const int64_t *strides)
-{
-    return dnnl_memory_desc_create_with_strides(out, naxes, dims, dnnl_f32, strides);
-}
-
-static inline dnnl_status_t compat_conv_forward(dnnl_primitive_desc_t *out, dnnl_engine_t engine,
-                                                dnnl_prop_kind_t prop, const_md_t src,
-                                                const_md_t weights, const_md_t bias, const_md_t dst,
-                                                const struct compat_window *w,
-                                                const_dnnl_primitive_attr_t attr)
-{
-    return dnnl_convolution_forward_primitive_desc_create(
-        out, engine, prop, dnnl_convolution_direct, src, weights, bias, dst, w->strides, w->dilates,
-        w->padding_l, w->padding_r, attr);
-}
-
-static inline dnnl_status_t
-compat_conv_backward_data(dnnl_primitive_desc_t *out, dnnl_engine_t engine, const_md_t diff_src,
-                          const_md_t weights, const_md_t diff_dst, const struct compat_window *w,
-                          const_dnnl_primitive_desc_t hint, const_dnnl_primitive_attr_t attr)
-{
-    return dnnl_convolution_backward_data_primitive_desc_create(
-        out, engine, dnnl_convolution_direct, diff_src, weights, diff_dst, w->strides, w->dilates,
-        w->padding_l, w->padding_r, hint, attr);
-}
-
-static inline dnnl_status_t
-compat_conv_backward_weights(dnnl_primitive_desc_t *out, dnnl_engine_t engine, const_md_t src,
-                             const_md_t diff_weights, const_md_t diff_bias, const_md_t diff_dst,
-                             const struct compat_window *w, const_dnnl_primitive_desc_t hint,
-                             const_dnnl_primitive_attr_t attr)
-{
-    return dnnl_convolution_backward_weights_primitive_desc_create(
-        out, engine, dnnl_convolution_direct, src, diff_weights, diff_bias, diff_dst, w->strides,
-        w->dilates, w->padding_l, w->padding_r, hint, attr);
-}
-
-static inline dnnl_status_t compat_matmul(dnnl_primitive_desc_t *out, dnnl_engine_t engine,
-                                          const_md_t src, const_md_t weights, const_md_t bias,
-                                          const_md_t dst, const_dnnl_primitive_attr_t attr)
-{
-    return dnnl_matmul_primitive_desc_create(out, engine, src, weights, bias, dst, attr);
-}
-
 #else
 
 typedef dnnl_memory_desc_t *md_t;
@@ -98,20 +47,38 @@ static inline dnnl_status_t md_keep(md_t *out, const dnnl_memory_desc_t *md, dnn
     return dnnl_success;
 }
 
+/* The primitive of an op descriptor, where making that went well. */
+static inline dnnl_status_t compat_create(dnnl_primitive_desc_t *out, dnnl_status_t status,
+                                          const void *desc, dnnl_engine_t engine,
+                                          const_dnnl_primitive_desc_t hint,
+                                          const_dnnl_primitive_attr_t attr)
+{
+    return status == dnnl_success ? dnnl_primitive_desc_create(out, desc, attr, engine, hint)
+                                  : status;
+}
+
+#endif
+
 static inline dnnl_status_t md_create_tag(md_t *out, int naxes, const int64_t *dims,
                                           dnnl_format_tag_t tag)
 {
+#if DNNL_VERSION_MAJOR >= 3
+    return dnnl_memory_desc_create_with_tag(out, naxes, dims, dnnl_f32, tag);
+#else
     dnnl_memory_desc_t md;
-
     return md_keep(out, &md, dnnl_memory_desc_init_by_tag(&md, naxes, dims, dnnl_f32, tag));
+#endif
 }
 
 static inline dnnl_status_t md_create_strides(md_t *out, int naxes, const int64_t *dims,
                                               const int64_t *strides)
 {
+#if DNNL_VERSION_MAJOR >= 3
+    return dnnl_memory_desc_create_with_strides(out, naxes, dims, dnnl_f32, strides);
+#else
     dnnl_memory_desc_t md;
-
     return md_keep(out, &md, dnnl_memory_desc_init_by_strides(&md, naxes, dims, dnnl_f32, strides));
+#endif
 }
 
 static inline dnnl_status_t compat_conv_forward(dnnl_primitive_desc_t *out, dnnl_engine_t engine,
@@ -120,14 +87,17 @@ static inline dnnl_status_t compat_conv_forward(dnnl_primitive_desc_t *out, dnnl
                                                 const struct compat_window *w,
                                                 const_dnnl_primitive_attr_t attr)
 {
+#if DNNL_VERSION_MAJOR >= 3
+    return dnnl_convolution_forward_primitive_desc_create(
+        out, engine, prop, dnnl_convolution_direct, src, weights, bias, dst, w->strides, w->dilates,
+        w->padding_l, w->padding_r, attr);
+#else
     dnnl_convolution_desc_t desc;
     dnnl_status_t status = dnnl_dilated_convolution_forward_desc_init(
         &desc, prop, dnnl_convolution_direct, src, weights, bias, dst, w->strides, w->dilates,
         w->padding_l, w->padding_r);
-
-    if (status != dnnl_success)
-        return status;
-    return dnnl_primitive_desc_create(out, &desc, attr, engine, NULL);
+    return compat_create(out, status, &desc, engine, NULL, attr);
+#endif
 }
 
 static inline dnnl_status_t
@@ -135,14 +105,17 @@ compat_conv_backward_data(dnnl_primitive_desc_t *out, dnnl_engine_t engine, cons
                           const_md_t weights, const_md_t diff_dst, const struct compat_window *w,
                           const_dnnl_primitive_desc_t hint, const_dnnl_primitive_attr_t attr)
 {
+#if DNNL_VERSION_MAJOR >= 3
+    return dnnl_convolution_backward_data_primitive_desc_create(
+        out, engine, dnnl_convolution_direct, diff_src, weights, diff_dst, w->strides, w->dilates,
+        w->padding_l, w->padding_r, hint, attr);
+#else
     dnnl_convolution_desc_t desc;
     dnnl_status_t status = dnnl_dilated_convolution_backward_data_desc_init(
         &desc, dnnl_convolution_direct, diff_src, weights, diff_dst, w->strides, w->dilates,
         w->padding_l, w->padding_r);
-
-    if (status != dnnl_success)
-        return status;
-    return dnnl_primitive_desc_create(out, &desc, attr, engine, hint);
+    return compat_create(out, status, &desc, engine, hint, attr);
+#endif
 }
 
 static inline dnnl_status_t
@@ -151,28 +124,30 @@ compat_conv_backward_weights(dnnl_primitive_desc_t *out, dnnl_engine_t engine, c
                              const struct compat_window *w, const_dnnl_primitive_desc_t hint,
                              const_dnnl_primitive_attr_t attr)
 {
+#if DNNL_VERSION_MAJOR >= 3
+    return dnnl_convolution_backward_weights_primitive_desc_create(
+        out, engine, dnnl_convolution_direct, src, diff_weights, diff_bias, diff_dst, w->strides,
+        w->dilates, w->padding_l, w->padding_r, hint, attr);
+#else
     dnnl_convolution_desc_t desc;
     dnnl_status_t status = dnnl_dilated_convolution_backward_weights_desc_init(
         &desc, dnnl_convolution_direct, src, diff_weights, diff_bias, diff_dst, w->strides,
         w->dilates, w->padding_l, w->padding_r);
-
-    if (status != dnnl_success)
-        return status;
-    return dnnl_primitive_desc_create(out, &desc, attr, engine, hint);
+    return compat_create(out, status, &desc, engine, hint, attr);
+#endif
 }
 
 static inline dnnl_status_t compat_matmul(dnnl_primitive_desc_t *out, dnnl_engine_t engine,
                                           const_md_t src, const_md_t weights, const_md_t bias,
                                           const_md_t dst, const_dnnl_primitive_attr_t attr)
 {
+#if DNNL_VERSION_MAJOR >= 3
+    return dnnl_matmul_primitive_desc_create(out, engine, src, weights, bias, dst, attr);
+#else
     dnnl_matmul_desc_t desc;
     dnnl_status_t status = dnnl_matmul_desc_init(&desc, src, weights, bias, dst);
-
-    if (status != dnnl_success)
-        return status;
-    return dnnl_primitive_desc_create(out, &desc, attr, engine, NULL);
-}
-
+    return compat_create(out, status, &desc, engine, NULL, attr);
 #endif
+}
 
 #endif

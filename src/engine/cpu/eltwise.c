@@ -134,7 +134,7 @@ static int eltwise_forward(struct cpu_op *op)
     float *y = op->args.tops[0]->value.data;
 
     for (int i = 0; i < op->args.nbottoms; i++)
-        if (cpu_input_load(op->engine, &op->in[i]))
+        if (cpu_view_move(op->engine, &op->in[i]))
             return -1;
 #pragma omp parallel for
     for (size_t i = 0; i < elt->n; i += CPU_PIECE)
@@ -202,7 +202,7 @@ static int eltwise_backward(struct cpu_op *op)
         if (!eltwise_writes(elt, i) || !eltwise_relays(elt, i))
             continue;
         eltwise_backward_pieces(elt, i, relu);
-        if (cpu_output_store(op->engine, &op->out[i]))
+        if (cpu_view_move(op->engine, &op->out[i]))
             return -1;
         relu = false;
     }

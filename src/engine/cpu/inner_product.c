@@ -12,8 +12,6 @@ struct inner_product {
     struct op_product size;
     struct product products[PRODUCT_PASSES];
     bool has[PRODUCT_PASSES];
-    struct cpu_input bottom; /* plain */
-    struct cpu_output bottom_grad;
 };
 
 static int product_of(struct inner_product *ip, enum product_pass pass)
@@ -26,38 +24,27 @@ static int product_of(struct inner_product *ip, enum product_pass pass)
                                              pass == PRODUCT_FORWARD && args->u.inner_product.bias};
 
     ip->has[pass] = true;
-    return product_create(ip->op.engine, &product, &ip->products[pass]);
+    return product_create(ip->op.engine, &product, PRODUCT_BY_SHAPE, &ip->products[pass]);
 }
 
 static int inner_product_create(struct cpu_op *op)
 {
     struct inner_product *ip = (struct inner_product *)op;
-    struct blob *bottom = op->args.bottoms[0], *top = op->args.tops[0];
 
     ip->size = op_inner_product_size(&op->args);
-    cpu_top_set(top, NULL);
-    if (cpu_input_create(op->engine, &bottom->value, NULL, WORK_OWN, &ip->bottom) ||
-        product_of(ip, PRODUCT_FORWARD))
+    if (product_of(ip, PRODUCT_FORWARD) ||
+        (op->args.train && op->args.params[0]->wants_grad && product_of(ip, PRODUCT_WEIGHTS)))
         return -1;
-    if (op->args.train && op->args.params[0]->wants_grad && product_of(ip, PRODUCT_WEIGHTS))
-        return -1;
-    if (!cpu_op_propagates(op, 0))
-        return 0;
-    if (product_of(ip, PRODUCT_DATA))
-        return -1;
-    return cpu_output_create(op->engine, &bottom->grad, NULL, WORK_BOTTOM_GRAD, &ip->bottom_grad);
+    return cpu_op_propagates(op, 0) ? product_of(ip, PRODUCT_DATA) : 0;
 }
 
 static int inner_product_forward(struct cpu_op *op)
 {
     struct inner_product *ip = (struct inner_product *)op;
 
-    if (cpu_input_load(op->engine, &ip->bottom))
-        return -1;
-    return product_run(&ip->products[PRODUCT_FORWARD], cpu_input_data(op->engine, &ip->bottom),
-                       op->args.params[0]->value,
+    return product_run(&ip->products[PRODUCT_FORWARD], cpu_op_x(op, 0), op->args.params[0]->value,
                        op->args.u.inner_product.bias ? op->args.params[1]->value : NULL, false,
-                       op->args.tops[0]->value.data);
+                       cpu_op_y(op));
 }
 
 /* Column sums, a strip of columns at a time: the order of rows is fixed whatever the threads. */
@@ -101,21 +88,24 @@ static int inner_product_backward(struct cpu_op *op)
     struct inner_product *ip = (struct inner_product *)op;
     struct param *weight = op->args.params[0];
     struct param *bias = op->args.u.inner_product.bias ? op->args.params[1] : NULL;
-    const float *top_grad = op->args.tops[0]->grad.data;
-    const float *bottom = cpu_input_data(op->engine, &ip->bottom);
+    const float *top_grad = cpu_op_dy(op);
 
     /* the planner may turn factors on after the op was made: the flag is read now */
     if (weight->wants_grad && !weight->factored &&
-        inner_product_weight_backward(ip, weight, bottom, top_grad))
+        inner_product_weight_backward(ip, weight, cpu_op_x(op, 0), top_grad))
         return -1;
     if (bias && bias->wants_grad && !bias->factored)
         inner_product_bias_backward(ip, bias, top_grad);
-    if (!ip->bottom_grad.tensor || !cpu_op_propagates(op, 0))
-        return 0;
-    if (product_run(&ip->products[PRODUCT_DATA], top_grad, weight->value, NULL, false,
-                    cpu_output_data(op->engine, &ip->bottom_grad)))
-        return -1;
-    return cpu_output_store(op->engine, &ip->bottom_grad);
+    return 0;
+}
+
+static int inner_product_gradient(struct cpu_op *op, int bottom, float *dx)
+{
+    struct inner_product *ip = (struct inner_product *)op;
+
+    (void)bottom;
+    return product_run(&ip->products[PRODUCT_DATA], cpu_op_dy(op), op->args.params[0]->value, NULL,
+                       false, dx);
 }
 
 static void inner_product_destroy(struct cpu_op *op)
@@ -124,16 +114,14 @@ static void inner_product_destroy(struct cpu_op *op)
 
     for (int pass = 0; pass < PRODUCT_PASSES; pass++)
         product_destroy(&ip->products[pass]);
-    cpu_input_destroy(&ip->bottom);
-    cpu_output_destroy(&ip->bottom_grad);
 }
 
 void cpu_inner_product_factors(struct op *base, const float **bottom, const float **top_grad)
 {
-    struct inner_product *ip = (struct inner_product *)base;
+    const struct cpu_op *op = (const struct cpu_op *)base;
 
-    *bottom = cpu_input_data(ip->op.engine, &ip->bottom);
-    *top_grad = ip->op.args.tops[0]->grad.data;
+    *bottom = cpu_op_x(op, 0);
+    *top_grad = cpu_op_dy(op);
 }
 
 /* "matmul forward weights, streaming data": all that is not sgemm's. */
@@ -156,9 +144,12 @@ static void inner_product_describe(const struct cpu_op *op, char words[ENGINE_OP
 
 const struct cpu_kind cpu_inner_product = {
     .size = sizeof(struct inner_product),
+    .blobs = CPU_PLAIN_AGAIN,
+    .plain = 1,
     .create = inner_product_create,
     .forward = inner_product_forward,
     .backward = inner_product_backward,
+    .gradient = inner_product_gradient,
     .destroy = inner_product_destroy,
     .describe = inner_product_describe,
 };

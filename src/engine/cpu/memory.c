@@ -102,7 +102,7 @@ int cpu_md_dims(const struct shape *shape, dnnl_dims_t dims)
     return naxes;
 }
 
-int cpu_md_create(const struct shape *shape, const struct cpu_format *format, md_t *out)
+static int md_create(const struct shape *shape, const struct cpu_format *format, md_t *out)
 {
     dnnl_dims_t dims = {0}, strides;
     int naxes = cpu_md_dims(shape, dims);
@@ -129,7 +129,7 @@ static bool md_has_format(const_md_t md, const struct shape *shape, const struct
     md_t candidate = NULL;
     bool equal;
 
-    if (cpu_md_create(shape, format, &candidate))
+    if (md_create(shape, format, &candidate))
         return false;
     equal = dnnl_memory_desc_equal(md, candidate);
     md_destroy(candidate);
@@ -294,104 +294,76 @@ int cpu_reorder_run(struct cpu_engine *engine, struct cpu_primitive *reorder, co
     return cpu_primitive_run(engine, reorder, (const void *const[]){from, to});
 }
 
-static int format_reorder_create(struct cpu_engine *engine, const struct shape *shape,
-                                 const struct cpu_format *from, const struct cpu_format *to,
-                                 struct cpu_primitive *out)
+int cpu_format_reorder_create(struct cpu_engine *engine, const struct shape *shape,
+                              const struct cpu_format *from, const struct cpu_format *to,
+                              struct cpu_primitive *out)
 {
     md_t from_md = NULL, to_md = NULL;
     int status = -1;
 
-    if (cpu_md_create(shape, from, &from_md) == 0 && cpu_md_create(shape, to, &to_md) == 0)
+    if (md_create(shape, from, &from_md) == 0 && md_create(shape, to, &to_md) == 0)
         status = cpu_reorder_create(engine, from_md, to_md, out);
     md_destroy(from_md);
     md_destroy(to_md);
     return status;
 }
 
-int cpu_input_create(struct cpu_engine *engine, const struct tensor *tensor,
-                     const struct cpu_format *format, enum cpu_work_slot slot,
-                     struct cpu_input *out)
+int cpu_view_create(struct cpu_engine *engine, struct tensor *tensor,
+                    const struct cpu_format *format, bool written, enum cpu_work_slot slot,
+                    struct cpu_view *out)
 {
+    const struct cpu_format *own = cpu_tensor_format(tensor);
     size_t bytes = cpu_format_bytes(&tensor->shape, format);
-    void *own = NULL;
+    void *memory;
 
-    *out = (struct cpu_input){.tensor = tensor, .slot = slot};
-    if (cpu_tensor_format(tensor) == format)
+    *out = (struct cpu_view){.tensor = tensor, .written = written, .slot = slot};
+    if (own == format)
         return 0;
-    if (format_reorder_create(engine, &tensor->shape, cpu_tensor_format(tensor), format,
-                              &out->reorder))
+    if (cpu_format_reorder_create(engine, &tensor->shape, written ? format : own,
+                                  written ? own : format, &out->reorder))
         return -1;
     if (slot != WORK_OWN)
         return cpu_work_reserve(engine, slot, bytes);
-    if (cpu_alloc(bytes, "an input in another format", &own))
+    if (cpu_alloc(bytes, "an input in another format", &memory))
         return -1;
-    out->own = own;
+    out->own = memory;
     return 0;
 }
 
-const float *cpu_input_data(const struct cpu_engine *engine, const struct cpu_input *input)
+float *cpu_view_data(const struct cpu_engine *engine, const struct cpu_view *view)
 {
-    if (!input->reorder.primitive)
-        return input->tensor->data;
-    return input->slot == WORK_OWN ? input->own : engine->work[input->slot].data;
+    if (!view->reorder.primitive)
+        return view->tensor->data;
+    return view->slot == WORK_OWN ? view->own : engine->work[view->slot].data;
 }
 
-int cpu_input_load(struct cpu_engine *engine, struct cpu_input *input)
+int cpu_view_move(struct cpu_engine *engine, struct cpu_view *view)
 {
-    float *to = input->slot == WORK_OWN ? input->own : engine->work[input->slot].data;
+    float *data;
 
-    if (!input->reorder.primitive)
+    if (!view->reorder.primitive)
         return 0;
-    return cpu_reorder_run(engine, &input->reorder, input->tensor->data, to);
+    data = cpu_view_data(engine, view);
+    return cpu_reorder_run(engine, &view->reorder, view->written ? data : view->tensor->data,
+                           view->written ? view->tensor->data : data);
 }
 
-void cpu_input_destroy(struct cpu_input *input)
+void cpu_view_destroy(struct cpu_view *view)
 {
-    cpu_primitive_destroy(&input->reorder);
-    cpu_free(input->own);
-    input->own = NULL;
-}
-
-int cpu_output_create(struct cpu_engine *engine, struct tensor *tensor,
-                      const struct cpu_format *format, enum cpu_work_slot slot,
-                      struct cpu_output *out)
-{
-    *out = (struct cpu_output){.tensor = tensor, .slot = slot};
-    if (cpu_tensor_format(tensor) == format)
-        return 0;
-    if (format_reorder_create(engine, &tensor->shape, format, cpu_tensor_format(tensor),
-                              &out->reorder))
-        return -1;
-    return cpu_work_reserve(engine, slot, cpu_format_bytes(&tensor->shape, format));
-}
-
-float *cpu_output_data(const struct cpu_engine *engine, const struct cpu_output *output)
-{
-    return output->reorder.primitive ? engine->work[output->slot].data : output->tensor->data;
-}
-
-int cpu_output_store(struct cpu_engine *engine, struct cpu_output *output)
-{
-    if (!output->reorder.primitive)
-        return 0;
-    return cpu_reorder_run(engine, &output->reorder, engine->work[output->slot].data,
-                           output->tensor->data);
-}
-
-void cpu_output_destroy(struct cpu_output *output)
-{
-    cpu_primitive_destroy(&output->reorder);
+    cpu_primitive_destroy(&view->reorder);
+    cpu_free(view->own);
+    view->own = NULL;
 }
 
 int cpu_op_take(struct cpu_op *op, int i, const struct cpu_format *format, enum cpu_work_slot slot)
 {
     struct blob *bottom = op->args.bottoms[i];
 
-    if (cpu_input_create(op->engine, &bottom->value, format, slot, &op->in[i]))
+    if (cpu_view_create(op->engine, &bottom->value, format, false, slot, &op->in[i]))
         return -1;
     if (!cpu_op_propagates(op, i))
         return 0;
-    return cpu_output_create(op->engine, &bottom->grad, format, WORK_BOTTOM_GRAD, &op->out[i]);
+    return cpu_view_create(op->engine, &bottom->grad, format, true, WORK_BOTTOM_GRAD, &op->out[i]);
 }
 
 void cpu_clear_padding(float *data, const struct shape *shape, const struct cpu_format *format)

@@ -139,39 +139,25 @@ int product_run(struct product *p, const float *a, const float *b, const float *
 
 /* ---- which way ---- */
 
-static bool has_way(const struct product *p, enum product_way way)
+static enum product_way way_by_shape(const struct product *p)
 {
-    return way == PRODUCT_SGEMM || (way == PRODUCT_STREAM && streams(p)) ||
-           (way == PRODUCT_MATMUL && p->matmul.primitive);
+    if (streams(p) &&
+        (p->args.pass == PRODUCT_DATA || p->args.size.rows >= CPU_STREAM_FORWARD_ROWS))
+        return PRODUCT_STREAM;
+    return p->trans_b ? PRODUCT_MATMUL : PRODUCT_SGEMM;
 }
 
-static bool streams_by_rule(const struct product *p)
-{
-    return streams(p) &&
-           (p->args.pass == PRODUCT_DATA || p->args.size.rows >= CPU_STREAM_FORWARD_ROWS);
-}
-
-int product_create(struct cpu_engine *engine, const struct product_args *args, struct product *out)
+int product_create(struct cpu_engine *engine, const struct product_args *args, enum product_way way,
+                   struct product *out)
 {
     product_start(engine, args, out);
-    if (streams_by_rule(out)) {
-        out->way = PRODUCT_STREAM;
-        return 0;
-    }
-    if (out->trans_b && matmul_create(out))
-        return -1;
-    out->way = has_way(out, PRODUCT_MATMUL) ? PRODUCT_MATMUL : PRODUCT_SGEMM;
-    return 0;
-}
-
-int product_create_as(struct cpu_engine *engine, const struct product_args *args,
-                      enum product_way way, struct product *out, bool *has)
-{
-    product_start(engine, args, out);
+    if (way == PRODUCT_BY_SHAPE)
+        way = way_by_shape(out);
     if (way == PRODUCT_MATMUL && matmul_create(out))
         return -1;
-    *has = has_way(out, way);
-    out->way = way;
+    if (way == PRODUCT_MATMUL ? out->matmul.primitive != NULL
+                              : way == PRODUCT_STREAM && streams(out))
+        out->way = way;
     return 0;
 }
 

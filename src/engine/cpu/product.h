@@ -13,7 +13,8 @@ enum product_way {
     PRODUCT_SGEMM,  /* oneDNN's sgemm */
     PRODUCT_MATMUL, /* oneDNN's matmul, where that is another code */
     PRODUCT_STREAM, /* stream.c */
-    PRODUCT_WAYS
+    PRODUCT_WAYS,
+    PRODUCT_BY_SHAPE = PRODUCT_WAYS /* the one that is fastest for the shape */
 };
 
 /* What the product is; filled by the caller. */
@@ -32,11 +33,10 @@ struct product {
     struct cpu_primitive matmul; /* empty where the way is another */
 };
 
-/* By the way that is fastest for the shape. Set-up only. To be destroyed, after a failure too. */
-int product_create(struct cpu_engine *engine, const struct product_args *args, struct product *out);
-/* By that way. *has: whether the processor and the library have it for this product. */
-int product_create_as(struct cpu_engine *engine, const struct product_args *args,
-                      enum product_way way, struct product *out, bool *has);
+/* By that way, or by sgemm where the processor, the library or the product has it not. Set-up only.
+ * To be destroyed, after a failure too. */
+int product_create(struct cpu_engine *engine, const struct product_args *args, enum product_way way,
+                   struct product *out);
 void product_destroy(struct product *product);
 
 /* a, b and c as above. add: to what c holds, which is sgemm's work whatever the way; not of

@@ -7,7 +7,7 @@
 struct scale {
     struct cpu_op op;
     struct cpu_channels view;
-    struct cpu_output top;      /* y, which has another format than the view's only in place */
+    struct cpu_view top;        /* y, which has another format than the view's only in place */
     struct param *gamma, *beta; /* NULL: it is bottom 1, or there is none */
     float *a, *b, *zero;        /* per slot */
     double *sum, *product;      /* per slot; a third array per coefficient behind them */
@@ -54,7 +54,7 @@ static int scale_create(struct cpu_op *op)
     if (!cpu_op_in_place(op))
         cpu_top_set(y, format);
     if (cpu_op_take(op, 0, format, WORK_OWN) ||
-        cpu_output_create(op->engine, &y->value, format, WORK_TOP_GRAD, &scale->top) ||
+        cpu_view_create(op->engine, &y->value, format, true, WORK_TOP_GRAD, &scale->top) ||
         (a->from_bottom && cpu_op_take(op, 1, NULL, WORK_OWN)))
         return -1;
     if (op->out[0].tensor && !op->out[0].reorder.primitive)
@@ -72,7 +72,7 @@ static int scale_forward(struct cpu_op *op)
     const struct scale_args *a = &op->args.u.scale;
 
     for (int i = 0; i < op->args.nbottoms; i++)
-        if (cpu_input_load(op->engine, &op->in[i]))
+        if (cpu_view_move(op->engine, &op->in[i]))
             return -1;
     if (a->scale)
         cpu_channels_spread(&scale->view, scale->gamma ? scale->gamma->value : cpu_op_x(op, 1),
@@ -81,8 +81,8 @@ static int scale_forward(struct cpu_op *op)
         cpu_channels_spread(&scale->view, scale->beta ? scale->beta->value : cpu_op_x(op, 1),
                             scale->b);
     cpu_channels_affine(&scale->view, cpu_op_x(op, 0), scale->zero, scale->a, scale->b, false,
-                        cpu_output_data(op->engine, &scale->top));
-    return cpu_output_store(op->engine, &scale->top);
+                        cpu_view_data(op->engine, &scale->top));
+    return cpu_view_move(op->engine, &scale->top);
 }
 
 static void scale_param_add(struct param *param, const double *grad, int64_t n)
@@ -136,7 +136,7 @@ static int scale_gradient(struct cpu_op *op, int bottom, float *dx)
 
 static void scale_destroy(struct cpu_op *op)
 {
-    cpu_output_destroy(&((struct scale *)op)->top);
+    cpu_view_destroy(&((struct scale *)op)->top);
 }
 
 const struct cpu_kind cpu_scale = {

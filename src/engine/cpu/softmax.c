@@ -199,18 +199,6 @@ static int infogain_loss_create(struct cpu_op *op)
     return 0;
 }
 
-static void infogain_softmax(const float *x, float *p, int64_t classes, int64_t inner)
-{
-    double most = x[0], sum = 0;
-
-    for (int64_t c = 1; c < classes; c++)
-        most = x[c * inner] > most ? x[c * inner] : most;
-    for (int64_t c = 0; c < classes; c++)
-        sum += exp(x[c * inner] - most);
-    for (int64_t c = 0; c < classes; c++)
-        p[c * inner] = (float)(exp(x[c * inner] - most) / sum);
-}
-
 static const float *infogain_h(const struct class_loss *loss)
 {
     return loss->given ? loss->given : cpu_op_x(&loss->loss.op, 2);
@@ -225,7 +213,7 @@ static int infogain_loss_forward(struct cpu_op *op)
     const float *h = infogain_h(loss);
     double sum = 0;
 
-    if (!loss->given && cpu_input_load(op->engine, &op->in[2]))
+    if (!loss->given && cpu_view_move(op->engine, &op->in[2]))
         return -1;
     for (int64_t r = 0; r < s->classes; r++) {
         double row = 0;
@@ -233,9 +221,9 @@ static int infogain_loss_forward(struct cpu_op *op)
             row += h[r * s->classes + c];
         loss->row_sums[r] = (float)row;
     }
+    softmax_run(s, cpu_op_x(op, 0), p);
     for (int64_t i = 0; i < places; i++) {
         int64_t at = scores_at(s, i);
-        infogain_softmax(cpu_op_x(op, 0) + at, p + at, s->classes, s->inner);
         if (scores_label(op, s, i, &label))
             return -1;
         valid += label >= 0;
