@@ -149,11 +149,8 @@ static int request_parse(struct request *r, int argc, char **argv)
         .max_words = 2,
         .expected = "expected a folder or list of images, and DST.h5 or DST_lmdb",
     };
-    int status;
+    int status = options_parse(&line, argc, argv, NULL);
 
-    *r = (struct request){
-        .seed = -1, .backend = -1, .encode_type = -1, .quality = 95, .threads = workers_usual()};
-    status = options_parse(&line, argc, argv, NULL);
     if (status)
         return status;
     r->source = argv[1];
@@ -456,7 +453,8 @@ static void conversion_close(struct conversion *c)
 
 int command_convert_images(int argc, char **argv)
 {
-    struct request request;
+    struct request request = {
+        .seed = -1, .backend = -1, .encode_type = -1, .quality = 95, .threads = workers_usual()};
     struct conversion conversion = {.request = &request};
     int status = request_parse(&request, argc, argv);
 

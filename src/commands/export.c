@@ -27,9 +27,9 @@ static void print_ends(const char *what, size_t n, Onnx__ValueInfoProto *const *
     }
 }
 
-static void print_report(const char *path, const struct exported *made)
+static void print_report(const char *path, const struct onnx *made)
 {
-    const Onnx__GraphProto *graph = &made->graph.main;
+    const Onnx__GraphProto *graph = &made->main;
 
     printf("%s: %zu nodes, ONNX opset %d", path, graph->n_node, ONNX_OPSET);
     print_ends("; from ", graph->n_input, graph->input);
@@ -54,7 +54,7 @@ static int export(const struct model_options *o, const char *weights,
 {
     static const char *const ends[] = {".onnx", NULL};
     const char *const inputs[] = {o->model, weights};
-    struct exported made = {.any_batch = false};
+    struct onnx made = {.failed = false};
     struct model model;
     int status;
 
@@ -62,13 +62,13 @@ static int export(const struct model_options *o, const char *weights,
         model_open(o, &model))
         return -1;
     model_print_notices(&model);
-    status = load(&model, weights) || export_net(model.net, options, &made) ||
-                     onnx_save(&made.graph, path)
-                 ? -1
-                 : 0;
+    status =
+        load(&model, weights) || export_net(model.net, options, &made) || onnx_save(&made, path)
+            ? -1
+            : 0;
     if (!status)
         print_report(path, &made);
-    onnx_free(&made.graph);
+    onnx_free(&made);
     model_close(&model);
     return status;
 }

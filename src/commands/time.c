@@ -4,14 +4,13 @@
 #include "commands/model.h"
 #include "commands/options_rows.h"
 #include "commands/output_guard.h"
-#include "commands/roofline.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-
 #include <string.h>
 
 #include "engine/replay/profile.h"
+#include "engine/roofline.h"
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/file.h"

@@ -2,7 +2,6 @@
  * known before; they are collected until a chunk is full. */
 #include "convert/sink.h"
 
-#include "util/alloc.h"
 #include "util/error.h"
 #include "util/file.h"
 #include "util/h5.h"
@@ -22,7 +21,7 @@ struct hdf5_sink {
     size_t chunk;       /* records */
     struct bytes block; /* records not written yet */
     uint64_t written;
-    int32_t *label; /* owned */
+    struct bytes label; /* int32_t of each record */
 };
 
 /* ---- pieces of the file, with the lock held ---- */
@@ -58,7 +57,7 @@ static int texts_write(hid_t file, const char *path, const char *name, int n, ch
     return status;
 }
 
-static int labels_write(hid_t file, const char *path, const int32_t *label, size_t count)
+static int labels_write(hid_t file, const char *path, const void *label, size_t count)
 {
     struct h5_output o = {
         .path = path, .name = "label", .type = H5T_STD_I32LE, .naxes = 1, .dim = {count}};
@@ -74,7 +73,7 @@ static int labels_write(hid_t file, const char *path, const int32_t *label, size
 static void hdf5_free(struct hdf5_sink *self)
 {
     bytes_free(&self->block);
-    free(self->label);
+    bytes_free(&self->label);
     free(self->sink.temp);
     free(self->sink.path);
     free(self);
@@ -137,21 +136,11 @@ static int h5_block_write(struct hdf5_sink *self)
     return status;
 }
 
-static int label_add(struct hdf5_sink *self, int label)
-{
-    int32_t *grown = alloc_room(self->label, self->sink.count, sizeof *grown, "labels");
-
-    if (!grown)
-        return -1;
-    self->label = grown;
-    self->label[self->sink.count] = label;
-    return 0;
-}
-
 static int hdf5_add(struct sink *sink, const struct sample *sample)
 {
     struct hdf5_sink *self = (struct hdf5_sink *)sink;
     const struct shape *shape = &sample->raw->shape;
+    const int32_t label = sample->label;
     char found[256], expected[256];
     int status = 0;
 
@@ -165,7 +154,7 @@ static int hdf5_add(struct sink *sink, const struct sample *sample)
     if (sink->count == 0)
         status = h5_data_create(self, shape);
     if (status == 0)
-        status = label_add(self, sample->label);
+        status = bytes_append(&self->label, &label, sizeof label, "labels");
     if (status == 0)
         status = bytes_append(&self->block, sample->raw->data, shape_elems(shape), "images");
     if (status == 0 && self->block.length >= self->chunk * shape_elems(shape))
@@ -180,7 +169,8 @@ static int contents_finish(struct hdf5_sink *self)
     char *source = (char *)self->o.source;
     const char *path = self->sink.temp;
 
-    if (h5_block_write(self) || labels_write(self->file, path, self->label, self->sink.count) ||
+    if (h5_block_write(self) ||
+        labels_write(self->file, path, self->label.data, self->sink.count) ||
         texts_write(self->file, path, "source", 1, &source) ||
         (self->o.nclasses &&
          texts_write(self->file, path, "classes", self->o.nclasses, self->o.class_name)))

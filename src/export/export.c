@@ -191,13 +191,13 @@ static void add_ends(struct emission *e, bool any_batch)
         }
 }
 
-int export_net(const struct net *net, const struct export_options *options, struct exported *out)
+int export_net(const struct net *net, const struct export_options *options, struct onnx *out)
 {
-    struct emission e = {.graph = &out->graph, .net = net};
+    struct emission e = {.graph = out, .net = net};
     int status = 0;
 
-    *out = (struct exported){.any_batch = !options->fixed_batch && keeps_batch(net)};
-    onnx_init(&out->graph, net->def->name[0] ? net->def->name : "net");
+    *out = (struct onnx){.failed = false};
+    onnx_init(out, net->def->name[0] ? net->def->name : "net");
     e.values = alloc_array((size_t)net->nblobs, sizeof *e.values, "a graph's values");
     if (!e.values)
         return -1;
@@ -206,13 +206,13 @@ int export_net(const struct net *net, const struct export_options *options, stru
         onnx_prefix(e.graph, layer_prefix(e.graph, net, l));
         if (emit_layer(&e, options))
             status = error_context("%s (%s)", layer_def_place(e.layer->def).text, e.layer->i->type);
-        else if (out->graph.failed)
+        else if (out->failed)
             status = -1;
     }
     if (!status)
-        add_ends(&e, out->any_batch);
+        add_ends(&e, !options->fixed_batch && keeps_batch(net));
     free(e.values);
-    if (!status && out->graph.main.n_output == 0)
+    if (!status && out->main.n_output == 0)
         return error_set("%s: the net gives no values to export", net->def->file);
     return status;
 }

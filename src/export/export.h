@@ -14,15 +14,9 @@ struct export_options {
     const char *base_file; /* mean files that do not exist are tried beside this file */
 };
 
-/* What was written; the names belong to the graph. */
-struct exported {
-    struct onnx graph;
-    bool any_batch;
-};
-
 /* Composes the graph of a TEST net whose parameters are there (net_hold). It borrows their values.
  * Fails at the first layer that ONNX cannot say, "FILE:LINE: layer 'NAME' (TYPE): ...". To be freed
- * in either case: onnx_free(&out->graph). */
-int export_net(const struct net *net, const struct export_options *options, struct exported *out);
+ * in either case: onnx_free. */
+int export_net(const struct net *net, const struct export_options *options, struct onnx *out);
 
 #endif

@@ -53,7 +53,7 @@ enum { COUNT = 32 };
 /* 60192808 -> "60,192,808" */
 static const char *count_text(size_t count, char out[COUNT])
 {
-    char *at = out + COUNT - 1;
+    char *at = &out[COUNT - 1];
 
     *at = '\0';
     for (int digits = 0; count || !digits; digits++, count /= 10) {

@@ -1,5 +1,5 @@
 /* The roof that every operator is under, measured through the engine's own products and updates. */
-#include "commands/roofline.h"
+#include "engine/roofline.h"
 
 #include "util/clock.h"
 

@@ -1,6 +1,6 @@
 /* What a device can do at most, measured, and so how long work must take at least. */
-#ifndef POSEIDON_COMMANDS_ROOFLINE_H
-#define POSEIDON_COMMANDS_ROOFLINE_H
+#ifndef POSEIDON_ENGINE_ROOFLINE_H
+#define POSEIDON_ENGINE_ROOFLINE_H
 
 #include "engine/engine.h"
 
