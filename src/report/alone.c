@@ -16,13 +16,13 @@ static int time_bucket(struct sync *sync, const struct plan *plan, int bucket, d
 
     if (sync_sum(sync, &nothing, 1)) /* all start together */
         return -1;
-    start = sync_stats(sync)->bucket_stall_seconds[bucket];
+    start = sync_stats(sync)->buckets[bucket].stall_seconds;
     for (int g = end - 1; g >= first; g--)
         if (sync_post(sync, g, true))
             return -1;
     if (sync_wait(sync, first))
         return -1;
-    *seconds = sync_stats(sync)->bucket_stall_seconds[bucket] - start;
+    *seconds = sync_stats(sync)->buckets[bucket].stall_seconds - start;
     return 0;
 }
 

@@ -27,18 +27,19 @@ static void fill_rank(const struct figures_source *source, struct figures_rank *
         .input_seconds = source->input_seconds / n,
         .input_total_seconds = source->input_seconds,
         .input_waits = (double)source->input_waits,
-        .progress_seconds = stats->wire_cpu_seconds / n,
+        .progress_seconds = stats->wire.cpu_seconds / n,
         .progress_share =
-            stats->wire_seconds > 0 ? stats->wire_cpu_seconds / stats->wire_seconds : 0,
-        .sent = (double)stats->sent / n,
-        .control_sent = (double)stats->control_sent};
+            stats->wire.seconds > 0 ? stats->wire.cpu_seconds / stats->wire.seconds : 0,
+        .sent = (double)stats->wire.sent / n,
+        .control_sent = (double)stats->wire.control_sent};
     memcpy(rank->host, topology->host[topology->rank], sizeof rank->host);
     rank->compute_seconds = source->train_seconds / n - rank->stall_seconds - rank->input_seconds;
     other = rank->stall_seconds;
     for (int b = 0; b < source->plan->nbuckets; b++) {
-        buckets[b] = (struct bucket_figures){.stall = stats->bucket_stall_seconds[b] / n,
-                                             .sent = (double)stats->bucket_sent[b] / n,
-                                             .received = (double)stats->bucket_received[b] / n};
+        const struct bucket_stats *of = &stats->buckets[b];
+        buckets[b] = (struct bucket_figures){.stall = of->stall_seconds / n,
+                                             .sent = (double)of->sent / n,
+                                             .received = (double)of->received / n};
         other -= buckets[b].stall;
     }
     rank->other_stall_seconds = other > 0 ? other : 0;

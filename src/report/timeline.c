@@ -221,17 +221,12 @@ static void put_flow(void *context, bool back, const struct flow_point *points, 
     }
 }
 
-static void find_base(struct timeline_writer *w, const struct timeline_rank *ranks, int nranks)
+static int put_ranks(struct timeline_writer *w, const struct timeline_rank *ranks, int nranks)
 {
     w->base = INT64_MAX;
     for (int r = 0; r < nranks; r++)
         if (ranks[r].nevents > 0 && ranks[r].events[0].start < w->base)
             w->base = ranks[r].events[0].start;
-}
-
-static int put_ranks(struct timeline_writer *w, const struct timeline_rank *ranks, int nranks)
-{
-    find_base(w, ranks, nranks);
     strbuf_puts(&w->text, "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"program\":\"poseidon\","
                           "\"net\":");
     put_string(w, w->about->net->def->name);

@@ -77,11 +77,13 @@ void bucket_account(void *context, const struct wire_message *message)
     int bucket = chunk_of(sync, message_chunk(sync, message))->bucket;
     const struct bucket *b = bucket_of(sync, bucket);
 
-    (message->received ? sync->bucket_received : sync->bucket_sent)[bucket] += message->bytes;
-    if (!message->received) {
+    if (message->received) {
+        sync->stats.buckets[bucket].received += message->bytes;
+    } else {
         struct link_account *link = &sync->links[message->peer];
         uint64_t now = (uint64_t)(1e9 * clock_seconds());
 
+        sync->stats.buckets[bucket].sent += message->bytes;
         atomic_fetch_add_explicit(&link->bytes, message->bytes, memory_order_relaxed);
         atomic_fetch_add_explicit(&link->ns, now - (uint64_t)message->started,
                                   memory_order_relaxed);

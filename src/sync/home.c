@@ -23,12 +23,6 @@ static struct home *home_of(const struct sync *sync, int chunk)
     return sync->buckets[chunk_of(sync, chunk)->bucket].scheme_state;
 }
 
-/* Who sends the chunk's answer to a worker that is not its home. */
-static int answers_from(const struct sync *sync, const struct home_part *part)
-{
-    return part->tree ? home_tree_parent(part->tree) : plan_home(sync->plan, part->chunk);
-}
-
 /* ---- this rank has what came back ---- */
 
 static void decode_sum(struct sync *sync, struct home_part *part)
@@ -355,7 +349,9 @@ int home_accept(struct sync *sync, const struct arrival *arrival, struct wire_me
     const struct sync_bucket *state = &sync->buckets[arrival->bucket];
     const struct home_part *part = home_part_of(sync, arrival->chunk);
     int64_t iteration = tag_iteration(sync, arrival, state->complete);
-    bool expected = part && !part->sum && sync->worker && arrival->peer == answers_from(sync, part);
+    int from =
+        part && part->tree ? home_tree_parent(part->tree) : plan_home(sync->plan, arrival->chunk);
+    bool expected = part && !part->sum && sync->worker && arrival->peer == from;
     int64_t end = expected ? state->started : 0;
 
     if (!arrival->back)

@@ -16,7 +16,7 @@ int compute_wait(struct sync *sync, const _Atomic int64_t *counter, int64_t targ
     status = wire_wait(sync->wire, counter, target, &waited);
     sync->stats.stall_seconds += waited;
     if (bucket >= 0)
-        sync->stats.bucket_stall_seconds[bucket] += waited;
+        sync->stats.buckets[bucket].stall_seconds += waited;
     trace_span(sync->options.trace, TRACE_COMPUTE, TRACE_WAIT,
                bucket >= 0 ? bucket_of(sync, bucket)->layer : -1, traced);
     return status;

@@ -288,13 +288,10 @@ static int open_local(struct sync *sync)
 
     sync->buckets = calloc(buckets, sizeof *sync->buckets);
     sync->waiting = calloc(buckets * (size_t)(2 + sync->options.staleness), sizeof *sync->waiting);
-    sync->stats.bucket_stall_seconds = calloc(buckets, sizeof(double));
-    sync->bucket_sent = calloc(buckets, sizeof *sync->bucket_sent);
-    sync->bucket_received = calloc(buckets, sizeof *sync->bucket_received);
+    sync->stats.buckets = calloc(buckets, sizeof *sync->stats.buckets);
     sync->links = calloc((size_t)sync->nranks, sizeof *sync->links);
     sync->values = sync->worker ? sync->model.values : calloc(sync->model.elems + 1, sizeof(float));
-    if (!sync->buckets || !sync->waiting || !sync->stats.bucket_stall_seconds ||
-        !sync->bucket_sent || !sync->bucket_received || !sync->links ||
+    if (!sync->buckets || !sync->waiting || !sync->stats.buckets || !sync->links ||
         (!sync->worker && !sync->values))
         return error_memory(sync->model.elems * sizeof *sync->values, "parameters");
     return fit_tags(sync) || open_helpers(sync) || open_buckets(sync) ? -1 : 0;
@@ -444,15 +441,7 @@ struct sync_link sync_link(const struct sync *sync, int rank)
 
 const struct sync_stats *sync_stats(struct sync *sync)
 {
-    struct wire_stats wire = wire_stats(sync->wire);
-
-    sync->stats.sent = wire.sent;
-    sync->stats.received = wire.received;
-    sync->stats.control_sent = wire.control_sent;
-    sync->stats.bucket_sent = sync->bucket_sent;
-    sync->stats.bucket_received = sync->bucket_received;
-    sync->stats.wire_cpu_seconds = wire.cpu_seconds;
-    sync->stats.wire_seconds = wire.seconds;
+    sync->stats.wire = wire_stats(sync->wire);
     return &sync->stats;
 }
 
@@ -503,9 +492,7 @@ void sync_destroy(struct sync *sync)
     clip_close(sync);
     calls_free(sync);
     free(sync->waiting);
-    free(sync->stats.bucket_stall_seconds);
-    free(sync->bucket_sent);
-    free(sync->bucket_received);
+    free(sync->stats.buckets);
     free(sync->links);
     free(sync);
 }

@@ -110,14 +110,12 @@ struct sync_options {
 
 /* What the network did, summed since sync_start. */
 struct sync_stats {
-    uint64_t sent, received;      /* gradient, parameter and factor bytes */
-    uint64_t control_sent;        /* losses, clipping norms, snapshots' history */
-    double stall_seconds;         /* compute thread waiting in sync calls */
-    double *bucket_stall_seconds; /* per bucket of the plan; borrowed */
-    /* Of sent and received, per bucket; borrowed. Complete after sync_close. */
-    const uint64_t *bucket_sent, *bucket_received;
-    double wire_cpu_seconds; /* processor time of the wire's thread */
-    double wire_seconds;     /* how long it ran; after sync_close */
+    struct wire_stats wire; /* its control bytes: losses, clipping norms, snapshots' history */
+    double stall_seconds;   /* compute thread waiting in sync calls */
+    struct bucket_stats {
+        double stall_seconds;    /* of these, for the bucket */
+        uint64_t sent, received; /* bytes of its data messages; complete after sync_close */
+    } * buckets;                 /* of the plan; borrowed */
 };
 
 struct sync;

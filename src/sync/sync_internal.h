@@ -88,8 +88,7 @@ struct sync {
     struct sync_calls calls;
     int *waiting, nwaiting; /* buckets whose gradients are on their way to the host, in order */
     struct sync_service service;
-    struct sync_stats stats;                 /* the compute thread's view */
-    uint64_t *bucket_sent, *bucket_received; /* wire thread */
+    struct sync_stats stats; /* the compute thread's, but for bytes of buckets: the wire's */
     struct link_account {
         _Atomic uint64_t bytes, ns;
     } * links;      /* per rank of the world; wire thread */

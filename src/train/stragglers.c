@@ -15,7 +15,11 @@
 
 /* Of every rank, added up over all ranks: each gives its own times, and of its links those times
  * and bytes which it has seen, to both ends. */
-enum value { VALUE_COMPUTE, VALUE_INPUT, VALUE_STALL, VALUE_LINK, VALUE_BYTES, VALUES };
+struct seen {
+    double compute, input, stall, link, bytes;
+};
+
+enum { VALUES = sizeof(struct seen) / sizeof(double) };
 
 /* Smaller parts of the time, and moments, are no lateness: cores that several ranks share give as
  * much. */
@@ -71,28 +75,28 @@ size_t stragglers_values(const struct stragglers *late)
 void stragglers_put(struct stragglers *late, struct sync *sync, const struct net *net,
                     double seconds, double paused_stall, double *values)
 {
-    double *mine, stall, input;
+    struct seen *seen = (struct seen *)values, *mine;
+    double stall, input;
     uint64_t waits;
 
     if (!late)
         return;
     memset(values, 0, stragglers_values(late) * sizeof *values);
-    mine = values + (size_t)late->job->rank * VALUES;
+    mine = &seen[late->job->rank];
     stall = sync_stats(sync)->stall_seconds - paused_stall;
     net_input_waits(net, &waits, &input);
-    mine[VALUE_STALL] = stall - late->stall;
-    mine[VALUE_INPUT] = input - late->input;
-    mine[VALUE_COMPUTE] = seconds - late->seconds - mine[VALUE_STALL] - mine[VALUE_INPUT];
+    mine->stall = stall - late->stall;
+    mine->input = input - late->input;
+    mine->compute = seconds - late->seconds - mine->stall - mine->input;
     for (int r = 0; r < late->job->nranks; r++) {
         struct sync_link now = sync_link(sync, r), *before = &late->links[r];
         double took = 1e-9 * (double)(now.ns - before->ns),
                bytes = (double)(now.bytes - before->bytes);
-        double *peer = values + (size_t)r * VALUES;
         *before = now;
-        peer[VALUE_LINK] += took;
-        peer[VALUE_BYTES] += bytes;
-        mine[VALUE_LINK] += took;
-        mine[VALUE_BYTES] += bytes;
+        seen[r].link += took;
+        seen[r].bytes += bytes;
+        mine->link += took;
+        mine->bytes += bytes;
     }
     late->seconds = seconds;
     late->stall = stall;
@@ -101,30 +105,25 @@ void stragglers_put(struct stragglers *late, struct sync *sync, const struct net
 
 /* ---- judging; rank 0 ---- */
 
-static double value(const double *values, int rank, enum value which)
-{
-    return values[(size_t)rank * VALUES + which];
-}
-
-/* Of an even number the lower one: of two ranks the quicker is what the other is held against. */
-static double median_of(struct stragglers *late, const double *values, enum value which)
+/* Of an even number the lower one: of two ranks the quicker is what the other is held against.
+ * first: rank 0's number. */
+static double median_of(struct stragglers *late, const double *first)
 {
     for (int r = 0; r < late->job->nworkers; r++)
-        late->sorted[r] = value(values, r, which);
+        late->sorted[r] = first[(size_t)r * VALUES];
     return median_lower(late->sorted, late->job->nworkers);
 }
 
 /* Who computes, or waits for input, longer than the others; -1: nobody does. */
-static int find_slow(struct stragglers *late, const double *values, double seconds,
+static int find_slow(struct stragglers *late, const struct seen *seen, double seconds,
                      enum late_cause *cause, double *behind)
 {
-    double compute = median_of(late, values, VALUE_COMPUTE),
-           input = median_of(late, values, VALUE_INPUT), most = 0;
+    double compute = median_of(late, &seen->compute), input = median_of(late, &seen->input),
+           most = 0;
     int found = -1;
 
     for (int r = 0; r < late->job->nworkers; r++) {
-        double computes = value(values, r, VALUE_COMPUTE) - compute,
-               reads = value(values, r, VALUE_INPUT) - input;
+        double computes = seen[r].compute - compute, reads = seen[r].input - input;
         if (computes + reads <= most)
             continue;
         found = r;
@@ -137,17 +136,16 @@ static int find_slow(struct stragglers *late, const double *values, double secon
 
 /* Whose messages take longest where training waits for messages. Of fewer than four
  * ranks one that is slow makes all look slow. */
-static int find_slow_link(struct stragglers *late, const double *values, double seconds,
+static int find_slow_link(struct stragglers *late, const struct seen *seen, double seconds,
                           double *behind)
 {
     double stall = 0, usual, most = 0;
     int n = 0, found = -1;
 
     for (int r = 0; r < late->job->nworkers; r++)
-        stall += value(values, r, VALUE_STALL) / late->job->nworkers;
+        stall += seen[r].stall / late->job->nworkers;
     for (int r = 0; r < late->job->nranks; r++) {
-        double bytes = value(values, r, VALUE_BYTES);
-        double score = bytes > 0 ? value(values, r, VALUE_LINK) / bytes : 0;
+        double score = seen[r].bytes > 0 ? seen[r].link / seen[r].bytes : 0;
         if (score <= 0)
             continue;
         late->sorted[n++] = score;
@@ -169,19 +167,19 @@ void stragglers_judge(struct stragglers *late, int64_t iteration, const double *
     static const char *const words[] = {[LATE_COMPUTING] = "its computing",
                                         [LATE_INPUT] = "its input",
                                         [LATE_NETWORK] = "its network"};
+    const struct seen *seen = (const struct seen *)values;
     enum late_cause cause = LATE_COMPUTING;
-    double seconds = 0, behind = 0;
+    double seconds, behind = 0;
     char one[UNITS_CELL], two[UNITS_CELL];
     int rank;
 
     if (!late || late->job->rank != 0 || iteration <= late->iteration)
         return;
-    for (enum value v = VALUE_COMPUTE; v <= VALUE_STALL; v++)
-        seconds += value(values, 0, v); /* rank 0's, and so everybody's */
-    rank = find_slow(late, values, seconds, &cause, &behind);
+    seconds = seen->compute + seen->input + seen->stall; /* rank 0's, and so everybody's */
+    rank = find_slow(late, seen, seconds, &cause, &behind);
     if (rank < 0) {
         cause = LATE_NETWORK;
-        rank = find_slow_link(late, values, seconds, &behind);
+        rank = find_slow_link(late, seen, seconds, &behind);
     }
     late->looks++;
     if (rank >= 0) {

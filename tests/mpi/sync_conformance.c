@@ -74,8 +74,8 @@ static void check_bytes(const struct plan *plan, struct sync *sync, const struct
                 (unsigned long long)(t.messages * times));
         sent += measured->sent[g];
     }
-    REQUIRE(sync_stats(sync)->sent == sent, "the program counted %llu bytes sent, MPI %llu",
-            (unsigned long long)sync_stats(sync)->sent, (unsigned long long)sent);
+    REQUIRE(sync_stats(sync)->wire.sent == sent, "the program counted %llu bytes sent, MPI %llu",
+            (unsigned long long)sync_stats(sync)->wire.sent, (unsigned long long)sent);
 }
 
 /* The serial values after 0, 1, ... iterations; freed by the caller. */

@@ -99,6 +99,10 @@ make_solver solver.prototxt 'max_iter: 1000000' 'snapshot: 5' "snapshot_prefix: 
 interrupt() { # WHAT: begins, and stops the training when WHAT was done to the folder
     begin 2 stop.log --solver=solver.prototxt
     await 'Snapshotting solver state'
+    # a second one: the first is the run's newest then, in its memory and in its file
+    until [ "$(grep -c 'Snapshotting solver state' "$log")" -ge 2 ] || ! kill -0 "$launcher"; do
+        sleep 0.05
+    done
     eval "$1"
     kill -USR1 "$(cat pid.0)"
 }
