@@ -72,7 +72,7 @@ static void add_training(struct train_request *r, struct option_rows *rows)
          resume_words},
         {"run", OPTION_TEXT, &o->run, "NAME", "the run's name, for --resume (default: a new one)"},
         {"set", OPTION_LIST, &r->settings, "FIELD=VALUE",
-         "put this in the place of the solver's field, as --set base_lr=0.02; may be repeated"},
+         "override a field of the solver, as --set base_lr=0.02; may be repeated"},
         {"lars", OPTION_FLAG | OPTION_OLD, &r->lars, NULL, "--set local_lr_auto=true"},
         {"batch", OPTION_COUNT, &o->batch, "N",
          "training samples per rank and pass, instead of the net's"},
@@ -148,9 +148,9 @@ static void add_endings(struct train_request *r, struct option_rows *rows)
         {"keep", OPTION_COUNT, &o->keep, "N",
          "keep the N newest snapshots of this run (default: all)"},
         {"keep-best", OPTION_NAME, &o->keep_best, "OUTPUT",
-         "save the state that tests best by this output of the test net (the least of a loss, the "
-         "most of all else; default: the first accuracy), and keep it as PREFIX_best besides those "
-         "of --keep"},
+         "save the state that tests best by this output of the test net (lowest for a loss, "
+         "highest otherwise; default: the first accuracy), and keep it as PREFIX_best besides "
+         "those of --keep"},
     };
 
     options_add(rows, group, (int)(sizeof group / sizeof *group));
@@ -164,9 +164,8 @@ static void add_computing(struct train_request *r, struct option_rows *rows)
         {"gpu", OPTION_TEXT | OPTION_OWN, &r->gpu, "all|LIST",
          "train on GPUs: --engine=cuda on all of each machine's, or on those of the list"},
         {"threads", OPTION_THREADS | OPTION_OWN, &o->threads, "N",
-         "compute threads per rank, which update on dedicated servers (default: the "
-         "cores it may use; of 20 or more that are its own, all but one, which the "
-         "network's thread has to itself)"},
+         "compute threads per rank, which update on dedicated servers (default: all "
+         "cores of the rank; one fewer if it has 20 or more for itself, for communication)"},
         {"engine", OPTION_TEXT | OPTION_OWN, &o->engine, "NAME",
          "engine: cpu (default), cuda, or replay (computes nothing, see --profile)"},
         {"profile", OPTION_TEXT | OPTION_OWN, &o->profile, "FILE",
