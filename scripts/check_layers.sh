@@ -22,7 +22,7 @@ sync          util engine trace wire plan
 input         util spec engine trace
 convert       util spec engine input
 layers        util spec engine input
-net           util spec engine trace layers input
+net           util spec engine trace layers
 forecast      util engine engine/replay plan simulate net
 snapshot      util spec engine net
 export        util spec engine plan input layers net

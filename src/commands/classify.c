@@ -30,7 +30,9 @@ struct classification {
     bool softmax; /* the scores are not probabilities yet */
     int batch, classes;
     float *pixels, *values; /* of one batch: input, scores */
-    struct class_names names;
+    struct class_names own; /* of --labels */
+    char *const *names;     /* of classes: those, or the data layer's */
+    int nnames;
     struct json report;
     int failed; /* images that could not be read */
 };
@@ -38,13 +40,18 @@ struct classification {
 /* --labels, or the names that go with the images of the net's data layer. */
 static int find_names(struct classification *c)
 {
-    if (c->labels ? class_names_read(c->labels, &c->names)
-                  : c->from.source && class_names_of_data(c->from.source, &c->names))
+    c->names = c->from.classes;
+    c->nnames = c->from.nclasses;
+    if (!c->labels)
+        return 0;
+    if (class_names_read(c->labels, &c->own))
         return -1;
-    if (!c->labels || c->names.count >= c->classes)
+    c->names = c->own.name;
+    c->nnames = c->own.count;
+    if (c->nnames >= c->classes)
         return 0;
     return error_set("%s: expected a label for each of the %d classes, one a line, found %d",
-                     c->labels, c->classes, c->names.count);
+                     c->labels, c->classes, c->nnames);
 }
 
 /* The size that photographs are resized to before the centre is cut out: --resize; that of the data
@@ -282,11 +289,11 @@ static void report(struct classification *c, const char *path, float *scores)
             break; /* scores that are not numbers have no order */
         snprintf(number, sizeof number, "class %d", best);
         if (!c->json)
-            printf(best < c->names.count ? "%.4f - \"%s\"\n" : "%.4f - %s\n", (double)scores[best],
-                   best < c->names.count ? c->names.name[best] : number);
+            printf(best < c->nnames ? "%.4f - \"%s\"\n" : "%.4f - %s\n", (double)scores[best],
+                   best < c->nnames ? c->names[best] : number);
         json_object_begin(&c->report);
         json_put_int(&c->report, "class", best);
-        json_put_string(&c->report, "label", best < c->names.count ? c->names.name[best] : NULL);
+        json_put_string(&c->report, "label", best < c->nnames ? c->names[best] : NULL);
         json_put_double(&c->report, "probability", (double)scores[best]);
         json_object_end(&c->report);
     }
@@ -343,7 +350,7 @@ static int classify(struct classification *c, int nimages, char **images)
 
 static void release(struct classification *c)
 {
-    class_names_free(&c->names);
+    class_names_free(&c->own);
     transform_free(&c->image.transform);
     free(c->pixels);
     free(c->values);

@@ -16,15 +16,14 @@ enum { FIVE = 5 };
 int test_classes_open(struct test_classes *t, const struct model *model)
 {
     const struct net *net = model->net;
-    struct layer_images images = {.source = NULL};
     const struct shape *shape;
     char scores[128], label[128];
 
     for (int l = 0; l < net->nlayers; l++) {
         const struct layer *layer = &net->layers[l];
 
-        if (!images.source && layer->i->images)
-            layer->i->images(layer, &images);
+        if (!t->images.source && layer->i->images)
+            layer->i->images(layer, &t->images);
         if (layer->i->reads_labels && layer->nbottoms > 1) {
             t->scores = layer->bottoms[0];
             t->label = layer->bottoms[1];
@@ -44,7 +43,7 @@ int test_classes_open(struct test_classes *t, const struct model *model)
     t->net = net;
     t->batch = (int)shape->dim[0];
     t->classes = (int)(shape_elems(shape) / (size_t)t->batch);
-    return images.source ? class_names_of_data(images.source, &t->names) : 0;
+    return 0;
 }
 
 int test_classes_start(struct test_classes *t)
@@ -101,8 +100,8 @@ static int64_t support(const struct test_classes *t, int label)
 
 static const char *name_of(const struct test_classes *t, int label, char *buffer, size_t size)
 {
-    if (label < t->names.count)
-        return t->names.name[label];
+    if (label < t->images.nclasses)
+        return t->images.classes[label];
     snprintf(buffer, size, "%d", label);
     return buffer;
 }
@@ -173,7 +172,6 @@ int test_classes_write(const struct test_classes *t, const char *path)
 
 void test_classes_close(struct test_classes *t)
 {
-    class_names_free(&t->names);
     free(t->values);
     free(t->labels);
     free(t->counts);

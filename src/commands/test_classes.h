@@ -3,7 +3,6 @@
 #define POSEIDON_COMMANDS_TEST_CLASSES_H
 
 #include "commands/model.h"
-#include "input/class_names.h"
 
 #include <mpi.h>
 
@@ -12,10 +11,10 @@ struct test_classes {
     const struct net *net;             /* borrowed */
     const struct blob *scores, *label; /* N x classes [x 1 x 1], N; borrowed from the net */
     int classes, batch;
-    struct class_names names;
-    float *values, *labels; /* of one batch; owned */
-    int64_t *counts;        /* classes x classes, row: label, column: the best score; then per class
-                               those with the label among the five best. Owned */
+    struct layer_images images; /* of the first data layer: its names of classes */
+    float *values, *labels;     /* of one batch; owned */
+    int64_t *counts; /* classes x classes, row: label, column: the best score; then per class
+                        those with the label among the five best. Owned */
 };
 
 /* Finds the scores and labels that a layer of the net compares, before the net is built. Errors:

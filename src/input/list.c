@@ -176,6 +176,12 @@ int list_read_folder(struct list *list, const char *path)
                   path);
         goto fail;
     }
+    if (classes.count == 1) {
+        error_set("%s: one folder in it, '%s', so that there is nothing to tell apart; expected "
+                  "one for every class (or a list of images in place of the folder)",
+                  path, classes.name[0]);
+        goto fail;
+    }
     for (int k = 0; k < list->nclasses; k++)
         if (class_read(list, path, list->class_name[k], k, 0))
             goto fail;

@@ -23,7 +23,8 @@ int list_read_file(struct list *list, const char *path);
 
 /* A folder with a folder of images for every class: classes in the order of their names are labels
  * 0, 1, ..., images in the order of theirs, those of folders in it last. Hidden files are left out,
- * everything else is taken for an image. Errors: unreadable, no class folders, empty. */
+ * everything else is taken for an image. Errors: unreadable, no class folders or one alone, empty.
+ */
 int list_read_folder(struct list *list, const char *path);
 
 const char *list_path(const struct list *list, uint64_t n);

@@ -192,7 +192,10 @@ static int data_remember(struct data *state)
     state->record = state->source->field[0].shape;
     free(state->path);
     state->path = strdup(state->source->path);
-    return state->path ? 0 : error_memory(strlen(state->source->path), "a path");
+    if (!state->path)
+        return error_memory(strlen(state->source->path), "a path");
+    class_names_free(&state->classes);
+    return class_names_of_data(state->path, &state->classes);
 }
 
 /* *read: the shapes are those of the source. One that cannot be read is said and passed over. */
@@ -397,8 +400,11 @@ void data_images(const struct layer *layer, struct layer_images *out)
 {
     const struct data *state = layer->state;
 
-    *out = (struct layer_images){
-        .transform = layer->param->transform_param, .record = state->record, .source = state->path};
+    *out = (struct layer_images){.transform = layer->param->transform_param,
+                                 .record = state->record,
+                                 .source = state->path,
+                                 .classes = state->classes.name,
+                                 .nclasses = state->classes.count};
 }
 
 int data_seek(struct layer *layer, uint64_t first_sample)
@@ -456,6 +462,7 @@ void data_destroy(struct layer *layer)
         state->engine->i->services->images_destroy(state->engine->context, state->images);
     transform_free(&state->transform);
     source_close(state->source);
+    class_names_free(&state->classes);
     free(state->path);
     free(state);
 }

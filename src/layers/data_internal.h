@@ -4,6 +4,7 @@
 
 #include "layers/layers_internal.h"
 
+#include "input/class_names.h"
 #include "input/feeder.h"
 
 struct data {
@@ -13,6 +14,7 @@ struct data {
     bool transforms;            /* `transform` applies to field 0 */
     struct shape record;        /* of images, C,H,W; naxes 0: not known */
     char *path;                 /* of the source, owned; NULL: it is not there */
+    struct class_names classes; /* of the source, owned */
     struct feeder_options options;
     uint64_t ranks_per_sample; /* shared_file_system: false: each rank has a source of its own, so
                                   one place in the global order is this many times one of its own */

@@ -61,9 +61,11 @@ enum { LOSS_LABELS = 1 }; /* the bottom of a loss that has them */
 /* What a data layer does to its images, for a program that has others. Borrowed from the layer. */
 struct layer_images {
     const Caffe__TransformationParameter *transform; /* NULL: nothing */
-    struct shape record; /* C,H,W before it; naxes 0: the layer's source is not there to tell */
-    bool as_stored;      /* images keep the size that each of them has */
-    const char *source;  /* path; NULL: it is not there */
+    struct shape record;  /* C,H,W before it; naxes 0: the layer's source is not there to tell */
+    bool as_stored;       /* images keep the size that each of them has */
+    const char *source;   /* path; NULL: it is not there */
+    char *const *classes; /* their names, where the source has them */
+    int nclasses;
 };
 
 struct layer_i {

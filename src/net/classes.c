@@ -1,7 +1,6 @@
 /* The classes of a net's data, and the layer that has a score for each of them. */
 #include "net/net_internal.h"
 
-#include "input/class_names.h"
 #include "util/error.h"
 
 /* Whether the blob is that top, or a Split's copy of it. */
@@ -68,26 +67,26 @@ static const struct layer *scorer_of(const struct net *net, const struct layer *
 
 /* Fewer scores than classes cannot be trained; more can, as in Caffe, and are seldom meant. */
 static int compare(struct net *net, const struct layer_env *env, const struct layer *reader,
-                   size_t scores, const char *source, const struct class_names *names)
+                   size_t scores, const struct layer_images *data)
 {
     const struct layer *scorer = scorer_of(net, reader);
     const struct layer *layer = scorer ? scorer : reader;
     const char *field = scorer ? "num_output" : "the number of scores";
 
-    if ((size_t)names->count > scores) {
+    if ((size_t)data->nclasses > scores) {
         error_set("%s is %zu, but %s has %d classes ('%s' to '%s'); expected num_output: %d%s",
-                  field, scores, source, names->count, names->name[0],
-                  names->name[names->count - 1], names->count,
+                  field, scores, data->source, data->nclasses, data->classes[0],
+                  data->classes[data->nclasses - 1], data->nclasses,
                   scorer ? " here" : " in the layer that makes the scores");
         return net_layer_error(net, layer->index);
     }
-    if ((size_t)names->count == scores || net->owner_of_params)
+    if ((size_t)data->nclasses == scores || net->owner_of_params)
         return 0;
     return layer_notice(layer, env,
                         "%s is %zu, but %s has %d classes: the other outputs learn never to be "
                         "taken (num_output: %d at %s:%d fits)",
-                        field, scores, source, names->count, names->count, layer->def->file,
-                        layer->def->line);
+                        field, scores, data->source, data->nclasses, data->nclasses,
+                        layer->def->file, layer->def->line);
 }
 
 int net_check_classes(struct net *net, const struct layer_env *env)
@@ -95,20 +94,13 @@ int net_check_classes(struct net *net, const struct layer_env *env)
     for (int l = 0; l < net->nlayers && !(env->look_only && env->fake); l++) {
         const struct layer *data = &net->layers[l], *reader;
         struct layer_images images = {.source = NULL};
-        struct class_names names = {.count = 0};
         size_t scores;
-        int status;
 
         if (data->i->images)
             data->i->images(data, &images);
-        reader = images.source && data->ntops > 1 ? net_label_reader(net, data, 1, &scores) : NULL;
-        if (!reader || net_ignores_a_label(reader))
-            continue;
-        status = class_names_of_data(images.source, &names);
-        if (!status && names.count)
-            status = compare(net, env, reader, scores, images.source, &names);
-        class_names_free(&names);
-        if (status)
+        reader =
+            images.nclasses && data->ntops > 1 ? net_label_reader(net, data, 1, &scores) : NULL;
+        if (reader && !net_ignores_a_label(reader) && compare(net, env, reader, scores, &images))
             return -1;
     }
     return 0;

@@ -232,7 +232,8 @@ static int worker_iteration(struct trainer *t, int64_t iteration)
 /* All workers have the same scores, and there are no other ranks. */
 static int keep_best(struct trainer *t, int64_t iteration)
 {
-    if (iteration <= t->at.iteration || !scores_better(&t->scores, &t->job, iteration))
+    if (iteration <= t->at.iteration || !scores_better(&t->scores, &t->job, iteration) ||
+        !t->job.options->keep_best)
         return 0;
     if (t->job.rank == 0 && run_mark_best(&t->run, &t->scores))
         return -1;

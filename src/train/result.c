@@ -150,8 +150,8 @@ static void log_run(const struct trainer *t)
     if (!job->blank && isfinite(t->timing.final_loss))
         strbuf_printf(&text, "Final loss %.6g", t->timing.final_loss);
     if (t->scores.best >= 0)
-        strbuf_printf(&text, "%sbest test %.6g at iteration %" PRId64, text.length ? ", " : "",
-                      t->scores.best_score, t->scores.best);
+        strbuf_printf(&text, "%sbest test %s %.6g at iteration %" PRId64, text.length ? ", " : "",
+                      t->scores.name, t->scores.best_score, t->scores.best);
     if (text.length)
         LOG_INFO(job->log, "%s", strbuf_text(&text));
     strbuf_free(&text);
@@ -307,7 +307,13 @@ static void put_course(const struct trainer *t, struct json *json)
     json_put_int(json, "dedicated_servers", t->job.options->servers);
     json_put_int(json, "iterations", t->end);
     json_put_int(json, "updates_left_out", t->guard.skips_told);
+    if (t->job.records)
+        json_put_double(
+            json, "epochs",
+            job_epochs(&t->job, (double)(t->end - t->at.iteration) * (double)job_samples(&t->job)));
     json_put_int(json, "best_iteration", t->scores.best);
+    json_key(json, "best_output");
+    json_string(json, t->scores.best >= 0 ? t->scores.name : NULL);
     json_put_double(json, "best_score", t->scores.best >= 0 ? t->scores.best_score : (double)NAN);
     put_lines(json, "damaged_records", t->guard.damage);
     json_put_bool(json, "stopped_early", t->stopped);

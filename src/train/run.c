@@ -302,7 +302,7 @@ int run_find_best_all(struct training_run *run, const struct train_state *at, bo
         double score;
     } known = {.iteration = -1};
 
-    if (!name)
+    if (!run->job->options->keep_best)
         return 0;
     if (run->job->rank == 0) {
         if (resumed && !strcmp(run->found.run, run->file.run) &&

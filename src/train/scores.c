@@ -1,7 +1,7 @@
-/* --keep-best[=OUTPUT]: the best snapshot by an output of the first test net; of losses the least,
- * of anything else, such as an accuracy, the most. --stop-after=N: training ends when N tests in a
- * row found nothing better; rank 0 tells the dedicated servers with the next question about
- * signals. */
+/* The best test by an output of the first test net, whose snapshot --keep-best[=OUTPUT] keeps; of
+ * losses the least, of anything else, such as an accuracy, the most. --stop-after=N: training ends
+ * when N tests in a row found nothing better; rank 0 tells the dedicated servers with the next
+ * question about signals. */
 #include "train/scores.h"
 
 #include "report/outputs.h"
@@ -64,6 +64,25 @@ static int find_output(struct scores *scores, const char *given, const struct ne
     return scores->output < 0 ? -1 : 0;
 }
 
+/* Nobody says which: an accuracy, else the first loss; none is no error. */
+static void find_usual(struct scores *scores, const struct net *test)
+{
+    size_t at = 0;
+
+    scores->output = accuracy_of(test, &scores->name);
+    scores->sign = 1;
+    for (int i = 0; i < test->noutputs && scores->output < 0; i++) {
+        const struct net_output *output = &test->outputs[i];
+        size_t elems = shape_elems(&output->blob->value.shape);
+        if (elems == 1 && output->loss_weight > 0) {
+            scores->output = (int)at;
+            scores->name = output->blob->name;
+            scores->sign = -1;
+        }
+        at += elems;
+    }
+}
+
 int scores_open(struct scores *scores, const struct job *job, const struct net *test, bool keeps)
 {
     const struct trainer_options *o = job->options;
@@ -71,8 +90,11 @@ int scores_open(struct scores *scores, const struct job *job, const struct net *
 
     *scores =
         (struct scores){.output = -1, .best = -1, .stop_after = o->stop_after, .early.best = NAN};
-    if (!o->keep_best)
+    if (!o->keep_best) {
+        if (tests && test)
+            find_usual(scores, test);
         return 0;
+    }
     if (!tests || (job->rank == 0 && !keeps))
         return error_set("--keep-best%s%s needs a test net, test_interval and snapshots with a "
                          "snapshot_prefix in the solver",
@@ -112,7 +134,8 @@ bool scores_better(struct scores *scores, const struct job *job, int64_t iterati
         return false;
     scores->best = iteration;
     scores->best_score = score;
-    LOG_INFO(job->log, "The best %s so far: %g", scores->name, score);
+    if (job->options->keep_best)
+        LOG_INFO(job->log, "The best %s so far: %g", scores->name, score);
     return true;
 }
 

@@ -1,4 +1,4 @@
-/* What tests have shown: the last scores, the best ones (--keep-best), and whether more training
+/* What tests have shown: the last scores, the best ones, and whether more training
  * would be in vain (--stop-after). Nothing here is collective: all workers see the same scores. */
 #ifndef POSEIDON_TRAIN_SCORES_H
 #define POSEIDON_TRAIN_SCORES_H
@@ -16,7 +16,7 @@ struct early {
 struct scores {
     double *values;    /* outputs of the last test of the first test net; NULL: none yet. Owned */
     int64_t iteration; /* at which they were taken */
-    int output;        /* --keep-best: its number among them; -1: not given */
+    int output;        /* which is compared: --keep-best's, or the usual one; -1: none */
     const char *name;  /* its name; borrowed from the net */
     int sign;          /* -1: less is better; else 1 */
     int64_t best;      /* iteration of the best test so far; -1: none */
@@ -32,8 +32,7 @@ void scores_close(struct scores *scores);
 /* So many outputs of the first test net at that iteration. */
 int scores_put(struct scores *scores, int64_t iteration, const double *values, size_t count);
 
-/* After a test at that iteration: whether it is the best so far. The snapshot of this iteration is
- * to be kept. */
+/* After a test at that iteration: whether it is the best so far. */
 bool scores_better(struct scores *scores, const struct job *job, int64_t iteration);
 
 /* Counts that iteration's test, if there was one, where it is no better than the best so far. */

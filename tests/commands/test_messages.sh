@@ -33,6 +33,8 @@ while read -r option; do # a word of torchrun or of a common script: what it is 
 done <<'END'
 epoch
 num-epochs
+world-size
+wd
 device
 optimizer
 early-stopping

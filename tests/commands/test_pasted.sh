@@ -41,7 +41,8 @@ train*)
     for file in *_iter_2.*; do
         [ ! -f "$file" ] || case $file in
         lenet_*) cp "$file" "lenet_iter_1000.${file#*_iter_2.}" ;;
-        squeezenet_flowers_*) cp "$file" "squeezenet_flowers_iter_680.${file#*_iter_2.}" ;;
+        photographs_small_*) cp "$file" "photographs_small_iter_1360.${file#*_iter_2.}" ;;
+        photographs_*) cp "$file" "photographs_iter_340.${file#*_iter_2.}" ;;
         esac
     done
     exit $status
@@ -88,9 +89,10 @@ needs() { # WHAT: puts it into the folder, or fails with the reason
         done
         tar czf cifar-10-binary.tar.gz cifar-10-batches-bin
         ;;
-    flowers)
-        [ -d "$data/flowers17-256" ] || return 1
-        head -n 40 "$data/flowers17-256/train.txt" | while read -r file class; do
+    flowers) # some of every class
+        [ -d "$data/flowers17-256" ] && cp "$data/caffe-weights/squeezenet_v1.0.caffemodel" . 2>/dev/null || return 1
+        cp "$(find "$data/flowers17-256/" -name '*.jp*g' | head -n 1)" photo.jpg
+        awk 'NR % 11 == 1' "$data/flowers17-256/train.txt" | while read -r file class; do
             mkdir -p "flowers/class$class"
             cp "$data/flowers17-256/$file" "flowers/class$class"
         done
@@ -176,7 +178,7 @@ with_run() { # a training under way, which the block stops
     rm stands/pgrep
     [ $status -eq 75 ] || fail "$name: the training ended with status $status, expected 75: $(tail -n 3 run.log)"
 }
-for block in "$folder"/blocks/README* "$folder"/blocks/docs*; do
+for block in "$folder"/blocks/README* "$folder"/blocks/docs* "$folder"/blocks/models*; do
     name=$(basename "$block")
     fence=$(head -n 1 "$block")
     case $fence in
@@ -203,13 +205,13 @@ for block in "$folder"/blocks/README* "$folder"/blocks/docs*; do
 done
 echo "ran $ran blocks of commands, left $left"
 [ $ran -ge 20 ] || fail "only $ran blocks were run"
-fences=$(cat "$clean/README.md" "$clean"/docs/*.md | grep -c '^ *```')
+fences=$(cat "$clean/README.md" "$clean"/docs/*.md "$clean"/models/*/README.md | grep -c '^ *```')
 [ $((2 * (ran + left + texts))) -eq "$fences" ] || fail "the pages have $fences fences, and $ran + $left + $texts blocks were seen"
 
 # ---- what commands leave: git ignores it, so that a checkout stays clean ----
 if git -C "$abs_top_srcdir" rev-parse 2>/dev/null; then
     find "$clean" -type f | sort | comm -13 before - | sed "s|^$clean/||" |
-        grep -v -e '^data/' -e '^flowers/' -e '^cifar-10' -e '^convert\.' -e '^photo\.jpg$' -e '^hosts$' -e '^squeezenet_v1.0\.' -e '^synset_words' >left
+        grep -v -e '^data/' -e '^flowers/' -e '^photographs-' -e '^cifar-10' -e '^convert\.' -e '^photo\.jpg$' -e '^hosts$' -e '^squeezenet_v1.0\.' -e '^synset_words' >left
     (cd "$abs_top_srcdir" && git check-ignore --no-index --stdin <"$folder/left") | sort >ignored
     sort left | comm -23 - ignored >untracked
     [ ! -s untracked ] || fail "commands of the pages leave what git does not ignore: $(tr '\n' ' ' <untracked)"

@@ -85,6 +85,33 @@ START_TEST(the_best_loss_is_the_least_and_a_number)
 }
 END_TEST
 
+START_TEST(without_keep_best_the_accuracy_counts_or_else_the_loss)
+{
+    struct made m;
+    struct scores scores;
+
+    make(&m);
+    m.solver.test_interval = 10;
+    ck_assert_int_eq(scores_open(&scores, &m.job, &m.net, false), 0);
+    ck_assert_str_eq(scores.name, "accuracy");
+    test_at(&scores, 10, 0.5, 1);
+    ck_assert(scores_better(&scores, &m.job, 10));
+    test_at(&scores, 20, 0.4, 0.5);
+    ck_assert(!scores_better(&scores, &m.job, 20));
+    scores_close(&scores);
+    m.net.nlayers = 0; /* no layer makes an accuracy */
+    ck_assert_int_eq(scores_open(&scores, &m.job, &m.net, false), 0);
+    ck_assert_str_eq(scores.name, "loss");
+    test_at(&scores, 10, 0.5, 1);
+    ck_assert(scores_better(&scores, &m.job, 10));
+    test_at(&scores, 20, 0.4, 0.5);
+    ck_assert(scores_better(&scores, &m.job, 20));
+    scores_close(&scores);
+    ck_assert_int_eq(scores_open(&scores, &m.job, NULL, false), 0); /* a dedicated server */
+    ck_assert_int_eq(scores.output, -1);
+}
+END_TEST
+
 START_TEST(an_output_that_is_not_there_is_refused_with_those_that_are)
 {
     struct made m;
@@ -160,6 +187,7 @@ SUITE("scores")
 
     tcase_add_test(tcase, the_best_accuracy_is_the_largest);
     tcase_add_test(tcase, the_best_loss_is_the_least_and_a_number);
+    tcase_add_test(tcase, without_keep_best_the_accuracy_counts_or_else_the_loss);
     tcase_add_test(tcase, an_output_that_is_not_there_is_refused_with_those_that_are);
     tcase_add_test(tcase, so_many_tests_in_a_row_without_a_better_score_are_enough);
     tcase_add_test(tcase, without_an_accuracy_the_loss_is_what_counts);
