@@ -302,6 +302,7 @@ static int list_load(const char *list, struct strbuf *out)
     if (file_is_hdf5(list))
         return error_set(
             "%s: this is an HDF5 file; HDF5Data expects a text file that lists such files", list);
+    strbuf_puts(out, ""); /* also of an empty file there is a text */
     if (file_read(list, "the list of HDF5 files", out))
         return -1;
     return strlen(strbuf_text(out)) == out->length
@@ -315,7 +316,7 @@ static int list_parse(struct hdf5_source *self, const char *list, char *text)
 {
     int line = 1;
 
-    for (char *at = text; at && *at;) {
+    for (char *at = text; *at;) {
         char *end = at, *path;
         bool found;
 
