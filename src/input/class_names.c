@@ -70,16 +70,14 @@ static int read_lines(const char *path, struct class_names *out)
 /* classes.txt in that folder; none where it is not there. */
 static int read_beside(const char *folder, int length, struct class_names *out)
 {
-    size_t size = (size_t)length + sizeof "/classes.txt";
-    char *list = malloc(size);
-    int status = 0;
+    struct strbuf list = {.data = NULL};
+    int status;
 
-    if (!list)
-        return error_memory(size, "a path");
-    snprintf(list, size, "%.*s/classes.txt", length, folder);
-    if (access(list, F_OK) == 0)
-        status = read_lines(list, out);
-    free(list);
+    strbuf_printf(&list, "%.*s/classes.txt", length, folder);
+    status = strbuf_status(&list);
+    if (!status && access(list.data, F_OK) == 0)
+        status = read_lines(list.data, out);
+    strbuf_free(&list);
     return status;
 }
 

@@ -296,28 +296,20 @@ int source_open_hdf5_images(const char *path, bool with_labels, struct source **
     return 0;
 }
 
-/* The list file's text, with a final NUL. */
-static int list_load(const char *list, char **out)
+/* The list file's text, to be freed in either case. */
+static int list_load(const char *list, struct strbuf *out)
 {
-    struct strbuf text = {0};
-
     if (file_is_hdf5(list))
         return error_set(
             "%s: this is an HDF5 file; HDF5Data expects a text file that lists such files", list);
-    if (file_read(list, "the list of HDF5 files", &text))
-        goto fail;
-    if (strlen(strbuf_text(&text)) != text.length) {
-        error_set(
-            "%s: not a text file (a zero byte at offset %zu); HDF5Data expects a text file that "
-            "lists HDF5 files",
-            list, strlen(text.data));
-        goto fail;
-    }
-    *out = strbuf_take(&text);
-    return *out ? 0 : -1;
-fail:
-    strbuf_free(&text);
-    return -1;
+    strbuf_puts(out, ""); /* also of an empty file there is a text */
+    if (file_read(list, "the list of HDF5 files", out))
+        return -1;
+    return strlen(strbuf_text(out)) == out->length
+               ? 0
+               : error_set("%s: not a text file (a zero byte at offset %zu); HDF5Data expects a "
+                           "text file that lists HDF5 files",
+                           list, strlen(out->data));
 }
 
 static int list_parse(struct hdf5_source *self, const char *list, char *text)
@@ -356,29 +348,24 @@ static int list_parse(struct hdf5_source *self, const char *list, char *text)
 int source_open_hdf5_list(const char *list, int nnames, const char *const *names,
                           struct source **out)
 {
-    struct hdf5_source *self = NULL;
-    char *text = NULL;
+    struct hdf5_source *self;
+    struct strbuf text = {0};
+    int status;
 
     *out = NULL;
     if (nnames < 1 || nnames > SOURCE_MAX_FIELDS)
         return error_set("%s: %d data sets asked for; expected 1 to %d", list, nnames,
                          SOURCE_MAX_FIELDS);
-    if (list_load(list, &text))
-        return -1;
     self = self_create(list, nnames, names, false);
-    if (!self || list_parse(self, list, text))
-        goto fail;
-    if (parts_scan(self)) {
-        error_context("%s", list);
-        goto fail;
-    }
-    free(text);
-    *out = &self->source;
-    return 0;
-
-fail:
-    free(text);
-    if (self)
+    if (!self)
+        return -1;
+    status = list_load(list, &text) || list_parse(self, list, text.data) ? -1 : 0;
+    if (!status && parts_scan(self))
+        status = error_context("%s", list);
+    strbuf_free(&text);
+    if (status)
         hdf5_close(&self->source);
-    return -1;
+    else
+        *out = &self->source;
+    return status;
 }

@@ -2,9 +2,9 @@
 #include "input/source_internal.h"
 
 #include "input/list.h"
-#include "util/alloc.h"
 #include "util/error.h"
 #include "util/path.h"
+#include "util/strbuf.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -72,17 +72,15 @@ static const struct source_i images_i = {
 /* The root as given, or beside base_file where the first image is only there. */
 static char *root_find(const char *root, const char *base_file, const char *first)
 {
-    size_t length = strlen(root) + strlen(first) + 1;
-    char *name = alloc_array(length, 1, "a path"), *path, *found = NULL;
+    struct strbuf name = {.data = NULL};
+    char *path, *found = NULL;
 
-    if (!name)
-        return NULL;
-    snprintf(name, length, "%s%s", root, first);
-    path = path_find(name, base_file, NULL);
+    strbuf_printf(&name, "%s%s", root, first);
+    path = strbuf_status(&name) ? NULL : path_find(name.data, base_file, NULL);
     if (path) /* the root is what stands before the first image's name */
-        found = path_beside(root, strcmp(path, name) ? base_file : NULL);
+        found = path_beside(root, strcmp(path, name.data) ? base_file : NULL);
     free(path);
-    free(name);
+    strbuf_free(&name);
     return found;
 }
 

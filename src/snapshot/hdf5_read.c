@@ -257,25 +257,17 @@ static char *read_stored_text(hid_t dataset, hid_t type)
 
 static int read_state_string(hid_t file, const char *path, const char *name, char **text)
 {
-    hid_t dataset = H5Dopen2(file, name, H5P_DEFAULT), type = -1, space = -1;
-    int status = -1;
+    hid_t dataset = H5Dopen2(file, name, H5P_DEFAULT), type, space;
+    int status = 0;
 
     if (dataset < 0)
         return h5_error("%s: '%s' cannot be read", path, name);
     type = H5Dget_type(dataset);
     space = H5Dget_space(dataset);
-    if (H5Tget_class(type) != H5T_STRING || H5Sget_simple_extent_npoints(space) != 1) {
-        error_set("%s: '%s' is not one text", path, name);
-        goto done;
-    }
-    *text = read_stored_text(dataset, type);
-    if (*text == NULL) {
-        h5_error("%s: '%s' cannot be read", path, name);
-        goto done;
-    }
-    status = 0;
-
-done:
+    if (H5Tget_class(type) != H5T_STRING || H5Sget_simple_extent_npoints(space) != 1)
+        status = error_set("%s: '%s' is not one text", path, name);
+    else if (!(*text = read_stored_text(dataset, type)))
+        status = h5_error("%s: '%s' cannot be read", path, name);
     H5Sclose(space);
     H5Tclose(type);
     H5Dclose(dataset);
@@ -309,19 +301,6 @@ static int read_owner(hid_t file, const char *path, struct snapshot_state *state
                : 0;
 }
 
-static int read_state_fields(hid_t file, const char *path, struct snapshot_state *state)
-{
-    if (read_count(file, path, "iter", &state->iter) ||
-        read_state_string(file, path, "learned_net", &state->learned_net) ||
-        read_count(file, path, "current_step", &state->current_step) ||
-        read_owner(file, path, state))
-        return -1;
-    state->has_data_cursor = has_link(file, "data_cursor");
-    if (state->has_data_cursor)
-        return read_state_number(file, path, "data_cursor", H5T_NATIVE_UINT64, &state->data_cursor);
-    return 0;
-}
-
 static int read_history(hid_t file, const char *path, const struct snapshot_blob *history,
                         int nhistory)
 {
@@ -339,34 +318,41 @@ static int read_history(hid_t file, const char *path, const struct snapshot_blob
     return snapshot_load_history(&source, info.nlinks, history, nhistory);
 }
 
+static int read_state(hid_t file, const char *path, struct snapshot_state *state)
+{
+    if (has_link(file, "data") && !has_link(file, "iter"))
+        return error_set("%s is a model, not a solver state: give it to --weights, or give the "
+                         ".solverstate.h5 that belongs to it",
+                         path);
+    if (!has_link(file, "iter") || !has_link(file, "history"))
+        return error_set("%s is not a solver state: it has no '%s'", path,
+                         has_link(file, "iter") ? "history" : "iter");
+    if (read_count(file, path, "iter", &state->iter) ||
+        read_state_string(file, path, "learned_net", &state->learned_net) ||
+        read_count(file, path, "current_step", &state->current_step) ||
+        read_owner(file, path, state))
+        return -1;
+    state->has_data_cursor = has_link(file, "data_cursor");
+    return state->has_data_cursor ? read_state_number(file, path, "data_cursor", H5T_NATIVE_UINT64,
+                                                      &state->data_cursor)
+                                  : 0;
+}
+
 int snapshot_read_state_hdf5(const char *path, struct snapshot_state *state,
                              const struct snapshot_blob *history, int nhistory)
 {
-    hid_t file = -1;
-    int status = -1;
+    hid_t file;
+    int status;
 
     if (nhistory != SNAPSHOT_PEEK && checksum_check(path))
         return -1;
     h5_lock();
-    if (h5_file_open(path, &file))
-        goto done;
-    if (has_link(file, "data") && !has_link(file, "iter")) {
-        error_set("%s is a model, not a solver state: give it to --weights, or give the "
-                  ".solverstate.h5 that belongs to it",
-                  path);
-        goto done;
-    }
-    if (!has_link(file, "iter") || !has_link(file, "history")) {
-        error_set("%s is not a solver state: it has no '%s'", path,
-                  has_link(file, "iter") ? "history" : "iter");
-        goto done;
-    }
-    status = read_state_fields(file, path, state) ||
-                     (nhistory != SNAPSHOT_PEEK && read_history(file, path, history, nhistory))
-                 ? -1
-                 : 0;
-
-done:
+    status = h5_file_open(path, &file);
+    if (!status)
+        status = read_state(file, path, state) ||
+                         (nhistory != SNAPSHOT_PEEK && read_history(file, path, history, nhistory))
+                     ? -1
+                     : 0;
     if (file >= 0)
         H5Fclose(file);
     h5_unlock();

@@ -283,26 +283,21 @@ static int compose_model(hid_t file, const char *path, const char *run,
 static int compose_state(hid_t file, const char *path, const struct snapshot_state *state,
                          const struct snapshot_blob *history, int nhistory)
 {
-    hid_t group = -1;
-    int status = -1;
+    hid_t group;
+    int status = 0;
 
     if (write_number(file, path, "iter", H5T_NATIVE_INT32, &state->iter) ||
         write_string(file, path, "learned_net", state->learned_net) ||
         write_number(file, path, "current_step", H5T_NATIVE_INT32, &state->current_step) ||
-        write_version(file, path) || write_owner(file, path, state))
-        return -1;
-    if (state->has_data_cursor &&
-        write_number(file, path, "data_cursor", H5T_NATIVE_UINT64, &state->data_cursor))
+        write_version(file, path) || write_owner(file, path, state) ||
+        (state->has_data_cursor &&
+         write_number(file, path, "data_cursor", H5T_NATIVE_UINT64, &state->data_cursor)))
         return -1;
     group = H5Gcreate2(file, "history", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
     if (group < 0)
         return composing_failed(path, "write group", "history");
-    for (int i = 0; i < nhistory; i++)
-        if (write_blob(group, path, i, &history[i]))
-            goto done;
-    status = 0;
-
-done:
+    for (int i = 0; i < nhistory && !status; i++)
+        status = write_blob(group, path, i, &history[i]);
     H5Gclose(group);
     return status;
 }

@@ -121,10 +121,10 @@ int snapshot_read_model(const char *path, const struct snapshot_layer *layers, i
     found.run = source.run;
     source.run = NULL;
     snapshot_close(&source);
-    if (report)
-        *report = status ? (struct snapshot_report){0} : found;
     if (status || !report)
         snapshot_report_free(&found);
+    if (report)
+        *report = found;
     return status;
 }
 

@@ -120,6 +120,19 @@ int field_append(ProtobufCMessage *message, const ProtobufCFieldDescriptor *fiel
     return 0;
 }
 
+int message_part(ProtobufCMessage *message, const char *name, ProtobufCMessage **out)
+{
+    const ProtobufCFieldDescriptor *field = message_find_field(message->descriptor, name);
+
+    if (!field_is_set(message, field)) {
+        if (message_new(field->descriptor, out))
+            return -1;
+        field_set(message, field, out);
+    }
+    *out = *(ProtobufCMessage *const *)field_at(message, field, 0);
+    return 0;
+}
+
 /* Takes the value out of a singular field, without freeing it. */
 static void forget(ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)
 {

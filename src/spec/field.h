@@ -35,6 +35,9 @@ void field_set(ProtobufCMessage *message, const ProtobufCFieldDescriptor *field,
 int field_append(ProtobufCMessage *message, const ProtobufCFieldDescriptor *field,
                  const void *value, bool spare);
 
+/* The message that the singular field of that name holds, made if it is not there yet. */
+int message_part(ProtobufCMessage *message, const char *name, ProtobufCMessage **out);
+
 /* Empties a field and frees what it held. */
 void field_drop(ProtobufCMessage *message, const ProtobufCFieldDescriptor *field);
 

@@ -8,6 +8,7 @@
 #include "spec/names.h"
 #include "util/suggest.h"
 #include "spec/upgrade.h"
+#include "util/alloc.h"
 #include "util/error.h"
 #include "util/strbuf.h"
 
@@ -72,11 +73,11 @@ static int keep_layers(struct builder *b, const Caffe__NetParameter *net,
 
     if (net->n_layer > INT_MAX / 2)
         return error_set("%s: more layers than can be counted", b->def->file);
-    b->kept = calloc(net->n_layer + 1, sizeof *b->kept);
-    b->first_source = calloc(net->n_layer + 1, sizeof *b->first_source);
-    b->first_version = calloc(net->n_layer + 1, sizeof *b->first_version);
+    b->kept = alloc_array(net->n_layer, sizeof *b->kept, "the layers");
+    b->first_source = alloc_array(net->n_layer, sizeof *b->first_source, "the layers");
+    b->first_version = alloc_array(net->n_layer, sizeof *b->first_version, "the layers");
     if (b->kept == NULL || b->first_source == NULL || b->first_version == NULL)
-        return error_memory(net->n_layer * sizeof *b->kept, "the layers");
+        return -1;
     for (size_t i = 0; i < net->n_layer; i++) {
         bool in;
 
@@ -91,11 +92,9 @@ static int keep_layers(struct builder *b, const Caffe__NetParameter *net,
     }
     if (nbottoms > INT_MAX / 2 || ntops > INT_MAX / 2)
         return error_set("%s: more blobs than can be counted", b->def->file);
-    b->sources = calloc(nbottoms + 1, sizeof *b->sources);
-    b->versions = calloc(ntops + 1, sizeof *b->versions);
-    if (b->sources == NULL || b->versions == NULL)
-        return error_memory((nbottoms + ntops) * sizeof *b->versions, "the blobs");
-    return 0;
+    b->sources = alloc_array(nbottoms, sizeof *b->sources, "the blobs");
+    b->versions = alloc_array(ntops, sizeof *b->versions, "the blobs");
+    return b->sources != NULL && b->versions != NULL ? 0 : -1;
 }
 
 /* Whether the layer makes a blob of that name of its own: none that it reads and changes in place.
@@ -210,9 +209,9 @@ static int set_loss_weights(struct layer_def *layer, const struct version *versi
     if (loss && n == 0)
         n = 1;
     layer->nweights = (int)n;
-    layer->loss_weights = calloc(n + 1, sizeof *layer->loss_weights);
+    layer->loss_weights = alloc_array(n, sizeof *layer->loss_weights, "loss weights");
     if (layer->loss_weights == NULL)
-        return error_memory(n * sizeof *layer->loss_weights, "loss weights");
+        return -1;
     for (size_t i = 0; i < given; i++)
         layer->loss_weights[i] = param->loss_weight[i];
     if (given == 0 && loss)
@@ -247,9 +246,10 @@ static int emit_layer(struct builder *b, int index)
     const Caffe__LayerParameter *param = b->kept[index];
     struct layer_def *layer = add_layer(b, param, text_line(b->doc, param));
 
-    layer->bottoms = layer->renamed = calloc(param->n_bottom + 1, sizeof *layer->renamed);
+    layer->bottoms = layer->renamed =
+        alloc_array(param->n_bottom, sizeof *layer->renamed, "a layer");
     if (layer->renamed == NULL)
-        return error_memory(param->n_bottom * sizeof *layer->renamed, "a layer");
+        return -1;
     for (size_t i = 0; i < param->n_bottom; i++) {
         struct version *version = &b->versions[b->sources[b->first_source[index] + (int)i]];
 
@@ -308,9 +308,9 @@ static int emit_split(struct builder *b, struct version *version)
     layer->split = version->split;
     layer->inserted = true;
     layer->nweights = version->users;
-    layer->loss_weights = calloc(users, sizeof *layer->loss_weights);
+    layer->loss_weights = alloc_array(users, sizeof *layer->loss_weights, "loss weights");
     if (layer->loss_weights == NULL)
-        return error_memory(users * sizeof *layer->loss_weights, "loss weights");
+        return -1;
     layer->loss_weights[0] = version->loss_weight;
     return status;
 }
@@ -321,9 +321,9 @@ static int emit_all(struct builder *b)
 
     for (int v = 0; v < b->nversions; v++)
         nlayers += b->versions[v].users > 1;
-    b->def->layers = calloc(nlayers + 1, sizeof *b->def->layers);
+    b->def->layers = alloc_array(nlayers, sizeof *b->def->layers, "the layers");
     if (b->def->layers == NULL)
-        return error_memory(nlayers * sizeof *b->def->layers, "the layers");
+        return -1;
     for (int i = 0; i < b->nkept; i++) {
         if (emit_layer(b, i))
             return -1;

@@ -94,13 +94,10 @@ static int set_state(struct text_doc *solver, const struct spec_overrides *o)
     Caffe__SolverParameter *param = (Caffe__SolverParameter *)text_root(solver);
     char *copy = o->stages ? strdup(o->stages) : NULL, *rest = copy, *stage;
     int status = o->stages && !copy ? error_memory(strlen(o->stages), "stages") : 0;
-    ProtobufCMessage *made;
+    ProtobufCMessage *state;
 
-    if (!status && !param->train_state) {
-        status = message_new(&caffe__net_state__descriptor, &made);
-        if (!status)
-            param->train_state = (Caffe__NetState *)made;
-    }
+    if (!status)
+        status = message_part(&param->base, "train_state", &state);
     if (!status && o->level) {
         param->train_state->has_level = true;
         param->train_state->level = o->level;

@@ -59,19 +59,6 @@ const struct upgrade_type *upgrade_type(int v1_type)
     return v1_type < 0 || (size_t)v1_type >= sizeof types / sizeof *types ? NULL : &types[v1_type];
 }
 
-int upgrade_submessage(ProtobufCMessage *message, const char *name, ProtobufCMessage **out)
-{
-    const ProtobufCFieldDescriptor *field = message_find_field(message->descriptor, name);
-
-    if (!field_is_set(message, field)) {
-        if (message_new(field->descriptor, out))
-            return -1;
-        field_set(message, field, out);
-    }
-    *out = *(ProtobufCMessage *const *)field_at(message, field, 0);
-    return 0;
-}
-
 /* A new element of a repeated field of messages. */
 static int append_new(ProtobufCMessage *message, const char *name, ProtobufCMessage **out)
 {
@@ -111,7 +98,7 @@ static int upgrade_transform(Caffe__V1LayerParameter *layer)
         field = message_find_field(data->descriptor, names[i]);
         if (field == NULL || !field_is_set(data, field))
             continue;
-        if (upgrade_submessage(&layer->base, "transform_param", &transform) ||
+        if (message_part(&layer->base, "transform_param", &transform) ||
             upgrade_move(data, names[i], transform, names[i]))
             return -1;
     }
@@ -216,10 +203,12 @@ static int add_input_shapes(Caffe__NetParameter *net, const struct text_doc *doc
 
         if (append_new(to, "shape", &message))
             return -1;
-        for (size_t k = 0; k < 4; k++)
-            if (field_append(message, message_find_field(message->descriptor, "dim"),
-                             &(int64_t){net->input_dim[i + k]}, false))
+        for (size_t k = 0; k < 4; k++) {
+            int64_t dim = net->input_dim[i + k];
+
+            if (field_append(message, message_find_field(message->descriptor, "dim"), &dim, false))
                 return -1;
+        }
     }
     return 0;
 }
@@ -258,8 +247,7 @@ static int upgrade_input(Caffe__NetParameter *net, struct text_doc *doc)
         layer->type = strdup("Input");
         if (layer->name == NULL || layer->type == NULL)
             return error_memory(12, "a layer");
-        if (upgrade_submessage(message, "input_param", &shapes) ||
-            add_input_shapes(net, doc, shapes) ||
+        if (message_part(message, "input_param", &shapes) || add_input_shapes(net, doc, shapes) ||
             text_set_line(doc, layer, text_line(doc, net->input[0])) ||
             text_add_notice(doc, INPUT_NOTICE, text_name(doc)) ||
             upgrade_move(&net->base, "input", message, "top"))

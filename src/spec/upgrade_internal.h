@@ -17,9 +17,6 @@ const struct upgrade_type *upgrade_type(int v1_type);
 bool upgrade_is_v0(const Caffe__NetParameter *net);
 int upgrade_v0(Caffe__NetParameter *net, struct text_doc *doc);
 
-/* The sub-message of that name, made if it is not there yet. */
-int upgrade_submessage(ProtobufCMessage *message, const char *name, ProtobufCMessage **out);
-
 /* field_move by names; changes nothing where `from` holds nothing. */
 int upgrade_move(ProtobufCMessage *from, const char *from_name, ProtobufCMessage *to,
                  const char *to_name);

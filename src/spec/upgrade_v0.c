@@ -94,8 +94,7 @@ static int move_setting(struct text_doc *doc, Caffe__V1LayerParameter *layer, co
             continue;
         if (moves[i].types != NULL && !has_type(moves[i].types, type_of(layer)))
             break;
-        if (upgrade_submessage(&layer->base, moves[i].types != NULL ? message : "transform_param",
-                               &to))
+        if (message_part(&layer->base, moves[i].types != NULL ? message : "transform_param", &to))
             return -1;
         return upgrade_move(&layer->layer->base, name, to, moves[i].target);
     }

@@ -32,15 +32,9 @@ static const char *format_name(const void *data, size_t length)
         const char *name, *text;
         size_t at, n;
     } formats[] = {
-        {"GIF", "GIF8", 0, 4},
-        {"TIFF", "II*\0", 0, 4},
-        {"TIFF", "MM\0*", 0, 4},
-        {"WebP", "WEBP", 8, 4},
-        {"BMP", "BM", 0, 2},
-        {"JPEG 2000", "jP  ", 4, 4},
-        {"HEIF", "ftyp", 4, 4},
-        {"PNM", "P5", 0, 2},
-        {"PNM", "P6", 0, 2},
+        {"GIF", "GIF8", 0, 4},  {"TIFF", "II*\0", 0, 4}, {"TIFF", "MM\0*", 0, 4},
+        {"WebP", "WEBP", 8, 4}, {"BMP", "BM", 0, 2},     {"JPEG 2000", "jP  ", 4, 4},
+        {"HEIF", "ftyp", 4, 4}, {"PNM", "P5", 0, 2},     {"PNM", "P6", 0, 2},
     };
 
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
