@@ -62,7 +62,7 @@ sed -n '/^Speed-up by/,/^$/p' text | awk '$1 == "nodes" { for (i = 2; i <= NF; i
     $1 == 16 { found = 1; if ($at["ps"] > 11 || $at["auto"] < 14.5 || $at["auto"] > 16 || $at["auto"] < $at["paper"]) exit 1 }
     END { if (!found) exit 1 }' || fail "the speed-ups are not the paper's: $(cat text)"
 same 'speed-up, bytes and schemes of one node' '1.00 0.0 -' "$(field 1 4) $(field 1 6) $(field 1 8)"
-has '^   16 .* 18 PS, 1 SFB$'
+has '^   16 .* 17 PS, 2 SFB$'
 has '^  fc7 *[A-Z]'
 same 'tables of layers' 1 "$(grep -c '^layer ' text)"
 shows '^Assuming [0-9.]* images/s a rank: give --images-per-second or --profile; links of$' --nodes=1,2 --layers
