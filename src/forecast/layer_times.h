@@ -1,4 +1,4 @@
-/* How long a net's layers compute, for the cost model. */
+/* How long a net's layers compute, for the simulator. */
 #ifndef POSEIDON_FORECAST_LAYER_TIMES_H
 #define POSEIDON_FORECAST_LAYER_TIMES_H
 

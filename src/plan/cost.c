@@ -159,7 +159,6 @@ struct count {
     uint64_t bytes;
     struct cost_side workers, servers; /* sums */
     int nservers;                      /* counted there */
-    double memory;
 };
 
 static void count_leaders(const struct plan *plan, int bucket, int leader, int members,
@@ -181,12 +180,10 @@ static void count_leaders(const struct plan *plan, int bucket, int leader, int m
     count->nservers += owner ? members : 0;
     cost->busiest = larger(cost->busiest, larger(sent, received));
     cost->messages = larger(cost->messages, (double)t.messages);
-    if (scheme->memory)
-        count->memory += (double)scheme->memory(plan, bucket, leader) * members;
 }
 
-/* Along a tree leaders without a share differ, too; but sides are even, the homes, at the trees'
- * roots, are the busiest, and of a few neighbours the memory is about what it is of all. */
+/* Along a tree leaders without a share differ, too; but sides are even, and the homes, at the
+ * trees' roots, are the busiest. */
 static void count_tree(const struct plan *plan, int bucket, struct cost *cost)
 {
     enum { ENOUGH = 8 };
@@ -194,15 +191,11 @@ static void count_tree(const struct plan *plan, int bucket, struct cost *cost)
     struct count count = {0};
     uint64_t bytes = (uint64_t)(plan->nworkers - 1) * (b->gradient_bytes + b->back_bytes);
     double each = (double)bytes / plan->nworkers;
-    int asked = 0;
 
     for (int s = 0; s < b->nshares && s < ENOUGH; s++)
         count_leaders(plan, bucket, plan->shares[b->first_share + s].home, 1, &count, cost);
     cost->bytes = bytes;
     cost->worker = (struct cost_side){each, each};
-    while (asked < ENOUGH && asked < plan->nleaders && b->scheme->memory)
-        cost->memory += (double)b->scheme->memory(plan, bucket, asked++);
-    cost->memory /= larger(asked, 1);
 }
 
 static void count_bytes(const struct plan *plan, const struct classes *classes, int bucket,
@@ -231,7 +224,6 @@ static void count_bytes(const struct plan *plan, const struct classes *classes, 
         count.nservers = plan->dedicated ? plan->nservers : 0;
     workers = plan->nworkers - (b->scheme->home == HOME_OWNER && !plan->dedicated);
     cost->bytes = count.bytes;
-    cost->memory = count.memory / plan->nleaders;
     if (workers > 0)
         cost->worker =
             (struct cost_side){count.workers.sent / workers, count.workers.received / workers};
@@ -311,16 +303,15 @@ struct cost_side cost_device_bytes(const struct plan *plan, int bucket)
     return (struct cost_side){own, b->scheme->home == HOME_NOBODY ? all - own : whole};
 }
 
-/* Who is alone has nothing to copy. */
-static void cost_copies(const struct cost_cluster *cluster, const struct plan *plan, int bucket,
-                        struct cost *cost)
+/* A worker's device gives the host what travels, and gets back what has come. Who is alone has
+ * nothing to copy. */
+static double copy_seconds(const struct cost_cluster *cluster, const struct plan *plan, int bucket)
 {
     struct cost_side bytes = cost_device_bytes(plan, bucket);
 
-    if (cluster->device_Bps <= 0 || plan_is_alone(plan))
-        return;
-    cost->copy_out_seconds = bytes.sent / cluster->device_Bps;
-    cost->copy_in_seconds = bytes.received / cluster->device_Bps;
+    return cluster->device_Bps <= 0 || plan_is_alone(plan)
+               ? 0
+               : (bytes.sent + bytes.received) / cluster->device_Bps;
 }
 
 /* ---- all together ---- */
@@ -340,11 +331,10 @@ static void total_up(const struct cost_cluster *cluster, double first, struct co
     double overhead = cost->messages * cluster->message_seconds;
     double link = cost->wire_seconds + overhead;
 
-    cost->latency_seconds = cost->trips * cluster->latency_seconds + overhead;
-    cost->seconds = larger(link, cost->sum_seconds) +
-                    smaller(link, cost->sum_seconds) / larger(cost->pieces, 1) +
-                    cost->trips * cluster->latency_seconds + cost->skew_seconds +
-                    cost->copy_out_seconds + cost->copy_in_seconds + cost->compute_seconds + first;
+    cost->seconds += larger(link, cost->sum_seconds) +
+                     smaller(link, cost->sum_seconds) / larger(cost->pieces, 1) +
+                     cost->trips * cluster->latency_seconds + cost->skew_seconds +
+                     cost->compute_seconds + first;
     cost->sum_seconds += first;
     cost->stolen_seconds =
         cluster->core_share * (cost->sum_seconds + busier(&cost->worker) / cluster->transport_Bps);
@@ -376,7 +366,7 @@ static void cost_bucket(const struct cost_cluster *cluster, const struct plan *p
         cost_links(cluster, plan, bucket, out);
         b->scheme->cost(cluster, plan, bucket, out);
         share_among_leaders(plan, bucket, out);
-        cost_copies(cluster, plan, bucket, out);
+        out->seconds = copy_seconds(cluster, plan, bucket);
         if (b->log_steps) /* every step is a trip */
             out->trips *= tree_steps(plan->nworkers);
     } else {

@@ -95,21 +95,17 @@ struct cost {
     struct cost_side server; /* a dedicated server; with HOME_OWNER the owner; else zero */
     double busiest;          /* bytes of the rank that moves most: the larger of both directions */
     double messages;         /* that the busiest rank sends */
-    double memory;           /* bytes kept for communication, mean over the leaders */
     double trips;            /* messages that can only follow each other; set by scheme->cost */
     double pieces; /* into how many link and wire thread share the work; set by scheme->cost */
     double wire_seconds; /* the busiest link is taken, if all buckets share the servers evenly */
     double skew_seconds; /* and this longer by this bucket alone: it has fewer homes than ranks */
-    double latency_seconds;  /* trips after each other, overheads of messages */
-    double sum_seconds;      /* wire thread: adding, quantising, a server's update; scheme->cost */
-    double compute_seconds;  /* compute thread: copying factors out, rebuilding the gradient (less
-                                what backprop saves by leaving that to it), updating its own
-                                parameters; scheme->cost */
-    double copy_out_seconds; /* a worker's device gives the host what travels; before all else */
-    double copy_in_seconds;  /* it gets back what has come; before compute_seconds */
-    double stolen_seconds;   /* by which the wire thread and the transport slow the passes down */
-    double busy_seconds;     /* other buckets wait this long: the longer of link and wire thread */
-    double seconds;          /* the bucket alone, from its gradient to its new parameters */
+    double sum_seconds;  /* wire thread: adding, quantising, a server's update; scheme->cost */
+    double compute_seconds; /* compute thread: copying factors out, rebuilding the gradient (less
+                               what backprop saves by leaving that to it), updating its own
+                               parameters; scheme->cost */
+    double stolen_seconds;  /* by which the wire thread and the transport slow the passes down */
+    double busy_seconds;    /* other buckets wait this long: the longer of link and wire thread */
+    double seconds;         /* the bucket alone, from its gradient to its new parameters */
 };
 
 /* Whether a server that trains on an engine with memory of its own had better update its chunks

@@ -16,13 +16,7 @@
 #define ENOUGH 5e-4 /* of the passes: nothing that is left to gain is worth looking for */
 #define NEAR   0.03 /* of an iteration: what a wider window may make up for */
 
-enum { MERGES = 2, MOST_TRIED = 512, SURELY_WIDENED = 3, WIDEST = 4 };
-
-/* What a second of the passes counts in a mix, as against one of the link; the first mix goes by
- * how long a group lasts by itself. */
-static const double weights[] = {-1, 0, 1, 2, 4, 8, 16, 32};
-
-enum { MIXES = sizeof weights / sizeof *weights };
+enum { MERGES = 2, MIXES = 10, MOST_TRIED = 512, SURELY_WIDENED = 3, WIDEST = 4 };
 
 /* A row's scheme as it was played. */
 struct tried {
@@ -35,7 +29,8 @@ struct tried {
 struct chooser {
     const struct choose_question *question;
     struct choose_answer *answer;
-    const struct scheme **mix; /* MIXES rows of one per group; NULL where it does not train */
+    const struct scheme **mix; /* nmixes rows of one per group; NULL where it does not train */
+    int nmixes;
     size_t merge[MERGES];
     int nmerges;
     size_t window; /* the usual one, or the given one */
@@ -63,11 +58,15 @@ static bool may_choose_paper(const struct choose_question *question)
            may_choose(question, question->how->registry[0]);
 }
 
+static double passes_of(const struct cost *cost)
+{
+    return cost->compute_seconds + cost->stolen_seconds;
+}
+
+/* Of seconds of the link, and of the passes with their weight; < 0: of the group by itself. */
 static double price_of(const struct cost *cost, double weight)
 {
-    return weight < 0
-               ? cost->seconds
-               : cost->busy_seconds + weight * (cost->compute_seconds + cost->stolen_seconds);
+    return weight < 0 ? cost->seconds : cost->busy_seconds + weight * passes_of(cost);
 }
 
 /* Equal prices go to fewer bytes, then to the earlier in the registry. */
@@ -78,23 +77,52 @@ static bool is_cheaper(const struct cost *a, const struct cost *b, double weight
     return is_less(pa, pb) || (!is_less(pb, pa) && a->bytes < b->bytes);
 }
 
+/* row: a group's costs, by scheme; NULL: it does not train. */
+static const struct cost *find_cheapest(const struct choose_question *question,
+                                        const struct cost *row, double weight)
+{
+    int schemes = cost_count_schemes(question->how->registry);
+    const struct cost *best = NULL;
+
+    for (const struct cost *cost = row; cost < row + schemes; cost++)
+        if (cost->possible && may_choose(question, cost->scheme) &&
+            (!best || is_cheaper(cost, best, weight)))
+            best = cost;
+    return best;
+}
+
+/* The weight at which the group is as cheap by what takes least of the link as by what takes least
+ * of the passes; < 0: one scheme does both. */
+static double find_balance(const struct choose_question *question, const struct cost *row)
+{
+    const double only_passes = 1e12;
+    const struct cost *link = find_cheapest(question, row, 0);
+    const struct cost *passes = find_cheapest(question, row, only_passes);
+
+    if (!link || passes_of(link) <= passes_of(passes))
+        return -1;
+    return (passes->busy_seconds - link->busy_seconds) / (passes_of(link) - passes_of(passes));
+}
+
 static int find_mixes(struct chooser *c)
 {
     const struct choose_question *q = c->question;
-    size_t groups = (size_t)q->work->ngroups;
-    size_t schemes = (size_t)cost_count_schemes(q->how->registry);
-    struct cost *table = alloc_array(groups * schemes, sizeof *table, "the costs of all schemes");
+    int groups = q->work->ngroups, schemes = cost_count_schemes(q->how->registry);
+    struct cost *table =
+        alloc_array((size_t)groups * (size_t)schemes, sizeof *table, "the costs of all schemes");
+    double weight[MIXES] = {-1, 0};
     int status;
 
-    c->mix = alloc_array(MIXES * groups, sizeof *c->mix, "the choice of schemes");
-    status =
-        !table || !c->mix ? -1 : cost_table(q->cluster, q->how, q->work->ngroups, q->groups, table);
-    for (size_t i = 0; i < MIXES * groups && !status; i++) {
-        const struct cost *best = NULL, *row = table + i % groups * schemes;
-        for (size_t s = 0; s < schemes; s++)
-            if (row[s].possible && may_choose(q, row[s].scheme) &&
-                (!best || is_cheaper(&row[s], best, weights[i / groups])))
-                best = &row[s];
+    c->nmixes = 2;
+    c->mix = alloc_array((size_t)MIXES * (size_t)groups, sizeof *c->mix, "the choice of schemes");
+    status = table && c->mix ? cost_table(q->cluster, q->how, groups, q->groups, table) : -1;
+    for (int g = groups - 1; g >= 0 && c->nmixes < MIXES && !status; g--) {
+        weight[c->nmixes] = find_balance(q, table + g * schemes);
+        c->nmixes += weight[c->nmixes] > 0;
+    }
+    for (int i = 0; i < c->nmixes * groups && !status; i++) {
+        const struct cost *best =
+            find_cheapest(q, table + i % groups * schemes, weight[i / groups]);
         c->mix[i] = best ? best->scheme : NULL;
     }
     free(table);
@@ -176,7 +204,7 @@ static int add_row(struct chooser *c, struct comm comm)
 
     assert(row < CHOOSE_ROWS);
     c->answer->row[row].seconds = -1;
-    for (; how.mix < (comm.policy == COMM_AUTO ? MIXES : 1); how.mix++)
+    for (; how.mix < (comm.policy == COMM_AUTO ? c->nmixes : 1); how.mix++)
         for (int m = 0; m < c->nmerges; m++) {
             how.merge_bytes = c->merge[m];
             if (try_row(c, row, how))

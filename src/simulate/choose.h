@@ -44,15 +44,15 @@ struct choose_answer {
 };
 
 /* Candidates: the paper's rule, every lossless scheme, each for all groups, and the mixes: each
- * group by what is cheapest for it alone, by the cost model's seconds, and by those that it takes
- * of the link and 0, 1, 2, 4, ... 32 times those that it takes of the passes (the less of an
- * iteration the link is waited for, the more these count). Each is merged as suits the network and
- * not at all (or up to how->merge_bytes, where that is given). The best three plans, and all that
- * are within 3 % of the best, are also played with windows twice and four times as wide, unless the
- * passes alone take as long to 0.05 %: where many homes are busy, one that suits a few ranks is
- * full of messages that wait for them while links to others stand idle; but what is urgent waits
- * behind it. Equal seconds (to 1e-9 of them) go to the earlier in that order. Fails as plan_create
- * does, and for want of memory. Not collective. */
+ * group by what is cheapest for it alone, by the cost model's seconds, by those that it takes of
+ * the link, and by those and as many times those of the passes as let one of the last groups be as
+ * well off without factors (the less the link is waited for, the more the passes count). Each is
+ * merged as suits the network and not at all (or up to how->merge_bytes, where that is given). The
+ * best three plans, and all that are within 3 % of the best, are also played with windows twice and
+ * four times as wide, unless the passes alone take as long to 0.05 %: where many homes are busy,
+ * one that suits a few ranks is full of messages that wait for them while links to others stand
+ * idle; but what is urgent waits behind it. Equal seconds (to 1e-9 of them) go to the earlier in
+ * that order. Fails as plan_create does, and for want of memory. Not collective. */
 int choose_comm(const struct choose_question *question, struct choose_answer *out);
 void choose_answer_free(struct choose_answer *answer);
 

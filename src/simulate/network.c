@@ -72,9 +72,9 @@ static double bytes_between_leaves(const struct simulation *s, const struct endp
     return from->leaf != to->leaf ? bytes : 0;
 }
 
-static void set_times(const struct simulation *s, const struct message_spec *spec,
-                      struct message *message)
+static void set_times(const struct simulation *s, struct message *message)
 {
+    const struct message_spec *spec = &message->spec;
     const struct endpoint *from = &s->endpoints[spec->from], *to = &s->endpoints[spec->to];
     double bytes =
         ((double)spec->bytes + s->cluster->header_bytes * spec->count) * remote_share(from, to);
@@ -105,15 +105,8 @@ int network_send(struct simulation *s, const struct message_spec *spec)
         (struct message){.entry = {.peer = spec->to,
                                    .urgency = plan_urgency(s->plan, spec->bucket, spec->iteration),
                                    .bytes = (size_t)(spec->bytes / (uint64_t)from->members)},
-                         .from = spec->from,
-                         .to = spec->to,
-                         .bucket = spec->bucket,
-                         .transfer = spec->transfer,
-                         .slice = spec->slice,
-                         .iteration = spec->iteration,
-                         .back = spec->back,
-                         .bytes = spec->bytes};
-    set_times(s, spec, message);
+                         .spec = *spec};
+    set_times(s, message);
     queue_put(&from->queue, &message->entry);
     if (spec->iteration == 0) {
         from->sent += spec->bytes;
@@ -126,7 +119,7 @@ int network_send(struct simulation *s, const struct message_spec *spec)
 /* Through the memory of the node. */
 static int leave_locally(struct simulation *s, struct endpoint *from, struct message *message)
 {
-    double seconds = (double)message->bytes / s->cluster->local_Bps;
+    double seconds = (double)message->spec.bytes / s->cluster->local_Bps;
 
     return events_put(&s->events, (struct event){.time = busy(&from->memory_free, s->now, seconds),
                                                  .kind = EVENT_DELIVER,
@@ -160,17 +153,18 @@ static int leave(struct simulation *s, struct endpoint *from, struct message *me
     message->last = larger(busy(&link->out_free, start, message->out_seconds),
                            busy(&from->thread_free, start, message->thread_out_seconds));
     if (s->options->watch && message->last > start)
-        note_bytes(s, (double)message->bytes * remote_share(from, &s->endpoints[message->to]),
-                   start, message->last);
+        note_bytes(
+            s, (double)message->spec.bytes * remote_share(from, &s->endpoints[message->spec.to]),
+            start, message->last);
     if (message->leaf_bytes > 0) {
         struct leaf *leaf = &s->leaves[from->leaf];
         start = larger(start, leaf->up_free);
         message->last =
             larger(message->last, busy(&leaf->up_free, start, message->leaf_bytes / leaf->rate));
     }
-    if (message->narrow && message->back)
-        message->last = larger(message->last, busy(&s->transfers[message->transfer].out_free, start,
-                                                   message->least_seconds));
+    if (message->narrow && message->spec.back)
+        message->last = larger(message->last, busy(&s->transfers[message->spec.transfer].out_free,
+                                                   start, message->least_seconds));
     return events_put(&s->events, (struct event){.time = start + s->cluster->latency_seconds,
                                                  .kind = EVENT_HEAD,
                                                  .message = message});
@@ -196,7 +190,7 @@ int network_pump(struct simulation *s, int endpoint)
 
 int network_head(struct simulation *s, struct message *message)
 {
-    struct endpoint *to = &s->endpoints[message->to];
+    struct endpoint *to = &s->endpoints[message->spec.to];
     struct link *link = &s->links[to->link];
     double start = larger(link->in_free, s->now), end;
 
@@ -206,9 +200,9 @@ int network_head(struct simulation *s, struct message *message)
         struct leaf *leaf = &s->leaves[to->leaf];
         end = larger(end, busy(&leaf->down_free, start, message->leaf_bytes / leaf->rate));
     }
-    if (message->narrow && !message->back)
-        end = larger(end,
-                     busy(&s->transfers[message->transfer].in_free, start, message->least_seconds));
+    if (message->narrow && !message->spec.back)
+        end = larger(end, busy(&s->transfers[message->spec.transfer].in_free, start,
+                               message->least_seconds));
     return events_put(
         &s->events, (struct event){.time = larger(end, message->last + s->cluster->latency_seconds),
                                    .kind = EVENT_DELIVER,
@@ -217,10 +211,10 @@ int network_head(struct simulation *s, struct message *message)
 
 int network_deliver(struct simulation *s, struct message *message)
 {
-    int from = message->from, status;
+    int from = message->spec.from, status;
 
     queue_sent(&s->endpoints[from].queue, &message->entry);
-    status = traffic_arrived(s, message) || network_pump(s, from) ? -1 : 0;
+    status = traffic_arrived(s, &message->spec) || network_pump(s, from) ? -1 : 0;
     message->next = s->free;
     s->free = message;
     return status;

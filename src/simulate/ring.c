@@ -72,11 +72,6 @@ static int take(const struct simulation *s, double *bytes)
     return n;
 }
 
-static int put_event(struct simulation *s, enum event_kind kind, double time, int n)
-{
-    return events_put(&s->events, (struct event){.time = time, .kind = kind, .index = n});
-}
-
 static int wake(struct simulation *s)
 {
     double cycle = s->options->manner.cycle_seconds;
@@ -84,7 +79,7 @@ static int wake(struct simulation *s)
     if (s->ring.busy || s->ring.nqueue == 0)
         return 0;
     s->ring.busy = true;
-    return put_event(s, EVENT_RING, cycle > 0 ? ceil(s->now / cycle) * cycle : s->now, 0);
+    return schedule(s, cycle > 0 ? ceil(s->now / cycle) * cycle : s->now, EVENT_RING, 0, 0, 0);
 }
 
 int ring_post(struct simulation *s, int bucket, int iteration)
@@ -107,7 +102,8 @@ int ring_begin(struct simulation *s)
         s->endpoints[a].received = s->endpoints[a].sent;
     }
     s->messages += s->ring.iteration == 0;
-    return put_event(s, EVENT_RING_END, s->now + start_seconds(s) + bytes * byte_seconds(s), n);
+    return schedule(s, s->now + start_seconds(s) + bytes * byte_seconds(s), EVENT_RING_END, 0, n,
+                    0);
 }
 
 /* Its n buckets are summed everywhere. */

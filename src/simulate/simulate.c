@@ -92,9 +92,7 @@ static int step(struct simulation *s, int endpoint)
         a->waits_since = s->now;
         return 0;
     }
-    return events_put(&s->events, (struct event){.time = s->now + pass_seconds(s, a),
-                                                 .kind = EVENT_LAYER,
-                                                 .endpoint = endpoint});
+    return schedule(s, s->now + pass_seconds(s, a), EVENT_LAYER, endpoint, 0, 0);
 }
 
 static int post_layer(struct simulation *s, int endpoint, int layer)
@@ -187,6 +185,7 @@ int passes_arrived(struct simulation *s, int endpoint, int bucket, int iteration
 {
     struct progress *progress = progress_of(s, endpoint, bucket);
     int *came = &progress->came[iteration & 1];
+    double seconds;
 
     assert(s->endpoints[endpoint].worker);
     if (++*came < s->needs[bucket])
@@ -195,12 +194,9 @@ int passes_arrived(struct simulation *s, int endpoint, int bucket, int iteration
     *came = 0;
     if (s->cluster->device_Bps <= 0 || s->options->manner.copies_wait)
         return passes_back(s, endpoint, bucket);
-    return events_put(&s->events,
-                      (struct event){.time = busy(&s->endpoints[endpoint].copy_in_free, s->now,
-                                                  s->bytes_in[bucket] / s->cluster->device_Bps),
-                                     .kind = EVENT_BACK,
-                                     .endpoint = endpoint,
-                                     .index = bucket});
+    seconds = s->bytes_in[bucket] / s->cluster->device_Bps;
+    return schedule(s, busy(&s->endpoints[endpoint].copy_in_free, s->now, seconds), EVENT_BACK,
+                    endpoint, bucket, iteration);
 }
 
 /* ---- the clock ---- */

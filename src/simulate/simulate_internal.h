@@ -97,13 +97,21 @@ struct order_entry {
     int transfer, slice;
 };
 
+/* What is sent. */
+struct message_spec {
+    int from, to, bucket, transfer, slice, iteration;
+    bool back;
+    uint64_t bytes;
+    double count; /* messages that it stands for */
+    int narrow;   /* ranks at the end where fewer are: they alone send, or receive */
+};
+
 struct message {
     struct queue_entry entry; /* first: the queue hands out this */
     struct message *next;     /* of the free ones */
-    int from, to, bucket, transfer, slice, iteration;
-    bool back, local;
-    bool narrow;    /* the homes are fewer than their block has links */
-    uint64_t bytes; /* of all that it stands for */
+    struct message_spec spec;
+    bool local;
+    bool narrow; /* the homes are fewer than their block has links */
     double out_seconds, in_seconds, least_seconds, thread_out_seconds, thread_in_seconds;
     double leaf_bytes; /* that leave a leaf switch */
     double last;       /* when its last byte has left */
@@ -172,15 +180,16 @@ static inline double busy(double *free, double start, double seconds)
     return *free;
 }
 
-/* ---- messages (network.c) ---- */
+static inline int schedule(struct simulation *s, double time, enum event_kind kind, int endpoint,
+                           int index, int iteration)
+{
+    struct event event = {
+        .time = time, .kind = kind, .endpoint = endpoint, .index = index, .iteration = iteration};
 
-struct message_spec {
-    int from, to, bucket, transfer, slice, iteration;
-    bool back;
-    uint64_t bytes;
-    double count; /* messages that it stands for */
-    int narrow;   /* ranks at the end where fewer are: they alone send, or receive */
-};
+    return events_put(&s->events, event);
+}
+
+/* ---- messages (network.c) ---- */
 
 int network_send(struct simulation *s, const struct message_spec *spec);
 int network_head(struct simulation *s, struct message *message);
@@ -195,7 +204,7 @@ int traffic_post(struct simulation *s, int endpoint, int bucket, int iteration);
 int traffic_copied(struct simulation *s, int endpoint, int bucket, int iteration);
 int traffic_gathered(struct simulation *s, int endpoint, int bucket, int iteration);
 int traffic_summed(struct simulation *s, int endpoint, int transfer, int slice, int iteration);
-int traffic_arrived(struct simulation *s, const struct message *message);
+int traffic_arrived(struct simulation *s, const struct message_spec *spec);
 
 /* ---- the passes (simulate.c) ---- */
 

@@ -291,11 +291,7 @@ static int send_to_all(struct simulation *s, int endpoint, int bucket, int itera
 static int work_alone(struct simulation *s, int endpoint, int bucket, int iteration)
 {
     occupy_thread(s, endpoint, s->costs[bucket].sum_seconds - s->gather[bucket]);
-    return events_put(&s->events, (struct event){.time = s->endpoints[endpoint].thread_free,
-                                                 .kind = EVENT_WORK,
-                                                 .endpoint = endpoint,
-                                                 .index = bucket,
-                                                 .iteration = iteration});
+    return schedule(s, s->endpoints[endpoint].thread_free, EVENT_WORK, endpoint, bucket, iteration);
 }
 
 /* ---- events ---- */
@@ -306,13 +302,9 @@ int traffic_post(struct simulation *s, int endpoint, int bucket, int iteration)
 
     if (s->cluster->device_Bps <= 0 || bytes <= 0 || s->options->manner.copies_wait)
         return traffic_copied(s, endpoint, bucket, iteration);
-    return events_put(&s->events,
-                      (struct event){.time = busy(&s->endpoints[endpoint].copy_out_free, s->now,
-                                                  bytes / s->cluster->device_Bps),
-                                     .kind = EVENT_COPIED,
-                                     .endpoint = endpoint,
-                                     .index = bucket,
-                                     .iteration = iteration});
+    return schedule(
+        s, busy(&s->endpoints[endpoint].copy_out_free, s->now, bytes / s->cluster->device_Bps),
+        EVENT_COPIED, endpoint, bucket, iteration);
 }
 
 int traffic_copied(struct simulation *s, int endpoint, int bucket, int iteration)
@@ -320,11 +312,8 @@ int traffic_copied(struct simulation *s, int endpoint, int bucket, int iteration
     if (s->gather[bucket] <= 0)
         return traffic_gathered(s, endpoint, bucket, iteration);
     occupy_thread(s, endpoint, s->gather[bucket]);
-    return events_put(&s->events, (struct event){.time = s->endpoints[endpoint].thread_free,
-                                                 .kind = EVENT_GATHER,
-                                                 .endpoint = endpoint,
-                                                 .index = bucket,
-                                                 .iteration = iteration});
+    return schedule(s, s->endpoints[endpoint].thread_free, EVENT_GATHER, endpoint, bucket,
+                    iteration);
 }
 
 int traffic_gathered(struct simulation *s, int endpoint, int bucket, int iteration)
@@ -358,7 +347,7 @@ int traffic_summed(struct simulation *s, int endpoint, int transfer, int slice, 
     return 0;
 }
 
-int traffic_arrived(struct simulation *s, const struct message *m)
+int traffic_arrived(struct simulation *s, const struct message_spec *m)
 {
     const struct bucket *b = &s->plan->buckets[m->bucket];
 

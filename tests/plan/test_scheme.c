@@ -212,7 +212,6 @@ START_TEST(the_model_prices_and_chooses_it)
     ck_assert_double_eq(table[5].messages, 1);
     ck_assert_double_eq_tol(table[5].seconds,
                             6250 / 1e8 + cluster.message_seconds + 30e-6 + 1e-9 * 100000, 1e-9);
-    ck_assert_double_eq(table[5].memory, 100000);
     whisper_of_factors.factors = true;
     ck_assert_msg(choose_comm(&question, &answer) == 0, "%s", error_text());
     ck_assert_ptr_eq(answer.scheme[0], &scheme_ps);
