@@ -106,6 +106,7 @@ static int display_loss(struct trainer *t, int64_t iteration, double seconds, bo
         sums[i] /= t->job.nworkers;
     t->timing.final_loss = sums[0];
     if (training) {
+        timing_note_lapse(&t->timing.lapses, lapse, iteration - t->timing.display_iter);
         LOG_INFO(t->job.log, "Iteration %" PRId64 " (%g iter/s, %gs/%d iters), loss = %g%s",
                  iteration, rate, lapse, t->job.solver->display, sums[0],
                  t->job.blank ? " (replayed, not computed)" : "");

@@ -136,12 +136,16 @@ static void log_saving(const struct trainer *t)
 static void log_run(const struct trainer *t)
 {
     const struct job *job = &t->job;
-    double images = (double)(t->end - t->at.iteration) * (double)job_samples(job);
+    double samples = (double)job_samples(job), least, median, most;
+    double images = (double)(t->end - t->at.iteration) * samples;
     struct strbuf text = {.data = NULL};
 
     strbuf_printf(&text, "Trained iterations %" PRId64 " to %" PRId64 " in %.4g s: %.4g images/s",
                   t->at.iteration, t->end, t->timing.train_seconds,
                   t->timing.train_seconds > 0 ? images / t->timing.train_seconds : 0);
+    if (timing_spread(&t->timing.lapses, &least, &median, &most))
+        strbuf_printf(&text, " (median of displays %.4g, %.4g to %.4g)", samples * median,
+                      samples * least, samples * most);
     if (job->records)
         strbuf_printf(&text, ", %.4g epochs of %" PRIu64 " records", job_epochs(job, images),
                       job->records);
@@ -152,6 +156,12 @@ static void log_run(const struct trainer *t)
     if (t->scores.best >= 0)
         strbuf_printf(&text, "%sbest test %s %.6g at iteration %" PRId64, text.length ? ", " : "",
                       t->scores.name, t->scores.best_score, t->scores.best);
+    if (t->scores.best >= 0 && job->options->keep_best && !job->rehearses)
+        strbuf_printf(&text, ", kept as %s_best.caffemodel%s", job->solver->snapshot_prefix,
+                      job->solver->snapshot_format ==
+                              CAFFE__SOLVER_PARAMETER__SNAPSHOT_FORMAT__BINARYPROTO
+                          ? ""
+                          : ".h5");
     if (text.length)
         LOG_INFO(job->log, "%s", strbuf_text(&text));
     strbuf_free(&text);

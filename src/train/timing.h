@@ -4,7 +4,23 @@
 
 #include "util/clock.h"
 
+#include <stdbool.h>
 #include <stdint.h>
+
+enum { TIMING_LAPSES = 256 };
+
+/* Iterations a second between displays; all zero at the start. */
+struct timing_lapses {
+    double rate[TIMING_LAPSES];
+    int count, thinned; /* rates kept: every 2^thinned-th */
+    int64_t seen;
+};
+
+/* Notes what lay between two displays; what took no time, or had no iteration, is passed over. */
+void timing_note_lapse(struct timing_lapses *lapses, double seconds, int64_t iterations);
+
+/* Least, median and most of them; false where there are fewer than three. */
+bool timing_spread(const struct timing_lapses *lapses, double *least, double *median, double *most);
 
 struct timing {
     double started;         /* clock_seconds when the loop began */
@@ -19,7 +35,8 @@ struct timing {
     double trained_seconds; /* train_seconds so far, at the end of the last iteration */
     double display_seconds; /* of train_seconds at the last display */
     int64_t display_iter;   /* iteration of the last display */
-    double final_loss;      /* smoothed, over all workers, there; NAN: none was run */
+    struct timing_lapses lapses;
+    double final_loss; /* smoothed, over all workers, there; NAN: none was run */
 };
 
 /* Seconds of training so far. */

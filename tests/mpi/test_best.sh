@@ -40,7 +40,7 @@ for output in accuracy loss; do
     grep -q "The best $output so far: " run.log || fail "$output: it is not said"
     # what the end says is what the summary has
     grep -q 'Trained iterations 0 to 16 in [0-9.e-]* s: [0-9.]* images/s, 0\.02133 epochs of 12000 records$' run.log &&
-        grep -q "Final loss [0-9.]*, best test $output [0-9.]* at iteration $expected\$" run.log &&
+        grep -q "Final loss [0-9.]*, best test $output [0-9.]* at iteration $expected, kept as $work/run_best\.caffemodel\.h5\$" run.log &&
         grep -q "Parameters' SHA-256 $(json_value run.json parameters_sha256)\$" run.log ||
         { fail "$output: the end"; grep 'result.c' run.log; }
     # the same in two parts
@@ -55,9 +55,11 @@ done
 
 # without --keep-best the summary knows the best accuracy as well, and nothing of it is kept
 rm -f run_iter_* run_best* run.run
-train 2 run.log --solver=solver.prototxt --batch=8 --threads=1 --summary=run.json || { fail "no --keep-best"; tail -n 3 run.log; }
+train 2 run.log --solver=solver.prototxt --batch=8 --threads=1 --summary=run.json --set display=4 || { fail "no --keep-best"; tail -n 3 run.log; }
 expected=$(best_of_log accuracy 1 run.log)
 [ "$(json_value run.json best_iteration)" = "$expected" ] && grep -q '"best_output": *"accuracy"' run.json || fail "no --keep-best: $(grep best run.json)"
+grep -q ' images/s (median of displays [0-9.]*, [0-9.]* to [0-9.]*), 0\.02133 epochs' run.log || fail "displays: $(grep 'Trained' run.log)"
+grep -q 'kept as' run.log && fail "no --keep-best: $(grep 'kept as' run.log)"
 case $(json_value run.json epochs) in 0.02133*) ;; *) fail "epochs are $(json_value run.json epochs)" ;; esac
 [ "$(states)" = '5 10 15 16 ' ] && ! ls run_best* 2>/dev/null || fail "no --keep-best: $(ls run*)"
 ! grep -q 'The best' run.log && grep -q "best test accuracy [0-9.]* at iteration $expected\$" run.log || fail "no --keep-best: $(grep -i best run.log)"
