@@ -25,9 +25,6 @@ struct output {
 void output_log_start(const struct job *job, const struct compute *compute,
                       struct exchange *exchange, const char *notices, const char *places);
 
-/* A line of the log for every line of the text. */
-void output_log_lines(struct log *log, const char *lines);
-
 /* The files outside of the user's folder and the solver's that solver and nets name. Rank 0. */
 void output_log_paths(const struct job *job);
 

@@ -78,7 +78,7 @@ static int publish_report(struct trainer *t, const struct figures *figures)
     words = strbuf_take(&text);
     if (!words)
         return -1;
-    output_log_lines(t->job.log, words);
+    LOG_LINES(t->job.log, words);
     free(words);
     if (t->job.options->log)
         status = report_lines(figures, &lines) ||

@@ -110,14 +110,6 @@ static void log_nodes(const struct job *job, const struct exchange *exchange)
              exchange->node->team ? exchange->team : "", leaders);
 }
 
-void output_log_lines(struct log *log, const char *lines)
-{
-    for (int length; *lines; lines += length + (lines[length] == '\n')) {
-        length = (int)strcspn(lines, "\n");
-        LOG_INFO(log, "%.*s", length, lines);
-    }
-}
-
 void output_log_start(const struct job *job, const struct compute *compute,
                       struct exchange *exchange, const char *notices, const char *places)
 {
@@ -129,7 +121,7 @@ void output_log_start(const struct job *job, const struct compute *compute,
         return;
     if (compute->engine.i->device)
         words = compute->engine.i->device(compute->engine.context, identity);
-    output_log_lines(job->log, notices);
+    LOG_LINES(job->log, notices);
     if (!job->options->json)
         net_table_print(compute->net, &scheme, stdout);
     if (job->blank)
@@ -145,7 +137,7 @@ void output_log_start(const struct job *job, const struct compute *compute,
     warn_of_settings(job, compute);
     warn_of_unused(job);
     output_log_paths(job);
-    output_log_lines(job->log, places);
+    LOG_LINES(job->log, places);
     if (job->worker && !job->blank && !words)
         cores_warn(&job->cores, job->threads, job->rank, job->log);
     if (job->options->dilate > 1)

@@ -119,6 +119,14 @@ static void duration_text(double seconds, char *out, size_t size)
         snprintf(out, size, "%ld:%02ld", s / 60, s % 60);
 }
 
+void log_lines(struct log *log, const char *file, int line, const char *lines)
+{
+    for (int length; *lines; lines += length + (lines[length] == '\n')) {
+        length = (int)strcspn(lines, "\n");
+        log_write(log, 'I', file, line, "%.*s", length, lines);
+    }
+}
+
 void log_progress(struct log *log, const struct log_progress *progress)
 {
     char eta[32], epochs[64] = "";

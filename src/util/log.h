@@ -33,9 +33,13 @@ void log_init(struct log *log, bool enabled, FILE *to, FILE *copy);
 void log_write(struct log *log, char level, const char *file, int line, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
+/* Each line by itself at level 'I'. */
+void log_lines(struct log *log, const char *file, int line, const char *lines);
+
 #define LOG_INFO(log, ...)    log_write((log), 'I', __FILE__, __LINE__, __VA_ARGS__)
 #define LOG_WARNING(log, ...) log_write((log), 'W', __FILE__, __LINE__, __VA_ARGS__)
 #define LOG_ERROR(log, ...)   log_write((log), 'E', __FILE__, __LINE__, __VA_ARGS__)
+#define LOG_LINES(log, lines) log_lines((log), __FILE__, __LINE__, (lines))
 
 struct log_progress {
     int64_t iteration, max_iter; /* done, and to be done */
