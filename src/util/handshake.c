@@ -129,13 +129,15 @@ static void describe(const struct handshake_record *records, int nranks)
     strbuf_free(&text);
 }
 
-static void describe_silence(const struct handshake_record *mine, const bool *heard, int nranks)
+/* waiting: each rank's request, null once its record is there. */
+static void describe_silence(const struct handshake_record *mine, const MPI_Request *waiting,
+                             int nranks)
 {
     struct strbuf text = {0};
     struct ranks ranks = {.text = &text};
 
     for (int r = 0; r < nranks; r++)
-        if (!heard[r])
+        if (waiting[r] != MPI_REQUEST_NULL)
             name_rank(&ranks, r, NULL);
     end_ranks(&ranks);
     strbuf_puts(&text, "; this one runs ");
@@ -167,7 +169,7 @@ fail:
 }
 
 static int receive_records(MPI_Comm world, struct handshake_record *records, MPI_Request *requests,
-                           bool *heard, int nranks, int *all)
+                           int nranks, int *all)
 {
     double begun = clock_seconds();
 
@@ -178,12 +180,9 @@ static int receive_records(MPI_Comm world, struct handshake_record *records, MPI
                           &requests[r]));
     if (await(requests, nranks, begun, HANDSHAKE_SECONDS, all))
         return -1;
-    for (int r = 0, over; r < nranks; r++) {
-        over = 1; /* Testall that was not over has left single requests as they were */
-        if (requests[r] != MPI_REQUEST_NULL)
-            MPI_TRY(MPI_Test(&requests[r], &over, MPI_STATUS_IGNORE));
-        heard[r] = over;
-    }
+    /* Testall that was not over has left single requests as they were */
+    for (int r = 0, over; r < nranks; r++)
+        MPI_TRY(MPI_Test(&requests[r], &over, MPI_STATUS_IGNORE));
     return 0;
 fail:
     return -1;
@@ -191,18 +190,17 @@ fail:
 
 /* Rank 0's part. */
 static enum handshake judge(MPI_Comm world, const struct handshake_record *mine,
-                            struct handshake_record *records, MPI_Request *requests, bool *heard,
-                            int nranks)
+                            struct handshake_record *records, MPI_Request *requests, int nranks)
 {
     int all = 0, differs = 0;
     char verdict[8]; /* MAGIC; anything else: refused */
 
     memcpy(verdict, MAGIC, sizeof verdict);
     records[0] = *mine;
-    if (receive_records(world, records, requests, heard, nranks, &all))
+    if (receive_records(world, records, requests, nranks, &all))
         return HANDSHAKE_UNHEARD;
     if (!all) {
-        describe_silence(mine, heard, nranks);
+        describe_silence(mine, requests, nranks);
         return HANDSHAKE_UNHEARD;
     }
     for (int r = 1; r < nranks; r++) {
@@ -252,7 +250,6 @@ enum handshake handshake(MPI_Comm world, const struct build_info *build, const c
     enum handshake result = HANDSHAKE_UNHEARD;
     MPI_Request *requests = NULL;
     struct handshake_record mine, *records = NULL;
-    bool *heard = NULL;
     int rank, nranks;
 
     MPI_Comm_rank(world, &rank);
@@ -262,13 +259,11 @@ enum handshake handshake(MPI_Comm world, const struct build_info *build, const c
         return show(world, &mine, rank, nranks);
     records = alloc_array((size_t)nranks, sizeof *records, "the ranks' programs");
     requests = alloc_array((size_t)nranks, sizeof *requests, "the ranks' programs");
-    heard = alloc_array((size_t)nranks, sizeof *heard, "the ranks' programs");
-    if (records && requests && heard)
-        result = judge(world, &mine, records, requests, heard, nranks);
+    if (records && requests)
+        result = judge(world, &mine, records, requests, nranks);
     if (result == HANDSHAKE_UNHEARD)
         return result; /* MPI may still write into them */
     free(records);
     free(requests);
-    free(heard);
     return result;
 }
