@@ -72,7 +72,8 @@ static void reason_shorten(char *buffer)
             *c = ' ';
 }
 
-const char *h5_reason(char *buffer, size_t size)
+/* What HDF5 says about the call that just failed: the innermost description. Returns buffer. */
+static const char *h5_reason(char *buffer, size_t size)
 {
     struct reason reason = {buffer, size};
 
@@ -348,7 +349,6 @@ int h5_dataset_read(const struct h5_dataset *dataset, hsize_t first, hsize_t cou
 
 int h5_dataset_read_all(const struct h5_dataset *dataset, hid_t type, void *out)
 {
-
     if (H5Dread(dataset->id, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, out) < 0)
         return h5_error("%s: data set '%s' cannot be read", dataset->path, dataset->name);
     return 0;
@@ -418,16 +418,13 @@ int h5_attribute_read_text(hid_t file, const char *path, const char *name, char 
 
 int h5_write_failed(const char *path)
 {
-    char reason[512];
-
-    return error_set("%s: cannot be written (%s)", path, h5_reason(reason, sizeof reason));
+    return h5_error("%s: cannot be written", path);
 }
 
 int h5_output_create(hid_t file, struct h5_output *o)
 {
     hsize_t most[H5S_MAX_RANK], chunk[H5S_MAX_RANK];
     hid_t links = H5Pcreate(H5P_LINK_CREATE), properties = H5Pcreate(H5P_DATASET_CREATE), space;
-    char reason[512];
     int status = 0;
 
     memcpy(most, o->dim, sizeof most);
@@ -442,8 +439,7 @@ int h5_output_create(hid_t file, struct h5_output *o)
         H5Pset_deflate(properties, (unsigned)o->gzip);
     o->id = H5Dcreate2(file, o->name, o->type, space, links, properties, H5P_DEFAULT);
     if (o->id < 0)
-        status = error_set("%s: cannot make data set '%s' (%s)", o->path, o->name,
-                           h5_reason(reason, sizeof reason));
+        status = h5_error("%s: cannot make data set '%s'", o->path, o->name);
     H5Sclose(space);
     H5Pclose(properties);
     H5Pclose(links);

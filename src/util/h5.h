@@ -24,10 +24,8 @@ struct h5_dataset {
 void h5_lock(void);
 void h5_unlock(void);
 
-/* What HDF5 says about the call that just failed: the innermost description. Returns buffer. */
-const char *h5_reason(char *buffer, size_t size);
-
-/* error_set with that in brackets behind it; returns -1. */
+/* error_set, and in brackets behind it what HDF5 says about the call that just failed: the
+ * innermost description. Returns -1. */
 int h5_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Opens a file for reading. Messages tell apart: no such file (with the current folder where the
