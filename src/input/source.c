@@ -56,18 +56,24 @@ void *source_create(size_t bytes, const struct source_i *i, const char *path)
     return NULL;
 }
 
+int source_add_field(struct source *source, const char *name)
+{
+    char **copy = &source->field[source->nfields++].name;
+
+    *copy = strdup(name);
+    return *copy ? 0 : error_memory(strlen(name), "a field's name");
+}
+
 int source_open_records(struct source *source, int status, bool with_labels, struct source **out)
 {
-    static const char *const names[] = {"data", "label"};
     struct record first = {.label = 0};
 
     if (!status)
         status = source->i->read_record(source, 0, &first);
-    for (int f = 0; f < 1 + with_labels && !status; f++) {
-        source->field[f].name = strdup(names[f]);
-        status = source->field[f].name ? 0 : error_memory(strlen(names[f]), "a field's name");
-        source->nfields = f + 1;
-    }
+    if (!status)
+        status = source_add_field(source, "data");
+    if (!status && with_labels)
+        status = source_add_field(source, "label");
     source->field[0].shape = first.shape;
     source->field[0].type = first.type;
     source->field[1].type = SOURCE_F32;

@@ -171,11 +171,11 @@ static int leaf_add(struct lmdb *db, uint64_t page, unsigned nodes)
  * once, so a file with more meetings than pages goes round in circles. */
 static int leaves_list(struct lmdb *db, uint64_t number, int levels)
 {
-    uint8_t *page = malloc(db->page_bytes);
+    uint8_t *page = alloc_array(db->page_bytes, 1, "a page of an LMDB file");
     int status = -1;
 
     if (!page)
-        return error_memory(db->page_bytes, "a page of an LMDB file");
+        return -1;
     if (page_read(db, number, page))
         goto done;
     if (++db->visited > db->npages) {

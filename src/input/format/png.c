@@ -2,6 +2,7 @@
  * struct on the heap. */
 #include "input/format/image_internal.h"
 
+#include "util/alloc.h"
 #include "util/error.h"
 
 #ifdef HAVE_CONFIG_H
@@ -91,9 +92,9 @@ static int png_decode_steps(struct reading *r, enum image_color color, struct im
     if (png_get_rowbytes(r->png, r->info) != stride)
         return error_set("a PNG image whose rows have %zu bytes; expected %zu",
                          (size_t)png_get_rowbytes(r->png, r->info), stride);
-    r->rows = malloc(height * sizeof *r->rows);
+    r->rows = alloc_array(height, sizeof *r->rows, "a PNG image");
     if (!r->rows)
-        return error_memory(height * sizeof *r->rows, "a PNG image");
+        return -1;
     for (png_uint_32 y = 0; y < height; y++)
         r->rows[y] = out->pixels.data + y * stride;
     png_read_image(r->png, r->rows);
@@ -103,11 +104,11 @@ static int png_decode_steps(struct reading *r, enum image_color color, struct im
 
 int png_decode(const void *data, size_t length, enum image_color color, struct image *out)
 {
-    struct reading *r = calloc(1, sizeof *r);
+    struct reading *r = alloc_array(1, sizeof *r, "a PNG image");
     int status = -1;
 
     if (!r)
-        return error_memory(sizeof *r, "a PNG image");
+        return -1;
     r->data = data;
     r->length = length;
     r->png = png_create_read_struct(PNG_LIBPNG_VER_STRING, NULL, on_error, on_warning);
@@ -158,13 +159,14 @@ static void png_encode_steps(struct writing *w, const struct image *image)
     png_write_end(w->png, NULL);
 }
 
-int png_encode(const struct image *image, struct bytes *out)
+int png_encode(const struct image *image, int quality, struct bytes *out)
 {
-    struct writing *w = calloc(1, sizeof *w);
+    struct writing *w = alloc_array(1, sizeof *w, "a PNG image");
     int status = -1;
 
+    (void)quality;
     if (!w)
-        return error_memory(sizeof *w, "a PNG image");
+        return -1;
     w->out = out;
     w->png = png_create_write_struct(PNG_LIBPNG_VER_STRING, NULL, on_error, on_warning);
     w->info = w->png ? png_create_info_struct(w->png) : NULL;
@@ -179,25 +181,6 @@ int png_encode(const struct image *image, struct bytes *out)
     png_destroy_write_struct(&w->png, &w->info);
     free(w);
     return status;
-}
-
-#else
-
-static int png_missing(void)
-{
-    return error_set("a PNG image, but this program was built without libpng (Debian: libpng-dev)");
-}
-
-int png_decode(const void *data, size_t length, enum image_color color, struct image *out)
-{
-    (void)data, (void)length, (void)color, (void)out;
-    return png_missing();
-}
-
-int png_encode(const struct image *image, struct bytes *out)
-{
-    (void)image, (void)out;
-    return png_missing();
 }
 
 #endif
