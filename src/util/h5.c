@@ -5,6 +5,7 @@
 #include "util/error.h"
 #include "util/file.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -324,11 +325,7 @@ int h5_dataset_read(const struct h5_dataset *dataset, hsize_t first, hsize_t cou
     hid_t from = -1, to = -1;
     int status = 0;
 
-    if (dataset->naxes < 1 || count > dataset->dim[0] || first > dataset->dim[0] - count)
-        return error_set("%s: records %llu..%llu of data set '%s' asked for; it has %llu",
-                         dataset->path, (unsigned long long)first,
-                         (unsigned long long)(first + count) - 1, dataset->name,
-                         dataset->naxes < 1 ? 0 : (unsigned long long)dataset->dim[0]);
+    assert(dataset->naxes >= 1 && count <= dataset->dim[0] && first <= dataset->dim[0] - count);
     memcpy(size, dataset->dim, sizeof size);
     size[0] = count;
     from = H5Dget_space(dataset->id);

@@ -38,7 +38,8 @@ int h5_file_open(const char *path, hid_t *out);
 int h5_dataset_open(hid_t file, const char *path, const char *name, struct h5_dataset *out);
 void h5_dataset_close(struct h5_dataset *dataset);
 
-/* Reads [first, first + count) of the first axis as memory type `type` (H5T_NATIVE_FLOAT, ...). */
+/* Reads [first, first + count) of the first axis, which it has, as memory type `type`
+ * (H5T_NATIVE_FLOAT, ...). */
 int h5_dataset_read(const struct h5_dataset *dataset, hsize_t first, hsize_t count, hid_t type,
                     void *out);
 
