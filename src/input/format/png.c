@@ -1,5 +1,5 @@
-/* PNG through libpng. Its errors leave by longjmp, so that what changes on the way lives in one
- * struct on the heap. */
+/* PNG through libpng. Its errors leave by longjmp, so that what changes on the way of reading lives
+ * in one struct on the heap; nothing changes on that of writing. */
 #include "input/format/image_internal.h"
 
 #include "util/alloc.h"
@@ -125,17 +125,9 @@ int png_decode(const void *data, size_t length, enum image_color color, struct i
     return status;
 }
 
-struct writing {
-    struct bytes *out; /* borrowed */
-    png_structp png;
-    png_infop info;
-};
-
 static void on_write(png_structp png, png_bytep data, size_t length)
 {
-    struct writing *writing = png_get_io_ptr(png);
-
-    if (bytes_append(writing->out, data, length, "a PNG image"))
+    if (bytes_append(png_get_io_ptr(png), data, length, "a PNG image"))
         png_longjmp(png, 1);
 }
 
@@ -144,42 +136,38 @@ static void on_flush(png_structp png)
     (void)png;
 }
 
-static void png_encode_steps(struct writing *w, const struct image *image)
+static void png_encode_steps(png_structp png, png_infop info, const struct image *image,
+                             struct bytes *out)
 {
     size_t stride = (size_t)image->width * (size_t)image->channels;
 
-    png_set_write_fn(w->png, w, on_write, on_flush);
-    png_set_IHDR(w->png, w->info, (png_uint_32)image->width, (png_uint_32)image->height, 8,
+    png_set_write_fn(png, out, on_write, on_flush);
+    png_set_IHDR(png, info, (png_uint_32)image->width, (png_uint_32)image->height, 8,
                  image->channels == 1 ? PNG_COLOR_TYPE_GRAY : PNG_COLOR_TYPE_RGB,
                  PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
-    png_write_info(w->png, w->info);
-    png_set_bgr(w->png);
+    png_write_info(png, info);
+    png_set_bgr(png);
     for (int y = 0; y < image->height; y++)
-        png_write_row(w->png, image->pixels.data + (size_t)y * stride);
-    png_write_end(w->png, NULL);
+        png_write_row(png, image->pixels.data + (size_t)y * stride);
+    png_write_end(png, NULL);
 }
 
 int png_encode(const struct image *image, int quality, struct bytes *out)
 {
-    struct writing *w = alloc_array(1, sizeof *w, "a PNG image");
+    png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, NULL, on_error, on_warning);
+    png_infop info = png ? png_create_info_struct(png) : NULL;
     int status = -1;
 
     (void)quality;
-    if (!w)
-        return -1;
-    w->out = out;
-    w->png = png_create_write_struct(PNG_LIBPNG_VER_STRING, NULL, on_error, on_warning);
-    w->info = w->png ? png_create_info_struct(w->png) : NULL;
-    if (!w->info) {
-        error_memory(sizeof *w, "a PNG image");
-    } else if (setjmp(png_jmpbuf(w->png)) == 0) {
-        png_encode_steps(w, image);
+    if (!info) {
+        error_memory(sizeof *image, "a PNG image");
+    } else if (setjmp(png_jmpbuf(png)) == 0) {
+        png_encode_steps(png, info, image, out);
         status = 0;
     } else {
         status = -1;
     }
-    png_destroy_write_struct(&w->png, &w->info);
-    free(w);
+    png_destroy_write_struct(&png, &info);
     return status;
 }
 
