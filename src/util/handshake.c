@@ -30,11 +30,6 @@ struct handshake_record {
 
 _Static_assert(sizeof(struct handshake_record) == 512, "the record's layout is fixed");
 
-static void put(char *to, size_t size, const char *text)
-{
-    snprintf(to, size, "%s", text);
-}
-
 static void fill_record(struct handshake_record *record, const struct build_info *build,
                         const char *command)
 {
@@ -44,11 +39,11 @@ static void fill_record(struct handshake_record *record, const struct build_info
 
     memset(record, 0, sizeof *record);
     memcpy(record->magic, MAGIC, sizeof record->magic);
-    put(record->version, sizeof record->version, build->version);
-    put(record->commit, sizeof record->commit, build->commit);
-    put(record->sources, sizeof record->sources, build->sources);
+    snprintf(record->version, sizeof record->version, "%s", build->version);
+    snprintf(record->commit, sizeof record->commit, "%s", build->commit);
+    snprintf(record->sources, sizeof record->sources, "%s", build->sources);
     if (gethostname(record->host, sizeof record->host - 1))
-        put(record->host, sizeof record->host, "?");
+        strcpy(record->host, "?");
     (void)MPI_Get_library_version(mpi, &length);
     mpi[strcspn(mpi, ",\n")] = '\0';
     snprintf(record->configuration, sizeof record->configuration,
