@@ -23,7 +23,7 @@ static int record_error(struct database *self, uint64_t number)
     /* The message is kept: looking the key up may replace it. */
     strncpy(message, error_text(), sizeof message - 1);
     message[sizeof message - 1] = '\0';
-    if (self->kv->i->key(self->kv, number, &key) == 0)
+    if (self->kv->i->read(self->kv, number, true, &key) == 0)
         for (; n < key.length && n + 1 < sizeof text; n++)
             text[n] = (char)(key.data[n] >= ' ' && key.data[n] < 127 ? key.data[n] : '?');
     text[n] = '\0';
@@ -40,7 +40,7 @@ static int database_read(struct source *source, uint64_t number, struct record *
         return error_set("%s: record %llu asked for; it has %llu", source->path,
                          (unsigned long long)number, (unsigned long long)source->nrecords);
     out->damaged = false;
-    if (self->kv->i->read(self->kv, number, &out->file))
+    if (self->kv->i->read(self->kv, number, false, &out->file))
         return -1;
     if (datum_read(out->file.data, out->file.length, self->color, out)) {
         out->damaged = true;

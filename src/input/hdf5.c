@@ -229,15 +229,11 @@ static struct hdf5_source *self_create(const char *path, int nnames, const char 
         return NULL;
     self->images = images;
     self->open = -1;
-    for (int f = 0; f < nnames; f++) {
-        self->source.field[f].name = strdup(names[f]);
-        self->source.nfields = f + 1;
-        if (!self->source.field[f].name) {
-            error_memory(strlen(names[f]), "the names of an HDF5 source");
+    for (int f = 0; f < nnames; f++)
+        if (source_add_field(&self->source, names[f])) {
             hdf5_close(&self->source);
             return NULL;
         }
-    }
     return self;
 }
 

@@ -7,6 +7,7 @@
 
 #include "input/mean_file.h"
 #include "input/source_internal.h"
+#include "util/alloc.h"
 #include "util/error.h"
 
 #define MAX_FILE ((size_t)256 << 20) /* bytes of an image file */
@@ -39,9 +40,9 @@ int image_input_set_mean(const char *text, struct transform *t)
     int status, count = sscanf(text, "%f,%f,%f%c", &given[0], &given[1], &given[2], &end);
 
     transform_free(t); /* the mean of the net's own data layer */
-    t->channel_mean = calloc((size_t)t->in.dim[0], sizeof *t->channel_mean);
+    t->channel_mean = alloc_array((size_t)t->in.dim[0], sizeof *t->channel_mean, "a mean");
     if (!t->channel_mean)
-        return error_memory((size_t)t->in.dim[0] * sizeof *t->channel_mean, "a mean");
+        return -1;
     if (access(text, F_OK) != 0) {
         if (count != 3 && sscanf(text, "%f%c", &given[0], &end) != 1)
             return error_set(

@@ -56,18 +56,24 @@ void *source_create(size_t bytes, const struct source_i *i, const char *path)
     return NULL;
 }
 
+int source_add_field(struct source *source, const char *name)
+{
+    char **copy = &source->field[source->nfields++].name;
+
+    *copy = strdup(name);
+    return *copy ? 0 : error_memory(strlen(name), "a field's name");
+}
+
 int source_open_records(struct source *source, int status, bool with_labels, struct source **out)
 {
-    static const char *const names[] = {"data", "label"};
     struct record first = {.label = 0};
 
     if (!status)
         status = source->i->read_record(source, 0, &first);
-    for (int f = 0; f < 1 + with_labels && !status; f++) {
-        source->field[f].name = strdup(names[f]);
-        status = source->field[f].name ? 0 : error_memory(strlen(names[f]), "a field's name");
-        source->nfields = f + 1;
-    }
+    if (!status)
+        status = source_add_field(source, "data");
+    if (!status && with_labels)
+        status = source_add_field(source, "label");
     source->field[0].shape = first.shape;
     source->field[0].type = first.type;
     source->field[1].type = SOURCE_F32;
@@ -90,14 +96,10 @@ int source_open_images(const char *path, bool with_labels, enum image_color colo
     struct kv *kv;
 
     *out = NULL;
-    switch (kv_kind_of(path)) {
-    case KV_LMDB:
-        return kv_open_lmdb(path, &kv) ? -1 : source_open_database(kv, with_labels, color, out);
-    case KV_LEVELDB:
-        return kv_open_leveldb(path, &kv) ? -1 : source_open_database(kv, with_labels, color, out);
-    default:
-        return source_open_hdf5_images(path, with_labels, out);
-    }
+    if (kv_open(path, &kv))
+        return -1;
+    return kv ? source_open_database(kv, with_labels, color, out)
+              : source_open_hdf5_images(path, with_labels, out);
 }
 
 void source_floats(const void *data, enum source_type type, size_t begin, size_t n, float *out)
@@ -213,32 +215,30 @@ static int look_through_blocks(struct source *source, struct source_survey *out)
     return 0;
 }
 
-/* Records begin, begin + stride, ... below `bound`, until the clock says `end`. */
-static int look_at_every(struct source *source, const uint64_t range[3], double end,
-                         struct record *record, struct source_survey *out)
+static int look_at(struct source *source, uint64_t n, struct record *record,
+                   struct source_survey *out)
 {
-    for (uint64_t n = range[0]; n < range[2] && clock_seconds() < end; n += range[1]) {
-        if (source_read_record(source, n, record))
-            return -1;
-        note_labels(out, &record->label, 1);
-    }
+    if (source_read_record(source, n, record))
+        return -1;
+    note_labels(out, &record->label, 1);
     return 0;
 }
 
 /* The first one; of the others every 4,096th, then those halfway between, and so on; the last. */
 static int look_through_records(struct source *source, double seconds, struct source_survey *out)
 {
+    enum { WIDEST = 4096 };
     double end = clock_seconds() + seconds;
     uint64_t last = source->nrecords - 1;
     struct record record = {0};
-    int status = look_at_every(source, (uint64_t[3]){0, 1, last > 0}, INFINITY, &record, out);
+    int status = last > 0 ? look_at(source, 0, &record, out) : 0;
 
+    for (uint64_t step = WIDEST; step >= 1; step /= 2)
+        for (uint64_t n = step; n < last && !status && clock_seconds() < end;
+             n += step == WIDEST ? step : 2 * step)
+            status = look_at(source, n, &record, out);
     if (!status)
-        status = look_at_every(source, (uint64_t[3]){4096, 4096, last}, end, &record, out);
-    for (uint64_t step = 2048; step >= 1 && !status; step /= 2)
-        status = look_at_every(source, (uint64_t[3]){step, 2 * step, last}, end, &record, out);
-    if (!status)
-        status = look_at_every(source, (uint64_t[3]){last, 1, last + 1}, INFINITY, &record, out);
+        status = look_at(source, last, &record, out);
     record_free(&record);
     return status;
 }

@@ -16,6 +16,9 @@ int source_open_database(struct kv *kv, bool with_labels, enum image_color color
  * table and path. NULL with a message. */
 void *source_create(size_t bytes, const struct source_i *i, const char *path);
 
+/* One field more, of that name. */
+int source_add_field(struct source *source, const char *name);
+
 /* The end of opening a source of single records, which came to `status`: fields 0 "data" and, where
  * with_labels, 1 "label", from what the first record is like. Closes it where anything failed. */
 int source_open_records(struct source *source, int status, bool with_labels, struct source **out);

@@ -342,7 +342,7 @@ static void put_course(const struct trainer *t, struct json *json)
     if (t->scores.values)
         json_int(json, t->scores.iteration);
     else
-        json_null(json);
+        json_string(json, NULL);
     outputs_put_json(json, "test", t->scores.values ? t->compute.tests[0] : NULL, t->scores.values);
 }
 

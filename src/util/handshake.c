@@ -30,11 +30,6 @@ struct handshake_record {
 
 _Static_assert(sizeof(struct handshake_record) == 512, "the record's layout is fixed");
 
-static void put(char *to, size_t size, const char *text)
-{
-    snprintf(to, size, "%s", text);
-}
-
 static void fill_record(struct handshake_record *record, const struct build_info *build,
                         const char *command)
 {
@@ -44,11 +39,11 @@ static void fill_record(struct handshake_record *record, const struct build_info
 
     memset(record, 0, sizeof *record);
     memcpy(record->magic, MAGIC, sizeof record->magic);
-    put(record->version, sizeof record->version, build->version);
-    put(record->commit, sizeof record->commit, build->commit);
-    put(record->sources, sizeof record->sources, build->sources);
+    snprintf(record->version, sizeof record->version, "%s", build->version);
+    snprintf(record->commit, sizeof record->commit, "%s", build->commit);
+    snprintf(record->sources, sizeof record->sources, "%s", build->sources);
     if (gethostname(record->host, sizeof record->host - 1))
-        put(record->host, sizeof record->host, "?");
+        strcpy(record->host, "?");
     (void)MPI_Get_library_version(mpi, &length);
     mpi[strcspn(mpi, ",\n")] = '\0';
     snprintf(record->configuration, sizeof record->configuration,
@@ -129,13 +124,15 @@ static void describe(const struct handshake_record *records, int nranks)
     strbuf_free(&text);
 }
 
-static void describe_silence(const struct handshake_record *mine, const bool *heard, int nranks)
+/* waiting: each rank's request, null once its record is there. */
+static void describe_silence(const struct handshake_record *mine, const MPI_Request *waiting,
+                             int nranks)
 {
     struct strbuf text = {0};
     struct ranks ranks = {.text = &text};
 
     for (int r = 0; r < nranks; r++)
-        if (!heard[r])
+        if (waiting[r] != MPI_REQUEST_NULL)
             name_rank(&ranks, r, NULL);
     end_ranks(&ranks);
     strbuf_puts(&text, "; this one runs ");
@@ -167,7 +164,7 @@ fail:
 }
 
 static int receive_records(MPI_Comm world, struct handshake_record *records, MPI_Request *requests,
-                           bool *heard, int nranks, int *all)
+                           int nranks, int *all)
 {
     double begun = clock_seconds();
 
@@ -178,12 +175,9 @@ static int receive_records(MPI_Comm world, struct handshake_record *records, MPI
                           &requests[r]));
     if (await(requests, nranks, begun, HANDSHAKE_SECONDS, all))
         return -1;
-    for (int r = 0, over; r < nranks; r++) {
-        over = 1; /* Testall that was not over has left single requests as they were */
-        if (requests[r] != MPI_REQUEST_NULL)
-            MPI_TRY(MPI_Test(&requests[r], &over, MPI_STATUS_IGNORE));
-        heard[r] = over;
-    }
+    /* Testall that was not over has left single requests as they were */
+    for (int r = 0, over; r < nranks; r++)
+        MPI_TRY(MPI_Test(&requests[r], &over, MPI_STATUS_IGNORE));
     return 0;
 fail:
     return -1;
@@ -191,18 +185,17 @@ fail:
 
 /* Rank 0's part. */
 static enum handshake judge(MPI_Comm world, const struct handshake_record *mine,
-                            struct handshake_record *records, MPI_Request *requests, bool *heard,
-                            int nranks)
+                            struct handshake_record *records, MPI_Request *requests, int nranks)
 {
     int all = 0, differs = 0;
     char verdict[8]; /* MAGIC; anything else: refused */
 
     memcpy(verdict, MAGIC, sizeof verdict);
     records[0] = *mine;
-    if (receive_records(world, records, requests, heard, nranks, &all))
+    if (receive_records(world, records, requests, nranks, &all))
         return HANDSHAKE_UNHEARD;
     if (!all) {
-        describe_silence(mine, heard, nranks);
+        describe_silence(mine, requests, nranks);
         return HANDSHAKE_UNHEARD;
     }
     for (int r = 1; r < nranks; r++) {
@@ -252,7 +245,6 @@ enum handshake handshake(MPI_Comm world, const struct build_info *build, const c
     enum handshake result = HANDSHAKE_UNHEARD;
     MPI_Request *requests = NULL;
     struct handshake_record mine, *records = NULL;
-    bool *heard = NULL;
     int rank, nranks;
 
     MPI_Comm_rank(world, &rank);
@@ -262,13 +254,11 @@ enum handshake handshake(MPI_Comm world, const struct build_info *build, const c
         return show(world, &mine, rank, nranks);
     records = alloc_array((size_t)nranks, sizeof *records, "the ranks' programs");
     requests = alloc_array((size_t)nranks, sizeof *requests, "the ranks' programs");
-    heard = alloc_array((size_t)nranks, sizeof *heard, "the ranks' programs");
-    if (records && requests && heard)
-        result = judge(world, &mine, records, requests, heard, nranks);
+    if (records && requests)
+        result = judge(world, &mine, records, requests, nranks);
     if (result == HANDSHAKE_UNHEARD)
         return result; /* MPI may still write into them */
     free(records);
     free(requests);
-    free(heard);
     return result;
 }

@@ -157,11 +157,6 @@ void json_double(struct json *json, double value)
         strbuf_puts(&json->text, "null");
 }
 
-void json_null(struct json *json)
-{
-    json_string(json, NULL);
-}
-
 /* json_put_int and its like: a key and what writes its value. */
 #define PUT(kind, type)                                                                            \
     void json_put_##kind(struct json *json, const char *key, type value)                           \

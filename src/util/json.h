@@ -45,7 +45,6 @@ void json_int(struct json *json, int64_t value);
 void json_uint(struct json *json, uint64_t value);
 /* Nine digits, enough for any float; nan and the infinities, which JSON lacks, become null. */
 void json_double(struct json *json, double value);
-void json_null(struct json *json);
 /* An array. */
 void json_ints(struct json *json, int n, const int64_t *values);
 

@@ -3,6 +3,7 @@
 #include "util/log.h"
 
 #include "util/clock.h"
+#include "util/path.h"
 #include "util/strbuf.h"
 
 #include <fcntl.h>
@@ -47,7 +48,6 @@ void log_init(struct log *log, bool enabled, FILE *to, FILE *copy)
 
 static void write_prefix(struct strbuf *text, char level, const char *file, int line)
 {
-    const char *slash = strrchr(file, '/');
     struct timeval now;
     struct tm local;
 
@@ -55,7 +55,7 @@ static void write_prefix(struct strbuf *text, char level, const char *file, int 
     localtime_r(&now.tv_sec, &local);
     strbuf_printf(text, "%c%02d%02d %02d:%02d:%02d.%06ld %5ld %s:%d] ", level, local.tm_mon + 1,
                   local.tm_mday, local.tm_hour, local.tm_min, local.tm_sec, (long)now.tv_usec,
-                  (long)syscall(SYS_gettid), slash ? slash + 1 : file, line);
+                  (long)syscall(SYS_gettid), path_base(file), line);
 }
 
 /* Callers hold the lock of log->to. */

@@ -8,7 +8,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-/* The number behind `key` in lines "KEY NUMBER ..."; 0: none. */
+/* The number behind `key` in lines "KEY NUMBER ..."; 0: none, a missing file, and "max". */
 static uint64_t read_key(const char *file, const char *key)
 {
     char line[256];
@@ -23,16 +23,10 @@ static uint64_t read_key(const char *file, const char *key)
     return value;
 }
 
-/* A file of one number; "max" and a missing file are 0. */
-static uint64_t read_number(const char *file)
-{
-    return read_key(file, "");
-}
-
 /* What is left of the control group's limit; UINT64_MAX: it has none. */
 static uint64_t left_of_limit(const char *limit_file, const char *used_file)
 {
-    uint64_t limit = read_number(limit_file), used = read_number(used_file);
+    uint64_t limit = read_key(limit_file, ""), used = read_key(used_file, "");
 
     if (limit == 0)
         return UINT64_MAX;

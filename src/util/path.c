@@ -94,21 +94,15 @@ void path_make_folders(char *folder)
 char *path_in_cache(const char *name)
 {
     struct strbuf path = {0};
-    char *folder, *found = NULL;
 
     put_cache_folder(&path);
-    if (path.length == 0) {
-        strbuf_free(&path);
-        return NULL;
-    }
-    folder = strbuf_take(&path);
-    if (folder) {
-        path_make_folders(folder);
-        if (access(folder, W_OK) == 0) {
-            strbuf_printf(&path, "%s/%s", folder, name);
-            found = strbuf_take(&path);
+    if (path.length > 0) {
+        path_make_folders(path.data);
+        if (access(path.data, W_OK) == 0) {
+            strbuf_printf(&path, "/%s", name);
+            return strbuf_take(&path);
         }
     }
-    free(folder);
-    return found;
+    strbuf_free(&path);
+    return NULL;
 }

@@ -161,45 +161,34 @@ int units_parse_counts(const char *name, const char *text, int most, int room, i
     }
 }
 
-/* Three digits, and no more zeros than that needs. */
-static const char *print_scaled(double value, const char *const *units, int nunits,
+/* Three digits, and no more zeros than that needs. scales: the first one's is the value's, each
+ * next one's a thousand of the last's, as letters before the unit; a blank is none. */
+static const char *print_scaled(double value, const char *scales, const char *unit,
                                 char out[UNITS_CELL])
 {
-    int unit = 0;
-
-    for (; unit + 1 < nunits && value >= 999.5; unit++)
+    for (; scales[1] && value >= 999.5; scales++)
         value /= 1000;
-    if (value >= 99.95 || value == 0)
-        snprintf(out, UNITS_CELL, "%.0f %s", value, units[unit]);
-    else
-        snprintf(out, UNITS_CELL, "%.3g %s", value, units[unit]);
+    snprintf(out, UNITS_CELL, value >= 99.95 || value == 0 ? "%.0f %.*s%s" : "%.3g %.*s%s", value,
+             *scales != ' ', scales, unit);
     return out;
 }
 
 const char *units_print_bytes(double bytes, char out[UNITS_CELL])
 {
-    static const char *const units[] = {"B", "kB", "MB", "GB", "TB", "PB"};
-
-    return print_scaled(bytes, units, 6, out);
+    return print_scaled(bytes, " kMGTP", "B", out);
 }
 
 const char *units_print_rate(double bytes_per_second, char out[UNITS_CELL])
 {
-    static const char *const units[] = {"B/s", "kB/s", "MB/s", "GB/s", "TB/s", "PB/s"};
-
-    return print_scaled(bytes_per_second, units, 6, out);
+    return print_scaled(bytes_per_second, " kMGTP", "B/s", out);
 }
 
 const char *units_print_bits(double bytes_per_second, char out[UNITS_CELL])
 {
-    static const char *const units[] = {"bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s", "Pbit/s"};
-
-    return print_scaled(8 * bytes_per_second, units, 6, out);
+    return print_scaled(8 * bytes_per_second, " kMGTP", "bit/s", out);
 }
 
 const char *units_print_seconds(double seconds, char out[UNITS_CELL])
 {
-    static const char *const units[] = {"us", "ms", "s"};
-
-    return print_scaled(seconds * 1e6, units, 3, out);
+    return print_scaled(seconds * 1e6, "um ", "s", out);
 }

@@ -5,6 +5,7 @@
 
 #include "util/workers.h"
 
+#include "util/alloc.h"
 #include "util/error.h"
 #include "util/thread.h"
 
@@ -52,11 +53,11 @@ int workers_create(const struct workers_options *o, struct workers **out)
 {
     int most = o->most > o->threads ? o->most : o->threads, status = 0;
     size_t bytes = sizeof(struct workers) + (size_t)most * sizeof(struct worker);
-    struct workers *w = calloc(1, bytes);
+    struct workers *w = alloc_array(1, bytes, "helping threads");
 
     *out = w;
     if (!w)
-        return error_memory(bytes, "helping threads");
+        return -1;
     assert(o->threads >= 1);
     w->o = *o;
     w->o.most = most;
@@ -144,28 +145,23 @@ static bool job_do(void *context, int thread)
 int jobs_create(const struct jobs_options *o, struct jobs **out)
 {
     const size_t places = (size_t)o->places;
-    struct jobs *jobs = calloc(1, sizeof *jobs);
+    const char *what = "jobs of helping threads";
+    struct jobs *jobs = alloc_array(1, sizeof *jobs, what);
     struct workers_options threads = {.threads = o->threads, .step = job_do, .context = jobs};
 
     *out = NULL;
     if (!jobs)
-        return error_memory(sizeof *jobs, "helping threads");
+        return -1;
     jobs->o = *o;
-    jobs->todo = calloc(places, sizeof *jobs->todo);
-    jobs->done = calloc(places, sizeof *jobs->done);
-    jobs->ready = calloc(places, sizeof *jobs->ready);
-    if (!jobs->todo || !jobs->done || !jobs->ready) {
-        error_memory(places * sizeof *jobs->todo, "jobs of helping threads");
-        goto fail;
+    jobs->todo = alloc_array(places, sizeof *jobs->todo, what);
+    jobs->done = alloc_array(places, sizeof *jobs->done, what);
+    jobs->ready = alloc_array(places, sizeof *jobs->ready, what);
+    if (!jobs->todo || !jobs->done || !jobs->ready || workers_create(&threads, &jobs->workers)) {
+        jobs_destroy(jobs);
+        return -1;
     }
-    if (workers_create(&threads, &jobs->workers))
-        goto fail;
     *out = jobs;
     return 0;
-
-fail:
-    jobs_destroy(jobs);
-    return -1;
 }
 
 void jobs_give(struct jobs *jobs, uint64_t job)

@@ -15,8 +15,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
 
     if (kv_open_lmdb(path, &kv) == 0) {
         for (uint64_t i = 0; i < kv->count && i < 1000; i++) {
-            (void)kv->i->read(kv, i, &bytes);
-            (void)kv->i->key(kv, i, &bytes);
+            (void)kv->i->read(kv, i, false, &bytes);
+            (void)kv->i->read(kv, i, true, &bytes);
         }
         kv_close(kv);
     }

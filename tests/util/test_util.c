@@ -132,7 +132,7 @@ START_TEST(json_writes_every_kind_of_value)
     json_object_begin(&json);
     json_put_bool(&json, "ok", true);
     json_key(&json, "none");
-    json_null(&json);
+    json_string(&json, NULL);
     json_object_end(&json);
     json_key(&json, "empty");
     json_object_begin(&json);

@@ -4,7 +4,12 @@
  * then mixed in pairs. So data sets made here and by Caffe's tools agree to the bit. */
 #include "input/format/image_internal.h"
 
+#include "util/alloc.h"
 #include "util/error.h"
+
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
 
 #include <math.h>
 #include <stdlib.h>
@@ -43,29 +48,57 @@ static const char *format_name(const void *data, size_t length)
     return "unknown";
 }
 
+/* decode and encode: NULL where it is not built in. */
+static const struct codec {
+    const char *name, *library;
+    int (*decode)(const void *data, size_t length, enum image_color color, struct image *out);
+    int (*encode)(const struct image *image, int quality, struct bytes *out);
+} codecs[] = {
+    [IMAGE_JPEG] = {.name = "JPEG",
+                    .library = "libjpeg (Debian: libjpeg-dev)",
+#ifdef HAVE_JPEG
+                    .decode = jpeg_decode,
+                    .encode = jpeg_encode
+#endif
+    },
+    [IMAGE_PNG] = {.name = "PNG",
+                   .library = "libpng (Debian: libpng-dev)",
+#ifdef HAVE_PNG
+                   .decode = png_decode,
+                   .encode = png_encode
+#endif
+    },
+};
+
+static int codec_missing(const struct codec *codec)
+{
+    return error_set("a %s image, but this program was built without %s", codec->name,
+                     codec->library);
+}
+
 int image_decode(const void *data, size_t length, enum image_color color, struct image *out)
 {
+    const struct codec *codec = &codecs[image_format_of(data, length)];
     const char *name = format_name(data, length);
 
-    switch (image_format_of(data, length)) {
-    case IMAGE_JPEG:
-        return jpeg_decode(data, length, color, out);
-    case IMAGE_PNG:
-        return png_decode(data, length, color, out);
-    default:
-        if (length == 0)
-            return error_set("empty; expected a JPEG or PNG image");
-        if (strcmp(name, "unknown") != 0)
-            return error_set("an image of the format %s; expected JPEG or PNG", name);
-        return error_set("not an image (%zu bytes that begin with 0x%02x); expected JPEG or PNG",
-                         length, *(const uint8_t *)data);
-    }
+    if (codec->decode)
+        return codec->decode(data, length, color, out);
+    if (codec->name)
+        return codec_missing(codec);
+    if (length == 0)
+        return error_set("empty; expected a JPEG or PNG image");
+    if (strcmp(name, "unknown") != 0)
+        return error_set("an image of the format %s; expected JPEG or PNG", name);
+    return error_set("not an image (%zu bytes that begin with 0x%02x); expected JPEG or PNG",
+                     length, *(const uint8_t *)data);
 }
 
 int image_encode(const struct image *image, enum image_format format, int quality,
                  struct bytes *out)
 {
-    return format == IMAGE_PNG ? png_encode(image, out) : jpeg_encode(image, quality, out);
+    const struct codec *codec = &codecs[format];
+
+    return codec->encode ? codec->encode(image, quality, out) : codec_missing(codec);
 }
 
 int image_set_size(struct image *image, int channels, uint64_t height, uint64_t width)
@@ -194,12 +227,12 @@ int image_resize(const struct image *from, int height, int width, struct image *
         halve(from, to);
         return 0;
     }
-    taps = malloc(((size_t)width + (size_t)height) * sizeof *taps);
-    row[0] = malloc(2 * n * sizeof *row[0]);
+    taps = alloc_array((size_t)width + (size_t)height, sizeof *taps, "resizing an image");
+    row[0] = alloc_array(2 * n, sizeof *row[0], "resizing an image");
     if (!taps || !row[0]) {
         free(taps);
         free(row[0]);
-        return error_memory(2 * n * sizeof *row[0], "resizing an image");
+        return -1;
     }
     row[1] = row[0] + n;
     taps_make(from->width, width, true, taps);

@@ -8,6 +8,6 @@ int jpeg_decode(const void *data, size_t length, enum image_color color, struct 
 int png_decode(const void *data, size_t length, enum image_color color, struct image *out);
 
 int jpeg_encode(const struct image *image, int quality, struct bytes *out);
-int png_encode(const struct image *image, struct bytes *out);
+int png_encode(const struct image *image, int quality, struct bytes *out); /* quality: unused */
 
 #endif

@@ -2,6 +2,7 @@
  * is kept in a struct whose address does not change. */
 #include "input/format/image_internal.h"
 
+#include "util/alloc.h"
 #include "util/error.h"
 
 #ifdef HAVE_CONFIG_H
@@ -181,11 +182,11 @@ int jpeg_encode(const struct image *image, int quality, struct bytes *out)
     struct {
         unsigned char *data;
         unsigned long length;
-    } *packed = calloc(1, sizeof *packed); /* libjpeg writes here; not on the stack of setjmp */
+    } *packed = alloc_array(1, sizeof *packed, "a JPEG image"); /* not on the stack of setjmp */
     int status;
 
     if (!packed)
-        return error_memory(sizeof *packed, "a JPEG image");
+        return -1;
     failure_install(&failure);
     info.err = &failure.base;
     if (setjmp(failure.escape) == 0) {
@@ -200,26 +201,6 @@ int jpeg_encode(const struct image *image, int quality, struct bytes *out)
     free(packed->data);
     free(packed);
     return status;
-}
-
-#else
-
-static int jpeg_missing(void)
-{
-    return error_set(
-        "a JPEG image, but this program was built without libjpeg (Debian: libjpeg-dev)");
-}
-
-int jpeg_decode(const void *data, size_t length, enum image_color color, struct image *out)
-{
-    (void)data, (void)length, (void)color, (void)out;
-    return jpeg_missing();
-}
-
-int jpeg_encode(const struct image *image, int quality, struct bytes *out)
-{
-    (void)image, (void)quality, (void)out;
-    return jpeg_missing();
 }
 
 #endif

@@ -27,17 +27,14 @@ static bool begins_like_lmdb(const char *path)
     return whole && (memcmp(head + 16, magic, 4) == 0 || memcmp(head + 16, swapped, 4) == 0);
 }
 
-enum kv_kind kv_kind_of(const char *path)
+int kv_open(const char *path, struct kv **out)
 {
     struct stat st;
+    bool there = stat(path, &st) == 0, folder = there && S_ISDIR(st.st_mode);
 
-    if (stat(path, &st) != 0)
-        return KV_NONE;
-    if (S_ISREG(st.st_mode))
-        return begins_like_lmdb(path) ? KV_LMDB : KV_NONE;
-    if (!S_ISDIR(st.st_mode))
-        return KV_NONE;
-    if (file_inside(path, "data.mdb"))
-        return KV_LMDB;
-    return file_inside(path, "CURRENT") ? KV_LEVELDB : KV_NONE;
+    *out = NULL;
+    if (folder ? file_inside(path, "data.mdb")
+               : there && S_ISREG(st.st_mode) && begins_like_lmdb(path))
+        return kv_open_lmdb(path, out);
+    return folder && file_inside(path, "CURRENT") ? kv_open_leveldb(path, out) : 0;
 }

@@ -14,10 +14,9 @@ struct kv;
 struct kv_i {
     const char *name; /* "LMDB", "LevelDB" */
     void (*close)(struct kv *kv);
-    /* Replaces *out by the value at `place` (< count). Any thread at any time. */
-    int (*read)(struct kv *kv, uint64_t place, struct bytes *out);
-    /* Replaces *out by the key at `place`, not NUL-terminated. Any thread. For messages. */
-    int (*key)(struct kv *kv, uint64_t place, struct bytes *out);
+    /* Replaces *out by the value at `place` (< count), or, for messages, by its key, which is not
+     * NUL-terminated. Any thread at any time. */
+    int (*read)(struct kv *kv, uint64_t place, bool key, struct bytes *out);
 };
 
 struct kv { /* first member of each kind's own struct */
@@ -26,11 +25,9 @@ struct kv { /* first member of each kind's own struct */
     uint64_t count;
 };
 
-enum kv_kind { KV_NONE, KV_LMDB, KV_LEVELDB };
-
-/* What is at `path`, by content: a folder with data.mdb or such a file itself; a folder with
- * CURRENT and MANIFEST-*. */
-enum kv_kind kv_kind_of(const char *path);
+/* Opens what is at `path`, by content: a folder with data.mdb or such a file itself; a folder with
+ * CURRENT and MANIFEST-*. *out is NULL where it is neither, which is no error. */
+int kv_open(const char *path, struct kv **out);
 
 /* Errors: cut short, damaged, made on another kind of machine, in use in a way that this reader
  * does not know, empty, not built in. */

@@ -156,7 +156,7 @@ static const char *key_of(const struct level *self, uint64_t place, size_t *leng
     return (const char *)self->keys.data + start;
 }
 
-static int level_read(struct kv *kv, uint64_t place, struct bytes *out)
+static int level_read(struct kv *kv, uint64_t place, bool wants_key, struct bytes *out)
 {
     struct level *self = (struct level *)kv;
     size_t key_length, length = 0;
@@ -164,24 +164,17 @@ static int level_read(struct kv *kv, uint64_t place, struct bytes *out)
     char *text = NULL, *value;
     int status;
 
+    out->length = 0;
+    if (wants_key)
+        return bytes_append(out, key, key_length, "a key");
     value = leveldb_get(self->db, self->reading, key, key_length, &length, &text);
     if (text)
         return library_error(self, text);
     if (!value)
         return error_set("%s: record %llu has disappeared", kv->path, (unsigned long long)place);
-    out->length = 0;
     status = bytes_append(out, value, length, "a record");
     leveldb_free(value);
     return status;
-}
-
-static int level_key(struct kv *kv, uint64_t place, struct bytes *out)
-{
-    size_t length;
-    const char *key = key_of((struct level *)kv, place, &length);
-
-    out->length = 0;
-    return bytes_append(out, key, length, "a key");
 }
 
 static void level_close(struct kv *kv)
@@ -205,7 +198,6 @@ static const struct kv_i level_i = {
     .name = "LevelDB",
     .close = level_close,
     .read = level_read,
-    .key = level_key,
 };
 
 static int level_open(struct level *self)
@@ -224,11 +216,11 @@ static int level_open(struct level *self)
 
 int kv_open_leveldb(const char *path, struct kv **out)
 {
-    struct level *self = calloc(1, sizeof *self);
+    struct level *self = alloc_array(1, sizeof *self, "a LevelDB");
 
     *out = NULL;
     if (!self)
-        return error_memory(sizeof *self, "a LevelDB");
+        return -1;
     self->kv.i = &level_i;
     self->kv.path = strdup(path);
     if (!self->kv.path || level_open(self)) {

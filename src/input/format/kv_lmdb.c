@@ -21,6 +21,7 @@
 
 #include "util/alloc.h"
 #include "util/error.h"
+#include "util/strbuf.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -170,11 +171,11 @@ static int leaf_add(struct lmdb *db, uint64_t page, unsigned nodes)
  * once, so a file with more meetings than pages goes round in circles. */
 static int leaves_list(struct lmdb *db, uint64_t number, int levels)
 {
-    uint8_t *page = malloc(db->page_bytes);
+    uint8_t *page = alloc_array(db->page_bytes, 1, "a page of an LMDB file");
     int status = -1;
 
     if (!page)
-        return error_memory(db->page_bytes, "a page of an LMDB file");
+        return -1;
     if (page_read(db, number, page))
         goto done;
     if (++db->visited > db->npages) {
@@ -319,7 +320,7 @@ static int big_value_read(const struct lmdb *db, uint64_t number, uint64_t lengt
     return lmdb_read_at(db, offset, out->data, length);
 }
 
-static int lmdb_read(struct kv *kv, uint64_t place, struct bytes *out)
+static int lmdb_read(struct kv *kv, uint64_t place, bool wants_key, struct bytes *out)
 {
     struct lmdb *db = (struct lmdb *)kv;
     uint8_t page[MAX_PAGE_BYTES];
@@ -327,8 +328,11 @@ static int lmdb_read(struct kv *kv, uint64_t place, struct bytes *out)
     uint64_t number;
     uint32_t length;
 
+    out->length = 0;
     if (place_find(db, place, page, &number, &node))
         return -1;
+    if (wants_key)
+        return bytes_append(out, node + NODE_HEADER, u16(node + 6), "a key");
     length = u32(node);
     value = node + NODE_HEADER + u16(node + 6);
     if (u16(node + 4) & ~NODE_BIG)
@@ -341,21 +345,7 @@ static int lmdb_read(struct kv *kv, uint64_t place, struct bytes *out)
                    : big_value_read(db, u64(value), length, out);
     if ((size_t)(page + db->page_bytes - value) < length)
         return damaged(db, number, "has a node outside it");
-    out->length = 0;
     return bytes_append(out, value, length, "a record");
-}
-
-static int lmdb_key(struct kv *kv, uint64_t place, struct bytes *out)
-{
-    struct lmdb *db = (struct lmdb *)kv;
-    uint8_t page[MAX_PAGE_BYTES];
-    const uint8_t *node;
-    uint64_t number;
-
-    if (place_find(db, place, page, &number, &node))
-        return -1;
-    out->length = 0;
-    return bytes_append(out, node + NODE_HEADER, u16(node + 6), "a key");
 }
 
 static void lmdb_close(struct kv *kv)
@@ -373,29 +363,24 @@ static const struct kv_i lmdb_i = {
     .name = "LMDB",
     .close = lmdb_close,
     .read = lmdb_read,
-    .key = lmdb_key,
 };
 
 int kv_open_lmdb(const char *path, struct kv **out)
 {
-    struct lmdb *db = calloc(1, sizeof *db);
-    size_t length = strlen(path) + sizeof "/data.mdb";
+    struct lmdb *db = alloc_array(1, sizeof *db, "an LMDB file");
+    struct strbuf file = {0};
     struct stat st;
 
     *out = NULL;
     if (!db)
-        return error_memory(sizeof *db, "an LMDB file");
+        return -1;
+    strbuf_puts(&file, path);
+    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+        strbuf_puts(&file, "/data.mdb");
     db->fd = -1;
     db->kv.i = &lmdb_i;
-    db->kv.path = malloc(length);
-    if (!db->kv.path) {
-        error_memory(length, "a path");
-        lmdb_close(&db->kv);
-        return -1;
-    }
-    snprintf(db->kv.path, length, "%s%s", path,
-             stat(path, &st) == 0 && S_ISDIR(st.st_mode) ? "/data.mdb" : "");
-    if (file_open(db)) {
+    db->kv.path = strbuf_take(&file);
+    if (!db->kv.path || file_open(db)) {
         lmdb_close(&db->kv);
         return -1;
     }

@@ -1,7 +1,8 @@
-/* PNG through libpng. Its errors leave by longjmp, so that what changes on the way lives in one
- * struct on the heap. */
+/* PNG through libpng. Its errors leave by longjmp, so that what changes on the way of reading lives
+ * in one struct on the heap; nothing changes on that of writing. */
 #include "input/format/image_internal.h"
 
+#include "util/alloc.h"
 #include "util/error.h"
 
 #ifdef HAVE_CONFIG_H
@@ -91,9 +92,9 @@ static int png_decode_steps(struct reading *r, enum image_color color, struct im
     if (png_get_rowbytes(r->png, r->info) != stride)
         return error_set("a PNG image whose rows have %zu bytes; expected %zu",
                          (size_t)png_get_rowbytes(r->png, r->info), stride);
-    r->rows = malloc(height * sizeof *r->rows);
+    r->rows = alloc_array(height, sizeof *r->rows, "a PNG image");
     if (!r->rows)
-        return error_memory(height * sizeof *r->rows, "a PNG image");
+        return -1;
     for (png_uint_32 y = 0; y < height; y++)
         r->rows[y] = out->pixels.data + y * stride;
     png_read_image(r->png, r->rows);
@@ -103,11 +104,11 @@ static int png_decode_steps(struct reading *r, enum image_color color, struct im
 
 int png_decode(const void *data, size_t length, enum image_color color, struct image *out)
 {
-    struct reading *r = calloc(1, sizeof *r);
+    struct reading *r = alloc_array(1, sizeof *r, "a PNG image");
     int status = -1;
 
     if (!r)
-        return error_memory(sizeof *r, "a PNG image");
+        return -1;
     r->data = data;
     r->length = length;
     r->png = png_create_read_struct(PNG_LIBPNG_VER_STRING, NULL, on_error, on_warning);
@@ -124,17 +125,9 @@ int png_decode(const void *data, size_t length, enum image_color color, struct i
     return status;
 }
 
-struct writing {
-    struct bytes *out; /* borrowed */
-    png_structp png;
-    png_infop info;
-};
-
 static void on_write(png_structp png, png_bytep data, size_t length)
 {
-    struct writing *writing = png_get_io_ptr(png);
-
-    if (bytes_append(writing->out, data, length, "a PNG image"))
+    if (bytes_append(png_get_io_ptr(png), data, length, "a PNG image"))
         png_longjmp(png, 1);
 }
 
@@ -143,61 +136,39 @@ static void on_flush(png_structp png)
     (void)png;
 }
 
-static void png_encode_steps(struct writing *w, const struct image *image)
+static void png_encode_steps(png_structp png, png_infop info, const struct image *image,
+                             struct bytes *out)
 {
     size_t stride = (size_t)image->width * (size_t)image->channels;
 
-    png_set_write_fn(w->png, w, on_write, on_flush);
-    png_set_IHDR(w->png, w->info, (png_uint_32)image->width, (png_uint_32)image->height, 8,
+    png_set_write_fn(png, out, on_write, on_flush);
+    png_set_IHDR(png, info, (png_uint_32)image->width, (png_uint_32)image->height, 8,
                  image->channels == 1 ? PNG_COLOR_TYPE_GRAY : PNG_COLOR_TYPE_RGB,
                  PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
-    png_write_info(w->png, w->info);
-    png_set_bgr(w->png);
+    png_write_info(png, info);
+    png_set_bgr(png);
     for (int y = 0; y < image->height; y++)
-        png_write_row(w->png, image->pixels.data + (size_t)y * stride);
-    png_write_end(w->png, NULL);
+        png_write_row(png, image->pixels.data + (size_t)y * stride);
+    png_write_end(png, NULL);
 }
 
-int png_encode(const struct image *image, struct bytes *out)
+int png_encode(const struct image *image, int quality, struct bytes *out)
 {
-    struct writing *w = calloc(1, sizeof *w);
+    png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, NULL, on_error, on_warning);
+    png_infop info = png ? png_create_info_struct(png) : NULL;
     int status = -1;
 
-    if (!w)
-        return error_memory(sizeof *w, "a PNG image");
-    w->out = out;
-    w->png = png_create_write_struct(PNG_LIBPNG_VER_STRING, NULL, on_error, on_warning);
-    w->info = w->png ? png_create_info_struct(w->png) : NULL;
-    if (!w->info) {
-        error_memory(sizeof *w, "a PNG image");
-    } else if (setjmp(png_jmpbuf(w->png)) == 0) {
-        png_encode_steps(w, image);
+    (void)quality;
+    if (!info) {
+        error_memory(sizeof *image, "a PNG image");
+    } else if (setjmp(png_jmpbuf(png)) == 0) {
+        png_encode_steps(png, info, image, out);
         status = 0;
     } else {
         status = -1;
     }
-    png_destroy_write_struct(&w->png, &w->info);
-    free(w);
+    png_destroy_write_struct(&png, &info);
     return status;
-}
-
-#else
-
-static int png_missing(void)
-{
-    return error_set("a PNG image, but this program was built without libpng (Debian: libpng-dev)");
-}
-
-int png_decode(const void *data, size_t length, enum image_color color, struct image *out)
-{
-    (void)data, (void)length, (void)color, (void)out;
-    return png_missing();
-}
-
-int png_encode(const struct image *image, struct bytes *out)
-{
-    (void)image, (void)out;
-    return png_missing();
 }
 
 #endif
