@@ -188,12 +188,11 @@ static int conv_check_axis(const struct layer *layer, const Caffe__ConvolutionPa
                      p->axis);
 }
 
-static int convolution_setup(struct layer *layer, const struct layer_env *env)
+static int convolution_setup(struct layer *layer)
 {
     const Caffe__ConvolutionParameter *p = layer->param->convolution_param;
     int64_t outputs = 0;
 
-    (void)env;
     if (!p)
         return error_set("convolution_param is missing; it must give num_output and kernel_size");
     if (layer->ntops != layer->nbottoms)
@@ -297,13 +296,12 @@ CONVOLUTION(layer_deconvolution, "Deconvolution", OP_DECONV);
 CONVOLUTION(layer_depthwise_convolution, "DepthwiseConvolution", OP_CONV);
 CONVOLUTION(layer_convolution_depthwise, "ConvolutionDepthwise", OP_CONV);
 
-static int im2col_setup(struct layer *layer, const struct layer_env *env)
+static int im2col_setup(struct layer *layer)
 {
     const Caffe__ConvolutionParameter *p = layer->param->convolution_param;
     int64_t outputs;
     double flops;
 
-    (void)env;
     if (!p)
         return error_set("convolution_param is missing; it must give kernel_size");
     if (conv_check_bottoms(layer) || conv_check_axis(layer, p))

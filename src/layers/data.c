@@ -80,7 +80,7 @@ static int data_setup(struct layer *layer, const struct layer_env *env)
 const struct layer_i layer_data = {
     .type = "Data",
     .tops = {1, 2},
-    .setup = data_setup,
+    .setup_in = data_setup,
     .images = data_images,
     DATA_LAYER_SLOTS,
 };
@@ -158,7 +158,7 @@ static void image_data_images(const struct layer *layer, struct layer_images *ou
 const struct layer_i layer_image_data = {
     .type = "ImageData",
     .tops = {2, 2},
-    .setup = image_data_setup,
+    .setup_in = image_data_setup,
     .images = image_data_images,
     DATA_LAYER_SLOTS,
 };
@@ -204,6 +204,6 @@ static int hdf5_data_setup(struct layer *layer, const struct layer_env *env)
 const struct layer_i layer_hdf5_data = {
     .type = "HDF5Data",
     .tops = {1, OP_ANY},
-    .setup = hdf5_data_setup,
+    .setup_in = hdf5_data_setup,
     DATA_LAYER_SLOTS,
 };

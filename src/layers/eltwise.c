@@ -3,14 +3,13 @@
 
 #include "util/error.h"
 
-static int eltwise_setup(struct layer *layer, const struct layer_env *env)
+static int eltwise_setup(struct layer *layer)
 {
     const Caffe__EltwiseParameter *p =
         LAYER_PARAM(layer, eltwise_param, EltwiseParameter, ELTWISE_PARAMETER);
     const struct shape *first = &layer->bottoms[0]->value.shape;
     char expected[SHAPE_TEXT_BYTES], found[SHAPE_TEXT_BYTES];
 
-    (void)env;
     if (p->n_coeff > 0 && p->operation != CAFFE__ELTWISE_PARAMETER__ELTWISE_OP__SUM)
         return error_set("coeff goes with operation: SUM only");
     if (p->n_coeff > 0 && p->n_coeff != (size_t)layer->nbottoms)
