@@ -82,19 +82,10 @@ static int conv_check_channels(const struct layer *layer, const Caffe__Convoluti
 
 static int conv_check_bottoms(const struct layer *layer)
 {
-    const struct shape *first = &layer->bottoms[0]->value.shape;
-    char expected[SHAPE_TEXT_BYTES], found[SHAPE_TEXT_BYTES];
-
-    for (int b = 0; b < layer->nbottoms; b++) {
-        const struct shape *shape = &layer->bottoms[b]->value.shape;
+    for (int b = 0; b < layer->nbottoms; b++)
         if (layer_expect_spatial(layer, b))
             return -1;
-        if (!shape_equal(first, shape))
-            return error_set("all bottoms must have one shape: '%s' is %s, '%s' is %s",
-                             layer->bottoms[0]->name, shape_text(first, expected, sizeof(expected)),
-                             layer->bottoms[b]->name, shape_text(shape, found, sizeof(found)));
-    }
-    return 0;
+    return layer_expect_one_shape(layer);
 }
 
 static int conv_spatial_axes(const struct layer *layer)

@@ -362,6 +362,21 @@ int layer_expect_axes(const struct layer *layer, int bottom, int naxes, const ch
                      shape_text(&blob->value.shape, found, sizeof(found)));
 }
 
+int layer_expect_one_shape(const struct layer *layer)
+{
+    const struct shape *first = &layer->bottoms[0]->value.shape;
+    char expected[SHAPE_TEXT_BYTES], found[SHAPE_TEXT_BYTES];
+
+    for (int b = 1; b < layer->nbottoms; b++) {
+        const struct shape *other = &layer->bottoms[b]->value.shape;
+        if (!shape_equal(first, other))
+            return error_set("all bottoms must have one shape: '%s' is %s, '%s' is %s",
+                             layer->bottoms[0]->name, shape_text(first, expected, sizeof(expected)),
+                             layer->bottoms[b]->name, shape_text(other, found, sizeof(found)));
+    }
+    return 0;
+}
+
 int layer_resolve_axis(const struct layer *layer, const char *field, int axis, int *out)
 {
     const struct blob *blob = layer->bottoms[0];
