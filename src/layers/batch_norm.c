@@ -66,7 +66,7 @@ const struct layer_i layer_batch_norm = {
     .type = "BatchNorm",
     .wants_own_top = layer_always, /* and the op of a Scale behind works for both */
     .takes_relu = batch_norm_takes_relu,
-    .setup = batch_norm_setup,
+    .setup_in = batch_norm_setup,
     .op = OP_BATCH_NORM,
     .arguments = batch_norm_arguments,
 };

@@ -33,14 +33,13 @@ static bool concat_fits(const struct shape *a, const struct shape *b, int axis)
     return true;
 }
 
-static int concat_setup(struct layer *layer, const struct layer_env *env)
+static int concat_setup(struct layer *layer)
 {
     const Caffe__ConcatParameter *p = layer->param->concat_param;
     struct shape shape = layer->bottoms[0]->value.shape;
     char expected[SHAPE_TEXT_BYTES], found[SHAPE_TEXT_BYTES];
     int axis;
 
-    (void)env;
     if (find_axis(layer, "concat", p && p->has_axis ? &p->axis : NULL,
                   p && p->has_concat_dim ? &p->concat_dim : NULL, &axis))
         return -1;
@@ -99,7 +98,7 @@ const struct layer_i layer_split = {
 
 /* Axes axis..end_axis become one; where end_axis is just before axis, an axis of size 1 comes in.
  */
-static int flatten_setup(struct layer *layer, const struct layer_env *env)
+static int flatten_setup(struct layer *layer)
 {
     const Caffe__FlattenParameter *p =
         LAYER_PARAM(layer, flatten_param, FlattenParameter, FLATTEN_PARAMETER);
@@ -107,7 +106,6 @@ static int flatten_setup(struct layer *layer, const struct layer_env *env)
     int64_t dim[SHAPE_MAX_AXES + 1];
     int axis, end, naxes = 0;
 
-    (void)env;
     if (layer_resolve_axis(layer, "axis", p->axis, &axis) ||
         layer_resolve_axis(layer, "end_axis", p->end_axis, &end))
         return -1;
@@ -143,14 +141,13 @@ static int slice_place(const struct layer *layer, int t, int64_t size, int64_t *
                : error_set("slice_point %" PRId64 " is beyond the axis of %" PRId64, *place, size);
 }
 
-static int slice_setup(struct layer *layer, const struct layer_env *env)
+static int slice_setup(struct layer *layer)
 {
     const Caffe__SliceParameter *p = layer->param->slice_param;
     struct shape shape = layer->bottoms[0]->value.shape;
     int64_t size, begin, end;
     int axis;
 
-    (void)env;
     if (find_axis(layer, "slice", p && p->has_axis ? &p->axis : NULL,
                   p && p->has_slice_dim ? &p->slice_dim : NULL, &axis))
         return -1;
@@ -237,7 +234,7 @@ static int reshape_dims(const struct layer *layer, const Caffe__BlobShape *wante
     return 0;
 }
 
-static int reshape_setup(struct layer *layer, const struct layer_env *env)
+static int reshape_setup(struct layer *layer)
 {
     const Caffe__ReshapeParameter *p =
         LAYER_PARAM(layer, reshape_param, ReshapeParameter, RESHAPE_PARAMETER);
@@ -247,7 +244,6 @@ static int reshape_setup(struct layer *layer, const struct layer_env *env)
     int64_t dim[SHAPE_MAX_AXES];
     int begin = 0, end = 0, naxes = 0;
 
-    (void)env;
     if (reshape_range(layer, p, &begin, &end))
         return -1;
     if (wanted->n_dim + (size_t)(bottom->naxes - (end - begin)) > SHAPE_MAX_AXES)

@@ -82,19 +82,10 @@ static int conv_check_channels(const struct layer *layer, const Caffe__Convoluti
 
 static int conv_check_bottoms(const struct layer *layer)
 {
-    const struct shape *first = &layer->bottoms[0]->value.shape;
-    char expected[SHAPE_TEXT_BYTES], found[SHAPE_TEXT_BYTES];
-
-    for (int b = 0; b < layer->nbottoms; b++) {
-        const struct shape *shape = &layer->bottoms[b]->value.shape;
+    for (int b = 0; b < layer->nbottoms; b++)
         if (layer_expect_spatial(layer, b))
             return -1;
-        if (!shape_equal(first, shape))
-            return error_set("all bottoms must have one shape: '%s' is %s, '%s' is %s",
-                             layer->bottoms[0]->name, shape_text(first, expected, sizeof(expected)),
-                             layer->bottoms[b]->name, shape_text(shape, found, sizeof(found)));
-    }
-    return 0;
+    return layer_expect_one_shape(layer);
 }
 
 static int conv_spatial_axes(const struct layer *layer)
@@ -188,12 +179,11 @@ static int conv_check_axis(const struct layer *layer, const Caffe__ConvolutionPa
                      p->axis);
 }
 
-static int convolution_setup(struct layer *layer, const struct layer_env *env)
+static int convolution_setup(struct layer *layer)
 {
     const Caffe__ConvolutionParameter *p = layer->param->convolution_param;
     int64_t outputs = 0;
 
-    (void)env;
     if (!p)
         return error_set("convolution_param is missing; it must give num_output and kernel_size");
     if (layer->ntops != layer->nbottoms)
@@ -297,13 +287,12 @@ CONVOLUTION(layer_deconvolution, "Deconvolution", OP_DECONV);
 CONVOLUTION(layer_depthwise_convolution, "DepthwiseConvolution", OP_CONV);
 CONVOLUTION(layer_convolution_depthwise, "ConvolutionDepthwise", OP_CONV);
 
-static int im2col_setup(struct layer *layer, const struct layer_env *env)
+static int im2col_setup(struct layer *layer)
 {
     const Caffe__ConvolutionParameter *p = layer->param->convolution_param;
     int64_t outputs;
     double flops;
 
-    (void)env;
     if (!p)
         return error_set("convolution_param is missing; it must give kernel_size");
     if (conv_check_bottoms(layer) || conv_check_axis(layer, p))

@@ -56,19 +56,14 @@ static int data_setup(struct layer *layer, const struct layer_env *env)
     struct data_look look = {.open = data_open};
     enum image_color color;
     struct data *state;
-    int batch = 0;
 
     if (!p || (!env->look_only && (!p->source || !p->source[0])))
         return error_set(
             "data_param source is missing; expected the name of an HDF5 file, an LMDB or "
             "a LevelDB");
-    if (data_check_batch(env, p->has_batch_size, p->batch_size, &batch) ||
-        data_forced_color(layer, &color) || data_notices(layer, env, p))
+    state = data_make_state(layer, env, p->has_batch_size, p->batch_size, p->rand_skip);
+    if (!state || data_forced_color(layer, &color) || data_notices(layer, env, p))
         return -1;
-    state = data_make_state(layer, env, batch);
-    if (!state)
-        return -1;
-    data_set_skip(state, p->rand_skip);
     if (p->prefetch > 2)
         state->options.depth = p->prefetch < 64 ? (int)p->prefetch : 64;
     look.source = p->source;
@@ -80,7 +75,7 @@ static int data_setup(struct layer *layer, const struct layer_env *env)
 const struct layer_i layer_data = {
     .type = "Data",
     .tops = {1, 2},
-    .setup = data_setup,
+    .setup_in = data_setup,
     .images = data_images,
     DATA_LAYER_SLOTS,
 };
@@ -111,7 +106,6 @@ static int image_data_setup(struct layer *layer, const struct layer_env *env)
 {
     const Caffe__ImageDataParameter *p = layer->param->image_data_param;
     struct data *state;
-    int batch = 0;
 
     if (!p || (!env->look_only && (!p->source || !p->source[0])))
         return error_set("image_data_param source is missing; expected a text file with a line "
@@ -125,16 +119,13 @@ static int image_data_setup(struct layer *layer, const struct layer_env *env)
             "image_data_param new_height is %lu and new_width %lu; such images are too "
             "large",
             (unsigned long)p->new_height, (unsigned long)p->new_width);
-    if (data_check_batch(env, true, p->batch_size, &batch))
+    state = data_make_state(layer, env, true, p->batch_size, p->rand_skip);
+    if (!state)
         return -1;
     if ((p->has_scale || p->has_mirror || p->has_crop_size || p->mean_file) &&
         data_notice_transform(layer, env, "image_data_param"))
         return -1;
-    state = data_make_state(layer, env, batch);
-    if (!state)
-        return -1;
     state->options.shuffle = p->shuffle;
-    data_set_skip(state, p->rand_skip);
     return data_set_up(layer, env,
                        &(struct data_look){.source = p->source,
                                            .own = image_data_is_own(p),
@@ -158,7 +149,7 @@ static void image_data_images(const struct layer *layer, struct layer_images *ou
 const struct layer_i layer_image_data = {
     .type = "ImageData",
     .tops = {2, 2},
-    .setup = image_data_setup,
+    .setup_in = image_data_setup,
     .images = image_data_images,
     DATA_LAYER_SLOTS,
 };
@@ -182,7 +173,6 @@ static int hdf5_data_setup(struct layer *layer, const struct layer_env *env)
 {
     const Caffe__HDF5DataParameter *p = layer->param->hdf5_data_param;
     struct data *state;
-    int batch = 0;
 
     if (!p || (!env->look_only && (!p->source || !p->source[0])))
         return error_set("hdf5_data_param source is missing; expected a text file that lists HDF5 "
@@ -191,9 +181,7 @@ static int hdf5_data_setup(struct layer *layer, const struct layer_env *env)
         return error_set("transform_param is not for HDF5Data: it feeds the values as they are");
     if (layer->ntops > SOURCE_MAX_FIELDS)
         return error_set("%d tops; expected at most %d data sets", layer->ntops, SOURCE_MAX_FIELDS);
-    if (data_check_batch(env, p->has_batch_size, p->batch_size, &batch))
-        return -1;
-    state = data_make_state(layer, env, batch);
+    state = data_make_state(layer, env, p->has_batch_size, p->batch_size, 0);
     if (!state)
         return -1;
     state->options.shuffle = p->shuffle;
@@ -204,6 +192,6 @@ static int hdf5_data_setup(struct layer *layer, const struct layer_env *env)
 const struct layer_i layer_hdf5_data = {
     .type = "HDF5Data",
     .tops = {1, OP_ANY},
-    .setup = hdf5_data_setup,
+    .setup_in = hdf5_data_setup,
     DATA_LAYER_SLOTS,
 };

@@ -21,18 +21,6 @@
 #define ASSUMED_CHANNELS 3
 #define ASSUMED_SIZE     224
 
-int data_check_batch(const struct layer_env *env, bool has, uint32_t batch_size, int *batch)
-{
-    if (env->batch > 0) {
-        *batch = env->batch;
-        return 0;
-    }
-    if (!has || batch_size == 0 || batch_size > INT32_MAX)
-        return error_set("batch_size is %s; expected at least 1", has ? "out of range" : "missing");
-    *batch = (int)batch_size;
-    return 0;
-}
-
 /* Top t is (batch, record...). */
 static int set_top(struct layer *layer, int t, int batch, const struct shape *record)
 {
@@ -43,17 +31,23 @@ static int set_top(struct layer *layer, int t, int batch, const struct shape *re
     return shape_set(&layer->tops[t]->value.shape, record->naxes + 1, dim, layer->tops[t]->name);
 }
 
-struct data *data_make_state(struct layer *layer, const struct layer_env *env, int batch)
+struct data *data_make_state(struct layer *layer, const struct layer_env *env, bool has_batch,
+                             uint32_t batch_size, uint32_t rand_skip)
 {
-    struct data *state = calloc(1, sizeof(*state));
+    const struct rng rng = rng_make(env->seed, RNG_SHUFFLE, (uint32_t)layer->index, UINT64_MAX);
+    struct data *state;
 
-    layer->state = state;
+    if (env->batch <= 0 && (!has_batch || batch_size == 0 || batch_size > INT32_MAX)) {
+        error_set("batch_size is %s; expected at least 1", has_batch ? "out of range" : "missing");
+        return NULL;
+    }
+    layer->state = state = calloc(1, sizeof(*state));
     if (!state) {
         error_memory(sizeof(*state), "a data layer");
         return NULL;
     }
     state->options = (struct feeder_options){
-        .batch = batch,
+        .batch = env->batch > 0 ? env->batch : (int)batch_size,
         .rank = env->rank,
         .nranks = env->nranks > 0 ? env->nranks : 1,
         .first_sample = env->first_sample,
@@ -64,39 +58,32 @@ struct data *data_make_state(struct layer *layer, const struct layer_env *env, i
         .trace = env->trace,
     };
     state->ranks_per_sample = 1;
+    state->skip = rand_skip ? rng_below(&rng, 0, rand_skip) : 0;
     return state;
 }
 
-void data_set_skip(struct data *state, uint32_t rand_skip)
-{
-    struct rng rng = rng_make(state->options.seed, RNG_SHUFFLE,
-                              (uint32_t)state->options.layer_index, UINT64_MAX);
-
-    state->skip = rand_skip ? rng_below(&rng, 0, rand_skip) : 0;
-}
-
 /* `source`, or SOURCE_RANK where every rank has its own. */
-static char *source_path(const char *source, bool own, const struct layer_env *env, bool *found)
+static char *source_path(const char *source, bool own, const struct layer_env *env)
 {
     size_t size = strlen(source) + 16;
     char *name, *path;
 
     if (!own)
-        return path_find(source, env->base_file, found);
+        return path_find(source, env->base_file, NULL);
     name = malloc(size);
     if (!name) {
         error_memory(size, "a path");
         return NULL;
     }
     snprintf(name, size, "%s_%d", source, env->rank);
-    path = path_find(name, env->base_file, found);
+    path = path_find(name, env->base_file, NULL);
     free(name);
     return path;
 }
 
 char *data_source(struct data *state, const char *source, bool own, const struct layer_env *env)
 {
-    char *path = source_path(source, own, env, NULL);
+    char *path = source_path(source, own, env);
 
     if (!own)
         return path;
@@ -155,7 +142,7 @@ static int record_assume(const struct layer *layer, const struct layer_env *env,
 static int source_is_there(const char *source, bool own, const struct layer_env *env, bool *there)
 {
     struct stat st;
-    char *path = source && *source ? source_path(source, own, env, NULL) : NULL;
+    char *path = source && *source ? source_path(source, own, env) : NULL;
 
     *there = path && stat(path, &st) == 0 && (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode));
     if (source && *source && !path)

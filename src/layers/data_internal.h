@@ -23,15 +23,11 @@ struct data {
     struct engine_images *images; /* the engine makes values of bytes; NULL: the feeder does */
 };
 
-/* The batch size by definition or by the command line. */
-int data_check_batch(const struct layer_env *env, bool has, uint32_t batch_size, int *batch);
-
-/* Makes layer->state; NULL with a message. */
-struct data *data_make_state(struct layer *layer, const struct layer_env *env, int batch);
-
-/* rand_skip: draws how many samples of the order are left out at its beginning, alike on all ranks.
- */
-void data_set_skip(struct data *state, uint32_t rand_skip);
+/* Makes layer->state; NULL with a message. The batch's size is the command line's, else that of the
+ * definition, where there must be one. rand_skip: the most samples of the order that are left out
+ * at its beginning; how many is drawn, alike on all ranks. */
+struct data *data_make_state(struct layer *layer, const struct layer_env *env, bool has_batch,
+                             uint32_t batch_size, uint32_t rand_skip);
 
 /* The source's path, as path_find finds it. The first Poseidon's shared_file_system, where it is
  * given and false, means a source of its own for every rank: SOURCE_0, SOURCE_1, ... */

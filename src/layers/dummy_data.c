@@ -13,8 +13,8 @@
 
 struct dummy {
     struct engine *engine; /* borrowed */
-    float **values;        /* ntops; owned. What the top holds, row-major */
     bool filled;           /* constants are in place */
+    float values[];        /* what the tops hold, one after the other, row-major */
 };
 
 /* The item for top t of a list of none, one for all, or one each. */
@@ -107,14 +107,7 @@ static int dummy_setup(struct layer *layer, const struct layer_env *env)
 
 static void dummy_destroy(struct layer *layer)
 {
-    struct dummy *state = layer->state;
-
-    for (int t = 0; state && state->values && t < layer->ntops; t++)
-        free(state->values[t]);
-    if (state)
-        free(state->values);
-    free(state);
-    layer->state = NULL;
+    free(layer->state);
 }
 
 /* A wrong filler is found here, not in the first pass. */
@@ -135,22 +128,16 @@ static int fillers_try(const struct layer *layer)
 
 static int dummy_build(struct layer *layer, struct engine *engine)
 {
-    struct dummy *state = calloc(1, sizeof(*state));
+    struct dummy *state;
+    size_t bytes = sizeof *state;
 
-    layer->state = state;
+    for (int t = 0; t < layer->ntops; t++)
+        bytes += shape_elems(&layer->tops[t]->value.shape) * sizeof(float);
+    layer->state = state = malloc(bytes);
     if (!state)
-        return error_memory(sizeof(*state), "a DummyData layer");
+        return error_memory(bytes, "a DummyData layer");
     state->engine = engine;
-    state->values = calloc((size_t)layer->ntops + 1, sizeof(*state->values));
-    if (!state->values)
-        return error_memory((size_t)layer->ntops * sizeof(*state->values), "a DummyData layer");
-    for (int t = 0; t < layer->ntops; t++) {
-        size_t bytes = shape_elems(&layer->tops[t]->value.shape) * sizeof(float);
-
-        state->values[t] = malloc(bytes ? bytes : 1);
-        if (!state->values[t])
-            return error_memory(bytes, layer->tops[t]->name);
-    }
+    state->filled = false;
     return fillers_try(layer);
 }
 
@@ -162,22 +149,20 @@ static uint64_t seed_of(const struct layer *layer, const struct run *run, uint64
     return (uint64_t)rng_u32(&rng, 0) << 32 | rng_u32(&rng, 1);
 }
 
-static int top_fill(const struct layer *layer, const struct run *run, int t)
+static int top_fill(const struct layer *layer, const struct run *run, int t, float *out)
 {
-    const struct dummy *state = layer->state;
     const Caffe__FillerParameter *filler = filler_of(layer, t);
     struct shape shape = layer->tops[t]->value.shape;
     int64_t samples = shape.naxes > 0 ? shape.dim[0] : 1;
     size_t elems = shape_elems(&shape) / (size_t)samples;
 
     if (is_constant(filler) || !is_per_sample(filler))
-        return filler_fill(filler, &shape, seed_of(layer, run, run->first_sample), t,
-                           state->values[t]);
+        return filler_fill(filler, &shape, seed_of(layer, run, run->first_sample), t, out);
     if (shape.naxes > 0)
         shape.dim[0] = 1;
     for (int64_t n = 0; n < samples; n++)
         if (filler_fill(filler, &shape, seed_of(layer, run, run->first_sample + (uint64_t)n), t,
-                        state->values[t] + (size_t)n * elems))
+                        out + (size_t)n * elems))
             return -1;
     return 0;
 }
@@ -186,12 +171,16 @@ static int dummy_forward(struct layer *layer, const struct run *run)
 {
     struct dummy *state = layer->state;
     struct engine *engine = state->engine;
+    float *values = state->values;
 
     for (int t = 0; t < layer->ntops; t++) {
-        if ((!state->filled || !is_constant(filler_of(layer, t))) && top_fill(layer, run, t))
+        struct tensor *top = &layer->tops[t]->value;
+        if ((!state->filled || !is_constant(filler_of(layer, t))) &&
+            top_fill(layer, run, t, values))
             return -1;
-        if (engine->i->write(engine->context, &layer->tops[t]->value, state->values[t]))
+        if (engine->i->write(engine->context, top, values))
             return -1;
+        values += shape_elems(&top->shape);
     }
     state->filled = true;
     return 0;
@@ -201,7 +190,7 @@ const struct layer_i layer_dummy_data = {
     .type = "DummyData",
     .tops = {1, OP_ANY},
     .is_data = true,
-    .setup = dummy_setup,
+    .setup_in = dummy_setup,
     .build = dummy_build,
     .forward = dummy_forward,
     .destroy = dummy_destroy,

@@ -3,33 +3,25 @@
 
 #include "util/error.h"
 
-static int eltwise_setup(struct layer *layer, const struct layer_env *env)
+static int eltwise_setup(struct layer *layer)
 {
     const Caffe__EltwiseParameter *p =
         LAYER_PARAM(layer, eltwise_param, EltwiseParameter, ELTWISE_PARAMETER);
-    const struct shape *first = &layer->bottoms[0]->value.shape;
-    char expected[SHAPE_TEXT_BYTES], found[SHAPE_TEXT_BYTES];
 
-    (void)env;
     if (p->n_coeff > 0 && p->operation != CAFFE__ELTWISE_PARAMETER__ELTWISE_OP__SUM)
         return error_set("coeff goes with operation: SUM only");
     if (p->n_coeff > 0 && p->n_coeff != (size_t)layer->nbottoms)
         return error_set("found %zu values of coeff for %d bottoms; expected one each, or none",
                          p->n_coeff, layer->nbottoms);
-    for (int b = 1; b < layer->nbottoms; b++) {
-        const struct shape *other = &layer->bottoms[b]->value.shape;
-        if (!shape_equal(first, other))
-            return error_set("bottoms must have one shape: '%s' is %s, '%s' is %s",
-                             layer->bottoms[0]->name, shape_text(first, expected, sizeof(expected)),
-                             layer->bottoms[b]->name, shape_text(other, found, sizeof(found)));
-    }
+    if (layer_expect_one_shape(layer))
+        return -1;
     layer->u.eltwise = (struct eltwise_args){
         .operation = p->operation == CAFFE__ELTWISE_PARAMETER__ELTWISE_OP__PROD  ? ELTWISE_PROD
                      : p->operation == CAFFE__ELTWISE_PARAMETER__ELTWISE_OP__MAX ? ELTWISE_MAX
                                                                                  : ELTWISE_SUM,
         .coeff = p->n_coeff > 0 ? p->coeff : NULL,
     };
-    layer->flops = (double)shape_elems(first) * layer->nbottoms;
+    layer->flops = (double)shape_elems(&layer->bottoms[0]->value.shape) * layer->nbottoms;
     return 0;
 }
 

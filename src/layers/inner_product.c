@@ -4,7 +4,7 @@
 
 #include "util/error.h"
 
-static int inner_product_setup(struct layer *layer, const struct layer_env *env)
+static int inner_product_setup(struct layer *layer)
 {
     const Caffe__InnerProductParameter *p = layer->param->inner_product_param;
     const struct shape *bottom = &layer->bottoms[0]->value.shape;
@@ -12,7 +12,6 @@ static int inner_product_setup(struct layer *layer, const struct layer_env *env)
     struct shape outer = *bottom;
     int axis;
 
-    (void)env;
     if (!p)
         return error_set("inner_product_param is missing; it must give num_output");
     if (!p->has_num_output || p->num_output == 0 || p->num_output > INT32_MAX)

@@ -77,7 +77,7 @@ const struct layer_i layer_input = {
     .tops = {1, OP_ANY},
     .is_data = true,
     .from_program = true,
-    .setup = input_setup,
+    .setup_in = input_setup,
     .build = input_build,
     .forward = input_forward,
 };
@@ -108,7 +108,7 @@ const struct layer_i layer_memory_data = {
     .type = "MemoryData",
     .tops = {2, 2},
     .is_data = true,
-    .setup = memory_data_setup,
+    .setup_in = memory_data_setup,
     .build = input_build,
     .forward = input_forward,
 };

@@ -112,8 +112,10 @@ struct layer_i {
     bool (*factorable)(const struct layer *layer);
     /* Checks the definition and the bottoms' shapes, sets tops[i]->value.shape, which is the first
      * bottom's until then, flops and the op's own arguments, declares parameters with
-     * layer_declare_param. Errors need not name the layer: the net adds it. NULL: nothing of it. */
-    int (*setup)(struct layer *layer, const struct layer_env *env);
+     * layer_declare_param. Errors need not name the layer: the net adds it. Both NULL: nothing of
+     * it. setup_in: instead, of those that must know their surroundings. */
+    int (*setup)(struct layer *layer);
+    int (*setup_in)(struct layer *layer, const struct layer_env *env);
     enum op_kind op; /* what layer->op is */
     /* What is known of its arguments only when the op is made. NULL: nothing. */
     void (*arguments)(const struct layer *layer, struct op_args *args);

@@ -99,6 +99,9 @@ const char *layer_spatial_text(const int *values, int naxes, char buffer[SPATIAL
 /* Fails unless the bottom has that many axes; `meaning` names them: "N,C,H,W". */
 int layer_expect_axes(const struct layer *layer, int bottom, int naxes, const char *meaning);
 
+/* Fails unless all bottoms have the first one's shape. */
+int layer_expect_one_shape(const struct layer *layer);
+
 /* Resolves a possibly negative axis of the first bottom; the message names `field` and the shape.
  */
 int layer_resolve_axis(const struct layer *layer, const char *field, int axis, int *out);

@@ -40,9 +40,8 @@ static int loss_expect_pair(const struct layer *layer)
                      layer->bottoms[1]->name, shape_text(b, b_text, sizeof(b_text)));
 }
 
-static int loss_pair_setup(struct layer *layer, const struct layer_env *env)
+static int loss_pair_setup(struct layer *layer)
 {
-    (void)env;
     return loss_expect_pair(layer) ? -1 : layer_set_scalar(layer, LOSS_FLOPS);
 }
 
@@ -83,7 +82,7 @@ bool layer_ignores_label(const struct layer *layer, int *label)
            layer_loss_normalization(layer) == LOSS_VALID;
 }
 
-static int sigmoid_setup(struct layer *layer, const struct layer_env *env)
+static int sigmoid_setup(struct layer *layer)
 {
     const Caffe__LossParameter *p = layer->param->loss_param;
 
@@ -92,7 +91,7 @@ static int sigmoid_setup(struct layer *layer, const struct layer_env *env)
         .ignore_label = p ? p->ignore_label : 0,
         .normalization = layer_loss_normalization(layer),
     };
-    return loss_pair_setup(layer, env);
+    return loss_pair_setup(layer);
 }
 
 const struct layer_i layer_sigmoid_loss = {
@@ -106,11 +105,10 @@ const struct layer_i layer_sigmoid_loss = {
 };
 
 /* One label per sample. */
-static int loss_labels_setup(struct layer *layer, const struct layer_env *env)
+static int loss_labels_setup(struct layer *layer)
 {
     const struct shape *scores = &layer->bottoms[0]->value.shape;
 
-    (void)env;
     if (scores->naxes == 0)
         return error_set("expected a bottom of scores (N,C), found the scalar '%s'",
                          layer->bottoms[0]->name);
@@ -119,12 +117,12 @@ static int loss_labels_setup(struct layer *layer, const struct layer_env *env)
     return layer_set_scalar(layer, LOSS_FLOPS);
 }
 
-static int hinge_setup(struct layer *layer, const struct layer_env *env)
+static int hinge_setup(struct layer *layer)
 {
     const Caffe__HingeLossParameter *p = layer->param->hinge_loss_param;
 
     layer->u.hinge_loss.l2 = p && p->norm == CAFFE__HINGE_LOSS_PARAMETER__NORM__L2;
-    return loss_labels_setup(layer, env);
+    return loss_labels_setup(layer);
 }
 
 const struct layer_i layer_hinge_loss = {
@@ -145,12 +143,11 @@ const struct layer_i layer_multinomial_loss = {
     .op = OP_MULTINOMIAL_LOSS,
 };
 
-static int contrastive_setup(struct layer *layer, const struct layer_env *env)
+static int contrastive_setup(struct layer *layer)
 {
     const Caffe__ContrastiveLossParameter *p = LAYER_PARAM(
         layer, contrastive_loss_param, ContrastiveLossParameter, CONTRASTIVE_LOSS_PARAMETER);
 
-    (void)env;
     if (loss_expect_pair(layer) ||
         loss_expect_elems(layer, 2, (size_t)layer->bottoms[0]->value.shape.dim[0],
                           "similarities, one per pair,"))
@@ -264,7 +261,7 @@ const struct layer_i layer_infogain_loss = {
     .no_gradient_from = 1u << 1,
     .normalizes = true,
     .normalization = LOSS_VALID,
-    .setup = infogain_setup,
+    .setup_in = infogain_setup,
     .op = OP_INFOGAIN_LOSS,
     .build = infogain_build,
     .destroy = infogain_destroy,

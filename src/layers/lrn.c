@@ -4,7 +4,7 @@
 
 #include "util/error.h"
 
-static int lrn_setup(struct layer *layer, const struct layer_env *env)
+static int lrn_setup(struct layer *layer)
 {
     const Caffe__LRNParameter *p = LAYER_PARAM(layer, lrn_param, LRNParameter, LRNPARAMETER);
     const struct lrn_args args = {
@@ -17,7 +17,6 @@ static int lrn_setup(struct layer *layer, const struct layer_env *env)
     double window =
         args.within_channel ? (double)args.local_size * args.local_size : args.local_size;
 
-    (void)env;
     if (layer_expect_axes(layer, 0, 4, "N,C,H,W"))
         return -1;
     if (args.local_size < 1 || args.local_size % 2 == 0)

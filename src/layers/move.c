@@ -6,7 +6,7 @@
 
 #include <inttypes.h>
 
-static int crop_setup(struct layer *layer, const struct layer_env *env)
+static int crop_setup(struct layer *layer)
 {
     const Caffe__CropParameter *p = LAYER_PARAM(layer, crop_param, CropParameter, CROP_PARAMETER);
     const struct shape *bottom = &layer->bottoms[0]->value.shape;
@@ -15,7 +15,6 @@ static int crop_setup(struct layer *layer, const struct layer_env *env)
     int64_t *offset = layer->u.crop.offset;
     int axis;
 
-    (void)env;
     if (layer_resolve_axis(layer, "axis", p->axis, &axis))
         return -1;
     if (p->n_offset > 1 && p->n_offset != (size_t)(bottom->naxes - axis))
@@ -48,13 +47,12 @@ const struct layer_i layer_crop = {
     .op = OP_CROP,
 };
 
-static int tile_setup(struct layer *layer, const struct layer_env *env)
+static int tile_setup(struct layer *layer)
 {
     const Caffe__TileParameter *p = layer->param->tile_param;
     struct shape shape = layer->bottoms[0]->value.shape;
     int axis;
 
-    (void)env;
     if (!p || !p->has_tiles || p->tiles < 1)
         return error_set("tile_param tiles is %s; expected at least 1",
                          p && p->has_tiles ? "out of range" : "missing");
@@ -72,13 +70,12 @@ const struct layer_i layer_tile = {
     .op = OP_TILE,
 };
 
-static int batch_reindex_setup(struct layer *layer, const struct layer_env *env)
+static int batch_reindex_setup(struct layer *layer)
 {
     struct shape shape = layer->bottoms[0]->value.shape;
     const struct shape *index = &layer->bottoms[1]->value.shape;
     char found[SHAPE_TEXT_BYTES];
 
-    (void)env;
     if (shape.naxes == 0 || index->naxes != 1)
         return error_set("expected a bottom of samples and one of 1 axis with their numbers, found "
                          "'%s' of %d axes: %s",
@@ -95,14 +92,13 @@ const struct layer_i layer_batch_reindex = {
     .op = OP_BATCH_REINDEX,
 };
 
-static int shuffle_setup(struct layer *layer, const struct layer_env *env)
+static int shuffle_setup(struct layer *layer)
 {
     const struct shape *bottom = &layer->bottoms[0]->value.shape;
     const Caffe__ShuffleChannelParameter *p = layer->param->shuffle_channel_param;
     uint32_t group = p ? p->group : 1;
     char found[SHAPE_TEXT_BYTES];
 
-    (void)env;
     if (bottom->naxes < 2)
         return error_set("expected a bottom with channels (N,C), found '%s': %s",
                          layer->bottoms[0]->name, shape_text(bottom, found, sizeof(found)));
@@ -121,13 +117,12 @@ const struct layer_i layer_shuffle_channel = {
     .op = OP_SHUFFLE,
 };
 
-static int embed_setup(struct layer *layer, const struct layer_env *env)
+static int embed_setup(struct layer *layer)
 {
     const Caffe__EmbedParameter *p = layer->param->embed_param;
     struct shape shape = layer->bottoms[0]->value.shape;
     int64_t weight[2], outputs;
 
-    (void)env;
     if (!p || p->num_output == 0 || p->num_output > INT32_MAX)
         return error_set("embed_param num_output is %s; expected at least 1",
                          p && p->has_num_output ? "out of range" : "missing");
@@ -152,12 +147,11 @@ const struct layer_i layer_embed = {
     .op = OP_EMBED,
 };
 
-static int parameter_setup(struct layer *layer, const struct layer_env *env)
+static int parameter_setup(struct layer *layer)
 {
     const Caffe__ParameterParameter *p = layer->param->parameter_param;
     struct shape *top = &layer->tops[0]->value.shape;
 
-    (void)env;
     if (!p || !p->shape)
         return error_set("parameter_param shape is missing");
     if (layer_set_shape(layer, 0, p->shape->n_dim, p->shape->dim))

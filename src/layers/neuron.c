@@ -15,9 +15,8 @@ bool layer_is_plain_relu(const struct layer *layer)
     return layer->i == &layer_relu && relu_slope(layer) == 0;
 }
 
-static int relu_setup(struct layer *layer, const struct layer_env *env)
+static int relu_setup(struct layer *layer)
 {
-    (void)env;
     layer->u.relu.negative_slope = relu_slope(layer);
     layer->flops = (double)shape_elems(&layer->bottoms[0]->value.shape);
     return 0;
@@ -38,13 +37,12 @@ const struct layer_i layer_relu = {
     .op = OP_RELU,
 };
 
-static int dropout_setup(struct layer *layer, const struct layer_env *env)
+static int dropout_setup(struct layer *layer)
 {
     const Caffe__DropoutParameter *p =
         LAYER_PARAM(layer, dropout_param, DropoutParameter, DROPOUT_PARAMETER);
     float ratio = p->dropout_ratio;
 
-    (void)env;
     if (!(ratio >= 0 && (ratio < 1 || (ratio == 1 && !layer->train))))
         return error_set("dropout_ratio is %g; expected at least 0 and %s than 1", (double)ratio,
                          layer->train ? "less" : "no more");

@@ -108,13 +108,12 @@ static enum pool_method pooling_method(Caffe__PoolingParameter__PoolMethod pool)
     return pool == CAFFE__POOLING_PARAMETER__POOL_METHOD__MAX ? POOL_MAX : POOL_AVE;
 }
 
-static int pooling_setup(struct layer *layer, const struct layer_env *env)
+static int pooling_setup(struct layer *layer)
 {
     const Caffe__PoolingParameter *p = layer->param->pooling_param;
     struct pool_args *args = &layer->u.pool;
     struct shape top;
 
-    (void)env;
     if (!p)
         return error_set("pooling_param is missing; it must give kernel_size or global_pooling");
     if (layer_expect_spatial(layer, 0))

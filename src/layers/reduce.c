@@ -19,14 +19,13 @@ static enum reduce_operation reduction_operation(Caffe__ReductionParameter__Redu
     }
 }
 
-static int reduction_setup(struct layer *layer, const struct layer_env *env)
+static int reduction_setup(struct layer *layer)
 {
     const Caffe__ReductionParameter *p =
         LAYER_PARAM(layer, reduction_param, ReductionParameter, REDUCTION_PARAMETER);
     const struct shape *bottom = &layer->bottoms[0]->value.shape;
     int axis = 0;
 
-    (void)env;
     if (bottom->naxes > 0 && layer_resolve_axis(layer, "axis", p->axis, &axis))
         return -1;
     layer->flops = (double)shape_elems(bottom);
@@ -41,7 +40,7 @@ const struct layer_i layer_reduction = {
     .op = OP_REDUCE,
 };
 
-static int argmax_setup(struct layer *layer, const struct layer_env *env)
+static int argmax_setup(struct layer *layer)
 {
     const Caffe__ArgMaxParameter *p =
         LAYER_PARAM(layer, argmax_param, ArgMaxParameter, ARG_MAX_PARAMETER);
@@ -49,7 +48,6 @@ static int argmax_setup(struct layer *layer, const struct layer_env *env)
     int64_t places;
     int axis = 0;
 
-    (void)env;
     if (shape.naxes == 0)
         return error_set("expected a bottom of at least 1 axis, found the scalar '%s'",
                          layer->bottoms[0]->name);
@@ -82,13 +80,12 @@ const struct layer_i layer_argmax = {
     .op = OP_ARGMAX,
 };
 
-static int mvn_setup(struct layer *layer, const struct layer_env *env)
+static int mvn_setup(struct layer *layer)
 {
     const Caffe__MVNParameter *p = LAYER_PARAM(layer, mvn_param, MVNParameter, MVNPARAMETER);
     const struct shape *bottom = &layer->bottoms[0]->value.shape;
     char found[SHAPE_TEXT_BYTES];
 
-    (void)env;
     if (bottom->naxes < 1 || bottom->naxes > 4)
         return error_set("expected a bottom of at most 4 axes (N,C,H,W), found '%s' of %d: %s",
                          layer->bottoms[0]->name, bottom->naxes,

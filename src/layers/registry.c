@@ -2,8 +2,9 @@
  * are listed in layers_internal.h. */
 #include "layers/layers_internal.h"
 
-#include "util/suggest.h"
 #include "util/error.h"
+#include "util/strbuf.h"
+#include "util/suggest.h"
 
 #include <assert.h>
 #include <stdarg.h>
@@ -195,7 +196,9 @@ int layer_setup(struct layer *layer, const struct layer_env *env)
 {
     for (int t = 0; layer->nbottoms > 0 && t < layer->ntops; t++)
         layer->tops[t]->value.shape = layer->bottoms[0]->value.shape;
-    return layer->i->setup ? layer->i->setup(layer, env) : 0;
+    if (layer->i->setup_in)
+        return layer->i->setup_in(layer, env);
+    return layer->i->setup ? layer->i->setup(layer) : 0;
 }
 
 bool layer_always(const struct layer *layer)
@@ -328,26 +331,21 @@ struct op_work layer_work(const struct layer *layer, enum op_pass pass)
 
 int layer_notice(const struct layer *layer, const struct layer_env *env, const char *format, ...)
 {
-    char line[1024];
+    struct strbuf text = {0};
     va_list arguments;
-    size_t before, more;
     char *grown;
 
     if (!env->notices)
         return 0;
-    int start = snprintf(line, sizeof(line), "layer '%s': ", layer->def->name);
-    if (start < 0 || (size_t)start >= sizeof(line))
-        start = 0;
+    strbuf_printf(&text, "%slayer '%s': ", *env->notices ? *env->notices : "", layer->def->name);
     va_start(arguments, format);
-    vsnprintf(line + start, sizeof(line) - (size_t)start, format, arguments);
+    strbuf_vprintf(&text, format, arguments);
     va_end(arguments);
-    before = *env->notices ? strlen(*env->notices) : 0;
-    more = strlen(line);
-    grown = realloc(*env->notices, before + more + 2);
+    strbuf_putc(&text, '\n');
+    grown = strbuf_take(&text);
     if (!grown)
-        return error_memory(before + more + 2, "notices");
-    memcpy(grown + before, line, more);
-    memcpy(grown + before + more, "\n", 2);
+        return -1;
+    free(*env->notices);
     *env->notices = grown;
     return 0;
 }
@@ -362,6 +360,21 @@ int layer_expect_axes(const struct layer *layer, int bottom, int naxes, const ch
     return error_set("expected a bottom of %d axes (%s), found '%s' of %d: %s", naxes, meaning,
                      blob->name, blob->value.shape.naxes,
                      shape_text(&blob->value.shape, found, sizeof(found)));
+}
+
+int layer_expect_one_shape(const struct layer *layer)
+{
+    const struct shape *first = &layer->bottoms[0]->value.shape;
+    char expected[SHAPE_TEXT_BYTES], found[SHAPE_TEXT_BYTES];
+
+    for (int b = 1; b < layer->nbottoms; b++) {
+        const struct shape *other = &layer->bottoms[b]->value.shape;
+        if (!shape_equal(first, other))
+            return error_set("all bottoms must have one shape: '%s' is %s, '%s' is %s",
+                             layer->bottoms[0]->name, shape_text(first, expected, sizeof(expected)),
+                             layer->bottoms[b]->name, shape_text(other, found, sizeof(found)));
+    }
+    return 0;
 }
 
 int layer_resolve_axis(const struct layer *layer, const char *field, int axis, int *out)

@@ -47,12 +47,11 @@ static int interp_check_param(const struct layer *layer, const Caffe__InterpPara
     return 0;
 }
 
-static int interp_setup(struct layer *layer, const struct layer_env *env)
+static int interp_setup(struct layer *layer)
 {
     const Caffe__InterpParameter *p = layer->param->interp_param;
     struct shape x = layer->bottoms[0]->value.shape;
 
-    (void)env;
     if (layer_expect_axes(layer, 0, 4, "N,C,H,W") || interp_check_param(layer, p))
         return -1;
     x.dim[2] = interp_size(p, x.dim[2], p->height);
@@ -88,13 +87,12 @@ static int spp_level(const struct layer *layer, int level)
     return 0;
 }
 
-static int spp_setup(struct layer *layer, const struct layer_env *env)
+static int spp_setup(struct layer *layer)
 {
     const Caffe__SPPParameter *p = layer->param->spp_param;
     const struct shape *bottom = &layer->bottoms[0]->value.shape;
     int64_t dim[2] = {0, 0};
 
-    (void)env;
     if (!p || p->pyramid_height == 0 || p->pyramid_height > 12)
         return error_set("spp_param pyramid_height is %s; expected 1 to 12",
                          p && p->has_pyramid_height ? "out of range" : "missing");

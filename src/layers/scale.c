@@ -83,13 +83,12 @@ static const Caffe__ScaleParameter *scale_param(const struct layer *layer)
     return layer->param->scale_param ? layer->param->scale_param : &scale_defaults;
 }
 
-static int scale_setup(struct layer *layer, const struct layer_env *env)
+static int scale_setup(struct layer *layer)
 {
     const Caffe__ScaleParameter *p = scale_param(layer);
     const struct factor_field f = {p->axis, p->num_axes};
     struct scale *state;
 
-    (void)env;
     layer->state = state = calloc(1, sizeof(*state));
     if (!state)
         return error_memory(sizeof(*state), "a scale layer");
@@ -105,12 +104,11 @@ static int scale_setup(struct layer *layer, const struct layer_env *env)
     return p->bias_term ? scale_declare(layer, p->bias_filler) : 0;
 }
 
-static int bias_setup(struct layer *layer, const struct layer_env *env)
+static int bias_setup(struct layer *layer)
 {
     const Caffe__BiasParameter *p = LAYER_PARAM(layer, bias_param, BiasParameter, BIAS_PARAMETER);
     const struct factor_field f = {p->axis, p->num_axes};
 
-    (void)env;
     if (scale_resolve(layer, &f))
         return -1;
     layer->u.scale.bias = true;
@@ -177,14 +175,13 @@ const struct layer_i layer_bias = {
     .op = OP_SCALE,
 };
 
-static int prelu_setup(struct layer *layer, const struct layer_env *env)
+static int prelu_setup(struct layer *layer)
 {
     const Caffe__PReLUParameter *p = layer->param->prelu_param;
     const struct shape *bottom = &layer->bottoms[0]->value.shape;
     bool shared = p && p->channel_shared;
     char found[SHAPE_TEXT_BYTES];
 
-    (void)env;
     if (bottom->naxes < 2)
         return error_set("expected a bottom of at least 2 axes (N,C), found '%s' of %d: %s",
                          layer->bottoms[0]->name, bottom->naxes,

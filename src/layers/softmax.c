@@ -16,9 +16,8 @@ static int softmax_axis(const struct layer *layer, int *axis)
     return layer_resolve_axis(layer, "softmax_param axis", p ? p->axis : 1, axis);
 }
 
-static int softmax_setup(struct layer *layer, const struct layer_env *env)
+static int softmax_setup(struct layer *layer)
 {
-    (void)env;
     layer->flops = SOFTMAX_FLOPS * (double)shape_elems(&layer->bottoms[0]->value.shape);
     return softmax_axis(layer, &layer->u.softmax.axis);
 }
@@ -48,12 +47,11 @@ static int softmax_check_labels(const struct layer *layer, int axis)
                      layer->bottoms[1]->name, shape_text(labels, label_text, sizeof(label_text)));
 }
 
-static int softmax_loss_setup(struct layer *layer, const struct layer_env *env)
+static int softmax_loss_setup(struct layer *layer)
 {
     const Caffe__LossParameter *p = layer->param->loss_param;
     struct softmax_loss_args *args = &layer->u.softmax_loss;
 
-    (void)env;
     if (softmax_axis(layer, &args->axis) || softmax_check_labels(layer, args->axis))
         return -1;
     args->has_ignore_label = p && p->has_ignore_label;
@@ -75,14 +73,13 @@ const struct layer_i layer_softmax_loss = {
     .op = OP_SOFTMAX_LOSS,
 };
 
-static int accuracy_setup(struct layer *layer, const struct layer_env *env)
+static int accuracy_setup(struct layer *layer)
 {
     const Caffe__AccuracyParameter *p =
         LAYER_PARAM(layer, accuracy_param, AccuracyParameter, ACCURACY_PARAMETER);
     const struct shape *scores = &layer->bottoms[0]->value.shape;
     int axis;
 
-    (void)env;
     if (layer_resolve_axis(layer, "accuracy_param axis", p->axis, &axis) ||
         softmax_check_labels(layer, axis))
         return -1;

@@ -42,7 +42,7 @@ static int unary_read_clip(const Caffe__ClipParameter *p, struct unary_args *arg
     return 0;
 }
 
-static int unary_setup(struct layer *layer, const struct layer_env *env)
+static int unary_setup(struct layer *layer)
 {
     static const struct {
         const char *type;
@@ -58,8 +58,6 @@ static int unary_setup(struct layer *layer, const struct layer_env *env)
         LAYER_PARAM(layer, power_param, PowerParameter, POWER_PARAMETER);
     struct unary_args *args = &layer->u.unary;
     size_t i = 0;
-
-    (void)env;
 
     while (strcmp(functions[i].type, layer->i->type) != 0)
         i++;

@@ -23,13 +23,6 @@ struct planner {
     int last;              /* step */
 };
 
-static struct tensor *root_of(struct tensor *tensor)
-{
-    while (tensor->base)
-        tensor = tensor->base;
-    return tensor;
-}
-
 static struct net_piece *piece_of(const struct planner *p, const struct tensor *tensor)
 {
     while (tensor->base)
@@ -48,10 +41,13 @@ static bool has_padding(const struct tensor *tensor)
 static void add_piece(const struct planner *p, const struct blob *blob, struct tensor *tensor,
                       bool grad)
 {
-    struct tensor *root = root_of(tensor);
     struct net_piece *piece = piece_of(p, tensor);
-    size_t bytes = root->bytes ? root->bytes : sizeof(float);
+    struct tensor *root = tensor;
+    size_t bytes;
 
+    while (root->base)
+        root = root->base;
+    bytes = root->bytes ? root->bytes : sizeof(float);
     if (!piece) {
         assert(p->plan->npieces < 2 * p->net->nblobs);
         piece = &p->plan->pieces[p->plan->npieces];
@@ -251,19 +247,14 @@ static void find_lives(const struct planner *p)
     live_on(p);
 }
 
-/* Bytes of a batch of input, and how many samples it has. */
-static size_t input_bytes(const struct net *net, int64_t *batch)
+/* Of a batch. */
+static size_t input_bytes(const struct net *net)
 {
     size_t bytes = 0;
 
-    *batch = 0;
     for (int l = 0; l < net->nlayers; l++)
-        for (int t = 0; t < net->layers[l].ntops && net->layers[l].i->is_data; t++) {
-            const struct tensor *top = &net->layers[l].tops[t]->value;
-            bytes += top->bytes;
-            if (*batch == 0)
-                *batch = shape_dim(&top->shape, 0);
-        }
+        for (int t = 0; t < net->layers[l].ntops && net->layers[l].i->is_data; t++)
+            bytes += net->layers[l].tops[t]->value.bytes;
     return bytes;
 }
 
@@ -283,8 +274,8 @@ static int no_room(const struct net *net)
 {
     const struct engine *engine = net->engine;
     size_t need = net->internals->plan.bytes, room = limited_room(net);
-    int64_t batch;
-    size_t input = input_bytes(net, &batch);
+    size_t input = input_bytes(net);
+    int batch = net_batch(net);
 
     if (room == 0 && engine->i->room)
         room = engine->i->room(engine->context);
@@ -292,9 +283,9 @@ static int no_room(const struct net *net)
         return error_context("the net's blobs need %.1f MiB", (double)need / 1048576);
     /* a device of its own is sent one batch of input while it works on another */
     return error_context(
-        "the net's blobs need %.1f MiB at batch %lld, and %.1f MiB are free: about batch %lld "
+        "the net's blobs need %.1f MiB at batch %d, and %.1f MiB are free: about batch %lld "
         "would fit",
-        (double)need / 1048576, (long long)batch, (double)room / 1048576,
+        (double)need / 1048576, batch, (double)room / 1048576,
         (long long)((double)batch * (double)room / (double)(need + 2 * input)));
 }
 
