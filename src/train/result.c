@@ -132,6 +132,12 @@ static void log_saving(const struct trainer *t)
                  seconds > 0 ? 100 * t->timing.saving_stall / seconds : 0);
 }
 
+/* As many decimals as are of use, and never an exponent. */
+static void put_rate(struct strbuf *out, const char *before, double rate)
+{
+    strbuf_printf(out, "%s%.*f", before, rate >= 1000 ? 0 : rate >= 10 ? 1 : 3, rate);
+}
+
 /* What a person asks first; rank 0. */
 static void log_run(const struct trainer *t)
 {
@@ -140,12 +146,16 @@ static void log_run(const struct trainer *t)
     double images = (double)(t->end - t->at.iteration) * samples;
     struct strbuf text = {.data = NULL};
 
-    strbuf_printf(&text, "Trained iterations %" PRId64 " to %" PRId64 " in %.4g s: %.4g images/s",
-                  t->at.iteration, t->end, t->timing.train_seconds,
-                  t->timing.train_seconds > 0 ? images / t->timing.train_seconds : 0);
-    if (timing_spread(&t->timing.lapses, &least, &median, &most))
-        strbuf_printf(&text, " (median of displays %.4g, %.4g to %.4g)", samples * median,
-                      samples * least, samples * most);
+    strbuf_printf(&text, "Trained iterations %" PRId64 " to %" PRId64 " in %.4g s", t->at.iteration,
+                  t->end, t->timing.train_seconds);
+    put_rate(&text, ": ", t->timing.train_seconds > 0 ? images / t->timing.train_seconds : 0);
+    strbuf_puts(&text, " images/s");
+    if (timing_spread(&t->timing.lapses, &least, &median, &most)) {
+        put_rate(&text, " (median of displays ", samples * median);
+        put_rate(&text, ", ", samples * least);
+        put_rate(&text, " to ", samples * most);
+        strbuf_putc(&text, ')');
+    }
     if (job->records)
         strbuf_printf(&text, ", %.4g epochs of %" PRIu64 " records", job_epochs(job, images),
                       job->records);
