@@ -8,6 +8,7 @@
 #include "util/path.h"
 #include "util/strbuf.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -93,6 +94,7 @@ int snapshot_find_blob(const struct snapshot_source *source, int layer, int blob
 {
     const struct stored_layer *from = &source->layers[layer == SNAPSHOT_HISTORY ? 0 : layer];
 
+    assert(blob >= 0 && (layer == SNAPSHOT_HISTORY || (layer >= 0 && layer < source->nlayers)));
     if (source->find)
         return source->find(source->context, layer, blob, out);
     if (blob >= from->nblobs || from->blobs[blob].end == 0)
