@@ -43,14 +43,6 @@ static int batch_norm_create(struct cpu_op *op)
     return 0;
 }
 
-/* The coefficient of a slot where every channel has one; -1 for padding. */
-static int64_t batch_norm_channel_of(const struct batch_norm *bn, int64_t slot)
-{
-    if (slot % bn->view.padded_row >= bn->view.row)
-        return -1;
-    return bn->view.coefficients == 1 ? 0 : slot;
-}
-
 /* This batch's mean and variance are in sums; the running ones take part of them. */
 static void batch_norm_update(struct batch_norm *bn)
 {
@@ -62,7 +54,7 @@ static void batch_norm_update(struct batch_norm *bn)
 
     params[WEIGHT]->value[0] = params[WEIGHT]->value[0] * args->fraction + 1;
     for (int64_t s = 0; s < bn->view.slots; s++) {
-        int64_t c = batch_norm_channel_of(bn, s);
+        int64_t c = cpu_channels_coefficient(&bn->view, s);
         if (c < 0)
             continue;
         params[MEAN]->value[c] = (float)((double)params[MEAN]->value[c] * args->fraction + mean[s]);
@@ -80,7 +72,7 @@ static void batch_norm_read(struct batch_norm *bn)
     double *mean = bn->sums, *variance = bn->sums + bn->view.slots;
 
     for (int64_t s = 0; s < bn->view.slots; s++) {
-        int64_t c = batch_norm_channel_of(bn, s);
+        int64_t c = cpu_channels_coefficient(&bn->view, s);
         mean[s] = c < 0 ? 0 : factor * params[MEAN]->value[c];
         variance[s] = c < 0 ? 0 : factor * params[VARIANCE]->value[c];
     }
@@ -105,7 +97,7 @@ static int batch_norm_forward(struct cpu_op *op)
         batch_norm_update(bn);
     }
     for (int64_t s = 0; s < bn->view.slots; s++) {
-        int64_t c = batch_norm_channel_of(bn, s);
+        int64_t c = cpu_channels_coefficient(&bn->view, s);
         double inverse = 1 / sqrt(variance[s] + (double)args->eps);
         double a = c < 0 ? 0 : inverse * batch_norm_gamma(bn, c);
         bn->mean[s] = (float)mean[s];
@@ -114,13 +106,13 @@ static int batch_norm_forward(struct cpu_op *op)
         bn->kept[s] = (float)((c < 0 || !args->bias ? 0 : (double)op->args.params[BETA]->value[c]) -
                               (mean[s] - (double)bn->mean[s]) * a);
     }
-    cpu_channels_affine(&bn->view, x, bn->mean, bn->a, bn->kept, args->relu, cpu_op_y(op));
+    cpu_channels_affine(&bn->view, &(struct cpu_channel_data){.x = x,
+                                                              .y = cpu_op_y(op),
+                                                              .shift = bn->mean,
+                                                              .a = bn->a,
+                                                              .b = bn->kept,
+                                                              .relu = args->relu});
     return 0;
-}
-
-static void batch_norm_add(struct param *param, int64_t c, double value)
-{
-    param->grad[c] = (float)(value + (param->accumulate ? param->grad[c] : 0));
 }
 
 static void batch_norm_affine_gradient(struct batch_norm *bn, const double *sum,
@@ -130,13 +122,13 @@ static void batch_norm_affine_gradient(struct batch_norm *bn, const double *sum,
     const struct batch_norm_args *args = &bn->op.args.u.batch_norm;
 
     for (int64_t s = 0; s < bn->view.slots; s++) {
-        int64_t c = batch_norm_channel_of(bn, s);
+        int64_t c = cpu_channels_coefficient(&bn->view, s);
         if (c < 0)
             continue;
         if (args->scale && params[GAMMA]->wants_grad)
-            batch_norm_add(params[GAMMA], c, product[s] * bn->inverse[s]);
+            cpu_channels_learn(params[GAMMA], c, product[s] * bn->inverse[s]);
         if (args->bias && params[BETA]->wants_grad)
-            batch_norm_add(params[BETA], c, sum[s]);
+            cpu_channels_learn(params[BETA], c, sum[s]);
     }
 }
 
@@ -148,21 +140,26 @@ static bool batch_norm_affine_learns(const struct cpu_op *op)
     return false;
 }
 
-/* Where a ReLU cut is seen again by this; NULL where there is none. */
-static const float *batch_norm_keep(const struct batch_norm *bn)
+/* x, the top's gradient, and what both passes make of them. */
+static struct cpu_channel_data batch_norm_data(const struct batch_norm *bn)
 {
-    return bn->op.args.u.batch_norm.relu ? bn->kept : NULL;
+    return (struct cpu_channel_data){.x = bn->op.args.bottoms[0]->value.data,
+                                     .dy = cpu_op_dy(&bn->op),
+                                     .shift = bn->mean,
+                                     .a = bn->a,
+                                     .keep = bn->kept,
+                                     .relu = bn->op.args.u.batch_norm.relu};
 }
 
 static int batch_norm_backward(struct cpu_op *op)
 {
     struct batch_norm *bn = (struct batch_norm *)op;
+    const struct cpu_channel_data data = batch_norm_data(bn);
     double *sum = bn->sums + 2 * bn->view.slots, *product = bn->sums + 3 * bn->view.slots;
 
     if (op->args.u.batch_norm.global_stats && !batch_norm_affine_learns(op))
         return 0;
-    cpu_channels_sums(op->engine, &bn->view, op->args.bottoms[0]->value.data, cpu_op_dy(op),
-                      bn->mean, bn->a, batch_norm_keep(bn), sum, product);
+    cpu_channels_sums(op->engine, &bn->view, &data, false, sum, product);
     for (int64_t s = 0; s < bn->view.slots; s++)
         product[s] -= (bn->sums[s] - (double)bn->mean[s]) * sum[s];
     batch_norm_affine_gradient(bn, sum, product);
@@ -172,10 +169,12 @@ static int batch_norm_backward(struct cpu_op *op)
 static int batch_norm_gradient(struct cpu_op *op, int bottom, float *dx)
 {
     struct batch_norm *bn = (struct batch_norm *)op;
+    struct cpu_channel_data data = batch_norm_data(bn);
     const double *sum = bn->sums + 2 * bn->view.slots, *product = bn->sums + 3 * bn->view.slots;
     double count = (double)bn->view.samples * (double)bn->view.pixels;
     bool fixed = op->args.u.batch_norm.global_stats;
 
+    (void)bottom;
     for (int64_t s = 0; s < bn->view.slots; s++) {
         double inverse = bn->inverse[s];
         double b = fixed ? 0 : -bn->a[s] * inverse * inverse * product[s] / count;
@@ -183,8 +182,10 @@ static int batch_norm_gradient(struct cpu_op *op, int bottom, float *dx)
         double rounding = bn->sums[s] - (double)bn->mean[s];
         bn->d[s] = (float)(fixed ? 0 : -bn->a[s] * sum[s] / count - b * rounding);
     }
-    cpu_channels_combine(&bn->view, cpu_op_dy(op), op->args.bottoms[bottom]->value.data, bn->mean,
-                         bn->a, bn->b, bn->d, batch_norm_keep(bn), dx);
+    data.y = dx;
+    data.b = bn->b;
+    data.d = bn->d;
+    cpu_channels_combine(&bn->view, &data);
     return 0;
 }
 

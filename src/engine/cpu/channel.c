@@ -1,4 +1,5 @@
-/* Loops over channels. Each kernel takes one chunk: `n` pixels of `block` lanes.
+/* Loops over channels. Each kernel takes one chunk, `n` pixels of `block` lanes, and of that some
+ * lanes at a time, whose coefficients and sums are in registers.
  *
  * A chunk is summed in float - it is short - and chunks are added in double in a fixed order, so
  * that results have the same bits at any number of threads. */
@@ -6,8 +7,13 @@
 
 #include <string.h>
 
-#define CHUNK    4096 /* floats, where a plane has that many; read twice, so they should stay near */
-#define PARTIALS 3    /* results of one chunk, at most */
+enum {
+    CHUNK = 4096, /* floats, where a plane has that many; read twice, so they should stay near */
+    LEAST_PIXELS = 16, /* of a chunk: coefficients are read for each */
+    PARTIALS = 3,      /* results of one chunk, at most */
+    LANES = 16,        /* taken side by side, at most */
+};
+
 static void channel_view_set(struct cpu_channels *c, int64_t samples, int64_t groups,
                              int64_t pixels, int64_t block, int64_t row)
 {
@@ -19,7 +25,7 @@ static void channel_view_set(struct cpu_channels *c, int64_t samples, int64_t gr
                                .padded_row = row,
                                .slots = groups * block,
                                .coefficients = groups * block};
-    c->chunk = CHUNK / block > 1 ? CHUNK / block : 1;
+    c->chunk = cpu_greatest(CHUNK / block, LEAST_PIXELS);
     c->chunks = (pixels + c->chunk - 1) / c->chunk;
 }
 
@@ -62,8 +68,7 @@ int cpu_channels_reserve(struct cpu_engine *engine, const struct cpu_channels *c
                             (size_t)(PARTIALS * channel_tasks(c) * c->block) * sizeof(float));
 }
 
-/* The coefficient of a slot, -1 for padding. */
-static int64_t channel_coefficient(const struct cpu_channels *c, int64_t slot)
+int64_t cpu_channels_coefficient(const struct cpu_channels *c, int64_t slot)
 {
     int64_t column = slot % c->padded_row;
 
@@ -75,7 +80,7 @@ static int64_t channel_coefficient(const struct cpu_channels *c, int64_t slot)
 void cpu_channels_spread(const struct cpu_channels *c, const float *from, float *slots)
 {
     for (int64_t s = 0; s < c->slots; s++) {
-        int64_t i = channel_coefficient(c, s);
+        int64_t i = cpu_channels_coefficient(c, s);
         slots[s] = i < 0 ? 0 : from[i];
     }
 }
@@ -85,264 +90,242 @@ void cpu_channels_gather(const struct cpu_channels *c, const double *slots, doub
     for (int64_t i = 0; i < c->coefficients; i++)
         to[i] = 0;
     for (int64_t s = 0; s < c->slots; s++) {
-        int64_t i = channel_coefficient(c, s);
+        int64_t i = cpu_channels_coefficient(c, s);
         if (i >= 0)
             to[i] += slots[s];
     }
 }
 
-/* Where a task's chunk lies. */
-struct piece {
-    int64_t slot, at, n;
+/* ---- one chunk ---- */
+
+/* What is done to each element: sums of a term, and of it times x - shift, or a map. */
+enum work {
+    SUM_X,
+    SUM_AWAY, /* x - shift */
+    SUM_GRADIENT,
+    SUM_NEGATIVE, /* dy; its product only where x is not positive */
+    MAP_AFFINE,
+    MAP_COMBINE,
+    MAP_SLOPE,
 };
 
-static struct piece channel_piece(const struct cpu_channels *c, int64_t task)
-{
-    int64_t plane = task / c->chunks, first = task % c->chunks * c->chunk;
-    int64_t left = c->pixels - first;
+struct chunk {
+    struct cpu_channel_data data; /* from the chunk's first pixel, and from its first slot on */
+    float *sum, *product;         /* `block` of each */
+    int64_t n, block;
+};
 
-    return (struct piece){.slot = plane % c->groups * c->block,
-                          .at = (plane * c->pixels + first) * c->block,
-                          .n = left < c->chunk ? left : c->chunk};
+/* Some lanes of a chunk's pixels. */
+struct strip {
+    int64_t first, end; /* floats from the chunk's begin: this one, and the next strip */
+    int64_t n, step;    /* pixels, floats from one to the next */
+    int64_t lanes;
+    bool alone; /* a plane of one lane: neighbours along its row stand for lanes */
+};
+
+INLINE struct strip strip_at(const struct chunk *c, int64_t first)
+{
+    bool alone = c->block == 1;
+    int64_t left = (alone ? c->n : c->block) - first;
+    int64_t lanes = left >= LANES ? LANES : left >= LANES / 2 ? LANES / 2 : left;
+    int64_t n = alone ? left / lanes : c->n;
+
+    return (struct strip){
+        first, first + (alone ? n * lanes : lanes), n, alone ? lanes : c->block, lanes, alone};
 }
 
-/* Rough means, and the sums of what is left and of its square: rounding of the means is made good.
- */
-INLINE void lanes_moments(const float *x, int64_t n, int64_t block, float *mean, float *rest,
-                          float *square)
-{
-    for (int64_t l = 0; l < block; l++)
-        mean[l] = rest[l] = square[l] = 0;
-    for (int64_t i = 0; i < n; i++) {
-#pragma omp simd
-        for (int64_t l = 0; l < block; l++)
-            mean[l] += x[i * block + l];
-    }
-    for (int64_t l = 0; l < block; l++)
-        mean[l] /= (float)n;
-    for (int64_t i = 0; i < n; i++) {
-#pragma omp simd
-        for (int64_t l = 0; l < block; l++) {
-            float d = x[i * block + l] - mean[l];
-            rest[l] += d;
-            square[l] += d * d;
-        }
-    }
-}
-
-/* A fixed number of lanes: their sums stay in registers. */
-INLINE void fixed_moments(const float *x, int64_t n, int64_t block, float *partial)
-{
-    float m[16], r[16], s[16];
-
-    lanes_moments(x, n, block, m, r, s);
-    memcpy(partial, m, (size_t)block * sizeof *m);
-    memcpy(partial + block, r, (size_t)block * sizeof *r);
-    memcpy(partial + 2 * block, s, (size_t)block * sizeof *s);
-}
-
-INLINE void plain_moments(const float *x, int64_t n, float *partial)
-{
-    float sum = 0, rest = 0, square = 0, mean;
-
-#pragma omp simd reduction(+ : sum)
-    for (int64_t i = 0; i < n; i++)
-        sum += x[i];
-    mean = sum / (float)n;
-#pragma omp simd reduction(+ : rest, square)
-    for (int64_t i = 0; i < n; i++) {
-        rest += x[i] - mean;
-        square += (x[i] - mean) * (x[i] - mean);
-    }
-    partial[0] = mean;
-    partial[1] = rest;
-    partial[2] = square;
-}
-
-CPU_KERNEL static void chunk_moments(const float *x, int64_t n, int64_t block, float *partial)
-{
-    if (block == 8)
-        fixed_moments(x, n, 8, partial);
-    else if (block == 16)
-        fixed_moments(x, n, 16, partial);
-    else if (block == 1)
-        plain_moments(x, n, partial);
-    else
-        lanes_moments(x, n, block, partial, partial + block, partial + 2 * block);
-}
-
-/* What is applied to each element; arrays per lane. keep: see cpu_channels_combine. */
+/* The coefficients of a strip's lanes. */
 struct factors {
-    const float *shift, *a, *b, *d, *keep;
+    float shift[LANES], a[LANES], b[LANES], d[LANES], keep[LANES];
 };
 
-static const float *lanes_at(const float *lanes, int64_t slot)
+INLINE void factor_load(const struct strip *s, int64_t lanes, const float *from, float *to)
 {
-    return lanes ? lanes + slot : NULL;
+    for (int64_t l = 0; l < lanes; l++)
+        to[l] = !from ? 0 : s->alone ? *from : from[s->first + l];
 }
 
-static struct factors factors_at(struct factors f, int64_t slot)
+INLINE void factors_load(const struct cpu_channel_data *data, const struct strip *s, int64_t lanes,
+                         struct factors *f)
 {
-    return (struct factors){f.shift + slot, lanes_at(f.a, slot), lanes_at(f.b, slot),
-                            lanes_at(f.d, slot), lanes_at(f.keep, slot)};
-}
-
-/* Those of a fixed number of lanes, copied: the compiler then keeps them in registers. */
-struct own_factors {
-    float shift[16], a[16], b[16], d[16], keep[16];
-};
-
-INLINE const float *lanes_copy(float *own, const float *lanes, int64_t block)
-{
-    return lanes ? memcpy(own, lanes, (size_t)block * sizeof *own) : NULL;
-}
-
-INLINE struct factors factors_copy(struct own_factors *own, struct factors f, int64_t block)
-{
-    return (struct factors){lanes_copy(own->shift, f.shift, block), lanes_copy(own->a, f.a, block),
-                            lanes_copy(own->b, f.b, block), lanes_copy(own->d, f.d, block),
-                            lanes_copy(own->keep, f.keep, block)};
+    factor_load(s, lanes, data->shift, f->shift);
+    factor_load(s, lanes, data->a, f->a);
+    factor_load(s, lanes, data->b, f->b);
+    factor_load(s, lanes, data->d, f->d);
+    factor_load(s, lanes, data->keep, f->keep);
 }
 
 /* The gradient behind a ReLU: dy where what forward gave it was positive. The same expression as
  * forward's, and ReLU's own product. */
-INLINE float behind_relu(float x, float shift, float a, float keep, float dy)
+INLINE float behind_relu(const struct factors *f, int64_t l, float x, float dy)
 {
-    float factor = (x - shift) * a + keep > 0 ? 1 : 0;
+    float factor = (x - f->shift[l]) * f->a[l] + f->keep[l] > 0 ? 1 : 0;
 
     return factor * dy;
 }
 
-INLINE void lanes_sums(const float *x, const float *dy, struct factors f, int64_t n, int64_t block,
-                       bool relu, float *sum, float *product)
+INLINE void strip_sums(const struct chunk *c, enum work work, bool relu, const struct strip *s,
+                       int64_t lanes)
 {
-    for (int64_t l = 0; l < block; l++)
-        sum[l] = product[l] = 0;
-    for (int64_t i = 0; i < n; i++) {
-        const float *from = x + i * block, *grad = dy + i * block;
+    const float *x = c->data.x + s->first, *dy = work < SUM_GRADIENT ? x : c->data.dy + s->first;
+    float sum[LANES] = {0}, product[LANES] = {0};
+    struct factors f;
+
+    factors_load(&c->data, s, lanes, &f);
+#pragma GCC unroll 4
+    for (int64_t i = 0; i < s->n; i++, x += s->step, dy += s->step) {
 #pragma omp simd
-        for (int64_t l = 0; l < block; l++) {
-            float d = relu ? behind_relu(from[l], f.shift[l], f.a[l], f.keep[l], grad[l]) : grad[l];
+        for (int64_t l = 0; l < lanes; l++) {
+            float away = x[l] - f.shift[l];
+            float d = work == SUM_AWAY ? away : relu ? behind_relu(&f, l, x[l], dy[l]) : dy[l];
             sum[l] += d;
-            product[l] += d * (from[l] - f.shift[l]);
+            product[l] += work == SUM_X || (work == SUM_NEGATIVE && x[l] > 0) ? 0 : d * away;
+        }
+    }
+    for (int64_t l = 0; l < lanes; l++) {
+        c->sum[s->alone ? 0 : s->first + l] += sum[l];
+        c->product[s->alone ? 0 : s->first + l] += product[l];
+    }
+}
+
+/* alone: of one coefficient, however many they are. */
+INLINE void strip_map(const struct chunk *c, enum work work, bool relu, const struct strip *s,
+                      int64_t lanes, bool alone)
+{
+    const float *x = c->data.x + s->first, *dy = work == MAP_AFFINE ? x : c->data.dy + s->first;
+    float *y = c->data.y + s->first;
+    struct factors f;
+
+    factors_load(&c->data, s, alone ? 1 : lanes, &f);
+#pragma GCC unroll 4
+    for (int64_t i = 0; i < s->n; i++, x += s->step, dy += s->step, y += s->step) {
+#pragma omp simd
+        for (int64_t l = 0; l < lanes; l++) {
+            const int64_t k = alone ? 0 : l;
+            float away = x[l] - f.shift[k], affine = away * f.a[k] + f.b[k];
+            float d = relu ? behind_relu(&f, k, x[l], dy[l]) : dy[l];
+            y[l] = work == MAP_SLOPE     ? (x[l] > 0 ? dy[l] : f.a[k] * dy[l])
+                   : work == MAP_COMBINE ? d * f.a[k] + (away * f.b[k] + f.d[k])
+                   : relu && affine < 0  ? 0
+                                         : affine;
         }
     }
 }
 
-INLINE void fixed_sums(const float *x, const float *dy, struct factors f, int64_t n, int64_t block,
-                       bool relu, float *sum, float *product)
+INLINE void strip_run(const struct chunk *c, enum work work, bool relu, const struct strip *s,
+                      int64_t lanes)
 {
-    struct own_factors own;
-    float s[16], p[16];
-
-    lanes_sums(x, dy, factors_copy(&own, f, block), n, block, relu, s, p);
-    memcpy(sum, s, (size_t)block * sizeof *sum);
-    memcpy(product, p, (size_t)block * sizeof *product);
-}
-
-INLINE void plain_sums(const float *x, const float *dy, struct factors f, int64_t n, bool relu,
-                       float *sum, float *product)
-{
-    float s = 0, p = 0, from = *f.shift, a = relu ? *f.a : 0, keep = relu ? *f.keep : 0;
-
-#pragma omp simd reduction(+ : s, p)
-    for (int64_t i = 0; i < n; i++) {
-        float d = relu ? behind_relu(x[i], from, a, keep, dy[i]) : dy[i];
-        s += d;
-        p += d * (x[i] - from);
-    }
-    *sum = s;
-    *product = p;
-}
-
-INLINE void any_sums(const float *x, const float *dy, struct factors f, int64_t n, int64_t block,
-                     bool relu, float *sum, float *product)
-{
-    if (block == 8)
-        fixed_sums(x, dy, f, n, 8, relu, sum, product);
-    else if (block == 16)
-        fixed_sums(x, dy, f, n, 16, relu, sum, product);
-    else if (block == 1)
-        plain_sums(x, dy, f, n, relu, sum, product);
+    if (work < MAP_AFFINE)
+        strip_sums(c, work, relu, s, lanes);
     else
-        lanes_sums(x, dy, f, n, block, relu, sum, product);
+        strip_map(c, work, relu, s, lanes, false);
 }
 
-CPU_KERNEL static void chunk_sums(const float *x, const float *dy, struct factors f, int64_t n,
-                                  int64_t block, float *sum, float *product)
+/* The usual numbers of lanes are constants. */
+INLINE void strips_run(const struct chunk *c, enum work work, bool relu)
 {
-    if (f.keep)
-        any_sums(x, dy, f, n, block, true, sum, product);
-    else
-        any_sums(x, dy, f, n, block, false, sum, product);
-}
+    struct strip s = {.end = c->n, .n = 1, .lanes = c->n, .alone = true};
 
-CPU_KERNEL static void chunk_negative_sums(const float *x, const float *dy, int64_t n,
-                                           int64_t block, float *product)
-{
-    for (int64_t l = 0; l < block; l++)
-        product[l] = 0;
-    if (block == 1) {
-        float p = 0;
-#pragma omp simd reduction(+ : p)
-        for (int64_t i = 0; i < n; i++)
-            p += x[i] > 0 ? 0 : dy[i] * x[i];
-        *product = p;
+    if (c->block == 1 && work >= MAP_AFFINE) {
+        strip_map(c, work, relu, &s, s.lanes, true);
         return;
     }
-    for (int64_t i = 0; i < n; i++) {
-#pragma omp simd
-        for (int64_t l = 0; l < block; l++)
-            product[l] += x[i * block + l] > 0 ? 0 : dy[i * block + l] * x[i * block + l];
+    for (int64_t at = 0; at < (c->block == 1 ? c->n : c->block); at = s.end) {
+        s = strip_at(c, at);
+        if (s.lanes == LANES)
+            strip_run(c, work, relu, &s, LANES);
+        else if (s.lanes == LANES / 2)
+            strip_run(c, work, relu, &s, LANES / 2);
+        else
+            strip_run(c, work, relu, &s, s.lanes);
     }
+}
+
+#define CASE(work)                                                                                 \
+    case work:                                                                                     \
+        if (c->data.relu)                                                                          \
+            strips_run(c, work, true);                                                             \
+        else                                                                                       \
+            strips_run(c, work, false);                                                            \
+        break
+
+CPU_KERNEL static void chunk_run(const struct chunk *c, enum work work)
+{
+    if (work < MAP_AFFINE)
+        for (int64_t l = 0; l < c->block; l++)
+            c->sum[l] = c->product[l] = 0;
+    switch (work) {
+        CASE(SUM_X);
+        CASE(SUM_AWAY);
+        CASE(SUM_GRADIENT);
+        CASE(SUM_NEGATIVE);
+        CASE(MAP_AFFINE);
+        CASE(MAP_COMBINE);
+        CASE(MAP_SLOPE);
+    }
+}
+
+/* ---- all chunks ---- */
+
+static const float *floats_at(const float *from, int64_t at)
+{
+    return from ? from + at : NULL;
+}
+
+static int64_t chunk_pixels(const struct cpu_channels *c, int64_t task)
+{
+    return cpu_least(c->pixels - task % c->chunks * c->chunk, c->chunk);
+}
+
+/* The task's chunk of the data, whose coefficients are per slot. */
+static struct chunk chunk_of(const struct cpu_channels *c, const struct cpu_channel_data *data,
+                             int64_t task)
+{
+    int64_t plane = task / c->chunks, slot = plane % c->groups * c->block;
+    int64_t at = (plane * c->pixels + task % c->chunks * c->chunk) * c->block;
+
+    return (struct chunk){.data = {.x = floats_at(data->x, at),
+                                   .dy = floats_at(data->dy, at),
+                                   .y = data->y ? data->y + at : NULL,
+                                   .shift = floats_at(data->shift, slot),
+                                   .a = floats_at(data->a, slot),
+                                   .b = floats_at(data->b, slot),
+                                   .d = floats_at(data->d, slot),
+                                   .keep = floats_at(data->keep, slot),
+                                   .relu = data->relu},
+                          .n = chunk_pixels(c, task),
+                          .block = c->block};
+}
+
+static void channels_map(const struct cpu_channels *c, enum work work,
+                         const struct cpu_channel_data *data)
+{
+#pragma omp parallel for
+    for (int64_t t = 0; t < channel_tasks(c); t++) {
+        struct chunk chunk = chunk_of(c, data, t);
+        chunk_run(&chunk, work);
+    }
+}
+
+void cpu_channels_affine(const struct cpu_channels *c, const struct cpu_channel_data *data)
+{
+    channels_map(c, MAP_AFFINE, data);
+}
+
+void cpu_channels_combine(const struct cpu_channels *c, const struct cpu_channel_data *data)
+{
+    channels_map(c, MAP_COMBINE, data);
+}
+
+void cpu_channels_slope(const struct cpu_channels *c, const struct cpu_channel_data *data)
+{
+    channels_map(c, MAP_SLOPE, data);
 }
 
 /* The partial results of a task lie in the work memory. */
 static float *channel_partial(struct cpu_engine *engine, const struct cpu_channels *c, int64_t task)
 {
     return engine->work[WORK_SCRATCHPAD].data + PARTIALS * task * c->block;
-}
-
-/* Mean of a task's chunk, and the sum of squares about it. */
-static double chunk_mean(struct cpu_engine *engine, const struct cpu_channels *c, int64_t task,
-                         int64_t lane, double *square)
-{
-    const float *partial = channel_partial(engine, c, task) + lane;
-    double n = (double)channel_piece(c, task).n, rest = partial[c->block];
-
-    *square = partial[2 * c->block] - rest * rest / n;
-    return partial[0] + rest / n;
-}
-
-static void slot_moments(struct cpu_engine *engine, const struct cpu_channels *c, int64_t slot,
-                         double *mean, double *variance)
-{
-    int64_t planes = c->samples * c->groups, lane = slot % c->block;
-    double count = (double)c->samples * (double)c->pixels, sum = 0, squares = 0, square;
-
-    for (int64_t plane = slot / c->block; plane < planes; plane += c->groups)
-        for (int64_t t = plane * c->chunks; t < (plane + 1) * c->chunks; t++)
-            sum += chunk_mean(engine, c, t, lane, &square) * (double)channel_piece(c, t).n;
-    *mean = sum / count;
-    for (int64_t plane = slot / c->block; plane < planes; plane += c->groups)
-        for (int64_t t = plane * c->chunks; t < (plane + 1) * c->chunks; t++) {
-            double away = chunk_mean(engine, c, t, lane, &square) - *mean;
-            squares += square + away * away * (double)channel_piece(c, t).n;
-        }
-    *variance = squares > 0 ? squares / count : squares < 0 ? 0 : squares;
-}
-
-void cpu_channels_moments(struct cpu_engine *engine, const struct cpu_channels *c, const float *x,
-                          double *mean, double *variance)
-{
-#pragma omp parallel for
-    for (int64_t t = 0; t < channel_tasks(c); t++) {
-        struct piece p = channel_piece(c, t);
-        chunk_moments(x + p.at, p.n, c->block, channel_partial(engine, c, t));
-    }
-#pragma omp parallel for
-    for (int64_t s = 0; s < c->slots; s++)
-        slot_moments(engine, c, s, &mean[s], &variance[s]);
 }
 
 /* Adds up partial number `which` of all tasks of a slot. */
@@ -358,18 +341,16 @@ static double slot_total(struct cpu_engine *engine, const struct cpu_channels *c
     return total;
 }
 
-void cpu_channels_sums(struct cpu_engine *engine, const struct cpu_channels *c, const float *x,
-                       const float *dy, const float *shift, const float *a, const float *keep,
-                       double *sum, double *product)
+void cpu_channels_sums(struct cpu_engine *engine, const struct cpu_channels *c,
+                       const struct cpu_channel_data *data, bool negative, double *sum,
+                       double *product)
 {
-    struct factors f = {.shift = shift, .a = a, .keep = keep};
-
 #pragma omp parallel for
     for (int64_t t = 0; t < channel_tasks(c); t++) {
-        struct piece p = channel_piece(c, t);
-        float *partial = channel_partial(engine, c, t);
-        chunk_sums(x + p.at, dy + p.at, factors_at(f, p.slot), p.n, c->block, partial,
-                   partial + c->block);
+        struct chunk chunk = chunk_of(c, data, t);
+        chunk.sum = channel_partial(engine, c, t);
+        chunk.product = chunk.sum + c->block;
+        chunk_run(&chunk, negative ? SUM_NEGATIVE : SUM_GRADIENT);
     }
 #pragma omp parallel for
     for (int64_t s = 0; s < c->slots; s++) {
@@ -378,155 +359,61 @@ void cpu_channels_sums(struct cpu_engine *engine, const struct cpu_channels *c, 
     }
 }
 
-void cpu_channels_negative_sums(struct cpu_engine *engine, const struct cpu_channels *c,
-                                const float *x, const float *dy, double *product)
+/* Rough means, and the sums of what is left and of its square: rounding of the means is made good.
+ */
+static void chunk_moments(struct chunk *chunk, float *partial)
 {
+    chunk->sum = partial;
+    chunk->product = partial + chunk->block;
+    chunk_run(chunk, SUM_X);
+    for (int64_t l = 0; l < chunk->block; l++)
+        partial[l] /= (float)chunk->n;
+    chunk->data.shift = partial;
+    chunk->sum = partial + chunk->block;
+    chunk->product = partial + 2 * chunk->block;
+    chunk_run(chunk, SUM_AWAY);
+}
+
+/* Mean of a task's chunk, and the sum of squares about it. */
+static double chunk_mean(struct cpu_engine *engine, const struct cpu_channels *c, int64_t task,
+                         int64_t lane, double *square)
+{
+    const float *partial = channel_partial(engine, c, task) + lane;
+    double n = (double)chunk_pixels(c, task), rest = partial[c->block];
+
+    *square = partial[2 * c->block] - rest * rest / n;
+    return partial[0] + rest / n;
+}
+
+static void slot_moments(struct cpu_engine *engine, const struct cpu_channels *c, int64_t slot,
+                         double *mean, double *variance)
+{
+    int64_t planes = c->samples * c->groups, lane = slot % c->block;
+    double count = (double)c->samples * (double)c->pixels, sum = 0, squares = 0, square;
+
+    for (int64_t plane = slot / c->block; plane < planes; plane += c->groups)
+        for (int64_t t = plane * c->chunks; t < (plane + 1) * c->chunks; t++)
+            sum += chunk_mean(engine, c, t, lane, &square) * (double)chunk_pixels(c, t);
+    *mean = sum / count;
+    for (int64_t plane = slot / c->block; plane < planes; plane += c->groups)
+        for (int64_t t = plane * c->chunks; t < (plane + 1) * c->chunks; t++) {
+            double away = chunk_mean(engine, c, t, lane, &square) - *mean;
+            squares += square + away * away * (double)chunk_pixels(c, t);
+        }
+    *variance = squares > 0 ? squares / count : squares < 0 ? 0 : squares;
+}
+
+void cpu_channels_moments(struct cpu_engine *engine, const struct cpu_channels *c, const float *x,
+                          double *mean, double *variance)
+{
+    const struct cpu_channel_data data = {.x = x};
+
 #pragma omp parallel for
     for (int64_t t = 0; t < channel_tasks(c); t++) {
-        struct piece p = channel_piece(c, t);
-        chunk_negative_sums(x + p.at, dy + p.at, p.n, c->block, channel_partial(engine, c, t));
+        struct chunk chunk = chunk_of(c, &data, t);
+        chunk_moments(&chunk, channel_partial(engine, c, t));
     }
 #pragma omp parallel for
     for (int64_t s = 0; s < c->slots; s++)
-        product[s] = slot_total(engine, c, s, 0);
-}
-
-INLINE void lanes_affine(const float *x, struct factors f, float *y, int64_t n, int64_t block,
-                         bool relu)
-{
-    for (int64_t i = 0; i < n; i++) {
-        const float *from = x + i * block;
-        float *to = y + i * block;
-#pragma omp simd
-        for (int64_t l = 0; l < block; l++) {
-            float value = (from[l] - f.shift[l]) * f.a[l] + f.b[l];
-            to[l] = relu && value < 0 ? 0 : value;
-        }
-    }
-}
-
-INLINE void any_affine(const float *x, struct factors f, float *y, int64_t n, int64_t block,
-                       bool relu)
-{
-    struct own_factors own;
-
-    if (block == 8) {
-        lanes_affine(x, factors_copy(&own, f, 8), y, n, 8, relu);
-    } else if (block == 16) {
-        lanes_affine(x, factors_copy(&own, f, 16), y, n, 16, relu);
-    } else if (block == 1) {
-        float shift = *f.shift, a = *f.a, b = *f.b;
-#pragma omp simd
-        for (int64_t i = 0; i < n; i++) {
-            float value = (x[i] - shift) * a + b;
-            y[i] = relu && value < 0 ? 0 : value;
-        }
-    } else {
-        lanes_affine(x, f, y, n, block, relu);
-    }
-}
-
-CPU_KERNEL static void chunk_affine(const float *x, struct factors f, float *y, int64_t n,
-                                    int64_t block, bool relu)
-{
-    if (relu)
-        any_affine(x, f, y, n, block, true);
-    else
-        any_affine(x, f, y, n, block, false);
-}
-
-void cpu_channels_affine(const struct cpu_channels *c, const float *x, const float *shift,
-                         const float *a, const float *b, bool relu, float *y)
-{
-    struct factors f = {.shift = shift, .a = a, .b = b};
-
-#pragma omp parallel for
-    for (int64_t t = 0; t < channel_tasks(c); t++) {
-        struct piece p = channel_piece(c, t);
-        chunk_affine(x + p.at, factors_at(f, p.slot), y + p.at, p.n, c->block, relu);
-    }
-}
-
-INLINE void lanes_combine(const float *dy, const float *x, struct factors f, float *dx, int64_t n,
-                          int64_t block, bool relu)
-{
-    for (int64_t i = 0; i < n; i++) {
-        const float *from = x + i * block, *grad = dy + i * block;
-        float *to = dx + i * block;
-#pragma omp simd
-        for (int64_t l = 0; l < block; l++) {
-            float d = relu ? behind_relu(from[l], f.shift[l], f.a[l], f.keep[l], grad[l]) : grad[l];
-            to[l] = d * f.a[l] + ((from[l] - f.shift[l]) * f.b[l] + f.d[l]);
-        }
-    }
-}
-
-INLINE void any_combine(const float *dy, const float *x, struct factors f, float *dx, int64_t n,
-                        int64_t block, bool relu)
-{
-    struct own_factors own;
-
-    if (block == 8) {
-        lanes_combine(dy, x, factors_copy(&own, f, 8), dx, n, 8, relu);
-    } else if (block == 16) {
-        lanes_combine(dy, x, factors_copy(&own, f, 16), dx, n, 16, relu);
-    } else if (block == 1) {
-        float shift = *f.shift, a = *f.a, b = *f.b, d = *f.d, keep = relu ? *f.keep : 0;
-#pragma omp simd
-        for (int64_t i = 0; i < n; i++)
-            dx[i] = (relu ? behind_relu(x[i], shift, a, keep, dy[i]) : dy[i]) * a +
-                    ((x[i] - shift) * b + d);
-    } else {
-        lanes_combine(dy, x, f, dx, n, block, relu);
-    }
-}
-
-CPU_KERNEL static void chunk_combine(const float *dy, const float *x, struct factors f, float *dx,
-                                     int64_t n, int64_t block)
-{
-    if (f.keep)
-        any_combine(dy, x, f, dx, n, block, true);
-    else
-        any_combine(dy, x, f, dx, n, block, false);
-}
-
-void cpu_channels_combine(const struct cpu_channels *c, const float *dy, const float *x,
-                          const float *shift, const float *a, const float *b, const float *d,
-                          const float *keep, float *dx)
-{
-    struct factors f = {shift, a, b, d, keep};
-
-#pragma omp parallel for
-    for (int64_t t = 0; t < channel_tasks(c); t++) {
-        struct piece p = channel_piece(c, t);
-        chunk_combine(dy + p.at, x + p.at, factors_at(f, p.slot), dx + p.at, p.n, c->block);
-    }
-}
-
-CPU_KERNEL static void chunk_slope(const float *x, const float *from, const float *a, float *y,
-                                   int64_t n, int64_t block)
-{
-    if (block == 1) {
-        float slope = *a;
-#pragma omp simd
-        for (int64_t i = 0; i < n; i++)
-            y[i] = x[i] > 0 ? from[i] : slope * from[i];
-        return;
-    }
-    for (int64_t i = 0; i < n; i++) {
-#pragma omp simd
-        for (int64_t l = 0; l < block; l++)
-            y[i * block + l] =
-                x[i * block + l] > 0 ? from[i * block + l] : a[l] * from[i * block + l];
-    }
-}
-
-void cpu_channels_slope(const struct cpu_channels *c, const float *x, const float *from,
-                        const float *a, float *y)
-{
-#pragma omp parallel for
-    for (int64_t t = 0; t < channel_tasks(c); t++) {
-        struct piece p = channel_piece(c, t);
-        chunk_slope(x + p.at, from + p.at, a + p.slot, y + p.at, p.n, c->block);
-    }
+        slot_moments(engine, c, s, &mean[s], &variance[s]);
 }

@@ -24,32 +24,43 @@ bool cpu_channels_view(const struct shape *shape, const struct cpu_format *forma
 /* Makes sure of the work memory that the sums need. Set-up only. */
 int cpu_channels_reserve(struct cpu_engine *engine, const struct cpu_channels *c);
 
+/* The coefficient of a slot; -1 for padding. */
+int64_t cpu_channels_coefficient(const struct cpu_channels *c, int64_t slot);
+
 /* Coefficients <-> slots; slots of the padding become 0. gather adds where many slots are one. */
 void cpu_channels_spread(const struct cpu_channels *c, const float *from, float *slots);
 void cpu_channels_gather(const struct cpu_channels *c, const double *slots, double *to);
+/* A coefficient's gradient, made or added. */
+static inline void cpu_channels_learn(struct param *param, int64_t i, double value)
+{
+    param->grad[i] = (float)(value + (param->accumulate ? param->grad[i] : 0));
+}
 
 /* Mean of x and mean of (x - mean)^2 per slot. */
 void cpu_channels_moments(struct cpu_engine *engine, const struct cpu_channels *c, const float *x,
                           double *mean, double *variance);
 
-/* Per slot: sum of dy, and sum of dy (x - shift). a, keep: as in cpu_channels_combine. */
-void cpu_channels_sums(struct cpu_engine *engine, const struct cpu_channels *c, const float *x,
-                       const float *dy, const float *shift, const float *a, const float *keep,
-                       double *sum, double *product);
-/* Per slot: sum of dy x where x is not positive. */
-void cpu_channels_negative_sums(struct cpu_engine *engine, const struct cpu_channels *c,
-                                const float *x, const float *dy, double *product);
+/* What sums and maps are made of: tensors in the view's format, and coefficients per slot, of which
+ * NULL are zeros. All is borrowed. relu: see below. */
+struct cpu_channel_data {
+    const float *x, *dy;
+    float *y;
+    const float *shift, *a, *b, *d, *keep;
+    bool relu;
+};
 
-/* y = (x - shift) a + b per slot; relu: 0 where that is negative. In place is fine. */
-void cpu_channels_affine(const struct cpu_channels *c, const float *x, const float *shift,
-                         const float *a, const float *b, bool relu, float *y);
-/* dx = dy a + (x - shift) b + d per slot. dx may be dy. keep not NULL: a ReLU stood behind
- * (x - shift) a + keep, and dy is taken as 0 where that is not positive. */
-void cpu_channels_combine(const struct cpu_channels *c, const float *dy, const float *x,
-                          const float *shift, const float *a, const float *b, const float *d,
-                          const float *keep, float *dx);
-/* y = from where x > 0, else a from, per slot. y may be from. */
-void cpu_channels_slope(const struct cpu_channels *c, const float *x, const float *from,
-                        const float *a, float *y);
+/* Per slot: sum of dy, and sum of dy (x - shift); negative: that one over x that are not positive
+ * alone. relu: as in cpu_channels_combine. */
+void cpu_channels_sums(struct cpu_engine *engine, const struct cpu_channels *c,
+                       const struct cpu_channel_data *data, bool negative, double *sum,
+                       double *product);
+
+/* y = (x - shift) a + b; relu: 0 where that is negative. y may be x. */
+void cpu_channels_affine(const struct cpu_channels *c, const struct cpu_channel_data *data);
+/* y = dy a + (x - shift) b + d. y may be dy. relu: one stood behind (x - shift) a + keep, and dy is
+ * taken as 0 where that is not positive. */
+void cpu_channels_combine(const struct cpu_channels *c, const struct cpu_channel_data *data);
+/* y = dy where x > 0, else a dy. y may be dy. */
+void cpu_channels_slope(const struct cpu_channels *c, const struct cpu_channel_data *data);
 
 #endif

@@ -9,7 +9,7 @@ struct scale {
     struct cpu_channels view;
     struct cpu_view top;        /* y, which has another format than the view's only in place */
     struct param *gamma, *beta; /* NULL: it is bottom 1, or there is none */
-    float *a, *b, *zero;        /* per slot */
+    float *a, *b;               /* per slot */
     double *sum, *product;      /* per slot; a third array per coefficient behind them */
 };
 
@@ -19,12 +19,11 @@ static int scale_memory(struct scale *scale)
 
     if (cpu_channels_reserve(scale->op.engine, &scale->view))
         return -1;
-    scale->a = cpu_op_alloc(&scale->op, 3 * slots * sizeof(float), "factors");
+    scale->a = cpu_op_alloc(&scale->op, 2 * slots * sizeof(float), "factors");
     scale->sum = cpu_op_alloc(&scale->op, 3 * slots * sizeof(double), "sums per factor");
     if (!scale->a || !scale->sum)
         return -1;
     scale->b = scale->a + slots;
-    scale->zero = scale->b + slots;
     scale->product = scale->sum + slots;
     for (size_t i = 0; i < slots; i++)
         scale->a[i] = 1;
@@ -80,15 +79,18 @@ static int scale_forward(struct cpu_op *op)
     if (a->bias)
         cpu_channels_spread(&scale->view, scale->beta ? scale->beta->value : cpu_op_x(op, 1),
                             scale->b);
-    cpu_channels_affine(&scale->view, cpu_op_x(op, 0), scale->zero, scale->a, scale->b, false,
-                        cpu_view_data(op->engine, &scale->top));
+    cpu_channels_affine(&scale->view,
+                        &(struct cpu_channel_data){.x = cpu_op_x(op, 0),
+                                                   .y = cpu_view_data(op->engine, &scale->top),
+                                                   .a = scale->a,
+                                                   .b = scale->b});
     return cpu_view_move(op->engine, &scale->top);
 }
 
-static void scale_param_add(struct param *param, const double *grad, int64_t n)
+static void param_learn(struct param *param, const double *grad, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
-        param->grad[i] = (float)(grad[i] + (param->accumulate ? param->grad[i] : 0));
+        cpu_channels_learn(param, i, grad[i]);
 }
 
 static void scale_param_backward(struct scale *scale, struct param *param, const double *slots)
@@ -98,7 +100,7 @@ static void scale_param_backward(struct scale *scale, struct param *param, const
     if (!param || !param->wants_grad)
         return;
     cpu_channels_gather(&scale->view, slots, grad);
-    scale_param_add(param, grad, scale->view.coefficients);
+    param_learn(param, grad, scale->view.coefficients);
 }
 
 static int scale_backward(struct cpu_op *op)
@@ -110,8 +112,9 @@ static int scale_backward(struct cpu_op *op)
         learns |= op->args.params[p]->wants_grad;
     if (!learns)
         return 0;
-    cpu_channels_sums(op->engine, &scale->view, cpu_op_x(op, 0), cpu_op_dy(op), scale->zero, NULL,
-                      NULL, scale->sum, scale->product);
+    cpu_channels_sums(op->engine, &scale->view,
+                      &(struct cpu_channel_data){.x = cpu_op_x(op, 0), .dy = cpu_op_dy(op)}, false,
+                      scale->sum, scale->product);
     scale_param_backward(scale, scale->gamma, scale->product);
     scale_param_backward(scale, scale->beta, scale->sum);
     return 0;
@@ -124,8 +127,8 @@ static int scale_gradient(struct cpu_op *op, int bottom, float *dx)
     double *grad = scale->sum + 2 * scale->view.slots;
 
     if (bottom == 0) {
-        cpu_channels_affine(&scale->view, cpu_op_dy(op), scale->zero, scale->a, scale->zero, false,
-                            dx);
+        cpu_channels_affine(&scale->view,
+                            &(struct cpu_channel_data){.x = cpu_op_dy(op), .y = dx, .a = scale->a});
         return 0;
     }
     cpu_channels_gather(&scale->view, op->args.u.scale.scale ? scale->product : scale->sum, grad);
@@ -152,7 +155,7 @@ struct prelu {
     struct cpu_op op;
     struct cpu_channels view;
     float *slope;
-    double *sums; /* per slot, then per coefficient */
+    double *sums; /* two per slot */
 };
 
 static int prelu_create(struct cpu_op *op)
@@ -176,21 +179,23 @@ static int prelu_forward(struct cpu_op *op)
     const float *x = op->args.bottoms[0]->value.data;
 
     cpu_channels_spread(&prelu->view, op->args.params[0]->value, prelu->slope);
-    cpu_channels_slope(&prelu->view, x, x, prelu->slope, cpu_op_y(op));
+    cpu_channels_slope(&prelu->view, &(struct cpu_channel_data){
+                                         .x = x, .dy = x, .y = cpu_op_y(op), .a = prelu->slope});
     return 0;
 }
 
 static int prelu_backward(struct cpu_op *op)
 {
     struct prelu *prelu = (struct prelu *)op;
-    double *grad = prelu->sums + prelu->view.slots;
+    const struct cpu_channel_data data = {.x = op->args.bottoms[0]->value.data,
+                                          .dy = cpu_op_dy(op)};
+    double *grad = prelu->sums, *product = grad + prelu->view.slots;
 
     if (!op->args.params[0]->wants_grad)
         return 0;
-    cpu_channels_negative_sums(op->engine, &prelu->view, op->args.bottoms[0]->value.data,
-                               cpu_op_dy(op), prelu->sums);
-    cpu_channels_gather(&prelu->view, prelu->sums, grad);
-    scale_param_add(op->args.params[0], grad, prelu->view.coefficients);
+    cpu_channels_sums(op->engine, &prelu->view, &data, true, grad, product);
+    cpu_channels_gather(&prelu->view, product, grad);
+    param_learn(op->args.params[0], grad, prelu->view.coefficients);
     return 0;
 }
 
@@ -198,8 +203,11 @@ static int prelu_gradient(struct cpu_op *op, int bottom, float *dx)
 {
     struct prelu *prelu = (struct prelu *)op;
 
-    cpu_channels_slope(&prelu->view, op->args.bottoms[bottom]->value.data, cpu_op_dy(op),
-                       prelu->slope, dx);
+    cpu_channels_slope(&prelu->view,
+                       &(struct cpu_channel_data){.x = op->args.bottoms[bottom]->value.data,
+                                                  .dy = cpu_op_dy(op),
+                                                  .y = dx,
+                                                  .a = prelu->slope});
     return 0;
 }
 
