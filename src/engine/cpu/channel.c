@@ -115,44 +115,25 @@ struct chunk {
     int64_t n, block;
 };
 
-/* Some lanes of a chunk's pixels. */
-struct strip {
-    int64_t first, end; /* floats from the chunk's begin: this one, and the next strip */
-    int64_t n, step;    /* pixels, floats from one to the next */
-    int64_t lanes;
-    bool alone; /* a plane of one lane: neighbours along its row stand for lanes */
-};
-
-INLINE struct strip strip_at(const struct chunk *c, int64_t first)
-{
-    bool alone = c->block == 1;
-    int64_t left = (alone ? c->n : c->block) - first;
-    int64_t lanes = left >= LANES ? LANES : left >= LANES / 2 ? LANES / 2 : left;
-    int64_t n = alone ? left / lanes : c->n;
-
-    return (struct strip){
-        first, first + (alone ? n * lanes : lanes), n, alone ? lanes : c->block, lanes, alone};
-}
-
-/* The coefficients of a strip's lanes. */
+/* The coefficients of some lanes; of one, where a plane is one lane. */
 struct factors {
     float shift[LANES], a[LANES], b[LANES], d[LANES], keep[LANES];
 };
 
-INLINE void factor_load(const struct strip *s, int64_t lanes, const float *from, float *to)
+INLINE void factor_load(const float *from, int64_t first, int64_t lanes, float *to)
 {
     for (int64_t l = 0; l < lanes; l++)
-        to[l] = !from ? 0 : s->alone ? *from : from[s->first + l];
+        to[l] = from ? from[first + l] : 0;
 }
 
-INLINE void factors_load(const struct cpu_channel_data *data, const struct strip *s, int64_t lanes,
+INLINE void factors_load(const struct cpu_channel_data *data, int64_t first, int64_t lanes,
                          struct factors *f)
 {
-    factor_load(s, lanes, data->shift, f->shift);
-    factor_load(s, lanes, data->a, f->a);
-    factor_load(s, lanes, data->b, f->b);
-    factor_load(s, lanes, data->d, f->d);
-    factor_load(s, lanes, data->keep, f->keep);
+    factor_load(data->shift, first, lanes, f->shift);
+    factor_load(data->a, first, lanes, f->a);
+    factor_load(data->b, first, lanes, f->b);
+    factor_load(data->d, first, lanes, f->d);
+    factor_load(data->keep, first, lanes, f->keep);
 }
 
 /* The gradient behind a ReLU: dy where what forward gave it was positive. The same expression as
@@ -164,96 +145,103 @@ INLINE float behind_relu(const struct factors *f, int64_t l, float x, float dy)
     return factor * dy;
 }
 
-INLINE void strip_sums(const struct chunk *c, enum work work, bool relu, const struct strip *s,
-                       int64_t lanes)
+/* Adds what an element of lane l gives. */
+INLINE void element_add(const struct factors *f, int64_t l, enum work work, bool relu, float x,
+                        float dy, float *sum, float *product)
 {
-    const float *x = c->data.x + s->first, *dy = work < SUM_GRADIENT ? x : c->data.dy + s->first;
+    float away = x - f->shift[l];
+    float d = work == SUM_AWAY ? away : relu ? behind_relu(f, l, x, dy) : dy;
+
+    *sum += d;
+    *product += work == SUM_X || (work == SUM_NEGATIVE && x > 0) ? 0 : d * away;
+}
+
+INLINE float element_map(const struct factors *f, int64_t l, enum work work, bool relu, float x,
+                         float dy)
+{
+    float away = x - f->shift[l], affine = away * f->a[l] + f->b[l];
+    float d = relu ? behind_relu(f, l, x, dy) : dy;
+
+    return work == MAP_SLOPE     ? (x > 0 ? dy : f->a[l] * dy)
+           : work == MAP_COMBINE ? d * f->a[l] + (away * f->b[l] + f->d[l])
+           : relu && affine < 0  ? 0
+                                 : affine;
+}
+
+/* Lanes from `first` on; their number is a constant where it is a usual one. */
+INLINE void lanes_run(const struct chunk *c, enum work work, bool relu, int64_t first,
+                      int64_t lanes)
+{
+    const float *x = c->data.x + first, *dy = c->data.dy ? c->data.dy + first : x;
+    float *y = c->data.y ? c->data.y + first : NULL;
     float sum[LANES] = {0}, product[LANES] = {0};
     struct factors f;
 
-    factors_load(&c->data, s, lanes, &f);
+    factors_load(&c->data, first, lanes, &f);
 #pragma GCC unroll 4
-    for (int64_t i = 0; i < s->n; i++, x += s->step, dy += s->step) {
+    for (int64_t i = 0; i < c->n; i++) {
+        const int64_t at = i * c->block;
 #pragma omp simd
         for (int64_t l = 0; l < lanes; l++) {
-            float away = x[l] - f.shift[l];
-            float d = work == SUM_AWAY ? away : relu ? behind_relu(&f, l, x[l], dy[l]) : dy[l];
-            sum[l] += d;
-            product[l] += work == SUM_X || (work == SUM_NEGATIVE && x[l] > 0) ? 0 : d * away;
+            if (work < MAP_AFFINE)
+                element_add(&f, l, work, relu, x[at + l], dy[at + l], &sum[l], &product[l]);
+            else
+                y[at + l] = element_map(&f, l, work, relu, x[at + l], dy[at + l]);
         }
     }
-    for (int64_t l = 0; l < lanes; l++) {
-        c->sum[s->alone ? 0 : s->first + l] += sum[l];
-        c->product[s->alone ? 0 : s->first + l] += product[l];
+    for (int64_t l = 0; work < MAP_AFFINE && l < lanes; l++) {
+        c->sum[first + l] = sum[l];
+        c->product[first + l] = product[l];
     }
 }
 
-/* alone: of one coefficient, however many they are. */
-INLINE void strip_map(const struct chunk *c, enum work work, bool relu, const struct strip *s,
-                      int64_t lanes, bool alone)
+/* A plane of one lane. */
+INLINE void plane_run(const struct chunk *c, enum work work, bool relu)
 {
-    const float *x = c->data.x + s->first, *dy = work == MAP_AFFINE ? x : c->data.dy + s->first;
-    float *y = c->data.y + s->first;
+    const float *x = c->data.x, *dy = c->data.dy ? c->data.dy : x;
+    float *y = c->data.y, sum = 0, product = 0;
     struct factors f;
 
-    factors_load(&c->data, s, alone ? 1 : lanes, &f);
-#pragma GCC unroll 4
-    for (int64_t i = 0; i < s->n; i++, x += s->step, dy += s->step, y += s->step) {
+    factors_load(&c->data, 0, 1, &f);
+    if (work >= MAP_AFFINE) {
 #pragma omp simd
-        for (int64_t l = 0; l < lanes; l++) {
-            const int64_t k = alone ? 0 : l;
-            float away = x[l] - f.shift[k], affine = away * f.a[k] + f.b[k];
-            float d = relu ? behind_relu(&f, k, x[l], dy[l]) : dy[l];
-            y[l] = work == MAP_SLOPE     ? (x[l] > 0 ? dy[l] : f.a[k] * dy[l])
-                   : work == MAP_COMBINE ? d * f.a[k] + (away * f.b[k] + f.d[k])
-                   : relu && affine < 0  ? 0
-                                         : affine;
-        }
-    }
-}
-
-INLINE void strip_run(const struct chunk *c, enum work work, bool relu, const struct strip *s,
-                      int64_t lanes)
-{
-    if (work < MAP_AFFINE)
-        strip_sums(c, work, relu, s, lanes);
-    else
-        strip_map(c, work, relu, s, lanes, false);
-}
-
-/* The usual numbers of lanes are constants. */
-INLINE void strips_run(const struct chunk *c, enum work work, bool relu)
-{
-    struct strip s = {.end = c->n, .n = 1, .lanes = c->n, .alone = true};
-
-    if (c->block == 1 && work >= MAP_AFFINE) {
-        strip_map(c, work, relu, &s, s.lanes, true);
+        for (int64_t i = 0; i < c->n; i++)
+            y[i] = element_map(&f, 0, work, relu, x[i], dy[i]);
         return;
     }
-    for (int64_t at = 0; at < (c->block == 1 ? c->n : c->block); at = s.end) {
-        s = strip_at(c, at);
-        if (s.lanes == LANES)
-            strip_run(c, work, relu, &s, LANES);
-        else if (s.lanes == LANES / 2)
-            strip_run(c, work, relu, &s, LANES / 2);
-        else
-            strip_run(c, work, relu, &s, s.lanes);
+#pragma omp simd reduction(+ : sum, product)
+    for (int64_t i = 0; i < c->n; i++)
+        element_add(&f, 0, work, relu, x[i], dy[i], &sum, &product);
+    *c->sum = sum;
+    *c->product = product;
+}
+
+INLINE void block_run(const struct chunk *c, enum work work, bool relu)
+{
+    int64_t at = 0;
+
+    if (c->block == 1) {
+        plane_run(c, work, relu);
+        return;
     }
+    for (; c->block - at >= LANES; at += LANES)
+        lanes_run(c, work, relu, at, LANES);
+    if (c->block - at == LANES / 2)
+        lanes_run(c, work, relu, at, LANES / 2);
+    else if (at < c->block)
+        lanes_run(c, work, relu, at, c->block - at);
 }
 
 #define CASE(work)                                                                                 \
     case work:                                                                                     \
         if (c->data.relu)                                                                          \
-            strips_run(c, work, true);                                                             \
+            block_run(c, work, true);                                                              \
         else                                                                                       \
-            strips_run(c, work, false);                                                            \
+            block_run(c, work, false);                                                             \
         break
 
 CPU_KERNEL static void chunk_run(const struct chunk *c, enum work work)
 {
-    if (work < MAP_AFFINE)
-        for (int64_t l = 0; l < c->block; l++)
-            c->sum[l] = c->product[l] = 0;
     switch (work) {
         CASE(SUM_X);
         CASE(SUM_AWAY);
