@@ -166,12 +166,13 @@ static void log_run(const struct trainer *t)
     if (t->scores.best >= 0)
         strbuf_printf(&text, "%sbest test %s %.6g at iteration %" PRId64, text.length ? ", " : "",
                       t->scores.name, t->scores.best_score, t->scores.best);
-    if (t->scores.best >= 0 && job->options->keep_best && !job->rehearses)
-        strbuf_printf(&text, ", kept as %s_best.caffemodel%s", job->solver->snapshot_prefix,
-                      job->solver->snapshot_format ==
-                              CAFFE__SOLVER_PARAMETER__SNAPSHOT_FORMAT__BINARYPROTO
-                          ? ""
-                          : ".h5");
+    if (t->scores.best >= 0 && job->options->keep_best && !job->rehearses) {
+        char *path = run_best_model(&t->run);
+
+        if (path)
+            strbuf_printf(&text, ", kept as %s", path);
+        free(path);
+    }
     if (text.length)
         LOG_INFO(job->log, "%s", strbuf_text(&text));
     strbuf_free(&text);

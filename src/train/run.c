@@ -30,6 +30,17 @@ static const char *prefix_of(const struct training_run *run)
     return run->job->solver->snapshot_prefix;
 }
 
+static bool writes_binary(const struct training_run *run)
+{
+    return run->job->solver->snapshot_format ==
+           CAFFE__SOLVER_PARAMETER__SNAPSHOT_FORMAT__BINARYPROTO;
+}
+
+char *run_best_model(const struct training_run *run)
+{
+    return snapshot_model_path(prefix_of(run), SNAPSHOT_BEST, writes_binary(run));
+}
+
 /* The run's name where a run is resumed whose file is gone: the newest state's. */
 static int name_of_newest(struct training_run *run)
 {
@@ -413,9 +424,7 @@ static bool was_not_due(const struct training_run *run, int64_t iteration)
 static int open_keeper(struct training_run *run)
 {
     struct keeper_options options = {.prefix = prefix_of(run),
-                                     .binary =
-                                         run->job->solver->snapshot_format ==
-                                         CAFFE__SOLVER_PARAMETER__SNAPSHOT_FORMAT__BINARYPROTO,
+                                     .binary = writes_binary(run),
                                      .net = run->net,
                                      .nhistory = run->job->rule.nhistory,
                                      .keep = run->job->options->keep,

@@ -75,6 +75,9 @@ int run_check_values(struct training_run *run, const struct rates *rates, int64_
 /* The snapshot of iteration scores->best, written or to come, stays. Rank 0. */
 int run_mark_best(struct training_run *run, const struct scores *scores);
 
+/* The path under which the best model stays. Freed by the caller; NULL: no memory. */
+char *run_best_model(const struct training_run *run);
+
 /* Until the last snapshot is written; fails where it cannot be. patient: it is tried as long as the
  * run may last. Rank 0. */
 int run_finish_saving(struct training_run *run, bool patient);

@@ -1,7 +1,8 @@
 /* The spread of training's rate over its displays. */
 #include "train/timing.h"
 
-#include <stdlib.h>
+#include "util/median.h"
+
 #include <string.h>
 
 void timing_note_lapse(struct timing_lapses *lapses, double seconds, int64_t iterations)
@@ -17,13 +18,6 @@ void timing_note_lapse(struct timing_lapses *lapses, double seconds, int64_t ite
     lapses->rate[lapses->count++] = (double)iterations / seconds;
 }
 
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 bool timing_spread(const struct timing_lapses *lapses, double *least, double *median, double *most)
 {
     double sorted[TIMING_LAPSES];
@@ -32,9 +26,8 @@ bool timing_spread(const struct timing_lapses *lapses, double *least, double *me
     if (n < 3)
         return false;
     memcpy(sorted, lapses->rate, (size_t)n * sizeof *sorted);
-    qsort(sorted, (size_t)n, sizeof *sorted, compare);
+    *median = (median_lower(sorted, n) + median_upper(sorted, n)) / 2; /* they are in order now */
     *least = sorted[0];
-    *median = (sorted[(n - 1) / 2] + sorted[n / 2]) / 2;
     *most = sorted[n - 1];
     return true;
 }

@@ -3,7 +3,6 @@
 #include "input/transform.h"
 #include "tests/input/test_input_common.h"
 #include "tests/suite.h"
-#include "util/h5.h"
 
 #include <math.h>
 
@@ -39,22 +38,7 @@ static void params_make(struct params *p, bool window, bool colors)
 /* A data set of augment.h5, freed by the caller. */
 static void *reference(const char *name, hid_t type, size_t size)
 {
-    struct h5_dataset dataset;
-    hid_t file;
-    size_t elems = 1;
-    void *out;
-
-    h5_lock();
-    expect_ok(h5_file_open(fixture("augment.h5"), &file));
-    expect_ok(h5_dataset_open(file, "augment.h5", name, &dataset));
-    for (int i = 0; i < dataset.naxes; i++)
-        elems *= dataset.dim[i];
-    out = malloc(elems * size);
-    expect_ok(h5_dataset_read_all(&dataset, type, out));
-    h5_dataset_close(&dataset);
-    H5Fclose(file);
-    h5_unlock();
-    return out;
+    return read_fixture("augment.h5", name, type, size);
 }
 
 static void expect_windows(const struct augment *a, const char *name)

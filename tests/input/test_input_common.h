@@ -7,6 +7,7 @@
 #endif
 
 #include "util/error.h"
+#include "util/h5.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -48,5 +49,26 @@ static inline const char *fixture(const char *name)
     } while (0)
 
 #define expect_ok(status) ck_assert_msg((status) == 0, "%s", error_text())
+
+/* All values of a data set of that fixture, of `size` bytes each; freed by the caller. */
+static inline void *read_fixture(const char *path, const char *name, hid_t type, size_t size)
+{
+    struct h5_dataset dataset;
+    hid_t file;
+    size_t elems = 1;
+    void *out;
+
+    h5_lock();
+    expect_ok(h5_file_open(fixture(path), &file));
+    expect_ok(h5_dataset_open(file, path, name, &dataset));
+    for (int i = 0; i < dataset.naxes; i++)
+        elems *= dataset.dim[i];
+    out = malloc(elems * size);
+    expect_ok(h5_dataset_read_all(&dataset, type, out));
+    h5_dataset_close(&dataset);
+    H5Fclose(file);
+    h5_unlock();
+    return out;
+}
 
 #endif

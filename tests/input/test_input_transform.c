@@ -2,7 +2,6 @@
 #include "input/feeder.h"
 #include "tests/input/test_input_common.h"
 #include "tests/suite.h"
-#include "util/h5.h"
 
 #define SEED  0x123456789ABCDEF0u
 #define LAYER 7
@@ -20,22 +19,7 @@ static Caffe__TransformationParameter param_make(void)
 /* A data set of transform.h5, freed by the caller. */
 static void *reference(const char *name, hid_t type, size_t size)
 {
-    struct h5_dataset dataset;
-    hid_t file;
-    size_t elems = 1;
-    void *out;
-
-    h5_lock();
-    expect_ok(h5_file_open(fixture("transform.h5"), &file));
-    expect_ok(h5_dataset_open(file, "transform.h5", name, &dataset));
-    for (int i = 0; i < dataset.naxes; i++)
-        elems *= dataset.dim[i];
-    out = malloc(elems * size);
-    expect_ok(h5_dataset_read_all(&dataset, type, out));
-    h5_dataset_close(&dataset);
-    H5Fclose(file);
-    h5_unlock();
-    return out;
+    return read_fixture("transform.h5", name, type, size);
 }
 
 /* All 20 images through the transform equal the reference, to the bit. */

@@ -30,6 +30,7 @@ int64_t cpu_channels_coefficient(const struct cpu_channels *c, int64_t slot);
 /* Coefficients <-> slots; slots of the padding become 0. gather adds where many slots are one. */
 void cpu_channels_spread(const struct cpu_channels *c, const float *from, float *slots);
 void cpu_channels_gather(const struct cpu_channels *c, const double *slots, double *to);
+
 /* A coefficient's gradient, made or added. */
 static inline void cpu_channels_learn(struct param *param, int64_t i, double value)
 {
