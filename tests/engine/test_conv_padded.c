@@ -1,9 +1,9 @@
 /* Convolutions of large windows amid padding, for which oneDNN has no code of its own on AVX2, by
  * the definition in double: forward takes a copy of the bottom there that has its padding. */
 #include "tests/engine/winograd_case.h"
+#include "tests/engine/draw.h"
 #include "tests/suite.h"
 #include "util/error.h"
-#include "util/rng.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -32,13 +32,7 @@ struct values {
 
 static float *draw(size_t n, uint32_t which)
 {
-    struct rng rng = rng_make(11, RNG_DUMMY, which, 0);
-    float *out = malloc(n * sizeof *out);
-
-    ck_assert_ptr_nonnull(out);
-    for (size_t i = 0; i < n; i++)
-        out[i] = 2 * rng_uniform(&rng, i) - 1;
-    return out;
+    return draw_values(n, 11, which);
 }
 
 static void values_make(const struct first *f, struct values *v)

@@ -1,9 +1,9 @@
 /* Inner products of few rows against sums in double: the shapes that go by loops of our own, whole
  * strips of inputs and a rest, and neighbours of them that go by oneDNN. */
 #include "tests/engine/engine_rig.h"
+#include "tests/engine/draw.h"
 #include "tests/suite.h"
 #include "util/error.h"
-#include "util/rng.h"
 
 #include <math.h>
 #include <string.h>
@@ -17,13 +17,7 @@ static const struct {
 
 static float *draw(int64_t n, uint32_t which)
 {
-    struct rng rng = rng_make(31, RNG_DUMMY, which, 0);
-    float *values = malloc((size_t)n * sizeof(float));
-
-    ck_assert_ptr_nonnull(values);
-    for (int64_t i = 0; i < n; i++)
-        values[i] = 2 * rng_uniform(&rng, (size_t)i) - 1;
-    return values;
+    return draw_values((size_t)n, 31, which);
 }
 
 struct values {

@@ -2,22 +2,16 @@
  * taken. */
 #include "engine/cpu/product.h"
 #include "tests/engine/engine_rig.h"
+#include "tests/engine/draw.h"
 #include "tests/suite.h"
 #include "util/error.h"
-#include "util/rng.h"
 
 #include <math.h>
 #include <string.h>
 
 static float *draw(size_t n, uint32_t which)
 {
-    struct rng rng = rng_make(37, RNG_DUMMY, which, 0);
-    float *values = malloc(n * sizeof(float));
-
-    ck_assert_ptr_nonnull(values);
-    for (size_t i = 0; i < n; i++)
-        values[i] = 2 * rng_uniform(&rng, i) - 1;
-    return values;
+    return draw_values(n, 37, which);
 }
 
 /* ---- every way ---- */

@@ -1,8 +1,8 @@
 /* The engine's own Winograd code against sums in double, at shapes with every remainder; and that
  * neither threads, nor the memory lent, nor what is kept, nor the width of vectors change a bit. */
 #include "tests/engine/winograd_widths.h"
+#include "tests/engine/draw.h"
 #include "tests/suite.h"
-#include "util/rng.h"
 
 #include <limits.h>
 #include <math.h>
@@ -87,13 +87,7 @@ struct tensors {
 
 static float *fill(size_t n, uint32_t which)
 {
-    struct rng rng = rng_make(31, RNG_DUMMY, which, 0);
-    float *out = malloc(n * sizeof *out);
-
-    ck_assert_ptr_nonnull(out);
-    for (size_t i = 0; i < n; i++)
-        out[i] = 2 * rng_uniform(&rng, i) - 1;
-    return out;
+    return draw_values(n, 31, which);
 }
 
 static void tensors_make(struct tensors *t, const struct conv *c)

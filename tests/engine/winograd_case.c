@@ -1,8 +1,9 @@
 /* See winograd_case.h. */
 #include "tests/engine/winograd_case.h"
 
+#include "tests/engine/draw.h"
+
 #include "util/error.h"
-#include "util/rng.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -12,10 +13,7 @@ enum { WINDOW = WINOGRAD_CASE_WINDOW };
 
 static void draw(float *to, size_t n, uint32_t which)
 {
-    struct rng rng = rng_make(29, RNG_DUMMY, which, 0);
-
-    for (size_t i = 0; i < n; i++)
-        to[i] = 2 * rng_uniform(&rng, i) - 1;
+    draw_into(to, n, 29, which);
 }
 
 size_t winograd_case_count(int64_t a, int64_t b, int64_t c, int64_t d)
