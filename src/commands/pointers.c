@@ -2,6 +2,7 @@
 #include "commands/options.h"
 
 #include "spec/caffe.pb-c.h"
+#include "util/suggest.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -91,21 +92,10 @@ static bool solver_field(const char *name, char *out, size_t room)
     return true;
 }
 
-/* Whether the list, with blanks between its words, has that one. */
-static bool has_word(const char *list, const char *word)
-{
-    size_t length = strlen(word);
-
-    for (; *list; list += strcspn(list, " "), list += *list == ' ')
-        if (strcspn(list, " ") == length && !strncmp(list, word, length))
-            return true;
-    return false;
-}
-
 bool pointer_of_option(const char *command, const char *name, char *out, size_t room)
 {
     for (size_t i = 0; i < sizeof options / sizeof *options; i++)
-        if (has_word(options[i].names, name) &&
+        if (suggest_lists(options[i].names, name) &&
             (!options[i].command || !strcmp(options[i].command, command))) {
             snprintf(out, room, "%s", options[i].here);
             return true;

@@ -240,7 +240,7 @@ static struct layer_def *add_layer(struct builder *b, const Caffe__LayerParamete
     return layer;
 }
 
-/* One layer of the file. Where others read a bottom, too, it is a top of that one's Split. */
+/* One layer of the file. A bottom that several layers read becomes a top of its Split. */
 static int emit_layer(struct builder *b, int index)
 {
     const Caffe__LayerParameter *param = b->kept[index];

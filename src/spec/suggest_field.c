@@ -10,54 +10,53 @@
 /* Fields that public files use and that Caffe itself does not have. */
 static const struct {
     const char *name,
-        *fields; /* each between blanks; MESSAGE.FIELD where only one message has it */
+        *fields; /* with blanks between them; MESSAGE.FIELD where only one message has it */
 } forks[] = {
-    {"Ristretto", " quantization_param "},
-    {"SSD", " resize_param TransformationParameter.noise_param "
+    {"Ristretto", "quantization_param"},
+    {"SSD", "resize_param TransformationParameter.noise_param "
             "DistortionParameter.hue_prob DistortionParameter.hue_delta "
             "DistortionParameter.random_order_prob TransformationParameter.expand_param "
             "TransformationParameter.emit_constraint annotated_data_param multibox_loss_param "
             "prior_box_param detection_output_param permute_param norm_param "
             "SolverParameter.eval_type SolverParameter.ap_version "
-            "SolverParameter.show_per_class_result "},
-    {"DeepLab and PSPNet", " interp_param "},
+            "SolverParameter.show_per_class_result"},
+    {"DeepLab and PSPNet", "interp_param"},
     {"DeepLab",
-     " ImageDataParameter.label_type ConvolutionParameter.hole "
+     "ImageDataParameter.label_type ConvolutionParameter.hole "
      "ConvolutionParameter.hole_h ConvolutionParameter.hole_w V1LayerParameter.strict_dim "
-     "mat_write_param seg_accuracy_param "},
-    {"PSPNet and SegNet", " bn_param "},
-    {"SegNet", " upsample_param dense_image_data_param "},
-    {"Fast R-CNN", " roi_pooling_param smooth_l1_loss_param DropoutParameter.scale_train "},
-    {"R-FCN", " psroi_pooling_param box_annotator_ohem_param "},
-    {"C3D", " ConvolutionParameter.kernel_depth PoolingParameter.kernel_depth "},
-    {"FlowNet", " correlation_param resample_param augmentation_param "},
-    {"CRF as RNN", " multi_stage_meanfield_param "},
-    {"OpenPose", " cpm_transform_param "},
+     "mat_write_param seg_accuracy_param"},
+    {"PSPNet and SegNet", "bn_param"},
+    {"SegNet", "upsample_param dense_image_data_param"},
+    {"Fast R-CNN", "roi_pooling_param smooth_l1_loss_param DropoutParameter.scale_train"},
+    {"R-FCN", "psroi_pooling_param box_annotator_ohem_param"},
+    {"C3D", "ConvolutionParameter.kernel_depth PoolingParameter.kernel_depth"},
+    {"FlowNet", "correlation_param resample_param augmentation_param"},
+    {"CRF as RNN", "multi_stage_meanfield_param"},
+    {"OpenPose", "cpm_transform_param"},
     {"NVIDIA (NVCaffe)",
-     " NetParameter.default_forward_type NetParameter.default_backward_type "
+     "NetParameter.default_forward_type NetParameter.default_backward_type "
      "BatchNormParameter.scale_bias BatchNormParameter.scale_filler "
      "BatchNormParameter.bias_filler SolverParameter.larc SolverParameter.larc_policy "
      "SolverParameter.larc_eta SolverParameter.momentum_policy "
      "NetParameter.eltwise_mem_sharing DataParameter.cache DataParameter.threads "
-     "DataParameter.parser_threads "},
-    {"NVIDIA (DetectNet)", " detectnet_groundtruth_param detectnet_augmentation_param "},
+     "DataParameter.parser_threads"},
+    {"NVIDIA (DetectNet)", "detectnet_groundtruth_param detectnet_augmentation_param"},
     {"Yahoo (CaffeOnSpark)",
-     " cos_data_param LayerParameter.source_class MemoryDataParameter.source "
-     "MemoryDataParameter.share_in_parallel "},
-    {"CenterLoss (face recognition)", " center_loss_param "},
-    {"SphereFace (face recognition)", " margin_inner_product_param "},
-    {"Intel", " SolverParameter.disabled_update DataParameter.shuffle "
-              "TransformationParameter.random_resize_param "},
+     "cos_data_param LayerParameter.source_class MemoryDataParameter.source "
+     "MemoryDataParameter.share_in_parallel"},
+    {"CenterLoss (face recognition)", "center_loss_param"},
+    {"SphereFace (face recognition)", "margin_inner_product_param"},
+    {"Intel", "SolverParameter.disabled_update DataParameter.shuffle "
+              "TransformationParameter.random_resize_param"},
 };
 
 static const char *fork_of(const ProtobufCMessageDescriptor *message, const char *name)
 {
-    char anywhere[128], here[192];
+    char here[192];
 
-    snprintf(anywhere, sizeof anywhere, " %s ", name);
-    snprintf(here, sizeof here, " %s.%s ", message->short_name, name);
+    snprintf(here, sizeof here, "%s.%s", message->short_name, name);
     for (size_t i = 0; i < sizeof forks / sizeof *forks; i++)
-        if (strstr(forks[i].fields, anywhere) != NULL || strstr(forks[i].fields, here) != NULL)
+        if (suggest_lists(forks[i].fields, name) || suggest_lists(forks[i].fields, here))
             return forks[i].name;
     return NULL;
 }

@@ -71,8 +71,8 @@ bool guard_hurries(const struct guard *guard);
 
 /* ---- numeric_checks.c ---- */
 
-/* After a pass whose loss is no number: fails with where it arose, as far as that can be found. The
- * net is of no use afterwards. */
+/* After a pass whose loss is NaN or infinite: fails, and says where that arose if it can be found.
+ * The net is of no use afterwards. */
 int guard_report_divergence(struct guard *guard, const struct rates *rates, int64_t iteration,
                             const struct run *run, double loss);
 

@@ -85,3 +85,13 @@ void suggest_offer(struct suggest *suggest, const char *candidate)
         suggest->nearest = candidate;
     }
 }
+
+bool suggest_lists(const char *list, const char *word)
+{
+    size_t length = strlen(word);
+
+    for (; *list; list += strcspn(list, " "), list += *list == ' ')
+        if (strcspn(list, " ") == length && !strncmp(list, word, length))
+            return true;
+    return false;
+}

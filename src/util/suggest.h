@@ -2,6 +2,8 @@
 #ifndef POSEIDON_UTIL_SUGGEST_H
 #define POSEIDON_UTIL_SUGGEST_H
 
+#include <stdbool.h>
+
 /* Keeps the word nearest to `word` among those offered, of which a third at most may differ; words
  * that only extend a known one by several letters are another. Case is ignored. */
 struct suggest {
@@ -16,5 +18,8 @@ void suggest_offer(struct suggest *suggest, const char *candidate);
 /* Insertions, deletions, replacements and swaps of neighbours that turn one word into the other;
  * 64 for words too long to compare. */
 int suggest_distance(const char *a, const char *b);
+
+/* Whether a list of words, with blanks between them, contains this word. */
+bool suggest_lists(const char *list, const char *word);
 
 #endif

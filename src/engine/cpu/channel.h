@@ -50,8 +50,8 @@ struct cpu_channel_data {
     bool relu;
 };
 
-/* Per slot: sum of dy, and sum of dy (x - shift); negative: that one over x that are not positive
- * alone. relu: as in cpu_channels_combine. */
+/* Per slot: sum of dy, and sum of dy (x - shift); negative: the second sum takes the elements alone
+ * whose x is not positive. relu: as in cpu_channels_combine. */
 void cpu_channels_sums(struct cpu_engine *engine, const struct cpu_channels *c,
                        const struct cpu_channel_data *data, bool negative, double *sum,
                        double *product);
