@@ -81,15 +81,16 @@ const char *emission_param(const struct emission *e, int param, const char *name
  * added. */
 static int emit_transform(struct emission *e, const struct transform *t)
 {
-    struct shape shape = t->out, record = t->in;
-    float *zeros = onnx_alloc(e->graph, shape_elems(&record), sizeof *zeros);
+    struct shape shape = t->out;
+    float *zeros = onnx_alloc(e->graph, shape_elems(&t->in), sizeof *zeros);
+    struct record record = {.shape = t->in, .type = SOURCE_F32, .data = zeros};
     float *offset = onnx_alloc(e->graph, shape_elems(&shape), sizeof *offset);
     size_t plane = shape_count(&shape, 1, shape.naxes);
     const char *x = e->values[blob_number(e->net, e->layer->tops[0])];
 
     if (!zeros || !offset)
         return -1;
-    if (transform_apply(t, zeros, NULL, SOURCE_F32, 0, 0, 0, offset))
+    if (transform_apply(t, &record, 0, 0, 0, offset))
         return -1;
     if (!t->mean) { /* alike all over a channel */
         for (int64_t c = 0; c < shape.dim[0]; c++)

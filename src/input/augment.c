@@ -137,25 +137,25 @@ struct augment_window augment_window(const struct augment *a, const struct shape
     return window_at(shorter, shorter, image, rng, DRAW_WINDOW + 3);
 }
 
-int augment_resize(const uint8_t *pixels, const struct shape *shape,
-                   const struct augment_window *window, int size, uint8_t *out)
+int augment_resize(struct record *record, const struct augment_window *window, int size,
+                   uint8_t *out)
 {
-    const int64_t height = shape->dim[1], width = shape->dim[2];
-    struct image from = {.channels = 0}, to = {.channels = 0};
-    int status = image_set_size(&from, 1, (uint64_t)window->height, (uint64_t)window->width);
+    const int64_t height = record->shape.dim[1], width = record->shape.dim[2];
+    const uint8_t *pixels = record->data;
+    struct image *from = &record->decoded, *to = &record->resized;
 
-    for (int64_t c = 0; c < shape->dim[0] && !status; c++) {
+    if (image_set_size(from, 1, (uint64_t)window->height, (uint64_t)window->width))
+        return -1;
+    for (int64_t c = 0; c < record->shape.dim[0]; c++) {
         for (int row = 0; row < window->height; row++)
-            memcpy(from.pixels.data + (size_t)row * (size_t)window->width,
+            memcpy(from->pixels.data + (size_t)row * (size_t)window->width,
                    pixels + (c * height + window->top + row) * width + window->left,
                    (size_t)window->width);
-        status = image_resize(&from, size, size, &to);
-        if (!status)
-            memcpy(out + c * size * size, to.pixels.data, (size_t)size * (size_t)size);
+        if (image_resize(from, size, size, to))
+            return -1;
+        memcpy(out + c * size * size, to->pixels.data, (size_t)size * (size_t)size);
     }
-    image_free(&from);
-    image_free(&to);
-    return status;
+    return 0;
 }
 
 /* What it is drawn to be, or `neutral`. */

@@ -4,7 +4,7 @@
 #ifndef POSEIDON_INPUT_AUGMENT_H
 #define POSEIDON_INPUT_AUGMENT_H
 
-#include "engine/tensor.h"
+#include "input/source.h"
 #include "spec/caffe.pb-c.h"
 #include "util/rng.h"
 
@@ -39,10 +39,10 @@ bool augment_works(const struct augment *augment);
 struct augment_window augment_window(const struct augment *augment, const struct shape *image,
                                      const struct rng *rng);
 
-/* That window as an image of `size` x `size` pixels, bilinear. pixels: C x H x W of shape; out:
- * C x size x size. */
-int augment_resize(const uint8_t *pixels, const struct shape *shape,
-                   const struct augment_window *window, int size, uint8_t *out);
+/* That window of the record as an image of `size` x `size` pixels, bilinear. out: C x size x size.
+ */
+int augment_resize(struct record *record, const struct augment_window *window, int size,
+                   uint8_t *out);
 
 /* Brightness is added, contrast multiplies, saturation moves channels away from the brightest one
  * or towards it (HSV with the hue kept); each is cut off at 0 and 255. Contrast comes before

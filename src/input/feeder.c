@@ -121,35 +121,37 @@ static int picks_read(struct feeder *f, uint64_t generation)
     return 0;
 }
 
-/* Field 0 of one sample, through the transform if there is one; shape: as transform_apply has it.
- */
+/* Field 0 of one sample, through the transform if there is one. */
 static int image_deliver(const struct feeder *f, const struct slot *slot, int sample,
-                         const void *from, const struct shape *shape, enum source_type type)
+                         struct record *record)
 {
     uint64_t global = slot->first + (uint64_t)sample;
     size_t place = (size_t)sample * f->elems[0];
 
     if (f->o.bytes)
-        return transform_cut(&f->transform, from, shape, f->o.seed, f->o.layer_index, global,
+        return transform_cut(&f->transform, record, f->o.seed, f->o.layer_index, global,
                              &slot->windows[sample], slot->pixels + place);
     if (f->has_transform)
-        return transform_apply(&f->transform, from, shape, type, f->o.seed, f->o.layer_index,
-                               global, slot->field[0] + place);
-    source_floats(from, type, 0, f->elems[0], slot->field[0] + place);
+        return transform_apply(&f->transform, record, f->o.seed, f->o.layer_index, global,
+                               slot->field[0] + place);
+    source_floats(record->data, record->type, 0, f->elems[0], slot->field[0] + place);
     return 0;
 }
 
 /* One sample from staging to its place in the batch. */
-static int sample_deliver(const struct feeder *f, const struct pick *pick, const struct slot *slot)
+static int sample_deliver(const struct feeder *f, const struct pick *pick, const struct slot *slot,
+                          struct record *record)
 {
     for (int i = 1; i < f->source->nfields; i++)
         source_floats(f->staging[i] + (size_t)pick->place * f->bytes[i], f->source->field[i].type,
                       0, f->elems[i], slot->field[i] + (size_t)pick->sample * f->elems[i]);
-    return image_deliver(f, slot, pick->sample, f->staging[0] + (size_t)pick->place * f->bytes[0],
-                         NULL, f->source->field[0].type);
+    record->data = f->staging[0] + (size_t)pick->place * f->bytes[0];
+    record->shape = f->source->field[0].shape;
+    record->type = f->source->field[0].type;
+    return image_deliver(f, slot, pick->sample, record);
 }
 
-static int batch_fill(struct feeder *f, const struct slot *slot)
+static int batch_fill(struct feeder *f, const struct slot *slot, struct record *record)
 {
     struct order order = order_of(f);
 
@@ -157,7 +159,7 @@ static int batch_fill(struct feeder *f, const struct slot *slot)
     if (picks_read(f, slot->generation))
         return -1;
     for (int k = 0; k < f->o.batch; k++)
-        if (sample_deliver(f, &f->pick[k], slot))
+        if (sample_deliver(f, &f->pick[k], slot, record))
             return -1;
     return 0;
 }
@@ -169,7 +171,7 @@ static int sample_fill(struct feeder *f, const struct slot *slot, int sample, st
                     record_of(f, slot->first + (uint64_t)sample), record))
         return -1;
     atomic_fetch_add_explicit(&f->records, 1, memory_order_relaxed);
-    if (image_deliver(f, slot, sample, record->data, &record->shape, record->type))
+    if (image_deliver(f, slot, sample, record))
         return -1;
     if (f->source->nfields > 1)
         slot->field[1][sample] = record->label;
@@ -249,7 +251,8 @@ static void job_do(struct feeder *f, struct slot *slot, struct record *record)
     slot->running++;
     pthread_mutex_unlock(&f->workers->mutex);
     status = (job == 0 && watch_look(&f->source->watch, f->o.care.say, f->o.care.context)) ||
-             (f->source->i->read_record ? sample_fill(f, slot, job, record) : batch_fill(f, slot));
+             (f->source->i->read_record ? sample_fill(f, slot, job, record)
+                                        : batch_fill(f, slot, record));
     pthread_mutex_lock(&f->workers->mutex);
     assert(slot->state == SLOT_FILLING && slot->running > 0);
     slot->running--;

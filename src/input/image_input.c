@@ -113,8 +113,7 @@ int image_input_read(const char *path, const struct image_input *o, float *out)
     int status = bytes_load(&record.file, path, MAX_FILE) || read_record(path, o, &record) ? -1 : 0;
 
     if (!status)
-        status =
-            transform_apply(&o->transform, record.data, &record.shape, SOURCE_U8, 0, 0, 0, out);
+        status = transform_apply(&o->transform, &record, 0, 0, 0, out);
     record_free(&record);
     return status;
 }

@@ -15,6 +15,7 @@ void record_free(struct record *record)
 {
     bytes_free(&record->file);
     bytes_free(&record->planes);
+    bytes_free(&record->cut);
     image_free(&record->decoded);
     image_free(&record->resized);
     *record = (struct record){0};

@@ -181,26 +181,26 @@ static struct engine_window window_of(const struct transform *t, const struct sh
     return window;
 }
 
-int transform_cut(const struct transform *t, const uint8_t *record, const struct shape *shape,
-                  uint64_t seed, int layer_index, uint64_t sample, struct engine_window *window,
-                  uint8_t *out)
+int transform_cut(const struct transform *t, struct record *record, uint64_t seed, int layer_index,
+                  uint64_t sample, struct engine_window *window, uint8_t *out)
 {
     const struct rng rng = rng_make(seed, RNG_AUGMENT, (uint32_t)layer_index, sample);
-    const struct shape *in = shape ? shape : &t->in;
+    const struct shape *in = &record->shape;
+    const uint8_t *pixels = record->data;
     int64_t rows = t->out.dim[1], columns = t->out.dim[2];
 
     *window = window_of(t, in, &rng);
     if (t->augment.attempts > 0) {
         const struct augment_window place = augment_window(&t->augment, in, &rng);
 
-        if (augment_resize(record, in, &place, t->crop, out))
+        if (augment_resize(record, &place, t->crop, out))
             return -1;
         window->top = window->left = 0;
     } else {
         for (int64_t c = 0; c < t->in.dim[0]; c++)
             for (int64_t h = 0; h < rows; h++)
                 memcpy(out + (c * rows + h) * columns,
-                       record + (c * in->dim[1] + window->top + h) * in->dim[2] + window->left,
+                       pixels + (c * in->dim[1] + window->top + h) * in->dim[2] + window->left,
                        (size_t)columns);
     }
     augment_colors(&t->augment, &rng, t->in.dim[0], rows * columns, out);
@@ -237,31 +237,23 @@ static void values_make(const struct transform *t, const void *record, const str
     }
 }
 
-int transform_apply(const struct transform *t, const void *record, const struct shape *shape,
-                    enum source_type type, uint64_t seed, int layer_index, uint64_t sample,
-                    float *out)
+int transform_apply(const struct transform *t, struct record *record, uint64_t seed,
+                    int layer_index, uint64_t sample, float *out)
 {
     const struct rng rng = rng_make(seed, RNG_AUGMENT, (uint32_t)layer_index, sample);
-    const struct shape *in = shape ? shape : &t->in;
     const struct engine_window none = {.top = 0};
     struct engine_window window;
-    uint8_t *cut;
 
-    if (transform_takes(t, type))
+    if (transform_takes(t, record->type))
         return -1;
     if (!augment_works(&t->augment)) {
-        window = window_of(t, in, &rng);
-        values_make(t, record, in, type, &window, &window, out);
+        window = window_of(t, &record->shape, &rng);
+        values_make(t, record->data, &record->shape, record->type, &window, &window, out);
         return 0;
     }
-    cut = malloc(shape_elems(&t->out));
-    if (!cut)
-        return error_memory(shape_elems(&t->out), "an image");
-    if (transform_cut(t, record, in, seed, layer_index, sample, &window, cut)) {
-        free(cut);
+    if (bytes_reserve(&record->cut, shape_elems(&t->out), "an image") ||
+        transform_cut(t, record, seed, layer_index, sample, &window, record->cut.data))
         return -1;
-    }
-    values_make(t, cut, &t->out, SOURCE_U8, &none, &window, out);
-    free(cut);
+    values_make(t, record->cut.data, &t->out, SOURCE_U8, &none, &window, out);
     return 0;
 }

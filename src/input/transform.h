@@ -35,16 +35,15 @@ int transform_accepts(const struct transform *transform, const struct shape *sha
 /* Fails unless records of that type can be transformed: random windows and colours are of bytes. */
 int transform_takes(const struct transform *transform, enum source_type type);
 
-/* One sample, of shape `in` or, where `shape` is not NULL, of an accepted other one. Crop offsets,
- * mirror and colours are drawn by the global sample index. Errors: memory, transform_takes. */
-int transform_apply(const struct transform *transform, const void *record,
-                    const struct shape *shape, enum source_type type, uint64_t seed,
+/* One sample: record->data, of an accepted shape. Crop offsets, mirror and colours are drawn by the
+ * global sample index; the record's memory is used for what lies between. Errors: memory,
+ * transform_takes. */
+int transform_apply(const struct transform *transform, struct record *record, uint64_t seed,
                     int layer_index, uint64_t sample, float *out);
 
 /* The same of a record of bytes as far as they stay bytes, for an engine that does the rest. out:
  * out.C x out.H x out.W; *window: whether it is to be turned, and where its mean is. */
-int transform_cut(const struct transform *transform, const uint8_t *record,
-                  const struct shape *shape, uint64_t seed, int layer_index, uint64_t sample,
-                  struct engine_window *window, uint8_t *out);
+int transform_cut(const struct transform *transform, struct record *record, uint64_t seed,
+                  int layer_index, uint64_t sample, struct engine_window *window, uint8_t *out);
 
 #endif

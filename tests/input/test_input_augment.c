@@ -77,6 +77,7 @@ static void expect_values(const struct params *p, const char *name, double most,
 {
     uint8_t *x = reference("x", H5T_NATIVE_UINT8, 1), *cut;
     float *expected = reference(name, H5T_NATIVE_FLOAT, sizeof *expected), *y;
+    struct record record = {.shape = image, .type = SOURCE_U8};
     struct engine_window window;
     struct transform t;
     double sum = 0;
@@ -87,11 +88,11 @@ static void expect_values(const struct params *p, const char *name, double most,
     y = malloc(out * sizeof *y);
     cut = malloc(out);
     for (uint64_t i = 0; i < IMAGES; i++) {
-        const uint8_t *from = x + i * shape_elems(&image);
         size_t columns = (size_t)t.out.dim[2];
 
-        expect_ok(transform_apply(&t, from, NULL, SOURCE_U8, seed, LAYER, first + i, y));
-        expect_ok(transform_cut(&t, from, NULL, seed, LAYER, first + i, &window, cut));
+        record.data = x + i * shape_elems(&image);
+        expect_ok(transform_apply(&t, &record, seed, LAYER, first + i, y));
+        expect_ok(transform_cut(&t, &record, seed, LAYER, first + i, &window, cut));
         for (size_t e = 0; e < out; e++) {
             double off = fabs((double)y[e] - (double)expected[i * out + e]);
             size_t turned = e / columns * columns + columns - 1 - e % columns;
@@ -103,6 +104,7 @@ static void expect_values(const struct params *p, const char *name, double most,
         }
     }
     ck_assert_msg(sum < mean_error, "%s: %g off on average", name, sum);
+    record_free(&record);
     transform_free(&t);
     free(cut);
     free(y);
@@ -163,6 +165,7 @@ END_TEST
 START_TEST(the_test_phase_and_probability_0_leave_images_alone)
 {
     uint8_t *x = reference("x", H5T_NATIVE_UINT8, 1);
+    struct record record = {.shape = image, .type = SOURCE_U8, .data = x};
     float *plain = malloc(3 * CROP * CROP * sizeof *plain);
     float *y = malloc(3 * CROP * CROP * sizeof *y);
     struct transform t;
@@ -173,14 +176,14 @@ START_TEST(the_test_phase_and_probability_0_leave_images_alone)
         p.t.random_aspect_ratio_param = NULL;
         p.t.distort_param = NULL;
         expect_ok(transform_create(&p.t, &image, train, NULL, &t));
-        expect_ok(transform_apply(&t, x, NULL, SOURCE_U8, seed, LAYER, first, plain));
+        expect_ok(transform_apply(&t, &record, seed, LAYER, first, plain));
         params_make(&p, true, true);
         if (train) {
             p.t.random_aspect_ratio_param = NULL;
             p.colors.brightness_prob = p.colors.contrast_prob = p.colors.saturation_prob = 0;
         }
         expect_ok(transform_create(&p.t, &image, train, NULL, &t));
-        expect_ok(transform_apply(&t, x, NULL, SOURCE_U8, seed, LAYER, first, y));
+        expect_ok(transform_apply(&t, &record, seed, LAYER, first, y));
         ck_assert_mem_eq(y, plain, 3 * CROP * CROP * sizeof *y);
         expect_ok(transform_takes(&t, SOURCE_F32));
     }
@@ -239,12 +242,13 @@ START_TEST(floats_are_refused_and_grey_images_have_no_saturation)
 {
     const struct shape grey = {3, {1, 32, 30}};
     float x[960] = {0}, y[960];
+    struct record record = {.shape = grey, .type = SOURCE_F32, .data = x};
     struct transform t;
     struct params p;
 
     params_make(&p, false, true);
     expect_ok(transform_create(&p.t, &image, true, NULL, &t));
-    expect_error(transform_apply(&t, x, NULL, SOURCE_F32, 1, 1, 1, y), "distort_param",
+    expect_error(transform_apply(&t, &record, 1, 1, 1, y), "distort_param",
                  "images of bytes, found floats");
     expect_error(transform_create(&p.t, &grey, true, NULL, &t), "saturation_prob", "1 channel;",
                  "expected 3");
@@ -254,9 +258,37 @@ START_TEST(floats_are_refused_and_grey_images_have_no_saturation)
     p.colors.contrast_prob = 0;
     expect_ok(transform_create(&p.t, &grey, true, NULL, &t));
     memset(x, 100, sizeof x);
-    expect_ok(transform_apply(&t, x, NULL, SOURCE_U8, 1, 1, 1, y));
+    record.type = SOURCE_U8;
+    expect_ok(transform_apply(&t, &record, 1, 1, 1, y));
+    record_free(&record);
     ck_assert_float_ne(y[0], 100);
     ck_assert(y[0] >= 60 && y[0] <= 140 && y[0] == y[959]);
+}
+END_TEST
+
+START_TEST(memory_is_kept_from_one_sample_to_the_next)
+{
+    uint8_t *x = reference("x", H5T_NATIVE_UINT8, 1);
+    struct record record = {.shape = image, .type = SOURCE_U8, .data = x};
+    const uint8_t *cut, *made, *work;
+    float y[3 * CROP * CROP];
+    struct transform t;
+    struct params p;
+
+    params_make(&p, true, true);
+    p.window.min_area_ratio = p.window.max_area_ratio = 0.3f; /* windows that must be resized */
+    expect_ok(transform_create(&p.t, &image, true, NULL, &t));
+    expect_ok(transform_apply(&t, &record, seed, LAYER, first, y));
+    cut = record.cut.data;
+    made = record.resized.pixels.data;
+    work = record.resized.work.data;
+    ck_assert(cut && made && work);
+    for (uint64_t i = 1; i < IMAGES; i++)
+        expect_ok(transform_apply(&t, &record, seed, LAYER, first + i, y));
+    ck_assert(record.cut.data == cut && record.resized.pixels.data == made &&
+              record.resized.work.data == work);
+    record_free(&record);
+    free(x);
 }
 END_TEST
 
@@ -268,6 +300,7 @@ SUITE("input: augment")
     tcase_add_test(tcase, values_are_those_of_numpy_and_the_bytes_for_engines_the_same);
     tcase_add_test(tcase, areas_and_aspects_are_spread_evenly_over_their_range);
     tcase_add_test(tcase, the_test_phase_and_probability_0_leave_images_alone);
+    tcase_add_test(tcase, memory_is_kept_from_one_sample_to_the_next);
     tcase_add_test(tcase, fields_out_of_range_are_named_with_their_bounds);
     tcase_add_test(tcase, floats_are_refused_and_grey_images_have_no_saturation);
 }

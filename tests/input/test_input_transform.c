@@ -36,8 +36,11 @@ static void expect_reference(const Caffe__TransformationParameter *param, bool t
     out = shape_elems(&t.out);
     y = malloc(out * sizeof *y);
     for (uint64_t i = 0; i < 20; i++) {
-        expect_ok(transform_apply(&t, x + i * in * (floats ? sizeof(float) : 1), NULL,
-                                  floats ? SOURCE_F32 : SOURCE_U8, SEED, LAYER, FIRST + i, y));
+        struct record record = {.shape = image,
+                                .type = floats ? SOURCE_F32 : SOURCE_U8,
+                                .data = x + i * in * (floats ? sizeof(float) : 1)};
+
+        expect_ok(transform_apply(&t, &record, SEED, LAYER, FIRST + i, y));
         for (size_t e = 0; e < out; e++)
             ck_assert_msg(y[e] == expected[i * out + e], "%s: image %d, value %zu: %g, expected %g",
                           name, (int)i, e, (double)y[e], (double)expected[i * out + e]);
@@ -127,11 +130,12 @@ START_TEST(no_parameter_means_plain_floats)
     struct transform t;
     struct shape shape = {3, {1, 2, 3}};
     uint8_t x[] = {0, 1, 2, 253, 254, 255};
+    struct record record = {.shape = shape, .type = SOURCE_U8, .data = x};
     float y[6];
 
     expect_ok(transform_create(NULL, &shape, true, NULL, &t));
     ck_assert(shape_equal(&t.out, &shape));
-    expect_ok(transform_apply(&t, x, NULL, SOURCE_U8, 1, 0, 0, y));
+    expect_ok(transform_apply(&t, &record, 1, 0, 0, y));
     for (int i = 0; i < 6; i++)
         ck_assert_float_eq(y[i], x[i]);
     transform_free(&t);
@@ -144,13 +148,14 @@ START_TEST(scale_comes_after_the_mean)
     Caffe__TransformationParameter param = param_make();
     struct shape shape = {3, {1, 1, 2}};
     uint8_t x[] = {10, 20};
+    struct record record = {.shape = shape, .type = SOURCE_U8, .data = x};
     float y[2], mean = 8;
 
     param.scale = 3;
     param.n_mean_value = 1;
     param.mean_value = &mean;
     expect_ok(transform_create(&param, &shape, true, NULL, &t));
-    expect_ok(transform_apply(&t, x, NULL, SOURCE_U8, 1, 0, 0, y));
+    expect_ok(transform_apply(&t, &record, 1, 0, 0, y));
     ck_assert_float_eq(y[0], 6);
     ck_assert_float_eq(y[1], 36);
     transform_free(&t);
@@ -163,6 +168,7 @@ START_TEST(every_window_and_both_mirrors_occur_equally_often)
     Caffe__TransformationParameter param = param_make();
     struct shape shape = {3, {1, 3, 4}};
     uint8_t x[12];
+    struct record record = {.shape = shape, .type = SOURCE_U8, .data = x};
     float y[4];
     int seen[12][2] = {{0}};
 
@@ -172,7 +178,7 @@ START_TEST(every_window_and_both_mirrors_occur_equally_often)
     param.mirror = true;
     expect_ok(transform_create(&param, &shape, true, NULL, &t));
     for (uint64_t g = 0; g < 12000; g++) {
-        expect_ok(transform_apply(&t, x, NULL, SOURCE_U8, 5, 1, g, y));
+        expect_ok(transform_apply(&t, &record, 5, 1, g, y));
         int left = (int)(y[0] < y[1] ? y[0] : y[1]);
         seen[left][y[0] > y[1]]++;
     }

@@ -4,7 +4,6 @@
  * then mixed in pairs. So data sets made here and by Caffe's tools agree to the bit. */
 #include "input/format/image_internal.h"
 
-#include "util/alloc.h"
 #include "util/error.h"
 
 #ifdef HAVE_CONFIG_H
@@ -120,6 +119,7 @@ int image_set_size(struct image *image, int channels, uint64_t height, uint64_t 
 void image_free(struct image *image)
 {
     bytes_free(&image->pixels);
+    bytes_free(&image->work);
     *image = (struct image){0};
 }
 
@@ -212,7 +212,7 @@ int image_resize(const struct image *from, int height, int width, struct image *
     size_t channels = (size_t)from->channels, stride = (size_t)from->width * channels;
     struct tap *taps;
     int *row[2], held[2] = {-1, -1};
-    size_t n = (size_t)width * channels;
+    size_t n = (size_t)width * channels, ntaps = (size_t)width + (size_t)height;
 
     if (height < 1 || width < 1)
         return error_set("a size of %d x %d pixels to resize to; expected at least 1 x 1", width,
@@ -227,13 +227,11 @@ int image_resize(const struct image *from, int height, int width, struct image *
         halve(from, to);
         return 0;
     }
-    taps = alloc_array((size_t)width + (size_t)height, sizeof *taps, "resizing an image");
-    row[0] = alloc_array(2 * n, sizeof *row[0], "resizing an image");
-    if (!taps || !row[0]) {
-        free(taps);
-        free(row[0]);
+    if (bytes_reserve(&to->work, ntaps * sizeof *taps + 2 * n * sizeof *row[0],
+                      "resizing an image"))
         return -1;
-    }
+    taps = (struct tap *)to->work.data;
+    row[0] = (int *)(taps + ntaps);
     row[1] = row[0] + n;
     taps_make(from->width, width, true, taps);
     taps_make(from->height, height, false, taps + width);
@@ -257,7 +255,5 @@ int image_resize(const struct image *from, int height, int width, struct image *
             }
         rows_mix(row[0], row[1], tap, n, to->pixels.data + (size_t)y * n);
     }
-    free(taps);
-    free(row[0] < row[1] ? row[0] : row[1]);
     return 0;
 }

@@ -15,6 +15,7 @@ struct image {
     int channels; /* 3: blue, green, red; 1: grey */
     int height, width;
     struct bytes pixels; /* height x width x channels */
+    struct bytes work;   /* image_resize's, where this is what it makes */
 };
 
 enum image_color {
