@@ -82,7 +82,8 @@ FLOWERS = """
 Images of 256 x 256 pixels, crops of 227. The solver has the commands. batch_size counts per rank."""
 FLOWERS_COMMANDS = """
 
-From the folder that holds data/flowers17-256, with its photographs and the lists train.txt and test.txt:
+From the folder that holds data/flowers17-256, with its photographs and the lists train.txt and test.txt
+(data/prepare_flowers17.sh makes it of the published photographs):
 
     poseidon convert images data/flowers17-256/train.txt data/flowers17-train.h5 --resize=256x256 --shuffle
     poseidon convert images data/flowers17-256/test.txt data/flowers17-test.h5 --resize=256x256 --shuffle

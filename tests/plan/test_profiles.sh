@@ -1,11 +1,16 @@
 #!/bin/sh
-# The profiles of published devices are what their generator writes, hold the rates that were published,
-# and are accepted by poseidon plan with the net and the batch that they are of.
+# The long nets and the profiles of published devices are what their generators write; the profiles hold the
+# rates that were published, and are accepted by poseidon plan with the net and the batch that they are of.
 set -u
 source=${abs_top_srcdir:?}
 python=${POSEIDON_PYTHON:-python3}
 command -v "$python" >/dev/null || { echo 'skipped: python3 is missing'; exit 77; }
 . "${abs_top_srcdir:?}/tests/common.sh"
+
+cp -r "$source/models" "$folder/models" && chmod -R u+w "$folder/models" || fail 'models/ cannot be copied'
+rm "$folder/models/googlenet/train_val.prototxt" "$folder/models/squeezenet_flowers/solver.prototxt"
+"$python" "$folder/models/generate.py" && diff -r -x __pycache__ "$source/models" "$folder/models" ||
+    fail 'models/generate.py writes something else'
 
 mkdir "$folder/again"
 "$python" "$source/models/profiles/generate.py" --program="$POSEIDON" --out="$folder/again" ||
