@@ -184,4 +184,9 @@ env -u PBS_JOBID -u PBS_NODEFILE ARGUMENTS=--solver=here sh jobs/train.pbs >said
 same "$name" 0 $?
 said 'this is no job of PBS: training runs here'
 same "$name" "$(printf '%s' "<--map-by><ppr:1:node><$program><train><--solver=here>" | flat)" "$(flat <calls | sed 's/<--run=.*//')"
+name='PBS: options given to the script outside of PBS are train'"'"'s'
+plays 'begin 0'
+env -u PBS_JOBID -u PBS_NODEFILE -u ARGUMENTS sh jobs/train.pbs --solver='a b' --comm=ps >said 2>&1
+same "$name" 0 $?
+same "$name" "$(printf '%s' "<--map-by><ppr:1:node><$program><train><--solver=a b><--comm=ps>" | flat)" "$(flat <calls | sed 's/<--run=.*//')"
 finish
