@@ -1,19 +1,19 @@
 #!/bin/sh
-# Trains on hosts that no scheduler looks after, and starts again on those that still answer when one is lost:
+# Trains on hosts without a scheduler, and starts again on those that still answer when one is lost:
 #
 #     jobs/keep_running.sh --hostfile=hosts --hosts=4 -- --solver=models/lenet/solver.prototxt [OPTIONS]
 #
-#   --hostfile=FILE        the hosts, one a line, as mpirun reads them: NAME, or NAME slots=N
-#   --hosts=N              train on so many of them; the others stand in for hosts that die (default: all)
+#   --hostfile=FILE        the hosts, one per line, as mpirun reads them: NAME, or NAME slots=N
+#   --hosts=N              train on N of them; the others replace hosts that die (default: all)
 #   --ranks-per-host=N     (the host's slots, else 1)
-#   --wait=SECONDS         how long to wait for hosts to come back where fewer than N answer (600)
+#   --wait=SECONDS         how long to wait for hosts to come back if fewer than N answer (600)
 #   -- OPTION...           for "poseidon train"
 #
 # With --global-batch among the options, training goes on with fewer hosts than N instead of waiting: the batch of an
-# iteration stays what it was. Without, its size depends on the number of ranks, and so N hosts there must be.
+# iteration stays what it was. Without it the batch depends on the number of ranks, so N hosts are needed.
 #
-# TERM, INT and USR1 end it with a snapshot; the same command with --resume goes on. Its status: 0 the training is
-# done, 75 stopped and saved, others: training failed by a mistake, or three starts in a row (RESTARTS) brought no newer
+# TERM, INT and USR1 end it with a snapshot; the same command with --resume continues. Its status: 0 the training is
+# done, 75 stopped and saved, others: training failed by a mistake, or after three starts in a row (RESTARTS) without a newer
 # snapshot. POSEIDON, POSEIDON_JOBS, SETUP, CONTAINER and RESTARTS as in train.slurm; LAUNCH: mpirun and its options, but
 # for hosts and their number. Hosts are asked twice a minute, by mpirun's own way of starting (ssh).
 set -u
@@ -196,7 +196,7 @@ while :; do
         set -- "$@" --resume
         continue
     fi
-    attempt_say "$why; the same command with --resume goes on"
+    attempt_say "$why; the same command with --resume continues"
     [ "$status" -ne 0 ] || status=75
     exit "$status"
 done

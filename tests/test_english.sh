@@ -38,7 +38,7 @@ done >>"$texts"
 said=$(mktemp)
 grep -E '^(src|cuda)/|--help: ' "$texts" >"$said"
 failures=0
-grep -nE "\\banew\\b|whichever|nobody's|so long without|\\b(go|goes) on from|stood still|passing over" "$said" && failures=1
+grep -nE "\\banew\\b|whichever|nobody's|so long without|\\b(go|goes) on from|stood still|passing over|\\bgot on\\b|where (it|they) exists?\\b|belongs? into|all that is allowed|likeliest" "$said" && failures=1
 rm -f "$said"
 while IFS='	' read -r pattern instead; do
     grep -E -e "$pattern" "$texts" | grep -v 'docs/REPRODUCTION.md: |' >"$list.found" || continue

@@ -1,4 +1,4 @@
-/* poseidon classify: the likeliest classes of photographs. */
+/* poseidon classify: the most likely classes of photographs. */
 #include "commands/commands.h"
 #include "commands/model.h"
 #include "commands/options_rows.h"
@@ -50,7 +50,7 @@ static int find_names(struct classification *c)
     c->nnames = c->own.count;
     if (c->nnames >= c->classes)
         return 0;
-    return error_set("%s: expected a label for each of the %d classes, one a line, found %d",
+    return error_set("%s: expected a label for each of the %d classes, one per line, found %d",
                      c->labels, c->classes, c->nnames);
 }
 
@@ -108,8 +108,8 @@ static int set_transform(struct classification *c, const struct shape *input,
         param.scale = (float)c->scale;
     if (transform_create(&param, whole, false, c->options.model, t))
         return param.mean_file && !c->from.record.naxes
-                   ? error_set("%s\nThe net's data is not there to tell the size of its records: "
-                               "give that of the mean image, --resize=WIDTHxHEIGHT",
+                   ? error_set("%s\nThe net's data is missing, so the size of its records is not "
+                               "known: give the mean image's size, --resize=WIDTHxHEIGHT",
                                error_text())
                    : -1;
     t->out.dim[1] = input->dim[2];
@@ -147,7 +147,7 @@ static void say_transform(const struct classification *c)
         fprintf(stderr, ", no mean subtracted");
     fprintf(stderr, ", scale %g, %s", (double)t->scale, unit);
     if (!own && !c->from.record.naxes && !c->from.as_stored)
-        fprintf(stderr, " (layer '%s' says nothing of it: --resize, --mean, --scale)\n",
+        fprintf(stderr, " (layer '%s' sets none: use --resize, --mean, --scale)\n",
                 first->def->name);
     else
         fprintf(stderr, " (from layer '%s'%s)\n", first->def->name,
@@ -205,7 +205,7 @@ static int find_scores(struct classification *c)
         }
     }
     if (!c->scores)
-        return error_set("the net has no Softmax: say with --blob=NAME where its scores are");
+        return error_set("the net has no Softmax; expected --blob=NAME, the blob of its scores");
     net_keep(c->model.net, c->scores);
     shape = &c->scores->value.shape;
     if (shape->naxes < 1 || shape->dim[0] != c->batch)
@@ -366,10 +366,10 @@ static int parse(struct classification *c, int argc, char **argv, int *nwords)
         {"weights", OPTION_TEXT, &c->weights, "FILES", "trained weights (comma list); required",
          .need = NEED_WEIGHTS},
         {"input-shape", OPTION_CALL, c->options.input_chw, "C,H,W",
-         "input size, where neither the net nor its data gives it", .parse = shape_parse},
+         "input size, if neither the net nor its data gives it", .parse = shape_parse},
         {"labels", OPTION_TEXT, &c->labels, "FILE",
-         "the classes' names, one a line, or images that convert wrote (default: "
-         "those that go with the net's data)"},
+         "class names, one per line, or a file that convert wrote (default: those of the net's "
+         "data)"},
         {"mean", OPTION_TEXT, &c->mean, "MEAN",
          "subtract this: B,G,R, or one number, or a mean image's file"},
         {"scale", OPTION_REAL, &c->scale, "X", "factor after the mean"},
@@ -377,9 +377,10 @@ static int parse(struct classification *c, int argc, char **argv, int *nwords)
          "resize to this, then cut out the centre; N: the shorter side to N "
          "(default 256x256, as classify.py; for inputs below 192 or above 256, the input's size)"},
         {"rgb", OPTION_FLAG, &c->rgb, NULL,
-         "the net wants red, green, blue; default is Caffe's blue, green, red"},
+         "the net takes red, green, blue (default: Caffe's blue, green, red)"},
         {"top", OPTION_COUNT, &c->top, "N", "how many classes to print (default 5)"},
-        {"blob", OPTION_TEXT, &c->blob, "NAME", "where the scores are (default: the last Softmax)"},
+        {"blob", OPTION_TEXT, &c->blob, "NAME",
+         "the blob of the scores (default: the last Softmax)"},
         {"json", OPTION_FLAG, &c->json, NULL, "print JSON instead"},
     };
     const struct command_line line = {
@@ -392,9 +393,9 @@ static int parse(struct classification *c, int argc, char **argv, int *nwords)
         .least_words = 1,
         .max_words = argc,
         .expected = "expected images to classify, found none",
-        .about = "Prints the likeliest classes of photographs (JPEG, PNG). They are treated as the "
-                 "net's data layer treats its images: resized to their size, cropped, less their "
-                 "mean, scaled; options override it.",
+        .about =
+            "Prints the most likely classes of photographs (JPEG, PNG). They are prepared as the "
+            "net's data layer prepares its images (size, crop, mean, scale); options override it.",
     };
 
     return options_parse(&line, argc, argv, nwords);

@@ -45,16 +45,16 @@ static int options_read(struct convert *c, int argc, char **argv, int *nwords)
         {"split", OPTION_CHOICE, &c->split, "train|test", "which half of a folder (default train)",
          splits},
         {"mean", OPTION_TEXT, &c->mean, "FILE",
-         "also write the mean image of exactly these records (for mean_file): HDF5, or "
-         "Caffe's form where FILE ends in .binaryproto"},
-        {"shuffle", OPTION_FLAG, &c->shuffle, NULL, "put the records into a random order"},
+         "also write the mean image of these records (for mean_file): HDF5, or Caffe's form if "
+         "FILE ends in .binaryproto"},
+        {"shuffle", OPTION_FLAG, &c->shuffle, NULL, "write the records in a random order"},
         {"seed", OPTION_SEED, &c->seed, "N", "the seed of that order (default 1)"},
         {"classes", OPTION_INT, &c->classes, "N", "mnist: labels are 0..N-1 (default 10)"},
         {"pad", OPTION_INT, &c->pad, "N",
          "add a border of N pixels in the mean colour, so that crops of the old size fit"},
         {"gzip", OPTION_INT, &c->gzip, "LEVEL",
          "compress, 1..9 (default 0: larger, but any record is read at once)"},
-        {"force", OPTION_FLAG, &c->force, NULL, "replace DST.h5 and FILE where they exist"},
+        {"force", OPTION_FLAG, &c->force, NULL, "replace DST.h5 and FILE if they exist"},
         {"json", OPTION_FLAG, &c->json, NULL, "the summary as JSON"},
     };
     const struct command_line line = {

@@ -116,14 +116,14 @@ static int request_parse(struct request *r, int argc, char **argv)
         {"backend", OPTION_CHOICE, &r->backend, "FORM", "lmdb or hdf5, whatever DST's name ends in",
          backends},
         {"check-size", OPTION_FLAG, &r->check_size, NULL,
-         "LMDB: leave out images of another size than the first"},
+         "LMDB: leave out images that differ in size from the first"},
         {"skip-bad", OPTION_FLAG, &r->skip_bad, NULL,
          "succeed though some images could not be read and are left out"},
         {"encoded", OPTION_FLAG, &r->encoded, NULL,
-         "LMDB: store image files: unchanged ones as they are, others encoded again"},
+         "LMDB: store image files; unchanged ones are copied, others encoded again"},
         {"encode-type", OPTION_CHOICE, &r->encode_type, "jpg|png",
-         "with --encoded: in this form (as the file is)", encode_types},
-        {"quality", OPTION_INT, &r->quality, "N", "of JPEG that is encoded again, 1..100 (95)"},
+         "with --encoded: the format (default: the file's own)", encode_types},
+        {"quality", OPTION_INT, &r->quality, "N", "with --encoded: quality of JPEG, 1..100 (95)"},
         {"root", OPTION_TEXT, &r->root, "DIR", "folder of LIST's paths (that of LIST)"},
         {"mean", OPTION_TEXT, &r->mean, "FILE",
          "also write the mean image; HDF5, or .binaryproto by its name"},
@@ -135,13 +135,12 @@ static int request_parse(struct request *r, int argc, char **argv)
     const struct command_line line = {
         .command = "convert images",
         .synopsis = "DIR|LIST DST.h5|DST_lmdb [OPTIONS]",
-        .about =
-            "Writes JPEG and PNG files as data for Data layers. DIR has a folder for every class, "
-            "labelled 0, 1, ... in the order of their names, and may have folders in those; LIST "
-            "has a line \"PATH LABEL\" for "
-            "every image. DST.h5 gets `data`, uint8 N x C x H x W, and `label`, int32 N, of images "
-            "of one size; DST_lmdb gets Caffe's Datum messages. Images that cannot be read are "
-            "left out and named at the end: status 1 but for --skip-bad.",
+        .about = "Writes JPEG and PNG files as data for Data layers. DIR has a folder for every "
+                 "class, with or without subfolders; classes are labelled 0, 1, ... in the order "
+                 "of their names. LIST has a line \"PATH LABEL\" for every image. DST.h5 gets "
+                 "`data`, uint8 N x C x H x W, and `label`, int32 N, of images of one size; "
+                 "DST_lmdb gets Caffe's Datum messages. Images that cannot be read are left out "
+                 "and named at the end; the status is then 1, unless --skip-bad is given.",
         .example = "  poseidon convert images flowers/ flowers.h5 --resize=256x256 --shuffle \\\n"
                    "      --split=0.2",
         OPTION_ROWS(options),
@@ -166,8 +165,8 @@ static int output_check_lmdb(const struct request *r, const char *out)
         if (!r->force)
             return error_set("%s exists already; --force replaces it", out);
         if (!sink_is_lmdb_folder(out))
-            return error_set("%s is no LMDB folder, or holds other files too; remove it by hand",
-                             out);
+            return error_set(
+                "%s is not an LMDB folder, or holds other files too; remove it by hand", out);
     }
     return output_check_folder(out);
 }

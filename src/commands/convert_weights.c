@@ -29,7 +29,7 @@ int command_convert_weights(int argc, char **argv)
 {
     bool force = false;
     const struct option options[] = {
-        {"force", OPTION_FLAG, &force, NULL, "replace OUT where it exists"},
+        {"force", OPTION_FLAG, &force, NULL, "replace OUT if it exists"},
     };
     const struct command_line line = {
         .command = "convert",
@@ -39,13 +39,12 @@ int command_convert_weights(int argc, char **argv)
         .least_words = 2,
         .max_words = 2,
         .expected = "expected two files, IN and OUT",
-        .about =
-            "Writes a model's weights in the form that OUT's end says: .caffemodel or "
-            ".caffemodel.h5 (Caffe's), or .safetensors (for PyTorch and others). There a layer's "
-            "parameters are LAYER.weight and LAYER.bias, or LAYER.0, LAYER.1 and so on where it "
-            "has more than two (BatchNorm: mean, variance, their weight); values stay the same "
-            "to the bit. The net's definition, if IN has it, and the run's name come with them "
-            "as metadata.",
+        .about = "Writes a model's weights in the form that OUT's ending names: .caffemodel or "
+                 ".caffemodel.h5 (Caffe's), or .safetensors (for PyTorch and others). In the last "
+                 "one a layer's parameters are LAYER.weight and LAYER.bias, or LAYER.0, LAYER.1 "
+                 "and so on if it has more than two (BatchNorm: mean, variance, their weight); "
+                 "values stay the same to the bit. The net's definition, if IN has it, and the "
+                 "run's name are kept as metadata.",
     };
 
     int status = options_parse(&line, argc, argv, NULL);

@@ -64,9 +64,9 @@ int command_device_query(int argc, char **argv)
     const struct command_line line = {
         .command = "device_query",
         .synopsis = "",
-        .about = "Lists the GPUs of this machine and what the CUDA engine needs: driver, cuDNN "
-                 "and cuBLASLt; and NCCL, which several GPUs of a node may use. "
-                 "Exit status 1 where --engine=cuda could not be used.",
+        .about = "Lists the GPUs of this machine and what the CUDA engine needs: driver, cuDNN and "
+                 "cuBLASLt; and NCCL, which several GPUs of a node may use. The status is 1 if "
+                 "--engine=cuda cannot be used.",
         .example = "  poseidon device_query",
     };
     int status = options_parse(&line, argc, argv, NULL);

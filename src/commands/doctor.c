@@ -70,8 +70,8 @@ static void give_up(void *context, const char *text)
                 d->topology.host[d->topology.rank], d->limit, d->network.missing);
     else if (d->topology.rank == 0)
         fprintf(stderr,
-                "poseidon doctor: %s; it is given up. A rank that does not say how long it has "
-                "waited is the one that is waited for: look at its host\n",
+                "poseidon doctor: %s; doctor gives up. The rank that does not report how long it "
+                "has waited is the one that the others wait for: look at its host\n",
                 text);
     fflush(stderr);
     sleep((unsigned)d->limit / 4 + 5); /* the first one that ends takes the others' words along */
@@ -223,7 +223,7 @@ static void judge_host(struct doctor *d, int rank)
                       "clear it, or train with --hierarchy=off\n",
                       host, units_print_bytes(report->shared, cell));
     if (report->memory > 0 && report->memory < LITTLE_MEMORY)
-        strbuf_printf(&d->wrong, "%s: %s of memory left: end what else runs there\n", host,
+        strbuf_printf(&d->wrong, "%s: %s of memory left: end other programs there\n", host,
                       units_print_bytes(report->memory, cell));
     if (report->files < FEW_FILES)
         strbuf_printf(&d->wrong,
@@ -410,7 +410,7 @@ static void tell(struct doctor *d)
 static int conclude(struct doctor *d)
 {
     if (d->nwrong)
-        strbuf_printf(&d->text, "\n%d thing%s to mend before training, named above\n", d->nwrong,
+        strbuf_printf(&d->text, "\n%d problem%s to fix before training, shown above\n", d->nwrong,
                       d->nwrong == 1 ? "" : "s");
     else
         strbuf_puts(&d->text, "\nnothing is wrong here\n");
@@ -471,17 +471,17 @@ int command_doctor(int argc, char **argv)
     struct strbuf alike = {.data = NULL}; /* every rank looks with options of its own */
     const struct option options[] = {
         {"prefix", OPTION_TEXT, &d.prefix, "PREFIX",
-         "where snapshots are to lie, as the solver's snapshot_prefix (default: here)"},
+         "prefix of the snapshots, as the solver's snapshot_prefix (default: the current folder)"},
     };
     const struct command_line line = {
         .command = "doctor",
         .synopsis = "[OPTIONS]",
         OPTION_ROWS(options),
         .example = "  mpirun -np 4 poseidon doctor --prefix=/scratch/alexnet",
-        .about = "Examines what a training would find here: MPI and how it was started, libraries, "
-                 "cores, memory, /dev/shm and GPUs of every host, the network between them, the "
-                 "disk of the snapshots. Says what is wrong and what to do; then the status is 1. "
-                 "Start it as the training: under mpirun or srun, in the allocation."};
+        .about = "Checks a cluster before training: MPI and its launcher, libraries, cores, "
+                 "memory, /dev/shm and GPUs of every host, the network between them, and the disk "
+                 "for snapshots. It names each problem and its remedy; the status is then 1. Start "
+                 "it as you start training: under mpirun or srun, in the allocation."};
     int status = options_parse(&line, argc, argv, NULL);
 
     if (!command_start(&argc, &argv, &status, &alike, &watch))

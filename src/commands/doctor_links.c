@@ -234,7 +234,7 @@ void links_judge_mtus(const int *mtu, const char *const *names, int n, struct st
         if (mtu[i] > 0 && mtu[i] != usual)
             strbuf_printf(
                 notes,
-                "%s: the MTU of its card is %d, where other hosts have %d: give all "
-                "hosts the same (ip link set CARD mtu %d), that the switches carry, too\n",
+                "%s: the MTU of its card is %d, and that of other hosts %d: give all hosts the "
+                "same MTU (ip link set CARD mtu %d), one that the switches carry, too\n",
                 names[i], mtu[i], usual, usual);
 }

@@ -50,19 +50,19 @@ static int parse(struct request *r, int argc, char **argv)
     struct model_options *o = &r->model;
     struct option_rows rows = {.n = 0};
     const struct option own = {"force", OPTION_FLAG, &r->force, NULL,
-                               "replace the picture where it exists"};
+                               "replace the picture if it exists"};
     struct command_line line = {
         .command = "draw",
         .synopsis = "--model=FILE OUT.svg|OUT.pdf|OUT.png|OUT.dot",
         .example = "  poseidon draw --model=models/googlenet/train_val.prototxt net.dot",
         .options = rows.row,
         .max_words = 2,
-        .about = "Draws a net: layers as boxes, with their parameters and the blobs that they "
-                 "make. A layer that works in place stands in the box whose blob it changes; "
-                 "blocks that repeat are drawn once; a long net stands in columns. OUT.dot is text "
-                 "for Graphviz's dot; the other kinds (.eps, .ps, .jpg, .gif and .webp too) need "
-                 "Graphviz's library in the build. Opens no data. 'poseidon plan --draw' shows "
-                 "each layer's scheme, too.",
+        .about =
+            "Draws a net: layers as boxes, with their parameters and the blobs that they make. An "
+            "in-place layer is drawn in the box whose blob it changes, repeated blocks are drawn "
+            "once, and a long net is laid out in columns. OUT.dot is text for Graphviz's dot; the "
+            "other formats (.eps, .ps, .jpg, .gif and .webp too) need Graphviz's library in the "
+            "build. Opens no data. 'poseidon plan --draw' shows each layer's scheme, too.",
     };
     int nwords, status;
 

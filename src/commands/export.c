@@ -89,12 +89,12 @@ int command_export(int argc, char **argv)
          "put the mean and scale of the net's data layer in front: the input is then pixels, 0 to "
          "255, cropped, blue before green before red"},
         {"batch", OPTION_COUNT, &o.batch, "N",
-         "samples of a batch (default: any number, and 1 for a net that joins or cuts samples)"},
+         "samples of a batch (default: any number; 1 if the net joins or cuts samples)"},
         {"input-shape", OPTION_CALL, o.input_chw, "C,H,W",
-         "for a net whose data are not there: the shape of an input", .parse = shape_parse},
+         "shape of an input, if the net's data is missing", .parse = shape_parse},
         {"stage", OPTION_TEXT, &o.stages, "LIST", "stages of the net's state"},
         {"level", OPTION_INT, &o.level, "N", "level of the net's state"},
-        {"force", OPTION_FLAG, &force, NULL, "replace OUT.onnx where it exists"},
+        {"force", OPTION_FLAG, &force, NULL, "replace OUT.onnx if it exists"},
     };
     const struct command_line line = {
         .command = "export",
@@ -104,11 +104,10 @@ int command_export(int argc, char **argv)
         .least_words = 1,
         .max_words = 1,
         .expected = "expected one file to write, OUT.onnx",
-        .about =
-            "Writes the TEST phase of a net with its weights as ONNX, for onnxruntime and other "
-            "programs: each layer as nodes of the same values. Data layers become inputs; a "
-            "softmax loss becomes a softmax, other losses and scores are left out. A layer "
-            "that ONNX cannot say is refused by name.",
+        .about = "Writes the TEST phase of a net with its weights as ONNX, for onnxruntime and "
+                 "other programs: each layer as nodes of the same values. Data layers become "
+                 "inputs; a softmax loss becomes a softmax, other losses and scores are left out. "
+                 "A layer that ONNX cannot express is refused by name.",
     };
 
     status = options_parse(&line, argc, argv, NULL);

@@ -274,7 +274,7 @@ int command_extract(int argc, char **argv)
         {"iterations", OPTION_COUNT, &x.iterations, "N", "batches to run (default 1)"},
         {"stage", OPTION_TEXT, &x.options.stages, "LIST", "stages of the net's state"},
         {"level", OPTION_INT, &x.options.level, "N", "level of the net's state"},
-        {"force", OPTION_FLAG, &x.force, NULL, "replace OUT.h5 where it exists"},
+        {"force", OPTION_FLAG, &x.force, NULL, "replace OUT.h5 if it exists"},
         {"json", OPTION_FLAG, &x.json, NULL, "print names and shapes as JSON on standard output"},
     };
     const struct command_line line = {
@@ -285,9 +285,9 @@ int command_extract(int argc, char **argv)
         OPTION_ROWS(own),
         .computing = &x.computing,
         .max_words = 1,
-        .about = "Runs the TEST phase of a net over N batches and writes what the named blobs "
-                 "hold: one float data set per blob, named after it, batch after "
-                 "batch. A slash in a blob's name makes a group of the file.",
+        .about = "Runs the TEST phase of a net over N batches and writes the values of the named "
+                 "blobs: one float data set per blob, named after it, batch after batch. A slash "
+                 "in a blob's name makes a group of the file.",
     };
 
     status = options_parse(&line, argc, argv, &nwords);

@@ -38,13 +38,12 @@ static const struct command commands[] = {
     {"test", command_test, "score a trained net: poseidon test --model=FILE --weights=FILE", true},
     {"time", command_time, "measure every layer, forward and backward", false},
     {"summary", command_summary, "print a net's table: shapes, parameters, FLOPs", false},
-    {"plan", command_plan, "predict schemes and speed-up on a cluster that need not be there",
-     false},
+    {"plan", command_plan, "predict schemes and speed-up on any cluster", false},
     {"simulate", command_simulate, NULL, false},
     {"convert", command_convert, "make data from images; write weights in another form", false},
     {"mean", command_mean, "average the images of a data set, for mean_file and mean_value", false},
-    {"classify", command_classify, "print the likeliest classes of photographs", false},
-    {"extract", command_extract, "write what named blobs hold to HDF5", false},
+    {"classify", command_classify, "print the most likely classes of photographs", false},
+    {"extract", command_extract, "write the values of blobs to HDF5", false},
     {"export", command_export, "write a net and its weights as ONNX", false},
     {"draw", command_draw, "draw a net as a picture, or as text for Graphviz (.dot)", false},
     {"upgrade", command_upgrade, "write an old net or solver, or a model's net, in today's form",
@@ -266,7 +265,7 @@ bool command_start(int *argc, char ***argv, int *status, struct strbuf *alike,
     } else if (start_mpi(argc, argv)) {
         *status = command_fail(command);
     } else {
-        patience_step("comparing what the ranks are to do");
+        patience_step("comparing the ranks' commands");
         if (watch && patience_begin(watch))
             parsed = -1;
         *status = error_agree(MPI_COMM_WORLD, parsed < 0 ? -1 : 0) ||

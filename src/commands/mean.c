@@ -27,7 +27,7 @@ static int arguments_parse(struct averaging *a, int argc, char **argv)
          "decode encoded images to three channels"},
         {"force-gray", OPTION_FLAG, &a->force_gray, NULL, "decode encoded images to one channel"},
         {"threads", OPTION_THREADS, &a->threads, "N", "threads that decode (the number of cores)"},
-        {"force", OPTION_FLAG, &a->force, NULL, "replace DST where it exists"},
+        {"force", OPTION_FLAG, &a->force, NULL, "replace DST if it exists"},
         {"json", OPTION_FLAG, &a->json, NULL, "the result as JSON"},
     };
     const struct command_line line = {

@@ -163,7 +163,7 @@ int model_check_data(const struct model *model, const char *path)
     for (int l = 0; l < net->nlayers; l++)
         if (net->layers[l].i->is_data && !net->layers[l].i->from_program)
             return 0;
-    return error_set("%s: the net has no data layer, so that its inputs would be zeros (poseidon "
+    return error_set("%s: the net has no data layer, so its inputs would be zeros (poseidon "
                      "classify takes photographs)",
                      path);
 }

@@ -240,8 +240,8 @@ static int fill(struct parsing *p, int row, const char *name, bool off, const ch
     const char *before = p->given[row];
 
     if (before && text && strcmp(before, text) && option_type_of(o) != OPTION_LIST && warns())
-        fprintf(stderr, "warning: --%s=%s stands before --%s=%s, which counts\n", name, before,
-                name, text);
+        fprintf(stderr, "warning: --%s=%s is overridden by the later --%s=%s\n", name, before, name,
+                text);
     p->given[row] = text && *text ? text : off ? NULL : "given";
     return stands_alone(o) ? store_alone(o, name, off, text) : store(o, name, text);
 }
@@ -260,7 +260,7 @@ static int parse_tuning(struct parsing *p, const char *tune, const char *word)
         const struct option *near = o ? NULL : nearest_row(p->line, name, OPTION_TUNE);
 
         return error_set("--%s %s: %s%s%s%s ('poseidon help tuning' lists all)", tune, word,
-                         o ? "this is an option by itself, --" : "there is no such name",
+                         o ? "it is a separate option, --" : "there is no such name",
                          o      ? o->name
                          : near ? "; did you mean "
                                 : "",

@@ -70,28 +70,26 @@ void options_add_communication(struct option_rows *rows, struct communication_ro
     const struct option more[] = {
         {"comm", OPTION_CALL, to, "HOW", to->comm_words, .parse = parse_comm},
         {"overlap", OPTION_CHOICE, to->overlap, "HOW",
-         "wfbp: traffic under both passes (default); backward: under backprop alone; none",
+         "overlap traffic with both passes (wfbp, default), with backward alone (backward), or not "
+         "at all (none)",
          cost_overlap_words},
         {"wire", OPTION_CHOICE, to->wire, "FORMAT",
-         "gradients travel as fp32 (default) or bf16, half the bytes: what rounding takes from "
-         "a gradient is added to the next one, what it takes from sufficient factors is lost",
+         "send gradients as fp32 (default) or bf16, half the bytes: a gradient's rounding error is "
+         "added to the next gradient, that of sufficient factors is lost",
          wire_words},
         {"servers", OPTION_INT, to->servers, "K",
          "K dedicated server ranks, the last ones (default: all ranks serve)"},
         {"hierarchy", OPTION_CALL, to, "HOW[,L]",
-         "ranks of a node add up in shared memory, or by NCCL, and their leader communicates: auto "
-         "(default; "
-         "where one machine has all ranks, with --comm=auto), off, N ranks a node. L of them lead "
-         "it, each "
-         "for its share of the parameters (default 1; all, where no other node is there)",
+         "ranks of a node add up gradients in shared memory, or by NCCL, and their leader "
+         "communicates: auto (default; on one machine only with --comm=auto), off, or N ranks per "
+         "node. L of them lead, each for its share of the parameters (default 1; on one node all)",
          .parse = parse_hierarchy},
         {"leaders", OPTION_COUNT | OPTION_OLD, to->leaders, "L", "--hierarchy=HOW,L"},
         {"order", OPTION_CALL | OPTION_TUNE, to->fifo, "ORDER",
          "send order: urgency (default: what forward needs first) or fifo", .parse = parse_order},
         {"window", OPTION_BYTES | OPTION_OWN | OPTION_TUNE, to->window, "SIZE",
-         "bytes in flight, at most 1/8 of them to one rank; the rest waits by urgency; 0: no limit "
-         "(default: "
-         "by the measured network, else 8m)"},
+         "limit on bytes in flight, 1/8 of it for each rank; other messages wait in order of "
+         "urgency; 0: no limit (default: by the measured network, else 8m)"},
         {"chunk", OPTION_BYTES | OPTION_TUNE, to->chunk, "SIZE",
          "bytes of parameters, or of factors, per message (default: by the measured network, else "
          "512k)"},
@@ -117,7 +115,7 @@ void options_add_model(struct option_rows *rows, struct model_options *o)
         {"stage", OPTION_TEXT, &o->stages, "LIST", "stages of the net's state (comma list)"},
         {"level", OPTION_INT, &o->level, "N", "level of the net's state"},
         {"input-shape", OPTION_CALL, o->input_chw, "C,H,W",
-         "input size, where neither the net nor its data gives it", .parse = shape_parse},
+         "input size, if neither the net nor its data gives it", .parse = shape_parse},
     };
 
     options_add(rows, more, (int)(sizeof more / sizeof *more));
@@ -130,12 +128,12 @@ void options_add_engine(struct option_rows *rows, const struct computing_rows *t
          "cuda: auto (default: tf32 on A100 and later), fp32, tf32 or bf16", engine_math_words},
         {"deterministic", OPTION_FLAG, to->deterministic, NULL, "cuda: the same bits at every run"},
         {"convolution", OPTION_CHOICE | OPTION_TUNE, to->convolution, "HOW",
-         "cpu: auto (default: Winograd where it is faster), direct, winograd",
+         "cpu: auto (default: Winograd if it is faster), direct, winograd",
          engine_convolution_words},
         {"no-fusion", OPTION_FLAG | OPTION_TUNE, to->no_fusion, NULL,
-         "compute every layer by itself, no two in one pass"},
+         "do not fuse layers into one pass"},
         {"no-graphs", OPTION_FLAG | OPTION_TUNE, to->no_graphs, NULL,
-         "cuda: no CUDA graphs, launch every kernel by itself"},
+         "cuda: launch every kernel separately, without CUDA graphs"},
         {"workspace", OPTION_BYTES | OPTION_TUNE, to->workspace, "SIZE",
          "cuda: temporary memory of one convolution (default 1g)"},
     };
@@ -162,9 +160,9 @@ void options_add_computing(struct option_rows *rows, struct computing *to)
 
 void options_add_tuning(struct option_rows *rows)
 {
-    const struct option row = {"tune", OPTION_TUNING, NULL, "NAME=VALUE",
-                               "set what developers and benchmarks turn; 'poseidon help tuning' "
-                               "lists the names; may be repeated"};
+    const struct option row = {
+        "tune", OPTION_TUNING, NULL, "NAME=VALUE",
+        "set a tuning parameter ('poseidon help tuning' lists them); may be repeated"};
 
     options_add(rows, &row, 1);
 }

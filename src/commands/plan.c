@@ -124,10 +124,9 @@ static int parse_switch(const char *option, const char *text, void *target)
 
     if (sscanf(text, "%d:%lf%c", &play->leaf_nodes, &play->oversubscription, &after) != 2 ||
         play->leaf_nodes < 1 || !(play->oversubscription >= 1 && play->oversubscription <= 1e6))
-        return error_set(
-            "--%s wants NODES:X, nodes on a leaf switch (at least 1) and by how much its way up "
-            "is oversubscribed (at least 1), as 32:4; found '%s'",
-            option, text);
+        return error_set("--%s expects NODES:X, nodes on a leaf switch (at least 1) and by how "
+                         "much its uplink is oversubscribed (at least 1), as 32:4; found '%s'",
+                         option, text);
     return 0;
 }
 
@@ -139,16 +138,17 @@ static void add_net(struct plan_request *r, struct option_rows *rows)
         {"batch", OPTION_COUNT, &r->model.batch, "N",
          "images per rank and pass, instead of the net's"},
         {"input-shape", OPTION_CALL, r->model.input_chw, "C,H,W",
-         "input size, where neither the net nor its data gives it", .parse = shape_parse},
+         "input size, if neither the net nor its data gives it", .parse = shape_parse},
         {"stage", OPTION_TEXT, &r->model.stages, "LIST", "stages of the net's state (comma list)"},
         {"iter-size", OPTION_COUNT, &r->options.iter_size, "N",
          "passes per iteration, as the solver's iter_size (default 1)"},
         {.type = OPTION_GROUP, .help = "how fast one rank computes"},
         {"images-per-second", OPTION_REAL, &r->options.images_per_second, "N",
-         "what one rank alone trains (default: by operations, at gemm_flops)"},
+         "rate of one rank that trains alone (default: its operations at gemm_flops)"},
         {"profile", OPTION_TEXT, &r->profile, "WHAT",
-         "the layers' times: a device (" PROFILES_DEVICES ") whose profile of the model is "
-         "installed, or a file of poseidon time --profile=FILE"},
+         "layer times: a device (" PROFILES_DEVICES
+         ") that has an installed profile of the model, or a file that poseidon time "
+         "--profile=FILE wrote"},
     };
 
     options_add(rows, group, (int)(sizeof group / sizeof *group));
@@ -192,7 +192,7 @@ static void add_communication(struct plan_request *r, struct option_rows *rows)
     const struct option heading = {.type = OPTION_GROUP, .help = "communication"};
     const struct option tuning[] = {
         {"dilate", OPTION_COUNT | OPTION_TUNE, &o->dilate, "K",
-         "divide the bytes on the network by K, and leave all else as it is, as train does"},
+         "divide the bytes on the network by K, and nothing else, as train does"},
         {"intervals", OPTION_COUNT | OPTION_TUNE, &o->intervals, "N",
          "--json: the bytes that a node sends in each N-th of an iteration"},
     };
@@ -226,7 +226,7 @@ static void add_output(struct plan_request *r, struct option_rows *rows)
         {"draw", OPTION_TEXT, &r->draw, "OUT.svg",
          "draw the net as 'poseidon draw' does, with each layer's scheme for the last number of "
          "nodes"},
-        {"force", OPTION_FLAG, &r->force, NULL, "replace the picture where it exists"},
+        {"force", OPTION_FLAG, &r->force, NULL, "replace the picture if it exists"},
         {"json", OPTION_FLAG, &r->json, NULL, "print JSON instead, a row for each number of nodes"},
     };
 
@@ -264,7 +264,7 @@ void plan_print_tuning(void)
     struct option_rows rows;
 
     start(&request, &rows, "");
-    printf("\nthe same of plan:\n\n");
+    printf("\nthe same for plan:\n\n");
     options_print_tuning(&rows);
 }
 
@@ -319,7 +319,7 @@ static int check(const struct plan_request *r)
                          "ranks a node has",
                          r->hierarchy);
     if (o->intervals > MOST_INTERVALS)
-        return error_set("--tune intervals wants a number from 1 to %d, found %d", MOST_INTERVALS,
+        return error_set("--tune intervals expects a number from 1 to %d, found %d", MOST_INTERVALS,
                          o->intervals);
     if (o->intervals > 0 && !r->json)
         return error_set("--tune intervals adds to the rows of --json: give that too");
@@ -357,10 +357,10 @@ static int parse(struct plan_request *r, int argc, char **argv)
         .example = "  poseidon plan --model=models/vgg19_22k/train_val.prototxt \\\n"
                    "      --nodes=1,8,32 --bandwidth=10Gb --images-per-second=30",
         .options = rows.row,
-        .about = "Predicts how training would scale: which scheme --comm=auto would take for each "
-                 "layer, how long an iteration lasts and what the network is waited for. Every "
-                 "number of nodes is played message by message on a virtual clock, by the plan "
-                 "and the send queue that training itself has. Needs no cluster and no data.",
+        .about = "Predicts how training would scale: the scheme that --comm=auto would choose for "
+                 "each layer, the time of an iteration, and how long training waits for the "
+                 "network. It plays every message on a virtual clock, with training's own plan and "
+                 "send queue, for each number of nodes. Needs no cluster and no data.",
     };
     int nwords, status;
 

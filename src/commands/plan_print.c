@@ -50,7 +50,7 @@ static int print_assumptions(const struct plan_request *r, const struct forecast
         strbuf_printf(&text, "links of %s: give --bandwidth; ",
                       units_print_bits(f->cluster.link_Bps, cell));
     if (!r->cluster_file)
-        strbuf_puts(&text, "latency and hosts as is usual: give --cluster-file; ");
+        strbuf_puts(&text, "usual latency and hosts: give --cluster-file; ");
     status = strbuf_status(&text);
     if (!status && text.length > 0) {
         struct strbuf all = {.data = NULL};
@@ -103,8 +103,8 @@ static void print_cluster(const struct forecast *f)
     if (cluster->device_Bps > 0)
         printf("device    %s/s from and to the host\n", units_print_bytes(cluster->device_Bps, a));
     if (cluster->core_share > 0)
-        printf("          no core to spare: %.0f %% of what the communication thread works\n"
-               "          delays the passes\n",
+        printf("          no core to spare: %.0f %% of the communication thread's work\n          "
+               "delays the passes\n",
                100 * cluster->core_share);
 }
 
@@ -159,8 +159,7 @@ static void print_comms(const struct forecast *f)
         if (!p->asks)
             continue;
         if (!any)
-            printf("\nSpeed-up by what --comm could be, each with its best merging and window\n"
-                   "nodes       auto");
+            printf("\nSpeed-up by --comm, each with its best merging and window\nnodes       auto");
         for (int k = 0; k < p->answer.nrows && !any; k++)
             if (p->answer.row[k].comm.policy != COMM_AUTO)
                 printf(" %10s", comm_name(p->answer.row[k].comm));
@@ -217,7 +216,7 @@ static void print_who(const struct forecast_point *p)
     printf("\n%d node%s, %d worker%s, ", p->nodes, plural(p->nodes), p->workers,
            plural(p->workers));
     if (p->shares)
-        printf("which add up in the memory that they share: nothing is sent\n");
+        printf("which add up gradients in shared memory: nothing is sent\n");
     else if (p->locals > 1 && p->leaders > 1)
         printf("%d of them add up and %d send for all, ", p->locals, p->leaders);
     else if (p->locals > 1)

@@ -22,10 +22,9 @@ int command_summary(int argc, char **argv)
         .options = &own,
         .noptions = 1,
         .net = &o,
-        .about =
-            "Prints the net's table: layers, shapes, parameters, operations. The input's size is "
-            "--input-shape, or what the data has where it is there, or what crop_size and the "
-            "like say; else it is assumed to be 3,224,224, and every line says so.",
+        .about = "Prints the net's table: layers, shapes, parameters, operations. The input's size "
+                 "comes from --input-shape, from the data if it is there, or from crop_size and "
+                 "similar fields; else 3,224,224 is assumed, and every line says so.",
     };
 
     status = options_parse(&line, argc, argv, NULL);

@@ -30,8 +30,8 @@ int test_classes_open(struct test_classes *t, const struct model *model)
         }
     }
     if (!t->scores)
-        return error_set("--classes and --confusion: no layer of the TEST phase compares scores "
-                         "with labels, such as Accuracy");
+        return error_set("--classes and --confusion: the TEST phase has no layer that compares "
+                         "scores with labels, such as Accuracy");
     shape = &t->scores->value.shape;
     if (shape->naxes < 2 || shape_elems(&t->label->value.shape) != (size_t)shape->dim[0])
         return error_set("--classes and --confusion: expected one label a sample, found scores "

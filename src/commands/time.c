@@ -36,7 +36,7 @@ static int parse(struct timing *t, int argc, char **argv)
         {"iterations", OPTION_COUNT, &t->iterations, "N", "timed passes (default 50)"},
         {"profile", OPTION_TEXT, &t->profile, "FILE",
          "write the times as CSV, for train --engine=replay"},
-        {"force", OPTION_FLAG, &t->force, NULL, "replace the profile where it exists"},
+        {"force", OPTION_FLAG, &t->force, NULL, "replace the profile if it exists"},
         {"json", OPTION_FLAG, &t->json, NULL,
          "print the figures as JSON, and nothing else, on standard output"},
     };
@@ -47,11 +47,10 @@ static int parse(struct timing *t, int argc, char **argv)
         OPTION_ROWS(own),
         .net = &t->model_options,
         .computing = &t->computing,
-        .about =
-            "Measures every layer, forward and backward, on blank input; of the data the shape "
-            "alone is read. Beside each time stands its floor, the layer's operations at this "
-            "machine's rate of matrix products, or its bytes at the rate of memory; what stays in "
-            "the caches takes less. Both rates are measured first.",
+        .about = "Measures every layer, forward and backward, on blank input; only the shape of "
+                 "the data is read. Each time is compared with its floor: the layer's operations "
+                 "at this machine's rate of matrix products, or its bytes at the rate of memory. "
+                 "Layers that stay in the caches can be faster. Both rates are measured first.",
     };
 
     int status = options_parse(&line, argc, argv, NULL);

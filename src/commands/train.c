@@ -120,10 +120,10 @@ int command_train(int argc, char **argv)
 {
     struct train_request request;
     const struct trainer_options *options = &request.options;
-    struct patience_options watch = {.command = "train",
-                                     .status = TRAINER_LOST,
-                                     .advice =
-                                         "--resume goes on, and --stall-timeout gives more time"};
+    struct patience_options watch = {
+        .command = "train",
+        .status = TRAINER_LOST,
+        .advice = "--resume continues the run, and --stall-timeout gives more time"};
     const char *rank_log;
     char *profile = NULL;
     struct trainer *trainer = NULL;

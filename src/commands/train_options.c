@@ -80,9 +80,10 @@ static void add_training(struct train_request *r, struct option_rows *rows)
          "training samples per iteration over all ranks"},
         {"max-iter", OPTION_COUNT, &o->max_iter, "N", "iterations, instead of the solver's"},
         {"epochs", OPTION_REAL, &o->epochs, "N",
-         "the same in passes over the training data; N may be a fraction"},
+         "passes over the training data, instead of iterations; N may be a fraction"},
         {"stop-after", OPTION_COUNT, &o->stop_after, "N",
-         "end when N tests in a row found no better accuracy (or loss, where a net has none)"},
+         "end after N tests in a row without a better accuracy (or loss, if the net has no "
+         "accuracy)"},
         {"snapshot-prefix", OPTION_TEXT, &o->snapshot_prefix, "PREFIX",
          "snapshots are PREFIX_iter_N..., instead of the solver's"},
         {"seed", OPTION_SEED, &o->seed, "N", "random seed, instead of the solver's"},
@@ -93,11 +94,10 @@ static void add_training(struct train_request *r, struct option_rows *rows)
          .parse = parse_phase},
         {"fake-data", OPTION_NAME, &r->fake_data, "C,H,W",
          "train on made-up samples of the net's shapes, without data, tests and snapshots, to try "
-         "a "
-         "machine; C,H,W: of images, where neither the net nor its data gives their size"},
+         "a machine; C,H,W: size of images, if neither the net nor its data gives it"},
         {"dry-run", OPTION_FLAG, &o->dry_run, NULL,
-         "set everything up, say what would be trained on which data, memory, disk and hosts, and "
-         "stop: status 0 where it is ready to train"},
+         "set everything up, report data, memory, disk and hosts, and stop: status 0 if it is "
+         "ready to train"},
     };
 
     options_add(rows, group, (int)(sizeof group / sizeof *group));
@@ -117,9 +117,9 @@ static void add_endings(struct train_request *r, struct option_rows *rows)
     const struct option group[] = {
         {.type = OPTION_GROUP, .help = "snapshots and signals"},
         {"on-signal", OPTION_CALL, o->signals, "NAME=EFFECT,...",
-         "what INT, HUP, TERM, USR1 and XCPU do: stop (after a snapshot), snapshot or none, as "
-         "TERM=stop,USR1=snapshot (default: stop, of HUP snapshot). mpirun passes USR1 on to all "
-         "ranks; Ctrl-C under it leaves two seconds",
+         "effect of INT, HUP, TERM, USR1 and XCPU: stop (after a snapshot), snapshot or none, as "
+         "TERM=stop,USR1=snapshot (default: stop; of HUP: snapshot). mpirun passes USR1 on to all "
+         "ranks, and kills them two seconds after Ctrl-C",
          .parse = signals_parse},
         effect_row(o, "sigint-effect", SIGNAL_INT, NULL),
         effect_row(o, "sighup-effect", SIGNAL_HUP, NULL),
@@ -131,13 +131,13 @@ static void add_endings(struct train_request *r, struct option_rows *rows)
          "scheduler's limit)",
          .parse = deadline_parse},
         {"snapshot-every", OPTION_CALL, &o->snapshot_every, "DURATION",
-         "write a snapshot at least this often, besides the solver's", .parse = parse_pause},
+         "write a snapshot at least this often, in addition to the solver's", .parse = parse_pause},
         {"max-bad", OPTION_INT, &o->max_bad, "N",
-         "leave out up to N damaged records of each data set and rank (an image that cannot be "
-         "decoded), and say which (default 0: an error)"},
+         "leave out up to N damaged records of each data set and rank, such as an image that "
+         "cannot be decoded, and name them (default 0: an error)"},
         {"on-nan", OPTION_CALL, &o->skip_nan, "HOW",
-         "a gradient that is not finite: stop (default), or skip: leave that update out, on all "
-         "ranks; skip,N: N in a row end training (default 10)",
+         "if a gradient is not finite: stop (default), or skip: leave its update out on all ranks; "
+         "skip,N: N in a row end training (default 10)",
          .parse = on_nan_parse},
         {"check-sync", OPTION_COUNT | OPTION_TUNE, &o->check_sync, "N",
          "every N iterations, compare the ranks' parameters, bit for bit"},
@@ -148,10 +148,9 @@ static void add_endings(struct train_request *r, struct option_rows *rows)
         {"keep", OPTION_COUNT, &o->keep, "N",
          "keep the N newest snapshots of this run (default: all)"},
         {"keep-best", OPTION_NAME, &o->keep_best, "OUTPUT",
-         "save the state that tests best by this output of the test net (lowest for a "
-         "loss, highest otherwise; default: the first accuracy), and keep it as PREFIX_best "
-         "besides "
-         "those of --keep"},
+         "save the state that tests best by this output of the test net (lowest for a loss, "
+         "highest otherwise; default: the first accuracy), and keep it as PREFIX_best, whatever "
+         "--keep says"},
     };
 
     options_add(rows, group, (int)(sizeof group / sizeof *group));
@@ -163,26 +162,26 @@ static void add_computing(struct train_request *r, struct option_rows *rows)
     const struct option group[] = {
         {.type = OPTION_GROUP, .help = "computing"},
         {"gpu", OPTION_TEXT | OPTION_OWN, &r->gpu, "all|LIST",
-         "train on GPUs: --engine=cuda on all of each machine's, or on those of the list"},
+         "train on GPUs (--engine=cuda): all of each machine, or those listed"},
         {"threads", OPTION_THREADS | OPTION_OWN, &o->threads, "N",
-         "compute threads per rank, which update on dedicated servers (default: all cores of the "
+         "compute threads per rank; on dedicated servers for updates (default: all cores of the "
          "rank; one fewer if it has 20 or more, for communication)"},
         {"engine", OPTION_TEXT | OPTION_OWN, &o->engine, "NAME",
          "engine: cpu (default), cuda, or replay (computes nothing, see --profile)"},
         {"profile", OPTION_TEXT | OPTION_OWN, &o->profile, "FILE",
-         "replay: seconds per layer, a file (poseidon time --profile writes it) or a "
+         "replay: layer times, a file that poseidon time --profile wrote, or a "
          "device: " PROFILES_DEVICES},
         {"dilate", OPTION_COUNT | OPTION_TUNE, &o->dilate, "K",
-         "replay: divide the bytes on the network by K, and leave all else as it is"},
+         "replay: divide the bytes on the network by K, and nothing else"},
         {"input-shape", OPTION_TEXT | OPTION_OLD, &r->fake_data, "C,H,W", "--fake-data=C,H,W"},
         {"share-gpu", OPTION_FLAG | OPTION_TUNE, &o->share_gpu, NULL,
          "cuda: several ranks may compute on one GPU"},
         {"direct", OPTION_CHOICE | OPTION_TUNE, &o->direct, "HOW",
-         "cuda: MPI sends from and to the GPU's own memory: auto (default: where it can), on, off",
+         "cuda: MPI sends from and to the GPU's own memory: auto (default: if MPI can), on, off",
          sync_direct_words},
         {"ps-update", OPTION_CHOICE | OPTION_TUNE, &o->ps_update, "PLACE",
-         "cuda: servers apply the solver on the host or the device; auto (default): the "
-         "faster by measurement",
+         "cuda: servers apply the solver on the host or the device; auto (default) measures which "
+         "is faster",
          ps_update_words},
     };
     const struct computing_rows engine = {&o->math,      &o->convolution, &o->deterministic,
@@ -198,11 +197,11 @@ static void add_communication(struct train_request *r, struct option_rows *rows)
     const struct option group[] = {
         {.type = OPTION_GROUP, .help = "communication"},
         {"cluster-file", OPTION_TEXT, &o->cluster_file, "FILE",
-         "auto: keep the measured figures of this cluster there"},
+         "--comm=auto: keep the measured figures of this cluster in FILE"},
         {"bandwidth-mbps", OPTION_REAL | OPTION_OWN | OPTION_TUNE, &o->mbps, "X",
          "send no more than X Mbit/s per rank (shared clusters); auto chooses schemes for that"},
         {"measure", OPTION_FLAG | OPTION_TUNE, &o->measure, NULL,
-         "--comm=auto: measure the cluster and choose schemes again, whatever was kept"},
+         "--comm=auto: measure the cluster and choose schemes again, ignoring kept figures"},
         {"staleness", OPTION_INT | OPTION_TUNE, &o->staleness, "S",
          "--comm=ps: a worker may run S iterations ahead of the slowest (default 0)"},
     };
@@ -231,16 +230,16 @@ static void add_reports(struct train_request *r, struct option_rows *rows)
          "write a time breakdown by rank and layer, as JSON lines; each layer's transfer is timed "
          "alone at the end"},
         {"csv", OPTION_TEXT, &o->csv, "FILE",
-         "write loss, learning rate and test scores by iteration, as they come; a run that goes on "
+         "write loss, learning rate and test scores by iteration, during training; a resumed run "
          "appends"},
         {"tensorboard", OPTION_TEXT, &o->tensorboard, "DIR",
          "write the same as TensorBoard's event files"},
         {"rank-log", OPTION_TEXT | OPTION_OWN | OPTION_TUNE, &r->rank_log, "PREFIX",
-         "each rank writes what it logs to PREFIX.RANK.log, too"},
+         "write each rank's log to PREFIX.RANK.log, too"},
         {"account", OPTION_FLAG | OPTION_OLD, &o->account, NULL, "--log=FILE, which implies it"},
         {"summary", OPTION_TEXT, &o->summary, "FILE", "write the figures of the run as JSON"},
         {"force", OPTION_FLAG, &r->force, NULL,
-         "replace the files of --trace, --log, --summary and --csv where they exist, as --resume "
+         "replace the files of --trace, --log, --summary and --csv if they exist, as --resume "
          "does"},
         {"json", OPTION_FLAG, &o->json, NULL,
          "print the same JSON, and nothing else, on standard output"},
@@ -301,6 +300,6 @@ void train_options_print_tuning(void)
     struct option_rows rows;
 
     start(&request, &rows);
-    printf("names of --tune NAME=VALUE, which developers and benchmarks turn:\n\n");
+    printf("names of --tune NAME=VALUE, for developers and benchmarks:\n\n");
     options_print_tuning(&rows);
 }

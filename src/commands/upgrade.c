@@ -63,7 +63,7 @@ int command_upgrade(int argc, char **argv)
 {
     bool force = false;
     const struct option options[] = {
-        {"force", OPTION_FLAG, &force, NULL, "replace OUT where it exists"},
+        {"force", OPTION_FLAG, &force, NULL, "replace OUT if it exists"},
     };
     const struct command_line line = {
         .command = "upgrade",
@@ -73,11 +73,10 @@ int command_upgrade(int argc, char **argv)
         .least_words = 2,
         .max_words = 2,
         .expected = "expected two files, IN and OUT",
-        .about =
-            "Writes a net or a solver in the form of today's Caffe, whatever form IN has: the old "
-            "ones (layers { type: CONVOLUTION }, layers { layer { type: \"conv\" } }, net-level "
-            "input fields, solver_type), or a binary model (.caffemodel), of which the net is "
-            "written and not the weights. Each change is reported. Comments are not preserved.",
+        .about = "Writes a net or a solver in the form of today's Caffe. IN has an old form "
+                 "(layers { type: CONVOLUTION }, layers { layer { type: \"conv\" } }, net-level "
+                 "input fields, solver_type), or is a binary model (.caffemodel), of which only "
+                 "the net is written. Each change is reported. Comments are not kept.",
     };
 
     int status = options_parse(&line, argc, argv, NULL);

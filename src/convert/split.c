@@ -47,8 +47,8 @@ static int draw_class(const struct list *list, const struct labelled *image, uin
     uint64_t wanted = (uint64_t)(share * (double)n + 0.5);
 
     if (n < 2)
-        return error_set("--split: class %d has a single image, %s; expected one at least for "
-                         "training and one for the test",
+        return error_set("--split: class %d has a single image, %s; expected at least one for "
+                         "training and one for testing",
                          image->label, list_path(list, image->number));
     wanted = wanted < 1 ? 1 : wanted > n - 1 ? n - 1 : wanted;
     for (uint64_t k = 0; k < wanted; k++)

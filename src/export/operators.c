@@ -462,5 +462,5 @@ int operator_emit(struct emission *e)
         return *type ? emission_give(e, 0, NODE(e, type, e->x)) : 0;
     if (emitters[e->args.kind])
         return emitters[e->args.kind](e);
-    return error_set("it has no form in ONNX here; a net that ends before it can be exported");
+    return error_set("poseidon has no ONNX form for it; a net that ends before it can be exported");
 }

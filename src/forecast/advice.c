@@ -100,7 +100,7 @@ static void say_network(const struct forecast *f, const struct forecast_advice *
 
     if (advice->enough_Bps <= 0) {
         snprintf(out, bytes,
-                 "No network makes that %.0f %%: on the fastest it is %.2f times, the rest is "
+                 "No network would reach %.0f %%: on the fastest it is %.2f times, the rest is "
                  "latency, sums and products.",
                  100 * ENOUGH, advice->most_speedup);
         return;
@@ -142,7 +142,7 @@ void forecast_advice_words(const struct forecast *f, const struct forecast_advic
         snprintf(out, bytes, "One worker has nothing to send: ask for more --nodes.");
     } else if (point->shares) {
         snprintf(out, bytes,
-                 "%s: they add up in the memory that they share, and nothing is sent (--comm=%s).",
+                 "%s: they add up gradients in shared memory, and nothing is sent (--comm=%s).",
                  train, forecast_comm_name(f));
     } else {
         say_network(f, advice, network, sizeof network);

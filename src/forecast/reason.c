@@ -32,7 +32,7 @@ static void explain_choice(const struct forecast *f, const struct forecast_point
 
     units_print_seconds(mine->seconds, s0);
     if (!other) {
-        snprintf(out, bytes, "%s is all that is allowed%s", scheme_label(mine->scheme),
+        snprintf(out, bytes, "%s is the only scheme possible%s", scheme_label(mine->scheme),
                  f->groups[g].factorable ? "" : " for a layer without factors");
         return;
     }
@@ -44,12 +44,12 @@ static void explain_choice(const struct forecast *f, const struct forecast_point
                  scheme_label(mine->scheme), s0, scheme_label(other->scheme), s1);
     else if (mine->compute_seconds + mine->stolen_seconds < computes)
         snprintf(out, bytes,
-                 "%s alone is faster, %s and not %s, but %s of that is computing, which nothing "
+                 "%s alone is faster, %s instead of %s, but %s of that is computing, which nothing "
                  "hides",
                  scheme_label(other->scheme), s1, s0, c1);
     else
         snprintf(out, bytes,
-                 "%s alone is faster, %s and not %s, but other layers would wait longer",
+                 "%s alone is faster, %s instead of %s, but other layers would wait longer",
                  scheme_label(other->scheme), s1, s0);
 }
 

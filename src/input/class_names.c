@@ -108,11 +108,12 @@ int class_names_read(const char *path, struct class_names *out)
         class_names_free(out);
         return -1;
     }
-    return out->count ? 0
-                      : error_set("%s: holds no names of classes%s", path,
-                                  data ? "; poseidon convert writes them, where it is given a "
-                                         "folder for every class"
-                                       : ", one on every line");
+    return out->count
+               ? 0
+               : error_set(
+                     "%s: holds no names of classes%s", path,
+                     data ? "; poseidon convert writes them if it is given a folder for every class"
+                          : ", one on every line");
 }
 
 void class_names_free(struct class_names *names)

@@ -85,8 +85,8 @@ static int note(struct damage *damage, uint64_t number)
     pthread_mutex_unlock(&damage->mutex);
     if (status > 0 && damage->care.say) {
         snprintf(text, sizeof text,
-                 "%.900s: left out, the record behind takes its place (%d of --max-bad=%d)",
-                 message, n, damage->care.max_bad);
+                 "%.900s: left out; the next record takes its place (%d of --max-bad=%d)", message,
+                 n, damage->care.max_bad);
         damage->care.say(damage->care.context, text);
     }
     if (status <= 0)

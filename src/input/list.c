@@ -136,7 +136,7 @@ static int class_read(struct list *list, const char *folder, const char *name, i
     if ((size_t)snprintf(path, sizeof path, "%s/%s", folder, name) >= sizeof path)
         return error_set("%s/%s: the name is too long", folder, name);
     if (depth > DEEPEST)
-        return error_set("%s: more than %d folders in each other", path, DEEPEST);
+        return error_set("%s: folders nested more than %d deep", path, DEEPEST);
     if (names_read(&files, path, false))
         return -1;
     for (int i = 0; i < files.count && status == 0; i++) {
@@ -171,14 +171,14 @@ int list_read_folder(struct list *list, const char *path)
     list->class_name = classes.name;
     list->nclasses = classes.count;
     if (classes.count == 0) {
-        error_set("%s: no folders in it; expected one for every class, with its images inside "
-                  "(or a list of images in place of the folder)",
+        error_set("%s: no folders in it; expected one for every class, with its images inside (or "
+                  "a list of images instead of the folder)",
                   path);
         goto fail;
     }
     if (classes.count == 1) {
-        error_set("%s: one folder in it, '%s', so that there is nothing to tell apart; expected "
-                  "one for every class (or a list of images in place of the folder)",
+        error_set("%s: only one folder in it, '%s', so there is only one class; expected one for "
+                  "every class (or a list of images instead of the folder)",
                   path, classes.name[0]);
         goto fail;
     }

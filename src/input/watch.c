@@ -48,16 +48,16 @@ int watch_look(struct watch *watch, void (*say)(void *context, const char *text)
     else if (st.st_dev != file->device || st.st_ino != file->inode)
         what = "was replaced by another file";
     else if (st.st_size < file->bytes)
-        return error_set("%s: the data have shrunk while they are read: %lld bytes when training "
-                         "began, now %lld",
-                         file->path, (long long)file->bytes, (long long)st.st_size);
+        return error_set(
+            "%s: the data has shrunk while it is read: %lld bytes when training began, now %lld",
+            file->path, (long long)file->bytes, (long long)st.st_size);
     else if (st.st_size != file->bytes || !same_time(st.st_mtim, file->written))
         what = "was written to";
     if (!what || !say || atomic_exchange(&file->told, true))
         return 0;
     snprintf(text, sizeof text,
-             "%s %s while training reads it: samples may be others than at the start, and a "
-             "resumed run will not be the same",
+             "%s %s while training reads it: samples may differ from those at the start, and so "
+             "may a resumed run",
              file->path, what);
     say(context, text);
     return 0;

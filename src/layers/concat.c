@@ -157,8 +157,8 @@ static int slice_setup(struct layer *layer)
         return error_set("found %zu values of slice_point for %d tops; expected %d, or none",
                          p->n_slice_point, layer->ntops, layer->ntops - 1);
     if ((!p || p->n_slice_point == 0) && size % layer->ntops != 0)
-        return error_set("%d tops do not divide axis %d of size %" PRId64 " evenly; slice_point "
-                         "would say where to cut",
+        return error_set("%d tops do not divide axis %d of size %" PRId64
+                         " evenly; slice_point says where to cut",
                          layer->ntops, axis, size);
     for (int t = 0; t < layer->ntops; t++) {
         if (slice_place(layer, t, size, &begin) || slice_place(layer, t + 1, size, &end))

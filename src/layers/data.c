@@ -30,8 +30,8 @@ static int data_notice_transform(const struct layer *layer, const struct layer_e
                                  const char *param)
 {
     return layer_notice(layer, env,
-                        "scale, mean_file, crop_size and mirror have no effect in %s, as in "
-                        "Caffe; they belong into transform_param",
+                        "scale, mean_file, crop_size and mirror have no effect in %s, as in Caffe; "
+                        "they belong in transform_param",
                         param);
 }
 

@@ -198,7 +198,7 @@ static int look_into_source(struct layer *layer, const struct layer_env *env, in
         return 0;
     if (look->open(layer, state, env)) {
         *read = false;
-        return layer_notice(layer, env, "the source is there, but its shape could not be read: %s",
+        return layer_notice(layer, env, "the source exists, but its shape could not be read: %s",
                             error_text());
     }
     status = shapes_of_source(layer, state->source, batch);

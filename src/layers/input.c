@@ -92,8 +92,8 @@ static int memory_data_setup(struct layer *layer, const struct layer_env *env)
                          "least 1");
     if (!env->look_only)
         return error_set(
-            "a program hands MemoryData its samples through Caffe's interface, which is "
-            "not here; a Data, ImageData or HDF5Data layer reads them from files");
+            "a program hands MemoryData its samples through Caffe's interface, which poseidon "
+            "lacks; a Data, ImageData or HDF5Data layer reads them from files");
     dim[0] = env->batch > 0 ? env->batch : (int64_t)p->batch_size;
     dim[1] = p->channels;
     dim[2] = p->height;

@@ -52,8 +52,8 @@ static int pooling_check_geometry(const struct layer *layer, bool global,
         if (args->pad[i] >= args->kernel[i])
             return error_set("pad %s must be smaller than the kernel %s", pad, kernel);
     if (args->method == POOL_STOCHASTIC && padded)
-        return error_set("pool: STOCHASTIC takes no padding, found pad %s (nor does Caffe's); "
-                         "a layer before it that pads, or pool: MAX or AVE, does",
+        return error_set("pool: STOCHASTIC takes no padding (as in Caffe), found pad %s; use a "
+                         "layer before it that pads, or pool: MAX or AVE",
                          pad);
     return 0;
 }

@@ -83,8 +83,8 @@ static int compare(struct net *net, const struct layer_env *env, const struct la
     if ((size_t)data->nclasses == scores || net->owner_of_params)
         return 0;
     return layer_notice(layer, env,
-                        "%s is %zu, but %s has %d classes: the other outputs learn never to be "
-                        "taken (num_output: %d at %s:%d fits)",
+                        "%s is %zu, but %s has %d classes: no sample belongs to the other outputs "
+                        "(num_output: %d at %s:%d fits)",
                         field, scores, data->source, data->nclasses, data->nclasses,
                         layer->def->file, layer->def->line);
 }

@@ -178,8 +178,8 @@ static int find_trained(const struct net *net, const struct layer *layer, const 
                              p, shape_text(theirs, expected, sizeof(expected)),
                              shape_text(ours, found, sizeof(found)),
                              is_named_twice(net, layer)
-                                 ? "; several layers have this name, of which the last one's "
-                                   "parameters are found by it: give each a name of its own"
+                                 ? "; several layers have this name, which finds the last of them: "
+                                   "give each its own name"
                                  : "");
     }
     *out = trained;

@@ -229,8 +229,9 @@ static int read_lines(const char *file, FILE *from, struct probe *out)
     while (fgets(buffer, sizeof buffer, from)) {
         line++;
         if (strlen(buffer) + 1 == sizeof buffer && !strchr(buffer, '\n'))
-            return error_set("%s:%d: a line of more than %d characters: this is no file of figures",
-                             file, line, LINE_BYTES - 2);
+            return error_set(
+                "%s:%d: a line of more than %d characters: this is not a file of figures", file,
+                line, LINE_BYTES - 2);
         text = trim(buffer);
         if (*text && read_line(file, line, text, seen, out))
             return -1;

@@ -91,13 +91,13 @@ static void advise_balance(const struct figures *figures, double stall, double t
     out->saves = stall - (transfers > 0 ? transfers : 0);
     units_print_seconds(stall, one);
     if (figures->local)
-        add(out, "training waits %s for ranks of this machine that come later; ", one);
+        add(out, "training waits %s for ranks of this machine that finish later; ", one);
     else if (transfers >= 0)
         add(out, "load imbalance: of %s waiting only %s is transfer; ", one,
             units_print_seconds(transfers, two));
     else
         add(out,
-            "training waits %s, for transfers or for ranks that come later (--log=FILE shows "
+            "training waits %s, for transfers or for ranks that finish later (--log=FILE shows "
             "which); ",
             one);
     add(out,
@@ -128,8 +128,8 @@ static void advise_network(const struct figures *figures, double stall, double c
         out->change = CHANGE_TRAFFIC;
         add(out,
             "reduce traffic per step: transfers alone take %s, and computation hides at most %s; a "
-            "batch of %.0f per rank instead of %d would balance them where it costs no accuracy, "
-            "and so would a network %.2g times as fast",
+            "batch of %.0f per rank instead of %d would balance them if it costs no accuracy, and "
+            "so would a network %.2g times as fast",
             units_print_seconds(sum.alone, one), units_print_seconds(compute, two),
             figures->batch * sum.alone / compute + 0.5, figures->batch, sum.alone / compute);
     } else if (sum.alone > 0 && stall > 2 * sum.exposed) {
@@ -178,9 +178,9 @@ static double late_seconds(const struct figures_late *late, enum late_cause *cau
 static void advise_late(const struct figures *figures, struct report_advice *out)
 {
     static const char *const words[] = {
-        [LATE_COMPUTING] = "computing; see what else runs there, its clock and its cooling",
-        [LATE_INPUT] = "input; see the disk or the file server that it reads from",
-        [LATE_NETWORK] = "network; see its link and its switch's port, and who else uses them"};
+        [LATE_COMPUTING] = "computing; check for other jobs there, its clock and its cooling",
+        [LATE_INPUT] = "input; check the disk or the file server that it reads from",
+        [LATE_NETWORK] = "network; check its link and its switch's port, and who else uses them"};
     enum late_cause cause, why = LATE_COMPUTING;
     double most = 0;
     int latest = -1;
@@ -221,8 +221,8 @@ void report_advise(const struct figures *figures, struct report_advice *out)
         *out = (struct report_advice){
             .change = CHANGE_STRAGGLER, .which = compute.most_rank, .saves = behind};
         add(out,
-            "host %s: rank %d there computes %s an iteration where the mean is %s, and all "
-            "others wait for it; see what else runs there, and how its threads are bound",
+            "host %s: rank %d there computes for %s an iteration, the mean is %s, and all others "
+            "wait for it; check for other jobs there, and how its threads are bound",
             figures->ranks[compute.most_rank].host, compute.most_rank,
             units_print_seconds(compute.most, one), units_print_seconds(compute.mean, two));
     }

@@ -254,7 +254,7 @@ static int read_model(const char *path, const char *run, struct net *net, bool *
         return diverged(path);
     }
     if (run && report.run && strcmp(run, report.run)) {
-        error_set("%s: the model of run '%s', and its state is run '%s': one was written over",
+        error_set("%s: the model is of run '%s' and its state of run '%s': one was overwritten",
                   path, report.run, run);
         snapshot_report_free(&report);
         return -1;
@@ -294,8 +294,9 @@ int checkpoint_resume(const char *path, struct net *net, int nhistory, float *hi
     state->cursor = file.has_data_cursor ? file.data_cursor : 0;
     snprintf(state->memory, sizeof state->memory, "%s", file.memory ? file.memory : "");
     if (!file.has_data_cursor)
-        LOG_WARNING(log, "%s does not say how far training had read: starting at the first record",
-                    path);
+        LOG_WARNING(
+            log, "%s does not say how far training had read the data: starting at the first record",
+            path);
     status = 0;
 done:
     snapshot_state_free(&file);
@@ -414,11 +415,11 @@ static int check_found(const char *list, const struct net *net, const bool *foun
     if (missing == 0 || (have > 0 && !all))
         return 0;
     if (have == 0)
-        return error_set("%s: none of the net's %d layer%s with parameters is there, by name; "
-                         "expected the weights of this net",
+        return error_set("%s: has none of the net's %d layer%s with parameters, by name; expected "
+                         "weights of this net",
                          list, missing, missing == 1 ? "" : "s");
-    return error_set("%s: layer '%s'%s is not there, by name, and its parameters would be random; "
-                     "expected weights for every layer",
+    return error_set("%s: has no layer '%s'%s, so its parameters would be random; expected weights "
+                     "for every layer",
                      list, net->layers[first].def->name, missing > 1 ? ", among others," : "");
 }
 

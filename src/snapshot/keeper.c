@@ -172,7 +172,7 @@ static void restore_folder(const struct keeper *keeper)
     if (folder && access(folder, F_OK) != 0 && errno == ENOENT) {
         path_make_folders(folder);
         if (access(folder, F_OK) == 0)
-            LOG_WARNING(keeper->options.log, "The folder '%s' is gone: it is made again", folder);
+            LOG_WARNING(keeper->options.log, "The folder '%s' is gone; it is made again", folder);
     }
     free(folder);
 }
@@ -233,14 +233,14 @@ static void put_off(struct keeper *keeper, int64_t iteration)
     keeper->next = now + keeper->pause;
     if (!keeper->hasty) {
         LOG_WARNING(keeper->options.log,
-                    "The snapshot of iteration %" PRId64 " is not written: %s. Training goes on; "
-                    "it is tried again in %d s, and what was written before stays",
+                    "The snapshot of iteration %" PRId64
+                    " could not be written: %s. Training continues; the next try is in %d s, and "
+                    "older snapshots stay",
                     iteration, error_text(), keeper->pause);
     } else if (now - keeper->told >= TELL_EVERY && now < keeper->until) {
         LOG_WARNING(keeper->options.log,
                     "Training is over, and the snapshot of iteration %" PRId64
-                    " is not written: %s. It is tried for %.0f s more; what was written before "
-                    "stays",
+                    " could not be written: %s. Trying for %.0f s more; older snapshots stay",
                     iteration, error_text(), keeper->until - now);
         keeper->told = now;
     }
@@ -487,7 +487,7 @@ static void give_up(struct keeper *keeper)
 {
     char *newest = newest_path(keeper);
 
-    error_set("%s; it was tried as long as there was time. %s%s",
+    error_set("%s; no time is left for another try. %s%s",
               keeper->reason ? keeper->reason : "the snapshot cannot be written",
               newest ? "--resume continues from " : "There is no snapshot to resume from",
               newest ? newest : "");

@@ -347,8 +347,8 @@ int prefix_lock_name(struct prefix_lock *lock, const char *run)
         return 0;
     if (lock->before.pid && strcmp(lock->before.run, "?") && strcmp(lock->before.run, run))
         return error_set("%s: run '%s' on %s (process %ld) wrote snapshots under this prefix until "
-                         "just now, and run '%s' would write over them: give the solver another "
-                         "snapshot_prefix, or start again to have it so",
+                         "just now, and run '%s' would overwrite them: give the solver another "
+                         "snapshot_prefix, or start again to overwrite them",
                          lock->path, lock->before.run, lock->before.host, lock->before.pid, run);
     snprintf(lock->me.run, sizeof lock->me.run, "%s", run);
     return write_owner(lock->fd, lock->path, &lock->me);

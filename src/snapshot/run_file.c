@@ -69,7 +69,7 @@ int run_file_write(const char *path, const struct run_file *file)
     int status;
 
     strbuf_puts(&text, "# The run that writes the snapshots beside this file; \"poseidon train "
-                       "--resume\" goes on with it.\n");
+                       "--resume\" continues it.\n");
     strbuf_printf(&text, "run\t%s\ndigest\t%s\nend\t%s\n", file->run, file->digest,
                   ends[file->end]);
     for (int i = 0; i < NUMBERS; i++)

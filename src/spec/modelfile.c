@@ -161,21 +161,20 @@ static const char *foreign_kind(const char *path)
         fclose(file);
     if (got > 34 && !memcmp(head, "PK\3\4", 4)) /* the name of the archive's first file follows */
         return strstr((char *)head + 30, ".npy")
-                   ? "an archive of NumPy's (.npz): save its arrays" BY_SAFETENSORS
+                   ? "a NumPy archive (.npz): save its arrays" BY_SAFETENSORS
                : path_ends(path, ".keras")
-                   ? "a model of Keras: save its weights" BY_SAFETENSORS
-                   : "a file of PyTorch's (.pth): save its state_dict" BY_SAFETENSORS;
+                   ? "a Keras model: save its weights" BY_SAFETENSORS
+                   : "a PyTorch file (.pth): save its state_dict" BY_SAFETENSORS;
     if (got > 2 && head[0] == 0x80 && head[1] >= 2 && head[1] <= 5)
-        return "a Python pickle, such as PyTorch's files of old (.pth): save its "
+        return "a Python pickle, such as an old PyTorch file (.pth): save its "
                "state_dict" BY_SAFETENSORS;
     if (got > 9 && head[8] == '{' && strchr("\" \n}", head[9]) && !head[7] && !head[6] && !head[5])
         return "a safetensors file: 'poseidon convert weights IN OUT.caffemodel.h5' makes a model "
                "of it";
     if (got > 2 && head[0] == 0x08 && path_ends(path, ".onnx"))
-        return "an ONNX model, which nothing here reads: take the weights that it was made of";
-    return got > 5 && !memcmp(head, "\x93NUMPY", 6)
-               ? "an array of NumPy's (.npy): save it" BY_SAFETENSORS
-               : NULL;
+        return "an ONNX model, which poseidon cannot read: use the weights that it was made from";
+    return got > 5 && !memcmp(head, "\x93NUMPY", 6) ? "a NumPy array (.npy): save it" BY_SAFETENSORS
+                                                    : NULL;
 }
 
 /* What someone may have given instead of a model; NULL where there is no telling. */
@@ -289,7 +288,7 @@ int model_file_net(const struct model_file *file, struct text_doc **out)
         NULL, file->net.length, (const uint8_t *)strbuf_text(&file->net));
 
     if (net == NULL)
-        return error_set("%s: the net inside is damaged, or of another program's making", path);
+        return error_set("%s: the net inside is damaged, or another program wrote it", path);
     if (message_check_enums(path, &net->base) || doc_create(path, &net->base, out)) {
         caffe__net_parameter__free_unpacked(net, NULL);
         return -1;

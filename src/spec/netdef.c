@@ -352,7 +352,7 @@ static int two_sources(const struct builder *b, const struct layer_def *layer, i
     if ((size_t)top < layer->param->n_bottom &&
         strcmp(layer->param->bottom[top], layer->tops[top]) == 0)
         remark = "; it cannot work in place, because another layer reads the same version of its "
-                 "bottom: give the top a name of its own";
+                 "bottom: give the top another name";
     return error_set(
         "%s: Top blob '%s' produced by multiple sources: expected one, found layer '%s' "
         "(line %d) before%s",

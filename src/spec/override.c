@@ -48,8 +48,7 @@ static int find_field(const ProtobufCMessageDescriptor *solver, const char *sett
     snprintf(name, sizeof name, "%.*s", (int)(equals - setting), setting);
     *out = message_find_field(solver, name);
     if (*out && (*out)->type == PROTOBUF_C_TYPE_MESSAGE)
-        return error_set("--set %s: %s is a block; expected a field that has one value", setting,
-                         name);
+        return error_set("--set %s: %s is a block; expected a field with one value", setting, name);
     if (*out)
         return 0;
     for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)

@@ -115,7 +115,7 @@ void suggest_field(const ProtobufCMessageDescriptor *message,
     else if (near.nearest != NULL && near.distance <= 2 && 2 * (size_t)near.distance < strlen(name))
         snprintf(out, bytes, "; did you mean \"%s\"?", near.nearest);
     else if (list_homes(message, name, homes, sizeof homes) > 0)
-        snprintf(out, bytes, "; it belongs into %s", homes);
+        snprintf(out, bytes, "; it belongs in %s", homes);
     else if (outer != NULL && message_find_field(outer, name) != NULL)
         snprintf(out, bytes, "; it is a field of \"%s\": is a \"}\" missing before it?",
                  outer->name);

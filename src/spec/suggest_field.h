@@ -7,7 +7,7 @@
 #include <stddef.h>
 
 /* Writes a remark on an unknown field of a message into `out` ("" when there is nothing to say):
- * the nearest name, the fork of Caffe that has such a field, or the message it belongs into. outer:
+ * the nearest name, the fork of Caffe that has such a field, or the message it belongs in. outer:
  * the message around this one, or NULL. */
 void suggest_field(const ProtobufCMessageDescriptor *message,
                    const ProtobufCMessageDescriptor *outer, const char *name, char *out,

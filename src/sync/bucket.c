@@ -29,8 +29,8 @@ int64_t tag_iteration(const struct sync *sync, const struct arrival *arrival, in
 static int out_of_step(const struct sync *sync, const struct arrival *arrival)
 {
     return error_set("rank %d is out of step: it sent %s of layer '%s' (chunk %d, iteration %lld "
-                     "modulo %lld), which nobody here waits for",
-                     arrival->rank, arrival->back ? "what is new" : "a gradient",
+                     "modulo %lld), which no one here waits for",
+                     arrival->rank, arrival->back ? "parameters" : "a gradient",
                      bucket_of(sync, arrival->bucket)->name, arrival->chunk,
                      (long long)arrival->slot, (long long)sync->tag_period);
 }

@@ -44,7 +44,7 @@ int encode_open(struct sync *sync)
         return g->residual ? 0 : -1;
     }
     if (engine->i->alloc(engine->context, elems * sizeof(float),
-                         "what encoded gradients leave for the next ones", &memory))
+                         "the residuals of encoded gradients", &memory))
         return -1;
     g->residual = memory;
     if (engine->i->alloc(engine->context, floats * sizeof(float), what, &memory))

@@ -98,8 +98,8 @@ static void warn_of_launcher(struct guard *guard)
     if (!getenv("OMPI_COMM_WORLD_SIZE") || getenv("SLURM_STEP_ID") || needs <= lives)
         return;
     LOG_INFO(guard->job->log,
-             "To stop and save takes up to %.0f s here, and mpirun kills its ranks %.0f s after "
-             "Ctrl-C: stop by \"kill -USR1\" to it, or start it with --mca "
+             "Stopping and saving takes up to %.0f s here, but mpirun kills its ranks %.0f s after "
+             "Ctrl-C: send it SIGUSR1 instead (kill -USR1), or start it with --mca "
              "odls_base_sigkill_timeout %.0f",
              ceil(needs), lives, ceil(needs));
 }

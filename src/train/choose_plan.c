@@ -82,7 +82,7 @@ static int choose(struct exchange *exchange, const struct job *job, const struct
     if (status)
         return -1;
     choose_print_rows(&answer, words);
-    LOG_INFO(job->log, "An iteration by what --comm could be, simulated: %s", words);
+    LOG_INFO(job->log, "Simulated time of an iteration by --comm: %s", words);
     exchange->sizes.merge = answer.merge_bytes;
     exchange->sizes.window = answer.window;
     for (int g = 0; g < compute->net->ngroups; g++)

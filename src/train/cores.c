@@ -233,7 +233,7 @@ void cores_list_ranks(const char (*texts)[CORES_PLACE_BYTES], int ranks, struct 
         strbuf_printf(out, "%s%s\n", several ? " each: " : ": ", texts[r]);
     }
     if (more)
-        strbuf_printf(out, "Ranks on %d other set%s of cores compute likewise\n", more,
+        strbuf_printf(out, "Ranks on %d other set%s of cores compute in the same way\n", more,
                       more == 1 ? "" : "s");
 }
 

@@ -123,8 +123,8 @@ static void put_snapshots(struct dry_run *dry, const struct job *job, const stru
                   count, size);
     strbuf_printf(out, known ? "; %s free\n" : "\n", left);
     snprintf(reason, sizeof reason,
-             "the disk of snapshot_prefix has %s left, and %" PRId64 " snapshot%s of %s are to be "
-             "written there (--keep=N keeps the newest)",
+             "the disk of snapshot_prefix has %s left, too little for %" PRId64
+             " snapshot%s of %s (--keep=N keeps the newest)",
              left, count, count == 1 ? "" : "s", size);
     if (known && free_bytes < each * (double)count)
         put_reason(dry, reason);
@@ -141,8 +141,8 @@ static void put_plan(const struct job *job, const struct exchange *exchange, str
     if (plan_is_alone(plan)) {
         strbuf_printf(out, "%s, nothing travels\n",
                       plan->ncomputing == 1  ? "one worker"
-                      : exchange->nodes.team ? "workers add up on their GPUs"
-                                             : "workers add up in the memory that they share");
+                      : exchange->nodes.team ? "workers add up gradients on their GPUs"
+                                             : "workers add up gradients in shared memory");
         return;
     }
     for (int b = 0; b < plan->nbuckets; b++)
@@ -232,7 +232,7 @@ static void put_all(struct dry_run *dry, const struct job *job, const struct com
     if (!compute_trains(compute))
         put_reason(dry, "nothing trains: every lr_mult of the net is 0, or it has no parameters");
     if (at->iteration >= job->max_iter)
-        put_reason(dry, "nothing is left to do: the snapshot's iteration is not below max_iter");
+        put_reason(dry, "nothing is left to do: the snapshot has reached max_iter");
     put_training(job, compute, at, out);
     strbuf_puts(out, strbuf_text(&dry->survey));
     put_weights(job, run, at, resumed, out);

@@ -347,9 +347,8 @@ int job_count_epochs(struct job *job)
     if (epochs <= 0)
         return 0;
     if (!job->records)
-        return error_set("--epochs=%g: it is not known how many records the training data has; "
-                         "give --max-iter=N",
-                         epochs);
+        return error_set(
+            "--epochs=%g: the number of training records is not known; give --max-iter=N", epochs);
     if (iterations > INT32_MAX)
         return error_set("--epochs=%g of %" PRIu64 " records are %.4g iterations of %.0f; at most "
                          "%d can be counted",

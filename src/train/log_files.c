@@ -46,8 +46,8 @@ static void look_at(const struct job *job, const struct places *places, const ch
     found = path_find(path, places->solver_file, NULL);
     name = found ? canonical(found) : NULL;
     if (name && !is_below(name, places->here) && !is_below(name, places->solver))
-        LOG_INFO(job->log, "%s is outside of this folder and the solver's: %s%s%s", what, path,
-                 strcmp(path, name) ? ", which is " : "", strcmp(path, name) ? name : "");
+        LOG_INFO(job->log, "%s lies outside the working folder and the solver's: %s%s%s", what,
+                 path, strcmp(path, name) ? ", which is " : "", strcmp(path, name) ? name : "");
     free(found);
     free(name);
 }

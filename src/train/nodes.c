@@ -29,9 +29,9 @@ static int check_hierarchy(struct exchange *exchange, const struct job *job,
     const struct engine_i *engine = compute->engine.i;
 
     if (o->staleness > 0)
-        return error_set("--tune staleness lets every rank have parameters of its own");
+        return error_set("--tune staleness gives every rank its own parameters");
     if (o->comm.policy == COMM_NONE)
-        return error_set("with --comm=none every rank trains a net of its own");
+        return error_set("with --comm=none every rank trains its own net");
     if (!engine->own_memory) /* of a dedicated server, too */
         return 0;
     if (!engine->team)

@@ -50,7 +50,7 @@ static bool find_nonfinite(const struct job *job, const struct compute *compute,
     if (net_pull_values(compute->net))
         return false;
     if (checkpoint_look(compute->net)) {
-        strbuf_printf(out, "an update before made it: %s", error_text());
+        strbuf_printf(out, "an earlier update made it: %s", error_text());
         return false;
     }
     for (int l = 0; l < compute->net->nlayers; l++) {
@@ -95,9 +95,9 @@ int guard_check_outcome(struct guard *guard, const struct rates *rates, const st
     if (run_check_values(guard->run, rates, end))
         return -1;
     if (!isfinite(loss))
-        return error_set("after iteration %" PRId64 ": the test's loss is %g, and all parameters "
-                         "are finite: look at the test's data, lower base_lr, or set "
-                         "clip_gradients",
+        return error_set("after iteration %" PRId64
+                         ": the test's loss is %g, and all parameters are finite: check the test "
+                         "data, lower base_lr, or set clip_gradients",
                          end, loss);
     return 0;
 }

@@ -60,8 +60,8 @@ static int write_trace(struct trainer *t)
              (unsigned long long)written.events, t->job.options->trace, written.clock_error * 1e6);
     if (written.dropped > 0)
         LOG_WARNING(t->job.log,
-                    "The trace has no room for %llu more events: its last iterations are missing; "
-                    "--trace=FILE,A-B chooses which ones to keep",
+                    "The trace buffer is full: %llu events were dropped, its last iterations are "
+                    "missing; --trace=FILE,A-B chooses which ones to keep",
                     (unsigned long long)written.dropped);
     return 0;
 }

@@ -47,10 +47,9 @@ static int name_of_newest(struct training_run *run)
     const struct checkpoint_entry *newest = &run->list.entries[0];
 
     if (!newest->owner.run || run_check_name(newest->owner.run))
-        return error_set(
-            "--resume: %s does not say which run it is of, and there is no %s: --resume=any goes "
-            "on from it all the same, --snapshot=FILE from any state",
-            newest->path, run->path);
+        return error_set("--resume: %s does not name its run, and there is no %s: --resume=any "
+                         "resumes from it all the same, --snapshot=FILE from any state",
+                         newest->path, run->path);
     snprintf(run->file.run, sizeof run->file.run, "%s", newest->owner.run);
     return 0;
 }
@@ -65,8 +64,8 @@ static int check_fresh(const struct training_run *run)
 {
     for (int i = 0; i < run->list.count; i++)
         if (is_own(run, &run->list.entries[i]))
-            return error_set("--run=%s: %s is of a run of that name already: --resume goes on with "
-                             "it, another name or snapshot_prefix starts a new one",
+            return error_set("--run=%s: %s already belongs to a run of that name: --resume "
+                             "continues it, another name or snapshot_prefix starts a new one",
                              run->file.run, run->list.entries[i].path);
     return 0;
 }
@@ -122,7 +121,7 @@ static int check_unfinished(const struct training_run *run)
         return 0;
     return error_set("--resume: run '%s' is finished: %s is its iteration %" PRId64
                      " of %d. To train on, raise max_iter; to start again, leave --resume out or "
-                     "give the solver another snapshot_prefix; --run=%s means this very run",
+                     "give the solver another snapshot_prefix; --run=%s names this run",
                      run->file.run, newest->path, newest->iteration, run->job->max_iter,
                      run->file.run);
 }
@@ -240,7 +239,7 @@ static void tell_others(const struct training_run *run)
                  "Ignoring %d snapshot%s of other runs, the newest of them %s of run '%s'; this "
                  "run is '%s'",
                  others, others == 1 ? "" : "s", newest->path,
-                 newest->owner.run ? newest->owner.run : "of no name", run->file.run);
+                 newest->owner.run ? newest->owner.run : "unknown", run->file.run);
 }
 
 static int try_state(struct training_run *run, const char *path, float *history,
@@ -355,12 +354,12 @@ static int count_start(struct training_run *run, int64_t first)
     run->file.starts = again ? run->found.starts + 1 : 1;
     if (run->file.starts <= FRUITLESS_STARTS)
         return 0;
-    return error_set("run '%s' was started %d times at iteration %" PRId64
-                     " and never came to a later snapshot. Where it ended with a message, mend "
-                     "that; where its time was over, give it more (the job's limit, --time-limit), "
-                     "or let it save more often (snapshot, --snapshot-every). --resume=any tries "
-                     "once more",
-                     run->file.run, FRUITLESS_STARTS, first);
+    return error_set(
+        "run '%s' was started %d times at iteration %" PRId64
+        " and never wrote a later snapshot. If it ended with a message, mend its cause; if its "
+        "time was over, give it more (the job's limit, --time-limit), or save more often "
+        "(snapshot, --snapshot-every). --resume=any tries once more",
+        run->file.run, FRUITLESS_STARTS, first);
 }
 
 int run_begin(struct training_run *run, int64_t first, char *plan)
@@ -376,7 +375,7 @@ int run_begin(struct training_run *run, int64_t first, char *plan)
     if (!run->plan || !run->file.about || count_start(run, first))
         return -1;
     LOG_INFO(run->job->log, "Run '%s'%s", run->file.run,
-             run->file.starts > 1 ? ", started again where it began before" : "");
+             run->file.starts > 1 ? ", started again from where it last began" : "");
     return write_file(run);
 }
 

@@ -38,7 +38,7 @@ static void warn_of_settings(const struct job *job, const struct compute *comput
                               "with parameters");
     if (solver->base_lr <= 0)
         LOG_WARNING(job->log, "%s: base_lr is %g: %s", o->solver, (double)solver->base_lr,
-                    solver->base_lr < 0 ? "training climbs the loss" : "nothing trains");
+                    solver->base_lr < 0 ? "training increases the loss" : "nothing trains");
     for (size_t i = 0; i < solver->n_test_iter; i++)
         if (solver->test_iter[i] == 0)
             LOG_WARNING(job->log, "%s: test_iter is 0: test net #%zu is not run", o->solver, i);

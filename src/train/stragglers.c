@@ -185,8 +185,9 @@ void stragglers_judge(struct stragglers *late, int64_t iteration, const double *
     if (rank >= 0) {
         late->of_rank[rank].times++;
         late->of_rank[rank].seconds[cause] += behind;
-        LOG_INFO(late->job->log, "Rank %d on %s was late: of the last %s training waited %s for %s",
-                 rank, late->job->topology.host[rank], units_print_seconds(seconds, one),
+        LOG_INFO(late->job->log,
+                 "Rank %d on %s was late: in the last %s the others waited %s for %s", rank,
+                 late->job->topology.host[rank], units_print_seconds(seconds, one),
                  units_print_seconds(behind, two), words[cause]);
     }
     late->iteration = iteration;

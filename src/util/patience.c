@@ -196,8 +196,9 @@ static void end_process(const struct patience_options *o, const char *text)
             "poseidon %s: lost: %s. %s is stopped, cut off, still at work, or waits for one that "
             "is; or large messages are lost: compare the MTU of hosts and switches. The run ends "
             "with status %d%s%s\n",
-            o->command, text, *patience.missing ? "It" : "A rank that does not say so itself",
-            o->status, o->advice ? "; " : "", o->advice ? o->advice : "");
+            o->command, text,
+            *patience.missing ? "It" : "The rank that does not report this itself", o->status,
+            o->advice ? "; " : "", o->advice ? o->advice : "");
     _exit(o->status);
 }
 

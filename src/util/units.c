@@ -121,9 +121,9 @@ int units_parse_duration(const char *name, const char *text, void *target)
 
     if ((read_with_unit(text, units, out) || read_clock(text, out)) && *out > 0 && *out < 1e9)
         return 0;
-    return error_set("--%s wants a duration with its unit such as 90s, 30min, 4h or 1:30:00, "
-                     "found '%s'",
-                     name, text);
+    return error_set(
+        "--%s expects a duration with its unit such as 90s, 30min, 4h or 1:30:00, found '%s'", name,
+        text);
 }
 
 int units_parse_positive(const char *name, const char *text, void *target)

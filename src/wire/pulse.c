@@ -258,7 +258,8 @@ static void describe_standstill(const struct wire *wire, int64_t now, double sec
         if (stuck > 1)
             strbuf_puts(text, ", ");
         put_rank(wire, text, r);
-        strbuf_printf(text, " has not got on for %.0f s ", 1e-9 * (double)(now - peer->moved));
+        strbuf_printf(text, " has made no progress for %.0f s ",
+                      1e-9 * (double)(now - peer->moved));
         put_place(wire, text, &peer->beat);
     }
     if (stuck > RANKS_NAMED)
@@ -267,7 +268,7 @@ static void describe_standstill(const struct wire *wire, int64_t now, double sec
         put_waiting(wire, text, -1, stuck == 1 ? "it" : "them");
         return;
     }
-    strbuf_printf(text, "no rank has got on for %.0f s ", seconds);
+    strbuf_printf(text, "no rank has made progress for %.0f s ", seconds);
     put_place(wire, text, &pulse->peers[0].beat);
     strbuf_puts(text, ": all give signs of life, and large messages may be lost "
                       "(compare the MTU of hosts and switches)");

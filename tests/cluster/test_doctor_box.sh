@@ -43,7 +43,7 @@ examine() {
     took=$(($(now) - began))
     [ "$status" -eq "$1" ] || fail "status $status, expected $1"
     [ "$(grep -c '^WRONG' log)" -eq "$2" ] || fail "$(grep -c '^WRONG' log) things are wrong, expected $2"
-    [ "$2" -eq 0 ] || [ "$(tail -n 1 log)" = "$2 thing$([ "$2" -eq 1 ] || echo s) to mend before training, named above" ] ||
+    [ "$2" -eq 0 ] || [ "$(tail -n 1 log)" = "$2 problem$([ "$2" -eq 1 ] || echo s) to fix before training, shown above" ] ||
         fail 'the verdict is not the last line'
     [ "$1$2" -ne 0 ] || [ "$(tail -n 1 log)" = 'nothing is wrong here' ] || fail 'it is not said that nothing is wrong'
 }
@@ -114,7 +114,7 @@ stopped() {
     ) &
     stopper=$!
     examine 1 0
-    says errors '^poseidon doctor: (n[13]: within [0-9]+ s a message of [0-9]+ bytes (from|to) n2 did not come|rank 0 on n1 has waited [0-9]+ s .*; it is given up)'
+    says errors '^poseidon doctor: (n[13]: within [0-9]+ s a message of [0-9]+ bytes (from|to) n2 did not come|rank 0 on n1 has waited [0-9]+ s .*; doctor gives up)'
     [ "$took" -lt 110 ] || fail "it took $took s"
     kill "$stopper" 2>/dev/null
     fault='a rank of `doctor` is stopped: the wait for it is given up'
@@ -130,7 +130,7 @@ mtu() {
     ip link set "$BOX_NAME-2" mtu 9000
     ip -n "$BOX_NAME-2" link set e0 mtu 9000
     examine 0 0
-    says log '^note:  n2: the MTU of its card is 9000, where other hosts have 1500'
+    says log '^note:  n2: the MTU of its card is 9000, and that of other hosts 1500'
     [ "$(grep -c 'the MTU of its card' log)" -eq 1 ] || fail 'other hosts are named'
     no_hint
     fault='another MTU on a host: noted by `doctor`'

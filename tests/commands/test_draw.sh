@@ -149,7 +149,7 @@ refuses "expected a file name that ends with .dot, *, found 'plan.json'" plan --
 refuses '--force has no effect without --draw' plan --model=net.prototxt --force
 refuses "unknown option --plan: 'poseidon plan --draw=OUT.svg' draws each layer's scheme" \
     draw --model=net.prototxt --plan=plan.json no.dot
-refuses 'unknown option --columns: a long net stands in columns by itself; leave it out' \
+refuses 'unknown option --columns: a long net is always laid out in columns; leave the option out' \
     draw --model=net.prototxt --columns=2 no.dot
 
 refuses 'Need a model definition: --model=FILE' draw out.svg

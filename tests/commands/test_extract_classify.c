@@ -355,7 +355,7 @@ static const struct {
     {colours, "--model=net.prototxt --weights=W --blob=z x.png",
      "--blob: the net's TEST phase has no blob 'z'"},
     {colours, "--model=net.prototxt --weights=W --labels=short x.png",
-     "short: expected a label for each of the 3 classes, one a line, found 1"},
+     "short: expected a label for each of the 3 classes, one per line, found 1"},
     {colours, "--model=net.prototxt --weights=W --labels=none x.png", "File not found: none"},
     {colours, "--model=net.prototxt --weights=W --resize=3x9 x.png",
      "--resize=3x9: expected WIDTHxHEIGHT such as 256x256, or the shorter side's length, at least "
@@ -368,7 +368,7 @@ static const struct {
      "num_output: 2 } }\n"
      "layer { name: 's' type: 'Softmax' bottom: 'y' top: 's' }\n",
      "--model=net.prototxt --weights=W --json x.png",
-     "W: none of the net's 1 layer with parameters is there, by name; expected the weights of "
+     "W: has none of the net's 1 layer with parameters, by name; expected weights of "
      "this net"},
     {"layer { name: 'in' type: 'Input' top: 'x' input_param { shape { dim: [1, 1, 4, 4] } } }\n"
      "layer { name: 'conv' type: 'Convolution' bottom: 'x' top: 'c' convolution_param { "
@@ -377,7 +377,7 @@ static const struct {
      "num_output: 2 } }\n"
      "layer { name: 's' type: 'Softmax' bottom: 'y' top: 's' }\n",
      "--model=net.prototxt --weights=W x.png",
-     "W: layer 'own' is not there, by name, and its parameters would be random; expected weights "
+     "W: has no layer 'own', so its parameters would be random; expected weights "
      "for every layer"},
     {colours, "--model=net.prototxt --weights=W --mean=x,y x.png",
      "--mean expects one number, or three such as 104,117,123, or the file of a mean image; found "
@@ -387,7 +387,7 @@ static const struct {
      "expected an input of N x 1 or 3 x H x W, found 'x' of shape 2 5 (10)"},
     {"layer { name: 'in' type: 'Input' top: 'x' input_param { shape { dim: [2, 1, 4, 4] } } }",
      "--model=net.prototxt --weights=W x.png",
-     "the net has no Softmax: say with --blob=NAME where its scores are"},
+     "the net has no Softmax; expected --blob=NAME, the blob of its scores"},
     {"", "--model=net.prototxt --weights=W x.png",
      "expected a net that begins with its input, a layer of type Input"},
 };

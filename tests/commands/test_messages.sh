@@ -27,6 +27,7 @@ refuses '*unknown option --display: --set display=X, or display in the solver*' 
 refuses '*unknown option --weight-decay: --set weight_decay=X*' train --weight_decay=0.1
 refuses '*unknown option --net: --solver=FILE: the solver names the net*' train --net=X
 refuses '*unknown option --net: --model=FILE*' test --net=X
+refuses '*unknown option --gpus: --nodes=LIST and --ranks-per-node=N*' plan --gpus=2
 refuses '*unknown option --patience: --stop-after=N*' train --patience=3
 while read -r option; do # a word of torchrun or of a common script: what it is called here, not where the list is
     timeout 60 "$POSEIDON" train "--$option=3" 2>&1 | grep -q "unknown option --$option: " || fail "--$option: no pointer"
@@ -58,7 +59,7 @@ gamma
 END
 refuses "*unexpected word 'x.solverstate': expected options only; did you mean --snapshot=x.solverstate (usage*" train --resume x.solverstate
 refuses "*did you mean --weights=w.caffemodel.h5 (usage*" test w.caffemodel.h5
-refuses "*unknown command 'predict'; 'poseidon classify' names images*" predict
+refuses "*unknown command 'predict'; 'poseidon classify' classifies images*" predict
 refuses "*unknown command 'eval'; 'poseidon test' scores weights*" eval
 refuses "*unknown command 'finetune'; 'poseidon train --weights=FILE'*" finetune
 refuses "*unknown command 'resume'; 'poseidon train --resume'*" resume
@@ -96,7 +97,7 @@ refuses '*wrong.prototxt: warmup_iter and rampup_interval say the same*' train -
 solver "base_lr: 1 lr_policy: 'step'"
 refuses '*wrong.prototxt: lr_policy "step" needs a positive stepsize*' train --solver=wrong.prototxt
 solver "base_lr: -1 lr_policy: 'fixed' solver_mode: GPU test_iter: 0 test_interval: 1"
-works '*wrong.prototxt: base_lr is -1: training climbs the loss*' train --solver=wrong.prototxt --math=bf16
+works '*wrong.prototxt: base_lr is -1: training increases the loss*' train --solver=wrong.prototxt --math=bf16
 has "$err" 'solver_mode is GPU, but training runs on the CPU; --engine=cuda*trains on GPUs' solver_mode
 has "$err" '--math has no effect on --engine=cpu, which computes in single precision' --math
 has "$err" 'test_iter is 0: test net #0 is not run' 'test_iter 0'
@@ -124,8 +125,8 @@ has "$(cat s.json)" '"test_iteration": 0' --summary
 cp "$abs_top_srcdir/tests/data/spec/today.caffemodel" W
 sed 's/"ip"/"other"/; s/name: .ip./name: "other"/' net.prototxt >other.prototxt
 echo "net: 'other.prototxt' lr_policy: 'fixed' max_iter: 1 base_lr: 0.1" >other_solver.prototxt
-refuses "*W: none of the net's 1 layer with parameters is there, by name*" train --solver=other_solver.prototxt --weights=W
-refuses "*W: none of the net's 1 layer with parameters is there, by name*" test --model=other.prototxt --weights=W
+refuses "*W: has none of the net's 1 layer with parameters, by name*" train --solver=other_solver.prototxt --weights=W
+refuses "*W: has none of the net's 1 layer with parameters, by name*" test --model=other.prototxt --weights=W
 
 printf 'PK\003\004....................000000archive/data.pkl' >pytorch_model.bin
 printf 'PK\003\004....................000000arr_0.npy' >arrays.bin
@@ -134,9 +135,9 @@ printf '\077\000\000\000\000\000\000\000{"w":{"dtype":"F32"}}' >tensors.bin
 while read -r file what; do # by their content; known endings are refused before
     refuses "*$file: expected a binary model (.caffemodel), found $what*" train --solver=solver.prototxt --weights="$file"
 done <<'END'
-pytorch_model.bin a file of PyTorch's (.pth)
-arrays.bin an archive of NumPy's (.npz)
-old.bin a Python pickle, such as PyTorch's files of old (.pth)
+pytorch_model.bin a PyTorch file (.pth)
+arrays.bin a NumPy archive (.npz)
+old.bin a Python pickle, such as an old PyTorch file (.pth)
 tensors.bin a safetensors file
 END
 
@@ -193,11 +194,11 @@ layer { name: 'ip' type: 'InnerProduct' bottom: 'a' top: 'b' inner_product_param
 layer { name: 'l' type: 'SoftmaxWithLoss' bottom: 'b' bottom: 'y' top: 'l' }
 EOF
 echo "net: 'twice.prototxt' base_lr: 0.1 lr_policy: 'fixed' max_iter: 1 test_iter: 1 test_interval: 1 snapshot_prefix: 'tw'" >twice.solver
-refuses "*layer 'ip' (InnerProduct): parameter 0 has shape *; several layers have this name*give each a name of its own" train --solver=twice.solver
+refuses "*layer 'ip' (InnerProduct): parameter 0 has shape *; several layers have this name*give each its own name" train --solver=twice.solver
 sed 's/ type: .InnerProduct. bottom: .a./ type: "InnerProduct" bottom: "a" name: "ip2"/; s/name: .ip. type: "Inner/type: "Inner/' twice.prototxt >once.prototxt
 echo "net: 'once.prototxt' base_lr: 0.1 lr_policy: 'fixed' max_iter: 1 snapshot_prefix: 'tw'" >once.solver
 works '*' train --solver=once.solver
-refuses '*inputs.prototxt: the net has no data layer, so that its inputs would be zeros*' test --model=inputs.prototxt --weights=tw_iter_1.caffemodel
+refuses '*inputs.prototxt: the net has no data layer, so its inputs would be zeros*' test --model=inputs.prototxt --weights=tw_iter_1.caffemodel
 mkdir empty_folder
 echo "layer { name: 'd' type: 'Data' top: 'x' top: 'y' data_param { source: 'empty_folder' batch_size: 2 } }" >folder.prototxt
 echo "net: 'folder.prototxt' base_lr: 0.1 lr_policy: 'fixed' max_iter: 1 snapshot_prefix: 'tw'" >folder.solver

@@ -32,7 +32,7 @@ refuses '*--set base_lr: expected FIELD=VALUE such as base_lr=0.02*' train --sol
 refuses '*--set base_lr=fast: expected a number*' train --solver=solver.prototxt --set base_lr=fast
 refuses '*--set lr=0.1: a solver has no field "lr"; did you mean "base_lr"?*' train --solver=solver.prototxt --set lr=0.1
 refuses '*--set type=adam: Unknown solver type: adam; did you mean Adam? (known types*' train --solver=solver.prototxt --set type=adam
-works '*warning: --max-iter=9 stands before --max-iter=1, which counts*' train --solver=solver.prototxt --max-iter=9 --max-iter=1
+works '*warning: --max-iter=9 is overridden by the later --max-iter=1*' train --solver=solver.prototxt --max-iter=9 --max-iter=1
 refuses '*--set net_param={}: net_param is a block*' train --solver=solver.prototxt --set 'net_param={}'
 
 # Caffe's own
@@ -56,7 +56,7 @@ refuses "*--tune chunck=1: there is no such name; did you mean chunk? ('poseidon
     train --solver=solver.prototxt --tune chunck=1
 refuses '*: there is no such name (*' train --solver=solver.prototxt --tune "$(printf %0100d 0)=1"
 refuses '*--tune lars: there is no such name*' train --solver=solver.prototxt --tune lars
-refuses '*--tune comm=ps: this is an option by itself, --comm*' train --solver=solver.prototxt --tune comm=ps
+refuses '*--tune comm=ps: it is a separate option, --comm*' train --solver=solver.prototxt --tune comm=ps
 refuses '*--tune chunk needs a value: --tune chunk=SIZE*' train --solver=solver.prototxt --tune chunk
 refuses '*--tune chunk expects a size such as 512k or 2m*' train --solver=solver.prototxt --tune=chunk=much
 refuses '*--tune order=last: expected urgency or fifo*' train --solver=solver.prototxt --tune order=last

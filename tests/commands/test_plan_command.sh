@@ -45,7 +45,7 @@ figures='--figure gemm_flops=4000e9 --figure copy_bytes_per_second=100GB --figur
 # One Titan X trains 34.6 images/s. At 10 GbE and 16 nodes the hybrid reached 15.0 to 15.5 times that, and PS not 11.
 # shellcheck disable=SC2086 # several words
 shows '^VGG19: 229052817 parameters, 916 MB; 32 images' --nodes=1,8,16 --bandwidth=10Gb --images-per-second=34.6 $figures
-same 'what is assumed comes first' 'Assuming latency and hosts as is usual: give --cluster-file.' "$(head -n 1 text)"
+same 'what is assumed comes first' 'Assuming usual latency and hosts: give --cluster-file.' "$(head -n 1 text)"
 has '^rank *4000 GFLOP/s in products, copies 100 GB/s, sums 100 GB/s; 1 a node$'
 sed -n '/^Speed-up by/,/^$/p' text | awk '$1 == "nodes" { for (i = 2; i <= NF; i++) at[$i] = i }
     $1 == 16 { found = 1; if ($at["ps"] > 11 || $at["auto"] < 14.5 || $at["auto"] > 16 || $at["auto"] < $at["paper"]) exit 1 }
@@ -55,7 +55,7 @@ has '^   16 .* 17 PS, 2 SFB$'
 has '^  fc7 *[A-Z]'
 same 'tables of layers' 1 "$(grep -c '^layer ' text)"
 shows '^Assuming [0-9.]* images/s a rank: give --images-per-second or --profile; links of$' --nodes=1,2 --layers
-has '^10 Gbit/s: give --bandwidth; latency and hosts as is usual: give --cluster-file.$'
+has '^10 Gbit/s: give --bandwidth; usual latency and hosts: give --cluster-file.$'
 same 'tables of --layers' 2 "$(grep -c '^layer ' text)"
 
 # frozen layers, layers that only PS and allreduce can carry
@@ -63,7 +63,7 @@ sed 's/top: "conv1_1" conv/top: "conv1_1" param { lr_mult: 0 } param { lr_mult: 
 net=$folder/frozen.prototxt shows '^conv1_1 .*frozen.*frozen' --nodes=4 --comm=sfb
 has '^fc8 .*\*'
 has 'as --comm=sfb says'
-lacks '^Speed-up by what'
+lacks '^Speed-up by --comm'
 shows '^4 nodes, 3 workers, 1 dedicated server$' --nodes=4 --servers=1 --comm=paper
 has "the paper's rule: SFB moves"
 shows 'no core to spare' --nodes=8 --comm=ps --figure core_share=1
@@ -82,7 +82,7 @@ for how in --comm=ps --hierarchy=off --wire=bf16 --servers=1; do
     lacks 'add up'
     holds "one node, $how: it sends" 'sent > 0' sent="$(field 1 6)"
 done
-shows '^1 node, 4 workers, which add up in the memory that they share: nothing is sent$' --nodes=1 --ranks-per-node=4 \
+shows '^1 node, 4 workers, which add up gradients in shared memory: nothing is sent$' --nodes=1 --ranks-per-node=4 \
     --images-per-second=60 --figure sum_bytes_per_second=1GB
 holds 'one node: only sums take time' 'sent == 0 && stalled + 0 > 10' sent="$(field 1 6)" stalled="$(field 1 7)"
 
@@ -106,7 +106,7 @@ text --images-per-second=34.6 --comm=ps --bandwidth=1Gb --nodes="$1" --servers="
 same "the speed-up of $1 nodes with $2 servers" "$3" "$(field "$1" 4)"
 advises '2 workers on 2 nodes train .* would be reached on a network of .*; this one has 100 Gbit/s. Dedicated servers would not make it 5 % faster. ' \
     --nodes=2 --bandwidth=100Gb
-advises '.* No network makes that 95 %: on the fastest it is [0-9.]* times, the rest is latency, sums and products. ' \
+advises '.* No network would reach 95 %: on the fastest it is [0-9.]* times, the rest is latency, sums and products. ' \
     --nodes=8 --comm=sfb --figure gemm_flops=1e9 --servers=2
 advises 'One worker has nothing to send: ask for more --nodes. ' --nodes=1
 text --nodes=1

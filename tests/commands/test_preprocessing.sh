@@ -79,7 +79,7 @@ works "*Preprocessing: shorter side 20, crop 14x14, mean 7,7,7, scale 0.01, blue
 refuses '*the image is 3x30x20, but the mean image and the first one are 3x16x18*' \
     classify --model=hdf5.prototxt --weights=weights.caffemodel.h5 --resize=20 photos/ash/0.png
 mv trees.h5 away.h5
-refuses "*The net's data is not there to tell the size of its records: give that of the mean image, --resize=WIDTHxHEIGHT*" \
+refuses "*The net's data is missing, so the size of its records is not known: give the mean image's size, --resize=WIDTHxHEIGHT*" \
     classify --model=hdf5.prototxt --weights=weights.caffemodel.h5 $first
 works "*Preprocessing: resize 18x16, crop 14x14, mean mean.h5*" \
     classify --model=hdf5.prototxt --weights=weights.caffemodel.h5 --resize=18x16 $first
@@ -89,11 +89,11 @@ refuses '*weights.caffemodel.h5: holds no names of classes; poseidon convert wri
 refuses "*$first: expected a text with the name of a class on every line*found a binary file*" \
     classify --model=hdf5.prototxt --weights=weights.caffemodel.h5 --resize=18x16 --labels=$first $first
 sed 's/^layer { name: "trees".*/layer { name: "in" type: "Input" top: "data" input_param { shape { dim: [1, 3, 14, 14] } } }/; /SoftmaxWithLoss/d' hdf5.prototxt >deploy.prototxt
-works "*Preprocessing: resize 14x14, no mean subtracted, scale 1, blue, green, red (layer 'in' says nothing of it: --resize, --mean, --scale)*" \
+works "*Preprocessing: resize 14x14, no mean subtracted, scale 1, blue, green, red (layer 'in' sets none: use --resize, --mean, --scale)*" \
     classify --model=deploy.prototxt --weights=weights.caffemodel.h5 $first
 refuses "*--input-shape=3,64,64: layer 'in' gives the input's size, 1 3 14 14*" \
     classify --model=deploy.prototxt --weights=weights.caffemodel.h5 --input-shape=3,64,64 $first
-refuses '*deploy.prototxt: the net has no data layer, so that its inputs would be zeros*' \
+refuses '*deploy.prototxt: the net has no data layer, so its inputs would be zeros*' \
     extract --model=deploy.prototxt --weights=weights.caffemodel.h5 --blobs=prob zeros.h5
 
 # a name says what is in a file

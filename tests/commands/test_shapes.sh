@@ -78,7 +78,7 @@ lacks "$out$err" assum 'a size that was given'
 
 # a source that is there and cannot be read
 echo nonsense >absent
-works "*layer 'd': the source is there, but its shape could not be read: absent*assuming*" summary --model=net.prototxt
+works "*layer 'd': the source exists, but its shape could not be read: absent*assuming*" summary --model=net.prototxt
 
 # classify says what to give
 cat >class.prototxt <<'END'

@@ -314,7 +314,7 @@ class Images(unittest.TestCase):
         self.write("x_lmdb/thesis.tex", b"precious")
         self.bad(self.list(), out, root, "--force", says=["holds other files too"])
         self.write("y_lmdb", b"a file")
-        self.bad(self.list(), self.path("y_lmdb"), root, "--force", says=["no LMDB folder"])
+        self.bad(self.list(), self.path("y_lmdb"), root, "--force", says=["is not an LMDB folder"])
 
     def test_class_names_are_kept(self):
         self.need_lmdb()

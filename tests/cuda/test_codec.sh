@@ -88,7 +88,7 @@ export POSEIDON_EMULATED_BYTES
 for POSEIDON_EMULATED_BYTES in $(seq 400000 20000 900000); do
     "$POSEIDON_MPIRUN" 2 "$emulated" train --engine=cuda --tune=share-gpu --solver=plain.prototxt --max-iter=1 \
         --comm=allreduce --wire=bf16 >log 2>&1 && break
-    grep -q 'memory is full: what encoded gradients leave for the next ones needs .* MiB' log && told=yes && break
+    grep -q 'memory is full: the residuals of encoded gradients needs .* MiB' log && told=yes && break
 done
 [ -n "${told:-}" ] || { cat log; fail 'encoded gradients without memory for them: not told of'; }
 finish

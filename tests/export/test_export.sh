@@ -122,7 +122,7 @@ refuses_layer "8: layer 'pool' (Pooling): its last window begins behind the imag
     "$(pool 'kernel_size: 1 stride: 4')"
 refuses_layer "8: layer 'b' (BatchNorm): it normalises by each batch's own statistics*" \
     'layer { name: "b" type: "BatchNorm" bottom: "conv" top: "b" batch_norm_param { use_global_stats: false } }'
-refuses_layer "8: layer 'm' (MVN): it has no form in ONNX here*" 'layer { name: "m" type: "MVN" bottom: "conv" top: "m" }'
+refuses_layer "8: layer 'm' (MVN): poseidon has no ONNX form for it*" 'layer { name: "m" type: "MVN" bottom: "conv" top: "m" }'
 
 # what is asked for wrongly
 refuses '*other.onnx exists already; --force replaces it*' export --model=net.prototxt --weights=$weights other.onnx

@@ -233,7 +233,7 @@ def check_coverage(data, folder):
         return subprocess.run([POSEIDON, *words], stdout=subprocess.PIPE, check=True, universal_newlines=True).stdout
 
     listed = set(re.findall(r'^  --([a-z0-9-]+)', said('train', '--help'), re.M)) - {'help', 'solver', 'tune'}
-    listed |= {'tune=' + name for name in re.findall(r'^  ([a-z-]+)', said('help', 'tuning').split('\nthe same of plan')[0], re.M)}
+    listed |= {'tune=' + name for name in re.findall(r'^  ([a-z-]+)', said('help', 'tuning').split('\nthe same for plan')[0], re.M)}
     known = set(option_values(Case(0, (1, 1), folder, data)))
     return [f'option --{name} is not covered' for name in sorted(listed - known)] + \
            [f'option --{name} is none of train --help' for name in sorted(known - listed)]

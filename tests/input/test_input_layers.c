@@ -118,7 +118,7 @@ START_TEST(fields_without_effect_are_said_aloud)
                    true, 0, 1, 0));
     ck_assert_ptr_nonnull(strstr(made.notices, "layer 'd': data_param's force_encoded_color"));
     ck_assert_ptr_nonnull(strstr(made.notices, "have no effect in data_param, as in Caffe; they "
-                                               "belong into transform_param"));
+                                               "belong in transform_param"));
     struct layer_env look = {.nranks = 1, .look_only = true};
     unmake_net(&made);
     expect_ok(make_net(&made,

@@ -279,7 +279,7 @@ static const struct error_case error_cases[] = {
      "global_pooling takes the whole plane (6 x 5): kernel_size, kernel_h, kernel_w must not"},
     {X POOL("global_pooling: true stride: 2"), "global_pooling needs pad 0 and stride 1"},
     {X POOL("kernel_size: 2 pad: 1 pool: STOCHASTIC"),
-     "pool: STOCHASTIC takes no padding, found pad 1 x 1"},
+     "pool: STOCHASTIC takes no padding (as in Caffe), found pad 1 x 1"},
     {X "layer { name: 'l' type: 'Pooling' bottom: 'x' top: 'y' top: 'm' pooling_param { pool: "
        "STOCHASTIC kernel_size: 2 } }",
      "found 2 tops; only pool: MAX has a second one"},
@@ -312,7 +312,7 @@ static const struct error_case error_cases[] = {
     {VOLUME POOL("global_pooling: true stride: [1, 1, 2]"),
      "global_pooling needs pad 0 and stride 1, found pad 0 x 0 x 0, stride 1 x 1 x 2"},
     {VOLUME POOL("kernel_size: 2 pad: [1, 0, 0] pool: STOCHASTIC"),
-     "pool: STOCHASTIC takes no padding, found pad 1 x 0 x 0"},
+     "pool: STOCHASTIC takes no padding (as in Caffe), found pad 1 x 0 x 0"},
     {LINE POOL("kernel_size: 30"),
      "kernel 30 is larger than the padded input: length 30 > 20 + 2 * 0"},
     /* the rest */

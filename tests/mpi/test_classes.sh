@@ -100,5 +100,5 @@ timeout 100 "$POSEIDON" train --solver=out5.solver --dry-run >train.log 2>&1
 grep -q 'num_output is' train.log && { fail 'a label that is ignored needs no output'; cat train.log; }
 sed -i '/Accuracy\|SoftmaxWithLoss/d' net.prototxt
 scores 1 --classes && fail 'a net without labels'
-grep -q -e '--classes and --confusion: no layer of the TEST phase compares scores with labels, such as Accuracy' test.log || { fail 'what is missing'; cat test.log; }
+grep -q -e '--classes and --confusion: the TEST phase has no layer that compares scores with labels, such as Accuracy' test.log || { fail 'what is missing'; cat test.log; }
 finish

@@ -40,7 +40,7 @@ for ranks in 1 2; do
     run $ranks bad --max-bad=2 || { fail "$ranks ranks: two damaged records of two"; tail -n 2 run.log; }
     [ "$(hash_of run.json)" = "$whole" ] || fail "$ranks ranks: the records behind do not take the places"
     for record in 'image 5: .*cut.jpg' 'image 16: .*text.jpg'; do
-        grep -q "bad.txt, $record.*: left out, the record behind takes its place ([12] of --max-bad=2)" run.log ||
+        grep -q "bad.txt, $record.*: left out; the next record takes its place ([12] of --max-bad=2)" run.log ||
             { fail "$ranks ranks: $record is not said"; grep -e 'left out' run.log; }
         tr -d '\n' <run.json | grep -q "\"damaged_records\": *\[[^]]*bad.txt, $record[^]]*\]" || fail "$ranks ranks: $record is not in the summary"
     done
@@ -79,6 +79,6 @@ move && touch data.h5 && await 'data.h5 was written to while training reads it' 
 wait $launcher
 move && cp data.h5 other.h5 && mv other.h5 data.h5 && await 'data.h5 was replaced by another file while training reads it' && kill -INT $launcher
 wait $launcher
-move && truncate -s 100000 data.h5 && await 'poseidon train: .*data.h5: \(the data have shrunk while they are read: [0-9]* bytes when training began, now 100000\|.*read\)'
+move && truncate -s 100000 data.h5 && await 'poseidon train: .*data.h5: \(the data has shrunk while it is read: [0-9]* bytes when training began, now 100000\|.*read\)'
 wait $launcher && fail 'data that shrink end as a success'
 finish

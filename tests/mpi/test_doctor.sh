@@ -49,7 +49,7 @@ fi
 # what is wrong
 doctor 2 --prefix=nowhere/s
 says 1 'no folder' 'disk +nowhere/s: cannot be written' "WRONG: Cannot write to snapshot prefix 'nowhere/s'" \
-    '1 thing to mend before training, named above'
+    '1 problem to fix before training, shown above'
 doctor $((cores + 1))
 says 1 'more ranks than cores' "WRONG: [^ ]+: $((cores + 1)) ranks share $cores cores?: start at most one rank a core"
 if [ "$cores" -gt 1 ] && command -v taskset >/dev/null; then
@@ -81,7 +81,7 @@ if unshare -m true 2>/dev/null; then
     says 1 'little shared memory' 'WRONG: [^ ]+: /dev/shm has 52.4 MB left, .*--shm-size=8g.*--hierarchy=off'
     printf 'MemTotal: 24000000 kB\nMemAvailable: 500000 kB\n' >little
     changed 'mount --bind little /proc/meminfo' timeout 600 "$POSEIDON" doctor
-    says 1 'little memory' 'WRONG: [^ ]+: 512 MB of memory left: end what else runs there'
+    says 1 'little memory' 'WRONG: [^ ]+: 512 MB of memory left: end other programs there'
     mkdir full
     changed 'mount -t tmpfs -o size=1m none full' timeout 600 "$POSEIDON" doctor --prefix=full/s
     says 1 'little disk' 'WRONG: 1.05 MB of disk left under full/s: clear it, or give'

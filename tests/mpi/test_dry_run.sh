@@ -73,7 +73,7 @@ dry 2 0 'a state' --snapshot="$work/w_iter_2.solverstate.h5"
 says 'training .*iterations 2 to 250'
 says 'weights +of run .* after iteration 2'
 dry 2 1 'a finished run' --snapshot="$work/w_iter_2.solverstate.h5" --max-iter=2
-refuses "not ready to train: nothing is left to do: the snapshot's iteration is not below max_iter"
+refuses "not ready to train: nothing is left to do: the snapshot has reached max_iter"
 
 # figures of the cluster are measured, or taken from their file, which stays as it is
 dry 2 0 'a new file of figures' --cluster-file=figures
@@ -94,7 +94,7 @@ says 'host '
 refuses 'labels of .*train.h5 are 0 to 9, but layer .loss. has 5 scores: expected whole numbers from 0 to 4'
 sed 's/param { lr_mult: [12]\(.*\)}/param { lr_mult: 0\1}/; s/lr_mult: [12]/lr_mult: 0/' net.prototxt >still.prototxt
 dry 1 1 'nothing trains' --set "net='still.prototxt'" --set snapshot=1 --max-iter=20000000
-refuses 'nothing trains: every lr_mult of the net is 0.*; the disk of snapshot_prefix has .* left, and 20000000 snapshots of 3.45 MB'
+refuses 'nothing trains: every lr_mult of the net is 0.*; the disk of snapshot_prefix has .* left, too little for 20000000 snapshots of 3.45 MB'
 # little KB NAME: a dry run where so much memory is left
 little() {
     name=$2
@@ -169,7 +169,7 @@ says ' +172 iterations of 7 = 0.1003 epochs of 12000 records'
 dry 1 1 'too many epochs' --epochs=1e9
 refuses '--epochs=1e\+09 of 12000 records are 1.875e\+11 iterations of 64; at most 2147483647 can be counted'
 dry 1 1 'epochs without records' --epochs=1 --engine=replay
-refuses '--epochs=1: it is not known how many records the training data has; give --max-iter=N'
+refuses '--epochs=1: the number of training records is not known; give --max-iter=N'
 
 # what set-up refuses stays refused, and what a dry run cannot give is said
 dry 2 1 'no folder' --snapshot-prefix=nowhere/s

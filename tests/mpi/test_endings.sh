@@ -121,9 +121,9 @@ block() { # by one step, since snapshots go on being written: a file is where th
 interrupt 'mv out away'
 ended 75
 rm -rf away
-grep -q "The folder '$work/out' is gone: it is made again" stop.log || { fail 'it is not said that the folder is made again'; grep ' W ' stop.log; }
+grep -q "The folder '$work/out' is gone; it is made again" stop.log || { fail 'it is not said that the folder is made again'; grep ' W ' stop.log; }
 [ -f "$(ls out/run_iter_*.solverstate.h5 | tail -n 1)" ] || fail 'the last snapshot is not there'
-waits='Training is over, and the snapshot of iteration [0-9]* is not written: .*Not a directory. It is tried for [56][0-9][0-9] s more'
+waits='Training is over, and the snapshot of iteration [0-9]* could not be written: .*Not a directory. Trying for [56][0-9][0-9] s more'
 interrupt block
 await "$waits"
 sleep 3
@@ -134,7 +134,7 @@ rm -rf away
 interrupt block
 await "$waits" && kill -USR1 "$(cat pid.0)"
 ended 1
-grep -q "Not a directory; it was tried as long as there was time. --resume continues from $work/out/run_iter_[0-9]*.solverstate.h5" stop.log ||
+grep -q "Not a directory; no time is left for another try. --resume continues from $work/out/run_iter_[0-9]*.solverstate.h5" stop.log ||
     { fail 'the state to go on from is not named'; tail -n 3 stop.log; }
 rm out && mv away out
 finish

@@ -160,7 +160,7 @@ if [ "$(id -u)" -eq 0 ] && mkdir disk && mount -t tmpfs -o size=1m none disk 2>/
     make_solver full.prototxt 'max_iter: 4' "snapshot_prefix: \"$work/disk/lenet\""
     begin 4 full.log --solver=full.prototxt
     # whoever may last for ten minutes more is told to stop
-    await 'Training is over, and the snapshot of iteration 4 is not written: .*[Nn]o space' && kill -USR1 "$(cat pid.0)"
+    await 'Training is over, and the snapshot of iteration 4 could not be written: .*[Nn]o space' && kill -USR1 "$(cat pid.0)"
     wait $launcher && fail 'full disk: it ends as a success'
     grep -q 'poseidon train: .*lenet_iter_4.*[Nn]o space.*There is no snapshot to resume from' full.log || { fail 'full disk: what is said'; tail -n 3 full.log; }
     ls disk | grep -q 'iter_4.*h5$' && fail 'full disk: a file under the final name stays'

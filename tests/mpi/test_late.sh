@@ -16,7 +16,7 @@ sed -i 's/0.05/0.25/' profile.1
     --engine=replay --fake-data=1,28,28 --comm=ps --hierarchy=off --summary=late.json --log=late.jsonl >late.log 2>&1 </dev/null ||
     { fail 'a slow rank'; tail -n 3 late.log; }
 grep "was late" late.log
-said=$(grep -c "Rank 1 on $host was late: of the last .* training waited .* for its computing" late.log)
+said=$(grep -c "Rank 1 on $host was late: in the last .* the others waited .* for its computing" late.log)
 [ "$said" -ge 3 ] || { fail "of 5 displays $said say that rank 1 was late"; grep -e 'was late' -e Iteration late.log; }
 grep -q 'Rank [02] on .* was late' late.log && [ "$(grep -c 'Rank [02] on .* was late' late.log)" -gt 1 ] &&
     fail "others are accused: $(grep 'Rank [02]' late.log)"

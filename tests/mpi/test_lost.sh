@@ -47,10 +47,10 @@ lost 'rank 0 stopped for ever' 0 ''
 make_solver away.prototxt 'max_iter: 1000000' 'display: 10' 'snapshot: 50' "snapshot_prefix: \"$work/away/run\""
 mkdir away
 begin 3 away.log --solver=away.prototxt --stall-timeout=10s
-await 'Iteration 20 ' && mv away hidden && await 'The snapshot of iteration [0-9]* is not written' && sleep 3 && kill -STOP "$(cat pid.2)"
+await 'Iteration 20 ' && mv away hidden && await 'The snapshot of iteration [0-9]* could not be written' && sleep 3 && kill -STOP "$(cat pid.2)"
 await 'rank 2 on [^ ]* silent for [0-9]* s' && mv hidden away
 lost 'a snapshot that waits for its folder' 2 ''
-at=$(sed -n 's/.*The snapshot of iteration \([0-9]*\) is not written.*/\1/p' away.log | head -n 1)
+at=$(sed -n 's/.*The snapshot of iteration \([0-9]*\) could not be written.*/\1/p' away.log | head -n 1)
 newest=$(find away -name 'run_iter_*.solverstate.h5' | sed 's/.*iter_\([0-9]*\).*/\1/' | sort -n | tail -n 1)
 [ "${newest:-0}" -ge "${at:-1}" ] || fail "the snapshot of iteration $at is lost: $(ls away)"
 

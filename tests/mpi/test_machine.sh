@@ -45,7 +45,7 @@ for how in '--comm=ps' ''; do
 done
 same 'Adam, iter_size 2: parameters' "$(hash_of more--comm=ps.json)" "$(hash_of more.json)"
 train 3 dry.log --solver=solver.prototxt --batch=8 --dry-run || { fail 'a dry run'; tail -n 3 dry.log; }
-grep -q '^plan  *workers add up in the memory that they share, nothing travels$' dry.log || fail "the plan: $(grep '^plan' dry.log)"
+grep -q '^plan  *workers add up gradients in shared memory, nothing travels$' dry.log || fail "the plan: $(grep '^plan' dry.log)"
 
 # the table at the end and the trace go with it
 trained reported 2 --log=reported.jsonl --trace=reported.trace

@@ -27,7 +27,7 @@ agrees() {
         { fail "$old"; tail -n 3 agrees.log; }
     same "warnings of $old" $# "$(grep -c '^warning: ' agrees.log)"
     for word; do
-        shown=$("$POSEIDON" help tuning | sed -n "/^the same of plan/q; s/^  \(${word%%=*}\)\(=[^ ]*\)\{0,1\}\( .*\)\{0,1\}$/\1\2/p")
+        shown=$("$POSEIDON" help tuning | sed -n "/^the same for plan/q; s/^  \(${word%%=*}\)\(=[^ ]*\)\{0,1\}\( .*\)\{0,1\}$/\1\2/p")
         warns "${word%%=*}" "--tune $shown" agrees.log
     done
 }
@@ -35,7 +35,7 @@ agrees '' check-sync=1 share-gpu direct=off ps-update=host convolution=direct no
     window=1m chunk=1k merge=0 measure rank-log=log
 agrees --comm=ps staleness=1
 agrees '--engine=replay --profile=profile.csv --comm=ps' dilate=2 bandwidth-mbps=900
-"$POSEIDON" help tuning | sed -n '/^the same of plan/q; s/^  \([a-z][a-z-]*\).*/\1/p' | sort >names
+"$POSEIDON" help tuning | sed -n '/^the same for plan/q; s/^  \([a-z][a-z-]*\).*/\1/p' | sort >names
 sort tried | cmp -s - names || fail "tried $(tr '\n' ' ' <tried), not $(tr '\n' ' ' <names)"
 
 # alike NAME NEW-OPTIONS OLD-OPTIONS NEW: two ranks, the same parameters

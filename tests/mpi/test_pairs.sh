@@ -41,7 +41,7 @@ to finetune but not both | --snapshot=x.solverstate --weights=x.caffemodel
 --tune staleness=2 needs --comm=ps | --tune staleness=2 --comm=sfb
 --tune staleness=2 needs --comm=ps | --tune staleness=2 --comm=none
 --tune staleness=2 and --wire=bf16 cannot be combined | --tune staleness=2 --wire=bf16
---hierarchy=2: .*: --tune staleness lets every rank | --tune staleness=1 --hierarchy=2
+--hierarchy=2: .*: --tune staleness gives every rank | --tune staleness=1 --hierarchy=2
 clip_gradients makes every update wait .* with --tune staleness=1 | --tune staleness=1 --set clip_gradients=1
 local_lr_auto makes every update wait .* with --tune staleness | --tune staleness=1 --set local_lr_auto=true
 lr_policy "plateau" .* with --tune staleness | --tune staleness=1 --set lr_policy=plateau --set plateau_winsize=2
@@ -49,7 +49,7 @@ lr_policy "plateau" .* with --tune staleness | --tune staleness=1 --set lr_polic
 local_lr_auto measures parameters on the host: .* with --tune ps-update=device | --tune ps-update=device --set local_lr_auto=true
 --tune ps-update=device: the engine 'cpu' computes in the host's memory | --tune ps-update=device --engine=cpu
 --tune direct=on: the engine works in the host's memory | --tune direct=on --engine=cpu
---hierarchy=2: .*: with --comm=none every rank trains a net of its own | --comm=none --hierarchy=2
+--hierarchy=2: .*: with --comm=none every rank trains its own net | --comm=none --hierarchy=2
 --hierarchy=off,2: expected auto, off | --hierarchy=off,2
 --hierarchy: 2 leaders of a node, and no ranks add up together here | --hierarchy=auto,2 --comm=ps
 --keep-best is decided by the workers' test scores: not with --servers=1 | --keep-best=accuracy --servers=1 --set test_iter=1 --set test_interval=1 --set snapshot=1 --snapshot-prefix=s

@@ -17,13 +17,13 @@ END
 }
 says() { # COUNT TEXT...
     (cd inside && "$POSEIDON" train --force --solver=solver.prototxt --threads=1) >run.log 2>&1 || { fail 'training'; tail -n 2 run.log; }
-    [ "$(grep -c "outside of this folder and the solver's" run.log)" -eq "$1" ] || { fail "expected $1 files outside"; grep outside run.log; }
+    [ "$(grep -c "outside the working folder and the solver's" run.log)" -eq "$1" ] || { fail "expected $1 files outside"; grep outside run.log; }
     shift
     for text; do grep -q -e "$text" run.log || { fail "'$text' is not said"; grep outside run.log; }; done
 }
 write near.h5 models/../near.h5 run
 says 0
 write ../outside/far.h5 link.h5 "$work/outside/run"
-says 3 "source of layer 'd' is outside of this folder and the solver's: ../outside/far.h5, which is $work/outside/far.h5" \
-    "source of layer 'd' is .*: link.h5, which is $work/outside/far.h5" "snapshot_prefix is outside .*: $work/outside/run"
+says 3 "source of layer 'd' lies outside the working folder and the solver's: ../outside/far.h5, which is $work/outside/far.h5" \
+    "source of layer 'd' lies .*: link.h5, which is $work/outside/far.h5" "snapshot_prefix lies outside .*: $work/outside/run"
 finish

@@ -28,7 +28,7 @@ runs 0 "Ignoring 4 snapshots of other runs, the newest of them .*run_iter_20.sol
 # started again, it goes on from its own, though the old run's are newer; at its end it is at its end
 runs 0 'Resuming from .*run_iter_10.solverstate.h5' --run=new --resume --max-iter=12
 runs 0 'Resuming from .*run_iter_12.solverstate.h5' --run=new --resume --max-iter=12
-runs 1 'run_iter_12.solverstate.h5 is of a run of that name already' --run=new
+runs 1 'run_iter_12.solverstate.h5 already belongs to a run of that name' --run=new
 
 # The file tells which run is meant where nobody says so; a finished run is not taken for a new one's.
 runs 1 "run 'new' is finished: .*run_iter_12.solverstate.h5 is its iteration 12 of 12. To train on, raise max_iter" --resume --max-iter=12
@@ -65,7 +65,7 @@ runs 1 "run 'first' is finished" --solver=binary.prototxt --resume
 cp binary_iter_4.solverstate kept.state
 runs 0 '' --solver=binary.prototxt --run=third
 cp kept.state binary_iter_4.solverstate
-runs 1 "binary_iter_4.caffemodel: the model of run 'third', and its state is run 'first': one was written over" \
+runs 1 "binary_iter_4.caffemodel: the model is of run 'third' and its state of run 'first': one was overwritten" \
     --solver=binary.prototxt --snapshot=binary_iter_4.solverstate --max-iter=6
 
 # A newest snapshot that is damaged: the one before it, and which it is. None that can be read: no new start.
@@ -93,7 +93,7 @@ for start in 1 2 3; do
     wait
 done
 [ -f run.lock ] || fail 'a killed run leaves no lock: the test tests nothing'
-runs 1 "was started 3 times at iteration 0 and never came to a later snapshot" --resume
+runs 1 "was started 3 times at iteration 0 and never wrote a later snapshot" --resume
 grep -q 'run.lock: the lock of run .* is stale: it is taken over' run.log || fail 'a stale lock is not told of'
 [ ! -f run.lock ] || fail 'a run that failed at its start keeps the prefix'
 runs 0 '' --resume=any --max-iter=2

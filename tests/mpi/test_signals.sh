@@ -194,7 +194,7 @@ says() {
     train 2 refused.log --solver=solver.prototxt "$@" && fail "accepted: $*"
     grep -qF -e "$text" refused.log || { fail "'$text' is not said for $*"; tail -n 3 refused.log; }
 }
-says '--time-limit wants a duration with its unit such as 90s, 30min, 4h or 1:30:00, found' --time-limit=30
+says '--time-limit expects a duration with its unit such as 90s, 30min, 4h or 1:30:00, found' --time-limit=30
 SLURM_JOB_END_TIME=soon says 'SLURM_JOB_END_TIME=soon: expected a number of seconds; --time-limit=none' --max-iter=2
 says 'Invalid signal effect "die" was specified: --sigint-effect expects none, snapshot or stop' --sigint_effect=die
 make_solver nowhere.prototxt 'max_iter: 10' 'snapshot_after_train: false' 'snapshot_prefix: "/nowhere/run"'

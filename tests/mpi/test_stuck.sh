@@ -47,10 +47,10 @@ start slow 2 'max_iter: 1000000'
 
 input="in iteration [0-9]* (waiting for input of layer 'fashion' from $file)"
 over one 76
-says "rank 1 on [^ ]* has not got on for [0-9]* s $input; ranks 0, 2 wait for it\$"
-says "lost: rank 1 on [^ ]* has not got on for [0-9]* s $input; ranks 0, 2 wait for it. The run ends with status 76"
+says "rank 1 on [^ ]* has made no progress for [0-9]* s $input; ranks 0, 2 wait for it\$"
+says "lost: rank 1 on [^ ]* has made no progress for [0-9]* s $input; ranks 0, 2 wait for it. The run ends with status 76"
 over two 76
-says "lost: rank 0 on [^ ]* has not got on for [0-9]* s $input, rank 2 on [^ ]* has not got on for [0-9]* s $input; rank 1 waits for them. The run"
+says "lost: rank 0 on [^ ]* has made no progress for [0-9]* s $input, rank 2 on [^ ]* has made no progress for [0-9]* s $input; rank 1 waits for them. The run"
 over mute 76
 says 'rank 0 on [^ ]* has waited [0-9]* s for rank 1 on [^ ,]* while sharing the first parameters'
 says 'lost: rank 0 on [^ ]* has waited [0-9]* s for rank 1 on [^ ,]* while sharing the first parameters'
@@ -66,5 +66,5 @@ cd "$work/slow" || exit 99
 rm slow.1
 kill -USR1 "$(cat pid.0)"
 over slow 75
-grep -e 'got on' -e lost: run.log && fail 'slow: somebody is accused'
+grep -e 'no progress' -e lost: run.log && fail 'slow: somebody is accused'
 finish

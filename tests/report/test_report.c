@@ -255,7 +255,7 @@ START_TEST(a_late_rank_comes_before_any_layer)
     ck_assert_msg(
         strstr(advice.text,
                "host node1: rank 1 there was late 4 of 5 times, and the others waited 20 ms an "
-               "iteration for its input; see the disk") != NULL,
+               "iteration for its input; check the disk") != NULL,
         "%s", advice.text);
     report_words(&figures, &text);
     ck_assert_msg(strstr(strbuf_text(&text),
@@ -280,7 +280,7 @@ START_TEST(ranks_of_one_machine_wait_for_no_network)
     report_words(&figures, &text);
     ck_assert_ptr_nonnull(strstr(strbuf_text(&text), "20 ms waiting for other ranks (20.0 %)"));
     ck_assert_ptr_nonnull(strstr(
-        strbuf_text(&text), "training waits 20 ms for ranks of this machine that come later; "));
+        strbuf_text(&text), "training waits 20 ms for ranks of this machine that finish later; "));
     ck_assert_ptr_null(strstr(strbuf_text(&text), "network"));
     strbuf_free(&text);
 }
@@ -297,7 +297,8 @@ START_TEST(what_was_not_measured_is_not_spoken_of)
     report_words(&figures, &text);
     report_table(&figures, &text);
     ck_assert_ptr_null(strstr(strbuf_text(&text), "layer 'fc\"6'"));
-    ck_assert_ptr_nonnull(strstr(strbuf_text(&text), "for transfers or for ranks that come later"));
+    ck_assert_ptr_nonnull(
+        strstr(strbuf_text(&text), "for transfers or for ranks that finish later"));
     ck_assert_ptr_null(strstr(strbuf_text(&text), " alone"));
     ck_assert_ptr_null(strstr(strbuf_text(&text), "exposed"));
     ck_assert_ptr_null(strstr(strbuf_text(&text), " -"));

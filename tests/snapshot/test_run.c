@@ -212,7 +212,7 @@ START_TEST(whoever_waited_does_not_write_over_another_run)
     ck_assert_int_eq(prefix_lock_name(lock, _i ? "first" : "second") == 0, _i);
     if (!_i)
         ck_assert_msg(strstr(error_text(), "left.lock: run 'first' on ") != NULL &&
-                          strstr(error_text(), "run 'second' would write over them") != NULL,
+                          strstr(error_text(), "run 'second' would overwrite them") != NULL,
                       "%s", error_text());
     prefix_lock_release(lock);
     /* whoever comes later starts anew, as ever */

@@ -138,7 +138,7 @@ bad 'damaged: its header would take 0 bytes of 0'
 rm x.safetensors
 bad 'No such file or directory'
 printf 'PK\003\004....................000000archive/data.pkl' >w.pth
-refuses "poseidon convert: w.pth: expected a binary model (.caffemodel), found a file of PyTorch's (.pth): save its state_dict as .safetensors*" \
+refuses "poseidon convert: w.pth: expected a binary model (.caffemodel), found a PyTorch file (.pth): save its state_dict as .safetensors*" \
     convert weights w.pth out.safetensors
 same 'files left' '' "$(ls out.* ./*.tmp 2>/dev/null)"
 

@@ -279,7 +279,7 @@ static const struct {
     {DATA IP("ip", "data", "x") IP("ip2", "x", "y") "\n" RELU("r", "x"),
      "F:2: layer 'r': Top blob 'x' produced by multiple sources: expected one, found layer 'ip' "
      "(line 1) before; it cannot work in place, because another layer reads the same version of "
-     "its bottom: give the top a name of its own"},
+     "its bottom: give the top another name"},
     {DATA "layer { name: 'l' bottom: 'data' top: 'x' loss_weight: [1, 2] }",
      "F:1: layer 'l': expected loss_weight once per top (1) or not at all, found 2"},
     {DATA "layer { name: 'l' bottom: 'data' top: 'x' propagate_down: [true, false] }",

@@ -214,7 +214,7 @@ START_TEST(an_assumed_input_is_named_where_it_does_not_fit)
     assert_ran(
         run("summary --model=net.prototxt"), 1, "",
         "poseidon summary: net.prototxt:2: layer 's' (Slice): 2 tops do not divide axis 1 of size "
-        "3 evenly; slice_point would say where to cut\n"
+        "3 evenly; slice_point says where to cut\n"
         "layer 'd': assuming images of 3 channels, 224 x 224 pixels; --input-shape=C,H,W says "
         "otherwise\n");
     ck_assert_int_eq(run("summary --model=net.prototxt --input-shape=2,8,8")->status, 0);

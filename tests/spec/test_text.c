@@ -99,7 +99,7 @@ static const struct {
     {"naem: 'a'", false,
      "F:1:1: message \"caffe.NetParameter\" has no field \"naem\"; did you mean \"name\"?"},
     {"\n\n  layer {\n  kernel_size: 3 }", false,
-     "F:4:3: message \"caffe.LayerParameter\" has no field \"kernel_size\"; it belongs into "
+     "F:4:3: message \"caffe.LayerParameter\" has no field \"kernel_size\"; it belongs in "
      "convolution_param { }, pooling_param { }"},
     {"layer { convolution_param { kernal_sise: 3 } }", false,
      "F:1:29: message \"caffe.ConvolutionParameter\" has no field \"kernal_sise\"; did you mean "

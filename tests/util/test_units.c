@@ -70,7 +70,7 @@ START_TEST(durations_have_units_or_are_clocks)
 
     if (durations[_i].seconds < 0) {
         ck_assert_int_ne(units_parse_duration("time-limit", durations[_i].text, &value), 0);
-        ck_assert_msg(strstr(error_text(), "--time-limit wants a duration with its unit") != NULL,
+        ck_assert_msg(strstr(error_text(), "--time-limit expects a duration with its unit") != NULL,
                       "%s", error_text());
         return;
     }
