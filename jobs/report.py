@@ -2,11 +2,11 @@
 """usage: report.py FOLDER... [--out=FOLDER] [--published=FILE]
        report.py --curves=OUT.svg [--force] [--title=TEXT] LOG...
 
-Compares runs: tables (report.md, report.csv) and plots (SVG and PNG) of all that lie in a folder,
-whatever they differ in.
+Compares runs: tables (report.md, report.csv) and plots (SVG and PNG) of all runs of a folder,
+whatever their differences.
   NAME.json        what 'train --summary=FILE' or 'plan --json' wrote
-  NAME.csv         what 'train --csv=FILE' wrote: losses and scores as they came
-  NAME.log         what train says while it trains; read for the same where there is no NAME.csv
+  NAME.csv         what 'train --csv=FILE' wrote: losses and scores during training
+  NAME.log         the log of train; read instead if there is no NAME.csv
   NAME.trace.json  what 'train --trace' wrote, beside NAME.json: when bytes were on the wire
   about.json       what summaries lack: {"how": "emulated", "title": "...", "link_bytes_per_second": 1.25e9}; for
                    plots also {"name": "...", "names": {"ps": "parameter server"}, "speedup": ["ps"]}: words for
@@ -15,8 +15,8 @@ whatever they differ in.
   --out=FOLDER      where to write (default: report)
   --published=FILE  published figures to compare with, such as docs/published.csv
   --curves=OUT.svg  draws training loss and test accuracy of logs, this program's or Caffe's own, over the
-                    iterations. Each log is named by its file, or by its folder where it is called training.log
-  --force           replaces OUT.svg where it exists
+                    iterations. Each log is named by its file, or by its folder if it is called training.log
+  --force           replaces OUT.svg if it exists
   --title=TEXT      is written above the curves
 
 Needs Python 3.6 or later; plots need matplotlib 3.5 or later (Debian: python3-matplotlib), tables do not.
