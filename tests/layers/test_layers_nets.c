@@ -414,7 +414,7 @@ START_TEST(the_identity_makes_infogain_a_softmax_loss)
     fputs("\xff\xff\xff", out);
     fclose(out);
     ck_assert_int_ne(make_net(&made, text, true, NULL, NULL), 0);
-    ck_assert_ptr_nonnull(strstr(error_text(), "is not a binaryproto"));
+    ck_assert_ptr_nonnull(strstr(error_text(), "expected a blob (.binaryproto), found"));
     unmake_net(&made);
     unlink("infogain.binaryproto");
     /* passes over blank input open no file and still run */
