@@ -15,6 +15,7 @@
 
 struct layer;
 struct source_survey; /* input/source.h */
+struct strbuf;
 struct trace;
 
 /* What a data layer needs to know of its surroundings; the same for all layers of a net. */

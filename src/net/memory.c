@@ -9,9 +9,7 @@
 #include "util/error.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* Pieces begin at multiples of it: the widest vectors, and a GPU's memory transactions. */
 #define PIECE_ALIGN 256
