@@ -128,7 +128,7 @@ struct layer_i {
      * alone; NULL: they are. After build. */
     const struct op *(*op_at)(const struct layer *layer, int number);
     bool runs_ops; /* these two do nothing but run ops, the same ones in every pass */
-    void (*destroy)(struct layer *layer); /* frees state; NULL: nothing */
+    void (*destroy)(struct layer *layer); /* frees state; NULL: that is one piece of memory */
     /* Data layers only: between setup and build, what tells their data from others', and what a
      * person wants to know of it, reading for so many seconds (out->path NULL: nothing is read);
      * jump to that place of the global order; waits for input so far. */

@@ -208,26 +208,11 @@ static int infogain_setup(struct layer *layer, const struct layer_env *env)
     } else if (find_matrix(p->source, env, classes, &matrix)) {
         return -1;
     }
-    args->matrix = layer->state = matrix; /* owned, until it is built */
+    args->matrix = layer->state = matrix; /* owned */
     args->has_ignore_label = loss && loss->has_ignore_label;
     args->ignore_label = loss ? loss->ignore_label : 0;
     args->normalization = layer_loss_normalization(layer);
     return layer_set_scalar(layer, LOSS_FLOPS);
-}
-
-static int infogain_build(struct layer *layer, struct engine *engine)
-{
-    struct op_args args = layer_arguments(layer);
-    int status = engine_op_create(engine, &args, &layer->op);
-
-    free(layer->state);
-    layer->state = NULL;
-    return status;
-}
-
-static void infogain_destroy(struct layer *layer)
-{
-    free(layer->state);
 }
 
 const struct layer_i layer_infogain_loss = {
@@ -241,6 +226,4 @@ const struct layer_i layer_infogain_loss = {
     .normalization = LOSS_VALID,
     .setup_in = infogain_setup,
     .op = OP_INFOGAIN_LOSS,
-    .build = infogain_build,
-    .destroy = infogain_destroy,
 };

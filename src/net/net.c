@@ -181,6 +181,8 @@ static void destroy_layers(struct net *net)
         op_destroy(layer->op);
         if (layer->i && layer->i->destroy)
             layer->i->destroy(layer);
+        else
+            free(layer->state);
         free(layer->bottoms);
         free(layer->tops);
         free(layer->propagate);
