@@ -2,8 +2,6 @@
  * few, else neighbouring nodes together. */
 #include "simulate/simulate_internal.h"
 
-#include "util/alloc.h"
-
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
@@ -65,8 +63,7 @@ static int join_leaves(struct simulation *s)
 
     if (o->leaf_nodes <= 0)
         return 0;
-    s->leaves =
-        alloc_array((size_t)(nodes / o->leaf_nodes + 1), sizeof *s->leaves, "the simulation");
+    s->leaves = ROOM(s->leaves, nodes / o->leaf_nodes + 1);
     if (!s->leaves)
         return -1;
     for (int i = 0; i < s->nendpoints; i++) {
@@ -112,10 +109,9 @@ static int open_endpoints(struct simulation *s)
     s->nendpoints = s->nworkers + nservers;
     folded = s->nendpoints < plan->nleaders;
     links = folded ? s->nendpoints : plan->options.nranks / s->options->ranks_per_node + 1;
-    s->endpoints = alloc_array((size_t)s->nendpoints, sizeof *s->endpoints, "the simulation");
-    s->links = alloc_array((size_t)links, sizeof *s->links, "the simulation");
-    s->progress = alloc_array((size_t)s->nendpoints * (size_t)plan->nbuckets, sizeof *s->progress,
-                              "the simulation");
+    s->endpoints = ROOM(s->endpoints, s->nendpoints);
+    s->links = ROOM(s->links, links);
+    s->progress = ROOM(s->progress, (size_t)s->nendpoints * (size_t)plan->nbuckets);
     if (!s->endpoints || !s->links || !s->progress)
         return -1;
     make_endpoints(s, 0, 0, plan->nworkers, each, s->nworkers);
@@ -220,7 +216,7 @@ static int cut_transfers(struct simulation *s)
         came += 2 * rows * (size_t)transfer->slices;
         s->needs[transfer->bucket] += transfer->slices;
     }
-    s->came = alloc_array(came, sizeof *s->came, "the simulation");
+    s->came = ROOM(s->came, came);
     return s->came ? 0 : -1;
 }
 
@@ -246,17 +242,15 @@ static void order_bucket(struct simulation *s, int bucket, int *transfer_of, int
 
 static int order_transfers(struct simulation *s)
 {
-    int *transfer_of =
-        alloc_array((size_t)s->nendpoints + 1, sizeof *transfer_of, "the simulation");
-    int *chunks = alloc_array((size_t)s->ntransfers + 1, sizeof *chunks, "the simulation");
+    int *transfer_of = ROOM(transfer_of, s->nendpoints + 1);
+    int *chunks = ROOM(chunks, s->ntransfers + 1);
     size_t order = 0;
     int status = -1;
 
     for (int u = 0; u < s->ntransfers; u++)
         order += (size_t)s->transfers[u].slices;
-    s->order = alloc_array(order + 1, sizeof *s->order, "the simulation");
-    s->order_first =
-        alloc_array((size_t)s->plan->nbuckets + 1, sizeof *s->order_first, "the simulation");
+    s->order = ROOM(s->order, order + 1);
+    s->order_first = ROOM(s->order_first, s->plan->nbuckets + 1);
     if (transfer_of && chunks && s->order && s->order_first) {
         for (int b = 0; b < s->plan->nbuckets; b++)
             order_bucket(s, b, transfer_of, chunks);
@@ -285,13 +279,13 @@ static int open_buckets(struct simulation *s)
     const struct layer_times *work = s->options->work;
     size_t buckets = (size_t)plan->nbuckets + 1;
 
-    s->costs = alloc_array(buckets, sizeof *s->costs, "the simulation");
-    s->gather = alloc_array(buckets, sizeof *s->gather, "the simulation");
-    s->bucket_next = alloc_array(5 * buckets, sizeof *s->bucket_next, "the simulation");
-    s->bytes_out = alloc_array(buckets, sizeof *s->bytes_out, "the simulation");
-    s->bytes_in = alloc_array(buckets, sizeof *s->bytes_in, "the simulation");
-    s->layer_first = alloc_array((size_t)work->nlayers, sizeof *s->layer_first, "the simulation");
-    s->transfers = alloc_array((size_t)plan->nshares, sizeof *s->transfers, "the simulation");
+    s->costs = ROOM(s->costs, buckets);
+    s->gather = ROOM(s->gather, buckets);
+    s->bucket_next = ROOM(s->bucket_next, 5 * buckets);
+    s->bytes_out = ROOM(s->bytes_out, buckets);
+    s->bytes_in = ROOM(s->bytes_in, buckets);
+    s->layer_first = ROOM(s->layer_first, work->nlayers);
+    s->transfers = ROOM(s->transfers, plan->nshares);
     if (!s->bytes_out || !s->bytes_in || !s->costs || !s->gather || !s->bucket_next ||
         !s->layer_first || !s->transfers)
         return -1;

@@ -4,6 +4,7 @@
 #define POSEIDON_SIMULATE_SIMULATE_INTERNAL_H
 
 #include "simulate/simulate.h"
+#include "util/alloc.h"
 #include "wire/queue.h"
 
 /* Iterations that are not measured: the first worker to be served starts the next iteration before
@@ -39,7 +40,7 @@ struct event {
 /* A binary heap. */
 struct events {
     struct event *heap;
-    size_t count, room;
+    size_t count;
     uint64_t number;
 };
 
@@ -162,6 +163,9 @@ struct simulation {
     double begin;                      /* of what is measured */
     uint64_t messages;
 };
+
+/* So many places, all zero, for the array; NULL: the message is set. */
+#define ROOM(array, n) alloc_array((size_t)(n), sizeof *(array), "the simulation")
 
 /* Endpoints, links, transfers and all arrays (blocks.c). */
 int blocks_open(struct simulation *s);
