@@ -168,8 +168,8 @@ static void find_transfers(struct simulation *s)
     for (int b = 0; b < plan->nbuckets; b++) {
         const struct bucket *bucket = &plan->buckets[b];
         const struct home_share *shares = &plan->shares[bucket->first_share];
-        double elems = 0, work = s->costs[b].sum_seconds - s->gather[b];
-        s->transfer_first[b] = s->ntransfers;
+        double elems = 0, work = s->costs[b].sum_seconds - s->buckets[b].gather;
+        s->buckets[b].transfer_first = s->ntransfers;
         for (int i = 0; i < bucket->nshares; i++)
             elems += (double)shares[i].elems;
         for (int i = 0; i < bucket->nshares; i++)
@@ -177,7 +177,7 @@ static void find_transfers(struct simulation *s)
                 s, &shares[i], b, work * sharing(plan, bucket) * (double)shares[i].elems / elems,
                 i == 0 || endpoint_of(s, shares[i].home) != s->transfers[s->ntransfers - 1].home);
     }
-    s->transfer_first[plan->nbuckets] = s->ntransfers;
+    s->buckets[plan->nbuckets].transfer_first = s->ntransfers;
 }
 
 static int slices_of(const struct bucket *bucket)
@@ -195,7 +195,7 @@ static void cut_factors(struct simulation *s)
         messages += (double)s->nworkers * s->nworkers * slices_of(&s->plan->buckets[b]);
     together = fmax(1, messages / MOST_SLICES);
     for (int b = 0; b < s->plan->nbuckets; b++)
-        s->slices[b] = (int)ceil(slices_of(&s->plan->buckets[b]) / together);
+        s->buckets[b].slices = (int)ceil(slices_of(&s->plan->buckets[b]) / together);
 }
 
 /* As many slices as a home has chunks, or fewer where that is too many messages in all. */
@@ -214,7 +214,7 @@ static int cut_transfers(struct simulation *s)
         transfer->slices = transfer->slices > 1 ? transfer->slices : 1;
         transfer->first_came = (int)came;
         came += 2 * rows * (size_t)transfer->slices;
-        s->needs[transfer->bucket] += transfer->slices;
+        s->buckets[transfer->bucket].needs += transfer->slices;
     }
     s->came = ROOM(s->came, came);
     return s->came ? 0 : -1;
@@ -225,9 +225,9 @@ static int cut_transfers(struct simulation *s)
 static void order_bucket(struct simulation *s, int bucket, int *transfer_of, int *chunks)
 {
     const struct bucket *b = &s->plan->buckets[bucket];
-    int n = s->order_first[bucket];
+    int n = s->buckets[bucket].order_first;
 
-    for (int u = s->transfer_first[bucket]; u < s->transfer_first[bucket + 1]; u++)
+    for (int u = s->buckets[bucket].transfer_first; u < s->buckets[bucket + 1].transfer_first; u++)
         transfer_of[s->transfers[u].home] = u;
     for (int c = b->first_chunk; b->nshares > 0 && c < b->first_chunk + b->nchunks; c++) {
         int u = transfer_of[endpoint_of(s, s->plan->chunks[c].home)];
@@ -237,7 +237,7 @@ static void order_bucket(struct simulation *s, int bucket, int *transfer_of, int
             s->order[n++] =
                 (struct order_entry){u, (int)(before * transfer->slices / transfer->chunks)};
     }
-    s->order_first[bucket + 1] = n;
+    s->buckets[bucket + 1].order_first = n;
 }
 
 static int order_transfers(struct simulation *s)
@@ -250,8 +250,7 @@ static int order_transfers(struct simulation *s)
     for (int u = 0; u < s->ntransfers; u++)
         order += (size_t)s->transfers[u].slices;
     s->order = ROOM(s->order, order + 1);
-    s->order_first = ROOM(s->order_first, s->plan->nbuckets + 1);
-    if (transfer_of && chunks && s->order && s->order_first) {
+    if (transfer_of && chunks && s->order) {
         for (int b = 0; b < s->plan->nbuckets; b++)
             order_bucket(s, b, transfer_of, chunks);
         status = 0;
@@ -277,33 +276,24 @@ static int open_buckets(struct simulation *s)
 {
     const struct plan *plan = s->plan;
     const struct layer_times *work = s->options->work;
-    size_t buckets = (size_t)plan->nbuckets + 1;
 
-    s->costs = ROOM(s->costs, buckets);
-    s->gather = ROOM(s->gather, buckets);
-    s->bucket_next = ROOM(s->bucket_next, 5 * buckets);
-    s->bytes_out = ROOM(s->bytes_out, buckets);
-    s->bytes_in = ROOM(s->bytes_in, buckets);
+    s->costs = ROOM(s->costs, plan->nbuckets);
+    s->buckets = ROOM(s->buckets, plan->nbuckets + 1);
     s->layer_first = ROOM(s->layer_first, work->nlayers);
     s->transfers = ROOM(s->transfers, plan->nshares);
-    if (!s->bytes_out || !s->bytes_in || !s->costs || !s->gather || !s->bucket_next ||
-        !s->layer_first || !s->transfers)
+    if (!s->costs || !s->buckets || !s->layer_first || !s->transfers)
         return -1;
-    s->bucket_layer = s->bucket_next + buckets;
-    s->needs = s->bucket_layer + buckets;
-    s->transfer_first = s->needs + buckets;
-    s->slices = s->transfer_first + buckets;
     cost_plan(s->cluster, plan, s->costs);
     for (int l = 0; l < work->nlayers; l++)
         s->layer_first[l] = -1;
     for (int b = 0; b < plan->nbuckets; b++) {
         const struct bucket *bucket = &plan->buckets[b];
-        s->bucket_layer[b] = bucket->trains ? layer_of(work, bucket) : -1;
+        s->buckets[b].layer = bucket->trains ? layer_of(work, bucket) : -1;
         if (!bucket->trains)
             continue;
-        s->gather[b] = cost_node_seconds(s->cluster, plan, b);
-        s->bucket_next[b] = s->layer_first[s->bucket_layer[b]];
-        s->layer_first[s->bucket_layer[b]] = b;
+        s->buckets[b].gather = cost_node_seconds(s->cluster, plan, b);
+        s->buckets[b].next = s->layer_first[s->buckets[b].layer];
+        s->layer_first[s->buckets[b].layer] = b;
     }
     return 0;
 }
@@ -318,8 +308,8 @@ static void find_copies(struct simulation *s)
         return;
     for (int b = 0; b < plan->nbuckets; b++) {
         struct cost_side bytes = cost_device_bytes(plan, b);
-        s->bytes_out[b] = bytes.sent;
-        s->bytes_in[b] = bytes.received;
+        s->buckets[b].bytes_out = bytes.sent;
+        s->buckets[b].bytes_in = bytes.received;
         s->all_out += bytes.sent;
         s->all_in += bytes.received;
     }
@@ -331,10 +321,10 @@ static void add_needs(struct simulation *s)
     for (int b = 0; b < s->plan->nbuckets; b++) {
         const struct scheme *scheme = s->plan->buckets[b].scheme;
         if (!scheme || (s->options->manner.ring && s->plan->nworkers > 1))
-            s->needs[b] = 1;
+            s->buckets[b].needs = 1;
         else if (scheme->home == HOME_NOBODY)
-            s->needs[b] = 1 + s->nworkers * s->slices[b];
-        assert(s->needs[b] > 0);
+            s->buckets[b].needs = 1 + s->nworkers * s->buckets[b].slices;
+        assert(s->buckets[b].needs > 0);
     }
 }
 
@@ -358,16 +348,12 @@ void blocks_close(struct simulation *s)
     free(s->endpoints);
     free(s->links);
     free(s->leaves);
-    free(s->bytes_out);
-    free(s->bytes_in);
     ring_close(s);
     free(s->progress);
     free(s->costs);
-    free(s->gather);
-    free(s->bucket_next);
+    free(s->buckets);
     free(s->layer_first);
     free(s->transfers);
     free(s->order);
-    free(s->order_first);
     free(s->came);
 }
