@@ -48,6 +48,7 @@ scores() {
 for ranks in 1 2 3; do
     scores $ranks --classes --confusion=c$ranks.csv --json || { fail "$ranks ranks"; cat test.log; }
     grep -q 'Running for 11 iterations of 2: 22 records, 1 pass\.' test.log || fail "$ranks ranks: the pass is not said"
+    grep -q 'Loading weights from w_iter_1.caffemodel' test.log && ! grep -q Finetuning test.log || fail "$ranks ranks: whose weights"
     sed -n '/^class  *samples/,/^all /p' test.log | tail -n +2 | cmp - expected.txt || { fail "$ranks ranks: another table"; cat test.log; }
     head -n 1 c$ranks.csv | grep -qx 'label,ash,"oak, red","the ""elm""",fir,yew,box,none' || fail "$ranks ranks: names: $(head -n 1 c$ranks.csv)"
     "$POSEIDON_PYTHON" -c '
