@@ -16,7 +16,7 @@
 
 struct classification {
     struct model_options options;
-    const char *weights, *labels, *mean, *blob;
+    const char *labels, *mean, *blob;
     double scale; /* NAN: not given */
     const char *resize;
     struct computing computing;
@@ -228,7 +228,7 @@ static int prepare(struct classification *c, struct log *log)
     if (find_input(c) || find_scores(c) ||
         model_build(&c->model, c->computing.engine, &c->computing.options, 1))
         return -1;
-    if (model_load_weights(&c->model, c->weights, true, log))
+    if (model_load_weights(&c->model, c->options.weights, true, log))
         return net_is_assumed(c->model.net)
                    ? error_set("%s\nThe input was assumed to be %d x %d x %d: give its size with "
                                "--input-shape=C,H,W, or a net that begins with an Input layer",
@@ -281,8 +281,7 @@ static void report(struct classification *c, const char *path, float *scores)
         printf("---------- Prediction for %s ----------\n", path);
     json_object_begin(&c->report);
     json_put_string(&c->report, "image", path);
-    json_key(&c->report, "top");
-    json_array_begin(&c->report);
+    json_put_array(&c->report, "top");
     for (int k = 0; k < c->top; k++) {
         best = next_best(scores, c->classes, best);
         if (best < 0)
@@ -361,12 +360,6 @@ static void release(struct classification *c)
 static int parse(struct classification *c, int argc, char **argv, int *nwords)
 {
     const struct option own[] = {
-        {"model", OPTION_TEXT, &c->options.model, "FILE",
-         "the net: a deploy net, or one with a data layer; required", .need = NEED_MODEL},
-        {"weights", OPTION_TEXT, &c->weights, "FILES", "trained weights (comma list); required",
-         .need = NEED_WEIGHTS},
-        {"input-shape", OPTION_CALL, c->options.input_chw, "C,H,W",
-         "input size, if neither the net nor its data gives it", .parse = shape_parse},
         {"labels", OPTION_TEXT, &c->labels, "FILE",
          "class names, one per line, or a file that convert wrote (default: those of the net's "
          "data)"},
@@ -389,13 +382,15 @@ static int parse(struct classification *c, int argc, char **argv, int *nwords)
         .example = "  poseidon classify --model=deploy.prototxt --weights=net.caffemodel \\\n"
                    "      --labels=synset_words.txt --mean=104,117,123 photo.jpg",
         OPTION_ROWS(own),
+        .net_rows = "model weights input-shape",
+        .net = &c->options,
         .computing = &c->computing,
         .least_words = 1,
         .max_words = argc,
         .expected = "expected images to classify, found none",
-        .about =
-            "Prints the most likely classes of photographs (JPEG, PNG). They are prepared as the "
-            "net's data layer prepares its images (size, crop, mean, scale); options override it.",
+        .about = "Prints the most likely classes of photographs (JPEG, PNG), by a deploy net or "
+                 "one with a data layer. They are prepared as the data layer prepares its images "
+                 "(size, crop, mean, scale); options override it.",
     };
 
     return options_parse(&line, argc, argv, nwords);

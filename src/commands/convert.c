@@ -235,10 +235,8 @@ static int summary_json(const struct convert *c, const struct imageset *set, con
     json_put_string(&json, "file", c->out);
     json_put_string(&json, "mean_file", c->mean);
     json_put_uint(&json, "records", set->count);
-    json_key(&json, "shape");
-    json_ints(&json, 3, (const int64_t[]){set->dim[0], set->dim[1], set->dim[2]});
-    json_key(&json, "records_per_class");
-    json_array_begin(&json);
+    json_put_ints(&json, "shape", 3, (const int64_t[]){set->dim[0], set->dim[1], set->dim[2]});
+    json_put_array(&json, "records_per_class");
     for (int k = 0; k < set->nclasses; k++)
         json_uint(&json, count[k]);
     json_array_end(&json);

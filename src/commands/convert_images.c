@@ -359,16 +359,13 @@ static int summary_json(const struct conversion *c)
     json_put_string(&json, "mean_file", r->mean);
     json_put_uint(&json, "records", c->outputs.count[0]);
     json_put_uint(&json, "test_records", c->outputs.count[1]);
-    json_key(&json, "shape");
-    json_ints(&json, c->varies ? 0 : 3, c->shape.dim);
-    json_key(&json, "classes");
-    json_array_begin(&json);
+    json_put_ints(&json, "shape", c->varies ? 0 : 3, c->shape.dim);
+    json_put_array(&json, "classes");
     for (int k = 0; k < c->list.nclasses; k++)
         json_string(&json, c->list.class_name[k]);
     json_array_end(&json);
     json_put_uint(&json, "refused", c->refused);
-    json_key(&json, "refused_first");
-    json_array_begin(&json);
+    json_put_array(&json, "refused_first");
     for (uint64_t i = 0; i < c->refused && i < SHOWN_REFUSALS; i++) {
         json_object_begin(&json);
         json_put_string(&json, "path", c->refusal[i].name);

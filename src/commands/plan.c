@@ -134,7 +134,8 @@ static void add_net(struct plan_request *r, struct option_rows *rows)
 {
     const struct option group[] = {
         {.type = OPTION_GROUP, .help = "the net"},
-        {"model", OPTION_TEXT, &r->model.model, "FILE", "the net (Caffe's prototxt); required"},
+        {"model", OPTION_TEXT, &r->model.model, "FILE", "the net (Caffe's prototxt); required",
+         .need = NEED_MODEL},
         {"batch", OPTION_COUNT, &r->model.batch, "N",
          "images per rank and pass, instead of the net's"},
         {"input-shape", OPTION_CALL, r->model.input_chw, "C,H,W",
@@ -371,8 +372,6 @@ static int parse(struct plan_request *r, int argc, char **argv)
     strbuf_free(&figures);
     if (status)
         return status;
-    if (!r->model.model)
-        return error_set("Need a model definition to plan for: --model=FILE");
     if (r->profile && profiles_find(r->profile, r->model.model, &r->profile_file, &r->model.batch))
         return -1;
     r->options.profile = r->profile_file;

@@ -21,6 +21,7 @@ int command_summary(int argc, char **argv)
         .example = "  poseidon summary --model=models/lenet/train_val.prototxt",
         .options = &own,
         .noptions = 1,
+        .net_rows = ROWS_OF_SHAPES,
         .net = &o,
         .about = "Prints the net's table: layers, shapes, parameters, operations. The input's size "
                  "comes from --input-shape, from the data if it is there, or from crop_size and "

@@ -45,6 +45,7 @@ static int parse(struct timing *t, int argc, char **argv)
         .synopsis = "--model=FILE [OPTIONS]",
         .example = "  poseidon time --model=models/lenet/train_val.prototxt --iterations=10",
         OPTION_ROWS(own),
+        .net_rows = ROWS_OF_SHAPES,
         .net = &t->model_options,
         .computing = &t->computing,
         .about = "Measures every layer, forward and backward, on blank input; only the shape of "
@@ -272,8 +273,7 @@ static void json_pass(const struct timing *t, int layer, enum op_pass pass, stru
     struct op_work work = layer_work(&t->model.net->layers[layer], pass);
     double seconds = layer_seconds(t, layer, pass), floor = roofline_floor(&t->roofline, &work);
 
-    json_key(json, pass == OP_FORWARD ? "forward" : "backward");
-    json_object_begin(json);
+    json_put_object(json, pass == OP_FORWARD ? "forward" : "backward");
     json_put_double(json, "ms", seconds * 1e3);
     json_put_double(json, "flops", work.flops);
     json_put_double(json, "bytes", op_work_bytes(&work));
@@ -305,8 +305,7 @@ static int print_json(struct timing *t)
     json_put_double(&json, "bandwidth_gbytes_per_second", t->roofline.bandwidth * 1e-9);
     json_put_double(&json, "floor_ms", floor * 1e3);
     json_put_double(&json, "times_floor", floor > 0 ? t->total / t->iterations / floor : 0);
-    json_key(&json, "layers");
-    json_array_begin(&json);
+    json_put_array(&json, "layers");
     for (int i = 0; i < net->nlayers; i++) {
         json_object_begin(&json);
         json_put_string(&json, "name", net->layers[i].def->name);

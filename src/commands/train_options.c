@@ -163,7 +163,7 @@ static void add_computing(struct train_request *r, struct option_rows *rows)
         {.type = OPTION_GROUP, .help = "computing"},
         {"gpu", OPTION_TEXT | OPTION_OWN, &r->gpu, "all|LIST",
          "train on GPUs (--engine=cuda): all of each machine, or those listed"},
-        {"threads", OPTION_THREADS | OPTION_OWN, &o->threads, "N",
+        {"threads", OPTION_THREADS | OPTION_OWN, &o->computing.threads, "N",
          "compute threads per rank; on dedicated servers for updates (default: all cores of the "
          "rank; one fewer if it has 20 or more, for communication)"},
         {"engine", OPTION_TEXT | OPTION_OWN, &o->engine, "NAME",
@@ -184,11 +184,9 @@ static void add_computing(struct train_request *r, struct option_rows *rows)
          "is faster",
          ps_update_words},
     };
-    const struct computing_rows engine = {&o->math,      &o->convolution, &o->deterministic,
-                                          &o->no_fusion, &o->no_graphs,   &o->workspace};
 
     options_add(rows, group, (int)(sizeof group / sizeof *group));
-    options_add_engine(rows, &engine);
+    options_add_engine(rows, &o->computing);
 }
 
 static void add_communication(struct train_request *r, struct option_rows *rows)

@@ -1,25 +1,15 @@
 /* Plans without a cluster, and how they are played. */
 #include "forecast/forecast.h"
 
-#include "engine/replay/profile.h"
 #include "forecast/groups.h"
 #include "forecast/layer_times.h"
+#include "forecast/profiles.h"
 #include "util/alloc.h"
 #include "util/error.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static int find_batch(const struct net *net, int *out)
-{
-    for (int l = 0; l < net->nlayers; l++)
-        if (net->layers[l].i->is_data && net->layers[l].ntops > 0) {
-            *out = (int)shape_dim(&net->layers[l].tops[0]->value.shape, 0);
-            return 0;
-        }
-    return error_set("%s: the net has no data layer, so its batch is not known", net->def->file);
-}
 
 /* ---- one number of nodes ---- */
 
@@ -269,23 +259,6 @@ static int run_point(const struct forecast *f, int nodes, struct forecast_point 
 
 /* ---- all of it ---- */
 
-/* Times of another batch are not those of this net's passes. */
-static int check_batch(const char *file, int batch)
-{
-    struct profile profile;
-    int timed;
-
-    if (profile_read(file, &profile))
-        return -1;
-    timed = profile.batch;
-    profile_free(&profile);
-    return timed == 0 || timed == batch
-               ? 0
-               : error_set("%s holds the times of a batch of %d samples a pass, and the net takes "
-                           "%d: give --batch=%d here, or to \"poseidon time --profile\" another",
-                           file, timed, batch, timed);
-}
-
 /* To last that long together. */
 static void stretch(struct layer_times *times, double seconds)
 {
@@ -303,12 +276,14 @@ static int find_work(struct forecast *f)
     double rate = f->options->images_per_second;
     int passes = f->options->iter_size;
 
-    if (find_batch(f->net, &f->batch))
-        return -1;
+    f->batch = net_batch(f->net);
+    if (f->batch == 0)
+        return error_set("%s: the net has no data layer, so its batch is not known",
+                         f->net->def->file);
     /* a rank that trains so fast multiplies so fast: forward once, backward twice the operations */
-    if (rate > 0 && !f->options->profile && !f->options->products_measured && f->batch > 0)
+    if (rate > 0 && !f->options->profile && !f->options->products_measured)
         f->cluster.gemm_flops = 3 * f->net->flops / f->batch * rate;
-    if (f->options->profile && check_batch(f->options->profile, f->batch))
+    if (f->options->profile && profiles_check_batch(f->options->profile, f->batch))
         return -1;
     if (f->options->profile ? layer_times_read(f->net, f->options->profile, &f->cluster, &f->work)
                             : layer_times_estimate(f->net, &f->cluster, &f->work))

@@ -12,4 +12,8 @@
  * profile was timed with. Fails with what there is of that device. */
 int profiles_find(const char *text, const char *model, char **file, int *batch);
 
+/* Fails where that file has the times of another batch, if it tells: they are not those of passes
+ * of this one. */
+int profiles_check_batch(const char *file, int batch);
+
 #endif

@@ -4,7 +4,7 @@
 #include "plan/cost.h"
 
 #include "plan/tree.h"
-#include "util/error.h"
+#include "util/alloc.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -398,10 +398,10 @@ int cost_table(const struct cost_cluster *cluster, const struct plan_options *ho
 {
     const struct scheme *const *registry = how->registry;
     int schemes = cost_count_schemes(registry), status = 0;
-    struct cost *column = calloc((size_t)ngroups + 1, sizeof *column);
+    struct cost *column = alloc_array((size_t)ngroups, sizeof *column, "the costs of all schemes");
 
     if (!column)
-        return error_memory((uint64_t)ngroups * sizeof *column, "the costs of all schemes");
+        return -1;
     for (int s = 0; s < schemes && !status; s++) {
         struct plan_options options = *how;
         struct plan *plan;

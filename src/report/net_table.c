@@ -156,35 +156,21 @@ int net_table_print(const struct net *net, const struct net_table_scheme *scheme
     return ferror(to) ? error_set("the net table could not be written") : 0;
 }
 
-static void json_shape(const struct shape *shape, struct json *json)
-{
-    json_array_begin(json);
-    for (int i = 0; i < shape->naxes; i++)
-        json_int(json, shape->dim[i]);
-    json_array_end(json);
-}
-
 static void json_blobs(const struct layer *layer, struct json *json)
 {
-    json_key(json, "bottoms");
-    json_array_begin(json);
+    json_put_array(json, "bottoms");
     for (int b = 0; b < layer->def->nbottoms; b++)
         json_string(json, layer->def->bottoms[b]);
     json_array_end(json);
-    json_key(json, "tops");
-    json_array_begin(json);
+    json_put_array(json, "tops");
     for (int t = 0; t < layer->ntops; t++) {
+        const struct shape *shape = &layer->tops[t]->value.shape;
+
         json_object_begin(json);
         json_put_string(json, "name", layer->tops[t]->name);
-        json_key(json, "shape");
-        json_shape(&layer->tops[t]->value.shape, json);
+        json_put_ints(json, "shape", shape->naxes, shape->dim);
         json_object_end(json);
     }
-    json_array_end(json);
-    json_key(json, "top_shapes");
-    json_array_begin(json);
-    for (int t = 0; t < layer->ntops; t++)
-        json_shape(&layer->tops[t]->value.shape, json);
     json_array_end(json);
 }
 
@@ -213,13 +199,11 @@ void net_table_json(const struct net *net, const struct net_table_scheme *scheme
     json_put_uint(json, "parameters", net->nlearnable);
     json_put_uint(json, "flops", (uint64_t)net->flops);
     json_put_bool(json, "input_assumed", net_is_assumed(net));
-    json_key(json, "outputs");
-    json_array_begin(json);
+    json_put_array(json, "outputs");
     for (int o = 0; o < net->noutputs; o++)
         json_string(json, net->outputs[o].blob->name);
     json_array_end(json);
-    json_key(json, "layers");
-    json_array_begin(json);
+    json_put_array(json, "layers");
     for (int l = 0; l < net->nlayers; l++)
         json_layer(net, l, scheme, json);
     json_array_end(json);

@@ -3,8 +3,6 @@
  * 2 (P-1) steps, each a P-th of the bytes, a latency and a message's overhead. */
 #include "simulate/simulate_internal.h"
 
-#include "util/alloc.h"
-
 #include <math.h>
 #include <stdlib.h>
 
@@ -44,8 +42,8 @@ int ring_open(struct simulation *s)
 
     if (!s->options->manner.ring)
         return 0;
-    s->ring.posted = alloc_array(buckets, sizeof *s->ring.posted, "the simulation");
-    s->ring.queue = alloc_array(buckets, sizeof *s->ring.queue, "the simulation");
+    s->ring.posted = ROOM(s->ring.posted, buckets);
+    s->ring.queue = ROOM(s->ring.queue, buckets);
     return s->ring.posted && s->ring.queue ? 0 : -1;
 }
 

@@ -154,13 +154,11 @@ static int find_cluster_file(const struct job *job, char **out)
  * Collective. */
 static int find_cap(const struct job *job, double *out)
 {
-    double cap = job->options->mbps > 0 ? job->options->mbps * 1e6 / 8 : INFINITY;
+    double least = job->options->mbps > 0 ? -job->options->mbps * 1e6 / 8 : -INFINITY;
+    int status = agree_most(job->world, &least, 1);
 
-    MPI_TRY(MPI_Allreduce(MPI_IN_PLACE, &cap, 1, MPI_DOUBLE, MPI_MIN, job->world));
-    *out = isinf(cap) ? 0 : cap;
-    return 0;
-fail:
-    return -1;
+    *out = isinf(least) ? 0 : -least;
+    return status;
 }
 
 /* The replay engine multiplies nothing: the product's rate is the CPU's, the link as much faster as
