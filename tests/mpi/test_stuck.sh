@@ -32,12 +32,12 @@ says() {
     grep -q -e "$1" run.log || { fail "$(basename "$PWD"): not said: $1"; grep 'on [^ ]* ' run.log | tail -n 5; }
 }
 
-# The 18th read of the data brings records that all ranks want in the same iteration.
+# The 19th read of the data brings records that all ranks want in the same iteration.
 mkdir mute ending failing one two slow
 : >mute/mute.1
 : >ending/late.1
 : >failing/late.1
-echo 18 | tee one/stuck.1 two/stuck.0 two/stuck.2 >slow/slow.1
+echo 19 | tee one/stuck.1 two/stuck.0 two/stuck.2 >slow/slow.1
 start mute 3 'max_iter: 20' --hierarchy=off
 start ending 2 'max_iter: 2'
 start failing 2 'max_iter: 2' --weights=nowhere.caffemodel
