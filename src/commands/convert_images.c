@@ -280,7 +280,6 @@ static int check_shape(struct conversion *c, uint64_t number, const struct recor
                        bool *fits)
 {
     const struct request *r = c->request;
-    char found[128], expected[128];
 
     if (!c->shape.naxes)
         c->shape = record->shape;
@@ -296,9 +295,8 @@ static int check_shape(struct conversion *c, uint64_t number, const struct recor
     return *fits ? 0
                  : error_set("%s: shape %s, but the first image has %s, and %s is of one size; "
                              "--resize=256x256 makes them alike. Nothing was written",
-                             list_path(&c->list, number),
-                             shape_text(&record->shape, found, sizeof found),
-                             shape_text(&c->shape, expected, sizeof expected),
+                             list_path(&c->list, number), shape_text(&record->shape).text,
+                             shape_text(&c->shape).text,
                              r->mean ? "a mean image" : "what an HDF5 file holds");
 }
 

@@ -17,7 +17,6 @@ int test_classes_open(struct test_classes *t, const struct model *model)
 {
     const struct net *net = model->net;
     const struct shape *shape;
-    char scores[128], label[128];
 
     for (int l = 0; l < net->nlayers; l++) {
         const struct layer *layer = &net->layers[l];
@@ -36,8 +35,8 @@ int test_classes_open(struct test_classes *t, const struct model *model)
     if (shape->naxes < 2 || shape_elems(&t->label->value.shape) != (size_t)shape->dim[0])
         return error_set("--classes and --confusion: expected one label a sample, found scores "
                          "'%s' of shape %s and labels of shape %s",
-                         t->scores->name, shape_text(shape, scores, sizeof scores),
-                         shape_text(&t->label->value.shape, label, sizeof label));
+                         t->scores->name, shape_text(shape).text,
+                         shape_text(&t->label->value.shape).text);
     net_keep(model->net, t->scores);
     net_keep(model->net, t->label);
     t->net = net;

@@ -334,7 +334,6 @@ static int write_profile(struct timing *t)
     struct strbuf text = {.data = NULL};
     const struct blob *input =
         net->nlayers > 0 && net->layers[0].ntops > 0 ? net->layers[0].tops[0] : NULL;
-    char shape[288];
     const double gflop = 2e-9 * SIZE * SIZE * SIZE;
     double gemm, update;
     int status;
@@ -344,7 +343,7 @@ static int write_profile(struct timing *t)
     strbuf_printf(&text, "# net %s, phase %s, engine %s, mean of %d iterations\n", net->def->name,
                   t->model_options.phase, t->computing.engine, t->iterations);
     if (input)
-        strbuf_printf(&text, "# input %s%s\n", shape_text(&input->value.shape, shape, sizeof shape),
+        strbuf_printf(&text, "# input %s%s\n", shape_text(&input->value.shape).text,
                       net_is_assumed(net) ? " (assumed)" : "");
     profile_begin(&text);
     for (int i = 0; i < net->nlayers; i++)
