@@ -96,8 +96,6 @@ int forecast_advise(const struct forecast *f, struct forecast_advice *out)
 static void say_network(const struct forecast *f, const struct forecast_advice *advice, char *out,
                         size_t bytes)
 {
-    char enough[UNITS_CELL], has[UNITS_CELL];
-
     if (advice->enough_Bps <= 0) {
         snprintf(out, bytes,
                  "No network makes that %.0f %%: on the fastest it is %.2f times, the rest is "
@@ -108,8 +106,7 @@ static void say_network(const struct forecast *f, const struct forecast_advice *
     snprintf(out, bytes, "%.0f %% of %d %s a network of %s per node; this one has %s.",
              100 * ENOUGH, last_point(f)->workers,
              advice->enough_Bps > f->cluster.link_Bps ? "would need" : "would be reached on",
-             units_print_bits(advice->enough_Bps, enough),
-             units_print_bits(f->cluster.link_Bps, has));
+             units_bits(advice->enough_Bps).text, units_bits(f->cluster.link_Bps).text);
 }
 
 static void say_servers(const struct forecast *f, const struct forecast_advice *advice, char *out,

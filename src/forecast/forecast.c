@@ -380,10 +380,9 @@ int forecast_price(const struct forecast *f, struct forecast_point *point)
 const struct cost *forecast_cost(const struct forecast *f, const struct forecast_point *point,
                                  int group, const struct scheme *scheme)
 {
-    for (int s = 0; s < f->nschemes; s++)
-        if (f->options->registry[s] == scheme)
-            return &point->table[group * f->nschemes + s];
-    return NULL;
+    int s = scheme_index(f->options->registry, scheme);
+
+    return s < 0 ? NULL : &point->table[group * f->nschemes + s];
 }
 
 void forecast_schemes(const struct forecast *f, const struct forecast_point *point, char *out,

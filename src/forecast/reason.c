@@ -27,30 +27,29 @@ static void explain_choice(const struct forecast *f, const struct forecast_point
 {
     const struct cost *mine = forecast_cost(f, point, g, point->chosen[g]);
     const struct cost *other = find_runner_up(f, point, g, point->chosen[g]);
-    char s0[UNITS_CELL], s1[UNITS_CELL], c1[UNITS_CELL];
     double computes;
 
-    units_print_seconds(mine->seconds, s0);
     if (!other) {
         snprintf(out, bytes, "%s is all that is allowed%s", scheme_label(mine->scheme),
                  f->groups[g].factorable ? "" : " for a layer without factors");
         return;
     }
     computes = other->compute_seconds + other->stolen_seconds;
-    units_print_seconds(other->seconds, s1);
-    units_print_seconds(computes, c1);
     if (mine->seconds <= other->seconds)
         snprintf(out, bytes, "%s%s takes %s, %s %s", f->groups[g].factorable ? "" : "no factors; ",
-                 scheme_label(mine->scheme), s0, scheme_label(other->scheme), s1);
+                 scheme_label(mine->scheme), units_seconds(mine->seconds).text,
+                 scheme_label(other->scheme), units_seconds(other->seconds).text);
     else if (mine->compute_seconds + mine->stolen_seconds < computes)
         snprintf(out, bytes,
                  "%s alone is faster, %s and not %s, but %s of that is computing, which nothing "
                  "hides",
-                 scheme_label(other->scheme), s1, s0, c1);
+                 scheme_label(other->scheme), units_seconds(other->seconds).text,
+                 units_seconds(mine->seconds).text, units_seconds(computes).text);
     else
         snprintf(out, bytes,
                  "%s alone is faster, %s and not %s, but other layers would wait longer",
-                 scheme_label(other->scheme), s1, s0);
+                 scheme_label(other->scheme), units_seconds(other->seconds).text,
+                 units_seconds(mine->seconds).text);
 }
 
 static void explain_rule(const struct forecast *f, const struct forecast_point *point, int g,
