@@ -9,7 +9,6 @@
 #include "util/path.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 int mean_image_add(struct mean_image *mean, const struct shape *shape, enum source_type type,
                    const void *data)

@@ -4,7 +4,6 @@
 #include "layers/spatial.h"
 #include "spec/names.h"
 #include "util/alloc.h"
-#include "util/error.h"
 #include "util/strbuf.h"
 
 #include <inttypes.h>

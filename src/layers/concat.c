@@ -43,6 +43,9 @@ static int concat_setup(struct layer *layer)
                   p && p->has_concat_dim ? &p->concat_dim : NULL, &axis))
         return -1;
     layer->u.concat.axis = axis;
+    layer->state = calloc((size_t)layer->nbottoms, sizeof(bool));
+    if (!layer->state)
+        return error_memory((size_t)layer->nbottoms, "a concat layer");
     assert(0 <= axis && axis < shape.naxes);
     for (int b = 1; b < layer->nbottoms; b++) {
         const struct shape *other = &layer->bottoms[b]->value.shape;
@@ -57,23 +60,13 @@ static int concat_setup(struct layer *layer)
     return shape_set(&layer->tops[0]->value.shape, shape.naxes, shape.dim, layer->tops[0]->name);
 }
 
-static int concat_build(struct layer *layer, struct engine *engine)
+static void concat_arguments(const struct layer *layer, struct op_args *args)
 {
-    struct op_args args = layer_arguments(layer);
-    bool *relu = calloc((size_t)layer->nbottoms, sizeof *relu);
+    bool *relu = layer->state; /* per bottom */
 
-    if (!relu)
-        return error_memory((size_t)layer->nbottoms * sizeof *relu, "a concat layer");
     for (int b = 0; b < layer->nbottoms; b++)
         relu[b] = layer->taken[b] != NULL;
-    layer->state = relu;
-    args.u.concat.relu = relu;
-    return engine_op_create(engine, &args, &layer->op);
-}
-
-static void concat_destroy(struct layer *layer)
-{
-    free(layer->state);
+    args->u.concat.relu = relu;
 }
 
 const struct layer_i layer_concat = {
@@ -83,8 +76,7 @@ const struct layer_i layer_concat = {
     .ignores_bottoms = true,
     .setup = concat_setup,
     .op = OP_CONCAT,
-    .build = concat_build,
-    .destroy = concat_destroy,
+    .arguments = concat_arguments,
 };
 
 const struct layer_i layer_split = {

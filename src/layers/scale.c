@@ -148,11 +148,6 @@ static enum op_kind scale_takes_relu(const struct layer *layer)
     return layer->merged ? OP_BATCH_NORM : OP_KINDS;
 }
 
-static void state_free(struct layer *layer)
-{
-    free(layer->state);
-}
-
 const struct layer_i layer_scale = {
     .type = "Scale",
     .wants_own_top = layer_always,
@@ -161,7 +156,6 @@ const struct layer_i layer_scale = {
     .setup = scale_setup,
     .op = OP_SCALE,
     .arguments = scale_arguments,
-    .destroy = state_free,
 };
 
 const struct layer_i layer_bias = {

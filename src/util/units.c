@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 /* The number at the start of text; *rest: what follows it. Fails on none, on one that is not finite
  * or below 0. */
