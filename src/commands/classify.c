@@ -12,7 +12,6 @@
 #include "input/class_names.h"
 #include "util/error.h"
 #include "util/json.h"
-#include "util/path.h"
 
 struct classification {
     struct model_options options;

@@ -198,18 +198,16 @@ static char *root_find(const struct request *r, const struct list *list)
 {
     const char *slash = strrchr(r->source, '/'), *folder = r->root ? r->root : r->source;
     size_t length = strlen(folder);
+    struct strbuf root = {.data = NULL};
     struct stat st;
-    char *root;
 
     if (!r->root && list->nclasses == 0) {
         if (list_path(list, 0)[0] == '/' || !slash || stat(list_path(list, 0), &st) == 0)
             return strdup("");
         length = (size_t)(slash - r->source);
     }
-    root = malloc(length + 2);
-    if (root)
-        snprintf(root, length + 2, "%.*s/", (int)length, folder);
-    return root;
+    strbuf_printf(&root, "%.*s/", (int)length, folder);
+    return strbuf_take(&root);
 }
 
 static int list_open(const struct request *r, struct list *list)

@@ -171,11 +171,11 @@ static void print_comms(const struct forecast *f)
 /* What could be chosen; beside a scheme that was named and never could, the parameter server. */
 static bool is_shown(const struct forecast *f, const struct scheme *scheme)
 {
-    const struct scheme *named = f->options->comm.scheme;
+    const struct scheme *named = f->options->how.comm.scheme;
 
-    return scheme_index(f->options->registry, named) < 0 || named->lossless
+    return scheme_index(f->options->how.registry, named) < 0 || named->lossless
                ? scheme->lossless
-               : scheme == named || scheme == f->options->registry[0];
+               : scheme == named || scheme == f->options->how.registry[0];
 }
 
 /* What one scheme costs the layer. */
@@ -195,7 +195,7 @@ static void print_layer(const struct forecast *f, const struct forecast_point *p
 
     printf("%-*s", NAME_WIDTH, short_name(group->name, name));
     for (int s = 0; s < f->nschemes; s++) {
-        const struct scheme *scheme = f->options->registry[s];
+        const struct scheme *scheme = f->options->how.registry[s];
         if (is_shown(f, scheme))
             print_cost(forecast_cost(f, point, g, scheme), group->trains,
                        point->chosen[g] == scheme);
@@ -226,8 +226,8 @@ static void print_layers(const struct forecast *f, const struct forecast_point *
     print_who(point);
     printf("%-*s", NAME_WIDTH, "layer");
     for (int s = 0; s < f->nschemes; s++)
-        if (is_shown(f, f->options->registry[s]))
-            width += printf("%18s", scheme_label(f->options->registry[s]));
+        if (is_shown(f, f->options->how.registry[s]))
+            width += printf("%18s", scheme_label(f->options->how.registry[s]));
     putchar('\n');
     print_line(width);
     for (int g = 0; g < f->work.ngroups; g++)
@@ -249,7 +249,7 @@ static void print_reasons(const struct forecast *f, const struct forecast_point 
         options_print_entry(short_name(f->groups[g].name, name), reason);
     }
     for (int s = -1; s < f->nschemes; s++) {
-        const struct scheme *scheme = s < 0 ? NULL : f->options->registry[s];
+        const struct scheme *scheme = s < 0 ? NULL : f->options->how.registry[s];
         int count = 0, largest = -1;
         for (int g = 0; g < f->work.ngroups; g++)
             if (!(f->groups[g].factorable && f->groups[g].trains) && point->chosen[g] == scheme) {

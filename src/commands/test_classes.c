@@ -148,7 +148,6 @@ int test_classes_write(const struct test_classes *t, const char *path)
 {
     struct strbuf text = {.data = NULL};
     char number[16];
-    int status;
 
     strbuf_puts(&text, "label");
     for (int k = 0; k < t->classes; k++) {
@@ -163,10 +162,7 @@ int test_classes_write(const struct test_classes *t, const char *path)
                           (long long)t->counts[(size_t)label * (size_t)t->classes + (size_t)k]);
         strbuf_puts(&text, "\n");
     }
-    status =
-        text.failed ? error_memory(text.length, path) : file_write(path, text.data, text.length);
-    strbuf_free(&text);
-    return status;
+    return file_write_text(path, &text);
 }
 
 void test_classes_close(struct test_classes *t)

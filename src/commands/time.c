@@ -336,7 +336,6 @@ static int write_profile(struct timing *t)
         net->nlayers > 0 && net->layers[0].ntops > 0 ? net->layers[0].tops[0] : NULL;
     const double gflop = 2e-9 * SIZE * SIZE * SIZE;
     double gemm, update;
-    int status;
 
     if (roofline_gemm(&t->model.engine, SIZE, &gemm) || roofline_update(&t->model.engine, &update))
         return -1;
@@ -351,11 +350,7 @@ static int write_profile(struct timing *t)
                     t->forward[i] / t->iterations, t->backward[i] / t->iterations);
     profile_add(&text, PROFILE_GEMM, "GEMM", gemm / gflop, 0);
     profile_add(&text, PROFILE_UPDATE, "SGD", update, 0);
-    status = strbuf_status(&text);
-    if (!status)
-        status = file_write(t->profile, text.data, text.length);
-    strbuf_free(&text);
-    return status;
+    return file_write_text(t->profile, &text);
 }
 
 /* What the first passes do once costs nobody; whether they could be recorded is said. */

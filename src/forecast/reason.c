@@ -13,7 +13,7 @@ static const struct cost *find_runner_up(const struct forecast *f,
     const struct cost *best = NULL;
 
     for (int s = 0; s < f->nschemes; s++) {
-        const struct scheme *scheme = f->options->registry[s];
+        const struct scheme *scheme = f->options->how.registry[s];
         const struct cost *other = forecast_cost(f, point, g, scheme);
         if (scheme != chosen && scheme->lossless && other->possible &&
             (!best || other->seconds < best->seconds))
@@ -55,8 +55,9 @@ static void explain_choice(const struct forecast *f, const struct forecast_point
 static void explain_rule(const struct forecast *f, const struct forecast_point *point, int g,
                          char *out, size_t bytes)
 {
-    const struct cost *sfb = forecast_cost(f, point, g, scheme_of_factors(f->options->registry));
-    const struct cost *ps = forecast_cost(f, point, g, f->options->registry[0]);
+    const struct cost *sfb =
+        forecast_cost(f, point, g, scheme_of_factors(f->options->how.registry));
+    const struct cost *ps = forecast_cost(f, point, g, f->options->how.registry[0]);
 
     if (!f->groups[g].factorable || !sfb || !ps)
         snprintf(out, bytes, "the paper's rule: no factors, so PS");

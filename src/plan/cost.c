@@ -426,9 +426,8 @@ void cost_cap(struct cost_cluster *cluster, double bytes_per_second, int leaders
 
     if (bytes_per_second <= 0)
         return;
-    cluster->link_Bps = link < cluster->link_Bps ? link : cluster->link_Bps;
-    cluster->local_Bps =
-        bytes_per_second < cluster->local_Bps ? bytes_per_second : cluster->local_Bps;
+    cluster->link_Bps = fmin(link, cluster->link_Bps);
+    cluster->local_Bps = fmin(bytes_per_second, cluster->local_Bps);
 }
 
 struct cost_sizes cost_sizes_for(const struct cost_cluster *cluster)

@@ -4,7 +4,6 @@
 
 #include "util/error.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -3,7 +3,6 @@
 #include "train/fake_data.h"
 
 #include "util/alloc.h"
-#include "util/error.h"
 #include "util/rng.h"
 
 #include <stdlib.h>

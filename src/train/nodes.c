@@ -12,11 +12,8 @@
 #include "train/exchange.h"
 
 #include "util/agree.h"
-#include "util/alloc.h"
 #include "util/error.h"
 #include "util/units.h"
-
-#include <stdlib.h>
 
 /* ---- nodes ---- */
 
