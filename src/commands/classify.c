@@ -12,7 +12,6 @@
 #include "input/class_names.h"
 #include "util/error.h"
 #include "util/json.h"
-#include "util/path.h"
 
 struct classification {
     struct model_options options;
@@ -162,7 +161,6 @@ static int find_input(struct classification *c)
     const struct shape *shape;
     struct shape whole;
     const long long *given;
-    char text[128];
 
     if (!first || !first->i->is_data || first->ntops < 1)
         return error_set("expected a net that begins with its input, a layer of type Input");
@@ -170,13 +168,12 @@ static int find_input(struct classification *c)
     shape = &c->input->value.shape;
     if (shape->naxes != 4 || (shape->dim[1] != 1 && shape->dim[1] != 3))
         return error_set("expected an input of N x 1 or 3 x H x W, found '%s' of shape %s",
-                         c->input->name, shape_text(shape, text, sizeof text));
+                         c->input->name, shape_text(shape).text);
     given = c->options.input_chw;
     if (first->i->from_program && given[0] > 0 &&
         (given[0] != shape->dim[1] || given[1] != shape->dim[2] || given[2] != shape->dim[3]))
         return error_set("--input-shape=%lld,%lld,%lld: layer '%s' gives the input's size, %s",
-                         given[0], given[1], given[2], first->def->name,
-                         shape_text(shape, text, sizeof text));
+                         given[0], given[1], given[2], first->def->name, shape_text(shape).text);
     c->batch = (int)shape->dim[0];
     c->image.rgb = c->rgb;
     if (first->i->images)
@@ -192,7 +189,6 @@ static int find_scores(struct classification *c)
 {
     const struct net *net = c->model.net;
     const struct shape *shape;
-    char text[128];
 
     if (c->blob && !(c->scores = net_find_blob(net, c->blob)))
         return error_set("--blob: the net's TEST phase has no blob '%s'", c->blob);
@@ -211,7 +207,7 @@ static int find_scores(struct classification *c)
     if (shape->naxes < 1 || shape->dim[0] != c->batch)
         return error_set(
             "expected scores for each of the %d images of a batch, found '%s' of shape %s",
-            c->batch, c->scores->name, shape_text(shape, text, sizeof text));
+            c->batch, c->scores->name, shape_text(shape).text);
     c->classes = (int)(shape_elems(shape) / (size_t)c->batch);
     if (c->top > c->classes)
         c->top = c->classes;

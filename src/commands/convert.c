@@ -91,19 +91,15 @@ static int range_check(const char *option, int number, int low, int high)
     return 0;
 }
 
-static int values_check(const struct convert *c)
-{
-    if (c->classes >= 0 && range_check("classes", c->classes, 1, IMAGESET_MAX_CLASSES))
-        return -1;
-    return range_check("pad", c->pad, 0, MAX_PAD) || range_check("gzip", c->gzip, 0, 9) ? -1 : 0;
-}
-
-/* Options that contradict each other or the source. */
+/* Values that are none, and options that contradict each other or the source. */
 static int options_check(const struct convert *c)
 {
     struct stat st;
     bool single;
 
+    if ((c->classes >= 0 && range_check("classes", c->classes, 1, IMAGESET_MAX_CLASSES)) ||
+        range_check("pad", c->pad, 0, MAX_PAD) || range_check("gzip", c->gzip, 0, 9))
+        return -1;
     if (c->seed >= 0 && !c->shuffle)
         return error_set("--seed has no effect without --shuffle");
     if (c->classes >= 0 && !c->mnist)
@@ -140,7 +136,7 @@ static int arguments_parse(struct convert *c, int argc, char **argv)
     c->sources = argv + 2;
     c->nsources = nwords - 2;
     c->out = argv[nwords];
-    return values_check(c) || options_check(c) ? -1 : 0;
+    return options_check(c);
 }
 
 static int set_read(const struct convert *c, struct imageset *set)

@@ -197,18 +197,16 @@ static char *root_find(const struct request *r, const struct list *list)
 {
     const char *slash = strrchr(r->source, '/'), *folder = r->root ? r->root : r->source;
     size_t length = strlen(folder);
+    struct strbuf root = {.data = NULL};
     struct stat st;
-    char *root;
 
     if (!r->root && list->nclasses == 0) {
         if (list_path(list, 0)[0] == '/' || !slash || stat(list_path(list, 0), &st) == 0)
             return strdup("");
         length = (size_t)(slash - r->source);
     }
-    root = malloc(length + 2);
-    if (root)
-        snprintf(root, length + 2, "%.*s/", (int)length, folder);
-    return root;
+    strbuf_printf(&root, "%.*s/", (int)length, folder);
+    return strbuf_take(&root);
 }
 
 static int list_open(const struct request *r, struct list *list)
@@ -279,7 +277,6 @@ static int check_shape(struct conversion *c, uint64_t number, const struct recor
                        bool *fits)
 {
     const struct request *r = c->request;
-    char found[128], expected[128];
 
     if (!c->shape.naxes)
         c->shape = record->shape;
@@ -295,9 +292,8 @@ static int check_shape(struct conversion *c, uint64_t number, const struct recor
     return *fits ? 0
                  : error_set("%s: shape %s, but the first image has %s, and %s is of one size; "
                              "--resize=256x256 makes them alike. Nothing was written",
-                             list_path(&c->list, number),
-                             shape_text(&record->shape, found, sizeof found),
-                             shape_text(&c->shape, expected, sizeof expected),
+                             list_path(&c->list, number), shape_text(&record->shape).text,
+                             shape_text(&c->shape).text,
                              r->mean ? "a mean image" : "what an HDF5 file holds");
 }
 

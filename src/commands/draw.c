@@ -5,7 +5,6 @@
 #include "commands/output_guard.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "export/picture.h"
 #include "util/error.h"

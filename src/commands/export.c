@@ -2,14 +2,12 @@
 #include "commands/commands.h"
 #include "commands/model.h"
 #include "commands/options.h"
-#include "commands/options_rows.h"
 #include "commands/output_guard.h"
 
 #include <stdio.h>
 
 #include "export/export.h"
 #include "snapshot/checkpoint.h"
-#include "util/error.h"
 
 /* "data (N x 3 x 227 x 227)" */
 static void print_ends(const char *what, size_t n, Onnx__ValueInfoProto *const *ends)

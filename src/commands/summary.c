@@ -6,7 +6,6 @@
 #include <stdio.h>
 
 #include "report/net_table.h"
-#include "util/error.h"
 
 int command_summary(int argc, char **argv)
 {

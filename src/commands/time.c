@@ -333,17 +333,15 @@ static int write_profile(struct timing *t)
     struct strbuf text = {.data = NULL};
     const struct blob *input =
         net->nlayers > 0 && net->layers[0].ntops > 0 ? net->layers[0].tops[0] : NULL;
-    char shape[288];
     const double gflop = 2e-9 * SIZE * SIZE * SIZE;
     double gemm, update;
-    int status;
 
     if (roofline_gemm(&t->model.engine, SIZE, &gemm) || roofline_update(&t->model.engine, &update))
         return -1;
     strbuf_printf(&text, "# net %s, phase %s, engine %s, mean of %d iterations\n", net->def->name,
                   t->model_options.phase, t->computing.engine, t->iterations);
     if (input)
-        strbuf_printf(&text, "# input %s%s\n", shape_text(&input->value.shape, shape, sizeof shape),
+        strbuf_printf(&text, "# input %s%s\n", shape_text(&input->value.shape).text,
                       net_is_assumed(net) ? " (assumed)" : "");
     profile_begin(&text);
     for (int i = 0; i < net->nlayers; i++)
@@ -351,11 +349,7 @@ static int write_profile(struct timing *t)
                     t->forward[i] / t->iterations, t->backward[i] / t->iterations);
     profile_add(&text, PROFILE_GEMM, "GEMM", gemm / gflop, 0);
     profile_add(&text, PROFILE_UPDATE, "SGD", update, 0);
-    status = strbuf_status(&text);
-    if (!status)
-        status = file_write(t->profile, text.data, text.length);
-    strbuf_free(&text);
-    return status;
+    return file_write_text(t->profile, &text);
 }
 
 /* What the first passes do once costs nobody; whether they could be recorded is said. */

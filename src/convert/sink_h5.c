@@ -110,15 +110,13 @@ static int hdf5_add(struct sink *sink, const struct sample *sample)
     struct hdf5_sink *self = (struct hdf5_sink *)sink;
     const struct shape *shape = &sample->raw->shape;
     const int32_t label = sample->label;
-    char found[256], expected[256];
     int status = 0;
 
     if (sink->count > 0 && !shape_equal(shape, &self->shape))
         return error_set(
             "shape %s, but the first image has %s; an HDF5 file holds images of one size "
             "(--resize makes them so)",
-            shape_text(shape, found, sizeof found),
-            shape_text(&self->shape, expected, sizeof expected));
+            shape_text(shape).text, shape_text(&self->shape).text);
     h5_lock();
     if (sink->count == 0)
         status = h5_data_create(self, shape);

@@ -2,8 +2,6 @@
 #ifndef POSEIDON_FORECAST_PROFILES_H
 #define POSEIDON_FORECAST_PROFILES_H
 
-#include <stdbool.h>
-
 #define PROFILES_DEVICES "titanx, p100, p40, a100, h100, cpu"
 
 /* text: a device's name, or a file. The device's profile of a net is looked for in the folder

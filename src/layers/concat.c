@@ -37,7 +37,6 @@ static int concat_setup(struct layer *layer)
 {
     const Caffe__ConcatParameter *p = layer->param->concat_param;
     struct shape shape = layer->bottoms[0]->value.shape;
-    char expected[SHAPE_TEXT_BYTES], found[SHAPE_TEXT_BYTES];
     int axis;
 
     if (find_axis(layer, "concat", p && p->has_axis ? &p->axis : NULL,
@@ -51,12 +50,11 @@ static int concat_setup(struct layer *layer)
     for (int b = 1; b < layer->nbottoms; b++) {
         const struct shape *other = &layer->bottoms[b]->value.shape;
         if (!concat_fits(&shape, other, axis))
-            return error_set(
-                "bottoms must have the same shape except on axis %d: '%s' is %s, '%s' "
-                "is %s",
-                axis, layer->bottoms[0]->name,
-                shape_text(&layer->bottoms[0]->value.shape, expected, sizeof(expected)),
-                layer->bottoms[b]->name, shape_text(other, found, sizeof(found)));
+            return error_set("bottoms must have the same shape except on axis %d: '%s' is %s, '%s' "
+                             "is %s",
+                             axis, layer->bottoms[0]->name,
+                             shape_text(&layer->bottoms[0]->value.shape).text,
+                             layer->bottoms[b]->name, shape_text(other).text);
         shape.dim[axis] += other->dim[axis];
     }
     return shape_set(&layer->tops[0]->value.shape, shape.naxes, shape.dim, layer->tops[0]->name);
@@ -196,7 +194,6 @@ static int reshape_dims(const struct layer *layer, const Caffe__BlobShape *wante
                         int64_t room, int64_t *dim)
 {
     const struct shape *bottom = &layer->bottoms[0]->value.shape;
-    char found[SHAPE_TEXT_BYTES];
     int64_t known = 1;
     int infer = -1;
 
@@ -220,7 +217,7 @@ static int reshape_dims(const struct layer *layer, const Caffe__BlobShape *wante
     if (infer >= 0 ? known == 0 || room % known != 0 : known != room)
         return error_set("shape makes %" PRId64 " elements%s of %" PRId64 " of bottom '%s': %s",
                          known, infer >= 0 ? " times a whole number" : "", room,
-                         layer->bottoms[0]->name, shape_text(bottom, found, sizeof(found)));
+                         layer->bottoms[0]->name, shape_text(bottom).text);
     if (infer >= 0)
         dim[infer] = room / known;
     return 0;

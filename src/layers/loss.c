@@ -16,27 +16,25 @@ static int loss_expect_elems(const struct layer *layer, int bottom, size_t expec
                              const char *what)
 {
     const struct blob *first = layer->bottoms[0], *other = layer->bottoms[bottom];
-    char first_text[SHAPE_TEXT_BYTES], other_text[SHAPE_TEXT_BYTES];
 
     if (shape_elems(&other->value.shape) == expected)
         return 0;
     return error_set("expected %zu %s for '%s' of shape %s, found '%s' of shape %s", expected, what,
-                     first->name, shape_text(&first->value.shape, first_text, sizeof(first_text)),
-                     other->name, shape_text(&other->value.shape, other_text, sizeof(other_text)));
+                     first->name, shape_text(&first->value.shape).text, other->name,
+                     shape_text(&other->value.shape).text);
 }
 
 /* Both have one batch and as many elements per sample. */
 static int loss_expect_pair(const struct layer *layer)
 {
     const struct shape *a = &layer->bottoms[0]->value.shape, *b = &layer->bottoms[1]->value.shape;
-    char a_text[SHAPE_TEXT_BYTES], b_text[SHAPE_TEXT_BYTES];
 
     if (a->naxes > 0 && b->naxes > 0 && a->dim[0] == b->dim[0] && shape_elems(a) == shape_elems(b))
         return 0;
     return error_set("expected two bottoms with as many samples and elements: '%s' is %s, '%s' is "
                      "%s",
-                     layer->bottoms[0]->name, shape_text(a, a_text, sizeof(a_text)),
-                     layer->bottoms[1]->name, shape_text(b, b_text, sizeof(b_text)));
+                     layer->bottoms[0]->name, shape_text(a).text, layer->bottoms[1]->name,
+                     shape_text(b).text);
 }
 
 static int loss_pair_setup(struct layer *layer)

@@ -374,26 +374,23 @@ int layer_notice(const struct layer *layer, const struct layer_env *env, const c
 int layer_expect_axes(const struct layer *layer, int bottom, int naxes, const char *meaning)
 {
     const struct blob *blob = layer->bottoms[bottom];
-    char found[SHAPE_TEXT_BYTES];
 
     if (blob->value.shape.naxes == naxes)
         return 0;
     return error_set("expected a bottom of %d axes (%s), found '%s' of %d: %s", naxes, meaning,
-                     blob->name, blob->value.shape.naxes,
-                     shape_text(&blob->value.shape, found, sizeof(found)));
+                     blob->name, blob->value.shape.naxes, shape_text(&blob->value.shape).text);
 }
 
 int layer_expect_one_shape(const struct layer *layer)
 {
     const struct shape *first = &layer->bottoms[0]->value.shape;
-    char expected[SHAPE_TEXT_BYTES], found[SHAPE_TEXT_BYTES];
 
     for (int b = 1; b < layer->nbottoms; b++) {
         const struct shape *other = &layer->bottoms[b]->value.shape;
         if (!shape_equal(first, other))
             return error_set("all bottoms must have one shape: '%s' is %s, '%s' is %s",
-                             layer->bottoms[0]->name, shape_text(first, expected, sizeof(expected)),
-                             layer->bottoms[b]->name, shape_text(other, found, sizeof(found)));
+                             layer->bottoms[0]->name, shape_text(first).text,
+                             layer->bottoms[b]->name, shape_text(other).text);
     }
     return 0;
 }
@@ -401,11 +398,9 @@ int layer_expect_one_shape(const struct layer *layer)
 int layer_resolve_axis(const struct layer *layer, const char *field, int axis, int *out)
 {
     const struct blob *blob = layer->bottoms[0];
-    char found[SHAPE_TEXT_BYTES];
 
     if (shape_axis(&blob->value.shape, axis, out) == 0)
         return 0;
     return error_set("%s %d is out of range for bottom '%s' of %d axes: %s", field, axis,
-                     blob->name, blob->value.shape.naxes,
-                     shape_text(&blob->value.shape, found, sizeof(found)));
+                     blob->name, blob->value.shape.naxes, shape_text(&blob->value.shape).text);
 }

@@ -77,18 +77,13 @@ static void set(struct probe *probe, const struct figure *figure, double value)
 int probe_write(const char *file, const struct probe *probe)
 {
     struct strbuf text = {0};
-    int status;
 
     strbuf_puts(
         &text, "# Figures of a cluster, measured by poseidon. Remove the file to measure again.\n");
     for (int i = 0; i < NFIGURES; i++)
         strbuf_printf(&text, "%s = %.17g # %s\n", figures[i].key, get(probe, &figures[i]),
                       figures[i].about);
-    status = strbuf_status(&text);
-    if (!status)
-        status = file_write(file, strbuf_text(&text), text.length);
-    strbuf_free(&text);
-    return status;
+    return file_write_text(file, &text);
 }
 
 /* where: "FILE:LINE", or an option. */

@@ -3,9 +3,9 @@
 #include "plan/plan_internal.h"
 
 #include "util/error.h"
+#include "util/strbuf.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -89,17 +89,11 @@ static int name_bucket(const struct plan *plan, struct bucket *bucket)
 {
     const char *first = plan->groups[bucket->first_group].name;
     const char *last = plan->groups[bucket->first_group + bucket->ngroups - 1].name;
-    size_t bytes = strlen(first) + strlen(last) + sizeof " .. ";
-    char *name = malloc(bytes);
+    struct strbuf name = {.data = NULL};
 
-    bucket->name = name;
-    if (!name)
-        return error_memory(bytes, "a bucket's name");
-    if (bucket->ngroups > 1)
-        snprintf(name, bytes, "%s .. %s", first, last);
-    else
-        snprintf(name, bytes, "%s", first);
-    return 0;
+    strbuf_printf(&name, bucket->ngroups > 1 ? "%s .. %s" : "%s", first, last);
+    bucket->name = strbuf_take(&name);
+    return bucket->name ? 0 : -1;
 }
 
 static void begin_bucket(struct bucket *bucket, const struct group *group, int number,

@@ -160,12 +160,6 @@ const struct codec *plan_codec(const struct plan *plan, int chunk);
 size_t plan_gradient_bytes(const struct plan *plan, int chunk);
 size_t plan_back_bytes(const struct plan *plan, int chunk);
 
-/* Whether ranks must add up the bucket's gradients. */
-static inline bool plan_travels(const struct plan *plan, int bucket)
-{
-    return plan->buckets[bucket].scheme != NULL;
-}
-
 /* Whether that world rank computes. */
 bool plan_is_worker(const struct plan *plan, int world_rank);
 

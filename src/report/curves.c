@@ -70,8 +70,7 @@ static int open_csv(struct curves *c, const struct curves_options *o)
     int status;
 
     put_header(c, &text);
-    status = (o->resumed && keep_rows(c, o->first, &text)) || strbuf_status(&text) ||
-             file_write(c->path, text.data, text.length);
+    status = (o->resumed && keep_rows(c, o->first, &text)) || file_write_text(c->path, &text);
     strbuf_free(&text);
     if (!status && !(c->csv = fopen(c->path, "ae")))
         status = error_set("cannot write '%s': %s", c->path, strerror(errno));

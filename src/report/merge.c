@@ -10,7 +10,6 @@
 
 #include "util/agree.h"
 #include "util/alloc.h"
-#include "util/error.h"
 
 enum { TIMELINE_TAG = 2 };
 

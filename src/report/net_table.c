@@ -4,7 +4,6 @@
 
 #include "util/error.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,14 +50,6 @@ static void print_table_flops(double flops, char *cell)
         snprintf(cell, CELL_BYTES, "%.*f%s", unit ? 2 : 0, flops, units[unit]);
 }
 
-static void print_table_shape(const struct shape *shape, char *cell)
-{
-    if (shape->naxes)
-        shape_product(shape, cell, CELL_BYTES);
-    else
-        snprintf(cell, CELL_BYTES, "scalar");
-}
-
 static void print_table_layer(const struct net *net, int l, const struct net_table_scheme *scheme,
                               struct row *row)
 {
@@ -89,8 +80,11 @@ static size_t print_table_rows(const struct net *net, const struct net_table_sch
             continue;
         print_table_layer(net, l, scheme, &rows[n]);
         for (int t = 0; t < layer->ntops; t++) {
+            const struct shape *shape = &layer->tops[t]->value.shape;
+
             snprintf(rows[n + (size_t)t].cell[TOP], CELL_BYTES, "%s", layer->tops[t]->name);
-            print_table_shape(&layer->tops[t]->value.shape, rows[n + (size_t)t].cell[SHAPE]);
+            snprintf(rows[n + (size_t)t].cell[SHAPE], CELL_BYTES, "%.150s",
+                     shape->naxes ? shape_product(shape).text : "scalar");
         }
         n += layer->ntops ? (size_t)layer->ntops : 1;
     }

@@ -3,12 +3,11 @@
 #include "report/flows.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "util/agree.h"
-#include "util/error.h"
 #include "util/file.h"
 #include "util/json.h"
 #include "util/strbuf.h"
@@ -264,8 +263,7 @@ static int write_ranks(const struct trace *trace, const struct timeline_about *a
     for (int r = 0; r < nranks && !status; r++) {
         status = timeline_lay_out(&ranks[r]);
         out->dropped += ranks[r].dropped;
-        out->clock_error =
-            ranks[r].error * 1e-9 > out->clock_error ? ranks[r].error * 1e-9 : out->clock_error;
+        out->clock_error = fmax(ranks[r].error * 1e-9, out->clock_error);
     }
     if (!status)
         status = put_document(&w, ranks, nranks, path);

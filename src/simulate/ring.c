@@ -6,11 +6,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-static double smaller(double a, double b)
-{
-    return a < b ? a : b;
-}
-
 /* What a ring takes whatever its bytes. */
 static double start_seconds(const struct simulation *s)
 {
@@ -24,10 +19,10 @@ static double byte_seconds(const struct simulation *s)
     double p = s->plan->nworkers, rate = s->cluster->link_Bps;
 
     if (s->cluster->thread_Bps > 0)
-        rate = smaller(rate, s->cluster->thread_Bps);
+        rate = fmin(rate, s->cluster->thread_Bps);
     if (s->options->leaf_nodes > 0)
-        rate = smaller(rate, s->cluster->link_Bps * s->options->leaf_nodes /
-                                 s->options->oversubscription);
+        rate = fmin(rate,
+                    s->cluster->link_Bps * s->options->leaf_nodes / s->options->oversubscription);
     return (p - 1) / p * (2 / rate + 1 / s->cluster->sum_Bps);
 }
 

@@ -110,6 +110,7 @@ struct message_spec {
 struct message {
     struct queue_entry entry; /* first: the queue hands out this */
     struct message *next;     /* of the free ones */
+    struct message *older;    /* of all that were made */
     struct message_spec spec;
     bool local;
     bool narrow; /* the homes are fewer than their block has links */
@@ -117,8 +118,6 @@ struct message {
     double leaf_bytes; /* that leave a leaf switch */
     double last;       /* when its last byte has left */
 };
-
-struct message_block;
 
 struct ring {
     int *posted; /* per bucket: by how many workers */
@@ -156,8 +155,7 @@ struct simulation {
     struct order_entry *order; /* of each bucket in the order of its chunks */
     int *came; /* per slice of a transfer, along trees per endpoint of each: two counters */
     struct events events;
-    struct message *free;
-    struct message_block *blocks;
+    struct message *free, *newest; /* those that nobody sends; all. Owned */
     double now;
     int iterations, ended; /* that are measured, 0: not known yet; workers that are through */
     int round, through;    /* the iteration that not all workers have ended; how many have */

@@ -4,7 +4,6 @@
 
 #include "util/agree.h"
 #include "util/alloc.h"
-#include "util/error.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,6 @@
 /* Engine and nets, from their definitions to weights in their memory. */
 #include "train/compute.h"
 
-#include "report/outputs.h"
 #include "snapshot/checkpoint.h"
 #include "train/agree_job.h"
 #include "train/agreement.h"

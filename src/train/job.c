@@ -6,7 +6,6 @@
 #include "train/agree_job.h"
 #include "train/agreement.h"
 #include "spec/read.h"
-#include "util/agree.h"
 #include "util/error.h"
 #include "util/strbuf.h"
 

@@ -7,7 +7,6 @@
 #include "util/path.h"
 #include "util/suggest.h"
 
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 

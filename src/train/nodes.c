@@ -12,11 +12,8 @@
 #include "train/exchange.h"
 
 #include "util/agree.h"
-#include "util/alloc.h"
 #include "util/error.h"
 #include "util/units.h"
-
-#include <stdlib.h>
 
 /* ---- nodes ---- */
 
@@ -204,7 +201,6 @@ static int decide_placement(const struct exchange *exchange, const struct job *j
                             struct compute *compute, bool *remotely)
 {
     struct cost_cluster cluster;
-    char here[UNITS_CELL], there[UNITS_CELL];
 
     *remotely = false;
     if (job->options->ps_update == PS_UPDATE_DEVICE && job->options->staleness > 0)
@@ -230,12 +226,11 @@ static int decide_placement(const struct exchange *exchange, const struct job *j
     if (measure_servers(exchange, compute, &cluster))
         return -1;
     *remotely = cost_updates_remotely(&cluster);
-    LOG_INFO(
-        job->log, "Parameter servers update %s: %s there, %s on the %s",
-        *remotely ? "in the device's memory" : "on the host",
-        units_print_rate(*remotely ? cluster.serve_Bps : cost_host_update_rate(&cluster), here),
-        units_print_rate(*remotely ? cost_host_update_rate(&cluster) : cluster.serve_Bps, there),
-        *remotely ? "host" : "device");
+    LOG_INFO(job->log, "Parameter servers update %s: %s there, %s on the %s",
+             *remotely ? "in the device's memory" : "on the host",
+             units_rate(*remotely ? cluster.serve_Bps : cost_host_update_rate(&cluster)).text,
+             units_rate(*remotely ? cost_host_update_rate(&cluster) : cluster.serve_Bps).text,
+             *remotely ? "host" : "device");
     return 0;
 }
 

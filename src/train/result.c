@@ -9,7 +9,6 @@
 #include "util/agree.h"
 #include "util/alloc.h"
 #include "util/build_info.h"
-#include "util/error.h"
 #include "util/file.h"
 
 #include <assert.h>
@@ -68,22 +67,18 @@ static int write_trace(struct trainer *t)
 
 static int publish_report(struct trainer *t, const struct figures *figures)
 {
-    struct strbuf text = {.data = NULL}, lines = {.data = NULL};
-    char *words;
-    int status = 0;
+    struct strbuf text = {.data = NULL};
+    int status;
 
     if (figures->nranks > 1)
         report_table(figures, &text);
     report_words(figures, &text);
-    words = strbuf_take(&text);
-    if (!words)
-        return -1;
-    LOG_LINES(t->job.log, words);
-    free(words);
-    if (t->job.options->log)
-        status = report_lines(figures, &lines) ||
-                 file_write(t->job.options->log, lines.data, lines.length);
-    strbuf_free(&lines);
+    status = strbuf_status(&text);
+    LOG_LINES(t->job.log, strbuf_text(&text));
+    strbuf_clear(&text);
+    if (!status && t->job.options->log)
+        status = report_lines(figures, &text) || file_write_text(t->job.options->log, &text);
+    strbuf_free(&text);
     return status ? -1 : 0;
 }
 

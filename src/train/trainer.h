@@ -61,8 +61,8 @@ struct trainer_options {
     long long input_chw[3]; /* where no data is read: input size where the net does not give it; 0:
                                unknown */
     bool fake_data;         /* made-up samples in the place of data; no tests, no snapshots */
-    struct engine_options computing; /* threads (0: as many as this rank may have cores) and what
-                                        options_add_engine fills alone; the rest is the trainer's */
+    struct engine_options computing; /* threads (0: as many as this rank may have cores) and all
+                                        that users choose of it; the trainer fills in the rest */
     bool share_gpu;                  /* several ranks may compute on one device */
 
     struct comm comm;            /* which scheme moves which layer */
