@@ -91,36 +91,28 @@ fail:
     return -1;
 }
 
-static int names_compare(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 /* What is in a folder and not hidden, folders or all others, sorted. */
 static int names_read(struct class_names *names, const char *folder, bool folders)
 {
-    DIR *stream = opendir(folder);
-    struct dirent *entry;
-    int status = 0;
+    struct dirent **entries = NULL;
+    int count = scandir(folder, &entries, NULL, alphasort), status = 0;
 
     *names = (struct class_names){.count = 0};
-    if (!stream)
+    if (count < 0)
         return error_set("%s: %s", folder, strerror(errno));
-    while (status == 0 && (errno = 0, entry = readdir(stream)) != NULL) {
+    for (int i = 0; i < count; i++) {
+        const char *name = entries[i]->d_name;
         char path[4096 + 300];
         struct stat st;
 
-        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
-        if (entry->d_name[0] != '.' && stat(path, &st) == 0 && S_ISDIR(st.st_mode) == folders)
-            status = class_names_add(names, entry->d_name, strlen(entry->d_name));
+        snprintf(path, sizeof path, "%s/%s", folder, name);
+        if (!status && name[0] != '.' && stat(path, &st) == 0 && S_ISDIR(st.st_mode) == folders)
+            status = class_names_add(names, name, strlen(name));
+        free(entries[i]);
     }
-    if (status == 0 && errno)
-        status = error_set("%s: %s", folder, strerror(errno));
-    closedir(stream);
+    free(entries);
     if (status)
         class_names_free(names);
-    else if (names->count)
-        qsort(names->name, (size_t)names->count, sizeof *names->name, names_compare);
     return status;
 }
 
