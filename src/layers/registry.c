@@ -7,6 +7,7 @@
 #include "util/suggest.h"
 
 #include <assert.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -100,27 +101,21 @@ static const struct {
 /* "A, B and C": the types whose names need the fewest letters changed. */
 static void list_nearest(const char *type, char *out, size_t bytes)
 {
-    enum { SHOWN = 3 };
-    const char *nearest[SHOWN] = {NULL};
-    int distances[SHOWN] = {0};
+    const char *nearest[3];
+    int before = -1, last = -1; /* distance and number of the one before */
 
-    for (size_t i = 0; i < NTYPES; i++) {
-        const char *name = layer_types[i]->type;
-        int distance = suggest_distance(type, name);
-
-        for (int k = 0; k < SHOWN; k++) {
-            const char *displaced = nearest[k];
-            int further = distances[k];
-
-            if (displaced && further <= distance)
-                continue;
-            nearest[k] = name;
-            distances[k] = distance;
-            if (!displaced)
-                break;
-            name = displaced;
-            distance = further;
+    for (int k = 0; k < 3; k++) {
+        int least = INT_MAX, at = 0;
+        for (int i = 0; i < (int)NTYPES; i++) {
+            int distance = suggest_distance(type, layer_types[i]->type);
+            if (distance < least && (distance > before || (distance == before && i > last))) {
+                least = distance;
+                at = i;
+            }
         }
+        before = least;
+        last = at;
+        nearest[k] = layer_types[at]->type;
     }
     snprintf(out, bytes, "%s, %s and %s", nearest[0], nearest[1], nearest[2]);
 }
@@ -192,13 +187,37 @@ unsigned layer_no_gradient_to(const struct layer_i *i)
     return i->no_gradient_to | op_signature(i->op)->no_gradient_to;
 }
 
+/* What its operator asks of arguments and shapes. A merged one has parameters of two layers: it is
+ * checked when it is made. */
+static int check_call(struct layer *layer)
+{
+    struct param declared[LAYER_MAX_PARAMS], *params[LAYER_MAX_PARAMS];
+    struct op_args args;
+
+    if (layer->i->build || layer->merged)
+        return 0;
+    args = layer_arguments(layer);
+    for (int p = 0; p < layer->nparams; p++) {
+        declared[p] = (struct param){.shape = layer->param_defs[p].shape};
+        params[p] = &declared[p];
+    }
+    args.params = params;
+    if (layer->i->op_per_bottom)
+        args.nbottoms = args.ntops = 1;
+    return op_check_call(&args);
+}
+
 int layer_setup(struct layer *layer, const struct layer_env *env)
 {
+    int status = 0;
+
     for (int t = 0; layer->nbottoms > 0 && t < layer->ntops; t++)
         layer->tops[t]->value.shape = layer->bottoms[0]->value.shape;
     if (layer->i->setup_in)
-        return layer->i->setup_in(layer, env);
-    return layer->i->setup ? layer->i->setup(layer) : 0;
+        status = layer->i->setup_in(layer, env);
+    else if (layer->i->setup)
+        status = layer->i->setup(layer);
+    return status ? -1 : check_call(layer);
 }
 
 bool layer_always(const struct layer *layer)

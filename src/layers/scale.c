@@ -174,12 +174,7 @@ static int prelu_setup(struct layer *layer)
     const Caffe__PReLUParameter *p = layer->param->prelu_param;
     const struct shape *bottom = &layer->bottoms[0]->value.shape;
     bool shared = p && p->channel_shared;
-    char found[SHAPE_TEXT_BYTES];
 
-    if (bottom->naxes < 2)
-        return error_set("expected a bottom of at least 2 axes (N,C), found '%s' of %d: %s",
-                         layer->bottoms[0]->name, bottom->naxes,
-                         shape_text(bottom, found, sizeof(found)));
     layer->u.prelu.shared = shared;
     layer->param_defs[0].constant = 0.25f;
     layer->flops = (double)shape_elems(bottom);
