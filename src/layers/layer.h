@@ -173,8 +173,8 @@ struct layer {
  * nearest names are ...)". */
 const struct layer_i *layer_find(const char *type);
 
-/* The types that there are, and those that are refused by name with the reason, by number from 0
- * on; NULL behind the last. */
+/* The types that there are, and those that are refused by name with the reason, some with blanks
+ * between them, by number from 0 on; NULL behind the last. */
 const char *layer_type_name(int index);
 const char *layer_type_refused(int index, const char **reason);
 
