@@ -173,17 +173,16 @@ static int classes_write(const struct lmdb_sink *self)
 /* The new folder in the place of the old one, which had been looked at. */
 static int folder_commit(const char *temp, const char *path)
 {
+    struct strbuf name = {0};
     char *old = NULL;
     struct stat st;
     int status = 0;
 
     if (lstat(path, &st) == 0) {
-        size_t length = strlen(path) + sizeof ".old";
-
-        old = malloc(length);
+        strbuf_printf(&name, "%s.old", path);
+        old = strbuf_take(&name);
         if (!old)
-            return error_memory(length, "a path");
-        snprintf(old, length, "%s.old", path);
+            return -1;
         if (sink_is_lmdb_folder(old))
             folder_remove(old);
         if (rename(path, old) != 0)

@@ -3,8 +3,6 @@
 #include "engine/op_size.h"
 #include "util/error.h"
 
-#include <inttypes.h>
-
 static int loss_check_normalization(enum loss_normalization normalization)
 {
     return op_check_choice("normalization", (int)normalization, LOSS_NONE + 1);

@@ -16,13 +16,7 @@ static int loss_setup(struct layer *layer)
     return layer_set_scalar(layer, LOSS_FLOPS);
 }
 
-const struct layer_i layer_euclidean_loss = {
-    .type = "EuclideanLoss",
-    .no_in_place = true,
-    .auto_tops = true,
-    .setup = loss_setup,
-    .op = OP_EUCLIDEAN_LOSS,
-};
+LOSS(layer_euclidean_loss, "EuclideanLoss", OP_EUCLIDEAN_LOSS, .setup = loss_setup);
 
 enum loss_normalization layer_loss_normalization(const struct layer *layer)
 {
@@ -61,15 +55,8 @@ static int sigmoid_setup(struct layer *layer)
     return loss_setup(layer);
 }
 
-const struct layer_i layer_sigmoid_loss = {
-    .type = "SigmoidCrossEntropyLoss",
-    .no_in_place = true,
-    .auto_tops = true,
-    .normalizes = true,
-    .normalization = LOSS_BATCH_SIZE,
-    .setup = sigmoid_setup,
-    .op = OP_SIGMOID_LOSS,
-};
+LOSS(layer_sigmoid_loss, "SigmoidCrossEntropyLoss", OP_SIGMOID_LOSS, .normalizes = true,
+     .normalization = LOSS_BATCH_SIZE, .setup = sigmoid_setup);
 
 static int loss_labels_setup(struct layer *layer)
 {
@@ -87,23 +74,10 @@ static int hinge_setup(struct layer *layer)
     return loss_labels_setup(layer);
 }
 
-const struct layer_i layer_hinge_loss = {
-    .type = "HingeLoss",
-    .reads_labels = true,
-    .no_in_place = true,
-    .auto_tops = true,
-    .setup = hinge_setup,
-    .op = OP_HINGE_LOSS,
-};
+LOSS(layer_hinge_loss, "HingeLoss", OP_HINGE_LOSS, .reads_labels = true, .setup = hinge_setup);
 
-const struct layer_i layer_multinomial_loss = {
-    .type = "MultinomialLogisticLoss",
-    .reads_labels = true,
-    .no_in_place = true,
-    .auto_tops = true,
-    .setup = loss_labels_setup,
-    .op = OP_MULTINOMIAL_LOSS,
-};
+LOSS(layer_multinomial_loss, "MultinomialLogisticLoss", OP_MULTINOMIAL_LOSS, .reads_labels = true,
+     .setup = loss_labels_setup);
 
 static int contrastive_setup(struct layer *layer)
 {
@@ -114,14 +88,8 @@ static int contrastive_setup(struct layer *layer)
     return loss_setup(layer);
 }
 
-const struct layer_i layer_contrastive_loss = {
-    .type = "ContrastiveLoss",
-    .no_in_place = true,
-    .auto_tops = true,
-    .drops_gradient = 1u << 2,
-    .setup = contrastive_setup,
-    .op = OP_CONTRASTIVE_LOSS,
-};
+LOSS(layer_contrastive_loss, "ContrastiveLoss", OP_CONTRASTIVE_LOSS, .drops_gradient = 1u << 2,
+     .setup = contrastive_setup);
 
 /* classes x classes floats, the caller's to free. */
 static int find_matrix(const char *source, const struct layer_env *env, size_t classes, float **out)
@@ -169,15 +137,6 @@ static int infogain_setup(struct layer *layer, const struct layer_env *env)
     return layer_set_scalar(layer, LOSS_FLOPS);
 }
 
-const struct layer_i layer_infogain_loss = {
-    .type = "InfogainLoss",
-    .reads_labels = true,
-    .no_in_place = true,
-    .auto_tops = true,
-    .keeps_top = true,
-    .no_gradient_from = 1u << 1,
-    .normalizes = true,
-    .normalization = LOSS_VALID,
-    .setup_in = infogain_setup,
-    .op = OP_INFOGAIN_LOSS,
-};
+LOSS(layer_infogain_loss, "InfogainLoss", OP_INFOGAIN_LOSS, .reads_labels = true, .keeps_top = true,
+     .no_gradient_from = 1u << 1, .normalizes = true, .normalization = LOSS_VALID,
+     .setup_in = infogain_setup);

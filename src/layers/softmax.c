@@ -39,18 +39,9 @@ static int softmax_loss_setup(struct layer *layer)
     return layer_set_scalar(layer, SOFTMAX_FLOPS);
 }
 
-const struct layer_i layer_softmax_loss = {
-    .type = "SoftmaxWithLoss",
-    .reads_labels = true,
-    .no_in_place = true,
-    .auto_tops = true,
-    .keeps_top = true,
-    .no_gradient_from = 1u << 1,
-    .normalizes = true,
-    .normalization = LOSS_VALID,
-    .setup = softmax_loss_setup,
-    .op = OP_SOFTMAX_LOSS,
-};
+LOSS(layer_softmax_loss, "SoftmaxWithLoss", OP_SOFTMAX_LOSS, .reads_labels = true,
+     .keeps_top = true, .no_gradient_from = 1u << 1, .normalizes = true,
+     .normalization = LOSS_VALID, .setup = softmax_loss_setup);
 
 static int accuracy_setup(struct layer *layer)
 {
