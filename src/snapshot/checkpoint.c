@@ -64,7 +64,7 @@ int checkpoint_look(const struct net *net)
  * to be freed. */
 static struct snapshot_layer *describe_layers(const struct net *net, float *values)
 {
-    struct snapshot_layer *layers = calloc((size_t)net->nlayers + 1, sizeof *layers);
+    struct snapshot_layer *layers = alloc_array((size_t)net->nlayers, sizeof *layers, "a snapshot");
 
     for (int i = 0; layers && i < net->nlayers; i++) {
         const struct layer *layer = &net->layers[i];
@@ -79,8 +79,6 @@ static struct snapshot_layer *describe_layers(const struct net *net, float *valu
                 .shared = group_of(net, number)->layer != i};
         }
     }
-    if (!layers)
-        error_memory((size_t)net->nlayers * sizeof *layers, "a snapshot");
     return layers;
 }
 
@@ -88,15 +86,13 @@ static struct snapshot_layer *describe_layers(const struct net *net, float *valu
 static struct snapshot_blob *describe_history(const struct net *net, int nhistory, float *history)
 {
     size_t count = (size_t)nhistory * (size_t)net->nparams;
-    struct snapshot_blob *blobs = calloc(count + 1, sizeof *blobs);
+    struct snapshot_blob *blobs = alloc_array(count, sizeof *blobs, "a snapshot");
 
     for (int b = 0, k = 0; blobs && b < nhistory; b++)
         for (int p = 0; p < net->nparams; p++, k++)
             blobs[k] = (struct snapshot_blob){.shape = &net->params[p].shape,
                                               .data = history + (size_t)b * net->elems +
                                                       net_param_begin(net, p)};
-    if (!blobs)
-        error_memory(count * sizeof *blobs, "a snapshot");
     return blobs;
 }
 
