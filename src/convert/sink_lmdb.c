@@ -61,7 +61,7 @@ struct lmdb_sink {
     MDB_dbi dbi;
     size_t map, pending, records; /* bytes of the map; bytes and records in the transaction */
     size_t total;                 /* bytes put so far */
-    struct bytes value;
+    struct strbuf value;
     bool made; /* the temporary folder is ours */
 };
 
@@ -86,7 +86,7 @@ static void lmdb_free(struct lmdb_sink *self)
         mdb_txn_abort(self->txn);
     if (self->env)
         mdb_env_close(self->env);
-    bytes_free(&self->value);
+    strbuf_free(&self->value);
     free(self->sink.temp);
     free(self->sink.path);
     free(self);
@@ -134,15 +134,15 @@ static int lmdb_add(struct sink *sink, const struct sample *sample)
     if (sink->count == MAX_RECORDS)
         return error_set("more than %u images do not fit the keys of Caffe's tools", MAX_RECORDS);
     self->value.length = 0;
-    if (sample->encoded.data ? datum_write_encoded(sample->encoded.data, sample->encoded.length,
-                                                   sample->label, &self->value)
-                             : datum_write_raw(sample->raw, sample->label, &self->value))
+    if (sample->encoded.bytes ? datum_write_encoded(sample->encoded.bytes, sample->encoded.length,
+                                                    sample->label, &self->value)
+                              : datum_write_raw(sample->raw, sample->label, &self->value))
         return -1;
     if (!self->txn && txn_begin(self, self->value.length))
         return -1;
     n = snprintf(key, sizeof key, "%08llu_%s", (unsigned long long)sink->count, sample->name);
     k.mv_size = n < MAX_KEY ? (size_t)n : MAX_KEY;
-    v.mv_data = self->value.data;
+    v.mv_data = self->value.bytes;
     v.mv_size = self->value.length;
     code = mdb_put(self->txn, self->dbi, &k, &v, MDB_APPEND);
     if (code)

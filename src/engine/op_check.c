@@ -22,7 +22,7 @@ int op_check_count(const char *what, int found, struct op_count count)
 
 static int op_check_empty(const char *what, struct blob **blobs, int n)
 {
-    char text[OP_SHAPE_TEXT];
+    char text[SHAPE_TEXT_BYTES];
 
     for (int i = 0; i < n; i++)
         if (shape_elems(&blobs[i]->value.shape) == 0)
@@ -89,7 +89,7 @@ int op_check(const struct op_args *args)
 
 int op_check_top_like_bottom(const struct op_args *args, int i)
 {
-    char top[OP_SHAPE_TEXT], bottom[OP_SHAPE_TEXT];
+    char top[SHAPE_TEXT_BYTES], bottom[SHAPE_TEXT_BYTES];
 
     if (shape_equal(op_top_shape(args, i), op_bottom_shape(args, 0)))
         return 0;
@@ -109,7 +109,7 @@ int op_check_top_elems(const struct op_args *args, int i, int64_t expected)
 
 int op_check_bottom_elems(const struct op_args *args, int i, int64_t expected, const char *what)
 {
-    char first[OP_SHAPE_TEXT], found[OP_SHAPE_TEXT];
+    char first[SHAPE_TEXT_BYTES], found[SHAPE_TEXT_BYTES];
 
     if (shape_elems(op_bottom_shape(args, i)) == (size_t)expected)
         return 0;
@@ -122,7 +122,7 @@ int op_check_bottom_elems(const struct op_args *args, int i, int64_t expected, c
 int op_check_has_channels(const struct op_args *args)
 {
     const struct shape *x = op_bottom_shape(args, 0);
-    char found[OP_SHAPE_TEXT];
+    char found[SHAPE_TEXT_BYTES];
 
     if (x->naxes >= 2)
         return 0;
@@ -141,7 +141,7 @@ int op_check_top_k(int top_k, int64_t values, const char *what)
 static int check_axes(const struct op_args *args, int least, int most, const char *words)
 {
     const struct shape *x = op_bottom_shape(args, 0), *y = op_top_shape(args, 0);
-    char bottom[OP_SHAPE_TEXT], top[OP_SHAPE_TEXT];
+    char bottom[SHAPE_TEXT_BYTES], top[SHAPE_TEXT_BYTES];
 
     if (x->naxes >= least && x->naxes <= most && x->naxes == y->naxes && x->dim[0] == y->dim[0])
         return 0;

@@ -80,7 +80,7 @@ static int pool_check(const struct op_args *args)
 {
     const struct pool_args *a = &args->u.pool;
     const struct shape *x = op_bottom_shape(args, 0), *y = op_top_shape(args, 0);
-    char text[OP_SHAPE_TEXT];
+    char text[SHAPE_TEXT_BYTES];
 
     if (op_check_spatial(args) ||
         op_check_choice("pooling method", (int)a->method, POOL_STOCHASTIC + 1) ||
@@ -152,7 +152,7 @@ static int spp_check(const struct op_args *args)
 {
     const struct spp_args *a = &args->u.spp;
     const struct shape *x = op_bottom_shape(args, 0);
-    char text[OP_SHAPE_TEXT];
+    char text[SHAPE_TEXT_BYTES];
 
     if (op_check_choice("pooling method", (int)a->method, POOL_AVE + 1))
         return -1;

@@ -26,7 +26,7 @@ static int loss_check_scores(const struct op_args *args, int axis)
 static int loss_check_pair(const struct op_args *args)
 {
     const struct shape *a = op_bottom_shape(args, 0), *b = op_bottom_shape(args, 1);
-    char a_text[OP_SHAPE_TEXT], b_text[OP_SHAPE_TEXT];
+    char a_text[SHAPE_TEXT_BYTES], b_text[SHAPE_TEXT_BYTES];
 
     if (a->naxes == 0 || b->naxes == 0 || a->dim[0] != b->dim[0] ||
         shape_elems(a) != shape_elems(b))

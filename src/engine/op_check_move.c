@@ -10,7 +10,7 @@ static int concat_check_pieces(const char *what, struct blob **pieces, int n,
                                const struct shape *whole, int axis)
 {
     int64_t sum = 0;
-    char found[OP_SHAPE_TEXT], expected[OP_SHAPE_TEXT];
+    char found[SHAPE_TEXT_BYTES], expected[SHAPE_TEXT_BYTES];
 
     for (int i = 0; i < n; i++) {
         const struct shape *piece = &pieces[i]->value.shape;

@@ -63,7 +63,9 @@ int shape_set(struct shape *shape, int naxes, const int64_t *dim, const char *wh
 /* axis counted from the end when negative; fails where it is out of range. */
 int shape_axis(const struct shape *shape, int axis, int *out);
 
-/* "64 1 28 28 (50176)", Caffe's form; truncated to the buffer. Returns buffer. */
+/* "64 1 28 28 (50176)", Caffe's form; truncated to the buffer, which SHAPE_TEXT_BYTES are enough
+ * for. Returns buffer. */
+#define SHAPE_TEXT_BYTES 288
 const char *shape_text(const struct shape *shape, char *buffer, size_t size);
 
 /* "64 x 1 x 28 x 28", "" of a scalar; truncated to the buffer. Returns buffer. */

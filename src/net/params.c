@@ -7,9 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Room for any shape_text. */
-#define SHAPE_TEXT_BYTES 288
-
 /* A parameter that others may share by its name. */
 struct shared {
     const char *name;
