@@ -351,7 +351,6 @@ int h5_dataset_read(const struct h5_dataset *dataset, hsize_t first, hsize_t cou
 
 int h5_dataset_read_all(const struct h5_dataset *dataset, hid_t type, void *out)
 {
-
     if (H5Dread(dataset->id, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, out) < 0)
         return h5_error("%s: data set '%s' cannot be read", dataset->path, dataset->name);
     return 0;
