@@ -146,12 +146,12 @@ int augment_resize(const uint8_t *pixels, const struct shape *shape,
 
     for (int64_t c = 0; c < shape->dim[0] && !status; c++) {
         for (int row = 0; row < window->height; row++)
-            memcpy(from.pixels.data + (size_t)row * (size_t)window->width,
+            memcpy(from.pixels.bytes + (size_t)row * (size_t)window->width,
                    pixels + (c * height + window->top + row) * width + window->left,
                    (size_t)window->width);
         status = image_resize(&from, size, size, &to);
         if (!status)
-            memcpy(out + c * size * size, to.pixels.data, (size_t)size * (size_t)size);
+            memcpy(out + c * size * size, to.pixels.bytes, (size_t)size * (size_t)size);
     }
     image_free(&from);
     image_free(&to);
