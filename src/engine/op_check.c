@@ -116,6 +116,7 @@ int op_check_bottom_elems(const struct op_args *args, int i, int64_t expected, c
 int op_check_has_channels(const struct op_args *args)
 {
     const struct shape *x = op_bottom_shape(args, 0);
+
     if (x->naxes >= 2)
         return 0;
     return error_set("expected a bottom of at least 2 axes (N,C), found '%s' of %d: %s",
@@ -133,6 +134,7 @@ int op_check_top_k(int top_k, int64_t values, const char *what)
 static int check_axes(const struct op_args *args, int least, int most, const char *words)
 {
     const struct shape *x = op_bottom_shape(args, 0), *y = op_top_shape(args, 0);
+
     if (x->naxes >= least && x->naxes <= most && x->naxes == y->naxes && x->dim[0] == y->dim[0])
         return 0;
     return error_set("needs blobs of %s and one batch; the bottom's shape is %s, the top's %s",

@@ -80,6 +80,7 @@ static int pool_check(const struct op_args *args)
 {
     const struct pool_args *a = &args->u.pool;
     const struct shape *x = op_bottom_shape(args, 0), *y = op_top_shape(args, 0);
+
     if (op_check_spatial(args) ||
         op_check_choice("pooling method", (int)a->method, POOL_STOCHASTIC + 1) ||
         op_check_keeps_channels(args))
@@ -150,6 +151,7 @@ static int spp_check(const struct op_args *args)
 {
     const struct spp_args *a = &args->u.spp;
     const struct shape *x = op_bottom_shape(args, 0);
+
     if (op_check_choice("pooling method", (int)a->method, POOL_AVE + 1))
         return -1;
     if (x->naxes != 4)

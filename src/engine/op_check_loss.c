@@ -26,6 +26,7 @@ static int loss_check_scores(const struct op_args *args, int axis)
 static int loss_check_pair(const struct op_args *args)
 {
     const struct shape *a = op_bottom_shape(args, 0), *b = op_bottom_shape(args, 1);
+
     if (a->naxes == 0 || b->naxes == 0 || a->dim[0] != b->dim[0] ||
         shape_elems(a) != shape_elems(b))
         return error_set("expected two bottoms with as many samples and elements: '%s' is %s, "

@@ -10,6 +10,7 @@ static int concat_check_pieces(const char *what, struct blob **pieces, int n,
                                const struct shape *whole, int axis)
 {
     int64_t sum = 0;
+
     for (int i = 0; i < n; i++) {
         const struct shape *piece = &pieces[i]->value.shape;
         bool fits = piece->naxes == whole->naxes;
