@@ -3,6 +3,8 @@
 #include "commands/train_options.h"
 
 #include <stdint.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "snapshot/run_file.h"
 #include "util/error.h"
@@ -107,6 +109,36 @@ static int check_staleness(const struct trainer_options *o)
     return 0;
 }
 
+/* The text of --reproducible, and what sums in another order or not all. */
+static int settle_reproducible(struct train_request *r)
+{
+    struct trainer_options *o = &r->options;
+    const struct comm *comm = &o->comm;
+    bool whole = comm->policy == COMM_AUTO ||
+                 (comm->policy == COMM_SCHEME && comm->scheme->lossless && !comm->scheme->factors);
+    char end;
+
+    o->reproducible = r->reproducible != NULL;
+    if (!o->reproducible)
+        return 0;
+    if (*r->reproducible &&
+        (sscanf(r->reproducible, "%9d%c", &o->grain, &end) != 1 || o->grain < 1))
+        return error_set("--reproducible expects the samples of a grain, at least 1, found '%s'",
+                         r->reproducible);
+    if (o->staleness > 0)
+        return error_set("--reproducible needs all workers in step: not with --tune staleness=%d",
+                         o->staleness);
+    if (!whole)
+        return error_set("--reproducible adds up whole gradients: with --comm=ps, allreduce or "
+                         "auto, not with %s",
+                         comm_name(*comm));
+    if (o->wire != WIRE_FP32)
+        return error_set("--reproducible: --wire=bf16 rounds every rank's sum: give --wire=fp32");
+    if (strcmp(o->engine, "cpu"))
+        return error_set("--reproducible is for --engine=cpu alone; the engine is %s", o->engine);
+    return 0;
+}
+
 int train_options_settle(struct train_request *r)
 {
     struct trainer_options *o = &r->options;
@@ -125,8 +157,9 @@ int train_options_settle(struct train_request *r)
         return error_set("--epochs=%g and --max-iter=%d both say when training ends: give one of "
                          "them",
                          o->epochs, o->max_iter);
-    return options_settle_engine(r->gpu, &o->engine) || settle_fake_data(r) || check_replay(o) ||
-                   check_reports(o, r->rank_log) || check_in_step(o) || check_staleness(o)
+    return options_settle_engine(r->gpu, &o->engine) || settle_reproducible(r) ||
+                   settle_fake_data(r) || check_replay(o) || check_reports(o, r->rank_log) ||
+                   check_in_step(o) || check_staleness(o)
                ? -1
                : 0;
 }

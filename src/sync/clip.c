@@ -1,6 +1,7 @@
 /* Norms, given, agreed and turned into a scale. */
 #include "sync/clip.h"
 
+#include "engine/exact_sum.h"
 #include "engine/vector.h"
 #include "sync/gradient.h"
 #include "sync/sync_internal.h"
@@ -8,6 +9,7 @@
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Whether this rank adds the chunk up and gives its norm. */
 static bool clip_is_home(const struct sync *sync, int chunk)
@@ -17,9 +19,16 @@ static bool clip_is_home(const struct sync *sync, int chunk)
     return steps && steps->home_norms && is_home(sync, chunk);
 }
 
+/* How many sums all leaders share. */
+static int count_sums(const struct sync *sync)
+{
+    return sync->plan->nchunks +
+           (sync->options.exact_norms > 0 ? EXACT_SUM_WORDS : lars_count(sync));
+}
+
 int clip_open(struct sync *sync)
 {
-    size_t count = (size_t)sync->plan->nchunks + 1;
+    size_t count;
     struct clip *clip = &sync->clip;
 
     clip->scale = 1;
@@ -29,7 +38,7 @@ int clip_open(struct sync *sync)
         return 0;
     if (lars_open(sync))
         return -1;
-    count += (size_t)lars_count(sync);
+    count = (size_t)count_sums(sync) + 1;
     clip->own = calloc(count, sizeof *clip->own);
     clip->all = calloc(count, sizeof *clip->all);
     if (!clip->own || !clip->all)
@@ -50,7 +59,15 @@ void clip_close(struct sync *sync)
 /* What a gradient's sum is divided by for the norm, inverted. */
 static float mean_of(const struct sync *sync)
 {
-    return 1.0f / (float)sync->plan->ncomputing;
+    int times = sync->options.exact_norms;
+
+    return times > 0 ? sync->scale * (float)times : 1.0f / (float)sync->plan->ncomputing;
+}
+
+/* What the chunks' exact sum is made in, of `own` or `all`. */
+static double *exact_words(const struct sync *sync, double *sums)
+{
+    return sync->options.exact_norms > 0 ? sums + sync->plan->nchunks : NULL;
 }
 
 /* ---- wire thread ---- */
@@ -82,12 +99,17 @@ static int clip_complete(void *context, const struct wire_message *message)
 {
     struct sync *sync = context;
     struct clip *clip = &sync->clip;
-    double total = 0;
+    double total = 0, mean = (double)mean_of(sync);
 
     (void)message;
     assert(clip->local == 0);
     for (int c = 0; c < sync->plan->nchunks; c++)
         total += clip->all[c];
+    if (sync->options.exact_norms > 0) {
+        if (isfinite(total))
+            total = exact_sum_read(exact_words(sync, clip->all)) * mean * mean;
+        memset(exact_words(sync, clip->own), 0, EXACT_SUM_WORDS * sizeof(double));
+    }
     clip->norm = sqrt(total);
     clip->scale = sync->options.clip > 0 && clip->norm > (double)sync->options.clip
                       ? (float)((double)sync->options.clip / clip->norm)
@@ -116,7 +138,7 @@ static int clip_advance(struct sync *sync)
     struct clip *clip = &sync->clip;
     /* each rank's own where each trains a net of its own */
     bool apart = sync->plan->options.comm.policy == COMM_NONE;
-    int count = sync->plan->nchunks + lars_count(sync);
+    int count = count_sums(sync);
     MPI_Request request;
 
     if (clip->local > 0 || !clip->computed)
@@ -128,12 +150,23 @@ fail:
     return -1;
 }
 
+/* Of a chunk on the host. */
+static void note_norm(struct sync *sync, int chunk, const float *x)
+{
+    size_t elems = chunk_of(sync, chunk)->elems;
+    double *own = sync->clip.own;
+
+    own[chunk] = vector_sumsq(x, elems, mean_of(sync));
+    if (exact_words(sync, own) && isfinite(own[chunk]))
+        exact_sum_squares(x, elems, exact_words(sync, own));
+}
+
 int clip_chunk_ready(struct sync *sync, int chunk, const float *sum, const float *values)
 {
     struct clip *clip = &sync->clip;
 
     assert(clip->local > 0);
-    clip->own[chunk] = vector_sumsq(sum, chunk_of(sync, chunk)->elems, mean_of(sync));
+    note_norm(sync, chunk, sum);
     clip->local--;
     return lars_note(sync, chunk, false, sum, values, clip->own + sync->plan->nchunks) ||
                    clip_advance(sync)
@@ -160,6 +193,10 @@ static int clip_give_chunk(struct sync *sync, int chunk)
     const float *gradient = model->engine_grads + c->begin;
     double *own = sync->clip.own;
 
+    if (sync->options.exact_norms > 0) {
+        note_norm(sync, chunk, gradient);
+        return 0;
+    }
     return gradient_sumsq(sync, gradient, c->elems, mean_of(sync), &own[chunk]) ||
                    lars_note(sync, chunk, true, gradient, model->engine_values + c->begin,
                              own + sync->plan->nchunks)

@@ -203,6 +203,9 @@ static int check_lars(const struct job *job)
         return 0;
     if (!(s->local_gw_ratio > 0))
         return error_set("local_gw_ratio must be above 0, found %g", (double)s->local_gw_ratio);
+    if (o->reproducible)
+        return error_set("local_lr_auto measures pieces of parameters, which are others on other "
+                         "ranks: it cannot be combined with --reproducible");
     if (job->rule.kind != RULE_SGD && job->rule.kind != RULE_NESTEROV)
         return error_set("local_lr_auto is for the types SGD and Nesterov, found %s",
                          rule_kind_name(job->rule.kind));
@@ -280,8 +283,8 @@ int job_batch(const struct job *job, int *out)
     const struct trainer_options *o = job->options;
     int shares = job->nworkers * job->iter_size;
 
-    *out = o->batch;
-    if (job->global_batch <= 0)
+    *out = job->grain > 0 ? job->grain : o->batch;
+    if (job->grain > 0 || job->global_batch <= 0)
         return 0;
     if (job->global_batch % shares)
         return error_set(
@@ -314,7 +317,7 @@ int job_find_threads_all(struct job *job)
 int job_keep_batch(struct job *job, int64_t kept)
 {
     const struct trainer_options *o = job->options;
-    int shares = job->nworkers * job->iter_size;
+    int shares = o->reproducible ? 1 : job->nworkers * job->iter_size;
 
     job->global_batch = o->global_batch;
     if (kept <= 0 || o->global_batch > 0 || o->batch > 0)
@@ -327,6 +330,55 @@ int job_keep_batch(struct job *job, int64_t kept)
             kept, job->nworkers, job->nworkers == 1 ? "" : "s", job->iter_size);
     job->global_batch = (int)kept;
     return 0;
+}
+
+/* Of so many grains a worker's part must be a branch of the tree over all of them. */
+static bool deals_grains(int grains, int workers)
+{
+    int each = grains / workers;
+
+    return grains % workers == 0 && (workers == 1 || (each & (each - 1)) == 0);
+}
+
+void job_list_workers(int grains, struct strbuf *out)
+{
+    for (int n = 1; n <= grains; n++)
+        if (deals_grains(grains, n))
+            strbuf_printf(out, "%s%d", n == 1 ? "" : n == grains ? " or " : ", ", n);
+}
+
+int job_cut_grains(struct job *job)
+{
+    int batch = job->global_batch, grain = job->options->grain, grains;
+    struct strbuf workers = {.data = NULL};
+    bool deals;
+
+    job->shares = 1;
+    if (!job->options->reproducible)
+        return 0;
+    if (batch <= 0)
+        return error_set("--reproducible needs --global-batch=N, the samples of an iteration over "
+                         "all ranks: they stay the same when the ranks become others");
+    if (grain == 0 && batch % REPRODUCIBLE_GRAINS)
+        return error_set("--reproducible: --global-batch=%d cannot be cut into %d grains: give "
+                         "their size, --reproducible=GRAIN, or another batch",
+                         batch, REPRODUCIBLE_GRAINS);
+    grain = grain > 0 ? grain : batch / REPRODUCIBLE_GRAINS;
+    if (batch % grain)
+        return error_set("--reproducible=%d: --global-batch=%d cannot be cut into grains of %d "
+                         "samples: give a divisor of it",
+                         grain, batch, grain);
+    grains = batch / grain;
+    deals = deals_grains(grains, job->nworkers);
+    job_list_workers(grains, &workers);
+    if (!deals)
+        error_set("--reproducible: %d workers cannot share %d grains of %d samples so that the "
+                  "order of sums stays the same: start %s, or choose another grain",
+                  job->nworkers, grains, grain, strbuf_text(&workers));
+    strbuf_free(&workers);
+    job->grain = grain;
+    job->iter_size = job->shares = grains / job->nworkers;
+    return deals ? 0 : -1;
 }
 
 int64_t job_samples(const struct job *job)

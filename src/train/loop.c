@@ -13,28 +13,31 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* What the hooks of one pass need. */
 struct pass {
-    struct sync *sync;
-    bool last; /* micro-batch of its iteration */
+    struct trainer *trainer;
+    int number; /* of its iteration's */
 };
 
 static int before_forward(void *context, int group)
 {
-    return sync_wait(((struct pass *)context)->sync, group);
+    return sync_wait(((struct pass *)context)->trainer->exchange.sync, group);
 }
 
 static int after_backward(void *context, int group)
 {
-    struct pass *pass = context;
+    const struct pass *pass = context;
+    struct trainer *t = pass->trainer;
 
-    return sync_post(pass->sync, group, pass->last);
+    grains_add(&t->compute.grains, &t->job, t->compute.net, group, pass->number);
+    return sync_post(t->exchange.sync, group, pass->number == t->job.iter_size - 1);
 }
 
 static bool is_placed(void *context, int group)
 {
-    return !sync_is_local(((struct pass *)context)->sync, group);
+    return !sync_is_local(((struct pass *)context)->trainer->exchange.sync, group);
 }
 
 /* Puts in front of the message when it was, and on what: labels and records are counted in a batch.
@@ -45,37 +48,57 @@ static int pass_error(const struct trainer *t, int64_t iteration, const struct r
                          run->first_sample, run->first_sample + (uint64_t)t->job.batch - 1);
 }
 
-/* One iteration's passes on this worker; the loss is their mean. */
-static int run_passes(struct trainer *t, int64_t iteration, double *loss)
+static bool is_due(int64_t iteration, int interval)
 {
-    struct pass pass = {.sync = t->exchange.sync};
+    return interval > 0 && iteration % interval == 0;
+}
+
+/* That pass's place in the order of samples: workers take turns pass by pass, or all grains of a
+ * worker follow each other. */
+static struct run run_of(const struct trainer *t, int64_t iteration, int pass)
+{
+    const struct job *job = &t->job;
+    int before = job->grain > 0 ? job->rank * job->shares + pass : pass * job->nworkers + job->rank;
+
+    return (struct run){.seed = job->seed,
+                        .first_sample = job_samples_before(job, &t->at, iteration) +
+                                        (uint64_t)before * (uint64_t)job->batch};
+}
+
+/* One iteration's passes on this worker; the losses of its shares are their means. */
+static int run_passes(struct trainer *t, int64_t iteration)
+{
+    struct grains *grains = &t->compute.grains;
+    bool display = is_due(iteration, t->job.solver->display);
+    size_t width = outputs_count(t->compute.net);
+    struct pass pass = {.trainer = t};
+    double loss = 0;
     struct net_hooks hooks = {.context = &pass,
                               .before_forward = before_forward,
                               .after_backward = after_backward,
                               .placed = is_placed};
 
-    *loss = 0;
+    memset(grains->losses, 0, (size_t)t->job.shares * sizeof *grains->losses);
     guard_keep_statistics(&t->guard);
-    for (int micro = 0; micro < t->job.iter_size; micro++) {
-        struct run run = {
-            .seed = t->job.seed,
-            .first_sample = job_samples_before(&t->job, &t->at, iteration) +
-                            ((uint64_t)micro * (uint64_t)t->job.nworkers + (uint64_t)t->job.rank) *
-                                (uint64_t)t->job.batch};
+    for (pass.number = 0; pass.number < t->job.iter_size; pass.number++) {
+        struct run run = run_of(t, iteration, pass.number);
+        int share = pass.number % t->job.shares;
         double one = 0;
-        bool finite;
-        pass.last = micro == t->job.iter_size - 1;
-        if (compute_forward(&t->compute, &t->job, t->exchange.sync, &run, &hooks, &one))
+        bool finite = isfinite(loss);
+        if (compute_forward(&t->compute, &t->job, t->exchange.sync, &run, &hooks, share, &one))
             return pass_error(t, iteration, &run);
-        finite = isfinite(*loss);
-        *loss += one / t->job.iter_size;
+        grains->losses[share] += one / (t->job.iter_size / t->job.shares);
+        loss += one;
         /* counted once, where it arose: what is added to a NaN is one, too */
-        if (finite && !isfinite(*loss) && ++t->guard.bad_losses >= t->job.options->skip_nan)
-            return guard_report_divergence(&t->guard, &t->rates, iteration, &run, *loss);
-        if (net_backward(t->compute.net, &run, micro == 0, &hooks))
+        if (finite && !isfinite(loss) && ++t->guard.bad_losses >= t->job.options->skip_nan)
+            return guard_report_divergence(&t->guard, &t->rates, iteration, &run,
+                                           grains->losses[share]);
+        if (net_backward(t->compute.net, &run, pass.number == 0 || t->job.grain > 0, &hooks))
             return pass_error(t, iteration, &run);
+        if (display && outputs_read(t->compute.net, grains->outputs + (size_t)share * width))
+            return -1;
     }
-    if (isfinite(*loss))
+    if (isfinite(loss))
         t->guard.bad_losses = 0;
     guard_restore_statistics(&t->guard);
     return sync_flush(t->exchange.sync);
@@ -84,10 +107,11 @@ static int run_passes(struct trainer *t, int64_t iteration, double *loss)
 /* Loss and outputs averaged over the workers; every worker calls it at the same iterations. */
 static int display_loss(struct trainer *t, int64_t iteration, double seconds, bool training)
 {
+    const struct grains *grains = &t->compute.grains;
     size_t noutputs = training ? outputs_count(t->compute.net) : 0;
     struct stragglers *stragglers = t->guard.stragglers;
-    size_t count = noutputs + 1 + stragglers_values(stragglers);
-    double *sums = alloc_array(count, sizeof *sums, "outputs"), *late;
+    size_t width = noutputs + 1 + stragglers_values(stragglers), shares = (size_t)t->job.shares;
+    double *sums = alloc_array(shares * width, sizeof *sums, "outputs"), *late;
     double lapse = seconds - t->timing.display_seconds;
     double rate = lapse > 0 ? (double)(iteration - t->timing.display_iter) / lapse : 0;
     int status = -1;
@@ -95,15 +119,16 @@ static int display_loss(struct trainer *t, int64_t iteration, double seconds, bo
     if (!sums)
         return -1;
     late = sums + noutputs + 1;
-    sums[0] = rates_smoothed(&t->rates);
-    if (training && outputs_read(t->compute.net, sums + 1))
-        goto done;
+    for (size_t s = 0; s < shares; s++) {
+        sums[s * width] = rates_smoothed(&t->rates, (int)s);
+        memcpy(sums + s * width + 1, grains->outputs + s * noutputs, noutputs * sizeof *sums);
+    }
     stragglers_put(stragglers, t->exchange.sync, t->compute.net, seconds, t->timing.paused_stall,
                    late);
-    if (sync_sum(t->exchange.sync, sums, (int)count))
+    if (grains_sum(&t->job, t->exchange.sync, sums, width))
         goto done;
     for (size_t i = 0; i <= noutputs; i++)
-        sums[i] /= t->job.nworkers;
+        sums[i] /= grains_count(&t->job);
     t->timing.final_loss = sums[0];
     if (training) {
         timing_note_lapse(&t->timing.lapses, lapse, iteration - t->timing.display_iter);
@@ -139,7 +164,7 @@ static int snapshot(struct trainer *t, int64_t iteration)
     const float *history;
     int status;
 
-    if (rates_remember(&t->rates, &t->scores, t->exchange.sync, t->job.nworkers, &state) ||
+    if (rates_remember(&t->rates, &t->scores, &t->job, t->exchange.sync, &state) ||
         sync_gather_history(t->exchange.sync, &history))
         return -1;
     t->run.last_snapshot = (int)iteration;
@@ -156,11 +181,6 @@ static int snapshot(struct trainer *t, int64_t iteration)
 static int average_statistics(struct trainer *t)
 {
     return compute_average_statistics(&t->compute, &t->job, t->exchange.sync);
-}
-
-static bool is_due(int64_t iteration, int interval)
-{
-    return interval > 0 && iteration % interval == 0;
 }
 
 static int test_all(struct trainer *t, int64_t iteration)
@@ -193,12 +213,12 @@ static int log_clipping(struct trainer *t, int64_t iteration)
 }
 
 /* Plateau's rate of the next iteration. */
-static int follow_loss(struct trainer *t, int64_t iteration, double loss)
+static int follow_loss(struct trainer *t, int64_t iteration)
 {
     bool dropped = false;
 
-    if (!t->job.blank &&
-        rates_follow(&t->rates, t->exchange.sync, t->job.nworkers, iteration, loss, &dropped))
+    if (!t->job.blank && rates_follow(&t->rates, &t->job, t->exchange.sync, iteration,
+                                      t->compute.grains.losses, &dropped))
         return -1;
     if (dropped)
         LOG_INFO(t->job.log,
@@ -211,22 +231,22 @@ static int follow_loss(struct trainer *t, int64_t iteration, double loss)
 static int worker_iteration(struct trainer *t, int64_t iteration)
 {
     int64_t traced = trace_begin(t->output.trace);
-    double loss, seconds;
+    double seconds;
 
-    if (run_passes(t, iteration, &loss))
+    if (run_passes(t, iteration))
         return -1;
     trace_span(t->output.trace, TRACE_COMPUTE, TRACE_ITERATION, -1, traced);
-    if (isfinite(loss)) /* else its update is left out, too */
-        rates_put(&t->rates, loss);
+    for (int s = 0; s < t->job.shares; s++)
+        rates_put(&t->rates, s, t->compute.grains.losses[s]);
     guard_tell_skips(&t->guard, t->exchange.plan, t->exchange.sync);
-    if (follow_loss(t, iteration, isfinite(loss) ? loss : rates_smoothed(&t->rates)))
+    if (follow_loss(t, iteration))
         return -1;
     seconds = t->timing.trained_seconds = timing_now(&t->timing);
     timing_warm_up(&t->timing, iteration + 1 - t->at.iteration);
     if (is_due(iteration, t->job.solver->display) && display_loss(t, iteration, seconds, true))
         return -1;
     guard_pace(&t->guard);
-    metrics_show_progress(&t->job, &t->at, iteration, seconds, rates_smoothed(&t->rates));
+    metrics_show_progress(&t->job, &t->at, iteration, seconds, rates_smoothed(&t->rates, 0));
     return log_clipping(t, iteration);
 }
 
@@ -269,6 +289,24 @@ static int pause_for(struct trainer *t, int64_t iteration, bool test, bool save)
     return status;
 }
 
+/* The loss that the next iteration would begin with. */
+static int log_last_loss(struct trainer *t, int64_t end)
+{
+    const struct net_hooks none = {.context = NULL};
+    double *losses = t->compute.grains.losses;
+
+    for (int s = 0; s < t->job.shares; s++) {
+        struct run run = run_of(t, end, s);
+        if (compute_forward(&t->compute, &t->job, t->exchange.sync, &run, &none, s, &losses[s]))
+            return -1;
+    }
+    if (grains_sum(&t->job, t->exchange.sync, losses, 1))
+        return -1;
+    LOG_INFO(t->job.log, "Iteration %" PRId64 ", loss = %g", end,
+             losses[0] / grains_count(&t->job));
+    return t->job.grain > 0 ? average_statistics(t) : 0;
+}
+
 static int finish_training(struct trainer *t)
 {
     const Caffe__SolverParameter *s = t->job.solver;
@@ -284,18 +322,10 @@ static int finish_training(struct trainer *t)
     if (!t->job.rehearses && save && t->run.last_snapshot != end && snapshot(t, end))
         return -1;
     if (t->job.worker) {
-        double unused = 0;
         if (trained && display_loss(t, end, t->timing.train_seconds, false))
             return -1;
-        if (!t->job.blank && !t->stopped && is_due(end, s->display)) {
-            struct run run = {.seed = t->job.seed,
-                              .first_sample = job_samples_before(&t->job, &t->at, end)};
-            struct net_hooks none = {.context = NULL};
-            if (compute_forward(&t->compute, &t->job, t->exchange.sync, &run, &none, &unused) ||
-                sync_sum(t->exchange.sync, &unused, 1))
-                return -1;
-            LOG_INFO(t->job.log, "Iteration %" PRId64 ", loss = %g", end, unused / t->job.nworkers);
-        }
+        if (!t->job.blank && !t->stopped && is_due(end, s->display) && log_last_loss(t, end))
+            return -1;
         if (!t->job.rehearses && !t->stopped && is_due(end, s->test_interval) &&
             (test_all(t, end) || keep_best(t, end)))
             return -1;
@@ -349,6 +379,7 @@ static int run_loop(struct trainer *t)
 
     if (run_expect_saving(&t->run))
         return -1;
+    compute_spread_statistics(&t->compute, &t->job);
     t->timing.started = clock_seconds();
     t->timing.display_iter = t->at.iteration;
     LOG_INFO(t->job.log, "Solving %s", t->compute.net->def->name);

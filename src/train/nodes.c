@@ -129,6 +129,15 @@ static int open_node(struct exchange *exchange, const struct job *job, struct co
     return 0;
 }
 
+/* Whether the nodes' sums are branches of the tree over all workers (engine/tree_sum.h). */
+static bool keeps_tree(const struct node_map *map)
+{
+    for (int w = 0; w < map->nworkers; w++)
+        if (map->node[w] != w / map->most)
+            return false;
+    return map->nnodes == 1 || (map->most & (map->most - 1)) == 0;
+}
+
 static int form_nodes(struct exchange *exchange, const struct job *job, struct compute *compute,
                       const char *kept_plan)
 {
@@ -151,6 +160,14 @@ static int form_nodes(struct exchange *exchange, const struct job *job, struct c
                     node_map_create(&job->topology, job->nworkers, automatic ? 0 : each, map)))
         return -1;
     map->team = any[OWN_MEMORY];
+    if (job->grain > 0 && !keeps_tree(map)) {
+        node_map_free(map);
+        if (automatic)
+            return 0;
+        return error_set("--hierarchy=%d: --reproducible needs nodes of equally many ranks, a "
+                         "power of two, in their order: give 1, 2, 4, 8 ..., or off",
+                         each);
+    }
     only = map->nnodes == 1 && !map->team;
     if (map->most == 1 || (automatic && only && wants_messages(job, kept_plan, any[CAP]))) {
         node_map_free(map);

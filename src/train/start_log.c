@@ -110,6 +110,22 @@ static void log_nodes(const struct job *job, const struct exchange *exchange)
              exchange->node->team ? exchange->team : "", leaders);
 }
 
+/* What --reproducible comes to. */
+static void log_grains(const struct job *job)
+{
+    struct strbuf workers = {.data = NULL};
+
+    if (job->grain == 0)
+        return;
+    job_list_workers(grains_count(job), &workers);
+    LOG_INFO(job->log,
+             "Reproducible: %d grains of %d samples, each a pass with BatchNorm "
+             "statistics of its own; the same bits with %s workers, on processors of the same "
+             "instruction set",
+             grains_count(job), job->grain, strbuf_text(&workers));
+    strbuf_free(&workers);
+}
+
 void output_log_start(const struct job *job, const struct compute *compute,
                       struct exchange *exchange, const char *notices, const char *places)
 {
@@ -143,10 +159,11 @@ void output_log_start(const struct job *job, const struct compute *compute,
     if (job->options->dilate > 1)
         LOG_WARNING(job->log, "Dilated: every transfer carries 1/%d of its bytes",
                     job->options->dilate);
-    LOG_INFO(job->log,
-             "Effective batch = %d worker%s x %d x iter_size %d = %d samples per iteration",
-             job->nworkers, job->nworkers == 1 ? "" : "s", job->batch, job->iter_size,
+    LOG_INFO(job->log, "Effective batch = %d worker%s x %d x %s %d = %d samples per iteration",
+             job->nworkers, job->nworkers == 1 ? "" : "s", job->batch,
+             job->grain > 0 ? "grains" : "iter_size", job->iter_size,
              job->nworkers * job->batch * job->iter_size);
+    log_grains(job);
     if (job->solver->local_lr_auto)
         LOG_INFO(job->log,
                  "LARS: every parameter's rate follows its norm and its gradient's "
