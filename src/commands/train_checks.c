@@ -109,13 +109,17 @@ static int check_staleness(const struct trainer_options *o)
     return 0;
 }
 
-/* The text of --reproducible, and what sums in another order or not all. */
+/* The text of --reproducible, and what adds up in another order, or not all. */
 static int settle_reproducible(struct train_request *r)
 {
     struct trainer_options *o = &r->options;
-    const struct comm *comm = &o->comm;
-    bool whole = comm->policy == COMM_AUTO ||
-                 (comm->policy == COMM_SCHEME && comm->scheme->lossless && !comm->scheme->factors);
+    const struct scheme *scheme = o->comm.scheme;
+    bool whole = scheme ? scheme->lossless && !scheme->factors : o->comm.policy == COMM_AUTO;
+    const struct given others[] = {{"--tune staleness", o->staleness > 0},
+                                   {comm_name(o->comm), !whole},
+                                   {"--wire=bf16", o->wire != WIRE_FP32},
+                                   {o->engine, strcmp(o->engine, "cpu") != 0}};
+    const char *stray = first_given(others, 4);
     char end;
 
     o->reproducible = r->reproducible != NULL;
@@ -125,18 +129,11 @@ static int settle_reproducible(struct train_request *r)
         (sscanf(r->reproducible, "%9d%c", &o->grain, &end) != 1 || o->grain < 1))
         return error_set("--reproducible expects the samples of a grain, at least 1, found '%s'",
                          r->reproducible);
-    if (o->staleness > 0)
-        return error_set("--reproducible needs all workers in step: not with --tune staleness=%d",
-                         o->staleness);
-    if (!whole)
-        return error_set("--reproducible adds up whole gradients: with --comm=ps, allreduce or "
-                         "auto, not with %s",
-                         comm_name(*comm));
-    if (o->wire != WIRE_FP32)
-        return error_set("--reproducible: --wire=bf16 rounds every rank's sum: give --wire=fp32");
-    if (strcmp(o->engine, "cpu"))
-        return error_set("--reproducible is for --engine=cpu alone; the engine is %s", o->engine);
-    return 0;
+    return stray ? error_set("--reproducible adds up whole gradients of ranks in step: with "
+                             "--engine=cpu, --wire=fp32 and --comm=ps, allreduce or auto, not "
+                             "with %s",
+                             stray)
+                 : 0;
 }
 
 int train_options_settle(struct train_request *r)

@@ -19,15 +19,9 @@ static bool clip_is_home(const struct sync *sync, int chunk)
     return steps && steps->home_norms && is_home(sync, chunk);
 }
 
-/* How many sums all leaders share. */
-static int count_sums(const struct sync *sync)
-{
-    return sync->plan->nchunks +
-           (sync->options.exact_norms > 0 ? EXACT_SUM_WORDS : lars_count(sync));
-}
-
 int clip_open(struct sync *sync)
 {
+    bool exact = sync->options.exact_norms > 0;
     size_t count;
     struct clip *clip = &sync->clip;
 
@@ -38,7 +32,8 @@ int clip_open(struct sync *sync)
         return 0;
     if (lars_open(sync))
         return -1;
-    count = (size_t)count_sums(sync) + 1;
+    clip->sums = sync->plan->nchunks + (exact ? EXACT_SUM_WORDS : lars_count(sync));
+    count = (size_t)clip->sums + 1;
     clip->own = calloc(count, sizeof *clip->own);
     clip->all = calloc(count, sizeof *clip->all);
     if (!clip->own || !clip->all)
@@ -62,12 +57,6 @@ static float mean_of(const struct sync *sync)
     int times = sync->options.exact_norms;
 
     return times > 0 ? sync->scale * (float)times : 1.0f / (float)sync->plan->ncomputing;
-}
-
-/* What the chunks' exact sum is made in, of `own` or `all`. */
-static double *exact_words(const struct sync *sync, double *sums)
-{
-    return sync->options.exact_norms > 0 ? sums + sync->plan->nchunks : NULL;
 }
 
 /* ---- wire thread ---- */
@@ -107,8 +96,8 @@ static int clip_complete(void *context, const struct wire_message *message)
         total += clip->all[c];
     if (sync->options.exact_norms > 0) {
         if (isfinite(total))
-            total = exact_sum_read(exact_words(sync, clip->all)) * mean * mean;
-        memset(exact_words(sync, clip->own), 0, EXACT_SUM_WORDS * sizeof(double));
+            total = exact_sum_read(clip->all + sync->plan->nchunks) * mean * mean;
+        memset(clip->own + sync->plan->nchunks, 0, EXACT_SUM_WORDS * sizeof(double));
     }
     clip->norm = sqrt(total);
     clip->scale = sync->options.clip > 0 && clip->norm > (double)sync->options.clip
@@ -138,7 +127,7 @@ static int clip_advance(struct sync *sync)
     struct clip *clip = &sync->clip;
     /* each rank's own where each trains a net of its own */
     bool apart = sync->plan->options.comm.policy == COMM_NONE;
-    int count = count_sums(sync);
+    int count = clip->sums;
     MPI_Request request;
 
     if (clip->local > 0 || !clip->computed)
@@ -157,8 +146,8 @@ static void note_norm(struct sync *sync, int chunk, const float *x)
     double *own = sync->clip.own;
 
     own[chunk] = vector_sumsq(x, elems, mean_of(sync));
-    if (exact_words(sync, own) && isfinite(own[chunk]))
-        exact_sum_squares(x, elems, exact_words(sync, own));
+    if (sync->options.exact_norms > 0 && isfinite(own[chunk]))
+        exact_sum_squares(x, elems, own + sync->plan->nchunks);
 }
 
 int clip_chunk_ready(struct sync *sync, int chunk, const float *sum, const float *values)

@@ -256,7 +256,7 @@ int compute_average_statistics(struct compute *compute, const struct job *job, s
     float *values;
     int status = -1;
 
-    if (count == 0 || grains_count(job) == 1 || !job->worker || job->blank)
+    if (count == 0 || job->shares * job->nworkers == 1 || !job->worker || job->blank)
         return 0;
     sums = alloc_array(shares * count, sizeof *sums, "batch statistics");
     values = alloc_array(count, sizeof *values, "batch statistics");
@@ -265,10 +265,10 @@ int compute_average_statistics(struct compute *compute, const struct job *job, s
     compute_statistics(compute, values, false);
     for (size_t i = 0; i < shares * count; i++)
         sums[i] = (double)(each ? each[i] : values[i]);
-    if (grains_sum(job, sync, sums, count))
+    if (grains_mean(job, sync, sums, count))
         goto done;
     for (size_t i = 0; i < count; i++)
-        values[i] = (float)(sums[i] / grains_count(job));
+        values[i] = (float)sums[i];
     compute_statistics(compute, values, true);
     compute_spread_statistics(compute, job);
     status = 0;
@@ -300,21 +300,18 @@ int compute_open_shares(struct compute *compute, const struct job *job)
 
 /* A grain has running sums of its own, and keeps them where the pass makes NaN or infinity. */
 static int forward_grain(struct compute *compute, const struct run *run,
-                         const struct net_hooks *hooks, int share, double *loss)
+                         const struct net_hooks *hooks, const struct job *job, int share,
+                         double *loss)
 {
-    const struct grains *grains = &compute->grains;
-    size_t count = grains->nstatistics;
-    float *own = grains->statistics ? grains->statistics + (size_t)share * count : NULL;
+    size_t count = compute->grains.nstatistics;
+    float *all = compute->grains.statistics, *now = all + (size_t)job->shares * count;
 
-    if (own)
-        compute_statistics(compute, own, true);
+    compute_statistics(compute, all + (size_t)share * count, true);
     if (net_forward(compute->net, run, hooks, loss))
         return -1;
-    if (!own)
-        return 0;
-    compute_statistics(compute, grains->now, false);
-    if (finite_begin(grains->now, count) == count)
-        memcpy(own, grains->now, count * sizeof *own);
+    compute_statistics(compute, now, false);
+    if (finite_begin(now, count) == count)
+        memcpy(all + (size_t)share * count, now, count * sizeof *now);
     return 0;
 }
 
@@ -323,8 +320,10 @@ int compute_forward(struct compute *compute, const struct job *job, struct sync 
 {
     if (compute->fake && fake_data_write(compute->fake))
         return -1;
+    if (compute->grains.statistics)
+        return forward_grain(compute, run, hooks, job, share, loss);
     if (!compute->counts)
-        return forward_grain(compute, run, hooks, share, loss);
+        return net_forward(compute->net, run, hooks, loss);
     return net_forward(compute->net, run, hooks, NULL) ||
                    net_count_labels(compute->net, compute->counts) ||
                    sync_sum(sync, compute->counts, compute->counted_losses) ||

@@ -13,47 +13,38 @@
 int grains_open(struct grains *grains, const struct job *job, const struct net *net,
                 size_t nstatistics)
 {
-    size_t shares = (size_t)job->shares, levels;
+    size_t shares = (size_t)job->shares, levels = 0;
 
     *grains = (struct grains){.nstatistics = nstatistics};
-    while (1 << grains->levels < job->shares)
-        grains->levels++;
-    levels = (size_t)grains->levels;
-    grains->losses = alloc_array(shares, sizeof *grains->losses, "losses");
-    grains->outputs = alloc_array(shares * outputs_count(net), sizeof *grains->outputs, "outputs");
-    if (job->shares > 1) {
-        grains->waiting =
-            alloc_array(levels * net->elems, sizeof *grains->waiting, "gradients of grains");
-        grains->statistics = alloc_array((shares + 1) * nstatistics, sizeof *grains->statistics,
-                                         "grains' running averages");
-        grains->now = grains->statistics ? grains->statistics + shares * nstatistics : NULL;
-    }
-    return grains->losses && grains->outputs &&
-                   (job->shares == 1 || (grains->waiting && grains->statistics))
-               ? 0
-               : -1;
+    grains->rows = alloc_array(shares * (1 + outputs_count(net)), sizeof *grains->rows, "losses");
+    if (!grains->rows || shares == 1)
+        return grains->rows ? 0 : -1;
+    while ((size_t)1 << levels < shares)
+        levels++;
+    grains->waiting =
+        alloc_array(levels * net->elems, sizeof *grains->waiting, "gradients of grains");
+    grains->statistics = alloc_array((shares + 1) * nstatistics, sizeof *grains->statistics,
+                                     "grains' running averages");
+    return grains->waiting && grains->statistics ? 0 : -1;
 }
 
 void grains_close(struct grains *grains)
 {
-    free(grains->losses);
-    free(grains->outputs);
+    free(grains->rows);
     free(grains->waiting);
     free(grains->statistics);
 }
 
 /* The bits of the pass's number say which branches wait. The last pass takes all of them along;
  * another one's sum waits at the first level where none does. */
-static void climb(const struct grains *grains, const struct net *net, const struct param_group *g,
-                  int pass, bool last)
+static void climb(float *gradient, float *waiting, const struct net *net,
+                  const struct param_group *group, int pass, int passes)
 {
-    float *gradient = net->grads + g->begin, *waiting = grains->waiting + g->begin;
-
-    for (int level = 0; level < grains->levels; level++, waiting += net->elems) {
+    for (int level = 0; 1 << level < passes; level++, waiting += net->elems) {
         if (pass >> level & 1) {
-            vector_add(gradient, waiting, g->elems);
-        } else if (!last) {
-            memcpy(waiting, gradient, g->elems * sizeof *gradient);
+            vector_add(gradient, waiting, group->elems);
+        } else if (pass < passes - 1) {
+            memcpy(waiting, gradient, group->elems * sizeof *gradient);
             return;
         }
     }
@@ -62,12 +53,13 @@ static void climb(const struct grains *grains, const struct net *net, const stru
 void grains_add(struct grains *grains, const struct job *job, const struct net *net, int group,
                 int pass)
 {
+    const struct param_group *g = &net->groups[group];
     double start;
 
-    if (!grains->waiting || !net->groups[group].trains)
+    if (!grains->waiting || !g->trains)
         return;
     start = clock_seconds();
-    climb(grains, net, &net->groups[group], pass, pass == job->shares - 1);
+    climb(net->grads + g->begin, grains->waiting + g->begin, net, g, pass, job->shares);
     grains->seconds += clock_seconds() - start;
 }
 
@@ -81,15 +73,12 @@ static void add_rows(double *rows, int n, size_t width)
 }
 
 /* MPI adds in an order of its own, which changes nothing where all but one bring zeros. */
-int grains_sum(const struct job *job, struct sync *sync, double *rows, size_t width)
+static int sum_rows(const struct job *job, struct sync *sync, double *rows, size_t width)
 {
     size_t count = (size_t)job->nworkers * width;
-    double *table;
+    double *table = alloc_array(count, sizeof *table, "sums over grains");
     int status;
 
-    if (job->grain == 0)
-        return sync_sum(sync, rows, (int)width);
-    table = alloc_array(count, sizeof *table, "sums over grains");
     if (!table)
         return -1;
     add_rows(rows, job->shares, width);
@@ -100,4 +89,13 @@ int grains_sum(const struct job *job, struct sync *sync, double *rows, size_t wi
         rows[w] = table[w] + 0.0; /* of one worker, -0 becomes 0 as of several */
     free(table);
     return status;
+}
+
+int grains_mean(const struct job *job, struct sync *sync, double *rows, size_t width)
+{
+    if (job->grain > 0 ? sum_rows(job, sync, rows, width) : sync_sum(sync, rows, (int)width))
+        return -1;
+    for (size_t w = 0; w < width; w++)
+        rows[w] /= job->shares * job->nworkers;
+    return 0;
 }

@@ -332,53 +332,31 @@ int job_keep_batch(struct job *job, int64_t kept)
     return 0;
 }
 
-/* Of so many grains a worker's part must be a branch of the tree over all of them. */
-static bool deals_grains(int grains, int workers)
-{
-    int each = grains / workers;
-
-    return grains % workers == 0 && (workers == 1 || (each & (each - 1)) == 0);
-}
-
-void job_list_workers(int grains, struct strbuf *out)
-{
-    for (int n = 1; n <= grains; n++)
-        if (deals_grains(grains, n))
-            strbuf_printf(out, "%s%d", n == 1 ? "" : n == grains ? " or " : ", ", n);
-}
-
 int job_cut_grains(struct job *job)
 {
-    int batch = job->global_batch, grain = job->options->grain, grains;
-    struct strbuf workers = {.data = NULL};
-    bool deals;
+    int batch = job->global_batch, given = job->options->grain;
+    int grains = given > 0 ? batch / given : REPRODUCIBLE_GRAINS;
+    int grain = given > 0 ? given : batch / REPRODUCIBLE_GRAINS, each = grains / job->nworkers;
 
     job->shares = 1;
+    job->nlosses = job->options->reproducible ? 1 : job->nworkers;
     if (!job->options->reproducible)
         return 0;
     if (batch <= 0)
         return error_set("--reproducible needs --global-batch=N, the samples of an iteration over "
                          "all ranks: they stay the same when the ranks become others");
-    if (grain == 0 && batch % REPRODUCIBLE_GRAINS)
-        return error_set("--reproducible: --global-batch=%d cannot be cut into %d grains: give "
-                         "their size, --reproducible=GRAIN, or another batch",
-                         batch, REPRODUCIBLE_GRAINS);
-    grain = grain > 0 ? grain : batch / REPRODUCIBLE_GRAINS;
-    if (batch % grain)
-        return error_set("--reproducible=%d: --global-batch=%d cannot be cut into grains of %d "
-                         "samples: give a divisor of it",
-                         grain, batch, grain);
-    grains = batch / grain;
-    deals = deals_grains(grains, job->nworkers);
-    job_list_workers(grains, &workers);
-    if (!deals)
-        error_set("--reproducible: %d workers cannot share %d grains of %d samples so that the "
-                  "order of sums stays the same: start %s, or choose another grain",
-                  job->nworkers, grains, grain, strbuf_text(&workers));
-    strbuf_free(&workers);
+    if (grain == 0 || batch != grains * grain)
+        return error_set("--reproducible: --global-batch=%d cannot be cut into equal grains (%d "
+                         "of %d samples): give --reproducible=GRAIN with a divisor of it",
+                         batch, grains, grain);
+    if (grains != each * job->nworkers || (job->nworkers > 1 && (each & (each - 1))))
+        return error_set("--reproducible: %d grains of %d samples over %d workers: expected 1, 2, "
+                         "4, 8 ... for each worker, or one worker: start so many, or give another "
+                         "GRAIN",
+                         grains, grain, job->nworkers);
     job->grain = grain;
-    job->iter_size = job->shares = grains / job->nworkers;
-    return deals ? 0 : -1;
+    job->iter_size = job->shares = each;
+    return 0;
 }
 
 int64_t job_samples(const struct job *job)

@@ -53,8 +53,8 @@ static bool is_due(int64_t iteration, int interval)
     return interval > 0 && iteration % interval == 0;
 }
 
-/* That pass's place in the order of samples: workers take turns pass by pass, or all grains of a
- * worker follow each other. */
+/* That pass's place in the order of samples: workers take turns, one pass each or all their grains.
+ */
 static struct run run_of(const struct trainer *t, int64_t iteration, int pass)
 {
     const struct job *job = &t->job;
@@ -65,53 +65,54 @@ static struct run run_of(const struct trainer *t, int64_t iteration, int pass)
                                         (uint64_t)before * (uint64_t)job->batch};
 }
 
-/* One iteration's passes on this worker; the losses of its shares are their means. */
-static int run_passes(struct trainer *t, int64_t iteration)
+/* One iteration's passes on this worker; the loss is their mean, that of grains all workers'. */
+static int run_passes(struct trainer *t, int64_t iteration, double *loss)
 {
-    struct grains *grains = &t->compute.grains;
-    bool display = is_due(iteration, t->job.solver->display);
-    size_t width = outputs_count(t->compute.net);
     struct pass pass = {.trainer = t};
-    double loss = 0;
+    double *row = t->compute.grains.rows;
+    bool grains = t->job.grain > 0, display = grains && is_due(iteration, t->job.solver->display);
+    size_t width = 1 + (display ? outputs_count(t->compute.net) : 0);
     struct net_hooks hooks = {.context = &pass,
                               .before_forward = before_forward,
                               .after_backward = after_backward,
                               .placed = is_placed};
 
-    memset(grains->losses, 0, (size_t)t->job.shares * sizeof *grains->losses);
+    *loss = 0;
     guard_keep_statistics(&t->guard);
-    for (pass.number = 0; pass.number < t->job.iter_size; pass.number++) {
+    for (; pass.number < t->job.iter_size; pass.number++, row += grains ? width : 0) {
         struct run run = run_of(t, iteration, pass.number);
-        int share = pass.number % t->job.shares;
-        double one = 0;
-        bool finite = isfinite(loss);
-        if (compute_forward(&t->compute, &t->job, t->exchange.sync, &run, &hooks, share, &one))
+        bool finite = isfinite(*loss);
+        if (compute_forward(&t->compute, &t->job, t->exchange.sync, &run, &hooks, pass.number, row))
             return pass_error(t, iteration, &run);
-        grains->losses[share] += one / (t->job.iter_size / t->job.shares);
-        loss += one;
+        *loss += *row / t->job.iter_size;
         /* counted once, where it arose: what is added to a NaN is one, too */
-        if (finite && !isfinite(loss) && ++t->guard.bad_losses >= t->job.options->skip_nan)
-            return guard_report_divergence(&t->guard, &t->rates, iteration, &run,
-                                           grains->losses[share]);
-        if (net_backward(t->compute.net, &run, pass.number == 0 || t->job.grain > 0, &hooks))
+        if (finite && !isfinite(*loss) && ++t->guard.bad_losses >= t->job.options->skip_nan)
+            return guard_report_divergence(&t->guard, &t->rates, iteration, &run, *loss);
+        if (net_backward(t->compute.net, &run, pass.number == 0 || grains, &hooks))
             return pass_error(t, iteration, &run);
-        if (display && outputs_read(t->compute.net, grains->outputs + (size_t)share * width))
+        if (display && outputs_read(t->compute.net, row + 1))
             return -1;
     }
-    if (isfinite(loss))
+    if (isfinite(*loss))
         t->guard.bad_losses = 0;
     guard_restore_statistics(&t->guard);
-    return sync_flush(t->exchange.sync);
+    if (sync_flush(t->exchange.sync))
+        return -1;
+    row = t->compute.grains.rows;
+    if (grains && grains_mean(&t->job, t->exchange.sync, row, width))
+        return -1;
+    *loss = grains ? *row : *loss;
+    return 0;
 }
 
 /* Loss and outputs averaged over the workers; every worker calls it at the same iterations. */
 static int display_loss(struct trainer *t, int64_t iteration, double seconds, bool training)
 {
-    const struct grains *grains = &t->compute.grains;
     size_t noutputs = training ? outputs_count(t->compute.net) : 0;
     struct stragglers *stragglers = t->guard.stragglers;
-    size_t width = noutputs + 1 + stragglers_values(stragglers), shares = (size_t)t->job.shares;
-    double *sums = alloc_array(shares * width, sizeof *sums, "outputs"), *late;
+    size_t count = noutputs + 1 + stragglers_values(stragglers);
+    size_t alike = t->job.grain > 0 ? noutputs + 1 : 0; /* all workers have them already */
+    double *sums = alloc_array(count, sizeof *sums, "outputs"), *late;
     double lapse = seconds - t->timing.display_seconds;
     double rate = lapse > 0 ? (double)(iteration - t->timing.display_iter) / lapse : 0;
     int status = -1;
@@ -119,16 +120,17 @@ static int display_loss(struct trainer *t, int64_t iteration, double seconds, bo
     if (!sums)
         return -1;
     late = sums + noutputs + 1;
-    for (size_t s = 0; s < shares; s++) {
-        sums[s * width] = rates_smoothed(&t->rates, (int)s);
-        memcpy(sums + s * width + 1, grains->outputs + s * noutputs, noutputs * sizeof *sums);
-    }
+    sums[0] = rates_smoothed(&t->rates);
+    if (alike > 0)
+        memcpy(sums + 1, t->compute.grains.rows + 1, noutputs * sizeof *sums);
+    else if (training && outputs_read(t->compute.net, sums + 1))
+        goto done;
     stragglers_put(stragglers, t->exchange.sync, t->compute.net, seconds, t->timing.paused_stall,
                    late);
-    if (grains_sum(&t->job, t->exchange.sync, sums, width))
+    if (sync_sum(t->exchange.sync, sums + alike, (int)(count - alike)))
         goto done;
-    for (size_t i = 0; i <= noutputs; i++)
-        sums[i] /= grains_count(&t->job);
+    for (size_t i = alike; i <= noutputs; i++)
+        sums[i] /= t->job.nworkers;
     t->timing.final_loss = sums[0];
     if (training) {
         timing_note_lapse(&t->timing.lapses, lapse, iteration - t->timing.display_iter);
@@ -164,7 +166,7 @@ static int snapshot(struct trainer *t, int64_t iteration)
     const float *history;
     int status;
 
-    if (rates_remember(&t->rates, &t->scores, &t->job, t->exchange.sync, &state) ||
+    if (rates_remember(&t->rates, &t->scores, t->exchange.sync, t->job.nlosses, &state) ||
         sync_gather_history(t->exchange.sync, &history))
         return -1;
     t->run.last_snapshot = (int)iteration;
@@ -213,12 +215,12 @@ static int log_clipping(struct trainer *t, int64_t iteration)
 }
 
 /* Plateau's rate of the next iteration. */
-static int follow_loss(struct trainer *t, int64_t iteration)
+static int follow_loss(struct trainer *t, int64_t iteration, double loss)
 {
     bool dropped = false;
 
-    if (!t->job.blank && rates_follow(&t->rates, &t->job, t->exchange.sync, iteration,
-                                      t->compute.grains.losses, &dropped))
+    if (!t->job.blank &&
+        rates_follow(&t->rates, t->exchange.sync, t->job.nlosses, iteration, loss, &dropped))
         return -1;
     if (dropped)
         LOG_INFO(t->job.log,
@@ -231,22 +233,22 @@ static int follow_loss(struct trainer *t, int64_t iteration)
 static int worker_iteration(struct trainer *t, int64_t iteration)
 {
     int64_t traced = trace_begin(t->output.trace);
-    double seconds;
+    double loss, seconds;
 
-    if (run_passes(t, iteration))
+    if (run_passes(t, iteration, &loss))
         return -1;
     trace_span(t->output.trace, TRACE_COMPUTE, TRACE_ITERATION, -1, traced);
-    for (int s = 0; s < t->job.shares; s++)
-        rates_put(&t->rates, s, t->compute.grains.losses[s]);
+    if (isfinite(loss)) /* else its update is left out, too */
+        rates_put(&t->rates, loss);
     guard_tell_skips(&t->guard, t->exchange.plan, t->exchange.sync);
-    if (follow_loss(t, iteration))
+    if (follow_loss(t, iteration, isfinite(loss) ? loss : rates_smoothed(&t->rates)))
         return -1;
     seconds = t->timing.trained_seconds = timing_now(&t->timing);
     timing_warm_up(&t->timing, iteration + 1 - t->at.iteration);
     if (is_due(iteration, t->job.solver->display) && display_loss(t, iteration, seconds, true))
         return -1;
     guard_pace(&t->guard);
-    metrics_show_progress(&t->job, &t->at, iteration, seconds, rates_smoothed(&t->rates, 0));
+    metrics_show_progress(&t->job, &t->at, iteration, seconds, rates_smoothed(&t->rates));
     return log_clipping(t, iteration);
 }
 
@@ -293,18 +295,17 @@ static int pause_for(struct trainer *t, int64_t iteration, bool test, bool save)
 static int log_last_loss(struct trainer *t, int64_t end)
 {
     const struct net_hooks none = {.context = NULL};
-    double *losses = t->compute.grains.losses;
+    double *losses = t->compute.grains.rows;
 
     for (int s = 0; s < t->job.shares; s++) {
         struct run run = run_of(t, end, s);
         if (compute_forward(&t->compute, &t->job, t->exchange.sync, &run, &none, s, &losses[s]))
             return -1;
     }
-    if (grains_sum(&t->job, t->exchange.sync, losses, 1))
+    if (grains_mean(&t->job, t->exchange.sync, losses, 1))
         return -1;
-    LOG_INFO(t->job.log, "Iteration %" PRId64 ", loss = %g", end,
-             losses[0] / grains_count(&t->job));
-    return t->job.grain > 0 ? average_statistics(t) : 0;
+    LOG_INFO(t->job.log, "Iteration %" PRId64 ", loss = %g", end, *losses);
+    return t->job.grain > 0 ? average_statistics(t) : 0; /* the pass changed each grain's */
 }
 
 static int finish_training(struct trainer *t)

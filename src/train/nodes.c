@@ -142,7 +142,7 @@ static int form_nodes(struct exchange *exchange, const struct job *job, struct c
                       const char *kept_plan)
 {
     int each = job->options->hierarchy, any[SOMEWHERE];
-    bool automatic = each == HIERARCHY_AUTO, only;
+    bool automatic = each == HIERARCHY_AUTO, only, apart;
     struct node_map *map = &exchange->nodes;
 
     if (each == HIERARCHY_OFF || (automatic && job->nworkers == 1))
@@ -160,16 +160,14 @@ static int form_nodes(struct exchange *exchange, const struct job *job, struct c
                     node_map_create(&job->topology, job->nworkers, automatic ? 0 : each, map)))
         return -1;
     map->team = any[OWN_MEMORY];
-    if (job->grain > 0 && !keeps_tree(map)) {
-        node_map_free(map);
-        if (automatic)
-            return 0;
-        return error_set("--hierarchy=%d: --reproducible needs nodes of equally many ranks, a "
-                         "power of two, in their order: give 1, 2, 4, 8 ..., or off",
+    apart = job->grain > 0 && !keeps_tree(map);
+    if (apart && !automatic)
+        return error_set("--hierarchy=%d: --reproducible needs nodes of equally many ranks, 2, 4, "
+                         "8 ..., that follow each other: give such a number, or off",
                          each);
-    }
     only = map->nnodes == 1 && !map->team;
-    if (map->most == 1 || (automatic && only && wants_messages(job, kept_plan, any[CAP]))) {
+    if (apart || map->most == 1 ||
+        (automatic && only && wants_messages(job, kept_plan, any[CAP]))) {
         node_map_free(map);
         return 0;
     }

@@ -2,8 +2,8 @@
  */
 #include "train/rates.h"
 
-#include "train/grains.h"
 #include "train/scores.h"
+#include "sync/sync.h"
 #include "util/alloc.h"
 #include "util/error.h"
 
@@ -11,9 +11,8 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-int rates_open(struct rates *rates, const struct policy *policy, int average_loss, int shares,
+int rates_open(struct rates *rates, const struct policy *policy, int average_loss,
                const struct train_state *at)
 {
     *rates = (struct rates){.policy = policy,
@@ -21,20 +20,14 @@ int rates_open(struct rates *rates, const struct policy *policy, int average_los
                             .step = at->current_step,
                             .steps = {at->current_step, at->current_step},
                             .memory.least = INFINITY,
-                            .shares = shares,
                             .window = average_loss > 0 ? average_loss : 1};
-    rates->losses =
-        alloc_array((size_t)shares * (size_t)rates->window, sizeof *rates->losses, "losses");
-    rates->nlosses = alloc_array((size_t)shares, sizeof *rates->nlosses, "losses");
-    rates->sums = alloc_array(2 * (size_t)shares, sizeof *rates->sums, "losses");
-    return rates->losses && rates->nlosses && rates->sums ? 0 : -1;
+    rates->losses = alloc_array((size_t)rates->window, sizeof *rates->losses, "losses");
+    return rates->losses ? 0 : -1;
 }
 
 void rates_close(struct rates *rates)
 {
     free(rates->losses);
-    free(rates->nlosses);
-    free(rates->sums);
 }
 
 /* ---- rates ---- */
@@ -65,59 +58,41 @@ int32_t rates_step(const struct rates *rates, int64_t iteration)
 
 /* ---- losses ---- */
 
-void rates_put(struct rates *rates, int share, double loss)
+void rates_put(struct rates *rates, double loss)
 {
-    if (isfinite(loss)) /* else its update is left out, too */
-        rates->losses[share * rates->window + rates->nlosses[share]++ % rates->window] =
-            (float)loss;
+    rates->losses[rates->nlosses++ % rates->window] = (float)loss;
 }
 
-double rates_smoothed(const struct rates *rates, int share)
+double rates_smoothed(const struct rates *rates)
 {
-    const float *losses = rates->losses + share * rates->window;
-    int64_t all = rates->nlosses[share], n = all < rates->window ? all : rates->window;
+    int64_t n = rates->nlosses < rates->window ? rates->nlosses : rates->window;
     double sum = 0;
 
     for (int64_t i = 0; i < n; i++)
-        sum += (double)losses[i];
+        sum += (double)rates->losses[i];
     return n > 0 ? sum / (double)n : 0;
-}
-
-/* The mean of all workers' sums. */
-static int mean_sum(const struct rates *rates, const struct job *job, struct sync *sync,
-                    double *mean)
-{
-    double *sums = rates->sums + rates->shares;
-
-    memcpy(sums, rates->sums, (size_t)rates->shares * sizeof *sums);
-    if (grains_sum(job, sync, sums, 1))
-        return -1;
-    *mean = sums[0] / grains_count(job);
-    return 0;
 }
 
 /* The mean over all workers of the losses since the last call with one; NAN: the window is not
  * full. */
-static int smooth(struct rates *rates, const struct job *job, struct sync *sync, int64_t iteration,
-                  const double *losses, double *mean)
+static int smooth(struct rates *rates, struct sync *sync, int nworkers, int64_t iteration,
+                  double loss, double *mean)
 {
     *mean = NAN;
-    for (int s = 0; s < rates->shares; s++)
-        rates->sums[s] += isfinite(losses[s]) ? (double)(float)losses[s]
-                                              : (double)(float)rates_smoothed(rates, s);
+    rates->sum += (double)(float)loss;
     rates->count++;
     if ((iteration + 1) % rates->window)
         return 0;
-    if (mean_sum(rates, job, sync, mean))
+    if (nworkers > 1 && sync_sum(sync, &rates->sum, 1))
         return -1;
-    *mean /= (double)rates->count;
-    memset(rates->sums, 0, (size_t)rates->shares * sizeof *rates->sums);
+    *mean = rates->sum / nworkers / (double)rates->count;
+    rates->sum = 0;
     rates->count = 0;
     return 0;
 }
 
-int rates_follow(struct rates *rates, const struct job *job, struct sync *sync, int64_t iteration,
-                 const double *losses, bool *dropped)
+int rates_follow(struct rates *rates, struct sync *sync, int nworkers, int64_t iteration,
+                 double loss, bool *dropped)
 {
     int32_t step = step_in(rates, iteration);
     double mean;
@@ -125,7 +100,7 @@ int rates_follow(struct rates *rates, const struct job *job, struct sync *sync, 
     *dropped = false;
     if (!is_plateau(rates))
         return 0;
-    if (smooth(rates, job, sync, iteration, losses, &mean))
+    if (smooth(rates, sync, nworkers, iteration, loss, &mean))
         return -1;
     *dropped = policy_follow(rates->policy, iteration, mean, &rates->memory, &step);
     rates->steps[(iteration + 1) & 1] = step;
@@ -139,19 +114,19 @@ static bool remembers(const struct rates *rates, const struct scores *scores)
     return is_plateau(rates) || scores->stop_after > 0;
 }
 
-int rates_remember(const struct rates *rates, const struct scores *scores, const struct job *job,
-                   struct sync *sync, struct train_state *state)
+int rates_remember(const struct rates *rates, const struct scores *scores, struct sync *sync,
+                   int nworkers, struct train_state *state)
 {
-    double mean = 0;
+    double sum = rates->sum;
 
     state->memory[0] = '\0';
     if (!remembers(rates, scores))
         return 0;
-    if (is_plateau(rates) && mean_sum(rates, job, sync, &mean))
+    if (is_plateau(rates) && nworkers > 1 && sync_sum(sync, &sum, 1))
         return -1;
     snprintf(state->memory, sizeof state->memory, "%a %" PRId64 " %a %" PRId64 " %a %" PRId64 " %d",
-             rates->memory.least, rates->memory.event, mean, rates->count, scores->early.best,
-             scores->early.iteration, scores->early.tests);
+             rates->memory.least, rates->memory.event, sum / nworkers, rates->count,
+             scores->early.best, scores->early.iteration, scores->early.tests);
     return 0;
 }
 
@@ -159,14 +134,11 @@ int rates_recall(struct rates *rates, struct scores *scores, const struct train_
 {
     struct early *early = &scores->early;
 
-    if (!remembers(rates, scores) || !state->memory[0])
+    if (!remembers(rates, scores) || !state->memory[0] ||
+        sscanf(state->memory, "%la %" SCNd64 " %la %" SCNd64 " %la %" SCNd64 " %d",
+               &rates->memory.least, &rates->memory.event, &rates->sum, &rates->count, &early->best,
+               &early->iteration, &early->tests) == 7)
         return 0;
-    if (sscanf(state->memory, "%la %" SCNd64 " %la %" SCNd64 " %la %" SCNd64 " %d",
-               &rates->memory.least, &rates->memory.event, rates->sums, &rates->count, &early->best,
-               &early->iteration, &early->tests) != 7)
-        return error_set("the snapshot's memory of losses and tests, \"%s\", cannot be read",
-                         state->memory);
-    for (int s = 1; s < rates->shares; s++)
-        rates->sums[s] = rates->sums[0];
-    return 0;
+    return error_set("the snapshot's memory of losses and tests, \"%s\", cannot be read",
+                     state->memory);
 }

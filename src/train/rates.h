@@ -10,11 +10,10 @@
 #include "snapshot/checkpoint.h"
 #include "train/policy.h"
 
-struct job;
 struct scores;
 struct sync;
 
-/* The same on all workers, but for sums and losses. */
+/* The same on all workers, but for sum and losses. */
 struct rates {
     const struct policy *policy; /* borrowed */
     int64_t first;               /* the iteration that training starts with */
@@ -22,17 +21,15 @@ struct rates {
     struct policy_memory memory;
     int32_t steps[2]; /* plateau: policy_step of even and of odd iterations: the wire may still ask
                          for the one before */
-    int shares;       /* of an iteration, whose losses this worker keeps apart (job->shares) */
-    double *sums;     /* plateau, per share: losses since the last smoothed one; then room for as
-                         many. Owned */
+    double sum;       /* plateau: this worker's losses since the last smoothed one */
     int64_t count;    /* of as many iterations */
     int64_t window;   /* losses that are smoothed: average_loss */
-    float *losses;    /* per share: the last ones, a ring. Owned */
-    int64_t *nlosses; /* per share: ever put in. Owned */
+    float *losses;    /* the last ones, a ring. Owned */
+    int64_t nlosses;  /* ever put in */
 };
 
 /* For training from `at` on. */
-int rates_open(struct rates *rates, const struct policy *policy, int average_loss, int shares,
+int rates_open(struct rates *rates, const struct policy *policy, int average_loss,
                const struct train_state *at);
 void rates_close(struct rates *rates);
 
@@ -43,21 +40,20 @@ float rates_of(const struct rates *rates, int64_t iteration);
 /* The policy's current_step of a snapshot before that iteration. */
 int32_t rates_step(const struct rates *rates, int64_t iteration);
 
-/* A loss of that share, but for one that is not finite; and the mean of its last ones, 0 before the
- * first. */
-void rates_put(struct rates *rates, int share, double loss);
-double rates_smoothed(const struct rates *rates, int share);
+/* A loss of this worker; and the mean of the last ones, 0 before the first. */
+void rates_put(struct rates *rates, double loss);
+double rates_smoothed(const struct rates *rates);
 
-/* Plateau, on every worker when that iteration's passes are over, whose losses are given by share:
- * the next one's rate. *dropped: it is a lower one. Collective over the workers where the loss is
- * smoothed. */
-int rates_follow(struct rates *rates, const struct job *job, struct sync *sync, int64_t iteration,
-                 const double *losses, bool *dropped);
+/* Plateau, on every one of so many workers (1: all have the same loss) when that iteration's passes
+ * are over: the next one's rate. *dropped: it is a lower one. Collective over the workers where the
+ * loss is smoothed. */
+int rates_follow(struct rates *rates, struct sync *sync, int nworkers, int64_t iteration,
+                 double loss, bool *dropped);
 
 /* What must be remembered of losses and tests, as text, into a state, and back. Collective over the
  * workers with plateau. */
-int rates_remember(const struct rates *rates, const struct scores *scores, const struct job *job,
-                   struct sync *sync, struct train_state *state);
+int rates_remember(const struct rates *rates, const struct scores *scores, struct sync *sync,
+                   int nworkers, struct train_state *state);
 int rates_recall(struct rates *rates, struct scores *scores, const struct train_state *state);
 
 #endif

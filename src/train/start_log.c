@@ -110,22 +110,6 @@ static void log_nodes(const struct job *job, const struct exchange *exchange)
              exchange->node->team ? exchange->team : "", leaders);
 }
 
-/* What --reproducible comes to. */
-static void log_grains(const struct job *job)
-{
-    struct strbuf workers = {.data = NULL};
-
-    if (job->grain == 0)
-        return;
-    job_list_workers(grains_count(job), &workers);
-    LOG_INFO(job->log,
-             "Reproducible: %d grains of %d samples, each a pass with BatchNorm "
-             "statistics of its own; the same bits with %s workers, on processors of the same "
-             "instruction set",
-             grains_count(job), job->grain, strbuf_text(&workers));
-    strbuf_free(&workers);
-}
-
 void output_log_start(const struct job *job, const struct compute *compute,
                       struct exchange *exchange, const char *notices, const char *places)
 {
@@ -163,7 +147,12 @@ void output_log_start(const struct job *job, const struct compute *compute,
              job->nworkers, job->nworkers == 1 ? "" : "s", job->batch,
              job->grain > 0 ? "grains" : "iter_size", job->iter_size,
              job->nworkers * job->batch * job->iter_size);
-    log_grains(job);
+    if (job->grain > 0)
+        LOG_INFO(job->log,
+                 "Reproducible: %d grains, each a pass with BatchNorm statistics of its own; the "
+                 "same bits on any number of workers that have 1, 2, 4, 8 ... of them each, and on "
+                 "one, on processors with the same instructions",
+                 job->shares * job->nworkers);
     if (job->solver->local_lr_auto)
         LOG_INFO(job->log,
                  "LARS: every parameter's rate follows its norm and its gradient's "

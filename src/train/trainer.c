@@ -147,7 +147,7 @@ static int open_loop(struct trainer *t)
     const struct net *test = t->compute.tests ? t->compute.tests[0] : NULL;
 
     trace_iteration(t->output.trace, t->at.iteration); /* what is done ahead counts to it */
-    if (rates_open(&t->rates, &t->job.policy, t->job.solver->average_loss, t->job.shares, &t->at) ||
+    if (rates_open(&t->rates, &t->job.policy, t->job.solver->average_loss, &t->at) ||
         scores_open(&t->scores, &t->job, test, t->run.keeps) ||
         rates_recall(&t->rates, &t->scores, &t->at) ||
         stragglers_open(&t->job, t->at.iteration, &t->guard.stragglers) ||

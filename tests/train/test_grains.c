@@ -83,8 +83,7 @@ START_TEST(numbers_of_shares_have_the_same_sum_on_any_number_of_workers)
                 .rank = rank, .nworkers = workers, .grain = 1, .shares = WORKERS / workers};
             for (int i = 0, all = rank * job.shares * WIDTH; i < job.shares * WIDTH; i++, all++)
                 rows[i] = 1.0 / (1 + all) * (all % 2 ? 1e9 : -1);
-            ck_assert_int_eq(grains_count(&job), WORKERS);
-            ck_assert_int_eq(grains_sum(&job, &sync, rows, WIDTH), 0);
+            ck_assert_int_eq(grains_mean(&job, &sync, rows, WIDTH), 0);
         }
         if (workers == 1)
             memcpy(one, rows, sizeof one);

@@ -1,6 +1,5 @@
 /* Learning rates and smoothed losses of a run, and what a snapshot keeps of them. The sum over the
  * workers is this program's: no MPI is linked. */
-#include "train/job.h"
 #include "train/rates.h"
 #include "train/scores.h"
 #include "tests/suite.h"
@@ -22,14 +21,6 @@ int sync_sum(struct sync *sync, double *values, int count)
     return 0;
 }
 
-static const struct job two_workers = {.nworkers = 2, .shares = 1};
-
-static int follow(struct rates *rates, struct sync *sync, int64_t iteration, double loss,
-                  bool *dropped)
-{
-    return rates_follow(rates, &two_workers, sync, iteration, &loss, dropped);
-}
-
 static const int32_t windows[] = {2, 2};
 static const struct policy plateau = {
     .type = POLICY_PLATEAU, .base_lr = 1, .gamma = 0.5F, .windows = windows, .nwindows = 2};
@@ -40,13 +31,13 @@ START_TEST(the_smoothed_loss_is_the_mean_of_the_last_ones)
     const struct train_state at = {0};
     struct rates rates;
 
-    ck_assert_int_eq(rates_open(&rates, &fixed, 3, 1, &at), 0);
-    ck_assert_double_eq(rates_smoothed(&rates, 0), 0);
-    rates_put(&rates, 0, 8);
-    ck_assert_double_eq(rates_smoothed(&rates, 0), 8);
+    ck_assert_int_eq(rates_open(&rates, &fixed, 3, &at), 0);
+    ck_assert_double_eq(rates_smoothed(&rates), 0);
+    rates_put(&rates, 8);
+    ck_assert_double_eq(rates_smoothed(&rates), 8);
     for (int i = 1; i <= 4; i++)
-        rates_put(&rates, 0, i);
-    ck_assert_double_eq(rates_smoothed(&rates, 0), 3); /* of 2, 3, 4 */
+        rates_put(&rates, i);
+    ck_assert_double_eq(rates_smoothed(&rates), 3); /* of 2, 3, 4 */
     rates_close(&rates);
 }
 END_TEST
@@ -62,7 +53,7 @@ START_TEST(a_resumed_run_counts_steps_from_those_of_its_snapshot)
     const struct train_state at = {.iteration = 15, .current_step = 1};
     struct rates rates;
 
-    ck_assert_int_eq(rates_open(&rates, &steps, 0, 1, &at), 0);
+    ck_assert_int_eq(rates_open(&rates, &steps, 0, &at), 0);
     ck_assert_int_eq(rates_step(&rates, 15), 1); /* nothing was trained yet */
     ck_assert_float_eq_tol(rates_of(&rates, 15), 0.1F, 1e-8F);
     ck_assert_float_eq_tol(rates_of(&rates, 20), 0.01F, 1e-8F);
@@ -79,16 +70,16 @@ START_TEST(plateau_follows_the_loss_of_all_workers)
     struct rates rates;
     bool dropped;
 
-    ck_assert_int_eq(rates_open(&rates, &plateau, 1, 1, &at), 0);
+    ck_assert_int_eq(rates_open(&rates, &plateau, 1, &at), 0);
     /* this worker's loss falls, and the other's rises as much: no minimum after the first */
     for (int i = 0; i < 2; i++) {
-        ck_assert_int_eq(follow(&rates, &sync, i, 1.0 - i, &dropped), 0);
+        ck_assert_int_eq(rates_follow(&rates, &sync, 2, i, 1.0 - i, &dropped), 0);
         ck_assert(!dropped);
         ck_assert_float_eq(rates_of(&rates, i + 1), 1);
         sync.others++;
     }
     ck_assert_double_eq(rates.memory.least, 5);
-    ck_assert_int_eq(follow(&rates, &sync, 2, -1, &dropped), 0);
+    ck_assert_int_eq(rates_follow(&rates, &sync, 2, 2, -1, &dropped), 0);
     ck_assert(dropped);
     ck_assert_float_eq(rates_of(&rates, 3), 0.5F);
     ck_assert_float_eq(rates_of(&rates, 2), 1); /* the wire may still ask */
@@ -103,9 +94,9 @@ START_TEST(workers_wait_for_each_other_once_a_window)
     struct rates rates;
     bool dropped;
 
-    ck_assert_int_eq(rates_open(&rates, &plateau, 3, 1, &at), 0);
+    ck_assert_int_eq(rates_open(&rates, &plateau, 3, &at), 0);
     for (int i = 0; i < 6; i++)
-        ck_assert_int_eq(follow(&rates, &sync, i, i, &dropped), 0);
+        ck_assert_int_eq(rates_follow(&rates, &sync, 2, i, i, &dropped), 0);
     ck_assert_int_eq(sync.sums, 2);
     ck_assert_double_eq(rates.memory.least, 1.5); /* (0 + 1 + 2 + 6) / 2 / 3 */
     rates_close(&rates);
@@ -120,16 +111,16 @@ START_TEST(a_snapshot_keeps_what_plateau_and_early_stop_remember)
                   again = {.early.best = NAN};
     struct rates rates, resumed;
 
-    ck_assert_int_eq(rates_open(&rates, &plateau, 5, 1, &at), 0);
+    ck_assert_int_eq(rates_open(&rates, &plateau, 5, &at), 0);
     rates.memory = (struct policy_memory){.least = 0.1, .event = 7};
-    rates.sums[0] = 2;
+    rates.sum = 2;
     rates.count = 3;
-    ck_assert_int_eq(rates_remember(&rates, &scores, &two_workers, &sync, &at), 0);
-    ck_assert_int_eq(rates_open(&resumed, &plateau, 5, 1, &at), 0);
+    ck_assert_int_eq(rates_remember(&rates, &scores, &sync, 2, &at), 0);
+    ck_assert_int_eq(rates_open(&resumed, &plateau, 5, &at), 0);
     ck_assert_int_eq(rates_recall(&resumed, &again, &at), 0);
     ck_assert_double_eq(resumed.memory.least, 0.1);
     ck_assert_int_eq(resumed.memory.event, 7);
-    ck_assert_double_eq(resumed.sums[0], 3); /* each worker's share of both */
+    ck_assert_double_eq(resumed.sum, 3); /* each worker's share of both */
     ck_assert_int_eq(resumed.count, 3);
     ck_assert_double_eq(again.early.best, 0.75);
     ck_assert_int_eq(again.early.iteration, 20);
@@ -146,7 +137,7 @@ START_TEST(a_memory_that_cannot_be_read_is_refused_where_it_is_needed)
     struct scores scores = {.stop_after = 3};
     struct rates rates;
 
-    ck_assert_int_eq(rates_open(&rates, &fixed, 1, 1, &at), 0);
+    ck_assert_int_eq(rates_open(&rates, &fixed, 1, &at), 0);
     ck_assert_int_eq(rates_recall(&rates, &scores, &at), -1);
     ck_assert_ptr_nonnull(strstr(error_text(), "\"0x1p0 7 nonsense\""));
     scores.stop_after = 0;
