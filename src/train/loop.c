@@ -15,29 +15,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the hooks of one pass need. */
-struct pass {
-    struct trainer *trainer;
-    int number; /* of its iteration's */
-};
-
 static int before_forward(void *context, int group)
 {
-    return sync_wait(((struct pass *)context)->trainer->exchange.sync, group);
+    return sync_wait(((struct trainer *)context)->exchange.sync, group);
 }
 
 static int after_backward(void *context, int group)
 {
-    const struct pass *pass = context;
-    struct trainer *t = pass->trainer;
+    struct trainer *t = context;
 
-    grains_add(&t->compute.grains, &t->job, t->compute.net, group, pass->number);
-    return sync_post(t->exchange.sync, group, pass->number == t->job.iter_size - 1);
+    grains_add(&t->compute.grains, &t->job, t->compute.net, group, t->pass);
+    return sync_post(t->exchange.sync, group, t->pass == t->job.iter_size - 1);
 }
 
 static bool is_placed(void *context, int group)
 {
-    return !sync_is_local(((struct pass *)context)->trainer->exchange.sync, group);
+    return !sync_is_local(((struct trainer *)context)->exchange.sync, group);
 }
 
 /* Puts in front of the message when it was, and on what: labels and records are counted in a batch.
@@ -68,27 +61,26 @@ static struct run run_of(const struct trainer *t, int64_t iteration, int pass)
 /* One iteration's passes on this worker; the loss is their mean, that of grains all workers'. */
 static int run_passes(struct trainer *t, int64_t iteration, double *loss)
 {
-    struct pass pass = {.trainer = t};
     double *row = t->compute.grains.rows;
     bool grains = t->job.grain > 0, display = grains && is_due(iteration, t->job.solver->display);
     size_t width = 1 + (display ? outputs_count(t->compute.net) : 0);
-    struct net_hooks hooks = {.context = &pass,
+    struct net_hooks hooks = {.context = t,
                               .before_forward = before_forward,
                               .after_backward = after_backward,
                               .placed = is_placed};
 
     *loss = 0;
     guard_keep_statistics(&t->guard);
-    for (; pass.number < t->job.iter_size; pass.number++, row += grains ? width : 0) {
-        struct run run = run_of(t, iteration, pass.number);
+    for (t->pass = 0; t->pass < t->job.iter_size; t->pass++, row += grains ? width : 0) {
+        struct run run = run_of(t, iteration, t->pass);
         bool finite = isfinite(*loss);
-        if (compute_forward(&t->compute, &t->job, t->exchange.sync, &run, &hooks, pass.number, row))
+        if (compute_forward(&t->compute, &t->job, t->exchange.sync, &run, &hooks, t->pass, row))
             return pass_error(t, iteration, &run);
         *loss += *row / t->job.iter_size;
         /* counted once, where it arose: what is added to a NaN is one, too */
         if (finite && !isfinite(*loss) && ++t->guard.bad_losses >= t->job.options->skip_nan)
             return guard_report_divergence(&t->guard, &t->rates, iteration, &run, *loss);
-        if (net_backward(t->compute.net, &run, pass.number == 0 || grains, &hooks))
+        if (net_backward(t->compute.net, &run, t->pass == 0 || grains, &hooks))
             return pass_error(t, iteration, &run);
         if (display && outputs_read(t->compute.net, row + 1))
             return -1;
@@ -96,10 +88,9 @@ static int run_passes(struct trainer *t, int64_t iteration, double *loss)
     if (isfinite(*loss))
         t->guard.bad_losses = 0;
     guard_restore_statistics(&t->guard);
-    if (sync_flush(t->exchange.sync))
-        return -1;
     row = t->compute.grains.rows;
-    if (grains && grains_mean(&t->job, t->exchange.sync, row, width))
+    if (sync_flush(t->exchange.sync) ||
+        (grains && grains_mean(&t->job, t->exchange.sync, row, width)))
         return -1;
     *loss = grains ? *row : *loss;
     return 0;

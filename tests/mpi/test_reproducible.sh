@@ -12,11 +12,13 @@ behind() {
         /^}/ && here { print more; here = 0 }' net.prototxt >more && mv more net.prototxt
 }
 
+grain=
 # run NAME RANKS OPTION...: all that is said of numbers into NAME.said
 run() {
     name=$1 ranks=$2
     shift 2
-    train "$ranks" "$name.log" --solver=solver.prototxt --global-batch=24 --reproducible --summary="$name.json" "$@" || {
+    train "$ranks" "$name.log" --solver=solver.prototxt --global-batch=24 --reproducible$grain \
+        --summary="$name.json" "$@" || {
         fail "$net: $name did not train: $(tail -n 3 "$name.log")"
         return
     }
@@ -62,6 +64,12 @@ lenet() {
 }
 net=LeNet
 layouts lenet
+# six grains
+grain='=4'
+run one 1 --threads=1
+equal ps-3 3 --threads=1 --comm=ps
+equal allreduce-6 6 --threads=1 --comm=allreduce
+grain=
 for ranks in 1 2; do
     train $ranks plain.log --solver=solver.prototxt --global-batch=24 --summary=plain-$ranks.json --threads=1
 done
