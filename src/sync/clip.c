@@ -2,7 +2,6 @@
 #include "sync/clip.h"
 
 #include "engine/exact_sum.h"
-#include "engine/vector.h"
 #include "sync/gradient.h"
 #include "sync/sync_internal.h"
 
@@ -139,28 +138,26 @@ fail:
     return -1;
 }
 
-/* Of a chunk on the host. */
-static void note_norm(struct sync *sync, int chunk, const float *x)
+/* The norms of a chunk, where the engine works or on the host. */
+static int note_norms(struct sync *sync, int chunk, bool on_engine, const float *gradient,
+                      const float *values)
 {
     size_t elems = chunk_of(sync, chunk)->elems;
-    double *own = sync->clip.own;
+    double *own = &sync->clip.own[chunk], *more = sync->clip.own + sync->plan->nchunks;
 
-    own[chunk] = vector_sumsq(x, elems, mean_of(sync));
-    if (sync->options.exact_norms > 0 && isfinite(own[chunk]))
-        exact_sum_squares(x, elems, own + sync->plan->nchunks);
+    if (gradient_sumsq(sync, on_engine, gradient, elems, mean_of(sync), own) ||
+        lars_note(sync, chunk, on_engine, gradient, values, more))
+        return -1;
+    if (sync->options.exact_norms > 0 && isfinite(*own))
+        exact_sum_squares(gradient, elems, more);
+    return 0;
 }
 
 int clip_chunk_ready(struct sync *sync, int chunk, const float *sum, const float *values)
 {
-    struct clip *clip = &sync->clip;
-
-    assert(clip->local > 0);
-    note_norm(sync, chunk, sum);
-    clip->local--;
-    return lars_note(sync, chunk, false, sum, values, clip->own + sync->plan->nchunks) ||
-                   clip_advance(sync)
-               ? -1
-               : 0;
+    assert(sync->clip.local > 0);
+    sync->clip.local--;
+    return note_norms(sync, chunk, false, sum, values) || clip_advance(sync) ? -1 : 0;
 }
 
 static int clip_take(void *context, int64_t argument)
@@ -173,25 +170,6 @@ static int clip_take(void *context, int64_t argument)
 }
 
 /* ---- compute thread ---- */
-
-/* Of a chunk where the engine works. */
-static int clip_give_chunk(struct sync *sync, int chunk)
-{
-    const struct sync_model *model = &sync->model;
-    const struct chunk *c = chunk_of(sync, chunk);
-    const float *gradient = model->engine_grads + c->begin;
-    double *own = sync->clip.own;
-
-    if (sync->options.exact_norms > 0) {
-        note_norm(sync, chunk, gradient);
-        return 0;
-    }
-    return gradient_sumsq(sync, gradient, c->elems, mean_of(sync), &own[chunk]) ||
-                   lars_note(sync, chunk, true, gradient, model->engine_values + c->begin,
-                             own + sync->plan->nchunks)
-               ? -1
-               : 0;
-}
 
 /* Rebuilds the bucket's gradient and gives this worker's share of its norms. */
 static int clip_give_bucket(struct sync *sync, int bucket)
@@ -206,7 +184,8 @@ static int clip_give_bucket(struct sync *sync, int bucket)
         return -1;
     for (int c = b->first_chunk; c < b->first_chunk + b->nchunks; c++)
         if ((state->steps->local || c % sync->plan->nworkers == sync->rank) &&
-            clip_give_chunk(sync, c))
+            note_norms(sync, c, true, sync->model.engine_grads + chunk_of(sync, c)->begin,
+                       sync->model.engine_values + chunk_of(sync, c)->begin))
             return -1;
     return 0;
 }

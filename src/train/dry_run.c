@@ -32,7 +32,7 @@ static void find_needs(const struct job *job, const struct compute *compute,
                                .free = (double)machine_free_memory(),
                                .threads = job->threads};
     if (job->worker)
-        out->nets = (double)net_memory(compute->net);
+        out->nets = (double)net_memory(compute->net) + (double)compute->grains.bytes;
     for (int i = 0; job->worker && i < job->defs.ntests; i++)
         out->nets += (double)net_memory(compute->tests[i]);
     cores_list(&job->cores, CORES_COMPUTE, out->cores);

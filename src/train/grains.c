@@ -21,8 +21,8 @@ int grains_open(struct grains *grains, const struct job *job, const struct net *
         return grains->rows ? 0 : -1;
     while ((size_t)1 << levels < shares)
         levels++;
-    grains->waiting =
-        alloc_array(levels * net->elems, sizeof *grains->waiting, "gradients of grains");
+    grains->bytes = levels * net->elems * sizeof *grains->waiting;
+    grains->waiting = alloc_array(grains->bytes, 1, "gradients of grains");
     grains->statistics = alloc_array((shares + 1) * nstatistics, sizeof *grains->statistics,
                                      "grains' running averages");
     return grains->waiting && grains->statistics ? 0 : -1;
@@ -37,29 +37,24 @@ void grains_close(struct grains *grains)
 
 /* The bits of the pass's number say which branches wait. The last pass takes all of them along;
  * another one's sum waits at the first level where none does. */
-static void climb(float *gradient, float *waiting, const struct net *net,
-                  const struct param_group *group, int pass, int passes)
-{
-    for (int level = 0; 1 << level < passes; level++, waiting += net->elems) {
-        if (pass >> level & 1) {
-            vector_add(gradient, waiting, group->elems);
-        } else if (pass < passes - 1) {
-            memcpy(waiting, gradient, group->elems * sizeof *gradient);
-            return;
-        }
-    }
-}
-
 void grains_add(struct grains *grains, const struct job *job, const struct net *net, int group,
                 int pass)
 {
     const struct param_group *g = &net->groups[group];
-    double start;
+    float *gradient = net->grads + g->begin, *waiting = grains->waiting + g->begin;
+    bool last = pass == job->shares - 1;
+    double start = clock_seconds();
 
-    if (!grains->waiting || !g->trains)
+    if (job->shares == 1 || !g->trains)
         return;
-    start = clock_seconds();
-    climb(net->grads + g->begin, grains->waiting + g->begin, net, g, pass, job->shares);
+    for (int level = 0; 1 << level < job->shares; level++, waiting += net->elems) {
+        if (pass >> level & 1)
+            vector_add(gradient, waiting, g->elems);
+        else if (!last)
+            break;
+    }
+    if (!last)
+        memcpy(waiting, gradient, g->elems * sizeof *gradient);
     grains->seconds += clock_seconds() - start;
 }
 
@@ -72,30 +67,23 @@ static void add_rows(double *rows, int n, size_t width)
                 rows[(size_t)i * width + w] += rows[(size_t)(i + step) * width + w];
 }
 
-/* MPI adds in an order of its own, which changes nothing where all but one bring zeros. */
-static int sum_rows(const struct job *job, struct sync *sync, double *rows, size_t width)
+/* With grains each worker has a row: MPI adds in an order of its own, which changes nothing where
+ * all but one bring zeros. */
+int grains_mean(const struct job *job, struct sync *sync, double *rows, size_t width)
 {
-    size_t count = (size_t)job->nworkers * width;
-    double *table = alloc_array(count, sizeof *table, "sums over grains");
+    int nrows = job->grain > 0 ? job->nworkers : 1;
+    size_t count = (size_t)nrows * width, own = job->grain > 0 ? (size_t)job->rank * width : 0;
+    double *table = alloc_array(count, sizeof *table, "sums over workers");
     int status;
 
     if (!table)
         return -1;
     add_rows(rows, job->shares, width);
-    memcpy(table + (size_t)job->rank * width, rows, width * sizeof *rows);
+    memcpy(table + own, rows, width * sizeof *rows);
     status = sync_sum(sync, table, (int)count);
-    add_rows(table, job->nworkers, width);
-    for (size_t w = 0; w < width; w++)
-        rows[w] = table[w] + 0.0; /* of one worker, -0 becomes 0 as of several */
+    add_rows(table, nrows, width);
+    for (size_t w = 0; w < width; w++) /* of one worker, -0 becomes 0 as of several */
+        rows[w] = (table[w] + 0.0) / (job->shares * job->nworkers);
     free(table);
     return status;
-}
-
-int grains_mean(const struct job *job, struct sync *sync, double *rows, size_t width)
-{
-    if (job->grain > 0 ? sum_rows(job, sync, rows, width) : sync_sum(sync, rows, (int)width))
-        return -1;
-    for (size_t w = 0; w < width; w++)
-        rows[w] /= job->shares * job->nworkers;
-    return 0;
 }

@@ -16,6 +16,7 @@ struct grains {
     double *rows;       /* per share: its loss, and its outputs where they are displayed. Owned */
     float *waiting;     /* per level of the tree: gradients of a branch that waits for its other
                            half, an arena each. Owned; NULL: one share */
+    size_t bytes;       /* of waiting */
     double seconds;     /* that adding gradients took */
     size_t nstatistics; /* running sums of BatchNorm's */
     float *statistics;  /* per share, and room for as many more. Owned; NULL: one share, whose are

@@ -9,7 +9,7 @@ make_solver solver.prototxt 'max_iter: 4' 'display: 1' 'clip_gradients: 0.1' 'te
 # behind LAYER TEXT: the layer of that name is followed by another one
 behind() {
     awk -v name="name: \"$1\"" -v more="$2" '{ print } index($0, name) { here = 1 }
-        /^}/ && here { print more; here = 0 }' net.prototxt >more && mv more net.prototxt
+        /^}/ && here { print more; here = 0 }' net.prototxt >longer && mv longer net.prototxt
 }
 
 grain=
@@ -17,7 +17,7 @@ grain=
 run() {
     name=$1 ranks=$2
     shift 2
-    train "$ranks" "$name.log" --solver=solver.prototxt --global-batch=24 --reproducible$grain \
+    train "$ranks" "$name.log" --solver=solver.prototxt --global-batch=24 "--reproducible$grain" \
         --summary="$name.json" "$@" || {
         fail "$net: $name did not train: $(tail -n 3 "$name.log")"
         return
@@ -39,13 +39,13 @@ layouts() {
     "$@"
     if [ -n "${POSEIDON_ALL:-}" ]; then
         equal threads 1 --threads=2
-        for ranks in 2 4 8; do
+        for many in 2 4 8; do
             for comm in ps allreduce auto; do
                 for threads in 1 2; do
-                    equal "$comm-$ranks-$threads" $ranks --comm=$comm --threads=$threads
-                    equal "$comm-$ranks-$threads-servers" $((ranks + 2)) --comm=$comm --threads=$threads --servers=2
-                    equal "$comm-$ranks-$threads-nodes" $ranks --comm=$comm --threads=$threads --hierarchy=2
-                    equal "$comm-$ranks-$threads-four" $ranks --comm=$comm --threads=$threads --hierarchy=4
+                    equal "$comm-$many-$threads" "$many" --comm=$comm --threads=$threads
+                    equal "$comm-$many-$threads-servers" $((many + 2)) --comm=$comm --threads=$threads --servers=2
+                    equal "$comm-$many-$threads-nodes" "$many" --comm=$comm --threads=$threads --hierarchy=2
+                    equal "$comm-$many-$threads-four" "$many" --comm=$comm --threads=$threads --hierarchy=4
                 done
             done
         done
@@ -70,8 +70,8 @@ run one 1 --threads=1
 equal ps-3 3 --threads=1 --comm=ps
 equal allreduce-6 6 --threads=1 --comm=allreduce
 grain=
-for ranks in 1 2; do
-    train $ranks plain.log --solver=solver.prototxt --global-batch=24 --summary=plain-$ranks.json --threads=1
+for many in 1 2; do
+    train "$many" plain.log --solver=solver.prototxt --global-batch=24 --summary="plain-$many.json" --threads=1
 done
 [ "$(hash_of plain-1.json)" != "$(hash_of plain-2.json)" ] || fail 'without the option there is nothing to mend'
 
