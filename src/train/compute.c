@@ -126,6 +126,7 @@ int compute_open_engine_all(struct compute *compute, const struct job *job, stru
                                      .convolution = o->convolution,
                                      .no_fusion = o->no_fusion,
                                      .deterministic = o->deterministic,
+                                     .steady = job->grain > 0,
                                      .workspace = o->workspace,
                                      .passes = job->iter_size,
                                      .no_graphs = o->no_graphs};

@@ -76,11 +76,15 @@ done
 [ "$(hash_of plain-1.json)" != "$(hash_of plain-2.json)" ] || fail 'without the option there is nothing to mend'
 
 batch_norm() {
+    equal threads 1 --threads=2
     equal ps-2-servers 4 --threads=1 --comm=ps --servers=2
     equal auto-8 8 --threads=1
     equal nodes-4 4 --threads=1 --comm=ps --hierarchy=2
 }
 net=BatchNorm
+# a convolution whose weights' gradient oneDNN sums by threads
+sed -i '/name: "conv2"/,/top/s/"pool1"/"thin"/' net.prototxt
+behind pool1 'layer { name: "thin" type: "Convolution" bottom: "pool1" top: "thin" convolution_param { num_output: 4 kernel_size: 3 pad: 1 weight_filler { type: "xavier" } } }'
 behind conv1 'layer { name: "norm" type: "BatchNorm" bottom: "conv1" top: "conv1" batch_norm_param { moving_average_fraction: 0.9 } }
 layer { name: "scale" type: "Scale" bottom: "conv1" top: "conv1" scale_param { bias_term: true } }'
 layouts batch_norm
