@@ -83,12 +83,14 @@ AM_CONDITIONAL([COVERAGE], [test "$enable_coverage" = yes])])
 
 # POSEIDON_KERNELS: what src/engine/kernel.h needs.
 # MATH_CFLAGS: nobody looks at errno after a square root, and with it a loop of roots takes no
-# vectors. A pragma does not do: GCC decides that before it reads the file.
+# vectors. A pragma does not do: GCC decides that before it reads the file. Nor does anybody unmask
+# exceptions; while a comparison might raise one, GCC makes a branch of "x > 0 ? dy : 0" for AVX2, and
+# a ReLU's signs are what no branch predictor knows. No value changes by either.
 # HAVE_TARGET_CLONES: one function can be compiled for several instruction sets, of which the loader
 # takes one. A program is run where programs can be: the loader's choice happens before a thread
 # sanitizer is ready, and ends in a crash.
 AC_DEFUN([POSEIDON_KERNELS],
-[MATH_CFLAGS=-fno-math-errno
+[MATH_CFLAGS="-fno-math-errno -fno-trapping-math"
 AC_MSG_CHECKING([whether $CC accepts $MATH_CFLAGS])
 poseidon_save_CFLAGS=$CFLAGS
 CFLAGS="$CFLAGS $MATH_CFLAGS"

@@ -2,6 +2,7 @@
 #include "plan/comm.h"
 
 #include "util/error.h"
+#include "util/strbuf.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -17,34 +18,25 @@ static const struct {
 
 enum { POLICIES = sizeof policies / sizeof *policies };
 
-/* Appends as much as fits. */
-static void append(char *out, size_t bytes, const char *name)
-{
-    size_t used = strlen(out);
-
-    snprintf(out + used, bytes - used, "%s%s", used ? ", " : "", name);
-}
-
 int comm_parse(const struct scheme *const *registry, const char *text, struct comm *out)
 {
-    char list[256] = "";
+    struct strbuf names = {.data = NULL};
 
-    *out = (struct comm){.policy = COMM_PAPER};
-    for (int i = 0; i < POLICIES; i++) {
-        append(list, sizeof list, policies[i].name);
-        if (strcmp(text, policies[i].name) != 0)
-            continue;
-        out->policy = policies[i].policy;
+    *out = (struct comm){.policy = COMM_SCHEME, .scheme = scheme_find(registry, text)};
+    for (int i = 0; i < POLICIES && !out->scheme; i++)
+        if (!strcmp(text, policies[i].name)) {
+            out->policy = policies[i].policy;
+            return 0;
+        }
+    if (out->scheme)
         return 0;
-    }
-    for (int i = 0; registry[i]; i++) {
-        append(list, sizeof list, registry[i]->name);
-        if (strcmp(text, registry[i]->name) != 0)
-            continue;
-        *out = (struct comm){.policy = COMM_SCHEME, .scheme = registry[i]};
-        return 0;
-    }
-    return error_set("--comm=%s: expected one of %s", text, list);
+    for (int i = 0; i < POLICIES; i++)
+        strbuf_printf(&names, "%s, ", policies[i].name);
+    for (int i = 0; registry[i]; i++)
+        strbuf_printf(&names, registry[i + 1] ? "%s, " : "%s", registry[i]->name);
+    error_set("--comm=%s: expected one of %s", text, strbuf_text(&names));
+    strbuf_free(&names);
+    return -1;
 }
 
 const char *comm_name(struct comm comm)

@@ -8,8 +8,9 @@ Both sides are written from one list of layers: a prototxt for bench_net, module
 input, training mode, SGD with momentum and weight decay). --python: an interpreter whose PyTorch is
 measured, as often as there are; this one's otherwise. Each takes the forms of --forms: contiguous,
 channels_last, and both by torch.compile (compiled, compiled_last) where its PyTorch has that. Every side
-is a process of its own and makes a step when it is its turn; of each the median of N steps is shown, or
-of as many as S seconds allow, and the most memory it had (VmHWM): of processor time with one thread,
+is a process of its own and, when it is its turn, trains for 0.2 seconds, at least one step, as threads
+that slept and caches that others filled slow a single step down. Of each the median of N turns is shown,
+or of as many as S seconds allow, and the most memory it had (VmHWM): of processor time with one thread,
 since others may be at work, else of time on the wall. For Debian's PyTorch to have fast fully connected
 layers, let libblas.so.3 be OpenBLAS (LD_LIBRARY_PATH does). All sides inherit the environment:
 ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=avx2 MKL_ENABLE_INSTRUCTIONS=AVX2 OPENBLAS_CORETYPE=Haswell
@@ -230,6 +231,7 @@ NETS = {f.__name__: f for f in (lenet, cifar10_quick, cifar10_full, alexnet, squ
                                 resnet50, vgg16)}
 
 
+TURN = 0.2  # seconds
 FORMS = ("contiguous", "channels_last", "compiled", "compiled_last")
 
 
@@ -281,10 +283,14 @@ class Side:
         if len(words) > 1:
             self.name = "%s %s" % (words[1], name)
 
-    def step(self):
-        self.process.stdin.write("go\n")
-        self.process.stdin.flush()
-        self.times.append(float(self.process.stdout.readline()))
+    def turn(self):
+        """Steps for TURN seconds, at least one; the first finds the other sides' data in the caches and counts only alone."""
+        steps, start = [], time.monotonic()
+        while not steps or time.monotonic() - start < TURN:
+            self.process.stdin.write("go\n")
+            self.process.stdin.flush()
+            steps.append(float(self.process.stdout.readline()))
+        self.times.append(statistics.median(steps[1:] or steps))
 
     def close(self):
         with open("/proc/%d/status" % self.process.pid) as f:
@@ -307,7 +313,7 @@ def compare(net, spec, options):
         start, count = time.monotonic(), 0
         while count < options.passes and (count < 1 or time.monotonic() - start < options.seconds):
             for side in sides if count % 2 == 0 else sides[::-1]:
-                side.step()
+                side.turn()
             count += 1
         for side in sides:
             side.close()
@@ -323,7 +329,7 @@ def main():
     parser.add_argument("--bench", metavar="PROGRAM")
     parser.add_argument("--python", action="append", metavar="PROGRAM")
     parser.add_argument("--forms", default="contiguous,channels_last", help=", ".join(FORMS))
-    parser.add_argument("--passes", type=int, default=10)
+    parser.add_argument("--passes", type=int, default=10, metavar="TURNS")
     parser.add_argument("--seconds", type=float, default=1e9, help="of a net, after which no pass begins")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--serve", choices=FORMS, help="be the PyTorch of that form")
