@@ -51,6 +51,7 @@ struct data *data_make_state(struct layer *layer, const struct layer_env *env, b
         .batch = env->batch > 0 ? env->batch : (int)batch_size,
         .rank = env->rank,
         .nranks = env->nranks > 0 ? env->nranks : 1,
+        .row = env->row,
         .first_sample = env->first_sample,
         .seed = env->seed,
         .layer_index = layer->index,

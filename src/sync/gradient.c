@@ -282,11 +282,12 @@ void *gradient_message(struct sync *sync, int chunk, int64_t iteration)
            c->begin;
 }
 
-int gradient_sumsq(const struct sync *sync, const float *x, size_t elems, float scale, double *out)
+int gradient_sumsq(const struct sync *sync, bool on_engine, const float *x, size_t elems,
+                   float scale, double *out)
 {
     const struct engine *engine = sync->model.engine;
 
-    if (engine->i->services->sumsq)
+    if (on_engine && engine->i->services->sumsq)
         return engine->i->services->sumsq(engine->context, x, scale, elems, out);
     *out = vector_sumsq(x, elems, scale);
     return 0;

@@ -97,6 +97,9 @@ struct sync_options {
                     dedicated server updates chunks by one less, beside its wire thread. The bits
                     are the same */
     float clip;  /* Caffe's clip_gradients: largest global L2 norm; <= 0: off */
+    int exact_norms; /* > 0: clip's norm is that of so many mean gradients, to the same bits however
+                        they are cut and dealt (engine/exact_sum.h; of engines that work in the
+                        host's memory); 0: of the plan's iter_size, rounded. Not with lars */
     int skips;   /* > 0: an update whose gradient, averaged over the workers, is not finite is left
                     out, everywhere or nowhere; after so many in a row the traffic fails. Not with
                     staleness, nor with codecs, whose residuals would keep it */

@@ -21,6 +21,7 @@ cat >options <<'END'
 --hierarchy=4,2
 --tune=bandwidth-mbps=900
 --global-batch=24
+--reproducible
 --on-nan=skip
 --stop-after=1
 --keep-best=accuracy

@@ -56,6 +56,7 @@ static int cpu_open(const struct engine_options *options, void **context)
     if (options) {
         engine->convolution = options->convolution;
         engine->no_fusion = options->no_fusion;
+        engine->steady = options->steady;
         engine->passes = options->passes;
     }
     if (cpu_check(dnnl_engine_create(&engine->engine, dnnl_cpu, 0)) ||

@@ -58,7 +58,7 @@ struct cpu_engine {
     dnnl_primitive_attr_t attr; /* scratchpad given by us */
     int threads;
     enum engine_convolution convolution;
-    bool no_fusion;
+    bool no_fusion, steady;           /* as in engine_options */
     int passes;                       /* over the same parameters, while training */
     size_t kept;                      /* bytes of weights that ops keep in layouts of their own */
     struct cpu_work work[WORK_SLOTS]; /* grows while ops are created, fixed while they run */
