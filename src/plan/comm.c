@@ -25,8 +25,21 @@ static void append(char *out, size_t bytes, const char *name)
     snprintf(out + used, bytes - used, "%s%s", used ? ", " : "", name);
 }
 
+static int parse_rank(const char *text, const char *number, struct comm *out)
+{
+    enum { MOST = 1024 };
+    char end;
+
+    out->text = text;
+    if (sscanf(number, "%5d%c", &out->rank, &end) != 1 || out->rank < 1 || out->rank > MOST)
+        return error_set("--comm=%s: expected a rank from 1 to %d behind the colon, as %s:%d", text,
+                         MOST, out->scheme->name, out->scheme->rank);
+    return 0;
+}
+
 int comm_parse(const struct scheme *const *registry, const char *text, struct comm *out)
 {
+    size_t length = strcspn(text, ":");
     char list[256] = "";
 
     *out = (struct comm){.policy = COMM_PAPER};
@@ -38,11 +51,13 @@ int comm_parse(const struct scheme *const *registry, const char *text, struct co
         return 0;
     }
     for (int i = 0; registry[i]; i++) {
-        append(list, sizeof list, registry[i]->name);
-        if (strcmp(text, registry[i]->name) != 0)
+        const struct scheme *scheme = registry[i];
+        append(list, sizeof list, scheme->name);
+        if (strncmp(text, scheme->name, length) != 0 || scheme->name[length] ||
+            (text[length] && !scheme->rank))
             continue;
-        *out = (struct comm){.policy = COMM_SCHEME, .scheme = registry[i]};
-        return 0;
+        *out = (struct comm){.policy = COMM_SCHEME, .scheme = scheme};
+        return text[length] ? parse_rank(text, text + length + 1, out) : 0;
     }
     return error_set("--comm=%s: expected one of %s", text, list);
 }
@@ -52,7 +67,7 @@ const char *comm_name(struct comm comm)
     for (int i = 0; i < POLICIES; i++)
         if (policies[i].policy == comm.policy)
             return policies[i].name;
-    return comm.scheme->name;
+    return comm.text ? comm.text : comm.scheme->name;
 }
 
 static void append_help(char *out, int indent, const char *name, const char *help)
@@ -70,6 +85,11 @@ void comm_help(const struct scheme *const *registry, int indent, char out[COMM_H
         append_help(out, indent, policies[i].name, policies[i].help);
     for (int i = 0; registry[i]; i++)
         append_help(out, indent, registry[i]->name, registry[i]->help);
+}
+
+int scheme_rank(const struct scheme *scheme, struct comm comm)
+{
+    return comm.scheme == scheme && comm.rank > 0 ? comm.rank : scheme->rank;
 }
 
 const struct scheme *scheme_find(const struct scheme *const *registry, const char *name)
@@ -106,9 +126,19 @@ const char *scheme_label(const struct scheme *scheme)
     return scheme ? scheme->label : "-";
 }
 
-bool scheme_can_move(const struct scheme *scheme, const struct group *group)
+/* Whether factors of that rank are at most half of the matrix. */
+static bool fits_rank(const struct group *group, int rank)
+{
+    double m = (double)group->outputs, n = (double)group->params[0].elems / m;
+
+    return 2 * (m + n) * rank <= m * n;
+}
+
+bool scheme_can_move(const struct scheme *scheme, const struct group *group, int rank)
 {
     if (!group->trains)
         return false;
+    if (rank > 0)
+        return group->outputs > 0 && group->params[0].lr_mult != 0 && fits_rank(group, rank);
     return scheme->can_move ? scheme->can_move(group) : !scheme->factors || group->factorable;
 }
