@@ -69,7 +69,6 @@ expects a number above 0|--images-per-second=0|--stragglers=-1
 --comm=best: expected one of auto, paper, none, ps, sfb, allreduce, adam, onebit, lowrank, poseidon, wfbp, caffe-ps, tf-ps, ring|--comm=best
 --comm=lowrank:: expected a rank from 1 to 1024|--comm=lowrank:
 --comm=lowrank:2x: expected a rank from 1 to 1024|--comm=lowrank:2x
---comm=lowrank:1024: no layer's gradient is large enough for factors of rank 1024|--comm=lowrank:1024
 --overlap=some: expected none, backward or wfbp|--overlap=some
 --hierarchy=4: expected auto or off|--hierarchy=4
 --wire=fp8|--wire=fp8
