@@ -1,8 +1,10 @@
 /* Low rank for every layer: PowerSGD (Vogels, Karimireddy and Jaggi, NeurIPS 2019). The gradient of
  * a matrix, m x n, is exchanged as the product of two thin ones. A leader adds to its gradient what
  * it could not send before, M' = M + residual. P = M' Q with the last iteration's Q is summed over
- * the leaders and made orthonormal; Q = M'^T P is summed; everybody's update is P Q^T, and what is
- * left of the own M' is the residual. Other parameters of the layer travel with P, exact.
+ * the leaders and made orthonormal; Q = M'^T P is summed, and everybody's update is P Q^T. The
+ * residual is what the own Q leaves of the own M': over all leaders that adds up to what the update
+ * lacks, and it does not grow by what leaders differ in. Other parameters of the layer travel with
+ * P, exact.
  *
  * Two turns an iteration, each a sum over the leaders: pieces go to their homes among the workers
  * and come back as sums. The compute thread multiplies between them (advance, ahead), on the host,
@@ -79,7 +81,6 @@ struct lowrank {
     const struct engine *engine;
     struct low_rank low;
     int rank;
-    float share;            /* of the mean gradient that this leader's part is */
     float *residual;        /* m x n; the bucket's sum in exact iterations. Owned, with all below */
     float *factor[2];       /* P and the tail, Q: the own ones, on their way home */
     float *sum[2];          /* the same summed; the second stays for the next iteration */
@@ -177,7 +178,6 @@ static int lowrank_open(struct sync *sync, int bucket)
 
     lr->low = plan_low_rank(plan, bucket);
     lr->rank = b->rank;
-    lr->share = (float)plan->locals[sync->leader] / (float)plan->ncomputing;
     lr->turn = 2 * sync->options.iteration - 1;
     lr->computed = 2 * sync->options.iteration;
     atomic_init(&lr->posted, sync->options.iteration);
@@ -379,8 +379,8 @@ static bool orthogonalise(float *x, int64_t rows, int columns, int c)
 {
     double before = dot(x + c, x + c, rows, columns), after;
 
-    for (int i = 0; i < c; i++)
-        add_scaled(x + c, x + i, -dot(x + i, x + c, rows, columns), rows, columns);
+    for (int i = 0; i < 2 * c; i++) /* once more for what rounding has left */
+        add_scaled(x + c, x + i % c, -dot(x + i % c, x + c, rows, columns), rows, columns);
     after = dot(x + c, x + c, rows, columns);
     if (after <= 1e-10 * before)
         return false;
@@ -490,8 +490,8 @@ static int rebuild_product(struct sync *sync, int bucket, float *out)
         memset(lr->sum[1], 0, lr->low.elems[1] * sizeof(float));
         return 0;
     }
-    return engine->i->gemm(engine->context, false, true, m, n, rank, -lr->share, lr->basis, rank,
-                           lr->sum[1], rank, 1, lr->residual, n);
+    return engine->i->gemm(engine->context, false, true, m, n, rank, -1, lr->basis, rank,
+                           lr->factor[1], rank, 1, lr->residual, n);
 }
 
 static int lowrank_rebuild(struct sync *sync, int bucket, int64_t iteration)

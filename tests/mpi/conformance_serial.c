@@ -183,7 +183,8 @@ static void make_orthonormal(float *x, int64_t rows, int rank, struct rng draws)
         double before = 0, after = 0;
         for (int64_t r = 0; r < rows; r++)
             before += (double)x[r * rank + c] * (double)x[r * rank + c];
-        for (int i = 0; i < c; i++) {
+        for (int times = 0; times < 2 * c; times++) { /* by each twice */
+            int i = times % c;
             double along = 0;
             for (int64_t r = 0; r < rows; r++)
                 along += (double)x[r * rank + i] * (double)x[r * rank + c];
@@ -207,7 +208,7 @@ static void make_orthonormal(float *x, int64_t rows, int rank, struct rng draws)
 }
 
 /* PowerSGD (Vogels et al., NeurIPS 2019): of every node's matrix with what it has not sent yet, the
- * first factor is summed, then the second; each node keeps what their product leaves of its own. */
+ * first factor is summed, then the second; each node keeps what its part of the product leaves. */
 static void sum_by_low_rank(struct serial *s, int bucket, int iteration)
 {
     const struct plan *plan = s->plan;
@@ -240,8 +241,8 @@ static void sum_by_low_rank(struct serial *s, int bucket, int iteration)
     conformance_gemm(NULL, false, true, m, n, rank, 1, p, rank, q, rank, 0, sum, n);
     sum_over_ranks(s->nodes + matrix, s->most, plan->nworkers, rest, sum + matrix);
     for (size_t node = 0; node < nodes; node++)
-        conformance_gemm(NULL, false, true, m, n, rank,
-                         -(float)plan->locals[node] / (float)plan->ncomputing, p, rank, q, rank, 1,
+        conformance_gemm(NULL, false, true, m, n, rank, -1, p, rank,
+                         parts + node * (size_t)(n * rank), rank, 1,
                          s->lost + node * s->elems + b->begin, n);
     free(p);
     free(parts);
