@@ -67,13 +67,12 @@ static void estimate(const struct cost_cluster *cluster, const struct plan *plan
 
 /* ---- state ---- */
 
-/* What one chunk's home adds up, and what the others wait for from there. */
+/* One chunk's sums. */
 struct piece_sum {
-    struct tree_sum tree; /* at home: of the running turn */
+    int64_t *next;        /* per worker, the turn that its next message is of */
     float **from;         /* at home: per worker a place; NULL: another rank is home */
-    int64_t *next;        /* at home: per worker, the turn that its next message is of */
+    struct tree_sum tree; /* at home: of the running turn */
     int came;             /* at home, of the running turn */
-    int64_t back;         /* elsewhere: turns whose sum has come, and those before */
 };
 
 struct lowrank {
@@ -89,8 +88,7 @@ struct lowrank {
     int64_t turn;           /* the last one that this rank has sent (wire) */
     int summed_here;        /* chunks whose sum of it is here (wire) */
     int64_t computed;       /* turns that this rank has multiplied for (compute) */
-    _Atomic int64_t posted; /* iterations whose gradient may be multiplied */
-    _Atomic int64_t summed; /* turns whose sum is here */
+    _Atomic int64_t ready;  /* turns for which it may */
 };
 
 static bool is_exact(const struct sync *sync, int64_t iteration)
@@ -143,29 +141,27 @@ static struct piece_sum *piece_sum_of(const struct sync *sync, int chunk)
 
 /* ---- life ---- */
 
-static int open_home(struct sync *sync, int chunk, const struct lowrank *lr, struct piece_sum *sum)
+static int open_sum(struct sync *sync, int chunk, const struct lowrank *lr, struct piece_sum *sum)
 {
     static const char what[] = "a chunk's sum";
-    const struct chunk *c = chunk_of(sync, chunk);
-    const struct bucket *b = bucket_of(sync, c->bucket);
-    int workers = sync->plan->nworkers, piece = chunk - b->first_chunk;
-    size_t most = is_exact(sync, sync->options.iteration) ? c->elems : 0, elems;
+    size_t workers = (size_t)sync->plan->nworkers;
+    int moved = bucket_of(sync, chunk_of(sync, chunk)->bucket)->moved;
+    size_t most = (lr->low.elems[0] + lr->low.elems[1]) / (size_t)moved + 1; /* of either turn */
 
-    for (int part = 0; part < 2 && piece < b->moved; part++) {
-        elems = plan_piece_begin(b, &lr->low, part, piece + 1) -
-                plan_piece_begin(b, &lr->low, part, piece);
-        most = elems > most ? elems : most;
-    }
-    sum->from = calloc((size_t)workers, sizeof *sum->from);
-    sum->next = calloc((size_t)workers, sizeof *sum->next);
-    if (!sum->from || !sum->next)
-        return error_memory((size_t)workers * sizeof *sum->from, what);
-    for (int w = 0; w < workers; w++) {
+    if (is_exact(sync, sync->options.iteration) && chunk_of(sync, chunk)->elems > most)
+        most = chunk_of(sync, chunk)->elems;
+    if (!(sum->next = calloc(workers, sizeof *sum->next)))
+        return error_memory(workers * sizeof *sum->next, what);
+    for (size_t w = 0; w < workers; w++)
         sum->next[w] = 2 * sync->options.iteration;
-        if (w != sync->rank && !(sum->from[w] = gradient_alloc(sync, most, what)))
+    if (!is_home(sync, chunk))
+        return 0;
+    if (!(sum->from = calloc(workers, sizeof *sum->from)))
+        return error_memory(workers * sizeof *sum->from, what);
+    for (size_t w = 0; w < workers; w++)
+        if ((int)w != sync->rank && !(sum->from[w] = gradient_alloc(sync, most, what)))
             return -1;
-    }
-    return tree_sum_open(&sum->tree, workers, NULL, NULL);
+    return tree_sum_open(&sum->tree, (int)workers, NULL, NULL);
 }
 
 static int lowrank_open(struct sync *sync, int bucket)
@@ -180,8 +176,7 @@ static int lowrank_open(struct sync *sync, int bucket)
     lr->rank = b->rank;
     lr->turn = 2 * sync->options.iteration - 1;
     lr->computed = 2 * sync->options.iteration;
-    atomic_init(&lr->posted, sync->options.iteration);
-    atomic_init(&lr->summed, 2 * sync->options.iteration);
+    atomic_init(&lr->ready, lr->computed);
     elems = b->elems + 3 * lr->low.elems[0] + 2 * lr->low.elems[1];
     lr->sums = calloc((size_t)b->nchunks, sizeof *lr->sums);
     if (!lr->sums)
@@ -196,8 +191,7 @@ static int lowrank_open(struct sync *sync, int bucket)
     lr->factor[1] = lr->basis + lr->low.elems[0];
     lr->sum[1] = lr->factor[1] + lr->low.elems[1];
     for (int i = 0; i < b->nchunks; i++)
-        if (is_home(sync, b->first_chunk + i) &&
-            open_home(sync, b->first_chunk + i, lr, &lr->sums[i]))
+        if (open_sum(sync, b->first_chunk + i, lr, &lr->sums[i]))
             return -1;
     return 0;
 }
@@ -220,12 +214,23 @@ static void lowrank_close(struct sync *sync, int bucket)
 
 /* ---- wire thread: the sums of a turn ---- */
 
+static void wake_compute(struct sync *sync)
+{
+    atomic_fetch_add_explicit(&sync->turns, 1, memory_order_release);
+    wire_wake(sync->wire);
+}
+
 static int message_over(void *context, const struct wire_message *message)
 {
     struct sync *sync = context;
+    int bucket = chunk_of(sync, message_chunk(sync, message))->bucket;
+    int64_t iteration = (int64_t)message->user / 2;
 
-    return bucket_finish_one(sync, chunk_of(sync, message_chunk(sync, message))->bucket,
-                             (int64_t)message->user / 2);
+    if (bucket_finish_one(sync, bucket, iteration))
+        return -1;
+    if (sync->buckets[bucket].complete > iteration)
+        wake_compute(sync);
+    return 0;
 }
 
 static int send_piece(struct sync *sync, int chunk, bool back, int64_t turn, int peer)
@@ -241,7 +246,15 @@ static int send_piece(struct sync *sync, int chunk, bool back, int64_t turn, int
                                              .user = (uint64_t)turn});
 }
 
-/* A chunk's sum of the running turn is here; with the last one the compute thread goes on. */
+/* The compute thread may multiply for that turn. */
+static void make_ready(struct sync *sync, struct lowrank *lr, int64_t turn)
+{
+    atomic_store_explicit(&lr->ready, turn + 1, memory_order_release);
+    wake_compute(sync);
+}
+
+/* A chunk's sum of the running turn is here; the last one of an iteration's first turn is what the
+ * second needs. */
 static void note_sum(struct sync *sync, int bucket)
 {
     struct lowrank *lr = sync->buckets[bucket].scheme_state;
@@ -249,8 +262,8 @@ static void note_sum(struct sync *sync, int bucket)
     if (++lr->summed_here < count_moved(sync, bucket, lr->turn))
         return;
     lr->summed_here = 0;
-    atomic_store_explicit(&lr->summed, lr->turn + 1, memory_order_release);
-    compute_turn(sync);
+    if (turn_after(sync, lr->turn) / 2 == lr->turn / 2)
+        make_ready(sync, lr, lr->turn + 1);
 }
 
 /* One leader's part of the turn is at its home: with the last one all get the sum, beginning with
@@ -298,13 +311,13 @@ static int lowrank_accept(struct sync *sync, const struct arrival *arrival,
     bool wanted = arrival->back
                       ? lr && !sum->from && arrival->peer == plan_home(sync->plan, arrival->chunk)
                       : lr && sum->from && arrival->peer < sync->plan->nworkers;
-    int64_t turn = !wanted ? 0 : arrival->back ? lr->turn : sum->next[arrival->peer];
+    int64_t turn = wanted ? sum->next[arrival->peer] : 0;
     int piece = arrival->chunk - bucket_of(sync, arrival->bucket)->first_chunk;
     struct stretch stretch = {0};
 
     wanted = wanted && tag_iteration(sync, arrival, turn) == turn &&
              piece < count_moved(sync, arrival->bucket, turn) &&
-             !(arrival->back && sum->back > turn);
+             (!arrival->back || turn == lr->turn);
     if (wanted)
         stretch = find_stretch(sync, arrival->chunk, turn);
     if (arrival_check(sync, arrival, turn, wanted ? turn + 1 : 0, stretch.elems * sizeof(float)))
@@ -312,10 +325,7 @@ static int lowrank_accept(struct sync *sync, const struct arrival *arrival,
     out->buffer = arrival->back ? stretch.sum : sum->from[arrival->peer];
     out->done = arrival->back ? sum_came : part_came;
     out->user = (uint64_t)turn;
-    if (arrival->back)
-        sum->back = turn + 1;
-    else
-        sum->next[arrival->peer] = turn_after(sync, turn);
+    sum->next[arrival->peer] = turn_after(sync, turn);
     return 0;
 }
 
@@ -351,8 +361,7 @@ static int lowrank_post(struct sync *sync, int bucket, int64_t iteration)
     bucket_expect(sync, bucket, iteration, exact ? waits : 2 * waits);
     if (exact)
         return start_turn(sync, bucket);
-    atomic_store_explicit(&lr->posted, iteration + 1, memory_order_release);
-    compute_turn(sync);
+    make_ready(sync, lr, 2 * iteration);
     return 0;
 }
 
@@ -439,13 +448,9 @@ static int lowrank_advance(struct sync *sync, int bucket)
 {
     const struct bucket *b = bucket_of(sync, bucket);
     struct lowrank *lr = sync->buckets[bucket].scheme_state;
-    int64_t iteration, start;
+    int64_t start;
 
-    if (!lr)
-        return 0;
-    iteration = lr->computed / 2;
-    if (lr->computed % 2 ? atomic_load_explicit(&lr->summed, memory_order_acquire) < lr->computed
-                         : atomic_load_explicit(&lr->posted, memory_order_acquire) <= iteration)
+    if (!lr || lr->computed >= atomic_load_explicit(&lr->ready, memory_order_acquire))
         return 0;
     start = trace_begin(sync->options.trace);
     if (lr->computed % 2 ? multiply_left(sync, bucket) : multiply_right(sync, bucket))
@@ -459,14 +464,13 @@ static int lowrank_advance(struct sync *sync, int bucket)
 /* Other layers' products go on meanwhile: others wait for them. */
 static int lowrank_ahead(struct sync *sync, int bucket, int64_t iteration)
 {
-    struct lowrank *lr = sync->buckets[bucket].scheme_state;
+    const _Atomic int64_t *done = &sync->buckets[bucket].done;
 
-    while (!is_exact(sync, iteration) && lr->computed < 2 * (iteration + 1)) {
+    while (atomic_load_explicit(done, memory_order_acquire) <= iteration) {
         int64_t seen = atomic_load_explicit(&sync->turns, memory_order_acquire);
-        if (compute_advance(sync))
-            return -1;
-        if (lr->computed < 2 * (iteration + 1) &&
-            compute_wait(sync, &sync->turns, seen + 1, bucket))
+        if (compute_advance(sync) ||
+            (atomic_load_explicit(done, memory_order_acquire) <= iteration &&
+             compute_wait(sync, &sync->turns, seen + 1, bucket)))
             return -1;
     }
     return 0;

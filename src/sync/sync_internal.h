@@ -88,7 +88,7 @@ struct sync {
     struct sync_calls calls;
     int *waiting, nwaiting; /* buckets whose gradients are on their way to the host, in order */
     struct sync_service service;
-    _Atomic int64_t turns;   /* how often the compute thread was told that a scheme may advance */
+    _Atomic int64_t turns;   /* how often a scheme that advances has told the compute thread so */
     struct sync_stats stats; /* the compute thread's, but for bytes of buckets: the wire's */
     struct link_account {
         _Atomic uint64_t bytes, ns;
@@ -206,13 +206,6 @@ int compute_wait(struct sync *sync, const _Atomic int64_t *counter, int64_t targ
 
 /* All buckets' `advance`: computes with what is here, and waits for nothing. */
 int compute_advance(struct sync *sync);
-
-/* Wire thread: there is something for it. */
-static inline void compute_turn(struct sync *sync)
-{
-    atomic_fetch_add_explicit(&sync->turns, 1, memory_order_release);
-    wire_wake(sync->wire);
-}
 
 /* ---- calls (calls.c) ---- */
 void calls_free(struct sync *sync);
