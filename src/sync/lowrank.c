@@ -15,13 +15,13 @@
  *
  * All leaders multiply the same sums, so Q and the update have the same bits everywhere. */
 #include "plan/cost.h"
-#include "sync/factors.h"
+#include "sync/basis.h"
+#include "sync/gradient.h"
 #include "sync/history.h"
 #include "sync/sync_internal.h"
 
 #include "engine/tree_sum.h"
 #include "engine/vector.h"
-#include "util/rng.h"
 
 #include <assert.h>
 #include <math.h>
@@ -367,52 +367,14 @@ static int lowrank_post(struct sync *sync, int bucket, int64_t iteration)
 
 /* ---- compute thread ---- */
 
-static double dot(const float *x, const float *y, int64_t rows, int stride)
-{
-    double sum = 0;
-
-    for (int64_t r = 0; r < rows; r++)
-        sum += (double)x[r * stride] * (double)y[r * stride];
-    return sum;
-}
-
-static void add_scaled(float *x, const float *y, double scale, int64_t rows, int stride)
-{
-    for (int64_t r = 0; r < rows; r++)
-        x[r * stride] = (float)((double)x[r * stride] + scale * (double)y[r * stride]);
-}
-
-/* Makes column `c` orthogonal to those before it and of length 1. Returns whether anything but
- * rounding was left of it; what is not finite stays so. */
-static bool orthogonalise(float *x, int64_t rows, int columns, int c)
-{
-    double before = dot(x + c, x + c, rows, columns), after;
-
-    for (int i = 0; i < 2 * c; i++) /* once more for what rounding has left */
-        add_scaled(x + c, x + i % c, -dot(x + i % c, x + c, rows, columns), rows, columns);
-    after = dot(x + c, x + c, rows, columns);
-    if (after <= 1e-10 * before)
-        return false;
-    for (int64_t r = 0; r < rows; r++)
-        x[r * columns + c] = (float)((double)x[r * columns + c] / sqrt(after));
-    return true;
-}
-
-/* Modified Gram-Schmidt on the columns of x (rows x rank). A column that the others span becomes a
- * normal draw, so that a layer whose gradient was 0 finds out again; the first Q is all such. */
+/* Orthonormal columns of a factor. One that the others span becomes a draw, so that a layer whose
+ * gradient was 0 finds out again; the first Q is all such. */
 static void make_basis(struct sync *sync, int bucket, int64_t turn, float *x, int64_t rows)
 {
-    const struct lowrank *lr = sync->buckets[bucket].scheme_state;
     struct rng rng = rng_make(sync->options.seed, RNG_LOW_RANK,
                               (uint32_t)bucket_of(sync, bucket)->layer, (uint64_t)turn);
 
-    for (int c = 0; c < lr->rank; c++) {
-        if (orthogonalise(x, rows, lr->rank, c))
-            continue;
-        for (int64_t r = 0; r < rows; r++)
-            x[r * lr->rank + c] = rng_normal(&rng, (uint64_t)(r * lr->rank + c));
-        orthogonalise(x, rows, lr->rank, c);
-    }
+    basis_make(x, rows, bucket_of(sync, bucket)->rank, &rng);
 }
 
 /* P = M' Q; the tail behind it. */
