@@ -27,7 +27,7 @@ forecast      util engine engine/replay plan simulate net
 snapshot      util spec engine net
 export        util spec engine plan input layers net
 report        util engine trace plan sync net
-train         util spec engine engine/replay trace plan simulate sync input layers net forecast snapshot report
+train         util spec engine trace plan simulate sync input layers net forecast snapshot report
 commands      util spec engine engine/replay cuda trace plan sync input convert layers net forecast snapshot export report train
 '
 

@@ -44,7 +44,7 @@ logs() {
         $schemes/adam.log $schemes/1-bit.log $schemes/staleness-1.log $schemes/staleness-3.log
 }
 
-# Bars of images/s over those of the newest PyTorch, which is 1; each PyTorch in the fastest of its forms.
+# Bars of images/s over those of PyTorch in its fastest form, which is 1, with the same instructions.
 bars() {
     python3 - <<'END'
 import csv
@@ -54,26 +54,31 @@ sys.path.insert(0, "jobs")
 from report_plots import Plot
 
 with open("docs/pytorch.csv") as file:
-    rows = list(csv.reader(line for line in file if line[0] != "#"))[1:]
-least = [[min(float(cell) for cell in row[first:last] if cell) for first, last in ((3, 5), (5, 9), (2, 3))] for row in rows]
+    rows = list(csv.DictReader(line for line in file if line[0] != "#"))
+nets = list(dict.fromkeys((row["net"], row["batch"]) for row in rows))
+
+
+def rate(row):
+    forms = (row["contiguous"], row["channels_last"], row["compiled_last"])
+    return min(float(form) for form in forms if form) / float(row["poseidon"])
 
 
 def draw(axes):
     panel = axes[0][0]
-    for b, (name, color) in enumerate([("PyTorch 1.13", "#cccccc"), ("PyTorch 2.15, torch.compile too", "#777777"),
-                                       ("poseidon", "#0072B2")]):
-        rates = [times[1] / times[b] for times in least]
-        panel.bar([place + 0.28 * (b - 1) for place in range(len(rows))], rates, 0.27, color=color, label=name)
-        for place, rate in enumerate(rates if b == 2 else []):
-            panel.annotate("%.1f" % rate, (place + 0.28, rate), ha="center", va="bottom")
-    panel.set_xticks(range(len(rows)))
-    panel.set_xticklabels("%s\nbatch %s" % tuple(row[:2]) for row in rows)
+    for place, instructions, color in ((-0.2, "AVX2", "#56B4E9"), (0.2, "AVX-512", "#0072B2")):
+        rates = [rate(row) for row in rows if row["instructions"] == instructions]
+        panel.bar([n + place for n in range(len(nets))], rates, 0.38, color=color, label="poseidon, " + instructions)
+        for n, value in enumerate(rates):
+            panel.annotate("%.1f" % value, (n + place, value), ha="center", va="bottom")
+    panel.axhline(1, color="#777777", label="PyTorch 2.15, same instructions")
+    panel.set_xticks(range(len(nets)))
+    panel.set_xticklabels("%s\nbatch %s" % net for net in nets)
     panel.grid(axis="x", visible=False)
     panel.set_ylabel("rate, PyTorch 2.15 = 1")
     panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncol=3)
 
 
-Plot("pytorch", "Training steps of one process on two cores, fastest form of each", draw,
+Plot("pytorch", "Training steps of one process on two cores", draw,
      inches=(9.5, 4)).write(["docs/pictures/pytorch.svg"])
 END
 }

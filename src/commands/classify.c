@@ -12,11 +12,10 @@
 #include "input/class_names.h"
 #include "util/error.h"
 #include "util/json.h"
-#include "util/path.h"
 
 struct classification {
     struct model_options options;
-    const char *weights, *labels, *mean, *blob;
+    const char *labels, *mean, *blob;
     double scale; /* NAN: not given */
     const char *resize;
     struct computing computing;
@@ -162,7 +161,6 @@ static int find_input(struct classification *c)
     const struct shape *shape;
     struct shape whole;
     const long long *given;
-    char text[128];
 
     if (!first || !first->i->is_data || first->ntops < 1)
         return error_set("expected a net that begins with its input, a layer of type Input");
@@ -170,13 +168,12 @@ static int find_input(struct classification *c)
     shape = &c->input->value.shape;
     if (shape->naxes != 4 || (shape->dim[1] != 1 && shape->dim[1] != 3))
         return error_set("expected an input of N x 1 or 3 x H x W, found '%s' of shape %s",
-                         c->input->name, shape_text(shape, text, sizeof text));
+                         c->input->name, shape_text(shape).text);
     given = c->options.input_chw;
     if (first->i->from_program && given[0] > 0 &&
         (given[0] != shape->dim[1] || given[1] != shape->dim[2] || given[2] != shape->dim[3]))
         return error_set("--input-shape=%lld,%lld,%lld: layer '%s' gives the input's size, %s",
-                         given[0], given[1], given[2], first->def->name,
-                         shape_text(shape, text, sizeof text));
+                         given[0], given[1], given[2], first->def->name, shape_text(shape).text);
     c->batch = (int)shape->dim[0];
     c->image.rgb = c->rgb;
     if (first->i->images)
@@ -192,7 +189,6 @@ static int find_scores(struct classification *c)
 {
     const struct net *net = c->model.net;
     const struct shape *shape;
-    char text[128];
 
     if (c->blob && !(c->scores = net_find_blob(net, c->blob)))
         return error_set("--blob: the net's TEST phase has no blob '%s'", c->blob);
@@ -211,7 +207,7 @@ static int find_scores(struct classification *c)
     if (shape->naxes < 1 || shape->dim[0] != c->batch)
         return error_set(
             "expected scores for each of the %d images of a batch, found '%s' of shape %s",
-            c->batch, c->scores->name, shape_text(shape, text, sizeof text));
+            c->batch, c->scores->name, shape_text(shape).text);
     c->classes = (int)(shape_elems(shape) / (size_t)c->batch);
     if (c->top > c->classes)
         c->top = c->classes;
@@ -228,7 +224,7 @@ static int prepare(struct classification *c, struct log *log)
     if (find_input(c) || find_scores(c) ||
         model_build(&c->model, c->computing.engine, &c->computing.options, 1))
         return -1;
-    if (model_load_weights(&c->model, c->weights, true, log))
+    if (model_load_weights(&c->model, c->options.weights, true, log))
         return net_is_assumed(c->model.net)
                    ? error_set("%s\nThe input was assumed to be %d x %d x %d: give its size with "
                                "--input-shape=C,H,W, or a net that begins with an Input layer",
@@ -281,8 +277,7 @@ static void report(struct classification *c, const char *path, float *scores)
         printf("---------- Prediction for %s ----------\n", path);
     json_object_begin(&c->report);
     json_put_string(&c->report, "image", path);
-    json_key(&c->report, "top");
-    json_array_begin(&c->report);
+    json_put_array(&c->report, "top");
     for (int k = 0; k < c->top; k++) {
         best = next_best(scores, c->classes, best);
         if (best < 0)
@@ -361,12 +356,6 @@ static void release(struct classification *c)
 static int parse(struct classification *c, int argc, char **argv, int *nwords)
 {
     const struct option own[] = {
-        {"model", OPTION_TEXT, &c->options.model, "FILE",
-         "the net: a deploy net, or one with a data layer; required", .need = NEED_MODEL},
-        {"weights", OPTION_TEXT, &c->weights, "FILES", "trained weights (comma list); required",
-         .need = NEED_WEIGHTS},
-        {"input-shape", OPTION_CALL, c->options.input_chw, "C,H,W",
-         "input size, where neither the net nor its data gives it", .parse = shape_parse},
         {"labels", OPTION_TEXT, &c->labels, "FILE",
          "the classes' names, one a line, or images that convert wrote (default: "
          "those that go with the net's data)"},
@@ -388,11 +377,14 @@ static int parse(struct classification *c, int argc, char **argv, int *nwords)
         .example = "  poseidon classify --model=deploy.prototxt --weights=net.caffemodel \\\n"
                    "      --labels=synset_words.txt --mean=104,117,123 photo.jpg",
         OPTION_ROWS(own),
+        .net_rows = "model weights input-shape",
+        .net = &c->options,
         .computing = &c->computing,
         .least_words = 1,
         .max_words = argc,
         .expected = "expected images to classify, found none",
-        .about = "Prints the likeliest classes of photographs (JPEG, PNG). They are treated as the "
+        .about = "Prints the likeliest classes of photographs (JPEG, PNG), by a deploy net or one "
+                 "with a data layer. They are treated as the "
                  "net's data layer treats its images: resized to their size, cropped, less their "
                  "mean, scaled; options override it.",
     };

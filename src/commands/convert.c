@@ -91,19 +91,15 @@ static int range_check(const char *option, int number, int low, int high)
     return 0;
 }
 
-static int values_check(const struct convert *c)
-{
-    if (c->classes >= 0 && range_check("classes", c->classes, 1, IMAGESET_MAX_CLASSES))
-        return -1;
-    return range_check("pad", c->pad, 0, MAX_PAD) || range_check("gzip", c->gzip, 0, 9) ? -1 : 0;
-}
-
-/* Options that contradict each other or the source. */
+/* Values that are none, and options that contradict each other or the source. */
 static int options_check(const struct convert *c)
 {
     struct stat st;
     bool single;
 
+    if ((c->classes >= 0 && range_check("classes", c->classes, 1, IMAGESET_MAX_CLASSES)) ||
+        range_check("pad", c->pad, 0, MAX_PAD) || range_check("gzip", c->gzip, 0, 9))
+        return -1;
     if (c->seed >= 0 && !c->shuffle)
         return error_set("--seed has no effect without --shuffle");
     if (c->classes >= 0 && !c->mnist)
@@ -140,7 +136,7 @@ static int arguments_parse(struct convert *c, int argc, char **argv)
     c->sources = argv + 2;
     c->nsources = nwords - 2;
     c->out = argv[nwords];
-    return values_check(c) || options_check(c) ? -1 : 0;
+    return options_check(c);
 }
 
 static int set_read(const struct convert *c, struct imageset *set)
@@ -235,10 +231,8 @@ static int summary_json(const struct convert *c, const struct imageset *set, con
     json_put_string(&json, "file", c->out);
     json_put_string(&json, "mean_file", c->mean);
     json_put_uint(&json, "records", set->count);
-    json_key(&json, "shape");
-    json_ints(&json, 3, (const int64_t[]){set->dim[0], set->dim[1], set->dim[2]});
-    json_key(&json, "records_per_class");
-    json_array_begin(&json);
+    json_put_ints(&json, "shape", 3, (const int64_t[]){set->dim[0], set->dim[1], set->dim[2]});
+    json_put_array(&json, "records_per_class");
     for (int k = 0; k < set->nclasses; k++)
         json_uint(&json, count[k]);
     json_array_end(&json);

@@ -198,18 +198,16 @@ static char *root_find(const struct request *r, const struct list *list)
 {
     const char *slash = strrchr(r->source, '/'), *folder = r->root ? r->root : r->source;
     size_t length = strlen(folder);
+    struct strbuf root = {.data = NULL};
     struct stat st;
-    char *root;
 
     if (!r->root && list->nclasses == 0) {
         if (list_path(list, 0)[0] == '/' || !slash || stat(list_path(list, 0), &st) == 0)
             return strdup("");
         length = (size_t)(slash - r->source);
     }
-    root = malloc(length + 2);
-    if (root)
-        snprintf(root, length + 2, "%.*s/", (int)length, folder);
-    return root;
+    strbuf_printf(&root, "%.*s/", (int)length, folder);
+    return strbuf_take(&root);
 }
 
 static int list_open(const struct request *r, struct list *list)
@@ -280,7 +278,6 @@ static int check_shape(struct conversion *c, uint64_t number, const struct recor
                        bool *fits)
 {
     const struct request *r = c->request;
-    char found[128], expected[128];
 
     if (!c->shape.naxes)
         c->shape = record->shape;
@@ -296,9 +293,8 @@ static int check_shape(struct conversion *c, uint64_t number, const struct recor
     return *fits ? 0
                  : error_set("%s: shape %s, but the first image has %s, and %s is of one size; "
                              "--resize=256x256 makes them alike. Nothing was written",
-                             list_path(&c->list, number),
-                             shape_text(&record->shape, found, sizeof found),
-                             shape_text(&c->shape, expected, sizeof expected),
+                             list_path(&c->list, number), shape_text(&record->shape).text,
+                             shape_text(&c->shape).text,
                              r->mean ? "a mean image" : "what an HDF5 file holds");
 }
 
@@ -360,16 +356,13 @@ static int summary_json(const struct conversion *c)
     json_put_string(&json, "mean_file", r->mean);
     json_put_uint(&json, "records", c->outputs.count[0]);
     json_put_uint(&json, "test_records", c->outputs.count[1]);
-    json_key(&json, "shape");
-    json_ints(&json, c->varies ? 0 : 3, c->shape.dim);
-    json_key(&json, "classes");
-    json_array_begin(&json);
+    json_put_ints(&json, "shape", c->varies ? 0 : 3, c->shape.dim);
+    json_put_array(&json, "classes");
     for (int k = 0; k < c->list.nclasses; k++)
         json_string(&json, c->list.class_name[k]);
     json_array_end(&json);
     json_put_uint(&json, "refused", c->refused);
-    json_key(&json, "refused_first");
-    json_array_begin(&json);
+    json_put_array(&json, "refused_first");
     for (uint64_t i = 0; i < c->refused && i < SHOWN_REFUSALS; i++) {
         json_object_begin(&json);
         json_put_string(&json, "path", c->refusal[i].name);

@@ -6,7 +6,6 @@
 #include <stdio.h>
 
 #include "snapshot/weights.h"
-#include "util/error.h"
 
 static int convert(const char *in, const char *out, bool force)
 {

@@ -214,17 +214,16 @@ static void judge_host(struct doctor *d, int rank)
 {
     const struct host_report *report = &d->reports[rank];
     const char *host = d->topology.host[rank];
-    char cell[UNITS_CELL];
 
     if (report->shared < LITTLE_SHARED)
         strbuf_printf(&d->wrong,
                       "%s: /dev/shm has %s left, and ranks of one host keep parameters and "
                       "gradients there: enlarge it (docker --shm-size=8g, mount -o remount,size=), "
                       "clear it, or train with --hierarchy=off\n",
-                      host, units_print_bytes(report->shared, cell));
+                      host, units_bytes(report->shared).text);
     if (report->memory > 0 && report->memory < LITTLE_MEMORY)
         strbuf_printf(&d->wrong, "%s: %s of memory left: end what else runs there\n", host,
-                      units_print_bytes(report->memory, cell));
+                      units_bytes(report->memory).text);
     if (report->files < FEW_FILES)
         strbuf_printf(&d->wrong,
                       "%s: a process may open %.0f files: ulimit -n %d, for connections with many "
@@ -234,7 +233,7 @@ static void judge_host(struct doctor *d, int rank)
         strbuf_printf(&d->wrong,
                       "%s: InfiniBand needs memory that stays in place, and a process may lock %s: "
                       "ulimit -l unlimited (limits.conf; LimitMEMLOCK of the scheduler's daemon)\n",
-                      host, units_print_bytes(report->locked, cell));
+                      host, units_bytes(report->locked).text);
     if (!report->cache && rank == 0)
         strbuf_printf(&d->notes,
                       "%s: no cache folder: every run measures the cluster again; "
@@ -259,7 +258,6 @@ static void judge_links(struct doctor *d, double usual)
 {
     int n = d->topology.nmachines, steps[LINKS_RINGS];
     const struct host_report *report = &d->reports[0];
-    char cell[UNITS_CELL];
 
     links_judge(d->links, n * links_rings(n, steps), d->names, n, &d->wrong, &d->notes);
     if (report->infiniband[0] && usual < SLOW_VERBS)
@@ -268,19 +266,18 @@ static void judge_links(struct doctor *d, double usual)
                       "with UCX (ompi_info | grep ucx; mpirun --mca pml ucx)\n",
                       report->infiniband,
                       report->transport[0] ? report->transport : "something else",
-                      units_print_rate(usual, cell));
+                      units_rate(usual).text);
 }
 
 static void judge_disk(struct doctor *d)
 {
-    char cell[UNITS_CELL];
     int known;
     double left = (double)machine_free_disk(d->prefix, &known);
     bool writable = snapshot_probe(d->prefix) == 0;
 
     strbuf_printf(&d->text, "disk        %s: %s\n", d->prefix,
                   !writable ? "cannot be written"
-                  : known   ? units_print_bytes(left, cell)
+                  : known   ? units_bytes(left).text
                             : "writable");
     if (!writable)
         strbuf_printf(&d->wrong, "%s (--prefix is the solver's snapshot_prefix)\n", error_text());
@@ -288,7 +285,7 @@ static void judge_disk(struct doctor *d)
         strbuf_printf(&d->wrong,
                       "%s of disk left under %s: clear it, or give the solver another "
                       "snapshot_prefix\n",
-                      units_print_bytes(left, cell), d->prefix);
+                      units_bytes(left).text, d->prefix);
 }
 
 /* ---- saying; rank 0 ---- */
@@ -323,7 +320,6 @@ static void put_machine(struct doctor *d, int machine)
     const int first = d->first[machine];
     const struct host_report *report = &d->reports[first];
     int ranks = 0;
-    char cell[2][UNITS_CELL];
 
     for (int r = first; r < t->nranks; r++)
         ranks += t->machine[r] == machine;
@@ -332,8 +328,7 @@ static void put_machine(struct doctor *d, int machine)
     if (report->cores.sharers > 1)
         strbuf_printf(&d->text, " shared by %d", report->cores.sharers);
     strbuf_printf(&d->text, "; %s of memory left, %s of /dev/shm\n",
-                  units_print_bytes(report->memory, cell[0]),
-                  units_print_bytes(report->shared, cell[1]));
+                  units_bytes(report->memory).text, units_bytes(report->shared).text);
     strbuf_printf(&d->text, "            network: %s%s%s%s%s\n", report->cards,
                   report->infiniband[0] ? "; InfiniBand " : "", report->infiniband,
                   report->transport[0] ? "; messages go by " : "", report->transport);
@@ -352,15 +347,13 @@ static void put_links(struct doctor *d)
 {
     int n = d->topology.nmachines, steps[LINKS_RINGS], nlinks = n * links_rings(n, steps);
     double usual = links_usual(d->links, nlinks), least = usual, most = usual;
-    char cell[3][UNITS_CELL];
 
     for (int i = 0; i < nlinks; i++) {
         least = d->links[i].Bps < least ? d->links[i].Bps : least;
         most = d->links[i].Bps > most ? d->links[i].Bps : most;
     }
     strbuf_printf(&d->text, "network     host to host: usually %s, least %s, most %s\n",
-                  units_print_rate(usual, cell[0]), units_print_rate(least, cell[1]),
-                  units_print_rate(most, cell[2]));
+                  units_rate(usual).text, units_rate(least).text, units_rate(most).text);
     judge_links(d, usual);
 }
 
@@ -368,10 +361,7 @@ static void put_probe(struct doctor *d)
 {
     const struct cost_cluster *c = &d->probe.cluster;
     bool one = d->topology.nranks == 1;
-    char cell[2][UNITS_CELL];
 
-    units_print_seconds(c->latency_seconds, cell[0]);
-    units_print_rate(c->link_Bps, cell[1]);
     if (one)
         strbuf_puts(&d->text, "network     one rank: start under mpirun, in the allocation, to "
                               "measure it\n");
@@ -380,7 +370,7 @@ static void put_probe(struct doctor *d)
                       d->topology.nmachines > 1
                           ? "            all to all: latency %s, %s per host and direction\n"
                           : "network     one host: latency %s, %s through memory\n",
-                      cell[0], cell[1]);
+                      units_seconds(c->latency_seconds).text, units_rate(c->link_Bps).text);
     strbuf_printf(&d->text, "computing   products %.3g GFLOP/s%s\n", c->gemm_flops * 1e-9,
                   one ? "" : " a rank, at the slowest");
 }

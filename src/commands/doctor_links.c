@@ -95,7 +95,6 @@ static bool put_faults(const struct judge *j, int from, int to, const char *pace
                        struct strbuf *out)
 {
     double Bps = j->usual, lost = 0;
-    char cell[UNITS_CELL];
 
     for (int i = 0; i < j->nlinks; i++) {
         struct link *link = &j->links[i];
@@ -106,7 +105,7 @@ static bool put_faults(const struct judge *j, int from, int to, const char *pace
         lost = share_lost(link) > lost ? share_lost(link) : lost;
     }
     if (is_slow(j, Bps))
-        strbuf_printf(out, "%s%s %s", out->length ? ", " : "", pace, units_print_rate(Bps, cell));
+        strbuf_printf(out, "%s%s %s", out->length ? ", " : "", pace, units_rate(Bps).text);
     if (lost > 0)
         strbuf_printf(out, "%sloses %.2g %% of the packets %s", out->length ? ", " : "", 100 * lost,
                       lossy);
@@ -116,11 +115,9 @@ static bool put_faults(const struct judge *j, int from, int to, const char *pace
 static void put_line(const struct judge *j, const struct strbuf *faults, bool slow,
                      const char *advice)
 {
-    char cell[UNITS_CELL];
-
     strbuf_printf(j->wrong, "%s", strbuf_text(faults));
     if (slow)
-        strbuf_printf(j->wrong, ", where other links carry %s", units_print_rate(j->usual, cell));
+        strbuf_printf(j->wrong, ", where other links carry %s", units_rate(j->usual).text);
     strbuf_printf(j->wrong, ": look at %s (--exclude, -host)\n", advice);
 }
 
@@ -175,14 +172,12 @@ static bool is_narrow_between(const struct judge *j)
 
 static void note_switches(const struct judge *j, struct strbuf *notes)
 {
-    char cell[2][UNITS_CELL];
-
     strbuf_printf(notes,
                   "hosts far apart in the list get %s from each other, and neighbours %s: the "
                   "network between the switches is narrower than the hosts' links; ask for hosts "
                   "of one switch (sbatch --switches=1)\n",
-                  units_print_rate(links_usual(j->links + j->nhosts, j->nhosts), cell[0]),
-                  units_print_rate(j->usual, cell[1]));
+                  units_rate(links_usual(j->links + j->nhosts, j->nhosts)).text,
+                  units_rate(j->usual).text);
     for (int i = 0; i < j->nlinks; i++)
         j->links[i].told |= is_slow(j, j->links[i].Bps);
 }

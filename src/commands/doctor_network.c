@@ -65,7 +65,7 @@ fail:
 /* Until the slowest host has had RING_SECONDS. The best round counts, and every segment. */
 static int run_ring(struct network *n, int step, struct seen *seen, double *total)
 {
-    double seconds, slowest, spent = 0, before[2], after[2];
+    double seconds, spent = 0, before[2], after[2];
 
     host_count_segments(&before[0], &before[1]);
     for (int round = 0; round < ROUNDS && spent < RING_SECONDS; round++) {
@@ -73,16 +73,15 @@ static int run_ring(struct network *n, int step, struct seen *seen, double *tota
             return -1;
         if (MESSAGE_BYTES / seconds > seen->Bps)
             seen->Bps = MESSAGE_BYTES / seconds;
-        MPI_TRY(MPI_Allreduce(&seconds, &slowest, 1, MPI_DOUBLE, MPI_MAX, n->comm));
-        spent += slowest;
+        if (agree_most(n->comm, &seconds, 1)) /* the slowest's */
+            return -1;
+        spent += seconds;
     }
     host_count_segments(&after[0], &after[1]);
     seen->sent += after[0] - before[0];
     seen->resent += after[1] - before[1];
     *total += spent; /* the same on all ranks */
     return 0;
-fail:
-    return -1;
 }
 
 /* What was seen by all hosts at rank 0: the rate at the end of a link, the segments at its

@@ -5,7 +5,6 @@
 #include "commands/output_guard.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "export/picture.h"
 #include "util/error.h"
@@ -66,7 +65,7 @@ static int parse(struct request *r, int argc, char **argv)
     };
     int nwords, status;
 
-    options_add_model(&rows, o);
+    options_add_model(&rows, ROWS_OF_SHAPES, o);
     rows.row[0].need = NULL; /* the net may be a word */
     options_add(&rows, &own, 1);
     line.noptions = rows.n;

@@ -2,14 +2,12 @@
 #include "commands/commands.h"
 #include "commands/model.h"
 #include "commands/options.h"
-#include "commands/options_rows.h"
 #include "commands/output_guard.h"
 
 #include <stdio.h>
 
 #include "export/export.h"
 #include "snapshot/checkpoint.h"
-#include "util/error.h"
 
 /* "data (N x 3 x 227 x 227)" */
 static void print_ends(const char *what, size_t n, Onnx__ValueInfoProto *const *ends)
@@ -49,11 +47,11 @@ static int load(struct model *model, const char *weights)
                : 0;
 }
 
-static int export(const struct model_options *o, const char *weights,
-                  const struct export_options *options, const char *path, bool force)
+static int export(const struct model_options *o, const struct export_options *options,
+                  const char *path, bool force)
 {
     static const char *const ends[] = {".onnx", NULL};
-    const char *const inputs[] = {o->model, weights};
+    const char *const inputs[] = {o->model, o->weights};
     struct onnx made = {.failed = false};
     struct model model;
     int status;
@@ -63,7 +61,7 @@ static int export(const struct model_options *o, const char *weights,
         return -1;
     model_print_notices(&model);
     status =
-        load(&model, weights) || export_net(model.net, options, &made) || onnx_save(&made, path)
+        load(&model, o->weights) || export_net(model.net, options, &made) || onnx_save(&made, path)
             ? -1
             : 0;
     if (!status)
@@ -77,29 +75,22 @@ int command_export(int argc, char **argv)
 {
     struct model_options o = {.phase = "TEST", .look_only = true};
     struct export_options options = {.preprocess = false};
-    const char *weights = NULL;
     int status;
     bool force = false;
     const struct option rows[] = {
-        {"model", OPTION_TEXT, &o.model, "FILE", "the net (Caffe's prototxt); required",
-         .need = NEED_MODEL},
-        {"weights", OPTION_TEXT, &weights, "FILES", "trained weights (comma list); required",
-         .need = NEED_WEIGHTS},
         {"preprocess", OPTION_FLAG, &options.preprocess, NULL,
          "put the mean and scale of the net's data layer in front: the input is then pixels, 0 to "
          "255, cropped, blue before green before red"},
         {"batch", OPTION_COUNT, &o.batch, "N",
          "samples of a batch (default: any number, and 1 for a net that joins or cuts samples)"},
-        {"input-shape", OPTION_CALL, o.input_chw, "C,H,W",
-         "for a net whose data are not there: the shape of an input", .parse = shape_parse},
-        {"stage", OPTION_TEXT, &o.stages, "LIST", "stages of the net's state"},
-        {"level", OPTION_INT, &o.level, "N", "level of the net's state"},
         {"force", OPTION_FLAG, &force, NULL, "replace OUT.onnx where it exists"},
     };
     const struct command_line line = {
         .command = "export",
         .synopsis = "--model=FILE --weights=FILES OUT.onnx",
         .example = "  poseidon export --model=net.prototxt --weights=net.caffemodel net.onnx",
+        .net_rows = "model weights stage level input-shape",
+        .net = &o,
         OPTION_ROWS(rows),
         .least_words = 1,
         .max_words = 1,
@@ -118,5 +109,5 @@ int command_export(int argc, char **argv)
     options.base_file = o.model;
     if (o.batch == 0)
         o.batch = 1;
-    return export(&o, weights, &options, argv[1], force);
+    return export(&o, &options, argv[1], force);
 }

@@ -28,7 +28,7 @@ struct feature {
 
 struct extraction {
     struct model_options options;
-    const char *weights, *blobs, *databases, *out;
+    const char *blobs, *databases, *out;
     struct computing computing;
     int iterations;
     bool json, force;
@@ -216,11 +216,9 @@ static int print_report(const struct extraction *x)
 
     json_object_begin(&json);
     json_put_string(&json, "file", x->out);
-    json_key(&json, "blobs");
-    json_object_begin(&json);
+    json_put_object(&json, "blobs");
     for (int i = 0; i < x->nfeatures; i++) {
-        json_key(&json, x->features[i].blob->name);
-        json_array_begin(&json);
+        json_put_array(&json, x->features[i].blob->name);
         for (int a = 0; a < x->features[i].data.naxes; a++)
             json_uint(&json, x->features[i].data.dim[a]);
         json_array_end(&json);
@@ -233,7 +231,7 @@ static int print_report(const struct extraction *x)
 static int extract(struct extraction *x, struct log *log)
 {
     static const char *const ends[] = {".h5", ".hdf5", NULL};
-    const char *const inputs[] = {x->options.model, x->weights};
+    const char *const inputs[] = {x->options.model, x->options.weights};
     int status;
 
     if ((x->out &&
@@ -243,8 +241,8 @@ static int extract(struct extraction *x, struct log *log)
     model_print_notices(&x->model);
     status = find_features(x) ||
                      model_build(&x->model, x->computing.engine, &x->computing.options, 1) ||
-                     model_load_weights(&x->model, x->weights, false, log) || create_file(x) ||
-                     run_batches(x)
+                     model_load_weights(&x->model, x->options.weights, false, log) ||
+                     create_file(x) || run_batches(x)
                  ? -1
                  : 0;
     status = finish(x, status);
@@ -263,17 +261,11 @@ int command_extract(int argc, char **argv)
     int nwords, status;
     struct log log;
     const struct option own[] = {
-        {"model", OPTION_TEXT, &x.options.model, "FILE", "the net (Caffe's prototxt); required",
-         .need = NEED_MODEL},
-        {"weights", OPTION_TEXT, &x.weights, "FILES", "trained weights (comma list); required",
-         .need = NEED_WEIGHTS},
         {"blobs", OPTION_TEXT, &x.blobs, "LIST", "names of the blobs (comma list); required",
          .need = "the names of blobs: --blobs=LIST"},
         {"databases", OPTION_TEXT, &x.databases, "LIST",
          "instead of OUT.h5: an LMDB of Datum messages for each blob (comma list)"},
         {"iterations", OPTION_COUNT, &x.iterations, "N", "batches to run (default 1)"},
-        {"stage", OPTION_TEXT, &x.options.stages, "LIST", "stages of the net's state"},
-        {"level", OPTION_INT, &x.options.level, "N", "level of the net's state"},
         {"force", OPTION_FLAG, &x.force, NULL, "replace OUT.h5 where it exists"},
         {"json", OPTION_FLAG, &x.json, NULL, "print names and shapes as JSON on standard output"},
     };
@@ -283,6 +275,8 @@ int command_extract(int argc, char **argv)
         .example = "  poseidon extract --model=net.prototxt --weights=net.caffemodel \\\n"
                    "      --blobs=fc7 features.h5",
         OPTION_ROWS(own),
+        .net_rows = "model weights stage level",
+        .net = &x.options,
         .computing = &x.computing,
         .max_words = 1,
         .about = "Runs the TEST phase of a net over N batches and writes what the named blobs "

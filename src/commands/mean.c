@@ -80,10 +80,8 @@ static int result_json(const struct averaging *a)
     json_object_begin(&json);
     json_put_string(&json, "file", a->outputs.mean);
     json_put_uint(&json, "records", a->outputs.sum.count);
-    json_key(&json, "shape");
-    json_ints(&json, a->outputs.sum.shape.naxes, a->outputs.sum.shape.dim);
-    json_key(&json, "mean_value");
-    json_array_begin(&json);
+    json_put_ints(&json, "shape", a->outputs.sum.shape.naxes, a->outputs.sum.shape.dim);
+    json_put_array(&json, "mean_value");
     for (int64_t c = 0; c < a->outputs.sum.shape.dim[0]; c++)
         json_double(&json, mean_image_channel(&a->outputs.sum, c));
     json_array_end(&json);

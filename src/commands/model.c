@@ -6,7 +6,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "commands/commands.h"
 #include "snapshot/checkpoint.h"
 #include "spec/modelfile.h"
 #include "spec/proto.h"

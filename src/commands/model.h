@@ -6,9 +6,10 @@
 #include "util/log.h"
 
 struct model_options {
-    const char *model;  /* net file */
-    const char *phase;  /* "TRAIN" or "TEST" */
-    const char *stages; /* comma list or NULL */
+    const char *model;   /* net file */
+    const char *weights; /* weight files, a comma list; for commands that load them */
+    const char *phase;   /* "TRAIN" or "TEST" */
+    const char *stages;  /* comma list or NULL */
     int level;
     int batch;              /* > 0: replaces the training data's batch size */
     long long input_chw[3]; /* 0: not given */

@@ -427,7 +427,7 @@ int options_parse(const struct command_line *own, int argc, char **argv, int *nw
     int words, status;
 
     if (line.net)
-        options_add_model(&rows, line.net);
+        options_add_model(&rows, line.net_rows, line.net);
     if (line.noptions)
         options_add(&rows, line.options, line.noptions);
     if (line.computing)

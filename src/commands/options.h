@@ -73,6 +73,7 @@ struct command_line {
     const struct option *options;
     int noptions;
     struct model_options *net;   /* options_add_model's rows stand in front; NULL: they do not */
+    const char *net_rows;        /* the names of those that do, with blanks between them */
     struct computing *computing; /* options_add_computing's stand behind, and options_settle_engine
                                     is done; NULL: neither */
     int least_words, max_words;  /* how many words that are no options may stand there */

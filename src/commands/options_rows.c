@@ -4,6 +4,7 @@
 #include "train/trainer.h"
 #include "util/choice.h"
 #include "util/error.h"
+#include "util/suggest.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -108,11 +109,13 @@ void options_add_communication(struct option_rows *rows, struct communication_ro
     options_add(rows, more, (int)(sizeof more / sizeof *more));
 }
 
-void options_add_model(struct option_rows *rows, struct model_options *o)
+void options_add_model(struct option_rows *rows, const char *names, struct model_options *o)
 {
     const struct option more[] = {
         {"model", OPTION_TEXT, &o->model, "FILE",
          "the net (prototxt, or a .caffemodel that has it); required", .need = NEED_MODEL},
+        {"weights", OPTION_TEXT, &o->weights, "FILES", "trained weights (comma list); required",
+         .need = NEED_WEIGHTS},
         {"phase", OPTION_TEXT, &o->phase, "PHASE", "TRAIN (default) or TEST"},
         {"batch", OPTION_COUNT, &o->batch, "N", "samples per pass, instead of the net's"},
         {"stage", OPTION_TEXT, &o->stages, "LIST", "stages of the net's state (comma list)"},
@@ -121,23 +124,26 @@ void options_add_model(struct option_rows *rows, struct model_options *o)
          "input size, where neither the net nor its data gives it", .parse = shape_parse},
     };
 
-    options_add(rows, more, (int)(sizeof more / sizeof *more));
+    for (size_t i = 0; i < sizeof more / sizeof *more; i++)
+        if (suggest_lists(names, more[i].name))
+            options_add(rows, &more[i], 1);
 }
 
-void options_add_engine(struct option_rows *rows, const struct computing_rows *to)
+void options_add_engine(struct option_rows *rows, struct engine_options *to)
 {
     const struct option more[] = {
-        {"math", OPTION_CHOICE, to->math, "TYPE",
+        {"math", OPTION_CHOICE, &to->math, "TYPE",
          "cuda: auto (default: tf32 on A100 and later), fp32, tf32 or bf16", engine_math_words},
-        {"deterministic", OPTION_FLAG, to->deterministic, NULL, "cuda: the same bits at every run"},
-        {"convolution", OPTION_CHOICE | OPTION_TUNE, to->convolution, "HOW",
+        {"deterministic", OPTION_FLAG, &to->deterministic, NULL,
+         "cuda: the same bits at every run"},
+        {"convolution", OPTION_CHOICE | OPTION_TUNE, &to->convolution, "HOW",
          "cpu: auto (default: Winograd where it is faster), direct, winograd",
          engine_convolution_words},
-        {"no-fusion", OPTION_FLAG | OPTION_TUNE, to->no_fusion, NULL,
+        {"no-fusion", OPTION_FLAG | OPTION_TUNE, &to->no_fusion, NULL,
          "compute every layer by itself, no two in one pass"},
-        {"no-graphs", OPTION_FLAG | OPTION_TUNE, to->no_graphs, NULL,
+        {"no-graphs", OPTION_FLAG | OPTION_TUNE, &to->no_graphs, NULL,
          "cuda: no CUDA graphs, launch every kernel by itself"},
-        {"workspace", OPTION_BYTES | OPTION_TUNE, to->workspace, "SIZE",
+        {"workspace", OPTION_BYTES | OPTION_TUNE, &to->workspace, "SIZE",
          "cuda: temporary memory of one convolution (default 1g)"},
     };
 
@@ -146,18 +152,16 @@ void options_add_engine(struct option_rows *rows, const struct computing_rows *t
 
 void options_add_computing(struct option_rows *rows, struct computing *to)
 {
-    struct engine_options *o = &to->options;
     const struct option more[] = {
         {"gpu", OPTION_TEXT | OPTION_OWN, &to->gpus, "all|LIST",
          "as --engine=cuda, on the GPUs of the list"},
         {"engine", OPTION_TEXT, &to->engine, "NAME", "compute engine: cpu (default) or cuda"},
-        {"threads", OPTION_THREADS | OPTION_OWN, &o->threads, "N", "compute threads per rank"},
+        {"threads", OPTION_THREADS | OPTION_OWN, &to->options.threads, "N",
+         "compute threads per rank"},
     };
-    const struct computing_rows engine = {&o->math,      &o->convolution, &o->deterministic,
-                                          &o->no_fusion, &o->no_graphs,   &o->workspace};
 
     options_add(rows, more, (int)(sizeof more / sizeof *more));
-    options_add_engine(rows, &engine);
+    options_add_engine(rows, &to->options);
     options_add_tuning(rows);
 }
 

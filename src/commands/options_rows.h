@@ -27,19 +27,15 @@ struct communication_rows {
 /* comm, overlap, wire, servers, hierarchy; behind --tune order, window, chunk and merge. */
 void options_add_communication(struct option_rows *rows, struct communication_rows *to);
 
-/* model, phase, batch, stage, level, input-shape. */
-void options_add_model(struct option_rows *rows, struct model_options *o);
+/* Of model, weights, phase, batch, stage, level and input-shape those that `names` lists, with
+ * blanks between them. */
+void options_add_model(struct option_rows *rows, const char *names, struct model_options *o);
 
-/* Where the rows of an engine write: fields of engine_options. */
-struct computing_rows {
-    enum engine_math *math;
-    enum engine_convolution *convolution;
-    bool *deterministic, *no_fusion, *no_graphs;
-    size_t *workspace;
-};
+/* Those of a net whose shapes are looked at. */
+#define ROWS_OF_SHAPES "model phase batch stage level input-shape"
 
 /* math, deterministic; behind --tune convolution, no-fusion, no-graphs and workspace. */
-void options_add_engine(struct option_rows *rows, const struct computing_rows *to);
+void options_add_engine(struct option_rows *rows, struct engine_options *to);
 
 /* Of a command that computes on the one engine it is told. */
 struct computing {

@@ -135,13 +135,14 @@ static void add_net(struct plan_request *r, struct option_rows *rows)
 {
     const struct option group[] = {
         {.type = OPTION_GROUP, .help = "the net"},
-        {"model", OPTION_TEXT, &r->model.model, "FILE", "the net (Caffe's prototxt); required"},
+        {"model", OPTION_TEXT, &r->model.model, "FILE", "the net (Caffe's prototxt); required",
+         .need = NEED_MODEL},
         {"batch", OPTION_COUNT, &r->model.batch, "N",
          "images per rank and pass, instead of the net's"},
         {"input-shape", OPTION_CALL, r->model.input_chw, "C,H,W",
          "input size, where neither the net nor its data gives it", .parse = shape_parse},
         {"stage", OPTION_TEXT, &r->model.stages, "LIST", "stages of the net's state (comma list)"},
-        {"iter-size", OPTION_COUNT, &r->options.iter_size, "N",
+        {"iter-size", OPTION_COUNT, &r->options.how.iter_size, "N",
          "passes per iteration, as the solver's iter_size (default 1)"},
         {.type = OPTION_GROUP, .help = "how fast one rank computes"},
         {"images-per-second", OPTION_REAL, &r->options.images_per_second, "N",
@@ -191,23 +192,23 @@ static void add_communication(struct plan_request *r, struct option_rows *rows)
     struct forecast_options *o = &r->options;
     const struct option heading = {.type = OPTION_GROUP, .help = "communication"};
     const struct option tuning[] = {
-        {"dilate", OPTION_COUNT | OPTION_TUNE, &o->dilate, "K",
+        {"dilate", OPTION_COUNT | OPTION_TUNE, &o->how.dilate, "K",
          "divide the bytes on the network by K, and leave all else as it is, as train does"},
         {"intervals", OPTION_COUNT | OPTION_TUNE, &o->intervals, "N",
          "--json: the bytes that a node sends in each N-th of an iteration"},
     };
 
     r->communication = (struct communication_rows){
-        .registry = o->registry,
-        .comm = &o->comm,
-        .wire = &o->wire,
+        .registry = o->how.registry,
+        .comm = &o->how.comm,
+        .wire = &o->how.wire,
         .overlap = &o->overlap,
-        .servers = &o->servers,
+        .servers = &o->how.servers,
         .hierarchy = &r->hierarchy,
-        .leaders = &o->leaders,
+        .leaders = &o->how.rails,
         .fifo = &o->play.fifo,
-        .chunk = &o->chunk_bytes,
-        .merge = &o->merge_bytes,
+        .chunk = &o->how.chunk_bytes,
+        .merge = &o->how.merge_bytes,
         .window = &o->play.window,
         .system = &o->system,
     };
@@ -241,11 +242,11 @@ static void start(struct plan_request *r, struct option_rows *rows, const char *
         .options = {.nodes = {1, 2, 4, 8, 16, 32},
                     .npoints = 6,
                     .ranks_per_node = 1,
-                    .registry = sync_schemes,
-                    .iter_size = 1,
-                    .chunk_bytes = COST_SIZE_CHOSEN,
-                    .merge_bytes = COST_SIZE_CHOSEN,
-                    .comm = {.policy = COMM_AUTO},
+                    .how = {.registry = sync_schemes,
+                            .iter_size = 1,
+                            .chunk_bytes = COST_SIZE_CHOSEN,
+                            .merge_bytes = COST_SIZE_CHOSEN,
+                            .comm = {.policy = COMM_AUTO}},
                     .overlap = COST_OVERLAPS, /* not given */
                     .play = {.window = COST_SIZE_CHOSEN, .oversubscription = 1, .seed = 1}},
         .figures = {.cluster = defaults},
@@ -300,10 +301,10 @@ static void settle_system(struct forecast_options *o)
 
     if (o->overlap == COST_OVERLAPS)
         o->overlap = system ? system->overlap : COST_OVERLAP_WFBP;
-    if (system && o->chunk_bytes == COST_SIZE_CHOSEN)
-        o->chunk_bytes = system->chunk_bytes;
-    if (system && o->merge_bytes == COST_SIZE_CHOSEN)
-        o->merge_bytes = system->merge_bytes;
+    if (system && o->how.chunk_bytes == COST_SIZE_CHOSEN)
+        o->how.chunk_bytes = system->chunk_bytes;
+    if (system && o->how.merge_bytes == COST_SIZE_CHOSEN)
+        o->how.merge_bytes = system->merge_bytes;
 }
 
 static int check(const struct plan_request *r)
@@ -311,9 +312,9 @@ static int check(const struct plan_request *r)
     const struct forecast_options *o = &r->options;
     const char *inputs[] = {r->model.model, o->profile, r->cluster_file};
 
-    if (o->chunk_bytes < sizeof(float))
+    if (o->how.chunk_bytes < sizeof(float))
         return error_set("--tune chunk=%zu: a chunk holds at least one parameter, %zu bytes",
-                         o->chunk_bytes, sizeof(float));
+                         o->how.chunk_bytes, sizeof(float));
     if (r->hierarchy > 0)
         return error_set("--hierarchy=%d: expected auto or off; --ranks-per-node says how many "
                          "ranks a node has",
@@ -371,8 +372,6 @@ static int parse(struct plan_request *r, int argc, char **argv)
     strbuf_free(&figures);
     if (status)
         return status;
-    if (!r->model.model)
-        return error_set("Need a model definition to plan for: --model=FILE");
     if (r->profile && profiles_find(r->profile, r->model.model, &r->profile_file, &r->model.batch))
         return -1;
     r->options.profile = r->profile_file;

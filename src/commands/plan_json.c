@@ -14,8 +14,7 @@ static void put_cluster(const struct plan_request *r, const struct forecast *f, 
 
     probe.cluster = f->cluster; /* with what a profile knows of it */
     probe.ranks_per_node = f->options->ranks_per_node;
-    json_key(json, "cluster");
-    json_object_begin(json);
+    json_put_object(json, "cluster");
     for (int i = 1; (key = probe_figure(&probe, i, &about, &value)) != NULL; i++)
         json_put_double(json, key, value);
     json_object_end(json);
@@ -24,8 +23,7 @@ static void put_cluster(const struct plan_request *r, const struct forecast *f, 
 static void put_layers(const struct forecast *f, const struct forecast_point *point,
                        struct json *json)
 {
-    json_key(json, "scheme_by_layer");
-    json_object_begin(json);
+    json_put_object(json, "scheme_by_layer");
     for (int g = 0; g < f->work.ngroups; g++)
         json_put_string(json, f->groups[g].name,
                         point->chosen[g] ? point->chosen[g]->name : "none");
@@ -34,8 +32,7 @@ static void put_layers(const struct forecast *f, const struct forecast_point *po
 
 static void put_sent(const struct forecast_point *point, int intervals, struct json *json)
 {
-    json_key(json, "bytes_sent_by_interval");
-    json_array_begin(json);
+    json_put_array(json, "bytes_sent_by_interval");
     for (int i = 0; i < intervals; i++)
         json_double(json, point->sent[i]);
     json_array_end(json);
@@ -44,8 +41,7 @@ static void put_sent(const struct forecast_point *point, int intervals, struct j
 /* Seconds of an iteration by what --comm could be. */
 static void put_answer(const struct choose_answer *answer, struct json *json)
 {
-    json_key(json, "seconds_by_comm");
-    json_object_begin(json);
+    json_put_object(json, "seconds_by_comm");
     json_put_double(json, "auto", answer->seconds);
     for (int i = 0; i < answer->nrows; i++)
         if (answer->row[i].comm.policy != COMM_AUTO)

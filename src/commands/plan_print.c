@@ -40,7 +40,6 @@ static int print_assumptions(const struct plan_request *r, const struct forecast
 {
     struct strbuf text = {.data = NULL};
     double alone = f->batch / f->alone_seconds;
-    char cell[UNITS_CELL];
     int status;
 
     if (!f->options->profile && f->options->images_per_second <= 0)
@@ -48,7 +47,7 @@ static int print_assumptions(const struct plan_request *r, const struct forecast
                       alone < 10 ? 2 : 0, alone);
     if (!r->cluster_file && r->link_Bps <= 0)
         strbuf_printf(&text, "links of %s: give --bandwidth; ",
-                      units_print_bits(f->cluster.link_Bps, cell));
+                      units_bits(f->cluster.link_Bps).text);
     if (!r->cluster_file)
         strbuf_puts(&text, "latency and hosts as is usual: give --cluster-file; ");
     status = strbuf_status(&text);
@@ -77,12 +76,12 @@ static int print_advice(const struct forecast *f)
 
 static void print_net(const struct forecast *f)
 {
-    char a[UNITS_CELL], text[512];
+    char text[512];
     const char *name = f->net->def->name;
 
-    units_print_bytes((double)f->net->nlearnable * sizeof(float), a);
     snprintf(text, sizeof text, "%s: %zu parameters, %s; %d images per rank and iteration%s",
-             name && *name ? name : f->net->def->file, f->net->nlearnable, a, f->batch,
+             name && *name ? name : f->net->def->file, f->net->nlearnable,
+             units_bytes((double)f->net->nlearnable * sizeof(float)).text, f->batch,
              net_is_assumed(f->net) ? " (assumed input)" : "");
     options_print_text(text);
 }
@@ -90,18 +89,15 @@ static void print_net(const struct forecast *f)
 static void print_cluster(const struct forecast *f)
 {
     const struct cost_cluster *cluster = &f->cluster;
-    char a[UNITS_CELL], b[UNITS_CELL], c[UNITS_CELL];
 
-    units_print_bytes(cluster->link_Bps, a);
-    units_print_seconds(cluster->latency_seconds, b);
-    units_print_seconds(cluster->message_seconds, c);
-    printf("link      %s/s per node and direction, latency %s, %s per message\n", a, b, c);
-    units_print_bytes(cluster->copy_Bps, a);
-    units_print_bytes(cluster->sum_Bps, b);
+    printf("link      %s/s per node and direction, latency %s, %s per message\n",
+           units_bytes(cluster->link_Bps).text, units_seconds(cluster->latency_seconds).text,
+           units_seconds(cluster->message_seconds).text);
     printf("rank      %.4g GFLOP/s in products, copies %s/s, sums %s/s; %d a node\n",
-           cluster->gemm_flops / 1e9, a, b, f->options->ranks_per_node);
+           cluster->gemm_flops / 1e9, units_bytes(cluster->copy_Bps).text,
+           units_bytes(cluster->sum_Bps).text, f->options->ranks_per_node);
     if (cluster->device_Bps > 0)
-        printf("device    %s/s from and to the host\n", units_print_bytes(cluster->device_Bps, a));
+        printf("device    %s/s from and to the host\n", units_bytes(cluster->device_Bps).text);
     if (cluster->core_share > 0)
         printf("          no core to spare: %.0f %% of what the communication thread works\n"
                "          delays the passes\n",
@@ -110,13 +106,10 @@ static void print_cluster(const struct forecast *f)
 
 static void print_alone(const struct forecast *f)
 {
-    char a[UNITS_CELL], b[UNITS_CELL], c[UNITS_CELL];
-
-    units_print_seconds(f->forward_seconds, a);
-    units_print_seconds(f->backward_seconds, b);
-    units_print_seconds(f->alone_seconds, c);
-    printf("one rank  %s per iteration, %.4g images/s%s:\n          forward %s, backward %s\n", c,
-           f->batch / f->alone_seconds, net_is_assumed(f->net) ? " (assumed input)" : "", a, b);
+    printf("one rank  %s per iteration, %.4g images/s%s:\n          forward %s, backward %s\n",
+           units_seconds(f->alone_seconds).text, f->batch / f->alone_seconds,
+           net_is_assumed(f->net) ? " (assumed input)" : "", units_seconds(f->forward_seconds).text,
+           units_seconds(f->backward_seconds).text);
 }
 
 /* ---- numbers of nodes ---- */
@@ -124,7 +117,7 @@ static void print_alone(const struct forecast *f)
 static void print_points(const struct forecast *f)
 {
     const int npoints = f->options->npoints;
-    char cell[UNITS_CELL], schemes[128];
+    char schemes[128];
 
     printf("\nPlayed with --comm=%s, --overlap=%s\n", forecast_comm_name(f),
            cost_overlap_words[f->options->overlap]);
@@ -132,10 +125,10 @@ static void print_points(const struct forecast *f)
     print_line(80);
     for (int i = 0; i < npoints; i++) {
         const struct forecast_point *p = &f->points[i];
-        units_print_seconds(p->result.seconds, cell);
         forecast_schemes(f, p, schemes, sizeof schemes);
-        printf("%5d %10s %8.2f %9.1f %8.1f %7.1f%%  %s\n", p->nodes, cell, p->speedup,
-               p->images_per_second, p->bytes_sent / 1e6, 100 * p->result.stall_share, schemes);
+        printf("%5d %10s %8.2f %9.1f %8.1f %7.1f%%  %s\n", p->nodes,
+               units_seconds(p->result.seconds).text, p->speedup, p->images_per_second,
+               p->bytes_sent / 1e6, 100 * p->result.stall_share, schemes);
     }
     printf("MB sent: by a node in an iteration, mean. Stalled: the passes wait for\n"
            "parameters, mean over the workers.\n");
@@ -178,21 +171,19 @@ static void print_comms(const struct forecast *f)
 /* What could be chosen; beside a scheme that was named and never could, the parameter server. */
 static bool is_shown(const struct forecast *f, const struct scheme *scheme)
 {
-    const struct scheme *named = f->options->comm.scheme;
+    const struct scheme *named = f->options->how.comm.scheme;
 
-    return scheme_index(f->options->registry, named) < 0 || named->lossless
+    return scheme_index(f->options->how.registry, named) < 0 || named->lossless
                ? scheme->lossless
-               : scheme == named || scheme == f->options->registry[0];
+               : scheme == named || scheme == f->options->how.registry[0];
 }
 
 /* What one scheme costs the layer. */
 static void print_cost(const struct cost *cost, bool trains, bool chosen)
 {
-    char bytes[UNITS_CELL], seconds[UNITS_CELL];
-
     if (cost->possible)
-        printf(" %c%8s%8s", chosen ? '*' : ' ', units_print_bytes(cost->busiest, bytes),
-               units_print_seconds(cost->seconds, seconds));
+        printf(" %c%8s%8s", chosen ? '*' : ' ', units_bytes(cost->busiest).text,
+               units_seconds(cost->seconds).text);
     else
         printf("%18s", trains ? "-" : "frozen");
 }
@@ -204,7 +195,7 @@ static void print_layer(const struct forecast *f, const struct forecast_point *p
 
     printf("%-*s", NAME_WIDTH, short_name(group->name, name));
     for (int s = 0; s < f->nschemes; s++) {
-        const struct scheme *scheme = f->options->registry[s];
+        const struct scheme *scheme = f->options->how.registry[s];
         if (is_shown(f, scheme))
             print_cost(forecast_cost(f, point, g, scheme), group->trains,
                        point->chosen[g] == scheme);
@@ -235,8 +226,8 @@ static void print_layers(const struct forecast *f, const struct forecast_point *
     print_who(point);
     printf("%-*s", NAME_WIDTH, "layer");
     for (int s = 0; s < f->nschemes; s++)
-        if (is_shown(f, f->options->registry[s]))
-            width += printf("%18s", scheme_label(f->options->registry[s]));
+        if (is_shown(f, f->options->how.registry[s]))
+            width += printf("%18s", scheme_label(f->options->how.registry[s]));
     putchar('\n');
     print_line(width);
     for (int g = 0; g < f->work.ngroups; g++)
@@ -258,7 +249,7 @@ static void print_reasons(const struct forecast *f, const struct forecast_point 
         options_print_entry(short_name(f->groups[g].name, name), reason);
     }
     for (int s = -1; s < f->nschemes; s++) {
-        const struct scheme *scheme = s < 0 ? NULL : f->options->registry[s];
+        const struct scheme *scheme = s < 0 ? NULL : f->options->how.registry[s];
         int count = 0, largest = -1;
         for (int g = 0; g < f->work.ngroups; g++)
             if (!(f->groups[g].factorable && f->groups[g].trains) && point->chosen[g] == scheme) {

@@ -6,7 +6,6 @@
 #include <stdio.h>
 
 #include "report/net_table.h"
-#include "util/error.h"
 
 int command_summary(int argc, char **argv)
 {
@@ -21,6 +20,7 @@ int command_summary(int argc, char **argv)
         .example = "  poseidon summary --model=models/lenet/train_val.prototxt",
         .options = &own,
         .noptions = 1,
+        .net_rows = ROWS_OF_SHAPES,
         .net = &o,
         .about =
             "Prints the net's table: layers, shapes, parameters, operations. The input's size is "

@@ -21,7 +21,6 @@ enum { ENDLESS_BATCHES = 50 }; /* as Caffe's tool, where the data have no end */
 
 struct test_run {
     struct model_options model_options;
-    const char *weights;
     struct computing computing;
     int iterations; /* 0: one pass over the records */
     bool one_pass;
@@ -41,20 +40,12 @@ struct test_run {
 static int parse(struct test_run *t, int argc, char **argv)
 {
     const struct option own[] = {
-        {"model", OPTION_TEXT, &t->model_options.model, "FILE",
-         "the net (Caffe's prototxt); required", .need = NEED_MODEL},
-        {"weights", OPTION_TEXT, &t->weights, "FILES", "trained weights (comma list); required",
-         .need = NEED_WEIGHTS},
         {"iterations", OPTION_COUNT, &t->iterations, "N",
          "batches to run (default: one pass over the data)"},
-        {"batch", OPTION_COUNT, &t->model_options.batch, "N",
-         "samples a batch, instead of the net's"},
         {"classes", OPTION_FLAG, &t->per_class, NULL, "print the accuracy of each class, too"},
         {"confusion", OPTION_TEXT, &t->confusion, "FILE.csv",
          "write how often each class was taken for which"},
         {"force", OPTION_FLAG, &t->force, NULL, "replace FILE.csv where it exists"},
-        {"stage", OPTION_TEXT, &t->model_options.stages, "LIST", "stages of the net's state"},
-        {"level", OPTION_INT, &t->model_options.level, "N", "level of the net's state"},
         {"json", OPTION_FLAG, &t->json, NULL,
          "print the scores as JSON, and nothing else, on standard output"},
     };
@@ -64,6 +55,8 @@ static int parse(struct test_run *t, int argc, char **argv)
         .example = "  poseidon test --model=models/lenet/train_val.prototxt \\\n"
                    "      --weights=lenet_iter_1000.caffemodel --iterations=31",
         OPTION_ROWS(own),
+        .net_rows = "model weights batch stage level",
+        .net = &t->model_options,
         .computing = &t->computing,
         .alike = &t->alike,
         .about = "Scores the TEST phase of a net with trained weights.",
@@ -74,7 +67,8 @@ static int parse(struct test_run *t, int argc, char **argv)
     if (status)
         return status;
     return t->confusion ? output_check(t->confusion, t->force, 2,
-                                       (const char *const[]){t->model_options.model, t->weights})
+                                       (const char *const[]){t->model_options.model,
+                                                             t->model_options.weights})
                         : 0;
 }
 
@@ -82,7 +76,8 @@ static int parse(struct test_run *t, int argc, char **argv)
 static int load(struct test_run *t)
 {
     struct net *net = t->model.net;
-    int status = t->rank == 0 ? checkpoint_load_weights(t->weights, true, net, &t->log) : 0;
+    int status =
+        t->rank == 0 ? checkpoint_load_weights(t->model_options.weights, true, net, &t->log) : 0;
 
     if (error_agree(MPI_COMM_WORLD, status))
         return -1;
@@ -126,29 +121,16 @@ static void print_scores(struct test_run *t)
 {
     const struct net *net = t->model.net;
     double *mean = t->table + (size_t)t->iterations * t->width;
-    size_t at = 0;
 
-    for (int b = 0; b < t->iterations; b++) {
-        at = 0;
-        for (int i = 0; i < net->noutputs; i++)
-            for (size_t e = 0; e < shape_elems(&net->outputs[i].blob->value.shape); e++, at++) {
-                double value = t->table[(size_t)b * t->width + at];
-                mean[at] += value / t->iterations;
-                LOG_INFO(&t->log, "Batch %d, %s = %g", b, net->outputs[i].blob->name, value);
-            }
-        mean[at] += t->table[(size_t)b * t->width + at] / t->iterations;
-    }
-    LOG_INFO(&t->log, "Loss: %g", mean[t->width - 1]);
-    at = 0;
-    for (int i = 0; i < net->noutputs; i++)
-        for (size_t e = 0; e < shape_elems(&net->outputs[i].blob->value.shape); e++, at++) {
-            double weight = (double)net->outputs[i].loss_weight;
-            if (weight != 0)
-                LOG_INFO(&t->log, "%s = %g (* %g = %g loss)", net->outputs[i].blob->name, mean[at],
-                         weight, weight * mean[at]);
-            else
-                LOG_INFO(&t->log, "%s = %g", net->outputs[i].blob->name, mean[at]);
+    for (int b = 0; b < t->iterations; b++)
+        for (size_t k = 0; k < t->width; k++) {
+            double value = t->table[(size_t)b * t->width + k];
+            mean[k] += value / t->iterations;
+            if (k + 1 < t->width)
+                LOG_INFO(&t->log, "Batch %d, %s = %g", b, outputs_at(net, k)->blob->name, value);
         }
+    LOG_INFO(&t->log, "Loss: %g", mean[t->width - 1]);
+    outputs_log(&t->log, NULL, net, mean);
 }
 
 static int print_json(struct test_run *t)
@@ -163,16 +145,6 @@ static int print_json(struct test_run *t)
     outputs_put_json(&json, "test", net, mean);
     json_object_end(&json);
     return json_print(&json, stdout);
-}
-
-static int build(struct test_run *t)
-{
-    struct engine *engine = &t->model.engine;
-    int status = engine_open(t->computing.engine, &t->computing.options, engine);
-
-    if (error_agree(MPI_COMM_WORLD, status))
-        return -1;
-    return error_agree(MPI_COMM_WORLD, net_build(t->model.net, engine, 1));
 }
 
 /* The first layer that reads data, and how many records it has. */
@@ -260,7 +232,9 @@ static int score(struct test_run *t)
         status = test_classes_open(&t->classes, &t->model);
     if (!status && t->rank == 0)
         fputs(t->model.notices, stderr);
-    if (error_agree(MPI_COMM_WORLD, status) || build(t) || load(t))
+    if (!status)
+        status = model_build(&t->model, t->computing.engine, &t->computing.options, 1);
+    if (error_agree(MPI_COMM_WORLD, status) || load(t))
         return -1;
     t->width = outputs_count(t->model.net) + 1;
     cells = ((size_t)t->iterations + 1) * t->width;

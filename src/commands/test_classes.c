@@ -17,7 +17,6 @@ int test_classes_open(struct test_classes *t, const struct model *model)
 {
     const struct net *net = model->net;
     const struct shape *shape;
-    char scores[128], label[128];
 
     for (int l = 0; l < net->nlayers; l++) {
         const struct layer *layer = &net->layers[l];
@@ -36,8 +35,8 @@ int test_classes_open(struct test_classes *t, const struct model *model)
     if (shape->naxes < 2 || shape_elems(&t->label->value.shape) != (size_t)shape->dim[0])
         return error_set("--classes and --confusion: expected one label a sample, found scores "
                          "'%s' of shape %s and labels of shape %s",
-                         t->scores->name, shape_text(shape, scores, sizeof scores),
-                         shape_text(&t->label->value.shape, label, sizeof label));
+                         t->scores->name, shape_text(shape).text,
+                         shape_text(&t->label->value.shape).text);
     net_keep(model->net, t->scores);
     net_keep(model->net, t->label);
     t->net = net;
@@ -149,7 +148,6 @@ int test_classes_write(const struct test_classes *t, const char *path)
 {
     struct strbuf text = {.data = NULL};
     char number[16];
-    int status;
 
     strbuf_puts(&text, "label");
     for (int k = 0; k < t->classes; k++) {
@@ -164,10 +162,7 @@ int test_classes_write(const struct test_classes *t, const char *path)
                           (long long)t->counts[(size_t)label * (size_t)t->classes + (size_t)k]);
         strbuf_puts(&text, "\n");
     }
-    status =
-        text.failed ? error_memory(text.length, path) : file_write(path, text.data, text.length);
-    strbuf_free(&text);
-    return status;
+    return file_write_text(path, &text);
 }
 
 void test_classes_close(struct test_classes *t)

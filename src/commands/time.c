@@ -45,6 +45,7 @@ static int parse(struct timing *t, int argc, char **argv)
         .synopsis = "--model=FILE [OPTIONS]",
         .example = "  poseidon time --model=models/lenet/train_val.prototxt --iterations=10",
         OPTION_ROWS(own),
+        .net_rows = ROWS_OF_SHAPES,
         .net = &t->model_options,
         .computing = &t->computing,
         .about =
@@ -273,8 +274,7 @@ static void json_pass(const struct timing *t, int layer, enum op_pass pass, stru
     struct op_work work = layer_work(&t->model.net->layers[layer], pass);
     double seconds = layer_seconds(t, layer, pass), floor = roofline_floor(&t->roofline, &work);
 
-    json_key(json, pass == OP_FORWARD ? "forward" : "backward");
-    json_object_begin(json);
+    json_put_object(json, pass == OP_FORWARD ? "forward" : "backward");
     json_put_double(json, "ms", seconds * 1e3);
     json_put_double(json, "flops", work.flops);
     json_put_double(json, "bytes", op_work_bytes(&work));
@@ -306,8 +306,7 @@ static int print_json(struct timing *t)
     json_put_double(&json, "bandwidth_gbytes_per_second", t->roofline.bandwidth * 1e-9);
     json_put_double(&json, "floor_ms", floor * 1e3);
     json_put_double(&json, "times_floor", floor > 0 ? t->total / t->iterations / floor : 0);
-    json_key(&json, "layers");
-    json_array_begin(&json);
+    json_put_array(&json, "layers");
     for (int i = 0; i < net->nlayers; i++) {
         json_object_begin(&json);
         json_put_string(&json, "name", net->layers[i].def->name);
@@ -335,17 +334,15 @@ static int write_profile(struct timing *t)
     struct strbuf text = {.data = NULL};
     const struct blob *input =
         net->nlayers > 0 && net->layers[0].ntops > 0 ? net->layers[0].tops[0] : NULL;
-    char shape[288];
     const double gflop = 2e-9 * SIZE * SIZE * SIZE;
     double gemm, update;
-    int status;
 
     if (roofline_gemm(&t->model.engine, SIZE, &gemm) || roofline_update(&t->model.engine, &update))
         return -1;
     strbuf_printf(&text, "# net %s, phase %s, engine %s, mean of %d iterations\n", net->def->name,
                   t->model_options.phase, t->computing.engine, t->iterations);
     if (input)
-        strbuf_printf(&text, "# input %s%s\n", shape_text(&input->value.shape, shape, sizeof shape),
+        strbuf_printf(&text, "# input %s%s\n", shape_text(&input->value.shape).text,
                       net_is_assumed(net) ? " (assumed)" : "");
     profile_begin(&text);
     for (int i = 0; i < net->nlayers; i++)
@@ -353,11 +350,7 @@ static int write_profile(struct timing *t)
                     t->forward[i] / t->iterations, t->backward[i] / t->iterations);
     profile_add(&text, PROFILE_GEMM, "GEMM", gemm / gflop, 0);
     profile_add(&text, PROFILE_UPDATE, "SGD", update, 0);
-    status = strbuf_status(&text);
-    if (!status)
-        status = file_write(t->profile, text.data, text.length);
-    strbuf_free(&text);
-    return status;
+    return file_write_text(t->profile, &text);
 }
 
 /* What the first passes do once costs nobody; whether they could be recorded is said. */

@@ -128,7 +128,7 @@ int command_train(int argc, char **argv)
     char *profile = NULL;
     struct trainer *trainer = NULL;
     struct log log;
-    bool in_flight = false;
+    bool trains, in_flight = false;
     int status, rank = 0, ending = 0;
 
     status = train_options_parse(argc, argv, &request);
@@ -152,19 +152,16 @@ int command_train(int argc, char **argv)
     status = error_agree(MPI_COMM_WORLD, status);
     if (!status)
         status = trainer_create(MPI_COMM_WORLD, options, &log, &trainer);
-    if (!status && options->dry_run) {
+    if (!status && options->dry_run)
         status = dry_run(trainer, rank);
-        trainer_destroy(trainer);
-        free(profile);
-        return command_end_mpi("train", status, false);
-    }
-    if (!status) {
+    trains = !status && !options->dry_run;
+    if (trains) {
         status = trainer_run(trainer);
         in_flight = status != 0;
     }
-    if (!status)
+    if (trains && !status)
         status = error_agree(MPI_COMM_WORLD, rank == 0 ? report(trainer, options) : 0);
-    if (!status && rank == 0) /* others' would only make the launcher talk */
+    if (trains && !status && rank == 0) /* others' would only make the launcher talk */
         ending = trainer_exit_status(trainer);
     if (!in_flight) {
         trainer_destroy(trainer);

@@ -164,7 +164,7 @@ static void add_computing(struct train_request *r, struct option_rows *rows)
         {.type = OPTION_GROUP, .help = "computing"},
         {"gpu", OPTION_TEXT | OPTION_OWN, &r->gpu, "all|LIST",
          "train on GPUs: --engine=cuda on all of each machine's, or on those of the list"},
-        {"threads", OPTION_THREADS | OPTION_OWN, &o->threads, "N",
+        {"threads", OPTION_THREADS | OPTION_OWN, &o->computing.threads, "N",
          "compute threads per rank, which update on dedicated servers (default: all cores of the "
          "rank; one fewer if it has 20 or more, for communication)"},
         {"engine", OPTION_TEXT | OPTION_OWN, &o->engine, "NAME",
@@ -185,11 +185,9 @@ static void add_computing(struct train_request *r, struct option_rows *rows)
          "faster by measurement",
          ps_update_words},
     };
-    const struct computing_rows engine = {&o->math,      &o->convolution, &o->deterministic,
-                                          &o->no_fusion, &o->no_graphs,   &o->workspace};
 
     options_add(rows, group, (int)(sizeof group / sizeof *group));
-    options_add_engine(rows, &engine);
+    options_add_engine(rows, &o->computing);
 }
 
 static void add_communication(struct train_request *r, struct option_rows *rows)

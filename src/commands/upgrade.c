@@ -4,8 +4,6 @@
 #include "commands/output_guard.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "layers/layer.h"
 #include "spec/print.h"
@@ -49,12 +47,9 @@ static int upgrade(const char *in, const char *out, bool force)
         return -1;
     fputs(text_notices(doc), stderr);
     print_message(&text, text_root(doc));
-    status = strbuf_status(&text);
-    if (status == 0)
-        status = file_write(out, strbuf_text(&text), text.length);
+    status = file_write_text(out, &text);
     if (status == 0)
         fprintf(stderr, "%s: written as a %s in today's form\n", out, solver ? "solver" : "net");
-    strbuf_free(&text);
     text_free(doc);
     return status;
 }

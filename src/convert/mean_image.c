@@ -9,7 +9,6 @@
 #include "util/path.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 int mean_image_add(struct mean_image *mean, const struct shape *shape, enum source_type type,
                    const void *data)
@@ -23,13 +22,11 @@ int mean_image_add(struct mean_image *mean, const struct shape *shape, enum sour
         if (!mean->sum)
             return error_memory(elems * sizeof *mean->sum, "the mean image");
     } else if (!shape_equal(shape, &mean->shape)) {
-        char found[256], expected[256];
 
         return error_set(
             "an image of shape %s, but the first has %s; a mean image needs all of one "
             "size",
-            shape_text(shape, found, sizeof found),
-            shape_text(&mean->shape, expected, sizeof expected));
+            shape_text(shape).text, shape_text(&mean->shape).text);
     }
     if (type == SOURCE_U8)
         for (size_t e = 0; e < elems; e++)

@@ -26,37 +26,6 @@ struct hdf5_sink {
 
 /* ---- pieces of the file, with the lock held ---- */
 
-/* Texts as one attribute of the file, of fixed length, which every reader understands. */
-static int texts_write(hid_t file, const char *path, const char *name, int n, char *const *texts)
-{
-    size_t size = 1;
-    hsize_t dim = (hsize_t)n;
-    char *block;
-    hid_t type, space, attribute;
-    int status = 0;
-
-    for (int i = 0; i < n; i++)
-        if (strlen(texts[i]) + 1 > size)
-            size = strlen(texts[i]) + 1;
-    block = calloc((size_t)n, size);
-    if (!block)
-        return error_memory((size_t)n * size, "an attribute");
-    for (int i = 0; i < n; i++)
-        strcpy(block + (size_t)i * size, texts[i]);
-    type = H5Tcopy(H5T_C_S1);
-    H5Tset_size(type, size);
-    space = n == 1 ? H5Screate(H5S_SCALAR) : H5Screate_simple(1, &dim, NULL);
-    attribute = H5Acreate2(file, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
-    if (attribute < 0 || H5Awrite(attribute, type, block) < 0)
-        status = h5_write_failed(path);
-    if (attribute >= 0)
-        H5Aclose(attribute);
-    H5Sclose(space);
-    H5Tclose(type);
-    free(block);
-    return status;
-}
-
 static int labels_write(hid_t file, const char *path, const void *label, size_t count)
 {
     struct h5_output o = {
@@ -141,15 +110,13 @@ static int hdf5_add(struct sink *sink, const struct sample *sample)
     struct hdf5_sink *self = (struct hdf5_sink *)sink;
     const struct shape *shape = &sample->raw->shape;
     const int32_t label = sample->label;
-    char found[256], expected[256];
     int status = 0;
 
     if (sink->count > 0 && !shape_equal(shape, &self->shape))
         return error_set(
             "shape %s, but the first image has %s; an HDF5 file holds images of one size "
             "(--resize makes them so)",
-            shape_text(shape, found, sizeof found),
-            shape_text(&self->shape, expected, sizeof expected));
+            shape_text(shape).text, shape_text(&self->shape).text);
     h5_lock();
     if (sink->count == 0)
         status = h5_data_create(self, shape);
@@ -166,14 +133,13 @@ static int hdf5_add(struct sink *sink, const struct sample *sample)
 
 static int contents_finish(struct hdf5_sink *self)
 {
-    char *source = (char *)self->o.source;
     const char *path = self->sink.temp;
 
     if (h5_block_write(self) ||
         labels_write(self->file, path, self->label.data, self->sink.count) ||
-        texts_write(self->file, path, "source", 1, &source) ||
-        (self->o.nclasses &&
-         texts_write(self->file, path, "classes", self->o.nclasses, self->o.class_name)))
+        h5_attribute_write_texts(self->file, path, "source", 1, &self->o.source) ||
+        (self->o.nclasses && h5_attribute_write_texts(self->file, path, "classes", self->o.nclasses,
+                                                      (const char *const *)self->o.class_name)))
         return -1;
     return file_close(self);
 }

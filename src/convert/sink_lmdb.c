@@ -45,7 +45,6 @@ bool sink_is_lmdb_folder(const char *path)
 #include "util/file.h"
 #include "util/strbuf.h"
 
-#include <fcntl.h>
 #include <lmdb.h>
 
 #define MAP_FIRST   ((size_t)1 << 30)

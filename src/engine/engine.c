@@ -4,7 +4,6 @@
 #include "engine/engine_internal.h"
 #include "engine/op_check.h"
 #include "engine/op_size.h"
-#include "util/choice.h"
 #include "util/error.h"
 
 #include <assert.h>

@@ -16,7 +16,6 @@
 #include "engine/ops.h"
 #include "engine/rule.h"
 #include "engine/tensor.h"
-#include "util/strbuf.h"
 
 #include <assert.h>
 

@@ -7,7 +7,6 @@
 #include "engine/normal.h"
 
 #include <math.h>
-#include <stdbool.h>
 #include <string.h>
 
 #include "engine/kernel.h"

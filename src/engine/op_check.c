@@ -22,13 +22,11 @@ static int op_check_count(const char *what, int found, struct op_count count)
 
 static int op_check_empty(const char *what, struct blob **blobs, int n)
 {
-    char text[OP_SHAPE_TEXT];
-
     for (int i = 0; i < n; i++)
         if (shape_elems(&blobs[i]->value.shape) == 0)
             return error_set("%s '%s' has no elements: its shape is %s", what,
                              blobs[i]->name ? blobs[i]->name : "?",
-                             shape_text(&blobs[i]->value.shape, text, sizeof text));
+                             shape_text(&blobs[i]->value.shape).text);
     return 0;
 }
 
@@ -87,13 +85,11 @@ int op_check(const struct op_args *args)
 
 int op_check_top_like_bottom(const struct op_args *args, int i)
 {
-    char top[OP_SHAPE_TEXT], bottom[OP_SHAPE_TEXT];
-
     if (shape_equal(op_top_shape(args, i), op_bottom_shape(args, 0)))
         return 0;
     return error_set("top %d must have the bottom's shape %s, not %s", i,
-                     shape_text(op_bottom_shape(args, 0), bottom, sizeof bottom),
-                     shape_text(op_top_shape(args, i), top, sizeof top));
+                     shape_text(op_bottom_shape(args, 0)).text,
+                     shape_text(op_top_shape(args, i)).text);
 }
 
 int op_check_top_elems(const struct op_args *args, int i, int64_t expected)
@@ -107,24 +103,21 @@ int op_check_top_elems(const struct op_args *args, int i, int64_t expected)
 
 int op_check_bottom_elems(const struct op_args *args, int i, int64_t expected, const char *what)
 {
-    char text[OP_SHAPE_TEXT];
-
     if (shape_elems(op_bottom_shape(args, i)) == (size_t)expected)
         return 0;
     return error_set("bottom %d must have %" PRId64 " %s; its shape is %s", i, expected, what,
-                     shape_text(op_bottom_shape(args, i), text, sizeof text));
+                     shape_text(op_bottom_shape(args, i)).text);
 }
 
 /* So many axes in both, words for that, and one batch. */
 static int check_axes(const struct op_args *args, int least, int most, const char *words)
 {
     const struct shape *x = op_bottom_shape(args, 0), *y = op_top_shape(args, 0);
-    char bottom[OP_SHAPE_TEXT], top[OP_SHAPE_TEXT];
 
     if (x->naxes >= least && x->naxes <= most && x->naxes == y->naxes && x->dim[0] == y->dim[0])
         return 0;
     return error_set("needs blobs of %s and one batch; the bottom's shape is %s, the top's %s",
-                     words, shape_text(x, bottom, sizeof bottom), shape_text(y, top, sizeof top));
+                     words, shape_text(x).text, shape_text(y).text);
 }
 
 int op_check_images(const struct op_args *args)

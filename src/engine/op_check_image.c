@@ -80,7 +80,6 @@ static int pool_check(const struct op_args *args)
 {
     const struct pool_args *a = &args->u.pool;
     const struct shape *x = op_bottom_shape(args, 0), *y = op_top_shape(args, 0);
-    char text[OP_SHAPE_TEXT];
 
     if (op_check_spatial(args) ||
         op_check_choice("pooling method", (int)a->method, POOL_STOCHASTIC + 1) ||
@@ -97,7 +96,7 @@ static int pool_check(const struct op_args *args)
         return error_set("only MAX has a second top");
     if (args->ntops == 2 && !shape_equal(y, op_top_shape(args, 1)))
         return error_set("the mask's shape is %s, not the first top's",
-                         shape_text(op_top_shape(args, 1), text, sizeof text));
+                         shape_text(op_top_shape(args, 1)).text);
     return 0;
 }
 
@@ -152,13 +151,12 @@ static int spp_check(const struct op_args *args)
 {
     const struct spp_args *a = &args->u.spp;
     const struct shape *x = op_bottom_shape(args, 0);
-    char text[OP_SHAPE_TEXT];
 
     if (op_check_choice("pooling method", (int)a->method, POOL_AVE + 1))
         return -1;
     if (x->naxes != 4)
         return error_set("needs a bottom of 4 axes (N, C, H, W); its shape is %s",
-                         shape_text(x, text, sizeof text));
+                         shape_text(x).text);
     if (a->levels < 1 || a->levels > 12)
         return error_set("takes 1 to 12 levels, not %d", a->levels);
     for (int l = 0; l < a->levels; l++)

@@ -5,9 +5,6 @@
 
 #include "engine/op_check.h"
 
-/* Room for shape_text of any shape. */
-#define OP_SHAPE_TEXT 288
-
 static inline const struct shape *op_bottom_shape(const struct op_args *args, int i)
 {
     return &args->bottoms[i]->value.shape;

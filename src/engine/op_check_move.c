@@ -10,7 +10,6 @@ static int concat_check_pieces(const char *what, struct blob **pieces, int n,
                                const struct shape *whole, int axis)
 {
     int64_t sum = 0;
-    char found[OP_SHAPE_TEXT], expected[OP_SHAPE_TEXT];
 
     for (int i = 0; i < n; i++) {
         const struct shape *piece = &pieces[i]->value.shape;
@@ -19,8 +18,7 @@ static int concat_check_pieces(const char *what, struct blob **pieces, int n,
             fits = d == axis || piece->dim[d] == whole->dim[d];
         if (!fits)
             return error_set("%s %d of shape %s is no piece of %s along axis %d", what, i,
-                             shape_text(piece, found, sizeof found),
-                             shape_text(whole, expected, sizeof expected), axis);
+                             shape_text(piece).text, shape_text(whole).text, axis);
         sum += piece->dim[axis];
     }
     if (sum != whole->dim[axis])

@@ -5,6 +5,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 size_t shape_elems(const struct shape *shape)
 {
@@ -59,27 +60,31 @@ int shape_axis(const struct shape *shape, int axis, int *out)
     return 0;
 }
 
-const char *shape_text(const struct shape *shape, char *buffer, size_t size)
+/* The axes with `between` them. */
+static struct shape_text put_axes(const struct shape *shape, const char *between)
 {
+    struct shape_text out = {""};
     size_t used = 0;
 
-    buffer[0] = '\0';
-    for (int i = 0; i < shape->naxes && used < size; i++)
-        used += (size_t)snprintf(buffer + used, size - used, "%" PRId64 " ", shape->dim[i]);
-    if (used < size)
-        snprintf(buffer + used, size - used, "(%zu)", shape_elems(shape));
-    return buffer;
+    for (int i = 0; i < shape->naxes; i++)
+        used += (size_t)snprintf(out.text + used, sizeof out.text - used, "%s%" PRId64,
+                                 i > 0 ? between : "", shape->dim[i]);
+    return out;
 }
 
-const char *shape_product(const struct shape *shape, char *buffer, size_t size)
+struct shape_text shape_text(const struct shape *shape)
 {
-    size_t used = 0;
+    struct shape_text out = put_axes(shape, " ");
+    size_t used = strlen(out.text);
 
-    buffer[0] = '\0';
-    for (int i = 0; i < shape->naxes && used < size; i++)
-        used += (size_t)snprintf(buffer + used, size - used, "%s%" PRId64, i > 0 ? " x " : "",
-                                 shape->dim[i]);
-    return buffer;
+    snprintf(out.text + used, sizeof out.text - used, used ? " (%zu)" : "(%zu)",
+             shape_elems(shape));
+    return out;
+}
+
+struct shape_text shape_product(const struct shape *shape)
+{
+    return put_axes(shape, " x ");
 }
 
 int64_t shape_dim(const struct shape *shape, int axis)

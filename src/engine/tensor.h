@@ -63,11 +63,15 @@ int shape_set(struct shape *shape, int naxes, const int64_t *dim, const char *wh
 /* axis counted from the end when negative; fails where it is out of range. */
 int shape_axis(const struct shape *shape, int axis, int *out);
 
-/* "64 1 28 28 (50176)", Caffe's form; truncated to the buffer. Returns buffer. */
-const char *shape_text(const struct shape *shape, char *buffer, size_t size);
+/* Written as shape_text(shape).text, which lasts as long as the expression that it stands in. Room
+ * for any shape. */
+struct shape_text {
+    char text[(SHAPE_MAX_AXES + 1) * 24];
+};
 
-/* "64 x 1 x 28 x 28", "" of a scalar; truncated to the buffer. Returns buffer. */
-const char *shape_product(const struct shape *shape, char *buffer, size_t size);
+/* "64 1 28 28 (50176)", Caffe's form; and "64 x 1 x 28 x 28", "" of a scalar. */
+struct shape_text shape_text(const struct shape *shape);
+struct shape_text shape_product(const struct shape *shape);
 
 /* Axis i, 1 where the shape is shorter: Caffe's legacy num/channels/height/width. */
 int64_t shape_dim(const struct shape *shape, int axis);

@@ -7,7 +7,6 @@
 #include "util/error.h"
 #include "util/file.h"
 
-#include <inttypes.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>

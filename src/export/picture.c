@@ -6,7 +6,6 @@
  * those who ask; both are state of the library, of which one command a process makes use once. */
 #include "export/picture_internal.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +14,7 @@
 #include "util/error.h"
 #include "util/file.h"
 #include "util/path.h"
+#include "util/strbuf.h"
 #include "util/utf8.h"
 
 #ifdef HAVE_CONFIG_H

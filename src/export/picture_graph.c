@@ -4,7 +4,6 @@
 #include "layers/spatial.h"
 #include "spec/names.h"
 #include "util/alloc.h"
-#include "util/error.h"
 #include "util/strbuf.h"
 
 #include <inttypes.h>
@@ -99,13 +98,11 @@ static void describe(const Caffe__LayerParameter *p, int axes, struct picture_no
 static void describe_blob(const struct net *net, struct picture_blob *blob)
 {
     const struct blob *found = net != NULL ? net_find_blob(net, blob->name) : NULL;
-    size_t used;
 
-    if (!found)
-        return;
-    used = strlen(shape_product(&found->value.shape, blob->shape, sizeof blob->shape));
-    if (used > 0 && net_is_assumed(net))
-        snprintf(blob->shape + used, sizeof blob->shape - used, " assumed");
+    if (found)
+        snprintf(blob->shape, sizeof blob->shape, "%.54s%s",
+                 shape_product(&found->value.shape).text,
+                 found->value.shape.naxes > 0 && net_is_assumed(net) ? " assumed" : "");
 }
 
 static void append(char *list, size_t bytes, const char *text)

@@ -6,7 +6,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #define ENOUGH       0.95 /* of the workers */
 #define WORTH_A_NODE 1.05 /* times as fast, or servers are not worth their nodes */
@@ -24,7 +23,7 @@ static int speedup_at(const struct forecast *f, double link_Bps, double *out)
     struct forecast other = *f; /* lives shorter than what it borrows */
 
     other.cluster.link_Bps = link_Bps;
-    return forecast_try(&other, last_point(f)->nodes, f->options->servers, out);
+    return forecast_try(&other, last_point(f)->nodes, f->options->how.servers, out);
 }
 
 /* The slowest link on which all workers but a twentieth are worth their while. From this one in
@@ -63,7 +62,7 @@ static int find_servers(const struct forecast *f, struct forecast_advice *out)
     const struct forecast_point *point = last_point(f);
     int before = 0;
 
-    if (f->options->servers > 0 || point->nodes < 2)
+    if (f->options->how.servers > 0 || point->nodes < 2)
         return 0;
     for (int part = 4; part >= 1 && out->server_nodes == 0; part /= 2) {
         int more = (point->nodes + part - 1) / part;
@@ -96,8 +95,6 @@ int forecast_advise(const struct forecast *f, struct forecast_advice *out)
 static void say_network(const struct forecast *f, const struct forecast_advice *advice, char *out,
                         size_t bytes)
 {
-    char enough[UNITS_CELL], has[UNITS_CELL];
-
     if (advice->enough_Bps <= 0) {
         snprintf(out, bytes,
                  "No network makes that %.0f %%: on the fastest it is %.2f times, the rest is "
@@ -108,8 +105,7 @@ static void say_network(const struct forecast *f, const struct forecast_advice *
     snprintf(out, bytes, "%.0f %% of %d %s a network of %s per node; this one has %s.",
              100 * ENOUGH, last_point(f)->workers,
              advice->enough_Bps > f->cluster.link_Bps ? "would need" : "would be reached on",
-             units_print_bits(advice->enough_Bps, enough),
-             units_print_bits(f->cluster.link_Bps, has));
+             units_bits(advice->enough_Bps).text, units_bits(f->cluster.link_Bps).text);
 }
 
 static void say_servers(const struct forecast *f, const struct forecast_advice *advice, char *out,
@@ -124,7 +120,7 @@ static void say_servers(const struct forecast *f, const struct forecast_advice *
                  "to %.2f.",
                  more, more == 1 ? "" : "s", nodes + more, more * f->options->ranks_per_node,
                  advice->servers_speedup);
-    else if (f->options->servers == 0 && nodes > 1)
+    else if (f->options->how.servers == 0 && nodes > 1)
         snprintf(out, bytes, " Dedicated servers would not make it 5 %% faster.");
 }
 

@@ -1,9 +1,9 @@
 /* Plans without a cluster, and how they are played. */
 #include "forecast/forecast.h"
 
-#include "engine/replay/profile.h"
 #include "forecast/groups.h"
 #include "forecast/layer_times.h"
+#include "forecast/profiles.h"
 #include "util/alloc.h"
 #include "util/error.h"
 
@@ -11,24 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int find_batch(const struct net *net, int *out)
-{
-    for (int l = 0; l < net->nlayers; l++)
-        if (net->layers[l].i->is_data && net->layers[l].ntops > 0) {
-            *out = (int)shape_dim(&net->layers[l].tops[0]->value.shape, 0);
-            return 0;
-        }
-    return error_set("%s: the net has no data layer, so its batch is not known", net->def->file);
-}
-
 /* ---- one number of nodes ---- */
 
 /* Ranks that are all on one machine share its memory under --comm=auto, as in training. */
 static bool shares_memory(const struct forecast_options *options,
                           const struct forecast_point *point)
 {
-    return point->nodes == 1 && options->comm.policy == COMM_AUTO && point->how.servers == 0 &&
-           options->wire == WIRE_FP32 && options->play.bytes_per_second <= 0;
+    return point->nodes == 1 && options->how.comm.policy == COMM_AUTO && point->how.servers == 0 &&
+           options->how.wire == WIRE_FP32 && options->play.bytes_per_second <= 0;
 }
 
 /* As --hierarchy=auto of the training: more than one worker on some node, and more than one node or
@@ -52,7 +42,8 @@ static int add_up_first(const struct forecast_options *options, struct forecast_
     point->locals = each;
     point->how.nodes = point->node_of;
     point->how.leaders_per_host = 1;
-    point->how.rails = point->shares && options->leaders == 0 ? point->workers : options->leaders;
+    if (point->shares && options->how.rails == 0)
+        point->how.rails = point->workers;
     return 0;
 }
 
@@ -60,10 +51,10 @@ static struct cost_sizes sizes_of(const struct forecast *f, const struct cost_cl
 {
     struct cost_sizes sizes = cost_sizes_for(cluster);
 
-    if (f->options->chunk_bytes != COST_SIZE_CHOSEN)
-        sizes.chunk = f->options->chunk_bytes;
-    if (f->options->merge_bytes != COST_SIZE_CHOSEN)
-        sizes.merge = f->options->merge_bytes;
+    if (f->options->how.chunk_bytes != COST_SIZE_CHOSEN)
+        sizes.chunk = f->options->how.chunk_bytes;
+    if (f->options->how.merge_bytes != COST_SIZE_CHOSEN)
+        sizes.merge = f->options->how.merge_bytes;
     return sizes;
 }
 
@@ -78,20 +69,14 @@ static int set_up(const struct forecast *f, int nodes, int servers, struct forec
             "--servers=%d leaves no worker on %d node%s: %d rank%s, and at least one must compute",
             servers, nodes, nodes == 1 ? "" : "s", ranks, ranks == 1 ? "" : "s");
     *point = (struct forecast_point){.nodes = nodes, .workers = ranks - servers};
-    point->how = (struct plan_options){
-        .registry = options->registry,
-        .wire = options->wire,
-        .nranks = ranks,
-        .servers = servers,
-        .iter_size = options->iter_size,
-        .dilate = options->dilate,
-    };
+    point->how = options->how;
+    point->how.nranks = ranks;
+    point->how.servers = servers;
     if (add_up_first(options, point))
         return -1;
-    point->asks = options->comm.policy == COMM_AUTO &&
+    point->asks = options->how.comm.policy == COMM_AUTO &&
                   choose_is_asked(nodes, point->workers, options->cluster_given);
-    point->how.comm = options->comm;
-    if (options->comm.policy == COMM_AUTO && !point->asks)
+    if (options->how.comm.policy == COMM_AUTO && !point->asks)
         point->how.comm.policy = COMM_PAPER;
     point->played = f->cluster;
     cost_cap(&point->played, options->play.bytes_per_second,
@@ -174,10 +159,10 @@ static int ask(const struct forecast *f, struct forecast_point *point, bool quic
         .groups = f->groups,
         .overlap = f->options->overlap,
         .quick = quick,
-        .play = options_of(f, point, f->options->dilate, &cluster),
+        .play = options_of(f, point, f->options->how.dilate, &cluster),
     };
 
-    how.merge_bytes = f->options->merge_bytes;
+    how.merge_bytes = f->options->how.merge_bytes;
     question.play.stragglers = 0;
     return choose_comm(&question, &point->answer);
 }
@@ -251,7 +236,7 @@ static int run_point(const struct forecast *f, int nodes, struct forecast_point 
     struct plan *plan = NULL;
     int status;
 
-    if (set_up(f, nodes, f->options->servers, point) || make_plan(f, point, false, &plan))
+    if (set_up(f, nodes, f->options->how.servers, point) || make_plan(f, point, false, &plan))
         return -1;
     point->leaders = plan->rails;
     point->chosen = alloc_array((size_t)plan->ngroups, sizeof *point->chosen, "schemes");
@@ -269,23 +254,6 @@ static int run_point(const struct forecast *f, int nodes, struct forecast_point 
 
 /* ---- all of it ---- */
 
-/* Times of another batch are not those of this net's passes. */
-static int check_batch(const char *file, int batch)
-{
-    struct profile profile;
-    int timed;
-
-    if (profile_read(file, &profile))
-        return -1;
-    timed = profile.batch;
-    profile_free(&profile);
-    return timed == 0 || timed == batch
-               ? 0
-               : error_set("%s holds the times of a batch of %d samples a pass, and the net takes "
-                           "%d: give --batch=%d here, or to \"poseidon time --profile\" another",
-                           file, timed, batch, timed);
-}
-
 /* To last that long together. */
 static void stretch(struct layer_times *times, double seconds)
 {
@@ -301,14 +269,16 @@ static void stretch(struct layer_times *times, double seconds)
 static int find_work(struct forecast *f)
 {
     double rate = f->options->images_per_second;
-    int passes = f->options->iter_size;
+    int passes = f->options->how.iter_size;
 
-    if (find_batch(f->net, &f->batch))
-        return -1;
+    f->batch = net_batch(f->net);
+    if (f->batch == 0)
+        return error_set("%s: the net has no data layer, so its batch is not known",
+                         f->net->def->file);
     /* a rank that trains so fast multiplies so fast: forward once, backward twice the operations */
-    if (rate > 0 && !f->options->profile && !f->options->products_measured && f->batch > 0)
+    if (rate > 0 && !f->options->profile && !f->options->products_measured)
         f->cluster.gemm_flops = 3 * f->net->flops / f->batch * rate;
-    if (f->options->profile && check_batch(f->options->profile, f->batch))
+    if (f->options->profile && profiles_check_batch(f->options->profile, f->batch))
         return -1;
     if (f->options->profile ? layer_times_read(f->net, f->options->profile, &f->cluster, &f->work)
                             : layer_times_estimate(f->net, &f->cluster, &f->work))
@@ -339,11 +309,11 @@ static double update_seconds(const struct forecast *f)
  * that is the passes' and its. */
 static int find_alone(struct forecast *f)
 {
-    const struct plan_options one = {.registry = f->options->registry,
+    const struct plan_options one = {.registry = f->options->how.registry,
                                      .comm = {.policy = COMM_NONE},
                                      .nranks = 1,
                                      .chunk_bytes = PLAN_LARGEST_MESSAGE,
-                                     .iter_size = f->options->iter_size};
+                                     .iter_size = f->options->how.iter_size};
     const struct forecast_point point = {.played = f->cluster, .window = COST_SIZE_CHOSEN};
     struct simulate_result result;
     struct plan *plan;
@@ -367,7 +337,7 @@ int forecast_create(const struct forecast_options *options, const struct cost_cl
     *out = (struct forecast){.options = options,
                              .cluster = *cluster,
                              .net = net,
-                             .nschemes = cost_count_schemes(options->registry),
+                             .nschemes = cost_count_schemes(options->how.registry),
                              .groups = groups_create(net)};
     status = !out->groups || find_work(out) || find_alone(out) ? -1 : 0;
     for (int i = 0; i < options->npoints && !status; i++)
@@ -390,7 +360,7 @@ void forecast_free(struct forecast *f)
 
 const char *forecast_comm_name(const struct forecast *f)
 {
-    return f->options->system ? f->options->system->name : comm_name(f->options->comm);
+    return f->options->system ? f->options->system->name : comm_name(f->options->how.comm);
 }
 
 int forecast_price(const struct forecast *f, struct forecast_point *point)
@@ -405,10 +375,9 @@ int forecast_price(const struct forecast *f, struct forecast_point *point)
 const struct cost *forecast_cost(const struct forecast *f, const struct forecast_point *point,
                                  int group, const struct scheme *scheme)
 {
-    for (int s = 0; s < f->nschemes; s++)
-        if (f->options->registry[s] == scheme)
-            return &point->table[group * f->nschemes + s];
-    return NULL;
+    int s = scheme_index(f->options->how.registry, scheme);
+
+    return s < 0 ? NULL : &point->table[group * f->nschemes + s];
 }
 
 void forecast_schemes(const struct forecast *f, const struct forecast_point *point, char *out,
@@ -421,9 +390,9 @@ void forecast_schemes(const struct forecast *f, const struct forecast_point *poi
         return;
     for (int s = 0; s <= f->nschemes; s++) { /* the last: another system's own */
         const struct scheme *scheme =
-            s < f->nschemes ? f->options->registry[s] : f->options->comm.scheme;
+            s < f->nschemes ? f->options->how.registry[s] : f->options->how.comm.scheme;
         int count = 0;
-        if (s == f->nschemes && (!scheme || scheme_index(f->options->registry, scheme) >= 0))
+        if (s == f->nschemes && (!scheme || scheme_index(f->options->how.registry, scheme) >= 0))
             break;
         for (int g = 0; g < f->work.ngroups; g++)
             count += point->chosen[g] == scheme;

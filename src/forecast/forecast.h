@@ -16,19 +16,14 @@ struct forecast_options {
     int nodes[FORECAST_MAX_POINTS];
     int npoints;
     int ranks_per_node;
-    int leaders; /* of a node; 0: all of an only one that adds up, else 1 */
-    bool flat;   /* every worker is its own leader; else the workers of a node add up first */
-    int servers; /* dedicated ones, in all; 0: every worker serves */
-    size_t chunk_bytes, merge_bytes; /* COST_SIZE_CHOSEN: what suits the network */
-    int iter_size;
-    int dilate;          /* as struct plan_options */
-    const char *profile; /* measured times of the layers, or NULL */
-    enum wire_format wire;
+    bool flat; /* every worker is its own leader; else the workers of a node add up first */
+    struct plan_options how;  /* registry, comm, wire, servers, iter_size, dilate; chunk_bytes and
+                                 merge_bytes, COST_SIZE_CHOSEN: what suits the network; rails, 0: all
+                                 of an only node that adds up, else 1. The rest is a point's own */
+    const char *profile;      /* measured times of the layers, or NULL */
     bool products_measured;   /* the cluster's rate of products was given or measured: it stays */
     double images_per_second; /* of one rank alone, forward and backward; 0: by operations */
-    struct comm comm;
-    const struct system *system;          /* that is played instead of training; NULL: none */
-    const struct scheme *const *registry; /* what there is to choose from; borrowed */
+    const struct system *system; /* that is played instead of training; NULL: none */
     enum cost_overlap overlap;
     struct simulate_options play; /* window, fifo, bytes_per_second, leaf_nodes, oversubscription,
                                      stragglers and seed alone are read */

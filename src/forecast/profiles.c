@@ -104,9 +104,34 @@ static int find_device(const char *device, const char *model, char **file)
     return *file ? 0 : -1;
 }
 
-int profiles_find(const char *text, const char *model, char **file, int *batch)
+/* What the file was timed with; 0: it does not tell. */
+static int read_batch(const char *file, int *batch)
 {
     struct profile profile;
+
+    if (profile_read(file, &profile))
+        return -1;
+    *batch = profile.batch;
+    profile_free(&profile);
+    return 0;
+}
+
+int profiles_check_batch(const char *file, int batch)
+{
+    int timed;
+
+    if (read_batch(file, &timed))
+        return -1;
+    return timed == 0 || timed == batch
+               ? 0
+               : error_set("%s holds the times of a batch of %d samples a pass, and here a pass "
+                           "takes %d: give --batch=%d, or --batch=%d to \"poseidon time "
+                           "--profile\"",
+                           file, timed, batch, timed, batch);
+}
+
+int profiles_find(const char *text, const char *model, char **file, int *batch)
+{
     char *real;
     int status;
 
@@ -121,11 +146,5 @@ int profiles_find(const char *text, const char *model, char **file, int *batch)
     real = realpath(model, NULL);
     status = find_device(text, real ? real : model, file);
     free(real);
-    if (status || *batch > 0)
-        return status;
-    if (profile_read(*file, &profile))
-        return -1;
-    *batch = profile.batch;
-    profile_free(&profile);
-    return 0;
+    return status || *batch > 0 ? status : read_batch(*file, batch);
 }

@@ -2,8 +2,6 @@
 #ifndef POSEIDON_FORECAST_PROFILES_H
 #define POSEIDON_FORECAST_PROFILES_H
 
-#include <stdbool.h>
-
 #define PROFILES_DEVICES "titanx, p100, p40, a100, h100, cpu"
 
 /* text: a device's name, or a file. The device's profile of a net is looked for in the folder
@@ -11,5 +9,9 @@
  * model's folder. *file is the caller's to free. *batch, where it is 0, becomes what a device's
  * profile was timed with. Fails with what there is of that device. */
 int profiles_find(const char *text, const char *model, char **file, int *batch);
+
+/* Fails where that file has the times of another batch, if it tells: they are not those of passes
+ * of this one. */
+int profiles_check_batch(const char *file, int batch);
 
 #endif

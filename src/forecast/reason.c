@@ -13,7 +13,7 @@ static const struct cost *find_runner_up(const struct forecast *f,
     const struct cost *best = NULL;
 
     for (int s = 0; s < f->nschemes; s++) {
-        const struct scheme *scheme = f->options->registry[s];
+        const struct scheme *scheme = f->options->how.registry[s];
         const struct cost *other = forecast_cost(f, point, g, scheme);
         if (scheme != chosen && scheme->lossless && other->possible &&
             (!best || other->seconds < best->seconds))
@@ -27,37 +27,37 @@ static void explain_choice(const struct forecast *f, const struct forecast_point
 {
     const struct cost *mine = forecast_cost(f, point, g, point->chosen[g]);
     const struct cost *other = find_runner_up(f, point, g, point->chosen[g]);
-    char s0[UNITS_CELL], s1[UNITS_CELL], c1[UNITS_CELL];
     double computes;
 
-    units_print_seconds(mine->seconds, s0);
     if (!other) {
         snprintf(out, bytes, "%s is all that is allowed%s", scheme_label(mine->scheme),
                  f->groups[g].factorable ? "" : " for a layer without factors");
         return;
     }
     computes = other->compute_seconds + other->stolen_seconds;
-    units_print_seconds(other->seconds, s1);
-    units_print_seconds(computes, c1);
     if (mine->seconds <= other->seconds)
         snprintf(out, bytes, "%s%s takes %s, %s %s", f->groups[g].factorable ? "" : "no factors; ",
-                 scheme_label(mine->scheme), s0, scheme_label(other->scheme), s1);
+                 scheme_label(mine->scheme), units_seconds(mine->seconds).text,
+                 scheme_label(other->scheme), units_seconds(other->seconds).text);
     else if (mine->compute_seconds + mine->stolen_seconds < computes)
         snprintf(out, bytes,
                  "%s alone is faster, %s and not %s, but %s of that is computing, which nothing "
                  "hides",
-                 scheme_label(other->scheme), s1, s0, c1);
+                 scheme_label(other->scheme), units_seconds(other->seconds).text,
+                 units_seconds(mine->seconds).text, units_seconds(computes).text);
     else
         snprintf(out, bytes,
                  "%s alone is faster, %s and not %s, but other layers would wait longer",
-                 scheme_label(other->scheme), s1, s0);
+                 scheme_label(other->scheme), units_seconds(other->seconds).text,
+                 units_seconds(mine->seconds).text);
 }
 
 static void explain_rule(const struct forecast *f, const struct forecast_point *point, int g,
                          char *out, size_t bytes)
 {
-    const struct cost *sfb = forecast_cost(f, point, g, scheme_of_factors(f->options->registry));
-    const struct cost *ps = forecast_cost(f, point, g, f->options->registry[0]);
+    const struct cost *sfb =
+        forecast_cost(f, point, g, scheme_of_factors(f->options->how.registry));
+    const struct cost *ps = forecast_cost(f, point, g, f->options->how.registry[0]);
 
     if (!f->groups[g].factorable || !sfb || !ps)
         snprintf(out, bytes, "the paper's rule: no factors, so PS");

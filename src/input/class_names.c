@@ -1,7 +1,6 @@
 /* Names of classes, from images' files and from lists. */
 #include "input/class_names.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -29,21 +28,16 @@ int class_names_add(struct class_names *names, const char *text, size_t length)
 
 static int read_hdf5(const char *path, struct class_names *out)
 {
-    char *texts = NULL;
-    size_t each = 0, count = 0;
     hid_t file;
     int status;
 
     h5_lock();
     status = h5_file_open(path, &file);
     if (!status) { /* an attribute of another kind is somebody else's, and says nothing here */
-        (void)h5_attribute_read_texts(file, path, "classes", &texts, &each, &count);
+        (void)h5_attribute_read_texts(file, path, "classes", &out->name, &out->count);
         H5Fclose(file);
     }
     h5_unlock();
-    for (size_t i = 0; i < count && !status; i++)
-        status = class_names_add(out, texts + i * each, strlen(texts + i * each));
-    free(texts);
     return status;
 }
 

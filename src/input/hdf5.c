@@ -16,7 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 struct part {
@@ -88,14 +87,12 @@ static int field_describe(const struct hdf5_source *self, int f, struct source_f
 static int field_same(const struct hdf5_source *self, int f, const struct source_field *now)
 {
     const struct source_field *field = &self->source.field[f];
-    char expected[256], found[256];
 
     if (shape_equal(&field->shape, &now->shape))
         return 0;
     return error_set("%s: records of data set '%s' have shape %s, but %s in %s",
-                     self->dataset[f].path, field->name,
-                     shape_text(&now->shape, found, sizeof found),
-                     shape_text(&field->shape, expected, sizeof expected), self->part[0].path);
+                     self->dataset[f].path, field->name, shape_text(&now->shape).text,
+                     shape_text(&field->shape).text, self->part[0].path);
 }
 
 /* Opens part p and checks it: the first one sets shapes, the others must agree. */

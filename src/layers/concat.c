@@ -37,45 +37,36 @@ static int concat_setup(struct layer *layer)
 {
     const Caffe__ConcatParameter *p = layer->param->concat_param;
     struct shape shape = layer->bottoms[0]->value.shape;
-    char expected[SHAPE_TEXT_BYTES], found[SHAPE_TEXT_BYTES];
     int axis;
 
     if (find_axis(layer, "concat", p && p->has_axis ? &p->axis : NULL,
                   p && p->has_concat_dim ? &p->concat_dim : NULL, &axis))
         return -1;
     layer->u.concat.axis = axis;
+    layer->state = calloc((size_t)layer->nbottoms, sizeof(bool));
+    if (!layer->state)
+        return error_memory((size_t)layer->nbottoms, "a concat layer");
     assert(0 <= axis && axis < shape.naxes);
     for (int b = 1; b < layer->nbottoms; b++) {
         const struct shape *other = &layer->bottoms[b]->value.shape;
         if (!concat_fits(&shape, other, axis))
-            return error_set(
-                "bottoms must have the same shape except on axis %d: '%s' is %s, '%s' "
-                "is %s",
-                axis, layer->bottoms[0]->name,
-                shape_text(&layer->bottoms[0]->value.shape, expected, sizeof(expected)),
-                layer->bottoms[b]->name, shape_text(other, found, sizeof(found)));
+            return error_set("bottoms must have the same shape except on axis %d: '%s' is %s, '%s' "
+                             "is %s",
+                             axis, layer->bottoms[0]->name,
+                             shape_text(&layer->bottoms[0]->value.shape).text,
+                             layer->bottoms[b]->name, shape_text(other).text);
         shape.dim[axis] += other->dim[axis];
     }
     return shape_set(&layer->tops[0]->value.shape, shape.naxes, shape.dim, layer->tops[0]->name);
 }
 
-static int concat_build(struct layer *layer, struct engine *engine)
+static void concat_arguments(const struct layer *layer, struct op_args *args)
 {
-    struct op_args args = layer_arguments(layer);
-    bool *relu = calloc((size_t)layer->nbottoms, sizeof *relu);
+    bool *relu = layer->state; /* per bottom */
 
-    if (!relu)
-        return error_memory((size_t)layer->nbottoms * sizeof *relu, "a concat layer");
     for (int b = 0; b < layer->nbottoms; b++)
         relu[b] = layer->taken[b] != NULL;
-    layer->state = relu;
-    args.u.concat.relu = relu;
-    return engine_op_create(engine, &args, &layer->op);
-}
-
-static void concat_destroy(struct layer *layer)
-{
-    free(layer->state);
+    args->u.concat.relu = relu;
 }
 
 const struct layer_i layer_concat = {
@@ -85,8 +76,7 @@ const struct layer_i layer_concat = {
     .ignores_bottoms = true,
     .setup = concat_setup,
     .op = OP_CONCAT,
-    .build = concat_build,
-    .destroy = concat_destroy,
+    .arguments = concat_arguments,
 };
 
 const struct layer_i layer_split = {
@@ -204,7 +194,6 @@ static int reshape_dims(const struct layer *layer, const Caffe__BlobShape *wante
                         int64_t room, int64_t *dim)
 {
     const struct shape *bottom = &layer->bottoms[0]->value.shape;
-    char found[SHAPE_TEXT_BYTES];
     int64_t known = 1;
     int infer = -1;
 
@@ -228,7 +217,7 @@ static int reshape_dims(const struct layer *layer, const Caffe__BlobShape *wante
     if (infer >= 0 ? known == 0 || room % known != 0 : known != room)
         return error_set("shape makes %" PRId64 " elements%s of %" PRId64 " of bottom '%s': %s",
                          known, infer >= 0 ? " times a whole number" : "", room,
-                         layer->bottoms[0]->name, shape_text(bottom, found, sizeof(found)));
+                         layer->bottoms[0]->name, shape_text(bottom).text);
     if (infer >= 0)
         dim[infer] = room / known;
     return 0;

@@ -12,7 +12,6 @@
 #include "util/error.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 
 static int conv_read_geometry(const struct layer *layer, const Caffe__ConvolutionParameter *p,
                               struct conv_args *args)
@@ -197,48 +196,9 @@ static int convolution_setup(struct layer *layer)
     return conv_set_top(layer, outputs) || conv_declare_params(layer, outputs, p) ? -1 : 0;
 }
 
-static int convolution_build(struct layer *layer, struct engine *engine)
+static void convolution_arguments(const struct layer *layer, struct op_args *args)
 {
-    struct op **ops = layer->state = calloc((size_t)layer->nbottoms, sizeof(struct op *));
-
-    if (!ops)
-        return error_memory((size_t)layer->nbottoms * sizeof(struct op *), "convolution ops");
-    for (int b = 0; b < layer->nbottoms; b++) {
-        struct op_args args = layer_arguments(layer);
-        args.nbottoms = args.ntops = 1;
-        args.bottoms += b;
-        args.tops += b;
-        args.propagate += b;
-        args.u.conv.relu = layer->fused != NULL;
-        if (engine_op_create(engine, &args, &ops[b]))
-            return -1;
-    }
-    return 0;
-}
-
-static int convolution_forward(struct layer *layer, const struct run *run)
-{
-    struct op **ops = layer->state; /* one per bottom; owned */
-
-    for (int b = 0; b < layer->nbottoms; b++)
-        if (op_forward(ops[b], run))
-            return -1;
-    return 0;
-}
-
-static int convolution_backward(struct layer *layer, const struct run *run)
-{
-    struct op **ops = layer->state; /* one per bottom; owned */
-
-    for (int b = 0; b < layer->nbottoms; b++) {
-        if (!layer->tops[b]->wants_grad)
-            continue; /* no loss depends on it; its bottom's gradient stays 0 (net/memory.c) */
-        if (op_backward(ops[b], run))
-            return -1;
-        for (int i = 0; i < layer->nparams; i++)
-            layer->params[i]->accumulate = true;
-    }
-    return 0;
+    args->u.conv.relu = layer->fused != NULL;
 }
 
 static enum op_kind convolution_takes_relu(const struct layer *layer)
@@ -246,22 +206,6 @@ static enum op_kind convolution_takes_relu(const struct layer *layer)
     bool fits = layer->nbottoms == 1 && layer->u.conv.bias && layer->i != &layer_deconvolution;
 
     return fits ? OP_CONV : OP_KINDS;
-}
-
-static const struct op *convolution_op_at(const struct layer *layer, int number)
-{
-    struct op *const *ops = layer->state;
-
-    return ops && number < layer->nbottoms ? ops[number] : NULL;
-}
-
-static void convolution_destroy(struct layer *layer)
-{
-    struct op **ops = layer->state;
-
-    for (int b = 0; ops && b < layer->nbottoms; b++)
-        op_destroy(ops[b]);
-    free(ops);
 }
 
 #define CONVOLUTION(variable, name, kind)                                                          \
@@ -274,12 +218,8 @@ static void convolution_destroy(struct layer *layer)
         .takes_relu_last = true,                                                                   \
         .setup = convolution_setup,                                                                \
         .op = kind,                                                                                \
-        .build = convolution_build,                                                                \
-        .forward = convolution_forward,                                                            \
-        .backward = convolution_backward,                                                          \
-        .op_at = convolution_op_at,                                                                \
-        .runs_ops = true,                                                                          \
-        .destroy = convolution_destroy,                                                            \
+        .op_per_bottom = true,                                                                     \
+        .arguments = convolution_arguments,                                                        \
     }
 
 CONVOLUTION(layer_convolution, "Convolution", OP_CONV);

@@ -105,11 +105,6 @@ static int dummy_setup(struct layer *layer, const struct layer_env *env)
     return layer_replace_batch(layer, env);
 }
 
-static void dummy_destroy(struct layer *layer)
-{
-    free(layer->state);
-}
-
 /* A wrong filler is found here, not in the first pass. */
 static int fillers_try(const struct layer *layer)
 {
@@ -193,5 +188,4 @@ const struct layer_i layer_dummy_data = {
     .setup_in = dummy_setup,
     .build = dummy_build,
     .forward = dummy_forward,
-    .destroy = dummy_destroy,
 };

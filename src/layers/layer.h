@@ -15,6 +15,7 @@
 
 struct layer;
 struct source_survey; /* input/source.h */
+struct strbuf;
 struct trace;
 
 /* What a data layer needs to know of its surroundings; the same for all layers of a net. */
@@ -116,18 +117,15 @@ struct layer_i {
      * it. setup_in: instead, of those that must know their surroundings. */
     int (*setup)(struct layer *layer);
     int (*setup_in)(struct layer *layer, const struct layer_env *env);
-    enum op_kind op; /* what layer->op is */
+    enum op_kind op;    /* what layer->ops are */
+    bool op_per_bottom; /* one for each bottom and the top of its number; else one for all */
     /* What is known of its arguments only when the op is made. NULL: nothing. */
     void (*arguments)(const struct layer *layer, struct op_args *args);
-    /* Instead of these two: creates layer->op, or what forward needs. */
+    /* Instead of these: makes what forward needs. */
     int (*build)(struct layer *layer, struct engine *engine);
-    int (*forward)(struct layer *layer, const struct run *run);  /* NULL: op_forward(layer->op) */
-    int (*backward)(struct layer *layer, const struct run *run); /* NULL: op_backward(layer->op) */
-    /* The ops that do the work, by number, NULL behind the last, where they are not layer->op
-     * alone; NULL: they are. After build. */
-    const struct op *(*op_at)(const struct layer *layer, int number);
-    bool runs_ops; /* these two do nothing but run ops, the same ones in every pass */
-    void (*destroy)(struct layer *layer); /* frees state; NULL: nothing */
+    int (*forward)(struct layer *layer, const struct run *run);  /* NULL: that of layer->ops */
+    int (*backward)(struct layer *layer, const struct run *run); /* NULL: that of layer->ops */
+    void (*destroy)(struct layer *layer); /* frees state; NULL: that is one piece of memory */
     /* Data layers only: between setup and build, what tells their data from others', and what a
      * person wants to know of it, reading for so many seconds (out->path NULL: nothing is read);
      * jump to that place of the global order; waits for input so far. */
@@ -165,7 +163,8 @@ struct layer {
     bool assumed;         /* a data layer: its shape stands nowhere and was assumed */
     double flops;         /* of one forward pass over the batch, a multiply-add counted as 2 */
     union op_own_args u;  /* of the op, as setup says */
-    struct op *op;
+    struct op **ops;      /* owned */
+    int nops;
     void *state; /* the layer's own */
 };
 
@@ -205,7 +204,7 @@ int layer_notice(const struct layer *layer, const struct layer_env *env, const c
  */
 struct op_args layer_arguments(struct layer *layer);
 
-/* Creates the layer's op. Fails where the engine cannot make it (engine_op_create). */
+/* Creates the layer's ops. Fails where the engine cannot make one (engine_op_create). */
 int layer_build(struct layer *layer, struct engine *engine);
 
 /* Whether the layer's op, on this engine, can do the work of `next` too, a layer that works in
@@ -216,7 +215,7 @@ bool layer_takes(const struct layer *layer, const struct layer *next, const stru
 bool layer_takes_before(const struct layer *layer, const struct layer *before,
                         const struct engine *engine);
 
-/* One pass of the layer, by its own function or its op. Backward only where needs_backward. */
+/* One pass of the layer, by its own function or its ops. Backward only where needs_backward. */
 int layer_forward(struct layer *layer, const struct run *run);
 int layer_backward(struct layer *layer, const struct run *run);
 

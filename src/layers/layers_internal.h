@@ -75,9 +75,6 @@
 LAYERS(LAYER_TABLE)
 #undef LAYER_TABLE
 
-/* Room for any shape_text. */
-#define SHAPE_TEXT_BYTES 288
-
 /* Resolves the field for the bottom's spatial axes, one to three. */
 int layer_spatial(const struct spatial_field *field, const struct blob *bottom,
                   int out[OP_SPATIAL]);

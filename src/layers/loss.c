@@ -3,12 +3,11 @@
 #include "layers/layers_internal.h"
 
 #include "util/error.h"
-#include "util/file.h"
+#include "spec/modelfile.h"
 #include "util/path.h"
 
-#include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define LOSS_FLOPS 4.0 /* per element */
 
@@ -17,27 +16,25 @@ static int loss_expect_elems(const struct layer *layer, int bottom, size_t expec
                              const char *what)
 {
     const struct blob *first = layer->bottoms[0], *other = layer->bottoms[bottom];
-    char first_text[SHAPE_TEXT_BYTES], other_text[SHAPE_TEXT_BYTES];
 
     if (shape_elems(&other->value.shape) == expected)
         return 0;
     return error_set("expected %zu %s for '%s' of shape %s, found '%s' of shape %s", expected, what,
-                     first->name, shape_text(&first->value.shape, first_text, sizeof(first_text)),
-                     other->name, shape_text(&other->value.shape, other_text, sizeof(other_text)));
+                     first->name, shape_text(&first->value.shape).text, other->name,
+                     shape_text(&other->value.shape).text);
 }
 
 /* Both have one batch and as many elements per sample. */
 static int loss_expect_pair(const struct layer *layer)
 {
     const struct shape *a = &layer->bottoms[0]->value.shape, *b = &layer->bottoms[1]->value.shape;
-    char a_text[SHAPE_TEXT_BYTES], b_text[SHAPE_TEXT_BYTES];
 
     if (a->naxes > 0 && b->naxes > 0 && a->dim[0] == b->dim[0] && shape_elems(a) == shape_elems(b))
         return 0;
     return error_set("expected two bottoms with as many samples and elements: '%s' is %s, '%s' is "
                      "%s",
-                     layer->bottoms[0]->name, shape_text(a, a_text, sizeof(a_text)),
-                     layer->bottoms[1]->name, shape_text(b, b_text, sizeof(b_text)));
+                     layer->bottoms[0]->name, shape_text(a).text, layer->bottoms[1]->name,
+                     shape_text(b).text);
 }
 
 static int loss_pair_setup(struct layer *layer)
@@ -166,41 +163,20 @@ const struct layer_i layer_contrastive_loss = {
 };
 
 /* classes x classes floats, the caller's to free. */
-static int read_matrix(const char *path, size_t classes, float **out)
-{
-    struct strbuf bytes = {.data = NULL};
-    Caffe__BlobProto *blob = NULL;
-    size_t n = classes * classes;
-
-    *out = NULL;
-    if (file_read(path, NULL, &bytes)) {
-        error_set("infogain_loss_param source '%s': %s", path, strerror(errno));
-    } else {
-        blob = caffe__blob_proto__unpack(NULL, bytes.length, (const uint8_t *)bytes.data);
-        if (!blob)
-            error_set("infogain_loss_param source '%s' is not a binaryproto", path);
-        else if (blob->n_data != n)
-            error_set("infogain_loss_param source '%s' has %zu values; expected %zu x %zu, one for "
-                      "each pair of classes",
-                      path, blob->n_data, classes, classes);
-        else if (!(*out = malloc(n * sizeof(float))))
-            error_memory(n * sizeof(float), "the infogain matrix");
-        else
-            memcpy(*out, blob->data, n * sizeof(float));
-    }
-    if (blob)
-        caffe__blob_proto__free_unpacked(blob, NULL);
-    strbuf_free(&bytes);
-    return *out ? 0 : -1;
-}
-
 static int find_matrix(const char *source, const struct layer_env *env, size_t classes, float **out)
 {
     char *path = path_find(source, env->base_file, NULL);
-    int status = path ? read_matrix(path, classes, out) : -1;
+    struct stored_blob blob;
+    int status = path ? stored_blob_load(path, &blob, out) : -1;
 
+    if (!status && blob.elems != classes * classes) {
+        status = error_set("%s has %" PRIu64 " values; expected %zu x %zu, one for each pair of "
+                           "classes",
+                           path, blob.elems, classes, classes);
+        free(*out);
+    }
     free(path);
-    return status;
+    return status ? error_context("infogain_loss_param source '%s'", source) : 0;
 }
 
 static int infogain_setup(struct layer *layer, const struct layer_env *env)
@@ -230,26 +206,11 @@ static int infogain_setup(struct layer *layer, const struct layer_env *env)
     } else if (find_matrix(p->source, env, classes, &matrix)) {
         return -1;
     }
-    args->matrix = layer->state = matrix; /* owned, until it is built */
+    args->matrix = layer->state = matrix; /* owned */
     args->has_ignore_label = loss && loss->has_ignore_label;
     args->ignore_label = loss ? loss->ignore_label : 0;
     args->normalization = layer_loss_normalization(layer);
     return layer_set_scalar(layer, LOSS_FLOPS);
-}
-
-static int infogain_build(struct layer *layer, struct engine *engine)
-{
-    struct op_args args = layer_arguments(layer);
-    int status = engine_op_create(engine, &args, &layer->op);
-
-    free(layer->state);
-    layer->state = NULL;
-    return status;
-}
-
-static void infogain_destroy(struct layer *layer)
-{
-    free(layer->state);
 }
 
 const struct layer_i layer_infogain_loss = {
@@ -263,6 +224,4 @@ const struct layer_i layer_infogain_loss = {
     .normalization = LOSS_VALID,
     .setup_in = infogain_setup,
     .op = OP_INFOGAIN_LOSS,
-    .build = infogain_build,
-    .destroy = infogain_destroy,
 };

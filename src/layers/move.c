@@ -74,13 +74,11 @@ static int batch_reindex_setup(struct layer *layer)
 {
     struct shape shape = layer->bottoms[0]->value.shape;
     const struct shape *index = &layer->bottoms[1]->value.shape;
-    char found[SHAPE_TEXT_BYTES];
 
     if (shape.naxes == 0 || index->naxes != 1)
         return error_set("expected a bottom of samples and one of 1 axis with their numbers, found "
                          "'%s' of %d axes: %s",
-                         layer->bottoms[1]->name, index->naxes,
-                         shape_text(index, found, sizeof(found)));
+                         layer->bottoms[1]->name, index->naxes, shape_text(index).text);
     shape.dim[0] = index->dim[0];
     return shape_set(&layer->tops[0]->value.shape, shape.naxes, shape.dim, layer->tops[0]->name);
 }
@@ -97,11 +95,10 @@ static int shuffle_setup(struct layer *layer)
     const struct shape *bottom = &layer->bottoms[0]->value.shape;
     const Caffe__ShuffleChannelParameter *p = layer->param->shuffle_channel_param;
     uint32_t group = p ? p->group : 1;
-    char found[SHAPE_TEXT_BYTES];
 
     if (bottom->naxes < 2)
         return error_set("expected a bottom with channels (N,C), found '%s': %s",
-                         layer->bottoms[0]->name, shape_text(bottom, found, sizeof(found)));
+                         layer->bottoms[0]->name, shape_text(bottom).text);
     if (group == 0 || bottom->dim[1] % group != 0)
         return error_set("shuffle_channel_param group %" PRIu32 " does not divide the %" PRId64
                          " channels of '%s'",

@@ -84,12 +84,10 @@ static int mvn_setup(struct layer *layer)
 {
     const Caffe__MVNParameter *p = LAYER_PARAM(layer, mvn_param, MVNParameter, MVNPARAMETER);
     const struct shape *bottom = &layer->bottoms[0]->value.shape;
-    char found[SHAPE_TEXT_BYTES];
 
     if (bottom->naxes < 1 || bottom->naxes > 4)
         return error_set("expected a bottom of at most 4 axes (N,C,H,W), found '%s' of %d: %s",
-                         layer->bottoms[0]->name, bottom->naxes,
-                         shape_text(bottom, found, sizeof(found)));
+                         layer->bottoms[0]->name, bottom->naxes, shape_text(bottom).text);
     layer->u.mvn = (struct mvn_args){p->normalize_variance, p->across_channels, p->eps};
     layer->flops = 5.0 * (double)shape_elems(bottom);
     return 0;

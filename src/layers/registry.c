@@ -260,15 +260,28 @@ struct op_args layer_arguments(struct layer *layer)
 
 int layer_build(struct layer *layer, struct engine *engine)
 {
-    struct op_args args;
+    size_t count = layer->i->op_per_bottom ? (size_t)layer->nbottoms : 1;
 
-    assert(!layer->op); /* it is built once */
+    assert(!layer->ops); /* it is built once */
     if (layer->idle)
         return 0;
     if (layer->i->build)
         return layer->i->build(layer, engine);
-    args = layer_arguments(layer);
-    return engine_op_create(engine, &args, &layer->op);
+    layer->ops = calloc(count, sizeof *layer->ops);
+    if (!layer->ops)
+        return error_memory(count * sizeof *layer->ops, "operators");
+    for (size_t b = 0; b < count; b++, layer->nops++) {
+        struct op_args args = layer_arguments(layer);
+        if (layer->i->op_per_bottom) {
+            args.nbottoms = args.ntops = 1;
+            args.bottoms += b;
+            args.tops += b;
+            args.propagate += b;
+        }
+        if (engine_op_create(engine, &args, &layer->ops[b]))
+            return -1;
+    }
+    return 0;
 }
 
 bool layer_takes(const struct layer *layer, const struct layer *next, const struct engine *engine)
@@ -289,42 +302,50 @@ int layer_forward(struct layer *layer, const struct run *run)
 {
     if (layer->idle)
         return 0;
-    assert(layer->i->forward || layer->op);
-    return layer->i->forward ? layer->i->forward(layer, run) : op_forward(layer->op, run);
+    assert(layer->i->forward || layer->nops > 0);
+    if (layer->i->forward)
+        return layer->i->forward(layer, run);
+    for (int i = 0; i < layer->nops; i++)
+        if (op_forward(layer->ops[i], run))
+            return -1;
+    return 0;
 }
 
 int layer_backward(struct layer *layer, const struct run *run)
 {
     if (layer->idle)
         return 0;
-    assert(layer->train && layer->needs_backward && (layer->i->backward || layer->op));
-    return layer->i->backward ? layer->i->backward(layer, run) : op_backward(layer->op, run);
-}
-
-static const struct op *layer_op_at(const struct layer *layer, int number)
-{
-    if (layer->i->op_at)
-        return layer->i->op_at(layer, number);
-    return number == 0 ? layer->op : NULL;
+    assert(layer->train && layer->needs_backward && (layer->i->backward || layer->nops > 0));
+    if (layer->i->backward)
+        return layer->i->backward(layer, run);
+    for (int i = 0; i < layer->nops; i++) {
+        if (layer->i->op_per_bottom && !layer->tops[i]->wants_grad)
+            continue; /* no loss depends on it; its bottom's gradient stays 0 (net/memory.c) */
+        if (op_backward(layer->ops[i], run))
+            return -1;
+        for (int p = 0; p < layer->nparams; p++)
+            layer->params[p]->accumulate = true; /* the next op adds to it */
+    }
+    return 0;
 }
 
 void layer_describe(const struct layer *layer, const struct engine *engine,
                     char words[ENGINE_OP_WORDS])
 {
-    engine_describe(engine, layer_op_at(layer, 0), words);
+    engine_describe(engine, layer->nops > 0 ? layer->ops[0] : NULL, words);
 }
 
 struct op_work layer_work(const struct layer *layer, enum op_pass pass)
 {
     struct op_work sum = {0};
-    const struct op *op;
 
     if (pass == OP_BACKWARD && !layer->needs_backward)
         return sum;
-    for (int i = 0; (op = layer_op_at(layer, i)) != NULL; i++) {
-        sum.flops += op->work[pass].flops;
-        sum.blob_bytes += op->work[pass].blob_bytes;
-        sum.param_bytes += op->work[pass].param_bytes;
+    for (int i = 0; i < layer->nops; i++) {
+        const struct op_work *work = &layer->ops[i]->work[pass];
+        sum.flops += work->flops;
+        sum.blob_bytes += work->blob_bytes;
+        sum.param_bytes += work->param_bytes;
     }
     return sum;
 }
@@ -353,26 +374,23 @@ int layer_notice(const struct layer *layer, const struct layer_env *env, const c
 int layer_expect_axes(const struct layer *layer, int bottom, int naxes, const char *meaning)
 {
     const struct blob *blob = layer->bottoms[bottom];
-    char found[SHAPE_TEXT_BYTES];
 
     if (blob->value.shape.naxes == naxes)
         return 0;
     return error_set("expected a bottom of %d axes (%s), found '%s' of %d: %s", naxes, meaning,
-                     blob->name, blob->value.shape.naxes,
-                     shape_text(&blob->value.shape, found, sizeof(found)));
+                     blob->name, blob->value.shape.naxes, shape_text(&blob->value.shape).text);
 }
 
 int layer_expect_one_shape(const struct layer *layer)
 {
     const struct shape *first = &layer->bottoms[0]->value.shape;
-    char expected[SHAPE_TEXT_BYTES], found[SHAPE_TEXT_BYTES];
 
     for (int b = 1; b < layer->nbottoms; b++) {
         const struct shape *other = &layer->bottoms[b]->value.shape;
         if (!shape_equal(first, other))
             return error_set("all bottoms must have one shape: '%s' is %s, '%s' is %s",
-                             layer->bottoms[0]->name, shape_text(first, expected, sizeof(expected)),
-                             layer->bottoms[b]->name, shape_text(other, found, sizeof(found)));
+                             layer->bottoms[0]->name, shape_text(first).text,
+                             layer->bottoms[b]->name, shape_text(other).text);
     }
     return 0;
 }
@@ -380,11 +398,9 @@ int layer_expect_one_shape(const struct layer *layer)
 int layer_resolve_axis(const struct layer *layer, const char *field, int axis, int *out)
 {
     const struct blob *blob = layer->bottoms[0];
-    char found[SHAPE_TEXT_BYTES];
 
     if (shape_axis(&blob->value.shape, axis, out) == 0)
         return 0;
     return error_set("%s %d is out of range for bottom '%s' of %d axes: %s", field, axis,
-                     blob->name, blob->value.shape.naxes,
-                     shape_text(&blob->value.shape, found, sizeof(found)));
+                     blob->name, blob->value.shape.naxes, shape_text(&blob->value.shape).text);
 }

@@ -22,7 +22,6 @@ static int scale_learnt_axes(const struct layer *layer, const struct factor_fiel
                              struct scale_args *args)
 {
     const struct shape *x = &layer->bottoms[0]->value.shape;
-    char found[SHAPE_TEXT_BYTES];
 
     args->axis = 0;
     if (f->num_axes == 0)
@@ -34,8 +33,7 @@ static int scale_learnt_axes(const struct layer *layer, const struct factor_fiel
     args->naxes = f->num_axes == -1 ? x->naxes - args->axis : f->num_axes;
     if (args->axis + args->naxes > x->naxes)
         return error_set("axis %d and num_axes %d go beyond bottom '%s' of %d axes: %s", f->axis,
-                         f->num_axes, layer->bottoms[0]->name, x->naxes,
-                         shape_text(x, found, sizeof(found)));
+                         f->num_axes, layer->bottoms[0]->name, x->naxes, shape_text(x).text);
     return 0;
 }
 
@@ -45,7 +43,6 @@ static int scale_given_axes(const struct layer *layer, const struct factor_field
 {
     const struct shape *x = &layer->bottoms[0]->value.shape;
     const struct shape *factor = &layer->bottoms[1]->value.shape;
-    char expected[SHAPE_TEXT_BYTES], found[SHAPE_TEXT_BYTES];
 
     args->from_bottom = true;
     args->naxes = factor->naxes;
@@ -55,9 +52,8 @@ static int scale_given_axes(const struct layer *layer, const struct factor_field
     for (int i = 0; i < factor->naxes; i++)
         if (args->axis + i >= x->naxes || factor->dim[i] != x->dim[args->axis + i])
             return error_set("'%s' of shape %s does not fit axes %d and following of '%s': %s",
-                             layer->bottoms[1]->name, shape_text(factor, found, sizeof(found)),
-                             args->axis, layer->bottoms[0]->name,
-                             shape_text(x, expected, sizeof(expected)));
+                             layer->bottoms[1]->name, shape_text(factor).text, args->axis,
+                             layer->bottoms[0]->name, shape_text(x).text);
     return 0;
 }
 
@@ -152,11 +148,6 @@ static enum op_kind scale_takes_relu(const struct layer *layer)
     return layer->merged ? OP_BATCH_NORM : OP_KINDS;
 }
 
-static void state_free(struct layer *layer)
-{
-    free(layer->state);
-}
-
 const struct layer_i layer_scale = {
     .type = "Scale",
     .wants_own_top = layer_always,
@@ -165,7 +156,6 @@ const struct layer_i layer_scale = {
     .setup = scale_setup,
     .op = OP_SCALE,
     .arguments = scale_arguments,
-    .destroy = state_free,
 };
 
 const struct layer_i layer_bias = {
@@ -180,12 +170,10 @@ static int prelu_setup(struct layer *layer)
     const Caffe__PReLUParameter *p = layer->param->prelu_param;
     const struct shape *bottom = &layer->bottoms[0]->value.shape;
     bool shared = p && p->channel_shared;
-    char found[SHAPE_TEXT_BYTES];
 
     if (bottom->naxes < 2)
         return error_set("expected a bottom of at least 2 axes (N,C), found '%s' of %d: %s",
-                         layer->bottoms[0]->name, bottom->naxes,
-                         shape_text(bottom, found, sizeof(found)));
+                         layer->bottoms[0]->name, bottom->naxes, shape_text(bottom).text);
     layer->u.prelu.shared = shared;
     layer->param_defs[0].constant = 0.25f;
     layer->flops = (double)shape_elems(bottom);

@@ -36,15 +36,13 @@ static int softmax_check_labels(const struct layer *layer, int axis)
     const struct shape *scores = &layer->bottoms[0]->value.shape;
     const struct shape *labels = &layer->bottoms[1]->value.shape;
     size_t expected = shape_count(scores, 0, axis) * shape_count(scores, axis + 1, scores->naxes);
-    char score_text[SHAPE_TEXT_BYTES], label_text[SHAPE_TEXT_BYTES];
 
     if (shape_elems(labels) == expected)
         return 0;
     return error_set("expected %zu labels, one for each place of the scores '%s' of shape %s with "
                      "classes on axis %d, found '%s' of shape %s",
-                     expected, layer->bottoms[0]->name,
-                     shape_text(scores, score_text, sizeof(score_text)), axis,
-                     layer->bottoms[1]->name, shape_text(labels, label_text, sizeof(label_text)));
+                     expected, layer->bottoms[0]->name, shape_text(scores).text, axis,
+                     layer->bottoms[1]->name, shape_text(labels).text);
 }
 
 static int softmax_loss_setup(struct layer *layer)

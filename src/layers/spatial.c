@@ -95,14 +95,12 @@ const char *layer_axes_hint(const struct blob *bottom)
 int layer_expect_spatial(const struct layer *layer, int bottom)
 {
     const struct blob *blob = layer->bottoms[bottom];
-    char found[SHAPE_TEXT_BYTES];
 
     if (blob->value.shape.naxes > 2 && blob->value.shape.naxes <= 2 + OP_SPATIAL)
         return 0;
     return error_set("expected a bottom of 3, 4 or 5 axes (N,C, and one to three spatial ones), "
                      "found '%s' of %d: %s",
-                     blob->name, blob->value.shape.naxes,
-                     shape_text(&blob->value.shape, found, sizeof(found)));
+                     blob->name, blob->value.shape.naxes, shape_text(&blob->value.shape).text);
 }
 
 static int spatial_check(const struct spatial_field *field, const int *values, int naxes)

@@ -7,7 +7,6 @@
 #include "util/error.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

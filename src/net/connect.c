@@ -7,6 +7,7 @@
 
 #include "util/error.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,46 +31,15 @@ static int find_version(const struct wiring *wiring, const char *name)
     return -1;
 }
 
-/* The unread tops, as a help for whoever misspelt one. */
-static const char *list_available(const struct wiring *wiring, char *text, size_t size)
+/* The definition has a producer, unread so far, for every bottom. */
+static void connect_bottom(struct wiring *wiring, struct layer *layer, int b)
 {
-    size_t used = 0;
+    int found = find_version(wiring, layer->def->bottoms[b]);
 
-    text[0] = '\0';
-    for (int i = 0; i < wiring->net->nblobs; i++) {
-        const struct version *version = &wiring->versions[i];
-        size_t length = strlen(version->blob->name);
-        if (version->consumed)
-            continue;
-        if (used + length + 8 > size) {
-            strcpy(text + used, ", ...");
-            break;
-        }
-        strcpy(text + used, used ? ", " : "");
-        strcat(text + used, version->blob->name);
-        used += strlen(text + used);
-    }
-    return used ? text : "none";
-}
-
-static int connect_bottom(struct wiring *wiring, struct layer *layer, int b)
-{
-    const char *name = layer->def->bottoms[b];
-    int found = find_version(wiring, name);
-    char available[256];
-
-    if (found < 0)
-        return error_set("unknown bottom blob '%s' (bottom index %d); unused tops so far: %s", name,
-                         b, list_available(wiring, available, sizeof(available)));
-    if (wiring->versions[found].consumed)
-        return error_set(
-            "bottom blob '%s' (bottom index %d) was used up before, by another layer or "
-            "bottom; unused tops so far: %s",
-            name, b, list_available(wiring, available, sizeof(available)));
+    assert(found >= 0 && !wiring->versions[found].consumed);
     wiring->versions[found].consumed = true;
     layer->bottoms[b] = wiring->versions[found].blob;
     wiring->net->internals->wires[layer->index][b] = wiring->versions[found].from;
-    return 0;
 }
 
 static struct blob *add_blob(struct wiring *wiring, const char *name)
@@ -133,21 +103,12 @@ static int connect_top(struct wiring *wiring, struct layer *layer, int t)
     const char *name = automatic ? "(automatic)" : layer->def->tops[t];
     int found = automatic ? -1 : find_version(wiring, name);
 
-    if (found >= 0 && t < layer->nbottoms && layer->bottoms[t] == wiring->versions[found].blob) {
-        if (layer->i->no_in_place)
-            return error_set("top '%s' is also the bottom; a %s layer cannot work in place", name,
-                             layer->i->type);
-        if (!works_in_place(wiring->net, layer, t)) {
-            if (!add_blob(wiring, name))
-                return -1;
-            found = wiring->net->nblobs - 1;
-        }
-    } else if (found >= 0) {
-        const struct layer *other = &wiring->net->layers[wiring->versions[found].from.layer];
-        return error_set(
-            "top blob '%s' is produced by multiple sources: layer '%s' made it already", name,
-            other->def->name);
-    } else {
+    /* nor does the definition name a top like an older blob unless it is that bottom */
+    assert(found < 0 || (t < layer->nbottoms && layer->bottoms[t] == wiring->versions[found].blob));
+    if (found >= 0 && layer->i->no_in_place)
+        return error_set("top '%s' is also the bottom; a %s layer cannot work in place", name,
+                         layer->i->type);
+    if (found < 0 || !works_in_place(wiring->net, layer, t)) {
         if (!add_blob(wiring, name))
             return -1;
         found = wiring->net->nblobs - 1;
@@ -220,8 +181,7 @@ static int wire_layer(struct wiring *wiring, struct layer *layer, const struct l
     if (!layer->i || count_blobs(layer) || allocate_layer(net, layer))
         return -1;
     for (int b = 0; b < layer->nbottoms; b++)
-        if (connect_bottom(wiring, layer, b))
-            return -1;
+        connect_bottom(wiring, layer, b);
     for (int t = 0; t < layer->ntops; t++)
         if (connect_top(wiring, layer, t))
             return -1;

@@ -9,9 +9,7 @@
 #include "util/error.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* Pieces begin at multiples of it: the widest vectors, and a GPU's memory transactions. */
 #define PIECE_ALIGN 256
@@ -122,7 +120,7 @@ static void live_layer(const struct planner *p, const struct layer *at, const st
         live_values(p, at, layer->bottoms[b], !layer->i->ignores_bottoms);
         live_gradient(p, at, layer->bottoms[b]);
         /* never written where no loss depends on the top beside it: 0 from the start */
-        if (layer->i->backward && layer->propagate[b] && layer->nbottoms > 1)
+        if (layer->i->op_per_bottom && layer->propagate[b] && layer->nbottoms > 1)
             live(p, &layer->bottoms[b]->grad, 0, p->last);
     }
     for (int t = 0; t < layer->ntops; t++) {

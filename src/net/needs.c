@@ -8,7 +8,6 @@
 #include "util/error.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* Per blob, by its index. */
 struct flow {

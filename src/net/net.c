@@ -76,7 +76,7 @@ struct blob *net_find_blob(const struct net *net, const char *name)
 
 void net_factors(const struct net *net, int group, const float **bottom, const float **top_grad)
 {
-    net->engine->i->factors(net->layers[net->groups[group].layer].op, bottom, top_grad);
+    net->engine->i->factors(net->layers[net->groups[group].layer].ops[0], bottom, top_grad);
 }
 
 void net_touch(struct net *net, int group)
@@ -178,9 +178,13 @@ static void destroy_layers(struct net *net)
 {
     for (int l = 0; l < net->nlayers; l++) {
         struct layer *layer = &net->layers[l];
-        op_destroy(layer->op);
+        for (int i = 0; i < layer->nops; i++)
+            op_destroy(layer->ops[i]);
+        free(layer->ops);
         if (layer->i && layer->i->destroy)
             layer->i->destroy(layer);
+        else
+            free(layer->state);
         free(layer->bottoms);
         free(layer->tops);
         free(layer->propagate);

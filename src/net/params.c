@@ -4,12 +4,8 @@
 
 #include "util/error.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Room for any shape_text. */
-#define SHAPE_TEXT_BYTES 288
 
 /* A parameter that others may share by its name. */
 struct shared {
@@ -86,7 +82,6 @@ static int check_shared_shape(const struct sharing *sharing, const struct layer 
     bool permissive =
         spec_of(layer, p)->share_mode == CAFFE__PARAM_SPEC__DIM_CHECK_MODE__PERMISSIVE;
     const char *owner_name = sharing->net->layers[owner->layer].def->name;
-    char expected[SHAPE_TEXT_BYTES], found[SHAPE_TEXT_BYTES];
 
     if (permissive && shape_elems(shape) == shape_elems(&owner->param->shape))
         return 0;
@@ -94,8 +89,7 @@ static int check_shared_shape(const struct sharing *sharing, const struct layer 
         return 0;
     return error_set("parameter %d shares '%s' with layer '%s', whose %s is %s; here it is %s", p,
                      owner->name, owner_name, permissive ? "number of elements" : "shape",
-                     shape_text(&owner->param->shape, expected, sizeof(expected)),
-                     shape_text(shape, found, sizeof(found)));
+                     shape_text(&owner->param->shape).text, shape_text(shape).text);
 }
 
 /* A multiplier that is given must agree with one given before; the first one given holds. */
@@ -160,7 +154,6 @@ static bool is_named_twice(const struct net *net, const struct layer *layer)
 static int find_trained(const struct net *net, const struct layer *layer, const struct layer **out)
 {
     const struct layer *trained = NULL;
-    char expected[SHAPE_TEXT_BYTES], found[SHAPE_TEXT_BYTES];
 
     *out = NULL;
     if (net->owner_of_params && layer->nparams > 0)
@@ -175,8 +168,7 @@ static int find_trained(const struct net *net, const struct layer *layer, const 
         const struct shape *ours = &layer->param_defs[p].shape;
         if (!shape_equal(theirs, ours))
             return error_set("parameter %d has shape %s in the training net, but here it is %s%s",
-                             p, shape_text(theirs, expected, sizeof(expected)),
-                             shape_text(ours, found, sizeof(found)),
+                             p, shape_text(theirs).text, shape_text(ours).text,
                              is_named_twice(net, layer)
                                  ? "; several layers have this name, of which the last one's "
                                    "parameters are found by it: give each a name of its own"

@@ -1,9 +1,9 @@
 /* Chunks: how buckets are cut, which home adds up which chunk, and what that puts on the wire.
  *
  * Chunks are dealt greedily by bytes in a fixed order, so that every rank computes the same
- * assignment without talking; a heap of the homes by their load makes that O(chunks log homes). A
- * bucket's chunks go to different homes as far as there are some: buckets travel one after another,
- * and a home with several chunks of one bucket would be the one that all wait for. */
+ * assignment without talking. A bucket's chunks go to different homes as far as there are some:
+ * buckets travel one after another, and a home with several chunks of one bucket would be the one
+ * that all wait for. */
 #include "plan/plan_internal.h"
 
 #include "engine/codec.h"
@@ -123,9 +123,9 @@ int plan_cut(struct plan *plan)
             plan->options.chunk_bytes, least);
     for (int b = 0; b < plan->nbuckets; b++)
         cut_bucket(plan, b, false);
-    plan->chunks = calloc((size_t)plan->nchunks + 1, sizeof *plan->chunks);
+    plan->chunks = PLAN_ROOM(plan->chunks, plan->nchunks + 1);
     if (!plan->chunks)
-        return error_memory((uint64_t)plan->nchunks * sizeof *plan->chunks, "the list of chunks");
+        return -1;
     plan->nchunks = 0;
     for (int b = 0; b < plan->nbuckets; b++)
         cut_bucket(plan, b, true);
@@ -134,85 +134,65 @@ int plan_cut(struct plan *plan)
 
 /* ---- dealing ---- */
 
-/* Leaders by their load: entries[0, count) are a heap whose root has the least, of several the
- * lowest number; the others, up to `all`, hold a chunk of the bucket that is being dealt. */
-struct load_heap {
-    int count, all;
-    struct load_entry {
+/* Leaders in the order in which they get something: the least load first, of several the lowest
+ * number. The first `given` of them hold a chunk of the bucket that is being dealt. */
+struct dealer {
+    int count, given;
+    struct load {
         uint64_t load;
         int leader;
-    } * entries;
+    } * order, *spare; /* count places each. Owned */
 };
 
-static int open_heap(struct load_heap *heap, int first, int count)
+static int open_dealer(struct dealer *dealer, int first, int count)
 {
-    *heap = (struct load_heap){
-        .count = count, .all = count, .entries = calloc((size_t)count + 1, sizeof *heap->entries)};
-    if (!heap->entries)
-        return error_memory((uint64_t)count * sizeof *heap->entries, "dealing chunks");
+    *dealer = (struct dealer){.count = count, .order = PLAN_ROOM(dealer->order, 2 * count)};
+    if (!dealer->order)
+        return -1;
+    dealer->spare = dealer->order + count;
     for (int i = 0; i < count; i++)
-        heap->entries[i].leader = first + i;
+        dealer->order[i].leader = first + i;
     return 0;
 }
 
-static bool comes_before(const struct load_entry *a, const struct load_entry *b)
+static int compare_loads(const void *left, const void *right)
 {
-    return a->load != b->load ? a->load < b->load : a->leader < b->leader;
+    const struct load *a = left, *b = right;
+
+    if (a->load != b->load)
+        return a->load < b->load ? -1 : 1;
+    return a->leader < b->leader ? -1 : a->leader > b->leader;
 }
 
-/* Puts the entry where it belongs, from the root downwards, among the heap's first `count`. */
-static void sift_down(struct load_heap *heap, struct load_entry entry)
+/* All may be dealt to again: those that were given to find their places behind. */
+static void restore_order(struct dealer *dealer)
 {
-    int at = 0;
+    struct load *order = dealer->order;
+    int given = dealer->given, rest = given, at = 0;
 
-    for (int child = 1; child < heap->count; child = 2 * at + 1) {
-        if (child + 1 < heap->count &&
-            comes_before(&heap->entries[child + 1], &heap->entries[child]))
-            child++;
-        if (!comes_before(&heap->entries[child], &entry))
-            break;
-        heap->entries[at] = heap->entries[child];
-        at = child;
-    }
-    heap->entries[at] = entry;
+    qsort(order, (size_t)given, sizeof *order, compare_loads);
+    for (int i = 0; i < given; i++)
+        dealer->spare[i] = order[i];
+    for (int i = 0; i < given;)
+        if (rest < dealer->count && compare_loads(&order[rest], &dealer->spare[i]) < 0)
+            order[at++] = order[rest++];
+        else
+            order[at++] = dealer->spare[i++];
+    dealer->given = 0;
 }
 
-/* The last of the heap's entries finds its place, from there upwards. */
-static void sift_up(struct load_heap *heap)
+/* The leader with the least load takes `elems` more, and nothing else until the order is restored
+ * or every leader has got something. */
+static int assign_least_loaded(struct dealer *dealer, uint64_t elems)
 {
-    int at = heap->count - 1;
-    struct load_entry entry = heap->entries[at];
+    struct load *next;
 
-    for (; at > 0 && comes_before(&entry, &heap->entries[(at - 1) / 2]); at = (at - 1) / 2)
-        heap->entries[at] = heap->entries[(at - 1) / 2];
-    heap->entries[at] = entry;
-}
-
-/* All leaders may be dealt to again. */
-static void restore_heap(struct load_heap *heap)
-{
-    while (heap->count < heap->all) {
-        heap->count++;
-        sift_up(heap);
-    }
-}
-
-/* The leader with the least load takes `elems` more, and nothing else until all entries are
- * gathered or every leader has got something. */
-static int assign_least_loaded(struct load_heap *heap, uint64_t elems)
-{
-    struct load_entry entry, last;
-
-    if (heap->count == 0)
-        restore_heap(heap);
-    entry = heap->entries[0];
-    last = heap->entries[--heap->count];
-    if (heap->count > 0)
-        sift_down(heap, last);
-    assert(entry.load + elems >= entry.load);
-    entry.load += elems;
-    heap->entries[heap->count] = entry;
-    return entry.leader;
+    if (dealer->given == dealer->count)
+        restore_order(dealer);
+    next = &dealer->order[dealer->given++];
+    assert(next->load + elems >= next->load);
+    next->load += elems;
+    return next->leader;
 }
 
 /* Bucket by bucket, those of the largest chunks first; so all ranks deal alike. */
@@ -227,27 +207,24 @@ static int compare_buckets(const void *left, const void *right)
     return a < b ? -1 : a > b;
 }
 
-static void deal_bucket(struct plan *plan, const struct bucket *bucket, struct load_heap *heap)
+static void deal_bucket(struct plan *plan, const struct bucket *bucket, struct dealer *dealer)
 {
-    int owner = bucket->scheme->home == HOME_OWNER ? assign_least_loaded(heap, bucket->elems) : -1;
+    bool whole = bucket->scheme->home == HOME_OWNER;
+    int owner = whole ? assign_least_loaded(dealer, bucket->elems) : -1;
 
     for (int c = bucket->first_chunk; c < bucket->first_chunk + bucket->nchunks; c++)
-        plan->chunks[c].home = owner < 0 ? assign_least_loaded(heap, plan->chunks[c].elems) : owner;
-    restore_heap(heap);
+        plan->chunks[c].home = whole ? owner : assign_least_loaded(dealer, plan->chunks[c].elems);
+    restore_order(dealer);
 }
 
 int plan_deal(struct plan *plan)
 {
-    struct load_heap workers = {0}, servers = {0};
-    const struct bucket **order = calloc((size_t)plan->nbuckets + 1, sizeof *order);
+    struct dealer workers = {0}, servers = {0};
+    const struct bucket **order = PLAN_ROOM(order, plan->nbuckets);
     int owned = 0, n = 0, status = -1;
 
-    if (!order) {
-        error_memory((uint64_t)plan->nbuckets * sizeof *order, "dealing chunks");
-        goto done;
-    }
-    if (open_heap(&workers, 0, plan->nworkers) ||
-        (plan->dedicated && open_heap(&servers, plan->nworkers, plan->nservers)))
+    if (!order || open_dealer(&workers, 0, plan->nworkers) ||
+        (plan->dedicated && open_dealer(&servers, plan->nworkers, plan->nservers)))
         goto done;
     /* what has one owner cannot be evened out later: it goes first */
     for (int pass = 0; pass < 2; pass++) {
@@ -266,8 +243,8 @@ int plan_deal(struct plan *plan)
                                                                               : &workers);
     status = 0;
 done:
-    free(workers.entries);
-    free(servers.entries);
+    free(workers.order);
+    free(servers.order);
     free(order);
     return status;
 }
@@ -347,10 +324,9 @@ static void share_bucket(struct plan *plan, struct bucket *bucket)
 
 int plan_share_out(struct plan *plan)
 {
-    plan->shares = calloc((size_t)plan->nchunks + 1, sizeof *plan->shares);
+    plan->shares = PLAN_ROOM(plan->shares, plan->nchunks);
     if (!plan->shares)
-        return error_memory((uint64_t)plan->nchunks * sizeof *plan->shares,
-                            "the communication plan");
+        return -1;
     for (int b = 0; b < plan->nbuckets; b++) {
         struct bucket *bucket = &plan->buckets[b];
         if (!bucket->scheme || bucket->scheme->home == HOME_NOBODY)

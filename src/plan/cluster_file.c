@@ -4,6 +4,7 @@
 #include "util/suggest.h"
 #include "util/error.h"
 #include "util/file.h"
+#include "util/path.h"
 #include "util/strbuf.h"
 #include "util/units.h"
 
@@ -15,46 +16,42 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct figure {
-    const char *key;
-    const char *about;
-    size_t offset;
-    bool count; /* a whole number in an int */
-    bool may_be_0;
-    bool may_be_missing; /* in files of earlier versions; it is 0 then */
+enum {
+    IS_COUNT = 1,      /* a whole number in an int */
+    MAY_BE_0 = 2,      /* else above 0 */
+    MAY_BE_MISSING = 4 /* in files of earlier versions; it is 0 then */
 };
 
+static const struct figure {
+    const char *key, *about;
+    size_t offset;
+    int kind;
+} figures[] = {
 #define CLUSTER(member) offsetof(struct probe, cluster.member)
-
-static const struct figure figures[] = {
-    {"ranks", "in the job that was measured", offsetof(struct probe, nranks), true, false, false},
-    {"ranks_per_node", "the most on any node", offsetof(struct probe, ranks_per_node), true, false,
-     false},
-    {"latency_seconds", "a few bytes, from one node to another", CLUSTER(latency_seconds), false,
-     true, false},
-    {"message_seconds", "each further message", CLUSTER(message_seconds), false, true, false},
-    {"link_bytes_per_second", "a node, one direction, all nodes at once", CLUSTER(link_Bps), false,
-     false, false},
-    {"local_bytes_per_second", "a rank, one direction, within its node", CLUSTER(local_Bps), false,
-     false, false},
-    {"gemm_flops", "a rank, operations per second in products", CLUSTER(gemm_flops), false, false,
-     false},
-    {"copy_bytes_per_second", "a rank, in memory", CLUSTER(copy_Bps), false, false, false},
-    {"sum_bytes_per_second", "a rank, gradients added up", CLUSTER(sum_Bps), false, false, false},
+    {"ranks", "in the job that was measured", offsetof(struct probe, nranks), IS_COUNT},
+    {"ranks_per_node", "the most on any node", offsetof(struct probe, ranks_per_node), IS_COUNT},
+    {"latency_seconds", "a few bytes, from one node to another", CLUSTER(latency_seconds),
+     MAY_BE_0},
+    {"message_seconds", "each further message", CLUSTER(message_seconds), MAY_BE_0},
+    {"link_bytes_per_second", "a node, one direction, all nodes at once", CLUSTER(link_Bps), 0},
+    {"local_bytes_per_second", "a rank, one direction, within its node", CLUSTER(local_Bps), 0},
+    {"gemm_flops", "a rank, operations per second in products", CLUSTER(gemm_flops), 0},
+    {"copy_bytes_per_second", "a rank, in memory", CLUSTER(copy_Bps), 0},
+    {"sum_bytes_per_second", "a rank, gradients added up", CLUSTER(sum_Bps), 0},
     {"served_bytes_per_second",
      "a rank, parameters updated in its engine's memory; 0: that is the host's", CLUSTER(serve_Bps),
-     false, true, false},
+     MAY_BE_0},
     {"device_bytes_per_second", "between a rank's host and its device; 0: nothing is copied",
-     CLUSTER(device_Bps), false, true, true},
+     CLUSTER(device_Bps), MAY_BE_0 | MAY_BE_MISSING},
     {"transport_bytes_per_second", "a rank, of its communication thread's processor time",
-     CLUSTER(transport_Bps), false, false, false},
-    {"core_share", "how much of that time delays the passes, 0 to 2", CLUSTER(core_share), false,
-     true, false},
+     CLUSTER(transport_Bps), 0},
+    {"core_share", "how much of that time delays the passes, 0 to 2", CLUSTER(core_share),
+     MAY_BE_0},
     {"thread_bytes_per_second",
      "sent, and as many received, by a rank's communication thread; 0: as much as the link takes",
-     CLUSTER(thread_Bps), false, true, true},
+     CLUSTER(thread_Bps), MAY_BE_0 | MAY_BE_MISSING},
     {"header_bytes", "what headers and replies add to each message on a link",
-     CLUSTER(header_bytes), false, true, true},
+     CLUSTER(header_bytes), MAY_BE_0 | MAY_BE_MISSING},
 };
 
 enum { NFIGURES = sizeof figures / sizeof *figures, LINE_BYTES = 512 };
@@ -63,14 +60,15 @@ static double get(const struct probe *probe, const struct figure *figure)
 {
     const char *at = (const char *)probe + figure->offset;
 
-    return figure->count ? *(const int *)(const void *)at : *(const double *)(const void *)at;
+    return figure->kind & IS_COUNT ? *(const int *)(const void *)at
+                                   : *(const double *)(const void *)at;
 }
 
 static void set(struct probe *probe, const struct figure *figure, double value)
 {
     char *at = (char *)probe + figure->offset;
 
-    if (figure->count)
+    if (figure->kind & IS_COUNT)
         *(int *)(void *)at = (int)value;
     else
         *(double *)(void *)at = value;
@@ -79,18 +77,13 @@ static void set(struct probe *probe, const struct figure *figure, double value)
 int probe_write(const char *file, const struct probe *probe)
 {
     struct strbuf text = {0};
-    int status;
 
     strbuf_puts(
         &text, "# Figures of a cluster, measured by poseidon. Remove the file to measure again.\n");
     for (int i = 0; i < NFIGURES; i++)
         strbuf_printf(&text, "%s = %.17g # %s\n", figures[i].key, get(probe, &figures[i]),
                       figures[i].about);
-    status = strbuf_status(&text);
-    if (!status)
-        status = file_write(file, strbuf_text(&text), text.length);
-    strbuf_free(&text);
-    return status;
+    return file_write_text(file, &text);
 }
 
 /* where: "FILE:LINE", or an option. */
@@ -117,34 +110,17 @@ static const struct figure *find(const char *key)
 /* Puts the figure where it belongs, if it can be that much. */
 static int take(const char *where, const struct figure *figure, double value, struct probe *out)
 {
-    if (figure->count && (!(value >= 1 && value <= INT_MAX) || value != floor(value)))
+    if ((figure->kind & IS_COUNT) && (!(value >= 1 && value <= INT_MAX) || value != floor(value)))
         return error_set("%s: %s must be a whole number of at least 1, found %g", where,
                          figure->key, value);
-    if (!isfinite(value) || value < 0 || (value == 0 && !figure->may_be_0))
+    if (!isfinite(value) || value < 0 || (value == 0 && !(figure->kind & MAY_BE_0)))
         return error_set("%s: %s must be %s, found %g", where, figure->key,
-                         figure->may_be_0 ? "0 or more" : "more than 0", value);
+                         (figure->kind & MAY_BE_0) ? "0 or more" : "more than 0", value);
     if (figure->offset == CLUSTER(core_share) && value > COST_MOST_SHARE)
         return error_set("%s: core_share must be at most %g, found %g", where, COST_MOST_SHARE,
                          value);
     set(out, figure, value);
     return 0;
-}
-
-/* Of those that an option may set. */
-static int set_by_option(const char *option, const char *key, double value, struct probe *out)
-{
-    const struct figure *figure = find(key);
-    char where[64];
-
-    snprintf(where, sizeof where, "--%s", option);
-    return figure && !figure->count ? take(where, figure, value, out) : unknown_key(where, key);
-}
-
-static bool ends_with(const char *text, const char *end)
-{
-    size_t length = strlen(text), n = strlen(end);
-
-    return length >= n && !strcmp(text + length - n, end);
 }
 
 /* A number in the file's unit, or one with a unit of its own. */
@@ -153,11 +129,11 @@ static int parse_value(const char *option, const char *key, const char *text, do
     char name[128], *end;
 
     *out = strtod(text, &end);
-    if ((end > text && !*end) || !find(key))
+    if (end > text && !*end)
         return 0;
     snprintf(name, sizeof name, "%s %s", option, key);
-    return ends_with(key, "_per_second") ? units_parse_rate(name, text, out)
-           : ends_with(key, "_seconds")
+    return path_ends(key, "_per_second") ? units_parse_rate(name, text, out)
+           : path_ends(key, "_seconds")
                ? units_parse_time(name, text, out)
                : error_set("--%s expects a number, found '%s'", name, text);
 }
@@ -165,14 +141,18 @@ static int parse_value(const char *option, const char *key, const char *text, do
 int probe_set(const char *option, const char *text, struct probe *out)
 {
     const char *equals = strchr(text, '=');
-    char key[64];
+    const struct figure *figure;
+    char key[64], where[64];
     double value;
 
     if (!equals || equals == text || (size_t)(equals - text) >= sizeof key)
         return error_set("--%s=%s: expected KEY=VALUE, such as latency_seconds=30us", option, text);
     snprintf(key, sizeof key, "%.*s", (int)(equals - text), text);
-    return parse_value(option, key, equals + 1, &value) ? -1
-                                                        : set_by_option(option, key, value, out);
+    snprintf(where, sizeof where, "--%s", option);
+    figure = find(key);
+    if (!figure || figure->kind & IS_COUNT) /* the job says how many ranks there are */
+        return unknown_key(where, key);
+    return parse_value(option, key, equals + 1, &value) || take(where, figure, value, out) ? -1 : 0;
 }
 
 const char *probe_figure(const struct probe *probe, int i, const char **about, double *value)
@@ -238,7 +218,7 @@ static int read_lines(const char *file, FILE *from, struct probe *out)
     if (ferror(from))
         return error_set("%s: %s", file, strerror(errno));
     for (int i = 0; i < NFIGURES; i++)
-        if (!seen[i] && !figures[i].may_be_missing)
+        if (!seen[i] && !(figures[i].kind & MAY_BE_MISSING))
             return error_set("%s:%d: the file ends without %s", file, line, figures[i].key);
     return 0;
 }

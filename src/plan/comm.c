@@ -2,6 +2,7 @@
 #include "plan/comm.h"
 
 #include "util/error.h"
+#include "util/strbuf.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -17,14 +18,6 @@ static const struct {
 
 enum { POLICIES = sizeof policies / sizeof *policies };
 
-/* Appends as much as fits. */
-static void append(char *out, size_t bytes, const char *name)
-{
-    size_t used = strlen(out);
-
-    snprintf(out + used, bytes - used, "%s%s", used ? ", " : "", name);
-}
-
 static int parse_rank(const char *text, const char *number, struct comm *out)
 {
     enum { MOST = 1024 };
@@ -39,27 +32,26 @@ static int parse_rank(const char *text, const char *number, struct comm *out)
 
 int comm_parse(const struct scheme *const *registry, const char *text, struct comm *out)
 {
-    size_t length = strcspn(text, ":");
-    char list[256] = "";
+    const char *colon = strchr(text, ':');
+    struct strbuf names = {.data = NULL};
+    char name[64];
 
-    *out = (struct comm){.policy = COMM_PAPER};
-    for (int i = 0; i < POLICIES; i++) {
-        append(list, sizeof list, policies[i].name);
-        if (strcmp(text, policies[i].name) != 0)
-            continue;
-        out->policy = policies[i].policy;
-        return 0;
-    }
-    for (int i = 0; registry[i]; i++) {
-        const struct scheme *scheme = registry[i];
-        append(list, sizeof list, scheme->name);
-        if (strncmp(text, scheme->name, length) != 0 || scheme->name[length] ||
-            (text[length] && !scheme->rank))
-            continue;
-        *out = (struct comm){.policy = COMM_SCHEME, .scheme = scheme};
-        return text[length] ? parse_rank(text, text + length + 1, out) : 0;
-    }
-    return error_set("--comm=%s: expected one of %s", text, list);
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(text, ":"), text);
+    *out = (struct comm){.policy = COMM_SCHEME, .scheme = scheme_find(registry, name)};
+    for (int i = 0; i < POLICIES && !out->scheme; i++)
+        if (!strcmp(text, policies[i].name)) {
+            out->policy = policies[i].policy;
+            return 0;
+        }
+    if (out->scheme && (!colon || out->scheme->rank > 0))
+        return colon ? parse_rank(text, colon + 1, out) : 0;
+    for (int i = 0; i < POLICIES; i++)
+        strbuf_printf(&names, "%s, ", policies[i].name);
+    for (int i = 0; registry[i]; i++)
+        strbuf_printf(&names, registry[i + 1] ? "%s, " : "%s", registry[i]->name);
+    error_set("--comm=%s: expected one of %s", text, strbuf_text(&names));
+    strbuf_free(&names);
+    return -1;
 }
 
 const char *comm_name(struct comm comm)

@@ -4,9 +4,9 @@
 #include "plan/cost.h"
 
 #include "plan/tree.h"
-#include "util/error.h"
+#include "util/alloc.h"
 
-#include <stdio.h>
+#include <math.h>
 #include <stdlib.h>
 
 /* A sum reads two words and writes one; an update with one history reads three and writes two. */
@@ -16,16 +16,6 @@ const char *const cost_overlap_words[] = {[COST_OVERLAP_NONE] = "none",
                                           [COST_OVERLAP_BACKWARD] = "backward",
                                           [COST_OVERLAP_WFBP] = "wfbp",
                                           NULL};
-
-static double larger(double a, double b)
-{
-    return a > b ? a : b;
-}
-
-static double smaller(double a, double b)
-{
-    return a < b ? a : b;
-}
 
 /* ---- links ---- */
 
@@ -45,8 +35,8 @@ static double remote_share(const struct plan *plan, int all)
 /* `bytes` one way per rank; `sharing` ranks of a host do so at once. */
 static double on_wire(const struct cost_cluster *cluster, double bytes, double remote, int sharing)
 {
-    return larger(bytes * remote * sharing / cluster->link_Bps,
-                  bytes * (1 - remote) / cluster->local_Bps);
+    return fmax(bytes * remote * sharing / cluster->link_Bps,
+                bytes * (1 - remote) / cluster->local_Bps);
 }
 
 /* How many ranks of a role that `all` have share a link. */
@@ -64,7 +54,7 @@ double cost_link_seconds(const struct cost_cluster *cluster, const struct plan *
 
 static double busier(const struct cost_side *side)
 {
-    return larger(side->sent, side->received);
+    return fmax(side->sent, side->received);
 }
 
 /* Along a tree a chunk's message follows upon another, there and back. */
@@ -92,15 +82,15 @@ static void cost_links(const struct cost_cluster *cluster, const struct plan *pl
     if (scheme->home == HOME_SERVERS && plan->dedicated) {
         remote = leaders_per_host(plan) >= plan->nleaders ? 0 : 1;
         cost->wire_seconds =
-            larger(on_wire(cluster, busier(&cost->worker), remote, sharing(plan, plan->nworkers)),
-                   on_wire(cluster, busier(&cost->server), remote, sharing(plan, plan->nservers)));
+            fmax(on_wire(cluster, busier(&cost->worker), remote, sharing(plan, plan->nworkers)),
+                 on_wire(cluster, busier(&cost->server), remote, sharing(plan, plan->nservers)));
     } else {
         remote = remote_share(plan, plan->nworkers);
         cost->wire_seconds =
             on_wire(cluster, busier(&cost->worker), remote, sharing(plan, plan->nworkers));
     }
     alone = on_wire(cluster, cost->busiest, remote, 1);
-    cost->skew_seconds = larger(0, alone - cost->wire_seconds) + hop_seconds(cluster, plan, bucket);
+    cost->skew_seconds = fmax(0, alone - cost->wire_seconds) + hop_seconds(cluster, plan, bucket);
 }
 
 /* ---- bytes ---- */
@@ -178,8 +168,8 @@ static void count_leaders(const struct plan *plan, int bucket, int leader, int m
     side->sent += sent * members;
     side->received += received * members;
     count->nservers += owner ? members : 0;
-    cost->busiest = larger(cost->busiest, larger(sent, received));
-    cost->messages = larger(cost->messages, (double)t.messages);
+    cost->busiest = fmax(cost->busiest, fmax(sent, received));
+    cost->messages = fmax(cost->messages, (double)t.messages);
 }
 
 /* Along a tree leaders without a share differ, too; but sides are even, and the homes, at the
@@ -331,14 +321,13 @@ static void total_up(const struct cost_cluster *cluster, double first, struct co
     double overhead = cost->messages * cluster->message_seconds;
     double link = cost->wire_seconds + overhead;
 
-    cost->seconds += larger(link, cost->sum_seconds) +
-                     smaller(link, cost->sum_seconds) / larger(cost->pieces, 1) +
-                     cost->trips * cluster->latency_seconds + cost->skew_seconds +
-                     cost->compute_seconds + first;
+    cost->seconds +=
+        fmax(link, cost->sum_seconds) + fmin(link, cost->sum_seconds) / fmax(cost->pieces, 1) +
+        cost->trips * cluster->latency_seconds + cost->skew_seconds + cost->compute_seconds + first;
     cost->sum_seconds += first;
     cost->stolen_seconds =
         cluster->core_share * (cost->sum_seconds + busier(&cost->worker) / cluster->transport_Bps);
-    cost->busy_seconds = larger(link, cost->sum_seconds);
+    cost->busy_seconds = fmax(link, cost->sum_seconds);
 }
 
 /* Several leaders of a node share its messages and sums, but no dedicated server's. */
@@ -398,10 +387,10 @@ int cost_table(const struct cost_cluster *cluster, const struct plan_options *ho
 {
     const struct scheme *const *registry = how->registry;
     int schemes = cost_count_schemes(registry), status = 0;
-    struct cost *column = calloc((size_t)ngroups + 1, sizeof *column);
+    struct cost *column = alloc_array((size_t)ngroups, sizeof *column, "the costs of all schemes");
 
     if (!column)
-        return error_memory((uint64_t)ngroups * sizeof *column, "the costs of all schemes");
+        return -1;
     for (int s = 0; s < schemes && !status; s++) {
         struct plan_options options = *how;
         struct plan *plan;
@@ -440,9 +429,8 @@ void cost_cap(struct cost_cluster *cluster, double bytes_per_second, int leaders
 
     if (bytes_per_second <= 0)
         return;
-    cluster->link_Bps = link < cluster->link_Bps ? link : cluster->link_Bps;
-    cluster->local_Bps =
-        bytes_per_second < cluster->local_Bps ? bytes_per_second : cluster->local_Bps;
+    cluster->link_Bps = fmin(link, cluster->link_Bps);
+    cluster->local_Bps = fmin(bytes_per_second, cluster->local_Bps);
 }
 
 struct cost_sizes cost_sizes_for(const struct cost_cluster *cluster)

@@ -3,9 +3,9 @@
 #include "plan/plan_internal.h"
 
 #include "util/error.h"
+#include "util/strbuf.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -91,17 +91,11 @@ static int name_bucket(const struct plan *plan, struct bucket *bucket)
 {
     const char *first = plan->groups[bucket->first_group].name;
     const char *last = plan->groups[bucket->first_group + bucket->ngroups - 1].name;
-    size_t bytes = strlen(first) + strlen(last) + sizeof " .. ";
-    char *name = malloc(bytes);
+    struct strbuf name = {.data = NULL};
 
-    bucket->name = name;
-    if (!name)
-        return error_memory(bytes, "a bucket's name");
-    if (bucket->ngroups > 1)
-        snprintf(name, bytes, "%s .. %s", first, last);
-    else
-        snprintf(name, bytes, "%s", first);
-    return 0;
+    strbuf_printf(&name, bucket->ngroups > 1 ? "%s .. %s" : "%s", first, last);
+    bucket->name = strbuf_take(&name);
+    return bucket->name ? 0 : -1;
 }
 
 static void begin_bucket(struct bucket *bucket, const struct group *group, int number,
@@ -124,14 +118,14 @@ static void begin_bucket(struct bucket *bucket, const struct group *group, int n
 static int make_buckets(struct plan *plan)
 {
     size_t n = (size_t)plan->ngroups + 1;
-    const struct scheme **scheme = calloc(n, sizeof *scheme);
+    const struct scheme **scheme = PLAN_ROOM(scheme, n);
     int made = -1, status = 0;
 
-    plan->bucket_of = calloc(n, sizeof *plan->bucket_of);
-    plan->buckets = calloc(n, sizeof *plan->buckets);
+    plan->bucket_of = PLAN_ROOM(plan->bucket_of, n);
+    plan->buckets = PLAN_ROOM(plan->buckets, n);
     if (!scheme || !plan->bucket_of || !plan->buckets) {
         free(scheme);
-        return error_memory(n * sizeof *plan->buckets, "the communication plan");
+        return -1;
     }
     for (int g = 0; g < plan->ngroups; g++)
         scheme[g] = choose_scheme(plan, g);
@@ -242,14 +236,13 @@ struct low_rank plan_low_rank(const struct plan *plan, int bucket)
 static int find_leaders(struct plan *plan)
 {
     const struct plan_options *o = &plan->options;
-    size_t nranks = (size_t)o->nranks;
 
     plan->ncomputing = o->nranks - o->servers;
-    plan->leader = calloc(nranks, sizeof *plan->leader);
-    plan->world_rank = calloc(nranks, sizeof *plan->world_rank);
-    plan->locals = calloc(nranks, sizeof *plan->locals);
+    plan->leader = PLAN_ROOM(plan->leader, o->nranks);
+    plan->world_rank = PLAN_ROOM(plan->world_rank, o->nranks);
+    plan->locals = PLAN_ROOM(plan->locals, o->nranks);
     if (!plan->leader || !plan->world_rank || !plan->locals)
-        return error_memory(nranks * sizeof *plan->leader, "the communication plan");
+        return -1;
     for (int r = 0; r < plan->ncomputing; r++) {
         int leader = plan->leader[r] = o->nodes ? o->nodes[r] : r;
         assert(leader <= plan->nworkers);
@@ -300,10 +293,10 @@ static int check_rank(const struct plan *plan)
 
 static int copy_groups(struct plan *plan, int ngroups, const struct group *groups)
 {
-    struct group *copy = calloc((size_t)ngroups + 1, sizeof *copy);
+    struct group *copy = PLAN_ROOM(copy, ngroups);
 
     if (!copy)
-        return error_memory((uint64_t)ngroups * sizeof *copy, "the communication plan");
+        return -1;
     if (ngroups > 0)
         memcpy(copy, groups, (size_t)ngroups * sizeof *copy);
     plan->groups = copy;
@@ -314,11 +307,11 @@ static int copy_groups(struct plan *plan, int ngroups, const struct group *group
 int plan_create(const struct plan_options *options, int ngroups, const struct group *groups,
                 struct plan **out)
 {
-    struct plan *plan = calloc(1, sizeof *plan);
+    struct plan *plan = PLAN_ROOM(plan, 1);
 
     *out = NULL;
     if (!plan)
-        return error_memory(sizeof *plan, "the communication plan");
+        return -1;
     assert(options->registry && options->registry[0]);
     plan->options = *options;
     if (plan->options.chunk_bytes > PLAN_LARGEST_MESSAGE)
@@ -365,11 +358,6 @@ bool plan_is_worker(const struct plan *plan, int world_rank)
 }
 
 const char *const wire_words[] = {[WIRE_FP32] = "fp32", [WIRE_BF16] = "bf16", NULL};
-
-const char *wire_name(enum wire_format wire)
-{
-    return wire_words[wire];
-}
 
 static uint64_t mix(uint64_t hash, uint64_t word)
 {

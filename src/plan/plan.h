@@ -141,8 +141,8 @@ struct plan {
 /* Makes a plan for those groups (of a net; their names and params outlive the plan). Buckets, those
  * of the largest chunks first, are dealt to the servers (or workers) with the fewest bytes so far,
  * no second chunk of a bucket to a leader before all have one, so that none is hot; a bucket whose
- * scheme has one owner is dealt whole. Time: O(groups + chunks log
- * leaders). Not collective. */
+ * scheme has one owner is dealt whole. Time: O(groups x leaders +
+ * chunks log leaders). Not collective. */
 int plan_create(const struct plan_options *options, int ngroups, const struct group *groups,
                 struct plan **out);
 void plan_destroy(struct plan *plan);
@@ -161,12 +161,6 @@ static inline int plan_home(const struct plan *plan, int chunk)
 const struct codec *plan_codec(const struct plan *plan, int chunk);
 size_t plan_gradient_bytes(const struct plan *plan, int chunk);
 size_t plan_back_bytes(const struct plan *plan, int chunk);
-
-/* Whether ranks must add up the bucket's gradients. */
-static inline bool plan_travels(const struct plan *plan, int bucket)
-{
-    return plan->buckets[bucket].scheme != NULL;
-}
 
 /* Whether that world rank computes. */
 bool plan_is_worker(const struct plan *plan, int world_rank);
@@ -235,7 +229,6 @@ uint64_t plan_digest(const struct plan *plan, uint64_t seed);
 
 /* By enum wire_format, ended by NULL. */
 extern const char *const wire_words[];
-const char *wire_name(enum wire_format wire);
 
 /* Of messages that wait to be sent the one with the least goes first. What is left of an iteration
  * before all of the next one: a rank that is ahead has nothing from its gradients until those

@@ -50,17 +50,6 @@ struct prober {
     int room;
 };
 
-/* The slowest rank's seconds, on all ranks. */
-static int agree_longest(const struct prober *p, double *seconds)
-{
-    double mine = *seconds;
-
-    MPI_TRY(MPI_Allreduce(&mine, seconds, 1, MPI_DOUBLE, MPI_MAX, p->comm));
-    return 0;
-fail:
-    return -1;
-}
-
 static void choose_peers(struct prober *p, bool same_node)
 {
     const int *machine = p->topology->machine;
@@ -73,23 +62,22 @@ static void choose_peers(struct prober *p, bool same_node)
     }
 }
 
-static int agree_most(const struct prober *p, int mine, int *out)
+/* The most peers that any rank has, on all ranks. */
+static int find_most_peers(const struct prober *p, int *out)
 {
-    MPI_TRY(MPI_Allreduce(&mine, out, 1, MPI_INT, MPI_MAX, p->comm));
-    return 0;
-fail:
-    return -1;
+    double most = p->npeers;
+    int status = agree_most(p->comm, &most, 1);
+
+    *out = (int)most;
+    return status;
 }
 
-/* `messages` of `bytes` to the peers in turn, as many from them; the slowest rank's seconds. */
-static int exchange(struct prober *p, int messages, int bytes, double *seconds)
+/* Begins to send `messages` of `bytes` to the peers in turn, and to receive as many from them: two
+ * requests each. */
+static int post(struct prober *p, int messages, int bytes)
 {
     int n = 0;
 
-    MPI_TRY(MPI_Barrier(p->comm));
-    *seconds = clock_seconds();
-    if (p->npeers == 0)
-        messages = 0;
     for (int i = 0; i < messages; i++)
         MPI_TRY(MPI_Irecv(p->in + (size_t)i * (size_t)bytes, bytes, MPI_BYTE,
                           p->peers[p->npeers - 1 - i % p->npeers], TAG, p->comm,
@@ -97,9 +85,23 @@ static int exchange(struct prober *p, int messages, int bytes, double *seconds)
     for (int i = 0; i < messages; i++)
         MPI_TRY(MPI_Isend(p->out + (size_t)i * (size_t)bytes, bytes, MPI_BYTE,
                           p->peers[i % p->npeers], TAG, p->comm, &p->requests[n++]));
-    MPI_TRY(MPI_Waitall(n, p->requests, MPI_STATUSES_IGNORE));
+    return 0;
+fail:
+    return -1;
+}
+
+/* The same, to the end; the slowest rank's seconds. */
+static int exchange(struct prober *p, int messages, int bytes, double *seconds)
+{
+    MPI_TRY(MPI_Barrier(p->comm));
+    *seconds = clock_seconds();
+    if (p->npeers == 0)
+        messages = 0;
+    if (post(p, messages, bytes))
+        return -1;
+    MPI_TRY(MPI_Waitall(2 * messages, p->requests, MPI_STATUSES_IGNORE));
     *seconds = clock_seconds() - *seconds;
-    return agree_longest(p, seconds);
+    return agree_most(p->comm, seconds, 1);
 fail:
     return -1;
 }
@@ -112,7 +114,7 @@ static int trips(struct prober *p, int to, int from, int count, double *seconds)
         MPI_TRY(MPI_Sendrecv(p->out, 4, MPI_BYTE, to, TAG, p->in, 4, MPI_BYTE, from, TAG, p->comm,
                              MPI_STATUS_IGNORE));
     *seconds = (clock_seconds() - *seconds) / count;
-    return agree_longest(p, seconds);
+    return agree_most(p->comm, seconds, 1);
 fail:
     return -1;
 }
@@ -147,7 +149,7 @@ static int measure_overhead(struct prober *p, double latency, double *out)
     int most, each;
 
     *out = 0;
-    if (agree_most(p, p->npeers, &most))
+    if (find_most_peers(p, &most))
         return -1;
     each = most > 0 ? (MESSAGES + most - 1) / most
                     : 0; /* to each peer: on both sides the same number */
@@ -166,12 +168,12 @@ static int measure_overhead(struct prober *p, double latency, double *out)
  * ranks of a node together. 0: nobody has peers. */
 static int measure_exchange(struct prober *p, double budget, bool of_node, double *out)
 {
-    int most, streams, bytes = FIRST_BYTES, rounds = 0;
+    int most, bytes = FIRST_BYTES, rounds = 0;
     double seconds = 0, spent = 0, round[MOST_ROUNDS];
+    double streams = (double)p->npeers * (of_node ? p->topology->local_ranks : 1);
 
     *out = 0;
-    if (agree_most(p, p->npeers, &most) ||
-        agree_most(p, p->npeers * (of_node ? p->topology->local_ranks : 1), &streams))
+    if (find_most_peers(p, &most) || agree_most(p->comm, &streams, 1))
         return -1;
     if (most == 0)
         return 0;
@@ -192,7 +194,7 @@ static int measure_exchange(struct prober *p, double budget, bool of_node, doubl
         if (spent > 2 * budget)
             break;
     }
-    *out = (double)streams * bytes / median_upper(round, rounds);
+    *out = streams * bytes / median_upper(round, rounds);
     return 0;
 }
 
@@ -241,25 +243,31 @@ static double multiply(void *context)
     return finish(p->engine, c) ? -1 : 4 * 2.0 * GEMM_M * GEMM_N * GEMM_K;
 }
 
+/* A step's mean rate over so many seconds; 0: it failed. */
+static double mean_rate(double (*step)(void *context), void *context, double seconds)
+{
+    double start = clock_seconds(), spent = 0, done = 0;
+
+    while (spent < seconds) {
+        double work = step(context);
+        if (work < 0)
+            return 0;
+        done += work;
+        spent = clock_seconds() - start;
+    }
+    return done / spent;
+}
+
 /* The best window's rate of a step; 0: it failed. The first step warms up. */
 static double measure_rate(double (*step)(void *context), void *context)
 {
-    double best = 0;
+    double best = 0, rate = step(context);
 
-    if (step(context) < 0)
-        return 0;
-    for (int window = 0; window < RATE_WINDOWS; window++) {
-        double start = clock_seconds(), spent = 0, done = 0;
-        while (spent < RATE_WINDOW) {
-            double work = step(context);
-            if (work < 0)
-                return 0;
-            done += work;
-            spent = clock_seconds() - start;
-        }
-        best = done / spent > best ? done / spent : best;
+    for (int window = 0; window < RATE_WINDOWS && rate > 0; window++) {
+        rate = mean_rate(step, context, RATE_WINDOW);
+        best = rate > best ? rate : best;
     }
-    return best;
+    return rate > 0 ? best : 0;
 }
 
 /* What a wire thread takes from the passes: traffic in a thread of its own, products in this
@@ -293,20 +301,10 @@ static int send_in_thread(struct theft *theft)
 {
     struct prober *p = theft->p;
 
-    for (int round = 0; round < theft->rounds; round++) {
-        int n = 0;
-        for (int i = 0; i < p->npeers; i++)
-            MPI_TRY(MPI_Irecv(p->in + (size_t)i * (size_t)theft->bytes, theft->bytes, MPI_BYTE,
-                              p->peers[p->npeers - 1 - i], TAG, p->comm, &p->requests[n++]));
-        for (int i = 0; i < p->npeers; i++)
-            MPI_TRY(MPI_Isend(p->out + (size_t)i * (size_t)theft->bytes, theft->bytes, MPI_BYTE,
-                              p->peers[i], TAG, p->comm, &p->requests[n++]));
-        if (wait_in_naps(p->requests, n))
+    for (int round = 0; round < theft->rounds; round++)
+        if (post(p, p->npeers, theft->bytes) || wait_in_naps(p->requests, 2 * p->npeers))
             return -1;
-    }
     return 0;
-fail:
-    return -1;
 }
 
 static void *theft_main(void *argument)
@@ -344,22 +342,6 @@ static int run_theft(struct theft *theft, struct products *products, double flop
     return step < 0 ? -1 : 0;
 }
 
-/* Products alone, for as long as they will run beside the traffic: the best of short windows would
- * make every disturbance by others look like theft. 0: it failed. */
-static double mean_rate(struct products *products)
-{
-    double start = clock_seconds(), spent = 0, done = 0;
-
-    while (spent < THEFT_BUDGET) {
-        double step = multiply(products);
-        if (step < 0)
-            return 0;
-        done += step;
-        spent = clock_seconds() - start;
-    }
-    return done / spent;
-}
-
 /* All ranks' losses over all threads' processor time. */
 static int measure_theft(struct prober *p, struct products *products, struct cost_cluster *cluster)
 {
@@ -371,14 +353,16 @@ static int measure_theft(struct prober *p, struct products *products, struct cos
     cluster->core_share = 0;
     MPI_TRY(MPI_Query_thread(&level));
     choose_peers(p, p->topology->most_ranks == p->nranks);
-    if (agree_most(p, p->npeers, &most))
+    if (find_most_peers(p, &most))
         return -1;
     if (most == 0 || level < MPI_THREAD_SERIALIZED)
         return 0;
     each = cluster->link_Bps / p->topology->most_ranks * THEFT_BUDGET / theft.rounds / most;
     theft.bytes = each < BUFFER_BYTES / most ? (int)each + 1 : BUFFER_BYTES / most;
     MPI_TRY(MPI_Barrier(p->comm));
-    flops = products ? mean_rate(products) : 1;
+    /* products alone, for as long as they will run beside the traffic: the best of short windows
+     * would make every disturbance by others look like theft */
+    flops = products ? mean_rate(multiply, products, THEFT_BUDGET) : 1;
     status = error_agree(p->comm, flops > 0 ? 0 : -1);
     if (!status)
         status = error_agree(p->comm, run_theft(&theft, products, flops, &lost));

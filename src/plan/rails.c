@@ -4,7 +4,6 @@
 #include "plan/plan_internal.h"
 
 #include "plan/tree.h"
-#include "util/error.h"
 
 #include <stdlib.h>
 
@@ -13,10 +12,10 @@
 /* A node with fewer ranks than rails has some of them on several. */
 static int find_ranks(struct plan *plan)
 {
-    int n = plan->rails, *seen = calloc((size_t)plan->nleaders + 1, sizeof *seen);
+    int n = plan->rails, *seen = PLAN_ROOM(seen, plan->nleaders);
 
     if (!seen)
-        return error_memory((uint64_t)plan->nleaders * sizeof *seen, "the leaders of nodes");
+        return -1;
     for (int r = 0; r < plan->options.nranks; r++) {
         int leader = plan->leader[r], member = seen[leader]++;
         int leaders = plan_leaders_of(plan, leader);
@@ -55,11 +54,10 @@ static void deal_chunks(struct plan *plan, int first, int count, uint64_t elems,
 
 static int deal_rails(struct plan *plan)
 {
-    size_t places = (size_t)plan->nleaders * (size_t)plan->rails;
-    uint64_t *loads = calloc(places, sizeof *loads);
+    uint64_t *loads = PLAN_ROOM(loads, (size_t)plan->nleaders * (size_t)plan->rails);
 
     if (!loads)
-        return error_memory(places * sizeof *loads, "dealing chunks");
+        return -1;
     for (int b = 0; b < plan->nbuckets; b++) {
         const struct bucket *bucket = &plan->buckets[b];
         if (!bucket->scheme || bucket->nchunks == 0)
@@ -76,12 +74,8 @@ static int deal_rails(struct plan *plan)
 
 int plan_lay_rails(struct plan *plan)
 {
-    size_t places = (size_t)plan->nleaders * (size_t)plan->rails;
-
-    plan->rail_rank = calloc(places, sizeof *plan->rail_rank);
-    if (!plan->rail_rank)
-        return error_memory(places * sizeof *plan->rail_rank, "the leaders of nodes");
-    if (find_ranks(plan))
+    plan->rail_rank = PLAN_ROOM(plan->rail_rank, (size_t)plan->nleaders * (size_t)plan->rails);
+    if (!plan->rail_rank || find_ranks(plan))
         return -1;
     return plan->rails > 1 ? deal_rails(plan) : 0;
 }

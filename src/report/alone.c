@@ -71,10 +71,7 @@ static int time_buckets(MPI_Comm world, const struct plan *plan, const struct sy
     sync_destroy(sync);
     if (status)
         return -1;
-    MPI_TRY(MPI_Allreduce(MPI_IN_PLACE, alone, plan->nbuckets, MPI_DOUBLE, MPI_MAX, world));
-    return 0;
-fail:
-    return -1;
+    return agree_most(world, alone, plan->nbuckets);
 }
 
 int alone_measure(MPI_Comm world, const struct plan *plan, const struct sync_model *model,

@@ -3,7 +3,6 @@
 #include "report/clocks.h"
 
 #include "util/agree.h"
-#include "util/error.h"
 
 enum { TAG_CLOCK = 1 };
 

@@ -2,6 +2,7 @@
 #include "report/curves.h"
 
 #include "report/event_file.h"
+#include "util/alloc.h"
 #include "util/error.h"
 #include "util/file.h"
 #include "util/strbuf.h"
@@ -22,7 +23,7 @@ struct curves {
     struct event_file *events; /* likewise */
     struct log *log;
     double before; /* seconds of the processes before this one */
-    char **scores;
+    char *scores;  /* a comma list of so many names. Owned */
     int nscores;
 };
 
@@ -31,9 +32,7 @@ static void put_header(const struct curves *c, struct strbuf *out)
     strbuf_puts(out, "iteration");
     for (int i = 0; i < COLUMNS; i++)
         strbuf_printf(out, ",%s", columns[i]);
-    for (int i = 0; i < c->nscores; i++)
-        strbuf_printf(out, ",%s", c->scores[i]);
-    strbuf_putc(out, '\n');
+    strbuf_printf(out, "%s%s\n", c->nscores ? "," : "", c->scores);
 }
 
 /* The file's rows of iterations before `first` behind the header, into `out`. */
@@ -71,8 +70,7 @@ static int open_csv(struct curves *c, const struct curves_options *o)
     int status;
 
     put_header(c, &text);
-    status = (o->resumed && keep_rows(c, o->first, &text)) || strbuf_status(&text) ||
-             file_write(c->path, text.data, text.length);
+    status = (o->resumed && keep_rows(c, o->first, &text)) || file_write_text(c->path, &text);
     strbuf_free(&text);
     if (!status && !(c->csv = fopen(c->path, "ae")))
         status = error_set("cannot write '%s': %s", c->path, strerror(errno));
@@ -81,20 +79,20 @@ static int open_csv(struct curves *c, const struct curves_options *o)
 
 int curves_open(const struct curves_options *o, struct curves **out)
 {
-    struct curves *c = calloc(1, sizeof *c);
+    struct curves *c = *out = alloc_array(1, sizeof *c, "curves");
 
-    *out = c;
-    if (!c || !(c->scores = calloc((size_t)o->nscores + 1, sizeof *c->scores))) {
-        error_memory(sizeof *c, "curves");
-        goto fail;
-    }
+    if (!c)
+        return -1;
     c->path = o->csv;
     c->log = o->log;
-    for (; c->nscores < o->nscores; c->nscores++)
-        if (!(c->scores[c->nscores] = strdup(o->scores[c->nscores]))) {
-            error_memory(sizeof *c, "curves");
-            goto fail;
-        }
+    c->scores = strdup(o->scores ? o->scores : "");
+    if (!c->scores) {
+        error_memory(strlen(o->scores), "curves");
+        goto fail;
+    }
+    c->nscores = *c->scores != '\0';
+    for (const char *comma = c->scores; (comma = strchr(comma, ',')) != NULL; comma++)
+        c->nscores++;
     if ((o->csv && open_csv(c, o)) ||
         (o->tensorboard && event_file_open(o->tensorboard, o->first, &c->events)))
         goto fail;
@@ -140,11 +138,21 @@ static void put_scalar(struct curves *c, int64_t iteration, const char *tag, dou
     c->events = NULL;
 }
 
+/* Of column k, up to its comma or the end. */
+static const char *name_of(const struct curves *c, int k)
+{
+    const char *name = c->scores;
+
+    while (k-- > 0)
+        name = strchr(name, ',') + 1;
+    return name;
+}
+
 void curves_put(struct curves *c, const struct curves_row *row)
 {
     const double values[COLUMNS] = {row->epoch, c->before + row->seconds, row->images_per_second,
                                     row->loss, row->rate};
-    char tag[64];
+    char tag[1024]; /* no name of an output is nearly that long */
 
     if (c->csv)
         put_row(c, row, values);
@@ -152,8 +160,12 @@ void curves_put(struct curves *c, const struct curves_row *row)
         snprintf(tag, sizeof tag, "train/%s", columns[i]);
         put_scalar(c, row->iteration, tag, row->scores && i < 2 ? (double)NAN : values[i]);
     }
-    for (int i = 0; row->scores && i < row->n; i++)
-        put_scalar(c, row->iteration, c->scores[row->first + i], row->scores[i]);
+    for (int i = 0; row->scores && i < row->n; i++) {
+        const char *name = name_of(c, row->first + i);
+
+        snprintf(tag, sizeof tag, "%.*s", (int)strcspn(name, ","), name);
+        put_scalar(c, row->iteration, tag, row->scores[i]);
+    }
 }
 
 void curves_close(struct curves *c)
@@ -163,8 +175,6 @@ void curves_close(struct curves *c)
     if (c->csv)
         fclose(c->csv);
     event_file_close(c->events);
-    for (int i = 0; i < c->nscores; i++)
-        free(c->scores[i]);
     free(c->scores);
     free(c);
 }

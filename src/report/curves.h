@@ -11,13 +11,13 @@
 struct curves;
 
 struct curves_options {
-    const char *csv;           /* path; NULL: none */
-    const char *tensorboard;   /* folder; NULL: none */
-    bool resumed;              /* what a CSV file there says of iterations before `first` stays */
-    int64_t first;             /* iteration to come */
-    const char *const *scores; /* what tests give, in order: the names of columns; copied */
-    int nscores;
-    struct log *log; /* where a failure is told; borrowed */
+    const char *csv;         /* path; NULL: none */
+    const char *tensorboard; /* folder; NULL: none */
+    bool resumed;            /* what a CSV file there says of iterations before `first` stays */
+    int64_t first;           /* iteration to come */
+    const char *scores; /* what tests give, in order: the names of columns, a comma list; copied.
+                           NULL, "": nothing */
+    struct log *log;    /* where a failure is told; borrowed */
 };
 
 /* The files are there when it returns; fails where they cannot be written. */

@@ -10,7 +10,6 @@
 
 #include "util/agree.h"
 #include "util/alloc.h"
-#include "util/error.h"
 
 enum { TIMELINE_TAG = 2 };
 
@@ -224,11 +223,10 @@ int timeline_lay_out(struct timeline_rank *rank)
         while (lane < rank->lanes[kind] && busy[kind][lane] > event->start)
             lane++;
         if (lane == rank->lanes[kind]) {
-            int64_t *grown = realloc(busy[kind], ((size_t)lane + 1) * sizeof *grown);
-            if (!grown) {
-                error_memory(((size_t)lane + 1) * sizeof *grown, "the trace's lanes");
+            int64_t *grown =
+                alloc_room(busy[kind], (size_t)lane, sizeof *grown, "the trace's lanes");
+            if (!grown)
                 goto done;
-            }
             busy[kind] = grown;
             rank->lanes[kind]++;
         }

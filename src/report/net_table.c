@@ -4,7 +4,6 @@
 
 #include "util/error.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,14 +50,6 @@ static void print_table_flops(double flops, char *cell)
         snprintf(cell, CELL_BYTES, "%.*f%s", unit ? 2 : 0, flops, units[unit]);
 }
 
-static void print_table_shape(const struct shape *shape, char *cell)
-{
-    if (shape->naxes)
-        shape_product(shape, cell, CELL_BYTES);
-    else
-        snprintf(cell, CELL_BYTES, "scalar");
-}
-
 static void print_table_layer(const struct net *net, int l, const struct net_table_scheme *scheme,
                               struct row *row)
 {
@@ -89,8 +80,11 @@ static size_t print_table_rows(const struct net *net, const struct net_table_sch
             continue;
         print_table_layer(net, l, scheme, &rows[n]);
         for (int t = 0; t < layer->ntops; t++) {
+            const struct shape *shape = &layer->tops[t]->value.shape;
+
             snprintf(rows[n + (size_t)t].cell[TOP], CELL_BYTES, "%s", layer->tops[t]->name);
-            print_table_shape(&layer->tops[t]->value.shape, rows[n + (size_t)t].cell[SHAPE]);
+            snprintf(rows[n + (size_t)t].cell[SHAPE], CELL_BYTES, "%.150s",
+                     shape->naxes ? shape_product(shape).text : "scalar");
         }
         n += layer->ntops ? (size_t)layer->ntops : 1;
     }
@@ -156,35 +150,21 @@ int net_table_print(const struct net *net, const struct net_table_scheme *scheme
     return ferror(to) ? error_set("the net table could not be written") : 0;
 }
 
-static void json_shape(const struct shape *shape, struct json *json)
-{
-    json_array_begin(json);
-    for (int i = 0; i < shape->naxes; i++)
-        json_int(json, shape->dim[i]);
-    json_array_end(json);
-}
-
 static void json_blobs(const struct layer *layer, struct json *json)
 {
-    json_key(json, "bottoms");
-    json_array_begin(json);
+    json_put_array(json, "bottoms");
     for (int b = 0; b < layer->def->nbottoms; b++)
         json_string(json, layer->def->bottoms[b]);
     json_array_end(json);
-    json_key(json, "tops");
-    json_array_begin(json);
+    json_put_array(json, "tops");
     for (int t = 0; t < layer->ntops; t++) {
+        const struct shape *shape = &layer->tops[t]->value.shape;
+
         json_object_begin(json);
         json_put_string(json, "name", layer->tops[t]->name);
-        json_key(json, "shape");
-        json_shape(&layer->tops[t]->value.shape, json);
+        json_put_ints(json, "shape", shape->naxes, shape->dim);
         json_object_end(json);
     }
-    json_array_end(json);
-    json_key(json, "top_shapes");
-    json_array_begin(json);
-    for (int t = 0; t < layer->ntops; t++)
-        json_shape(&layer->tops[t]->value.shape, json);
     json_array_end(json);
 }
 
@@ -213,13 +193,11 @@ void net_table_json(const struct net *net, const struct net_table_scheme *scheme
     json_put_uint(json, "parameters", net->nlearnable);
     json_put_uint(json, "flops", (uint64_t)net->flops);
     json_put_bool(json, "input_assumed", net_is_assumed(net));
-    json_key(json, "outputs");
-    json_array_begin(json);
+    json_put_array(json, "outputs");
     for (int o = 0; o < net->noutputs; o++)
         json_string(json, net->outputs[o].blob->name);
     json_array_end(json);
-    json_key(json, "layers");
-    json_array_begin(json);
+    json_put_array(json, "layers");
     for (int l = 0; l < net->nlayers; l++)
         json_layer(net, l, scheme, json);
     json_array_end(json);

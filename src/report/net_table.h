@@ -21,9 +21,8 @@ int net_table_print(const struct net *net, const struct net_table_scheme *scheme
 
 /* The same as one JSON object, with the Splits that are not in the file among the layers: {"name",
  * "phase", "parameters", "flops", "outputs": [sorted names], "layers": [{"name", "type", "bottoms":
- * [names], "tops": [{"name", "shape": [...]}], "top_shapes": [[...]], "parameters", "flops",
- * "scheme"}]}. top_shapes repeats the shapes of the tops alone; scheme is null where there is none.
- */
+ * [names], "tops": [{"name", "shape": [...]}], "parameters", "flops", "scheme"}]}; scheme is null
+ * where there is none. */
 void net_table_json(const struct net *net, const struct net_table_scheme *scheme,
                     struct json *json);
 

@@ -3,6 +3,7 @@
 
 #include "util/alloc.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 size_t outputs_count(const struct net *net)
@@ -33,20 +34,30 @@ int outputs_read(const struct net *net, double *values)
     return 0;
 }
 
+const struct net_output *outputs_at(const struct net *net, size_t k)
+{
+    const struct net_output *output = net->outputs;
+
+    for (size_t n; k >= (n = shape_elems(&output->blob->value.shape)); output++)
+        k -= n;
+    return output;
+}
+
 void outputs_log(struct log *log, const char *which, const struct net *net, const double *values)
 {
-    int k = 0;
+    char head[64] = "";
 
-    for (int i = 0; i < net->noutputs; i++) {
-        const struct net_output *output = &net->outputs[i];
+    for (size_t k = 0; k < outputs_count(net); k++) {
+        const struct net_output *output = outputs_at(net, k);
         double weight = (double)output->loss_weight;
-        for (size_t e = 0; e < shape_elems(&output->blob->value.shape); e++, k++)
-            if (output->loss_weight != 0)
-                LOG_INFO(log, "    %s net output #%d: %s = %g (* %g = %g loss)", which, k,
-                         output->blob->name, values[k], weight, weight * values[k]);
-            else
-                LOG_INFO(log, "    %s net output #%d: %s = %g", which, k, output->blob->name,
-                         values[k]);
+
+        if (which)
+            snprintf(head, sizeof head, "    %s net output #%zu: ", which, k);
+        if (weight != 0)
+            LOG_INFO(log, "%s%s = %g (* %g = %g loss)", head, output->blob->name, values[k], weight,
+                     weight * values[k]);
+        else
+            LOG_INFO(log, "%s%s = %g", head, output->blob->name, values[k]);
     }
 }
 
@@ -55,8 +66,7 @@ void outputs_put_json(struct json *json, const char *key, const struct net *net,
 {
     size_t at = 0;
 
-    json_key(json, key);
-    json_object_begin(json);
+    json_put_object(json, key);
     for (int i = 0; values && i < net->noutputs; i++) {
         const struct blob *blob = net->outputs[i].blob;
         size_t n = shape_elems(&blob->value.shape);

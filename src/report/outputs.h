@@ -12,7 +12,11 @@ size_t outputs_count(const struct net *net);
 /* Copies them out of the net's blobs; values: outputs_count(net) of them. */
 int outputs_read(const struct net *net, double *values);
 
-/* Caffe's lines: "    Train net output #0: loss = 2.3 (* 1 = 2.3 loss)". which: "Train", "Test". */
+/* The output that number k of them is of. */
+const struct net_output *outputs_at(const struct net *net, size_t k);
+
+/* Caffe's lines: "    Train net output #0: loss = 2.3 (* 1 = 2.3 loss)". which: "Train", "Test";
+ * NULL: as its tool `test` has them, "loss = 2.3 (* 1 = 2.3 loss)". */
 void outputs_log(struct log *log, const char *which, const struct net *net, const double *values);
 
 /* A JSON object with the outputs by name: a number each, or an array where an output has several

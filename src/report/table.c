@@ -6,12 +6,9 @@
 #include <stdio.h>
 
 /* "-" where it is not known. */
-static const char *known_seconds(double seconds, char out[UNITS_CELL])
+static struct units_text known_seconds(double seconds)
 {
-    if (seconds >= 0)
-        return units_print_seconds(seconds, out);
-    snprintf(out, UNITS_CELL, "-");
-    return out;
+    return seconds >= 0 ? units_seconds(seconds) : (struct units_text){"-"};
 }
 
 static double or_zero(double value)
@@ -49,15 +46,12 @@ static double add_known(double sum, double value)
 static void put_row(const struct figures_layer *layer, double exposed, bool timed,
                     struct strbuf *text)
 {
-    char bytes[2][UNITS_CELL], times[3][UNITS_CELL];
-
     strbuf_printf(text, "%-24s %-9s %13s %11s", layer->name, layer->scheme,
-                  units_print_bytes(layer->predicted_sent, bytes[0]),
-                  units_print_bytes(layer->sent, bytes[1]));
+                  units_bytes(layer->predicted_sent).text, units_bytes(layer->sent).text);
     if (timed)
-        strbuf_printf(text, " %14s %10s", known_seconds(layer->predicted_seconds, times[0]),
-                      known_seconds(layer->alone_seconds, times[1]));
-    strbuf_printf(text, " %11s", known_seconds(layer->stall_seconds, times[2]));
+        strbuf_printf(text, " %14s %10s", known_seconds(layer->predicted_seconds).text,
+                      known_seconds(layer->alone_seconds).text);
+    strbuf_printf(text, " %11s", known_seconds(layer->stall_seconds).text);
     if (timed && layer->alone_seconds > 0)
         strbuf_printf(text, " %6.0f %%", 100 * exposed / layer->alone_seconds);
     else if (timed)

@@ -3,12 +3,11 @@
 #include "report/flows.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "util/agree.h"
-#include "util/error.h"
 #include "util/file.h"
 #include "util/json.h"
 #include "util/strbuf.h"
@@ -25,25 +24,23 @@ struct timeline_writer {
     uint64_t events;
 };
 
-/* chrome://tracing's names of colours; Perfetto makes its own from the spans' names. */
-static const char *color_of_kind(enum trace_kind kind)
-{
-    static const char *const names[TRACE_KINDS] = {[TRACE_ITERATION] = "grey",
-                                                   [TRACE_FORWARD] = "thread_state_running",
-                                                   [TRACE_BACKWARD] = "rail_animation",
-                                                   [TRACE_UPDATE] = "thread_state_iowait",
-                                                   [TRACE_WAIT] = "terrible",
-                                                   [TRACE_COPY] = "generic_work",
-                                                   [TRACE_SUM] = "thread_state_runnable",
-                                                   [TRACE_PAUSE] = "startup",
-                                                   [TRACE_INPUT] = "bad",
-                                                   [TRACE_READ] = "good",
-                                                   [TRACE_SEND] = "rail_load",
-                                                   [TRACE_RECEIVE] = "rail_response",
-                                                   [TRACE_EXCHANGE] = "rail_idle"};
-
-    return names[kind];
-}
+/* What spans are called; chrome://tracing's names of colours: Perfetto makes its own from the
+ * spans' names. */
+static const struct {
+    const char *name, *color;
+} kinds[TRACE_KINDS] = {[TRACE_ITERATION] = {"iteration", "grey"},
+                        [TRACE_FORWARD] = {"forward", "thread_state_running"},
+                        [TRACE_BACKWARD] = {"backward", "rail_animation"},
+                        [TRACE_UPDATE] = {"update", "thread_state_iowait"},
+                        [TRACE_WAIT] = {"wait", "terrible"},
+                        [TRACE_COPY] = {"copy", "generic_work"},
+                        [TRACE_SUM] = {"sum", "thread_state_runnable"},
+                        [TRACE_PAUSE] = {"pause", "startup"},
+                        [TRACE_INPUT] = {"input", "bad"},
+                        [TRACE_READ] = {"read", "good"},
+                        [TRACE_SEND] = {"send", "rail_load"},
+                        [TRACE_RECEIVE] = {"receive", "rail_response"},
+                        [TRACE_EXCHANGE] = {"exchange", "rail_idle"}};
 
 /* What the passes do belongs to a layer, what synchronisation does to a bucket of layers, which is
  * named by its first. */
@@ -125,7 +122,7 @@ static void put_names(struct timeline_writer *w, int pid, const struct timeline_
     for (int k = TRACE_READ; k < TRACE_KINDS; k++)
         for (int lane = 0; lane < rank->lanes[k]; lane++) {
             snprintf(text, sizeof text, "%s: %s %d", k < TRACE_SEND ? "feeder" : "wire",
-                     trace_kind_name((enum trace_kind)k), lane + 1);
+                     kinds[k].name, lane + 1);
             put_meta(w, "thread", pid, LANES * (k + 1) + lane, LANES * (k + 1) + lane, text);
         }
 }
@@ -157,7 +154,7 @@ static const char *cargo_of(const struct timeline_writer *w, const struct trace_
 static void put_event(struct timeline_writer *w, int pid, const struct trace_event *event, int lane)
 {
     enum trace_kind kind = (enum trace_kind)event->kind;
-    const char *what = trace_kind_name(kind);
+    const char *what = kinds[kind].name;
     const char *layer = name_of_event(w, event);
     char title[1100]; /* a layer's name is shorter by far */
 
@@ -170,7 +167,7 @@ static void put_event(struct timeline_writer *w, int pid, const struct trace_eve
     strbuf_puts(&w->text, "{\"ph\":\"X\",\"name\":");
     put_string(w, title);
     strbuf_printf(&w->text, ",\"cat\":\"%s\",\"cname\":\"%s\",\"pid\":%d,\"tid\":%d", what,
-                  color_of_kind(kind), pid, tid_of(event, lane));
+                  kinds[kind].color, pid, tid_of(event, lane));
     put_time(w, "ts", event->start - w->base);
     put_time(w, "dur", event->end - event->start);
     strbuf_printf(&w->text, ",\"args\":{\"iteration\":%d", event->iteration);
@@ -266,8 +263,7 @@ static int write_ranks(const struct trace *trace, const struct timeline_about *a
     for (int r = 0; r < nranks && !status; r++) {
         status = timeline_lay_out(&ranks[r]);
         out->dropped += ranks[r].dropped;
-        out->clock_error =
-            ranks[r].error * 1e-9 > out->clock_error ? ranks[r].error * 1e-9 : out->clock_error;
+        out->clock_error = fmax(ranks[r].error * 1e-9, out->clock_error);
     }
     if (!status)
         status = put_document(&w, ranks, nranks, path);

@@ -84,27 +84,25 @@ static void advise_balance(const struct figures *figures, double stall, double t
                            struct report_advice *out)
 {
     int last = last_to_come(figures);
-    char one[UNITS_CELL], two[UNITS_CELL];
 
     out->change = CHANGE_SKEW;
     out->which = last;
     out->saves = stall - (transfers > 0 ? transfers : 0);
-    units_print_seconds(stall, one);
     if (figures->local)
-        add(out, "training waits %s for ranks of this machine that come later; ", one);
+        add(out, "training waits %s for ranks of this machine that come later; ",
+            units_seconds(stall).text);
     else if (transfers >= 0)
-        add(out, "load imbalance: of %s waiting only %s is transfer; ", one,
-            units_print_seconds(transfers, two));
+        add(out, "load imbalance: of %s waiting only %s is transfer; ", units_seconds(stall).text,
+            units_seconds(transfers).text);
     else
         add(out,
             "training waits %s, for transfers or for ranks that come later (--log=FILE shows "
             "which); ",
-            one);
+            units_seconds(stall).text);
     add(out,
         "rank %d (host %s, waited only %s) is usually the slowest; check for other jobs on its "
         "host, bind ranks to cores, and leave a core free per rank",
-        last, figures->ranks[last].host,
-        units_print_seconds(figures->ranks[last].stall_seconds, two));
+        last, figures->ranks[last].host, units_seconds(figures->ranks[last].stall_seconds).text);
 }
 
 static void advise_network(const struct figures *figures, double stall, double compute,
@@ -113,7 +111,6 @@ static void advise_network(const struct figures *figures, double stall, double c
     struct layers sum = add_layers(figures);
     const struct figures_layer *worst = sum.worst >= 0 ? &figures->layers[sum.worst] : NULL;
     double other = figures_spread(figures, FIGURE(other_stall_seconds)).mean;
-    char one[UNITS_CELL], two[UNITS_CELL], bytes[UNITS_CELL];
 
     out->saves = stall;
     if (!figures->overlap) {
@@ -121,7 +118,7 @@ static void advise_network(const struct figures *figures, double stall, double c
         out->saves = stall < compute ? stall : compute;
         add(out,
             "--overlap=wfbp: up to %s of the %s spent waiting could pass while the net computes",
-            units_print_seconds(out->saves, one), units_print_seconds(stall, two));
+            units_seconds(out->saves).text, units_seconds(stall).text);
     } else if (figures->local) {
         advise_balance(figures, stall, 0, out);
     } else if (sum.alone > compute) {
@@ -130,7 +127,7 @@ static void advise_network(const struct figures *figures, double stall, double c
             "reduce traffic per step: transfers alone take %s, and computation hides at most %s; a "
             "batch of %.0f per rank instead of %d would balance them where it costs no accuracy, "
             "and so would a network %.2g times as fast",
-            units_print_seconds(sum.alone, one), units_print_seconds(compute, two),
+            units_seconds(sum.alone).text, units_seconds(compute).text,
             figures->batch * sum.alone / compute + 0.5, figures->batch, sum.alone / compute);
     } else if (sum.alone > 0 && stall > 2 * sum.exposed) {
         advise_balance(figures, stall, sum.exposed, out);
@@ -141,7 +138,7 @@ static void advise_network(const struct figures *figures, double stall, double c
             "load imbalance: %s of %s waiting is for sums of losses and norms, for which every "
             "rank waits until the last one arrives; display less often, bind ranks, run nothing "
             "else on the machines",
-            units_print_seconds(other, one), units_print_seconds(stall, two));
+            units_seconds(other).text, units_seconds(stall).text);
     } else if (figures->nranks == 1 || !worst || worst->stall_seconds <= 0) {
         out->saves = 0;
     } else if (figures->nworkers > 1 && 2 * transfer_seconds(worst) < worst->stall_seconds) {
@@ -150,11 +147,10 @@ static void advise_network(const struct figures *figures, double stall, double c
         out->change = CHANGE_LAYER;
         out->which = sum.worst;
         add(out, "layer '%s' (%s, %s per iteration): training waits %s for it, the longest of all",
-            worst->name, worst->scheme, units_print_bytes(worst->sent, bytes),
-            units_print_seconds(worst->stall_seconds, one));
+            worst->name, worst->scheme, units_bytes(worst->sent).text,
+            units_seconds(worst->stall_seconds).text);
         if (worst->alone_seconds >= 0)
-            add(out, "; its transfer alone takes %s",
-                units_print_seconds(worst->alone_seconds, two));
+            add(out, "; its transfer alone takes %s", units_seconds(worst->alone_seconds).text);
         add(out, ". Another scheme or chunk size for it, or a lower latency");
     }
 }
@@ -184,7 +180,6 @@ static void advise_late(const struct figures *figures, struct report_advice *out
     enum late_cause cause, why = LATE_COMPUTING;
     double most = 0;
     int latest = -1;
-    char one[UNITS_CELL];
 
     for (int r = 0; r < figures->nranks; r++) {
         double seconds =
@@ -202,7 +197,7 @@ static void advise_late(const struct figures *figures, struct report_advice *out
         "host %s: rank %d there was late %d of %d times, and the others waited %s an "
         "iteration for its %s",
         figures->ranks[latest].host, latest, figures->ranks[latest].late.times, figures->looks,
-        units_print_seconds(most, one), words[why]);
+        units_seconds(most).text, words[why]);
 }
 
 void report_advise(const struct figures *figures, struct report_advice *out)
@@ -211,7 +206,6 @@ void report_advise(const struct figures *figures, struct report_advice *out)
     struct figures_spread input = figures_spread(figures, FIGURE(input_seconds));
     double stall = figures_spread(figures, FIGURE(stall_seconds)).mean,
            behind = compute.most - compute.mean;
-    char one[UNITS_CELL], two[UNITS_CELL];
 
     *out = (struct report_advice){.change = CHANGE_NOTHING, .which = -1};
     if (stall > NOTABLE * figures->seconds)
@@ -224,7 +218,7 @@ void report_advise(const struct figures *figures, struct report_advice *out)
             "host %s: rank %d there computes %s an iteration where the mean is %s, and all "
             "others wait for it; see what else runs there, and how its threads are bound",
             figures->ranks[compute.most_rank].host, compute.most_rank,
-            units_print_seconds(compute.most, one), units_print_seconds(compute.mean, two));
+            units_seconds(compute.most).text, units_seconds(compute.mean).text);
     }
     advise_late(figures, out);
     if (input.mean > NOTABLE * figures->seconds && input.mean > out->saves) {
@@ -233,7 +227,7 @@ void report_advise(const struct figures *figures, struct report_advice *out)
         add(out,
             "input: training waits %s an iteration for it; keep the data on a local disk or "
             "in memory, store it uncompressed, or transform less",
-            units_print_seconds(input.mean, one));
+            units_seconds(input.mean).text);
     }
     if (out->change == CHANGE_NOTHING)
         add(out,
@@ -254,15 +248,14 @@ void report_advise(const struct figures *figures, struct report_advice *out)
 static void put_spread(const struct figures *figures, struct strbuf *text)
 {
     struct figures_spread compute = figures_spread(figures, FIGURE(compute_seconds));
-    char one[UNITS_CELL], two[UNITS_CELL], three[UNITS_CELL];
 
     if (figures->nworkers < 2)
         return;
     strbuf_printf(text,
                   "Ranks: computing takes %s to %s, mean %s; slowest is rank %d (%s), %.1f %% over "
                   "the mean\n",
-                  units_print_seconds(compute.least, one), units_print_seconds(compute.most, two),
-                  units_print_seconds(compute.mean, three), compute.most_rank,
+                  units_seconds(compute.least).text, units_seconds(compute.most).text,
+                  units_seconds(compute.mean).text, compute.most_rank,
                   figures->ranks[compute.most_rank].host,
                   compute.mean > 0 ? 100 * (compute.most / compute.mean - 1) : 0);
 }
@@ -271,7 +264,6 @@ static void put_stalls(const struct figures *figures, struct strbuf *text)
 {
     double other = figures_spread(figures, FIGURE(other_stall_seconds)).mean,
            stall = figures_spread(figures, FIGURE(stall_seconds)).mean;
-    char one[UNITS_CELL];
     int said = 0;
 
     if (stall <= 0)
@@ -281,19 +273,18 @@ static void put_stalls(const struct figures *figures, struct strbuf *text)
         const struct figures_layer *layer = &figures->layers[i];
         if (layer->stall_seconds > 0.01 * stall)
             strbuf_printf(text, "%s %s %s (%.0f %%)", said++ ? "," : "", layer->name,
-                          units_print_seconds(layer->stall_seconds, one),
+                          units_seconds(layer->stall_seconds).text,
                           100 * layer->stall_seconds / stall);
     }
     if (other > 0.01 * stall)
         strbuf_printf(text, "%s losses and norms %s (%.0f %%)", said++ ? "," : "",
-                      units_print_seconds(other, one), 100 * other / stall);
+                      units_seconds(other).text, 100 * other / stall);
     strbuf_puts(text, said ? "\n" : " none stands out\n");
 }
 
 static void put_hidden(const struct figures *figures, struct strbuf *text)
 {
     struct layers sum = add_layers(figures);
-    char one[UNITS_CELL], two[UNITS_CELL], three[UNITS_CELL];
 
     if (sum.alone <= 0)
         return;
@@ -301,15 +292,15 @@ static void put_hidden(const struct figures *figures, struct strbuf *text)
         strbuf_printf(text,
                       "Communication alone, layer after layer, takes %s; all at once after each "
                       "backward pass, training waited %s\n",
-                      units_print_seconds(sum.alone, one), units_print_seconds(sum.stall, two));
+                      units_seconds(sum.alone).text, units_seconds(sum.stall).text);
         return;
     }
     strbuf_printf(
         text,
         "Communication alone, layer after layer, takes %s; training hid %.0f %% of it and "
         "waited %s for it, and %s for ranks that came later\n",
-        units_print_seconds(sum.alone, one), 100 * (1 - sum.exposed / sum.alone),
-        units_print_seconds(sum.exposed, two), units_print_seconds(sum.stall - sum.exposed, three));
+        units_seconds(sum.alone).text, 100 * (1 - sum.exposed / sum.alone),
+        units_seconds(sum.exposed).text, units_seconds(sum.stall - sum.exposed).text);
 }
 
 static void put_late(const struct figures *figures, struct strbuf *text)
@@ -317,7 +308,6 @@ static void put_late(const struct figures *figures, struct strbuf *text)
     static const char *const words[] = {
         [LATE_COMPUTING] = "computing", [LATE_INPUT] = "input", [LATE_NETWORK] = "network"};
     enum { NAMED = 8 };
-    char one[UNITS_CELL];
     int named = 0;
 
     for (int r = 0; r < figures->nranks; r++) {
@@ -329,7 +319,7 @@ static void put_late(const struct figures *figures, struct strbuf *text)
         for (int c = 0, several = 0; c < LATE_CAUSES; c++)
             if (late->seconds[c] > 0)
                 strbuf_printf(text, "%s%s %s", several++ ? ", " : "", words[c],
-                              units_print_seconds(late->seconds[c], one));
+                              units_seconds(late->seconds[c]).text);
         strbuf_putc(text, ')');
     }
     if (named > NAMED)
@@ -359,18 +349,17 @@ void report_words(const struct figures *figures, struct strbuf *text)
     double stall = figures_spread(figures, FIGURE(stall_seconds)).mean,
            input = figures_spread(figures, FIGURE(input_seconds)).mean;
     struct report_advice advice;
-    char one[UNITS_CELL], two[UNITS_CELL], three[UNITS_CELL], four[UNITS_CELL];
 
     strbuf_printf(text,
                   "An iteration took %s: %s computing (%.1f %%), %s waiting for %s (%.1f %%), "
                   "%s for input (%.1f %%)%s\n",
-                  units_print_seconds(figures->seconds, one), units_print_seconds(compute, two),
-                  percent(figures, compute), units_print_seconds(stall, three),
+                  units_seconds(figures->seconds).text, units_seconds(compute).text,
+                  percent(figures, compute), units_seconds(stall).text,
                   figures->local        ? "other ranks"
                   : figures->nranks > 1 ? "the network"
                                         : "the update of parameters",
-                  percent(figures, stall), units_print_seconds(input, four),
-                  percent(figures, input), figures->nworkers > 1 ? "; mean of the workers" : "");
+                  percent(figures, stall), units_seconds(input).text, percent(figures, input),
+                  figures->nworkers > 1 ? "; mean of the workers" : "");
     put_stalls(figures, text);
     put_hidden(figures, text);
     put_spread(figures, text);
@@ -379,7 +368,7 @@ void report_words(const struct figures *figures, struct strbuf *text)
     report_advise(figures, &advice);
     strbuf_printf(text, "What would help most: %s", advice.text);
     if (advice.saves > 0)
-        strbuf_printf(text, " (at most %s, %.1f %%)", units_print_seconds(advice.saves, one),
+        strbuf_printf(text, " (at most %s, %.1f %%)", units_seconds(advice.saves).text,
                       percent(figures, advice.saves));
     strbuf_putc(text, '\n');
 }

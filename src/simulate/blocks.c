@@ -2,8 +2,6 @@
  * few, else neighbouring nodes together. */
 #include "simulate/simulate_internal.h"
 
-#include "util/alloc.h"
-
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
@@ -65,8 +63,7 @@ static int join_leaves(struct simulation *s)
 
     if (o->leaf_nodes <= 0)
         return 0;
-    s->leaves =
-        alloc_array((size_t)(nodes / o->leaf_nodes + 1), sizeof *s->leaves, "the simulation");
+    s->leaves = ROOM(s->leaves, nodes / o->leaf_nodes + 1);
     if (!s->leaves)
         return -1;
     for (int i = 0; i < s->nendpoints; i++) {
@@ -112,10 +109,9 @@ static int open_endpoints(struct simulation *s)
     s->nendpoints = s->nworkers + nservers;
     folded = s->nendpoints < plan->nleaders;
     links = folded ? s->nendpoints : plan->options.nranks / s->options->ranks_per_node + 1;
-    s->endpoints = alloc_array((size_t)s->nendpoints, sizeof *s->endpoints, "the simulation");
-    s->links = alloc_array((size_t)links, sizeof *s->links, "the simulation");
-    s->progress = alloc_array((size_t)s->nendpoints * (size_t)plan->nbuckets, sizeof *s->progress,
-                              "the simulation");
+    s->endpoints = ROOM(s->endpoints, s->nendpoints);
+    s->links = ROOM(s->links, links);
+    s->progress = ROOM(s->progress, (size_t)s->nendpoints * (size_t)plan->nbuckets);
     if (!s->endpoints || !s->links || !s->progress)
         return -1;
     make_endpoints(s, 0, 0, plan->nworkers, each, s->nworkers);
@@ -172,8 +168,8 @@ static void find_transfers(struct simulation *s)
     for (int b = 0; b < plan->nbuckets; b++) {
         const struct bucket *bucket = &plan->buckets[b];
         const struct home_share *shares = &plan->shares[bucket->first_share];
-        double elems = 0, work = s->costs[b].sum_seconds - s->gather[b];
-        s->transfer_first[b] = s->ntransfers;
+        double elems = 0, work = s->costs[b].sum_seconds - s->buckets[b].gather;
+        s->buckets[b].transfer_first = s->ntransfers;
         for (int i = 0; i < bucket->nshares; i++)
             elems += (double)shares[i].elems;
         for (int i = 0; i < bucket->nshares; i++)
@@ -181,7 +177,7 @@ static void find_transfers(struct simulation *s)
                 s, &shares[i], b, work * sharing(plan, bucket) * (double)shares[i].elems / elems,
                 i == 0 || endpoint_of(s, shares[i].home) != s->transfers[s->ntransfers - 1].home);
     }
-    s->transfer_first[plan->nbuckets] = s->ntransfers;
+    s->buckets[plan->nbuckets].transfer_first = s->ntransfers;
 }
 
 static int slices_of(const struct bucket *bucket)
@@ -199,7 +195,7 @@ static void cut_factors(struct simulation *s)
         messages += (double)s->nworkers * s->nworkers * slices_of(&s->plan->buckets[b]);
     together = fmax(1, messages / MOST_SLICES);
     for (int b = 0; b < s->plan->nbuckets; b++)
-        s->slices[b] = (int)ceil(slices_of(&s->plan->buckets[b]) / together);
+        s->buckets[b].slices = (int)ceil(slices_of(&s->plan->buckets[b]) / together);
 }
 
 /* As many slices as a home has chunks, or fewer where that is too many messages in all. */
@@ -218,9 +214,9 @@ static int cut_transfers(struct simulation *s)
         transfer->slices = transfer->slices > 1 ? transfer->slices : 1;
         transfer->first_came = (int)came;
         came += 2 * rows * (size_t)transfer->slices;
-        s->needs[transfer->bucket] += transfer->slices;
+        s->buckets[transfer->bucket].needs += transfer->slices;
     }
-    s->came = alloc_array(came, sizeof *s->came, "the simulation");
+    s->came = ROOM(s->came, came);
     return s->came ? 0 : -1;
 }
 
@@ -229,9 +225,9 @@ static int cut_transfers(struct simulation *s)
 static void order_bucket(struct simulation *s, int bucket, int *transfer_of, int *chunks)
 {
     const struct bucket *b = &s->plan->buckets[bucket];
-    int n = s->order_first[bucket];
+    int n = s->buckets[bucket].order_first;
 
-    for (int u = s->transfer_first[bucket]; u < s->transfer_first[bucket + 1]; u++)
+    for (int u = s->buckets[bucket].transfer_first; u < s->buckets[bucket + 1].transfer_first; u++)
         transfer_of[s->transfers[u].home] = u;
     for (int c = b->first_chunk; b->nshares > 0 && c < b->first_chunk + b->moved; c++) {
         int u = transfer_of[endpoint_of(s, s->plan->chunks[c].home)];
@@ -241,23 +237,20 @@ static void order_bucket(struct simulation *s, int bucket, int *transfer_of, int
             s->order[n++] =
                 (struct order_entry){u, (int)(before * transfer->slices / transfer->chunks)};
     }
-    s->order_first[bucket + 1] = n;
+    s->buckets[bucket + 1].order_first = n;
 }
 
 static int order_transfers(struct simulation *s)
 {
-    int *transfer_of =
-        alloc_array((size_t)s->nendpoints + 1, sizeof *transfer_of, "the simulation");
-    int *chunks = alloc_array((size_t)s->ntransfers + 1, sizeof *chunks, "the simulation");
+    int *transfer_of = ROOM(transfer_of, s->nendpoints + 1);
+    int *chunks = ROOM(chunks, s->ntransfers + 1);
     size_t order = 0;
     int status = -1;
 
     for (int u = 0; u < s->ntransfers; u++)
         order += (size_t)s->transfers[u].slices;
-    s->order = alloc_array(order + 1, sizeof *s->order, "the simulation");
-    s->order_first =
-        alloc_array((size_t)s->plan->nbuckets + 1, sizeof *s->order_first, "the simulation");
-    if (transfer_of && chunks && s->order && s->order_first) {
+    s->order = ROOM(s->order, order + 1);
+    if (transfer_of && chunks && s->order) {
         for (int b = 0; b < s->plan->nbuckets; b++)
             order_bucket(s, b, transfer_of, chunks);
         status = 0;
@@ -283,33 +276,24 @@ static int open_buckets(struct simulation *s)
 {
     const struct plan *plan = s->plan;
     const struct layer_times *work = s->options->work;
-    size_t buckets = (size_t)plan->nbuckets + 1;
 
-    s->costs = alloc_array(buckets, sizeof *s->costs, "the simulation");
-    s->gather = alloc_array(buckets, sizeof *s->gather, "the simulation");
-    s->bucket_next = alloc_array(5 * buckets, sizeof *s->bucket_next, "the simulation");
-    s->bytes_out = alloc_array(buckets, sizeof *s->bytes_out, "the simulation");
-    s->bytes_in = alloc_array(buckets, sizeof *s->bytes_in, "the simulation");
-    s->layer_first = alloc_array((size_t)work->nlayers, sizeof *s->layer_first, "the simulation");
-    s->transfers = alloc_array((size_t)plan->nshares, sizeof *s->transfers, "the simulation");
-    if (!s->bytes_out || !s->bytes_in || !s->costs || !s->gather || !s->bucket_next ||
-        !s->layer_first || !s->transfers)
+    s->costs = ROOM(s->costs, plan->nbuckets);
+    s->buckets = ROOM(s->buckets, plan->nbuckets + 1);
+    s->layer_first = ROOM(s->layer_first, work->nlayers);
+    s->transfers = ROOM(s->transfers, plan->nshares);
+    if (!s->costs || !s->buckets || !s->layer_first || !s->transfers)
         return -1;
-    s->bucket_layer = s->bucket_next + buckets;
-    s->needs = s->bucket_layer + buckets;
-    s->transfer_first = s->needs + buckets;
-    s->slices = s->transfer_first + buckets;
     cost_plan(s->cluster, plan, s->costs);
     for (int l = 0; l < work->nlayers; l++)
         s->layer_first[l] = -1;
     for (int b = 0; b < plan->nbuckets; b++) {
         const struct bucket *bucket = &plan->buckets[b];
-        s->bucket_layer[b] = bucket->trains ? layer_of(work, bucket) : -1;
+        s->buckets[b].layer = bucket->trains ? layer_of(work, bucket) : -1;
         if (!bucket->trains)
             continue;
-        s->gather[b] = cost_node_seconds(s->cluster, plan, b);
-        s->bucket_next[b] = s->layer_first[s->bucket_layer[b]];
-        s->layer_first[s->bucket_layer[b]] = b;
+        s->buckets[b].gather = cost_node_seconds(s->cluster, plan, b);
+        s->buckets[b].next = s->layer_first[s->buckets[b].layer];
+        s->layer_first[s->buckets[b].layer] = b;
     }
     return 0;
 }
@@ -324,8 +308,8 @@ static void find_copies(struct simulation *s)
         return;
     for (int b = 0; b < plan->nbuckets; b++) {
         struct cost_side bytes = cost_device_bytes(plan, b);
-        s->bytes_out[b] = bytes.sent;
-        s->bytes_in[b] = bytes.received;
+        s->buckets[b].bytes_out = bytes.sent;
+        s->buckets[b].bytes_in = bytes.received;
         s->all_out += bytes.sent;
         s->all_in += bytes.received;
     }
@@ -337,10 +321,10 @@ static void add_needs(struct simulation *s)
     for (int b = 0; b < s->plan->nbuckets; b++) {
         const struct scheme *scheme = s->plan->buckets[b].scheme;
         if (!scheme || (s->options->manner.ring && s->plan->nworkers > 1))
-            s->needs[b] = 1;
+            s->buckets[b].needs = 1;
         else if (scheme->home == HOME_NOBODY)
-            s->needs[b] = 1 + s->nworkers * s->slices[b];
-        assert(s->needs[b] > 0);
+            s->buckets[b].needs = 1 + s->nworkers * s->buckets[b].slices;
+        assert(s->buckets[b].needs > 0);
     }
 }
 
@@ -364,16 +348,12 @@ void blocks_close(struct simulation *s)
     free(s->endpoints);
     free(s->links);
     free(s->leaves);
-    free(s->bytes_out);
-    free(s->bytes_in);
     ring_close(s);
     free(s->progress);
     free(s->costs);
-    free(s->gather);
-    free(s->bucket_next);
+    free(s->buckets);
     free(s->layer_first);
     free(s->transfers);
     free(s->order);
-    free(s->order_first);
     free(s->came);
 }

@@ -317,15 +317,14 @@ void choose_answer_free(struct choose_answer *answer)
 void choose_print_rows(const struct choose_answer *answer, char out[CHOOSE_WORDS])
 {
     size_t at = 0;
-    char cell[UNITS_CELL];
 
     out[0] = '\0';
     for (int i = 0; i < answer->nrows && at < CHOOSE_WORDS; i++) {
         const struct choose_row *row = &answer->row[i];
         const char *name = row->comm.policy == COMM_AUTO ? "mixed" : comm_name(row->comm);
-        units_print_seconds(row->seconds, cell);
         at += (size_t)snprintf(out + at, CHOOSE_WORDS - at, "%s%s %s%s", i > 0 ? ", " : "", name,
-                               cell, i == answer->taken ? " (taken)" : "");
+                               units_seconds(row->seconds).text,
+                               i == answer->taken ? " (taken)" : "");
     }
 }
 

@@ -1,10 +1,6 @@
 /* The events to come, in the order of time. */
 #include "simulate/simulate_internal.h"
 
-#include "util/error.h"
-
-#include <stdlib.h>
-
 static bool before(const struct event *a, const struct event *b)
 {
     return a->time != b->time ? a->time < b->time : a->number < b->number;
@@ -12,16 +8,12 @@ static bool before(const struct event *a, const struct event *b)
 
 int events_put(struct events *e, struct event event)
 {
+    struct event *heap = alloc_room(e->heap, e->count, sizeof *heap, "the simulation's events");
     size_t at = e->count;
 
-    if (e->count == e->room) {
-        size_t room = e->room ? 2 * e->room : 1024;
-        struct event *heap = realloc(e->heap, room * sizeof *heap);
-        if (!heap)
-            return error_memory(room * sizeof *heap, "the simulation's events");
-        e->heap = heap;
-        e->room = room;
-    }
+    if (!heap)
+        return -1;
+    e->heap = heap;
     event.number = e->number++;
     for (; at > 0 && before(&event, &e->heap[(at - 1) / 2]); at = (at - 1) / 2)
         e->heap[at] = e->heap[(at - 1) / 2];

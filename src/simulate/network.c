@@ -2,17 +2,8 @@
  * there. */
 #include "simulate/simulate_internal.h"
 
-#include "util/error.h"
-
 #include <math.h>
 #include <stdlib.h>
-
-enum { BLOCK = 4096 };
-
-struct message_block {
-    struct message_block *next;
-    struct message messages[BLOCK];
-};
 
 static double larger(double a, double b)
 {
@@ -21,32 +12,23 @@ static double larger(double a, double b)
 
 static struct message *take_message(struct simulation *s)
 {
-    struct message *message = s->free;
+    struct message *message = s->free ? s->free : ROOM(message, 1);
 
-    if (!message) {
-        struct message_block *block = malloc(sizeof *block);
-        if (!block) {
-            error_memory(sizeof *block, "the simulation's messages");
-            return NULL;
-        }
-        block->next = s->blocks;
-        s->blocks = block;
-        for (int i = 0; i < BLOCK; i++) {
-            block->messages[i].next = s->free;
-            s->free = &block->messages[i];
-        }
-        message = s->free;
+    if (message && message == s->free) {
+        s->free = message->next;
+    } else if (message) {
+        message->older = s->newest;
+        s->newest = message;
     }
-    s->free = message->next;
     return message;
 }
 
 void network_close(struct simulation *s)
 {
-    while (s->blocks) {
-        struct message_block *block = s->blocks;
-        s->blocks = block->next;
-        free(block);
+    while (s->newest) {
+        struct message *message = s->newest;
+        s->newest = message->older;
+        free(message);
     }
 }
 
@@ -105,6 +87,7 @@ int network_send(struct simulation *s, const struct message_spec *spec)
         (struct message){.entry = {.peer = spec->to,
                                    .urgency = plan_urgency(s->plan, spec->bucket, spec->iteration),
                                    .bytes = (size_t)(spec->bytes / (uint64_t)from->members)},
+                         .older = message->older,
                          .spec = *spec};
     set_times(s, message);
     queue_put(&from->queue, &message->entry);

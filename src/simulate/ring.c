@@ -3,15 +3,8 @@
  * 2 (P-1) steps, each a P-th of the bytes, a latency and a message's overhead. */
 #include "simulate/simulate_internal.h"
 
-#include "util/alloc.h"
-
 #include <math.h>
 #include <stdlib.h>
-
-static double smaller(double a, double b)
-{
-    return a < b ? a : b;
-}
 
 /* What a ring takes whatever its bytes. */
 static double start_seconds(const struct simulation *s)
@@ -26,10 +19,10 @@ static double byte_seconds(const struct simulation *s)
     double p = s->plan->nworkers, rate = s->cluster->link_Bps;
 
     if (s->cluster->thread_Bps > 0)
-        rate = smaller(rate, s->cluster->thread_Bps);
+        rate = fmin(rate, s->cluster->thread_Bps);
     if (s->options->leaf_nodes > 0)
-        rate = smaller(rate, s->cluster->link_Bps * s->options->leaf_nodes /
-                                 s->options->oversubscription);
+        rate = fmin(rate,
+                    s->cluster->link_Bps * s->options->leaf_nodes / s->options->oversubscription);
     return (p - 1) / p * (2 / rate + 1 / s->cluster->sum_Bps);
 }
 
@@ -44,8 +37,8 @@ int ring_open(struct simulation *s)
 
     if (!s->options->manner.ring)
         return 0;
-    s->ring.posted = alloc_array(buckets, sizeof *s->ring.posted, "the simulation");
-    s->ring.queue = alloc_array(buckets, sizeof *s->ring.queue, "the simulation");
+    s->ring.posted = ROOM(s->ring.posted, buckets);
+    s->ring.queue = ROOM(s->ring.queue, buckets);
     return s->ring.posted && s->ring.queue ? 0 : -1;
 }
 

@@ -33,13 +33,13 @@ static int find_awaited(struct simulation *s, int endpoint)
     const struct endpoint *a = &s->endpoints[endpoint];
 
     if (s->options->overlap == COST_OVERLAP_WFBP) {
-        for (int b = s->layer_first[a->layer]; b >= 0; b = s->bucket_next[b])
+        for (int b = s->layer_first[a->layer]; b >= 0; b = s->buckets[b].next)
             if (!is_there(s, endpoint, b))
                 return b;
         return -1;
     }
     for (int b = 0; b < s->plan->nbuckets && a->layer == 0; b++)
-        if (s->bucket_layer[b] >= 0 && !is_there(s, endpoint, b))
+        if (s->buckets[b].layer >= 0 && !is_there(s, endpoint, b))
             return b;
     return -1;
 }
@@ -73,7 +73,7 @@ static double pass_seconds(const struct simulation *s, const struct endpoint *a)
                (waits && a->layer == 2 * work->nlayers - 1 ? s->all_out / s->cluster->device_Bps
                                                            : 0);
     seconds = work->forward[a->layer] * a->pace;
-    for (int b = s->layer_first[a->layer]; b >= 0 && a->iteration > 0; b = s->bucket_next[b])
+    for (int b = s->layer_first[a->layer]; b >= 0 && a->iteration > 0; b = s->buckets[b].next)
         seconds += s->costs[b].compute_seconds;
     if (waits && a->layer == 0 && a->iteration > 0)
         seconds += s->all_in / s->cluster->device_Bps;
@@ -97,7 +97,7 @@ static int step(struct simulation *s, int endpoint)
 
 static int post_layer(struct simulation *s, int endpoint, int layer)
 {
-    for (int b = s->layer_first[layer]; b >= 0; b = s->bucket_next[b])
+    for (int b = s->layer_first[layer]; b >= 0; b = s->buckets[b].next)
         if (traffic_post(s, endpoint, b, s->endpoints[endpoint].iteration))
             return -1;
     return 0;
@@ -188,13 +188,13 @@ int passes_arrived(struct simulation *s, int endpoint, int bucket, int iteration
     double seconds;
 
     assert(s->endpoints[endpoint].worker);
-    if (++*came < s->needs[bucket])
+    if (++*came < s->buckets[bucket].needs)
         return 0;
     assert(progress->done == iteration);
     *came = 0;
     if (s->cluster->device_Bps <= 0 || s->options->manner.copies_wait)
         return passes_back(s, endpoint, bucket);
-    seconds = s->bytes_in[bucket] / s->cluster->device_Bps;
+    seconds = s->buckets[bucket].bytes_in / s->cluster->device_Bps;
     return schedule(s, busy(&s->endpoints[endpoint].copy_in_free, s->now, seconds), EVENT_BACK,
                     endpoint, bucket, iteration);
 }

@@ -4,6 +4,7 @@
 #define POSEIDON_SIMULATE_SIMULATE_INTERNAL_H
 
 #include "simulate/simulate.h"
+#include "util/alloc.h"
 #include "wire/queue.h"
 
 /* Iterations that are not measured: the first worker to be served starts the next iteration before
@@ -39,7 +40,7 @@ struct event {
 /* A binary heap. */
 struct events {
     struct event *heap;
-    size_t count, room;
+    size_t count;
     uint64_t number;
 };
 
@@ -109,6 +110,7 @@ struct message_spec {
 struct message {
     struct queue_entry entry; /* first: the queue hands out this */
     struct message *next;     /* of the free ones */
+    struct message *older;    /* of all that were made */
     struct message_spec spec;
     bool local;
     bool narrow; /* the homes are fewer than their block has links */
@@ -117,8 +119,6 @@ struct message {
     double last;       /* when its last byte has left */
 };
 
-struct message_block;
-
 struct ring {
     int *posted; /* per bucket: by how many workers */
     int *queue;  /* buckets that all have posted, in that order */
@@ -126,34 +126,36 @@ struct ring {
     bool busy;
 };
 
+struct played_bucket {
+    double gather;              /* seconds: a node adds up first */
+    double bytes_out, bytes_in; /* of a worker, to its host and back to its device */
+    int layer, next; /* on which it hangs, -1: it does not train; the bucket before it there, -1:
+                        none */
+    int needs;       /* what must come to a worker until its parameters are there */
+    int slices;      /* that a worker's factors go to all in; 0: they do not */
+    int transfer_first, order_first; /* its own end where the next bucket's begin */
+};
+
 struct simulation {
     const struct simulate_options *options;
     const struct plan *plan;
     const struct cost_cluster *cluster;
-    struct cost *costs; /* per bucket */
-    double *gather;     /* per bucket: a node adds up first */
-    int *layer_first;   /* per layer: a bucket that hangs on it, the last one in forward order */
-    int *bucket_next;   /* per bucket: the one before it of the same layer; -1: none */
-    int *bucket_layer;  /* per bucket; -1: it does not train */
-    int *needs;         /* per bucket: what must come to a worker until its parameters are there */
-    int *slices;        /* per bucket: that a worker's factors go to all in; 0: they do not */
+    struct cost *costs;            /* per bucket */
+    struct played_bucket *buckets; /* one more than there are */
+    int *layer_first; /* per layer: a bucket that hangs on it, the last one in forward order */
     int nendpoints, nworkers; /* workers first */
     struct endpoint *endpoints;
     struct link *links;
     struct leaf *leaves;
     struct ring ring;
-    double *bytes_out, *bytes_in; /* per bucket: of a worker, to its host and back to its device */
-    double all_out, all_in;       /* of all buckets */
-    struct progress *progress;    /* per endpoint and bucket */
+    double all_out, all_in;    /* bytes_out and bytes_in of all buckets */
+    struct progress *progress; /* per endpoint and bucket */
     int ntransfers;
     struct transfer *transfers;
-    int *transfer_first;       /* per bucket, and the end */
     struct order_entry *order; /* of each bucket in the order of its chunks */
-    int *order_first;          /* per bucket, and the end */
     int *came; /* per slice of a transfer, along trees per endpoint of each: two counters */
     struct events events;
-    struct message *free;
-    struct message_block *blocks;
+    struct message *free, *newest; /* those that nobody sends; all. Owned */
     double now;
     int iterations, ended; /* that are measured, 0: not known yet; workers that are through */
     int round, through;    /* the iteration that not all workers have ended; how many have */
@@ -162,6 +164,9 @@ struct simulation {
     double begin;                      /* of what is measured */
     uint64_t messages;
 };
+
+/* So many places, all zero, for the array; NULL: the message is set. */
+#define ROOM(array, n) alloc_array((size_t)(n), sizeof *(array), "the simulation")
 
 /* Endpoints, links, transfers and all arrays (blocks.c). */
 int blocks_open(struct simulation *s);

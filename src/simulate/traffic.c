@@ -134,8 +134,8 @@ static int send_gradient(struct simulation *s, int endpoint, int transfer, int s
 static int send_gradients(struct simulation *s, int endpoint, int bucket, int iteration)
 {
     const struct bucket *b = &s->plan->buckets[bucket];
-    const struct order_entry *order = &s->order[s->order_first[bucket]];
-    int n = s->order_first[bucket + 1] - s->order_first[bucket];
+    const struct order_entry *order = &s->order[s->buckets[bucket].order_first];
+    int n = s->buckets[bucket + 1].order_first - s->buckets[bucket].order_first;
     int64_t first = plan_first_sent(s->plan, bucket, s->endpoints[endpoint].first);
     int start = (int)(first * n / b->nchunks);
 
@@ -256,7 +256,7 @@ static int send_slice(struct simulation *s, int endpoint, int bucket, int slice,
 {
     const struct bucket *b = &s->plan->buckets[bucket];
     const struct endpoint *a = &s->endpoints[endpoint];
-    int slices = s->slices[bucket];
+    int slices = s->buckets[bucket].slices;
     uint64_t bytes = cut(factor_bytes(s, a, bucket), slice, slices);
     double each = (double)b->rounds * b->slices / slices * a->members;
 
@@ -283,7 +283,7 @@ static int send_slice(struct simulation *s, int endpoint, int bucket, int slice,
 
 static int send_to_all(struct simulation *s, int endpoint, int bucket, int iteration)
 {
-    for (int slice = 0; slice < s->slices[bucket]; slice++)
+    for (int slice = 0; slice < s->buckets[bucket].slices; slice++)
         if (send_slice(s, endpoint, bucket, slice, iteration))
             return -1;
     return 0;
@@ -292,7 +292,7 @@ static int send_to_all(struct simulation *s, int endpoint, int bucket, int itera
 /* What no message decides: an update, of who is alone. */
 static int work_alone(struct simulation *s, int endpoint, int bucket, int iteration)
 {
-    occupy_thread(s, endpoint, s->costs[bucket].sum_seconds - s->gather[bucket]);
+    occupy_thread(s, endpoint, s->costs[bucket].sum_seconds - s->buckets[bucket].gather);
     return schedule(s, s->endpoints[endpoint].thread_free, EVENT_WORK, endpoint, bucket, iteration);
 }
 
@@ -300,7 +300,7 @@ static int work_alone(struct simulation *s, int endpoint, int bucket, int iterat
 
 int traffic_post(struct simulation *s, int endpoint, int bucket, int iteration)
 {
-    double bytes = s->bytes_out[bucket];
+    double bytes = s->buckets[bucket].bytes_out;
 
     if (s->cluster->device_Bps <= 0 || bytes <= 0 || s->options->manner.copies_wait)
         return traffic_copied(s, endpoint, bucket, iteration);
@@ -311,9 +311,9 @@ int traffic_post(struct simulation *s, int endpoint, int bucket, int iteration)
 
 int traffic_copied(struct simulation *s, int endpoint, int bucket, int iteration)
 {
-    if (s->gather[bucket] <= 0)
+    if (s->buckets[bucket].gather <= 0)
         return traffic_gathered(s, endpoint, bucket, iteration);
-    occupy_thread(s, endpoint, s->gather[bucket]);
+    occupy_thread(s, endpoint, s->buckets[bucket].gather);
     return schedule(s, s->endpoints[endpoint].thread_free, EVENT_GATHER, endpoint, bucket,
                     iteration);
 }

@@ -5,11 +5,9 @@
 #include "spec/read.h"
 #include "spec/stored_blob.h"
 #include "spec/upgrade.h"
-#include "util/alloc.h"
 #include "util/error.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* ---- models ---- */
 

@@ -4,7 +4,6 @@
 #include "snapshot/snapshot_internal.h"
 
 #include "spec/caffe.pb-c.h"
-#include "spec/modelfile.h"
 #include "spec/proto.h"
 #include "util/error.h"
 #include "util/file.h"

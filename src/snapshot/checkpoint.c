@@ -11,7 +11,6 @@
 #include <assert.h>
 #include <dirent.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -431,7 +430,7 @@ int checkpoint_load_weights(const char *list, bool all, struct net *net, struct 
     while (!status && (path = strsep(&rest, ",")) != NULL) {
         if (!*path)
             continue;
-        LOG_INFO(log, "Finetuning from %s", path);
+        LOG_INFO(log, net->train ? "Finetuning from %s" : "Loading weights from %s", path);
         status = read_model(path, NULL, net, found, log);
     }
     if (!status)

@@ -230,50 +230,6 @@ static int read_count(hid_t file, const char *path, const char *name, int32_t *v
     return 0;
 }
 
-/* Text of fixed length (Caffe's) or of variable length (h5py's), of an open data set. */
-static char *read_stored_text(hid_t dataset, hid_t type)
-{
-    hid_t memory = H5Tcopy(H5T_C_S1);
-    char *text = NULL, *loan = NULL;
-    size_t size = H5Tget_size(type);
-
-    H5Tset_cset(memory, H5Tget_cset(type));
-    if (H5Tis_variable_str(type) > 0) {
-        H5Tset_size(memory, H5T_VARIABLE);
-        if (H5Dread(dataset, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, &loan) >= 0 && loan)
-            text = strdup(loan);
-        H5free_memory(loan);
-    } else if (size < 1 << 20) {
-        text = calloc(1, size + 1);
-        H5Tset_size(memory, size + 1);
-        if (text && H5Dread(dataset, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, text) < 0) {
-            free(text);
-            text = NULL;
-        }
-    }
-    H5Tclose(memory);
-    return text;
-}
-
-static int read_state_string(hid_t file, const char *path, const char *name, char **text)
-{
-    hid_t dataset = H5Dopen2(file, name, H5P_DEFAULT), type, space;
-    int status = 0;
-
-    if (dataset < 0)
-        return h5_error("%s: '%s' cannot be read", path, name);
-    type = H5Dget_type(dataset);
-    space = H5Dget_space(dataset);
-    if (H5Tget_class(type) != H5T_STRING || H5Sget_simple_extent_npoints(space) != 1)
-        status = error_set("%s: '%s' is not one text", path, name);
-    else if (!(*text = read_stored_text(dataset, type)))
-        status = h5_error("%s: '%s' cannot be read", path, name);
-    H5Sclose(space);
-    H5Tclose(type);
-    H5Dclose(dataset);
-    return status;
-}
-
 /* *value stays where there is no such attribute. */
 static int read_number(hid_t file, const char *path, const char *name, int64_t *value)
 {
@@ -328,7 +284,7 @@ static int read_state(hid_t file, const char *path, struct snapshot_state *state
         return error_set("%s is not a solver state: it has no '%s'", path,
                          has_link(file, "iter") ? "history" : "iter");
     if (read_count(file, path, "iter", &state->iter) ||
-        read_state_string(file, path, "learned_net", &state->learned_net) ||
+        h5_dataset_read_text(file, path, "learned_net", &state->learned_net) ||
         read_count(file, path, "current_step", &state->current_step) ||
         read_owner(file, path, state))
         return -1;

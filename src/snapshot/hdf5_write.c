@@ -9,7 +9,6 @@
 #include "util/file.h"
 #include "util/h5.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -140,31 +139,25 @@ static int write_number(hid_t file, const char *path, const char *name, hid_t ty
     return write_value(file, path, name, type, H5Screate_simple(1, &one, NULL), value);
 }
 
-static hid_t string_type(const char *text)
-{
-    hid_t type = H5Tcopy(H5T_C_S1);
-
-    H5Tset_size(type, strlen(text) + 1);
-    return type;
-}
-
 static int write_string(hid_t file, const char *path, const char *name, const char *text)
 {
-    hid_t type = string_type(text);
-    int status = write_value(file, path, name, type, H5Screate(H5S_SCALAR), text);
+    hid_t type = H5Tcopy(H5T_C_S1);
+    int status;
 
+    H5Tset_size(type, strlen(text) + 1);
+    status = write_value(file, path, name, type, H5Screate(H5S_SCALAR), text);
     H5Tclose(type);
     return status;
 }
 
-static int write_attribute(hid_t file, const char *path, const char *name, hid_t type,
-                           const void *value)
+static int write_number_attribute(hid_t file, const char *path, const char *name,
+                                  const int64_t *value)
 {
     hid_t space = H5Screate(H5S_SCALAR);
-    hid_t attribute = H5Acreate2(file, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
+    hid_t attribute = H5Acreate2(file, name, H5T_NATIVE_INT64, space, H5P_DEFAULT, H5P_DEFAULT);
     int status = 0;
 
-    if (attribute < 0 || H5Awrite(attribute, type, value) < 0)
+    if (attribute < 0 || H5Awrite(attribute, H5T_NATIVE_INT64, value) < 0)
         status = composing_failed(path, "write attribute", name);
     if (attribute >= 0)
         H5Aclose(attribute);
@@ -175,15 +168,9 @@ static int write_attribute(hid_t file, const char *path, const char *name, hid_t
 /* Writes nothing where there is no text, or where it is too long for an attribute. */
 static int write_text_attribute(hid_t file, const char *path, const char *name, const char *text)
 {
-    hid_t type;
-    int status;
-
     if (text == NULL || text[0] == '\0' || strlen(text) > LONGEST_ATTRIBUTE)
         return 0;
-    type = string_type(text);
-    status = write_attribute(file, path, name, type, text);
-    H5Tclose(type);
-    return status;
+    return h5_attribute_write_texts(file, path, name, 1, &text);
 }
 
 static int write_version(hid_t file, const char *path)
@@ -199,8 +186,7 @@ static int write_owner(hid_t file, const char *path, const struct snapshot_state
                    write_text_attribute(file, path, "plan", state->owner.plan) ||
                    write_text_attribute(file, path, "memory", state->memory) ||
                    (state->owner.global_batch > 0 &&
-                    write_attribute(file, path, "global_batch", H5T_NATIVE_INT64,
-                                    &state->owner.global_batch))
+                    write_number_attribute(file, path, "global_batch", &state->owner.global_batch))
                ? -1
                : 0;
 }

@@ -10,6 +10,7 @@
 #include "util/error.h"
 #include "util/file.h"
 #include "util/path.h"
+#include "util/thread.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -365,7 +366,7 @@ int keeper_create(const struct keeper_options *options, struct keeper **out)
         keeper_destroy(keeper);
         return -1;
     }
-    if (pthread_create(&keeper->thread, NULL, keep, keeper)) {
+    if (thread_start(&keeper->thread, NULL, keep, keeper)) {
         keeper_destroy(keeper);
         return error_set("the thread that writes snapshots cannot be started");
     }

@@ -94,7 +94,7 @@ static int check_blob(const struct snapshot_source *from, int source,
                       const struct snapshot_layer *layer, int number)
 {
     const struct shape *shape = layer->blobs[number].shape;
-    char have[256], want[128], what[256];
+    char have[256], what[256];
     struct stored_blob stored;
     int status = snapshot_find_blob(from, source, number, &stored);
 
@@ -107,7 +107,7 @@ static int check_blob(const struct snapshot_source *from, int source,
             "parameters from scratch rather than copying from a saved net, rename the "
             "layer.",
             from->path, number, layer->name, stored_blob_shape(&stored, have, sizeof have),
-            shape_text(shape, want, sizeof want));
+            shape_text(shape).text);
     snprintf(what, sizeof what, "param %d of layer '%.200s'", number, layer->name);
     return check_values(from->path, what, &stored, shape);
 }
@@ -168,7 +168,7 @@ int snapshot_load_model(const struct snapshot_source *from, const struct snapsho
 static int check_history(const struct snapshot_source *from, int number,
                          const struct snapshot_blob *history)
 {
-    char have[256], want[128], what[32];
+    char have[256], what[32];
     struct stored_blob stored;
     int status = snapshot_find_blob(from, SNAPSHOT_HISTORY, number, &stored);
 
@@ -180,7 +180,7 @@ static int check_history(const struct snapshot_source *from, int number,
                          "state of another net)",
                          from->path, from->hdf5 ? "Cannot load blob from hdf5; " : "",
                          stored_blob_shape(&stored, have, sizeof have),
-                         shape_text(history->shape, want, sizeof want), what);
+                         shape_text(history->shape).text, what);
     return check_values(from->path, what, &stored, history->shape);
 }
 

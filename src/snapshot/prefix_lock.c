@@ -7,13 +7,11 @@
 #include "snapshot/run_file.h"
 #include "util/clock.h"
 #include "util/error.h"
-#include "util/file.h"
 #include "util/strbuf.h"
 #include "util/thread.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>

@@ -66,7 +66,6 @@ int run_file_write(const char *path, const struct run_file *file)
 {
     bool best = file->best_of[0] && file->best >= 0;
     struct strbuf text = {0};
-    int status;
 
     strbuf_puts(&text, "# The run that writes the snapshots beside this file; \"poseidon train "
                        "--resume\" goes on with it.\n");
@@ -79,11 +78,7 @@ int run_file_write(const char *path, const struct run_file *file)
     if (best)
         strbuf_printf(&text, "best_score\t%.17g\nbest_of\t%s\n", file->best_score, file->best_of);
     put_about(&text, file->about);
-    status = strbuf_status(&text);
-    if (!status)
-        status = file_write(path, strbuf_text(&text), text.length);
-    strbuf_free(&text);
-    return status;
+    return file_write_text(path, &text);
 }
 
 static bool read_number(const char *text, const struct number *number, struct run_file *file)

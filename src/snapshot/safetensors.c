@@ -374,16 +374,10 @@ static void put_entry(struct json *json, const struct snapshot_layer *layer, int
         strbuf_puts(&name, ends[b]);
     else
         strbuf_printf(&name, "%d", b);
-    json_key(json, strbuf_text(&name));
-    json_object_begin(json);
+    json_put_object(json, strbuf_text(&name));
     json_put_string(json, "dtype", "F32");
-    json_key(json, "shape");
-    json_array_begin(json);
-    for (int i = 0; i < shape->naxes; i++)
-        json_int(json, shape->dim[i]);
-    json_array_end(json);
-    json_key(json, "data_offsets");
-    json_array_begin(json);
+    json_put_ints(json, "shape", shape->naxes, shape->dim);
+    json_put_array(json, "data_offsets");
     json_uint(json, *at);
     *at += shape_elems(shape) * sizeof(float);
     json_uint(json, *at);
@@ -400,8 +394,7 @@ static int compose_header(const struct weights *w, struct json *json, const char
 
     put_net(w, &net);
     json_object_begin(json);
-    json_key(json, METADATA);
-    json_object_begin(json);
+    json_put_object(json, METADATA);
     json_put_string(json, "format", "pt");
     json_put_string(json, "net", strbuf_text(&net));
     if (w->run)

@@ -1,8 +1,8 @@
-/* The document: a message with the places of its parts. Places are kept in a tree by address,
- * because protobuf-c's structs have no room for them. */
-#define _GNU_SOURCE
+/* The document: a message with the places of its parts. Lines are kept by address, because
+ * protobuf-c's structs have no room for them. */
 #include "spec/text.h"
 
+#include "spec/names.h"
 #include "spec/text_internal.h"
 #include "util/error.h"
 #include "util/file.h"
@@ -10,22 +10,15 @@
 #include "util/strbuf.h"
 
 #include <errno.h>
-#include <search.h>
 #include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct place {
-    const void *message;
-    int line;
-};
-
 struct text_doc {
     char *name;             /* owned */
     ProtobufCMessage *root; /* owned */
-    void *places;           /* a tree of struct place. Owned */
+    struct names lines;     /* of parts, by their addresses */
     struct strbuf notices;
 };
 
@@ -36,6 +29,7 @@ int doc_create(const char *name, ProtobufCMessage *root, struct text_doc **out)
     if (doc == NULL)
         return error_memory(sizeof *doc, "a document");
     doc->root = root;
+    doc->lines.by_address = true;
     doc->name = strdup(name);
     if (doc->name == NULL) {
         free(doc);
@@ -45,35 +39,16 @@ int doc_create(const char *name, ProtobufCMessage *root, struct text_doc **out)
     return 0;
 }
 
-static int compare_places(const void *left, const void *right)
-{
-    const struct place *a = left, *b = right;
-
-    return a->message == b->message ? 0 : (uintptr_t)a->message < (uintptr_t)b->message ? -1 : 1;
-}
-
 int text_set_line(struct text_doc *doc, const void *message, int line)
 {
-    struct place *place = malloc(sizeof *place), **kept = NULL;
-
-    if (place != NULL) {
-        *place = (struct place){message, line};
-        kept = tsearch(place, &doc->places, compare_places);
-    }
-    if (kept == NULL || *kept != place)
-        free(place);
-    if (kept == NULL)
-        return error_memory(sizeof *place, "line numbers");
-    (*kept)->line = line;
-    return 0;
+    return names_set(&doc->lines, message, line);
 }
 
 int text_line(const struct text_doc *doc, const void *message)
 {
-    const struct place wanted = {message, 0};
-    struct place *const *kept = doc == NULL ? NULL : tfind(&wanted, &doc->places, compare_places);
+    int line = doc == NULL ? 0 : names_get(&doc->lines, message);
 
-    return kept == NULL ? 0 : (*kept)->line;
+    return line < 0 ? 0 : line;
 }
 
 struct text_place text_place(const struct text_doc *doc, const void *part, const char *layer)
@@ -121,7 +96,7 @@ void text_free(struct text_doc *doc)
         return;
     if (doc->root != NULL)
         protobuf_c_message_free_unpacked(doc->root, NULL);
-    tdestroy(doc->places, free);
+    names_free(&doc->lines);
     strbuf_free(&doc->notices);
     free(doc->name);
     free(doc);

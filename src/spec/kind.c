@@ -7,7 +7,6 @@
 #include "util/error.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static bool has_field(const ProtobufCMessageDescriptor *type, const struct scan_token *token)

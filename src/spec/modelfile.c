@@ -11,7 +11,6 @@
 #include "util/file.h"
 #include "util/strbuf.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -64,7 +64,8 @@ int model_file_read(struct model_file *file, const struct stored_blob *blob, flo
 int model_file_net(const struct model_file *file, struct text_doc **out);
 
 /* Reads a file that is one blob (.binaryproto), such as a mean image, with its values, which the
- * caller frees. Fails where the number of values is not that of its shape. */
+ * caller frees. Values without a shape are one axis. Fails where their number is not that of the
+ * shape. */
 int stored_blob_load(const char *path, struct stored_blob *blob, float **values);
 
 /* Shape of a blob as Caffe writes it in messages: "20 1 5 5 (500)". Returns `out`. */

@@ -5,26 +5,40 @@
 #include "util/error.h"
 
 #include <search.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct name_entry {
-    const char *name;
+    const void *name;
     int number;
 };
 
-static int compare(const void *a, const void *b)
+static int compare_texts(const void *a, const void *b)
 {
     return strcmp(((const struct name_entry *)a)->name, ((const struct name_entry *)b)->name);
 }
 
-int names_set(struct names *names, const char *name, int number)
+static int compare_addresses(const void *a, const void *b)
+{
+    uintptr_t one = (uintptr_t)((const struct name_entry *)a)->name;
+    uintptr_t other = (uintptr_t)((const struct name_entry *)b)->name;
+
+    return (one > other) - (one < other);
+}
+
+static int (*order_of(const struct names *names))(const void *a, const void *b)
+{
+    return names->by_address ? compare_addresses : compare_texts;
+}
+
+int names_set(struct names *names, const void *name, int number)
 {
     struct name_entry *entry = malloc(sizeof *entry), **place = NULL;
 
     if (entry != NULL) {
         *entry = (struct name_entry){name, number};
-        place = tsearch(entry, &names->tree, compare);
+        place = tsearch(entry, &names->tree, order_of(names));
     }
     if (place == NULL || *place != entry)
         free(entry);
@@ -34,9 +48,10 @@ int names_set(struct names *names, const char *name, int number)
     return 0;
 }
 
-int names_get(const struct names *names, const char *name)
+int names_get(const struct names *names, const void *name)
 {
-    struct name_entry *const *place = tfind(&(struct name_entry){name, 0}, &names->tree, compare);
+    struct name_entry *const *place =
+        tfind(&(struct name_entry){name, 0}, &names->tree, order_of(names));
 
     return place == NULL ? -1 : (*place)->number;
 }

@@ -13,7 +13,6 @@
 #include "util/strbuf.h"
 
 #include <limits.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

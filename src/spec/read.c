@@ -10,7 +10,6 @@
 #include "util/strbuf.h"
 
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -212,18 +212,21 @@ int stored_blob_load(const char *path, struct stored_blob *blob, float **values)
     char shape[256];
     struct proto *proto;
     uint64_t elems;
-    int status = -1;
+    int status = -1, scanned = -1;
 
     *values = NULL;
     if (proto_open(path, &proto))
         return -1;
     if (proto_is_text(proto))
         error_set("%s: expected a blob (.binaryproto), found a text", path);
-    else if (stored_blob_scan(proto, 0, proto_bytes(proto), blob) == 0 &&
-             (blob->elems == 0 || !count_shape(blob, &elems) || elems != blob->elems))
+    else
+        scanned = stored_blob_scan(proto, 0, proto_bytes(proto), blob);
+    if (!scanned && blob->naxes == 0)
+        blob->dim[blob->naxes++] = (int64_t)blob->elems;
+    if (!scanned && (blob->elems == 0 || !count_shape(blob, &elems) || elems != blob->elems))
         error_set("%s: expected a blob (.binaryproto), found a shape of %s with %" PRIu64 " values",
                   path, stored_blob_shape(blob, shape, sizeof shape), blob->elems);
-    else if (blob->elems > 0 && (*values = malloc((size_t)blob->elems * sizeof **values)) == NULL)
+    else if (!scanned && (*values = malloc((size_t)blob->elems * sizeof **values)) == NULL)
         error_memory(blob->elems * sizeof **values, path);
     else if (*values != NULL)
         status = stored_blob_read(proto, blob, *values);

@@ -8,11 +8,7 @@
 #include "spec/text_internal.h"
 #include "util/error.h"
 
-#include <errno.h>
-#include <limits.h>
-#include <math.h>
 #include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

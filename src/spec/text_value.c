@@ -1,12 +1,9 @@
 /* Values of the text format: numbers, words and strings, by the field's descriptor. */
 #include "spec/text_internal.h"
 
-#include "spec/field.h"
 #include "spec/suggest_field.h"
 #include "util/error.h"
 
-#include <errno.h>
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

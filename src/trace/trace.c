@@ -86,22 +86,3 @@ int trace_parse_iterations(const char *text, int64_t *first, int64_t *last)
         return error_set("iterations must be given as A-B, A- or A with A <= B, found '%s'", text);
     return 0;
 }
-
-const char *trace_kind_name(enum trace_kind kind)
-{
-    static const char *const names[TRACE_KINDS] = {[TRACE_ITERATION] = "iteration",
-                                                   [TRACE_FORWARD] = "forward",
-                                                   [TRACE_BACKWARD] = "backward",
-                                                   [TRACE_UPDATE] = "update",
-                                                   [TRACE_WAIT] = "wait",
-                                                   [TRACE_COPY] = "copy",
-                                                   [TRACE_SUM] = "sum",
-                                                   [TRACE_PAUSE] = "pause",
-                                                   [TRACE_INPUT] = "input",
-                                                   [TRACE_READ] = "read",
-                                                   [TRACE_SEND] = "send",
-                                                   [TRACE_RECEIVE] = "receive",
-                                                   [TRACE_EXCHANGE] = "exchange"};
-
-    return names[kind];
-}

@@ -81,9 +81,6 @@ void trace_destroy(struct trace *trace);
 /* "5-20", "7" (that one), "5-" (from there on). */
 int trace_parse_iterations(const char *text, int64_t *first, int64_t *last);
 
-/* "forward", "wait", ... */
-const char *trace_kind_name(enum trace_kind kind);
-
 static inline int64_t trace_clock(const struct trace *trace)
 {
     struct timespec now;

@@ -12,35 +12,16 @@
 
 /* Fields of the solver: its nets are compared as nets, wherever they were found. */
 #define SOLVER_OF_RANKS                                                                            \
-    "net", "net_param", "train_net", "train_net_param", "test_net", "test_net_param",              \
-        "snapshot_prefix", "weights", "device_id", "device_list", "solver_mode"
-
-static const char *const solver_of_ranks[] = {SOLVER_OF_RANKS, NULL};
-static const char *const solver_of_starts[] = {SOLVER_OF_RANKS,
-                                               "test_state",
-                                               "test_iter",
-                                               "test_interval",
-                                               "test_compute_loss",
-                                               "test_initialization",
-                                               "display",
-                                               "average_loss",
-                                               "debug_info",
-                                               "snapshot",
-                                               "snapshot_diff",
-                                               "snapshot_format",
-                                               "snapshot_after_train",
-                                               "max_iter",
-                                               "iter_size",
-                                               "random_seed",
-                                               NULL};
+    "net net_param train_net train_net_param test_net test_net_param snapshot_prefix weights "     \
+    "device_id device_list solver_mode"
+#define SOLVER_OF_STARTS                                                                           \
+    SOLVER_OF_RANKS " test_state test_iter test_interval test_compute_loss test_initialization "   \
+                    "display average_loss debug_info snapshot snapshot_diff snapshot_format "      \
+                    "snapshot_after_train max_iter iter_size random_seed"
 
 /* Of nets: files may lie on a disk of each node's own. */
-#define NET_OF_RANKS                                                                               \
-    "source", "mean_file", "meanfile", "root_folder", "file_name", "shared_file_system"
-
-static const char *const net_of_ranks[] = {NET_OF_RANKS, NULL};
-static const char *const net_of_starts[] = {NET_OF_RANKS, "batch_size", "debug_info", "prefetch",
-                                            NULL};
+#define NET_OF_RANKS  "source mean_file meanfile root_folder file_name shared_file_system"
+#define NET_OF_STARTS NET_OF_RANKS " batch_size debug_info prefetch"
 
 void agree_job_put_files(const struct job *job, struct strbuf *list)
 {
@@ -52,11 +33,11 @@ void agree_job_put_files(const struct job *job, struct strbuf *list)
     agreement_put(list, "--engine", "%s",
                   job->blank || job->options->hierarchy != HIERARCHY_OFF ? job->options->engine
                                                                          : "one that computes");
-    agreement_put_message(list, "", &job->solver->base, solver_of_ranks);
-    agreement_put_message(list, "net: ", &nets->train->param->base, net_of_ranks);
+    agreement_put_message(list, "", &job->solver->base, SOLVER_OF_RANKS);
+    agreement_put_message(list, "net: ", &nets->train->param->base, NET_OF_RANKS);
     for (int i = 0; i < nets->ntests; i++) {
         snprintf(prefix, sizeof prefix, "test net #%d: ", i);
-        agreement_put_message(list, prefix, &nets->tests[i]->param->base, net_of_ranks);
+        agreement_put_message(list, prefix, &nets->tests[i]->param->base, NET_OF_RANKS);
     }
 }
 
@@ -99,13 +80,13 @@ int agree_job_describe(const struct job *job, const struct net *net, struct strb
 {
     struct sha256 hash;
 
-    agreement_put_message(about, "", &job->solver->base, solver_of_starts);
+    agreement_put_message(about, "", &job->solver->base, SOLVER_OF_STARTS);
     agreement_put(about, "random_seed", "%" PRIu64, job->seed);
     if (job->policy.type == POLICY_POLY || job->policy.type == POLICY_COSINE)
         agreement_put(about, "max_iter", "%d", job->max_iter);
     if (job->policy.type == POLICY_PLATEAU)
         agreement_put(about, "average_loss", "%d", job->solver->average_loss);
-    agreement_put_message(about, "net: ", &job->defs.train->param->base, net_of_starts);
+    agreement_put_message(about, "net: ", &job->defs.train->param->base, NET_OF_STARTS);
     if (agree_job_put_data(about, "", net) || strbuf_status(about))
         return -1;
     sha256_init(&hash);

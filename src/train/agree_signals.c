@@ -7,13 +7,11 @@
 #include "train/guard.h"
 
 #include "util/clock.h"
-#include "util/error.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define QUESTION_SECONDS 0.5 /* between two questions, about */
 
@@ -48,8 +46,7 @@ void guard_pace(struct guard *guard)
         return;
     /* the slowest of some dozens: one that was slow once is forgotten */
     if (guard->signals.passed > 0)
-        guard->signals.slowest =
-            lapse > 0.98 * guard->signals.slowest ? lapse : 0.98 * guard->signals.slowest;
+        guard->signals.slowest = fmax(lapse, 0.98 * guard->signals.slowest);
     guard->signals.passed = now;
 }
 

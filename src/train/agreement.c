@@ -5,11 +5,11 @@
 #include "spec/field.h"
 #include "spec/print.h"
 #include "util/error.h"
+#include "util/suggest.h"
 
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- the list ---- */
@@ -30,14 +30,6 @@ void agreement_put(struct strbuf *list, const char *name, const char *format, ..
     strbuf_putc(list, '\n');
 }
 
-static bool is_named(const char *const *names, const char *name)
-{
-    for (; *names; names++)
-        if (!strcmp(*names, name))
-            return true;
-    return false;
-}
-
 static void cut(struct strbuf *text, size_t length)
 {
     if (text->failed)
@@ -56,11 +48,11 @@ static void put_layer(struct strbuf *path, const Caffe__LayerParameter *layer)
 }
 
 static void put_fields(struct strbuf *list, struct strbuf *path, const ProtobufCMessage *message,
-                       const char *const *except);
+                       const char *except);
 
 static void put_inner(struct strbuf *list, struct strbuf *path,
                       const ProtobufCFieldDescriptor *field, size_t index,
-                      const ProtobufCMessage *inner, const char *const *except)
+                      const ProtobufCMessage *inner, const char *except)
 {
     size_t length = path->length;
 
@@ -82,11 +74,11 @@ static void put_inner(struct strbuf *list, struct strbuf *path,
 }
 
 static void put_fields(struct strbuf *list, struct strbuf *path, const ProtobufCMessage *message,
-                       const char *const *except)
+                       const char *except)
 {
     for (unsigned i = 0; i < message->descriptor->n_fields; i++) {
         const ProtobufCFieldDescriptor *field = &message->descriptor->fields[i];
-        size_t count = is_named(except, field->name) ? 0 : field_count(message, field);
+        size_t count = suggest_lists(except, field->name) ? 0 : field_count(message, field);
 
         if (field->type == PROTOBUF_C_TYPE_MESSAGE) {
             for (size_t k = 0; k < count; k++)
@@ -104,7 +96,7 @@ static void put_fields(struct strbuf *list, struct strbuf *path, const ProtobufC
 }
 
 void agreement_put_message(struct strbuf *list, const char *prefix, const ProtobufCMessage *message,
-                           const char *const *except)
+                           const char *except)
 {
     struct strbuf path = {.data = NULL};
 

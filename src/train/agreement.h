@@ -19,11 +19,11 @@
 void agreement_put(struct strbuf *list, const char *name, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Appends every field that is set in the message and in the messages inside, but those named in
- * `except` (ended by NULL), at whatever depth. Names are paths, behind `prefix`; a layer's begin
- * with "layer 'NAME' ". Not collective. */
+/* Appends every field that is set in the message and in the messages inside, but those whose
+ * names are in `except` (with blanks between them), at whatever depth. Names are paths, behind
+ * `prefix`; a layer's begin with "layer 'NAME' ". Not collective. */
 void agreement_put_message(struct strbuf *list, const char *prefix, const ProtobufCMessage *message,
-                           const char *const *except);
+                           const char *except);
 
 /* The first name in which two lists differ and both values, "base_lr: 0.01 there, 0.1 here", into
  * `out`, which stays empty where they are the same. Not collective. */

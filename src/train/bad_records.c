@@ -4,7 +4,6 @@
 
 #include "util/agree.h"
 #include "util/alloc.h"
-#include "util/error.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -58,10 +57,12 @@ static char *take_once(const char *texts, size_t bytes, int nranks, int *count)
 /* Rank 0's *all gets the text of every rank, as long as the longest, whose length is *bytes. */
 static int gather(const struct job *job, const struct strbuf *lines, size_t *bytes, void **all)
 {
-    int length = (int)lines->length + 1, most = 0, status;
+    double most = (double)lines->length + 1;
     char *mine;
+    int status;
 
-    MPI_TRY(MPI_Allreduce(&length, &most, 1, MPI_INT, MPI_MAX, job->world));
+    if (agree_most(job->world, &most, 1))
+        return -1;
     *bytes = (size_t)most;
     mine = alloc_array(*bytes, 1, "damaged records");
     if (mine)
@@ -70,8 +71,6 @@ static int gather(const struct job *job, const struct strbuf *lines, size_t *byt
              agree_gather(job->world, mine, *bytes, "damaged records", all);
     free(mine);
     return status ? -1 : 0;
-fail:
-    return -1;
 }
 
 int bad_records_gather_all(const struct job *job, const struct compute *compute, char **out)

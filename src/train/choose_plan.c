@@ -12,7 +12,6 @@
 #include "forecast/layer_times.h"
 #include "util/agree.h"
 #include "util/alloc.h"
-#include "util/error.h"
 #include "util/path.h"
 #include "util/sha256.h"
 #include "util/strbuf.h"
@@ -91,14 +90,13 @@ static int choose(struct exchange *exchange, const struct job *job, const struct
     return 0;
 }
 
-/* Hosts, the ranks on each, and what chooses links between them; rank 0's. */
-static char *cluster_key(const struct job *job)
+/* Of hosts, the ranks on each, and what chooses links between them; rank 0's. */
+static void hash_cluster(const struct job *job, char hex[SHA256_HEX])
 {
     static const char *const links[] = {"OMPI_MCA_btl",    "OMPI_MCA_btl_tcp_if_include",
                                         "OMPI_MCA_pml",    "OMPI_MCA_btl_tcp_if_exclude",
                                         "UCX_NET_DEVICES", "UCX_TLS"};
     struct strbuf text = {.data = NULL};
-    char *hex = malloc(SHA256_HEX);
     struct sha256 hash;
 
     for (int r = 0; r < job->nranks; r++)
@@ -107,10 +105,8 @@ static char *cluster_key(const struct job *job)
         strbuf_printf(&text, "%s=%s\n", links[i], getenv(links[i]) ? getenv(links[i]) : "");
     sha256_init(&hash);
     sha256_update(&hash, strbuf_text(&text), text.length);
-    if (hex)
-        sha256_final_hex(&hash, hex);
+    sha256_final_hex(&hash, hex);
     strbuf_free(&text);
-    return hex;
 }
 
 /* Several hosts' figures are kept in the user's cache, by hosts and links; NULL where there is
@@ -118,15 +114,13 @@ static char *cluster_key(const struct job *job)
  */
 static char *cached_file(const struct job *job)
 {
-    char name[sizeof "cluster-" + 16], *key, *path;
+    char name[sizeof "cluster-" + 16], key[SHA256_HEX];
 
     if (job->topology.nmachines == 1 || job->options->dilate > 1)
         return NULL;
-    key = cluster_key(job);
-    snprintf(name, sizeof name, "cluster-%.16s", key ? key : "0");
-    path = path_in_cache(name);
-    free(key);
-    return path;
+    hash_cluster(job, key);
+    snprintf(name, sizeof name, "cluster-%.16s", key);
+    return path_in_cache(name);
 }
 
 /* Rank 0 reads and writes it; the others need a name, any. *out is freed by the caller; NULL: none,
@@ -154,13 +148,11 @@ static int find_cluster_file(const struct job *job, char **out)
  * Collective. */
 static int find_cap(const struct job *job, double *out)
 {
-    double cap = job->options->mbps > 0 ? job->options->mbps * 1e6 / 8 : INFINITY;
+    double least = job->options->mbps > 0 ? -job->options->mbps * 1e6 / 8 : -INFINITY;
+    int status = agree_most(job->world, &least, 1);
 
-    MPI_TRY(MPI_Allreduce(MPI_IN_PLACE, &cap, 1, MPI_DOUBLE, MPI_MIN, job->world));
-    *out = isinf(cap) ? 0 : cap;
-    return 0;
-fail:
-    return -1;
+    *out = isinf(least) ? 0 : -least;
+    return status;
 }
 
 /* The replay engine multiplies nothing: the product's rate is the CPU's, the link as much faster as
@@ -297,14 +289,13 @@ int schemes_plan_all(struct exchange *exchange, const struct job *job, struct co
                                    .lags = job->options->staleness > 0,
                                    .iter_size = job->iter_size,
                                    .dilate = job->options->dilate};
-    const struct scheme **scheme = calloc((size_t)compute->net->ngroups + 1, sizeof *scheme);
+    const struct scheme **scheme =
+        alloc_array((size_t)compute->net->ngroups, sizeof *scheme, "schemes");
     bool asks = asks_model(job);
     int status;
 
     exchange->groups = groups_create(compute->net);
-    status = error_agree(job->world, !exchange->groups ? -1
-                                     : scheme          ? 0
-                                                       : error_memory(sizeof *scheme, "schemes"));
+    status = error_agree(job->world, exchange->groups && scheme ? 0 : -1);
     exchange->sizes = COST_USUAL_SIZES;
     keep_wishes(exchange, job);
     use_sizes(exchange, &options);

@@ -1,8 +1,6 @@
 /* Engine and nets, from their definitions to weights in their memory. */
 #include "train/compute.h"
 
-#include "engine/replay/profile.h"
-#include "report/outputs.h"
 #include "snapshot/checkpoint.h"
 #include "train/agree_job.h"
 #include "train/agreement.h"
@@ -116,43 +114,19 @@ static int gather_places(const struct compute *compute, const struct job *job, s
 int compute_open_engine_all(struct compute *compute, const struct job *job, struct strbuf *places)
 {
     const struct trainer_options *o = job->options;
-    struct engine_options options = {.threads = job->threads,
-                                     .profile = o->profile,
-                                     .dilate = o->dilate,
-                                     .device = job->topology.local_rank,
-                                     .math = o->math,
-                                     .convolution = o->convolution,
-                                     .no_fusion = o->no_fusion,
-                                     .deterministic = o->deterministic,
-                                     .workspace = o->workspace,
-                                     .passes = job->iter_size,
-                                     .no_graphs = o->no_graphs};
+    struct engine_options options = o->computing;
 
+    options.threads = job->threads;
+    options.profile = o->profile;
+    options.dilate = o->dilate;
+    options.device = job->topology.local_rank;
+    options.passes = job->iter_size;
     /* a dedicated server multiplies factors at most: it leaves the GPUs to the workers */
     return device_open(job->world, job->worker || strcmp(o->engine, "cuda") ? o->engine : "cpu",
                        &options, o->share_gpu, &compute->engine) ||
                    gather_places(compute, job, places)
                ? -1
                : 0;
-}
-
-int compute_check_profile(const struct job *job)
-{
-    struct profile profile;
-    int batch;
-
-    if (!job->blank)
-        return 0;
-    if (profile_read(job->options->profile, &profile))
-        return -1;
-    batch = profile.batch;
-    profile_free(&profile);
-    if (batch > 0 && batch != job->batch)
-        return error_set(
-            "%s holds the times of a batch of %d samples a pass, and this run takes %d: give "
-            "--batch=%d here, or --batch=%d to \"poseidon time --profile\"",
-            job->options->profile, batch, job->batch, batch, job->batch);
-    return 0;
 }
 
 static int build_net(struct compute *compute, const struct job *job, size_t limit, struct net *net)

@@ -28,9 +28,6 @@ int compute_compare_data_all(const struct compute *compute, struct job *job);
 /* places: rank 0's lines of where ranks compute. */
 int compute_open_engine_all(struct compute *compute, const struct job *job, struct strbuf *places);
 
-/* Fails on a profile of another batch, which would be replayed without a word. */
-int compute_check_profile(const struct job *job);
-
 /* Gives the nets memory, at most `limit` bytes where that is not 0. Threads that read data are
  * started on the way, before computing is bound to its cores. */
 int compute_build_all(struct compute *compute, const struct job *job, size_t limit);

@@ -12,14 +12,6 @@
 #include <string.h>
 #include <time.h>
 
-/* Of the whole time a fiftieth, 2 to 30 s: the report, the launcher's end. */
-static double margin_of(double seconds)
-{
-    double margin = seconds / 50;
-
-    return margin < 2 ? 2 : margin > 30 ? 30 : margin;
-}
-
 static int read_number(const char *name, double *out)
 {
     const char *text = getenv(name);
@@ -38,8 +30,10 @@ static int read_number(const char *name, double *out)
 
 static void set(double seconds, const char *whence, struct deadline *out)
 {
-    *out = (struct deadline){
-        .end = clock_seconds() + seconds, .margin = margin_of(seconds), .whence = whence};
+    /* a fiftieth is kept for the report and the launcher's end, 2 to 30 s */
+    *out = (struct deadline){.end = clock_seconds() + seconds,
+                             .margin = fmin(fmax(seconds / 50, 2), 30),
+                             .whence = whence};
 }
 
 int deadline_parse(const char *option, const char *text, void *target)
@@ -58,23 +52,18 @@ int deadline_parse(const char *option, const char *text, void *target)
 
 int deadline_find(struct deadline *out)
 {
-    static const char *const dates[] = {"SLURM_JOB_END_TIME", "POSEIDON_END_TIME"};
+    enum { DATES = 2 }; /* the first ones; then seconds from now on */
+    static const char *const limits[] = {"SLURM_JOB_END_TIME", "POSEIDON_END_TIME", "PBS_WALLTIME"};
     struct timespec now;
-    double value;
+    double value = 0;
 
     *out = (struct deadline){.end = INFINITY, .whence = ""};
     clock_gettime(CLOCK_REALTIME, &now);
-    for (int i = 0; i < 2; i++) {
-        if (read_number(dates[i], &value))
+    for (int i = 0; i <= DATES && value <= 0; i++) {
+        if (read_number(limits[i], &value))
             return -1;
-        if (value > 0) {
-            set(value - (double)now.tv_sec, dates[i], out);
-            return 0;
-        }
+        if (value > 0)
+            set(i < DATES ? value - (double)now.tv_sec : value, limits[i], out);
     }
-    if (read_number("PBS_WALLTIME", &value))
-        return -1;
-    if (value > 0)
-        set(value, "PBS_WALLTIME", out);
     return 0;
 }

@@ -3,8 +3,6 @@
 #ifndef POSEIDON_TRAIN_DEADLINE_H
 #define POSEIDON_TRAIN_DEADLINE_H
 
-#include <stdbool.h>
-
 struct deadline {
     double end;         /* by clock_seconds; INFINITY: there is none */
     double margin;      /* seconds before it by which all must be over but the process's end */

@@ -43,7 +43,6 @@ int dry_run_limit_memory(const struct job *job, const struct compute *compute, s
     uint64_t left = machine_free_memory();
     int locals = job->topology.local_ranks;
     double params = (double)compute->net->elems * sizeof(float), need;
-    char needed[UNITS_CELL], free_now[UNITS_CELL];
 
     *limit = 0;
     if (!job->options->dry_run || !job->worker || compute->engine.i->own_memory || left == 0)
@@ -54,16 +53,19 @@ int dry_run_limit_memory(const struct job *job, const struct compute *compute, s
         return error_set("not ready to train: the net's %zu parameters, their gradients and the "
                          "solver's history take at least %s on host %s with its %d rank%s, and %s "
                          "of memory are left there",
-                         compute->net->nlearnable, units_print_bytes(need, needed),
+                         compute->net->nlearnable, units_bytes(need).text,
                          job->topology.host[job->rank], locals, locals == 1 ? "" : "s",
-                         units_print_bytes((double)left, free_now));
+                         units_bytes((double)left).text);
     *limit = (size_t)left / (size_t)locals;
     return 0;
 }
 
-static void put_reason(struct dry_run *dry, const char *reason)
+/* Where the next reason against the run is put. */
+static struct strbuf *next_reason(struct dry_run *dry)
 {
-    strbuf_printf(&dry->unfit, "%s%s", dry->unfit.length ? "; " : "", reason);
+    if (dry->unfit.length)
+        strbuf_puts(&dry->unfit, "; ");
+    return &dry->unfit;
 }
 
 static void put_training(const struct job *job, const struct compute *compute,
@@ -104,7 +106,6 @@ static void put_snapshots(struct dry_run *dry, const struct job *job, const stru
 {
     const Caffe__SolverParameter *s = job->solver;
     double each = (double)compute->net->nlearnable * sizeof(float) * (1 + job->rule.nhistory);
-    char size[UNITS_CELL], left[UNITS_CELL], reason[256];
     int known;
     double free_bytes;
     int64_t count = s->snapshot > 0 ? (job->max_iter - at->iteration) / s->snapshot : 0;
@@ -117,17 +118,15 @@ static void put_snapshots(struct dry_run *dry, const struct job *job, const stru
     if (job->options->keep > 0 && count > job->options->keep)
         count = job->options->keep;
     free_bytes = (double)machine_free_disk(s->snapshot_prefix, &known);
-    units_print_bytes(each, size);
-    units_print_bytes(free_bytes, left);
     strbuf_printf(out, "%-10s  %s_iter_*: %" PRId64 " of %s each", "snapshots", s->snapshot_prefix,
-                  count, size);
-    strbuf_printf(out, known ? "; %s free\n" : "\n", left);
-    snprintf(reason, sizeof reason,
-             "the disk of snapshot_prefix has %s left, and %" PRId64 " snapshot%s of %s are to be "
-             "written there (--keep=N keeps the newest)",
-             left, count, count == 1 ? "" : "s", size);
+                  count, units_bytes(each).text);
+    strbuf_printf(out, known ? "; %s free\n" : "\n", units_bytes(free_bytes).text);
     if (known && free_bytes < each * (double)count)
-        put_reason(dry, reason);
+        strbuf_printf(next_reason(dry),
+                      "the disk of snapshot_prefix has %s left, and %" PRId64 " snapshot%s of %s "
+                      "are to be written there (--keep=N keeps the newest)",
+                      units_bytes(free_bytes).text, count, count == 1 ? "" : "s",
+                      units_bytes(each).text);
 }
 
 /* How many layers train by each scheme; and the bytes of rank 0. */
@@ -135,7 +134,6 @@ static void put_plan(const struct job *job, const struct exchange *exchange, str
 {
     const struct plan *plan = exchange->plan;
     uint64_t sent = 0;
-    char bytes[UNITS_CELL];
 
     strbuf_printf(out, "%-10s  ", "plan");
     if (plan_is_alone(plan)) {
@@ -157,20 +155,16 @@ static void put_plan(const struct job *job, const struct exchange *exchange, str
             strbuf_printf(out, "%d layer%s by %s, ", layers, layers == 1 ? "" : "s",
                           scheme_label(sync_schemes[i]));
     }
-    strbuf_printf(out, "%s sent by rank 0 an iteration\n", units_print_bytes((double)sent, bytes));
+    strbuf_printf(out, "%s sent by rank 0 an iteration\n", units_bytes((double)sent).text);
 }
 
 static void put_memory(const struct rank_needs *needs, struct strbuf *out)
 {
-    char cell[4][UNITS_CELL];
-
     strbuf_printf(out,
                   "%-10s  rank 0 holds %s: net %s, communication %s, solver's history at most %s, "
                   "batches, libraries\n",
-                  "memory", units_print_bytes(needs->resident, cell[0]),
-                  units_print_bytes(needs->nets, cell[1]),
-                  units_print_bytes(needs->communication, cell[2]),
-                  units_print_bytes(needs->history, cell[3]));
+                  "memory", units_bytes(needs->resident).text, units_bytes(needs->nets).text,
+                  units_bytes(needs->communication).text, units_bytes(needs->history).text);
 }
 
 /* The cores of a machine's ranks: once where several have the same. */
@@ -198,7 +192,6 @@ static void put_machine(struct dry_run *dry, const struct job *job, const struct
     const struct rank_needs *first = ranks; /* every machine has a rank */
     double held = 0;
     int count = 0, number = 0;
-    char holds[UNITS_CELL], left[UNITS_CELL], reason[256];
 
     for (int r = job->nranks - 1; r >= 0; r--) {
         if (job->topology.machine[r] != machine)
@@ -208,20 +201,19 @@ static void put_machine(struct dry_run *dry, const struct job *job, const struct
         count++;
         held += ranks[r].resident;
     }
-    units_print_bytes(held, holds);
-    units_print_bytes(first->free, left);
     strbuf_printf(out, "%-10s  %s: %d rank%s from rank %d on, %d compute thread%s%s on cores ",
                   "host", job->topology.host[number], count, count == 1 ? "" : "s", number,
                   first->threads, first->threads == 1 ? "" : "s", count == 1 ? "" : " each");
     put_cores(job, ranks, machine, out);
-    strbuf_printf(out, "; %s of memory held, %s left\n", holds, left);
-    snprintf(reason, sizeof reason,
-             "host %s has %s of memory left beside the %s that its %d rank%s hold%s (start fewer "
-             "there, or make the batch smaller)",
-             job->topology.host[number], left, holds, count, count == 1 ? "" : "s",
-             count == 1 ? "s" : "");
+    strbuf_printf(out, "; %s of memory held, %s left\n", units_bytes(held).text,
+                  units_bytes(first->free).text);
     if (first->free > 0 && first->free < ROOM_TO_GROW_BYTES * count)
-        put_reason(dry, reason);
+        strbuf_printf(
+            next_reason(dry),
+            "host %s has %s of memory left beside the %s that its %d rank%s hold%s (start "
+            "fewer there, or make the batch smaller)",
+            job->topology.host[number], units_bytes(first->free).text, units_bytes(held).text,
+            count, count == 1 ? "" : "s", count == 1 ? "s" : "");
 }
 
 static void put_all(struct dry_run *dry, const struct job *job, const struct compute *compute,
@@ -230,9 +222,11 @@ static void put_all(struct dry_run *dry, const struct job *job, const struct com
                     struct strbuf *out)
 {
     if (!compute_trains(compute))
-        put_reason(dry, "nothing trains: every lr_mult of the net is 0, or it has no parameters");
+        strbuf_puts(next_reason(dry),
+                    "nothing trains: every lr_mult of the net is 0, or it has no parameters");
     if (at->iteration >= job->max_iter)
-        put_reason(dry, "nothing is left to do: the snapshot's iteration is not below max_iter");
+        strbuf_puts(next_reason(dry),
+                    "nothing is left to do: the snapshot's iteration is not below max_iter");
     put_training(job, compute, at, out);
     strbuf_puts(out, strbuf_text(&dry->survey));
     put_weights(job, run, at, resumed, out);

@@ -4,7 +4,6 @@
 #include "util/agree.h"
 #include "util/alloc.h"
 #include "util/error.h"
-#include "util/patience.h"
 #include "util/units.h"
 
 #include <stdlib.h>
@@ -17,7 +16,6 @@ int exchange_check_pace(const struct exchange *exchange, const struct job *job)
 {
     double dilate = job->options->dilate > 1 ? job->options->dilate : 1,
            rate = job->options->mbps * 1e6 / 8 * dilate;
-    char bytes[UNITS_CELL], seconds[UNITS_CELL];
 
     for (int r = 0; rate > 0 && r < job->nranks; r++) {
         double sent = 0;
@@ -28,9 +26,8 @@ int exchange_check_pace(const struct exchange *exchange, const struct job *job)
             return error_set(
                 "--tune bandwidth-mbps=%g: rank %d sends %s an iteration, which takes %s "
                 "at that rate; expected at least %.2g, at which it takes %g minutes",
-                job->options->mbps, r, units_print_bytes(sent, bytes),
-                units_print_seconds(sent / rate, seconds), sent / LONGEST_ITERATION * 8e-6 / dilate,
-                LONGEST_ITERATION / 60);
+                job->options->mbps, r, units_bytes(sent).text, units_seconds(sent / rate).text,
+                sent / LONGEST_ITERATION * 8e-6 / dilate, LONGEST_ITERATION / 60);
     }
     return 0;
 }

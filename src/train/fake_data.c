@@ -3,7 +3,6 @@
 #include "train/fake_data.h"
 
 #include "util/alloc.h"
-#include "util/error.h"
 #include "util/rng.h"
 
 #include <stdlib.h>
@@ -91,12 +90,10 @@ void fake_data_describe(const struct fake_data *fake, const char *title, struct 
 {
     for (int l = 0; l < fake->net->nlayers; l++) {
         const struct layer *layer = &fake->net->layers[l];
-        char shape[SHAPE_MAX_AXES * 24];
 
         if (is_input(layer))
             strbuf_printf(out, "%-10s  layer '%s': made up, %s, the same for every pass\n", title,
-                          layer->def->name,
-                          shape_product(&layer->tops[0]->value.shape, shape, sizeof shape));
+                          layer->def->name, shape_product(&layer->tops[0]->value.shape).text);
     }
 }
 

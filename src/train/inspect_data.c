@@ -40,7 +40,6 @@ static int look_at(struct dry_run *out, const char *phase, const struct net *net
 {
     struct strbuf *lines = &out->survey;
     struct source_survey s;
-    char shape[SHAPE_MAX_AXES * 24];
 
     if (layer->i->look(layer, LOOK_SECONDS, &s))
         return error_context("layer '%s'", layer->def->name);
@@ -48,7 +47,7 @@ static int look_at(struct dry_run *out, const char *phase, const struct net *net
         return 0;
     strbuf_printf(lines, "%-10s  layer '%s': %s, %" PRIu64 " record%s of ", phase, layer->def->name,
                   s.path, s.nrecords, s.nrecords == 1 ? "" : "s");
-    strbuf_puts(lines, shape_product(&s.shape, shape, sizeof shape));
+    strbuf_puts(lines, shape_product(&s.shape).text);
     strbuf_puts(lines, s.type == SOURCE_U8 ? " bytes" : " floats");
     if (s.labelled)
         put_labels(out, net, layer, &s);

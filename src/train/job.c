@@ -6,7 +6,6 @@
 #include "train/agree_job.h"
 #include "train/agreement.h"
 #include "spec/read.h"
-#include "util/agree.h"
 #include "util/error.h"
 #include "util/strbuf.h"
 
@@ -297,7 +296,7 @@ int job_find_threads_all(struct job *job)
 {
     const char *environment = getenv("OMP_NUM_THREADS");
     bool sends = job->nranks > 1 && job->options->comm.policy != COMM_NONE && !job->blank;
-    int wanted = job->options->threads > 0 ? job->options->threads : 0;
+    int wanted = job->options->computing.threads;
 
     if (cores_find(job->world, &job->topology, &job->cores))
         return -1;

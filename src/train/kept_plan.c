@@ -3,11 +3,7 @@
  * the cluster would be measured as today must not change that. */
 #include "train/exchange.h"
 
-#include "util/error.h"
-
-#include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* Every worker is one where they do not add up together. */

@@ -5,8 +5,8 @@
 
 #include "spec/field.h"
 #include "util/path.h"
+#include "util/suggest.h"
 
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,17 +56,14 @@ static void look_at(const struct job *job, const struct places *places, const ch
 static void look_through(const struct job *job, const struct places *places, const char *layer,
                          const ProtobufCMessage *message)
 {
-    static const char *const names[] = {"source",      "mean_file", "meanfile",
-                                        "root_folder", "file_name", NULL};
+    static const char names[] = "source mean_file meanfile root_folder file_name";
     char what[256];
 
     for (unsigned i = 0; i < message->descriptor->n_fields; i++) {
         const ProtobufCFieldDescriptor *field = &message->descriptor->fields[i];
         size_t count = field_count(message, field);
-        bool named = false;
+        bool named = suggest_lists(names, field->name);
 
-        for (const char *const *n = names; *n; n++)
-            named |= !strcmp(field->name, *n);
         for (size_t k = 0; k < count; k++) {
             const void *value = field_at(message, field, k);
             if (field->type == PROTOBUF_C_TYPE_MESSAGE)

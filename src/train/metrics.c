@@ -4,28 +4,23 @@
 
 #include "report/curves.h"
 #include "report/outputs.h"
-#include "util/alloc.h"
+#include "util/strbuf.h"
 
 #include <math.h>
-#include <stdlib.h>
 
-/* "test/accuracy", with the net's number where there are several, and the element's likewise. */
-static char *name_score(const struct job *job, int test, const struct blob *blob, size_t element)
+/* Appends "test/accuracy", with the net's number where there are several, and the element's
+ * likewise. What would end a cell becomes '_'. */
+static void name_score(const struct job *job, int test, const struct blob *blob, size_t element,
+                       struct strbuf *out)
 {
-    struct strbuf text = {.data = NULL};
-    char *name;
-
-    strbuf_puts(&text, "test");
+    strbuf_puts(out, out->length ? ",test" : "test");
     if (job->defs.ntests > 1)
-        strbuf_printf(&text, "%d", test);
-    strbuf_printf(&text, "/%s", blob->name);
+        strbuf_printf(out, "%d", test);
+    strbuf_putc(out, '/');
+    for (const char *c = blob->name; *c; c++)
+        strbuf_putc(out, *c == ',' || *c == '"' || (unsigned char)*c < ' ' ? '_' : *c);
     if (shape_elems(&blob->value.shape) > 1)
-        strbuf_printf(&text, "[%zu]", element);
-    name = strbuf_take(&text);
-    for (char *c = name; name && *c; c++) /* what would end a cell */
-        if (*c == ',' || *c == '"' || (unsigned char)*c < ' ')
-            *c = '_';
-    return name;
+        strbuf_printf(out, "[%zu]", element);
 }
 
 size_t metrics_count(const struct compute *compute, int ntests)
@@ -37,44 +32,31 @@ size_t metrics_count(const struct compute *compute, int ntests)
     return count;
 }
 
-static int name_scores(const struct job *job, const struct compute *compute, char **names)
-{
-    int n = 0;
-
-    for (int i = 0; i < job->defs.ntests && compute->tests; i++)
-        for (int o = 0; o < compute->tests[i]->noutputs; o++) {
-            const struct blob *blob = compute->tests[i]->outputs[o].blob;
-            for (size_t e = 0; e < shape_elems(&blob->value.shape); e++)
-                if (!(names[n++] = name_score(job, i, blob, e)))
-                    return -1;
-        }
-    return 0;
-}
-
 int metrics_open(const struct job *job, const struct compute *compute, const struct train_state *at,
                  struct curves **out)
 {
     const struct trainer_options *o = job->options;
-    size_t count = metrics_count(compute, job->defs.ntests);
-    char **names;
+    struct strbuf names = {.data = NULL};
     int status;
 
     if (job->rank != 0 || job->blank || (!o->csv && !o->tensorboard))
         return 0;
-    names = alloc_array(count, sizeof *names, "names of scores");
-    status = names ? name_scores(job, compute, names) : -1;
+    for (int i = 0; i < job->defs.ntests && compute->tests; i++)
+        for (int n = 0; n < compute->tests[i]->noutputs; n++) {
+            const struct blob *blob = compute->tests[i]->outputs[n].blob;
+            for (size_t e = 0; e < shape_elems(&blob->value.shape); e++)
+                name_score(job, i, blob, e, &names);
+        }
+    status = strbuf_status(&names);
     if (!status)
         status = curves_open(&(struct curves_options){.csv = o->csv,
                                                       .tensorboard = o->tensorboard,
                                                       .resumed = at->iteration > 0,
                                                       .first = at->iteration,
-                                                      .scores = (const char *const *)names,
-                                                      .nscores = (int)count,
+                                                      .scores = strbuf_text(&names),
                                                       .log = job->log},
                              out);
-    for (size_t i = 0; names && i < count; i++)
-        free(names[i]);
-    free(names);
+    strbuf_free(&names);
     return status;
 }
 

@@ -4,6 +4,7 @@
 
 #include "layers/layer.h"
 #include "spec/read.h"
+#include "util/alloc.h"
 #include "util/error.h"
 
 #include <stdlib.h>
@@ -17,10 +18,10 @@ struct origin { /* where a net's definition stands */
 static int keep_doc(struct solver_nets *nets, struct text_doc *doc)
 {
     struct text_doc **docs =
-        realloc(nets->docs, ((size_t)nets->ndocs + 1) * sizeof(struct text_doc *));
+        alloc_room(nets->docs, (size_t)nets->ndocs, sizeof(struct text_doc *), "the files of nets");
 
     if (!docs)
-        return error_memory(sizeof *docs, "the list of files");
+        return -1;
     nets->docs = docs;
     docs[nets->ndocs++] = doc;
     return 0;

@@ -12,12 +12,8 @@
 #include "train/exchange.h"
 
 #include "util/agree.h"
-#include "util/alloc.h"
 #include "util/error.h"
 #include "util/units.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 /* ---- nodes ---- */
 
@@ -71,18 +67,6 @@ enum somewhere {
     SOMEWHERE
 };
 
-static int look_around(const struct job *job, const struct compute *compute, int any[SOMEWHERE])
-{
-    int mine[SOMEWHERE] = {[OWN_MEMORY] = job->worker && compute->engine.i->own_memory,
-                           [CAP] = job->options->mbps > 0};
-
-    memset(any, 0, SOMEWHERE * sizeof *any);
-    MPI_TRY(MPI_Allreduce(mine, any, SOMEWHERE, MPI_INT, MPI_MAX, job->world));
-    return 0;
-fail:
-    return -1;
-}
-
 /* Whether ranks that are all on one machine are to exchange messages as if they were not: they ask
  * for what memory that they share does not have, stand for machines of their own, or go on as they
  * began. The same on all ranks. */
@@ -132,27 +116,29 @@ static int open_node(struct exchange *exchange, const struct job *job, struct co
 static int form_nodes(struct exchange *exchange, const struct job *job, struct compute *compute,
                       const char *kept_plan)
 {
-    int each = job->options->hierarchy, any[SOMEWHERE];
+    int each = job->options->hierarchy;
+    double any[SOMEWHERE] = {[OWN_MEMORY] = job->worker && compute->engine.i->own_memory,
+                             [CAP] = job->options->mbps > 0};
     bool automatic = each == HIERARCHY_AUTO, only;
     struct node_map *map = &exchange->nodes;
 
     if (each == HIERARCHY_OFF || (automatic && job->nworkers == 1))
         return 0;
-    if (error_agree(job->world, look_around(job, compute, any)))
+    if (error_agree(job->world, agree_most(job->world, any, SOMEWHERE)))
         return -1;
     if (error_agree(job->world, check_hierarchy(exchange, job, compute))) {
         if (!automatic)
             return error_context("--hierarchy=%d: the ranks of a node cannot be grouped", each);
-        if (any[OWN_MEMORY] && compute->engine.i->team)
+        if (any[OWN_MEMORY] > 0 && compute->engine.i->team)
             LOG_INFO(job->log, "NCCL disabled: %s", error_text());
         return 0;
     }
     if (error_agree(job->world,
                     node_map_create(&job->topology, job->nworkers, automatic ? 0 : each, map)))
         return -1;
-    map->team = any[OWN_MEMORY];
+    map->team = any[OWN_MEMORY] > 0;
     only = map->nnodes == 1 && !map->team;
-    if (map->most == 1 || (automatic && only && wants_messages(job, kept_plan, any[CAP]))) {
+    if (map->most == 1 || (automatic && only && wants_messages(job, kept_plan, any[CAP] > 0))) {
         node_map_free(map);
         return 0;
     }
@@ -215,7 +201,6 @@ static int decide_placement(const struct exchange *exchange, const struct job *j
                             struct compute *compute, bool *remotely)
 {
     struct cost_cluster cluster;
-    char here[UNITS_CELL], there[UNITS_CELL];
 
     *remotely = false;
     if (job->options->ps_update == PS_UPDATE_DEVICE && job->options->staleness > 0)
@@ -241,12 +226,11 @@ static int decide_placement(const struct exchange *exchange, const struct job *j
     if (measure_servers(exchange, compute, &cluster))
         return -1;
     *remotely = cost_updates_remotely(&cluster);
-    LOG_INFO(
-        job->log, "Parameter servers update %s: %s there, %s on the %s",
-        *remotely ? "in the device's memory" : "on the host",
-        units_print_rate(*remotely ? cluster.serve_Bps : cost_host_update_rate(&cluster), here),
-        units_print_rate(*remotely ? cost_host_update_rate(&cluster) : cluster.serve_Bps, there),
-        *remotely ? "host" : "device");
+    LOG_INFO(job->log, "Parameter servers update %s: %s there, %s on the %s",
+             *remotely ? "in the device's memory" : "on the host",
+             units_rate(*remotely ? cluster.serve_Bps : cost_host_update_rate(&cluster)).text,
+             units_rate(*remotely ? cost_host_update_rate(&cluster) : cluster.serve_Bps).text,
+             *remotely ? "host" : "device");
     return 0;
 }
 

@@ -9,7 +9,6 @@
 #include "util/agree.h"
 #include "util/alloc.h"
 #include "util/build_info.h"
-#include "util/error.h"
 #include "util/file.h"
 
 #include <assert.h>
@@ -68,22 +67,18 @@ static int write_trace(struct trainer *t)
 
 static int publish_report(struct trainer *t, const struct figures *figures)
 {
-    struct strbuf text = {.data = NULL}, lines = {.data = NULL};
-    char *words;
-    int status = 0;
+    struct strbuf text = {.data = NULL};
+    int status;
 
     if (figures->nranks > 1)
         report_table(figures, &text);
     report_words(figures, &text);
-    words = strbuf_take(&text);
-    if (!words)
-        return -1;
-    LOG_LINES(t->job.log, words);
-    free(words);
-    if (t->job.options->log)
-        status = report_lines(figures, &lines) ||
-                 file_write(t->job.options->log, lines.data, lines.length);
-    strbuf_free(&lines);
+    status = strbuf_status(&text);
+    LOG_LINES(t->job.log, strbuf_text(&text));
+    strbuf_clear(&text);
+    if (!status && t->job.options->log)
+        status = report_lines(figures, &text) || file_write_text(t->job.options->log, &text);
+    strbuf_free(&text);
     return status ? -1 : 0;
 }
 
@@ -246,8 +241,7 @@ int trainer_report(struct trainer *t)
 static void put_by_rank(const struct figures *figures, struct json *json, const char *key,
                         size_t figure)
 {
-    json_key(json, key);
-    json_array_begin(json);
+    json_put_array(json, key);
     for (int r = 0; r < figures->nranks; r++)
         json_double(json, figures_of_rank(figures, r, figure));
     json_array_end(json);
@@ -258,8 +252,7 @@ static void put_lines(struct json *json, const char *key, const char *lines)
 {
     char line[1024];
 
-    json_key(json, key);
-    json_array_begin(json);
+    json_put_array(json, key);
     while (lines && *lines) {
         int length = (int)strcspn(lines, "\n");
         snprintf(line, sizeof line, "%.*s", length, lines);
@@ -284,8 +277,7 @@ static void put_provenance(const struct trainer *t, struct json *json)
     json_put_string(json, "commit", build_info.commit);
     json_put_string(json, "date", date);
     json_put_string(json, "solver", o->solver);
-    json_key(json, "set");
-    json_array_begin(json);
+    json_put_array(json, "set");
     for (int i = 0; i < o->overrides.nsettings; i++)
         json_string(json, o->overrides.settings[i]);
     json_array_end(json);
@@ -293,16 +285,14 @@ static void put_provenance(const struct trainer *t, struct json *json)
     json_put_bool(json, "fake_data", t->compute.fake != NULL);
     json_put_string(json, "comm", comm_name(o->comm));
     json_put_string(json, "overlap", cost_overlap_words[o->overlap]);
-    json_put_string(json, "wire", wire_name(o->wire));
+    json_put_string(json, "wire", wire_words[o->wire]);
     json_put_int(json, "batch_per_rank", figures->batch);
     json_put_int(json, "threads", t->job.threads);
-    json_key(json, "hosts");
-    json_array_begin(json);
+    json_put_array(json, "hosts");
     for (int r = 0; r < figures->nranks; r++)
         json_string(json, figures->ranks[r].host);
     json_array_end(json);
-    json_key(json, "scheme_by_layer");
-    json_object_begin(json);
+    json_put_object(json, "scheme_by_layer");
     for (int i = 0; i < figures->nlayers; i++)
         json_put_string(json, figures->layers[i].name, figures->layers[i].scheme);
     json_object_end(json);
@@ -333,8 +323,7 @@ static void put_course(const struct trainer *t, struct json *json)
             json, "epochs",
             job_epochs(&t->job, (double)(t->end - t->at.iteration) * (double)job_samples(&t->job)));
     json_put_int(json, "best_iteration", t->scores.best);
-    json_key(json, "best_output");
-    json_string(json, t->scores.best >= 0 ? t->scores.name : NULL);
+    json_put_string(json, "best_output", t->scores.best >= 0 ? t->scores.name : NULL);
     json_put_double(json, "best_score", t->scores.best >= 0 ? t->scores.best_score : (double)NAN);
     put_lines(json, "damaged_records", t->guard.damage);
     json_put_bool(json, "stopped_early", t->stopped);
@@ -374,8 +363,7 @@ void trainer_summary(const struct trainer *t, struct json *json)
     json_put_double(json, "input_waits", figures_sum(figures, FIGURE(input_waits)));
     json_put_double(json, "input_wait_seconds", figures_sum(figures, FIGURE(input_total_seconds)));
     json_put_int(json, "late_looks", figures->looks);
-    json_key(json, "by_rank");
-    json_array_begin(json);
+    json_put_array(json, "by_rank");
     for (int r = 0; r < figures->nranks; r++) {
         json_object_begin(json);
         report_rank(figures, r, json);

@@ -34,76 +34,57 @@ static int accuracy_of(const struct net *net, const char **name)
 
 /* ---- the best snapshot ---- */
 
-/* The output that --keep-best names, or an accuracy where it names none: its place among all
- * values, and whether less is better. */
-static int find_output(struct scores *scores, const char *given, const struct net *test)
+/* The output by which tests are compared: the one that --keep-best names; where it names none (""),
+ * an accuracy; where nobody asks (NULL), that, else the first loss, and none is no error. *names:
+ * those that could be named, in a list. */
+static void find_output(struct scores *scores, const char *given, const struct net *test,
+                        struct strbuf *names)
 {
-    struct strbuf names = {0};
     const char *name = given;
     int at = 0;
 
-    if (!*given && accuracy_of(test, &name) < 0)
-        name = "";
+    if ((!given || !*given) && accuracy_of(test, &name) < 0)
+        name = given;
     for (int i = 0; i < test->noutputs; i++) {
         const struct net_output *output = &test->outputs[i];
         size_t elems = shape_elems(&output->blob->value.shape);
-        if (!strcmp(output->blob->name, name) && elems == 1) {
+        bool loss = output->loss_weight > 0;
+        if (elems == 1 && scores->output < 0 && (name ? !strcmp(output->blob->name, name) : loss)) {
             scores->output = at;
             scores->name = output->blob->name;
-            scores->sign = output->loss_weight > 0 ? -1 : 1;
+            scores->sign = loss ? -1 : 1;
         }
         if (elems == 1)
-            strbuf_printf(&names, "%s%s", names.length ? ", " : "", output->blob->name);
+            strbuf_printf(names, "%s%s", names->length ? ", " : "", output->blob->name);
         at += (int)elems;
-    }
-    if (scores->output < 0)
-        error_set("--keep-best%s%s: the test net has no %s of one number; it has %s",
-                  *given ? "=" : "", given, *given ? "such output" : "accuracy",
-                  names.length ? strbuf_text(&names) : "none");
-    strbuf_free(&names);
-    return scores->output < 0 ? -1 : 0;
-}
-
-/* Nobody says which: an accuracy, else the first loss; none is no error. */
-static void find_usual(struct scores *scores, const struct net *test)
-{
-    size_t at = 0;
-
-    scores->output = accuracy_of(test, &scores->name);
-    scores->sign = 1;
-    for (int i = 0; i < test->noutputs && scores->output < 0; i++) {
-        const struct net_output *output = &test->outputs[i];
-        size_t elems = shape_elems(&output->blob->value.shape);
-        if (elems == 1 && output->loss_weight > 0) {
-            scores->output = (int)at;
-            scores->name = output->blob->name;
-            scores->sign = -1;
-        }
-        at += elems;
     }
 }
 
 int scores_open(struct scores *scores, const struct job *job, const struct net *test, bool keeps)
 {
-    const struct trainer_options *o = job->options;
+    const char *given = job->options->keep_best;
     bool tests = job->defs.ntests > 0 && job->solver->test_interval > 0;
+    struct strbuf names = {.data = NULL};
+    int status = 0;
 
-    *scores =
-        (struct scores){.output = -1, .best = -1, .stop_after = o->stop_after, .early.best = NAN};
-    if (!o->keep_best) {
-        if (tests && test)
-            find_usual(scores, test);
-        return 0;
-    }
-    if (!tests || (job->rank == 0 && !keeps))
-        return error_set("--keep-best%s%s needs a test net, test_interval and snapshots with a "
-                         "snapshot_prefix in the solver",
-                         *o->keep_best ? "=" : "", o->keep_best);
-    if (o->servers > 0)
-        return error_set("--keep-best is decided by the workers' test scores: not with "
-                         "--servers=%d",
-                         o->servers);
-    return find_output(scores, o->keep_best, test);
+    *scores = (struct scores){
+        .output = -1, .best = -1, .stop_after = job->options->stop_after, .early.best = NAN};
+    if (tests && test)
+        find_output(scores, given, test, &names);
+    if (given && (!tests || (job->rank == 0 && !keeps)))
+        status = error_set("--keep-best%s%s needs a test net, test_interval and snapshots with a "
+                           "snapshot_prefix in the solver",
+                           *given ? "=" : "", given);
+    else if (given && job->options->servers > 0)
+        status = error_set("--keep-best is decided by the workers' test scores: not with "
+                           "--servers=%d",
+                           job->options->servers);
+    else if (given && scores->output < 0)
+        status = error_set("--keep-best%s%s: the test net has no %s of one number; it has %s",
+                           *given ? "=" : "", given, *given ? "such output" : "accuracy",
+                           names.length ? strbuf_text(&names) : "none");
+    strbuf_free(&names);
+    return status;
 }
 
 void scores_close(struct scores *scores)

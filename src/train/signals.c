@@ -127,35 +127,31 @@ bool signals_stop_pending(const enum signal_effect effects[SIGNALS])
 
 /* ---- commands that end early and in order ---- */
 
-static void interrupting_kinds(sigset_t *set)
+static const enum signal_effect interrupts[SIGNALS] = {
+    [SIGNAL_INT] = SIGNAL_STOP, [SIGNAL_HUP] = SIGNAL_STOP, [SIGNAL_TERM] = SIGNAL_STOP};
+
+static void change_mask(int how)
 {
-    sigemptyset(set);
-    sigaddset(set, SIGINT);
-    sigaddset(set, SIGTERM);
-    sigaddset(set, SIGHUP);
+    sigset_t set;
+
+    sigemptyset(&set);
+    for (int k = 0; k < SIGNALS; k++)
+        if (interrupts[k] == SIGNAL_STOP)
+            sigaddset(&set, kinds[k].number);
+    sigprocmask(how, &set, NULL);
 }
 
 void signals_hold(void)
 {
-    sigset_t set;
-
-    interrupting_kinds(&set);
-    sigprocmask(SIG_BLOCK, &set, NULL);
+    change_mask(SIG_BLOCK);
 }
 
 void signals_release(void)
 {
-    sigset_t set;
-
-    interrupting_kinds(&set);
-    sigprocmask(SIG_UNBLOCK, &set, NULL);
+    change_mask(SIG_UNBLOCK);
 }
 
 bool signals_pending(void)
 {
-    sigset_t pending;
-
-    return sigpending(&pending) == 0 &&
-           (sigismember(&pending, SIGINT) == 1 || sigismember(&pending, SIGTERM) == 1 ||
-            sigismember(&pending, SIGHUP) == 1);
+    return signals_stop_pending(interrupts);
 }

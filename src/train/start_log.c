@@ -48,9 +48,9 @@ static void warn_of_settings(const struct job *job, const struct compute *comput
                     "%s: solver_mode is GPU, but training runs on the CPU; --engine=cuda (or "
                     "--gpu=all) trains on GPUs",
                     o->solver);
-    if (cpu && engine_math_is_reduced(o->math))
+    if (cpu && engine_math_is_reduced(o->computing.math))
         LOG_WARNING(job->log, "%s", engine_math_unused);
-    if (cpu && o->deterministic)
+    if (cpu && o->computing.deterministic)
         LOG_WARNING(job->log, "--deterministic has no effect on --engine=cpu, which computes the "
                               "same bits at every run by the same algorithms");
 }

@@ -170,7 +170,6 @@ void stragglers_judge(struct stragglers *late, int64_t iteration, const double *
     const struct seen *seen = (const struct seen *)values;
     enum late_cause cause = LATE_COMPUTING;
     double seconds, behind = 0;
-    char one[UNITS_CELL], two[UNITS_CELL];
     int rank;
 
     if (!late || late->job->rank != 0 || iteration <= late->iteration)
@@ -186,8 +185,8 @@ void stragglers_judge(struct stragglers *late, int64_t iteration, const double *
         late->of_rank[rank].times++;
         late->of_rank[rank].seconds[cause] += behind;
         LOG_INFO(late->job->log, "Rank %d on %s was late: of the last %s training waited %s for %s",
-                 rank, late->job->topology.host[rank], units_print_seconds(seconds, one),
-                 units_print_seconds(behind, two), words[cause]);
+                 rank, late->job->topology.host[rank], units_seconds(seconds).text,
+                 units_seconds(behind).text, words[cause]);
     }
     late->iteration = iteration;
 }

@@ -3,6 +3,7 @@
  */
 #include "train/parts.h"
 
+#include "forecast/profiles.h"
 #include "train/agree_job.h"
 #include "train/dry_run.h"
 #include "util/agree.h"
@@ -87,7 +88,9 @@ static int open_engine_all(struct trainer *t)
 
 static int check_limits(struct trainer *t)
 {
-    return compute_check_profile(&t->job) ||
+    const struct job *job = &t->job;
+
+    return (job->blank && profiles_check_batch(job->options->profile, job->batch)) ||
                    dry_run_limit_memory(&t->job, &t->compute, &t->setup->memory_limit)
                ? -1
                : 0;

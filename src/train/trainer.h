@@ -61,14 +61,9 @@ struct trainer_options {
     long long input_chw[3]; /* where no data is read: input size where the net does not give it; 0:
                                unknown */
     bool fake_data;         /* made-up samples in the place of data; no tests, no snapshots */
-    int threads;            /* compute threads of this rank; 0: as many as it may have cores */
-    enum engine_math math;  /* engines with devices: precision of products */
-    bool deterministic;     /* engines with devices: the same bits at every run */
-    enum engine_convolution convolution; /* engine cpu: by which algorithm */
-    bool no_fusion;                      /* every layer is an operator of its own */
-    bool no_graphs;                      /* engines with devices: passes are not recorded */
-    size_t workspace;                    /* bytes a convolution may take; 0: the default */
-    bool share_gpu;                      /* several ranks may compute on one device */
+    struct engine_options computing; /* threads (0: as many as this rank may have cores) and all
+                                        that users choose of it; the trainer fills in the rest */
+    bool share_gpu;                  /* several ranks may compute on one device */
 
     struct comm comm;            /* which scheme moves which layer */
     enum wire_format wire;       /* form of gradients on the wire */

@@ -66,6 +66,14 @@ fail:
     return -1;
 }
 
+int agree_most(MPI_Comm comm, double *values, int n)
+{
+    MPI_TRY(MPI_Allreduce(MPI_IN_PLACE, values, n, MPI_DOUBLE, MPI_MAX, comm));
+    return 0;
+fail:
+    return -1;
+}
+
 int agree_share(MPI_Comm comm, void *bytes, size_t count)
 {
     assert(count <= INT_MAX);

@@ -12,6 +12,9 @@
  * the input, not the rank. */
 int error_agree(MPI_Comm comm, int status);
 
+/* Each of n values becomes the largest that any rank has. */
+int agree_most(MPI_Comm comm, double *values, int n);
+
 /* Rank 0's bytes become everybody's. */
 int agree_share(MPI_Comm comm, void *bytes, size_t count);
 

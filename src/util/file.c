@@ -168,6 +168,16 @@ int file_write(const char *path, const void *data, size_t length)
     return file_writer_close(&writer, status);
 }
 
+int file_write_text(const char *path, struct strbuf *text)
+{
+    int status = strbuf_status(text);
+
+    if (!status)
+        status = file_write(path, strbuf_text(text), text->length);
+    strbuf_free(text);
+    return status;
+}
+
 static int read_fails(const char *path, const char *what, const char *doing)
 {
     int code = errno;

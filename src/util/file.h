@@ -34,6 +34,9 @@ int file_probe(const char *path);
 /* Writes `length` bytes as the file `path`, whole or not at all. */
 int file_write(const char *path, const void *data, size_t length);
 
+/* A text likewise, which is freed in any case; fails where it is not complete. */
+int file_write_text(const char *path, struct strbuf *text);
+
 /* The same piece by piece, through a small buffer. The first failure is remembered, and reported at
  * the end. */
 struct file_writer {

@@ -2,6 +2,7 @@
  * messages quote that one and leave the twenty above it out. */
 #include "util/h5.h"
 
+#include "util/alloc.h"
 #include "util/error.h"
 #include "util/file.h"
 
@@ -20,6 +21,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 #define CACHE_DEFAULT_BYTES ((size_t)1 << 20)
 #define CACHE_MAX_BYTES     ((size_t)256 << 20)
+#define TEXTS_MAX_BYTES     ((size_t)1 << 24) /* of one attribute or data set */
 
 /* A file that could not be closed (a full disk) stays in the library's tables, and its clean-up at
  * exit then crashes. Everything is closed by hand anyway. */
@@ -349,7 +351,6 @@ int h5_dataset_read(const struct h5_dataset *dataset, hsize_t first, hsize_t cou
 
 int h5_dataset_read_all(const struct h5_dataset *dataset, hid_t type, void *out)
 {
-
     if (H5Dread(dataset->id, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, out) < 0)
         return h5_error("%s: data set '%s' cannot be read", dataset->path, dataset->name);
     return 0;
@@ -366,53 +367,149 @@ const char *h5_shape_text(const struct h5_dataset *dataset, char *buffer, size_t
     return buffer;
 }
 
-int h5_attribute_read_texts(hid_t file, const char *path, const char *name, char **text,
-                            size_t *each, size_t *count)
+/* ---- texts ---- */
+
+static herr_t read_attribute(hid_t id, hid_t type, void *out)
 {
-    hid_t attribute, type, memory, space;
-    hssize_t n;
-    size_t size;
+    return H5Aread(id, type, out);
+}
+
+static herr_t read_dataset(hid_t id, hid_t type, void *out)
+{
+    return H5Dread(id, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, out);
+}
+
+static int texts_add(char ***texts, int *count, const char *text)
+{
+    char **grown = alloc_room(*texts, (size_t)*count, sizeof *grown, "texts of an HDF5 file");
+
+    if (!grown)
+        return -1;
+    *texts = grown;
+    grown[*count] = strdup(text ? text : "");
+    return grown[*count] ? (*count)++, 0 : error_memory(1, "a text of an HDF5 file");
+}
+
+/* All texts of an object that is open, of that type and space. Those of variable length are HDF5's
+ * own, and are given back. */
+static int texts_read(hid_t id, herr_t (*read)(hid_t id, hid_t type, void *out), hid_t type,
+                      hid_t space, char ***texts, int *count)
+{
+    hssize_t n = H5Sget_simple_extent_npoints(space);
+    bool lent = H5Tis_variable_str(type) > 0;
+    size_t each = lent ? sizeof(char *) : H5Tget_size(type) + 1;
+    hid_t memory = H5Tcopy(H5T_C_S1);
+    char *block = NULL;
     int status = -1;
 
-    *text = NULL;
+    if (H5Tget_class(type) == H5T_STRING && n > 0 && each <= TEXTS_MAX_BYTES / (size_t)n)
+        block = calloc((size_t)n, each);
+    H5Tset_cset(memory, H5Tget_cset(type));
+    H5Tset_size(memory, lent ? H5T_VARIABLE : each);
+    if (block && read(id, memory, block) >= 0)
+        status = 0;
+    for (hssize_t i = 0; i < n && !status; i++)
+        status = texts_add(texts, count, lent ? ((char **)block)[i] : block + (size_t)i * each);
+    if (block && lent)
+        H5Dvlen_reclaim(memory, space, H5P_DEFAULT, block);
+    free(block);
+    H5Tclose(memory);
+    return status;
+}
+
+int h5_attribute_read_texts(hid_t file, const char *path, const char *name, char ***texts,
+                            int *count)
+{
+    hid_t attribute, type, space;
+    int status;
+
+    *texts = NULL;
     *count = 0;
     if (H5Aexists(file, name) <= 0)
         return 0;
     attribute = H5Aopen(file, name, H5P_DEFAULT);
-    type = attribute < 0 ? -1 : H5Aget_type(attribute);
-    size = type < 0 ? 0 : H5Tget_size(type);
-    space = attribute < 0 ? -1 : H5Aget_space(attribute);
-    n = space < 0 ? 0 : H5Sget_simple_extent_npoints(space);
-    memory = H5Tcopy(H5T_C_S1);
-    if (size > 0 && n > 0 && H5Tget_class(type) == H5T_STRING && H5Tis_variable_str(type) == 0) {
-        *text = calloc((size_t)n, size + 1);
-        *each = size + 1;
-        *count = (size_t)n;
-        H5Tset_size(memory, size + 1);
-        if (*text && H5Aread(attribute, memory, *text) >= 0)
-            status = 0;
-    }
-    if (status) {
-        *count = 0;
-        free(*text);
-        *text = NULL;
+    type = H5Aget_type(attribute);
+    space = H5Aget_space(attribute);
+    status = texts_read(attribute, read_attribute, type, space, texts, count);
+    if (status)
         h5_error("%s: attribute '%s' is not a text that can be read", path, name);
-    }
-    H5Tclose(memory);
-    if (space >= 0)
-        H5Sclose(space);
-    if (type >= 0)
-        H5Tclose(type);
-    if (attribute >= 0)
-        H5Aclose(attribute);
+    H5Sclose(space);
+    H5Tclose(type);
+    H5Aclose(attribute);
     return status;
+}
+
+/* The first of some texts, which are freed. */
+static char *texts_take(char **texts, int count)
+{
+    char *first = count > 0 ? texts[0] : NULL;
+
+    for (int i = 1; i < count; i++)
+        free(texts[i]);
+    free(texts);
+    return first;
 }
 
 int h5_attribute_read_text(hid_t file, const char *path, const char *name, char **text)
 {
-    size_t each, count;
+    char **texts;
+    int count, status = h5_attribute_read_texts(file, path, name, &texts, &count);
 
-    return h5_attribute_read_texts(file, path, name, text, &each, &count);
+    *text = texts_take(texts, count);
+    return status;
+}
+
+int h5_dataset_read_text(hid_t file, const char *path, const char *name, char **text)
+{
+    hid_t dataset = H5Dopen2(file, name, H5P_DEFAULT), type, space;
+    char **texts = NULL;
+    int count = 0, status = 0;
+
+    *text = NULL;
+    if (dataset < 0)
+        return h5_error("%s: '%s' cannot be read", path, name);
+    type = H5Dget_type(dataset);
+    space = H5Dget_space(dataset);
+    if (H5Tget_class(type) != H5T_STRING || H5Sget_simple_extent_npoints(space) != 1)
+        status = error_set("%s: '%s' is not one text", path, name);
+    else if (texts_read(dataset, read_dataset, type, space, &texts, &count))
+        status = h5_error("%s: '%s' cannot be read", path, name);
+    *text = texts_take(texts, count);
+    H5Sclose(space);
+    H5Tclose(type);
+    H5Dclose(dataset);
+    return status;
+}
+
+int h5_attribute_write_texts(hid_t file, const char *path, const char *name, int n,
+                             const char *const *texts)
+{
+    size_t size = 1;
+    hsize_t dim = (hsize_t)n;
+    char *block;
+    hid_t type, space, attribute;
+    int status = 0;
+
+    for (int i = 0; i < n; i++)
+        if (strlen(texts[i]) + 1 > size)
+            size = strlen(texts[i]) + 1;
+    block = alloc_array((size_t)n, size, "an attribute");
+    if (!block)
+        return -1;
+    for (int i = 0; i < n; i++)
+        strcpy(block + (size_t)i * size, texts[i]);
+    type = H5Tcopy(H5T_C_S1);
+    H5Tset_size(type, size);
+    space = n == 1 ? H5Screate(H5S_SCALAR) : H5Screate_simple(1, &dim, NULL);
+    attribute = H5Acreate2(file, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
+    if (attribute < 0 || H5Awrite(attribute, type, block) < 0)
+        status = h5_error("%s: cannot write attribute '%s'", path, name);
+    if (attribute >= 0)
+        H5Aclose(attribute);
+    H5Sclose(space);
+    H5Tclose(type);
+    free(block);
+    return status;
 }
 
 /* ---- writing ---- */

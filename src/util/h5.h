@@ -45,13 +45,23 @@ int h5_dataset_read(const struct h5_dataset *dataset, hsize_t first, hsize_t cou
 /* Reads all of it. */
 int h5_dataset_read_all(const struct h5_dataset *dataset, hid_t type, void *out);
 
-/* Reads an attribute of the file that is a text of fixed length; *text, freed by the caller, is
- * NULL where there is no such attribute. */
+/* Texts below are of fixed length, as Caffe's and ours are, or of variable length, as h5py's. Each,
+ * and the array of several, is the caller's to free, also on failure. */
+
+/* An attribute of the file; *text is NULL where there is none. */
 int h5_attribute_read_text(hid_t file, const char *path, const char *name, char **text);
 
-/* The same of several texts: *count of them, `*each` bytes apart. */
-int h5_attribute_read_texts(hid_t file, const char *path, const char *name, char **text,
-                            size_t *each, size_t *count);
+/* An attribute that is an array of them: *count, 0 where there is none. Names may be added to the
+ * array by alloc_room. */
+int h5_attribute_read_texts(hid_t file, const char *path, const char *name, char ***texts,
+                            int *count);
+
+/* A data set that is one text. */
+int h5_dataset_read_text(hid_t file, const char *path, const char *name, char **text);
+
+/* Writes an attribute: one text, or an array of n, of the length of the longest. */
+int h5_attribute_write_texts(hid_t file, const char *path, const char *name, int n,
+                             const char *const *texts);
 
 /* A data set that is written, of at least one axis. */
 struct h5_output {

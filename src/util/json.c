@@ -110,14 +110,6 @@ static void write_quoted(struct strbuf *text, const char *value)
     strbuf_putc(text, '"');
 }
 
-void json_ints(struct json *json, int n, const int64_t *values)
-{
-    json_array_begin(json);
-    for (int i = 0; i < n; i++)
-        json_int(json, values[i]);
-    json_array_end(json);
-}
-
 void json_key(struct json *json, const char *key)
 {
     assert(json->depth > 0 && json->closing[json->depth - 1] == '}' && !json->after_key);
@@ -174,6 +166,26 @@ void json_put_bool(struct json *json, const char *key, bool value)
     json_key(json, key);
     value_begin(json);
     strbuf_puts(&json->text, value ? "true" : "false");
+}
+
+void json_put_object(struct json *json, const char *key)
+{
+    json_key(json, key);
+    json_object_begin(json);
+}
+
+void json_put_array(struct json *json, const char *key)
+{
+    json_key(json, key);
+    json_array_begin(json);
+}
+
+void json_put_ints(struct json *json, const char *key, int n, const int64_t *values)
+{
+    json_put_array(json, key);
+    for (int i = 0; i < n; i++)
+        json_int(json, values[i]);
+    json_array_end(json);
 }
 
 void json_put_known(struct json *json, const char *key, double value)

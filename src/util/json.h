@@ -45,8 +45,6 @@ void json_int(struct json *json, int64_t value);
 void json_uint(struct json *json, uint64_t value);
 /* Nine digits, enough for any float; nan and the infinities, which JSON lacks, become null. */
 void json_double(struct json *json, double value);
-/* An array. */
-void json_ints(struct json *json, int n, const int64_t *values);
 
 /* A key and its value. json_put_known: a figure that is negative where it is not known becomes
  * null. */
@@ -56,6 +54,11 @@ void json_put_uint(struct json *json, const char *key, uint64_t value);
 void json_put_double(struct json *json, const char *key, double value);
 void json_put_known(struct json *json, const char *key, double value);
 void json_put_bool(struct json *json, const char *key, bool value);
+void json_put_ints(struct json *json, const char *key, int n, const int64_t *values);
+
+/* A key and the beginning of its value, whose end is the caller's. */
+void json_put_object(struct json *json, const char *key);
+void json_put_array(struct json *json, const char *key);
 
 /* The finished document in *text, ending in a newline; borrowed until the writer changes or is
  * freed. It must be complete. */

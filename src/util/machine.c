@@ -1,12 +1,10 @@
 /* Linux tells all of it by files below /proc and /sys. */
 #include "util/machine.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
-#include <unistd.h>
 
 /* The number behind `key` in lines "KEY NUMBER ..."; 0: none, a missing file, and "max". */
 static uint64_t read_key(const char *file, const char *key)

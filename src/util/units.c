@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 /* The number at the start of text; *rest: what follows it. Fails on none, on one that is not finite
  * or below 0. */
@@ -163,32 +162,34 @@ int units_parse_counts(const char *name, const char *text, int most, int room, i
 
 /* Three digits, and no more zeros than that needs. scales: the first one's is the value's, each
  * next one's a thousand of the last's, as letters before the unit; a blank is none. */
-static const char *print_scaled(double value, const char *scales, const char *unit,
-                                char out[UNITS_CELL])
+static struct units_text print_scaled(double value, const char *scales, const char *unit)
 {
+    struct units_text out;
+
     for (; scales[1] && value >= 999.5; scales++)
         value /= 1000;
-    snprintf(out, UNITS_CELL, value >= 99.95 || value == 0 ? "%.0f %.*s%s" : "%.3g %.*s%s", value,
-             *scales != ' ', scales, unit);
+    snprintf(out.text, sizeof out.text,
+             value >= 99.95 || value == 0 ? "%.0f %.*s%s" : "%.3g %.*s%s", value, *scales != ' ',
+             scales, unit);
     return out;
 }
 
-const char *units_print_bytes(double bytes, char out[UNITS_CELL])
+struct units_text units_bytes(double bytes)
 {
-    return print_scaled(bytes, " kMGTP", "B", out);
+    return print_scaled(bytes, " kMGTP", "B");
 }
 
-const char *units_print_rate(double bytes_per_second, char out[UNITS_CELL])
+struct units_text units_rate(double bytes_per_second)
 {
-    return print_scaled(bytes_per_second, " kMGTP", "B/s", out);
+    return print_scaled(bytes_per_second, " kMGTP", "B/s");
 }
 
-const char *units_print_bits(double bytes_per_second, char out[UNITS_CELL])
+struct units_text units_bits(double bytes_per_second)
 {
-    return print_scaled(8 * bytes_per_second, " kMGTP", "bit/s", out);
+    return print_scaled(8 * bytes_per_second, " kMGTP", "bit/s");
 }
 
-const char *units_print_seconds(double seconds, char out[UNITS_CELL])
+struct units_text units_seconds(double seconds)
 {
-    return print_scaled(seconds * 1e6, "um ", "s", out);
+    return print_scaled(seconds * 1e6, "um ", "s");
 }

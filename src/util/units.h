@@ -25,15 +25,16 @@ int units_parse_positive(const char *name, const char *text, void *target);
  * message. */
 int units_parse_counts(const char *name, const char *text, int most, int room, int *counts);
 
-/* ---- printing: three digits, thousands ("1.23 MB", "12.3 ms", "147 kB"); each returns `out` ----
- */
+/* ---- printing: three digits, thousands ("1.23 MB", "12.3 ms", "147 kB") ---- */
 
-enum { UNITS_CELL = 24 }; /* bytes that hold any of them */
+/* Written as units_bytes(n).text, which lasts as long as the expression that it stands in. */
+struct units_text {
+    char text[24];
+};
 
-const char *units_print_bytes(double bytes, char out[UNITS_CELL]);
-/* "7.4 Gbit/s" */
-const char *units_print_bits(double bytes_per_second, char out[UNITS_CELL]);
-const char *units_print_rate(double bytes_per_second, char out[UNITS_CELL]);
-const char *units_print_seconds(double seconds, char out[UNITS_CELL]);
+struct units_text units_bytes(double bytes);
+struct units_text units_bits(double bytes_per_second); /* "7.4 Gbit/s" */
+struct units_text units_rate(double bytes_per_second);
+struct units_text units_seconds(double seconds);
 
 #endif

@@ -6,11 +6,9 @@
  * counts for nobody's silence. */
 #include "wire/wire_internal.h"
 
-#include "util/agree.h"
 #include "util/error.h"
 #include "util/strbuf.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -16,12 +16,8 @@
 #include "wire/wire_internal.h"
 
 #include "util/agree.h"
-#include "util/error.h"
 
-#include <assert.h>
 #include <sched.h>
-#include <string.h>
-#include <sys/prctl.h>
 
 /* A rest is short at first and doubles with every few turns that find nothing: 16-fold at most
  * while something is under way (800 us of a 10 Gbit/s link fit into a socket's buffer), 128-fold

@@ -470,18 +470,16 @@ void case_finish(struct engine_case *c)
 
 void case_print(const struct engine_case *c, FILE *out)
 {
-    char text[128];
     const struct op_args *args = &c->rig.args;
 
     fprintf(out, "%s, seed %llu, %s%s%s\n", op_kind_name(args->kind), (unsigned long long)c->seed,
             args->train ? "TRAIN" : "TEST", c->rig.in_place ? ", in place" : "",
             c->ties ? ", ties" : "");
     for (int i = 0; i < args->nbottoms; i++)
-        fprintf(out, "  bottom %s%s\n",
-                shape_text(&args->bottoms[i]->value.shape, text, sizeof text),
+        fprintf(out, "  bottom %s%s\n", shape_text(&args->bottoms[i]->value.shape).text,
                 args->bottoms[i]->value.layout ? " laid out" : "");
     for (int i = 0; i < args->ntops; i++)
-        fprintf(out, "  top    %s\n", shape_text(&args->tops[i]->value.shape, text, sizeof text));
+        fprintf(out, "  top    %s\n", shape_text(&args->tops[i]->value.shape).text);
     for (int i = 0; i < args->nparams; i++)
-        fprintf(out, "  param  %s\n", shape_text(&args->params[i]->shape, text, sizeof text));
+        fprintf(out, "  param  %s\n", shape_text(&args->params[i]->shape).text);
 }

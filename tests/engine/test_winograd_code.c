@@ -73,6 +73,9 @@ static const struct conv cases[] = {
     {1, 1, 16, 16, 1, 1, 5, {2, 2}},   {9, 1, 16, 32, 12, 13, 5, {2, 1}},
     {3, 1, 24, 40, 13, 13, 3, {1, 1}}, /* odd numbers of blocks: of 8 alone */
     {3, 2, 8, 24, 10, 7, 5, {2, 2}},   {2, 1, 8, 8, 6, 6, 3, {1, 1}},
+    {5, 1, 20, 50, 12, 12, 5, {0, 0}}, /* channels that do not fill blocks */
+    {2, 1, 1, 33, 9, 8, 3, {1, 1}},    {1, 1, 39, 3, 7, 10, 3, {0, 1}},
+    {2, 1, 330, 17, 5, 5, 5, {2, 2}},
 };
 
 enum { CASES = sizeof cases / sizeof *cases };
@@ -118,24 +121,50 @@ static float *lend(size_t bytes)
     return out;
 }
 
-/* In blocks of channels, or back. The block starts at no round address. */
-static float *blocked(float *plain, int images, int channels, int pixels, int lanes, bool back,
-                      float *blocks)
-{
-    size_t n = (size_t)images * (size_t)channels * (size_t)pixels;
+/* A tensor in blocks of channels, zeros behind the last of them. It starts at no round address. */
+struct blocks {
+    int images, channels, pixels, lanes;
+    float *data;
+};
 
-    if (!blocks)
-        blocks = lend((n + 1) * sizeof *blocks);
-    for (size_t i = 0; i < n; i++) {
-        size_t pixel = i % (size_t)pixels, plane = i / (size_t)pixels;
-        size_t at = (plane / (size_t)lanes * (size_t)pixels + pixel) * (size_t)lanes +
-                    plane % (size_t)lanes;
-        if (back)
-            plain[i] = blocks[1 + at];
-        else
-            blocks[1 + at] = plain[i];
-    }
-    return blocks;
+static struct blocks blocks_lend(int images, int channels, int pixels, int lanes)
+{
+    size_t n = (size_t)images * (size_t)((channels + lanes - 1) / lanes * lanes) * (size_t)pixels;
+
+    return (struct blocks){images, channels, pixels, lanes,
+                           (float *)lend((n + 1) * sizeof(float)) + 1};
+}
+
+static void blocks_free(struct blocks *b)
+{
+    free(b->data - 1);
+}
+
+/* Copies from plain, or back; then there have to be zeros behind the last channel, or NaN where the
+ * first one is not finite, either. */
+static void blocks_copy(const struct blocks *b, float *plain, bool back)
+{
+    int padded = (b->channels + b->lanes - 1) / b->lanes * b->lanes;
+
+    for (int n = 0; n < b->images; n++)
+        for (int c = 0; c < padded; c++)
+            for (int i = 0; i < b->pixels; i++) {
+                size_t plane = (size_t)n * (size_t)padded + (size_t)c;
+                float *at =
+                    b->data +
+                    (plane / (size_t)b->lanes * (size_t)b->pixels + (size_t)i) * (size_t)b->lanes +
+                    plane % (size_t)b->lanes;
+                float *to =
+                    plain + ((size_t)n * (size_t)b->channels + (size_t)c) * (size_t)b->pixels + i;
+                if (c >= b->channels && back)
+                    ck_assert(*at == 0 || (isnan(*at) && !isfinite(to[-(ptrdiff_t)c * b->pixels])));
+                else if (c >= b->channels)
+                    *at = 0;
+                else if (back)
+                    *to = *at;
+                else
+                    *at = *to;
+            }
 }
 
 static struct winograd_shape shape_of(const struct tensors *t, int pass)
@@ -177,20 +206,20 @@ static bool run_as(struct tensors *t, const struct winograd_code *code, size_t m
 {
     const struct conv *c = &t->c;
     int lanes = code->block, in = c->groups * c->c, out = c->groups * c->o;
-    float *x, *y, *dx, *dy;
+    struct blocks x, y, dx, dy;
 
-    if (c->c % lanes || c->o % lanes)
+    if (c->groups > 1 && (c->c % lanes || c->o % lanes))
         return false;
-    x = blocked(t->x, c->n, in, c->h * c->w, lanes, false, NULL);
-    dx = blocked(t->dx, c->n, in, c->h * c->w, lanes, false, NULL);
-    y = blocked(t->y, c->n, out, t->oh * t->ow, lanes, false, NULL);
-    dy = blocked(t->dy, c->n, out, t->oh * t->ow, lanes, false, NULL);
+    x = blocks_lend(c->n, in, c->h * c->w, lanes), dx = blocks_lend(c->n, in, c->h * c->w, lanes);
+    y = blocks_lend(c->n, out, t->oh * t->ow, lanes),
+    dy = blocks_lend(c->n, out, t->oh * t->ow, lanes);
+    blocks_copy(&x, t->x, false), blocks_copy(&dy, t->dy, false);
     for (int pass = 0; pass < PASSES; pass++) {
         const struct winograd_shape shape = shape_of(t, pass);
         struct winograd_data data[PASSES] = {
-            {.x = x + 1, .weights = t->w, .bias = t->b, .y = y + 1, .relu = relu},
-            {.x = dy + 1, .weights = t->w, .y = dx + 1},
-            {.x = x + 1, .dy = dy + 1, .dweights = t->dw, .dbias = t->db}};
+            {.x = x.data, .weights = t->w, .bias = t->b, .y = y.data, .relu = relu},
+            {.x = dy.data, .weights = t->w, .y = dx.data},
+            {.x = x.data, .dy = dy.data, .dweights = t->dw, .dbias = t->db}};
         struct winograd plan;
         ck_assert(winograd_plan_code(&shape, code, most, &plan));
         ck_assert_uint_le(winograd_bytes(&plan, false), most);
@@ -202,9 +231,8 @@ static bool run_as(struct tensors *t, const struct winograd_code *code, size_t m
             winograd_run(&plan, &data[pass]);
         free(data[pass].scratch);
     }
-    blocked(t->y, c->n, out, t->oh * t->ow, lanes, true, y);
-    blocked(t->dx, c->n, in, c->h * c->w, lanes, true, dx);
-    free(x), free(dx), free(y), free(dy);
+    blocks_copy(&y, t->y, true), blocks_copy(&dx, t->dx, true);
+    blocks_free(&x), blocks_free(&dx), blocks_free(&y), blocks_free(&dy);
     return true;
 }
 
@@ -396,11 +424,11 @@ END_TEST
 START_TEST(what_does_not_fit_is_refused)
 {
     const struct winograd_code *list[MOST_CODES];
-    static const struct winograd_shape good = {2, 1, 16, 16, 9, 9, 3, {1, 1}, false, false};
+    static const struct winograd_shape good = {2, 2, 16, 16, 9, 9, 3, {1, 1}, false, false};
     struct winograd_shape bad[] = {good, good, good, good, good, good, good};
     struct winograd plan;
 
-    bad[0].in = 12;
+    bad[0].in = 12; /* of a group */
     bad[1].out = 20;
     bad[2].window = 4;
     bad[3].pad[1] = 3;

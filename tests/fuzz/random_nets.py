@@ -170,6 +170,8 @@ def draw_solver(random):
             ('snapshot_format', random.choice(['HDF5', 'HDF5', 'BINARYPROTO'])), ('regularization_type', random.choice(['L1', 'L2']))]
     s.update(dict(pair for pair in some if random.random() < 0.4))
     s.setdefault('snapshot_format', 'HDF5')
+    if type == 'AdamW':
+        s['regularization_type'] = 'L2'  # the other one is refused
     if random.random() < 0.1:
         s['snapshot_after_train'] = False
     if random.random() < 0.6:

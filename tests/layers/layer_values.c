@@ -257,13 +257,11 @@ static void compare(const struct value_case *c, const struct record *r, const fl
 static bool same_shape(const struct value_case *c, const struct record *r,
                        const struct shape *found)
 {
-    char text[256], expected[256];
-
     if (shape_equal(&r->shape, found))
         return true;
     failures++;
     printf("FAIL %s: %s %s has the shape %s, expected %s\n", c->name, words[r->what], r->name,
-           shape_text(found, text, sizeof text), shape_text(&r->shape, expected, sizeof expected));
+           shape_text(found).text, shape_text(&r->shape).text);
     return false;
 }
 

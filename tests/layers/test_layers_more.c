@@ -296,7 +296,7 @@ static const struct error_case error_cases[] = {
      "infogain_loss_param source is missing; the matrix comes from"},
     {PAIR("InfogainLoss", "2,3", "3", "infogain_loss_param { source: 'm' }"), "expected 2 labels"},
     {PAIR("InfogainLoss", "2,3", "2", "infogain_loss_param { source: '/nowhere' }"),
-     "infogain_loss_param source '/nowhere': No such file"},
+     "infogain_loss_param source '/nowhere': File not found: /nowhere"},
     {PAIR("InfogainLoss", "2,3", "2", "infogain_loss_param { source: '.' }"), "source '.'"},
     {PAIR("InfogainLoss", "2,3", "2", "infogain_loss_param { axis: 2 source: 'm' }"),
      "infogain_loss_param axis 2 is out of range"},

@@ -160,7 +160,7 @@ START_TEST(a_scale_behind_a_batch_norm_is_one_op_with_it)
 
     make_built(&made, BLOCK, true, NULL);
     ck_assert(net_find_layer(made.net, "n")->idle);
-    ck_assert_ptr_null(net_find_layer(made.net, "n")->op);
+    ck_assert_ptr_null(net_find_layer(made.net, "n")->ops);
     ck_assert_ptr_eq(net_find_layer(made.net, "s")->merged, net_find_layer(made.net, "n"));
     ck_assert_int_eq(made.net->nblobs, 3);
     unmake_net(&made);
@@ -190,7 +190,7 @@ START_TEST(a_scale_that_does_other_things_stands_alone)
     snprintf(text, sizeof text, "%s%s", X, apart[_i]);
     make_built(&made, text, true, NULL);
     ck_assert(!net_find_layer(made.net, "n")->idle);
-    ck_assert_ptr_nonnull(net_find_layer(made.net, "n")->op);
+    ck_assert_ptr_nonnull(net_find_layer(made.net, "n")->ops);
     unmake_net(&made);
 }
 END_TEST
@@ -414,7 +414,7 @@ START_TEST(the_identity_makes_infogain_a_softmax_loss)
     fputs("\xff\xff\xff", out);
     fclose(out);
     ck_assert_int_ne(make_net(&made, text, true, NULL, NULL), 0);
-    ck_assert_ptr_nonnull(strstr(error_text(), "is not a binaryproto"));
+    ck_assert_ptr_nonnull(strstr(error_text(), "expected a blob (.binaryproto), found"));
     unmake_net(&made);
     unlink("infogain.binaryproto");
     /* passes over blank input open no file and still run */

@@ -253,7 +253,7 @@ static void sum_by_gradients(struct serial *s, int bucket, int iteration, int ra
 {
     const struct plan *plan = s->plan;
     const struct bucket *g = &plan->buckets[bucket];
-    bool travels = plan_travels(plan, bucket), low_rank = g->rank > 0 && iteration >= s->warmup;
+    bool travels = g->scheme != NULL, low_rank = g->rank > 0 && iteration >= s->warmup;
     float *sum = s->sum + g->begin;
 
     for (int w = 0; w < plan->ncomputing; w++)

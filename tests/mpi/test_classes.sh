@@ -48,6 +48,7 @@ scores() {
 for ranks in 1 2 3; do
     scores $ranks --classes --confusion=c$ranks.csv --json || { fail "$ranks ranks"; cat test.log; }
     grep -q 'Running for 11 iterations of 2: 22 records, 1 pass\.' test.log || fail "$ranks ranks: the pass is not said"
+    grep -q 'Loading weights from w_iter_1.caffemodel' test.log && ! grep -q Finetuning test.log || fail "$ranks ranks: whose weights"
     sed -n '/^class  *samples/,/^all /p' test.log | tail -n +2 | cmp - expected.txt || { fail "$ranks ranks: another table"; cat test.log; }
     head -n 1 c$ranks.csv | grep -qx 'label,ash,"oak, red","the ""elm""",fir,yew,box,none' || fail "$ranks ranks: names: $(head -n 1 c$ranks.csv)"
     "$POSEIDON_PYTHON" -c '
@@ -66,6 +67,13 @@ scores 1 --iterations=3 || fail '3 iterations'
 grep -q 'Running for 3 iterations of 4: 0.5455 passes over 22 records\.' test.log || fail 'part of a pass is not said'
 scores 1 --confusion=c1.csv && fail 'a file is replaced'
 grep -q 'c1.csv exists already; --force replaces it' test.log || fail 'the file that exists is not named'
+# names of variable length, as h5py writes a list of them
+"$POSEIDON_PYTHON" -c 'import h5py
+with h5py.File("scores.h5", "a") as f:
+    f.attrs["classes"] = [name.decode() for name in f.attrs["classes"]]
+    assert h5py.h5a.open(f.id, b"classes").get_type().is_variable_str()' || exit 1
+scores 1 --confusion=long.csv || { fail 'names of variable length'; cat test.log; }
+cmp -s c1.csv long.csv || fail "names of variable length are not read: $(head -n 1 long.csv)"
 # ---- as many outputs as the data have classes: fewer are refused, more are said once ----
 # wide N: the net with N outputs in outN.prototxt, its solver in outN.solver
 wide() {

@@ -189,6 +189,23 @@ static const struct {
      "64x8x8; Pooling1 64x1x1; InnerProduct1 10",
      "loss",
      "accuracy loss"},
+    /* as many weights as inputs x outputs x places of each kernel: 4704 + 18432 + 73728 + 294912 +
+     * 589824 + 4369; two factors and twice a mean and a variance for each of 736 channels */
+    {"photographs/small",
+     985969 + 2 * 736 + 2 * 736 + 5,
+     985969 + 2 * 736,
+     {3, 224, 224},
+     "conv1 32x56x56; pool1 32x28x28; conv2 64x28x28; conv3 128x14x14; conv5 256x7x7; pool "
+     "256x1x1; classes 17",
+     "loss",
+     "accuracy loss"},
+    {"photographs/squeezenet",
+     1248424 - 983 * 513,
+     0,
+     {3, 227, 227},
+     "conv1 96x111x111; pool8 512x13x13; conv_photographs 17x13x13; pool_final 17x1x1",
+     "loss",
+     "accuracy loss"},
 };
 
 struct made {
@@ -198,12 +215,33 @@ struct made {
     char *notices;
 };
 
-static const char *model_file(const char *model, const char *file)
+/* Below the top of the sources: MODEL/train_val.prototxt and MODEL/solver.prototxt or, where a
+ * folder has several nets, MODEL.prototxt and MODEL_solver.prototxt. */
+static const char *net_name(int index)
+{
+    static char path[256];
+    bool one_of_several = strchr(models[index].name, '/') != NULL;
+
+    snprintf(path, sizeof path, "models/%s%s.prototxt", models[index].name,
+             one_of_several ? "" : "/train_val");
+    return path;
+}
+
+static const char *solver_name(int index)
+{
+    static char path[256];
+
+    snprintf(path, sizeof path, "models/%s%csolver.prototxt", models[index].name,
+             strchr(models[index].name, '/') ? '_' : '/');
+    return path;
+}
+
+static const char *source_file(const char *name)
 {
     static char path[1024];
 
     ck_assert_msg(getenv("abs_top_srcdir") != NULL, "abs_top_srcdir is not set");
-    snprintf(path, sizeof path, "%s/models/%s/%s", getenv("abs_top_srcdir"), model, file);
+    snprintf(path, sizeof path, "%s/%s", getenv("abs_top_srcdir"), name);
     return path;
 }
 
@@ -214,9 +252,8 @@ static void make(struct made *made, int index, int phase)
 
     made->notices = NULL;
     env.input_chw = models[index].input;
-    ck_assert_msg(spec_read_net_of(model_file(models[index].name, "train_val.prototxt"), NULL,
-                                   &made->doc) == 0,
-                  "%s", error_text());
+    ck_assert_msg(spec_read_net_of(source_file(net_name(index)), NULL, &made->doc) == 0, "%s",
+                  error_text());
     ck_assert_str_eq(text_notices(made->doc), "");
     ck_assert_msg(net_def_create(made->doc, spec_net(made->doc), &state, &made->def) == 0, "%s",
                   error_text());
@@ -293,16 +330,14 @@ END_TEST
 
 START_TEST(solver_names_its_net_and_trains)
 {
-    char net[256];
     struct text_doc *doc;
     const Caffe__SolverParameter *solver;
 
-    ck_assert_msg(spec_read_solver_with(model_file(models[_i].name, "solver.prototxt"),
+    ck_assert_msg(spec_read_solver_with(source_file(solver_name(_i)),
                                         &(struct spec_overrides){.settings = NULL}, &doc) == 0,
                   "%s", error_text());
     solver = spec_solver(doc);
-    snprintf(net, sizeof net, "models/%s/train_val.prototxt", models[_i].name);
-    ck_assert_str_eq(solver->net, net);
+    ck_assert_str_eq(solver->net, net_name(_i));
     ck_assert_str_eq(text_notices(doc), "");
     ck_assert(solver->base_lr > 0 && solver->max_iter > 0 && solver->weight_decay > 0);
     ck_assert(solver->n_test_iter == 1 && solver->test_interval > 0);
@@ -356,8 +391,7 @@ static void write_net(int index, const char *images)
     struct strbuf out = {0};
     struct text_doc *doc;
 
-    ck_assert_int_eq(
-        spec_read_net_of(model_file(models[index].name, "train_val.prototxt"), NULL, &doc), 0);
+    ck_assert_int_eq(spec_read_net_of(source_file(net_name(index)), NULL, &doc), 0);
     for (size_t i = 0; i < spec_net(doc)->n_layer; i++) {
         Caffe__LayerParameter *layer = spec_net(doc)->layer[i];
 

@@ -5,8 +5,6 @@
  * that results have the same bits at any number of threads. */
 #include "engine/cpu/channel.h"
 
-#include <string.h>
-
 enum {
     CHUNK = 4096, /* floats, where a plane has that many; read twice, so they should stay near */
     LEAST_PIXELS = 16, /* of a chunk: coefficients are read for each */

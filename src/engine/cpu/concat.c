@@ -125,6 +125,7 @@ static int concat_gradient(struct cpu_op *op, int i, float *dx)
 
 const struct cpu_kind cpu_concat = {
     .size = sizeof(struct joint),
+    .loads = true,
     .create = concat_create,
     .forward = concat_forward,
     .gradient = concat_gradient,
@@ -147,8 +148,6 @@ static int slice_forward(struct cpu_op *op)
 {
     const struct joint *slice = (const struct joint *)op;
 
-    if (cpu_view_move(op->engine, &op->in[0]))
-        return -1;
     for (int i = 0; i < op->args.ntops; i++) {
         int64_t length = slice->begin[i + 1] - slice->begin[i];
         copy_rows(slice->rows, length, cpu_op_x(op, 0) + slice->begin[i], slice->row,
@@ -205,13 +204,6 @@ static int split_create(struct cpu_op *op)
     return 0;
 }
 
-/* The tops are the bottom, or there are none. */
-static int nothing_forward(struct cpu_op *op)
-{
-    (void)op;
-    return 0;
-}
-
 static int split_gradient(struct cpu_op *op, int bottom, float *dx)
 {
     const struct split *split = (const struct split *)op;
@@ -229,7 +221,6 @@ static int split_gradient(struct cpu_op *op, int bottom, float *dx)
 const struct cpu_kind cpu_split = {
     .size = sizeof(struct split),
     .create = split_create,
-    .forward = nothing_forward,
     .gradient = split_gradient,
 };
 
@@ -239,7 +230,7 @@ static int silence_gradient(struct cpu_op *op, int bottom, float *dx)
     return 0;
 }
 
-const struct cpu_kind cpu_silence = {.forward = nothing_forward, .gradient = silence_gradient};
+const struct cpu_kind cpu_silence = {.gradient = silence_gradient};
 
 /* A plain bottom is the top, too; of others, reorders run from and to the top itself: nothing is
  * copied twice. */
@@ -271,5 +262,7 @@ static int flatten_backward(struct cpu_op *op)
                            op->args.bottoms[0]->grad.data);
 }
 
-const struct cpu_kind cpu_flatten = {
-    .create = flatten_create, .forward = flatten_forward, .backward = flatten_backward};
+const struct cpu_kind cpu_flatten = {.loads = true,
+                                     .create = flatten_create,
+                                     .forward = flatten_forward,
+                                     .backward = flatten_backward};

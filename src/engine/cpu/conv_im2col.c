@@ -94,24 +94,20 @@ static int im2col_create(struct cpu_op *op)
     return 0;
 }
 
-static int im2col_forward(struct cpu_op *op)
+static int im2col_run(struct cpu_op *op, bool back, const float *from, float *to)
 {
     const struct window *w = &((struct im2col *)op)->window;
+    const struct shape *x = &op->args.bottoms[0]->value.shape;
 
-    for (int64_t n = 0; n < op->args.bottoms[0]->value.shape.dim[0]; n++)
-        image_to_columns(w, cpu_op_x(op, 0) + n * w->channels * w->pixels,
-                         cpu_op_y(op) + n * columns_elems(w));
-    return 0;
-}
-
-static int im2col_gradient(struct cpu_op *op, int bottom, float *dx)
-{
-    const struct window *w = &((struct im2col *)op)->window;
-    const struct shape *x = &op->args.bottoms[bottom]->value.shape;
-
-    cpu_zero(dx, shape_elems(x));
-    for (int64_t n = 0; n < x->dim[0]; n++)
-        columns_to_image(w, cpu_op_dy(op) + n * columns_elems(w), dx + n * w->channels * w->pixels);
+    if (back)
+        cpu_zero(to, shape_elems(x));
+    for (int64_t n = 0; n < x->dim[0]; n++) {
+        int64_t image = n * w->channels * w->pixels, columns = n * columns_elems(w);
+        if (back)
+            columns_to_image(w, from + columns, to + image);
+        else
+            image_to_columns(w, from + image, to + columns);
+    }
     return 0;
 }
 
@@ -120,8 +116,7 @@ const struct cpu_kind cpu_im2col = {
     .blobs = CPU_PLAIN,
     .plain = 1,
     .create = im2col_create,
-    .forward = im2col_forward,
-    .gradient = im2col_gradient,
+    .run = im2col_run,
 };
 
 struct deconv {

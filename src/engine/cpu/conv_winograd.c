@@ -1,5 +1,6 @@
 /* When a convolution goes by our own Winograd (winograd.h): all of its passes or none, and by the
- * shape alone, so that every processor chooses alike, and nothing has to be measured.
+ * shape alone, so that nothing has to be measured, and every processor chooses alike but where
+ * channels do not fill blocks.
  *
  * It was the faster one, of all that oneDNN has, wherever it was tried on AVX2 and AVX-512, but
  * where tiles are few, mostly padding, or of few channels (tests/bench/RESULTS.md). Small
@@ -23,12 +24,10 @@ static bool fits_int(const struct shape *shape)
     return true;
 }
 
-/* Channels of a block, by which our code is fastest here; 0: channels do not fill blocks. */
+/* Channels of a block, by which our code is fastest here: of 16 where they fill them. */
 static int block_for(int64_t in, int64_t out)
 {
-    if (cpu_is_wide() && in % 16 == 0 && out % 16 == 0)
-        return 16;
-    return in % 8 == 0 && out % 8 == 0 ? 8 : 0;
+    return cpu_is_wide() && in % 16 == 0 && out % 16 == 0 ? 16 : 8;
 }
 
 /* The passes that our code has for the op; false where it has not all of them. */
@@ -68,11 +67,13 @@ static bool goes_by_rule(const struct cpu_op *op, const struct winograd *forward
 {
     const struct winograd_shape *s = &forward->shape;
     int least = s->window / 2 + 2;
+    bool fill = s->in % 8 == 0 && s->out % 8 == 0; /* else AVX-512 is faster by blocks of 16 */
     double flops =
         2.0 * (double)shape_elems(&op->args.tops[0]->value.shape) * s->in * s->window * s->window;
 
-    return s->in >= LEAST_CHANNELS && s->out >= LEAST_CHANNELS && forward->tiles >= LEAST_TILES &&
-           forward->out_height >= least && forward->out_width >= least && flops >= least_flops;
+    return (fill || !cpu_is_wide()) && s->in >= LEAST_CHANNELS && s->out >= LEAST_CHANNELS &&
+           forward->tiles >= LEAST_TILES && forward->out_height >= least &&
+           forward->out_width >= least && flops >= least_flops;
 }
 
 bool conv_winograd_plan(const struct cpu_op *op, struct conv_plan *out)

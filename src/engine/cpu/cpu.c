@@ -4,7 +4,6 @@
  * oneDNN asks OpenMP. */
 #include "engine/cpu/cpu_internal.h"
 
-#include "engine/engine_internal.h"
 #include "engine/op_check.h"
 #include "util/error.h"
 
@@ -147,19 +146,34 @@ static struct cpu_op *cpu_op_of(struct op *op)
 
 static int kind_forward(struct cpu_op *op)
 {
-    for (int i = 0; i < op->kind->plain; i++)
+    const struct cpu_kind *kind = op->kind;
+
+    for (int i = 0; !kind->loads && i < op->args.nbottoms; i++)
         if (cpu_view_move(op->engine, &op->in[i]))
             return -1;
-    return op->kind->forward(op);
+    if (kind->run)
+        return kind->run(op, false, cpu_op_x(op, 0), cpu_op_y(op));
+    return kind->forward ? kind->forward(op) : 0;
+}
+
+static int kind_gradient(struct cpu_op *op, int bottom)
+{
+    float *dx = cpu_op_dx(op, bottom);
+
+    if (op->kind->run ? op->kind->run(op, true, cpu_op_dy(op), dx)
+                      : op->kind->gradient(op, bottom, dx))
+        return -1;
+    return cpu_view_move(op->engine, &op->out[bottom]);
 }
 
 static int kind_backward(struct cpu_op *op)
 {
-    if (op->kind->backward && op->kind->backward(op))
+    const struct cpu_kind *kind = op->kind;
+
+    if (kind->backward && kind->backward(op))
         return -1;
-    for (int i = 0; op->kind->gradient && i < op->args.nbottoms; i++)
-        if (cpu_op_propagates(op, i) &&
-            (op->kind->gradient(op, i, cpu_op_dx(op, i)) || cpu_view_move(op->engine, &op->out[i])))
+    for (int i = 0; (kind->run || kind->gradient) && i < op->args.nbottoms; i++)
+        if (cpu_op_propagates(op, i) && kind_gradient(op, i))
             return -1;
     return 0;
 }
@@ -242,10 +256,10 @@ static int cpu_op_create(void *context, const struct op_args *args, struct op **
     const struct cpu_kind *kind = kinds[args->kind];
     const size_t size = kind->size ? kind->size : sizeof(struct cpu_op);
     struct cpu_op *op;
-    bool trains = args->train && (kind->backward || kind->gradient);
+    bool trains = args->train && (kind->run || kind->backward || kind->gradient);
 
     *out = NULL;
-    assert(size >= sizeof *op && kind->forward);
+    assert(size >= sizeof *op && !(kind->run && (kind->forward || kind->gradient)));
     op = calloc(1, size);
     if (!op)
         return error_memory(size, "an operator");

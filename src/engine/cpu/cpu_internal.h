@@ -129,14 +129,18 @@ enum cpu_blobs {
 struct cpu_kind {
     size_t size; /* of the op's struct; 0: it is a struct cpu_op */
     enum cpu_blobs blobs;
-    int plain;                        /* bottoms taken to plain memory, loaded before forward */
+    int plain;  /* bottoms taken to plain memory */
+    bool loads; /* forward loads the bottoms that were taken itself; else they are before it */
     int (*create)(struct cpu_op *op); /* NULL: nothing else is to be made */
-    int (*forward)(struct cpu_op *op);
+    /* Both passes of an operator that is one function of what comes in, y of x, or, where back, dx
+     * of dy; the next two are then NULL. One top, and bottom 0 alone propagates. */
+    int (*run)(struct cpu_op *op, bool back, const float *from, float *to);
+    int (*forward)(struct cpu_op *op); /* NULL: tops are the bottom, or there are none */
     /* Whatever is to be done behind this layer's tops: parameters' gradients, and those of bottoms
      * that `gradient` does not write. NULL: none. */
     int (*backward)(struct cpu_op *op);
     /* Then, of each bottom that propagates: writes its gradient, dx, in the format that it was
-     * taken in. NULL: backward does, or there is none. */
+     * taken in. NULL: run or backward does, or there is none. */
     int (*gradient)(struct cpu_op *op, int bottom, float *dx);
     void (*destroy)(struct cpu_op *op); /* NULL: nothing to free */
     /* engine_i.describe; NULL: nothing to say */

@@ -133,9 +133,6 @@ static int eltwise_forward(struct cpu_op *op)
     struct eltwise *elt = (struct eltwise *)op;
     float *y = op->args.tops[0]->value.data;
 
-    for (int i = 0; i < op->args.nbottoms; i++)
-        if (cpu_view_move(op->engine, &op->in[i]))
-            return -1;
 #pragma omp parallel for
     for (size_t i = 0; i < elt->n; i += CPU_PIECE)
         eltwise_forward_piece(elt, y, i, cpu_piece(elt->n, i));

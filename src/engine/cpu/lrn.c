@@ -253,30 +253,15 @@ static void lrn_across_run(const struct lrn *lrn, const float *x, const float *d
     }
 }
 
-/* dy NULL: forward. */
-static void lrn_run(const struct cpu_op *op, const float *dy, float *to)
+static int lrn_run(struct cpu_op *op, bool back, const float *from, float *to)
 {
-    (op->args.u.lrn.within_channel ? lrn_within_run : lrn_across_run)((const struct lrn *)op,
-                                                                      cpu_op_x(op, 0), dy, to);
-}
-
-static int lrn_forward(struct cpu_op *op)
-{
-    lrn_run(op, NULL, cpu_op_y(op));
-    return 0;
-}
-
-static int lrn_gradient(struct cpu_op *op, int bottom, float *dx)
-{
-    (void)bottom;
-    lrn_run(op, cpu_op_dy(op), dx);
+    (op->args.u.lrn.within_channel ? lrn_within_run : lrn_across_run)(
+        (const struct lrn *)op, cpu_op_x(op, 0), back ? from : NULL, to);
     return 0;
 }
 
 const struct cpu_kind cpu_lrn = {
     .size = sizeof(struct lrn),
-    .plain = 1,
     .create = lrn_create,
-    .forward = lrn_forward,
-    .gradient = lrn_gradient,
+    .run = lrn_run,
 };

@@ -23,74 +23,44 @@ static int64_t crop_place(const struct cpu_op *op, int64_t row)
     return place + offset[x->naxes - 1];
 }
 
-/* The top's rows, to or from their places in the bottom: y is x's, or dx of dy. */
-static void crop_run(const struct cpu_op *op, const float *from, float *to, bool back)
+/* The top's rows, from or to their places in the bottom. */
+static int crop_run(struct cpu_op *op, bool back, const float *from, float *to)
 {
     const struct shape *y = &op->args.tops[0]->value.shape;
     int64_t width = y->dim[y->naxes - 1], rows = (int64_t)shape_elems(y) / width;
 
+    if (back)
+        cpu_zero(to, shape_elems(&op->args.bottoms[0]->value.shape));
 #pragma omp parallel for
     for (int64_t r = 0; r < rows; r++) {
         int64_t top = r * width, bottom = crop_place(op, r);
         memcpy(to + (back ? bottom : top), from + (back ? top : bottom),
                (size_t)width * sizeof *to);
     }
-}
-
-static int crop_forward(struct cpu_op *op)
-{
-    crop_run(op, cpu_op_x(op, 0), cpu_op_y(op), false);
     return 0;
 }
 
-static int crop_gradient(struct cpu_op *op, int bottom, float *dx)
-{
-    cpu_zero(dx, shape_elems(&op->args.bottoms[bottom]->value.shape));
-    crop_run(op, cpu_op_dy(op), dx, true);
-    return 0;
-}
+const struct cpu_kind cpu_crop = {.blobs = CPU_PLAIN, .plain = 1, .run = crop_run};
 
-const struct cpu_kind cpu_crop = {
-    .blobs = CPU_PLAIN, .plain = 1, .forward = crop_forward, .gradient = crop_gradient};
-
-/* The bottom as outer rows; each is repeated. */
-static struct op_axes tile_rows(const struct cpu_op *op)
+/* Each of the bottom's outer rows is repeated. */
+static int tile_run(struct cpu_op *op, bool back, const float *from, float *to)
 {
-    return op_axes_from(&op->args.bottoms[0]->value.shape, op->args.u.tile.axis);
-}
-
-static int tile_forward(struct cpu_op *op)
-{
-    const struct op_axes rows = tile_rows(op);
-    const float *x = cpu_op_x(op, 0);
-    float *y = cpu_op_y(op);
-    int64_t tiles = op->args.u.tile.tiles, length = rows.length;
+    const struct tile_args *a = &op->args.u.tile;
+    const struct op_axes rows = op_axes_from(&op->args.bottoms[0]->value.shape, a->axis);
+    int64_t length = rows.length, tiles = a->tiles;
 
 #pragma omp parallel for
-    for (int64_t i = 0; i < rows.outer * tiles; i++)
-        memcpy(y + i * length, x + i / tiles * length, (size_t)length * sizeof *y);
-    return 0;
-}
-
-static int tile_gradient(struct cpu_op *op, int bottom, float *dx)
-{
-    const struct op_axes rows = tile_rows(op);
-    const float *dy = cpu_op_dy(op);
-    int64_t tiles = op->args.u.tile.tiles, length = rows.length;
-
-    (void)bottom;
+    for (int64_t i = 0; i < (back ? 0 : rows.outer * tiles); i++)
+        memcpy(to + i * length, from + i / tiles * length, (size_t)length * sizeof *to);
 #pragma omp parallel for
-    for (int64_t o = 0; o < rows.outer; o++)
+    for (int64_t i = 0; i < (back ? rows.outer : 0); i++)
         for (int64_t t = 0; t < tiles; t++)
-            for (int64_t i = 0; i < length; i++) {
-                float value = dy[(o * tiles + t) * length + i];
-                dx[o * length + i] = t ? dx[o * length + i] + value : value;
-            }
+            cpu_axpby_piece(to + i * length, 1, from + (i * tiles + t) * length, t ? 1 : 0,
+                            (size_t)length);
     return 0;
 }
 
-const struct cpu_kind cpu_tile = {
-    .blobs = CPU_PLAIN, .plain = 1, .forward = tile_forward, .gradient = tile_gradient};
+const struct cpu_kind cpu_tile = {.blobs = CPU_PLAIN, .plain = 1, .run = tile_run};
 
 /* Row number i of a list of floats; an error where there is no such row. */
 static int move_index_at(const float *list, int64_t i, int64_t rows, int64_t *out)
@@ -103,42 +73,26 @@ static int move_index_at(const float *list, int64_t i, int64_t rows, int64_t *ou
     return 0;
 }
 
-/* Row i of the top is that row of the bottom. */
-static int reindex_row(const struct cpu_op *op, int64_t i, int64_t *row)
+/* Row i of the top is the bottom's of that number; of several, gradients add up. */
+static int reindex_run(struct cpu_op *op, bool back, const float *from, float *to)
 {
-    return move_index_at(cpu_op_x(op, 1), i, op->args.bottoms[0]->value.shape.dim[0], row);
-}
-
-static int reindex_forward(struct cpu_op *op)
-{
-    const struct shape *y = &op->args.tops[0]->value.shape;
+    const struct shape *x = &op->args.bottoms[0]->value.shape, *y = &op->args.tops[0]->value.shape;
     int64_t length = (int64_t)shape_count(y, 1, y->naxes), row;
 
+    if (back)
+        cpu_zero(to, shape_elems(x));
     for (int64_t i = 0; i < y->dim[0]; i++) {
-        if (reindex_row(op, i, &row))
+        if (move_index_at(cpu_op_x(op, 1), i, x->dim[0], &row))
             return -1;
-        memcpy(cpu_op_y(op) + i * length, cpu_op_x(op, 0) + row * length,
-               (size_t)length * sizeof(float));
+        if (back)
+            cpu_axpby(to + row * length, 1, from + i * length, 1, (size_t)length);
+        else
+            memcpy(to + i * length, from + row * length, (size_t)length * sizeof *to);
     }
     return 0;
 }
 
-static int reindex_gradient(struct cpu_op *op, int bottom, float *dx)
-{
-    const struct shape *y = &op->args.tops[0]->value.shape;
-    int64_t length = (int64_t)shape_count(y, 1, y->naxes), row;
-
-    cpu_zero(dx, shape_elems(&op->args.bottoms[bottom]->value.shape));
-    for (int64_t i = 0; i < y->dim[0]; i++) {
-        if (reindex_row(op, i, &row))
-            return -1;
-        cpu_axpby(dx + row * length, 1, cpu_op_dy(op) + i * length, 1, (size_t)length);
-    }
-    return 0;
-}
-
-const struct cpu_kind cpu_batch_reindex = {
-    .blobs = CPU_PLAIN, .plain = 2, .forward = reindex_forward, .gradient = reindex_gradient};
+const struct cpu_kind cpu_batch_reindex = {.blobs = CPU_PLAIN, .plain = 2, .run = reindex_run};
 
 /* Which row of the weight place i of the bottom asks for. */
 static int embed_row(const struct cpu_op *op, int64_t i, int64_t *row)
@@ -190,11 +144,12 @@ const struct cpu_kind cpu_embed = {
     .blobs = CPU_PLAIN_AGAIN, .plain = 1, .forward = embed_forward, .backward = embed_backward};
 
 /* y's channel (j, i) is x's (i, j); rows: i's range. Backward is the same with the other range. */
-static void shuffle_run(const struct cpu_op *op, int64_t rows, const float *x, float *y)
+static int shuffle_run(struct cpu_op *op, bool back, const float *x, float *y)
 {
     const struct tensor *top = &op->args.tops[0]->value;
     const struct cpu_planes p = cpu_planes_of(&top->shape, cpu_tensor_format(top));
-    int64_t channels = top->shape.dim[1], columns = channels / rows, pixels = p.pixels;
+    int64_t channels = top->shape.dim[1], group = op->args.u.shuffle.group, pixels = p.pixels;
+    int64_t rows = back ? channels / group : group, columns = channels / rows;
     int64_t sample = p.groups * pixels * p.block, samples = p.planes / p.groups;
 
 #pragma omp parallel for collapse(2)
@@ -213,24 +168,10 @@ static void shuffle_run(const struct cpu_op *op, int64_t rows, const float *x, f
         }
     }
     cpu_clear_padding(y, &top->shape, cpu_tensor_format(top));
-}
-
-static int shuffle_forward(struct cpu_op *op)
-{
-    shuffle_run(op, op->args.u.shuffle.group, cpu_op_x(op, 0), cpu_op_y(op));
     return 0;
 }
 
-static int shuffle_gradient(struct cpu_op *op, int bottom, float *dx)
-{
-    int64_t channels = op->args.bottoms[bottom]->value.shape.dim[1];
-
-    shuffle_run(op, channels / op->args.u.shuffle.group, cpu_op_dy(op), dx);
-    return 0;
-}
-
-const struct cpu_kind cpu_shuffle = {
-    .blobs = CPU_AS_BOTTOM, .forward = shuffle_forward, .gradient = shuffle_gradient};
+const struct cpu_kind cpu_shuffle = {.blobs = CPU_AS_BOTTOM, .run = shuffle_run};
 
 static int parameter_forward(struct cpu_op *op)
 {

@@ -45,23 +45,20 @@ void cpu_relu_back_run(const float *x, const float *dy, float slope, float *dx, 
         cpu_relu_back_piece(x + i, dy + i, slope, dx + i, cpu_piece(n, i));
 }
 
-static int relu_forward(struct cpu_op *op)
-{
-    cpu_relu_run(cpu_op_x(op, 0), op->args.u.relu.negative_slope, cpu_op_y(op),
-                 cpu_tensor_stored(&op->args.tops[0]->value));
-    return 0;
-}
-
 /* x is the output where the two are one. */
-static int relu_gradient(struct cpu_op *op, int bottom, float *dx)
+static int relu_run(struct cpu_op *op, bool back, const float *from, float *to)
 {
-    cpu_relu_back_run(cpu_op_x(op, bottom), cpu_op_dy(op), op->args.u.relu.negative_slope, dx,
-                      cpu_tensor_stored(&op->args.tops[0]->value));
+    float slope = op->args.u.relu.negative_slope;
+    size_t n = cpu_tensor_stored(&op->args.tops[0]->value);
+
+    if (back)
+        cpu_relu_back_run(cpu_op_x(op, 0), from, slope, to, n);
+    else
+        cpu_relu_run(from, slope, to, n);
     return 0;
 }
 
-const struct cpu_kind cpu_relu = {
-    .blobs = CPU_AS_BOTTOM, .forward = relu_forward, .gradient = relu_gradient};
+const struct cpu_kind cpu_relu = {.blobs = CPU_AS_BOTTOM, .run = relu_run};
 
 /* Dropout keeps element e of a sample iff draw e of the sample's own sequence is >= ratio; e counts
  * in plain row-major order, so that the mask does not depend on format, rank or batch. One bit
@@ -188,37 +185,24 @@ static void dropout_apply_planes(const struct dropout *drop, float scale, const 
     }
 }
 
-static void dropout_apply(const struct dropout *drop, const float *x, float *y)
-{
-    float scale = 1 / (1 - drop->op.args.u.dropout.ratio);
-
-    if (drop->format)
-        dropout_apply_planes(drop, scale, x, y);
-    else
-        dropout_apply_plain(drop, scale, x, y);
-}
-
-static int dropout_forward(struct cpu_op *op)
+static int dropout_run(struct cpu_op *op, bool back, const float *from, float *to)
 {
     struct dropout *drop = (struct dropout *)op;
+    float scale = 1 / (1 - op->args.u.dropout.ratio);
 
     if (!op->args.train)
         return 0;
-    dropout_mask_draw(drop, op->run);
-    dropout_apply(drop, op->args.bottoms[0]->value.data, cpu_op_y(op));
-    return 0;
-}
-
-static int dropout_gradient(struct cpu_op *op, int bottom, float *dx)
-{
-    (void)bottom;
-    dropout_apply((struct dropout *)op, cpu_op_dy(op), dx);
+    if (!back)
+        dropout_mask_draw(drop, op->run);
+    if (drop->format)
+        dropout_apply_planes(drop, scale, from, to);
+    else
+        dropout_apply_plain(drop, scale, from, to);
     return 0;
 }
 
 const struct cpu_kind cpu_dropout = {
     .size = sizeof(struct dropout),
     .create = dropout_create,
-    .forward = dropout_forward,
-    .gradient = dropout_gradient,
+    .run = dropout_run,
 };

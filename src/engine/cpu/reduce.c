@@ -27,25 +27,6 @@ static double reduce_row_sum(enum reduce_operation operation, const float *x, in
     return operation == REDUCE_MEAN ? sum / (double)n : sum;
 }
 
-static struct op_axes reduce_rows(const struct cpu_op *op)
-{
-    return op_axes_from(&op->args.bottoms[0]->value.shape, op->args.u.reduce.axis);
-}
-
-static int reduce_forward(struct cpu_op *op)
-{
-    const struct reduce_args *a = &op->args.u.reduce;
-    const struct op_axes rows = reduce_rows(op);
-    const float *x = cpu_op_x(op, 0);
-    float *y = cpu_op_y(op);
-
-#pragma omp parallel for
-    for (int64_t r = 0; r < rows.outer; r++)
-        y[r] = (float)((double)a->coeff *
-                       reduce_row_sum(a->operation, x + r * rows.length, rows.length));
-    return 0;
-}
-
 static void reduce_row_gradient(enum reduce_operation operation, const float *x, float dy,
                                 float *dx, int64_t n)
 {
@@ -61,21 +42,25 @@ static void reduce_row_gradient(enum reduce_operation operation, const float *x,
     }
 }
 
-static int reduce_gradient(struct cpu_op *op, int bottom, float *dx)
+static int reduce_run(struct cpu_op *op, bool back, const float *from, float *to)
 {
     const struct reduce_args *a = &op->args.u.reduce;
-    const struct op_axes rows = reduce_rows(op);
-    const float *x = cpu_op_x(op, bottom), *dy = cpu_op_dy(op);
+    const struct op_axes rows = op_axes_from(&op->args.bottoms[0]->value.shape, a->axis);
+    const float *x = cpu_op_x(op, 0);
 
 #pragma omp parallel for
-    for (int64_t r = 0; r < rows.outer; r++)
-        reduce_row_gradient(a->operation, x + r * rows.length, a->coeff * dy[r],
-                            dx + r * rows.length, rows.length);
+    for (int64_t r = 0; r < rows.outer; r++) {
+        const float *row = x + r * rows.length;
+        if (back)
+            reduce_row_gradient(a->operation, row, a->coeff * from[r], to + r * rows.length,
+                                rows.length);
+        else
+            to[r] = (float)((double)a->coeff * reduce_row_sum(a->operation, row, rows.length));
+    }
     return 0;
 }
 
-const struct cpu_kind cpu_reduce = {
-    .blobs = CPU_PLAIN_AGAIN, .plain = 1, .forward = reduce_forward, .gradient = reduce_gradient};
+const struct cpu_kind cpu_reduce = {.blobs = CPU_PLAIN_AGAIN, .plain = 1, .run = reduce_run};
 
 struct argmax {
     struct cpu_op op;
@@ -186,18 +171,6 @@ static void mvn_row(const struct mvn *mvn, const float *x, float *y, int64_t r)
         y[i] = (x[i] - mvn->mean[r]) * mvn->inverse[r];
 }
 
-static int mvn_forward(struct cpu_op *op)
-{
-    const struct mvn *mvn = (const struct mvn *)op;
-    const float *x = cpu_op_x(op, 0);
-    float *y = cpu_op_y(op);
-
-#pragma omp parallel for
-    for (int64_t r = 0; r < mvn->rows; r++)
-        mvn_row(mvn, x + r * mvn->length, y + r * mvn->length, r);
-    return 0;
-}
-
 static void mvn_row_gradient(const struct mvn *mvn, const float *x, const float *dy, float *dx,
                              int64_t r)
 {
@@ -215,14 +188,19 @@ static void mvn_row_gradient(const struct mvn *mvn, const float *x, const float 
             (float)((dy[i] - sum - (double)((x[i] - mean) * inverse) * product) * (double)inverse);
 }
 
-static int mvn_gradient(struct cpu_op *op, int bottom, float *dx)
+static int mvn_run(struct cpu_op *op, bool back, const float *from, float *to)
 {
     const struct mvn *mvn = (const struct mvn *)op;
-    const float *x = cpu_op_x(op, bottom), *dy = cpu_op_dy(op);
+    const float *x = cpu_op_x(op, 0);
 
 #pragma omp parallel for
-    for (int64_t r = 0; r < mvn->rows; r++)
-        mvn_row_gradient(mvn, x + r * mvn->length, dy + r * mvn->length, dx + r * mvn->length, r);
+    for (int64_t r = 0; r < mvn->rows; r++) {
+        int64_t at = r * mvn->length;
+        if (back)
+            mvn_row_gradient(mvn, x + at, from + at, to + at, r);
+        else
+            mvn_row(mvn, from + at, to + at, r);
+    }
     return 0;
 }
 
@@ -231,6 +209,5 @@ const struct cpu_kind cpu_mvn = {
     .blobs = CPU_PLAIN_AGAIN,
     .plain = 1,
     .create = mvn_create,
-    .forward = mvn_forward,
-    .gradient = mvn_gradient,
+    .run = mvn_run,
 };

@@ -50,50 +50,42 @@ static int interp_create(struct cpu_op *op)
     return 0;
 }
 
-/* back: adds a top gradient into the bottom's. */
-static void interp_pixel(const struct interp *interp, float *x, float *y, int64_t h, int64_t w,
-                         bool back)
+/* A pixel of the top, from or into four of the bottom, to which gradients are added. */
+static void interp_pixel(const struct interp *interp, bool back, int64_t h, int64_t w,
+                         const float *from, float *to)
 {
     struct tap r = interp->rows[h], c = interp->columns[w];
     int64_t block = interp->from.block, width = interp->from.width;
-    float *corner[4] = {
-        x + (r.first * width + c.first) * block, x + (r.first * width + c.second) * block,
-        x + (r.second * width + c.first) * block, x + (r.second * width + c.second) * block};
+    int64_t at = (h * interp->to.width + w) * block;
+    int64_t corner[4] = {(r.first * width + c.first) * block, (r.first * width + c.second) * block,
+                         (r.second * width + c.first) * block,
+                         (r.second * width + c.second) * block};
     float weight[4] = {(1 - r.weight) * (1 - c.weight), (1 - r.weight) * c.weight,
                        r.weight * (1 - c.weight), r.weight * c.weight};
 
-    y += (h * interp->to.width + w) * block;
     for (int64_t l = 0; l < block; l++) {
         if (!back)
-            y[l] = weight[0] * corner[0][l] + weight[1] * corner[1][l] + weight[2] * corner[2][l] +
-                   weight[3] * corner[3][l];
+            to[at + l] = weight[0] * from[corner[0] + l] + weight[1] * from[corner[1] + l] +
+                         weight[2] * from[corner[2] + l] + weight[3] * from[corner[3] + l];
         for (int i = 0; back && i < 4; i++)
-            corner[i][l] += weight[i] * y[l];
+            to[corner[i] + l] += weight[i] * from[at + l];
     }
 }
 
-static void interp_run(const struct interp *interp, float *x, float *y, bool back)
+static int interp_run(struct cpu_op *op, bool back, const float *from, float *to)
 {
-    int64_t in = interp->from.height * interp->from.width * interp->from.block;
-    int64_t out = interp->to.height * interp->to.width * interp->to.block;
+    const struct interp *interp = (const struct interp *)op;
+    int64_t bottom = interp->from.pixels * interp->from.block;
+    int64_t top = interp->to.pixels * interp->to.block;
 
+    if (back)
+        cpu_zero(to, cpu_tensor_stored(&op->args.bottoms[0]->grad));
 #pragma omp parallel for
     for (int64_t p = 0; p < interp->to.planes; p++)
         for (int64_t h = 0; h < interp->to.height; h++)
             for (int64_t w = 0; w < interp->to.width; w++)
-                interp_pixel(interp, x + p * in, y + p * out, h, w, back);
-}
-
-static int interp_forward(struct cpu_op *op)
-{
-    interp_run((struct interp *)op, op->args.bottoms[0]->value.data, cpu_op_y(op), false);
-    return 0;
-}
-
-static int interp_gradient(struct cpu_op *op, int bottom, float *dx)
-{
-    cpu_zero(dx, cpu_tensor_stored(&op->args.bottoms[bottom]->grad));
-    interp_run((struct interp *)op, dx, op->args.tops[0]->grad.data, true);
+                interp_pixel(interp, back, h, w, from + p * (back ? top : bottom),
+                             to + p * (back ? bottom : top));
     return 0;
 }
 
@@ -101,8 +93,7 @@ const struct cpu_kind cpu_interp = {
     .size = sizeof(struct interp),
     .blobs = CPU_AS_BOTTOM,
     .create = interp_create,
-    .forward = interp_forward,
-    .gradient = interp_gradient,
+    .run = interp_run,
 };
 
 struct spp {
@@ -175,9 +166,9 @@ static void spp_bin_backward(const struct spp *spp, float *dx, int64_t width, st
             dx[i * width + j] += dy / (float)(h.size * w.size);
 }
 
-/* All bins of one plane; dx is NULL in forward. */
-static void spp_plane_run(const struct spp *spp, int64_t plane, const float *x, float *top,
-                          float *dx)
+/* All bins of one plane: x to the top, or, where back, the top's gradients to dx. */
+static void spp_plane_run(const struct spp *spp, bool back, int64_t plane, const float *from,
+                          float *to)
 {
     const struct shape *shape = &spp->op.args.bottoms[0]->value.shape;
     int64_t channels = shape->dim[1], before = 0;
@@ -191,36 +182,26 @@ static void spp_plane_run(const struct spp *spp, int64_t plane, const float *x, 
             struct bin h = spp_bin_of(shape->dim[2], bins, b / bins);
             struct bin w = spp_bin_of(shape->dim[3], bins, b % bins);
             int32_t *winner = spp->winner ? spp->winner + at : NULL;
-            if (dx)
-                spp_bin_backward(spp, dx, shape->dim[3], h, w, top[at], winner);
+            if (back)
+                spp_bin_backward(spp, to, shape->dim[3], h, w, from[at], winner);
             else
-                spp_bin_forward(spp, x, shape->dim[3], h, w, top + at, winner);
+                spp_bin_forward(spp, from, shape->dim[3], h, w, to + at, winner);
         }
         before += channels * bins * bins;
     }
 }
 
-/* All planes: forward where there is x, backward where there is dx. */
-static void spp_run(const struct spp *spp, const float *x, float *top, float *dx)
+static int spp_run(struct cpu_op *op, bool back, const float *from, float *to)
 {
-    const struct shape *shape = &spp->op.args.bottoms[0]->value.shape;
+    const struct shape *shape = &op->args.bottoms[0]->value.shape;
     int64_t pixels = shape->dim[2] * shape->dim[3];
 
+    if (back)
+        cpu_zero(to, shape_elems(shape));
 #pragma omp parallel for
     for (int64_t p = 0; p < shape->dim[0] * shape->dim[1]; p++)
-        spp_plane_run(spp, p, x ? x + p * pixels : NULL, top, dx ? dx + p * pixels : NULL);
-}
-
-static int spp_forward(struct cpu_op *op)
-{
-    spp_run((struct spp *)op, cpu_op_x(op, 0), cpu_op_y(op), NULL);
-    return 0;
-}
-
-static int spp_gradient(struct cpu_op *op, int bottom, float *dx)
-{
-    cpu_zero(dx, shape_elems(&op->args.bottoms[bottom]->value.shape));
-    spp_run((struct spp *)op, NULL, op->args.tops[0]->grad.data, dx);
+        spp_plane_run((const struct spp *)op, back, p, back ? from : from + p * pixels,
+                      back ? to + p * pixels : to);
     return 0;
 }
 
@@ -229,6 +210,5 @@ const struct cpu_kind cpu_spp = {
     .blobs = CPU_PLAIN,
     .plain = 1,
     .create = spp_create,
-    .forward = spp_forward,
-    .gradient = spp_gradient,
+    .run = spp_run,
 };

@@ -70,9 +70,6 @@ static int scale_forward(struct cpu_op *op)
     struct scale *scale = (struct scale *)op;
     const struct scale_args *a = &op->args.u.scale;
 
-    for (int i = 0; i < op->args.nbottoms; i++)
-        if (cpu_view_move(op->engine, &op->in[i]))
-            return -1;
     if (a->scale)
         cpu_channels_spread(&scale->view, scale->gamma ? scale->gamma->value : cpu_op_x(op, 1),
                             scale->a);
@@ -173,14 +170,16 @@ static int prelu_create(struct cpu_op *op)
     return prelu->slope && prelu->sums ? 0 : -1;
 }
 
-static int prelu_forward(struct cpu_op *op)
+/* y is x times what dx is dy times. */
+static int prelu_run(struct cpu_op *op, bool back, const float *from, float *to)
 {
     struct prelu *prelu = (struct prelu *)op;
-    const float *x = op->args.bottoms[0]->value.data;
 
-    cpu_channels_spread(&prelu->view, op->args.params[0]->value, prelu->slope);
-    cpu_channels_slope(&prelu->view, &(struct cpu_channel_data){
-                                         .x = x, .dy = x, .y = cpu_op_y(op), .a = prelu->slope});
+    if (!back)
+        cpu_channels_spread(&prelu->view, op->args.params[0]->value, prelu->slope);
+    cpu_channels_slope(
+        &prelu->view,
+        &(struct cpu_channel_data){.x = cpu_op_x(op, 0), .dy = from, .y = to, .a = prelu->slope});
     return 0;
 }
 
@@ -199,23 +198,10 @@ static int prelu_backward(struct cpu_op *op)
     return 0;
 }
 
-static int prelu_gradient(struct cpu_op *op, int bottom, float *dx)
-{
-    struct prelu *prelu = (struct prelu *)op;
-
-    cpu_channels_slope(&prelu->view,
-                       &(struct cpu_channel_data){.x = op->args.bottoms[bottom]->value.data,
-                                                  .dy = cpu_op_dy(op),
-                                                  .y = dx,
-                                                  .a = prelu->slope});
-    return 0;
-}
-
 const struct cpu_kind cpu_prelu = {
     .size = sizeof(struct prelu),
     .blobs = CPU_OVER_GRADIENT,
     .create = prelu_create,
-    .forward = prelu_forward,
+    .run = prelu_run,
     .backward = prelu_backward,
-    .gradient = prelu_gradient,
 };

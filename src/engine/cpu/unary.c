@@ -215,34 +215,22 @@ CPU_KERNEL static void unary_backward_piece(const struct unary_args *args, const
     }
 }
 
-static int unary_forward(struct cpu_op *op)
+static int unary_run(struct cpu_op *op, bool back, const float *from, float *to)
 {
     const struct unary_args *args = &op->args.u.unary;
-    const struct tensor *top = &op->args.tops[0]->value;
-    const float *x = op->args.bottoms[0]->value.data;
-    size_t n = cpu_tensor_stored(top);
-
-#pragma omp parallel for if (n > CPU_PIECE)
-    for (size_t i = 0; i < n; i += CPU_PIECE)
-        unary_forward_piece(args, x + i, top->data + i, cpu_piece(n, i));
-    cpu_clear_padding(top->data, &top->shape, cpu_tensor_format(top));
-    return 0;
-}
-
-static int unary_gradient(struct cpu_op *op, int bottom, float *dx)
-{
-    const struct unary_args *args = &op->args.u.unary;
-    const struct tensor *value = &op->args.bottoms[bottom]->value;
-    const float *x = value->data, *dy = cpu_op_dy(op);
+    const struct tensor *value = &op->args.bottoms[0]->value;
+    const float *x = value->data;
     size_t n = cpu_tensor_stored(value);
 
 #pragma omp parallel for if (n > CPU_PIECE)
     for (size_t i = 0; i < n; i += CPU_PIECE)
-        (cpu_op_in_place(op) ? unary_backward_top_piece
-                             : unary_backward_piece)(args, x + i, dy + i, dx + i, cpu_piece(n, i));
-    cpu_clear_padding(dx, &value->shape, cpu_tensor_format(value));
+        if (!back)
+            unary_forward_piece(args, from + i, to + i, cpu_piece(n, i));
+        else
+            (cpu_op_in_place(op) ? unary_backward_top_piece : unary_backward_piece)(
+                args, x + i, from + i, to + i, cpu_piece(n, i));
+    cpu_clear_padding(to, &value->shape, cpu_tensor_format(value));
     return 0;
 }
 
-const struct cpu_kind cpu_unary = {
-    .blobs = CPU_OVER_GRADIENT, .forward = unary_forward, .gradient = unary_gradient};
+const struct cpu_kind cpu_unary = {.blobs = CPU_OVER_GRADIENT, .run = unary_run};

@@ -27,8 +27,7 @@ static size_t odd_lines(size_t floats)
 
 static void lay_out(struct winograd *p)
 {
-    const struct winograd_shape *s = &p->shape;
-    int in = s->weights ? p->chunk : s->in, out = s->weights ? s->out : p->chunk;
+    int in = p->shape.weights ? p->chunk : p->in, out = p->shape.weights ? p->out : p->chunk;
     size_t rows = (size_t)(p->group / p->rows);
 
     p->vrow = odd_lines((size_t)in * (size_t)p->rows);
@@ -41,14 +40,14 @@ static void lay_out(struct winograd *p)
 size_t winograd_bytes(const struct winograd *p, bool kept)
 {
     size_t floats = WINOGRAD_POINTS * (p->vpoint + p->mpoint + (kept ? 0 : p->upoint));
-    size_t channels = (size_t)p->shape.groups * (size_t)p->shape.out; /* of an image's sums */
+    size_t channels = (size_t)p->shape.groups * (size_t)p->out; /* of an image's sums */
 
     return (floats > channels ? floats : channels) * sizeof(float);
 }
 
 size_t winograd_points_bytes(const struct winograd *p)
 {
-    size_t chunks = (size_t)((p->shape.out + p->chunk - 1) / p->chunk);
+    size_t chunks = (size_t)((p->out + p->chunk - 1) / p->chunk);
 
     return (size_t)p->shape.groups * chunks * WINOGRAD_POINTS * p->upoint * sizeof(float);
 }
@@ -56,11 +55,12 @@ size_t winograd_points_bytes(const struct winograd *p)
 static bool fits(const struct winograd_shape *s, int block)
 {
     bool window = s->window == 3 || s->window == 5;
+    bool whole = s->in % block == 0 && s->out % block == 0;
 
     return window && s->images > 0 && s->groups > 0 && s->in > 0 && s->out > 0 &&
-           s->in % block == 0 && s->out % block == 0 && s->pad[0] >= 0 && s->pad[1] >= 0 &&
-           s->pad[0] < s->window && s->pad[1] < s->window && s->height <= INT_MAX / 4 &&
-           s->width <= INT_MAX / 4;
+           s->in <= INT_MAX / 2 && s->out <= INT_MAX / 2 && (whole || s->groups == 1) &&
+           s->pad[0] >= 0 && s->pad[1] >= 0 && s->pad[0] < s->window && s->pad[1] < s->window &&
+           s->height <= INT_MAX / 4 && s->width <= INT_MAX / 4;
 }
 
 bool winograd_plan_code(const struct winograd_shape *shape, const struct winograd_code *code,
@@ -81,11 +81,13 @@ bool winograd_plan_code(const struct winograd_shape *shape, const struct winogra
     if (tiles > INT_MAX / 2 / s->images)
         return false;
     out->tiles = (int)tiles * s->images;
+    out->in = up(s->in, code->block);
+    out->out = up(s->out, code->block);
     groups = (out->tiles + GROUP - 1) / GROUP;
     out->group = up((out->tiles + groups - 1) / groups, ROUND);
     out->rows = s->weights ? out->group : code->rows;
     most_chunk = groups == 1 ? FEW_TILES_CHUNK : CHUNK;
-    out->chunk = s->weights ? s->in : s->out;
+    out->chunk = s->weights ? out->in : out->out;
     if (out->chunk > most_chunk)
         out->chunk = most_chunk;
     lay_out(out);

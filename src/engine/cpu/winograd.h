@@ -8,9 +8,10 @@
  * than its in gradients of weights.
  *
  * Activations are in blocks of 8 or 16 channels, as oneDNN's direct convolutions hand them on
- * (nChw8c, nChw16c); weights are plain. Nothing of oneDNN or of operators is known here. Every sum
- * runs in one order, which depends on the shape alone: not on the threads, the memory lent or the
- * width of vectors. Processors that round a multiplication and an addition once give the same bits.
+ * (nChw8c, nChw16c), zeros behind the last channel; weights are plain. Nothing of oneDNN or of
+ * operators is known here. Every sum runs in one order, which depends on the shape alone: not on
+ * the threads, the memory lent or the width of vectors. Processors that round a multiplication and
+ * an addition once give the same bits.
  */
 #ifndef POSEIDON_ENGINE_CPU_WINOGRAD_H
 #define POSEIDON_ENGINE_CPU_WINOGRAD_H
@@ -24,7 +25,7 @@ enum { WINOGRAD_POINTS = 36, WINOGRAD_SIDE = 6 };
 /* A pass as a convolution: `in` channels of height x width become `out`. The gradient of the bottom
  * is one of the top's with weights turned, and window - 1 - pad around it. */
 struct winograd_shape {
-    int images, groups, in, out; /* channels: of one group, whole blocks */
+    int images, groups, in, out; /* channels: of one group; of several groups whole blocks */
     int height, width;           /* of what goes in */
     int window;                  /* 3 or 5, both ways */
     int pad[2];                  /* 0 to window - 1: rows, columns */
@@ -35,7 +36,8 @@ struct winograd_shape {
 struct winograd {
     struct winograd_shape shape;
     const struct winograd_code *code; /* compiled for this processor and block */
-    int step;                         /* pixels of a tile's results: 4 of a window of 3, else 2 */
+    int in, out; /* channels of a group in whole blocks, zeros behind the last */
+    int step;    /* pixels of a tile's results: 4 of a window of 3, else 2 */
     int out_height, out_width, down, across, tiles;
     int group, rows;               /* tiles computed at a time; of those, side by side in memory */
     int chunk;                     /* weights: channels at a time; else: outputs */

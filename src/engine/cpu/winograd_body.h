@@ -141,7 +141,7 @@ static void point_product(const struct job *job, int i, int begin, int end)
     const struct winograd *p = job->p;
     const float *v = job->v + (size_t)i * p->vpoint, *u = job->u + (size_t)i * p->upoint;
     float *m = job->m + (size_t)i * p->mpoint;
-    int in = p->shape.in, panel = PANEL * LANES;
+    int in = p->in, panel = PANEL * LANES;
 
     for (int k = 0; k < in; k += DEPTH) {
         int blocks = (in - k < DEPTH ? in - k : DEPTH) / LANES;
@@ -165,7 +165,8 @@ static void products(const struct job *job)
             point_product(job, i, o, job->channels - o < each ? job->channels : o + each);
 }
 
-/* The weights of LANES outputs at LANES channels, as lanes[window * window * LANES][LANES]. */
+/* The weights of LANES outputs at LANES channels, as lanes[window * window * LANES][LANES]; zeros
+ * where a block has none. */
 static void weights_gather(const struct winograd_shape *s, const float *w, int o, int c,
                            float *lanes)
 {
@@ -174,11 +175,13 @@ static void weights_gather(const struct winograd_shape *s, const float *w, int o
     for (int a = 0; a < LANES; a++)
         for (int b = 0; b < LANES; b++) {
             int output = s->turned ? b : a, channel = s->turned ? a : b;
+            bool there = o + output < s->out && c + channel < s->in;
             const float *from = w + (s->turned ? (size_t)(c + channel) * s->out + o + output
                                                : (size_t)(o + output) * s->in + c + channel) *
                                         taps;
             for (int k = 0; k < taps; k++)
-                lanes[(channel * taps + (s->turned ? taps - 1 - k : k)) * LANES + output] = from[k];
+                lanes[(channel * taps + (s->turned ? taps - 1 - k : k)) * LANES + output] =
+                    there ? from[k] : 0;
         }
 }
 
@@ -201,7 +204,7 @@ static void weights_block(const struct job *job, const float *w, int o, int c0)
 
     weights_gather(s, w, job->from + o, c0, lanes);
     for (int c = 0; c < LANES; c++) {
-        float *to = job->u + (size_t)at * s->in + (size_t)(c0 + c) * width + o % panel;
+        float *to = job->u + (size_t)at * job->p->in + (size_t)(c0 + c) * width + o % panel;
         const float *from = lanes + c * taps * LANES;
         if (s->window == 3)
             weights_points_of(from, 3, to, job->p->upoint);
@@ -215,13 +218,14 @@ static void weights_points(const struct job *job, const float *w)
 {
 #pragma omp parallel for schedule(static) collapse(2)
     for (int o = 0; o < job->channels; o += LANES)
-        for (int c = 0; c < job->p->shape.in; c += LANES)
+        for (int c = 0; c < job->p->in; c += LANES)
             weights_block(job, w, o, c);
 }
 
 /* What comes out, where and how. */
 struct results {
     const float *bias; /* of the job's first output; NULL: none */
+    int biases;        /* from there on */
     float *y;
     size_t all, from; /* as of a side */
     float least;      /* what is less becomes 0 */
@@ -232,11 +236,14 @@ static void results_row(const struct job *job, const struct results *to, int t0,
     const struct winograd *p = job->p;
     const float *from = job->m + (size_t)(t0 / ROWS) * p->mrow + (size_t)block * ROWS * LANES;
     size_t pixels = (size_t)p->out_height * p->out_width;
+    float bias[LANES] = {0};
 
+    for (int l = 0; to->bias && l < LANES && block * LANES + l < to->biases; l++)
+        bias[l] = to->bias[block * LANES + l];
     for (int t = t0; t < t0 + ROWS && t < job->tiles; t++, from += LANES) {
         int image, row, column;
         tile_at(p, job->first + t, &image, &row, &column);
-        back_tile(from, p->mpoint, p->step, to->bias ? to->bias + block * LANES : NULL, to->least,
+        back_tile(from, p->mpoint, p->step, to->bias ? bias : NULL, to->least,
                   to->y + plane_at((size_t)image * to->all + to->from + block, pixels),
                   p->out_height, p->out_width, row, column);
     }
@@ -273,7 +280,7 @@ static bool job_group(struct job *job, int first)
 static bool points_find(struct job *job, const struct winograd_data *d, int group)
 {
     const struct winograd *p = job->p;
-    int chunks = (p->shape.out + p->chunk - 1) / p->chunk;
+    int chunks = (p->out + p->chunk - 1) / p->chunk;
 
     if (!d->points)
         return true;
@@ -285,9 +292,9 @@ static void forward_group(const struct winograd *p, const struct winograd_data *
 {
     const struct winograd_shape *s = &p->shape;
     const struct side in = {d->x,
-                            s->groups * s->in / LANES,
-                            group * s->in / LANES,
-                            s->in / LANES,
+                            s->groups * p->in / LANES,
+                            group * p->in / LANES,
+                            p->in / LANES,
                             s->height,
                             s->width,
                             s->pad[0],
@@ -295,13 +302,13 @@ static void forward_group(const struct winograd *p, const struct winograd_data *
     struct job job = job_start(p, d->scratch);
     size_t outputs = (size_t)group * s->out;
 
-    for (int o = 0; o < s->out; o += p->chunk) {
+    for (int o = 0; o < p->out; o += p->chunk) {
         const size_t at = outputs + (size_t)o;
-        const struct results out = {d->bias ? d->bias + at : NULL, d->y,
-                                    (size_t)(s->groups * s->out / LANES), at / LANES,
-                                    d->relu ? 0 : -INFINITY};
+        const struct results out = {
+            d->bias ? d->bias + at : NULL,        s->out - o, d->y,
+            (size_t)(s->groups * p->out / LANES), at / LANES, d->relu ? 0 : -INFINITY};
         job.from = o;
-        job.channels = s->out - o < p->chunk ? s->out - o : p->chunk;
+        job.channels = p->out - o < p->chunk ? p->out - o : p->chunk;
         if (points_find(&job, d, group))
             weights_points(&job, d->weights + outputs * s->in * s->window * s->window);
         for (int t = 0; job_group(&job, t); t += p->group) {
@@ -372,7 +379,7 @@ static void point_weights(const struct job *job, int i, int begin, int end)
 
 static void weights_products(const struct job *job)
 {
-    int out = job->p->shape.out, parts = point_parts(out / LANES);
+    int out = job->p->out, parts = point_parts(out / LANES);
     int each = (out / LANES + parts - 1) / parts * LANES;
 
 #pragma omp parallel for schedule(static) collapse(2)
@@ -381,12 +388,12 @@ static void weights_products(const struct job *job)
             point_weights(job, i, o, out - o < each ? out : o + each);
 }
 
-INLINE void weights_result_of(const float *from, size_t point, int n, float *dw)
+INLINE void weights_result_of(const float *from, size_t point, int n, int channels, float *dw)
 {
     vec r[SIDE][SIDE];
 
     result_tile(from, point, n, r);
-    for (int l = 0; l < LANES; l++)
+    for (int l = 0; l < LANES && l < channels; l++)
         for (int k = 0; k < n * n; k++)
             dw[l * n * n + k] = r[k / n][k % n][l];
 }
@@ -397,10 +404,11 @@ static void weights_output(const struct job *job, int o, float *dw)
 
     for (int c = 0; c < job->channels; c += LANES, dw += LANES * window * window) {
         const float *from = job->u + (size_t)o * job->channels + c;
+        int channels = job->p->shape.in - job->from - c;
         if (window == 3)
-            weights_result_of(from, job->p->upoint, 3, dw);
+            weights_result_of(from, job->p->upoint, 3, channels, dw);
         else
-            weights_result_of(from, job->p->upoint, 5, dw);
+            weights_result_of(from, job->p->upoint, 5, channels, dw);
     }
 }
 
@@ -418,21 +426,22 @@ static void weights_group(const struct winograd *p, const struct winograd_data *
 {
     const struct winograd_shape *s = &p->shape;
     const struct side dy = {d->dy,
-                            s->groups * s->out / LANES,
-                            group * s->out / LANES,
-                            s->out / LANES,
+                            s->groups * p->out / LANES,
+                            group * p->out / LANES,
+                            p->out / LANES,
                             p->out_height,
                             p->out_width,
                             0,
                             0};
-    struct side in = {d->x,     s->groups * s->in / LANES, 0, 0, s->height, s->width, s->pad[0],
+    struct side in = {d->x,     s->groups * p->in / LANES, 0, 0, s->height, s->width, s->pad[0],
                       s->pad[1]};
     struct job job = job_start(p, d->scratch);
     size_t taps = (size_t)(s->window * s->window);
 
-    for (int c = 0; c < s->in; c += p->chunk) {
-        job.channels = s->in - c < p->chunk ? s->in - c : p->chunk;
-        in.from = (group * s->in + c) / LANES;
+    for (int c = 0; c < p->in; c += p->chunk) {
+        job.from = c;
+        job.channels = p->in - c < p->chunk ? p->in - c : p->chunk;
+        in.from = (group * p->in + c) / LANES;
         in.blocks = job.channels / LANES;
         for (int t = 0; job_group(&job, t); t += p->group) {
             side_points(&job, &in, false, job.v, p->vrow, p->vpoint);
@@ -461,7 +470,7 @@ static void plane_sum(const float *plane, int height, int width, float *sum)
 /* Images side by side, as many as there is scratch for, then their sums in order. */
 static void bias_gradient(const struct winograd *p, const struct winograd_data *d)
 {
-    int blocks = p->shape.groups * p->shape.out / LANES, images = p->shape.images;
+    int blocks = p->shape.groups * p->out / LANES, images = p->shape.images;
     int some = (int)(winograd_bytes(p, false) / sizeof(vec) / (size_t)blocks);
     const struct side dy = {d->dy, blocks, 0, blocks, p->out_height, p->out_width, 0, 0};
 
@@ -472,7 +481,7 @@ static void bias_gradient(const struct winograd *p, const struct winograd_data *
             for (int b = 0; b < blocks; b++)
                 plane_sum(side_plane(&dy, n + i, b), p->out_height, p->out_width,
                           d->scratch + ((size_t)i * blocks + b) * LANES);
-        for (int c = 0; c < blocks * LANES; c++) {
+        for (int c = 0; c < p->shape.groups * p->shape.out; c++) {
             float all = n > 0 ? d->dbias[c] : 0;
             for (int i = 0; i < now; i++)
                 all += d->scratch[(size_t)i * blocks * LANES + c];

@@ -6,7 +6,6 @@
 #include "spec/caffe.pb-c.h"
 #include "util/error.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static int shape_read(const Caffe__Datum *datum, size_t values, struct record *out)
