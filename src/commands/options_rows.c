@@ -75,7 +75,8 @@ void options_add_communication(struct option_rows *rows, struct communication_ro
          cost_overlap_words},
         {"wire", OPTION_CHOICE, to->wire, "FORMAT",
          "gradients travel as fp32 (default) or bf16, half the bytes: what rounding takes from "
-         "a gradient is added to the next one, what it takes from sufficient factors is lost",
+         "a gradient is added to the next one, what it takes from sufficient factors is lost; "
+         "factors of low rank stay fp32",
          wire_words},
         {"servers", OPTION_INT, to->servers, "K",
          "K dedicated server ranks, the last ones (default: all ranks serve)"},

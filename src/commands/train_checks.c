@@ -96,6 +96,15 @@ static int check_in_step(const struct trainer_options *o)
     return 0;
 }
 
+static int check_low_rank(const struct trainer_options *o)
+{
+    if (o->lowrank_warmup >= 0 && (!o->comm.scheme || o->comm.scheme->rank == 0))
+        return error_set("--tune lowrank-warmup=%d needs --comm=lowrank: no other scheme begins "
+                         "exact and becomes lossy",
+                         o->lowrank_warmup);
+    return 0;
+}
+
 static int check_staleness(const struct trainer_options *o)
 {
     if (o->staleness > 64)
@@ -156,7 +165,7 @@ int train_options_settle(struct train_request *r)
                          o->epochs, o->max_iter);
     return options_settle_engine(r->gpu, &o->engine) || settle_reproducible(r) ||
                    settle_fake_data(r) || check_replay(o) || check_reports(o, r->rank_log) ||
-                   check_in_step(o) || check_staleness(o)
+                   check_in_step(o) || check_staleness(o) || check_low_rank(o)
                ? -1
                : 0;
 }

@@ -205,6 +205,9 @@ static void add_communication(struct train_request *r, struct option_rows *rows)
          "send no more than X Mbit/s per rank (shared clusters); auto chooses schemes for that"},
         {"measure", OPTION_FLAG | OPTION_TUNE, &o->measure, NULL,
          "--comm=auto: measure the cluster and choose schemes again, whatever was kept"},
+        {"lowrank-warmup", OPTION_INT | OPTION_TUNE, &o->lowrank_warmup, "N",
+         "--comm=lowrank: iterations at the start in which gradients travel whole (default 10, or "
+         "the solver's warm-up where that is longer)"},
         {"staleness", OPTION_INT | OPTION_TUNE, &o->staleness, "S",
          "--comm=ps: a worker may run S iterations ahead of the slowest (default 0)"},
     };
@@ -255,6 +258,7 @@ static void add_reports(struct train_request *r, struct option_rows *rows)
 static void start(struct train_request *r, struct option_rows *rows)
 {
     *r = (struct train_request){.options = {.chunk = COST_SIZE_CHOSEN,
+                                            .lowrank_warmup = -1,
                                             .merge = COST_SIZE_CHOSEN,
                                             .window = COST_SIZE_CHOSEN,
                                             .seed = -1,

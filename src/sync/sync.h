@@ -106,6 +106,8 @@ struct sync_options {
     float lars;  /* > 0: the ratio of rates that follow norms (lars.h); not with staleness, nor with
                     update_on_engine */
     float decay; /* lars: the solver's weight_decay */
+    int lowrank_warmup;      /* iterations of a run before which low rank travels exact */
+    uint64_t seed;           /* of draws; the same on all ranks */
     int64_t iteration;       /* the first one to come */
     struct wire_watch watch; /* who names ranks that keep all waiting, and ends the process */
     struct trace *trace; /* waits, updates and transfers are recorded there; borrowed; NULL: none */

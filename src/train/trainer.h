@@ -104,8 +104,10 @@ struct trainer_options {
     const char *tensorboard;         /* folder for the same as TensorBoard's event files */
     bool account;        /* each layer's transfer is timed alone also without trace and log */
     const char *summary; /* path of the JSON summary to write at the end */
-    bool json;           /* the summary on standard output too, and nothing else there */
-    bool dry_run;        /* nothing is to be trained: trainer_dry_run follows, not trainer_run */
+    int lowrank_warmup; /* as in sync_options; < 0: 10, or the solver's warm-up where that is longer
+                         */
+    bool json;          /* the summary on standard output too, and nothing else there */
+    bool dry_run;       /* nothing is to be trained: trainer_dry_run follows, not trainer_run */
 };
 
 /* The words of options, by enum ps_update ("auto", "host", "device") and enum resume ("off", "own",

@@ -189,7 +189,7 @@ def option_values(case):
         'profile': (rare, 'profile'),
         'tune=dilate': (rare, 4),
         'fake-data': (rare, '2,9,8'),
-        'comm': (0.7, pick(['auto', 'paper', 'none', 'ps', 'ps', 'sfb', 'sfb', 'allreduce', 'adam', 'onebit'])),
+        'comm': (0.7, pick(['auto', 'paper', 'none', 'ps', 'ps', 'sfb', 'sfb', 'allreduce', 'adam', 'onebit', 'lowrank', 'lowrank:1'])),
         'cluster-file': (usual, 'cluster'),
         'tune=measure': (usual, None),
         'tune=staleness': (usual, pick([0, 1, 3])),

@@ -13,6 +13,7 @@ cat >options <<'END'
 --comm=allreduce
 --comm=adam
 --comm=onebit
+--comm=lowrank
 --wire=bf16
 --overlap=none
 --servers=1

@@ -38,6 +38,13 @@ to finetune but not both | --snapshot=x.solverstate --weights=x.caffemodel
 --on-nan=skip: layer .* travels with error feedback (onebit, --wire=bf16) | --on-nan=skip --wire=bf16 --comm=ps
 --tune check-sync compares parameters that are kept alike: not with --comm=none | --comm=none --tune check-sync=1
 --tune check-sync compares parameters that are kept alike: not with --tune staleness | --tune staleness=1 --tune check-sync=1
+--comm=lowrank:0: expected a rank from 1 to 1024 behind the colon, as lowrank:4 | --comm=lowrank:0
+--comm=lowrank:x: expected a rank from 1 to 1024 behind the colon, as lowrank:4 | --comm=lowrank:x
+--comm=onebit:2: expected one of auto, paper, none, ps, .*, lowrank | --comm=onebit:2
+--comm=lowrank:1000: no layer's gradient is large enough for factors of rank 1000 | --comm=lowrank:1000
+--tune lowrank-warmup=3 needs --comm=lowrank | --tune lowrank-warmup=3 --comm=onebit
+--tune lowrank-warmup=0 needs --comm=lowrank | --tune lowrank-warmup=0
+--tune staleness=2 needs --comm=ps | --tune staleness=2 --comm=lowrank
 --tune staleness=2 needs --comm=ps | --tune staleness=2 --comm=sfb
 --tune staleness=2 needs --comm=ps | --tune staleness=2 --comm=none
 --tune staleness=2 and --wire=bf16 cannot be combined | --tune staleness=2 --wire=bf16
