@@ -27,7 +27,7 @@ commands() {
 
 # The types that "help layers" says are refused, in one line.
 unsupported() {
-    "$poseidon" help layers | sed -n '1,/^not supported:/d; s/^  \([A-Za-z0-9]\{1,\}\) .*/\1/p' | tr '\n' ' ' | sed 's/ $//; s/ /, /g'
+    "$poseidon" help layers | sed -n '1,/^not supported:/d; s/^  \([A-Za-z0-9]\)/\1/; t name; d; : name; s/  .*//; p' | tr '\n' ' ' | sed 's/ $//; s/ /, /g'
 }
 
 while IFS= read -r line; do

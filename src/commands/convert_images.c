@@ -12,6 +12,7 @@
 #include "input/source_internal.h"
 #include "util/clock.h"
 #include "util/error.h"
+#include "util/file.h"
 #include "util/json.h"
 #include "util/path.h"
 #include "util/workers.h"
@@ -200,7 +201,7 @@ static char *root_find(const struct request *r, const struct list *list)
     struct strbuf root = {.data = NULL};
     struct stat st;
 
-    if (!r->root && list->nclasses == 0) {
+    if (!r->root && list->classes.count == 0) {
         if (list_path(list, 0)[0] == '/' || !slash || stat(list_path(list, 0), &st) == 0)
             return strdup("");
         length = (size_t)(slash - r->source);
@@ -222,14 +223,14 @@ static int list_open(const struct request *r, struct list *list)
 static int image_encode_again(const struct request *r, const struct image *image,
                               struct streamed *out)
 {
-    struct bytes *file = &out->record.file;
-    enum image_format is = image_format_of(file->data, file->length), wanted = is;
+    struct strbuf *file = &out->record.file;
+    enum image_format is = image_format_of(file->bytes, file->length), wanted = is;
 
     if (r->encode_type >= 0)
         wanted = r->encode_type == 1 ? IMAGE_PNG : IMAGE_JPEG;
     out->encoded.length = 0;
     if (!r->height && !r->gray && wanted == is)
-        return bytes_append(&out->encoded, file->data, file->length, "an image");
+        return strbuf_add(&out->encoded, file->bytes, file->length, "an image");
     return image_encode(image, wanted, r->quality, &out->encoded);
 }
 
@@ -249,8 +250,8 @@ static int image_prepare(void *context, uint64_t job, struct streamed *out)
     if ((size_t)snprintf(path, sizeof path, "%s%s", c->root,
                          list_path(&c->list, number_of(c, job))) >= sizeof path)
         return error_set("the name is too long");
-    if (bytes_load(&record->file, path, MAX_FILE_BYTES) ||
-        image_decode(record->file.data, record->file.length, r->gray ? IMAGE_GRAY : IMAGE_COLOR,
+    if (file_load(&record->file, path, MAX_FILE_BYTES) ||
+        image_decode(record->file.bytes, record->file.length, r->gray ? IMAGE_GRAY : IMAGE_COLOR,
                      &record->decoded))
         return -1;
     if (r->height) {
@@ -305,7 +306,7 @@ static int image_write(void *context, uint64_t job, const struct streamed *image
                                   .label = c->list.label[number],
                                   .raw = &image->record,
                                   .encoded = c->request->encoded ? image->encoded
-                                                                 : (struct bytes){.length = 0}};
+                                                                 : (struct strbuf){.length = 0}};
     bool fits;
 
     if (image->failed) {
@@ -328,8 +329,8 @@ static void summary_print(const struct conversion *c)
         else
             printf(" of %lldx%lldx%lld", (long long)c->shape.dim[0], (long long)c->shape.dim[1],
                    (long long)c->shape.dim[2]);
-        if (c->list.nclasses)
-            printf(" of %d classes", c->list.nclasses);
+        if (c->list.classes.count)
+            printf(" of %d classes", c->list.classes.count);
         printf(" in %.1f s\n", clock_seconds() - c->started);
     }
     if (c->odd)
@@ -357,8 +358,8 @@ static int summary_json(const struct conversion *c)
     json_put_uint(&json, "test_records", c->outputs.count[1]);
     json_put_ints(&json, "shape", c->varies ? 0 : 3, c->shape.dim);
     json_put_array(&json, "classes");
-    for (int k = 0; k < c->list.nclasses; k++)
-        json_string(&json, c->list.class_name[k]);
+    for (int k = 0; k < c->list.classes.count; k++)
+        json_string(&json, c->list.classes.name[k]);
     json_array_end(&json);
     json_put_uint(&json, "refused", c->refused);
     json_put_array(&json, "refused_first");
@@ -389,8 +390,8 @@ static int conversion_open(struct conversion *c)
     c->rng = rng_make(r->seed < 0 ? 1 : (uint64_t)r->seed, RNG_SHUFFLE, 0, 0);
     c->started = clock_seconds();
     c->outputs.mean = r->mean;
-    o.nclasses = c->list.nclasses;
-    o.class_name = c->list.class_name;
+    o.nclasses = c->list.classes.count;
+    o.class_name = c->list.classes.name;
     for (int i = 0; i < c->nsinks && !status; i++)
         status = r->lmdb ? sink_create_lmdb(c->out[i], &o, &c->outputs.sink[i])
                          : sink_create_hdf5(c->out[i], &o, &c->outputs.sink[i]);

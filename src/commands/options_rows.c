@@ -76,7 +76,8 @@ void options_add_communication(struct option_rows *rows, struct communication_ro
          cost_overlap_words},
         {"wire", OPTION_CHOICE, to->wire, "FORMAT",
          "send gradients as fp32 (default) or bf16, half the bytes: a gradient's rounding error is "
-         "added to the next gradient, that of sufficient factors is lost",
+         "added to the next gradient, that of sufficient factors is lost; factors of low rank stay "
+         "fp32",
          wire_words},
         {"servers", OPTION_INT, to->servers, "K",
          "K dedicated server ranks, the last ones (default: all ranks serve)"},

@@ -3,6 +3,8 @@
 #include "commands/train_options.h"
 
 #include <stdint.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "snapshot/run_file.h"
 #include "util/error.h"
@@ -94,6 +96,15 @@ static int check_in_step(const struct trainer_options *o)
     return 0;
 }
 
+static int check_low_rank(const struct trainer_options *o)
+{
+    if (o->lowrank_warmup >= 0 && (!o->comm.scheme || o->comm.scheme->rank == 0))
+        return error_set("--tune lowrank-warmup=%d needs --comm=lowrank: no other scheme begins "
+                         "exact and becomes lossy",
+                         o->lowrank_warmup);
+    return 0;
+}
+
 static int check_staleness(const struct trainer_options *o)
 {
     if (o->staleness > 64)
@@ -105,6 +116,33 @@ static int check_staleness(const struct trainer_options *o)
     if (o->staleness > 0 && o->wire != WIRE_FP32)
         return error_set("--tune staleness=%d and --wire=bf16 cannot be combined", o->staleness);
     return 0;
+}
+
+/* The text of --reproducible, and what adds up in another order, or not all. */
+static int settle_reproducible(struct train_request *r)
+{
+    struct trainer_options *o = &r->options;
+    const struct scheme *scheme = o->comm.scheme;
+    bool whole = scheme ? scheme->lossless && !scheme->factors : o->comm.policy == COMM_AUTO;
+    const struct given others[] = {{"--tune staleness", o->staleness > 0},
+                                   {comm_name(o->comm), !whole},
+                                   {"--wire=bf16", o->wire != WIRE_FP32},
+                                   {o->engine, strcmp(o->engine, "cpu") != 0}};
+    const char *stray = first_given(others, 4);
+    char end;
+
+    o->reproducible = r->reproducible != NULL;
+    if (!o->reproducible)
+        return 0;
+    if (*r->reproducible &&
+        (sscanf(r->reproducible, "%9d%c", &o->grain, &end) != 1 || o->grain < 1))
+        return error_set("--reproducible expects the samples of a grain, at least 1, found '%s'",
+                         r->reproducible);
+    return stray ? error_set("--reproducible adds up whole gradients of ranks in step: with "
+                             "--engine=cpu, --wire=fp32 and --comm=ps, allreduce or auto, not "
+                             "with %s",
+                             stray)
+                 : 0;
 }
 
 int train_options_settle(struct train_request *r)
@@ -125,8 +163,9 @@ int train_options_settle(struct train_request *r)
         return error_set("--epochs=%g and --max-iter=%d both say when training ends: give one of "
                          "them",
                          o->epochs, o->max_iter);
-    return options_settle_engine(r->gpu, &o->engine) || settle_fake_data(r) || check_replay(o) ||
-                   check_reports(o, r->rank_log) || check_in_step(o) || check_staleness(o)
+    return options_settle_engine(r->gpu, &o->engine) || settle_reproducible(r) ||
+                   settle_fake_data(r) || check_replay(o) || check_reports(o, r->rank_log) ||
+                   check_in_step(o) || check_staleness(o) || check_low_rank(o)
                ? -1
                : 0;
 }

@@ -78,6 +78,9 @@ static void add_training(struct train_request *r, struct option_rows *rows)
          "training samples per rank and pass, instead of the net's"},
         {"global-batch", OPTION_COUNT, &o->global_batch, "N",
          "training samples per iteration over all ranks"},
+        {"reproducible", OPTION_NAME, &r->reproducible, "GRAIN",
+         "the same bits at any number of ranks that --global-batch's grains of so many samples can "
+         "be dealt to (default: an eighth of it)"},
         {"max-iter", OPTION_COUNT, &o->max_iter, "N", "iterations, instead of the solver's"},
         {"epochs", OPTION_REAL, &o->epochs, "N",
          "passes over the training data, instead of iterations; N may be a fraction"},
@@ -89,7 +92,8 @@ static void add_training(struct train_request *r, struct option_rows *rows)
         {"seed", OPTION_SEED, &o->seed, "N", "random seed, instead of the solver's"},
         {"stage", OPTION_TEXT, &o->overrides.stages, "LIST",
          "stages added to the training net's state"},
-        {"level", OPTION_INT, &o->overrides.level, "N", "level of the training net's state"},
+        {"level", OPTION_INT | OPTION_TUNE, &o->overrides.level, "N",
+         "level of the training net's state"},
         {"phase", OPTION_CALL | OPTION_OLD, NULL, "TRAIN", "nothing, training is of phase TRAIN",
          .parse = parse_phase},
         {"fake-data", OPTION_NAME, &r->fake_data, "C,H,W",
@@ -200,6 +204,9 @@ static void add_communication(struct train_request *r, struct option_rows *rows)
          "send no more than X Mbit/s per rank (shared clusters); auto chooses schemes for that"},
         {"measure", OPTION_FLAG | OPTION_TUNE, &o->measure, NULL,
          "--comm=auto: measure the cluster and choose schemes again, ignoring kept figures"},
+        {"lowrank-warmup", OPTION_INT | OPTION_TUNE, &o->lowrank_warmup, "N",
+         "--comm=lowrank: iterations at the start in which gradients travel whole (default 10, or "
+         "the solver's warm-up where that is longer)"},
         {"staleness", OPTION_INT | OPTION_TUNE, &o->staleness, "S",
          "--comm=ps: a worker may run S iterations ahead of the slowest (default 0)"},
     };
@@ -250,6 +257,7 @@ static void add_reports(struct train_request *r, struct option_rows *rows)
 static void start(struct train_request *r, struct option_rows *rows)
 {
     *r = (struct train_request){.options = {.chunk = COST_SIZE_CHOSEN,
+                                            .lowrank_warmup = -1,
                                             .merge = COST_SIZE_CHOSEN,
                                             .window = COST_SIZE_CHOSEN,
                                             .seed = -1,

@@ -30,7 +30,7 @@ static void set_begin(struct imageset *set)
 /* Records of a file behind those that the set has: exactly `expected`, or any number for 0. */
 static int records_read(const char *path, size_t expected, struct imageset *set)
 {
-    struct bytes file = {0};
+    struct strbuf file = {0};
     size_t n, rest;
     int status = gzfile_read(path, &file);
 
@@ -47,7 +47,7 @@ static int records_read(const char *path, size_t expected, struct imageset *set)
     if (!status)
         status = imageset_reserve(set, set->count + n);
     for (size_t i = 0; i < n && !status; i++) {
-        const uint8_t *record = file.data + i * RECORD;
+        const uint8_t *record = file.bytes + i * RECORD;
 
         set->label[set->count] = record[0];
         memcpy(set->data + set->count++ * PIXELS, record + 1, PIXELS);
@@ -56,7 +56,7 @@ static int records_read(const char *path, size_t expected, struct imageset *set)
                                "0..%d",
                                path, record[0], i, i * RECORD, CLASSES - 1);
     }
-    bytes_free(&file);
+    strbuf_free(&file);
     return status;
 }
 
@@ -86,7 +86,7 @@ static int classes_parse(struct imageset *set, const char *path, char *text)
 static int classes_read(const char *folder, struct imageset *set)
 {
     char path[4096];
-    struct bytes file = {0};
+    struct strbuf file = {0};
     int status;
 
     snprintf(path, sizeof path, "%s/" CLASS_FILE, folder);
@@ -96,10 +96,8 @@ static int classes_read(const char *folder, struct imageset *set)
     if (!status && file.length > CLASS_MAX)
         status = error_set("%s: more than %d bytes; expected %d lines", path, CLASS_MAX, CLASSES);
     if (!status)
-        status = bytes_append(&file, "", 1, path) || classes_parse(set, path, (char *)file.data)
-                     ? -1
-                     : 0;
-    bytes_free(&file);
+        status = strbuf_add(&file, "", 1, path) || classes_parse(set, path, file.data) ? -1 : 0;
+    strbuf_free(&file);
     return status;
 }
 

@@ -23,7 +23,7 @@ static int stream_error(gzFile file, const char *path, size_t offset)
     return error_set("%s: damaged gzip data after offset %zu (%s)", path, offset, text);
 }
 
-int gzfile_read(const char *path, struct bytes *out)
+int gzfile_read(const char *path, struct strbuf *out)
 {
     enum { PIECE = 1 << 20 };
     struct stat st;
@@ -39,8 +39,8 @@ int gzfile_read(const char *path, struct bytes *out)
     if (!file)
         return error_set("%s: %s", path, errno ? strerror(errno) : "out of memory");
     while (n == PIECE && !status) {
-        status = bytes_reserve(out, out->length + PIECE, path);
-        n = status ? 0 : gzread(file, out->data + out->length, PIECE);
+        status = strbuf_reserve(out, out->length + PIECE, path);
+        n = status ? 0 : gzread(file, out->bytes + out->length, PIECE);
         out->length += n > 0 ? (size_t)n : 0;
     }
     if (!status)

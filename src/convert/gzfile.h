@@ -2,10 +2,10 @@
 #ifndef POSEIDON_CONVERT_GZFILE_H
 #define POSEIDON_CONVERT_GZFILE_H
 
-#include "input/format/bytes.h"
+#include "util/strbuf.h"
 
 /* Appends the unpacked content. Fails on damaged or cut gzip data, naming the file and the offset
  * in the unpacked data. */
-int gzfile_read(const char *path, struct bytes *out);
+int gzfile_read(const char *path, struct strbuf *out);
 
 #endif

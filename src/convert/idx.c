@@ -19,13 +19,13 @@ static uint32_t big_endian(const uint8_t *b)
     return (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
 }
 
-static int truncated(const char *path, const struct bytes *file, const char *where)
+static int truncated(const char *path, const struct strbuf *file, const char *where)
 {
     return error_set("%s: truncated at offset %zu, in %s", path, file->length, where);
 }
 
 /* The header's sizes, all at least 1, and behind it exactly the items that it says. */
-static int check(const char *path, const struct bytes *file, uint32_t magic, uint32_t *size)
+static int check(const char *path, const struct strbuf *file, uint32_t magic, uint32_t *size)
 {
     const char *kind = magic == MAGIC_IMAGES ? "images" : "labels";
     size_t naxes = magic & 0xff, header = 4 + 4 * naxes, item = 1, held;
@@ -34,7 +34,7 @@ static int check(const char *path, const struct bytes *file, uint32_t magic, uin
 
     if (file->length < 4)
         return truncated(path, file, "the IDX magic number");
-    found = big_endian(file->data);
+    found = big_endian(file->bytes);
     if (found != magic)
         return error_set(
             "%s: magic number 0x%08x at offset 0%s; expected 0x%08x, an IDX file of %s", path,
@@ -46,13 +46,13 @@ static int check(const char *path, const struct bytes *file, uint32_t magic, uin
     if (file->length < header)
         return truncated(path, file, "the IDX header");
     for (size_t i = 0; i < naxes; i++) {
-        size[i] = big_endian(file->data + 4 + 4 * i);
+        size[i] = big_endian(file->bytes + 4 + 4 * i);
         if (size[i] == 0)
             return error_set("%s: size 0 at offset %zu of the header; expected at least 1", path,
                              4 + 4 * i);
         if (i > 0 && size[i] > 65536)
             return error_set("%s: images of %u x %u at offset 8; expected at most 65536 x 65536",
-                             path, big_endian(file->data + 8), big_endian(file->data + 12));
+                             path, big_endian(file->bytes + 8), big_endian(file->bytes + 12));
         item *= i > 0 ? size[i] : 1;
     }
     held = (file->length - header) / item;
@@ -68,7 +68,7 @@ static int check(const char *path, const struct bytes *file, uint32_t magic, uin
 
 static int idx_images_read(const char *path, struct imageset *set)
 {
-    struct bytes file = {0};
+    struct strbuf file = {0};
     uint32_t size[3];
     int status = gzfile_read(path, &file) || check(path, &file, MAGIC_IMAGES, size) ? -1 : 0;
 
@@ -80,15 +80,15 @@ static int idx_images_read(const char *path, struct imageset *set)
     }
     if (!status) {
         set->count = size[0];
-        memcpy(set->data, file.data + 16, file.length - 16);
+        memcpy(set->data, file.bytes + 16, file.length - 16);
     }
-    bytes_free(&file);
+    strbuf_free(&file);
     return status;
 }
 
 static int labels_read(const char *path, const char *images_path, struct imageset *set)
 {
-    struct bytes file = {0};
+    struct strbuf file = {0};
     uint32_t count;
     int status = gzfile_read(path, &file) || check(path, &file, MAGIC_LABELS, &count) ? -1 : 0;
 
@@ -96,12 +96,12 @@ static int labels_read(const char *path, const char *images_path, struct imagese
         status = error_set("%s: %u labels at offset 4, but %s has %zu images", path, count,
                            images_path, set->count);
     for (size_t i = 0; !status && i < set->count; i++) {
-        set->label[i] = file.data[8 + i];
+        set->label[i] = file.bytes[8 + i];
         if (set->label[i] >= set->nclasses)
             status = error_set("%s: label %d in record %zu, at offset %zu; expected 0..%d", path,
                                set->label[i], i, 8 + i, set->nclasses - 1);
     }
-    bytes_free(&file);
+    strbuf_free(&file);
     return status;
 }
 

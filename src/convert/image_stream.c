@@ -71,7 +71,7 @@ int image_stream_run(const struct image_stream *stream)
     jobs_destroy(jobs);
     for (uint64_t i = 0; ring.place && i < ring.places; i++) {
         record_free(&ring.place[i].record);
-        bytes_free(&ring.place[i].encoded);
+        strbuf_free(&ring.place[i].encoded);
     }
     free(ring.place);
     return status;

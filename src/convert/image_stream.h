@@ -9,7 +9,7 @@
 /* One image as it was read, or why it could not be. */
 struct streamed {
     struct record record;
-    struct bytes encoded; /* where an image file is to be stored */
+    struct strbuf encoded; /* where an image file is to be stored */
     bool failed;
     char error[512];
 };

@@ -73,7 +73,7 @@ static int binaryproto_write(const struct mean_image *mean, float *values, size_
                              const char *path)
 {
     Caffe__BlobProto blob = CAFFE__BLOB_PROTO__INIT;
-    struct bytes packed = {0};
+    struct strbuf packed = {0};
     int status;
 
     blob.has_num = blob.has_channels = blob.has_height = blob.has_width = 1;
@@ -83,11 +83,11 @@ static int binaryproto_write(const struct mean_image *mean, float *values, size_
     blob.width = (int32_t)mean->shape.dim[2];
     blob.n_data = elems;
     blob.data = values;
-    if (bytes_reserve(&packed, caffe__blob_proto__get_packed_size(&blob), "a mean image"))
+    if (strbuf_reserve(&packed, caffe__blob_proto__get_packed_size(&blob), "a mean image"))
         return -1;
-    packed.length = caffe__blob_proto__pack(&blob, packed.data);
-    status = file_write(path, packed.data, packed.length);
-    bytes_free(&packed);
+    packed.length = caffe__blob_proto__pack(&blob, packed.bytes);
+    status = file_write(path, packed.bytes, packed.length);
+    strbuf_free(&packed);
     return status;
 }
 

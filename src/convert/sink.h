@@ -6,13 +6,13 @@
 
 #include "input/source.h"
 
-/* One image to be written: raw, or as an image file where encoded.data is not NULL. */
+/* One image to be written: raw, or as an image file where encoded.bytes is not NULL. */
 struct sample {
     const char *name; /* for keys; borrowed */
     int label;
     const struct record
         *raw; /* bytes (LMDB: or floats), C x H x W; borrowed; its label is not looked at */
-    struct bytes encoded; /* borrowed */
+    struct strbuf encoded; /* borrowed */
 };
 
 struct sink;

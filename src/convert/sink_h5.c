@@ -17,11 +17,11 @@ struct hdf5_sink {
     struct sink_options o;
     hid_t file; /* negative: not open */
     struct h5_output data;
-    struct shape shape; /* of the first image */
-    size_t chunk;       /* records */
-    struct bytes block; /* records not written yet */
+    struct shape shape;  /* of the first image */
+    size_t chunk;        /* records */
+    struct strbuf block; /* records not written yet */
     uint64_t written;
-    struct bytes label; /* int32_t of each record */
+    struct strbuf label; /* int32_t of each record */
 };
 
 /* ---- pieces of the file, with the lock held ---- */
@@ -41,8 +41,8 @@ static int labels_write(hid_t file, const char *path, const void *label, size_t 
 
 static void hdf5_free(struct hdf5_sink *self)
 {
-    bytes_free(&self->block);
-    bytes_free(&self->label);
+    strbuf_free(&self->block);
+    strbuf_free(&self->label);
     free(self->sink.temp);
     free(self->sink.path);
     free(self);
@@ -99,7 +99,7 @@ static int h5_block_write(struct hdf5_sink *self)
 
     if (count)
         status =
-            h5_output_write(&self->data, self->written, count, H5T_NATIVE_UINT8, self->block.data);
+            h5_output_write(&self->data, self->written, count, H5T_NATIVE_UINT8, self->block.bytes);
     self->written += count;
     self->block.length = 0;
     return status;
@@ -121,9 +121,9 @@ static int hdf5_add(struct sink *sink, const struct sample *sample)
     if (sink->count == 0)
         status = h5_data_create(self, shape);
     if (status == 0)
-        status = bytes_append(&self->label, &label, sizeof label, "labels");
+        status = strbuf_add(&self->label, &label, sizeof label, "labels");
     if (status == 0)
-        status = bytes_append(&self->block, sample->raw->data, shape_elems(shape), "images");
+        status = strbuf_add(&self->block, sample->raw->data, shape_elems(shape), "images");
     if (status == 0 && self->block.length >= self->chunk * shape_elems(shape))
         status = h5_block_write(self);
     h5_unlock();
@@ -136,7 +136,7 @@ static int contents_finish(struct hdf5_sink *self)
     const char *path = self->sink.temp;
 
     if (h5_block_write(self) ||
-        labels_write(self->file, path, self->label.data, self->sink.count) ||
+        labels_write(self->file, path, self->label.bytes, self->sink.count) ||
         h5_attribute_write_texts(self->file, path, "source", 1, &self->o.source) ||
         (self->o.nclasses && h5_attribute_write_texts(self->file, path, "classes", self->o.nclasses,
                                                       (const char *const *)self->o.class_name)))

@@ -61,7 +61,7 @@ struct lmdb_sink {
     MDB_dbi dbi;
     size_t map, pending, records; /* bytes of the map; bytes and records in the transaction */
     size_t total;                 /* bytes put so far */
-    struct bytes value;
+    struct strbuf value;
     bool made; /* the temporary folder is ours */
 };
 
@@ -86,7 +86,7 @@ static void lmdb_free(struct lmdb_sink *self)
         mdb_txn_abort(self->txn);
     if (self->env)
         mdb_env_close(self->env);
-    bytes_free(&self->value);
+    strbuf_free(&self->value);
     free(self->sink.temp);
     free(self->sink.path);
     free(self);
@@ -134,15 +134,15 @@ static int lmdb_add(struct sink *sink, const struct sample *sample)
     if (sink->count == MAX_RECORDS)
         return error_set("more than %u images do not fit the keys of Caffe's tools", MAX_RECORDS);
     self->value.length = 0;
-    if (sample->encoded.data ? datum_write_encoded(sample->encoded.data, sample->encoded.length,
-                                                   sample->label, &self->value)
-                             : datum_write_raw(sample->raw, sample->label, &self->value))
+    if (sample->encoded.bytes ? datum_write_encoded(sample->encoded.bytes, sample->encoded.length,
+                                                    sample->label, &self->value)
+                              : datum_write_raw(sample->raw, sample->label, &self->value))
         return -1;
     if (!self->txn && txn_begin(self, self->value.length))
         return -1;
     n = snprintf(key, sizeof key, "%08llu_%s", (unsigned long long)sink->count, sample->name);
     k.mv_size = n < MAX_KEY ? (size_t)n : MAX_KEY;
-    v.mv_data = self->value.data;
+    v.mv_data = self->value.bytes;
     v.mv_size = self->value.length;
     code = mdb_put(self->txn, self->dbi, &k, &v, MDB_APPEND);
     if (code)
@@ -173,17 +173,16 @@ static int classes_write(const struct lmdb_sink *self)
 /* The new folder in the place of the old one, which had been looked at. */
 static int folder_commit(const char *temp, const char *path)
 {
+    struct strbuf name = {0};
     char *old = NULL;
     struct stat st;
     int status = 0;
 
     if (lstat(path, &st) == 0) {
-        size_t length = strlen(path) + sizeof ".old";
-
-        old = malloc(length);
+        strbuf_printf(&name, "%s.old", path);
+        old = strbuf_take(&name);
         if (!old)
-            return error_memory(length, "a path");
-        snprintf(old, length, "%s.old", path);
+            return -1;
         if (sink_is_lmdb_folder(old))
             folder_remove(old);
         if (rename(path, old) != 0)

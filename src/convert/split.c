@@ -1,29 +1,25 @@
 /* Images for training and for tests. */
 #include "convert/split.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "input/shuffle.h"
 #include "util/error.h"
 #include "util/path.h"
+#include "util/strbuf.h"
 
 char *split_name(const char *path, const char *part)
 {
     static const char *const ends[] = {".h5", ".hdf5", "_lmdb", ".lmdb", NULL};
-    size_t size = strlen(path) + strlen(part) + 2, stem = strlen(path);
-    char *name = malloc(size);
+    size_t stem = strlen(path);
+    struct strbuf name = {0};
 
-    if (!name) {
-        error_memory(size, "a path");
-        return NULL;
-    }
     for (int i = 0; ends[i]; i++)
         if (path_ends(path, ends[i]))
             stem = strlen(path) - strlen(ends[i]);
-    snprintf(name, size, "%.*s-%s%s", (int)stem, path, part, path + stem);
-    return name;
+    strbuf_printf(&name, "%.*s-%s%s", (int)stem, path, part, path + stem);
+    return strbuf_take(&name);
 }
 
 struct labelled {

@@ -7,7 +7,7 @@
 #include <assert.h>
 #include <inttypes.h>
 
-static int op_check_count(const char *what, int found, struct op_count count)
+int op_check_count(const char *what, int found, struct op_count count)
 {
     int min = count.least, max = count.most;
 
@@ -49,8 +49,10 @@ static int op_check_gradients(const struct op_args *args, unsigned forbidden)
     return 0;
 }
 
-static int op_check_signature(const struct op_args *args, const struct op_signature *s)
+int op_check_call(const struct op_args *args)
 {
+    const struct op_signature *s = op_signature(args->kind);
+
     if (op_check_count("bottom", args->nbottoms, s->bottoms) ||
         op_check_count("top", args->ntops, s->tops) ||
         op_check_count("parameter", args->nparams, s->params) ||
@@ -78,7 +80,7 @@ int op_check(const struct op_args *args)
 {
     if (args->kind < 0 || args->kind >= OP_KINDS)
         return error_set("there is no operator %d", (int)args->kind);
-    if (op_check_signature(args, op_signature(args->kind)))
+    if (op_check_call(args))
         return error_context("%s", op_kind_name(args->kind));
     return 0;
 }
@@ -105,8 +107,27 @@ int op_check_bottom_elems(const struct op_args *args, int i, int64_t expected, c
 {
     if (shape_elems(op_bottom_shape(args, i)) == (size_t)expected)
         return 0;
-    return error_set("bottom %d must have %" PRId64 " %s; its shape is %s", i, expected, what,
+    return error_set("expected %" PRId64 " %s for '%s' of shape %s, found '%s' of shape %s",
+                     expected, what, op_bottom_name(args, 0),
+                     shape_text(op_bottom_shape(args, 0)).text, op_bottom_name(args, i),
                      shape_text(op_bottom_shape(args, i)).text);
+}
+
+int op_check_has_channels(const struct op_args *args)
+{
+    const struct shape *x = op_bottom_shape(args, 0);
+
+    if (x->naxes >= 2)
+        return 0;
+    return error_set("expected a bottom of at least 2 axes (N,C), found '%s' of %d: %s",
+                     op_bottom_name(args, 0), x->naxes, shape_text(x).text);
+}
+
+int op_check_top_k(int top_k, int64_t values, const char *what)
+{
+    if (top_k >= 1 && top_k <= values)
+        return 0;
+    return error_set("top_k is %d; expected 1 to the number of %s, %" PRId64, top_k, what, values);
 }
 
 /* So many axes in both, words for that, and one batch. */

@@ -38,6 +38,12 @@ const struct op_signature *op_signature(enum op_kind kind);
  * shapes and arguments; touches no data, and asks no engine. */
 int op_check(const struct op_args *args);
 
+/* The same without the operator's name, for who says whose arguments they are. */
+int op_check_call(const struct op_args *args);
+
+/* Fails with "takes 1 to 2 bottoms, not 3" unless there are so many; what: "bottom". */
+int op_check_count(const char *what, int found, struct op_count count);
+
 /* tops[0] is bottoms[0]. */
 static inline bool op_args_in_place(const struct op_args *args)
 {

@@ -57,8 +57,8 @@ static int prelu_check(const struct op_args *args)
 {
     const struct shape *x = op_bottom_shape(args, 0);
 
-    if (x->naxes < 2)
-        return error_set("needs a bottom of at least 2 axes, not %d", x->naxes);
+    if (op_check_has_channels(args))
+        return -1;
     return op_check_param_elems(args, 0, "slope", args->u.prelu.shared ? 1 : x->dim[1]);
 }
 
@@ -179,8 +179,8 @@ static int argmax_check(const struct op_args *args)
     if (a->has_axis && shape_axis(op_bottom_shape(args, 0), a->axis, &axis))
         return -1;
     axes = op_argmax_axes(args);
-    if (a->top_k < 1 || a->top_k > axes.length)
-        return error_set("top_k %d is not in 1..%" PRId64, a->top_k, axes.length);
+    if (op_check_top_k(a->top_k, axes.length, "values"))
+        return -1;
     return op_check_top_elems(
         args, 0, axes.outer * axes.inner * a->top_k * (!a->has_axis && a->out_max_val ? 2 : 1));
 }

@@ -35,9 +35,9 @@ static int conv_check_params(const struct op_args *args)
     int64_t places = op_window_places(a->kernel, op_bottom_shape(args, 0)->naxes - 2);
 
     if (a->group < 1 || in % a->group || out % a->group)
-        return error_set("%d groups do not divide %" PRId64 " input and %" PRId64
-                         " output channels",
-                         a->group, in, out);
+        return error_set("%d groups do not divide the %" PRId64 " channels of '%s' and the %" PRId64
+                         " outputs",
+                         a->group, in, op_bottom_name(args, 0), out);
     if (a->relu && (args->kind != OP_CONV || !a->bias))
         return error_set("only a convolution with a bias does the work of a ReLU, too");
     return op_check_weight_and_bias(args, in * (out / a->group) * places, a->bias, out);
@@ -110,7 +110,7 @@ static int lrn_check(const struct op_args *args)
     if (op_check_images(args))
         return -1;
     if (size < 1 || size % 2 == 0)
-        return error_set("local_size must be odd and positive, not %d", size);
+        return error_set("local_size is %d; only odd sizes have a middle", size);
     return 0;
 }
 

@@ -10,6 +10,12 @@ static inline const struct shape *op_bottom_shape(const struct op_args *args, in
     return &args->bottoms[i]->value.shape;
 }
 
+/* For messages. */
+static inline const char *op_bottom_name(const struct op_args *args, int i)
+{
+    return args->bottoms[i]->name ? args->bottoms[i]->name : "?";
+}
+
 static inline const struct shape *op_top_shape(const struct op_args *args, int i)
 {
     return &args->tops[i]->value.shape;
@@ -19,7 +25,8 @@ static inline const struct shape *op_top_shape(const struct op_args *args, int i
 int op_check_top_like_bottom(const struct op_args *args, int i);
 /* Top i has that many elements. */
 int op_check_top_elems(const struct op_args *args, int i, int64_t expected);
-/* Bottom i has that many elements, `what` in plural: "labels, one per prediction". */
+/* Bottom i has that many elements for the first bottom, `what` in plural: "labels, one per
+ * sample,". */
 int op_check_bottom_elems(const struct op_args *args, int i, int64_t expected, const char *what);
 /* The first bottom and top have four axes, N, C, H and W, and one batch. */
 int op_check_images(const struct op_args *args);
@@ -30,6 +37,10 @@ int op_check_param_count(const struct op_args *args, int expected);
 /* The parameters are a weight of that many elements and, if `bias`, one of that many. */
 int op_check_weight_and_bias(const struct op_args *args, int64_t weight, bool bias,
                              int64_t outputs);
+/* The first bottom has channels. */
+int op_check_has_channels(const struct op_args *args);
+/* There are so many values, `what` in plural. */
+int op_check_top_k(int top_k, int64_t values, const char *what);
 /* The top has as many channels as the first bottom. */
 int op_check_keeps_channels(const struct op_args *args);
 /* Parameter i, called `what`, has that many elements. */

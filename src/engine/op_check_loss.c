@@ -3,10 +3,6 @@
 #include "engine/op_size.h"
 #include "util/error.h"
 
-#include <inttypes.h>
-
-static const char one_label[] = "labels, one per prediction";
-
 static int loss_check_normalization(enum loss_normalization normalization)
 {
     return op_check_choice("normalization", (int)normalization, LOSS_NONE + 1);
@@ -21,17 +17,22 @@ static int loss_check_scores(const struct op_args *args, int axis)
     if (shape_axis(op_bottom_shape(args, 0), axis, &at))
         return -1;
     scores = op_axes_at(op_bottom_shape(args, 0), at);
-    if (op_check_bottom_elems(args, 1, scores.outer * scores.inner, one_label))
+    if (op_check_bottom_elems(args, 1, scores.outer * scores.inner, "labels, one for each place,"))
         return -1;
     return op_check_top_elems(args, 0, 1);
 }
 
-static int loss_check_same_size(const struct op_args *args)
+/* One batch in both, and as many elements. */
+static int loss_check_pair(const struct op_args *args)
 {
-    size_t a = shape_elems(op_bottom_shape(args, 0)), b = shape_elems(op_bottom_shape(args, 1));
+    const struct shape *a = op_bottom_shape(args, 0), *b = op_bottom_shape(args, 1);
 
-    if (a != b)
-        return error_set("the first two bottoms have %zu and %zu elements; expected as many", a, b);
+    if (a->naxes == 0 || b->naxes == 0 || a->dim[0] != b->dim[0] ||
+        shape_elems(a) != shape_elems(b))
+        return error_set("expected two bottoms with as many samples and elements: '%s' is %s, "
+                         "'%s' is %s",
+                         op_bottom_name(args, 0), shape_text(a).text, op_bottom_name(args, 1),
+                         shape_text(b).text);
     return op_check_top_elems(args, 0, 1);
 }
 
@@ -65,9 +66,8 @@ static int accuracy_check(const struct op_args *args)
     if (loss_check_scores(args, a->axis))
         return -1;
     classes = op_axes_at(op_bottom_shape(args, 0), a->axis).length;
-    if (a->top_k < 1 || a->top_k > classes)
-        return error_set("top_k %d is not in 1..%" PRId64 ", the number of classes", a->top_k,
-                         classes);
+    if (op_check_top_k(a->top_k, classes, "classes"))
+        return -1;
     return args->ntops == 2 ? op_check_top_elems(args, 1, classes) : 0;
 }
 
@@ -75,7 +75,7 @@ const struct op_signature op_signature_accuracy = {{2, 2}, {1, 2}, .check = accu
 
 static int sigmoid_loss_check(const struct op_args *args)
 {
-    if (loss_check_same_size(args))
+    if (loss_check_pair(args))
         return -1;
     return loss_check_normalization(args->u.sigmoid_loss.normalization);
 }
@@ -83,13 +83,13 @@ static int sigmoid_loss_check(const struct op_args *args)
 const struct op_signature op_signature_sigmoid_loss = {
     {2, 2}, {1, 1}, .no_gradient_to = 1u << 1, .check = sigmoid_loss_check};
 
-const struct op_signature op_signature_euclidean_loss = {
-    {2, 2}, {1, 1}, .check = loss_check_same_size};
+const struct op_signature op_signature_euclidean_loss = {{2, 2}, {1, 1}, .check = loss_check_pair};
 
 /* One label per row. */
 static int loss_check_rows(const struct op_args *args)
 {
-    if (op_check_bottom_elems(args, 1, shape_dim(op_bottom_shape(args, 0), 0), one_label))
+    if (op_check_bottom_elems(args, 1, shape_dim(op_bottom_shape(args, 0), 0),
+                              "labels, one per sample,"))
         return -1;
     return op_check_top_elems(args, 0, 1);
 }
@@ -102,10 +102,10 @@ const struct op_signature op_signature_multinomial_loss = {
 
 static int contrastive_loss_check(const struct op_args *args)
 {
-    if (loss_check_same_size(args))
+    if (loss_check_pair(args))
         return -1;
     return op_check_bottom_elems(args, 2, shape_dim(op_bottom_shape(args, 0), 0),
-                                 "similarities, one per pair");
+                                 "similarities, one per pair,");
 }
 
 const struct op_signature op_signature_contrastive_loss = {
@@ -120,7 +120,7 @@ static int infogain_loss_check(const struct op_args *args)
         return -1;
     classes = op_axes_at(op_bottom_shape(args, 0), a->axis).length;
     if (args->nbottoms == 3 &&
-        op_check_bottom_elems(args, 2, classes * classes, "elements, classes x classes"))
+        op_check_bottom_elems(args, 2, classes * classes, "values of a classes x classes matrix"))
         return -1;
     if (args->nbottoms == 2 && !a->matrix)
         return error_set("has no matrix: neither a third bottom nor one that was given");

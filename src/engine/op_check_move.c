@@ -17,7 +17,9 @@ static int concat_check_pieces(const char *what, struct blob **pieces, int n,
         for (int d = 0; fits && d < whole->naxes; d++)
             fits = d == axis || piece->dim[d] == whole->dim[d];
         if (!fits)
-            return error_set("%s %d of shape %s is no piece of %s along axis %d", what, i,
+            return error_set("%s %d, '%s' of shape %s, is no piece of %s along axis %d: they may "
+                             "differ there alone",
+                             what, i, pieces[i]->name ? pieces[i]->name : "?",
                              shape_text(piece).text, shape_text(whole).text, axis);
         sum += piece->dim[axis];
     }
@@ -82,8 +84,8 @@ static int crop_check(const struct op_args *args)
     for (int i = 0; i < x->naxes; i++)
         if (offset[i] < 0 || offset[i] > x->dim[i] - y->dim[i])
             return error_set("offset %" PRId64 " and size %" PRId64
-                             " do not fit axis %d of size %" PRId64,
-                             offset[i], y->dim[i], i, x->dim[i]);
+                             " do not fit axis %d of '%s', which has %" PRId64,
+                             offset[i], y->dim[i], i, op_bottom_name(args, 0), x->dim[i]);
     return 0;
 }
 
@@ -110,10 +112,11 @@ static int shuffle_check(const struct op_args *args)
     const struct shape *x = op_bottom_shape(args, 0);
     int group = args->u.shuffle.group;
 
-    if (x->naxes < 2)
-        return error_set("needs a bottom of at least 2 axes, not %d", x->naxes);
+    if (op_check_has_channels(args))
+        return -1;
     if (group < 1 || x->dim[1] % group)
-        return error_set("%d groups do not divide %" PRId64 " channels", group, x->dim[1]);
+        return error_set("group %d does not divide the %" PRId64 " channels of '%s'", group,
+                         x->dim[1], op_bottom_name(args, 0));
     return 0;
 }
 

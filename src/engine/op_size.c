@@ -118,25 +118,14 @@ int64_t op_spp_places(int levels)
 
 bool op_unary_from_top(const struct unary_args *a)
 {
-    switch (a->function) {
-    case UNARY_EXP:
-    case UNARY_RELU6:
-    case UNARY_SIGMOID:
-    case UNARY_TANH:
-        return true;
-    case UNARY_ELU:
-        return a->a >= 0;
-    case UNARY_POWER:
-        return a->c == 1;
-    case UNARY_ABS:
-    case UNARY_BNLL:
-    case UNARY_CLIP:
-    case UNARY_LOG:
-    case UNARY_SWISH:
-    case UNARY_THRESHOLD:
-        break;
-    }
-    return false;
+    static const bool always[] = {[UNARY_EXP] = true,
+                                  [UNARY_RELU6] = true,
+                                  [UNARY_SIGMOID] = true,
+                                  [UNARY_TANH] = true,
+                                  [UNARY_THRESHOLD] = false};
+
+    return always[a->function] || (a->function == UNARY_ELU && a->a >= 0) ||
+           (a->function == UNARY_POWER && a->c == 1);
 }
 
 /* ---- work ---- */

@@ -35,8 +35,8 @@ static int window_values(const struct spatial_field *field, int axes)
 
 static void put_convolution(struct strbuf *out, const Caffe__ConvolutionParameter *p, int axes)
 {
-    const struct spatial_field kernel = spatial_of_convolution(p, SPATIAL_KERNEL);
-    const struct spatial_field stride = spatial_of_convolution(p, SPATIAL_STRIDE);
+    const struct spatial_field kernel = spatial_of(&p->base, SPATIAL_KERNEL);
+    const struct spatial_field stride = spatial_of(&p->base, SPATIAL_STRIDE);
     int strides = window_values(&stride, axes);
 
     strbuf_printf(out, "%" PRIu32 ", ", p->num_output);
@@ -52,8 +52,8 @@ static void put_convolution(struct strbuf *out, const Caffe__ConvolutionParamete
 static void put_pooling(struct strbuf *out, const Caffe__PoolingParameter *p, int axes)
 {
     static const char *const names[] = {"MAX", "AVE", "STOCHASTIC"};
-    const struct spatial_field kernel = spatial_of_pooling(p, SPATIAL_KERNEL);
-    const struct spatial_field stride = spatial_of_pooling(p, SPATIAL_STRIDE);
+    const struct spatial_field kernel = spatial_of(&p->base, SPATIAL_KERNEL);
+    const struct spatial_field stride = spatial_of(&p->base, SPATIAL_STRIDE);
 
     strbuf_printf(out, "%s, ", p->pool >= 0 && p->pool < 3 ? names[p->pool] : "?");
     if (p->global_pooling) {

@@ -30,6 +30,8 @@ struct group *groups_create(const struct net *net)
                                    .m = from->m,
                                    .n = from->n,
                                    .k = from->k};
+        if (net->params[from->first].shape.naxes > 1)
+            groups[g].outputs = net->params[from->first].shape.dim[0];
     }
     for (int p = 0; p < net->nparams; p++)
         params[p] = (struct group_param){.elems = shape_elems(&net->params[p].shape),

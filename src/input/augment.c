@@ -148,12 +148,12 @@ int augment_resize(struct record *record, const struct augment_window *window, i
         return -1;
     for (int64_t c = 0; c < record->shape.dim[0]; c++) {
         for (int row = 0; row < window->height; row++)
-            memcpy(from->pixels.data + (size_t)row * (size_t)window->width,
+            memcpy(from->pixels.bytes + (size_t)row * (size_t)window->width,
                    pixels + (c * height + window->top + row) * width + window->left,
                    (size_t)window->width);
         if (image_resize(from, size, size, to))
             return -1;
-        memcpy(out + c * size * size, to->pixels.data, (size_t)size * (size_t)size);
+        memcpy(out + c * size * size, to->pixels.bytes, (size_t)size * (size_t)size);
     }
     return 0;
 }

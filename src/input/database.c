@@ -16,7 +16,7 @@ struct database {
 /* Puts "PATH: record N (key 'KEY'): " in front of the message. */
 static int record_error(struct database *self, uint64_t number)
 {
-    struct bytes key = {0};
+    struct strbuf key = {0};
     char text[80] = "", message[1024];
     size_t n = 0;
 
@@ -25,9 +25,9 @@ static int record_error(struct database *self, uint64_t number)
     message[sizeof message - 1] = '\0';
     if (self->kv->i->read(self->kv, number, true, &key) == 0)
         for (; n < key.length && n + 1 < sizeof text; n++)
-            text[n] = (char)(key.data[n] >= ' ' && key.data[n] < 127 ? key.data[n] : '?');
+            text[n] = (char)(key.bytes[n] >= ' ' && key.bytes[n] < 127 ? key.bytes[n] : '?');
     text[n] = '\0';
-    bytes_free(&key);
+    strbuf_free(&key);
     return error_set("%s: record %llu (key '%s'): %s", self->source.path,
                      (unsigned long long)number, text, message);
 }
@@ -42,7 +42,7 @@ static int database_read(struct source *source, uint64_t number, struct record *
     out->damaged = false;
     if (self->kv->i->read(self->kv, number, false, &out->file))
         return -1;
-    if (datum_read(out->file.data, out->file.length, self->color, out)) {
+    if (datum_read(out->file.bytes, out->file.length, self->color, out)) {
         out->damaged = true;
         return record_error(self, number);
     }

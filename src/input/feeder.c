@@ -180,7 +180,8 @@ static int sample_fill(struct feeder *f, const struct slot *slot, int sample, st
 /* With the mutex held: a slot that has jobs to give out, NULL for none. */
 static struct slot *slot_with_jobs(struct feeder *f)
 {
-    uint64_t blocks = f->begin_pass * (uint64_t)f->o.nranks + (uint64_t)f->o.rank;
+    uint64_t row = f->o.row > 0 ? (uint64_t)f->o.row : 1, pass = f->begin_pass;
+    uint64_t turn = pass / row * (uint64_t)f->o.nranks + (uint64_t)f->o.rank;
 
     if (f->filling || f->failed)
         return f->filling;
@@ -193,7 +194,7 @@ static struct slot *slot_with_jobs(struct feeder *f)
         slot->begun = trace_begin(f->o.trace);
         slot->generation = f->generation;
         slot->pass = f->begin_pass++;
-        slot->first = f->first_sample + blocks * (uint64_t)f->o.batch;
+        slot->first = f->first_sample + (turn * row + pass % row) * (uint64_t)f->o.batch;
         slot->next = slot->running = 0;
         slot->failed_job = -1;
         f->filling = slot;

@@ -9,6 +9,7 @@
 #include "input/source_internal.h"
 #include "util/alloc.h"
 #include "util/error.h"
+#include "util/file.h"
 
 #define MAX_FILE ((size_t)256 << 20) /* bytes of an image file */
 
@@ -80,7 +81,7 @@ static void target_size(const struct image *image, const struct image_input *o, 
 static void turn_channels(struct record *record)
 {
     size_t plane = (size_t)record->shape.dim[1] * (size_t)record->shape.dim[2];
-    uint8_t *pixels = record->planes.data;
+    uint8_t *pixels = record->planes.bytes;
 
     for (size_t i = 0; i < plane; i++) {
         uint8_t blue = pixels[i];
@@ -95,7 +96,7 @@ static int read_record(const char *path, const struct image_input *o, struct rec
     const struct transform *t = &o->transform;
     int height, width;
 
-    if (image_decode(record->file.data, record->file.length,
+    if (image_decode(record->file.bytes, record->file.length,
                      t->in.dim[0] == 1 ? IMAGE_GRAY : IMAGE_COLOR, &record->decoded))
         return error_context("%s", path);
     target_size(&record->decoded, o, &height, &width);
@@ -110,7 +111,7 @@ static int read_record(const char *path, const struct image_input *o, struct rec
 int image_input_read(const char *path, const struct image_input *o, float *out)
 {
     struct record record = {.label = 0};
-    int status = bytes_load(&record.file, path, MAX_FILE) || read_record(path, o, &record) ? -1 : 0;
+    int status = file_load(&record.file, path, MAX_FILE) || read_record(path, o, &record) ? -1 : 0;
 
     if (!status)
         status = transform_apply(&o->transform, &record, 0, 0, 0, out);

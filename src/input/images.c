@@ -3,6 +3,7 @@
 
 #include "input/list.h"
 #include "util/error.h"
+#include "util/file.h"
 #include "util/path.h"
 #include "util/strbuf.h"
 
@@ -23,7 +24,7 @@ static int file_decode(struct images *self, struct record *out)
 {
     const struct image *image = &out->decoded;
 
-    if (image_decode(out->file.data, out->file.length, self->o.color, &out->decoded))
+    if (image_decode(out->file.bytes, out->file.length, self->o.color, &out->decoded))
         return -1;
     if (self->o.height) {
         if (image_resize(&out->decoded, self->o.height, self->o.width, &out->resized))
@@ -44,7 +45,7 @@ static int images_read(struct source *source, uint64_t number, struct record *ou
                          (unsigned long long)number);
     out->damaged = false;
     out->label = (float)self->list.label[number];
-    if (bytes_load(&out->file, path, MAX_FILE_BYTES))
+    if (file_load(&out->file, path, MAX_FILE_BYTES))
         return error_context("%s, image %llu", source->path, (unsigned long long)number);
     if (file_decode(self, out)) {
         out->damaged = true;

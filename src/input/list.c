@@ -1,9 +1,9 @@
 /* Lists of image files: from a text file, whose lines are cut in place, or from folders. */
 #include "input/list.h"
 
-#include "input/class_names.h"
 #include "util/alloc.h"
 #include "util/error.h"
+#include "util/file.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -56,7 +56,7 @@ static int line_parse(struct list *list, const char *path, long number, char *li
         return error_set("%s:%ld: the label '%.200s' is no integer; expected \"PATH LABEL\"", path,
                          number, blank + 1);
     *cut = '\0';
-    return list_add(list, (uint64_t)(line - (char *)list->text.data), (int32_t)label);
+    return list_add(list, (uint64_t)(line - list->text.data), (int32_t)label);
 }
 
 int list_read_file(struct list *list, const char *path)
@@ -65,7 +65,7 @@ int list_read_file(struct list *list, const char *path)
     long number = 1;
 
     *list = (struct list){.count = 0};
-    if (bytes_load(&list->text, path, MAX_LIST_BYTES))
+    if (file_load(&list->text, path, MAX_LIST_BYTES))
         goto fail;
     if (memchr(list->text.data, '\0', list->text.length)) {
         error_set(
@@ -74,9 +74,9 @@ int list_read_file(struct list *list, const char *path)
             path);
         goto fail;
     }
-    if (bytes_append(&list->text, "", 1, "a list of images"))
+    if (strbuf_add(&list->text, "", 1, "a list of images"))
         goto fail;
-    rest = (char *)list->text.data;
+    rest = list->text.data;
     for (; (line = strsep(&rest, "\n")) != NULL; number++)
         if (line_parse(list, path, number, line))
             goto fail;
@@ -91,36 +91,28 @@ fail:
     return -1;
 }
 
-static int names_compare(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 /* What is in a folder and not hidden, folders or all others, sorted. */
 static int names_read(struct class_names *names, const char *folder, bool folders)
 {
-    DIR *stream = opendir(folder);
-    struct dirent *entry;
-    int status = 0;
+    struct dirent **entries = NULL;
+    int count = scandir(folder, &entries, NULL, alphasort), status = 0;
 
     *names = (struct class_names){.count = 0};
-    if (!stream)
+    if (count < 0)
         return error_set("%s: %s", folder, strerror(errno));
-    while (status == 0 && (errno = 0, entry = readdir(stream)) != NULL) {
+    for (int i = 0; i < count; i++) {
+        const char *name = entries[i]->d_name;
         char path[4096 + 300];
         struct stat st;
 
-        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
-        if (entry->d_name[0] != '.' && stat(path, &st) == 0 && S_ISDIR(st.st_mode) == folders)
-            status = class_names_add(names, entry->d_name, strlen(entry->d_name));
+        snprintf(path, sizeof path, "%s/%s", folder, name);
+        if (!status && name[0] != '.' && stat(path, &st) == 0 && S_ISDIR(st.st_mode) == folders)
+            status = class_names_add(names, name, strlen(name));
+        free(entries[i]);
     }
-    if (status == 0 && errno)
-        status = error_set("%s: %s", folder, strerror(errno));
-    closedir(stream);
+    free(entries);
     if (status)
         class_names_free(names);
-    else if (names->count)
-        qsort(names->name, (size_t)names->count, sizeof *names->name, names_compare);
     return status;
 }
 
@@ -142,11 +134,8 @@ static int class_read(struct list *list, const char *folder, const char *name, i
     for (int i = 0; i < files.count && status == 0; i++) {
         uint64_t start = list->text.length;
 
-        if (bytes_append(&list->text, name, strlen(name), "a list of images") ||
-            bytes_append(&list->text, "/", 1, "a list of images") ||
-            bytes_append(&list->text, files.name[i], strlen(files.name[i]) + 1,
-                         "a list of images") ||
-            list_add(list, start, label))
+        strbuf_printf(&list->text, "%s/%s%c", name, files.name[i], '\0');
+        if (strbuf_status(&list->text) || list_add(list, start, label))
             status = -1;
     }
     class_names_free(&files);
@@ -163,30 +152,28 @@ static int class_read(struct list *list, const char *folder, const char *name, i
 
 int list_read_folder(struct list *list, const char *path)
 {
-    struct class_names classes;
+    struct class_names *classes = &list->classes;
 
     *list = (struct list){.count = 0};
-    if (names_read(&classes, path, true))
+    if (names_read(classes, path, true))
         return -1;
-    list->class_name = classes.name;
-    list->nclasses = classes.count;
-    if (classes.count == 0) {
+    if (classes->count == 0) {
         error_set("%s: no folders in it; expected one for every class, with its images inside (or "
                   "a list of images instead of the folder)",
                   path);
         goto fail;
     }
-    if (classes.count == 1) {
+    if (classes->count == 1) {
         error_set("%s: only one folder in it, '%s', so there is only one class; expected one for "
                   "every class (or a list of images instead of the folder)",
-                  path, classes.name[0]);
+                  path, classes->name[0]);
         goto fail;
     }
-    for (int k = 0; k < list->nclasses; k++)
-        if (class_read(list, path, list->class_name[k], k, 0))
+    for (int k = 0; k < classes->count; k++)
+        if (class_read(list, path, classes->name[k], k, 0))
             goto fail;
     if (list->count == 0) {
-        error_set("%s: the %d folders in it hold no files; expected images", path, list->nclasses);
+        error_set("%s: the %d folders in it hold no files; expected images", path, classes->count);
         goto fail;
     }
     return 0;
@@ -198,16 +185,14 @@ fail:
 
 const char *list_path(const struct list *list, uint64_t n)
 {
-    return (const char *)list->text.data + list->start[n];
+    return list->text.data + list->start[n];
 }
 
 void list_free(struct list *list)
 {
-    for (int k = 0; k < list->nclasses; k++)
-        free(list->class_name[k]);
-    free(list->class_name);
+    class_names_free(&list->classes);
     free(list->start);
     free(list->label);
-    bytes_free(&list->text);
+    strbuf_free(&list->text);
     *list = (struct list){.count = 0};
 }

@@ -3,18 +3,18 @@
 #ifndef POSEIDON_INPUT_LIST_H
 #define POSEIDON_INPUT_LIST_H
 
-#include "input/format/bytes.h"
+#include "input/class_names.h"
+#include "util/strbuf.h"
 
 #include <stdbool.h>
 
 /* All zero is empty. */
 struct list {
-    struct bytes text; /* the file as it is, or names one after another; each NUL-terminated */
-    uint64_t *start;   /* owned; count offsets into text */
-    int32_t *label;    /* owned; count */
+    struct strbuf text; /* the file as it is, or names one after another; each NUL-terminated */
+    uint64_t *start;    /* owned; count offsets into text */
+    int32_t *label;     /* owned; count */
     uint64_t count;
-    char **class_name; /* owned; of a folder, else NULL */
-    int nclasses;      /* of a folder, else 0 */
+    struct class_names classes; /* of a folder, else none; owned */
 };
 
 /* A text file with a line "PATH LABEL" for every image: cut at the last blank, empty lines left

@@ -13,9 +13,9 @@
 
 void record_free(struct record *record)
 {
-    bytes_free(&record->file);
-    bytes_free(&record->planes);
-    bytes_free(&record->cut);
+    strbuf_free(&record->file);
+    strbuf_free(&record->planes);
+    strbuf_free(&record->cut);
     image_free(&record->decoded);
     image_free(&record->resized);
     *record = (struct record){0};
@@ -26,11 +26,11 @@ int record_from_image(struct record *record, const struct image *image)
     const int64_t dim[3] = {image->channels, image->height, image->width};
 
     if (shape_set(&record->shape, 3, dim, "an image") ||
-        bytes_reserve(&record->planes, image->pixels.length, "an image"))
+        strbuf_reserve(&record->planes, image->pixels.length, "an image"))
         return -1;
-    image_to_planes(image, record->planes.data);
+    image_to_planes(image, record->planes.bytes);
     record->type = SOURCE_U8;
-    record->data = record->planes.data;
+    record->data = record->planes.bytes;
     return 0;
 }
 
@@ -121,14 +121,14 @@ int source_read_record(struct source *source, uint64_t n, struct record *out)
 
     if (source->i->read_record)
         return source->i->read_record(source, n, out);
-    if (bytes_reserve(&out->planes, source_field_bytes(field), "a record"))
+    if (strbuf_reserve(&out->planes, source_field_bytes(field), "a record"))
         return -1;
-    fields[0] = out->planes.data;
+    fields[0] = out->planes.bytes;
     if (source->nfields > 1)
         fields[1] = &out->label;
     out->shape = field->shape;
     out->type = field->type;
-    out->data = out->planes.data;
+    out->data = out->planes.bytes;
     return source->i->read(source, n, 1, fields);
 }
 
@@ -165,7 +165,7 @@ static int mark_record(struct source *source, uint64_t n, unsigned char digest[3
         status = source->i->read_record(source, n, &record);
         if (!status || record.damaged) { /* as it is stored; reading it later says what is wrong */
             status = 0;
-            sha256_update(&hash, record.file.data, record.file.length);
+            sha256_update(&hash, record.file.bytes, record.file.length);
             sha256_update(&hash, &record.label, sizeof record.label);
         }
         record_free(&record);

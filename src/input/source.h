@@ -19,9 +19,9 @@ struct record {
     enum source_type type;
     const void *data; /* C x H x W; into the members below, until the next reading */
     float label;
-    struct bytes file, planes;     /* as stored; C x H x W */
+    struct strbuf file, planes;    /* as stored; C x H x W */
     struct image decoded, resized; /* data never points there: transform_cut uses them, too */
-    struct bytes cut;              /* transform_apply's */
+    struct strbuf cut;             /* transform_apply's */
     bool damaged; /* reading failed for what the record holds, not for where it lies */
 };
 

@@ -251,9 +251,9 @@ int transform_apply(const struct transform *t, struct record *record, uint64_t s
         values_make(t, record->data, &record->shape, record->type, &window, &window, out);
         return 0;
     }
-    if (bytes_reserve(&record->cut, shape_elems(&t->out), "an image") ||
-        transform_cut(t, record, seed, layer_index, sample, &window, record->cut.data))
+    if (strbuf_reserve(&record->cut, shape_elems(&t->out), "an image") ||
+        transform_cut(t, record, seed, layer_index, sample, &window, record->cut.bytes))
         return -1;
-    values_make(t, record->cut.data, &t->out, SOURCE_U8, &none, &window, out);
+    values_make(t, record->cut.bytes, &t->out, SOURCE_U8, &none, &window, out);
     return 0;
 }

@@ -23,16 +23,6 @@ static int find_axis(const struct layer *layer, const char *name, const int32_t 
     return layer_resolve_axis(layer, text, old ? (int)*old : axis ? *axis : 1, out);
 }
 
-static bool concat_fits(const struct shape *a, const struct shape *b, int axis)
-{
-    if (a->naxes != b->naxes)
-        return false;
-    for (int i = 0; i < a->naxes; i++)
-        if (i != axis && a->dim[i] != b->dim[i])
-            return false;
-    return true;
-}
-
 static int concat_setup(struct layer *layer)
 {
     const Caffe__ConcatParameter *p = layer->param->concat_param;
@@ -47,16 +37,8 @@ static int concat_setup(struct layer *layer)
     if (!layer->state)
         return error_memory((size_t)layer->nbottoms, "a concat layer");
     assert(0 <= axis && axis < shape.naxes);
-    for (int b = 1; b < layer->nbottoms; b++) {
-        const struct shape *other = &layer->bottoms[b]->value.shape;
-        if (!concat_fits(&shape, other, axis))
-            return error_set("bottoms must have the same shape except on axis %d: '%s' is %s, '%s' "
-                             "is %s",
-                             axis, layer->bottoms[0]->name,
-                             shape_text(&layer->bottoms[0]->value.shape).text,
-                             layer->bottoms[b]->name, shape_text(other).text);
-        shape.dim[axis] += other->dim[axis];
-    }
+    for (int b = 1; b < layer->nbottoms; b++)
+        shape.dim[axis] += shape_dim(&layer->bottoms[b]->value.shape, axis);
     return shape_set(&layer->tops[0]->value.shape, shape.naxes, shape.dim, layer->tops[0]->name);
 }
 

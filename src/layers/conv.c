@@ -26,7 +26,7 @@ static int conv_read_geometry(const struct layer *layer, const Caffe__Convolutio
                   {SPATIAL_DILATION, args->dilation}};
 
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
-        struct spatial_field field = spatial_of_convolution(p, fields[i].kind);
+        struct spatial_field field = spatial_of(&p->base, fields[i].kind);
         if (layer_spatial(&field, bottom, fields[i].out))
             return -1;
     }
@@ -57,11 +57,8 @@ static int conv_read_channels(struct layer *layer, const Caffe__ConvolutionParam
     return 0;
 }
 
-static int conv_check_channels(const struct layer *layer, const Caffe__ConvolutionParameter *p,
-                               int64_t outputs)
+static int conv_check_channels(const struct layer *layer, const Caffe__ConvolutionParameter *p)
 {
-    int64_t channels = layer->bottoms[0]->value.shape.dim[1];
-
     if (layer->i == &layer_convolution_depthwise)
         return 0;
     if (!p->has_num_output || p->num_output == 0 || p->num_output > INT32_MAX)
@@ -69,13 +66,6 @@ static int conv_check_channels(const struct layer *layer, const Caffe__Convoluti
                          p->has_num_output ? "out of range" : "missing");
     if (p->group == 0 || p->group > INT32_MAX)
         return error_set("group is %" PRIu32 "; expected at least 1", p->group);
-    if (channels % p->group != 0)
-        return error_set("bottom '%s' has %" PRId64 " channels, which group %" PRIu32
-                         " does not divide",
-                         layer->bottoms[0]->name, channels, p->group);
-    if (outputs % layer->u.conv.group != 0)
-        return error_set("num_output %" PRIu32 " is not divisible by group %d", p->num_output,
-                         layer->u.conv.group);
     return 0;
 }
 
@@ -190,7 +180,7 @@ static int convolution_setup(struct layer *layer)
                          layer->nbottoms, layer->ntops);
     if (conv_check_bottoms(layer) || conv_check_axis(layer, p) ||
         conv_read_geometry(layer, p, &layer->u.conv) || conv_read_channels(layer, p, &outputs) ||
-        conv_check_channels(layer, p, outputs))
+        conv_check_channels(layer, p))
         return -1;
     layer->u.conv.bias = p->bias_term;
     return conv_set_top(layer, outputs) || conv_declare_params(layer, outputs, p) ? -1 : 0;

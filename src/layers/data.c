@@ -7,15 +7,13 @@
 
 #include <stdlib.h>
 
-static bool data_is_own(const Caffe__DataParameter *p)
-{
-    return p->has_shared_file_system && !p->shared_file_system;
-}
+/* Whether each rank has a source of its own, of a definition that may say so. */
+#define IS_OWN(p) ((p)->has_shared_file_system && !(p)->shared_file_system)
 
 static int data_open(struct layer *layer, struct data *state, const struct layer_env *env)
 {
     const Caffe__DataParameter *p = layer->param->data_param;
-    char *path = data_source(state, p->source, data_is_own(p), env);
+    char *path = data_source(state, p->source, IS_OWN(p), env);
     enum image_color color = IMAGE_AS_STORED;
     int status = path ? data_forced_color(layer, &color) : -1;
 
@@ -67,7 +65,7 @@ static int data_setup(struct layer *layer, const struct layer_env *env)
     if (p->prefetch > 2)
         state->options.depth = p->prefetch < 64 ? (int)p->prefetch : 64;
     look.source = p->source;
-    look.own = data_is_own(p);
+    look.own = IS_OWN(p);
     look.known[0] = color == IMAGE_GRAY ? 1 : color == IMAGE_COLOR ? 3 : 0;
     return data_set_up(layer, env, &look);
 }
@@ -80,11 +78,6 @@ const struct layer_i layer_data = {
     DATA_LAYER_SLOTS,
 };
 
-static bool image_data_is_own(const Caffe__ImageDataParameter *p)
-{
-    return p->has_shared_file_system && !p->shared_file_system;
-}
-
 static int image_data_open(struct layer *layer, struct data *state, const struct layer_env *env)
 {
     const Caffe__ImageDataParameter *p = layer->param->image_data_param;
@@ -95,7 +88,7 @@ static int image_data_open(struct layer *layer, struct data *state, const struct
         .color = p->is_color ? IMAGE_COLOR : IMAGE_GRAY,
         .base_file = env->base_file,
     };
-    char *path = data_source(state, p->source, image_data_is_own(p), env);
+    char *path = data_source(state, p->source, IS_OWN(p), env);
     int status = path ? source_open_image_list(path, &o, &state->source) : -1;
 
     free(path);
@@ -128,7 +121,7 @@ static int image_data_setup(struct layer *layer, const struct layer_env *env)
     state->options.shuffle = p->shuffle;
     return data_set_up(layer, env,
                        &(struct data_look){.source = p->source,
-                                           .own = image_data_is_own(p),
+                                           .own = IS_OWN(p),
                                            .open = image_data_open,
                                            .known = {p->is_color ? 3 : 1, (int64_t)p->new_height,
                                                      (int64_t)p->new_width}});

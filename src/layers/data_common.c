@@ -8,6 +8,7 @@
 #include "util/error.h"
 #include "util/path.h"
 #include "util/rng.h"
+#include "util/strbuf.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -50,6 +51,7 @@ struct data *data_make_state(struct layer *layer, const struct layer_env *env, b
         .batch = env->batch > 0 ? env->batch : (int)batch_size,
         .rank = env->rank,
         .nranks = env->nranks > 0 ? env->nranks : 1,
+        .row = env->row,
         .first_sample = env->first_sample,
         .seed = env->seed,
         .layer_index = layer->index,
@@ -65,19 +67,14 @@ struct data *data_make_state(struct layer *layer, const struct layer_env *env, b
 /* `source`, or SOURCE_RANK where every rank has its own. */
 static char *source_path(const char *source, bool own, const struct layer_env *env)
 {
-    size_t size = strlen(source) + 16;
-    char *name, *path;
+    struct strbuf name = {0};
+    char *path;
 
     if (!own)
         return path_find(source, env->base_file, NULL);
-    name = malloc(size);
-    if (!name) {
-        error_memory(size, "a path");
-        return NULL;
-    }
-    snprintf(name, size, "%s_%d", source, env->rank);
-    path = path_find(name, env->base_file, NULL);
-    free(name);
+    strbuf_printf(&name, "%s_%d", source, env->rank);
+    path = strbuf_status(&name) ? NULL : path_find(name.data, env->base_file, NULL);
+    strbuf_free(&name);
     return path;
 }
 

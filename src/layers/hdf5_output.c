@@ -6,10 +6,9 @@
 
 #include "util/error.h"
 #include "util/h5.h"
+#include "util/strbuf.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define CHUNK_BYTES ((hsize_t)1 << 20)
 
@@ -27,8 +26,8 @@ struct output {
 static int output_setup(struct layer *layer, const struct layer_env *env)
 {
     const Caffe__HDF5OutputParameter *p = layer->param->hdf5_output_param;
+    struct strbuf path = {0};
     struct output *state;
-    size_t size;
 
     if (!p || !p->file_name || !p->file_name[0])
         return error_set("hdf5_output_param file_name is missing; expected the file to write");
@@ -48,11 +47,12 @@ static int output_setup(struct layer *layer, const struct layer_env *env)
         return error_memory(sizeof(*state), "an HDF5Output layer");
     state->file = state->dataset[0].id = state->dataset[1].id = -1;
     state->look_only = env->look_only;
-    size = strlen(p->file_name) + 32;
-    state->path = malloc(size);
+    strbuf_puts(&path, p->file_name);
+    if (env->rank > 0)
+        strbuf_printf(&path, ".rank%d", env->rank);
+    state->path = strbuf_take(&path);
     if (!state->path)
-        return error_memory(size, "a path");
-    snprintf(state->path, size, env->rank > 0 ? "%s.rank%d" : "%s", p->file_name, env->rank);
+        return -1;
     if (env->nranks > 1 && env->rank == 0)
         return layer_notice(layer, env, "each of %d ranks writes its samples: %s, %s.rank1, ...",
                             env->nranks, p->file_name, p->file_name);

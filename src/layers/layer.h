@@ -30,6 +30,7 @@ struct layer_env {
         *base_file; /* relative paths that do not exist are tried beside this file; or NULL */
     /* Which part of the global sample order this rank reads, see input/feeder.h. */
     int rank, nranks; /* among workers */
+    int row;          /* batches of this rank that follow each other there; 0: 1 */
     uint64_t first_sample;
     uint64_t seed;
     struct bad_record_policy care; /* with damaged data; all zero: an error */
@@ -111,10 +112,11 @@ struct layer_i {
      * row: whether the layer's own may travel as its factors. NULL: it is no product. After setup.
      */
     bool (*factorable)(const struct layer *layer);
-    /* Checks the definition and the bottoms' shapes, sets tops[i]->value.shape, which is the first
-     * bottom's until then, flops and the op's own arguments, declares parameters with
-     * layer_declare_param. Errors need not name the layer: the net adds it. Both NULL: nothing of
-     * it. setup_in: instead, of those that must know their surroundings. */
+    /* Checks the definition, sets tops[i]->value.shape, which is the first bottom's until then,
+     * flops and the op's own arguments, declares parameters with layer_declare_param. Of the
+     * bottoms' shapes and of arguments it checks what it computes with: its operator is asked
+     * about the rest behind it (op_check_call). Errors need not name the layer: the net adds it.
+     * Both NULL: nothing of it. setup_in: instead, of those that must know their surroundings. */
     int (*setup)(struct layer *layer);
     int (*setup_in)(struct layer *layer, const struct layer_env *env);
     enum op_kind op;    /* what layer->ops are */
@@ -172,8 +174,8 @@ struct layer {
  * nearest names are ...)". */
 const struct layer_i *layer_find(const char *type);
 
-/* The types that there are, and those that are refused by name with the reason, by number from 0
- * on; NULL behind the last. */
+/* The types that there are, and those that are refused by name with the reason, some with blanks
+ * between them, by number from 0 on; NULL behind the last. */
 const char *layer_type_name(int index);
 const char *layer_type_refused(int index, const char **reason);
 

@@ -103,6 +103,16 @@ int layer_expect_one_shape(const struct layer *layer);
  */
 int layer_resolve_axis(const struct layer *layer, const char *field, int axis, int *out);
 
+/* The table of a loss, whose missing tops are added. */
+#define LOSS(variable, name, kind, ...)                                                            \
+    const struct layer_i variable = {                                                              \
+        .type = name,                                                                              \
+        .no_in_place = true,                                                                       \
+        .auto_tops = true,                                                                         \
+        .op = kind,                                                                                \
+        __VA_ARGS__,                                                                               \
+    }
+
 /* Whether it is a ReLU without a slope. */
 bool layer_is_plain_relu(const struct layer *layer);
 

@@ -11,63 +11,27 @@
 
 #define LOSS_FLOPS 4.0 /* per element */
 
-/* Bottoms 0 and 1 with `expected` elements in the latter; `what` says why. */
-static int loss_expect_elems(const struct layer *layer, int bottom, size_t expected,
-                             const char *what)
+static int loss_setup(struct layer *layer)
 {
-    const struct blob *first = layer->bottoms[0], *other = layer->bottoms[bottom];
-
-    if (shape_elems(&other->value.shape) == expected)
-        return 0;
-    return error_set("expected %zu %s for '%s' of shape %s, found '%s' of shape %s", expected, what,
-                     first->name, shape_text(&first->value.shape).text, other->name,
-                     shape_text(&other->value.shape).text);
+    return layer_set_scalar(layer, LOSS_FLOPS);
 }
 
-/* Both have one batch and as many elements per sample. */
-static int loss_expect_pair(const struct layer *layer)
-{
-    const struct shape *a = &layer->bottoms[0]->value.shape, *b = &layer->bottoms[1]->value.shape;
-
-    if (a->naxes > 0 && b->naxes > 0 && a->dim[0] == b->dim[0] && shape_elems(a) == shape_elems(b))
-        return 0;
-    return error_set("expected two bottoms with as many samples and elements: '%s' is %s, '%s' is "
-                     "%s",
-                     layer->bottoms[0]->name, shape_text(a).text, layer->bottoms[1]->name,
-                     shape_text(b).text);
-}
-
-static int loss_pair_setup(struct layer *layer)
-{
-    return loss_expect_pair(layer) ? -1 : layer_set_scalar(layer, LOSS_FLOPS);
-}
-
-const struct layer_i layer_euclidean_loss = {
-    .type = "EuclideanLoss",
-    .no_in_place = true,
-    .auto_tops = true,
-    .setup = loss_pair_setup,
-    .op = OP_EUCLIDEAN_LOSS,
-};
+LOSS(layer_euclidean_loss, "EuclideanLoss", OP_EUCLIDEAN_LOSS, .setup = loss_setup);
 
 enum loss_normalization layer_loss_normalization(const struct layer *layer)
 {
+    static const enum loss_normalization modes[] = {
+        [CAFFE__LOSS_PARAMETER__NORMALIZATION_MODE__FULL] = LOSS_FULL,
+        [CAFFE__LOSS_PARAMETER__NORMALIZATION_MODE__VALID] = LOSS_VALID,
+        [CAFFE__LOSS_PARAMETER__NORMALIZATION_MODE__BATCH_SIZE] = LOSS_BATCH_SIZE,
+        [CAFFE__LOSS_PARAMETER__NORMALIZATION_MODE__NONE] = LOSS_NONE};
     const Caffe__LossParameter *p = layer->param->loss_param;
 
     if (!p || (!p->has_normalization && !p->has_normalize))
         return layer->i->normalization;
     if (!p->has_normalization)
         return p->normalize ? LOSS_VALID : LOSS_BATCH_SIZE;
-    switch (p->normalization) {
-    case CAFFE__LOSS_PARAMETER__NORMALIZATION_MODE__FULL:
-        return LOSS_FULL;
-    case CAFFE__LOSS_PARAMETER__NORMALIZATION_MODE__BATCH_SIZE:
-        return LOSS_BATCH_SIZE;
-    case CAFFE__LOSS_PARAMETER__NORMALIZATION_MODE__NONE:
-        return LOSS_NONE;
-    default:
-        return LOSS_VALID;
-    }
+    return modes[p->normalization];
 }
 
 bool layer_ignores_label(const struct layer *layer, int *label)
@@ -88,30 +52,18 @@ static int sigmoid_setup(struct layer *layer)
         .ignore_label = p ? p->ignore_label : 0,
         .normalization = layer_loss_normalization(layer),
     };
-    return loss_pair_setup(layer);
+    return loss_setup(layer);
 }
 
-const struct layer_i layer_sigmoid_loss = {
-    .type = "SigmoidCrossEntropyLoss",
-    .no_in_place = true,
-    .auto_tops = true,
-    .normalizes = true,
-    .normalization = LOSS_BATCH_SIZE,
-    .setup = sigmoid_setup,
-    .op = OP_SIGMOID_LOSS,
-};
+LOSS(layer_sigmoid_loss, "SigmoidCrossEntropyLoss", OP_SIGMOID_LOSS, .normalizes = true,
+     .normalization = LOSS_BATCH_SIZE, .setup = sigmoid_setup);
 
-/* One label per sample. */
 static int loss_labels_setup(struct layer *layer)
 {
-    const struct shape *scores = &layer->bottoms[0]->value.shape;
-
-    if (scores->naxes == 0)
+    if (layer->bottoms[0]->value.shape.naxes == 0)
         return error_set("expected a bottom of scores (N,C), found the scalar '%s'",
                          layer->bottoms[0]->name);
-    if (loss_expect_elems(layer, 1, (size_t)scores->dim[0], "labels, one per sample,"))
-        return -1;
-    return layer_set_scalar(layer, LOSS_FLOPS);
+    return loss_setup(layer);
 }
 
 static int hinge_setup(struct layer *layer)
@@ -122,45 +74,22 @@ static int hinge_setup(struct layer *layer)
     return loss_labels_setup(layer);
 }
 
-const struct layer_i layer_hinge_loss = {
-    .type = "HingeLoss",
-    .reads_labels = true,
-    .no_in_place = true,
-    .auto_tops = true,
-    .setup = hinge_setup,
-    .op = OP_HINGE_LOSS,
-};
+LOSS(layer_hinge_loss, "HingeLoss", OP_HINGE_LOSS, .reads_labels = true, .setup = hinge_setup);
 
-const struct layer_i layer_multinomial_loss = {
-    .type = "MultinomialLogisticLoss",
-    .reads_labels = true,
-    .no_in_place = true,
-    .auto_tops = true,
-    .setup = loss_labels_setup,
-    .op = OP_MULTINOMIAL_LOSS,
-};
+LOSS(layer_multinomial_loss, "MultinomialLogisticLoss", OP_MULTINOMIAL_LOSS, .reads_labels = true,
+     .setup = loss_labels_setup);
 
 static int contrastive_setup(struct layer *layer)
 {
     const Caffe__ContrastiveLossParameter *p = LAYER_PARAM(
         layer, contrastive_loss_param, ContrastiveLossParameter, CONTRASTIVE_LOSS_PARAMETER);
 
-    if (loss_expect_pair(layer) ||
-        loss_expect_elems(layer, 2, (size_t)layer->bottoms[0]->value.shape.dim[0],
-                          "similarities, one per pair,"))
-        return -1;
     layer->u.contrastive_loss = (struct contrastive_loss_args){p->margin, p->legacy_version};
-    return layer_set_scalar(layer, LOSS_FLOPS);
+    return loss_setup(layer);
 }
 
-const struct layer_i layer_contrastive_loss = {
-    .type = "ContrastiveLoss",
-    .no_in_place = true,
-    .auto_tops = true,
-    .drops_gradient = 1u << 2,
-    .setup = contrastive_setup,
-    .op = OP_CONTRASTIVE_LOSS,
-};
+LOSS(layer_contrastive_loss, "ContrastiveLoss", OP_CONTRASTIVE_LOSS, .drops_gradient = 1u << 2,
+     .setup = contrastive_setup);
 
 /* classes x classes floats, the caller's to free. */
 static int find_matrix(const char *source, const struct layer_env *env, size_t classes, float **out)
@@ -191,19 +120,14 @@ static int infogain_setup(struct layer *layer, const struct layer_env *env)
     if (layer_resolve_axis(layer, "infogain_loss_param axis", p ? p->axis : 1, &args->axis))
         return -1;
     classes = (size_t)scores->dim[args->axis];
-    if (loss_expect_elems(layer, 1, shape_elems(scores) / classes, "labels, one for each place,"))
-        return -1;
-    if (layer->nbottoms == 3) {
-        if (loss_expect_elems(layer, 2, classes * classes, "values of a classes x classes matrix"))
-            return -1;
-    } else if (!p || !p->source || !p->source[0]) {
+    if (layer->nbottoms == 2 && (!p || !p->source || !p->source[0]))
         return error_set("infogain_loss_param source is missing; the matrix comes from there or "
                          "from a third bottom");
-    } else if (env->look_only) { /* passes over blank input want a blank matrix */
+    if (layer->nbottoms == 2 && env->look_only) { /* passes over blank input want a blank matrix */
         matrix = calloc(classes * classes, sizeof *matrix);
         if (!matrix)
             return error_memory(classes * classes * sizeof *matrix, "the infogain matrix");
-    } else if (find_matrix(p->source, env, classes, &matrix)) {
+    } else if (layer->nbottoms == 2 && find_matrix(p->source, env, classes, &matrix)) {
         return -1;
     }
     args->matrix = layer->state = matrix; /* owned */
@@ -213,15 +137,6 @@ static int infogain_setup(struct layer *layer, const struct layer_env *env)
     return layer_set_scalar(layer, LOSS_FLOPS);
 }
 
-const struct layer_i layer_infogain_loss = {
-    .type = "InfogainLoss",
-    .reads_labels = true,
-    .no_in_place = true,
-    .auto_tops = true,
-    .keeps_top = true,
-    .no_gradient_from = 1u << 1,
-    .normalizes = true,
-    .normalization = LOSS_VALID,
-    .setup_in = infogain_setup,
-    .op = OP_INFOGAIN_LOSS,
-};
+LOSS(layer_infogain_loss, "InfogainLoss", OP_INFOGAIN_LOSS, .reads_labels = true, .keeps_top = true,
+     .no_gradient_from = 1u << 1, .normalizes = true, .normalization = LOSS_VALID,
+     .setup_in = infogain_setup);

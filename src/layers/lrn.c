@@ -2,8 +2,6 @@
  * neighbouring channels, or over an n x n window of one channel (then alpha/n^2, and k is 1). */
 #include "layers/layers_internal.h"
 
-#include "util/error.h"
-
 static int lrn_setup(struct layer *layer)
 {
     const Caffe__LRNParameter *p = LAYER_PARAM(layer, lrn_param, LRNParameter, LRNPARAMETER);
@@ -19,8 +17,6 @@ static int lrn_setup(struct layer *layer)
 
     if (layer_expect_axes(layer, 0, 4, "N,C,H,W"))
         return -1;
-    if (args.local_size < 1 || args.local_size % 2 == 0)
-        return error_set("local_size is %d; only odd sizes have a middle", args.local_size);
     layer->u.lrn = args;
     /* squares and their sum, then scale, shift, power, product */
     layer->flops = (2 * window + 4) * (double)shape_elems(&layer->bottoms[0]->value.shape);

@@ -4,8 +4,6 @@
 
 #include "util/error.h"
 
-#include <inttypes.h>
-
 static int crop_setup(struct layer *layer)
 {
     const Caffe__CropParameter *p = LAYER_PARAM(layer, crop_param, CropParameter, CROP_PARAMETER);
@@ -27,11 +25,6 @@ static int crop_setup(struct layer *layer)
         if (p->n_offset > 0)
             offset[i] = p->offset[p->n_offset == 1 ? 0 : i - axis];
         top->dim[i] = size->dim[i];
-        if (offset[i] + size->dim[i] > bottom->dim[i])
-            return error_set("offset %" PRId64 " plus size %" PRId64 " of '%s' exceed axis %d of "
-                             "'%s', which has %" PRId64,
-                             offset[i], size->dim[i], layer->bottoms[1]->name, i,
-                             layer->bottoms[0]->name, bottom->dim[i]);
     }
     return 0;
 }
@@ -92,18 +85,9 @@ const struct layer_i layer_batch_reindex = {
 
 static int shuffle_setup(struct layer *layer)
 {
-    const struct shape *bottom = &layer->bottoms[0]->value.shape;
     const Caffe__ShuffleChannelParameter *p = layer->param->shuffle_channel_param;
-    uint32_t group = p ? p->group : 1;
 
-    if (bottom->naxes < 2)
-        return error_set("expected a bottom with channels (N,C), found '%s': %s",
-                         layer->bottoms[0]->name, shape_text(bottom).text);
-    if (group == 0 || bottom->dim[1] % group != 0)
-        return error_set("shuffle_channel_param group %" PRIu32 " does not divide the %" PRId64
-                         " channels of '%s'",
-                         group, bottom->dim[1], layer->bottoms[0]->name);
-    layer->u.shuffle.group = (int)group;
+    layer->u.shuffle.group = p ? (int)p->group : 1;
     return 0;
 }
 

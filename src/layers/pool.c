@@ -16,7 +16,7 @@ static int pooling_read_kernel(const struct layer *layer, const Caffe__PoolingPa
                                struct pool_args *args)
 {
     const struct shape *bottom = &layer->bottoms[0]->value.shape;
-    const struct spatial_field kernel = spatial_of_pooling(p, SPATIAL_KERNEL);
+    const struct spatial_field kernel = spatial_of(&p->base, SPATIAL_KERNEL);
     char whole[SPATIAL_TEXT_BYTES];
 
     if (!p->global_pooling)
@@ -62,8 +62,8 @@ static int pooling_read_geometry(const struct layer *layer, const Caffe__Pooling
                                  struct pool_args *args)
 {
     const struct blob *bottom = layer->bottoms[0];
-    const struct spatial_field stride = spatial_of_pooling(p, SPATIAL_STRIDE);
-    const struct spatial_field pad = spatial_of_pooling(p, SPATIAL_PAD);
+    const struct spatial_field stride = spatial_of(&p->base, SPATIAL_STRIDE);
+    const struct spatial_field pad = spatial_of(&p->base, SPATIAL_PAD);
 
     if (pooling_read_kernel(layer, p, args) || layer_spatial(&stride, bottom, args->stride) ||
         layer_spatial(&pad, bottom, args->pad))
@@ -101,15 +101,12 @@ static int pooling_top_size(const struct layer *layer, const struct pool_args *a
     return 0;
 }
 
-static enum pool_method pooling_method(Caffe__PoolingParameter__PoolMethod pool)
-{
-    if (pool == CAFFE__POOLING_PARAMETER__POOL_METHOD__STOCHASTIC)
-        return POOL_STOCHASTIC;
-    return pool == CAFFE__POOLING_PARAMETER__POOL_METHOD__MAX ? POOL_MAX : POOL_AVE;
-}
-
 static int pooling_setup(struct layer *layer)
 {
+    static const enum pool_method methods[] = {
+        [CAFFE__POOLING_PARAMETER__POOL_METHOD__MAX] = POOL_MAX,
+        [CAFFE__POOLING_PARAMETER__POOL_METHOD__AVE] = POOL_AVE,
+        [CAFFE__POOLING_PARAMETER__POOL_METHOD__STOCHASTIC] = POOL_STOCHASTIC};
     const Caffe__PoolingParameter *p = layer->param->pooling_param;
     struct pool_args *args = &layer->u.pool;
     struct shape top;
@@ -120,7 +117,7 @@ static int pooling_setup(struct layer *layer)
         return -1;
     if (layer->ntops == 2 && p->pool != CAFFE__POOLING_PARAMETER__POOL_METHOD__MAX)
         return error_set("found 2 tops; only pool: MAX has a second one, the places of the maxima");
-    args->method = pooling_method(p->pool);
+    args->method = methods[p->pool];
     if (pooling_read_geometry(layer, p, args))
         return -1;
     top = layer->bottoms[0]->value.shape;

@@ -3,24 +3,13 @@
 
 #include "util/error.h"
 
-#include <inttypes.h>
-
-static enum reduce_operation reduction_operation(Caffe__ReductionParameter__ReductionOp operation)
-{
-    switch (operation) {
-    case CAFFE__REDUCTION_PARAMETER__REDUCTION_OP__ASUM:
-        return REDUCE_ASUM;
-    case CAFFE__REDUCTION_PARAMETER__REDUCTION_OP__SUMSQ:
-        return REDUCE_SUMSQ;
-    case CAFFE__REDUCTION_PARAMETER__REDUCTION_OP__MEAN:
-        return REDUCE_MEAN;
-    default:
-        return REDUCE_SUM;
-    }
-}
-
 static int reduction_setup(struct layer *layer)
 {
+    static const enum reduce_operation operations[] = {
+        [CAFFE__REDUCTION_PARAMETER__REDUCTION_OP__SUM] = REDUCE_SUM,
+        [CAFFE__REDUCTION_PARAMETER__REDUCTION_OP__ASUM] = REDUCE_ASUM,
+        [CAFFE__REDUCTION_PARAMETER__REDUCTION_OP__SUMSQ] = REDUCE_SUMSQ,
+        [CAFFE__REDUCTION_PARAMETER__REDUCTION_OP__MEAN] = REDUCE_MEAN};
     const Caffe__ReductionParameter *p =
         LAYER_PARAM(layer, reduction_param, ReductionParameter, REDUCTION_PARAMETER);
     const struct shape *bottom = &layer->bottoms[0]->value.shape;
@@ -29,7 +18,7 @@ static int reduction_setup(struct layer *layer)
     if (bottom->naxes > 0 && layer_resolve_axis(layer, "axis", p->axis, &axis))
         return -1;
     layer->flops = (double)shape_elems(bottom);
-    layer->u.reduce = (struct reduce_args){reduction_operation(p->operation), axis, p->coeff};
+    layer->u.reduce = (struct reduce_args){operations[p->operation], axis, p->coeff};
     return shape_set(&layer->tops[0]->value.shape, axis, bottom->dim, layer->tops[0]->name);
 }
 
@@ -45,7 +34,6 @@ static int argmax_setup(struct layer *layer)
     const Caffe__ArgMaxParameter *p =
         LAYER_PARAM(layer, argmax_param, ArgMaxParameter, ARG_MAX_PARAMETER);
     struct shape shape = layer->bottoms[0]->value.shape;
-    int64_t places;
     int axis = 0;
 
     if (shape.naxes == 0)
@@ -53,10 +41,6 @@ static int argmax_setup(struct layer *layer)
                          layer->bottoms[0]->name);
     if (p->has_axis && layer_resolve_axis(layer, "axis", p->axis, &axis))
         return -1;
-    places = p->has_axis ? shape.dim[axis] : (int64_t)shape_count(&shape, 1, shape.naxes);
-    if (p->top_k < 1 || (int64_t)p->top_k > places)
-        return error_set("top_k is %" PRIu32 "; expected 1 to the number of values, %" PRId64,
-                         p->top_k, places);
     layer->flops = (double)shape_elems(&shape);
     layer->u.argmax = (struct argmax_args){p->has_axis, p->axis, (int)p->top_k, p->out_max_val};
     if (p->has_axis) {

@@ -7,11 +7,11 @@
 #include "util/suggest.h"
 
 #include <assert.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 static const struct layer_i *const layer_types[] = {
 #define LAYER_ENTRY(name) &layer_##name,
@@ -21,28 +21,19 @@ static const struct layer_i *const layer_types[] = {
 
 #define NTYPES (sizeof(layer_types) / sizeof(layer_types[0]))
 
-/* Types that are known, and why they are not here. */
+/* Types that are known, with blanks between them, and why they are not here. */
 #define FORK "it belongs to a fork of Caffe for "
 static const struct {
-    const char *type, *reason;
+    const char *types, *reason;
 } refused[] = {
     {"Python", "it needs Caffe's Python layers, which only Caffe itself can run"},
-    {"LSTM", "recurrent layers are outside what this program trains"},
-    {"LSTMUnit", "recurrent layers are outside what this program trains"},
-    {"RNN", "recurrent layers are outside what this program trains"},
-    {"Recurrent", "recurrent layers are outside what this program trains"},
+    {"LSTM LSTMUnit RNN Recurrent", "recurrent layers are outside what this program trains"},
     {"WindowData", "it reads the window lists of R-CNN, which this program does not"},
     {"Filter", "its tops' shapes depend on the data, and here all shapes are fixed at set-up"},
-    {"AnnotatedData", FORK "object detection (SSD)"},
-    {"DetectionEvaluate", FORK "object detection (SSD)"},
-    {"DetectionOutput", FORK "object detection (SSD)"},
-    {"MultiBoxLoss", FORK "object detection (SSD)"},
-    {"Normalize", FORK "object detection (SSD)"},
-    {"Permute", FORK "object detection (SSD)"},
-    {"PriorBox", FORK "object detection (SSD)"},
+    {"AnnotatedData DetectionEvaluate DetectionOutput", FORK "object detection (SSD)"},
+    {"MultiBoxLoss Normalize Permute PriorBox", FORK "object detection (SSD)"},
     {"PSROIPooling", FORK "object detection (R-FCN)"},
-    {"ROIPooling", FORK "object detection (Fast R-CNN)"},
-    {"SmoothL1Loss", FORK "object detection (Fast R-CNN)"},
+    {"ROIPooling SmoothL1Loss", FORK "object detection (Fast R-CNN)"},
     {"Axpy", FORK "squeeze-and-excitation nets; Scale with two bottoms, and Eltwise, do the same"},
     {"BN", FORK "segmentation; BatchNorm and Scale do the same"},
     {"NdConvolution",
@@ -65,34 +56,20 @@ static const struct {
     {"MarginInnerProduct", FORK "face recognition (SphereFace)"},
 };
 
-/* What other frameworks and forks call them. */
+/* What other frameworks and forks call them, with blanks between the names. */
 static const struct {
-    const char *type, *ours;
+    const char *types, *ours;
 } aliases[] = {
-    {"Conv", "Convolution"},
-    {"Conv2d", "Convolution"},
-    {"Conv2D", "Convolution"},
-    {"Conv1d", "Convolution"},
-    {"Conv3d", "Convolution"},
+    {"Conv Conv1d Conv2d Conv3d", "Convolution"},
     {"ConvTranspose2d", "Deconvolution"},
-    {"Linear", "InnerProduct"},
-    {"Dense", "InnerProduct"},
-    {"FullyConnected", "InnerProduct"},
-    {"MaxPool", "Pooling"},
-    {"MaxPool2d", "Pooling"},
-    {"MaxPool1d", "Pooling"},
-    {"MaxPool3d", "Pooling"},
-    {"AvgPool", "Pooling"},
-    {"AvgPool2d", "Pooling"},
-    {"AvgPool1d", "Pooling"},
-    {"AvgPool3d", "Pooling"},
+    {"Linear Dense FullyConnected", "InnerProduct"},
+    {"MaxPool MaxPool1d MaxPool2d MaxPool3d", "Pooling"},
+    {"AvgPool AvgPool1d AvgPool2d AvgPool3d", "Pooling"},
     {"BatchNorm2d", "BatchNorm"},
     {"LeakyReLU", "ReLU"},
-    {"CrossEntropyLoss", "SoftmaxWithLoss"},
-    {"SoftmaxLoss", "SoftmaxWithLoss"},
+    {"CrossEntropyLoss SoftmaxLoss", "SoftmaxWithLoss"},
     {"MSELoss", "EuclideanLoss"},
-    {"BCELoss", "SigmoidCrossEntropyLoss"},
-    {"BCEWithLogitsLoss", "SigmoidCrossEntropyLoss"},
+    {"BCELoss BCEWithLogitsLoss", "SigmoidCrossEntropyLoss"},
     {"Cat", "Concat"},
     {"Add", "Eltwise"},
 };
@@ -100,27 +77,21 @@ static const struct {
 /* "A, B and C": the types whose names need the fewest letters changed. */
 static void list_nearest(const char *type, char *out, size_t bytes)
 {
-    enum { SHOWN = 3 };
-    const char *nearest[SHOWN] = {NULL};
-    int distances[SHOWN] = {0};
+    const char *nearest[3];
+    int before = -1, last = -1; /* distance and number of the one before */
 
-    for (size_t i = 0; i < NTYPES; i++) {
-        const char *name = layer_types[i]->type;
-        int distance = suggest_distance(type, name);
-
-        for (int k = 0; k < SHOWN; k++) {
-            const char *displaced = nearest[k];
-            int further = distances[k];
-
-            if (displaced && further <= distance)
-                continue;
-            nearest[k] = name;
-            distances[k] = distance;
-            if (!displaced)
-                break;
-            name = displaced;
-            distance = further;
+    for (int k = 0; k < 3; k++) {
+        int least = INT_MAX, at = 0;
+        for (int i = 0; i < (int)NTYPES; i++) {
+            int distance = suggest_distance(type, layer_types[i]->type);
+            if (distance < least && (distance > before || (distance == before && i > last))) {
+                least = distance;
+                at = i;
+            }
         }
+        before = least;
+        last = at;
+        nearest[k] = layer_types[at]->type;
     }
     snprintf(out, bytes, "%s, %s and %s", nearest[0], nearest[1], nearest[2]);
 }
@@ -134,7 +105,7 @@ const struct layer_i *layer_find(const char *type)
         if (strcmp(layer_types[i]->type, type) == 0)
             return layer_types[i];
     for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
-        if (strcmp(refused[i].type, type) != 0)
+        if (!suggest_lists(refused[i].types, type))
             continue;
         error_set("layer type %s is not supported: %s ('poseidon help layers' lists those that "
                   "are)",
@@ -144,7 +115,7 @@ const struct layer_i *layer_find(const char *type)
     for (size_t i = 0; i < NTYPES; i++)
         suggest_offer(&near, layer_types[i]->type);
     for (size_t i = 0; i < sizeof(aliases) / sizeof(aliases[0]); i++)
-        if (strcasecmp(aliases[i].type, type) == 0)
+        if (suggest_lists(aliases[i].types, type))
             near.nearest = aliases[i].ours;
     list_nearest(type, known, sizeof known);
     error_set("unknown layer type: %s%s%s%s (the nearest names are %s; 'poseidon help layers' "
@@ -164,7 +135,7 @@ const char *layer_type_refused(int index, const char **reason)
     if ((size_t)index >= sizeof(refused) / sizeof(refused[0]))
         return NULL;
     *reason = refused[index].reason;
-    return refused[index].type;
+    return refused[index].types;
 }
 
 int layer_check_type(const char *type)
@@ -192,13 +163,37 @@ unsigned layer_no_gradient_to(const struct layer_i *i)
     return i->no_gradient_to | op_signature(i->op)->no_gradient_to;
 }
 
+/* What its operator asks of arguments and shapes. A merged one has parameters of two layers: it is
+ * checked when it is made. */
+static int check_call(struct layer *layer)
+{
+    struct param declared[LAYER_MAX_PARAMS], *params[LAYER_MAX_PARAMS];
+    struct op_args args;
+
+    if (layer->i->build || layer->merged)
+        return 0;
+    args = layer_arguments(layer);
+    for (int p = 0; p < layer->nparams; p++) {
+        declared[p] = (struct param){.shape = layer->param_defs[p].shape};
+        params[p] = &declared[p];
+    }
+    args.params = params;
+    if (layer->i->op_per_bottom)
+        args.nbottoms = args.ntops = 1;
+    return op_check_call(&args);
+}
+
 int layer_setup(struct layer *layer, const struct layer_env *env)
 {
+    int status = 0;
+
     for (int t = 0; layer->nbottoms > 0 && t < layer->ntops; t++)
         layer->tops[t]->value.shape = layer->bottoms[0]->value.shape;
     if (layer->i->setup_in)
-        return layer->i->setup_in(layer, env);
-    return layer->i->setup ? layer->i->setup(layer) : 0;
+        status = layer->i->setup_in(layer, env);
+    else if (layer->i->setup)
+        status = layer->i->setup(layer);
+    return status ? -1 : check_call(layer);
 }
 
 bool layer_always(const struct layer *layer)

@@ -70,23 +70,6 @@ const struct layer_i layer_interp = {
     .op = OP_INTERP,
 };
 
-/* A level has 2^l bins per axis; its windows must not lie in the padding alone. */
-static int spp_level(const struct layer *layer, int level)
-{
-    const struct shape *bottom = &layer->bottoms[0]->value.shape;
-
-    for (int i = 2; i < 4; i++) {
-        int64_t bins = (int64_t)1 << level, size = bottom->dim[i];
-        int64_t kernel = (size + bins - 1) / bins, pad = (kernel * bins - size + 1) / 2;
-        if (pad >= kernel)
-            return error_set("level %d of the pyramid needs %" PRId64 " bins, too many for axis %d "
-                             "of size %" PRId64 ": pad %" PRId64 " must be smaller than the kernel "
-                             "%" PRId64,
-                             level, bins, i, size, pad, kernel);
-    }
-    return 0;
-}
-
 static int spp_setup(struct layer *layer)
 {
     const Caffe__SPPParameter *p = layer->param->spp_param;
@@ -103,11 +86,8 @@ static int spp_setup(struct layer *layer)
     if (layer_expect_axes(layer, 0, 4, "N,C,H,W"))
         return -1;
     dim[0] = bottom->dim[0];
-    for (int l = 0; l < (int)p->pyramid_height; l++) {
-        if (spp_level(layer, l))
-            return -1;
+    for (int l = 0; l < (int)p->pyramid_height; l++)
         dim[1] += bottom->dim[1] << 2 * l;
-    }
     layer->u.spp =
         (struct spp_args){p->pool == CAFFE__SPPPARAMETER__POOL_METHOD__MAX ? POOL_MAX : POOL_AVE,
                           (int)p->pyramid_height};

@@ -171,9 +171,6 @@ static int prelu_setup(struct layer *layer)
     const struct shape *bottom = &layer->bottoms[0]->value.shape;
     bool shared = p && p->channel_shared;
 
-    if (bottom->naxes < 2)
-        return error_set("expected a bottom of at least 2 axes (N,C), found '%s' of %d: %s",
-                         layer->bottoms[0]->name, bottom->naxes, shape_text(bottom).text);
     layer->u.prelu.shared = shared;
     layer->param_defs[0].constant = 0.25f;
     layer->flops = (double)shape_elems(bottom);

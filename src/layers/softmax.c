@@ -2,10 +2,6 @@
  * (outer, classes, inner); there is one label for each of outer x inner places. */
 #include "layers/layers_internal.h"
 
-#include "util/error.h"
-
-#include <inttypes.h>
-
 /* Rough work per score: maximum, difference, exponential, sum, division. */
 #define SOFTMAX_FLOPS 5.0
 
@@ -30,27 +26,12 @@ const struct layer_i layer_softmax = {
     .op = OP_SOFTMAX,
 };
 
-/* There must be one label per place, however its axes are written: N, Nx1, Nx1xHxW, NxHxW. */
-static int softmax_check_labels(const struct layer *layer, int axis)
-{
-    const struct shape *scores = &layer->bottoms[0]->value.shape;
-    const struct shape *labels = &layer->bottoms[1]->value.shape;
-    size_t expected = shape_count(scores, 0, axis) * shape_count(scores, axis + 1, scores->naxes);
-
-    if (shape_elems(labels) == expected)
-        return 0;
-    return error_set("expected %zu labels, one for each place of the scores '%s' of shape %s with "
-                     "classes on axis %d, found '%s' of shape %s",
-                     expected, layer->bottoms[0]->name, shape_text(scores).text, axis,
-                     layer->bottoms[1]->name, shape_text(labels).text);
-}
-
 static int softmax_loss_setup(struct layer *layer)
 {
     const Caffe__LossParameter *p = layer->param->loss_param;
     struct softmax_loss_args *args = &layer->u.softmax_loss;
 
-    if (softmax_axis(layer, &args->axis) || softmax_check_labels(layer, args->axis))
+    if (softmax_axis(layer, &args->axis))
         return -1;
     args->has_ignore_label = p && p->has_ignore_label;
     args->ignore_label = p ? p->ignore_label : 0;
@@ -58,18 +39,9 @@ static int softmax_loss_setup(struct layer *layer)
     return layer_set_scalar(layer, SOFTMAX_FLOPS);
 }
 
-const struct layer_i layer_softmax_loss = {
-    .type = "SoftmaxWithLoss",
-    .reads_labels = true,
-    .no_in_place = true,
-    .auto_tops = true,
-    .keeps_top = true,
-    .no_gradient_from = 1u << 1,
-    .normalizes = true,
-    .normalization = LOSS_VALID,
-    .setup = softmax_loss_setup,
-    .op = OP_SOFTMAX_LOSS,
-};
+LOSS(layer_softmax_loss, "SoftmaxWithLoss", OP_SOFTMAX_LOSS, .reads_labels = true,
+     .keeps_top = true, .no_gradient_from = 1u << 1, .normalizes = true,
+     .normalization = LOSS_VALID, .setup = softmax_loss_setup);
 
 static int accuracy_setup(struct layer *layer)
 {
@@ -78,12 +50,8 @@ static int accuracy_setup(struct layer *layer)
     const struct shape *scores = &layer->bottoms[0]->value.shape;
     int axis;
 
-    if (layer_resolve_axis(layer, "accuracy_param axis", p->axis, &axis) ||
-        softmax_check_labels(layer, axis))
+    if (layer_resolve_axis(layer, "accuracy_param axis", p->axis, &axis))
         return -1;
-    if (p->top_k < 1 || (int64_t)p->top_k > scores->dim[axis])
-        return error_set("top_k is %" PRIu32 "; expected 1 to the number of classes, %" PRId64,
-                         p->top_k, scores->dim[axis]);
     layer->u.accuracy = (struct accuracy_args){
         .top_k = (int)p->top_k,
         .axis = axis,

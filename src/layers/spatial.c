@@ -2,6 +2,7 @@
  * or once for each; of height and width also by name. */
 #include "layers/layers_internal.h"
 
+#include "spec/field.h"
 #include "util/error.h"
 
 #include <stdio.h>
@@ -13,39 +14,27 @@ static const struct spatial_field absent[] = {
     [SPATIAL_DILATION] = {"dilation", "dilation_h", "dilation_w", .absent = 1, .least = 1},
 };
 
-#define TAKE(p, field, all, pair)                                                                  \
-    ((field)->n = (p)->n_##all, (field)->value = (p)->all, (field)->has_h = (p)->has_##pair##_h,   \
-     (field)->has_w = (p)->has_##pair##_w, (field)->h = (p)->pair##_h, (field)->w = (p)->pair##_w)
-
-/* What both messages have. */
-#define TAKE_SHARED(p, field, kind)                                                                \
-    do {                                                                                           \
-        if ((kind) == SPATIAL_KERNEL)                                                              \
-            TAKE(p, field, kernel_size, kernel);                                                   \
-        else if ((kind) == SPATIAL_STRIDE)                                                         \
-            TAKE(p, field, stride, stride);                                                        \
-        else if ((kind) == SPATIAL_PAD)                                                            \
-            TAKE(p, field, pad, pad);                                                              \
-    } while (0)
-
-struct spatial_field spatial_of_convolution(const Caffe__ConvolutionParameter *p,
-                                            enum spatial_kind kind)
+/* The values of that field, n of them; NULL where the message has no such field or it is not set.
+ */
+static const uint32_t *values_of(const ProtobufCMessage *p, const char *name, size_t *n)
 {
-    struct spatial_field field = absent[kind];
+    const ProtobufCFieldDescriptor *field = message_find_field(p->descriptor, name);
 
-    TAKE_SHARED(p, &field, kind);
-    if (kind == SPATIAL_DILATION) {
-        field.n = p->n_dilation;
-        field.value = p->dilation;
-    }
-    return field;
+    *n = field ? field_count(p, field) : 0;
+    return *n > 0 ? field_at(p, field, 0) : NULL;
 }
 
-struct spatial_field spatial_of_pooling(const Caffe__PoolingParameter *p, enum spatial_kind kind)
+struct spatial_field spatial_of(const ProtobufCMessage *p, enum spatial_kind kind)
 {
     struct spatial_field field = absent[kind];
+    size_t nh, nw;
+    const uint32_t *h = values_of(p, field.name_h, &nh), *w = values_of(p, field.name_w, &nw);
 
-    TAKE_SHARED(p, &field, kind);
+    field.value = values_of(p, field.name, &field.n);
+    field.has_h = h != NULL;
+    field.has_w = w != NULL;
+    field.h = h ? *h : 0;
+    field.w = w ? *w : 0;
     return field;
 }
 

@@ -22,9 +22,8 @@ struct spatial_field {
     int least;  /* smallest allowed value */
 };
 
-struct spatial_field spatial_of_convolution(const Caffe__ConvolutionParameter *p,
-                                            enum spatial_kind kind);
-struct spatial_field spatial_of_pooling(const Caffe__PoolingParameter *p, enum spatial_kind kind);
+/* Of a convolution's or a pooling's message. */
+struct spatial_field spatial_of(const ProtobufCMessage *p, enum spatial_kind kind);
 
 /* The value for spatial axis i, unchecked; of height and width by name, those are axes 0 and 1. */
 int64_t spatial_at(const struct spatial_field *field, int i);

@@ -119,20 +119,6 @@ static int connect_top(struct wiring *wiring, struct layer *layer, int t)
     return 0;
 }
 
-static int check_count(const char *what, int found, struct op_count count)
-{
-    int min = count.least, max = count.most;
-    const char *s = found == 1 ? "" : "s";
-
-    if (found >= min && (max < 0 || found <= max))
-        return 0;
-    if (min == max)
-        return error_set("takes %d %s blob(s), found %d", min, what, found);
-    if (found < min)
-        return error_set("takes at least %d %s blob(s), found %d", min, what, found);
-    return error_set("takes at most %d %s blob%s, found %d", max, what, s, found);
-}
-
 static int count_blobs(struct layer *layer)
 {
     const struct op_count count = layer_tops(layer->i);
@@ -140,9 +126,9 @@ static int count_blobs(struct layer *layer)
 
     layer->nbottoms = layer->def->nbottoms;
     layer->ntops = layer->i->auto_tops && tops < count.least ? count.least : tops;
-    if (check_count("bottom", layer->nbottoms, layer_bottoms(layer->i)))
+    if (op_check_count("bottom", layer->nbottoms, layer_bottoms(layer->i)))
         return -1;
-    return check_count("top", layer->ntops, count);
+    return op_check_count("top", layer->ntops, count);
 }
 
 static int allocate_layer(struct net *net, struct layer *layer)

@@ -81,6 +81,20 @@ static void add_chunks(struct plan *plan, int bucket, size_t begin, size_t elems
     }
 }
 
+/* In how many pieces what travels of low rank is added up: as many chunks as it would be by itself.
+ */
+static int count_pieces(const struct plan *plan, int bucket)
+{
+    const struct bucket *b = &plan->buckets[bucket];
+    struct low_rank low = plan_low_rank(plan, bucket);
+    size_t least = low.elems[0] < low.elems[1] ? low.elems[0] : low.elems[1];
+    size_t most = low.elems[0] + low.elems[1] - least, piece = piece_of(plan, b, most, 1);
+    size_t pieces = (most + piece - 1) / piece;
+
+    pieces = pieces < least ? pieces : least; /* none is empty */
+    return pieces < (size_t)b->nchunks ? (int)pieces : b->nchunks;
+}
+
 /* What a scheme moves in units (rows of the weight) is cut apart from the rest (the bias). */
 static void cut_bucket(struct plan *plan, int number, bool fill)
 {
@@ -92,7 +106,9 @@ static void cut_bucket(struct plan *plan, int number, bool fill)
     if (weight)
         add_chunks(plan, number, bucket->begin, weight, unit, fill);
     add_chunks(plan, number, bucket->begin + weight, bucket->elems - weight, 0, fill);
-    bucket->nchunks = plan->nchunks - bucket->first_chunk;
+    bucket->nchunks = bucket->moved = plan->nchunks - bucket->first_chunk;
+    if (bucket->rank > 0)
+        bucket->moved = count_pieces(plan, number);
 }
 
 int plan_cut(struct plan *plan)
@@ -280,7 +296,7 @@ static void share_bucket(struct plan *plan, struct bucket *bucket)
     struct home_share *shares = plan->shares + plan->nshares;
     int n = 0;
 
-    for (int c = bucket->first_chunk; c < bucket->first_chunk + bucket->nchunks; c++)
+    for (int c = bucket->first_chunk; c < bucket->first_chunk + bucket->moved; c++)
         shares[n++] = (struct home_share){.home = plan->chunks[c].home,
                                           .chunks = 1,
                                           .elems = plan->chunks[c].elems,
@@ -355,11 +371,28 @@ const struct codec *plan_codec(const struct plan *plan, int chunk)
     return scheme && scheme->codec ? scheme->codec(plan, chunk) : NULL;
 }
 
+/* Of low rank: of both turns. */
+static size_t piece_bytes(const struct plan *plan, int chunk)
+{
+    int bucket = plan->chunks[chunk].bucket;
+    const struct bucket *b = &plan->buckets[bucket];
+    struct low_rank low = plan_low_rank(plan, bucket);
+    int piece = chunk - b->first_chunk;
+    size_t elems = 0;
+
+    for (int turn = 0; turn < 2 && piece < b->moved; turn++)
+        elems +=
+            plan_piece_begin(b, &low, turn, piece + 1) - plan_piece_begin(b, &low, turn, piece);
+    return elems * sizeof(float);
+}
+
 size_t plan_gradient_bytes(const struct plan *plan, int chunk)
 {
     const struct codec *codec = plan_codec(plan, chunk);
     const struct chunk *c = &plan->chunks[chunk];
 
+    if (plan->buckets[c->bucket].rank > 0)
+        return piece_bytes(plan, chunk);
     return codec ? codec->bytes(c->rows, c->elems / c->rows) : c->elems * sizeof(float);
 }
 
@@ -403,12 +436,13 @@ struct traffic plan_home_traffic(const struct plan *plan, int bucket, int leader
         traffic =
             (struct traffic){.sent = b->gradient_bytes - (own ? own->gradient_bytes : 0),
                              .received = b->back_bytes - (own ? own->back_bytes : 0),
-                             .messages = (uint64_t)b->nchunks - (own ? (uint64_t)own->chunks : 0)};
+                             .messages = (uint64_t)b->moved - (own ? (uint64_t)own->chunks : 0)};
     if (own) {
         traffic.sent += others * own->back_bytes;
         traffic.received += others * own->gradient_bytes;
         traffic.messages += others * (uint64_t)own->chunks;
     }
+    traffic.messages *= b->rank > 0 ? 2 : 1;
     return traffic;
 }
 

@@ -18,18 +18,33 @@ static const struct {
 
 enum { POLICIES = sizeof policies / sizeof *policies };
 
+static int parse_rank(const char *text, const char *number, struct comm *out)
+{
+    enum { MOST = 1024 };
+    char end;
+
+    out->text = text;
+    if (sscanf(number, "%5d%c", &out->rank, &end) != 1 || out->rank < 1 || out->rank > MOST)
+        return error_set("--comm=%s: expected a rank from 1 to %d behind the colon, as %s:%d", text,
+                         MOST, out->scheme->name, out->scheme->rank);
+    return 0;
+}
+
 int comm_parse(const struct scheme *const *registry, const char *text, struct comm *out)
 {
+    const char *colon = strchr(text, ':');
     struct strbuf names = {.data = NULL};
+    char name[64];
 
-    *out = (struct comm){.policy = COMM_SCHEME, .scheme = scheme_find(registry, text)};
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(text, ":"), text);
+    *out = (struct comm){.policy = COMM_SCHEME, .scheme = scheme_find(registry, name)};
     for (int i = 0; i < POLICIES && !out->scheme; i++)
         if (!strcmp(text, policies[i].name)) {
             out->policy = policies[i].policy;
             return 0;
         }
-    if (out->scheme)
-        return 0;
+    if (out->scheme && (!colon || out->scheme->rank > 0))
+        return colon ? parse_rank(text, colon + 1, out) : 0;
     for (int i = 0; i < POLICIES; i++)
         strbuf_printf(&names, "%s, ", policies[i].name);
     for (int i = 0; registry[i]; i++)
@@ -44,7 +59,7 @@ const char *comm_name(struct comm comm)
     for (int i = 0; i < POLICIES; i++)
         if (policies[i].policy == comm.policy)
             return policies[i].name;
-    return comm.scheme->name;
+    return comm.text ? comm.text : comm.scheme->name;
 }
 
 static void append_help(char *out, int indent, const char *name, const char *help)
@@ -62,6 +77,11 @@ void comm_help(const struct scheme *const *registry, int indent, char out[COMM_H
         append_help(out, indent, policies[i].name, policies[i].help);
     for (int i = 0; registry[i]; i++)
         append_help(out, indent, registry[i]->name, registry[i]->help);
+}
+
+int scheme_rank(const struct scheme *scheme, struct comm comm)
+{
+    return comm.scheme == scheme && comm.rank > 0 ? comm.rank : scheme->rank;
 }
 
 const struct scheme *scheme_find(const struct scheme *const *registry, const char *name)
@@ -98,9 +118,19 @@ const char *scheme_label(const struct scheme *scheme)
     return scheme ? scheme->label : "-";
 }
 
-bool scheme_can_move(const struct scheme *scheme, const struct group *group)
+/* Whether factors of that rank are at most half of the matrix. */
+static bool fits_rank(const struct group *group, int rank)
+{
+    double m = (double)group->outputs, n = (double)group->params[0].elems / m;
+
+    return 2 * (m + n) * rank <= m * n;
+}
+
+bool scheme_can_move(const struct scheme *scheme, const struct group *group, int rank)
 {
     if (!group->trains)
         return false;
+    if (rank > 0)
+        return group->outputs > 0 && group->params[0].lr_mult != 0 && fits_rank(group, rank);
     return scheme->can_move ? scheme->can_move(group) : !scheme->factors || group->factorable;
 }

@@ -12,14 +12,19 @@ struct comm {
         COMM_NONE,   /* nothing is exchanged, every worker trains alone: the ceiling of speed */
     } policy;
     const struct scheme *scheme; /* COMM_SCHEME alone; else NULL */
+    int rank;                    /* of the scheme's low-rank factors; 0: the scheme's usual one */
+    const char *text;            /* what was parsed, where that names a rank; borrowed. Else NULL */
 };
 
-/* "auto", "paper", "none", or the name of a scheme in that registry. Fails with the list of them.
- */
+/* "auto", "paper", "none", or the name of a scheme in that registry, behind which one of low rank
+ * may have its rank ("lowrank:2"). Fails with the list of them. text outlives the comm. */
 int comm_parse(const struct scheme *const *registry, const char *text, struct comm *out);
 
 /* By what comm_parse knows it; borrowed. */
 const char *comm_name(struct comm comm);
+
+/* The rank of the scheme's factors by that --comm; 0: it is not of low rank. */
+int scheme_rank(const struct scheme *scheme, struct comm comm);
 
 /* For --help: one line for each name, with what it means; lines after the first are indented by
  * `indent` columns. */

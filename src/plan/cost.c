@@ -395,13 +395,16 @@ int cost_table(const struct cost_cluster *cluster, const struct plan_options *ho
         struct plan_options options = *how;
         struct plan *plan;
         options.comm = (struct comm){.policy = COMM_SCHEME, .scheme = registry[s]};
+        if (how->comm.scheme == registry[s])
+            options.comm = how->comm;
         options.merge_bytes = 0;
         status = plan_create(&options, ngroups, groups, &plan);
         if (status)
             break;
         cost_plan(cluster, plan, column);
         for (int g = 0; g < ngroups; g++) {
-            bool possible = scheme_can_move(registry[s], &groups[g]);
+            bool possible =
+                scheme_can_move(registry[s], &groups[g], scheme_rank(registry[s], options.comm));
             out[g * schemes + s] = possible ? column[g] : (struct cost){0};
             out[g * schemes + s].scheme = registry[s];
         }

@@ -26,8 +26,9 @@ struct group {
      * parameter) is the sum over k rows of top_grad^T bottom; a second parameter (m) is the bias.
      */
     bool factorable;
-    int64_t m, n; /* outputs, inputs */
-    int64_t k;    /* rows of one pass (the batch) on one rank */
+    int64_t m, n;    /* outputs, inputs */
+    int64_t k;       /* rows of one pass (the batch) on one rank */
+    int64_t outputs; /* of the first parameter, a matrix of outputs x all the rest; 0: it is none */
 };
 
 #endif

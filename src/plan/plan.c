@@ -50,8 +50,10 @@ static const struct scheme *choose_scheme(const struct plan *plan, int group)
         return NULL;
     if (plan->nworkers > 1) /* else it talks to itself, or to the one worker's server */
         wished = wished_scheme(plan, group);
-    return wished && scheme_can_move(wished, &plan->groups[group]) ? wished
-                                                                   : plan->options.registry[0];
+    return wished && scheme_can_move(wished, &plan->groups[group],
+                                     scheme_rank(wished, plan->options.comm))
+               ? wished
+               : plan->options.registry[0];
 }
 
 /* ---- buckets ---- */
@@ -97,7 +99,7 @@ static int name_bucket(const struct plan *plan, struct bucket *bucket)
 }
 
 static void begin_bucket(struct bucket *bucket, const struct group *group, int number,
-                         const struct scheme *scheme)
+                         const struct scheme *scheme, struct comm comm)
 {
     *bucket = (struct bucket){.layer = group->layer,
                               .begin = group->begin,
@@ -109,7 +111,8 @@ static void begin_bucket(struct bucket *bucket, const struct group *group, int n
                               .k = group->k,
                               .first_group = number,
                               .ngroups = 1,
-                              .scheme = scheme};
+                              .scheme = scheme,
+                              .rank = scheme ? scheme_rank(scheme, comm) : 0};
 }
 
 static int make_buckets(struct plan *plan)
@@ -130,7 +133,7 @@ static int make_buckets(struct plan *plan)
     for (int g = 0; g < plan->ngroups; g++) {
         const struct group *group = &plan->groups[g];
         if (plan->bucket_of[g]) {
-            begin_bucket(&plan->buckets[++made], group, g, scheme[g]);
+            begin_bucket(&plan->buckets[++made], group, g, scheme[g], plan->options.comm);
         } else {
             struct bucket *into = &plan->buckets[made];
             into->elems = group->begin + group->elems - into->begin;
@@ -212,6 +215,21 @@ static void dilate(struct plan *plan)
     }
 }
 
+struct low_rank plan_low_rank(const struct plan *plan, int bucket)
+{
+    const struct bucket *b = &plan->buckets[bucket];
+    const struct group *group = &plan->groups[b->first_group];
+    int by = plan->options.dilate > 1 ? plan->options.dilate : 1;
+    int64_t elems = (int64_t)group->params[0].elems, m = shrink(group->outputs, by),
+            n = shrink(elems / group->outputs, by),
+            tail = shrink((int64_t)group->elems - elems, by);
+
+    return (struct low_rank){.m = m,
+                             .n = n,
+                             .tail = (size_t)tail,
+                             .elems = {(size_t)(m * b->rank + tail), (size_t)(n * b->rank)}};
+}
+
 /* ---- life ---- */
 
 /* Leaders and whom they lead. */
@@ -258,6 +276,21 @@ static int check_options(const struct plan_options *o)
     return 0;
 }
 
+/* A rank that was named is of use to some layer, on however many ranks. */
+static int check_rank(const struct plan *plan)
+{
+    const struct comm *comm = &plan->options.comm;
+
+    for (int g = 0; g < plan->ngroups && comm->rank > 0; g++)
+        if (scheme_can_move(comm->scheme, &plan->groups[g], comm->rank))
+            return 0;
+    if (comm->rank == 0)
+        return 0;
+    return error_set("--comm=%s: no layer's gradient is large enough for factors of rank %d, which "
+                     "must have at most half of its elements; use a smaller rank, or --comm=ps",
+                     comm_name(*comm), comm->rank);
+}
+
 static int copy_groups(struct plan *plan, int ngroups, const struct group *groups)
 {
     struct group *copy = PLAN_ROOM(copy, ngroups);
@@ -285,8 +318,8 @@ int plan_create(const struct plan_options *options, int ngroups, const struct gr
         plan->options.chunk_bytes = PLAN_LARGEST_MESSAGE;
     if (plan->options.latency_bytes == 0)
         plan->options.latency_bytes = PLAN_USUAL_LATENCY_BYTES;
-    if (check_options(options) || copy_groups(plan, ngroups, groups) || find_leaders(plan) ||
-        make_buckets(plan))
+    if (check_options(options) || copy_groups(plan, ngroups, groups) || check_rank(plan) ||
+        find_leaders(plan) || make_buckets(plan))
         goto fail;
     cut_factors(plan);
     dilate(plan);
@@ -356,6 +389,7 @@ uint64_t plan_digest(const struct plan *plan, uint64_t seed)
         hash = mix(hash, bucket->begin);
         hash = mix(hash, bucket->elems);
         hash = mix(hash, (uint64_t)bucket->k << 1 | bucket->log_steps);
+        hash = mix(hash, (uint64_t)bucket->rank);
         hash = mix(hash, (uint64_t)bucket->rounds << 32 | (uint32_t)bucket->slices);
         hash = mix_text(hash, bucket->scheme ? bucket->scheme->name : "");
     }

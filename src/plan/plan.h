@@ -81,6 +81,8 @@ struct bucket {
     int first_group, ngroups;    /* of the net's groups */
     const struct scheme *scheme; /* NULL: nothing travels (does not train, or --comm=none) */
     int first_chunk, nchunks;
+    int rank;  /* > 0: factors of that rank travel in the gradient's place (plan_low_rank) */
+    int moved; /* so many of its chunks travel: all, or of low rank the first, each a piece */
     int first_share, nshares;            /* of plan->shares */
     uint64_t gradient_bytes, back_bytes; /* of all shares together */
     /* Gradients are reduced to each chunk's home, and its answer sent, along a tree (plan/tree.h)
@@ -237,6 +239,24 @@ static inline int64_t plan_urgency(const struct plan *plan, int bucket, int64_t 
 }
 
 /* ---- for schemes; leaders and buckets by number ---- */
+
+/* What travels of a bucket of low rank. The first parameter's gradient M (m x n) is to become the
+ * product of P (m x rank) and Q (n x rank, transposed): first P travels, with the gradient of the
+ * other parameters behind it, then Q. */
+struct low_rank {
+    int64_t m, n;    /* dilated, as all of it */
+    size_t tail;     /* elements of the other parameters, the bucket's last */
+    size_t elems[2]; /* that travel in each of the two turns */
+};
+struct low_rank plan_low_rank(const struct plan *plan, int bucket);
+
+/* Where the piece of that turn begins which the bucket's chunk number `piece` takes along; piece ==
+ * moved: where all end. */
+static inline size_t plan_piece_begin(const struct bucket *bucket, const struct low_rank *low,
+                                      int turn, int piece)
+{
+    return low->elems[turn] * (size_t)piece / (size_t)bucket->moved;
+}
 
 /* The share of the bucket that the leader is home of; NULL: it has none. */
 const struct home_share *plan_share(const struct plan *plan, int bucket, int leader);

@@ -36,6 +36,8 @@ struct scheme {
     const char *help;  /* one line, without a full stop */
     enum scheme_home home;
     bool factors;   /* moves sufficient factors: for factorable groups alone */
+    int rank;       /* > 0: in the place of a matrix it moves factors of that rank, where --comm
+                       names no other; for groups whose first parameter has twice their elements */
     bool mergeable; /* small neighbouring groups may travel as one bucket */
     bool trees;     /* its gradients may travel along trees (struct bucket.log_steps) */
     bool sliced;    /* its chunks know nothing of each other, and move as plan_home_traffic has it:
@@ -79,7 +81,7 @@ const struct scheme *scheme_at(const struct scheme *const *registry, int index);
 
 const char *scheme_label(const struct scheme *scheme); /* "-" for NULL */
 
-/* Whether the scheme can move the group. */
-bool scheme_can_move(const struct scheme *scheme, const struct group *group);
+/* Whether the scheme, of that rank where it has one, can move the group. */
+bool scheme_can_move(const struct scheme *scheme, const struct group *group, int rank);
 
 #endif

@@ -229,7 +229,7 @@ static void order_bucket(struct simulation *s, int bucket, int *transfer_of, int
 
     for (int u = s->buckets[bucket].transfer_first; u < s->buckets[bucket + 1].transfer_first; u++)
         transfer_of[s->transfers[u].home] = u;
-    for (int c = b->first_chunk; b->nshares > 0 && c < b->first_chunk + b->nchunks; c++) {
+    for (int c = b->first_chunk; b->nshares > 0 && c < b->first_chunk + b->moved; c++) {
         int u = transfer_of[endpoint_of(s, s->plan->chunks[c].home)];
         const struct transfer *transfer = &s->transfers[u];
         int64_t before = chunks[u]++;

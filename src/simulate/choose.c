@@ -221,7 +221,8 @@ static int add_rows(struct chooser *c)
     if (!q->quick && may_choose_paper(q) && add_row(c, (struct comm){.policy = COMM_PAPER}))
         return -1;
     for (int s = 0; registry[s] && !q->quick; s++)
-        if (may_choose(q, registry[s]) && add_row(c, (struct comm){COMM_SCHEME, registry[s]}))
+        if (may_choose(q, registry[s]) &&
+            add_row(c, (struct comm){.policy = COMM_SCHEME, .scheme = registry[s]}))
             return -1;
     return add_row(c, (struct comm){.policy = COMM_AUTO});
 }

@@ -92,6 +92,8 @@ static int give(struct simulation *s, int endpoint, int transfer, int slice, int
     /* what came last takes longer where its homes are fewer than the endpoint's threads */
     later =
         b->log_steps ? inner_seconds(s, u, endpoint) : seconds / u->homes - seconds / a->members;
+    if (b->rank > 0) /* one message here is two, the second of which follows the first's answer */
+        later += 2 * s->cluster->latency_seconds;
     return events_put(&s->events, (struct event){.time = a->thread_free + later,
                                                  .kind = EVENT_SUM,
                                                  .endpoint = endpoint,

@@ -64,7 +64,7 @@ int checkpoint_look(const struct net *net)
  * to be freed. */
 static struct snapshot_layer *describe_layers(const struct net *net, float *values)
 {
-    struct snapshot_layer *layers = calloc((size_t)net->nlayers + 1, sizeof *layers);
+    struct snapshot_layer *layers = alloc_array((size_t)net->nlayers, sizeof *layers, "a snapshot");
 
     for (int i = 0; layers && i < net->nlayers; i++) {
         const struct layer *layer = &net->layers[i];
@@ -79,8 +79,6 @@ static struct snapshot_layer *describe_layers(const struct net *net, float *valu
                 .shared = group_of(net, number)->layer != i};
         }
     }
-    if (!layers)
-        error_memory((size_t)net->nlayers * sizeof *layers, "a snapshot");
     return layers;
 }
 
@@ -88,15 +86,13 @@ static struct snapshot_layer *describe_layers(const struct net *net, float *valu
 static struct snapshot_blob *describe_history(const struct net *net, int nhistory, float *history)
 {
     size_t count = (size_t)nhistory * (size_t)net->nparams;
-    struct snapshot_blob *blobs = calloc(count + 1, sizeof *blobs);
+    struct snapshot_blob *blobs = alloc_array(count, sizeof *blobs, "a snapshot");
 
     for (int b = 0, k = 0; blobs && b < nhistory; b++)
         for (int p = 0; p < net->nparams; p++, k++)
             blobs[k] = (struct snapshot_blob){.shape = &net->params[p].shape,
                                               .data = history + (size_t)b * net->elems +
                                                       net_param_begin(net, p)};
-    if (!blobs)
-        error_memory(count * sizeof *blobs, "a snapshot");
     return blobs;
 }
 
@@ -241,32 +237,25 @@ static int read_model(const char *path, const char *run, struct net *net, bool *
                       struct log *log)
 {
     struct snapshot_layer *layers = describe_layers(net, NULL);
-    struct snapshot_report report;
+    struct snapshot_report report = {0};
+    int status = layers ? snapshot_read_model(path, layers, net->nlayers, &report) : -1;
 
-    if (!layers || snapshot_read_model(path, layers, net->nlayers, &report)) {
-        free(layers);
-        return -1;
-    }
     free(layers);
-    if (checkpoint_look(net)) {
-        snapshot_report_free(&report);
-        return diverged(path);
-    }
-    if (run && report.run && strcmp(run, report.run)) {
-        error_set("%s: the model is of run '%s' and its state of run '%s': one was overwritten",
-                  path, report.run, run);
-        snapshot_report_free(&report);
-        return -1;
-    }
-    for (int i = 0; i < report.nignored; i++)
+    if (!status && checkpoint_look(net))
+        status = diverged(path);
+    if (!status && run && report.run && strcmp(run, report.run))
+        status =
+            error_set("%s: the model is of run '%s' and its state of run '%s': one was overwritten",
+                      path, report.run, run);
+    for (int i = 0; i < report.nignored && !status; i++)
         LOG_INFO(log, "Ignoring source layer %s", report.ignored[i]);
-    for (int i = 0; i < report.nmissing; i++)
+    for (int i = 0; i < report.nmissing && !status; i++)
         LOG_WARNING(log, "Layer %s is not in %s: it keeps its initial values", report.missing[i],
                     path);
-    for (int l = 0; found && l < net->nlayers; l++)
+    for (int l = 0; found && !status && l < net->nlayers; l++)
         found[l] |= net->layers[l].nparams > 0 && !is_missing(&report, net->layers[l].def->name);
     snapshot_report_free(&report);
-    return 0;
+    return status;
 }
 
 int checkpoint_resume(const char *path, struct net *net, int nhistory, float *history,

@@ -136,7 +136,6 @@ static herr_t walk_visit(hid_t group, const char *name, const H5L_info_t *info, 
 
 static int open_model_data(hid_t file, const char *path, hid_t *data)
 {
-
     *data = -1;
     if (!has_link(file, "data") && has_link(file, "iter") && has_link(file, "history"))
         return error_set("%s is a solver state, not a model: give it to --snapshot, or give the "

@@ -85,17 +85,21 @@ static hid_t dataset_properties(const struct shape *shape)
     return properties;
 }
 
+/* Takes `space`. shape: of floats that are cut into chunks, or NULL. */
 static int write_dataset(hid_t group, const char *path, const char *name, hid_t file_type,
-                         hid_t memory_type, hid_t space, hid_t properties, const void *data)
+                         hid_t memory_type, hid_t space, const struct shape *shape,
+                         const void *data)
 {
-    hid_t dataset = -1;
+    hid_t properties = dataset_properties(shape);
+    hid_t dataset = H5Dcreate2(group, name, file_type, space, H5P_DEFAULT, properties, H5P_DEFAULT);
     int status = 0;
 
-    dataset = H5Dcreate2(group, name, file_type, space, H5P_DEFAULT, properties, H5P_DEFAULT);
     if (dataset < 0 || H5Dwrite(dataset, memory_type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data) < 0)
         status = composing_failed(path, "write data set", name);
     if (dataset >= 0)
         H5Dclose(dataset);
+    H5Sclose(space);
+    H5Pclose(properties);
     return status;
 }
 
@@ -103,31 +107,15 @@ static int write_blob(hid_t group, const char *path, int number, const struct sn
 {
     const struct shape *shape = blob->shape;
     hsize_t dims[SHAPE_MAX_AXES];
-    hid_t space, properties = dataset_properties(shape);
+    hid_t space;
     char name[16];
-    int status;
 
     snprintf(name, sizeof name, "%d", number);
     for (int i = 0; i < shape->naxes; i++)
         dims[i] = (hsize_t)shape->dim[i];
     space = shape->naxes ? H5Screate_simple(shape->naxes, dims, NULL) : H5Screate(H5S_SCALAR);
-    status = write_dataset(group, path, name, H5T_IEEE_F32LE, H5T_NATIVE_FLOAT, space, properties,
-                           blob->data);
-    H5Sclose(space);
-    H5Pclose(properties);
-    return status;
-}
-
-/* Takes `space`. */
-static int write_value(hid_t file, const char *path, const char *name, hid_t type, hid_t space,
-                       const void *value)
-{
-    hid_t properties = dataset_properties(NULL);
-    int status = write_dataset(file, path, name, type, type, space, properties, value);
-
-    H5Sclose(space);
-    H5Pclose(properties);
-    return status;
+    return write_dataset(group, path, name, H5T_IEEE_F32LE, H5T_NATIVE_FLOAT, space, shape,
+                         blob->data);
 }
 
 /* One number, as Caffe stores it: an array of one element. */
@@ -136,7 +124,8 @@ static int write_number(hid_t file, const char *path, const char *name, hid_t ty
 {
     hsize_t one = 1;
 
-    return write_value(file, path, name, type, H5Screate_simple(1, &one, NULL), value);
+    return write_dataset(file, path, name, type, type, H5Screate_simple(1, &one, NULL), NULL,
+                         value);
 }
 
 static int write_string(hid_t file, const char *path, const char *name, const char *text)
@@ -145,7 +134,7 @@ static int write_string(hid_t file, const char *path, const char *name, const ch
     int status;
 
     H5Tset_size(type, strlen(text) + 1);
-    status = write_value(file, path, name, type, H5Screate(H5S_SCALAR), text);
+    status = write_dataset(file, path, name, type, type, H5Screate(H5S_SCALAR), NULL, text);
     H5Tclose(type);
     return status;
 }

@@ -363,7 +363,9 @@ static void put_net(const struct weights *w, struct strbuf *out)
     }
 }
 
-static void put_entry(struct json *json, const struct snapshot_layer *layer, int b, uint64_t *at)
+/* place: where the values before it end, and, behind it, its own. */
+static void put_entry(struct json *json, const struct snapshot_layer *layer, int b,
+                      int64_t place[2])
 {
     static const char *const ends[] = {"weight", "bias"};
     const struct shape *shape = layer->blobs[b].shape;
@@ -377,11 +379,9 @@ static void put_entry(struct json *json, const struct snapshot_layer *layer, int
     json_put_object(json, strbuf_text(&name));
     json_put_string(json, "dtype", "F32");
     json_put_ints(json, "shape", shape->naxes, shape->dim);
-    json_put_array(json, "data_offsets");
-    json_uint(json, *at);
-    *at += shape_elems(shape) * sizeof(float);
-    json_uint(json, *at);
-    json_array_end(json);
+    place[1] += (int64_t)(shape_elems(shape) * sizeof(float));
+    json_put_ints(json, "data_offsets", 2, place);
+    place[0] = place[1];
     json_object_end(json);
     strbuf_free(&name);
 }
@@ -389,7 +389,7 @@ static void put_entry(struct json *json, const struct snapshot_layer *layer, int
 static int compose_header(const struct weights *w, struct json *json, const char **text)
 {
     struct strbuf net = {0};
-    uint64_t at = 0;
+    int64_t place[2] = {0, 0};
     int status;
 
     put_net(w, &net);
@@ -403,7 +403,7 @@ static int compose_header(const struct weights *w, struct json *json, const char
     for (int i = 0; i < w->nlayers; i++)
         for (int b = 0; b < w->layers[i].nblobs; b++)
             if (!w->layers[i].blobs[b].shared)
-                put_entry(json, &w->layers[i], b, &at);
+                put_entry(json, &w->layers[i], b, place);
     json_object_end(json);
     status = strbuf_status(&net) || json_text(json, text) ? -1 : 0;
     strbuf_free(&net);

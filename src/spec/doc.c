@@ -51,17 +51,21 @@ int text_line(const struct text_doc *doc, const void *message)
     return line < 0 ? 0 : line;
 }
 
-struct text_place text_place(const struct text_doc *doc, const void *part, const char *layer)
+struct text_place text_place_of(const char *file, int line, const char *layer)
 {
     struct text_place place;
-    char line[16] = "";
+    char number[16] = "";
 
-    if (text_line(doc, part) > 0)
-        snprintf(line, sizeof line, ":%d", text_line(doc, part));
-    snprintf(place.text, sizeof place.text, "%s%s%s%s%s", doc != NULL ? doc->name : "net", line,
-             layer != NULL ? ": layer '" : "", layer != NULL ? layer : "",
-             layer != NULL ? "'" : "");
+    if (line > 0)
+        snprintf(number, sizeof number, ":%d", line);
+    snprintf(place.text, sizeof place.text, "%s%s%s%s%s", file, number, layer ? ": layer '" : "",
+             layer ? layer : "", layer ? "'" : "");
     return place;
+}
+
+struct text_place text_place(const struct text_doc *doc, const void *part, const char *layer)
+{
+    return text_place_of(doc ? doc->name : "net", text_line(doc, part), layer);
 }
 
 ProtobufCMessage *text_root(const struct text_doc *doc)

@@ -46,16 +46,9 @@ static const char *text_or_empty(const char *text)
     return text != NULL ? text : "";
 }
 
-struct layer_def_place layer_def_place(const struct layer_def *layer)
+struct text_place layer_def_place(const struct layer_def *layer)
 {
-    struct layer_def_place place;
-
-    if (layer->line > 0)
-        snprintf(place.text, sizeof place.text, "%s:%d: layer '%s'", layer->file, layer->line,
-                 layer->name);
-    else
-        snprintf(place.text, sizeof place.text, "%s: layer '%s'", layer->file, layer->name);
-    return place;
+    return text_place_of(layer->file, layer->line, layer->name);
 }
 
 static bool is_loss(const char *type)

@@ -75,10 +75,7 @@ int net_def_create(const struct text_doc *doc, const Caffe__NetParameter *param,
                    const struct net_state *state, struct net_def **out);
 
 /* "FILE:LINE: layer 'NAME'" for messages; the line is left out when unknown. */
-struct layer_def_place {
-    char text[512];
-};
-struct layer_def_place layer_def_place(const struct layer_def *layer);
+struct text_place layer_def_place(const struct layer_def *layer);
 
 void net_def_destroy(struct net_def *def);
 

@@ -63,16 +63,12 @@ void print_value(struct strbuf *out, const ProtobufCFieldDescriptor *field, cons
 
     switch (field->type) {
     case PROTOBUF_C_TYPE_INT64:
-    case PROTOBUF_C_TYPE_SINT64:
-    case PROTOBUF_C_TYPE_SFIXED64:
         strbuf_printf(out, "%lld", (long long)*(const int64_t *)value);
         break;
     case PROTOBUF_C_TYPE_UINT64:
-    case PROTOBUF_C_TYPE_FIXED64:
         strbuf_printf(out, "%llu", (unsigned long long)*(const uint64_t *)value);
         break;
     case PROTOBUF_C_TYPE_UINT32:
-    case PROTOBUF_C_TYPE_FIXED32:
         strbuf_printf(out, "%lu", (unsigned long)*(const uint32_t *)value);
         break;
     case PROTOBUF_C_TYPE_FLOAT:

@@ -96,26 +96,20 @@ int stored_blob_scan(struct proto *proto, uint64_t begin, uint64_t end, struct s
     return 0;
 }
 
-static float load_float(const unsigned char *b)
+/* Of that many bytes, 4 or 8. */
+static inline float load_value(const unsigned char *b, size_t size)
 {
-    uint32_t bits;
-    float value;
+    uint64_t bits = 0;
+    uint32_t half;
+    double twice;
+    float single;
 
-    memcpy(&bits, b, sizeof bits);
-    bits = le32toh(bits);
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-static float load_double(const unsigned char *b)
-{
-    uint64_t bits;
-    double value;
-
-    memcpy(&bits, b, sizeof bits);
+    memcpy(&bits, b, size);
     bits = le64toh(bits);
-    memcpy(&value, &bits, sizeof value);
-    return (float)value;
+    half = (uint32_t)bits;
+    memcpy(&twice, &bits, sizeof twice);
+    memcpy(&single, &half, sizeof single);
+    return size == 8 ? (float)twice : single;
 }
 
 static int read_values(struct proto *proto, const struct proto_field *field, uint64_t size,
@@ -130,7 +124,7 @@ static int read_values(struct proto *proto, const struct proto_field *field, uin
         if (proto_copy(proto, field->begin + done * size, bytes, (size_t)(n * size)))
             return -1;
         for (uint64_t i = 0; i < n; i++)
-            out[done + i] = size == 4 ? load_float(bytes + 4 * i) : load_double(bytes + 8 * i);
+            out[done + i] = size == 4 ? load_value(bytes + 4 * i, 4) : load_value(bytes + 8 * i, 8);
         done += n;
     }
     return 0;

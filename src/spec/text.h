@@ -63,4 +63,7 @@ struct text_place {
 };
 struct text_place text_place(const struct text_doc *doc, const void *part, const char *layer);
 
+/* The same of that line, 0 where it is not known. */
+struct text_place text_place_of(const char *file, int line, const char *layer);
+
 #endif

@@ -208,24 +208,18 @@ int reader_scalar(struct reader *r, const ProtobufCFieldDescriptor *field, union
 
     switch (field->type) {
     case PROTOBUF_C_TYPE_INT32:
-    case PROTOBUF_C_TYPE_SINT32:
-    case PROTOBUF_C_TYPE_SFIXED32:
         if (read_signed(r, field, INT32_MAX, &i))
             return -1;
         out->i32 = (int32_t)i;
         return 0;
     case PROTOBUF_C_TYPE_INT64:
-    case PROTOBUF_C_TYPE_SINT64:
-    case PROTOBUF_C_TYPE_SFIXED64:
         return read_signed(r, field, INT64_MAX, &out->i64);
     case PROTOBUF_C_TYPE_UINT32:
-    case PROTOBUF_C_TYPE_FIXED32:
         if (read_unsigned(r, field, UINT32_MAX, &u))
             return -1;
         out->u32 = (uint32_t)u;
         return 0;
     case PROTOBUF_C_TYPE_UINT64:
-    case PROTOBUF_C_TYPE_FIXED64:
         return read_unsigned(r, field, UINT64_MAX, &out->u64);
     case PROTOBUF_C_TYPE_FLOAT:
         if (read_real(r, field, &d))

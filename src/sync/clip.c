@@ -1,13 +1,14 @@
 /* Norms, given, agreed and turned into a scale. */
 #include "sync/clip.h"
 
-#include "engine/vector.h"
+#include "engine/exact_sum.h"
 #include "sync/gradient.h"
 #include "sync/sync_internal.h"
 
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Whether this rank adds the chunk up and gives its norm. */
 static bool clip_is_home(const struct sync *sync, int chunk)
@@ -19,7 +20,8 @@ static bool clip_is_home(const struct sync *sync, int chunk)
 
 int clip_open(struct sync *sync)
 {
-    size_t count = (size_t)sync->plan->nchunks + 1;
+    bool exact = sync->options.exact_norms > 0;
+    size_t count;
     struct clip *clip = &sync->clip;
 
     clip->scale = 1;
@@ -29,7 +31,8 @@ int clip_open(struct sync *sync)
         return 0;
     if (lars_open(sync))
         return -1;
-    count += (size_t)lars_count(sync);
+    clip->sums = sync->plan->nchunks + (exact ? EXACT_SUM_WORDS : lars_count(sync));
+    count = (size_t)clip->sums + 1;
     clip->own = calloc(count, sizeof *clip->own);
     clip->all = calloc(count, sizeof *clip->all);
     if (!clip->own || !clip->all)
@@ -50,7 +53,9 @@ void clip_close(struct sync *sync)
 /* What a gradient's sum is divided by for the norm, inverted. */
 static float mean_of(const struct sync *sync)
 {
-    return 1.0f / (float)sync->plan->ncomputing;
+    int times = sync->options.exact_norms;
+
+    return times > 0 ? sync->scale * (float)times : 1.0f / (float)sync->plan->ncomputing;
 }
 
 /* ---- wire thread ---- */
@@ -82,12 +87,17 @@ static int clip_complete(void *context, const struct wire_message *message)
 {
     struct sync *sync = context;
     struct clip *clip = &sync->clip;
-    double total = 0;
+    double total = 0, mean = (double)mean_of(sync);
 
     (void)message;
     assert(clip->local == 0);
     for (int c = 0; c < sync->plan->nchunks; c++)
         total += clip->all[c];
+    if (sync->options.exact_norms > 0) {
+        if (isfinite(total))
+            total = exact_sum_read(clip->all + sync->plan->nchunks) * mean * mean;
+        memset(clip->own + sync->plan->nchunks, 0, EXACT_SUM_WORDS * sizeof(double));
+    }
     clip->norm = sqrt(total);
     clip->scale = sync->options.clip > 0 && clip->norm > (double)sync->options.clip
                       ? (float)((double)sync->options.clip / clip->norm)
@@ -116,7 +126,7 @@ static int clip_advance(struct sync *sync)
     struct clip *clip = &sync->clip;
     /* each rank's own where each trains a net of its own */
     bool apart = sync->plan->options.comm.policy == COMM_NONE;
-    int count = sync->plan->nchunks + lars_count(sync);
+    int count = clip->sums;
     MPI_Request request;
 
     if (clip->local > 0 || !clip->computed)
@@ -128,17 +138,26 @@ fail:
     return -1;
 }
 
+/* The norms of a chunk, where the engine works or on the host. */
+static int note_norms(struct sync *sync, int chunk, bool on_engine, const float *gradient,
+                      const float *values)
+{
+    size_t elems = chunk_of(sync, chunk)->elems;
+    double *own = &sync->clip.own[chunk], *more = sync->clip.own + sync->plan->nchunks;
+
+    if (gradient_sumsq(sync, on_engine, gradient, elems, mean_of(sync), own) ||
+        lars_note(sync, chunk, on_engine, gradient, values, more))
+        return -1;
+    if (sync->options.exact_norms > 0 && isfinite(*own))
+        exact_sum_squares(gradient, elems, more);
+    return 0;
+}
+
 int clip_chunk_ready(struct sync *sync, int chunk, const float *sum, const float *values)
 {
-    struct clip *clip = &sync->clip;
-
-    assert(clip->local > 0);
-    clip->own[chunk] = vector_sumsq(sum, chunk_of(sync, chunk)->elems, mean_of(sync));
-    clip->local--;
-    return lars_note(sync, chunk, false, sum, values, clip->own + sync->plan->nchunks) ||
-                   clip_advance(sync)
-               ? -1
-               : 0;
+    assert(sync->clip.local > 0);
+    sync->clip.local--;
+    return note_norms(sync, chunk, false, sum, values) || clip_advance(sync) ? -1 : 0;
 }
 
 static int clip_take(void *context, int64_t argument)
@@ -151,21 +170,6 @@ static int clip_take(void *context, int64_t argument)
 }
 
 /* ---- compute thread ---- */
-
-/* Of a chunk where the engine works. */
-static int clip_give_chunk(struct sync *sync, int chunk)
-{
-    const struct sync_model *model = &sync->model;
-    const struct chunk *c = chunk_of(sync, chunk);
-    const float *gradient = model->engine_grads + c->begin;
-    double *own = sync->clip.own;
-
-    return gradient_sumsq(sync, gradient, c->elems, mean_of(sync), &own[chunk]) ||
-                   lars_note(sync, chunk, true, gradient, model->engine_values + c->begin,
-                             own + sync->plan->nchunks)
-               ? -1
-               : 0;
-}
 
 /* Rebuilds the bucket's gradient and gives this worker's share of its norms. */
 static int clip_give_bucket(struct sync *sync, int bucket)
@@ -180,7 +184,8 @@ static int clip_give_bucket(struct sync *sync, int bucket)
         return -1;
     for (int c = b->first_chunk; c < b->first_chunk + b->nchunks; c++)
         if ((state->steps->local || c % sync->plan->nworkers == sync->rank) &&
-            clip_give_chunk(sync, c))
+            note_norms(sync, c, true, sync->model.engine_grads + chunk_of(sync, c)->begin,
+                       sync->model.engine_values + chunk_of(sync, c)->begin))
             return -1;
     return 0;
 }

@@ -16,8 +16,9 @@ struct sync;
 
 struct clip {
     double *own, *all;    /* per chunk: sum of squares of the averaged gradient; then what LARS
-                             asks (lars.h). own: zeros where another rank gives it. Owned; NULL
-                             without either */
+                             asks (lars.h), or all chunks' exact sum (sync_options.exact_norms).
+                             own: zeros where another rank gives it. Owned; NULL without either */
+    int sums;             /* how many of these */
     int local;            /* chunks at home here whose norm is missing (wire thread) */
     int at_home;          /* chunks whose norm their home, this rank, gives */
     int64_t given;        /* iterations whose norms the compute thread has given (compute thread) */

@@ -161,13 +161,14 @@ void gradient_free(struct sync *sync, float *memory)
 
 /* Whether messages to and from the chunk's home leave and reach the engine's memory without the
  * host's. Messages to and from this rank's own chunks are none; along a tree ranks add on the
- * host. */
+ * host, as those of low rank are made there. */
 bool gradient_goes_straight(const struct sync *sync, int chunk)
 {
     int bucket = chunk_of(sync, chunk)->bucket;
 
     return sync->gradient->direct && sync->buckets[bucket].depth == 1 &&
-           !bucket_of(sync, bucket)->log_steps && !is_home(sync, chunk);
+           !bucket_of(sync, bucket)->log_steps && bucket_of(sync, bucket)->rank == 0 &&
+           !is_home(sync, chunk);
 }
 
 /* The host has no use for the gradient itself. */
@@ -282,11 +283,12 @@ void *gradient_message(struct sync *sync, int chunk, int64_t iteration)
            c->begin;
 }
 
-int gradient_sumsq(const struct sync *sync, const float *x, size_t elems, float scale, double *out)
+int gradient_sumsq(const struct sync *sync, bool on_engine, const float *x, size_t elems,
+                   float scale, double *out)
 {
     const struct engine *engine = sync->model.engine;
 
-    if (engine->i->services->sumsq)
+    if (on_engine && engine->i->services->sumsq)
         return engine->i->services->sumsq(engine->context, x, scale, elems, out);
     *out = vector_sumsq(x, elems, scale);
     return 0;

@@ -59,8 +59,9 @@ int gradient_arrived(struct sync *sync, int bucket);
  * Valid until the bucket's next gradient (staleness: until that of the same slot). */
 void *gradient_message(struct sync *sync, int chunk, int64_t iteration);
 
-/* Sum of squares of scale * x, in the engine's memory. Compute thread; waits. */
-int gradient_sumsq(const struct sync *sync, const float *x, size_t elems, float scale, double *out);
+/* Sum of squares of scale * x, in the engine's memory (compute thread; waits) or the host's. */
+int gradient_sumsq(const struct sync *sync, bool on_engine, const float *x, size_t elems,
+                   float scale, double *out);
 
 /* ---- the way back ---- */
 

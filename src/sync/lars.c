@@ -1,7 +1,6 @@
 /* Norms of parameters and their gradients, and the rates that they make. */
 #include "sync/lars.h"
 
-#include "engine/vector.h"
 #include "sync/gradient.h"
 #include "sync/sync_internal.h"
 
@@ -54,14 +53,6 @@ int lars_count(const struct sync *sync)
     return sync->lars.first ? 2 * sync->lars.first[sync->plan->nchunks] : 0;
 }
 
-static int sumsq(const struct sync *sync, bool on_engine, const float *x, size_t n, double *out)
-{
-    if (on_engine)
-        return gradient_sumsq(sync, x, n, 1, out);
-    *out = vector_sumsq(x, n, 1);
-    return 0;
-}
-
 int lars_note(struct sync *sync, int chunk, bool on_engine, const float *gradient,
               const float *values, double *out)
 {
@@ -72,8 +63,8 @@ int lars_note(struct sync *sync, int chunk, bool on_engine, const float *gradien
         return 0;
     out += 2 * sync->lars.first[chunk];
     for (; piece_next(sync, &piece); out += 2)
-        if (sumsq(sync, on_engine, gradient + (piece.from - begin), piece.elems, &out[0]) ||
-            sumsq(sync, on_engine, values + (piece.from - begin), piece.elems, &out[1]))
+        if (gradient_sumsq(sync, on_engine, gradient + (piece.from - begin), piece.elems, 1, out) ||
+            gradient_sumsq(sync, on_engine, values + (piece.from - begin), piece.elems, 1, out + 1))
             return -1;
     return 0;
 }

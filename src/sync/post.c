@@ -56,10 +56,9 @@ static bool completes(struct sync *sync, int bucket)
     return state->groups_ready == 0;
 }
 
-/* Layers whose factors come in rounds: each round waits until the one before is multiplied. */
-static int advance_rounds(struct sync *sync)
+int compute_advance(struct sync *sync)
 {
-    for (int b = 0; sync->plan->in_rounds && b < sync->plan->nbuckets; b++) {
+    for (int b = 0; b < sync->plan->nbuckets; b++) {
         const struct scheme_steps *steps = sync->buckets[b].steps;
         if (steps && steps->advance && steps->advance(sync, b))
             return -1;
@@ -99,7 +98,7 @@ int sync_post(struct sync *sync, int group, bool last)
     } else if (sync->options.overlap) {
         tell(sync, bucket);
     }
-    return advance_rounds(sync);
+    return compute_advance(sync);
 }
 
 /* ---- waiting ---- */

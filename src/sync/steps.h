@@ -45,8 +45,8 @@ struct scheme_steps {
     /* Compute thread, before it waits for the messages of `iteration`: computes with what of them
      * is here, and waits for them one by one. NULL: nothing can be done before the last. */
     int (*ahead)(struct sync *sync, int bucket, int64_t iteration);
-    /* Compute thread, after each post of any bucket, where the plan has rounds: computes with what
-     * is here, waits for nothing. NULL: nothing. */
+    /* Compute thread, after each post of any bucket: computes with what is here, waits for nothing.
+     * NULL: nothing. */
     int (*advance)(struct sync *sync, int bucket);
     /* Compute thread, when all messages of `iteration` are complete: what is left to compute before
      * the clipping norm is known (`rebuild`) and after (`settle`). NULL: nothing. */

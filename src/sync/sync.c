@@ -20,7 +20,7 @@ static int fit_tags(struct sync *sync)
     sync->tag_period = ((found ? (int64_t)*upper : 32767) + 1) / 2 / chunks;
     if (sync->tag_period > 1 << 16)
         sync->tag_period = 1 << 16;
-    if (sync->tag_period < 2 + sync->options.staleness)
+    if (sync->tag_period < 4 + sync->options.staleness)
         return error_set(
             "%d chunks need more message tags than this MPI has (%d); use a larger --tune chunk",
             chunks, found ? *upper : 32767);

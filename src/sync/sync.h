@@ -97,12 +97,17 @@ struct sync_options {
                     dedicated server updates chunks by one less, beside its wire thread. The bits
                     are the same */
     float clip;  /* Caffe's clip_gradients: largest global L2 norm; <= 0: off */
+    int exact_norms; /* > 0: clip's norm is that of so many mean gradients, to the same bits however
+                        they are cut and dealt (engine/exact_sum.h; of engines that work in the
+                        host's memory); 0: of the plan's iter_size, rounded. Not with lars */
     int skips;   /* > 0: an update whose gradient, averaged over the workers, is not finite is left
                     out, everywhere or nowhere; after so many in a row the traffic fails. Not with
                     staleness, nor with codecs, whose residuals would keep it */
     float lars;  /* > 0: the ratio of rates that follow norms (lars.h); not with staleness, nor with
                     update_on_engine */
     float decay; /* lars: the solver's weight_decay */
+    int lowrank_warmup;      /* iterations of a run before which low rank travels exact */
+    uint64_t seed;           /* of draws; the same on all ranks */
     int64_t iteration;       /* the first one to come */
     struct wire_watch watch; /* who names ranks that keep all waiting, and ends the process */
     struct trace *trace; /* waits, updates and transfers are recorded there; borrowed; NULL: none */

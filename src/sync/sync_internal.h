@@ -88,6 +88,7 @@ struct sync {
     struct sync_calls calls;
     int *waiting, nwaiting; /* buckets whose gradients are on their way to the host, in order */
     struct sync_service service;
+    _Atomic int64_t turns;   /* how often a scheme that advances has told the compute thread so */
     struct sync_stats stats; /* the compute thread's, but for bytes of buckets: the wire's */
     struct link_account {
         _Atomic uint64_t bytes, ns;
@@ -202,6 +203,9 @@ double bucket_weight(const struct sync *sync, const float *change, const float *
 
 /* As wire_wait; the time is the bucket's stall (-1: nobody's). */
 int compute_wait(struct sync *sync, const _Atomic int64_t *counter, int64_t target, int bucket);
+
+/* All buckets' `advance`: computes with what is here, and waits for nothing. */
+int compute_advance(struct sync *sync);
 
 /* ---- calls (calls.c) ---- */
 void calls_free(struct sync *sync);

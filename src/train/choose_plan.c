@@ -21,16 +21,18 @@
 #include <string.h>
 #include <unistd.h>
 
-static bool in_teams(const struct exchange *exchange)
+/* What factors are multiplied to is summed in another order than gradients. */
+static bool sums_gradients(const struct exchange *exchange, const struct job *job)
 {
-    return exchange->node && exchange->node->team;
+    return job->grain > 0 || (exchange->node && exchange->node->team);
 }
 
 /* What is taken where nobody asks. */
-static struct comm usual_comm(const struct exchange *exchange)
+static struct comm usual_comm(const struct exchange *exchange, const struct job *job)
 {
-    return in_teams(exchange) ? (struct comm){.policy = COMM_SCHEME, .scheme = sync_schemes[0]}
-                              : (struct comm){.policy = COMM_PAPER};
+    return sums_gradients(exchange, job)
+               ? (struct comm){.policy = COMM_SCHEME, .scheme = sync_schemes[0]}
+               : (struct comm){.policy = COMM_PAPER};
 }
 
 static int find_work(struct exchange *exchange, const struct job *job,
@@ -58,7 +60,7 @@ static int choose(struct exchange *exchange, const struct job *job, const struct
         .work = &work,
         .cluster = &exchange->probe.cluster,
         .how = &free,
-        .whole_gradients = in_teams(exchange),
+        .whole_gradients = sums_gradients(exchange, job),
         .groups = exchange->groups,
         .overlap = job->options->overlap,
         .play = {.cluster = &exchange->probe.cluster,
@@ -302,7 +304,7 @@ int schemes_plan_all(struct exchange *exchange, const struct job *job, struct co
     if (!status && asks && !keep_plan(exchange, job, compute, kept, &options, scheme))
         status = choose_together(exchange, job, compute, &options, scheme);
     if ((!asks && options.comm.policy == COMM_AUTO) || options.comm.policy == COMM_PAPER)
-        options.comm = usual_comm(exchange);
+        options.comm = usual_comm(exchange, job);
     if (!status)
         status = error_agree(job->world, plan_create(&options, compute->net->ngroups,
                                                      exchange->groups, &exchange->plan) ||

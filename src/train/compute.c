@@ -10,6 +10,7 @@
 #include "util/agree.h"
 #include "util/alloc.h"
 #include "util/error.h"
+#include "util/finite.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,7 @@ int compute_create_nets(struct compute *compute, struct job *job, struct trace *
     struct layer_env env = {
         .rank = job->worker ? job->rank : 0,
         .nranks = job->nworkers,
+        .row = job->shares,
         .seed = job->seed,
         .notices = notices,
         .care = {.max_bad = job->options->max_bad, .say = job_say_of_data, .context = job},
@@ -47,7 +49,7 @@ int compute_create_nets(struct compute *compute, struct job *job, struct trace *
     compute->tests = alloc_array((size_t)job->defs.ntests + 1, sizeof(struct net *), "test nets");
     if (!compute->tests)
         return -1;
-    env.batch = 0;
+    env.batch = env.row = 0;
     env.trace = NULL;
     for (int i = 0; i < job->defs.ntests; i++)
         if (net_create(job->defs.tests[i], false, &env, compute->net, &compute->tests[i]))
@@ -121,6 +123,7 @@ int compute_open_engine_all(struct compute *compute, const struct job *job, stru
     options.dilate = o->dilate;
     options.device = job->topology.local_rank;
     options.passes = job->iter_size;
+    options.steady = job->grain > 0;
     /* a dedicated server multiplies factors at most: it leaves the GPUs to the workers */
     return device_open(job->world, job->worker || strcmp(o->engine, "cuda") ? o->engine : "cpu",
                        &options, o->share_gpu, &compute->engine) ||
@@ -208,31 +211,41 @@ size_t compute_statistics(const struct compute *compute, float *values, bool wri
     return count;
 }
 
+void compute_spread_statistics(struct compute *compute, const struct job *job)
+{
+    const struct grains *grains = &compute->grains;
+
+    for (int s = 0; grains->statistics && s < job->shares; s++)
+        compute_statistics(compute, grains->statistics + (size_t)s * grains->nstatistics, false);
+}
+
 /* Each worker's BatchNorm has seen its own part of the batches. The running sums of all are
  * averaged before anybody looks at them (a test, a snapshot), as the reference for one net on
  * several devices. */
 int compute_average_statistics(struct compute *compute, const struct job *job, struct sync *sync)
 {
     struct net *net = compute->net;
-    size_t count = compute_statistics(compute, NULL, false);
+    size_t count = compute->grains.nstatistics, shares = (size_t)job->shares;
+    const float *each = compute->grains.statistics;
     double *sums;
     float *values;
     int status = -1;
 
-    if (count == 0 || job->nworkers == 1 || !job->worker || job->blank)
+    if (count == 0 || job->shares * job->nworkers == 1 || !job->worker || job->blank)
         return 0;
-    sums = alloc_array(count, sizeof *sums, "batch statistics");
+    sums = alloc_array(shares * count, sizeof *sums, "batch statistics");
     values = alloc_array(count, sizeof *values, "batch statistics");
     if (!sums || !values || net_pull_values(net))
         goto done;
     compute_statistics(compute, values, false);
-    for (size_t i = 0; i < count; i++)
-        sums[i] = (double)values[i];
-    if (sync_sum(sync, sums, (int)count))
+    for (size_t i = 0; i < shares * count; i++)
+        sums[i] = (double)(each ? each[i] : values[i]);
+    if (grains_mean(job, sync, sums, count))
         goto done;
     for (size_t i = 0; i < count; i++)
-        values[i] = (float)(sums[i] / job->nworkers);
+        values[i] = (float)sums[i];
     compute_statistics(compute, values, true);
+    compute_spread_statistics(compute, job);
     status = 0;
     for (int g = 0; g < net->ngroups && !status; g++)
         if (net->params[net->groups[g].first].statistic) {
@@ -249,7 +262,10 @@ int compute_open_shares(struct compute *compute, const struct job *job)
 {
     int losses = job->worker && !job->blank ? net_counted_losses(compute->net) : 0;
 
-    if (losses == 0 || job->nworkers == 1 || job->options->staleness > 0 ||
+    if (job->worker &&
+        grains_open(&compute->grains, job, compute->net, compute_statistics(compute, NULL, false)))
+        return -1;
+    if (losses == 0 || job->nworkers == 1 || job->grain > 0 || job->options->staleness > 0 ||
         job->options->comm.policy == COMM_NONE)
         return 0;
     compute->counted_losses = losses;
@@ -257,11 +273,30 @@ int compute_open_shares(struct compute *compute, const struct job *job)
     return compute->counts ? 0 : -1;
 }
 
+/* A grain has running sums of its own, and keeps them where the pass makes NaN or infinity. */
+static int forward_grain(struct compute *compute, const struct run *run,
+                         const struct net_hooks *hooks, const struct job *job, int share,
+                         double *loss)
+{
+    size_t count = compute->grains.nstatistics;
+    float *all = compute->grains.statistics, *now = all + (size_t)job->shares * count;
+
+    compute_statistics(compute, all + (size_t)share * count, true);
+    if (net_forward(compute->net, run, hooks, loss))
+        return -1;
+    compute_statistics(compute, now, false);
+    if (finite_begin(now, count) == count)
+        memcpy(all + (size_t)share * count, now, count * sizeof *now);
+    return 0;
+}
+
 int compute_forward(struct compute *compute, const struct job *job, struct sync *sync,
-                    const struct run *run, const struct net_hooks *hooks, double *loss)
+                    const struct run *run, const struct net_hooks *hooks, int share, double *loss)
 {
     if (compute->fake && fake_data_write(compute->fake))
         return -1;
+    if (compute->grains.statistics)
+        return forward_grain(compute, run, hooks, job, share, loss);
     if (!compute->counts)
         return net_forward(compute->net, run, hooks, loss);
     return net_forward(compute->net, run, hooks, NULL) ||
@@ -279,5 +314,6 @@ void compute_close(struct compute *compute, const struct job *job)
     free(compute->tests);
     fake_data_destroy(compute->fake);
     net_destroy(compute->net);
+    grains_close(&compute->grains);
     free(compute->counts);
 }

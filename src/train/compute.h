@@ -3,6 +3,7 @@
 #define POSEIDON_TRAIN_COMPUTE_H
 
 #include "net/net.h"
+#include "train/grains.h"
 #include "train/job.h"
 
 struct compute {
@@ -11,6 +12,7 @@ struct compute {
     struct net **tests;     /* defs.ntests of them; NULL on dedicated servers. Owned */
     int counted_losses;     /* net_counted_losses, where workers share them */
     double *counts;         /* of as many; NULL: they do not, or there are none. Owned */
+    struct grains grains;   /* of the batch; opened by compute_open_shares */
     struct fake_data *fake; /* what the net to train gets for data; NULL: data. Owned */
 };
 
@@ -45,19 +47,23 @@ int compute_push_values(struct compute *compute, const struct job *job);
  * the host's, or, write, replace them; NULL: they are only counted. */
 size_t compute_statistics(const struct compute *compute, float *values, bool write);
 
-/* Averages BatchNorm's running sums over the workers; does nothing on dedicated servers. Every
- * worker calls it. */
+/* The running sums of BatchNorm's that the net to train has now are every grain's. */
+void compute_spread_statistics(struct compute *compute, const struct job *job);
+
+/* Averages BatchNorm's running sums over the workers and their grains; does nothing on dedicated
+ * servers. Every worker calls it. */
 int compute_average_statistics(struct compute *compute, const struct job *job, struct sync *sync);
 
-/* Whether losses are to be shared. */
+/* What is kept of shares of a batch, and whether losses are to be shared. */
 int compute_open_shares(struct compute *compute, const struct job *job);
 
-/* net_forward of the net to train. Where the data decide what a loss is divided by, the workers
- * tell each other before backward begins: a sum of one number a loss, which nets without such a
- * loss do not pay for. With --staleness nobody is to wait for all others, and each divides by its
- * own. Collective over the workers where they share losses. */
+/* net_forward of the net to train; share: which one of this worker's shares it is a pass of. Where
+ * the data decide what a loss is divided by, the workers tell each other before backward begins: a
+ * sum of one number a loss, which nets without such a loss do not pay for. With --staleness nobody
+ * is to wait for all others, and each divides by its own; so does a grain. Collective over the
+ * workers where they share losses. */
 int compute_forward(struct compute *compute, const struct job *job, struct sync *sync,
-                    const struct run *run, const struct net_hooks *hooks, double *loss);
+                    const struct run *run, const struct net_hooks *hooks, int share, double *loss);
 
 /* All but the engine, which outlives what is built on it. */
 void compute_close(struct compute *compute, const struct job *job);

@@ -32,7 +32,7 @@ static void find_needs(const struct job *job, const struct compute *compute,
                                .free = (double)machine_free_memory(),
                                .threads = job->threads};
     if (job->worker)
-        out->nets = (double)net_memory(compute->net);
+        out->nets = (double)net_memory(compute->net) + (double)compute->grains.bytes;
     for (int i = 0; job->worker && i < job->defs.ntests; i++)
         out->nets += (double)net_memory(compute->tests[i]);
     cores_list(&job->cores, CORES_COMPUTE, out->cores);
@@ -76,7 +76,9 @@ static void put_training(const struct job *job, const struct compute *compute,
     strbuf_printf(out, "%-10s  %s: iterations %" PRId64 " to %d of %d samples (%d worker%s x %d",
                   "training", job->options->solver, at->iteration, job->max_iter, samples,
                   job->nworkers, job->nworkers == 1 ? "" : "s", job->batch);
-    strbuf_printf(out, job->iter_size > 1 ? " x iter_size %d)\n" : ")\n", job->iter_size);
+    if (job->iter_size > 1)
+        strbuf_printf(out, " x %s %d", job->grain > 0 ? "grains" : "iter_size", job->iter_size);
+    strbuf_puts(out, ")\n");
     if (job->records)
         strbuf_printf(out, "%-10s  %d iterations of %d = %.4g epochs of %" PRIu64 " records\n", "",
                       job->max_iter, samples, job_epochs(job, (double)job->max_iter * samples),

@@ -94,6 +94,16 @@ int exchange_share_values_all(struct exchange *exchange, const struct job *job,
     return error_agree(job->world, compute_push_values(compute, job));
 }
 
+/* Gradients change most at the start: PowerSGD begins when that is over. */
+static int warmup_of(const struct job *job)
+{
+    enum { USUAL = 10 };
+
+    if (job->options->lowrank_warmup >= 0)
+        return job->options->lowrank_warmup;
+    return job->policy.warmup > USUAL ? job->policy.warmup : USUAL;
+}
+
 void exchange_set_options(struct exchange *exchange, const struct job *job, int64_t first,
                           struct trace *trace)
 {
@@ -110,9 +120,13 @@ void exchange_set_options(struct exchange *exchange, const struct job *job, int6
         .direct = job->options->direct,
         .threads = job->threads,
         .clip = job->solver->clip_gradients,
+        .exact_norms =
+            job->grain > 0 && job->solver->clip_gradients > 0 ? job->solver->iter_size : 0,
         .skips = job->options->skip_nan,
         .lars = job->solver->local_lr_auto ? job->solver->local_gw_ratio : 0,
         .decay = job->solver->weight_decay,
+        .lowrank_warmup = warmup_of(job),
+        .seed = job->seed,
         .iteration = first,
         .trace = trace};
 }

@@ -202,6 +202,9 @@ static int check_lars(const struct job *job)
         return 0;
     if (!(s->local_gw_ratio > 0))
         return error_set("local_gw_ratio must be above 0, found %g", (double)s->local_gw_ratio);
+    if (o->reproducible)
+        return error_set("local_lr_auto measures pieces of parameters, which are others on other "
+                         "ranks: it cannot be combined with --reproducible");
     if (job->rule.kind != RULE_SGD && job->rule.kind != RULE_NESTEROV)
         return error_set("local_lr_auto is for the types SGD and Nesterov, found %s",
                          rule_kind_name(job->rule.kind));
@@ -279,8 +282,8 @@ int job_batch(const struct job *job, int *out)
     const struct trainer_options *o = job->options;
     int shares = job->nworkers * job->iter_size;
 
-    *out = o->batch;
-    if (job->global_batch <= 0)
+    *out = job->grain > 0 ? job->grain : o->batch;
+    if (job->grain > 0 || job->global_batch <= 0)
         return 0;
     if (job->global_batch % shares)
         return error_set(
@@ -313,7 +316,7 @@ int job_find_threads_all(struct job *job)
 int job_keep_batch(struct job *job, int64_t kept)
 {
     const struct trainer_options *o = job->options;
-    int shares = job->nworkers * job->iter_size;
+    int shares = o->reproducible ? 1 : job->nworkers * job->iter_size;
 
     job->global_batch = o->global_batch;
     if (kept <= 0 || o->global_batch > 0 || o->batch > 0)
@@ -325,6 +328,33 @@ int job_keep_batch(struct job *job, int64_t kept)
             "start a number of ranks that divides it, or change it by --global-batch=N",
             kept, job->nworkers, job->nworkers == 1 ? "" : "s", job->iter_size);
     job->global_batch = (int)kept;
+    return 0;
+}
+
+int job_cut_grains(struct job *job)
+{
+    int batch = job->global_batch, given = job->options->grain;
+    int grains = given > 0 ? batch / given : REPRODUCIBLE_GRAINS;
+    int grain = given > 0 ? given : batch / REPRODUCIBLE_GRAINS, each = grains / job->nworkers;
+
+    job->shares = 1;
+    job->nlosses = job->options->reproducible ? 1 : job->nworkers;
+    if (!job->options->reproducible)
+        return 0;
+    if (batch <= 0)
+        return error_set("--reproducible needs --global-batch=N, the samples of an iteration over "
+                         "all ranks: they stay the same when the ranks become others");
+    if (grain == 0 || batch != grains * grain)
+        return error_set("--reproducible: --global-batch=%d cannot be cut into equal grains (%d "
+                         "of %d samples): give --reproducible=GRAIN with a divisor of it",
+                         batch, grains, grain);
+    if (grains != each * job->nworkers || (job->nworkers > 1 && (each & (each - 1))))
+        return error_set("--reproducible: %d grains of %d samples over %d workers: expected 1, 2, "
+                         "4, 8 ... for each worker, or one worker: start so many, or give another "
+                         "GRAIN",
+                         grains, grain, job->nworkers);
+    job->grain = grain;
+    job->iter_size = job->shares = each;
     return 0;
 }
 

@@ -38,6 +38,9 @@ struct job {
     int max_iter, iter_size;              /* the last iteration's end; passes per iteration */
     int batch;                            /* samples of one pass on one rank */
     int global_batch;                     /* > 0: wanted, of an iteration over all workers */
+    int grain;   /* --reproducible: samples of a grain, which is a pass; 0: without it */
+    int nlosses; /* workers whose losses differ: without grains all, else 1 */
+    int shares;  /* of an iteration's numbers that a worker keeps apart: its grains, else 1 */
     uint64_t seed;
     uint64_t records; /* of the training data; 0: not known */
 };
@@ -57,6 +60,10 @@ int job_find_threads_all(struct job *job);
 /* A run that is resumed on other ranks takes as many samples as before (0: that is not known),
  * unless it is told. */
 int job_keep_batch(struct job *job, int64_t kept);
+
+/* --reproducible cuts the batch into grains: sets grain, iter_size, shares; after job_keep_batch.
+ * Fails where they cannot be dealt to the workers as whole branches of one tree. */
+int job_cut_grains(struct job *job);
 
 /* Samples of a pass on one rank that options and global_batch ask for; 0: the net's. */
 int job_batch(const struct job *job, int *out);

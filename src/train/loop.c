@@ -13,28 +13,24 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
-
-/* What the hooks of one pass need. */
-struct pass {
-    struct sync *sync;
-    bool last; /* micro-batch of its iteration */
-};
+#include <string.h>
 
 static int before_forward(void *context, int group)
 {
-    return sync_wait(((struct pass *)context)->sync, group);
+    return sync_wait(((struct trainer *)context)->exchange.sync, group);
 }
 
 static int after_backward(void *context, int group)
 {
-    struct pass *pass = context;
+    struct trainer *t = context;
 
-    return sync_post(pass->sync, group, pass->last);
+    grains_add(&t->compute.grains, &t->job, t->compute.net, group, t->pass);
+    return sync_post(t->exchange.sync, group, t->pass == t->job.iter_size - 1);
 }
 
 static bool is_placed(void *context, int group)
 {
-    return !sync_is_local(((struct pass *)context)->sync, group);
+    return !sync_is_local(((struct trainer *)context)->exchange.sync, group);
 }
 
 /* Puts in front of the message when it was, and on what: labels and records are counted in a batch.
@@ -45,40 +41,59 @@ static int pass_error(const struct trainer *t, int64_t iteration, const struct r
                          run->first_sample, run->first_sample + (uint64_t)t->job.batch - 1);
 }
 
-/* One iteration's passes on this worker; the loss is their mean. */
+static bool is_due(int64_t iteration, int interval)
+{
+    return interval > 0 && iteration % interval == 0;
+}
+
+/* That pass's place in the order of samples: workers take turns, one pass each or all their grains.
+ */
+static struct run run_of(const struct trainer *t, int64_t iteration, int pass)
+{
+    const struct job *job = &t->job;
+    int before = job->grain > 0 ? job->rank * job->shares + pass : pass * job->nworkers + job->rank;
+
+    return (struct run){.seed = job->seed,
+                        .first_sample = job_samples_before(job, &t->at, iteration) +
+                                        (uint64_t)before * (uint64_t)job->batch};
+}
+
+/* One iteration's passes on this worker; the loss is their mean, that of grains all workers'. */
 static int run_passes(struct trainer *t, int64_t iteration, double *loss)
 {
-    struct pass pass = {.sync = t->exchange.sync};
-    struct net_hooks hooks = {.context = &pass,
+    double *row = t->compute.grains.rows;
+    bool grains = t->job.grain > 0, display = grains && is_due(iteration, t->job.solver->display);
+    size_t width = 1 + (display ? outputs_count(t->compute.net) : 0);
+    struct net_hooks hooks = {.context = t,
                               .before_forward = before_forward,
                               .after_backward = after_backward,
                               .placed = is_placed};
 
     *loss = 0;
     guard_keep_statistics(&t->guard);
-    for (int micro = 0; micro < t->job.iter_size; micro++) {
-        struct run run = {
-            .seed = t->job.seed,
-            .first_sample = job_samples_before(&t->job, &t->at, iteration) +
-                            ((uint64_t)micro * (uint64_t)t->job.nworkers + (uint64_t)t->job.rank) *
-                                (uint64_t)t->job.batch};
-        double one = 0;
-        bool finite;
-        pass.last = micro == t->job.iter_size - 1;
-        if (compute_forward(&t->compute, &t->job, t->exchange.sync, &run, &hooks, &one))
+    for (t->pass = 0; t->pass < t->job.iter_size; t->pass++, row += grains ? width : 0) {
+        struct run run = run_of(t, iteration, t->pass);
+        bool finite = isfinite(*loss);
+        if (compute_forward(&t->compute, &t->job, t->exchange.sync, &run, &hooks, t->pass, row))
             return pass_error(t, iteration, &run);
-        finite = isfinite(*loss);
-        *loss += one / t->job.iter_size;
+        *loss += *row / t->job.iter_size;
         /* counted once, where it arose: what is added to a NaN is one, too */
         if (finite && !isfinite(*loss) && ++t->guard.bad_losses >= t->job.options->skip_nan)
             return guard_report_divergence(&t->guard, &t->rates, iteration, &run, *loss);
-        if (net_backward(t->compute.net, &run, micro == 0, &hooks))
+        if (net_backward(t->compute.net, &run, t->pass == 0 || grains, &hooks))
             return pass_error(t, iteration, &run);
+        if (display && outputs_read(t->compute.net, row + 1))
+            return -1;
     }
     if (isfinite(*loss))
         t->guard.bad_losses = 0;
     guard_restore_statistics(&t->guard);
-    return sync_flush(t->exchange.sync);
+    row = t->compute.grains.rows;
+    if (sync_flush(t->exchange.sync) ||
+        (grains && grains_mean(&t->job, t->exchange.sync, row, width)))
+        return -1;
+    *loss = grains ? *row : *loss;
+    return 0;
 }
 
 /* Loss and outputs averaged over the workers; every worker calls it at the same iterations. */
@@ -87,6 +102,7 @@ static int display_loss(struct trainer *t, int64_t iteration, double seconds, bo
     size_t noutputs = training ? outputs_count(t->compute.net) : 0;
     struct stragglers *stragglers = t->guard.stragglers;
     size_t count = noutputs + 1 + stragglers_values(stragglers);
+    size_t alike = t->job.grain > 0 ? noutputs + 1 : 0; /* all workers have them already */
     double *sums = alloc_array(count, sizeof *sums, "outputs"), *late;
     double lapse = seconds - t->timing.display_seconds;
     double rate = lapse > 0 ? (double)(iteration - t->timing.display_iter) / lapse : 0;
@@ -96,13 +112,15 @@ static int display_loss(struct trainer *t, int64_t iteration, double seconds, bo
         return -1;
     late = sums + noutputs + 1;
     sums[0] = rates_smoothed(&t->rates);
-    if (training && outputs_read(t->compute.net, sums + 1))
+    if (alike > 0)
+        memcpy(sums + 1, t->compute.grains.rows + 1, noutputs * sizeof *sums);
+    else if (training && outputs_read(t->compute.net, sums + 1))
         goto done;
     stragglers_put(stragglers, t->exchange.sync, t->compute.net, seconds, t->timing.paused_stall,
                    late);
-    if (sync_sum(t->exchange.sync, sums, (int)count))
+    if (sync_sum(t->exchange.sync, sums + alike, (int)(count - alike)))
         goto done;
-    for (size_t i = 0; i <= noutputs; i++)
+    for (size_t i = alike; i <= noutputs; i++)
         sums[i] /= t->job.nworkers;
     t->timing.final_loss = sums[0];
     if (training) {
@@ -139,7 +157,7 @@ static int snapshot(struct trainer *t, int64_t iteration)
     const float *history;
     int status;
 
-    if (rates_remember(&t->rates, &t->scores, t->exchange.sync, t->job.nworkers, &state) ||
+    if (rates_remember(&t->rates, &t->scores, t->exchange.sync, t->job.nlosses, &state) ||
         sync_gather_history(t->exchange.sync, &history))
         return -1;
     t->run.last_snapshot = (int)iteration;
@@ -156,11 +174,6 @@ static int snapshot(struct trainer *t, int64_t iteration)
 static int average_statistics(struct trainer *t)
 {
     return compute_average_statistics(&t->compute, &t->job, t->exchange.sync);
-}
-
-static bool is_due(int64_t iteration, int interval)
-{
-    return interval > 0 && iteration % interval == 0;
 }
 
 static int test_all(struct trainer *t, int64_t iteration)
@@ -198,7 +211,7 @@ static int follow_loss(struct trainer *t, int64_t iteration, double loss)
     bool dropped = false;
 
     if (!t->job.blank &&
-        rates_follow(&t->rates, t->exchange.sync, t->job.nworkers, iteration, loss, &dropped))
+        rates_follow(&t->rates, t->exchange.sync, t->job.nlosses, iteration, loss, &dropped))
         return -1;
     if (dropped)
         LOG_INFO(t->job.log,
@@ -269,6 +282,23 @@ static int pause_for(struct trainer *t, int64_t iteration, bool test, bool save)
     return status;
 }
 
+/* The loss that the next iteration would begin with. */
+static int log_last_loss(struct trainer *t, int64_t end)
+{
+    const struct net_hooks none = {.context = NULL};
+    double *losses = t->compute.grains.rows;
+
+    for (int s = 0; s < t->job.shares; s++) {
+        struct run run = run_of(t, end, s);
+        if (compute_forward(&t->compute, &t->job, t->exchange.sync, &run, &none, s, &losses[s]))
+            return -1;
+    }
+    if (grains_mean(&t->job, t->exchange.sync, losses, 1))
+        return -1;
+    LOG_INFO(t->job.log, "Iteration %" PRId64 ", loss = %g", end, *losses);
+    return t->job.grain > 0 ? average_statistics(t) : 0; /* the pass changed each grain's */
+}
+
 static int finish_training(struct trainer *t)
 {
     const Caffe__SolverParameter *s = t->job.solver;
@@ -284,18 +314,10 @@ static int finish_training(struct trainer *t)
     if (!t->job.rehearses && save && t->run.last_snapshot != end && snapshot(t, end))
         return -1;
     if (t->job.worker) {
-        double unused = 0;
         if (trained && display_loss(t, end, t->timing.train_seconds, false))
             return -1;
-        if (!t->job.blank && !t->stopped && is_due(end, s->display)) {
-            struct run run = {.seed = t->job.seed,
-                              .first_sample = job_samples_before(&t->job, &t->at, end)};
-            struct net_hooks none = {.context = NULL};
-            if (compute_forward(&t->compute, &t->job, t->exchange.sync, &run, &none, &unused) ||
-                sync_sum(t->exchange.sync, &unused, 1))
-                return -1;
-            LOG_INFO(t->job.log, "Iteration %" PRId64 ", loss = %g", end, unused / t->job.nworkers);
-        }
+        if (!t->job.blank && !t->stopped && is_due(end, s->display) && log_last_loss(t, end))
+            return -1;
         if (!t->job.rehearses && !t->stopped && is_due(end, s->test_interval) &&
             (test_all(t, end) || keep_best(t, end)))
             return -1;
@@ -349,6 +371,7 @@ static int run_loop(struct trainer *t)
 
     if (run_expect_saving(&t->run))
         return -1;
+    compute_spread_statistics(&t->compute, &t->job);
     t->timing.started = clock_seconds();
     t->timing.display_iter = t->at.iteration;
     LOG_INFO(t->job.log, "Solving %s", t->compute.net->def->name);

@@ -37,7 +37,7 @@ static int check_hierarchy(struct exchange *exchange, const struct job *job,
     if (o->share_gpu)
         return error_set(
             "with --tune share-gpu ranks may compute on one GPU, and NCCL needs one for each");
-    if (o->comm.policy == COMM_SCHEME && o->comm.scheme->factors)
+    if (o->comm.policy == COMM_SCHEME && (o->comm.scheme->factors || o->comm.scheme->rank > 0))
         return error_set("NCCL adds up whole gradients, and --comm=%s sends factors of them",
                          comm_name(o->comm));
     return engine->team->library(exchange->team, sizeof exchange->team);
@@ -113,13 +113,22 @@ static int open_node(struct exchange *exchange, const struct job *job, struct co
     return 0;
 }
 
+/* Whether the nodes' sums are branches of the tree over all workers (engine/tree_sum.h). */
+static bool keeps_tree(const struct node_map *map)
+{
+    for (int w = 0; w < map->nworkers; w++)
+        if (map->node[w] != w / map->most)
+            return false;
+    return map->nnodes == 1 || (map->most & (map->most - 1)) == 0;
+}
+
 static int form_nodes(struct exchange *exchange, const struct job *job, struct compute *compute,
                       const char *kept_plan)
 {
     int each = job->options->hierarchy;
     double any[SOMEWHERE] = {[OWN_MEMORY] = job->worker && compute->engine.i->own_memory,
                              [CAP] = job->options->mbps > 0};
-    bool automatic = each == HIERARCHY_AUTO, only;
+    bool automatic = each == HIERARCHY_AUTO, only, apart;
     struct node_map *map = &exchange->nodes;
 
     if (each == HIERARCHY_OFF || (automatic && job->nworkers == 1))
@@ -137,8 +146,14 @@ static int form_nodes(struct exchange *exchange, const struct job *job, struct c
                     node_map_create(&job->topology, job->nworkers, automatic ? 0 : each, map)))
         return -1;
     map->team = any[OWN_MEMORY] > 0;
+    apart = job->grain > 0 && !keeps_tree(map);
+    if (apart && !automatic)
+        return error_set("--hierarchy=%d: --reproducible needs nodes of equally many ranks, 2, 4, "
+                         "8 ..., that follow each other: give such a number, or off",
+                         each);
     only = map->nnodes == 1 && !map->team;
-    if (map->most == 1 || (automatic && only && wants_messages(job, kept_plan, any[CAP] > 0))) {
+    if (apart || map->most == 1 ||
+        (automatic && only && wants_messages(job, kept_plan, any[CAP] > 0))) {
         node_map_free(map);
         return 0;
     }

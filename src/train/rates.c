@@ -83,7 +83,7 @@ static int smooth(struct rates *rates, struct sync *sync, int nworkers, int64_t 
     rates->count++;
     if ((iteration + 1) % rates->window)
         return 0;
-    if (sync_sum(sync, &rates->sum, 1))
+    if (nworkers > 1 && sync_sum(sync, &rates->sum, 1))
         return -1;
     *mean = rates->sum / nworkers / (double)rates->count;
     rates->sum = 0;
@@ -122,7 +122,7 @@ int rates_remember(const struct rates *rates, const struct scores *scores, struc
     state->memory[0] = '\0';
     if (!remembers(rates, scores))
         return 0;
-    if (is_plateau(rates) && sync_sum(sync, &sum, 1))
+    if (is_plateau(rates) && nworkers > 1 && sync_sum(sync, &sum, 1))
         return -1;
     snprintf(state->memory, sizeof state->memory, "%a %" PRId64 " %a %" PRId64 " %a %" PRId64 " %d",
              rates->memory.least, rates->memory.event, sum / nworkers, rates->count,

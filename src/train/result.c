@@ -177,6 +177,9 @@ static void log_run(const struct trainer *t)
         LOG_INFO(job->log, "Parameters were equal on all ranks, %" PRId64 " times",
                  last > t->at.iteration ? last / every - t->at.iteration / every : 0);
     }
+    if (t->compute.grains.seconds > 0)
+        LOG_INFO(job->log, "Adding up the grains' gradients took %.3g ms an iteration",
+                 1e3 * t->compute.grains.seconds / (double)(t->end - t->at.iteration));
     if (!job->blank)
         LOG_INFO(job->log, "Parameters' SHA-256 %s", t->output.hash);
 }

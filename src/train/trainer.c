@@ -52,7 +52,7 @@ static int open_run_all(struct trainer *t)
 
 static int create_nets(struct trainer *t)
 {
-    if (job_keep_batch(&t->job, t->run.global_batch) ||
+    if (job_keep_batch(&t->job, t->run.global_batch) || job_cut_grains(&t->job) ||
         result_open_trace(&t->job, &t->output.trace) ||
         compute_create_nets(&t->compute, &t->job, t->output.trace, &t->setup->notices))
         return -1;

@@ -28,6 +28,9 @@ enum resume {
     RESUME_ANY  /* whosever it is */
 };
 
+/* Grains of an iteration, where their size is not given. */
+enum { REPRODUCIBLE_GRAINS = 8 };
+
 /* Where parameter servers apply the solver. */
 enum ps_update {
     PS_UPDATE_AUTO, /* wherever is measured to be faster */
@@ -84,10 +87,12 @@ struct trainer_options {
     enum sync_direct direct;  /* whether messages go straight from and to the device's memory */
     enum ps_update ps_update; /* where servers apply the solver */
 
-    int batch;        /* > 0: samples per rank and pass, replaces the training data's */
-    int global_batch; /* > 0: samples per iteration over all workers; not together with batch */
-    int max_iter;     /* > 0: iterations, replaces the solver's */
-    double epochs;    /* > 0: likewise in passes over the training data; not with max_iter */
+    int batch;         /* > 0: samples per rank and pass, replaces the training data's */
+    int global_batch;  /* > 0: samples per iteration over all workers; not together with batch */
+    bool reproducible; /* the same bits at any number of ranks */
+    int grain;         /* then: > 0: samples of a grain; 0: the batch's part of so many */
+    int max_iter;      /* > 0: iterations, replaces the solver's */
+    double epochs;     /* > 0: likewise in passes over the training data; not with max_iter */
     const char *snapshot_prefix; /* replaces the solver's */
     long long seed;              /* >= 0: replaces the solver's */
     int stop_after; /* > 0: training ends after so many tests in a row without a better score */
@@ -99,8 +104,10 @@ struct trainer_options {
     const char *tensorboard;         /* folder for the same as TensorBoard's event files */
     bool account;        /* each layer's transfer is timed alone also without trace and log */
     const char *summary; /* path of the JSON summary to write at the end */
-    bool json;           /* the summary on standard output too, and nothing else there */
-    bool dry_run;        /* nothing is to be trained: trainer_dry_run follows, not trainer_run */
+    int lowrank_warmup; /* as in sync_options; < 0: 10, or the solver's warm-up where that is longer
+                         */
+    bool json;          /* the summary on standard output too, and nothing else there */
+    bool dry_run;       /* nothing is to be trained: trainer_dry_run follows, not trainer_run */
 };
 
 /* The words of options, by enum ps_update ("auto", "host", "device") and enum resume ("off", "own",

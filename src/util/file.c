@@ -205,6 +205,51 @@ int file_read(const char *path, const char *what, struct strbuf *out)
     return status ? status : strbuf_status(out);
 }
 
+/* Reads until the file's end, which may have moved since its size was asked. */
+static int load_all(struct strbuf *out, int fd, const char *path, size_t max)
+{
+    for (;;) {
+        ssize_t got;
+
+        if (strbuf_reserve(out, out->length + 1, path))
+            return -1;
+        got = TEMP_FAILURE_RETRY(read(fd, out->data + out->length, out->capacity - out->length));
+        if (got < 0)
+            return error_set("%s: cannot be read at offset %zu: %s", path, out->length,
+                             strerror(errno));
+        if (got == 0)
+            return 0;
+        out->length += (size_t)got;
+        if (out->length > max)
+            return error_set("%s: larger than %zu bytes", path, max);
+    }
+}
+
+int file_load(struct strbuf *out, const char *path, size_t max)
+{
+    struct stat st;
+    int fd, status;
+
+    out->length = 0;
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return error_set("%s: %s", path, strerror(errno));
+    if (fstat(fd, &st) != 0)
+        status = error_set("%s: %s", path, strerror(errno));
+    else if (S_ISDIR(st.st_mode))
+        status = error_set("%s is a folder; expected a file", path);
+    else if (S_ISREG(st.st_mode) && (uint64_t)st.st_size > max)
+        status =
+            error_set("%s: %lld bytes; expected at most %zu", path, (long long)st.st_size, max);
+    else
+        status = strbuf_reserve(out, (S_ISREG(st.st_mode) ? (size_t)st.st_size : 0) + 1, path) ||
+                         load_all(out, fd, path, max)
+                     ? -1
+                     : 0;
+    close(fd);
+    return status;
+}
+
 int file_copy(const char *from, const char *path)
 {
     FILE *file = fopen(from, "rb");

@@ -59,6 +59,10 @@ int file_writer_close(struct file_writer *writer, int status);
  * path; `what`, if not NULL, is how it calls the file. errno is then that of the failure. */
 int file_read(const char *path, const char *what, struct strbuf *out);
 
+/* Reads the whole file in place of what `out` holds, to use its memory again. Errors name it:
+ * missing, a folder, unreadable, larger than `max` bytes. */
+int file_load(struct strbuf *out, const char *path, size_t max);
+
 /* Where HDF5's signature stands in an open file: at 0, or behind a user's own block at 512, 1024,
  * 2048, ... -1: nowhere. Moves the place of reading. */
 int64_t file_find_hdf5(FILE *file);

@@ -390,24 +390,24 @@ static int texts_add(char ***texts, int *count, const char *text)
     return grown[*count] ? (*count)++, 0 : error_memory(1, "a text of an HDF5 file");
 }
 
-/* All texts of an object that is open, of that type and space. Those of variable length are HDF5's
- * own, and are given back. */
+/* All texts of an object that is open, of that type and space. Those of
+ * variable length are HDF5's own, and are given back. */
 static int texts_read(hid_t id, herr_t (*read)(hid_t id, hid_t type, void *out), hid_t type,
-                      hid_t space, char ***texts, int *count)
+                      hid_t space, const char *path, const char *name, char ***texts, int *count)
 {
     hssize_t n = H5Sget_simple_extent_npoints(space);
     bool lent = H5Tis_variable_str(type) > 0;
     size_t each = lent ? sizeof(char *) : H5Tget_size(type) + 1;
     hid_t memory = H5Tcopy(H5T_C_S1);
     char *block = NULL;
-    int status = -1;
+    int status = 0;
 
     if (H5Tget_class(type) == H5T_STRING && n > 0 && each <= TEXTS_MAX_BYTES / (size_t)n)
         block = calloc((size_t)n, each);
     H5Tset_cset(memory, H5Tget_cset(type));
     H5Tset_size(memory, lent ? H5T_VARIABLE : each);
-    if (block && read(id, memory, block) >= 0)
-        status = 0;
+    if (!block || read(id, memory, block) < 0)
+        status = h5_error("%s: '%s' is not a text that can be read", path, name);
     for (hssize_t i = 0; i < n && !status; i++)
         status = texts_add(texts, count, lent ? ((char **)block)[i] : block + (size_t)i * each);
     if (block && lent)
@@ -430,9 +430,7 @@ int h5_attribute_read_texts(hid_t file, const char *path, const char *name, char
     attribute = H5Aopen(file, name, H5P_DEFAULT);
     type = H5Aget_type(attribute);
     space = H5Aget_space(attribute);
-    status = texts_read(attribute, read_attribute, type, space, texts, count);
-    if (status)
-        h5_error("%s: attribute '%s' is not a text that can be read", path, name);
+    status = texts_read(attribute, read_attribute, type, space, path, name, texts, count);
     H5Sclose(space);
     H5Tclose(type);
     H5Aclose(attribute);
@@ -472,8 +470,8 @@ int h5_dataset_read_text(hid_t file, const char *path, const char *name, char **
     space = H5Dget_space(dataset);
     if (H5Tget_class(type) != H5T_STRING || H5Sget_simple_extent_npoints(space) != 1)
         status = error_set("%s: '%s' is not one text", path, name);
-    else if (texts_read(dataset, read_dataset, type, space, &texts, &count))
-        status = h5_error("%s: '%s' cannot be read", path, name);
+    else
+        status = texts_read(dataset, read_dataset, type, space, path, name, &texts, &count);
     *text = texts_take(texts, count);
     H5Sclose(space);
     H5Tclose(type);

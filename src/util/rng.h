@@ -16,6 +16,7 @@ enum rng_stream {
     RNG_DUMMY,      /* a: layer index, b: global sample index */
     RNG_STRAGGLER,  /* simulate. a: worker, b: iteration */
     RNG_POOL,       /* a: layer index, b: global sample index over the whole run */
+    RNG_LOW_RANK,   /* a: layer index, b: twice the iteration, and 1 for the second factor */
 };
 
 struct rng {

@@ -1,4 +1,4 @@
-/* A text that grows by doubling. */
+/* Memory that grows by half. */
 #include "util/strbuf.h"
 
 #include "util/error.h"
@@ -8,40 +8,40 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Makes room for `more` bytes and the NUL. */
-static bool reserve(struct strbuf *text, size_t more)
+int strbuf_reserve(struct strbuf *buffer, size_t capacity, const char *what)
 {
-    size_t capacity = text->capacity ? text->capacity : 64;
-    char *data;
+    enum { LEAST = 64 };
+    size_t more = buffer->capacity + buffer->capacity / 2;
+    size_t wanted = capacity > more ? capacity : more;
+    char *grown;
 
-    if (text->failed)
-        return false;
-    if (more > SIZE_MAX / 4 || text->length > SIZE_MAX / 4) {
-        text->failed = true;
-        return false;
-    }
-    while (capacity < text->length + more + 1)
-        capacity *= 2;
-    if (capacity == text->capacity)
-        return true;
-    data = realloc(text->data, capacity);
-    if (data == NULL) {
-        text->failed = true;
-        return false;
-    }
-    text->data = data;
-    text->capacity = capacity;
-    return true;
+    if (capacity <= buffer->capacity && buffer->data)
+        return 0;
+    wanted = wanted > LEAST ? wanted : LEAST;
+    grown = realloc(buffer->data, wanted);
+    if (!grown)
+        return error_memory(wanted, what);
+    buffer->data = grown;
+    buffer->capacity = wanted;
+    return 0;
+}
+
+int strbuf_add(struct strbuf *buffer, const void *data, size_t length, const char *what)
+{
+    if (length >= SIZE_MAX - buffer->length)
+        return error_memory(SIZE_MAX, what);
+    if (strbuf_reserve(buffer, buffer->length + length + 1, what))
+        return -1;
+    if (length > 0)
+        memcpy(buffer->data + buffer->length, data, length);
+    buffer->length += length;
+    buffer->data[buffer->length] = '\0';
+    return 0;
 }
 
 void strbuf_append(struct strbuf *text, const char *data, size_t length)
 {
-    if (!reserve(text, length))
-        return;
-    if (length > 0)
-        memcpy(text->data + text->length, data, length);
-    text->length += length;
-    text->data[text->length] = '\0';
+    text->failed = text->failed || strbuf_add(text, data, length, "a text");
 }
 
 void strbuf_puts(struct strbuf *text, const char *string)
@@ -62,11 +62,9 @@ void strbuf_vprintf(struct strbuf *text, const char *format, va_list args)
     va_copy(again, args);
     length = vsnprintf(NULL, 0, format, again);
     va_end(again);
-    if (length < 0) {
-        text->failed = true;
-        return;
-    }
-    if (!reserve(text, (size_t)length))
+    text->failed = text->failed || length < 0 ||
+                   strbuf_reserve(text, text->length + (size_t)length + 1, "a text");
+    if (text->failed)
         return;
     vsnprintf(text->data + text->length, (size_t)length + 1, format, args);
     text->length += (size_t)length;

@@ -1,19 +1,29 @@
-/* A text that grows. Failing to get memory is remembered, so that a whole text can be composed
- * without checking every call and is checked once at its end. */
+/* A text that grows, or bytes. Of a text, failing to get memory is remembered, so that a whole one
+ * can be composed without checking every call and is checked once at its end. */
 #ifndef POSEIDON_UTIL_STRBUF_H
 #define POSEIDON_UTIL_STRBUF_H
 
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* All zero is an empty text: `struct strbuf text = {0};`. */
 struct strbuf {
-    char *data;      /* NUL-terminated; NULL while nothing was appended. Owned */
-    size_t length;   /* without the NUL */
+    size_t length; /* without the NUL */
+    union {
+        char *data;     /* NUL-terminated; NULL while nothing was appended. Owned */
+        uint8_t *bytes; /* the same; without the NUL behind strbuf_reserve */
+    };
     size_t capacity; /* bytes allocated */
     bool failed;     /* memory ran out: the text is incomplete */
 };
+
+/* Makes room for `capacity` bytes and keeps the first `length`; the message names `what`. */
+int strbuf_reserve(struct strbuf *buffer, size_t capacity, const char *what);
+
+/* Adds bytes; the message names `what`. */
+int strbuf_add(struct strbuf *buffer, const void *data, size_t length, const char *what);
 
 void strbuf_append(struct strbuf *text, const char *data, size_t length);
 void strbuf_puts(struct strbuf *text, const char *string);

@@ -90,7 +90,7 @@ bool suggest_lists(const char *list, const char *word)
     size_t length = strlen(word);
 
     for (; *list; list += strcspn(list, " "), list += *list == ' ')
-        if (strcspn(list, " ") == length && !strncmp(list, word, length))
+        if (strcspn(list, " ") == length && !strncasecmp(list, word, length))
             return true;
     return false;
 }

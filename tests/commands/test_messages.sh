@@ -166,7 +166,7 @@ type EuclidaenLoss
 has "$err" "did you mean EuclideanLoss? (the nearest names are EuclideanLoss, *'poseidon help layers' lists all)" a typo
 type CenterLoss
 has "$err" 'it belongs to a fork of Caffe for face recognition (CenterLoss)' CenterLoss
-works '*SoftmaxWithLoss*not supported:*PriorBox *object*(SSD)*' help layers
+works '*SoftmaxWithLoss*not supported:*Permute PriorBox*object*(SSD)*' help layers
 for field in 'data_param { cache: true }:NVIDIA (NVCaffe)' 'center_loss_param { }:CenterLoss' \
     'margin_inner_product_param { }:SphereFace' 'detectnet_groundtruth_param { }:DetectNet' 'source_class: "x":CaffeOnSpark'; do
     echo "layer { name: 'x' type: 'Input' top: 'x' ${field%:*} }" >fork.prototxt

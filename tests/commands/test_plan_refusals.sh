@@ -66,7 +66,9 @@ is less than 1 kbit/s, at which nothing trains; expected a rate such as 10Gb or 
 expects a number above 0|--images-per-second=0|--stragglers=-1
 --nodes expects whole numbers from 1 to 65536 such as 1,2,4|--nodes=1,,2|--nodes=0|--nodes=1000000000
 --nodes=2,2: 2 appears twice|--nodes=2,2
---comm=best: expected one of auto, paper, none, ps, sfb, allreduce, adam, onebit, poseidon, wfbp, caffe-ps, tf-ps, ring|--comm=best
+--comm=best: expected one of auto, paper, none, ps, sfb, allreduce, adam, onebit, lowrank, poseidon, wfbp, caffe-ps, tf-ps, ring|--comm=best
+--comm=lowrank:: expected a rank from 1 to 1024|--comm=lowrank:
+--comm=lowrank:2x: expected a rank from 1 to 1024|--comm=lowrank:2x
 --overlap=some: expected none, backward or wfbp|--overlap=some
 --hierarchy=4: expected auto or off|--hierarchy=4
 --wire=fp8|--wire=fp8

@@ -69,6 +69,13 @@ for arguments in 'plain 2' 'clipped 3' 'plain 3 --servers=1'; do
         exit 1
     same "$file, $ranks ranks, adam${1:+, $1}" "$expected" "$found" 1e-4
 done
+# factors of low rank are multiplied on the host
+for file in plain clipped; do
+    expected=$(loss 2 "$real" train --solver=$file.prototxt --comm=lowrank:1 --tune=lowrank-warmup=2) || exit 1
+    found=$(loss 2 "$emulated" train --solver=$file.prototxt --comm=lowrank:1 --tune=lowrank-warmup=2 --engine=cuda \
+        --tune=share-gpu) || exit 1
+    same "$file, 2 ranks, low rank" "$expected" "$found" 1e-3
+done
 expected=$(loss 2 "$real" train --solver=plain.prototxt --wire=bf16 --comm=ps) || exit 1
 found=$(loss 2 "$emulated" train --solver=plain.prototxt --wire=bf16 --comm=ps --engine=cuda --tune=share-gpu) || exit 1
 same 'bfloat16 on the wire' "$expected" "$found" 1e-3

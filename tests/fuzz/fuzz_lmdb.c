@@ -10,7 +10,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
 {
     const char *path = fuzz_file(0, data, length);
-    struct bytes bytes = {0};
+    struct strbuf bytes = {0};
     struct kv *kv;
 
     if (kv_open_lmdb(path, &kv) == 0) {
@@ -20,6 +20,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
         }
         kv_close(kv);
     }
-    bytes_free(&bytes);
+    strbuf_free(&bytes);
     return 0;
 }

@@ -9,7 +9,8 @@ Run it in a build folder, of whichever build. Each combination is one seed, from
 - with any options: training ends, with status 0 and a finite final snapshot, or refuses with one message that says where;
 - --comm=ps and --comm=allreduce without a hierarchy train the same parameters, bit for bit, and what else loses nothing
   the same but for rounding;
-- a run that goes on from a snapshot ends, bit for bit, as the one that nobody stopped.
+- a run that goes on from a snapshot ends, bit for bit, as the one that nobody stopped;
+- --reproducible trains the same parameters, bit for bit, on one rank and on several.
 
 An option of --help that has no values here is a failure, too. --keep=FOLDER keeps the folders of combinations that failed.
 """
@@ -156,12 +157,13 @@ def option_values(case):
         'set': (usual, pick(['base_lr=0.001', 'average_loss=3', 'clip_gradients=2', 'iter_size=2', 'no_such_field=1', 'snapshot=3', 'local_lr_auto=true'])),
         'batch': (usual, pick([1, 3, 4, 7])),
         'global-batch': (usual, pick([1, 2, 3]) * ranks * pick([1, fields.get('iter_size', 1), fields.get('iter_size', 1)])),
+        'reproducible': (usual, pick([None, 1, 2])),
         'max-iter': (usual, pick([4, 7, 9])),
         'stop-after': (tested, pick([1, 2])),
         'snapshot-prefix': (usual, case.path('run')),
         'seed': (usual, pick([0, 7])),
         'stage': (rare, pick(['a', 'a,b'])),
-        'level': (rare, pick([0, 1])),
+        'tune=level': (rare, pick([0, 1])),
         'dry-run': (rare, None),
         'on-signal': (rare, ','.join(f'{name}={pick(effects)}' for name in ('INT', 'HUP', 'TERM', 'USR1', 'XCPU'))),
         'time-limit': (usual, pick(['none', '2h', '1:30:00'])),
@@ -187,7 +189,7 @@ def option_values(case):
         'profile': (rare, 'profile'),
         'tune=dilate': (rare, 4),
         'fake-data': (rare, '2,9,8'),
-        'comm': (0.7, pick(['auto', 'paper', 'none', 'ps', 'ps', 'sfb', 'sfb', 'allreduce', 'adam', 'onebit'])),
+        'comm': (0.7, pick(['auto', 'paper', 'none', 'ps', 'ps', 'sfb', 'sfb', 'allreduce', 'adam', 'onebit', 'lowrank', 'lowrank:1'])),
         'cluster-file': (usual, 'cluster'),
         'tune=measure': (usual, None),
         'tune=staleness': (usual, pick([0, 1, 3])),
@@ -313,6 +315,19 @@ def judge_resume(case):
     return 'ran'
 
 
+def judge_grains(case):
+    """One rank and several that share its grains train the same parameters."""
+    pick, grain, found = case.random.choice, case.random.randint(1, 3), []
+    batch, servers = grain * pick([4, 8]), pick([0, 0, 1])
+    for workers in 1, pick([2, 4]):
+        case.ranks = workers + servers
+        found.append(parameters(case, f'on-{workers}', dict(
+            ways(case), comm=pick(['ps', 'allreduce', 'auto']), hierarchy=pick(['auto', 'off', 1, 2]), servers=servers, threads=pick([1, 2]),
+            reproducible=grain, **{'global-batch': batch})))
+    expect_same(f'1 rank and {workers} differ', differences(*found))
+    return 'ran'
+
+
 # ---- the command line ----
 
 def arguments():
@@ -335,7 +350,7 @@ def arguments():
 def main():
     a, began = arguments(), time.monotonic()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    judges = [judge_options, judge_options, judge_schemes, judge_resume]
+    judges = [judge_options, judge_options, judge_schemes, judge_resume, judge_grains]
     counts = dict.fromkeys(['ran', 'refused', 'failed', 'trainings'], 0)
     with tempfile.TemporaryDirectory(prefix='poseidon-random.') as work:
         write_data(work)

@@ -58,12 +58,12 @@ static inline int fake_read_record(struct source *source, uint64_t number, struc
 
     if (number % 5 == 0)
         nanosleep(&(struct timespec){0, (long)(number * 7919 % 40000)}, NULL);
-    expect_ok(bytes_reserve(&out->planes, 16, "a record"));
-    fields[0] = out->planes.data;
+    expect_ok(strbuf_reserve(&out->planes, 16, "a record"));
+    fields[0] = out->planes.bytes;
     fields[1] = &out->label;
     out->shape = source->field[0].shape;
     out->type = fake->floats_at_4 && number == 4 ? SOURCE_F32 : SOURCE_U8;
-    out->data = out->planes.data;
+    out->data = out->planes.bytes;
     return fake_read(&fake->source, number, 1, fields);
 }
 

@@ -279,14 +279,14 @@ START_TEST(memory_is_kept_from_one_sample_to_the_next)
     p.window.min_area_ratio = p.window.max_area_ratio = 0.3f; /* windows that must be resized */
     expect_ok(transform_create(&p.t, &image, true, NULL, &t));
     expect_ok(transform_apply(&t, &record, seed, LAYER, first, y));
-    cut = record.cut.data;
-    made = record.resized.pixels.data;
-    work = record.resized.work.data;
+    cut = record.cut.bytes;
+    made = record.resized.pixels.bytes;
+    work = record.resized.work.bytes;
     ck_assert(cut && made && work);
     for (uint64_t i = 1; i < IMAGES; i++)
         expect_ok(transform_apply(&t, &record, seed, LAYER, first + i, y));
-    ck_assert(record.cut.data == cut && record.resized.pixels.data == made &&
-              record.resized.work.data == work);
+    ck_assert(record.cut.bytes == cut && record.resized.pixels.bytes == made &&
+              record.resized.work.bytes == work);
     record_free(&record);
     free(x);
 }

@@ -5,6 +5,7 @@
 #include "input/list.h"
 #include "tests/files.h"
 #include "tests/input/test_input_common.h"
+#include "util/file.h"
 
 #include <dirent.h>
 #include <sys/stat.h>
@@ -147,21 +148,21 @@ START_TEST(encoded_images_are_decoded_as_stored_or_as_asked)
             source_open_images(fixture("lmdb_mixed"), true, (enum image_color)color, &source));
         for (uint64_t i = 0; i < 4; i++) {
             struct image image = {.channels = 0};
-            struct bytes file = {0}, planes = {0};
+            struct strbuf file = {0}, planes = {0};
             char path[100];
 
             expect_ok(source_read_record(source, i, &record));
             check_shape(&record.shape, channels[color][i], 23, 37);
             ck_assert_float_eq(record.label, (float)i);
             snprintf(path, sizeof path, "images/%s", names[i]);
-            expect_ok(bytes_load(&file, fixture(path), 1 << 20));
-            expect_ok(image_decode(file.data, file.length, (enum image_color)color, &image));
-            expect_ok(bytes_reserve(&planes, image.pixels.length, "planes"));
-            image_to_planes(&image, planes.data);
-            ck_assert_mem_eq(record.data, planes.data, image.pixels.length);
+            expect_ok(file_load(&file, fixture(path), 1 << 20));
+            expect_ok(image_decode(file.bytes, file.length, (enum image_color)color, &image));
+            expect_ok(strbuf_reserve(&planes, image.pixels.length, "planes"));
+            image_to_planes(&image, planes.bytes);
+            ck_assert_mem_eq(record.data, planes.bytes, image.pixels.length);
             image_free(&image);
-            bytes_free(&file);
-            bytes_free(&planes);
+            strbuf_free(&file);
+            strbuf_free(&planes);
         }
         source_close(source);
     }
@@ -249,15 +250,15 @@ END_TEST
  * pages at the end may be free ones. */
 START_TEST(lmdb_cut_anywhere_is_an_error_and_no_crash)
 {
-    struct bytes whole = {0};
+    struct strbuf whole = {0};
     struct source *source;
     int good = 0;
 
-    expect_ok(bytes_load(&whole, fixture("lmdb_big/data.mdb"), 1 << 20));
+    expect_ok(file_load(&whole, fixture("lmdb_big/data.mdb"), 1 << 20));
     for (size_t cut = 0; cut < whole.length; cut += cut < 200 ? 1 : 509) {
         int status = 0;
 
-        file_put("data.mdb", whole.data, cut);
+        file_put("data.mdb", whole.bytes, cut);
         if (source_open_images(folder, true, IMAGE_AS_STORED, &source)) {
             expect_error(-1, "data.mdb", "LMDB");
             continue;
@@ -272,22 +273,22 @@ START_TEST(lmdb_cut_anywhere_is_an_error_and_no_crash)
         source_close(source);
     }
     ck_assert_int_lt(good, 20);
-    bytes_free(&whole);
+    strbuf_free(&whole);
 }
 END_TEST
 
 START_TEST(damaged_lmdb_never_crashes)
 {
-    struct bytes whole = {0};
+    struct strbuf whole = {0};
     struct source *source;
 
-    expect_ok(bytes_load(&whole, fixture("lmdb_raw/data.mdb"), 1 << 20));
+    expect_ok(file_load(&whole, fixture("lmdb_raw/data.mdb"), 1 << 20));
     for (size_t at = 0; at < whole.length; at += at % 4096 < 160 ? 1 : 61) {
-        uint8_t before = whole.data[at];
+        uint8_t before = whole.bytes[at];
 
-        whole.data[at] = (uint8_t)(at % 3 ? ~before : before + 1);
-        file_put("data.mdb", whole.data, whole.length);
-        whole.data[at] = before;
+        whole.bytes[at] = (uint8_t)(at % 3 ? ~before : before + 1);
+        file_put("data.mdb", whole.bytes, whole.length);
+        whole.bytes[at] = before;
         if (source_open_images(folder, true, IMAGE_AS_STORED, &source))
             continue;
         ck_assert_uint_le(source->nrecords, 600);
@@ -295,7 +296,7 @@ START_TEST(damaged_lmdb_never_crashes)
             (void)source_read_record(source, i, &record);
         source_close(source);
     }
-    bytes_free(&whole);
+    strbuf_free(&whole);
 }
 END_TEST
 
@@ -409,9 +410,9 @@ START_TEST(folders_are_classes_in_the_order_of_their_names)
     file_put("readme.txt", "", 0);
     expect_ok(list_read_folder(&list, folder));
     ck_assert_uint_eq(list.count, 3);
-    ck_assert_int_eq(list.nclasses, 3);
-    ck_assert_str_eq(list.class_name[0], "cat");
-    ck_assert_str_eq(list.class_name[1], "cow");
+    ck_assert_int_eq(list.classes.count, 3);
+    ck_assert_str_eq(list.classes.name[0], "cat");
+    ck_assert_str_eq(list.classes.name[1], "cow");
     ck_assert_str_eq(list_path(&list, 0), "cat/a b.png");
     ck_assert_str_eq(list_path(&list, 1), "cat/b.jpg");
     ck_assert_str_eq(list_path(&list, 2), "dog/1.jpg");

@@ -3,16 +3,17 @@
 #include "input/format/image.h"
 #include "tests/input/test_input_common.h"
 #include "tests/suite.h"
+#include "util/file.h"
 #include "util/h5.h"
 
 #include <math.h>
 
-static struct bytes file;
+static struct strbuf file;
 static struct image image, other;
 
 static void free_all(void)
 {
-    bytes_free(&file);
+    strbuf_free(&file);
     image_free(&image);
     image_free(&other);
 }
@@ -22,12 +23,12 @@ static void load(const char *name)
     char path[100];
 
     snprintf(path, sizeof path, "images/%s", name);
-    expect_ok(bytes_load(&file, fixture(path), 1 << 20));
+    expect_ok(file_load(&file, fixture(path), 1 << 20));
 }
 
 static int decode(enum image_color color)
 {
-    return image_decode(file.data, file.length, color, &image);
+    return image_decode(file.bytes, file.length, color, &image);
 }
 
 /* The reference under images.h5's NAME/KIND as floats; freed by the caller. */
@@ -60,8 +61,8 @@ static float distance(const struct image *from, const char *name, const char *ki
     float *expected = reference(name, kind, n), most = 0;
 
     for (size_t i = 0; i < n; i++)
-        if (fabsf(expected[i] - from->pixels.data[i]) > most)
-            most = fabsf(expected[i] - from->pixels.data[i]);
+        if (fabsf(expected[i] - from->pixels.bytes[i]) > most)
+            most = fabsf(expected[i] - from->pixels.bytes[i]);
     free(expected);
     return most;
 }
@@ -125,7 +126,7 @@ START_TEST(a_file_cut_anywhere_is_refused)
     /* The last bytes of a JPEG are its end mark, those of a PNG its empty last chunk. */
     for (size_t cut = 0; cut < whole - 2; cut++) {
         uint8_t *exact = malloc(cut + 1); /* for the sanitizers: not a byte more */
-        memcpy(exact, file.data, cut);
+        memcpy(exact, file.bytes, cut);
         ck_assert_int_ne(image_decode(exact, cut, IMAGE_COLOR, &image), 0);
         ck_assert_msg(strstr(error_text(), "image") || strstr(error_text(), "empty"), "%s",
                       error_text());
@@ -138,9 +139,9 @@ START_TEST(damage_never_crashes)
 {
     supported_or_leave(_i);
     for (size_t at = 0; at < file.length; at++) {
-        file.data[at] ^= 0xff;
+        file.bytes[at] ^= 0xff;
         (void)decode(IMAGE_COLOR);
-        file.data[at] ^= 0xff;
+        file.bytes[at] ^= 0xff;
     }
     expect_ok(decode(IMAGE_COLOR));
 }
@@ -159,8 +160,8 @@ END_TEST
 START_TEST(a_header_that_claims_too_much_is_refused_before_memory_is_taken)
 {
     load("color.png");
-    memset(file.data + 16, 0, 8);
-    file.data[17] = file.data[21] = 8; /* 524288 x 524288; the checksum is wrong too */
+    memset(file.bytes + 16, 0, 8);
+    file.bytes[17] = file.bytes[21] = 8; /* 524288 x 524288; the checksum is wrong too */
     ck_assert_int_ne(decode(IMAGE_COLOR), 0);
     expect_error(image_set_size(&image, 3, 1 << 20, 1 << 20), "1048576 x 1048576",
                  "expected at most");
@@ -171,7 +172,7 @@ END_TEST
 
 START_TEST(png_is_lossless_and_jpeg_close)
 {
-    struct bytes packed = {0};
+    struct strbuf packed = {0};
 
     load("color.png");
     if (!BUILT_PNG || !BUILT_JPEG)
@@ -180,19 +181,19 @@ START_TEST(png_is_lossless_and_jpeg_close)
         expect_ok(decode(gray ? IMAGE_GRAY : IMAGE_COLOR));
         packed.length = 0;
         expect_ok(image_encode(&image, IMAGE_PNG, 0, &packed));
-        expect_ok(image_decode(packed.data, packed.length, IMAGE_AS_STORED, &other));
+        expect_ok(image_decode(packed.bytes, packed.length, IMAGE_AS_STORED, &other));
         ck_assert_int_eq(other.channels, image.channels);
-        ck_assert_mem_eq(other.pixels.data, image.pixels.data, image.pixels.length);
+        ck_assert_mem_eq(other.pixels.bytes, image.pixels.bytes, image.pixels.length);
         packed.length = 0;
         expect_ok(image_encode(&image, IMAGE_JPEG, 100, &packed));
-        expect_ok(image_decode(packed.data, packed.length, IMAGE_AS_STORED, &other));
+        expect_ok(image_decode(packed.bytes, packed.length, IMAGE_AS_STORED, &other));
         ck_assert_int_eq(other.channels, image.channels);
         double sum = 0;
         for (size_t i = 0; i < image.pixels.length; i++)
-            sum += abs(other.pixels.data[i] - image.pixels.data[i]);
+            sum += abs(other.pixels.bytes[i] - image.pixels.bytes[i]);
         ck_assert_double_lt(sum / (double)image.pixels.length, 4);
     }
-    bytes_free(&packed);
+    strbuf_free(&packed);
 }
 END_TEST
 
@@ -223,7 +224,7 @@ START_TEST(halving_is_opencvs_to_the_bit)
     expect_ok(decode(IMAGE_COLOR));
     expect_ok(image_set_size(&other, 3, 22, 36));
     for (int y = 0; y < 22; y++)
-        memcpy(other.pixels.data + y * 36 * 3, image.pixels.data + y * 37 * 3, 36 * 3);
+        memcpy(other.pixels.bytes + y * 36 * 3, image.pixels.bytes + y * 37 * 3, 36 * 3);
     expect_ok(image_resize(&other, 11, 18, &image));
     ck_assert_float_eq(distance(&image, "half", "opencv"), 0);
 }
@@ -234,7 +235,7 @@ START_TEST(planes_are_blue_green_red)
     uint8_t planes[6];
 
     expect_ok(image_set_size(&image, 3, 1, 2));
-    memcpy(image.pixels.data, "bgrBGR", 6);
+    memcpy(image.pixels.bytes, "bgrBGR", 6);
     image_to_planes(&image, planes);
     ck_assert_mem_eq(planes, "bBgGrR", 6);
     expect_error(image_resize(&image, 0, 5, &other), "5 x 0");

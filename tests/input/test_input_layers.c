@@ -1,6 +1,7 @@
 /* The layers that read samples from files, in nets: Data over data bases, ImageData. */
 #include "input/feeder.h"
 #include "tests/input/layers_common.h"
+#include "util/file.h"
 
 #include <math.h>
 #include <unistd.h>
@@ -217,7 +218,7 @@ static int make_image_data(int batch, const char *more, int rank, int nranks)
 
 START_TEST(image_data_gives_resized_blue_green_red_minus_mean)
 {
-    struct bytes file = {0};
+    struct strbuf file = {0};
     struct image image = {.channels = 0}, small = {.channels = 0};
 
     if (!BUILT_JPEG || !BUILT_PNG)
@@ -228,16 +229,16 @@ START_TEST(image_data_gives_resized_blue_green_red_minus_mean)
     pass(0);
     float *data = values_of("data"), *label = values_of("label");
     ck_assert(label[0] == 0 && label[1] == 1);
-    expect_ok(bytes_load(&file, fixture("images/color.png"), 1 << 20));
-    expect_ok(image_decode(file.data, file.length, IMAGE_COLOR, &image));
+    expect_ok(file_load(&file, fixture("images/color.png"), 1 << 20));
+    expect_ok(image_decode(file.bytes, file.length, IMAGE_COLOR, &image));
     expect_ok(image_resize(&image, 10, 12, &small));
     for (int c = 0; c < 3; c++)
         for (int i = 0; i < 120; i++)
             ck_assert_float_eq(data[c * 120 + i],
-                               (float)small.pixels.data[3 * i + c] - (float)(c + 1));
+                               (float)small.pixels.bytes[3 * i + c] - (float)(c + 1));
     free(data);
     free(label);
-    bytes_free(&file);
+    strbuf_free(&file);
     image_free(&image);
     image_free(&small);
 }

@@ -160,17 +160,16 @@ struct error_case {
 static const struct error_case error_cases[] = {
     {X "layer { name: 'l' type: 'Relu' bottom: 'x' top: 'y' }",
      "test.prototxt:2: layer 'l' (Relu): unknown layer type: Relu; did you mean ReLU? (the nearest "
-     "names are ReLU, PReLU and ELU; "},
+     "names are ReLU, ELU and PReLU; "},
     {X "layer { name: 'roi' type: 'Python' bottom: 'x' top: 'y' }",
      "layer 'roi' (Python): layer type Python is not supported: it needs Caffe's Python layers"},
-    {X "layer { name: 'l' type: 'ReLU' top: 'y' }", "takes 1 bottom blob(s), found 0"},
-    {X "layer { name: 'l' type: 'ReLU' bottom: 'x' top: 'y' top: 'z' }",
-     "takes 1 top blob(s), found 2"},
+    {X "layer { name: 'l' type: 'ReLU' top: 'y' }", "takes 1 bottom, not 0"},
+    {X "layer { name: 'l' type: 'ReLU' bottom: 'x' top: 'y' top: 'z' }", "takes 1 top, not 2"},
     {X "layer { name: 'l' type: 'Eltwise' bottom: 'x' top: 'y' }",
-     "takes at least 2 bottom blob(s), found 1"},
+     "takes at least 2 bottoms, not 1"},
     {X "layer { name: 'l' type: 'Pooling' bottom: 'x' top: 'a' top: 'b' top: 'c' pooling_param { "
        "kernel_size: 2 } }",
-     "takes at most 2 top blobs, found 3"},
+     "takes 1 to 2 tops, not 3"},
     {X "layer { name: 'l' type: 'Pooling' bottom: 'x' top: 'x' }",
      "top 'x' is also the bottom; a Pooling layer cannot work in place"},
     /* convolution */
@@ -191,8 +190,9 @@ static const struct error_case error_cases[] = {
     {X CONV("num_output: 4 kernel_size: 3 dilation: 0"), "dilation must be at least 1"},
     {X CONV("num_output: 4 kernel_size: 4294967295"), "kernel_size must be at least 1"},
     {X CONV("num_output: 4 kernel_size: 3 group: 3"),
-     "bottom 'x' has 4 channels, which group 3 does not divide"},
-    {X CONV("num_output: 3 kernel_size: 3 group: 2"), "num_output 3 is not divisible by group 2"},
+     "3 groups do not divide the 4 channels of 'x' and the 4 outputs"},
+    {X CONV("num_output: 3 kernel_size: 3 group: 2"),
+     "2 groups do not divide the 4 channels of 'x' and the 3 outputs"},
     {X CONV("num_output: 3 kernel_size: 3 group: 0"), "group is 0"},
     {X CONV("num_output: 4 kernel_size: 7"),
      "kernel 7 x 7 (dilation 1 x 1) is larger than the padded input: height 7 > 6 + 2 * 0"},
@@ -330,9 +330,10 @@ static const struct error_case error_cases[] = {
     {X PLAIN("Concat", "concat_param { concat_dim: 4 }"), "concat_dim 4 is out of range"},
     {X PLAIN("Concat", "concat_param { concat_dim: 4294967295 }"), "concat_dim 4294967295 is out"},
     {X INPUT("z", "2,4,6,6") "layer { name: 'l' type: 'Concat' bottom: 'x' bottom: 'z' top: 'y' }",
-     "the same shape except on axis 1: 'x' is 2 4 6 5 (240), 'z' is 2 4 6 6 (288)"},
+     "bottom 1, 'z' of shape 2 4 6 6 (288), is no piece of 2 8 6 5 (480) along axis 1: they may "
+     "differ there alone"},
     {X INPUT("z", "2,4") "layer { name: 'l' type: 'Concat' bottom: 'x' bottom: 'z' top: 'y' }",
-     "the same shape except on axis 1"},
+     "bottom 1, 'z' of shape 2 4 (8), is no piece of 2 8 6 5 (480) along axis 1"},
     {X INPUT("z", "2,4,5,6") "layer { name: 'l' type: 'Eltwise' bottom: 'x' bottom: 'z' top: 'y' }",
      "bottoms must have one shape: 'x' is 2 4 6 5 (240), 'z' is 2 4 5 6 (240)"},
     {X "layer { name: 'l' type: 'Eltwise' bottom: 'x' bottom: 'x' top: 'y' eltwise_param { coeff: "
@@ -343,8 +344,7 @@ static const struct error_case error_cases[] = {
        "2] operation: PROD } }",
      "coeff goes with operation: SUM only"},
     {LOSS("4,5", "3", ""),
-     "expected 4 labels, one for each place of the scores 's' of shape 4 5 (20) "
-     "with classes on axis 1, found 't' of shape 3 (3)"},
+     "expected 4 labels, one for each place, for 's' of shape 4 5 (20), found 't' of shape 3 (3)"},
     {LOSS("4,5,2,2", "4", ""), "expected 16 labels"},
     {LOSS("4,5", "4", "softmax_param { axis: 2 }"), "softmax_param axis 2 is out of range"},
     {ACCURACY("accuracy_param { top_k: 6 }"), "top_k is 6; expected 1 to the number of classes, 5"},

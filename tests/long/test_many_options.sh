@@ -13,6 +13,7 @@ cat >options <<'END'
 --comm=allreduce
 --comm=adam
 --comm=onebit
+--comm=lowrank
 --wire=bf16
 --overlap=none
 --servers=1
@@ -21,6 +22,7 @@ cat >options <<'END'
 --hierarchy=4,2
 --tune=bandwidth-mbps=900
 --global-batch=24
+--reproducible
 --on-nan=skip
 --stop-after=1
 --keep-best=accuracy

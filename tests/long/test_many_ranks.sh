@@ -28,6 +28,8 @@ conformance --limit=3600 --iterations=6 <<TABLE
 16 --comm=allreduce --chunk=4096 --node=5 --clip=0.2
 16 --comm=paper --chunk=4096 --node=8
 16 --comm=onebit --chunk=4096 --node=8 --net=small
+16 --comm=lowrank --chunk=64 --warmup=2
+16 --comm=lowrank:1 --chunk=4096 --node=3 --net=small --clip=0.2
 16 --comm=adam --chunk=4096 --node=3 --net=small
 16 --comm=ps --chunk=4096 --node=8 --wire=bf16 --net=small
 16 --comm=ps --chunk=1024 --node=8 --leaders=8
@@ -38,6 +40,7 @@ conformance --limit=3600 --iterations=6 <<TABLE
 32 --comm=sfb --chunk=1024
 32 --comm=allreduce --chunk=256
 32 --comm=onebit --chunk=512
+32 --comm=lowrank:2 --chunk=64
 32 --comm=ps --chunk=1024 --node=5 --net=small
 32 --comm=allreduce --chunk=1024 --node=8 --net=small --clip=0.2
 32 --comm=paper --chunk=1024 --node=3 --net=small

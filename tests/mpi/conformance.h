@@ -13,6 +13,7 @@
 #include "util/error.h"
 
 enum {
+    CONFORMANCE_SEED = 5,
     GROUPS = 5,
     ROWS = 3,
     WIDEST = 100
@@ -40,8 +41,8 @@ enum conformance_net { NET_AUTO, NET_SMALL, NET_LARGE };
 struct conformance {
     struct comm comm;
     int wire, overlap, net, fifo, frozen, fails; /* enum wire_format, the two above, and bools */
-    long servers, chunk, merge, window, iter_size, staleness, node, leaders, tree, factors, threads,
-        seeds, iterations, limit;
+    long servers, chunk, merge, window, iter_size, staleness, node, leaders, tree, factors, warmup,
+        threads, seeds, iterations, limit;
     double clip;
 };
 
@@ -118,6 +119,8 @@ struct serial {
     float *rows;      /* factors of all workers */
     float *lost;      /* per leader an arena: what its codecs rounded away */
     float *lost_home; /* and the homes' */
+    float *second;    /* an arena: the second factor of low rank, bucket by bucket */
+    int warmup;       /* iterations before low rank begins */
 };
 
 /* plan and net are borrowed. False where memory is lacking. */

@@ -85,7 +85,10 @@ void conformance_net_make(struct made_net *net, int64_t first_elems, bool frozen
                                    .factorable = connected,
                                    .k = ROWS,
                                    .m = connected ? sizes[g][0] : 0,
-                                   .n = connected ? sizes[g][1] : 0};
+                                   .n = connected ? sizes[g][1] : 0,
+                                   .outputs = connected ? sizes[g][0]
+                                              : g == 0  ? 20
+                                                        : 0};
         params[g][0] = (struct group_param){.elems = (size_t)first, .lr_mult = 1, .decay_mult = 1};
         params[g][1] =
             (struct group_param){.elems = (size_t)second, .lr_mult = frozen && g == 1 ? 0 : 2};

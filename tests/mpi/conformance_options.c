@@ -44,6 +44,7 @@ static const struct row {
      "leaders from which on everything that can travels along trees; 0: where that is faster"},
     {"factors", COUNT, AT(factors), NULL, "0",
      "most bytes of a bucket's factors, more come in rounds; 0: the plan's"},
+    {"warmup", COUNT, AT(warmup), NULL, "0", "iterations before low rank begins"},
     {"threads", COUNT, AT(threads), NULL, "1", "of a dedicated server"},
     {"seeds", COUNT, AT(seeds), NULL, "0",
      "repetitions with transfers delayed at random; 0: one without"},

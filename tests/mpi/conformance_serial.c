@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tests/mpi/conformance.h"
+#include "util/rng.h"
 
 /* One element of what several ranks bring, in one order whatever the order of arrival: a binary
  * tree over their numbers, whose left half is the largest power of two below their count. */
@@ -43,10 +44,11 @@ bool serial_create(const struct plan *plan, const struct made_net *net, struct s
     out->rows = calloc(rows * 2 * WIDEST, sizeof(float));
     out->lost = calloc((size_t)plan->nworkers * net->elems, sizeof(float));
     out->lost_home = calloc(net->elems, sizeof(float));
+    out->second = calloc(net->elems, sizeof(float));
     for (size_t i = 0; out->values && i < net->elems; i++)
         out->values[i] = conformance_first_value(i);
     return out->values && out->history && out->sum && out->gradients && out->nodes && out->rows &&
-           out->lost && out->lost_home;
+           out->lost && out->lost_home && out->second;
 }
 
 void serial_free(struct serial *s)
@@ -59,6 +61,7 @@ void serial_free(struct serial *s)
     free(s->rows);
     free(s->lost);
     free(s->lost_home);
+    free(s->second);
 }
 
 /* x (a chunk of one leader's gradient, or of the sum) as it comes out of the codec. */
@@ -172,12 +175,85 @@ static void worker_gradient(const struct serial *s, int bucket, int iteration, i
     }
 }
 
+/* Columns of x (rows x rank) one after the other: what the former ones have of it is taken away,
+ * and the rest becomes 1 long; where none is left, a normal draw takes its place. */
+static void make_orthonormal(float *x, int64_t rows, int rank, struct rng draws)
+{
+    for (int c = 0, drawn = 0; c < rank; c++) {
+        double before = 0, after = 0;
+        for (int64_t r = 0; r < rows; r++)
+            before += (double)x[r * rank + c] * (double)x[r * rank + c];
+        for (int times = 0; times < 2 * c; times++) { /* by each twice */
+            int i = times % c;
+            double along = 0;
+            for (int64_t r = 0; r < rows; r++)
+                along += (double)x[r * rank + i] * (double)x[r * rank + c];
+            for (int64_t r = 0; r < rows; r++)
+                x[r * rank + c] =
+                    (float)((double)x[r * rank + c] - along * (double)x[r * rank + i]);
+        }
+        for (int64_t r = 0; r < rows; r++)
+            after += (double)x[r * rank + c] * (double)x[r * rank + c];
+        if (!drawn && after <= 1e-10 * before) {
+            for (int64_t r = 0; r < rows; r++)
+                x[r * rank + c] = rng_normal(&draws, (uint64_t)(r * rank + c));
+            drawn = 1;
+            c--; /* once more */
+            continue;
+        }
+        drawn = 0;
+        for (int64_t r = 0; r < rows; r++)
+            x[r * rank + c] = (float)((double)x[r * rank + c] / sqrt(after));
+    }
+}
+
+/* PowerSGD (Vogels et al., NeurIPS 2019): of every node's matrix with what it has not sent yet, the
+ * first factor is summed, then the second; each node keeps what its part of the product leaves. */
+static void sum_by_low_rank(struct serial *s, int bucket, int iteration)
+{
+    const struct plan *plan = s->plan;
+    const struct bucket *b = &plan->buckets[bucket];
+    const struct group *g = &plan->groups[b->first_group];
+    int64_t m = g->outputs, n = (int64_t)g->params[0].elems / m, rank = b->rank;
+    size_t matrix = (size_t)(m * n), rest = g->elems - matrix, nodes = (size_t)plan->nworkers;
+    float *sum = s->sum + b->begin, *q = s->second + b->begin, *p = calloc((size_t)(m * rank), 4);
+    float *parts = calloc(nodes * (size_t)((m + n) * rank), 4);
+    uint64_t turn = 2 * (uint64_t)iteration;
+
+    if (!p || !parts)
+        abort();
+    make_orthonormal(q, n, b->rank,
+                     rng_make(CONFORMANCE_SEED, RNG_LOW_RANK, (uint32_t)b->layer, turn + 1));
+    for (size_t node = 0; node < nodes; node++) {
+        float *left = s->lost + node * s->elems + b->begin;
+        for (size_t i = 0; i < matrix; i++)
+            left[i] += s->nodes[node * s->most + i];
+        conformance_gemm(NULL, false, false, m, rank, n, 1, left, n, q, rank, 0,
+                         parts + node * (size_t)(m * rank), rank);
+    }
+    sum_over_ranks(parts, (size_t)(m * rank), plan->nworkers, (size_t)(m * rank), p);
+    make_orthonormal(p, m, b->rank,
+                     rng_make(CONFORMANCE_SEED, RNG_LOW_RANK, (uint32_t)b->layer, turn));
+    for (size_t node = 0; node < nodes; node++)
+        conformance_gemm(NULL, true, false, n, rank, m, 1, s->lost + node * s->elems + b->begin, n,
+                         p, rank, 0, parts + node * (size_t)(n * rank), rank);
+    sum_over_ranks(parts, (size_t)(n * rank), plan->nworkers, (size_t)(n * rank), q);
+    conformance_gemm(NULL, false, true, m, n, rank, 1, p, rank, q, rank, 0, sum, n);
+    sum_over_ranks(s->nodes + matrix, s->most, plan->nworkers, rest, sum + matrix);
+    for (size_t node = 0; node < nodes; node++)
+        conformance_gemm(NULL, false, true, m, n, rank, -1, p, rank,
+                         parts + node * (size_t)(n * rank), rank, 1,
+                         s->lost + node * s->elems + b->begin, n);
+    free(p);
+    free(parts);
+}
+
 /* First over the workers of each node, then over the nodes; what travels goes through the codec. */
 static void sum_by_gradients(struct serial *s, int bucket, int iteration, int rank)
 {
     const struct plan *plan = s->plan;
     const struct bucket *g = &plan->buckets[bucket];
-    bool travels = plan->buckets[bucket].scheme != NULL;
+    bool travels = g->scheme != NULL, low_rank = g->rank > 0 && iteration >= s->warmup;
     float *sum = s->sum + g->begin;
 
     for (int w = 0; w < plan->ncomputing; w++)
@@ -186,15 +262,17 @@ static void sum_by_gradients(struct serial *s, int bucket, int iteration, int ra
         float *mine = s->nodes + (size_t)node * s->most;
         sum_over_ranks(s->gradients + (size_t)plan->world_rank[node] * s->most, s->most,
                        plan->locals[node], g->elems, mine);
-        if (travels)
+        if (travels && !low_rank)
             bucket_through_codec(plan, bucket, mine, s->lost + (size_t)node * s->elems);
     }
     if (!travels && rank < plan->ncomputing)
         memcpy(sum, s->nodes + (size_t)plan->leader[rank] * s->most, g->elems * sizeof *sum);
-    if (!travels)
+    if (low_rank)
+        sum_by_low_rank(s, bucket, iteration);
+    if (!travels || low_rank)
         return;
     sum_over_ranks(s->nodes, s->most, plan->nworkers, g->elems, sum);
-    if (g->scheme->codec_back)
+    if (g->scheme->codec_back && g->rank == 0)
         bucket_through_codec(plan, bucket, sum, s->lost_home);
 }
 

@@ -74,13 +74,14 @@ done <<'TABLE'
 3 one3 --comm=sfb --hierarchy=off
 3 one3 --comm=allreduce --hierarchy=off
 3 one3 --comm=adam --hierarchy=off
+3 one3 --comm=lowrank:1 --hierarchy=off --tune=lowrank-warmup=0
 3 one3 --comm=paper
 3 one3
 3 one3 --overlap=none --hierarchy=auto,2
 4 one4 --comm=paper --hierarchy=2 --overlap=none
 4 one3 --comm=ps --servers=1 --hierarchy=off
 TABLE
-[ $cases -eq 10 ] || fail "$cases cases"
+[ $cases -eq 11 ] || fail "$cases cases"
 
 # A clipping net decides the same, and without the option nothing changes.
 run 3 one3 --on-nan=skip --set clip_gradients=0.5 || { fail 'with clipping'; tail -n 2 run.log; }

@@ -38,6 +38,13 @@ to finetune but not both | --snapshot=x.solverstate --weights=x.caffemodel
 --on-nan=skip: layer .* travels with error feedback (onebit, --wire=bf16) | --on-nan=skip --wire=bf16 --comm=ps
 --tune check-sync compares parameters that are kept alike: not with --comm=none | --comm=none --tune check-sync=1
 --tune check-sync compares parameters that are kept alike: not with --tune staleness | --tune staleness=1 --tune check-sync=1
+--comm=lowrank:0: expected a rank from 1 to 1024 behind the colon, as lowrank:4 | --comm=lowrank:0
+--comm=lowrank:x: expected a rank from 1 to 1024 behind the colon, as lowrank:4 | --comm=lowrank:x
+--comm=onebit:2: expected one of auto, paper, none, ps, .*, lowrank | --comm=onebit:2
+--comm=lowrank:1000: no layer's gradient is large enough for factors of rank 1000 | --comm=lowrank:1000
+--tune lowrank-warmup=3 needs --comm=lowrank | --tune lowrank-warmup=3 --comm=onebit
+--tune lowrank-warmup=0 needs --comm=lowrank | --tune lowrank-warmup=0
+--tune staleness=2 needs --comm=ps | --tune staleness=2 --comm=lowrank
 --tune staleness=2 needs --comm=ps | --tune staleness=2 --comm=sfb
 --tune staleness=2 needs --comm=ps | --tune staleness=2 --comm=none
 --tune staleness=2 and --wire=bf16 cannot be combined | --tune staleness=2 --wire=bf16
@@ -54,6 +61,19 @@ local_lr_auto measures parameters on the host: .* with --tune ps-update=device |
 --hierarchy: 2 leaders of a node, and no ranks add up together here | --hierarchy=auto,2 --comm=ps
 --keep-best is decided by the workers' test scores: not with --servers=1 | --keep-best=accuracy --servers=1 --set test_iter=1 --set test_interval=1 --set snapshot=1 --snapshot-prefix=s
 --keep-best=accuracy needs a test net | --keep-best=accuracy --engine=replay --profile=profile.csv --batch=4
+--reproducible needs --global-batch=N | --reproducible --batch=8
+--reproducible: --global-batch=12 cannot be cut into equal grains (8 of 1 samples): give | --reproducible --global-batch=12
+--reproducible: --global-batch=12 cannot be cut into equal grains (2 of 5 samples): give | --reproducible=5 --global-batch=12
+--reproducible: 6 grains of 2 samples over 2 workers: expected 1, 2, 4, 8 ... for each worker | --reproducible=2 --global-batch=12
+--reproducible expects the samples of a grain, at least 1, found '0' | --reproducible=0 --global-batch=8
+--reproducible expects the samples of a grain, at least 1, found '4x' | --reproducible=4x --global-batch=8
+--reproducible adds up whole gradients .*, not with sfb | --reproducible --global-batch=8 --comm=sfb
+--reproducible adds up whole gradients .*, not with onebit | --reproducible --global-batch=8 --comm=onebit
+--reproducible adds up whole gradients .*, not with none | --reproducible --global-batch=8 --comm=none
+--reproducible adds up whole gradients .*, not with --tune staleness | --reproducible --global-batch=8 --tune staleness=1
+--reproducible adds up whole gradients .*, not with --wire=bf16 | --reproducible --global-batch=8 --wire=bf16
+--reproducible adds up whole gradients .*, not with replay | --reproducible --global-batch=8 --engine=replay --profile=profile.csv
+local_lr_auto measures pieces .* with --reproducible | --reproducible --global-batch=8 --set local_lr_auto=true
 lr_policy "plateau" .* with --servers | --servers=1 --set lr_policy=plateau --set plateau_winsize=2
 END
 "$POSEIDON" time --model=net.prototxt --batch=4 --iterations=1 --profile=profile.csv >time.log 2>&1 || fail 'poseidon time'

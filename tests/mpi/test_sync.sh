@@ -21,6 +21,8 @@ conformance <<TABLE
 2 --comm=allreduce --chunk=1024 --clip=0.2 --window=2000
 2 --comm=adam --chunk=1024
 2 --comm=onebit --chunk=1024
+2 --comm=lowrank --chunk=1024
+2 --comm=lowrank:1 --chunk=300 --clip=0.1 --bias=frozen --warmup=3
 2 --comm=ps --chunk=2097152 --overlap=none --order=fifo --staleness=2
 2 --comm=ps --chunk=1024 --merge=1048576
 2 --comm=ps --chunk=1024 --tree=2
@@ -39,6 +41,9 @@ conformance <<TABLE
 3 --comm=allreduce --chunk=300 --iter-size=2 --order=fifo
 3 --comm=adam --servers=1 --chunk=400 --clip=0.1 --window=3000
 3 --comm=onebit --chunk=200 --clip=0.3 --window=1000
+3 --comm=lowrank:2 --chunk=200 --clip=0.3 --window=1000 --iter-size=2
+3 --comm=lowrank --servers=1 --chunk=2097152 --overlap=none --order=fifo --wire=bf16
+3 --comm=lowrank:3 --chunk=64 --node=2 --warmup=5
 3 --comm=ps --servers=1 --chunk=400 --clip=0.2 --wire=bf16 --window=1000
 3 --comm=none --chunk=1024 --iter-size=2
 3 --comm=ps --chunk=400 --window=1000 --staleness=1
@@ -94,6 +99,8 @@ conformance <<TABLE
 4 --comm=allreduce --chunk=4096 --clip=0.2 --iter-size=2 --node=2
 4 --comm=adam --chunk=4096 --iter-size=2 --node=2
 4 --comm=onebit --chunk=4096 --clip=0.2 --node=2
+4 --comm=lowrank --chunk=4096 --clip=0.2 --node=2
+4 --comm=lowrank:1 --chunk=256 --overlap=backward --iter-size=2
 4 --comm=allreduce --chunk=300 --overlap=none --clip=0.3 --iter-size=2 --order=fifo --merge=1048576
 4 --comm=sfb --servers=2 --chunk=128 --overlap=none --clip=0.5 --iter-size=43
 4 --comm=ps --servers=1 --chunk=400 --iter-size=2 --staleness=3 --merge=1048576
@@ -116,6 +123,7 @@ conformance <<TABLE
 4 --comm=allreduce --chunk=4096 --clip=0.2 --overlap=none --wire=bf16 --node=2 --leaders=2
 4 --comm=adam --chunk=4096 --clip=0.2 --iter-size=2 --node=2 --leaders=2
 4 --comm=onebit --chunk=4096 --clip=0.2 --node=2 --leaders=2
+4 --comm=lowrank:8 --chunk=65536 --clip=0.2 --node=2 --leaders=2 --warmup=2
 4 --comm=ps --chunk=4096 --tree=2 --clip=0.2 --node=2 --leaders=2
 4 --comm=ps --chunk=4096 --end=failure --node=2 --leaders=2
 
@@ -150,4 +158,6 @@ conformance <<TABLE
 7 --comm=ps --chunk=1024 --tree=2 --node=3 --leaders=3
 7 --comm=adam --chunk=4096 --clip=0.2 --node=3 --leaders=3
 7 --comm=onebit --chunk=4096 --window=2000 --node=3 --leaders=3
+7 --comm=lowrank --chunk=100 --window=2000 --clip=0.2
+7 --comm=lowrank:2 --chunk=4096 --node=3 --leaders=3 --warmup=1
 TABLE

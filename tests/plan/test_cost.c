@@ -136,7 +136,8 @@ static void expect_bytes(const struct plan_options *how, int workers, const stru
         return;
     }
     /* two bytes a parameter, and two more where a chunk's number of them is odd */
-    struct plan *plan = plan_of(how, (struct comm){COMM_SCHEME, allreduce}, 1, g);
+    struct plan *plan =
+        plan_of(how, (struct comm){.policy = COMM_SCHEME, .scheme = allreduce}, 1, g);
     uint64_t chunks = (uint64_t)plan->nchunks, sum = cost_of(&usual, how, g, allreduce).bytes;
     ck_assert_uint_ge(sum, others * b);
     ck_assert_uint_le(sum, others * 2 * (b / 2 + 2 * chunks));
@@ -403,7 +404,7 @@ END_TEST
 /* What a worker keeps for the layer where its factors travel. */
 static double memory_of(const struct plan_options *how, const struct group *group)
 {
-    struct plan *plan = plan_of(how, (struct comm){COMM_SCHEME, sfb}, 1, group);
+    struct plan *plan = plan_of(how, (struct comm){.policy = COMM_SCHEME, .scheme = sfb}, 1, group);
     double bytes = (double)plan_memory(plan, 0);
 
     plan_destroy(plan);

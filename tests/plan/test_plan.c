@@ -144,6 +144,48 @@ START_TEST(bytes_follow_the_published_formulas)
 }
 END_TEST
 
+/* All ranks together send both factors and the bias to their homes and back; what does not get half
+ * as long by it goes as it is. */
+START_TEST(low_rank_moves_factors_where_they_are_half_of_the_matrix)
+{
+    static const struct group_param params[2] = {{.elems = 60 * 30, .lr_mult = 1},
+                                                 {.elems = 60, .lr_mult = 2}};
+    struct group layer = {.name = "conv",
+                          .elems = 60 * 30 + 60,
+                          .nparams = 2,
+                          .params = params,
+                          .trains = true,
+                          .outputs = 60};
+    struct plan_options options = {
+        .registry = sync_schemes, .nranks = 7, .chunk_bytes = 256, .iter_size = 1};
+    struct plan *plan;
+
+    for (int rank = 1; rank <= 10; rank++) {
+        char comm[16];
+        uint64_t sent = 0, received = 0;
+        snprintf(comm, sizeof comm, "lowrank:%d", rank);
+        ck_assert_int_eq(comm_parse(sync_schemes, comm, &options.comm), 0);
+        ck_assert_str_eq(comm_name(options.comm), comm);
+        ck_assert_msg(plan_create(&options, 1, &layer, &plan) == 0, "%s", error_text());
+        for (int r = 0; r < 7; r++) {
+            sent += plan_traffic(plan, 0, r).sent;
+            received += plan_traffic(plan, 0, r).received;
+        }
+        ck_assert_uint_eq(sent, 2 * 6 * 4 * ((60 + 30) * (uint64_t)rank + 60));
+        ck_assert_uint_eq(received, sent);
+        plan_destroy(plan);
+    }
+    options.comm.rank = 11; /* 990 of 1800 */
+    ck_assert_int_ne(plan_create(&options, 1, &layer, &plan), 0);
+    ck_assert_ptr_nonnull(strstr(error_text(), "no layer's gradient is large enough"));
+    options.comm = (struct comm){.policy = COMM_SCHEME, .scheme = options.comm.scheme};
+    layer.outputs = 0; /* no matrix, and no rank was named */
+    ck_assert_msg(plan_create(&options, 1, &layer, &plan) == 0, "%s", error_text());
+    ck_assert_ptr_eq(plan->buckets[0].scheme, &scheme_ps);
+    plan_destroy(plan);
+}
+END_TEST
+
 START_TEST(schemes_follow_the_mode)
 {
     struct plan *plan = make("sfb", 4, 0, 4096);
@@ -523,6 +565,7 @@ SUITE("plan")
     tcase_add_loop_test(tcase, chunks_cover_every_group_once_and_none_exceeds_the_limit, 4, 64);
     tcase_add_test(tcase, no_server_holds_more_than_one_chunk_above_another);
     tcase_add_test(tcase, bytes_follow_the_published_formulas);
+    tcase_add_test(tcase, low_rank_moves_factors_where_they_are_half_of_the_matrix);
     tcase_add_test(tcase, schemes_follow_the_mode);
     tcase_add_test(tcase, digest_tells_plans_apart);
     tcase_add_test(tcase, one_worker_of_a_node_sends_for_all);

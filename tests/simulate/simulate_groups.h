@@ -16,7 +16,7 @@ static const struct group_param small_param = {.elems = 2000, .lr_mult = 1, .dec
     {.name = "conv1", .elems = 2000, .nparams = 1, .params = &small_param, .trains = true},        \
     {                                                                                              \
         .name = "conv2", .layer = 1, .begin = 2000, .elems = BIG, .nparams = 1,                    \
-        .params = &big_param, .trains = true                                                       \
+        .params = &big_param, .trains = true, .outputs = 1000                                      \
     }
 
 /* Behind them, a fully connected layer of 1000 x 1000 whose factors have so many rows. */
@@ -24,7 +24,7 @@ static const struct group_param small_param = {.elems = 2000, .lr_mult = 1, .dec
     {                                                                                              \
         .name = "fc", .layer = 2, .begin = 2000 + BIG, .elems = BIG, .nparams = 1,                 \
         .params = &big_param, .trains = true, .factorable = true, .m = 1000, .n = 1000,            \
-        .k = (rows)                                                                                \
+        .k = (rows), .outputs = 1000                                                               \
     }
 
 static double ten[] = {0.01, 0.01, 0.01}, twenty[] = {0.02, 0.02, 0.02};

@@ -125,7 +125,7 @@ static double exhaustive(const struct random_net *net, const struct cost_cluster
         double seconds;
         for (int g = 0, rest = code; g < ngroups; g++, rest /= 3) {
             of[g] = candidates[rest % 3];
-            possible &= scheme_can_move(of[g], &net->groups[g]);
+            possible &= scheme_can_move(of[g], &net->groups[g], 0);
             uniform &= of[g] == of[0];
         }
         if (!possible)
@@ -158,7 +158,7 @@ START_TEST(choice_is_near_the_best_of_all_combinations)
         longer += (answer.seconds / best - 1) / DRAWS;
         ck_assert_double_le(answer.seconds, single * 1.001);
         for (int g = 0; g < GROUPS; g++)
-            ck_assert(scheme_can_move(answer.scheme[g], &net.groups[g]));
+            ck_assert(scheme_can_move(answer.scheme[g], &net.groups[g], 0));
         choose_answer_free(&answer);
     }
     ck_assert_double_le(longer, 0.01); /* mean */
@@ -256,7 +256,7 @@ START_TEST(vgg19_22k_scales_as_the_paper_reports)
         backward[l] *= 0.925 / 0.96;
     }
     ck_assert_double_eq_tol(layer_times_total(&work), 0.925, 1e-9);
-    how.comm = (struct comm){COMM_SCHEME, ps};
+    how.comm = (struct comm){.policy = COMM_SCHEME, .scheme = ps};
     by_ps = play(&work, &cluster, &how, groups, COST_OVERLAP_BACKWARD);
     how.comm = (struct comm){.policy = COMM_PAPER};
     by_rule = play(&work, &cluster, &how, groups, COST_OVERLAP_BACKWARD);

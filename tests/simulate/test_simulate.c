@@ -23,6 +23,7 @@ static const struct group one[] = {{.name = "fc",
                                     .nparams = 1,
                                     .params = &big_param,
                                     .trains = true,
+                                    .outputs = 1000,
                                     .factorable = true,
                                     .m = 1000,
                                     .n = 1000,
@@ -34,7 +35,7 @@ static const struct group three[LAYERS] = {TWO_CONVOLUTIONS, FULLY_CONNECTED(32)
 /* The same, with 16,384 rows. */
 static const struct group wide[LAYERS] = {TWO_CONVOLUTIONS, FULLY_CONNECTED(16384)};
 
-static const char *const schemes[] = {"ps", "sfb", "allreduce", "adam", "onebit"};
+static const char *const schemes[] = {"ps", "sfb", "allreduce", "adam", "onebit", "lowrank"};
 enum { SCHEMES = sizeof schemes / sizeof *schemes };
 
 static struct plan_options among(int ranks, const char *scheme)
@@ -106,6 +107,16 @@ START_TEST(one_rank_computes_and_updates)
     is_about(result.seconds, 0.03 + update, 1e-9);
     is_about(result.stall_share, update / (0.03 + update), 1e-9);
     ck_assert_uint_eq(result.sent, 0);
+}
+END_TEST
+
+/* 16 kB of the first factor to its home and back, then of the second. */
+START_TEST(two_ranks_by_low_rank_take_four_messages_one_after_another)
+{
+    const struct setting setting = {.work = &one_layer, .groups = one, .cluster = &only_link};
+    struct plan_options how = among(2, "lowrank");
+
+    is_about(seconds_of(&setting, &how), 0.03 + 4 * (1e-3 + 16e3 / 1e9), 1e-6);
 }
 END_TEST
 
@@ -355,6 +366,7 @@ SUITE("simulate")
 
     tcase_add_test(forms, one_rank_computes_and_updates);
     tcase_add_test(forms, two_ranks_by_ps_take_a_gradient_and_an_answer);
+    tcase_add_test(forms, two_ranks_by_low_rank_take_four_messages_one_after_another);
     tcase_add_test(forms, two_ranks_by_sfb_take_the_factors);
     tcase_add_test(forms, every_message_costs_its_sender);
     tcase_add_test(forms, a_server_receives_from_one_worker_after_the_other);

@@ -106,12 +106,13 @@ static int batch_norm_forward(struct cpu_op *op)
         bn->kept[s] = (float)((c < 0 || !args->bias ? 0 : (double)op->args.params[BETA]->value[c]) -
                               (mean[s] - (double)bn->mean[s]) * a);
     }
-    cpu_channels_affine(&bn->view, &(struct cpu_channel_data){.x = x,
-                                                              .y = cpu_op_y(op),
-                                                              .shift = bn->mean,
-                                                              .a = bn->a,
-                                                              .b = bn->kept,
-                                                              .relu = args->relu});
+    cpu_channels_map(&bn->view, CHANNEL_MAP_AFFINE,
+                     &(struct cpu_channel_data){.x = x,
+                                                .y = cpu_op_y(op),
+                                                .shift = bn->mean,
+                                                .a = bn->a,
+                                                .b = bn->kept,
+                                                .relu = args->relu});
     return 0;
 }
 
@@ -159,7 +160,7 @@ static int batch_norm_backward(struct cpu_op *op)
 
     if (op->args.u.batch_norm.global_stats && !batch_norm_affine_learns(op))
         return 0;
-    cpu_channels_sums(op->engine, &bn->view, &data, false, sum, product);
+    cpu_channels_sums(op->engine, &bn->view, CHANNEL_SUM_GRADIENT, &data, sum, product);
     for (int64_t s = 0; s < bn->view.slots; s++)
         product[s] -= (bn->sums[s] - (double)bn->mean[s]) * sum[s];
     batch_norm_affine_gradient(bn, sum, product);
@@ -185,7 +186,7 @@ static int batch_norm_gradient(struct cpu_op *op, int bottom, float *dx)
     data.y = dx;
     data.b = bn->b;
     data.d = bn->d;
-    cpu_channels_combine(&bn->view, &data);
+    cpu_channels_map(&bn->view, CHANNEL_MAP_COMBINE, &data);
     return 0;
 }
 

@@ -96,17 +96,6 @@ void cpu_channels_gather(const struct cpu_channels *c, const double *slots, doub
 
 /* ---- one chunk ---- */
 
-/* What is done to each element: sums of a term, and of it times x - shift, or a map. */
-enum work {
-    SUM_X,
-    SUM_AWAY, /* x - shift */
-    SUM_GRADIENT,
-    SUM_NEGATIVE, /* dy; its product only where x is not positive */
-    MAP_AFFINE,
-    MAP_COMBINE,
-    MAP_SLOPE,
-};
-
 struct chunk {
     struct cpu_channel_data data; /* from the chunk's first pixel, and from its first slot on */
     float *sum, *product;         /* `block` of each */
@@ -144,30 +133,30 @@ INLINE float behind_relu(const struct factors *f, int64_t l, float x, float dy)
 }
 
 /* Adds what an element of lane l gives. */
-INLINE void element_add(const struct factors *f, int64_t l, enum work work, bool relu, float x,
-                        float dy, float *sum, float *product)
+INLINE void element_add(const struct factors *f, int64_t l, enum cpu_channel_work work, bool relu,
+                        float x, float dy, float *sum, float *product)
 {
     float away = x - f->shift[l];
-    float d = work == SUM_AWAY ? away : relu ? behind_relu(f, l, x, dy) : dy;
+    float d = work == CHANNEL_SUM_AWAY ? away : relu ? behind_relu(f, l, x, dy) : dy;
 
     *sum += d;
-    *product += work == SUM_X || (work == SUM_NEGATIVE && x > 0) ? 0 : d * away;
+    *product += work == CHANNEL_SUM_X || (work == CHANNEL_SUM_NEGATIVE && x > 0) ? 0 : d * away;
 }
 
-INLINE float element_map(const struct factors *f, int64_t l, enum work work, bool relu, float x,
-                         float dy)
+INLINE float element_map(const struct factors *f, int64_t l, enum cpu_channel_work work, bool relu,
+                         float x, float dy)
 {
     float away = x - f->shift[l], affine = away * f->a[l] + f->b[l];
     float d = relu ? behind_relu(f, l, x, dy) : dy;
 
-    return work == MAP_SLOPE     ? (x > 0 ? dy : f->a[l] * dy)
-           : work == MAP_COMBINE ? d * f->a[l] + (away * f->b[l] + f->d[l])
-           : relu && affine < 0  ? 0
-                                 : affine;
+    return work == CHANNEL_MAP_SLOPE     ? (x > 0 ? dy : f->a[l] * dy)
+           : work == CHANNEL_MAP_COMBINE ? d * f->a[l] + (away * f->b[l] + f->d[l])
+           : relu && affine < 0          ? 0
+                                         : affine;
 }
 
 /* Lanes from `first` on; their number is a constant where it is a usual one. */
-INLINE void lanes_run(const struct chunk *c, enum work work, bool relu, int64_t first,
+INLINE void lanes_run(const struct chunk *c, enum cpu_channel_work work, bool relu, int64_t first,
                       int64_t lanes)
 {
     const float *x = c->data.x + first, *dy = c->data.dy ? c->data.dy + first : x;
@@ -181,27 +170,27 @@ INLINE void lanes_run(const struct chunk *c, enum work work, bool relu, int64_t 
         const int64_t at = i * c->block;
 #pragma omp simd
         for (int64_t l = 0; l < lanes; l++) {
-            if (work < MAP_AFFINE)
+            if (work < CHANNEL_MAP_AFFINE)
                 element_add(&f, l, work, relu, x[at + l], dy[at + l], &sum[l], &product[l]);
             else
                 y[at + l] = element_map(&f, l, work, relu, x[at + l], dy[at + l]);
         }
     }
-    for (int64_t l = 0; work < MAP_AFFINE && l < lanes; l++) {
+    for (int64_t l = 0; work < CHANNEL_MAP_AFFINE && l < lanes; l++) {
         c->sum[first + l] = sum[l];
         c->product[first + l] = product[l];
     }
 }
 
 /* A plane of one lane. */
-INLINE void plane_run(const struct chunk *c, enum work work, bool relu)
+INLINE void plane_run(const struct chunk *c, enum cpu_channel_work work, bool relu)
 {
     const float *x = c->data.x, *dy = c->data.dy ? c->data.dy : x;
     float *y = c->data.y, sum = 0, product = 0;
     struct factors f;
 
     factors_load(&c->data, 0, 1, &f);
-    if (work >= MAP_AFFINE) {
+    if (work >= CHANNEL_MAP_AFFINE) {
 #pragma omp simd
         for (int64_t i = 0; i < c->n; i++)
             y[i] = element_map(&f, 0, work, relu, x[i], dy[i]);
@@ -214,7 +203,7 @@ INLINE void plane_run(const struct chunk *c, enum work work, bool relu)
     *c->product = product;
 }
 
-INLINE void block_run(const struct chunk *c, enum work work, bool relu)
+INLINE void block_run(const struct chunk *c, enum cpu_channel_work work, bool relu)
 {
     int64_t at = 0;
 
@@ -238,16 +227,16 @@ INLINE void block_run(const struct chunk *c, enum work work, bool relu)
             block_run(c, work, false);                                                             \
         break
 
-CPU_KERNEL static void chunk_run(const struct chunk *c, enum work work)
+CPU_KERNEL static void chunk_run(const struct chunk *c, enum cpu_channel_work work)
 {
     switch (work) {
-        CASE(SUM_X);
-        CASE(SUM_AWAY);
-        CASE(SUM_GRADIENT);
-        CASE(SUM_NEGATIVE);
-        CASE(MAP_AFFINE);
-        CASE(MAP_COMBINE);
-        CASE(MAP_SLOPE);
+        CASE(CHANNEL_SUM_X);
+        CASE(CHANNEL_SUM_AWAY);
+        CASE(CHANNEL_SUM_GRADIENT);
+        CASE(CHANNEL_SUM_NEGATIVE);
+        CASE(CHANNEL_MAP_AFFINE);
+        CASE(CHANNEL_MAP_COMBINE);
+        CASE(CHANNEL_MAP_SLOPE);
     }
 }
 
@@ -283,29 +272,14 @@ static struct chunk chunk_of(const struct cpu_channels *c, const struct cpu_chan
                           .block = c->block};
 }
 
-static void channels_map(const struct cpu_channels *c, enum work work,
-                         const struct cpu_channel_data *data)
+void cpu_channels_map(const struct cpu_channels *c, enum cpu_channel_work work,
+                      const struct cpu_channel_data *data)
 {
 #pragma omp parallel for
     for (int64_t t = 0; t < channel_tasks(c); t++) {
         struct chunk chunk = chunk_of(c, data, t);
         chunk_run(&chunk, work);
     }
-}
-
-void cpu_channels_affine(const struct cpu_channels *c, const struct cpu_channel_data *data)
-{
-    channels_map(c, MAP_AFFINE, data);
-}
-
-void cpu_channels_combine(const struct cpu_channels *c, const struct cpu_channel_data *data)
-{
-    channels_map(c, MAP_COMBINE, data);
-}
-
-void cpu_channels_slope(const struct cpu_channels *c, const struct cpu_channel_data *data)
-{
-    channels_map(c, MAP_SLOPE, data);
 }
 
 /* The partial results of a task lie in the work memory. */
@@ -328,7 +302,7 @@ static double slot_total(struct cpu_engine *engine, const struct cpu_channels *c
 }
 
 void cpu_channels_sums(struct cpu_engine *engine, const struct cpu_channels *c,
-                       const struct cpu_channel_data *data, bool negative, double *sum,
+                       enum cpu_channel_work work, const struct cpu_channel_data *data, double *sum,
                        double *product)
 {
 #pragma omp parallel for
@@ -336,7 +310,7 @@ void cpu_channels_sums(struct cpu_engine *engine, const struct cpu_channels *c,
         struct chunk chunk = chunk_of(c, data, t);
         chunk.sum = channel_partial(engine, c, t);
         chunk.product = chunk.sum + c->block;
-        chunk_run(&chunk, negative ? SUM_NEGATIVE : SUM_GRADIENT);
+        chunk_run(&chunk, work);
     }
 #pragma omp parallel for
     for (int64_t s = 0; s < c->slots; s++) {
@@ -351,13 +325,13 @@ static void chunk_moments(struct chunk *chunk, float *partial)
 {
     chunk->sum = partial;
     chunk->product = partial + chunk->block;
-    chunk_run(chunk, SUM_X);
+    chunk_run(chunk, CHANNEL_SUM_X);
     for (int64_t l = 0; l < chunk->block; l++)
         partial[l] /= (float)chunk->n;
     chunk->data.shift = partial;
     chunk->sum = partial + chunk->block;
     chunk->product = partial + 2 * chunk->block;
-    chunk_run(chunk, SUM_AWAY);
+    chunk_run(chunk, CHANNEL_SUM_AWAY);
 }
 
 /* Mean of a task's chunk, and the sum of squares about it. */

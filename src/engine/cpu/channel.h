@@ -50,18 +50,27 @@ struct cpu_channel_data {
     bool relu;
 };
 
-/* Per slot: sum of dy, and sum of dy (x - shift); negative: the second sum takes the elements alone
- * whose x is not positive. relu: as in cpu_channels_combine. */
-void cpu_channels_sums(struct cpu_engine *engine, const struct cpu_channels *c,
-                       const struct cpu_channel_data *data, bool negative, double *sum,
-                       double *product);
+/* What is done to each element: sums of a term, and of it times x - shift, or a map. */
+enum cpu_channel_work {
+    CHANNEL_SUM_X,
+    CHANNEL_SUM_AWAY, /* x - shift */
+    CHANNEL_SUM_GRADIENT,
+    CHANNEL_SUM_NEGATIVE, /* dy; its product only where x is not positive */
+    CHANNEL_MAP_AFFINE,   /* y = (x - shift) a + b; relu: 0 where that is negative. y may be x */
+    /* y = dy a + (x - shift) b + d. y may be dy. relu: one stood behind (x - shift) a + keep, and
+     * dy is taken as 0 where that is not positive */
+    CHANNEL_MAP_COMBINE,
+    CHANNEL_MAP_SLOPE, /* y = dy where x > 0, else a dy. y may be dy */
+};
 
-/* y = (x - shift) a + b; relu: 0 where that is negative. y may be x. */
-void cpu_channels_affine(const struct cpu_channels *c, const struct cpu_channel_data *data);
-/* y = dy a + (x - shift) b + d. y may be dy. relu: one stood behind (x - shift) a + keep, and dy is
- * taken as 0 where that is not positive. */
-void cpu_channels_combine(const struct cpu_channels *c, const struct cpu_channel_data *data);
-/* y = dy where x > 0, else a dy. y may be dy. */
-void cpu_channels_slope(const struct cpu_channels *c, const struct cpu_channel_data *data);
+/* One of the maps. */
+void cpu_channels_map(const struct cpu_channels *c, enum cpu_channel_work work,
+                      const struct cpu_channel_data *data);
+
+/* Per slot: sum of dy, and sum of dy (x - shift), by CHANNEL_SUM_GRADIENT or CHANNEL_SUM_NEGATIVE.
+ * relu: as in CHANNEL_MAP_COMBINE. */
+void cpu_channels_sums(struct cpu_engine *engine, const struct cpu_channels *c,
+                       enum cpu_channel_work work, const struct cpu_channel_data *data, double *sum,
+                       double *product);
 
 #endif

@@ -114,7 +114,6 @@ static int im2col_run(struct cpu_op *op, bool back, const float *from, float *to
 const struct cpu_kind cpu_im2col = {
     .size = sizeof(struct im2col),
     .blobs = CPU_PLAIN,
-    .plain = 1,
     .create = im2col_create,
     .run = im2col_run,
 };
@@ -236,7 +235,6 @@ static int deconv_backward(struct cpu_op *op)
 const struct cpu_kind cpu_deconv = {
     .size = sizeof(struct deconv),
     .blobs = CPU_PLAIN_AGAIN,
-    .plain = 1,
     .create = deconv_create,
     .forward = deconv_forward,
     .backward = deconv_backward,

@@ -4,6 +4,7 @@
 #include "engine/op_size.h"
 #include "util/error.h"
 
+#include <omp.h>
 #include <string.h>
 
 /* What oneDNN is asked for. */
@@ -113,6 +114,7 @@ static int question_ask(const struct cpu_op *op, const struct question *q, struc
     dnnl_engine_t engine = op->engine->engine;
     dnnl_primitive_attr_t attr = op->engine->attr;
     dnnl_primitive_desc_t *desc = plan->desc;
+    dnnl_status_t status;
 
     if (cpu_check(ask_forward(op, q, &desc[CONV_FORWARD])))
         return -1;
@@ -122,9 +124,13 @@ static int question_ask(const struct cpu_op *op, const struct question *q, struc
         return -1;
     if (!conv_needs(op, CONV_WEIGHTS))
         return 0;
-    return cpu_check(compat_conv_backward_weights(&desc[CONV_WEIGHTS], engine, q->src, q->weights,
-                                                  q->bias, q->dst, &q->window, desc[CONV_FORWARD],
-                                                  attr));
+    /* its sum over images and pixels is shared by the threads that there are at creation */
+    if (op->engine->steady)
+        omp_set_num_threads(1);
+    status = compat_conv_backward_weights(&desc[CONV_WEIGHTS], engine, q->src, q->weights, q->bias,
+                                          q->dst, &q->window, desc[CONV_FORWARD], attr);
+    omp_set_num_threads(op->engine->threads);
+    return cpu_check(status);
 }
 
 /* Finds the formats of both sides of a pass. */

@@ -56,6 +56,7 @@ static int cpu_open(const struct engine_options *options, void **context)
     if (options) {
         engine->convolution = options->convolution;
         engine->no_fusion = options->no_fusion;
+        engine->steady = options->steady;
         engine->passes = options->passes;
     }
     if (cpu_check(dnnl_engine_create(&engine->engine, dnnl_cpu, 0)) ||
@@ -232,7 +233,7 @@ static int op_arrange_blobs(struct cpu_op *op)
                     as_bottom ? cpu_tensor_format(&op->args.bottoms[0]->value) : NULL);
     if (kind->blobs == CPU_OVER_GRADIENT && cpu_op_propagates(op, 0))
         op->args.tops[0]->grad.base = &op->args.bottoms[0]->grad;
-    for (int i = 0; i < kind->plain; i++)
+    for (int i = 0; !as_bottom && i < op->args.nbottoms && i < (kind->plain ? kind->plain : 1); i++)
         if (cpu_op_take(op, i, NULL, i > 0 || again ? WORK_OWN : WORK_TOP_GRAD))
             return -1;
     return 0;

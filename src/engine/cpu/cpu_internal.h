@@ -58,7 +58,7 @@ struct cpu_engine {
     dnnl_primitive_attr_t attr; /* scratchpad given by us */
     int threads;
     enum engine_convolution convolution;
-    bool no_fusion;
+    bool no_fusion, steady;           /* as in engine_options */
     int passes;                       /* over the same parameters, while training */
     size_t kept;                      /* bytes of weights that ops keep in layouts of their own */
     struct cpu_work work[WORK_SLOTS]; /* grows while ops are created, fixed while they run */
@@ -120,8 +120,8 @@ enum cpu_blobs {
     CPU_OWN,           /* create sees to that */
     CPU_AS_BOTTOM,     /* tops come in the first bottom's format, unless they are that bottom */
     CPU_OVER_GRADIENT, /* the same, and the top's gradient lies in the bottom's memory */
-    CPU_PLAIN,       /* the first bottoms (kind.plain) are taken to plain memory; tops are plain */
-    CPU_PLAIN_AGAIN, /* the same, and backward reads the bottoms, too */
+    CPU_PLAIN,         /* the first bottom, or more of them, are taken to plain memory, and tops */
+    CPU_PLAIN_AGAIN,   /* the same, and backward reads the bottoms, too */
 };
 
 /* One operator. Each of its functions finds op->run, and what was filled before; create a zeroed
@@ -129,7 +129,7 @@ enum cpu_blobs {
 struct cpu_kind {
     size_t size; /* of the op's struct; 0: it is a struct cpu_op */
     enum cpu_blobs blobs;
-    int plain;  /* bottoms taken to plain memory */
+    int plain;  /* with CPU_PLAIN and CPU_PLAIN_AGAIN: how many bottoms; 0: one */
     bool loads; /* forward loads the bottoms that were taken itself; else they are before it */
     int (*create)(struct cpu_op *op); /* NULL: nothing else is to be made */
     /* Both passes of an operator that is one function of what comes in, y of x, or, where back, dx

@@ -145,7 +145,6 @@ static void inner_product_describe(const struct cpu_op *op, char words[ENGINE_OP
 const struct cpu_kind cpu_inner_product = {
     .size = sizeof(struct inner_product),
     .blobs = CPU_PLAIN_AGAIN,
-    .plain = 1,
     .create = inner_product_create,
     .forward = inner_product_forward,
     .backward = inner_product_backward,

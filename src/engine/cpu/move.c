@@ -40,7 +40,7 @@ static int crop_run(struct cpu_op *op, bool back, const float *from, float *to)
     return 0;
 }
 
-const struct cpu_kind cpu_crop = {.blobs = CPU_PLAIN, .plain = 1, .run = crop_run};
+const struct cpu_kind cpu_crop = {.blobs = CPU_PLAIN, .run = crop_run};
 
 /* Each of the bottom's outer rows is repeated. */
 static int tile_run(struct cpu_op *op, bool back, const float *from, float *to)
@@ -60,7 +60,7 @@ static int tile_run(struct cpu_op *op, bool back, const float *from, float *to)
     return 0;
 }
 
-const struct cpu_kind cpu_tile = {.blobs = CPU_PLAIN, .plain = 1, .run = tile_run};
+const struct cpu_kind cpu_tile = {.blobs = CPU_PLAIN, .run = tile_run};
 
 /* Row number i of a list of floats; an error where there is no such row. */
 static int move_index_at(const float *list, int64_t i, int64_t rows, int64_t *out)
@@ -141,7 +141,7 @@ static int embed_backward(struct cpu_op *op)
 }
 
 const struct cpu_kind cpu_embed = {
-    .blobs = CPU_PLAIN_AGAIN, .plain = 1, .forward = embed_forward, .backward = embed_backward};
+    .blobs = CPU_PLAIN_AGAIN, .forward = embed_forward, .backward = embed_backward};
 
 /* y's channel (j, i) is x's (i, j); rows: i's range. Backward is the same with the other range. */
 static int shuffle_run(struct cpu_op *op, bool back, const float *x, float *y)

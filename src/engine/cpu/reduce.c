@@ -60,7 +60,7 @@ static int reduce_run(struct cpu_op *op, bool back, const float *from, float *to
     return 0;
 }
 
-const struct cpu_kind cpu_reduce = {.blobs = CPU_PLAIN_AGAIN, .plain = 1, .run = reduce_run};
+const struct cpu_kind cpu_reduce = {.blobs = CPU_PLAIN_AGAIN, .run = reduce_run};
 
 struct argmax {
     struct cpu_op op;
@@ -133,7 +133,6 @@ static int argmax_forward(struct cpu_op *op)
 const struct cpu_kind cpu_argmax = {
     .size = sizeof(struct argmax),
     .blobs = CPU_PLAIN,
-    .plain = 1,
     .create = argmax_create,
     .forward = argmax_forward,
 };
@@ -207,7 +206,6 @@ static int mvn_run(struct cpu_op *op, bool back, const float *from, float *to)
 const struct cpu_kind cpu_mvn = {
     .size = sizeof(struct mvn),
     .blobs = CPU_PLAIN_AGAIN,
-    .plain = 1,
     .create = mvn_create,
     .run = mvn_run,
 };

@@ -208,7 +208,6 @@ static int spp_run(struct cpu_op *op, bool back, const float *from, float *to)
 const struct cpu_kind cpu_spp = {
     .size = sizeof(struct spp),
     .blobs = CPU_PLAIN,
-    .plain = 1,
     .create = spp_create,
     .run = spp_run,
 };

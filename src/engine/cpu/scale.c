@@ -76,11 +76,11 @@ static int scale_forward(struct cpu_op *op)
     if (a->bias)
         cpu_channels_spread(&scale->view, scale->beta ? scale->beta->value : cpu_op_x(op, 1),
                             scale->b);
-    cpu_channels_affine(&scale->view,
-                        &(struct cpu_channel_data){.x = cpu_op_x(op, 0),
-                                                   .y = cpu_view_data(op->engine, &scale->top),
-                                                   .a = scale->a,
-                                                   .b = scale->b});
+    cpu_channels_map(&scale->view, CHANNEL_MAP_AFFINE,
+                     &(struct cpu_channel_data){.x = cpu_op_x(op, 0),
+                                                .y = cpu_view_data(op->engine, &scale->top),
+                                                .a = scale->a,
+                                                .b = scale->b});
     return cpu_view_move(op->engine, &scale->top);
 }
 
@@ -109,8 +109,8 @@ static int scale_backward(struct cpu_op *op)
         learns |= op->args.params[p]->wants_grad;
     if (!learns)
         return 0;
-    cpu_channels_sums(op->engine, &scale->view,
-                      &(struct cpu_channel_data){.x = cpu_op_x(op, 0), .dy = cpu_op_dy(op)}, false,
+    cpu_channels_sums(op->engine, &scale->view, CHANNEL_SUM_GRADIENT,
+                      &(struct cpu_channel_data){.x = cpu_op_x(op, 0), .dy = cpu_op_dy(op)},
                       scale->sum, scale->product);
     scale_param_backward(scale, scale->gamma, scale->product);
     scale_param_backward(scale, scale->beta, scale->sum);
@@ -124,8 +124,8 @@ static int scale_gradient(struct cpu_op *op, int bottom, float *dx)
     double *grad = scale->sum + 2 * scale->view.slots;
 
     if (bottom == 0) {
-        cpu_channels_affine(&scale->view,
-                            &(struct cpu_channel_data){.x = cpu_op_dy(op), .y = dx, .a = scale->a});
+        cpu_channels_map(&scale->view, CHANNEL_MAP_AFFINE,
+                         &(struct cpu_channel_data){.x = cpu_op_dy(op), .y = dx, .a = scale->a});
         return 0;
     }
     cpu_channels_gather(&scale->view, op->args.u.scale.scale ? scale->product : scale->sum, grad);
@@ -177,8 +177,8 @@ static int prelu_run(struct cpu_op *op, bool back, const float *from, float *to)
 
     if (!back)
         cpu_channels_spread(&prelu->view, op->args.params[0]->value, prelu->slope);
-    cpu_channels_slope(
-        &prelu->view,
+    cpu_channels_map(
+        &prelu->view, CHANNEL_MAP_SLOPE,
         &(struct cpu_channel_data){.x = cpu_op_x(op, 0), .dy = from, .y = to, .a = prelu->slope});
     return 0;
 }
@@ -192,7 +192,7 @@ static int prelu_backward(struct cpu_op *op)
 
     if (!op->args.params[0]->wants_grad)
         return 0;
-    cpu_channels_sums(op->engine, &prelu->view, &data, true, grad, product);
+    cpu_channels_sums(op->engine, &prelu->view, CHANNEL_SUM_NEGATIVE, &data, grad, product);
     cpu_channels_gather(&prelu->view, product, grad);
     param_learn(op->args.params[0], grad, prelu->view.coefficients);
     return 0;

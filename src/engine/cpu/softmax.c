@@ -84,7 +84,7 @@ static int softmax_gradient(struct cpu_op *op, int bottom, float *dx)
 }
 
 const struct cpu_kind cpu_softmax = {
-    .blobs = CPU_PLAIN, .plain = 1, .forward = softmax_forward, .gradient = softmax_gradient};
+    .blobs = CPU_PLAIN, .forward = softmax_forward, .gradient = softmax_gradient};
 
 /* Both losses over classes. */
 struct class_loss {

@@ -39,11 +39,11 @@ static int values_read(const void *values, size_t count, enum source_type type, 
 {
     size_t bytes = count * (type == SOURCE_U8 ? 1 : sizeof(float));
 
-    if (bytes_reserve(&out->planes, bytes, "a record"))
+    if (strbuf_reserve(&out->planes, bytes, "a record"))
         return -1;
-    memcpy(out->planes.data, values, bytes);
+    memcpy(out->planes.bytes, values, bytes);
     out->type = type;
-    out->data = out->planes.data;
+    out->data = out->planes.bytes;
     return 0;
 }
 
@@ -70,20 +70,20 @@ int datum_read(const void *bytes, size_t length, enum image_color color, struct 
     return status ? -1 : 0;
 }
 
-static int datum_append(Caffe__Datum *datum, int label, struct bytes *out)
+static int datum_append(Caffe__Datum *datum, int label, struct strbuf *out)
 {
     size_t length;
 
     datum->has_data = datum->has_label = 1;
     datum->label = label;
     length = caffe__datum__get_packed_size(datum);
-    if (bytes_reserve(out, out->length + length, "a Datum"))
+    if (strbuf_reserve(out, out->length + length, "a Datum"))
         return -1;
-    out->length += caffe__datum__pack(datum, out->data + out->length);
+    out->length += caffe__datum__pack(datum, out->bytes + out->length);
     return 0;
 }
 
-int datum_write_raw(const struct record *record, int label, struct bytes *out)
+int datum_write_raw(const struct record *record, int label, struct strbuf *out)
 {
     Caffe__Datum datum = CAFFE__DATUM__INIT;
 
@@ -101,7 +101,7 @@ int datum_write_raw(const struct record *record, int label, struct bytes *out)
     return datum_append(&datum, label, out);
 }
 
-int datum_write_encoded(const void *file, size_t length, int label, struct bytes *out)
+int datum_write_encoded(const void *file, size_t length, int label, struct strbuf *out)
 {
     Caffe__Datum datum = CAFFE__DATUM__INIT;
 

@@ -10,9 +10,9 @@
 int datum_read(const void *bytes, size_t length, enum image_color color, struct record *out);
 
 /* Appends a serialised Datum of raw bytes or floats, C x H x W; record->label is not looked at. */
-int datum_write_raw(const struct record *record, int label, struct bytes *out);
+int datum_write_raw(const struct record *record, int label, struct strbuf *out);
 
 /* Appends a serialised Datum that holds an image file. */
-int datum_write_encoded(const void *file, size_t length, int label, struct bytes *out);
+int datum_write_encoded(const void *file, size_t length, int label, struct strbuf *out);
 
 #endif

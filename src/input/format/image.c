@@ -51,7 +51,7 @@ static const char *format_name(const void *data, size_t length)
 static const struct codec {
     const char *name, *library;
     int (*decode)(const void *data, size_t length, enum image_color color, struct image *out);
-    int (*encode)(const struct image *image, int quality, struct bytes *out);
+    int (*encode)(const struct image *image, int quality, struct strbuf *out);
 } codecs[] = {
     [IMAGE_JPEG] = {.name = "JPEG",
                     .library = "libjpeg (Debian: libjpeg-dev)",
@@ -93,7 +93,7 @@ int image_decode(const void *data, size_t length, enum image_color color, struct
 }
 
 int image_encode(const struct image *image, enum image_format format, int quality,
-                 struct bytes *out)
+                 struct strbuf *out)
 {
     const struct codec *codec = &codecs[format];
 
@@ -113,20 +113,20 @@ int image_set_size(struct image *image, int channels, uint64_t height, uint64_t 
     image->height = (int)height;
     image->width = (int)width;
     image->pixels.length = (size_t)(height * width) * (size_t)channels;
-    return bytes_reserve(&image->pixels, image->pixels.length, "an image");
+    return strbuf_reserve(&image->pixels, image->pixels.length, "an image");
 }
 
 void image_free(struct image *image)
 {
-    bytes_free(&image->pixels);
-    bytes_free(&image->work);
+    strbuf_free(&image->pixels);
+    strbuf_free(&image->work);
     *image = (struct image){0};
 }
 
 void image_to_planes(const struct image *image, uint8_t *out)
 {
     size_t plane = (size_t)image->height * (size_t)image->width;
-    const uint8_t *from = image->pixels.data;
+    const uint8_t *from = image->pixels.bytes;
 
     if (image->channels == 1) {
         memcpy(out, from, plane);
@@ -195,10 +195,10 @@ static void rows_mix(const int *a, const int *b, const struct tap *tap, size_t n
 static void halve(const struct image *from, struct image *to)
 {
     size_t channels = (size_t)from->channels, stride = (size_t)from->width * channels;
-    uint8_t *out = to->pixels.data;
+    uint8_t *out = to->pixels.bytes;
 
     for (int y = 0; y < to->height; y++) {
-        const uint8_t *row = from->pixels.data + 2 * (size_t)y * stride;
+        const uint8_t *row = from->pixels.bytes + 2 * (size_t)y * stride;
         for (int x = 0; x < to->width; x++, row += 2 * channels)
             for (size_t c = 0; c < channels; c++)
                 *out++ = (uint8_t)((row[c] + row[channels + c] + row[stride + c] +
@@ -220,17 +220,17 @@ int image_resize(const struct image *from, int height, int width, struct image *
     if (image_set_size(to, from->channels, (uint64_t)height, (uint64_t)width))
         return -1;
     if (height == from->height && width == from->width) {
-        memcpy(to->pixels.data, from->pixels.data, to->pixels.length);
+        memcpy(to->pixels.bytes, from->pixels.bytes, to->pixels.length);
         return 0;
     }
     if (from->height == 2 * (int64_t)height && from->width == 2 * (int64_t)width) {
         halve(from, to);
         return 0;
     }
-    if (bytes_reserve(&to->work, ntaps * sizeof *taps + 2 * n * sizeof *row[0],
-                      "resizing an image"))
+    if (strbuf_reserve(&to->work, ntaps * sizeof *taps + 2 * n * sizeof *row[0],
+                       "resizing an image"))
         return -1;
-    taps = (struct tap *)to->work.data;
+    taps = (struct tap *)to->work.bytes;
     row[0] = (int *)(taps + ntaps);
     row[1] = row[0] + n;
     taps_make(from->width, width, true, taps);
@@ -249,11 +249,11 @@ int image_resize(const struct image *from, int height, int width, struct image *
         }
         for (int k = 0; k < 2; k++)
             if (held[k] != wanted[k]) {
-                row_stretch(from->pixels.data + (size_t)wanted[k] * stride, from->channels, taps,
+                row_stretch(from->pixels.bytes + (size_t)wanted[k] * stride, from->channels, taps,
                             width, row[k]);
                 held[k] = wanted[k];
             }
-        rows_mix(row[0], row[1], tap, n, to->pixels.data + (size_t)y * n);
+        rows_mix(row[0], row[1], tap, n, to->pixels.bytes + (size_t)y * n);
     }
     return 0;
 }

@@ -3,7 +3,7 @@
 #ifndef POSEIDON_INPUT_FORMAT_IMAGE_H
 #define POSEIDON_INPUT_FORMAT_IMAGE_H
 
-#include "input/format/bytes.h"
+#include "util/strbuf.h"
 
 #include <stdbool.h>
 
@@ -14,8 +14,8 @@
 struct image {
     int channels; /* 3: blue, green, red; 1: grey */
     int height, width;
-    struct bytes pixels; /* height x width x channels */
-    struct bytes work;   /* image_resize's, where this is what it makes */
+    struct strbuf pixels; /* height x width x channels */
+    struct strbuf work;   /* image_resize's, where this is what it makes */
 };
 
 enum image_color {
@@ -36,7 +36,7 @@ int image_decode(const void *data, size_t length, enum image_color color, struct
 
 /* Encodes at `quality` 1..100 (JPEG) or without loss (PNG); appends to `out`. */
 int image_encode(const struct image *image, enum image_format format, int quality,
-                 struct bytes *out);
+                 struct strbuf *out);
 
 /* Bilinear, half-pixel centres, edges repeated, without smoothing when it shrinks: OpenCV's
  * INTER_LINEAR. `from` and `to` are different. */

@@ -7,7 +7,7 @@
 int jpeg_decode(const void *data, size_t length, enum image_color color, struct image *out);
 int png_decode(const void *data, size_t length, enum image_color color, struct image *out);
 
-int jpeg_encode(const struct image *image, int quality, struct bytes *out);
-int png_encode(const struct image *image, int quality, struct bytes *out); /* quality: unused */
+int jpeg_encode(const struct image *image, int quality, struct strbuf *out);
+int png_encode(const struct image *image, int quality, struct strbuf *out); /* quality: unused */
 
 #endif

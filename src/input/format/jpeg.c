@@ -121,7 +121,7 @@ static int jpeg_decode_steps(struct jpeg_decompress_struct *info, enum image_col
                                                               info->output_width * 4, 1)
                                     : NULL;
     while (info->output_scanline < info->output_height) {
-        uint8_t *to = out->pixels.data + info->output_scanline * stride;
+        uint8_t *to = out->pixels.bytes + info->output_scanline * stride;
         JSAMPROW row = cmyk ? cmyk[0] : to;
 
         jpeg_read_scanlines(info, &row, 1);
@@ -169,13 +169,13 @@ static void jpeg_encode_steps(struct jpeg_compress_struct *info, const struct im
     jpeg_set_quality(info, quality, TRUE);
     jpeg_start_compress(info, TRUE);
     while (info->next_scanline < info->image_height) {
-        JSAMPROW row = image->pixels.data + info->next_scanline * stride;
+        JSAMPROW row = image->pixels.bytes + info->next_scanline * stride;
         jpeg_write_scanlines(info, &row, 1);
     }
     jpeg_finish_compress(info);
 }
 
-int jpeg_encode(const struct image *image, int quality, struct bytes *out)
+int jpeg_encode(const struct image *image, int quality, struct strbuf *out)
 {
     struct jpeg_compress_struct info = {0};
     struct failure failure;
@@ -193,7 +193,7 @@ int jpeg_encode(const struct image *image, int quality, struct bytes *out)
         jpeg_create_compress(&info);
         jpeg_mem_dest(&info, &packed->data, &packed->length);
         jpeg_encode_steps(&info, image, quality);
-        status = bytes_append(out, packed->data, packed->length, "a JPEG image");
+        status = strbuf_add(out, packed->data, packed->length, "a JPEG image");
     } else {
         status = error_context("encoding %d x %d pixels", image->width, image->height);
     }

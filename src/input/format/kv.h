@@ -5,7 +5,7 @@
 #ifndef POSEIDON_INPUT_FORMAT_KV_H
 #define POSEIDON_INPUT_FORMAT_KV_H
 
-#include "input/format/bytes.h"
+#include "util/strbuf.h"
 
 #include <stdbool.h>
 
@@ -16,7 +16,7 @@ struct kv_i {
     void (*close)(struct kv *kv);
     /* Replaces *out by the value at `place` (< count), or, for messages, by its key, which is not
      * NUL-terminated. Any thread at any time. */
-    int (*read)(struct kv *kv, uint64_t place, bool key, struct bytes *out);
+    int (*read)(struct kv *kv, uint64_t place, bool key, struct strbuf *out);
 };
 
 struct kv { /* first member of each kind's own struct */

@@ -32,7 +32,7 @@ struct level {
     leveldb_t *db;
     leveldb_options_t *options;
     leveldb_readoptions_t *reading; /* for one value after another */
-    struct bytes keys;              /* all keys, one after another */
+    struct strbuf keys;             /* all keys, one after another */
     uint64_t *end;                  /* owned; count places in `keys` */
 };
 
@@ -113,7 +113,7 @@ static int key_add(struct level *self, const char *key, size_t length)
     if (!grown)
         return -1;
     self->end = grown;
-    if (bytes_append(&self->keys, key, length, "the index of a LevelDB"))
+    if (strbuf_add(&self->keys, key, length, "the index of a LevelDB"))
         return -1;
     self->end[self->kv.count++] = self->keys.length;
     return 0;
@@ -153,10 +153,10 @@ static const char *key_of(const struct level *self, uint64_t place, size_t *leng
     uint64_t start = place ? self->end[place - 1] : 0;
 
     *length = self->end[place] - start;
-    return (const char *)self->keys.data + start;
+    return self->keys.data + start;
 }
 
-static int level_read(struct kv *kv, uint64_t place, bool wants_key, struct bytes *out)
+static int level_read(struct kv *kv, uint64_t place, bool wants_key, struct strbuf *out)
 {
     struct level *self = (struct level *)kv;
     size_t key_length, length = 0;
@@ -166,13 +166,13 @@ static int level_read(struct kv *kv, uint64_t place, bool wants_key, struct byte
 
     out->length = 0;
     if (wants_key)
-        return bytes_append(out, key, key_length, "a key");
+        return strbuf_add(out, key, key_length, "a key");
     value = leveldb_get(self->db, self->reading, key, key_length, &length, &text);
     if (text)
         return library_error(self, text);
     if (!value)
         return error_set("%s: record %llu has disappeared", kv->path, (unsigned long long)place);
-    status = bytes_append(out, value, length, "a record");
+    status = strbuf_add(out, value, length, "a record");
     leveldb_free(value);
     return status;
 }
@@ -189,7 +189,7 @@ static void level_close(struct kv *kv)
         leveldb_options_destroy(self->options);
     view_remove(self);
     free(self->end);
-    bytes_free(&self->keys);
+    strbuf_free(&self->keys);
     free(kv->path);
     free(self);
 }

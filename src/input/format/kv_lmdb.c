@@ -294,7 +294,7 @@ static int place_find(const struct lmdb *db, uint64_t place, uint8_t *page, uint
 }
 
 static int big_value_read(const struct lmdb *db, uint64_t number, uint64_t length,
-                          struct bytes *out)
+                          struct strbuf *out)
 {
     uint64_t offset = number * db->page_bytes + PAGE_HEADER;
     uint8_t header[PAGE_HEADER];
@@ -313,13 +313,13 @@ static int big_value_read(const struct lmdb *db, uint64_t number, uint64_t lengt
             "has %llu",
             db->kv.path, (unsigned long long)length, (unsigned long long)offset,
             (unsigned long long)db->bytes);
-    if (bytes_reserve(out, length, "a record"))
+    if (strbuf_reserve(out, length, "a record"))
         return -1;
     out->length = length;
-    return lmdb_read_at(db, offset, out->data, length);
+    return lmdb_read_at(db, offset, out->bytes, length);
 }
 
-static int lmdb_read(struct kv *kv, uint64_t place, bool wants_key, struct bytes *out)
+static int lmdb_read(struct kv *kv, uint64_t place, bool wants_key, struct strbuf *out)
 {
     struct lmdb *db = (struct lmdb *)kv;
     uint8_t page[MAX_PAGE_BYTES];
@@ -331,7 +331,7 @@ static int lmdb_read(struct kv *kv, uint64_t place, bool wants_key, struct bytes
     if (place_find(db, place, page, &number, &node))
         return -1;
     if (wants_key)
-        return bytes_append(out, node + NODE_HEADER, u16(node + 6), "a key");
+        return strbuf_add(out, node + NODE_HEADER, u16(node + 6), "a key");
     length = u32(node);
     value = node + NODE_HEADER + u16(node + 6);
     if (u16(node + 4) & ~NODE_BIG)
@@ -344,7 +344,7 @@ static int lmdb_read(struct kv *kv, uint64_t place, bool wants_key, struct bytes
                    : big_value_read(db, u64(value), length, out);
     if ((size_t)(page + db->page_bytes - value) < length)
         return damaged(db, number, "has a node outside it");
-    return bytes_append(out, value, length, "a record");
+    return strbuf_add(out, value, length, "a record");
 }
 
 static void lmdb_close(struct kv *kv)

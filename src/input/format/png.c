@@ -96,7 +96,7 @@ static int png_decode_steps(struct reading *r, enum image_color color, struct im
     if (!r->rows)
         return -1;
     for (png_uint_32 y = 0; y < height; y++)
-        r->rows[y] = out->pixels.data + y * stride;
+        r->rows[y] = out->pixels.bytes + y * stride;
     png_read_image(r->png, r->rows);
     png_read_end(r->png, NULL);
     return 0;
@@ -127,7 +127,7 @@ int png_decode(const void *data, size_t length, enum image_color color, struct i
 
 static void on_write(png_structp png, png_bytep data, size_t length)
 {
-    if (bytes_append(png_get_io_ptr(png), data, length, "a PNG image"))
+    if (strbuf_add(png_get_io_ptr(png), data, length, "a PNG image"))
         png_longjmp(png, 1);
 }
 
@@ -137,7 +137,7 @@ static void on_flush(png_structp png)
 }
 
 static void png_encode_steps(png_structp png, png_infop info, const struct image *image,
-                             struct bytes *out)
+                             struct strbuf *out)
 {
     size_t stride = (size_t)image->width * (size_t)image->channels;
 
@@ -148,11 +148,11 @@ static void png_encode_steps(png_structp png, png_infop info, const struct image
     png_write_info(png, info);
     png_set_bgr(png);
     for (int y = 0; y < image->height; y++)
-        png_write_row(png, image->pixels.data + (size_t)y * stride);
+        png_write_row(png, image->pixels.bytes + (size_t)y * stride);
     png_write_end(png, NULL);
 }
 
-int png_encode(const struct image *image, int quality, struct bytes *out)
+int png_encode(const struct image *image, int quality, struct strbuf *out)
 {
     png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, NULL, on_error, on_warning);
     png_infop info = png ? png_create_info_struct(png) : NULL;

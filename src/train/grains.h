@@ -1,0 +1,40 @@
+/* --reproducible: the batch of an iteration is cut into grains, each of them one pass of the net,
+ * and whatever is summed over the batch (gradients, losses, outputs, BatchNorm's running averages)
+ * is summed over the grains by one binary tree (engine/tree_sum.h). A worker computes a branch of
+ * it, and whoever adds up workers' sums goes on with the same tree: so the bits are those of one
+ * worker that has all the grains. Without the option a worker has one share of an iteration
+ * (job->shares), and MPI adds in an order of its own. */
+#ifndef POSEIDON_TRAIN_GRAINS_H
+#define POSEIDON_TRAIN_GRAINS_H
+
+#include "net/net.h"
+#include "train/job.h"
+
+struct sync;
+
+struct grains {
+    double *rows;       /* per share: its loss, and its outputs where they are displayed. Owned */
+    float *waiting;     /* per level of the tree: gradients of a branch that waits for its other
+                           half, an arena each. Owned; NULL: one share */
+    size_t bytes;       /* of waiting */
+    double seconds;     /* that adding gradients took */
+    size_t nstatistics; /* running sums of BatchNorm's */
+    float *statistics;  /* per share, and room for as many more. Owned; NULL: one share, whose are
+                           the net's */
+};
+
+/* net: of nothing but its shapes. Not collective. */
+int grains_open(struct grains *grains, const struct job *job, const struct net *net,
+                size_t nstatistics);
+void grains_close(struct grains *grains);
+
+/* The group's gradient of that pass stands in the net's arena, on the host; after the last pass of
+ * an iteration the sum of all does. */
+void grains_add(struct grains *grains, const struct job *job, const struct net *net, int group,
+                int pass);
+
+/* rows: `width` numbers of each of this worker's shares. The first row becomes their mean over all
+ * shares of all workers, every one of which calls it. Collective over the workers. */
+int grains_mean(const struct job *job, struct sync *sync, double *rows, size_t width);
+
+#endif

@@ -1,0 +1,101 @@
+/* Sums over grains against the tree's definition by recursion. The sum over the workers is this
+ * program's: no MPI is linked. */
+#include "train/grains.h"
+#include "tests/suite.h"
+
+#include <check.h>
+#include <string.h>
+
+enum { MOST = 40, ELEMS = 48, WORKERS = 8, WIDTH = 3 };
+
+/* Of a .. b-1, as engine/tree_sum.h says it. */
+static float define_sum(const float *x, int a, int b)
+{
+    volatile float sum;
+    int half = 1;
+
+    if (b - a == 1)
+        return x[a];
+    while (half * 2 < b - a)
+        half *= 2;
+    sum = define_sum(x, a, a + half) + define_sum(x, a + half, b);
+    return sum;
+}
+
+/* Of so different magnitudes that another order gives other bits. */
+static float value_of(int pass, size_t i)
+{
+    return (float)((pass * 7919 + (int)i * 104729) % 1009 - 504) * (pass % 3 ? 1.1F : 1e-4F);
+}
+
+START_TEST(gradients_of_passes_are_added_along_the_tree)
+{
+    static float arena[ELEMS], expected[MOST];
+    struct param_group groups[] = {{.begin = 0, .elems = 16, .trains = false},
+                                   {.begin = 16, .elems = 31, .trains = true}};
+    const struct net net = {.groups = groups, .ngroups = 2, .elems = ELEMS, .grads = arena};
+
+    for (int n = 1; n <= MOST; n++) {
+        const struct job job = {.nworkers = 1, .grain = 2, .shares = n};
+        struct grains grains;
+
+        ck_assert_int_eq(grains_open(&grains, &job, &net, 0), 0);
+        for (int iteration = 0; iteration < 2; iteration++)
+            for (int pass = 0; pass < n; pass++) {
+                for (size_t i = 0; i < ELEMS; i++)
+                    arena[i] = value_of(pass + iteration, i);
+                for (int g = 1; g >= 0; g--)
+                    grains_add(&grains, &job, &net, g, pass);
+            }
+        for (size_t i = 0; i < ELEMS; i++) {
+            bool trains = i >= 16 && i < 47;
+            for (int pass = 0; pass < n; pass++)
+                expected[pass] = value_of(pass + 1, i);
+            ck_assert_float_eq(arena[i], trains ? define_sum(expected, 0, n) : expected[n - 1]);
+        }
+        grains_close(&grains);
+    }
+}
+END_TEST
+
+struct sync {
+    double *sums; /* over the workers that came so far */
+};
+
+int sync_sum(struct sync *sync, double *values, int count)
+{
+    for (int i = 0; i < count; i++)
+        sync->sums[i] += values[i];
+    memcpy(values, sync->sums, (size_t)count * sizeof *values);
+    return 0;
+}
+
+START_TEST(numbers_of_shares_have_the_same_sum_on_any_number_of_workers)
+{
+    double one[WIDTH];
+
+    for (int workers = 1; workers <= WORKERS; workers *= 2) {
+        double sums[WORKERS * WIDTH] = {0}, rows[WORKERS * WIDTH];
+        struct sync sync = {.sums = sums};
+
+        for (int rank = workers - 1; rank >= 0; rank--) { /* the last to come has all of it */
+            const struct job job = {
+                .rank = rank, .nworkers = workers, .grain = 1, .shares = WORKERS / workers};
+            for (int i = 0, all = rank * job.shares * WIDTH; i < job.shares * WIDTH; i++, all++)
+                rows[i] = 1.0 / (1 + all) * (all % 2 ? 1e9 : -1);
+            ck_assert_int_eq(grains_mean(&job, &sync, rows, WIDTH), 0);
+        }
+        if (workers == 1)
+            memcpy(one, rows, sizeof one);
+        ck_assert_mem_eq(one, rows, sizeof one);
+    }
+}
+END_TEST
+
+SUITE("grains")
+{
+    TCase *tcase = suite_case(suite, "grains");
+
+    tcase_add_test(tcase, gradients_of_passes_are_added_along_the_tree);
+    tcase_add_test(tcase, numbers_of_shares_have_the_same_sum_on_any_number_of_workers);
+}
