@@ -34,6 +34,7 @@ agrees() {
 agrees '' check-sync=1 share-gpu direct=off ps-update=host convolution=direct no-fusion no-graphs workspace=1m order=fifo \
     window=1m chunk=1k merge=0 measure rank-log=log level=1
 agrees --comm=ps staleness=1
+agrees --comm=lowrank lowrank-warmup=2
 agrees '--engine=replay --profile=profile.csv --comm=ps' dilate=2 bandwidth-mbps=900
 "$POSEIDON" help tuning | sed -n '/^the same for plan/q; s/^  \([a-z][a-z-]*\).*/\1/p' | sort >names
 sort tried | cmp -s - names || fail "tried $(tr '\n' ' ' <tried), not $(tr '\n' ' ' <names)"
