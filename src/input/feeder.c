@@ -40,7 +40,7 @@ struct feeder {
     struct source *source; /* owned; used by the threads alone */
     bool has_transform;
     struct transform transform;
-    struct damage damage;
+    struct bad_records bad;
     struct feeder_options o;
     size_t elems[SOURCE_MAX_FIELDS]; /* floats of one delivered sample */
     size_t bytes[SOURCE_MAX_FIELDS]; /* one record as the source gives it */
@@ -166,8 +166,8 @@ static int batch_fill(struct feeder *f, const struct slot *slot, struct record *
 /* One sample of a source of single records, from file to batch. */
 static int sample_fill(struct feeder *f, const struct slot *slot, int sample, struct record *record)
 {
-    if (damage_read(&f->damage, f->source, f->has_transform ? &f->transform : NULL, f->o.bytes,
-                    record_of(f, slot->first + (uint64_t)sample), record))
+    if (bad_records_read(&f->bad, f->source, f->has_transform ? &f->transform : NULL, f->o.bytes,
+                         record_of(f, slot->first + (uint64_t)sample), record))
         return -1;
     atomic_fetch_add_explicit(&f->records, 1, memory_order_relaxed);
     if (image_deliver(f, slot, sample, record))
@@ -403,7 +403,7 @@ int feeder_create(struct source *source, const struct transform *transform,
         f->transform = *transform;
     f->first_sample = o->first_sample;
     f->njobs = source->i->read_record ? o->batch : 1;
-    if (damage_open(&f->damage, &o->care) || feeder_options_check(f) || buffers_create(f) ||
+    if (bad_records_open(&f->bad, &o->care) || feeder_options_check(f) || buffers_create(f) ||
         threads_start(f)) {
         feeder_destroy(f);
         return -1;
@@ -526,7 +526,7 @@ uint64_t feeder_records(const struct feeder *f, const char **path)
 
 void feeder_damage(struct feeder *f, struct strbuf *out)
 {
-    damage_list(&f->damage, out);
+    bad_records_list(&f->bad, out);
 }
 
 int feeder_threads(const struct feeder *f)
@@ -553,7 +553,7 @@ void feeder_destroy(struct feeder *f)
         batch_free(f, f->slot[s].pixels);
         batch_free(f, f->slot[s].windows);
     }
-    damage_close(&f->damage);
+    bad_records_close(&f->bad);
     free(f->pick);
     free(f->slot);
     transform_free(&f->transform);

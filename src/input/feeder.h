@@ -11,7 +11,7 @@
 #define POSEIDON_INPUT_FEEDER_H
 
 #include "engine/engine.h"
-#include "input/damage.h"
+#include "input/bad_records.h"
 #include "input/source.h"
 #include "input/transform.h"
 #include "trace/trace.h"

@@ -6,8 +6,6 @@
 #include "input/class_names.h"
 #include "util/strbuf.h"
 
-#include <stdbool.h>
-
 /* All zero is empty. */
 struct list {
     struct strbuf text; /* the file as it is, or names one after another; each NUL-terminated */

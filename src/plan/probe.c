@@ -7,6 +7,7 @@
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/median.h"
+#include "util/thread.h"
 
 #include <float.h>
 #include <pthread.h>
@@ -329,7 +330,7 @@ static int run_theft(struct theft *theft, struct products *products, double flop
     double start, done = 0, step = 0;
 
     start = clock_seconds();
-    if (pthread_create(&thread, NULL, theft_main, theft))
+    if (thread_start(&thread, NULL, theft_main, theft))
         return error_set("the thread that measures traffic could not be started");
     while (products && step >= 0 && !atomic_load(&theft->over)) {
         step = multiply(products);

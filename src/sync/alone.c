@@ -12,8 +12,6 @@
 #include "sync/history.h"
 #include "sync/sync_internal.h"
 
-#include <stdlib.h>
-
 static int alone_open(struct sync *sync, int bucket)
 {
     const struct bucket *b = bucket_of(sync, bucket);

@@ -2,7 +2,6 @@
  * ranks, and the history's way to rank 0 and back. */
 #include "sync/sync_internal.h"
 
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -8,7 +8,6 @@
 
 #include <mpi.h>
 #include <stdbool.h>
-#include <stddef.h>
 
 #include "wire/wire.h"
 

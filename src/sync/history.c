@@ -4,7 +4,6 @@
 #include "sync/gradient.h"
 #include "sync/sync_internal.h"
 
-#include <assert.h>
 #include <stdlib.h>
 
 /* A solver without any still has a place. */

@@ -7,7 +7,6 @@
 #include "util/workers.h"
 
 #include <assert.h>
-#include <stdlib.h>
 #include <string.h>
 
 struct home_part *home_part_of(const struct sync *sync, int chunk)

@@ -6,7 +6,6 @@
 #include "sync/sync_internal.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* A place for every worker's gradient in every slot. This rank's own is where it lies, but for what
  * travels encoded. */

@@ -10,7 +10,6 @@
 #ifndef POSEIDON_SYNC_HOME_TREE_H
 #define POSEIDON_SYNC_HOME_TREE_H
 
-#include <stddef.h>
 #include <stdint.h>
 
 struct arrival;

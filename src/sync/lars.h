@@ -8,7 +8,6 @@
 #define POSEIDON_SYNC_LARS_H
 
 #include <stdbool.h>
-#include <stddef.h>
 
 struct sync;
 

@@ -23,7 +23,6 @@
 #include "engine/tree_sum.h"
 #include "engine/vector.h"
 
-#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -6,7 +6,6 @@
 #ifndef POSEIDON_SYNC_SYNC_INTERNAL_H
 #define POSEIDON_SYNC_SYNC_INTERNAL_H
 
-#include <assert.h>
 #include <stdatomic.h>
 
 #include "sync/clip.h"

@@ -10,7 +10,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* This worker's batches, unless a signal stops it; per batch: outputs, then the loss. */
 static int run_test_batches(struct trainer *t, struct net *net, int batches, size_t width,

@@ -8,6 +8,7 @@
 #include "util/agree.h"
 #include "util/clock.h"
 #include "util/error.h"
+#include "util/thread.h"
 
 #include <assert.h>
 #include <sched.h>
@@ -89,7 +90,7 @@ static void *thread_main(void *argument)
 int wire_start(struct wire *wire)
 {
     assert(!wire->started && !wire->closed);
-    if (pthread_create(&wire->thread, NULL, thread_main, wire))
+    if (thread_start(&wire->thread, NULL, thread_main, wire))
         return error_set("the wire's thread cannot be started");
     wire->started = true;
     sem_post(&wire->wakeup);

@@ -207,6 +207,7 @@ def option_values(case):
         'force': (usual, None),
         'json': (usual, None),
         'epochs': (rare, pick([0.2, 1])),
+        'tune=lowrank-warmup': (rare, pick([0, 3])),
     }
 
 

@@ -11,7 +11,6 @@
 #endif
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define WEIGHT_BITS 11

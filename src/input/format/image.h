@@ -5,8 +5,6 @@
 
 #include "util/strbuf.h"
 
-#include <stdbool.h>
-
 /* More pixels than any photograph has; a file that claims them is damaged. */
 #define IMAGE_MAX_PIXELS ((uint64_t)1 << 27)
 

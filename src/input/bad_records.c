@@ -1,6 +1,8 @@
 /* A short list under a mutex: nothing is looked up where nothing is damaged. */
-#include "input/damage.h"
+#include "input/bad_records.h"
 
+#include "input/source.h"
+#include "input/transform.h"
 #include "util/alloc.h"
 #include "util/error.h"
 #include "util/strbuf.h"
@@ -10,66 +12,66 @@
 #include <stdlib.h>
 #include <string.h>
 
-int damage_open(struct damage *damage, const struct bad_record_policy *care)
+int bad_records_open(struct bad_records *bad, const struct bad_record_policy *policy)
 {
-    assert(care->max_bad >= 0);
-    damage->care = *care;
-    damage->nrecords = 0;
-    pthread_mutex_init(&damage->mutex, NULL);
-    damage->record =
-        alloc_array((size_t)care->max_bad, sizeof *damage->record, "a list of damaged records");
-    return damage->record ? 0 : -1;
+    assert(policy->max_bad >= 0);
+    bad->policy = *policy;
+    bad->nrecords = 0;
+    pthread_mutex_init(&bad->mutex, NULL);
+    bad->record =
+        alloc_array((size_t)policy->max_bad, sizeof *bad->record, "a list of damaged records");
+    return bad->record ? 0 : -1;
 }
 
-void damage_close(struct damage *damage)
+void bad_records_close(struct bad_records *bad)
 {
-    for (int i = 0; i < damage->nrecords; i++)
-        free(damage->record[i].message);
-    free(damage->record);
-    pthread_mutex_destroy(&damage->mutex);
+    for (int i = 0; i < bad->nrecords; i++)
+        free(bad->record[i].message);
+    free(bad->record);
+    pthread_mutex_destroy(&bad->mutex);
 }
 
-static bool is_listed(const struct damage *damage, uint64_t number)
+static bool is_listed(const struct bad_records *bad, uint64_t number)
 {
-    for (int i = 0; i < damage->nrecords; i++)
-        if (damage->record[i].number == number)
+    for (int i = 0; i < bad->nrecords; i++)
+        if (bad->record[i].number == number)
             return true;
     return false;
 }
 
 /* Any thread. */
-static bool is_known(struct damage *damage, uint64_t number)
+static bool is_known(struct bad_records *bad, uint64_t number)
 {
     bool known;
 
-    if (damage->care.max_bad == 0)
+    if (bad->policy.max_bad == 0)
         return false;
-    pthread_mutex_lock(&damage->mutex);
-    known = is_listed(damage, number);
-    pthread_mutex_unlock(&damage->mutex);
+    pthread_mutex_lock(&bad->mutex);
+    known = is_listed(bad, number);
+    pthread_mutex_unlock(&bad->mutex);
     return known;
 }
 
 /* With the mutex held. 1: it is a new one. */
-static int remember(struct damage *damage, uint64_t number, char *message)
+static int remember(struct bad_records *bad, uint64_t number, char *message)
 {
-    int n = damage->nrecords;
+    int n = bad->nrecords;
 
-    if (is_listed(damage, number))
+    if (is_listed(bad, number))
         return 0;
-    if (n == damage->care.max_bad)
+    if (n == bad->policy.max_bad)
         return n == 0
                    ? -1
                    : error_set("%s; %d damaged record%s %s left out before (--max-bad=%d)", message,
-                               n, n == 1 ? "" : "s", n == 1 ? "was" : "were", damage->care.max_bad);
-    damage->record[n] = (struct damage_record){.number = number, .message = message};
-    damage->nrecords++;
+                               n, n == 1 ? "" : "s", n == 1 ? "was" : "were", bad->policy.max_bad);
+    bad->record[n] = (struct bad_record){.number = number, .message = message};
+    bad->nrecords++;
     return 1;
 }
 
 /* The record is damaged, as this thread's message says: remembers it and tells the user, or fails
  * with the message where there would be too many. */
-static int note(struct damage *damage, uint64_t number)
+static int note(struct bad_records *bad, uint64_t number)
 {
     char *message = strdup(error_text());
     char text[1200];
@@ -79,15 +81,15 @@ static int note(struct damage *damage, uint64_t number)
         return error_memory(strlen(error_text()), "a message");
     for (char *c = message; *c; c++)
         *c = *c == '\n' ? ' ' : *c;
-    pthread_mutex_lock(&damage->mutex);
-    status = remember(damage, number, message);
-    n = damage->nrecords;
-    pthread_mutex_unlock(&damage->mutex);
-    if (status > 0 && damage->care.say) {
+    pthread_mutex_lock(&bad->mutex);
+    status = remember(bad, number, message);
+    n = bad->nrecords;
+    pthread_mutex_unlock(&bad->mutex);
+    if (status > 0 && bad->policy.say) {
         snprintf(text, sizeof text,
                  "%.900s: left out; the next record takes its place (%d of --max-bad=%d)", message,
-                 n, damage->care.max_bad);
-        damage->care.say(damage->care.context, text);
+                 n, bad->policy.max_bad);
+        bad->policy.say(bad->policy.context, text);
     }
     if (status <= 0)
         free(message);
@@ -114,14 +116,15 @@ static int read_one(struct source *source, const struct transform *transform, bo
     return 0;
 }
 
-int damage_read(struct damage *damage, struct source *source, const struct transform *transform,
-                bool bytes, uint64_t number, struct record *out)
+int bad_records_read(struct bad_records *bad, struct source *source,
+                     const struct transform *transform, bool bytes, uint64_t number,
+                     struct record *out)
 {
     for (uint64_t tried = 0; tried < source->nrecords; tried++) {
-        if (!is_known(damage, number)) {
+        if (!is_known(bad, number)) {
             if (read_one(source, transform, bytes, number, out) == 0)
                 return 0;
-            if (!out->damaged || note(damage, number))
+            if (!out->damaged || note(bad, number))
                 return -1;
         }
         number = (number + 1) % source->nrecords;
@@ -130,10 +133,10 @@ int damage_read(struct damage *damage, struct source *source, const struct trans
                      (unsigned long long)source->nrecords);
 }
 
-void damage_list(struct damage *damage, struct strbuf *out)
+void bad_records_list(struct bad_records *bad, struct strbuf *out)
 {
-    pthread_mutex_lock(&damage->mutex);
-    for (int i = 0; i < damage->nrecords; i++)
-        strbuf_printf(out, "%s\n", damage->record[i].message);
-    pthread_mutex_unlock(&damage->mutex);
+    pthread_mutex_lock(&bad->mutex);
+    for (int i = 0; i < bad->nrecords; i++)
+        strbuf_printf(out, "%s\n", bad->record[i].message);
+    pthread_mutex_unlock(&bad->mutex);
 }
