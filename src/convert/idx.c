@@ -57,7 +57,7 @@ static int check(const char *path, const struct strbuf *file, uint32_t magic, ui
     }
     held = (file->length - header) / item;
     if (held < size[0]) {
-        snprintf(where, sizeof where, "item %zu of the %u%s in its header", held, size[0], kind);
+        snprintf(where, sizeof where, "item %zu of the %u %s in its header", held, size[0], kind);
         return truncated(path, file, where);
     }
     if (file->length > header + size[0] * item)
