@@ -247,6 +247,6 @@ for case in '32 1Gb 0.72 1.49' '128 1Gb 1.82 3.30' '128 10Gb 2.00 7.71'; do
     set -- $case
     [ "$(speedups "$1" "$2")" = "$3 $4 " ] || fail "plan's speed-up for batch $1 at $2: $(speedups "$1" "$2")instead of $3 and $4"
 done
-grep -q '0.72 and 1.49; with four times the batch 1.82 and 3.30' "$clean/docs/slow.md" || fail 'docs/slow.md has other figures of plan'
+grep -q '0.72 and 1.49; with four times the batch 1.82 and 3.30' "$clean/docs/performance.md" || fail 'docs/performance.md has other figures of plan'
 grep -q '0.72 times as fast as one' "$clean/README.md" || fail 'README.md has other figures of plan'
 finish
