@@ -191,7 +191,8 @@ static void cut_factors(struct plan *plan)
     for (int b = 0; b < plan->nbuckets; b++) {
         plan->buckets[b].rounds = rounds_of(plan, &plan->buckets[b]);
         plan->buckets[b].slices = slices_of(plan, b);
-        plan->in_rounds = plan->in_rounds || plan->buckets[b].rounds > 1;
+        plan->in_rounds =
+            plan->in_rounds || plan->buckets[b].rounds > 1 || plan->buckets[b].rank > 0;
     }
 }
 

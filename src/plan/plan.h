@@ -125,7 +125,8 @@ struct plan {
     int *locals;     /* per leader that is a worker: the workers it leads, itself included; 0 for
                         dedicated servers */
     int most_locals; /* the largest of them */
-    bool in_rounds;  /* some bucket's factors are exchanged in several rounds */
+    bool in_rounds;  /* some bucket's factors are exchanged in several rounds, or are of low rank:
+                        there is something to multiply between messages */
     int ngroups;
     const struct group *groups; /* owned copy of the net's; their names and params are borrowed */
     int nbuckets;

@@ -58,7 +58,7 @@ static bool completes(struct sync *sync, int bucket)
 
 int compute_advance(struct sync *sync)
 {
-    for (int b = 0; b < sync->plan->nbuckets; b++) {
+    for (int b = 0; sync->plan->in_rounds && b < sync->plan->nbuckets; b++) {
         const struct scheme_steps *steps = sync->buckets[b].steps;
         if (steps && steps->advance && steps->advance(sync, b))
             return -1;
