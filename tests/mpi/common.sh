@@ -37,13 +37,20 @@ train() {
     "$POSEIDON_MPIRUN" "$ranks" "$POSEIDON" train --force "$@" >"$log" 2>&1 </dev/null
 }
 
-# trained NAME RANKS OPTION...: solver.prototxt by batches of 8, into NAME.log and NAME.json
+# solved NAME RANKS OPTION...: solver.prototxt, into NAME.log and NAME.json
+solved() {
+    name=$1 ranks=$2
+    shift 2
+    train "$ranks" "$name.log" --solver=solver.prototxt --summary="$name.json" "$@" && return
+    fail "$name did not train:"
+    tail -n 20 "$name.log"
+}
+
+# trained NAME RANKS OPTION...: the same by batches of 8
 trained() {
     name=$1 ranks=$2
     shift 2
-    train "$ranks" "$name.log" --solver=solver.prototxt --batch=8 --summary="$name.json" "$@" && return
-    fail "$name did not train:"
-    tail -n 20 "$name.log"
+    solved "$name" "$ranks" --batch=8 "$@"
 }
 
 # begin RANKS LOG OPTION...: a training in the background, of small batches. Its launcher is process $launcher, its ranks

@@ -17,14 +17,6 @@ END
 make_solver solver.prototxt 'max_iter: 40' 'display: 1' 'snapshot_after_train: false' 'lr_policy: "fixed"' 'momentum: 0' \
     'test_iter: 20' 'test_interval: 300' 'test_initialization: false'
 
-runs() { # NAME RANKS OPTION...
-    name=$1 ranks=$2
-    shift 2
-    train "$ranks" "$name.log" --solver=solver.prototxt --threads=1 --summary="$name.json" "$@" && return
-    fail "$* did not train"
-    tail -n 3 "$name.log"
-}
-
 # The furthest that the losses of two runs are apart, of 1.
 apart() {
     all_losses "$1.log" >one
@@ -36,30 +28,30 @@ below() { # NUMBER NUMBER
     awk -v a="$1" -v b="$2" 'BEGIN { exit !(a < b) }'
 }
 
-runs ps 2 --batch=1 --comm=ps --hierarchy=off
-runs full 2 --batch=1 --comm=lowrank:4 --tune=lowrank-warmup=0 --hierarchy=off
-runs half 2 --batch=1 --comm=lowrank:1 --tune=lowrank-warmup=0 --hierarchy=off
+solved ps 2 --threads=1 --batch=1 --comm=ps --hierarchy=off
+solved full 2 --threads=1 --batch=1 --comm=lowrank:4 --tune=lowrank-warmup=0 --hierarchy=off
+solved half 2 --threads=1 --batch=1 --comm=lowrank:1 --tune=lowrank-warmup=0 --hierarchy=off
 echo "losses of 2 samples: by rank 4 $(apart full ps), by rank 1 $(apart half ps) from those of ps"
 below "$(apart full ps)" 1e-4 || fail 'by rank 4 the losses are not those of ps'
 below 1e-2 "$(apart half ps)" || fail 'by rank 1 nothing is lost'
 
 # All is exact until it begins: the parameters are those of ps, by the same sums and the same rule.
-runs ps 3 --batch=8 --comm=ps --hierarchy=off
-runs warm 3 --batch=8 --comm=lowrank:1 --tune=lowrank-warmup=40 --hierarchy=off
-runs cold 3 --batch=8 --comm=lowrank:1 --tune=lowrank-warmup=39 --hierarchy=off
+solved ps 3 --threads=1 --batch=8 --comm=ps --hierarchy=off
+solved warm 3 --threads=1 --batch=8 --comm=lowrank:1 --tune=lowrank-warmup=40 --hierarchy=off
+solved cold 3 --threads=1 --batch=8 --comm=lowrank:1 --tune=lowrank-warmup=39 --hierarchy=off
 [ "$(hash_of warm.json)" = "$(hash_of ps.json)" ] || fail 'while it warms up the parameters are not those of ps'
 [ "$(hash_of cold.json)" != "$(hash_of ps.json)" ] || fail 'it does not begin when its warm-up is over'
 
 # In the end it has learnt as much: what it lost came later.
-runs ps 2 --batch=16 --max-iter=300 --comm=ps --hierarchy=off
-runs low 2 --batch=16 --max-iter=300 --comm=lowrank:1 --hierarchy=off
+solved ps 2 --threads=1 --batch=16 --max-iter=300 --comm=ps --hierarchy=off
+solved low 2 --threads=1 --batch=16 --max-iter=300 --comm=lowrank:1 --hierarchy=off
 exact=$(sed -n 's/.*: accuracy = //p' ps.log | tail -n 1) low=$(sed -n 's/.*: accuracy = //p' low.log | tail -n 1)
 echo "test accuracy: ps $exact, rank 1 $low"
 below 0.5 "$exact" || fail "ps has learnt nothing: '$exact'"
 below "$(awk -v a="$exact" 'BEGIN { print a - 0.03 }')" "$low" || fail "by rank 1 the accuracy is '$low'"
 
 # By two nodes of two ranks, and again in another order: the same bits, on all ranks.
-runs node 4 --batch=4 --comm=lowrank --tune=lowrank-warmup=3 --hierarchy=2 --tune=check-sync=5
-runs again 4 --batch=4 --comm=lowrank --tune=lowrank-warmup=3 --hierarchy=2 --overlap=none
+solved node 4 --threads=1 --batch=4 --comm=lowrank --tune=lowrank-warmup=3 --hierarchy=2 --tune=check-sync=5
+solved again 4 --threads=1 --batch=4 --comm=lowrank --tune=lowrank-warmup=3 --hierarchy=2 --overlap=none
 [ "$(hash_of node.json)" = "$(hash_of again.json)" ] || fail 'two runs of two nodes differ'
 finish
