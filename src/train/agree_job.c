@@ -84,8 +84,8 @@ int agree_job_describe(const struct job *job, const struct net *net, struct strb
     agreement_put(about, "random_seed", "%" PRIu64, job->seed);
     if (job->policy.type == POLICY_POLY || job->policy.type == POLICY_COSINE)
         agreement_put(about, "max_iter", "%d", job->max_iter);
-    if (job->grain > 0)
-        agreement_put(about, "--reproducible", "%d", job->grain);
+    if (job->options->reproducible)
+        agreement_put(about, "--reproducible", "%d", job->batch);
     if (job->policy.type == POLICY_PLATEAU)
         agreement_put(about, "average_loss", "%d", job->solver->average_loss);
     agreement_put_message(about, "net: ", &job->defs.train->param->base, NET_OF_STARTS);

@@ -76,7 +76,7 @@ static bool time_is_over(const struct guard *guard, int64_t next)
 /* Not where one is written before the answer comes. */
 static bool snapshot_is_due(const struct guard *guard)
 {
-    return guard->job->options->snapshot_every > 0 && !guard->job->rehearses &&
+    return guard->job->options->snapshot_every > 0 && !job_rehearses(guard->job) &&
            guard->signals.effect == SIGNAL_NOTHING &&
            clock_seconds() - guard->signals.saved >= guard->job->options->snapshot_every;
 }
@@ -89,7 +89,7 @@ static void warn_of_launcher(struct guard *guard)
     double lives = 2 * (patience ? atof(patience) : 1);
     double needs = QUESTION_SECONDS + 2 * guard->signals.slowest + run_saving_seconds(guard->run);
 
-    if (guard->signals.warned || guard->signals.slowest == 0 || guard->job->rehearses)
+    if (guard->signals.warned || guard->signals.slowest == 0 || job_rehearses(guard->job))
         return;
     guard->signals.warned = true;
     if (!getenv("OMPI_COMM_WORLD_SIZE") || getenv("SLURM_STEP_ID") || needs <= lives)

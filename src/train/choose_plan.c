@@ -24,7 +24,7 @@
 /* What factors are multiplied to is summed in another order than gradients. */
 static bool sums_gradients(const struct exchange *exchange, const struct job *job)
 {
-    return job->grain > 0 || (exchange->node && exchange->node->team);
+    return job->options->reproducible || (exchange->node && exchange->node->team);
 }
 
 /* What is taken where nobody asks. */

@@ -21,12 +21,12 @@ int compute_create_nets(struct compute *compute, struct job *job, struct trace *
     struct layer_env env = {
         .rank = job->worker ? job->rank : 0,
         .nranks = job->nworkers,
-        .row = job->shares,
+        .row = job_shares(job),
         .seed = job->seed,
         .notices = notices,
         .care = {.max_bad = job->options->max_bad, .say = job_say_of_data, .context = job},
         .base_file = job->options->solver,
-        .look_only = job->rehearses,
+        .look_only = job_rehearses(job),
         .fake = true};
     int64_t chw[3] = {job->options->input_chw[0], job->options->input_chw[1],
                       job->options->input_chw[2]};
@@ -42,7 +42,7 @@ int compute_create_nets(struct compute *compute, struct job *job, struct trace *
     compute->net->trace = trace;
     if (!job->worker)
         return 0;
-    if (job->rehearses && !job->blank &&
+    if (job_rehearses(job) && !job->blank &&
         fake_data_create(compute->net, job->seed, (uint64_t)job->rank * (uint64_t)job->batch,
                          &compute->fake))
         return -1;
@@ -123,7 +123,7 @@ int compute_open_engine_all(struct compute *compute, const struct job *job, stru
     options.dilate = o->dilate;
     options.device = job->topology.local_rank;
     options.passes = job->iter_size;
-    options.steady = job->grain > 0;
+    options.steady = job->options->reproducible;
     /* a dedicated server multiplies factors at most: it leaves the GPUs to the workers */
     return device_open(job->world, job->worker || strcmp(o->engine, "cuda") ? o->engine : "cpu",
                        &options, o->share_gpu, &compute->engine) ||
@@ -176,7 +176,7 @@ int compute_load_weights(struct compute *compute, const struct job *job)
 {
     const char *given = job->options->weights;
 
-    for (size_t i = 0; !given && !job->rehearses && i < job->solver->n_weights; i++)
+    for (size_t i = 0; !given && !job_rehearses(job) && i < job->solver->n_weights; i++)
         if (checkpoint_load_weights(job->solver->weights[i], false, compute->net, job->log))
             return -1;
     return given ? checkpoint_load_weights(given, false, compute->net, job->log) : 0;
@@ -215,7 +215,7 @@ void compute_spread_statistics(struct compute *compute, const struct job *job)
 {
     const struct grains *grains = &compute->grains;
 
-    for (int s = 0; grains->statistics && s < job->shares; s++)
+    for (int s = 0; grains->statistics && s < job_shares(job); s++)
         compute_statistics(compute, grains->statistics + (size_t)s * grains->nstatistics, false);
 }
 
@@ -225,13 +225,13 @@ void compute_spread_statistics(struct compute *compute, const struct job *job)
 int compute_average_statistics(struct compute *compute, const struct job *job, struct sync *sync)
 {
     struct net *net = compute->net;
-    size_t count = compute->grains.nstatistics, shares = (size_t)job->shares;
+    size_t count = compute->grains.nstatistics, shares = (size_t)job_shares(job);
     const float *each = compute->grains.statistics;
     double *sums;
     float *values;
     int status = -1;
 
-    if (count == 0 || job->shares * job->nworkers == 1 || !job->worker || job->blank)
+    if (count == 0 || job_shares(job) * job->nworkers == 1 || !job->worker || job->blank)
         return 0;
     sums = alloc_array(shares * count, sizeof *sums, "batch statistics");
     values = alloc_array(count, sizeof *values, "batch statistics");
@@ -240,7 +240,7 @@ int compute_average_statistics(struct compute *compute, const struct job *job, s
     compute_statistics(compute, values, false);
     for (size_t i = 0; i < shares * count; i++)
         sums[i] = (double)(each ? each[i] : values[i]);
-    if (grains_mean(job, sync, sums, count))
+    if (grains_mean(&compute->grains, job, sync, sums, count))
         goto done;
     for (size_t i = 0; i < count; i++)
         values[i] = (float)sums[i];
@@ -265,8 +265,8 @@ int compute_open_shares(struct compute *compute, const struct job *job)
     if (job->worker &&
         grains_open(&compute->grains, job, compute->net, compute_statistics(compute, NULL, false)))
         return -1;
-    if (losses == 0 || job->nworkers == 1 || job->grain > 0 || job->options->staleness > 0 ||
-        job->options->comm.policy == COMM_NONE)
+    if (losses == 0 || job->nworkers == 1 || job->options->reproducible ||
+        job->options->staleness > 0 || job->options->comm.policy == COMM_NONE)
         return 0;
     compute->counted_losses = losses;
     compute->counts = alloc_array((size_t)losses, sizeof *compute->counts, "labels that count");
@@ -279,7 +279,7 @@ static int forward_grain(struct compute *compute, const struct run *run,
                          double *loss)
 {
     size_t count = compute->grains.nstatistics;
-    float *all = compute->grains.statistics, *now = all + (size_t)job->shares * count;
+    float *all = compute->grains.statistics, *now = all + (size_t)job_shares(job) * count;
 
     compute_statistics(compute, all + (size_t)share * count, true);
     if (net_forward(compute->net, run, hooks, loss))

@@ -77,7 +77,8 @@ static void put_training(const struct job *job, const struct compute *compute,
                   "training", job->options->solver, at->iteration, job->max_iter, samples,
                   job->nworkers, job->nworkers == 1 ? "" : "s", job->batch);
     if (job->iter_size > 1)
-        strbuf_printf(out, " x %s %d", job->grain > 0 ? "grains" : "iter_size", job->iter_size);
+        strbuf_printf(out, " x %s %d", job->options->reproducible ? "grains" : "iter_size",
+                      job->iter_size);
     strbuf_puts(out, ")\n");
     if (job->records)
         strbuf_printf(out, "%-10s  %d iterations of %d = %.4g epochs of %" PRIu64 " records\n", "",
@@ -96,7 +97,7 @@ static void put_weights(const struct job *job, const struct training_run *run,
     if (resumed)
         strbuf_printf(out, "of run '%s' after iteration %" PRId64 "\n", run->file.run,
                       at->iteration);
-    else if (given || (job->solver->n_weights > 0 && !job->rehearses))
+    else if (given || (job->solver->n_weights > 0 && !job_rehearses(job)))
         strbuf_printf(out, "%s\n", given ? given : job->solver->weights[0]);
     else
         strbuf_printf(out, "by the net's fillers, seed %" PRIu64 "\n", job->seed);

@@ -120,8 +120,9 @@ void exchange_set_options(struct exchange *exchange, const struct job *job, int6
         .direct = job->options->direct,
         .threads = job->threads,
         .clip = job->solver->clip_gradients,
-        .exact_norms =
-            job->grain > 0 && job->solver->clip_gradients > 0 ? job->solver->iter_size : 0,
+        .exact_norms = job->options->reproducible && job->solver->clip_gradients > 0
+                           ? job->solver->iter_size
+                           : 0,
         .skips = job->options->skip_nan,
         .lars = job->solver->local_lr_auto ? job->solver->local_gw_ratio : 0,
         .decay = job->solver->weight_decay,

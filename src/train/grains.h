@@ -3,7 +3,7 @@
  * is summed over the grains by one binary tree (engine/tree_sum.h). A worker computes a branch of
  * it, and whoever adds up workers' sums goes on with the same tree: so the bits are those of one
  * worker that has all the grains. Without the option a worker has one share of an iteration
- * (job->shares), and MPI adds in an order of its own. */
+ * (job_shares), and MPI adds in an order of its own. */
 #ifndef POSEIDON_TRAIN_GRAINS_H
 #define POSEIDON_TRAIN_GRAINS_H
 
@@ -13,7 +13,9 @@
 struct sync;
 
 struct grains {
+    int pass;           /* of the iteration, that runs */
     double *rows;       /* per share: its loss, and its outputs where they are displayed. Owned */
+    double *table;      /* what grains_mean sums: with grains a row of every worker's. Owned */
     float *waiting;     /* per level of the tree: gradients of a branch that waits for its other
                            half, an arena each. Owned; NULL: one share */
     size_t bytes;       /* of waiting */
@@ -28,13 +30,14 @@ int grains_open(struct grains *grains, const struct job *job, const struct net *
                 size_t nstatistics);
 void grains_close(struct grains *grains);
 
-/* The group's gradient of that pass stands in the net's arena, on the host; after the last pass of
+/* The group's gradient of the pass stands in the net's arena, on the host; after the last pass of
  * an iteration the sum of all does. */
-void grains_add(struct grains *grains, const struct job *job, const struct net *net, int group,
-                int pass);
+void grains_add(struct grains *grains, const struct job *job, const struct net *net, int group);
 
-/* rows: `width` numbers of each of this worker's shares. The first row becomes their mean over all
- * shares of all workers, every one of which calls it. Collective over the workers. */
-int grains_mean(const struct job *job, struct sync *sync, double *rows, size_t width);
+/* rows: of each of this worker's shares `width` numbers, a loss with its outputs or nstatistics at
+ * most. The first row becomes their mean over all shares of all workers, every one of which calls
+ * it. Collective over the workers. */
+int grains_mean(struct grains *grains, const struct job *job, struct sync *sync, double *rows,
+                size_t width);
 
 #endif

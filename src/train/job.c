@@ -29,7 +29,6 @@ int job_open(struct job *job, MPI_Comm world, const struct trainer_options *o, s
     job->nworkers = job->nranks - o->servers;
     job->worker = job->rank < job->nworkers;
     job->blank = engine_is_blank(o->engine);
-    job->rehearses = job->blank || o->fake_data;
     if (o->batch > 0 && o->global_batch > 0)
         return error_set("--batch is per rank and --global-batch over all ranks: give one of them");
     return 0;
@@ -271,7 +270,7 @@ int job_read(struct job *job, char **notices)
     job->policy.max_iter = job->max_iter;
     if (check_policy(job))
         return error_context("%s", o->solver);
-    if (solver_nets_load(job->doc, job->solver, !job->rehearses, &job->defs) ||
+    if (solver_nets_load(job->doc, job->solver, !job_rehearses(job), &job->defs) ||
         check_early_stop(job))
         return -1;
     return note_files(job, notices);
@@ -282,8 +281,8 @@ int job_batch(const struct job *job, int *out)
     const struct trainer_options *o = job->options;
     int shares = job->nworkers * job->iter_size;
 
-    *out = job->grain > 0 ? job->grain : o->batch;
-    if (job->grain > 0 || job->global_batch <= 0)
+    *out = o->reproducible ? job->batch : o->batch;
+    if (o->reproducible || job->global_batch <= 0)
         return 0;
     if (job->global_batch % shares)
         return error_set(
@@ -337,8 +336,6 @@ int job_cut_grains(struct job *job)
     int grains = given > 0 ? batch / given : REPRODUCIBLE_GRAINS;
     int grain = given > 0 ? given : batch / REPRODUCIBLE_GRAINS, each = grains / job->nworkers;
 
-    job->shares = 1;
-    job->nlosses = job->options->reproducible ? 1 : job->nworkers;
     if (!job->options->reproducible)
         return 0;
     if (batch <= 0)
@@ -353,8 +350,8 @@ int job_cut_grains(struct job *job)
                          "4, 8 ... for each worker, or one worker: start so many, or give another "
                          "GRAIN",
                          grains, grain, job->nworkers);
-    job->grain = grain;
-    job->iter_size = job->shares = each;
+    job->batch = grain;
+    job->iter_size = each;
     return 0;
 }
 

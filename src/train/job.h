@@ -24,7 +24,6 @@ struct job {
     int nworkers;     /* ranks that compute: the lowest ones */
     bool worker;      /* this rank is one of them; else it is a dedicated server */
     bool blank;       /* the engine computes nothing: no losses */
-    bool rehearses;   /* that, or on made-up data: no data, tests, snapshots */
     int threads;      /* of this rank's computation on the host; 0: the engine's default */
     struct topology topology;
     struct cores cores; /* of world; threads are placed on them as they are started */
@@ -36,14 +35,30 @@ struct job {
     struct rule rule;                     /* how parameters change */
     struct policy policy;                 /* how the learning rate does */
     int max_iter, iter_size;              /* the last iteration's end; passes per iteration */
-    int batch;                            /* samples of one pass on one rank */
+    int batch;                            /* samples of one pass on one rank: of a grain */
     int global_batch;                     /* > 0: wanted, of an iteration over all workers */
-    int grain;   /* --reproducible: samples of a grain, which is a pass; 0: without it */
-    int nlosses; /* workers whose losses differ: without grains all, else 1 */
-    int shares;  /* of an iteration's numbers that a worker keeps apart: its grains, else 1 */
     uint64_t seed;
     uint64_t records; /* of the training data; 0: not known */
 };
+
+/* Nothing is computed, or on made-up data: no data, tests, snapshots. */
+static inline bool job_rehearses(const struct job *job)
+{
+    return job->blank || job->options->fake_data;
+}
+
+/* Of an iteration's numbers that a worker keeps apart: of its grains with --reproducible, else 1.
+ */
+static inline int job_shares(const struct job *job)
+{
+    return job->options->reproducible ? job->iter_size : 1;
+}
+
+/* Workers whose losses differ: all, but with --reproducible every worker knows all of them. */
+static inline int job_losses(const struct job *job)
+{
+    return job->options->reproducible ? 1 : job->nworkers;
+}
 
 /* Who this rank is, all before in *job zero. Fails where no rank is left to compute. */
 int job_open(struct job *job, MPI_Comm world, const struct trainer_options *options,
@@ -61,7 +76,7 @@ int job_find_threads_all(struct job *job);
  * unless it is told. */
 int job_keep_batch(struct job *job, int64_t kept);
 
-/* --reproducible cuts the batch into grains: sets grain, iter_size, shares; after job_keep_batch.
+/* --reproducible cuts the batch into grains: sets batch and iter_size; after job_keep_batch.
  * Fails where they cannot be dealt to the workers as whole branches of one tree. */
 int job_cut_grains(struct job *job);
 

@@ -24,8 +24,8 @@ static int after_backward(void *context, int group)
 {
     struct trainer *t = context;
 
-    grains_add(&t->compute.grains, &t->job, t->compute.net, group, t->pass);
-    return sync_post(t->exchange.sync, group, t->pass == t->job.iter_size - 1);
+    grains_add(&t->compute.grains, &t->job, t->compute.net, group);
+    return sync_post(t->exchange.sync, group, t->compute.grains.pass == t->job.iter_size - 1);
 }
 
 static bool is_placed(void *context, int group)
@@ -51,7 +51,8 @@ static bool is_due(int64_t iteration, int interval)
 static struct run run_of(const struct trainer *t, int64_t iteration, int pass)
 {
     const struct job *job = &t->job;
-    int before = job->grain > 0 ? job->rank * job->shares + pass : pass * job->nworkers + job->rank;
+    int before = job->options->reproducible ? job->rank * job->iter_size + pass
+                                            : pass * job->nworkers + job->rank;
 
     return (struct run){.seed = job->seed,
                         .first_sample = job_samples_before(job, &t->at, iteration) +
@@ -62,7 +63,9 @@ static struct run run_of(const struct trainer *t, int64_t iteration, int pass)
 static int run_passes(struct trainer *t, int64_t iteration, double *loss)
 {
     double *row = t->compute.grains.rows;
-    bool grains = t->job.grain > 0, display = grains && is_due(iteration, t->job.solver->display);
+    int *pass = &t->compute.grains.pass;
+    bool grains = t->job.options->reproducible,
+         display = grains && is_due(iteration, t->job.solver->display);
     size_t width = 1 + (display ? outputs_count(t->compute.net) : 0);
     struct net_hooks hooks = {.context = t,
                               .before_forward = before_forward,
@@ -71,16 +74,16 @@ static int run_passes(struct trainer *t, int64_t iteration, double *loss)
 
     *loss = 0;
     guard_keep_statistics(&t->guard);
-    for (t->pass = 0; t->pass < t->job.iter_size; t->pass++, row += grains ? width : 0) {
-        struct run run = run_of(t, iteration, t->pass);
+    for (*pass = 0; *pass < t->job.iter_size; ++*pass, row += grains ? width : 0) {
+        struct run run = run_of(t, iteration, *pass);
         bool finite = isfinite(*loss);
-        if (compute_forward(&t->compute, &t->job, t->exchange.sync, &run, &hooks, t->pass, row))
+        if (compute_forward(&t->compute, &t->job, t->exchange.sync, &run, &hooks, *pass, row))
             return pass_error(t, iteration, &run);
         *loss += *row / t->job.iter_size;
         /* counted once, where it arose: what is added to a NaN is one, too */
         if (finite && !isfinite(*loss) && ++t->guard.bad_losses >= t->job.options->skip_nan)
             return guard_report_divergence(&t->guard, &t->rates, iteration, &run, *loss);
-        if (net_backward(t->compute.net, &run, t->pass == 0 || grains, &hooks))
+        if (net_backward(t->compute.net, &run, *pass == 0 || grains, &hooks))
             return pass_error(t, iteration, &run);
         if (display && outputs_read(t->compute.net, row + 1))
             return -1;
@@ -90,7 +93,7 @@ static int run_passes(struct trainer *t, int64_t iteration, double *loss)
     guard_restore_statistics(&t->guard);
     row = t->compute.grains.rows;
     if (sync_flush(t->exchange.sync) ||
-        (grains && grains_mean(&t->job, t->exchange.sync, row, width)))
+        (grains && grains_mean(&t->compute.grains, &t->job, t->exchange.sync, row, width)))
         return -1;
     *loss = grains ? *row : *loss;
     return 0;
@@ -102,7 +105,8 @@ static int display_loss(struct trainer *t, int64_t iteration, double seconds, bo
     size_t noutputs = training ? outputs_count(t->compute.net) : 0;
     struct stragglers *stragglers = t->guard.stragglers;
     size_t count = noutputs + 1 + stragglers_values(stragglers);
-    size_t alike = t->job.grain > 0 ? noutputs + 1 : 0; /* all workers have them already */
+    size_t alike =
+        t->job.options->reproducible ? noutputs + 1 : 0; /* all workers have them already */
     double *sums = alloc_array(count, sizeof *sums, "outputs"), *late;
     double lapse = seconds - t->timing.display_seconds;
     double rate = lapse > 0 ? (double)(iteration - t->timing.display_iter) / lapse : 0;
@@ -157,7 +161,7 @@ static int snapshot(struct trainer *t, int64_t iteration)
     const float *history;
     int status;
 
-    if (rates_remember(&t->rates, &t->scores, t->exchange.sync, t->job.nlosses, &state) ||
+    if (rates_remember(&t->rates, &t->scores, t->exchange.sync, job_losses(&t->job), &state) ||
         sync_gather_history(t->exchange.sync, &history))
         return -1;
     t->run.last_snapshot = (int)iteration;
@@ -211,7 +215,7 @@ static int follow_loss(struct trainer *t, int64_t iteration, double loss)
     bool dropped = false;
 
     if (!t->job.blank &&
-        rates_follow(&t->rates, t->exchange.sync, t->job.nlosses, iteration, loss, &dropped))
+        rates_follow(&t->rates, t->exchange.sync, job_losses(&t->job), iteration, loss, &dropped))
         return -1;
     if (dropped)
         LOG_INFO(t->job.log,
@@ -288,15 +292,16 @@ static int log_last_loss(struct trainer *t, int64_t end)
     const struct net_hooks none = {.context = NULL};
     double *losses = t->compute.grains.rows;
 
-    for (int s = 0; s < t->job.shares; s++) {
+    for (int s = 0; s < job_shares(&t->job); s++) {
         struct run run = run_of(t, end, s);
         if (compute_forward(&t->compute, &t->job, t->exchange.sync, &run, &none, s, &losses[s]))
             return -1;
     }
-    if (grains_mean(&t->job, t->exchange.sync, losses, 1))
+    if (grains_mean(&t->compute.grains, &t->job, t->exchange.sync, losses, 1))
         return -1;
     LOG_INFO(t->job.log, "Iteration %" PRId64 ", loss = %g", end, *losses);
-    return t->job.grain > 0 ? average_statistics(t) : 0; /* the pass changed each grain's */
+    return t->job.options->reproducible ? average_statistics(t)
+                                        : 0; /* the pass changed each grain's */
 }
 
 static int finish_training(struct trainer *t)
@@ -311,14 +316,14 @@ static int finish_training(struct trainer *t)
     guard_tell_skips(&t->guard, t->exchange.plan, t->exchange.sync);
     t->timing.train_seconds = timing_now(&t->timing);
     t->timing.train_stall = sync_stats(t->exchange.sync)->stall_seconds - t->timing.paused_stall;
-    if (!t->job.rehearses && save && t->run.last_snapshot != end && snapshot(t, end))
+    if (!job_rehearses(&t->job) && save && t->run.last_snapshot != end && snapshot(t, end))
         return -1;
     if (t->job.worker) {
         if (trained && display_loss(t, end, t->timing.train_seconds, false))
             return -1;
         if (!t->job.blank && !t->stopped && is_due(end, s->display) && log_last_loss(t, end))
             return -1;
-        if (!t->job.rehearses && !t->stopped && is_due(end, s->test_interval) &&
+        if (!job_rehearses(&t->job) && !t->stopped && is_due(end, s->test_interval) &&
             (test_all(t, end) || keep_best(t, end)))
             return -1;
     }
@@ -340,8 +345,8 @@ static int pause_between(struct trainer *t, int64_t i)
 {
     const Caffe__SolverParameter *s = t->job.solver;
     bool test =
-        !t->job.rehearses && is_due(i, s->test_interval) && (i > 0 || s->test_initialization);
-    bool save = !t->job.rehearses && is_due(i, s->snapshot) && i > t->at.iteration;
+        !job_rehearses(&t->job) && is_due(i, s->test_interval) && (i > 0 || s->test_initialization);
+    bool save = !job_rehearses(&t->job) && is_due(i, s->snapshot) && i > t->at.iteration;
 
     /* a test may take minutes, and a scheduler waits for no more than that: none is begun after a
      * signal, and one that was interrupted is not followed by an iteration; nor is one run where
@@ -353,7 +358,7 @@ static int pause_between(struct trainer *t, int64_t i)
         checks_compare_values(&t->job, &t->compute, t->exchange.sync, i))
         return -1;
     if (t->guard.signals.effect == SIGNAL_SNAPSHOT)
-        save = !t->job.rehearses;
+        save = !job_rehearses(&t->job);
     if (t->guard.signals.effect != SIGNAL_STOP) {
         t->guard.signals.effect = SIGNAL_NOTHING;
         if (pause_for(t, i, test, save))

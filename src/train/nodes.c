@@ -146,7 +146,7 @@ static int form_nodes(struct exchange *exchange, const struct job *job, struct c
                     node_map_create(&job->topology, job->nworkers, automatic ? 0 : each, map)))
         return -1;
     map->team = any[OWN_MEMORY] > 0;
-    apart = job->grain > 0 && !keeps_tree(map);
+    apart = job->options->reproducible && !keeps_tree(map);
     if (apart && !automatic)
         return error_set("--hierarchy=%d: --reproducible needs nodes of equally many ranks, 2, 4, "
                          "8 ..., that follow each other: give such a number, or off",

@@ -138,7 +138,7 @@ int guard_open_skips(struct guard *guard, const struct plan *plan)
                                  "--wire=bf16), whose residual would keep what is not finite for "
                                  "later updates; use another --comm, or --wire=fp32",
                                  plan->buckets[b].name);
-    if (count == 0 || guard->job->shares > 1) /* grains have their own, which they keep */
+    if (count == 0 || job_shares(guard->job) > 1) /* grains have their own, which they keep */
         return 0;
     if (guard->compute->engine.i->device)
         return error_set("--on-nan=skip: the running averages of BatchNorm are in the memory of "

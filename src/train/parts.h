@@ -23,7 +23,6 @@ struct trainer {
     struct train_state at; /* where training starts */
     bool resumed;          /* from a snapshot: there is a history */
     int64_t end;         /* iterations done when training was over: max_iter, or less if stopped */
-    int pass;            /* of the iteration, that runs */
     bool stopped;        /* by a signal */
     struct setup *setup; /* of a trainer that does not train yet, or never will; else NULL. Owned */
 };

@@ -161,7 +161,7 @@ static void log_run(const struct trainer *t)
     if (t->scores.best >= 0)
         strbuf_printf(&text, "%sbest test %s %.6g at iteration %" PRId64, text.length ? ", " : "",
                       t->scores.name, t->scores.best_score, t->scores.best);
-    if (t->scores.best >= 0 && job->options->keep_best && !job->rehearses) {
+    if (t->scores.best >= 0 && job->options->keep_best && !job_rehearses(job)) {
         char *path = run_best_model(&t->run);
 
         if (path)

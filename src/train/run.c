@@ -130,7 +130,7 @@ static bool keeps_snapshots(const struct training_run *run)
 {
     const Caffe__SolverParameter *s = run->job->solver;
 
-    return !run->job->rehearses && s->snapshot_prefix &&
+    return !job_rehearses(run->job) && s->snapshot_prefix &&
            (s->snapshot > 0 || s->snapshot_after_train);
 }
 
@@ -143,7 +143,7 @@ static int open_run(struct training_run *run)
 
     run->keeps = keeps_snapshots(run);
     run->file.iteration = run->file.best = -1;
-    if (run->job->rehearses || !prefix_of(run))
+    if (job_rehearses(run->job) || !prefix_of(run))
         return 0;
     run->path = run_file_path(prefix_of(run));
     if (!run->path ||
@@ -365,7 +365,7 @@ static int count_start(struct training_run *run, int64_t first)
 int run_begin(struct training_run *run, int64_t first, char *plan)
 {
     run->plan = plan;
-    if (run->job->rehearses || !prefix_of(run))
+    if (job_rehearses(run->job) || !prefix_of(run))
         return 0;
     memcpy(run->file.digest, run->digest, sizeof run->digest);
     run->file.about = strbuf_take(&run->about);
@@ -499,8 +499,9 @@ int run_expect_saving(struct training_run *run)
 {
     bool saves = run->job->solver->snapshot > 0 || run->job->options->snapshot_every > 0;
 
-    return run->job->rank == 0 && !run->job->rehearses && saves && !run->keeper ? open_keeper(run)
-                                                                                : 0;
+    return run->job->rank == 0 && !job_rehearses(run->job) && saves && !run->keeper
+               ? open_keeper(run)
+               : 0;
 }
 
 int run_mark_best(struct training_run *run, const struct scores *scores)
@@ -526,7 +527,7 @@ double run_saving_seconds(const struct training_run *run)
     double measured = run->keeper ? keeper_seconds(run->keeper) : 0;
     double bytes = (double)run->net->nlearnable * sizeof(float) * (1 + run->job->rule.nhistory);
 
-    return run->job->rehearses ? 0 : measured > 0 ? measured : 0.2 + bytes / USUAL_SAVING_Bps;
+    return job_rehearses(run->job) ? 0 : measured > 0 ? measured : 0.2 + bytes / USUAL_SAVING_Bps;
 }
 
 int run_end(struct training_run *run, bool stopped)

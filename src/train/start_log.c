@@ -145,14 +145,14 @@ void output_log_start(const struct job *job, const struct compute *compute,
                     job->options->dilate);
     LOG_INFO(job->log, "Effective batch = %d worker%s x %d x %s %d = %d samples per iteration",
              job->nworkers, job->nworkers == 1 ? "" : "s", job->batch,
-             job->grain > 0 ? "grains" : "iter_size", job->iter_size,
+             job->options->reproducible ? "grains" : "iter_size", job->iter_size,
              job->nworkers * job->batch * job->iter_size);
-    if (job->grain > 0)
+    if (job->options->reproducible)
         LOG_INFO(job->log,
                  "Reproducible: %d grains, each a pass with BatchNorm statistics of its own; the "
                  "same bits on any number of workers that have 1, 2, 4, 8 ... of them each, and on "
                  "one, on processors with the same instructions",
-                 job->shares * job->nworkers);
+                 job_shares(job) * job->nworkers);
     if (job->solver->local_lr_auto)
         LOG_INFO(job->log,
                  "LARS: every parameter's rate follows its norm and its gradient's "

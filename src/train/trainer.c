@@ -72,7 +72,7 @@ static int identify_run(struct trainer *t)
         return -1;
     if (t->job.rank != 0)
         return 0;
-    if (!t->job.rehearses &&
+    if (!job_rehearses(&t->job) &&
         (agree_job_describe(&t->job, t->compute.net, &t->run.about, t->run.digest) ||
          run_check_same(&t->run)))
         return -1;

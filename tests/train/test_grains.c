@@ -6,6 +6,8 @@
 #include <check.h>
 #include <string.h>
 
+static const struct trainer_options reproducible = {.reproducible = true};
+
 enum { MOST = 40, ELEMS = 48, WORKERS = 8, WIDTH = 3 };
 
 /* Of a .. b-1, as engine/tree_sum.h says it. */
@@ -36,16 +38,16 @@ START_TEST(gradients_of_passes_are_added_along_the_tree)
     const struct net net = {.groups = groups, .ngroups = 2, .elems = ELEMS, .grads = arena};
 
     for (int n = 1; n <= MOST; n++) {
-        const struct job job = {.nworkers = 1, .grain = 2, .shares = n};
+        const struct job job = {.options = &reproducible, .nworkers = 1, .iter_size = n};
         struct grains grains;
 
         ck_assert_int_eq(grains_open(&grains, &job, &net, 0), 0);
         for (int iteration = 0; iteration < 2; iteration++)
-            for (int pass = 0; pass < n; pass++) {
+            for (grains.pass = 0; grains.pass < n; grains.pass++) {
                 for (size_t i = 0; i < ELEMS; i++)
-                    arena[i] = value_of(pass + iteration, i);
+                    arena[i] = value_of(grains.pass + iteration, i);
                 for (int g = 1; g >= 0; g--)
-                    grains_add(&grains, &job, &net, g, pass);
+                    grains_add(&grains, &job, &net, g);
             }
         for (size_t i = 0; i < ELEMS; i++) {
             bool trains = i >= 16 && i < 47;
@@ -75,15 +77,19 @@ START_TEST(numbers_of_shares_have_the_same_sum_on_any_number_of_workers)
     double one[WIDTH];
 
     for (int workers = 1; workers <= WORKERS; workers *= 2) {
-        double sums[WORKERS * WIDTH] = {0}, rows[WORKERS * WIDTH];
+        double sums[WORKERS * WIDTH] = {0}, rows[WORKERS * WIDTH], table[WORKERS * WIDTH];
+        struct grains grains = {.table = table};
         struct sync sync = {.sums = sums};
 
         for (int rank = workers - 1; rank >= 0; rank--) { /* the last to come has all of it */
-            const struct job job = {
-                .rank = rank, .nworkers = workers, .grain = 1, .shares = WORKERS / workers};
-            for (int i = 0, all = rank * job.shares * WIDTH; i < job.shares * WIDTH; i++, all++)
+            const struct job job = {.options = &reproducible,
+                                    .rank = rank,
+                                    .nworkers = workers,
+                                    .iter_size = WORKERS / workers};
+            int count = job.iter_size * WIDTH;
+            for (int i = 0, all = rank * count; i < count; i++, all++)
                 rows[i] = 1.0 / (1 + all) * (all % 2 ? 1e9 : -1);
-            ck_assert_int_eq(grains_mean(&job, &sync, rows, WIDTH), 0);
+            ck_assert_int_eq(grains_mean(&grains, &job, &sync, rows, WIDTH), 0);
         }
         if (workers == 1)
             memcpy(one, rows, sizeof one);
