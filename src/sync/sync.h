@@ -118,9 +118,9 @@ struct sync_stats {
     struct wire_stats wire; /* its control bytes: losses, clipping norms, snapshots' history */
     double stall_seconds;   /* compute thread waiting in sync calls */
     struct bucket_stats {
-        double stall_seconds;    /* of these, for the bucket */
+        double stall_seconds;            /* of these, for the bucket */
         _Atomic uint64_t sent, received; /* bytes of its data messages; complete after sync_close */
-    } * buckets;                 /* of the plan; borrowed */
+    } * buckets;                         /* of the plan; borrowed */
 };
 
 struct sync;
