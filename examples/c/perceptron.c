@@ -1,6 +1,5 @@
 /* A perceptron of two layers on Fashion-MNIST, trained by all ranks of an MPI program: plain loops,
- * and libposeidon between them. Then every rank trains the same one alone, on whole batches, and
- * says how far the parameters are apart.
+ * and libposeidon between them; then by every rank alone, on whole batches: how far is it apart?
  *     mpicc -O3 perceptron.c -o perceptron $(pkg-config --cflags --libs poseidon) -lm
  *     mpirun -np 2 ./perceptron FOLDER [OPTIONS]
  * FOLDER has train-images-idx3-ubyte.gz and train-labels-idx1-ubyte.gz; OPTIONS: "comm=sfb", ... */
@@ -8,8 +7,8 @@
 #include <poseidon.h>
 #include <stdio.h>
 
-enum { SAMPLES = 6000, PIXELS = 784, HIDDEN = 64, CLASSES = 10, BATCH = 48, ITERATIONS = 250 };
 enum { W1, B1, W2, B2, TENSORS };
+enum { SAMPLES = 6000, PIXELS = 784, HIDDEN = 64, CLASSES = 10, BATCH = 48, ITERATIONS = 250 };
 
 struct parameters {
     float w1[HIDDEN][PIXELS], b1[HIDDEN], w2[CLASSES][HIDDEN], b2[CLASSES];
@@ -20,10 +19,8 @@ static float image[SAMPLES][PIXELS];
 
 static void check(int status)
 {
-    if (!status)
-        return;
-    fprintf(stderr, "perceptron: %s\n", poseidon_error());
-    MPI_Abort(MPI_COMM_WORLD, 1);
+    if (status && fprintf(stderr, "perceptron: %s\n", poseidon_error()))
+        MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
 /* `count` bytes of FOLDER/NAME.gz behind its header. */
@@ -47,10 +44,8 @@ static void post_layer(struct poseidon *p, int weight, int rows, int m, int n, c
     float *grad = poseidon_gradient(p, weight), *bias = poseidon_gradient(p, weight + 1);
     int factors = poseidon_takes_factors(p, weight);
 
-    for (int i = 0; i < m; i++)
-        bias[i] = 0;
     for (int i = 0; i < rows * m; i++)
-        bias[i % m] += left[i];
+        bias[i % m] = (i < m ? 0 : bias[i % m]) + left[i];
     for (int i = 0; i < m * n && !factors; i++) {
         grad[i] = 0;
         for (int r = 0; r < rows; r++)
@@ -64,7 +59,7 @@ static void post_layer(struct poseidon *p, int weight, int rows, int m, int n, c
 static double pass(const struct parameters *w, int sample, int rows, float *hidden, float *dhidden,
                    float *dout)
 {
-    float sum = 0, right;
+    float sum = 0, loss;
 
     for (int i = 0; i < HIDDEN; i++) {
         hidden[i] = w->b1[i];
@@ -78,7 +73,7 @@ static double pass(const struct parameters *w, int sample, int rows, float *hidd
             dout[c] += w->w2[c][i] * hidden[i];
         sum += dout[c] = expf(dout[c]);
     }
-    right = dout[label[sample]] / sum;
+    loss = logf(sum / dout[label[sample]]);
     for (int c = 0; c < CLASSES; c++)
         dout[c] = (dout[c] / sum - (c == label[sample])) / (float)rows;
     for (int i = 0; i < HIDDEN; i++) {
@@ -86,7 +81,7 @@ static double pass(const struct parameters *w, int sample, int rows, float *hidd
         for (int c = 0; c < CLASSES && hidden[i] > 0; c++)
             dhidden[i] += dout[c] * w->w2[c][i];
     }
-    return -log(right);
+    return loss;
 }
 
 /* Returns the mean loss of this rank's last samples. */
@@ -101,12 +96,12 @@ static double train(MPI_Comm comm, const char *options, struct parameters *w)
     float *values[TENSORS] = {w->w1[0], w->b1, w->w2[0], w->b2};
     struct poseidon *p;
     double loss = 0;
-    int rank, ranks, rows;
+    int rank, ranks, rows, first;
 
     MPI_Comm_rank(comm, &rank);
     MPI_Comm_size(comm, &ranks);
-    rows = BATCH / ranks;
     check(poseidon_create(comm, options, &p));
+    rows = BATCH / ranks;
     for (int t = 0; t < TENSORS; t++) {
         tensors[t].values = values[t];
         tensors[t].rows = tensors[t].inputs ? rows : 0;
@@ -116,8 +111,7 @@ static double train(MPI_Comm comm, const char *options, struct parameters *w)
     }
     check(poseidon_start(p));
     for (int iteration = 0; iteration < ITERATIONS; iteration++) {
-        int first = (iteration * BATCH + rank * rows) % SAMPLES;
-
+        first = (iteration * BATCH + rank * rows) % SAMPLES;
         loss = 0;
         for (int r = 0; r < rows; r++)
             loss += pass(w, first + r, rows, hidden[r], dhidden[r], dout[r]);
@@ -137,16 +131,17 @@ int main(int argc, char **argv)
 {
     static struct parameters together, alone;
     const float *a = together.w1[0], *b = alone.w1[0];
+    const char *folder = argc > 1 ? argv[1] : ".", *options = argc > 2 ? argv[2] : NULL;
     double far = 0, loss;
     int level;
 
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
-    read_bytes(argc > 1 ? argv[1] : ".", "train-images-idx3-ubyte", 16, sizeof bytes, bytes);
-    read_bytes(argc > 1 ? argv[1] : ".", "train-labels-idx1-ubyte", 8, sizeof label, label);
+    read_bytes(folder, "train-images-idx3-ubyte", 16, sizeof bytes, bytes);
+    read_bytes(folder, "train-labels-idx1-ubyte", 8, sizeof label, label);
     for (int i = 0; i < SAMPLES * PIXELS; i++)
         image[i / PIXELS][i % PIXELS] = (float)bytes[i] / 255;
-    loss = train(MPI_COMM_WORLD, argc > 2 ? argv[2] : NULL, &together);
-    printf("loss %.4f, alone %.4f\n", loss, train(MPI_COMM_SELF, NULL, &alone));
+    loss = train(MPI_COMM_WORLD, options, &together);
+    printf("loss %.4f, alone %.4f; ", loss, train(MPI_COMM_SELF, NULL, &alone));
     for (size_t i = 0; i < sizeof alone / sizeof *a; i++)
         far = fmax(far, fabs((double)a[i] - (double)b[i]));
     printf("parameters are at most %.1e apart\n", far);

@@ -75,16 +75,13 @@ static int check_mpi(void)
 {
     int there = 0, over = 0, level = MPI_THREAD_SINGLE;
 
-    MPI_Initialized(&there);
-    MPI_Finalized(&over);
-    if (!there || over)
+    if (MPI_Initialized(&there) || MPI_Finalized(&over) || !there || over)
         return error_set("MPI is not initialised: call MPI_Init_thread before, and MPI_Finalize "
                          "after all else");
-    MPI_Query_thread(&level);
-    return level == MPI_THREAD_MULTIPLE
-               ? 0
-               : error_set("MPI was initialised for fewer threads than are needed: call "
-                           "MPI_Init_thread with MPI_THREAD_MULTIPLE");
+    if (MPI_Query_thread(&level) || level != MPI_THREAD_MULTIPLE)
+        return error_set("MPI was initialised for fewer threads than are needed: call "
+                         "MPI_Init_thread with MPI_THREAD_MULTIPLE");
+    return 0;
 }
 
 int poseidon_create(MPI_Comm comm, const char *options, struct poseidon **out)
@@ -215,7 +212,7 @@ int poseidon_share(struct poseidon *p, void *bytes, size_t count)
 {
     if (check_handle(p, false))
         return -1;
-    if (error_agree(p->comm, bytes && count <= INT32_MAX
+    if (error_agree(p->comm, (bytes || count == 0) && count <= INT32_MAX
                                  ? 0
                                  : error_set("poseidon_share: %zu bytes at %p", count, bytes)))
         return -1;

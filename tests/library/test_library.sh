@@ -26,7 +26,12 @@ for ranks in 2 3; do
     [ -s "cluster.$ranks" ] || fail 'what was measured is not kept'
     calls $ranks values result=values,comm=ps,base_lr=0.5,momentum=0.9,weight_decay=0.01
     calls $ranks values result=values,comm=sfb,base_lr=0.5,momentum=0.9,weight_decay=0.01,hierarchy=off
-    calls $ranks two comm=sfb
+    # several threads in MPI at once: its locks are not seen
+    if nm "$calls" | grep -q __tsan_init; then
+        echo 'left out: two handles (thread sanitizer)'
+    else
+        calls $ranks two comm=sfb
+    fi
     calls $ranks ends
     calls $ranks differ
 done
