@@ -2,7 +2,7 @@
 # The objects of libposeidon.so link alone: nothing but MPI and the C library is missing in them, nothing but the
 # functions of include/poseidon.h leaves them, and a program that is built with the header trains.
 . "${abs_top_srcdir:?}/tests/common.sh"
-library=$abs_top_builddir/libposeidon.so.0
+library=${abs_top_builddir:?}/libposeidon.so.0
 [ -f "$library" ] || { echo 'skipped: no libposeidon.so (configure --enable-library)'; exit 77; }
 
 declared=$(sed -n 's/^POSEIDON_API .*\(poseidon_[a-z_]*\)(.*/\1/p' "$abs_top_srcdir/include/poseidon.h" | LC_ALL=C sort)
@@ -26,7 +26,7 @@ ${CC:-mpicc} $POSEIDON_CFLAGS -O2 -Wall -Wextra -Iinclude "$abs_top_srcdir/examp
 [ ! -s build.log ] || { cat build.log; fail 'the example is built with warnings'; }
 if command -v c++ >/dev/null; then
     printf '#include <poseidon.h>\nint main() { return poseidon_error()[0]; }\n' >plus.cc
-    # shellcheck disable=SC2086
+    # shellcheck disable=SC2046,SC2086 # words
     c++ -fsyntax-only -Wall -Wextra -Iinclude -DOMPI_SKIP_MPICXX -DMPICH_SKIP_MPICXX $(${CC:-mpicc} -showme:compile 2>/dev/null) plus.cc || fail 'the header in C++'
 fi
 

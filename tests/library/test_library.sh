@@ -1,7 +1,7 @@
 #!/bin/sh
 # libposeidon: what a program finds that knows include/poseidon.h alone; and what it is linked with.
 . "${abs_top_srcdir:?}/tests/common.sh"
-calls=$abs_top_builddir/tests/library/calls
+calls=${abs_top_builddir:?}/tests/library/calls
 
 # calls RANKS CASE [OPTIONS]
 calls() {
@@ -21,19 +21,19 @@ done
 for ranks in 2 3; do
     for options in comm=auto comm=ps,merge=0 comm=ps,result=sum,hierarchy=off comm=sfb,merge=1m comm=allreduce,chunk=4k,window=16k \
         comm=paper,hierarchy=2 comm=sfb,hierarchy=2 wire=bf16,comm=sfb "comm=auto,cluster-file=$folder/cluster.$ranks"; do
-        calls $ranks results "$options"
+        calls "$ranks" results "$options"
     done
     [ -s "cluster.$ranks" ] || fail 'what was measured is not kept'
-    calls $ranks values result=values,comm=ps,base_lr=0.5,momentum=0.9,weight_decay=0.01
-    calls $ranks values result=values,comm=sfb,base_lr=0.5,momentum=0.9,weight_decay=0.01,hierarchy=off
+    calls "$ranks" values result=values,comm=ps,base_lr=0.5,momentum=0.9,weight_decay=0.01
+    calls "$ranks" values result=values,comm=sfb,base_lr=0.5,momentum=0.9,weight_decay=0.01,hierarchy=off
     # several threads in MPI at once: its locks are not seen
     if nm "$calls" | grep -q __tsan_init; then
         echo 'left out: two handles (thread sanitizer)'
     else
-        calls $ranks two comm=sfb
+        calls "$ranks" two comm=sfb
     fi
-    calls $ranks ends
-    calls $ranks differ
+    calls "$ranks" ends
+    calls "$ranks" differ
 done
 calls 1 ends
 calls 2 refusals
