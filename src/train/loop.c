@@ -24,7 +24,8 @@ static int after_backward(void *context, int group)
 {
     struct trainer *t = context;
 
-    grains_add(&t->compute.grains, &t->job, t->compute.net, group);
+    if (grains_add(&t->compute.grains, &t->job, t->compute.net, group))
+        return -1;
     return sync_post(t->exchange.sync, group, t->compute.grains.pass == t->job.iter_size - 1);
 }
 
