@@ -90,7 +90,7 @@ static void add_training(struct train_request *r, struct option_rows *rows)
         {"snapshot-prefix", OPTION_TEXT, &o->snapshot_prefix, "PREFIX",
          "snapshots are PREFIX_iter_N..., instead of the solver's"},
         {"seed", OPTION_SEED, &o->seed, "N", "random seed, instead of the solver's"},
-        {"stage", OPTION_TEXT, &o->overrides.stages, "LIST",
+        {"stage", OPTION_TEXT | OPTION_TUNE, &o->overrides.stages, "LIST",
          "stages added to the training net's state"},
         {"level", OPTION_INT | OPTION_TUNE, &o->overrides.level, "N",
          "level of the training net's state"},
@@ -198,6 +198,10 @@ static void add_communication(struct train_request *r, struct option_rows *rows)
     struct trainer_options *o = &r->options;
     const struct option group[] = {
         {.type = OPTION_GROUP, .help = "communication"},
+        {"drop-stragglers", OPTION_COUNT, &o->drop, "K",
+         "end an iteration without the gradients of the K slowest workers: the average is over the "
+         "others, and late ones go on from the newest parameters (--comm=ps; default: wait for "
+         "all)"},
         {"cluster-file", OPTION_TEXT, &o->cluster_file, "FILE",
          "--comm=auto: keep the measured figures of this cluster in FILE"},
         {"bandwidth-mbps", OPTION_REAL | OPTION_OWN | OPTION_TUNE, &o->mbps, "X",
@@ -214,9 +218,9 @@ static void add_communication(struct train_request *r, struct option_rows *rows)
     r->communication = (struct communication_rows){
         sync_schemes, &o->comm, &o->wire,  &o->overlap, &o->servers, &o->hierarchy,
         &o->leaders,  &o->fifo, &o->chunk, &o->merge,   &o->window};
-    options_add(rows, group, 1);
+    options_add(rows, group, 2);
     options_add_communication(rows, &r->communication);
-    options_add(rows, group + 1, (int)(sizeof group / sizeof *group) - 1);
+    options_add(rows, group + 2, (int)(sizeof group / sizeof *group) - 2);
     options_add_tuning(rows);
 }
 

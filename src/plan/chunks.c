@@ -262,8 +262,8 @@ static int compare_shares(const void *left, const void *right)
  * workers in different iterations would need rooms for each. */
 static bool allows_tree(const struct plan *plan, const struct bucket *bucket)
 {
-    bool allowed =
-        bucket->scheme->trees && plan->nworkers > 1 && !plan->dedicated && !plan->options.lags;
+    bool allowed = bucket->scheme->trees && plan->nworkers > 1 && !plan->dedicated &&
+                   !plan->options.lags && plan->options.drop == 0;
 
     for (int c = bucket->first_chunk; c < bucket->first_chunk + bucket->nchunks; c++)
         allowed = allowed && !plan_codec(plan, c);
@@ -471,6 +471,8 @@ uint64_t plan_home_memory(const struct plan *plan, int bucket, int leader)
         return tree_memory(plan, b, leader);
     if (own)
         bytes = others * own->gradient_bytes;
+    if (own && plan->options.drop > 0)
+        bytes += (uint64_t)(plan->options.drop + 1) * own->elems * sizeof(float);
     if (own && encoded)
         bytes += (uint64_t)plan->nworkers * own->elems * sizeof(float);
     if (worker && encoded)

@@ -289,6 +289,7 @@ int schemes_plan_all(struct exchange *exchange, const struct job *job, struct co
                                    .nodes = exchange->nodes.node,
                                    .rails = nodes_leaders(exchange, job),
                                    .lags = job->options->staleness > 0,
+                                   .drop = job->options->drop,
                                    .iter_size = job->iter_size,
                                    .dilate = job->options->dilate};
     const struct scheme **scheme =

@@ -161,6 +161,15 @@ void output_log_start(const struct job *job, const struct compute *compute,
     if (job->options->servers > 0)
         LOG_INFO(job->log, "%d dedicated parameter server%s", job->options->servers,
                  job->options->servers == 1 ? "" : "s");
+    if (job->options->drop > 0)
+        LOG_INFO(job->log,
+                 "No iteration waits for the gradients of the %d slowest of %d workers, so results "
+                 "depend on who was slow. %s",
+                 job->options->drop, job->nworkers,
+                 job->options->servers > 0
+                     ? "A server that is slow or stopped still holds all up"
+                     : "That helps against slow computing; a rank that is stopped holds all up as "
+                       "a server: against that, give --servers=K");
     if (exchange->node && plan_is_alone(exchange->plan) && !exchange->node->team)
         log_only_node(job, exchange);
     else if (exchange->node)

@@ -25,6 +25,7 @@ static int counted_bucket(MPI_Datatype type, int tag)
     return plan && type == MPI_BYTE ? plan->chunks[tag / 2 % plan->nchunks].bucket : -1;
 }
 
+static bool naps;
 static uint64_t chaos; /* state of the random delays; 0: none. Of the wire thread alone */
 
 static uint64_t chance(void)
@@ -82,6 +83,8 @@ static int test_some(int n, MPI_Request *requests, int *done, int *which, MPI_St
 
     if (!chaos || n == 0)
         return PMPI_Testsome(n, requests, done, which, statuses);
+    if (naps && chance() % 512 == 0)
+        usleep((useconds_t)(chance() % 20000));
     if (chance() % 16 == 0) /* what does not go through MPI, as a node's adding up, is late too */
         usleep((useconds_t)(chance() % 200));
     start = (int)(chance() % (uint64_t)n);
@@ -112,6 +115,11 @@ struct counted counting_stop(void)
 {
     counted_plan = NULL;
     return counted;
+}
+
+void chaos_naps(bool on)
+{
+    naps = on;
 }
 
 void chaos_set(uint64_t seed)
