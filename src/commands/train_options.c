@@ -198,10 +198,6 @@ static void add_communication(struct train_request *r, struct option_rows *rows)
     struct trainer_options *o = &r->options;
     const struct option group[] = {
         {.type = OPTION_GROUP, .help = "communication"},
-        {"drop-stragglers", OPTION_COUNT, &o->drop, "K",
-         "end an iteration without the gradients of the K slowest workers: the average is over the "
-         "others, and late ones go on from the newest parameters (--comm=ps; default: wait for "
-         "all)"},
         {"cluster-file", OPTION_TEXT, &o->cluster_file, "FILE",
          "--comm=auto: keep the measured figures of this cluster in FILE"},
         {"bandwidth-mbps", OPTION_REAL | OPTION_OWN | OPTION_TUNE, &o->mbps, "X",
@@ -211,6 +207,10 @@ static void add_communication(struct train_request *r, struct option_rows *rows)
         {"lowrank-warmup", OPTION_INT | OPTION_TUNE, &o->lowrank_warmup, "N",
          "--comm=lowrank: iterations at the start in which gradients travel whole (default 10, or "
          "the solver's warm-up where that is longer)"},
+        {"drop-stragglers", OPTION_COUNT, &o->drop, "K",
+         "end an iteration without the gradients of the K slowest workers: the average is over the "
+         "others, and late ones go on from the newest parameters (--comm=ps; default: wait for "
+         "all)"},
         {"staleness", OPTION_INT | OPTION_TUNE, &o->staleness, "S",
          "--comm=ps: a worker may run S iterations ahead of the slowest (default 0)"},
     };
@@ -218,9 +218,9 @@ static void add_communication(struct train_request *r, struct option_rows *rows)
     r->communication = (struct communication_rows){
         sync_schemes, &o->comm, &o->wire,  &o->overlap, &o->servers, &o->hierarchy,
         &o->leaders,  &o->fifo, &o->chunk, &o->merge,   &o->window};
-    options_add(rows, group, 2);
+    options_add(rows, group, 1);
     options_add_communication(rows, &r->communication);
-    options_add(rows, group + 2, (int)(sizeof group / sizeof *group) - 2);
+    options_add(rows, group + 1, (int)(sizeof group / sizeof *group) - 1);
     options_add_tuning(rows);
 }
 

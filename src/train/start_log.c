@@ -163,13 +163,12 @@ void output_log_start(const struct job *job, const struct compute *compute,
                  job->options->servers == 1 ? "" : "s");
     if (job->options->drop > 0)
         LOG_INFO(job->log,
-                 "No iteration waits for the gradients of the %d slowest of %d workers, so results "
-                 "depend on who was slow. %s",
-                 job->options->drop, job->nworkers,
+                 "Of %d workers' gradients no iteration waits for the last %d: results depend on "
+                 "timing. %s holds all up",
+                 job->nworkers, job->options->drop,
                  job->options->servers > 0
-                     ? "A server that is slow or stopped still holds all up"
-                     : "That helps against slow computing; a rank that is stopped holds all up as "
-                       "a server: against that, give --servers=K");
+                     ? "Only a stopped server"
+                     : "A stopped rank, which serves others, too (give --servers=N), still");
     if (exchange->node && plan_is_alone(exchange->plan) && !exchange->node->team)
         log_only_node(job, exchange);
     else if (exchange->node)
