@@ -209,8 +209,8 @@ static void add_communication(struct train_request *r, struct option_rows *rows)
          "the solver's warm-up where that is longer)"},
         {"drop-stragglers", OPTION_COUNT, &o->drop, "K",
          "end an iteration without the gradients of the K slowest workers: the average is over the "
-         "others, and late ones go on from the newest parameters (--comm=ps; default: wait for "
-         "all)"},
+         "others, and late ones continue from the newest parameters (--comm=ps; default: wait "
+         "for all)"},
         {"staleness", OPTION_INT | OPTION_TUNE, &o->staleness, "S",
          "--comm=ps: a worker may run S iterations ahead of the slowest (default 0)"},
     };

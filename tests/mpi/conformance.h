@@ -143,6 +143,8 @@ struct counted {
 /* Counts training data from here on; what was counted before is forgotten. plan is borrowed. */
 void counting_start(const struct plan *plan);
 struct counted counting_stop(void);
+/* This rank sees no message of training data come, or does again. The compute thread. */
+void chaos_hold(bool on);
 /* Whether a rank's wire thread, where it is delayed, also stops for much longer now and then. */
 void chaos_naps(bool on);
 /* Delays sends, and lets completions be seen late and out of order, another way for every seed; 0:
@@ -151,10 +153,10 @@ void chaos_set(uint64_t seed);
 
 /* ---- conformance_late.c: workers whose gradients are dropped ---- */
 
-/* Who is late is decided by who has posted when (LATE_HELD: then parameters and dropped gradients
- * are known), or by chance: parameters are equal everywhere, and no gradient is lost. Instead of
- * the iterations of other cases, up to the end of the last one. */
-enum conformance_late { LATE_HELD, LATE_RANDOM };
+/* Who is late is decided by who has posted when (LATE_HELD, LATE_STUCK: then parameters and dropped
+ * gradients are known), or by chance: parameters are equal everywhere, and no gradient is lost.
+ * Instead of the iterations of other cases, up to the end of the last one. */
+enum conformance_late { LATE_HELD, LATE_STUCK, LATE_RANDOM };
 void late_train(struct sync *sync, const struct plan *plan, struct made_net *net,
                 const struct conformance *c, struct serial *serial, int rank);
 /* Before the history travels, and after sync_close: bytes and counts. Collective. */

@@ -1,9 +1,13 @@
-/* Iterations that end without the slowest workers (plan_options.drop), every case in one of two
+/* Iterations that end without the slowest workers (plan_options.drop), every case in one of three
  * ways.
  *
  * Held: iterations come in blocks of one, two and three. In each block other workers are late: they
  * post the gradient of its first iteration when the others have ended all of it, and must learn
  * then that the rest is over, too. So the serial run knows whose gradients were added.
+ *
+ * Stuck: iterations come in pairs. Of the first one some workers are late as above, and others, who
+ * have posted, take in no message until the second one is over without them: their answers may not
+ * hold up a server, nor change on their way. So they are no servers.
  *
  * Random: nobody is held; delays and naps (conformance_mpi.c) decide. Then parameters must be equal
  * on all ranks, and every gradient that was posted was added or dropped. */
@@ -11,12 +15,13 @@
 
 #include "tests/mpi/conformance.h"
 
-static unsigned late_in(const struct plan *plan, int block)
+/* turn: 1: the workers that come behind those of turn 0. */
+static unsigned late_in(const struct plan *plan, int block, int turn)
 {
     unsigned late = 0;
 
     for (int i = 0; i < plan->options.drop; i++)
-        late |= 1u << (block + i) % plan->nworkers;
+        late |= 1u << (block + turn * plan->options.drop + i) % plan->nworkers;
     return late;
 }
 
@@ -65,12 +70,71 @@ static void run_block(struct sync *sync, const struct plan *plan, struct made_ne
     meet(sync, rank);
 }
 
+static void compute_all(struct sync *sync, const struct plan *plan, struct made_net *net,
+                        int iteration, int rank)
+{
+    REQUIRE(sync_leave_out(sync, iteration) == 0, "iteration %d is taken to be over", iteration);
+    compute(sync, plan, net, iteration, rank);
+    REQUIRE(!sync_wait_all(sync, iteration), "%s", error_text());
+}
+
+static void run_stuck(struct sync *sync, const struct plan *plan, struct made_net *net, int block,
+                      int rank)
+{
+    bool late = late_in(plan, block, 0) >> rank & 1, stuck = late_in(plan, block, 1) >> rank & 1;
+    int first = 2 * block;
+
+    if (late)
+        meet(sync, rank);
+    if (stuck) {
+        chaos_hold(true);
+        REQUIRE(sync_leave_out(sync, first) == 0, "iteration %d is taken to be over", first);
+        compute(sync, plan, net, first, rank);
+    } else {
+        compute_all(sync, plan, net, first, rank);
+    }
+    if (!late)
+        meet(sync, rank);
+    if (!stuck)
+        compute_all(sync, plan, net, first + 1, rank);
+    meet(sync, rank);
+    chaos_hold(false);
+    if (stuck)
+        compute_all(sync, plan, net, first + 1, rank);
+    meet(sync, rank);
+}
+
+static void check_values(const struct plan *plan, const struct made_net *net,
+                         const struct serial *serial, int end, int rank)
+{
+    REQUIRE(rank >= plan->nworkers ||
+                !memcmp(net->values, serial->values, net->elems * sizeof(float)),
+            "after %d iterations parameters differ from the serial run", end);
+}
+
+static void train_stuck(struct sync *sync, const struct plan *plan, struct made_net *net,
+                        int iterations, struct serial *serial, int rank)
+{
+    REQUIRE(plan->dedicated && 2 * plan->options.drop < plan->nworkers && iterations % 2 == 0,
+            "--late=stuck needs servers, more workers, or one iteration more");
+    serial->posts_late = true;
+    for (int t = 0; t < iterations; t++) {
+        if (t % 2 == 0 && rank < plan->nworkers)
+            run_stuck(sync, plan, net, t / 2, rank);
+        serial->late = late_in(plan, t / 2, t % 2);
+        serial_iteration(serial, (float)serial->clip, t, rank);
+        REQUIRE(rank < plan->nworkers || !sync_wait_all(sync, t), "%s", error_text());
+        if (t % 2)
+            check_values(plan, net, serial, t + 1, rank);
+    }
+}
+
 static void train_held(struct sync *sync, const struct plan *plan, struct made_net *net,
                        int iterations, struct serial *serial, int rank)
 {
     for (int block = 0, first = 0, end; first < iterations; block++, first = end) {
         end = block_end(block, first, iterations);
-        serial->late = late_in(plan, block);
+        serial->late = late_in(plan, block, 0);
         if (rank < plan->nworkers)
             run_block(sync, plan, net, serial->late >> rank & 1, first, end, rank);
         for (int t = first; t < end; t++) {
@@ -78,9 +142,7 @@ static void train_held(struct sync *sync, const struct plan *plan, struct made_n
             serial_iteration(serial, (float)serial->clip, t, rank);
             REQUIRE(rank < plan->nworkers || !sync_wait_all(sync, t), "%s", error_text());
         }
-        REQUIRE(rank >= plan->nworkers ||
-                    !memcmp(net->values, serial->values, net->elems * sizeof(float)),
-                "after iterations %d to %d parameters differ from the serial run", first, end - 1);
+        check_values(plan, net, serial, end, rank);
     }
 }
 
@@ -121,18 +183,30 @@ void late_train(struct sync *sync, const struct plan *plan, struct made_net *net
     serial->clip = c->clip;
     if (c->late == LATE_RANDOM)
         train_random(sync, plan, net, (int)c->iterations, rank);
+    else if (c->late == LATE_STUCK)
+        train_stuck(sync, plan, net, (int)c->iterations, serial, rank);
     else
         train_held(sync, plan, net, (int)c->iterations, serial, rank);
 }
 
 /* Whose gradients of how many iterations were posted; and of how many of them dropped, where that
  * is known. */
-static void count_held(const struct plan *plan, int iterations, uint64_t *posted, uint64_t *dropped)
+static void count_known(const struct plan *plan, const struct conformance *c, uint64_t *posted,
+                        uint64_t *dropped)
 {
+    int iterations = (int)c->iterations;
+
+    for (int w = 0; w < plan->nworkers && c->late == LATE_STUCK; w++) {
+        posted[w] = (uint64_t)iterations;
+        for (int t = 0; t < iterations; t++)
+            dropped[w] += late_in(plan, t / 2, t % 2) >> w & 1;
+    }
+    if (c->late == LATE_STUCK)
+        return;
     for (int block = 0, first = 0, end; first < iterations; block++, first = end) {
         end = block_end(block, first, iterations);
         for (int w = 0; w < plan->nworkers; w++) {
-            bool late = late_in(plan, block) >> w & 1;
+            bool late = late_in(plan, block, 0) >> w & 1;
             posted[w] += late ? 1 : (uint64_t)(end - first);
             dropped[w] += late;
         }
@@ -146,7 +220,7 @@ void late_check_bytes(const struct plan *plan, const struct sync_stats *stats,
 
     if (rank >= plan->nworkers) /* whose last answers nobody waits for; the workers count them */
         return;
-    count_held(plan, (int)c->iterations, posted, dropped);
+    count_known(plan, c, posted, dropped);
     if (c->late == LATE_RANDOM)
         posted[rank] = (uint64_t)(c->iterations - stats->left_out);
     REQUIRE(posted[rank] == (uint64_t)(c->iterations - stats->left_out), "%lld were left out",
@@ -186,7 +260,7 @@ void late_check_counts(const struct plan *plan, const struct sync_stats *stats,
 
     for (int b = 0; b < plan->nbuckets; b++)
         chunks += plan->buckets[b].trains ? (uint64_t)plan->buckets[b].nchunks : 0;
-    count_held(plan, (int)c->iterations, posted, expected);
+    count_known(plan, c, posted, expected);
     MPI_Allreduce(stats->dropped, dropped, workers, MPI_UINT64_T, MPI_SUM, MPI_COMM_WORLD);
     MPI_Allreduce(MPI_IN_PLACE, &left_out, 1, MPI_UINT64_T, MPI_SUM, MPI_COMM_WORLD);
     for (int w = 0; w < workers; w++) {

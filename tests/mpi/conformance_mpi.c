@@ -26,6 +26,7 @@ static int counted_bucket(MPI_Datatype type, int tag)
 }
 
 static bool naps;
+static _Atomic bool held;
 static uint64_t chaos; /* state of the random delays; 0: none. Of the wire thread alone */
 
 static uint64_t chance(void)
@@ -65,7 +66,7 @@ int MPI_Improbe(int from, int tag, MPI_Comm comm, int *flag, MPI_Message *messag
     int code, bytes = 0;
 
     *flag = 0;
-    if (chaos && chance() % 4 == 0)
+    if (held || (chaos && chance() % 4 == 0))
         return MPI_SUCCESS; /* it is seen later */
     code = PMPI_Improbe(from, tag, comm, flag, message, status);
     if (code != MPI_SUCCESS || !*flag)
@@ -115,6 +116,11 @@ struct counted counting_stop(void)
 {
     counted_plan = NULL;
     return counted;
+}
+
+void chaos_hold(bool on)
+{
+    held = on;
 }
 
 void chaos_naps(bool on)

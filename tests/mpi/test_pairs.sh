@@ -80,7 +80,7 @@ local_lr_auto measures parameters on the host: .* with --tune ps-update=device |
 --drop-stragglers=1 and --tune staleness=2 are two ways | --drop-stragglers=1 --tune staleness=2
 --drop-stragglers=2 would drop every gradient of 2 workers | --drop-stragglers=2
 --drop-stragglers=1 would drop every gradient of 1 worker: | --drop-stragglers=1 --servers=1
---drop-stragglers must be at least 1 | --drop-stragglers=0
+--drop-stragglers=0 is out of range: 1 to | --drop-stragglers=0
 --hierarchy=2: .*: --drop-stragglers lets ranks go on without each other | --drop-stragglers=1 --hierarchy=2
 lr_policy "plateau" .* with --drop-stragglers | --drop-stragglers=1 --set lr_policy=plateau --set plateau_winsize=2
 --tune ps-update=device does not go with --drop-stragglers: a server | --drop-stragglers=1 --tune ps-update=device

@@ -72,7 +72,9 @@ conformance <<TABLE
 3 --comm=ps --chunk=300 --drop=1 --clip=0.2 --iter-size=2
 3 --comm=ps --servers=1 --chunk=400 --drop=1 --wire=bf16
 3 --comm=ps --servers=1 --chunk=2097152 --net=large --drop=1 --threads=2 --clip=0.2
+4 --comm=ps --servers=1 --net=large --chunk=2097152 --drop=1 --late=stuck
 4 --comm=ps --chunk=1024 --drop=1 --merge=5000 --overlap=none
+7 --comm=ps --servers=2 --net=large --chunk=65536 --drop=2 --late=stuck --wire=bf16 --clip=0.2 --threads=2
 4 --comm=ps --chunk=512 --drop=2 --window=1000 --wire=bf16 --clip=0.3
 5 --comm=ps --servers=2 --chunk=256 --drop=2 --overlap=backward --clip=0.2
 5 --comm=ps --servers=1 --chunk=2097152 --drop=3 --iterations=20
