@@ -262,8 +262,8 @@ static int compare_shares(const void *left, const void *right)
  * workers in different iterations would need rooms for each. */
 static bool allows_tree(const struct plan *plan, const struct bucket *bucket)
 {
-    bool allowed = bucket->scheme->trees && plan->nworkers > 1 && !plan->dedicated &&
-                   !plan->options.lags && plan->options.drop == 0;
+    bool allowed =
+        bucket->scheme->trees && plan->nworkers > 1 && !plan->dedicated && !plan->options.lags;
 
     for (int c = bucket->first_chunk; c < bucket->first_chunk + bucket->nchunks; c++)
         allowed = allowed && !plan_codec(plan, c);

@@ -53,15 +53,14 @@ struct plan_options {
     size_t latency_bytes; /* what a link carries in the latency of one message; 0:
                              PLAN_USUAL_LATENCY_BYTES. Over more than PLAN_FEW_HOMES homes a bucket
                              is spread in parts of twice that at least */
-    bool lags;            /* workers may run ahead of each other (--staleness): no trees */
-    int drop; /* a chunk's iteration is over without the gradients of so many workers, those that
-                 come last (--tune drop-stragglers): no trees; for schemes that serve parameters
-                 alone */
-    int tree_leaders;    /* with so many leaders every bucket that can travels along a tree; 0:
-                            those for which it is faster, from PLAN_LOG_LEADERS leaders on */
-    size_t factor_bytes; /* most that all workers' factors of a bucket take; more come in rounds.
-                            0: PLAN_FACTOR_BYTES or twice the parameters */
-    int iter_size;       /* micro-batches per iteration: SFB sends the factors of all of them */
+    bool lags;            /* workers may be in different iterations: no trees */
+    int drop;             /* so many workers' gradients of a chunk, the last ones, nobody waits for;
+                             with `lags`, and schemes that serve parameters alone */
+    int tree_leaders;     /* with so many leaders every bucket that can travels along a tree; 0:
+                             those for which it is faster, from PLAN_LOG_LEADERS leaders on */
+    size_t factor_bytes;  /* most that all workers' factors of a bucket take; more come in rounds.
+                             0: PLAN_FACTOR_BYTES or twice the parameters */
+    int iter_size;        /* micro-batches per iteration: SFB sends the factors of all of them */
     int dilate; /* > 1: once schemes are chosen, buckets shrink to 1/dilate of their elements and
                    factors to 1/dilate of their width: 1/dilate of the bytes. For the replay
                    engine alone */

@@ -154,14 +154,22 @@ static int answer_own(struct sync *sync, struct home_part *part, int64_t iterati
     return values_came(sync, part, iteration);
 }
 
-/* Adds a worker's gradient to the sum of its iteration; returns whether it is complete. */
+/* Adds a worker's gradient to the sum of its iteration; returns whether it is complete, without
+ * those that are not to be waited for. */
 static bool add_worker(struct sync *sync, struct home_part *part, int worker)
 {
     struct home_sum *sum = part->sum;
-    int slot = (int)(sum->iteration % sum->depth), place = slot * sync->plan->nworkers + worker;
+    int slot = (int)(sum->iteration % sum->depth), first = slot * sync->plan->nworkers;
+    float *from = sum->from[first + worker];
 
-    if (!tree_sum_give(&sum->tree, worker, sum->from[place] ? sum->from[place] : sum->own[slot]))
+    tree_sum_give(&sum->tree, worker, from ? from : sum->own[slot]);
+    if (--sum->missing > sync->plan->options.drop)
         return false;
+    for (int w = 0; sum->missing > 0; w++)
+        if (!sum->arrived[first + w]) {
+            tree_sum_omit(&sum->tree, w);
+            sum->missing--;
+        }
     sum->sum = tree_sum_result(&sum->tree);
     return true;
 }
@@ -177,6 +185,7 @@ static void begin_iteration(struct sync *sync, struct home_part *part)
     if (!sum->arrived)
         return;
     tree_sum_begin(&sum->tree, chunk_of(sync, part->chunk)->elems, NULL);
+    sum->missing = workers;
     for (int w = 0; w < workers; w++)
         if (sum->arrived[slot * workers + w])
             add_worker(sync, part, w);
@@ -360,27 +369,6 @@ static int drop_gradient(struct sync *sync, struct home_part *part, int worker)
                                 : answer(sync, part, sum->values, sum->iteration - 1, worker);
 }
 
-/* With drop: the gradient is added, or comes too late for that; the last one that is waited for
- * closes the iteration. */
-static int arrive_or_drop(struct sync *sync, struct home_part *part, int worker, int64_t iteration)
-{
-    struct home_sum *sum = part->sum;
-    int missing = 0, workers = sync->plan->nworkers;
-
-    if (iteration < sum->iteration || sum->sum)
-        return drop_gradient(sync, part, worker);
-    sum->arrived[worker] = 1;
-    add_worker(sync, part, worker);
-    for (int w = 0; w < workers; w++)
-        missing += !sum->arrived[w];
-    if (missing > sync->plan->options.drop)
-        return 0;
-    for (int w = 0; w < workers; w++)
-        if (!sum->arrived[w])
-            tree_sum_omit(&sum->tree, w);
-    return home_summed(sync, part->chunk, tree_sum_result(&sum->tree));
-}
-
 /* A worker's gradient of that iteration is here; own: this rank's. */
 static int home_arrive(struct sync *sync, struct home_part *part, int worker, int64_t iteration,
                        void *own)
@@ -399,8 +387,8 @@ static int home_arrive(struct sync *sync, struct home_part *part, int worker, in
     } else if (own) {
         sum->own[slot] = own;
     }
-    if (sync_drops(sync))
-        return arrive_or_drop(sync, part, worker, iteration);
+    if (sync_drops(sync) && (iteration < sum->iteration || sum->sum))
+        return drop_gradient(sync, part, worker);
     assert(iteration >= sum->iteration);
     sum->arrived[place] = 1;
     if (iteration != sum->iteration || sum->sum)

@@ -37,6 +37,7 @@ struct home_sum {
     int64_t iteration;    /* being added up */
     int depth;            /* iterations whose gradients may be here; by iteration modulo it */
     struct tree_sum tree; /* of that iteration; unused where others make the sum */
+    int missing;          /* gradients of it */
     float **from;         /* per slot and worker: its gradient as floats; NULL: not received here */
     void **encoded;       /* the same as it travels; NULL where that is as floats */
     unsigned char *arrived; /* per slot and worker; drop: and not answered */

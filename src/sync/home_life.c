@@ -25,6 +25,7 @@ static int open_places(struct sync *sync, int chunk, struct home_sum *sum)
     if (tree_sum_open(&sum->tree, plan->nworkers, NULL, NULL))
         return -1;
     tree_sum_begin(&sum->tree, elems, NULL);
+    sum->missing = plan->nworkers;
     for (size_t i = 0; i < places; i++) {
         bool own = sync->worker && (int)(i % (size_t)plan->nworkers) == sync->rank;
         if ((!own || codec) && !(sum->from[i] = gradient_alloc(sync, elems, "a chunk's gradients")))

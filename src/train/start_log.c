@@ -163,12 +163,10 @@ void output_log_start(const struct job *job, const struct compute *compute,
                  job->options->servers == 1 ? "" : "s");
     if (job->options->drop > 0)
         LOG_INFO(job->log,
-                 "Of %d workers' gradients no iteration waits for the last %d: results depend on "
-                 "timing. %s holds all up",
-                 job->nworkers, job->options->drop,
-                 job->options->servers > 0
-                     ? "Only a stopped server"
-                     : "A stopped rank, which serves others, too (give --servers=N), still");
+                 "No iteration waits for the last %d of %d workers' gradients: results depend on "
+                 "timing. A rank that is stopped holds all up if it serves others%s",
+                 job->options->drop, job->nworkers,
+                 job->options->servers > 0 ? "" : ", as all do here: give --servers=N");
     if (exchange->node && plan_is_alone(exchange->plan) && !exchange->node->team)
         log_only_node(job, exchange);
     else if (exchange->node)

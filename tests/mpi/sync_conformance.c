@@ -212,7 +212,7 @@ static void run(const struct conformance *c)
                                    .servers = (int)c->servers,
                                    .chunk_bytes = (size_t)c->chunk,
                                    .merge_bytes = (size_t)c->merge,
-                                   .lags = c->staleness > 0,
+                                   .lags = c->staleness > 0 || c->drop > 0,
                                    .drop = (int)c->drop,
                                    .tree_leaders = (int)c->tree,
                                    .rails = (int)c->leaders,
