@@ -118,6 +118,22 @@ static int check_staleness(const struct trainer_options *o)
     return 0;
 }
 
+static int check_drop(const struct trainer_options *o)
+{
+    if (o->drop == 0)
+        return 0;
+    if (o->comm.policy != COMM_SCHEME || o->comm.scheme != sync_schemes[0])
+        return error_set(
+            "--drop-stragglers=%d needs --comm=ps: with the other schemes every worker "
+            "needs something of all others",
+            o->drop);
+    if (o->staleness > 0)
+        return error_set("--drop-stragglers=%d and --tune staleness=%d are two ways to go on "
+                         "without the slowest: give one of them",
+                         o->drop, o->staleness);
+    return 0;
+}
+
 /* The text of --reproducible, and what adds up in another order, or not all. */
 static int settle_reproducible(struct train_request *r)
 {
@@ -125,10 +141,11 @@ static int settle_reproducible(struct train_request *r)
     const struct scheme *scheme = o->comm.scheme;
     bool whole = scheme ? scheme->lossless && !scheme->factors : o->comm.policy == COMM_AUTO;
     const struct given others[] = {{"--tune staleness", o->staleness > 0},
+                                   {"--drop-stragglers", o->drop > 0},
                                    {comm_name(o->comm), !whole},
                                    {"--wire=bf16", o->wire != WIRE_FP32},
                                    {o->engine, strcmp(o->engine, "cpu") != 0}};
-    const char *stray = first_given(others, 4);
+    const char *stray = first_given(others, 5);
     char end;
 
     o->reproducible = r->reproducible != NULL;
@@ -155,7 +172,7 @@ int train_options_settle(struct train_request *r)
         r->settings.item[r->settings.n++] = "local_lr_auto=true";
     o->overrides.settings = r->settings.item;
     o->overrides.nsettings = r->settings.n;
-    if (o->staleness > 0 && o->comm.policy == COMM_AUTO)
+    if ((o->staleness > 0 || o->drop > 0) && o->comm.policy == COMM_AUTO)
         o->comm = (struct comm){.policy = COMM_SCHEME, .scheme = sync_schemes[0]};
     if ((o->run && run_check_name(o->run)) || (!o->deadline.whence && deadline_find(&o->deadline)))
         return -1;
@@ -165,7 +182,7 @@ int train_options_settle(struct train_request *r)
                          o->epochs, o->max_iter);
     return options_settle_engine(r->gpu, &o->engine) || settle_reproducible(r) ||
                    settle_fake_data(r) || check_replay(o) || check_reports(o, r->rank_log) ||
-                   check_in_step(o) || check_staleness(o) || check_low_rank(o)
+                   check_in_step(o) || check_staleness(o) || check_drop(o) || check_low_rank(o)
                ? -1
                : 0;
 }

@@ -471,6 +471,8 @@ uint64_t plan_home_memory(const struct plan *plan, int bucket, int leader)
         return tree_memory(plan, b, leader);
     if (own)
         bytes = others * own->gradient_bytes;
+    if (own && plan->options.drop > 0)
+        bytes += (uint64_t)(plan->options.drop + 1) * own->elems * sizeof(float);
     if (own && encoded)
         bytes += (uint64_t)plan->nworkers * own->elems * sizeof(float);
     if (worker && encoded)

@@ -385,6 +385,7 @@ uint64_t plan_digest(const struct plan *plan, uint64_t seed)
     for (int r = 0; r < plan->ncomputing; r++)
         hash = mix(hash, (uint64_t)plan->leader[r]);
     hash = mix(hash, (uint64_t)plan->options.iter_size << 8 | (uint64_t)plan->options.wire);
+    hash = mix(hash, (uint64_t)plan->options.drop);
     for (int b = 0; b < plan->nbuckets; b++) {
         const struct bucket *bucket = &plan->buckets[b];
         hash = mix(hash, bucket->begin);

@@ -53,7 +53,9 @@ struct plan_options {
     size_t latency_bytes; /* what a link carries in the latency of one message; 0:
                              PLAN_USUAL_LATENCY_BYTES. Over more than PLAN_FEW_HOMES homes a bucket
                              is spread in parts of twice that at least */
-    bool lags;            /* workers may run ahead of each other (--staleness): no trees */
+    bool lags;            /* workers may be in different iterations: no trees */
+    int drop;             /* so many workers' gradients of a chunk, the last ones, nobody waits for;
+                             with `lags`, and schemes that serve parameters alone */
     int tree_leaders;     /* with so many leaders every bucket that can travels along a tree; 0:
                              those for which it is faster, from PLAN_LOG_LEADERS leaders on */
     size_t factor_bytes;  /* most that all workers' factors of a bucket take; more come in rounds.
@@ -276,7 +278,8 @@ struct traffic plan_home_traffic(const struct plan *plan, int bucket, int leader
 /* Memory of the leader there: a place for every gradient that comes to it as a home, or for the sum
  * of each of its children in the tree. Where gradients are encoded, also places for all of them
  * decoded, the leader's message and what rounding lost; and the same again of sums that come back
- * encoded. */
+ * encoded. With plan_options.drop a home has values of its own, and one more of them for each
+ * worker that may be late to take them. */
 uint64_t plan_home_memory(const struct plan *plan, int bucket, int leader);
 
 /* Where slice `slice` of `elems` of a leader's factors begins; slice == slices: where they end. */

@@ -231,7 +231,8 @@ static int load_chunk(struct sync *sync, int chunk, const float *history, float 
         if (sync->world_rank == 0)
             memcpy(piece, history + (size_t)b * sync->model.elems + c->begin,
                    c->elems * sizeof *piece);
-        MPI_TRY(MPI_Bcast(piece, (int)c->elems, MPI_FLOAT, 0, sync->control));
+        MPI_TRY(MPI_Bcast(piece, (int)c->elems, MPI_FLOAT, 0,
+                          sync_drops(sync) ? sync->all : sync->control)); /* then all lead */
         if (view->blocks)
             memcpy(view->blocks + (size_t)b * view->stride, piece, c->elems * sizeof *piece);
     }

@@ -121,6 +121,9 @@ struct sync_stats {
         double stall_seconds;    /* of these, for the bucket */
         uint64_t sent, received; /* bytes of its data messages; complete after sync_close */
     } * buckets;                 /* of the plan; borrowed */
+    uint64_t *dropped; /* per worker: gradients of chunks that this rank, as their home, has not
+                          waited for; complete after sync_close; borrowed */
+    int64_t left_out;  /* iterations that this rank did not compute (sync_leave_out) */
 };
 
 struct sync;
@@ -156,13 +159,21 @@ int sync_flush(struct sync *sync);
 /* Until the parameters of `group`, of the iteration last posted, are in place. */
 int sync_wait(struct sync *sync, int group);
 
+/* With plan_options.drop, before the first wait and post of that iteration: whether it is over
+ * without this rank, for every group, and so left out: 1, and its parameters are in place; 0: it is
+ * to be computed; -1. A later iteration may be over for some groups, but none that another rank
+ * waits for is ever left out. Waits for answers where this rank seems to be late. 0 without drop.
+ */
+int sync_leave_out(struct sync *sync, int64_t iteration);
+
 /* Whether nobody else waits for the group: its posts and waits may then come in any order. */
 bool sync_is_local(const struct sync *sync, int group);
 
 /* ---- workers and servers; compute thread ---- */
 
 /* Workers: sync_wait for every group. Dedicated servers: until every own chunk of that iteration
- * was updated and sent. Afterwards values and history do not change before the next post. */
+ * was updated and sent. Afterwards values and history do not change before the next post; with
+ * drop, of any N - drop workers. */
 int sync_wait_all(struct sync *sync, int64_t iteration);
 
 /* Sums a small vector over the workers, in place. Every worker calls it, in the same order among
@@ -186,8 +197,9 @@ int sync_gather_history(struct sync *sync, const float **history);
  * with the lowest failing rank's message set on all ranks. Collective. */
 int sync_close(struct sync *sync, int status);
 
-/* Global norm and scale factor of that iteration, just finished; 0 and 1 without clipping. Not for
- * workers that another one leads: they are not told. */
+/* Global norm and scale factor of that iteration, just finished; 0 and 1 without clipping, and with
+ * drop, where workers may not know them. Not for workers that another one leads: they are not told.
+ */
 int sync_clip(struct sync *sync, int64_t iteration, double *norm, double *scale);
 
 /* Updates that were left out (sync_options.skips), as far as this rank knows; all where it leads

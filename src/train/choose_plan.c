@@ -288,7 +288,8 @@ int schemes_plan_all(struct exchange *exchange, const struct job *job, struct co
                                    .servers = job->options->servers,
                                    .nodes = exchange->nodes.node,
                                    .rails = nodes_leaders(exchange, job),
-                                   .lags = job->options->staleness > 0,
+                                   .lags = job_apart(job) != NULL,
+                                   .drop = job->options->drop,
                                    .iter_size = job->iter_size,
                                    .dilate = job->options->dilate};
     const struct scheme **scheme =

@@ -13,6 +13,7 @@ static const char *const overlaps[] = {"none", "wfbp", "backward", NULL};
 static const char *const nets[] = {"auto", "small", "large", NULL};
 static const char *const orders[] = {"urgency", "fifo", NULL};
 static const char *const biases[] = {"learns", "frozen", NULL};
+static const char *const lates[] = {"held", "stuck", "random", NULL};
 static const char *const ends[] = {"history", "failure", NULL};
 
 static const struct row {
@@ -40,6 +41,10 @@ static const struct row {
     {"bias", WORD, AT(frozen), biases, "learns",
      "of a fully connected group: frozen: its gradient is in no norm"},
     {"staleness", COUNT, AT(staleness), NULL, "0", "iterations that parameters may be old"},
+    {"drop", COUNT, AT(drop), NULL, "0", "workers whose gradients no iteration waits for"},
+    {"late", WORD, AT(late), lates, "held",
+     "who they are: held: one after the other; stuck: likewise, some before they are answered; "
+     "random: whoever is delayed"},
     {"tree", COUNT, AT(tree), NULL, "0",
      "leaders from which on everything that can travels along trees; 0: where that is faster"},
     {"factors", COUNT, AT(factors), NULL, "0",

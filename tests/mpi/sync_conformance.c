@@ -133,6 +133,12 @@ static void fail_in_gather(struct sync *sync)
     REQUIRE(strstr(error_text(), "a full disk"), "the message is '%s'", error_text());
 }
 
+/* Whether the serial run knows what was added. */
+static bool is_known(const struct conformance *c)
+{
+    return c->drop == 0 || c->late != LATE_RANDOM;
+}
+
 /* All iterations, and what must hold at their end. */
 static void train(struct sync *sync, const struct plan *plan, struct made_net *net,
                   const struct conformance *c, struct serial *serial)
@@ -141,13 +147,15 @@ static void train(struct sync *sync, const struct plan *plan, struct made_net *n
     bool worker = plan_is_worker(plan, rank);
     float *versions = NULL;
     const float *history;
-    struct counted measured;
+    struct counted measured = {.sent = {0}};
 
     if (c->staleness > 0)
         versions = serial_versions(serial, iterations);
     counting_start(plan);
     REQUIRE(!sync_start(sync), "%s", error_text());
-    for (int t = 0; t < iterations; t++) {
+    if (c->drop > 0)
+        late_train(sync, plan, net, c, serial, rank);
+    for (int t = 0; t < iterations && c->drop == 0; t++) {
         if (worker)
             REQUIRE(!worker_iteration(sync, plan, net, t, (int)c->staleness, versions), "%s",
                     error_text());
@@ -159,22 +167,31 @@ static void train(struct sync *sync, const struct plan *plan, struct made_net *n
     REQUIRE(!sync_wait_all(sync, iterations - 1) || !worker, "%s", error_text());
     if (worker) {
         double ones[3] = {1, rank == 0, 2};
-        REQUIRE(memcmp(net->values, serial->values, net->elems * sizeof(float)) == 0,
+        REQUIRE(!is_known(c) ||
+                    memcmp(net->values, serial->values, net->elems * sizeof(float)) == 0,
                 "parameters differ from the serial run");
         REQUIRE(!sync_sum(sync, ones, 3) && ones[0] == plan->ncomputing && ones[1] == 1,
                 "sum is wrong");
     }
-    measured = counting_stop(); /* history is control traffic */
+    if (worker || c->drop == 0)     /* servers may still answer late workers */
+        measured = counting_stop(); /* history is control traffic */
     free(versions);
     if (c->fails) {
         fail_in_gather(sync);
         return;
     }
     REQUIRE(!sync_gather_history(sync, &history), "%s", error_text());
-    REQUIRE(rank != 0 || memcmp(history, serial->history, net->elems * sizeof(float)) == 0,
+    REQUIRE(rank != 0 || !is_known(c) ||
+                memcmp(history, serial->history, net->elems * sizeof(float)) == 0,
             "history differs from the serial run");
-    check_bytes(plan, sync, &measured, iterations, (int)c->warmup);
+    if (c->drop > 0)
+        late_check_bytes(plan, sync_stats(sync), &measured, c, rank);
+    else
+        check_bytes(plan, sync, &measured, iterations, (int)c->warmup);
     REQUIRE(!sync_close(sync, 0), "%s", error_text());
+    (void)counting_stop();
+    if (c->drop > 0)
+        late_check_counts(plan, sync_stats(sync), c, rank);
 }
 
 static int count_trees(const struct plan *plan)
@@ -197,7 +214,8 @@ static void run(const struct conformance *c)
                                    .servers = (int)c->servers,
                                    .chunk_bytes = (size_t)c->chunk,
                                    .merge_bytes = (size_t)c->merge,
-                                   .lags = c->staleness > 0,
+                                   .lags = c->staleness > 0 || c->drop > 0,
+                                   .drop = (int)c->drop,
                                    .tree_leaders = (int)c->tree,
                                    .rails = (int)c->leaders,
                                    .factor_bytes = (size_t)c->factors,
@@ -276,6 +294,7 @@ static void run_case(const struct conformance *c)
     double start = clock_seconds();
 
     alarm((unsigned)c->limit);
+    chaos_naps(c->drop > 0 && c->late == LATE_RANDOM);
     for (long seed = c->seeds > 0; seed <= c->seeds; seed++) {
         chaos_set(seed ? (uint64_t)seed * 1000003 + (uint64_t)rank + 1 : 0);
         run(c);

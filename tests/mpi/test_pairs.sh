@@ -52,7 +52,7 @@ to finetune but not both | --snapshot=x.solverstate --weights=x.caffemodel
 clip_gradients makes every update wait .* with --tune staleness=1 | --tune staleness=1 --set clip_gradients=1
 local_lr_auto makes every update wait .* with --tune staleness | --tune staleness=1 --set local_lr_auto=true
 lr_policy "plateau" .* with --tune staleness | --tune staleness=1 --set lr_policy=plateau --set plateau_winsize=2
---tune ps-update=device does not go with --tune staleness=1 | --tune staleness=1 --tune ps-update=device
+--tune ps-update=device does not go with --tune staleness: a server | --tune staleness=1 --tune ps-update=device
 local_lr_auto measures parameters on the host: .* with --tune ps-update=device | --tune ps-update=device --set local_lr_auto=true
 --tune ps-update=device: the engine 'cpu' computes in the host's memory | --tune ps-update=device --engine=cpu
 --tune direct=on: the engine works in the host's memory | --tune direct=on --engine=cpu
@@ -71,6 +71,20 @@ local_lr_auto measures parameters on the host: .* with --tune ps-update=device |
 --reproducible adds up whole gradients .*, not with onebit | --reproducible --global-batch=8 --comm=onebit
 --reproducible adds up whole gradients .*, not with none | --reproducible --global-batch=8 --comm=none
 --reproducible adds up whole gradients .*, not with --tune staleness | --reproducible --global-batch=8 --tune staleness=1
+--drop-stragglers=1 needs --comm=ps | --drop-stragglers=1 --comm=sfb
+--drop-stragglers=1 needs --comm=ps | --drop-stragglers=1 --comm=allreduce
+--drop-stragglers=1 needs --comm=ps | --drop-stragglers=1 --comm=paper
+--drop-stragglers=1 needs --comm=ps | --drop-stragglers=1 --comm=onebit
+--drop-stragglers=1 needs --comm=ps | --drop-stragglers=1 --comm=lowrank
+--drop-stragglers=1 needs --comm=ps | --drop-stragglers=1 --comm=none
+--drop-stragglers=1 and --tune staleness=2 are two ways | --drop-stragglers=1 --tune staleness=2
+--drop-stragglers=2 would drop every gradient of 2 workers | --drop-stragglers=2
+--drop-stragglers=1 would drop every gradient of 1 worker: | --drop-stragglers=1 --servers=1
+--drop-stragglers=0 is out of range: 1 to | --drop-stragglers=0
+--hierarchy=2: .*: --drop-stragglers lets ranks go on without each other | --drop-stragglers=1 --hierarchy=2
+lr_policy "plateau" .* with --drop-stragglers | --drop-stragglers=1 --set lr_policy=plateau --set plateau_winsize=2
+--tune ps-update=device does not go with --drop-stragglers: a server | --drop-stragglers=1 --tune ps-update=device
+--reproducible adds up whole gradients .*, not with --drop-stragglers | --reproducible --global-batch=8 --drop-stragglers=1
 --reproducible adds up whole gradients .*, not with --wire=bf16 | --reproducible --global-batch=8 --wire=bf16
 --reproducible adds up whole gradients .*, not with replay | --reproducible --global-batch=8 --engine=replay --profile=profile.csv
 local_lr_auto measures pieces .* with --reproducible | --reproducible --global-batch=8 --set local_lr_auto=true

@@ -68,6 +68,18 @@ conformance <<TABLE
 5 --comm=sfb --chunk=4096 --wire=bf16 --iter-size=3 --node=3 --factors=10000
 5 --comm=adam --chunk=4096 --wire=bf16 --clip=0.2 --node=2
 7 --comm=paper --servers=2 --chunk=700 --wire=bf16 --clip=0.2
+2 --comm=ps --chunk=512 --drop=1
+3 --comm=ps --chunk=300 --drop=1 --clip=0.2 --iter-size=2
+3 --comm=ps --servers=1 --chunk=400 --drop=1 --wire=bf16
+3 --comm=ps --servers=1 --chunk=2097152 --net=large --drop=1 --threads=2 --clip=0.2
+4 --comm=ps --servers=1 --net=large --chunk=2097152 --drop=1 --late=stuck
+4 --comm=ps --chunk=1024 --drop=1 --merge=5000 --overlap=none
+7 --comm=ps --servers=2 --net=large --chunk=65536 --drop=2 --late=stuck --wire=bf16 --clip=0.2 --threads=2
+4 --comm=ps --chunk=512 --drop=2 --window=1000 --wire=bf16 --clip=0.3
+5 --comm=ps --servers=2 --chunk=256 --drop=2 --overlap=backward --clip=0.2
+5 --comm=ps --servers=1 --chunk=2097152 --drop=3 --iterations=20
+7 --comm=ps --chunk=300 --drop=3 --order=fifo
+7 --comm=ps --servers=2 --chunk=700 --drop=1 --clip=0.2 --bias=frozen
 3 --comm=ps --chunk=1024 --end=failure
 3 --comm=ps --chunk=400 --tree=3 --clip=0.2 --iter-size=2
 3 --comm=allreduce --chunk=300 --tree=2 --overlap=none --window=500
