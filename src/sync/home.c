@@ -308,7 +308,6 @@ static bool find_values(struct sync *sync, struct home_part *part)
 static int try_publish(struct sync *sync, struct home_part *part)
 {
     struct home_sum *sum = part->sum;
-
     bool updates = home_of(sync, part->chunk)->updates;
 
     if (!sum->sum || sum->updating || (updates && !sum->cleared) || !find_values(sync, part))
