@@ -438,3 +438,15 @@ int home_restore(struct sync *sync, int bucket)
             return -1;
     return 0;
 }
+
+size_t home_residual(struct sync *sync, int chunk, enum kept kept, float **out)
+{
+    const struct chunk *c = chunk_of(sync, chunk);
+    bool of_sum = kept == KEPT_SUMS && bucket_of(sync, c->bucket)->scheme->codec_back;
+
+    if (!plan_codec(sync->plan, chunk) || (kept != KEPT_GRADIENTS && !of_sum))
+        return 0;
+    if (out)
+        *out = of_sum ? home_part_of(sync, chunk)->sum->residual : gradient_residual(sync, chunk);
+    return c->elems;
+}

@@ -22,6 +22,16 @@ struct history_view {
     bool whole;    /* it is the bucket's: what follows is the next chunk's */
 };
 
+/* What snapshots keep beside values, each an arena or several: the solver's history, and residuals,
+ * what encoding has left of gradients and is yet to be sent. */
+enum kept {
+    KEPT_HISTORY,
+    KEPT_GRADIENTS, /* a leader's residuals: all leaders' together are owed */
+    KEPT_SUMS,      /* the homes', of the sums they send back */
+    KEPT_BASES,     /* what the next iteration begins with, alike on all leaders; it lies where its
+                       bucket begins, and its elements are no parameters */
+};
+
 struct scheme_steps {
     /* Of what this rank keeps of a bucket: sync_bucket.scheme_state, zeroed. 0: nothing. */
     size_t state_bytes;
@@ -57,6 +67,10 @@ struct scheme_steps {
     int (*history)(struct sync *sync, int chunk, struct history_view *out);
     /* What was written there since is to hold. NULL: it does so by itself. */
     int (*restore)(struct sync *sync, int bucket);
+    /* How many residuals of that kind there are of a chunk where they are kept, the same on all
+     * ranks; *out, if not NULL: those of this rank, on the host, or NULL with a message where they
+     * could not be fetched. NULL: none. */
+    size_t (*residual)(struct sync *sync, int chunk, enum kept kept, float **out);
     bool everywhere; /* every worker that leads keeps the whole history, not the chunk's home alone
                       */
     bool home_norms; /* a chunk's home gives its norm for clipping; else the workers do, after

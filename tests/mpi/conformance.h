@@ -42,7 +42,7 @@ struct conformance {
     struct comm comm;
     int wire, overlap, net, fifo, frozen, fails; /* enum wire_format, the two above, and bools */
     long servers, chunk, merge, window, iter_size, staleness, node, leaders, tree, factors, warmup,
-        threads, seeds, iterations, limit;
+        owed, threads, seeds, iterations, limit;
     double clip;
 };
 
