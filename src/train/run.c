@@ -484,7 +484,7 @@ int run_save(struct training_run *run, const struct rates *rates, const float *h
         return -1;
     status = keeper_save(run->keeper, history, state, &owner);
     if (status)
-        checkpoint_drop_residuals(prefix_of(run), state->iteration, NULL);
+        run_drop_residuals(run, state->iteration);
     return status == CHECKPOINT_NOT_FINITE ? report_nonfinite(run, rates, state->iteration)
                                            : status;
 }
@@ -531,7 +531,9 @@ double run_saving_seconds(const struct training_run *run)
     double bytes = (double)run->net->nlearnable * sizeof(float) * (1 + run->job->rule.nhistory) +
                    run->residuals_bytes;
 
-    return job_rehearses(run->job) ? 0 : measured > 0 ? measured : 0.2 + bytes / USUAL_SAVING_Bps;
+    return job_rehearses(run->job) ? 0
+           : measured > 0          ? measured + run->residuals_seconds
+                                   : 0.2 + bytes / USUAL_SAVING_Bps;
 }
 
 int run_end(struct training_run *run, bool stopped)

@@ -4,6 +4,7 @@
 #include "sync/sync.h"
 #include "util/agree.h"
 #include "util/alloc.h"
+#include "util/clock.h"
 #include "util/error.h"
 
 #include <inttypes.h>
@@ -76,39 +77,40 @@ int run_load_residuals_all(struct training_run *run, struct sync *sync,
     return status;
 }
 
-static int write_arena(struct training_run *run, const struct train_state *state, int number,
-                       float *arena)
+void run_drop_residuals(const struct training_run *run, int64_t iteration)
 {
-    return prefix_lock_check(run->lock) ||
-                   checkpoint_write_residuals(run->net, run->job->solver->snapshot_prefix,
-                                              run->file.run, state, number, arena)
-               ? -1
-               : 0;
+    if (prefix_lock_check(run->lock) == 0)
+        checkpoint_drop_residuals(run->job->solver->snapshot_prefix, iteration, NULL);
 }
 
 int run_save_residuals_all(struct training_run *run, struct sync *sync, struct train_state *state)
 {
     struct sync_residuals of = sync_residuals(sync);
+    double start = clock_seconds();
     int status = 0;
 
+    if (!sync_residual_arenas(&of))
+        return 0;
+    if (run->job->rank == 0 && prefix_lock_check(run->lock))
+        return -1;
     for (int i = 0; i < sync_residual_arenas(&of); i++) {
         float *arena;
 
         if (sync_gather_residuals(sync, i, &arena))
             return -1;
         if (arena && !status)
-            status = write_arena(run, state, i, arena);
+            status = checkpoint_write_residuals(run->net, run->job->solver->snapshot_prefix,
+                                                run->file.run, state, i, arena);
     }
-    if (!status && sync_residual_arenas(&of)) {
+    run->residuals_seconds = clock_seconds() - start;
+    if (!status) {
         describe(&of, state->residuals, sizeof state->residuals);
         return 0;
     }
-    if (status) {
-        LOG_WARNING(run->job->log,
-                    "The residuals of iteration %" PRId64 " could not be written: %s. Its snapshot "
-                    "is without them: a run that resumes from it is not bit for bit this one",
-                    state->iteration, error_text());
-        checkpoint_drop_residuals(run->job->solver->snapshot_prefix, state->iteration, NULL);
-    }
+    LOG_WARNING(run->job->log,
+                "The residuals of iteration %" PRId64 " could not be written: %s. Its snapshot is "
+                "without them: a run that resumes from it is not bit for bit this one",
+                state->iteration, error_text());
+    run_drop_residuals(run, state->iteration);
     return 0;
 }
