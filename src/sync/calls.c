@@ -133,29 +133,15 @@ static int keeper_of(const struct sync *sync, int chunk)
     return plan_rank(sync->plan, leader, chunk);
 }
 
-/* What this rank keeps of the chunk; *view is that of the chunk before, of the same bucket, or
- * empty. A whole bucket's is asked for once: asking again would undo what was written there. */
-static int find_kept(struct sync *sync, int chunk, struct history_view *view)
+/* What this rank keeps of the chunk. */
+static int find_kept(struct sync *sync, int chunk, struct history_view *out)
 {
-    const struct chunk *c = chunk_of(sync, chunk);
-    const struct scheme_steps *steps = sync->buckets[c->bucket].steps;
+    const struct scheme_steps *steps = sync->buckets[chunk_of(sync, chunk)->bucket].steps;
 
-    if (!of_history(sync)) {
-        *view = (struct history_view){.blocks = NULL};
-        steps->residual(sync, chunk, sync->calls.kept, &view->blocks);
-        return view->blocks ? 0 : -1;
-    }
-    if (view->blocks && view->whole) {
-        view->blocks += c->begin - chunk_of(sync, chunk - 1)->begin;
-        return 0;
-    }
-    return steps->history(sync, chunk, view);
-}
-
-static void begin_bucket(const struct sync *sync, int chunk, struct history_view *view)
-{
-    if (chunk == bucket_of(sync, chunk_of(sync, chunk)->bucket)->first_chunk)
-        *view = (struct history_view){.blocks = NULL};
+    if (of_history(sync))
+        return steps->history(sync, chunk, out);
+    steps->residual(sync, chunk, sync->calls.kept, &out->blocks);
+    return out->blocks ? 0 : -1;
 }
 
 static int block_came(void *context, const struct wire_message *message)
@@ -187,18 +173,19 @@ static int move_block(struct sync *sync, int chunk, float *block)
 
 /* Messages between two ranks on one tag never overtake, so a fixed order of chunks and blocks is
  * all the addressing that is needed. */
-static int gather_chunk(struct sync *sync, int chunk, struct history_view *view)
+static int gather_chunk(struct sync *sync, int chunk)
 {
     size_t begin = chunk_of(sync, chunk)->begin, count = count_kept(sync, chunk);
     bool keeps = keeper_of(sync, chunk) == sync->world_rank, collects = sync->world_rank == 0;
+    struct history_view view = {.blocks = NULL};
 
-    if (!keeps)
-        *view = (struct history_view){.blocks = NULL};
-    else if (find_kept(sync, chunk, view))
+    if (!keeps && !collects)
+        return 0;
+    if (keeps && find_kept(sync, chunk, &view))
         return -1;
     for (int b = 0; b < count_blocks(sync); b++) {
         float *to = collects ? sync->calls.arenas + (size_t)b * sync->model.elems + begin : NULL;
-        float *from = keeps ? view->blocks + (size_t)b * view->stride : NULL;
+        float *from = keeps ? view.blocks + (size_t)b * view.stride : NULL;
         if (collects && keeps)
             memcpy(to, from, count * sizeof *to);
         else if (move_block(sync, chunk, collects ? to : from))
@@ -210,17 +197,12 @@ static int gather_chunk(struct sync *sync, int chunk, struct history_view *view)
 static int start_gather(void *context, int64_t argument)
 {
     struct sync *sync = context;
-    struct history_view view = {.blocks = NULL};
 
     (void)argument;
     sync->calls.gathering = 1;
-    for (int c = 0; c < sync->plan->nchunks; c++) {
-        begin_bucket(sync, c, &view);
-        if (count_kept(sync, c) > 0 &&
-            (sync->world_rank == 0 || keeper_of(sync, c) == sync->world_rank) &&
-            gather_chunk(sync, c, &view))
+    for (int c = 0; c < sync->plan->nchunks; c++)
+        if (count_kept(sync, c) > 0 && gather_chunk(sync, c))
             return -1;
-    }
     return block_came(sync, NULL);
 }
 
@@ -275,26 +257,22 @@ static void take_block(const struct sync *sync, const float *block, size_t count
 }
 
 /* Copies rank 0's of the chunk to the place where this rank keeps it, if it does. */
-static int load_chunk(struct sync *sync, int chunk, const float *arenas, float *piece,
-                      struct history_view *view)
+static int load_chunk(struct sync *sync, int chunk, const float *arenas, float *piece)
 {
     size_t begin = chunk_of(sync, chunk)->begin, count = count_kept(sync, chunk);
-    int status = 0;
+    struct history_view view = {.blocks = NULL};
+    int status = count > 0 && takes_chunk(sync, chunk) ? find_kept(sync, chunk, &view) : 0;
 
     if (count == 0)
         return 0;
-    if (takes_chunk(sync, chunk))
-        status = find_kept(sync, chunk, view);
-    else
-        view->blocks = NULL;
     for (int b = 0; b < count_blocks(sync); b++) {
         if (sync->world_rank == 0)
             memcpy(piece, arenas + (size_t)b * sync->model.elems + begin, count * sizeof *piece);
         MPI_TRY(MPI_Bcast(piece, (int)count, MPI_FLOAT, 0, sync->control));
-        if (view->blocks)
-            take_block(sync, piece, count, view->blocks + (size_t)b * view->stride);
+        if (view.blocks)
+            take_block(sync, piece, count, view.blocks + (size_t)b * view.stride);
     }
-    if (view->blocks && sync->calls.kept == KEPT_GRADIENTS)
+    if (view.blocks && sync->calls.kept == KEPT_GRADIENTS)
         status = gradient_restore_residual(sync, chunk);
     return status;
 fail:
@@ -314,7 +292,6 @@ static int restore_all(struct sync *sync)
 static int load(struct sync *sync, const float *arenas)
 {
     size_t largest = 1;
-    struct history_view view = {.blocks = NULL};
     float *piece;
     int status = 0;
 
@@ -325,11 +302,9 @@ static int load(struct sync *sync, const float *arenas)
         free(piece);
         return -1;
     }
-    for (int c = 0; c < sync->plan->nchunks && sync->leads; c++) {
-        begin_bucket(sync, c, &view);
-        if (load_chunk(sync, c, arenas, piece, &view))
+    for (int c = 0; c < sync->plan->nchunks && sync->leads; c++)
+        if (load_chunk(sync, c, arenas, piece))
             status = -1;
-    }
     free(piece);
     return error_agree(sync->all, status || restore_all(sync) ? -1 : 0);
 }

@@ -419,14 +419,11 @@ void home_start(struct sync *sync, int bucket)
 
 int home_history(struct sync *sync, int chunk, struct history_view *out)
 {
-    const struct chunk *c = chunk_of(sync, chunk);
-    struct home *home = home_of(sync, chunk);
     struct home_part *part = home_part_of(sync, chunk);
-    *out = (struct history_view){.blocks = NULL};
-    if (!home || !part->history.memory)
-        return 0;
-    *out = (struct history_view){.blocks = history_read(sync, &part->history), .stride = c->elems};
-    return out->blocks ? 0 : -1;
+
+    return part && part->history.memory
+               ? history_view(sync, &part->history, 0, chunk_of(sync, chunk)->elems, out)
+               : 0;
 }
 
 int home_restore(struct sync *sync, int bucket)

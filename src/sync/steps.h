@@ -19,7 +19,6 @@ struct wire_message;
 struct history_view {
     float *blocks; /* NULL: not here */
     size_t stride; /* floats from one block to the next */
-    bool whole;    /* it is the bucket's: what follows is the next chunk's */
 };
 
 /* What snapshots keep beside values, each an arena or several: the solver's history, and residuals,
@@ -62,8 +61,8 @@ struct scheme_steps {
      * the clipping norm is known (`rebuild`) and after (`settle`). NULL: nothing. */
     int (*rebuild)(struct sync *sync, int bucket, int64_t iteration);
     int (*settle)(struct sync *sync, int bucket, int64_t iteration);
-    /* This rank's history of a chunk of the bucket; -1 with a message where it could not be
-     * fetched. Neither thread has work under way. NULL: there is none. */
+    /* This rank's history of a chunk of the bucket, into *out, which is empty; -1 with a message
+     * where it could not be fetched. Neither thread has work under way. NULL: there is none. */
     int (*history)(struct sync *sync, int chunk, struct history_view *out);
     /* What was written there since is to hold. NULL: it does so by itself. */
     int (*restore)(struct sync *sync, int bucket);
