@@ -504,14 +504,11 @@ void home_start(struct sync *sync, int bucket)
 
 int home_history(struct sync *sync, int chunk, struct history_view *out)
 {
-    const struct chunk *c = chunk_of(sync, chunk);
-    struct home *home = home_of(sync, chunk);
     struct home_part *part = home_part_of(sync, chunk);
-    *out = (struct history_view){.blocks = NULL};
-    if (!home || !part->history.memory)
-        return 0;
-    *out = (struct history_view){.blocks = history_read(sync, &part->history), .stride = c->elems};
-    return out->blocks ? 0 : -1;
+
+    return part && part->history.memory
+               ? history_view(sync, &part->history, 0, chunk_of(sync, chunk)->elems, out)
+               : 0;
 }
 
 int home_restore(struct sync *sync, int bucket)
@@ -522,4 +519,16 @@ int home_restore(struct sync *sync, int bucket)
         if (home->parts[i].history.memory && history_restore(sync, &home->parts[i].history))
             return -1;
     return 0;
+}
+
+size_t home_residual(struct sync *sync, int chunk, enum kept kept, float **out)
+{
+    const struct chunk *c = chunk_of(sync, chunk);
+    bool of_sum = kept == KEPT_SUMS && bucket_of(sync, c->bucket)->scheme->codec_back;
+
+    if (!plan_codec(sync->plan, chunk) || (kept != KEPT_GRADIENTS && !of_sum))
+        return 0;
+    if (out)
+        *out = of_sum ? home_part_of(sync, chunk)->sum->residual : gradient_residual(sync, chunk);
+    return c->elems;
 }

@@ -94,6 +94,7 @@ int home_accept(struct sync *sync, const struct arrival *arrival, struct wire_me
 int home_cleared(struct sync *sync, int bucket);
 int home_history(struct sync *sync, int chunk, struct history_view *out);
 int home_restore(struct sync *sync, int bucket);
+size_t home_residual(struct sync *sync, int chunk, enum kept kept, float **out);
 
 /* The part of a chunk. */
 struct home_part *home_part_of(const struct sync *sync, int chunk);

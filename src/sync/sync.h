@@ -141,6 +141,28 @@ int sync_share_values(struct sync *sync);
  * it. Before sync_start. Collective. */
 int sync_load_history(struct sync *sync, const float *history);
 
+/* The residuals of a plan's schemes (steps.h), as arenas of model->elems floats: one for each
+ * leader's gradients, then one for sums, then one for bases. */
+struct sync_residuals {
+    int leaders, sums, bases; /* how many arenas; the last two 0 or 1 */
+    int64_t gradients;        /* that an update averages: residuals are of their sum */
+};
+
+/* The same everywhere. All zero but gradients: the schemes have none. */
+struct sync_residuals sync_residuals(struct sync *sync);
+
+static inline int sync_residual_arenas(const struct sync_residuals *of)
+{
+    return of->leaders + of->sums + of->bases;
+}
+
+/* Rank 0's arena (elsewhere ignored), number `number` of a run with those residuals, goes to those
+ * who keep such. Where as many leaders and gradients were as there are, everybody gets his own;
+ * else every leader gets an equal part of each, so that an update is owed what it was. *left, on
+ * rank 0: grows by the residuals that no scheme can take. Before sync_start. Collective. */
+int sync_load_residuals(struct sync *sync, const struct sync_residuals *of, int number,
+                        const float *arena, size_t *left);
+
 /* Starts the wire's thread, which alone calls MPI from here to sync_close: ranks cannot agree on
  * the status by MPI. A rank where it fails goes to sync_close with it. Not collective. */
 int sync_start(struct sync *sync);
@@ -190,8 +212,11 @@ int sync_answer(struct sync *sync, double values[SYNC_ASK_VALUES]);
 
 /* Collects the history on rank 0, after sync_wait_all of the same iteration everywhere: *history
  * is nhistory blocks of model->elems floats there, NULL elsewhere. The sync owns it, and keeps it
- * until the next call or sync_destroy. Collective. */
+ * until the next of these calls or sync_destroy. Collective. */
 int sync_gather_history(struct sync *sync, const float **history);
+
+/* The same of one arena of sync_residuals, zero where there are none. */
+int sync_gather_residuals(struct sync *sync, int number, float **arena);
 
 /* Ends the traffic. status: this rank's; non-zero with its message set. Returns the agreed status,
  * with the lowest failing rank's message set on all ranks. Collective. */

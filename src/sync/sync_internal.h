@@ -45,9 +45,13 @@ struct sync_calls {
         int count, capacity;
         _Atomic int64_t done; /* 1: the result is there */
     } sums, asked;            /* sync_sum's, over the workers; sync_ask's, over all */
-    float *history;           /* rank 0: the gathered history */
+    enum kept kept;           /* what is gathered or dealt out; of gradients: */
+    int leader;               /* whose */
+    bool divides;             /* ... but every leader gets a part of it: */
+    double part;              /* this one */
+    float *arenas;            /* rank 0: what was gathered */
     int gathering;            /* its messages under way */
-    _Atomic int64_t gathered; /* 1: the history is there */
+    _Atomic int64_t gathered; /* 1: all is there */
 };
 
 /* What this rank updates for others. */

@@ -108,7 +108,8 @@ static void put_snapshots(struct dry_run *dry, const struct job *job, const stru
                           struct strbuf *out)
 {
     const Caffe__SolverParameter *s = job->solver;
-    double each = (double)compute->net->nlearnable * sizeof(float) * (1 + job->rule.nhistory);
+    double each = (double)compute->net->nlearnable * sizeof(float) * (1 + job->rule.nhistory) +
+                  run->residuals_bytes;
     int known;
     double free_bytes;
     int64_t count = s->snapshot > 0 ? (job->max_iter - at->iteration) / s->snapshot : 0;
@@ -123,6 +124,8 @@ static void put_snapshots(struct dry_run *dry, const struct job *job, const stru
     free_bytes = (double)machine_free_disk(s->snapshot_prefix, &known);
     strbuf_printf(out, "%-10s  %s_iter_*: %" PRId64 " of %s each", "snapshots", s->snapshot_prefix,
                   count, units_bytes(each).text);
+    if (run->residuals_bytes > 0)
+        strbuf_printf(out, ", %s of it residuals", units_bytes(run->residuals_bytes).text);
     strbuf_printf(out, known ? "; %s free\n" : "\n", units_bytes(free_bytes).text);
     if (known && free_bytes < each * (double)count)
         strbuf_printf(next_reason(dry),

@@ -175,14 +175,16 @@ static int snapshot(struct trainer *t, int64_t iteration)
     const float *history;
     int status;
 
+    if (t->job.rank == 0)
+        guard_enter(&t->guard, iteration, PHASE_SAVING);
     if (rates_remember(&t->rates, &t->scores, t->exchange.sync, job_losses(&t->job), &state) ||
+        run_save_residuals_all(&t->run, t->exchange.sync, &state) ||
         sync_gather_history(t->exchange.sync, &history) || meet(t))
         return -1;
     t->run.last_snapshot = (int)iteration;
     t->guard.signals.saved = clock_seconds();
     if (t->job.rank != 0)
         return 0;
-    guard_enter(&t->guard, iteration, PHASE_SAVING);
     status =
         net_pull_values(t->compute.net) || run_save(&t->run, &t->rates, history, &state) ? -1 : 0;
     guard_enter(&t->guard, iteration, PHASE_TRAINING);

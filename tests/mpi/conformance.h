@@ -43,7 +43,7 @@ struct conformance {
     int wire, overlap, net, fifo, frozen, fails,
         late; /* enum wire_format, the two above, and bools */
     long servers, chunk, merge, window, iter_size, staleness, node, leaders, tree, factors, warmup,
-        threads, seeds, iterations, limit, drop;
+        owed, threads, seeds, iterations, limit, drop;
     double clip;
 };
 

@@ -50,6 +50,8 @@ static const struct row {
     {"factors", COUNT, AT(factors), NULL, "0",
      "most bytes of a bucket's factors, more come in rounds; 0: the plan's"},
     {"warmup", COUNT, AT(warmup), NULL, "0", "iterations before low rank begins"},
+    {"owed", COUNT, AT(owed), NULL, "0",
+     "leaders whose residuals the run begins with; 0: as many as it has"},
     {"threads", COUNT, AT(threads), NULL, "1", "of a dedicated server"},
     {"seeds", COUNT, AT(seeds), NULL, "0",
      "repetitions with transfers delayed at random; 0: one without"},

@@ -139,6 +139,98 @@ static bool is_known(const struct conformance *c)
     return c->drop == 0 || c->late != LATE_RANDOM;
 }
 
+/* Whether the chunk's scheme keeps residuals of its leaders' gradients, or of its sum. */
+static bool owes(const struct plan *plan, int chunk, bool of_sum)
+{
+    const struct bucket *b = &plan->buckets[plan->chunks[chunk].bucket];
+
+    if (!b->scheme || !b->trains)
+        return false;
+    return of_sum ? plan_codec(plan, chunk) && b->scheme->codec_back
+                  : plan_codec(plan, chunk) || b->rank > 0;
+}
+
+/* The elements of such chunks, of an arena into another; otherwise 0. */
+static void copy_owed(const struct plan *plan, bool of_sum, const float *from, float *to)
+{
+    for (int c = 0; c < plan->nchunks; c++)
+        for (size_t i = plan->chunks[c].begin; i < plan->chunks[c].begin + plan->chunks[c].elems;
+             i++)
+            to[i] = owes(plan, c, of_sum) ? from[i] : 0;
+}
+
+/* A residual of the run before this one, the same on every rank. */
+static float owed_before(int number, size_t i)
+{
+    return (float)((i + 5 * (size_t)number) % 13) * 1e-3f;
+}
+
+/* This run goes on from another, of `leaders` leaders, or as many as there are. However many they
+ * were, an update is owed the same; and a basis is given to all. */
+static void lose_before(struct sync *sync, struct serial *serial, int leaders)
+{
+    const struct plan *plan = serial->plan;
+    size_t elems = serial->elems, left = 0;
+    struct sync_residuals own = sync_residuals(sync), from = own;
+    double part = 1;
+    float *arena = calloc(elems, sizeof *arena);
+
+    REQUIRE(arena, "memory is full");
+    if (own.leaders > 0 && leaders > 0 && leaders != own.leaders) {
+        from.leaders = leaders;
+        from.gradients = 3 * leaders;
+        part = (double)own.gradients / (3 * leaders) / own.leaders;
+    }
+    for (int n = 0; n < sync_residual_arenas(&from); n++) {
+        for (size_t i = 0; i < elems; i++)
+            arena[i] = owed_before(n, i);
+        REQUIRE(!sync_load_residuals(sync, &from, n, arena, &left), "%s", error_text());
+        for (size_t i = 0; i < elems; i++)
+            if (n >= from.leaders + from.sums)
+                serial->second[i] = arena[i];
+            else if (n >= from.leaders)
+                serial->lost_home[i] =
+                    part == 1 ? arena[i] : (float)(arena[i] * part * own.leaders);
+            else
+                for (int l = 0; l < own.leaders; l++)
+                    if (part != 1 || l == n)
+                        serial->lost[(size_t)l * elems + i] += (float)(arena[i] * part);
+    }
+    for (int l = 0; l < own.leaders; l++)
+        copy_owed(plan, false, serial->lost + (size_t)l * elems, serial->lost + (size_t)l * elems);
+    copy_owed(plan, true, serial->lost_home, serial->lost_home);
+    free(arena);
+}
+
+static void check_owed(struct sync *sync, const struct serial *serial)
+{
+    struct sync_residuals own = sync_residuals(sync);
+    size_t elems = serial->elems;
+    float *found, *expected = calloc(elems, sizeof *expected);
+
+    REQUIRE(expected, "memory is full");
+    for (int n = 0; n < sync_residual_arenas(&own); n++) {
+        bool basis = n >= own.leaders + own.sums;
+        REQUIRE(!sync_gather_residuals(sync, n, &found), "%s", error_text());
+        REQUIRE((rank == 0) == (found != NULL), "rank %d has residuals", rank);
+        if (n < own.leaders)
+            copy_owed(serial->plan, false, serial->lost + (size_t)n * elems, expected);
+        else
+            copy_owed(serial->plan, true, serial->lost_home, expected);
+        for (int b = 0; basis && b < serial->plan->nbuckets; b++)
+            for (size_t i = 0;
+                 serial->plan->buckets[b].rank > 0 && i < plan_low_rank(serial->plan, b).elems[1];
+                 i++)
+                expected[serial->plan->buckets[b].begin + i] =
+                    serial->second[serial->plan->buckets[b].begin + i];
+        for (size_t i = 0; found && i < elems; i++)
+            REQUIRE(!memcmp(&found[i], &expected[i], sizeof *found),
+                    "residual %zu of arena %d is %g, not %g", i, n, (double)found[i],
+                    (double)expected[i]);
+    }
+    free(expected);
+}
+
 /* All iterations, and what must hold at their end. */
 static void train(struct sync *sync, const struct plan *plan, struct made_net *net,
                   const struct conformance *c, struct serial *serial)
@@ -184,6 +276,8 @@ static void train(struct sync *sync, const struct plan *plan, struct made_net *n
     REQUIRE(rank != 0 || !is_known(c) ||
                 memcmp(history, serial->history, net->elems * sizeof(float)) == 0,
             "history differs from the serial run");
+    if (is_known(c))
+        check_owed(sync, serial);
     if (c->drop > 0)
         late_check_bytes(plan, sync_stats(sync), &measured, c, rank);
     else
@@ -266,6 +360,8 @@ static void run(const struct conformance *c)
         memcpy(net.values, serial.values, net.elems * sizeof(float));
     REQUIRE(!sync_share_values(sync), "%s", error_text());
     REQUIRE(!sync_load_history(sync, serial.history), "%s", error_text());
+    if (c->warmup == 0)
+        lose_before(sync, &serial, (int)c->owed);
     train(sync, plan, &net, c, &serial);
     sync_destroy(sync);
     serial_free(&serial);

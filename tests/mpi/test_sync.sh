@@ -2,7 +2,7 @@
 # Every scheme, shared and dedicated servers, chunk sizes, clipping, micro-batches, merging, with and
 # without overlap, with and without nodes, of one leader
 # and of several, with helpers of dedicated servers: parameters and history equal the serial run bit for bit, bytes on the
-# wire the prediction. A rank that fails while rank 0 collects the history ends all with its message. Some cases
+# wire the prediction; what lossy schemes owe, too, from a run before that had as many leaders or others. A rank that fails while rank 0 collects the history ends all with its message. Some cases
 # are meant for their numbers: chunks of 64 bytes, chunks larger than any group, more rows of factors than one
 # multiplication takes (--iter-size=43).
 set -u
@@ -21,7 +21,9 @@ conformance <<TABLE
 2 --comm=allreduce --chunk=1024 --clip=0.2 --window=2000
 2 --comm=adam --chunk=1024
 2 --comm=onebit --chunk=1024
+2 --comm=onebit --chunk=1024 --owed=3
 2 --comm=lowrank --chunk=1024
+2 --comm=lowrank --chunk=1024 --owed=5
 2 --comm=lowrank:1 --chunk=300 --clip=0.1 --bias=frozen --warmup=3
 2 --comm=ps --chunk=2097152 --overlap=none --order=fifo --staleness=2
 2 --comm=ps --chunk=1024 --merge=1048576
@@ -45,6 +47,7 @@ conformance <<TABLE
 3 --comm=lowrank --servers=1 --chunk=2097152 --overlap=none --order=fifo --wire=bf16
 3 --comm=lowrank:3 --chunk=64 --node=2 --warmup=5
 3 --comm=ps --servers=1 --chunk=400 --clip=0.2 --wire=bf16 --window=1000
+3 --comm=ps --servers=1 --chunk=400 --wire=bf16 --owed=1 --iter-size=2
 3 --comm=none --chunk=1024 --iter-size=2
 3 --comm=ps --chunk=400 --window=1000 --staleness=1
 3 --comm=ps --chunk=100000 --overlap=none --clip=0.5 --iter-size=2 --window=3000 --order=fifo --node=2
@@ -111,6 +114,8 @@ conformance <<TABLE
 4 --comm=allreduce --chunk=4096 --clip=0.2 --iter-size=2 --node=2
 4 --comm=adam --chunk=4096 --iter-size=2 --node=2
 4 --comm=onebit --chunk=4096 --clip=0.2 --node=2
+4 --comm=allreduce --chunk=4096 --wire=bf16 --node=2 --leaders=2 --owed=3
+4 --comm=lowrank:3 --chunk=300 --owed=2
 4 --comm=lowrank --chunk=4096 --clip=0.2 --node=2
 4 --comm=lowrank:1 --chunk=256 --overlap=backward --iter-size=2
 4 --comm=allreduce --chunk=300 --overlap=none --clip=0.3 --iter-size=2 --order=fifo --merge=1048576
