@@ -205,22 +205,19 @@ int ways_parse_lossy(const struct scheme *const *registry, const char *text, str
     return 0;
 }
 
-static void add_way(struct ways *ways, struct way way)
+/* Without a scheme: all lossless ones. */
+static void add_ways(const struct scheme *const *registry, struct way way, struct ways *out)
 {
-    if (!scheme_takes_bf16(way.scheme))
-        way.wire = WIRE_FP32;
-    if (ways_find(ways, way) >= 0)
-        return;
-    assert(ways->n < WAYS_MOST);
-    ways->way[ways->n++] = way;
-}
-
-static void add_lossless(const struct scheme *const *registry, enum wire_format wire,
-                         struct ways *out)
-{
-    for (int i = 0; registry[i]; i++)
-        if (registry[i]->lossless)
-            add_way(out, (struct way){.scheme = registry[i], .wire = wire});
+    for (int i = 0; registry[i]; i++) {
+        struct way one = {.scheme = registry[i], .rank = way.rank};
+        if (scheme_takes_bf16(registry[i]))
+            one.wire = way.wire;
+        if (way.scheme ? way.scheme != registry[i] : !registry[i]->lossless)
+            continue;
+        assert(out->n < WAYS_MOST);
+        if (ways_find(out, one) < 0)
+            out->way[out->n++] = one;
+    }
 }
 
 int ways_list(const struct scheme *const *registry, enum wire_format wire, const struct ways *lossy,
@@ -229,13 +226,10 @@ int ways_list(const struct scheme *const *registry, enum wire_format wire, const
     int exact;
 
     out->n = 0;
-    add_lossless(registry, wire, out);
+    add_ways(registry, (struct way){.wire = wire}, out);
     exact = out->n;
     for (int i = 0; lossy && i < lossy->n; i++)
-        if (lossy->way[i].scheme)
-            add_way(out, lossy->way[i]);
-        else
-            add_lossless(registry, WIRE_BF16, out);
+        add_ways(registry, lossy->way[i], out);
     return exact;
 }
 

@@ -53,15 +53,6 @@ static bool may_move(const struct choose_question *question, const struct scheme
     return !(question->whole_gradients && (scheme->factors || scheme->rank > 0));
 }
 
-/* Whether some group can go that way. */
-static bool is_of_use(const struct choose_question *question, struct way way)
-{
-    for (int g = 0; g < question->work->ngroups; g++)
-        if (scheme_can_move(way.scheme, &question->groups[g], way.rank))
-            return true;
-    return false;
-}
-
 /* What --lossy names is of use to some layer, on however many ranks. */
 static int find_ways(struct chooser *c)
 {
@@ -70,13 +61,17 @@ static int find_ways(struct chooser *c)
     int exact = ways_list(q->how->registry, q->how->wire, q->lossy, &all);
 
     for (int w = 0; w < all.n; w++) {
-        if (all.way[w].scheme->lossy && !is_of_use(q, all.way[w]))
+        struct way way = all.way[w];
+        bool of_use = !way.scheme->lossy;
+        for (int g = 0; g < q->work->ngroups; g++)
+            of_use = of_use || scheme_can_move(way.scheme, &q->groups[g], way.rank);
+        if (!of_use)
             return error_set("--lossy=%s: no layer of this net can travel by %s; leave it out",
-                             q->lossy->text, way_name(all.way[w]).text);
-        if (!may_move(q, all.way[w].scheme))
-            continue;
-        out->way[out->n++] = all.way[w];
-        c->answer->nexact += w < exact;
+                             q->lossy->text, way_name(way).text);
+        if (may_move(q, way.scheme)) {
+            out->way[out->n++] = way;
+            c->answer->nexact += w < exact;
+        }
     }
     return 0;
 }
@@ -422,10 +417,11 @@ static int count_groups(const struct choose_answer *answer, int ngroups, struct 
 
 void choose_print_lossy(const struct choose_answer *answer, int ngroups, char out[CHOOSE_WORDS])
 {
-    const struct way none = {.scheme = NULL};
-    int training = ngroups - count_groups(answer, ngroups, none);
-    size_t at = 0;
-    bool factors = false;
+    const struct ways *ways = &answer->ways;
+    int training = ngroups - count_groups(answer, ngroups, (struct way){.scheme = NULL});
+    const char *lost = "";
+    char of[64];
+    size_t at;
 
     if (answer->taken < answer->nexact_rows) {
         snprintf(out, CHOOSE_WORDS,
@@ -434,27 +430,25 @@ void choose_print_lossy(const struct choose_answer *answer, int ngroups, char ou
                  100 * WORTH);
         return;
     }
-    at += (size_t)snprintf(out, CHOOSE_WORDS,
-                           "--lossy: %.2f times as fast as the best exact plan by the model; ",
-                           answer->exact_seconds / answer->seconds);
-    for (int w = answer->nexact, n = 0; w < answer->ways.n && at < CHOOSE_WORDS; w++) {
-        struct way way = answer->ways.way[w];
-        int count = count_groups(answer, ngroups, way);
+    at = (size_t)snprintf(out, CHOOSE_WORDS,
+                          "--lossy: %.2f times as fast as the best exact plan by the model; ",
+                          answer->exact_seconds / answer->seconds);
+    snprintf(of, sizeof of, " of %d layers travel", training);
+    for (int w = answer->nexact; w < ways->n && at < CHOOSE_WORDS; w++) {
+        int count = count_groups(answer, ngroups, ways->way[w]);
         if (count == 0)
             continue;
-        if (n++ == 0)
-            at += (size_t)snprintf(out + at, CHOOSE_WORDS - at, "%d of %d layers travel as %s",
-                                   count, training, way_label(way).text);
-        else
-            at += (size_t)snprintf(out + at, CHOOSE_WORDS - at, ", %d as %s", count,
-                                   way_label(way).text);
-        factors = factors || way.scheme->factors;
+        at += (size_t)snprintf(out + at, CHOOSE_WORDS - at, "%s%d%s as %s", *of ? "" : ", ", count,
+                               of, way_label(ways->way[w]).text);
+        *of = '\0';
+        if (ways->way[w].scheme->factors)
+            lost = ", but of factors it is lost";
     }
     if (at < CHOOSE_WORDS)
         snprintf(out + at, CHOOSE_WORDS - at,
                  ": their gradients are rounded, and what is rounded away is added to the next "
                  "iteration's%s",
-                 factors ? ", but of factors it is lost" : "");
+                 lost);
 }
 
 bool choose_is_asked(int nmachines, int nworkers, bool given_cluster)
