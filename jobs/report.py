@@ -208,9 +208,9 @@ def devices(table):
     links, lines = family.links(), []
     for device in table.devices():
         for size in family.sizes():
-            for label, runs in family.by_label(table.of_device(device, size)).items():
+            for comm, runs in table.of_device(device, size).items():
                 found = [next((run for run in runs if run.same_link(link)), None) for link in links]
-                lines.append([device, count(size, family.unit), label] + [
+                lines.append(["%s, %g images" % (device, runs[0].batch), count(size, family.unit), "`%s`" % comm] + [
                     run and "%.0f (%.0f %%)" % (run.images, 100 * run.speedup / run.workers) for run in found])
     return rows("Images/s over the speed of links, and how much of so many times one node's that is.",
                 ["device", "nodes", "scheme"] + [link.link_name() for link in links], lines, 3)

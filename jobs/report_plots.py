@@ -127,15 +127,14 @@ def plot_devices(table):
         for row, size in enumerate(sizes):
             for column, device in enumerate(devices):
                 panel, ends = axes[row][column], []
-                for label, runs in family.by_label(table.of_device(device, size)).items():
+                for comm, runs in table.of_device(device, size).items():
                     links, shares = [run.link * 8e-9 for run in runs], [100 * run.speedup / run.workers for run in runs]
-                    panel.plot(links, shares, linewidth=2, **look(runs[0].comm))
-                    ends.append((shares[-1], table.names.get(runs[0].comm, label), look(runs[0].comm)["color"]))
+                    panel.plot(links, shares, linewidth=2, **look(comm))
+                    ends.append((shares[-1], table.names.get(comm, comm), look(comm)["color"]))
                 panel.set_xscale("log")
-                panel.set_xlim(links[0], links[-1])
                 panel.set_ylim(0, 105)
                 plain(panel.xaxis, links)
-                panel.set_title("%s, %s" % (device, count(size, family.unit)), fontsize=11)
+                panel.annotate("%s, %s" % (device, count(size, family.unit)), (0.98, 0.04), xycoords="axes fraction", ha="right")
                 panel.set_ylabel("" if column else "speed-up, % of the nodes")
                 panel.set_xlabel("link, Gb/s" if row == len(sizes) - 1 else "")
         label_ends(axes[-1][-1], ends)

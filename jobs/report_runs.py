@@ -372,7 +372,12 @@ class Table:
         return get_list(self.about, "devices", str)
 
     def of_device(self, device, size):
-        return [run for run in self.runs if get(run.fields, "profile") == device and run.size == size]
+        """By scheme, in the order of speed of links."""
+        schemes = {}
+        for run in sorted(self.runs, key=lambda run: os.fsencode(run.comm)):
+            if get(run.fields, "profile") == device and run.size == size:
+                schemes.setdefault(run.comm, []).append(run)
+        return schemes
 
     def how_of_about(self):
         how = get(self.about, "how")

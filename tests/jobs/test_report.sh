@@ -191,7 +191,7 @@ cells=$(for gbps in 1 10; do
     awk -F'[:,]' '/"nodes"/ { nodes = $2 + 0 } /"speedup"/ { share = 25 * $2 } /"images_per_second"/ && nodes == 4 {
         printf " %.0f (%.0f %%) |", $2, share }' "$folder/of-devices/auto-$gbps.json"
 done)
-holds "$folder/out/report.md" "| cpu | 4 nodes | auto --lossy=bf16 |$cells"
+holds "$folder/out/report.md" "| cpu, 64 images | 4 nodes | \`auto --lossy=bf16\` |$cells"
 
 # ---- what train writes ----
 if [ -n "${POSEIDON_MPIRUN:-}" ]; then
