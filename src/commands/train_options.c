@@ -205,7 +205,7 @@ static void add_communication(struct train_request *r, struct option_rows *rows)
         {"measure", OPTION_FLAG | OPTION_TUNE, &o->measure, NULL,
          "--comm=auto: measure the cluster and choose schemes again, ignoring kept figures"},
         {"lowrank-warmup", OPTION_INT | OPTION_TUNE, &o->lowrank_warmup, "N",
-         "--comm=lowrank: iterations at the start in which gradients travel whole (default 10, or "
+         "low rank: iterations at the start in which gradients travel whole (default 10, or "
          "the solver's warm-up where that is longer)"},
         {"drop-stragglers", OPTION_COUNT, &o->drop, "K",
          "end an iteration without the gradients of the K slowest workers: the average is over the "
@@ -216,8 +216,8 @@ static void add_communication(struct train_request *r, struct option_rows *rows)
     };
 
     r->communication = (struct communication_rows){
-        sync_schemes, &o->comm, &o->wire,  &o->overlap, &o->servers, &o->hierarchy,
-        &o->leaders,  &o->fifo, &o->chunk, &o->merge,   &o->window};
+        sync_schemes,  &o->comm,    &o->wire, &o->lossy, &o->overlap, &o->servers,
+        &o->hierarchy, &o->leaders, &o->fifo, &o->chunk, &o->merge,   &o->window};
     options_add(rows, group, 1);
     options_add_communication(rows, &r->communication);
     options_add(rows, group + 1, (int)(sizeof group / sizeof *group) - 1);

@@ -51,10 +51,10 @@ static void fill_rank(const struct figures_source *source, struct figures_rank *
 static void fill_layer(const struct plan *plan, const struct bucket_figures *all, int bucket,
                        struct figures *figures, struct figures_layer *out)
 {
-    const struct scheme *scheme = plan->buckets[bucket].scheme;
+    const struct bucket *b = &plan->buckets[bucket];
 
-    *out = (struct figures_layer){.name = plan->buckets[bucket].name,
-                                  .scheme = figures->local ? "local" : scheme_label(scheme),
+    *out = (struct figures_layer){.name = b->name,
+                                  .scheme = figures->local ? "local" : b->label.text,
                                   .predicted_seconds = -1,
                                   .alone_seconds = -1,
                                   .stall_rank = -1,

@@ -518,6 +518,7 @@ const struct scheme scheme_lowrank = {
             "rank other than 4",
     .home = HOME_WORKERS,
     .rank = USUAL_RANK,
+    .lossy = true,
     .codec_back = true,
     .traffic = plan_home_traffic,
     .memory = count_memory,

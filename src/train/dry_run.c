@@ -135,7 +135,22 @@ static void put_snapshots(struct dry_run *dry, const struct job *job, const stru
                       units_bytes(each).text);
 }
 
-/* How many layers train by each scheme; and the bytes of rank 0. */
+/* How many layers train in the way of bucket b, which no bucket before it has; else 0. */
+static int count_alike(const struct plan *plan, int b)
+{
+    const struct bucket *buckets = plan->buckets;
+    int layers = 0;
+
+    for (int i = 0; i < plan->nbuckets && buckets[b].scheme; i++)
+        if (buckets[i].trains && !strcmp(buckets[i].label.text, buckets[b].label.text)) {
+            if (i < b)
+                return 0;
+            layers += buckets[i].ngroups;
+        }
+    return layers;
+}
+
+/* How many layers train in each way; and the bytes of rank 0. */
 static void put_plan(const struct job *job, const struct exchange *exchange, struct strbuf *out)
 {
     const struct plan *plan = exchange->plan;
@@ -151,15 +166,11 @@ static void put_plan(const struct job *job, const struct exchange *exchange, str
     }
     for (int b = 0; b < plan->nbuckets; b++)
         sent += plan_traffic(plan, b, job->rank).sent;
-    for (int i = 0; sync_schemes[i]; i++) {
-        int layers = 0;
-
-        for (int b = 0; b < plan->nbuckets; b++)
-            if (plan->buckets[b].trains && plan->buckets[b].scheme == sync_schemes[i])
-                layers += plan->buckets[b].ngroups;
+    for (int b = 0; b < plan->nbuckets; b++) {
+        int layers = count_alike(plan, b);
         if (layers > 0)
             strbuf_printf(out, "%d layer%s by %s, ", layers, layers == 1 ? "" : "s",
-                          scheme_label(sync_schemes[i]));
+                          plan->buckets[b].label.text);
     }
     strbuf_printf(out, "%s sent by rank 0 an iteration\n", units_bytes((double)sent).text);
 }

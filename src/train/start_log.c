@@ -59,11 +59,11 @@ static const char *scheme_of_group(void *context, int group)
 {
     const struct exchange *exchange = context;
     const struct plan *plan = exchange->plan;
-    const struct scheme *scheme = plan->buckets[plan->bucket_of[group]].scheme;
+    const struct bucket *bucket = &plan->buckets[plan->bucket_of[group]];
 
-    if (exchange->groups[group].trains && (plan_is_alone(plan) || !scheme))
+    if (exchange->groups[group].trains && (plan_is_alone(plan) || !bucket->scheme))
         return "local";
-    return scheme_label(scheme);
+    return bucket->label.text;
 }
 
 /* Which layers are computed in another way than by the definition. */

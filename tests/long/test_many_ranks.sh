@@ -20,6 +20,7 @@ conformance --limit=3600 --iterations=6 <<TABLE
 16 --comm=sfb --chunk=1024 --factors=1
 16 --comm=paper --chunk=512 --servers=2 --iter-size=2
 16 --comm=allreduce --chunk=64 --wire=bf16
+16 --ways=lowrank:2,sfb/bf16,ps,onebit,ps/bf16 --chunk=64
 16 --comm=adam --chunk=1024 --overlap=backward
 16 --comm=onebit --chunk=512 --overlap=none
 16 --comm=ps --chunk=512 --staleness=2

@@ -40,6 +40,7 @@ enum conformance_net { NET_AUTO, NET_SMALL, NET_LARGE };
 /* One case; conformance_options_help says what each field means. */
 struct conformance {
     struct comm comm;
+    struct way ways[GROUPS]; /* COMM_AUTO: of the groups */
     int wire, overlap, net, fifo, frozen, fails,
         late; /* enum wire_format, the two above, and bools */
     long servers, chunk, merge, window, iter_size, staleness, node, leaders, tree, factors, warmup,

@@ -5,7 +5,7 @@
 #include "tests/mpi/conformance.h"
 #include "util/choice.h"
 
-enum kind { COUNT, NUMBER, WORD, COMM, WIRE };
+enum kind { COUNT, NUMBER, WORD, COMM, WAYS, WIRE };
 
 /* Where a row's words stand in an array in the order of an enum, the field is the place of the
  * word. */
@@ -25,6 +25,8 @@ static const struct row {
 } rows[] = {
 #define AT(field) offsetof(struct conformance, field)
     {"comm", COMM, AT(comm), NULL, "ps", "communication scheme, as --comm of poseidon train"},
+    {"ways", WAYS, AT(ways), NULL, "",
+     "as lowrank:2,ps/bf16: instead, a scheme for each group, over and over"},
     {"servers", COUNT, AT(servers), NULL, "0", "dedicated server ranks, the last ones"},
     {"chunk", COUNT, AT(chunk), NULL, "1024", "most bytes of a chunk"},
     {"overlap", WORD, AT(overlap), overlaps, "wfbp", "as --overlap of poseidon train"},
@@ -82,6 +84,30 @@ static int comm_read(const char *value, struct comm *out)
                : 0;
 }
 
+static int ways_read(const char *value, struct conformance *c)
+{
+    const char *at = value;
+    char word[32];
+
+    for (int g = 0; g < GROUPS && *value; g++) {
+        struct comm comm;
+        char *form;
+        snprintf(word, sizeof word, "%.*s", (int)strcspn(at, ","), at);
+        form = strchr(word, '/');
+        if (form && strcmp(form, "/bf16"))
+            return error_set("--ways=%s: '%s' is not known", value, form);
+        if (form)
+            *form = '\0';
+        if (comm_parse(sync_schemes, word, &comm) || !comm.scheme)
+            return -1;
+        c->ways[g] =
+            (struct way){comm.scheme, scheme_rank(comm.scheme, comm), form ? WIRE_BF16 : WIRE_FP32};
+        c->comm = (struct comm){.policy = COMM_AUTO};
+        at = strchr(at, ',') ? strchr(at, ',') + 1 : value;
+    }
+    return 0;
+}
+
 static int wire_read(const char *value, int *out)
 {
     return choice_parse("wire", value, wire_words, out);
@@ -96,6 +122,8 @@ static int value_read(const struct row *row, const char *value, struct conforman
         return word_read(row, value, (int *)(void *)field);
     if (row->kind == COMM)
         return comm_read(value, (struct comm *)(void *)field);
+    if (row->kind == WAYS)
+        return ways_read(value, c);
     if (row->kind == WIRE)
         return wire_read(value, (int *)(void *)field);
     number = strtod(value, &end);

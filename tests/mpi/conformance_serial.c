@@ -161,7 +161,7 @@ static void sum_by_factors(struct serial *s, int bucket, int iteration)
             for (int64_t k = 0; k < g->k; k++, row += width) {
                 memcpy(row, bottom + k * g->n, (size_t)g->n * 4);
                 memcpy(row + g->n, top + k * g->m, (size_t)g->m * 4);
-                if (plan->options.wire == WIRE_BF16 && plan->nworkers > 1)
+                if (b->wire == WIRE_BF16 && plan->nworkers > 1)
                     round_row(row, (size_t)width);
             }
         }

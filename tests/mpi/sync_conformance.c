@@ -87,13 +87,12 @@ static void check_bytes(const struct plan *plan, struct sync *sync, const struct
         struct traffic t = predict(plan, g, iterations, warmup);
         REQUIRE(measured->sent[g] == t.sent && measured->received[g] == t.received,
                 "bucket %d (%s): %llu bytes sent and %llu received, predicted %llu and %llu", g,
-                scheme_label(plan->buckets[g].scheme), (unsigned long long)measured->sent[g],
+                plan->buckets[g].label.text, (unsigned long long)measured->sent[g],
                 (unsigned long long)measured->received[g], (unsigned long long)t.sent,
                 (unsigned long long)t.received);
         REQUIRE(measured->messages[g] == t.messages,
-                "bucket %d (%s): %llu messages, predicted %llu", g,
-                scheme_label(plan->buckets[g].scheme), (unsigned long long)measured->messages[g],
-                (unsigned long long)t.messages);
+                "bucket %d (%s): %llu messages, predicted %llu", g, plan->buckets[g].label.text,
+                (unsigned long long)measured->messages[g], (unsigned long long)t.messages);
         sent += measured->sent[g];
     }
     REQUIRE(sync_stats(sync)->wire.sent == sent, "the program counted %llu bytes sent, MPI %llu",
@@ -304,6 +303,7 @@ static void run(const struct conformance *c)
     struct plan_options options = {.registry = sync_schemes,
                                    .comm = c->comm,
                                    .wire = (enum wire_format)c->wire,
+                                   .ways = c->ways,
                                    .nranks = nranks,
                                    .servers = (int)c->servers,
                                    .chunk_bytes = (size_t)c->chunk,

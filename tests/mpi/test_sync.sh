@@ -24,6 +24,8 @@ conformance <<TABLE
 2 --comm=onebit --chunk=1024 --owed=3
 2 --comm=lowrank --chunk=1024
 2 --comm=lowrank --chunk=1024 --owed=5
+2 --ways=ps/bf16,sfb,ps,lowrank:2,ps --chunk=1024
+2 --ways=lowrank:2,onebit,ps,sfb/bf16,allreduce/bf16 --chunk=300 --clip=0.1 --warmup=3
 2 --comm=lowrank:1 --chunk=300 --clip=0.1 --bias=frozen --warmup=3
 2 --comm=ps --chunk=2097152 --overlap=none --order=fifo --staleness=2
 2 --comm=ps --chunk=1024 --merge=1048576
@@ -44,6 +46,8 @@ conformance <<TABLE
 3 --comm=adam --servers=1 --chunk=400 --clip=0.1 --window=3000
 3 --comm=onebit --chunk=200 --clip=0.3 --window=1000
 3 --comm=lowrank:2 --chunk=200 --clip=0.3 --window=1000 --iter-size=2
+3 --ways=ps,sfb/bf16,ps,lowrank:1,ps/bf16 --servers=1 --chunk=400 --clip=0.2 --iter-size=2
+3 --ways=ps/bf16,ps/bf16,ps,ps,ps/bf16 --chunk=200 --window=1000 --merge=1048576
 3 --comm=lowrank --servers=1 --chunk=2097152 --overlap=none --order=fifo --wire=bf16
 3 --comm=lowrank:3 --chunk=64 --node=2 --warmup=5
 3 --comm=ps --servers=1 --chunk=400 --clip=0.2 --wire=bf16 --window=1000
@@ -117,6 +121,9 @@ conformance <<TABLE
 4 --comm=allreduce --chunk=4096 --wire=bf16 --node=2 --leaders=2 --owed=3
 4 --comm=lowrank:3 --chunk=300 --owed=2
 4 --comm=lowrank --chunk=4096 --clip=0.2 --node=2
+4 --ways=ps/bf16,adam/bf16,ps,onebit,ps --chunk=512 --clip=0.3 --overlap=backward
+4 --ways=lowrank:8,sfb/bf16,ps,sfb,ps/bf16 --chunk=4096 --clip=0.2 --iter-size=2 --node=2
+4 --ways=allreduce/bf16,allreduce/bf16,ps,lowrank:2,allreduce --chunk=4096 --merge=1048576 --node=2 --leaders=2
 4 --comm=lowrank:1 --chunk=256 --overlap=backward --iter-size=2
 4 --comm=allreduce --chunk=300 --overlap=none --clip=0.3 --iter-size=2 --order=fifo --merge=1048576
 4 --comm=sfb --servers=2 --chunk=128 --overlap=none --clip=0.5 --iter-size=43
@@ -175,6 +182,9 @@ conformance <<TABLE
 7 --comm=ps --chunk=1024 --tree=2 --node=3 --leaders=3
 7 --comm=adam --chunk=4096 --clip=0.2 --node=3 --leaders=3
 7 --comm=onebit --chunk=4096 --window=2000 --node=3 --leaders=3
+7 --ways=lowrank:1,sfb/bf16,ps,onebit,ps/bf16 --chunk=300 --window=2000 --clip=0.2
+7 --ways=ps/bf16,allreduce,ps,lowrank:2,ps --servers=2 --chunk=700 --order=fifo
+7 --ways=ps,lowrank:4,ps,sfb/bf16,allreduce/bf16 --chunk=4096 --node=3 --warmup=2
 7 --comm=lowrank --chunk=100 --window=2000 --clip=0.2
 7 --comm=lowrank:2 --chunk=4096 --node=3 --leaders=3 --warmup=1
 TABLE

@@ -11,6 +11,7 @@ conformance --seeds="${POSEIDON_SEEDS:-5}" --limit=1200 <<TABLE
 3 --comm=onebit --chunk=512 --order=fifo
 3 --comm=lowrank --chunk=64 --clip=0.2 --window=1000 --warmup=2
 4 --comm=lowrank:2 --chunk=16384 --iter-size=2 --node=2
+4 --ways=ps/bf16,sfb/bf16,ps,lowrank:2,allreduce --chunk=300 --clip=0.2 --window=1000
 5 --comm=lowrank:1 --chunk=100
 3 --comm=ps --chunk=512 --window=1000 --staleness=2
 3 --comm=ps --chunk=512 --drop=1 --clip=0.2 --window=1000
