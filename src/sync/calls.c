@@ -105,14 +105,19 @@ static int count_blocks(const struct sync *sync)
 }
 
 /* How many floats of each block are kept of the chunk; 0: none. The same on all ranks. */
-static size_t count_kept(struct sync *sync, int chunk)
+static size_t count_floats(struct sync *sync, int chunk, enum kept kept)
 {
     const struct chunk *c = chunk_of(sync, chunk);
     const struct scheme_steps *steps = leading_steps(sync, c->bucket);
 
-    if (of_history(sync))
+    if (kept == KEPT_HISTORY)
         return steps && steps->history ? c->elems : 0;
-    return steps && steps->residual ? steps->residual(sync, chunk, sync->calls.kept, NULL) : 0;
+    return steps && steps->residual ? steps->residual(sync, chunk, kept, NULL) : 0;
+}
+
+static size_t count_kept(struct sync *sync, int chunk)
+{
+    return count_floats(sync, chunk, sync->calls.kept);
 }
 
 /* Whether all leaders have the same. */
@@ -329,9 +334,8 @@ static void choose_arena(struct sync *sync, const struct sync_residuals *of, int
 
 static int has_kept(struct sync *sync, enum kept kept)
 {
-    sync->calls.kept = kept;
     for (int c = 0; c < sync->plan->nchunks; c++)
-        if (count_kept(sync, c) > 0)
+        if (count_floats(sync, c, kept) > 0)
             return 1;
     return 0;
 }
