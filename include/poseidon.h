@@ -69,9 +69,9 @@ POSEIDON_API const char *poseidon_error(void);
  * they mean what those of `poseidon train` do:
  *
  *     comm=HOW            auto (default), paper, or a scheme: ps, sfb, allreduce, lowrank:4, ...
- *     wire=fp32|bf16      how gradients travel
- *     hierarchy=auto|off|N  ranks of a machine, or N of them, add up in memory that they share
- *     merge=, chunk=, window=SIZE   of messages ("64k")
+ *     lossy=WAY           bf16, onebit or lowrank:R, which auto may choose, too; else it never
+ * rounds wire=fp32|bf16      how gradients travel hierarchy=auto|off|N  ranks of a machine, or N of
+ * them, add up in memory that they share merge=, chunk=, window=SIZE   of messages ("64k")
  *     bandwidth-mbps=X    most that a rank sends
  *     cluster-file=FILE   keeps what was measured of the network
  *     lowrank-warmup=N    iterations before lowrank begins

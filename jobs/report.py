@@ -10,7 +10,8 @@ whatever their differences.
   NAME.trace.json  what 'train --trace' wrote, beside NAME.json: when bytes were on the wire
   about.json       what summaries lack: {"how": "emulated", "title": "...", "link_bytes_per_second": 1.25e9}; for
                    plots also {"name": "...", "names": {"ps": "parameter server"}, "speedup": ["ps"]}: words for
-                   the folder and for schemes, and the schemes whose speed-up is drawn
+                   the folder and for schemes, and the schemes whose speed-up is drawn; {"devices": ["p100"]}: of
+                   'plan --profile=DEVICE', one table over devices, nodes and links
 
   --out=FOLDER      where to write (default: report)
   --published=FILE  published figures to compare with, such as docs/published.csv
@@ -202,6 +203,19 @@ def iterations(family, link):
                          map(cells, family.on(link, size))) or ""
 
 
+def devices(table):
+    family = table.families[0]
+    links, lines = family.links(), []
+    for device in table.devices():
+        for size in family.sizes():
+            for comm, runs in table.of_device(device, size).items():
+                found = [next((run for run in runs if run.same_link(link)), None) for link in links]
+                lines.append(["%s, %g images" % (device, runs[0].batch), count(size, family.unit), "`%s`" % comm] + [
+                    run and "%.0f (%.0f %%)" % (run.images, 100 * run.speedup / run.workers) for run in found])
+    return rows("Images/s over the speed of links, and how much of so many times one node's that is.",
+                ["device", "nodes", "scheme"] + [link.link_name() for link in links], lines, 3)
+
+
 def sweep(family):
     links = family.links(family.swept)
     lines = []
@@ -216,8 +230,8 @@ def markdown(table, pictures):
     text = "\n## %s\n" % table.name
     if isinstance(get(table.about, "title"), str):
         text += "\n%s\n" % table.about["title"]
-    text += trained(table)
-    for family in table.families:
+    text += devices(table) if table.devices() else trained(table)
+    for family in [] if table.devices() else table.families:
         batches = family.batches
         text += "\nNet %s: %.0f parameters, %s images a worker and iteration.\n" % (
             family.first.net, family.first.parameters,

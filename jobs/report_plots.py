@@ -10,7 +10,7 @@ from report_runs import count, get_list, median, natural
 
 # Colours are Okabe and Ito's, which people tell apart whatever they see of colours. A scheme looks the same in all plots.
 COLORS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999"]
-LOOKS = {"auto": 0, "poseidon": 1, "paper": 1, "ps": 2, "wfbp": 2, "allreduce": 3, "caffe-ps": 3, "ring": 4, "sfb": 4,
+LOOKS = {"auto": 0, "auto --lossy=bf16,lowrank:4": 1, "poseidon": 1, "paper": 1, "ps": 2, "wfbp": 2, "allreduce": 3, "caffe-ps": 3, "ring": 4, "sfb": 4,
          "mg-wfbp": 4, "adam": 5, "p3": 5, "onebit": 6, "tf-ps": 6, "none": 7}
 DASHED = {"poseidon", "caffe-ps", "tf-ps", "mg-wfbp", "p3"}
 STYLE = {"svg.fonttype": "none", "svg.hashsalt": "report.py", "font.size": 11, "axes.spines.top": False,
@@ -118,6 +118,31 @@ def plot_bandwidth(table, family):
                 (table.shown, count(family.swept, family.unit), family.first.how), only(draw))
 
 
+def plot_devices(table):
+    """A row of panels for each number of nodes, a column for each device: how much of so many devices is left."""
+    family = table.families[0]
+    sizes, devices = family.sizes(), table.devices()
+
+    def draw(axes):
+        for row, size in enumerate(sizes):
+            for column, device in enumerate(devices):
+                panel, ends = axes[row][column], []
+                for comm, runs in table.of_device(device, size).items():
+                    links, shares = [run.link * 8e-9 for run in runs], [100 * run.speedup / run.workers for run in runs]
+                    panel.plot(links, shares, linewidth=2, **look(comm))
+                    ends.append((shares[-1], table.names.get(comm, comm), look(comm)["color"]))
+                panel.set_xscale("log")
+                panel.set_ylim(0, 105)
+                plain(panel.xaxis, links)
+                panel.annotate("%s, %s" % (device, count(size, family.unit)), (0.98, 0.04), xycoords="axes fraction", ha="right")
+                panel.set_ylabel("" if column else "speed-up, % of the nodes")
+                panel.set_xlabel("link, Gb/s" if row == len(sizes) - 1 else "")
+        label_ends(axes[-1][-1], ends)
+
+    return Plot(table.name, "%s: exact and rounded gradients, %s" % (table.shown, family.first.how), draw,
+                (len(sizes), len(devices)), (2 + 3 * len(devices), 1 + 2.7 * len(sizes)))
+
+
 def plots_at(table, family, link, size):
     """Bars of time and of bytes, and bytes over time, of the schemes (or runs) on one link."""
     runs = family.on(link, size)
@@ -198,8 +223,8 @@ def plot_curves(name, title, curves, wanted=("iteration", "epoch", "seconds")):
 
 
 def plots_of(table, points):
-    plots = []
-    for family in table.families:
+    plots = [plot_devices(table)] if table.devices() else []
+    for family in table.families if not plots else []:
         scaling = [link for link in family.links() if family.scales(link)]
         plots += [plot_speedup(table, family, link, points, family.name + (
             "-speedup" if len(scaling) == 1 else "-speedup-%.3gg" % (link.link * 8e-9))) for link in scaling]

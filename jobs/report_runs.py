@@ -367,6 +367,18 @@ class Table:
             else:
                 raise Refused("%s: expected an object of train --summary=FILE or the rows of plan --json" % path)
 
+    def devices(self):
+        """Whose profiles the runs played, where about.json says that the table goes over them."""
+        return get_list(self.about, "devices", str)
+
+    def of_device(self, device, size):
+        """By scheme, in the order of speed of links."""
+        schemes = {}
+        for run in sorted(self.runs, key=lambda run: os.fsencode(run.comm)):
+            if get(run.fields, "profile") == device and run.size == size:
+                schemes.setdefault(run.comm, []).append(run)
+        return schemes
+
     def how_of_about(self):
         how = get(self.about, "how")
         if isinstance(how, str) and how not in ("measured", "emulated"):

@@ -6,8 +6,8 @@
 #     sbatch --nodes=8 jobs/reproduce.slurm [OPTIONS]                --where=slurm in the job's allocation
 #     qsub jobs/reproduce.pbs                                        --where=pbs in the job's
 #
-#   --table=LIST         tables to make. simulate: vgg19_22k vgg19 googlenet inception_v3 resnet152 alexnet (all of
-#                        them); else nets of models/ (alexnet,vgg16,googlenet)
+#   --table=LIST         tables to make. simulate: vgg19_22k vgg19 googlenet inception_v3 resnet152 alexnet lossy (all
+#                        of them); else nets of models/ (alexnet,vgg16,googlenet)
 #   --out=DIR            (reproduction) DIR/runs/TABLE has what programs wrote, DIR tables and plots
 #   --publish=DIR        simulate: write DIR/REPRODUCTION.md, and the pictures below DIR/reproduction
 #  Where training runs (box, slurm, pbs):
@@ -165,8 +165,24 @@ paper() {
     done
 }
 
+# ResNet-50 on newer devices: what rounded gradients bring where links are slow
+lossy() {
+    begin lossy 'One device a node, usual hosts: auto is exact, --lossy lets it send gradients as bfloat16 or of rank 4.' \
+        ', "name": "ResNet-50", "devices": ["p100", "a100", "h100"], "names": {"auto": "this program, exact",
+        "auto --lossy=bf16,lowrank:4": "this program, --lossy", "ring": "ring"}'
+    for device in p100 a100 h100; do
+        for gbps in 1 10 25 100; do
+            for comm in auto 'auto --lossy=bf16,lowrank:4' ring; do
+                # shellcheck disable=SC2086 # an option, or two
+                play lossy "$device-$gbps-$(echo $comm | tr -c 'a-z0-9\n' -)" resnet50 --profile=$device --nodes=32,1024 \
+                    --bandwidth=${gbps}Gb --comm=$comm
+            done
+        done
+    done
+}
+
 simulate() {
-    all='vgg19_22k vgg19 googlenet inception_v3 resnet152 alexnet'
+    all='vgg19_22k vgg19 googlenet inception_v3 resnet152 alexnet lossy'
     for table in $(words "${tables:-$all}"); do
         case $table in
         vgg19_22k) paper vgg19_22k 'VGG19 with 22,000 classes' 'none auto poseidon wfbp caffe-ps ring' ;;
@@ -175,6 +191,7 @@ simulate() {
         inception_v3) paper inception_v3 Inception-v3 'none auto poseidon wfbp tf-ps ring' ;;
         resnet152) paper resnet152 ResNet-152 'none auto poseidon wfbp tf-ps ring' ;;
         alexnet) paper alexnet AlexNet 'none auto poseidon wfbp caffe-ps ring' ;;
+        lossy) lossy ;;
         *) die "there is no table '$table' to simulate (there are: $all)" ;;
         esac
     done
@@ -313,7 +330,7 @@ if [ -n "$publish" ]; then
             while ((getline line < file) > 0) {
                 on = on || line ~ from
                 if (line ~ /^!/) {
-                    if (line !~ /vgg19_22k|-speedup|-bandwidth/) { getline line < file; continue }
+                    if (line !~ /vgg19_22k|-speedup|-bandwidth|lossy/) { getline line < file; continue }
                     sub(/\]\(/, "](reproduction/", line)
                 }
                 if (on) print line

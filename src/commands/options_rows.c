@@ -32,6 +32,14 @@ static int parse_comm(const char *option, const char *text, void *target)
                       : comm_parse(to->registry, text, to->comm);
 }
 
+static int parse_lossy(const char *option, const char *text, void *target)
+{
+    const struct communication_rows *to = target;
+
+    (void)option; /* ways_parse_lossy names it */
+    return ways_parse_lossy(to->registry, text, to->lossy);
+}
+
 static int parse_order(const char *option, const char *text, void *target)
 {
     static const char *const words[] = {"urgency", "fifo", NULL};
@@ -70,6 +78,10 @@ void options_add_communication(struct option_rows *rows, struct communication_ro
 {
     const struct option more[] = {
         {"comm", OPTION_CALL, to, "HOW", to->comm_words, .parse = parse_comm},
+        {"lossy", OPTION_CALL, to, "LIST",
+         "--comm=auto: also choose from these, where rounded gradients make the iteration shorter: "
+         "bf16, lowrank:R, onebit (default: nothing is rounded)",
+         .parse = parse_lossy},
         {"overlap", OPTION_CHOICE, to->overlap, "HOW",
          "overlap traffic with both passes (wfbp, default), with backward alone (backward), or not "
          "at all (none)",
@@ -107,6 +119,21 @@ void options_add_communication(struct option_rows *rows, struct communication_ro
     options_add(rows, more, (int)(sizeof more / sizeof *more));
 }
 
+int options_check_communication(const struct communication_rows *given)
+{
+    const struct system *system = given->system ? *given->system : NULL;
+
+    if (given->lossy->n > 0 && given->comm->policy != COMM_AUTO)
+        return error_set("--lossy=%s says what --comm=auto may choose from, and --comm=%s leaves "
+                         "nothing to choose: give one of them",
+                         given->lossy->text, system ? system->name : comm_name(*given->comm));
+    if (given->lossy->n > 0 && *given->wire != WIRE_FP32)
+        return error_set("--wire=%s rounds all gradients, and --lossy=%s those of layers where "
+                         "that is faster: give one of them",
+                         wire_words[*given->wire], given->lossy->text);
+    return 0;
+}
+
 void options_add_model(struct option_rows *rows, const char *names, struct model_options *o)
 {
     const struct option more[] = {
@@ -132,7 +159,7 @@ void options_add_engine(struct option_rows *rows, struct engine_options *to)
     const struct option more[] = {
         {"math", OPTION_CHOICE, &to->math, "TYPE",
          "cuda: auto (default: tf32 on A100 and later), fp32, tf32 or bf16", engine_math_words},
-        {"deterministic", OPTION_FLAG, &to->deterministic, NULL,
+        {"deterministic", OPTION_FLAG | OPTION_TUNE, &to->deterministic, NULL,
          "cuda: the same bits at every run"},
         {"convolution", OPTION_CHOICE | OPTION_TUNE, &to->convolution, "HOW",
          "cpu: auto (default: Winograd if it is faster), direct, winograd",

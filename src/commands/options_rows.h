@@ -15,6 +15,7 @@ struct communication_rows {
     const struct scheme *const *registry;
     struct comm *comm;
     enum wire_format *wire;
+    struct ways *lossy;
     enum cost_overlap *overlap;
     int *servers;
     int *hierarchy, *leaders; /* as in trainer_options */
@@ -24,8 +25,11 @@ struct communication_rows {
     char comm_words[COMM_HELP_BYTES]; /* the help of --comm; filled here */
 };
 
-/* comm, overlap, wire, servers, hierarchy; behind --tune order, window, chunk and merge. */
+/* comm, lossy, overlap, wire, servers, hierarchy; behind --tune order, window, chunk and merge. */
 void options_add_communication(struct option_rows *rows, struct communication_rows *to);
+
+/* After parsing: fails where what they were given does not go together. */
+int options_check_communication(const struct communication_rows *given);
 
 /* Of model, weights, phase, batch, stage, level and input-shape those that `names` lists, with
  * blanks between them. */

@@ -202,6 +202,7 @@ static void add_communication(struct plan_request *r, struct option_rows *rows)
         .registry = o->how.registry,
         .comm = &o->how.comm,
         .wire = &o->how.wire,
+        .lossy = &o->lossy,
         .overlap = &o->overlap,
         .servers = &o->how.servers,
         .hierarchy = &r->hierarchy,
@@ -378,7 +379,7 @@ static int parse(struct plan_request *r, int argc, char **argv)
     r->options.flat = r->hierarchy == HIERARCHY_OFF;
     r->options.play.bytes_per_second = r->mbps * 1e6 / 8;
     settle_system(&r->options);
-    return settle_cluster(r) || check(r) ? -1 : 0;
+    return settle_cluster(r) || options_check_communication(&r->communication) || check(r) ? -1 : 0;
 }
 
 /* ---- the answer ---- */

@@ -25,8 +25,7 @@ static void put_layers(const struct forecast *f, const struct forecast_point *po
 {
     json_put_object(json, "scheme_by_layer");
     for (int g = 0; g < f->work.ngroups; g++)
-        json_put_string(json, f->groups[g].name,
-                        point->chosen[g] ? point->chosen[g]->name : "none");
+        json_put_string(json, f->groups[g].name, way_name(point->chosen[g]).text);
     json_object_end(json);
 }
 
@@ -45,18 +44,23 @@ static void put_answer(const struct choose_answer *answer, struct json *json)
     json_put_double(json, "auto", answer->seconds);
     for (int i = 0; i < answer->nrows; i++)
         if (answer->row[i].comm.policy != COMM_AUTO)
-            json_put_double(json, comm_name(answer->row[i].comm), answer->row[i].seconds);
+            json_put_double(json, answer->row[i].name.text, answer->row[i].seconds);
+    if (answer->ways.n > answer->nexact)
+        json_put_double(json, "exact", answer->exact_seconds);
     json_object_end(json);
 }
 
 static void put_row(const struct plan_request *r, const struct forecast *f,
                     const struct forecast_point *point, struct json *json)
 {
-    char schemes[128];
+    char schemes[128], comm[256];
 
     forecast_schemes(f, point, schemes, sizeof schemes);
+    snprintf(comm, sizeof comm, "%s%s%s", forecast_comm_name(f),
+             f->options->lossy.n ? " --lossy=" : "",
+             f->options->lossy.n ? f->options->lossy.text : "");
     json_object_begin(json);
-    json_put_string(json, "comm", forecast_comm_name(f));
+    json_put_string(json, "comm", comm);
     json_put_int(json, "nodes", point->nodes);
     json_put_double(json, "seconds", point->result.seconds);
     json_put_double(json, "speedup", point->speedup);

@@ -64,7 +64,7 @@ static int print_assumptions(const struct plan_request *r, const struct forecast
 static int print_advice(const struct forecast *f)
 {
     struct forecast_advice advice;
-    char words[1024];
+    char words[2048];
 
     if (forecast_advise(f, &advice))
         return -1;
@@ -153,11 +153,11 @@ static void print_comms(const struct forecast *f)
             continue;
         if (!any)
             printf("\nSpeed-up by --comm, each with its best merging and window\nnodes       auto");
-        for (int k = 0; k < p->answer.nrows && !any; k++)
+        for (int k = 0; k < p->answer.nexact_rows && !any; k++)
             if (p->answer.row[k].comm.policy != COMM_AUTO)
-                printf(" %10s", comm_name(p->answer.row[k].comm));
+                printf(" %10s", p->answer.row[k].name.text);
         printf("%s%5d %10.2f", any ? "" : "\n", p->nodes, speedup_of(f, p, p->answer.seconds));
-        for (int k = 0; k < p->answer.nrows; k++)
+        for (int k = 0; k < p->answer.nexact_rows; k++)
             if (p->answer.row[k].comm.policy != COMM_AUTO)
                 printf(" %10.2f", speedup_of(f, p, p->answer.row[k].seconds));
         putchar('\n');
@@ -167,14 +167,23 @@ static void print_comms(const struct forecast *f)
 
 /* ---- layers ---- */
 
-/* What could be chosen; beside a scheme that was named and never could, the parameter server. */
-static bool is_shown(const struct forecast *f, const struct scheme *scheme)
-{
-    const struct scheme *named = f->options->how.comm.scheme;
+/* Of the ways so many as fit into 80 columns: all, or those that are taken. */
+struct columns {
+    int way[3], n;
+};
 
-    return scheme_index(f->options->how.registry, named) < 0 || named->lossless
-               ? scheme->lossless
-               : scheme == named || scheme == f->options->how.registry[0];
+static struct columns find_columns(const struct forecast *f, const struct forecast_point *point)
+{
+    struct columns columns = {.n = 0};
+
+    for (int w = 0; w < f->ways.n && columns.n < 3; w++) {
+        bool taken = f->ways.n <= 3;
+        for (int g = 0; g < f->work.ngroups; g++)
+            taken = taken || way_is(point->chosen[g], f->ways.way[w]);
+        if (taken)
+            columns.way[columns.n++] = w;
+    }
+    return columns;
 }
 
 /* What one scheme costs the layer. */
@@ -187,17 +196,16 @@ static void print_cost(const struct cost *cost, bool trains, bool chosen)
         printf("%18s", trains ? "-" : "frozen");
 }
 
-static void print_layer(const struct forecast *f, const struct forecast_point *point, int g)
+static void print_layer(const struct forecast *f, const struct forecast_point *point,
+                        const struct columns *columns, int g)
 {
     const struct group *group = &f->groups[g];
     char name[NAME_WIDTH + 1];
 
     printf("%-*s", NAME_WIDTH, short_name(group->name, name));
-    for (int s = 0; s < f->nschemes; s++) {
-        const struct scheme *scheme = f->options->how.registry[s];
-        if (is_shown(f, scheme))
-            print_cost(forecast_cost(f, point, g, scheme), group->trains,
-                       point->chosen[g] == scheme);
+    for (int i = 0; i < columns->n; i++) {
+        struct way way = f->ways.way[columns->way[i]];
+        print_cost(forecast_cost(f, point, g, way), group->trains, way_is(point->chosen[g], way));
     }
     putchar('\n');
 }
@@ -220,17 +228,17 @@ static void print_who(const struct forecast_point *p)
 
 static void print_layers(const struct forecast *f, const struct forecast_point *point)
 {
+    const struct columns columns = find_columns(f, point);
     int width = NAME_WIDTH;
 
     print_who(point);
     printf("%-*s", NAME_WIDTH, "layer");
-    for (int s = 0; s < f->nschemes; s++)
-        if (is_shown(f, f->options->how.registry[s]))
-            width += printf("%18s", scheme_label(f->options->how.registry[s]));
+    for (int i = 0; i < columns.n; i++)
+        width += printf("%18s", way_label(f->ways.way[columns.way[i]]).text);
     putchar('\n');
     print_line(width);
     for (int g = 0; g < f->work.ngroups; g++)
-        print_layer(f, point, g);
+        print_layer(f, point, &columns, g);
     printf("Estimates for the layer alone. Bytes: the busiest rank sends or receives, the\n"
            "larger of both. Time: from gradient to new parameters. *: taken.\n");
 }
@@ -247,11 +255,14 @@ static void print_reasons(const struct forecast *f, const struct forecast_point 
         forecast_reason(f, point, g, reason, sizeof reason);
         options_print_entry(short_name(f->groups[g].name, name), reason);
     }
-    for (int s = -1; s < f->nschemes; s++) {
-        const struct scheme *scheme = s < 0 ? NULL : f->options->how.registry[s];
+    for (int w = -1; w < f->ways.n; w++) {
+        struct way way = {.scheme = NULL};
         int count = 0, largest = -1;
+        if (w >= 0)
+            way = f->ways.way[w];
         for (int g = 0; g < f->work.ngroups; g++)
-            if (!(f->groups[g].factorable && f->groups[g].trains) && point->chosen[g] == scheme) {
+            if (!(f->groups[g].factorable && f->groups[g].trains) &&
+                way_is(point->chosen[g], way)) {
                 count++;
                 if (largest < 0 || f->groups[g].elems > f->groups[largest].elems)
                     largest = g;

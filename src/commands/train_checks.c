@@ -96,13 +96,25 @@ static int check_in_step(const struct trainer_options *o)
     return 0;
 }
 
-static int check_low_rank(const struct trainer_options *o)
+static int check_lossy(const struct train_request *r)
 {
-    if (o->lowrank_warmup >= 0 && (!o->comm.scheme || o->comm.scheme->rank == 0))
-        return error_set("--tune lowrank-warmup=%d needs --comm=lowrank: no other scheme begins "
-                         "exact and becomes lossy",
-                         o->lowrank_warmup);
-    return 0;
+    const struct trainer_options *o = &r->options;
+    bool low_rank = o->comm.scheme && o->comm.scheme->rank > 0;
+
+    for (int i = 0; i < o->lossy.n; i++) {
+        low_rank = low_rank || o->lossy.way[i].rank > 0;
+        if (o->skip_nan > 0 && o->lossy.way[i].rank == 0)
+            return error_set(
+                "--on-nan=skip takes an update back, and what --lossy=%s rounds away of "
+                "it would be sent later: leave out one of them (low rank may stay)",
+                o->lossy.text);
+    }
+    if (o->lowrank_warmup >= 0 && !low_rank)
+        return error_set(
+            "--tune lowrank-warmup=%d needs --comm=lowrank or --lossy=lowrank: no other "
+            "scheme begins exact and becomes lossy",
+            o->lowrank_warmup);
+    return options_check_communication(&r->communication);
 }
 
 static int check_staleness(const struct trainer_options *o)
@@ -113,8 +125,25 @@ static int check_staleness(const struct trainer_options *o)
         return error_set(
             "--tune staleness=%d needs --comm=ps: the other schemes keep all workers in step",
             o->staleness);
-    if (o->staleness > 0 && o->wire != WIRE_FP32)
-        return error_set("--tune staleness=%d and --wire=bf16 cannot be combined", o->staleness);
+    if (o->staleness > 0 && (o->wire != WIRE_FP32 || o->lossy.n > 0))
+        return error_set("--tune staleness=%d and --%s cannot be combined", o->staleness,
+                         o->lossy.n > 0 ? "lossy" : "wire=bf16");
+    return 0;
+}
+
+static int check_drop(const struct trainer_options *o)
+{
+    if (o->drop == 0)
+        return 0;
+    if (o->comm.policy != COMM_SCHEME || o->comm.scheme != sync_schemes[0])
+        return error_set(
+            "--drop-stragglers=%d needs --comm=ps: with the other schemes every worker "
+            "needs something of all others",
+            o->drop);
+    if (o->staleness > 0)
+        return error_set("--drop-stragglers=%d and --tune staleness=%d are two ways to go on "
+                         "without the slowest: give one of them",
+                         o->drop, o->staleness);
     return 0;
 }
 
@@ -125,10 +154,12 @@ static int settle_reproducible(struct train_request *r)
     const struct scheme *scheme = o->comm.scheme;
     bool whole = scheme ? scheme->lossless && !scheme->factors : o->comm.policy == COMM_AUTO;
     const struct given others[] = {{"--tune staleness", o->staleness > 0},
+                                   {"--drop-stragglers", o->drop > 0},
                                    {comm_name(o->comm), !whole},
                                    {"--wire=bf16", o->wire != WIRE_FP32},
+                                   {"--lossy", o->lossy.n > 0},
                                    {o->engine, strcmp(o->engine, "cpu") != 0}};
-    const char *stray = first_given(others, 4);
+    const char *stray = first_given(others, 6);
     char end;
 
     o->reproducible = r->reproducible != NULL;
@@ -155,7 +186,7 @@ int train_options_settle(struct train_request *r)
         r->settings.item[r->settings.n++] = "local_lr_auto=true";
     o->overrides.settings = r->settings.item;
     o->overrides.nsettings = r->settings.n;
-    if (o->staleness > 0 && o->comm.policy == COMM_AUTO)
+    if ((o->staleness > 0 || o->drop > 0) && o->comm.policy == COMM_AUTO)
         o->comm = (struct comm){.policy = COMM_SCHEME, .scheme = sync_schemes[0]};
     if ((o->run && run_check_name(o->run)) || (!o->deadline.whence && deadline_find(&o->deadline)))
         return -1;
@@ -165,7 +196,7 @@ int train_options_settle(struct train_request *r)
                          o->epochs, o->max_iter);
     return options_settle_engine(r->gpu, &o->engine) || settle_reproducible(r) ||
                    settle_fake_data(r) || check_replay(o) || check_reports(o, r->rank_log) ||
-                   check_in_step(o) || check_staleness(o) || check_low_rank(o)
+                   check_in_step(o) || check_staleness(o) || check_drop(o) || check_lossy(r)
                ? -1
                : 0;
 }

@@ -90,7 +90,7 @@ static void add_training(struct train_request *r, struct option_rows *rows)
         {"snapshot-prefix", OPTION_TEXT, &o->snapshot_prefix, "PREFIX",
          "snapshots are PREFIX_iter_N..., instead of the solver's"},
         {"seed", OPTION_SEED, &o->seed, "N", "random seed, instead of the solver's"},
-        {"stage", OPTION_TEXT, &o->overrides.stages, "LIST",
+        {"stage", OPTION_TEXT | OPTION_TUNE, &o->overrides.stages, "LIST",
          "stages added to the training net's state"},
         {"level", OPTION_INT | OPTION_TUNE, &o->overrides.level, "N",
          "level of the training net's state"},
@@ -205,15 +205,19 @@ static void add_communication(struct train_request *r, struct option_rows *rows)
         {"measure", OPTION_FLAG | OPTION_TUNE, &o->measure, NULL,
          "--comm=auto: measure the cluster and choose schemes again, ignoring kept figures"},
         {"lowrank-warmup", OPTION_INT | OPTION_TUNE, &o->lowrank_warmup, "N",
-         "--comm=lowrank: iterations at the start in which gradients travel whole (default 10, or "
+         "low rank: iterations at the start in which gradients travel whole (default 10, or "
          "the solver's warm-up where that is longer)"},
+        {"drop-stragglers", OPTION_COUNT, &o->drop, "K",
+         "end an iteration without the gradients of the K slowest workers: the average is over the "
+         "others, and late ones continue from the newest parameters (--comm=ps; default: wait "
+         "for all)"},
         {"staleness", OPTION_INT | OPTION_TUNE, &o->staleness, "S",
          "--comm=ps: a worker may run S iterations ahead of the slowest (default 0)"},
     };
 
     r->communication = (struct communication_rows){
-        sync_schemes, &o->comm, &o->wire,  &o->overlap, &o->servers, &o->hierarchy,
-        &o->leaders,  &o->fifo, &o->chunk, &o->merge,   &o->window};
+        sync_schemes,  &o->comm,    &o->wire, &o->lossy, &o->overlap, &o->servers,
+        &o->hierarchy, &o->leaders, &o->fifo, &o->chunk, &o->merge,   &o->window};
     options_add(rows, group, 1);
     options_add_communication(rows, &r->communication);
     options_add(rows, group + 1, (int)(sizeof group / sizeof *group) - 1);

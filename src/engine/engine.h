@@ -127,6 +127,16 @@ struct engine_rows {
     size_t width, rows;
 };
 
+/* The gradient of a weight, m x n, from `parts` passes of k rows each: left' right of each pass,
+ * added up over the passes by the tree of engine/tree_sum.h. All plain engine memory, the passes'
+ * rows one behind the other. */
+struct engine_products {
+    const float *left, *right; /* rows of m, and of n */
+    int parts;
+    int64_t k, m, n;
+    float *out;
+};
+
 /* What is cut out of an image, and whether it is turned left to right. */
 struct engine_window {
     int32_t top, left; /* in the image that the mean has the size of */
@@ -320,6 +330,10 @@ struct engine_i {
      * forward and backward: the sufficient factors. Valid until its next forward. `op` must be
      * OP_INNER_PRODUCT. bottom: rows x K, top: rows x O. */
     void (*factors)(struct op *op, const float **bottom, const float **top_grad);
+    /* Of the factors that an inner product op saw in as many passes as engine_options say. The bits
+     * do not depend on the threads, nor on how the passes' tree is dealt. NULL where
+     * engine_options.steady means nothing. */
+    int (*sum_products)(void *context, const struct engine_products *products);
     /* How the op is computed, in words, where that was a choice ("Winograd"); else "".
      * NULL: never. */
     void (*describe)(const struct op *op, char words[ENGINE_OP_WORDS]);

@@ -29,19 +29,18 @@ void tree_sum_close(struct tree_sum *tree)
 void tree_sum_begin(struct tree_sum *tree, size_t elems, float *out)
 {
     for (int i = 0; i < tree->n; i++)
-        tree->parts[i].sum = NULL;
+        tree->parts[i].here = false;
     tree->elems = elems;
     tree->out = out;
     tree->result = NULL;
     tree->lent = 0;
 }
 
-/* Takes the blocks that the new one meets on its way up, and leaves it with them in `chain`;
- * returns how many. *begin, *level: where the way ends, at the top or at a block whose other half
- * is missing. */
-static int climb(struct tree_sum *tree, struct tree_part *chain, int *begin, int *level)
+/* Takes the blocks that the new one meets on its way up, and leaves those that are not empty in
+ * `chain`, behind the `count` that are there; returns how many. *begin, *level: where the way ends,
+ * at the top or at a block whose other half is missing. */
+static int climb(struct tree_sum *tree, struct tree_part *chain, int count, int *begin, int *level)
 {
-    int count = 1;
 
     for (; 1 << *level < tree->n; ++*level) {
         int other = *begin ^ 1 << *level;
@@ -49,10 +48,11 @@ static int climb(struct tree_sum *tree, struct tree_part *chain, int *begin, int
         if (other >= tree->n)
             continue; /* empty: the block is also that of the next level */
         half = &tree->parts[other];
-        if (!half->sum || half->level != *level)
+        if (!half->here || half->level != *level)
             break;
-        chain[count++] = *half;
-        half->sum = NULL;
+        if (half->sum)
+            chain[count++] = *half;
+        half->here = false;
         *begin = other < *begin ? other : *begin;
     }
     return count;
@@ -81,18 +81,20 @@ static bool arrive(struct tree_sum *tree, int which, const float *x, float *writ
     int begin = which, level = 0, count;
     bool complete;
 
-    assert(which >= 0 && which < tree->n && x && x != tree->out && !tree->result);
-    count = climb(tree, chain, &begin, &level);
+    assert(which >= 0 && which < tree->n && (!x || x != tree->out) && !tree->result);
+    count = climb(tree, chain, x != NULL, &begin, &level);
     complete = 1 << level >= tree->n;
     sum = count > 1 && !chain[0].writable ? chain[1] : chain[0];
+    assert(count > 0 || !complete);
     if (complete && tree->out)
         sum = (struct tree_part){.sum = tree->out, .writable = tree->out, .owner = -1};
     if (count > 1) {
         assert(sum.writable);
         add_chain(sum.writable, chain, count, tree->elems);
     } else if (complete && tree->out) {
-        memcpy(tree->out, x, tree->elems * sizeof *x);
+        memcpy(tree->out, chain[0].sum, tree->elems * sizeof *tree->out);
     }
+    sum.here = true;
     sum.level = level;
     if (complete)
         tree->result = sum.sum;
@@ -107,6 +109,11 @@ static bool arrive(struct tree_sum *tree, int which, const float *x, float *writ
 bool tree_sum_give(struct tree_sum *tree, int which, float *x)
 {
     return arrive(tree, which, x, x);
+}
+
+bool tree_sum_omit(struct tree_sum *tree, int which)
+{
+    return arrive(tree, which, NULL, NULL);
 }
 
 bool tree_sum_lend(struct tree_sum *tree, int which, const float *x)

@@ -14,6 +14,9 @@
  * Hence an allreduce over 2^k ranks that meets rank r ^ 1 first, then r ^ 2, r ^ 4 and so on,
  * halving vectors or not, adds the same; one that meets the farthest first does not.
  *
+ * A contribution that is left out makes its block empty; the sum of an empty half and another is
+ * the other.
+ *
  * What came through a codec is decoded into a buffer of floats first: zeros, then codec->add. That
  * is rounded to nothing, and turns -0 into 0.
  *
@@ -26,7 +29,8 @@
 
 /* A block that waits for its other half. */
 struct tree_part {
-    const float *sum; /* NULL: none waits */
+    bool here;        /* one waits */
+    const float *sum; /* NULL: nothing is in it */
     float *writable;  /* the same; NULL where it may only be read */
     int owner;        /* whose buffer it is */
     int level;
@@ -68,6 +72,10 @@ void tree_sum_begin(struct tree_sum *tree, size_t elems, float *out);
  * must stay until it is spent. Returns whether the sum is complete. */
 bool tree_sum_give(struct tree_sum *tree, int which, float *x);
 bool tree_sum_lend(struct tree_sum *tree, int which, const float *x);
+
+/* Contribution number `which` is left out of this sum; of one at least is given. Returns the same.
+ */
+bool tree_sum_omit(struct tree_sum *tree, int which);
 
 /* The sum; NULL until it is complete. */
 static inline const float *tree_sum_result(const struct tree_sum *tree)

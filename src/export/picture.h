@@ -9,7 +9,7 @@
 
 /* How each of the net's groups of parameters travels, between so many nodes. */
 struct picture_plan {
-    const struct scheme *const *chosen; /* per group; NULL there: by none. Borrowed */
+    const struct way *chosen; /* per group. Borrowed */
     int nodes;
 };
 

@@ -117,13 +117,16 @@ static void add_params(const struct net *net, int l, const struct picture_plan *
                        struct picture_node *node)
 {
     for (int g = 0; net && g < net->ngroups; g++) {
-        const char *scheme = plan && plan->chosen[g] ? plan->chosen[g]->name : "none";
+        struct way_text way;
 
         if (net->groups[g].layer != l)
             continue;
         node->params += net->groups[g].elems;
-        if (plan && !strstr(node->scheme, scheme))
-            append(node->scheme, sizeof node->scheme, scheme);
+        if (!plan)
+            continue;
+        way = way_name(plan->chosen[g]);
+        if (!strstr(node->scheme, way.text))
+            append(node->scheme, sizeof node->scheme, way.text);
     }
 }
 

@@ -128,7 +128,7 @@ void forecast_advice_words(const struct forecast *f, const struct forecast_advic
                            char *out, size_t bytes)
 {
     const struct forecast_point *point = last_point(f);
-    char train[128], network[256], servers[256];
+    char train[128], network[256], servers[256], lossy[CHOOSE_WORDS] = "";
 
     snprintf(train, sizeof train,
              "%d workers on %d node%s train %.2f times as fast as one (%.0f %% of %d)",
@@ -143,7 +143,9 @@ void forecast_advice_words(const struct forecast *f, const struct forecast_advic
     } else {
         say_network(f, advice, network, sizeof network);
         say_servers(f, advice, servers, sizeof servers);
-        snprintf(out, bytes, "%s (--comm=%s). %s%s", train, forecast_comm_name(f), network,
-                 servers);
+        if (point->asks && f->options->lossy.n > 0)
+            choose_print_lossy(&point->answer, f->work.ngroups, lossy);
+        snprintf(out, bytes, "%s (--comm=%s). %s%s%s%s", train, forecast_comm_name(f), network,
+                 servers, *lossy ? " " : "", lossy);
     }
 }

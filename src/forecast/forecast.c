@@ -156,6 +156,7 @@ static int ask(const struct forecast *f, struct forecast_point *point, bool quic
         .work = &f->work,
         .cluster = &point->priced,
         .how = &how,
+        .lossy = &f->options->lossy,
         .groups = f->groups,
         .overlap = f->options->overlap,
         .quick = quick,
@@ -177,7 +178,7 @@ static int make_plan(const struct forecast *f, struct forecast_point *point, boo
     if (point->asks) {
         if (ask(f, point, quick))
             return -1;
-        how.schemes = point->answer.scheme;
+        how.ways = point->answer.way;
         how.merge_bytes = point->answer.merge_bytes;
         point->window = point->answer.window;
     }
@@ -241,7 +242,7 @@ static int run_point(const struct forecast *f, int nodes, struct forecast_point 
     point->leaders = plan->rails;
     point->chosen = alloc_array((size_t)plan->ngroups, sizeof *point->chosen, "schemes");
     for (int g = 0; g < plan->ngroups && point->chosen; g++)
-        point->chosen[g] = plan->buckets[plan->bucket_of[g]].scheme;
+        point->chosen[g] = plan_way(plan, g);
     status = point->chosen ? play_point(f, point, plan) : -1;
     plan_destroy(plan);
     if (status)
@@ -329,16 +330,29 @@ static int find_alone(struct forecast *f)
     return status;
 }
 
+/* The ways that a layer may go. */
+static void find_ways(struct forecast *f)
+{
+    const struct plan_options *how = &f->options->how;
+    struct comm named = how->comm;
+
+    ways_list(how->registry, how->wire, &f->options->lossy, &f->ways);
+    if (scheme_index(how->registry, named.scheme) < 0 || named.scheme->lossless)
+        return;
+    f->ways.n = 1;
+    f->ways.way[f->ways.n++] =
+        (struct way){named.scheme, scheme_rank(named.scheme, named),
+                     scheme_takes_bf16(named.scheme) ? how->wire : WIRE_FP32};
+}
+
 int forecast_create(const struct forecast_options *options, const struct cost_cluster *cluster,
                     const struct net *net, struct forecast *out)
 {
     int status;
 
-    *out = (struct forecast){.options = options,
-                             .cluster = *cluster,
-                             .net = net,
-                             .nschemes = cost_count_schemes(options->how.registry),
-                             .groups = groups_create(net)};
+    *out = (struct forecast){
+        .options = options, .cluster = *cluster, .net = net, .groups = groups_create(net)};
+    find_ways(out);
     status = !out->groups || find_work(out) || find_alone(out) ? -1 : 0;
     for (int i = 0; i < options->npoints && !status; i++)
         status = run_point(out, options->nodes[i], &out->points[i]);
@@ -365,19 +379,19 @@ const char *forecast_comm_name(const struct forecast *f)
 
 int forecast_price(const struct forecast *f, struct forecast_point *point)
 {
-    point->table = alloc_array((size_t)f->work.ngroups * (size_t)f->nschemes, sizeof *point->table,
+    point->table = alloc_array((size_t)f->work.ngroups * (size_t)f->ways.n, sizeof *point->table,
                                "the costs of all schemes");
-    return point->table
-               ? cost_table(&point->priced, &point->how, f->work.ngroups, f->groups, point->table)
-               : -1;
+    return point->table ? cost_table(&point->priced, &point->how, &f->ways, f->work.ngroups,
+                                     f->groups, point->table)
+                        : -1;
 }
 
 const struct cost *forecast_cost(const struct forecast *f, const struct forecast_point *point,
-                                 int group, const struct scheme *scheme)
+                                 int group, struct way way)
 {
-    int s = scheme_index(f->options->how.registry, scheme);
+    int w = ways_find(&f->ways, way);
 
-    return s < 0 ? NULL : &point->table[group * f->nschemes + s];
+    return w < 0 ? NULL : &point->table[group * f->ways.n + w];
 }
 
 void forecast_schemes(const struct forecast *f, const struct forecast_point *point, char *out,
@@ -388,16 +402,17 @@ void forecast_schemes(const struct forecast *f, const struct forecast_point *poi
     snprintf(out, bytes, "-");
     if (point->shares || (point->workers == 1 && point->how.servers == 0))
         return;
-    for (int s = 0; s <= f->nschemes; s++) { /* the last: another system's own */
-        const struct scheme *scheme =
-            s < f->nschemes ? f->options->how.registry[s] : f->options->how.comm.scheme;
+    for (int w = 0; w <= f->ways.n; w++) { /* the last: another system's own */
+        struct way way = {.scheme = f->options->how.comm.scheme};
         int count = 0;
-        if (s == f->nschemes && (!scheme || scheme_index(f->options->how.registry, scheme) >= 0))
+        if (w < f->ways.n)
+            way = f->ways.way[w];
+        else if (!way.scheme || scheme_index(f->options->how.registry, way.scheme) >= 0)
             break;
         for (int g = 0; g < f->work.ngroups; g++)
-            count += point->chosen[g] == scheme;
+            count += way_is(point->chosen[g], way);
         if (count > 0 && at < bytes)
             at += (size_t)snprintf(out + at, bytes - at, "%s%d %s", at ? ", " : "", count,
-                                   scheme_label(scheme));
+                                   way_label(way).text);
     }
 }

@@ -16,7 +16,8 @@ struct forecast_options {
     int nodes[FORECAST_MAX_POINTS];
     int npoints;
     int ranks_per_node;
-    bool flat; /* every worker is its own leader; else the workers of a node add up first */
+    struct ways lossy; /* what auto may choose beside the lossless schemes */
+    bool flat;         /* every worker is its own leader; else the workers of a node add up first */
     struct plan_options how;  /* registry, comm, wire, servers, iter_size, dilate; chunk_bytes and
                                  merge_bytes, COST_SIZE_CHOSEN: what suits the network; rails, 0: all
                                  of an only node that adds up, else 1. The rest is a point's own */
@@ -43,16 +44,16 @@ struct forecast_point {
     struct cost_cluster played;    /* under bytes_per_second */
     struct cost_cluster priced;    /* and with a link that is no faster than a rank's thread */
     int *node_of;                  /* per worker, where nodes add up first; owned; else NULL */
-    struct plan_options how;       /* all but auto's schemes and its size of merging */
-    const struct scheme **chosen;  /* per group; owned */
-    struct choose_answer answer;   /* --comm=auto's; its scheme is NULL where it was not asked */
+    struct plan_options how;       /* all but auto's ways and its size of merging */
+    struct way *chosen;            /* per group; owned */
+    struct choose_answer answer;   /* --comm=auto's; its way is NULL where it was not asked */
     size_t merge_bytes, window;    /* as chosen; window may be COST_SIZE_CHOSEN */
     struct simulate_result result; /* of what is chosen */
     double speedup;                /* against one rank alone */
     double images_per_second;      /* of all workers */
     double bytes_sent, bytes_most; /* in an iteration: by a node, mean; by the busiest rank */
     double *sent;       /* by a node in each of options.intervals; owned; NULL: not asked for */
-    struct cost *table; /* per group and scheme (forecast_price); owned; NULL before */
+    struct cost *table; /* per group and way (forecast_price); owned; NULL before */
 };
 
 /* What would change a point. */
@@ -69,7 +70,8 @@ struct forecast {
     struct cost_cluster cluster;
     const struct net *net;
     struct group *groups; /* the net's; owned */
-    int nschemes;         /* of the registry */
+    struct ways ways; /* that a layer may go: what auto may choose; or the parameter server, and the
+                         scheme that was named */
     struct layer_times work;
     int batch; /* images per rank and iteration */
     double forward_seconds, backward_seconds;
@@ -90,13 +92,12 @@ int forecast_try(const struct forecast *forecast, int nodes, int servers, double
 /* "auto", "paper", "ps", "poseidon", ...: what is played. */
 const char *forecast_comm_name(const struct forecast *forecast);
 
-/* Fills the point's table: every group by itself by every scheme, as the cost model has it. */
+/* Fills the point's table: every group by itself in every way, as the cost model has it. */
 int forecast_price(const struct forecast *forecast, struct forecast_point *point);
 
-/* Of the table; NULL for no scheme. */
+/* Of the table; NULL for a way that is none of forecast->ways. */
 const struct cost *forecast_cost(const struct forecast *forecast,
-                                 const struct forecast_point *point, int group,
-                                 const struct scheme *scheme);
+                                 const struct forecast_point *point, int group, struct way way);
 
 /* Why the group goes as it goes, without a full stop; by the table. */
 void forecast_reason(const struct forecast *forecast, const struct forecast_point *point, int group,
@@ -106,7 +107,8 @@ void forecast_reason(const struct forecast *forecast, const struct forecast_poin
 void forecast_schemes(const struct forecast *forecast, const struct forecast_point *point,
                       char *out, size_t bytes);
 
-/* Which network or servers would be enough for the last point, and that in sentences. */
+/* Which network or servers would be enough for the last point, and that in sentences; then what
+ * lossy ways save there and cost. */
 int forecast_advise(const struct forecast *forecast, struct forecast_advice *out);
 void forecast_advice_words(const struct forecast *forecast, const struct forecast_advice *advice,
                            char *out, size_t bytes);

@@ -5,59 +5,63 @@
 
 #include <stdio.h>
 
-/* Of what auto may choose, the cheapest that is not `chosen`; NULL: there is none. */
-static const struct cost *find_runner_up(const struct forecast *f,
-                                         const struct forecast_point *point, int g,
-                                         const struct scheme *chosen)
+/* Of what auto may choose, the cheapest that is not the chosen one. False: there is none. */
+static bool find_runner_up(const struct forecast *f, const struct forecast_point *point, int g,
+                           struct way *out)
 {
     const struct cost *best = NULL;
 
-    for (int s = 0; s < f->nschemes; s++) {
-        const struct scheme *scheme = f->options->how.registry[s];
-        const struct cost *other = forecast_cost(f, point, g, scheme);
-        if (scheme != chosen && scheme->lossless && other->possible &&
-            (!best || other->seconds < best->seconds))
+    for (int w = 0; w < f->ways.n; w++) {
+        const struct cost *other = forecast_cost(f, point, g, f->ways.way[w]);
+        if (!way_is(f->ways.way[w], point->chosen[g]) && other->possible &&
+            (!best || other->seconds < best->seconds)) {
             best = other;
+            *out = f->ways.way[w];
+        }
     }
-    return best;
+    return best != NULL;
 }
 
 static void explain_choice(const struct forecast *f, const struct forecast_point *point, int g,
                            char *out, size_t bytes)
 {
-    const struct cost *mine = forecast_cost(f, point, g, point->chosen[g]);
-    const struct cost *other = find_runner_up(f, point, g, point->chosen[g]);
+    const struct cost *mine = forecast_cost(f, point, g, point->chosen[g]), *other;
+    struct way_text own = way_label(point->chosen[g]), its;
+    struct way way;
     double computes;
 
-    if (!other) {
-        snprintf(out, bytes, "%s is the only scheme possible%s", scheme_label(mine->scheme),
+    if (!find_runner_up(f, point, g, &way)) {
+        snprintf(out, bytes, "%s is the only scheme possible%s", own.text,
                  f->groups[g].factorable ? "" : " for a layer without factors");
         return;
     }
+    other = forecast_cost(f, point, g, way);
+    its = way_label(way);
     computes = other->compute_seconds + other->stolen_seconds;
     if (mine->seconds <= other->seconds)
         snprintf(out, bytes, "%s%s takes %s, %s %s", f->groups[g].factorable ? "" : "no factors; ",
-                 scheme_label(mine->scheme), units_seconds(mine->seconds).text,
-                 scheme_label(other->scheme), units_seconds(other->seconds).text);
+                 own.text, units_seconds(mine->seconds).text, its.text,
+                 units_seconds(other->seconds).text);
     else if (mine->compute_seconds + mine->stolen_seconds < computes)
         snprintf(out, bytes,
                  "%s alone is faster, %s instead of %s, but %s of that is computing, which nothing "
                  "hides",
-                 scheme_label(other->scheme), units_seconds(other->seconds).text,
-                 units_seconds(mine->seconds).text, units_seconds(computes).text);
+                 its.text, units_seconds(other->seconds).text, units_seconds(mine->seconds).text,
+                 units_seconds(computes).text);
     else
         snprintf(out, bytes,
                  "%s alone is faster, %s instead of %s, but other layers would wait longer",
-                 scheme_label(other->scheme), units_seconds(other->seconds).text,
-                 units_seconds(mine->seconds).text);
+                 its.text, units_seconds(other->seconds).text, units_seconds(mine->seconds).text);
 }
 
 static void explain_rule(const struct forecast *f, const struct forecast_point *point, int g,
                          char *out, size_t bytes)
 {
-    const struct cost *sfb =
-        forecast_cost(f, point, g, scheme_of_factors(f->options->how.registry));
-    const struct cost *ps = forecast_cost(f, point, g, f->options->how.registry[0]);
+    const struct plan_options *how = &f->options->how;
+    const struct cost *sfb = forecast_cost(
+        f, point, g, (struct way){.scheme = scheme_of_factors(how->registry), .wire = how->wire});
+    const struct cost *ps =
+        forecast_cost(f, point, g, (struct way){.scheme = how->registry[0], .wire = how->wire});
 
     if (!f->groups[g].factorable || !sfb || !ps)
         snprintf(out, bytes, "the paper's rule: no factors, so PS");

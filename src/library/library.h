@@ -14,6 +14,7 @@
 struct words {
     char *given, *text; /* as given, and cut apart: what is borrowed lies there. Owned */
     struct comm comm;
+    struct ways lossy;           /* that comm=auto may choose, too */
     int wire;                    /* enum wire_format */
     int hierarchy;               /* most ranks of a node, or: */
     size_t merge, chunk, window; /* COST_SIZE_CHOSEN: as suits the network */

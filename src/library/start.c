@@ -128,6 +128,7 @@ static int choose(struct poseidon *p, const struct plan_options *how, struct cho
     const struct choose_question question = {.work = &p->work,
                                              .cluster = &p->probe.cluster,
                                              .how = how,
+                                             .lossy = &w->lossy,
                                              .groups = p->groups,
                                              .overlap = COST_OVERLAP_WFBP,
                                              .play = {.cluster = &p->probe.cluster,
@@ -143,7 +144,7 @@ static int make_plan(struct poseidon *p)
     const struct words *w = &p->words;
     const struct node_map *nodes = p->nodes.node ? &p->nodes : NULL;
     struct cost_sizes sizes = COST_USUAL_SIZES;
-    struct choose_answer answer = {.scheme = NULL};
+    struct choose_answer answer = {.way = NULL};
     struct plan_options how = {.registry = sync_schemes,
                                .comm = w->comm,
                                .wire = (enum wire_format)w->wire,
@@ -166,7 +167,7 @@ static int make_plan(struct poseidon *p)
     how.merge_bytes = w->merge;
     if (asked && choose(p, &how, &answer))
         return -1;
-    how.schemes = answer.scheme;
+    how.ways = answer.way;
     how.merge_bytes = asked                          ? answer.merge_bytes
                       : w->merge == COST_SIZE_CHOSEN ? sizes.merge
                                                      : w->merge;

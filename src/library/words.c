@@ -15,11 +15,12 @@ static const char *const results[] = {
 
 static const struct word {
     const char *name;
-    enum { COMM, CHOICE, BYTES, RATE, COUNT, NODES, DURATION, TEXT, REAL, TYPE } kind;
+    enum { COMM, LOSSY, CHOICE, BYTES, RATE, COUNT, NODES, DURATION, TEXT, REAL, TYPE } kind;
     size_t at; /* in struct words */
     const char *const *words;
 } known[] = {
     {"comm", COMM, offsetof(struct words, comm), NULL},
+    {"lossy", LOSSY, offsetof(struct words, lossy), NULL},
     {"wire", CHOICE, offsetof(struct words, wire), wire_words},
     {"hierarchy", NODES, offsetof(struct words, hierarchy), NULL},
     {"merge", BYTES, offsetof(struct words, merge), NULL},
@@ -49,6 +50,8 @@ static int store(const struct word *word, const char *text, void *target)
     switch (word->kind) {
     case COMM:
         return comm_parse(sync_schemes, text, target);
+    case LOSSY:
+        return ways_parse_lossy(sync_schemes, text, target);
     case CHOICE:
         return choice_parse(word->name, text, word->words, target);
     case BYTES:

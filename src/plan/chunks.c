@@ -360,8 +360,7 @@ int plan_first_sent(const struct plan *plan, int bucket, int leader)
 
 const struct codec *plan_wire_codec(const struct plan *plan, int chunk)
 {
-    (void)chunk;
-    return plan->options.wire == WIRE_BF16 && plan->nworkers > 1 ? &codec_bf16 : NULL;
+    return plan_halves(plan, plan->chunks[chunk].bucket) ? &codec_bf16 : NULL;
 }
 
 const struct codec *plan_codec(const struct plan *plan, int chunk)
@@ -471,6 +470,8 @@ uint64_t plan_home_memory(const struct plan *plan, int bucket, int leader)
         return tree_memory(plan, b, leader);
     if (own)
         bytes = others * own->gradient_bytes;
+    if (own && plan->options.drop > 0)
+        bytes += (uint64_t)(plan->options.drop + 1) * own->elems * sizeof(float);
     if (own && encoded)
         bytes += (uint64_t)plan->nworkers * own->elems * sizeof(float);
     if (worker && encoded)
@@ -498,7 +499,7 @@ uint64_t plan_factor_elems(const struct plan *plan, int bucket, int leader)
 
 uint64_t plan_factor_bytes(const struct plan *plan, int bucket, int leader)
 {
-    return plan_times(plan_factor_elems(plan, bucket, leader), plan_factor_size(plan));
+    return plan_times(plan_factor_elems(plan, bucket, leader), plan_factor_size(plan, bucket));
 }
 
 struct traffic plan_traffic(const struct plan *plan, int bucket, int world_rank)

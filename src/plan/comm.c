@@ -1,9 +1,10 @@
-/* --comm, and looking schemes up. All names come from a registry. */
-#include "plan/comm.h"
+/* --comm and --lossy, and looking schemes up. All names come from a registry. */
+#include "plan/plan.h"
 
 #include "util/error.h"
 #include "util/strbuf.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -18,33 +19,47 @@ static const struct {
 
 enum { POLICIES = sizeof policies / sizeof *policies };
 
-static int parse_rank(const char *text, const char *number, struct comm *out)
+/* "NAME" or "NAME:RANK", of an option's value. No such scheme: out->scheme is NULL. */
+static int parse_scheme(const struct scheme *const *registry, const char *option, const char *value,
+                        const char *word, struct way *out)
 {
     enum { MOST = 1024 };
-    char end;
+    const char *colon = strchr(word, ':');
+    char name[64], end;
 
-    out->text = text;
-    if (sscanf(number, "%5d%c", &out->rank, &end) != 1 || out->rank < 1 || out->rank > MOST)
-        return error_set("--comm=%s: expected a rank from 1 to %d behind the colon, as %s:%d", text,
-                         MOST, out->scheme->name, out->scheme->rank);
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(word, ":"), word);
+    *out = (struct way){.scheme = scheme_find(registry, name)};
+    if (colon && out->scheme && out->scheme->rank == 0)
+        out->scheme = NULL;
+    if (!out->scheme)
+        return 0;
+    out->rank = out->scheme->rank;
+    if (colon &&
+        (sscanf(colon + 1, "%5d%c", &out->rank, &end) != 1 || out->rank < 1 || out->rank > MOST))
+        return error_set("--%s=%s: expected a rank from 1 to %d behind the colon, as %s:%d", option,
+                         value, MOST, name, out->scheme->rank);
     return 0;
 }
 
 int comm_parse(const struct scheme *const *registry, const char *text, struct comm *out)
 {
-    const char *colon = strchr(text, ':');
     struct strbuf names = {.data = NULL};
-    char name[64];
+    struct way way;
 
-    snprintf(name, sizeof name, "%.*s", (int)strcspn(text, ":"), text);
-    *out = (struct comm){.policy = COMM_SCHEME, .scheme = scheme_find(registry, name)};
+    if (parse_scheme(registry, "comm", text, text, &way))
+        return -1;
+    *out = (struct comm){.policy = COMM_SCHEME, .scheme = way.scheme};
     for (int i = 0; i < POLICIES && !out->scheme; i++)
         if (!strcmp(text, policies[i].name)) {
             out->policy = policies[i].policy;
             return 0;
         }
-    if (out->scheme && (!colon || out->scheme->rank > 0))
-        return colon ? parse_rank(text, colon + 1, out) : 0;
+    if (strchr(text, ':')) {
+        out->rank = way.rank;
+        out->text = text;
+    }
+    if (out->scheme)
+        return 0;
     for (int i = 0; i < POLICIES; i++)
         strbuf_printf(&names, "%s, ", policies[i].name);
     for (int i = 0; registry[i]; i++)
@@ -116,6 +131,106 @@ const struct scheme *scheme_at(const struct scheme *const *registry, int index)
 const char *scheme_label(const struct scheme *scheme)
 {
     return scheme ? scheme->label : "-";
+}
+
+/* ---- ways ---- */
+
+bool scheme_takes_bf16(const struct scheme *scheme)
+{
+    return scheme->factors || scheme->codec == plan_wire_codec;
+}
+
+static struct way_text print_way(struct way way, const char *scheme, char rank, char wire)
+{
+    struct way_text out;
+    int at = snprintf(out.text, sizeof out.text, "%.20s", scheme);
+
+    if (way.rank > 0)
+        at += sprintf(out.text + at, "%c%d", rank, way.rank % 10000);
+    if (way.wire == WIRE_BF16)
+        sprintf(out.text + at, "%cbf16", wire);
+    return out;
+}
+
+struct way_text way_name(struct way way)
+{
+    return print_way(way, way.scheme ? way.scheme->name : "none", ':', '/');
+}
+
+struct way_text way_label(struct way way)
+{
+    return print_way(way, scheme_label(way.scheme), ' ', ' ');
+}
+
+int ways_find(const struct ways *ways, struct way way)
+{
+    for (int i = 0; i < ways->n; i++)
+        if (way_is(ways->way[i], way))
+            return i;
+    return -1;
+}
+
+static int refuse_lossy(const struct scheme *const *registry, const char *text, const char *word)
+{
+    struct strbuf names = {.data = NULL};
+
+    for (int i = 0; registry[i]; i++)
+        if (registry[i]->lossy)
+            strbuf_printf(&names, registry[i]->rank > 0 ? ", %s:R" : ", %s", registry[i]->name);
+    error_set("--lossy=%s: '%s' is no word of its list; expected some of bf16%s", text, word,
+              strbuf_text(&names));
+    strbuf_free(&names);
+    return -1;
+}
+
+int ways_parse_lossy(const struct scheme *const *registry, const char *text, struct ways *out)
+{
+    enum { MOST = 8 };
+    char word[32];
+
+    *out = (struct ways){.text = text};
+    for (const char *at = text; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
+        struct way way = {.wire = WIRE_BF16};
+        snprintf(word, sizeof word, "%.*s", (int)strcspn(at, ","), at);
+        if (strcmp(word, "bf16") && parse_scheme(registry, "lossy", text, word, &way))
+            return -1;
+        if (way.wire != WIRE_BF16 && !(way.scheme && way.scheme->lossy))
+            return refuse_lossy(registry, text, word);
+        if (ways_find(out, way) >= 0)
+            return error_set("--lossy=%s: '%s' appears twice; give it once", text, word);
+        if (out->n == MOST)
+            return error_set("--lossy=%s: expected at most %d words", text, MOST);
+        out->way[out->n++] = way;
+    }
+    return 0;
+}
+
+/* Without a scheme: all lossless ones. */
+static void add_ways(const struct scheme *const *registry, struct way way, struct ways *out)
+{
+    for (int i = 0; registry[i]; i++) {
+        struct way one = {.scheme = registry[i], .rank = way.rank};
+        if (scheme_takes_bf16(registry[i]))
+            one.wire = way.wire;
+        if (way.scheme ? way.scheme != registry[i] : !registry[i]->lossless)
+            continue;
+        assert(out->n < WAYS_MOST);
+        if (ways_find(out, one) < 0)
+            out->way[out->n++] = one;
+    }
+}
+
+int ways_list(const struct scheme *const *registry, enum wire_format wire, const struct ways *lossy,
+              struct ways *out)
+{
+    int exact;
+
+    out->n = 0;
+    add_ways(registry, (struct way){.wire = wire}, out);
+    exact = out->n;
+    for (int i = 0; lossy && i < lossy->n; i++)
+        add_ways(registry, lossy->way[i], out);
+    return exact;
 }
 
 /* Whether factors of that rank are at most half of the matrix. */

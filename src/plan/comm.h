@@ -8,7 +8,7 @@ struct comm {
     enum comm_policy {
         COMM_SCHEME, /* every group by `scheme`, what it cannot move by the parameter server */
         COMM_PAPER,  /* BestScheme (Zhang et al., USENIX ATC'17, Algorithm 1): PS or SFB */
-        COMM_AUTO,   /* what choose_comm took, given as plan_options.schemes */
+        COMM_AUTO,   /* what choose_comm took, given as plan_options.ways */
         COMM_NONE,   /* nothing is exchanged, every worker trains alone: the ceiling of speed */
     } policy;
     const struct scheme *scheme; /* COMM_SCHEME alone; else NULL */

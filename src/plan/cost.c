@@ -266,7 +266,7 @@ double cost_stage_seconds(const struct cost_cluster *cluster, const struct plan 
 
 double cost_decode_seconds(const struct cost_cluster *cluster, const struct plan *plan, int bucket)
 {
-    if (plan_factor_size(plan) == sizeof(float))
+    if (!plan_halves(plan, bucket))
         return 0;
     return (double)plan_factor_elems(plan, bucket, -1) * sizeof(float) / cluster->copy_Bps;
 }
@@ -373,44 +373,35 @@ void cost_plan(const struct cost_cluster *cluster, const struct plan *plan, stru
         cost_bucket(cluster, plan, &classes, b, &out[b]);
 }
 
-int cost_count_schemes(const struct scheme *const *registry)
+int cost_table(const struct cost_cluster *cluster, const struct plan_options *how,
+               const struct ways *ways, int ngroups, const struct group *groups, struct cost *out)
 {
-    int count = 0;
-
-    while (registry[count])
-        count++;
-    return count;
-}
-
-int cost_table(const struct cost_cluster *cluster, const struct plan_options *how, int ngroups,
-               const struct group *groups, struct cost *out)
-{
-    const struct scheme *const *registry = how->registry;
-    int schemes = cost_count_schemes(registry), status = 0;
     struct cost *column = alloc_array((size_t)ngroups, sizeof *column, "the costs of all schemes");
+    struct way *by = alloc_array((size_t)ngroups, sizeof *by, "the costs of all schemes");
+    struct plan_options options = *how;
+    int status = column && by ? 0 : -1;
 
-    if (!column)
-        return -1;
-    for (int s = 0; s < schemes && !status; s++) {
-        struct plan_options options = *how;
+    options.comm = (struct comm){.policy = COMM_AUTO};
+    options.ways = by;
+    options.merge_bytes = 0;
+    for (int w = 0; w < ways->n && !status; w++) {
+        const struct way way = ways->way[w];
         struct plan *plan;
-        options.comm = (struct comm){.policy = COMM_SCHEME, .scheme = registry[s]};
-        if (how->comm.scheme == registry[s])
-            options.comm = how->comm;
-        options.merge_bytes = 0;
+        for (int g = 0; g < ngroups; g++)
+            by[g] = way;
         status = plan_create(&options, ngroups, groups, &plan);
         if (status)
             break;
         cost_plan(cluster, plan, column);
         for (int g = 0; g < ngroups; g++) {
-            bool possible =
-                scheme_can_move(registry[s], &groups[g], scheme_rank(registry[s], options.comm));
-            out[g * schemes + s] = possible ? column[g] : (struct cost){0};
-            out[g * schemes + s].scheme = registry[s];
+            bool possible = scheme_can_move(way.scheme, &groups[g], way.rank);
+            out[g * ways->n + w] = possible ? column[g] : (struct cost){0};
+            out[g * ways->n + w].scheme = way.scheme;
         }
         plan_destroy(plan);
     }
     free(column);
+    free(by);
     return status;
 }
 

@@ -24,7 +24,7 @@
  * Where nodes add up first, P counts nodes and r is that of all workers of one; several leaders of
  * a node share its link, its messages and its sums.
  *
- * With --wire=bf16 b halves where gradients or factors travel (PS one way, allreduce both).
+ * As bfloat16 b and f halve where gradients or factors travel (PS one way, allreduce both).
  *
  * Seconds follow the usual alpha-beta-gamma model (Thakur, Rabenseifner and Gropp 2005): trips that
  * must follow each other cost the latency, every message its overhead, every byte the link's or the
@@ -140,14 +140,11 @@ struct cost_sizes cost_sizes_for(const struct cost_cluster *cluster);
 /* Every bucket of the plan; out: plan->nbuckets places. Time: O(leaders + shares log shares). */
 void cost_plan(const struct cost_cluster *cluster, const struct plan *plan, struct cost *out);
 
-/* Every group by itself by every scheme of how->registry: row g of `out`, of as many places as the
- * registry has schemes, is group g's. How: all of the plan's options but the schemes and merging.
- * Fails for want of memory, or where no such plan can be. */
-int cost_table(const struct cost_cluster *cluster, const struct plan_options *how, int ngroups,
-               const struct group *groups, struct cost *out);
-
-/* How many schemes a registry has. */
-int cost_count_schemes(const struct scheme *const *registry);
+/* Every group by itself by every way: row g of `out`, of ways->n places, is group g's. How: all of
+ * the plan's options but comm, ways and merging. Fails for want of memory, or where no such plan
+ * can be. */
+int cost_table(const struct cost_cluster *cluster, const struct plan_options *how,
+               const struct ways *ways, int ngroups, const struct group *groups, struct cost *out);
 
 /* Of the bucket's sum_seconds, what comes before anything travels: the ranks of a node add up whole
  * gradients, a slice each. */

@@ -20,66 +20,70 @@ bool plan_prefers_sfb(int64_t m, int64_t n, int64_t k, int64_t nworkers, int64_t
     return sfb * (uint64_t)nservers <= ps;
 }
 
-static const struct scheme *wished_scheme(const struct plan *plan, int group)
+static struct way wished_way(const struct plan *plan, int group)
 {
     const struct plan_options *o = &plan->options;
     const struct group *g = &plan->groups[group];
+    struct way way = {.wire = o->wire};
 
     switch (o->comm.policy) {
     case COMM_SCHEME:
-        return o->comm.scheme;
+        way.scheme = o->comm.scheme;
+        way.rank = scheme_rank(way.scheme, o->comm);
+        break;
     case COMM_AUTO:
-        return o->schemes[group];
+        way = o->ways[group];
+        break;
     case COMM_PAPER:
-        return g->factorable &&
-                       plan_prefers_sfb(g->m, g->n, g->k * o->iter_size * plan->most_locals,
-                                        plan->nworkers, plan->nservers)
-                   ? scheme_of_factors(o->registry)
-                   : NULL;
+        if (g->factorable && plan_prefers_sfb(g->m, g->n, g->k * o->iter_size * plan->most_locals,
+                                              plan->nworkers, plan->nservers))
+            way.scheme = scheme_of_factors(o->registry);
+        break;
     case COMM_NONE:
         break;
     }
-    return NULL;
+    return way;
 }
 
-static const struct scheme *choose_scheme(const struct plan *plan, int group)
+static struct way choose_way(const struct plan *plan, int group)
 {
-    const struct scheme *wished = NULL;
+    const struct group *g = &plan->groups[group];
+    struct way way = wished_way(plan, group);
 
-    if (!plan->groups[group].trains || plan->options.comm.policy == COMM_NONE)
-        return NULL;
-    if (plan->nworkers > 1) /* else it talks to itself, or to the one worker's server */
-        wished = wished_scheme(plan, group);
-    return wished && scheme_can_move(wished, &plan->groups[group],
-                                     scheme_rank(wished, plan->options.comm))
-               ? wished
-               : plan->options.registry[0];
+    if (!g->trains || plan->options.comm.policy == COMM_NONE)
+        return (struct way){.scheme = NULL};
+    /* one worker talks to itself, or to its server */
+    if (plan->nworkers == 1 || !way.scheme || !scheme_can_move(way.scheme, g, way.rank))
+        way = (struct way){.scheme = plan->options.registry[0], .wire = way.wire};
+    if (!scheme_takes_bf16(way.scheme))
+        way.wire = WIRE_FP32;
+    return way;
 }
 
 /* ---- buckets ---- */
 
 /* Whether group g - 1 travels with g and those behind it, `bytes` of which are together: they wait
  * for it, so they must be few, whatever its own size. */
-static bool joins(const struct plan *plan, const struct scheme *const *scheme, int g, size_t bytes)
+static bool joins(const struct plan *plan, const struct way *way, int g, size_t bytes)
 {
     enum { PADDING = 16 }; /* at most, between neighbours in the arenas */
     const struct group *before = &plan->groups[g - 1];
 
-    return scheme[g] && scheme[g]->mergeable && plan->options.nranks > 1 &&
-           scheme[g - 1] == scheme[g] && bytes < plan->options.merge_bytes &&
+    return way[g].scheme && way[g].scheme->mergeable && plan->options.nranks > 1 &&
+           way_is(way[g - 1], way[g]) && bytes < plan->options.merge_bytes &&
            plan->groups[g].begin - (before->begin + before->elems) < PADDING;
 }
 
 /* From the last group to the first, as backward makes them; bucket_of[g] becomes 1 where one
  * begins. Returns how many buckets there are. */
-static int find_buckets(struct plan *plan, const struct scheme *const *scheme)
+static int find_buckets(struct plan *plan, const struct way *way)
 {
     size_t bytes = 0;
     int count = 0;
 
     for (int g = plan->ngroups - 1; g >= 0; g--) {
         bytes += plan->groups[g].elems * sizeof(float);
-        plan->bucket_of[g] = g == 0 || !joins(plan, scheme, g, bytes);
+        plan->bucket_of[g] = g == 0 || !joins(plan, way, g, bytes);
         count += plan->bucket_of[g];
         if (plan->bucket_of[g])
             bytes = 0;
@@ -99,7 +103,7 @@ static int name_bucket(const struct plan *plan, struct bucket *bucket)
 }
 
 static void begin_bucket(struct bucket *bucket, const struct group *group, int number,
-                         const struct scheme *scheme, struct comm comm)
+                         struct way way)
 {
     *bucket = (struct bucket){.layer = group->layer,
                               .begin = group->begin,
@@ -111,29 +115,31 @@ static void begin_bucket(struct bucket *bucket, const struct group *group, int n
                               .k = group->k,
                               .first_group = number,
                               .ngroups = 1,
-                              .scheme = scheme,
-                              .rank = scheme ? scheme_rank(scheme, comm) : 0};
+                              .scheme = way.scheme,
+                              .rank = way.rank,
+                              .wire = way.wire,
+                              .label = way_label(way)};
 }
 
 static int make_buckets(struct plan *plan)
 {
     size_t n = (size_t)plan->ngroups + 1;
-    const struct scheme **scheme = PLAN_ROOM(scheme, n);
+    struct way *way = PLAN_ROOM(way, n);
     int made = -1, status = 0;
 
     plan->bucket_of = PLAN_ROOM(plan->bucket_of, n);
     plan->buckets = PLAN_ROOM(plan->buckets, n);
-    if (!scheme || !plan->bucket_of || !plan->buckets) {
-        free(scheme);
+    if (!way || !plan->bucket_of || !plan->buckets) {
+        free(way);
         return -1;
     }
     for (int g = 0; g < plan->ngroups; g++)
-        scheme[g] = choose_scheme(plan, g);
-    plan->nbuckets = find_buckets(plan, scheme);
+        way[g] = choose_way(plan, g);
+    plan->nbuckets = find_buckets(plan, way);
     for (int g = 0; g < plan->ngroups; g++) {
         const struct group *group = &plan->groups[g];
         if (plan->bucket_of[g]) {
-            begin_bucket(&plan->buckets[++made], group, g, scheme[g], plan->options.comm);
+            begin_bucket(&plan->buckets[++made], group, g, way[g]);
         } else {
             struct bucket *into = &plan->buckets[made];
             into->elems = group->begin + group->elems - into->begin;
@@ -142,7 +148,7 @@ static int make_buckets(struct plan *plan)
         }
         plan->bucket_of[g] = made;
     }
-    free(scheme);
+    free(way);
     assert(made + 1 == plan->nbuckets);
     for (int b = 0; b < plan->nbuckets && !status; b++)
         status = name_bucket(plan, &plan->buckets[b]);
@@ -152,14 +158,15 @@ static int make_buckets(struct plan *plan)
 /* Two rounds of all workers' rows are kept, since the next one may come while the last is used, and
  * of several rounds also the leader's own rows. Every worker sends the same number of rows a round,
  * so that all links are busy; rounds of a few workers each would have all wait for those. */
-static int rounds_of(const struct plan *plan, const struct bucket *bucket)
+static int rounds_of(const struct plan *plan, int bucket)
 {
-    double rows = (double)bucket->k * plan->options.iter_size * plan->most_locals;
-    double row = (double)(bucket->m + bucket->n) * (double)plan_factor_room(plan);
+    const struct bucket *b = &plan->buckets[bucket];
+    double rows = (double)b->k * plan->options.iter_size * plan->most_locals;
+    double row = (double)(b->m + b->n) * (double)plan_factor_room(plan, bucket);
     double workers = plan->nworkers;
-    double most = 2.0 * (double)bucket->elems * sizeof(float), each;
+    double most = 2.0 * (double)b->elems * sizeof(float), each;
 
-    if (!bucket->scheme || !bucket->scheme->factors || bucket->scheme->home != HOME_NOBODY)
+    if (!b->scheme || !b->scheme->factors || b->scheme->home != HOME_NOBODY)
         return 1;
     most = most > (double)PLAN_FACTOR_BYTES ? most : (double)PLAN_FACTOR_BYTES;
     if (plan->options.factor_bytes > 0)
@@ -178,7 +185,7 @@ static int slices_of(const struct plan *plan, int bucket)
     enum { MOST = 1 << 16 };
     const struct bucket *b = &plan->buckets[bucket];
     double bytes = (double)plan_round_rows(plan, bucket) * (double)(b->m + b->n) *
-                   (double)plan_factor_size(plan);
+                   (double)plan_factor_size(plan, bucket);
     double slices = bytes / (double)plan->options.chunk_bytes;
 
     if (!b->scheme || !b->scheme->factors || b->scheme->home != HOME_NOBODY || slices <= 1)
@@ -189,7 +196,7 @@ static int slices_of(const struct plan *plan, int bucket)
 static void cut_factors(struct plan *plan)
 {
     for (int b = 0; b < plan->nbuckets; b++) {
-        plan->buckets[b].rounds = rounds_of(plan, &plan->buckets[b]);
+        plan->buckets[b].rounds = rounds_of(plan, b);
         plan->buckets[b].slices = slices_of(plan, b);
         plan->in_rounds =
             plan->in_rounds || plan->buckets[b].rounds > 1 || plan->buckets[b].rank > 0;
@@ -326,7 +333,7 @@ int plan_create(const struct plan_options *options, int ngroups, const struct gr
     dilate(plan);
     if (plan_cut(plan) || plan_deal(plan) || plan_share_out(plan) || plan_lay_rails(plan))
         goto fail;
-    plan->options.schemes = NULL;
+    plan->options.ways = NULL;
     plan->options.nodes = NULL;
     *out = plan;
     return 0;
@@ -384,13 +391,14 @@ uint64_t plan_digest(const struct plan *plan, uint64_t seed)
     hash = mix(hash, (uint64_t)plan->rails);
     for (int r = 0; r < plan->ncomputing; r++)
         hash = mix(hash, (uint64_t)plan->leader[r]);
-    hash = mix(hash, (uint64_t)plan->options.iter_size << 8 | (uint64_t)plan->options.wire);
+    hash = mix(hash, (uint64_t)plan->options.iter_size);
+    hash = mix(hash, (uint64_t)plan->options.drop);
     for (int b = 0; b < plan->nbuckets; b++) {
         const struct bucket *bucket = &plan->buckets[b];
         hash = mix(hash, bucket->begin);
         hash = mix(hash, bucket->elems);
         hash = mix(hash, (uint64_t)bucket->k << 1 | bucket->log_steps);
-        hash = mix(hash, (uint64_t)bucket->rank);
+        hash = mix(hash, (uint64_t)bucket->rank << 8 | (uint64_t)bucket->wire);
         hash = mix(hash, (uint64_t)bucket->rounds << 32 | (uint32_t)bucket->slices);
         hash = mix_text(hash, bucket->scheme ? bucket->scheme->name : "");
     }

@@ -25,22 +25,15 @@ enum {
  * communication, beside parameters, gradients and history. */
 #define PLAN_MEMORY_FREE ((size_t)64 << 20)
 
-enum wire_format {
-    WIRE_FP32,
-    WIRE_BF16, /* gradients of PS and allreduce, and allreduce's sums, as bfloat16 with error
-                  feedback; factors as bfloat16 without it */
-};
-
 struct plan_options {
     const struct scheme *const *registry; /* of all schemes there are; outlives the plan */
     struct comm comm;
-    enum wire_format wire;
-    const struct scheme *const
-        *schemes; /* COMM_AUTO: one per group; one that cannot move the group, or NULL, means the
-                     parameter server. Borrowed for plan_create */
-    int nranks;   /* all of them */
-    int servers;  /* > 0: that many dedicated server ranks, the last ones; 0: every worker is also
-                     a server */
+    enum wire_format wire;  /* of every way but those of `ways` */
+    const struct way *ways; /* COMM_AUTO: one per group; one that cannot move the group, or has no
+                               scheme, means the parameter server. Borrowed for plan_create */
+    int nranks;             /* all of them */
+    int servers; /* > 0: that many dedicated server ranks, the last ones; 0: every worker is also a
+                    server */
     const int *nodes; /* per worker: its node, numbered as they first come; a node's workers add up
                          among themselves and the first of them, their leader, sends for all. NULL:
                          every worker is its own leader. Borrowed for plan_create */
@@ -53,7 +46,9 @@ struct plan_options {
     size_t latency_bytes; /* what a link carries in the latency of one message; 0:
                              PLAN_USUAL_LATENCY_BYTES. Over more than PLAN_FEW_HOMES homes a bucket
                              is spread in parts of twice that at least */
-    bool lags;            /* workers may run ahead of each other (--staleness): no trees */
+    bool lags;            /* workers may be in different iterations: no trees */
+    int drop;             /* so many workers' gradients of a chunk, the last ones, nobody waits for;
+                             with `lags`, and schemes that serve parameters alone */
     int tree_leaders;     /* with so many leaders every bucket that can travels along a tree; 0:
                              those for which it is faster, from PLAN_LOG_LEADERS leaders on */
     size_t factor_bytes;  /* most that all workers' factors of a bucket take; more come in rounds.
@@ -80,8 +75,10 @@ struct bucket {
                    while one worker gets it. 1: no factors go to all */
     int first_group, ngroups;    /* of the net's groups */
     const struct scheme *scheme; /* NULL: nothing travels (does not train, or --comm=none) */
+    int rank; /* > 0: factors of that rank travel in the gradient's place (plan_low_rank) */
+    enum wire_format wire; /* of what travels where there are several workers */
+    struct way_text label; /* of these, for people */
     int first_chunk, nchunks;
-    int rank;  /* > 0: factors of that rank travel in the gradient's place (plan_low_rank) */
     int moved; /* so many of its chunks travel: all, or of low rank the first, each a piece */
     int first_share, nshares;            /* of plan->shares */
     uint64_t gradient_bytes, back_bytes; /* of all shares together */
@@ -225,6 +222,13 @@ uint64_t plan_messages(const struct plan *plan, int world_rank);
 /* Bytes that the world rank keeps for communication, beside parameters, gradients and history. */
 uint64_t plan_memory(const struct plan *plan, int world_rank);
 
+static inline struct way plan_way(const struct plan *plan, int group)
+{
+    const struct bucket *b = &plan->buckets[plan->bucket_of[group]];
+
+    return (struct way){b->scheme, b->rank, b->wire};
+}
+
 /* A number that differs when two ranks' plans (or the extra words given) differ. */
 uint64_t plan_digest(const struct plan *plan, uint64_t seed);
 
@@ -276,7 +280,8 @@ struct traffic plan_home_traffic(const struct plan *plan, int bucket, int leader
 /* Memory of the leader there: a place for every gradient that comes to it as a home, or for the sum
  * of each of its children in the tree. Where gradients are encoded, also places for all of them
  * decoded, the leader's message and what rounding lost; and the same again of sums that come back
- * encoded. */
+ * encoded. With plan_options.drop a home has values of its own, and one more of them for each
+ * worker that may be late to take them. */
 uint64_t plan_home_memory(const struct plan *plan, int bucket, int leader);
 
 /* Where slice `slice` of `elems` of a leader's factors begins; slice == slices: where they end. */
@@ -285,21 +290,27 @@ static inline size_t plan_slice_begin(const struct bucket *bucket, size_t elems,
     return elems * (size_t)slice / (size_t)bucket->slices;
 }
 
-/* Bytes of an element of factors on the wire. */
-static inline size_t plan_factor_size(const struct plan *plan)
+/* Whether what travels of the bucket are bfloat16. */
+static inline bool plan_halves(const struct plan *plan, int bucket)
 {
-    return plan->options.wire == WIRE_BF16 && plan->nworkers > 1 ? sizeof(uint16_t) : sizeof(float);
+    return plan->buckets[bucket].wire == WIRE_BF16 && plan->nworkers > 1;
+}
+
+/* Bytes of an element of the bucket's factors on the wire. */
+static inline size_t plan_factor_size(const struct plan *plan, int bucket)
+{
+    return plan_halves(plan, bucket) ? sizeof(uint16_t) : sizeof(float);
 }
 
 /* Bytes of memory for each element of factors that is kept: as a float, and as it travels. */
-static inline size_t plan_factor_room(const struct plan *plan)
+static inline size_t plan_factor_room(const struct plan *plan, int bucket)
 {
-    size_t size = plan_factor_size(plan);
+    size_t size = plan_factor_size(plan, bucket);
 
     return sizeof(float) + (size < sizeof(float) ? size : 0);
 }
 
-/* The codec slot of schemes whose gradients travel as --wire says. */
+/* The codec slot of schemes whose gradients may travel as bfloat16. */
 const struct codec *plan_wire_codec(const struct plan *plan, int chunk);
 
 /* A product of counts; UINT64_MAX where it is larger. */

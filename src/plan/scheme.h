@@ -30,6 +30,12 @@ struct traffic {
     uint64_t messages; /* sent ones */
 };
 
+enum wire_format {
+    WIRE_FP32,
+    WIRE_BF16, /* gradients of PS and allreduce, and allreduce's sums, as bfloat16 with error
+                  feedback; factors as bfloat16 without it */
+};
+
 struct scheme {
     const char *name;  /* as --comm takes it: "ps" */
     const char *label; /* in tables: "PS" */
@@ -43,6 +49,7 @@ struct scheme {
     bool sliced;    /* its chunks know nothing of each other, and move as plan_home_traffic has it:
                        the ranks of a leader may share a bucket, else one of them moves it */
     bool lossless;  /* --comm=auto may choose it: no result changes but by rounding */
+    bool lossy;     /* it may where --lossy names it: what it rounds away is sent later */
     /* Whether it can move the group; groups that it cannot move go by the parameter server. NULL:
      * whatever trains, or, with `factors`, whatever is factorable. */
     bool (*can_move)(const struct group *group);
@@ -83,5 +90,46 @@ const char *scheme_label(const struct scheme *scheme); /* "-" for NULL */
 
 /* Whether the scheme, of that rank where it has one, can move the group. */
 bool scheme_can_move(const struct scheme *scheme, const struct group *group, int rank);
+
+/* ---- ways: what moves a group, and in what form ---- */
+
+struct way {
+    const struct scheme *scheme; /* NULL: nothing travels */
+    int rank;                    /* of the scheme's low-rank factors; 0: it has none */
+    enum wire_format wire;       /* WIRE_FP32 where the scheme has no other (scheme_takes_bf16) */
+};
+
+/* Whether what it moves may travel as bfloat16. */
+bool scheme_takes_bf16(const struct scheme *scheme);
+
+static inline bool way_is(struct way a, struct way b)
+{
+    return a.scheme == b.scheme && a.rank == b.rank && a.wire == b.wire;
+}
+
+struct way_text {
+    char text[40];
+};
+struct way_text way_name(struct way way);  /* "ps", "lowrank:4", "sfb/bf16"; "none" for no scheme */
+struct way_text way_label(struct way way); /* "PS", "low rank 4", "SFB bf16"; "-" likewise */
+
+enum { WAYS_MOST = 32 };
+struct ways {
+    struct way way[WAYS_MOST];
+    int n;
+    const char *text; /* that ways_parse_lossy read; borrowed. NULL: it read none */
+};
+
+/* Its number in the list; -1: it is not there. */
+int ways_find(const struct ways *ways, struct way way);
+
+/* The list of --lossy, as "bf16,lowrank:2,onebit": bf16 is a way without a scheme, for all lossless
+ * ones. Fails with what a list may have. `text` outlives *out. */
+int ways_parse_lossy(const struct scheme *const *registry, const char *text, struct ways *out);
+
+/* What --comm=auto may choose from: all lossless schemes in the form `wire`, then what `lossy` adds
+ * (NULL: nothing) to them. Returns how many the former are. */
+int ways_list(const struct scheme *const *registry, enum wire_format wire, const struct ways *lossy,
+              struct ways *out);
 
 #endif

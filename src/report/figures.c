@@ -31,7 +31,8 @@ static void fill_rank(const struct figures_source *source, struct figures_rank *
         .progress_share =
             stats->wire.seconds > 0 ? stats->wire.cpu_seconds / stats->wire.seconds : 0,
         .sent = (double)stats->wire.sent / n,
-        .control_sent = (double)stats->wire.control_sent};
+        .control_sent = (double)stats->wire.control_sent,
+        .left_out = (double)stats->left_out};
     memcpy(rank->host, topology->host[topology->rank], sizeof rank->host);
     rank->compute_seconds = source->train_seconds / n - rank->stall_seconds - rank->input_seconds;
     other = rank->stall_seconds;
@@ -50,10 +51,10 @@ static void fill_rank(const struct figures_source *source, struct figures_rank *
 static void fill_layer(const struct plan *plan, const struct bucket_figures *all, int bucket,
                        struct figures *figures, struct figures_layer *out)
 {
-    const struct scheme *scheme = plan->buckets[bucket].scheme;
+    const struct bucket *b = &plan->buckets[bucket];
 
-    *out = (struct figures_layer){.name = plan->buckets[bucket].name,
-                                  .scheme = figures->local ? "local" : scheme_label(scheme),
+    *out = (struct figures_layer){.name = b->name,
+                                  .scheme = figures->local ? "local" : b->label.text,
                                   .predicted_seconds = -1,
                                   .alone_seconds = -1,
                                   .stall_rank = -1,
@@ -107,6 +108,27 @@ static int fill_figures(const struct figures_source *source, struct figures_rank
     return 0;
 }
 
+/* What homes have dropped, worker by worker. Collective. */
+static int gather_dropped(MPI_Comm world, const struct figures_source *source,
+                          struct figures_rank *ranks)
+{
+    const struct plan *plan = source->plan;
+    int n = source->topology->nranks, chunks = 0;
+    uint64_t *dropped = plan->options.drop > 0 ? source->stats->dropped : NULL;
+
+    if (!dropped)
+        return 0;
+    MPI_TRY(MPI_Reduce(ranks ? MPI_IN_PLACE : dropped, ranks ? dropped : NULL, n, MPI_UINT64_T,
+                       MPI_SUM, 0, world));
+    for (int b = 0; b < plan->nbuckets; b++)
+        chunks += plan->buckets[b].trains ? plan->buckets[b].nchunks : 0;
+    for (int r = 0; ranks && r < n && chunks > 0; r++)
+        ranks[r].unused = ranks[r].left_out + (double)dropped[r] / chunks;
+    return 0;
+fail:
+    return -1;
+}
+
 int figures_gather(MPI_Comm world, const struct figures_source *source, struct figures *out)
 {
     size_t bytes = (size_t)source->plan->nbuckets * sizeof(struct bucket_figures);
@@ -120,7 +142,8 @@ int figures_gather(MPI_Comm world, const struct figures_source *source, struct f
     if (!status) {
         fill_rank(source, &mine, buckets);
         status = agree_gather(world, &mine, sizeof mine, "the report", &ranks) ||
-                 agree_gather(world, buckets, bytes, "the report", &all);
+                 agree_gather(world, buckets, bytes, "the report", &all) ||
+                 gather_dropped(world, source, ranks);
     }
     if (!status && ranks) {
         status = fill_figures(source, ranks, all, out);

@@ -53,6 +53,8 @@ struct figures_rank {
     double predicted_sent, sent; /* bytes of gradients, parameters and factors */
     double control_sent;         /* bytes of everything else, the whole run */
     struct figures_late late;
+    double left_out; /* iterations that others ended before it began them */
+    double unused;   /* these, and those of its gradients that nobody waited for, in iterations */
 };
 
 /* All zero: nothing was gathered. */

@@ -35,6 +35,8 @@ void report_rank(const struct figures *figures, int rank, struct json *json)
     json_put_double(json, "late_computing_seconds", r->late.seconds[LATE_COMPUTING]);
     json_put_double(json, "late_input_seconds", r->late.seconds[LATE_INPUT]);
     json_put_double(json, "late_network_seconds", r->late.seconds[LATE_NETWORK]);
+    json_put_double(json, "iterations_left_out", r->left_out);
+    json_put_double(json, "iterations_unused", r->unused);
 }
 
 static void put_layer(const struct figures *figures, int i, struct json *json)

@@ -328,6 +328,22 @@ static void put_late(const struct figures *figures, struct strbuf *text)
         strbuf_putc(text, '\n');
 }
 
+/* Whose gradients were dropped, and how many. */
+static void put_dropped(const struct figures *figures, struct strbuf *text)
+{
+    const char *before = "Dropped:";
+
+    for (int r = 0; r < figures->nranks; r++) {
+        const struct figures_rank *rank = &figures->ranks[r];
+        if (rank->unused == 0)
+            continue;
+        strbuf_printf(text, "%s rank %d on %s %.4g of %lld iterations (%.4g not computed)", before,
+                      r, rank->host, rank->unused, (long long)figures->iterations, rank->left_out);
+        before = ";";
+    }
+    strbuf_puts(text, *before == ';' ? "\n" : "");
+}
+
 /* It takes its time from the passes where it has no core of its own. */
 static void put_progress(const struct figures *figures, struct strbuf *text)
 {
@@ -364,6 +380,7 @@ void report_words(const struct figures *figures, struct strbuf *text)
     put_hidden(figures, text);
     put_spread(figures, text);
     put_late(figures, text);
+    put_dropped(figures, text);
     put_progress(figures, text);
     report_advise(figures, &advice);
     strbuf_printf(text, "What would help most: %s", advice.text);

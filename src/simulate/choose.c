@@ -1,10 +1,11 @@
 /* The choice of schemes by simulation. The cost model adds averages up, so where the link is nearly
- * full it cannot tell which choice waits for it. So it only says which scheme is cheapest for each
+ * full it cannot tell which choice waits for it. So it only says which way is cheapest for each
  * group by itself, which gives a few mixes beside what the user could have named; the player alone
  * decides. */
 #include "simulate/choose.h"
 
 #include "util/alloc.h"
+#include "util/error.h"
 #include "util/units.h"
 
 #include <assert.h>
@@ -15,8 +16,9 @@
 #define EQUAL  1e-9 /* of the seconds that are compared: a tie */
 #define ENOUGH 5e-4 /* of the passes: nothing that is left to gain is worth looking for */
 #define NEAR   0.03 /* of an iteration: what a wider window may make up for */
+#define WORTH  0.01 /* of the best exact iteration: saving less is not worth any rounding */
 
-enum { MERGES = 2, MIXES = 10, MOST_TRIED = 512, SURELY_WIDENED = 3, WIDEST = 4 };
+enum { MERGES = 2, MIXES = 10, BOTH = 2, MOST_TRIED = 512, SURELY_WIDENED = 3, WIDEST = 4 };
 
 /* A row's scheme as it was played. */
 struct tried {
@@ -29,8 +31,9 @@ struct tried {
 struct chooser {
     const struct choose_question *question;
     struct choose_answer *answer;
-    const struct scheme **mix; /* nmixes rows of one per group; NULL where it does not train */
+    struct way *mix; /* nmixes rows of one per group; no scheme where it does not train */
     int nmixes;
+    struct cost *table; /* per group and way */
     size_t merge[MERGES];
     int nmerges;
     size_t window; /* the usual one, or the given one */
@@ -45,17 +48,32 @@ static bool is_less(double a, double b)
 
 /* ---- candidates ---- */
 
-static bool may_choose(const struct choose_question *question, const struct scheme *scheme)
+static bool may_move(const struct choose_question *question, const struct scheme *scheme)
 {
-    return scheme->lossless && !(question->whole_gradients && scheme->factors);
+    return !(question->whole_gradients && (scheme->factors || scheme->rank > 0));
 }
 
-static bool may_choose_paper(const struct choose_question *question)
+/* What --lossy names is of use to some layer, on however many ranks. */
+static int find_ways(struct chooser *c)
 {
-    const struct scheme *factors = scheme_of_factors(question->how->registry);
+    const struct choose_question *q = c->question;
+    struct ways all, *out = &c->answer->ways;
+    int exact = ways_list(q->how->registry, q->how->wire, q->lossy, &all);
 
-    return factors && may_choose(question, factors) &&
-           may_choose(question, question->how->registry[0]);
+    for (int w = 0; w < all.n; w++) {
+        struct way way = all.way[w];
+        bool of_use = !way.scheme->lossy;
+        for (int g = 0; g < q->work->ngroups; g++)
+            of_use = of_use || scheme_can_move(way.scheme, &q->groups[g], way.rank);
+        if (!of_use)
+            return error_set("--lossy=%s: no layer of this net can travel by %s; leave it out",
+                             q->lossy->text, way_name(way).text);
+        if (may_move(q, way.scheme)) {
+            out->way[out->n++] = way;
+            c->answer->nexact += w < exact;
+        }
+    }
+    return 0;
 }
 
 static double passes_of(const struct cost *cost)
@@ -77,56 +95,61 @@ static bool is_cheaper(const struct cost *a, const struct cost *b, double weight
     return is_less(pa, pb) || (!is_less(pb, pa) && a->bytes < b->bytes);
 }
 
-/* row: a group's costs, by scheme; NULL: it does not train. */
-static const struct cost *find_cheapest(const struct choose_question *question,
-                                        const struct cost *row, double weight)
+/* row: a group's costs, by way, of which the first nways count; NULL: it does not train. */
+static const struct cost *find_cheapest(const struct cost *row, int nways, double weight)
 {
-    int schemes = cost_count_schemes(question->how->registry);
     const struct cost *best = NULL;
 
-    for (const struct cost *cost = row; cost < row + schemes; cost++)
-        if (cost->possible && may_choose(question, cost->scheme) &&
-            (!best || is_cheaper(cost, best, weight)))
+    for (const struct cost *cost = row; cost < row + nways; cost++)
+        if (cost->possible && (!best || is_cheaper(cost, best, weight)))
             best = cost;
     return best;
 }
 
 /* The weight at which the group is as cheap by what takes least of the link as by what takes least
- * of the passes; < 0: one scheme does both. */
-static double find_balance(const struct choose_question *question, const struct cost *row)
+ * of the passes; < 0: one way does both. */
+static double find_balance(const struct cost *row, int nways)
 {
     const double only_passes = 1e12;
-    const struct cost *link = find_cheapest(question, row, 0);
-    const struct cost *passes = find_cheapest(question, row, only_passes);
+    const struct cost *link = find_cheapest(row, nways, 0);
+    const struct cost *passes = find_cheapest(row, nways, only_passes);
 
     if (!link || passes_of(link) <= passes_of(passes))
         return -1;
     return (passes->busy_seconds - link->busy_seconds) / (passes_of(link) - passes_of(passes));
 }
 
-static int find_mixes(struct chooser *c)
+/* The mixes of the first nways ways. */
+static void add_mixes(struct chooser *c, int nways)
+{
+    const struct ways *ways = &c->answer->ways;
+    int groups = c->question->work->ngroups, n = 2;
+    struct way *mix = c->mix + (size_t)c->nmixes * (size_t)groups;
+    double weight[MIXES] = {-1, 0};
+
+    for (int g = groups - 1; g >= 0 && n < MIXES; g--) {
+        weight[n] = find_balance(c->table + g * ways->n, nways);
+        n += weight[n] > 0;
+    }
+    for (int i = 0; i < n * groups; i++) {
+        const struct cost *row = c->table + i % groups * ways->n;
+        const struct cost *best = find_cheapest(row, nways, weight[i / groups]);
+        mix[i] = best ? ways->way[best - row] : (struct way){.scheme = NULL};
+    }
+    c->nmixes += n;
+}
+
+static int find_costs(struct chooser *c)
 {
     const struct choose_question *q = c->question;
-    int groups = q->work->ngroups, schemes = cost_count_schemes(q->how->registry);
-    struct cost *table =
-        alloc_array((size_t)groups * (size_t)schemes, sizeof *table, "the costs of all schemes");
-    double weight[MIXES] = {-1, 0};
-    int status;
+    const struct ways *ways = &c->answer->ways;
+    size_t groups = (size_t)q->work->ngroups;
 
-    c->nmixes = 2;
-    c->mix = alloc_array((size_t)MIXES * (size_t)groups, sizeof *c->mix, "the choice of schemes");
-    status = table && c->mix ? cost_table(q->cluster, q->how, groups, q->groups, table) : -1;
-    for (int g = groups - 1; g >= 0 && c->nmixes < MIXES && !status; g--) {
-        weight[c->nmixes] = find_balance(q, table + g * schemes);
-        c->nmixes += weight[c->nmixes] > 0;
-    }
-    for (int i = 0; i < c->nmixes * groups && !status; i++) {
-        const struct cost *best =
-            find_cheapest(q, table + i % groups * schemes, weight[i / groups]);
-        c->mix[i] = best ? best->scheme : NULL;
-    }
-    free(table);
-    return status;
+    c->table = alloc_array(groups * (size_t)ways->n, sizeof *c->table, "the costs of all schemes");
+    c->mix = alloc_array(BOTH * MIXES * groups, sizeof *c->mix, "the choice of schemes");
+    return c->table && c->mix
+               ? cost_table(q->cluster, q->how, ways, (int)groups, q->groups, c->table)
+               : -1;
 }
 
 static void find_sizes(struct chooser *c)
@@ -149,7 +172,8 @@ static int make_plan(const struct chooser *c, const struct choose_row *row, stru
     struct plan_options how = *q->how;
 
     how.comm = row->comm;
-    how.schemes = c->mix + (size_t)row->mix * (size_t)q->work->ngroups;
+    how.wire = row->wire;
+    how.ways = c->mix + (size_t)row->mix * (size_t)q->work->ngroups;
     how.merge_bytes = row->merge_bytes;
     return plan_create(&how, q->work->ngroups, q->groups, out);
 }
@@ -197,14 +221,15 @@ static int try_row(struct chooser *c, int row, struct choose_row how)
     return status;
 }
 
-static int add_row(struct chooser *c, struct comm comm)
+/* last: the mix behind the row's last one. */
+static int add_row(struct chooser *c, struct choose_row how, int last)
 {
-    struct choose_row how = {.comm = comm, .window = c->window};
     int row = c->answer->nrows++;
 
     assert(row < CHOOSE_ROWS);
     c->answer->row[row].seconds = -1;
-    for (; how.mix < (comm.policy == COMM_AUTO ? c->nmixes : 1); how.mix++)
+    how.window = c->window;
+    for (; how.mix < last; how.mix++)
         for (int m = 0; m < c->nmerges; m++) {
             how.merge_bytes = c->merge[m];
             if (try_row(c, row, how))
@@ -213,18 +238,35 @@ static int add_row(struct chooser *c, struct comm comm)
     return 0;
 }
 
-static int add_rows(struct chooser *c)
+/* The paper's rule, in the form of its parameter server. */
+static int add_paper(struct chooser *c, struct way ps)
 {
-    const struct choose_question *q = c->question;
-    const struct scheme *const *registry = q->how->registry;
+    const struct scheme *factors = scheme_of_factors(c->question->how->registry);
+    struct choose_row row = {.comm = {.policy = COMM_PAPER}, .wire = ps.wire};
 
-    if (!q->quick && may_choose_paper(q) && add_row(c, (struct comm){.policy = COMM_PAPER}))
-        return -1;
-    for (int s = 0; registry[s] && !q->quick; s++)
-        if (may_choose(q, registry[s]) &&
-            add_row(c, (struct comm){.policy = COMM_SCHEME, .scheme = registry[s]}))
+    if (!factors || !may_move(c->question, factors))
+        return 0;
+    snprintf(row.name.text, sizeof row.name.text, "paper%s", ps.wire == WIRE_BF16 ? "/bf16" : "");
+    return add_row(c, row, 1);
+}
+
+/* What could be named of the ways from the number `first` to `end`. */
+static int add_named(struct chooser *c, int first, int end)
+{
+    const struct way *way = c->answer->ways.way;
+
+    for (int w = first; w < end; w++)
+        if (way[w].scheme == c->question->how->registry[0] && add_paper(c, way[w]))
             return -1;
-    return add_row(c, (struct comm){.policy = COMM_AUTO});
+    for (int w = first; w < end; w++) {
+        const struct choose_row row = {
+            .name = way_name(way[w]),
+            .comm = {.policy = COMM_SCHEME, .scheme = way[w].scheme, .rank = way[w].rank},
+            .wire = way[w].wire};
+        if (add_row(c, row, 1))
+            return -1;
+    }
+    return 0;
 }
 
 /* The number of the shortest row, the first of equal ones. */
@@ -238,27 +280,36 @@ static int find_shortest(const struct choose_answer *answer)
     return best;
 }
 
-/* Whether what lasts so long with the usual window may become the answer with a wider one; n: of
- * the first plans played, which are those of the usual window. */
-static bool is_near(const struct chooser *c, int n, double seconds, double best)
+/* Whether what lasts so long with the usual window may become the answer with a wider one; of the
+ * plans played from the number `first` to `end`, which are those of the usual window. */
+static bool is_near(const struct chooser *c, int first, int end, double seconds, double best)
 {
     int before = 0;
 
-    for (int i = 0; i < n; i++)
+    for (int i = first; i < end; i++)
         before += !c->tried[i].again && is_less(c->tried[i].how.seconds, seconds);
     return before < SURELY_WIDENED || seconds <= best * (1 + NEAR);
 }
 
-static int widen_windows(struct chooser *c)
+/* Whether the passes alone take as long. */
+static bool is_enough(const struct chooser *c)
 {
-    double best = c->answer->row[find_shortest(c->answer)].seconds;
-    int n = c->ntried;
+    return c->answer->row[find_shortest(c->answer)].seconds <=
+           layer_times_total(c->question->work) * (1 + ENOUGH);
+}
 
-    if (best <= layer_times_total(c->question->work) * (1 + ENOUGH))
+/* Of the plans from the number `first` on. */
+static int widen_windows(struct chooser *c, int first)
+{
+    const struct choose_question *q = c->question;
+    double best = c->answer->row[find_shortest(c->answer)].seconds;
+    int end = c->ntried;
+
+    if (q->play.window != COST_SIZE_CHOSEN || q->quick || q->how->nranks == 1 || is_enough(c))
         return 0;
-    for (int i = 0; i < n; i++) {
+    for (int i = first; i < end; i++) {
         struct choose_row how = c->tried[i].how;
-        bool widen = is_near(c, n, how.seconds, best);
+        bool widen = is_near(c, first, end, how.seconds, best);
         for (size_t times = 2; times <= WIDEST && widen; times *= 2) {
             how.window = times * c->window;
             if (try_row(c, c->tried[i].row, how))
@@ -273,13 +324,13 @@ static int widen_windows(struct chooser *c)
 static int take(const struct chooser *c)
 {
     struct choose_answer *out = c->answer;
-    const struct choose_row *best = &out->row[out->taken = find_shortest(out)];
+    const struct choose_row *best = &out->row[out->taken];
     struct plan *plan;
 
     if (make_plan(c, best, &plan))
         return -1;
     for (int g = 0; g < plan->ngroups; g++)
-        out->scheme[g] = plan->buckets[plan->bucket_of[g]].scheme;
+        out->way[g] = plan_way(plan, g);
     plan_destroy(plan);
     out->merge_bytes = best->merge_bytes;
     out->window = best->window;
@@ -287,21 +338,51 @@ static int take(const struct chooser *c)
     return 0;
 }
 
+/* Rows for the ways from the number `first` to `end`, and for mixes of all that are before `end`.
+ */
+static int choose_among(struct chooser *c, int first, int end, const char *mixed)
+{
+    struct choose_row row = {.comm = {.policy = COMM_AUTO}, .mix = c->nmixes};
+    int tried = c->ntried;
+
+    snprintf(row.name.text, sizeof row.name.text, "%s", mixed);
+    add_mixes(c, end);
+    return (!c->question->quick && add_named(c, first, end)) || add_row(c, row, c->nmixes) ||
+                   widen_windows(c, tried)
+               ? -1
+               : 0;
+}
+
+static int choose(struct chooser *c)
+{
+    struct choose_answer *out = c->answer;
+    int best;
+
+    if (choose_among(c, 0, out->nexact, "mixed"))
+        return -1;
+    out->nexact_rows = out->nrows;
+    out->taken = find_shortest(out);
+    out->exact_seconds = out->row[out->taken].seconds;
+    if (out->ways.n == out->nexact || is_enough(c))
+        return 0;
+    if (choose_among(c, out->nexact, out->ways.n, "mixed lossy"))
+        return -1;
+    best = find_shortest(out);
+    if (out->row[best].seconds < out->exact_seconds * (1 - WORTH))
+        out->taken = best;
+    return 0;
+}
+
 int choose_comm(const struct choose_question *question, struct choose_answer *out)
 {
-    bool free_window = question->play.window == COST_SIZE_CHOSEN && !question->quick;
     struct chooser c = {.question = question, .answer = out};
     int status;
 
-    *out =
-        (struct choose_answer){.scheme = alloc_array((size_t)question->work->ngroups,
-                                                     sizeof *out->scheme, "the choice of schemes")};
+    *out = (struct choose_answer){.way = alloc_array((size_t)question->work->ngroups,
+                                                     sizeof *out->way, "the choice of schemes")};
     find_sizes(&c);
-    status = !out->scheme || find_mixes(&c) || add_rows(&c) ? -1 : 0;
-    if (!status && free_window && question->how->nranks > 1)
-        status = widen_windows(&c);
-    if (!status)
-        status = take(&c);
+    status = !out->way || find_ways(&c) || find_costs(&c) || choose(&c) || take(&c) ? -1 : 0;
+    free(c.table);
     free(c.mix);
     if (status)
         choose_answer_free(out);
@@ -310,7 +391,7 @@ int choose_comm(const struct choose_question *question, struct choose_answer *ou
 
 void choose_answer_free(struct choose_answer *answer)
 {
-    free(answer->scheme);
+    free(answer->way);
     memset(answer, 0, sizeof *answer);
 }
 
@@ -319,13 +400,55 @@ void choose_print_rows(const struct choose_answer *answer, char out[CHOOSE_WORDS
     size_t at = 0;
 
     out[0] = '\0';
-    for (int i = 0; i < answer->nrows && at < CHOOSE_WORDS; i++) {
-        const struct choose_row *row = &answer->row[i];
-        const char *name = row->comm.policy == COMM_AUTO ? "mixed" : comm_name(row->comm);
-        at += (size_t)snprintf(out + at, CHOOSE_WORDS - at, "%s%s %s%s", i > 0 ? ", " : "", name,
-                               units_seconds(row->seconds).text,
+    for (int i = 0; i < answer->nrows && at < CHOOSE_WORDS; i++)
+        at += (size_t)snprintf(out + at, CHOOSE_WORDS - at, "%s%s %s%s", i > 0 ? ", " : "",
+                               answer->row[i].name.text, units_seconds(answer->row[i].seconds).text,
                                i == answer->taken ? " (taken)" : "");
+}
+
+static int count_groups(const struct choose_answer *answer, int ngroups, struct way way)
+{
+    int count = 0;
+
+    for (int g = 0; g < ngroups; g++)
+        count += way_is(answer->way[g], way);
+    return count;
+}
+
+void choose_print_lossy(const struct choose_answer *answer, int ngroups, char out[CHOOSE_WORDS])
+{
+    const struct ways *ways = &answer->ways;
+    int training = ngroups - count_groups(answer, ngroups, (struct way){.scheme = NULL});
+    const char *lost = "";
+    char of[64];
+    size_t at;
+
+    if (answer->taken < answer->nexact_rows) {
+        snprintf(out, CHOOSE_WORDS,
+                 "--lossy: nothing is rounded: by the model that makes no iteration more than %.0f "
+                 "%% faster than the best exact plan",
+                 100 * WORTH);
+        return;
     }
+    at = (size_t)snprintf(out, CHOOSE_WORDS,
+                          "--lossy: %.2f times as fast as the best exact plan by the model; ",
+                          answer->exact_seconds / answer->seconds);
+    snprintf(of, sizeof of, " of %d layers travel", training);
+    for (int w = answer->nexact; w < ways->n && at < CHOOSE_WORDS; w++) {
+        int count = count_groups(answer, ngroups, ways->way[w]);
+        if (count == 0)
+            continue;
+        at += (size_t)snprintf(out + at, CHOOSE_WORDS - at, "%s%d%s as %s", *of ? "" : ", ", count,
+                               of, way_label(ways->way[w]).text);
+        *of = '\0';
+        if (ways->way[w].scheme->factors)
+            lost = ", but of factors it is lost";
+    }
+    if (at < CHOOSE_WORDS)
+        snprintf(out + at, CHOOSE_WORDS - at,
+                 ": their gradients are rounded, and what is rounded away is added to the next "
+                 "iteration's%s",
+                 lost);
 }
 
 bool choose_is_asked(int nmachines, int nworkers, bool given_cluster)

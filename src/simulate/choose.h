@@ -1,6 +1,6 @@
-/* The one choice behind --comm=auto, of plan, train and its --dry-run: which scheme moves which
- * group, up to which size neighbours are merged, how much a rank has in flight. Every candidate is
- * played by the simulator; the shortest is taken. No MPI, no net; the same figures give the same
+/* The one choice behind --comm=auto, of plan, train and its --dry-run: in which way each group
+ * travels, up to which size neighbours are merged, how much a rank has in flight. Every candidate
+ * is played by the simulator; the shortest is taken. No MPI, no net; the same figures give the same
  * answer. */
 #ifndef POSEIDON_SIMULATE_CHOOSE_H
 #define POSEIDON_SIMULATE_CHOOSE_H
@@ -11,11 +11,12 @@
 struct choose_question {
     const struct layer_times *work;     /* of one iteration, all its micro-batches */
     const struct cost_cluster *cluster; /* what the cost model goes by; what is played may differ */
-    const struct plan_options *how;     /* .comm and .schemes are not read. merge_bytes may be
+    const struct plan_options *how;     /* .comm and .ways are not read. merge_bytes may be
                                            COST_SIZE_CHOSEN: to be chosen, too */
+    const struct ways *lossy;           /* may be chosen beside lossless schemes in how->wire */
     const struct group *groups;         /* work->ngroups of them */
     enum cost_overlap overlap;
-    bool whole_gradients;         /* no scheme that moves factors may be chosen */
+    bool whole_gradients;         /* nothing that moves factors may be chosen */
     bool quick;                   /* the mixes alone, with the usual sizes: enough to compare
                                      networks by */
     struct simulate_options play; /* where candidates are played: cluster, ranks_per_node, fifo,
@@ -24,23 +25,29 @@ struct choose_question {
                                      iterations are not read */
 };
 
-/* Lossless schemes, the paper's rule and the mixes. */
+/* Lossless schemes, the paper's rule and the mixes; the same again with what is lossy. */
 enum { CHOOSE_ROWS = 32 };
 
 /* A candidate at its best size of merging and window. */
 struct choose_row {
-    struct comm comm; /* COMM_AUTO: each group by what is cheapest for it */
-    int mix;          /* of these, by what measure */
+    struct way_text name;  /* "paper", "ps", "mixed", "lowrank:2", "ps/bf16", "mixed lossy" */
+    struct comm comm;      /* COMM_AUTO: each group by what is cheapest for it */
+    enum wire_format wire; /* of the others */
+    int mix;               /* of these, by what measure */
     size_t merge_bytes, window;
     double seconds; /* of an iteration, as it was played */
 };
 
 struct choose_answer {
-    const struct scheme **scheme; /* per group; NULL where it does not train; owned */
+    struct way *way; /* per group; without a scheme where it does not train; owned */
     size_t merge_bytes, window;
-    double seconds; /* of an iteration: no row's is less */
+    double seconds; /* of an iteration: no row's is less, but for what is not worth its rounding */
     struct choose_row row[CHOOSE_ROWS];
     int nrows, taken; /* the row that the answer is */
+    struct ways ways; /* that there were; the first nexact are lossless */
+    int nexact;
+    int nexact_rows;      /* the first rows: all of them without question->lossy */
+    double exact_seconds; /* of the best of these */
 };
 
 /* Candidates: the paper's rule, every lossless scheme, each for all groups, and the mixes: each
@@ -52,13 +59,19 @@ struct choose_answer {
  * four times as wide, unless the passes alone take as long to 0.05 %: where many homes are busy,
  * one that suits a few ranks is full of messages that wait for them while links to others stand
  * idle; but what is urgent waits behind it. Equal seconds (to 1e-9 of them) go to the earlier in
- * that order. Fails as plan_create does, and for want of memory. Not collective. */
+ * that order. Then the same with what is lossy: each such way for all groups that it can move, and
+ * the mixes of all ways; one of these is taken where it is more than 1 % faster than all before.
+ * Fails as plan_create does, where a lossy way can move no group, and for want of memory. Not
+ * collective. */
 int choose_comm(const struct choose_question *question, struct choose_answer *out);
 void choose_answer_free(struct choose_answer *answer);
 
-/* "paper 270 ms, ps 246 ms, ..., taken: ps": the rows, for people; out: CHOOSE_WORDS bytes. */
-enum { CHOOSE_WORDS = 512 };
+/* "paper 270 ms, ps 246 ms (taken), ...": the rows, for people; out: CHOOSE_WORDS bytes. */
+enum { CHOOSE_WORDS = 1024 };
 void choose_print_rows(const struct choose_answer *answer, char out[CHOOSE_WORDS]);
+
+/* Where question->lossy had something: what it saves and what it costs, in a sentence. */
+void choose_print_lossy(const struct choose_answer *answer, int ngroups, char out[CHOOSE_WORDS]);
 
 /* Whether --comm=auto asks at all. Ranks of one machine have no network between them: what they
  * measured would be memory and each other's computation, and the next run might decide otherwise.

@@ -87,7 +87,8 @@ static int take_text(struct reader *r, const struct proto_field *field)
                  {STATE_RUN, TEXT_MOST, &state->owner.run},
                  {STATE_DIGEST, TEXT_MOST, &state->owner.digest},
                  {STATE_PLAN, PLAN_MOST, &state->owner.plan},
-                 {STATE_MEMORY, TEXT_MOST, &state->memory}};
+                 {STATE_MEMORY, TEXT_MOST, &state->memory},
+                 {STATE_OWED, TEXT_MOST, &state->residuals}};
 
     if (field->number == STATE_HISTORY)
         return take_history(r, field);

@@ -245,6 +245,7 @@ int snapshot_write_state_binary(const char *path, const struct snapshot_state *s
         put_text(&to, STATE_DIGEST, state->owner.digest);
         put_text(&to, STATE_PLAN, state->owner.plan);
         put_text(&to, STATE_MEMORY, state->memory);
+        put_text(&to, STATE_OWED, state->residuals);
         if (state->owner.global_batch > 0)
             put_number(&to, STATE_BATCH, (uint64_t)state->owner.global_batch);
     }

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* The group that the parameter is of. */
 static const struct param_group *group_of(const struct net *net, int param)
@@ -179,7 +180,8 @@ static int write_files(const struct checkpoint *checkpoint, char *model, const c
                                   .has_data_cursor = true,
                                   .data_cursor = state.cursor,
                                   .owner = *owner,
-                                  .memory = state.memory[0] ? state.memory : NULL};
+                                  .memory = state.memory[0] ? state.memory : NULL,
+                                  .residuals = state.residuals[0] ? state.residuals : NULL};
     int status;
 
     status = binary ? snapshot_write_model_binary(model, owner->run, net->def, checkpoint->layers,
@@ -212,9 +214,38 @@ int checkpoint_write(const struct checkpoint *checkpoint, const char *prefix, bo
     int status = model && path ? write_files(checkpoint, model, path, binary, log)
                                : error_memory(strlen(prefix), "a snapshot's name");
 
+    if (!status && !checkpoint->state.residuals[0]) /* of one that had this name before */
+        checkpoint_drop_residuals(prefix, iteration, NULL);
     free(model);
     free(path);
     return status == SNAPSHOT_NOT_WRITTEN ? CHECKPOINT_NOT_WRITTEN : status ? -1 : 0;
+}
+
+int checkpoint_write_residuals(const struct net *net, const char *prefix, char *run,
+                               const struct train_state *state, int number, float *arena)
+{
+    char *model = snapshot_model_path(prefix, state->iteration, true);
+    char *path = model ? snapshot_residuals_path(model, number) : NULL;
+    struct snapshot_blob *blobs = describe_history(net, 1, arena);
+    struct snapshot_state file = {
+        .iter = (int32_t)state->iteration, .learned_net = model, .owner.run = run};
+    int status = path && blobs ? snapshot_write_state_binary(path, &file, blobs, net->nparams) : -1;
+
+    free(blobs);
+    free(path);
+    free(model);
+    return status ? -1 : 0;
+}
+
+void checkpoint_drop_residuals(const char *prefix, int64_t iteration, const char *state)
+{
+    char *model = snapshot_model_path(prefix, iteration, true), *path = NULL;
+
+    if (model && (!state || access(state, F_OK) != 0))
+        for (int i = 0; (path = snapshot_residuals_path(model, i)) && unlink(path) == 0; i++)
+            free(path);
+    free(path);
+    free(model);
 }
 
 static bool is_missing(const struct snapshot_report *report, const char *name)
@@ -258,19 +289,54 @@ static int read_model(const char *path, const char *run, struct net *net, bool *
     return status;
 }
 
+/* Those that belong to the state are what it says, and whole. */
+static int check_residuals(const char *model, const struct snapshot_state *state)
+{
+    int count = state->residuals ? atoi(state->residuals) : 0, status = 0;
+    const char *run = state->owner.run ? state->owner.run : "unknown";
+
+    for (int i = 0; i < count && !status; i++) {
+        char *path = snapshot_residuals_path(model, i);
+        struct snapshot_state found = {.iter = 0};
+
+        status = path ? snapshot_peek_state(path, &found) : -1;
+        if (!status &&
+            (found.iter != state->iter || !found.owner.run || strcmp(found.owner.run, run)))
+            status = error_set("%s: of iteration %d of run '%s'; expected iteration %d of run '%s'",
+                               path, found.iter, found.owner.run ? found.owner.run : "unknown",
+                               state->iter, run);
+        snapshot_state_free(&found);
+        free(path);
+    }
+    return status ? error_context("its residuals") : 0;
+}
+
+int checkpoint_read_residuals(const struct net *net, const char *model, int number, float *arena)
+{
+    char *path = snapshot_residuals_path(model, number);
+    struct snapshot_blob *blobs = describe_history(net, 1, arena);
+    struct snapshot_state state = {.iter = 0};
+    int status = path && blobs ? snapshot_read_state(path, &state, blobs, net->nparams) : -1;
+
+    snapshot_state_free(&state);
+    free(blobs);
+    free(path);
+    return status;
+}
+
 int checkpoint_resume(const char *path, struct net *net, int nhistory, float *history,
-                      struct train_state *state, struct log *log)
+                      struct train_state *state, char **model, struct log *log)
 {
     struct snapshot_blob *blobs = describe_history(net, nhistory, history);
     struct snapshot_state file = {.iter = 0};
-    char *model = NULL;
     int status = -1;
 
+    *model = NULL;
     LOG_INFO(log, "Resuming from %s", path);
     if (!blobs || snapshot_read_state(path, &file, blobs, nhistory * net->nparams))
         goto done;
-    if (snapshot_find_model(path, file.learned_net, &model) ||
-        read_model(model, file.owner.run, net, NULL, log))
+    if (snapshot_find_model(path, file.learned_net, model) ||
+        read_model(*model, file.owner.run, net, NULL, log) || check_residuals(*model, &file))
         goto done;
     if (take_history(net, nhistory, NULL, history)) {
         diverged(path);
@@ -281,6 +347,7 @@ int checkpoint_resume(const char *path, struct net *net, int nhistory, float *hi
     state->current_step = file.current_step;
     state->cursor = file.has_data_cursor ? file.data_cursor : 0;
     snprintf(state->memory, sizeof state->memory, "%s", file.memory ? file.memory : "");
+    snprintf(state->residuals, sizeof state->residuals, "%s", file.residuals ? file.residuals : "");
     if (!file.has_data_cursor)
         LOG_WARNING(
             log, "%s does not say how far training had read the data: starting at the first record",
@@ -288,7 +355,10 @@ int checkpoint_resume(const char *path, struct net *net, int nhistory, float *hi
     status = 0;
 done:
     snapshot_state_free(&file);
-    free(model);
+    if (status) {
+        free(*model);
+        *model = NULL;
+    }
     free(blobs);
     return status;
 }

@@ -16,6 +16,8 @@ struct train_state {
     int32_t current_step; /* the learning rate policy's */
     uint64_t cursor;      /* samples of the global order consumed so far */
     char memory[160];     /* what else the solver remembers, in words of its own; "": nothing */
+    char residuals[96]; /* what arenas of residuals belong to it, as snapshot_state has it; "": none
+                         */
 };
 
 /* A moment of a run, in memory of its own. */
@@ -45,13 +47,28 @@ int64_t checkpoint_iteration(const struct checkpoint *checkpoint);
 int checkpoint_write(const struct checkpoint *checkpoint, const char *prefix, bool binary,
                      struct log *log);
 
+/* Residuals: an arena of the net's for each rank and kind that has some, in files
+ * PREFIX_iter_N.residuals.K, from 0 on, that are states whose history it is, in Caffe's binary
+ * form. They are to be there before the state to which they belong. Rank 0.
+ *
+ * Writes one of them for a state of that run; -1 where that cannot be. */
+int checkpoint_write_residuals(const struct net *net, const char *prefix, char *run,
+                               const struct train_state *state, int number, float *arena);
+
+/* Reads one that belongs to the state whose model lies there; fails where it is another net's. */
+int checkpoint_read_residuals(const struct net *net, const char *model, int number, float *arena);
+
+/* Removes all of that iteration, unless a state is there (`state`) that they may belong to. */
+void checkpoint_drop_residuals(const char *prefix, int64_t iteration, const char *state);
+
 /* NULL is fine. */
 void checkpoint_destroy(struct checkpoint *checkpoint);
 
 /* Reads state, history and the model it names into net->values. A model that another run wrote
- * than the state is refused, and values that are not finite. Rank 0. */
+ * than the state is refused, values that are not finite, and residuals that are damaged or another
+ * state's. *model: the model's path, to be freed. Rank 0. */
 int checkpoint_resume(const char *path, struct net *net, int nhistory, float *history,
-                      struct train_state *state, struct log *log);
+                      struct train_state *state, char **model, struct log *log);
 
 /* A state under a prefix. */
 struct checkpoint_entry {

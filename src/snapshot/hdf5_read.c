@@ -251,7 +251,8 @@ static int read_owner(hid_t file, const char *path, struct snapshot_state *state
                    h5_attribute_read_text(file, path, "run", &state->owner.run) ||
                    h5_attribute_read_text(file, path, "run_digest", &state->owner.digest) ||
                    h5_attribute_read_text(file, path, "plan", &state->owner.plan) ||
-                   h5_attribute_read_text(file, path, "memory", &state->memory)
+                   h5_attribute_read_text(file, path, "memory", &state->memory) ||
+                   h5_attribute_read_text(file, path, "residuals", &state->residuals)
                ? -1
                : 0;
 }

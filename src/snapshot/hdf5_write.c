@@ -174,6 +174,7 @@ static int write_owner(hid_t file, const char *path, const struct snapshot_state
                    write_text_attribute(file, path, "run_digest", state->owner.digest) ||
                    write_text_attribute(file, path, "plan", state->owner.plan) ||
                    write_text_attribute(file, path, "memory", state->memory) ||
+                   write_text_attribute(file, path, "residuals", state->residuals) ||
                    (state->owner.global_batch > 0 &&
                     write_number_attribute(file, path, "global_batch", &state->owner.global_batch))
                ? -1

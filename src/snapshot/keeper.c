@@ -127,6 +127,7 @@ static void remove_one(const struct keeper *keeper, int64_t iteration)
     if (old.state && old.model && (unlink(old.state) == 0 || errno == ENOENT) &&
         unlink(old.model) != 0 && errno != ENOENT)
         LOG_WARNING(keeper->options.log, "cannot remove '%s': %s", old.model, strerror(errno));
+    checkpoint_drop_residuals(keeper->options.prefix, iteration, old.state);
     pair_free(&old);
 }
 
@@ -426,6 +427,20 @@ static bool holds_best(const struct keeper *keeper, const struct slot *slot)
     return slot->full && checkpoint_iteration(slot->copy) == keeper->awaited.iteration;
 }
 
+/* What was not written will not be: its residuals are of no use. */
+static void drop(const struct keeper *keeper, struct slot *slot)
+{
+    struct pair files = {.state = NULL};
+
+    if (slot->full) {
+        files = pair_of(keeper, checkpoint_iteration(slot->copy));
+        checkpoint_drop_residuals(keeper->options.prefix, checkpoint_iteration(slot->copy),
+                                  files.state);
+    }
+    pair_free(&files);
+    slot->full = false;
+}
+
 static int fill(struct keeper *keeper, const float *history, const struct train_state *state,
                 const struct snapshot_owner *owner)
 {
@@ -440,6 +455,7 @@ static int fill(struct keeper *keeper, const float *history, const struct train_
                     "The snapshot of iteration %" PRId64 ", which could not be written, is "
                     "replaced by that of iteration %" PRId64,
                     checkpoint_iteration(slot->copy), state->iteration);
+    drop(keeper, slot);
     assert(!keeper->busy); /* else the copy is changed while it is written */
     slot->begun = clock_seconds();
     slot->tried = false;
@@ -495,7 +511,8 @@ static void give_up(struct keeper *keeper)
     remember_reason(keeper);
     free(newest);
     keeper->hopeless = true;
-    keeper->slots[0].full = keeper->slots[1].full = false;
+    drop(keeper, &keeper->slots[0]);
+    drop(keeper, &keeper->slots[1]);
 }
 
 /* Whether what was named the best is what is on the disk, by that iteration's name or as

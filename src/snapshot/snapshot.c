@@ -18,6 +18,8 @@
 
 /* ---- names of files ---- */
 
+#define MODEL ".caffemodel"
+
 static char *path_of_iteration(const char *prefix, int64_t iter, const char *ending, bool binary)
 {
     struct strbuf path = {0};
@@ -32,12 +34,24 @@ static char *path_of_iteration(const char *prefix, int64_t iter, const char *end
 
 char *snapshot_model_path(const char *prefix, int64_t iter, bool binary)
 {
-    return path_of_iteration(prefix, iter, ".caffemodel", binary);
+    return path_of_iteration(prefix, iter, MODEL, binary);
 }
 
 char *snapshot_state_path(const char *prefix, int64_t iter, bool binary)
 {
     return path_of_iteration(prefix, iter, ".solverstate", binary);
+}
+
+char *snapshot_residuals_path(const char *model_path, int number)
+{
+    struct strbuf path = {0};
+    const char *end = model_path + strlen(model_path);
+
+    for (const char *at = strstr(model_path, MODEL); at; at = strstr(at + 1, MODEL))
+        end = at;
+    strbuf_append(&path, model_path, (size_t)(end - model_path));
+    strbuf_printf(&path, ".residuals.%d", number);
+    return strbuf_take(&path);
 }
 
 int snapshot_probe(const char *prefix)
@@ -152,6 +166,7 @@ void snapshot_state_free(struct snapshot_state *state)
     free(state->learned_net);
     snapshot_owner_free(&state->owner);
     free(state->memory);
+    free(state->residuals);
     *state = (struct snapshot_state){0};
 }
 

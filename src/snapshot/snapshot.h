@@ -55,7 +55,9 @@ struct snapshot_state {
     bool has_data_cursor; /* false after reading a file that Caffe wrote */
     uint64_t data_cursor; /* place in the global sample order: samples consumed so far */
     struct snapshot_owner owner; /* owned by the struct after reading */
-    char *memory; /* what the solver remembers besides current_step (train/rates.c) */
+    char *memory;    /* what the solver remembers besides current_step (train/rates.c) */
+    char *residuals; /* of which ranks and kinds there are some, as many as its first number says,
+                        each in a file of its own (checkpoint.h); NULL: none are */
 };
 
 /* What reading a model left aside; owned by the caller, snapshot_report_free. */
@@ -76,6 +78,9 @@ int snapshot_probe(const char *prefix);
 enum { SNAPSHOT_BEST = -1 };
 char *snapshot_model_path(const char *prefix, int64_t iter, bool binary);
 char *snapshot_state_path(const char *prefix, int64_t iter, bool binary);
+
+/* "<prefix>_iter_<iter>.residuals.<number>", beside the model at that path. Likewise. */
+char *snapshot_residuals_path(const char *model_path, int number);
 
 /* Functions that write return 0; -1 where the file cannot be composed, whatever the disk;
  * SNAPSHOT_NOT_WRITTEN where the file system refused it, which it may not the next time. */

@@ -58,7 +58,15 @@ bool proto_is_text(struct proto *proto);
 
 /* Numbers of fields that Caffe does not know, far above its own. Our models and states end in the
  * seal, the SHA-256 of all before it; models have the run's name besides, states all of these. */
-enum { PROTO_SEAL = 1002, STATE_RUN, STATE_DIGEST, STATE_PLAN, STATE_BATCH, STATE_MEMORY };
+enum {
+    PROTO_SEAL = 1002,
+    STATE_RUN,
+    STATE_DIGEST,
+    STATE_PLAN,
+    STATE_BATCH,
+    STATE_MEMORY,
+    STATE_OWED
+};
 #define PROTO_SEAL_BYTES 32
 
 /* Whether this field of the outermost message is the seal: the file's last one. */

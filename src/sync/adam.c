@@ -38,10 +38,10 @@ static struct traffic count_traffic(const struct plan *plan, int bucket, int lea
 static uint64_t count_memory(const struct plan *plan, int bucket, int leader)
 {
     if (leader == owner_of(plan, bucket))
-        return plan_times(plan_factor_elems(plan, bucket, -1), plan_factor_room(plan)) +
+        return plan_times(plan_factor_elems(plan, bucket, -1), plan_factor_room(plan, bucket)) +
                plan->buckets[bucket].elems * sizeof(float);
     return leader < plan->nworkers
-               ? plan_times(plan_factor_elems(plan, bucket, leader), plan_factor_room(plan))
+               ? plan_times(plan_factor_elems(plan, bucket, leader), plan_factor_room(plan, bucket))
                : 0;
 }
 
@@ -147,7 +147,7 @@ static int adam_came(void *context, const struct wire_message *message)
     const struct adam *adam = sync->buckets[bucket].scheme_state;
 
     factors_decode(&adam->factors, factors_rows(&adam->factors, worker, 0),
-                   message->bytes / plan_factor_size(sync->plan));
+                   message->bytes / plan_factor_size(sync->plan, bucket));
     return adam_arrive(sync, bucket, worker);
 }
 

@@ -34,6 +34,7 @@ const struct scheme_steps steps_allreduce = {
     .accept = home_accept,
     .cleared = home_cleared,
     .history = home_history,
+    .residual = home_residual,
     .everywhere = true,
     .home_norms = true,
 };

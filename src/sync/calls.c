@@ -1,5 +1,6 @@
 /* What the compute thread has the wire thread do once: sums of a few values, questions to all
- * ranks, and the history's way to rank 0 and back. */
+ * ranks, and the way of history and residuals to rank 0 and back. */
+#include "sync/gradient.h"
 #include "sync/sync_internal.h"
 
 #include <stdlib.h>
@@ -91,45 +92,64 @@ int sync_answer(struct sync *sync, double values[SYNC_ASK_VALUES])
     return end_sum(sync, &sync->calls.asked, values);
 }
 
-/* ---- history ---- */
+/* ---- history and residuals ---- */
 
-/* How the chunk's history is kept; NULL: it has none. The same on all ranks. */
-static const struct scheme_steps *keeping_steps(const struct sync *sync, int chunk)
+static bool of_history(const struct sync *sync)
 {
-    const struct scheme_steps *steps = leading_steps(sync, chunk_of(sync, chunk)->bucket);
-
-    return steps && steps->history ? steps : NULL;
+    return sync->calls.kept == KEPT_HISTORY;
 }
 
-/* The world rank that rank 0 has the chunk's history from: its home, which alone has it, or one of
- * its own node that has all. */
-static int keeper_of(const struct sync *sync, int chunk)
+static int count_blocks(const struct sync *sync)
 {
-    bool everywhere = keeping_steps(sync, chunk)->everywhere;
-
-    return plan_rank(sync->plan, everywhere ? 0 : plan_home(sync->plan, chunk), chunk);
+    return of_history(sync) ? sync->update.nhistory : 1;
 }
 
-/* This rank's history of the chunk; *view is that of the chunk before, of the same bucket, or
- * empty. The whole bucket's is asked for once: asking again would undo what was written there. */
-static int find_history(struct sync *sync, int chunk, struct history_view *view)
+/* How many floats of each block are kept of the chunk; 0: none. The same on all ranks. */
+static size_t count_floats(struct sync *sync, int chunk, enum kept kept)
 {
     const struct chunk *c = chunk_of(sync, chunk);
+    const struct scheme_steps *steps = leading_steps(sync, c->bucket);
 
-    if (view->blocks && view->whole) {
-        view->blocks += c->begin - chunk_of(sync, chunk - 1)->begin;
-        return 0;
-    }
-    return sync->buckets[c->bucket].steps->history(sync, chunk, view);
+    if (kept == KEPT_HISTORY)
+        return steps && steps->history ? c->elems : 0;
+    return steps && steps->residual ? steps->residual(sync, chunk, kept, NULL) : 0;
 }
 
-static void begin_bucket(const struct sync *sync, int chunk, struct history_view *view)
+static size_t count_kept(struct sync *sync, int chunk)
 {
-    if (chunk == bucket_of(sync, chunk_of(sync, chunk)->bucket)->first_chunk)
-        *view = (struct history_view){.blocks = NULL};
+    return count_floats(sync, chunk, sync->calls.kept);
 }
 
-static int history_came(void *context, const struct wire_message *message)
+/* Whether all leaders have the same. */
+static bool is_everywhere(const struct sync *sync, int chunk)
+{
+    return sync->calls.kept == KEPT_BASES ||
+           (of_history(sync) && leading_steps(sync, chunk_of(sync, chunk)->bucket)->everywhere);
+}
+
+/* The world rank that rank 0 has it from: the leader's, or the chunk's home, which alone has it, or
+ * one of rank 0's own node that has all. */
+static int keeper_of(const struct sync *sync, int chunk)
+{
+    int leader = sync->calls.kept == KEPT_GRADIENTS ? sync->calls.leader
+                 : is_everywhere(sync, chunk)       ? 0
+                                                    : plan_home(sync->plan, chunk);
+
+    return plan_rank(sync->plan, leader, chunk);
+}
+
+/* What this rank keeps of the chunk. */
+static int find_kept(struct sync *sync, int chunk, struct history_view *out)
+{
+    const struct scheme_steps *steps = sync->buckets[chunk_of(sync, chunk)->bucket].steps;
+
+    if (of_history(sync))
+        return steps->history(sync, chunk, out);
+    steps->residual(sync, chunk, sync->calls.kept, &out->blocks);
+    return out->blocks ? 0 : -1;
+}
+
+static int block_came(void *context, const struct wire_message *message)
 {
     struct sync *sync = context;
 
@@ -143,10 +163,10 @@ static int history_came(void *context, const struct wire_message *message)
 static int move_block(struct sync *sync, int chunk, float *block)
 {
     struct wire_message message = {.buffer = block,
-                                   .bytes = chunk_of(sync, chunk)->elems * sizeof(float),
+                                   .bytes = count_kept(sync, chunk) * sizeof(float),
                                    .tag = TAG_HISTORY,
                                    .comm = sync->all,
-                                   .done = history_came,
+                                   .done = block_came,
                                    .context = sync};
 
     sync->calls.gathering++;
@@ -158,21 +178,21 @@ static int move_block(struct sync *sync, int chunk, float *block)
 
 /* Messages between two ranks on one tag never overtake, so a fixed order of chunks and blocks is
  * all the addressing that is needed. */
-static int gather_chunk(struct sync *sync, int chunk, struct history_view *view)
+static int gather_chunk(struct sync *sync, int chunk)
 {
-    const struct chunk *c = chunk_of(sync, chunk);
+    size_t begin = chunk_of(sync, chunk)->begin, count = count_kept(sync, chunk);
     bool keeps = keeper_of(sync, chunk) == sync->world_rank, collects = sync->world_rank == 0;
+    struct history_view view = {.blocks = NULL};
 
-    if (!keeps)
-        *view = (struct history_view){.blocks = NULL};
-    else if (find_history(sync, chunk, view))
+    if (!keeps && !collects)
+        return 0;
+    if (keeps && find_kept(sync, chunk, &view))
         return -1;
-    for (int b = 0; b < sync->update.nhistory; b++) {
-        float *to =
-            collects ? sync->calls.history + (size_t)b * sync->model.elems + c->begin : NULL;
-        float *from = keeps ? view->blocks + (size_t)b * view->stride : NULL;
+    for (int b = 0; b < count_blocks(sync); b++) {
+        float *to = collects ? sync->calls.arenas + (size_t)b * sync->model.elems + begin : NULL;
+        float *from = keeps ? view.blocks + (size_t)b * view.stride : NULL;
         if (collects && keeps)
-            memcpy(to, from, c->elems * sizeof *to);
+            memcpy(to, from, count * sizeof *to);
         else if (move_block(sync, chunk, collects ? to : from))
             return -1;
     }
@@ -182,59 +202,84 @@ static int gather_chunk(struct sync *sync, int chunk, struct history_view *view)
 static int start_gather(void *context, int64_t argument)
 {
     struct sync *sync = context;
-    struct history_view view = {.blocks = NULL};
 
     (void)argument;
     sync->calls.gathering = 1;
-    for (int c = 0; c < sync->plan->nchunks; c++) {
-        begin_bucket(sync, c, &view);
-        if (keeping_steps(sync, c) &&
-            (sync->world_rank == 0 || keeper_of(sync, c) == sync->world_rank) &&
-            gather_chunk(sync, c, &view))
+    for (int c = 0; c < sync->plan->nchunks; c++)
+        if (count_kept(sync, c) > 0 && gather_chunk(sync, c))
             return -1;
-    }
-    return history_came(sync, NULL);
+    return block_came(sync, NULL);
 }
 
-int sync_gather_history(struct sync *sync, const float **history)
+static int gather(struct sync *sync, float **arenas)
 {
-    size_t elems = (size_t)sync->update.nhistory * sync->model.elems;
+    size_t elems = sync->model.elems;
+    size_t all = elems * (size_t)(sync->update.nhistory > 0 ? sync->update.nhistory : 1);
 
-    *history = NULL;
-    if (sync->world_rank == 0 && !sync->calls.history &&
-        !(sync->calls.history = calloc(elems ? elems : 1, sizeof(float))))
-        return error_memory(elems * sizeof(float), "the history of a snapshot");
+    *arenas = NULL;
+    if (sync->world_rank == 0 && !sync->calls.arenas &&
+        !(sync->calls.arenas = calloc(all + 1, sizeof(float))))
+        return error_memory(all * sizeof(float), "the history of a snapshot");
+    /* history is whatever has residuals, but not the other way round */
+    if (sync->world_rank == 0 && !of_history(sync))
+        memset(sync->calls.arenas, 0, elems * sizeof(float));
     atomic_store(&sync->calls.gathered, 0);
     wire_call(sync->wire, start_gather, sync, 0);
     if (compute_wait(sync, &sync->calls.gathered, 1, -1))
         return -1;
-    *history = sync->calls.history;
+    *arenas = sync->calls.arenas;
     return 0;
 }
 
-/* Copies rank 0's history of the chunk to the place where this rank keeps it, if it does. A rank
- * that has no such place, for lack of memory, takes part all the same: others wait for it. */
-static int load_chunk(struct sync *sync, int chunk, const float *history, float *piece,
-                      struct history_view *view)
+int sync_gather_history(struct sync *sync, const float **history)
 {
-    const struct chunk *c = chunk_of(sync, chunk);
-    const struct scheme_steps *steps = keeping_steps(sync, chunk);
-    int status = 0;
+    float *arenas;
+    int status;
 
-    if (!steps)
+    sync->calls.kept = KEPT_HISTORY;
+    status = gather(sync, &arenas);
+    *history = arenas;
+    return status;
+}
+
+/* Whether this rank is to have some of what is dealt out. A rank that has no such place, for lack
+ * of memory, takes part all the same: others wait for it. */
+static bool takes_chunk(const struct sync *sync, int chunk)
+{
+    if (sync->calls.kept == KEPT_GRADIENTS && !sync->calls.divides &&
+        sync->calls.leader != sync->rank)
+        return false;
+    if (sync->calls.kept == KEPT_GRADIENTS || sync->calls.kept == KEPT_BASES)
+        return sync->worker && leads_chunk(sync, chunk);
+    return is_everywhere(sync, chunk) ? leads_chunk(sync, chunk)
+                                      : keeper_of(sync, chunk) == sync->world_rank;
+}
+
+static void take_block(const struct sync *sync, const float *block, size_t count, float *to)
+{
+    for (size_t i = 0; i < count; i++)
+        to[i] = sync->calls.divides ? to[i] + (float)(block[i] * sync->calls.part) : block[i];
+}
+
+/* Copies rank 0's of the chunk to the place where this rank keeps it, if it does. */
+static int load_chunk(struct sync *sync, int chunk, const float *arenas, float *piece)
+{
+    size_t begin = chunk_of(sync, chunk)->begin, count = count_kept(sync, chunk);
+    struct history_view view = {.blocks = NULL};
+    int status = count > 0 && takes_chunk(sync, chunk) ? find_kept(sync, chunk, &view) : 0;
+
+    if (count == 0)
         return 0;
-    if (steps->everywhere ? leads_chunk(sync, chunk) : keeper_of(sync, chunk) == sync->world_rank)
-        status = find_history(sync, chunk, view);
-    else
-        view->blocks = NULL;
-    for (int b = 0; b < sync->update.nhistory; b++) {
+    for (int b = 0; b < count_blocks(sync); b++) {
         if (sync->world_rank == 0)
-            memcpy(piece, history + (size_t)b * sync->model.elems + c->begin,
-                   c->elems * sizeof *piece);
-        MPI_TRY(MPI_Bcast(piece, (int)c->elems, MPI_FLOAT, 0, sync->control));
-        if (view->blocks)
-            memcpy(view->blocks + (size_t)b * view->stride, piece, c->elems * sizeof *piece);
+            memcpy(piece, arenas + (size_t)b * sync->model.elems + begin, count * sizeof *piece);
+        MPI_TRY(MPI_Bcast(piece, (int)count, MPI_FLOAT, 0,
+                          sync_drops(sync) ? sync->all : sync->control)); /* then all lead */
+        if (view.blocks)
+            take_block(sync, piece, count, view.blocks + (size_t)b * view.stride);
     }
+    if (view.blocks && sync->calls.kept == KEPT_GRADIENTS)
+        status = gradient_restore_residual(sync, chunk);
     return status;
 fail:
     return -1;
@@ -242,7 +287,7 @@ fail:
 
 static int restore_all(struct sync *sync)
 {
-    for (int b = 0; b < sync->plan->nbuckets; b++) {
+    for (int b = 0; b < sync->plan->nbuckets && of_history(sync); b++) {
         const struct scheme_steps *steps = sync->buckets[b].steps;
         if (steps && steps->restore && steps->restore(sync, b))
             return -1;
@@ -250,27 +295,98 @@ static int restore_all(struct sync *sync)
     return 0;
 }
 
-int sync_load_history(struct sync *sync, const float *history)
+static int load(struct sync *sync, const float *arenas)
 {
     size_t largest = 1;
-    struct history_view view = {.blocks = NULL};
     float *piece;
     int status = 0;
 
     for (int c = 0; c < sync->plan->nchunks; c++)
-        largest = chunk_of(sync, c)->elems > largest ? chunk_of(sync, c)->elems : largest;
+        largest = count_kept(sync, c) > largest ? count_kept(sync, c) : largest;
     piece = malloc(largest * sizeof *piece);
     if (error_agree(sync->all, piece ? 0 : error_memory(largest * sizeof *piece, "history"))) {
         free(piece);
         return -1;
     }
-    for (int c = 0; c < sync->plan->nchunks && sync->leads; c++) {
-        begin_bucket(sync, c, &view);
-        if (load_chunk(sync, c, history, piece, &view))
+    for (int c = 0; c < sync->plan->nchunks && sync->leads; c++)
+        if (load_chunk(sync, c, arenas, piece))
             status = -1;
-    }
     free(piece);
     return error_agree(sync->all, status || restore_all(sync) ? -1 : 0);
+}
+
+int sync_load_history(struct sync *sync, const float *history)
+{
+    sync->calls.kept = KEPT_HISTORY;
+    sync->calls.divides = false;
+    return load(sync, history);
+}
+
+/* ---- residuals ---- */
+
+static void choose_arena(struct sync *sync, const struct sync_residuals *of, int number)
+{
+    sync->calls.leader = number;
+    sync->calls.kept = number < of->leaders              ? KEPT_GRADIENTS
+                       : number < of->leaders + of->sums ? KEPT_SUMS
+                                                         : KEPT_BASES;
+}
+
+static int has_kept(struct sync *sync, enum kept kept)
+{
+    for (int c = 0; c < sync->plan->nchunks; c++)
+        if (count_floats(sync, c, kept) > 0)
+            return 1;
+    return 0;
+}
+
+struct sync_residuals sync_residuals(struct sync *sync)
+{
+    const struct plan *plan = sync->plan;
+
+    return (struct sync_residuals){.leaders = plan->nworkers * has_kept(sync, KEPT_GRADIENTS),
+                                   .sums = has_kept(sync, KEPT_SUMS),
+                                   .bases = has_kept(sync, KEPT_BASES),
+                                   .gradients =
+                                       (int64_t)plan->ncomputing * plan->options.iter_size};
+}
+
+int sync_gather_residuals(struct sync *sync, int number, float **arena)
+{
+    struct sync_residuals of = sync_residuals(sync);
+
+    choose_arena(sync, &of, number);
+    return gather(sync, arena);
+}
+
+/* What of the arena nobody takes. A basis is nobody's loss. */
+static size_t count_left(struct sync *sync, const float *arena)
+{
+    size_t left = 0;
+
+    for (int c = 0; c < sync->plan->nchunks && sync->calls.kept != KEPT_BASES; c++) {
+        const struct chunk *chunk = chunk_of(sync, c);
+        size_t elems = count_kept(sync, c) > 0 ? 0 : chunk->elems;
+
+        for (size_t i = 0; i < elems; i++)
+            left += arena[chunk->begin + i] != 0;
+    }
+    return left;
+}
+
+int sync_load_residuals(struct sync *sync, const struct sync_residuals *of, int number,
+                        const float *arena, size_t *left)
+{
+    struct sync_residuals own = sync_residuals(sync);
+    double grown = (double)own.gradients / (double)of->gradients;
+
+    choose_arena(sync, of, number);
+    if (sync->world_rank == 0)
+        *left += count_left(sync, arena);
+    sync->calls.divides =
+        sync->calls.kept != KEPT_BASES && (of->leaders != own.leaders || grown != 1);
+    sync->calls.part = sync->calls.kept == KEPT_GRADIENTS ? grown / own.leaders : grown;
+    return load(sync, arena);
 }
 
 void calls_free(struct sync *sync)
@@ -279,5 +395,5 @@ void calls_free(struct sync *sync)
     free(sync->calls.sums.result);
     free(sync->calls.asked.values);
     free(sync->calls.asked.result);
-    free(sync->calls.history);
+    free(sync->calls.arenas);
 }

@@ -40,6 +40,7 @@ int clip_open(struct sync *sync)
     for (int c = 0; c < sync->plan->nchunks; c++)
         clip->at_home += clip_is_home(sync, c);
     clip->local = clip->at_home;
+    clip->computed = sync_drops(sync);
     return 0;
 }
 
@@ -55,7 +56,8 @@ static float mean_of(const struct sync *sync)
 {
     int times = sync->options.exact_norms;
 
-    return times > 0 ? sync->scale * (float)times : 1.0f / (float)sync->plan->ncomputing;
+    return times > 0 ? sync->scale * (float)times
+                     : 1.0f / (float)(sync->plan->ncomputing - sync->plan->options.drop);
 }
 
 /* ---- wire thread ---- */
@@ -109,7 +111,7 @@ static int clip_complete(void *context, const struct wire_message *message)
     else if (clip_skip(sync, atomic_load_explicit(&clip->done, memory_order_relaxed)))
         return -1;
     clip->local = clip->at_home;
-    clip->computed = false;
+    clip->computed = sync_drops(sync); /* homes alone, which no compute thread is to hold up */
     for (int b = 0; b < sync->plan->nbuckets; b++) {
         const struct scheme_steps *steps = sync->buckets[b].steps;
         if (steps && steps->cleared && steps->cleared(sync, b))
@@ -192,7 +194,7 @@ static int clip_give_bucket(struct sync *sync, int bucket)
 
 int clip_give(struct sync *sync, int64_t iteration)
 {
-    if (!sync_clips(sync) || !sync->leads || sync->clip.given > iteration)
+    if (!sync_clips(sync) || !sync->leads || sync_drops(sync) || sync->clip.given > iteration)
         return 0;
     for (int b = sync->plan->nbuckets - 1; b >= 0 && sync->worker; b--)
         if (sync->buckets[b].steps && sync->buckets[b].steps->rebuild && clip_give_bucket(sync, b))

@@ -148,6 +148,45 @@ void *encode_message(struct sync *sync, int chunk)
     return message;
 }
 
+static struct tensor residual_tensor(const struct sync *sync, int chunk)
+{
+    size_t elems = chunk_of(sync, chunk)->elems;
+
+    return (struct tensor){.shape = {.naxes = 1, .dim = {(int64_t)elems}},
+                           .bytes = elems * sizeof(float),
+                           .data = sync->gradient->residual + sync->gradient->begin[chunk]};
+}
+
+float *gradient_residual(struct sync *sync, int chunk)
+{
+    const struct engine *engine = sync->model.engine;
+    struct gradient *g = sync->gradient;
+    size_t elems = g->begin[sync->plan->nchunks];
+    struct tensor tensor = residual_tensor(sync, chunk);
+    float *copy;
+
+    assert(encode_wanted(sync, chunk));
+    if (!g->own_memory)
+        return tensor.data;
+    if (!g->residual_copy && !(g->residual_copy = malloc(elems * sizeof(float)))) {
+        error_memory(elems * sizeof(float), "residuals on the host");
+        return NULL;
+    }
+    copy = g->residual_copy + g->begin[chunk];
+    return engine->i->read(engine->context, &tensor, copy) ? NULL : copy;
+}
+
+int gradient_restore_residual(struct sync *sync, int chunk)
+{
+    const struct engine *engine = sync->model.engine;
+    const struct gradient *g = sync->gradient;
+    struct tensor tensor = residual_tensor(sync, chunk);
+
+    return g->residual_copy && encode_wanted(sync, chunk)
+               ? engine->i->write(engine->context, &tensor, g->residual_copy + g->begin[chunk])
+               : 0;
+}
+
 void encode_close(struct sync *sync)
 {
     const struct engine *engine = sync->model.engine;
@@ -159,6 +198,7 @@ void encode_close(struct sync *sync)
     } else {
         gradient_free(sync, g->residual);
     }
+    free(g->residual_copy);
     gradient_free(sync, g->messages);
     free(g->begin);
     free(g->message);

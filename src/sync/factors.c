@@ -115,7 +115,7 @@ int factors_open(struct sync *sync, int bucket, bool on_host, struct factors *ou
 {
     const struct bucket *b = bucket_of(sync, bucket);
     int64_t width = b->m + b->n;
-    bool floats = plan_factor_size(sync->plan) == sizeof(float);
+    bool floats = !plan_halves(sync->plan, bucket);
     float *shared;
 
     lay_out(sync, bucket, out);

@@ -115,7 +115,7 @@ bool gradient_serves_on_engine(const struct sync *sync)
 {
     /* a worker that may lag behind has values of its own */
     return sync->gradient->own_memory && sync->options.update_on_engine &&
-           sync->options.staleness == 0;
+           sync->options.staleness == 0 && !sync_drops(sync);
 }
 
 const struct engine *gradient_host_engine(const struct sync *sync)

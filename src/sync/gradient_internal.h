@@ -26,7 +26,8 @@ struct gradient {
     size_t *begin;   /* nchunks + 1: floats before the chunk's gradient */
     size_t *message; /* nchunks + 1: floats before the chunk's message */
     float *residual; /* what rounding has yet to send; in the engine's memory where that encodes */
-    float *messages; /* on the host */
+    float *residual_copy;   /* on the host, of that in the engine's memory; NULL until asked for */
+    float *messages;        /* on the host */
     float *engine_messages; /* in the engine's memory; NULL where the host encodes */
     int *serving, nserving; /* chunks whose update is under way in the engine's memory, in order;
                                room for each twice, as the end of one may begin the next */

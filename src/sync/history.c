@@ -12,13 +12,11 @@ static size_t history_blocks(const struct sync *sync)
     return sync->update.nhistory > 0 ? (size_t)sync->update.nhistory : 1;
 }
 
-static struct tensor history_tensor(const struct sync *sync, const struct history *history)
+static struct tensor history_tensor(const struct history *history, size_t begin, size_t elems)
 {
-    size_t elems = history->elems * history_blocks(sync);
-
     return (struct tensor){.shape = {.naxes = 1, .dim = {(int64_t)elems}},
                            .bytes = elems * sizeof(float),
-                           .data = history->memory};
+                           .data = history->memory + begin};
 }
 
 int history_open(struct sync *sync, const char *name, size_t elems, bool on_engine,
@@ -57,30 +55,35 @@ static bool history_in_place(const struct sync *sync, const struct history *hist
     return !history->on_engine || gradient_on_host(sync);
 }
 
-float *history_read(struct sync *sync, struct history *history)
+int history_view(struct sync *sync, struct history *history, size_t begin, size_t elems,
+                 struct history_view *out)
 {
     const struct engine *engine = sync->model.engine;
-    struct tensor tensor = history_tensor(sync, history);
+    size_t blocks = history_blocks(sync), all = history->elems * blocks;
 
+    *out = (struct history_view){.blocks = history->memory + begin, .stride = history->elems};
     if (history_in_place(sync, history))
-        return history->memory;
-    if (!history->copy)
-        history->copy = malloc(tensor.bytes);
-    if (!history->copy) {
-        error_memory(tensor.bytes, "history on the host");
-        return NULL;
+        return 0;
+    if (!history->copy && !(history->copy = calloc(all, sizeof(float))))
+        return error_memory(all * sizeof(float), "history on the host");
+    for (size_t b = 0; b < blocks; b++) {
+        size_t at = b * history->elems + begin;
+        struct tensor part = history_tensor(history, at, elems);
+        if (engine->i->read(engine->context, &part, history->copy + at))
+            return -1;
     }
-    return engine->i->read(engine->context, &tensor, history->copy) ? NULL : history->copy;
+    out->blocks = history->copy + begin;
+    return 0;
 }
 
 int history_restore(struct sync *sync, struct history *history)
 {
     const struct engine *engine = sync->model.engine;
-    struct tensor tensor = history_tensor(sync, history);
+    struct tensor all = history_tensor(history, 0, history->elems * history_blocks(sync));
 
     if (history_in_place(sync, history) || !history->copy)
         return 0;
-    return engine->i->write(engine->context, &tensor, history->copy);
+    return engine->i->write(engine->context, &all, history->copy);
 }
 
 bool piece_next(const struct sync *sync, struct piece *p)
@@ -181,15 +184,10 @@ int history_view_chunk(struct sync *sync, int chunk, struct history_view *out)
 {
     const struct chunk *c = chunk_of(sync, chunk);
     struct history *history = sync->buckets[c->bucket].scheme_state;
-    float *blocks = history ? history_read(sync, history) : NULL;
 
-    *out = (struct history_view){.blocks = NULL};
-    if (blocks)
-        *out =
-            (struct history_view){.blocks = blocks + (c->begin - bucket_of(sync, c->bucket)->begin),
-                                  .stride = history->elems,
-                                  .whole = true};
-    return history && !blocks ? -1 : 0;
+    return history ? history_view(sync, history, c->begin - bucket_of(sync, c->bucket)->begin,
+                                  c->elems, out)
+                   : 0;
 }
 
 int history_restore_bucket(struct sync *sync, int bucket)

@@ -22,9 +22,11 @@ int history_open(struct sync *sync, const char *name, size_t elems, bool on_engi
                  struct history *out);
 void history_close(struct sync *sync, struct history *history);
 
-/* As the host can read and write it; NULL with a message where it could not be fetched. What is
- * written there holds after history_restore. No update may be under way. */
-float *history_read(struct sync *sync, struct history *history);
+/* Elements [begin, begin + elems) of all blocks, as the host can read and write them; -1 with a
+ * message where they could not be fetched. What is written there holds after history_restore, which
+ * is for all that was viewed. No update may be under way. */
+int history_view(struct sync *sync, struct history *history, size_t begin, size_t elems,
+                 struct history_view *out);
 int history_restore(struct sync *sync, struct history *history);
 
 /* The solver's rule on a chunk: values and grad (the sum) are its own, in the host's memory or the

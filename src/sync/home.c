@@ -60,6 +60,20 @@ static int take_sum(struct sync *sync, struct home_part *part)
     return part->held ? 0 : apply_sum(sync, part);
 }
 
+/* The parameters after that iteration: of the worker's own, or, with drop, of a later one. */
+static int values_came(struct sync *sync, struct home_part *part, int64_t iteration)
+{
+    int bucket = chunk_of(sync, part->chunk)->bucket;
+    struct sync_bucket *state = &sync->buckets[bucket];
+
+    part->back = iteration + 1;
+    if (sync_drops(sync)) {
+        state->newest = iteration < state->newest ? iteration : state->newest;
+        iteration = state->started - 1;
+    }
+    return bucket_finish_one(sync, bucket, iteration);
+}
+
 static int back_came(void *context, const struct wire_message *message)
 {
     struct sync *sync = context;
@@ -67,11 +81,11 @@ static int back_came(void *context, const struct wire_message *message)
     struct home_part *part = home_part_of(sync, chunk);
     int64_t iteration = (int64_t)message->user;
 
-    part->back = iteration + 1;
     if (part->tree && home_tree_answer(sync, part->tree, message->buffer, iteration))
         return -1;
     if (home_of(sync, chunk)->updates)
-        return bucket_finish_one(sync, chunk_of(sync, chunk)->bucket, iteration);
+        return values_came(sync, part, iteration);
+    part->back = iteration + 1;
     decode_sum(sync, part);
     return take_sum(sync, part);
 }
@@ -80,21 +94,40 @@ static int back_came(void *context, const struct wire_message *message)
 
 static int try_publish(struct sync *sync, struct home_part *part);
 
+/* The sends of that copy of the values, which is the only one where there are none of its own. */
+static int *sends_of(const struct sync *sync, const struct home_part *part, const float *values)
+{
+    const struct home_sum *sum = part->sum;
+    size_t elems = chunk_of(sync, part->chunk)->elems;
+
+    return &sum->sends[sum->copies > 1 ? (size_t)(values - sum->own_values) / elems : 0];
+}
+
 static int back_sent(void *context, const struct wire_message *message)
 {
     struct sync *sync = context;
     int chunk = message_chunk(sync, message);
     struct home_part *part = home_part_of(sync, chunk);
+    int *sends = sends_of(sync, part, message->buffer);
 
-    assert(part->sum->sends > 0);
-    if (--part->sum->sends > 0)
+    assert(*sends > 0);
+    if (--*sends > 0)
         return 0;
-    if (home_of(sync, chunk)->updates)
+    if (home_of(sync, chunk)->updates && !sync_drops(sync))
         sync_count_served(sync);
     return try_publish(sync, part);
 }
 
-/* To all workers, beginning with the rank after this one: no receiver gets all at once. */
+static int answer(struct sync *sync, struct home_part *part, const void *what, int64_t iteration,
+                  int peer)
+{
+    ++*sends_of(sync, part, what);
+    return bucket_send_chunk(sync, part->chunk, true, iteration, what, peer, part->sum->weight,
+                             back_sent);
+}
+
+/* To all workers that wait for it, beginning with the rank after this one: no receiver gets all at
+ * once. */
 static int send_back(struct sync *sync, struct home_part *part, const void *what, int64_t iteration)
 {
     const struct plan *plan = sync->plan;
@@ -104,22 +137,40 @@ static int send_back(struct sync *sync, struct home_part *part, const void *what
         return home_tree_answer(sync, part->tree, what, iteration);
     for (int i = 0; i < workers - (sync->worker ? 1 : 0); i++) {
         int peer = sync->worker ? (sync->rank + first + i) % workers : (first + i) % workers;
-        part->sum->sends++;
-        if (bucket_send_chunk(sync, part->chunk, true, iteration, what, peer, part->sum->weight,
-                              back_sent))
+        if ((!sync_drops(sync) || part->sum->arrived[peer]) &&
+            answer(sync, part, what, iteration, peer))
             return -1;
     }
     return 0;
 }
 
-/* Adds a worker's gradient to the sum of its iteration; returns whether it is complete. */
+/* The worker on this rank has the values without a message. */
+static int answer_own(struct sync *sync, struct home_part *part, int64_t iteration)
+{
+    const struct home_sum *sum = part->sum;
+
+    if (sum->own_values)
+        memcpy(gradient_values(sync, part->chunk, iteration), sum->values,
+               chunk_of(sync, part->chunk)->elems * sizeof(float));
+    return values_came(sync, part, iteration);
+}
+
+/* Adds a worker's gradient to the sum of its iteration; returns whether it is complete, without
+ * those that are not to be waited for. */
 static bool add_worker(struct sync *sync, struct home_part *part, int worker)
 {
     struct home_sum *sum = part->sum;
-    int slot = (int)(sum->iteration % sum->depth), place = slot * sync->plan->nworkers + worker;
+    int slot = (int)(sum->iteration % sum->depth), first = slot * sync->plan->nworkers;
+    float *from = sum->from[first + worker];
 
-    if (!tree_sum_give(&sum->tree, worker, sum->from[place] ? sum->from[place] : sum->own[slot]))
+    tree_sum_give(&sum->tree, worker, from ? from : sum->own[slot]);
+    if (--sum->missing > sync->plan->options.drop)
         return false;
+    for (int w = 0; sum->missing > 0; w++)
+        if (!sum->arrived[first + w]) {
+            tree_sum_omit(&sum->tree, w);
+            sum->missing--;
+        }
     sum->sum = tree_sum_result(&sum->tree);
     return true;
 }
@@ -135,6 +186,7 @@ static void begin_iteration(struct sync *sync, struct home_part *part)
     if (!sum->arrived)
         return;
     tree_sum_begin(&sum->tree, chunk_of(sync, part->chunk)->elems, NULL);
+    sum->missing = workers;
     for (int w = 0; w < workers; w++)
         if (sum->arrived[slot * workers + w])
             add_worker(sync, part, w);
@@ -153,23 +205,18 @@ static void end_iteration(struct sync *sync, struct home_sum *sum)
 static int publish_values(struct sync *sync, struct home_part *part)
 {
     struct home_sum *sum = part->sum;
-    const struct chunk *c = chunk_of(sync, part->chunk);
     int64_t iteration = sum->iteration;
+    bool drop = sync_drops(sync), own;
 
-    assert(sum->sum && sum->cleared && !sum->updating && sum->sends == 0);
-    end_iteration(sync, sum);
-    begin_iteration(sync, part);
+    assert(sum->sum && sum->cleared && !sum->updating && *sends_of(sync, part, sum->values) == 0);
     if (send_back(sync, part, sum->values, iteration))
         return -1;
-    if (sync->worker) {
-        if (sum->own_values)
-            memcpy(gradient_values(sync, part->chunk, iteration), sum->own_values,
-                   c->elems * sizeof(float));
-        part->back = iteration + 1;
-        if (bucket_finish_one(sync, c->bucket, iteration))
-            return -1;
-    }
-    if (sum->sends > 0)
+    own = sync->worker && (!drop || sum->arrived[sync->rank]);
+    end_iteration(sync, sum);
+    begin_iteration(sync, part);
+    if (own && answer_own(sync, part, iteration))
+        return -1;
+    if (!drop && *sends_of(sync, part, sum->values) > 0)
         return 0;
     sync_count_served(sync);
     return sum->sum ? home_summed(sync, part->chunk, sum->sum) : 0; /* all ran ahead */
@@ -240,16 +287,33 @@ static int publish_sum(struct sync *sync, struct home_part *part)
     return take_sum(sync, part);
 }
 
-/* Values and sums may not change under a send that is not known to be over. */
+/* Values and sums may not change under a send that is not known to be over: whether there is a copy
+ * without one. It becomes the one to be updated. */
+static bool find_values(struct sync *sync, struct home_part *part)
+{
+    struct home_sum *sum = part->sum;
+    size_t elems = chunk_of(sync, part->chunk)->elems;
+    int free = 0;
+
+    if (*sends_of(sync, part, sum->values) == 0)
+        return true;
+    while (free < sum->copies && sum->sends[free] > 0)
+        free++;
+    if (free == sum->copies)
+        return false;
+    memcpy(sum->own_values + (size_t)free * elems, sum->values, elems * sizeof(float));
+    sum->values = sum->own_values + (size_t)free * elems;
+    return true;
+}
+
 static int try_publish(struct sync *sync, struct home_part *part)
 {
     struct home_sum *sum = part->sum;
+    bool updates = home_of(sync, part->chunk)->updates;
 
-    if (!sum->sum || sum->updating || sum->sends > 0)
+    if (!sum->sum || sum->updating || (updates && !sum->cleared) || !find_values(sync, part))
         return 0;
-    if (!home_of(sync, part->chunk)->updates)
-        return publish_sum(sync, part);
-    return sum->cleared ? update_values(sync, part) : 0;
+    return updates ? update_values(sync, part) : publish_sum(sync, part);
 }
 
 int home_summed(struct sync *sync, int chunk, const float *values)
@@ -291,6 +355,20 @@ int home_cleared(struct sync *sync, int bucket)
 
 /* ---- gradients come home ---- */
 
+/* A gradient of an iteration that is closed: while its update is under way, its worker waits for
+ * that. */
+static int drop_gradient(struct sync *sync, struct home_part *part, int worker)
+{
+    struct home_sum *sum = part->sum;
+
+    sync->stats.dropped[worker]++;
+    sum->arrived[worker] = sum->sum != NULL;
+    if (sum->sum)
+        return 0;
+    return worker == sync->rank ? answer_own(sync, part, sum->iteration - 1)
+                                : answer(sync, part, sum->values, sum->iteration - 1, worker);
+}
+
 /* A worker's gradient of that iteration is here; own: this rank's. */
 static int home_arrive(struct sync *sync, struct home_part *part, int worker, int64_t iteration,
                        void *own)
@@ -302,14 +380,17 @@ static int home_arrive(struct sync *sync, struct home_part *part, int worker, in
     const void *encoded = own ? own : sum->encoded ? sum->encoded[place] : NULL;
     float *floats = sum->from[place];
 
-    assert(iteration >= sum->iteration && !sum->arrived[place]);
-    sum->arrived[place] = 1;
+    assert(!sum->arrived[place]);
     if (codec) {
         memset(floats, 0, c->elems * sizeof *floats);
         codec->add(encoded, c->rows, c->elems / c->rows, floats);
     } else if (own) {
-        floats = sum->own[slot] = own;
+        sum->own[slot] = own;
     }
+    if (sync_drops(sync) && (iteration < sum->iteration || sum->sum))
+        return drop_gradient(sync, part, worker);
+    assert(iteration >= sum->iteration);
+    sum->arrived[place] = 1;
     if (iteration != sum->iteration || sum->sum)
         return 0;
     return add_worker(sync, part, worker) ? home_summed(sync, part->chunk, sum->sum) : 0;
@@ -328,7 +409,9 @@ static int accept_gradient(struct sync *sync, const struct arrival *arrival,
 {
     const struct home_part *part = home_part_of(sync, arrival->chunk);
     const struct home_sum *sum = part ? part->sum : NULL;
-    int64_t iteration = sum ? tag_iteration(sync, arrival, sum->iteration) : 0;
+    /* how late it can be: what tags tell apart */
+    int64_t late = sync_drops(sync) ? sync->tag_period - 1 : 0;
+    int64_t iteration = sum ? tag_iteration(sync, arrival, sum->iteration - late) : 0;
     int64_t end = sum && sum->arrived ? sum->iteration + sum->depth : 0;
     int place;
 
@@ -336,7 +419,8 @@ static int accept_gradient(struct sync *sync, const struct arrival *arrival,
                       plan_gradient_bytes(sync->plan, arrival->chunk)))
         return -1;
     place = (int)(iteration % sum->depth) * sync->plan->nworkers + arrival->peer;
-    if (arrival->peer >= sync->plan->nworkers || sum->arrived[place])
+    if (arrival->peer >= sync->plan->nworkers || sum->arrived[place] ||
+        iteration < sync->options.iteration)
         return arrival_check(sync, arrival, 1, 0, 0);
     out->buffer = sum->encoded ? sum->encoded[place] : sum->from[place];
     out->done = gradient_came;
@@ -352,7 +436,7 @@ int home_accept(struct sync *sync, const struct arrival *arrival, struct wire_me
     int from =
         part && part->tree ? home_tree_parent(part->tree) : plan_home(sync->plan, arrival->chunk);
     bool expected = part && !part->sum && sync->worker && arrival->peer == from;
-    int64_t end = expected ? state->started : 0;
+    int64_t end = !expected ? 0 : sync_drops(sync) ? INT64_MAX : state->started;
 
     if (!arrival->back)
         return part && part->tree ? home_tree_accept(sync, part->tree, arrival, out)
@@ -377,6 +461,7 @@ int home_post(struct sync *sync, int bucket, int64_t iteration)
     for (int i = 0; i < home->nparts; i++)
         waits += home->parts[i].leads ? home->parts[i].sum ? 1 : 2 : 0;
     bucket_expect(sync, bucket, iteration, waits);
+    sync->buckets[bucket].newest = INT64_MAX;
     for (int i = 0; i < home->nparts; i++) {
         struct home_part *part = &home->parts[(home->first + i) % home->nparts];
         void *message;
@@ -420,14 +505,11 @@ void home_start(struct sync *sync, int bucket)
 
 int home_history(struct sync *sync, int chunk, struct history_view *out)
 {
-    const struct chunk *c = chunk_of(sync, chunk);
-    struct home *home = home_of(sync, chunk);
     struct home_part *part = home_part_of(sync, chunk);
-    *out = (struct history_view){.blocks = NULL};
-    if (!home || !part->history.memory)
-        return 0;
-    *out = (struct history_view){.blocks = history_read(sync, &part->history), .stride = c->elems};
-    return out->blocks ? 0 : -1;
+
+    return part && part->history.memory
+               ? history_view(sync, &part->history, 0, chunk_of(sync, chunk)->elems, out)
+               : 0;
 }
 
 int home_restore(struct sync *sync, int bucket)
@@ -438,4 +520,16 @@ int home_restore(struct sync *sync, int bucket)
         if (home->parts[i].history.memory && history_restore(sync, &home->parts[i].history))
             return -1;
     return 0;
+}
+
+size_t home_residual(struct sync *sync, int chunk, enum kept kept, float **out)
+{
+    const struct chunk *c = chunk_of(sync, chunk);
+    bool of_sum = kept == KEPT_SUMS && bucket_of(sync, c->bucket)->scheme->codec_back;
+
+    if (!plan_codec(sync->plan, chunk) || (kept != KEPT_GRADIENTS && !of_sum))
+        return 0;
+    if (out)
+        *out = of_sum ? home_part_of(sync, chunk)->sum->residual : gradient_residual(sync, chunk);
+    return c->elems;
 }

@@ -12,7 +12,14 @@
  * tree, and answers come back along it (home_tree.h).
  *
  * No chunk waits for another. Workers may be --staleness iterations ahead; the home adds up whole
- * iterations, one after the other. */
+ * iterations, one after the other.
+ *
+ * With plan_options.drop, K, of N workers, a home closes an iteration when N - K gradients are
+ * there, and their mean is the gradient. One that comes later is thrown away, and answered
+ * with the newest values; its tag says of which iteration they are, and so the worker learns what
+ * it has missed (sync_leave_out). So a home sends nobody what was not asked for, and nobody has two
+ * gradients of a chunk under way. Answers to workers that stand still stay under way themselves:
+ * while up to K do, the home updates another copy of its values. */
 #ifndef POSEIDON_SYNC_HOME_H
 #define POSEIDON_SYNC_HOME_H
 
@@ -30,17 +37,20 @@ struct home_sum {
     int64_t iteration;    /* being added up */
     int depth;            /* iterations whose gradients may be here; by iteration modulo it */
     struct tree_sum tree; /* of that iteration; unused where others make the sum */
+    int missing;          /* gradients of it */
     float **from;         /* per slot and worker: its gradient as floats; NULL: not received here */
     void **encoded;       /* the same as it travels; NULL where that is as floats */
-    unsigned char *arrived; /* per slot and worker */
+    unsigned char *arrived; /* per slot and worker; drop: and not answered */
     float **own;            /* per slot: this rank's gradient, borrowed until the chunk is back */
     const float *sum;  /* complete; in one of the buffers above, or its maker's. NULL: not yet */
     bool cleared;      /* the clipping scale of this iteration is known; true without clipping */
     bool updating;     /* in the engine's memory, or by a helper */
-    int sends;         /* of the last iteration, still being sent back */
     double weight;     /* of the last update, for the order of sends */
     float *values;     /* updates: what is updated and sent back */
-    float *own_values; /* the same where the worker on this rank may lag behind, or NULL */
+    float *own_values; /* copies of them where the worker on this rank may lag behind, one of
+                          which is `values`; or NULL */
+    int copies;        /* at least 1 */
+    int *sends;        /* per copy, or of the sum: still being sent back */
     float *residual;   /* of the sum's encoding; NULL without a codec */
 };
 
@@ -84,6 +94,7 @@ int home_accept(struct sync *sync, const struct arrival *arrival, struct wire_me
 int home_cleared(struct sync *sync, int bucket);
 int home_history(struct sync *sync, int chunk, struct history_view *out);
 int home_restore(struct sync *sync, int bucket);
+size_t home_residual(struct sync *sync, int chunk, enum kept kept, float **out);
 
 /* The part of a chunk. */
 struct home_part *home_part_of(const struct sync *sync, int chunk);

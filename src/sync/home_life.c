@@ -25,6 +25,7 @@ static int open_places(struct sync *sync, int chunk, struct home_sum *sum)
     if (tree_sum_open(&sum->tree, plan->nworkers, NULL, NULL))
         return -1;
     tree_sum_begin(&sum->tree, elems, NULL);
+    sum->missing = plan->nworkers;
     for (size_t i = 0; i < places; i++) {
         bool own = sync->worker && (int)(i % (size_t)plan->nworkers) == sync->rank;
         if ((!own || codec) && !(sum->from[i] = gradient_alloc(sync, elems, "a chunk's gradients")))
@@ -42,10 +43,11 @@ static int open_values(struct sync *sync, int bucket, struct home_part *part)
     struct home_sum *sum = part->sum;
 
     sum->values = on_engine ? gradient_served_values(sync, part->chunk) : sync->values + c->begin;
-    if (sum->depth > 1) {
-        sum->values = sum->own_values = malloc(c->elems * sizeof *sum->values);
+    if (sum->depth > 1 || sync_drops(sync)) {
+        size_t elems = (size_t)sum->copies * c->elems;
+        sum->values = sum->own_values = malloc(elems * sizeof *sum->values);
         if (!sum->values)
-            return error_memory(c->elems * sizeof *sum->values, "a parameter server's chunk");
+            return error_memory(elems * sizeof *sum->values, "a parameter server's chunk");
     }
     sync->service.chunks++;
     return history_open(sync, bucket_of(sync, bucket)->name, c->elems, on_engine, &part->history);
@@ -61,6 +63,10 @@ static int open_sum(struct sync *sync, int bucket, const struct home *home, stru
     sum->iteration = sync->options.iteration;
     sum->depth = home->gathers && home->updates ? sync->buckets[bucket].depth : 1;
     sum->cleared = !sync_clips(sync);
+    sum->copies = 1 + sync->plan->options.drop;
+    sum->sends = calloc((size_t)sum->copies, sizeof *sum->sends);
+    if (!sum->sends)
+        return error_memory((size_t)sum->copies * sizeof *sum->sends, "a chunk's sum");
     if (home->gathers && open_places(sync, part->chunk, sum))
         return -1;
     if (home->updates)
@@ -135,6 +141,7 @@ static void close_sum(struct sync *sync, struct home_sum *sum)
     free(sum->from);
     free(sum->encoded);
     free(sum->own);
+    free(sum->sends);
     free(sum->arrived);
     tree_sum_close(&sum->tree);
     free(sum->own_values);

@@ -480,6 +480,20 @@ static int lowrank_rebuild(struct sync *sync, int bucket, int64_t iteration)
     return on_host ? 0 : engine->i->write(engine->context, &whole, out);
 }
 
+static size_t lowrank_residual(struct sync *sync, int chunk, enum kept kept, float **out)
+{
+    const struct chunk *c = chunk_of(sync, chunk);
+    const struct bucket *b = bucket_of(sync, c->bucket);
+    const struct lowrank *lr = sync->buckets[c->bucket].scheme_state;
+    bool basis = kept == KEPT_BASES && chunk == b->first_chunk;
+
+    if (kept != KEPT_GRADIENTS && !basis)
+        return 0;
+    if (out)
+        *out = basis ? lr->sum[1] : lr->residual + (c->begin - b->begin);
+    return basis ? plan_low_rank(sync->plan, c->bucket).elems[1] : c->elems;
+}
+
 static const struct scheme_steps steps_lowrank = {
     .state_bytes = sizeof(struct lowrank),
     .open = lowrank_open,
@@ -492,6 +506,7 @@ static const struct scheme_steps steps_lowrank = {
     .settle = history_settle,
     .history = history_view_chunk,
     .restore = history_restore_bucket,
+    .residual = lowrank_residual,
     .everywhere = true,
     .stays = true,
 };
@@ -503,6 +518,7 @@ const struct scheme scheme_lowrank = {
             "rank other than 4",
     .home = HOME_WORKERS,
     .rank = USUAL_RANK,
+    .lossy = true,
     .codec_back = true,
     .traffic = plan_home_traffic,
     .memory = count_memory,

@@ -50,6 +50,7 @@ const struct scheme scheme_onebit = {
     .help = "quantise fully connected gradients to 1 bit, with error feedback",
     .home = HOME_WORKERS,
     .sliced = true,
+    .lossy = true,
     .can_move = can_move,
     .unit = find_unit,
     .codec = choose_codec,

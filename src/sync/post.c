@@ -74,7 +74,7 @@ int sync_post(struct sync *sync, int group, bool last)
     if (!state->steps || !completes(sync, bucket))
         return 0;
     /* others may have the last iteration's norm already while it is still on its way to us */
-    if (sync_clips(sync) && sync->leads &&
+    if (sync_clips(sync) && sync->leads && !sync_drops(sync) &&
         compute_wait(sync, &sync->clip.done, state->posted, bucket))
         return -1;
     if (state->steps->stage) {
@@ -191,12 +191,54 @@ bool sync_is_local(const struct sync *sync, int group)
     return !steps || steps->local;
 }
 
+/* As the wire thread knows it. */
+static int note_left_out(void *context, int64_t iteration)
+{
+    struct sync *sync = context;
+
+    for (int b = 0; b < sync->plan->nbuckets; b++) {
+        struct sync_bucket *state = &sync->buckets[b];
+        if (!state->steps)
+            continue;
+        assert(state->started == iteration && state->complete == iteration);
+        state->started = state->complete = iteration + 1;
+        atomic_store_explicit(&state->done, state->complete, memory_order_release);
+    }
+    wire_wake(sync->wire);
+    return 0;
+}
+
+int sync_leave_out(struct sync *sync, int64_t iteration)
+{
+    if (!sync_drops(sync))
+        return 0;
+    for (int b = 0; b < sync->plan->nbuckets; b++) {
+        const struct sync_bucket *state = &sync->buckets[b];
+        if (!state->steps)
+            continue;
+        if (compute_wait(sync, &state->done, state->posted, b))
+            return -1;
+        if (state->newest < iteration)
+            return 0;
+    }
+    if (wait_for_all(sync, false))
+        return -1;
+    for (int b = 0; b < sync->plan->nbuckets; b++) {
+        struct sync_bucket *state = &sync->buckets[b];
+        state->posted = state->signalled = state->applied = iteration + 1;
+    }
+    sync->stats.left_out++;
+    wire_call(sync->wire, note_left_out, sync, iteration);
+    return 1;
+}
+
 /* A dedicated server gives no norms of its own, but says so to clipping once per iteration. */
 static int wait_as_server(struct sync *sync, int64_t iteration)
 {
     if (clip_give(sync, iteration))
         return -1;
-    if (sync_clips(sync) && compute_wait(sync, &sync->clip.done, iteration + 1, -1))
+    if (sync_clips(sync) && !sync_drops(sync) &&
+        compute_wait(sync, &sync->clip.done, iteration + 1, -1))
         return -1;
     return sync->service.chunks > 0 ? compute_wait(sync, &sync->service.done, iteration + 1, -1)
                                     : wire_failed(sync->wire);
@@ -223,7 +265,7 @@ int sync_clip(struct sync *sync, int64_t iteration, double *norm, double *scale)
 {
     *norm = 0;
     *scale = 1;
-    if (!sync_clips(sync))
+    if (!sync_clips(sync) || sync_drops(sync))
         return 0;
     if (compute_wait(sync, &sync->clip.done, iteration + 1, -1))
         return -1;

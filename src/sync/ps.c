@@ -38,6 +38,7 @@ static const struct scheme_steps steps_ps = {
     .cleared = home_cleared,
     .history = home_history,
     .restore = home_restore,
+    .residual = home_residual,
     .home_norms = true,
     .lags = true,
 };

@@ -31,7 +31,7 @@ static struct traffic count_traffic(const struct plan *plan, int bucket, int lea
 static uint64_t count_memory(const struct plan *plan, int bucket, int leader)
 {
     const struct bucket *b = &plan->buckets[bucket];
-    uint64_t room = plan_factor_room(plan), row = (uint64_t)(b->m + b->n) * room;
+    uint64_t room = plan_factor_room(plan, bucket), row = (uint64_t)(b->m + b->n) * room;
 
     if (leader >= plan->nworkers)
         return 0;
@@ -249,7 +249,7 @@ static int sfb_accept(struct sync *sync, const struct arrival *arrival, struct w
         assert(peer->slice < b->slices && begin <= end);
     }
     if (arrival_check(sync, arrival, iteration, wanted ? iteration + 1 : 0,
-                      (end - begin) * plan_factor_size(sync->plan)))
+                      (end - begin) * plan_factor_size(sync->plan, arrival->bucket)))
         return -1;
     peer->slice = (peer->slice + 1) % b->slices;
     peer->round += peer->slice == 0;
@@ -267,7 +267,7 @@ static int send_slice(struct sync *sync, int bucket, float *rows, size_t elems, 
     int64_t iteration = round / rounds_of(sync, bucket);
     const struct sfb *sfb = sync->buckets[bucket].scheme_state;
     struct wire_message message = {.buffer = factors_message(&sfb->factors, rows),
-                                   .bytes = elems * plan_factor_size(sync->plan),
+                                   .bytes = elems * plan_factor_size(sync->plan, bucket),
                                    .tag = tag_of(sync, false, chunk, iteration),
                                    .done = sfb_sent,
                                    .user = (uint64_t)round};

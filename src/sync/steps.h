@@ -19,7 +19,16 @@ struct wire_message;
 struct history_view {
     float *blocks; /* NULL: not here */
     size_t stride; /* floats from one block to the next */
-    bool whole;    /* it is the bucket's: what follows is the next chunk's */
+};
+
+/* What snapshots keep beside values, each an arena or several: the solver's history, and residuals,
+ * what encoding has left of gradients and is yet to be sent. */
+enum kept {
+    KEPT_HISTORY,
+    KEPT_GRADIENTS, /* a leader's residuals: all leaders' together are owed */
+    KEPT_SUMS,      /* the homes', of the sums they send back */
+    KEPT_BASES,     /* what the next iteration begins with, alike on all leaders; it lies where its
+                       bucket begins, and its elements are no parameters */
 };
 
 struct scheme_steps {
@@ -52,11 +61,15 @@ struct scheme_steps {
      * the clipping norm is known (`rebuild`) and after (`settle`). NULL: nothing. */
     int (*rebuild)(struct sync *sync, int bucket, int64_t iteration);
     int (*settle)(struct sync *sync, int bucket, int64_t iteration);
-    /* This rank's history of a chunk of the bucket; -1 with a message where it could not be
-     * fetched. Neither thread has work under way. NULL: there is none. */
+    /* This rank's history of a chunk of the bucket, into *out, which is empty; -1 with a message
+     * where it could not be fetched. Neither thread has work under way. NULL: there is none. */
     int (*history)(struct sync *sync, int chunk, struct history_view *out);
     /* What was written there since is to hold. NULL: it does so by itself. */
     int (*restore)(struct sync *sync, int bucket);
+    /* How many residuals of that kind there are of a chunk where they are kept, the same on all
+     * ranks; *out, if not NULL: those of this rank, on the host, or NULL with a message where they
+     * could not be fetched. NULL: none. */
+    size_t (*residual)(struct sync *sync, int chunk, enum kept kept, float **out);
     bool everywhere; /* every worker that leads keeps the whole history, not the chunk's home alone
                       */
     bool home_norms; /* a chunk's home gives its norm for clipping; else the workers do, after

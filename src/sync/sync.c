@@ -13,6 +13,7 @@
 
 static int fit_tags(struct sync *sync)
 {
+    enum { LATEST = 1024 }; /* iterations that a worker may be behind */
     int *upper = NULL, found = 0, chunks = sync->plan->nchunks > 0 ? sync->plan->nchunks : 1;
 
     /* Open MPI answers for the world alone */
@@ -20,7 +21,7 @@ static int fit_tags(struct sync *sync)
     sync->tag_period = ((found ? (int64_t)*upper : 32767) + 1) / 2 / chunks;
     if (sync->tag_period > 1 << 16)
         sync->tag_period = 1 << 16;
-    if (sync->tag_period < 4 + sync->options.staleness)
+    if (sync->tag_period < (sync_drops(sync) ? LATEST : 4 + sync->options.staleness))
         return error_set(
             "%d chunks need more message tags than this MPI has (%d); use a larger --tune chunk",
             chunks, found ? *upper : 32767);
@@ -74,6 +75,7 @@ static int open_bucket(struct sync *sync, int bucket)
 
     state->posted = state->signalled = state->applied = sync->options.iteration;
     state->started = state->complete = sync->options.iteration;
+    state->newest = sync->options.iteration - 1;
     atomic_init(&state->done, sync->options.iteration);
     state->leads = leads_bucket(sync, bucket);
     state->steps = choose_steps(sync, bucket);
@@ -251,9 +253,19 @@ static void list_communicators(struct sync *sync, MPI_Comm *out[COMMUNICATORS])
     memcpy(out, all, sizeof all);
 }
 
+/* Whether this rank is the home of any chunk that trains. */
+static bool serves(const struct sync *sync)
+{
+    for (int c = 0; c < sync->plan->nchunks; c++)
+        if (is_home(sync, c) && bucket_of(sync, chunk_of(sync, c)->bucket)->trains)
+            return true;
+    return false;
+}
+
 static int split_communicators(struct sync *sync, MPI_Comm world)
 {
-    const int color[COMMUNICATORS] = {0, sync->leads ? 0 : MPI_UNDEFINED,
+    bool controls = sync_drops(sync) ? serves(sync) : sync->leads;
+    const int color[COMMUNICATORS] = {0, controls ? 0 : MPI_UNDEFINED,
                                       sync->worker ? 0 : MPI_UNDEFINED, 0};
     MPI_Comm *comms[COMMUNICATORS];
 
@@ -289,10 +301,11 @@ static int open_local(struct sync *sync)
     sync->buckets = calloc(buckets, sizeof *sync->buckets);
     sync->waiting = calloc(buckets * (size_t)(2 + sync->options.staleness), sizeof *sync->waiting);
     sync->stats.buckets = calloc(buckets, sizeof *sync->stats.buckets);
+    sync->stats.dropped = calloc((size_t)sync->nranks, sizeof *sync->stats.dropped);
     sync->links = calloc((size_t)sync->nranks, sizeof *sync->links);
     sync->values = sync->worker ? sync->model.values : calloc(sync->model.elems + 1, sizeof(float));
-    if (!sync->buckets || !sync->waiting || !sync->stats.buckets || !sync->links ||
-        (!sync->worker && !sync->values))
+    if (!sync->buckets || !sync->waiting || !sync->stats.buckets || !sync->stats.dropped ||
+        !sync->links || (!sync->worker && !sync->values))
         return error_memory(sync->model.elems * sizeof *sync->values, "parameters");
     return fit_tags(sync) || open_helpers(sync) || open_buckets(sync) ? -1 : 0;
 }
@@ -323,8 +336,8 @@ static void fill_in(struct sync *sync)
     sync->leads = plan_leads(plan, sync->world_rank);
     sync->rank = sync->leads ? sync->leader : -1;
     sync->worker = plan_is_worker(plan, sync->world_rank);
-    sync->scale =
-        1.0f / ((apart ? 1.0f : (float)plan->ncomputing) * (float)plan->options.iter_size);
+    sync->scale = 1.0f / ((apart ? 1.0f : (float)(plan->ncomputing - plan->options.drop)) *
+                          (float)plan->options.iter_size);
     sync->data = sync->control = sync->sums = sync->all = MPI_COMM_NULL;
     atomic_init(&sync->service.done, sync->options.iteration);
     sync->gather = choose_gather(sync);
@@ -493,6 +506,7 @@ void sync_destroy(struct sync *sync)
     calls_free(sync);
     free(sync->waiting);
     free(sync->stats.buckets);
+    free(sync->stats.dropped);
     free(sync->links);
     free(sync);
 }

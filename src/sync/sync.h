@@ -121,6 +121,9 @@ struct sync_stats {
         double stall_seconds;            /* of these, for the bucket */
         _Atomic uint64_t sent, received; /* bytes of its data messages; complete after sync_close */
     } * buckets;                         /* of the plan; borrowed */
+    uint64_t *dropped; /* per worker: gradients of chunks that this rank, as their home, has not
+                          waited for; complete after sync_close; borrowed */
+    int64_t left_out;  /* iterations that this rank did not compute (sync_leave_out) */
 };
 
 struct sync;
@@ -137,6 +140,28 @@ int sync_share_values(struct sync *sync);
 /* Rank 0's history (nhistory blocks of model->elems; elsewhere ignored) is dealt to those who keep
  * it. Before sync_start. Collective. */
 int sync_load_history(struct sync *sync, const float *history);
+
+/* The residuals of a plan's schemes (steps.h), as arenas of model->elems floats: one for each
+ * leader's gradients, then one for sums, then one for bases. */
+struct sync_residuals {
+    int leaders, sums, bases; /* how many arenas; the last two 0 or 1 */
+    int64_t gradients;        /* that an update averages: residuals are of their sum */
+};
+
+/* The same everywhere. All zero but gradients: the schemes have none. */
+struct sync_residuals sync_residuals(struct sync *sync);
+
+static inline int sync_residual_arenas(const struct sync_residuals *of)
+{
+    return of->leaders + of->sums + of->bases;
+}
+
+/* Rank 0's arena (elsewhere ignored), number `number` of a run with those residuals, goes to those
+ * who keep such. Where as many leaders and gradients were as there are, everybody gets his own;
+ * else every leader gets an equal part of each, so that an update is owed what it was. *left, on
+ * rank 0: grows by the residuals that no scheme can take. Before sync_start. Collective. */
+int sync_load_residuals(struct sync *sync, const struct sync_residuals *of, int number,
+                        const float *arena, size_t *left);
 
 /* Starts the wire's thread, which alone calls MPI from here to sync_close: ranks cannot agree on
  * the status by MPI. A rank where it fails goes to sync_close with it. Not collective. */
@@ -156,13 +181,21 @@ int sync_flush(struct sync *sync);
 /* Until the parameters of `group`, of the iteration last posted, are in place. */
 int sync_wait(struct sync *sync, int group);
 
+/* With plan_options.drop, before the first wait and post of that iteration: whether it is over
+ * without this rank, for every group, and so left out: 1, and its parameters are in place; 0: it is
+ * to be computed; -1. A later iteration may be over for some groups, but none that another rank
+ * waits for is ever left out. Waits for answers where this rank seems to be late. 0 without drop.
+ */
+int sync_leave_out(struct sync *sync, int64_t iteration);
+
 /* Whether nobody else waits for the group: its posts and waits may then come in any order. */
 bool sync_is_local(const struct sync *sync, int group);
 
 /* ---- workers and servers; compute thread ---- */
 
 /* Workers: sync_wait for every group. Dedicated servers: until every own chunk of that iteration
- * was updated and sent. Afterwards values and history do not change before the next post. */
+ * was updated and sent. Afterwards values and history do not change before the next post; with
+ * drop, of any N - drop workers. */
 int sync_wait_all(struct sync *sync, int64_t iteration);
 
 /* Sums a small vector over the workers, in place. Every worker calls it, in the same order among
@@ -179,15 +212,19 @@ int sync_answer(struct sync *sync, double values[SYNC_ASK_VALUES]);
 
 /* Collects the history on rank 0, after sync_wait_all of the same iteration everywhere: *history
  * is nhistory blocks of model->elems floats there, NULL elsewhere. The sync owns it, and keeps it
- * until the next call or sync_destroy. Collective. */
+ * until the next of these calls or sync_destroy. Collective. */
 int sync_gather_history(struct sync *sync, const float **history);
+
+/* The same of one arena of sync_residuals, zero where there are none. */
+int sync_gather_residuals(struct sync *sync, int number, float **arena);
 
 /* Ends the traffic. status: this rank's; non-zero with its message set. Returns the agreed status,
  * with the lowest failing rank's message set on all ranks. Collective. */
 int sync_close(struct sync *sync, int status);
 
-/* Global norm and scale factor of that iteration, just finished; 0 and 1 without clipping. Not for
- * workers that another one leads: they are not told. */
+/* Global norm and scale factor of that iteration, just finished; 0 and 1 without clipping, and with
+ * drop, where workers may not know them. Not for workers that another one leads: they are not told.
+ */
 int sync_clip(struct sync *sync, int64_t iteration, double *norm, double *scale);
 
 /* Updates that were left out (sync_options.skips), as far as this rank knows; all where it leads

@@ -32,6 +32,7 @@ struct sync_bucket {
     int64_t started;      /* iterations posted as the wire thread knows */
     int64_t complete;     /* of which so many, without a gap, have all they waited for */
     int *pending;         /* per iteration modulo depth: what it still waits for */
+    int64_t newest;       /* home.c: the oldest iteration that what came for the last one holds */
     _Atomic int64_t done; /* `complete`, for the compute thread */
 };
 
@@ -44,9 +45,13 @@ struct sync_calls {
         int count, capacity;
         _Atomic int64_t done; /* 1: the result is there */
     } sums, asked;            /* sync_sum's, over the workers; sync_ask's, over all */
-    float *history;           /* rank 0: the gathered history */
+    enum kept kept;           /* what is gathered or dealt out; of gradients: */
+    int leader;               /* whose */
+    bool divides;             /* ... but every leader gets a part of it: */
+    double part;              /* this one */
+    float *arenas;            /* rank 0: what was gathered */
     int gathering;            /* its messages under way */
-    _Atomic int64_t gathered; /* 1: the history is there */
+    _Atomic int64_t gathered; /* 1: all is there */
 };
 
 /* What this rank updates for others. */
@@ -71,7 +76,8 @@ struct sync {
     struct wire *wire;
     MPI_Comm data;      /* of all, by world rank; leaders use it: gradients, factors, sums,
                            parameters; point-to-point */
-    MPI_Comm control;   /* of the ranks that lead: clipping, the history to come */
+    MPI_Comm control;   /* of the ranks that lead: clipping, the history to come; with drop of the
+                           homes alone, as no other worker is to hold clipping up */
     MPI_Comm sums;      /* of the workers: losses, scores; MPI_COMM_NULL on dedicated servers */
     MPI_Comm all;       /* what is agreed before the start; then the history's way to rank 0, and
                            sync_ask's sums, the only collective there */
@@ -208,6 +214,12 @@ int compute_advance(struct sync *sync);
 
 /* ---- calls (calls.c) ---- */
 void calls_free(struct sync *sync);
+
+/* Whether iterations go on without the workers that come last. */
+static inline bool sync_drops(const struct sync *sync)
+{
+    return sync->plan->options.drop > 0;
+}
 
 /* Whether updates wait for norms: of clipping, of LARS, or to skip one that is not finite. */
 static inline bool sync_clips(const struct sync *sync)

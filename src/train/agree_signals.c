@@ -3,7 +3,8 @@
  * About twice a second the ranks sum up what has come, between two iterations that all of them
  * know: rank 0 says with each answer how many iterations later the next question stands. The answer
  * is read so many iterations after the question that every rank has passed it anyway, so nobody
- * waits. */
+ * waits. With --drop-stragglers ranks may be apart: it is read when the next question is due, and
+ * who is late by less holds nobody up. */
 #include "train/guard.h"
 
 #include "util/clock.h"
@@ -24,6 +25,8 @@ _Static_assert(NEXT + 1 == SYNC_ASK_VALUES, "a question fills its values");
 static int64_t iterations_to_next(struct guard *guard, int64_t iteration)
 {
     double now = clock_seconds(), lapse = now - guard->signals.seconds;
+    enum { SLOWER = 4 }; /* so many times as slow a rank may be that is held to be late, not lost */
+    int64_t least = guard->job->options->drop > 0 ? SLOWER : 1;
     int64_t n = iteration - guard->signals.iteration, next = 1;
 
     /* never more than twice as many as were timed: the first iterations are not like the rest */
@@ -33,7 +36,7 @@ static int64_t iterations_to_next(struct guard *guard, int64_t iteration)
                    : 2 * n;
     guard->signals.seconds = now;
     guard->signals.iteration = iteration;
-    return next > 1 ? next : 1;
+    return next > least ? next : least;
 }
 
 /* ---- rank 0's clock ---- */
@@ -68,7 +71,7 @@ bool guard_hurries(const struct guard *guard)
  * the question, as guard_ask has it. */
 static bool time_is_over(const struct guard *guard, int64_t next)
 {
-    double further = (double)next + 2 * (1 + guard->job->options->staleness);
+    double further = (double)(next + 2 * guard->signals.lag);
 
     return clock_seconds() + seconds_to_save(guard, further) > guard->run->ends;
 }
@@ -149,6 +152,8 @@ static int read_answer(struct guard *guard, struct sync *sync, int64_t iteration
     if (sync_answer(sync, values))
         return -1;
     guard->signals.next = guard->signals.asked + (int64_t)values[NEXT];
+    if (guard->job->options->drop > 0)
+        guard->signals.lag = (int64_t)values[NEXT];
     guard->signals.asked = -1;
     for (int k = 0; k < SIGNALS; k++) {
         enum signal_effect effect = guard->job->options->signals[k];
@@ -182,9 +187,8 @@ static int read_answer(struct guard *guard, struct sync *sync, int64_t iteration
 
 int guard_ask(struct guard *guard, struct sync *sync, bool enough, int64_t iteration, bool now)
 {
-    int lag = 1 + guard->job->options->staleness;
-
-    if (guard->signals.asked >= 0 && (now || iteration >= guard->signals.asked + lag) &&
+    if (guard->signals.asked >= 0 &&
+        (now || iteration >= guard->signals.asked + guard->signals.lag) &&
         read_answer(guard, sync, iteration))
         return -1;
     if (!now)

@@ -1,4 +1,4 @@
-/* Which scheme moves which layer. `auto` measures the cluster and asks choose_comm, as plan does,
+/* In which way each layer travels. `auto` measures the cluster and asks choose_comm, as plan does,
  * where there is more than one machine (the ranks of one share its memory; where they exchange
  * messages all the same, it is the paper's rule). That the noise of a measurement does not change
  * the order of sums, and with it the last bits, from one run to the next, is seen to by the figures
@@ -49,10 +49,10 @@ static int find_work(struct exchange *exchange, const struct job *job,
     return 0;
 }
 
-/* Merging and window go into exchange->sizes; scheme: per group, by their numbers in the registry.
+/* Merging and window go into exchange->sizes; way: per group, by their numbers in the list of all.
  */
 static int choose(struct exchange *exchange, const struct job *job, const struct compute *compute,
-                  const struct plan_options *how, int *scheme)
+                  const struct plan_options *how, const struct ways *ways, int *way)
 {
     struct plan_options free = *how;
     struct layer_times work;
@@ -60,6 +60,7 @@ static int choose(struct exchange *exchange, const struct job *job, const struct
         .work = &work,
         .cluster = &exchange->probe.cluster,
         .how = &free,
+        .lossy = &job->options->lossy,
         .whole_gradients = sums_gradients(exchange, job),
         .groups = exchange->groups,
         .overlap = job->options->overlap,
@@ -84,10 +85,13 @@ static int choose(struct exchange *exchange, const struct job *job, const struct
         return -1;
     choose_print_rows(&answer, words);
     LOG_INFO(job->log, "Simulated time of an iteration by --comm: %s", words);
+    choose_print_lossy(&answer, compute->net->ngroups, words);
+    if (job->options->lossy.n > 0)
+        LOG_INFO(job->log, "%s", words);
     exchange->sizes.merge = answer.merge_bytes;
     exchange->sizes.window = answer.window;
     for (int g = 0; g < compute->net->ngroups; g++)
-        scheme[g] = scheme_index(sync_schemes, answer.scheme[g]);
+        way[g] = ways_find(ways, answer.way[g]);
     choose_answer_free(&answer);
     return 0;
 }
@@ -227,32 +231,33 @@ static void use_sizes(const struct exchange *exchange, struct plan_options *opti
 }
 
 /* Rank 0 decides for all: the same figures give the same choice, but nobody should have to prove
- * it. What it decides goes into options and `scheme`, of as many places as there are groups. */
+ * it. What it decides goes into options and `way`, of as many places as there are groups. */
 static int choose_together(struct exchange *exchange, const struct job *job,
-                           struct compute *compute, struct plan_options *options,
-                           const struct scheme **scheme)
+                           struct compute *compute, struct plan_options *options, struct way *way)
 {
     size_t ngroups = (size_t)compute->net->ngroups;
     int *index = alloc_array(ngroups, sizeof *index, "schemes");
+    struct ways ways;
     int status =
         error_agree(job->world, index ? 0 : -1) || schemes_probe_all(exchange, job, compute);
 
+    ways_list(sync_schemes, job->options->wire, &job->options->lossy, &ways);
     if (!status) {
         exchange->sizes = cost_sizes_for(&exchange->probe.cluster);
         keep_wishes(exchange, job);
         use_sizes(exchange, options);
         options->leaders_per_host = schemes_leaders_per_host(exchange);
-        status = error_agree(job->world,
-                             job->rank == 0 ? choose(exchange, job, compute, options, index) : 0);
+        status = error_agree(
+            job->world, job->rank == 0 ? choose(exchange, job, compute, options, &ways, index) : 0);
     }
     if (!status)
         status = agree_share(job->world, &exchange->sizes, sizeof exchange->sizes) ||
                  agree_share(job->world, index, ngroups * sizeof *index);
     for (size_t g = 0; g < ngroups && !status; g++)
-        scheme[g] = scheme_at(sync_schemes, index[g]);
+        way[g] = index[g] >= 0 ? ways.way[index[g]] : (struct way){.scheme = NULL};
     free(index);
     use_sizes(exchange, options);
-    options->schemes = scheme;
+    options->ways = way;
     return status ? -1 : 0;
 }
 
@@ -267,15 +272,36 @@ static bool asks_model(const struct job *job)
 /* The plan of the run that is resumed, where it fits; the same on all ranks. */
 static bool keep_plan(struct exchange *exchange, const struct job *job,
                       const struct compute *compute, const char *kept, struct plan_options *options,
-                      const struct scheme **scheme)
+                      struct way *way)
 {
     if (!asks_model(job) || job->options->measure ||
-        !kept_plan_read(exchange, job, compute->net, kept, &exchange->sizes, scheme))
+        !kept_plan_read(exchange, job, compute->net, kept, &exchange->sizes, way))
         return false;
     use_sizes(exchange, options);
-    options->schemes = scheme;
+    options->ways = way;
     LOG_INFO(job->log, "Using the resumed run's schemes; --tune measure chooses again");
     return true;
+}
+
+/* What was asked for and has no effect. */
+static void log_unused(const struct exchange *exchange, const struct job *job)
+{
+    const struct plan *plan = exchange->plan;
+    const struct comm *comm = &job->options->comm;
+    int used = 0, others = 0;
+
+    for (int b = 0; b < plan->nbuckets; b++) {
+        used += plan->buckets[b].scheme == comm->scheme;
+        others += plan->buckets[b].scheme == sync_schemes[0];
+    }
+    if (comm->policy == COMM_SCHEME && plan->nworkers > 1 && used == 0 && others > 0)
+        LOG_WARNING(job->log, "--comm=%s can move no layer of this net: all travel by --comm=%s",
+                    comm_name(*comm), sync_schemes[0]->name);
+    if (job->options->lossy.n > 0 && !asks_model(job))
+        LOG_INFO(job->log, "--lossy: nothing is rounded: %s",
+                 plan_is_alone(plan) ? "no gradient leaves this machine's memory"
+                                     : "on one machine --comm=auto follows the paper's rule, "
+                                       "unless --cluster-file has figures");
 }
 
 int schemes_plan_all(struct exchange *exchange, const struct job *job, struct compute *compute,
@@ -288,21 +314,21 @@ int schemes_plan_all(struct exchange *exchange, const struct job *job, struct co
                                    .servers = job->options->servers,
                                    .nodes = exchange->nodes.node,
                                    .rails = nodes_leaders(exchange, job),
-                                   .lags = job->options->staleness > 0,
+                                   .lags = job_apart(job) != NULL,
+                                   .drop = job->options->drop,
                                    .iter_size = job->iter_size,
                                    .dilate = job->options->dilate};
-    const struct scheme **scheme =
-        alloc_array((size_t)compute->net->ngroups, sizeof *scheme, "schemes");
+    struct way *way = alloc_array((size_t)compute->net->ngroups, sizeof *way, "schemes");
     bool asks = asks_model(job);
     int status;
 
     exchange->groups = groups_create(compute->net);
-    status = error_agree(job->world, exchange->groups && scheme ? 0 : -1);
+    status = error_agree(job->world, exchange->groups && way ? 0 : -1);
     exchange->sizes = COST_USUAL_SIZES;
     keep_wishes(exchange, job);
     use_sizes(exchange, &options);
-    if (!status && asks && !keep_plan(exchange, job, compute, kept, &options, scheme))
-        status = choose_together(exchange, job, compute, &options, scheme);
+    if (!status && asks && !keep_plan(exchange, job, compute, kept, &options, way))
+        status = choose_together(exchange, job, compute, &options, way);
     if ((!asks && options.comm.policy == COMM_AUTO) || options.comm.policy == COMM_PAPER)
         options.comm = usual_comm(exchange, job);
     if (!status)
@@ -311,6 +337,8 @@ int schemes_plan_all(struct exchange *exchange, const struct job *job, struct co
                                                  exchange_check_pace(exchange, job)
                                              ? -1
                                              : 0);
-    free(scheme);
+    if (!status)
+        log_unused(exchange, job);
+    free(way);
     return status;
 }

@@ -266,7 +266,8 @@ int compute_open_shares(struct compute *compute, const struct job *job)
         grains_open(&compute->grains, job, compute->net, compute_statistics(compute, NULL, false)))
         return -1;
     if (losses == 0 || job->nworkers == 1 || job->options->reproducible ||
-        job->options->staleness > 0 || job->options->comm.policy == COMM_NONE)
+        job->options->staleness > 0 || job->options->drop > 0 ||
+        job->options->comm.policy == COMM_NONE)
         return 0;
     compute->counted_losses = losses;
     compute->counts = alloc_array((size_t)losses, sizeof *compute->counts, "labels that count");

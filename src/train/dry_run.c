@@ -108,7 +108,8 @@ static void put_snapshots(struct dry_run *dry, const struct job *job, const stru
                           struct strbuf *out)
 {
     const Caffe__SolverParameter *s = job->solver;
-    double each = (double)compute->net->nlearnable * sizeof(float) * (1 + job->rule.nhistory);
+    double each = (double)compute->net->nlearnable * sizeof(float) * (1 + job->rule.nhistory) +
+                  run->residuals_bytes;
     int known;
     double free_bytes;
     int64_t count = s->snapshot > 0 ? (job->max_iter - at->iteration) / s->snapshot : 0;
@@ -123,6 +124,8 @@ static void put_snapshots(struct dry_run *dry, const struct job *job, const stru
     free_bytes = (double)machine_free_disk(s->snapshot_prefix, &known);
     strbuf_printf(out, "%-10s  %s_iter_*: %" PRId64 " of %s each", "snapshots", s->snapshot_prefix,
                   count, units_bytes(each).text);
+    if (run->residuals_bytes > 0)
+        strbuf_printf(out, ", %s of it residuals", units_bytes(run->residuals_bytes).text);
     strbuf_printf(out, known ? "; %s free\n" : "\n", units_bytes(free_bytes).text);
     if (known && free_bytes < each * (double)count)
         strbuf_printf(next_reason(dry),
@@ -132,7 +135,22 @@ static void put_snapshots(struct dry_run *dry, const struct job *job, const stru
                       units_bytes(each).text);
 }
 
-/* How many layers train by each scheme; and the bytes of rank 0. */
+/* How many layers train in the way of bucket b, which no bucket before it has; else 0. */
+static int count_alike(const struct plan *plan, int b)
+{
+    const struct bucket *buckets = plan->buckets;
+    int layers = 0;
+
+    for (int i = 0; i < plan->nbuckets && buckets[b].scheme; i++)
+        if (buckets[i].trains && !strcmp(buckets[i].label.text, buckets[b].label.text)) {
+            if (i < b)
+                return 0;
+            layers += buckets[i].ngroups;
+        }
+    return layers;
+}
+
+/* How many layers train in each way; and the bytes of rank 0. */
 static void put_plan(const struct job *job, const struct exchange *exchange, struct strbuf *out)
 {
     const struct plan *plan = exchange->plan;
@@ -148,15 +166,11 @@ static void put_plan(const struct job *job, const struct exchange *exchange, str
     }
     for (int b = 0; b < plan->nbuckets; b++)
         sent += plan_traffic(plan, b, job->rank).sent;
-    for (int i = 0; sync_schemes[i]; i++) {
-        int layers = 0;
-
-        for (int b = 0; b < plan->nbuckets; b++)
-            if (plan->buckets[b].trains && plan->buckets[b].scheme == sync_schemes[i])
-                layers += plan->buckets[b].ngroups;
+    for (int b = 0; b < plan->nbuckets; b++) {
+        int layers = count_alike(plan, b);
         if (layers > 0)
             strbuf_printf(out, "%d layer%s by %s, ", layers, layers == 1 ? "" : "s",
-                          scheme_label(sync_schemes[i]));
+                          plan->buckets[b].label.text);
     }
     strbuf_printf(out, "%s sent by rank 0 an iteration\n", units_bytes((double)sent).text);
 }

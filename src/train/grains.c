@@ -16,23 +16,62 @@ static size_t count_rows(const struct job *job)
     return job->options->reproducible ? (size_t)job->nworkers : 1;
 }
 
+/* Whether the weight's gradient is made of the factors of all grains at once. */
+static bool is_product(const struct job *job, const struct net *net, int group)
+{
+    const struct param_group *g = &net->groups[group];
+
+    return job->options->reproducible && g->factorable && net->params[g->first].wants_grad;
+}
+
+/* The group's first elements, which that makes; the others are added up grain by grain. */
+static size_t product_elems(const struct job *job, const struct net *net, int group)
+{
+    const struct param_group *g = &net->groups[group];
+
+    return is_product(job, net, group) ? (size_t)(g->m * g->n) : 0;
+}
+
+static int open_places(struct grains *grains, const struct job *job, const struct net *net)
+{
+    size_t shares = (size_t)job_shares(job);
+    size_t rows = 0;
+
+    grains->places = alloc_array((size_t)net->ngroups, sizeof *grains->places, "gradients");
+    if (!grains->places)
+        return -1;
+    for (int i = 0; i < net->ngroups; i++) {
+        const struct param_group *g = &net->groups[i];
+        bool product = is_product(job, net, i);
+        grains->places[i] = (struct grains_place){.waiting = grains->each, .rows = rows};
+        grains->each += g->trains ? g->elems - product_elems(job, net, i) : 0;
+        rows += product ? shares * (size_t)(g->k * (g->m + g->n)) : 0;
+        net->params[g->first].factored |= product;
+    }
+    if (rows > 0 && !(grains->factors = alloc_array(rows, sizeof *grains->factors, "factors")))
+        return -1;
+    grains->bytes = rows * sizeof *grains->factors;
+    return 0;
+}
+
 int grains_open(struct grains *grains, const struct job *job, const struct net *net,
                 size_t nstatistics)
 {
     size_t shares = (size_t)job_shares(job), levels = 0, width = 1 + outputs_count(net);
-    size_t most = width > nstatistics ? width : nstatistics;
+    size_t most = width > nstatistics ? width : nstatistics, elems;
 
     *grains = (struct grains){.nstatistics = nstatistics};
     grains->rows = alloc_array(shares * width, sizeof *grains->rows, "losses");
     grains->table = alloc_array(count_rows(job) * most, sizeof *grains->table, "sums over workers");
-    if (!grains->rows || !grains->table)
+    if (!grains->rows || !grains->table || open_places(grains, job, net))
         return -1;
     if (shares == 1)
         return 0;
     while ((size_t)1 << levels < shares)
         levels++;
-    grains->bytes = levels * net->elems * sizeof *grains->waiting;
-    grains->waiting = alloc_array(grains->bytes, 1, "gradients of grains");
+    elems = levels * grains->each;
+    grains->bytes += elems * sizeof *grains->waiting;
+    grains->waiting = alloc_array(elems, sizeof *grains->waiting, "gradients of grains");
     grains->statistics = alloc_array((shares + 1) * nstatistics, sizeof *grains->statistics,
                                      "grains' running averages");
     return grains->waiting && grains->statistics ? 0 : -1;
@@ -42,34 +81,73 @@ void grains_close(struct grains *grains)
 {
     free(grains->rows);
     free(grains->table);
+    free(grains->places);
+    free(grains->factors);
     free(grains->waiting);
     free(grains->statistics);
 }
 
-/* The bits of the pass's number say which branches wait. The last pass takes all of them along;
- * another one's sum waits at the first level where none does. */
-void grains_add(struct grains *grains, const struct job *job, const struct net *net, int group)
+/* The weight's gradient of all passes, once the last one has been. */
+static int add_product(struct grains *grains, const struct job *job, const struct net *net,
+                       int group)
 {
     const struct param_group *g = &net->groups[group];
-    int shares = job_shares(job), pass = grains->pass;
-    bool last = pass == shares - 1;
-    float *gradient, *waiting;
-    double start;
+    int shares = job_shares(job);
+    size_t left = (size_t)(g->k * g->m), right = (size_t)(g->k * g->n), pass = (size_t)grains->pass;
+    float *lefts = grains->factors + grains->places[group].rows;
+    float *rights = lefts + (size_t)shares * left;
+    const float *bottom, *top_grad;
 
-    if (shares == 1 || !g->trains)
-        return;
-    start = clock_seconds();
-    gradient = net->grads + g->begin;
-    waiting = grains->waiting + g->begin;
-    for (int level = 0; 1 << level < shares; level++, waiting += net->elems) {
+    net_factors(net, group, &bottom, &top_grad);
+    memcpy(lefts + pass * left, top_grad, left * sizeof *lefts);
+    memcpy(rights + pass * right, bottom, right * sizeof *rights);
+    if (grains->pass < shares - 1)
+        return 0;
+    return net->engine->i->sum_products(net->engine->context,
+                                        &(struct engine_products){.left = lefts,
+                                                                  .right = rights,
+                                                                  .parts = shares,
+                                                                  .k = g->k,
+                                                                  .m = g->m,
+                                                                  .n = g->n,
+                                                                  .out = net->grads + g->begin});
+}
+
+/* The bits of the pass's number say which branches wait. The last pass takes all of them along;
+ * another one's sum waits at the first level where none does. */
+static void add_gradient(struct grains *grains, int shares, float *gradient, float *waiting,
+                         size_t elems)
+{
+    int pass = grains->pass;
+    bool last = pass == shares - 1;
+
+    for (int level = 0; 1 << level < shares; level++, waiting += grains->each) {
         if (pass >> level & 1)
-            vector_add(gradient, waiting, g->elems);
+            vector_add(gradient, waiting, elems);
         else if (!last)
             break;
     }
     if (!last)
-        memcpy(waiting, gradient, g->elems * sizeof *gradient);
+        memcpy(waiting, gradient, elems * sizeof *gradient);
+}
+
+int grains_add(struct grains *grains, const struct job *job, const struct net *net, int group)
+{
+    const struct param_group *g = &net->groups[group];
+    size_t rest = product_elems(job, net, group);
+    double start;
+    int status = 0;
+
+    if (!job->options->reproducible || !g->trains)
+        return 0;
+    start = clock_seconds();
+    if (rest > 0)
+        status = add_product(grains, job, net, group);
+    if (job_shares(job) > 1)
+        add_gradient(grains, job_shares(job), net->grads + g->begin + rest,
+                     grains->waiting + grains->places[group].waiting, g->elems - rest);
     grains->seconds += clock_seconds() - start;
+    return status;
 }
 
 /* The first row becomes the tree's sum of all, the others partial ones. */

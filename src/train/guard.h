@@ -20,6 +20,7 @@ struct guard_doing {
 struct guard_signals {
     int64_t asked;             /* before which iteration the open question stands; -1: none does */
     int64_t next;              /* before which iteration the next one is asked */
+    int64_t lag;               /* iterations from the question to its answer */
     int64_t iteration;         /* rank 0: before which one it asked last */
     double seconds;            /* rank 0: the clock then */
     enum signal_effect effect; /* agreed on and not done yet */
@@ -38,6 +39,7 @@ struct guard {
     struct guard_doing doing;
     struct guard_signals signals;
     struct stragglers *stragglers; /* NULL: nobody can be late. Owned */
+    bool left_out;                 /* this rank did not compute the last iteration */
     int bad_losses;                /* of this rank, in a row; --on-nan=skip */
     int64_t skips_told;            /* rank 0: updates left out that it has told of */
     float *statistics; /* running averages as they were before the iteration, and room for as many;

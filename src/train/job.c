@@ -28,6 +28,10 @@ int job_open(struct job *job, MPI_Comm world, const struct trainer_options *o, s
             o->servers, job->nranks, job->nranks == 1 ? " is there" : "s are there");
     job->nworkers = job->nranks - o->servers;
     job->worker = job->rank < job->nworkers;
+    if (o->drop >= job->nworkers && o->drop > 0)
+        return error_set("--drop-stragglers=%d would drop every gradient of %d worker%s: start "
+                         "more ranks (mpirun -np N) or drop fewer",
+                         o->drop, job->nworkers, job->nworkers == 1 ? "" : "s");
     job->blank = engine_is_blank(o->engine);
     if (o->batch > 0 && o->global_batch > 0)
         return error_set("--batch is per rank and --global-batch over all ranks: give one of them");
@@ -219,11 +223,11 @@ static int check_policy(const struct job *job)
 {
     const struct trainer_options *o = job->options;
 
-    if (job->policy.type != POLICY_PLATEAU || (o->staleness <= 0 && o->servers <= 0))
+    if (job->policy.type != POLICY_PLATEAU || (!job_apart(job) && o->servers <= 0))
         return 0;
     return error_set("lr_policy \"plateau\" follows the loss of all workers, which must be known "
                      "before the next iteration: it cannot be combined with %s",
-                     o->staleness > 0 ? "--tune staleness" : "--servers, which have no loss");
+                     job_apart(job) ? job_apart(job) : "--servers, which have no loss");
 }
 
 /* --stop-after counts tests. */

@@ -54,6 +54,14 @@ static inline int job_shares(const struct job *job)
     return job->options->reproducible ? job->iter_size : 1;
 }
 
+/* The option by which workers may be in different iterations; NULL: none is given. */
+static inline const char *job_apart(const struct job *job)
+{
+    return job->options->staleness > 0 ? "--tune staleness"
+           : job->options->drop > 0    ? "--drop-stragglers"
+                                       : NULL;
+}
+
 /* Workers whose losses differ: all, but with --reproducible every worker knows all of them. */
 static inline int job_losses(const struct job *job)
 {

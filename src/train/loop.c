@@ -24,7 +24,8 @@ static int after_backward(void *context, int group)
 {
     struct trainer *t = context;
 
-    grains_add(&t->compute.grains, &t->job, t->compute.net, group);
+    if (grains_add(&t->compute.grains, &t->job, t->compute.net, group))
+        return -1;
     return sync_post(t->exchange.sync, group, t->compute.grains.pass == t->job.iter_size - 1);
 }
 
@@ -104,7 +105,8 @@ static int display_loss(struct trainer *t, int64_t iteration, double seconds, bo
 {
     size_t noutputs = training ? outputs_count(t->compute.net) : 0;
     struct stragglers *stragglers = t->guard.stragglers;
-    size_t count = noutputs + 1 + stragglers_values(stragglers);
+    bool drops = t->job.options->drop > 0; /* then who has computed it is counted behind all */
+    size_t count = noutputs + 1 + stragglers_values(stragglers) + drops;
     size_t alike =
         t->job.options->reproducible ? noutputs + 1 : 0; /* all workers have them already */
     double *sums = alloc_array(count, sizeof *sums, "outputs"), *late;
@@ -122,10 +124,14 @@ static int display_loss(struct trainer *t, int64_t iteration, double seconds, bo
         goto done;
     stragglers_put(stragglers, t->exchange.sync, t->compute.net, seconds, t->timing.paused_stall,
                    late);
+    if (t->guard.left_out)
+        memset(sums, 0, (noutputs + 1) * sizeof *sums);
+    else if (drops)
+        sums[count - 1] = 1;
     if (sync_sum(t->exchange.sync, sums + alike, (int)(count - alike)))
         goto done;
     for (size_t i = alike; i <= noutputs; i++)
-        sums[i] /= t->job.nworkers;
+        sums[i] /= drops ? sums[count - 1] : t->job.nworkers;
     t->timing.final_loss = sums[0];
     if (training) {
         timing_note_lapse(&t->timing.lapses, lapse, iteration - t->timing.display_iter);
@@ -153,6 +159,14 @@ done:
     return status;
 }
 
+/* With --drop-stragglers: nobody goes on before all workers are here. */
+static int meet(struct trainer *t)
+{
+    double nothing = 0;
+
+    return t->job.options->drop > 0 && t->job.worker ? sync_sum(t->exchange.sync, &nothing, 1) : 0;
+}
+
 static int snapshot(struct trainer *t, int64_t iteration)
 {
     struct train_state state = {.iteration = iteration,
@@ -161,14 +175,16 @@ static int snapshot(struct trainer *t, int64_t iteration)
     const float *history;
     int status;
 
+    if (t->job.rank == 0)
+        guard_enter(&t->guard, iteration, PHASE_SAVING);
     if (rates_remember(&t->rates, &t->scores, t->exchange.sync, job_losses(&t->job), &state) ||
-        sync_gather_history(t->exchange.sync, &history))
+        run_save_residuals_all(&t->run, t->exchange.sync, &state) ||
+        sync_gather_history(t->exchange.sync, &history) || meet(t))
         return -1;
     t->run.last_snapshot = (int)iteration;
     t->guard.signals.saved = clock_seconds();
     if (t->job.rank != 0)
         return 0;
-    guard_enter(&t->guard, iteration, PHASE_SAVING);
     status =
         net_pull_values(t->compute.net) || run_save(&t->run, &t->rates, history, &state) ? -1 : 0;
     guard_enter(&t->guard, iteration, PHASE_TRAINING);
@@ -225,12 +241,27 @@ static int follow_loss(struct trainer *t, int64_t iteration, double loss)
     return 0;
 }
 
+/* The passes, but of an iteration that the others have ended without this rank: nobody takes its
+ * records. */
+static int compute_or_leave_out(struct trainer *t, int64_t iteration, double *loss)
+{
+    bool before = t->guard.left_out;
+    int now = sync_leave_out(t->exchange.sync, iteration);
+
+    if (now < 0)
+        return -1;
+    t->guard.left_out = now > 0;
+    if (!now && before && net_seek(t->compute.net, job_samples_before(&t->job, &t->at, iteration)))
+        return -1;
+    return now ? 0 : run_passes(t, iteration, loss);
+}
+
 static int worker_iteration(struct trainer *t, int64_t iteration)
 {
     int64_t traced = trace_begin(t->output.trace);
-    double loss, seconds;
+    double loss = NAN, seconds;
 
-    if (run_passes(t, iteration, &loss))
+    if (compute_or_leave_out(t, iteration, &loss))
         return -1;
     trace_span(t->output.trace, TRACE_COMPUTE, TRACE_ITERATION, -1, traced);
     if (isfinite(loss)) /* else its update is left out, too */
@@ -385,6 +416,7 @@ static int run_loop(struct trainer *t)
         LOG_WARNING(t->job.log, "%s: max_iter is 0 or not set: no iteration is run",
                     t->job.options->solver);
     t->guard.signals.asked = -1;
+    t->guard.signals.lag = 1 + t->job.options->staleness;
     t->guard.signals.next = t->guard.signals.iteration = i;
     t->guard.signals.seconds = t->guard.signals.saved = t->timing.started;
     for (; i < t->job.max_iter; i++) {

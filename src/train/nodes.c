@@ -26,6 +26,8 @@ static int check_hierarchy(struct exchange *exchange, const struct job *job,
 
     if (o->staleness > 0)
         return error_set("--tune staleness gives every rank its own parameters");
+    if (o->drop > 0)
+        return error_set("--drop-stragglers lets ranks go on without each other");
     if (o->comm.policy == COMM_NONE)
         return error_set("with --comm=none every rank trains its own net");
     if (!engine->own_memory) /* of a dedicated server, too */
@@ -218,11 +220,10 @@ static int decide_placement(const struct exchange *exchange, const struct job *j
     struct cost_cluster cluster;
 
     *remotely = false;
-    if (job->options->ps_update == PS_UPDATE_DEVICE && job->options->staleness > 0)
-        return error_set("--tune ps-update=device does not go with --tune staleness=%d: a server "
-                         "whose worker lags behind "
-                         "has parameters of its own, on the host",
-                         job->options->staleness);
+    if (job->options->ps_update == PS_UPDATE_DEVICE && job_apart(job))
+        return error_set("--tune ps-update=device does not go with %s: a server whose worker lags "
+                         "behind has parameters of its own, on the host",
+                         job_apart(job));
     if (!job->worker || job->options->ps_update == PS_UPDATE_HOST || job->solver->local_lr_auto)
         return 0;
     if (!compute->engine.i->own_memory) {
@@ -236,7 +237,7 @@ static int decide_placement(const struct exchange *exchange, const struct job *j
         *remotely = true;
         return 0;
     }
-    if (job->options->staleness > 0 || !serves_parameters(exchange))
+    if (job_apart(job) || !serves_parameters(exchange))
         return 0;
     if (measure_servers(exchange, compute, &cluster))
         return -1;

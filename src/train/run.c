@@ -245,7 +245,8 @@ static void tell_others(const struct training_run *run)
 static int try_state(struct training_run *run, const char *path, float *history,
                      struct train_state *at)
 {
-    if (checkpoint_resume(path, run->net, run->job->rule.nhistory, history, at, run->job->log))
+    if (checkpoint_resume(path, run->net, run->job->rule.nhistory, history, at, &run->model,
+                          run->job->log))
         return -1;
     if (run->global_batch > 0 && run->global_batch != job_samples(run->job))
         LOG_WARNING(run->job->log,
@@ -482,6 +483,8 @@ int run_save(struct training_run *run, const struct rates *rates, const float *h
     if (!run->keeper && open_keeper(run))
         return -1;
     status = keeper_save(run->keeper, history, state, &owner);
+    if (status)
+        run_drop_residuals(run, state->iteration);
     return status == CHECKPOINT_NOT_FINITE ? report_nonfinite(run, rates, state->iteration)
                                            : status;
 }
@@ -525,9 +528,12 @@ int run_finish_saving(struct training_run *run, bool patient)
 double run_saving_seconds(const struct training_run *run)
 {
     double measured = run->keeper ? keeper_seconds(run->keeper) : 0;
-    double bytes = (double)run->net->nlearnable * sizeof(float) * (1 + run->job->rule.nhistory);
+    double bytes = (double)run->net->nlearnable * sizeof(float) * (1 + run->job->rule.nhistory) +
+                   run->residuals_bytes;
 
-    return job_rehearses(run->job) ? 0 : measured > 0 ? measured : 0.2 + bytes / USUAL_SAVING_Bps;
+    return job_rehearses(run->job) ? 0
+           : measured > 0          ? measured + run->residuals_seconds
+                                   : 0.2 + bytes / USUAL_SAVING_Bps;
 }
 
 int run_end(struct training_run *run, bool stopped)
@@ -550,6 +556,7 @@ void run_close(struct training_run *run)
     strbuf_free(&run->about);
     free(run->path);
     free(run->kept_plan);
+    free(run->model);
     free(run->plan);
     *run = (struct training_run){.job = run->job, .last_snapshot = run->last_snapshot};
 }

@@ -13,6 +13,7 @@
 
 struct rates;
 struct scores;
+struct sync;
 
 struct training_run {
     const struct job *job;       /* borrowed, as is the next */
@@ -26,10 +27,13 @@ struct training_run {
     struct checkpoint_list list; /* states under the prefix; of --resume. Owned */
     struct strbuf about;         /* what is trained, as the run's digest is made of. Owned */
     char digest[SHA256_HEX];
-    int64_t global_batch; /* of the run that is resumed; 0: it does not say. On all ranks */
-    char *kept_plan;      /* likewise its plan; NULL: it says none. On all ranks. Owned */
-    char *plan;           /* as it is written. Owned */
-    int last_snapshot;    /* iteration, -1: none. On all ranks */
+    int64_t global_batch;     /* of the run that is resumed; 0: it does not say. On all ranks */
+    char *kept_plan;          /* likewise its plan; NULL: it says none. On all ranks. Owned */
+    char *plan;               /* as it is written. Owned */
+    char *model;              /* of the state that was read; NULL: none was. Owned */
+    double residuals_bytes;   /* of a snapshot; 0: schemes have none. On all ranks */
+    double residuals_seconds; /* that they took last, before the keeper's work */
+    int last_snapshot;        /* iteration, -1: none. On all ranks */
     double ends; /* rank 0's deadline, by this rank's clock_seconds; INFINITY: none. On all ranks */
 };
 
@@ -48,6 +52,18 @@ int run_resume(struct training_run *run, float *history, struct train_state *at,
 /* The state that --snapshot names, likewise. */
 int run_take_state(struct training_run *run, const char *path, float *history,
                    struct train_state *at);
+
+/* Before sync_start: residuals of the state that was read, if one was (`resumed`), to those who
+ * keep such. Collective. */
+int run_load_residuals_all(struct training_run *run, struct sync *sync,
+                           const struct train_state *at, bool resumed);
+
+/* All ranks' residuals into files of the snapshot of state->iteration, and what they are into
+ * state->residuals; where they cannot be written, none, with a warning. Collective. */
+int run_save_residuals_all(struct training_run *run, struct sync *sync, struct train_state *state);
+
+/* What of them belongs to no snapshot; not where the prefix is another run's by now. Rank 0. */
+void run_drop_residuals(const struct training_run *run, int64_t iteration);
 
 /* --keep-best: what a run that goes on knows of its best test. Collective. */
 int run_find_best_all(struct training_run *run, const struct train_state *at, bool resumed,

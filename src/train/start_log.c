@@ -59,11 +59,11 @@ static const char *scheme_of_group(void *context, int group)
 {
     const struct exchange *exchange = context;
     const struct plan *plan = exchange->plan;
-    const struct scheme *scheme = plan->buckets[plan->bucket_of[group]].scheme;
+    const struct bucket *bucket = &plan->buckets[plan->bucket_of[group]];
 
-    if (exchange->groups[group].trains && (plan_is_alone(plan) || !scheme))
+    if (exchange->groups[group].trains && (plan_is_alone(plan) || !bucket->scheme))
         return "local";
-    return scheme_label(scheme);
+    return bucket->label.text;
 }
 
 /* Which layers are computed in another way than by the definition. */
@@ -161,6 +161,12 @@ void output_log_start(const struct job *job, const struct compute *compute,
     if (job->options->servers > 0)
         LOG_INFO(job->log, "%d dedicated parameter server%s", job->options->servers,
                  job->options->servers == 1 ? "" : "s");
+    if (job->options->drop > 0)
+        LOG_INFO(job->log,
+                 "No iteration waits for the last %d of %d workers' gradients: results depend on "
+                 "timing. A rank that is stopped holds all up if it serves others%s",
+                 job->options->drop, job->nworkers,
+                 job->options->servers > 0 ? "" : ", as all do here: give --servers=N");
     if (exchange->node && plan_is_alone(exchange->plan) && !exchange->node->team)
         log_only_node(job, exchange);
     else if (exchange->node)

@@ -187,6 +187,7 @@ static int open_sync_all(struct trainer *t)
 static int go_on_all(struct trainer *t)
 {
     return (t->resumed && sync_load_history(t->exchange.sync, t->setup->history)) ||
+                   run_load_residuals_all(&t->run, t->exchange.sync, &t->at, t->resumed) ||
                    run_find_best_all(&t->run, &t->at, t->resumed, &t->scores)
                ? -1
                : 0;

@@ -70,8 +70,10 @@ struct trainer_options {
 
     struct comm comm;            /* which scheme moves which layer */
     enum wire_format wire;       /* form of gradients on the wire */
+    struct ways lossy;           /* comm auto: what may be chosen beside the lossless schemes */
     enum cost_overlap overlap;   /* how much communication runs under computation */
     int staleness;               /* iterations that a worker may be ahead of the slowest */
+    int drop;                    /* so many workers' gradients no iteration waits for */
     bool fifo;                   /* messages are sent in the order of posting, not by urgency */
     size_t chunk, merge, window; /* bytes, as in cost_sizes; COST_SIZE_CHOSEN: by the measured
                                     network. Window 0: no limit */

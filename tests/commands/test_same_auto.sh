@@ -1,6 +1,7 @@
 #!/bin/sh
 # One question, one answer: on the figures of one cluster file, plan and a dry run of training choose as many layers for
-# each scheme, over slow links and fast ones, with and without a cap on what a rank sends. The file stays as it was.
+# each way, over slow links and fast ones, with and without a cap on what a rank sends, with and without --lossy. The file
+# stays as it was.
 set -u
 : "${POSEIDON:?}" "${POSEIDON_MPIRUN:?}"
 . "${abs_top_srcdir:?}/tests/common.sh"
@@ -54,25 +55,25 @@ transport_bytes_per_second = 2.5e9
 core_share = 0
 END
     cp cluster before
-    for variant in '1 ' '1 --tune=bandwidth-mbps=200' '4 '; do
+    for variant in '1 ' '1 --tune=bandwidth-mbps=200' '4 ' '1 --lossy=bf16,lowrank:2,onebit'; do
         passes=${variant%% *} more=${variant#* }
         sed "\$a iter_size: $passes" solver.prototxt >passes.prototxt
         # shellcheck disable=SC2086 # no option, or one
         "$POSEIDON" plan --model=net.prototxt --profile=profile.csv --nodes=1 --ranks-per-node=4 --hierarchy=off \
             --iter-size="$passes" --cluster-file=cluster --json $more >plan.json 2>said || fail "plan: $(cat said)"
         planned=$(awk -F'"' '/"scheme_by_layer"/ { on = 1; next } /}/ { on = 0 } on { of[$4]++ }
-            END { printf "%d PS, %d SFB, %d allreduce", of["ps"], of["sfb"], of["allreduce"] }' plan.json)
+            END { for (way in of) print of[way], way }' plan.json | sort)
         # shellcheck disable=SC2086
         "$POSEIDON_MPIRUN" 4 "$POSEIDON" train --solver=passes.prototxt --engine=replay --profile=profile.csv \
             --hierarchy=off --dry-run --cluster-file=cluster $more >dry 2>said || fail "train: $(head -n 1 said)"
-        trained=$(sed -n 's/^plan  *//p' dry | awk '{
-            for (i = 1; i < NF; i++) if ($i == "by") { sub(",", "", $(i + 1)); of[$(i + 1)] = $(i - 2) } }
-            END { printf "%d PS, %d SFB, %d allreduce", of["PS"], of["SFB"], of["allreduce"] }')
+        trained=$(sed -n 's/^plan  *//p' dry | tr ',' '\n' | sed -n 's/^ *\([0-9]*\) layers* by /\1 /p' | tr A-Z a-z |
+            sed 's/low rank /lowrank:/; s/ bf16/\/bf16/; s/1-bit/onebit/' | sort)
         same "link $link $more, iter_size $passes" "$planned" "$trained"
         echo "$planned" >>seen
         cmp -s cluster before || fail "link $link $more: the dry run changes its cluster file"
     done
 done
 # else all of this would say nothing
+grep -q 'lowrank\|bf16\|onebit' seen || fail 'nothing lossy was taken'
 [ "$(sort -u seen | wc -l)" -ge 2 ] || fail "one choice for all: $(sort -u seen)"
 finish

@@ -59,6 +59,22 @@ same
 reference 2 --solver=plain.prototxt --comm=onebit --servers=1 # nobody to add up with: encoded all the same
 same
 
+# A run that goes on from a snapshot has in the GPU's memory what it had yet to send.
+went_on() { # RANKS ARGUMENTS...
+    whole=$*
+    run "$@" --set snapshot=3 --snapshot-prefix="$work/half" || return
+    expected=$(value parameters_sha256)
+    run "$@" --snapshot="$work/half_iter_3.solverstate" || return
+    [ "$(value parameters_sha256)" = "$expected" ] || fail "$whole: resumed after 3 iterations, other parameters"
+}
+went_on 2 --solver=plain.prototxt --comm=onebit
+went_on 3 --solver=plain.prototxt --comm=ps --wire=bf16 --tune=ps-update=device
+went_on 3 --solver=clipped.prototxt --comm=allreduce --wire=bf16
+went_on 2 --solver=plain.prototxt --comm=lowrank --tune=lowrank-warmup=1
+POSEIDON_EMULATED_AWARE=1
+went_on 2 --solver=plain.prototxt --comm=allreduce --wire=bf16 --tune=direct=on
+POSEIDON_EMULATED_AWARE=0
+
 # Between two ranks a gradient and a sum cross the wire for every two gradients that are fetched; where they go
 # straight, only a rank's own are.
 beside() { # FETCHES ARGUMENTS...: bytes that were fetched beside the messages, each so many times in six iterations

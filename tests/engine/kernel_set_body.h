@@ -12,6 +12,7 @@
 #define tree_sum_begin      RENAMED(tree_sum_begin, SET)
 #define tree_sum_give       RENAMED(tree_sum_give, SET)
 #define tree_sum_lend       RENAMED(tree_sum_lend, SET)
+#define tree_sum_omit       RENAMED(tree_sum_omit, SET)
 #define tree_sum_slices     RENAMED(tree_sum_slices, SET)
 #define codec_bf16          RENAMED(codec_bf16, SET)
 #define bf16_round          RENAMED(bf16_round, SET)

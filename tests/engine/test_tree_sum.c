@@ -132,6 +132,58 @@ START_TEST(any_order_of_arrival_gives_the_tree_s_bits)
 }
 END_TEST
 
+/* As define_sum, of those that are not left out; false: there are none. */
+static bool define_without(int a, int b, size_t i, uint64_t out, float *sum)
+{
+    float left, right;
+    bool some, more;
+    int half = 1;
+
+    if (b - a == 1) {
+        *sum = before[a][i];
+        return !(out >> a & 1);
+    }
+    while (half * 2 < b - a)
+        half *= 2;
+    some = define_without(a, a + half, i, out, &left);
+    more = define_without(a + half, b, i, out, &right);
+    *sum = some && more ? left + right : some ? left : right;
+    return some || more;
+}
+
+START_TEST(what_is_left_out_is_in_no_sum_and_no_buffer)
+{
+    int n = _i, order[MOST];
+    static float out[ROOM];
+    struct rng rng = rng_make(11, RNG_DUMMY, (uint32_t)n, 0);
+    struct tree_sum tree;
+    uint64_t draws = 0;
+
+    ck_assert_int_eq(tree_sum_open(&tree, n, NULL, NULL), 0);
+    for (int trial = 0; trial < 30; trial++) {
+        int least = (int)rng_below(&rng, draws++, (uint32_t)n); /* this one is given */
+        uint64_t omitted = 0;
+        fill(n, 35, (uint32_t)(n + trial));
+        shuffle(order, n, &rng, &draws);
+        tree_sum_begin(&tree, 35, trial % 2 ? out : NULL);
+        for (int i = 0; i < n; i++) {
+            int which = order[i];
+            bool omit = which != least && rng_below(&rng, draws++, 3) > 0, complete;
+            omitted |= (uint64_t)omit << which;
+            complete = omit ? tree_sum_omit(&tree, which) : tree_sum_give(&tree, which, x[which]);
+            ck_assert_int_eq(complete, i == n - 1);
+        }
+        for (size_t i = 0; i < 35; i++)
+            ck_assert(define_without(0, n, i, omitted, &expected[i]));
+        assert_sum(tree_sum_result(&tree), n, 35, "some of");
+        for (int w = 0; w < n; w++)
+            if (omitted >> w & 1)
+                ck_assert_int_eq(memcmp(x[w], before[w], 35 * sizeof **x), 0);
+    }
+    tree_sum_close(&tree);
+}
+END_TEST
+
 START_TEST(what_is_lent_is_not_written)
 {
     int n = _i, order[MOST];
@@ -241,6 +293,7 @@ SUITE("tree_sum")
     TCase *tcase = suite_case(suite, "tree_sum");
 
     tcase_add_loop_test(tcase, any_order_of_arrival_gives_the_tree_s_bits, 1, MOST + 1);
+    tcase_add_loop_test(tcase, what_is_left_out_is_in_no_sum_and_no_buffer, 1, 65);
     tcase_add_loop_test(tcase, what_is_lent_is_not_written, 1, MOST + 1);
     tcase_add_loop_test(tcase, in_the_order_of_ranks_few_buffers_live, 1, MOST + 1);
     tcase_add_loop_test(tcase, pairs_at_doubled_distances_add_the_same, 0, 7);

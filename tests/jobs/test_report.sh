@@ -175,6 +175,24 @@ error=$(awk -F, '$4 == "ps" && $5 == 4 && $8 == 10 { printf "%+.1f", 100 * ($11 
 holds "$folder/out/compare.md" "| lenet | Other | 4 | 10 Gb/s | speed-up | 2.00 | published, somewhere | $ours | simulated, \`ps\` | $error % | slow, and why |"
 holds "$folder/out/compare.md" '| lenet | Other | 8 | 10 Gb/s | speed-up | 4.00 | published, elsewhere | | not obtained | | no such run |'
 
+# ---- simulated on several devices: one table ----
+mkdir "$folder/of-devices"
+echo '{"devices": ["cpu"], "names": {"ring": "the ring"}}' >"$folder/of-devices/about.json"
+for gbps in 1 10; do
+    for comm in ring 'auto --lossy=bf16'; do
+        # shellcheck disable=SC2086 # one option or two
+        "$POSEIDON" plan --model="$abs_top_srcdir/models/lenet/train_val.prototxt" --profile=cpu --nodes=2,4 --comm=$comm \
+            --bandwidth=${gbps}Gb --json >"$folder/of-devices/${comm%% *}-$gbps.json" 2>/dev/null || fail 'plan failed'
+    done
+done
+report "$folder/of-devices" --out="$folder/out" >/dev/null || fail "devices: $(cat "$folder/errors")"
+holds "$folder/out/report.md" '| device | nodes | scheme | 1 Gb/s | 10 Gb/s |'
+cells=$(for gbps in 1 10; do
+    awk -F'[:,]' '/"nodes"/ { nodes = $2 + 0 } /"speedup"/ { share = 25 * $2 } /"images_per_second"/ && nodes == 4 {
+        printf " %.0f (%.0f %%) |", $2, share }' "$folder/of-devices/auto-$gbps.json"
+done)
+holds "$folder/out/report.md" "| cpu, 64 images | 4 nodes | \`auto --lossy=bf16\` |$cells"
+
 # ---- what train writes ----
 if [ -n "${POSEIDON_MPIRUN:-}" ]; then
     mkdir "$folder/trained"
@@ -203,6 +221,9 @@ if python3 -c 'import matplotlib' 2>/dev/null; then
     drawn machine-speedup machine-busy machine-bytes
     drawn lenet-speedup-1g lenet-speedup-10g lenet-bandwidth lenet-busy lenet-bytes lenet-wire
     drawn sweep-busy sweep-bytes sweep-curves
+    report "$folder/of-devices" --out="$folder/out" >"$folder/said" || fail "drawing devices: $(cat "$folder/errors")"
+    drawn of-devices
+    holds "$folder/out/of-devices.svg" 'the ring'
     holds "$folder/out/tiny-curves.svg" 'training loss'
     grep -q 'test accuracy' "$folder/out/tiny-curves.svg" && fail 'a panel of no accuracies'
     for words in 'training loss' 'test accuracy' iterations epochs seconds; do

@@ -244,6 +244,7 @@ static void case_refusals(const char *options)
     REFUSED(poseidon_create(MPI_COMM_WORLD, "wier=bf16", &p), "wier", "did you mean wire");
     REFUSED(poseidon_create(MPI_COMM_WORLD, "comm=auto,wire=half", &p), "half", "fp32 or bf16");
     REFUSED(poseidon_create(MPI_COMM_WORLD, "comm=quick", &p), "quick", "ps, ");
+    REFUSED(poseidon_create(MPI_COMM_WORLD, "lossy=ps", &p), "lossy=ps");
     REFUSED(poseidon_create(MPI_COMM_WORLD, "merge=much", &p), "much", "512k");
     REFUSED(poseidon_create(MPI_COMM_WORLD, "hierarchy=2.5", &p), "2.5", "whole number");
     REFUSED(poseidon_create(MPI_COMM_WORLD, "stall-timeout=5", &p), "stall-timeout");

@@ -15,6 +15,7 @@ cat >options <<'END'
 --comm=onebit
 --comm=lowrank
 --wire=bf16
+--lossy=bf16,lowrank:2,onebit
 --overlap=none
 --servers=1
 --hierarchy=2

@@ -20,9 +20,12 @@ conformance --limit=3600 --iterations=6 <<TABLE
 16 --comm=sfb --chunk=1024 --factors=1
 16 --comm=paper --chunk=512 --servers=2 --iter-size=2
 16 --comm=allreduce --chunk=64 --wire=bf16
+16 --ways=lowrank:2,sfb/bf16,ps,onebit,ps/bf16 --chunk=64
 16 --comm=adam --chunk=1024 --overlap=backward
 16 --comm=onebit --chunk=512 --overlap=none
 16 --comm=ps --chunk=512 --staleness=2
+16 --comm=ps --chunk=512 --drop=5 --clip=0.2 --iterations=12
+16 --comm=ps --chunk=256 --servers=3 --drop=2 --late=random --iterations=40
 16 --comm=allreduce --chunk=4096 --merge=1048576 --order=fifo
 16 --comm=ps --chunk=4096 --node=3
 16 --comm=allreduce --chunk=4096 --node=5 --clip=0.2
@@ -36,6 +39,7 @@ conformance --limit=3600 --iterations=6 <<TABLE
 16 --comm=adam --chunk=2048 --node=3 --leaders=2 --clip=0.2
 
 32 --comm=ps --chunk=128
+31 --comm=ps --chunk=64 --drop=3 --wire=bf16
 32 --comm=paper --chunk=512 --servers=4 --clip=0.2
 32 --comm=sfb --chunk=1024
 32 --comm=allreduce --chunk=256

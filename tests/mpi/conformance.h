@@ -40,9 +40,11 @@ enum conformance_net { NET_AUTO, NET_SMALL, NET_LARGE };
 /* One case; conformance_options_help says what each field means. */
 struct conformance {
     struct comm comm;
-    int wire, overlap, net, fifo, frozen, fails; /* enum wire_format, the two above, and bools */
+    struct way ways[GROUPS]; /* COMM_AUTO: of the groups */
+    int wire, overlap, net, fifo, frozen, fails,
+        late; /* enum wire_format, the two above, and bools */
     long servers, chunk, merge, window, iter_size, staleness, node, leaders, tree, factors, warmup,
-        threads, seeds, iterations, limit;
+        owed, threads, seeds, iterations, limit, drop;
     double clip;
 };
 
@@ -121,6 +123,9 @@ struct serial {
     float *lost_home; /* and the homes' */
     float *second;    /* an arena: the second factor of low rank, bucket by bucket */
     int warmup;       /* iterations before low rank begins */
+    unsigned late;    /* with plan_options.drop: a bit for each worker whose gradient is dropped */
+    bool posts_late;  /* which it computes all the same */
+    double clip;      /* for late_train */
 };
 
 /* plan and net are borrowed. False where memory is lacking. */
@@ -139,8 +144,26 @@ struct counted {
 /* Counts training data from here on; what was counted before is forgotten. plan is borrowed. */
 void counting_start(const struct plan *plan);
 struct counted counting_stop(void);
+/* This rank sees no message of training data come, or does again. The compute thread. */
+void chaos_hold(bool on);
+/* Whether a rank's wire thread, where it is delayed, also stops for much longer now and then. */
+void chaos_naps(bool on);
 /* Delays sends, and lets completions be seen late and out of order, another way for every seed; 0:
  * no more. Not while a sync runs. */
 void chaos_set(uint64_t seed);
+
+/* ---- conformance_late.c: workers whose gradients are dropped ---- */
+
+/* Who is late is decided by who has posted when (LATE_HELD, LATE_STUCK: then parameters and dropped
+ * gradients are known), or by chance: parameters are equal everywhere, and no gradient is lost.
+ * Instead of the iterations of other cases, up to the end of the last one. */
+enum conformance_late { LATE_HELD, LATE_STUCK, LATE_RANDOM };
+void late_train(struct sync *sync, const struct plan *plan, struct made_net *net,
+                const struct conformance *c, struct serial *serial, int rank);
+/* Before the history travels, and after sync_close: bytes and counts. Collective. */
+void late_check_bytes(const struct plan *plan, const struct sync_stats *stats,
+                      const struct counted *measured, const struct conformance *c, int rank);
+void late_check_counts(const struct plan *plan, const struct sync_stats *stats,
+                       const struct conformance *c, int rank);
 
 #endif

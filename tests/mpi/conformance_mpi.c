@@ -25,6 +25,8 @@ static int counted_bucket(MPI_Datatype type, int tag)
     return plan && type == MPI_BYTE ? plan->chunks[tag / 2 % plan->nchunks].bucket : -1;
 }
 
+static bool naps;
+static _Atomic bool held;
 static uint64_t chaos; /* state of the random delays; 0: none. Of the wire thread alone */
 
 static uint64_t chance(void)
@@ -64,7 +66,7 @@ int MPI_Improbe(int from, int tag, MPI_Comm comm, int *flag, MPI_Message *messag
     int code, bytes = 0;
 
     *flag = 0;
-    if (chaos && chance() % 4 == 0)
+    if (held || (chaos && chance() % 4 == 0))
         return MPI_SUCCESS; /* it is seen later */
     code = PMPI_Improbe(from, tag, comm, flag, message, status);
     if (code != MPI_SUCCESS || !*flag)
@@ -82,6 +84,8 @@ static int test_some(int n, MPI_Request *requests, int *done, int *which, MPI_St
 
     if (!chaos || n == 0)
         return PMPI_Testsome(n, requests, done, which, statuses);
+    if (naps && chance() % 512 == 0)
+        usleep((useconds_t)(chance() % 20000));
     if (chance() % 16 == 0) /* what does not go through MPI, as a node's adding up, is late too */
         usleep((useconds_t)(chance() % 200));
     start = (int)(chance() % (uint64_t)n);
@@ -112,6 +116,16 @@ struct counted counting_stop(void)
 {
     counted_plan = NULL;
     return counted;
+}
+
+void chaos_hold(bool on)
+{
+    held = on;
+}
+
+void chaos_naps(bool on)
+{
+    naps = on;
 }
 
 void chaos_set(uint64_t seed)

@@ -5,7 +5,7 @@
 #include "tests/mpi/conformance.h"
 #include "util/choice.h"
 
-enum kind { COUNT, NUMBER, WORD, COMM, WIRE };
+enum kind { COUNT, NUMBER, WORD, COMM, WAYS, WIRE };
 
 /* Where a row's words stand in an array in the order of an enum, the field is the place of the
  * word. */
@@ -13,6 +13,7 @@ static const char *const overlaps[] = {"none", "wfbp", "backward", NULL};
 static const char *const nets[] = {"auto", "small", "large", NULL};
 static const char *const orders[] = {"urgency", "fifo", NULL};
 static const char *const biases[] = {"learns", "frozen", NULL};
+static const char *const lates[] = {"held", "stuck", "random", NULL};
 static const char *const ends[] = {"history", "failure", NULL};
 
 static const struct row {
@@ -24,6 +25,8 @@ static const struct row {
 } rows[] = {
 #define AT(field) offsetof(struct conformance, field)
     {"comm", COMM, AT(comm), NULL, "ps", "communication scheme, as --comm of poseidon train"},
+    {"ways", WAYS, AT(ways), NULL, "",
+     "as lowrank:2,ps/bf16: instead, a scheme for each group, over and over"},
     {"servers", COUNT, AT(servers), NULL, "0", "dedicated server ranks, the last ones"},
     {"chunk", COUNT, AT(chunk), NULL, "1024", "most bytes of a chunk"},
     {"overlap", WORD, AT(overlap), overlaps, "wfbp", "as --overlap of poseidon train"},
@@ -40,11 +43,17 @@ static const struct row {
     {"bias", WORD, AT(frozen), biases, "learns",
      "of a fully connected group: frozen: its gradient is in no norm"},
     {"staleness", COUNT, AT(staleness), NULL, "0", "iterations that parameters may be old"},
+    {"drop", COUNT, AT(drop), NULL, "0", "workers whose gradients no iteration waits for"},
+    {"late", WORD, AT(late), lates, "held",
+     "who they are: held: one after the other; stuck: likewise, some before they are answered; "
+     "random: whoever is delayed"},
     {"tree", COUNT, AT(tree), NULL, "0",
      "leaders from which on everything that can travels along trees; 0: where that is faster"},
     {"factors", COUNT, AT(factors), NULL, "0",
      "most bytes of a bucket's factors, more come in rounds; 0: the plan's"},
     {"warmup", COUNT, AT(warmup), NULL, "0", "iterations before low rank begins"},
+    {"owed", COUNT, AT(owed), NULL, "0",
+     "leaders whose residuals the run begins with; 0: as many as it has"},
     {"threads", COUNT, AT(threads), NULL, "1", "of a dedicated server"},
     {"seeds", COUNT, AT(seeds), NULL, "0",
      "repetitions with transfers delayed at random; 0: one without"},
@@ -75,6 +84,30 @@ static int comm_read(const char *value, struct comm *out)
                : 0;
 }
 
+static int ways_read(const char *value, struct conformance *c)
+{
+    const char *at = value;
+    char word[32];
+
+    for (int g = 0; g < GROUPS && *value; g++) {
+        struct comm comm;
+        char *form;
+        snprintf(word, sizeof word, "%.*s", (int)strcspn(at, ","), at);
+        form = strchr(word, '/');
+        if (form && strcmp(form, "/bf16"))
+            return error_set("--ways=%s: '%s' is not known", value, form);
+        if (form)
+            *form = '\0';
+        if (comm_parse(sync_schemes, word, &comm) || !comm.scheme)
+            return -1;
+        c->ways[g] =
+            (struct way){comm.scheme, scheme_rank(comm.scheme, comm), form ? WIRE_BF16 : WIRE_FP32};
+        c->comm = (struct comm){.policy = COMM_AUTO};
+        at = strchr(at, ',') ? strchr(at, ',') + 1 : value;
+    }
+    return 0;
+}
+
 static int wire_read(const char *value, int *out)
 {
     return choice_parse("wire", value, wire_words, out);
@@ -89,6 +122,8 @@ static int value_read(const struct row *row, const char *value, struct conforman
         return word_read(row, value, (int *)(void *)field);
     if (row->kind == COMM)
         return comm_read(value, (struct comm *)(void *)field);
+    if (row->kind == WAYS)
+        return ways_read(value, c);
     if (row->kind == WIRE)
         return wire_read(value, (int *)(void *)field);
     number = strtod(value, &end);

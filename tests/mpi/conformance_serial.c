@@ -21,6 +21,25 @@ static float tree_of(const float *x, size_t apart, int count)
     return tree_of(x, apart, half) + tree_of(x + (size_t)half * apart, apart, count - half);
 }
 
+/* The same where some are left out, a bit each: false where all are. */
+static bool tree_without(const float *x, size_t apart, int count, unsigned out, float *sum)
+{
+    float left = 0, right = 0;
+    bool some, more;
+    int half = 1;
+
+    if (count == 1) {
+        *sum = *x;
+        return !(out & 1);
+    }
+    while (2 * half < count)
+        half *= 2;
+    some = tree_without(x, apart, half, out, &left);
+    more = tree_without(x + (size_t)half * apart, apart, count - half, out >> half, &right);
+    *sum = some && more ? left + right : some ? left : right;
+    return some || more;
+}
+
 /* parts: `count` of them (at least 1), `apart` elements from one to the next; those of a node's
  * workers, or the sums of all nodes. */
 static void sum_over_ranks(const float *parts, size_t apart, int count, size_t n, float *sum)
@@ -143,7 +162,7 @@ static void sum_by_factors(struct serial *s, int bucket, int iteration)
             for (int64_t k = 0; k < g->k; k++, row += width) {
                 memcpy(row, bottom + k * g->n, (size_t)g->n * 4);
                 memcpy(row + g->n, top + k * g->m, (size_t)g->m * 4);
-                if (plan->options.wire == WIRE_BF16 && plan->nworkers > 1)
+                if (b->wire == WIRE_BF16 && plan->nworkers > 1)
                     round_row(row, (size_t)width);
             }
         }
@@ -263,7 +282,7 @@ static void sum_by_gradients(struct serial *s, int bucket, int iteration, int ra
         float *mine = s->nodes + (size_t)node * s->most;
         sum_over_ranks(s->gradients + (size_t)plan->world_rank[node] * s->most, s->most,
                        plan->locals[node], g->elems, mine);
-        if (travels && !low_rank)
+        if (travels && !low_rank && (!(s->late >> node & 1) || s->posts_late))
             bucket_through_codec(plan, bucket, mine, s->lost + (size_t)node * s->elems);
     }
     if (!travels && rank < plan->ncomputing)
@@ -272,7 +291,10 @@ static void sum_by_gradients(struct serial *s, int bucket, int iteration, int ra
         sum_by_low_rank(s, bucket, iteration);
     if (!travels || low_rank)
         return;
-    sum_over_ranks(s->nodes, s->most, plan->nworkers, g->elems, sum);
+    for (size_t i = 0; i < g->elems && s->late; i++)
+        tree_without(s->nodes + i, s->most, plan->nworkers, s->late, &sum[i]);
+    if (!s->late)
+        sum_over_ranks(s->nodes, s->most, plan->nworkers, g->elems, sum);
     if (g->scheme->codec_back && g->rank == 0)
         bucket_through_codec(plan, bucket, sum, s->lost_home);
 }
@@ -287,7 +309,7 @@ static double squared_norm(const struct serial *s)
         double part = 0;
         for (size_t i = 0; i < plan->chunks[c].elems; i++) {
             double x = (double)s->sum[plan->chunks[c].begin + i] *
-                       (double)(1.0f / (float)plan->ncomputing);
+                       (double)(1.0f / (float)(plan->ncomputing - plan->options.drop));
             part += x * x;
         }
         if (plan->buckets[plan->chunks[c].bucket].trains)
@@ -313,7 +335,8 @@ static void update(struct serial *s, float scale, int iteration)
 void serial_iteration(struct serial *s, float clip, int iteration, int rank)
 {
     const struct plan *plan = s->plan;
-    float adding = plan->options.comm.policy == COMM_NONE ? 1 : (float)plan->ncomputing;
+    float adding =
+        plan->options.comm.policy == COMM_NONE ? 1 : (float)(plan->ncomputing - plan->options.drop);
     float scale = 1.0f / (adding * (float)plan->options.iter_size);
     double norm;
 

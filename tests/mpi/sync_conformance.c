@@ -87,13 +87,12 @@ static void check_bytes(const struct plan *plan, struct sync *sync, const struct
         struct traffic t = predict(plan, g, iterations, warmup);
         REQUIRE(measured->sent[g] == t.sent && measured->received[g] == t.received,
                 "bucket %d (%s): %llu bytes sent and %llu received, predicted %llu and %llu", g,
-                scheme_label(plan->buckets[g].scheme), (unsigned long long)measured->sent[g],
+                plan->buckets[g].label.text, (unsigned long long)measured->sent[g],
                 (unsigned long long)measured->received[g], (unsigned long long)t.sent,
                 (unsigned long long)t.received);
         REQUIRE(measured->messages[g] == t.messages,
-                "bucket %d (%s): %llu messages, predicted %llu", g,
-                scheme_label(plan->buckets[g].scheme), (unsigned long long)measured->messages[g],
-                (unsigned long long)t.messages);
+                "bucket %d (%s): %llu messages, predicted %llu", g, plan->buckets[g].label.text,
+                (unsigned long long)measured->messages[g], (unsigned long long)t.messages);
         sent += measured->sent[g];
     }
     REQUIRE(sync_stats(sync)->wire.sent == sent, "the program counted %llu bytes sent, MPI %llu",
@@ -133,6 +132,104 @@ static void fail_in_gather(struct sync *sync)
     REQUIRE(strstr(error_text(), "a full disk"), "the message is '%s'", error_text());
 }
 
+/* Whether the serial run knows what was added. */
+static bool is_known(const struct conformance *c)
+{
+    return c->drop == 0 || c->late != LATE_RANDOM;
+}
+
+/* Whether the chunk's scheme keeps residuals of its leaders' gradients, or of its sum. */
+static bool owes(const struct plan *plan, int chunk, bool of_sum)
+{
+    const struct bucket *b = &plan->buckets[plan->chunks[chunk].bucket];
+
+    if (!b->scheme || !b->trains)
+        return false;
+    return of_sum ? plan_codec(plan, chunk) && b->scheme->codec_back
+                  : plan_codec(plan, chunk) || b->rank > 0;
+}
+
+/* The elements of such chunks, of an arena into another; otherwise 0. */
+static void copy_owed(const struct plan *plan, bool of_sum, const float *from, float *to)
+{
+    for (int c = 0; c < plan->nchunks; c++)
+        for (size_t i = plan->chunks[c].begin; i < plan->chunks[c].begin + plan->chunks[c].elems;
+             i++)
+            to[i] = owes(plan, c, of_sum) ? from[i] : 0;
+}
+
+/* A residual of the run before this one, the same on every rank. */
+static float owed_before(int number, size_t i)
+{
+    return (float)((i + 5 * (size_t)number) % 13) * 1e-3f;
+}
+
+/* This run goes on from another, of `leaders` leaders, or as many as there are. However many they
+ * were, an update is owed the same; and a basis is given to all. */
+static void lose_before(struct sync *sync, struct serial *serial, int leaders)
+{
+    const struct plan *plan = serial->plan;
+    size_t elems = serial->elems, left = 0;
+    struct sync_residuals own = sync_residuals(sync), from = own;
+    double part = 1;
+    float *arena = calloc(elems, sizeof *arena);
+
+    REQUIRE(arena, "memory is full");
+    if (own.leaders > 0 && leaders > 0 && leaders != own.leaders) {
+        from.leaders = leaders;
+        from.gradients = 3 * leaders;
+        part = (double)own.gradients / (3 * leaders) / own.leaders;
+    }
+    for (int n = 0; n < sync_residual_arenas(&from); n++) {
+        for (size_t i = 0; i < elems; i++)
+            arena[i] = owed_before(n, i);
+        REQUIRE(!sync_load_residuals(sync, &from, n, arena, &left), "%s", error_text());
+        for (size_t i = 0; i < elems; i++)
+            if (n >= from.leaders + from.sums)
+                serial->second[i] = arena[i];
+            else if (n >= from.leaders)
+                serial->lost_home[i] =
+                    part == 1 ? arena[i] : (float)(arena[i] * part * own.leaders);
+            else
+                for (int l = 0; l < own.leaders; l++)
+                    if (part != 1 || l == n)
+                        serial->lost[(size_t)l * elems + i] += (float)(arena[i] * part);
+    }
+    for (int l = 0; l < own.leaders; l++)
+        copy_owed(plan, false, serial->lost + (size_t)l * elems, serial->lost + (size_t)l * elems);
+    copy_owed(plan, true, serial->lost_home, serial->lost_home);
+    free(arena);
+}
+
+static void check_owed(struct sync *sync, const struct serial *serial)
+{
+    struct sync_residuals own = sync_residuals(sync);
+    size_t elems = serial->elems;
+    float *found, *expected = calloc(elems, sizeof *expected);
+
+    REQUIRE(expected, "memory is full");
+    for (int n = 0; n < sync_residual_arenas(&own); n++) {
+        bool basis = n >= own.leaders + own.sums;
+        REQUIRE(!sync_gather_residuals(sync, n, &found), "%s", error_text());
+        REQUIRE((rank == 0) == (found != NULL), "rank %d has residuals", rank);
+        if (n < own.leaders)
+            copy_owed(serial->plan, false, serial->lost + (size_t)n * elems, expected);
+        else
+            copy_owed(serial->plan, true, serial->lost_home, expected);
+        for (int b = 0; basis && b < serial->plan->nbuckets; b++)
+            for (size_t i = 0;
+                 serial->plan->buckets[b].rank > 0 && i < plan_low_rank(serial->plan, b).elems[1];
+                 i++)
+                expected[serial->plan->buckets[b].begin + i] =
+                    serial->second[serial->plan->buckets[b].begin + i];
+        for (size_t i = 0; found && i < elems; i++)
+            REQUIRE(!memcmp(&found[i], &expected[i], sizeof *found),
+                    "residual %zu of arena %d is %g, not %g", i, n, (double)found[i],
+                    (double)expected[i]);
+    }
+    free(expected);
+}
+
 /* All iterations, and what must hold at their end. */
 static void train(struct sync *sync, const struct plan *plan, struct made_net *net,
                   const struct conformance *c, struct serial *serial)
@@ -141,13 +238,15 @@ static void train(struct sync *sync, const struct plan *plan, struct made_net *n
     bool worker = plan_is_worker(plan, rank);
     float *versions = NULL;
     const float *history;
-    struct counted measured;
+    struct counted measured = {.sent = {0}};
 
     if (c->staleness > 0)
         versions = serial_versions(serial, iterations);
     counting_start(plan);
     REQUIRE(!sync_start(sync), "%s", error_text());
-    for (int t = 0; t < iterations; t++) {
+    if (c->drop > 0)
+        late_train(sync, plan, net, c, serial, rank);
+    for (int t = 0; t < iterations && c->drop == 0; t++) {
         if (worker)
             REQUIRE(!worker_iteration(sync, plan, net, t, (int)c->staleness, versions), "%s",
                     error_text());
@@ -159,22 +258,33 @@ static void train(struct sync *sync, const struct plan *plan, struct made_net *n
     REQUIRE(!sync_wait_all(sync, iterations - 1) || !worker, "%s", error_text());
     if (worker) {
         double ones[3] = {1, rank == 0, 2};
-        REQUIRE(memcmp(net->values, serial->values, net->elems * sizeof(float)) == 0,
+        REQUIRE(!is_known(c) ||
+                    memcmp(net->values, serial->values, net->elems * sizeof(float)) == 0,
                 "parameters differ from the serial run");
         REQUIRE(!sync_sum(sync, ones, 3) && ones[0] == plan->ncomputing && ones[1] == 1,
                 "sum is wrong");
     }
-    measured = counting_stop(); /* history is control traffic */
+    if (worker || c->drop == 0)     /* servers may still answer late workers */
+        measured = counting_stop(); /* history is control traffic */
     free(versions);
     if (c->fails) {
         fail_in_gather(sync);
         return;
     }
     REQUIRE(!sync_gather_history(sync, &history), "%s", error_text());
-    REQUIRE(rank != 0 || memcmp(history, serial->history, net->elems * sizeof(float)) == 0,
+    REQUIRE(rank != 0 || !is_known(c) ||
+                memcmp(history, serial->history, net->elems * sizeof(float)) == 0,
             "history differs from the serial run");
-    check_bytes(plan, sync, &measured, iterations, (int)c->warmup);
+    if (is_known(c))
+        check_owed(sync, serial);
+    if (c->drop > 0)
+        late_check_bytes(plan, sync_stats(sync), &measured, c, rank);
+    else
+        check_bytes(plan, sync, &measured, iterations, (int)c->warmup);
     REQUIRE(!sync_close(sync, 0), "%s", error_text());
+    (void)counting_stop();
+    if (c->drop > 0)
+        late_check_counts(plan, sync_stats(sync), c, rank);
 }
 
 static int count_trees(const struct plan *plan)
@@ -193,11 +303,13 @@ static void run(const struct conformance *c)
     struct plan_options options = {.registry = sync_schemes,
                                    .comm = c->comm,
                                    .wire = (enum wire_format)c->wire,
+                                   .ways = c->ways,
                                    .nranks = nranks,
                                    .servers = (int)c->servers,
                                    .chunk_bytes = (size_t)c->chunk,
                                    .merge_bytes = (size_t)c->merge,
-                                   .lags = c->staleness > 0,
+                                   .lags = c->staleness > 0 || c->drop > 0,
+                                   .drop = (int)c->drop,
                                    .tree_leaders = (int)c->tree,
                                    .rails = (int)c->leaders,
                                    .factor_bytes = (size_t)c->factors,
@@ -248,6 +360,8 @@ static void run(const struct conformance *c)
         memcpy(net.values, serial.values, net.elems * sizeof(float));
     REQUIRE(!sync_share_values(sync), "%s", error_text());
     REQUIRE(!sync_load_history(sync, serial.history), "%s", error_text());
+    if (c->warmup == 0)
+        lose_before(sync, &serial, (int)c->owed);
     train(sync, plan, &net, c, &serial);
     sync_destroy(sync);
     serial_free(&serial);
@@ -276,6 +390,7 @@ static void run_case(const struct conformance *c)
     double start = clock_seconds();
 
     alarm((unsigned)c->limit);
+    chaos_naps(c->drop > 0 && c->late == LATE_RANDOM);
     for (long seed = c->seeds > 0; seed <= c->seeds; seed++) {
         chaos_set(seed ? (uint64_t)seed * 1000003 + (uint64_t)rank + 1 : 0);
         run(c);

@@ -32,7 +32,7 @@ agrees() {
     done
 }
 agrees '' check-sync=1 share-gpu direct=off ps-update=host convolution=direct no-fusion no-graphs workspace=1m order=fifo \
-    window=1m chunk=1k merge=0 measure rank-log=log level=1
+    window=1m chunk=1k merge=0 measure rank-log=log level=1 stage=x deterministic
 agrees --comm=ps staleness=1
 agrees --comm=lowrank lowrank-warmup=2
 agrees '--engine=replay --profile=profile.csv --comm=ps' dilate=2 bandwidth-mbps=900

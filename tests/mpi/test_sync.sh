@@ -2,7 +2,7 @@
 # Every scheme, shared and dedicated servers, chunk sizes, clipping, micro-batches, merging, with and
 # without overlap, with and without nodes, of one leader
 # and of several, with helpers of dedicated servers: parameters and history equal the serial run bit for bit, bytes on the
-# wire the prediction. A rank that fails while rank 0 collects the history ends all with its message. Some cases
+# wire the prediction; what lossy schemes owe, too, from a run before that had as many leaders or others. A rank that fails while rank 0 collects the history ends all with its message. Some cases
 # are meant for their numbers: chunks of 64 bytes, chunks larger than any group, more rows of factors than one
 # multiplication takes (--iter-size=43).
 set -u
@@ -21,7 +21,11 @@ conformance <<TABLE
 2 --comm=allreduce --chunk=1024 --clip=0.2 --window=2000
 2 --comm=adam --chunk=1024
 2 --comm=onebit --chunk=1024
+2 --comm=onebit --chunk=1024 --owed=3
 2 --comm=lowrank --chunk=1024
+2 --comm=lowrank --chunk=1024 --owed=5
+2 --ways=ps/bf16,sfb,ps,lowrank:2,ps --chunk=1024
+2 --ways=lowrank:2,onebit,ps,sfb/bf16,allreduce/bf16 --chunk=300 --clip=0.1 --warmup=3
 2 --comm=lowrank:1 --chunk=300 --clip=0.1 --bias=frozen --warmup=3
 2 --comm=ps --chunk=2097152 --overlap=none --order=fifo --staleness=2
 2 --comm=ps --chunk=1024 --merge=1048576
@@ -42,9 +46,12 @@ conformance <<TABLE
 3 --comm=adam --servers=1 --chunk=400 --clip=0.1 --window=3000
 3 --comm=onebit --chunk=200 --clip=0.3 --window=1000
 3 --comm=lowrank:2 --chunk=200 --clip=0.3 --window=1000 --iter-size=2
+3 --ways=ps,sfb/bf16,ps,lowrank:1,ps/bf16 --servers=1 --chunk=400 --clip=0.2 --iter-size=2
+3 --ways=ps/bf16,ps/bf16,ps,ps,ps/bf16 --chunk=200 --window=1000 --merge=1048576
 3 --comm=lowrank --servers=1 --chunk=2097152 --overlap=none --order=fifo --wire=bf16
 3 --comm=lowrank:3 --chunk=64 --node=2 --warmup=5
 3 --comm=ps --servers=1 --chunk=400 --clip=0.2 --wire=bf16 --window=1000
+3 --comm=ps --servers=1 --chunk=400 --wire=bf16 --owed=1 --iter-size=2
 3 --comm=none --chunk=1024 --iter-size=2
 3 --comm=ps --chunk=400 --window=1000 --staleness=1
 3 --comm=ps --chunk=100000 --overlap=none --clip=0.5 --iter-size=2 --window=3000 --order=fifo --node=2
@@ -68,6 +75,18 @@ conformance <<TABLE
 5 --comm=sfb --chunk=4096 --wire=bf16 --iter-size=3 --node=3 --factors=10000
 5 --comm=adam --chunk=4096 --wire=bf16 --clip=0.2 --node=2
 7 --comm=paper --servers=2 --chunk=700 --wire=bf16 --clip=0.2
+2 --comm=ps --chunk=512 --drop=1
+3 --comm=ps --chunk=300 --drop=1 --clip=0.2 --iter-size=2
+3 --comm=ps --servers=1 --chunk=400 --drop=1 --wire=bf16
+3 --comm=ps --servers=1 --chunk=2097152 --net=large --drop=1 --threads=2 --clip=0.2
+4 --comm=ps --servers=1 --net=large --chunk=2097152 --drop=1 --late=stuck
+4 --comm=ps --chunk=1024 --drop=1 --merge=5000 --overlap=none
+7 --comm=ps --servers=2 --net=large --chunk=65536 --drop=2 --late=stuck --wire=bf16 --clip=0.2 --threads=2
+4 --comm=ps --chunk=512 --drop=2 --window=1000 --wire=bf16 --clip=0.3
+5 --comm=ps --servers=2 --chunk=256 --drop=2 --overlap=backward --clip=0.2
+5 --comm=ps --servers=1 --chunk=2097152 --drop=3 --iterations=20
+7 --comm=ps --chunk=300 --drop=3 --order=fifo
+7 --comm=ps --servers=2 --chunk=700 --drop=1 --clip=0.2 --bias=frozen
 3 --comm=ps --chunk=1024 --end=failure
 3 --comm=ps --chunk=400 --tree=3 --clip=0.2 --iter-size=2
 3 --comm=allreduce --chunk=300 --tree=2 --overlap=none --window=500
@@ -99,7 +118,12 @@ conformance <<TABLE
 4 --comm=allreduce --chunk=4096 --clip=0.2 --iter-size=2 --node=2
 4 --comm=adam --chunk=4096 --iter-size=2 --node=2
 4 --comm=onebit --chunk=4096 --clip=0.2 --node=2
+4 --comm=allreduce --chunk=4096 --wire=bf16 --node=2 --leaders=2 --owed=3
+4 --comm=lowrank:3 --chunk=300 --owed=2
 4 --comm=lowrank --chunk=4096 --clip=0.2 --node=2
+4 --ways=ps/bf16,adam/bf16,ps,onebit,ps --chunk=512 --clip=0.3 --overlap=backward
+4 --ways=lowrank:8,sfb/bf16,ps,sfb,ps/bf16 --chunk=4096 --clip=0.2 --iter-size=2 --node=2
+4 --ways=allreduce/bf16,allreduce/bf16,ps,lowrank:2,allreduce --chunk=4096 --merge=1048576 --node=2 --leaders=2
 4 --comm=lowrank:1 --chunk=256 --overlap=backward --iter-size=2
 4 --comm=allreduce --chunk=300 --overlap=none --clip=0.3 --iter-size=2 --order=fifo --merge=1048576
 4 --comm=sfb --servers=2 --chunk=128 --overlap=none --clip=0.5 --iter-size=43
@@ -158,6 +182,9 @@ conformance <<TABLE
 7 --comm=ps --chunk=1024 --tree=2 --node=3 --leaders=3
 7 --comm=adam --chunk=4096 --clip=0.2 --node=3 --leaders=3
 7 --comm=onebit --chunk=4096 --window=2000 --node=3 --leaders=3
+7 --ways=lowrank:1,sfb/bf16,ps,onebit,ps/bf16 --chunk=300 --window=2000 --clip=0.2
+7 --ways=ps/bf16,allreduce,ps,lowrank:2,ps --servers=2 --chunk=700 --order=fifo
+7 --ways=ps,lowrank:4,ps,sfb/bf16,allreduce/bf16 --chunk=4096 --node=3 --warmup=2
 7 --comm=lowrank --chunk=100 --window=2000 --clip=0.2
 7 --comm=lowrank:2 --chunk=4096 --node=3 --leaders=3 --warmup=1
 TABLE

@@ -354,17 +354,18 @@ START_TEST(impossible_and_frozen_layers_cost_nothing)
     frozen.trains = false;
     for (int s = 0; sync_schemes[s]; s++) {
         const struct scheme *scheme = sync_schemes[s];
+        const struct ways way = {.way = {{scheme, scheme->rank, WIRE_FP32}}, .n = 1};
         struct group fc = connected(10, 10, 2);
-        struct cost c = cost_of(&usual, &setup, &frozen, scheme), row[8];
+        struct cost c = cost_of(&usual, &setup, &frozen, scheme), alone;
         ck_assert(!c.possible && c.seconds == 0 && c.bytes == 0);
         c = cost_of(&usual, &lone, &fc, scheme);
         ck_assert_msg(c.bytes == 0 && c.worker.sent == 0 && c.worker.received == 0 &&
                           c.wire_seconds == 0,
                       "%s", scheme->name);
-        ck_assert_int_eq(cost_table(&usual, &setup, 1, &conv, row), 0);
-        ck_assert_int_eq(row[s].possible, scheme == ps || scheme == allreduce);
-        ck_assert(row[s].possible || row[s].seconds == 0);
-        ck_assert_ptr_eq(row[s].scheme, scheme);
+        ck_assert_int_eq(cost_table(&usual, &setup, &way, 1, &conv, &alone), 0);
+        ck_assert_int_eq(alone.possible, scheme == ps || scheme == allreduce);
+        ck_assert(alone.possible || alone.seconds == 0);
+        ck_assert_ptr_eq(alone.scheme, scheme);
     }
     ck_assert_ptr_eq(cost_of(&usual, &setup, &conv, sfb).scheme, ps);
     ck_assert_ptr_null(cost_of(&usual, &setup, &frozen, sfb).scheme);

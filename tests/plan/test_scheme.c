@@ -205,8 +205,11 @@ START_TEST(the_model_prices_and_chooses_it)
     const struct scheme *const with_factors[] = {&scheme_ps, &whisper_of_factors, NULL};
     struct choose_answer answer;
     struct cost table[6];
+    struct ways ways;
 
-    ck_assert_int_eq(cost_table(&cluster, &how, 3, groups, table), 0);
+    ways_list(how.registry, WIRE_FP32, NULL, &ways);
+    ck_assert_int_eq(ways.n, 2);
+    ck_assert_int_eq(cost_table(&cluster, &how, &ways, 3, groups, table), 0);
     ck_assert(!table[1].possible && table[0].possible);
     ck_assert_uint_eq(table[5].bytes, 4 * (100000 / SHARE));
     ck_assert_double_eq(table[5].messages, 1);
@@ -214,19 +217,19 @@ START_TEST(the_model_prices_and_chooses_it)
                             6250 / 1e8 + cluster.message_seconds + 30e-6 + 1e-9 * 100000, 1e-9);
     whisper_of_factors.factors = true;
     ck_assert_msg(choose_comm(&question, &answer) == 0, "%s", error_text());
-    ck_assert_ptr_eq(answer.scheme[0], &scheme_ps);
-    ck_assert_ptr_eq(answer.scheme[1], &whisper);
-    ck_assert_ptr_eq(answer.scheme[2], &whisper);
+    ck_assert_ptr_eq(answer.way[0].scheme, &scheme_ps);
+    ck_assert_ptr_eq(answer.way[1].scheme, &whisper);
+    ck_assert_ptr_eq(answer.way[2].scheme, &whisper);
     ck_assert_ptr_eq(answer.row[0].comm.scheme, &scheme_ps);
     ck_assert_double_lt(answer.seconds, 0.6 * answer.row[0].seconds);
     choose_answer_free(&answer);
     how.registry = with_factors;
     ck_assert_msg(choose_comm(&question, &answer) == 0, "%s", error_text());
-    ck_assert_ptr_eq(answer.scheme[2], &whisper_of_factors);
+    ck_assert_ptr_eq(answer.way[2].scheme, &whisper_of_factors);
     choose_answer_free(&answer);
     question.whole_gradients = true;
     ck_assert_msg(choose_comm(&question, &answer) == 0, "%s", error_text());
-    ck_assert_ptr_eq(answer.scheme[2], &scheme_ps);
+    ck_assert_ptr_eq(answer.way[2].scheme, &scheme_ps);
     choose_answer_free(&answer);
 }
 END_TEST

@@ -110,23 +110,24 @@ static struct cost_cluster random_cluster(uint64_t draw)
 static double exhaustive(const struct random_net *net, const struct cost_cluster *cluster,
                          const struct plan_options *setup, double *single)
 {
-    const struct scheme *const candidates[3] = {ps, sfb, allreduce}, *of[RANDOM_LAYERS];
+    const struct scheme *const candidates[3] = {ps, sfb, allreduce};
+    struct way of[RANDOM_LAYERS] = {{.scheme = NULL}};
     struct plan_options how = *setup;
     int ngroups = net->work.ngroups, all = 1;
     double best = HUGE_VAL;
 
     *single = HUGE_VAL;
     how.comm.policy = COMM_AUTO;
-    how.schemes = of;
+    how.ways = of;
     for (int g = 0; g < ngroups; g++)
         all *= 3;
     for (int code = 0; code < all; code++) {
         bool possible = true, uniform = true;
         double seconds;
         for (int g = 0, rest = code; g < ngroups; g++, rest /= 3) {
-            of[g] = candidates[rest % 3];
-            possible &= scheme_can_move(of[g], &net->groups[g], 0);
-            uniform &= of[g] == of[0];
+            of[g].scheme = candidates[rest % 3];
+            possible &= scheme_can_move(of[g].scheme, &net->groups[g], 0);
+            uniform &= of[g].scheme == of[0].scheme;
         }
         if (!possible)
             continue;
@@ -158,7 +159,7 @@ START_TEST(choice_is_near_the_best_of_all_combinations)
         longer += (answer.seconds / best - 1) / DRAWS;
         ck_assert_double_le(answer.seconds, single * 1.001);
         for (int g = 0; g < GROUPS; g++)
-            ck_assert(scheme_can_move(answer.scheme[g], &net.groups[g], 0));
+            ck_assert(scheme_can_move(answer.way[g].scheme, &net.groups[g], 0));
         choose_answer_free(&answer);
     }
     ck_assert_double_le(longer, 0.01); /* mean */
@@ -174,7 +175,7 @@ static const struct scheme *choose_one(const struct cost_cluster *cluster,
     int layer;
     struct layer_times work = work_of(1, &forward, &backward, &layer);
     struct choose_answer answer = choose(&work, cluster, how, group, COST_OVERLAP_WFBP, quick);
-    const struct scheme *chosen = answer.scheme[0];
+    const struct scheme *chosen = answer.way[0].scheme;
 
     choose_answer_free(&answer);
     return chosen;
@@ -265,7 +266,7 @@ START_TEST(vgg19_22k_scales_as_the_paper_reports)
     ck_assert_double_gt(16 * 0.925 / by_rule, 14.5); /* reported: 15.0 and 15.5 */
     ck_assert_double_le(16 * 0.925 / by_rule, 16);
     ck_assert_double_le(by_auto.seconds, by_rule);
-    ck_assert_ptr_eq(by_auto.scheme[16], sfb);
+    ck_assert_ptr_eq(by_auto.way[16].scheme, sfb);
     choose_answer_free(&by_auto);
 }
 END_TEST
@@ -322,11 +323,11 @@ START_TEST(what_is_stolen_from_the_passes_counts)
     busy.gemm_flops = 2e10;
     two[1].begin = 16;
     answer = choose(&work, &busy, &setup, two, COST_OVERLAP_WFBP, false);
-    ck_assert_ptr_ne(answer.scheme[1], sfb);
+    ck_assert_ptr_ne(answer.way[1].scheme, sfb);
     choose_answer_free(&answer);
     busy.core_share = 1;
     answer = choose(&work, &busy, &setup, two, COST_OVERLAP_WFBP, false);
-    ck_assert_ptr_eq(answer.scheme[1], sfb);
+    ck_assert_ptr_eq(answer.way[1].scheme, sfb);
     choose_answer_free(&answer);
 }
 END_TEST

@@ -59,8 +59,8 @@ static struct choose_answer answer_to(const struct asked *a)
     return answer;
 }
 
-static double play(const struct choose_question *question, struct comm comm,
-                   const struct scheme *const *schemes, size_t merge, size_t window)
+static double play(const struct choose_question *question, struct comm comm, const struct way *ways,
+                   size_t merge, size_t window)
 {
     struct plan_options how = *question->how;
     struct simulate_options options = question->play;
@@ -68,7 +68,7 @@ static double play(const struct choose_question *question, struct comm comm,
     struct plan *plan;
 
     how.comm = comm;
-    how.schemes = schemes;
+    how.ways = ways;
     how.merge_bytes = merge;
     ck_assert_msg(!plan_create(&how, LAYERS, groups, &plan), "%s", error_text());
     options.work = question->work;
@@ -83,20 +83,20 @@ static double play(const struct choose_question *question, struct comm comm,
 /* Each group by the lossless scheme that is cheapest for it alone, as averages have it. */
 static double play_cheapest(const struct asked *a, size_t merge, size_t window)
 {
-    enum { SCHEMES = 8 };
-    struct cost table[LAYERS * SCHEMES];
-    const struct scheme *cheapest[LAYERS];
-    int schemes = cost_count_schemes(sync_schemes);
+    struct cost table[LAYERS * WAYS_MOST];
+    struct way cheapest[LAYERS];
+    struct ways ways;
 
-    ck_assert_int_le(schemes, SCHEMES);
-    ck_assert_msg(!cost_table(&a->cluster, &a->how, LAYERS, groups, table), "%s", error_text());
+    ways_list(sync_schemes, WIRE_FP32, NULL, &ways);
+    ck_assert_msg(!cost_table(&a->cluster, &a->how, &ways, LAYERS, groups, table), "%s",
+                  error_text());
     for (int g = 0; g < LAYERS; g++) {
-        const struct cost *best = NULL;
-        for (const struct cost *c = table + g * schemes; c < table + (g + 1) * schemes; c++)
-            if (c->possible && c->scheme->lossless && (!best || c->seconds < best->seconds))
+        const struct cost *row = table + g * ways.n, *best = NULL;
+        for (const struct cost *c = row; c < row + ways.n; c++)
+            if (c->possible && (!best || c->seconds < best->seconds))
                 best = c;
         ck_assert_ptr_nonnull(best);
-        cheapest[g] = best->scheme;
+        cheapest[g] = ways.way[best - row];
     }
     return play(&a->question, (struct comm){.policy = COMM_AUTO}, cheapest, merge, window);
 }
@@ -115,7 +115,7 @@ static double compare(uint32_t number)
 
     ask(&a, &cluster, &three_layers);
     answer = answer_to(&a);
-    ck_assert_double_eq_tol(play(&a.question, by, answer.scheme, answer.merge_bytes, answer.window),
+    ck_assert_double_eq_tol(play(&a.question, by, answer.way, answer.merge_bytes, answer.window),
                             answer.seconds, 1e-9 * answer.seconds);
     ck_assert_int_eq(answer.nrows, 5); /* the four below, and the mixes */
     for (int i = 0; i < answer.nrows; i++)
@@ -182,8 +182,8 @@ START_TEST(a_cap_changes_the_choice)
     ask(&a, &cluster, &three_layers);
     a.question.play.bytes_per_second = cap;
     capped = answer_to(&a);
-    ck_assert_str_ne(wide.scheme[2]->name, "sfb");
-    ck_assert_str_eq(capped.scheme[2]->name, "sfb");
+    ck_assert_str_ne(wide.way[2].scheme->name, "sfb");
+    ck_assert_str_eq(capped.way[2].scheme->name, "sfb");
     ck_assert_double_gt(capped.seconds, 8. * BIG / 2 / cap); /* PS's bytes of conv2 alone */
     choose_answer_free(&wide);
     choose_answer_free(&capped);
@@ -216,8 +216,8 @@ START_TEST(micro_batches_are_played_as_passes)
     ask(&a, &cluster, &work);
     a.how.iter_size = 8;
     eight = answer_to(&a);
-    ck_assert_str_eq(one.scheme[2]->name, "sfb");
-    ck_assert_str_ne(eight.scheme[2]->name, "sfb");
+    ck_assert_str_eq(one.way[2].scheme->name, "sfb");
+    ck_assert_str_ne(eight.way[2].scheme->name, "sfb");
     ck_assert_double_ge(eight.seconds, 8 * 0.09);
     ck_assert_double_lt(eight.seconds, 8 * one.seconds);
     choose_answer_free(&one);
@@ -244,8 +244,100 @@ START_TEST(what_the_user_gives_is_kept)
         ck_assert_uint_eq(answer.row[i].window, 54321);
     }
     for (int g = 0; g < LAYERS; g++)
-        ck_assert(!answer.scheme[g]->factors);
+        ck_assert(!answer.way[g].scheme->factors);
     choose_answer_free(&answer);
+}
+END_TEST
+
+/* What a user could name beside it, by the player asked again from outside: nothing is more than
+ * the part that no rounding is worth faster, and the exact answer is the one without --lossy. */
+static double choose_with(const char *text, uint32_t number, struct choose_answer *out)
+{
+    struct cost_cluster cluster = draw(number);
+    struct cost_sizes sizes = cost_sizes_for(&cluster);
+    struct choose_answer exact;
+    struct ways lossy;
+    struct asked a;
+    double best;
+
+    ck_assert_int_eq(ways_parse_lossy(sync_schemes, text, &lossy), 0);
+    ask(&a, &cluster, &three_layers);
+    exact = answer_to(&a);
+    a.question.lossy = &lossy;
+    *out = answer_to(&a);
+    ck_assert_double_eq(out->exact_seconds, exact.seconds);
+    best = exact.seconds;
+    for (int w = 0; w < lossy.n; w++) {
+        struct way way = lossy.way[w];
+        struct comm by = {.policy = COMM_SCHEME, .scheme = way.scheme, .rank = way.rank};
+        double named;
+        if (!way.scheme)
+            by.scheme = sync_schemes[0];
+        a.how.wire = way.wire;
+        named = play(&a.question, by, NULL, sizes.merge, sizes.window);
+        best = named < best ? named : best;
+    }
+    ck_assert_msg(out->seconds <= best * 1.011, "cluster %u: %.9g by name, %.9g", number, best,
+                  out->seconds);
+    a.how.wire = WIRE_FP32;
+    ck_assert_double_eq_tol(play(&a.question, (struct comm){.policy = COMM_AUTO}, out->way,
+                                 out->merge_bytes, out->window),
+                            out->seconds, 1e-9 * out->seconds);
+    choose_answer_free(&exact);
+    return out->exact_seconds / out->seconds;
+}
+
+START_TEST(what_is_lossy_is_taken_where_it_is_faster)
+{
+    struct choose_answer answer;
+    char words[CHOOSE_WORDS];
+    double times = choose_with("bf16,lowrank:2,onebit", (uint32_t)_i, &answer);
+    int rounded = 0;
+
+    for (int g = 0; g < LAYERS; g++)
+        rounded += ways_find(&answer.ways, answer.way[g]) >= answer.nexact;
+    ck_assert_int_eq(rounded > 0, answer.taken >= answer.nexact_rows);
+    ck_assert(rounded > 0 ? times > 1.01 : times == 1);
+    choose_print_lossy(&answer, LAYERS, words);
+    ck_assert_int_eq(strstr(words, "nothing is rounded") != NULL, rounded == 0);
+    choose_answer_free(&answer);
+}
+END_TEST
+
+/* The second convolution and the layer behind it have matrices; of 2000 parameters without one
+ * nothing is said. */
+START_TEST(it_says_what_it_saves_and_what_it_costs)
+{
+    struct choose_answer answer;
+    char words[CHOOSE_WORDS], expected[CHOOSE_WORDS];
+    struct asked a;
+    struct cost_cluster slow = only_link;
+    struct ways lossy;
+
+    slow.link_Bps = 1e7;
+    ask(&a, &slow, &three_layers);
+    a.question.lossy = &lossy;
+    ck_assert_int_eq(ways_parse_lossy(sync_schemes, "lowrank:2", &lossy), 0);
+    answer = answer_to(&a);
+    choose_print_lossy(&answer, LAYERS, words);
+    snprintf(
+        expected, sizeof expected,
+        "--lossy: %.2f times as fast as the best exact plan by the model; 2 of 3 layers travel "
+        "as low rank 2: their gradients are rounded, and what is rounded away is added to the "
+        "next iteration's",
+        answer.exact_seconds / answer.seconds);
+    ck_assert_str_eq(words, expected);
+    ck_assert_double_gt(answer.exact_seconds, 3 * answer.seconds);
+    choose_answer_free(&answer);
+    a.question.whole_gradients = true; /* as a team of GPUs */
+    answer = answer_to(&a);
+    ck_assert_double_eq(answer.exact_seconds, answer.seconds);
+    choose_answer_free(&answer);
+    a.question.whole_gradients = false;
+    ck_assert_int_eq(ways_parse_lossy(sync_schemes, "lowrank:1000", &lossy), 0);
+    ck_assert_int_ne(choose_comm(&a.question, &answer), 0);
+    ck_assert_str_eq(error_text(), "--lossy=lowrank:1000: no layer of this net can travel by "
+                                   "lowrank:1000; leave it out");
 }
 END_TEST
 
@@ -268,5 +360,7 @@ SUITE("simulate: choice")
     tcase_add_test(tcase, a_cap_changes_the_choice);
     tcase_add_test(tcase, micro_batches_are_played_as_passes);
     tcase_add_test(tcase, what_the_user_gives_is_kept);
+    tcase_add_loop_test(tcase, what_is_lossy_is_taken_where_it_is_faster, 0, DRAWS);
+    tcase_add_test(tcase, it_says_what_it_saves_and_what_it_costs);
     tcase_add_test(tcase, one_machine_asks_only_with_figures_that_were_given);
 }

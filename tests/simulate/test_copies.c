@@ -131,12 +131,12 @@ START_TEST(auto_takes_what_copies_less_where_the_link_is_fast)
             seconds[s] = play(&three_layers, groups, &how, COST_OVERLAP_NONE);
         }
         ck_assert_msg(choose_comm(&question, &answer) == 0, "%s", error_text());
-        ck_assert_ptr_eq(answer.scheme[2], registry[seconds[1] < seconds[0]]);
+        ck_assert_ptr_eq(answer.way[2].scheme, registry[seconds[1] < seconds[0]]);
         choose_answer_free(&answer);
     }
     cluster.gemm_flops *= 5; /* 1 ms */
     ck_assert_msg(choose_comm(&question, &answer) == 0, "%s", error_text());
-    ck_assert_ptr_eq(answer.scheme[2], registry[1]);
+    ck_assert_ptr_eq(answer.way[2].scheme, registry[1]);
     choose_answer_free(&answer);
 }
 END_TEST

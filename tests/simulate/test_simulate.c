@@ -193,15 +193,15 @@ END_TEST
  * what the next pass needs first, and one link after the other waits for them. */
 START_TEST(factors_in_slices_hold_nothing_back)
 {
-    static const struct scheme *wishes[LAYERS];
+    static struct way wishes[LAYERS];
     const struct setting setting = {
         .work = &three_layers, .groups = wide, .cluster = &only_link, .overlap = COST_OVERLAP_WFBP};
     struct plan_options how = among(4, NULL);
     double sliced, whole, links;
 
-    wishes[LAYERS - 1] = scheme_find(sync_schemes, "sfb");
+    wishes[LAYERS - 1].scheme = scheme_find(sync_schemes, "sfb");
     how.comm = (struct comm){.policy = COMM_AUTO};
-    how.schemes = wishes;
+    how.ways = wishes;
     how.factor_bytes = (size_t)1 << 31; /* in one round */
     how.chunk_bytes = 4 << 20;
     sliced = seconds_of(&setting, &how);

@@ -161,11 +161,13 @@ static inline void check_saved(struct work *work, const char *prefix, bool binar
                                int64_t iteration, float value, const char *what)
 {
     struct train_state state;
-    char *path = snapshot_state_path(prefix, iteration, binary);
+    char *path = snapshot_state_path(prefix, iteration, binary), *model;
 
     set_values(work, -1000);
-    ck_assert_msg(checkpoint_resume(path, work->made.net, 1, work->history, &state, NULL) == 0,
+    ck_assert_msg(checkpoint_resume(path, work->made.net, 1, work->history, &state, &model, NULL) ==
+                      0,
                   "%s: %s", what, error_text());
+    free(model);
     ck_assert_int_eq(state.iteration, iteration);
     for (int p = 0; p < work->made.net->nparams; p++) {
         size_t begin = net_param_begin(work->made.net, p);

@@ -49,10 +49,10 @@ static int iterate(struct sync *sync, const struct plan *plan, struct made_net *
 
 static struct plan *make_plan(const struct seam_case *c, const struct made_net *net)
 {
-    const struct scheme *mixed[GROUPS];
+    struct way mixed[GROUPS] = {{.scheme = NULL}};
     struct plan_options options = {.registry = sync_schemes,
                                    .comm = {COMM_SCHEME, c->scheme},
-                                   .schemes = mixed,
+                                   .ways = mixed,
                                    .nranks = nranks,
                                    .servers = c->servers,
                                    .chunk_bytes = c->chunk,
@@ -61,7 +61,7 @@ static struct plan *make_plan(const struct seam_case *c, const struct made_net *
     struct plan *plan;
 
     for (int g = 0; g < GROUPS; g++)
-        mixed[g] = g % 2 ? &scheme_ps : &scheme_flood;
+        mixed[g].scheme = g % 2 ? &scheme_ps : &scheme_flood;
     if (!c->scheme)
         options.comm.policy = COMM_AUTO;
     REQUIRE(!plan_create(&options, GROUPS, net->groups, &plan), "%s", error_text());

@@ -7,6 +7,8 @@
  * in oneDNN's layout in memory that all ops share, and laid out plainly from there. */
 #include "engine/cpu/conv.h"
 
+#include "util/error.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -25,9 +27,13 @@ struct conv {
     bool padded;                                 /* as in struct conv_plan */
     struct winograd winograd[CONV_PASSES];       /* where own */
     struct cpu_primitive primitive[CONV_PASSES]; /* else */
-    struct weights weights[CONV_PASSES];         /* of forward and data */
-    struct cpu_primitive diff_weights;           /* reorder to plain; empty where it is */
-    struct cpu_view src, src_again; /* bottom for forward; for backward, where that differs */
+    struct cpu_primitive slice[CONV_SLICES];     /* of the weights, where there are several */
+    int slices;                                  /* as in struct conv_plan */
+    size_t slice_elems[3]; /* from one to the next: bottom, top, weights with biases behind */
+    size_t made_elems;     /* weights as the primitive makes them */
+    struct weights weights[CONV_PASSES]; /* of forward and data */
+    struct cpu_primitive diff_weights;   /* reorder to plain; empty where it is */
+    struct cpu_view src, src_again;      /* bottom for forward; for backward, where that differs */
     struct cpu_view diff_dst_data, diff_dst_weights, diff_src;
     size_t weight_elems, bias_elems;
 };
@@ -71,16 +77,19 @@ static int conv_weights_create(struct conv *conv, const struct conv_plan *plan, 
 static int conv_diff_weights_create(struct conv *conv, const struct conv_plan *plan)
 {
     const_md_t made = conv_desc_md(plan->desc[CONV_WEIGHTS], DNNL_ARG_DIFF_WEIGHTS);
+    bool plain = dnnl_memory_desc_equal(made, plan->plain_weights);
 
-    if (dnnl_memory_desc_equal(made, plan->plain_weights))
-        return 0;
-    if (cpu_work_reserve(conv->op.engine, WORK_WEIGHT_GRAD, dnnl_memory_desc_get_size(made)))
+    if ((!plain || conv->slices > 1) &&
+        cpu_work_reserve(conv->op.engine, WORK_WEIGHT_GRAD,
+                         (size_t)conv->slices * conv->slice_elems[2] * sizeof(float)))
         return -1;
-    return cpu_reorder_create(conv->op.engine, made, plan->plain_weights, &conv->diff_weights);
+    return plain ? 0
+                 : cpu_reorder_create(conv->op.engine, made, plan->plain_weights,
+                                      &conv->diff_weights);
 }
 
 static int conv_primitive_create(struct conv *conv, const struct conv_plan *plan,
-                                 enum conv_pass pass)
+                                 enum conv_pass pass, struct cpu_primitive *primitive)
 {
     static const int args[CONV_PASSES][3] = {
         {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST},
@@ -89,7 +98,6 @@ static int conv_primitive_create(struct conv *conv, const struct conv_plan *plan
     };
     static const int bias[CONV_PASSES] = {DNNL_ARG_BIAS, 0, DNNL_ARG_DIFF_BIAS};
     struct cpu_engine *engine = conv->op.engine;
-    struct cpu_primitive *primitive = &conv->primitive[pass];
 
     if (cpu_primitive_create(engine, plan->desc[pass], primitive))
         return -1;
@@ -113,15 +121,31 @@ static int conv_own_create(struct conv *conv, enum conv_pass pass)
     return cpu_work_reserve(conv->op.engine, WORK_SCRATCHPAD, winograd_bytes(own, keeps));
 }
 
+/* Slices run side by side, each with temporary memory of its own. */
+static int conv_slices_create(struct conv *conv, const struct conv_plan *plan)
+{
+    int slices = conv->slices;
+
+    for (int s = 0; s < slices; s++) {
+        struct cpu_primitive *slice = slices > 1 ? &conv->slice[s] : &conv->primitive[CONV_WEIGHTS];
+        if (conv_primitive_create(conv, plan, CONV_WEIGHTS, slice) ||
+            cpu_primitive_place(conv->op.engine, slice, s))
+            return -1;
+    }
+    return 0;
+}
+
 /* What a pass runs, and its weights. */
 static int conv_pass_create(struct conv *conv, const struct conv_plan *plan, enum conv_pass pass)
 {
     if (conv->own)
         return conv_own_create(conv, pass);
-    if (pass == CONV_WEIGHTS ? conv_diff_weights_create(conv, plan)
-                             : conv_weights_create(conv, plan, pass))
-        return -1;
-    return conv_primitive_create(conv, plan, pass);
+    if (pass == CONV_WEIGHTS)
+        return conv_diff_weights_create(conv, plan) || conv_slices_create(conv, plan) ? -1 : 0;
+    return conv_weights_create(conv, plan, pass) ||
+                   conv_primitive_create(conv, plan, pass, &conv->primitive[pass])
+               ? -1
+               : 0;
 }
 
 static int conv_forward_create(struct conv *conv, const struct conv_plan *plan)
@@ -155,6 +179,18 @@ static int conv_data_create(struct conv *conv, const struct conv_plan *plan)
     return conv_pass_create(conv, plan, CONV_DATA);
 }
 
+static void conv_slices_find(struct conv *conv, const struct conv_plan *plan)
+{
+    static const int args[] = {DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS};
+
+    for (int i = 0; i < 3 && !conv->own; i++)
+        conv->slice_elems[i] =
+            dnnl_memory_desc_get_size(conv_desc_md(plan->desc[CONV_WEIGHTS], args[i])) /
+            sizeof(float);
+    conv->made_elems = conv->slice_elems[2];
+    conv->slice_elems[2] += conv->bias_elems;
+}
+
 static int conv_weights_pass_create(struct conv *conv, const struct conv_plan *plan)
 {
     const struct op_args *args = &conv->op.args;
@@ -163,6 +199,7 @@ static int conv_weights_pass_create(struct conv *conv, const struct conv_plan *p
 
     if (!conv_needs(&conv->op, CONV_WEIGHTS))
         return 0;
+    conv_slices_find(conv, plan);
     if (formats->src != plan->formats[CONV_FORWARD].src &&
         cpu_view_create(engine, &args->bottoms[0]->value, formats->src, false, WORK_BOTTOM_GRAD,
                         &conv->src_again))
@@ -186,6 +223,7 @@ static int conv_create(struct cpu_op *op)
     conv->bias_elems = op->args.u.conv.bias ? shape_elems(&op->args.params[1]->shape) : 0;
     conv->own = plan.own;
     conv->padded = plan.padded;
+    conv->slices = plan.slices;
     memcpy(conv->winograd, plan.winograd, sizeof conv->winograd);
     if (!status)
         status = conv_forward_create(conv, &plan) || conv_data_create(conv, &plan) ||
@@ -277,6 +315,31 @@ static int conv_forward(struct cpu_op *op)
     return 0;
 }
 
+/* Each slice's gradients, then their sum in the place of the first one's. */
+static int conv_slices_run(struct conv *conv, const float *x, const float *dy, float *made)
+{
+    struct cpu_engine *engine = conv->op.engine;
+    const size_t *elems = conv->slice_elems, piece = 4096;
+    int failed = 0;
+
+#pragma omp parallel for reduction(| : failed)
+    for (int s = 0; s < conv->slices; s++) {
+        float *own = made + (size_t)s * elems[2];
+        failed |= cpu_primitive_run(engine, &conv->slice[s],
+                                    (const void *const[]){x + (size_t)s * elems[0],
+                                                          dy + (size_t)s * elems[1], own,
+                                                          own + conv->made_elems});
+    }
+#pragma omp parallel for
+    for (size_t i = 0; i < elems[2]; i += piece)
+        for (int step = 1; step < conv->slices; step *= 2)
+            for (int s = 0; s < conv->slices; s += 2 * step)
+                cpu_axpby_piece(made + (size_t)s * elems[2] + i, 1,
+                                made + (size_t)(s + step) * elems[2] + i, 1,
+                                elems[2] - i < piece ? elems[2] - i : piece);
+    return failed ? error_set("oneDNN: the gradient of weights of some images failed") : 0;
+}
+
 /* The gradients of weights and biases, plain, at weight and bias. */
 static int conv_weights_run(struct conv *conv, float *weight, float *bias)
 {
@@ -296,12 +359,20 @@ static int conv_weights_run(struct conv *conv, float *weight, float *bias)
                          .dbias = conv->bias_elems && params[1]->wants_grad ? bias : NULL});
         return 0;
     }
-    if (cpu_primitive_run(engine, &conv->primitive[CONV_WEIGHTS],
-                          (const void *const[]){x, dy, made, bias}))
+    if (conv->slices > 1) {
+        made = engine->work[WORK_WEIGHT_GRAD].data;
+        if (conv_slices_run(conv, x, dy, made))
+            return -1;
+        memcpy(bias, made + conv->made_elems, conv->bias_elems * sizeof *bias);
+    } else if (cpu_primitive_run(engine, &conv->primitive[CONV_WEIGHTS],
+                                 (const void *const[]){x, dy, made, bias}))
         return -1;
     if (made == weight || !params[0]->wants_grad)
         return 0;
-    return cpu_reorder_run(engine, &conv->diff_weights, made, weight);
+    if (conv->diff_weights.primitive)
+        return cpu_reorder_run(engine, &conv->diff_weights, made, weight);
+    memcpy(weight, made, conv->weight_elems * sizeof *weight);
+    return 0;
 }
 
 static int conv_weights_backward(struct conv *conv)
@@ -372,6 +443,8 @@ static void conv_destroy(struct cpu_op *op)
         op->engine->kept -= w->bytes;
         cpu_free(w->copy);
     }
+    for (int s = 0; s < conv->slices; s++)
+        cpu_primitive_destroy(&conv->slice[s]);
     cpu_primitive_destroy(&conv->diff_weights);
     cpu_view_destroy(&conv->src);
     cpu_view_destroy(&conv->src_again);

@@ -7,6 +7,9 @@
 
 enum conv_pass { CONV_FORWARD, CONV_DATA, CONV_WEIGHTS, CONV_PASSES };
 
+/* Most slices of the images for the gradient of weights (struct conv_plan). */
+enum { CONV_SLICES = 8 };
+
 /* Formats of activations. */
 struct conv_formats {
     const struct cpu_format *src, *dst;
@@ -18,7 +21,9 @@ struct conv_plan {
     bool own;
     struct winograd winograd[CONV_PASSES];   /* where own */
     dnnl_primitive_desc_t desc[CONV_PASSES]; /* else; NULL where a pass is not needed */
-    bool padded;        /* forward's primitive takes the bottom with its padding around it, plain */
+    int slices;  /* of the images, each with a gradient of the weights of its own, added up by a
+                    tree:  1, 2, 4 or CONV_SLICES. desc[CONV_WEIGHTS] is of one */
+    bool padded; /* forward's primitive takes the bottom with its padding around it, plain */
     md_t plain_weights; /* as they travel */
 };
 

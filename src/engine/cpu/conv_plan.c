@@ -69,12 +69,12 @@ bool conv_needs(const struct cpu_op *op, enum conv_pass pass)
                                   : true;
 }
 
-/* For activations of that tag, with a bottom of that shape, whose padding is `pads` or in it. */
+/* For activations of that tag, with a bottom and a top of those shapes; the bottom's padding is
+ * `pads` or in it. */
 static int question_make(const struct cpu_op *op, dnnl_format_tag_t tag, const struct shape *bottom,
-                         bool pads, struct question *q)
+                         const struct shape *top, bool pads, struct question *q)
 {
     const struct conv_args *a = &op->args.u.conv;
-    const struct shape *top = &op->args.tops[0]->value.shape;
     const struct op_windows w = op_conv_windows(a, bottom, top);
     int first = conv_first_axis(op), naxes;
     dnnl_dims_t dims = {0}, outputs = {top->dim[1]};
@@ -108,29 +108,65 @@ static dnnl_status_t ask_forward(const struct cpu_op *op, const struct question 
                                q->src, q->weights, q->bias, q->dst, &q->window, op->engine->attr);
 }
 
-/* One primitive for each pass that is needed. */
-static int question_ask(const struct cpu_op *op, const struct question *q, struct conv_plan *plan)
+/* Of `whole`, a slice's images. */
+static struct shape slice_of(const struct shape *whole, int slices)
 {
-    dnnl_engine_t engine = op->engine->engine;
-    dnnl_primitive_attr_t attr = op->engine->attr;
+    struct shape slice = *whole;
+
+    slice.dim[0] /= slices;
+    return slice;
+}
+
+/* Of so many images that a thread's sum has some hundred products for each weight. */
+static int choose_slices(const struct cpu_op *op)
+{
+    const struct shape *top = &op->args.tops[0]->value.shape;
+    const int64_t enough = 256, images = top->dim[0],
+                  pixels = (int64_t)shape_count(top, 2, top->naxes);
+    int slices = op->engine->steady ? CONV_SLICES : 1;
+
+    while (slices > 1 && (images % slices || images / slices * pixels < enough))
+        slices /= 2;
+    return slices;
+}
+
+/* oneDNN shares the sum over images and pixels by the threads that there are at creation. To be
+ * steady they are one, and slices of the images have a primitive each. */
+static int ask_weights(const struct cpu_op *op, dnnl_format_tag_t tag, struct conv_plan *plan)
+{
+    const struct shape bottom = slice_of(&op->args.bottoms[0]->value.shape, plan->slices);
+    const struct shape top = slice_of(&op->args.tops[0]->value.shape, plan->slices);
+    struct question q = {.src = NULL};
+    dnnl_primitive_desc_t forward = NULL;
+    int status;
+
+    if (op->engine->steady)
+        omp_set_num_threads(1);
+    status = question_make(op, tag, &bottom, &top, true, &q) ||
+             cpu_check(ask_forward(op, &q, &forward)) ||
+             cpu_check(compat_conv_backward_weights(&plan->desc[CONV_WEIGHTS], op->engine->engine,
+                                                    q.src, q.weights, q.bias, q.dst, &q.window,
+                                                    forward, op->engine->attr));
+    omp_set_num_threads(op->engine->threads);
+    if (forward)
+        dnnl_primitive_desc_destroy(forward);
+    question_destroy(&q);
+    return status ? -1 : 0;
+}
+
+/* One primitive for each pass that is needed. */
+static int question_ask(const struct cpu_op *op, dnnl_format_tag_t tag, const struct question *q,
+                        struct conv_plan *plan)
+{
     dnnl_primitive_desc_t *desc = plan->desc;
-    dnnl_status_t status;
 
     if (cpu_check(ask_forward(op, q, &desc[CONV_FORWARD])))
         return -1;
-    if (conv_needs(op, CONV_DATA) &&
-        cpu_check(compat_conv_backward_data(&desc[CONV_DATA], engine, q->src, q->weights, q->dst,
-                                            &q->window, desc[CONV_FORWARD], attr)))
+    if (conv_needs(op, CONV_DATA) && cpu_check(compat_conv_backward_data(
+                                         &desc[CONV_DATA], op->engine->engine, q->src, q->weights,
+                                         q->dst, &q->window, desc[CONV_FORWARD], op->engine->attr)))
         return -1;
-    if (!conv_needs(op, CONV_WEIGHTS))
-        return 0;
-    /* its sum over images and pixels is shared by the threads that there are at creation */
-    if (op->engine->steady)
-        omp_set_num_threads(1);
-    status = compat_conv_backward_weights(&desc[CONV_WEIGHTS], engine, q->src, q->weights, q->bias,
-                                          q->dst, &q->window, desc[CONV_FORWARD], attr);
-    omp_set_num_threads(op->engine->threads);
-    return cpu_check(status);
+    return conv_needs(op, CONV_WEIGHTS) ? ask_weights(op, tag, plan) : 0;
 }
 
 /* Finds the formats of both sides of a pass. */
@@ -142,11 +178,13 @@ static int conv_formats_find(const struct cpu_op *op, struct conv_plan *plan, en
         {DNNL_ARG_SRC, DNNL_ARG_DIFF_DST},
     };
     struct conv_formats *formats = &plan->formats[pass];
+    int slices = pass == CONV_WEIGHTS ? plan->slices : 1;
+    const struct shape bottom = slice_of(&op->args.bottoms[0]->value.shape, slices);
+    const struct shape top = slice_of(&op->args.tops[0]->value.shape, slices);
 
-    if (!plan->desc[pass] || (cpu_format_find(conv_desc_md(plan->desc[pass], args[pass][0]),
-                                              &op->args.bottoms[0]->value.shape, &formats->src) &&
-                              cpu_format_find(conv_desc_md(plan->desc[pass], args[pass][1]),
-                                              &op->args.tops[0]->value.shape, &formats->dst)))
+    if (!plan->desc[pass] ||
+        (cpu_format_find(conv_desc_md(plan->desc[pass], args[pass][0]), &bottom, &formats->src) &&
+         cpu_format_find(conv_desc_md(plan->desc[pass], args[pass][1]), &top, &formats->dst)))
         return 0;
     return error_set("oneDNN's convolution chose a format that is not known here");
 }
@@ -159,8 +197,9 @@ static int conv_direct_plan(const struct cpu_op *op, dnnl_format_tag_t tag, stru
     struct question q = {.src = NULL};
     int status;
 
-    *out = (struct conv_plan){.own = false};
-    status = question_make(op, tag, bottom, true, &q) || question_ask(op, &q, out);
+    *out = (struct conv_plan){.slices = choose_slices(op)};
+    status = question_make(op, tag, bottom, &op->args.tops[0]->value.shape, true, &q) ||
+             question_ask(op, tag, &q, out);
     out->plain_weights = q.plain_weights;
     q.plain_weights = NULL;
     question_destroy(&q);
@@ -208,7 +247,7 @@ static int conv_pad_forward(const struct cpu_op *op, struct conv_plan *plan)
     if (desc_is_quick(*old) || shape.naxes != 4 ||
         shape_elems(&shape) == shape_elems(&op->args.bottoms[0]->value.shape))
         return 0;
-    status = question_make(op, dnnl_format_tag_any, &shape, false, &q);
+    status = question_make(op, dnnl_format_tag_any, &shape, top, false, &q);
     if (!status && ask_forward(op, &q, &desc) == dnnl_success && desc_is_quick(desc) &&
         cpu_format_find(conv_desc_md(desc, DNNL_ARG_SRC), &shape, &formats.src) && !formats.src &&
         cpu_format_find(conv_desc_md(desc, DNNL_ARG_DST), top, &formats.dst)) {

@@ -343,6 +343,7 @@ const struct engine_i engine_cpu = {
     .op_create = cpu_op_create,
     .gemm = cpu_engine_gemm,
     .factors = cpu_inner_product_factors,
+    .sum_products = cpu_sum_products,
     .describe = cpu_op_describe,
     .held = cpu_held,
     .copies = &engine_host_copies,

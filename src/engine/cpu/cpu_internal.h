@@ -85,6 +85,7 @@ struct cpu_primitive {
     dnnl_exec_arg_t arg[CPU_ARGS];
     void *at[CPU_ARGS]; /* the pointer a memory object has now */
     bool scratchpad;
+    size_t place; /* of its temporary memory in the scratchpad, in floats */
 };
 
 /* A tensor that is read, or written, in another format than it may have. */
@@ -178,6 +179,9 @@ int cpu_status(dnnl_status_t status, const char *call);
 int cpu_gemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha,
              const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c,
              int64_t ldc);
+/* product_sum.c: engine_i.sum_products; of the scratchpad, for so many rows of all passes. */
+int cpu_sum_products(void *context, const struct engine_products *products);
+size_t cpu_sum_products_bytes(const struct cpu_engine *engine, int64_t rows);
 void cpu_inner_product_factors(struct op *op, const float **bottom, const float **top_grad);
 
 /* stream.c: products of at most CPU_STREAM_ROWS rows, whose time is that of reading the weights,
@@ -233,6 +237,10 @@ int cpu_primitive_create(struct cpu_engine *engine, const_dnnl_primitive_desc_t 
 /* Adds an argument; run takes the data pointers in the order of these calls. */
 int cpu_primitive_arg(struct cpu_engine *engine, struct cpu_primitive *primitive, int arg,
                       const_md_t md);
+/* Of several like it that run side by side: which one, so that each has temporary memory of its
+ * own.
+ */
+int cpu_primitive_place(struct cpu_engine *engine, struct cpu_primitive *primitive, int which);
 int cpu_primitive_run(struct cpu_engine *engine, struct cpu_primitive *primitive,
                       const void *const data[]);
 void cpu_primitive_destroy(struct cpu_primitive *primitive);

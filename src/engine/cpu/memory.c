@@ -237,6 +237,20 @@ int cpu_primitive_arg(struct cpu_engine *engine, struct cpu_primitive *primitive
     return 0;
 }
 
+int cpu_primitive_place(struct cpu_engine *engine, struct cpu_primitive *primitive, int which)
+{
+    const_md_t md = NULL;
+    size_t floats;
+
+    if (!primitive->scratchpad)
+        return 0;
+    if (cpu_check(dnnl_memory_get_memory_desc(primitive->arg[0].memory, &md)))
+        return -1;
+    floats = (dnnl_memory_desc_get_size(md) + 63) / 64 * 16;
+    primitive->place = (size_t)which * floats;
+    return cpu_work_reserve(engine, WORK_SCRATCHPAD, (size_t)(which + 1) * floats * sizeof(float));
+}
+
 int cpu_primitive_run(struct cpu_engine *engine, struct cpu_primitive *primitive,
                       const void *const data[])
 {
@@ -244,8 +258,8 @@ int cpu_primitive_run(struct cpu_engine *engine, struct cpu_primitive *primitive
     for (int i = 0; i < primitive->nargs; i++) {
         /* the scratchpad came first, at creation */
         const void *at = !primitive->scratchpad ? data[i]
-                         : i == 0               ? engine->work[WORK_SCRATCHPAD].data
-                                                : data[i - 1];
+                         : i == 0 ? engine->work[WORK_SCRATCHPAD].data + primitive->place
+                                  : data[i - 1];
         if (at == primitive->at[i])
             continue;
         void *handle = (void *)(uintptr_t)at;

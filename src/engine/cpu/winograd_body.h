@@ -84,7 +84,7 @@ static void side_points(const struct job *job, const struct side *s, bool gradie
 {
     int each = job->p->shape.weights ? WEIGHT_TILES : ROWS;
 
-#pragma omp parallel for schedule(static) collapse(2)
+#pragma omp for schedule(static) collapse(2)
     for (int t0 = 0; t0 < job->tiles; t0 += each)
         for (int block = 0; block < s->blocks; block++)
             for (int t = t0; t < t0 + each && t < job->tiles; t++)
@@ -94,7 +94,7 @@ static void side_points(const struct job *job, const struct side *s, bool gradie
 /* How many parts each point's work is cut into, so that threads have equal shares. */
 static int point_parts(int most)
 {
-    int threads = omp_get_max_threads();
+    int threads = omp_get_num_threads();
 
     return POINTS % threads == 0 ? 1 : most < threads ? most : threads;
 }
@@ -159,7 +159,7 @@ static void products(const struct job *job)
     int panel = PANEL * LANES, panels = (job->channels + panel - 1) / panel;
     int parts = point_parts(panels), each = (panels + parts - 1) / parts * panel;
 
-#pragma omp parallel for schedule(static) collapse(2)
+#pragma omp for schedule(static) collapse(2)
     for (int i = 0; i < POINTS; i++)
         for (int o = 0; o < job->channels; o += each)
             point_product(job, i, o, job->channels - o < each ? job->channels : o + each);
@@ -216,7 +216,7 @@ static void weights_block(const struct job *job, const float *w, int o, int c0)
 /* The chunk's weights at the points. */
 static void weights_points(const struct job *job, const float *w)
 {
-#pragma omp parallel for schedule(static) collapse(2)
+#pragma omp for schedule(static) collapse(2)
     for (int o = 0; o < job->channels; o += LANES)
         for (int c = 0; c < job->p->in; c += LANES)
             weights_block(job, w, o, c);
@@ -251,7 +251,7 @@ static void results_row(const struct job *job, const struct results *to, int t0,
 
 static void results_store(const struct job *job, const struct results *to)
 {
-#pragma omp parallel for schedule(static) collapse(2)
+#pragma omp for schedule(static) collapse(2)
     for (int t = 0; t < job->tiles; t += ROWS)
         for (int block = 0; block < job->channels / LANES; block++)
             results_row(job, to, t, block);
@@ -322,6 +322,7 @@ static void forward_group(const struct winograd *p, const struct winograd_data *
 
 static void forward(const struct winograd *p, const struct winograd_data *data)
 {
+#pragma omp parallel
     for (int group = 0; group < p->shape.groups; group++)
         forward_group(p, data, group);
 }
@@ -382,7 +383,7 @@ static void weights_products(const struct job *job)
     int out = job->p->out, parts = point_parts(out / LANES);
     int each = (out / LANES + parts - 1) / parts * LANES;
 
-#pragma omp parallel for schedule(static) collapse(2)
+#pragma omp for schedule(static) collapse(2)
     for (int i = 0; i < POINTS; i++)
         for (int o = 0; o < out; o += each)
             point_weights(job, i, o, out - o < each ? out : o + each);
@@ -417,7 +418,7 @@ static void weights_store(const struct job *job, float *dw)
 {
     const struct winograd_shape *s = &job->p->shape;
 
-#pragma omp parallel for schedule(static)
+#pragma omp for schedule(static)
     for (int o = 0; o < s->out; o++)
         weights_output(job, o, dw + (size_t)o * s->in * s->window * s->window);
 }
@@ -476,11 +477,12 @@ static void bias_gradient(const struct winograd *p, const struct winograd_data *
 
     for (int n = 0; n < images; n += some) {
         int now = images - n < some ? images - n : some;
-#pragma omp parallel for schedule(static) collapse(2)
+#pragma omp for schedule(static) collapse(2)
         for (int i = 0; i < now; i++)
             for (int b = 0; b < blocks; b++)
                 plane_sum(side_plane(&dy, n + i, b), p->out_height, p->out_width,
                           d->scratch + ((size_t)i * blocks + b) * LANES);
+#pragma omp for schedule(static)
         for (int c = 0; c < p->shape.groups * p->shape.out; c++) {
             float all = n > 0 ? d->dbias[c] : 0;
             for (int i = 0; i < now; i++)
@@ -492,10 +494,13 @@ static void bias_gradient(const struct winograd *p, const struct winograd_data *
 
 static void weights(const struct winograd *p, const struct winograd_data *data)
 {
-    for (int group = 0; data->dweights && group < p->shape.groups; group++)
-        weights_group(p, data, group);
-    if (data->dbias)
-        bias_gradient(p, data);
+#pragma omp parallel
+    {
+        for (int group = 0; data->dweights && group < p->shape.groups; group++)
+            weights_group(p, data, group);
+        if (data->dbias)
+            bias_gradient(p, data);
+    }
 }
 
 const struct winograd_code CODE = {BLOCK, LANES, ROWS, forward, weights};
