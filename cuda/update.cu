@@ -67,7 +67,8 @@ KERNEL void update(struct engine_update u, float *value, const float *grad, floa
             history[stride + i] = second;
             w = ADD(w, -MUL(u.rate, h / ADD(sqrtf(second), u.delta)));
             break;
-        case RULE_KINDS:
+        case RULE_MEAN:
+            w = g;
             break;
         }
         history[i] = h;

@@ -157,3 +157,33 @@ LDFLAGS=$poseidon_save_LDFLAGS])
 AC_SUBST([HARDENING_CFLAGS])
 AC_SUBST([HARDENING_LDFLAGS])
 AM_CONDITIONAL([HARDENING], [test "$enable_hardening" = yes])])
+
+# POSEIDON_LIBRARY: whether libposeidon.so is built. LIBRARY_CFLAGS are those of all objects in it, which the program has,
+# too; LIBRARY_LDFLAGS make a shared library of them, and see that it lacks nothing (sanitizers bring what is theirs with
+# the program).
+AC_DEFUN([POSEIDON_LIBRARY],
+[AC_ARG_ENABLE([library],
+    [AS_HELP_STRING([--disable-library], [do not build libposeidon.so (default: where shared libraries can be made)])],
+    [], [enable_library=auto])
+LIBRARY_CFLAGS='-fPIC -fvisibility=hidden'
+LIBRARY_LDFLAGS='-shared -Wl,-z,relro -Wl,-z,now'
+AS_IF([test "$enable_sanitizers" = no], [LIBRARY_LDFLAGS="$LIBRARY_LDFLAGS -Wl,-z,defs"])
+AS_IF([test "$enable_library" != no],
+[AC_MSG_CHECKING([whether $CC links a shared library])
+poseidon_save_CFLAGS=$CFLAGS
+poseidon_save_LDFLAGS=$LDFLAGS
+echo '{ global: main; local: *; };' >conftest.map
+CFLAGS="$CFLAGS $SANITIZE_CFLAGS $LIBRARY_CFLAGS"
+LDFLAGS="$LDFLAGS $LIBRARY_LDFLAGS -Wl,-soname,conftest.so.0 -Wl,--version-script=conftest.map -Wl,--whole-archive -Wl,--no-whole-archive"
+AC_LINK_IFELSE([AC_LANG_PROGRAM([], [])], [poseidon_linked=yes], [poseidon_linked=no])
+CFLAGS=$poseidon_save_CFLAGS
+LDFLAGS=$poseidon_save_LDFLAGS
+rm -f conftest.map
+AC_MSG_RESULT([$poseidon_linked])
+AS_IF([test "$enable_library:$poseidon_linked" = yes:no],
+      [AC_MSG_ERROR([--enable-library: '$CC' cannot link a shared library with $LIBRARY_LDFLAGS])])
+enable_library=$poseidon_linked])
+AS_IF([test "$enable_library" = no], [LIBRARY_CFLAGS=])
+AC_SUBST([LIBRARY_CFLAGS])
+AC_SUBST([LIBRARY_LDFLAGS])
+AM_CONDITIONAL([LIBRARY], [test "$enable_library" = yes])])

@@ -29,6 +29,7 @@ AS_IF([test "$silent" != yes], [cat <<_POSEIDON_EOF
   PNG           $poseidon_png_found
   Graphviz      $poseidon_graphviz_found
   OpenMP        ${OPENMP_CFLAGS:-no}
+  libposeidon   $enable_library
   CUDA          $poseidon_cuda
   NCCL          $poseidon_nccl
   Check         $poseidon_check_version

@@ -7,9 +7,9 @@
 #include "util/path.h"
 #include "util/suggest.h"
 #include "util/error.h"
+#include "util/units.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -31,42 +31,6 @@ static bool stands_alone(const struct option *o)
 {
     return option_type_of(o) == OPTION_FLAG || option_type_of(o) == OPTION_WORD ||
            option_type_of(o) == OPTION_NAME;
-}
-
-static int parse_number(const char *name, const char *text, long long least, long long most,
-                        long long *out)
-{
-    char *end;
-
-    errno = 0;
-    *out = strtoll(text, &end, 10);
-    if (end == text || *end || errno == ERANGE)
-        return error_set("--%s expects a whole number, found '%s'", name, text);
-    if (*out < least || *out > most)
-        return error_set("--%s=%s is out of range: %lld to %lld", name, text, least, most);
-    return 0;
-}
-
-static int parse_bytes(const char *name, const char *text, size_t *out)
-{
-    static const char units[] = "kKmMgG";
-    char *end;
-    const char *unit;
-    double factor, value;
-
-    errno = 0;
-    value = strtod(text, &end);
-    unit = *end ? strchr(units, *end) : NULL;
-    factor = unit ? ldexp(1, 10 + 10 * (int)((unit - units) / 2)) : 1;
-    if (end != text && unit)
-        end++;
-    if (*end == 'b' || *end == 'B')
-        end++;
-    if (end == text || *end || errno == ERANGE ||
-        !(value == 0 || (value * factor >= 1 && value * factor < 0x1p62)))
-        return error_set("--%s expects a size such as 512k or 2m, found '%s'", name, text);
-    *out = (size_t)(value * factor);
-    return 0;
 }
 
 static int parse_real(const char *name, const char *text, double *out)
@@ -98,7 +62,7 @@ static int parse_threads(const char *name, const char *text, int *out)
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     long long number;
 
-    if (parse_number(name, text, 1, INT_MAX, &number))
+    if (units_parse_whole(name, text, 1, INT_MAX, &number))
         return -1;
     if (cores > 0 && number > PER_CORE * cores)
         return error_set("--%s=%lld is too many: this machine has %ld core%s; expected at most one "
@@ -136,14 +100,14 @@ static int store(const struct option *o, const char *name, const char *text)
         return parse_threads(name, text, o->target);
     case OPTION_INT:
     case OPTION_COUNT:
-        if (parse_number(name, text, option_type_of(o) == OPTION_COUNT, INT_MAX, &number))
+        if (units_parse_whole(name, text, option_type_of(o) == OPTION_COUNT, INT_MAX, &number))
             return -1;
         *(int *)o->target = (int)number;
         return 0;
     case OPTION_SEED:
-        return parse_number(name, text, 0, LLONG_MAX, (long long *)o->target);
+        return units_parse_whole(name, text, 0, LLONG_MAX, (long long *)o->target);
     case OPTION_BYTES:
-        return parse_bytes(name, text, (size_t *)o->target);
+        return units_parse_bytes(name, text, o->target);
     case OPTION_REAL:
         return parse_real(name, text, o->target);
     case OPTION_CHOICE:

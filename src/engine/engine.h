@@ -360,6 +360,12 @@ struct engine {
     void *context;
 };
 
+/* Memory of the host, copies, rules and products by one thread, and no operators: what
+ * communication needs of an engine where nothing else computes. Of no library; not by name. One
+ * product at a time.
+ */
+extern const struct engine_i engine_host;
+
 /* Opens the engine of that name ("cpu", "replay"); fails with the list of engines this build has.
  */
 int engine_open(const char *name, const struct engine_options *options, struct engine *out);

@@ -24,19 +24,19 @@ static const struct {
     [RULE_SGD] = {"SGD", 1},           [RULE_NESTEROV] = {"Nesterov", 1},
     [RULE_ADAGRAD] = {"AdaGrad", 1},   [RULE_RMSPROP] = {"RMSProp", 1},
     [RULE_ADADELTA] = {"AdaDelta", 2}, [RULE_ADAM] = {"Adam", 2},
-    [RULE_ADAMW] = {"AdamW", 2},
+    [RULE_ADAMW] = {"AdamW", 2},       [RULE_MEAN] = {"mean", 0},
 };
 
 int rule_kind_from_name(const char *name, enum rule_kind *kind)
 {
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+    for (size_t i = 0; i < RULE_KINDS; i++) {
         if (strcmp(name, kinds[i].name) == 0) {
             *kind = (enum rule_kind)i;
             return 0;
         }
     }
     const char *near = NULL;
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds && !near; i++)
+    for (size_t i = 0; i < RULE_KINDS && !near; i++)
         near = strcasecmp(name, kinds[i].name) ? NULL : kinds[i].name;
     return error_set("Unknown solver type: %s%s%s%s (known types: SGD, Nesterov, AdaGrad, RMSProp, "
                      "AdaDelta, Adam, AdamW)",
@@ -211,7 +211,8 @@ static void update_block(const struct engine_update *u, float *w, const float *g
         shrink(w, u->decay, n);
         adam(w, g, h, h2, u->rate, u->delta, u->momentum, u->momentum2, n);
         break;
-    case RULE_KINDS: /* how many there are */
+    case RULE_MEAN:
+        memcpy(w, g, n * sizeof *w);
         break;
     }
 }
@@ -222,7 +223,7 @@ void rule_update(const struct engine_update *update, float *value, const float *
     bool two = rule_kind_histories(update->rule) > 1;
     float g[BLOCK];
 
-    assert(update->rule < RULE_KINDS && (!two || stride >= n));
+    assert(update->rule <= RULE_MEAN && (!two || stride >= n));
     for (size_t i = 0; i < n; i += BLOCK) {
         size_t m = n - i < BLOCK ? n - i : BLOCK;
 

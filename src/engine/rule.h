@@ -20,7 +20,8 @@ enum rule_kind {
     RULE_ADADELTA,
     RULE_ADAM,
     RULE_ADAMW, /* not Caffe's: Loshchilov and Hutter, "Decoupled weight decay regularization" */
-    RULE_KINDS
+    RULE_KINDS, /* that a solver may name */
+    RULE_MEAN = RULE_KINDS /* the gradient takes the value's place */
 };
 enum rule_regularization { RULE_L2, RULE_L1 };
 
@@ -77,6 +78,7 @@ void rule_describe(const struct rule *rule, int64_t iteration, float rate, float
  *               u = momentum u + (1 - momentum) d^2;  w -= r d
  *     Adam      m = momentum m + (1 - momentum) g;  v = momentum2 v + (1 - momentum2) g^2;
  *               w -= r m / (sqrt(v) + delta)
+ *     Mean      w = g
  *     AdamW     w -= decay w, and g is without it; then as Adam, with delta sqrt(1 - momentum2^t)
  * in the place of delta, as PyTorch has it Adam's correction, of averages that began at zero, is in
  * r (rule_describe): sqrt(1 - momentum2^t) / (1 - momentum^t), t from 1.

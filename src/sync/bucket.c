@@ -78,12 +78,14 @@ void bucket_account(void *context, const struct wire_message *message)
     const struct bucket *b = bucket_of(sync, bucket);
 
     if (message->received) {
-        sync->stats.buckets[bucket].received += message->bytes;
+        atomic_fetch_add_explicit(&sync->stats.buckets[bucket].received, message->bytes,
+                                  memory_order_relaxed);
     } else {
         struct link_account *link = &sync->links[message->peer];
         uint64_t now = (uint64_t)(1e9 * clock_seconds());
 
-        sync->stats.buckets[bucket].sent += message->bytes;
+        atomic_fetch_add_explicit(&sync->stats.buckets[bucket].sent, message->bytes,
+                                  memory_order_relaxed);
         atomic_fetch_add_explicit(&link->bytes, message->bytes, memory_order_relaxed);
         atomic_fetch_add_explicit(&link->ns, now - (uint64_t)message->started,
                                   memory_order_relaxed);

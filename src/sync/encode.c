@@ -2,6 +2,8 @@
  * are encoded behind the computation, and only what they have become is fetched. */
 #include "sync/gradient_internal.h"
 
+#include "engine/codec.h"
+
 #include <assert.h>
 #include <stdlib.h>
 

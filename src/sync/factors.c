@@ -3,6 +3,8 @@
 
 #include "sync/gradient_internal.h"
 
+#include "engine/codec.h"
+
 #include <assert.h>
 #include <stdlib.h>
 
@@ -118,8 +120,6 @@ int factors_open(struct sync *sync, int bucket, bool on_host, struct factors *ou
 
     lay_out(sync, bucket, out);
     out->engine = on_host ? gradient_host_engine(sync) : sync->model.engine;
-    if (!out->engine)
-        return -1;
     if (b->slices == 1 && out->round_rows > PLAN_LARGEST_MESSAGE / (int64_t)sizeof(float) / width)
         return error_set("layer '%s': %lld rows of %lld factors exceed what one message can count; "
                          "use --comm=ps",

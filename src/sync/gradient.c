@@ -91,8 +91,6 @@ void gradient_close(struct sync *sync)
         close_bucket(sync, b);
     serve_close(sync);
     encode_close(sync);
-    if (g->host_engine.i)
-        engine_close(&g->host_engine);
     free(g->buckets);
     free(g);
     sync->gradient = NULL;
@@ -120,16 +118,10 @@ bool gradient_serves_on_engine(const struct sync *sync)
            sync->options.staleness == 0 && !sync_drops(sync);
 }
 
-const struct engine *gradient_host_engine(struct sync *sync)
+const struct engine *gradient_host_engine(const struct sync *sync)
 {
-    const struct engine_options options = {.threads = sync->options.threads};
-    struct gradient *g = sync->gradient;
-
-    if (!g->own_memory)
-        return sync->model.engine;
-    if (!g->host_engine.i && engine_open("cpu", &options, &g->host_engine))
-        return NULL;
-    return &g->host_engine;
+    assert(gradient_on_host(sync) || sync->model.host_engine);
+    return gradient_on_host(sync) ? sync->model.engine : sync->model.host_engine;
 }
 
 float *gradient_alloc(struct sync *sync, size_t elems, const char *what)

@@ -43,8 +43,8 @@ bool gradient_on_host(const struct sync *sync);
 /* Whether this rank, as a server, updates its chunks in the engine's memory. */
 bool gradient_serves_on_engine(const struct sync *sync);
 
-/* An engine that multiplies on the host: the model's own where it does. NULL with a message. */
-const struct engine *gradient_host_engine(struct sync *sync);
+/* The engine that multiplies on the host: the model's own where it does. */
+const struct engine *gradient_host_engine(const struct sync *sync);
 
 /* ---- the way out ---- */
 

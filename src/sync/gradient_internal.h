@@ -20,7 +20,6 @@ struct gradient {
     bool own_memory; /* the host does not address the engine's memory */
     bool direct;     /* MPI reaches it: what lies there as it travels goes straight */
     char way[512];
-    struct engine host_engine; /* beside one with memory of its own; opened where it is needed */
     struct bucket_copies *buckets;
     /* Gradients that travel encoded, chunk behind chunk; those that do not take no room. A place is
      * free again when its bucket's messages are over: staleness excludes codecs. */

@@ -1,6 +1,7 @@
 /* Chunks on their way home and back: arrivals, sums, updates, answers. */
 #include "sync/home.h"
 
+#include "engine/codec.h"
 #include "sync/gradient.h"
 #include "sync/home_tree.h"
 #include "sync/sync_internal.h"

@@ -1,5 +1,6 @@
 /* One bit a gradient, with error feedback (Seide et al., Interspeech 2014): reduced like allreduce,
  * weights and their sums in one bit and two values a row, biases as floats. */
+#include "engine/codec.h"
 #include "plan/cost.h"
 #include "sync/home.h"
 #include "sync/steps.h"

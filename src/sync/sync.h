@@ -44,8 +44,9 @@ struct sync_model {
     float *engine_values;  /* the arenas where ops work: the same addresses where the engine's */
     float *engine_grads;   /* memory is the host's; NULL on dedicated servers */
     const struct engine
-        *engine;   /* of those; multiplies factors also on a server that owns a layer */
-    void *context; /* of the two below, which are called on the compute thread */
+        *engine; /* of those; multiplies factors also on a server that owns a layer */
+    const struct engine *host_engine; /* multiplies on the host where that one cannot; else NULL */
+    void *context;                    /* of the two below, which are called on the compute thread */
     /* The factors of a factorable group's last pass, in engine memory: bottom k x n, top_grad k x
      * m. */
     void (*factors)(void *context, int group, const float **bottom, const float **top_grad);
@@ -93,9 +94,8 @@ struct sync_options {
     bool update_on_engine; /* a server that trains on an engine with memory of its own updates its
                               chunks there; not with staleness. Each rank's own choice: the bits are
                               the same */
-    int threads; /* of the host's engine, which multiplies where the model's cannot; 0: default. A
-                    dedicated server updates chunks by one less, beside its wire thread. The bits
-                    are the same */
+    int threads; /* of a dedicated server: it updates chunks by one less, beside its wire thread.
+                    The bits are the same */
     float clip;  /* Caffe's clip_gradients: largest global L2 norm; <= 0: off */
     int exact_norms; /* > 0: clip's norm is that of so many mean gradients, to the same bits however
                         they are cut and dealt (engine/exact_sum.h; of engines that work in the
@@ -118,9 +118,9 @@ struct sync_stats {
     struct wire_stats wire; /* its control bytes: losses, clipping norms, snapshots' history */
     double stall_seconds;   /* compute thread waiting in sync calls */
     struct bucket_stats {
-        double stall_seconds;    /* of these, for the bucket */
-        uint64_t sent, received; /* bytes of its data messages; complete after sync_close */
-    } * buckets;                 /* of the plan; borrowed */
+        double stall_seconds;            /* of these, for the bucket */
+        _Atomic uint64_t sent, received; /* bytes of its data messages; complete after sync_close */
+    } * buckets;                         /* of the plan; borrowed */
     uint64_t *dropped; /* per worker: gradients of chunks that this rank, as their home, has not
                           waited for; complete after sync_close; borrowed */
     int64_t left_out;  /* iterations that this rank did not compute (sync_leave_out) */

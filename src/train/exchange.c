@@ -57,6 +57,7 @@ static void make_model(struct exchange *exchange, const struct job *job, struct 
                                           .engine_values = net->engine_values,
                                           .engine_grads = net->engine_grads,
                                           .engine = &compute->engine,
+                                          .host_engine = &exchange->host,
                                           .context = compute,
                                           .factors = model_factors,
                                           .changed = model_changed};
@@ -135,7 +136,13 @@ void exchange_set_options(struct exchange *exchange, const struct job *job, int6
 int exchange_open_all(struct exchange *exchange, const struct job *job, struct compute *compute,
                       const struct sync_update *update)
 {
+    const struct engine_options options = {.threads = job->threads};
+
     make_model(exchange, job, compute);
+    if (error_agree(job->world, compute->engine.i->own_memory
+                                    ? engine_open("cpu", &options, &exchange->host)
+                                    : 0))
+        return -1;
     return sync_create(job->world, exchange->plan, &exchange->model, update,
                        &exchange->sync_options, &exchange->sync);
 }
@@ -144,6 +151,7 @@ void exchange_close(struct exchange *exchange)
 {
     if (exchange->sync)
         sync_destroy(exchange->sync);
+    engine_close(&exchange->host);
     plan_destroy(exchange->plan);
     free(exchange->groups);
 }

@@ -21,6 +21,7 @@ struct exchange {
     struct plan *plan;       /* Owned */
     bool update_remotely;    /* as in sync_options */
     struct sync_model model; /* the net, as sync sees it */
+    struct engine host;      /* beside one with memory of its own; else .i NULL. Owned */
     struct sync_options sync_options; /* what sync was made with */
     struct sync *sync; /* from trainer_create until training is over, then NULL. Owned */
 };

@@ -66,6 +66,43 @@ int units_parse_rate(const char *name, const char *text, void *target)
         name, text);
 }
 
+int units_parse_whole(const char *name, const char *text, long long least, long long most,
+                      long long *out)
+{
+    char *end;
+
+    errno = 0;
+    *out = strtoll(text, &end, 10);
+    if (end == text || *end || errno == ERANGE)
+        return error_set("--%s expects a whole number, found '%s'", name, text);
+    if (*out < least || *out > most)
+        return error_set("--%s=%s is out of range: %lld to %lld", name, text, least, most);
+    return 0;
+}
+
+int units_parse_bytes(const char *name, const char *text, void *target)
+{
+    static const char units[] = "kKmMgG";
+    size_t *out = target;
+    char *end;
+    const char *unit;
+    double factor, value;
+
+    errno = 0;
+    value = strtod(text, &end);
+    unit = *end ? strchr(units, *end) : NULL;
+    factor = unit ? ldexp(1, 10 + 10 * (int)((unit - units) / 2)) : 1;
+    if (end != text && unit)
+        end++;
+    if (*end == 'b' || *end == 'B')
+        end++;
+    if (end == text || *end || errno == ERANGE ||
+        !(value == 0 || (value * factor >= 1 && value * factor < 0x1p62)))
+        return error_set("--%s expects a size such as 512k or 2m, found '%s'", name, text);
+    *out = (size_t)(value * factor);
+    return 0;
+}
+
 struct unit {
     const char *name; /* NULL ends the list */
     double seconds;

@@ -11,6 +11,14 @@
  * Bytes per second, above 0. */
 int units_parse_rate(const char *name, const char *text, void *target);
 
+/* A whole number from least to most. */
+int units_parse_whole(const char *name, const char *text, long long least, long long most,
+                      long long *out);
+
+/* "512k", "2m", "1GB": bytes, of which k, M and G are powers of 1,024 here; 0, or 1 and more.
+ * target: a size_t. */
+int units_parse_bytes(const char *name, const char *text, void *target);
+
 /* "30us", "1.5ms", "250ns", "0s". Seconds, 0 or more. */
 int units_parse_time(const char *name, const char *text, void *target);
 

@@ -9,7 +9,7 @@ place=$folder/place
 there=$place/usr/share/poseidon
 # make GOAL...: nothing is built, for other tests run what is there
 install() {
-    "$make" -s -C "$abs_top_builddir" -o poseidon "$@" DESTDIR="$place" prefix=/usr exec_prefix=/usr bindir=/usr/bin datarootdir=/usr/share \
+    "$make" -s -C "$abs_top_builddir" -o poseidon "$@" DESTDIR="$place" prefix=/usr exec_prefix=/usr bindir=/usr/bin libdir=/usr/lib includedir=/usr/include datarootdir=/usr/share \
         datadir=/usr/share mandir=/usr/share/man >make.log 2>&1 || fail "make $*: $(tail -n 5 make.log)"
 }
 
@@ -21,6 +21,17 @@ for file in bin/poseidon share/man/man1/poseidon.1 share/poseidon/README.md shar
     share/poseidon/jobs/train.pbs share/poseidon/jobs/attempt.sh share/bash-completion/completions/poseidon; do
     [ -f "$place/usr/$file" ] || fail "$file is not installed"
 done
+if [ -f "$abs_top_builddir/libposeidon.so.0" ]; then
+    for file in include/poseidon.h lib/libposeidon.so.0 lib/libposeidon.so lib/pkgconfig/poseidon.pc; do
+        [ -f "$place/usr/$file" ] || fail "$file is not installed"
+    done
+    printf '#include <poseidon.h>\nint main(void) { return poseidon_version()[0] == 0; }\n' >uses.c
+    # shellcheck disable=SC2086 # words
+    ${CC:-mpicc} $POSEIDON_CFLAGS uses.c -I"$place/usr/include" -L"$place/usr/lib" -lposeidon -o uses >uses.log 2>&1 ||
+        fail "what is installed links nothing: $(cat uses.log)"
+    LD_LIBRARY_PATH=$place/usr/lib ./uses || fail 'the installed library does not start'
+    PKG_CONFIG_PATH=$place/usr/lib/pkgconfig pkg-config --libs poseidon | grep -q -e -lposeidon || fail 'pkg-config does not know it'
+fi
 for script in jobs/report.py jobs/reproduce.sh jobs/keep_running.sh; do
     [ -x "$there/$script" ] || fail "$script cannot be run where it is installed"
 done

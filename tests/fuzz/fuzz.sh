@@ -16,7 +16,7 @@ OMPI_CC=clang MPICH_CC=clang
 export OMPI_CC MPICH_CC
 [ -f Makefile ] || "$top/configure" -q --without-cuda \
     CFLAGS="-O1 -g -Wno-pass-failed -fsanitize=fuzzer-no-link $sanitize" LDFLAGS="$sanitize"
-make -s -j2 libposeidon.a
+make -s -j2 libprogram.a libcomm.a
 # The flags to link with are the Makefile's.
 libs=$(printf 'print:\n\t@echo $(LDADD)\ninclude Makefile\n' | make -s -f - print)
 flags=$(printf 'print:\n\t@echo $(DEFS) $(DEFAULT_INCLUDES) $(AM_CPPFLAGS) $(AM_CFLAGS) $(CFLAGS)\ninclude Makefile\n' |

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/codec.h"
 #include "tests/mpi/conformance.h"
 #include "util/rng.h"
 

@@ -1,0 +1,159 @@
+/* libposeidon: keeps the gradients, or the parameters, of all ranks of an MPI program together
+ * while they are still being computed. A thread of the library's sends each tensor the moment that
+ * its gradient exists, by the way that is cheapest for it; the program waits for each before its
+ * next use. C11 and C++; docs/library.md has a program.
+ *
+ *     MPI_Init_thread(..., MPI_THREAD_MULTIPLE, ...);
+ *     poseidon_create(MPI_COMM_WORLD, "comm=auto", &p);
+ *     poseidon_add(p, &tensor, &number);              for each tensor, in forward order
+ *     poseidon_start(p);
+ *     each iteration: poseidon_post(p, number)        as each gradient becomes final
+ *                     poseidon_wait(p, number)        before it is used
+ *     poseidon_destroy(p);
+ *
+ * Every iteration posts or skips every tensor once, and waits for every tensor once: in any order,
+ * but nothing is waited for before all are posted. Ranks may be in different iterations.
+ *
+ * Threads. Calls on one handle come one at a time, from any thread. Handles know nothing of each
+ * other. Memory that is handed over stays the program's.
+ *
+ * Errors. Functions return 0, or -1 with the message in poseidon_error() of the calling thread.
+ * After poseidon_start a failure ends the handle on all ranks: their next calls fail, too, with the
+ * message of the lowest rank that failed. Then only poseidon_destroy is left to do. A failing call
+ * may wait until the other ranks come to one. Ranks that are silent for the time of stall-timeout,
+ * or keep all others waiting for it, end all processes by MPI_Abort, named on standard error. */
+#ifndef POSEIDON_H
+#define POSEIDON_H
+
+#include <mpi.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define POSEIDON_API __attribute__((visibility("default")))
+#else
+#define POSEIDON_API
+#endif
+
+struct poseidon; /* a handle */
+
+/* One array of floats that every rank has. Set what is not used to zero. */
+struct poseidon_tensor {
+    const char *name; /* for messages; no two of a handle have the same. Copied */
+    size_t elems;     /* at least 1 */
+    float *gradient;  /* elems: this rank's from poseidon_post on, the result after poseidon_wait.
+                         NULL: the library has the memory (poseidon_gradient), and copies less */
+    float *values;    /* elems parameters: rank 0's become everybody's in poseidon_start, and with
+                         result=values the result is there. Else they may be NULL */
+    /* Of the weights of an inner product, outputs x inputs, else 0: their gradient is a sum over
+     * the rows of a batch, so rows * (outputs + inputs) floats may travel in its place. */
+    int64_t rows, outputs, inputs;
+    /* What the tensor's layer takes, if that is known: comm=auto hides traffic behind it. */
+    double forward_seconds, backward_seconds;
+};
+
+/* The library's version, "0.1.0". */
+POSEIDON_API const char *poseidon_version(void);
+
+/* The last message of the calling thread; "" where there was none. Valid until its next call. */
+POSEIDON_API const char *poseidon_error(void);
+
+/* ---- set-up ---- */
+
+/* A handle for the ranks of `comm`, which is copied. MPI must have been initialised with
+ * MPI_THREAD_MULTIPLE. options: NULL, or words with commas between them, the same on all ranks;
+ * they mean what those of `poseidon train` do:
+ *
+ *     comm=HOW            auto (default), paper, or a scheme: ps, sfb, allreduce, lowrank:4, ...
+ *     wire=fp32|bf16      how gradients travel
+ *     hierarchy=auto|off|N  ranks of a machine, or N of them, add up in memory that they share
+ *     merge=, chunk=, window=SIZE   of messages ("64k")
+ *     bandwidth-mbps=X    most that a rank sends
+ *     cluster-file=FILE   keeps what was measured of the network
+ *     lowrank-warmup=N    iterations before lowrank begins
+ *     stall-timeout=TIME  ("5min", the default; none: never)
+ *     result=mean|sum|values   what poseidon_wait gives: the mean (default) or the sum of the
+ * ranks' gradients; or the values as a rule updates them by the mean: type=, base_lr=, momentum=,
+ * momentum2=, rms_decay=, delta=, weight_decay=, local_gw_ratio= that rule, by the fields of
+ * Caffe's solver (SGD, 0.01, 0, ...)
+ *
+ * Collective. */
+POSEIDON_API int poseidon_create(MPI_Comm comm, const char *options, struct poseidon **out);
+
+/* Frees the handle; NULL is fine. Between iterations that is its end; within one it is a failure,
+ * which the other ranks are told. Collective, before MPI_Finalize. After a failure some memory is
+ * kept until the process ends: MPI may still use it. Returns -1 where the handle had failed. */
+POSEIDON_API int poseidon_destroy(struct poseidon *p);
+
+/* One more tensor, before poseidon_start. All ranks add the same ones in the same order, that of
+ * the forward pass: what comes first is sent first. *out: its number, from 0 on. Not collective. */
+POSEIDON_API int poseidon_add(struct poseidon *p, const struct poseidon_tensor *tensor, int *out);
+
+/* Compares what the ranks have added, measures the network where comm=auto asks for it, and
+ * chooses. Collective. */
+POSEIDON_API int poseidon_start(struct poseidon *p);
+
+/* Rank 0's bytes become everybody's: for what is no tensor. Before poseidon_start. Collective. */
+POSEIDON_API int poseidon_share(struct poseidon *p, void *bytes, size_t count);
+
+/* Where the tensor's gradient is; the library's memory from poseidon_start on. NULL: there is no
+ * such tensor, or not yet. Not collective, as all below. */
+POSEIDON_API float *poseidon_gradient(struct poseidon *p, int tensor);
+
+/* 1: poseidon_post_factors is to be called for the tensor, 0: poseidon_post; -1: an error. The same
+ * on all ranks, from poseidon_start on. */
+POSEIDON_API int poseidon_takes_factors(struct poseidon *p, int tensor);
+
+/* ---- an iteration ---- */
+
+/* This rank's gradient of the tensor is final, and is not touched until it was waited for. Does not
+ * block. */
+POSEIDON_API int poseidon_post(struct poseidon *p, int tensor);
+
+/* The same by factors: the gradient is left^T right. left: rows x outputs, the gradient of the
+ * product's result; right: rows x inputs, what was multiplied. Both are copied. rows: as many as
+ * the tensor was added with. */
+POSEIDON_API int poseidon_post_factors(struct poseidon *p, int tensor, int64_t rows,
+                                       const float *left, const float *right);
+
+/* This rank has no gradient of the tensor in this iteration: it counts as zero. */
+POSEIDON_API int poseidon_skip(struct poseidon *p, int tensor);
+
+/* Until the tensor's result is in its place. Before the first iteration: nothing to wait for. */
+POSEIDON_API int poseidon_wait(struct poseidon *p, int tensor);
+POSEIDON_API int poseidon_wait_all(struct poseidon *p);
+
+/* result=values: the learning rate from the next iteration on; the same on all ranks. Between two
+ * iterations. */
+POSEIDON_API int poseidon_set_rate(struct poseidon *p, float rate);
+
+/* This rank cannot go on: the other ranks' next calls fail with its message. Returns -1. */
+POSEIDON_API int poseidon_fail(struct poseidon *p, const char *message);
+
+/* ---- what it did ---- */
+
+/* Of one tensor, or of the neighbours that travel with it; bytes of this rank alone. */
+struct poseidon_traffic {
+    const char *scheme;                      /* "PS"; "-": nothing travels */
+    int first, tensors;                      /* that travel together: their numbers */
+    uint64_t planned_sent, planned_received; /* in an iteration */
+    uint64_t sent, received;                 /* since the start */
+    double
+        predicted_seconds; /* from the gradient to the result, by itself; 0: nothing was measured */
+    double waited_seconds; /* in poseidon_wait, since the start */
+};
+POSEIDON_API int poseidon_report(struct poseidon *p, int tensor, struct poseidon_traffic *out);
+
+/* One sentence: how long was waited, for what most, and what may help. The handle's, until the next
+ * call. */
+POSEIDON_API const char *poseidon_advice(struct poseidon *p);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,79 @@
+/* What the files of src/library share: the handle behind include/poseidon.h. It has no logic of its
+ * own but whose turn a tensor is: tensors are groups of src/plan and src/sync. */
+#ifndef POSEIDON_LIBRARY_LIBRARY_H
+#define POSEIDON_LIBRARY_LIBRARY_H
+
+#include <stdatomic.h>
+
+#include "include/poseidon.h"
+#include "plan/probe.h"
+#include "simulate/simulate.h"
+#include "sync/sync.h"
+
+/* The words of poseidon_create. */
+struct words {
+    char *given, *text; /* as given, and cut apart: what is borrowed lies there. Owned */
+    struct comm comm;
+    int wire;                    /* enum wire_format */
+    int hierarchy;               /* most ranks of a node, or: */
+    size_t merge, chunk, window; /* COST_SIZE_CHOSEN: as suits the network */
+    double mbps;
+    const char *cluster_file; /* NULL: none */
+    int lowrank_warmup;
+    double stall_timeout; /* seconds; 0: never */
+    int result;           /* what poseidon_wait gives: */
+    struct rule rule;
+    float rate, trust; /* trust: LARS's ratio; 0: off */
+};
+enum { HIERARCHY_OFF = -1, HIERARCHY_AUTO };
+enum { RESULT_MEAN, RESULT_SUM, RESULT_VALUES };
+
+/* given and text are to be freed, also where it fails. */
+int words_parse(const char *text, struct words *out);
+
+struct member {                    /* a tensor */
+    struct poseidon_tensor tensor; /* its name owned */
+    struct group_param param;
+    size_t begin;   /* in the arenas */
+    int64_t posted; /* iterations; skipped ones, too */
+    bool waits;     /* the last of them was not waited for */
+    bool factors;   /* they travel in the gradient's place */
+};
+
+struct poseidon {
+    struct words words;
+    MPI_Comm comm; /* owned, as all that follows */
+    int rank, nranks;
+    struct member *members;
+    int nmembers;
+    /* from poseidon_start on */
+    size_t elems; /* of an arena */
+    struct topology hosts;
+    struct engine engine;
+    struct node_map nodes; /* .node NULL: every rank for itself */
+    struct node *node;
+    struct group *groups;
+    struct layer_times work; /* a layer is a tensor */
+    struct probe probe;      /* .nranks 0: nothing was measured */
+    struct plan *plan;
+    struct cost *costs;        /* per bucket, where it was */
+    float *values, *grads;     /* the arenas: of the node's, where it shares memory */
+    float *zeros;              /* factors of what is skipped */
+    const float *left, *right; /* factors that are being posted; borrowed */
+    size_t window;
+    struct sync *sync; /* NULL: not started */
+    char *failure;     /* the message, once it has failed */
+    char *advice;
+    int left_to_post;          /* in this iteration */
+    float rates[2];            /* of even and odd iterations: one may be under way yet */
+    _Atomic int64_t iteration; /* this one; the wire's thread reads it, and: */
+    _Atomic int missing;       /* the first tensor that it has neither posted nor skipped */
+};
+
+/* From the comparison of what ranks have to a sync that can be started. Collective. */
+int library_prepare_all(struct poseidon *p);
+
+/* Frees what that made. in_flight: MPI may still use the arenas, which stay. Collective. */
+void library_release(struct poseidon *p, bool in_flight);
+
+#endif

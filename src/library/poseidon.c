@@ -1,0 +1,415 @@
+/* The functions of include/poseidon.h: whose turn a tensor is, and failures. */
+#include "library/library.h"
+
+#include "util/agree.h"
+#include "util/alloc.h"
+#include "util/error.h"
+#include "util/strbuf.h"
+#include "util/units.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config.h"
+
+#define HIDDEN 0.02 /* of the time: less to wait is not worth a word */
+
+const char *poseidon_version(void)
+{
+    return PACKAGE_VERSION;
+}
+
+const char *poseidon_error(void)
+{
+    return error_text();
+}
+
+/* ---- failures ---- */
+
+/* Keeps this thread's message: no call succeeds from now on. */
+static int keep_failure(struct poseidon *p)
+{
+    free(p->failure);
+    p->failure = strdup(error_text());
+    return -1;
+}
+
+/* The same after the start: all ranks are told, and get one message. */
+static int end_traffic(struct poseidon *p)
+{
+    (void)sync_close(p->sync, -1);
+    return keep_failure(p);
+}
+
+/* Whether the handle has not failed and is as far as `started` says. */
+static int check_handle(const struct poseidon *p, bool started)
+{
+    if (!p)
+        return error_set("no handle: NULL");
+    if (p->failure)
+        return error_set("%s", p->failure);
+    if (started != (p->sync != NULL))
+        return error_set("poseidon_start was %s", started ? "not called yet" : "called already");
+    return 0;
+}
+
+static int check_number(const struct poseidon *p, int tensor)
+{
+    return tensor >= 0 && tensor < p->nmembers
+               ? 0
+               : error_set("there is no tensor %d: %d were added", tensor, p->nmembers);
+}
+
+int poseidon_fail(struct poseidon *p, const char *message)
+{
+    if (check_handle(p, true))
+        return -1;
+    error_set("%s", message ? message : "the program cannot go on");
+    return end_traffic(p);
+}
+
+/* ---- life ---- */
+
+static int check_mpi(void)
+{
+    int there = 0, over = 0, level = MPI_THREAD_SINGLE;
+
+    if (MPI_Initialized(&there) || MPI_Finalized(&over) || !there || over)
+        return error_set("MPI is not initialised: call MPI_Init_thread before, and MPI_Finalize "
+                         "after all else");
+    if (MPI_Query_thread(&level) || level != MPI_THREAD_MULTIPLE)
+        return error_set("MPI was initialised for fewer threads than are needed: call "
+                         "MPI_Init_thread with MPI_THREAD_MULTIPLE");
+    return 0;
+}
+
+int poseidon_create(MPI_Comm comm, const char *options, struct poseidon **out)
+{
+    struct poseidon *p;
+
+    if (!out)
+        return error_set("poseidon_create: nowhere to put the handle: NULL");
+    *out = NULL;
+    if (check_mpi())
+        return -1;
+    if (comm == MPI_COMM_NULL)
+        return error_set("poseidon_create: MPI_COMM_NULL");
+    p = calloc(1, sizeof *p);
+    if (error_agree(comm, p ? 0 : error_memory(sizeof *p, "a handle"))) {
+        free(p);
+        return -1;
+    }
+    p->comm = MPI_COMM_NULL;
+    MPI_TRY(MPI_Comm_dup(comm, &p->comm));
+    MPI_TRY(MPI_Comm_set_errhandler(p->comm, MPI_ERRORS_RETURN));
+    MPI_TRY(MPI_Comm_rank(p->comm, &p->rank));
+    MPI_TRY(MPI_Comm_size(p->comm, &p->nranks));
+    if (error_agree(p->comm, words_parse(options ? options : "", &p->words)))
+        goto fail;
+    *out = p;
+    return 0;
+fail:
+    (void)poseidon_destroy(p);
+    return -1;
+}
+
+/* Whether some of the iteration's tensors were posted, and not all. */
+static bool is_within(const struct poseidon *p)
+{
+    return p->left_to_post < p->nmembers;
+}
+
+static int say_missing(const struct poseidon *p, const char *what)
+{
+    return error_set("%s: tensor '%s' was neither posted nor skipped in iteration %lld", what,
+                     p->members[atomic_load(&p->missing)].tensor.name,
+                     (long long)atomic_load(&p->iteration));
+}
+
+int poseidon_destroy(struct poseidon *p)
+{
+    int status = 0;
+
+    if (!p)
+        return 0;
+    if (p->sync && !p->failure &&
+        sync_close(p->sync, is_within(p) ? say_missing(p, "poseidon_destroy") : 0))
+        status = keep_failure(p);
+    else if (p->failure)
+        status = error_set("%s", p->failure);
+    library_release(p, p->sync && status);
+    for (int i = 0; i < p->nmembers; i++)
+        free((char *)(uintptr_t)p->members[i].tensor.name);
+    free(p->members);
+    free(p->failure);
+    free(p->advice);
+    free(p->words.given);
+    free(p->words.text);
+    if (p->comm != MPI_COMM_NULL)
+        MPI_Comm_free(&p->comm);
+    free(p);
+    return status;
+}
+
+/* ---- set-up ---- */
+
+static int check_tensor(const struct poseidon *p, const struct poseidon_tensor *t)
+{
+    if (!t || !t->name || !*t->name)
+        return error_set("poseidon_add: a tensor without a name: NULL");
+    for (int i = 0; i < p->nmembers; i++)
+        if (!strcmp(p->members[i].tensor.name, t->name))
+            return error_set("tensor '%s' was added already", t->name);
+    if (t->elems == 0 || t->elems > INT32_MAX)
+        return error_set("tensor '%s': %zu elements; expected 1 to %d", t->name, t->elems,
+                         INT32_MAX);
+    if (p->words.result == RESULT_VALUES && !t->values)
+        return error_set("tensor '%s': result=values, and its values are NULL", t->name);
+    if ((t->rows || t->outputs || t->inputs) &&
+        (t->rows < 1 || t->outputs < 1 || t->inputs < 1 || t->rows > INT32_MAX ||
+         t->outputs > INT32_MAX || (uint64_t)t->outputs * (uint64_t)t->inputs != t->elems))
+        return error_set("tensor '%s': %lld rows, %lld outputs and %lld inputs; expected rows and "
+                         "outputs x inputs = %zu, or all of them 0",
+                         t->name, (long long)t->rows, (long long)t->outputs, (long long)t->inputs,
+                         t->elems);
+    return 0;
+}
+
+int poseidon_add(struct poseidon *p, const struct poseidon_tensor *tensor, int *out)
+{
+    struct member *members;
+    char *name;
+
+    if (check_handle(p, false) || check_tensor(p, tensor))
+        return -1;
+    members = alloc_room(p->members, (size_t)p->nmembers, sizeof *members, "a tensor");
+    if (!members)
+        return -1;
+    p->members = members;
+    if (!(name = strdup(tensor->name)))
+        return error_memory(strlen(tensor->name), "a tensor");
+    members[p->nmembers] = (struct member){.tensor = *tensor};
+    members[p->nmembers].tensor.name = name;
+    if (out)
+        *out = p->nmembers;
+    p->nmembers++;
+    return 0;
+}
+
+int poseidon_start(struct poseidon *p)
+{
+    if (check_handle(p, false))
+        return -1;
+    p->left_to_post = p->nmembers;
+    p->rates[0] = p->rates[1] = p->words.rate;
+    if (library_prepare_all(p))
+        return keep_failure(p);
+    return sync_start(p->sync) ? end_traffic(p) : 0;
+}
+
+int poseidon_share(struct poseidon *p, void *bytes, size_t count)
+{
+    if (check_handle(p, false))
+        return -1;
+    if (error_agree(p->comm, (bytes || count == 0) && count <= INT32_MAX
+                                 ? 0
+                                 : error_set("poseidon_share: %zu bytes at %p", count, bytes)))
+        return -1;
+    return agree_share(p->comm, bytes, count);
+}
+
+float *poseidon_gradient(struct poseidon *p, int tensor)
+{
+    if (!p || check_number(p, tensor))
+        return NULL;
+    return p->members[tensor].tensor.gradient;
+}
+
+int poseidon_takes_factors(struct poseidon *p, int tensor)
+{
+    return check_handle(p, true) || check_number(p, tensor) ? -1 : p->members[tensor].factors;
+}
+
+/* ---- an iteration ---- */
+
+/* Whether the tensor may be posted now. */
+static int check_post(struct poseidon *p, int tensor, bool factors)
+{
+    const struct member *m;
+    long long iteration;
+
+    if (check_handle(p, true))
+        return -1;
+    if (check_number(p, tensor))
+        return end_traffic(p);
+    m = &p->members[tensor];
+    iteration = atomic_load(&p->iteration);
+    if (m->posted <= iteration && !m->waits && m->factors == factors)
+        return 0;
+    if (m->posted > iteration)
+        error_set("tensor '%s' was posted or skipped twice in iteration %lld", m->tensor.name,
+                  iteration);
+    else if (m->waits)
+        error_set("tensor '%s' is posted in iteration %lld, and was not waited for before",
+                  m->tensor.name, iteration);
+    else
+        error_set("tensor '%s' travels %s: poseidon_takes_factors says what to call",
+                  m->tensor.name, m->factors ? "as factors" : "whole");
+    return end_traffic(p);
+}
+
+static int post(struct poseidon *p, int tensor)
+{
+    struct member *m = &p->members[tensor];
+    int missing = atomic_load_explicit(&p->missing, memory_order_relaxed);
+    int64_t iteration = atomic_load_explicit(&p->iteration, memory_order_relaxed);
+
+    m->posted = iteration + 1;
+    m->waits = true;
+    if (sync_post(p->sync, tensor, true))
+        return end_traffic(p);
+    while (missing < p->nmembers && p->members[missing].posted > iteration)
+        missing++;
+    if (--p->left_to_post == 0) {
+        if (sync_flush(p->sync))
+            return end_traffic(p);
+        p->left_to_post = p->nmembers;
+        p->rates[(iteration + 1) % 2] = p->rates[iteration % 2];
+        atomic_store_explicit(&p->iteration, iteration + 1, memory_order_relaxed);
+        missing = 0;
+    }
+    atomic_store_explicit(&p->missing, missing, memory_order_relaxed);
+    return 0;
+}
+
+int poseidon_post(struct poseidon *p, int tensor)
+{
+    const struct member *m;
+
+    if (check_post(p, tensor, false))
+        return -1;
+    m = &p->members[tensor];
+    if (m->tensor.gradient != p->grads + m->begin)
+        memcpy(p->grads + m->begin, m->tensor.gradient, m->tensor.elems * sizeof(float));
+    return post(p, tensor);
+}
+
+int poseidon_post_factors(struct poseidon *p, int tensor, int64_t rows, const float *left,
+                          const float *right)
+{
+    if (check_post(p, tensor, true))
+        return -1;
+    if (rows != p->members[tensor].tensor.rows || !left || !right) {
+        error_set("tensor '%s': factors of %lld rows at %p and %p; expected %lld rows",
+                  p->members[tensor].tensor.name, (long long)rows, (const void *)left,
+                  (const void *)right, (long long)p->members[tensor].tensor.rows);
+        return end_traffic(p);
+    }
+    p->left = left;
+    p->right = right;
+    return post(p, tensor);
+}
+
+int poseidon_skip(struct poseidon *p, int tensor)
+{
+    bool factors = p && tensor >= 0 && tensor < p->nmembers && p->members[tensor].factors;
+    const struct member *m;
+
+    if (check_post(p, tensor, factors))
+        return -1;
+    m = &p->members[tensor];
+    p->left = p->right = p->zeros;
+    memset(p->grads + m->begin, 0, m->tensor.elems * sizeof(float));
+    return post(p, tensor);
+}
+
+int poseidon_wait(struct poseidon *p, int tensor)
+{
+    struct member *m;
+
+    if (check_handle(p, true))
+        return -1;
+    if (check_number(p, tensor))
+        return end_traffic(p);
+    if (is_within(p)) {
+        say_missing(p, "poseidon_wait");
+        return end_traffic(p);
+    }
+    m = &p->members[tensor];
+    if (m->waits && sync_wait(p->sync, tensor))
+        return end_traffic(p);
+    m->waits = false;
+    return 0;
+}
+
+int poseidon_wait_all(struct poseidon *p)
+{
+    if (check_handle(p, true))
+        return -1;
+    for (int i = 0; i < p->nmembers; i++)
+        if (poseidon_wait(p, i))
+            return -1;
+    return 0;
+}
+
+int poseidon_set_rate(struct poseidon *p, float rate)
+{
+    if (check_handle(p, true))
+        return -1;
+    p->rates[atomic_load(&p->iteration) % 2] = rate;
+    return 0;
+}
+
+/* ---- what it did ---- */
+
+int poseidon_report(struct poseidon *p, int tensor, struct poseidon_traffic *out)
+{
+    const struct bucket_stats *did;
+    const struct bucket *b;
+    struct traffic planned;
+    int bucket;
+
+    if (check_handle(p, true) || check_number(p, tensor))
+        return -1;
+    if (!out)
+        return error_set("poseidon_report: nowhere to put it: NULL");
+    bucket = p->plan->bucket_of[tensor];
+    b = &p->plan->buckets[bucket];
+    did = &sync_stats(p->sync)->buckets[bucket];
+    planned = plan_traffic(p->plan, bucket, p->rank);
+    *out = (struct poseidon_traffic){
+        .scheme = scheme_label(b->scheme),
+        .first = b->first_group,
+        .tensors = b->ngroups,
+        .planned_sent = planned.sent,
+        .planned_received = planned.received,
+        .sent = atomic_load(&did->sent),
+        .received = atomic_load(&did->received),
+        .predicted_seconds = p->costs ? p->costs[bucket].seconds : 0,
+        .waited_seconds = did->stall_seconds,
+    };
+    return 0;
+}
+
+const char *poseidon_advice(struct poseidon *p)
+{
+    const struct sync_stats *did;
+    struct strbuf text = {0};
+    int most = 0;
+
+    if (check_handle(p, true))
+        return error_text();
+    did = sync_stats(p->sync);
+    for (int b = 1; b < p->plan->nbuckets; b++)
+        if (did->buckets[b].stall_seconds > did->buckets[most].stall_seconds)
+            most = b;
+    strbuf_printf(&text, "Waited %s of %s", units_seconds(did->stall_seconds).text,
+                  units_seconds(did->wire.seconds).text);
+    if (did->stall_seconds > HIDDEN * did->wire.seconds)
+        strbuf_printf(&text, ", most for '%s' by %s: wire=bf16 or comm=lowrank send less",
+                      p->plan->buckets[most].name, scheme_label(p->plan->buckets[most].scheme));
+    free(p->advice);
+    p->advice = strbuf_take(&text);
+    return p->advice ? p->advice : error_text();
+}

@@ -1,0 +1,354 @@
+/* From what was added to a sync: agreement, nodes, choice, plan, arenas. */
+#include "library/library.h"
+
+#include "simulate/choose.h"
+#include "util/agree.h"
+#include "util/alloc.h"
+#include "util/error.h"
+#include "util/strbuf.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- agreement ---- */
+
+/* What must be the same on all ranks, in words: the options (-1), a tensor; or that there is none.
+ */
+static char *describe_input(const struct poseidon *p, int i)
+{
+    const struct poseidon_tensor *t = i >= 0 && i < p->nmembers ? &p->members[i].tensor : NULL;
+    struct strbuf text = {0};
+
+    if (t)
+        strbuf_printf(&text, "tensor '%s' of %zu elements, %lld rows, %lld outputs, %lld inputs%s",
+                      t->name, t->elems, (long long)t->rows, (long long)t->outputs,
+                      (long long)t->inputs, t->values ? ", with values" : "");
+    else if (i < 0)
+        strbuf_printf(&text, "options \"%s\"", p->words.given);
+    else
+        strbuf_puts(&text, "no more");
+    return strbuf_take(&text);
+}
+
+static int compare_all(const struct poseidon *p)
+{
+    int status = p->nmembers > 0 ? 0 : error_set("poseidon_start: no tensor was added"), most = 0;
+
+    status = error_agree(p->comm, status);
+    for (int i = -1; i <= most && !status; i++) {
+        char *mine = describe_input(p, i), *root = p->rank == 0 && mine ? strdup(mine) : NULL;
+        most = p->nmembers;
+        status =
+            agree_share(p->comm, &most, sizeof most) || agree_share_text(p->comm, &root) ||
+            error_agree(p->comm, !mine || !root ? error_memory(0, "the tensors' names")
+                                 : strcmp(mine, root)
+                                     ? error_set("ranks differ: %s here, %s on rank 0", mine, root)
+                                     : 0);
+        free(mine);
+        free(root);
+    }
+    return status;
+}
+
+/* ---- tensors as groups ---- */
+
+static int make_groups(struct poseidon *p)
+{
+    enum { ALIGNED = 16 };
+    size_t n = (size_t)p->nmembers, zeros = 0;
+
+    p->groups = alloc_array(n, sizeof *p->groups, "the tensors");
+    p->work = (struct layer_times){.nlayers = p->nmembers,
+                                   .forward = alloc_array(n, sizeof(double), "the tensors"),
+                                   .backward = alloc_array(n, sizeof(double), "the tensors"),
+                                   .ngroups = p->nmembers,
+                                   .layer = alloc_array(n, sizeof(int), "the tensors")};
+    if (!p->groups || !p->work.forward || !p->work.backward || !p->work.layer)
+        return -1;
+    for (int i = 0; i < p->nmembers; i++) {
+        struct member *m = &p->members[i];
+        const struct poseidon_tensor *t = &m->tensor;
+        size_t side = (size_t)(t->rows * (t->outputs > t->inputs ? t->outputs : t->inputs));
+
+        m->begin = p->elems;
+        m->param = (struct group_param){t->elems, 1, 1};
+        p->groups[i] =
+            (struct group){t->name, i,           m->begin,   t->elems,  1,       &m->param,
+                           true,    t->rows > 0, t->outputs, t->inputs, t->rows, t->outputs};
+        p->work.layer[i] = i;
+        p->work.forward[i] = t->forward_seconds;
+        p->work.backward[i] = t->backward_seconds;
+        p->elems += (t->elems + ALIGNED - 1) / ALIGNED * ALIGNED;
+        zeros = side > zeros ? side : zeros;
+    }
+    p->zeros = alloc_array(zeros, sizeof *p->zeros, "factors");
+    return p->zeros ? engine_host.open(NULL, &p->engine.context) : -1;
+}
+
+/* Ranks that are all on one machine share its memory where nothing asks for messages. */
+static int form_nodes(struct poseidon *p)
+{
+    const struct words *w = &p->words;
+    bool automatic = w->hierarchy == HIERARCHY_AUTO;
+    bool apart =
+        w->comm.policy != COMM_AUTO || w->wire != WIRE_FP32 || w->mbps > 0 || w->cluster_file;
+
+    if (w->hierarchy == HIERARCHY_OFF || w->comm.policy == COMM_NONE)
+        return 0;
+    if (error_agree(p->comm,
+                    node_map_create(&p->hosts, p->nranks, automatic ? 0 : w->hierarchy, &p->nodes)))
+        return -1;
+    if (p->nodes.most > 1 && !(automatic && p->nodes.nnodes == 1 && apart))
+        return node_create(p->comm, &p->hosts, &p->nodes, p->elems, &p->node);
+    node_map_free(&p->nodes);
+    return 0;
+}
+
+static int place_arenas(struct poseidon *p)
+{
+    bool shared = node_shares_memory(p->node);
+
+    p->values = shared ? p->node->values : alloc_array(p->elems, sizeof(float), "results");
+    p->grads = shared ? node_grads(p->node, p->node->rank)
+                      : alloc_array(p->elems, sizeof(float), "gradients");
+    for (int i = 0; i < p->nmembers && p->grads; i++)
+        if (!p->members[i].tensor.gradient)
+            p->members[i].tensor.gradient = p->grads + p->members[i].begin;
+    return p->values && p->grads ? 0 : -1;
+}
+
+/* ---- choice ---- */
+
+/* As train chooses. The measured figures are the same on all ranks, and so is the answer. */
+static int choose(struct poseidon *p, const struct plan_options *how, struct choose_answer *out)
+{
+    const struct words *w = &p->words;
+    const struct choose_question question = {.work = &p->work,
+                                             .cluster = &p->probe.cluster,
+                                             .how = how,
+                                             .groups = p->groups,
+                                             .overlap = COST_OVERLAP_WFBP,
+                                             .play = {.cluster = &p->probe.cluster,
+                                                      .ranks_per_node = p->probe.ranks_per_node,
+                                                      .window = w->window,
+                                                      .bytes_per_second = w->mbps * 1e6 / 8}};
+
+    return error_agree(p->comm, choose_comm(&question, out));
+}
+
+static int make_plan(struct poseidon *p)
+{
+    const struct words *w = &p->words;
+    const struct node_map *nodes = p->nodes.node ? &p->nodes : NULL;
+    struct cost_sizes sizes = COST_USUAL_SIZES;
+    struct choose_answer answer = {.way = NULL};
+    struct plan_options how = {.registry = sync_schemes,
+                               .comm = w->comm,
+                               .wire = (enum wire_format)w->wire,
+                               .nranks = p->nranks,
+                               .nodes = nodes ? nodes->node : NULL,
+                               .leaders_per_host =
+                                   nodes ? nodes->leaders_per_host : p->hosts.most_ranks,
+                               .rails = nodes && nodes->nnodes == 1 ? nodes->most : 1,
+                               .iter_size = 1};
+    bool asked = w->comm.policy == COMM_AUTO &&
+                 choose_is_asked(p->hosts.nmachines, p->nranks, w->cluster_file);
+    int status;
+
+    if (asked && probe_cluster(p->comm, &p->hosts, &p->engine, w->cluster_file, true, &p->probe))
+        return -1;
+    if (asked)
+        sizes = cost_sizes_for(&p->probe.cluster);
+    how.latency_bytes = sizes.latency;
+    how.chunk_bytes = w->chunk == COST_SIZE_CHOSEN ? sizes.chunk : w->chunk;
+    how.merge_bytes = w->merge;
+    if (asked && choose(p, &how, &answer))
+        return -1;
+    how.ways = answer.way;
+    how.merge_bytes = asked                          ? answer.merge_bytes
+                      : w->merge == COST_SIZE_CHOSEN ? sizes.merge
+                                                     : w->merge;
+    p->window = asked ? answer.window : w->window == COST_SIZE_CHOSEN ? sizes.window : w->window;
+    if (w->comm.policy == COMM_AUTO && !asked)
+        how.comm.policy = COMM_PAPER;
+    status = plan_create(&how, p->nmembers, p->groups, &p->plan);
+    choose_answer_free(&answer);
+    if (!status && asked) {
+        p->costs = alloc_array((size_t)p->plan->nbuckets, sizeof *p->costs, "the costs");
+        status = p->costs ? 0 : -1;
+    }
+    if (p->costs)
+        cost_plan(&p->probe.cluster, p->plan, p->costs);
+    return error_agree(p->comm, status);
+}
+
+/* ---- what sync asks ---- */
+
+static void give_factors(void *context, int group, const float **bottom, const float **top_grad)
+{
+    const struct poseidon *p = context;
+
+    (void)group;
+    *bottom = p->right;
+    *top_grad = p->left;
+}
+
+/* The result of a tensor goes to its place. */
+static void take_result(void *context, int group)
+{
+    struct poseidon *p = context;
+    const struct member *m = &p->members[group];
+
+    memcpy(p->words.result == RESULT_VALUES ? m->tensor.values : m->tensor.gradient,
+           p->values + m->begin, m->tensor.elems * sizeof(float));
+}
+
+static int describe(void *context, int64_t iteration, float scale, float lr_mult, float decay_mult,
+                    struct engine_update *out)
+{
+    const struct poseidon *p = context;
+
+    if (p->words.result == RESULT_VALUES)
+        rule_describe(&p->words.rule, iteration, p->rates[iteration % 2], scale, lr_mult,
+                      decay_mult, out);
+    else
+        *out = (struct engine_update){.rule = RULE_MEAN,
+                                      .scale = p->words.result == RESULT_SUM ? 1 : scale};
+    return 0;
+}
+
+/* ---- what the wire asks, on its thread ---- */
+
+static void warn(void *context, const char *text)
+{
+    (void)context;
+    fprintf(stderr, "poseidon: %s\n", text);
+}
+
+static void give_up(void *context, const char *text)
+{
+    struct poseidon *p = context;
+    enum { LOST = 76, LAST_BREATH_SECONDS = 30 };
+
+    fprintf(stderr, "poseidon: lost: %s. This process ends with status %d\n", text, LOST);
+    alarm(LAST_BREATH_SECONDS);
+    MPI_Abort(p->comm, LOST);
+    _exit(LOST);
+}
+
+static const char *host_of(void *context, int rank)
+{
+    const struct poseidon *p = context;
+
+    return p->hosts.host[rank];
+}
+
+static void where(void *context, struct wire_place *out)
+{
+    struct poseidon *p = context;
+
+    out->iteration = atomic_load(&p->iteration);
+    out->place[0] = atomic_load(&p->missing);
+}
+
+static void put_place(void *context, const int64_t place[3], struct strbuf *text)
+{
+    const struct poseidon *p = context;
+
+    strbuf_printf(text, " (tensor '%s' was neither posted nor skipped)",
+                  p->members[place[0] > 0 ? place[0] : 0].tensor.name);
+}
+
+/* ---- all of it ---- */
+
+static int open_sync(struct poseidon *p)
+{
+    enum { SILENCE = 60 };
+    const struct words *w = &p->words;
+    bool rules = w->result == RESULT_VALUES,
+         soon = w->stall_timeout > 0 && w->stall_timeout < 2 * SILENCE;
+    const struct sync_model model = {.elems = p->elems,
+                                     .values = p->values,
+                                     .grads = p->grads,
+                                     .engine_values = p->values,
+                                     .engine_grads = p->grads,
+                                     .engine = &p->engine,
+                                     .context = p,
+                                     .factors = give_factors,
+                                     .changed = take_result};
+    const struct sync_update update = {
+        .context = p, .nhistory = rules ? w->rule.nhistory : 0, .describe = describe};
+    const struct sync_options options = {
+        .overlap = true,
+        .window = p->window,
+        .bytes_per_second = w->mbps * 1e6 / 8,
+        .node = p->node,
+        .lars = rules ? w->trust : 0,
+        .decay = w->rule.weight_decay,
+        .lowrank_warmup = w->lowrank_warmup,
+        .watch = {.stall_seconds = SILENCE,
+                  .silence_seconds = soon ? w->stall_timeout / 2 : SILENCE,
+                  .lost_seconds = w->stall_timeout,
+                  .context = p,
+                  .warn = warn,
+                  .lost = give_up,
+                  .host_of = host_of,
+                  .where = where,
+                  .put_place = put_place}};
+
+    return sync_create(p->comm, p->plan, &model, &update, &options, &p->sync);
+}
+
+/* From the tensors' values to the arena, or back. */
+static void copy_values(struct poseidon *p, bool back)
+{
+    for (int i = 0; i < p->nmembers; i++) {
+        float *arena = p->values + p->members[i].begin, *own = p->members[i].tensor.values;
+        if (own)
+            memcpy(back ? own : arena, back ? arena : own,
+                   p->members[i].tensor.elems * sizeof *own);
+    }
+}
+
+int library_prepare_all(struct poseidon *p)
+{
+    p->engine.i = &engine_host;
+    if (compare_all(p) || topology_create(p->comm, &p->hosts) ||
+        error_agree(p->comm, make_groups(p)) || form_nodes(p) ||
+        error_agree(p->comm, place_arenas(p)) || make_plan(p) || open_sync(p))
+        return -1;
+    if (p->rank == 0)
+        copy_values(p, false);
+    if (sync_share_values(p->sync))
+        return -1;
+    copy_values(p, true);
+    for (int i = 0; i < p->nmembers; i++) {
+        const struct scheme *scheme = p->plan->buckets[p->plan->bucket_of[i]].scheme;
+        p->members[i].factors = scheme && scheme->factors && !sync_is_local(p->sync, i);
+    }
+    return 0;
+}
+
+void library_release(struct poseidon *p, bool in_flight)
+{
+    sync_destroy(p->sync);
+    if (!in_flight && !node_shares_memory(p->node)) {
+        free(p->values);
+        free(p->grads);
+    }
+    if (!in_flight) {
+        plan_destroy(p->plan);
+        node_destroy(p->node);
+    }
+    node_map_free(&p->nodes);
+    engine_host.close(p->engine.context);
+    topology_free(&p->hosts);
+    free(p->work.forward);
+    free(p->work.backward);
+    free(p->work.layer);
+    free(p->groups);
+    free(p->costs);
+    free(p->zeros);
+}

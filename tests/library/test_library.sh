@@ -1,0 +1,50 @@
+#!/bin/sh
+# libposeidon: what a program finds that knows include/poseidon.h alone; and what it is linked with.
+. "${abs_top_srcdir:?}/tests/common.sh"
+calls=${abs_top_builddir:?}/tests/library/calls
+
+# calls RANKS CASE [OPTIONS]
+calls() {
+    ranks=$1
+    shift
+    "$POSEIDON_MPIRUN" "$ranks" "$calls" "$@" >out.log 2>&1 || {
+        fail "$* on $ranks ranks: status $?:"
+        tail -n 20 out.log
+        return
+    }
+    grep '^ok' out.log || echo "ok: $*"
+}
+
+for options in '' comm=ps,merge=0 comm=sfb comm=allreduce,chunk=4k comm=paper,hierarchy=2 comm=none,result=sum; do
+    calls 1 results "$options"
+done
+for ranks in 2 3; do
+    for options in comm=auto comm=ps,merge=0 comm=ps,result=sum,hierarchy=off comm=sfb,merge=1m comm=allreduce,chunk=4k,window=16k \
+        comm=paper,hierarchy=2 comm=sfb,hierarchy=2 wire=bf16,comm=sfb "comm=auto,cluster-file=$folder/cluster.$ranks"; do
+        calls "$ranks" results "$options"
+    done
+    [ -s "cluster.$ranks" ] || fail 'what was measured is not kept'
+    calls "$ranks" values result=values,comm=ps,base_lr=0.5,momentum=0.9,weight_decay=0.01
+    calls "$ranks" values result=values,comm=sfb,base_lr=0.5,momentum=0.9,weight_decay=0.01,hierarchy=off
+    # several threads in MPI at once: its locks are not seen
+    if nm "$calls" | grep -q __tsan_init; then
+        echo 'left out: two handles (thread sanitizer)'
+    else
+        calls "$ranks" two comm=sfb
+    fi
+    calls "$ranks" ends
+    calls "$ranks" differ
+done
+calls 1 ends
+calls 2 refusals
+calls 1 single
+"$calls" uninitialised || fail 'without MPI'
+
+# a tensor that one rank never posts: its name, the rank's and an end, not for ever
+POSEIDON_MPI_TIMEOUT=60 "$POSEIDON_MPIRUN" 2 "$calls" silent comm=ps,stall-timeout=4s >silent.log 2>&1
+status=$?
+if [ $status -ne 76 ] || ! grep -q "lost: rank 1 .*in iteration 0 (tensor 'bias' was neither posted nor skipped)" silent.log; then
+    fail "a tensor that is never posted: status $status:"
+    tail silent.log
+fi
+finish
