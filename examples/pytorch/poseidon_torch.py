@@ -23,17 +23,12 @@ MPI_THREAD_MULTIPLE = 3
 class Tensor(ctypes.Structure):
     """struct poseidon_tensor"""
 
-    _fields_ = [
-        ("name", ctypes.c_char_p),
-        ("elems", ctypes.c_size_t),
-        ("gradient", ctypes.c_void_p),
-        ("values", ctypes.c_void_p),
-        ("rows", ctypes.c_int64),
-        ("outputs", ctypes.c_int64),
-        ("inputs", ctypes.c_int64),
-        ("forward_seconds", ctypes.c_double),
-        ("backward_seconds", ctypes.c_double),
-    ]
+    _fields_ = (
+        [("name", ctypes.c_char_p), ("elems", ctypes.c_size_t)]
+        + [(name, ctypes.c_void_p) for name in ("gradient", "values")]
+        + [(name, ctypes.c_int64) for name in ("rows", "outputs", "inputs")]
+        + [(name, ctypes.c_double) for name in ("forward_seconds", "backward_seconds")]
+    )
 
 
 class Library:
@@ -103,7 +98,7 @@ class DataParallel(torch.nn.Module):
         self.library = library()
         self.handle = ctypes.c_void_p()
         self.started, self.syncs, self.queued = False, True, False
-        self.numbers, self.views, self.posted = {}, [], set()
+        self.numbers, self.views, self.nodes, self.posted = {}, [], [], set()
         self.rows, self.factors, self.kept = {}, {}, {}
         words = ",".join(word for word in ("comm=" + comm, options) if word)
         self.library.call("create", self.library.world, words.encode(), ctypes.byref(self.handle))
@@ -149,13 +144,21 @@ class DataParallel(torch.nn.Module):
         for name, p in self.parameters_:
             memory = self.library.library.poseidon_gradient(self.handle, self.numbers[p])
             self.views.append(torch.from_numpy(numpy.ctypeslib.as_array(memory, (p.numel(),))).view(p.shape))
-            p.register_post_accumulate_grad_hook(self._after_gradient)
+            self._hook(p)
             if self.library.call("takes_factors", self.handle, self.numbers[p]):
                 self.factors[p] = self.rows[p] * self.accumulate
                 self.kept[p] = []
                 if self.linears[p].bias is not None and self.linears[p].bias.requires_grad:
                     p.requires_grad_(False)  # the bias sees to it that the output's gradient is computed
         self.started = True
+
+    def _hook(self, p):
+        """_after_gradient is called when p's gradient of a pass is there."""
+        if hasattr(p, "register_post_accumulate_grad_hook"):
+            p.register_post_accumulate_grad_hook(self._after_gradient)
+        else:  # before PyTorch 2.1: behind the node that accumulates it, which lives as long as it is kept
+            self.nodes.append(p.view_as(p).grad_fn.next_functions[0][0])
+            self.nodes[-1].register_hook(lambda *_: self._after_gradient(p))
 
     def _after_linear(self, linear, inputs, output):
         if not output.requires_grad:
