@@ -10,7 +10,6 @@ travel in the place of its weight's gradient, which then is not computed before 
 float32 in the host's memory. Start by mpirun. POSEIDON_LIBRARY names a libposeidon.so that the system does not find.
 """
 import contextlib
-import ctypes
 import ctypes.util
 import os
 
@@ -93,9 +92,7 @@ class DataParallel(torch.nn.Module):
 
     def __init__(self, module, comm="auto", options="", accumulate=1):
         super().__init__()
-        self.module = module
-        self.accumulate = accumulate
-        self.library = library()
+        self.module, self.accumulate, self.library = module, accumulate, library()
         self.handle = ctypes.c_void_p()
         self.started, self.syncs, self.queued = False, True, False
         self.numbers, self.views, self.nodes, self.posted = {}, [], [], set()
@@ -200,7 +197,7 @@ class DataParallel(torch.nn.Module):
 
     def _post_factors(self, p):
         """All rows of this step, zeros behind them."""
-        rows, (outputs, inputs) = self.factors[p], p.shape
+        rows = self.factors[p]
         left, right = (torch.cat([pair[i] for pair in self.kept[p]]) for i in (0, 1))
         self.kept[p].clear()
         if left.shape[0] < rows:
