@@ -193,6 +193,7 @@ def option_values(case):
         'cluster-file': (usual, 'cluster'),
         'tune=measure': (usual, None),
         'tune=staleness': (usual, pick([0, 1, 3])),
+        'drop-stragglers': (usual, pick([0, 1, 2])),
         'wire': (usual, pick(['fp32', 'bf16'])),
         'lossy': (usual, pick(['bf16', 'lowrank:1', 'lowrank,bf16', 'onebit,lowrank:2,bf16', 'fp8'])),
         'servers': (0.15, pick(list(range(ranks)) * 3 + [ranks])),

@@ -50,10 +50,8 @@ INLINE void sum_block(const float *right, const float *left, int parts, int64_t 
                 add(s, waiting[level]);
             else if (part < parts - 1)
                 break;
-        if (part < parts - 1)
-            memcpy(waiting[level], s, sizeof s);
+        memcpy(part < parts - 1 ? waiting[level] : to, s, sizeof s);
     }
-    memcpy(to, s, sizeof s);
 }
 
 /* Some columns, `first` and so many more: the rows of all parts of WIDTH of them, then of the next.
