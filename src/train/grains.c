@@ -46,7 +46,8 @@ static int open_places(struct grains *grains, const struct job *job, const struc
         grains->places[i] = (struct grains_place){.waiting = grains->each, .rows = rows};
         grains->each += g->trains ? g->elems - product_elems(job, net, i) : 0;
         rows += product ? shares * (size_t)(g->k * (g->m + g->n)) : 0;
-        net->params[g->first].factored |= product;
+        if (product)
+            net->params[g->first].factored = true;
     }
     if (rows > 0 && !(grains->factors = alloc_array(rows, sizeof *grains->factors, "factors")))
         return -1;

@@ -67,8 +67,9 @@ static void make(struct ranks *r)
     for (int i = 0; i < RANKS; i++) {
         r->sync[i].sums = &r->sums;
         r->job[i] = (struct job){.options = &r->options, .rank = i, .nranks = RANKS};
-        r->guard[i] = (struct guard){
-            .job = &r->job[i], .run = &r->run, .signals = {.asked = -1, .saved = clock_seconds()}};
+        r->guard[i] = (struct guard){.job = &r->job[i],
+                                     .run = &r->run,
+                                     .signals = {.asked = -1, .lag = 1, .saved = clock_seconds()}};
     }
     ck_assert_int_eq(signals_catch(r->options.signals), 0);
 }
@@ -106,7 +107,8 @@ START_TEST(an_answer_waits_for_ranks_that_may_be_behind)
     struct ranks r;
 
     make(&r);
-    r.options.staleness = 2;
+    for (int i = 0; i < RANKS; i++)
+        r.guard[i].signals.lag = 3;
     come_to(&r, 0, SIGHUP, 1, false);
     come_to(&r, 1, 0, 0, false);
     come_to(&r, 2, 0, 0, false);
