@@ -85,9 +85,10 @@ static int choose(struct exchange *exchange, const struct job *job, const struct
         return -1;
     choose_print_rows(&answer, words);
     LOG_INFO(job->log, "Simulated time of an iteration by --comm: %s", words);
-    choose_print_lossy(&answer, compute->net->ngroups, words);
-    if (job->options->lossy.n > 0)
+    if (job->options->lossy.n > 0) {
+        choose_print_lossy(&answer, compute->net->ngroups, words);
         LOG_INFO(job->log, "%s", words);
+    }
     exchange->sizes.merge = answer.merge_bytes;
     exchange->sizes.window = answer.window;
     for (int g = 0; g < compute->net->ngroups; g++)

@@ -265,8 +265,7 @@ int compute_open_shares(struct compute *compute, const struct job *job)
     if (job->worker &&
         grains_open(&compute->grains, job, compute->net, compute_statistics(compute, NULL, false)))
         return -1;
-    if (losses == 0 || job->nworkers == 1 || job->options->reproducible ||
-        job->options->staleness > 0 || job->options->drop > 0 ||
+    if (losses == 0 || job->nworkers == 1 || job->options->reproducible || job_apart(job) ||
         job->options->comm.policy == COMM_NONE)
         return 0;
     compute->counted_losses = losses;

@@ -11,22 +11,7 @@ iterations=${1:-2000} seeds=${2:-3}
 poseidon=${POSEIDON:-$top/build/poseidon}
 folder=$(pwd)/bench_drop
 mkdir -p "$folder"
-sed "s|\"data/|\"$top/data/|" "$top/models/lenet/train_val.prototxt" >"$folder/net.prototxt"
-cat >"$folder/solver.prototxt" <<END
-net: "$folder/net.prototxt"
-test_iter: 100
-test_interval: $iterations
-test_initialization: false
-base_lr: 0.01
-momentum: 0.9
-weight_decay: 0.0005
-lr_policy: "inv"
-gamma: 0.0001
-power: 0.75
-display: 100
-max_iter: $iterations
-snapshot_after_train: false
-END
+cd "$top" # where the paths of the solver lead
 
 # disturb: one worker after the other, until the launcher is gone
 disturb() {
@@ -48,7 +33,9 @@ run() {
     rm -f "$folder"/pid.*
     # shellcheck disable=SC2016 # every rank expands it
     PIDS=$folder POSEIDON_MPI_TIMEOUT=3000 "$top/tests/mpirun.sh" 5 sh -c \
-        'echo $$ >"$PIDS/pid.$OMPI_COMM_WORLD_RANK"; exec "$0" "$@"' "$poseidon" train --solver="$folder/solver.prototxt" \
+        'echo $$ >"$PIDS/pid.$OMPI_COMM_WORLD_RANK"; exec "$0" "$@"' "$poseidon" train --solver=models/lenet/solver.prototxt \
+        --max-iter="$iterations" --set test_interval="$iterations" --set test_initialization=false --set snapshot=0 \
+        --set snapshot_after_train=false \
         --batch=16 --threads=1 --comm=ps --servers=1 --hierarchy=off --seed="$seed" --force --summary="$folder/$name.json" "$@" \
         >"$folder/$name.log" 2>&1 </dev/null &
     launcher=$!

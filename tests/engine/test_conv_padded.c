@@ -80,17 +80,6 @@ static void define(const struct first *f, struct values *v)
     }
 }
 
-static void check(const char *what, const float *found, const double *expected, size_t n)
-{
-    double most = 0, off = 0;
-
-    for (size_t i = 0; i < n; i++) {
-        most = fmax(most, fabs(expected[i]));
-        off = fmax(off, isfinite(found[i]) ? fabs((double)found[i] - expected[i]) : INFINITY);
-    }
-    ck_assert_msg(off <= 1e-5 * most, "%s: %g off where values reach %g", what, off, most);
-}
-
 /* Forward and backward on two threads; whether the top is in blocks. */
 static bool run(const struct first *f, struct values *v)
 {
@@ -138,11 +127,11 @@ START_TEST(passes_are_those_of_the_definition)
     values_make(f, &v);
     define(f, &v);
     blocks = run(f, &v);
-    check("top", v.y, v.sums, v.ny);
+    winograd_case_check("top", v.y, v.sums, v.ny);
     if (f->propagates)
-        check("bottom's gradient", v.dx, v.sums + v.ny, v.nx);
-    check("weights' gradient", v.dw, v.sums + v.ny + v.nx, v.nw);
-    check("biases' gradient", v.db, v.sums + v.ny + v.nx + v.nw, O);
+        winograd_case_check("bottom's gradient", v.dx, v.sums + v.ny, v.nx);
+    winograd_case_check("weights' gradient", v.dw, v.sums + v.ny + v.nx, v.nw);
+    winograd_case_check("biases' gradient", v.db, v.sums + v.ny + v.nx + v.nw, O);
     if (winograd_case_has_avx2())
         ck_assert_msg(blocks, "the top of case %d is plain", _i);
     values_free(&v);

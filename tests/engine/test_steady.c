@@ -12,17 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void check(const char *what, const float *found, const double *expected, size_t n)
-{
-    double most = 0, off = 0;
-
-    for (size_t i = 0; i < n; i++) {
-        most = fmax(most, fabs(expected[i]));
-        off = fmax(off, isfinite(found[i]) ? fabs((double)found[i] - expected[i]) : INFINITY);
-    }
-    ck_assert_msg(off <= 1e-5 * most, "%s: %g off where values reach %g", what, off, most);
-}
-
 /* 8 slices, 2, none of an odd number, groups, and images too small for more than 4 */
 static const struct winograd_shape_case convs[] = {
     {16, 16, 32, 14, 14, 1, 1, true}, {6, 3, 20, 20, 18, 0, 1, true},
@@ -67,9 +56,9 @@ START_TEST(convolutions_have_the_same_bits_on_any_threads)
     d.options.steady = true;
     for (d.threads = 1; d.threads <= 5; d.threads += 2) {
         winograd_case_run(&d, CONVOLUTION_DIRECT);
-        check("weights", d.dw, sums, nw);
+        winograd_case_check("weights", d.dw, sums, nw);
         if (d.s.bias)
-            check("biases", d.db, sums + nw, nb);
+            winograd_case_check("biases", d.db, sums + nw, nb);
         if (d.threads == 1) {
             memcpy(first, d.dw, nw * sizeof *first);
             memcpy(first + nw, d.db, nb * sizeof *first);
@@ -138,7 +127,7 @@ START_TEST(products_are_summed_by_the_tree)
         }
         memcpy(parts, tree.result, all * sizeof *parts);
         tree_sum_close(&tree);
-        check("sum", parts, sums, all);
+        winograd_case_check("sum", parts, sums, all);
         for (int threads = 1; threads <= 3; threads += 2) {
             sum_products(threads, &p);
             ck_assert_msg(!memcmp(parts, out, all * sizeof *out), "%d parts, %d threads", n,

@@ -6,6 +6,7 @@
 #include "util/error.h"
 
 #include <check.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -113,4 +114,15 @@ bool winograd_case_has_avx2(void)
 #else
     return false;
 #endif
+}
+
+void winograd_case_check(const char *what, const float *found, const double *expected, size_t n)
+{
+    double most = 0, off = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        most = fmax(most, fabs(expected[i]));
+        off = fmax(off, isfinite(found[i]) ? fabs((double)found[i] - expected[i]) : INFINITY);
+    }
+    ck_assert_msg(off <= 1e-5 * most, "%s: %g off where values reach %g", what, off, most);
 }

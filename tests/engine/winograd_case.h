@@ -40,6 +40,9 @@ void winograd_case_close(struct winograd_case *d);
 /* All three; says whether it went by Winograd's algorithm. */
 bool winograd_case_run(struct winograd_case *d, enum engine_convolution convolution);
 
+/* n values against sums in double, to 1e-5 of the largest. */
+void winograd_case_check(const char *what, const float *found, const double *expected, size_t n);
+
 /* As on a processor without more than "AVX2": activations in blocks of 8; or "AVX": plain ones in
  * oneDNN's backward passes. Before the process's first use of oneDNN. */
 void winograd_case_be(const char *isa);

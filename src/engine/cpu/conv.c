@@ -23,12 +23,12 @@ struct weights {
 
 struct conv {
     struct cpu_op op;
-    bool own;                                    /* by our own Winograd */
-    bool padded;                                 /* as in struct conv_plan */
-    struct winograd winograd[CONV_PASSES];       /* where own */
-    struct cpu_primitive primitive[CONV_PASSES]; /* else */
-    struct cpu_primitive slice[CONV_SLICES];     /* of the weights, where there are several */
-    int slices;                                  /* as in struct conv_plan */
+    bool own;                                     /* by our own Winograd */
+    bool padded;                                  /* as in struct conv_plan */
+    struct winograd winograd[CONV_PASSES];        /* where own */
+    struct cpu_primitive primitive[CONV_WEIGHTS]; /* else: of the passes before that one, and: */
+    struct cpu_primitive slice[CONV_SLICES];      /* of the weights */
+    int slices;                                   /* as in struct conv_plan */
     size_t slice_elems[3]; /* from one to the next: bottom, top, weights with biases behind */
     size_t made_elems;     /* weights as the primitive makes them */
     struct weights weights[CONV_PASSES]; /* of forward and data */
@@ -124,14 +124,10 @@ static int conv_own_create(struct conv *conv, enum conv_pass pass)
 /* Slices run side by side, each with temporary memory of its own. */
 static int conv_slices_create(struct conv *conv, const struct conv_plan *plan)
 {
-    int slices = conv->slices;
-
-    for (int s = 0; s < slices; s++) {
-        struct cpu_primitive *slice = slices > 1 ? &conv->slice[s] : &conv->primitive[CONV_WEIGHTS];
-        if (conv_primitive_create(conv, plan, CONV_WEIGHTS, slice) ||
-            cpu_primitive_place(conv->op.engine, slice, s))
+    for (int s = 0; s < conv->slices; s++)
+        if (conv_primitive_create(conv, plan, CONV_WEIGHTS, &conv->slice[s]) ||
+            cpu_primitive_place(conv->op.engine, &conv->slice[s], s))
             return -1;
-    }
     return 0;
 }
 
@@ -319,7 +315,7 @@ static int conv_forward(struct cpu_op *op)
 static int conv_slices_run(struct conv *conv, const float *x, const float *dy, float *made)
 {
     struct cpu_engine *engine = conv->op.engine;
-    const size_t *elems = conv->slice_elems, piece = 4096;
+    const size_t *elems = conv->slice_elems;
     int failed = 0;
 
 #pragma omp parallel for reduction(| : failed)
@@ -331,12 +327,12 @@ static int conv_slices_run(struct conv *conv, const float *x, const float *dy, f
                                                           own + conv->made_elems});
     }
 #pragma omp parallel for
-    for (size_t i = 0; i < elems[2]; i += piece)
+    for (size_t i = 0; i < elems[2]; i += CPU_PIECE)
         for (int step = 1; step < conv->slices; step *= 2)
             for (int s = 0; s < conv->slices; s += 2 * step)
                 cpu_axpby_piece(made + (size_t)s * elems[2] + i, 1,
                                 made + (size_t)(s + step) * elems[2] + i, 1,
-                                elems[2] - i < piece ? elems[2] - i : piece);
+                                cpu_piece(elems[2], i));
     return failed ? error_set("oneDNN: the gradient of weights of some images failed") : 0;
 }
 
@@ -364,8 +360,7 @@ static int conv_weights_run(struct conv *conv, float *weight, float *bias)
         if (conv_slices_run(conv, x, dy, made))
             return -1;
         memcpy(bias, made + conv->made_elems, conv->bias_elems * sizeof *bias);
-    } else if (cpu_primitive_run(engine, &conv->primitive[CONV_WEIGHTS],
-                                 (const void *const[]){x, dy, made, bias}))
+    } else if (cpu_primitive_run(engine, &conv->slice[0], (const void *const[]){x, dy, made, bias}))
         return -1;
     if (made == weight || !params[0]->wants_grad)
         return 0;
@@ -438,7 +433,8 @@ static void conv_destroy(struct cpu_op *op)
     for (int pass = 0; pass < CONV_PASSES; pass++) {
         struct weights *w = &conv->weights[pass];
 
-        cpu_primitive_destroy(&conv->primitive[pass]);
+        if (pass < CONV_WEIGHTS)
+            cpu_primitive_destroy(&conv->primitive[pass]);
         cpu_primitive_destroy(&w->reorder);
         op->engine->kept -= w->bytes;
         cpu_free(w->copy);

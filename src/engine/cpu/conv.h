@@ -22,7 +22,7 @@ struct conv_plan {
     struct winograd winograd[CONV_PASSES];   /* where own */
     dnnl_primitive_desc_t desc[CONV_PASSES]; /* else; NULL where a pass is not needed */
     int slices;  /* of the images, each with a gradient of the weights of its own, added up by a
-                    tree:  1, 2, 4 or CONV_SLICES. desc[CONV_WEIGHTS] is of one */
+                    tree: 1, 2, 4 or CONV_SLICES. desc[CONV_WEIGHTS] is of one */
     bool padded; /* forward's primitive takes the bottom with its padding around it, plain */
     md_t plain_weights; /* as they travel */
 };

@@ -237,9 +237,7 @@ int cpu_primitive_create(struct cpu_engine *engine, const_dnnl_primitive_desc_t 
 /* Adds an argument; run takes the data pointers in the order of these calls. */
 int cpu_primitive_arg(struct cpu_engine *engine, struct cpu_primitive *primitive, int arg,
                       const_md_t md);
-/* Of several like it that run side by side: which one, so that each has temporary memory of its
- * own.
- */
+/* Which of several that run side by side it is: each has temporary memory of its own. */
 int cpu_primitive_place(struct cpu_engine *engine, struct cpu_primitive *primitive, int which);
 int cpu_primitive_run(struct cpu_engine *engine, struct cpu_primitive *primitive,
                       const void *const data[]);

@@ -17,11 +17,6 @@ typedef float lanes __attribute__((vector_size(LANES * sizeof(float))));
 /* OUTPUTS x VECTORS sums fill registers. */
 enum { SUMS = OUTPUTS * VECTORS };
 
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* to += x */
 INLINE void add(lanes *to, const lanes *x)
 {
@@ -70,7 +65,7 @@ CPU_KERNEL static void sum_outputs(const struct engine_products *p, const struct
     lanes s[SUMS];
 
     for (int64_t c = 0; c < columns->count; c += WIDTH, to += WIDTH) {
-        size_t width = (size_t)least(WIDTH, columns->count - c);
+        size_t width = (size_t)cpu_least(WIDTH, columns->count - c);
         sum_block(columns->rows + c * all, left, p->parts, p->k, s);
         for (int64_t i = 0; i < outputs; i++)
             if (width == WIDTH)
@@ -95,8 +90,8 @@ static void columns_gather(const struct engine_products *p, const struct columns
     int64_t all = p->parts * p->k;
 
     for (int64_t c = 0; c < columns->count; c += WIDTH)
-        gather(p->right + columns->first + c, all, p->n, least(WIDTH, columns->count - c), WIDTH,
-               columns->rows + c * all);
+        gather(p->right + columns->first + c, all, p->n, cpu_least(WIDTH, columns->count - c),
+               WIDTH, columns->rows + c * all);
 }
 
 /* Of outputs from `begin` to `end`; left: room for OUTPUTS of all rows. */
@@ -106,7 +101,7 @@ static void columns_sum(const struct engine_products *p, const struct columns *c
     int64_t all = p->parts * p->k;
 
     for (int64_t o = begin; o < end; o += OUTPUTS) {
-        int64_t outputs = least(OUTPUTS, end - o);
+        int64_t outputs = cpu_least(OUTPUTS, end - o);
         if (outputs == OUTPUTS)
             gather(p->left + o, all, p->m, OUTPUTS, OUTPUTS, left);
         else
@@ -145,10 +140,10 @@ int cpu_sum_products(void *context, const struct engine_products *p)
 #pragma omp parallel for collapse(2)
     for (int64_t c = 0; c < p->n; c += strip)
         for (int64_t o = 0; o < p->m; o += piece) {
-            struct columns columns = {c, least(strip, p->n - c),
+            struct columns columns = {c, cpu_least(strip, p->n - c),
                                       work->data + room_of(all) * (size_t)omp_get_thread_num()};
             columns_gather(p, &columns);
-            columns_sum(p, &columns, o, least(o + piece, p->m), columns.rows + all * strip);
+            columns_sum(p, &columns, o, cpu_least(o + piece, p->m), columns.rows + all * strip);
         }
     return 0;
 }
