@@ -2,16 +2,17 @@
 """poseidon against PyTorch DistributedDataParallel (gloo) on the hosts of a box, in turns.
 
     tests/cluster/box.sh --hosts=4 --rate=1gbit -- /usr/bin/python3 tests/cluster/bench_ddp.py \\
-        --poseidon=build/poseidon [--rounds=3] [--iterations=5] [--comm=auto] [NET...]
+        --poseidon=build/poseidon [--rounds=3] [--iterations=5] [--ours=OPTIONS]... [--theirs=LIST] [NET...]
 
 Same net, same batch, one thread a rank, one rank a host; poseidon reads random images from an HDF5 file,
-PyTorch keeps one batch of them in memory. Every round runs one after the other; images/s are medians
-over the rounds. PyTorch's mean leaves out two iterations at the start, poseidon's only those that the
-measurement of its cluster took. Ends with rows for tests/bench/RESULTS.md.
+PyTorch keeps one batch of them in memory. --ours: options of poseidon train, one variant each time it is given;
+--theirs: ddp, bf16 (its hook) and powersgd:R (its hook of rank R). Every round runs all variants one after the other;
+images/s are medians over the rounds, and of a run the mean over ITERATIONS, after three that do not count (low rank
+begins in the second on either side) and those that the measurement of the cluster took. Ends with rows for
+tests/bench/RESULTS.md; the ratio is to the fastest of theirs.
 """
 import argparse
 import datetime
-import json
 import os
 import platform
 import re
@@ -35,7 +36,8 @@ def vgg16_64():
 
 
 NETS = dict(compare_torch.NETS, vgg16_64=vgg16_64)
-BATCHES = {"alexnet": 16, "vgg16_64": 16, "googlenet": 4, "cifar10_quick": 100, "lenet": 64}
+BATCHES = {"alexnet": 16, "vgg16_64": 16, "googlenet": 4, "resnet50": 4, "cifar10_quick": 100, "lenet": 64}
+WARM_UP = 3
 
 
 def write_data(path, net, images):
@@ -56,13 +58,13 @@ def write_net(folder, net, batch, iterations):
                 % (net.name, folder, batch, "".join(layers)))
     with open(os.path.join(folder, "solver.prototxt"), "w") as f:
         f.write("net: '%s/net.prototxt' base_lr: 0.0001 momentum: 0.9 weight_decay: 0.0005 lr_policy: 'fixed' "
-                "max_iter: %d display: 0 snapshot_after_train: false random_seed: 1\n" % (folder, iterations))
+                "max_iter: %d display: 1 snapshot_after_train: false random_seed: 1\n" % (folder, iterations))
 
 
 def run(command, timeout):
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=timeout)
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=timeout)
     if done.returncode:
-        sys.exit("failed: %s\n%s" % (" ".join(command), done.stderr[-2000:]))
+        sys.exit("failed: %s\n%s" % (" ".join(command), done.stdout[-2000:]))
     return done.stdout
 
 
@@ -70,38 +72,39 @@ def mpirun(ranks):
     return ["mpirun", "-np", str(ranks), "-x", "OMP_NUM_THREADS=1"]
 
 
-def run_ours(o, folder, comm):
-    summary = os.path.join(folder, "summary.json")
-    run(mpirun(o.ranks) + [o.poseidon, "train", "--solver=" + folder + "/solver.prototxt", "--threads=1",
-                           "--comm=" + comm, "--force", "--summary=" + summary,
-                           "--cluster-file=" + os.path.join(folder, "cluster")], o.timeout)
-    with open(summary) as f:
-        return json.load(f)["images_per_second"]
+def run_ours(o, folder, batch, options):
+    options = options.split() + (["--tune=lowrank-warmup=1"] if "lowrank" in options else [])
+    said = run(mpirun(o.ranks) + [o.poseidon, "train", "--solver=" + folder + "/solver.prototxt", "--threads=1", "--force",
+                                  "--cluster-file=" + os.path.join(folder, "cluster")] + options, o.timeout)
+    rates = [float(rate) for rate in re.findall(r"Iteration \d+ \(([\d.e+-]+) iter/s", said)][-o.iterations:]
+    return o.ranks * batch * len(rates) / sum(1 / rate for rate in rates)
 
 
-def run_theirs(o, name, batch):
+def run_theirs(o, name, batch, hook):
     address = re.sub(r"\.0/24$", ".1", os.environ["BOX_NET"])
-    said = run(mpirun(o.ranks) + [sys.executable, os.path.join(HERE, "bench_torch_ddp.py"), name, str(batch),
-                                  str(o.iterations), address, "e0"], o.timeout)
+    said = run(mpirun(o.ranks) + [o.python, os.path.join(HERE, "bench_torch_ddp.py"), name, str(batch),
+                                  str(o.iterations), address, "e0", hook], o.timeout)
     return float(re.search(r"images/s (\S+)", said).group(1))
 
 
 def compare(o, name):
     batch = o.batch or BATCHES.get(name, 16)
     net = NETS[name]()
-    sides = ["ddp"] + o.comm.split(",")
+    sides = o.theirs.split(",") + o.ours
     rates = {side: [] for side in sides}
     with tempfile.TemporaryDirectory() as folder:
         write_data(os.path.join(folder, "data.h5"), net, o.ranks * batch)
-        write_net(folder, net, batch, o.iterations)
+        write_net(folder, net, batch, WARM_UP + o.iterations)
         for _ in range(o.rounds):
             for side in sides:
-                rates[side].append(run_theirs(o, name, batch) if side == "ddp" else run_ours(o, folder, side))
+                rates[side].append(run_ours(o, folder, batch, side) if side.startswith("-") else
+                                   run_theirs(o, name, batch, side))
                 print("%s %s %.4g" % (name, side, rates[side][-1]), file=sys.stderr, flush=True)
     medians = {side: statistics.median(values) for side, values in rates.items()}
-    for side in sides[1:]:
-        print("| %s | %d | %s | %.4g | %.4g | %.2f |" % (net.name.split(",")[0], batch, side, medians[side],
-                                                      medians["ddp"], medians[side] / medians["ddp"]), flush=True)
+    best = max(medians[side] for side in o.theirs.split(","))
+    for side in sides:
+        print("| %s | %d | %s | %.4g | %.2f |" % (net.name.split(",")[0], batch, side, medians[side],
+                                                  medians[side] / best), flush=True)
 
 
 def main():
@@ -110,7 +113,9 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--iterations", type=int, default=5)
     parser.add_argument("--batch", type=int, default=0, help="images a rank (default: as the net's)")
-    parser.add_argument("--comm", default="auto", help="what poseidon's --comm should be, a list")
+    parser.add_argument("--ours", action="append", help="options of poseidon train (default: --comm=auto)")
+    parser.add_argument("--theirs", default="ddp", help="ddp, bf16, powersgd:R (default: ddp)")
+    parser.add_argument("--python", default=sys.executable, help="the interpreter that has PyTorch (default: this one)")
     parser.add_argument("--timeout", type=float, default=300, help="seconds for one run")
     parser.add_argument("nets", nargs="*", default=["alexnet", "vgg16_64", "googlenet", "cifar10_quick"])
     o = parser.parse_args()
@@ -120,12 +125,11 @@ def main():
         if name not in NETS:
             sys.exit("unknown net %s (known: %s)" % (name, ", ".join(NETS)))
     o.ranks = len(os.environ["BOX_HOSTS"].split())
-    o.poseidon = os.path.abspath(o.poseidon)
+    o.poseidon, o.ours = os.path.abspath(o.poseidon), o.ours or ["--comm=auto"]
     print("%s, %d hosts in a box on %d cores (%s), links %s, %d rounds of %d iterations\n" % (
         datetime.date.today(), o.ranks, os.cpu_count(), platform.machine(), os.environ["BOX_RATE"] or "unlimited",
         o.rounds, o.iterations))
-    print("| net | images a rank | --comm | poseidon images/s | DDP images/s | ratio |\n|---|---|---|---|---|---|",
-          flush=True)
+    print("| net | images a rank | by | images/s | ratio |\n|---|---|---|---|---|", flush=True)
     for name in o.nets:
         compare(o, name)
 

@@ -2,7 +2,7 @@
 """How close an iteration comes to its bound on the hosts of a box, computation replayed.
 
     tests/cluster/box.sh --hosts=4 --rate=1gbit -- /usr/bin/python3 tests/cluster/bench_replay.py \\
-        --poseidon=build/poseidon [--comm=auto,paper,ps,allreduce,sfb] [--parts] [--iterations=16]
+        --poseidon=build/poseidon [--comm=auto,paper,ps,allreduce,sfb] [--options=OPTIONS]... [--parts] [--iterations=16]
         [--dilate=K] [--pass-seconds=S] [--slots=N --leaders=LIST] [NET...]
 
 Each net's layers are timed once on this machine (poseidon time, one thread, TIMES kept in --profiles=FOLDER) and
@@ -16,6 +16,7 @@ Buffers and messages are real.
 layers' times, products and updates alike, so that a pass forward and backward lasts that long: with 0.925 a batch of
 32 of VGG19-22K takes what the paper's GPU takes (34.6 images/s).
 
+--options adds a variant with these options of poseidon train, as --options='--comm=auto --lossy=bf16,lowrank:4'.
 --parts adds, for the first scheme, the same without what makes it fast, one thing at a time: no overlap with
 computation; forward waits for all layers; messages in order of posting; no merging of small layers.
 --slots=N starts N ranks a host (box.sh --slots=N), which add up first; --leaders=1,2 gives each scheme that many leaders a
@@ -166,7 +167,8 @@ def bench(o, name, link):
             f.write(text)
         times, alone = profile(o, name, net, batch, folder)
         cluster = ["--cluster-file=" + os.path.join(folder, "cluster")]
-        variants = [(comm, ["--comm=" + comm] + cluster) for comm in o.comm.split(",")]
+        variants = [(comm, ["--comm=" + comm] + cluster) for comm in o.comm.split(",") if comm]
+        variants += [(options, options.split() + cluster) for options in o.options]
         if o.leaders:
             variants = [("%s, %s leader%s" % (label, n, "" if n == "1" else "s"), options + ["--hierarchy=auto," + n])
                         for label, options in variants for n in o.leaders.split(",")]
@@ -203,6 +205,7 @@ def main():
     parser.add_argument("--poseidon")
     parser.add_argument("--against", help="another program, run in turns with the first")
     parser.add_argument("--comm", default="auto,paper,ps,allreduce,sfb")
+    parser.add_argument("--options", action="append", default=[])
     parser.add_argument("--parts", action="store_true")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--iterations", type=int, default=16)

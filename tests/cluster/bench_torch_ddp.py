@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """One rank of PyTorch DistributedDataParallel over gloo, for bench_ddp.py; started by mpirun.
 
-    mpirun -np N bench_torch_ddp.py NET BATCH ITERATIONS ADDRESS INTERFACE
+    mpirun -np N bench_torch_ddp.py NET BATCH ITERATIONS ADDRESS INTERFACE HOOK
 
 Trains the net (bench_ddp.NETS) on random images, BATCH a rank, SGD with momentum, one thread, in
 channels_last, which is the faster format here. Rank 0 prints images/s of all ranks: the mean over
-ITERATIONS after two that do not count. ADDRESS:29500 is where rank 0 is met, INTERFACE what gloo uses.
+ITERATIONS after WARM_UP that do not count. ADDRESS:29500 is where rank 0 is met, INTERFACE what gloo uses. HOOK: ddp
+(none), bf16, or powersgd:R, which begins in the third iteration, the first that PyTorch allows.
 """
 import os
 import sys
@@ -17,9 +18,7 @@ import torch.nn.functional as F
 from torch import nn
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from bench_ddp import NETS  # noqa: E402
-
-WARM_UP = 2
+from bench_ddp import NETS, WARM_UP  # noqa: E402
 
 
 class Model(nn.Module):
@@ -31,6 +30,18 @@ class Model(nn.Module):
         return self.net.forward(x).flatten(1)
 
 
+def hooked(model, hook):
+    if hook == "bf16":
+        from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import bf16_compress_hook
+        model.register_comm_hook(None, bf16_compress_hook)
+    elif hook.startswith("powersgd:"):
+        from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook as power
+        model.register_comm_hook(power.PowerSGDState(None, int(hook[9:]), start_powerSGD_iter=2), power.powerSGD_hook)
+    elif hook != "ddp":
+        sys.exit("unknown hook %s (ddp, bf16, powersgd:R)" % hook)
+    return model
+
+
 def main():
     name, batch, iterations = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     os.environ["GLOO_SOCKET_IFNAME"] = sys.argv[5]
@@ -39,7 +50,10 @@ def main():
     dist.init_process_group("gloo", init_method="tcp://%s:29500" % sys.argv[4], rank=rank, world_size=size)
     torch.manual_seed(1)
     net = NETS[name]()
-    model = nn.parallel.DistributedDataParallel(Model(net).to(memory_format=torch.channels_last))
+    hook = sys.argv[6]
+    # gloo mixes up PowerSGD's sums of several buckets, which ranks begin in different orders, and aborts: it gets one
+    buckets = {"bucket_cap_mb": 4000} if hook.startswith("powersgd:") else {}
+    model = hooked(nn.parallel.DistributedDataParallel(Model(net).to(memory_format=torch.channels_last), **buckets), hook)
     rule = torch.optim.SGD(model.parameters(), lr=1e-4, momentum=0.9, weight_decay=5e-4)
     images = torch.rand(batch, *net.shape).contiguous(memory_format=torch.channels_last)
     labels = torch.randint(net.classes, (batch,))

@@ -1,7 +1,7 @@
 #!/bin/sh
 # A cluster in a box: hosts as network namespaces on one machine, joined by links of a chosen rate.
 #
-#     box.sh [--hosts=4] [--slots=1] [--rate=1gbit] [--burst=256k] [--delay=50us] [--] COMMAND...
+#     box.sh [--hosts=4] [--slots=1] [--cores=N] [--rate=1gbit] [--burst=256k] [--delay=50us] [--] COMMAND...
 #     box.sh --check
 #
 # COMMAND runs outside the hosts with everything set for mpirun to start ranks on them, SLOTS on each:
@@ -12,14 +12,15 @@
 # so is its link's outer end), BOX_NET (10.77.x.0/24), BOX_RATE, BOX_DELAY and BOX_AGENT: "$BOX_AGENT n2 PROGRAM"
 # runs a program on host n2. Rates and delays are tc's (man tc-tbf, tc-netem) and hold in each direction of each
 # host; without --rate links are as fast as the machine. What an idle link has saved up, at most --burst, leaves at
-# once.
+# once. Without --cores every host has all cores of this machine, and programs that bind threads choose the same ones,
+# as they do not know of each other: where hosts compute, deal N cores to each, in turn.
 #
 # Needs root, iproute2 with tc, util-linux, and a kernel with network namespaces, bridges, veth, tbf and,
 # for --delay, netem; --check says what is missing and exits 77. Nothing outside is changed: names are resolved by a
 # bind mount that only COMMAND sees, and namespaces and links carry this process's number and go with it.
 set -u
 
-hosts=4 slots=1 rate='' burst=256k delay='' check=false
+hosts=4 slots=1 cores='' rate='' burst=256k delay='' check=false
 
 usage() {
     sed -n '2,/^set -u/{/^#/!d;s/^# \{0,1\}//;p;}' "$0"
@@ -41,6 +42,7 @@ while [ $# -gt 0 ]; do
     case $1 in
     --hosts=*) hosts=${1#*=} ;;
     --slots=*) slots=${1#*=} ;;
+    --cores=*) cores=${1#*=} ;;
     --rate=*) rate=${1#*=} ;;
     --burst=*) burst=${1#*=} ;;
     --delay=*) delay=${1#*=} ;;
@@ -60,6 +62,8 @@ while [ $# -gt 0 ]; do
 done
 number hosts "$hosts" 64
 number slots "$slots" 256
+total=$(getconf _NPROCESSORS_ONLN)
+number cores "${cores:-$total}" "$total"
 $check || [ $# -gt 0 ] || die 'no command to run (box.sh --help)'
 
 missing() { # exit 77: automake's "skipped"
@@ -172,6 +176,10 @@ done
 
 # Stands in for ssh: host, then the words of a command. A hostname of its own keeps Open MPI from taking
 # all hosts for one.
+deal=
+# shellcheck disable=SC2016 # the agent's shell expands it
+[ -z "$cores" ] ||
+    deal='taskset -c "$(for c in $(seq '$cores'); do echo $(((${host#n} * '$cores' - c) % '$total')); done | paste -s -d,)"'
 cat >"$folder/agent" <<END
 #!/bin/sh
 host=\$1
@@ -180,7 +188,7 @@ case \$host in
 n[0-9]*) ;;
 *) echo "there is no host '\$host' in this box" >&2; exit 1 ;;
 esac
-exec nsenter --net="/run/netns/$name-\${host#n}" unshare --uts sh -c 'hostname "\$0"; exec sh -c "\$*"' "\$host" "\$@"
+exec $deal nsenter --net="/run/netns/$name-\${host#n}" unshare --uts sh -c 'hostname "\$0"; exec sh -c "\$*"' "\$host" "\$@"
 END
 chmod +x "$folder/agent"
 must 'names of their own for hosts' "$folder/agent" n1 true

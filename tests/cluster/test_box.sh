@@ -27,6 +27,7 @@ refuses() { # PATTERN ARGUMENT...
 
 refuses "--hosts wants a number from 1 to 64, found 'four'" --hosts=four true
 refuses "--slots wants a number from 1 to 256, found '0'" --slots=0 true
+refuses "--cores wants a number from 1 to" --cores=1000 true
 refuses 'unknown option --speed=1' --speed=1 true
 refuses 'no command to run'
 
@@ -40,6 +41,8 @@ case $said in
 n2*10.77.*.1\ n1*10.77.*.2\ n2*) ;;
 *) fail "the agent and the names said '$said'" ;;
 esac
+said=$("$box" --hosts=2 --cores=1 -- sh -c '$BOX_AGENT n1 nproc; $BOX_AGENT n2 nproc' | tr '\n' ' ')
+[ "$said" = '1 1 ' ] || fail "hosts of one core each said '$said'"
 grep -q '10\.77\.' /etc/hosts && fail 'the names are seen outside'
 
 "$box" --hosts=1 -- sh -c 'exit 7'
