@@ -76,6 +76,15 @@ at=$(json_value ended.json iterations)
 [ -f "ended_iter_$at.solverstate.h5" ] || fail "no snapshot at iteration $at"
 dropped ended 3 $((2 * at))
 
+# ---- norms of parameters and averages set the rates ----
+make_solver solver.prototxt 'max_iter: 200' 'display: 50' 'test_interval: 200' 'test_iter: 20' 'snapshot_after_train: false' \
+    'local_lr_auto: true' 'local_gw_ratio: 0.01' 'base_lr: 1'
+trained lars 3 --batch=16 --drop-stragglers=1 --tune check-sync=50
+grep -q 'Parameters were equal on all ranks, 3 times' lars.log || fail 'by LARS parameters are not equal'
+dropped lars 3 200
+accuracy=$(sed -n 's/.*Test net output #0: accuracy = //p' lars.log | tail -n 1)
+awk -v a="$accuracy" 'BEGIN { exit !(a > 0.5) }' || fail "accuracy $accuracy after 200 iterations by LARS"
+
 # ---- what it takes of memory ----
 make_solver solver.prototxt 'max_iter: 2' 'snapshot_after_train: false'
 for drop in 1 2; do
