@@ -5,7 +5,6 @@
 #include "forecast/layer_times.h"
 #include "forecast/profiles.h"
 #include "util/alloc.h"
-#include "util/error.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,8 +33,7 @@ static int add_up_first(const struct forecast_options *options, struct forecast_
     point->locals = 1;
     if (!several || (nodes < 2 && !point->shares))
         return 0;
-    point->node_of = alloc_array((size_t)point->workers, sizeof *point->node_of, "the nodes");
-    if (!point->node_of)
+    if (ALLOC(point->node_of, point->workers, "the nodes"))
         return -1;
     for (int w = 0; w < point->workers; w++)
         point->node_of[w] = w / each;

@@ -3,7 +3,7 @@
 #include "forecast/profiles.h"
 
 #include "engine/replay/profile.h"
-#include "util/error.h"
+#include "util/alloc.h"
 #include "util/path.h"
 #include "util/strbuf.h"
 
@@ -140,8 +140,7 @@ int profiles_find(const char *text, const char *model, char **file, int *batch)
         if (!strpbrk(text, "/.") && access(text, F_OK) != 0)
             return error_set("--profile=%s is neither a device (" PROFILES_DEVICES ") nor a file",
                              text);
-        *file = strdup(text);
-        return *file ? 0 : error_memory(strlen(text), "a profile's name");
+        return alloc_text(file, text, "a profile's name");
     }
     real = realpath(model, NULL);
     status = find_device(text, real ? real : model, file);

@@ -123,8 +123,7 @@ int plan_cut(struct plan *plan)
             plan->options.chunk_bytes, least);
     for (int b = 0; b < plan->nbuckets; b++)
         cut_bucket(plan, b, false);
-    plan->chunks = PLAN_ROOM(plan->chunks, plan->nchunks + 1);
-    if (!plan->chunks)
+    if (PLAN_ROOM(plan->chunks, plan->nchunks + 1))
         return -1;
     plan->nchunks = 0;
     for (int b = 0; b < plan->nbuckets; b++)
@@ -146,8 +145,8 @@ struct dealer {
 
 static int open_dealer(struct dealer *dealer, int first, int count)
 {
-    *dealer = (struct dealer){.count = count, .order = PLAN_ROOM(dealer->order, 2 * count)};
-    if (!dealer->order)
+    *dealer = (struct dealer){.count = count};
+    if (PLAN_ROOM(dealer->order, 2 * count))
         return -1;
     dealer->spare = dealer->order + count;
     for (int i = 0; i < count; i++)
@@ -220,10 +219,10 @@ static void deal_bucket(struct plan *plan, const struct bucket *bucket, struct d
 int plan_deal(struct plan *plan)
 {
     struct dealer workers = {0}, servers = {0};
-    const struct bucket **order = PLAN_ROOM(order, plan->nbuckets);
+    const struct bucket **order = NULL;
     int owned = 0, n = 0, status = -1;
 
-    if (!order || open_dealer(&workers, 0, plan->nworkers) ||
+    if (PLAN_ROOM(order, plan->nbuckets) || open_dealer(&workers, 0, plan->nworkers) ||
         (plan->dedicated && open_dealer(&servers, plan->nworkers, plan->nservers)))
         goto done;
     /* what has one owner cannot be evened out later: it goes first */
@@ -324,8 +323,7 @@ static void share_bucket(struct plan *plan, struct bucket *bucket)
 
 int plan_share_out(struct plan *plan)
 {
-    plan->shares = PLAN_ROOM(plan->shares, plan->nchunks);
-    if (!plan->shares)
+    if (PLAN_ROOM(plan->shares, plan->nchunks))
         return -1;
     for (int b = 0; b < plan->nbuckets; b++) {
         struct bucket *bucket = &plan->buckets[b];

@@ -5,8 +5,8 @@
 #include "plan/plan.h"
 #include "util/alloc.h"
 
-/* So many places, all zero, for the array; NULL: the message is set. */
-#define PLAN_ROOM(array, n) alloc_array((size_t)(n), sizeof *(array), "the communication plan")
+/* So many places, all zero, for the array: 0, or -1 with a message. */
+#define PLAN_ROOM(array, n) ALLOC(array, n, "the communication plan")
 
 /* Leaders and buckets are there: cuts buckets into chunks, deals these to their homes, and sums up
  * shares (chunks.c). Fail with a message. */

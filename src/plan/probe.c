@@ -5,7 +5,7 @@
 #include "engine/vector.h"
 #include "util/agree.h"
 #include "util/clock.h"
-#include "util/error.h"
+#include "util/alloc.h"
 #include "util/median.h"
 #include "util/thread.h"
 
@@ -497,16 +497,13 @@ fail:
 
 static int allocate(struct prober *p)
 {
-    size_t n = (size_t)p->nranks;
+    static const char what[] = "measuring the cluster";
 
     p->room = 2 * (MESSAGES + p->nranks);
-    p->peers = calloc(n, sizeof *p->peers);
-    p->requests = calloc((size_t)p->room, sizeof(MPI_Request));
-    p->out = calloc(1, BUFFER_BYTES);
-    p->in = calloc(1, BUFFER_BYTES);
-    if (p->peers && p->requests && p->out && p->in)
-        return 0;
-    return error_memory(2 * (size_t)BUFFER_BYTES, "measuring the cluster");
+    return ALLOC(p->peers, p->nranks, what) || ALLOC(p->requests, p->room, what) ||
+                   ALLOC(p->out, BUFFER_BYTES, what) || ALLOC(p->in, BUFFER_BYTES, what)
+               ? -1
+               : 0;
 }
 
 static void release(struct prober *p)

@@ -12,9 +12,9 @@
 /* A node with fewer ranks than rails has some of them on several. */
 static int find_ranks(struct plan *plan)
 {
-    int n = plan->rails, *seen = PLAN_ROOM(seen, plan->nleaders);
+    int n = plan->rails, *seen;
 
-    if (!seen)
+    if (PLAN_ROOM(seen, plan->nleaders))
         return -1;
     for (int r = 0; r < plan->options.nranks; r++) {
         int leader = plan->leader[r], member = seen[leader]++;
@@ -54,9 +54,9 @@ static void deal_chunks(struct plan *plan, int first, int count, uint64_t elems,
 
 static int deal_rails(struct plan *plan)
 {
-    uint64_t *loads = PLAN_ROOM(loads, (size_t)plan->nleaders * (size_t)plan->rails);
+    uint64_t *loads;
 
-    if (!loads)
+    if (PLAN_ROOM(loads, (size_t)plan->nleaders * (size_t)plan->rails))
         return -1;
     for (int b = 0; b < plan->nbuckets; b++) {
         const struct bucket *bucket = &plan->buckets[b];
@@ -74,8 +74,8 @@ static int deal_rails(struct plan *plan)
 
 int plan_lay_rails(struct plan *plan)
 {
-    plan->rail_rank = PLAN_ROOM(plan->rail_rank, (size_t)plan->nleaders * (size_t)plan->rails);
-    if (!plan->rail_rank || find_ranks(plan))
+    if (PLAN_ROOM(plan->rail_rank, (size_t)plan->nleaders * (size_t)plan->rails) ||
+        find_ranks(plan))
         return -1;
     return plan->rails > 1 ? deal_rails(plan) : 0;
 }

@@ -5,7 +5,6 @@
 #include "simulate/choose.h"
 
 #include "util/alloc.h"
-#include "util/error.h"
 #include "util/units.h"
 
 #include <assert.h>

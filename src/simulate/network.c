@@ -12,11 +12,11 @@ static double larger(double a, double b)
 
 static struct message *take_message(struct simulation *s)
 {
-    struct message *message = s->free ? s->free : ROOM(message, 1);
+    struct message *message = s->free;
 
-    if (message && message == s->free) {
+    if (message) {
         s->free = message->next;
-    } else if (message) {
+    } else if (!ROOM(message, 1)) {
         message->older = s->newest;
         s->newest = message;
     }

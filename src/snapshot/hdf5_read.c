@@ -3,7 +3,6 @@
 
 #include "snapshot/checksum.h"
 #include "util/alloc.h"
-#include "util/error.h"
 #include "util/h5.h"
 #include "util/strbuf.h"
 
@@ -179,8 +178,7 @@ int snapshot_open_hdf5(const char *path, struct snapshot_source *out)
 
     if (checksum_check(path))
         return -1;
-    r = alloc_array(1, sizeof *r, path);
-    if (!r)
+    if (ALLOC(r, 1, path))
         return -1;
     *r = (struct reader){.file = -1, .path = path};
     *out = (struct snapshot_source){.path = path,

@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include "spec/proto.h"
 
-#include "util/error.h"
+#include "util/alloc.h"
 #include "util/path.h"
 #include "util/sha256.h"
 
@@ -133,9 +133,8 @@ int proto_take_text(struct proto *proto, const struct proto_field *field, size_t
     if (field->length > most)
         return error_set("%s: a text of %" PRIu64 " bytes, expected %zu at most", proto->path,
                          field->length, most);
-    *out = calloc(1, (size_t)field->length + 1);
-    if (*out == NULL)
-        return error_memory((size_t)field->length + 1, "a text");
+    if (ALLOC(*out, field->length + 1, "a text"))
+        return -1;
     return proto_copy(proto, field->begin, *out, (size_t)field->length);
 }
 

@@ -33,10 +33,8 @@ int clip_open(struct sync *sync)
         return -1;
     clip->sums = sync->plan->nchunks + (exact ? EXACT_SUM_WORDS : lars_count(sync));
     count = (size_t)clip->sums + 1;
-    clip->own = calloc(count, sizeof *clip->own);
-    clip->all = calloc(count, sizeof *clip->all);
-    if (!clip->own || !clip->all)
-        return error_memory(count * sizeof *clip->own, "clipping norms");
+    if (ALLOC(clip->own, count, "clipping norms") || ALLOC(clip->all, count, "clipping norms"))
+        return -1;
     for (int c = 0; c < sync->plan->nchunks; c++)
         clip->at_home += clip_is_home(sync, c);
     clip->local = clip->at_home;

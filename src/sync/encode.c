@@ -25,10 +25,8 @@ int encode_open(struct sync *sync)
     size_t places = (size_t)plan->nchunks + 1;
     void *memory = NULL;
 
-    g->begin = calloc(places, sizeof *g->begin);
-    g->message = calloc(places, sizeof *g->message);
-    if (!g->begin || !g->message)
-        return error_memory(places * sizeof *g->begin, what);
+    if (ALLOC(g->begin, places, what) || ALLOC(g->message, places, what))
+        return -1;
     for (int c = 0; c < plan->nchunks; c++) {
         bool encoded = encode_wanted(sync, c);
         g->begin[c + 1] = g->begin[c] + (encoded ? plan->chunks[c].elems : 0);
@@ -168,10 +166,8 @@ float *gradient_residual(struct sync *sync, int chunk)
     assert(encode_wanted(sync, chunk));
     if (!g->own_memory)
         return tensor.data;
-    if (!g->residual_copy && !(g->residual_copy = malloc(elems * sizeof(float)))) {
-        error_memory(elems * sizeof(float), "residuals on the host");
+    if (!g->residual_copy && ALLOC(g->residual_copy, elems, "residuals on the host"))
         return NULL;
-    }
     copy = g->residual_copy + g->begin[chunk];
     return engine->i->read(engine->context, &tensor, copy) ? NULL : copy;
 }

@@ -28,8 +28,7 @@ int history_open(struct sync *sync, const char *name, size_t elems, bool on_engi
 
     *out = (struct history){.elems = elems, .on_engine = on_engine};
     if (!on_engine) {
-        out->memory = calloc(all ? all : 1, sizeof *out->memory);
-        return out->memory ? 0 : error_memory(all * sizeof(float), "the solver's history");
+        return ALLOC(out->memory, all ? all : 1, "the solver's history");
     }
     if (engine->i->alloc(engine->context, all * sizeof(float), "the solver's history", &memory))
         return error_context("layer '%s'", name);
@@ -64,8 +63,8 @@ int history_view(struct sync *sync, struct history *history, size_t begin, size_
     *out = (struct history_view){.blocks = history->memory + begin, .stride = history->elems};
     if (history_in_place(sync, history))
         return 0;
-    if (!history->copy && !(history->copy = calloc(all, sizeof(float))))
-        return error_memory(all * sizeof(float), "history on the host");
+    if (!history->copy && ALLOC(history->copy, all, "history on the host"))
+        return -1;
     for (size_t b = 0; b < blocks; b++) {
         size_t at = b * history->elems + begin;
         struct tensor part = history_tensor(history, at, elems);

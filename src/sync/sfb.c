@@ -108,8 +108,8 @@ static int sfb_open(struct sync *sync, int bucket)
     size_t workers = (size_t)sync->plan->nworkers;
     struct sfb *sfb = sync->buckets[bucket].scheme_state;
 
-    if (!(sfb->peers = calloc(workers, sizeof *sfb->peers)))
-        return error_memory(workers * sizeof *sfb->peers, "sufficient factors");
+    if (ALLOC(sfb->peers, workers, "sufficient factors"))
+        return -1;
     sfb->multiplied = sync->options.iteration * b->rounds;
     sfb->round = sfb->multiplied - 1;
     for (size_t w = 0; w < workers; w++)

@@ -9,7 +9,6 @@
 #include "sync/sync.h"
 #include "util/agree.h"
 #include "util/alloc.h"
-#include "util/error.h"
 #include "util/finite.h"
 
 #include <stdlib.h>
@@ -228,14 +227,13 @@ int compute_average_statistics(struct compute *compute, const struct job *job, s
     size_t count = compute->grains.nstatistics, shares = (size_t)job_shares(job);
     const float *each = compute->grains.statistics;
     double *sums;
-    float *values;
+    float *values = NULL;
     int status = -1;
 
     if (count == 0 || job_shares(job) * job->nworkers == 1 || !job->worker || job->blank)
         return 0;
-    sums = alloc_array(shares * count, sizeof *sums, "batch statistics");
-    values = alloc_array(count, sizeof *values, "batch statistics");
-    if (!sums || !values || net_pull_values(net))
+    if (ALLOC(sums, shares * count, "batch statistics") ||
+        ALLOC(values, count, "batch statistics") || net_pull_values(net))
         goto done;
     compute_statistics(compute, values, false);
     for (size_t i = 0; i < shares * count; i++)
@@ -269,8 +267,7 @@ int compute_open_shares(struct compute *compute, const struct job *job)
         job->options->comm.policy == COMM_NONE)
         return 0;
     compute->counted_losses = losses;
-    compute->counts = alloc_array((size_t)losses, sizeof *compute->counts, "labels that count");
-    return compute->counts ? 0 : -1;
+    return ALLOC(compute->counts, losses, "labels that count");
 }
 
 /* A grain has running sums of its own, and keeps them where the pass makes NaN or infinity. */

@@ -7,7 +7,6 @@
 #include "util/agree.h"
 #include "util/alloc.h"
 #include "util/clock.h"
-#include "util/error.h"
 #include "util/patience.h"
 
 #include <inttypes.h>

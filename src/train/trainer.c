@@ -8,7 +8,6 @@
 #include "train/dry_run.h"
 #include "util/agree.h"
 #include "util/alloc.h"
-#include "util/error.h"
 #include "util/patience.h"
 
 #include <math.h>
@@ -123,8 +122,7 @@ static int read_state(struct trainer *t)
         return error_set("--snapshot and --weights: give a snapshot to resume training or "
                          "weights to finetune but not both");
     if (o->resume != RESUME_OFF || o->snapshot) {
-        t->setup->history = alloc_array(elems + 1, sizeof *t->setup->history, "history");
-        if (!t->setup->history)
+        if (ALLOC(t->setup->history, elems + 1, "history"))
             return -1;
     }
     if (o->resume != RESUME_OFF && run_resume(&t->run, t->setup->history, &t->at, &t->resumed))

@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include "util/file.h"
 
-#include "util/error.h"
+#include "util/alloc.h"
 #include "util/path.h"
 #include "util/strbuf.h"
 
@@ -112,9 +112,8 @@ int file_writer_open(struct file_writer *writer, const char *path)
     *writer = (struct file_writer){.path = path, .fd = -1, .temp = file_temp_name(path)};
     if (!writer->temp)
         return -1;
-    writer->buffer = malloc(WRITER_BYTES);
-    if (!writer->buffer)
-        return error_memory(WRITER_BYTES, path);
+    if (ALLOC(writer->buffer, WRITER_BYTES, path))
+        return -1;
     writer->fd = open_again(writer->temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC);
     return writer->fd < 0 ? error_set("cannot write '%s': %s", path, strerror(errno)) : 0;
 }

@@ -4,7 +4,7 @@
  * ByteScheduler, Peng et al., SOSP'19; TicTac, Hashemi et al., MLSys'19). */
 #include "wire/queue.h"
 
-#include "util/error.h"
+#include "util/alloc.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -158,11 +158,9 @@ int queue_open(struct queue *q, const struct queue_options *options, double now)
     assert(options->peers >= 0);
     *q = (struct queue){.options = *options, .filled = now};
     q->share = (options->window + SHARES - 1) / SHARES;
-    q->queues = calloc(peers + 1, sizeof *q->queues);
-    q->heap = calloc(peers + 1, sizeof *q->heap);
-    if (!q->queues || !q->heap) {
+    if (ALLOC(q->queues, peers, "the send queue") || ALLOC(q->heap, peers, "the send queue")) {
         queue_close(q);
-        return error_memory(peers * (sizeof *q->queues + sizeof *q->heap), "the send queue");
+        return -1;
     }
     for (size_t peer = 0; peer < peers; peer++)
         q->queues[peer].place = -1;
