@@ -233,10 +233,8 @@ static int prepare(struct classification *c, struct log *log)
                                (int)c->image.transform.out.dim[2])
                    : -1;
     pixels = shape_elems(&c->input->value.shape);
-    return ALLOC(c->pixels, pixels, "images") ||
-                   ALLOC(c->values, (size_t)c->batch * (size_t)c->classes, "images")
-               ? -1
-               : 0;
+    return error_any(ALLOC(c->pixels, pixels, "images") ||
+                     ALLOC(c->values, (size_t)c->batch * (size_t)c->classes, "images"));
 }
 
 static void to_probabilities(float *scores, int n)

@@ -142,11 +142,9 @@ static int find_hosts(struct doctor *d)
     patience_step("finding out which hosts there are");
     if (topology_create(MPI_COMM_WORLD, t))
         return -1;
-    status = ALLOC(d->links, LINKS_RINGS * t->nmachines, "hosts") ||
-                     ALLOC(d->names, t->nmachines, "hosts") ||
-                     ALLOC(d->first, t->nmachines, "hosts")
-                 ? -1
-                 : 0;
+    status =
+        error_any(ALLOC(d->links, LINKS_RINGS * t->nmachines, "hosts") ||
+                  ALLOC(d->names, t->nmachines, "hosts") || ALLOC(d->first, t->nmachines, "hosts"));
     for (int r = t->nranks - 1; r >= 0 && !status; r--) {
         d->names[t->machine[r]] = t->host[r];
         d->first[t->machine[r]] = r;
@@ -404,7 +402,8 @@ static int conclude(struct doctor *d)
     else
         strbuf_puts(&d->text, "\nnothing is wrong here\n");
     tell(d);
-    return strbuf_status(&d->text) || strbuf_status(&d->wrong) || strbuf_status(&d->notes) ? -1 : 0;
+    return error_any(strbuf_status(&d->text) || strbuf_status(&d->wrong) ||
+                     strbuf_status(&d->notes));
 }
 
 static int examine(struct doctor *d)

@@ -238,12 +238,10 @@ static int extract(struct extraction *x, struct log *log)
         model_open(&x->options, &x->model) || model_check_data(&x->model, x->options.model))
         return -1;
     model_print_notices(&x->model);
-    status = find_features(x) ||
-                     model_build(&x->model, x->computing.engine, &x->computing.options, 1) ||
-                     model_load_weights(&x->model, x->options.weights, false, log) ||
-                     create_file(x) || run_batches(x)
-                 ? -1
-                 : 0;
+    status = error_any(find_features(x) ||
+                       model_build(&x->model, x->computing.engine, &x->computing.options, 1) ||
+                       model_load_weights(&x->model, x->options.weights, false, log) ||
+                       create_file(x) || run_batches(x));
     status = finish(x, status);
     if (!status && x->json)
         status = print_report(x);

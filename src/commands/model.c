@@ -135,7 +135,7 @@ int model_open(const struct model_options *o, struct model *model)
     if (spec_read_net_of(o->model, layer_check_type, &model->doc))
         return -1;
     with_weights = proto_is_binary(o->model);
-    status = define(o, model) || create(o, &env, model) ? -1 : 0;
+    status = error_any(define(o, model) || create(o, &env, model));
     if (with_weights && model->notices && strstr(model->notices, image_assumption))
         status = fit_input(o, &env, model);
     if (status) {

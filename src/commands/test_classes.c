@@ -49,11 +49,9 @@ int test_classes_start(struct test_classes *t)
 {
     size_t cells = ((size_t)t->classes + 1) * (size_t)t->classes;
 
-    return ALLOC(t->values, (size_t)t->batch * (size_t)t->classes, "counts of classes") ||
-                   ALLOC(t->labels, t->batch, "counts of classes") ||
-                   ALLOC(t->counts, cells, "counts of classes")
-               ? -1
-               : 0;
+    return error_any(ALLOC(t->values, (size_t)t->batch * (size_t)t->classes, "counts of classes") ||
+                     ALLOC(t->labels, t->batch, "counts of classes") ||
+                     ALLOC(t->counts, cells, "counts of classes"));
 }
 
 int test_classes_add(struct test_classes *t, int n)

@@ -113,7 +113,7 @@ int layer_times_read(const struct net *net, const char *file, struct cost_cluste
     memset(out, 0, sizeof *out);
     if (profile_read(file, &profile))
         return -1;
-    status = allocate(net, out) || take_times(net, &profile, out) ? -1 : 0;
+    status = error_any(allocate(net, out) || take_times(net, &profile, out));
     product = profile_find(&profile, PROFILE_GEMM);
     if (!status && product && product->forward > 0)
         cluster->gemm_flops = 1e9 / product->forward;

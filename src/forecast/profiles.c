@@ -86,7 +86,7 @@ static int find_device(const char *device, const char *model, char **file)
     struct strbuf folders[3] = {{0}}, path = {0};
     char *net = net_of(model);
     bool found = false;
-    int status = list_folders(model, folders) || !net ? -1 : 0;
+    int status = error_any(list_folders(model, folders) || !net);
 
     for (int i = 0; i < 3 && !status && !found; i++) {
         strbuf_free(&path);

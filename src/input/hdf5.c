@@ -346,7 +346,7 @@ int source_open_hdf5_list(const char *list, int nnames, const char *const *names
     self = self_create(list, nnames, names, false);
     if (!self)
         return -1;
-    status = list_load(list, &text) || list_parse(self, list, text.data) ? -1 : 0;
+    status = error_any(list_load(list, &text) || list_parse(self, list, text.data));
     if (!status && parts_scan(self))
         status = error_context("%s", list);
     strbuf_free(&text);

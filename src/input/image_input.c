@@ -52,7 +52,7 @@ int image_input_set_mean(const char *text, struct transform *t)
             t->channel_mean[c] = given[count == 3 ? c : 0];
         return 0;
     }
-    status = mean_file_read(text, &mean) || set_channels(text, &mean, t) ? -1 : 0;
+    status = error_any(mean_file_read(text, &mean) || set_channels(text, &mean, t));
     free(mean.values);
     return status;
 }
@@ -109,7 +109,8 @@ static int read_record(const char *path, const struct image_input *o, struct rec
 int image_input_read(const char *path, const struct image_input *o, float *out)
 {
     struct record record = {.label = 0};
-    int status = file_load(&record.file, path, MAX_FILE) || read_record(path, o, &record) ? -1 : 0;
+    int status =
+        error_any(file_load(&record.file, path, MAX_FILE) || read_record(path, o, &record));
 
     if (!status)
         status = transform_apply(&o->transform, &record, 0, 0, 0, out);

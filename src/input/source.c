@@ -174,10 +174,8 @@ int source_read_mark(struct source *source, struct source_mark *out)
 {
     assert(source->nrecords > 0);
     out->nrecords = source->nrecords;
-    return mark_record(source, 0, out->first) ||
-                   mark_record(source, source->nrecords - 1, out->last)
-               ? -1
-               : 0;
+    return error_any(mark_record(source, 0, out->first) ||
+                     mark_record(source, source->nrecords - 1, out->last));
 }
 
 static void note_labels(struct source_survey *out, const float *labels, uint64_t count)

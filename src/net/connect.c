@@ -135,13 +135,11 @@ static int allocate_layer(struct net *net, struct layer *layer)
 {
     size_t nbottoms = (size_t)layer->nbottoms, ntops = (size_t)layer->ntops;
 
-    return ALLOC(layer->bottoms, nbottoms + 1, "a layer") ||
-                   ALLOC(layer->tops, ntops + 1, "a layer") ||
-                   ALLOC(layer->propagate, nbottoms + 1, "a layer") ||
-                   ALLOC(layer->taken, nbottoms + 1, "a layer") ||
-                   ALLOC(net->internals->wires[layer->index], nbottoms + 1, "a layer")
-               ? -1
-               : 0;
+    return error_any(ALLOC(layer->bottoms, nbottoms + 1, "a layer") ||
+                     ALLOC(layer->tops, ntops + 1, "a layer") ||
+                     ALLOC(layer->propagate, nbottoms + 1, "a layer") ||
+                     ALLOC(layer->taken, nbottoms + 1, "a layer") ||
+                     ALLOC(net->internals->wires[layer->index], nbottoms + 1, "a layer"));
 }
 
 /* What stands in the layer, looks as if it did something, and does nothing. */
@@ -207,12 +205,10 @@ static int allocate_net(struct wiring *wiring)
 
     for (size_t i = 0; i < nlayers; i++)
         ntops += (size_t)net->def->layers[i].ntops + 1; /* 1: an automatic top */
-    return ALLOC(net->layers, nlayers + 1, "the layers") ||
-                   ALLOC(net->blobs, ntops + 1, "the layers") ||
-                   ALLOC(net->internals->wires, nlayers + 1, "the layers") ||
-                   ALLOC(wiring->versions, ntops + 1, "the layers")
-               ? -1
-               : 0;
+    return error_any(ALLOC(net->layers, nlayers + 1, "the layers") ||
+                     ALLOC(net->blobs, ntops + 1, "the layers") ||
+                     ALLOC(net->internals->wires, nlayers + 1, "the layers") ||
+                     ALLOC(wiring->versions, ntops + 1, "the layers"));
 }
 
 int net_wire_layers(struct net *net, const struct layer_env *env)

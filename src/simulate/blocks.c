@@ -114,7 +114,7 @@ static int open_endpoints(struct simulation *s)
     make_endpoints(s, 0, 0, plan->nworkers, each, s->nworkers);
     make_endpoints(s, s->nworkers, plan->nworkers, servers, each, nservers);
     join_links(s, folded);
-    return join_leaves(s) || open_queues(s) ? -1 : 0;
+    return error_any(join_leaves(s) || open_queues(s));
 }
 
 /* ---- transfers ---- */

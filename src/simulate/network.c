@@ -197,7 +197,7 @@ int network_deliver(struct simulation *s, struct message *message)
     int from = message->spec.from, status;
 
     queue_sent(&s->endpoints[from].queue, &message->entry);
-    status = traffic_arrived(s, &message->spec) || network_pump(s, from) ? -1 : 0;
+    status = error_any(traffic_arrived(s, &message->spec) || network_pump(s, from));
     message->next = s->free;
     s->free = message;
     return status;

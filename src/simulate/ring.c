@@ -37,7 +37,7 @@ int ring_open(struct simulation *s)
 
     if (!s->options->manner.ring)
         return 0;
-    return ROOM(s->ring.posted, buckets) || ROOM(s->ring.queue, buckets) ? -1 : 0;
+    return error_any(ROOM(s->ring.posted, buckets) || ROOM(s->ring.queue, buckets));
 }
 
 void ring_close(struct simulation *s)

@@ -200,11 +200,9 @@ int snapshot_copy_text(const char *text, char **out)
 int snapshot_owner_copy(const struct snapshot_owner *from, struct snapshot_owner *out)
 {
     *out = (struct snapshot_owner){.global_batch = from->global_batch};
-    return snapshot_copy_text(from->run, &out->run) ||
-                   snapshot_copy_text(from->digest, &out->digest) ||
-                   snapshot_copy_text(from->plan, &out->plan)
-               ? -1
-               : 0;
+    return error_any(snapshot_copy_text(from->run, &out->run) ||
+                     snapshot_copy_text(from->digest, &out->digest) ||
+                     snapshot_copy_text(from->plan, &out->plan));
 }
 
 void snapshot_owner_free(struct snapshot_owner *owner)

@@ -82,8 +82,8 @@ static int keep_layers(struct builder *b, const Caffe__NetParameter *net,
     }
     if (nbottoms > INT_MAX / 2 || ntops > INT_MAX / 2)
         return error_set("%s: more blobs than can be counted", b->def->file);
-    return ALLOC(b->sources, nbottoms, "the blobs") || ALLOC(b->versions, ntops, "the blobs") ? -1
-                                                                                              : 0;
+    return error_any(ALLOC(b->sources, nbottoms, "the blobs") ||
+                     ALLOC(b->versions, ntops, "the blobs"));
 }
 
 /* Whether the layer makes a blob of that name of its own: none that it reads and changes in place.
@@ -377,7 +377,7 @@ static int build(struct builder *b, const Caffe__NetParameter *net, const struct
     for (int i = 0; i < b->nkept; i++)
         if (bind_layer(b, i, &nsources))
             return -1;
-    return emit_all(b) || check_tops(b) ? -1 : 0;
+    return error_any(emit_all(b) || check_tops(b));
 }
 
 int net_def_create(const struct text_doc *doc, const Caffe__NetParameter *param,

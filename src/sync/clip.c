@@ -157,7 +157,7 @@ int clip_chunk_ready(struct sync *sync, int chunk, const float *sum, const float
 {
     assert(sync->clip.local > 0);
     sync->clip.local--;
-    return note_norms(sync, chunk, false, sum, values) || clip_advance(sync) ? -1 : 0;
+    return error_any(note_norms(sync, chunk, false, sum, values) || clip_advance(sync));
 }
 
 static int clip_take(void *context, int64_t argument)

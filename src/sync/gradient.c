@@ -63,7 +63,7 @@ int gradient_place(struct sync *sync)
     for (int b = 0; b < sync->plan->nbuckets && sync->worker; b++)
         if (open_bucket(sync, b))
             return -1;
-    return encode_open(sync) || serve_open(sync) ? -1 : 0;
+    return error_any(encode_open(sync) || serve_open(sync));
 }
 
 static void close_bucket(struct sync *sync, int bucket)

@@ -304,7 +304,7 @@ static int open_local(struct sync *sync)
         return -1;
     if (sync->worker)
         sync->values = sync->model.values;
-    return fit_tags(sync) || open_helpers(sync) || open_buckets(sync) ? -1 : 0;
+    return error_any(fit_tags(sync) || open_helpers(sync) || open_buckets(sync));
 }
 
 static const struct gather_i *choose_gather(const struct sync *sync)
