@@ -17,6 +17,17 @@ int plan_share_out(struct plan *plan);
 /* Chunks have their homes: deals them to rails (rails.c). */
 int plan_lay_rails(struct plan *plan);
 
+/* What a leader exchanges in an iteration and keeps for it. */
+struct plan_load {
+    struct traffic traffic;
+    uint64_t bytes;
+};
+
+/* Adds the leader's of some of the bucket's chunks, which have one home; part->home -1: homes that
+ * are others. */
+void plan_add_part(const struct plan *plan, int bucket, int leader, const struct home_share *part,
+                   struct plan_load *load);
+
 /* plan_traffic and plan_memory of one of a leader's several ranks, of a bucket that is sliced. */
 struct traffic plan_rail_traffic(const struct plan *plan, int bucket, int world_rank);
 uint64_t plan_rail_memory(const struct plan *plan, int bucket, int world_rank);
