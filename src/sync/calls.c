@@ -80,7 +80,7 @@ int sync_sum(struct sync *sync, double *values, int count)
 
     if (sync->plan->ncomputing == 1) /* a call would wait for the updates that are under way */
         return wire_failed(sync->wire);
-    return begin_sum(sync, sum, sync->sums, values, count) || end_sum(sync, sum, values) ? -1 : 0;
+    return error_any(begin_sum(sync, sum, sync->sums, values, count) || end_sum(sync, sum, values));
 }
 
 int sync_ask(struct sync *sync, const double values[SYNC_ASK_VALUES])
@@ -279,8 +279,6 @@ static int load_chunk(struct sync *sync, int chunk, const float *arenas, float *
         if (view.blocks)
             take_block(sync, piece, count, view.blocks + (size_t)b * view.stride);
     }
-    if (view.blocks && sync->calls.kept == KEPT_GRADIENTS)
-        status = gradient_restore_residual(sync, chunk);
     return status;
 fail:
     return -1;
@@ -288,6 +286,8 @@ fail:
 
 static int restore_all(struct sync *sync)
 {
+    if (sync->calls.kept == KEPT_GRADIENTS)
+        return gradient_restore_residual(sync);
     for (int b = 0; b < sync->plan->nbuckets && of_history(sync); b++) {
         const struct scheme_steps *steps = sync->buckets[b].steps;
         if (steps && steps->restore && steps->restore(sync, b))
