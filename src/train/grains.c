@@ -71,10 +71,9 @@ int grains_open(struct grains *grains, const struct job *job, const struct net *
         levels++;
     elems = levels * grains->each;
     grains->bytes += elems * sizeof *grains->waiting;
-    return ALLOC(grains->waiting, elems, "gradients of grains") ||
-                   ALLOC(grains->statistics, (shares + 1) * nstatistics, "grains' running averages")
-               ? -1
-               : 0;
+    return error_any(
+        ALLOC(grains->waiting, elems, "gradients of grains") ||
+        ALLOC(grains->statistics, (shares + 1) * nstatistics, "grains' running averages"));
 }
 
 void grains_close(struct grains *grains)

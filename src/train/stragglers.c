@@ -51,10 +51,8 @@ int stragglers_open(const struct job *job, int64_t first, struct stragglers **ou
         return -1;
     late->job = job;
     late->iteration = first;
-    return ALLOC(late->of_rank, n, "late ranks") || ALLOC(late->links, n, "late ranks") ||
-                   ALLOC(late->sorted, n, "late ranks")
-               ? -1
-               : 0;
+    return error_any(ALLOC(late->of_rank, n, "late ranks") || ALLOC(late->links, n, "late ranks") ||
+                     ALLOC(late->sorted, n, "late ranks"));
 }
 
 void stragglers_close(struct stragglers *late)
