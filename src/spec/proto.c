@@ -22,6 +22,7 @@ struct proto {
     char *path; /* owned */
     int fd;
     uint64_t bytes;               /* of the file */
+    bool own, sealed;             /* fields of ours were seen; the seal was, and is right */
     uint64_t window_at;           /* place in the file of window[0] */
     size_t window_bytes;          /* valid ones */
     unsigned char window[WINDOW]; /* a piece of the file, for the small reads */
@@ -208,13 +209,7 @@ int proto_next(struct proto *proto, uint64_t *at, uint64_t end, struct proto_fie
     return field->type == PROTO_BYTES ? 0 : read_fixed(proto, field);
 }
 
-bool proto_is_seal(const struct proto *proto, const struct proto_field *field)
-{
-    return field->number == PROTO_SEAL && field->type == PROTO_BYTES &&
-           field->length == PROTO_SEAL_BYTES && field->begin + field->length == proto->bytes;
-}
-
-int proto_check_seal(struct proto *proto, const struct proto_field *field)
+static int check_seal(struct proto *proto, const struct proto_field *field)
 {
     uint64_t end = field->begin - proto_varint_bytes((uint64_t)PROTO_SEAL << 3 | PROTO_BYTES) - 1;
     unsigned char piece[4096], seal[PROTO_SEAL_BYTES], sum[PROTO_SEAL_BYTES];
@@ -234,7 +229,26 @@ int proto_check_seal(struct proto *proto, const struct proto_field *field)
         return -1;
     if (memcmp(seal, sum, sizeof seal) != 0)
         return error_set("%s: damaged: its content is not what was written (SHA-256)", proto->path);
+    proto->sealed = true;
     return 0;
+}
+
+int proto_check_field(struct proto *proto, const struct proto_field *field)
+{
+    bool seal = field->number == PROTO_SEAL && field->type == PROTO_BYTES &&
+                field->length == PROTO_SEAL_BYTES && field->begin + field->length == proto->bytes;
+
+    proto->own |= field->number >= PROTO_OWN;
+    return seal ? check_seal(proto, field) : 0;
+}
+
+int proto_check_end(const struct proto *proto)
+{
+    if (!proto->own || proto->sealed)
+        return 0;
+    return error_set("%s: damaged: expected its SHA-256 at the end, as poseidon writes it, found "
+                     "none: the file was cut off or changed; use an older snapshot",
+                     proto->path);
 }
 
 bool proto_is_text(struct proto *proto)
