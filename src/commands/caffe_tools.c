@@ -69,7 +69,7 @@ static int add_flag(struct call *call, int argc, char **argv, int *i)
         return call->backend = value, 0;
     for (size_t k = 0; k < sizeof with_value / sizeof *with_value; k++)
         if ((value = value_of(flag, with_value[k], argc, argv, i)))
-            return add(call, "--", with_value[k]) || add(call, "", value) ? -1 : 0;
+            return error_any(add(call, "--", with_value[k]) || add(call, "", value));
     return add(call, "", flag);
 }
 
@@ -114,10 +114,8 @@ static int finish_convert(struct call *call)
             return -1;
     }
     call->first_word = 1;
-    return add(call, "--root=", call->word[0]) ||
-                   add(call, "--backend=", call->backend ? call->backend : "lmdb")
-               ? -1
-               : 0;
+    return error_any(add(call, "--root=", call->word[0]) ||
+                     add(call, "--backend=", call->backend ? call->backend : "lmdb"));
 }
 
 static int finish_extract(struct call *call)

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "input/class_names.h"
-#include "util/error.h"
+#include "util/alloc.h"
 #include "util/json.h"
 
 struct classification {
@@ -233,11 +233,8 @@ static int prepare(struct classification *c, struct log *log)
                                (int)c->image.transform.out.dim[2])
                    : -1;
     pixels = shape_elems(&c->input->value.shape);
-    c->pixels = calloc(pixels, sizeof *c->pixels);
-    c->values = calloc((size_t)c->batch * (size_t)c->classes, sizeof *c->values);
-    if (!c->pixels || !c->values)
-        return error_memory(pixels * sizeof *c->pixels, "images");
-    return 0;
+    return error_any(ALLOC(c->pixels, pixels, "images") ||
+                     ALLOC(c->values, (size_t)c->batch * (size_t)c->classes, "images"));
 }
 
 static void to_probabilities(float *scores, int n)

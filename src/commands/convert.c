@@ -148,10 +148,8 @@ static int set_read(const struct convert *c, struct imageset *set)
             ? imageset_read_cifar10_files(c->nsources, c->sources, set)
             : imageset_read_cifar10(c->sources[0], split, set))
         return -1;
-    return (c->shuffle && imageset_shuffle(set, c->seed < 0 ? 1 : (uint64_t)c->seed)) ||
-                   (c->pad && imageset_pad(set, c->pad))
-               ? -1
-               : 0;
+    return error_any((c->shuffle && imageset_shuffle(set, c->seed < 0 ? 1 : (uint64_t)c->seed)) ||
+                     (c->pad && imageset_pad(set, c->pad)));
 }
 
 /* One of the set, as the images of a stream. */
@@ -199,10 +197,8 @@ static int set_write(const struct convert *c, const struct imageset *set)
     int status;
 
     signals_hold();
-    status = sink_create_hdf5(c->out, &o, &written.outputs.sink[0]) || image_stream_run(&stream) ||
-                     image_outputs_commit(&written.outputs)
-                 ? -1
-                 : 0;
+    status = error_any(sink_create_hdf5(c->out, &o, &written.outputs.sink[0]) ||
+                       image_stream_run(&stream) || image_outputs_commit(&written.outputs));
     image_outputs_free(&written.outputs);
     signals_release();
     return status;
@@ -251,7 +247,7 @@ static int convert_run(const struct convert *c)
         return error_set("--mean=%s: the same file as the output", c->mean);
     if (output_check_all(2, outputs, c->force, c->nsources, (const char *const *)c->sources))
         return -1;
-    status = set_read(c, &set) || set_write(c, &set) ? -1 : 0;
+    status = error_any(set_read(c, &set) || set_write(c, &set));
     if (status == 0) {
         imageset_count(&set, count);
         status = c->json ? summary_json(c, &set, count) : summary_print(c, &set, count);

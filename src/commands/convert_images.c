@@ -454,7 +454,7 @@ int command_convert_images(int argc, char **argv)
     if (status)
         return status;
     signals_hold();
-    status = conversion_open(&conversion) || conversion_run(&conversion) ? -1 : 0;
+    status = error_any(conversion_open(&conversion) || conversion_run(&conversion));
     conversion_close(&conversion);
     signals_release();
     return status;

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "snapshot/weights.h"
+#include "util/error.h"
 
 static int convert(const char *in, const char *out, bool force)
 {
@@ -14,7 +15,7 @@ static int convert(const char *in, const char *out, bool force)
 
     if (output_check(out, force, 1, &in) || output_check_ending(out, weights_ends))
         return -1;
-    status = weights_read(in, &weights) || weights_write(&weights, out) ? -1 : 0;
+    status = error_any(weights_read(in, &weights) || weights_write(&weights, out));
     for (int i = 0; i < weights.nlayers; i++)
         for (int b = 0; b < weights.layers[i].nblobs; b++)
             nblobs += !weights.layers[i].blobs[b].shared;

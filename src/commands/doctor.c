@@ -16,7 +16,7 @@
 #include "train/agreement.h"
 #include "train/cores.h"
 #include "util/agree.h"
-#include "util/error.h"
+#include "util/alloc.h"
 #include "util/machine.h"
 #include "util/path.h"
 #include "util/patience.h"
@@ -142,12 +142,9 @@ static int find_hosts(struct doctor *d)
     patience_step("finding out which hosts there are");
     if (topology_create(MPI_COMM_WORLD, t))
         return -1;
-    d->links = calloc(LINKS_RINGS * (size_t)t->nmachines, sizeof *d->links);
-    d->names = calloc((size_t)t->nmachines, sizeof *d->names);
-    d->first = calloc((size_t)t->nmachines, sizeof *d->first);
-    status = d->links && d->names && d->first
-                 ? 0
-                 : error_memory((size_t)t->nmachines * sizeof *d->links, "hosts");
+    status =
+        error_any(ALLOC(d->links, LINKS_RINGS * t->nmachines, "hosts") ||
+                  ALLOC(d->names, t->nmachines, "hosts") || ALLOC(d->first, t->nmachines, "hosts"));
     for (int r = t->nranks - 1; r >= 0 && !status; r--) {
         d->names[t->machine[r]] = t->host[r];
         d->first[t->machine[r]] = r;
@@ -405,7 +402,8 @@ static int conclude(struct doctor *d)
     else
         strbuf_puts(&d->text, "\nnothing is wrong here\n");
     tell(d);
-    return strbuf_status(&d->text) || strbuf_status(&d->wrong) || strbuf_status(&d->notes) ? -1 : 0;
+    return error_any(strbuf_status(&d->text) || strbuf_status(&d->wrong) ||
+                     strbuf_status(&d->notes));
 }
 
 static int examine(struct doctor *d)

@@ -34,11 +34,9 @@ static int open_net(const struct model_options *o, struct model *model)
 static int draw(const struct request *r)
 {
     struct model model = {.doc = NULL};
-    int status = picture_check(r->path) || output_check(r->path, r->force, 1, &r->model.model) ||
-                         open_net(&r->model, &model) ||
-                         picture_write(model.def, model.net, NULL, r->path)
-                     ? -1
-                     : 0;
+    int status = error_any(
+        picture_check(r->path) || output_check(r->path, r->force, 1, &r->model.model) ||
+        open_net(&r->model, &model) || picture_write(model.def, model.net, NULL, r->path));
 
     model_close(&model);
     return status;

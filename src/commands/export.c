@@ -8,6 +8,7 @@
 
 #include "export/export.h"
 #include "snapshot/checkpoint.h"
+#include "util/error.h"
 
 /* "data (N x 3 x 227 x 227)" */
 static void print_ends(const char *what, size_t n, Onnx__ValueInfoProto *const *ends)
@@ -40,11 +41,9 @@ static int load(struct model *model, const char *weights)
     struct log log;
 
     log_init(&log, true, stderr, NULL);
-    return engine_open("cpu", &(struct engine_options){.threads = 1}, &model->engine) ||
-                   net_hold(model->net, &model->engine) ||
-                   checkpoint_load_weights(weights, true, model->net, &log)
-               ? -1
-               : 0;
+    return error_any(engine_open("cpu", &(struct engine_options){.threads = 1}, &model->engine) ||
+                     net_hold(model->net, &model->engine) ||
+                     checkpoint_load_weights(weights, true, model->net, &log));
 }
 
 static int export(const struct model_options *o, const struct export_options *options,
@@ -60,10 +59,8 @@ static int export(const struct model_options *o, const struct export_options *op
         model_open(o, &model))
         return -1;
     model_print_notices(&model);
-    status =
-        load(&model, o->weights) || export_net(model.net, options, &made) || onnx_save(&made, path)
-            ? -1
-            : 0;
+    status = error_any(load(&model, o->weights) || export_net(model.net, options, &made) ||
+                       onnx_save(&made, path));
     if (!status)
         print_report(path, &made);
     onnx_free(&made);

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "convert/sink.h"
-#include "util/error.h"
+#include "util/alloc.h"
 #include "util/file.h"
 #include "util/h5.h"
 #include "util/json.h"
@@ -63,9 +63,8 @@ static int add_feature(struct extraction *x, int number, const char *name)
     for (int i = 1; i < shape->naxes; i++)
         f->data.dim[i] = (hsize_t)shape->dim[i];
     f->data.dim[0] = (hsize_t)f->rows * (hsize_t)x->iterations;
-    f->values = malloc((shape_elems(shape) + 1) * sizeof *f->values);
-    if (!f->values)
-        return error_memory(shape_elems(shape) * sizeof *f->values, name);
+    if (ALLOC(f->values, shape_elems(shape) + 1, name))
+        return -1;
     x->nfeatures++;
     return 0;
 }
@@ -239,12 +238,10 @@ static int extract(struct extraction *x, struct log *log)
         model_open(&x->options, &x->model) || model_check_data(&x->model, x->options.model))
         return -1;
     model_print_notices(&x->model);
-    status = find_features(x) ||
-                     model_build(&x->model, x->computing.engine, &x->computing.options, 1) ||
-                     model_load_weights(&x->model, x->options.weights, false, log) ||
-                     create_file(x) || run_batches(x)
-                 ? -1
-                 : 0;
+    status = error_any(find_features(x) ||
+                       model_build(&x->model, x->computing.engine, &x->computing.options, 1) ||
+                       model_load_weights(&x->model, x->options.weights, false, log) ||
+                       create_file(x) || run_batches(x));
     status = finish(x, status);
     if (!status && x->json)
         status = print_report(x);

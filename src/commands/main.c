@@ -268,10 +268,8 @@ bool command_start(int *argc, char ***argv, int *status, struct strbuf *alike,
         patience_step("comparing the ranks' commands");
         if (watch && patience_begin(watch))
             parsed = -1;
-        *status = error_agree(MPI_COMM_WORLD, parsed < 0 ? -1 : 0) ||
-                          agreement_check(MPI_COMM_WORLD, alike)
-                      ? -1
-                      : 0;
+        *status = error_any(error_agree(MPI_COMM_WORLD, parsed < 0 ? -1 : 0) ||
+                            agreement_check(MPI_COMM_WORLD, alike));
         starts = !*status && !parsed;
         if (!starts)
             *status = command_end_mpi(command, *status, false);

@@ -11,7 +11,7 @@
 #include "spec/proto.h"
 #include "spec/read.h"
 #include "util/choice.h"
-#include "util/error.h"
+#include "util/alloc.h"
 
 static int define(const struct model_options *o, struct model *model)
 {
@@ -61,9 +61,8 @@ static int create(const struct model_options *o, const struct layer_env *env, st
     free(model->notices);
     net_destroy(model->net);
     model->net = NULL;
-    model->notices = strdup(text_notices(model->doc)); /* the layers add theirs */
-    if (!model->notices)
-        return error_memory(strlen(text_notices(model->doc)), "notices");
+    if (alloc_text(&model->notices, text_notices(model->doc), "notices")) /* layers add theirs */
+        return -1;
     return net_create(model->def, !strcasecmp(o->phase, "TRAIN"), env, NULL, &model->net);
 }
 
@@ -136,7 +135,7 @@ int model_open(const struct model_options *o, struct model *model)
     if (spec_read_net_of(o->model, layer_check_type, &model->doc))
         return -1;
     with_weights = proto_is_binary(o->model);
-    status = define(o, model) || create(o, &env, model) ? -1 : 0;
+    status = error_any(define(o, model) || create(o, &env, model));
     if (with_weights && model->notices && strstr(model->notices, image_assumption))
         status = fit_input(o, &env, model);
     if (status) {

@@ -405,9 +405,7 @@ int options_parse(const struct command_line *own, int argc, char **argv, int *nw
         *nwords = words;
     if (status)
         return status;
-    return check_given(&parsing, words) ||
-                   (line.computing &&
-                    options_settle_engine(line.computing->gpus, &line.computing->engine))
-               ? -1
-               : 0;
+    return error_any(
+        check_given(&parsing, words) ||
+        (line.computing && options_settle_engine(line.computing->gpus, &line.computing->engine)));
 }

@@ -379,7 +379,8 @@ static int parse(struct plan_request *r, int argc, char **argv)
     r->options.flat = r->hierarchy == HIERARCHY_OFF;
     r->options.play.bytes_per_second = r->mbps * 1e6 / 8;
     settle_system(&r->options);
-    return settle_cluster(r) || options_check_communication(&r->communication) || check(r) ? -1 : 0;
+    return error_any(settle_cluster(r) || options_check_communication(&r->communication) ||
+                     check(r));
 }
 
 /* ---- the answer ---- */

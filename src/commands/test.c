@@ -12,7 +12,7 @@
 #include "report/outputs.h"
 #include "snapshot/checkpoint.h"
 #include "util/agree.h"
-#include "util/error.h"
+#include "util/alloc.h"
 #include "util/json.h"
 #include "util/log.h"
 #include "util/topology.h"
@@ -238,10 +238,8 @@ static int score(struct test_run *t)
         return -1;
     t->width = outputs_count(t->model.net) + 1;
     cells = ((size_t)t->iterations + 1) * t->width;
-    t->table = calloc(cells, sizeof *t->table);
-    if (!t->table)
-        status = error_memory(cells * sizeof *t->table, "scores");
-    else if (t->classes.net)
+    status = ALLOC(t->table, cells, "scores");
+    if (!status && t->classes.net)
         status = test_classes_start(&t->classes);
     if (!t->model.engine.i->device && engine_math_is_reduced(t->computing.options.math))
         LOG_WARNING(&t->log, "%s", engine_math_unused);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "util/agree.h"
-#include "util/error.h"
+#include "util/alloc.h"
 #include "util/file.h"
 #include "util/strbuf.h"
 
@@ -49,12 +49,9 @@ int test_classes_start(struct test_classes *t)
 {
     size_t cells = ((size_t)t->classes + 1) * (size_t)t->classes;
 
-    t->values = calloc((size_t)t->batch * (size_t)t->classes, sizeof *t->values);
-    t->labels = calloc((size_t)t->batch, sizeof *t->labels);
-    t->counts = calloc(cells, sizeof *t->counts);
-    return t->values && t->labels && t->counts
-               ? 0
-               : error_memory(cells * sizeof *t->counts, "counts of classes");
+    return error_any(ALLOC(t->values, (size_t)t->batch * (size_t)t->classes, "counts of classes") ||
+                     ALLOC(t->labels, t->batch, "counts of classes") ||
+                     ALLOC(t->counts, cells, "counts of classes"));
 }
 
 int test_classes_add(struct test_classes *t, int n)

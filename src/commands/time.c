@@ -12,7 +12,7 @@
 #include "engine/replay/profile.h"
 #include "engine/roofline.h"
 #include "util/clock.h"
-#include "util/error.h"
+#include "util/alloc.h"
 #include "util/file.h"
 #include "util/json.h"
 #include "util/log.h"
@@ -385,10 +385,8 @@ static int measure(struct timing *t)
     if (model_build(&t->model, t->computing.engine, &t->computing.options, 1))
         return -1;
     n = (size_t)t->model.net->nlayers + 1;
-    t->forward = calloc(n, sizeof *t->forward);
-    t->backward = calloc(n, sizeof *t->backward);
-    if (!t->forward || !t->backward)
-        return error_memory(2 * n * sizeof *t->forward, "timings");
+    if (ALLOC(t->forward, n, "timings") || ALLOC(t->backward, n, "timings"))
+        return -1;
     if (!t->model.engine.i->device && engine_math_is_reduced(t->computing.options.math))
         LOG_WARNING(&t->log, "%s", engine_math_unused);
     print_memory(t);

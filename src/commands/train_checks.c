@@ -194,9 +194,7 @@ int train_options_settle(struct train_request *r)
         return error_set("--epochs=%g and --max-iter=%d both say when training ends: give one of "
                          "them",
                          o->epochs, o->max_iter);
-    return options_settle_engine(r->gpu, &o->engine) || settle_reproducible(r) ||
-                   settle_fake_data(r) || check_replay(o) || check_reports(o, r->rank_log) ||
-                   check_in_step(o) || check_staleness(o) || check_drop(o) || check_lossy(r)
-               ? -1
-               : 0;
+    return error_any(options_settle_engine(r->gpu, &o->engine) || settle_reproducible(r) ||
+                     settle_fake_data(r) || check_replay(o) || check_reports(o, r->rank_log) ||
+                     check_in_step(o) || check_staleness(o) || check_drop(o) || check_lossy(r));
 }

@@ -4,7 +4,7 @@
 #include "convert/imageset.h"
 
 #include "convert/gzfile.h"
-#include "util/error.h"
+#include "util/alloc.h"
 #include "util/path.h"
 
 #include <errno.h>
@@ -72,9 +72,8 @@ static int classes_parse(struct imageset *set, const char *path, char *text)
             continue;
         if (n < CLASSES) {
             free(set->class_name[n]);
-            set->class_name[n] = strdup(line);
-            if (!set->class_name[n])
-                return error_memory(strlen(line), "a class name");
+            if (alloc_text(&set->class_name[n], line, "a class name"))
+                return -1;
         }
         n++;
     }
@@ -96,7 +95,7 @@ static int classes_read(const char *folder, struct imageset *set)
     if (!status && file.length > CLASS_MAX)
         status = error_set("%s: more than %d bytes; expected %d lines", path, CLASS_MAX, CLASSES);
     if (!status)
-        status = strbuf_add(&file, "", 1, path) || classes_parse(set, path, file.data) ? -1 : 0;
+        status = error_any(strbuf_add(&file, "", 1, path) || classes_parse(set, path, file.data));
     strbuf_free(&file);
     return status;
 }

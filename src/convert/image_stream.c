@@ -7,7 +7,6 @@
 
 #include "util/alloc.h"
 #include "util/clock.h"
-#include "util/error.h"
 #include "util/file.h"
 #include "util/workers.h"
 

@@ -3,7 +3,7 @@
 #include "convert/mean_image.h"
 
 #include "spec/caffe.pb-c.h"
-#include "util/error.h"
+#include "util/alloc.h"
 #include "util/file.h"
 #include "util/h5.h"
 #include "util/path.h"
@@ -18,9 +18,8 @@ int mean_image_add(struct mean_image *mean, const struct shape *shape, enum sour
     if (mean->count == 0) {
         mean->shape = *shape;
         free(mean->sum);
-        mean->sum = calloc(elems ? elems : 1, sizeof *mean->sum);
-        if (!mean->sum)
-            return error_memory(elems * sizeof *mean->sum, "the mean image");
+        if (ALLOC(mean->sum, elems ? elems : 1, "the mean image"))
+            return -1;
     } else if (!shape_equal(shape, &mean->shape)) {
 
         return error_set(

@@ -3,7 +3,7 @@
 #include "engine/tree_sum.h"
 
 #include "engine/vector.h"
-#include "util/error.h"
+#include "util/alloc.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -16,8 +16,7 @@ int tree_sum_open(struct tree_sum *tree, int n, void (*spent)(void *context, int
 {
     assert(n > 0 && n <= 1 << DEEPEST);
     *tree = (struct tree_sum){.n = n, .spent = spent, .context = context};
-    tree->parts = calloc((size_t)n, sizeof *tree->parts);
-    return tree->parts ? 0 : error_memory((size_t)n * sizeof *tree->parts, "a sum's tree");
+    return ALLOC(tree->parts, n, "a sum's tree");
 }
 
 void tree_sum_close(struct tree_sum *tree)

@@ -4,7 +4,6 @@
 
 #include "input/transform.h"
 #include "util/alloc.h"
-#include "util/error.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -199,8 +198,7 @@ int export_net(const struct net *net, const struct export_options *options, stru
 
     *out = (struct onnx){.failed = false};
     onnx_init(out, net->def->name[0] ? net->def->name : "net");
-    e.values = alloc_array((size_t)net->nblobs, sizeof *e.values, "a graph's values");
-    if (!e.values)
+    if (ALLOC(e.values, net->nblobs, "a graph's values"))
         return -1;
     for (int l = 0; l < net->nlayers && !status; l++) {
         e.layer = &net->layers[l];

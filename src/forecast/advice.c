@@ -2,6 +2,7 @@
  * Each question is the last number of nodes once more with another link or more nodes. */
 #include "forecast/forecast.h"
 
+#include "util/error.h"
 #include "util/units.h"
 
 #include <math.h>
@@ -87,7 +88,7 @@ int forecast_advise(const struct forecast *f, struct forecast_advice *out)
     *out = (struct forecast_advice){.enough_Bps = 0};
     if (point->workers < 2 || point->shares)
         return 0;
-    return find_enough(f, out) || find_servers(f, out) ? -1 : 0;
+    return error_any(find_enough(f, out) || find_servers(f, out));
 }
 
 /* ---- in sentences ---- */

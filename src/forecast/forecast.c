@@ -5,7 +5,6 @@
 #include "forecast/layer_times.h"
 #include "forecast/profiles.h"
 #include "util/alloc.h"
-#include "util/error.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,8 +33,7 @@ static int add_up_first(const struct forecast_options *options, struct forecast_
     point->locals = 1;
     if (!several || (nodes < 2 && !point->shares))
         return 0;
-    point->node_of = alloc_array((size_t)point->workers, sizeof *point->node_of, "the nodes");
-    if (!point->node_of)
+    if (ALLOC(point->node_of, point->workers, "the nodes"))
         return -1;
     for (int w = 0; w < point->workers; w++)
         point->node_of[w] = w / each;
@@ -191,10 +189,8 @@ int forecast_try(const struct forecast *f, int nodes, int servers, double *speed
     struct forecast_point point = {.nodes = 0};
     struct simulate_result result;
     struct plan *plan = NULL;
-    int status = set_up(f, nodes, servers, &point) || make_plan(f, &point, true, &plan) ||
-                         play(f, &point, plan, f->options->system, NULL, &result, NULL)
-                     ? -1
-                     : 0;
+    int status = error_any(set_up(f, nodes, servers, &point) || make_plan(f, &point, true, &plan) ||
+                           play(f, &point, plan, f->options->system, NULL, &result, NULL));
 
     if (!status)
         *speedup = point.workers * f->alone_seconds / result.seconds;
@@ -229,7 +225,7 @@ static int play_point(const struct forecast *f, struct forecast_point *point,
     for (int i = 0; i < plan->nleaders && !status; i++)
         point->bytes_most = ranks[i].sent > point->bytes_most ? ranks[i].sent : point->bytes_most;
     free(ranks);
-    return status || watch(f, point, plan) ? -1 : 0;
+    return error_any(status || watch(f, point, plan));
 }
 
 static int run_point(const struct forecast *f, int nodes, struct forecast_point *point)
@@ -353,7 +349,7 @@ int forecast_create(const struct forecast_options *options, const struct cost_cl
     *out = (struct forecast){
         .options = options, .cluster = *cluster, .net = net, .groups = groups_create(net)};
     find_ways(out);
-    status = !out->groups || find_work(out) || find_alone(out) ? -1 : 0;
+    status = error_any(!out->groups || find_work(out) || find_alone(out));
     for (int i = 0; i < options->npoints && !status; i++)
         status = run_point(out, options->nodes[i], &out->points[i]);
     if (status)

@@ -3,7 +3,6 @@
 
 #include "engine/replay/profile.h"
 #include "util/alloc.h"
-#include "util/error.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -52,10 +51,9 @@ static int allocate(const struct net *net, struct layer_times *out)
     size_t layers = (size_t)net->nlayers, groups = (size_t)net->ngroups;
 
     *out = (struct layer_times){.nlayers = net->nlayers, .ngroups = net->ngroups};
-    out->forward = alloc_array(layers, sizeof *out->forward, "the layers' times");
-    out->backward = alloc_array(layers, sizeof *out->backward, "the layers' times");
-    out->layer = alloc_array(groups, sizeof *out->layer, "the layers' times");
-    if (!out->forward || !out->backward || !out->layer) {
+    if (ALLOC(out->forward, layers, "the layers' times") ||
+        ALLOC(out->backward, layers, "the layers' times") ||
+        ALLOC(out->layer, groups, "the layers' times")) {
         layer_times_free(out);
         return -1;
     }
@@ -115,7 +113,7 @@ int layer_times_read(const struct net *net, const char *file, struct cost_cluste
     memset(out, 0, sizeof *out);
     if (profile_read(file, &profile))
         return -1;
-    status = allocate(net, out) || take_times(net, &profile, out) ? -1 : 0;
+    status = error_any(allocate(net, out) || take_times(net, &profile, out));
     product = profile_find(&profile, PROFILE_GEMM);
     if (!status && product && product->forward > 0)
         cluster->gemm_flops = 1e9 / product->forward;

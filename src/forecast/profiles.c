@@ -3,7 +3,7 @@
 #include "forecast/profiles.h"
 
 #include "engine/replay/profile.h"
-#include "util/error.h"
+#include "util/alloc.h"
 #include "util/path.h"
 #include "util/strbuf.h"
 
@@ -86,7 +86,7 @@ static int find_device(const char *device, const char *model, char **file)
     struct strbuf folders[3] = {{0}}, path = {0};
     char *net = net_of(model);
     bool found = false;
-    int status = list_folders(model, folders) || !net ? -1 : 0;
+    int status = error_any(list_folders(model, folders) || !net);
 
     for (int i = 0; i < 3 && !status && !found; i++) {
         strbuf_free(&path);
@@ -140,8 +140,7 @@ int profiles_find(const char *text, const char *model, char **file, int *batch)
         if (!strpbrk(text, "/.") && access(text, F_OK) != 0)
             return error_set("--profile=%s is neither a device (" PROFILES_DEVICES ") nor a file",
                              text);
-        *file = strdup(text);
-        return *file ? 0 : error_memory(strlen(text), "a profile's name");
+        return alloc_text(file, text, "a profile's name");
     }
     real = realpath(model, NULL);
     status = find_device(text, real ? real : model, file);

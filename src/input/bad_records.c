@@ -4,7 +4,6 @@
 #include "input/source.h"
 #include "input/transform.h"
 #include "util/alloc.h"
-#include "util/error.h"
 #include "util/strbuf.h"
 
 #include <assert.h>

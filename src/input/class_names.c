@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "util/alloc.h"
-#include "util/error.h"
 #include "util/file.h"
 #include "util/h5.h"
 #include "util/path.h"
@@ -15,15 +14,7 @@
 
 int class_names_add(struct class_names *names, const char *text, size_t length)
 {
-    char **grown = alloc_room(names->name, (size_t)names->count, sizeof *grown, "names of classes");
-
-    if (!grown)
-        return -1;
-    names->name = grown;
-    if (!(grown[names->count] = strndup(text, length)))
-        return error_memory(length, "names of classes");
-    names->count++;
-    return 0;
+    return alloc_listed(&names->name, &names->count, text, length, "names of classes");
 }
 
 static int read_hdf5(const char *path, struct class_names *out)

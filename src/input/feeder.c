@@ -10,7 +10,6 @@
 #include "input/source_internal.h"
 #include "util/clock.h"
 #include "util/alloc.h"
-#include "util/error.h"
 #include "util/strbuf.h"
 #include "util/workers.h"
 
@@ -333,9 +332,8 @@ static int buffers_create(struct feeder *f)
 {
     size_t batch = (size_t)f->o.batch;
 
-    f->slot = alloc_array((size_t)f->o.depth, sizeof *f->slot, "the feeder's slots");
-    f->pick = alloc_array(batch, sizeof *f->pick, "the feeder's picks");
-    if (!f->slot || !f->pick)
+    if (ALLOC(f->slot, f->o.depth, "the feeder's slots") ||
+        ALLOC(f->pick, batch, "the feeder's picks"))
         return -1;
     for (int i = 0; i < f->source->nfields; i++) {
         const struct source_field *field = &f->source->field[i];
@@ -378,8 +376,7 @@ static int threads_start(struct feeder *f)
                                             .step = feeder_step,
                                             .context = f};
 
-    f->record = alloc_array((size_t)options.most, sizeof *f->record, "the feeder's records");
-    if (!f->record)
+    if (ALLOC(f->record, options.most, "the feeder's records"))
         return -1;
     return workers_create(&options, &f->workers) ? error_context("%s", f->source->path) : 0;
 }

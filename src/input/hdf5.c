@@ -5,7 +5,6 @@
 #include "input/source_internal.h"
 
 #include "util/alloc.h"
-#include "util/error.h"
 #include "util/path.h"
 #include "util/file.h"
 #include "util/h5.h"
@@ -237,15 +236,10 @@ static struct hdf5_source *self_create(const char *path, int nnames, const char 
 /* Takes ownership of path. */
 static int part_add(struct hdf5_source *self, char *path)
 {
-    struct part *grown =
-        path ? alloc_room(self->part, (size_t)self->nparts, sizeof *grown, "the list of HDF5 files")
-             : NULL;
-
-    if (!grown) {
+    if (!path || ALLOC_ROOM(self->part, self->nparts, "the list of HDF5 files")) {
         free(path);
         return -1;
     }
-    self->part = grown;
     self->part[self->nparts++] = (struct part){.path = path};
     return 0;
 }
@@ -352,7 +346,7 @@ int source_open_hdf5_list(const char *list, int nnames, const char *const *names
     self = self_create(list, nnames, names, false);
     if (!self)
         return -1;
-    status = list_load(list, &text) || list_parse(self, list, text.data) ? -1 : 0;
+    status = error_any(list_load(list, &text) || list_parse(self, list, text.data));
     if (!status && parts_scan(self))
         status = error_context("%s", list);
     strbuf_free(&text);

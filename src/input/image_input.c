@@ -8,7 +8,6 @@
 #include "input/mean_file.h"
 #include "input/source_internal.h"
 #include "util/alloc.h"
-#include "util/error.h"
 #include "util/file.h"
 
 #define MAX_FILE ((size_t)256 << 20) /* bytes of an image file */
@@ -41,8 +40,7 @@ int image_input_set_mean(const char *text, struct transform *t)
     int status, count = sscanf(text, "%f,%f,%f%c", &given[0], &given[1], &given[2], &end);
 
     transform_free(t); /* the mean of the net's own data layer */
-    t->channel_mean = alloc_array((size_t)t->in.dim[0], sizeof *t->channel_mean, "a mean");
-    if (!t->channel_mean)
+    if (ALLOC(t->channel_mean, t->in.dim[0], "a mean"))
         return -1;
     if (access(text, F_OK) != 0) {
         if (count != 3 && sscanf(text, "%f%c", &given[0], &end) != 1)
@@ -54,7 +52,7 @@ int image_input_set_mean(const char *text, struct transform *t)
             t->channel_mean[c] = given[count == 3 ? c : 0];
         return 0;
     }
-    status = mean_file_read(text, &mean) || set_channels(text, &mean, t) ? -1 : 0;
+    status = error_any(mean_file_read(text, &mean) || set_channels(text, &mean, t));
     free(mean.values);
     return status;
 }
@@ -111,7 +109,8 @@ static int read_record(const char *path, const struct image_input *o, struct rec
 int image_input_read(const char *path, const struct image_input *o, float *out)
 {
     struct record record = {.label = 0};
-    int status = file_load(&record.file, path, MAX_FILE) || read_record(path, o, &record) ? -1 : 0;
+    int status =
+        error_any(file_load(&record.file, path, MAX_FILE) || read_record(path, o, &record));
 
     if (!status)
         status = transform_apply(&o->transform, &record, 0, 0, 0, out);

@@ -2,7 +2,6 @@
 #include "input/list.h"
 
 #include "util/alloc.h"
-#include "util/error.h"
 #include "util/file.h"
 
 #include <ctype.h>
@@ -17,15 +16,9 @@
 
 static int list_add(struct list *list, uint64_t start, int32_t label)
 {
-    uint64_t *starts = alloc_room(list->start, list->count, sizeof *starts, "a list of images");
-    int32_t *labels =
-        starts ? alloc_room(list->label, list->count, sizeof *labels, "a list of images") : NULL;
-
-    if (starts)
-        list->start = starts;
-    if (!labels)
+    if (ALLOC_ROOM(list->start, list->count, "a list of images") ||
+        ALLOC_ROOM(list->label, list->count, "a list of images"))
         return -1;
-    list->label = labels;
     list->start[list->count] = start;
     list->label[list->count++] = label;
     return 0;

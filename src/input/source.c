@@ -3,7 +3,6 @@
 
 #include "util/alloc.h"
 #include "util/clock.h"
-#include "util/error.h"
 #include "util/sha256.h"
 
 #include <assert.h>
@@ -49,20 +48,15 @@ void *source_create(size_t bytes, const struct source_i *i, const char *path)
     if (!source)
         return NULL;
     source->i = i;
-    source->path = strdup(path);
-    if (source->path)
+    if (!alloc_text(&source->path, path, "a path"))
         return source;
-    error_memory(strlen(path), "a path");
     free(source);
     return NULL;
 }
 
 int source_add_field(struct source *source, const char *name)
 {
-    char **copy = &source->field[source->nfields++].name;
-
-    *copy = strdup(name);
-    return *copy ? 0 : error_memory(strlen(name), "a field's name");
+    return alloc_text(&source->field[source->nfields++].name, name, "a field's name");
 }
 
 int source_open_records(struct source *source, int status, bool with_labels, struct source **out)
@@ -180,10 +174,8 @@ int source_read_mark(struct source *source, struct source_mark *out)
 {
     assert(source->nrecords > 0);
     out->nrecords = source->nrecords;
-    return mark_record(source, 0, out->first) ||
-                   mark_record(source, source->nrecords - 1, out->last)
-               ? -1
-               : 0;
+    return error_any(mark_record(source, 0, out->first) ||
+                     mark_record(source, source->nrecords - 1, out->last));
 }
 
 static void note_labels(struct source_survey *out, const float *labels, uint64_t count)

@@ -5,7 +5,7 @@
 #include "input/transform.h"
 
 #include "input/mean_file.h"
-#include "util/error.h"
+#include "util/alloc.h"
 #include "util/path.h"
 #include "util/rng.h"
 
@@ -63,9 +63,8 @@ static int means_set(const float *value, size_t n, struct transform *t)
         return error_set("transform_param: %zu mean_value for %lld channels; expected 1 or one per "
                          "channel",
                          n, (long long)channels);
-    t->channel_mean = malloc((size_t)channels * sizeof *t->channel_mean);
-    if (!t->channel_mean)
-        return error_memory((size_t)channels * sizeof *t->channel_mean, "mean_value");
+    if (ALLOC(t->channel_mean, channels, "mean_value"))
+        return -1;
     for (int64_t c = 0; c < channels; c++)
         t->channel_mean[c] = value[n == 1 ? 0 : c];
     return 0;

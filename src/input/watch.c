@@ -2,7 +2,6 @@
 #include "input/watch.h"
 
 #include "util/alloc.h"
-#include "util/error.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -11,21 +10,20 @@
 
 int watch_add(struct watch *watch, const char *path)
 {
-    struct watch_file *grown;
+    char *copy;
     struct stat st;
 
     if (stat(path, &st))
         return 0;
-    grown = alloc_room(watch->file, (size_t)watch->nfiles, sizeof *grown, "a list of files");
-    if (!grown)
+    if (ALLOC_ROOM(watch->file, watch->nfiles, "a list of files") ||
+        alloc_text(&copy, path, "a path"))
         return -1;
-    watch->file = grown;
-    grown[watch->nfiles] = (struct watch_file){.path = strdup(path),
-                                               .device = st.st_dev,
-                                               .inode = st.st_ino,
-                                               .bytes = st.st_size,
-                                               .written = st.st_mtim};
-    return grown[watch->nfiles].path ? (watch->nfiles++, 0) : error_memory(strlen(path), "a path");
+    watch->file[watch->nfiles++] = (struct watch_file){.path = copy,
+                                                       .device = st.st_dev,
+                                                       .inode = st.st_ino,
+                                                       .bytes = st.st_size,
+                                                       .written = st.st_mtim};
+    return 0;
 }
 
 static bool same_time(struct timespec a, struct timespec b)

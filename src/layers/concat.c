@@ -1,7 +1,7 @@
 /* Layers that join, cut, copy or re-shape blobs: Concat, Slice, Split, Flatten, Reshape. */
 #include "layers/layers_internal.h"
 
-#include "util/error.h"
+#include "util/alloc.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -33,9 +33,9 @@ static int concat_setup(struct layer *layer)
                   p && p->has_concat_dim ? &p->concat_dim : NULL, &axis))
         return -1;
     layer->u.concat.axis = axis;
-    layer->state = calloc((size_t)layer->nbottoms, sizeof(bool));
+    layer->state = alloc_array((size_t)layer->nbottoms, sizeof(bool), "a concat layer");
     if (!layer->state)
-        return error_memory((size_t)layer->nbottoms, "a concat layer");
+        return -1;
     assert(0 <= axis && axis < shape.naxes);
     for (int b = 1; b < layer->nbottoms; b++)
         shape.dim[axis] += shape_dim(&layer->bottoms[b]->value.shape, axis);

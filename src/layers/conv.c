@@ -183,7 +183,7 @@ static int convolution_setup(struct layer *layer)
         conv_check_channels(layer, p))
         return -1;
     layer->u.conv.bias = p->bias_term;
-    return conv_set_top(layer, outputs) || conv_declare_params(layer, outputs, p) ? -1 : 0;
+    return error_any(conv_set_top(layer, outputs) || conv_declare_params(layer, outputs, p));
 }
 
 static void convolution_arguments(const struct layer *layer, struct op_args *args)

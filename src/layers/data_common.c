@@ -5,7 +5,7 @@
  */
 #include "layers/data_internal.h"
 
-#include "util/error.h"
+#include "util/alloc.h"
 #include "util/path.h"
 #include "util/rng.h"
 #include "util/strbuf.h"
@@ -175,9 +175,8 @@ static int data_remember(struct data *state)
 {
     state->record = state->source->field[0].shape;
     free(state->path);
-    state->path = strdup(state->source->path);
-    if (!state->path)
-        return error_memory(strlen(state->source->path), "a path");
+    if (alloc_text(&state->path, state->source->path, "a path"))
+        return -1;
     class_names_free(&state->classes);
     return class_names_of_data(state->path, &state->classes);
 }

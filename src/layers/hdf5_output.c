@@ -4,7 +4,7 @@
  * shared; the file is flushed after every pass, so that it is whole whenever the run ends. */
 #include "layers/layers_internal.h"
 
-#include "util/error.h"
+#include "util/alloc.h"
 #include "util/h5.h"
 #include "util/strbuf.h"
 
@@ -41,10 +41,9 @@ static int output_setup(struct layer *layer, const struct layer_env *env)
                          (long long)shape_dim(&layer->bottoms[0]->value.shape, 0),
                          layer->bottoms[1]->name,
                          (long long)shape_dim(&layer->bottoms[1]->value.shape, 0));
-    state = calloc(1, sizeof(*state));
+    if (ALLOC(state, 1, "an HDF5Output layer"))
+        return -1;
     layer->state = state;
-    if (!state)
-        return error_memory(sizeof(*state), "an HDF5Output layer");
     state->file = state->dataset[0].id = state->dataset[1].id = -1;
     state->look_only = env->look_only;
     strbuf_puts(&path, p->file_name);
@@ -87,9 +86,8 @@ static int output_build(struct layer *layer, struct engine *engine)
     for (int b = 0; b < 2; b++)
         if (shape_elems(&layer->bottoms[b]->value.shape) > elems)
             elems = shape_elems(&layer->bottoms[b]->value.shape);
-    state->values = malloc(elems * sizeof(float));
-    if (!state->values)
-        return error_memory(elems * sizeof(float), "an HDF5Output layer");
+    if (ALLOC(state->values, elems, "an HDF5Output layer"))
+        return -1;
     h5_lock();
     state->file = H5Fcreate(state->path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
     if (state->file < 0)

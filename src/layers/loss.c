@@ -2,7 +2,7 @@
  */
 #include "layers/layers_internal.h"
 
-#include "util/error.h"
+#include "util/alloc.h"
 #include "spec/modelfile.h"
 #include "util/path.h"
 
@@ -124,9 +124,8 @@ static int infogain_setup(struct layer *layer, const struct layer_env *env)
         return error_set("infogain_loss_param source is missing; the matrix comes from there or "
                          "from a third bottom");
     if (layer->nbottoms == 2 && env->look_only) { /* passes over blank input want a blank matrix */
-        matrix = calloc(classes * classes, sizeof *matrix);
-        if (!matrix)
-            return error_memory(classes * classes * sizeof *matrix, "the infogain matrix");
+        if (ALLOC(matrix, classes * classes, "the infogain matrix"))
+            return -1;
     } else if (layer->nbottoms == 2 && find_matrix(p->source, env, classes, &matrix)) {
         return -1;
     }

@@ -2,7 +2,7 @@
  * are listed in layers_internal.h. */
 #include "layers/layers_internal.h"
 
-#include "util/error.h"
+#include "util/alloc.h"
 #include "util/strbuf.h"
 #include "util/suggest.h"
 
@@ -262,9 +262,8 @@ int layer_build(struct layer *layer, struct engine *engine)
         return 0;
     if (layer->i->build)
         return layer->i->build(layer, engine);
-    layer->ops = calloc(count, sizeof *layer->ops);
-    if (!layer->ops)
-        return error_memory(count * sizeof *layer->ops, "operators");
+    if (ALLOC(layer->ops, count, "operators"))
+        return -1;
     for (size_t b = 0; b < count; b++, layer->nops++) {
         struct op_args args = layer_arguments(layer);
         if (layer->i->op_per_bottom) {

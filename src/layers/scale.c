@@ -3,7 +3,7 @@
  * place, runs as one op with it. */
 #include "layers/layers_internal.h"
 
-#include "util/error.h"
+#include "util/alloc.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -85,9 +85,9 @@ static int scale_setup(struct layer *layer)
     const struct factor_field f = {p->axis, p->num_axes};
     struct scale *state;
 
-    layer->state = state = calloc(1, sizeof(*state));
-    if (!state)
-        return error_memory(sizeof(*state), "a scale layer");
+    if (ALLOC(state, 1, "a scale layer"))
+        return -1;
+    layer->state = state;
     if (scale_resolve(layer, &f))
         return -1;
     layer->u.scale.scale = true;

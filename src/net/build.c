@@ -4,7 +4,7 @@
  * out (memory.c). */
 #include "net/net_internal.h"
 
-#include "util/error.h"
+#include "util/alloc.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -150,9 +150,8 @@ static int fill_params(struct net *net, uint64_t seed)
     for (int i = 0; i < net->nparams; i++)
         if (shape_elems(&net->params[i].shape) > largest)
             largest = shape_elems(&net->params[i].shape);
-    host = malloc(largest * sizeof(float));
-    if (!host)
-        return error_memory(largest * sizeof(float), "initial parameters");
+    if (ALLOC(host, largest, "initial parameters"))
+        return -1;
     for (int i = 0; !status && i < net->nparams; i++) {
         struct param *param = &net->params[i];
         const struct param_def *def = param_def(net, i);
@@ -209,8 +208,7 @@ static int make_scratch(struct net *net)
         if (elems > largest)
             largest = elems;
     }
-    net->internals->scratch = malloc(largest * sizeof(float));
-    return net->internals->scratch ? 0 : error_memory(largest * sizeof(float), "the losses");
+    return ALLOC(net->internals->scratch, largest, "the losses");
 }
 
 int net_hold(struct net *net, struct engine *engine)

@@ -5,7 +5,7 @@
  * version of a blob has one reader at most. */
 #include "net/net_internal.h"
 
-#include "util/error.h"
+#include "util/alloc.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -135,15 +135,11 @@ static int allocate_layer(struct net *net, struct layer *layer)
 {
     size_t nbottoms = (size_t)layer->nbottoms, ntops = (size_t)layer->ntops;
 
-    layer->bottoms = calloc(nbottoms + 1, sizeof(struct blob *));
-    layer->tops = calloc(ntops + 1, sizeof(struct blob *));
-    layer->propagate = calloc(nbottoms + 1, sizeof(bool));
-    layer->taken = calloc(nbottoms + 1, sizeof(struct layer *));
-    net->internals->wires[layer->index] = calloc(nbottoms + 1, sizeof(struct net_wire));
-    if (!layer->bottoms || !layer->tops || !layer->propagate || !layer->taken ||
-        !net->internals->wires[layer->index])
-        return error_memory((2 * nbottoms + ntops + 4) * sizeof(void *), "a layer");
-    return 0;
+    return error_any(ALLOC(layer->bottoms, nbottoms + 1, "a layer") ||
+                     ALLOC(layer->tops, ntops + 1, "a layer") ||
+                     ALLOC(layer->propagate, nbottoms + 1, "a layer") ||
+                     ALLOC(layer->taken, nbottoms + 1, "a layer") ||
+                     ALLOC(net->internals->wires[layer->index], nbottoms + 1, "a layer"));
 }
 
 /* What stands in the layer, looks as if it did something, and does nothing. */
@@ -191,9 +187,8 @@ static int find_outputs(struct wiring *wiring)
 {
     struct net *net = wiring->net;
 
-    net->outputs = calloc((size_t)net->nblobs + 1, sizeof(struct net_output));
-    if (!net->outputs)
-        return error_memory((size_t)net->nblobs * sizeof(struct net_output), "the outputs");
+    if (ALLOC(net->outputs, net->nblobs + 1, "the outputs"))
+        return -1;
     for (int i = 0; i < net->nblobs; i++) {
         struct net_wire from = wiring->versions[i].from;
         if (!wiring->versions[i].consumed && from.top < net->layers[from.layer].def->ntops)
@@ -210,13 +205,10 @@ static int allocate_net(struct wiring *wiring)
 
     for (size_t i = 0; i < nlayers; i++)
         ntops += (size_t)net->def->layers[i].ntops + 1; /* 1: an automatic top */
-    net->layers = calloc(nlayers + 1, sizeof(struct layer));
-    net->blobs = calloc(ntops + 1, sizeof(struct blob *));
-    net->internals->wires = calloc(nlayers + 1, sizeof(struct net_wire *));
-    wiring->versions = calloc(ntops + 1, sizeof(struct version));
-    if (!net->layers || !net->blobs || !net->internals->wires || !wiring->versions)
-        return error_memory(nlayers * sizeof(struct layer), "the layers");
-    return 0;
+    return error_any(ALLOC(net->layers, nlayers + 1, "the layers") ||
+                     ALLOC(net->blobs, ntops + 1, "the layers") ||
+                     ALLOC(net->internals->wires, nlayers + 1, "the layers") ||
+                     ALLOC(wiring->versions, ntops + 1, "the layers"));
 }
 
 int net_wire_layers(struct net *net, const struct layer_env *env)

@@ -7,7 +7,7 @@
  * load and set up what they need on first use. */
 #include "net/net_internal.h"
 
-#include "util/error.h"
+#include "util/alloc.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -52,17 +52,15 @@ int net_graphs_open(struct net *net)
 
     if (!net->engine->i->graph)
         return 0;
-    graphs = net->internals->graphs = calloc(1, sizeof *graphs);
-    if (!graphs)
-        return error_memory(sizeof *graphs, "recorded passes");
-    graphs->written = calloc((size_t)net->nparams + 1, sizeof(bool));
-    if (!graphs->written)
-        return error_memory((size_t)net->nparams * sizeof(bool), "recorded passes");
+    if (ALLOC(net->internals->graphs, 1, "recorded passes"))
+        return -1;
+    graphs = net->internals->graphs;
+    if (ALLOC(graphs->written, net->nparams + 1, "recorded passes"))
+        return -1;
     for (int pass = 0; pass < 2; pass++) {
-        graphs->segments[pass] = calloc(n, sizeof(struct segment));
-        graphs->versions[pass] = calloc(n * LAYER_MAX_PARAMS, sizeof(uint64_t));
-        if (!graphs->segments[pass] || !graphs->versions[pass])
-            return error_memory(n * sizeof(struct segment), "recorded passes");
+        if (ALLOC(graphs->segments[pass], n, "recorded passes") ||
+            ALLOC(graphs->versions[pass], n * LAYER_MAX_PARAMS, "recorded passes"))
+            return -1;
     }
     return 0;
 }

@@ -1,7 +1,7 @@
 /* Groups: what one layer owns, side by side in the arenas, and what a syncer must know of it. */
 #include "net/net_internal.h"
 
-#include "util/error.h"
+#include "util/alloc.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -119,11 +119,10 @@ int net_make_groups(struct net *net)
     size_t nlayers = (size_t)net->nlayers + 1;
     int groups[LAYER_MAX_PARAMS];
 
-    net->groups = calloc(nlayers, sizeof(struct param_group));
-    net->group_of_layer = calloc(nlayers, sizeof(int));
-    internals->last_contributor = calloc(nlayers, sizeof(int));
-    if (!net->groups || !net->group_of_layer || !internals->last_contributor)
-        return error_memory(nlayers * sizeof(struct param_group), "the parameter groups");
+    if (ALLOC(net->groups, nlayers, "the parameter groups") ||
+        ALLOC(net->group_of_layer, nlayers, "the parameter groups") ||
+        ALLOC(internals->last_contributor, nlayers, "the parameter groups"))
+        return -1;
     collect_params(net);
     for (int g = 0; g < net->ngroups; g++)
         internals->last_contributor[g] = -1;

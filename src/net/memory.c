@@ -6,7 +6,7 @@
  * where nothing lives that overlaps it in time. */
 #include "net/net_internal.h"
 
-#include "util/error.h"
+#include "util/alloc.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -192,10 +192,10 @@ static size_t find_gap(const struct net_piece *piece, struct net_piece *const *p
 static int arrange(struct net_memory_plan *plan)
 {
     size_t n = (size_t)plan->npieces + 1;
-    struct net_piece **order = calloc(2 * n, sizeof *order), **placed;
+    struct net_piece **order, **placed;
 
-    if (!order)
-        return error_memory(2 * n * sizeof *order, "the memory plan");
+    if (ALLOC(order, 2 * n, "the memory plan"))
+        return -1;
     placed = order + n;
     for (int i = 0; i < plan->npieces; i++)
         order[i] = &plan->pieces[i];
@@ -318,12 +318,8 @@ int net_place_blobs(struct net *net)
 
     plan->nsteps = net->train ? 2 * net->nlayers : net->nlayers;
     p.last = plan->nsteps - 1;
-    plan->pieces = calloc(most, sizeof *plan->pieces);
-    p.roots = calloc(most, sizeof *p.roots);
-    if (!plan->pieces || !p.roots) {
-        error_memory(most * sizeof *plan->pieces, "the memory plan");
+    if (ALLOC(plan->pieces, most, "the memory plan") || ALLOC(p.roots, most, "the memory plan"))
         goto done;
-    }
     find_lives(&p);
     if (arrange(plan))
         goto done;

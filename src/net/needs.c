@@ -5,7 +5,7 @@
  */
 #include "net/net_internal.h"
 
-#include "util/error.h"
+#include "util/alloc.h"
 
 #include <stdlib.h>
 
@@ -65,9 +65,8 @@ static int read_losses(struct net *net)
 
     for (int l = 0; l < net->nlayers; l++)
         ntops += (size_t)net->layers[l].ntops;
-    net->internals->losses = calloc(ntops + 1, sizeof(struct net_loss));
-    if (!net->internals->losses)
-        return error_memory(ntops * sizeof(struct net_loss), "the losses");
+    if (ALLOC(net->internals->losses, ntops + 1, "the losses"))
+        return -1;
     for (int l = 0; l < net->nlayers; l++)
         if (read_layer_losses(net, &net->layers[l]))
             return net_layer_error(net, l);
@@ -188,9 +187,8 @@ int net_find_needs(struct net *net)
         return -1;
     if (!net->train)
         return check_layers(net);
-    sweep.flow = calloc((size_t)net->nblobs + 1, sizeof(struct flow));
-    if (!sweep.flow)
-        return error_memory((size_t)net->nblobs * sizeof(struct flow), "the gradient flow");
+    if (ALLOC(sweep.flow, net->nblobs + 1, "the gradient flow"))
+        return -1;
     for (int l = 0; l < net->nlayers; l++)
         sweep_forward(&sweep, &net->layers[l]);
     for (int l = net->nlayers - 1; l >= 0; l--)

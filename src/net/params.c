@@ -2,7 +2,7 @@
  * by layer with the training net. */
 #include "net/net_internal.h"
 
-#include "util/error.h"
+#include "util/alloc.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -213,6 +213,7 @@ static int make_layer_params(struct sharing *sharing, struct layer *layer)
 
 int net_make_params(struct net *net, const struct layer_env *env)
 {
+    static const char what[] = "the parameters";
     struct sharing sharing = {.net = net, .env = env};
     struct net_internals *internals = net->internals;
     size_t declared = 0;
@@ -220,17 +221,13 @@ int net_make_params(struct net *net, const struct layer_env *env)
 
     for (int l = 0; l < net->nlayers; l++)
         declared += (size_t)net->layers[l].nparams;
-    net->params = calloc(declared + 1, sizeof(struct param));
-    internals->views = calloc(declared + 1, sizeof(struct param));
-    internals->view_of = calloc(declared + 1, sizeof(int));
-    internals->layer_of_param = calloc(declared + 1, sizeof(int));
-    internals->written = calloc(declared + 1, sizeof(bool));
-    internals->param_of_layer =
-        calloc((size_t)net->nlayers + 1, sizeof(*internals->param_of_layer));
-    sharing.shared = calloc(declared + 1, sizeof(struct shared));
-    if (!net->params || !internals->views || !internals->view_of || !internals->layer_of_param ||
-        !internals->written || !internals->param_of_layer || !sharing.shared)
-        status = error_memory(declared * sizeof(struct param), "the parameters");
+    if (ALLOC(net->params, declared + 1, what) || ALLOC(internals->views, declared + 1, what) ||
+        ALLOC(internals->view_of, declared + 1, what) ||
+        ALLOC(internals->layer_of_param, declared + 1, what) ||
+        ALLOC(internals->written, declared + 1, what) ||
+        ALLOC(internals->param_of_layer, net->nlayers + 1, what) ||
+        ALLOC(sharing.shared, declared + 1, what))
+        status = -1;
     for (int l = 0; !status && l < net->nlayers; l++)
         if (make_layer_params(&sharing, &net->layers[l]))
             status = net_layer_error(net, l);

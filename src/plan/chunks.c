@@ -123,8 +123,7 @@ int plan_cut(struct plan *plan)
             plan->options.chunk_bytes, least);
     for (int b = 0; b < plan->nbuckets; b++)
         cut_bucket(plan, b, false);
-    plan->chunks = PLAN_ROOM(plan->chunks, plan->nchunks + 1);
-    if (!plan->chunks)
+    if (PLAN_ROOM(plan->chunks, plan->nchunks + 1))
         return -1;
     plan->nchunks = 0;
     for (int b = 0; b < plan->nbuckets; b++)
@@ -146,8 +145,8 @@ struct dealer {
 
 static int open_dealer(struct dealer *dealer, int first, int count)
 {
-    *dealer = (struct dealer){.count = count, .order = PLAN_ROOM(dealer->order, 2 * count)};
-    if (!dealer->order)
+    *dealer = (struct dealer){.count = count};
+    if (PLAN_ROOM(dealer->order, 2 * count))
         return -1;
     dealer->spare = dealer->order + count;
     for (int i = 0; i < count; i++)
@@ -220,10 +219,10 @@ static void deal_bucket(struct plan *plan, const struct bucket *bucket, struct d
 int plan_deal(struct plan *plan)
 {
     struct dealer workers = {0}, servers = {0};
-    const struct bucket **order = PLAN_ROOM(order, plan->nbuckets);
+    const struct bucket **order = NULL;
     int owned = 0, n = 0, status = -1;
 
-    if (!order || open_dealer(&workers, 0, plan->nworkers) ||
+    if (PLAN_ROOM(order, plan->nbuckets) || open_dealer(&workers, 0, plan->nworkers) ||
         (plan->dedicated && open_dealer(&servers, plan->nworkers, plan->nservers)))
         goto done;
     /* what has one owner cannot be evened out later: it goes first */
@@ -324,8 +323,7 @@ static void share_bucket(struct plan *plan, struct bucket *bucket)
 
 int plan_share_out(struct plan *plan)
 {
-    plan->shares = PLAN_ROOM(plan->shares, plan->nchunks);
-    if (!plan->shares)
+    if (PLAN_ROOM(plan->shares, plan->nchunks))
         return -1;
     for (int b = 0; b < plan->nbuckets; b++) {
         struct bucket *bucket = &plan->buckets[b];
@@ -403,82 +401,75 @@ size_t plan_back_bytes(const struct plan *plan, int chunk)
                                         : plan->chunks[chunk].elems * sizeof(float);
 }
 
-/* Along the tree, every rank but the root sends one sum up, and every one an answer to each of its
- * children. */
-static struct traffic tree_traffic(const struct plan *plan, const struct bucket *bucket, int leader)
+/* From how many leaders gradients come to this one on their way to that home, and answers go back
+ * there: along the tree from its children. */
+static uint64_t count_below(const struct plan *plan, int bucket, int leader, int home)
 {
-    struct traffic traffic = {0};
     int children[TREE_MOST_CHILDREN];
 
-    for (int s = bucket->first_share; s < bucket->first_share + bucket->nshares; s++) {
-        const struct home_share *share = &plan->shares[s];
-        uint64_t n = (uint64_t)tree_children(plan->nworkers, share->home, leader, children);
-        uint64_t up = share->home != leader;
-        traffic.sent += up * share->gradient_bytes + n * share->back_bytes;
-        traffic.received += n * share->gradient_bytes + up * share->back_bytes;
-        traffic.messages += (up + n) * (uint64_t)share->chunks;
+    if (plan->buckets[bucket].log_steps)
+        return (uint64_t)tree_children(plan->nworkers, home, leader, children);
+    return home == leader ? (uint64_t)(plan->nworkers - (leader < plan->nworkers)) : 0;
+}
+
+void plan_add_part(const struct plan *plan, int bucket, int leader, const struct home_share *part,
+                   struct plan_load *load)
+{
+    const struct bucket *b = &plan->buckets[bucket];
+    bool own = part->home == leader, worker = leader < plan->nworkers;
+    bool encoded = b->gradient_bytes != b->elems * sizeof(float);
+    uint64_t below = count_below(plan, bucket, leader, part->home), up = worker && !own;
+    uint64_t floats = part->elems * sizeof(float);
+
+    load->traffic.sent += up * part->gradient_bytes + below * part->back_bytes;
+    load->traffic.received += up * part->back_bytes + below * part->gradient_bytes;
+    load->traffic.messages += (up + below) * (uint64_t)part->chunks * (b->rank > 0 ? 2 : 1);
+    load->bytes += below * part->gradient_bytes;
+    if (own && plan->options.drop > 0)
+        load->bytes += (uint64_t)(plan->options.drop + 1) * floats;
+    if (own && encoded)
+        load->bytes += (uint64_t)plan->nworkers * floats;
+    if (worker && encoded)
+        load->bytes += floats + part->gradient_bytes;
+    if (worker && encoded && b->scheme->codec_back)
+        load->bytes += part->back_bytes + (own ? floats : 0);
+}
+
+/* Not along a tree, what others are home of counts at once. */
+static struct plan_load find_load(const struct plan *plan, int bucket, int leader)
+{
+    const struct bucket *b = &plan->buckets[bucket];
+    const struct home_share *own = plan_share(plan, bucket, leader);
+    struct home_share others = {.home = -1,
+                                .chunks = b->moved,
+                                .elems = b->elems,
+                                .gradient_bytes = b->gradient_bytes,
+                                .back_bytes = b->back_bytes};
+    struct plan_load load = {.bytes = 0};
+
+    for (int s = 0; s < b->nshares && b->log_steps; s++)
+        plan_add_part(plan, bucket, leader, &plan->shares[b->first_share + s], &load);
+    if (b->log_steps)
+        return load;
+    if (own) {
+        plan_add_part(plan, bucket, leader, own, &load);
+        others.chunks -= own->chunks;
+        others.elems -= own->elems;
+        others.gradient_bytes -= own->gradient_bytes;
+        others.back_bytes -= own->back_bytes;
     }
-    return traffic;
+    plan_add_part(plan, bucket, leader, &others, &load);
+    return load;
 }
 
 struct traffic plan_home_traffic(const struct plan *plan, int bucket, int leader)
 {
-    const struct bucket *b = &plan->buckets[bucket];
-    const struct home_share *own = plan_share(plan, bucket, leader);
-    struct traffic traffic = {0};
-    bool worker = leader < plan->nworkers;
-    uint64_t others = (uint64_t)plan->nworkers - (worker ? 1 : 0);
-
-    if (b->log_steps)
-        return tree_traffic(plan, b, leader);
-    if (worker)
-        traffic =
-            (struct traffic){.sent = b->gradient_bytes - (own ? own->gradient_bytes : 0),
-                             .received = b->back_bytes - (own ? own->back_bytes : 0),
-                             .messages = (uint64_t)b->moved - (own ? (uint64_t)own->chunks : 0)};
-    if (own) {
-        traffic.sent += others * own->back_bytes;
-        traffic.received += others * own->gradient_bytes;
-        traffic.messages += others * (uint64_t)own->chunks;
-    }
-    traffic.messages *= b->rank > 0 ? 2 : 1;
-    return traffic;
-}
-
-/* Along the tree, a place for the sum of each child. */
-static uint64_t tree_memory(const struct plan *plan, const struct bucket *bucket, int leader)
-{
-    int children[TREE_MOST_CHILDREN];
-    uint64_t bytes = 0;
-
-    for (int s = bucket->first_share; s < bucket->first_share + bucket->nshares; s++)
-        bytes += (uint64_t)tree_children(plan->nworkers, plan->shares[s].home, leader, children) *
-                 plan->shares[s].gradient_bytes;
-    return bytes;
+    return find_load(plan, bucket, leader).traffic;
 }
 
 uint64_t plan_home_memory(const struct plan *plan, int bucket, int leader)
 {
-    const struct bucket *b = &plan->buckets[bucket];
-    const struct home_share *own = plan_share(plan, bucket, leader);
-    bool worker = leader < plan->nworkers;
-    uint64_t others = (uint64_t)plan->nworkers - (worker ? 1 : 0);
-    uint64_t floats = b->elems * sizeof(float), bytes = 0;
-    bool encoded = b->gradient_bytes != floats;
-
-    if (b->log_steps)
-        return tree_memory(plan, b, leader);
-    if (own)
-        bytes = others * own->gradient_bytes;
-    if (own && plan->options.drop > 0)
-        bytes += (uint64_t)(plan->options.drop + 1) * own->elems * sizeof(float);
-    if (own && encoded)
-        bytes += (uint64_t)plan->nworkers * own->elems * sizeof(float);
-    if (worker && encoded)
-        bytes += floats + b->gradient_bytes;
-    if (worker && encoded && b->scheme->codec_back)
-        bytes += b->back_bytes + (own ? own->elems * sizeof(float) : 0);
-    return bytes;
+    return find_load(plan, bucket, leader).bytes;
 }
 
 uint64_t plan_times(uint64_t a, uint64_t b)

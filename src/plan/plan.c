@@ -124,12 +124,10 @@ static void begin_bucket(struct bucket *bucket, const struct group *group, int n
 static int make_buckets(struct plan *plan)
 {
     size_t n = (size_t)plan->ngroups + 1;
-    struct way *way = PLAN_ROOM(way, n);
+    struct way *way = NULL;
     int made = -1, status = 0;
 
-    plan->bucket_of = PLAN_ROOM(plan->bucket_of, n);
-    plan->buckets = PLAN_ROOM(plan->buckets, n);
-    if (!way || !plan->bucket_of || !plan->buckets) {
+    if (PLAN_ROOM(way, n) || PLAN_ROOM(plan->bucket_of, n) || PLAN_ROOM(plan->buckets, n)) {
         free(way);
         return -1;
     }
@@ -246,10 +244,8 @@ static int find_leaders(struct plan *plan)
     const struct plan_options *o = &plan->options;
 
     plan->ncomputing = o->nranks - o->servers;
-    plan->leader = PLAN_ROOM(plan->leader, o->nranks);
-    plan->world_rank = PLAN_ROOM(plan->world_rank, o->nranks);
-    plan->locals = PLAN_ROOM(plan->locals, o->nranks);
-    if (!plan->leader || !plan->world_rank || !plan->locals)
+    if (PLAN_ROOM(plan->leader, o->nranks) || PLAN_ROOM(plan->world_rank, o->nranks) ||
+        PLAN_ROOM(plan->locals, o->nranks))
         return -1;
     for (int r = 0; r < plan->ncomputing; r++) {
         int leader = plan->leader[r] = o->nodes ? o->nodes[r] : r;
@@ -301,9 +297,9 @@ static int check_rank(const struct plan *plan)
 
 static int copy_groups(struct plan *plan, int ngroups, const struct group *groups)
 {
-    struct group *copy = PLAN_ROOM(copy, ngroups);
+    struct group *copy;
 
-    if (!copy)
+    if (PLAN_ROOM(copy, ngroups))
         return -1;
     if (ngroups > 0)
         memcpy(copy, groups, (size_t)ngroups * sizeof *copy);
@@ -315,10 +311,10 @@ static int copy_groups(struct plan *plan, int ngroups, const struct group *group
 int plan_create(const struct plan_options *options, int ngroups, const struct group *groups,
                 struct plan **out)
 {
-    struct plan *plan = PLAN_ROOM(plan, 1);
+    struct plan *plan;
 
     *out = NULL;
-    if (!plan)
+    if (PLAN_ROOM(plan, 1))
         return -1;
     assert(options->registry && options->registry[0]);
     plan->options = *options;

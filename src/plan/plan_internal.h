@@ -5,8 +5,8 @@
 #include "plan/plan.h"
 #include "util/alloc.h"
 
-/* So many places, all zero, for the array; NULL: the message is set. */
-#define PLAN_ROOM(array, n) alloc_array((size_t)(n), sizeof *(array), "the communication plan")
+/* So many places, all zero, for the array: 0, or -1 with a message. */
+#define PLAN_ROOM(array, n) ALLOC(array, n, "the communication plan")
 
 /* Leaders and buckets are there: cuts buckets into chunks, deals these to their homes, and sums up
  * shares (chunks.c). Fail with a message. */
@@ -16,6 +16,17 @@ int plan_share_out(struct plan *plan);
 
 /* Chunks have their homes: deals them to rails (rails.c). */
 int plan_lay_rails(struct plan *plan);
+
+/* What a leader exchanges in an iteration and keeps for it. */
+struct plan_load {
+    struct traffic traffic;
+    uint64_t bytes;
+};
+
+/* Adds the leader's of some of the bucket's chunks, which have one home; part->home -1: homes that
+ * are others. */
+void plan_add_part(const struct plan *plan, int bucket, int leader, const struct home_share *part,
+                   struct plan_load *load);
 
 /* plan_traffic and plan_memory of one of a leader's several ranks, of a bucket that is sliced. */
 struct traffic plan_rail_traffic(const struct plan *plan, int bucket, int world_rank);

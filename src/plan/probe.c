@@ -5,7 +5,7 @@
 #include "engine/vector.h"
 #include "util/agree.h"
 #include "util/clock.h"
-#include "util/error.h"
+#include "util/alloc.h"
 #include "util/median.h"
 #include "util/thread.h"
 
@@ -400,10 +400,8 @@ static int measure_products(struct prober *p, const struct engine *engine,
             "measuring products", &memory);
         products.memory = memory;
         cluster->gemm_flops = status ? 0 : measure_rate(multiply, &products);
-        status = cluster->gemm_flops <= 0 || probe_serving(engine, &cluster->serve_Bps) ||
-                         probe_copying(engine, &cluster->device_Bps)
-                     ? -1
-                     : 0;
+        status = error_any(cluster->gemm_flops <= 0 || probe_serving(engine, &cluster->serve_Bps) ||
+                           probe_copying(engine, &cluster->device_Bps));
     }
     status = error_agree(p->comm, status);
     if (!status)
@@ -414,62 +412,46 @@ static int measure_products(struct prober *p, const struct engine *engine,
 }
 
 /* Steps walk through buffers larger than caches, a piece at a time. */
-enum { PIECE = 1 << 20, PIECES = BUFFER_BYTES / PIECE };
+enum { PIECE = 1 << 18, PIECES = BUFFER_BYTES / (int)sizeof(float) / PIECE }; /* floats */
 
 struct memory_walk {
-    char *to, *from;
+    float *to, *from;
+    bool adds; /* else copies */
     int at;
 };
 
-static size_t next_piece(struct memory_walk *walk)
+static double walk_piece(void *context)
 {
+    struct memory_walk *walk = context;
+    float *to = walk->to + (size_t)walk->at * PIECE, *from = walk->from + (size_t)walk->at * PIECE;
+
     walk->at = (walk->at + 1) % PIECES;
-    return (size_t)walk->at * PIECE;
+    if (walk->adds)
+        vector_add(to, from, PIECE);
+    else
+        memcpy(to, from, PIECE * sizeof *to);
+    return PIECE * sizeof *to;
 }
 
-static double copy_piece(void *context)
+/* Bytes per second from one buffer to the other, which are there then, not only promised. */
+static double measure_walk(void *to, void *from, bool adds)
 {
-    struct memory_walk *walk = context;
-    size_t at = next_piece(walk);
+    struct memory_walk walk = {.to = to, .from = from, .adds = adds};
 
-    memcpy(walk->to + at, walk->from + at, PIECE);
-    return PIECE;
-}
-
-static double add_piece(void *context)
-{
-    struct memory_walk *walk = context;
-    size_t at = next_piece(walk);
-
-    vector_add((float *)(void *)(walk->to + at), (const float *)(const void *)(walk->from + at),
-               PIECE / sizeof(float));
-    return PIECE;
-}
-
-static void measure_memory(struct prober *p, struct cost_cluster *cluster)
-{
-    struct memory_walk walk = {p->in, p->out, 0};
-
-    memset(p->out, 0, BUFFER_BYTES);
-    memset(p->in, 0, BUFFER_BYTES);
-    cluster->copy_Bps = measure_rate(copy_piece, &walk);
-    cluster->sum_Bps = measure_rate(add_piece, &walk);
+    memset(to, 0, BUFFER_BYTES);
+    memset(from, 0, BUFFER_BYTES);
+    return measure_rate(walk_piece, &walk);
 }
 
 int probe_sums(double *Bps)
 {
-    struct memory_walk walk = {calloc(1, BUFFER_BYTES), calloc(1, BUFFER_BYTES), 0};
-    int status =
-        walk.to && walk.from ? 0 : error_memory(2 * (size_t)BUFFER_BYTES, "measuring sums");
+    char *buffers;
 
-    if (!status) {
-        memset(walk.to, 0, BUFFER_BYTES); /* there, not only promised */
-        memset(walk.from, 0, BUFFER_BYTES);
-        *Bps = measure_rate(add_piece, &walk);
-    }
-    free(walk.to);
-    free(walk.from);
-    return status;
+    if (ALLOC(buffers, 2 * BUFFER_BYTES, "measuring sums"))
+        return -1;
+    *Bps = measure_walk(buffers, buffers + BUFFER_BYTES, true);
+    free(buffers);
+    return 0;
 }
 
 /* The slowest rank's rates, then rank 0's bits. */
@@ -497,16 +479,11 @@ fail:
 
 static int allocate(struct prober *p)
 {
-    size_t n = (size_t)p->nranks;
+    static const char what[] = "measuring the cluster";
 
     p->room = 2 * (MESSAGES + p->nranks);
-    p->peers = calloc(n, sizeof *p->peers);
-    p->requests = calloc((size_t)p->room, sizeof(MPI_Request));
-    p->out = calloc(1, BUFFER_BYTES);
-    p->in = calloc(1, BUFFER_BYTES);
-    if (p->peers && p->requests && p->out && p->in)
-        return 0;
-    return error_memory(2 * (size_t)BUFFER_BYTES, "measuring the cluster");
+    return error_any(ALLOC(p->peers, p->nranks, what) || ALLOC(p->requests, p->room, what) ||
+                     ALLOC(p->out, BUFFER_BYTES, what) || ALLOC(p->in, BUFFER_BYTES, what));
 }
 
 static void release(struct prober *p)
@@ -532,7 +509,8 @@ int probe_measure(MPI_Comm world, const struct topology *topology, const struct 
     if (error_agree(p.comm, allocate(&p)) || measure_network(&p, &out->cluster))
         goto fail;
     MPI_TRY(MPI_Barrier(p.comm));
-    measure_memory(&p, &out->cluster);
+    out->cluster.copy_Bps = measure_walk(p.in, p.out, false);
+    out->cluster.sum_Bps = measure_walk(p.in, p.out, true);
     if (measure_products(&p, engine, &out->cluster) || agree_figures(&p, &out->cluster))
         goto fail;
     out->nranks = p.nranks;

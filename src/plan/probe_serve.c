@@ -4,6 +4,7 @@
 #include "plan/probe.h"
 
 #include "util/clock.h"
+#include "util/error.h"
 
 #include <sched.h>
 
@@ -62,12 +63,10 @@ static int serve(const struct serving *s)
     const struct engine_rows up = {.host = s->host, .memory = grad, .width = ELEMS, .rows = 1};
     const struct engine_rows back = {.host = s->host, .memory = values, .width = ELEMS, .rows = 1};
 
-    return copies->store(context, &up, s->ticket) ||
-                   services->update(context, &sgd, values, grad, history, ELEMS, ELEMS,
-                                    ENGINE_STORED) ||
-                   copies->fetch_stored(context, &back, s->ticket) || await(s)
-               ? -1
-               : 0;
+    return error_any(
+        copies->store(context, &up, s->ticket) ||
+        services->update(context, &sgd, values, grad, history, ELEMS, ELEMS, ENGINE_STORED) ||
+        copies->fetch_stored(context, &back, s->ticket) || await(s));
 }
 
 static int copy(const struct serving *s)
@@ -76,10 +75,8 @@ static int copy(const struct serving *s)
     const struct engine_rows rows = {
         .host = s->host, .memory = s->memory, .width = ELEMS, .rows = 1};
 
-    return copies->store(s->engine->context, &rows, s->ticket) || await(s) ||
-                   copies->fetch(s->engine->context, &rows, s->ticket) || await(s)
-               ? -1
-               : 0;
+    return error_any(copies->store(s->engine->context, &rows, s->ticket) || await(s) ||
+                     copies->fetch(s->engine->context, &rows, s->ticket) || await(s));
 }
 
 /* Bytes per second if every round takes its chunk so often from one end to the other. The best

@@ -3,8 +3,6 @@
  * sends, adds up and updates it. Homes and the order of sums do not depend on rails. */
 #include "plan/plan_internal.h"
 
-#include "plan/tree.h"
-
 #include <stdlib.h>
 
 /* ---- who ---- */
@@ -12,9 +10,9 @@
 /* A node with fewer ranks than rails has some of them on several. */
 static int find_ranks(struct plan *plan)
 {
-    int n = plan->rails, *seen = PLAN_ROOM(seen, plan->nleaders);
+    int n = plan->rails, *seen;
 
-    if (!seen)
+    if (PLAN_ROOM(seen, plan->nleaders))
         return -1;
     for (int r = 0; r < plan->options.nranks; r++) {
         int leader = plan->leader[r], member = seen[leader]++;
@@ -54,9 +52,9 @@ static void deal_chunks(struct plan *plan, int first, int count, uint64_t elems,
 
 static int deal_rails(struct plan *plan)
 {
-    uint64_t *loads = PLAN_ROOM(loads, (size_t)plan->nleaders * (size_t)plan->rails);
+    uint64_t *loads;
 
-    if (!loads)
+    if (PLAN_ROOM(loads, (size_t)plan->nleaders * (size_t)plan->rails))
         return -1;
     for (int b = 0; b < plan->nbuckets; b++) {
         const struct bucket *bucket = &plan->buckets[b];
@@ -74,68 +72,52 @@ static int deal_rails(struct plan *plan)
 
 int plan_lay_rails(struct plan *plan)
 {
-    plan->rail_rank = PLAN_ROOM(plan->rail_rank, (size_t)plan->nleaders * (size_t)plan->rails);
-    if (!plan->rail_rank || find_ranks(plan))
+    if (PLAN_ROOM(plan->rail_rank, (size_t)plan->nleaders * (size_t)plan->rails) ||
+        find_ranks(plan))
         return -1;
     return plan->rails > 1 ? deal_rails(plan) : 0;
 }
 
 /* ---- what one of several leaders moves and keeps ---- */
 
-/* From how many leaders the chunk's gradients come to this one, and its answers go back there. */
-static uint64_t count_below(const struct plan *plan, int chunk, int leader)
+/* elems: of the chunks that the rank moves. */
+static struct plan_load find_load(const struct plan *plan, int bucket, int world_rank,
+                                  uint64_t *elems)
 {
-    int children[TREE_MOST_CHILDREN], home = plan_home(plan, chunk);
+    const struct bucket *b = &plan->buckets[bucket];
+    struct plan_load load = {.bytes = 0};
 
-    if (plan->buckets[plan->chunks[chunk].bucket].log_steps)
-        return (uint64_t)tree_children(plan->nworkers, home, leader, children);
-    return home == leader ? (uint64_t)(plan->nworkers - (leader < plan->nworkers)) : 0;
+    *elems = 0;
+    for (int c = b->first_chunk; c < b->first_chunk + b->nchunks; c++) {
+        const struct home_share part = {.home = plan_home(plan, c),
+                                        .chunks = 1,
+                                        .elems = plan->chunks[c].elems,
+                                        .gradient_bytes = plan_gradient_bytes(plan, c),
+                                        .back_bytes = plan_back_bytes(plan, c)};
+        if (!plan_leads_chunk(plan, c, world_rank))
+            continue;
+        plan_add_part(plan, bucket, plan->leader[world_rank], &part, &load);
+        *elems += part.elems;
+    }
+    return load;
 }
 
 struct traffic plan_rail_traffic(const struct plan *plan, int bucket, int world_rank)
 {
-    const struct bucket *b = &plan->buckets[bucket];
-    struct traffic traffic = {0};
-    int leader = plan->leader[world_rank];
+    uint64_t elems;
 
-    for (int c = b->first_chunk; c < b->first_chunk + b->nchunks; c++) {
-        uint64_t gradient = plan_gradient_bytes(plan, c), back = plan_back_bytes(plan, c);
-        uint64_t below = count_below(plan, c, leader);
-        uint64_t up = leader < plan->nworkers && plan_home(plan, c) != leader;
-        if (!plan_leads_chunk(plan, c, world_rank))
-            continue;
-        traffic.sent += up * gradient + below * back;
-        traffic.received += up * back + below * gradient;
-        traffic.messages += up + below;
-    }
-    return traffic;
+    return find_load(plan, bucket, world_rank, &elems).traffic;
 }
 
-/* As plan_home_memory counts it, and of what the scheme keeps beside that, a part like that of the
- * elements. */
+/* Of what the scheme keeps beside what plan_home_memory counts, a part like that of the elements.
+ */
 uint64_t plan_rail_memory(const struct plan *plan, int bucket, int world_rank)
 {
     const struct bucket *b = &plan->buckets[bucket];
     int leader = plan->leader[world_rank];
-    bool worker = leader < plan->nworkers, encoded = b->gradient_bytes != b->elems * sizeof(float);
+    uint64_t elems, bytes = find_load(plan, bucket, world_rank, &elems).bytes;
     uint64_t more =
         b->scheme->memory(plan, bucket, leader) - plan_home_memory(plan, bucket, leader);
-    uint64_t bytes = 0, elems = 0;
 
-    for (int c = b->first_chunk; c < b->first_chunk + b->nchunks; c++) {
-        uint64_t floats = plan->chunks[c].elems * sizeof(float);
-        uint64_t gradient = plan_gradient_bytes(plan, c), back = plan_back_bytes(plan, c);
-        bool own = plan_home(plan, c) == leader;
-        if (!plan_leads_chunk(plan, c, world_rank))
-            continue;
-        elems += plan->chunks[c].elems;
-        bytes += count_below(plan, c, leader) * gradient;
-        if (encoded && own)
-            bytes += (uint64_t)plan->nworkers * floats;
-        if (encoded && worker)
-            bytes += floats + gradient;
-        if (encoded && worker && b->scheme->codec_back)
-            bytes += back + (own ? floats : 0);
-    }
     return bytes + (uint64_t)((double)more * ((double)elems / (double)b->elems));
 }

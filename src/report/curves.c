@@ -3,7 +3,6 @@
 
 #include "report/event_file.h"
 #include "util/alloc.h"
-#include "util/error.h"
 #include "util/file.h"
 #include "util/strbuf.h"
 
@@ -85,11 +84,8 @@ int curves_open(const struct curves_options *o, struct curves **out)
         return -1;
     c->path = o->csv;
     c->log = o->log;
-    c->scores = strdup(o->scores ? o->scores : "");
-    if (!c->scores) {
-        error_memory(strlen(o->scores), "curves");
+    if (alloc_text(&c->scores, o->scores ? o->scores : "", "curves"))
         goto fail;
-    }
     c->nscores = *c->scores != '\0';
     for (const char *comma = c->scores; (comma = strchr(comma, ',')) != NULL; comma++)
         c->nscores++;

@@ -2,7 +2,7 @@
 #include "report/event_file.h"
 
 #include "report/event.pb-c.h"
-#include "util/error.h"
+#include "util/alloc.h"
 #include "util/strbuf.h"
 
 #include <errno.h>
@@ -54,9 +54,8 @@ static int write_event(struct event_file *file, int64_t step, Event__Event *even
     event->wall_time = (double)now.tv_sec + 1e-6 * (double)now.tv_usec;
     event->step = step;
     length = event__event__get_packed_size(event);
-    record = malloc(length + HEAD + TAIL);
-    if (!record)
-        return error_memory(length, "an event");
+    if (ALLOC(record, length + HEAD + TAIL, "an event"))
+        return -1;
     put_fixed(record, length, 8);
     put_fixed(record + 8, masked_sum(record, 8), 4);
     event__event__pack(event, record + HEAD);

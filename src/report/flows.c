@@ -134,7 +134,7 @@ int flows_put(const struct timeline_rank *ranks, int nranks, flow_put_fn *put, v
 {
     struct index x = {.ranks = ranks, .by_end = calloc((size_t)nranks, sizeof *x.by_end)};
     struct timeline_sends sends;
-    int status = timeline_list_sends(ranks, nranks, &sends) || !x.by_end ? -1 : 0;
+    int status = error_any(timeline_list_sends(ranks, nranks, &sends) || !x.by_end);
 
     for (int r = 0; r < nranks && !status; r++)
         status = index_rank(&x, r);

@@ -1,6 +1,7 @@
 /* The figures as JSON lines. */
 #include "report/report.h"
 
+#include "util/error.h"
 #include "util/json.h"
 
 static void put_run(const struct figures *figures, int unused, struct json *json)
@@ -106,6 +107,6 @@ int report_lines(const struct figures *figures, struct strbuf *text)
         status = put_line(figures, "rank", report_rank, r, text);
     for (int i = 0; i < figures->nlayers && !status; i++)
         status = put_line(figures, "layer", put_layer, i, text);
-    return status || put_line(figures, "advice", put_advice, 0, text) || strbuf_status(text) ? -1
-                                                                                             : 0;
+    return error_any(status || put_line(figures, "advice", put_advice, 0, text) ||
+                     strbuf_status(text));
 }

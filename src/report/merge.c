@@ -36,8 +36,7 @@ static int copy_events(const struct trace *trace, const struct timeline_about *a
 {
     size_t n = 0;
 
-    out->events = alloc_array(out->nevents, sizeof *out->events, "the trace");
-    if (!out->events)
+    if (ALLOC(out->events, out->nevents, "the trace"))
         return -1;
     for (int i = 0; i < TRACE_THREADS; i++)
         for (size_t e = 0; e < trace->buffer[i].used; e++) {
@@ -212,8 +211,7 @@ int timeline_lay_out(struct timeline_rank *rank)
     int status = -1;
 
     qsort(rank->events, rank->nevents, sizeof *rank->events, event_compare);
-    rank->lane = alloc_array(rank->nevents, sizeof *rank->lane, "the trace's lanes");
-    if (!rank->lane)
+    if (ALLOC(rank->lane, rank->nevents, "the trace's lanes"))
         return -1;
     for (size_t e = 0; e < rank->nevents; e++) {
         const struct trace_event *event = &rank->events[e];
@@ -223,11 +221,8 @@ int timeline_lay_out(struct timeline_rank *rank)
         while (lane < rank->lanes[kind] && busy[kind][lane] > event->start)
             lane++;
         if (lane == rank->lanes[kind]) {
-            int64_t *grown =
-                alloc_room(busy[kind], (size_t)lane, sizeof *grown, "the trace's lanes");
-            if (!grown)
+            if (ALLOC_ROOM(busy[kind], lane, "the trace's lanes"))
                 goto done;
-            busy[kind] = grown;
             rank->lanes[kind]++;
         }
         busy[kind][lane] = event->end;

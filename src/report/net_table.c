@@ -2,7 +2,7 @@
  * after. */
 #include "report/net_table.h"
 
-#include "util/error.h"
+#include "util/alloc.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -133,9 +133,8 @@ int net_table_print(const struct net *net, const struct net_table_scheme *scheme
 
     for (int l = 0; l < net->nlayers; l++)
         most += net->layers[l].ntops ? (size_t)net->layers[l].ntops : 1;
-    rows = calloc(most, sizeof(struct row));
-    if (!rows)
-        return error_memory(most * sizeof(struct row), "the net table");
+    if (ALLOC(rows, most, "the net table"))
+        return -1;
     n = print_table_rows(net, scheme, rows);
     for (size_t r = 0; r < n; r++)
         for (int c = 0; c < columns; c++)

@@ -63,8 +63,7 @@ static int join_leaves(struct simulation *s)
 
     if (o->leaf_nodes <= 0)
         return 0;
-    s->leaves = ROOM(s->leaves, nodes / o->leaf_nodes + 1);
-    if (!s->leaves)
+    if (ROOM(s->leaves, nodes / o->leaf_nodes + 1))
         return -1;
     for (int i = 0; i < s->nendpoints; i++) {
         struct endpoint *a = &s->endpoints[i];
@@ -109,15 +108,13 @@ static int open_endpoints(struct simulation *s)
     s->nendpoints = s->nworkers + nservers;
     folded = s->nendpoints < plan->nleaders;
     links = folded ? s->nendpoints : plan->options.nranks / s->options->ranks_per_node + 1;
-    s->endpoints = ROOM(s->endpoints, s->nendpoints);
-    s->links = ROOM(s->links, links);
-    s->progress = ROOM(s->progress, (size_t)s->nendpoints * (size_t)plan->nbuckets);
-    if (!s->endpoints || !s->links || !s->progress)
+    if (ROOM(s->endpoints, s->nendpoints) || ROOM(s->links, links) ||
+        ROOM(s->progress, (size_t)s->nendpoints * (size_t)plan->nbuckets))
         return -1;
     make_endpoints(s, 0, 0, plan->nworkers, each, s->nworkers);
     make_endpoints(s, s->nworkers, plan->nworkers, servers, each, nservers);
     join_links(s, folded);
-    return join_leaves(s) || open_queues(s) ? -1 : 0;
+    return error_any(join_leaves(s) || open_queues(s));
 }
 
 /* ---- transfers ---- */
@@ -216,8 +213,7 @@ static int cut_transfers(struct simulation *s)
         came += 2 * rows * (size_t)transfer->slices;
         s->buckets[transfer->bucket].needs += transfer->slices;
     }
-    s->came = ROOM(s->came, came);
-    return s->came ? 0 : -1;
+    return ROOM(s->came, came);
 }
 
 /* transfer_of: per endpoint, its transfer of the bucket; chunks: per transfer, how many came
@@ -242,15 +238,14 @@ static void order_bucket(struct simulation *s, int bucket, int *transfer_of, int
 
 static int order_transfers(struct simulation *s)
 {
-    int *transfer_of = ROOM(transfer_of, s->nendpoints + 1);
-    int *chunks = ROOM(chunks, s->ntransfers + 1);
+    int *transfer_of = NULL, *chunks = NULL;
     size_t order = 0;
     int status = -1;
 
     for (int u = 0; u < s->ntransfers; u++)
         order += (size_t)s->transfers[u].slices;
-    s->order = ROOM(s->order, order + 1);
-    if (transfer_of && chunks && s->order) {
+    if (!ROOM(transfer_of, s->nendpoints + 1) && !ROOM(chunks, s->ntransfers + 1) &&
+        !ROOM(s->order, order + 1)) {
         for (int b = 0; b < s->plan->nbuckets; b++)
             order_bucket(s, b, transfer_of, chunks);
         status = 0;
@@ -277,11 +272,8 @@ static int open_buckets(struct simulation *s)
     const struct plan *plan = s->plan;
     const struct layer_times *work = s->options->work;
 
-    s->costs = ROOM(s->costs, plan->nbuckets);
-    s->buckets = ROOM(s->buckets, plan->nbuckets + 1);
-    s->layer_first = ROOM(s->layer_first, work->nlayers);
-    s->transfers = ROOM(s->transfers, plan->nshares);
-    if (!s->costs || !s->buckets || !s->layer_first || !s->transfers)
+    if (ROOM(s->costs, plan->nbuckets) || ROOM(s->buckets, plan->nbuckets + 1) ||
+        ROOM(s->layer_first, work->nlayers) || ROOM(s->transfers, plan->nshares))
         return -1;
     cost_plan(s->cluster, plan, s->costs);
     for (int l = 0; l < work->nlayers; l++)

@@ -5,7 +5,6 @@
 #include "simulate/choose.h"
 
 #include "util/alloc.h"
-#include "util/error.h"
 #include "util/units.h"
 
 #include <assert.h>
@@ -347,10 +346,8 @@ static int choose_among(struct chooser *c, int first, int end, const char *mixed
 
     snprintf(row.name.text, sizeof row.name.text, "%s", mixed);
     add_mixes(c, end);
-    return (!c->question->quick && add_named(c, first, end)) || add_row(c, row, c->nmixes) ||
-                   widen_windows(c, tried)
-               ? -1
-               : 0;
+    return error_any((!c->question->quick && add_named(c, first, end)) ||
+                     add_row(c, row, c->nmixes) || widen_windows(c, tried));
 }
 
 static int choose(struct chooser *c)
@@ -381,7 +378,7 @@ int choose_comm(const struct choose_question *question, struct choose_answer *ou
     *out = (struct choose_answer){.way = alloc_array((size_t)question->work->ngroups,
                                                      sizeof *out->way, "the choice of schemes")};
     find_sizes(&c);
-    status = !out->way || find_ways(&c) || find_costs(&c) || choose(&c) || take(&c) ? -1 : 0;
+    status = error_any(!out->way || find_ways(&c) || find_costs(&c) || choose(&c) || take(&c));
     free(c.table);
     free(c.mix);
     if (status)

@@ -8,12 +8,10 @@ static bool before(const struct event *a, const struct event *b)
 
 int events_put(struct events *e, struct event event)
 {
-    struct event *heap = alloc_room(e->heap, e->count, sizeof *heap, "the simulation's events");
     size_t at = e->count;
 
-    if (!heap)
+    if (ALLOC_ROOM(e->heap, e->count, "the simulation's events"))
         return -1;
-    e->heap = heap;
     event.number = e->number++;
     for (; at > 0 && before(&event, &e->heap[(at - 1) / 2]); at = (at - 1) / 2)
         e->heap[at] = e->heap[(at - 1) / 2];

@@ -12,11 +12,11 @@ static double larger(double a, double b)
 
 static struct message *take_message(struct simulation *s)
 {
-    struct message *message = s->free ? s->free : ROOM(message, 1);
+    struct message *message = s->free;
 
-    if (message && message == s->free) {
+    if (message) {
         s->free = message->next;
-    } else if (message) {
+    } else if (!ROOM(message, 1)) {
         message->older = s->newest;
         s->newest = message;
     }
@@ -197,7 +197,7 @@ int network_deliver(struct simulation *s, struct message *message)
     int from = message->spec.from, status;
 
     queue_sent(&s->endpoints[from].queue, &message->entry);
-    status = traffic_arrived(s, &message->spec) || network_pump(s, from) ? -1 : 0;
+    status = error_any(traffic_arrived(s, &message->spec) || network_pump(s, from));
     message->next = s->free;
     s->free = message;
     return status;

@@ -37,9 +37,7 @@ int ring_open(struct simulation *s)
 
     if (!s->options->manner.ring)
         return 0;
-    s->ring.posted = ROOM(s->ring.posted, buckets);
-    s->ring.queue = ROOM(s->ring.queue, buckets);
-    return s->ring.posted && s->ring.queue ? 0 : -1;
+    return error_any(ROOM(s->ring.posted, buckets) || ROOM(s->ring.queue, buckets));
 }
 
 void ring_close(struct simulation *s)

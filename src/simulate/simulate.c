@@ -305,7 +305,7 @@ int simulate_run(const struct simulate_options *options, struct simulate_result 
 
     assert(options->plan->ngroups == options->work->ngroups);
     assert(options->ranks_per_node >= 1);
-    status = blocks_open(&s) || play(&s) ? -1 : 0;
+    status = error_any(blocks_open(&s) || play(&s));
     if (!status) {
         sum_up(&s, out);
         if (ranks)

@@ -166,7 +166,7 @@ struct simulation {
 };
 
 /* So many places, all zero, for the array; NULL: the message is set. */
-#define ROOM(array, n) alloc_array((size_t)(n), sizeof *(array), "the simulation")
+#define ROOM(array, n) ALLOC(array, n, "the simulation")
 
 /* Endpoints, links, transfers and all arrays (blocks.c). */
 int blocks_open(struct simulation *s);

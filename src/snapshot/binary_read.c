@@ -103,8 +103,6 @@ static int take_field(struct reader *r, const struct proto_field *field)
 {
     struct snapshot_state *state = r->state;
 
-    if (proto_is_seal(r->proto, field))
-        return proto_check_seal(r->proto, field);
     if (field->type == PROTO_BYTES)
         return take_text(r, field);
     if (field->type != PROTO_VARINT)
@@ -153,8 +151,11 @@ static int read_state(struct reader *r)
     if (check_kind(r->proto))
         return -1;
     while (at < end)
-        if (proto_next(r->proto, &at, end, &field) || take_field(r, &field))
+        if (proto_next(r->proto, &at, end, &field) || proto_check_field(r->proto, &field) ||
+            take_field(r, &field))
             return -1;
+    if (proto_check_end(r->proto))
+        return -1;
     if (state->iter < 0 || state->current_step < 0)
         return error_set("%s: iter is %d and current_step %d; expected 0 or more",
                          proto_path(r->proto), state->iter, state->current_step);
@@ -171,11 +172,9 @@ int snapshot_read_state_binary(const char *path, struct snapshot_state *state,
 
     if (proto_open(path, &r.proto))
         return -1;
-    status = read_state(&r) ||
-                     (nhistory != SNAPSHOT_PEEK &&
-                      snapshot_load_history(&source, (uint64_t)r.history.nblobs, history, nhistory))
-                 ? -1
-                 : 0;
+    status = error_any(read_state(&r) || (nhistory != SNAPSHOT_PEEK &&
+                                          snapshot_load_history(&source, (uint64_t)r.history.nblobs,
+                                                                history, nhistory)));
     free(r.history.blobs);
     proto_close(r.proto);
     return status;

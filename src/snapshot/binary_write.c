@@ -5,7 +5,7 @@
 
 #include "spec/caffe.pb-c.h"
 #include "spec/proto.h"
-#include "util/error.h"
+#include "util/alloc.h"
 #include "util/file.h"
 #include "util/sha256.h"
 
@@ -172,9 +172,8 @@ static int put_model_layer(struct output *to, const struct layer_def *def,
         param.name = (char *)(uintptr_t)layer->name;
     }
     length = caffe__layer_parameter__get_packed_size(&param);
-    packed = malloc(length + 1);
-    if (packed == NULL)
-        return error_memory(length, "a layer's definition");
+    if (ALLOC(packed, length, "a layer's definition"))
+        return -1;
     caffe__layer_parameter__pack(&param, packed);
     for (int i = 0; i < layer->nblobs; i++)
         weights += whole(LAYER_BLOBS, blob_bytes(&layer->blobs[i]));

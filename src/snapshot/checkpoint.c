@@ -3,7 +3,6 @@
 #include "snapshot/checkpoint.h"
 
 #include "util/alloc.h"
-#include "util/error.h"
 #include "util/finite.h"
 #include "util/sha256.h"
 #include "util/strbuf.h"
@@ -397,17 +396,15 @@ int checkpoint_read_owner(const char *path, struct snapshot_owner *owner)
 static int add_entry(struct checkpoint_list *list, const char *folder, const char *file,
                      int64_t iteration)
 {
-    struct checkpoint_entry *longer =
-        alloc_room(list->entries, (size_t)list->count, sizeof *longer, "a list of snapshots");
+    struct checkpoint_entry *entry;
     struct strbuf path = {0};
 
-    if (!longer)
+    if (ALLOC_ROOM(list->entries, list->count, "a list of snapshots"))
         return -1;
-    list->entries = longer;
     strbuf_printf(&path, "%s%s", folder, file);
-    longer[list->count] =
-        (struct checkpoint_entry){.path = strbuf_take(&path), .iteration = iteration};
-    return longer[list->count].path ? list->count++, 0 : -1;
+    entry = &list->entries[list->count];
+    *entry = (struct checkpoint_entry){.path = strbuf_take(&path), .iteration = iteration};
+    return entry->path ? list->count++, 0 : -1;
 }
 
 static int newest_first(const void *left, const void *right)

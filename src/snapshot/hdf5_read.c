@@ -3,7 +3,6 @@
 
 #include "snapshot/checksum.h"
 #include "util/alloc.h"
-#include "util/error.h"
 #include "util/h5.h"
 #include "util/strbuf.h"
 
@@ -179,8 +178,7 @@ int snapshot_open_hdf5(const char *path, struct snapshot_source *out)
 
     if (checksum_check(path))
         return -1;
-    r = alloc_array(1, sizeof *r, path);
-    if (!r)
+    if (ALLOC(r, 1, path))
         return -1;
     *r = (struct reader){.file = -1, .path = path};
     *out = (struct snapshot_source){.path = path,
@@ -247,14 +245,12 @@ static int read_number(hid_t file, const char *path, const char *name, int64_t *
 
 static int read_owner(hid_t file, const char *path, struct snapshot_state *state)
 {
-    return read_number(file, path, "global_batch", &state->owner.global_batch) ||
-                   h5_attribute_read_text(file, path, "run", &state->owner.run) ||
-                   h5_attribute_read_text(file, path, "run_digest", &state->owner.digest) ||
-                   h5_attribute_read_text(file, path, "plan", &state->owner.plan) ||
-                   h5_attribute_read_text(file, path, "memory", &state->memory) ||
-                   h5_attribute_read_text(file, path, "residuals", &state->residuals)
-               ? -1
-               : 0;
+    return error_any(read_number(file, path, "global_batch", &state->owner.global_batch) ||
+                     h5_attribute_read_text(file, path, "run", &state->owner.run) ||
+                     h5_attribute_read_text(file, path, "run_digest", &state->owner.digest) ||
+                     h5_attribute_read_text(file, path, "plan", &state->owner.plan) ||
+                     h5_attribute_read_text(file, path, "memory", &state->memory) ||
+                     h5_attribute_read_text(file, path, "residuals", &state->residuals));
 }
 
 static int read_history(hid_t file, const char *path, const struct snapshot_blob *history,
@@ -305,10 +301,9 @@ int snapshot_read_state_hdf5(const char *path, struct snapshot_state *state,
     h5_lock();
     status = h5_file_open(path, &file);
     if (!status)
-        status = read_state(file, path, state) ||
-                         (nhistory != SNAPSHOT_PEEK && read_history(file, path, history, nhistory))
-                     ? -1
-                     : 0;
+        status =
+            error_any(read_state(file, path, state) ||
+                      (nhistory != SNAPSHOT_PEEK && read_history(file, path, history, nhistory)));
     if (file >= 0)
         H5Fclose(file);
     h5_unlock();

@@ -170,15 +170,14 @@ static int write_version(hid_t file, const char *path)
 /* Whose state it is. */
 static int write_owner(hid_t file, const char *path, const struct snapshot_state *state)
 {
-    return write_text_attribute(file, path, "run", state->owner.run) ||
-                   write_text_attribute(file, path, "run_digest", state->owner.digest) ||
-                   write_text_attribute(file, path, "plan", state->owner.plan) ||
-                   write_text_attribute(file, path, "memory", state->memory) ||
-                   write_text_attribute(file, path, "residuals", state->residuals) ||
-                   (state->owner.global_batch > 0 &&
-                    write_number_attribute(file, path, "global_batch", &state->owner.global_batch))
-               ? -1
-               : 0;
+    return error_any(
+        write_text_attribute(file, path, "run", state->owner.run) ||
+        write_text_attribute(file, path, "run_digest", state->owner.digest) ||
+        write_text_attribute(file, path, "plan", state->owner.plan) ||
+        write_text_attribute(file, path, "memory", state->memory) ||
+        write_text_attribute(file, path, "residuals", state->residuals) ||
+        (state->owner.global_batch > 0 &&
+         write_number_attribute(file, path, "global_batch", &state->owner.global_batch)));
 }
 
 /* A group inside `parent`, new or already there. Negative without a message where the place is

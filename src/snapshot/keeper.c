@@ -7,7 +7,6 @@
 #include "snapshot/snapshot.h"
 #include "util/alloc.h"
 #include "util/clock.h"
-#include "util/error.h"
 #include "util/file.h"
 #include "util/path.h"
 #include "util/thread.h"
@@ -83,16 +82,13 @@ static void remember_reason(struct keeper *keeper)
 static int remember_kept(struct keeper *keeper, int64_t iteration, bool only_best)
 {
     int at = keeper->nkept;
-    struct kept *grown;
 
     while (at > 0 && keeper->kept[at - 1].iteration > iteration)
         at--;
     if (at > 0 && keeper->kept[at - 1].iteration == iteration)
         return 0;
-    grown = alloc_room(keeper->kept, (size_t)keeper->nkept, sizeof *grown, "a list of snapshots");
-    if (!grown)
+    if (ALLOC_ROOM(keeper->kept, keeper->nkept, "a list of snapshots"))
         return -1;
-    keeper->kept = grown;
     memmove(keeper->kept + at + 1, keeper->kept + at,
             (size_t)(keeper->nkept++ - at) * sizeof *keeper->kept);
     keeper->kept[at] = (struct kept){.iteration = iteration, .only_best = only_best};

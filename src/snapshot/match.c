@@ -3,7 +3,6 @@
 #include "snapshot/snapshot_internal.h"
 
 #include "util/alloc.h"
-#include "util/error.h"
 
 #include <inttypes.h>
 #include <stdio.h>

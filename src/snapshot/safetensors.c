@@ -9,7 +9,6 @@
 #include "spec/caffe.pb-c.h"
 #include "spec/text.h"
 #include "util/alloc.h"
-#include "util/error.h"
 #include "util/file.h"
 #include "util/json.h"
 
@@ -69,9 +68,8 @@ static int take_string(struct header *h, struct strbuf *out)
     strbuf_clear(out);
     if (token->kind != SCAN_STRING)
         return damaged(h, "'\"'");
-    text = malloc(token->length);
-    if (!text)
-        return error_memory(token->length, "a text");
+    if (ALLOC(text, token->length, "a text"))
+        return -1;
     strbuf_append(out, text, scan_string(token, text));
     free(text);
     return strbuf_status(out) ? -1 : next(h);
@@ -286,9 +284,8 @@ static int read_header(struct reader *r)
                          r->header.path, length, size);
     r->begin = LENGTH_BYTES + length;
     r->bytes = size - r->begin;
-    r->header.text = calloc(1, (size_t)length + 1);
-    if (!r->header.text)
-        return error_memory(length, "a header");
+    if (ALLOC(r->header.text, length + 1, "a header"))
+        return -1;
     if (fseeko(r->file, LENGTH_BYTES, SEEK_SET) ||
         fread(r->header.text, 1, (size_t)length, r->file) != length)
         return error_set("%s: cannot be read: %s", r->header.path, strerror(errno));
@@ -405,7 +402,7 @@ static int compose_header(const struct weights *w, struct json *json, const char
             if (!w->layers[i].blobs[b].shared)
                 put_entry(json, &w->layers[i], b, place);
     json_object_end(json);
-    status = strbuf_status(&net) || json_text(json, text) ? -1 : 0;
+    status = error_any(strbuf_status(&net) || json_text(json, text));
     strbuf_free(&net);
     return status;
 }
@@ -428,10 +425,8 @@ int weights_write_safetensors(const struct weights *w, const char *path)
     struct file_writer to = {.path = path};
     const char *text = NULL;
     size_t length, padding;
-    int status = snapshot_check_names(path, w->layers, w->nlayers) ||
-                         compose_header(w, &json, &text) || file_writer_open(&to, path)
-                     ? -1
-                     : 0;
+    int status = error_any(snapshot_check_names(path, w->layers, w->nlayers) ||
+                           compose_header(w, &json, &text) || file_writer_open(&to, path));
 
     if (!status) {
         length = strlen(text);

@@ -3,7 +3,6 @@
 #include "snapshot/snapshot_internal.h"
 
 #include "util/alloc.h"
-#include "util/error.h"
 #include "util/file.h"
 #include "util/path.h"
 #include "util/strbuf.h"
@@ -194,18 +193,16 @@ int snapshot_check_names(const char *path, const struct snapshot_layer *layers, 
 
 int snapshot_copy_text(const char *text, char **out)
 {
-    *out = text != NULL ? strdup(text) : NULL;
-    return text != NULL && *out == NULL ? error_memory(strlen(text) + 1, "a text") : 0;
+    *out = NULL;
+    return text ? alloc_text(out, text, "a text") : 0;
 }
 
 int snapshot_owner_copy(const struct snapshot_owner *from, struct snapshot_owner *out)
 {
     *out = (struct snapshot_owner){.global_batch = from->global_batch};
-    return snapshot_copy_text(from->run, &out->run) ||
-                   snapshot_copy_text(from->digest, &out->digest) ||
-                   snapshot_copy_text(from->plan, &out->plan)
-               ? -1
-               : 0;
+    return error_any(snapshot_copy_text(from->run, &out->run) ||
+                     snapshot_copy_text(from->digest, &out->digest) ||
+                     snapshot_copy_text(from->plan, &out->plan));
 }
 
 void snapshot_owner_free(struct snapshot_owner *owner)
@@ -218,16 +215,7 @@ void snapshot_owner_free(struct snapshot_owner *owner)
 
 int snapshot_report_add(char ***names, int *count, const char *name)
 {
-    char **longer = alloc_room(*names, (size_t)*count, sizeof *longer, "a list of layers");
-
-    if (longer == NULL)
-        return -1;
-    *names = longer;
-    longer[*count] = strdup(name);
-    if (longer[*count] == NULL)
-        return error_memory(strlen(name) + 1, "a layer's name");
-    ++*count;
-    return 0;
+    return alloc_listed(names, count, name, strlen(name), "a list of layers");
 }
 
 void snapshot_report_free(struct snapshot_report *report)

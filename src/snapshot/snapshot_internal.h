@@ -4,10 +4,11 @@
 
 #include "snapshot/snapshot.h"
 #include "spec/modelfile.h"
+#include "spec/proto.h"
 #include "spec/text.h"
 
 /* Fields of a SolverState; the last is ours, as those of spec/proto.h. */
-enum { STATE_ITER = 1, STATE_NET, STATE_HISTORY, STATE_STEP, STATE_CURSOR = 1000 };
+enum { STATE_ITER = 1, STATE_NET, STATE_HISTORY, STATE_STEP, STATE_CURSOR = PROTO_OWN };
 
 /* A model of any form, open: what it has of layers; or what a state has of the history. */
 struct snapshot_source {

@@ -4,7 +4,6 @@
 #include "snapshot/snapshot_internal.h"
 #include "spec/read.h"
 #include "util/alloc.h"
-#include "util/error.h"
 #include "util/file.h"
 #include "util/path.h"
 
@@ -17,14 +16,13 @@
 
 static int add_layer(struct weights *w, const char *name)
 {
-    struct snapshot_layer *longer =
-        alloc_room(w->layers, (size_t)w->nlayers, sizeof *longer, "the layers of a model");
+    char *copy;
 
-    if (!longer)
+    if (ALLOC_ROOM(w->layers, w->nlayers, "the layers of a model") ||
+        alloc_text(&copy, name, "a layer's name"))
         return -1;
-    w->layers = longer;
-    longer[w->nlayers] = (struct snapshot_layer){.name = strdup(name)};
-    return longer[w->nlayers].name ? w->nlayers++, 0 : error_memory(strlen(name), "a layer's name");
+    w->layers[w->nlayers++] = (struct snapshot_layer){.name = copy};
+    return 0;
 }
 
 /* Gives a layer its parameter of that number, with memory for its values; those in front of it that
@@ -182,8 +180,7 @@ static int write_binary(const struct weights *w, const char *path)
                 return error_set("%s: layer '%s' shares its parameter %d with another layer, and "
                                  "this form would need a copy: expected a name that ends in .h5",
                                  path, w->layers[i].name, b);
-    def.layers = alloc_array((size_t)w->nlayers, sizeof *def.layers, "a net");
-    if (!def.layers)
+    if (ALLOC(def.layers, w->nlayers, "a net"))
         return -1;
     for (int i = 0; net && i < w->nlayers; i++)
         def.layers[i] = (struct layer_def){.param = net->layer[i],

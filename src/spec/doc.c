@@ -4,7 +4,7 @@
 
 #include "spec/names.h"
 #include "spec/text_internal.h"
-#include "util/error.h"
+#include "util/alloc.h"
 #include "util/file.h"
 #include "util/path.h"
 #include "util/strbuf.h"
@@ -30,10 +30,9 @@ int doc_create(const char *name, ProtobufCMessage *root, struct text_doc **out)
         return error_memory(sizeof *doc, "a document");
     doc->root = root;
     doc->lines.by_address = true;
-    doc->name = strdup(name);
-    if (doc->name == NULL) {
+    if (alloc_text(&doc->name, name, "a file name")) {
         free(doc);
-        return error_memory(strlen(name) + 1, "a file name");
+        return -1;
     }
     *out = doc;
     return 0;

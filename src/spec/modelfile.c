@@ -119,7 +119,7 @@ static int walk_layer(struct model_file *file, uint64_t at, uint64_t end,
                 status = copy_field(file, form->type, out, &field);
         }
     }
-    return status || strbuf_status(out) ? -1 : 0;
+    return error_any(status || strbuf_status(out));
 }
 
 static int take_layer(struct model_file *file, const struct proto_field *field)
@@ -224,18 +224,19 @@ static int walk_net(struct model_file *file)
     int status = 0;
 
     while (at < end && status == 0) {
-        status = proto_next(file->proto, &at, end, &field);
+        status =
+            proto_next(file->proto, &at, end, &field) || proto_check_field(file->proto, &field);
         if (status)
             break;
         if ((field.number == NET_LAYERS || field.number == NET_LAYER) && field.type == PROTO_BYTES)
             status = take_layer(file, &field);
         else if (field.number == STATE_RUN && field.type == PROTO_BYTES)
             status = proto_take_text(file->proto, &field, NET_MOST, &file->run);
-        else if (proto_is_seal(file->proto, &field))
-            status = proto_check_seal(file->proto, &field);
         else
             status = copy_field(file, &caffe__net_parameter__descriptor, &file->net, &field);
     }
+    if (status == 0)
+        status = proto_check_end(file->proto);
     return status || file->layers.count == 0 ? not_a_model(file, status) : 0;
 }
 

@@ -9,7 +9,6 @@
 #include "util/suggest.h"
 #include "spec/upgrade.h"
 #include "util/alloc.h"
-#include "util/error.h"
 #include "util/strbuf.h"
 
 #include <limits.h>
@@ -65,10 +64,9 @@ static int keep_layers(struct builder *b, const Caffe__NetParameter *net,
 
     if (net->n_layer > INT_MAX / 2)
         return error_set("%s: more layers than can be counted", b->def->file);
-    b->kept = alloc_array(net->n_layer, sizeof *b->kept, "the layers");
-    b->first_source = alloc_array(net->n_layer, sizeof *b->first_source, "the layers");
-    b->first_version = alloc_array(net->n_layer, sizeof *b->first_version, "the layers");
-    if (b->kept == NULL || b->first_source == NULL || b->first_version == NULL)
+    if (ALLOC(b->kept, net->n_layer, "the layers") ||
+        ALLOC(b->first_source, net->n_layer, "the layers") ||
+        ALLOC(b->first_version, net->n_layer, "the layers"))
         return -1;
     for (size_t i = 0; i < net->n_layer; i++) {
         bool in;
@@ -84,9 +82,8 @@ static int keep_layers(struct builder *b, const Caffe__NetParameter *net,
     }
     if (nbottoms > INT_MAX / 2 || ntops > INT_MAX / 2)
         return error_set("%s: more blobs than can be counted", b->def->file);
-    b->sources = alloc_array(nbottoms, sizeof *b->sources, "the blobs");
-    b->versions = alloc_array(ntops, sizeof *b->versions, "the blobs");
-    return b->sources != NULL && b->versions != NULL ? 0 : -1;
+    return error_any(ALLOC(b->sources, nbottoms, "the blobs") ||
+                     ALLOC(b->versions, ntops, "the blobs"));
 }
 
 /* Whether the layer makes a blob of that name of its own: none that it reads and changes in place.
@@ -201,8 +198,7 @@ static int set_loss_weights(struct layer_def *layer, const struct version *versi
     if (loss && n == 0)
         n = 1;
     layer->nweights = (int)n;
-    layer->loss_weights = alloc_array(n, sizeof *layer->loss_weights, "loss weights");
-    if (layer->loss_weights == NULL)
+    if (ALLOC(layer->loss_weights, n, "loss weights"))
         return -1;
     for (size_t i = 0; i < given; i++)
         layer->loss_weights[i] = param->loss_weight[i];
@@ -265,22 +261,17 @@ static int make_split(const struct builder *b, struct version *version)
         return error_memory(sizeof *param, "a Split");
     caffe__layer_parameter__init(param);
     version->split = param;
-    param->bottom = calloc(1, sizeof *param->bottom);
-    param->top = calloc(ntops, sizeof *param->top);
-    if (version->loss_weight != 0)
-        param->loss_weight = calloc(ntops, sizeof *param->loss_weight);
-    if (param->bottom == NULL || param->top == NULL ||
-        (version->loss_weight != 0 && param->loss_weight == NULL))
-        return error_memory(ntops * sizeof *param->top, "a Split");
+    if (ALLOC(param->bottom, 1, "a Split") || ALLOC(param->top, ntops, "a Split") ||
+        (version->loss_weight != 0 && ALLOC(param->loss_weight, ntops, "a Split")))
+        return -1;
     param->n_bottom = 1;
     if (version->loss_weight != 0) {
         param->loss_weight[0] = version->loss_weight;
         param->n_loss_weight = ntops;
     }
-    param->type = strdup("Split");
-    param->bottom[0] = strdup(version->blob);
-    if (param->type == NULL || param->bottom[0] == NULL)
-        return error_memory(strlen(version->blob) + 1, "a Split");
+    if (alloc_text(&param->type, "Split", "a Split") ||
+        alloc_text(&param->bottom[0], version->blob, "a Split"))
+        return -1;
     param->name = split_name(b, version, -1);
     while (param->n_top < ntops &&
            (param->top[param->n_top] = split_name(b, version, (int)param->n_top)) != NULL)
@@ -300,8 +291,7 @@ static int emit_split(struct builder *b, struct version *version)
     layer->split = version->split;
     layer->inserted = true;
     layer->nweights = version->users;
-    layer->loss_weights = alloc_array(users, sizeof *layer->loss_weights, "loss weights");
-    if (layer->loss_weights == NULL)
+    if (ALLOC(layer->loss_weights, users, "loss weights"))
         return -1;
     layer->loss_weights[0] = version->loss_weight;
     return status;
@@ -313,8 +303,7 @@ static int emit_all(struct builder *b)
 
     for (int v = 0; v < b->nversions; v++)
         nlayers += b->versions[v].users > 1;
-    b->def->layers = alloc_array(nlayers, sizeof *b->def->layers, "the layers");
-    if (b->def->layers == NULL)
+    if (ALLOC(b->def->layers, nlayers, "the layers"))
         return -1;
     for (int i = 0; i < b->nkept; i++) {
         if (emit_layer(b, i))
@@ -388,7 +377,7 @@ static int build(struct builder *b, const Caffe__NetParameter *net, const struct
     for (int i = 0; i < b->nkept; i++)
         if (bind_layer(b, i, &nsources))
             return -1;
-    return emit_all(b) || check_tops(b) ? -1 : 0;
+    return error_any(emit_all(b) || check_tops(b));
 }
 
 int net_def_create(const struct text_doc *doc, const Caffe__NetParameter *param,

@@ -1,7 +1,7 @@
 /* Which layers are in the net of a state. */
 #include "spec/netdef.h"
 
-#include "util/error.h"
+#include "util/alloc.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,11 +15,8 @@ struct net_state net_state_make(int phase)
 
 int net_state_add_stage(struct net_state *state, const char *stage)
 {
-    const char **grown = realloc(state->stages, (state->nstages + 1) * sizeof *grown);
-
-    if (grown == NULL)
-        return error_memory((state->nstages + 1) * sizeof *grown, "stages");
-    state->stages = grown;
+    if (ALLOC_ROOM(state->stages, state->nstages, "stages"))
+        return -1;
     state->stages[state->nstages++] = stage;
     return 0;
 }

@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include "spec/proto.h"
 
-#include "util/error.h"
+#include "util/alloc.h"
 #include "util/path.h"
 #include "util/sha256.h"
 
@@ -22,6 +22,7 @@ struct proto {
     char *path; /* owned */
     int fd;
     uint64_t bytes;               /* of the file */
+    bool own, sealed;             /* fields of ours were seen; the seal was, and is right */
     uint64_t window_at;           /* place in the file of window[0] */
     size_t window_bytes;          /* valid ones */
     unsigned char window[WINDOW]; /* a piece of the file, for the small reads */
@@ -133,9 +134,8 @@ int proto_take_text(struct proto *proto, const struct proto_field *field, size_t
     if (field->length > most)
         return error_set("%s: a text of %" PRIu64 " bytes, expected %zu at most", proto->path,
                          field->length, most);
-    *out = calloc(1, (size_t)field->length + 1);
-    if (*out == NULL)
-        return error_memory((size_t)field->length + 1, "a text");
+    if (ALLOC(*out, field->length + 1, "a text"))
+        return -1;
     return proto_copy(proto, field->begin, *out, (size_t)field->length);
 }
 
@@ -209,13 +209,7 @@ int proto_next(struct proto *proto, uint64_t *at, uint64_t end, struct proto_fie
     return field->type == PROTO_BYTES ? 0 : read_fixed(proto, field);
 }
 
-bool proto_is_seal(const struct proto *proto, const struct proto_field *field)
-{
-    return field->number == PROTO_SEAL && field->type == PROTO_BYTES &&
-           field->length == PROTO_SEAL_BYTES && field->begin + field->length == proto->bytes;
-}
-
-int proto_check_seal(struct proto *proto, const struct proto_field *field)
+static int check_seal(struct proto *proto, const struct proto_field *field)
 {
     uint64_t end = field->begin - proto_varint_bytes((uint64_t)PROTO_SEAL << 3 | PROTO_BYTES) - 1;
     unsigned char piece[4096], seal[PROTO_SEAL_BYTES], sum[PROTO_SEAL_BYTES];
@@ -235,7 +229,26 @@ int proto_check_seal(struct proto *proto, const struct proto_field *field)
         return -1;
     if (memcmp(seal, sum, sizeof seal) != 0)
         return error_set("%s: damaged: its content is not what was written (SHA-256)", proto->path);
+    proto->sealed = true;
     return 0;
+}
+
+int proto_check_field(struct proto *proto, const struct proto_field *field)
+{
+    bool seal = field->number == PROTO_SEAL && field->type == PROTO_BYTES &&
+                field->length == PROTO_SEAL_BYTES && field->begin + field->length == proto->bytes;
+
+    proto->own |= field->number >= PROTO_OWN;
+    return seal ? check_seal(proto, field) : 0;
+}
+
+int proto_check_end(const struct proto *proto)
+{
+    if (!proto->own || proto->sealed)
+        return 0;
+    return error_set("%s: damaged: expected its SHA-256 at the end, as poseidon writes it, found "
+                     "none: the file was cut off or changed; use an older snapshot",
+                     proto->path);
 }
 
 bool proto_is_text(struct proto *proto)

@@ -59,6 +59,7 @@ bool proto_is_text(struct proto *proto);
 /* Numbers of fields that Caffe does not know, far above its own. Our models and states end in the
  * seal, the SHA-256 of all before it; models have the run's name besides, states all of these. */
 enum {
+    PROTO_OWN = 1000, /* and above; the first is a state's cursor */
     PROTO_SEAL = 1002,
     STATE_RUN,
     STATE_DIGEST,
@@ -69,11 +70,11 @@ enum {
 };
 #define PROTO_SEAL_BYTES 32
 
-/* Whether this field of the outermost message is the seal: the file's last one. */
-bool proto_is_seal(const struct proto *proto, const struct proto_field *field);
-
-/* Compares the seal with what stands before it; fails where that is not what was written. */
-int proto_check_seal(struct proto *proto, const struct proto_field *field);
+/* For every field of the outermost message, in order: the seal, the file's last one, is compared
+ * with what stands before it. Then, where the end is reached: fields of ours without a seal are
+ * what is left of a file. */
+int proto_check_field(struct proto *proto, const struct proto_field *field);
+int proto_check_end(const struct proto *proto);
 
 /* For writing: bytes of a varint, and the varint itself (at most 10 bytes); returns its length. */
 size_t proto_varint_bytes(uint64_t value);

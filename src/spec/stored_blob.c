@@ -2,7 +2,6 @@
 #include "spec/stored_blob.h"
 
 #include "util/alloc.h"
-#include "util/error.h"
 
 #include <endian.h>
 #include <inttypes.h>
@@ -155,29 +154,24 @@ int stored_blob_read(struct proto *proto, const struct stored_blob *blob, float 
 struct stored_layer *stored_layers_add(struct stored_layers *layers, const char *name,
                                        size_t length)
 {
-    struct stored_layer *grown =
-        alloc_room(layers->layer, (size_t)layers->count, sizeof *grown, "the layers of a model");
+    struct stored_layer *layer;
 
-    if (grown == NULL)
+    if (ALLOC_ROOM(layers->layer, layers->count, "the layers of a model"))
         return NULL;
-    layers->layer = grown;
-    grown[layers->count] = (struct stored_layer){.name = strndup(name, length)};
-    if (grown[layers->count].name != NULL)
-        return &grown[layers->count++];
-    error_memory(length, "a layer's name");
-    return NULL;
+    layer = &layers->layer[layers->count];
+    *layer = (struct stored_layer){.name = NULL};
+    if (alloc_bytes(&layer->name, name, length, "a layer's name"))
+        return NULL;
+    layers->count++;
+    return layer;
 }
 
 struct stored_blob *stored_layer_add(struct stored_layer *layer)
 {
-    struct stored_blob *grown =
-        alloc_room(layer->blobs, (size_t)layer->nblobs, sizeof *grown, "the blobs of a layer");
-
-    if (grown == NULL)
+    if (ALLOC_ROOM(layer->blobs, layer->nblobs, "the blobs of a layer"))
         return NULL;
-    layer->blobs = grown;
-    grown[layer->nblobs] = (struct stored_blob){.naxes = 0};
-    return &grown[layer->nblobs++];
+    layer->blobs[layer->nblobs] = (struct stored_blob){.naxes = 0};
+    return &layer->blobs[layer->nblobs++];
 }
 
 void stored_layers_free(struct stored_layers *layers)

@@ -3,7 +3,7 @@
 
 #include "spec/field.h"
 #include "spec/upgrade_internal.h"
-#include "util/error.h"
+#include "util/alloc.h"
 
 #include <stdint.h>
 #include <stdio.h>
@@ -163,9 +163,7 @@ static int upgrade_layer(const struct text_doc *doc, Caffe__V1LayerParameter *ol
             upgrade_move(&old->base, source->name, &layer->base, source->name))
             return -1;
     }
-    if (type->name[0] != '\0' && (layer->type = strdup(type->name)) == NULL)
-        return error_memory(strlen(type->name) + 1, "a type");
-    return 0;
+    return type->name[0] != '\0' ? alloc_text(&layer->type, type->name, "a type") : 0;
 }
 
 static int upgrade_v1(Caffe__NetParameter *net, struct text_doc *doc)
@@ -242,11 +240,9 @@ static int upgrade_input(Caffe__NetParameter *net, struct text_doc *doc)
         layer = (Caffe__LayerParameter *)message;
         memmove(net->layer + 1, net->layer, (net->n_layer - 1) * sizeof *net->layer);
         net->layer[0] = layer;
-        layer->name = strdup("input");
-        layer->type = strdup("Input");
-        if (layer->name == NULL || layer->type == NULL)
-            return error_memory(12, "a layer");
-        if (message_part(message, "input_param", &shapes) || add_input_shapes(net, doc, shapes) ||
+        if (alloc_text(&layer->name, "input", "a layer") ||
+            alloc_text(&layer->type, "Input", "a layer") ||
+            message_part(message, "input_param", &shapes) || add_input_shapes(net, doc, shapes) ||
             text_set_line(doc, layer, text_line(doc, net->input[0])) ||
             text_add_notice(doc, INPUT_NOTICE, text_name(doc)) ||
             upgrade_move(&net->base, "input", message, "top"))
@@ -333,9 +329,8 @@ static int upgrade_solver_type(Caffe__SolverParameter *solver, struct text_doc *
                          file, solver->type);
     if ((unsigned)solver->solver_type >= sizeof names / sizeof *names)
         return error_set("%s: unknown solver_type %d", file, (int)solver->solver_type);
-    name = strdup(names[solver->solver_type]);
-    if (name == NULL)
-        return error_memory(16, "a type");
+    if (alloc_text(&name, names[solver->solver_type], "a type"))
+        return -1;
     field_set(&solver->base, field, &name);
     solver->has_solver_type = 0;
     return text_add_notice(doc, "%s: solver_type became type: \"%s\"", file, name);

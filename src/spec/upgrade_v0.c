@@ -5,7 +5,7 @@
 #include "spec/field.h"
 #include "spec/names.h"
 #include "util/suggest.h"
-#include "util/error.h"
+#include "util/alloc.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -157,9 +157,8 @@ static int take_padding(const struct text_doc *doc, Caffe__V1LayerParameter *lay
                          "top, found %zu, %zu and %zu",
                          text_place(doc, layer, name_of(layer)).text, layer->n_bottom,
                          padding->n_bottom, padding->n_top);
-    bottom = strdup(padding->bottom[0]);
-    if (bottom == NULL)
-        return error_memory(strlen(padding->bottom[0]) + 1, "a name");
+    if (alloc_text(&bottom, padding->bottom[0], "a name"))
+        return -1;
     free(layer->bottom[0]);
     layer->bottom[0] = bottom;
     layer->layer->has_pad = 1;

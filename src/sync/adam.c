@@ -91,10 +91,8 @@ static int adam_open(struct sync *sync, int bucket)
         return -1;
     if (!adam->owner)
         return 0;
-    adam->here = calloc((size_t)plan->nworkers, sizeof *adam->here);
     adam->gradient = gradient_alloc(sync, b->elems, "the owner's gradient");
-    return adam->here && adam->gradient ? 0
-                                        : error_memory(b->elems * sizeof(float), "the owner's sum");
+    return adam->gradient ? ALLOC(adam->here, plan->nworkers, "the owner's gradient") : -1;
 }
 
 static void adam_close(struct sync *sync, int bucket)

@@ -40,10 +40,8 @@ static int alone_rebuild(struct sync *sync, int bucket, int64_t iteration)
 /* What was made of the team's sum so far is what the computation finds after gradient_order. */
 static int team_settle(struct sync *sync, int bucket, int64_t iteration)
 {
-    return history_update_bucket(sync, bucket, iteration, ENGINE_STORED) ||
-                   gradient_note_stored(sync, bucket)
-               ? -1
-               : 0;
+    return error_any(history_update_bucket(sync, bucket, iteration, ENGINE_STORED) ||
+                     gradient_note_stored(sync, bucket));
 }
 
 static int team_post(struct sync *sync, int bucket, int64_t iteration)

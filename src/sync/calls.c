@@ -23,11 +23,12 @@ static int open_sum(struct call_sum *sum, int count)
     if (count <= sum->capacity)
         return 0;
     free(sum->values);
-    free(sum->result);
-    sum->values = malloc((size_t)count * sizeof *sum->values);
-    sum->result = malloc((size_t)count * sizeof *sum->result);
-    sum->capacity = sum->values && sum->result ? count : 0;
-    return sum->capacity ? 0 : error_memory((size_t)count * sizeof(double), "a sum over the ranks");
+    sum->capacity = 0;
+    if (ALLOC(sum->values, 2 * count, "a sum over the ranks"))
+        return -1;
+    sum->result = sum->values + count;
+    sum->capacity = count;
+    return 0;
 }
 
 static int sum_came(void *context, const struct wire_message *message)
@@ -79,7 +80,7 @@ int sync_sum(struct sync *sync, double *values, int count)
 
     if (sync->plan->ncomputing == 1) /* a call would wait for the updates that are under way */
         return wire_failed(sync->wire);
-    return begin_sum(sync, sum, sync->sums, values, count) || end_sum(sync, sum, values) ? -1 : 0;
+    return error_any(begin_sum(sync, sum, sync->sums, values, count) || end_sum(sync, sum, values));
 }
 
 int sync_ask(struct sync *sync, const double values[SYNC_ASK_VALUES])
@@ -218,8 +219,8 @@ static int gather(struct sync *sync, float **arenas)
 
     *arenas = NULL;
     if (sync->world_rank == 0 && !sync->calls.arenas &&
-        !(sync->calls.arenas = calloc(all + 1, sizeof(float))))
-        return error_memory(all * sizeof(float), "the history of a snapshot");
+        ALLOC(sync->calls.arenas, all, "the history of a snapshot"))
+        return -1;
     /* history is whatever has residuals, but not the other way round */
     if (sync->world_rank == 0 && !of_history(sync))
         memset(sync->calls.arenas, 0, elems * sizeof(float));
@@ -278,8 +279,6 @@ static int load_chunk(struct sync *sync, int chunk, const float *arenas, float *
         if (view.blocks)
             take_block(sync, piece, count, view.blocks + (size_t)b * view.stride);
     }
-    if (view.blocks && sync->calls.kept == KEPT_GRADIENTS)
-        status = gradient_restore_residual(sync, chunk);
     return status;
 fail:
     return -1;
@@ -287,6 +286,8 @@ fail:
 
 static int restore_all(struct sync *sync)
 {
+    if (sync->calls.kept == KEPT_GRADIENTS)
+        return gradient_restore_residual(sync);
     for (int b = 0; b < sync->plan->nbuckets && of_history(sync); b++) {
         const struct scheme_steps *steps = sync->buckets[b].steps;
         if (steps && steps->restore && steps->restore(sync, b))
@@ -303,8 +304,7 @@ static int load(struct sync *sync, const float *arenas)
 
     for (int c = 0; c < sync->plan->nchunks; c++)
         largest = count_kept(sync, c) > largest ? count_kept(sync, c) : largest;
-    piece = malloc(largest * sizeof *piece);
-    if (error_agree(sync->all, piece ? 0 : error_memory(largest * sizeof *piece, "history"))) {
+    if (error_agree(sync->all, ALLOC(piece, largest, "history"))) {
         free(piece);
         return -1;
     }
@@ -392,8 +392,6 @@ int sync_load_residuals(struct sync *sync, const struct sync_residuals *of, int 
 void calls_free(struct sync *sync)
 {
     free(sync->calls.sums.values);
-    free(sync->calls.sums.result);
     free(sync->calls.asked.values);
-    free(sync->calls.asked.result);
     free(sync->calls.arenas);
 }

@@ -33,10 +33,8 @@ int clip_open(struct sync *sync)
         return -1;
     clip->sums = sync->plan->nchunks + (exact ? EXACT_SUM_WORDS : lars_count(sync));
     count = (size_t)clip->sums + 1;
-    clip->own = calloc(count, sizeof *clip->own);
-    clip->all = calloc(count, sizeof *clip->all);
-    if (!clip->own || !clip->all)
-        return error_memory(count * sizeof *clip->own, "clipping norms");
+    if (ALLOC(clip->own, count, "clipping norms") || ALLOC(clip->all, count, "clipping norms"))
+        return -1;
     for (int c = 0; c < sync->plan->nchunks; c++)
         clip->at_home += clip_is_home(sync, c);
     clip->local = clip->at_home;
@@ -159,7 +157,7 @@ int clip_chunk_ready(struct sync *sync, int chunk, const float *sum, const float
 {
     assert(sync->clip.local > 0);
     sync->clip.local--;
-    return note_norms(sync, chunk, false, sum, values) || clip_advance(sync) ? -1 : 0;
+    return error_any(note_norms(sync, chunk, false, sum, values) || clip_advance(sync));
 }
 
 static int clip_take(void *context, int64_t argument)

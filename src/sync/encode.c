@@ -25,10 +25,8 @@ int encode_open(struct sync *sync)
     size_t places = (size_t)plan->nchunks + 1;
     void *memory = NULL;
 
-    g->begin = calloc(places, sizeof *g->begin);
-    g->message = calloc(places, sizeof *g->message);
-    if (!g->begin || !g->message)
-        return error_memory(places * sizeof *g->begin, what);
+    if (ALLOC(g->begin, places, what) || ALLOC(g->message, places, what))
+        return -1;
     for (int c = 0; c < plan->nchunks; c++) {
         bool encoded = encode_wanted(sync, c);
         g->begin[c + 1] = g->begin[c] + (encoded ? plan->chunks[c].elems : 0);
@@ -39,16 +37,12 @@ int encode_open(struct sync *sync)
     floats = g->message[plan->nchunks];
     if (elems == 0)
         return 0;
-    if (!(g->messages = gradient_alloc(sync, floats, what)))
+    if (!(g->messages = gradient_alloc(sync, floats, what)) ||
+        history_open_blocks(sync, "the residuals of encoded gradients", elems, 1, g->own_memory,
+                            &g->residual))
         return -1;
-    if (!g->own_memory) {
-        g->residual = gradient_alloc(sync, elems, what);
-        return g->residual ? 0 : -1;
-    }
-    if (engine->i->alloc(engine->context, elems * sizeof(float),
-                         "the residuals of encoded gradients", &memory))
-        return -1;
-    g->residual = memory;
+    if (!g->own_memory)
+        return 0;
     if (engine->i->alloc(engine->context, floats * sizeof(float), what, &memory))
         return -1;
     g->engine_messages = memory;
@@ -123,10 +117,10 @@ int encode_on_engine(struct sync *sync, int bucket, enum engine_turn turn,
         if (!encode_wanted(sync, c))
             continue;
         next = find_matrix_end(plan, c, &rows);
-        if (engine->i->services->encode(engine->context, plan_codec(plan, c)->code,
-                                        sync->model.engine_grads + chunk->begin,
-                                        g->residual + g->begin[c], rows, chunk->elems / chunk->rows,
-                                        g->engine_messages + g->message[c], turn, ticket))
+        if (engine->i->services->encode(
+                engine->context, plan_codec(plan, c)->code, sync->model.engine_grads + chunk->begin,
+                g->residual.memory + g->begin[c], rows, chunk->elems / chunk->rows,
+                g->engine_messages + g->message[c], turn, ticket))
             return -1;
     }
     return fetch_messages(sync, bucket, turn, ticket);
@@ -143,48 +137,25 @@ void *encode_message(struct sync *sync, int chunk)
     message = g->messages + g->message[chunk];
     if (!g->engine_messages)
         plan_codec(sync->plan, chunk)
-            ->encode(sync->model.grads + c->begin, g->residual + g->begin[chunk], c->rows,
+            ->encode(sync->model.grads + c->begin, g->residual.memory + g->begin[chunk], c->rows,
                      c->elems / c->rows, message);
     return message;
 }
 
-static struct tensor residual_tensor(const struct sync *sync, int chunk)
-{
-    size_t elems = chunk_of(sync, chunk)->elems;
-
-    return (struct tensor){.shape = {.naxes = 1, .dim = {(int64_t)elems}},
-                           .bytes = elems * sizeof(float),
-                           .data = sync->gradient->residual + sync->gradient->begin[chunk]};
-}
-
 float *gradient_residual(struct sync *sync, int chunk)
 {
-    const struct engine *engine = sync->model.engine;
     struct gradient *g = sync->gradient;
-    size_t elems = g->begin[sync->plan->nchunks];
-    struct tensor tensor = residual_tensor(sync, chunk);
-    float *copy;
+    struct history_view view;
 
     assert(encode_wanted(sync, chunk));
-    if (!g->own_memory)
-        return tensor.data;
-    if (!g->residual_copy && !(g->residual_copy = malloc(elems * sizeof(float)))) {
-        error_memory(elems * sizeof(float), "residuals on the host");
-        return NULL;
-    }
-    copy = g->residual_copy + g->begin[chunk];
-    return engine->i->read(engine->context, &tensor, copy) ? NULL : copy;
+    return history_view(sync, &g->residual, g->begin[chunk], chunk_of(sync, chunk)->elems, &view)
+               ? NULL
+               : view.blocks;
 }
 
-int gradient_restore_residual(struct sync *sync, int chunk)
+int gradient_restore_residual(struct sync *sync)
 {
-    const struct engine *engine = sync->model.engine;
-    const struct gradient *g = sync->gradient;
-    struct tensor tensor = residual_tensor(sync, chunk);
-
-    return g->residual_copy && encode_wanted(sync, chunk)
-               ? engine->i->write(engine->context, &tensor, g->residual_copy + g->begin[chunk])
-               : 0;
+    return history_restore(sync, &sync->gradient->residual);
 }
 
 void encode_close(struct sync *sync)
@@ -192,13 +163,9 @@ void encode_close(struct sync *sync)
     const struct engine *engine = sync->model.engine;
     struct gradient *g = sync->gradient;
 
-    if (g->own_memory) {
-        engine->i->free(engine->context, g->residual);
+    if (g->own_memory)
         engine->i->free(engine->context, g->engine_messages);
-    } else {
-        gradient_free(sync, g->residual);
-    }
-    free(g->residual_copy);
+    history_close(sync, &g->residual);
     gradient_free(sync, g->messages);
     free(g->begin);
     free(g->message);

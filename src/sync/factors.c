@@ -22,9 +22,8 @@ static int open_ones(struct factors *out)
     if (engine->i->alloc(engine->context, ones.bytes, "sufficient factors", &column))
         return -1;
     out->ones = ones.data = column;
-    values = malloc(ones.bytes);
-    if (!values)
-        return error_memory(ones.bytes, "sufficient factors");
+    if (ALLOC(values, rows, "sufficient factors"))
+        return -1;
     for (size_t i = 0; i < rows; i++)
         values[i] = 1;
     status = engine->i->write(engine->context, &ones, values);
@@ -125,14 +124,12 @@ int factors_open(struct sync *sync, int bucket, bool on_host, struct factors *ou
                          "use --comm=ps",
                          b->name, (long long)out->round_rows, (long long)width);
     shared = sync->gather->rows ? sync->gather->rows(sync, bucket) : NULL;
-    if (!floats && !(out->halves = calloc(all_elems(out), sizeof *out->halves)))
-        return error_memory(all_elems(out) * sizeof *out->halves, "sufficient factors");
+    if (!floats && ALLOC(out->halves, all_elems(out), "sufficient factors"))
+        return -1;
     /* the own rows of a round are copied among the others, and rounded, by the host */
-    return open_rows(sync, on_host ? 0 : out->round_each * (size_t)out->workers, shared,
-                     !on_host && out->rounds == 1 && floats, out) ||
-                   open_ones(out)
-               ? -1
-               : 0;
+    return error_any(open_rows(sync, on_host ? 0 : out->round_each * (size_t)out->workers, shared,
+                               !on_host && out->rounds == 1 && floats, out) ||
+                     open_ones(out));
 }
 
 void factors_close(struct sync *sync, struct factors *factors)
@@ -181,10 +178,8 @@ int factors_stage(struct sync *sync, int bucket, const struct factors *factors, 
 
     assert(((size_t)micro + 1) * rows * (m + n) <= factors->each);
     sync->model.factors(sync->model.context, b->first_group, &bottom, &top_grad);
-    return stage_rows(sync, bucket, factors, row, bottom, n, rows) ||
-                   stage_rows(sync, bucket, factors, row + n, top_grad, m, rows)
-               ? -1
-               : 0;
+    return error_any(stage_rows(sync, bucket, factors, row, bottom, n, rows) ||
+                     stage_rows(sync, bucket, factors, row + n, top_grad, m, rows));
 }
 
 int factors_store(struct sync *sync, int bucket, const struct factors *factors, int slot)

@@ -134,11 +134,10 @@ static int open_state(struct sync *sync, int nranks, size_t *bytes)
     if (!state)
         return error_memory(sizeof *state, "the node's buckets");
     state->window.window = MPI_WIN_NULL;
-    state->buckets = calloc(buckets, sizeof *state->buckets);
-    state->open = calloc(2 * buckets, sizeof *state->open);
-    state->slices = calloc((size_t)nranks, sizeof *state->slices);
-    if (!state->buckets || !state->open || !state->slices)
-        return error_memory(buckets * sizeof *state->buckets, "the node's buckets");
+    if (ALLOC(state->buckets, buckets, "the node's buckets") ||
+        ALLOC(state->open, 2 * buckets, "the node's buckets") ||
+        ALLOC(state->slices, nranks, "the node's buckets"))
+        return -1;
     if (!sync->worker)
         return 0;
     state->nleaders = plan_leaders_of(sync->plan, sync->leader);

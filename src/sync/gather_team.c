@@ -77,13 +77,14 @@ static void team_close(struct sync *sync)
 static int open_team(struct sync *sync)
 {
     size_t buckets = (size_t)sync->plan->nbuckets + 1;
-    struct team_gather *team = calloc(1, sizeof *team);
+    struct team_gather *team;
 
+    if (ALLOC(team, 1, "the node's buckets"))
+        return -1;
     sync->gathering = team;
-    if (team)
-        team->window.window = MPI_WIN_NULL;
-    if (!team || !(team->buckets = calloc(buckets, sizeof *team->buckets)))
-        return error_memory(buckets * sizeof *team->buckets, "the node's buckets");
+    team->window.window = MPI_WIN_NULL;
+    if (ALLOC(team->buckets, buckets, "the node's buckets"))
+        return -1;
     for (int b = 0; b < sync->plan->nbuckets && sync->options.node->nranks > 1; b++)
         if (engine_of(sync)->copies->ticket_create(context_of(sync), &team->buckets[b].passed))
             return -1;
@@ -167,7 +168,7 @@ static int ask_for_sum(struct sync *sync, int bucket)
         return 0;
     if (sync->buckets[bucket].steps->stays)
         return bucket_post(sync, bucket);
-    return gradient_depart(sync, bucket, ENGINE_STORED) || bucket_await(sync, bucket) ? -1 : 0;
+    return error_any(gradient_depart(sync, bucket, ENGINE_STORED) || bucket_await(sync, bucket));
 }
 
 /* The others' next pass is told to wait for them on the device: nobody does here. */

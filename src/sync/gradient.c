@@ -12,10 +12,11 @@
 int gradient_open(struct sync *sync)
 {
     const struct engine *engine = sync->model.engine;
-    struct gradient *g = sync->gradient = calloc(1, sizeof *g);
+    struct gradient *g;
 
-    if (!g)
-        return error_memory(sizeof *g, "gradients");
+    if (ALLOC(sync->gradient, 1, "gradients"))
+        return -1;
+    g = sync->gradient;
     if (!sync->worker)
         return 0;
     g->copies = engine->i->copies;
@@ -42,9 +43,8 @@ static int open_bucket(struct sync *sync, int bucket)
         return -1;
     if (!has_slots(sync, bucket))
         return 0;
-    copies->fetches = calloc(depth, sizeof *copies->fetches);
-    if (!copies->fetches)
-        return error_memory(depth * sizeof *copies->fetches, what);
+    if (ALLOC(copies->fetches, depth, what))
+        return -1;
     for (size_t i = 0; i < depth; i++)
         if (g->copies->ticket_create(g->context, &copies->fetches[i]))
             return -1;
@@ -58,13 +58,12 @@ int gradient_place(struct sync *sync)
     size_t buckets = (size_t)sync->plan->nbuckets + 1;
     struct gradient *g = sync->gradient;
 
-    g->buckets = calloc(buckets, sizeof *g->buckets);
-    if (!g->buckets)
-        return error_memory(buckets * sizeof *g->buckets, "gradients");
+    if (ALLOC(g->buckets, buckets, "gradients"))
+        return -1;
     for (int b = 0; b < sync->plan->nbuckets && sync->worker; b++)
         if (open_bucket(sync, b))
             return -1;
-    return encode_open(sync) || serve_open(sync) ? -1 : 0;
+    return error_any(encode_open(sync) || serve_open(sync));
 }
 
 static void close_bucket(struct sync *sync, int bucket)
@@ -132,10 +131,7 @@ float *gradient_alloc(struct sync *sync, size_t elems, const char *what)
     if (g->copies)
         return g->copies->host_alloc(g->context, elems * sizeof(float), what, &memory) ? NULL
                                                                                        : memory;
-    memory = calloc(elems ? elems : 1, sizeof(float));
-    if (!memory)
-        error_memory(elems * sizeof(float), what);
-    return memory;
+    return alloc_array(elems, sizeof(float), what);
 }
 
 void gradient_free(struct sync *sync, float *memory)

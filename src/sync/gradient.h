@@ -61,10 +61,10 @@ void *gradient_message(struct sync *sync, int chunk, int64_t iteration);
 
 /* What encoding has left of the chunk's gradients, which this rank sends encoded, as the host can
  * read and write it; NULL with a message where it could not be fetched. What is written there holds
- * after gradient_restore_residual, which does nothing for other chunks. No iteration may be under
+ * after gradient_restore_residual, before which all such chunks are read. No iteration may be under
  * way. */
 float *gradient_residual(struct sync *sync, int chunk);
-int gradient_restore_residual(struct sync *sync, int chunk);
+int gradient_restore_residual(struct sync *sync);
 
 /* Sum of squares of scale * x, in the engine's memory (compute thread; waits) or the host's. */
 int gradient_sumsq(const struct sync *sync, bool on_engine, const float *x, size_t elems,

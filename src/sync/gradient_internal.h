@@ -3,6 +3,7 @@
 #define POSEIDON_SYNC_GRADIENT_INTERNAL_H
 
 #include "sync/gradient.h"
+#include "sync/history.h"
 #include "sync/sync_internal.h"
 
 /* One bucket's copies under way, and its slots. */
@@ -23,14 +24,13 @@ struct gradient {
     struct bucket_copies *buckets;
     /* Gradients that travel encoded, chunk behind chunk; those that do not take no room. A place is
      * free again when its bucket's messages are over: staleness excludes codecs. */
-    size_t *begin;   /* nchunks + 1: floats before the chunk's gradient */
-    size_t *message; /* nchunks + 1: floats before the chunk's message */
-    float *residual; /* what rounding has yet to send; in the engine's memory where that encodes */
-    float *residual_copy;   /* on the host, of that in the engine's memory; NULL until asked for */
-    float *messages;        /* on the host */
-    float *engine_messages; /* in the engine's memory; NULL where the host encodes */
-    int *serving, nserving; /* chunks whose update is under way in the engine's memory, in order;
-                               room for each twice, as the end of one may begin the next */
+    size_t *begin;           /* nchunks + 1: floats before the chunk's gradient */
+    size_t *message;         /* nchunks + 1: floats before the chunk's message */
+    struct history residual; /* what rounding has yet to send; where the engine encodes, there */
+    float *messages;         /* on the host */
+    float *engine_messages;  /* in the engine's memory; NULL where the host encodes */
+    int *serving, nserving;  /* chunks whose update is under way in the engine's memory, in order;
+                                room for each twice, as the end of one may begin the next */
     struct engine_ticket **served; /* per chunk: of that update; NULL: none is made there */
 };
 

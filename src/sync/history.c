@@ -6,12 +6,6 @@
 
 #include <stdlib.h>
 
-/* A solver without any still has a place. */
-static size_t history_blocks(const struct sync *sync)
-{
-    return sync->update.nhistory > 0 ? (size_t)sync->update.nhistory : 1;
-}
-
 static struct tensor history_tensor(const struct history *history, size_t begin, size_t elems)
 {
     return (struct tensor){.shape = {.naxes = 1, .dim = {(int64_t)elems}},
@@ -19,22 +13,29 @@ static struct tensor history_tensor(const struct history *history, size_t begin,
                            .data = history->memory + begin};
 }
 
+int history_open_blocks(struct sync *sync, const char *what, size_t elems, size_t blocks,
+                        bool on_engine, struct history *out)
+{
+    const struct engine *engine = sync->model.engine;
+    void *memory = NULL;
+
+    *out = (struct history){.elems = elems, .blocks = blocks, .on_engine = on_engine};
+    if (!on_engine)
+        return ALLOC(out->memory, elems * blocks, what);
+    if (engine->i->alloc(engine->context, elems * blocks * sizeof(float), what, &memory))
+        return -1;
+    out->memory = memory;
+    return 0;
+}
+
 int history_open(struct sync *sync, const char *name, size_t elems, bool on_engine,
                  struct history *out)
 {
-    const struct engine *engine = sync->model.engine;
-    size_t all = elems * history_blocks(sync);
-    void *memory = NULL;
+    size_t blocks = sync->update.nhistory > 0 ? (size_t)sync->update.nhistory : 1;
 
-    *out = (struct history){.elems = elems, .on_engine = on_engine};
-    if (!on_engine) {
-        out->memory = calloc(all ? all : 1, sizeof *out->memory);
-        return out->memory ? 0 : error_memory(all * sizeof(float), "the solver's history");
-    }
-    if (engine->i->alloc(engine->context, all * sizeof(float), "the solver's history", &memory))
-        return error_context("layer '%s'", name);
-    out->memory = memory;
-    return 0;
+    return history_open_blocks(sync, "the solver's history", elems, blocks, on_engine, out)
+               ? error_context("layer '%s'", name)
+               : 0;
 }
 
 void history_close(struct sync *sync, struct history *history)
@@ -59,14 +60,14 @@ int history_view(struct sync *sync, struct history *history, size_t begin, size_
                  struct history_view *out)
 {
     const struct engine *engine = sync->model.engine;
-    size_t blocks = history_blocks(sync), all = history->elems * blocks;
 
     *out = (struct history_view){.blocks = history->memory + begin, .stride = history->elems};
     if (history_in_place(sync, history))
         return 0;
-    if (!history->copy && !(history->copy = calloc(all, sizeof(float))))
-        return error_memory(all * sizeof(float), "history on the host");
-    for (size_t b = 0; b < blocks; b++) {
+    if (!history->copy &&
+        ALLOC(history->copy, history->elems * history->blocks, "history on the host"))
+        return -1;
+    for (size_t b = 0; b < history->blocks; b++) {
         size_t at = b * history->elems + begin;
         struct tensor part = history_tensor(history, at, elems);
         if (engine->i->read(engine->context, &part, history->copy + at))
@@ -79,7 +80,7 @@ int history_view(struct sync *sync, struct history *history, size_t begin, size_
 int history_restore(struct sync *sync, struct history *history)
 {
     const struct engine *engine = sync->model.engine;
-    struct tensor all = history_tensor(history, 0, history->elems * history_blocks(sync));
+    struct tensor all = history_tensor(history, 0, history->elems * history->blocks);
 
     if (history_in_place(sync, history) || !history->copy)
         return 0;

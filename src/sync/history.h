@@ -10,16 +10,19 @@ struct sync;
 
 /* Blocks of history of `elems` elements. */
 struct history {
-    float *memory;  /* nhistory (at least 1) blocks of elems, one behind the other; owned */
-    float *copy;    /* on the host, of memory that it does not address; NULL until asked for */
-    size_t elems;   /* of one block */
-    bool on_engine; /* memory is the engine's */
+    float *memory; /* blocks of elems, one behind the other; owned */
+    float *copy;   /* on the host, of memory that it does not address; NULL until asked for */
+    size_t elems, blocks; /* of one block; of the solver's nhistory, at least 1 */
+    bool on_engine;       /* memory is the engine's */
 };
 
 /* Zeroed. name: the bucket's, for messages. on_engine: where the rule will be applied by the
  * engine. */
 int history_open(struct sync *sync, const char *name, size_t elems, bool on_engine,
                  struct history *out);
+/* So many blocks of something else that is kept from iteration to iteration. */
+int history_open_blocks(struct sync *sync, const char *what, size_t elems, size_t blocks,
+                        bool on_engine, struct history *out);
 void history_close(struct sync *sync, struct history *history);
 
 /* Elements [begin, begin + elems) of all blocks, as the host can read and write them; -1 with a

@@ -15,23 +15,20 @@ static int open_places(struct sync *sync, int chunk, struct home_sum *sum)
     size_t places = (size_t)sum->depth * (size_t)plan->nworkers;
     size_t elems = chunk_of(sync, chunk)->elems, bytes = plan_gradient_bytes(plan, chunk);
     bool codec = plan_codec(plan, chunk) != NULL;
+    static const char what[] = "a chunk's gradients";
 
-    sum->arrived = calloc(places, 1);
-    sum->from = calloc(places, sizeof *sum->from);
-    sum->encoded = codec ? calloc(places, sizeof *sum->encoded) : NULL;
-    sum->own = calloc((size_t)sum->depth, sizeof *sum->own);
-    if (!sum->arrived || !sum->from || (codec && !sum->encoded) || !sum->own)
-        return error_memory(places * sizeof *sum->from, "a chunk's sum");
-    if (tree_sum_open(&sum->tree, plan->nworkers, NULL, NULL))
+    if (ALLOC(sum->arrived, places, what) || ALLOC(sum->from, places, what) ||
+        (codec && ALLOC(sum->encoded, places, what)) || ALLOC(sum->own, sum->depth, what) ||
+        tree_sum_open(&sum->tree, plan->nworkers, NULL, NULL))
         return -1;
     tree_sum_begin(&sum->tree, elems, NULL);
     sum->missing = plan->nworkers;
     for (size_t i = 0; i < places; i++) {
         bool own = sync->worker && (int)(i % (size_t)plan->nworkers) == sync->rank;
-        if ((!own || codec) && !(sum->from[i] = gradient_alloc(sync, elems, "a chunk's gradients")))
+        if ((!own || codec) && !(sum->from[i] = gradient_alloc(sync, elems, what)))
             return -1;
-        if (!own && codec && !(sum->encoded[i] = malloc(bytes)))
-            return error_memory(bytes, "a chunk's encoded gradients");
+        if (!own && codec && !(sum->encoded[i] = alloc_array(bytes, 1, what)))
+            return -1;
     }
     return 0;
 }
@@ -45,9 +42,9 @@ static int open_values(struct sync *sync, int bucket, struct home_part *part)
     sum->values = on_engine ? gradient_served_values(sync, part->chunk) : sync->values + c->begin;
     if (sum->depth > 1 || sync_drops(sync)) {
         size_t elems = (size_t)sum->copies * c->elems;
-        sum->values = sum->own_values = malloc(elems * sizeof *sum->values);
-        if (!sum->values)
-            return error_memory(elems * sizeof *sum->values, "a parameter server's chunk");
+        if (ALLOC(sum->own_values, elems, "a parameter server's chunk"))
+            return -1;
+        sum->values = sum->own_values;
     }
     sync->service.chunks++;
     return history_open(sync, bucket_of(sync, bucket)->name, c->elems, on_engine, &part->history);
@@ -64,17 +61,15 @@ static int open_sum(struct sync *sync, int bucket, const struct home *home, stru
     sum->depth = home->gathers && home->updates ? sync->buckets[bucket].depth : 1;
     sum->cleared = !sync_clips(sync);
     sum->copies = 1 + sync->plan->options.drop;
-    sum->sends = calloc((size_t)sum->copies, sizeof *sum->sends);
-    if (!sum->sends)
-        return error_memory((size_t)sum->copies * sizeof *sum->sends, "a chunk's sum");
+    if (ALLOC(sum->sends, sum->copies, "a chunk's sum"))
+        return -1;
     if (home->gathers && open_places(sync, part->chunk, sum))
         return -1;
     if (home->updates)
         return open_values(sync, bucket, part);
     if (!part->encoded)
         return 0;
-    sum->residual = calloc(elems, sizeof *sum->residual);
-    return sum->residual ? 0 : error_memory(elems * sizeof *sum->residual, "an encoded sum");
+    return ALLOC(sum->residual, elems, "an encoded sum");
 }
 
 static int open_part(struct sync *sync, int bucket, const struct home *home, struct home_part *part)
@@ -82,8 +77,9 @@ static int open_part(struct sync *sync, int bucket, const struct home *home, str
     size_t bytes = plan_back_bytes(sync->plan, part->chunk);
 
     part->back = sync->options.iteration;
-    if (!home->updates && plan_codec(sync->plan, part->chunk) && !(part->encoded = malloc(bytes)))
-        return error_memory(bytes, "an encoded sum");
+    if (!home->updates && plan_codec(sync->plan, part->chunk) &&
+        !(part->encoded = alloc_array(bytes, 1, "an encoded sum")))
+        return -1;
     if (bucket_of(sync, bucket)->log_steps && !(part->tree = home_tree_open(sync, part->chunk)))
         return -1;
     return is_home(sync, part->chunk) ? open_sum(sync, bucket, home, part) : 0;
@@ -98,9 +94,8 @@ int home_open(struct sync *sync, int bucket, bool gathers, bool updates)
     assert(!b->log_steps || (gathers && sync->worker && sync->buckets[bucket].depth == 1));
     home->gathers = gathers && !b->log_steps;
     home->updates = updates;
-    home->parts = calloc((size_t)b->nchunks + 1, sizeof *home->parts);
-    if (!home->parts)
-        return error_memory((size_t)b->nchunks * sizeof *home->parts, "a bucket's chunks");
+    if (ALLOC(home->parts, b->nchunks + 1, "a bucket's chunks"))
+        return -1;
     home->nparts = b->nchunks;
     for (int i = 0; i < home->nparts; i++) {
         struct home_part *part = &home->parts[i];
@@ -113,9 +108,8 @@ int home_open(struct sync *sync, int bucket, bool gathers, bool updates)
     home->first = plan_first_sent(sync->plan, bucket, sync->rank);
     if (updates)
         return 0;
-    home->totals = calloc(elems + 1, sizeof *home->totals);
-    if (!home->totals)
-        return error_memory(elems * sizeof *home->totals, "a bucket's sum");
+    if (ALLOC(home->totals, elems + 1, "a bucket's sum"))
+        return -1;
     elems = 0;
     for (int i = 0; i < home->nparts; i++) {
         struct home_part *part = &home->parts[i];

@@ -29,12 +29,10 @@ struct home_tree *home_tree_open(struct sync *sync, int chunk)
     int ranks[TREE_MOST_CHILDREN], workers = sync->plan->nworkers;
     int home = plan_home(sync->plan, chunk), n = tree_children(workers, home, sync->rank, ranks);
     size_t bytes = sizeof(struct home_tree) + (size_t)n * sizeof(struct child);
-    struct home_tree *tree = calloc(1, bytes);
+    struct home_tree *tree = alloc_array(1, bytes, "a chunk's tree");
 
-    if (!tree) {
-        error_memory(bytes, "a chunk's tree");
+    if (!tree)
         return NULL;
-    }
     tree->chunk = chunk;
     tree->iteration = sync->options.iteration;
     tree->parent = tree_parent(workers, home, sync->rank);

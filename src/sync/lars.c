@@ -23,10 +23,9 @@ int lars_open(struct sync *sync)
 
     if (sync->options.lars <= 0)
         return 0;
-    lars->first = calloc((size_t)plan->nchunks + 1, sizeof *lars->first);
-    lars->param = calloc((size_t)plan->ngroups + 1, sizeof *lars->param);
-    if (!lars->first || !lars->param)
-        return error_memory((size_t)plan->nchunks * sizeof *lars->first, "norms of parameters");
+    if (ALLOC(lars->first, plan->nchunks + 1, "norms of parameters") ||
+        ALLOC(lars->param, plan->ngroups + 1, "norms of parameters"))
+        return -1;
     for (int g = 0; g < plan->ngroups; g++) {
         lars->param[g] = params;
         params += plan->groups[g].nparams;
@@ -37,8 +36,7 @@ int lars_open(struct sync *sync)
         while (piece_next(sync, &piece))
             lars->first[c + 1]++;
     }
-    lars->rates = calloc((size_t)params + 1, sizeof *lars->rates);
-    return lars->rates ? 0 : error_memory((size_t)params * sizeof *lars->rates, "local rates");
+    return ALLOC(lars->rates, params + 1, "local rates");
 }
 
 void lars_close(struct sync *sync)

@@ -149,14 +149,14 @@ static int open_sum(struct sync *sync, int chunk, const struct lowrank *lr, stru
 
     if (is_exact(sync, sync->options.iteration) && chunk_of(sync, chunk)->elems > most)
         most = chunk_of(sync, chunk)->elems;
-    if (!(sum->next = calloc(workers, sizeof *sum->next)))
-        return error_memory(workers * sizeof *sum->next, what);
+    if (ALLOC(sum->next, workers, what))
+        return -1;
     for (size_t w = 0; w < workers; w++)
         sum->next[w] = 2 * sync->options.iteration;
     if (!is_home(sync, chunk))
         return 0;
-    if (!(sum->from = calloc(workers, sizeof *sum->from)))
-        return error_memory(workers * sizeof *sum->from, what);
+    if (ALLOC(sum->from, workers, what))
+        return -1;
     for (size_t w = 0; w < workers; w++)
         if ((int)w != sync->rank && !(sum->from[w] = gradient_alloc(sync, most, what)))
             return -1;
@@ -177,9 +177,8 @@ static int lowrank_open(struct sync *sync, int bucket)
     lr->computed = 2 * sync->options.iteration;
     atomic_init(&lr->ready, lr->computed);
     elems = b->elems + 3 * lr->low.elems[0] + 2 * lr->low.elems[1];
-    lr->sums = calloc((size_t)b->nchunks, sizeof *lr->sums);
-    if (!lr->sums)
-        return error_memory((size_t)b->nchunks * sizeof *lr->sums, what);
+    if (ALLOC(lr->sums, b->nchunks, what))
+        return -1;
     if (!(lr->engine = gradient_host_engine(sync)) ||
         !(lr->residual = gradient_alloc(sync, elems, what)) ||
         history_open(sync, b->name, b->elems, true, &lr->history))

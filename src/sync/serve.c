@@ -14,10 +14,9 @@ int serve_open(struct sync *sync)
 
     if (!gradient_serves_on_engine(sync))
         return 0;
-    g->serving = calloc(2 * chunks, sizeof *g->serving);
-    g->served = calloc(chunks, sizeof *g->served);
-    if (!g->serving || !g->served)
-        return error_memory(chunks * sizeof *g->served, "the parameter server");
+    if (ALLOC(g->serving, 2 * chunks, "the parameter server") ||
+        ALLOC(g->served, chunks, "the parameter server"))
+        return -1;
     for (int c = 0; c < sync->plan->nchunks; c++)
         if (is_home(sync, c) && g->copies->ticket_create(g->context, &g->served[c]))
             return -1;

@@ -108,8 +108,8 @@ static int sfb_open(struct sync *sync, int bucket)
     size_t workers = (size_t)sync->plan->nworkers;
     struct sfb *sfb = sync->buckets[bucket].scheme_state;
 
-    if (!(sfb->peers = calloc(workers, sizeof *sfb->peers)))
-        return error_memory(workers * sizeof *sfb->peers, "sufficient factors");
+    if (ALLOC(sfb->peers, workers, "sufficient factors"))
+        return -1;
     sfb->multiplied = sync->options.iteration * b->rounds;
     sfb->round = sfb->multiplied - 1;
     for (size_t w = 0; w < workers; w++)
@@ -404,13 +404,11 @@ static int sfb_rebuild(struct sync *sync, int bucket, int64_t iteration)
     int64_t round = (iteration + 1) * sfb->factors.rounds - 1;
 
     sfb->multiplied = round + 1;
-    return gradient_order(sync, bucket) ||
-                   factors_rebuild(sync, bucket, &sfb->factors, (int)(round & 1),
-                                   sfb->by_worker ? sync->plan->nworkers - 1 : 0,
-                                   sfb->factors.rounds > 1,
-                                   sync->model.engine_grads + bucket_of(sync, bucket)->begin)
-               ? -1
-               : 0;
+    return error_any(gradient_order(sync, bucket) ||
+                     factors_rebuild(sync, bucket, &sfb->factors, (int)(round & 1),
+                                     sfb->by_worker ? sync->plan->nworkers - 1 : 0,
+                                     sfb->factors.rounds > 1,
+                                     sync->model.engine_grads + bucket_of(sync, bucket)->begin));
 }
 
 static const struct scheme_steps steps_sfb = {

@@ -80,8 +80,7 @@ static int open_bucket(struct sync *sync, int bucket)
     state->leads = leads_bucket(sync, bucket);
     state->steps = choose_steps(sync, bucket);
     state->depth = state->steps && state->steps->lags ? 1 + sync->options.staleness : 1;
-    state->pending = calloc((size_t)state->depth, sizeof *state->pending);
-    return state->pending ? 0 : error_memory(sizeof *state->pending, "a bucket");
+    return ALLOC(state->pending, state->depth, "a bucket");
 }
 
 static int open_state(struct sync *sync, int bucket)
@@ -91,10 +90,8 @@ static int open_state(struct sync *sync, int bucket)
 
     if (!steps || steps->state_bytes == 0 || !(sync->worker || steps->serves))
         return 0;
-    state->scheme_state = calloc(1, steps->state_bytes);
-    if (!state->scheme_state)
-        return error_memory(steps->state_bytes, "a bucket");
-    return steps->open(sync, bucket);
+    state->scheme_state = alloc_array(1, steps->state_bytes, "a bucket");
+    return state->scheme_state ? steps->open(sync, bucket) : -1;
 }
 
 static int open_buckets(struct sync *sync)
@@ -296,18 +293,18 @@ static int open_helpers(struct sync *sync)
 
 static int open_local(struct sync *sync)
 {
+    static const char what[] = "synchronisation";
     size_t buckets = (size_t)sync->plan->nbuckets + 1;
 
-    sync->buckets = calloc(buckets, sizeof *sync->buckets);
-    sync->waiting = calloc(buckets * (size_t)(2 + sync->options.staleness), sizeof *sync->waiting);
-    sync->stats.buckets = calloc(buckets, sizeof *sync->stats.buckets);
-    sync->stats.dropped = calloc((size_t)sync->nranks, sizeof *sync->stats.dropped);
-    sync->links = calloc((size_t)sync->nranks, sizeof *sync->links);
-    sync->values = sync->worker ? sync->model.values : calloc(sync->model.elems + 1, sizeof(float));
-    if (!sync->buckets || !sync->waiting || !sync->stats.buckets || !sync->stats.dropped ||
-        !sync->links || (!sync->worker && !sync->values))
-        return error_memory(sync->model.elems * sizeof *sync->values, "parameters");
-    return fit_tags(sync) || open_helpers(sync) || open_buckets(sync) ? -1 : 0;
+    if (ALLOC(sync->buckets, buckets, what) ||
+        ALLOC(sync->waiting, buckets * (size_t)(2 + sync->options.staleness), what) ||
+        ALLOC(sync->stats.buckets, buckets, what) ||
+        ALLOC(sync->stats.dropped, sync->nranks, what) || ALLOC(sync->links, sync->nranks, what) ||
+        (!sync->worker && ALLOC(sync->values, sync->model.elems, "parameters")))
+        return -1;
+    if (sync->worker)
+        sync->values = sync->model.values;
+    return error_any(fit_tags(sync) || open_helpers(sync) || open_buckets(sync));
 }
 
 static const struct gather_i *choose_gather(const struct sync *sync)

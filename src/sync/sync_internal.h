@@ -15,7 +15,7 @@
 #include "sync/sync.h"
 #include "trace/trace.h"
 #include "util/agree.h"
-#include "util/error.h"
+#include "util/alloc.h"
 #include "wire/wire.h"
 
 /* One bucket as this rank sees it. */
@@ -41,7 +41,7 @@ struct sync_calls {
     struct call_sum {
         struct sync *sync;
         MPI_Comm comm;
-        double *values, *result; /* owned */
+        double *values, *result; /* owned, at once */
         int count, capacity;
         _Atomic int64_t done; /* 1: the result is there */
     } sums, asked;            /* sync_sum's, over the workers; sync_ask's, over all */

@@ -8,6 +8,7 @@
 #include "train/guard.h"
 
 #include "util/clock.h"
+#include "util/error.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -195,6 +196,6 @@ int guard_ask(struct guard *guard, struct sync *sync, bool enough, int64_t itera
         return guard->signals.asked < 0 && iteration >= guard->signals.next
                    ? ask_signals(guard, sync, enough, iteration)
                    : 0;
-    return ask_signals(guard, sync, enough, iteration) || read_answer(guard, sync, iteration) ? -1
-                                                                                              : 0;
+    return error_any(ask_signals(guard, sync, enough, iteration) ||
+                     read_answer(guard, sync, iteration));
 }

@@ -83,9 +83,8 @@ int bad_records_gather_all(const struct job *job, const struct compute *compute,
     if (job->options->max_bad == 0)
         return 0;
     put_damage(job, compute, &lines);
-    status = error_agree(job->world, strbuf_status(&lines)) || gather(job, &lines, &bytes, &all)
-                 ? -1
-                 : 0;
+    status = error_any(error_agree(job->world, strbuf_status(&lines)) ||
+                       gather(job, &lines, &bytes, &all));
     if (!status && all)
         *out = take_once(all, bytes, job->nranks, &count);
     if (count > 0)

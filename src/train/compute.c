@@ -4,14 +4,13 @@
 #include "snapshot/checkpoint.h"
 #include "train/agree_job.h"
 #include "train/agreement.h"
-#include "train/device.h"
 #include "train/fake_data.h"
 #include "sync/sync.h"
 #include "util/agree.h"
 #include "util/alloc.h"
-#include "util/error.h"
 #include "util/finite.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -95,11 +94,50 @@ int compute_compare_data_all(const struct compute *compute, struct job *job)
 {
     if (job->blank)
         return 0;
-    return error_agree(job->world, find_records(compute, job)) || compare_data(compute, job) ? -1
-                                                                                             : 0;
+    return error_any(error_agree(job->world, find_records(compute, job)) ||
+                     compare_data(compute, job));
 }
 
-/* ---- memory ---- */
+/* ---- engine and memory ---- */
+
+/* What a rank computes on, by what the device calls itself and not by its number: where the
+ * scheduler shows each rank one GPU of its own, every one of them is number 0. */
+struct used_device {
+    char identity[64]; /* empty: none that others must keep off */
+    char words[128];
+};
+
+static int find_double(const struct used_device *devices, int nranks)
+{
+    for (int first = 0; first < nranks; first++) {
+        int sharers = 0;
+
+        for (int r = first; r < nranks && devices[first].identity[0]; r++)
+            sharers += !strcmp(devices[r].identity, devices[first].identity);
+        if (sharers > 1)
+            return error_set("%d ranks, the first of them rank %d, would share one GPU (%s): start "
+                             "as many ranks on each node as it has GPUs, or give --tune share-gpu",
+                             sharers, first, devices[first].words);
+    }
+    return 0;
+}
+
+static int check_double(MPI_Comm world, const struct engine *engine)
+{
+    struct used_device mine = {.identity = ""};
+    void *devices;
+    int nranks, status;
+
+    MPI_Comm_size(world, &nranks);
+    if (engine->i && engine->i->device)
+        snprintf(mine.words, sizeof mine.words, "%s",
+                 engine->i->device(engine->context, mine.identity));
+    if (agree_gather(world, &mine, sizeof mine, "devices", &devices))
+        return -1;
+    status = devices ? find_double(devices, nranks) : 0;
+    free(devices);
+    return error_agree(world, status);
+}
 
 /* What rank 0 says of where ranks compute. Collective. */
 static int gather_places(const struct compute *compute, const struct job *job, struct strbuf *out)
@@ -125,11 +163,12 @@ int compute_open_engine_all(struct compute *compute, const struct job *job, stru
     options.passes = job->iter_size;
     options.steady = job->options->reproducible;
     /* a dedicated server multiplies factors at most: it leaves the GPUs to the workers */
-    return device_open(job->world, job->worker || strcmp(o->engine, "cuda") ? o->engine : "cpu",
-                       &options, o->share_gpu, &compute->engine) ||
-                   gather_places(compute, job, places)
-               ? -1
-               : 0;
+    return error_any(
+        error_agree(job->world,
+                    engine_open(job->worker || strcmp(o->engine, "cuda") ? o->engine : "cpu",
+                                &options, &compute->engine)) ||
+        (!o->share_gpu && check_double(job->world, &compute->engine)) ||
+        gather_places(compute, job, places));
 }
 
 static int build_net(struct compute *compute, const struct job *job, size_t limit, struct net *net)
@@ -228,14 +267,13 @@ int compute_average_statistics(struct compute *compute, const struct job *job, s
     size_t count = compute->grains.nstatistics, shares = (size_t)job_shares(job);
     const float *each = compute->grains.statistics;
     double *sums;
-    float *values;
+    float *values = NULL;
     int status = -1;
 
     if (count == 0 || job_shares(job) * job->nworkers == 1 || !job->worker || job->blank)
         return 0;
-    sums = alloc_array(shares * count, sizeof *sums, "batch statistics");
-    values = alloc_array(count, sizeof *values, "batch statistics");
-    if (!sums || !values || net_pull_values(net))
+    if (ALLOC(sums, shares * count, "batch statistics") ||
+        ALLOC(values, count, "batch statistics") || net_pull_values(net))
         goto done;
     compute_statistics(compute, values, false);
     for (size_t i = 0; i < shares * count; i++)
@@ -269,8 +307,7 @@ int compute_open_shares(struct compute *compute, const struct job *job)
         job->options->comm.policy == COMM_NONE)
         return 0;
     compute->counted_losses = losses;
-    compute->counts = alloc_array((size_t)losses, sizeof *compute->counts, "labels that count");
-    return compute->counts ? 0 : -1;
+    return ALLOC(compute->counts, losses, "labels that count");
 }
 
 /* A grain has running sums of its own, and keeps them where the pass makes NaN or infinity. */
@@ -299,12 +336,10 @@ int compute_forward(struct compute *compute, const struct job *job, struct sync 
         return forward_grain(compute, run, hooks, job, share, loss);
     if (!compute->counts)
         return net_forward(compute->net, run, hooks, loss);
-    return net_forward(compute->net, run, hooks, NULL) ||
-                   net_count_labels(compute->net, compute->counts) ||
-                   sync_sum(sync, compute->counts, compute->counted_losses) ||
-                   net_share_losses(compute->net, job->nworkers, compute->counts, loss)
-               ? -1
-               : 0;
+    return error_any(net_forward(compute->net, run, hooks, NULL) ||
+                     net_count_labels(compute->net, compute->counts) ||
+                     sync_sum(sync, compute->counts, compute->counted_losses) ||
+                     net_share_losses(compute->net, job->nworkers, compute->counts, loss));
 }
 
 void compute_close(struct compute *compute, const struct job *job)

@@ -9,7 +9,6 @@
 #include "train/agreement.h"
 #include "util/agree.h"
 #include "util/alloc.h"
-#include "util/error.h"
 
 #include <sched.h>
 #include <stdio.h>

@@ -21,7 +21,7 @@ int dry_run_report_all(struct dry_run *dry, const struct job *job, const struct 
                        const struct exchange *exchange, const struct training_run *run,
                        const struct train_state *at, bool resumed, struct strbuf *out);
 
-/* inspect_data.c: what the data layers read, and what is wrong with it; after net_create, before
+/* What the data layers read, and what is wrong with it; after net_create, before
  * net_build. */
 int inspect_data(const struct job *job, const struct compute *compute, struct dry_run *out);
 

@@ -3,7 +3,6 @@
 
 #include "util/agree.h"
 #include "util/alloc.h"
-#include "util/error.h"
 #include "util/units.h"
 
 #include <stdlib.h>

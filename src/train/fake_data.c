@@ -65,8 +65,7 @@ int fake_data_create(const struct net *net, uint64_t seed, uint64_t first_sample
     if (!fake)
         return -1;
     fake->net = net;
-    fake->values = alloc_array((size_t)net->nblobs, sizeof *fake->values, "made-up data");
-    if (!fake->values)
+    if (ALLOC(fake->values, net->nblobs, "made-up data"))
         return -1;
     for (int l = 0; l < net->nlayers; l++)
         for (int t = 0; t < net->layers[l].ntops && is_input(&net->layers[l]); t++)

@@ -37,8 +37,7 @@ static int open_places(struct grains *grains, const struct job *job, const struc
     size_t shares = (size_t)job_shares(job);
     size_t rows = 0;
 
-    grains->places = alloc_array((size_t)net->ngroups, sizeof *grains->places, "gradients");
-    if (!grains->places)
+    if (ALLOC(grains->places, net->ngroups, "gradients"))
         return -1;
     for (int i = 0; i < net->ngroups; i++) {
         const struct param_group *g = &net->groups[i];
@@ -62,9 +61,9 @@ int grains_open(struct grains *grains, const struct job *job, const struct net *
     size_t most = width > nstatistics ? width : nstatistics, elems;
 
     *grains = (struct grains){.nstatistics = nstatistics};
-    grains->rows = alloc_array(shares * width, sizeof *grains->rows, "losses");
-    grains->table = alloc_array(count_rows(job) * most, sizeof *grains->table, "sums over workers");
-    if (!grains->rows || !grains->table || open_places(grains, job, net))
+    if (ALLOC(grains->rows, shares * width, "losses") ||
+        ALLOC(grains->table, count_rows(job) * most, "sums over workers") ||
+        open_places(grains, job, net))
         return -1;
     if (shares == 1)
         return 0;
@@ -72,10 +71,9 @@ int grains_open(struct grains *grains, const struct job *job, const struct net *
         levels++;
     elems = levels * grains->each;
     grains->bytes += elems * sizeof *grains->waiting;
-    grains->waiting = alloc_array(elems, sizeof *grains->waiting, "gradients of grains");
-    grains->statistics = alloc_array((shares + 1) * nstatistics, sizeof *grains->statistics,
-                                     "grains' running averages");
-    return grains->waiting && grains->statistics ? 0 : -1;
+    return error_any(
+        ALLOC(grains->waiting, elems, "gradients of grains") ||
+        ALLOC(grains->statistics, (shares + 1) * nstatistics, "grains' running averages"));
 }
 
 void grains_close(struct grains *grains)

@@ -7,7 +7,6 @@
 #include "util/agree.h"
 #include "util/alloc.h"
 #include "util/clock.h"
-#include "util/error.h"
 #include "util/patience.h"
 
 #include <inttypes.h>
@@ -186,7 +185,7 @@ static int snapshot(struct trainer *t, int64_t iteration)
     if (t->job.rank != 0)
         return 0;
     status =
-        net_pull_values(t->compute.net) || run_save(&t->run, &t->rates, history, &state) ? -1 : 0;
+        error_any(net_pull_values(t->compute.net) || run_save(&t->run, &t->rates, history, &state));
     guard_enter(&t->guard, iteration, PHASE_TRAINING);
     return status;
 }
@@ -309,7 +308,7 @@ static int pause_for(struct trainer *t, int64_t iteration, bool test, bool save)
         t->timing.saves++;
     }
     if (test && !status)
-        status = test_all(t, iteration) || keep_best(t, iteration) ? -1 : 0;
+        status = error_any(test_all(t, iteration) || keep_best(t, iteration));
     t->timing.paused += clock_seconds() - start;
     t->guard.signals.passed = 0;
     t->timing.paused_stall += sync_stats(t->exchange.sync)->stall_seconds - stall;

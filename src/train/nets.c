@@ -5,7 +5,6 @@
 #include "layers/layer.h"
 #include "spec/read.h"
 #include "util/alloc.h"
-#include "util/error.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,13 +16,9 @@ struct origin { /* where a net's definition stands */
 
 static int keep_doc(struct solver_nets *nets, struct text_doc *doc)
 {
-    struct text_doc **docs =
-        alloc_room(nets->docs, (size_t)nets->ndocs, sizeof(struct text_doc *), "the files of nets");
-
-    if (!docs)
+    if (ALLOC_ROOM(nets->docs, nets->ndocs, "the files of nets"))
         return -1;
-    nets->docs = docs;
-    docs[nets->ndocs++] = doc;
+    nets->docs[nets->ndocs++] = doc;
     return 0;
 }
 
@@ -113,10 +108,9 @@ static int load_tests(struct solver_nets *nets, const struct text_doc *doc,
     if (total > 0 && s->test_interval <= 0)
         return error_set("%s: test_interval must be > 0 where there are test nets, found %d",
                          text_name(doc), s->test_interval);
-    nets->tests = calloc(total + 1, sizeof(struct net_def *));
-    nets->test_iter = calloc(total + 1, sizeof *nets->test_iter);
-    if (!nets->tests || !nets->test_iter)
-        return error_memory(total * sizeof(struct net_def *), "test nets");
+    if (ALLOC(nets->tests, total + 1, "test nets") ||
+        ALLOC(nets->test_iter, total + 1, "test nets"))
+        return -1;
     for (size_t i = 0; i < total; i++) {
         struct origin origin = *shared;
         bool inside = i < s->n_test_net_param;

@@ -183,10 +183,8 @@ int nodes_leaders(const struct exchange *exchange, const struct job *job)
 int nodes_form_all(struct exchange *exchange, const struct job *job, struct compute *compute,
                    const char *kept_plan)
 {
-    return form_nodes(exchange, job, compute, kept_plan) ||
-                   error_agree(job->world, check_leaders(exchange, job))
-               ? -1
-               : 0;
+    return error_any(form_nodes(exchange, job, compute, kept_plan) ||
+                     error_agree(job->world, check_leaders(exchange, job)));
 }
 
 /* ---- servers ---- */
@@ -211,7 +209,7 @@ static int measure_servers(const struct exchange *exchange, struct compute *comp
     *out = exchange->probe.cluster;
     if (exchange->probed)
         return 0;
-    return probe_serving(&compute->engine, &out->serve_Bps) || probe_sums(&out->sum_Bps) ? -1 : 0;
+    return error_any(probe_serving(&compute->engine, &out->serve_Bps) || probe_sums(&out->sum_Bps));
 }
 
 static int decide_placement(const struct exchange *exchange, const struct job *job,

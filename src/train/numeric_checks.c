@@ -6,7 +6,6 @@
 #include "train/rates.h"
 #include "train/scores.h"
 #include "util/alloc.h"
-#include "util/error.h"
 #include "util/finite.h"
 
 #include <inttypes.h>
@@ -144,8 +143,7 @@ int guard_open_skips(struct guard *guard, const struct plan *plan)
         return error_set("--on-nan=skip: the running averages of BatchNorm are in the memory of "
                          "--engine=%s and cannot be taken back; use --engine=cpu",
                          o->engine);
-    guard->statistics = alloc_array(2 * count, sizeof *guard->statistics, "running averages");
-    return guard->statistics ? 0 : -1;
+    return ALLOC(guard->statistics, 2 * count, "running averages");
 }
 
 void guard_keep_statistics(struct guard *guard)
@@ -206,8 +204,7 @@ int checks_compare_values(const struct job *job, const struct compute *compute, 
         return -1;
     if (!job->worker)
         return 0;
-    digests = alloc_array((size_t)job->nworkers, sizeof *digests, "--tune check-sync");
-    if (!digests)
+    if (ALLOC(digests, job->nworkers, "--tune check-sync"))
         return -1;
     status = net_pull_values(compute->net);
     digests[job->rank] = digest_values(compute->net);

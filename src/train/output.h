@@ -18,15 +18,12 @@ struct output {
     char hash[SHA256_HEX]; /* of the parameters; rank 0, after the loop, where they are trained */
 };
 
-/* ---- start_log.c, log_files.c ---- */
+/* ---- start_log.c ---- */
 
 /* What rank 0 says before training begins: the files' notices, the net's table, where it computes,
- * what was asked for in vain. */
+ * what was asked for in vain, which files lie outside of the user's folder and the solver's. */
 void output_log_start(const struct job *job, const struct compute *compute,
                       struct exchange *exchange, const char *notices, const char *places);
-
-/* The files outside of the user's folder and the solver's that solver and nets name. Rank 0. */
-void output_log_paths(const struct job *job);
 
 /* ---- metrics.c ---- */
 

@@ -5,7 +5,6 @@
 #include "train/scores.h"
 #include "sync/sync.h"
 #include "util/alloc.h"
-#include "util/error.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -21,8 +20,7 @@ int rates_open(struct rates *rates, const struct policy *policy, int average_los
                             .steps = {at->current_step, at->current_step},
                             .memory.least = INFINITY,
                             .window = average_loss > 0 ? average_loss : 1};
-    rates->losses = alloc_array((size_t)rates->window, sizeof *rates->losses, "losses");
-    return rates->losses ? 0 : -1;
+    return ALLOC(rates->losses, rates->window, "losses");
 }
 
 void rates_close(struct rates *rates)

@@ -5,7 +5,6 @@
 #include "util/agree.h"
 #include "util/alloc.h"
 #include "util/clock.h"
-#include "util/error.h"
 
 #include <inttypes.h>
 #include <stdio.h>

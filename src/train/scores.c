@@ -6,7 +6,6 @@
 
 #include "report/outputs.h"
 #include "util/alloc.h"
-#include "util/error.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -95,8 +94,7 @@ void scores_close(struct scores *scores)
 int scores_put(struct scores *scores, int64_t iteration, const double *values, size_t count)
 {
     free(scores->values);
-    scores->values = alloc_array(count, sizeof *scores->values, "test scores");
-    if (!scores->values)
+    if (ALLOC(scores->values, count, "test scores"))
         return -1;
     memcpy(scores->values, values, count * sizeof *values);
     scores->iteration = iteration;

@@ -51,10 +51,8 @@ int stragglers_open(const struct job *job, int64_t first, struct stragglers **ou
         return -1;
     late->job = job;
     late->iteration = first;
-    late->of_rank = alloc_array(n, sizeof *late->of_rank, "late ranks");
-    late->links = alloc_array(n, sizeof *late->links, "late ranks");
-    late->sorted = alloc_array(n, sizeof *late->sorted, "late ranks");
-    return late->of_rank && late->links && late->sorted ? 0 : -1;
+    return error_any(ALLOC(late->of_rank, n, "late ranks") || ALLOC(late->links, n, "late ranks") ||
+                     ALLOC(late->sorted, n, "late ranks"));
 }
 
 void stragglers_close(struct stragglers *late)

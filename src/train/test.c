@@ -5,7 +5,6 @@
 
 #include "report/outputs.h"
 #include "util/alloc.h"
-#include "util/error.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,4 +1,4 @@
-/* From a command line to a rank that is ready to train: a list of steps. Every step that can fail
+/* From a command line to a rank that is ready to train: set_up. Every step that can fail
  * on one rank alone is followed by an agreement, so that all ranks stop together with one message.
  */
 #include "train/parts.h"
@@ -8,7 +8,6 @@
 #include "train/dry_run.h"
 #include "util/agree.h"
 #include "util/alloc.h"
-#include "util/error.h"
 #include "util/patience.h"
 
 #include <math.h>
@@ -25,16 +24,6 @@ struct setup {
 
 /* ---- what the job is ---- */
 
-static int read_job(struct trainer *t)
-{
-    return job_read(&t->job, &t->setup->notices);
-}
-
-static int compare_jobs_all(struct trainer *t)
-{
-    return job_compare_all(&t->job);
-}
-
 static int find_hosts_all(struct trainer *t)
 {
     if (topology_create(t->job.world, &t->job.topology) || job_find_threads_all(&t->job))
@@ -45,11 +34,6 @@ static int find_hosts_all(struct trainer *t)
 
 /* ---- the run and its data ---- */
 
-static int open_run_all(struct trainer *t)
-{
-    return run_open_all(&t->run);
-}
-
 static int create_nets(struct trainer *t)
 {
     if (job_keep_batch(&t->job, t->run.global_batch) || job_cut_grains(&t->job) ||
@@ -58,11 +42,6 @@ static int create_nets(struct trainer *t)
         return -1;
     t->run.net = t->compute.net;
     return 0;
-}
-
-static int compare_data_all(struct trainer *t)
-{
-    return compute_compare_data_all(&t->compute, &t->job);
 }
 
 /* Whether the run that was found trains the same, and is not at its end. */
@@ -81,32 +60,12 @@ static int identify_run(struct trainer *t)
 
 /* ---- engine and nets ---- */
 
-static int open_engine_all(struct trainer *t)
-{
-    return compute_open_engine_all(&t->compute, &t->job, &t->setup->places);
-}
-
 static int check_limits(struct trainer *t)
 {
     const struct job *job = &t->job;
 
-    return (job->blank && profiles_check_batch(job->options->profile, job->batch)) ||
-                   dry_run_limit_memory(&t->job, &t->compute, &t->setup->memory_limit)
-               ? -1
-               : 0;
-}
-
-static int build_nets_all(struct trainer *t)
-{
-    return nodes_form_all(&t->exchange, &t->job, &t->compute, t->run.kept_plan) ||
-                   compute_build_all(&t->compute, &t->job, t->setup->memory_limit)
-               ? -1
-               : 0;
-}
-
-static int plan_all(struct trainer *t)
-{
-    return schemes_plan_all(&t->exchange, &t->job, &t->compute, t->run.kept_plan);
+    return error_any((job->blank && profiles_check_batch(job->options->profile, job->batch)) ||
+                     dry_run_limit_memory(&t->job, &t->compute, &t->setup->memory_limit));
 }
 
 /* ---- where training starts ---- */
@@ -123,8 +82,7 @@ static int read_state(struct trainer *t)
         return error_set("--snapshot and --weights: give a snapshot to resume training or "
                          "weights to finetune but not both");
     if (o->resume != RESUME_OFF || o->snapshot) {
-        t->setup->history = alloc_array(elems + 1, sizeof *t->setup->history, "history");
-        if (!t->setup->history)
+        if (ALLOC(t->setup->history, elems + 1, "history"))
             return -1;
     }
     if (o->resume != RESUME_OFF && run_resume(&t->run, t->setup->history, &t->at, &t->resumed))
@@ -134,15 +92,6 @@ static int read_state(struct trainer *t)
         return run_take_state(&t->run, o->snapshot, t->setup->history, &t->at);
     }
     return t->resumed ? 0 : compute_load_weights(&t->compute, &t->job);
-}
-
-/* What it found goes to everybody. */
-static int share_state_all(struct trainer *t)
-{
-    return agree_share(t->job.world, &t->at, sizeof t->at) ||
-                   agree_share(t->job.world, &t->resumed, sizeof t->resumed)
-               ? -1
-               : 0;
 }
 
 static int open_loop(struct trainer *t)
@@ -184,15 +133,6 @@ static int open_sync_all(struct trainer *t)
     return t->job.blank ? 0 : exchange_share_values_all(&t->exchange, &t->job, &t->compute);
 }
 
-static int go_on_all(struct trainer *t)
-{
-    return (t->resumed && sync_load_history(t->exchange.sync, t->setup->history)) ||
-                   run_load_residuals_all(&t->run, t->exchange.sync, &t->at, t->resumed) ||
-                   run_find_best_all(&t->run, &t->at, t->resumed, &t->scores)
-               ? -1
-               : 0;
-}
-
 static int begin_run(struct trainer *t)
 {
     struct strbuf plan = {.data = NULL};
@@ -202,62 +142,52 @@ static int begin_run(struct trainer *t)
     if (t->job.rank != 0 || t->job.options->dry_run)
         return 0;
     kept_plan_describe(&t->exchange, &t->job, t->compute.net, &plan);
-    return run_begin(&t->run, t->at.iteration, strbuf_take(&plan)) ||
-                   metrics_open(&t->job, &t->compute, &t->at, &t->output.curves)
-               ? -1
-               : 0;
-}
-
-static int log_start(struct trainer *t)
-{
-    if (t->job.rank == 0)
-        output_log_start(&t->job, &t->compute, &t->exchange, t->setup->notices,
-                         strbuf_text(&t->setup->places));
-    return 0;
+    return error_any(run_begin(&t->run, t->at.iteration, strbuf_take(&plan)) ||
+                     metrics_open(&t->job, &t->compute, &t->at, &t->output.curves));
 }
 
 /* ---- all of it ---- */
 
-/* In this order. name: what a rank is at that keeps others waiting; NULL: what it was at before.
- * agrees: the step may fail on one rank alone, and nobody goes on before all are known to be
- * through; the others are collective in themselves, or cannot fail. */
-static const struct step {
-    const char *name;
-    int (*run)(struct trainer *);
-    bool agrees;
-} steps[] = {
-    {NULL, read_job, true},
-    /* what follows has collective parts that depend on options, solver and nets */
-    {NULL, compare_jobs_all, false},
-    {"finding out which hosts there are", find_hosts_all, false},
-    {"opening the run and its data", open_run_all, false},
-    {NULL, create_nets, true},
-    {NULL, compare_data_all, false},
-    {NULL, identify_run, true},
-    {"building the nets", open_engine_all, false},
-    {NULL, check_limits, true},
-    {NULL, build_nets_all, false},
-    {"measuring the network and choosing schemes", plan_all, false},
-    {"reading weights or a snapshot", read_state, true},
-    {NULL, share_state_all, false},
-    {NULL, open_loop, true},
-    {"sharing the first parameters", open_sync_all, false},
-    {"preparing the first iteration", go_on_all, false},
-    {NULL, begin_run, true},
-    {NULL, log_start, false},
-};
-
-static int run_steps(struct trainer *t)
+/* What may fail on one rank alone is agreed on before anybody goes on; what is not agreed on here
+ * is collective in itself. patience_step: what a rank is at that keeps others waiting. */
+static int set_up(struct trainer *t)
 {
-    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
-        int status;
+    MPI_Comm world = t->job.world;
 
-        if (steps[i].name)
-            patience_step(steps[i].name);
-        status = steps[i].run(t);
-        if (steps[i].agrees ? error_agree(t->job.world, status) : status)
-            return -1;
-    }
+    /* what follows the files has collective parts that depend on options, solver and nets */
+    if (error_agree(world, job_read(&t->job, &t->setup->notices)) || job_compare_all(&t->job))
+        return -1;
+    patience_step("finding out which hosts there are");
+    if (find_hosts_all(t))
+        return -1;
+    patience_step("opening the run and its data");
+    if (run_open_all(&t->run) || error_agree(world, create_nets(t)) ||
+        compute_compare_data_all(&t->compute, &t->job) || error_agree(world, identify_run(t)))
+        return -1;
+    patience_step("building the nets");
+    if (compute_open_engine_all(&t->compute, &t->job, &t->setup->places) ||
+        error_agree(world, check_limits(t)) ||
+        nodes_form_all(&t->exchange, &t->job, &t->compute, t->run.kept_plan) ||
+        compute_build_all(&t->compute, &t->job, t->setup->memory_limit))
+        return -1;
+    patience_step("measuring the network and choosing schemes");
+    if (schemes_plan_all(&t->exchange, &t->job, &t->compute, t->run.kept_plan))
+        return -1;
+    patience_step("reading weights or a snapshot");
+    if (error_agree(world, read_state(t)) || agree_share(world, &t->at, sizeof t->at) ||
+        agree_share(world, &t->resumed, sizeof t->resumed) || error_agree(world, open_loop(t)))
+        return -1;
+    patience_step("sharing the first parameters");
+    if (open_sync_all(t))
+        return -1;
+    patience_step("preparing the first iteration");
+    if ((t->resumed && sync_load_history(t->exchange.sync, t->setup->history)) ||
+        run_load_residuals_all(&t->run, t->exchange.sync, &t->at, t->resumed) ||
+        run_find_best_all(&t->run, &t->at, t->resumed, &t->scores) ||
+        error_agree(world, begin_run(t)))
+        return -1;
+    output_log_start(&t->job, &t->compute, &t->exchange, t->setup->notices,
+                     strbuf_text(&t->setup->places));
     return 0;
 }
 
@@ -289,7 +219,7 @@ int trainer_create(MPI_Comm world, const struct trainer_options *options, struct
         t->timing.final_loss = NAN;
     }
     if (error_agree(world, t && t->setup ? job_open(&t->job, world, options, log) : -1) ||
-        run_steps(t)) {
+        set_up(t)) {
         trainer_destroy(t);
         *out = NULL;
         return -1;

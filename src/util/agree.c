@@ -2,7 +2,6 @@
 #include "util/agree.h"
 
 #include "util/alloc.h"
-#include "util/error.h"
 
 #include <assert.h>
 #include <limits.h>

@@ -2,10 +2,9 @@
  */
 #include "util/alloc.h"
 
-#include "util/error.h"
-
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 void *alloc_array(size_t count, size_t size, const char *what)
 {
@@ -28,4 +27,35 @@ void *alloc_room(void *array, size_t count, size_t size, const char *what)
     if (!grown)
         error_memory((unsigned long long)room * size, what);
     return grown;
+}
+
+int alloc_grow(void *array, size_t count, size_t size, const char *what)
+{
+    void *old, *grown;
+
+    memcpy(&old, array, sizeof old); /* whatever it points to, the pointer has this form */
+    grown = alloc_room(old, count, size, what);
+    if (!grown)
+        return -1;
+    memcpy(array, &grown, sizeof grown);
+    return 0;
+}
+
+int alloc_bytes(char **copy, const char *text, size_t length, const char *what)
+{
+    *copy = strndup(text, length);
+    return *copy ? 0 : error_memory(length + 1, what);
+}
+
+int alloc_text(char **copy, const char *text, const char *what)
+{
+    return alloc_bytes(copy, text, strlen(text), what);
+}
+
+int alloc_listed(char ***list, int *count, const char *text, size_t length, const char *what)
+{
+    if (ALLOC_ROOM(*list, *count, what) || alloc_bytes(&(*list)[*count], text, length, what))
+        return -1;
+    ++*count;
+    return 0;
 }

@@ -4,12 +4,29 @@
 
 #include <stddef.h>
 
+#include "util/error.h"
+
 /* `count` items of `size` bytes, all zero, for the caller to free; also for 0 items. NULL: the
  * message is set, "out of memory: N bytes for WHAT". */
 void *alloc_array(size_t count, size_t size, const char *what) __attribute__((malloc));
 
+/* The same for a pointer to such items. 0; -1: the pointer is NULL. */
+#define ALLOC(pointer, count, what)                                                                \
+    (((pointer) = alloc_array((size_t)(count), sizeof *(pointer), what)) ? 0 : -1)
+
 /* `array`, which holds `count` items of `size` bytes and came from here (NULL: none yet), with room
  * for one more: it moves when it doubles. NULL: the message is set, and `array` stays. */
 void *alloc_room(void *array, size_t count, size_t size, const char *what);
+
+/* The same for the pointer to that array, which is there, `array`: 0 or -1. */
+#define ALLOC_ROOM(array, count, what) alloc_grow(&(array), (size_t)(count), sizeof *(array), what)
+int alloc_grow(void *array, size_t count, size_t size, const char *what);
+
+/* A copy of the text, or of so many of its bytes, for the caller to free; fail with the message. */
+int alloc_text(char **copy, const char *text, const char *what);
+int alloc_bytes(char **copy, const char *text, size_t length, const char *what);
+
+/* Such a copy as one more of a list that grows by ALLOC_ROOM. */
+int alloc_listed(char ***list, int *count, const char *text, size_t length, const char *what);
 
 #endif

@@ -6,6 +6,8 @@
 #ifndef POSEIDON_UTIL_ERROR_H
 #define POSEIDON_UTIL_ERROR_H
 
+#include <stdbool.h>
+
 /* Sets this thread's message (printf style, no newline at the end) and returns -1, so that
  * `return error_set("...")` is the usual form. The arguments may include error_text(). */
 int error_set(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -17,6 +19,13 @@ int error_context(const char *format, ...) __attribute__((format(printf, 1, 2)))
 const char *error_text(void);
 
 void error_clear(void);
+
+/* The status of several that return one each, of which the first to fail ends the row: `return
+ * error_any(open(a) || open(b));`. */
+static inline int error_any(bool failed)
+{
+    return failed ? -1 : 0;
+}
 
 /* Memory that cannot be had: sets "out of memory: N bytes for WHAT" and returns -1. */
 int error_memory(unsigned long long bytes, const char *what);

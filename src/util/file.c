@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include "util/file.h"
 
-#include "util/error.h"
+#include "util/alloc.h"
 #include "util/path.h"
 #include "util/strbuf.h"
 
@@ -112,9 +112,8 @@ int file_writer_open(struct file_writer *writer, const char *path)
     *writer = (struct file_writer){.path = path, .fd = -1, .temp = file_temp_name(path)};
     if (!writer->temp)
         return -1;
-    writer->buffer = malloc(WRITER_BYTES);
-    if (!writer->buffer)
-        return error_memory(WRITER_BYTES, path);
+    if (ALLOC(writer->buffer, WRITER_BYTES, path))
+        return -1;
     writer->fd = open_again(writer->temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC);
     return writer->fd < 0 ? error_set("cannot write '%s': %s", path, strerror(errno)) : 0;
 }
@@ -242,10 +241,9 @@ int file_load(struct strbuf *out, const char *path, size_t max)
         status =
             error_set("%s: %lld bytes; expected at most %zu", path, (long long)st.st_size, max);
     else
-        status = strbuf_reserve(out, (S_ISREG(st.st_mode) ? (size_t)st.st_size : 0) + 1, path) ||
-                         load_all(out, fd, path, max)
-                     ? -1
-                     : 0;
+        status = error_any(
+            strbuf_reserve(out, (S_ISREG(st.st_mode) ? (size_t)st.st_size : 0) + 1, path) ||
+            load_all(out, fd, path, max));
     close(fd);
     return status;
 }

@@ -3,7 +3,6 @@
 #include "util/h5.h"
 
 #include "util/alloc.h"
-#include "util/error.h"
 #include "util/file.h"
 
 #include <errno.h>
@@ -381,13 +380,8 @@ static herr_t read_dataset(hid_t id, hid_t type, void *out)
 
 static int texts_add(char ***texts, int *count, const char *text)
 {
-    char **grown = alloc_room(*texts, (size_t)*count, sizeof *grown, "texts of an HDF5 file");
-
-    if (!grown)
-        return -1;
-    *texts = grown;
-    grown[*count] = strdup(text ? text : "");
-    return grown[*count] ? (*count)++, 0 : error_memory(1, "a text of an HDF5 file");
+    text = text ? text : "";
+    return alloc_listed(texts, count, text, strlen(text), "texts of an HDF5 file");
 }
 
 /* All texts of an object that is open, of that type and space. Those of

@@ -13,7 +13,6 @@
 #include "util/agree.h"
 #include "util/alloc.h"
 #include "util/clock.h"
-#include "util/error.h"
 #include "util/strbuf.h"
 
 enum { TAG_CARD = 27182, TAG_VERDICT = 27183, RANKS_NAMED = 8 };

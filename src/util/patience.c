@@ -4,7 +4,6 @@
 
 #include "util/alloc.h"
 #include "util/clock.h"
-#include "util/error.h"
 #include "util/thread.h"
 #include "util/topology.h"
 
@@ -269,8 +268,7 @@ int patience_begin(const struct patience_options *options)
     MPI_Comm_size(MPI_COMM_WORLD, &patience.nranks);
     if (patience.nranks == 1 || patience.started)
         return 0;
-    patience.heard = alloc_array((size_t)patience.nranks, sizeof *patience.heard, "ranks");
-    if (!patience.heard)
+    if (ALLOC(patience.heard, patience.nranks, "ranks"))
         return -1;
     if (gethostname(patience.own_host, sizeof patience.own_host - 1))
         strcpy(patience.own_host, "?");

@@ -6,7 +6,6 @@
 #include "util/workers.h"
 
 #include "util/alloc.h"
-#include "util/error.h"
 #include "util/thread.h"
 
 #include <assert.h>
@@ -153,10 +152,8 @@ int jobs_create(const struct jobs_options *o, struct jobs **out)
     if (!jobs)
         return -1;
     jobs->o = *o;
-    jobs->todo = alloc_array(places, sizeof *jobs->todo, what);
-    jobs->done = alloc_array(places, sizeof *jobs->done, what);
-    jobs->ready = alloc_array(places, sizeof *jobs->ready, what);
-    if (!jobs->todo || !jobs->done || !jobs->ready || workers_create(&threads, &jobs->workers)) {
+    if (ALLOC(jobs->todo, places, what) || ALLOC(jobs->done, places, what) ||
+        ALLOC(jobs->ready, places, what) || workers_create(&threads, &jobs->workers)) {
         jobs_destroy(jobs);
         return -1;
     }

@@ -1,7 +1,7 @@
 /* Counters only grow; a call's place is its number modulo the size, a power of two. */
 #include "wire/call_ring.h"
 
-#include "util/error.h"
+#include "util/alloc.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -12,9 +12,8 @@ int call_ring_open(struct call_ring *ring, int calls)
 
     while (calls > 0 && size < (size_t)calls)
         size *= 2;
-    ring->calls = calloc(size, sizeof *ring->calls);
-    if (!ring->calls)
-        return error_memory(size * sizeof *ring->calls, "calls of the wire");
+    if (ALLOC(ring->calls, size, "calls of the wire"))
+        return -1;
     ring->mask = size - 1;
     return 0;
 }

@@ -6,7 +6,7 @@
  * counts for nobody's silence. */
 #include "wire/wire_internal.h"
 
-#include "util/error.h"
+#include "util/alloc.h"
 #include "util/strbuf.h"
 
 #include <stdlib.h>
@@ -51,14 +51,13 @@ int pulse_open(struct wire *wire)
 
     if (wire->options.watch.silence_seconds <= 0 || wire->nranks == 1)
         return 0;
-    wire->pulse = pulse = calloc(1, sizeof *pulse);
-    if (!pulse)
-        return error_memory(sizeof *pulse, "signs of life");
+    if (ALLOC(pulse, 1, "signs of life"))
+        return -1;
+    wire->pulse = pulse;
     pulse->out = pulse->in = MPI_REQUEST_NULL;
     pulse->each = BEAT_NS * (1 + wire->nranks / BEATS_A_SECOND);
-    pulse->peers = calloc(n, sizeof *pulse->peers);
-    if (!pulse->peers)
-        return error_memory(n * sizeof *pulse->peers, "signs of life");
+    if (ALLOC(pulse->peers, n, "signs of life"))
+        return -1;
     pulse->npeers = (int)n;
     for (size_t i = 0; i < n; i++)
         pulse->peers[i] = (struct peer){.beat = {.at = WIRE_NOWHERE}, .answer = MPI_REQUEST_NULL};

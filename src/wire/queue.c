@@ -1,10 +1,10 @@
-/* Two kinds of heaps: a pairing heap of entries for each peer, and a binary heap of those peers
+/* Two kinds of heaps: a skew heap of entries for each peer, and a binary heap of those peers
  * that have something to send and room for it. Small entries never overtake a large one that is
  * more urgent and waits for room in the window; within one peer's share neither (as in
  * ByteScheduler, Peng et al., SOSP'19; TicTac, Hashemi et al., MLSys'19). */
 #include "wire/queue.h"
 
-#include "util/error.h"
+#include "util/alloc.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -23,42 +23,22 @@ static bool before(const struct queue_entry *a, const struct queue_entry *b)
     return a->weight != b->weight ? a->weight > b->weight : a->number < b->number;
 }
 
-/* A pairing heap (Fredman et al., 1986): every entry goes before those below it. */
+/* A skew heap (Sleator and Tarjan, 1986): every entry goes before those below it. The path along
+ * which two are melded changes sides, so that none stays long. */
 static struct queue_entry *meld(struct queue_entry *a, struct queue_entry *b)
 {
-    struct queue_entry *first, *second;
+    struct queue_entry *heap, **at = &heap;
 
-    if (!a || !b)
-        return a ? a : b;
-    first = before(a, b) ? a : b;
-    second = first == a ? b : a;
-    second->beside = first->below;
-    first->below = second;
-    return first;
-}
+    while (a && b) {
+        struct queue_entry *first = before(a, b) ? a : b;
 
-/* The heap of what stands in a row: neighbours in pairs, then the pairs. */
-static struct queue_entry *meld_row(struct queue_entry *row)
-{
-    struct queue_entry *pairs = NULL, *heap = NULL;
-
-    while (row) {
-        struct queue_entry *a = row, *b = a->beside, *pair;
-
-        row = b ? b->beside : NULL;
-        a->beside = NULL;
-        if (b)
-            b->beside = NULL;
-        pair = meld(a, b);
-        pair->beside = pairs;
-        pairs = pair;
+        b = first == a ? b : a;
+        a = first->right;
+        first->right = first->left;
+        *at = first;
+        at = &first->left;
     }
-    while (pairs) {
-        struct queue_entry *pair = pairs;
-        pairs = pair->beside;
-        pair->beside = NULL;
-        heap = meld(heap, pair);
-    }
+    *at = a ? a : b;
     return heap;
 }
 
@@ -158,11 +138,9 @@ int queue_open(struct queue *q, const struct queue_options *options, double now)
     assert(options->peers >= 0);
     *q = (struct queue){.options = *options, .filled = now};
     q->share = (options->window + SHARES - 1) / SHARES;
-    q->queues = calloc(peers + 1, sizeof *q->queues);
-    q->heap = calloc(peers + 1, sizeof *q->heap);
-    if (!q->queues || !q->heap) {
+    if (ALLOC(q->queues, peers, "the send queue") || ALLOC(q->heap, peers, "the send queue")) {
         queue_close(q);
-        return error_memory(peers * (sizeof *q->queues + sizeof *q->heap), "the send queue");
+        return -1;
     }
     for (size_t peer = 0; peer < peers; peer++)
         q->queues[peer].place = -1;
@@ -187,7 +165,7 @@ void queue_put(struct queue *q, struct queue_entry *entry)
         entry->weight = 0;
     }
     entry->number = q->number++;
-    entry->below = entry->beside = NULL;
+    entry->left = entry->right = NULL;
     to->first = meld(to->first, entry);
     q->count++;
     if (to->first == entry) /* else the peer stands where it stood */
@@ -231,7 +209,7 @@ struct queue_entry *queue_take(struct queue *q, double now)
         q->bucket = saved(q, now) - (double)entry->bytes;
         q->filled = now;
     }
-    to->first = meld_row(entry->below);
+    to->first = meld(entry->left, entry->right);
     take_room(q, to, entry);
     q->count--;
     place_peer(q, entry->peer);

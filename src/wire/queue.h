@@ -35,7 +35,7 @@ struct queue_entry {
     /* the queue's own: */
     uint64_t number;
     size_t acks; /* of those before it that share its reply */
-    struct queue_entry *below, *beside;
+    struct queue_entry *left, *right;
 };
 
 struct queue_options {
@@ -48,7 +48,7 @@ struct queue_options {
 
 /* What waits for one peer; private, as is all below. 32 bytes a peer, and 4 in `heap`. */
 struct peer_queue {
-    struct queue_entry *first;        /* root of a pairing heap; NULL: nothing waits */
+    struct queue_entry *first;        /* root of a skew heap; NULL: nothing waits */
     size_t in_flight, unacknowledged; /* the second: of the first, what no reply is under way for */
     int place; /* in queue.heap; -1: nothing waits, or its share is on its way */
 };

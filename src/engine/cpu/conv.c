@@ -137,11 +137,9 @@ static int conv_pass_create(struct conv *conv, const struct conv_plan *plan, enu
     if (conv->own)
         return conv_own_create(conv, pass);
     if (pass == CONV_WEIGHTS)
-        return conv_diff_weights_create(conv, plan) || conv_slices_create(conv, plan) ? -1 : 0;
-    return conv_weights_create(conv, plan, pass) ||
-                   conv_primitive_create(conv, plan, pass, &conv->primitive[pass])
-               ? -1
-               : 0;
+        return error_any(conv_diff_weights_create(conv, plan) || conv_slices_create(conv, plan));
+    return error_any(conv_weights_create(conv, plan, pass) ||
+                     conv_primitive_create(conv, plan, pass, &conv->primitive[pass]));
 }
 
 static int conv_forward_create(struct conv *conv, const struct conv_plan *plan)

@@ -5,7 +5,7 @@
 #include "engine/cpu/cpu_internal.h"
 
 #include "engine/op_check.h"
-#include "util/error.h"
+#include "util/alloc.h"
 
 #include <assert.h>
 #include <omp.h>
@@ -49,9 +49,8 @@ static int cpu_open(const struct engine_options *options, void **context)
     *context = NULL;
     if (threads < 0)
         return error_set("the number of compute threads must be at least 1, not %d", threads);
-    engine = calloc(1, sizeof *engine);
-    if (!engine)
-        return error_memory(sizeof *engine, "the CPU engine");
+    if (ALLOC(engine, 1, "the CPU engine"))
+        return -1;
     engine->threads = threads ? threads : omp_get_max_threads();
     if (options) {
         engine->convolution = options->convolution;
@@ -243,10 +242,8 @@ static int op_make(struct cpu_op *op)
 {
     size_t n = (size_t)op->args.nbottoms + 1;
 
-    op->in = calloc(n, sizeof *op->in);
-    op->out = calloc(n, sizeof *op->out);
-    if (!op->in || !op->out)
-        return error_memory(n * sizeof *op->in, "an operator");
+    if (ALLOC(op->in, n, "an operator") || ALLOC(op->out, n, "an operator"))
+        return -1;
     if (op_arrange_blobs(op))
         return -1;
     return op->kind->create ? op->kind->create(op) : 0;

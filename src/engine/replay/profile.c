@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include "engine/replay/profile.h"
 
-#include "util/error.h"
+#include "util/alloc.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -73,7 +73,8 @@ static int parse_seconds(const char *text, const char *what, double *out)
 static int add_layer(struct profile *profile, char *field[FIELDS], int line)
 {
     const struct profile_layer *other = profile_find(profile, field[0]);
-    struct profile_layer layer = {.line = line}, *layers;
+    struct profile_layer layer = {.line = line};
+    int status;
 
     if (!*field[0])
         return error_set("expected a layer's name, found nothing");
@@ -82,14 +83,12 @@ static int add_layer(struct profile *profile, char *field[FIELDS], int line)
     if (parse_seconds(field[2], "forward_s", &layer.forward) ||
         parse_seconds(field[3], "backward_s", &layer.backward))
         return error_context("layer '%s'", field[0]);
-    layers = realloc(profile->layers, ((size_t)profile->nlayers + 1) * sizeof *layers);
-    if (!layers)
-        return error_memory(sizeof *layers, "a profile");
-    profile->layers = layers;
-    layer.name = strdup(field[0]);
-    layer.type = strdup(field[1]);
-    layers[profile->nlayers++] = layer;
-    return layer.name && layer.type ? 0 : error_memory(strlen(field[0]), "a profile");
+    if (ALLOC_ROOM(profile->layers, profile->nlayers, "a profile"))
+        return -1;
+    status = alloc_text(&layer.name, field[0], "a profile") ||
+             alloc_text(&layer.type, field[1], "a profile");
+    profile->layers[profile->nlayers++] = layer;
+    return status ? -1 : 0;
 }
 
 /* Other comments may begin with that word, too: only a number makes it the input's shape. */
@@ -151,8 +150,7 @@ int profile_read(const char *file, struct profile *out)
     *out = (struct profile){.file = NULL};
     if (!in)
         return error_set("profile %s cannot be opened: %s", file, strerror(errno));
-    out->file = strdup(file);
-    status = out->file ? read_lines(in, out) : error_memory(strlen(file), "a profile");
+    status = error_any(alloc_text(&out->file, file, "a profile") || read_lines(in, out));
     fclose(in);
     if (status)
         profile_free(out);

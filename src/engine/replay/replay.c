@@ -11,7 +11,7 @@
 
 #include "engine/op_size.h"
 #include "engine/replay/profile.h"
-#include "util/error.h"
+#include "util/alloc.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -197,15 +197,12 @@ static int add_product(struct replay_engine *engine, const struct op_args *args)
 {
     const struct shape *bottom = &args->bottoms[0]->value.shape, *top = &args->tops[0]->value.shape;
     struct op_product size = op_inner_product_size(args);
-    struct product *products;
 
     if (grow_zeros(engine, shape_elems(bottom)) || grow_zeros(engine, shape_elems(top)))
         return -1;
-    products = realloc(engine->products, ((size_t)engine->nproducts + 1) * sizeof *products);
-    if (!products)
-        return error_memory(sizeof *products, "a replayed operator");
-    engine->products = products;
-    products[engine->nproducts++] = (struct product){.m = size.outputs, .n = size.inputs};
+    if (ALLOC_ROOM(engine->products, engine->nproducts, "a replayed operator"))
+        return -1;
+    engine->products[engine->nproducts++] = (struct product){.m = size.outputs, .n = size.inputs};
     return 0;
 }
 
@@ -327,9 +324,8 @@ static int replay_open(const struct engine_options *options, void **context)
     if (!options || !options->profile)
         return error_set("needs a profile of the net: --profile=FILE.csv (poseidon time "
                          "--profile=FILE.csv writes one)");
-    engine = calloc(1, sizeof *engine);
-    if (!engine)
-        return error_memory(sizeof *engine, "the replay engine");
+    if (ALLOC(engine, 1, "the replay engine"))
+        return -1;
     engine->dilate = options->dilate > 1 ? options->dilate : 1;
     if (profile_read(options->profile, &engine->profile)) {
         free(engine);

@@ -3,7 +3,6 @@
 #include "input/format/image_internal.h"
 
 #include "util/alloc.h"
-#include "util/error.h"
 
 #ifdef HAVE_CONFIG_H
 #include "config.h"

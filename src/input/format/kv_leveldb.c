@@ -6,7 +6,6 @@
 #include "input/format/kv.h"
 
 #include "util/alloc.h"
-#include "util/error.h"
 #include "util/file.h"
 #include "util/path.h"
 
@@ -107,13 +106,8 @@ static int library_error(const struct level *self, char *text)
 
 static int key_add(struct level *self, const char *key, size_t length)
 {
-    uint64_t *grown =
-        alloc_room(self->end, self->kv.count, sizeof *grown, "the index of a LevelDB");
-
-    if (!grown)
-        return -1;
-    self->end = grown;
-    if (strbuf_add(&self->keys, key, length, "the index of a LevelDB"))
+    if (ALLOC_ROOM(self->end, self->kv.count, "the index of a LevelDB") ||
+        strbuf_add(&self->keys, key, length, "the index of a LevelDB"))
         return -1;
     self->end[self->kv.count++] = self->keys.length;
     return 0;
@@ -222,10 +216,7 @@ int kv_open_leveldb(const char *path, struct kv **out)
     if (!self)
         return -1;
     self->kv.i = &level_i;
-    self->kv.path = strdup(path);
-    if (!self->kv.path || level_open(self)) {
-        if (!self->kv.path)
-            error_memory(strlen(path), "a path");
+    if (alloc_text(&self->kv.path, path, "a path") || level_open(self)) {
         level_close(&self->kv);
         return -1;
     }

@@ -20,7 +20,6 @@
 #include "input/format/kv.h"
 
 #include "util/alloc.h"
-#include "util/error.h"
 #include "util/strbuf.h"
 
 #include <errno.h>
@@ -155,12 +154,8 @@ static int node_find(const struct lmdb *db, uint64_t number, const uint8_t *page
 
 static int leaf_add(struct lmdb *db, uint64_t page, unsigned nodes)
 {
-    struct leaf *grown =
-        alloc_room(db->leaf, db->nleaves, sizeof *grown, "the index of an LMDB file");
-
-    if (!grown)
+    if (ALLOC_ROOM(db->leaf, db->nleaves, "the index of an LMDB file"))
         return -1;
-    db->leaf = grown;
     db->leaf[db->nleaves++] = (struct leaf){page, db->kv.count};
     db->kv.count += nodes;
     return 0;

@@ -3,7 +3,6 @@
 #include "input/format/image_internal.h"
 
 #include "util/alloc.h"
-#include "util/error.h"
 
 #ifdef HAVE_CONFIG_H
 #include "config.h"
@@ -92,8 +91,7 @@ static int png_decode_steps(struct reading *r, enum image_color color, struct im
     if (png_get_rowbytes(r->png, r->info) != stride)
         return error_set("a PNG image whose rows have %zu bytes; expected %zu",
                          (size_t)png_get_rowbytes(r->png, r->info), stride);
-    r->rows = alloc_array(height, sizeof *r->rows, "a PNG image");
-    if (!r->rows)
+    if (ALLOC(r->rows, height, "a PNG image"))
         return -1;
     for (png_uint_32 y = 0; y < height; y++)
         r->rows[y] = out->pixels.bytes + y * stride;
