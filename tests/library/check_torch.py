@@ -10,6 +10,8 @@ rank of mpirun. NET: small, or one of tests/cluster/bench_ddp.py. CASE: options 
     left-out         one parameter's hook is taken away, and the parameters must not be the same
     exits, raises    the last rank ends, or has an exception, in the fourth iteration
 
+or "rounding": DDP against itself, from parameters that are one rounding away.
+
 Both sides train by themselves for ITERATIONS. Then ours takes over the judge's parameters, and the gradients of the next
 iteration are held against each other: the norm of a tensor's difference over its norm is rounding, at most 1e-6.
 Of runs by themselves that cannot be asked: see `rounding` in tests/long/test_torch_nets.sh.
@@ -74,7 +76,11 @@ class Side:
         if "channels_last" in words:
             self.net.to(memory_format=torch.channels_last)
         names = list(self.net.state_dict())
-        self.ours = options != "ddp"
+        self.ours = options not in ("ddp", "rounding")
+        if options == "rounding":
+            with torch.no_grad():
+                for p in self.net.parameters():
+                    p.mul_(1 + 2**-24 * torch.randn(p.shape))
         if self.ours:
             comm, _, more = options.partition(",")
             self.model = poseidon_torch.DataParallel(self.net, comm.partition("=")[2], more, passes)
@@ -134,11 +140,12 @@ def run(name, case):
     rank, ranks, passes = poseidon_torch.rank(), poseidon_torch.size(), 3 if "accumulate" in words else 1
     with contextlib.ExitStack() as stack:
         a = Side(name, options, words, passes)
-        stack.push(a.model)
+        if a.ours:
+            stack.push(a.model)
         b = Side(name, judge, [word for word in words if word in ("channels_last", "plain")], passes)
         if b.ours:
             stack.push(b.model)
-        assert all(torch.equal(x, y) for x, y in zip(a.net.state_dict().values(), b.net.state_dict().values()))
+        assert not a.ours or all(torch.equal(x, y) for x, y in zip(a.net.state_dict().values(), b.net.state_dict().values()))
         names, free = [n for n, _ in a.net.named_parameters()], 0
         for iteration in range(ITERATIONS):
             mine, its = a.gradients(iteration, BATCHES[name]), b.gradients(iteration, BATCHES[name])
@@ -156,7 +163,7 @@ def run(name, case):
                 for x, y in zip(list(a.net.parameters()) + list(a.net.buffers()), list(b.net.parameters()) + list(b.net.buffers())):
                     x.copy_(y)
             fixed = apart(a.gradients(ITERATIONS, BATCHES[name]), b.gradients(ITERATIONS, BATCHES[name]), names)
-        factors = [n for n, p in a.net.named_parameters() if p in a.model.factors]
+        factors = [n for n, p in a.net.named_parameters() if a.ours and p in a.model.factors]
     if rank == 0:
         print("%s, %d ranks, %s: gradients %s apart; by themselves gradients %s, parameters %s; as factors: %s" % (
             name, ranks, case, *("%.1e (%s)" % far if far != "-" else far for far in (fixed, free, end)),
