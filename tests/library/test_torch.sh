@@ -45,4 +45,21 @@ case $status in 0 | 124 | 137) fail "an exception: status $status" ;; esac
 torch 2 small 'comm=auto exits'
 status=$?
 case $status in 0 | 124 | 137) fail "a rank that dies: status $status" ;; esac
+
+# examples/pytorch/train.py on pictures in CIFAR-10's form: class 0 is dark, class 1 bright
+"$python" - <<'END'
+import numpy
+random = numpy.random.default_rng(1)
+for name, count in (("data_batch_1", 64), ("test_batch", 32)):
+    label = numpy.arange(count) % 2
+    pixels = random.integers(0, 64, (count, 3072)) + 128 * label[:, None]
+    numpy.concatenate([label[:, None], pixels], 1).astype("uint8").tofile(name + ".bin")
+END
+train() {
+    "$POSEIDON_MPIRUN" 2 "$python" "$abs_top_srcdir/examples/pytorch/train.py" --data=. --batch=8 "$@" >train.log 2>&1 ||
+        { cat train.log; fail "train.py $*"; }
+}
+train --epochs=1
+train --epochs=2 --resume
+grep -q '^epoch 2: .* accuracy 1.0000' train.log && [ "$(grep -c '^epoch' train.log)" = 1 ] || { cat train.log; fail 'train.py after --resume'; }
 finish
