@@ -1,20 +1,41 @@
 #!/usr/bin/env python3
-"""check_torch.py CASE [OPTIONS]: gradients by examples/pytorch/poseidon_torch.py against those of DistributedDataParallel
-over gloo, on every rank of mpirun. CASE: same; left-out (one parameter's hook is taken away: must not be the same);
-accumulate (three passes a step, by no_sync); dies (the last rank fails)."""
+"""check_torch.py NET CASE...: examples/pytorch/poseidon_torch.py against DistributedDataParallel over gloo, on every
+rank of mpirun. NET: small, or one of tests/cluster/bench_ddp.py. CASE: options of DataParallel, and words behind them:
+
+    against=OPTIONS  ours with other options is the judge, not DDP
+    accumulate       three passes a step, by no_sync
+    later            by model.step(optimizer); with result=values the library updates
+    plain            no momentum: as rates change, Caffe's is another than PyTorch's
+    channels_last    the parameters' order in memory
+    left-out         one parameter's hook is taken away, and the parameters must not be the same
+    exits, raises    the last rank ends, or has an exception, in the fourth iteration
+
+or "rounding": DDP against itself, from parameters that are one rounding away.
+
+Both sides train by themselves for ITERATIONS. Then ours takes over the judge's parameters, and the gradients of the next
+iteration are held against each other: the norm of a tensor's difference over its norm is rounding, at most 1e-6.
+Of runs by themselves that cannot be asked: see `rounding` in tests/long/test_torch_nets.sh.
+"""
+import contextlib
+import ctypes
 import os
 import sys
 
-sys.path.insert(0, os.path.join(os.environ["abs_top_srcdir"], "examples", "pytorch"))
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path += [os.path.join(HERE, os.pardir, os.pardir, "examples", "pytorch"), os.path.join(HERE, os.pardir, "cluster")]
 import poseidon_torch  # noqa: E402
 import torch  # noqa: E402
+import torch.distributed  # noqa: E402
+from torch.nn import functional  # noqa: E402
 from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 
-CASE, OPTIONS = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else ""
-ITERATIONS, BATCH = 10, 6
+ITERATIONS, ROUNDING = 10, 1e-6
+BATCHES = {"small": 6, "alexnet": 4, "vgg16_64": 4, "resnet50": 4}
 
 
-class Net(torch.nn.Module):
+class Small(torch.nn.Module):
+    shape, classes = (3, 16, 16), 10
+
     def __init__(self):
         super().__init__()
         self.features = torch.nn.Sequential(
@@ -22,71 +43,145 @@ class Net(torch.nn.Module):
         self.first = torch.nn.Linear(8 * 8 * 8, 300)
         self.second = torch.nn.Linear(300, 200)
         self.sometimes = torch.nn.Linear(200, 200, bias=False)
+        self.twice = torch.nn.Linear(200, 200)
+        self.uncalled = torch.nn.Linear(200, 200)
         self.last = torch.nn.Linear(200, 10)
 
-    def forward(self, x, more):
+    def forward(self, x, more=True):
         x = torch.relu(self.first(self.features(x).flatten(1)))
         x = torch.relu(self.second(x))
         if more:
             x = x + self.sometimes(x)
-        return self.last(x)
+        x = self.twice(torch.relu(self.twice(x)))
+        return self.last(torch.relu(functional.linear(x, self.uncalled.weight, self.uncalled.bias)))
 
 
-def train(model, passes, rank, ranks):
-    """Gradients of every iteration, and the parameters at the end."""
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
-    generator = torch.Generator().manual_seed(7)
-    gradients = []
-    for iteration in range(ITERATIONS):
-        optimizer.zero_grad(set_to_none=iteration % 2 == 0)
-        for i in range(passes):
-            x = torch.randn(ranks, BATCH, 3, 16, 16, generator=generator)[rank]
-            y = torch.randint(10, (ranks, BATCH), generator=generator)[rank]
+def make(name):
+    if name == "small":
+        return Small()
+    from bench_torch_ddp import NETS, Model
+    net = Model(NETS[name]())
+    net.shape, net.classes = net.net.shape, net.net.classes
+    return net
 
-            def backward():
-                torch.nn.functional.cross_entropy(model(x, iteration == 0 or (iteration + rank) % 3 > 0), y).backward()
 
-            if i + 1 < passes:
-                with model.no_sync():
-                    backward()
-            else:
-                backward()
-        if CASE == "dies" and iteration == 3 and rank == ranks - 1:
-            raise SystemExit(3)
-        gradients.append([p.grad.clone() for p in model.module.parameters()])
-        optimizer.step()
-    return gradients, [p.detach().clone() for p in model.module.parameters()]
+class Side:
+    """One way to train the net."""
+
+    def __init__(self, name, options, words, passes):
+        torch.manual_seed(poseidon_torch.rank())  # rank 0's are to become everybody's
+        self.net, self.words, self.passes, self.small = make(name), words, passes, name == "small"
+        for buffer in self.net.buffers():
+            buffer.add_(poseidon_torch.rank())
+        if "channels_last" in words:
+            self.net.to(memory_format=torch.channels_last)
+        names = list(self.net.state_dict())
+        self.ours = options not in ("ddp", "rounding")
+        if options == "rounding":
+            with torch.no_grad():
+                for p in self.net.parameters():
+                    p.mul_(1 + 2**-24 * torch.randn(p.shape))
+        if self.ours:
+            comm, _, more = options.partition(",")
+            self.model = poseidon_torch.DataParallel(self.net, comm.partition("=")[2], more, passes)
+            if "left-out" in words:
+                keep, first = self.model._after_gradient, next(self.net.parameters())
+                self.model._after_gradient = lambda p: None if p is first else keep(p)
+        else:
+            self.model = DistributedDataParallel(self.net, find_unused_parameters=self.small)
+        assert list((self.model if self.ours else self.net).state_dict()) == names
+        self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.01, momentum=0.0 if "plain" in words else 0.9)
+        self.later, self.values = self.ours and "later" in words, "result=values" in options
+        self.scheduler = torch.optim.lr_scheduler.StepLR(self.optimizer, 3, 0.9)
+
+    def gradients(self, iteration, batch):
+        rank, ranks = poseidon_torch.rank(), poseidon_torch.size()
+        generator = torch.Generator().manual_seed(7 + iteration)
+        torch.manual_seed(1000 * iteration + rank)  # of dropout
+        self.optimizer.zero_grad(set_to_none=iteration % 2 == 0)
+        for i in range(self.passes):
+            x = torch.randn(ranks, batch, *self.net.shape, generator=generator)[rank]
+            y = torch.randint(self.net.classes, (ranks, batch), generator=generator)[rank]
+            more = (iteration == 0 or (iteration + rank) % 3 > 0,) if self.small else ()
+            with self.model.no_sync() if i + 1 < self.passes else contextlib.nullcontext():
+                functional.cross_entropy(self.model(x, *more).flatten(1), y).backward()
+        return None if self.later else [p.grad.clone() for p in self.net.parameters()]
+
+    def step(self):
+        self.model.step(self.optimizer) if self.later and not self.values else self.optimizer.step()
+        self.scheduler.step()
+        if self.values:
+            self.model.library.call("set_rate", self.model.handle, ctypes.c_float(self.scheduler.get_last_lr()[0]))
+
+    def parameters(self):
+        state = self.model.state_dict()  # which waits for all
+        assert all(torch.equal(a, b) for a, b in zip(state.values(), self.net.state_dict().values()))
+        return list(self.net.parameters())
+
+
+def apart(mine, its, names):
+    """The largest norm of a difference over the norm, and whose it is."""
+    return max((float((a.detach() - b.detach()).norm() / b.detach().norm().clamp(min=1e-30)), name)
+               for a, b, name in zip(mine, its, names))
+
+
+def same_everywhere(tensors):
+    """Whether the ranks' bits are the same."""
+    sums = torch.stack([t.detach().double().sum() for t in tensors])
+    least, most = sums.clone(), sums.clone()
+    torch.distributed.all_reduce(least, torch.distributed.ReduceOp.MIN)
+    torch.distributed.all_reduce(most, torch.distributed.ReduceOp.MAX)
+    return torch.equal(least, most)
+
+
+def run(name, case):
+    options, *words = case.split()
+    judge = next((word[8:] for word in words if word.startswith("against=")), "ddp")
+    rank, ranks, passes = poseidon_torch.rank(), poseidon_torch.size(), 3 if "accumulate" in words else 1
+    with contextlib.ExitStack() as stack:
+        a = Side(name, options, words, passes)
+        if a.ours:
+            stack.push(a.model)
+        b = Side(name, judge, [word for word in words if word in ("channels_last", "plain")], passes)
+        if b.ours:
+            stack.push(b.model)
+        assert not a.ours or all(torch.equal(x, y) for x, y in zip(a.net.state_dict().values(), b.net.state_dict().values()))
+        names, free = [n for n, _ in a.net.named_parameters()], 0
+        for iteration in range(ITERATIONS):
+            mine, its = a.gradients(iteration, BATCHES[name]), b.gradients(iteration, BATCHES[name])
+            free = apart(mine, its, names) if mine else "-"
+            if iteration == 3 and rank == ranks - 1:
+                if "exits" in words:
+                    os._exit(3)
+                if "raises" in words:
+                    raise ValueError("no more data")
+            a.step(), b.step()
+        end, bits = apart(a.parameters(), b.parameters(), names), same_everywhere(a.parameters())
+        fixed = "-"
+        if not a.later:
+            with torch.no_grad():
+                for x, y in zip(list(a.net.parameters()) + list(a.net.buffers()), list(b.net.parameters()) + list(b.net.buffers())):
+                    x.copy_(y)
+            fixed = apart(a.gradients(ITERATIONS, BATCHES[name]), b.gradients(ITERATIONS, BATCHES[name]), names)
+        factors = [n for n, p in a.net.named_parameters() if a.ours and p in a.model.factors]
+    if rank == 0:
+        print("%s, %d ranks, %s: gradients %s apart; by themselves gradients %s, parameters %s; as factors: %s" % (
+            name, ranks, case, *("%.1e (%s)" % far if far != "-" else far for far in (fixed, free, end)),
+            " ".join(factors) or "none"), flush=True)
+    if "left-out" in words:
+        return end[0] > 1e-3
+    exact = judge != "ddp" and "later" in words and not a.values
+    return bits and (fixed == "-" or fixed[0] < ROUNDING) and (end[0] == 0 if exact else end[0] < 1e-5 or name != "small")
 
 
 def main():
     torch.set_num_threads(1)
-    rank, ranks = poseidon_torch.rank(), poseidon_torch.size()
-    passes = 3 if CASE == "accumulate" else 1
-    torch.manual_seed(rank)  # rank 0's parameters are to become everybody's
-    net = Net()
-    model = poseidon_torch.DataParallel(net, options=OPTIONS, accumulate=passes)
-    torch.manual_seed(0)
-    other = Net()
-    assert all(torch.equal(a, b) for a, b in zip(net.state_dict().values(), other.state_dict().values()))
-    assert list(model.state_dict()) == list(other.state_dict())
-    if CASE == "left-out":
-        model._after_gradient_of = model._after_gradient
-        model._after_gradient = lambda p: None if p is net.features[0].weight else model._after_gradient_of(p)
-    ours, ours_end = train(model, passes, rank, ranks)
-    if rank == 0:
-        print(model.advice())
-    moved = [name for name, p in net.named_parameters() if p in model.factors]
-    model.close()
-    os.environ.update(MASTER_ADDR="127.0.0.1", RANK=str(rank), WORLD_SIZE=str(ranks))
+    os.environ.update(MASTER_ADDR="127.0.0.1", RANK=str(poseidon_torch.rank()), WORLD_SIZE=str(poseidon_torch.size()))
     torch.distributed.init_process_group("gloo")
-    theirs, theirs_end = train(DistributedDataParallel(other, find_unused_parameters=True), passes, rank, ranks)
+    bad = [case for case in sys.argv[2:] if not run(sys.argv[1], case)]
     torch.distributed.destroy_process_group()
-    far = [max(float((a - b).abs().max() / b.abs().max().clamp(min=1e-3)) for a, b in zip(mine, its))
-           for mine, its in zip(ours + [ours_end], theirs + [theirs_end])]
-    print(f"rank {rank}: {CASE} {OPTIONS}: at most {far[0]:.1e} apart at first, then {max(far):.1e}, parameters {far[-1]:.1e}; "
-          f"as factors: {' '.join(moved) or 'none'}", flush=True)
     poseidon_torch.finalize()
-    return 0 if far[0] < 3e-6 and max(far) < 1e-4 and far[-1] < 1e-5 else 1
+    return "failed: " + "; ".join(bad) if bad else 0
 
 
 sys.exit(main())

@@ -1,6 +1,7 @@
 #!/bin/sh
-# PyTorch over libposeidon: gradients are those of DistributedDataParallel; a hook that is left out is noticed; a rank that
-# dies ends all.
+# PyTorch over libposeidon: gradients are those of DistributedDataParallel, by any way and in any order of waiting; a hook
+# that is left out is noticed; a rank that ends or has an exception ends all, with its words. TORCH_NETS="NET..." has
+# whole nets instead of a small one.
 . "${abs_top_srcdir:?}/tests/common.sh"
 POSEIDON_LIBRARY=${abs_top_builddir:?}/libposeidon.so.0
 export POSEIDON_LIBRARY
@@ -12,24 +13,53 @@ python=${POSEIDON_PYTHON:-python3}
 MASTER_PORT=$((20000 + $$ % 20000))
 export MASTER_PORT
 
-# torch RANKS CASE [OPTIONS]
+# torch RANKS NET CASE...
 torch() {
     MASTER_PORT=$((MASTER_PORT + 1))
     ranks=$1
     shift
-    POSEIDON_MPI_TIMEOUT=300 "$POSEIDON_MPIRUN" "$ranks" "$python" "$abs_top_srcdir/tests/library/check_torch.py" "$@" >torch.log 2>&1
+    POSEIDON_MPI_TIMEOUT=${TORCH_SECONDS:-300} "$POSEIDON_MPIRUN" "$ranks" "$python" "$abs_top_srcdir/tests/library/check_torch.py" \
+        "$@" >torch.log 2>&1
     status=$?
     grep 'apart' torch.log
     return $status
 }
-for ranks in 2 4; do
-    torch "$ranks" same || { cat torch.log; fail "auto on $ranks ranks"; }
-    torch "$ranks" same hierarchy=off,merge=0 || { cat torch.log; fail "messages on $ranks ranks"; }
-    grep -q 'as factors: .*first.weight' torch.log || fail "no layer sends factors on $ranks ranks"
+apart=comm=auto,hierarchy=off
+for net in ${TORCH_NETS:-}; do
+    for ranks in 2 4; do
+        torch "$ranks" "$net" comm=ps,hierarchy=off comm=sfb,hierarchy=off 'comm=sfb,hierarchy=off against=comm=ps,hierarchy=off' \
+            'rounding against=ddp' || { cat torch.log; fail "$net on $ranks ranks"; }
+    done
 done
-torch 2 accumulate hierarchy=off || { cat torch.log; fail 'several passes'; }
-! torch 2 left-out || fail 'a hook that is left out is not noticed'
-torch 2 dies
+[ -z "${TORCH_NETS:-}" ] || finish
+
+torch 2 small comm=auto 'comm=sfb,hierarchy=off against=comm=ps,hierarchy=off' "$apart accumulate" 'comm=ps channels_last' \
+    "$apart,merge=0 later against=$apart,merge=0" 'comm=auto,result=values,base_lr=0.01 later plain' 'comm=auto left-out' ||
+    { cat torch.log; fail 'on 2 ranks'; }
+torch 4 small comm=auto "$apart,merge=0" 'comm=auto later against=comm=auto' || { cat torch.log; fail 'on 4 ranks'; }
+grep -q 'as factors: .*first.weight' torch.log || fail "no layer sends factors on 4 ranks"
+torch 2 small 'comm=auto raises'
+status=$?
+grep -q '\[rank0\]: RuntimeError: rank 1 (.*): ValueError: no more data$' torch.log || { cat torch.log; fail 'an exception'; }
+case $status in 0 | 124 | 137) fail "an exception: status $status" ;; esac
+torch 2 small 'comm=auto exits'
 status=$?
 case $status in 0 | 124 | 137) fail "a rank that dies: status $status" ;; esac
+
+# examples/pytorch/train.py on pictures in CIFAR-10's form: class 0 is dark, class 1 bright
+"$python" - <<'END'
+import numpy
+random = numpy.random.default_rng(1)
+for name, count in (("data_batch_1", 64), ("test_batch", 32)):
+    label = numpy.arange(count) % 2
+    pixels = random.integers(0, 64, (count, 3072)) + 128 * label[:, None]
+    numpy.concatenate([label[:, None], pixels], 1).astype("uint8").tofile(name + ".bin")
+END
+train() {
+    "$POSEIDON_MPIRUN" 2 "$python" "$abs_top_srcdir/examples/pytorch/train.py" --data=. --batch=8 "$@" >train.log 2>&1 ||
+        { cat train.log; fail "train.py $*"; }
+}
+train --epochs=1
+train --epochs=2 --resume
+grep -q '^epoch 2: .* accuracy 1.0000' train.log && [ "$(grep -c '^epoch' train.log)" = 1 ] || { cat train.log; fail 'train.py after --resume'; }
 finish
