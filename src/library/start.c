@@ -3,6 +3,7 @@
 
 #include "simulate/choose.h"
 #include "util/agree.h"
+#include "util/agreement.h"
 #include "util/alloc.h"
 #include "util/error.h"
 #include "util/strbuf.h"
@@ -14,41 +15,30 @@
 
 /* ---- agreement ---- */
 
-/* What must be the same on all ranks, in words: the options (-1), a tensor; or that there is none.
- */
-static char *describe_input(const struct poseidon *p, int i)
+/* What ranks that work together, and the runs of one job, must have alike. */
+static void describe_job(const struct poseidon *p, struct strbuf *out)
 {
-    const struct poseidon_tensor *t = i >= 0 && i < p->nmembers ? &p->members[i].tensor : NULL;
-    struct strbuf text = {0};
+    char name[32];
 
-    if (t)
-        strbuf_printf(&text, "tensor '%s' of %zu elements, %lld rows, %lld outputs, %lld inputs%s",
+    agreement_put(out, "options", "\"%s\"", p->words.given);
+    for (int i = 0; i < p->nmembers; i++) {
+        const struct poseidon_tensor *t = &p->members[i].tensor;
+        snprintf(name, sizeof name, "tensor %d", i);
+        agreement_put(out, name, "'%s' of %zu elements, %lld rows, %lld outputs, %lld inputs%s",
                       t->name, t->elems, (long long)t->rows, (long long)t->outputs,
                       (long long)t->inputs, t->values ? ", with values" : "");
-    else if (i < 0)
-        strbuf_printf(&text, "options \"%s\"", p->words.given);
-    else
-        strbuf_puts(&text, "no more");
-    return strbuf_take(&text);
+    }
 }
 
 static int compare_all(const struct poseidon *p)
 {
-    int status = p->nmembers > 0 ? 0 : error_set("poseidon_start: no tensor was added"), most = 0;
+    struct strbuf list = {0};
+    int status = p->nmembers > 0 ? 0 : error_set("poseidon_start: no tensor was added");
 
-    status = error_agree(p->comm, status);
-    for (int i = -1; i <= most && !status; i++) {
-        char *mine = describe_input(p, i), *root = p->rank == 0 && mine ? strdup(mine) : NULL;
-        most = p->nmembers;
-        status =
-            agree_share(p->comm, &most, sizeof most) || agree_share_text(p->comm, &root) ||
-            error_agree(p->comm, !mine || !root ? error_memory(0, "the tensors' names")
-                                 : strcmp(mine, root)
-                                     ? error_set("ranks differ: %s here, %s on rank 0", mine, root)
-                                     : 0);
-        free(mine);
-        free(root);
-    }
+    describe_job(p, &list);
+    status = error_agree(p->comm, status) ||
+             agreement_check(p->comm, &list, "all ranks add the same tensors in the same order");
+    strbuf_free(&list);
     return status;
 }
 

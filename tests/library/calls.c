@@ -308,7 +308,7 @@ static void case_differ(const char *options)
     REQUIRE(!poseidon_create(MPI_COMM_WORLD, last ? "comm=sfb" : "comm=ps", &p));
     REQUIRE(!poseidon_share(p, &shared, sizeof shared) && shared == 0);
     REQUIRE(!poseidon_add(p, &tensor, NULL));
-    REFUSED(poseidon_start(p), "comm=sfb", "comm=ps", "rank");
+    REFUSED(poseidon_start(p), "options differs: \"comm=ps\" on rank", "\"comm=sfb\" on rank");
     REFUSED(poseidon_post(p, 0), "comm=sfb");
     REFUSED(poseidon_destroy(p), "comm=sfb");
 
@@ -317,7 +317,8 @@ static void case_differ(const char *options)
     tensor.name = "more";
     if (last)
         REQUIRE(!poseidon_add(p, &tensor, NULL));
-    REFUSED(poseidon_start(p), "'more' of 1000 elements", "no more");
+    REFUSED(poseidon_start(p), "tensor 5 differs: not set on rank", "'more' of 1000 elements",
+            "add the same tensors");
     REFUSED(poseidon_destroy(p), "more");
 
     p = made(0, NULL);
