@@ -100,6 +100,12 @@ POSEIDON_API int poseidon_start(struct poseidon *p);
 /* Rank 0's bytes become everybody's: for what is no tensor. Before poseidon_start. Collective. */
 POSEIDON_API int poseidon_share(struct poseidon *p, void *bytes, size_t count);
 
+/* What poseidon_state_get gave on rank 0 of another run, of as many ranks, tensors and options:
+ * this run goes on as that one would have, to the bit, where its values are those of then. Other
+ * ranks' bytes are not read. Before poseidon_start, which refuses a state of another job.
+ * Collective. */
+POSEIDON_API int poseidon_state_set(struct poseidon *p, const void *bytes, size_t count);
+
 /* Where the tensor's gradient is; the library's memory from poseidon_start on. NULL: there is no
  * such tensor, or not yet. Not collective, as all below. */
 POSEIDON_API float *poseidon_gradient(struct poseidon *p, int tensor);
@@ -130,6 +136,15 @@ POSEIDON_API int poseidon_wait_all(struct poseidon *p);
 /* result=values: the learning rate from the next iteration on; the same on all ranks. Between two
  * iterations. */
 POSEIDON_API int poseidon_set_rate(struct poseidon *p, float rate);
+
+/* For the program's own checkpoint, beside the values: what lossy ways have yet to send (wire=bf16,
+ * onebit, lowrank), the history of a rule, how auto chose; as bytes on rank 0, good for machines
+ * of one byte order. So many, on rank 0; 0 elsewhere, or where it fails. */
+POSEIDON_API size_t poseidon_state_size(struct poseidon *p);
+
+/* Between two iterations: waits for all tensors, and brings the state into rank 0's buffer; the
+ * others' is not touched. Collective. */
+POSEIDON_API int poseidon_state_get(struct poseidon *p, void *buffer, size_t room);
 
 /* This rank cannot go on: the other ranks' next calls fail with its message. Returns -1. */
 POSEIDON_API int poseidon_fail(struct poseidon *p, const char *message);

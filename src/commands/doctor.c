@@ -13,7 +13,7 @@
 
 #include "plan/probe.h"
 #include "snapshot/snapshot.h"
-#include "train/agreement.h"
+#include "util/agreement.h"
 #include "train/cores.h"
 #include "util/agree.h"
 #include "util/alloc.h"
@@ -114,7 +114,7 @@ static int compare_libraries(void)
         if (sscanf(line, "%15s %511[^\n]", name, value) == 2)
             agreement_put(&list, name, "%s", value);
     }
-    status = agreement_check(MPI_COMM_WORLD, &list);
+    status = agreement_check(MPI_COMM_WORLD, &list, AGREEMENT_START);
     strbuf_free(&lines);
     strbuf_free(&list);
     return status;

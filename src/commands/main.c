@@ -10,7 +10,7 @@
 #include "commands/options.h"
 #include "commands/train_options.h"
 #include "layers/layer.h"
-#include "train/agreement.h"
+#include "util/agreement.h"
 #include "util/suggest.h"
 #include "util/agree.h"
 #include "util/build_info.h"
@@ -269,7 +269,7 @@ bool command_start(int *argc, char ***argv, int *status, struct strbuf *alike,
         if (watch && patience_begin(watch))
             parsed = -1;
         *status = error_any(error_agree(MPI_COMM_WORLD, parsed < 0 ? -1 : 0) ||
-                            agreement_check(MPI_COMM_WORLD, alike));
+                            agreement_check(MPI_COMM_WORLD, alike, AGREEMENT_START));
         starts = !*status && !parsed;
         if (!starts)
             *status = command_end_mpi(command, *status, false);

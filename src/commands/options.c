@@ -2,7 +2,7 @@
 #include "commands/options.h"
 
 #include "commands/options_rows.h"
-#include "train/agreement.h"
+#include "util/agreement.h"
 #include "util/choice.h"
 #include "util/path.h"
 #include "util/suggest.h"

@@ -216,8 +216,8 @@ static void add_communication(struct train_request *r, struct option_rows *rows)
     };
 
     r->communication = (struct communication_rows){
-        sync_schemes,  &o->comm,    &o->wire, &o->lossy, &o->overlap, &o->servers,
-        &o->hierarchy, &o->leaders, &o->fifo, &o->chunk, &o->merge,   &o->window};
+        sync_schemes,  &o->comm,    &o->wire, &o->lossy,       &o->overlap,     &o->servers,
+        &o->hierarchy, &o->leaders, &o->fifo, &o->sizes.chunk, &o->sizes.merge, &o->sizes.window};
     options_add(rows, group, 1);
     options_add_communication(rows, &r->communication);
     options_add(rows, group + 1, (int)(sizeof group / sizeof *group) - 1);
@@ -260,10 +260,8 @@ static void add_reports(struct train_request *r, struct option_rows *rows)
 /* What stands where nothing is said, and the rows that fill it. */
 static void start(struct train_request *r, struct option_rows *rows)
 {
-    *r = (struct train_request){.options = {.chunk = COST_SIZE_CHOSEN,
+    *r = (struct train_request){.options = {.sizes = COST_NO_SIZES,
                                             .lowrank_warmup = -1,
-                                            .merge = COST_SIZE_CHOSEN,
-                                            .window = COST_SIZE_CHOSEN,
                                             .seed = -1,
                                             .trace_last = INT32_MAX,
                                             .comm = {.policy = COMM_AUTO},

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "include/poseidon.h"
+#include "plan/kept_plan.h"
 #include "plan/probe.h"
 #include "simulate/simulate.h"
 #include "sync/sync.h"
@@ -14,10 +15,10 @@
 struct words {
     char *given, *text; /* as given, and cut apart: what is borrowed lies there. Owned */
     struct comm comm;
-    struct ways lossy;           /* that comm=auto may choose, too */
-    int wire;                    /* enum wire_format */
-    int hierarchy;               /* most ranks of a node, or: */
-    size_t merge, chunk, window; /* COST_SIZE_CHOSEN: as suits the network */
+    struct ways lossy;       /* that comm=auto may choose, too */
+    int wire;                /* enum wire_format */
+    int hierarchy;           /* most ranks of a node, or: */
+    struct cost_sizes sizes; /* COST_SIZE_CHOSEN: as suits the network */
     double mbps;
     const char *cluster_file; /* NULL: none */
     int lowrank_warmup;
@@ -61,8 +62,12 @@ struct poseidon {
     float *values, *grads;     /* the arenas: of the node's, where it shares memory */
     float *zeros;              /* factors of what is skipped */
     const float *left, *right; /* factors that are being posted; borrowed */
-    size_t window;
+    struct cost_sizes sizes;
     struct sync *sync; /* NULL: not started */
+    char *about;       /* describes what all ranks must have alike */
+    char *plan_text;   /* plan/kept_plan.h, where auto chose; else "" */
+    bool resumes;      /* with the state that poseidon_state_set was given: */
+    char *state;       /* on rank 0, until the start */
     char *failure;     /* the message, once it has failed */
     char *advice;
     int left_to_post;          /* in this iteration */
@@ -73,6 +78,15 @@ struct poseidon {
 
 /* From the comparison of what ranks have to a sync that can be started. Collective. */
 int library_prepare_all(struct poseidon *p);
+
+/* Deals out the state, if one was given. Collective. */
+int library_load_state(struct poseidon *p);
+
+/* Whether the handle has not failed and is as far as `started` says: 0, or -1 with a message. */
+int library_check(const struct poseidon *p, bool started);
+
+/* This thread's message ends the traffic: all ranks get one, and no later call succeeds. -1. */
+int library_end(struct poseidon *p);
 
 /* Frees what that made. in_flight: MPI may still use the arenas, which stay. Collective. */
 void library_release(struct poseidon *p, bool in_flight);

@@ -35,15 +35,13 @@ static int keep_failure(struct poseidon *p)
     return -1;
 }
 
-/* The same after the start: all ranks are told, and get one message. */
-static int end_traffic(struct poseidon *p)
+int library_end(struct poseidon *p)
 {
     (void)sync_close(p->sync, -1);
     return keep_failure(p);
 }
 
-/* Whether the handle has not failed and is as far as `started` says. */
-static int check_handle(const struct poseidon *p, bool started)
+int library_check(const struct poseidon *p, bool started)
 {
     if (!p)
         return error_set("no handle: NULL");
@@ -63,10 +61,10 @@ static int check_number(const struct poseidon *p, int tensor)
 
 int poseidon_fail(struct poseidon *p, const char *message)
 {
-    if (check_handle(p, true))
+    if (library_check(p, true))
         return -1;
     error_set("%s", message ? message : "the program cannot go on");
-    return end_traffic(p);
+    return library_end(p);
 }
 
 /* ---- life ---- */
@@ -107,6 +105,7 @@ int poseidon_create(MPI_Comm comm, const char *options, struct poseidon **out)
     MPI_TRY(MPI_Comm_size(p->comm, &p->nranks));
     if (error_agree(p->comm, words_parse(options ? options : "", &p->words)))
         goto fail;
+    p->rates[0] = p->rates[1] = p->words.rate;
     *out = p;
     return 0;
 fail:
@@ -142,6 +141,9 @@ int poseidon_destroy(struct poseidon *p)
     for (int i = 0; i < p->nmembers; i++)
         free((char *)(uintptr_t)p->members[i].tensor.name);
     free(p->members);
+    free(p->about);
+    free(p->plan_text);
+    free(p->state);
     free(p->failure);
     free(p->advice);
     free(p->words.given);
@@ -181,7 +183,7 @@ int poseidon_add(struct poseidon *p, const struct poseidon_tensor *tensor, int *
     struct member *members;
     char *name;
 
-    if (check_handle(p, false) || check_tensor(p, tensor))
+    if (library_check(p, false) || check_tensor(p, tensor))
         return -1;
     members = alloc_room(p->members, (size_t)p->nmembers, sizeof *members, "a tensor");
     if (!members)
@@ -199,18 +201,17 @@ int poseidon_add(struct poseidon *p, const struct poseidon_tensor *tensor, int *
 
 int poseidon_start(struct poseidon *p)
 {
-    if (check_handle(p, false))
+    if (library_check(p, false))
         return -1;
     p->left_to_post = p->nmembers;
-    p->rates[0] = p->rates[1] = p->words.rate;
     if (library_prepare_all(p))
         return keep_failure(p);
-    return sync_start(p->sync) ? end_traffic(p) : 0;
+    return sync_start(p->sync) ? library_end(p) : 0;
 }
 
 int poseidon_share(struct poseidon *p, void *bytes, size_t count)
 {
-    if (check_handle(p, false))
+    if (library_check(p, false))
         return -1;
     if (error_agree(p->comm, (bytes || count == 0) && count <= INT32_MAX
                                  ? 0
@@ -228,7 +229,7 @@ float *poseidon_gradient(struct poseidon *p, int tensor)
 
 int poseidon_takes_factors(struct poseidon *p, int tensor)
 {
-    return check_handle(p, true) || check_number(p, tensor) ? -1 : p->members[tensor].factors;
+    return library_check(p, true) || check_number(p, tensor) ? -1 : p->members[tensor].factors;
 }
 
 /* ---- an iteration ---- */
@@ -239,10 +240,10 @@ static int check_post(struct poseidon *p, int tensor, bool factors)
     const struct member *m;
     long long iteration;
 
-    if (check_handle(p, true))
+    if (library_check(p, true))
         return -1;
     if (check_number(p, tensor))
-        return end_traffic(p);
+        return library_end(p);
     m = &p->members[tensor];
     iteration = atomic_load(&p->iteration);
     if (m->posted <= iteration && !m->waits && m->factors == factors)
@@ -256,7 +257,7 @@ static int check_post(struct poseidon *p, int tensor, bool factors)
     else
         error_set("tensor '%s' travels %s: poseidon_takes_factors says what to call",
                   m->tensor.name, m->factors ? "as factors" : "whole");
-    return end_traffic(p);
+    return library_end(p);
 }
 
 static int post(struct poseidon *p, int tensor)
@@ -268,12 +269,12 @@ static int post(struct poseidon *p, int tensor)
     m->posted = iteration + 1;
     m->waits = true;
     if (sync_post(p->sync, tensor, true))
-        return end_traffic(p);
+        return library_end(p);
     while (missing < p->nmembers && p->members[missing].posted > iteration)
         missing++;
     if (--p->left_to_post == 0) {
         if (sync_flush(p->sync))
-            return end_traffic(p);
+            return library_end(p);
         p->left_to_post = p->nmembers;
         p->rates[(iteration + 1) % 2] = p->rates[iteration % 2];
         atomic_store_explicit(&p->iteration, iteration + 1, memory_order_relaxed);
@@ -304,7 +305,7 @@ int poseidon_post_factors(struct poseidon *p, int tensor, int64_t rows, const fl
         error_set("tensor '%s': factors of %lld rows at %p and %p; expected %lld rows",
                   p->members[tensor].tensor.name, (long long)rows, (const void *)left,
                   (const void *)right, (long long)p->members[tensor].tensor.rows);
-        return end_traffic(p);
+        return library_end(p);
     }
     p->left = left;
     p->right = right;
@@ -328,24 +329,24 @@ int poseidon_wait(struct poseidon *p, int tensor)
 {
     struct member *m;
 
-    if (check_handle(p, true))
+    if (library_check(p, true))
         return -1;
     if (check_number(p, tensor))
-        return end_traffic(p);
+        return library_end(p);
     if (is_within(p)) {
         say_missing(p, "poseidon_wait");
-        return end_traffic(p);
+        return library_end(p);
     }
     m = &p->members[tensor];
     if (m->waits && sync_wait(p->sync, tensor))
-        return end_traffic(p);
+        return library_end(p);
     m->waits = false;
     return 0;
 }
 
 int poseidon_wait_all(struct poseidon *p)
 {
-    if (check_handle(p, true))
+    if (library_check(p, true))
         return -1;
     for (int i = 0; i < p->nmembers; i++)
         if (poseidon_wait(p, i))
@@ -355,7 +356,7 @@ int poseidon_wait_all(struct poseidon *p)
 
 int poseidon_set_rate(struct poseidon *p, float rate)
 {
-    if (check_handle(p, true))
+    if (library_check(p, true))
         return -1;
     p->rates[atomic_load(&p->iteration) % 2] = rate;
     return 0;
@@ -370,7 +371,7 @@ int poseidon_report(struct poseidon *p, int tensor, struct poseidon_traffic *out
     struct traffic planned;
     int bucket;
 
-    if (check_handle(p, true) || check_number(p, tensor))
+    if (library_check(p, true) || check_number(p, tensor))
         return -1;
     if (!out)
         return error_set("poseidon_report: nowhere to put it: NULL");
@@ -398,7 +399,7 @@ const char *poseidon_advice(struct poseidon *p)
     struct strbuf text = {0};
     int most = 0;
 
-    if (check_handle(p, true))
+    if (library_check(p, true))
         return error_text();
     did = sync_stats(p->sync);
     for (int b = 1; b < p->plan->nbuckets; b++)

@@ -3,6 +3,7 @@
 
 #include "simulate/choose.h"
 #include "util/agree.h"
+#include "util/agreement.h"
 #include "util/alloc.h"
 #include "util/error.h"
 #include "util/strbuf.h"
@@ -14,42 +15,31 @@
 
 /* ---- agreement ---- */
 
-/* What must be the same on all ranks, in words: the options (-1), a tensor; or that there is none.
- */
-static char *describe_input(const struct poseidon *p, int i)
+/* What ranks that work together, and the runs of one job, must have alike. */
+static void describe_job(const struct poseidon *p, struct strbuf *out)
 {
-    const struct poseidon_tensor *t = i >= 0 && i < p->nmembers ? &p->members[i].tensor : NULL;
-    struct strbuf text = {0};
+    char name[32];
 
-    if (t)
-        strbuf_printf(&text, "tensor '%s' of %zu elements, %lld rows, %lld outputs, %lld inputs%s",
+    agreement_put(out, "options", "\"%s\"", p->words.given);
+    for (int i = 0; i < p->nmembers; i++) {
+        const struct poseidon_tensor *t = &p->members[i].tensor;
+        snprintf(name, sizeof name, "tensor %d", i);
+        agreement_put(out, name, "'%s' of %zu elements, %lld rows, %lld outputs, %lld inputs%s",
                       t->name, t->elems, (long long)t->rows, (long long)t->outputs,
                       (long long)t->inputs, t->values ? ", with values" : "");
-    else if (i < 0)
-        strbuf_printf(&text, "options \"%s\"", p->words.given);
-    else
-        strbuf_puts(&text, "no more");
-    return strbuf_take(&text);
+    }
 }
 
-static int compare_all(const struct poseidon *p)
+static int compare_all(struct poseidon *p)
 {
-    int status = p->nmembers > 0 ? 0 : error_set("poseidon_start: no tensor was added"), most = 0;
+    struct strbuf list = {0};
+    int status = p->nmembers > 0 ? 0 : error_set("poseidon_start: no tensor was added");
 
-    status = error_agree(p->comm, status);
-    for (int i = -1; i <= most && !status; i++) {
-        char *mine = describe_input(p, i), *root = p->rank == 0 && mine ? strdup(mine) : NULL;
-        most = p->nmembers;
-        status =
-            agree_share(p->comm, &most, sizeof most) || agree_share_text(p->comm, &root) ||
-            error_agree(p->comm, !mine || !root ? error_memory(0, "the tensors' names")
-                                 : strcmp(mine, root)
-                                     ? error_set("ranks differ: %s here, %s on rank 0", mine, root)
-                                     : 0);
-        free(mine);
-        free(root);
-    }
-    return status;
+    describe_job(p, &list);
+    status = error_agree(p->comm, status) ||
+             agreement_check(p->comm, &list, "all ranks add the same tensors in the same order");
+    p->about = strbuf_take(&list);
+    return error_agree(p->comm, status || !p->about ? -1 : 0);
 }
 
 /* ---- tensors as groups ---- */
@@ -121,68 +111,98 @@ static int place_arenas(struct poseidon *p)
 
 /* ---- choice ---- */
 
-/* As train chooses. The measured figures are the same on all ranks, and so is the answer. */
-static int choose(struct poseidon *p, const struct plan_options *how, struct choose_answer *out)
+/* As train chooses, by figures that are the same on all ranks, and so is the answer. */
+static int choose(struct poseidon *p, struct plan_options *how, struct way *way)
 {
     const struct words *w = &p->words;
-    const struct choose_question question = {.work = &p->work,
-                                             .cluster = &p->probe.cluster,
-                                             .how = how,
-                                             .lossy = &w->lossy,
-                                             .groups = p->groups,
-                                             .overlap = COST_OVERLAP_WFBP,
-                                             .play = {.cluster = &p->probe.cluster,
-                                                      .ranks_per_node = p->probe.ranks_per_node,
-                                                      .window = w->window,
-                                                      .bytes_per_second = w->mbps * 1e6 / 8}};
+    struct choose_question question = {.work = &p->work,
+                                       .cluster = &p->probe.cluster,
+                                       .how = how,
+                                       .lossy = &w->lossy,
+                                       .groups = p->groups,
+                                       .overlap = COST_OVERLAP_WFBP,
+                                       .play = {.cluster = &p->probe.cluster,
+                                                .window = w->sizes.window,
+                                                .bytes_per_second = w->mbps * 1e6 / 8}};
+    struct choose_answer answer;
 
-    return error_agree(p->comm, choose_comm(&question, out));
+    if (probe_cluster(p->comm, &p->hosts, &p->engine, w->cluster_file, true, &p->probe))
+        return -1;
+    question.play.ranks_per_node = p->probe.ranks_per_node;
+    cost_cap(&p->probe.cluster, question.play.bytes_per_second, how->leaders_per_host);
+    p->sizes = cost_sizes_keep(cost_sizes_for(&p->probe.cluster), &w->sizes);
+    how->chunk_bytes = p->sizes.chunk;
+    how->latency_bytes = p->sizes.latency;
+    how->merge_bytes = w->sizes.merge;
+    if (error_agree(p->comm, choose_comm(&question, &answer)))
+        return -1;
+    p->sizes.merge = answer.merge_bytes;
+    p->sizes.window = answer.window;
+    memcpy(way, answer.way, (size_t)p->nmembers * sizeof *way);
+    choose_answer_free(&answer);
+    return 0;
+}
+
+/* What each bucket takes, where the network was measured. */
+static int price_plan(struct poseidon *p)
+{
+    if (p->probe.nranks == 0)
+        return 0;
+    p->costs = alloc_array((size_t)p->plan->nbuckets, sizeof *p->costs, "the costs");
+    if (p->costs)
+        cost_plan(&p->probe.cluster, p->plan, p->costs);
+    return p->costs ? 0 : -1;
+}
+
+/* For states: where auto chose, it would not choose the same again. */
+static int describe_plan(struct poseidon *p, bool chosen)
+{
+    struct strbuf text = {0};
+
+    free(p->plan_text);
+    strbuf_puts(&text, "");
+    if (chosen)
+        kept_plan_describe(p->plan, &p->sizes, &text);
+    p->plan_text = strbuf_take(&text);
+    return p->plan_text ? 0 : -1;
 }
 
 static int make_plan(struct poseidon *p)
 {
     const struct words *w = &p->words;
     const struct node_map *nodes = p->nodes.node ? &p->nodes : NULL;
-    struct cost_sizes sizes = COST_USUAL_SIZES;
-    struct choose_answer answer = {.way = NULL};
+    struct way *way = alloc_array((size_t)p->nmembers, sizeof *way, "the plan");
     struct plan_options how = {.registry = sync_schemes,
                                .comm = w->comm,
                                .wire = (enum wire_format)w->wire,
+                               .ways = way,
                                .nranks = p->nranks,
                                .nodes = nodes ? nodes->node : NULL,
                                .leaders_per_host =
                                    nodes ? nodes->leaders_per_host : p->hosts.most_ranks,
                                .rails = nodes && nodes->nnodes == 1 ? nodes->most : 1,
                                .iter_size = 1};
-    bool asked = w->comm.policy == COMM_AUTO &&
-                 choose_is_asked(p->hosts.nmachines, p->nranks, w->cluster_file);
-    int status;
+    bool asks = w->comm.policy == COMM_AUTO &&
+                choose_is_asked(p->hosts.nmachines, p->nranks, w->cluster_file);
+    int status = error_agree(p->comm, way ? 0 : -1);
 
-    if (asked && probe_cluster(p->comm, &p->hosts, &p->engine, w->cluster_file, true, &p->probe))
-        return -1;
-    if (asked)
-        sizes = cost_sizes_for(&p->probe.cluster);
-    how.latency_bytes = sizes.latency;
-    how.chunk_bytes = w->chunk == COST_SIZE_CHOSEN ? sizes.chunk : w->chunk;
-    how.merge_bytes = w->merge;
-    if (asked && choose(p, &how, &answer))
-        return -1;
-    how.ways = answer.way;
-    how.merge_bytes = asked                          ? answer.merge_bytes
-                      : w->merge == COST_SIZE_CHOSEN ? sizes.merge
-                                                     : w->merge;
-    p->window = asked ? answer.window : w->window == COST_SIZE_CHOSEN ? sizes.window : w->window;
-    if (w->comm.policy == COMM_AUTO && !asked)
+    p->sizes = cost_sizes_keep(COST_USUAL_SIZES, &w->sizes);
+    if (!status && asks &&
+        !kept_plan_read(&how, nodes ? nodes->nnodes : p->nranks, &w->lossy, p->nmembers, p->groups,
+                        p->plan_text, &p->sizes, way))
+        status = choose(p, &how, way);
+    how.chunk_bytes = p->sizes.chunk;
+    how.latency_bytes = p->sizes.latency;
+    how.merge_bytes = p->sizes.merge;
+    if (w->comm.policy == COMM_AUTO && !asks)
         how.comm.policy = COMM_PAPER;
-    status = plan_create(&how, p->nmembers, p->groups, &p->plan);
-    choose_answer_free(&answer);
-    if (!status && asked) {
-        p->costs = alloc_array((size_t)p->plan->nbuckets, sizeof *p->costs, "the costs");
-        status = p->costs ? 0 : -1;
-    }
-    if (p->costs)
-        cost_plan(&p->probe.cluster, p->plan, p->costs);
-    return error_agree(p->comm, status);
+    if (!status)
+        status = error_agree(p->comm, plan_create(&how, p->nmembers, p->groups, &p->plan) ||
+                                              price_plan(p) || describe_plan(p, asks)
+                                          ? -1
+                                          : 0);
+    free(way);
+    return status;
 }
 
 /* ---- what sync asks ---- */
@@ -283,12 +303,13 @@ static int open_sync(struct poseidon *p)
         .context = p, .nhistory = rules ? w->rule.nhistory : 0, .describe = describe};
     const struct sync_options options = {
         .overlap = true,
-        .window = p->window,
+        .window = p->sizes.window,
         .bytes_per_second = w->mbps * 1e6 / 8,
         .node = p->node,
         .lars = rules ? w->trust : 0,
         .decay = w->rule.weight_decay,
         .lowrank_warmup = w->lowrank_warmup,
+        .iteration = atomic_load(&p->iteration),
         .watch = {.stall_seconds = SILENCE,
                   .silence_seconds = soon ? w->stall_timeout / 2 : SILENCE,
                   .lost_seconds = w->stall_timeout,
@@ -322,7 +343,7 @@ int library_prepare_all(struct poseidon *p)
         return -1;
     if (p->rank == 0)
         copy_values(p, false);
-    if (sync_share_values(p->sync))
+    if (sync_share_values(p->sync) || library_load_state(p))
         return -1;
     copy_values(p, true);
     for (int i = 0; i < p->nmembers; i++) {

@@ -23,9 +23,9 @@ static const struct word {
     {"lossy", LOSSY, offsetof(struct words, lossy), NULL},
     {"wire", CHOICE, offsetof(struct words, wire), wire_words},
     {"hierarchy", NODES, offsetof(struct words, hierarchy), NULL},
-    {"merge", BYTES, offsetof(struct words, merge), NULL},
-    {"chunk", BYTES, offsetof(struct words, chunk), NULL},
-    {"window", BYTES, offsetof(struct words, window), NULL},
+    {"merge", BYTES, offsetof(struct words, sizes.merge), NULL},
+    {"chunk", BYTES, offsetof(struct words, sizes.chunk), NULL},
+    {"window", BYTES, offsetof(struct words, sizes.window), NULL},
     {"bandwidth-mbps", RATE, offsetof(struct words, mbps), NULL},
     {"cluster-file", TEXT, offsetof(struct words, cluster_file), NULL},
     {"lowrank-warmup", COUNT, offsetof(struct words, lowrank_warmup), NULL},
@@ -106,9 +106,7 @@ int words_parse(const char *text, struct words *out)
     char *rest, *word;
 
     *out = (struct words){.comm = {.policy = COMM_AUTO},
-                          .merge = COST_SIZE_CHOSEN,
-                          .chunk = COST_SIZE_CHOSEN,
-                          .window = COST_SIZE_CHOSEN,
+                          .sizes = COST_NO_SIZES,
                           .lowrank_warmup = 10,
                           .stall_timeout = 300,
                           .rule = {.momentum2 = 0.999f, .rms_decay = 0.99f, .delta = 1e-8f},

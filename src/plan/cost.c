@@ -424,6 +424,17 @@ void cost_cap(struct cost_cluster *cluster, double bytes_per_second, int leaders
     cluster->local_Bps = fmin(bytes_per_second, cluster->local_Bps);
 }
 
+struct cost_sizes cost_sizes_keep(struct cost_sizes sizes, const struct cost_sizes *given)
+{
+    if (given->chunk != COST_SIZE_CHOSEN)
+        sizes.chunk = given->chunk;
+    if (given->merge != COST_SIZE_CHOSEN)
+        sizes.merge = given->merge;
+    if (given->window != COST_SIZE_CHOSEN)
+        sizes.window = given->window;
+    return sizes;
+}
+
 struct cost_sizes cost_sizes_for(const struct cost_cluster *cluster)
 {
     double trip = (cluster->latency_seconds + cluster->message_seconds) * cluster->link_Bps;

@@ -130,6 +130,11 @@ struct cost_sizes {
                          .window = 8 << 20,                                                        \
                          .latency = PLAN_USUAL_LATENCY_BYTES})
 #define COST_SIZE_CHOSEN ((size_t)-1) /* in options: to be replaced by what these say */
+#define COST_NO_SIZES                                                                              \
+    ((struct cost_sizes){COST_SIZE_CHOSEN, COST_SIZE_CHOSEN, COST_SIZE_CHOSEN, COST_SIZE_CHOSEN})
+
+/* Those that were given hold. */
+struct cost_sizes cost_sizes_keep(struct cost_sizes sizes, const struct cost_sizes *given);
 
 /* What suits a network: a chunk's bytes take 20 times as long as its latency (so cutting costs 5
  * %), a bucket's 4 times; within bounds that overheads and memory set. The window holds sixteen

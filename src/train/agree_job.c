@@ -4,7 +4,6 @@
  * is kept beside it). */
 #include "train/agree_job.h"
 
-#include "train/agreement.h"
 #include "util/error.h"
 
 #include <inttypes.h>
@@ -33,11 +32,11 @@ void agree_job_put_files(const struct job *job, struct strbuf *list)
     agreement_put(list, "--engine", "%s",
                   job->blank || job->options->hierarchy != HIERARCHY_OFF ? job->options->engine
                                                                          : "one that computes");
-    agreement_put_message(list, "", &job->solver->base, SOLVER_OF_RANKS);
-    agreement_put_message(list, "net: ", &nets->train->param->base, NET_OF_RANKS);
+    agree_job_put_message(list, "", &job->solver->base, SOLVER_OF_RANKS);
+    agree_job_put_message(list, "net: ", &nets->train->param->base, NET_OF_RANKS);
     for (int i = 0; i < nets->ntests; i++) {
         snprintf(prefix, sizeof prefix, "test net #%d: ", i);
-        agreement_put_message(list, prefix, &nets->tests[i]->param->base, NET_OF_RANKS);
+        agree_job_put_message(list, prefix, &nets->tests[i]->param->base, NET_OF_RANKS);
     }
 }
 
@@ -80,7 +79,7 @@ int agree_job_describe(const struct job *job, const struct net *net, struct strb
 {
     struct sha256 hash;
 
-    agreement_put_message(about, "", &job->solver->base, SOLVER_OF_STARTS);
+    agree_job_put_message(about, "", &job->solver->base, SOLVER_OF_STARTS);
     agreement_put(about, "random_seed", "%" PRIu64, job->seed);
     if (job->policy.type == POLICY_POLY || job->policy.type == POLICY_COSINE)
         agreement_put(about, "max_iter", "%d", job->max_iter);
@@ -88,7 +87,7 @@ int agree_job_describe(const struct job *job, const struct net *net, struct strb
         agreement_put(about, "--reproducible", "%d", job->batch);
     if (job->policy.type == POLICY_PLATEAU)
         agreement_put(about, "average_loss", "%d", job->solver->average_loss);
-    agreement_put_message(about, "net: ", &job->defs.train->param->base, NET_OF_STARTS);
+    agree_job_put_message(about, "net: ", &job->defs.train->param->base, NET_OF_STARTS);
     if (agree_job_put_data(about, "", net) || strbuf_status(about))
         return -1;
     sha256_init(&hash);

@@ -10,6 +10,7 @@
 #include "simulate/choose.h"
 #include "forecast/groups.h"
 #include "forecast/layer_times.h"
+#include "plan/kept_plan.h"
 #include "util/agree.h"
 #include "util/alloc.h"
 #include "util/path.h"
@@ -66,7 +67,7 @@ static int choose(struct exchange *exchange, const struct job *job, const struct
         .overlap = job->options->overlap,
         .play = {.cluster = &exchange->probe.cluster,
                  .ranks_per_node = exchange->probe.ranks_per_node,
-                 .window = job->options->window,
+                 .window = job->options->sizes.window,
                  .fifo = job->options->fifo,
                  .bytes_per_second =
                      exchange->cap * (job->options->dilate > 1 ? job->options->dilate : 1)}};
@@ -75,8 +76,7 @@ static int choose(struct exchange *exchange, const struct job *job, const struct
     int status;
 
     free.dilate = 1; /* the link is as much faster already */
-    if (job->options->merge == COST_SIZE_CHOSEN)
-        free.merge_bytes = COST_SIZE_CHOSEN;
+    free.merge_bytes = job->options->sizes.merge;
     if (find_work(exchange, job, compute, &work))
         return -1;
     status = choose_comm(&question, &answer);
@@ -214,16 +214,6 @@ int schemes_leaders_per_host(const struct exchange *exchange)
     return exchange->nodes.node ? exchange->nodes.leaders_per_host : exchange->probe.ranks_per_node;
 }
 
-/* Sizes that the user gave hold. */
-static void keep_wishes(struct exchange *exchange, const struct job *job)
-{
-    const struct trainer_options *o = job->options;
-
-    exchange->sizes.chunk = o->chunk != COST_SIZE_CHOSEN ? o->chunk : exchange->sizes.chunk;
-    exchange->sizes.merge = o->merge != COST_SIZE_CHOSEN ? o->merge : exchange->sizes.merge;
-    exchange->sizes.window = o->window != COST_SIZE_CHOSEN ? o->window : exchange->sizes.window;
-}
-
 static void use_sizes(const struct exchange *exchange, struct plan_options *options)
 {
     options->chunk_bytes = exchange->sizes.chunk;
@@ -244,8 +234,8 @@ static int choose_together(struct exchange *exchange, const struct job *job,
 
     ways_list(sync_schemes, job->options->wire, &job->options->lossy, &ways);
     if (!status) {
-        exchange->sizes = cost_sizes_for(&exchange->probe.cluster);
-        keep_wishes(exchange, job);
+        exchange->sizes =
+            cost_sizes_keep(cost_sizes_for(&exchange->probe.cluster), &job->options->sizes);
         use_sizes(exchange, options);
         options->leaders_per_host = schemes_leaders_per_host(exchange);
         status = error_agree(
@@ -276,7 +266,9 @@ static bool keep_plan(struct exchange *exchange, const struct job *job,
                       struct way *way)
 {
     if (!asks_model(job) || job->options->measure ||
-        !kept_plan_read(exchange, job, compute->net, kept, &exchange->sizes, way))
+        !kept_plan_read(options, exchange->nodes.node ? exchange->nodes.nnodes : job->nworkers,
+                        &job->options->lossy, compute->net->ngroups, exchange->groups, kept,
+                        &exchange->sizes, way))
         return false;
     use_sizes(exchange, options);
     options->ways = way;
@@ -325,8 +317,7 @@ int schemes_plan_all(struct exchange *exchange, const struct job *job, struct co
 
     exchange->groups = groups_create(compute->net);
     status = error_agree(job->world, exchange->groups && way ? 0 : -1);
-    exchange->sizes = COST_USUAL_SIZES;
-    keep_wishes(exchange, job);
+    exchange->sizes = cost_sizes_keep(COST_USUAL_SIZES, &job->options->sizes);
     use_sizes(exchange, &options);
     if (!status && asks && !keep_plan(exchange, job, compute, kept, &options, way))
         status = choose_together(exchange, job, compute, &options, way);

@@ -3,7 +3,7 @@
 
 #include "snapshot/checkpoint.h"
 #include "train/agree_job.h"
-#include "train/agreement.h"
+#include "util/agreement.h"
 #include "train/fake_data.h"
 #include "sync/sync.h"
 #include "util/agree.h"
@@ -71,7 +71,7 @@ static int compare_data(const struct compute *compute, const struct job *job)
     }
     status = error_agree(job->world, status);
     if (!status)
-        status = agreement_check(job->world, &list);
+        status = agreement_check(job->world, &list, AGREEMENT_START);
     strbuf_free(&list);
     return status;
 }

@@ -6,7 +6,7 @@
 #define _GNU_SOURCE
 #include "train/cores.h"
 
-#include "train/agreement.h"
+#include "util/agreement.h"
 #include "util/agree.h"
 #include "util/alloc.h"
 

@@ -55,20 +55,6 @@ int schemes_probe_all(struct exchange *exchange, const struct job *job, struct c
 /* Leaders that share a machine's link, as the cost model wants it; after schemes_probe_all. */
 int schemes_leaders_per_host(const struct exchange *exchange);
 
-/* ---- kept_plan.c ---- */
-
-/* The plan as snapshots have it, and back: false, and nothing is changed but `way`, where the text
- * is of other ranks or another net, has what may not be chosen now, or is NULL. way: as many places
- * as the net has groups. */
-void kept_plan_describe(const struct exchange *exchange, const struct job *job,
-                        const struct net *net, struct strbuf *out);
-bool kept_plan_read(const struct exchange *exchange, const struct job *job, const struct net *net,
-                    const char *text, struct cost_sizes *sizes, struct way *way);
-
-/* Whether a run with that plan, or NULL, had the same ranks, and none of them added up together;
- * not with options->measure. The same on all ranks. */
-bool kept_plan_is_apart(const struct job *job, const char *text);
-
 /* ---- exchange.c ---- */
 
 /* Whether options->mbps lets an iteration's messages through. After the plan is made. */

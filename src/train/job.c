@@ -4,7 +4,7 @@
 
 #include "snapshot/checkpoint.h"
 #include "train/agree_job.h"
-#include "train/agreement.h"
+#include "util/agreement.h"
 #include "spec/read.h"
 #include "util/error.h"
 #include "util/strbuf.h"
@@ -44,7 +44,7 @@ int job_compare_all(const struct job *job)
     int status;
 
     agree_job_put_files(job, &list);
-    status = agreement_check(job->world, &list);
+    status = agreement_check(job->world, &list, AGREEMENT_START);
     strbuf_free(&list);
     return status;
 }

@@ -11,6 +11,7 @@
  * Both give the same bits, so each rank may decide by what it measures. */
 #include "train/exchange.h"
 
+#include "plan/kept_plan.h"
 #include "util/agree.h"
 #include "util/error.h"
 #include "util/units.h"
@@ -75,9 +76,10 @@ enum somewhere {
 static bool wants_messages(const struct job *job, const char *kept_plan, bool capped)
 {
     const struct trainer_options *o = job->options;
+    const struct plan_options how = {.nranks = job->nranks, .servers = o->servers};
 
     return o->comm.policy != COMM_AUTO || o->servers > 0 || o->wire != WIRE_FP32 || capped ||
-           o->cluster_file || job->blank || kept_plan_is_apart(job, kept_plan);
+           o->cluster_file || job->blank || (!o->measure && kept_plan_is_apart(&how, kept_plan));
 }
 
 /* Whether the nodes that were formed can have as many leaders as were asked for. The same on all

@@ -8,7 +8,7 @@
 #include "train/scores.h"
 
 #include "snapshot/snapshot.h"
-#include "train/agreement.h"
+#include "util/agreement.h"
 #include "util/agree.h"
 #include "util/clock.h"
 #include "util/error.h"

@@ -4,6 +4,7 @@
 #include "train/parts.h"
 
 #include "forecast/profiles.h"
+#include "plan/kept_plan.h"
 #include "train/agree_job.h"
 #include "train/dry_run.h"
 #include "util/agree.h"
@@ -141,7 +142,7 @@ static int begin_run(struct trainer *t)
         return -1;
     if (t->job.rank != 0 || t->job.options->dry_run)
         return 0;
-    kept_plan_describe(&t->exchange, &t->job, t->compute.net, &plan);
+    kept_plan_describe(t->exchange.plan, &t->exchange.sizes, &plan);
     return error_any(run_begin(&t->run, t->at.iteration, strbuf_take(&plan)) ||
                      metrics_open(&t->job, &t->compute, &t->at, &t->output.curves));
 }

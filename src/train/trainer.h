@@ -68,19 +68,18 @@ struct trainer_options {
                                         that users choose of it; the trainer fills in the rest */
     bool share_gpu;                  /* several ranks may compute on one device */
 
-    struct comm comm;            /* which scheme moves which layer */
-    enum wire_format wire;       /* form of gradients on the wire */
-    struct ways lossy;           /* comm auto: what may be chosen beside the lossless schemes */
-    enum cost_overlap overlap;   /* how much communication runs under computation */
-    int staleness;               /* iterations that a worker may be ahead of the slowest */
-    int drop;                    /* so many workers' gradients no iteration waits for */
-    bool fifo;                   /* messages are sent in the order of posting, not by urgency */
-    size_t chunk, merge, window; /* bytes, as in cost_sizes; COST_SIZE_CHOSEN: by the measured
-                                    network. Window 0: no limit */
-    double mbps;                 /* cap of this rank's sends, Mbit/s; 0: none */
-    bool measure;                /* comm auto: the cluster is measured and schemes are chosen anew,
-                                    whatever a file or a snapshot says */
-    const char *cluster_file;    /* comm auto: path of the file that keeps the cluster's figures */
+    struct comm comm;          /* which scheme moves which layer */
+    enum wire_format wire;     /* form of gradients on the wire */
+    struct ways lossy;         /* comm auto: what may be chosen beside the lossless schemes */
+    enum cost_overlap overlap; /* how much communication runs under computation */
+    int staleness;             /* iterations that a worker may be ahead of the slowest */
+    int drop;                  /* so many workers' gradients no iteration waits for */
+    bool fifo;                 /* messages are sent in the order of posting, not by urgency */
+    struct cost_sizes sizes;   /* but for latency; COST_SIZE_CHOSEN: by the measured network */
+    double mbps;               /* cap of this rank's sends, Mbit/s; 0: none */
+    bool measure;              /* comm auto: the cluster is measured and schemes are chosen anew,
+                                  whatever a file or a snapshot says */
+    const char *cluster_file;  /* comm auto: path of the file that keeps the cluster's figures */
     int hierarchy; /* > 0: so many workers of a machine form a node, whose leader sends for all of
                       them; else HIERARCHY_AUTO or HIERARCHY_OFF */
     int leaders;   /* of a node, each for its share of the parameters; 0: all where one node without

@@ -41,6 +41,7 @@ static const size_t elems[TENSORS] = {1, 1000, OUTPUTS *INPUTS, 17, MOST};
 static const char *const names[TENSORS] = {"one", "thousand", "product", "bias", "large"};
 static int rank, nranks;
 static float gradient[2][TENSORS][MOST], values[2][TENSORS][MOST];
+static bool values_are_results;
 static float left[ROWS * OUTPUTS], right[ROWS * INPUTS];
 
 /* What rank r has at place i of tensor t, and of the factors (t < 0), in that iteration. */
@@ -212,6 +213,127 @@ static void case_values(const char *options)
     REQUIRE(!poseidon_destroy(p));
 }
 
+/* The results of some more iterations, or values; into `out`. */
+static void run_on(struct poseidon *p, int first, int end, float out[TENSORS][MOST])
+{
+    bool rule = values_are_results;
+
+    for (int iteration = first; iteration < end; iteration++) {
+        post_all(p, 0, iteration);
+        REQUIRE(!poseidon_wait_all(p));
+    }
+    for (int t = 0; t < TENSORS; t++)
+        memcpy(out[t], rule ? values[0][t] : gradient[0][t], elems[t] * sizeof(float));
+}
+
+static void *state_of(struct poseidon *p, size_t *bytes)
+{
+    void *state;
+
+    *bytes = poseidon_state_size(p);
+    REQUIRE((*bytes > 0) == (rank == 0));
+    MPI_Bcast(bytes, sizeof *bytes, MPI_BYTE, 0, MPI_COMM_WORLD);
+    state = calloc(*bytes, 1);
+    REQUIRE(state && !poseidon_state_get(p, state, *bytes));
+    return state;
+}
+
+/* A run that stops in the middle and goes on ends in the bits of the one that does not. */
+static void case_state(const char *options)
+{
+    static float then[TENSORS][MOST], whole[TENSORS][MOST], resumed[TENSORS][MOST];
+    struct poseidon *p = started(0, options);
+    struct poseidon_traffic one, other;
+    size_t bytes;
+    void *state;
+
+    values_are_results = options && strstr(options, "values");
+    run_on(p, 0, 4, then);
+    REQUIRE(!poseidon_set_rate(p, 0.125f));
+    state = state_of(p, &bytes);
+    run_on(p, 4, 9, whole);
+    REQUIRE(!poseidon_report(p, PRODUCT, &one) && !poseidon_destroy(p));
+
+    p = made(0, options);
+    for (int t = 0; t < TENSORS; t++)
+        if (rank == 0 && values_are_results)
+            memcpy(values[0][t], then[t], elems[t] * sizeof(float));
+    REQUIRE(!poseidon_state_set(p, state, bytes));
+    memset(state, 0xff, bytes); /* it was copied */
+    REQUIRE(!poseidon_start(p) && !poseidon_wait_all(p));
+    run_on(p, 4, 9, resumed);
+    for (int t = 0; t < TENSORS; t++)
+        REQUIRE(!memcmp(whole[t], resumed[t], elems[t] * sizeof(float)));
+    REQUIRE(!poseidon_report(p, PRODUCT, &other) && !strcmp(one.scheme, other.scheme));
+    REQUIRE(!poseidon_destroy(p));
+
+    p = started(0, options); /* what was owed is missed, or nothing was, and nothing is tested */
+    run_on(p, 4, 9, resumed);
+    REQUIRE(memcmp(whole, resumed, sizeof whole) != 0);
+    REQUIRE(!poseidon_destroy(p));
+    free(state);
+    if (rank == 0)
+        printf("ok: %s: %zu bytes, product by %s\n", options, bytes, one.scheme);
+}
+
+/* A state that a handle with those options and that many elements of the last tensor has to refuse;
+ * by poseidon_state_set, or not before the start. */
+static void refuse_state(const char *options, size_t last, const void *state, size_t bytes,
+                         bool starts, const char *part)
+{
+    struct poseidon_tensor tensor = tensor_of(0, 0);
+    struct poseidon *p = made(0, options);
+
+    tensor.name = "last";
+    tensor.elems = last;
+    REQUIRE(!poseidon_add(p, &tensor, NULL));
+    if (starts)
+        REQUIRE(!poseidon_state_set(p, state, bytes));
+    REFUSED(starts ? poseidon_start(p) : poseidon_state_set(p, state, bytes), part);
+    REQUIRE(poseidon_destroy(p) == (starts ? -1 : 0));
+}
+
+static void case_states(const char *options)
+{
+    struct poseidon_tensor tensor = tensor_of(0, 0);
+    struct poseidon *p = made(0, options);
+    size_t bytes, few;
+    char *state, *alone;
+
+    tensor.name = "last";
+    REQUIRE(!poseidon_add(p, &tensor, NULL));
+    REQUIRE(!poseidon_start(p));
+    for (int t = 0; t <= TENSORS; t++)
+        REQUIRE(!poseidon_skip(p, t));
+    state = state_of(p, &bytes);
+    REFUSED(poseidon_state_set(p, state, bytes), "called already");
+    REQUIRE(!poseidon_destroy(p));
+
+    refuse_state(options, 1, NULL, 0, false, "no state");
+    refuse_state(options, 1, "poseidon state 1", 16, false, "no state");
+    refuse_state(options, 1, state, bytes - 1, false, "give all of it");
+    refuse_state(options, 2, state, bytes, true, "tensor 5: 'last' of 1 elements");
+    if (nranks > 1)
+        refuse_state("wire=bf16,comm=allreduce", 1, state, bytes, true, "comm=allreduce");
+    for (size_t at = 0; at < bytes; at += bytes / 5) {
+        state[at] ^= 4;
+        refuse_state(options, 1, state, bytes, false, at < 16 ? "no state" : "damaged");
+        state[at] ^= 4;
+    }
+
+    REQUIRE(!poseidon_create(MPI_COMM_SELF, "comm=ps", &p));
+    REQUIRE(!poseidon_add(p, &tensor, NULL) && !poseidon_start(p));
+    REQUIRE((few = poseidon_state_size(p)) && (alone = malloc(few)));
+    REQUIRE(!poseidon_state_get(p, alone, few));
+    REFUSED(poseidon_state_get(p, alone, few - 1), "poseidon_state_size");
+    REFUSED(poseidon_state_get(p, alone, few), "poseidon_state_size");
+    REQUIRE(poseidon_destroy(p));
+    if (nranks > 1)
+        refuse_state(options, 1, alone, few, false, "ranks: 1, and here");
+    free(state);
+    free(alone);
+}
+
 /* Two handles at once, of other schemes, one iteration apart. */
 static void case_two(const char *options)
 {
@@ -308,7 +430,7 @@ static void case_differ(const char *options)
     REQUIRE(!poseidon_create(MPI_COMM_WORLD, last ? "comm=sfb" : "comm=ps", &p));
     REQUIRE(!poseidon_share(p, &shared, sizeof shared) && shared == 0);
     REQUIRE(!poseidon_add(p, &tensor, NULL));
-    REFUSED(poseidon_start(p), "comm=sfb", "comm=ps", "rank");
+    REFUSED(poseidon_start(p), "options differs: \"comm=ps\" on rank", "\"comm=sfb\" on rank");
     REFUSED(poseidon_post(p, 0), "comm=sfb");
     REFUSED(poseidon_destroy(p), "comm=sfb");
 
@@ -317,7 +439,8 @@ static void case_differ(const char *options)
     tensor.name = "more";
     if (last)
         REQUIRE(!poseidon_add(p, &tensor, NULL));
-    REFUSED(poseidon_start(p), "'more' of 1000 elements", "no more");
+    REFUSED(poseidon_start(p), "tensor 5 differs: not set on rank", "'more' of 1000 elements",
+            "add the same tensors");
     REFUSED(poseidon_destroy(p), "more");
 
     p = made(0, NULL);
@@ -451,6 +574,8 @@ static const struct {
     int level; /* -1: MPI is left alone */
 } cases[] = {{"results", case_results, MPI_THREAD_MULTIPLE},
              {"values", case_values, MPI_THREAD_MULTIPLE},
+             {"state", case_state, MPI_THREAD_MULTIPLE},
+             {"states", case_states, MPI_THREAD_MULTIPLE},
              {"two", case_two, MPI_THREAD_MULTIPLE},
              {"refusals", case_refusals, MPI_THREAD_MULTIPLE},
              {"differ", case_differ, MPI_THREAD_MULTIPLE},

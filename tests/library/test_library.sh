@@ -26,6 +26,14 @@ for ranks in 2 3; do
     [ -s "cluster.$ranks" ] || fail 'what was measured is not kept'
     calls "$ranks" values result=values,comm=ps,base_lr=0.5,momentum=0.9,weight_decay=0.01
     calls "$ranks" values result=values,comm=sfb,base_lr=0.5,momentum=0.9,weight_decay=0.01,hierarchy=off
+    sed 's/^\(link\|local\)_bytes_per_second = [^ ]*/\1_bytes_per_second = 1e6/' "cluster.$ranks" >"slow.$ranks"
+    for options in comm=ps,wire=bf16 comm=allreduce,wire=bf16,hierarchy=off comm=onebit,hierarchy=off \
+        comm=lowrank:2,lowrank-warmup=2 \
+        "lossy=bf16,cluster-file=$folder/slow.$ranks" result=values,comm=ps,momentum=0.9 \
+        result=values,comm=sfb,type=Adam,momentum=0.9,hierarchy=off result=values,momentum=0.9,comm=lowrank:1,lowrank-warmup=0; do
+        calls "$ranks" state "$options"
+    done
+    calls "$ranks" states comm=ps,wire=bf16
     # several threads in MPI at once: its locks are not seen
     if nm "$calls" | grep -q __tsan_init; then
         echo 'left out: two handles (thread sanitizer)'
@@ -35,6 +43,7 @@ for ranks in 2 3; do
     calls "$ranks" ends
     calls "$ranks" differ
 done
+calls 3 state comm=lowrank:1,lowrank-warmup=6,hierarchy=2
 calls 1 ends
 calls 2 refusals
 calls 1 single

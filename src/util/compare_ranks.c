@@ -1,14 +1,14 @@
 /* The comparison of what ranks were given: every rank looks for the first line in which its own
  * list departs from rank 0's. Up to the first of these lines all ranks agree, so what a rank has
  * there is well defined. */
-#include "train/agreement.h"
+#include "util/agreement.h"
 
 #include "util/agree.h"
 
 #include <limits.h>
 #include <stdlib.h>
 
-int agreement_check(MPI_Comm comm, const struct strbuf *list)
+int agreement_check(MPI_Comm comm, const struct strbuf *list, const char *advice)
 {
     struct {
         int line, rank;
@@ -35,7 +35,7 @@ int agreement_check(MPI_Comm comm, const struct strbuf *list)
     if (agree_gather(comm, value, sizeof value, "the ranks' values", &values))
         goto fail;
     if (mine.rank == 0)
-        agreement_describe(name, values, nranks);
+        agreement_describe(name, values, nranks, advice);
     error_agree(comm, -1); /* rank 0's message, since all fail */
 fail:
     if (mine.rank != 0)

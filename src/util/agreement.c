@@ -1,11 +1,7 @@
 /* Lists of lines, and where two of them depart. */
-#include "train/agreement.h"
+#include "util/agreement.h"
 
-#include "spec/caffe.pb-c.h"
-#include "spec/field.h"
-#include "spec/print.h"
 #include "util/error.h"
-#include "util/suggest.h"
 
 #include <limits.h>
 #include <stdbool.h>
@@ -28,82 +24,6 @@ void agreement_put(struct strbuf *list, const char *name, const char *format, ..
         if ((unsigned char)*c < ' ')
             *c = '?';
     strbuf_putc(list, '\n');
-}
-
-static void cut(struct strbuf *text, size_t length)
-{
-    if (text->failed)
-        return;
-    text->length = length;
-    text->data[length] = '\0';
-}
-
-/* "layer 'conv1'", with nothing in it that would end a name or a line. */
-static void put_layer(struct strbuf *path, const Caffe__LayerParameter *layer)
-{
-    strbuf_puts(path, "layer '");
-    for (const char *c = layer->name ? layer->name : ""; *c; c++)
-        strbuf_putc(path, (unsigned char)*c < ' ' ? '?' : *c);
-    strbuf_putc(path, '\'');
-}
-
-static void put_fields(struct strbuf *list, struct strbuf *path, const ProtobufCMessage *message,
-                       const char *except);
-
-static void put_inner(struct strbuf *list, struct strbuf *path,
-                      const ProtobufCFieldDescriptor *field, size_t index,
-                      const ProtobufCMessage *inner, const char *except)
-{
-    size_t length = path->length;
-
-    strbuf_puts(path, field->name);
-    if (field->label == PROTOBUF_C_LABEL_REPEATED)
-        strbuf_printf(path, "[%zu]", index);
-    if (inner->descriptor == &caffe__layer_parameter__descriptor) {
-        /* a layer that only one rank has shows here, before its fields could seem to differ */
-        strbuf_printf(list, "%s\t", strbuf_text(path));
-        cut(path, length);
-        put_layer(path, (const Caffe__LayerParameter *)inner);
-        strbuf_printf(list, "%s\n", strbuf_text(path) + length);
-        strbuf_putc(path, ' ');
-    } else {
-        strbuf_putc(path, '.');
-    }
-    put_fields(list, path, inner, except);
-    cut(path, length);
-}
-
-static void put_fields(struct strbuf *list, struct strbuf *path, const ProtobufCMessage *message,
-                       const char *except)
-{
-    for (unsigned i = 0; i < message->descriptor->n_fields; i++) {
-        const ProtobufCFieldDescriptor *field = &message->descriptor->fields[i];
-        size_t count = suggest_lists(except, field->name) ? 0 : field_count(message, field);
-
-        if (field->type == PROTOBUF_C_TYPE_MESSAGE) {
-            for (size_t k = 0; k < count; k++)
-                put_inner(list, path, field, k,
-                          *(ProtobufCMessage *const *)field_at(message, field, k), except);
-        } else if (count > 0) {
-            strbuf_printf(list, "%s%s\t", strbuf_text(path), field->name);
-            for (size_t k = 0; k < count; k++) {
-                strbuf_puts(list, k ? ", " : "");
-                print_value(list, field, field_at(message, field, k));
-            }
-            strbuf_putc(list, '\n');
-        }
-    }
-}
-
-void agreement_put_message(struct strbuf *list, const char *prefix, const ProtobufCMessage *message,
-                           const char *except)
-{
-    struct strbuf path = {.data = NULL};
-
-    strbuf_puts(&path, prefix);
-    put_fields(list, &path, message, except);
-    list->failed |= path.failed;
-    strbuf_free(&path);
 }
 
 /* ---- the comparison ---- */
@@ -224,7 +144,7 @@ int agreement_put_ranks(struct strbuf *out, const char *word, const char *texts,
     return count;
 }
 
-int agreement_describe(const char *name, const char *values, int nranks)
+int agreement_describe(const char *name, const char *values, int nranks, const char *advice)
 {
     struct strbuf text = {.data = NULL};
     size_t length = strcspn(name, "\t");
@@ -236,7 +156,7 @@ int agreement_describe(const char *name, const char *values, int nranks)
         strbuf_printf(&text, "%s%s", r ? "; " : " differs: ", values + (size_t)r * AGREEMENT_VALUE);
         agreement_put_ranks(&text, " on rank", values, AGREEMENT_VALUE, nranks, r);
     }
-    strbuf_puts(&text, "; start all ranks with the same files and the same command line");
+    strbuf_printf(&text, "; %s", advice);
     if (!strbuf_status(&text))
         error_set("%s", strbuf_text(&text));
     strbuf_free(&text);

@@ -3,11 +3,10 @@
  *
  * Ranks with different solvers, nets or options would train something that nobody asked for, or
  * wait for messages that never come; neither says why. */
-#ifndef POSEIDON_TRAIN_AGREEMENT_H
-#define POSEIDON_TRAIN_AGREEMENT_H
+#ifndef POSEIDON_UTIL_AGREEMENT_H
+#define POSEIDON_UTIL_AGREEMENT_H
 
 #include <mpi.h>
-#include <protobuf-c/protobuf-c.h>
 
 #include "util/strbuf.h"
 
@@ -18,12 +17,6 @@
  * collective. */
 void agreement_put(struct strbuf *list, const char *name, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-
-/* Appends every field that is set in the message and in the messages inside, but those whose
- * names are in `except` (with blanks between them), at whatever depth. Names are paths, behind
- * `prefix`; a layer's begin with "layer 'NAME' ". Not collective. */
-void agreement_put_message(struct strbuf *list, const char *prefix, const ProtobufCMessage *message,
-                           const char *except);
 
 /* The first name in which two lists differ and both values, "base_lr: 0.01 there, 0.1 here", into
  * `out`, which stays empty where they are the same. Not collective. */
@@ -47,8 +40,9 @@ void agreement_copy_name(const char *line, char out[AGREEMENT_NAME]);
 /* The value of that name, among the list's lines from number `line` on. */
 void agreement_copy_value(const char *list, int line, const char *name, char out[AGREEMENT_VALUE]);
 
-/* Sets the message of a name and the ranks' values of it, AGREEMENT_VALUE bytes each; -1. */
-int agreement_describe(const char *name, const char *values, int nranks);
+/* Sets the message of a name and the ranks' values of it, AGREEMENT_VALUE bytes each, and what to
+ * do; -1. */
+int agreement_describe(const char *name, const char *values, int nranks, const char *advice);
 
 /* Of the ranks' texts, `room` bytes each: whether a lower rank has the same; and which ranks have
  * the same as rank `first`, "WORD 2" or "WORDs 0-3, 8". Returns how many. */
@@ -56,10 +50,13 @@ bool agreement_is_said(const char *texts, size_t room, int rank);
 int agreement_put_ranks(struct strbuf *out, const char *word, const char *texts, size_t room,
                         int nranks, int first);
 
+/* What to do where it is the ranks of our own program that differ. */
+#define AGREEMENT_START "start all ranks with the same files and the same command line"
+
 /* Compares the lists of all ranks. Returns 0 where they are the same; else -1 on all ranks, with
  * one message: the first name that differs, and which ranks have which value of it
  * ("base_lr differs: 0.01 on ranks 0, 1, 3; 0.1 on rank 2; ..."). Costs one broadcast of the
  * list and one reduction of a few bytes where all are the same. Collective. */
-int agreement_check(MPI_Comm comm, const struct strbuf *list);
+int agreement_check(MPI_Comm comm, const struct strbuf *list, const char *advice);
 
 #endif

@@ -1,0 +1,210 @@
+/* What a run that resumes goes on with beside its values, as bytes: a head, floats (one arena after
+ * the other, as sync has them), what the run was of as text, its plan as text, and a digest. */
+#include "library/library.h"
+
+#include "util/agree.h"
+#include "util/agreement.h"
+#include "util/alloc.h"
+#include "util/error.h"
+#include "util/sha256.h"
+#include "util/strbuf.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { DIGEST_BYTES = 32 };
+static const char magic[16] = "poseidon state 1";
+
+struct head {
+    char magic[16];
+    uint64_t bytes, floats; /* all bytes, the digest's among them; of these */
+    uint64_t about, plan;   /* bytes of the texts, with their NUL */
+    uint64_t ranks, digest; /* the plan's */
+    int64_t iteration;      /* the first one to come */
+    double rate;
+};
+
+static size_t count_arenas(const struct poseidon *p)
+{
+    struct sync_residuals of = sync_residuals(p->sync);
+
+    return (size_t)sync_residual_arenas(&of) + (size_t)p->words.rule.nhistory;
+}
+
+static struct head describe_state(const struct poseidon *p)
+{
+    const struct words *w = &p->words;
+    int64_t iteration = atomic_load(&p->iteration);
+    struct head head = {.floats = count_arenas(p) * p->elems * sizeof(float),
+                        .about = strlen(p->about) + 1,
+                        .plan = strlen(p->plan_text) + 1,
+                        .ranks = (uint64_t)p->nranks,
+                        .digest = plan_digest(p->plan, (uint64_t)w->result << 8 | w->rule.kind),
+                        .iteration = iteration,
+                        .rate = (double)p->rates[iteration % 2]};
+
+    memcpy(head.magic, magic, sizeof magic);
+    head.bytes = sizeof head + head.floats + head.about + head.plan + DIGEST_BYTES;
+    return head;
+}
+
+static void digest_state(const void *bytes, size_t count, unsigned char out[DIGEST_BYTES])
+{
+    struct sha256 hash;
+
+    sha256_init(&hash);
+    sha256_update(&hash, bytes, count - DIGEST_BYTES);
+    sha256_final(&hash, out);
+}
+
+/* ---- out ---- */
+
+size_t poseidon_state_size(struct poseidon *p)
+{
+    return library_check(p, true) || p->rank > 0 ? 0 : describe_state(p).bytes;
+}
+
+/* Each arena in turn goes from those who keep it to rank 0, and there to `out`. */
+static int gather_arenas(struct poseidon *p, char *out)
+{
+    size_t bytes = p->elems * sizeof(float), all = count_arenas(p),
+           residuals = all - (size_t)p->words.rule.nhistory;
+    const float *history = NULL;
+    float *arena;
+
+    for (size_t i = 0; i < residuals; i++) {
+        if (sync_gather_residuals(p->sync, (int)i, &arena))
+            return -1;
+        if (arena)
+            memcpy(out + i * bytes, arena, bytes);
+    }
+    if (all > residuals && sync_gather_history(p->sync, &history))
+        return -1;
+    if (history)
+        memcpy(out + residuals * bytes, history, (all - residuals) * bytes);
+    return 0;
+}
+
+int poseidon_state_get(struct poseidon *p, void *buffer, size_t room)
+{
+    struct head head;
+    char *out = buffer;
+
+    if (poseidon_wait_all(p))
+        return -1;
+    head = describe_state(p);
+    if (p->rank == 0 && (!buffer || room < head.bytes)) {
+        error_set("poseidon_state_get: %zu bytes at %p; expected the %llu of poseidon_state_size",
+                  room, buffer, (unsigned long long)head.bytes);
+        return library_end(p);
+    }
+    if (gather_arenas(p, p->rank == 0 ? out + sizeof head : NULL))
+        return library_end(p);
+    if (p->rank > 0)
+        return 0;
+    memcpy(out, &head, sizeof head);
+    memcpy(out + sizeof head + head.floats, p->about, head.about);
+    memcpy(out + sizeof head + head.floats + head.about, p->plan_text, head.plan);
+    digest_state(out, head.bytes, (unsigned char *)out + head.bytes - DIGEST_BYTES);
+    return 0;
+}
+
+/* ---- in ---- */
+
+static int check_bytes(const struct poseidon *p, const void *bytes, size_t count)
+{
+    unsigned char digest[DIGEST_BYTES];
+    struct head head;
+
+    if (!bytes || count < sizeof head || memcmp(bytes, magic, sizeof magic) != 0)
+        return error_set("poseidon_state_set: the %zu bytes at %p are no state of "
+                         "poseidon_state_get",
+                         count, bytes);
+    memcpy(&head, bytes, sizeof head);
+    if (head.bytes != count)
+        return error_set("poseidon_state_set: %zu bytes of a state of %llu: give all of it", count,
+                         (unsigned long long)head.bytes);
+    digest_state(bytes, count, digest);
+    if (memcmp((const char *)bytes + count - DIGEST_BYTES, digest, DIGEST_BYTES) != 0 ||
+        head.about < 2 || head.plan < 1)
+        return error_set("poseidon_state_set: the state is damaged: its digest is another");
+    if (head.ranks != (uint64_t)p->nranks)
+        return error_set("poseidon_state_set: a state of another number of ranks: %llu, and here "
+                         "are %d; start as "
+                         "many, or begin without it",
+                         (unsigned long long)head.ranks, p->nranks);
+    return 0;
+}
+
+int poseidon_state_set(struct poseidon *p, const void *bytes, size_t count)
+{
+    struct head head = {.bytes = 0};
+    int status;
+
+    if (library_check(p, false))
+        return -1;
+    status = p->rank == 0 ? check_bytes(p, bytes, count) : 0;
+    free(p->state);
+    p->state = NULL;
+    if (!status && p->rank == 0 && !(p->state = alloc_array(count, 1, "the state")))
+        status = -1;
+    if (error_agree(p->comm, status))
+        return -1;
+    if (p->rank == 0) {
+        memcpy(p->state, bytes, count);
+        memcpy(&head, bytes, sizeof head);
+        if (!(p->plan_text = strdup(p->state + head.bytes - DIGEST_BYTES - head.plan)))
+            status = error_memory(head.plan, "the state's plan");
+    }
+    if (error_agree(p->comm, status) || agree_share(p->comm, &head, sizeof head) ||
+        agree_share_text(p->comm, &p->plan_text))
+        return -1;
+    p->resumes = true;
+    atomic_store(&p->iteration, head.iteration);
+    p->rates[head.iteration % 2] = (float)head.rate;
+    return 0;
+}
+
+/* Whether the state is of these tensors, sent in this way; rank 0. */
+static int check_job(const struct poseidon *p)
+{
+    struct head here = describe_state(p), there;
+    struct strbuf text = {0};
+    const char *about;
+    int status;
+
+    memcpy(&there, p->state, sizeof there);
+    about = p->state + sizeof there + there.floats;
+    /* options come first, and not every one of them matters */
+    agreement_difference(about + strcspn(about, "\n"), p->about + strcspn(p->about, "\n"), &text);
+    if (text.length == 0 && (there.digest != here.digest || there.floats != here.floats)) {
+        agreement_difference(about, p->about, &text);
+        strbuf_puts(&text, text.length ? "" : "its tensors travel otherwise");
+    }
+    status = strbuf_status(&text);
+    if (!status && text.length)
+        status = error_set("poseidon_start: the state is of another job: %s", strbuf_text(&text));
+    strbuf_free(&text);
+    return status;
+}
+
+int library_load_state(struct poseidon *p)
+{
+    struct sync_residuals of = sync_residuals(p->sync);
+    const float *arenas = (const float *)(const void *)(p->state + sizeof(struct head));
+    size_t left = 0;
+    int n = sync_residual_arenas(&of), status = 0;
+
+    if (!p->resumes)
+        return 0;
+    if (error_agree(p->comm, p->rank == 0 ? check_job(p) : 0))
+        return -1;
+    for (int i = 0; i < n && !status; i++)
+        status = sync_load_residuals(p->sync, &of, i,
+                                     p->state ? arenas + (size_t)i * p->elems : NULL, &left);
+    if (!status && p->words.rule.nhistory > 0)
+        status = sync_load_history(p->sync, p->state ? arenas + (size_t)n * p->elems : NULL);
+    free(p->state);
+    p->state = NULL;
+    return status;
+}
