@@ -137,7 +137,9 @@ int poseidon_destroy(struct poseidon *p)
         status = keep_failure(p);
     else if (p->failure)
         status = error_set("%s", p->failure);
-    library_release(p, p->sync && status);
+    if (p->sync && p->trace && !status)
+        status = library_write_trace(p);
+    library_release(p, p->sync && p->failure);
     for (int i = 0; i < p->nmembers; i++)
         free((char *)(uintptr_t)p->members[i].tensor.name);
     free(p->members);
@@ -276,6 +278,9 @@ static int post(struct poseidon *p, int tensor)
         if (sync_flush(p->sync))
             return library_end(p);
         p->left_to_post = p->nmembers;
+        trace_span(p->trace, TRACE_COMPUTE, TRACE_ITERATION, -1, p->began);
+        p->began = trace_begin(p->trace);
+        trace_iteration(p->trace, iteration + 1);
         p->rates[(iteration + 1) % 2] = p->rates[iteration % 2];
         atomic_store_explicit(&p->iteration, iteration + 1, memory_order_relaxed);
         missing = 0;
@@ -388,6 +393,7 @@ int poseidon_report(struct poseidon *p, int tensor, struct poseidon_traffic *out
         .sent = atomic_load(&did->sent),
         .received = atomic_load(&did->received),
         .predicted_seconds = p->costs ? p->costs[bucket].seconds : 0,
+        .travel_seconds = (double)atomic_load(&did->travel_ns) * 1e-9,
         .waited_seconds = did->stall_seconds,
     };
     return 0;

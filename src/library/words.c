@@ -28,6 +28,7 @@ static const struct word {
     {"window", BYTES, offsetof(struct words, sizes.window), NULL},
     {"bandwidth-mbps", RATE, offsetof(struct words, mbps), NULL},
     {"cluster-file", TEXT, offsetof(struct words, cluster_file), NULL},
+    {"trace", TEXT, offsetof(struct words, trace), NULL},
     {"lowrank-warmup", COUNT, offsetof(struct words, lowrank_warmup), NULL},
     {"stall-timeout", DURATION, offsetof(struct words, stall_timeout), NULL},
     {"result", CHOICE, offsetof(struct words, result), results},

@@ -195,6 +195,10 @@ void bucket_expect(struct sync *sync, int bucket, int64_t iteration, int count)
 
 static void make_done(struct sync *sync, struct sync_bucket *state)
 {
+    atomic_fetch_add_explicit(&sync->stats.buckets[state - sync->buckets].travel_ns,
+                              (int64_t)(1e9 * clock_seconds()) -
+                                  atomic_load_explicit(&state->told_ns, memory_order_relaxed),
+                              memory_order_relaxed);
     atomic_store_explicit(&state->done, state->complete, memory_order_release);
     wire_wake(sync->wire);
 }

@@ -176,6 +176,7 @@ static void case_results(const char *options)
     }
     for (int t = 0; t < TENSORS; t++) {
         REQUIRE(!poseidon_report(p, t, &did));
+        REQUIRE(did.travel_seconds > 0 || nranks == 1);
         REQUIRE(did.first <= t && t < did.first + did.tensors);
         /* what is sent of an iteration may not be over yet */
         REQUIRE(did.sent <= 6 * did.planned_sent && did.sent >= 5 * did.planned_sent);
@@ -554,6 +555,14 @@ static void case_silent(const char *options)
     (void)poseidon_wait_all(p);
 }
 
+static void case_unwritable(const char *options)
+{
+    struct poseidon *p = made(0, options);
+
+    REFUSED(poseidon_start(p), "trace=nowhere/trace", "No such file");
+    REFUSED(poseidon_destroy(p), "No such file");
+}
+
 static void case_uninitialised(const char *options)
 {
     struct poseidon *p;
@@ -581,6 +590,7 @@ static const struct {
              {"differ", case_differ, MPI_THREAD_MULTIPLE},
              {"ends", case_ends, MPI_THREAD_MULTIPLE},
              {"silent", case_silent, MPI_THREAD_MULTIPLE},
+             {"unwritable", case_unwritable, MPI_THREAD_MULTIPLE},
              {"single", case_single, MPI_THREAD_SINGLE},
              {"uninitialised", case_uninitialised, -1}};
 
