@@ -128,7 +128,10 @@ POSEIDON_API int poseidon_post(struct poseidon *p, int tensor);
 POSEIDON_API int poseidon_post_factors(struct poseidon *p, int tensor, int64_t rows,
                                        const float *left, const float *right);
 
-/* This rank has no gradient of the tensor in this iteration: it counts as zero. */
+/* This rank has no gradient of the tensor in this iteration: it counts as zero in the mean, which
+ * is over all ranks. A rank that does neither this nor post ends the handle on all ranks: at once
+ * where it waits or goes on to the next iteration, else after stall-timeout; with one message that
+ * names it and the tensor. */
 POSEIDON_API int poseidon_skip(struct poseidon *p, int tensor);
 
 /* Until the tensor's result is in its place. Before the first iteration: nothing to wait for. */

@@ -206,8 +206,10 @@ int poseidon_start(struct poseidon *p)
     if (library_check(p, false))
         return -1;
     p->left_to_post = p->nmembers;
-    if (library_prepare_all(p))
+    if (library_prepare_all(p)) {
+        words_restate();
         return keep_failure(p);
+    }
     return sync_start(p->sync) ? library_end(p) : 0;
 }
 
@@ -251,8 +253,8 @@ static int check_post(struct poseidon *p, int tensor, bool factors)
     if (m->posted <= iteration && !m->waits && m->factors == factors)
         return 0;
     if (m->posted > iteration)
-        error_set("tensor '%s' was posted or skipped twice in iteration %lld", m->tensor.name,
-                  iteration);
+        error_set("tensor '%s' was posted or skipped twice in iteration %lld, and '%s' not at all",
+                  m->tensor.name, iteration, p->members[atomic_load(&p->missing)].tensor.name);
     else if (m->waits)
         error_set("tensor '%s' is posted in iteration %lld, and was not waited for before",
                   m->tensor.name, iteration);

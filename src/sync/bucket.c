@@ -41,8 +41,8 @@ int arrival_check(const struct sync *sync, const struct arrival *arrival, int64_
     if (iteration >= end)
         return out_of_step(sync, arrival);
     if (arrival->bytes != bytes)
-        return error_set("rank %d sent %zu bytes of layer '%s' where %zu were expected: the ranks "
-                         "do not run the same net",
+        return error_set("rank %d sent %zu bytes of layer '%s' where %zu were expected: the ranks' "
+                         "layers differ",
                          arrival->rank, arrival->bytes, bucket_of(sync, arrival->bucket)->name,
                          bytes);
     return 0;

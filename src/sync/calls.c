@@ -219,7 +219,7 @@ static int gather(struct sync *sync, float **arenas)
     *arenas = NULL;
     if (sync->world_rank == 0 && !sync->calls.arenas &&
         !(sync->calls.arenas = calloc(all + 1, sizeof(float))))
-        return error_memory(all * sizeof(float), "the history of a snapshot");
+        return error_memory(all * sizeof(float), "history and residuals");
     /* history is whatever has residuals, but not the other way round */
     if (sync->world_rank == 0 && !of_history(sync))
         memset(sync->calls.arenas, 0, elems * sizeof(float));

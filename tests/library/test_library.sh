@@ -45,7 +45,7 @@ for ranks in 2 3; do
     sed 's/^\(link\|local\)_bytes_per_second = [^ ]*/\1_bytes_per_second = 1e6/' "cluster.$ranks" >"slow.$ranks"
     for options in comm=ps,wire=bf16 comm=allreduce,wire=bf16,hierarchy=off comm=onebit,hierarchy=off \
         comm=lowrank:2,lowrank-warmup=2 \
-        "lossy=bf16,cluster-file=$folder/slow.$ranks" result=values,comm=ps,momentum=0.9 \
+        "lossy=bf16+lowrank:1,lowrank-warmup=0,cluster-file=$folder/slow.$ranks" result=values,comm=ps,momentum=0.9 \
         result=values,comm=sfb,type=Adam,momentum=0.9,hierarchy=off result=values,momentum=0.9,comm=lowrank:1,lowrank-warmup=0; do
         calls "$ranks" state "$options"
     done
