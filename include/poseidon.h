@@ -69,17 +69,19 @@ POSEIDON_API const char *poseidon_error(void);
  * they mean what those of `poseidon train` do:
  *
  *     comm=HOW            auto (default), paper, or a scheme: ps, sfb, allreduce, lowrank:4, ...
- *     lossy=WAY           bf16, onebit or lowrank:R, which auto may choose, too; else it never
- * rounds wire=fp32|bf16      how gradients travel hierarchy=auto|off|N  ranks of a machine, or N of
- * them, add up in memory that they share merge=, chunk=, window=SIZE   of messages ("64k")
+ *     lossy=WAYS          that auto may choose, too: bf16+lowrank:4+onebit; else it never rounds
+ *     wire=fp32|bf16      how gradients travel
+ *     hierarchy=auto|off|N  ranks of a machine, or N of them, add up in memory that they share
+ *     merge=, chunk=, window=SIZE  of messages ("64k")
  *     bandwidth-mbps=X    most that a rank sends
  *     cluster-file=FILE   keeps what was measured of the network
  *     lowrank-warmup=N    iterations before lowrank begins
+ *     trace=FILE          what each rank did when, as of train --trace; by poseidon_destroy
  *     stall-timeout=TIME  ("5min", the default; none: never)
- *     result=mean|sum|values   what poseidon_wait gives: the mean (default) or the sum of the
- * ranks' gradients; or the values as a rule updates them by the mean: type=, base_lr=, momentum=,
- * momentum2=, rms_decay=, delta=, weight_decay=, local_gw_ratio= that rule, by the fields of
- * Caffe's solver (SGD, 0.01, 0, ...)
+ *     result=mean|sum|values  what poseidon_wait gives: the mean (default) or the sum of the
+ *                         ranks' gradients; or the values as a rule updates them by the mean:
+ *     type=, base_lr=, momentum=, momentum2=, rms_decay=, delta=, weight_decay=, local_gw_ratio=
+ *                         that rule, by the fields of Caffe's solver (SGD, 0.01, 0, ...)
  *
  * Collective. */
 POSEIDON_API int poseidon_create(MPI_Comm comm, const char *options, struct poseidon **out);
@@ -126,7 +128,10 @@ POSEIDON_API int poseidon_post(struct poseidon *p, int tensor);
 POSEIDON_API int poseidon_post_factors(struct poseidon *p, int tensor, int64_t rows,
                                        const float *left, const float *right);
 
-/* This rank has no gradient of the tensor in this iteration: it counts as zero. */
+/* This rank has no gradient of the tensor in this iteration: it counts as zero in the mean, which
+ * is over all ranks. A rank that does neither this nor post ends the handle on all ranks: at once
+ * where it waits or goes on to the next iteration, else after stall-timeout; with one message that
+ * names it and the tensor. */
 POSEIDON_API int poseidon_skip(struct poseidon *p, int tensor);
 
 /* Until the tensor's result is in its place. Before the first iteration: nothing to wait for. */
@@ -157,9 +162,9 @@ struct poseidon_traffic {
     int first, tensors;                      /* that travel together: their numbers */
     uint64_t planned_sent, planned_received; /* in an iteration */
     uint64_t sent, received;                 /* since the start */
-    double
-        predicted_seconds; /* from the gradient to the result, by itself; 0: nothing was measured */
-    double waited_seconds; /* in poseidon_wait, since the start */
+    double predicted_seconds; /* from the gradient to the result, by itself; 0: not measured */
+    double travel_seconds;    /* measured, since the start: from the post to what comes back */
+    double waited_seconds;    /* in poseidon_wait, since the start */
 };
 POSEIDON_API int poseidon_report(struct poseidon *p, int tensor, struct poseidon_traffic *out);
 

@@ -17,9 +17,10 @@ cuda          util engine
 trace         util
 wire          util
 plan          util engine
+timeline      util trace plan
 simulate      util plan wire
 sync          util engine trace wire plan
-library       util engine plan simulate sync
+library       util engine trace timeline plan simulate sync
 input         util spec engine trace
 convert       util spec engine input
 layers        util spec engine input
@@ -27,13 +28,13 @@ net           util spec engine trace layers
 forecast      util engine engine/replay plan simulate net
 snapshot      util spec engine net
 export        util spec engine plan input layers net
-report        util engine trace plan sync net
-train         util spec engine trace plan simulate sync input layers net forecast snapshot report
+report        util engine plan sync net
+train         util spec engine trace timeline plan simulate sync input layers net forecast snapshot report
 commands      util spec engine engine/replay cuda trace plan sync input convert layers net forecast snapshot export report train
 '
 
 # Where MPI may be seen: mpi.h, and those headers of util that include it. A folder, or files by a pattern.
-mpi='util wire sync library report train commands src/plan/probe*'
+mpi='util wire timeline sync library report train commands src/plan/probe*'
 
 # Temporary: "FILE HEADER" that goes against the rules and is about to go. One that is not needed any more is an error.
 exceptions='

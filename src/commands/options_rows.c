@@ -123,15 +123,8 @@ int options_check_communication(const struct communication_rows *given)
 {
     const struct system *system = given->system ? *given->system : NULL;
 
-    if (given->lossy->n > 0 && given->comm->policy != COMM_AUTO)
-        return error_set("--lossy=%s says what --comm=auto may choose from, and --comm=%s leaves "
-                         "nothing to choose: give one of them",
-                         given->lossy->text, system ? system->name : comm_name(*given->comm));
-    if (given->lossy->n > 0 && *given->wire != WIRE_FP32)
-        return error_set("--wire=%s rounds all gradients, and --lossy=%s those of layers where "
-                         "that is faster: give one of them",
-                         wire_words[*given->wire], given->lossy->text);
-    return 0;
+    return ways_check_lossy(given->lossy, system ? system->name : comm_name(*given->comm),
+                            given->comm->policy == COMM_AUTO, *given->wire);
 }
 
 void options_add_model(struct option_rows *rows, const char *names, struct model_options *o)

@@ -10,6 +10,7 @@
 #include "plan/probe.h"
 #include "simulate/simulate.h"
 #include "sync/sync.h"
+#include "timeline/timeline.h"
 
 /* The words of poseidon_create. */
 struct words {
@@ -21,6 +22,7 @@ struct words {
     struct cost_sizes sizes; /* COST_SIZE_CHOSEN: as suits the network */
     double mbps;
     const char *cluster_file; /* NULL: none */
+    const char *trace;        /* NULL: none */
     int lowrank_warmup;
     double stall_timeout; /* seconds; 0: never */
     int result;           /* what poseidon_wait gives: */
@@ -32,6 +34,9 @@ enum { RESULT_MEAN, RESULT_SUM, RESULT_VALUES };
 
 /* given and text are to be freed, also where it fails. */
 int words_parse(const char *text, struct words *out);
+
+/* Names options in this thread's message as the library does, "comm=x" for "--comm=x". -1. */
+int words_restate(void);
 
 struct member {                    /* a tensor */
     struct poseidon_tensor tensor; /* its name owned */
@@ -63,12 +68,15 @@ struct poseidon {
     float *zeros;              /* factors of what is skipped */
     const float *left, *right; /* factors that are being posted; borrowed */
     struct cost_sizes sizes;
-    struct sync *sync; /* NULL: not started */
-    char *about;       /* describes what all ranks must have alike */
-    char *plan_text;   /* plan/kept_plan.h, where auto chose; else "" */
-    bool resumes;      /* with the state that poseidon_state_set was given: */
-    char *state;       /* on rank 0, until the start */
-    char *failure;     /* the message, once it has failed */
+    struct trace *trace;       /* NULL: none */
+    struct clock_offset clock; /* before the start */
+    int64_t began;             /* this iteration, in the trace */
+    struct sync *sync;         /* NULL: not started */
+    char *about;               /* describes what all ranks must have alike */
+    char *plan_text;           /* plan/kept_plan.h, where auto chose; else "" */
+    bool resumes;              /* with the state that poseidon_state_set was given: */
+    char *state;               /* on rank 0, until the start */
+    char *failure;             /* the message, once it has failed */
     char *advice;
     int left_to_post;          /* in this iteration */
     float rates[2];            /* of even and odd iterations: one may be under way yet */
@@ -78,6 +86,9 @@ struct poseidon {
 
 /* From the comparison of what ranks have to a sync that can be started. Collective. */
 int library_prepare_all(struct poseidon *p);
+
+/* What was recorded goes into the file; the wire's thread has ended. Collective. */
+int library_write_trace(struct poseidon *p);
 
 /* Deals out the state, if one was given. Collective. */
 int library_load_state(struct poseidon *p);

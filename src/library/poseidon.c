@@ -137,7 +137,9 @@ int poseidon_destroy(struct poseidon *p)
         status = keep_failure(p);
     else if (p->failure)
         status = error_set("%s", p->failure);
-    library_release(p, p->sync && status);
+    if (p->sync && p->trace && !status)
+        status = library_write_trace(p);
+    library_release(p, p->sync && p->failure);
     for (int i = 0; i < p->nmembers; i++)
         free((char *)(uintptr_t)p->members[i].tensor.name);
     free(p->members);
@@ -204,8 +206,10 @@ int poseidon_start(struct poseidon *p)
     if (library_check(p, false))
         return -1;
     p->left_to_post = p->nmembers;
-    if (library_prepare_all(p))
+    if (library_prepare_all(p)) {
+        words_restate();
         return keep_failure(p);
+    }
     return sync_start(p->sync) ? library_end(p) : 0;
 }
 
@@ -249,8 +253,8 @@ static int check_post(struct poseidon *p, int tensor, bool factors)
     if (m->posted <= iteration && !m->waits && m->factors == factors)
         return 0;
     if (m->posted > iteration)
-        error_set("tensor '%s' was posted or skipped twice in iteration %lld", m->tensor.name,
-                  iteration);
+        error_set("tensor '%s' was posted or skipped twice in iteration %lld, and '%s' not at all",
+                  m->tensor.name, iteration, p->members[atomic_load(&p->missing)].tensor.name);
     else if (m->waits)
         error_set("tensor '%s' is posted in iteration %lld, and was not waited for before",
                   m->tensor.name, iteration);
@@ -276,6 +280,9 @@ static int post(struct poseidon *p, int tensor)
         if (sync_flush(p->sync))
             return library_end(p);
         p->left_to_post = p->nmembers;
+        trace_span(p->trace, TRACE_COMPUTE, TRACE_ITERATION, -1, p->began);
+        p->began = trace_begin(p->trace);
+        trace_iteration(p->trace, iteration + 1);
         p->rates[(iteration + 1) % 2] = p->rates[iteration % 2];
         atomic_store_explicit(&p->iteration, iteration + 1, memory_order_relaxed);
         missing = 0;
@@ -388,6 +395,7 @@ int poseidon_report(struct poseidon *p, int tensor, struct poseidon_traffic *out
         .sent = atomic_load(&did->sent),
         .received = atomic_load(&did->received),
         .predicted_seconds = p->costs ? p->costs[bucket].seconds : 0,
+        .travel_seconds = (double)atomic_load(&did->travel_ns) * 1e-9,
         .waited_seconds = did->stall_seconds,
     };
     return 0;

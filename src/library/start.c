@@ -6,6 +6,7 @@
 #include "util/agreement.h"
 #include "util/alloc.h"
 #include "util/error.h"
+#include "util/file.h"
 #include "util/strbuf.h"
 
 #include <stdio.h>
@@ -282,6 +283,49 @@ static void put_place(void *context, const int64_t place[3], struct strbuf *text
                   p->members[place[0] > 0 ? place[0] : 0].tensor.name);
 }
 
+/* ---- the trace ---- */
+
+static int open_trace(struct poseidon *p)
+{
+    const struct trace_options options = {.last = INT32_MAX};
+    const char *path = p->words.trace;
+
+    if (!path)
+        return 0;
+    if (error_agree(p->comm, (p->rank == 0 && file_probe(path)) || trace_create(&options, &p->trace)
+                                 ? error_context("trace=%s", path)
+                                 : 0) ||
+        error_agree(p->comm, clock_compare(p->comm, p->trace, &p->clock)))
+        return -1;
+    trace_iteration(p->trace, p->iteration);
+    p->began = trace_begin(p->trace);
+    return 0;
+}
+
+static const char *name_tensor(const void *context, int layer)
+{
+    const struct poseidon *p = context;
+
+    return layer >= 0 && layer < p->nmembers ? p->members[layer].tensor.name : NULL;
+}
+
+int library_write_trace(struct poseidon *p)
+{
+    struct timeline_about about = {.net = "libposeidon",
+                                   .context = p,
+                                   .layer = name_tensor,
+                                   .plan = p->plan,
+                                   .topology = &p->hosts,
+                                   .before = p->clock};
+    struct timeline_written written;
+
+    if (timeline_write(p->comm, p->trace, &about, p->words.trace, &written))
+        return -1;
+    if (written.dropped > 0)
+        warn(NULL, "the trace is full: its last iterations are missing");
+    return 0;
+}
+
 /* ---- all of it ---- */
 
 static int open_sync(struct poseidon *p)
@@ -308,6 +352,7 @@ static int open_sync(struct poseidon *p)
         .node = p->node,
         .lars = rules ? w->trust : 0,
         .decay = w->rule.weight_decay,
+        .trace = p->trace,
         .lowrank_warmup = w->lowrank_warmup,
         .iteration = atomic_load(&p->iteration),
         .watch = {.stall_seconds = SILENCE,
@@ -339,7 +384,7 @@ int library_prepare_all(struct poseidon *p)
     p->engine.i = &engine_host;
     if (compare_all(p) || topology_create(p->comm, &p->hosts) ||
         error_agree(p->comm, make_groups(p)) || form_nodes(p) ||
-        error_agree(p->comm, place_arenas(p)) || make_plan(p) || open_sync(p))
+        error_agree(p->comm, place_arenas(p)) || make_plan(p) || open_trace(p) || open_sync(p))
         return -1;
     if (p->rank == 0)
         copy_values(p, false);
@@ -364,6 +409,7 @@ void library_release(struct poseidon *p, bool in_flight)
         plan_destroy(p->plan);
         node_destroy(p->node);
     }
+    trace_destroy(p->trace);
     node_map_free(&p->nodes);
     engine_host.close(p->engine.context);
     topology_free(&p->hosts);

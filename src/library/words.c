@@ -28,6 +28,7 @@ static const struct word {
     {"window", BYTES, offsetof(struct words, sizes.window), NULL},
     {"bandwidth-mbps", RATE, offsetof(struct words, mbps), NULL},
     {"cluster-file", TEXT, offsetof(struct words, cluster_file), NULL},
+    {"trace", TEXT, offsetof(struct words, trace), NULL},
     {"lowrank-warmup", COUNT, offsetof(struct words, lowrank_warmup), NULL},
     {"stall-timeout", DURATION, offsetof(struct words, stall_timeout), NULL},
     {"result", CHOICE, offsetof(struct words, result), results},
@@ -101,6 +102,20 @@ static int parse_word(char *text, struct words *out)
                      near.nearest ? near.nearest : "");
 }
 
+int words_restate(void)
+{
+    char text[2048], before = ' ';
+    size_t n = 0;
+
+    for (const char *at = error_text(); *at && n < sizeof text - 1; before = *at++) {
+        if (before == ' ' && !strncmp(at, "--", 2))
+            at += strncmp(at, "--tune ", 7) ? 2 : 7;
+        text[n++] = *at;
+    }
+    text[n] = '\0';
+    return error_set("%s", text);
+}
+
 int words_parse(const char *text, struct words *out)
 {
     char *rest, *word;
@@ -118,7 +133,13 @@ int words_parse(const char *text, struct words *out)
     rest = out->text;
     while ((word = strsep(&rest, ",")))
         if (*word && parse_word(word, out))
-            return error_context("options \"%s\"", text);
+            goto fail;
+    if (ways_check_lossy(&out->lossy, comm_name(out->comm), out->comm.policy == COMM_AUTO,
+                         (enum wire_format)out->wire))
+        goto fail;
     out->rule.nhistory = rule_kind_histories(out->rule.kind);
     return 0;
+fail:
+    words_restate();
+    return error_context("options \"%s\"", text);
 }

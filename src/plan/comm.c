@@ -189,9 +189,10 @@ int ways_parse_lossy(const struct scheme *const *registry, const char *text, str
     char word[32];
 
     *out = (struct ways){.text = text};
-    for (const char *at = text; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
+    for (const char *at = text, *end; at; at = *end ? end + 1 : NULL) {
         struct way way = {.wire = WIRE_BF16};
-        snprintf(word, sizeof word, "%.*s", (int)strcspn(at, ","), at);
+        end = at + strcspn(at, ",+");
+        snprintf(word, sizeof word, "%.*s", (int)(end - at), at);
         if (strcmp(word, "bf16") && parse_scheme(registry, "lossy", text, word, &way))
             return -1;
         if (way.wire != WIRE_BF16 && !(way.scheme && way.scheme->lossy))
@@ -202,6 +203,20 @@ int ways_parse_lossy(const struct scheme *const *registry, const char *text, str
             return error_set("--lossy=%s: expected at most %d words", text, MOST);
         out->way[out->n++] = way;
     }
+    return 0;
+}
+
+int ways_check_lossy(const struct ways *lossy, const char *comm, bool chooses,
+                     enum wire_format wire)
+{
+    if (lossy->n > 0 && !chooses)
+        return error_set("--lossy=%s says what --comm=auto may choose from, and --comm=%s leaves "
+                         "nothing to choose: give one of them",
+                         lossy->text, comm);
+    if (lossy->n > 0 && wire != WIRE_FP32)
+        return error_set("--wire=%s rounds all gradients, and --lossy=%s those of layers where "
+                         "that is faster: give one of them",
+                         wire_words[wire], lossy->text);
     return 0;
 }
 

@@ -65,8 +65,8 @@ static int find_ways(struct chooser *c)
         for (int g = 0; g < q->work->ngroups; g++)
             of_use = of_use || scheme_can_move(way.scheme, &q->groups[g], way.rank);
         if (!of_use)
-            return error_set("--lossy=%s: no layer of this net can travel by %s; leave it out",
-                             q->lossy->text, way_name(way).text);
+            return error_set("--lossy=%s: no layer can travel by %s; leave it out", q->lossy->text,
+                             way_name(way).text);
         if (may_move(q, way.scheme)) {
             out->way[out->n++] = way;
             c->answer->nexact += w < exact;

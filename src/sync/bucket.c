@@ -41,8 +41,8 @@ int arrival_check(const struct sync *sync, const struct arrival *arrival, int64_
     if (iteration >= end)
         return out_of_step(sync, arrival);
     if (arrival->bytes != bytes)
-        return error_set("rank %d sent %zu bytes of layer '%s' where %zu were expected: the ranks "
-                         "do not run the same net",
+        return error_set("rank %d sent %zu bytes of layer '%s' where %zu were expected: the ranks' "
+                         "layers differ",
                          arrival->rank, arrival->bytes, bucket_of(sync, arrival->bucket)->name,
                          bytes);
     return 0;
@@ -195,6 +195,10 @@ void bucket_expect(struct sync *sync, int bucket, int64_t iteration, int count)
 
 static void make_done(struct sync *sync, struct sync_bucket *state)
 {
+    atomic_fetch_add_explicit(&sync->stats.buckets[state - sync->buckets].travel_ns,
+                              (int64_t)(1e9 * clock_seconds()) -
+                                  atomic_load_explicit(&state->told_ns, memory_order_relaxed),
+                              memory_order_relaxed);
     atomic_store_explicit(&state->done, state->complete, memory_order_release);
     wire_wake(sync->wire);
 }

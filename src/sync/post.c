@@ -1,6 +1,7 @@
 /* The compute thread's side of a sync: posting and waiting. */
 #include "sync/gradient.h"
 #include "sync/sync_internal.h"
+#include "util/clock.h"
 
 #include <assert.h>
 
@@ -42,6 +43,8 @@ static int publish_bucket(void *context, int64_t bucket)
 static void tell(struct sync *sync, int bucket)
 {
     sync->buckets[bucket].signalled++;
+    atomic_store_explicit(&sync->buckets[bucket].told_ns, (int64_t)(1e9 * clock_seconds()),
+                          memory_order_relaxed);
     wire_call(sync->wire, start_bucket, sync, bucket);
 }
 

@@ -234,8 +234,8 @@ static int check_digest(struct sync *sync)
 
     MPI_TRY(MPI_Bcast(&root, 1, MPI_UINT64_T, 0, sync->all));
     if (mine != root)
-        return error_set("this rank's plan of messages differs from rank 0's: do all ranks read "
-                         "data of the same shape?");
+        return error_set("this rank's plan of messages differs from rank 0's: are all layers' "
+                         "shapes the same there?");
     return 0;
 fail:
     return -1;

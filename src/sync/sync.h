@@ -120,6 +120,8 @@ struct sync_stats {
     struct bucket_stats {
         double stall_seconds;            /* of these, for the bucket */
         _Atomic uint64_t sent, received; /* bytes of its data messages; complete after sync_close */
+        _Atomic int64_t travel_ns;       /* from each post to what it waits for; not under staleness
+                                          */
     } * buckets;                         /* of the plan; borrowed */
     uint64_t *dropped; /* per worker: gradients of chunks that this rank, as their home, has not
                           waited for; complete after sync_close; borrowed */

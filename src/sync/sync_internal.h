@@ -25,7 +25,8 @@ struct sync_bucket {
     bool leads;                       /* this rank moves some of its chunks */
     int depth;                        /* iterations that may be under way: 1, or staleness + 1 */
     int64_t posted;                   /* iterations posted (compute thread) */
-    int64_t signalled;                /* of which the wire thread was told (compute thread) */
+    int64_t signalled;                /* of which the wire thread was told (compute thread): */
+    _Atomic int64_t told_ns;          /* when it last was */
     int64_t applied;                  /* iterations whose values are in place (compute thread) */
     int groups_ready;     /* groups whose gradient of this micro-batch is there (compute thread) */
     int micro;            /* micro-batches staged in this iteration (compute thread) */

@@ -2,7 +2,7 @@
 #ifndef POSEIDON_TRAIN_OUTPUT_H
 #define POSEIDON_TRAIN_OUTPUT_H
 
-#include "report/clocks.h"
+#include "timeline/clocks.h"
 #include "report/curves.h"
 #include "report/figures.h"
 #include "train/exchange.h"

@@ -5,7 +5,7 @@
 #include "report/alone.h"
 #include "report/outputs.h"
 #include "report/report.h"
-#include "report/timeline.h"
+#include "timeline/timeline.h"
 #include "util/agree.h"
 #include "util/alloc.h"
 #include "util/build_info.h"
@@ -18,8 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-enum { CLOCK_ROUNDS = 32 };
 
 int result_open_trace(const struct job *job, struct trace **out)
 {
@@ -35,23 +33,27 @@ int result_open_trace(const struct job *job, struct trace **out)
 
 int result_start_clock(const struct job *job, struct output *output)
 {
-    return output->trace
-               ? clock_compare(job->world, output->trace, CLOCK_ROUNDS, &output->clock_before)
-               : 0;
+    return output->trace ? clock_compare(job->world, output->trace, &output->clock_before) : 0;
+}
+
+static const char *name_layer(const void *context, int layer)
+{
+    const struct net *net = context;
+
+    return layer >= 0 && layer < net->nlayers ? net->layers[layer].def->name : NULL;
 }
 
 static int write_trace(struct trainer *t)
 {
-    struct timeline_about about = {.net = t->compute.net,
+    struct timeline_about about = {.net = t->compute.net->def->name,
+                                   .context = t->compute.net,
+                                   .layer = name_layer,
                                    .plan = t->exchange.plan,
                                    .topology = &t->job.topology,
                                    .before = t->output.clock_before};
     struct timeline_written written;
 
-    trace_stop(t->output.trace); /* feeders read on */
-    if (error_agree(t->job.world,
-                    clock_compare(t->job.world, t->output.trace, CLOCK_ROUNDS, &about.after)) ||
-        timeline_write(t->job.world, t->output.trace, &about, t->job.options->trace, &written))
+    if (timeline_write(t->job.world, t->output.trace, &about, t->job.options->trace, &written))
         return -1;
     if (t->job.rank != 0)
         return 0;

@@ -176,6 +176,7 @@ static void case_results(const char *options)
     }
     for (int t = 0; t < TENSORS; t++) {
         REQUIRE(!poseidon_report(p, t, &did));
+        REQUIRE(did.travel_seconds > 0 || nranks == 1);
         REQUIRE(did.first <= t && t < did.first + did.tensors);
         /* what is sent of an iteration may not be over yet */
         REQUIRE(did.sent <= 6 * did.planned_sent && did.sent >= 5 * did.planned_sent);
@@ -366,7 +367,12 @@ static void case_refusals(const char *options)
     REFUSED(poseidon_create(MPI_COMM_WORLD, "wier=bf16", &p), "wier", "did you mean wire");
     REFUSED(poseidon_create(MPI_COMM_WORLD, "comm=auto,wire=half", &p), "half", "fp32 or bf16");
     REFUSED(poseidon_create(MPI_COMM_WORLD, "comm=quick", &p), "quick", "ps, ");
-    REFUSED(poseidon_create(MPI_COMM_WORLD, "lossy=ps", &p), "lossy=ps");
+    REFUSED(poseidon_create(MPI_COMM_WORLD, "lossy=ps", &p), ": lossy=ps: 'ps' is no word");
+    REFUSED(poseidon_create(MPI_COMM_WORLD, "lossy=bf16+onebit,comm=sfb", &p),
+            ": lossy=bf16+onebit says what comm=auto may choose from, and comm=sfb leaves");
+    REFUSED(poseidon_create(MPI_COMM_WORLD, "wire=bf16,lossy=lowrank:2", &p),
+            ": wire=bf16 rounds all gradients, and lossy=lowrank:2 those");
+    REFUSED(poseidon_create(MPI_COMM_WORLD, "lossy=bf16+bf16", &p), "appears twice");
     REFUSED(poseidon_create(MPI_COMM_WORLD, "merge=much", &p), "much", "512k");
     REFUSED(poseidon_create(MPI_COMM_WORLD, "hierarchy=2.5", &p), "2.5", "whole number");
     REFUSED(poseidon_create(MPI_COMM_WORLD, "stall-timeout=5", &p), "stall-timeout");
@@ -416,6 +422,9 @@ static void case_refusals(const char *options)
     REQUIRE(!poseidon_create(MPI_COMM_WORLD, "", &p));
     REFUSED(poseidon_start(p), "no tensor was added");
     REFUSED(poseidon_destroy(p), "no tensor was added");
+    p = made(0, "comm=lowrank:30");
+    REFUSED(poseidon_start(p), "comm=lowrank:30: no layer's gradient is large enough");
+    REFUSED(poseidon_destroy(p), "use a smaller rank, or comm=ps");
 }
 
 /* Ranks that disagree: the first difference is named on all. */
@@ -487,6 +496,15 @@ static int wait_early(struct poseidon *p)
     return poseidon_skip(p, 1) || poseidon_skip(p, 0) ? -2 : poseidon_wait(p, 1);
 }
 
+/* All but one, and then the next iteration. */
+static int forget_one(struct poseidon *p)
+{
+    for (int t = 0; t < TENSORS; t++)
+        if (t != 3 && poseidon_skip(p, t))
+            return -2;
+    return poseidon_skip(p, 4);
+}
+
 static int wrong_rows(struct poseidon *p)
 {
     return poseidon_post_factors(p, PRODUCT, ROWS - 1, left, right);
@@ -528,7 +546,10 @@ static int destroy_within(struct poseidon *p)
 static void case_ends(const char *options)
 {
     (void)options;
-    end_by("twice", "'thousand' was posted or skipped twice in iteration 1", post_twice);
+    end_by("twice", "'thousand' was posted or skipped twice in iteration 1, and 'one' not",
+           post_twice);
+    end_by("forgotten", "'large' was posted or skipped twice in iteration 1, and 'bias' not at all",
+           forget_one);
     end_by("early", "'product' was neither posted nor skipped in iteration 1", wait_early);
     end_by("unknown", "no tensor -1", post_unknown);
     if (nranks > 1) {
@@ -552,6 +573,14 @@ static void case_silent(const char *options)
     if (rank == nranks - 1)
         sleep(600);
     (void)poseidon_wait_all(p);
+}
+
+static void case_unwritable(const char *options)
+{
+    struct poseidon *p = made(0, options);
+
+    REFUSED(poseidon_start(p), "trace=nowhere/trace", "No such file");
+    REFUSED(poseidon_destroy(p), "No such file");
 }
 
 static void case_uninitialised(const char *options)
@@ -581,6 +610,7 @@ static const struct {
              {"differ", case_differ, MPI_THREAD_MULTIPLE},
              {"ends", case_ends, MPI_THREAD_MULTIPLE},
              {"silent", case_silent, MPI_THREAD_MULTIPLE},
+             {"unwritable", case_unwritable, MPI_THREAD_MULTIPLE},
              {"single", case_single, MPI_THREAD_SINGLE},
              {"uninitialised", case_uninitialised, -1}};
 

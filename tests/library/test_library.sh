@@ -23,13 +23,29 @@ for ranks in 2 3; do
         comm=paper,hierarchy=2 comm=sfb,hierarchy=2 wire=bf16,comm=sfb "comm=auto,cluster-file=$folder/cluster.$ranks"; do
         calls "$ranks" results "$options"
     done
+    calls "$ranks" results "comm=ps,hierarchy=off,merge=0,trace=trace.$ranks"
+    "${POSEIDON_PYTHON:-python3}" - "trace.$ranks" "$ranks" <<-'END' || fail "the trace of $ranks ranks"
+	import json, sys
+	events = json.load(open(sys.argv[1]))["traceEvents"]
+	spans = [e for e in events if e["ph"] == "X"]
+	ranks = int(sys.argv[2])
+	assert {e["pid"] for e in spans} == set(range(ranks))
+	for rank in range(ranks):
+	    names = [e["name"] for e in spans if e["pid"] == rank]
+	    assert {"iteration %d" % i for i in range(6)} <= set(names), names
+	    assert "send gradient of large" in names and "receive parameters of large" in names, names
+	    assert names.count("wait large") <= 6
+	sent = [e for e in spans if e["cat"] == "send" and e["args"]["layer"] == "large"]
+	assert sum(e["args"]["bytes"] for e in sent) == 6 * 2 * (ranks - 1) * 30000 * 4, sum(e["args"]["bytes"] for e in sent)
+	assert any(e["ph"] == "s" for e in events)
+	END
     [ -s "cluster.$ranks" ] || fail 'what was measured is not kept'
     calls "$ranks" values result=values,comm=ps,base_lr=0.5,momentum=0.9,weight_decay=0.01
     calls "$ranks" values result=values,comm=sfb,base_lr=0.5,momentum=0.9,weight_decay=0.01,hierarchy=off
     sed 's/^\(link\|local\)_bytes_per_second = [^ ]*/\1_bytes_per_second = 1e6/' "cluster.$ranks" >"slow.$ranks"
     for options in comm=ps,wire=bf16 comm=allreduce,wire=bf16,hierarchy=off comm=onebit,hierarchy=off \
         comm=lowrank:2,lowrank-warmup=2 \
-        "lossy=bf16,cluster-file=$folder/slow.$ranks" result=values,comm=ps,momentum=0.9 \
+        "lossy=bf16+lowrank:1,lowrank-warmup=0,cluster-file=$folder/slow.$ranks" result=values,comm=ps,momentum=0.9 \
         result=values,comm=sfb,type=Adam,momentum=0.9,hierarchy=off result=values,momentum=0.9,comm=lowrank:1,lowrank-warmup=0; do
         calls "$ranks" state "$options"
     done
@@ -45,6 +61,7 @@ for ranks in 2 3; do
 done
 calls 3 state comm=lowrank:1,lowrank-warmup=6,hierarchy=2
 calls 1 ends
+calls 2 unwritable comm=ps,trace=nowhere/trace
 calls 2 refusals
 calls 1 single
 "$calls" uninitialised || fail 'without MPI'

@@ -54,7 +54,7 @@ to finetune but not both | --snapshot=x.solverstate --weights=x.caffemodel
 --wire=bf16 rounds all gradients, and --lossy=lowrank those of layers where that is faster | --wire=bf16 --lossy=lowrank
 --tune staleness=1 and --lossy cannot be combined | --tune staleness=1 --lossy=bf16
 --on-nan=skip takes an update back, and what --lossy=lowrank,bf16 rounds away of it | --on-nan=skip --lossy=lowrank,bf16
---lossy=lowrank:1000: no layer of this net can travel by lowrank:1000; leave it out | --lossy=lowrank:1000 --cluster-file=slow
+--lossy=lowrank:1000: no layer can travel by lowrank:1000; leave it out | --lossy=lowrank:1000 --cluster-file=slow
 --tune staleness=2 needs --comm=ps | --tune staleness=2 --comm=sfb
 --tune staleness=2 needs --comm=ps | --tune staleness=2 --comm=none
 --tune staleness=2 and --wire=bf16 cannot be combined | --tune staleness=2 --wire=bf16

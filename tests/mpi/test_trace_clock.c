@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "report/clocks.h"
+#include "timeline/clocks.h"
 #include "util/agree.h"
 #include "util/error.h"
 
@@ -60,14 +60,14 @@ static int run(MPI_Comm comm, struct trace *trace, int rank, int nranks)
     int64_t raw;
     int token = 0, status;
 
-    if (error_agree(comm, clock_compare(comm, trace, 32, &before)))
+    if (error_agree(comm, clock_compare(comm, trace, &before)))
         return -1;
     if (rank > 0)
         MPI_TRY(MPI_Recv(&token, 1, MPI_INT, rank - 1, 8, comm, MPI_STATUS_IGNORE));
     raw = trace_clock(trace);
     if (rank + 1 < nranks)
         MPI_TRY(MPI_Send(&token, 1, MPI_INT, rank + 1, 8, comm));
-    if (error_agree(comm, clock_compare(comm, trace, 32, &after)))
+    if (error_agree(comm, clock_compare(comm, trace, &after)))
         return -1;
     status = check(rank, &before, "before") || check(rank, &after, "after");
     if (error_agree(comm, status))

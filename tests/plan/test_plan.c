@@ -612,6 +612,10 @@ START_TEST(what_is_lossy_comes_after_what_is_not)
         ck_assert_str_eq(way_name(ways.way[w]).text, all[w]);
         ck_assert_int_eq(ways_find(&ways, ways.way[w]), w);
     }
+    ck_assert_int_eq(ways_parse_lossy(sync_schemes, "bf16+lowrank:2", &lossy), 0);
+    ck_assert_int_eq(lossy.n, 2);
+    ck_assert_str_eq(way_name(lossy.way[1]).text, "lowrank:2");
+    refuses_lossy("bf16+", "'' is no word");
     refuses_lossy("bf16,fp8", "--lossy=bf16,fp8: 'fp8' is no word of its list; expected some of "
                               "bf16, onebit, lowrank:R");
     refuses_lossy("ps", "'ps' is no word");

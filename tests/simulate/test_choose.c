@@ -336,7 +336,7 @@ START_TEST(it_says_what_it_saves_and_what_it_costs)
     a.question.whole_gradients = false;
     ck_assert_int_eq(ways_parse_lossy(sync_schemes, "lowrank:1000", &lossy), 0);
     ck_assert_int_ne(choose_comm(&a.question, &answer), 0);
-    ck_assert_str_eq(error_text(), "--lossy=lowrank:1000: no layer of this net can travel by "
+    ck_assert_str_eq(error_text(), "--lossy=lowrank:1000: no layer can travel by "
                                    "lowrank:1000; leave it out");
 }
 END_TEST

@@ -1,9 +1,9 @@
 /* All ranks' events on one clock, and what only all of them together can tell. Private to
  * src/report. */
-#ifndef POSEIDON_REPORT_MERGE_H
-#define POSEIDON_REPORT_MERGE_H
+#ifndef POSEIDON_TIMELINE_MERGE_H
+#define POSEIDON_TIMELINE_MERGE_H
 
-#include "report/timeline.h"
+#include "timeline/timeline.h"
 
 /* One rank's part. Sorted by start, longer first, so that what lies within comes after. */
 struct timeline_rank {

@@ -1,6 +1,6 @@
 /* The file. Times are microseconds with three digits, which is every nanosecond exactly, so that
  * spans that touch in memory touch in the file. */
-#include "report/flows.h"
+#include "timeline/flows.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -50,12 +50,10 @@ static const char *name_of_event(const struct timeline_writer *w, const struct t
     bool pass =
         event->kind == TRACE_FORWARD || event->kind == TRACE_BACKWARD || event->kind == TRACE_INPUT;
 
-    if (event->layer < 0 || event->layer >= w->about->net->nlayers)
-        return NULL;
     for (int b = 0; b < plan->nbuckets && !pass; b++)
         if (plan->buckets[b].layer == event->layer && plan->buckets[b].ngroups > 1)
             return plan->buckets[b].name;
-    return w->about->net->layers[event->layer].def->name;
+    return w->about->layer(w->about->context, event->layer);
 }
 
 /* "text", with what would end it escaped. */
@@ -226,7 +224,7 @@ static int put_ranks(struct timeline_writer *w, const struct timeline_rank *rank
             w->base = ranks[r].events[0].start;
     strbuf_puts(&w->text, "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"program\":\"poseidon\","
                           "\"net\":");
-    put_string(w, w->about->net->def->name);
+    put_string(w, w->about->net);
     strbuf_printf(&w->text, ",\"ranks\":%d},\"traceEvents\":[", nranks);
     for (int r = 0; r < nranks; r++) {
         put_names(w, r, &ranks[r]);
@@ -271,13 +269,16 @@ static int write_ranks(const struct trace *trace, const struct timeline_about *a
     return status;
 }
 
-int timeline_write(MPI_Comm comm, const struct trace *trace, const struct timeline_about *about,
+int timeline_write(MPI_Comm comm, struct trace *trace, struct timeline_about *about,
                    const char *path, struct timeline_written *out)
 {
     struct timeline_rank *ranks;
     int rank, nranks, status;
 
     *out = (struct timeline_written){.events = 0};
+    trace_stop(trace); /* some threads go on */
+    if (error_agree(comm, clock_compare(comm, trace, &about->after)))
+        return -1;
     MPI_Comm_rank(comm, &rank);
     MPI_Comm_size(comm, &nranks);
     status = timeline_gather(comm, trace, about, &ranks);

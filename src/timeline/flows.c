@@ -1,7 +1,7 @@
 /* From messages to what made and what wanted them: by layer and time alone, since events name no
  * causes. What made a message is the last span of its kind that ended before the message left; what
  * wants it, the first that ends after it came. */
-#include "report/flows.h"
+#include "timeline/flows.h"
 
 #include "util/alloc.h"
 

@@ -1,10 +1,10 @@
 /* Arrows through a timeline: a gradient from backward to its send, its receive and the update that
  * it goes into; parameters (or the sum) from there to their send, their receive and the wait or the
  * forward pass that wants them. Private to src/report. */
-#ifndef POSEIDON_REPORT_FLOWS_H
-#define POSEIDON_REPORT_FLOWS_H
+#ifndef POSEIDON_TIMELINE_FLOWS_H
+#define POSEIDON_TIMELINE_FLOWS_H
 
-#include "report/merge.h"
+#include "timeline/merge.h"
 
 /* A point within a span: rank `rank`, event `event` of it, at its end or its start. */
 struct flow_point {

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/merge.h"
+#include "timeline/merge.h"
 #include "tests/suite.h"
 #include "util/error.h"
 

@@ -1,16 +1,15 @@
 /* Cristian's method: rank 0 asks for the time, notes when it asked and when the answer came, and
  * takes the answer to be from the middle. */
-#include "report/clocks.h"
+#include "timeline/clocks.h"
 
 #include "util/agree.h"
 
-enum { TAG_CLOCK = 1 };
+enum { TAG_CLOCK = 1, ROUNDS = 32 };
 
-static int ask_clock(MPI_Comm comm, const struct trace *trace, int peer, int rounds,
-                     struct clock_offset *out)
+static int ask_clock(MPI_Comm comm, const struct trace *trace, int peer, struct clock_offset *out)
 {
     out->error = 1e18;
-    for (int i = 0; i < rounds; i++) {
+    for (int i = 0; i < ROUNDS; i++) {
         int64_t asked = trace_clock(trace), there = 0, answered;
         MPI_TRY(MPI_Send(&asked, 1, MPI_INT64_T, peer, TAG_CLOCK, comm));
         MPI_TRY(MPI_Recv(&there, 1, MPI_INT64_T, peer, TAG_CLOCK, comm, MPI_STATUS_IGNORE));
@@ -25,9 +24,9 @@ fail:
     return -1;
 }
 
-static int answer_clock(MPI_Comm comm, const struct trace *trace, int rounds)
+static int answer_clock(MPI_Comm comm, const struct trace *trace)
 {
-    for (int i = 0; i < rounds; i++) {
+    for (int i = 0; i < ROUNDS; i++) {
         int64_t asked, now;
         MPI_TRY(MPI_Recv(&asked, 1, MPI_INT64_T, 0, TAG_CLOCK, comm, MPI_STATUS_IGNORE));
         now = trace_clock(trace);
@@ -38,14 +37,14 @@ fail:
     return -1;
 }
 
-int clock_compare(MPI_Comm comm, const struct trace *trace, int rounds, struct clock_offset *out)
+int clock_compare(MPI_Comm comm, const struct trace *trace, struct clock_offset *out)
 {
     int rank, nranks;
 
     MPI_TRY(MPI_Comm_rank(comm, &rank));
     MPI_TRY(MPI_Comm_size(comm, &nranks));
     if (rank > 0) {
-        if (answer_clock(comm, trace, rounds))
+        if (answer_clock(comm, trace))
             return -1;
         MPI_TRY(MPI_Recv(out, (int)sizeof *out, MPI_BYTE, 0, TAG_CLOCK, comm, MPI_STATUS_IGNORE));
         return 0;
@@ -53,7 +52,7 @@ int clock_compare(MPI_Comm comm, const struct trace *trace, int rounds, struct c
     *out = (struct clock_offset){.at = trace_clock(trace)};
     for (int peer = 1; peer < nranks; peer++) {
         struct clock_offset found;
-        if (ask_clock(comm, trace, peer, rounds, &found))
+        if (ask_clock(comm, trace, peer, &found))
             return -1;
         MPI_TRY(MPI_Send(&found, (int)sizeof found, MPI_BYTE, peer, TAG_CLOCK, comm));
     }

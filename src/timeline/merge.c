@@ -1,7 +1,7 @@
 /* Gathering, pairing, lanes. A receive is posted long before its data is sent, so its own times say
  * little: with the send's beginning it shows when the data travelled. Messages between two ranks on
  * one tag never overtake each other, so the last such send before the arrival is the one. */
-#include "report/merge.h"
+#include "timeline/merge.h"
 
 #include <assert.h>
 #include <limits.h>
