@@ -441,10 +441,7 @@ static int examine(struct doctor *d)
         put_probe(d);
     if (error_agree(MPI_COMM_WORLD, t->rank == 0 ? conclude(d) : 0))
         return -1;
-    MPI_TRY(MPI_Bcast(&d->nwrong, 1, MPI_INT, 0, MPI_COMM_WORLD));
-    return 0;
-fail:
-    return -1;
+    return MPI_STATUS(MPI_Bcast(&d->nwrong, 1, MPI_INT, 0, MPI_COMM_WORLD));
 }
 
 int command_doctor(int argc, char **argv)

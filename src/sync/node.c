@@ -72,10 +72,7 @@ static int sum_over_machine(const struct node *node, size_t mine, uint64_t *out)
 {
     uint64_t bytes = mine;
 
-    MPI_TRY(MPI_Allreduce(&bytes, out, 1, MPI_UINT64_T, MPI_SUM, node->machine));
-    return 0;
-fail:
-    return -1;
+    return MPI_STATUS(MPI_Allreduce(&bytes, out, 1, MPI_UINT64_T, MPI_SUM, node->machine));
 }
 
 /* MPI keeps windows in this folder on Linux; were it full, some of its ranks would wait for the

@@ -67,19 +67,13 @@ fail:
 
 int agree_most(MPI_Comm comm, double *values, int n)
 {
-    MPI_TRY(MPI_Allreduce(MPI_IN_PLACE, values, n, MPI_DOUBLE, MPI_MAX, comm));
-    return 0;
-fail:
-    return -1;
+    return MPI_STATUS(MPI_Allreduce(MPI_IN_PLACE, values, n, MPI_DOUBLE, MPI_MAX, comm));
 }
 
 int agree_share(MPI_Comm comm, void *bytes, size_t count)
 {
     assert(count <= INT_MAX);
-    MPI_TRY(MPI_Bcast(bytes, (int)count, MPI_BYTE, 0, comm));
-    return 0;
-fail:
-    return -1;
+    return MPI_STATUS(MPI_Bcast(bytes, (int)count, MPI_BYTE, 0, comm));
 }
 
 int agree_share_text(MPI_Comm comm, char **text)

@@ -29,18 +29,21 @@ int agree_gather(MPI_Comm comm, const void *mine, size_t bytes, const char *what
 /* Text of an MPI error code as this thread's message: "CALL: TEXT". Returns -1. Not collective. */
 int error_mpi(int code, const char *call);
 
-/* Every MPI call's status is checked through this: fails the calling function's `goto fail`. How
- * long it lasts is watched (util/patience.h). */
+/* The status of an MPI call, 0 or -1 with its text as the message: every call's is asked for
+ * through this, or fails the calling function's `goto fail` through MPI_TRY. How long it lasts is
+ * watched (util/patience.h). */
+#define MPI_STATUS(call) (patience_enter(#call), agree_left((call), #call))
 #define MPI_TRY(call)                                                                              \
     do {                                                                                           \
-        int mpi_code_;                                                                             \
-        patience_enter(#call);                                                                     \
-        mpi_code_ = (call);                                                                        \
-        patience_leave();                                                                          \
-        if (mpi_code_ != MPI_SUCCESS) {                                                            \
-            error_mpi(mpi_code_, #call);                                                           \
+        if (MPI_STATUS(call))                                                                      \
             goto fail;                                                                             \
-        }                                                                                          \
     } while (0)
+
+/* Behind a call that was entered. */
+static inline int agree_left(int code, const char *call)
+{
+    patience_leave();
+    return code == MPI_SUCCESS ? 0 : error_mpi(code, call);
+}
 
 #endif

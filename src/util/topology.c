@@ -20,12 +20,10 @@ static int find_lowest(MPI_Comm comm, int rank, int *lowest)
     MPI_Comm machine = MPI_COMM_NULL;
 
     *lowest = rank;
-    MPI_TRY(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &machine));
-    MPI_TRY(MPI_Bcast(lowest, 1, MPI_INT, 0, machine));
-    MPI_TRY(MPI_Comm_free(&machine));
-    return 0;
-fail:
-    return -1;
+    return error_any(MPI_STATUS(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL,
+                                                    &machine)) ||
+                     MPI_STATUS(MPI_Bcast(lowest, 1, MPI_INT, 0, machine)) ||
+                     MPI_STATUS(MPI_Comm_free(&machine)));
 }
 
 /* ranks: scratch, per machine how many. */
@@ -47,11 +45,8 @@ static void number_machines(struct topology *t, const struct rank_record *record
 static int gather_records(MPI_Comm comm, const struct rank_record *mine,
                           struct rank_record *records)
 {
-    MPI_TRY(MPI_Allgather(mine, (int)sizeof *mine, MPI_BYTE, records, (int)sizeof *records,
-                          MPI_BYTE, comm));
-    return 0;
-fail:
-    return -1;
+    return MPI_STATUS(MPI_Allgather(mine, (int)sizeof *mine, MPI_BYTE, records,
+                                    (int)sizeof *records, MPI_BYTE, comm));
 }
 
 int topology_create(MPI_Comm comm, struct topology *out)
