@@ -219,7 +219,7 @@ static int gather(struct sync *sync, float **arenas)
 
     *arenas = NULL;
     if (sync->world_rank == 0 && !sync->calls.arenas &&
-        ALLOC(sync->calls.arenas, all + 1, "history and residuals"))
+        ALLOC(sync->calls.arenas, all, "history and residuals"))
         return -1;
     /* history is whatever has residuals, but not the other way round */
     if (sync->world_rank == 0 && !of_history(sync))
