@@ -165,10 +165,8 @@ static int fill_params(struct net *net, uint64_t seed)
         else
             memcpy(net_host_value(net, param), host, shape_elems(&param->shape) * sizeof(float));
     }
-    for (int g = 0; g < net->ngroups && !status; g++) {
+    for (int g = 0; g < net->ngroups && !status; g++)
         status = net_push_values(net, g);
-        net_touch(net, g);
-    }
     free(host);
     return status;
 }

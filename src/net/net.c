@@ -112,11 +112,11 @@ static struct tensor group_tensor(const struct net *net, int group)
 
 int net_push_values(struct net *net, int group)
 {
-    struct tensor tensor;
+    struct tensor tensor = group_tensor(net, group);
 
+    net_touch(net, group);
     if (!has_mirror(net))
         return 0;
-    tensor = group_tensor(net, group);
     return net->engine->i->write(net->engine->context, &tensor,
                                  net->values + net->groups[group].begin);
 }

@@ -223,11 +223,9 @@ int compute_load_weights(struct compute *compute, const struct job *job)
 
 int compute_push_values(struct compute *compute, const struct job *job)
 {
-    for (int g = 0; g < compute->net->ngroups && job->worker; g++) {
+    for (int g = 0; g < compute->net->ngroups && job->worker; g++)
         if (net_push_values(compute->net, g))
             return -1;
-        net_touch(compute->net, g);
-    }
     return 0;
 }
 
@@ -286,10 +284,8 @@ int compute_average_statistics(struct compute *compute, const struct job *job, s
     compute_spread_statistics(compute, job);
     status = 0;
     for (int g = 0; g < net->ngroups && !status; g++)
-        if (net->params[net->groups[g].first].statistic) {
+        if (net->params[net->groups[g].first].statistic)
             status = net_push_values(net, g);
-            net_touch(net, g);
-        }
 done:
     free(sums);
     free(values);
