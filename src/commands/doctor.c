@@ -16,8 +16,8 @@
 #include "util/agreement.h"
 #include "train/cores.h"
 #include "util/agree.h"
-#include "util/alloc.h"
 #include "util/machine.h"
+#include "util/owner.h"
 #include "util/path.h"
 #include "util/patience.h"
 #include "util/units.h"
@@ -44,6 +44,7 @@ struct host_report {
 };
 
 struct doctor {
+    struct owner owner; /* of the lists of machines */
     const char *prefix, *launcher;
     struct topology topology;
     const char **names;          /* of machines */
@@ -142,9 +143,9 @@ static int find_hosts(struct doctor *d)
     patience_step("finding out which hosts there are");
     if (topology_create(MPI_COMM_WORLD, t))
         return -1;
-    status =
-        error_any(ALLOC(d->links, LINKS_RINGS * t->nmachines, "hosts") ||
-                  ALLOC(d->names, t->nmachines, "hosts") || ALLOC(d->first, t->nmachines, "hosts"));
+    status = error_any(OWN(&d->owner, d->links, LINKS_RINGS * t->nmachines, "hosts") ||
+                       OWN(&d->owner, d->names, t->nmachines, "hosts") ||
+                       OWN(&d->owner, d->first, t->nmachines, "hosts"));
     for (int r = t->nranks - 1; r >= 0 && !status; r--) {
         d->names[t->machine[r]] = t->host[r];
         d->first[t->machine[r]] = r;
@@ -476,9 +477,7 @@ int command_doctor(int argc, char **argv)
     status = command_end_mpi("doctor", status, false) || d.nwrong ? 1 : 0;
     topology_free(&d.topology);
     free(d.reports);
-    free(d.links);
-    free(d.names);
-    free(d.first);
+    owner_free(&d.owner);
     strbuf_free(&d.text);
     strbuf_free(&d.wrong);
     strbuf_free(&d.notes);

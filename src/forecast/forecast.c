@@ -277,8 +277,9 @@ static int find_work(struct forecast *f)
         f->cluster.gemm_flops = 3 * f->net->flops / f->batch * rate;
     if (f->options->profile && profiles_check_batch(f->options->profile, f->batch))
         return -1;
-    if (f->options->profile ? layer_times_read(f->net, f->options->profile, &f->cluster, &f->work)
-                            : layer_times_estimate(f->net, &f->cluster, &f->work))
+    if (f->options->profile
+            ? layer_times_read(&f->owner, f->net, f->options->profile, &f->cluster, &f->work)
+            : layer_times_estimate(&f->owner, f->net, &f->cluster, &f->work))
         return -1;
     if (rate > 0)
         stretch(&f->work, f->batch / rate);
@@ -361,7 +362,7 @@ void forecast_free(struct forecast *f)
 {
     for (int i = 0; i < FORECAST_MAX_POINTS; i++)
         free_point(&f->points[i]);
-    layer_times_free(&f->work);
+    owner_free(&f->owner);
     free(f->groups);
     memset(f, 0, sizeof *f);
 }

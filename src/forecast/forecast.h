@@ -66,6 +66,7 @@ struct forecast_advice {
 };
 
 struct forecast {
+    struct owner owner; /* of the arrays of `work` */
     const struct forecast_options *options;
     struct cost_cluster cluster;
     const struct net *net;

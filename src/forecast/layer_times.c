@@ -2,10 +2,7 @@
 #include "forecast/layer_times.h"
 
 #include "engine/replay/profile.h"
-#include "util/alloc.h"
-
-#include <stdlib.h>
-#include <string.h>
+#include "util/owner.h"
 
 static double moved_bytes(const struct layer *layer)
 {
@@ -46,33 +43,23 @@ static void find_layers(const struct net *net, struct layer_times *work)
     }
 }
 
-static int allocate(const struct net *net, struct layer_times *out)
+static int allocate(struct owner *owner, const struct net *net, struct layer_times *out)
 {
     size_t layers = (size_t)net->nlayers, groups = (size_t)net->ngroups;
 
     *out = (struct layer_times){.nlayers = net->nlayers, .ngroups = net->ngroups};
-    if (ALLOC(out->forward, layers, "the layers' times") ||
-        ALLOC(out->backward, layers, "the layers' times") ||
-        ALLOC(out->layer, groups, "the layers' times")) {
-        layer_times_free(out);
+    if (OWN(owner, out->forward, layers, "the layers' times") ||
+        OWN(owner, out->backward, layers, "the layers' times") ||
+        OWN(owner, out->layer, groups, "the layers' times"))
         return -1;
-    }
     find_layers(net, out);
     return 0;
 }
 
-void layer_times_free(struct layer_times *times)
+int layer_times_estimate(struct owner *owner, const struct net *net,
+                         const struct cost_cluster *cluster, struct layer_times *out)
 {
-    free(times->forward);
-    free(times->backward);
-    free(times->layer);
-    memset(times, 0, sizeof *times);
-}
-
-int layer_times_estimate(const struct net *net, const struct cost_cluster *cluster,
-                         struct layer_times *out)
-{
-    if (allocate(net, out))
+    if (allocate(owner, net, out))
         return -1;
     for (int l = 0; l < net->nlayers; l++) {
         const struct layer *layer = &net->layers[l];
@@ -103,17 +90,16 @@ static int take_times(const struct net *net, const struct profile *profile,
                                        : error_set("%s: all layers' times are 0", profile->file);
 }
 
-int layer_times_read(const struct net *net, const char *file, struct cost_cluster *cluster,
-                     struct layer_times *out)
+int layer_times_read(struct owner *owner, const struct net *net, const char *file,
+                     struct cost_cluster *cluster, struct layer_times *out)
 {
     const struct profile_layer *product, *update, *copy;
     struct profile profile;
     int status;
 
-    memset(out, 0, sizeof *out);
     if (profile_read(file, &profile))
         return -1;
-    status = error_any(allocate(net, out) || take_times(net, &profile, out));
+    status = error_any(allocate(owner, net, out) || take_times(net, &profile, out));
     product = profile_find(&profile, PROFILE_GEMM);
     if (!status && product && product->forward > 0)
         cluster->gemm_flops = 1e9 / product->forward;
@@ -123,8 +109,6 @@ int layer_times_read(const struct net *net, const char *file, struct cost_cluste
     copy = profile_find(&profile, PROFILE_COPY);
     if (!status && copy && copy->forward > 0 && cluster->device_Bps <= 0)
         cluster->device_Bps = 2e9 / (copy->forward + copy->backward);
-    if (status)
-        layer_times_free(out);
     profile_free(&profile);
     return status;
 }

@@ -10,6 +10,7 @@
 #include "input/source_internal.h"
 #include "util/clock.h"
 #include "util/alloc.h"
+#include "util/owner.h"
 #include "util/strbuf.h"
 #include "util/workers.h"
 
@@ -36,6 +37,7 @@ struct slot {
 };
 
 struct feeder {
+    struct owner owner;    /* of its memory, unless noted */
     struct source *source; /* owned; used by the threads alone */
     bool has_transform;
     struct transform transform;
@@ -50,7 +52,7 @@ struct feeder {
     char *staging[SOURCE_MAX_FIELDS]; /* batch records as the source gives them */
 
     struct workers *workers; /* owned */
-    struct record *record;   /* per thread; owned */
+    struct record *record;   /* per thread */
 
     /* shared, under the workers' mutex */
     struct slot *slot;     /* o.depth */
@@ -294,25 +296,17 @@ static int feeder_options_check(const struct feeder *f)
 }
 
 /* Memory of a batch; from the engine if the copies to it are to be fast. */
-static void *batch_allocate(const struct feeder *f, size_t bytes)
+static void *batch_allocate(struct feeder *f, size_t bytes)
 {
     const struct engine *engine = f->o.engine;
-    void *memory = NULL;
+    void *memory;
 
     if (!engine)
-        return alloc_array(bytes, 1, "a batch");
-    return engine->i->copies->host_alloc(engine->context, bytes, "a batch", &memory) ? NULL
-                                                                                     : memory;
-}
-
-static void batch_free(const struct feeder *f, void *memory)
-{
-    const struct engine *engine = f->o.engine;
-
-    if (engine)
-        engine->i->copies->host_free(engine->context, memory);
-    else
-        free(memory);
+        return owner_array(&f->owner, bytes, 1, "a batch");
+    return engine->i->copies->host_alloc(engine->context, bytes, "a batch", &memory) ||
+                   owner_take(&f->owner, engine->i->copies->host_free, engine->context, memory)
+               ? NULL
+               : memory;
 }
 
 static int field_create(struct feeder *f, int i, struct slot *slot)
@@ -332,8 +326,8 @@ static int buffers_create(struct feeder *f)
 {
     size_t batch = (size_t)f->o.batch;
 
-    if (ALLOC(f->slot, f->o.depth, "the feeder's slots") ||
-        ALLOC(f->pick, batch, "the feeder's picks"))
+    if (OWN(&f->owner, f->slot, f->o.depth, "the feeder's slots") ||
+        OWN(&f->owner, f->pick, batch, "the feeder's picks"))
         return -1;
     for (int i = 0; i < f->source->nfields; i++) {
         const struct source_field *field = &f->source->field[i];
@@ -344,8 +338,8 @@ static int buffers_create(struct feeder *f)
         if (f->elems[i] > (size_t)INT32_MAX / batch)
             return error_set("%s: a batch of %d times %zu values of '%s' exceeds INT_MAX (%d)",
                              f->source->path, f->o.batch, f->elems[i], field->name, INT32_MAX);
-        f->staging[i] = f->njobs > 1 ? NULL : alloc_array(batch, f->bytes[i], "a batch as read");
-        if (f->njobs == 1 && !f->staging[i])
+        if (f->njobs == 1 &&
+            !(f->staging[i] = owner_array(&f->owner, batch, f->bytes[i], "a batch as read")))
             return -1;
         for (int s = 0; s < f->o.depth; s++)
             if (field_create(f, i, &f->slot[s]))
@@ -376,7 +370,7 @@ static int threads_start(struct feeder *f)
                                             .step = feeder_step,
                                             .context = f};
 
-    if (ALLOC(f->record, options.most, "the feeder's records"))
+    if (OWN(&f->owner, f->record, options.most, "the feeder's records"))
         return -1;
     return workers_create(&options, &f->workers) ? error_context("%s", f->source->path) : 0;
 }
@@ -541,18 +535,8 @@ void feeder_destroy(struct feeder *f)
     workers_destroy(f->workers);
     for (int t = 0; t < nthreads; t++)
         record_free(&f->record[t]);
-    free(f->record);
-    for (int i = 0; i < f->source->nfields; i++)
-        free(f->staging[i]);
-    for (int s = 0; f->slot && s < f->o.depth; s++) {
-        for (int i = 0; i < f->source->nfields; i++)
-            batch_free(f, f->slot[s].field[i]);
-        batch_free(f, f->slot[s].pixels);
-        batch_free(f, f->slot[s].windows);
-    }
     bad_records_close(&f->bad);
-    free(f->pick);
-    free(f->slot);
+    owner_free(&f->owner);
     transform_free(&f->transform);
     source_close(f->source);
     free(f);

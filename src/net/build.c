@@ -12,13 +12,13 @@
 
 int net_allocate(struct net *net, size_t bytes, const char *what, float **out)
 {
+    const struct engine *engine = net->engine;
     struct net_internals *internals = net->internals;
     void *memory;
 
-    if (net->engine->i->alloc(net->engine->context, bytes, what, &memory))
+    if (engine->i->alloc(engine->context, bytes, what, &memory) ||
+        owner_take(&internals->owner, engine->i->free, engine->context, memory))
         return -1;
-    assert(internals->nmemory < NET_ALLOCATIONS);
-    internals->memory[internals->nmemory++] = memory;
     internals->bytes += bytes;
     *out = memory;
     return 0;
@@ -27,14 +27,16 @@ int net_allocate(struct net *net, size_t bytes, const char *what, float **out)
 /* An array of all parameters: in the engine's memory, and on the host where that is another. */
 static int allocate_arena(struct net *net, const char *what, float **host, float **engine)
 {
-    const struct engine_i *i = net->engine->i;
+    const struct engine *e = net->engine;
     size_t bytes = net->elems * sizeof(float);
     void *memory;
 
     if (net_allocate(net, bytes, what, engine))
         return -1;
     memory = *engine;
-    if (i->own_memory && i->copies->host_alloc(net->engine->context, bytes, what, &memory))
+    if (e->i->own_memory &&
+        (e->i->copies->host_alloc(e->context, bytes, what, &memory) ||
+         owner_take(&net->internals->owner, e->i->copies->host_free, e->context, memory)))
         return -1;
     *host = memory;
     return 0;
@@ -165,10 +167,8 @@ static int fill_params(struct net *net, uint64_t seed)
         else
             memcpy(net_host_value(net, param), host, shape_elems(&param->shape) * sizeof(float));
     }
-    for (int g = 0; g < net->ngroups && !status; g++) {
+    for (int g = 0; g < net->ngroups && !status; g++)
         status = net_push_values(net, g);
-        net_touch(net, g);
-    }
     free(host);
     return status;
 }
@@ -208,7 +208,7 @@ static int make_scratch(struct net *net)
         if (elems > largest)
             largest = elems;
     }
-    return ALLOC(net->internals->scratch, largest, "the losses");
+    return OWN(&net->internals->owner, net->internals->scratch, largest, "the losses");
 }
 
 int net_hold(struct net *net, struct engine *engine)

@@ -45,12 +45,10 @@ static void connect_bottom(struct wiring *wiring, struct layer *layer, int b)
 static struct blob *add_blob(struct wiring *wiring, const char *name)
 {
     struct net *net = wiring->net;
-    struct blob *blob = calloc(1, sizeof(*blob));
+    struct blob *blob;
 
-    if (!blob) {
-        error_memory(sizeof(*blob), "a blob");
+    if (OWN(&net->internals->owner, blob, 1, "a blob"))
         return NULL;
-    }
     blob->name = name;
     wiring->versions[net->nblobs].blob = blob;
     net->blobs[net->nblobs++] = blob;
@@ -135,11 +133,12 @@ static int allocate_layer(struct net *net, struct layer *layer)
 {
     size_t nbottoms = (size_t)layer->nbottoms, ntops = (size_t)layer->ntops;
 
-    return error_any(ALLOC(layer->bottoms, nbottoms + 1, "a layer") ||
-                     ALLOC(layer->tops, ntops + 1, "a layer") ||
-                     ALLOC(layer->propagate, nbottoms + 1, "a layer") ||
-                     ALLOC(layer->taken, nbottoms + 1, "a layer") ||
-                     ALLOC(net->internals->wires[layer->index], nbottoms + 1, "a layer"));
+    return error_any(
+        OWN(&net->internals->owner, layer->bottoms, nbottoms + 1, "a layer") ||
+        OWN(&net->internals->owner, layer->tops, ntops + 1, "a layer") ||
+        OWN(&net->internals->owner, layer->propagate, nbottoms + 1, "a layer") ||
+        OWN(&net->internals->owner, layer->taken, nbottoms + 1, "a layer") ||
+        OWN(&net->internals->owner, net->internals->wires[layer->index], nbottoms + 1, "a layer"));
 }
 
 /* What stands in the layer, looks as if it did something, and does nothing. */
@@ -187,7 +186,7 @@ static int find_outputs(struct wiring *wiring)
 {
     struct net *net = wiring->net;
 
-    if (ALLOC(net->outputs, net->nblobs + 1, "the outputs"))
+    if (OWN(&net->internals->owner, net->outputs, net->nblobs + 1, "the outputs"))
         return -1;
     for (int i = 0; i < net->nblobs; i++) {
         struct net_wire from = wiring->versions[i].from;
@@ -205,10 +204,11 @@ static int allocate_net(struct wiring *wiring)
 
     for (size_t i = 0; i < nlayers; i++)
         ntops += (size_t)net->def->layers[i].ntops + 1; /* 1: an automatic top */
-    return error_any(ALLOC(net->layers, nlayers + 1, "the layers") ||
-                     ALLOC(net->blobs, ntops + 1, "the layers") ||
-                     ALLOC(net->internals->wires, nlayers + 1, "the layers") ||
-                     ALLOC(wiring->versions, ntops + 1, "the layers"));
+    return error_any(
+        OWN(&net->internals->owner, net->layers, nlayers + 1, "the layers") ||
+        OWN(&net->internals->owner, net->blobs, ntops + 1, "the layers") ||
+        OWN(&net->internals->owner, net->internals->wires, nlayers + 1, "the layers") ||
+        ALLOC(wiring->versions, ntops + 1, "the layers"));
 }
 
 int net_wire_layers(struct net *net, const struct layer_env *env)

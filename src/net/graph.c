@@ -7,11 +7,8 @@
  * load and set up what they need on first use. */
 #include "net/net_internal.h"
 
-#include "util/alloc.h"
-
 #include <assert.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* Recordings per segment that are kept, and that are made before the net gives up on it. */
@@ -52,14 +49,15 @@ int net_graphs_open(struct net *net)
 
     if (!net->engine->i->graph)
         return 0;
-    if (ALLOC(net->internals->graphs, 1, "recorded passes"))
+    if (OWN(&net->internals->owner, net->internals->graphs, 1, "recorded passes"))
         return -1;
     graphs = net->internals->graphs;
-    if (ALLOC(graphs->written, net->nparams + 1, "recorded passes"))
+    if (OWN(&net->internals->owner, graphs->written, net->nparams + 1, "recorded passes"))
         return -1;
     for (int pass = 0; pass < 2; pass++) {
-        if (ALLOC(graphs->segments[pass], n, "recorded passes") ||
-            ALLOC(graphs->versions[pass], n * LAYER_MAX_PARAMS, "recorded passes"))
+        if (OWN(&net->internals->owner, graphs->segments[pass], n, "recorded passes") ||
+            OWN(&net->internals->owner, graphs->versions[pass], n * LAYER_MAX_PARAMS,
+                "recorded passes"))
             return -1;
     }
     return 0;
@@ -69,17 +67,10 @@ void net_graphs_close(struct net *net)
 {
     struct net_graphs *graphs = net->internals->graphs;
 
-    for (int pass = 0; graphs && pass < 2; pass++) {
+    for (int pass = 0; graphs && pass < 2; pass++)
         for (int l = 0; graphs->segments[pass] && l < net->nlayers; l++)
             for (int r = 0; r < RECORDINGS; r++)
                 forget(net, &graphs->segments[pass][l].recording[r]);
-        free(graphs->segments[pass]);
-        free(graphs->versions[pass]);
-    }
-    if (graphs)
-        free(graphs->written);
-    free(graphs);
-    net->internals->graphs = NULL;
 }
 
 bool net_graphs_usable(const struct net *net)

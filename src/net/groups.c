@@ -1,10 +1,7 @@
 /* Groups: what one layer owns, side by side in the arenas, and what a syncer must know of it. */
 #include "net/net_internal.h"
 
-#include "util/alloc.h"
-
 #include <assert.h>
-#include <stdlib.h>
 #include <string.h>
 
 static int group_of_param(const struct net *net, int param)
@@ -119,9 +116,9 @@ int net_make_groups(struct net *net)
     size_t nlayers = (size_t)net->nlayers + 1;
     int groups[LAYER_MAX_PARAMS];
 
-    if (ALLOC(net->groups, nlayers, "the parameter groups") ||
-        ALLOC(net->group_of_layer, nlayers, "the parameter groups") ||
-        ALLOC(internals->last_contributor, nlayers, "the parameter groups"))
+    if (OWN(&net->internals->owner, net->groups, nlayers, "the parameter groups") ||
+        OWN(&net->internals->owner, net->group_of_layer, nlayers, "the parameter groups") ||
+        OWN(&net->internals->owner, internals->last_contributor, nlayers, "the parameter groups"))
         return -1;
     collect_params(net);
     for (int g = 0; g < net->ngroups; g++)

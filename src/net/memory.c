@@ -318,7 +318,8 @@ int net_place_blobs(struct net *net)
 
     plan->nsteps = net->train ? 2 * net->nlayers : net->nlayers;
     p.last = plan->nsteps - 1;
-    if (ALLOC(plan->pieces, most, "the memory plan") || ALLOC(p.roots, most, "the memory plan"))
+    if (OWN(&net->internals->owner, plan->pieces, most, "the memory plan") ||
+        ALLOC(p.roots, most, "the memory plan"))
         goto done;
     find_lives(&p);
     if (arrange(plan))

@@ -65,7 +65,7 @@ static int read_losses(struct net *net)
 
     for (int l = 0; l < net->nlayers; l++)
         ntops += (size_t)net->layers[l].ntops;
-    if (ALLOC(net->internals->losses, ntops + 1, "the losses"))
+    if (OWN(&net->internals->owner, net->internals->losses, ntops + 1, "the losses"))
         return -1;
     for (int l = 0; l < net->nlayers; l++)
         if (read_layer_losses(net, &net->layers[l]))

@@ -1,6 +1,7 @@
 /* The net as a whole: making it from its definition, looking things up, and taking it down. */
 #include "net/net_internal.h"
 
+#include "util/alloc.h"
 #include "util/error.h"
 
 #include <stdio.h>
@@ -22,23 +23,18 @@ int net_layer_error(const struct net *net, int layer)
 int net_create(const struct net_def *def, bool train, const struct layer_env *env,
                const struct net *share, struct net **out)
 {
-    struct net *net = calloc(1, sizeof(*net));
+    struct net *net;
 
     *out = NULL;
-    if (train && share) {
-        free(net);
+    if (train && share)
         return error_set("a net of the TRAIN phase cannot use the parameters of another");
-    }
-    if (!net)
-        return error_memory(sizeof(*net), "a net");
+    if (ALLOC(net, 1, "a net"))
+        return -1;
     net->def = def;
     net->train = train;
     net->owner_of_params = share;
-    net->internals = calloc(1, sizeof(*net->internals));
-    if (!net->internals) {
-        error_memory(sizeof(*net->internals), "a net");
+    if (ALLOC(net->internals, 1, "a net"))
         goto fail;
-    }
     net_note_position(net, -1);
     if (net_wire_layers(net, env) || net_make_params(net, env) || net_find_needs(net) ||
         net_make_groups(net) || net_check_classes(net, env))
@@ -112,11 +108,11 @@ static struct tensor group_tensor(const struct net *net, int group)
 
 int net_push_values(struct net *net, int group)
 {
-    struct tensor tensor;
+    struct tensor tensor = group_tensor(net, group);
 
+    net_touch(net, group);
     if (!has_mirror(net))
         return 0;
-    tensor = group_tensor(net, group);
     return net->engine->i->write(net->engine->context, &tensor,
                                  net->values + net->groups[group].begin);
 }
@@ -185,49 +181,11 @@ static void destroy_layers(struct net *net)
             layer->i->destroy(layer);
         else
             free(layer->state);
-        free(layer->bottoms);
-        free(layer->tops);
-        free(layer->propagate);
-        free(layer->taken);
-        if (net->internals->wires)
-            free(net->internals->wires[l]);
     }
-    free(net->layers);
-}
-
-static void destroy_blobs(struct net *net)
-{
-    for (int i = 0; i < net->nblobs; i++) {
-        if (net->engine) {
-            net->engine->i->release(net->engine->context, &net->blobs[i]->value);
-            net->engine->i->release(net->engine->context, &net->blobs[i]->grad);
-        }
-        free(net->blobs[i]);
+    for (int i = 0; i < net->nblobs && net->engine; i++) {
+        net->engine->i->release(net->engine->context, &net->blobs[i]->value);
+        net->engine->i->release(net->engine->context, &net->blobs[i]->grad);
     }
-    free(net->blobs);
-}
-
-static void destroy_internals(struct net *net)
-{
-    struct net_internals *internals = net->internals;
-
-    if (net->values != net->engine_values)
-        net->engine->i->copies->host_free(net->engine->context, net->values);
-    if (net->grads != net->engine_grads)
-        net->engine->i->copies->host_free(net->engine->context, net->grads);
-    for (int i = 0; i < internals->nmemory; i++)
-        net->engine->i->free(net->engine->context, internals->memory[i]);
-    free(internals->plan.pieces);
-    free(internals->wires);
-    free(internals->losses);
-    free(internals->views);
-    free(internals->view_of);
-    free(internals->layer_of_param);
-    free(internals->param_of_layer);
-    free(internals->written);
-    free(internals->last_contributor);
-    free(internals->scratch);
-    free(internals);
 }
 
 void net_destroy(struct net *net)
@@ -237,12 +195,8 @@ void net_destroy(struct net *net)
     if (net->internals) {
         net_graphs_close(net);
         destroy_layers(net);
-        destroy_blobs(net);
-        destroy_internals(net);
+        owner_free(&net->internals->owner);
     }
-    free(net->params);
-    free(net->groups);
-    free(net->group_of_layer);
-    free(net->outputs);
+    free(net->internals);
     free(net);
 }

@@ -203,8 +203,8 @@ float *net_host_value(const struct net *net, const struct param *param);
 size_t net_param_begin(const struct net *net, int param);
 
 /* The group's values as the host has them become the engine's, before anything that is run
- * afterwards; and all values as the engine has them become the host's, waiting for them. Both do
- * nothing where the memory is one. */
+ * afterwards, and count as changed; and all values as the engine has them become the host's,
+ * waiting for them. Neither copies where the memory is one. */
 int net_push_values(struct net *net, int group);
 int net_pull_values(struct net *net);
 

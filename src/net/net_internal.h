@@ -3,14 +3,12 @@
 #define POSEIDON_NET_NET_INTERNAL_H
 
 #include "net/net.h"
+#include "util/owner.h"
 
 #include <stdatomic.h>
 
 /* Floats per cache line: groups begin at multiples of it. */
 #define NET_GROUP_ALIGN 16
-
-/* Parameters, their gradients, blobs. */
-#define NET_ALLOCATIONS 3
 
 /* Where a bottom comes from. */
 struct net_wire {
@@ -28,30 +26,29 @@ struct net_loss {
 };
 
 struct net_internals {
-    struct net_wire **wires; /* per layer, per bottom: its producer; owned */
+    struct owner owner;      /* of all memory that the net has, but its layers' own */
+    struct net_wire **wires; /* per layer, per bottom: its producer */
     int nlosses;
-    struct net_loss *losses; /* by layer, ascending; owned */
+    struct net_loss *losses; /* by layer, ascending */
     /* Parameters shared under another shape (share_mode PERMISSIVE): the layer then has its own
      * struct param over the owner's memory. */
     int nviews;
-    struct param *views;                     /* owned */
-    int *view_of;                            /* per view: the parameter it shows; owned */
-    int *layer_of_param;                     /* per parameter: its owner; owned */
+    struct param *views;
+    int *view_of;                            /* per view: the parameter it shows */
+    int *layer_of_param;                     /* per parameter: its owner */
     int (*param_of_layer)[LAYER_MAX_PARAMS]; /* per layer: index in net->params, or -1 where the
-                                                training net has it; owned */
+                                                training net has it */
     bool *written;         /* per parameter: its gradient of this pass has a value already */
-    int *last_contributor; /* per group: the layer whose backward completes it, or -1; owned */
-    float *scratch;        /* host memory for losses, their seeds and their labels; owned */
+    int *last_contributor; /* per group: the layer whose backward completes it, or -1 */
+    float *scratch;        /* host memory for losses, their seeds and their labels */
     float *given_values,
         *given_grads;  /* arenas of the caller's, borrowed; NULL: net_build allocates them */
     bool leave_values; /* given_values are filled by somebody else */
-    struct net_memory_plan plan; /* of the blobs; its pieces are owned */
-    int nmemory;
-    void *memory[NET_ALLOCATIONS]; /* engine memory; owned */
-    size_t bytes;                  /* all of it */
-    size_t limit;                  /* of bytes; 0: none */
-    _Atomic int64_t at, ran;       /* net_note_position; how often it was called */
-    struct net_graphs *graphs; /* recorded segments; NULL where the engine records nothing. Owned */
+    struct net_memory_plan plan; /* of the blobs */
+    size_t bytes;                /* of the engine's memory */
+    size_t limit;                /* of bytes; 0: none */
+    _Atomic int64_t at, ran;     /* net_note_position; how often it was called */
+    struct net_graphs *graphs;   /* recorded segments; NULL where the engine records nothing */
 };
 
 /* Puts "FILE:LINE: layer 'NAME' (TYPE)" in front of the message; returns -1. */

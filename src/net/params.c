@@ -221,11 +221,12 @@ int net_make_params(struct net *net, const struct layer_env *env)
 
     for (int l = 0; l < net->nlayers; l++)
         declared += (size_t)net->layers[l].nparams;
-    if (ALLOC(net->params, declared + 1, what) || ALLOC(internals->views, declared + 1, what) ||
-        ALLOC(internals->view_of, declared + 1, what) ||
-        ALLOC(internals->layer_of_param, declared + 1, what) ||
-        ALLOC(internals->written, declared + 1, what) ||
-        ALLOC(internals->param_of_layer, net->nlayers + 1, what) ||
+    if (OWN(&net->internals->owner, net->params, declared + 1, what) ||
+        OWN(&net->internals->owner, internals->views, declared + 1, what) ||
+        OWN(&net->internals->owner, internals->view_of, declared + 1, what) ||
+        OWN(&net->internals->owner, internals->layer_of_param, declared + 1, what) ||
+        OWN(&net->internals->owner, internals->written, declared + 1, what) ||
+        OWN(&net->internals->owner, internals->param_of_layer, net->nlayers + 1, what) ||
         ALLOC(sharing.shared, declared + 1, what))
         status = -1;
     for (int l = 0; !status && l < net->nlayers; l++)

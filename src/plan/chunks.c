@@ -123,7 +123,7 @@ int plan_cut(struct plan *plan)
             plan->options.chunk_bytes, least);
     for (int b = 0; b < plan->nbuckets; b++)
         cut_bucket(plan, b, false);
-    if (PLAN_ROOM(plan->chunks, plan->nchunks + 1))
+    if (PLAN_ROOM(plan, plan->chunks, plan->nchunks + 1))
         return -1;
     plan->nchunks = 0;
     for (int b = 0; b < plan->nbuckets; b++)
@@ -140,13 +140,13 @@ struct dealer {
     struct load {
         uint64_t load;
         int leader;
-    } * order, *spare; /* count places each. Owned */
+    } * order, *spare; /* count places each, of the plan's memory */
 };
 
-static int open_dealer(struct dealer *dealer, int first, int count)
+static int open_dealer(struct plan *plan, struct dealer *dealer, int first, int count)
 {
     *dealer = (struct dealer){.count = count};
-    if (PLAN_ROOM(dealer->order, 2 * count))
+    if (PLAN_ROOM(plan, dealer->order, 2 * count))
         return -1;
     dealer->spare = dealer->order + count;
     for (int i = 0; i < count; i++)
@@ -219,12 +219,12 @@ static void deal_bucket(struct plan *plan, const struct bucket *bucket, struct d
 int plan_deal(struct plan *plan)
 {
     struct dealer workers = {0}, servers = {0};
-    const struct bucket **order = NULL;
-    int owned = 0, n = 0, status = -1;
+    const struct bucket **order;
+    int owned = 0, n = 0;
 
-    if (PLAN_ROOM(order, plan->nbuckets) || open_dealer(&workers, 0, plan->nworkers) ||
-        (plan->dedicated && open_dealer(&servers, plan->nworkers, plan->nservers)))
-        goto done;
+    if (PLAN_ROOM(plan, order, plan->nbuckets) || open_dealer(plan, &workers, 0, plan->nworkers) ||
+        (plan->dedicated && open_dealer(plan, &servers, plan->nworkers, plan->nservers)))
+        return -1;
     /* what has one owner cannot be evened out later: it goes first */
     for (int pass = 0; pass < 2; pass++) {
         for (int b = 0; b < plan->nbuckets; b++) {
@@ -240,12 +240,7 @@ int plan_deal(struct plan *plan)
         deal_bucket(plan, order[i],
                     plan->dedicated && order[i]->scheme->home != HOME_WORKERS ? &servers
                                                                               : &workers);
-    status = 0;
-done:
-    free(workers.order);
-    free(servers.order);
-    free(order);
-    return status;
+    return 0;
 }
 
 /* ---- shares ---- */
@@ -323,7 +318,7 @@ static void share_bucket(struct plan *plan, struct bucket *bucket)
 
 int plan_share_out(struct plan *plan)
 {
-    if (PLAN_ROOM(plan->shares, plan->nchunks))
+    if (PLAN_ROOM(plan, plan->shares, plan->nchunks))
         return -1;
     for (int b = 0; b < plan->nbuckets; b++) {
         struct bucket *bucket = &plan->buckets[b];

@@ -2,6 +2,7 @@
  * ranks know, so that every rank computes the same plan without talking. */
 #include "plan/plan_internal.h"
 
+#include "util/alloc.h"
 #include "util/error.h"
 #include "util/strbuf.h"
 
@@ -124,13 +125,12 @@ static void begin_bucket(struct bucket *bucket, const struct group *group, int n
 static int make_buckets(struct plan *plan)
 {
     size_t n = (size_t)plan->ngroups + 1;
-    struct way *way = NULL;
+    struct way *way;
     int made = -1, status = 0;
 
-    if (PLAN_ROOM(way, n) || PLAN_ROOM(plan->bucket_of, n) || PLAN_ROOM(plan->buckets, n)) {
-        free(way);
+    if (PLAN_ROOM(plan, way, n) || PLAN_ROOM(plan, plan->bucket_of, n) ||
+        PLAN_ROOM(plan, plan->buckets, n))
         return -1;
-    }
     for (int g = 0; g < plan->ngroups; g++)
         way[g] = choose_way(plan, g);
     plan->nbuckets = find_buckets(plan, way);
@@ -146,7 +146,6 @@ static int make_buckets(struct plan *plan)
         }
         plan->bucket_of[g] = made;
     }
-    free(way);
     assert(made + 1 == plan->nbuckets);
     for (int b = 0; b < plan->nbuckets && !status; b++)
         status = name_bucket(plan, &plan->buckets[b]);
@@ -244,8 +243,8 @@ static int find_leaders(struct plan *plan)
     const struct plan_options *o = &plan->options;
 
     plan->ncomputing = o->nranks - o->servers;
-    if (PLAN_ROOM(plan->leader, o->nranks) || PLAN_ROOM(plan->world_rank, o->nranks) ||
-        PLAN_ROOM(plan->locals, o->nranks))
+    if (PLAN_ROOM(plan, plan->leader, o->nranks) || PLAN_ROOM(plan, plan->world_rank, o->nranks) ||
+        PLAN_ROOM(plan, plan->locals, o->nranks))
         return -1;
     for (int r = 0; r < plan->ncomputing; r++) {
         int leader = plan->leader[r] = o->nodes ? o->nodes[r] : r;
@@ -299,7 +298,7 @@ static int copy_groups(struct plan *plan, int ngroups, const struct group *group
 {
     struct group *copy;
 
-    if (PLAN_ROOM(copy, ngroups))
+    if (PLAN_ROOM(plan, copy, ngroups))
         return -1;
     if (ngroups > 0)
         memcpy(copy, groups, (size_t)ngroups * sizeof *copy);
@@ -314,7 +313,7 @@ int plan_create(const struct plan_options *options, int ngroups, const struct gr
     struct plan *plan;
 
     *out = NULL;
-    if (PLAN_ROOM(plan, 1))
+    if (ALLOC(plan, 1, "the communication plan"))
         return -1;
     assert(options->registry && options->registry[0]);
     plan->options = *options;
@@ -344,15 +343,7 @@ void plan_destroy(struct plan *plan)
         return;
     for (int b = 0; plan->buckets && b < plan->nbuckets; b++)
         free((char *)(uintptr_t)plan->buckets[b].name);
-    free((struct group *)(uintptr_t)plan->groups);
-    free(plan->leader);
-    free(plan->world_rank);
-    free(plan->rail_rank);
-    free(plan->locals);
-    free(plan->buckets);
-    free(plan->bucket_of);
-    free(plan->chunks);
-    free(plan->shares);
+    owner_free(&plan->owner);
     free(plan);
 }
 

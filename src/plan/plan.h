@@ -5,6 +5,7 @@
 #define POSEIDON_PLAN_PLAN_H
 
 #include "plan/comm.h"
+#include "util/owner.h"
 
 enum {
     PLAN_LEAST_PART = 4096, /* elements: smaller parts a bucket is never spread in */
@@ -110,6 +111,7 @@ struct home_share {
  * no nodes, then the dedicated servers. They are numbered from 0 in the order of their world
  * ranks. With several rails, a leader is several workers of its node, each for its chunks. */
 struct plan {
+    struct owner owner;          /* of its arrays */
     struct plan_options options; /* its borrowed pointers but the registry are NULL */
     int nworkers, nservers;      /* among the leaders */
     bool dedicated;              /* servers are ranks of their own */
@@ -125,7 +127,7 @@ struct plan {
     bool in_rounds;  /* some bucket's factors are exchanged in several rounds, or are of low rank:
                         there is something to multiply between messages */
     int ngroups;
-    const struct group *groups; /* owned copy of the net's; their names and params are borrowed */
+    const struct group *groups; /* a copy of the net's; their names and params are borrowed */
     int nbuckets;
     struct bucket *buckets; /* forward order */
     int *bucket_of;         /* per group of the net */

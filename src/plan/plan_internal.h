@@ -3,10 +3,9 @@
 #define POSEIDON_PLAN_PLAN_INTERNAL_H
 
 #include "plan/plan.h"
-#include "util/alloc.h"
 
-/* So many places, all zero, for the array: 0, or -1 with a message. */
-#define PLAN_ROOM(array, n) ALLOC(array, n, "the communication plan")
+/* So many places, all zero, for the array, until the plan is destroyed: 0, or -1 with a message. */
+#define PLAN_ROOM(plan, array, n) OWN(&(plan)->owner, array, n, "the communication plan")
 
 /* Leaders and buckets are there: cuts buckets into chunks, deals these to their homes, and sums up
  * shares (chunks.c). Fail with a message. */

@@ -6,6 +6,7 @@
 #include "util/agree.h"
 #include "util/clock.h"
 #include "util/alloc.h"
+#include "util/owner.h"
 #include "util/median.h"
 #include "util/thread.h"
 
@@ -41,6 +42,7 @@ enum {
             take the core now and then */
 
 struct prober {
+    struct owner owner;
     MPI_Comm comm; /* of its own */
     int rank, nranks;
     const struct topology *topology; /* borrowed */
@@ -482,18 +484,16 @@ static int allocate(struct prober *p)
     static const char what[] = "measuring the cluster";
 
     p->room = 2 * (MESSAGES + p->nranks);
-    return error_any(ALLOC(p->peers, p->nranks, what) || ALLOC(p->requests, p->room, what) ||
-                     ALLOC(p->out, BUFFER_BYTES, what) || ALLOC(p->in, BUFFER_BYTES, what));
+    return error_any(
+        OWN(&p->owner, p->peers, p->nranks, what) || OWN(&p->owner, p->requests, p->room, what) ||
+        OWN(&p->owner, p->out, BUFFER_BYTES, what) || OWN(&p->owner, p->in, BUFFER_BYTES, what));
 }
 
 static void release(struct prober *p)
 {
     if (p->comm != MPI_COMM_NULL)
         MPI_Comm_free(&p->comm);
-    free(p->peers);
-    free(p->requests);
-    free(p->out);
-    free(p->in);
+    owner_free(&p->owner);
 }
 
 int probe_measure(MPI_Comm world, const struct topology *topology, const struct engine *engine,

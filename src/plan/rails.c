@@ -3,8 +3,6 @@
  * sends, adds up and updates it. Homes and the order of sums do not depend on rails. */
 #include "plan/plan_internal.h"
 
-#include <stdlib.h>
-
 /* ---- who ---- */
 
 /* A node with fewer ranks than rails has some of them on several. */
@@ -12,7 +10,7 @@ static int find_ranks(struct plan *plan)
 {
     int n = plan->rails, *seen;
 
-    if (PLAN_ROOM(seen, plan->nleaders))
+    if (PLAN_ROOM(plan, seen, plan->nleaders))
         return -1;
     for (int r = 0; r < plan->options.nranks; r++) {
         int leader = plan->leader[r], member = seen[leader]++;
@@ -20,7 +18,6 @@ static int find_ranks(struct plan *plan)
         for (int rail = member; member < leaders && rail < n; rail += leaders)
             plan->rail_rank[(size_t)leader * (size_t)n + (size_t)rail] = r;
     }
-    free(seen);
     return 0;
 }
 
@@ -54,7 +51,7 @@ static int deal_rails(struct plan *plan)
 {
     uint64_t *loads;
 
-    if (PLAN_ROOM(loads, (size_t)plan->nleaders * (size_t)plan->rails))
+    if (PLAN_ROOM(plan, loads, (size_t)plan->nleaders * (size_t)plan->rails))
         return -1;
     for (int b = 0; b < plan->nbuckets; b++) {
         const struct bucket *bucket = &plan->buckets[b];
@@ -66,13 +63,12 @@ static int deal_rails(struct plan *plan)
             deal_chunks(plan, bucket->first_chunk + c, 1,
                         plan->chunks[bucket->first_chunk + c].elems, loads);
     }
-    free(loads);
     return 0;
 }
 
 int plan_lay_rails(struct plan *plan)
 {
-    if (PLAN_ROOM(plan->rail_rank, (size_t)plan->nleaders * (size_t)plan->rails) ||
+    if (PLAN_ROOM(plan, plan->rail_rank, (size_t)plan->nleaders * (size_t)plan->rails) ||
         find_ranks(plan))
         return -1;
     return plan->rails > 1 ? deal_rails(plan) : 0;

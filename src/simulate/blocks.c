@@ -4,7 +4,6 @@
 
 #include <assert.h>
 #include <math.h>
-#include <stdlib.h>
 
 /* In one iteration; above it, a home's chunks, or slices of factors, travel several at a time. */
 #define MOST_MESSAGES 4e6
@@ -63,7 +62,7 @@ static int join_leaves(struct simulation *s)
 
     if (o->leaf_nodes <= 0)
         return 0;
-    if (ROOM(s->leaves, nodes / o->leaf_nodes + 1))
+    if (ROOM(s, s->leaves, nodes / o->leaf_nodes + 1))
         return -1;
     for (int i = 0; i < s->nendpoints; i++) {
         struct endpoint *a = &s->endpoints[i];
@@ -89,7 +88,7 @@ static int open_queues(struct simulation *s)
                                         .window = window * (size_t)s->endpoints[0].members,
                                         .bytes_per_second = o->bytes_per_second,
                                         .fifo = o->fifo || o->manner.fifo};
-        if (queue_open(&s->endpoints[i].queue, &options, 0))
+        if (queue_open(&s->endpoints[i].queue, &s->owner, &options, 0))
             return -1;
     }
     return 0;
@@ -108,8 +107,8 @@ static int open_endpoints(struct simulation *s)
     s->nendpoints = s->nworkers + nservers;
     folded = s->nendpoints < plan->nleaders;
     links = folded ? s->nendpoints : plan->options.nranks / s->options->ranks_per_node + 1;
-    if (ROOM(s->endpoints, s->nendpoints) || ROOM(s->links, links) ||
-        ROOM(s->progress, (size_t)s->nendpoints * (size_t)plan->nbuckets))
+    if (ROOM(s, s->endpoints, s->nendpoints) || ROOM(s, s->links, links) ||
+        ROOM(s, s->progress, (size_t)s->nendpoints * (size_t)plan->nbuckets))
         return -1;
     make_endpoints(s, 0, 0, plan->nworkers, each, s->nworkers);
     make_endpoints(s, s->nworkers, plan->nworkers, servers, each, nservers);
@@ -213,7 +212,7 @@ static int cut_transfers(struct simulation *s)
         came += 2 * rows * (size_t)transfer->slices;
         s->buckets[transfer->bucket].needs += transfer->slices;
     }
-    return ROOM(s->came, came);
+    return ROOM(s, s->came, came);
 }
 
 /* transfer_of: per endpoint, its transfer of the bucket; chunks: per transfer, how many came
@@ -238,21 +237,17 @@ static void order_bucket(struct simulation *s, int bucket, int *transfer_of, int
 
 static int order_transfers(struct simulation *s)
 {
-    int *transfer_of = NULL, *chunks = NULL;
+    int *transfer_of, *chunks;
     size_t order = 0;
-    int status = -1;
 
     for (int u = 0; u < s->ntransfers; u++)
         order += (size_t)s->transfers[u].slices;
-    if (!ROOM(transfer_of, s->nendpoints + 1) && !ROOM(chunks, s->ntransfers + 1) &&
-        !ROOM(s->order, order + 1)) {
-        for (int b = 0; b < s->plan->nbuckets; b++)
-            order_bucket(s, b, transfer_of, chunks);
-        status = 0;
-    }
-    free(transfer_of);
-    free(chunks);
-    return status;
+    if (ROOM(s, transfer_of, s->nendpoints + 1) || ROOM(s, chunks, s->ntransfers + 1) ||
+        ROOM(s, s->order, order + 1))
+        return -1;
+    for (int b = 0; b < s->plan->nbuckets; b++)
+        order_bucket(s, b, transfer_of, chunks);
+    return 0;
 }
 
 /* ---- buckets ---- */
@@ -272,8 +267,8 @@ static int open_buckets(struct simulation *s)
     const struct plan *plan = s->plan;
     const struct layer_times *work = s->options->work;
 
-    if (ROOM(s->costs, plan->nbuckets) || ROOM(s->buckets, plan->nbuckets + 1) ||
-        ROOM(s->layer_first, work->nlayers) || ROOM(s->transfers, plan->nshares))
+    if (ROOM(s, s->costs, plan->nbuckets) || ROOM(s, s->buckets, plan->nbuckets + 1) ||
+        ROOM(s, s->layer_first, work->nlayers) || ROOM(s, s->transfers, plan->nshares))
         return -1;
     cost_plan(s->cluster, plan, s->costs);
     for (int l = 0; l < work->nlayers; l++)
@@ -331,21 +326,4 @@ int blocks_open(struct simulation *s)
     add_needs(s);
     find_copies(s);
     return ring_open(s);
-}
-
-void blocks_close(struct simulation *s)
-{
-    for (int i = 0; s->endpoints && i < s->nendpoints; i++)
-        queue_close(&s->endpoints[i].queue);
-    free(s->endpoints);
-    free(s->links);
-    free(s->leaves);
-    ring_close(s);
-    free(s->progress);
-    free(s->costs);
-    free(s->buckets);
-    free(s->layer_first);
-    free(s->transfers);
-    free(s->order);
-    free(s->came);
 }

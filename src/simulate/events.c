@@ -1,5 +1,6 @@
 /* The events to come, in the order of time. */
 #include "simulate/simulate_internal.h"
+#include "util/alloc.h"
 
 static bool before(const struct event *a, const struct event *b)
 {

@@ -3,7 +3,6 @@
 #include "simulate/simulate_internal.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 static double larger(double a, double b)
 {
@@ -14,22 +13,11 @@ static struct message *take_message(struct simulation *s)
 {
     struct message *message = s->free;
 
-    if (message) {
+    if (message)
         s->free = message->next;
-    } else if (!ROOM(message, 1)) {
-        message->older = s->newest;
-        s->newest = message;
-    }
+    else
+        message = owner_array(&s->owner, 1, sizeof *message, "the simulation");
     return message;
-}
-
-void network_close(struct simulation *s)
-{
-    while (s->newest) {
-        struct message *message = s->newest;
-        s->newest = message->older;
-        free(message);
-    }
 }
 
 /* Of what the ranks of a block exchange among themselves, the part that leaves their nodes. */
@@ -73,7 +61,7 @@ static void set_times(const struct simulation *s, struct message *message)
         message->thread_in_seconds = bytes / to->members / (2 * s->cluster->thread_Bps);
     }
     message->leaf_bytes = message->local ? 0 : bytes_between_leaves(s, from, to, bytes);
-    message->narrow = active < hosts && !s->plan->buckets[spec->bucket].log_steps;
+    message->narrow = active < hosts && !s->plan->buckets[spec->part.bucket].log_steps;
 }
 
 int network_send(struct simulation *s, const struct message_spec *spec)
@@ -83,15 +71,14 @@ int network_send(struct simulation *s, const struct message_spec *spec)
 
     if (!message)
         return -1;
-    *message =
-        (struct message){.entry = {.peer = spec->to,
-                                   .urgency = plan_urgency(s->plan, spec->bucket, spec->iteration),
-                                   .bytes = (size_t)(spec->bytes / (uint64_t)from->members)},
-                         .older = message->older,
-                         .spec = *spec};
+    *message = (struct message){
+        .entry = {.peer = spec->to,
+                  .urgency = plan_urgency(s->plan, spec->part.bucket, spec->part.iteration),
+                  .bytes = (size_t)(spec->bytes / (uint64_t)from->members)},
+        .spec = *spec};
     set_times(s, message);
     queue_put(&from->queue, &message->entry);
-    if (spec->iteration == 0) {
+    if (spec->part.iteration == 0) {
         from->sent += spec->bytes;
         s->endpoints[spec->to].received += spec->bytes;
         s->messages++;
@@ -146,8 +133,9 @@ static int leave(struct simulation *s, struct endpoint *from, struct message *me
             larger(message->last, busy(&leaf->up_free, start, message->leaf_bytes / leaf->rate));
     }
     if (message->narrow && message->spec.back)
-        message->last = larger(message->last, busy(&s->transfers[message->spec.transfer].out_free,
-                                                   start, message->least_seconds));
+        message->last =
+            larger(message->last, busy(&s->transfers[message->spec.part.transfer].out_free, start,
+                                       message->least_seconds));
     return events_put(&s->events, (struct event){.time = start + s->cluster->latency_seconds,
                                                  .kind = EVENT_HEAD,
                                                  .message = message});
@@ -184,7 +172,7 @@ int network_head(struct simulation *s, struct message *message)
         end = larger(end, busy(&leaf->down_free, start, message->leaf_bytes / leaf->rate));
     }
     if (message->narrow && !message->spec.back)
-        end = larger(end, busy(&s->transfers[message->spec.transfer].in_free, start,
+        end = larger(end, busy(&s->transfers[message->spec.part.transfer].in_free, start,
                                message->least_seconds));
     return events_put(
         &s->events, (struct event){.time = larger(end, message->last + s->cluster->latency_seconds),

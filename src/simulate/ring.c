@@ -4,7 +4,6 @@
 #include "simulate/simulate_internal.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 /* What a ring takes whatever its bytes. */
 static double start_seconds(const struct simulation *s)
@@ -37,13 +36,7 @@ int ring_open(struct simulation *s)
 
     if (!s->options->manner.ring)
         return 0;
-    return error_any(ROOM(s->ring.posted, buckets) || ROOM(s->ring.queue, buckets));
-}
-
-void ring_close(struct simulation *s)
-{
-    free(s->ring.posted);
-    free(s->ring.queue);
+    return error_any(ROOM(s, s->ring.posted, buckets) || ROOM(s, s->ring.queue, buckets));
 }
 
 /* How many of the queue go now: what the fusion buffer takes, one at least. */

@@ -219,7 +219,9 @@ static int happen(struct simulation *s, const struct event *e)
     case EVENT_DELIVER:
         return network_deliver(s, e->message);
     case EVENT_SUM:
-        return traffic_summed(s, e->endpoint, e->index, e->slice, e->iteration);
+        return traffic_summed(
+            s, e->endpoint,
+            (struct part){s->transfers[e->index].bucket, e->index, e->slice, e->iteration});
     case EVENT_WAKE:
         s->endpoints[e->endpoint].wakes = false;
         return network_pump(s, e->endpoint);
@@ -311,8 +313,7 @@ int simulate_run(const struct simulate_options *options, struct simulate_result 
         if (ranks)
             fill_ranks(&s, ranks);
     }
-    network_close(&s);
     free(s.events.heap);
-    blocks_close(&s);
+    owner_free(&s.owner);
     return status;
 }

@@ -4,7 +4,7 @@
 #define POSEIDON_SIMULATE_SIMULATE_INTERNAL_H
 
 #include "simulate/simulate.h"
-#include "util/alloc.h"
+#include "util/owner.h"
 #include "wire/queue.h"
 
 /* Iterations that are not measured: the first worker to be served starts the next iteration before
@@ -98,9 +98,15 @@ struct order_entry {
     int transfer, slice;
 };
 
+/* Which slice of what. */
+struct part {
+    int bucket, transfer, slice, iteration;
+};
+
 /* What is sent. */
 struct message_spec {
-    int from, to, bucket, transfer, slice, iteration;
+    int from, to;
+    struct part part;
     bool back;
     uint64_t bytes;
     double count; /* messages that it stands for */
@@ -110,7 +116,6 @@ struct message_spec {
 struct message {
     struct queue_entry entry; /* first: the queue hands out this */
     struct message *next;     /* of the free ones */
-    struct message *older;    /* of all that were made */
     struct message_spec spec;
     bool local;
     bool narrow; /* the homes are fewer than their block has links */
@@ -137,6 +142,7 @@ struct played_bucket {
 };
 
 struct simulation {
+    struct owner owner; /* of its memory, but for the events' */
     const struct simulate_options *options;
     const struct plan *plan;
     const struct cost_cluster *cluster;
@@ -155,7 +161,7 @@ struct simulation {
     struct order_entry *order; /* of each bucket in the order of its chunks */
     int *came; /* per slice of a transfer, along trees per endpoint of each: two counters */
     struct events events;
-    struct message *free, *newest; /* those that nobody sends; all. Owned */
+    struct message *free; /* that nobody sends */
     double now;
     int iterations, ended; /* that are measured, 0: not known yet; workers that are through */
     int round, through;    /* the iteration that not all workers have ended; how many have */
@@ -165,12 +171,11 @@ struct simulation {
     uint64_t messages;
 };
 
-/* So many places, all zero, for the array; NULL: the message is set. */
-#define ROOM(array, n) ALLOC(array, n, "the simulation")
+/* So many places, all zero, for the array, until the simulation ends; -1 with a message. */
+#define ROOM(s, array, n) OWN(&(s)->owner, array, n, "the simulation")
 
 /* Endpoints, links, transfers and all arrays (blocks.c). */
 int blocks_open(struct simulation *s);
-void blocks_close(struct simulation *s);
 
 static inline struct progress *progress_of(struct simulation *s, int endpoint, int bucket)
 {
@@ -200,7 +205,6 @@ int network_send(struct simulation *s, const struct message_spec *spec);
 int network_head(struct simulation *s, struct message *message);
 int network_deliver(struct simulation *s, struct message *message); /* the message is free then */
 int network_pump(struct simulation *s, int endpoint);
-void network_close(struct simulation *s);
 
 /* ---- the schemes' messages (traffic.c) ---- */
 
@@ -208,7 +212,7 @@ void network_close(struct simulation *s);
 int traffic_post(struct simulation *s, int endpoint, int bucket, int iteration);
 int traffic_copied(struct simulation *s, int endpoint, int bucket, int iteration);
 int traffic_gathered(struct simulation *s, int endpoint, int bucket, int iteration);
-int traffic_summed(struct simulation *s, int endpoint, int transfer, int slice, int iteration);
+int traffic_summed(struct simulation *s, int endpoint, struct part part);
 int traffic_arrived(struct simulation *s, const struct message_spec *spec);
 
 /* ---- the passes (simulate.c) ---- */
@@ -219,7 +223,6 @@ int passes_arrived(struct simulation *s, int endpoint, int bucket, int iteration
 /* ---- rings (ring.c) ---- */
 
 int ring_open(struct simulation *s);
-void ring_close(struct simulation *s);
 int ring_post(struct simulation *s, int bucket, int iteration);
 int ring_begin(struct simulation *s);
 int ring_end(struct simulation *s, int n);

@@ -20,12 +20,12 @@ static uint64_t cut(uint64_t bytes, int slice, int slices)
            bytes * (uint64_t)slice / (uint64_t)slices;
 }
 
-static int *came_of(struct simulation *s, const struct transfer *transfer, int endpoint, int slice,
-                    int iteration)
+static int *came_of(struct simulation *s, int endpoint, struct part part)
 {
-    int row = s->plan->buckets[transfer->bucket].log_steps ? endpoint : 0;
+    const struct transfer *u = &s->transfers[part.transfer];
+    int row = s->plan->buckets[part.bucket].log_steps ? endpoint : 0;
 
-    return &s->came[transfer->first_came + (row * transfer->slices + slice) * 2 + (iteration & 1)];
+    return &s->came[u->first_came + (row * u->slices + part.slice) * 2 + (part.iteration & 1)];
 }
 
 static void occupy_thread(struct simulation *s, int endpoint, double seconds)
@@ -71,12 +71,12 @@ static double inner_seconds(const struct simulation *s, const struct transfer *t
 }
 
 /* A gradient, or the sum of a part of a tree, has come to where it is added up. */
-static int give(struct simulation *s, int endpoint, int transfer, int slice, int iteration)
+static int give(struct simulation *s, int endpoint, struct part part)
 {
-    const struct transfer *u = &s->transfers[transfer];
-    const struct bucket *b = &s->plan->buckets[u->bucket];
+    const struct transfer *u = &s->transfers[part.transfer];
+    const struct bucket *b = &s->plan->buckets[part.bucket];
     const struct endpoint *a = &s->endpoints[endpoint];
-    int *came = came_of(s, u, endpoint, slice, iteration);
+    int *came = came_of(s, endpoint, part);
     int sums = b->log_steps ? tree_sums(s, u, endpoint) : s->nworkers;
     double seconds = u->work_seconds / s->nworkers / parts_up(b, u), later;
 
@@ -97,33 +97,30 @@ static int give(struct simulation *s, int endpoint, int transfer, int slice, int
     return events_put(&s->events, (struct event){.time = a->thread_free + later,
                                                  .kind = EVENT_SUM,
                                                  .endpoint = endpoint,
-                                                 .index = transfer,
-                                                 .slice = slice,
-                                                 .iteration = iteration});
+                                                 .index = part.transfer,
+                                                 .slice = part.slice,
+                                                 .iteration = part.iteration});
 }
 
-static int send_gradient(struct simulation *s, int endpoint, int transfer, int slice, int iteration)
+static int send_gradient(struct simulation *s, int endpoint, struct part part)
 {
-    const struct transfer *u = &s->transfers[transfer];
-    const struct bucket *b = &s->plan->buckets[u->bucket];
+    const struct transfer *u = &s->transfers[part.transfer];
+    const struct bucket *b = &s->plan->buckets[part.bucket];
     const struct endpoint *a = &s->endpoints[endpoint];
     bool mine = endpoint == u->home;
-    uint64_t one = cut(u->gradient_bytes, slice, u->slices), all = one * (uint64_t)a->members;
+    uint64_t one = cut(u->gradient_bytes, part.slice, u->slices), all = one * (uint64_t)a->members;
     double count = (double)u->chunks / u->slices * a->members;
 
     if (b->scheme->factors) { /* one owner */
-        all = factor_bytes(s, a, u->bucket);
-        one = plan_factor_bytes(s->plan, u->bucket, a->first);
+        all = factor_bytes(s, a, part.bucket);
+        one = plan_factor_bytes(s->plan, part.bucket, a->first);
         count = a->members;
     }
     if (mine && a->members == 1)
-        return give(s, endpoint, transfer, slice, iteration);
+        return give(s, endpoint, part);
     return network_send(s, &(struct message_spec){.from = endpoint,
                                                   .to = u->home,
-                                                  .bucket = u->bucket,
-                                                  .transfer = transfer,
-                                                  .slice = slice,
-                                                  .iteration = iteration,
+                                                  .part = part,
                                                   .bytes = all - (mine ? one : 0),
                                                   .count = count,
                                                   .narrow = u->homes});
@@ -141,44 +138,40 @@ static int send_gradients(struct simulation *s, int endpoint, int bucket, int it
 
     for (int i = 0; i < n; i++) {
         const struct order_entry *entry = &order[(start + i) % n];
+        struct part part = {bucket, entry->transfer, entry->slice, iteration};
         if (entry->slice >= parts_up(b, &s->transfers[entry->transfer]))
             continue;
-        if (b->log_steps ? give(s, endpoint, entry->transfer, entry->slice, iteration)
-                         : send_gradient(s, endpoint, entry->transfer, entry->slice, iteration))
+        if (b->log_steps ? give(s, endpoint, part) : send_gradient(s, endpoint, part))
             return -1;
     }
     return 0;
 }
 
-static int send_answer(struct simulation *s, int endpoint, int to, int transfer, int slice,
-                       int iteration)
+static int send_answer(struct simulation *s, int endpoint, int to, struct part part)
 {
-    const struct transfer *u = &s->transfers[transfer];
+    const struct transfer *u = &s->transfers[part.transfer];
     const struct endpoint *peer = &s->endpoints[to];
-    uint64_t bytes = cut(u->back_bytes, slice, u->slices);
+    uint64_t bytes = cut(u->back_bytes, part.slice, u->slices);
     uint64_t times = (uint64_t)peer->members - (to == endpoint ? 1 : 0);
 
     if (times == 0)
-        return passes_arrived(s, endpoint, u->bucket, iteration);
+        return passes_arrived(s, endpoint, part.bucket, part.iteration);
     return network_send(
         s, &(struct message_spec){.from = endpoint,
                                   .to = to,
-                                  .bucket = u->bucket,
-                                  .transfer = transfer,
-                                  .slice = slice,
-                                  .iteration = iteration,
+                                  .part = part,
                                   .back = true,
                                   .bytes = bytes * times,
                                   .count = (double)u->chunks / u->slices * peer->members,
                                   .narrow = u->homes});
 }
 
-static int send_answers(struct simulation *s, int endpoint, int transfer, int slice, int iteration)
+static int send_answers(struct simulation *s, int endpoint, struct part part)
 {
     int start = endpoint < s->nworkers ? endpoint + 1 : endpoint;
 
     for (int i = 0; i < s->nworkers; i++)
-        if (send_answer(s, endpoint, (start + i) % s->nworkers, transfer, slice, iteration))
+        if (send_answer(s, endpoint, (start + i) % s->nworkers, part))
             return -1;
     return 0;
 }
@@ -199,55 +192,49 @@ static void carry_inside(struct simulation *s, struct endpoint *a, uint64_t byte
     }
 }
 
-static int send_along(struct simulation *s, int endpoint, int to, int transfer, int slice,
-                      int iteration, bool back)
+static int send_along(struct simulation *s, int endpoint, int to, struct part part, bool back)
 {
-    const struct transfer *u = &s->transfers[transfer];
-    uint64_t bytes = cut(back ? u->back_bytes : u->gradient_bytes, slice, u->slices);
+    const struct transfer *u = &s->transfers[part.transfer];
+    uint64_t bytes = cut(back ? u->back_bytes : u->gradient_bytes, part.slice, u->slices);
     /* the block at the lower end of the edge hands it on inside: it is counted with the edge */
     int inner = back ? to : endpoint;
     struct endpoint *below = &s->endpoints[inner];
     double count = (double)u->chunks / u->slices;
 
-    carry_inside(s, below, bytes, iteration);
+    carry_inside(s, below, bytes, part.iteration);
     return network_send(s, &(struct message_spec){.from = endpoint,
                                                   .to = to,
-                                                  .bucket = u->bucket,
-                                                  .transfer = transfer,
-                                                  .slice = slice,
-                                                  .iteration = iteration,
+                                                  .part = part,
                                                   .back = back,
                                                   .bytes = bytes,
                                                   .count = count,
                                                   .narrow = 1});
 }
 
-static int answer_children(struct simulation *s, int endpoint, int transfer, int slice,
-                           int iteration)
+static int answer_children(struct simulation *s, int endpoint, struct part part)
 {
-    const struct transfer *u = &s->transfers[transfer];
     int children[TREE_MOST_CHILDREN];
-    int n = tree_children(s->nworkers, u->home, endpoint, children);
+    int n = tree_children(s->nworkers, s->transfers[part.transfer].home, endpoint, children);
 
     for (int i = n - 1; i >= 0; i--)
-        if (send_along(s, endpoint, children[i], transfer, slice, iteration, true))
+        if (send_along(s, endpoint, children[i], part, true))
             return -1;
-    return passes_arrived(s, endpoint, u->bucket, iteration);
+    return passes_arrived(s, endpoint, part.bucket, part.iteration);
 }
 
-static int go_up_or_answer(struct simulation *s, int endpoint, int transfer, int slice,
-                           int iteration)
+static int go_up_or_answer(struct simulation *s, int endpoint, struct part part)
 {
-    const struct transfer *u = &s->transfers[transfer];
+    const struct transfer *u = &s->transfers[part.transfer];
     struct endpoint *a = &s->endpoints[endpoint];
     int parent = tree_parent(s->nworkers, u->home, endpoint);
 
     if (parent >= 0)
-        return send_along(s, endpoint, parent, transfer, slice, iteration, false);
+        return send_along(s, endpoint, parent, part, false);
     carry_inside(s, a,
-                 cut(u->gradient_bytes, slice, u->slices) + cut(u->back_bytes, slice, u->slices),
-                 iteration);
-    return answer_children(s, endpoint, transfer, slice, iteration);
+                 cut(u->gradient_bytes, part.slice, u->slices) +
+                     cut(u->back_bytes, part.slice, u->slices),
+                 part.iteration);
+    return answer_children(s, endpoint, part);
 }
 
 /* ---- to all ---- */
@@ -269,13 +256,13 @@ static int send_slice(struct simulation *s, int endpoint, int bucket, int slice,
                 return -1;
             continue;
         }
-        if (network_send(s, &(struct message_spec){.from = endpoint,
-                                                   .to = to,
-                                                   .bucket = bucket,
-                                                   .iteration = iteration,
-                                                   .bytes = bytes * times,
-                                                   .count = each * (double)times,
-                                                   .narrow = a->hosts}))
+        if (network_send(s,
+                         &(struct message_spec){.from = endpoint,
+                                                .to = to,
+                                                .part = {.bucket = bucket, .iteration = iteration},
+                                                .bytes = bytes * times,
+                                                .count = each * (double)times,
+                                                .narrow = a->hosts}))
             return -1;
     }
     return 0;
@@ -332,29 +319,26 @@ int traffic_gathered(struct simulation *s, int endpoint, int bucket, int iterati
     return send_gradients(s, endpoint, bucket, iteration);
 }
 
-int traffic_summed(struct simulation *s, int endpoint, int transfer, int slice, int iteration)
+int traffic_summed(struct simulation *s, int endpoint, struct part part)
 {
-    const struct transfer *u = &s->transfers[transfer];
-    const struct bucket *b = &s->plan->buckets[u->bucket];
+    const struct bucket *b = &s->plan->buckets[part.bucket];
 
     if (b->log_steps)
-        return go_up_or_answer(s, endpoint, transfer, slice, iteration);
+        return go_up_or_answer(s, endpoint, part);
     if (!b->scheme->factors)
-        return send_answers(s, endpoint, transfer, slice, iteration);
-    for (int p = 0; p < u->slices; p++)
-        if (send_answers(s, endpoint, transfer, p, iteration))
+        return send_answers(s, endpoint, part);
+    for (part.slice = 0; part.slice < s->transfers[part.transfer].slices; part.slice++)
+        if (send_answers(s, endpoint, part))
             return -1;
     return 0;
 }
 
 int traffic_arrived(struct simulation *s, const struct message_spec *m)
 {
-    const struct bucket *b = &s->plan->buckets[m->bucket];
+    const struct bucket *b = &s->plan->buckets[m->part.bucket];
 
-    if (to_all(b))
-        return passes_arrived(s, m->to, m->bucket, m->iteration);
-    if (!m->back)
-        return give(s, m->to, m->transfer, m->slice, m->iteration);
-    return b->log_steps ? answer_children(s, m->to, m->transfer, m->slice, m->iteration)
-                        : passes_arrived(s, m->to, m->bucket, m->iteration);
+    if (!to_all(b) && !m->back)
+        return give(s, m->to, m->part);
+    return !to_all(b) && b->log_steps ? answer_children(s, m->to, m->part)
+                                      : passes_arrived(s, m->to, m->part.bucket, m->part.iteration);
 }

@@ -13,7 +13,7 @@
 /* A message as read from a file, and where its parts stood there. */
 struct text_doc;
 
-/* Reads a file. The message of a missing file is "File not found: PATH" and the current
+/* Reads a file. The message of a missing file is "PATH: no such file" and the current
  * folder. */
 int text_read_file(const char *path, const ProtobufCMessageDescriptor *descriptor,
                    struct text_doc **out);

@@ -7,7 +7,6 @@
 #include "sync/home.h"
 #include "sync/sync_internal.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- the plan ---- */
@@ -92,17 +91,8 @@ static int adam_open(struct sync *sync, int bucket)
     if (!adam->owner)
         return 0;
     adam->gradient = gradient_alloc(sync, b->elems, "the owner's gradient");
-    return adam->gradient ? ALLOC(adam->here, plan->nworkers, "the owner's gradient") : -1;
-}
-
-static void adam_close(struct sync *sync, int bucket)
-{
-    struct adam *adam = sync->buckets[bucket].scheme_state;
-
-    home_close(sync, bucket);
-    factors_close(sync, &adam->factors);
-    gradient_free(sync, adam->gradient);
-    free(adam->here);
+    return adam->gradient ? OWN(&sync->owner, adam->here, plan->nworkers, "the owner's gradient")
+                          : -1;
 }
 
 static int adam_stage(struct sync *sync, int bucket, int micro)
@@ -189,7 +179,6 @@ static const struct scheme_steps steps_adam = {
     .state_bytes = sizeof(struct adam),
     .serves = true,
     .open = adam_open,
-    .close = adam_close,
     .stage = adam_stage,
     .post = adam_post,
     .accept = adam_accept,

@@ -29,7 +29,6 @@ static int allreduce_open(struct sync *sync, int bucket)
 const struct scheme_steps steps_allreduce = {
     .state_bytes = sizeof(struct home),
     .open = allreduce_open,
-    .close = home_close,
     .post = home_post,
     .accept = home_accept,
     .cleared = home_cleared,

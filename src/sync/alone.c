@@ -19,11 +19,6 @@ static int alone_open(struct sync *sync, int bucket)
     return history_open(sync, b->name, b->elems, true, sync->buckets[bucket].scheme_state);
 }
 
-static void alone_close(struct sync *sync, int bucket)
-{
-    history_close(sync, sync->buckets[bucket].scheme_state);
-}
-
 static int alone_post(struct sync *sync, int bucket, int64_t iteration)
 {
     bucket_expect(sync, bucket, iteration, 1);
@@ -54,9 +49,8 @@ static int team_post(struct sync *sync, int bucket, int64_t iteration)
 }
 
 #define ALONE                                                                                      \
-    .state_bytes = sizeof(struct history), .open = alone_open, .close = alone_close,               \
-    .history = history_view_chunk, .restore = history_restore_bucket, .everywhere = true,          \
-    .stays = true
+    .state_bytes = sizeof(struct history), .open = alone_open, .history = history_view_chunk,      \
+    .restore = history_restore_bucket, .everywhere = true, .stays = true
 
 const struct scheme_steps steps_alone = {ALONE, .post = alone_post, .rebuild = alone_rebuild,
                                          .settle = history_settle, .local = true};
@@ -71,11 +65,6 @@ static int led_open(struct sync *sync, int bucket)
     return factors_open(sync, bucket, false, sync->buckets[bucket].scheme_state);
 }
 
-static void led_close(struct sync *sync, int bucket)
-{
-    factors_close(sync, sync->buckets[bucket].scheme_state);
-}
-
 static int led_stage(struct sync *sync, int bucket, int micro)
 {
     const struct factors *factors = sync->buckets[bucket].scheme_state;
@@ -85,7 +74,5 @@ static int led_stage(struct sync *sync, int bucket, int micro)
 }
 
 const struct scheme_steps steps_led = {.stays = true};
-const struct scheme_steps steps_led_factors = {.state_bytes = sizeof(struct factors),
-                                               .open = led_open,
-                                               .close = led_close,
-                                               .stage = led_stage};
+const struct scheme_steps steps_led_factors = {
+    .state_bytes = sizeof(struct factors), .open = led_open, .stage = led_stage};

@@ -2,6 +2,7 @@
  * ranks, and the way of history and residuals to rank 0 and back. */
 #include "sync/gradient.h"
 #include "sync/sync_internal.h"
+#include "util/alloc.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -219,7 +220,7 @@ static int gather(struct sync *sync, float **arenas)
 
     *arenas = NULL;
     if (sync->world_rank == 0 && !sync->calls.arenas &&
-        ALLOC(sync->calls.arenas, all, "history and residuals"))
+        OWN(&sync->owner, sync->calls.arenas, all, "history and residuals"))
         return -1;
     /* history is whatever has residuals, but not the other way round */
     if (sync->world_rank == 0 && !of_history(sync))
@@ -387,11 +388,4 @@ int sync_load_residuals(struct sync *sync, const struct sync_residuals *of, int 
         sync->calls.kept != KEPT_BASES && (of->leaders != own.leaders || grown != 1);
     sync->calls.part = sync->calls.kept == KEPT_GRADIENTS ? grown / own.leaders : grown;
     return load(sync, arena);
-}
-
-void calls_free(struct sync *sync)
-{
-    free(sync->calls.sums.values);
-    free(sync->calls.asked.values);
-    free(sync->calls.arenas);
 }

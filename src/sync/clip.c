@@ -7,7 +7,6 @@
 
 #include <assert.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* Whether this rank adds the chunk up and gives its norm. */
@@ -33,20 +32,14 @@ int clip_open(struct sync *sync)
         return -1;
     clip->sums = sync->plan->nchunks + (exact ? EXACT_SUM_WORDS : lars_count(sync));
     count = (size_t)clip->sums + 1;
-    if (ALLOC(clip->own, count, "clipping norms") || ALLOC(clip->all, count, "clipping norms"))
+    if (OWN(&sync->owner, clip->own, count, "clipping norms") ||
+        OWN(&sync->owner, clip->all, count, "clipping norms"))
         return -1;
     for (int c = 0; c < sync->plan->nchunks; c++)
         clip->at_home += clip_is_home(sync, c);
     clip->local = clip->at_home;
     clip->computed = sync_drops(sync);
     return 0;
-}
-
-void clip_close(struct sync *sync)
-{
-    free(sync->clip.own);
-    free(sync->clip.all);
-    lars_close(sync);
 }
 
 /* What a gradient's sum is divided by for the norm, inverted. */

@@ -33,7 +33,6 @@ struct clip {
 
 /* After the buckets are open. Not collective. */
 int clip_open(struct sync *sync);
-void clip_close(struct sync *sync);
 
 /* Wire thread: the sum of a chunk at home here, and the values that it is to change, on the host.
  */

@@ -5,7 +5,6 @@
 #include "engine/codec.h"
 
 #include <assert.h>
-#include <stdlib.h>
 
 bool encode_wanted(const struct sync *sync, int chunk)
 {
@@ -19,13 +18,11 @@ int encode_open(struct sync *sync)
 {
     static const char what[] = "encoded gradients";
     const struct plan *plan = sync->plan;
-    const struct engine *engine = sync->model.engine;
     struct gradient *g = sync->gradient;
     size_t elems, floats;
     size_t places = (size_t)plan->nchunks + 1;
-    void *memory = NULL;
 
-    if (ALLOC(g->begin, places, what) || ALLOC(g->message, places, what))
+    if (OWN(&sync->owner, g->begin, places, what) || OWN(&sync->owner, g->message, places, what))
         return -1;
     for (int c = 0; c < plan->nchunks; c++) {
         bool encoded = encode_wanted(sync, c);
@@ -43,10 +40,8 @@ int encode_open(struct sync *sync)
         return -1;
     if (!g->own_memory)
         return 0;
-    if (engine->i->alloc(engine->context, floats * sizeof(float), what, &memory))
-        return -1;
-    g->engine_messages = memory;
-    return 0;
+    g->engine_messages = gradient_alloc_on(sync, sync->model.engine, floats, what);
+    return g->engine_messages ? 0 : -1;
 }
 
 /* Where the neighbours end that are one matrix with this chunk: encoded at once, they give the same
@@ -156,17 +151,4 @@ float *gradient_residual(struct sync *sync, int chunk)
 int gradient_restore_residual(struct sync *sync)
 {
     return history_restore(sync, &sync->gradient->residual);
-}
-
-void encode_close(struct sync *sync)
-{
-    const struct engine *engine = sync->model.engine;
-    struct gradient *g = sync->gradient;
-
-    if (g->own_memory)
-        engine->i->free(engine->context, g->engine_messages);
-    history_close(sync, &g->residual);
-    gradient_free(sync, g->messages);
-    free(g->begin);
-    free(g->message);
 }

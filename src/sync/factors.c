@@ -4,25 +4,23 @@
 #include "sync/gradient_internal.h"
 
 #include "engine/codec.h"
+#include "util/alloc.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
 /* As many ones as a slot has rows. */
-static int open_ones(struct factors *out)
+static int open_ones(struct sync *sync, struct factors *out)
 {
     const struct engine *engine = out->engine;
     size_t rows = (size_t)out->workers * (size_t)out->round_rows;
     struct tensor ones = {.shape = {.naxes = 1, .dim = {(int64_t)rows}},
                           .bytes = rows * sizeof(float)};
-    void *column = NULL;
     float *values;
     int status;
 
-    if (engine->i->alloc(engine->context, ones.bytes, "sufficient factors", &column))
-        return -1;
-    out->ones = ones.data = column;
-    if (ALLOC(values, rows, "sufficient factors"))
+    out->ones = ones.data = gradient_alloc_on(sync, engine, rows, "sufficient factors");
+    if (!out->ones || ALLOC(values, rows, "sufficient factors"))
         return -1;
     for (size_t i = 0; i < rows; i++)
         values[i] = 1;
@@ -91,23 +89,18 @@ static int open_rows(struct sync *sync, size_t elems, float *shared, bool straig
                      struct factors *out)
 {
     static const char what[] = "sufficient factors";
-    const struct engine *engine = sync->model.engine;
     size_t all = all_elems(out);
-    void *memory = NULL;
 
-    out->owned = !shared;
     out->straight = straight && gradient_is_direct(sync);
-    if (out->straight && engine->i->alloc(engine->context, all * sizeof(float), what, &memory))
-        return -1;
-    out->rows = out->straight ? memory : shared ? shared : gradient_alloc(sync, all, what);
+    out->rows = out->straight ? gradient_alloc_on(sync, sync->model.engine, all, what)
+                : shared      ? shared
+                              : gradient_alloc(sync, all, what);
     if (!out->rows)
         return -1;
     if (out->straight || elems == 0 || gradient_on_host(sync))
         return 0; /* the engine, if it computes with them, reaches each slot */
-    if (engine->i->alloc(engine->context, elems * sizeof(float), what, &memory))
-        return -1;
-    out->slot = memory;
-    return 0;
+    out->slot = gradient_alloc_on(sync, sync->model.engine, elems, what);
+    return out->slot ? 0 : -1;
 }
 
 int factors_open(struct sync *sync, int bucket, bool on_host, struct factors *out)
@@ -124,27 +117,12 @@ int factors_open(struct sync *sync, int bucket, bool on_host, struct factors *ou
                          "use --comm=ps",
                          b->name, (long long)out->round_rows, (long long)width);
     shared = sync->gather->rows ? sync->gather->rows(sync, bucket) : NULL;
-    if (!floats && ALLOC(out->halves, all_elems(out), "sufficient factors"))
+    if (!floats && OWN(&sync->owner, out->halves, all_elems(out), "sufficient factors"))
         return -1;
     /* the own rows of a round are copied among the others, and rounded, by the host */
     return error_any(open_rows(sync, on_host ? 0 : out->round_each * (size_t)out->workers, shared,
                                !on_host && out->rounds == 1 && floats, out) ||
-                     open_ones(out));
-}
-
-void factors_close(struct sync *sync, struct factors *factors)
-{
-    free(factors->halves);
-    factors->halves = NULL;
-    if (!factors->engine)
-        return;
-    if (factors->straight)
-        sync->model.engine->i->free(sync->model.engine->context, factors->rows);
-    else if (factors->owned)
-        gradient_free(sync, factors->rows);
-    if (factors->slot)
-        sync->model.engine->i->free(sync->model.engine->context, factors->slot);
-    factors->engine->i->free(factors->engine->context, factors->ones);
+                     open_ones(sync, out));
 }
 
 /* `count` rows of `width` floats of engine memory into rows at `to`. */

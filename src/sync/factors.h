@@ -11,7 +11,6 @@
 struct factors {
     float *rows;   /* where messages leave from and arrive: [rows_each, of several rounds] + slots x
                       workers x round_rows, each of n + m */
-    bool owned;    /* rows are not the node's */
     bool straight; /* rows are in the engine's memory */
     float *slot;   /* where the engine finds one slot of them, beside them; NULL: it reaches rows */
     int slots;     /* rounds side by side */
@@ -23,7 +22,7 @@ struct factors {
     int rounds;        /* that an iteration's rows are exchanged in (plan/plan.h) */
     int64_t round_rows; /* of a worker in one of them; == rows_each of a single one */
     size_t round_each;  /* floats of them */
-    uint16_t *halves;   /* the rows as they travel, each where its row is; NULL: as floats. Owned */
+    uint16_t *halves;   /* the rows as they travel, each where its row is; NULL: as floats */
     const struct engine *engine; /* multiplies the rows */
     float *ones;                 /* a column of them, in that engine's memory */
 };
@@ -36,7 +35,6 @@ size_t factors_elems(const struct sync *sync, int bucket);
  * keeps those of all at the owner, and this node's elsewhere, of one iteration; on_host: the sum is
  * made there. */
 int factors_open(struct sync *sync, int bucket, bool on_host, struct factors *out);
-void factors_close(struct sync *sync, struct factors *factors);
 
 /* Where a worker's rows of a slot are. */
 static inline float *factors_rows(const struct factors *factors, int worker, int slot)

@@ -18,9 +18,9 @@ struct gather_i {
     bool sums_nothing;   /* every worker leads itself alone: its own gradient is the sum */
     /* Where the sums lie, from the start on. NULL: where the model's gradients do. */
     float *(*sums)(const struct sync *sync);
-    /* Collective over world, whose ranks then agree on the status. NULL: there is nothing. */
+    /* Collective over world, whose ranks then agree on the status. What it allocates is the sync's,
+     * and the window of the node, which is closed last. NULL: there is nothing. */
     int (*open)(struct sync *sync, MPI_Comm world);
-    void (*close)(struct sync *sync); /* collective over the node; NULL likewise */
     /* Where this rank's room for the bucket's factors is, which all ranks of the node share; NULL
      * slot: each has its own. After open. */
     float *(*rows)(const struct sync *sync, int bucket);

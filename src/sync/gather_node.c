@@ -18,7 +18,6 @@
 #include "sync/sync_internal.h"
 
 #include <assert.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* What is shared of a bucket; counts since the start. Nobody posts an iteration before the last one
@@ -38,7 +37,7 @@ enum node_step {
 };
 
 struct node_gather {
-    struct node_window window; /* begins with a cell per bucket */
+    char *cells; /* where the window begins: one per bucket */
     size_t cell_bytes;
     int nleaders; /* of the node: its first ranks */
     struct node_bucket {
@@ -68,7 +67,7 @@ static bool moves_factors(const struct sync *sync, int bucket)
 
 static struct cell *cell_of(const struct node_gather *state, int bucket)
 {
-    return (struct cell *)((char *)state->window.memory + (size_t)bucket * state->cell_bytes);
+    return (struct cell *)(state->cells + (size_t)bucket * state->cell_bytes);
 }
 
 /* Which of the node's leaders moves the chunk: plan_rank, by its number in the node. */
@@ -128,15 +127,14 @@ static int count_leaders(const struct sync *sync, int bucket)
 static int open_state(struct sync *sync, int nranks, size_t *bytes)
 {
     size_t buckets = (size_t)sync->plan->nbuckets + 1;
-    struct node_gather *state = calloc(1, sizeof *state);
+    struct node_gather *state;
 
+    if (OWN(&sync->owner, state, 1, "the node's buckets"))
+        return -1;
     sync->gathering = state;
-    if (!state)
-        return error_memory(sizeof *state, "the node's buckets");
-    state->window.window = MPI_WIN_NULL;
-    if (ALLOC(state->buckets, buckets, "the node's buckets") ||
-        ALLOC(state->open, 2 * buckets, "the node's buckets") ||
-        ALLOC(state->slices, nranks, "the node's buckets"))
+    if (OWN(&sync->owner, state->buckets, buckets, "the node's buckets") ||
+        OWN(&sync->owner, state->open, 2 * buckets, "the node's buckets") ||
+        OWN(&sync->owner, state->slices, nranks, "the node's buckets"))
         return -1;
     if (!sync->worker)
         return 0;
@@ -153,20 +151,6 @@ static int open_state(struct sync *sync, int nranks, size_t *bytes)
     return 0;
 }
 
-static void node_close(struct sync *sync)
-{
-    struct node_gather *state = sync->gathering;
-
-    if (!state)
-        return;
-    node_window_close(&state->window);
-    free(state->buckets);
-    free(state->open);
-    free(state->slices);
-    free(state);
-    sync->gathering = NULL;
-}
-
 static int node_open(struct sync *sync, MPI_Comm world)
 {
     const struct node *node = sync->options.node;
@@ -176,26 +160,24 @@ static int node_open(struct sync *sync, MPI_Comm world)
     if (error_agree(world, open_state(sync, node->nranks, &bytes)))
         return -1;
     state = sync->gathering;
-    if (node_window_open(world, node, bytes, "counters and sufficient factors", &state->window))
+    if (node_window_open(world, node, bytes, "counters and sufficient factors", &sync->window))
         return -1;
     if (node->nranks == 1) {
-        node_close(sync);
+        node_window_close(&sync->window);
         sync->gather = &gather_alone;
         return 0;
     }
+    state->cells = sync->window.memory;
     if (node->rank == 0)
-        memset(state->window.memory, 0, bytes);
-    MPI_TRY(MPI_Barrier(node->comm));
-    return 0;
-fail:
-    return -1;
+        memset(state->cells, 0, bytes);
+    return MPI_STATUS(MPI_Barrier(node->comm));
 }
 
 static float *node_rows(const struct sync *sync, int bucket)
 {
     const struct node_gather *state = sync->gathering;
 
-    return (float *)state->window.memory + state->buckets[bucket].rows;
+    return (float *)sync->window.memory + state->buckets[bucket].rows;
 }
 
 /* ---- wire thread ---- */
@@ -333,7 +315,6 @@ static float *node_sums(const struct sync *sync)
 const struct gather_i gather_node = {
     .sums = node_sums,
     .open = node_open,
-    .close = node_close,
     .rows = node_rows,
     .post = node_post,
     .poll = node_poll,

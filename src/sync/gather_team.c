@@ -39,7 +39,6 @@ struct team_bucket {
 };
 
 struct team_gather {
-    struct node_window window;
     _Atomic uint64_t *order; /* in the window: number << 32 | bucket << 1 | whether parameters;
                                 numbers from 1 */
     uint64_t places;
@@ -59,34 +58,18 @@ static void *context_of(const struct sync *sync)
     return sync->model.engine->context;
 }
 
-static void team_close(struct sync *sync)
-{
-    struct team_gather *team = sync->gathering;
-
-    if (!team)
-        return;
-    for (int b = 0; team->buckets && b < sync->plan->nbuckets; b++)
-        if (team->buckets[b].passed)
-            engine_of(sync)->copies->ticket_destroy(context_of(sync), team->buckets[b].passed);
-    node_window_close(&team->window);
-    free(team->buckets);
-    free(team);
-    sync->gathering = NULL;
-}
-
 static int open_team(struct sync *sync)
 {
     size_t buckets = (size_t)sync->plan->nbuckets + 1;
     struct team_gather *team;
 
-    if (ALLOC(team, 1, "the node's buckets"))
+    if (OWN(&sync->owner, team, 1, "the node's buckets"))
         return -1;
     sync->gathering = team;
-    team->window.window = MPI_WIN_NULL;
-    if (ALLOC(team->buckets, buckets, "the node's buckets"))
+    if (OWN(&sync->owner, team->buckets, buckets, "the node's buckets"))
         return -1;
     for (int b = 0; b < sync->plan->nbuckets && sync->options.node->nranks > 1; b++)
-        if (engine_of(sync)->copies->ticket_create(context_of(sync), &team->buckets[b].passed))
+        if (gradient_ticket(sync, &team->buckets[b].passed))
             return -1;
     return 0;
 }
@@ -101,21 +84,18 @@ static int team_open(struct sync *sync, MPI_Comm world)
         return -1;
     team = sync->gathering;
     if (node_window_open(world, node, places * sizeof *team->order, "the order of operations",
-                         &team->window))
+                         &sync->window))
         return -1;
     if (node->nranks == 1) {
-        team_close(sync);
+        node_window_close(&sync->window);
         sync->gather = &gather_alone;
         return 0;
     }
-    team->order = team->window.memory;
+    team->order = sync->window.memory;
     team->places = places;
     if (node->rank == 0)
-        memset(team->window.memory, 0, places * sizeof *team->order);
-    MPI_TRY(MPI_Barrier(node->comm));
-    return 0;
-fail:
-    return -1;
+        memset(sync->window.memory, 0, places * sizeof *team->order);
+    return MPI_STATUS(MPI_Barrier(node->comm));
 }
 
 static int team_mark(struct sync *sync, int bucket)
@@ -237,7 +217,6 @@ static void team_abort(struct sync *sync)
 const struct gather_i gather_team = {
     .sums_on_engine = true,
     .open = team_open,
-    .close = team_close,
     .mark = team_mark,
     .post = team_post,
     .poll = team_poll,

@@ -5,7 +5,6 @@
 #include "engine/vector.h"
 
 #include <assert.h>
-#include <stdlib.h>
 
 /* ---- life ---- */
 
@@ -14,7 +13,7 @@ int gradient_open(struct sync *sync)
     const struct engine *engine = sync->model.engine;
     struct gradient *g;
 
-    if (ALLOC(sync->gradient, 1, "gradients"))
+    if (OWN(&sync->owner, sync->gradient, 1, "gradients"))
         return -1;
     g = sync->gradient;
     if (!sync->worker)
@@ -33,20 +32,18 @@ static bool has_slots(const struct sync *sync, int bucket)
 static int open_bucket(struct sync *sync, int bucket)
 {
     static const char what[] = "the copies that --staleness needs";
-    struct gradient *g = sync->gradient;
-    struct bucket_copies *copies = &g->buckets[bucket];
+    struct bucket_copies *copies = &sync->gradient->buckets[bucket];
     size_t depth = (size_t)sync->buckets[bucket].depth;
     size_t elems = depth * bucket_of(sync, bucket)->elems;
 
-    if (g->copies->ticket_create(g->context, &copies->down) ||
-        g->copies->ticket_create(g->context, &copies->up))
+    if (gradient_ticket(sync, &copies->down) || gradient_ticket(sync, &copies->up))
         return -1;
     if (!has_slots(sync, bucket))
         return 0;
-    if (ALLOC(copies->fetches, depth, what))
+    if (OWN(&sync->owner, copies->fetches, depth, what))
         return -1;
     for (size_t i = 0; i < depth; i++)
-        if (g->copies->ticket_create(g->context, &copies->fetches[i]))
+        if (gradient_ticket(sync, &copies->fetches[i]))
             return -1;
     copies->gradients = gradient_alloc(sync, elems, what);
     copies->values = copies->gradients ? gradient_alloc(sync, elems, what) : NULL;
@@ -58,41 +55,12 @@ int gradient_place(struct sync *sync)
     size_t buckets = (size_t)sync->plan->nbuckets + 1;
     struct gradient *g = sync->gradient;
 
-    if (ALLOC(g->buckets, buckets, "gradients"))
+    if (OWN(&sync->owner, g->buckets, buckets, "gradients"))
         return -1;
     for (int b = 0; b < sync->plan->nbuckets && sync->worker; b++)
         if (open_bucket(sync, b))
             return -1;
     return error_any(encode_open(sync) || serve_open(sync));
-}
-
-static void close_bucket(struct sync *sync, int bucket)
-{
-    struct gradient *g = sync->gradient;
-    struct bucket_copies *copies = &g->buckets[bucket];
-
-    g->copies->ticket_destroy(g->context, copies->down);
-    g->copies->ticket_destroy(g->context, copies->up);
-    for (int i = 0; copies->fetches && i < sync->buckets[bucket].depth; i++)
-        g->copies->ticket_destroy(g->context, copies->fetches[i]);
-    free(copies->fetches);
-    gradient_free(sync, copies->gradients);
-    gradient_free(sync, copies->values);
-}
-
-void gradient_close(struct sync *sync)
-{
-    struct gradient *g = sync->gradient;
-
-    if (!g)
-        return;
-    for (int b = 0; g->buckets && g->copies && b < sync->plan->nbuckets; b++)
-        close_bucket(sync, b);
-    serve_close(sync);
-    encode_close(sync);
-    free(g->buckets);
-    free(g);
-    sync->gradient = NULL;
 }
 
 const char *gradient_way(const struct sync *sync)
@@ -128,20 +96,50 @@ float *gradient_alloc(struct sync *sync, size_t elems, const char *what)
     struct gradient *g = sync->gradient;
     void *memory = NULL;
 
-    if (g->copies)
-        return g->copies->host_alloc(g->context, elems * sizeof(float), what, &memory) ? NULL
-                                                                                       : memory;
-    return alloc_array(elems, sizeof(float), what);
+    if (!g->copies)
+        return owner_array(&sync->owner, elems, sizeof(float), what);
+    return g->copies->host_alloc(g->context, elems * sizeof(float), what, &memory) ||
+                   owner_take(&sync->owner, g->copies->host_free, g->context, memory)
+               ? NULL
+               : memory;
 }
 
-void gradient_free(struct sync *sync, float *memory)
+float *gradient_alloc_on(struct sync *sync, const struct engine *engine, size_t elems,
+                         const char *what)
 {
-    struct gradient *g = sync->gradient;
+    void *memory;
 
-    if (memory && g->copies)
-        g->copies->host_free(g->context, memory);
-    else
-        free(memory);
+    return engine->i->alloc(engine->context, elems * sizeof(float), what, &memory) ||
+                   owner_take(&sync->owner, engine->i->free, engine->context, memory)
+               ? NULL
+               : memory;
+}
+
+static void destroy_ticket(void *context, void *ticket)
+{
+    const struct engine *engine = context;
+
+    engine->i->copies->ticket_destroy(engine->context, ticket);
+}
+
+int gradient_ticket(struct sync *sync, struct engine_ticket **out)
+{
+    const struct engine *engine = sync->model.engine;
+
+    return error_any(engine->i->copies->ticket_create(engine->context, out) ||
+                     owner_take(&sync->owner, destroy_ticket, (void *)(uintptr_t)engine, *out));
+}
+
+static void close_tree_sum(void *context, void *tree)
+{
+    (void)context;
+    tree_sum_close(tree);
+}
+
+int gradient_tree_sum(struct sync *sync, struct tree_sum *out)
+{
+    return error_any(tree_sum_open(out, sync->plan->nworkers, NULL, NULL) ||
+                     owner_take(&sync->owner, close_tree_sum, NULL, out));
 }
 
 /* ---- forms ---- */

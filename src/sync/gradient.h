@@ -20,6 +20,7 @@
 #define POSEIDON_SYNC_GRADIENT_H
 
 #include "engine/engine.h"
+#include "engine/tree_sum.h"
 
 struct sync;
 
@@ -28,7 +29,6 @@ struct sync;
 int gradient_open(struct sync *sync);
 /* After the buckets have their steps: room for messages and slots. Not collective. */
 int gradient_place(struct sync *sync);
-void gradient_close(struct sync *sync);
 
 /* "straight from and to the engine's memory", or why not; NULL where that is the host's. */
 const char *gradient_way(const struct sync *sync);
@@ -113,8 +113,14 @@ bool gradient_serve_busy(const struct sync *sync);
 
 /* ---- memory beside the arenas ---- */
 
-/* Zeroed host memory that copies to and from the engine reach fast; NULL with a message. */
+/* Zeroed host memory that copies to and from the engine reach fast, zeroed memory of an engine's,
+ * and a ticket of the model's; NULL or -1 with a message. The sync's: it frees them in the end. */
 float *gradient_alloc(struct sync *sync, size_t elems, const char *what);
-void gradient_free(struct sync *sync, float *memory);
+float *gradient_alloc_on(struct sync *sync, const struct engine *engine, size_t elems,
+                         const char *what);
+int gradient_ticket(struct sync *sync, struct engine_ticket **out);
+
+/* A tree over the workers, for sums of what they send: the sync's likewise. */
+int gradient_tree_sum(struct sync *sync, struct tree_sum *out);
 
 #endif

@@ -43,7 +43,6 @@ bool gradient_goes_straight(const struct sync *sync, int chunk);
 /* Whether this rank sends that chunk's gradient encoded. */
 bool encode_wanted(const struct sync *sync, int chunk);
 int encode_open(struct sync *sync);
-void encode_close(struct sync *sync);
 /* The bucket's gradients that travel encoded become messages, where the engine encodes; those that
  * do not go straight are fetched. */
 int encode_on_engine(struct sync *sync, int bucket, enum engine_turn turn,
@@ -53,6 +52,5 @@ void *encode_message(struct sync *sync, int chunk);
 
 /* ---- a server's updates in the engine's memory (serve.c) ---- */
 int serve_open(struct sync *sync);
-void serve_close(struct sync *sync);
 
 #endif

@@ -4,8 +4,6 @@
 #include "sync/gradient.h"
 #include "sync/sync_internal.h"
 
-#include <stdlib.h>
-
 static struct tensor history_tensor(const struct history *history, size_t begin, size_t elems)
 {
     return (struct tensor){.shape = {.naxes = 1, .dim = {(int64_t)elems}},
@@ -16,16 +14,11 @@ static struct tensor history_tensor(const struct history *history, size_t begin,
 int history_open_blocks(struct sync *sync, const char *what, size_t elems, size_t blocks,
                         bool on_engine, struct history *out)
 {
-    const struct engine *engine = sync->model.engine;
-    void *memory = NULL;
-
     *out = (struct history){.elems = elems, .blocks = blocks, .on_engine = on_engine};
     if (!on_engine)
-        return ALLOC(out->memory, elems * blocks, what);
-    if (engine->i->alloc(engine->context, elems * blocks * sizeof(float), what, &memory))
-        return -1;
-    out->memory = memory;
-    return 0;
+        return OWN(&sync->owner, out->memory, elems * blocks, what);
+    out->memory = gradient_alloc_on(sync, sync->model.engine, elems * blocks, what);
+    return out->memory ? 0 : -1;
 }
 
 int history_open(struct sync *sync, const char *name, size_t elems, bool on_engine,
@@ -36,18 +29,6 @@ int history_open(struct sync *sync, const char *name, size_t elems, bool on_engi
     return history_open_blocks(sync, "the solver's history", elems, blocks, on_engine, out)
                ? error_context("layer '%s'", name)
                : 0;
-}
-
-void history_close(struct sync *sync, struct history *history)
-{
-    const struct engine *engine = sync->model.engine;
-
-    if (history->on_engine)
-        engine->i->free(engine->context, history->memory);
-    else
-        free(history->memory);
-    free(history->copy);
-    *history = (struct history){.memory = NULL};
 }
 
 /* Whether the host reads and writes it in place. */
@@ -65,7 +46,7 @@ int history_view(struct sync *sync, struct history *history, size_t begin, size_
     if (history_in_place(sync, history))
         return 0;
     if (!history->copy &&
-        ALLOC(history->copy, history->elems * history->blocks, "history on the host"))
+        OWN(&sync->owner, history->copy, history->elems * history->blocks, "history on the host"))
         return -1;
     for (size_t b = 0; b < history->blocks; b++) {
         size_t at = b * history->elems + begin;

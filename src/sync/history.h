@@ -10,7 +10,7 @@ struct sync;
 
 /* Blocks of history of `elems` elements. */
 struct history {
-    float *memory; /* blocks of elems, one behind the other; owned */
+    float *memory; /* blocks of elems, one behind the other */
     float *copy;   /* on the host, of memory that it does not address; NULL until asked for */
     size_t elems, blocks; /* of one block; of the solver's nhistory, at least 1 */
     bool on_engine;       /* memory is the engine's */
@@ -23,7 +23,6 @@ int history_open(struct sync *sync, const char *name, size_t elems, bool on_engi
 /* So many blocks of something else that is kept from iteration to iteration. */
 int history_open_blocks(struct sync *sync, const char *what, size_t elems, size_t blocks,
                         bool on_engine, struct history *out);
-void history_close(struct sync *sync, struct history *history);
 
 /* Elements [begin, begin + elems) of all blocks, as the host can read and write them; -1 with a
  * message where they could not be fetched. What is written there holds after history_restore, which

@@ -25,15 +25,16 @@ static struct home *home_of(const struct sync *sync, int chunk)
 
 /* ---- this rank has what came back ---- */
 
-static void decode_sum(struct sync *sync, struct home_part *part)
+/* The chunk as it travels, if it does encoded, becomes floats. */
+static void decode(struct sync *sync, int chunk, const void *encoded, float *out)
 {
-    const struct codec *codec = plan_codec(sync->plan, part->chunk);
-    const struct chunk *c = chunk_of(sync, part->chunk);
+    const struct codec *codec = plan_codec(sync->plan, chunk);
+    const struct chunk *c = chunk_of(sync, chunk);
 
-    if (!part->encoded)
+    if (!codec)
         return;
-    memset(part->total, 0, c->elems * sizeof *part->total);
-    codec->add(part->encoded, c->rows, c->elems / c->rows, part->total);
+    memset(out, 0, c->elems * sizeof *out);
+    codec->add(encoded, c->rows, c->elems / c->rows, out);
 }
 
 /* A worker that applies the rule itself: to the sum that came last. */
@@ -86,7 +87,7 @@ static int back_came(void *context, const struct wire_message *message)
     if (home_of(sync, chunk)->updates)
         return values_came(sync, part, iteration);
     part->back = iteration + 1;
-    decode_sum(sync, part);
+    decode(sync, part->chunk, part->encoded, part->total);
     return take_sum(sync, part);
 }
 
@@ -276,7 +277,7 @@ static int publish_sum(struct sync *sync, struct home_part *part)
             ->encode(sum->sum, sum->residual, c->rows, c->elems / c->rows, part->encoded);
     else if (total != sum->sum)
         memcpy(total, sum->sum, c->elems * sizeof *total);
-    decode_sum(sync, part);
+    decode(sync, part->chunk, part->encoded, part->total);
     end_iteration(sync, sum);
     begin_iteration(sync, part);
     if (send_back(sync, part, part->encoded ? part->encoded : total, iteration))
@@ -374,19 +375,13 @@ static int home_arrive(struct sync *sync, struct home_part *part, int worker, in
                        void *own)
 {
     struct home_sum *sum = part->sum;
-    const struct chunk *c = chunk_of(sync, part->chunk);
-    const struct codec *codec = plan_codec(sync->plan, part->chunk);
     int slot = (int)(iteration % sum->depth), place = slot * sync->plan->nworkers + worker;
     const void *encoded = own ? own : sum->encoded ? sum->encoded[place] : NULL;
-    float *floats = sum->from[place];
 
     assert(!sum->arrived[place]);
-    if (codec) {
-        memset(floats, 0, c->elems * sizeof *floats);
-        codec->add(encoded, c->rows, c->elems / c->rows, floats);
-    } else if (own) {
+    decode(sync, part->chunk, encoded, sum->from[place]);
+    if (!sum->encoded && own)
         sum->own[slot] = own;
-    }
     if (sync_drops(sync) && (iteration < sum->iteration || sum->sum))
         return drop_gradient(sync, part, worker);
     assert(iteration >= sum->iteration);

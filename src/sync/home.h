@@ -78,10 +78,8 @@ struct home {
     float *totals;           /* without updates: of all parts */
 };
 
-/* Fills the bucket's. gathers: gradients go home chunk by chunk, straight or along a tree. Frees
- * nothing on failure: home_close does. */
+/* Fills the bucket's. gathers: gradients go home chunk by chunk, straight or along a tree. */
 int home_open(struct sync *sync, int bucket, bool gathers, bool updates);
-void home_close(struct sync *sync, int bucket);
 
 /* scheme.memory without updates at home: of a bucket, whose whole sum is kept beside the places. */
 uint64_t home_count_totals(const struct plan *plan, int bucket, int leader);

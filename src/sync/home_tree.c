@@ -7,8 +7,6 @@
 #include "sync/home.h"
 #include "sync/sync_internal.h"
 
-#include <stdlib.h>
-
 struct home_tree {
     int chunk;
     int64_t iteration; /* being added up */
@@ -29,31 +27,19 @@ struct home_tree *home_tree_open(struct sync *sync, int chunk)
     int ranks[TREE_MOST_CHILDREN], workers = sync->plan->nworkers;
     int home = plan_home(sync->plan, chunk), n = tree_children(workers, home, sync->rank, ranks);
     size_t bytes = sizeof(struct home_tree) + (size_t)n * sizeof(struct child);
-    struct home_tree *tree = alloc_array(1, bytes, "a chunk's tree");
+    struct home_tree *tree = owner_array(&sync->owner, 1, bytes, "a chunk's tree");
+    size_t elems = chunk_of(sync, chunk)->elems;
+    float *sums = n > 0 ? gradient_alloc(sync, (size_t)n * elems, "a chunk's sums") : NULL;
 
-    if (!tree)
+    if (!tree || (n > 0 && !sums))
         return NULL;
     tree->chunk = chunk;
     tree->iteration = sync->options.iteration;
     tree->parent = tree_parent(workers, home, sync->rank);
-    for (int i = 0; i < n; i++) {
-        struct child *child = &tree->children[i];
-        child->rank = ranks[i];
-        child->sum = gradient_alloc(sync, chunk_of(sync, chunk)->elems, "a chunk's sums");
-        if (!child->sum) {
-            home_tree_close(sync, tree);
-            return NULL;
-        }
-        tree->nchildren++;
-    }
+    tree->nchildren = n;
+    for (int i = 0; i < n; i++)
+        tree->children[i] = (struct child){.rank = ranks[i], .sum = sums + (size_t)i * elems};
     return tree;
-}
-
-void home_tree_close(struct sync *sync, struct home_tree *tree)
-{
-    for (int i = 0; tree && i < tree->nchildren; i++)
-        gradient_free(sync, tree->children[i].sum);
-    free(tree);
 }
 
 int home_tree_parent(const struct home_tree *tree)

@@ -22,7 +22,6 @@ struct home_tree;
 /* Room for the sums of the rank's children: log2 of the ranks times the chunk at most, once the
  * chunk on average. NULL with a message. Not collective. */
 struct home_tree *home_tree_open(struct sync *sync, int chunk);
-void home_tree_close(struct sync *sync, struct home_tree *tree);
 
 /* Whom the answer comes from; -1 at home. */
 int home_tree_parent(const struct home_tree *tree);

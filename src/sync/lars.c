@@ -5,7 +5,6 @@
 #include "sync/sync_internal.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 /* The first piece of a chunk is the one after group -1. */
 static struct piece before_chunk(const struct sync *sync, int chunk)
@@ -23,8 +22,8 @@ int lars_open(struct sync *sync)
 
     if (sync->options.lars <= 0)
         return 0;
-    if (ALLOC(lars->first, plan->nchunks + 1, "norms of parameters") ||
-        ALLOC(lars->param, plan->ngroups + 1, "norms of parameters"))
+    if (OWN(&sync->owner, lars->first, plan->nchunks + 1, "norms of parameters") ||
+        OWN(&sync->owner, lars->param, plan->ngroups + 1, "norms of parameters"))
         return -1;
     for (int g = 0; g < plan->ngroups; g++) {
         lars->param[g] = params;
@@ -36,14 +35,7 @@ int lars_open(struct sync *sync)
         while (piece_next(sync, &piece))
             lars->first[c + 1]++;
     }
-    return ALLOC(lars->rates, params + 1, "local rates");
-}
-
-void lars_close(struct sync *sync)
-{
-    free(sync->lars.first);
-    free(sync->lars.param);
-    free(sync->lars.rates);
+    return OWN(&sync->owner, lars->rates, params + 1, "local rates");
 }
 
 int lars_count(const struct sync *sync)

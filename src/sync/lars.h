@@ -12,14 +12,13 @@
 struct sync;
 
 struct lars {
-    int *first; /* per chunk and behind the last: the number of its first piece. Owned; NULL: off */
-    int *param; /* per group: the number of its first parameter. Owned */
-    float *rates; /* per parameter: what stands for lr_mult, of the last iteration known. Owned */
+    int *first;   /* per chunk and behind the last: the number of its first piece. NULL: off */
+    int *param;   /* per group: the number of its first parameter */
+    float *rates; /* per parameter: what stands for lr_mult, of the last iteration known */
 };
 
-/* Not collective. lars_close: also after a failure. */
+/* Not collective. */
 int lars_open(struct sync *sync);
-void lars_close(struct sync *sync);
 
 /* How many doubles ranks agree on: 0 without LARS. */
 int lars_count(const struct sync *sync);

@@ -24,7 +24,6 @@
 #include "engine/vector.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { USUAL_RANK = 4 };
@@ -79,7 +78,7 @@ struct lowrank {
     const struct engine *engine;
     struct low_rank low;
     int rank;
-    float *residual;        /* m x n; the bucket's sum in exact iterations. Owned, with all below */
+    float *residual;        /* m x n; the bucket's sum in exact iterations */
     float *factor[2];       /* P and the tail, Q: the own ones, on their way home */
     float *sum[2];          /* the same summed; the second stays for the next iteration */
     float *basis;           /* P orthonormal */
@@ -149,18 +148,18 @@ static int open_sum(struct sync *sync, int chunk, const struct lowrank *lr, stru
 
     if (is_exact(sync, sync->options.iteration) && chunk_of(sync, chunk)->elems > most)
         most = chunk_of(sync, chunk)->elems;
-    if (ALLOC(sum->next, workers, what))
+    if (OWN(&sync->owner, sum->next, workers, what))
         return -1;
     for (size_t w = 0; w < workers; w++)
         sum->next[w] = 2 * sync->options.iteration;
     if (!is_home(sync, chunk))
         return 0;
-    if (ALLOC(sum->from, workers, what))
+    if (OWN(&sync->owner, sum->from, workers, what))
         return -1;
     for (size_t w = 0; w < workers; w++)
         if ((int)w != sync->rank && !(sum->from[w] = gradient_alloc(sync, most, what)))
             return -1;
-    return tree_sum_open(&sum->tree, (int)workers, NULL, NULL);
+    return gradient_tree_sum(sync, &sum->tree);
 }
 
 static int lowrank_open(struct sync *sync, int bucket)
@@ -177,7 +176,7 @@ static int lowrank_open(struct sync *sync, int bucket)
     lr->computed = 2 * sync->options.iteration;
     atomic_init(&lr->ready, lr->computed);
     elems = b->elems + 3 * lr->low.elems[0] + 2 * lr->low.elems[1];
-    if (ALLOC(lr->sums, b->nchunks, what))
+    if (OWN(&sync->owner, lr->sums, b->nchunks, what))
         return -1;
     if (!(lr->engine = gradient_host_engine(sync)) ||
         !(lr->residual = gradient_alloc(sync, elems, what)) ||
@@ -192,22 +191,6 @@ static int lowrank_open(struct sync *sync, int bucket)
         if (open_sum(sync, b->first_chunk + i, lr, &lr->sums[i]))
             return -1;
     return 0;
-}
-
-static void lowrank_close(struct sync *sync, int bucket)
-{
-    struct lowrank *lr = sync->buckets[bucket].scheme_state;
-
-    for (int i = 0; lr->sums && i < bucket_of(sync, bucket)->nchunks; i++) {
-        for (int w = 0; lr->sums[i].from && w < sync->plan->nworkers; w++)
-            gradient_free(sync, lr->sums[i].from[w]);
-        free(lr->sums[i].from);
-        free(lr->sums[i].next);
-        tree_sum_close(&lr->sums[i].tree);
-    }
-    free(lr->sums);
-    gradient_free(sync, lr->residual);
-    history_close(sync, &lr->history);
 }
 
 /* ---- wire thread: the sums of a turn ---- */
@@ -496,7 +479,6 @@ static size_t lowrank_residual(struct sync *sync, int chunk, enum kept kept, flo
 static const struct scheme_steps steps_lowrank = {
     .state_bytes = sizeof(struct lowrank),
     .open = lowrank_open,
-    .close = lowrank_close,
     .post = lowrank_post,
     .accept = lowrank_accept,
     .ahead = lowrank_ahead,

@@ -31,7 +31,6 @@ static const struct scheme_steps steps_ps = {
     .state_bytes = sizeof(struct home),
     .serves = true,
     .open = ps_open,
-    .close = home_close,
     .start = home_start,
     .post = home_post,
     .accept = home_accept,

@@ -4,7 +4,6 @@
 #include "sync/history.h"
 #include "sync/home.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 int serve_open(struct sync *sync)
@@ -14,23 +13,13 @@ int serve_open(struct sync *sync)
 
     if (!gradient_serves_on_engine(sync))
         return 0;
-    if (ALLOC(g->serving, 2 * chunks, "the parameter server") ||
-        ALLOC(g->served, chunks, "the parameter server"))
+    if (OWN(&sync->owner, g->serving, 2 * chunks, "the parameter server") ||
+        OWN(&sync->owner, g->served, chunks, "the parameter server"))
         return -1;
     for (int c = 0; c < sync->plan->nchunks; c++)
-        if (is_home(sync, c) && g->copies->ticket_create(g->context, &g->served[c]))
+        if (is_home(sync, c) && gradient_ticket(sync, &g->served[c]))
             return -1;
     return 0;
-}
-
-void serve_close(struct sync *sync)
-{
-    struct gradient *g = sync->gradient;
-
-    for (int c = 0; g->served && c < sync->plan->nchunks; c++)
-        g->copies->ticket_destroy(g->context, g->served[c]);
-    free(g->serving);
-    free(g->served);
 }
 
 float *gradient_served_values(const struct sync *sync, int chunk)

@@ -7,7 +7,6 @@
 #include "sync/sync_internal.h"
 
 #include <assert.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- the plan ---- */
@@ -108,7 +107,7 @@ static int sfb_open(struct sync *sync, int bucket)
     size_t workers = (size_t)sync->plan->nworkers;
     struct sfb *sfb = sync->buckets[bucket].scheme_state;
 
-    if (ALLOC(sfb->peers, workers, "sufficient factors"))
+    if (OWN(&sync->owner, sfb->peers, workers, "sufficient factors"))
         return -1;
     sfb->multiplied = sync->options.iteration * b->rounds;
     sfb->round = sfb->multiplied - 1;
@@ -121,15 +120,6 @@ static int sfb_open(struct sync *sync, int bucket)
     sfb->by_worker =
         gradient_on_host(sync) && b->rounds == 1 && sfb->factors.rows_each >= ROWS_WORTH_A_PRODUCT;
     return 0;
-}
-
-static void sfb_close(struct sync *sync, int bucket)
-{
-    struct sfb *sfb = sync->buckets[bucket].scheme_state;
-
-    factors_close(sync, &sfb->factors);
-    history_close(sync, &sfb->history);
-    free(sfb->peers);
 }
 
 /* Of one round, the slot's rows were sent two iterations ago; of several, the rows were sent in the
@@ -414,7 +404,6 @@ static int sfb_rebuild(struct sync *sync, int bucket, int64_t iteration)
 static const struct scheme_steps steps_sfb = {
     .state_bytes = sizeof(struct sfb),
     .open = sfb_open,
-    .close = sfb_close,
     .stage = sfb_stage,
     .post = sfb_post,
     .accept = sfb_accept,

@@ -35,10 +35,8 @@ struct scheme_steps {
     /* Of what this rank keeps of a bucket: sync_bucket.scheme_state, zeroed. 0: nothing. */
     size_t state_bytes;
     bool serves; /* dedicated servers have one, too; else they have no part in the bucket */
-    /* Fills it, and empties it, whether open came to its end or not; before and after the wire's
-     * thread runs. */
+    /* Fills it, before the wire's thread runs. What it allocates is the sync's (util/owner.h). */
     int (*open)(struct sync *sync, int bucket);
-    void (*close)(struct sync *sync, int bucket);
     /* Compute thread, once, when parameters and history are in place: sync_start. NULL: nothing. */
     void (*start)(struct sync *sync, int bucket);
     /* Compute thread, after each micro-batch's backward: copy what must outlive it. NULL: nothing.

@@ -80,7 +80,7 @@ static int open_bucket(struct sync *sync, int bucket)
     state->leads = leads_bucket(sync, bucket);
     state->steps = choose_steps(sync, bucket);
     state->depth = state->steps && state->steps->lags ? 1 + sync->options.staleness : 1;
-    return ALLOC(state->pending, state->depth, "a bucket");
+    return OWN(&sync->owner, state->pending, state->depth, "a bucket");
 }
 
 static int open_state(struct sync *sync, int bucket)
@@ -90,7 +90,7 @@ static int open_state(struct sync *sync, int bucket)
 
     if (!steps || steps->state_bytes == 0 || !(sync->worker || steps->serves))
         return 0;
-    state->scheme_state = alloc_array(1, steps->state_bytes, "a bucket");
+    state->scheme_state = owner_array(&sync->owner, 1, steps->state_bytes, "a bucket");
     return state->scheme_state ? steps->open(sync, bucket) : -1;
 }
 
@@ -296,11 +296,12 @@ static int open_local(struct sync *sync)
     static const char what[] = "synchronisation";
     size_t buckets = (size_t)sync->plan->nbuckets + 1;
 
-    if (ALLOC(sync->buckets, buckets, what) ||
-        ALLOC(sync->waiting, buckets * (size_t)(2 + sync->options.staleness), what) ||
-        ALLOC(sync->stats.buckets, buckets, what) ||
-        ALLOC(sync->stats.dropped, sync->nranks, what) || ALLOC(sync->links, sync->nranks, what) ||
-        (!sync->worker && ALLOC(sync->values, sync->model.elems, "parameters")))
+    if (OWN(&sync->owner, sync->buckets, buckets, what) ||
+        OWN(&sync->owner, sync->waiting, buckets * (size_t)(2 + sync->options.staleness), what) ||
+        OWN(&sync->owner, sync->stats.buckets, buckets, what) ||
+        OWN(&sync->owner, sync->stats.dropped, sync->nranks, what) ||
+        OWN(&sync->owner, sync->links, sync->nranks, what) ||
+        (!sync->worker && OWN(&sync->owner, sync->values, sync->model.elems, "parameters")))
         return -1;
     if (sync->worker)
         sync->values = sync->model.values;
@@ -336,6 +337,7 @@ static void fill_in(struct sync *sync)
     sync->scale = 1.0f / ((apart ? 1.0f : (float)(plan->ncomputing - plan->options.drop)) *
                           (float)plan->options.iter_size);
     sync->data = sync->control = sync->sums = sync->all = MPI_COMM_NULL;
+    sync->window.window = MPI_WIN_NULL;
     atomic_init(&sync->service.done, sync->options.iteration);
     sync->gather = choose_gather(sync);
     if (sync->gather->sums)
@@ -455,19 +457,6 @@ const struct sync_stats *sync_stats(struct sync *sync)
     return &sync->stats;
 }
 
-static void close_buckets(struct sync *sync)
-{
-    for (int b = 0; sync->buckets && b < sync->plan->nbuckets; b++)
-        if (sync->buckets[b].scheme_state)
-            sync->buckets[b].steps->close(sync, b);
-    gradient_close(sync);
-    for (int b = 0; sync->buckets && b < sync->plan->nbuckets; b++) {
-        free(sync->buckets[b].scheme_state);
-        free(sync->buckets[b].pending);
-    }
-    free(sync->buckets);
-}
-
 /* What MPI may read and write until the process ends is freed by nobody. It stays within reach, so
  * that whoever looks for lost memory does not take it for such. */
 static void abandon(struct sync *sync)
@@ -490,20 +479,13 @@ void sync_destroy(struct sync *sync)
         return;
     }
     wire_destroy(sync->wire);
-    close_buckets(sync);
-    if (sync->gather->close)
-        sync->gather->close(sync);
+    owner_free(&sync->owner);
+    node_window_close(&sync->window);
     list_communicators(sync, comms);
     for (int i = 0; i < COMMUNICATORS; i++)
         if (*comms[i] != MPI_COMM_NULL)
             MPI_Comm_free(comms[i]);
-    if (!sync->worker)
-        free(sync->values);
-    clip_close(sync);
-    calls_free(sync);
-    free(sync->waiting);
-    free(sync->stats.buckets);
-    free(sync->stats.dropped);
-    free(sync->links);
+    free(sync->calls.sums.values);
+    free(sync->calls.asked.values);
     free(sync);
 }

@@ -11,17 +11,18 @@
 #include "sync/clip.h"
 #include "sync/lars.h"
 #include "sync/gather.h"
+#include "sync/node.h"
 #include "sync/steps.h"
 #include "sync/sync.h"
 #include "trace/trace.h"
 #include "util/agree.h"
-#include "util/alloc.h"
+#include "util/owner.h"
 #include "wire/wire.h"
 
 /* One bucket as this rank sees it. */
 struct sync_bucket {
     const struct scheme_steps *steps; /* NULL: nothing to synchronise */
-    void *scheme_state;               /* the scheme's (steps.h). Owned */
+    void *scheme_state;               /* the scheme's (steps.h) */
     bool leads;                       /* this rank moves some of its chunks */
     int depth;                        /* iterations that may be under way: 1, or staleness + 1 */
     int64_t posted;                   /* iterations posted (compute thread) */
@@ -42,7 +43,7 @@ struct sync_calls {
     struct call_sum {
         struct sync *sync;
         MPI_Comm comm;
-        double *values, *result; /* owned, at once */
+        double *values, *result; /* allocated at once, by itself */
         int count, capacity;
         _Atomic int64_t done; /* 1: the result is there */
     } sums, asked;            /* sync_sum's, over the workers; sync_ask's, over all */
@@ -65,6 +66,7 @@ struct sync_service {
 };
 
 struct sync {
+    struct owner owner; /* of all that is opened with the rest, unless noted */
     const struct plan *plan;
     struct sync_model model;
     struct sync_update update;
@@ -88,6 +90,7 @@ struct sync {
     struct sync_bucket *buckets;
     const struct gather_i *gather;
     void *gathering;           /* its state */
+    struct node_window window; /* what it shares with the node's other ranks */
     struct gradient *gradient; /* where gradients and values are, and in what form (gradient.h) */
     struct clip clip;
     struct lars lars;
@@ -212,9 +215,6 @@ int compute_wait(struct sync *sync, const _Atomic int64_t *counter, int64_t targ
 
 /* All buckets' `advance`: computes with what is here, and waits for nothing. */
 int compute_advance(struct sync *sync);
-
-/* ---- calls (calls.c) ---- */
-void calls_free(struct sync *sync);
 
 /* Whether iterations go on without the workers that come last. */
 static inline bool sync_drops(const struct sync *sync)

@@ -41,8 +41,8 @@ static int find_work(struct exchange *exchange, const struct job *job,
 {
     struct cost_cluster *cluster = &exchange->probe.cluster;
 
-    if (job->blank ? layer_times_read(compute->net, job->options->profile, cluster, out)
-                   : layer_times_estimate(compute->net, cluster, out))
+    if (job->blank ? layer_times_read(job->owner, compute->net, job->options->profile, cluster, out)
+                   : layer_times_estimate(job->owner, compute->net, cluster, out))
         return -1;
     if (job->blank)
         cluster->device_Bps = 0; /* the profile's device copies, its stand-in does not */
@@ -73,15 +73,10 @@ static int choose(struct exchange *exchange, const struct job *job, const struct
                      exchange->cap * (job->options->dilate > 1 ? job->options->dilate : 1)}};
     struct choose_answer answer;
     char words[CHOOSE_WORDS];
-    int status;
 
     free.dilate = 1; /* the link is as much faster already */
     free.merge_bytes = job->options->sizes.merge;
-    if (find_work(exchange, job, compute, &work))
-        return -1;
-    status = choose_comm(&question, &answer);
-    layer_times_free(&work);
-    if (status)
+    if (find_work(exchange, job, compute, &work) || choose_comm(&question, &answer))
         return -1;
     choose_print_rows(&answer, words);
     LOG_INFO(job->log, "Simulated time of an iteration by --comm: %s", words);

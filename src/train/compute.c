@@ -42,11 +42,10 @@ int compute_create_nets(struct compute *compute, struct job *job, struct trace *
     if (!job->worker)
         return 0;
     if (job_rehearses(job) && !job->blank &&
-        fake_data_create(compute->net, job->seed, (uint64_t)job->rank * (uint64_t)job->batch,
-                         &compute->fake))
+        fake_data_create(job->owner, compute->net, job->seed,
+                         (uint64_t)job->rank * (uint64_t)job->batch, &compute->fake))
         return -1;
-    compute->tests = alloc_array((size_t)job->defs.ntests + 1, sizeof(struct net *), "test nets");
-    if (!compute->tests)
+    if (OWN(job->owner, compute->tests, job->defs.ntests + 1, "test nets"))
         return -1;
     env.batch = env.row = 0;
     env.trace = NULL;
@@ -223,11 +222,9 @@ int compute_load_weights(struct compute *compute, const struct job *job)
 
 int compute_push_values(struct compute *compute, const struct job *job)
 {
-    for (int g = 0; g < compute->net->ngroups && job->worker; g++) {
+    for (int g = 0; g < compute->net->ngroups && job->worker; g++)
         if (net_push_values(compute->net, g))
             return -1;
-        net_touch(compute->net, g);
-    }
     return 0;
 }
 
@@ -286,10 +283,8 @@ int compute_average_statistics(struct compute *compute, const struct job *job, s
     compute_spread_statistics(compute, job);
     status = 0;
     for (int g = 0; g < net->ngroups && !status; g++)
-        if (net->params[net->groups[g].first].statistic) {
+        if (net->params[net->groups[g].first].statistic)
             status = net_push_values(net, g);
-            net_touch(net, g);
-        }
 done:
     free(sums);
     free(values);
@@ -307,7 +302,7 @@ int compute_open_shares(struct compute *compute, const struct job *job)
         job->options->comm.policy == COMM_NONE)
         return 0;
     compute->counted_losses = losses;
-    return ALLOC(compute->counts, losses, "labels that count");
+    return OWN(job->owner, compute->counts, losses, "labels that count");
 }
 
 /* A grain has running sums of its own, and keeps them where the pass makes NaN or infinity. */
@@ -346,9 +341,5 @@ void compute_close(struct compute *compute, const struct job *job)
 {
     for (int i = 0; compute->tests && i < job->defs.ntests; i++)
         net_destroy(compute->tests[i]);
-    free(compute->tests);
-    fake_data_destroy(compute->fake);
     net_destroy(compute->net);
-    grains_close(&compute->grains);
-    free(compute->counts);
 }

@@ -2,10 +2,8 @@
  * order alone, so that ranks together have what one rank would have. */
 #include "train/fake_data.h"
 
-#include "util/alloc.h"
+#include "util/owner.h"
 #include "util/rng.h"
-
-#include <stdlib.h>
 
 struct fake_data {
     const struct net *net; /* borrowed */
@@ -29,17 +27,17 @@ static float scale_of(const struct layer *layer)
     return images.transform ? images.transform->scale : 1;
 }
 
-static int fill_top(struct fake_data *fake, const struct layer *layer, int top, uint64_t seed,
-                    uint64_t first_sample)
+static int fill_top(struct owner *owner, struct fake_data *fake, const struct layer *layer, int top,
+                    uint64_t seed, uint64_t first_sample)
 {
     const struct shape *shape = &layer->tops[top]->value.shape;
     size_t elems = shape_elems(shape), batch = shape->naxes > 0 ? (size_t)shape->dim[0] : 1;
     size_t classes, each = elems / batch;
     bool labels = net_label_reader(fake->net, layer, top, &classes) != NULL;
-    float scale = scale_of(layer), *values = alloc_array(elems, sizeof *values, "made-up data");
+    float scale = scale_of(layer), *values;
     int place = 0;
 
-    if (!values)
+    if (OWN(owner, values, elems, "made-up data"))
         return -1;
     while (fake->net->blobs[place] != layer->tops[top])
         place++;
@@ -57,19 +55,19 @@ static int fill_top(struct fake_data *fake, const struct layer *layer, int top, 
     return 0;
 }
 
-int fake_data_create(const struct net *net, uint64_t seed, uint64_t first_sample,
-                     struct fake_data **out)
+int fake_data_create(struct owner *owner, const struct net *net, uint64_t seed,
+                     uint64_t first_sample, struct fake_data **out)
 {
-    struct fake_data *fake = *out = alloc_array(1, sizeof *fake, "made-up data");
+    struct fake_data *fake;
 
-    if (!fake)
+    if (OWN(owner, fake, 1, "made-up data") ||
+        OWN(owner, fake->values, net->nblobs, "made-up data"))
         return -1;
+    *out = fake;
     fake->net = net;
-    if (ALLOC(fake->values, net->nblobs, "made-up data"))
-        return -1;
     for (int l = 0; l < net->nlayers; l++)
         for (int t = 0; t < net->layers[l].ntops && is_input(&net->layers[l]); t++)
-            if (fill_top(fake, &net->layers[l], t, seed, first_sample))
+            if (fill_top(owner, fake, &net->layers[l], t, seed, first_sample))
                 return -1;
     return 0;
 }
@@ -94,14 +92,4 @@ void fake_data_describe(const struct fake_data *fake, const char *title, struct 
             strbuf_printf(out, "%-10s  layer '%s': made up, %s, the same for every pass\n", title,
                           layer->def->name, shape_product(&layer->tops[0]->value.shape).text);
     }
-}
-
-void fake_data_destroy(struct fake_data *fake)
-{
-    if (!fake)
-        return;
-    for (int i = 0; fake->values && i < fake->net->nblobs; i++)
-        free(fake->values[i]);
-    free(fake->values);
-    free(fake);
 }

@@ -4,10 +4,8 @@
 #include "engine/vector.h"
 #include "report/outputs.h"
 #include "sync/sync.h"
-#include "util/alloc.h"
 #include "util/clock.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* Of the table. */
@@ -37,7 +35,7 @@ static int open_places(struct grains *grains, const struct job *job, const struc
     size_t shares = (size_t)job_shares(job);
     size_t rows = 0;
 
-    if (ALLOC(grains->places, net->ngroups, "gradients"))
+    if (OWN(job->owner, grains->places, net->ngroups, "gradients"))
         return -1;
     for (int i = 0; i < net->ngroups; i++) {
         const struct param_group *g = &net->groups[i];
@@ -48,7 +46,7 @@ static int open_places(struct grains *grains, const struct job *job, const struc
         if (product)
             net->params[g->first].factored = true;
     }
-    if (rows > 0 && !(grains->factors = alloc_array(rows, sizeof *grains->factors, "factors")))
+    if (rows > 0 && OWN(job->owner, grains->factors, rows, "factors"))
         return -1;
     grains->bytes = rows * sizeof *grains->factors;
     return 0;
@@ -61,8 +59,8 @@ int grains_open(struct grains *grains, const struct job *job, const struct net *
     size_t most = width > nstatistics ? width : nstatistics, elems;
 
     *grains = (struct grains){.nstatistics = nstatistics};
-    if (ALLOC(grains->rows, shares * width, "losses") ||
-        ALLOC(grains->table, count_rows(job) * most, "sums over workers") ||
+    if (OWN(job->owner, grains->rows, shares * width, "losses") ||
+        OWN(job->owner, grains->table, count_rows(job) * most, "sums over workers") ||
         open_places(grains, job, net))
         return -1;
     if (shares == 1)
@@ -71,19 +69,9 @@ int grains_open(struct grains *grains, const struct job *job, const struct net *
         levels++;
     elems = levels * grains->each;
     grains->bytes += elems * sizeof *grains->waiting;
-    return error_any(
-        ALLOC(grains->waiting, elems, "gradients of grains") ||
-        ALLOC(grains->statistics, (shares + 1) * nstatistics, "grains' running averages"));
-}
-
-void grains_close(struct grains *grains)
-{
-    free(grains->rows);
-    free(grains->table);
-    free(grains->places);
-    free(grains->factors);
-    free(grains->waiting);
-    free(grains->statistics);
+    return error_any(OWN(job->owner, grains->waiting, elems, "gradients of grains") ||
+                     OWN(job->owner, grains->statistics, (shares + 1) * nstatistics,
+                         "grains' running averages"));
 }
 
 /* The weight's gradient of all passes, once the last one has been. */

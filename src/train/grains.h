@@ -14,27 +14,26 @@ struct sync;
 
 struct grains {
     int pass;       /* of the iteration, that runs */
-    double *rows;   /* per share: its loss, and its outputs where they are displayed. Owned */
-    double *table;  /* what grains_mean sums: with grains a row of every worker's. Owned */
+    double *rows;   /* per share: its loss, and its outputs where they are displayed */
+    double *table;  /* what grains_mean sums: with grains a row of every worker's */
     float *waiting; /* per level of the tree: gradients of a branch that waits for its other
-                       half, `each` of them. Owned; NULL: one share */
+                       half, `each` of them; NULL: one share */
     size_t each;
     float *factors; /* of fully connected layers, whose weights' gradients are made of the factors
-                       of all grains at once: memory sees the sum alone. Owned */
+                       of all grains at once: memory sees the sum alone */
     struct grains_place {
         size_t waiting, rows; /* the group's, in `waiting` and `factors` */
-    } * places;               /* per group. Owned */
+    } * places;               /* per group */
     size_t bytes;             /* of waiting and factors */
     double seconds;           /* that adding gradients took */
     size_t nstatistics;       /* running sums of BatchNorm's */
-    float *statistics; /* per share, and room for as many more. Owned; NULL: one share, whose are
-                          the net's */
+    float *statistics;        /* per share, and room for as many more; NULL: one share, whose are
+                                 the net's */
 };
 
-/* net: of nothing but its shapes. Not collective. */
+/* net: of nothing but its shapes. The memory is the job's owner's. Not collective. */
 int grains_open(struct grains *grains, const struct job *job, const struct net *net,
                 size_t nstatistics);
-void grains_close(struct grains *grains);
 
 /* The group's gradient of the pass stands in the net's arena, on the host; after the last pass of
  * an iteration the sum of all does. */

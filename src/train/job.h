@@ -11,9 +11,11 @@
 #include "train/nets.h"
 #include "train/policy.h"
 #include "train/trainer.h"
+#include "util/owner.h"
 #include "util/topology.h"
 
 struct job {
+    struct owner *owner; /* of memory that lasts as long as the job does */
     /* given to trainer_create, borrowed */
     const struct trainer_options *options;
     struct log *log;

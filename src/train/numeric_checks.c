@@ -143,7 +143,7 @@ int guard_open_skips(struct guard *guard, const struct plan *plan)
         return error_set("--on-nan=skip: the running averages of BatchNorm are in the memory of "
                          "--engine=%s and cannot be taken back; use --engine=cpu",
                          o->engine);
-    return ALLOC(guard->statistics, 2 * count, "running averages");
+    return OWN(guard->job->owner, guard->statistics, 2 * count, "running averages");
 }
 
 void guard_keep_statistics(struct guard *guard)

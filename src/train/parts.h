@@ -10,6 +10,7 @@
 struct setup;
 
 struct trainer {
+    struct owner owner; /* of what lasts as long */
     struct job job;
     struct compute compute;
     struct exchange exchange;

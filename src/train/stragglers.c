@@ -6,11 +6,9 @@
  * than those between others. */
 #include "train/stragglers.h"
 
-#include "util/alloc.h"
 #include "util/median.h"
 #include "util/units.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* Of every rank, added up over all ranks: each gives its own times, and of its links those times
@@ -31,12 +29,12 @@ enum { VALUES = sizeof(struct seen) / sizeof(double) };
 
 struct stragglers {
     const struct job *job;        /* borrowed */
-    struct figures_late *of_rank; /* rank 0's verdicts so far. Owned */
+    struct figures_late *of_rank; /* rank 0's verdicts so far */
     int looks;                    /* how many there were */
     int64_t iteration;            /* of the last one */
     double seconds, stall, input; /* of training until the last one */
-    struct sync_link *links;      /* as they were then. Owned */
-    double *sorted;               /* scratch, a number for each rank. Owned */
+    struct sync_link *links;      /* as they were then */
+    double *sorted;               /* scratch, a number for each rank */
 };
 
 int stragglers_open(const struct job *job, int64_t first, struct stragglers **out)
@@ -46,23 +44,14 @@ int stragglers_open(const struct job *job, int64_t first, struct stragglers **ou
 
     if (job->nworkers < 2 || job->options->comm.policy == COMM_NONE)
         return 0;
-    *out = late = alloc_array(1, sizeof *late, "late ranks");
-    if (!late)
+    if (OWN(job->owner, late, 1, "late ranks"))
         return -1;
+    *out = late;
     late->job = job;
     late->iteration = first;
-    return error_any(ALLOC(late->of_rank, n, "late ranks") || ALLOC(late->links, n, "late ranks") ||
-                     ALLOC(late->sorted, n, "late ranks"));
-}
-
-void stragglers_close(struct stragglers *late)
-{
-    if (!late)
-        return;
-    free(late->of_rank);
-    free(late->links);
-    free(late->sorted);
-    free(late);
+    return error_any(OWN(job->owner, late->of_rank, n, "late ranks") ||
+                     OWN(job->owner, late->links, n, "late ranks") ||
+                     OWN(job->owner, late->sorted, n, "late ranks"));
 }
 
 size_t stragglers_values(const struct stragglers *late)

@@ -11,7 +11,6 @@ struct stragglers;
 /* For training from iteration `first` on. Leaves *out where no rank waits for another; nothing
  * happens in what follows where stragglers is NULL. */
 int stragglers_open(const struct job *job, int64_t first, struct stragglers **out);
-void stragglers_close(struct stragglers *stragglers);
 
 /* So many doubles of this worker, after so many seconds of training without pauses and the waits in
  * them, are added up over the workers and judged: since the last time, who was late? Rank 0 says it

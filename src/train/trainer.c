@@ -213,6 +213,7 @@ int trainer_create(MPI_Comm world, const struct trainer_options *options, struct
     patience_step("comparing options, solver and nets");
     if (t) {
         t->setup = alloc_array(1, sizeof *t->setup, "the trainer");
+        t->job.owner = &t->owner;
         t->run.job = t->guard.job = &t->job;
         t->guard.compute = &t->compute;
         t->guard.run = &t->run;
@@ -252,12 +253,11 @@ void trainer_destroy(struct trainer *t)
         engine_close(&t->compute.engine);
     curves_close(t->output.curves);
     figures_free(&t->output.figures);
-    stragglers_close(t->guard.stragglers);
     free(t->guard.damage);
-    free(t->guard.statistics);
     rates_close(&t->rates);
     scores_close(&t->scores);
     free_setup(t);
     job_close(&t->job);
+    owner_free(&t->owner);
     free(t);
 }

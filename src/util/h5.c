@@ -4,6 +4,7 @@
 
 #include "util/alloc.h"
 #include "util/file.h"
+#include "util/path.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -95,15 +96,6 @@ int h5_error(const char *format, ...)
     return error_set("%s (%s)", text, h5_reason(reason, sizeof reason));
 }
 
-static int file_missing(const char *path)
-{
-    char folder[1024];
-
-    if (path[0] != '/' && getcwd(folder, sizeof folder))
-        return error_set("%s: no such file (the current folder is %s)", path, folder);
-    return error_set("%s: no such file", path);
-}
-
 static uint64_t little_endian(const unsigned char *bytes, size_t n)
 {
     uint64_t value = 0;
@@ -162,7 +154,7 @@ int h5_file_open(const char *path, hid_t *out)
     *out = -1;
     if (stat(path, &st) != 0) {
         if (errno == ENOENT || errno == ENOTDIR)
-            return file_missing(path);
+            return path_missing(path);
         return error_set("%s: %s", path, strerror(errno));
     }
     if (S_ISDIR(st.st_mode))

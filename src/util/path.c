@@ -52,8 +52,8 @@ int path_missing(const char *path)
     char folder[1024];
 
     if (path[0] != '/' && getcwd(folder, sizeof folder))
-        return error_set("File not found: %s (the current folder is %s)", path, folder);
-    return error_set("File not found: %s", path);
+        return error_set("%s: no such file (the current folder is %s)", path, folder);
+    return error_set("%s: no such file", path);
 }
 
 char *path_folder(const char *path)

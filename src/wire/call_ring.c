@@ -1,27 +1,18 @@
 /* Counters only grow; a call's place is its number modulo the size, a power of two. */
 #include "wire/call_ring.h"
 
-#include "util/alloc.h"
-
 #include <assert.h>
-#include <stdlib.h>
 
-int call_ring_open(struct call_ring *ring, int calls)
+int call_ring_open(struct call_ring *ring, struct owner *owner, int calls)
 {
     size_t size = 64;
 
     while (calls > 0 && size < (size_t)calls)
         size *= 2;
-    if (ALLOC(ring->calls, size, "calls of the wire"))
+    if (OWN(owner, ring->calls, size, "calls of the wire"))
         return -1;
     ring->mask = size - 1;
     return 0;
-}
-
-void call_ring_close(struct call_ring *ring)
-{
-    free(ring->calls);
-    ring->calls = NULL;
 }
 
 bool call_ring_put(struct call_ring *ring, struct ring_call call)

@@ -3,6 +3,7 @@
 #ifndef POSEIDON_WIRE_CALL_RING_H
 #define POSEIDON_WIRE_CALL_RING_H
 
+#include "util/owner.h"
 #include "wire/wire.h"
 
 struct ring_call {
@@ -20,9 +21,8 @@ struct call_ring {
     _Atomic size_t head;
 };
 
-/* Room for `calls` at least; fails where memory does, with a message. */
-int call_ring_open(struct call_ring *ring, int calls);
-void call_ring_close(struct call_ring *ring);
+/* Room for `calls` at least, which the owner has; fails where memory does, with a message. */
+int call_ring_open(struct call_ring *ring, struct owner *owner, int calls);
 
 /* Writer: false if there is no room. What it wrote before is seen by the call's reader. */
 bool call_ring_put(struct call_ring *ring, struct ring_call call);

@@ -31,23 +31,18 @@ static int grow(struct wire *wire, int more)
 {
     struct active *active = &wire->active;
     size_t count = (size_t)active->capacity + (size_t)more;
-    struct slot_block *block;
+    struct slot *slots;
     void *grown;
 
     if (count > INT_MAX)
         return error_set("internal: more than %d messages", INT_MAX);
     if (GROW_ARRAY(active->requests, count) || GROW_ARRAY(active->slots, count) ||
         GROW_ARRAY(active->completed, count) || GROW_ARRAY(active->statuses, count) ||
-        GROW_ARRAY(active->finished, count))
+        GROW_ARRAY(active->finished, count) || OWN(&wire->owner, slots, more, "messages"))
         return -1;
-    block = malloc(sizeof *block + (size_t)more * sizeof *block->slots);
-    if (!block)
-        return error_memory((size_t)more * sizeof *block->slots, "messages");
-    block->next = wire->blocks;
-    wire->blocks = block;
     for (int i = more - 1; i >= 0; i--) {
-        block->slots[i].spare = wire->spare;
-        wire->spare = &block->slots[i];
+        slots[i].spare = wire->spare;
+        wire->spare = &slots[i];
     }
     active->capacity = (int)count;
     return 0;
@@ -63,7 +58,7 @@ int messages_open(struct wire *wire)
 
     if (o->data != MPI_COMM_NULL)
         MPI_TRY(MPI_Comm_size(o->data, &options.peers));
-    if (queue_open(&wire->queue, &options, 1e-9 * (double)wire_clock()))
+    if (queue_open(&wire->queue, &wire->owner, &options, 1e-9 * (double)wire_clock()))
         return -1;
     return grow(wire, o->messages > INT_MAX - 2 * LEAST_SLOTS ? INT_MAX - LEAST_SLOTS
                                                               : o->messages + LEAST_SLOTS);
@@ -75,17 +70,11 @@ void messages_close(struct wire *wire)
 {
     struct active *active = &wire->active;
 
-    while (wire->blocks) {
-        struct slot_block *block = wire->blocks;
-        wire->blocks = block->next;
-        free(block);
-    }
     free(active->requests);
     free(active->slots);
     free(active->completed);
     free(active->statuses);
     free(active->finished);
-    queue_close(&wire->queue);
 }
 
 struct slot *messages_slot(struct wire *wire, enum slot_kind kind)

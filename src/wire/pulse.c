@@ -6,10 +6,8 @@
  * counts for nobody's silence. */
 #include "wire/wire_internal.h"
 
-#include "util/alloc.h"
 #include "util/strbuf.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum { TAG_BEAT = 2, TAG_ANSWER = 3, RANKS_NAMED = 8, BEATS_A_SECOND = 64 }; /* that rank 0 takes */
@@ -51,28 +49,17 @@ int pulse_open(struct wire *wire)
 
     if (wire->options.watch.silence_seconds <= 0 || wire->nranks == 1)
         return 0;
-    if (ALLOC(pulse, 1, "signs of life"))
+    if (OWN(&wire->owner, pulse, 1, "signs of life"))
         return -1;
     wire->pulse = pulse;
     pulse->out = pulse->in = MPI_REQUEST_NULL;
     pulse->each = BEAT_NS * (1 + wire->nranks / BEATS_A_SECOND);
-    if (ALLOC(pulse->peers, n, "signs of life"))
+    if (OWN(&wire->owner, pulse->peers, n, "signs of life"))
         return -1;
     pulse->npeers = (int)n;
     for (size_t i = 0; i < n; i++)
         pulse->peers[i] = (struct peer){.beat = {.at = WIRE_NOWHERE}, .answer = MPI_REQUEST_NULL};
     return 0;
-}
-
-void pulse_close(struct wire *wire)
-{
-    struct pulse *pulse = wire->pulse;
-
-    if (!pulse)
-        return;
-    free(pulse->peers);
-    free(pulse);
-    wire->pulse = NULL;
 }
 
 static bool is_over(MPI_Request *request)

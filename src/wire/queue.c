@@ -4,10 +4,7 @@
  * ByteScheduler, Peng et al., SOSP'19; TicTac, Hashemi et al., MLSys'19). */
 #include "wire/queue.h"
 
-#include "util/alloc.h"
-
 #include <assert.h>
-#include <stdlib.h>
 
 enum { SHARES = 8 };           /* of the window; one peer has one */
 enum { MOST_MESSAGES = 2048 }; /* in a window: each counts as such a part of it at least */
@@ -131,27 +128,20 @@ static void place_peer(struct queue *q, int peer)
 
 /* ---- */
 
-int queue_open(struct queue *q, const struct queue_options *options, double now)
+int queue_open(struct queue *q, struct owner *owner, const struct queue_options *options,
+               double now)
 {
     size_t peers = (size_t)options->peers;
 
     assert(options->peers >= 0);
     *q = (struct queue){.options = *options, .filled = now};
     q->share = (options->window + SHARES - 1) / SHARES;
-    if (ALLOC(q->queues, peers, "the send queue") || ALLOC(q->heap, peers, "the send queue")) {
-        queue_close(q);
+    if (OWN(owner, q->queues, peers, "the send queue") ||
+        OWN(owner, q->heap, peers, "the send queue"))
         return -1;
-    }
     for (size_t peer = 0; peer < peers; peer++)
         q->queues[peer].place = -1;
     return 0;
-}
-
-void queue_close(struct queue *q)
-{
-    free(q->queues);
-    free(q->heap);
-    *q = (struct queue){0};
 }
 
 void queue_put(struct queue *q, struct queue_entry *entry)

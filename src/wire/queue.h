@@ -23,6 +23,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "util/owner.h"
+
 /* One message to send, kept inside whatever the caller knows about it: the queue links entries and
  * never allocates one. The caller's until queue_put, and again from queue_take. */
 struct queue_entry {
@@ -63,12 +65,10 @@ struct queue {
     double bucket, filled; /* bytes that may go; when that was right */
 };
 
-/* now: seconds of whatever clock queue_take is going to be given. Fails where memory does, with a
- * message. */
-int queue_open(struct queue *queue, const struct queue_options *options, double now);
-
-/* What still waits is dropped. A queue of zeros is fine. */
-void queue_close(struct queue *queue);
+/* The owner has its memory; what still waits when that is freed is dropped. now: seconds of
+ * whatever clock queue_take is going to be given. Fails where memory does, with a message. */
+int queue_open(struct queue *queue, struct owner *owner, const struct queue_options *options,
+               double now);
 
 /* The entry waits from now on. */
 void queue_put(struct queue *queue, struct queue_entry *entry);

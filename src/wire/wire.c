@@ -22,7 +22,7 @@ static int open_parts(struct wire *wire, MPI_Comm world)
     MPI_TRY(MPI_Comm_set_errhandler(wire->comm, MPI_ERRORS_RETURN));
     if (wire->options.data != MPI_COMM_NULL)
         MPI_TRY(MPI_Comm_set_errhandler(wire->options.data, MPI_ERRORS_RETURN));
-    if (call_ring_open(&wire->calls, wire->options.calls) || messages_open(wire) ||
+    if (call_ring_open(&wire->calls, &wire->owner, wire->options.calls) || messages_open(wire) ||
         pulse_open(wire))
         return -1;
     return 0;
@@ -65,8 +65,7 @@ void wire_destroy(struct wire *wire)
     if (wire->comm != MPI_COMM_NULL && MPI_Finalized(&over) == MPI_SUCCESS && !over)
         MPI_Comm_free(&wire->comm);
     messages_close(wire);
-    pulse_close(wire);
-    call_ring_close(&wire->calls);
+    owner_free(&wire->owner);
     sem_destroy(&wire->wakeup);
     sem_destroy(&wire->wake);
     free(wire);

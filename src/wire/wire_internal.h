@@ -30,12 +30,6 @@ struct slot {
     struct slot *spare; /* the next that is free */
 };
 
-/* Slots come in blocks, since the queue links them where they are. */
-struct slot_block {
-    struct slot_block *next;
-    struct slot slots[];
-};
-
 /* What is on its way: arrays of `capacity`, as many as there are slots. */
 struct active {
     int count, idle, capacity; /* idle: those that nobody waits for */
@@ -61,6 +55,7 @@ struct closing {
 };
 
 struct wire {
+    struct owner owner; /* of all memory but the arrays of `active` */
     struct wire_options options;
     MPI_Comm comm; /* of alarms, closing and agreement */
     int rank, nranks;
@@ -85,13 +80,12 @@ struct wire {
     char apart_too[64];
     struct queue queue;
     struct active active;
-    struct slot_block *blocks;
-    struct slot *spare;
+    struct slot *spare; /* they come in blocks, since the queue links them where they are */
     bool stop, alarm_rung;
     bool own_failure; /* of the wire thread, with its message: */
     char failure[4096];
     struct closing closing;
-    struct pulse *pulse;   /* pulse.c; NULL: no signs of life are asked for. Owned */
+    struct pulse *pulse;   /* pulse.c; NULL: no signs of life are asked for */
     int64_t last_progress; /* ns */
     bool stall_told;
 
@@ -147,7 +141,6 @@ void thread_closing_over(struct wire *wire);
 
 /* ---- pulse.c: signs of life ---- */
 int pulse_open(struct wire *wire);
-void pulse_close(struct wire *wire);
 /* Around the loop of the wire's thread, and at every turn of it. */
 void pulse_start(struct wire *wire);
 void pulse_look(struct wire *wire, int64_t now);

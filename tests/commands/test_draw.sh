@@ -156,7 +156,7 @@ refuses 'Need a model definition: --model=FILE' draw out.svg
 refuses 'expected one file to write, such as OUT.svg or OUT.dot' draw --model=net.prototxt
 refuses "expected a file name that ends with .dot, .svg, .pdf, .png, .eps, .ps, .jpg, .gif or .webp, found 'new.txt'" \
     draw --model=net.prototxt new.txt
-refuses 'File not found: none' draw --model=none new.dot
+refuses 'none: no such file' draw --model=none new.dot
 refuses '/nowhere/new.dot cannot be written: folder /nowhere: No such file or directory' \
     draw --model=net.prototxt /nowhere/new.dot
 

@@ -59,7 +59,7 @@ static const struct {
     const char *in, *arguments, *err;
 } upgrade_errors[] = {
     {"", "upgrade in", "poseidon upgrade: expected two files, IN and OUT, found 1\n"},
-    {"", "upgrade /nowhere/in new", "poseidon upgrade: File not found: /nowhere/in\n"},
+    {"", "upgrade /nowhere/in new", "poseidon upgrade: /nowhere/in: no such file\n"},
     {"naem: 'x'", "upgrade in new",
      "poseidon upgrade: in:1:1: message \"caffe.NetParameter\" has no field \"naem\"; did you mean "
      "\"name\"?\n"},

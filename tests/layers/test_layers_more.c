@@ -296,7 +296,7 @@ static const struct error_case error_cases[] = {
          "h", "3,3") "layer { name: 'l' type: 'InfogainLoss' bottom: 'x' bottom: 'z' bottom: 'h' }",
      "expected 2 labels, one for each place, for 'x' of shape 2 3 (6), found 'z' of shape 3 (3)"},
     {PAIR("InfogainLoss", "2,3", "2", "infogain_loss_param { source: '/nowhere' }"),
-     "infogain_loss_param source '/nowhere': File not found: /nowhere"},
+     "infogain_loss_param source '/nowhere': /nowhere: no such file"},
     {PAIR("InfogainLoss", "2,3", "2", "infogain_loss_param { source: '.' }"), "source '.'"},
     {PAIR("InfogainLoss", "2,3", "2", "infogain_loss_param { axis: 2 source: 'm' }"),
      "infogain_loss_param axis 2 is out of range"},

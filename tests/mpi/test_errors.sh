@@ -39,7 +39,7 @@ make_solver solver.prototxt 'max_iter: 4' 'snapshot_after_train: false'
 
 # specs
 refused 'no solver' 'Need a solver definition to train'
-refused 'missing solver' 'File not found: nowhere.prototxt \(the current folder is /' --solver=nowhere.prototxt
+refused 'missing solver' 'nowhere.prototxt: no such file \(the current folder is /' --solver=nowhere.prototxt
 refused 'unknown option' "solvr.*--solver" --solvr=solver.prototxt
 refused_solver 'misspelt solver field' 'wrong.prototxt:[0-9]+:[0-9]+: .*"?momentun"?.*momentum' 'momentun: 0.9'
 refused_net 'misspelt net field' 'net.prototxt:[0-9]+:[0-9]+: .*num_outptu.*num_output' '0,/num_output/s/num_output/num_outptu/'

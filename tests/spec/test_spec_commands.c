@@ -82,7 +82,7 @@ static const struct {
     const char *arguments, *err;
 } summary_errors[] = {
     {"", "poseidon summary: Need a model definition: --model=FILE\n"},
-    {"--model=/nowhere/net", "poseidon summary: File not found: /nowhere/net\n"},
+    {"--model=/nowhere/net", "poseidon summary: /nowhere/net: no such file\n"},
     {"--model=net.prototxt --phase=BOTH",
      "poseidon summary: --phase=BOTH: expected TRAIN or TEST\n"},
     {"--model=net.prototxt --input-shape=3,224",
@@ -160,7 +160,7 @@ START_TEST(a_solver_given_as_a_net_is_called_one_and_a_net_given_as_a_solver)
     ck_assert_ptr_nonnull(
         strstr(run("train --solver=solver.prototxt")->err, "did you mean \"base_lr\"?"));
     ck_assert_ptr_nonnull(strstr(run("summary --model=none")->err,
-                                 "poseidon summary: File not found: none (the current folder is "));
+                                 "poseidon summary: none: no such file (the current folder is "));
 }
 END_TEST
 

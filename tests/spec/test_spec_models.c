@@ -150,7 +150,7 @@ START_TEST(what_is_no_model_is_told_apart)
     struct model_file *file;
 
     ck_assert_int_ne(model_file_open("/nowhere/x", &file), 0);
-    assert_error("File not found: /nowhere/x");
+    assert_error("/nowhere/x: no such file");
     ck_assert_int_ne(model_file_open(folder, &file), 0);
     assert_error("%s: expected a plain file, found something else", folder);
     ck_assert_int_ne(model_file_open("/dev/null/x", &file), 0);

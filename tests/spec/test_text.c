@@ -445,7 +445,7 @@ START_TEST(file_that_cannot_be_read_is_named)
     struct text_doc *doc;
 
     ck_assert_int_ne(text_read_file("/nowhere/net.prototxt", net, &doc), 0);
-    ck_assert_str_eq(error_text(), "File not found: /nowhere/net.prototxt");
+    ck_assert_str_eq(error_text(), "/nowhere/net.prototxt: no such file");
     ck_assert_int_ne(text_read_file(folder, net, &doc), 0);
     snprintf(expected, sizeof expected, "%s: cannot be read: Is a directory", folder);
     ck_assert_str_eq(error_text(), expected);

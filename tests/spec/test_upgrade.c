@@ -466,7 +466,7 @@ START_TEST(files_are_read_and_upgraded)
         spec_read_solver_with("old.prototxt", &(struct spec_overrides){.settings = NULL}, &doc), 0);
     ck_assert_int_ne(spec_read_net_of("none.prototxt", NULL, &doc), 0);
     ck_assert_ptr_nonnull(
-        strstr(error_text(), "File not found: none.prototxt (the current folder is "));
+        strstr(error_text(), "none.prototxt: no such file (the current folder is "));
     unlink("old.prototxt");
 }
 END_TEST
@@ -486,14 +486,14 @@ START_TEST(named_file_is_looked_for_here_and_beside_the_one_that_names_it)
     ck_assert_str_eq(path, "near/net");
     free(path);
     ck_assert_int_ne(spec_find_file("net", "solver", &path), 0);
-    snprintf(message, sizeof message, "File not found: net (the current folder is %s)", folder);
+    snprintf(message, sizeof message, "net: no such file (the current folder is %s)", folder);
     ck_assert_str_eq(error_text(), message);
     ck_assert_int_ne(spec_find_file("net", NULL, &path), 0);
     ck_assert_str_eq(error_text(), message);
     ck_assert_int_ne(spec_find_file("/net", "near/solver", &path), 0);
-    ck_assert_str_eq(error_text(), "File not found: /net");
+    ck_assert_str_eq(error_text(), "/net: no such file");
     ck_assert_int_ne(spec_find_file("else", "near/solver", &path), 0);
-    ck_assert_str_eq(error_text(), "File not found: else (nor near/else)");
+    ck_assert_str_eq(error_text(), "else: no such file (nor near/else)");
     unlink("near/net");
     unlink("here");
     rmdir("near");

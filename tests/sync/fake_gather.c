@@ -1,6 +1,5 @@
 /* A gathering of the tests' own: every worker leads itself, but what is posted begins to travel
  * only some turns of the wire later, the last one first; and all calls are counted. */
-#include <stdlib.h>
 
 #include "sync/gradient.h"
 #include "sync/sync_internal.h"
@@ -17,24 +16,14 @@ struct late_counts late_counts;
 
 static int late_open(struct sync *sync, MPI_Comm world)
 {
-    struct late *late = sync->gathering = calloc(1, sizeof *late);
-    size_t buckets = (size_t)sync->plan->nbuckets + 1;
-    int status = 0;
+    struct late *late;
+    int buckets = sync->plan->nbuckets + 1;
+    int status = error_any(OWN(&sync->owner, late, 1, "a list of buckets") ||
+                           OWN(&sync->owner, late->posted, buckets, "a list of buckets"));
 
     late_counts = (struct late_counts){0};
-    if (!late || !(late->posted = calloc(buckets, sizeof *late->posted)))
-        status = error_memory(buckets * sizeof *late->posted, "a list of buckets");
+    sync->gathering = late;
     return error_agree(world, status);
-}
-
-static void late_close(struct sync *sync)
-{
-    struct late *late = sync->gathering;
-
-    if (late)
-        free(late->posted);
-    free(late);
-    sync->gathering = NULL;
 }
 
 static int late_mark(struct sync *sync, int bucket)
@@ -81,7 +70,6 @@ static bool late_publish(struct sync *sync, int bucket)
 
 const struct gather_i gather_late = {
     .open = late_open,
-    .close = late_close,
     .mark = late_mark,
     .post = late_post,
     .poll = late_poll,

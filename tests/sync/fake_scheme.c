@@ -4,7 +4,6 @@
  *
  * A worker that is one iteration ahead finds a second slot; it cannot be two ahead, for it needs
  * this worker's gradient of the iteration between. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "engine/tree_sum.h"
@@ -59,23 +58,12 @@ static int flood_open(struct sync *sync, int bucket)
     size_t workers = (size_t)sync->plan->nworkers;
     struct flood *flood = sync->buckets[bucket].scheme_state;
 
-    if (!(flood->room = calloc(2 * workers * b->elems, sizeof(float))) ||
-        !(flood->here = calloc(2 * workers, sizeof(bool))) ||
-        !(flood->sum = calloc(b->elems, sizeof(float))) ||
-        !(flood->x = calloc(workers, sizeof *flood->x)))
-        return error_memory(2 * workers * b->elems * sizeof(float), "gradients of all workers");
+    if (OWN(&sync->owner, flood->room, 2 * workers * b->elems, "gradients of all workers") ||
+        OWN(&sync->owner, flood->here, 2 * workers, "gradients of all workers") ||
+        OWN(&sync->owner, flood->sum, b->elems, "gradients of all workers") ||
+        OWN(&sync->owner, flood->x, workers, "gradients of all workers"))
+        return -1;
     return history_open(sync, b->name, b->elems, false, &flood->history);
-}
-
-static void flood_close(struct sync *sync, int bucket)
-{
-    struct flood *flood = sync->buckets[bucket].scheme_state;
-
-    free(flood->room);
-    free(flood->here);
-    free(flood->sum);
-    free(flood->x);
-    history_close(sync, &flood->history);
 }
 
 static size_t place_of(const struct sync *sync, int worker, int64_t iteration)
@@ -166,7 +154,6 @@ static int flood_rebuild(struct sync *sync, int bucket, int64_t iteration)
 static const struct scheme_steps steps_flood = {
     .state_bytes = sizeof(struct flood),
     .open = flood_open,
-    .close = flood_close,
     .post = flood_post,
     .accept = flood_accept,
     .rebuild = flood_rebuild,

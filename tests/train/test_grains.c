@@ -38,7 +38,9 @@ START_TEST(gradients_of_passes_are_added_along_the_tree)
     const struct net net = {.groups = groups, .ngroups = 2, .elems = ELEMS, .grads = arena};
 
     for (int n = 1; n <= MOST; n++) {
-        const struct job job = {.options = &reproducible, .nworkers = 1, .iter_size = n};
+        struct owner owner = {NULL};
+        const struct job job = {
+            .owner = &owner, .options = &reproducible, .nworkers = 1, .iter_size = n};
         struct grains grains;
 
         ck_assert_int_eq(grains_open(&grains, &job, &net, 0), 0);
@@ -55,7 +57,7 @@ START_TEST(gradients_of_passes_are_added_along_the_tree)
                 expected[pass] = value_of(pass + 1, i);
             ck_assert_float_eq(arena[i], trains ? define_sum(expected, 0, n) : expected[n - 1]);
         }
-        grains_close(&grains);
+        owner_free(&owner);
     }
 }
 END_TEST

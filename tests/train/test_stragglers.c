@@ -33,6 +33,7 @@ void net_input_waits(const struct net *net, uint64_t *count, double *seconds)
 }
 
 struct ranks {
+    struct owner owner;
     struct trainer_options options;
     int n;
     struct job job[MOST];
@@ -49,7 +50,8 @@ static void make(struct ranks *r, int n)
     *r = (struct ranks){.n = n, .options.comm.policy = COMM_PAPER};
     r->figures = (struct figures){.nranks = n, .ranks = r->figures_ranks};
     for (int i = 0; i < n; i++) {
-        r->job[i] = (struct job){.options = &r->options,
+        r->job[i] = (struct job){.owner = &r->owner,
+                                 .options = &r->options,
                                  .rank = i,
                                  .nranks = n,
                                  .nworkers = n,
@@ -81,8 +83,7 @@ static void judge(struct ranks *r, int64_t iteration, double seconds, double pau
 
 static void done(struct ranks *r)
 {
-    for (int i = 0; i < r->n; i++)
-        stragglers_close(r->of[i]);
+    owner_free(&r->owner);
 }
 
 static int times_late(const struct ranks *r)

@@ -1,4 +1,4 @@
-/* JSON, SHA-256, growing texts, whole files, the log. */
+/* JSON, SHA-256, growing texts, whole files, the log, owners. */
 #include "tests/files.h"
 #include "util/clock.h"
 #include "util/error.h"
@@ -6,6 +6,7 @@
 #include "util/json.h"
 #include "util/log.h"
 #include "util/median.h"
+#include "util/owner.h"
 #include "util/sha256.h"
 #include "util/strbuf.h"
 
@@ -467,6 +468,48 @@ START_TEST(median_is_in_the_middle_or_on_either_side_of_it)
 }
 END_TEST
 
+static void note_freed(void *context, void *thing)
+{
+    strcat(context, thing);
+}
+
+START_TEST(owner_frees_the_latest_first)
+{
+    static char first[] = "a", second[] = "b";
+    struct owner owner = {NULL};
+    char freed[8] = "";
+    max_align_t *aligned;
+    int *numbers;
+
+    owner_free(&owner);
+    ck_assert_int_eq(owner_take(&owner, note_freed, freed, first), 0);
+    ck_assert_int_eq(OWN(&owner, numbers, 1000, "numbers"), 0);
+    for (int i = 0; i < 1000; i++)
+        ck_assert_int_eq(numbers[i], 0);
+    ck_assert_int_eq(OWN(&owner, aligned, 0, "nothing"), 0);
+    ck_assert_uint_eq((uintptr_t)aligned % _Alignof(max_align_t), 0);
+    ck_assert_int_eq(owner_take(&owner, note_freed, freed, second), 0);
+    ck_assert_str_eq(freed, "");
+    owner_free(&owner);
+    ck_assert_str_eq(freed, "ba");
+    ck_assert_ptr_null(owner.last);
+}
+END_TEST
+
+START_TEST(owner_of_too_much_names_what_it_was_for)
+{
+    struct owner owner = {NULL};
+    double *numbers;
+
+    ck_assert_int_ne(OWN(&owner, numbers, SIZE_MAX / 4, "too much"), 0);
+    ck_assert_ptr_null(numbers);
+    ck_assert_ptr_null(owner.last);
+    ck_assert_ptr_nonnull(strstr(error_text(), "too much"));
+    ck_assert_int_ne(OWN(&owner, numbers, SIZE_MAX / 16, "as much"), 0);
+    ck_assert_ptr_nonnull(strstr(error_text(), "as much"));
+}
+END_TEST
+
 SUITE_IN(folder, "util")
 {
     TCase *tcase = suite_case(suite, "util");
@@ -490,4 +533,6 @@ SUITE_IN(folder, "util")
     tcase_add_test(tcase, log_progress_shows_unknown_times_and_days);
     tcase_add_test(tcase, clock_goes_forward_in_seconds);
     tcase_add_test(tcase, median_is_in_the_middle_or_on_either_side_of_it);
+    tcase_add_test(tcase, owner_frees_the_latest_first);
+    tcase_add_test(tcase, owner_of_too_much_names_what_it_was_for);
 }

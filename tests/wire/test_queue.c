@@ -8,6 +8,7 @@
 
 enum { MOST = 512, PEERS = 20 };
 
+static struct owner owner;
 static struct queue queue;
 static struct queue_entry entries[MOST];
 static int nentries;
@@ -20,7 +21,7 @@ static void open_with(struct queue_options options)
     options.peers = PEERS;
     nsent = nentries = 0;
     memset(flying_to, 0, sizeof flying_to);
-    ck_assert_int_eq(queue_open(&queue, &options, 0), 0);
+    ck_assert_int_eq(queue_open(&queue, &owner, &options, 0), 0);
 }
 
 static void open_queue(size_t window, bool fifo)
@@ -88,7 +89,7 @@ START_TEST(least_urgency_goes_first_and_equals_in_order)
     ck_assert_int_eq(next(), 1);
     ck_assert_int_eq(next(), -1);
     ck_assert_uint_eq(queue_count(&queue), 0);
-    queue_close(&queue);
+    owner_free(&owner);
 }
 END_TEST
 
@@ -99,7 +100,7 @@ START_TEST(fifo_keeps_the_order_of_posting)
         put(9 - i, i, 4);
     for (int i = 1; i < 5; i++)
         ck_assert_int_eq(next(), i);
-    queue_close(&queue);
+    owner_free(&owner);
 }
 END_TEST
 
@@ -117,7 +118,7 @@ START_TEST(among_equals_the_greatest_weight_goes_first)
     ck_assert_int_eq(next(), 3);
     ck_assert_int_eq(next(), 4);
     ck_assert_int_eq(next(), 1);
-    queue_close(&queue);
+    owner_free(&owner);
 }
 END_TEST
 
@@ -137,7 +138,7 @@ START_TEST(a_peer_has_an_eighth_of_the_window_but_one_entry_at_least)
     ck_assert_int_eq(nsent, 4);
     ck_assert_int_eq(next(), 2);
     ck_assert_uint_eq(queue.in_flight, 40);
-    queue_close(&queue);
+    owner_free(&owner);
 }
 END_TEST
 
@@ -151,7 +152,7 @@ START_TEST(window_bounds_what_is_on_its_way_to_all)
     flush();
     ck_assert_int_eq(nsent, 9);
     ck_assert_int_eq(sent[8], PEERS - 1); /* of those that waited, the most urgent */
-    queue_close(&queue);
+    owner_free(&owner);
 }
 END_TEST
 
@@ -167,7 +168,7 @@ START_TEST(window_bounds_the_number_of_small_ones)
     ck_assert_int_eq(nsent, 280);
     over(0);
     ck_assert_uint_eq(queue.in_flight, 0);
-    queue_close(&queue);
+    owner_free(&owner);
 }
 END_TEST
 
@@ -177,7 +178,7 @@ START_TEST(without_a_window_all_goes_at_once)
     for (int i = 0; i < MOST; i++)
         put_to(i % PEERS, i, 0, 4000000);
     ck_assert_int_eq(nsent, MOST);
-    queue_close(&queue);
+    owner_free(&owner);
 }
 END_TEST
 
@@ -197,7 +198,7 @@ START_TEST(small_ones_do_not_overtake_a_large_one_that_waits_for_the_window)
         flush();
     }
     ck_assert_int_eq(sent[5], 5);
-    queue_close(&queue);
+    owner_free(&owner);
 }
 END_TEST
 
@@ -223,7 +224,7 @@ START_TEST(a_reply_in_65_is_enough_for_small_ones)
     queue_sent(&queue, &entries[129]);
     queue_sent(&queue, &entries[194]);
     ck_assert_uint_eq(queue.in_flight, (256 + 65 - 195) * 100);
-    queue_close(&queue);
+    owner_free(&owner);
 }
 END_TEST
 
@@ -237,7 +238,7 @@ START_TEST(what_is_not_small_has_a_reply_which_small_ones_before_it_share)
     ck_assert_uint_eq(queue.in_flight, 300);
     queue_sent(&queue, &entries[1]);
     ck_assert_uint_eq(queue.in_flight, 100); /* to the other peer */
-    queue_close(&queue);
+    owner_free(&owner);
 }
 END_TEST
 
@@ -256,7 +257,7 @@ START_TEST(silent_ones_keep_nothing_large_waiting)
     queue_sent(&queue, &entries[PEERS]);
     flush();
     ck_assert_int_eq(nsent, PEERS + 2);
-    queue_close(&queue);
+    owner_free(&owner);
 }
 END_TEST
 
@@ -271,7 +272,7 @@ START_TEST(silent_ones_to_many_take_an_eighth_of_the_window_at_most)
     ck_assert(entries[256].needs_ack); /* that of twelve before it as well, so that twelve may go */
     for (int i = 257; i < 270; i++)
         ck_assert_int_eq(entries[i].needs_ack, i == 269);
-    queue_close(&queue);
+    owner_free(&owner);
 }
 END_TEST
 
@@ -282,7 +283,7 @@ static void open_capped(double rate, double now)
     struct queue_options options = {.peers = PEERS, .bytes_per_second = rate};
 
     nentries = 0;
-    ck_assert_int_eq(queue_open(&queue, &options, now), 0);
+    ck_assert_int_eq(queue_open(&queue, &owner, &options, now), 0);
 }
 
 START_TEST(cap_holds_the_rate_and_says_when_the_next_may_go)
@@ -301,7 +302,7 @@ START_TEST(cap_holds_the_rate_and_says_when_the_next_may_go)
         ck_assert_ptr_eq(queue_take(&queue, now + 0.0099), NULL);
         now += queue_delay(&queue, now);
     }
-    queue_close(&queue);
+    owner_free(&owner);
 }
 END_TEST
 
@@ -317,7 +318,7 @@ START_TEST(cap_saves_up_twenty_milliseconds_and_no_more)
     while (queue_take(&queue, 1000))
         sent_at_once++;
     ck_assert_int_eq(sent_at_once, 21); /* 20,000 bytes, and one on credit */
-    queue_close(&queue);
+    owner_free(&owner);
 }
 END_TEST
 
@@ -338,7 +339,7 @@ START_TEST(many_small_ones_below_the_cap_are_as_fast_as_the_cap)
         queue_sent(&queue, entry);
     }
     ck_assert_double_eq_tol((double)bytes / now, 1e6, 2e3);
-    queue_close(&queue);
+    owner_free(&owner);
 }
 END_TEST
 
@@ -456,7 +457,7 @@ START_TEST(agrees_with_a_naive_list_whatever_comes_and_goes)
         .fifo = chance(&rng) % 5 == 0,
         .shared_replies = chance(&rng) % 2 == 0,
     };
-    ck_assert_int_eq(queue_open(&queue, &naive.options, 0), 0);
+    ck_assert_int_eq(queue_open(&queue, &owner, &naive.options, 0), 0);
     for (int step = 0; step < STEPS; step++) {
         uint64_t what = chance(&rng) % 8, size = chance(&rng);
         if (what < 3) {
@@ -492,7 +493,7 @@ START_TEST(agrees_with_a_naive_list_whatever_comes_and_goes)
         ck_assert_uint_eq(queue.unacknowledged, naive.all_silent);
     }
     ck_assert_int_gt(taken, 100);
-    queue_close(&queue);
+    owner_free(&owner);
 }
 END_TEST
 
@@ -509,7 +510,7 @@ START_TEST(equals_leave_peer_by_peer_as_they_were_posted)
     ck_assert_int_eq(nsent, 60);
     for (int i = 0; i < 60; i++)
         ck_assert_int_eq(sent[i], i);
-    queue_close(&queue);
+    owner_free(&owner);
 }
 END_TEST
 
