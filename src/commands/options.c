@@ -3,11 +3,9 @@
 
 #include "commands/options_rows.h"
 #include "util/agreement.h"
-#include "util/choice.h"
 #include "util/path.h"
 #include "util/suggest.h"
 #include "util/error.h"
-#include "util/units.h"
 
 #include <assert.h>
 #include <limits.h>
@@ -33,95 +31,6 @@ static bool stands_alone(const struct option *o)
            option_type_of(o) == OPTION_NAME;
 }
 
-static int parse_real(const char *name, const char *text, double *out)
-{
-    char *end;
-
-    *out = strtod(text, &end);
-    if (end == text || *end || !(*out > 0) || *out > 1e12)
-        return error_set("--%s expects a number above 0, found '%s'", name, text);
-    return 0;
-}
-
-/* Of several processes one warns: by what launchers say of ranks, for MPI is not started yet. */
-static bool warns(void)
-{
-    static const char *const ranks[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_PROCID"};
-    const char *rank = NULL;
-
-    for (size_t i = 0; i < sizeof ranks / sizeof *ranks && !rank; i++)
-        rank = getenv(ranks[i]);
-    return !rank || !strcmp(rank, "0");
-}
-
-/* More threads than cores take turns, and wait for each other where they should compute; many more
- * do not come to an end, or find no memory for their stacks. */
-static int parse_threads(const char *name, const char *text, int *out)
-{
-    enum { PER_CORE = 16 };
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    long long number;
-
-    if (units_parse_whole(name, text, 1, INT_MAX, &number))
-        return -1;
-    if (cores > 0 && number > PER_CORE * cores)
-        return error_set("--%s=%lld is too many: this machine has %ld core%s; expected at most one "
-                         "thread per core",
-                         name, number, cores, cores == 1 ? "" : "s");
-    if (cores > 0 && number > cores && warns())
-        fprintf(stderr,
-                "warning: --%s=%lld is more than this machine's %ld core%s: threads that take "
-                "turns are slower than fewer\n",
-                name, number, cores, cores == 1 ? "" : "s");
-    *out = (int)number;
-    return 0;
-}
-
-static int add_item(const char *name, const char *text, struct option_list *list)
-{
-    if (list->n == OPTIONS_ITEMS)
-        return error_set("--%s was given more than %d times", name, list->n);
-    list->item[list->n++] = text;
-    return 0;
-}
-
-/* name: what messages call the option, "chunk" or "tune chunk". */
-static int store(const struct option *o, const char *name, const char *text)
-{
-    long long number;
-
-    switch (option_type_of(o)) {
-    case OPTION_TEXT:
-        if (!*text && !strncmp(o->value, "FILE", 4))
-            return error_set("--%s= names no file: --%s=%s", name, name, o->value);
-        *(const char **)o->target = text;
-        return 0;
-    case OPTION_THREADS:
-        return parse_threads(name, text, o->target);
-    case OPTION_INT:
-    case OPTION_COUNT:
-        if (units_parse_whole(name, text, option_type_of(o) == OPTION_COUNT, INT_MAX, &number))
-            return -1;
-        *(int *)o->target = (int)number;
-        return 0;
-    case OPTION_SEED:
-        return units_parse_whole(name, text, 0, LLONG_MAX, (long long *)o->target);
-    case OPTION_BYTES:
-        return units_parse_bytes(name, text, o->target);
-    case OPTION_REAL:
-        return parse_real(name, text, o->target);
-    case OPTION_CHOICE:
-    case OPTION_WORD:
-        return choice_parse(name, text, o->words, o->target);
-    case OPTION_CALL:
-        return o->parse(name, text, o->target);
-    case OPTION_LIST:
-        return add_item(name, text, o->target);
-    default: /* flags have no text, headings no value */
-        return 0;
-    }
-}
-
 /* --x, --nox, --x=true, --x=false; of words --x=VALUE, too. text: NULL where it stands alone. */
 static int store_alone(const struct option *o, const char *name, bool off, const char *text)
 {
@@ -134,7 +43,7 @@ static int store_alone(const struct option *o, const char *name, bool off, const
     }
     if (!is_false && !is_true)
         return option_type_of(o) == OPTION_WORD
-                   ? store(o, name, text)
+                   ? option_store(o, name, text)
                    : error_set("--%s is a flag: give it alone, or =true or =false", name);
     if (option_type_of(o) == OPTION_WORD)
         *(int *)o->target = !is_false;
@@ -203,11 +112,12 @@ static int fill(struct parsing *p, int row, const char *name, bool off, const ch
     const struct option *o = &p->line->options[row];
     const char *before = p->given[row];
 
-    if (before && text && strcmp(before, text) && option_type_of(o) != OPTION_LIST && warns())
+    if (before && text && strcmp(before, text) && option_type_of(o) != OPTION_LIST &&
+        option_warns())
         fprintf(stderr, "warning: --%s=%s is overridden by the later --%s=%s\n", name, before, name,
                 text);
     p->given[row] = text && *text ? text : off ? NULL : "given";
-    return stands_alone(o) ? store_alone(o, name, off, text) : store(o, name, text);
+    return stands_alone(o) ? store_alone(o, name, off, text) : option_store(o, name, text);
 }
 
 /* What stands behind --tune: NAME=VALUE, or a flag's name. */
@@ -242,7 +152,7 @@ static void warn_of_old(const struct parsing *p, int row)
     const struct option *o = &p->line->options[row];
     bool tune = (o->type & OPTION_TUNE) != 0;
 
-    if ((!tune && !(o->type & OPTION_OLD && o->help)) || p->given[row] || !warns())
+    if ((!tune && !(o->type & OPTION_OLD && o->help)) || p->given[row] || !option_warns())
         return;
     fprintf(stderr,
             "warning: --%s is an old option, which the next release refuses: use %s%s%s%s\n",
@@ -276,13 +186,6 @@ static int parse_option(struct parsing *p)
         return parse_tuning(p, o->name, text);
     warn_of_old(p, row);
     return fill(p, row, o->name, off, text);
-}
-
-void options_add(struct option_rows *rows, const struct option *more, int n)
-{
-    assert(rows->n + n <= OPTIONS_MOST);
-    memcpy(rows->row + rows->n, more, (size_t)n * sizeof *more);
-    rows->n += n;
 }
 
 /* "poseidon train solver.prototxt": the option that the word was meant for, or NULL. */

@@ -6,30 +6,7 @@
 #include "commands/model.h"
 #include "commands/options.h"
 #include "engine/engine.h"
-#include "forecast/systems.h"
-#include "plan/comm.h"
-#include "plan/cost.h"
-
-/* Where the rows of communication write. To outlive options_parse. */
-struct communication_rows {
-    const struct scheme *const *registry;
-    struct comm *comm;
-    enum wire_format *wire;
-    struct ways *lossy;
-    enum cost_overlap *overlap;
-    int *servers;
-    int *hierarchy, *leaders; /* as in trainer_options */
-    bool *fifo;
-    size_t *chunk, *merge, *window;
-    const struct system **system;     /* that --comm names; NULL: it may name none */
-    char comm_words[COMM_HELP_BYTES]; /* the help of --comm; filled here */
-};
-
-/* comm, lossy, overlap, wire, servers, hierarchy; behind --tune order, window, chunk and merge. */
-void options_add_communication(struct option_rows *rows, struct communication_rows *to);
-
-/* After parsing: fails where what they were given does not go together. */
-int options_check_communication(const struct communication_rows *given);
+#include "plan/communication.h"
 
 /* Of model, weights, phase, batch, stage, level and input-shape those that `names` lists, with
  * blanks between them. */

@@ -187,6 +187,14 @@ static void add_cluster(struct plan_request *r, struct option_rows *rows, const 
     add_old_words(r, rows);
 }
 
+static int parse_comm(const char *option, const char *text, void *rows)
+{
+    const struct communication_rows *to = rows;
+
+    (void)option; /* systems_parse names it */
+    return systems_parse(to->registry, text, to->comm, to->also);
+}
+
 static void add_communication(struct plan_request *r, struct option_rows *rows)
 {
     struct forecast_options *o = &r->options;
@@ -211,10 +219,12 @@ static void add_communication(struct plan_request *r, struct option_rows *rows)
         .chunk = &o->how.chunk_bytes,
         .merge = &o->how.merge_bytes,
         .window = &o->play.window,
-        .system = &o->system,
+        .parse = parse_comm,
+        .also = &o->system,
     };
     options_add(rows, &heading, 1);
-    options_add_communication(rows, &r->communication);
+    communication_add_rows(rows, &r->communication);
+    systems_help(OPTIONS_INDENT, r->communication.comm_words);
     options_add(rows, tuning, 2);
     options_add_tuning(rows);
 }
@@ -379,7 +389,9 @@ static int parse(struct plan_request *r, int argc, char **argv)
     r->options.flat = r->hierarchy == HIERARCHY_OFF;
     r->options.play.bytes_per_second = r->mbps * 1e6 / 8;
     settle_system(&r->options);
-    return error_any(settle_cluster(r) || options_check_communication(&r->communication) ||
+    return error_any(settle_cluster(r) ||
+                     communication_check(&r->communication,
+                                         r->options.system ? r->options.system->name : NULL) ||
                      check(r));
 }
 

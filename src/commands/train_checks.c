@@ -114,7 +114,7 @@ static int check_lossy(const struct train_request *r)
             "--tune lowrank-warmup=%d needs --comm=lowrank or --lossy=lowrank: no other "
             "scheme begins exact and becomes lossy",
             o->lowrank_warmup);
-    return options_check_communication(&r->communication);
+    return communication_check(&r->communication, NULL);
 }
 
 static int check_staleness(const struct trainer_options *o)

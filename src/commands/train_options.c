@@ -13,13 +13,6 @@
 
 /* ---- parsers of rows ---- */
 
-/* "none" is no duration at all. */
-static int parse_pause(const char *option, const char *text, void *target)
-{
-    *(double *)target = 0;
-    return strcmp(text, "none") ? units_parse_duration(option, text, target) : 0;
-}
-
 static int parse_iterations(const char *option, const char *text, void *target)
 {
     struct trainer_options *o = target;
@@ -135,7 +128,8 @@ static void add_endings(struct train_request *r, struct option_rows *rows)
          "scheduler's limit)",
          .parse = deadline_parse},
         {"snapshot-every", OPTION_CALL, &o->snapshot_every, "DURATION",
-         "write a snapshot at least this often, in addition to the solver's", .parse = parse_pause},
+         "write a snapshot at least this often, in addition to the solver's",
+         .parse = units_parse_pause},
         {"max-bad", OPTION_INT, &o->max_bad, "N",
          "leave out up to N damaged records of each data set and rank, such as an image that "
          "cannot be decoded, and name them (default 0: an error)"},
@@ -148,7 +142,7 @@ static void add_endings(struct train_request *r, struct option_rows *rows)
         {"stall-timeout", OPTION_CALL, &o->stall_timeout, "DURATION",
          "treat a rank as lost after this long without progress, or when all ranks wait for it; "
          "the run ends with status 76 (default 5min; none: never)",
-         .parse = parse_pause},
+         .parse = units_parse_pause},
         {"keep", OPTION_COUNT, &o->keep, "N",
          "keep the N newest snapshots of this run (default: all)"},
         {"keep-best", OPTION_NAME, &o->keep_best, "OUTPUT",
@@ -219,7 +213,7 @@ static void add_communication(struct train_request *r, struct option_rows *rows)
         sync_schemes,  &o->comm,    &o->wire, &o->lossy,       &o->overlap,     &o->servers,
         &o->hierarchy, &o->leaders, &o->fifo, &o->sizes.chunk, &o->sizes.merge, &o->sizes.window};
     options_add(rows, group, 1);
-    options_add_communication(rows, &r->communication);
+    communication_add_rows(rows, &r->communication);
     options_add(rows, group + 1, (int)(sizeof group / sizeof *group) - 1);
     options_add_tuning(rows);
 }

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "include/poseidon.h"
+#include "plan/communication.h"
 #include "plan/kept_plan.h"
 #include "plan/probe.h"
 #include "simulate/simulate.h"
@@ -16,9 +17,10 @@
 struct words {
     char *given, *text; /* as given, and cut apart: what is borrowed lies there. Owned */
     struct comm comm;
-    struct ways lossy;       /* that comm=auto may choose, too */
-    int wire;                /* enum wire_format */
-    int hierarchy;           /* most ranks of a node, or: */
+    struct ways lossy; /* that comm=auto may choose, too */
+    enum wire_format wire;
+    int hierarchy; /* most ranks of a node, or HIERARCHY_AUTO, _OFF */
+    bool fifo;
     struct cost_sizes sizes; /* COST_SIZE_CHOSEN: as suits the network */
     double mbps;
     const char *cluster_file; /* NULL: none */
@@ -29,7 +31,6 @@ struct words {
     struct rule rule;
     float rate, trust; /* trust: LARS's ratio; 0: off */
 };
-enum { HIERARCHY_OFF = -1, HIERARCHY_AUTO };
 enum { RESULT_MEAN, RESULT_SUM, RESULT_VALUES };
 
 /* given and text are to be freed, also where it fails. */

@@ -124,6 +124,7 @@ static int choose(struct poseidon *p, struct plan_options *how, struct way *way)
                                        .overlap = COST_OVERLAP_WFBP,
                                        .play = {.cluster = &p->probe.cluster,
                                                 .window = w->sizes.window,
+                                                .fifo = w->fifo,
                                                 .bytes_per_second = w->mbps * 1e6 / 8}};
     struct choose_answer answer;
 
@@ -175,7 +176,7 @@ static int make_plan(struct poseidon *p)
     struct way *way = alloc_array((size_t)p->nmembers, sizeof *way, "the plan");
     struct plan_options how = {.registry = sync_schemes,
                                .comm = w->comm,
-                               .wire = (enum wire_format)w->wire,
+                               .wire = w->wire,
                                .ways = way,
                                .nranks = p->nranks,
                                .nodes = nodes ? nodes->node : NULL,
@@ -348,6 +349,7 @@ static int open_sync(struct poseidon *p)
     const struct sync_options options = {
         .overlap = true,
         .window = p->sizes.window,
+        .fifo = w->fifo,
         .bytes_per_second = w->mbps * 1e6 / 8,
         .node = p->node,
         .lars = rules ? w->trust : 0,

@@ -1,7 +1,6 @@
 /* The words of poseidon_create, which are those of train and of Caffe's solvers. */
 #include "library/library.h"
 
-#include "util/choice.h"
 #include "util/error.h"
 #include "util/suggest.h"
 #include "util/units.h"
@@ -13,78 +12,58 @@
 static const char *const results[] = {
     [RESULT_MEAN] = "mean", [RESULT_SUM] = "sum", [RESULT_VALUES] = "values", NULL};
 
-static const struct word {
-    const char *name;
-    enum { COMM, LOSSY, CHOICE, BYTES, RATE, COUNT, NODES, DURATION, TEXT, REAL, TYPE } kind;
-    size_t at; /* in struct words */
-    const char *const *words;
-} known[] = {
-    {"comm", COMM, offsetof(struct words, comm), NULL},
-    {"lossy", LOSSY, offsetof(struct words, lossy), NULL},
-    {"wire", CHOICE, offsetof(struct words, wire), wire_words},
-    {"hierarchy", NODES, offsetof(struct words, hierarchy), NULL},
-    {"merge", BYTES, offsetof(struct words, sizes.merge), NULL},
-    {"chunk", BYTES, offsetof(struct words, sizes.chunk), NULL},
-    {"window", BYTES, offsetof(struct words, sizes.window), NULL},
-    {"bandwidth-mbps", RATE, offsetof(struct words, mbps), NULL},
-    {"cluster-file", TEXT, offsetof(struct words, cluster_file), NULL},
-    {"trace", TEXT, offsetof(struct words, trace), NULL},
-    {"lowrank-warmup", COUNT, offsetof(struct words, lowrank_warmup), NULL},
-    {"stall-timeout", DURATION, offsetof(struct words, stall_timeout), NULL},
-    {"result", CHOICE, offsetof(struct words, result), results},
-    {"type", TYPE, offsetof(struct words, rule.kind), NULL},
-    {"base_lr", REAL, offsetof(struct words, rate), NULL},
-    {"momentum", REAL, offsetof(struct words, rule.momentum), NULL},
-    {"momentum2", REAL, offsetof(struct words, rule.momentum2), NULL},
-    {"rms_decay", REAL, offsetof(struct words, rule.rms_decay), NULL},
-    {"delta", REAL, offsetof(struct words, rule.delta), NULL},
-    {"weight_decay", REAL, offsetof(struct words, rule.weight_decay), NULL},
-    {"local_gw_ratio", REAL, offsetof(struct words, trust), NULL},
-};
-
-static int store(const struct word *word, const char *text, void *target)
+static int parse_type(const char *option, const char *text, void *target)
 {
-    long long whole = 0;
+    (void)option; /* rule_kind_from_name names it */
+    return rule_kind_from_name(text, target);
+}
+
+static int parse_real(const char *option, const char *text, void *target)
+{
     float *real = target;
     char *end;
 
-    switch (word->kind) {
-    case COMM:
-        return comm_parse(sync_schemes, text, target);
-    case LOSSY:
-        return ways_parse_lossy(sync_schemes, text, target);
-    case CHOICE:
-        return choice_parse(word->name, text, word->words, target);
-    case BYTES:
-        return units_parse_bytes(word->name, text, target);
-    case RATE:
-        return units_parse_positive(word->name, text, target);
-    case TYPE:
-        return rule_kind_from_name(text, target);
-    case DURATION:
-        *(double *)target = 0;
-        return strcmp(text, "none") ? units_parse_duration(word->name, text, target) : 0;
-    case TEXT:
-        *(const char **)target = text;
-        return 0;
-    case REAL:
-        *real = strtof(text, &end);
-        return end != text && !*end && *real >= 0 && *real < INFINITY
-                   ? 0
-                   : error_set("--%s expects a number of 0 or more, found '%s'", word->name, text);
-    default: /* a count; of nodes, 0 and -1 are HIERARCHY_AUTO and _OFF */
-        if (word->kind == NODES && !strcmp(text, "off"))
-            whole = HIERARCHY_OFF;
-        else if ((word->kind != NODES || strcmp(text, "auto")) &&
-                 units_parse_whole(word->name, text, 0, INT32_MAX, &whole))
-            return -1;
-        *(int *)target = (int)whole;
-        return 0;
-    }
+    *real = strtof(text, &end);
+    return end != text && !*end && *real >= 0 && *real < INFINITY
+               ? 0
+               : error_set("--%s expects a number of 0 or more, found '%s'", option, text);
+}
+
+/* All there are, into *out. What ranks of a program cannot be is left out. */
+static void list_words(struct option_rows *rows, struct communication_rows *to, struct words *out)
+{
+    const struct option own[] = {
+        {"bandwidth-mbps", OPTION_CALL, &out->mbps, .parse = units_parse_positive},
+        {"cluster-file", OPTION_TEXT, &out->cluster_file, "FILE"},
+        {"trace", OPTION_TEXT, &out->trace, "FILE"},
+        {"lowrank-warmup", OPTION_INT, &out->lowrank_warmup},
+        {"stall-timeout", OPTION_CALL, &out->stall_timeout, .parse = units_parse_pause},
+        {"result", OPTION_CHOICE, &out->result, .words = results},
+        {"type", OPTION_CALL, &out->rule.kind, .parse = parse_type},
+        {"base_lr", OPTION_CALL, &out->rate, .parse = parse_real},
+        {"momentum", OPTION_CALL, &out->rule.momentum, .parse = parse_real},
+        {"momentum2", OPTION_CALL, &out->rule.momentum2, .parse = parse_real},
+        {"rms_decay", OPTION_CALL, &out->rule.rms_decay, .parse = parse_real},
+        {"delta", OPTION_CALL, &out->rule.delta, .parse = parse_real},
+        {"weight_decay", OPTION_CALL, &out->rule.weight_decay, .parse = parse_real},
+        {"local_gw_ratio", OPTION_CALL, &out->trust, .parse = parse_real},
+    };
+
+    *to = (struct communication_rows){.registry = sync_schemes,
+                                      .comm = &out->comm,
+                                      .wire = &out->wire,
+                                      .lossy = &out->lossy,
+                                      .hierarchy = &out->hierarchy,
+                                      .fifo = &out->fifo,
+                                      .chunk = &out->sizes.chunk,
+                                      .merge = &out->sizes.merge,
+                                      .window = &out->sizes.window};
+    communication_add_rows(rows, to);
+    options_add(rows, own, (int)(sizeof own / sizeof *own));
 }
 
 /* NAME=VALUE, which is cut apart. */
-static int parse_word(char *text, struct words *out)
+static int parse_word(const struct option_rows *rows, char *text)
 {
     char *value = strchr(text, '=');
     struct suggest near;
@@ -93,10 +72,12 @@ static int parse_word(char *text, struct words *out)
         return error_set("'%s' has no value: expected NAME=VALUE", text);
     *value++ = '\0';
     near = suggest_start(text);
-    for (const struct word *w = known; w < known + sizeof known / sizeof *known; w++) {
-        if (!strcmp(text, w->name))
-            return store(w, value, (char *)out + w->at);
-        suggest_offer(&near, w->name);
+    for (const struct option *row = rows->row; row < rows->row + rows->n; row++) {
+        if (suggest_lists("overlap servers leaders", row->name))
+            continue;
+        if (!strcmp(text, row->name))
+            return option_store(row, text, value);
+        suggest_offer(&near, row->name);
     }
     return error_set("'%s' is no option%s%s", text, near.nearest ? "; did you mean " : "",
                      near.nearest ? near.nearest : "");
@@ -118,9 +99,12 @@ int words_restate(void)
 
 int words_parse(const char *text, struct words *out)
 {
+    struct option_rows rows = {.n = 0};
+    struct communication_rows communication;
     char *rest, *word;
 
     *out = (struct words){.comm = {.policy = COMM_AUTO},
+                          .hierarchy = HIERARCHY_AUTO,
                           .sizes = COST_NO_SIZES,
                           .lowrank_warmup = 10,
                           .stall_timeout = 300,
@@ -130,12 +114,12 @@ int words_parse(const char *text, struct words *out)
                           .text = strdup(text)};
     if (!out->given || !out->text)
         return error_memory(strlen(text), "the options");
+    list_words(&rows, &communication, out);
     rest = out->text;
     while ((word = strsep(&rest, ",")))
-        if (*word && parse_word(word, out))
+        if (*word && parse_word(&rows, word))
             goto fail;
-    if (ways_check_lossy(&out->lossy, comm_name(out->comm), out->comm.policy == COMM_AUTO,
-                         (enum wire_format)out->wire))
+    if (communication_check(&communication, NULL))
         goto fail;
     out->rule.nhistory = rule_kind_histories(out->rule.kind);
     return 0;

@@ -206,20 +206,6 @@ int ways_parse_lossy(const struct scheme *const *registry, const char *text, str
     return 0;
 }
 
-int ways_check_lossy(const struct ways *lossy, const char *comm, bool chooses,
-                     enum wire_format wire)
-{
-    if (lossy->n > 0 && !chooses)
-        return error_set("--lossy=%s says what --comm=auto may choose from, and --comm=%s leaves "
-                         "nothing to choose: give one of them",
-                         lossy->text, comm);
-    if (lossy->n > 0 && wire != WIRE_FP32)
-        return error_set("--wire=%s rounds all gradients, and --lossy=%s those of layers where "
-                         "that is faster: give one of them",
-                         wire_words[wire], lossy->text);
-    return 0;
-}
-
 /* Without a scheme: all lossless ones. */
 static void add_ways(const struct scheme *const *registry, struct way way, struct ways *out)
 {

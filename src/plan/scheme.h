@@ -128,10 +128,6 @@ int ways_find(const struct ways *ways, struct way way);
  */
 int ways_parse_lossy(const struct scheme *const *registry, const char *text, struct ways *out);
 
-/* Whether it goes with that --comm, which chooses or names one scheme for all, and that --wire. */
-int ways_check_lossy(const struct ways *lossy, const char *comm, bool chooses,
-                     enum wire_format wire);
-
 /* What --comm=auto may choose from: all lossless schemes in the form `wire`, then what `lossy` adds
  * (NULL: nothing) to them. Returns how many the former are. */
 int ways_list(const struct scheme *const *registry, enum wire_format wire, const struct ways *lossy,

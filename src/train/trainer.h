@@ -8,17 +8,12 @@
 #include "plan/cost.h"
 #include "train/deadline.h"
 #include "spec/override.h"
+#include "plan/communication.h"
 #include "train/signals.h"
 #include "sync/sync.h"
 #include "util/json.h"
 #include "util/log.h"
 #include "util/strbuf.h"
-
-/* trainer_options.hierarchy where it is not a number of ranks. */
-enum {
-    HIERARCHY_AUTO = -1, /* all ranks of a machine form a node where that pays */
-    HIERARCHY_OFF = 0    /* every rank is a node of its own */
-};
 
 /* Whether to go on from the newest state under the solver's snapshot_prefix that can be read,
  * instead of `weights` and `snapshot`. */

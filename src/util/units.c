@@ -162,6 +162,12 @@ int units_parse_duration(const char *name, const char *text, void *target)
         text);
 }
 
+int units_parse_pause(const char *name, const char *text, void *target)
+{
+    *(double *)target = 0;
+    return strcmp(text, "none") ? units_parse_duration(name, text, target) : 0;
+}
+
 int units_parse_positive(const char *name, const char *text, void *target)
 {
     double *out = target;

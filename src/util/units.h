@@ -26,6 +26,9 @@ int units_parse_time(const char *name, const char *text, void *target);
  * "1-12:00:00". Seconds, above 0. */
 int units_parse_duration(const char *name, const char *text, void *target);
 
+/* The same, or "none": 0. */
+int units_parse_pause(const char *name, const char *text, void *target);
+
 /* A plain number above 0. */
 int units_parse_positive(const char *name, const char *text, void *target);
 

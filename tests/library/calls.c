@@ -374,7 +374,7 @@ static void case_refusals(const char *options)
             ": wire=bf16 rounds all gradients, and lossy=lowrank:2 those");
     REFUSED(poseidon_create(MPI_COMM_WORLD, "lossy=bf16+bf16", &p), "appears twice");
     REFUSED(poseidon_create(MPI_COMM_WORLD, "merge=much", &p), "much", "512k");
-    REFUSED(poseidon_create(MPI_COMM_WORLD, "hierarchy=2.5", &p), "2.5", "whole number");
+    REFUSED(poseidon_create(MPI_COMM_WORLD, "hierarchy=2.5", &p), "2.5", "number of a node");
     REFUSED(poseidon_create(MPI_COMM_WORLD, "stall-timeout=5", &p), "stall-timeout");
     REFUSED(poseidon_create(MPI_COMM_WORLD, "merge", &p), "merge", "NAME=VALUE");
     REFUSED(poseidon_create(MPI_COMM_WORLD, "type=Sgd", &p), "Sgd", "SGD");

@@ -1,0 +1,107 @@
+/* What makes a value of an option's text. */
+#include "util/option.h"
+
+#include "util/choice.h"
+#include "util/error.h"
+#include "util/units.h"
+
+#include <assert.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+void options_add(struct option_rows *rows, const struct option *more, int n)
+{
+    assert(rows->n + n <= OPTIONS_MOST);
+    memcpy(rows->row + rows->n, more, (size_t)n * sizeof *more);
+    rows->n += n;
+}
+
+bool option_warns(void)
+{
+    static const char *const ranks[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_PROCID"};
+    const char *rank = NULL;
+
+    for (size_t i = 0; i < sizeof ranks / sizeof *ranks && !rank; i++)
+        rank = getenv(ranks[i]);
+    return !rank || !strcmp(rank, "0");
+}
+
+static int parse_real(const char *name, const char *text, double *out)
+{
+    char *end;
+
+    *out = strtod(text, &end);
+    if (end == text || *end || !(*out > 0) || *out > 1e12)
+        return error_set("--%s expects a number above 0, found '%s'", name, text);
+    return 0;
+}
+
+/* More threads than cores take turns, and wait for each other where they should compute; many more
+ * do not come to an end, or find no memory for their stacks. */
+static int parse_threads(const char *name, const char *text, int *out)
+{
+    enum { PER_CORE = 16 };
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    long long number;
+
+    if (units_parse_whole(name, text, 1, INT_MAX, &number))
+        return -1;
+    if (cores > 0 && number > PER_CORE * cores)
+        return error_set("--%s=%lld is too many: this machine has %ld core%s; expected at most one "
+                         "thread per core",
+                         name, number, cores, cores == 1 ? "" : "s");
+    if (cores > 0 && number > cores && option_warns())
+        fprintf(stderr,
+                "warning: --%s=%lld is more than this machine's %ld core%s: threads that take "
+                "turns are slower than fewer\n",
+                name, number, cores, cores == 1 ? "" : "s");
+    *out = (int)number;
+    return 0;
+}
+
+static int add_item(const char *name, const char *text, struct option_list *list)
+{
+    if (list->n == OPTIONS_ITEMS)
+        return error_set("--%s was given more than %d times", name, list->n);
+    list->item[list->n++] = text;
+    return 0;
+}
+
+int option_store(const struct option *o, const char *name, const char *text)
+{
+    long long number;
+
+    switch (option_type_of(o)) {
+    case OPTION_TEXT:
+        if (!*text && !strncmp(o->value, "FILE", 4))
+            return error_set("--%s= names no file: --%s=%s", name, name, o->value);
+        *(const char **)o->target = text;
+        return 0;
+    case OPTION_THREADS:
+        return parse_threads(name, text, o->target);
+    case OPTION_INT:
+    case OPTION_COUNT:
+        if (units_parse_whole(name, text, option_type_of(o) == OPTION_COUNT, INT_MAX, &number))
+            return -1;
+        *(int *)o->target = (int)number;
+        return 0;
+    case OPTION_SEED:
+        return units_parse_whole(name, text, 0, LLONG_MAX, (long long *)o->target);
+    case OPTION_BYTES:
+        return units_parse_bytes(name, text, o->target);
+    case OPTION_REAL:
+        return parse_real(name, text, o->target);
+    case OPTION_CHOICE:
+    case OPTION_WORD:
+        return choice_parse(name, text, o->words, o->target);
+    case OPTION_CALL:
+        return o->parse(name, text, o->target);
+    case OPTION_LIST:
+        return add_item(name, text, o->target);
+    default: /* flags have no text, headings no value */
+        return 0;
+    }
+}

@@ -1,0 +1,80 @@
+/* An option as a row of a table: its name, where its value goes, and what makes the value of a
+ * text. Command lines (commands/options.h) and the words of libposeidon are such tables. Not
+ * collective. */
+#ifndef POSEIDON_UTIL_OPTION_H
+#define POSEIDON_UTIL_OPTION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum option_type {
+    OPTION_TEXT,    /* const char **: borrowed from argv */
+    OPTION_INT,     /* int * */
+    OPTION_COUNT,   /* int *: at least 1 */
+    OPTION_THREADS, /* int *: at least 1, at most 16 for each core; more than the cores is warned of
+                       on standard error, by one rank alone */
+    OPTION_SEED,    /* long long * */
+    OPTION_BYTES,   /* size_t *: a number with an optional k, m or g */
+    OPTION_REAL,    /* double *: above 0 */
+    OPTION_FLAG,    /* bool * */
+    OPTION_CHOICE,  /* int *, or an enumeration's: the place of one of `words` */
+    OPTION_WORD,    /* the same, whose value may be left out: words[1]; words[0] is "not given" */
+    OPTION_NAME,    /* OPTION_TEXT whose value may be left out: "" */
+    OPTION_CALL,    /* whatever `parse` makes of it */
+    OPTION_LIST,    /* struct option_list *: may be given again and again */
+    OPTION_TUNING,  /* no target: NAME=VALUE of a row with OPTION_TUNE; may be repeated */
+    OPTION_GROUP,   /* a heading of --help, in `help`; no option */
+    /* added to one of these: */
+    OPTION_OWN = 16,  /* each rank may have its own; else all ranks must be given the same */
+    OPTION_TUNE = 32, /* behind the row of OPTION_TUNING; listed by options_print_tuning */
+    OPTION_OLD = 64,  /* a word of former releases, not listed; `help` is today's, for a warning;
+                         NULL: Caffe's own word, which is taken without one */
+};
+
+enum { OPTIONS_INDENT = 29 }; /* columns before an option's words in --help */
+
+enum { OPTIONS_ITEMS = 64 }; /* times that a user may give an OPTION_LIST */
+
+/* The values of an option that was given several times; borrowed from argv. */
+struct option_list {
+    const char *item[OPTIONS_ITEMS + 1]; /* with room for one of the command's own */
+    int n;
+};
+
+/* Rows leave out what they do not need. */
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
+
+struct option {
+    const char *name;  /* without dashes */
+    int type;          /* of enum option_type */
+    void *target;      /* keeps its value where the option is not given */
+    const char *value; /* what stands for the value in --help; NULL for flags. */
+    const char *help;
+    const char *const *words; /* ended by NULL; of the enumeration's own header */
+    /* Fills the target, or fails with a message that begins with --OPTION; borrows `text`. */
+    int (*parse)(const char *option, const char *text, void *target);
+    const char *need; /* it must be given: what a message says behind "Need " where it is not */
+};
+
+/* A table that is made of several parts. */
+enum { OPTIONS_MOST = 128 };
+struct option_rows {
+    struct option row[OPTIONS_MOST];
+    int n;
+};
+void options_add(struct option_rows *rows, const struct option *more, int n);
+
+static inline enum option_type option_type_of(const struct option *o)
+{
+    return (enum option_type)(o->type & ~(OPTION_OWN | OPTION_TUNE | OPTION_OLD));
+}
+
+/* The text's value into the row's target, of any type but flags, words and names that stand alone.
+ * name: what messages call the option, "chunk" or "tune chunk". Fails with a message. */
+int option_store(const struct option *option, const char *name, const char *text);
+
+/* Whether this process is the one of a job that warns: by what launchers say of ranks, for MPI may
+ * not be started yet. */
+bool option_warns(void);
+
+#endif
