@@ -1,5 +1,5 @@
-/* Things that are freed together: whoever opens much, in steps that may fail, closes it by one call,
- * however far it came. One thread at a time for one owner. */
+/* Things that are freed together: whoever opens much, in steps that may fail, closes it by one
+ * call, however far it came. One thread at a time for one owner. */
 #ifndef POSEIDON_UTIL_OWNER_H
 #define POSEIDON_UTIL_OWNER_H
 
