@@ -36,9 +36,6 @@ enum { RESULT_MEAN, RESULT_SUM, RESULT_VALUES };
 /* given and text are to be freed, also where it fails. */
 int words_parse(const char *text, struct words *out);
 
-/* Names options in this thread's message as the library does, "comm=x" for "--comm=x". -1. */
-int words_restate(void);
-
 struct member {                    /* a tensor */
     struct poseidon_tensor tensor; /* its name owned */
     struct group_param param;

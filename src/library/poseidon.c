@@ -207,7 +207,9 @@ int poseidon_start(struct poseidon *p)
         return -1;
     p->left_to_post = p->nmembers;
     if (library_prepare_all(p)) {
-        words_restate();
+        sync_destroy(p->sync); /* nothing is in flight yet */
+        p->sync = NULL;
+        options_restate();
         return keep_failure(p);
     }
     return sync_start(p->sync) ? library_end(p) : 0;

@@ -2,7 +2,6 @@
 #include "library/library.h"
 
 #include "util/error.h"
-#include "util/suggest.h"
 #include "util/units.h"
 
 #include <math.h>
@@ -29,7 +28,7 @@ static int parse_real(const char *option, const char *text, void *target)
                : error_set("--%s expects a number of 0 or more, found '%s'", option, text);
 }
 
-/* All there are, into *out. What ranks of a program cannot be is left out. */
+/* All there are, into *out. What a program's ranks cannot be has no target. */
 static void list_words(struct option_rows *rows, struct communication_rows *to, struct words *out)
 {
     const struct option own[] = {
@@ -62,46 +61,10 @@ static void list_words(struct option_rows *rows, struct communication_rows *to, 
     options_add(rows, own, (int)(sizeof own / sizeof *own));
 }
 
-/* NAME=VALUE, which is cut apart. */
-static int parse_word(const struct option_rows *rows, char *text)
-{
-    char *value = strchr(text, '=');
-    struct suggest near;
-
-    if (!value)
-        return error_set("'%s' has no value: expected NAME=VALUE", text);
-    *value++ = '\0';
-    near = suggest_start(text);
-    for (const struct option *row = rows->row; row < rows->row + rows->n; row++) {
-        if (suggest_lists("overlap servers leaders", row->name))
-            continue;
-        if (!strcmp(text, row->name))
-            return option_store(row, text, value);
-        suggest_offer(&near, row->name);
-    }
-    return error_set("'%s' is no option%s%s", text, near.nearest ? "; did you mean " : "",
-                     near.nearest ? near.nearest : "");
-}
-
-int words_restate(void)
-{
-    char text[2048], before = ' ';
-    size_t n = 0;
-
-    for (const char *at = error_text(); *at && n < sizeof text - 1; before = *at++) {
-        if (before == ' ' && !strncmp(at, "--", 2))
-            at += strncmp(at, "--tune ", 7) ? 2 : 7;
-        text[n++] = *at;
-    }
-    text[n] = '\0';
-    return error_set("%s", text);
-}
-
 int words_parse(const char *text, struct words *out)
 {
     struct option_rows rows = {.n = 0};
     struct communication_rows communication;
-    char *rest, *word;
 
     *out = (struct words){.comm = {.policy = COMM_AUTO},
                           .hierarchy = HIERARCHY_AUTO,
@@ -115,15 +78,10 @@ int words_parse(const char *text, struct words *out)
     if (!out->given || !out->text)
         return error_memory(strlen(text), "the options");
     list_words(&rows, &communication, out);
-    rest = out->text;
-    while ((word = strsep(&rest, ",")))
-        if (*word && parse_word(&rows, word))
-            goto fail;
-    if (communication_check(&communication, NULL))
-        goto fail;
+    if (options_parse_words(&rows, out->text) || communication_check(&communication, NULL)) {
+        options_restate();
+        return error_context("options \"%s\"", text);
+    }
     out->rule.nhistory = rule_kind_histories(out->rule.kind);
     return 0;
-fail:
-    words_restate();
-    return error_context("options \"%s\"", text);
 }

@@ -3,6 +3,7 @@
 
 #include "util/choice.h"
 #include "util/error.h"
+#include "util/suggest.h"
 #include "util/units.h"
 
 #include <assert.h>
@@ -104,4 +105,49 @@ int option_store(const struct option *o, const char *name, const char *text)
     default: /* flags have no text, headings no value */
         return 0;
     }
+}
+
+/* NAME=VALUE, which is cut apart. */
+static int parse_word(const struct option_rows *rows, char *text)
+{
+    char *value = strchr(text, '=');
+    struct suggest near;
+
+    if (!value)
+        return error_set("'%s' has no value: expected NAME=VALUE", text);
+    *value++ = '\0';
+    near = suggest_start(text);
+    for (const struct option *row = rows->row; row < rows->row + rows->n; row++) {
+        if (!row->target)
+            continue;
+        if (!strcmp(text, row->name))
+            return option_store(row, text, value);
+        suggest_offer(&near, row->name);
+    }
+    return error_set("'%s' is no option%s%s", text, near.nearest ? "; did you mean " : "",
+                     near.nearest ? near.nearest : "");
+}
+
+int options_parse_words(const struct option_rows *rows, char *text)
+{
+    char *word;
+
+    while ((word = strsep(&text, ",")))
+        if (*word && parse_word(rows, word))
+            return -1;
+    return 0;
+}
+
+int options_restate(void)
+{
+    char text[2048], before = ' ';
+    size_t n = 0;
+
+    for (const char *at = error_text(); *at && n < sizeof text - 1; before = *at++) {
+        if (before == ' ' && !strncmp(at, "--", 2))
+            at += strncmp(at, "--tune ", 7) ? 2 : 7;
+        text[n++] = *at;
+    }
+    text[n] = '\0';
+    return error_set("%s", text);
 }

@@ -73,6 +73,11 @@ static inline enum option_type option_type_of(const struct option *o)
  * name: what messages call the option, "chunk" or "tune chunk". Fails with a message. */
 int option_store(const struct option *option, const char *name, const char *text);
 
+/* "NAME=VALUE,NAME=VALUE", which is cut apart, for the rows that have a target; then a message says
+ * "--NAME" where for this form it is to be "NAME": options_restate sees to that, and returns -1. */
+int options_parse_words(const struct option_rows *rows, char *text);
+int options_restate(void);
+
 /* Whether this process is the one of a job that warns: by what launchers say of ranks, for MPI may
  * not be started yet. */
 bool option_warns(void);
