@@ -130,8 +130,7 @@ static int check_bytes(const struct poseidon *p, const void *bytes, size_t count
         return error_set("poseidon_state_set: the state is damaged: its digest is another");
     if (head.ranks != (uint64_t)p->nranks)
         return error_set("poseidon_state_set: a state of another number of ranks: %llu, and here "
-                         "are %d; start as "
-                         "many, or begin without it",
+                         "are %d; start as many, or begin without it",
                          (unsigned long long)head.ranks, p->nranks);
     return 0;
 }
@@ -145,7 +144,10 @@ int poseidon_state_set(struct poseidon *p, const void *bytes, size_t count)
         return -1;
     status = p->rank == 0 ? check_bytes(p, bytes, count) : 0;
     free(p->state);
-    p->state = NULL;
+    free(p->plan_text);
+    p->state = p->plan_text = NULL;
+    p->resumes = false;
+    atomic_store(&p->iteration, 0);
     if (!status && p->rank == 0 && !(p->state = alloc_array(count, 1, "the state")))
         status = -1;
     if (error_agree(p->comm, status))
@@ -191,7 +193,8 @@ static int check_job(const struct poseidon *p)
 int library_load_state(struct poseidon *p)
 {
     struct sync_residuals of = sync_residuals(p->sync);
-    const float *arenas = (const float *)(const void *)(p->state + sizeof(struct head));
+    const float *arenas =
+        p->state ? (const float *)(const void *)(p->state + sizeof(struct head)) : NULL;
     size_t left = 0;
     int n = sync_residual_arenas(&of), status = 0;
 
@@ -200,10 +203,10 @@ int library_load_state(struct poseidon *p)
     if (error_agree(p->comm, p->rank == 0 ? check_job(p) : 0))
         return -1;
     for (int i = 0; i < n && !status; i++)
-        status = sync_load_residuals(p->sync, &of, i,
-                                     p->state ? arenas + (size_t)i * p->elems : NULL, &left);
+        status = sync_load_residuals(p->sync, &of, i, arenas ? arenas + (size_t)i * p->elems : NULL,
+                                     &left);
     if (!status && p->words.rule.nhistory > 0)
-        status = sync_load_history(p->sync, p->state ? arenas + (size_t)n * p->elems : NULL);
+        status = sync_load_history(p->sync, arenas ? arenas + (size_t)n * p->elems : NULL);
     free(p->state);
     p->state = NULL;
     return status;

@@ -259,6 +259,8 @@ static void case_state(const char *options)
     for (int t = 0; t < TENSORS; t++)
         if (rank == 0 && values_are_results)
             memcpy(values[0][t], then[t], elems[t] * sizeof(float));
+    REQUIRE(!poseidon_state_set(p, state, bytes)); /* the last one counts */
+    REFUSED(poseidon_state_set(p, state, bytes - 1), "give all of it");
     REQUIRE(!poseidon_state_set(p, state, bytes));
     memset(state, 0xff, bytes); /* it was copied */
     REQUIRE(!poseidon_start(p) && !poseidon_wait_all(p));
