@@ -49,8 +49,10 @@ struct poseidon_tensor {
                          NULL: the library has the memory (poseidon_gradient), and copies less */
     float *values;    /* elems parameters: rank 0's become everybody's in poseidon_start, and with
                          result=values the result is there. Else they may be NULL */
-    /* Of the weights of an inner product, outputs x inputs, else 0: their gradient is a sum over
-     * the rows of a batch, so rows * (outputs + inputs) floats may travel in its place. */
+    /* A matrix of outputs x inputs, row by row: comm=lowrank may factor its gradient (a
+     * convolution's inputs: all that one output weighs). rows: that of an inner product is besides
+     * a sum over the rows of a batch, so rows * (outputs + inputs) floats may travel in its place.
+     * 0 where that is not so. */
     int64_t rows, outputs, inputs;
     /* What the tensor's layer takes, if that is known: comm=auto hides traffic behind it. */
     double forward_seconds, backward_seconds;

@@ -125,8 +125,8 @@ class DataParallel(torch.nn.Module, contextlib.AbstractContextManager):
     def _start(self):
         for p, name in self.names.items():
             tensor = Tensor(name=name.encode(), elems=p.numel(), values=p.data_ptr() if self.values else None)
-            if p in self.rows:
-                tensor.rows, tensor.outputs, tensor.inputs = self.rows[p] * self.accumulate, *p.shape
+            if p.dim() > 1 and p.shape[0] * p.stride(0) == p.numel():  # what an output weighs lies together: a matrix
+                tensor.rows, tensor.outputs, tensor.inputs = self.rows.get(p, 0) * self.accumulate, p.shape[0], p.stride(0)
             self.library.call("add", self.handle, ctypes.byref(tensor), None)
         self.library.call("start", self.handle)
         for p, number in self.numbers.items():

@@ -171,10 +171,10 @@ static int check_tensor(const struct poseidon *p, const struct poseidon_tensor *
     if (p->words.result == RESULT_VALUES && !t->values)
         return error_set("tensor '%s': result=values, and its values are NULL", t->name);
     if ((t->rows || t->outputs || t->inputs) &&
-        (t->rows < 1 || t->outputs < 1 || t->inputs < 1 || t->rows > INT32_MAX ||
+        (t->rows < 0 || t->outputs < 1 || t->inputs < 1 || t->rows > INT32_MAX ||
          t->outputs > INT32_MAX || (uint64_t)t->outputs * (uint64_t)t->inputs != t->elems))
-        return error_set("tensor '%s': %lld rows, %lld outputs and %lld inputs; expected rows and "
-                         "outputs x inputs = %zu, or all of them 0",
+        return error_set("tensor '%s': %lld rows, %lld outputs and %lld inputs; expected outputs "
+                         "x inputs = %zu, with rows for an inner product, or all of them 0",
                          t->name, (long long)t->rows, (long long)t->outputs, (long long)t->inputs,
                          t->elems);
     return 0;

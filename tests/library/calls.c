@@ -402,8 +402,8 @@ static void case_refusals(const char *options)
     tensor.inputs++;
     REFUSED(poseidon_add(p, &tensor, NULL), "product", "71 inputs", "2800");
     tensor.inputs--;
-    tensor.rows = 0;
-    REFUSED(poseidon_add(p, &tensor, NULL), "product", "0 rows");
+    tensor.rows = -1;
+    REFUSED(poseidon_add(p, &tensor, NULL), "product", "-1 rows");
     tensor = tensor_of(0, 1);
     REQUIRE(!poseidon_add(p, &tensor, NULL));
     REFUSED(poseidon_add(p, &tensor, NULL), "thousand", "added already");
@@ -427,6 +427,28 @@ static void case_refusals(const char *options)
     p = made(0, "comm=lowrank:30");
     REFUSED(poseidon_start(p), "comm=lowrank:30: no layer's gradient is large enough");
     REFUSED(poseidon_destroy(p), "use a smaller rank, or comm=ps");
+}
+
+/* A matrix that is no inner product's weight has no factors of its own, but a low rank: a gradient
+ * of rank 1 arrives whole. */
+static void case_matrix(const char *options)
+{
+    struct poseidon_tensor tensor = tensor_of(0, PRODUCT);
+    struct poseidon_traffic did;
+    struct poseidon *p;
+
+    tensor.rows = 0;
+    REQUIRE(!poseidon_create(MPI_COMM_WORLD, options, &p) && !poseidon_add(p, &tensor, NULL));
+    REQUIRE(!poseidon_start(p) && poseidon_takes_factors(p, 0) == 0);
+    for (int i = 0; i < OUTPUTS * INPUTS; i++)
+        gradient[0][PRODUCT][i] = (float)((rank + 1) * (1 + i / INPUTS) * (1 + i % INPUTS));
+    REQUIRE(!poseidon_post(p, 0) && !poseidon_wait(p, 0));
+    for (int i = 0; i < OUTPUTS * INPUTS; i++) {
+        double mean = (nranks + 1) / 2.0 * (1 + i / INPUTS) * (1 + i % INPUTS);
+        REQUIRE(fabs((double)gradient[0][PRODUCT][i] - mean) < 1e-5 * mean);
+    }
+    REQUIRE(!poseidon_report(p, 0, &did) && did.planned_sent < elems[PRODUCT] * sizeof(float) / 2);
+    REQUIRE(did.sent == did.planned_sent && !poseidon_destroy(p));
 }
 
 /* Ranks that disagree: the first difference is named on all. */
@@ -609,6 +631,7 @@ static const struct {
              {"states", case_states, MPI_THREAD_MULTIPLE},
              {"two", case_two, MPI_THREAD_MULTIPLE},
              {"refusals", case_refusals, MPI_THREAD_MULTIPLE},
+             {"matrix", case_matrix, MPI_THREAD_MULTIPLE},
              {"differ", case_differ, MPI_THREAD_MULTIPLE},
              {"ends", case_ends, MPI_THREAD_MULTIPLE},
              {"silent", case_silent, MPI_THREAD_MULTIPLE},

@@ -66,6 +66,7 @@ calls 3 state comm=lowrank:1,lowrank-warmup=6,hierarchy=2
 calls 1 ends
 calls 2 unwritable comm=ps,trace=nowhere/trace
 calls 2 refusals
+calls 3 matrix comm=lowrank:1,lowrank-warmup=0,hierarchy=off
 calls 1 single
 "$calls" uninitialised || fail 'without MPI'
 
