@@ -82,7 +82,7 @@ void bucket_account(void *context, const struct wire_message *message)
                                   memory_order_relaxed);
     } else {
         struct link_account *link = &sync->links[message->peer];
-        uint64_t now = (uint64_t)(1e9 * clock_seconds());
+        uint64_t now = (uint64_t)clock_ns();
 
         atomic_fetch_add_explicit(&sync->stats.buckets[bucket].sent, message->bytes,
                                   memory_order_relaxed);
@@ -196,7 +196,7 @@ void bucket_expect(struct sync *sync, int bucket, int64_t iteration, int count)
 static void make_done(struct sync *sync, struct sync_bucket *state)
 {
     atomic_fetch_add_explicit(&sync->stats.buckets[state - sync->buckets].travel_ns,
-                              (int64_t)(1e9 * clock_seconds()) -
+                              clock_ns() -
                                   atomic_load_explicit(&state->told_ns, memory_order_relaxed),
                               memory_order_relaxed);
     atomic_store_explicit(&state->done, state->complete, memory_order_release);

@@ -43,8 +43,7 @@ static int publish_bucket(void *context, int64_t bucket)
 static void tell(struct sync *sync, int bucket)
 {
     sync->buckets[bucket].signalled++;
-    atomic_store_explicit(&sync->buckets[bucket].told_ns, (int64_t)(1e9 * clock_seconds()),
-                          memory_order_relaxed);
+    atomic_store_explicit(&sync->buckets[bucket].told_ns, clock_ns(), memory_order_relaxed);
     wire_call(sync->wire, start_bucket, sync, bucket);
 }
 

@@ -7,12 +7,13 @@
 #ifndef POSEIDON_TRACE_TRACE_H
 #define POSEIDON_TRACE_TRACE_H
 
+#include "util/clock.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <time.h>
 
 enum trace_kind {
     TRACE_ITERATION, /* passes and what they wait for */
@@ -83,10 +84,7 @@ int trace_parse_iterations(const char *text, int64_t *first, int64_t *last);
 
 static inline int64_t trace_clock(const struct trace *trace)
 {
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec + trace->options.clock_shift;
+    return clock_ns() + trace->options.clock_shift;
 }
 
 /* The start of what may become an event; 0 where nothing is traced. */

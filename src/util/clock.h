@@ -2,15 +2,22 @@
 #ifndef POSEIDON_UTIL_CLOCK_H
 #define POSEIDON_UTIL_CLOCK_H
 
+#include <stdint.h>
 #include <time.h>
 
-/* Seconds since some fixed moment of this machine's uptime; not comparable between nodes. */
-static inline double clock_seconds(void)
+/* Nanoseconds since some fixed moment of this machine's uptime; not comparable between nodes. */
+static inline int64_t clock_ns(void)
 {
     struct timespec now;
 
     clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* The same in seconds. */
+static inline double clock_seconds(void)
+{
+    return 1e-9 * (double)clock_ns();
 }
 
 #endif

@@ -58,7 +58,7 @@ int messages_open(struct wire *wire)
 
     if (o->data != MPI_COMM_NULL)
         MPI_TRY(MPI_Comm_size(o->data, &options.peers));
-    if (queue_open(&wire->queue, &wire->owner, &options, 1e-9 * (double)wire_clock()))
+    if (queue_open(&wire->queue, &wire->owner, &options, 1e-9 * (double)clock_ns()))
         return -1;
     return grow(wire, o->messages > INT_MAX - 2 * LEAST_SLOTS ? INT_MAX - LEAST_SLOTS
                                                               : o->messages + LEAST_SLOTS);
@@ -142,7 +142,7 @@ static int start_send(struct wire *wire, struct slot *slot)
     MPI_Request request;
 
     if (wire->options.account) /* before the call, which may copy all of it already */
-        slot->message.started = wire_clock();
+        slot->message.started = clock_ns();
     if (slot->entry.needs_ack)
         MPI_TRY(MPI_Issend(message->buffer, (int)message->bytes, MPI_BYTE, message->peer,
                            message->tag, wire->options.data, &request));
@@ -165,7 +165,7 @@ int messages_flush(struct wire *wire)
     if (queue_count(&wire->queue) == 0)
         return 0;
     if (wire->options.bytes_per_second > 0)
-        now = 1e-9 * (double)wire_clock();
+        now = 1e-9 * (double)clock_ns();
     while ((entry = queue_take(&wire->queue, now)))
         if (start_send(wire, (struct slot *)entry))
             return -1;
@@ -224,7 +224,7 @@ int wire_send(struct wire *wire, const struct wire_message *message)
     slot->message.comm = wire->options.data;
     slot->message.received = false;
     if (wire->options.account)
-        slot->message.posted = wire_clock();
+        slot->message.posted = clock_ns();
     slot->entry.peer = message->peer;
     slot->entry.bytes = message->bytes;
     slot->entry.urgency = message->urgency;
@@ -293,7 +293,7 @@ static int receive(struct wire *wire, MPI_Message *matched, const MPI_Status *st
     message->comm = wire->options.data;
     message->received = true;
     if (wire->options.account)
-        message->posted = message->started = wire_clock();
+        message->posted = message->started = clock_ns();
     MPI_TRY(MPI_Imrecv(message->buffer, (int)message->bytes, MPI_BYTE, matched, &request));
     messages_track(wire, request, slot);
     return 0;

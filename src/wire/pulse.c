@@ -82,7 +82,7 @@ static void listen(struct wire *wire)
 void pulse_start(struct wire *wire)
 {
     struct pulse *pulse = wire->pulse;
-    int64_t now = wire_clock();
+    int64_t now = clock_ns();
 
     if (!pulse)
         return;

@@ -167,7 +167,7 @@ static void rest(struct wire *wire, int *idle_turns, bool waited_for, bool closi
 {
     if (waited_for && *idle_turns < SPINS_WHILE_WAITED_FOR) {
         sched_yield();
-        *idle_turns = wire_clock() - now < LONG_YIELD_NS ? *idle_turns + 1 : SPINS_WHILE_WAITED_FOR;
+        *idle_turns = clock_ns() - now < LONG_YIELD_NS ? *idle_turns + 1 : SPINS_WHILE_WAITED_FOR;
         return;
     }
     wire_count(&wire->counters.rests, 1);
@@ -204,7 +204,7 @@ static void run_loop(struct wire *wire)
         /* MPI returns from a test that found nothing after it has made progress: what that
          * completed is seen only by the next test. */
         int worked = turn(wire, closing) || wire->stop || messages_take(wire);
-        int64_t now = wire_clock();
+        int64_t now = clock_ns();
         bool waits;
 
         pulse_look(wire, now);
@@ -229,7 +229,7 @@ static void run_loop(struct wire *wire)
 void thread_run(struct wire *wire, bool enter)
 {
     const struct wire_options *o = &wire->options;
-    int64_t begun = wire_clock();
+    int64_t begun = clock_ns();
 
     wire->last_progress = begun;
     wire->closing.received_before = -1;
@@ -242,5 +242,5 @@ void thread_run(struct wire *wire, bool enter)
     run_loop(wire);
     pulse_stop(wire);
     messages_drop(wire);
-    atomic_store(&wire->run_ns, wire_clock() - begun);
+    atomic_store(&wire->run_ns, clock_ns() - begun);
 }

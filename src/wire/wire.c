@@ -201,7 +201,7 @@ struct wire_stats wire_stats(const struct wire *wire)
     int64_t begun = atomic_load(&wire->begun), ran = atomic_load(&wire->run_ns);
 
     if (begun && !ran)
-        ran = wire_clock() - begun;
+        ran = clock_ns() - begun;
     return (struct wire_stats){
         .sent = atomic_load(&counters->sent),
         .received = atomic_load(&counters->received),

@@ -3,13 +3,13 @@
 #ifndef POSEIDON_WIRE_WIRE_INTERNAL_H
 #define POSEIDON_WIRE_WIRE_INTERNAL_H
 
+#include "util/clock.h"
 #include "wire/call_ring.h"
 #include "wire/queue.h"
 #include "wire/wire.h"
 
 #include <pthread.h>
 #include <semaphore.h>
-#include <time.h>
 
 enum slot_kind {
     SLOT_SEND,    /* on the data communicator: counted in the window */
@@ -92,15 +92,6 @@ struct wire {
     struct wire_counters counters;
     _Atomic int64_t begun, run_ns, cpu_ns; /* the last two: when the thread has ended */
 };
-
-/* CLOCK_MONOTONIC in ns */
-static inline int64_t wire_clock(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 /* One thread writes, so no locked instruction is needed. */
 static inline void wire_count(_Atomic uint64_t *counter, uint64_t more)

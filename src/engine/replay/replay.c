@@ -12,6 +12,7 @@
 #include "engine/op_size.h"
 #include "engine/replay/profile.h"
 #include "util/alloc.h"
+#include "util/clock.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -52,32 +53,24 @@ struct replay_op {
 /* Stands in tensor.layout of what has no memory. */
 static const char blank;
 
-static int64_t now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 /* Until that moment; returns the one it really is. */
 static int64_t nap_until(int64_t end)
 {
-    int64_t at = now_ns(), wake = end - SPIN_NS;
+    int64_t at = clock_ns(), wake = end - SPIN_NS;
 
     if (wake > at) {
         struct timespec until = {.tv_sec = wake / 1000000000, .tv_nsec = wake % 1000000000};
         while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
             ;
     }
-    while ((at = now_ns()) < end)
+    while ((at = clock_ns()) < end)
         ;
     return at;
 }
 
 static int pass(struct replay_engine *engine, int64_t duration)
 {
-    int64_t start = now_ns(), end;
+    int64_t start = clock_ns(), end;
 
     if (duration == 0)
         return 0;
@@ -279,7 +272,7 @@ static int replay_gemm(void *context, bool trans_a, bool trans_b, int64_t m, int
     (void)trans_a, (void)trans_b, (void)alpha, (void)a, (void)lda, (void)b, (void)ldb, (void)beta;
     (void)c, (void)ldc;
     if (engine->gemm > 0)
-        nap_until(now_ns() + (int64_t)(engine->gemm * gflop * 1e9));
+        nap_until(clock_ns() + (int64_t)(engine->gemm * gflop * 1e9));
     return 0;
 }
 
@@ -292,7 +285,7 @@ static int replay_update(void *context, const struct engine_update *update, floa
 
     (void)update, (void)value, (void)grad, (void)history, (void)stride, (void)turn;
     if (engine->update > 0) /* 10^9 parameters in so many seconds: one in as many ns */
-        nap_until(now_ns() + (int64_t)(engine->update * (double)n * (double)engine->dilate));
+        nap_until(clock_ns() + (int64_t)(engine->update * (double)n * (double)engine->dilate));
     return 0;
 }
 
