@@ -360,6 +360,14 @@ struct engine {
     void *context;
 };
 
+struct owner;
+
+/* As i->alloc, and i->copies->host_alloc, which for no engine is plain zeroed memory: freed with
+ * all else that the owner has. NULL with a message. */
+void *engine_own(const struct engine *engine, struct owner *owner, size_t bytes, const char *what);
+void *engine_own_host(const struct engine *engine, struct owner *owner, size_t bytes,
+                      const char *what);
+
 /* Memory of the host, copies, rules and products by one thread, and no operators: what
  * communication needs of an engine where nothing else computes. Of no library; not by name. One
  * product at a time.

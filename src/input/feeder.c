@@ -295,30 +295,18 @@ static int feeder_options_check(const struct feeder *f)
     return 0;
 }
 
-/* Memory of a batch; from the engine if the copies to it are to be fast. */
-static void *batch_allocate(struct feeder *f, size_t bytes)
-{
-    const struct engine *engine = f->o.engine;
-    void *memory;
-
-    if (!engine)
-        return owner_array(&f->owner, bytes, 1, "a batch");
-    return engine->i->copies->host_alloc(engine->context, bytes, "a batch", &memory) ||
-                   owner_take(&f->owner, engine->i->copies->host_free, engine->context, memory)
-               ? NULL
-               : memory;
-}
-
 static int field_create(struct feeder *f, int i, struct slot *slot)
 {
     size_t batch = (size_t)f->o.batch;
 
     if (i > 0 || !f->o.bytes) {
-        slot->field[i] = batch_allocate(f, batch * f->elems[i] * sizeof(float));
+        slot->field[i] =
+            engine_own_host(f->o.engine, &f->owner, batch * f->elems[i] * sizeof(float), "a batch");
         return slot->field[i] ? 0 : -1;
     }
-    slot->pixels = batch_allocate(f, batch * f->elems[0]);
-    slot->windows = batch_allocate(f, batch * sizeof *slot->windows);
+    slot->pixels = engine_own_host(f->o.engine, &f->owner, batch * f->elems[0], "a batch");
+    slot->windows =
+        engine_own_host(f->o.engine, &f->owner, batch * sizeof *slot->windows, "a batch");
     return slot->pixels && slot->windows ? 0 : -1;
 }
 

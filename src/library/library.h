@@ -12,6 +12,7 @@
 #include "simulate/simulate.h"
 #include "sync/sync.h"
 #include "timeline/timeline.h"
+#include "util/owner.h"
 
 /* The words of poseidon_create. */
 struct words {
@@ -46,6 +47,7 @@ struct member {                    /* a tensor */
 };
 
 struct poseidon {
+    struct owner owner; /* of groups, work, costs and zeros */
     struct words words;
     MPI_Comm comm; /* owned, as all that follows */
     int rank, nranks;

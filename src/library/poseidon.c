@@ -93,8 +93,7 @@ int poseidon_create(MPI_Comm comm, const char *options, struct poseidon **out)
         return -1;
     if (comm == MPI_COMM_NULL)
         return error_set("poseidon_create: MPI_COMM_NULL");
-    p = calloc(1, sizeof *p);
-    if (error_agree(comm, p ? 0 : error_memory(sizeof *p, "a handle"))) {
+    if (error_agree(comm, ALLOC(p, 1, "a handle"))) {
         free(p);
         return -1;
     }
@@ -182,19 +181,14 @@ static int check_tensor(const struct poseidon *p, const struct poseidon_tensor *
 
 int poseidon_add(struct poseidon *p, const struct poseidon_tensor *tensor, int *out)
 {
-    struct member *members;
     char *name;
 
-    if (library_check(p, false) || check_tensor(p, tensor))
+    if (library_check(p, false) || check_tensor(p, tensor) ||
+        ALLOC_ROOM(p->members, p->nmembers, "a tensor") ||
+        alloc_text(&name, tensor->name, "a tensor"))
         return -1;
-    members = alloc_room(p->members, (size_t)p->nmembers, sizeof *members, "a tensor");
-    if (!members)
-        return -1;
-    p->members = members;
-    if (!(name = strdup(tensor->name)))
-        return error_memory(strlen(tensor->name), "a tensor");
-    members[p->nmembers] = (struct member){.tensor = *tensor};
-    members[p->nmembers].tensor.name = name;
+    p->members[p->nmembers] = (struct member){.tensor = *tensor};
+    p->members[p->nmembers].tensor.name = name;
     if (out)
         *out = p->nmembers;
     p->nmembers++;

@@ -5,7 +5,6 @@
 #include "util/agree.h"
 #include "util/agreement.h"
 #include "util/alloc.h"
-#include "util/error.h"
 #include "util/file.h"
 #include "util/strbuf.h"
 
@@ -48,15 +47,13 @@ static int compare_all(struct poseidon *p)
 static int make_groups(struct poseidon *p)
 {
     enum { ALIGNED = 16 };
-    size_t n = (size_t)p->nmembers, zeros = 0;
+    size_t zeros = 0;
 
-    p->groups = alloc_array(n, sizeof *p->groups, "the tensors");
-    p->work = (struct layer_times){.nlayers = p->nmembers,
-                                   .forward = alloc_array(n, sizeof(double), "the tensors"),
-                                   .backward = alloc_array(n, sizeof(double), "the tensors"),
-                                   .ngroups = p->nmembers,
-                                   .layer = alloc_array(n, sizeof(int), "the tensors")};
-    if (!p->groups || !p->work.forward || !p->work.backward || !p->work.layer)
+    p->work = (struct layer_times){.nlayers = p->nmembers, .ngroups = p->nmembers};
+    if (OWN(&p->owner, p->groups, p->nmembers, "the tensors") ||
+        OWN(&p->owner, p->work.forward, p->nmembers, "the tensors") ||
+        OWN(&p->owner, p->work.backward, p->nmembers, "the tensors") ||
+        OWN(&p->owner, p->work.layer, p->nmembers, "the tensors"))
         return -1;
     for (int i = 0; i < p->nmembers; i++) {
         struct member *m = &p->members[i];
@@ -74,8 +71,8 @@ static int make_groups(struct poseidon *p)
         p->elems += (t->elems + ALIGNED - 1) / ALIGNED * ALIGNED;
         zeros = side > zeros ? side : zeros;
     }
-    p->zeros = alloc_array(zeros, sizeof *p->zeros, "factors");
-    return p->zeros ? engine_host.open(NULL, &p->engine.context) : -1;
+    return error_any(OWN(&p->owner, p->zeros, zeros, "factors") ||
+                     engine_host.open(NULL, &p->engine.context));
 }
 
 /* Ranks that are all on one machine share its memory where nothing asks for messages. */
@@ -150,10 +147,10 @@ static int price_plan(struct poseidon *p)
 {
     if (p->probe.nranks == 0)
         return 0;
-    p->costs = alloc_array((size_t)p->plan->nbuckets, sizeof *p->costs, "the costs");
-    if (p->costs)
-        cost_plan(&p->probe.cluster, p->plan, p->costs);
-    return p->costs ? 0 : -1;
+    if (OWN(&p->owner, p->costs, p->plan->nbuckets, "the costs"))
+        return -1;
+    cost_plan(&p->probe.cluster, p->plan, p->costs);
+    return 0;
 }
 
 /* For states: where auto chose, it would not choose the same again. */
@@ -199,10 +196,9 @@ static int make_plan(struct poseidon *p)
     if (w->comm.policy == COMM_AUTO && !asks)
         how.comm.policy = COMM_PAPER;
     if (!status)
-        status = error_agree(p->comm, plan_create(&how, p->nmembers, p->groups, &p->plan) ||
-                                              price_plan(p) || describe_plan(p, asks)
-                                          ? -1
-                                          : 0);
+        status =
+            error_agree(p->comm, error_any(plan_create(&how, p->nmembers, p->groups, &p->plan) ||
+                                           price_plan(p) || describe_plan(p, asks)));
     free(way);
     return status;
 }
@@ -415,10 +411,5 @@ void library_release(struct poseidon *p, bool in_flight)
     node_map_free(&p->nodes);
     engine_host.close(p->engine.context);
     topology_free(&p->hosts);
-    free(p->work.forward);
-    free(p->work.backward);
-    free(p->work.layer);
-    free(p->groups);
-    free(p->costs);
-    free(p->zeros);
+    owner_free(&p->owner);
 }

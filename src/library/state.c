@@ -135,6 +135,16 @@ static int check_bytes(const struct poseidon *p, const void *bytes, size_t count
     return 0;
 }
 
+static int keep_state(struct poseidon *p, const void *bytes, size_t count, struct head *head)
+{
+    if (check_bytes(p, bytes, count) || ALLOC(p->state, count, "the state"))
+        return -1;
+    memcpy(p->state, bytes, count);
+    memcpy(head, bytes, sizeof *head);
+    return alloc_text(&p->plan_text, p->state + head->bytes - DIGEST_BYTES - head->plan,
+                      "the state's plan");
+}
+
 int poseidon_state_set(struct poseidon *p, const void *bytes, size_t count)
 {
     struct head head = {.bytes = 0};
@@ -142,22 +152,12 @@ int poseidon_state_set(struct poseidon *p, const void *bytes, size_t count)
 
     if (library_check(p, false))
         return -1;
-    status = p->rank == 0 ? check_bytes(p, bytes, count) : 0;
     free(p->state);
     free(p->plan_text);
     p->state = p->plan_text = NULL;
     p->resumes = false;
     atomic_store(&p->iteration, 0);
-    if (!status && p->rank == 0 && !(p->state = alloc_array(count, 1, "the state")))
-        status = -1;
-    if (error_agree(p->comm, status))
-        return -1;
-    if (p->rank == 0) {
-        memcpy(p->state, bytes, count);
-        memcpy(&head, bytes, sizeof head);
-        if (!(p->plan_text = strdup(p->state + head.bytes - DIGEST_BYTES - head.plan)))
-            status = error_memory(head.plan, "the state's plan");
-    }
+    status = p->rank == 0 ? keep_state(p, bytes, count, &head) : 0;
     if (error_agree(p->comm, status) || agree_share(p->comm, &head, sizeof head) ||
         agree_share_text(p->comm, &p->plan_text))
         return -1;

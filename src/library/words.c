@@ -1,7 +1,7 @@
 /* The words of poseidon_create, which are those of train and of Caffe's solvers. */
 #include "library/library.h"
 
-#include "util/error.h"
+#include "util/alloc.h"
 #include "util/units.h"
 
 #include <math.h>
@@ -72,11 +72,9 @@ int words_parse(const char *text, struct words *out)
                           .lowrank_warmup = 10,
                           .stall_timeout = 300,
                           .rule = {.momentum2 = 0.999f, .rms_decay = 0.99f, .delta = 1e-8f},
-                          .rate = 0.01f,
-                          .given = strdup(text),
-                          .text = strdup(text)};
-    if (!out->given || !out->text)
-        return error_memory(strlen(text), "the options");
+                          .rate = 0.01f};
+    if (alloc_text(&out->given, text, "the options") || alloc_text(&out->text, text, "the options"))
+        return -1;
     list_words(&rows, &communication, out);
     if (options_parse_words(&rows, out->text) || communication_check(&communication, NULL)) {
         options_restate();

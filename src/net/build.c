@@ -12,34 +12,24 @@
 
 int net_allocate(struct net *net, size_t bytes, const char *what, float **out)
 {
-    const struct engine *engine = net->engine;
-    struct net_internals *internals = net->internals;
-    void *memory;
-
-    if (engine->i->alloc(engine->context, bytes, what, &memory) ||
-        owner_take(&internals->owner, engine->i->free, engine->context, memory))
+    *out = engine_own(net->engine, &net->internals->owner, bytes, what);
+    if (!*out)
         return -1;
-    internals->bytes += bytes;
-    *out = memory;
+    net->internals->bytes += bytes;
     return 0;
 }
 
 /* An array of all parameters: in the engine's memory, and on the host where that is another. */
 static int allocate_arena(struct net *net, const char *what, float **host, float **engine)
 {
-    const struct engine *e = net->engine;
     size_t bytes = net->elems * sizeof(float);
-    void *memory;
 
     if (net_allocate(net, bytes, what, engine))
         return -1;
-    memory = *engine;
-    if (e->i->own_memory &&
-        (e->i->copies->host_alloc(e->context, bytes, what, &memory) ||
-         owner_take(&net->internals->owner, e->i->copies->host_free, e->context, memory)))
-        return -1;
-    *host = memory;
-    return 0;
+    *host = net->engine->i->own_memory
+                ? engine_own_host(net->engine, &net->internals->owner, bytes, what)
+                : *engine;
+    return *host ? 0 : -1;
 }
 
 void net_use_arenas(struct net *net, float *values, float *grads, bool fill)

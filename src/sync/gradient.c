@@ -93,26 +93,14 @@ const struct engine *gradient_host_engine(const struct sync *sync)
 
 float *gradient_alloc(struct sync *sync, size_t elems, const char *what)
 {
-    struct gradient *g = sync->gradient;
-    void *memory = NULL;
-
-    if (!g->copies)
-        return owner_array(&sync->owner, elems, sizeof(float), what);
-    return g->copies->host_alloc(g->context, elems * sizeof(float), what, &memory) ||
-                   owner_take(&sync->owner, g->copies->host_free, g->context, memory)
-               ? NULL
-               : memory;
+    return engine_own_host(sync->gradient->copies ? sync->model.engine : NULL, &sync->owner,
+                           elems * sizeof(float), what);
 }
 
 float *gradient_alloc_on(struct sync *sync, const struct engine *engine, size_t elems,
                          const char *what)
 {
-    void *memory;
-
-    return engine->i->alloc(engine->context, elems * sizeof(float), what, &memory) ||
-                   owner_take(&sync->owner, engine->i->free, engine->context, memory)
-               ? NULL
-               : memory;
+    return engine_own(engine, &sync->owner, elems * sizeof(float), what);
 }
 
 static void destroy_ticket(void *context, void *ticket)
