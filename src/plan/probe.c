@@ -435,13 +435,11 @@ static double walk_piece(void *context)
     return PIECE * sizeof *to;
 }
 
-/* Bytes per second from one buffer to the other, which are there then, not only promised. */
+/* Bytes per second from one buffer to the other. */
 static double measure_walk(void *to, void *from, bool adds)
 {
     struct memory_walk walk = {.to = to, .from = from, .adds = adds};
 
-    memset(to, 0, BUFFER_BYTES);
-    memset(from, 0, BUFFER_BYTES);
     return measure_rate(walk_piece, &walk);
 }
 
@@ -451,6 +449,7 @@ int probe_sums(double *Bps)
 
     if (ALLOC(buffers, 2 * BUFFER_BYTES, "measuring sums"))
         return -1;
+    memset(buffers, 0, 2 * BUFFER_BYTES); /* there, not only promised */
     *Bps = measure_walk(buffers, buffers + BUFFER_BYTES, true);
     free(buffers);
     return 0;
@@ -509,6 +508,8 @@ int probe_measure(MPI_Comm world, const struct topology *topology, const struct 
     if (error_agree(p.comm, allocate(&p)) || measure_network(&p, &out->cluster))
         goto fail;
     MPI_TRY(MPI_Barrier(p.comm));
+    memset(p.out, 0, BUFFER_BYTES);
+    memset(p.in, 0, BUFFER_BYTES);
     out->cluster.copy_Bps = measure_walk(p.in, p.out, false);
     out->cluster.sum_Bps = measure_walk(p.in, p.out, true);
     if (measure_products(&p, engine, &out->cluster) || agree_figures(&p, &out->cluster))

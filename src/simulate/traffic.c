@@ -337,8 +337,10 @@ int traffic_arrived(struct simulation *s, const struct message_spec *m)
 {
     const struct bucket *b = &s->plan->buckets[m->part.bucket];
 
-    if (!to_all(b) && !m->back)
+    if (to_all(b))
+        return passes_arrived(s, m->to, m->part.bucket, m->part.iteration);
+    if (!m->back)
         return give(s, m->to, m->part);
-    return !to_all(b) && b->log_steps ? answer_children(s, m->to, m->part)
-                                      : passes_arrived(s, m->to, m->part.bucket, m->part.iteration);
+    return b->log_steps ? answer_children(s, m->to, m->part)
+                        : passes_arrived(s, m->to, m->part.bucket, m->part.iteration);
 }

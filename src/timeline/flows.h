@@ -1,6 +1,6 @@
 /* Arrows through a timeline: a gradient from backward to its send, its receive and the update that
  * it goes into; parameters (or the sum) from there to their send, their receive and the wait or the
- * forward pass that wants them. Private to src/report. */
+ * forward pass that wants them. Private to src/timeline. */
 #ifndef POSEIDON_TIMELINE_FLOWS_H
 #define POSEIDON_TIMELINE_FLOWS_H
 

@@ -1,5 +1,5 @@
 /* All ranks' events on one clock, and what only all of them together can tell. Private to
- * src/report. */
+ * src/timeline. */
 #ifndef POSEIDON_TIMELINE_MERGE_H
 #define POSEIDON_TIMELINE_MERGE_H
 

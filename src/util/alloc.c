@@ -15,29 +15,19 @@ void *alloc_array(size_t count, size_t size, const char *what)
     return memory;
 }
 
-void *alloc_room(void *array, size_t count, size_t size, const char *what)
+int alloc_grow(void *array, size_t count, size_t size, const char *what)
 {
     enum { FIRST = 16 };
     size_t room = count ? 2 * count : FIRST;
-    void *grown;
+    void *memory;
 
     if (count && (count < FIRST || (count & (count - 1))))
-        return array;
-    grown = room <= SIZE_MAX / 2 / size ? realloc(array, room * size) : NULL;
-    if (!grown)
-        error_memory((unsigned long long)room * size, what);
-    return grown;
-}
-
-int alloc_grow(void *array, size_t count, size_t size, const char *what)
-{
-    void *old, *grown;
-
-    memcpy(&old, array, sizeof old); /* whatever it points to, the pointer has this form */
-    grown = alloc_room(old, count, size, what);
-    if (!grown)
-        return -1;
-    memcpy(array, &grown, sizeof grown);
+        return 0;
+    memcpy(&memory, array, sizeof memory); /* whatever it points to, the pointer has this form */
+    memory = room <= SIZE_MAX / 2 / size ? realloc(memory, room * size) : NULL;
+    if (!memory)
+        return error_memory((unsigned long long)room * size, what);
+    memcpy(array, &memory, sizeof memory);
     return 0;
 }
 

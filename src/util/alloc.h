@@ -14,11 +14,8 @@ void *alloc_array(size_t count, size_t size, const char *what) __attribute__((ma
 #define ALLOC(pointer, count, what)                                                                \
     (((pointer) = alloc_array((size_t)(count), sizeof *(pointer), what)) ? 0 : -1)
 
-/* `array`, which holds `count` items of `size` bytes and came from here (NULL: none yet), with room
- * for one more: it moves when it doubles. NULL: the message is set, and `array` stays. */
-void *alloc_room(void *array, size_t count, size_t size, const char *what);
-
-/* The same for the pointer to that array, which is there, `array`: 0 or -1. */
+/* The pointer `array`, to `count` items that came from here (NULL: none yet), gets room for one
+ * more: they move when their room doubles. 0; -1 with a message: they stay. */
 #define ALLOC_ROOM(array, count, what) alloc_grow(&(array), (size_t)(count), sizeof *(array), what)
 int alloc_grow(void *array, size_t count, size_t size, const char *what);
 

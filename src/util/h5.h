@@ -52,7 +52,7 @@ int h5_dataset_read_all(const struct h5_dataset *dataset, hid_t type, void *out)
 int h5_attribute_read_text(hid_t file, const char *path, const char *name, char **text);
 
 /* An attribute that is an array of them: *count, 0 where there is none. Names may be added to the
- * array by alloc_room. */
+ * array by ALLOC_ROOM. */
 int h5_attribute_read_texts(hid_t file, const char *path, const char *name, char ***texts,
                             int *count);
 
