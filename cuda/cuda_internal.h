@@ -257,7 +257,7 @@ struct kernel_conv cuda_conv_shape(const struct conv_args *a, const struct shape
 /* Whether it is more than height and width can tell. */
 static inline bool cuda_conv_has_depth(const struct kernel_conv *c)
 {
-    return c->size[0] > 1 || c->places[0] > 1 || c->kernel[0] > 1;
+    return c->size[0] > 1 || c->places[0] > 1 || c->kernel[0] > 1 || c->pad[0] > 0;
 }
 /* Elements of so many channels over three axes, so often. */
 static inline size_t cuda_conv_elems(int outer, int channels, const int size[3])

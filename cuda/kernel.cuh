@@ -75,6 +75,31 @@ static DEVICE void element_set(struct bf16 *to, float value)
         to->bits = (uint16_t)((u.bits + 0x7FFFu + (u.bits >> 16 & 1u)) >> 16);
 }
 
+/* V neighbouring channels, which move as one. */
+template <typename T, int V> struct alignas(V * sizeof(T)) lanes {
+    T at[V];
+};
+
+/* Of element k of an array with lanes(V): k divides by V. */
+template <int V, typename T> static DEVICE void lanes_get(const T *from, float to[V])
+{
+    const struct lanes<T, V> all = *(const struct lanes<T, V> *)from;
+
+    UNROLL
+    for (int k = 0; k < V; k++)
+        to[k] = element(all.at[k]);
+}
+
+template <int V, typename T> static DEVICE void lanes_set(T *to, const float from[V])
+{
+    struct lanes<T, V> all;
+
+    UNROLL
+    for (int k = 0; k < V; k++)
+        element_set(&all.at[k], from[k]);
+    *(struct lanes<T, V> *)to = all;
+}
+
 /* Batch normalisation of one number; gamma and beta of its channel, or 1 and 0. Forward and
  * backward must see the same sign of it. */
 static DEVICE float normed(float x, float mean, float inverse, float gamma, float beta)
@@ -131,6 +156,24 @@ template <typename T> static DEVICE T block_sum(T value)
     BARRIER();
     return value;
 }
+
+/* Whether threads can take four channels each: all these arrays, of rows of so many, allow it. */
+static inline bool lanes_fit(int channels, const void *a, const void *b, const void *c)
+{
+    return channels % 4 == 0 && ((uintptr_t)a | (uintptr_t)b | (uintptr_t)c) % 16 == 0;
+}
+
+/* Calls `call` with V = 4 or 1 channels a thread. */
+#define WITH_LANES(fit, call)                                                                      \
+    do {                                                                                           \
+        if (fit) {                                                                                 \
+            constexpr int V = 4;                                                                   \
+            call;                                                                                  \
+        } else {                                                                                   \
+            constexpr int V = 1;                                                                   \
+            call;                                                                                  \
+        }                                                                                          \
+    } while (0)
 
 /* Calls `call` with T = the element type. */
 #define WITH_TYPE(type, call)                                                                      \

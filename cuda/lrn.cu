@@ -1,7 +1,9 @@
 /* Local response normalisation, NHWC: y = x s^-beta, s = k + scale * sum of squares in the window.
  *
- * A window of five across channels is five loads that the cache holds; s is computed anew where it
- * is needed rather than stored. Backward first leaves ratio = dy x s^(-beta-1), then sums it. */
+ * s is computed anew where it is needed rather than stored. Backward sums ratio = dy x s^(-beta-1).
+ * Across up to five channels, which nearly all nets use, a thread takes four channels and keeps
+ * their neighbours in registers; otherwise it takes one, and backward leaves the ratios in memory
+ * between two passes. */
 #include "kernel.cuh"
 
 struct lrn_place {
@@ -57,6 +59,95 @@ static DEVICE float lrn_power(float s, float beta)
     return powf(s, -beta);
 }
 
+/* ---- across channels, four a thread ---- */
+
+enum { LANES = 4, NEAR = 3 * LANES, REACH = 2 }; /* a thread's channels, with those beside them */
+
+/* Channels c - LANES to c + 2 LANES - 1 of that row; 0 beyond its ends. */
+template <typename T>
+static DEVICE void lrn_near(const T *row, int c, int channels, float near[NEAR])
+{
+    UNROLL
+    for (int k = 0; k < NEAR; k += LANES) {
+        int from = c - LANES + k;
+        if (from >= 0 && from < channels)
+            lanes_get<LANES>(row + from, near + k);
+        else
+            near[k] = near[k + 1] = near[k + 2] = near[k + 3] = 0;
+    }
+}
+
+/* Sum of v[at - half] to v[at + half]. */
+static DEVICE float lrn_near_sum(const float v[NEAR], int at, int half)
+{
+    float sum = 0;
+
+    UNROLL
+    for (int d = -REACH; d <= REACH; d++)
+        if (d >= -half && d <= half)
+            sum += v[at + d];
+    return sum;
+}
+
+/* x, and its squares. */
+template <typename T>
+static DEVICE void lrn_near_squares(const T *row, int c, int channels, float x[NEAR],
+                                    float squares[NEAR])
+{
+    lrn_near(row, c, channels, x);
+    UNROLL
+    for (int k = 0; k < NEAR; k++)
+        squares[k] = x[k] * x[k];
+}
+
+template <typename T> KERNEL void lrn_across(struct kernel_lrn l, const T *x, T *y, size_t n)
+{
+    FOR_EACH(i, n)
+    {
+        int first = (int)i * LANES, c = first % l.channels;
+        float in[NEAR], squares[NEAR], out[LANES];
+        lrn_near_squares(x + (first - c), c, l.channels, in, squares);
+        UNROLL
+        for (int k = 0; k < LANES; k++) {
+            float s = l.k + l.scale * lrn_near_sum(squares, LANES + k, l.half);
+            out[k] = in[LANES + k] * lrn_power(s, l.beta);
+        }
+        lanes_set<LANES>(y + first, out);
+    }
+}
+
+template <typename T>
+KERNEL void lrn_across_back(struct kernel_lrn l, const T *x, const T *dy, T *dx, size_t n)
+{
+    FOR_EACH(i, n)
+    {
+        int first = (int)i * LANES, c = first % l.channels;
+        float in[NEAR], squares[NEAR], d[NEAR], ratio[NEAR], out[LANES];
+        lrn_near_squares(x + (first - c), c, l.channels, in, squares);
+        lrn_near(dy + (first - c), c, l.channels, d);
+        UNROLL
+        for (int k = LANES - REACH; k < 2 * LANES + REACH; k++) {
+            float s = l.k + l.scale * lrn_near_sum(squares, k, l.half);
+            float p = lrn_power(s, l.beta);
+            bool inside = (uint32_t)(c + k - LANES) < (uint32_t)l.channels; /* else s may be 0 */
+            ratio[k] = inside ? d[k] * in[k] * p / s : 0;
+            if (k >= LANES && k < 2 * LANES)
+                out[k - LANES] = d[k] * p;
+        }
+        UNROLL
+        for (int k = 0; k < LANES; k++)
+            out[k] -= 2 * l.scale * l.beta * in[LANES + k] * lrn_near_sum(ratio, LANES + k, l.half);
+        lanes_set<LANES>(dx + first, out);
+    }
+}
+
+static bool lrn_lanes_fit(const struct kernel_lrn *l, const void *a, const void *b, const void *c)
+{
+    return !l->within && l->half <= REACH && lanes_fit(l->channels, a, b, c);
+}
+
+/* ---- any window, one channel a thread ---- */
+
 template <typename T> KERNEL void lrn(struct kernel_lrn l, const T *x, T *y, size_t n)
 {
     FOR_EACH(i, n)
@@ -71,7 +162,11 @@ cudaError_t kernel_lrn(cudaStream_t stream, enum cuda_type type, const struct ke
 {
     size_t n = (size_t)(l->samples * l->channels * l->height * l->width);
 
-    WITH_TYPE(type, LAUNCH(lrn<T>, grid_for(n), THREADS, stream, *l, (const T *)x, (T *)y, n));
+    if (x != y && lrn_lanes_fit(l, x, y, NULL))
+        WITH_TYPE(type, LAUNCH(lrn_across<T>, grid_for(n / LANES), THREADS, stream, *l,
+                               (const T *)x, (T *)y, n / LANES));
+    else
+        WITH_TYPE(type, LAUNCH(lrn<T>, grid_for(n), THREADS, stream, *l, (const T *)x, (T *)y, n));
     return cudaGetLastError();
 }
 
@@ -103,6 +198,11 @@ cudaError_t kernel_lrn_back(cudaStream_t stream, enum cuda_type type, const stru
 {
     size_t n = (size_t)(l->samples * l->channels * l->height * l->width);
 
+    if (dx != dy && lrn_lanes_fit(l, x, dy, dx)) {
+        WITH_TYPE(type, LAUNCH(lrn_across_back<T>, grid_for(n / LANES), THREADS, stream, *l,
+                               (const T *)x, (const T *)dy, (T *)dx, n / LANES));
+        return cudaGetLastError();
+    }
     WITH_TYPE(type, {
         LAUNCH(lrn_ratio<T>, grid_for(n), THREADS, stream, *l, (const T *)x, (const T *)dy, ratio,
                (T *)dx, n);

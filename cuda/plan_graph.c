@@ -163,15 +163,16 @@ static int plan_make_operation(struct cuda_engine *engine, enum cuda_plan_kind k
                                struct cuda_plan_parts *p)
 {
     const struct direction *d = &directions[plan_adds(kind) ? PLAN_FORWARD : kind];
-    const double one = 1, zero = 0;
+    /* Of the type that is computed in: doubles are taken without a word, and half of one read. */
+    const float one = 1, zero = 0;
 
     if (cuda_descriptor_make(engine, d->type, &p->operation) ||
         cuda_descriptor_set_descriptor(engine, p->operation, d->conv, p->conv) ||
         cuda_descriptor_set_descriptor(engine, p->operation, d->x, p->x) ||
         cuda_descriptor_set_descriptor(engine, p->operation, d->w, p->w) ||
         cuda_descriptor_set_descriptor(engine, p->operation, d->y, p->sum ? p->sum : p->y) ||
-        cuda_descriptor_set(engine, p->operation, d->alpha, CUDNN_TYPE_DOUBLE, 1, &one) ||
-        cuda_descriptor_set(engine, p->operation, d->beta, CUDNN_TYPE_DOUBLE, 1, &zero))
+        cuda_descriptor_set(engine, p->operation, d->alpha, CUDNN_TYPE_FLOAT, 1, &one) ||
+        cuda_descriptor_set(engine, p->operation, d->beta, CUDNN_TYPE_FLOAT, 1, &zero))
         return -1;
     return cuda_descriptor_finalize(engine, p->operation);
 }

@@ -1,4 +1,5 @@
-/* Pooling as Caffe means it, channels last: neighbouring threads take neighbouring channels.
+/* Pooling as Caffe means it, channels last: neighbouring threads take neighbouring channels, four
+ * each where they divide by four, since otherwise finding the window takes longer than reading it.
  *
  * Ours rather than cuDNN's: Caffe's top reaches beyond the padded image, its AVE divisor is clipped
  * there, its second top wants the maximum's place, and STOCHASTIC is Caffe's alone. Backward
@@ -24,18 +25,20 @@ static DEVICE struct span pool_span_of(const struct kernel_pool &p, int axis, in
     return s;
 }
 
-/* An element of the top: its channel, its sample, and its window's spans. */
+/* An element of the top, or V neighbours: its channel, its sample, and its window's spans. */
 struct pool_window {
     int c, sample;
     struct span d, h, w;
 };
 
+template <int V>
 static DEVICE struct pool_window pool_window_of(const struct kernel_pool &p, uint32_t i)
 {
+    uint32_t groups = (uint32_t)p.channels / V;
     struct pool_window win;
 
-    win.c = (int)(i % (uint32_t)p.channels);
-    i /= (uint32_t)p.channels;
+    win.c = (int)(i % groups) * V;
+    i /= groups;
     win.w = pool_span_of(p, 2, (int)(i % (uint32_t)p.places[2]));
     i /= (uint32_t)p.places[2];
     win.h = pool_span_of(p, 1, (int)(i % (uint32_t)p.places[1]));
@@ -73,39 +76,60 @@ static DEVICE float pool_lowest(const struct bf16 *type)
     return -3.38953139e38f;
 }
 
-template <typename T>
+template <int V, typename T>
 KERNEL void pool_max(struct kernel_pool p, const T *x, T *y, int32_t *where, size_t n)
 {
     FOR_EACH(i, n)
     {
-        struct pool_window win = pool_window_of(p, i);
+        struct pool_window win = pool_window_of<V>(p, i);
         const T *plane = pool_plane(p, win, x);
-        float best = -FLT_MAX;
-        int32_t at = -1;
+        struct lanes<int32_t, V> at;
+        float best[V];
+        UNROLL
+        for (int k = 0; k < V; k++) {
+            best[k] = -FLT_MAX;
+            at.at[k] = -1;
+        }
         FOR_WINDOW(p, win, here)
         {
-            float v = element(plane[here * p.channels]);
-            if (v > best) {
-                best = v;
-                at = (int32_t)here;
-            }
+            float v[V];
+            lanes_get<V>(plane + here * p.channels, v);
+            UNROLL
+            for (int k = 0; k < V; k++)
+                if (v[k] > best[k]) {
+                    best[k] = v[k];
+                    at.at[k] = (int32_t)here;
+                }
         }
-        element_set(&y[i], at < 0 ? pool_lowest(y) : best);
+        UNROLL
+        for (int k = 0; k < V; k++)
+            if (at.at[k] < 0)
+                best[k] = pool_lowest(y);
+        lanes_set<V>(y + i * V, best);
         if (where)
-            where[i] = at;
+            *(struct lanes<int32_t, V> *)(where + i * V) = at;
     }
 }
 
-template <typename T> KERNEL void pool_ave(struct kernel_pool p, const T *x, T *y, size_t n)
+template <int V, typename T> KERNEL void pool_ave(struct kernel_pool p, const T *x, T *y, size_t n)
 {
     FOR_EACH(i, n)
     {
-        struct pool_window win = pool_window_of(p, i);
+        struct pool_window win = pool_window_of<V>(p, i);
         const T *plane = pool_plane(p, win, x);
-        float sum = 0, divisor = (float)(win.d.padded * win.h.padded * win.w.padded);
+        float sum[V] = {0}, divisor = (float)(win.d.padded * win.h.padded * win.w.padded);
         FOR_WINDOW(p, win, here)
-        sum += element(plane[here * p.channels]);
-        element_set(&y[i], divisor > 0 ? sum / divisor : 0);
+        {
+            float v[V];
+            lanes_get<V>(plane + here * p.channels, v);
+            UNROLL
+            for (int k = 0; k < V; k++)
+                sum[k] += v[k];
+        }
+        UNROLL
+        for (int k = 0; k < V; k++)
+            sum[k] = divisor > 0 ? sum[k] / divisor : 0;
+        lanes_set<V>(y + i * V, sum);
     }
 }
 
@@ -118,7 +142,7 @@ KERNEL void pool_stochastic(struct kernel_pool p, const T *x, T *y, int32_t *whe
 
     FOR_EACH(i, n)
     {
-        struct pool_window win = pool_window_of(p, i);
+        struct pool_window win = pool_window_of<1>(p, i);
         const T *plane = pool_plane(p, win, x);
         uint32_t draw = (uint32_t)win.c * places + i / (uint32_t)p.channels % places, words[4];
         float sum = 0, squares = 0, running = 0, threshold;
@@ -156,14 +180,16 @@ cudaError_t kernel_pool(cudaStream_t stream, enum cuda_type type, const struct k
     size_t n = (size_t)(p->samples * p->channels * p->places[0] * p->places[1] * p->places[2]);
 
     if (p->max)
-        WITH_TYPE(type, LAUNCH(pool_max<T>, grid_for(n), THREADS, stream, *p, (const T *)x, (T *)y,
-                               where, n));
+        WITH_LANES(lanes_fit(p->channels, x, y, where),
+                   WITH_TYPE(type, LAUNCH((pool_max<V, T>), grid_for(n / V), THREADS, stream, *p,
+                                          (const T *)x, (T *)y, where, n / V)));
     else if (p->stochastic)
         WITH_TYPE(type, LAUNCH(pool_stochastic<T>, grid_for(n), THREADS, stream, *p, (const T *)x,
                                (T *)y, where, n));
     else
-        WITH_TYPE(type,
-                  LAUNCH(pool_ave<T>, grid_for(n), THREADS, stream, *p, (const T *)x, (T *)y, n));
+        WITH_LANES(lanes_fit(p->channels, x, y, NULL),
+                   WITH_TYPE(type, LAUNCH((pool_ave<V, T>), grid_for(n / V), THREADS, stream, *p,
+                                          (const T *)x, (T *)y, n / V)));
     return cudaGetLastError();
 }
 
@@ -178,26 +204,40 @@ static DEVICE void pool_readers_of(const struct kernel_pool &p, int axis, int at
     *end = most < p.places[axis] ? most : p.places[axis];
 }
 
-/* What the element of the top has for the pixel `here` of its plane. */
-template <typename T>
-static DEVICE float pool_share(const struct kernel_pool &p, const T *dy, const int32_t *where,
-                               int here, int at)
+/* Adds what those elements of the top, from `at` on, have for the pixel `here` of their plane. */
+template <int V, typename T>
+static DEVICE void pool_share(const T *dy, const int32_t *where, int here, int at, float divisor,
+                              float sum[V])
 {
+    struct lanes<int32_t, V> from;
+    bool mine[V], any = false;
+    float d[V];
+
     if (where)
-        return where[at] == (int32_t)here ? element(dy[at]) : 0;
-    struct pool_window win = pool_window_of(p, (uint32_t)at);
-    return element(dy[at]) / (float)(win.d.padded * win.h.padded * win.w.padded);
+        from = *(const struct lanes<int32_t, V> *)(where + at);
+    UNROLL
+    for (int k = 0; k < V; k++) {
+        mine[k] = !where || from.at[k] == (int32_t)here;
+        any |= mine[k];
+    }
+    if (!any)
+        return;
+    lanes_get<V>(dy + at, d);
+    UNROLL
+    for (int k = 0; k < V; k++)
+        sum[k] += !mine[k] ? 0 : where ? d[k] : d[k] / divisor;
 }
 
-template <typename T>
+template <int V, typename T>
 KERNEL void pool_back(struct kernel_pool p, const T *dy, const int32_t *where, T *dx, size_t n)
 {
     FOR_EACH(i, n)
     {
-        int c = i % p.channels, pixels = p.size[0] * p.size[1] * p.size[2];
-        int here = i / p.channels % pixels, sample = i / p.channels / pixels;
+        int groups = p.channels / V, c = (int)i % groups * V, pixel = (int)i / groups;
+        int here = pixel % (p.size[0] * p.size[1] * p.size[2]);
+        int sample = pixel / (p.size[0] * p.size[1] * p.size[2]);
         int d0, d1, h0, h1, w0, w1;
-        float sum = 0;
+        float sum[V] = {0};
         pool_readers_of(p, 0, here / (p.size[1] * p.size[2]), &d0, &d1);
         pool_readers_of(p, 1, here / p.size[2] % p.size[1], &h0, &h1);
         pool_readers_of(p, 2, here % p.size[2], &w0, &w1);
@@ -205,10 +245,14 @@ KERNEL void pool_back(struct kernel_pool p, const T *dy, const int32_t *where, T
             for (int ph = h0; ph < h1; ph++)
                 for (int pw = w0; pw < w1; pw++) {
                     int row = (sample * p.places[0] + pd) * p.places[1] + ph;
-                    sum +=
-                        pool_share(p, dy, where, here, (row * p.places[2] + pw) * p.channels + c);
+                    int divisor = where ? 1
+                                        : pool_span_of(p, 0, pd).padded *
+                                              pool_span_of(p, 1, ph).padded *
+                                              pool_span_of(p, 2, pw).padded;
+                    pool_share<V>(dy, where, here, (row * p.places[2] + pw) * p.channels + c,
+                                  (float)divisor, sum);
                 }
-        element_set(&dx[i], sum);
+        lanes_set<V>(dx + i * V, sum);
     }
 }
 
@@ -217,8 +261,9 @@ cudaError_t kernel_pool_back(cudaStream_t stream, enum cuda_type type, const str
 {
     size_t n = (size_t)(p->samples * p->channels * p->size[0] * p->size[1] * p->size[2]);
 
-    WITH_TYPE(type, LAUNCH(pool_back<T>, grid_for(n), THREADS, stream, *p, (const T *)dy, where,
-                           (T *)dx, n));
+    WITH_LANES(lanes_fit(p->channels, dy, where, dx),
+               WITH_TYPE(type, LAUNCH((pool_back<V, T>), grid_for(n / V), THREADS, stream, *p,
+                                      (const T *)dy, where, (T *)dx, n / V)));
     return cudaGetLastError();
 }
 

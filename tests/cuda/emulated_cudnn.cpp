@@ -277,11 +277,11 @@ static bool fake_read_operation(const struct fake_descriptor *d, struct fake_con
             continue;
         const struct fake_descriptor *conv = fake_part(d, names.conv), *x = fake_part(d, names.x),
                                      *w = fake_part(d, names.w), *y = fake_part(d, names.y);
-        const void *alpha = fake_find(d, names.alpha, CUDNN_TYPE_DOUBLE, 1);
-        const void *beta = fake_find(d, names.beta, CUDNN_TYPE_DOUBLE, 1);
+        const void *alpha = fake_find(d, names.alpha, CUDNN_TYPE_FLOAT, 1);
+        const void *beta = fake_find(d, names.beta, CUDNN_TYPE_FLOAT, 1);
         out->type = d->type;
-        return conv && x && w && y && alpha && beta && *(const double *)alpha == 1 &&
-               *(const double *)beta == 0 && fake_read_window(conv, out) &&
+        return conv && x && w && y && alpha && beta && *(const float *)alpha == 1 &&
+               *(const float *)beta == 0 && fake_read_window(conv, out) &&
                fake_tensor_of(x, &out->x) && fake_tensor_of(w, &out->w) &&
                fake_tensor_of(y, &out->y);
     }

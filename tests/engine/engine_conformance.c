@@ -1,7 +1,9 @@
 /* engine_conformance [--engine=NAME] [--seed=S] [--cases=N] [--threads=N] [--op=NAME] [--math=TYPE]
+ *                    [--each]
  *
  * Holds an engine's operators, forward and backward, against plain loops in double, over random
- * shapes and options, and prints the worst errors, one line per operator. Exit status: 0 all within
+ * shapes and options, and prints the worst errors, one line per operator; --each names every case
+ * before it runs, for one that does not end. Exit status: 0 all within
  * bounds, 1 not, 2 wrong usage, 77 this build or machine has no such engine (the CPU's is always
  * there: for it, 1). */
 #include "tests/engine/engine_check.h"
@@ -22,6 +24,7 @@ struct settings {
     enum engine_math math;
     uint64_t seed;
     int cases, threads;
+    bool each;
 };
 
 static bool take(const char *argument, const char *name, const char **value)
@@ -51,6 +54,10 @@ static int read_settings(int argc, char **argv, struct settings *s)
         uint64_t value = 0;
         if (take(argv[i], "--engine=", &s->engine) || take(argv[i], "--op=", &s->op))
             continue;
+        if (strcmp(argv[i], "--each") == 0) {
+            s->each = true;
+            continue;
+        }
         if (take(argv[i], "--math=", &text)) {
             if (choice_parse("math", text, engine_math_words, (int *)&s->math) == 0)
                 continue;
@@ -69,7 +76,7 @@ static int read_settings(int argc, char **argv, struct settings *s)
         }
         fprintf(stderr,
                 "engine_conformance: do not understand '%s'; expected --engine=NAME, --op=NAME, "
-                "--seed=S, --cases=N, --threads=N, --math=TYPE\n",
+                "--seed=S, --cases=N, --threads=N, --math=TYPE, --each\n",
                 argv[i]);
         return -1;
     }
@@ -108,6 +115,8 @@ static int check_kind(const struct settings *s, struct engine *engine, enum op_k
     struct check_tally tally = {.limit = limits[s->math]};
 
     for (int i = 0; i < s->cases; i++) {
+        if (s->each)
+            printf("%s, seed %llu\n", name, (unsigned long long)s->seed + (unsigned)i);
         if (choose(&c, engine, kind, s->seed + (uint64_t)i, s->math != MATH_FP32) ||
             check(&tally, &c)) {
             printf("FAIL: %s in\n  ", error_text());
@@ -179,6 +188,7 @@ int main(int argc, char **argv)
     struct engine engine;
     int failed;
 
+    setvbuf(stdout, NULL, _IOLBF, 0);
     if (read_settings(argc, argv, &s))
         return 2;
     struct engine_options options = {.threads = s.threads, .math = s.math, .deterministic = true};
