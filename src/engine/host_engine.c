@@ -1,5 +1,6 @@
 /* The engine of the host's memory: copies and rules are host.c's, and tiles of a product stay in
- * registers while a stretch of both factors runs by.
+ * registers while a stretch of both factors runs by. Of thin products, those of low rank, the large
+ * matrix is read or written once, in its own order.
  *
  * Multiplications and additions are not fused, and every sum runs in an order that the shape alone
  * decides: unlike processors give the same bits. */
@@ -10,8 +11,14 @@
 #include "engine/kernel.h"
 
 enum { ROWS = 6, COLUMNS = 16, DEPTH = 256, PANELS = 32 };
+/* A thin product's narrow side: so much at once, and at most; rows that one pass adds up; the
+ * stretch of the long side for which the narrow matrix fits into panels. */
+enum { FEW = 8, FOUR = 4, THIN = 8, DEEP = 8, LONG = PANELS * DEPTH * COLUMNS / FOUR - COLUMNS };
 
 typedef float lanes __attribute__((vector_size(COLUMNS * sizeof(float))));
+typedef float few
+    __attribute__((vector_size(FEW * sizeof(float)))); /* numbers spread into them fast */
+typedef float loose __attribute__((vector_size(FEW * sizeof(float)), aligned(4), may_alias));
 
 /* Stretches of the second factor in panels of columns, and of one panel of the first one's rows. */
 struct panels {
@@ -50,6 +57,159 @@ static void put_tile(const lanes *tile, int64_t rows, int64_t columns, float alp
             c[r * ldc + j] = alpha * tile[r][j] + (beta != 0 ? beta * c[r * ldc + j] : 0);
 }
 
+/* ---- thin products: b is FOUR rows, LONG apart ---- */
+
+/* Of one row of A: its products with the rows of b. */
+KERNEL static void thin_dots(const float *restrict a, const float *restrict b, int64_t k,
+                             float sum[FOUR])
+{
+    few part[FOUR] = {{0}};
+    int64_t at = 0;
+
+    for (; at + FEW <= k; at += FEW)
+        for (int c = 0; c < FOUR; c++)
+            part[c] += *(const loose *)(a + at) * *(const loose *)(b + c * LONG + at);
+    for (int c = 0; c < FOUR; c++) {
+        for (int half = FEW / 2; half > 0; half /= 2)
+            for (int j = 0; j < half; j++)
+                part[c][j] += part[c][j + half];
+        sum[c] = part[c][0];
+        for (int64_t j = at; j < k; j++)
+            sum[c] += a[j] * b[c * LONG + j];
+    }
+}
+
+/* Adds rows of A, weighted, to the rows of b. */
+KERNEL static void thin_add(const float *const row[DEEP], float weight[DEEP][FOUR], int64_t columns,
+                            float *restrict b)
+{
+    int64_t at = 0;
+
+    for (; at + FEW <= columns; at += FEW)
+        for (int c = 0; c < FOUR; c++) {
+            few sum = *(loose *)(b + c * LONG + at);
+            for (int q = 0; q < DEEP; q++)
+                sum += *(const loose *)(row[q] + at) * weight[q][c];
+            *(loose *)(b + c * LONG + at) = sum;
+        }
+    for (; at < columns; at++)
+        for (int c = 0; c < FOUR; c++)
+            for (int q = 0; q < DEEP; q++)
+                b[c * LONG + at] += row[q][at] * weight[q][c];
+}
+
+/* One row of C = alpha (weighted rows of b) + beta C. */
+KERNEL static void thin_row(const float weight[FOUR], const float *restrict b, int64_t columns,
+                            float alpha, float beta, float *restrict c)
+{
+    int64_t at = 0;
+
+    for (; at + FEW <= columns; at += FEW) {
+        few sum = weight[0] * *(const loose *)(b + at);
+        for (int r = 1; r < FOUR; r++)
+            sum += weight[r] * *(const loose *)(b + r * LONG + at);
+        sum *= alpha;
+        if (beta != 0)
+            sum += beta * *(loose *)(c + at);
+        *(loose *)(c + at) = sum;
+    }
+    for (; at < columns; at++) {
+        float sum = weight[0] * b[at];
+        for (int r = 1; r < FOUR; r++)
+            sum += weight[r] * b[r * LONG + at];
+        c[at] = alpha * sum + (beta != 0 ? beta * c[at] : 0);
+    }
+}
+
+/* A matrix whose elements are so far apart down and across; `data` is its upper left one. */
+struct matrix {
+    const float *data;
+    int64_t down, across;
+};
+
+static float matrix_at(const struct matrix *m, int64_t row, int64_t column)
+{
+    return m->data[row * m->down + column * m->across];
+}
+
+/* Rows `row` and on of m as the rows of b, up to FOUR of those there; zeros behind them. */
+static void thin_take(const struct matrix *m, int64_t row, int64_t rows, int64_t column,
+                      int64_t columns, float *b)
+{
+    for (int c = 0; c < FOUR; c++)
+        for (int64_t j = 0; j < columns; j++)
+            b[c * LONG + j] = row + c < rows ? matrix_at(m, row + c, column + j) : 0;
+}
+
+static void thin_put(float alpha, float sum, float beta, float *c)
+{
+    *c = alpha * sum + (beta != 0 ? beta * *c : 0);
+}
+
+/* C (m x n) = alpha A B + beta C, n <= THIN, A by rows; bt is B, on its side. */
+static void thin_by_rows(float *b, int64_t m, int64_t n, int64_t k, float alpha, const float *a,
+                         int64_t lda, const struct matrix *bt, float beta, float *c, int64_t ldc)
+{
+    for (int64_t at = 0; at < k; at += LONG, beta = 1) {
+        int64_t depth = k - at < LONG ? k - at : LONG;
+        for (int64_t j = 0; j < n; j += FOUR) {
+            thin_take(bt, j, n, at, depth, b);
+            for (int64_t i = 0; i < m; i++) {
+                float sum[FOUR];
+                thin_dots(a + i * lda + at, b, depth, sum);
+                for (int64_t q = 0; q < FOUR && j + q < n; q++)
+                    thin_put(alpha, sum[q], beta, &c[i * ldc + j + q]);
+            }
+        }
+    }
+}
+
+/* C (m x n) = alpha A^T B + beta C, n <= THIN, A by rows, k of them. */
+static void thin_by_columns(float *b, int64_t m, int64_t n, int64_t k, float alpha, const float *a,
+                            int64_t lda, const struct matrix *bt, float beta, float *c, int64_t ldc)
+{
+    for (int64_t i = 0; i < m; i += LONG) {
+        int64_t columns = m - i < LONG ? m - i : LONG;
+        for (int64_t j = 0; j < n; j += FOUR) {
+            for (int q = 0; q < FOUR; q++)
+                memset(b + q * LONG, 0, (size_t)columns * sizeof *b);
+            for (int64_t at = 0; at < k; at += DEEP) {
+                const float *row[DEEP];
+                float weight[DEEP][FOUR];
+                for (int64_t q = 0; q < DEEP; q++) { /* the last row again, but with no weight */
+                    int64_t there = at + q < k ? at + q : k - 1;
+                    row[q] = a + there * lda + i;
+                    for (int64_t r = 0; r < FOUR; r++)
+                        weight[q][r] = at + q < k && j + r < n ? matrix_at(bt, j + r, there) : 0;
+                }
+                thin_add(row, weight, columns, b);
+            }
+            for (int64_t t = 0; t < columns; t++)
+                for (int64_t q = 0; q < FOUR && j + q < n; q++)
+                    thin_put(alpha, b[q * LONG + t], beta, &c[(i + t) * ldc + j + q]);
+        }
+    }
+}
+
+/* C (m x n) = alpha A B + beta C, k <= THIN. */
+static void thin_outer(float *b, int64_t m, int64_t n, int64_t k, float alpha,
+                       const struct matrix *a, const struct matrix *from, float beta, float *c,
+                       int64_t ldc)
+{
+    for (int64_t j = 0; j < n; j += LONG) {
+        int64_t columns = n - j < LONG ? n - j : LONG;
+        for (int64_t at = 0; at < k; at += FOUR) {
+            thin_take(from, at, k, j, columns, b);
+            for (int64_t i = 0; i < m; i++) {
+                float weight[FOUR];
+                for (int64_t r = 0; r < FOUR; r++)
+                    weight[r] = at + r < k ? matrix_at(a, i, at + r) : 0;
+                thin_row(weight, b, columns, alpha, at > 0 ? 1 : beta, c + i * ldc + j);
+            }
+        }
+    }
+}
+
 static int host_gemm(void *context, bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k,
                      float alpha, const float *a, int64_t lda, const float *b, int64_t ldb,
                      float beta, float *c, int64_t ldc)
@@ -57,7 +217,21 @@ static int host_gemm(void *context, bool trans_a, bool trans_b, int64_t m, int64
     struct panels *p = context;
     int64_t a_down = trans_a ? 1 : lda, a_along = trans_a ? lda : 1;
     int64_t b_down = trans_b ? 1 : ldb, b_across = trans_b ? ldb : 1;
+    const struct matrix left = {a, a_down, a_along}, right = {b, b_down, b_across},
+                        right_turned = {b, b_across, b_down};
 
+    if (n <= THIN && !trans_a) {
+        thin_by_rows((float *)p->b, m, n, k, alpha, a, lda, &right_turned, beta, c, ldc);
+        return 0;
+    }
+    if (n <= THIN) {
+        thin_by_columns((float *)p->b, m, n, k, alpha, a, lda, &right_turned, beta, c, ldc);
+        return 0;
+    }
+    if (k <= THIN) {
+        thin_outer((float *)p->b, m, n, k, alpha, &left, &right, beta, c, ldc);
+        return 0;
+    }
     for (int64_t at = 0; at < k; at += DEPTH, beta = 1) {
         int64_t depth = k - at < DEPTH ? k - at : DEPTH;
         for (int64_t j = 0; j < n; j += PANELS * COLUMNS) {

@@ -11,9 +11,22 @@ enum { PAD = 3 };
 static const struct product_case {
     int m, n, k;
     float alpha, beta;
-} cases[] = {{1, 1, 1, 1, 0},    {6, 16, 256, 1, 0},  {7, 17, 257, 1, 1},
-             {5, 513, 3, -1, 1}, {13, 1, 40, 1, 0},   {1, 40, 600, 2, 0.5f},
-             {20, 30, 10, 1, 0}, {31, 1030, 4, 1, 0}, {40, 70, 300, 1, 1}};
+} cases[] = {{1, 1, 1, 1, 0},
+             {6, 16, 256, 1, 0},
+             {7, 17, 257, 1, 1},
+             {5, 513, 3, -1, 1},
+             {13, 1, 40, 1, 0},
+             {1, 40, 600, 2, 0.5f},
+             {20, 30, 10, 1, 0},
+             {31, 1030, 4, 1, 0},
+             {40, 70, 300, 1, 1},
+             /* thin, and longer than a panel */
+             {300, 4, 50, 1, 0},
+             {9, 5, 33000, 2, 1},
+             {33000, 3, 9, -1, 0.5f},
+             {4, 33000, 6, -1, 1},
+             {20, 70, 8, 1, 0},
+             {2, 8, 8, 1, 1}};
 
 static float value(int i)
 {
@@ -55,7 +68,7 @@ START_TEST(products_are_sums_of_products)
                        (double)b[tb ? j * ldb + k : k * ldb + j];
             sum = j < c->n ? (double)c->alpha * sum + (c->beta != 0 ? (double)c->beta * old : 0)
                            : old; /* between the rows nothing changes */
-            ck_assert_double_eq_tol((double)got[i * ldc + j], sum, 1e-6 * (10 + c->k));
+            ck_assert_double_eq_tol((double)got[i * ldc + j], sum, 1e-6 * (10 + c->k + fabs(sum)));
         }
     free(a);
     free(b);
