@@ -54,7 +54,8 @@ struct poseidon_tensor {
      * a sum over the rows of a batch, so rows * (outputs + inputs) floats may travel in its place.
      * 0 where that is not so. */
     int64_t rows, outputs, inputs;
-    /* What the tensor's layer takes, if that is known: comm=auto hides traffic behind it. */
+    /* What the tensor's layer takes, if that is known: comm=auto hides traffic behind it. Rank 0's
+     * count. */
     double forward_seconds, backward_seconds;
 };
 

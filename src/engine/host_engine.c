@@ -13,29 +13,34 @@
 enum { ROWS = 6, COLUMNS = 16, DEPTH = 256, PANELS = 32 };
 /* A thin product's narrow side: so much at once, and at most; rows that one pass adds up; the
  * stretch of the long side for which the narrow matrix fits into panels. */
-enum { FEW = 8, FOUR = 4, THIN = 8, DEEP = 8, LONG = PANELS * DEPTH * COLUMNS / FOUR - COLUMNS };
+enum { LANES = 8, FOUR = 4, THIN = 8, DEEP = 8, LONG = PANELS * DEPTH * COLUMNS / FOUR - COLUMNS };
 
-typedef float lanes __attribute__((vector_size(COLUMNS * sizeof(float))));
-typedef float few
-    __attribute__((vector_size(FEW * sizeof(float)))); /* numbers spread into them fast */
-typedef float loose __attribute__((vector_size(FEW * sizeof(float)), aligned(4), may_alias));
+/* Of eight, since the compiler spreads one number over sixteen through memory where AVX2 is the
+ * best that there is. */
+typedef float lanes __attribute__((vector_size(LANES * sizeof(float))));
+typedef float loose __attribute__((vector_size(LANES * sizeof(float)), aligned(4), may_alias));
 
 /* Stretches of the second factor in panels of columns, and of one panel of the first one's rows. */
 struct panels {
-    lanes b[PANELS][DEPTH];
+    float b[PANELS][DEPTH][COLUMNS];
     float a[DEPTH][ROWS];
 };
 
-KERNEL static void multiply_tile(const float (*restrict a)[ROWS], const lanes *restrict b,
-                                 int64_t depth, lanes *restrict out)
+KERNEL static void multiply_tile(const float (*restrict a)[ROWS],
+                                 const float (*restrict b)[COLUMNS], int64_t depth,
+                                 float (*restrict out)[COLUMNS])
 {
-    lanes sum[ROWS] = {{0}};
+    lanes left[ROWS] = {{0}}, right[ROWS] = {{0}};
 
     for (int64_t k = 0; k < depth; k++)
-        for (int r = 0; r < ROWS; r++)
-            sum[r] += a[k][r] * b[k];
-    for (int r = 0; r < ROWS; r++)
-        out[r] = sum[r];
+        for (int r = 0; r < ROWS; r++) {
+            left[r] += a[k][r] * *(const loose *)b[k];
+            right[r] += a[k][r] * *(const loose *)(b[k] + LANES);
+        }
+    for (int r = 0; r < ROWS; r++) {
+        *(loose *)out[r] = left[r];
+        *(loose *)(out[r] + LANES) = right[r];
+    }
 }
 
 /* out (depth x width) = from, whose elements are so far apart down and across; zeros behind the
@@ -48,13 +53,23 @@ static void pack(const float *from, int64_t down, int64_t across, int64_t depth,
             out[k * width + j] = j < there ? from[k * down + j * across] : 0;
 }
 
+static void put(float alpha, float sum, float beta, float *c)
+{
+    *c = alpha * sum + (beta != 0 ? beta * *c : 0);
+}
+
 /* C = alpha tile + beta C, of C's rows and columns that are left. */
-static void put_tile(const lanes *tile, int64_t rows, int64_t columns, float alpha, float beta,
+static void put_tile(float (*tile)[COLUMNS], int64_t rows, int64_t columns, float alpha, float beta,
                      float *c, int64_t ldc)
 {
-    for (int64_t r = 0; r < rows && r < ROWS; r++)
-        for (int64_t j = 0; j < columns && j < COLUMNS; j++)
-            c[r * ldc + j] = alpha * tile[r][j] + (beta != 0 ? beta * c[r * ldc + j] : 0);
+    for (int64_t r = 0; r < rows && r < ROWS; r++, c += ldc) {
+        if (columns >= COLUMNS)
+            for (int j = 0; j < COLUMNS; j++)
+                put(alpha, tile[r][j], beta, &c[j]);
+        else
+            for (int64_t j = 0; j < columns; j++)
+                put(alpha, tile[r][j], beta, &c[j]);
+    }
 }
 
 /* ---- thin products: b is FOUR rows, LONG apart ---- */
@@ -63,14 +78,14 @@ static void put_tile(const lanes *tile, int64_t rows, int64_t columns, float alp
 KERNEL static void thin_dots(const float *restrict a, const float *restrict b, int64_t k,
                              float sum[FOUR])
 {
-    few part[FOUR] = {{0}};
+    lanes part[FOUR] = {{0}};
     int64_t at = 0;
 
-    for (; at + FEW <= k; at += FEW)
+    for (; at + LANES <= k; at += LANES)
         for (int c = 0; c < FOUR; c++)
             part[c] += *(const loose *)(a + at) * *(const loose *)(b + c * LONG + at);
     for (int c = 0; c < FOUR; c++) {
-        for (int half = FEW / 2; half > 0; half /= 2)
+        for (int half = LANES / 2; half > 0; half /= 2)
             for (int j = 0; j < half; j++)
                 part[c][j] += part[c][j + half];
         sum[c] = part[c][0];
@@ -85,9 +100,9 @@ KERNEL static void thin_add(const float *const row[DEEP], float weight[DEEP][FOU
 {
     int64_t at = 0;
 
-    for (; at + FEW <= columns; at += FEW)
+    for (; at + LANES <= columns; at += LANES)
         for (int c = 0; c < FOUR; c++) {
-            few sum = *(loose *)(b + c * LONG + at);
+            lanes sum = *(loose *)(b + c * LONG + at);
             for (int q = 0; q < DEEP; q++)
                 sum += *(const loose *)(row[q] + at) * weight[q][c];
             *(loose *)(b + c * LONG + at) = sum;
@@ -104,8 +119,8 @@ KERNEL static void thin_row(const float weight[FOUR], const float *restrict b, i
 {
     int64_t at = 0;
 
-    for (; at + FEW <= columns; at += FEW) {
-        few sum = weight[0] * *(const loose *)(b + at);
+    for (; at + LANES <= columns; at += LANES) {
+        lanes sum = weight[0] * *(const loose *)(b + at);
         for (int r = 1; r < FOUR; r++)
             sum += weight[r] * *(const loose *)(b + r * LONG + at);
         sum *= alpha;
@@ -141,11 +156,6 @@ static void thin_take(const struct matrix *m, int64_t row, int64_t rows, int64_t
             b[c * LONG + j] = row + c < rows ? matrix_at(m, row + c, column + j) : 0;
 }
 
-static void thin_put(float alpha, float sum, float beta, float *c)
-{
-    *c = alpha * sum + (beta != 0 ? beta * *c : 0);
-}
-
 /* C (m x n) = alpha A B + beta C, n <= THIN, A by rows; bt is B, on its side. */
 static void thin_by_rows(float *b, int64_t m, int64_t n, int64_t k, float alpha, const float *a,
                          int64_t lda, const struct matrix *bt, float beta, float *c, int64_t ldc)
@@ -158,7 +168,7 @@ static void thin_by_rows(float *b, int64_t m, int64_t n, int64_t k, float alpha,
                 float sum[FOUR];
                 thin_dots(a + i * lda + at, b, depth, sum);
                 for (int64_t q = 0; q < FOUR && j + q < n; q++)
-                    thin_put(alpha, sum[q], beta, &c[i * ldc + j + q]);
+                    put(alpha, sum[q], beta, &c[i * ldc + j + q]);
             }
         }
     }
@@ -186,7 +196,7 @@ static void thin_by_columns(float *b, int64_t m, int64_t n, int64_t k, float alp
             }
             for (int64_t t = 0; t < columns; t++)
                 for (int64_t q = 0; q < FOUR && j + q < n; q++)
-                    thin_put(alpha, b[q * LONG + t], beta, &c[(i + t) * ldc + j + q]);
+                    put(alpha, b[q * LONG + t], beta, &c[(i + t) * ldc + j + q]);
         }
     }
 }
@@ -221,15 +231,15 @@ static int host_gemm(void *context, bool trans_a, bool trans_b, int64_t m, int64
                         right_turned = {b, b_across, b_down};
 
     if (n <= THIN && !trans_a) {
-        thin_by_rows((float *)p->b, m, n, k, alpha, a, lda, &right_turned, beta, c, ldc);
+        thin_by_rows(p->b[0][0], m, n, k, alpha, a, lda, &right_turned, beta, c, ldc);
         return 0;
     }
     if (n <= THIN) {
-        thin_by_columns((float *)p->b, m, n, k, alpha, a, lda, &right_turned, beta, c, ldc);
+        thin_by_columns(p->b[0][0], m, n, k, alpha, a, lda, &right_turned, beta, c, ldc);
         return 0;
     }
     if (k <= THIN) {
-        thin_outer((float *)p->b, m, n, k, alpha, &left, &right, beta, c, ldc);
+        thin_outer(p->b[0][0], m, n, k, alpha, &left, &right, beta, c, ldc);
         return 0;
     }
     for (int64_t at = 0; at < k; at += DEPTH, beta = 1) {
@@ -238,11 +248,11 @@ static int host_gemm(void *context, bool trans_a, bool trans_b, int64_t m, int64
             int64_t end = n - j < PANELS * COLUMNS ? n : j + PANELS * COLUMNS;
             for (int64_t t = j; t < end; t += COLUMNS)
                 pack(b + at * b_down + t * b_across, b_down, b_across, depth, n - t, COLUMNS,
-                     (float *)p->b[(t - j) / COLUMNS]);
+                     p->b[(t - j) / COLUMNS][0]);
             for (int64_t i = 0; i < m; i += ROWS) {
                 pack(a + i * a_down + at * a_along, a_along, a_down, depth, m - i, ROWS, p->a[0]);
                 for (int64_t t = j; t < end; t += COLUMNS) {
-                    lanes tile[ROWS];
+                    float tile[ROWS][COLUMNS];
                     multiply_tile(p->a, p->b[(t - j) / COLUMNS], depth, tile);
                     put_tile(tile, m - i, n - t, alpha, beta, c + i * ldc + t, ldc);
                 }

@@ -109,7 +109,8 @@ static int place_arenas(struct poseidon *p)
 
 /* ---- choice ---- */
 
-/* As train chooses, by figures that are the same on all ranks, and so is the answer. */
+/* As train chooses, by figures that are the same on all ranks, and so is the answer: what layers
+ * take, each rank may have measured, and rank 0's counts. */
 static int choose(struct poseidon *p, struct plan_options *how, struct way *way)
 {
     const struct words *w = &p->words;
@@ -124,8 +125,11 @@ static int choose(struct poseidon *p, struct plan_options *how, struct way *way)
                                                 .fifo = w->fifo,
                                                 .bytes_per_second = w->mbps * 1e6 / 8}};
     struct choose_answer answer;
+    size_t bytes = (size_t)p->nmembers * sizeof *p->work.forward;
 
-    if (probe_cluster(p->comm, &p->hosts, &p->engine, w->cluster_file, true, &p->probe))
+    if (agree_share(p->comm, p->work.forward, bytes) ||
+        agree_share(p->comm, p->work.backward, bytes) ||
+        probe_cluster(p->comm, &p->hosts, &p->engine, w->cluster_file, true, &p->probe))
         return -1;
     question.play.ranks_per_node = p->probe.ranks_per_node;
     cost_cap(&p->probe.cluster, question.play.bytes_per_second, how->leaders_per_host);
