@@ -75,12 +75,14 @@ static DEVICE void element_set(struct bf16 *to, float value)
         to->bits = (uint16_t)((u.bits + 0x7FFFu + (u.bits >> 16 & 1u)) >> 16);
 }
 
+enum { LANES = 4 }; /* channels a thread takes where it can take several */
+
 /* V neighbouring channels, which move as one. */
 template <typename T, int V> struct alignas(V * sizeof(T)) lanes {
     T at[V];
 };
 
-/* Of element k of an array with lanes(V): k divides by V. */
+/* `from`, and `to` below, stand at a multiple of V elements. */
 template <int V, typename T> static DEVICE void lanes_get(const T *from, float to[V])
 {
     const struct lanes<T, V> all = *(const struct lanes<T, V> *)from;
@@ -157,17 +159,17 @@ template <typename T> static DEVICE T block_sum(T value)
     return value;
 }
 
-/* Whether threads can take four channels each: all these arrays, of rows of so many, allow it. */
+/* Whether threads can take LANES channels each: all these arrays, of rows of so many, allow it. */
 static inline bool lanes_fit(int channels, const void *a, const void *b, const void *c)
 {
-    return channels % 4 == 0 && ((uintptr_t)a | (uintptr_t)b | (uintptr_t)c) % 16 == 0;
+    return channels % LANES == 0 && ((uintptr_t)a | (uintptr_t)b | (uintptr_t)c) % 16 == 0;
 }
 
-/* Calls `call` with V = 4 or 1 channels a thread. */
+/* Calls `call` with V = LANES or 1 channels a thread. */
 #define WITH_LANES(fit, call)                                                                      \
     do {                                                                                           \
         if (fit) {                                                                                 \
-            constexpr int V = 4;                                                                   \
+            constexpr int V = LANES;                                                               \
             call;                                                                                  \
         } else {                                                                                   \
             constexpr int V = 1;                                                                   \

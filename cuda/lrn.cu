@@ -61,7 +61,7 @@ static DEVICE float lrn_power(float s, float beta)
 
 /* ---- across channels, four a thread ---- */
 
-enum { LANES = 4, NEAR = 3 * LANES, REACH = 2 }; /* a thread's channels, with those beside them */
+enum { NEAR = 3 * LANES, REACH = 2 }; /* a thread's channels, with those beside them */
 
 /* Channels c - LANES to c + 2 LANES - 1 of that row; 0 beyond its ends. */
 template <typename T>

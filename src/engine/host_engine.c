@@ -11,9 +11,15 @@
 #include "engine/kernel.h"
 
 enum { ROWS = 6, COLUMNS = 16, DEPTH = 256, PANELS = 32 };
-/* A thin product's narrow side: so much at once, and at most; rows that one pass adds up; the
- * stretch of the long side for which the narrow matrix fits into panels. */
-enum { LANES = 8, FOUR = 4, THIN = 8, DEEP = 8, LONG = PANELS * DEPTH * COLUMNS / FOUR - COLUMNS };
+enum {
+    LANES = 8, /* floats in a vector */
+    THIN = 8,  /* a product is thin where two of its matrices have at most so many columns */
+    FOUR = 4,  /* of which one pass takes so many */
+    DEEP = 8,  /* rows of the large matrix that one pass adds up */
+    /* FOUR rows so long fit into panels; no power of two, so that they do not meet in one set of
+     * the cache */
+    LONG = PANELS * DEPTH * COLUMNS / FOUR - COLUMNS
+};
 
 /* Of eight, since the compiler spreads one number over sixteen through memory where AVX2 is the
  * best that there is. */
@@ -63,7 +69,7 @@ static void put_tile(float (*tile)[COLUMNS], int64_t rows, int64_t columns, floa
                      float *c, int64_t ldc)
 {
     for (int64_t r = 0; r < rows && r < ROWS; r++, c += ldc) {
-        if (columns >= COLUMNS)
+        if (columns >= COLUMNS) /* a number of turns that the compiler knows makes it vectors */
             for (int j = 0; j < COLUMNS; j++)
                 put(alpha, tile[r][j], beta, &c[j]);
         else
@@ -132,7 +138,7 @@ KERNEL static void thin_row(const float weight[FOUR], const float *restrict b, i
         float sum = weight[0] * b[at];
         for (int r = 1; r < FOUR; r++)
             sum += weight[r] * b[r * LONG + at];
-        c[at] = alpha * sum + (beta != 0 ? beta * c[at] : 0);
+        put(alpha, sum, beta, &c[at]);
     }
 }
 

@@ -148,6 +148,11 @@ loss() { # RANKS ARGUMENTS...: the loss after ten iterations
 }
 parameters() { sed -n 's/.*"parameters_sha256": *"\([^"]*\)".*/\1/p' "$work/loss.json"; }
 
+equal() { # LOSS LOSS
+    awk -v a="$1" -v b="$2" 'BEGIN { d = a - b; exit !(a > 0 && b + 0 == b && d * d <= 1e-6 * (a > 1 ? a * a : 1)) }' ||
+        { echo 'FAILED: they differ by more than 1e-3'; return 1; }
+}
+
 same_losses() { # SOLVER BATCH SCHEMES...
     solver=$1; batch=$2; shift 2
     status=0
@@ -164,9 +169,7 @@ same_losses() { # SOLVER BATCH SCHEMES...
             { echo "$solver, $comm: $found"; status=1; continue; }
         echo "$solver, $comm: cpu $expected, cuda $found"
         # one bit per element is another gradient: it only has to train
-        [ "${comm#* }" = onebit ] || awk -v a="$expected" -v b="$found" \
-            'BEGIN { d = a - b; exit !(b + 0 == b && d * d <= 1e-6 * (a > 1 ? a * a : 1)) }' ||
-            { echo 'FAILED: they differ by more than 1e-3'; status=1; }
+        [ "${comm#* }" = onebit ] || equal "$expected" "$found" || status=1
     done
     # shellcheck disable=SC2086
     {
@@ -185,9 +188,7 @@ same_losses() { # SOLVER BATCH SCHEMES...
         found=$(loss 2 $cuda --batch=$((batch / 2)) $low)
     }
     echo "$solver, 2 lowrank:2: cpu $expected, cuda $found"
-    awk -v a="$expected" -v b="$found" \
-        'BEGIN { d = a - b; exit !(a > 0 && b + 0 == b && d * d <= 1e-6 * (a > 1 ? a * a : 1)) }' ||
-        { echo 'FAILED: they differ by more than 1e-3'; status=1; }
+    equal "$expected" "$found" || status=1
     echo "updated by servers on the host and on the device: $host $device"
     [ -n "$host" ] && [ "$host" = "$device" ] || { echo 'FAILED: they differ'; status=1; }
     echo "the same parameters twice, and without graphs: $first $second $third"
