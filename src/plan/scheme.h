@@ -102,6 +102,12 @@ struct way {
 /* Whether what it moves may travel as bfloat16. */
 bool scheme_takes_bf16(const struct scheme *scheme);
 
+/* Whether it moves gradients themselves, which add up as they are, and not factors of them. */
+static inline bool scheme_sums_gradients(const struct scheme *scheme)
+{
+    return !scheme->factors && scheme->rank == 0;
+}
+
 static inline bool way_is(struct way a, struct way b)
 {
     return a.scheme == b.scheme && a.rank == b.rank && a.wire == b.wire;

@@ -49,7 +49,7 @@ static bool is_less(double a, double b)
 
 static bool may_move(const struct choose_question *question, const struct scheme *scheme)
 {
-    return !(question->whole_gradients && (scheme->factors || scheme->rank > 0));
+    return !question->whole_gradients || scheme_sums_gradients(scheme);
 }
 
 /* What --lossy names is of use to some layer, on however many ranks. */

@@ -348,8 +348,8 @@ struct sync_residuals sync_residuals(struct sync *sync)
     return (struct sync_residuals){.leaders = plan->nworkers * has_kept(sync, KEPT_GRADIENTS),
                                    .sums = has_kept(sync, KEPT_SUMS),
                                    .bases = has_kept(sync, KEPT_BASES),
-                                   .gradients =
-                                       (int64_t)plan->ncomputing * plan->options.iter_size};
+                                   .gradients = (int64_t)(plan->ncomputing - plan->options.drop) *
+                                                plan->options.iter_size};
 }
 
 int sync_gather_residuals(struct sync *sync, int number, float **arena)

@@ -330,6 +330,17 @@ static int start_turn(void *context, int64_t bucket)
     return 0;
 }
 
+/* What was loaded may be of another scheme, or of a run that was lossy earlier: it belongs to whole
+ * gradients, and the first of them takes it along. */
+static void pay_debts(struct sync *sync, int bucket)
+{
+    const struct bucket *b = bucket_of(sync, bucket);
+    struct lowrank *lr = sync->buckets[bucket].scheme_state;
+
+    vector_add(sync->model.grads + b->begin, lr->residual, b->elems);
+    memset(lr->residual, 0, b->elems * sizeof(float));
+}
+
 /* Of each piece a home sends its sum to all others; from elsewhere it goes there and comes back. */
 static int lowrank_post(struct sync *sync, int bucket, int64_t iteration)
 {
@@ -337,6 +348,8 @@ static int lowrank_post(struct sync *sync, int bucket, int64_t iteration)
     int first = bucket_of(sync, bucket)->first_chunk, waits = 0;
     bool exact = is_exact(sync, iteration);
 
+    if (iteration == sync->options.iteration)
+        pay_debts(sync, bucket);
     for (int c = first; c < first + count_moved(sync, bucket, 2 * iteration); c++)
         waits += is_home(sync, c) ? sync->plan->nworkers - 1 : 2;
     bucket_expect(sync, bucket, iteration, exact ? waits : 2 * waits);
@@ -462,6 +475,17 @@ static int lowrank_rebuild(struct sync *sync, int bucket, int64_t iteration)
     return on_host ? 0 : engine->i->write(engine->context, &whole, out);
 }
 
+/* An update that is left out leaves nothing to send: its gradient is in the residual by now, with
+ * all from before. */
+static int lowrank_settle(struct sync *sync, int bucket, int64_t iteration)
+{
+    struct lowrank *lr = sync->buckets[bucket].scheme_state;
+
+    if (sync->clip.skips)
+        memset(lr->residual, 0, bucket_of(sync, bucket)->elems * sizeof(float));
+    return history_settle(sync, bucket, iteration);
+}
+
 static size_t lowrank_residual(struct sync *sync, int chunk, enum kept kept, float **out)
 {
     const struct chunk *c = chunk_of(sync, chunk);
@@ -484,7 +508,7 @@ static const struct scheme_steps steps_lowrank = {
     .ahead = lowrank_ahead,
     .advance = lowrank_advance,
     .rebuild = lowrank_rebuild,
-    .settle = history_settle,
+    .settle = lowrank_settle,
     .history = history_view_chunk,
     .restore = history_restore_bucket,
     .residual = lowrank_residual,

@@ -260,11 +260,17 @@ static bool keep_plan(struct exchange *exchange, const struct job *job,
                       const struct compute *compute, const char *kept, struct plan_options *options,
                       struct way *way)
 {
+    struct cost_sizes sizes = exchange->sizes;
+
     if (!asks_model(job) || job->options->measure ||
         !kept_plan_read(options, exchange->nodes.node ? exchange->nodes.nnodes : job->nworkers,
-                        &job->options->lossy, compute->net->ngroups, exchange->groups, kept,
-                        &exchange->sizes, way))
+                        &job->options->lossy, compute->net->ngroups, exchange->groups, kept, &sizes,
+                        way))
         return false;
+    for (int g = 0; g < compute->net->ngroups; g++)
+        if (sums_gradients(exchange, job) && way[g].scheme && !scheme_sums_gradients(way[g].scheme))
+            return false;
+    exchange->sizes = sizes;
     use_sizes(exchange, options);
     options->ways = way;
     LOG_INFO(job->log, "Using the resumed run's schemes; --tune measure chooses again");

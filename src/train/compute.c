@@ -261,34 +261,27 @@ void compute_spread_statistics(struct compute *compute, const struct job *job)
 int compute_average_statistics(struct compute *compute, const struct job *job, struct sync *sync)
 {
     struct net *net = compute->net;
-    size_t count = compute->grains.nstatistics, shares = (size_t)job_shares(job);
-    const float *each = compute->grains.statistics;
-    double *sums;
-    float *values = NULL;
-    int status = -1;
+    struct grains *grains = &compute->grains;
+    size_t count = grains->nstatistics, shares = (size_t)job_shares(job);
+    float *mean = grains->mean;
 
-    if (count == 0 || job_shares(job) * job->nworkers == 1 || !job->worker || job->blank)
+    if (count == 0 || shares * (size_t)job->nworkers == 1 || !job->worker || job->blank)
         return 0;
-    if (ALLOC(sums, shares * count, "batch statistics") ||
-        ALLOC(values, count, "batch statistics") || net_pull_values(net))
-        goto done;
-    compute_statistics(compute, values, false);
+    if (net_pull_values(net))
+        return -1;
+    compute_statistics(compute, mean, false);
     for (size_t i = 0; i < shares * count; i++)
-        sums[i] = (double)(each ? each[i] : values[i]);
-    if (grains_mean(&compute->grains, job, sync, sums, count))
-        goto done;
+        grains->sums[i] = (double)(grains->statistics ? grains->statistics[i] : mean[i]);
+    if (grains_mean(grains, job, sync, grains->sums, count))
+        return -1;
     for (size_t i = 0; i < count; i++)
-        values[i] = (float)sums[i];
-    compute_statistics(compute, values, true);
+        mean[i] = (float)grains->sums[i];
+    compute_statistics(compute, mean, true);
     compute_spread_statistics(compute, job);
-    status = 0;
-    for (int g = 0; g < net->ngroups && !status; g++)
-        if (net->params[net->groups[g].first].statistic)
-            status = net_push_values(net, g);
-done:
-    free(sums);
-    free(values);
-    return status;
+    for (int g = 0; g < net->ngroups; g++)
+        if (net->params[net->groups[g].first].statistic && net_push_values(net, g))
+            return -1;
+    return 0;
 }
 
 int compute_open_shares(struct compute *compute, const struct job *job)

@@ -61,6 +61,8 @@ int grains_open(struct grains *grains, const struct job *job, const struct net *
     *grains = (struct grains){.nstatistics = nstatistics};
     if (OWN(job->owner, grains->rows, shares * width, "losses") ||
         OWN(job->owner, grains->table, count_rows(job) * most, "sums over workers") ||
+        OWN(job->owner, grains->sums, shares * nstatistics, "running averages") ||
+        OWN(job->owner, grains->mean, nstatistics, "running averages") ||
         open_places(grains, job, net))
         return -1;
     if (shares == 1)

@@ -29,6 +29,8 @@ struct grains {
     size_t nstatistics;       /* running sums of BatchNorm's */
     float *statistics;        /* per share, and room for as many more; NULL: one share, whose are
                                  the net's */
+    double *sums;             /* per share: its running sums, while they are averaged */
+    float *mean;              /* nstatistics: of all shares */
 };
 
 /* net: of nothing but its shapes. The memory is the job's owner's. Not collective. */

@@ -59,6 +59,11 @@ static struct run run_of(const struct trainer *t, int64_t iteration, int pass)
                                         (uint64_t)before * (uint64_t)job->batch};
 }
 
+static int average_statistics(struct trainer *t)
+{
+    return compute_average_statistics(&t->compute, &t->job, t->exchange.sync);
+}
+
 /* One iteration's passes on this worker; the loss is their mean, that of grains all workers'. */
 static int run_passes(struct trainer *t, int64_t iteration, double *loss)
 {
@@ -93,7 +98,8 @@ static int run_passes(struct trainer *t, int64_t iteration, double *loss)
     guard_restore_statistics(&t->guard);
     row = t->compute.grains.rows;
     if (sync_flush(t->exchange.sync) ||
-        (grains && grains_mean(&t->compute.grains, &t->job, t->exchange.sync, row, width)))
+        (grains && (grains_mean(&t->compute.grains, &t->job, t->exchange.sync, row, width) ||
+                    average_statistics(t)))) /* wherever it is stopped: the same bits */
         return -1;
     *loss = grains ? *row : *loss;
     return 0;
@@ -188,11 +194,6 @@ static int snapshot(struct trainer *t, int64_t iteration)
         error_any(net_pull_values(t->compute.net) || run_save(&t->run, &t->rates, history, &state));
     guard_enter(&t->guard, iteration, PHASE_TRAINING);
     return status;
-}
-
-static int average_statistics(struct trainer *t)
-{
-    return compute_average_statistics(&t->compute, &t->job, t->exchange.sync);
 }
 
 static int test_all(struct trainer *t, int64_t iteration)

@@ -40,7 +40,7 @@ static int check_hierarchy(struct exchange *exchange, const struct job *job,
     if (o->share_gpu)
         return error_set(
             "with --tune share-gpu ranks may compute on one GPU, and NCCL needs one for each");
-    if (o->comm.policy == COMM_SCHEME && (o->comm.scheme->factors || o->comm.scheme->rank > 0))
+    if (o->comm.policy == COMM_SCHEME && !scheme_sums_gradients(o->comm.scheme))
         return error_set("NCCL adds up whole gradients, and --comm=%s sends factors of them",
                          comm_name(o->comm));
     return engine->team->library(exchange->team, sizeof exchange->team);

@@ -58,6 +58,16 @@ all_losses exact.log | tail -n 1 >one
 all_losses lossy.log | tail -n 1 >other
 paste one other | awk '{ exit !(NF == 4 && $4 < 1.5 * $2 + 0.2) }' || fail "losses: $(paste one other)"
 
+# whole gradients are not summed by a plan of factors
+rm -f s_iter_*
+# shellcheck disable=SC2086
+{
+    trained factors 3 $apart --cluster-file=slow --max-iter=4
+    solved whole 3 $apart --cluster-file=slow --max-iter=6 --global-batch=24 --reproducible=4 --snapshot="$work/s_iter_4.solverstate.h5"
+}
+grep -q '"SFB"' factors.json || fail "no layer sends factors: $(grep -A 12 '"scheme_by_layer"' factors.json)"
+grep -q '"SFB"' whole.json && fail 'with --reproducible a resumed run sends factors'
+
 # a run goes on as it began, and chooses again where --lossy says something else
 rm -f s_iter_*
 # shellcheck disable=SC2086

@@ -5,13 +5,16 @@
 . "$abs_top_srcdir/tests/mpi/common.sh"
 "${POSEIDON_PYTHON:-python3}" - <<'END' || { echo 'SKIP: h5py is missing'; exit 77; }
 import h5py, numpy
-r = numpy.random.RandomState(1)
-for name, bad in (("good", []), ("one", [77]), ("all", range(96))):
+for name, bad, what in (("good", [], 0), ("one", [77], numpy.inf), ("all", range(96), numpy.nan), ("huge", [75, 77, 79], 3e38)):
+    r = numpy.random.RandomState(1)
     data = r.randn(96, 6).astype("f4")
-    data[list(bad), 2] = numpy.inf if name == "one" else numpy.nan
+    data[list(bad), 2] = what
+    labels = r.randint(0, 3, 96).astype("f4")
+    if len(bad) == 3:
+        labels[bad] = 0, 1, 2
     with h5py.File(name + ".h5", "w") as f:
         f["x"] = data
-        f["y"] = r.randint(0, 3, 96).astype("f4")
+        f["y"] = labels
     open(name + ".txt", "w").write(name + ".h5\n")
 END
 
@@ -83,6 +86,15 @@ done <<'TABLE'
 TABLE
 [ $cases -eq 11 ] || fail "$cases cases"
 
+# A layer whose own gradient is finite, if large, owes nothing of what is left out.
+net huge3 huge 4
+sed -i "/'ip1'/s/'xavier'/'gaussian' std: 0.001/; s/'xavier'/'gaussian' std: 1/; s/'SoftmaxWithLoss'/& loss_weight: 40/" huge3.prototxt
+set -- --on-nan=skip --hierarchy=off --set momentum=0 --set base_lr=0.0005 --set display=1 --max-iter=10
+run 3 huge3 "$@" --comm=lowrank:1 --tune=lowrank-warmup=0 || { fail 'a large gradient'; tail -n 2 run.log; }
+[ "$(json_value run.json updates_left_out)" = 1 ] || fail "a large gradient: $(json_value run.json updates_left_out) updates are left out"
+grep -q "iteration 6 is left out: the gradient of layer 'ip1' is" run.log || fail "not ip1 alone: $(grep 'left out' run.log)"
+all_losses run.log | awk '$1 >= 7 { n++; if (!($2 < 200)) exit 1 } END { exit n < 3 }' || fail "a large gradient: $(all_losses run.log | tail -n 4)"
+
 # A clipping net decides the same, and without the option nothing changes.
 run 3 one3 --on-nan=skip --set clip_gradients=0.5 || { fail 'with clipping'; tail -n 2 run.log; }
 [ "$(json_value run.json updates_left_out)" = 1 ] || fail 'with clipping the update is not left out'
@@ -118,4 +130,5 @@ refuse 'on-nan=skip decides for all ranks before any update: not with --tune sta
 refuse 'on-nan=skip decides for all ranks before any update: not with --comm=none' --on-nan=skip --comm=none
 refuse "on-nan=skip: layer '.*' travels with error feedback" --on-nan=skip --comm=onebit
 refuse "on-nan=skip: layer '.*' travels with error feedback" --on-nan=skip --wire=bf16
+refuse 'drop-stragglers=1 with --servers=1: nobody could count what --on-nan=skip leaves out' --on-nan=skip --drop-stragglers=1 --servers=1
 finish

@@ -80,6 +80,7 @@ batch_norm() {
     equal ps-2-servers 4 --threads=1 --comm=ps --servers=2
     equal auto-8 8 --threads=1
     equal nodes-4 4 --threads=1 --comm=ps --hierarchy=2
+    equal often-2 2 --threads=1 --set snapshot=1
 }
 net=BatchNorm
 # a convolution whose weights' gradient oneDNN sums by threads

@@ -66,6 +66,9 @@ rm -f whole_iter_*
 goes b 2 --comm=ps --snapshot="$work/of-2/whole_iter_5.solverstate.h5"
 says ' residuals are dropped: what they belong to travels otherwise'
 ls whole_iter_10.residuals* 2>/dev/null && fail 'residuals of a scheme that has none'
+rm -f whole_iter_*
+goes c 2 --comm=lowrank --tune=lowrank-warmup=20 --snapshot="$work/of-2/whole_iter_5.solverstate.h5"
+[ "$(hash_of b.json)" != "$(hash_of c.json)" ] || fail 'an iteration that travels exact has lost the residuals'
 
 # damaged, cut short, of another snapshot, gone: one message; --resume takes the state before it
 # refuses WORDS NAME
@@ -99,7 +102,7 @@ ls whole_iter_5.residuals.[0-9] 2>/dev/null && fail 'some of them stay'
 [ "$(hash_of a.json)" = "$(hash_of unharmed.json)" ] || fail 'a snapshot without residuals changed the run'
 rmdir whole_iter_5.residuals.1.tmp
 goes b 2 --comm=onebit --snapshot="$work/whole_iter_5.solverstate.h5"
-says 'The snapshot has no residuals: what encoding had yet to send is lost'
+says 'The snapshot has no residuals: if its run encoded gradients, too, what it had yet to send is lost'
 [ "$(hash_of b.json)" != "$(hash_of unharmed.json)" ] || fail 'without its residuals the run is the same: nothing was tested'
 ls ./*.tmp 2>/dev/null && fail 'something half written stays'
 finish
