@@ -89,7 +89,7 @@ static int unknown(const struct command_line *line, const char *name)
         return error_set("unknown option --%s: %s", name, text);
     if (near)
         return error_set("unknown option --%s; did you mean --%s%s? (poseidon %s --help lists all)",
-                         name, near->type & OPTION_TUNE ? "tune " : "", near->name, line->command);
+                         name, near->type & OPTION_TUNE ? "tune=" : "", near->name, line->command);
     return error_set("unknown option --%s (poseidon %s --help lists all)", name, line->command);
 }
 
@@ -133,14 +133,14 @@ static int parse_tuning(struct parsing *p, const char *tune, const char *word)
         o = o && o->type & OPTION_OLD ? NULL : o;
         const struct option *near = o ? NULL : nearest_row(p->line, name, OPTION_TUNE);
 
-        return error_set("--%s %s: %s%s%s%s ('poseidon help tuning' lists all)", tune, word,
+        return error_set("--%s=%s: %s%s%s%s ('poseidon help tuning' lists all)", tune, word,
                          o ? "it is a separate option, --" : "there is no such name",
                          o      ? o->name
                          : near ? "; did you mean "
                                 : "",
                          near ? near->name : "", near ? "?" : "");
     }
-    snprintf(whole, sizeof whole, "%s %s", tune, o->name);
+    snprintf(whole, sizeof whole, "%s=%s", tune, o->name);
     if (!equals && !stands_alone(o))
         return error_set("--%s needs a value: --%s=%s", whole, whole, o->value);
     return fill(p, row, whole, off, equals ? equals + 1 : NULL);
@@ -156,7 +156,7 @@ static void warn_of_old(const struct parsing *p, int row)
         return;
     fprintf(stderr,
             "warning: --%s is an old option, which the next release refuses: use %s%s%s%s\n",
-            o->name, tune ? "--tune " : "", tune ? o->name : o->help, tune && o->value ? "=" : "",
+            o->name, tune ? "--tune=" : "", tune ? o->name : o->help, tune && o->value ? "=" : "",
             tune && o->value ? o->value : "");
 }
 
@@ -242,7 +242,7 @@ static void put_alike(const struct parsing *p, bool help)
         if (o->type & OPTION_OWN || option_type_of(o) == OPTION_GROUP ||
             option_type_of(o) == OPTION_TUNING)
             continue;
-        snprintf(name, sizeof name, "--%s%s", o->type & OPTION_TUNE ? "tune " : "", o->name);
+        snprintf(name, sizeof name, "--%s%s", o->type & OPTION_TUNE ? "tune=" : "", o->name);
         if (option_type_of(o) == OPTION_LIST)
             put_items(o->target, name, alike);
         else

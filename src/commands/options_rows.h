@@ -15,7 +15,7 @@ void options_add_model(struct option_rows *rows, const char *names, struct model
 /* Those of a net whose shapes are looked at. */
 #define ROWS_OF_SHAPES "model phase batch stage level input-shape"
 
-/* math, deterministic; behind --tune convolution, no-fusion, no-graphs and workspace. */
+/* math, deterministic; behind --tune=convolution, no-fusion, no-graphs and workspace. */
 void options_add_engine(struct option_rows *rows, struct engine_options *to);
 
 /* Of a command that computes on the one engine it is told. */

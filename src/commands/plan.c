@@ -324,17 +324,17 @@ static int check(const struct plan_request *r)
     const char *inputs[] = {r->model.model, o->profile, r->cluster_file};
 
     if (o->how.chunk_bytes < sizeof(float))
-        return error_set("--tune chunk=%zu: a chunk holds at least one parameter, %zu bytes",
+        return error_set("--tune=chunk=%zu: a chunk holds at least one parameter, %zu bytes",
                          o->how.chunk_bytes, sizeof(float));
     if (r->hierarchy > 0)
         return error_set("--hierarchy=%d: expected auto or off; --ranks-per-node says how many "
                          "ranks a node has",
                          r->hierarchy);
     if (o->intervals > MOST_INTERVALS)
-        return error_set("--tune intervals expects a number from 1 to %d, found %d", MOST_INTERVALS,
+        return error_set("--tune=intervals expects a number from 1 to %d, found %d", MOST_INTERVALS,
                          o->intervals);
     if (o->intervals > 0 && !r->json)
-        return error_set("--tune intervals adds to the rows of --json: give that too");
+        return error_set("--tune=intervals adds to the rows of --json: give that too");
     for (int i = 0; i < o->npoints; i++)
         if ((long long)o->nodes[i] * o->ranks_per_node > FORECAST_MAX_RANKS)
             return error_set("--ranks-per-node=%d makes too many ranks of %d nodes (at most %d)",

@@ -111,7 +111,7 @@ static int open_rank_log(const char *prefix, int rank, FILE **out)
         return -1;
     *out = fopen(path, "ae");
     if (!*out)
-        error_set("--tune rank-log: cannot write '%s': %s", path, strerror(errno));
+        error_set("--tune=rank-log: cannot write '%s': %s", path, strerror(errno));
     free(path);
     return *out ? 0 : -1;
 }

@@ -27,7 +27,7 @@ static const char *first_given(const struct given *options, int n)
 static int check_replay(const struct trainer_options *o)
 {
     const struct given replays[] = {{"profile", o->profile != NULL},
-                                    {"tune dilate", o->dilate > 1}};
+                                    {"tune=dilate", o->dilate > 1}};
     const struct given trains[] = {{"weights", o->weights != NULL},
                                    {"snapshot", o->snapshot != NULL},
                                    {"resume", o->resume != RESUME_OFF}};
@@ -70,7 +70,7 @@ static int check_reports(const struct trainer_options *o, const char *rank_log)
         {"json", o->json},          {"summary", o->summary != NULL},
         {"trace", o->trace},        {"log", o->log != NULL},
         {"csv", o->csv != NULL},    {"tensorboard", o->tensorboard != NULL},
-        {"tune rank-log", rank_log}};
+        {"tune=rank-log", rank_log}};
     const char *stray = first_given(reports, (int)(sizeof reports / sizeof *reports));
 
     if (o->dry_run && stray)
@@ -83,7 +83,7 @@ static int check_reports(const struct trainer_options *o, const char *rank_log)
 /* What needs workers in step, with the same parameters. */
 static int check_in_step(const struct trainer_options *o)
 {
-    const char *apart = o->staleness > 0              ? "--tune staleness"
+    const char *apart = o->staleness > 0              ? "--tune=staleness"
                         : o->comm.policy == COMM_NONE ? "--comm=none"
                                                       : NULL;
 
@@ -91,7 +91,7 @@ static int check_in_step(const struct trainer_options *o)
         return error_set("--on-nan=skip decides for all ranks before any update: not with %s",
                          apart);
     if (apart && o->check_sync > 0)
-        return error_set("--tune check-sync compares parameters that are kept alike: not with %s",
+        return error_set("--tune=check-sync compares parameters that are kept alike: not with %s",
                          apart);
     return 0;
 }
@@ -111,7 +111,7 @@ static int check_lossy(const struct train_request *r)
     }
     if (o->lowrank_warmup >= 0 && !low_rank)
         return error_set(
-            "--tune lowrank-warmup=%d needs --comm=lowrank or --lossy=lowrank: no other "
+            "--tune=lowrank-warmup=%d needs --comm=lowrank or --lossy=lowrank: no other "
             "scheme begins exact and becomes lossy",
             o->lowrank_warmup);
     return communication_check(&r->communication, NULL);
@@ -120,13 +120,13 @@ static int check_lossy(const struct train_request *r)
 static int check_staleness(const struct trainer_options *o)
 {
     if (o->staleness > 64)
-        return error_set("--tune staleness=%d is out of range: 0 to 64", o->staleness);
+        return error_set("--tune=staleness=%d is out of range: 0 to 64", o->staleness);
     if (o->staleness > 0 && (o->comm.policy != COMM_SCHEME || o->comm.scheme != sync_schemes[0]))
         return error_set(
-            "--tune staleness=%d needs --comm=ps: the other schemes keep all workers in step",
+            "--tune=staleness=%d needs --comm=ps: the other schemes keep all workers in step",
             o->staleness);
     if (o->staleness > 0 && (o->wire != WIRE_FP32 || o->lossy.n > 0))
-        return error_set("--tune staleness=%d and --%s cannot be combined", o->staleness,
+        return error_set("--tune=staleness=%d and --%s cannot be combined", o->staleness,
                          o->lossy.n > 0 ? "lossy" : "wire=bf16");
     return 0;
 }
@@ -141,7 +141,7 @@ static int check_drop(const struct trainer_options *o)
             "needs something of all others",
             o->drop);
     if (o->staleness > 0)
-        return error_set("--drop-stragglers=%d and --tune staleness=%d are two ways to go on "
+        return error_set("--drop-stragglers=%d and --tune=staleness=%d are two ways to go on "
                          "without the slowest: give one of them",
                          o->drop, o->staleness);
     if (o->skip_nan > 0 && o->servers > 0) /* the servers alone know, and rank 0 is none of them */
@@ -157,7 +157,7 @@ static int settle_reproducible(struct train_request *r)
     struct trainer_options *o = &r->options;
     const struct scheme *scheme = o->comm.scheme;
     bool whole = scheme ? scheme->lossless && !scheme->factors : o->comm.policy == COMM_AUTO;
-    const struct given others[] = {{"--tune staleness", o->staleness > 0},
+    const struct given others[] = {{"--tune=staleness", o->staleness > 0},
                                    {"--drop-stragglers", o->drop > 0},
                                    {comm_name(o->comm), !whole},
                                    {"--wire=bf16", o->wire != WIRE_FP32},

@@ -29,7 +29,7 @@ struct communication_rows {
     char comm_words[COMM_HELP_BYTES]; /* the help of --comm; filled here */
 };
 
-/* comm, lossy, overlap, wire, servers, hierarchy; behind --tune order, window, chunk and merge. */
+/* comm, lossy, overlap, wire, servers, hierarchy; behind --tune=order, window, chunk and merge. */
 void communication_add_rows(struct option_rows *rows, struct communication_rows *to);
 
 /* After parsing: fails where what they were given does not go together. name: what --comm was;

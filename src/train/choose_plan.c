@@ -273,7 +273,7 @@ static bool keep_plan(struct exchange *exchange, const struct job *job,
     exchange->sizes = sizes;
     use_sizes(exchange, options);
     options->ways = way;
-    LOG_INFO(job->log, "Using the resumed run's schemes; --tune measure chooses again");
+    LOG_INFO(job->log, "Using the resumed run's schemes; --tune=measure chooses again");
     return true;
 }
 

@@ -115,7 +115,7 @@ static int find_double(const struct used_device *devices, int nranks)
             sharers += !strcmp(devices[r].identity, devices[first].identity);
         if (sharers > 1)
             return error_set("%d ranks, the first of them rank %d, would share one GPU (%s): start "
-                             "as many ranks on each node as it has GPUs, or give --tune share-gpu",
+                             "as many ranks on each node as it has GPUs, or give --tune=share-gpu",
                              sharers, first, devices[first].words);
     }
     return 0;

@@ -28,7 +28,7 @@ int compute_create_nets(struct compute *compute, struct job *job, struct trace *
 int compute_compare_data_all(const struct compute *compute, struct job *job);
 
 /* places: rank 0's lines of where ranks compute. No two ranks may have got the same device, but
- * with --tune share-gpu: each would slow the other down. */
+ * with --tune=share-gpu: each would slow the other down. */
 int compute_open_engine_all(struct compute *compute, const struct job *job, struct strbuf *places);
 
 /* Gives the nets memory, at most `limit` bytes where that is not 0. Threads that read data are

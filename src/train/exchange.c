@@ -23,7 +23,7 @@ int exchange_check_pace(const struct exchange *exchange, const struct job *job)
             sent += (double)plan_traffic(exchange->plan, b, r).sent;
         if (sent > LONGEST_ITERATION * rate)
             return error_set(
-                "--tune bandwidth-mbps=%g: rank %d sends %s an iteration, which takes %s "
+                "--tune=bandwidth-mbps=%g: rank %d sends %s an iteration, which takes %s "
                 "at that rate; expected at least %.2g, at which it takes %g minutes",
                 job->options->mbps, r, units_bytes(sent).text, units_seconds(sent / rate).text,
                 sent / LONGEST_ITERATION * 8e-6 / dilate, LONGEST_ITERATION / 60);

@@ -44,7 +44,7 @@ int nodes_place_updates_all(struct exchange *exchange, const struct job *job,
 
 /* ---- choose_plan.c ---- */
 
-/* Chooses schemes and makes the plan, which --tune bandwidth-mbps must let through; nets and engine
+/* Chooses schemes and makes the plan, which --tune=bandwidth-mbps must let through; nets and engine
  * must be there. */
 int schemes_plan_all(struct exchange *exchange, const struct job *job, struct compute *compute,
                      const char *kept_plan);

@@ -215,7 +215,7 @@ static int check_lars(const struct job *job)
         return error_set("local_lr_auto %s: it cannot be combined with %s",
                          o->staleness > 0 ? "makes every update wait for all ranks"
                                           : "measures parameters on the host",
-                         o->staleness > 0 ? "--tune staleness" : "--tune ps-update=device");
+                         o->staleness > 0 ? "--tune=staleness" : "--tune=ps-update=device");
     return 0;
 }
 
@@ -267,7 +267,7 @@ int job_read(struct job *job, char **notices)
     if (o->staleness > 0 && job->solver->clip_gradients > 0)
         return error_set(
             "%s: clip_gradients makes every update wait for all ranks; it cannot be combined "
-            "with --tune staleness=%d",
+            "with --tune=staleness=%d",
             o->solver, o->staleness);
     if (check_lars(job))
         return error_context("%s", o->solver);

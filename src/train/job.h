@@ -59,7 +59,7 @@ static inline int job_shares(const struct job *job)
 /* The option by which workers may be in different iterations; NULL: none is given. */
 static inline const char *job_apart(const struct job *job)
 {
-    return job->options->staleness > 0 ? "--tune staleness"
+    return job->options->staleness > 0 ? "--tune=staleness"
            : job->options->drop > 0    ? "--drop-stragglers"
                                        : NULL;
 }

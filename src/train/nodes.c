@@ -26,7 +26,7 @@ static int check_hierarchy(struct exchange *exchange, const struct job *job,
     const struct engine_i *engine = compute->engine.i;
 
     if (o->staleness > 0)
-        return error_set("--tune staleness gives every rank its own parameters");
+        return error_set("--tune=staleness gives every rank its own parameters");
     if (o->drop > 0)
         return error_set("--drop-stragglers lets ranks go on without each other");
     if (o->comm.policy == COMM_NONE)
@@ -39,7 +39,7 @@ static int check_hierarchy(struct exchange *exchange, const struct job *job,
                          "reach it (configure --with-nccl)");
     if (o->share_gpu)
         return error_set(
-            "with --tune share-gpu ranks may compute on one GPU, and NCCL needs one for each");
+            "with --tune=share-gpu ranks may compute on one GPU, and NCCL needs one for each");
     if (o->comm.policy == COMM_SCHEME && !scheme_sums_gradients(o->comm.scheme))
         return error_set("NCCL adds up whole gradients, and --comm=%s sends factors of them",
                          comm_name(o->comm));
@@ -221,7 +221,7 @@ static int decide_placement(const struct exchange *exchange, const struct job *j
 
     *remotely = false;
     if (job->options->ps_update == PS_UPDATE_DEVICE && job_apart(job))
-        return error_set("--tune ps-update=device does not go with %s: a server whose worker lags "
+        return error_set("--tune=ps-update=device does not go with %s: a server whose worker lags "
                          "behind has parameters of its own, on the host",
                          job_apart(job));
     if (!job->worker || job->options->ps_update == PS_UPDATE_HOST || job->solver->local_lr_auto)
@@ -229,7 +229,7 @@ static int decide_placement(const struct exchange *exchange, const struct job *j
     if (!compute->engine.i->own_memory) {
         if (job->options->ps_update == PS_UPDATE_DEVICE)
             return error_set(
-                "--tune ps-update=device: the engine '%s' computes in the host's memory",
+                "--tune=ps-update=device: the engine '%s' computes in the host's memory",
                 compute->engine.i->name);
         return 0;
     }

@@ -204,7 +204,7 @@ int checks_compare_values(const struct job *job, const struct compute *compute, 
         return -1;
     if (!job->worker)
         return 0;
-    if (ALLOC(digests, job->nworkers, "--tune check-sync"))
+    if (ALLOC(digests, job->nworkers, "--tune=check-sync"))
         return -1;
     status = net_pull_values(compute->net);
     digests[job->rank] = digest_values(compute->net);
@@ -216,7 +216,7 @@ int checks_compare_values(const struct job *job, const struct compute *compute, 
     free(digests);
     if (!status && other >= 0)
         return error_set("iteration %" PRId64
-                         ": --tune check-sync: the parameters of rank %d on %s are "
+                         ": --tune=check-sync: the parameters of rank %d on %s are "
                          "not those of rank 0 on %s: memory or a link is damaged, or this is a "
                          "defect; --resume continues from the newest snapshot",
                          iteration, other, job->topology.host[other], job->topology.host[0]);

@@ -36,7 +36,7 @@ static void tell(struct log *log, const struct sync_residuals *from,
     if (!sync_residual_arenas(from) && sync_residual_arenas(to))
         LOG_WARNING(log,
                     "The snapshot has no residuals: if its run encoded gradients, too, what it had "
-                    "yet to send is lost, and this run is not bit for bit that one");
+                    "yet to send is lost, and this run differs from it in its last bits");
     if (from->leaders > 0 && to->leaders > 0 && from->leaders != to->leaders)
         LOG_INFO(log, "The residuals of %d ranks are dealt evenly to %d", from->leaders,
                  to->leaders);

@@ -145,7 +145,7 @@ int options_restate(void)
 
     for (const char *at = error_text(); *at && n < sizeof text - 1; before = *at++) {
         if (before == ' ' && !strncmp(at, "--", 2))
-            at += strncmp(at, "--tune ", 7) ? 2 : 7;
+            at += strncmp(at, "--tune=", 7) ? 2 : 7;
         text[n++] = *at;
     }
     text[n] = '\0';

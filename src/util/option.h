@@ -70,7 +70,7 @@ static inline enum option_type option_type_of(const struct option *o)
 }
 
 /* The text's value into the row's target, of any type but flags, words and names that stand alone.
- * name: what messages call the option, "chunk" or "tune chunk". Fails with a message. */
+ * name: what messages call the option, "chunk" or "tune=chunk". Fails with a message. */
 int option_store(const struct option *option, const char *name, const char *text);
 
 /* "NAME=VALUE,NAME=VALUE", which is cut apart, for the rows that have a target; then a message says

@@ -7,7 +7,7 @@
 `measure` plays cells that validation.csv (beside this file) lacks, as many as S seconds allow, and appends them.
 It needs what box.sh needs, and a machine with nothing else to do. A cell is a net with the layer times of a
 device of models/profiles, hosts, a rate, a scheme; computation is slept (train --engine=replay), buffers and
-messages are real. All messages carry a 100th of their bytes (`--tune dilate`), so that two cores can move what eight
+messages are real. All messages carry a 100th of their bytes (`--tune=dilate`), so that two cores can move what eight
 hosts send: links of 50, 100 and 400 Mbit/s stand for 5, 10 and 40 Gbit/s. What the kernel holds of a connection must
 shrink, too, else all of an iteration is out of the program's hands at once, and no order of sends matters: buffers
 are of 32 kB. The simulation is told the same.

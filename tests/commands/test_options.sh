@@ -51,19 +51,19 @@ run train --solver=solver.prototxt -gpu all
 [ "$status" -eq 0 ] || has "$err" 'cuda' '-gpu all without a GPU'
 
 # --tune: names and values
-train '*' --tune chunk=1k --tune=no-fusion --tune workspace=1m -tune no_graphs=true
-refuses "*--tune chunck=1: there is no such name; did you mean chunk? ('poseidon help tuning' lists all)*" \
+train '*' --tune=chunk=1k --tune=no-fusion --tune=workspace=1m -tune no_graphs=true
+refuses "*--tune=chunck=1: there is no such name; did you mean chunk? ('poseidon help tuning' lists all)*" \
     train --solver=solver.prototxt --tune chunck=1
 refuses '*: there is no such name (*' train --solver=solver.prototxt --tune "$(printf %0100d 0)=1"
-refuses '*--tune lars: there is no such name*' train --solver=solver.prototxt --tune lars
-refuses '*--tune comm=ps: it is a separate option, --comm*' train --solver=solver.prototxt --tune comm=ps
-refuses '*--tune chunk needs a value: --tune chunk=SIZE*' train --solver=solver.prototxt --tune chunk
-refuses '*--tune chunk expects a size such as 512k or 2m*' train --solver=solver.prototxt --tune=chunk=much
-refuses '*--tune order=last: expected urgency or fifo*' train --solver=solver.prototxt --tune order=last
-refuses '*--tune no-fusion is a flag*' train --solver=solver.prototxt --tune no-fusion=3
-refuses '*--tune staleness=65 is out of range: 0 to 64*' train --solver=solver.prototxt --tune staleness=65
+refuses '*--tune=lars: there is no such name*' train --solver=solver.prototxt --tune lars
+refuses '*--tune=comm=ps: it is a separate option, --comm*' train --solver=solver.prototxt --tune comm=ps
+refuses '*--tune=chunk needs a value: --tune=chunk=SIZE*' train --solver=solver.prototxt --tune=chunk
+refuses '*--tune=chunk expects a size such as 512k or 2m*' train --solver=solver.prototxt --tune=chunk=much
+refuses '*--tune=order=last: expected urgency or fifo*' train --solver=solver.prototxt --tune=order=last
+refuses '*--tune=no-fusion is a flag*' train --solver=solver.prototxt --tune=no-fusion=3
+refuses '*--tune=staleness=65 is out of range: 0 to 64*' train --solver=solver.prototxt --tune=staleness=65
 refuses '*--tune needs a value: --tune=NAME=VALUE*' train --solver=solver.prototxt --tune
-refuses '*unknown option --chunck; did you mean --tune chunk?*' train --solver=solver.prototxt --chunck=1
+refuses '*unknown option --chunck; did you mean --tune=chunk?*' train --solver=solver.prototxt --chunck=1
 
 # values of several parts
 refuses '*--hierarchy=2,x: expected auto, off, or the number of a node*' train --solver=solver.prototxt --hierarchy=2,x

@@ -145,7 +145,7 @@ holds 'the order of other systems' 'poseidon > 28 && poseidon > wfbp && wfbp > 2
 published caffe-ps >/dev/null
 grep -q '"comm": "caffe-ps"' json || fail 'caffe-ps is not named'
 # a link that is waited for carries as much by urgency, a window at a time, as in the order of posting
-waited() { speedup --nodes=16 --bandwidth=1Gb --comm=ps --tune order="$1"; }
+waited() { speedup --nodes=16 --bandwidth=1Gb --comm=ps --tune=order="$1"; }
 holds 'urgency costs nothing' 'urgency > 0.99 * fifo' urgency="$(waited urgency)" fifo="$(waited fifo)"
 # auto counts copies as they are played: by this cluster's, PS alone would reach 24.9 of 32
 copied() {
@@ -163,14 +163,14 @@ seconds() {
 }
 free=$(seconds)
 holds 'overlap and order' '0 < free && free <= backward && backward < none && free <= fifo' free="$free" \
-    backward="$(seconds --overlap=backward)" none="$(seconds --overlap=none)" fifo="$(seconds --tune order=fifo)"
-far='--figure latency_seconds=5ms --tune chunk=256k'
+    backward="$(seconds --overlap=backward)" none="$(seconds --overlap=none)" fifo="$(seconds --tune=order=fifo)"
+far='--figure latency_seconds=5ms --tune=chunk=256k'
 # shellcheck disable=SC2086
-holds 'a window over a far network' '1.2 * far < one' far="$(seconds $far)" one="$(seconds $far --tune window=4k)"
+holds 'a window over a far network' '1.2 * far < one' far="$(seconds $far)" one="$(seconds $far --tune=window=4k)"
 # a hundredth of the bytes on a hundredth of the link, through a hundredth of the window
-near='--figure sum_bytes_per_second=1e14 --figure copy_bytes_per_second=1e14 --figure message_seconds=1us --figure latency_seconds=20us --tune window=1m'
+near='--figure sum_bytes_per_second=1e14 --figure copy_bytes_per_second=1e14 --figure message_seconds=1us --figure latency_seconds=20us --tune=window=1m'
 # shellcheck disable=SC2086
-holds 'dilate changes only bytes' 'less > 0.995 * all && less < 1.005 * all' all="$(seconds $near)" less="$(seconds $near --tune dilate=100 --bandwidth=100Mb)"
+holds 'dilate changes only bytes' 'less > 0.995 * all && less < 1.005 * all' all="$(seconds $near)" less="$(seconds $near --tune=dilate=100 --bandwidth=100Mb)"
 holds 'what costs time, and a seed that repeats itself' \
     'copies > free && thread > free && headers > free && up > 1.5 * free && all == free && drawn > free && drawn == again && drawn != other' \
     free="$free" copies="$(seconds --figure device_bytes_per_second=1GB)" thread="$(seconds --figure thread_bytes_per_second=500MB)" \
@@ -187,7 +187,7 @@ shows '^link *250 MB/s per node and direction, latency 2 ms, 10 us per message$'
 has '^rank *300 GFLOP/s in products, copies 8 GB/s, sums 7 GB/s'
 # words of former releases: the same figures, each with one warning
 now=$(seconds --figure latency_seconds=2ms --figure copy_bytes_per_second=1GB --figure sum_bytes_per_second=1GB --figure core_share=1 \
-    --figure local_bytes_per_second=500MB --figure transport_bytes_per_second=250MB --tune chunk=64k)
+    --figure local_bytes_per_second=500MB --figure transport_bytes_per_second=250MB --tune=chunk=64k)
 same 'seconds by old words' "$now" "$(seconds --latency=2ms --memory=1GB --shared-core --chunk=64k)"
 same 'warnings of old words' 4 "$(grep -c '^warning: --[a-z-]* is an old option, which the next release refuses: use --' errors)"
 "$POSEIDON" simulate --model="$net" --nodes=2 --comm=ps --json >simulated 2>errors || fail 'simulate is no word any more'
@@ -199,7 +199,7 @@ if [ -n "$POSEIDON_PYTHON" ]; then
     plan --nodes=2,4,8,16,32 --comm=ps --json >ps && plan --nodes=2,4,8,16,32 --comm=paper --json >paper || fail '--json failed'
     plan --nodes=1,4 --json >auto || fail '--json failed'
     net=$folder/vgg19.prototxt
-    plan --bandwidth=1Gb --images-per-second=35.5 --nodes=8 --comm=ps --tune intervals=40 --json >slow || fail 'intervals failed'
+    plan --bandwidth=1Gb --images-per-second=35.5 --nodes=8 --comm=ps --tune=intervals=40 --json >slow || fail 'intervals failed'
     "$POSEIDON_PYTHON" - <<'END' || fail 'the JSON is not what was computed by hand'
 import json
 def rows(name): return json.load(open(name))

@@ -74,12 +74,12 @@ expects a number above 0|--images-per-second=0|--stragglers=-1
 --wire=fp8|--wire=fp8
 --servers=2 leaves no worker on 2 nodes: 2 ranks|--nodes=2 --servers=2
 --servers=-1 is out of range|--servers=-1
---tune chunk=2: a chunk holds at least one parameter|--tune chunk=2
---tune order=lifo: expected urgency or fifo|--tune order=lifo
+--tune=chunk=2: a chunk holds at least one parameter|--tune=chunk=2
+--tune=order=lifo: expected urgency or fifo|--tune=order=lifo
 --ranks-per-node=100000 makes too many ranks of 16 nodes (at most 1048576)|--ranks-per-node=100000
 --switch expects NODES:X|--switch=32|--switch=0:4|--switch=4:0.5
---tune intervals adds to the rows of --json|--tune intervals=5
---tune intervals expects a number from 1 to 10000|--json --tune intervals=20000
+--tune=intervals adds to the rows of --json|--tune=intervals=5
+--tune=intervals expects a number from 1 to 10000|--json --tune=intervals=20000
 line.file:3: expected KEY = NUMBER|--cluster-file=line.file
 json.file:1: expected KEY = NUMBER|--cluster-file=json.file
 short.file:12: the file ends without core_share|--cluster-file=short.file

@@ -94,9 +94,9 @@ no_more() { # FETCHES PLAIN ENCODED: arguments
 }
 no_more 6 --comm=allreduce '--comm=allreduce --wire=bf16'
 no_more 6 --comm=allreduce --comm=onebit
-no_more 6 --comm=allreduce '--comm=onebit --tune chunk=1k'
+no_more 6 --comm=allreduce '--comm=onebit --tune=chunk=1k'
 POSEIDON_EMULATED_AWARE=1
-no_more 3 '--comm=allreduce --tune direct=on' '--comm=allreduce --wire=bf16 --tune direct=on'
+no_more 3 '--comm=allreduce --tune=direct=on' '--comm=allreduce --wire=bf16 --tune=direct=on'
 
 # too little memory for what encoding takes, whatever else there is room for
 POSEIDON_EMULATED_AWARE=0

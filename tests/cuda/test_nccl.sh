@@ -158,11 +158,11 @@ go_wrong() { # PATTERN RANKS ARGUMENTS...
         echo "ok: refused: $*"
     fi
 }
-left_out 'with --tune share-gpu ranks may compute on one GPU' --tune=share-gpu
+left_out 'with --tune=share-gpu ranks may compute on one GPU' --tune=share-gpu
 left_out '--comm=sfb sends factors' --comm=sfb
 left_out '--comm=adam sends factors' --comm=adam
 left_out '--comm=none every rank trains its own net' --comm=none
-left_out '--tune staleness gives every rank' --comm=ps --tune=staleness=1
+left_out '--tune=staleness gives every rank' --comm=ps --tune=staleness=1
 POSEIDON_EMULATED_NCCL=missing
 export POSEIDON_EMULATED_NCCL
 left_out 'libnccl.so.2 is missing'

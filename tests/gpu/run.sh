@@ -158,7 +158,7 @@ same_losses() { # SOLVER BATCH SCHEMES...
     status=0
     { sed 's/^test_.*//; s/^snapshot:.*//; s/^snapshot_after_train:.*//' "$solver"
       echo 'snapshot_after_train: false'; } >"$work/quick.prototxt"
-    cuda="--solver=$work/quick.prototxt --engine=cuda --math=fp32 --tune deterministic --tune share-gpu"
+    cuda="--solver=$work/quick.prototxt --engine=cuda --math=fp32 --tune=deterministic --tune=share-gpu"
     expected=$(loss 1 --solver="$work/quick.prototxt" --engine=cpu --batch="$batch") ||
         { echo "$solver on the CPU: $expected"; return 1; }
     for comm in "$@"; do

@@ -36,10 +36,10 @@ for net in ${AUTO_CELLS:-googlenet vgg19 vgg19_22k resnet152 resnet50 alexnet}; 
             [ -s "$folder/auto" ] || fail "$net $all: $(tail -n 1 "$folder/said")"
             cells=$((cells + $(wc -l <"$folder/auto")))
             for comm in paper ps sfb allreduce; do
-                for merge in '' '--tune merge=0'; do
+                for merge in '' '--tune=merge=0'; do
                     for times in 1 2 4; do
                         # shellcheck disable=SC2086
-                        play "$net" $all --comm=$comm $merge --tune window=$((times * $(window $link))) >"$folder/named"
+                        play "$net" $all --comm=$comm $merge --tune=window=$((times * $(window $link))) >"$folder/named"
                         awk -v named="--comm=$comm $merge, window x$times" 'NR == FNR { auto[$1] = $2; next }
                             $2 < auto[$1] * (1 - 5e-4) {
                                 printf "%s: %g s by %s, %g by auto (%.3f %%)\n", $1, $2, named, auto[$1], 100 * (auto[$1] / $2 - 1)

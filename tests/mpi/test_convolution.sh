@@ -1,5 +1,5 @@
 #!/bin/sh
-# --tune convolution: who is refused, and what each of its words does, on AVX2 as on what this processor has.
+# --tune=convolution: who is refused, and what each of its words does, on AVX2 as on what this processor has.
 . "$abs_top_srcdir/tests/mpi/common.sh"
 POSEIDON_CACHE=$work/cache
 export POSEIDON_CACHE
@@ -21,11 +21,11 @@ layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "
 END
 make_solver solver.prototxt 'max_iter: 3' 'snapshot_after_train: false' 'display: 1' 'lr_policy: "fixed"'
 
-"$POSEIDON" time --model=net.prototxt --tune=convolution=fast >out 2>&1 && fail "time took --tune convolution=fast"
+"$POSEIDON" time --model=net.prototxt --tune=convolution=fast >out 2>&1 && fail "time took --tune=convolution=fast"
 grep -q 'convolution=fast: expected auto, direct or winograd' out || fail "the refusal is '$(cat out)'"
 "$POSEIDON_MPIRUN" 1 "$POSEIDON" train --solver=solver.prototxt --tune=convolution=direct : -n 1 "$POSEIDON" train \
     --solver=solver.prototxt --tune=convolution=winograd >out 2>&1 </dev/null && fail 'ranks may differ'
-grep -q -- '--tune convolution differs: direct on rank 0; winograd on rank 1' out || fail "ranks differ: $(tail -n 3 out)"
+grep -q -- '--tune=convolution differs: direct on rank 0; winograd on rank 1' out || fail "ranks differ: $(tail -n 3 out)"
 
 for isa in ALL AVX2; do
     ONEDNN_MAX_CPU_ISA=$isa DNNL_MAX_CPU_ISA=$isa

@@ -48,7 +48,7 @@ left=$(of_rank most.json iterations_left_out 2)
 # ---- ranks that compute, stopped in turns; a server of its own, clipping, tests, snapshots ----
 make_solver solver.prototxt 'max_iter: 240' 'display: 60' 'test_interval: 120' 'test_iter: 20' 'snapshot: 80' \
     "snapshot_prefix: \"$work/turns\"" 'clip_gradients: 2'
-begin 4 turns.log --solver=solver.prototxt --servers=1 --drop-stragglers=1 --tune check-sync=60 --summary=turns.json
+begin 4 turns.log --solver=solver.prototxt --servers=1 --drop-stragglers=1 --tune=check-sync=60 --summary=turns.json
 await 'Iteration 0 '
 while kill -0 $launcher 2>/dev/null; do
     for rank in 0 1 2; do
@@ -61,14 +61,14 @@ grep -q 'Parameters were equal on all ranks, 3 times' turns.log || fail 'paramet
 dropped turns 3 240
 accuracy=$(sed -n 's/.*Test net output #0: accuracy = //p' turns.log | tail -n 1)
 awk -v a="$accuracy" 'BEGIN { exit !(a > 0.6) }' || fail "accuracy $accuracy after 240 iterations"
-trained again 4 --servers=1 --drop-stragglers=1 --tune check-sync=40 --snapshot=turns_iter_160.solverstate.h5
+trained again 4 --servers=1 --drop-stragglers=1 --tune=check-sync=40 --snapshot=turns_iter_160.solverstate.h5
 grep -q 'Parameters were equal on all ranks, 1 times' again.log || fail 'after a resume parameters are not equal'
 same 'iterations of the resumed run' 160 "$(json_value again.json first_iteration)"
 dropped again 3 80
 
 # ---- all ranks serve; a signal ends it ----
 make_solver solver.prototxt 'max_iter: 1000000' 'display: 20' "snapshot_prefix: \"$work/ended\""
-begin 3 ended.log --solver=solver.prototxt --drop-stragglers=2 --on-nan=skip --tune check-sync=10 --summary=ended.json
+begin 3 ended.log --solver=solver.prototxt --drop-stragglers=2 --on-nan=skip --tune=check-sync=10 --summary=ended.json
 await 'Iteration 40 ' && kill -USR1 "$(cat pid.1)"
 wait $launcher
 same 'status after SIGUSR1' 75 $?
@@ -79,7 +79,7 @@ dropped ended 3 $((2 * at))
 # ---- norms of parameters and averages set the rates ----
 make_solver solver.prototxt 'max_iter: 200' 'display: 50' 'test_interval: 200' 'test_iter: 20' 'snapshot_after_train: false' \
     'local_lr_auto: true' 'local_gw_ratio: 0.01' 'base_lr: 1'
-trained lars 3 --batch=16 --drop-stragglers=1 --tune check-sync=50
+trained lars 3 --batch=16 --drop-stragglers=1 --tune=check-sync=50
 grep -q 'Parameters were equal on all ranks, 3 times' lars.log || fail 'by LARS parameters are not equal'
 dropped lars 3 200
 accuracy=$(sed -n 's/.*Test net output #0: accuracy = //p' lars.log | tail -n 1)

@@ -138,7 +138,7 @@ done
 
 # a rate at which nothing arrives, whether anything is trained or not
 dry 2 1 'a slow trickle' --comm=ps --tune=bandwidth-mbps=0.001
-refuses '--tune bandwidth-mbps=0.001: rank 0 sends 1.72 MB an iteration, which takes 13795 s at that rate; expected at least 0.023, at which it takes 10 minutes'
+refuses '--tune=bandwidth-mbps=0.001: rank 0 sends 1.72 MB an iteration, which takes 13795 s at that rate; expected at least 0.023, at which it takes 10 minutes'
 
 # schemes are chosen for the rate that is left, not for that of the links
 cat >fast.cluster <<END
@@ -174,7 +174,7 @@ refuses '--epochs=1: the number of training records is not known; give --max-ite
 # what set-up refuses stays refused, and what a dry run cannot give is said
 dry 2 1 'no folder' --snapshot-prefix=nowhere/s
 refuses "Cannot write to snapshot prefix 'nowhere/s'"
-for given in --json --summary=s.json --trace=t.json --log=l.jsonl --csv=c.csv --tensorboard=events '--tune rank-log=r'; do
+for given in --json --summary=s.json --trace=t.json --log=l.jsonl --csv=c.csv --tensorboard=events '--tune=rank-log=r'; do
     # shellcheck disable=SC2086 # two words
     dry 1 1 "$given" $given
     refuses "--dry-run trains nothing: there is nothing for ${given%%=*}\$"

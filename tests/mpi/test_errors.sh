@@ -80,15 +80,15 @@ refused 'both batches' '--batch.*--global-batch' --solver=solver.prototxt --glob
 refused 'unknown scheme' '--comm=pss: expected one of .*allreduce' --solver=solver.prototxt --comm=pss
 refused 'unknown engine' 'abacus.*cpu' --solver=solver.prototxt --engine=abacus
 
-refused 'staleness without ps' '--tune staleness=2 needs --comm=ps' --solver=solver.prototxt --tune=staleness=2 --comm=sfb
+refused 'staleness without ps' '--tune=staleness=2 needs --comm=ps' --solver=solver.prototxt --tune=staleness=2 --comm=sfb
 refused 'staleness in bf16' 'cannot be combined' --solver=solver.prototxt --tune=staleness=2 --wire=bf16
-refused 'too stale' '--tune staleness=99 is out of range' --solver=solver.prototxt --tune=staleness=99
+refused 'too stale' '--tune=staleness=99 is out of range' --solver=solver.prototxt --tune=staleness=99
 make_solver clipping.prototxt 'max_iter: 4' 'clip_gradients: 1' 'snapshot_after_train: false'
-refused 'staleness and clipping' 'clip_gradients.*--tune staleness=1' --solver=clipping.prototxt --tune=staleness=1
+refused 'staleness and clipping' 'clip_gradients.*--tune=staleness=1' --solver=clipping.prototxt --tune=staleness=1
 refused 'unknown wire format' '--wire=fp8.*bf16' --solver=solver.prototxt --wire=fp8
-refused 'unknown way' '--tune direct=maybe: expected auto, on or off' --solver=solver.prototxt --tune=direct=maybe
-refused 'direct without a GPU' "--tune direct=on: the engine works in the host's memory" --solver=solver.prototxt --tune=direct=on
-refused 'unknown order' '--tune order=random.*fifo' --solver=solver.prototxt --tune=order=random
+refused 'unknown way' '--tune=direct=maybe: expected auto, on or off' --solver=solver.prototxt --tune=direct=maybe
+refused 'direct without a GPU' "--tune=direct=on: the engine works in the host's memory" --solver=solver.prototxt --tune=direct=on
+refused 'unknown order' '--tune=order=random.*fifo' --solver=solver.prototxt --tune=order=random
 
 # where a value stopped being a number: the layer that made it, or the parameters that had it
 sed 's|name: "relu1"|&|; s|type: "ReLU"|type: "Log"|' net.prototxt >logarithm.prototxt

@@ -56,8 +56,8 @@ refused() { # WORDS OPTION...
     train 2 refused.log --solver=option.prototxt --batch=4 --set local_lr_auto=true "$@" && fail "trained in spite of: $words"
     grep -q -e "$words" refused.log || { fail "expected: $words"; tail -n 3 refused.log; }
 }
-refused 'option.prototxt: local_lr_auto makes every update wait for all ranks.*--tune staleness' --tune=staleness=1
-refused 'local_lr_auto measures parameters on the host.*--tune ps-update=device' --tune=ps-update=device
+refused 'option.prototxt: local_lr_auto makes every update wait for all ranks.*--tune=staleness' --tune=staleness=1
+refused 'local_lr_auto measures parameters on the host.*--tune=ps-update=device' --tune=ps-update=device
 refused 'local_gw_ratio must be above 0, found 0' --set local_gw_ratio=0
 refused 'local_lr_auto is for the types SGD and Nesterov, found Adam' --set type=Adam --set momentum=0.9
 refused 'local_lr_auto is for the types SGD and Nesterov, found AdamW' --set type=AdamW --set momentum=0.9

@@ -58,7 +58,7 @@ trained paper 3 --comm=paper
 sends paper
 same '--hierarchy=off: parameters' "$(hash_of paper.json)" "$(hash_of off.json)"
 n=0
-for how in --comm=allreduce --wire=bf16 --tune=bandwidth-mbps=10000 --servers=1 '--comm=ps --tune staleness=1' "--cluster-file=$work/cluster"; do
+for how in --comm=allreduce --wire=bf16 --tune=bandwidth-mbps=10000 --servers=1 '--comm=ps --tune=staleness=1' "--cluster-file=$work/cluster"; do
     n=$((n + 1))
     # shellcheck disable=SC2086
     trained asked$n 3 $how

@@ -78,7 +78,7 @@ if "$box" --check >/dev/null 2>&1; then
     boxed chosen 2 2 4 --comm=auto --log=chosen.jsonl
     grep -q '4 workers on 2 nodes' chosen.log || fail 'the cost model meets no nodes'
     boxed stale-boxed 2 2 4 --comm=ps --tune=staleness=1
-    grep -q 'add up' stale-boxed.log && fail '--tune staleness does not switch --hierarchy=auto off'
+    grep -q 'add up' stale-boxed.log && fail '--tune=staleness does not switch --hierarchy=auto off'
 else
     echo 'skipped: several machines (tests/cluster/box.sh --check says why)'
 fi
@@ -110,9 +110,9 @@ refused 'nodes of none' '--hierarchy=0: expected' --solver=solver.prototxt --hie
 refused 'nodes of half' '--hierarchy=2.5: expected' --solver=solver.prototxt --hierarchy=2.5
 refused 'leaders of nobody' '--hierarchy: 2 leaders of a node, and no ranks add up together here' --solver=solver.prototxt --hierarchy=1,2
 refused 'leaders of others' '--hierarchy: 3 leaders of a node: the largest has 2 ranks' --solver=solver.prototxt --hierarchy=2,3
-refused 'stale nodes' '--hierarchy=2.*--tune staleness' --solver=solver.prototxt --hierarchy=2 --comm=ps --tune=staleness=1
+refused 'stale nodes' '--hierarchy=2.*--tune=staleness' --solver=solver.prototxt --hierarchy=2 --comm=ps --tune=staleness=1
 refused 'nodes alone' '--hierarchy=2.*--comm=none' --solver=solver.prototxt --hierarchy=2 --comm=none
-train 4 stale.log --solver=solver.prototxt --batch=8 --comm=ps --tune=staleness=1 || fail '--tune staleness alone'
+train 4 stale.log --solver=solver.prototxt --batch=8 --comm=ps --tune=staleness=1 || fail '--tune=staleness alone'
 
 # a net that has nothing to train is no team of devices
 cat >nothing.prototxt <<'END'

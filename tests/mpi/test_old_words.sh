@@ -18,7 +18,7 @@ agrees() {
     options=$1 old='' new=''
     shift
     for word; do
-        old="$old --$word" new="$new --tune $word"
+        old="$old --$word" new="$new --tune=$word"
         echo "${word%%=*}" >>tried
     done
     # shellcheck disable=SC2086 # words
@@ -28,7 +28,7 @@ agrees() {
     same "warnings of $old" $# "$(grep -c '^warning: ' agrees.log)"
     for word; do
         shown=$("$POSEIDON" help tuning | sed -n "/^the same for plan/q; s/^  \(${word%%=*}\)\(=[^ ]*\)\{0,1\}\( .*\)\{0,1\}$/\1\2/p")
-        warns "${word%%=*}" "--tune $shown" agrees.log
+        warns "${word%%=*}" "--tune=$shown" agrees.log
     done
 }
 agrees '' check-sync=1 share-gpu direct=off ps-update=host convolution=direct no-fusion no-graphs workspace=1m order=fifo \

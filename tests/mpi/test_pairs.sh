@@ -11,7 +11,7 @@ to finetune but not both | --snapshot=x.solverstate --weights=x.caffemodel
 --engine=replay computes nothing and trains nothing: --snapshot does not apply | --engine=replay --snapshot=x.solverstate
 --engine=replay computes nothing and trains nothing: --resume does not apply | --engine=replay --resume
 --profile is for --engine=replay alone; the engine is cpu | --engine=cpu --profile=x.csv
---tune dilate is for --engine=replay alone; the engine is cpu | --engine=cpu --tune dilate=2
+--tune=dilate is for --engine=replay alone; the engine is cpu | --engine=cpu --tune=dilate=2
 --fake-data has no records, tests and snapshots: --snapshot does not apply | --fake-data --snapshot=x.solverstate
 --fake-data has no records, tests and snapshots: --resume does not apply | --fake-data --resume
 --fake-data has no records, tests and snapshots: --run does not apply | --fake-data --run=r
@@ -30,21 +30,21 @@ to finetune but not both | --snapshot=x.solverstate --weights=x.caffemodel
 --dry-run trains nothing: there is nothing for --log | --dry-run --log=l.jsonl
 --dry-run trains nothing: there is nothing for --csv | --dry-run --csv=c.csv
 --dry-run trains nothing: there is nothing for --tensorboard | --dry-run --tensorboard=events
---dry-run trains nothing: there is nothing for --tune rank-log | --dry-run --tune rank-log=r
+--dry-run trains nothing: there is nothing for --tune=rank-log | --dry-run --tune=rank-log=r
 --trace-iterations chooses what --trace=FILE keeps: give that too | --trace-iterations=1-2
 --on-nan=skip decides for all ranks before any update: not with --comm=none | --comm=none --on-nan=skip
---on-nan=skip decides for all ranks before any update: not with --tune staleness | --on-nan=skip --tune staleness=1
+--on-nan=skip decides for all ranks before any update: not with --tune=staleness | --on-nan=skip --tune=staleness=1
 --on-nan=skip: layer .* travels with error feedback (onebit, --wire=bf16) | --on-nan=skip --comm=onebit
 --on-nan=skip: layer .* travels with error feedback (onebit, --wire=bf16) | --on-nan=skip --wire=bf16 --comm=ps
---tune check-sync compares parameters that are kept alike: not with --comm=none | --comm=none --tune check-sync=1
---tune check-sync compares parameters that are kept alike: not with --tune staleness | --tune staleness=1 --tune check-sync=1
+--tune=check-sync compares parameters that are kept alike: not with --comm=none | --comm=none --tune=check-sync=1
+--tune=check-sync compares parameters that are kept alike: not with --tune=staleness | --tune=staleness=1 --tune=check-sync=1
 --comm=lowrank:0: expected a rank from 1 to 1024 behind the colon, as lowrank:4 | --comm=lowrank:0
 --comm=lowrank:x: expected a rank from 1 to 1024 behind the colon, as lowrank:4 | --comm=lowrank:x
 --comm=onebit:2: expected one of auto, paper, none, ps, .*, lowrank | --comm=onebit:2
 --comm=lowrank:1000: no layer's gradient is large enough for factors of rank 1000 | --comm=lowrank:1000
---tune lowrank-warmup=3 needs --comm=lowrank or --lossy=lowrank | --tune lowrank-warmup=3 --comm=onebit
---tune lowrank-warmup=0 needs --comm=lowrank or --lossy=lowrank | --tune lowrank-warmup=0 --lossy=bf16
---tune staleness=2 needs --comm=ps | --tune staleness=2 --comm=lowrank
+--tune=lowrank-warmup=3 needs --comm=lowrank or --lossy=lowrank | --tune=lowrank-warmup=3 --comm=onebit
+--tune=lowrank-warmup=0 needs --comm=lowrank or --lossy=lowrank | --tune=lowrank-warmup=0 --lossy=bf16
+--tune=staleness=2 needs --comm=ps | --tune=staleness=2 --comm=lowrank
 --lossy=bf16,fp8: 'fp8' is no word of its list; expected some of bf16, onebit, lowrank:R | --lossy=bf16,fp8
 --lossy=onebit,onebit: 'onebit' appears twice; give it once | --lossy=onebit,onebit
 --lossy=lowrank:x: expected a rank from 1 to 1024 behind the colon, as lowrank:4 | --lossy=lowrank:x
@@ -52,20 +52,20 @@ to finetune but not both | --snapshot=x.solverstate --weights=x.caffemodel
 --lossy=onebit says what --comm=auto may choose from, and --comm=paper leaves | --lossy=onebit --comm=paper
 --lossy=lowrank says what --comm=auto may choose from, and --comm=lowrank:2 leaves | --lossy=lowrank --comm=lowrank:2
 --wire=bf16 rounds all gradients, and --lossy=lowrank those of layers where that is faster | --wire=bf16 --lossy=lowrank
---tune staleness=1 and --lossy cannot be combined | --tune staleness=1 --lossy=bf16
+--tune=staleness=1 and --lossy cannot be combined | --tune=staleness=1 --lossy=bf16
 --on-nan=skip takes an update back, and what --lossy=lowrank,bf16 rounds away of it | --on-nan=skip --lossy=lowrank,bf16
 --lossy=lowrank:1000: no layer can travel by lowrank:1000; leave it out | --lossy=lowrank:1000 --cluster-file=slow
---tune staleness=2 needs --comm=ps | --tune staleness=2 --comm=sfb
---tune staleness=2 needs --comm=ps | --tune staleness=2 --comm=none
---tune staleness=2 and --wire=bf16 cannot be combined | --tune staleness=2 --wire=bf16
---hierarchy=2: .*: --tune staleness gives every rank | --tune staleness=1 --hierarchy=2
-clip_gradients makes every update wait .* with --tune staleness=1 | --tune staleness=1 --set clip_gradients=1
-local_lr_auto makes every update wait .* with --tune staleness | --tune staleness=1 --set local_lr_auto=true
-lr_policy "plateau" .* with --tune staleness | --tune staleness=1 --set lr_policy=plateau --set plateau_winsize=2
---tune ps-update=device does not go with --tune staleness: a server | --tune staleness=1 --tune ps-update=device
-local_lr_auto measures parameters on the host: .* with --tune ps-update=device | --tune ps-update=device --set local_lr_auto=true
---tune ps-update=device: the engine 'cpu' computes in the host's memory | --tune ps-update=device --engine=cpu
---tune direct=on: the engine works in the host's memory | --tune direct=on --engine=cpu
+--tune=staleness=2 needs --comm=ps | --tune=staleness=2 --comm=sfb
+--tune=staleness=2 needs --comm=ps | --tune=staleness=2 --comm=none
+--tune=staleness=2 and --wire=bf16 cannot be combined | --tune=staleness=2 --wire=bf16
+--hierarchy=2: .*: --tune=staleness gives every rank | --tune=staleness=1 --hierarchy=2
+clip_gradients makes every update wait .* with --tune=staleness=1 | --tune=staleness=1 --set clip_gradients=1
+local_lr_auto makes every update wait .* with --tune=staleness | --tune=staleness=1 --set local_lr_auto=true
+lr_policy "plateau" .* with --tune=staleness | --tune=staleness=1 --set lr_policy=plateau --set plateau_winsize=2
+--tune=ps-update=device does not go with --tune=staleness: a server | --tune=staleness=1 --tune=ps-update=device
+local_lr_auto measures parameters on the host: .* with --tune=ps-update=device | --tune=ps-update=device --set local_lr_auto=true
+--tune=ps-update=device: the engine 'cpu' computes in the host's memory | --tune=ps-update=device --engine=cpu
+--tune=direct=on: the engine works in the host's memory | --tune=direct=on --engine=cpu
 --hierarchy=2: .*: with --comm=none every rank trains its own net | --comm=none --hierarchy=2
 --hierarchy=off,2: expected auto, off | --hierarchy=off,2
 --hierarchy: 2 leaders of a node, and no ranks add up together here | --hierarchy=auto,2 --comm=ps
@@ -80,20 +80,20 @@ local_lr_auto measures parameters on the host: .* with --tune ps-update=device |
 --reproducible adds up whole gradients .*, not with sfb | --reproducible --global-batch=8 --comm=sfb
 --reproducible adds up whole gradients .*, not with onebit | --reproducible --global-batch=8 --comm=onebit
 --reproducible adds up whole gradients .*, not with none | --reproducible --global-batch=8 --comm=none
---reproducible adds up whole gradients .*, not with --tune staleness | --reproducible --global-batch=8 --tune staleness=1
+--reproducible adds up whole gradients .*, not with --tune=staleness | --reproducible --global-batch=8 --tune=staleness=1
 --drop-stragglers=1 needs --comm=ps | --drop-stragglers=1 --comm=sfb
 --drop-stragglers=1 needs --comm=ps | --drop-stragglers=1 --comm=allreduce
 --drop-stragglers=1 needs --comm=ps | --drop-stragglers=1 --comm=paper
 --drop-stragglers=1 needs --comm=ps | --drop-stragglers=1 --comm=onebit
 --drop-stragglers=1 needs --comm=ps | --drop-stragglers=1 --comm=lowrank
 --drop-stragglers=1 needs --comm=ps | --drop-stragglers=1 --comm=none
---drop-stragglers=1 and --tune staleness=2 are two ways | --drop-stragglers=1 --tune staleness=2
+--drop-stragglers=1 and --tune=staleness=2 are two ways | --drop-stragglers=1 --tune=staleness=2
 --drop-stragglers=2 would drop every gradient of 2 workers | --drop-stragglers=2
 --drop-stragglers=1 would drop every gradient of 1 worker: | --drop-stragglers=1 --servers=1
 --drop-stragglers=0 is out of range: 1 to | --drop-stragglers=0
 --hierarchy=2: .*: --drop-stragglers lets ranks go on without each other | --drop-stragglers=1 --hierarchy=2
 lr_policy "plateau" .* with --drop-stragglers | --drop-stragglers=1 --set lr_policy=plateau --set plateau_winsize=2
---tune ps-update=device does not go with --drop-stragglers: a server | --drop-stragglers=1 --tune ps-update=device
+--tune=ps-update=device does not go with --drop-stragglers: a server | --drop-stragglers=1 --tune=ps-update=device
 --reproducible adds up whole gradients .*, not with --drop-stragglers | --reproducible --global-batch=8 --drop-stragglers=1
 --reproducible adds up whole gradients .*, not with --wire=bf16 | --reproducible --global-batch=8 --wire=bf16
 --reproducible adds up whole gradients .*, not with --lossy | --reproducible --global-batch=8 --lossy=bf16

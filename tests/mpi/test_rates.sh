@@ -61,7 +61,7 @@ few=$(peak 1000000) many=$(peak 1000000000)
     fail "a run of 1,000,000,000 iterations needs $many kB before its sixth, one of 1,000,000 $few kB"
 
 # what cannot follow the loss in time says so
-for option in '--tune staleness' --servers; do
+for option in '--tune=staleness' --servers; do
     # shellcheck disable=SC2086 # two words
     train 2 refused.log --solver=each.prototxt --batch=8 $option=1 && fail "plateau with $option trained"
     grep -q 'lr_policy "plateau" follows the loss of all workers.* cannot be combined with '"$option" refused.log ||

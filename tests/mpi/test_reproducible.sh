@@ -58,7 +58,7 @@ layouts() {
 }
 
 lenet() {
-    equal ps-2 2 --threads=2 --comm=ps --tune chunk=40k
+    equal ps-2 2 --threads=2 --comm=ps --tune=chunk=40k
     equal auto-4 4 --threads=1
     equal allreduce-8-nodes 8 --threads=1 --comm=allreduce --hierarchy=2
 }

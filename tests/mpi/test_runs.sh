@@ -136,7 +136,7 @@ grep -q "Using the resumed run's schemes" plan.log || fail 'it is not said that 
 [ "$(hash_of planned-a.json)" = "$(hash_of planned-b.json)" ] ||
     fail 'a resume by another cluster file ends in other bits'
 train 3 plan.log --solver=planned.prototxt --batch=8 --comm=auto --cluster-file=slow --resume --tune=measure --max-iter=14 || { fail '--tune=measure'; tail -n 3 plan.log; }
-grep -q 'Measured this cluster' plan.log && ! grep -q "are those of the run that goes on" plan.log || fail '--tune measure does not measure'
+grep -q 'Measured this cluster' plan.log && ! grep -q "are those of the run that goes on" plan.log || fail '--tune=measure does not measure'
 
 # A rank with another data set, of which the files say nothing.
 make_solver other.prototxt 'max_iter: 2' 'snapshot_after_train: false'

@@ -93,8 +93,8 @@ grep -q 'The communication thread used [0-9.]* % of a core on average; maximum o
 
 # Bounded staleness lets a rank go on without its transfers; timed alone, they are waited for all the same.
 train 2 stale.log --solver=solver.prototxt --batch=8 --comm=ps --tune=staleness=2 --log=stale.jsonl ||
-    fail '--tune staleness --log'
-"$python" - <<'END' || fail "--tune staleness: transfers alone take no time"
+    fail '--tune=staleness --log'
+"$python" - <<'END' || fail "--tune=staleness: transfers alone take no time"
 import json
 times = [event["alone_seconds"] for event in map(json.loads, open("stale.jsonl")) if event["event"] == "layer"]
 assert times and max(times) > 1e-6, times  # a small one may be over before its wait
@@ -170,7 +170,7 @@ says "/nowhere/x.jsonl cannot be written: folder /nowhere: No such file" --log=/
 says '--trace: iterations must be given as A-B' --trace=t.json,5-2
 says 'needs a profile of the net: --profile=FILE.csv' --engine=replay
 says '--profile is for --engine=replay alone; the engine is cpu' --profile=profile.csv
-says '--tune dilate is for --engine=replay alone' --tune=dilate=4
+says '--tune=dilate is for --engine=replay alone' --tune=dilate=4
 says 'computes nothing and trains nothing: --weights does not apply' --engine=replay --weights=x.h5
 # what "poseidon time" writes knows its batch
 "$POSEIDON" time --model=net.prototxt --batch=4 --input-shape=1,28,28 --iterations=1 --profile=batch4.csv >time.log 2>&1 || { fail 'poseidon time'; tail -n 3 time.log; }

@@ -1,5 +1,5 @@
 #!/bin/sh
-# --csv, --tensorboard and --tune rank-log: what the log shows, row by row; a run that goes on has no row twice; a file that
+# --csv, --tensorboard and --tune=rank-log: what the log shows, row by row; a run that goes on has no row twice; a file that
 # cannot be written costs a message, not the run. The judges are the log and a reader of event files of the tests' own.
 . "$abs_top_srcdir/tests/mpi/common.sh"
 python=${POSEIDON_PYTHON:-python3}
@@ -81,8 +81,8 @@ train 1 refused.log --solver=solver.prototxt --batch=8 --csv=nowhere/c.csv && fa
 grep -q "nowhere/c.csv" refused.log || { fail 'a folder that is not there'; tail refused.log; }
 train 1 refused.log --solver=solver.prototxt --batch=8 --tensorboard=nowhere/events && fail 'a parent that is not there'
 grep -q "cannot write 'nowhere/events/events.out" refused.log || { fail 'a parent'; tail refused.log; }
-train 1 refused.log --solver=solver.prototxt --batch=8 --tune=rank-log=nowhere/r && fail '--tune rank-log into nothing'
-grep -q -- "--tune rank-log: cannot write 'nowhere/r.0.log'" refused.log || { fail '--tune=rank-log'; tail refused.log; }
+train 1 refused.log --solver=solver.prototxt --batch=8 --tune=rank-log=nowhere/r && fail '--tune=rank-log into nothing'
+grep -q -- "--tune=rank-log: cannot write 'nowhere/r.0.log'" refused.log || { fail '--tune=rank-log'; tail refused.log; }
 echo 'iteration,other' >curves.csv
 train 1 refused.log --solver=solver.prototxt --global-batch=24 --csv=curves.csv \
     --snapshot="$work/curves_iter_5.solverstate.h5" && fail 'other columns'
