@@ -64,7 +64,7 @@ def write(path, images, labels, part):
                               f"{len(labels) // len(CLASSES)} per class"
         file.attrs["source"] = "https://github.com/zalandoresearch/fashion-mnist"
         file.attrs["licence"] = "MIT, Copyright (c) 2017 Zalando SE; see data/README.md"
-        file.attrs["classes"] = ", ".join(CLASSES)
+        file.attrs["classes"] = CLASSES  # an array of texts, as poseidon convert writes
     digest = hashlib.sha256(images.tobytes() + labels.astype("<i4").tobytes()).hexdigest()
     print(f"{path}: {len(labels)} images, {os.path.getsize(path)} bytes, content {digest}")
 

@@ -42,6 +42,7 @@ says 'plan +one worker, nothing travels'
 says 'memory +rank 0 holds [0-9.]+ MB: net [0-9.]+ MB, communication 0 B'
 says 'host +[^ ]+: 1 rank from rank 0 on, .* on cores .*; [0-9.]+ MB of memory held, .* left'
 says 'verdict +ready to train'
+grep 'num_output is' dry.err && fail 'the images of data/ have other classes than LeNet has outputs'
 
 sed 's/num_output: 10/num_output: 1000/' net.prototxt >wide.prototxt
 sed 's/net.prototxt/wide.prototxt/' solver.prototxt >wide.solver
@@ -89,6 +90,10 @@ cmp -s figures before || fail 'a dry run changed the figures of the cluster'
 
 # not fit, for one reason and for two
 sed '/"ip2"/,/^}/s/num_output: 10/num_output: 5/' net.prototxt >small.prototxt
+dry 1 1 'classes beyond the scores' --set "net='small.prototxt'"
+refuses "num_output is 5, but .*train.h5 has 10 classes \('T-shirt/top' to 'Ankle boot'\); expected num_output: 10 here"
+LC_ALL=C sed 's/classes/nothing/' "$abs_top_srcdir/data/fashion-mnist-train.h5" >train.h5 # the same without names
+sed -i "s|source: .*h5|source: \"$work/train.h5|" small.prototxt
 dry 2 1 'labels beyond the scores' --set "net='small.prototxt'"
 says 'host '
 refuses 'labels of .*train.h5 are 0 to 9, but layer .loss. has 5 scores: expected whole numbers from 0 to 4'
