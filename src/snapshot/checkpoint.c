@@ -60,6 +60,23 @@ int checkpoint_look(const struct net *net)
     return take_values(net, NULL);
 }
 
+int checkpoint_check_names(const struct net *net)
+{
+    for (int g = 0; g < net->ngroups; g++)
+        for (int h = 0; h < g; h++) {
+            const struct layer_def *first = net->layers[net->groups[h].layer].def;
+            char line[32] = "";
+            if (strcmp(net->groups[g].name, net->groups[h].name) != 0)
+                continue;
+            if (first->line > 0)
+                snprintf(line, sizeof line, " (line %d)", first->line);
+            return error_set("%s: another layer of this name%s has parameters too, and a snapshot "
+                             "holds one layer of a name: rename one of them",
+                             layer_def_place(net->layers[net->groups[g].layer].def).text, line);
+        }
+    return 0;
+}
+
 /* All layers of the net with pointers into `values`, laid out as its arena, or NULL: into its own;
  * to be freed. */
 static struct snapshot_layer *describe_layers(const struct net *net, float *values)

@@ -37,6 +37,9 @@ int checkpoint_fill(struct checkpoint *checkpoint, const float *history,
 /* Fails as that does where the net's values (on the host) are not all finite. */
 int checkpoint_look(const struct net *net);
 
+/* Fails where two layers of one name have parameters: no snapshot can hold both. */
+int checkpoint_check_names(const struct net *net);
+
 int64_t checkpoint_iteration(const struct checkpoint *checkpoint);
 
 /* Writes PREFIX_iter_N.caffemodel.h5, then PREFIX_iter_N.solverstate.h5, each whole or not at all,

@@ -45,13 +45,15 @@ static int create_nets(struct trainer *t)
     return 0;
 }
 
-/* Whether the run that was found trains the same, and is not at its end. */
+/* Whether the run can be kept, trains the same as the one that was found, and is not at its end. */
 static int identify_run(struct trainer *t)
 {
     if (job_count_epochs(&t->job))
         return -1;
     if (t->job.rank != 0)
         return 0;
+    if (t->run.keeps && checkpoint_check_names(t->compute.net))
+        return -1;
     if (!job_rehearses(&t->job) &&
         (agree_job_describe(&t->job, t->compute.net, &t->run.about, t->run.digest) ||
          run_check_same(&t->run)))

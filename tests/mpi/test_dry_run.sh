@@ -100,6 +100,15 @@ refuses 'labels of .*train.h5 are 0 to 9, but layer .loss. has 5 scores: expecte
 sed 's/param { lr_mult: [12]\(.*\)}/param { lr_mult: 0\1}/; s/lr_mult: [12]/lr_mult: 0/' net.prototxt >still.prototxt
 dry 1 1 'nothing trains' --set "net='still.prototxt'" --set snapshot=1 --max-iter=20000000
 refuses 'nothing trains: every lr_mult of the net is 0.*; the disk of snapshot_prefix has .* left, too little for 20000000 snapshots of 3.45 MB'
+sed 's/name: "conv2"/name: "conv1"/' net.prototxt >twins.prototxt
+sed '/^test_/d; s/net.prototxt/twins.prototxt/' solver.prototxt >twins.solver # a test net could not tell them apart
+for dry in '' --dry-run; do
+    name="two layers of one name $dry"
+    # shellcheck disable=SC2086 # none or one
+    "$POSEIDON_MPIRUN" 2 "$POSEIDON" train --solver=twins.solver $dry >dry.out 2>dry.err </dev/null && fail "$name: taken"
+    refuses "twins.prototxt:[0-9]+: layer 'conv1': another layer of this name \(line [0-9]+\) has parameters too, and a snapshot holds one layer of a name"
+done
+dry 1 0 'two layers of one name, and no snapshots' --solver=twins.solver --set snapshot=0 --set snapshot_after_train=false
 # little KB NAME: a dry run where so much memory is left
 little() {
     name=$2
