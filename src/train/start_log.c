@@ -38,8 +38,8 @@ static void warn_of_settings(const struct job *job, const struct compute *comput
     bool cpu = !strcmp(o->engine, "cpu");
 
     if (!compute_trains(compute))
-        LOG_WARNING(job->log, "Nothing trains: every lr_mult of the net is 0, or it has no layer "
-                              "with parameters");
+        LOG_WARNING(job->log, "Nothing trains: every lr_mult of the net is 0, or its loss "
+                              "depends on no parameters");
     if (solver->base_lr <= 0)
         LOG_WARNING(job->log, "%s: base_lr is %g: %s", o->solver, (double)solver->base_lr,
                     solver->base_lr < 0 ? "training increases the loss" : "nothing trains");

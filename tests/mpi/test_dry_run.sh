@@ -100,6 +100,9 @@ refuses 'labels of .*train.h5 are 0 to 9, but layer .loss. has 5 scores: expecte
 sed 's/param { lr_mult: [12]\(.*\)}/param { lr_mult: 0\1}/; s/lr_mult: [12]/lr_mult: 0/' net.prototxt >still.prototxt
 dry 1 1 'nothing trains' --set "net='still.prototxt'" --set snapshot=1 --max-iter=20000000
 refuses 'nothing trains: every lr_mult of the net is 0.*; the disk of snapshot_prefix has .* left, too little for 20000000 snapshots of 3.45 MB'
+sed '/"SoftmaxWithLoss"/a\  loss_weight: 0' net.prototxt >aimless.prototxt
+dry 1 1 'no loss' --set "net='aimless.prototxt'"
+refuses 'aimless.prototxt: the net has no loss: no layer of the TRAIN phase has a loss_weight'
 sed 's/name: "conv2"/name: "conv1"/' net.prototxt >twins.prototxt
 sed '/^test_/d; s/net.prototxt/twins.prototxt/' solver.prototxt >twins.solver # a test net could not tell them apart
 for dry in '' --dry-run; do

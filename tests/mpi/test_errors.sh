@@ -47,6 +47,7 @@ refused_net 'unknown layer type' 'net.prototxt:[0-9]+: .*conv1.*Convolutoin.*Con
 refused_net 'bottom without a top' "net.prototxt:[0-9]+: .*pool1.*'conv9'" '0,/bottom: "conv1"/s//bottom: "conv9"/'
 refused_net 'kernel larger than image' 'net.prototxt:[0-9]+: .*conv1.*50.*28' '0,/kernel_size: 5/s//kernel_size: 50/'
 refused_net 'wrong type of value' 'net.prototxt:[0-9]+:[0-9]+: .*num_output' '0,/num_output: 20/s//num_output: "many"/'
+refused_net 'no loss' 'net.prototxt: the net has no loss: no layer of the TRAIN phase has a loss_weight' '/"SoftmaxWithLoss"/a\  loss_weight: 0'
 refused_solver 'unknown rate policy' 'Unknown learning rate policy: invert .*multistep' 'lr_policy: "invert"'
 refused_solver 'unknown solver type' 'type.*SDG' 'type: "SDG"'
 
