@@ -10,7 +10,7 @@ enum { LABEL_IGNORED = -1, LABEL_BAD = -2 };
 
 static DEVICE int label_of(const struct kernel_labels *l, float value)
 {
-    bool fits = value > -2147483648.0f && value < 2147483648.0f; /* false for NaN */
+    bool fits = value == floorf(value) && value >= -2147483648.0f && value < 2147483648.0f;
 
     if (fits && l->has_ignore && (int)value == l->ignore)
         return LABEL_IGNORED;

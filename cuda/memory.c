@@ -9,6 +9,7 @@
 #include "util/error.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -349,18 +350,19 @@ int cuda_write(void *context, struct tensor *to, const float *from)
 static int labels_check(struct cuda_engine *engine)
 {
     struct kernel_bad bad = *(volatile struct kernel_bad *)engine->bad;
+    const char *fault = bad.label == floorf(bad.label) ? "outside" : "no whole number of";
 
     if (!bad.position)
         return 0;
     engine->bad->position = 0;
     if (bad.rows)
-        return error_set("layer '%s': index %g at place %d is outside 0..%d",
-                         bad.layer ? bad.layer : "?", (double)bad.label, bad.position - 1,
+        return error_set("layer '%s': index %g at place %d is %s 0..%d",
+                         bad.layer ? bad.layer : "?", (double)bad.label, bad.position - 1, fault,
                          bad.classes - 1);
-    return error_set("layer '%s': label %g of sample %d of the batch is outside 0..%d (the scores "
+    return error_set("layer '%s': label %g of sample %d of the batch is %s 0..%d (the scores "
                      "have %d classes)",
                      bad.layer ? bad.layer : "?", (double)bad.label, (bad.position - 1) / bad.inner,
-                     bad.classes - 1, bad.classes);
+                     fault, bad.classes - 1, bad.classes);
 }
 
 int cuda_read(void *context, const struct tensor *from, float *to)

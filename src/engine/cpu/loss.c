@@ -12,15 +12,17 @@
 int scores_label(const struct cpu_op *op, const struct scores *s, int64_t i, int64_t *out)
 {
     float value = cpu_op_x(op, 1)[i];
-    bool fits = value > -2147483648.0f && value < 2147483648.0f; /* false for NaN */
+    bool whole = value == floorf(value); /* false for NaN */
+    bool fits = whole && value >= -2147483648.0f && value < 2147483648.0f;
 
     *out = -1;
     if (fits && s->has_ignore && (int)value == s->ignore)
         return 0;
-    if (!fits || (int)value < 0 || (int)value >= s->classes)
-        return error_set("label %g of sample %" PRId64 " of the batch is outside 0..%" PRId64
+    if (!fits || value < 0 || (int)value >= s->classes)
+        return error_set("label %g of sample %" PRId64 " of the batch is %s 0..%" PRId64
                          " (the scores have %" PRId64 " classes)",
-                         (double)value, i / s->inner, s->classes - 1, s->classes);
+                         (double)value, i / s->inner, whole ? "outside" : "no whole number of",
+                         s->classes - 1, s->classes);
     *out = (int)value;
     return 0;
 }

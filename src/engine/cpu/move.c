@@ -6,6 +6,7 @@
 #include "util/error.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 /* Where row `row` of the top (all axes but the last) begins in the bottom. */
@@ -65,10 +66,12 @@ const struct cpu_kind cpu_tile = {.blobs = CPU_PLAIN, .run = tile_run};
 /* Row number i of a list of floats; an error where there is no such row. */
 static int move_index_at(const float *list, int64_t i, int64_t rows, int64_t *out)
 {
+    bool whole = list[i] == floorf(list[i]); /* false for NaN */
+
     *out = 0;
-    if (!(list[i] > -1 && list[i] < (float)rows))
-        return error_set("index %g at place %" PRId64 " is outside 0..%" PRId64, (double)list[i], i,
-                         rows - 1);
+    if (!(whole && list[i] >= 0 && list[i] < (float)rows))
+        return error_set("index %g at place %" PRId64 " is %s 0..%" PRId64, (double)list[i], i,
+                         whole ? "outside" : "no whole number of", rows - 1);
     *out = (int64_t)list[i];
     return 0;
 }
