@@ -99,24 +99,28 @@ static bool makes(const Caffe__LayerParameter *layer, const char *blob)
     return false;
 }
 
-/* Names the first layer that makes the blob and that this state leaves out, if there is one. */
+/* Names a layer that makes the blob and that this state leaves out: the first that another stage or
+ * level would bring in, else the first. */
 static void find_filtered(const struct builder *b, const char *blob, char *out, size_t bytes)
 {
     const Caffe__NetParameter *net = b->def->param;
     char rules[256], where[32] = "";
+    bool found = false, near = false;
 
-    for (size_t i = 0; i < net->n_layer; i++) {
+    for (size_t i = 0; i < net->n_layer && !near; i++) {
         const Caffe__LayerParameter *layer = net->layer[i];
         bool in;
 
         if (!makes(layer, blob) || net_state_admits(b->state, layer, &in) || in)
             continue;
-        net_state_explain(b->state, layer, rules, sizeof rules);
+        near = net_state_explain(b->state, layer, rules, sizeof rules);
+        if (found && !near)
+            continue;
+        found = true;
         if (text_line(b->doc, layer) > 0)
             snprintf(where, sizeof where, " (line %d)", text_line(b->doc, layer));
         snprintf(out, bytes, "; layer '%.64s'%s makes it, but %s", text_or_empty(layer->name),
                  where, rules);
-        return;
     }
 }
 

@@ -60,8 +60,9 @@ void net_state_free(struct net_state *state);
 int net_state_admits(const struct net_state *state, const Caffe__LayerParameter *layer, bool *in);
 
 /* Why the layer is not in the net of that state, to stand behind "makes it, but": "only with stage
- * 'train'". The layer's rules must be sound and leave it out. */
-void net_state_explain(const struct net_state *state, const Caffe__LayerParameter *layer, char *out,
+ * 'train'". The layer's rules must be sound and leave it out. Returns whether another stage or
+ * level would bring it in. */
+bool net_state_explain(const struct net_state *state, const Caffe__LayerParameter *layer, char *out,
                        size_t bytes);
 
 /* Makes the net of `param` for a state. `doc` is the document that holds param: it gives the file's

@@ -114,7 +114,7 @@ int net_state_admits(const struct net_state *state, const Caffe__LayerParameter 
     return 0;
 }
 
-void net_state_explain(const struct net_state *state, const Caffe__LayerParameter *layer, char *out,
+bool net_state_explain(const struct net_state *state, const Caffe__LayerParameter *layer, char *out,
                        size_t bytes)
 {
     Caffe__NetStateRule **rules = layer->n_exclude > 0 ? layer->exclude : layer->include;
@@ -129,10 +129,13 @@ void net_state_explain(const struct net_state *state, const Caffe__LayerParamete
         append(out, bytes, "%s", between);
         describe_rule(rules[i], out, bytes);
         between = " or ";
+        if (rules[i]->has_phase && (int)rules[i]->phase != state->phase)
+            continue;
         stage = stage || rules[i]->n_stage > 0 || rules[i]->n_not_stage > 0;
         level = level || rules[i]->has_min_level || rules[i]->has_max_level;
     }
     if (stage || level)
         append(out, bytes, "; see %s%s%s, or train_state and test_state in a solver",
                stage ? "--stage" : "", stage && level ? ", " : "", level ? "--level" : "");
+    return stage || level;
 }

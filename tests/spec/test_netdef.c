@@ -289,6 +289,16 @@ static const struct {
      "F:2: layer 'r': Unknown bottom blob 'x' (layer 'r', bottom index 0); layer 'd' (line 1) "
      "makes it, but only "
      "in phase TEST"},
+    /* of several the one that an option would bring in */
+    {"layer { name: 'd' top: 'x' include { phase: TEST stage: 'b' } }\n"
+     "layer { name: 'e' top: 'x' include { phase: TRAIN stage: 'a' } }\n" RELU("r", "x"),
+     "F:3: layer 'r': Unknown bottom blob 'x' (layer 'r', bottom index 0); layer 'e' (line 2) "
+     "makes it, but only "
+     "in phase TRAIN, with stage 'a'; see --stage, or train_state and test_state in a solver"},
+    {"layer { name: 'd' top: 'x' include { phase: TEST stage: 'b' } }\n" RELU("r", "x"),
+     "F:2: layer 'r': Unknown bottom blob 'x' (layer 'r', bottom index 0); layer 'd' (line 1) "
+     "makes it, but only "
+     "in phase TEST, with stage 'b'"},
     {"layer { name: 'd' top: 'X' }" RELU("r",
                                          "x") "\nlayer { name: 'e' top: 'x' include { stage: 'a' "
                                               "stage: 'b' not_stage: 'c' } include { min_level: 2 "
