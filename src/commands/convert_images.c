@@ -210,13 +210,33 @@ static char *root_find(const struct request *r, const struct list *list)
     return strbuf_take(&root);
 }
 
+/* A folder that holds nothing ("__MACOSX") is a class, too: a data set may lack a class's images.
+ */
+static void warn_of_empty_classes(const struct request *r, const struct list *list)
+{
+    uint64_t n = 0; /* images come class by class */
+
+    for (int k = 0; k < list->classes.count; k++) {
+        if (n == list->count || list->label[n] != k)
+            fprintf(stderr,
+                    "warning: %s/%s holds no images, and is class %d all the same; remove it if it "
+                    "is none\n",
+                    r->source, list->classes.name[k], k);
+        while (n < list->count && list->label[n] == k)
+            n++;
+    }
+}
+
 static int list_open(const struct request *r, struct list *list)
 {
     struct stat st;
 
-    if (stat(r->source, &st) == 0 && S_ISDIR(st.st_mode))
-        return list_read_folder(list, r->source);
-    return list_read_file(list, r->source);
+    if (stat(r->source, &st) != 0 || !S_ISDIR(st.st_mode))
+        return list_read_file(list, r->source);
+    if (list_read_folder(list, r->source))
+        return -1;
+    warn_of_empty_classes(r, list);
+    return 0;
 }
 
 /* The image file to be stored: as it is, unless it was changed or another form is asked for. */

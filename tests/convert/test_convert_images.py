@@ -147,6 +147,19 @@ class Images(unittest.TestCase):
             self.assertTrue((f["data"][0] == self.expected("color.jpg")).all())
             self.assertTrue((f["data"][4] == self.expected("palette.png")).all())
 
+    def test_empty_folder_is_a_class_and_is_told_of(self):
+        for folder in ("b", "d"):
+            self.write("d/%s/x.jpg" % folder, self.picture("color.jpg"))
+        self.write("d/a/.hidden", b"")
+        os.makedirs(self.path("d/e/inner"))
+        done = self.run_poseidon("convert", "images", self.path("d"), self.path("x.h5"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([line.partition(";")[0] for line in done.stderr.splitlines() if "warning" in line],
+                         ["warning: %s holds no images, and is class %d all the same" % (self.path("d/" + name), k)
+                          for name, k in (("a", 0), ("e", 3))])
+        with h5py.File(self.path("x.h5"), "r") as f:
+            self.assertEqual(list(f["label"]), [1, 2])
+
     def test_order_is_the_lists_or_the_seeds_with_any_number_of_threads(self):
         names = [PICTURES[i % 5] for i in range(300)]
         orders = []
