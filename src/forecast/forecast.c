@@ -219,12 +219,17 @@ static int watch(const struct forecast *f, struct forecast_point *point, const s
 static int play_point(const struct forecast *f, struct forecast_point *point,
                       const struct plan *plan)
 {
+    const struct forecast_options *options = f->options;
     struct simulate_rank *ranks = alloc_array((size_t)plan->nleaders, sizeof *ranks, "leaders");
     int status = ranks ? play(f, point, plan, f->options->system, NULL, &point->result, ranks) : -1;
 
     for (int i = 0; i < plan->nleaders && !status; i++)
         point->bytes_most = ranks[i].sent > point->bytes_most ? ranks[i].sent : point->bytes_most;
     free(ranks);
+    /* the update that a profile has is of the rank that trains for itself; see find_alone */
+    if (!status && plan_is_alone(plan) && point->workers == 1 && f->cluster.update_Bps > 0 &&
+        options->play.stragglers <= 0 && !(options->system && options->system->manner.syncs_alone))
+        point->result.seconds = f->alone_seconds;
     return error_any(status || watch(f, point, plan));
 }
 

@@ -72,6 +72,7 @@ while read -r name batch published above; do
         fail "$name: the plan failed: $(cat "$folder/errors")"
         continue
     }
+    case $(number speedup) in 1 | 1.0) ;; *) fail "$name: one node is $(number speedup) times one rank" ;; esac
     awk -F, -v name="$name" -v alone="$(number alone_seconds)" -v parameters="$(number parameters)" \
         -v flops="$(number gemm_flops)" -v expected="$(echo "$published" | awk -F'[*/]' '
             { printf "%.12g", /\*/ ? $1 * $2 : NF == 2 ? $1 / $2 : $1 }')" -v above="$above" '
