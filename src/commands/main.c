@@ -317,20 +317,22 @@ static int check_alone(const struct command *command)
 }
 
 /* A full disk behind a redirection would go unnoticed. */
-static int finish_output(const char *name, int status)
+static int finish_output(const char *program, const char *name, int status)
 {
-    if (fflush(stdout) == 0 && !ferror(stdout))
+    bool failed = ferror(stdout) != 0;
+
+    errno = 0;
+    if (failed)
+        putchar('\n'); /* asks again: the reason of the earlier failure is gone */
+    if (fflush(stdout) == 0 && !failed)
         return status;
-    fprintf(stderr, "poseidon %s: standard output cannot be written: %s\n", name, strerror(errno));
+    fprintf(stderr, "%s%s: standard output cannot be written%s%s\n", program, name,
+            errno ? ": " : "", errno ? strerror(errno) : "");
     return status ? status : 1;
 }
 
-int main(int argc, char **argv)
+static int run_poseidon(int argc, char **argv)
 {
-    int status;
-
-    if (argc > 0 && caffe_tool_run(path_base(argv[0]), argc, argv, &status))
-        return status;
     if (argc < 2) {
         print_usage(stderr);
         return 1;
@@ -343,7 +345,16 @@ int main(int argc, char **argv)
     const struct command *command = find(argv[1]);
     if (!command)
         return unknown_command(argv[1]);
-    return check_alone(command)
-               ? 1
-               : finish_output(argv[1], command_run(argv[1], command->run, argc - 1, argv + 1));
+    return check_alone(command) ? 1 : command_run(argv[1], command->run, argc - 1, argv + 1);
+}
+
+int main(int argc, char **argv)
+{
+    const char *name = argc > 0 ? path_base(argv[0]) : "";
+    int status;
+
+    if (caffe_tool_run(name, argc, argv, &status))
+        return finish_output("", name, status);
+    status = run_poseidon(argc, argv);
+    return finish_output("poseidon ", argc > 1 ? argv[1] : "", status);
 }

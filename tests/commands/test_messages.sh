@@ -207,6 +207,13 @@ if [ -e /dev/full ]; then
     err=$("$POSEIDON" summary --model=once.prototxt 2>&1 >/dev/full)
     [ $? -eq 1 ] || fail 'a full disk behind standard output: status not 1'
     has "$err" 'poseidon summary: standard output cannot be written: No space left on device' 'a full disk'
+    for words in --help --version help 'train --help' doctor "test --model=once.prototxt --weights=tw_iter_1.caffemodel --json" \
+        'train --solver=once.solver --max-iter=1 --snapshot-prefix=full'; do
+        # shellcheck disable=SC2086 # words
+        err=$("$POSEIDON" $words 2>&1 >/dev/full)
+        [ $? -eq 1 ] || fail "a full disk, $words: status not 1"
+        has "$err" "poseidon ${words%% *}: standard output cannot be written: No space left on device" "a full disk, $words"
+    done
 fi
 err=$(OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=0 "$POSEIDON" summary --model=once.prototxt 2>&1)
 has "$err" 'poseidon summary: runs on one rank, and 2 were started: leave out mpirun' 'two ranks'
