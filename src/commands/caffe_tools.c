@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "commands/options.h"
 #include "util/error.h"
 
 enum { MOST_WORDS = 8, MOST_ARGUMENTS = 32 };
@@ -73,7 +74,7 @@ static int add_flag(struct call *call, int argc, char **argv, int *i)
     return add(call, "", flag);
 }
 
-/* Flags, then words. Returns 1 where the usage was asked for, and printed. */
+/* Flags, then words. Returns OPTIONS_HELPED where the usage was asked for, and printed. */
 static int translate(struct call *call, int argc, char **argv)
 {
     const struct tool *tool = call->tool;
@@ -82,7 +83,7 @@ static int translate(struct call *call, int argc, char **argv)
         if (argv[i][0] == '-' && argv[i][1]) {
             if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-help") || !strcmp(argv[i], "-h")) {
                 printf("usage: %s\n", tool->usage);
-                return 1;
+                return OPTIONS_HELPED;
             }
             if (add_flag(call, argc, argv, &i))
                 return -1;
@@ -169,11 +170,11 @@ bool caffe_tool_run(const char *name, int argc, char **argv, int *status)
     call.argv[0] = (char *)call.tool->command;
     *status = translate(&call, argc, argv);
     memcpy(owned, call.argv, sizeof owned); /* the command moves its words about */
+    if (!*status)
+        *status = call.tool->run(call.argc, call.argv);
     if (*status < 0)
         fprintf(stderr, "%s: %s\n", name, error_text());
-    *status = *status < 0   ? 1
-              : *status > 0 ? 0
-                            : command_run("convert", call.tool->run, call.argc, call.argv);
+    *status = *status < 0 ? 1 : *status == OPTIONS_HELPED ? 0 : *status;
     for (int i = 1; i < call.argc; i++)
         free(owned[i]);
     return true;

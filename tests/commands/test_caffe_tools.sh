@@ -34,6 +34,17 @@ tool extract_features w.caffemodel net.prototxt a db 1 lmdb TPU
 bad 'a TPU' "expected CPU or GPU, found 'TPU'"
 tool convert_imageset --resize_width=4 root/ list.txt db
 bad 'one side' '--resize_width and --resize_height go together'
+for words in "extract_features w.caffemodel none.prototxt a db 1 lmdb" 'upgrade_net_proto_text none out' 'compute_image_mean none' \
+    'convert_imageset none/ none db'; do
+    # shellcheck disable=SC2086 # words
+    tool $words
+    bad 'no such file' "${words%% *}: *none*"
+    lacks "$err" "poseidon convert" "$words"
+done
+if [ -e /dev/full ]; then
+    ./convert_imageset --help 2>full.err >/dev/full && fail 'a full disk: status 0'
+    has "$(cat full.err)" 'convert_imageset: standard output cannot be written: No space left on device' 'a full disk'
+fi
 
 case $("$POSEIDON" --version) in
 *LMDB*PNG*) ;;
