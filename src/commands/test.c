@@ -251,7 +251,7 @@ static int score(struct test_run *t)
         return 0;
     print_scores(t);
     if (t->per_class)
-        test_classes_print(&t->classes);
+        test_classes_print(&t->classes, t->json ? stderr : stdout);
     if (t->confusion && test_classes_write(&t->classes, t->confusion))
         return -1;
     return t->json ? print_json(t) : 0;

@@ -107,24 +107,24 @@ static double percent(int64_t part, int64_t whole)
     return whole ? 100.0 * (double)part / (double)whole : (double)NAN;
 }
 
-void test_classes_print(const struct test_classes *t)
+void test_classes_print(const struct test_classes *t, FILE *to)
 {
     int64_t right = 0, among = 0, all = 0;
     char number[16];
 
-    fprintf(stderr, "%-24s %8s %9s %9s\n", "class", "samples", "accuracy", "top-5");
+    fprintf(to, "%-24s %8s %9s %9s\n", "class", "samples", "accuracy", "top-5");
     for (int k = 0; k < t->classes; k++) {
         int64_t n = support(t, k), hits = t->counts[(size_t)k * (size_t)t->classes + (size_t)k];
         int64_t five = t->counts[(size_t)t->classes * (size_t)t->classes + (size_t)k];
 
         if (n)
-            fprintf(stderr, "%-24s %8lld %7.1f %% %7.1f %%\n", name_of(t, k, number, sizeof number),
+            fprintf(to, "%-24s %8lld %7.1f %% %7.1f %%\n", name_of(t, k, number, sizeof number),
                     (long long)n, percent(hits, n), percent(five, n));
         right += hits;
         among += five;
         all += n;
     }
-    fprintf(stderr, "%-24s %8lld %7.1f %% %7.1f %%\n", "all", (long long)all, percent(right, all),
+    fprintf(to, "%-24s %8lld %7.1f %% %7.1f %%\n", "all", (long long)all, percent(right, all),
             percent(among, all));
 }
 

@@ -5,6 +5,7 @@
 #include "commands/model.h"
 
 #include <mpi.h>
+#include <stdio.h>
 
 /* All zero: nothing is counted. */
 struct test_classes {
@@ -30,8 +31,8 @@ int test_classes_add(struct test_classes *t, int n);
 /* Collective: all ranks' counts on all of them. */
 int test_classes_gather(struct test_classes *t, MPI_Comm comm);
 
-/* A table on standard error: samples, accuracy, accuracy of five, per class. */
-void test_classes_print(const struct test_classes *t);
+/* A table: samples, accuracy, accuracy of five, per class. */
+void test_classes_print(const struct test_classes *t, FILE *to);
 
 /* Labels by rows, classes by columns. */
 int test_classes_write(const struct test_classes *t, const char *path);
