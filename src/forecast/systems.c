@@ -130,7 +130,9 @@ int systems_parse(const struct scheme *const *registry, const char *text, struct
             size_t used = strlen(names);
             snprintf(names + used, sizeof names - used, ", %s", systems[i].name);
         }
-        return comm_parse(registry, text, comm) ? error_set("%s%s", error_text(), names) : 0;
+        if (comm_parse(registry, text, comm))
+            return comm->scheme ? -1 : error_set("%s%s", error_text(), names);
+        return 0;
     }
     *comm = (*out)->comm;
     if (comm->policy == COMM_SCHEME && !comm->scheme)

@@ -45,10 +45,11 @@ int comm_parse(const struct scheme *const *registry, const char *text, struct co
 {
     struct strbuf names = {.data = NULL};
     struct way way;
+    int status = parse_scheme(registry, "comm", text, text, &way);
 
-    if (parse_scheme(registry, "comm", text, text, &way))
-        return -1;
     *out = (struct comm){.policy = COMM_SCHEME, .scheme = way.scheme};
+    if (status)
+        return -1;
     for (int i = 0; i < POLICIES && !out->scheme; i++)
         if (!strcmp(text, policies[i].name)) {
             out->policy = policies[i].policy;

@@ -86,4 +86,6 @@ short.file:12: the file ends without core_share|--cluster-file=short.file
 none.file: No such file or directory|--cluster-file=none.file
 unknown option --bandwith; did you mean --bandwidth?|--bandwith=1Gb
 END
+said=$("$POSEIDON" plan --model="$net" --comm=lowrank:0 2>&1)
+[ "${said##* }" = lowrank:4 ] || fail "names of systems behind a wrong rank: $said"
 finish
