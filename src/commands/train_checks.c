@@ -144,6 +144,10 @@ static int check_drop(const struct trainer_options *o)
         return error_set("--drop-stragglers=%d and --tune=staleness=%d are two ways to go on "
                          "without the slowest: give one of them",
                          o->drop, o->staleness);
+    if (o->lossy.n > 0)
+        return error_set("--drop-stragglers=%d needs --comm=ps, and --lossy=%s says what "
+                         "--comm=auto may choose from: give one of them",
+                         o->drop, o->lossy.text);
     if (o->skip_nan > 0 && o->servers > 0) /* the servers alone know, and rank 0 is none of them */
         return error_set("--drop-stragglers=%d with --servers=%d: nobody could count what "
                          "--on-nan=skip leaves out; give two of the three",

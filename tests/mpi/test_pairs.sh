@@ -87,6 +87,7 @@ local_lr_auto measures parameters on the host: .* with --tune=ps-update=device |
 --drop-stragglers=1 needs --comm=ps | --drop-stragglers=1 --comm=onebit
 --drop-stragglers=1 needs --comm=ps | --drop-stragglers=1 --comm=lowrank
 --drop-stragglers=1 needs --comm=ps | --drop-stragglers=1 --comm=none
+--drop-stragglers=1 needs --comm=ps, and --lossy=bf16 says what --comm=auto may choose from | --drop-stragglers=1 --lossy=bf16
 --drop-stragglers=1 and --tune=staleness=2 are two ways | --drop-stragglers=1 --tune=staleness=2
 --drop-stragglers=2 would drop every gradient of 2 workers | --drop-stragglers=2
 --drop-stragglers=1 would drop every gradient of 1 worker: | --drop-stragglers=1 --servers=1
