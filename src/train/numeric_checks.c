@@ -71,9 +71,9 @@ int guard_report_divergence(struct guard *guard, const struct rates *rates, int6
         strbuf_printf(&row, ", and %d updates in a row were to be left out (--on-nan=skip)",
                       guard->bad_losses);
     if (find_nonfinite(guard->job, guard->compute, run, &where))
-        error_set("iteration %" PRId64 ": loss = %g%s: %s: mend the data, or let --on-nan=skip "
-                  "leave such updates out",
-                  iteration, loss, strbuf_text(&row), strbuf_text(&where));
+        error_set("iteration %" PRId64 ": loss = %g%s: %s: mend the data%s", iteration, loss,
+                  strbuf_text(&row), strbuf_text(&where),
+                  row.length ? "" : ", or let --on-nan=skip leave such updates out");
     else
         error_set("iteration %" PRId64 ": loss = %g%s: training has diverged; lower base_lr (the "
                   "rate is %g now), or set clip_gradients%s%s",
