@@ -375,7 +375,7 @@ static int parse(struct classification *c, int argc, char **argv, int *nwords)
         .example = "  poseidon classify --model=deploy.prototxt --weights=net.caffemodel \\\n"
                    "      --labels=synset_words.txt --mean=104,117,123 photo.jpg",
         OPTION_ROWS(own),
-        .net_rows = "model weights input-shape",
+        .net_rows = "model weights stage level input-shape",
         .net = &c->options,
         .computing = &c->computing,
         .least_words = 1,

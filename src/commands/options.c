@@ -3,6 +3,7 @@
 
 #include "commands/options_rows.h"
 #include "util/agreement.h"
+#include "util/choice.h"
 #include "util/path.h"
 #include "util/suggest.h"
 #include "util/error.h"
@@ -29,6 +30,14 @@ static bool stands_alone(const struct option *o)
 {
     return option_type_of(o) == OPTION_FLAG || option_type_of(o) == OPTION_WORD ||
            option_type_of(o) == OPTION_NAME;
+}
+
+/* Whether the word behind an option that may stand alone is its value. */
+static bool may_be_apart(const struct option *o, const char *word)
+{
+    return option_type_of(o) == OPTION_NAME
+               ? word[0] != '-'
+               : option_type_of(o) == OPTION_WORD && choice_find(o->words, word) > 1;
 }
 
 /* --x, --nox, --x=true, --x=false; of words --x=VALUE, too. text: NULL where it stands alone. */
@@ -179,8 +188,7 @@ static int parse_option(struct parsing *p)
             return error_set("--%s needs a value: --%s=%s", o->name, o->name, o->value);
         text = p->argv[++p->at];
     }
-    if (!text && option_type_of(o) == OPTION_NAME && p->at + 1 < p->argc &&
-        p->argv[p->at + 1][0] != '-')
+    if (!text && p->at + 1 < p->argc && may_be_apart(o, p->argv[p->at + 1]))
         text = p->argv[++p->at];
     if (option_type_of(o) == OPTION_TUNING)
         return parse_tuning(p, o->name, text);

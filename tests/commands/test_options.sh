@@ -41,6 +41,8 @@ lacks "$out" staged 'no stage'
 train '*staged*' -stage extra -level 3
 train '*' -level 3
 train '*' -phase TRAIN
+sed "s/top: 'ip' include/top: 'ip' top: 'more' include/" net.prototxt >two_tops.prototxt
+refuses "*layer 'staged' (ReLU)*" classify --model=two_tops.prototxt --weights=w -stage extra -level 3 x.png
 refuses "*--phase=TEST: training is of phase TRAIN; 'poseidon test' scores*" train --solver=solver.prototxt -phase TEST
 refuses '*--gpu=first: expected all, or the GPUs*' train --solver=solver.prototxt -gpu first
 CUDA_VISIBLE_DEVICES=1
@@ -76,6 +78,7 @@ refuses '*--trace: iterations must be given as A-B*' train --solver=solver.proto
 refuses '*--resume=mine: expected off, own or any*' train --solver=solver.prototxt --resume=mine
 train '*' --trace=a,b.json,1-2
 [ -s a,b.json ] || fail 'a comma in the name of a trace'
+refuses "*unexpected word 'mine'*" train --solver=solver.prototxt --resume mine
 
 # options of other commands that do not go together
 refuses '*--gpu=0 trains on GPUs, and --engine=cpu does not; give one of them*' time --model=net.prototxt --gpu=0 --engine=cpu

@@ -96,7 +96,7 @@ done
 runs 1 "was started 3 times at iteration 0 and never wrote a later snapshot" --resume
 grep -q 'run.lock: the lock of run .* is stale: it is taken over' run.log || fail 'a stale lock is not told of'
 [ ! -f run.lock ] || fail 'a run that failed at its start keeps the prefix'
-runs 0 '' --resume=any --max-iter=2
+runs 0 '' --resume any --max-iter=2
 
 # On another number of ranks: the same samples in the same order. 4 ranks, then 2, then 3: but for the order of
 # sums the parameters of 4 ranks throughout, so the losses agree to many digits.
