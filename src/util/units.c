@@ -234,5 +234,5 @@ struct units_text units_bits(double bytes_per_second)
 
 struct units_text units_seconds(double seconds)
 {
-    return print_scaled(seconds * 1e6, "um ", "s");
+    return print_scaled(seconds * 1e9, "num ", "s");
 }

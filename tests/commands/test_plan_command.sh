@@ -57,6 +57,7 @@ same 'tables of layers' 1 "$(grep -c '^layer ' text)"
 shows '^Assuming [0-9.]* images/s a rank: give --images-per-second or --profile; links of$' --nodes=1,2 --layers
 has '^10 Gbit/s: give --bandwidth; usual latency and hosts: give --cluster-file.$'
 same 'tables of --layers' 2 "$(grep -c '^layer ' text)"
+net=$abs_top_srcdir/models/lenet/train_val.prototxt shows '^conv1 .* 0 B  347 ns' --nodes=1 --input-shape=1,28,28
 
 # frozen layers, layers that only PS and allreduce can carry
 sed 's/top: "conv1_1" conv/top: "conv1_1" param { lr_mult: 0 } param { lr_mult: 0 } conv/' "$net" >frozen.prototxt

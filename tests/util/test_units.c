@@ -133,7 +133,8 @@ START_TEST(printed_quantities_have_three_digits_and_a_unit)
         double value;
         const char *bytes, *rate, *seconds;
     } cases[] = {
-        {0, "0 B", "0 B/s", "0 us"},
+        {0, "0 B", "0 B/s", "0 ns"},
+        {3.47e-7, "3.47e-07 B", "3.47e-07 B/s", "347 ns"},
         {0.0123, "0.0123 B", "0.0123 B/s", "12.3 ms"},
         {0.9999, "1 B", "1 B/s", "1 s"},
         {99.96, "100 B", "100 B/s", "100 s"},
