@@ -13,6 +13,7 @@
 #include "util/error.h"
 #include "util/json.h"
 #include "util/path.h"
+#include "util/suggest.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -117,17 +118,34 @@ static int options_check(const struct convert *c)
     return 0;
 }
 
+static int kind_check(const char *kind)
+{
+    static const char *const kinds[] = {"cifar10", "mnist", "images", "weights"};
+    struct suggest suggest = suggest_start(kind);
+
+    for (int i = 0; i < 4; i++)
+        suggest_offer(&suggest, kinds[i]);
+    if (!strcmp(kind, kinds[0]) || !strcmp(kind, kinds[1]))
+        return 0;
+    return error_set("unknown kind of data '%s'%s%s%s (expected cifar10, mnist, images or weights "
+                     "as the first word)",
+                     kind, suggest.nearest ? "; did you mean " : "",
+                     suggest.nearest ? suggest.nearest : "", suggest.nearest ? "?" : "");
+}
+
 /* Returns 0, 1 where --help was printed, -1 with a message. */
 static int arguments_parse(struct convert *c, int argc, char **argv)
 {
     int nwords, status;
 
     *c = (struct convert){.split = -1, .seed = -1, .classes = -1};
+    if (argc > 1 && argv[1][0] != '-' && kind_check(argv[1])) /* else its options seem unknown */
+        return -1;
     status = options_read(c, argc, argv, &nwords);
     if (status)
         return status;
-    if (strcmp(argv[1], "cifar10") != 0 && strcmp(argv[1], "mnist") != 0)
-        return error_set("unknown kind '%s'; expected cifar10, mnist, images or weights", argv[1]);
+    if (kind_check(argv[1]))
+        return -1;
     if (path_ends(argv[nwords], "lmdb"))
         return error_set("'%s': %s is written as HDF5; expected a name that ends in .h5 (only "
                          "'convert images' writes LMDB; Data layers read both)",

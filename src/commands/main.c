@@ -104,7 +104,8 @@ static int print_layers(void)
     for (int i = 0; (name = layer_type_name(i)) != NULL; i++)
         printf("%s%-*s", i % COLUMNS == 0 ? "\n  " : "", i % COLUMNS < COLUMNS - 1 ? WIDTH : 1,
                name);
-    printf("\n\nnot supported:\n\n");
+    printf("\n\nMemoryData has no data here: train, test and extract refuse it, and commands\n"
+           "that read none (summary, plan, classify, export, ...) take it.\n\nnot supported:\n\n");
     for (int i = 0; (name = layer_type_refused(i, &reason)) != NULL; i++)
         options_print_entry(name, reason);
     return 0;

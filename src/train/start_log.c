@@ -55,8 +55,8 @@ static void warn_of_settings(const struct job *job, const struct compute *comput
     if (cpu && engine_math_is_reduced(o->computing.math))
         LOG_WARNING(job->log, "%s", engine_math_unused);
     if (cpu && o->computing.deterministic)
-        LOG_WARNING(job->log, "--deterministic has no effect on --engine=cpu, which computes the "
-                              "same bits at every run by the same algorithms");
+        LOG_WARNING(job->log, "--tune=deterministic has no effect on --engine=cpu, which computes "
+                              "the same bits at every run by the same algorithms");
 }
 
 /* ---- files outside of the folder that the user works in and of the solver's own: nothing is
@@ -256,10 +256,10 @@ void output_log_start(const struct job *job, const struct compute *compute,
              job->nworkers * job->batch * job->iter_size);
     if (job->options->reproducible)
         LOG_INFO(job->log,
-                 "Reproducible: %d grains, each a pass with BatchNorm statistics of its own; the "
+                 "Reproducible: %d grain%s, each a pass with BatchNorm statistics of its own; the "
                  "same bits on any number of workers that have 1, 2, 4, 8 ... of them each, and on "
                  "one, on processors with the same instructions",
-                 job_shares(job) * job->nworkers);
+                 job_shares(job) * job->nworkers, job_shares(job) * job->nworkers == 1 ? "" : "s");
     if (job->solver->local_lr_auto)
         LOG_INFO(job->log,
                  "LARS: every parameter's rate follows its norm and its gradient's "

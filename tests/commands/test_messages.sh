@@ -74,6 +74,9 @@ refuses '*--max-iter expects a whole number, found*1e6*' train --solver=solver.p
 
 # convert is parsed as the others are
 refuses '*expected a kind (cifar10, mnist, images or weights)*' convert
+refuses "*unknown kind of data 'image'; did you mean images? (expected cifar10, mnist, images or weights*" \
+    convert image fl x.h5 --resize=64
+refuses "*unknown kind of data 'coco' (expected*" convert --force coco a b.h5
 refuses "*unknown option --sed; did you mean --seed?*" convert mnist a b.h5 --sed 3
 refuses "*x_lmdb*cifar10 is written as HDF5; expected a name that ends in .h5 (only 'convert images' writes LMDB*" \
     convert cifar10 a.tar.gz x_lmdb
@@ -111,6 +114,8 @@ sed -i 's/xavier/constant/' frozen.prototxt
 sed "s/net.prototxt/frozen.prototxt/" solver.prototxt >frozen_solver.prototxt
 sed -i "s/inner_product_param { num_output: 2 } param/param/; s/lr_mult: 0 *\$/lr_mult: 0 } inner_product_param { num_output: 2/" frozen.prototxt
 works '*Nothing trains: every lr_mult of the net is 0*' train --solver=frozen_solver.prototxt --max-iter=1
+works '*--tune=deterministic has no effect on --engine=cpu*Reproducible: 1 grain, each*' train --solver=solver.prototxt \
+    --max-iter=1 --tune=deterministic --global-batch=2 --reproducible=2
 
 # a summary that can stand in a table
 works '*' train --solver=solver.prototxt --summary=s.json
@@ -166,7 +171,7 @@ type EuclidaenLoss
 has "$err" "did you mean EuclideanLoss? (the nearest names are EuclideanLoss, *'poseidon help layers' lists all)" a typo
 type CenterLoss
 has "$err" 'it belongs to a fork of Caffe for face recognition (CenterLoss)' CenterLoss
-works '*SoftmaxWithLoss*not supported:*Permute PriorBox*object*(SSD)*' help layers
+works '*SoftmaxWithLoss*MemoryData has no data here: train, *not supported:*Permute PriorBox*object*(SSD)*' help layers
 for field in 'data_param { cache: true }:NVIDIA (NVCaffe)' 'center_loss_param { }:CenterLoss' \
     'margin_inner_product_param { }:SphereFace' 'detectnet_groundtruth_param { }:DetectNet' 'source_class: "x":CaffeOnSpark'; do
     echo "layer { name: 'x' type: 'Input' top: 'x' ${field%:*} }" >fork.prototxt
