@@ -141,8 +141,8 @@ POSEIDON_API int poseidon_skip(struct poseidon *p, int tensor);
 POSEIDON_API int poseidon_wait(struct poseidon *p, int tensor);
 POSEIDON_API int poseidon_wait_all(struct poseidon *p);
 
-/* result=values: the learning rate from the next iteration on; the same on all ranks. Between two
- * iterations. */
+/* result=values: the learning rate from the next iteration on, 0 or more; the same on all ranks.
+ * Between two iterations: within one, of which some tensors were posted, it is a failure. */
 POSEIDON_API int poseidon_set_rate(struct poseidon *p, float rate);
 
 /* For the program's own checkpoint, beside the values: what lossy ways have yet to send (wire=bf16,

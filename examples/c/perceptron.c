@@ -3,6 +3,7 @@
  *     mpicc -O3 perceptron.c -o perceptron $(pkg-config --cflags --libs poseidon) -lm
  *     mpirun -np 2 ./perceptron FOLDER [OPTIONS]
  * FOLDER has train-images-idx3-ubyte.gz and train-labels-idx1-ubyte.gz; OPTIONS: "comm=sfb", ... */
+#define _POSIX_C_SOURCE 200809L /* popen */
 #include <math.h>
 #include <poseidon.h>
 #include <stdio.h>

@@ -7,6 +7,7 @@
 #include "util/strbuf.h"
 #include "util/units.h"
 
+#include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -361,11 +362,24 @@ int poseidon_set_rate(struct poseidon *p, float rate)
 {
     if (library_check(p, true))
         return -1;
+    if (is_within(p)) {
+        say_missing(p, "poseidon_set_rate");
+        return library_end(p);
+    }
+    if (!(rate >= 0 && rate < INFINITY)) {
+        error_set("poseidon_set_rate: expected a rate of 0 or more, found %g", (double)rate);
+        return library_end(p);
+    }
     p->rates[atomic_load(&p->iteration) % 2] = rate;
     return 0;
 }
 
 /* ---- what it did ---- */
+
+static const char *name_way(const struct poseidon *p, int bucket)
+{
+    return plan_is_alone(p->plan) ? "-" : scheme_label(p->plan->buckets[bucket].scheme);
+}
 
 int poseidon_report(struct poseidon *p, int tensor, struct poseidon_traffic *out)
 {
@@ -383,7 +397,7 @@ int poseidon_report(struct poseidon *p, int tensor, struct poseidon_traffic *out
     did = &sync_stats(p->sync)->buckets[bucket];
     planned = plan_traffic(p->plan, bucket, p->rank);
     *out = (struct poseidon_traffic){
-        .scheme = scheme_label(b->scheme),
+        .scheme = name_way(p, bucket),
         .first = b->first_group,
         .tensors = b->ngroups,
         .planned_sent = planned.sent,
@@ -412,8 +426,11 @@ const char *poseidon_advice(struct poseidon *p)
     strbuf_printf(&text, "Waited %s of %s", units_seconds(did->stall_seconds).text,
                   units_seconds(did->wire.seconds).text);
     if (did->stall_seconds > HIDDEN * did->wire.seconds)
-        strbuf_printf(&text, ", most for '%s' by %s: wire=bf16 or comm=lowrank send less",
-                      p->plan->buckets[most].name, scheme_label(p->plan->buckets[most].scheme));
+        strbuf_printf(&text,
+                      plan_is_alone(p->plan)
+                          ? ", most for '%s': nothing travels, and other ranks are waited for"
+                          : ", most for '%s' by %s: wire=bf16 or comm=lowrank send less",
+                      p->plan->buckets[most].name, name_way(p, most));
     free(p->advice);
     p->advice = strbuf_take(&text);
     return p->advice ? p->advice : error_text();

@@ -155,6 +155,8 @@ static void case_results(const char *options)
         REQUIRE(did.sent <= 6 * did.planned_sent && did.sent >= 5 * did.planned_sent);
     }
     REQUIRE(!poseidon_report(p, PRODUCT, &did));
+    if (rank == 0 && did.planned_sent + did.planned_received == 0)
+        REQUIRE(!strcmp(did.scheme, "-") && !strstr(poseidon_advice(p), "wire=bf16"));
     if (rank == 0)
         printf("ok: %s: product by %s; %s\n", options ? options : "(no options)", did.scheme,
                poseidon_advice(p));

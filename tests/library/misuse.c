@@ -1,6 +1,7 @@
 /* What programs do wrong: a status and a message, no crash, no hang. */
 #include "tests/library/calls.h"
 
+#include <math.h>
 #include <stdbool.h>
 #include <unistd.h>
 
@@ -189,6 +190,21 @@ static int say_so(struct poseidon *p)
     return poseidon_fail(p, "the disk is full");
 }
 
+static int rate_within(struct poseidon *p)
+{
+    return poseidon_skip(p, 1) ? -2 : poseidon_set_rate(p, 0.5f);
+}
+
+static int rate_of_nothing(struct poseidon *p)
+{
+    return poseidon_set_rate(p, (float)NAN);
+}
+
+static int rate_below(struct poseidon *p)
+{
+    return poseidon_set_rate(p, -1);
+}
+
 static int destroy_within(struct poseidon *p)
 {
     return poseidon_skip(p, 1) ? -2 : poseidon_destroy(p);
@@ -209,6 +225,11 @@ void case_ends(const char *options)
         end_by("whole", "'product' travels as factors", post_whole);
     }
     end_by("not waited", "'bias' is posted in iteration 2", not_waited);
+    end_by("rate within", "poseidon_set_rate: tensor 'one' was neither posted nor skipped in",
+           rate_within);
+    end_by("no rate", "poseidon_set_rate: expected a rate of 0 or more, found nan",
+           rate_of_nothing);
+    end_by("rate below", "a rate of 0 or more, found -1", rate_below);
     end_by("failed", "the disk is full", say_so);
     end_by("destroyed", "'one' was neither posted nor skipped in iteration 1", destroy_within);
 }
