@@ -42,6 +42,12 @@ static int compare_all(struct poseidon *p)
     return error_agree(p->comm, status || !p->about ? -1 : 0);
 }
 
+static void warn(void *context, const char *text)
+{
+    (void)context;
+    fprintf(stderr, "poseidon: %s\n", text);
+}
+
 /* ---- tensors as groups ---- */
 
 static int make_groups(struct poseidon *p)
@@ -82,16 +88,20 @@ static int form_nodes(struct poseidon *p)
     bool automatic = w->hierarchy == HIERARCHY_AUTO;
     bool apart =
         w->comm.policy != COMM_AUTO || w->wire != WIRE_FP32 || w->mbps > 0 || w->cluster_file;
+    int status;
 
     if (w->hierarchy == HIERARCHY_OFF || w->comm.policy == COMM_NONE)
         return 0;
     if (error_agree(p->comm,
                     node_map_create(&p->hosts, p->nranks, automatic ? 0 : w->hierarchy, &p->nodes)))
         return -1;
-    if (p->nodes.most > 1 && !(automatic && p->nodes.nnodes == 1 && apart))
-        return node_create(p->comm, &p->hosts, &p->nodes, p->elems, &p->node);
-    node_map_free(&p->nodes);
-    return 0;
+    status =
+        node_form(p->comm, &p->hosts, &p->nodes, p->elems, automatic && apart, automatic, &p->node);
+    if (status > 0 && p->rank == 0) {
+        options_restate();
+        warn(NULL, error_text());
+    }
+    return status < 0 ? -1 : 0;
 }
 
 static int place_arenas(struct poseidon *p)
@@ -243,12 +253,6 @@ static int describe(void *context, int64_t iteration, float scale, float lr_mult
 }
 
 /* ---- what the wire asks, on its thread ---- */
-
-static void warn(void *context, const char *text)
-{
-    (void)context;
-    fprintf(stderr, "poseidon: %s\n", text);
-}
 
 static void give_up(void *context, const char *text)
 {

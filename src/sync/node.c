@@ -190,6 +190,25 @@ fail:
     return -1;
 }
 
+int node_form(MPI_Comm world, const struct topology *topology, struct node_map *map, size_t elems,
+              bool messages, bool yields, struct node **out)
+{
+    bool only = map->nnodes == 1 && !map->team;
+    int status = 0;
+
+    *out = NULL;
+    if (map->most > 1 && !(only && messages)) {
+        if (!node_create(world, topology, map, elems, out))
+            return 0;
+        if (!only || !yields)
+            return -1;
+        error_context("Ranks exchange messages instead of sharing memory, which would be faster");
+        status = 1;
+    }
+    node_map_free(map);
+    return status;
+}
+
 void node_destroy(struct node *node)
 {
     if (!node)

@@ -103,20 +103,6 @@ static int check_leaders(const struct exchange *exchange, const struct job *job)
     return 0;
 }
 
-/* The nodes that the map has. */
-static int open_node(struct exchange *exchange, const struct job *job, struct compute *compute)
-{
-    if (node_create(job->world, &job->topology, &exchange->nodes, compute->net->elems,
-                    &exchange->node))
-        return -1;
-    if (exchange->nodes.team)
-        return open_team(exchange, job, compute);
-    if (exchange->node->nranks > 1)
-        net_use_arenas(compute->net, exchange->node->values,
-                       node_grads(exchange->node, exchange->node->rank), exchange->node->rank == 0);
-    return 0;
-}
-
 /* Whether the nodes' sums are branches of the tree over all workers (engine/tree_sum.h). */
 static bool keeps_tree(const struct node_map *map)
 {
@@ -132,8 +118,9 @@ static int form_nodes(struct exchange *exchange, const struct job *job, struct c
     int each = job->options->hierarchy;
     double any[SOMEWHERE] = {[OWN_MEMORY] = job->worker && compute->engine.i->own_memory,
                              [CAP] = job->options->mbps > 0};
-    bool automatic = each == HIERARCHY_AUTO, only, apart;
+    bool automatic = each == HIERARCHY_AUTO, apart;
     struct node_map *map = &exchange->nodes;
+    int status;
 
     if (each == HIERARCHY_OFF || (automatic && job->nworkers == 1))
         return 0;
@@ -155,21 +142,21 @@ static int form_nodes(struct exchange *exchange, const struct job *job, struct c
         return error_set("--hierarchy=%d: --reproducible needs nodes of equally many ranks, 2, 4, "
                          "8 ..., that follow each other: give such a number, or off",
                          each);
-    only = map->nnodes == 1 && !map->team;
-    if (apart || map->most == 1 ||
-        (automatic && only && wants_messages(job, kept_plan, any[CAP] > 0))) {
+    if (apart) {
         node_map_free(map);
         return 0;
     }
-    if (!open_node(exchange, job, compute))
-        return 0;
-    if (!automatic || !only || job->options->leaders > 0)
-        return -1;
-    LOG_WARNING(job->log,
-                "Ranks exchange messages instead of sharing memory, which would be faster: %s",
-                error_text());
-    node_map_free(map);
-    return 0;
+    status = node_form(job->world, &job->topology, map, compute->net->elems,
+                       automatic && wants_messages(job, kept_plan, any[CAP] > 0),
+                       automatic && job->options->leaders <= 0, &exchange->node);
+    if (status > 0)
+        LOG_WARNING(job->log, "%s", error_text());
+    if (exchange->node && map->team)
+        return open_team(exchange, job, compute);
+    if (node_shares_memory(exchange->node))
+        net_use_arenas(compute->net, exchange->node->values,
+                       node_grads(exchange->node, exchange->node->rank), exchange->node->rank == 0);
+    return status < 0 ? -1 : 0;
 }
 
 int nodes_leaders(const struct exchange *exchange, const struct job *job)

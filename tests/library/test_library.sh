@@ -70,6 +70,18 @@ calls 3 matrix comm=lowrank:1,lowrank-warmup=0,hierarchy=off
 calls 1 single
 "$calls" uninitialised || fail 'without MPI'
 
+# where a machine's shared memory is too small the ranks exchange messages, and say so once
+if unshare -m true 2>/dev/null; then
+    # shellcheck disable=SC2016 # for the inner shell
+    OMPI_MCA_btl=self,tcp OMPI_MCA_btl_tcp_if_include=lo unshare -m sh -c 'mount -t tmpfs -o size=1m none /dev/shm && exec "$0" "$@"' \
+        "$POSEIDON_MPIRUN" 3 "$calls" results >little.log 2>&1 || { fail 'little shared memory'; tail -n 5 little.log; }
+    same 'little shared memory: lines about it' 1 "$(grep -c '/dev/shm' little.log)"
+    grep -q '^poseidon: Ranks exchange messages instead of sharing memory, .*/dev/shm has 1 MiB left: enlarge it, or use hierarchy=off$' little.log ||
+        fail "the line is: $(grep '/dev/shm' little.log)"
+else
+    echo 'left out: a machine with little shared memory (needs the right to mount)'
+fi
+
 # a tensor that one rank never posts: its name, the rank's and an end, not for ever
 POSEIDON_MPI_TIMEOUT=60 "$POSEIDON_MPIRUN" 2 "$calls" silent comm=ps,stall-timeout=4s >silent.log 2>&1
 status=$?
