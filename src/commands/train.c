@@ -132,7 +132,7 @@ int command_train(int argc, char **argv)
     int status, rank = 0, ending = 0;
 
     status = train_options_parse(argc, argv, &request);
-    watch.silence_seconds = trainer_silence(options);
+    watch.silence_seconds = wire_silence(options->stall_timeout);
     watch.lost_seconds = options->stall_timeout;
     rank_log = request.rank_log;
     if (!status)

@@ -265,13 +265,6 @@ static void give_up(void *context, const char *text)
     _exit(LOST);
 }
 
-static const char *host_of(void *context, int rank)
-{
-    const struct poseidon *p = context;
-
-    return p->hosts.host[rank];
-}
-
 static void where(void *context, struct wire_place *out)
 {
     struct poseidon *p = context;
@@ -335,10 +328,8 @@ int library_write_trace(struct poseidon *p)
 
 static int open_sync(struct poseidon *p)
 {
-    enum { SILENCE = 60 };
     const struct words *w = &p->words;
-    bool rules = w->result == RESULT_VALUES,
-         soon = w->stall_timeout > 0 && w->stall_timeout < 2 * SILENCE;
+    bool rules = w->result == RESULT_VALUES;
     const struct sync_model model = {.elems = p->elems,
                                      .values = p->values,
                                      .grads = p->grads,
@@ -350,26 +341,25 @@ static int open_sync(struct poseidon *p)
                                      .changed = take_result};
     const struct sync_update update = {
         .context = p, .nhistory = rules ? w->rule.nhistory : 0, .describe = describe};
-    const struct sync_options options = {
-        .overlap = true,
-        .window = p->sizes.window,
-        .fifo = w->fifo,
-        .bytes_per_second = w->mbps * 1e6 / 8,
-        .node = p->node,
-        .lars = rules ? w->trust : 0,
-        .decay = w->rule.weight_decay,
-        .trace = p->trace,
-        .lowrank_warmup = w->lowrank_warmup,
-        .iteration = atomic_load(&p->iteration),
-        .watch = {.stall_seconds = SILENCE,
-                  .silence_seconds = soon ? w->stall_timeout / 2 : SILENCE,
-                  .lost_seconds = w->stall_timeout,
-                  .context = p,
-                  .warn = warn,
-                  .lost = give_up,
-                  .host_of = host_of,
-                  .where = where,
-                  .put_place = put_place}};
+    const struct sync_options options = {.overlap = true,
+                                         .window = p->sizes.window,
+                                         .fifo = w->fifo,
+                                         .bytes_per_second = w->mbps * 1e6 / 8,
+                                         .node = p->node,
+                                         .lars = rules ? w->trust : 0,
+                                         .decay = w->rule.weight_decay,
+                                         .trace = p->trace,
+                                         .lowrank_warmup = w->lowrank_warmup,
+                                         .iteration = atomic_load(&p->iteration),
+                                         .watch = {.stall_seconds = WIRE_SILENCE_SECONDS,
+                                                   .lost_seconds = w->stall_timeout,
+                                                   .topology = &p->hosts,
+                                                   .end = "in poseidon_destroy",
+                                                   .context = p,
+                                                   .warn = warn,
+                                                   .lost = give_up,
+                                                   .where = where,
+                                                   .put_place = put_place}};
 
     return sync_create(p->comm, p->plan, &model, &update, &options, &p->sync);
 }

@@ -9,13 +9,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-enum { SILENCE_SECONDS = 60, LAST_BREATH_SECONDS = 30, SAVING_SECONDS = 600 };
-
-double trainer_silence(const struct trainer_options *o)
-{
-    return o->stall_timeout > 0 && o->stall_timeout < 2 * SILENCE_SECONDS ? o->stall_timeout / 2
-                                                                          : SILENCE_SECONDS;
-}
+enum { LAST_BREATH_SECONDS = 30, SAVING_SECONDS = 600 };
 
 static void warn_of_stall(void *context, const char *text)
 {
@@ -50,13 +44,6 @@ static void give_up(void *context, const char *text)
     alarm(LAST_BREATH_SECONDS);
     MPI_Abort(MPI_COMM_WORLD, TRAINER_LOST);
     _exit(TRAINER_LOST);
-}
-
-static const char *host_of(void *context, int rank)
-{
-    const struct guard *guard = context;
-
-    return guard->job->topology.host[rank];
 }
 
 /* ---- where this rank is ---- */
@@ -129,13 +116,12 @@ static void put_place(void *context, const int64_t place[3], struct strbuf *text
 void guard_watch_ranks(struct guard *guard, struct sync_options *o)
 {
     guard_enter(guard, -1, PHASE_TRAINING);
-    o->watch = (struct wire_watch){.stall_seconds = SILENCE_SECONDS,
-                                   .silence_seconds = trainer_silence(guard->job->options),
+    o->watch = (struct wire_watch){.stall_seconds = WIRE_SILENCE_SECONDS,
                                    .lost_seconds = guard->job->options->stall_timeout,
+                                   .topology = &guard->job->topology,
                                    .context = guard,
                                    .warn = warn_of_stall,
                                    .lost = give_up,
-                                   .host_of = host_of,
                                    .where = where,
                                    .put_place = put_place};
 }

@@ -141,9 +141,6 @@ enum {
     TRAINER_INTERRUPTED = 130 /* stopped early without one */
 };
 
-/* Seconds after which a rank that gives no sign is named: before it is given up. */
-double trainer_silence(const struct trainer_options *options);
-
 /* One of these, after trainer_run succeeded. */
 int trainer_exit_status(const struct trainer *trainer);
 

@@ -7,6 +7,7 @@
 #include "wire/wire_internal.h"
 
 #include "util/strbuf.h"
+#include "util/topology.h"
 
 #include <string.h>
 
@@ -20,8 +21,9 @@ enum { TAG_BEAT = 2, TAG_ANSWER = 3, RANKS_NAMED = 8, BEATS_A_SECOND = 64 }; /* 
 /* What a rank tells. */
 struct beat {
     struct wire_place at; /* the compute thread's */
-    int64_t waits;        /* it waits for the network */
+    int64_t waits;        /* for the network: one of these; 0: for nothing */
 };
+enum { WAITS = 1, CLOSES = 2 };
 
 enum { BEAT_VALUES = sizeof(struct beat) / sizeof(int64_t) };
 
@@ -47,7 +49,7 @@ int pulse_open(struct wire *wire)
     size_t n = wire->rank == 0 ? (size_t)wire->nranks : 1;
     struct pulse *pulse;
 
-    if (wire->options.watch.silence_seconds <= 0 || wire->nranks == 1)
+    if (wire->options.watch.stall_seconds <= 0 || wire->nranks == 1)
         return 0;
     if (OWN(&wire->owner, pulse, 1, "signs of life"))
         return -1;
@@ -114,7 +116,9 @@ static struct beat look_at_self(struct wire *wire)
 {
     const struct wire_watch *watch = &wire->options.watch;
     struct beat beat = {.at = WIRE_NOWHERE,
-                        .waits = atomic_load(&wire->sleeping) || atomic_load(&wire->close_asked)};
+                        .waits = atomic_load(&wire->close_asked) ? CLOSES
+                                 : atomic_load(&wire->sleeping)  ? WAITS
+                                                                 : 0};
 
     if (watch->where)
         watch->where(watch->context, &beat.at);
@@ -173,10 +177,10 @@ static void send_beat(struct wire *wire, int64_t now)
 /* "rank 3 on n3", "rank 3" */
 static void put_rank(const struct wire *wire, struct strbuf *text, int rank)
 {
-    const struct wire_watch *watch = &wire->options.watch;
-    const char *host = watch->host_of ? watch->host_of(watch->context, rank) : NULL;
+    const struct topology *topology = wire->options.watch.topology;
 
-    strbuf_printf(text, host ? "rank %d on %s" : "rank %d", rank, host);
+    strbuf_printf(text, topology ? "rank %d on %s" : "rank %d", rank,
+                  topology ? topology->host[rank] : NULL);
 }
 
 /* "in iteration 12 (testing)" */
@@ -189,25 +193,39 @@ static void put_place(const struct wire *wire, struct strbuf *text, const struct
         strbuf_puts(text, "before the first iteration");
     else
         strbuf_printf(text, "in iteration %lld", (long long)at->iteration);
-    if (beat->waits)
+    if (beat->waits == CLOSES && watch->end)
+        strbuf_printf(text, " (%s)", watch->end);
+    else if (beat->waits)
         strbuf_puts(text, " (waiting for other ranks)");
     else if (watch->put_place)
         watch->put_place(watch->context, at->place, text);
 }
 
-/* "; ranks 0, 1, 2 wait for it". except: -1: for all of those that do not wait. */
+/* Whom all wait for, by their `waits`: who does not wait; else who closes before others do. */
+static int64_t find_blame(const struct pulse *pulse)
+{
+    int64_t least = CLOSES;
+
+    for (int r = 0; r < pulse->npeers; r++)
+        if (pulse->peers[r].beat.waits < least)
+            least = pulse->peers[r].beat.waits;
+    return least == WAITS ? CLOSES : 0;
+}
+
+/* "; ranks 0, 1, 2 wait for it". except: -1: for all of those to blame. */
 static void put_waiting(const struct wire *wire, struct strbuf *text, int except, const char *whom)
 {
     const struct pulse *pulse = wire->pulse;
+    int64_t blame = find_blame(pulse);
     int waiting = 0, named = 0;
 
     for (int r = 0; r < pulse->npeers && wire->rank == 0; r++)
-        waiting += r != except && pulse->peers[r].beat.waits;
+        waiting += r != except && pulse->peers[r].beat.waits != blame;
     if (waiting == 0)
         return;
     strbuf_puts(text, waiting == 1 ? "; rank" : "; ranks");
     for (int r = 0; r < pulse->npeers && named < RANKS_NAMED; r++)
-        if (r != except && pulse->peers[r].beat.waits)
+        if (r != except && pulse->peers[r].beat.waits != blame)
             strbuf_printf(text, "%s%d", named++ ? ", " : " ", r);
     if (waiting > named)
         strbuf_printf(text, " and %d more", waiting - named);
@@ -227,17 +245,18 @@ static void describe_silence(const struct wire *wire, int rank, double seconds, 
     }
 }
 
-/* Nobody gets on: those who do not wait for others are what all wait for. */
+/* Nobody gets on. */
 static void describe_standstill(const struct wire *wire, int64_t now, double seconds,
                                 struct strbuf *text)
 {
     const struct pulse *pulse = wire->pulse;
+    int64_t blame = find_blame(pulse);
     int stuck = 0;
 
     for (int r = 0; r < pulse->npeers; r++) {
         const struct peer *peer = &pulse->peers[r];
 
-        if (peer->beat.waits || stuck++ >= RANKS_NAMED)
+        if (peer->beat.waits != blame || stuck++ >= RANKS_NAMED)
             continue;
         if (stuck > 1)
             strbuf_puts(text, ", ");
@@ -279,7 +298,7 @@ static int most_silent(const struct wire *wire, int64_t now, double *seconds)
     const struct pulse *pulse = wire->pulse;
     int found = -1;
 
-    *seconds = wire->options.watch.silence_seconds;
+    *seconds = wire_silence(wire->options.watch.lost_seconds);
     for (int r = wire->rank == 0 ? 1 : 0; r < pulse->npeers; r++)
         if (1e-9 * (double)(now - pulse->peers[r].heard) > *seconds) {
             *seconds = 1e-9 * (double)(now - pulse->peers[r].heard);
@@ -314,7 +333,7 @@ static void judge(struct wire *wire, int64_t now)
         seconds = standstill(wire, now);
     else if (wire->rank > 1)
         grace = 15; /* one speaks first */
-    if (seconds <= watch->silence_seconds) {
+    if (seconds <= wire_silence(watch->lost_seconds)) {
         pulse->told = 0;
         return;
     }

@@ -39,6 +39,7 @@
 #include <stdint.h>
 
 struct strbuf;
+struct topology;
 struct wire;
 struct wire_message;
 
@@ -87,23 +88,33 @@ struct wire_place {
 /* A wait of this rank's compute thread that lasts stall_seconds without progress is told to `warn`,
  * unless somebody says already who keeps this rank waiting.
  *
- * Signs of life. A rank of world that gives none for so long is named by rank 0 (rank 0 itself by
- * rank 1), in one sentence, to `warn`, and again at growing intervals; after lost_seconds to
+ * Signs of life. A rank of world that gives none for wire_silence is named by rank 0 (rank 0 itself
+ * by rank 1), in one sentence, to `warn`, and again at growing intervals; after lost_seconds to
  * `lost`, which ends the process, as on every rank that does not hear of rank 0 any more. So are
- * ranks that give them and for which all wait, when no rank has got anything done for so long. All
- * on the wire thread; each may be NULL. */
+ * ranks that give them and for which all wait, when no rank has got anything done for so long: one
+ * that closes, too, where others do not. All on the wire thread; each may be NULL. */
 struct wire_watch {
-    double stall_seconds;                 /* 0: never */
-    double silence_seconds, lost_seconds; /* 0: no signs are asked for; never */
+    double stall_seconds;            /* 0: never, and no signs are asked for */
+    double lost_seconds;             /* 0: never */
+    const struct topology *topology; /* of world, for hosts' names; borrowed; NULL: not known */
+    const char *end;                 /* what a rank is in that closes: "in poseidon_destroy" */
     void *context;
     void (*warn)(void *context, const char *text);
     void (*lost)(void *context, const char *text);
-    const char *(*host_of)(void *context, int rank); /* its host's name, or NULL */
     /* Where this rank's compute thread is; and what a place means, some rank's, appended: "
      * (testing)". */
     void (*where)(void *context, struct wire_place *out);
     void (*put_place)(void *context, const int64_t place[3], struct strbuf *text);
 };
+
+enum { WIRE_SILENCE_SECONDS = 60 };
+
+/* Seconds after which a rank that gives no sign is named: before it is given up. */
+static inline double wire_silence(double lost_seconds)
+{
+    return lost_seconds > 0 && lost_seconds < 2 * WIRE_SILENCE_SECONDS ? lost_seconds / 2
+                                                                       : WIRE_SILENCE_SECONDS;
+}
 
 struct wire_options {
     MPI_Comm data; /* of this rank's messages, with the ranks of world in their order; borrowed, and

@@ -368,6 +368,7 @@ static const struct {
              {"differ", case_differ, MPI_THREAD_MULTIPLE},
              {"ends", case_ends, MPI_THREAD_MULTIPLE},
              {"silent", case_silent, MPI_THREAD_MULTIPLE},
+             {"early", case_early, MPI_THREAD_MULTIPLE},
              {"unwritable", case_unwritable, MPI_THREAD_MULTIPLE},
              {"single", case_single, MPI_THREAD_SINGLE},
              {"uninitialised", case_uninitialised, -1}};

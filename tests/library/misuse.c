@@ -247,6 +247,19 @@ void case_silent(const char *options)
     (void)poseidon_wait_all(p);
 }
 
+/* The last rank ends an iteration before the others. */
+void case_early(const char *options)
+{
+    struct poseidon *p = started(0, options);
+
+    for (int iteration = 0; iteration < (rank < nranks - 1 ? 2 : 1); iteration++) {
+        for (int t = 0; t < TENSORS; t++)
+            REQUIRE(!poseidon_skip(p, t));
+        REQUIRE(!poseidon_wait_all(p));
+    }
+    (void)poseidon_destroy(p);
+}
+
 void case_unwritable(const char *options)
 {
     struct poseidon *p = made(0, options);

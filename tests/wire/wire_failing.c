@@ -214,7 +214,6 @@ void stall(int argc, char **argv)
     options.accept = accept_late;
     options.describe_wait = describe_moon;
     options.watch = (struct wire_watch){.stall_seconds = 3, /* signs of life come every second */
-                                        .silence_seconds = 60,
                                         .warn = warn_and_wake,
                                         .where = seventh};
     open_wire(&options);
