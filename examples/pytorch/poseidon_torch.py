@@ -28,7 +28,10 @@ class Library:
 
     def __init__(self):
         name = os.environ.get("POSEIDON_LIBRARY") or ctypes.util.find_library("poseidon") or "libposeidon.so.0"
-        self.library = ctypes.CDLL(name, mode=ctypes.RTLD_GLOBAL)
+        try:
+            self.library = ctypes.CDLL(name, mode=ctypes.RTLD_GLOBAL)
+        except OSError as error:
+            raise OSError(f"{error}; expected the library's path: export POSEIDON_LIBRARY=/where/libposeidon.so.0") from None
         self.library.poseidon_error.restype = self.library.poseidon_advice.restype = ctypes.c_char_p
         self.library.poseidon_gradient.restype = ctypes.POINTER(ctypes.c_float)
         there, level = ctypes.c_int(), ctypes.c_int()
@@ -77,9 +80,8 @@ class DataParallel(torch.nn.Module, contextlib.AbstractContextManager):
         super().__init__()
         self.module, self.accumulate, self.library, self.handle = module, accumulate, library(), ctypes.c_void_p()
         self.values = self.lazy = "result=values" in options  # the library updates; nothing is waited for in backward
-        self.syncs, self.queued, self.steps = True, False, {}
+        self.syncs, self.queued, self.steps, self.posted, self.waiting, self.met = True, False, {}, set(), set(), set()
         self.views, self.nodes, self.rows, self.factors, self.kept = {}, [], {}, {}, {}
-        self.posted, self.waiting, self.met = set(), set(), set()
         words = ",".join(filter(None, ("comm=" + comm, options))).encode()
         self.library.call("create", self.library.world, words, ctypes.byref(self.handle))
         for name, tensor in list(module.named_parameters()) + list(module.named_buffers()):
@@ -180,9 +182,7 @@ class DataParallel(torch.nn.Module, contextlib.AbstractContextManager):
         for p in self.numbers:
             if p not in self.posted:
                 self._post_factors(p) if self.kept.get(p) else self._post("skip", p)
-        self.posted.clear()
-        self.steps.clear()
-        self.waiting.update(self.numbers)
+        self.posted.clear(), self.steps.clear(), self.waiting.update(self.numbers)
         if not self.lazy:
             self.wait()
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Trains a net of torchvision on all ranks by libposeidon; a net of its own, resnet18, where there is no torchvision.
+"""Trains a net of torchvision on all ranks by libposeidon; where there is no
+torchvision, a net of its own. mpirun -np 4 python3 train.py --data=FOLDER
 
-    mpirun -np 4 python3 train.py --data=FOLDER [--net=resnet18] [--epochs=5] [--batch=32] [--checkpoint=FILE] [--resume]
-
-FOLDER has train/ and val/ with one folder of pictures a class (that takes torchvision), the four files of MNIST or
-Fashion-MNIST (train-images-idx3-ubyte.gz, ...), or those of CIFAR-10's binary form (data_batch_1.bin, ..., test_batch.bin).
+FOLDER has train/ and val/ with one folder of pictures a class (that takes
+torchvision), the four files of MNIST (train-images-idx3-ubyte.gz, ...) or
+Fashion-MNIST, or CIFAR-10's binary form (data_batch_1.bin, ..., test_batch.bin)
 """
 import argparse
 import ctypes
@@ -112,8 +112,9 @@ def main():
     parser.add_argument("--checkpoint", default="checkpoint.pt", metavar="FILE", help="written after every epoch")
     parser.add_argument("--resume", action="store_true", help="begin with the checkpoint")
     o = parser.parse_args()
-    rank, ranks = poseidon_torch.rank(), poseidon_torch.size()
-    loaders = []
+    rank, ranks, loaders = poseidon_torch.rank(), poseidon_torch.size(), []
+    if rank == 0 and not os.access(os.path.dirname(o.checkpoint) or ".", os.W_OK | os.X_OK):
+        sys.exit(f"--checkpoint={o.checkpoint}: cannot be written: expected a folder that exists and may be written to")
     for train in (True, False):
         data, classes = read_data(o.data, train)
         mine = DistributedSampler(data, ranks, rank) if train else range(rank, len(data), ranks)

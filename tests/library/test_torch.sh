@@ -59,6 +59,13 @@ train() {
     "$POSEIDON_MPIRUN" 2 "$python" "$abs_top_srcdir/examples/pytorch/train.py" --data=. --batch=8 "$@" >train.log 2>&1 ||
         { cat train.log; fail "train.py $*"; }
 }
+train_py=$abs_top_srcdir/examples/pytorch/train.py
+"$python" "$train_py" --help >help || fail 'train.py --help'
+awk 'length($0) > 80 { exit 1 }' help || fail "train.py --help is wider than 80 columns: $(cat help)"
+"$python" "$train_py" --data=. --checkpoint=none/c.pt >train.log 2>&1 && fail 'a folder of --checkpoint that is not there'
+grep -q 'checkpoint=none/c.pt: cannot be written: expected a folder' train.log || { cat train.log; fail 'the folder of --checkpoint'; }
+POSEIDON_LIBRARY=/none.so "$python" "$train_py" --data=. >train.log 2>&1 && fail 'no library'
+grep -q '/none.so.*: export POSEIDON_LIBRARY=/where/' train.log || { cat train.log; fail 'which library is missing'; }
 train --epochs=1
 train --epochs=2 --resume
 grep -q '^epoch 2: .* accuracy 1.0000' train.log && [ "$(grep -c '^epoch' train.log)" = 1 ] || { cat train.log; fail 'train.py after --resume'; }
