@@ -20,8 +20,10 @@
  * Errors. Functions return 0, or -1 with the message in poseidon_error() of the calling thread.
  * After poseidon_start a failure ends the handle on all ranks: their next calls fail, too, with the
  * message of the lowest rank that failed. Then only poseidon_destroy is left to do. A failing call
- * may wait until the other ranks come to one. Ranks that are silent for the time of stall-timeout,
- * or keep all others waiting for it, end all processes by MPI_Abort, named on standard error. */
+ * may wait until the other ranks come to one. From then on ranks that are silent for the time of
+ * stall-timeout, or keep all others waiting for it, end all processes by MPI_Abort, named on
+ * standard error. Until the end of poseidon_start collective calls wait without limit, as those of
+ * MPI do; there poseidon_fail and an early poseidon_destroy fail the others' next one. */
 #ifndef POSEIDON_H
 #define POSEIDON_H
 
@@ -84,14 +86,17 @@ POSEIDON_API const char *poseidon_error(void);
  *     result=mean|sum|values  what poseidon_wait gives: the mean (default) or the sum of the
  *                         ranks' gradients; or the values as a rule updates them by the mean:
  *     type=, base_lr=, momentum=, momentum2=, rms_decay=, delta=, weight_decay=, local_gw_ratio=
- *                         that rule, by the fields of Caffe's solver (SGD, 0.01, 0, ...)
+ *                         that rule, by the fields of Caffe's solver (SGD, 0.01, 0, ...); for
+ *                         result=values alone
  *
  * Collective. */
 POSEIDON_API int poseidon_create(MPI_Comm comm, const char *options, struct poseidon **out);
 
-/* Frees the handle; NULL is fine. Between iterations that is its end; within one it is a failure,
- * which the other ranks are told. Collective, before MPI_Finalize. After a failure some memory is
- * kept until the process ends: MPI may still use it. Returns -1 where the handle had failed. */
+/* Frees the handle; NULL is fine. Between iterations that is its end; within one, or before a
+ * poseidon_start that others come to, it is a failure, which they are told. One that ends an
+ * iteration before the others is named after stall-timeout. Collective, before MPI_Finalize. After
+ * a failure some memory is kept until the process ends: MPI may still use it. Returns -1 where the
+ * handle had failed. */
 POSEIDON_API int poseidon_destroy(struct poseidon *p);
 
 /* One more tensor, before poseidon_start. All ranks add the same ones in the same order, that of
@@ -102,13 +107,15 @@ POSEIDON_API int poseidon_add(struct poseidon *p, const struct poseidon_tensor *
  * chooses. Collective. */
 POSEIDON_API int poseidon_start(struct poseidon *p);
 
-/* Rank 0's bytes become everybody's: for what is no tensor. Before poseidon_start. Collective. */
+/* Rank 0's bytes become everybody's: for what is no tensor. count: any, the same on all ranks; one
+ * that differs fails on all, and the handle goes on. Before poseidon_start. Collective. */
 POSEIDON_API int poseidon_share(struct poseidon *p, void *bytes, size_t count);
 
 /* What poseidon_state_get gave on rank 0 of another run, of as many ranks, tensors and options:
  * this run goes on as that one would have, to the bit, where its values are those of then. Other
- * ranks' bytes are not read. Before poseidon_start, which refuses a state of another job.
- * Collective. */
+ * ranks' bytes are not read. Before poseidon_start, which refuses a state of another job: of other
+ * ranks, tensors, ways to send them, or numbers of the rule. As with train --resume those stay; the
+ * rate is the state's, and poseidon_set_rate changes it. Collective. */
 POSEIDON_API int poseidon_state_set(struct poseidon *p, const void *bytes, size_t count);
 
 /* Where the tensor's gradient is; the library's memory from poseidon_start on. NULL: there is no
@@ -154,7 +161,8 @@ POSEIDON_API size_t poseidon_state_size(struct poseidon *p);
  * others' is not touched. Collective. */
 POSEIDON_API int poseidon_state_get(struct poseidon *p, void *buffer, size_t room);
 
-/* This rank cannot go on: the other ranks' next calls fail with its message. Returns -1. */
+/* This rank cannot go on: the other ranks' next calls fail with its message; before the start their
+ * next collective ones, if this rank comes to one, too: poseidon_destroy will do. Returns -1. */
 POSEIDON_API int poseidon_fail(struct poseidon *p, const char *message);
 
 /* ---- what it did ---- */

@@ -13,6 +13,7 @@
 #include "sync/sync.h"
 #include "timeline/timeline.h"
 #include "util/owner.h"
+#include "util/strbuf.h"
 
 /* The words of poseidon_create. */
 struct words {
@@ -72,11 +73,12 @@ struct poseidon {
     struct clock_offset clock; /* before the start */
     int64_t began;             /* this iteration, in the trace */
     struct sync *sync;         /* NULL: not started */
-    char *about;               /* describes what all ranks must have alike */
+    struct strbuf about;       /* what all ranks, and the runs of a job, must have alike */
     char *plan_text;           /* plan/kept_plan.h, where auto chose; else "" */
     bool resumes;              /* with the state that poseidon_state_set was given: */
     char *state;               /* on rank 0, until the start */
-    char *failure;             /* the message, once it has failed */
+    char *failure;             /* the message, once it has failed; */
+    bool untold;               /* before the start, and the other ranks do not know */
     char *advice;
     int left_to_post;          /* in this iteration */
     float rates[2];            /* of even and odd iterations: one may be under way yet */
@@ -92,6 +94,10 @@ int library_write_trace(struct poseidon *p);
 
 /* Deals out the state, if one was given. Collective. */
 int library_load_state(struct poseidon *p);
+
+/* That of false where all ranks call: what one of them failed of ends the handle on all. `status`:
+ * this rank's besides, which does not. Collective. */
+int library_meet(struct poseidon *p, int status);
 
 /* Whether the handle has not failed and is as far as `started` says: 0, or -1 with a message. */
 int library_check(const struct poseidon *p, bool started);

@@ -60,12 +60,24 @@ static int check_number(const struct poseidon *p, int tensor)
                : error_set("there is no tensor %d: %d were added", tensor, p->nmembers);
 }
 
+int library_meet(struct poseidon *p, int status)
+{
+    if (library_check(p, false) && !(p && p->untold))
+        return -1;
+    if (error_agree(p->comm, p->untold)) {
+        p->untold = false;
+        return keep_failure(p);
+    }
+    return error_agree(p->comm, status);
+}
+
 int poseidon_fail(struct poseidon *p, const char *message)
 {
-    if (library_check(p, true))
-        return -1;
+    if (!p || p->failure)
+        return library_check(p, true);
     error_set("%s", message ? message : "the program cannot go on");
-    return library_end(p);
+    p->untold = !p->sync;
+    return p->sync ? library_end(p) : keep_failure(p);
 }
 
 /* ---- life ---- */
@@ -109,8 +121,8 @@ int poseidon_create(MPI_Comm comm, const char *options, struct poseidon **out)
     *out = p;
     return 0;
 fail:
-    (void)poseidon_destroy(p);
-    return -1;
+    (void)keep_failure(p);
+    return poseidon_destroy(p);
 }
 
 /* Whether some of the iteration's tensors were posted, and not all. */
@@ -132,6 +144,10 @@ int poseidon_destroy(struct poseidon *p)
 
     if (!p)
         return 0;
+    if (!p->sync && (!p->failure || p->untold)) /* where all do the same, nobody minds */
+        (void)error_agree(p->comm, error_set("%s", p->failure ? p->failure
+                                                              : "poseidon_destroy was called "
+                                                                "before poseidon_start"));
     if (p->sync && !p->failure &&
         sync_close(p->sync, is_within(p) ? say_missing(p, "poseidon_destroy") : 0))
         status = keep_failure(p);
@@ -143,7 +159,7 @@ int poseidon_destroy(struct poseidon *p)
     for (int i = 0; i < p->nmembers; i++)
         free((char *)(uintptr_t)p->members[i].tensor.name);
     free(p->members);
-    free(p->about);
+    strbuf_free(&p->about);
     free(p->plan_text);
     free(p->state);
     free(p->failure);
@@ -198,7 +214,7 @@ int poseidon_add(struct poseidon *p, const struct poseidon_tensor *tensor, int *
 
 int poseidon_start(struct poseidon *p)
 {
-    if (library_check(p, false))
+    if (library_meet(p, 0))
         return -1;
     p->left_to_post = p->nmembers;
     if (library_prepare_all(p)) {
@@ -212,11 +228,16 @@ int poseidon_start(struct poseidon *p)
 
 int poseidon_share(struct poseidon *p, void *bytes, size_t count)
 {
-    if (library_check(p, false))
-        return -1;
-    if (error_agree(p->comm, (bytes || count == 0) && count <= INT32_MAX
-                                 ? 0
-                                 : error_set("poseidon_share: %zu bytes at %p", count, bytes)))
+    uint64_t all = count;
+
+    if (library_meet(p, bytes || count == 0
+                            ? 0
+                            : error_set("poseidon_share: %zu bytes at %p", count, bytes)) ||
+        agree_share(p->comm, &all, sizeof all) ||
+        error_agree(p->comm, all == count ? 0
+                                          : error_set("poseidon_share: %zu bytes, and rank 0 has "
+                                                      "%llu: give as many on all ranks",
+                                                      count, (unsigned long long)all)))
         return -1;
     return agree_share(p->comm, bytes, count);
 }

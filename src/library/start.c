@@ -15,12 +15,19 @@
 
 /* ---- agreement ---- */
 
-/* What ranks that work together, and the runs of one job, must have alike. */
 static void describe_job(const struct poseidon *p, struct strbuf *out)
 {
+    const struct rule *rule = &p->words.rule;
     char name[32];
 
     agreement_put(out, "options", "\"%s\"", p->words.given);
+    agreement_put(out, "ranks", "%d", p->nranks);
+    agreement_put(out, "rule",
+                  "%s, momentum %g, %g, rms_decay %g, delta %g, weight_decay %g, "
+                  "local_gw_ratio %g",
+                  rule_kind_name(rule->kind), (double)rule->momentum, (double)rule->momentum2,
+                  (double)rule->rms_decay, (double)rule->delta, (double)rule->weight_decay,
+                  (double)p->words.trust);
     for (int i = 0; i < p->nmembers; i++) {
         const struct poseidon_tensor *t = &p->members[i].tensor;
         snprintf(name, sizeof name, "tensor %d", i);
@@ -32,14 +39,12 @@ static void describe_job(const struct poseidon *p, struct strbuf *out)
 
 static int compare_all(struct poseidon *p)
 {
-    struct strbuf list = {0};
     int status = p->nmembers > 0 ? 0 : error_set("poseidon_start: no tensor was added");
 
-    describe_job(p, &list);
-    status = error_agree(p->comm, status) ||
-             agreement_check(p->comm, &list, "all ranks add the same tensors in the same order");
-    p->about = strbuf_take(&list);
-    return error_agree(p->comm, status || !p->about ? -1 : 0);
+    describe_job(p, &p->about);
+    return error_any(
+        error_agree(p->comm, status || strbuf_status(&p->about)) ||
+        agreement_check(p->comm, &p->about, "all ranks add the same tensors in the same order"));
 }
 
 static void warn(void *context, const char *text)
@@ -381,6 +386,11 @@ int library_prepare_all(struct poseidon *p)
     if (compare_all(p) || topology_create(p->comm, &p->hosts) ||
         error_agree(p->comm, make_groups(p)) || form_nodes(p) ||
         error_agree(p->comm, place_arenas(p)) || make_plan(p) || open_trace(p) || open_sync(p))
+        return -1;
+    /* sync has compared it */
+    agreement_put(&p->about, "the way of its tensors", "%016llx",
+                  (unsigned long long)plan_digest(p->plan, (uint64_t)p->words.result));
+    if (error_agree(p->comm, strbuf_status(&p->about)))
         return -1;
     if (p->rank == 0)
         copy_values(p, false);

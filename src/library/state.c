@@ -13,13 +13,12 @@
 #include <string.h>
 
 enum { DIGEST_BYTES = 32 };
-static const char magic[16] = "poseidon state 1";
+static const char magic[16] = "poseidon state 2";
 
 struct head {
     char magic[16];
     uint64_t bytes, floats; /* all bytes, the digest's among them; of these */
     uint64_t about, plan;   /* bytes of the texts, with their NUL */
-    uint64_t ranks, digest; /* the plan's */
     int64_t iteration;      /* the first one to come */
     double rate;
 };
@@ -33,13 +32,10 @@ static size_t count_arenas(const struct poseidon *p)
 
 static struct head describe_state(const struct poseidon *p)
 {
-    const struct words *w = &p->words;
     int64_t iteration = atomic_load(&p->iteration);
     struct head head = {.floats = count_arenas(p) * p->elems * sizeof(float),
-                        .about = strlen(p->about) + 1,
+                        .about = p->about.length + 1,
                         .plan = strlen(p->plan_text) + 1,
-                        .ranks = (uint64_t)p->nranks,
-                        .digest = plan_digest(p->plan, (uint64_t)w->result << 8 | w->rule.kind),
                         .iteration = iteration,
                         .rate = (double)p->rates[iteration % 2]};
 
@@ -103,7 +99,7 @@ int poseidon_state_get(struct poseidon *p, void *buffer, size_t room)
     if (p->rank > 0)
         return 0;
     memcpy(out, &head, sizeof head);
-    memcpy(out + sizeof head + head.floats, p->about, head.about);
+    memcpy(out + sizeof head + head.floats, strbuf_text(&p->about), head.about);
     memcpy(out + sizeof head + head.floats + head.about, p->plan_text, head.plan);
     digest_state(out, head.bytes, (unsigned char *)out + head.bytes - DIGEST_BYTES);
     return 0;
@@ -111,7 +107,7 @@ int poseidon_state_get(struct poseidon *p, void *buffer, size_t room)
 
 /* ---- in ---- */
 
-static int check_bytes(const struct poseidon *p, const void *bytes, size_t count)
+static int check_bytes(const void *bytes, size_t count)
 {
     unsigned char digest[DIGEST_BYTES];
     struct head head;
@@ -128,16 +124,12 @@ static int check_bytes(const struct poseidon *p, const void *bytes, size_t count
     if (memcmp((const char *)bytes + count - DIGEST_BYTES, digest, DIGEST_BYTES) != 0 ||
         head.about < 2 || head.plan < 1)
         return error_set("poseidon_state_set: the state is damaged: its digest is another");
-    if (head.ranks != (uint64_t)p->nranks)
-        return error_set("poseidon_state_set: a state of another number of ranks: %llu, and here "
-                         "are %d; start as many, or begin without it",
-                         (unsigned long long)head.ranks, p->nranks);
     return 0;
 }
 
 static int keep_state(struct poseidon *p, const void *bytes, size_t count, struct head *head)
 {
-    if (check_bytes(p, bytes, count) || ALLOC(p->state, count, "the state"))
+    if (check_bytes(bytes, count) || ALLOC(p->state, count, "the state"))
         return -1;
     memcpy(p->state, bytes, count);
     memcpy(head, bytes, sizeof *head);
@@ -150,7 +142,7 @@ int poseidon_state_set(struct poseidon *p, const void *bytes, size_t count)
     struct head head = {.bytes = 0};
     int status;
 
-    if (library_check(p, false))
+    if (library_meet(p, 0))
         return -1;
     free(p->state);
     free(p->plan_text);
@@ -170,22 +162,19 @@ int poseidon_state_set(struct poseidon *p, const void *bytes, size_t count)
 /* Whether the state is of these tensors, sent in this way; rank 0. */
 static int check_job(const struct poseidon *p)
 {
-    struct head here = describe_state(p), there;
+    const char *here = strbuf_text(&p->about), *there;
     struct strbuf text = {0};
-    const char *about;
+    struct head head;
     int status;
 
-    memcpy(&there, p->state, sizeof there);
-    about = p->state + sizeof there + there.floats;
-    /* options come first, and not every one of them matters */
-    agreement_difference(about + strcspn(about, "\n"), p->about + strcspn(p->about, "\n"), &text);
-    if (text.length == 0 && (there.digest != here.digest || there.floats != here.floats)) {
-        agreement_difference(about, p->about, &text);
-        strbuf_puts(&text, text.length ? "" : "its tensors travel otherwise");
-    }
+    memcpy(&head, p->state, sizeof head);
+    there = p->state + sizeof head + head.floats;
+    /* "options\t..." comes first, and not every one of them matters */
+    agreement_difference(there + strcspn(there, "\n"), here + strcspn(here, "\n"), &text);
     status = strbuf_status(&text);
-    if (!status && text.length)
-        status = error_set("poseidon_start: the state is of another job: %s", strbuf_text(&text));
+    if (!status && (text.length || head.floats != describe_state(p).floats))
+        status = error_set("poseidon_start: the state is of another job, of options %.*s: %s",
+                           (int)strcspn(there, "\n") - 8, there + 8, strbuf_text(&text));
     strbuf_free(&text);
     return status;
 }

@@ -61,6 +61,24 @@ static void list_words(struct option_rows *rows, struct communication_rows *to, 
     options_add(rows, own, (int)(sizeof own / sizeof *own));
 }
 
+/* The rule's words are the last ones of the struct, and go with result=values. */
+static int check_rule(const struct option_rows *rows, const struct words *out)
+{
+    for (int i = 0; i < rows->n && out->result != RESULT_VALUES; i++) {
+        size_t length = strlen(rows->row[i].name);
+        const void *target = rows->row[i].target;
+        for (const char *word = out->given; *word; word += strcspn(word, ",") + 1) {
+            if (target >= (const void *)&out->rule && target < (const void *)(out + 1) &&
+                !strncmp(word, rows->row[i].name, length) && word[length] == '=')
+                return error_set("%s= is of the rule of result=values, and result=%s has none",
+                                 rows->row[i].name, results[out->result]);
+            if (!strchr(word, ','))
+                break;
+        }
+    }
+    return 0;
+}
+
 int words_parse(const char *text, struct words *out)
 {
     struct option_rows rows = {.n = 0};
@@ -76,7 +94,8 @@ int words_parse(const char *text, struct words *out)
     if (alloc_text(&out->given, text, "the options") || alloc_text(&out->text, text, "the options"))
         return -1;
     list_words(&rows, &communication, out);
-    if (options_parse_words(&rows, out->text) || communication_check(&communication, NULL)) {
+    if (options_parse_words(&rows, out->text) || communication_check(&communication, NULL) ||
+        check_rule(&rows, out)) {
         options_restate();
         return error_context("options \"%s\"", text);
     }

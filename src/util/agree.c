@@ -72,8 +72,15 @@ int agree_most(MPI_Comm comm, double *values, int n)
 
 int agree_share(MPI_Comm comm, void *bytes, size_t count)
 {
-    assert(count <= INT_MAX);
-    return MPI_STATUS(MPI_Bcast(bytes, (int)count, MPI_BYTE, 0, comm));
+    const size_t most = (size_t)1 << 30; /* MPI counts by int */
+    int status = 0;
+
+    for (char *at = bytes; count > 0 && !status; at += most) {
+        size_t part = count < most ? count : most;
+        status = MPI_STATUS(MPI_Bcast(at, (int)part, MPI_BYTE, 0, comm));
+        count -= part;
+    }
+    return status;
 }
 
 int agree_share_text(MPI_Comm comm, char **text)
@@ -87,13 +94,11 @@ int agree_share_text(MPI_Comm comm, char **text)
     bytes = *text ? strlen(*text) + 1 : 0;
     if (agree_share(comm, &bytes, sizeof bytes))
         return -1;
-    if (rank != 0 && bytes > 0 && bytes <= INT_MAX)
+    if (rank != 0 && bytes > 0)
         *text = alloc_array((size_t)bytes, 1, "what rank 0 has");
-    if (error_agree(comm, bytes > INT_MAX       ? error_memory((size_t)bytes, "what rank 0 has")
-                          : bytes > 0 && !*text ? -1
-                                                : 0))
+    if (error_agree(comm, bytes > 0 && !*text ? -1 : 0))
         return -1;
-    return bytes > 0 ? agree_share(comm, *text, (size_t)bytes) : 0;
+    return agree_share(comm, *text, (size_t)bytes);
 }
 
 int agree_gather(MPI_Comm comm, const void *mine, size_t bytes, const char *what, void **all)

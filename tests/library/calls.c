@@ -288,11 +288,13 @@ static void case_states(const char *options)
     REQUIRE(!poseidon_destroy(p));
 
     refuse_state(options, 1, NULL, 0, false, "no state");
-    refuse_state(options, 1, "poseidon state 1", 16, false, "no state");
+    refuse_state(options, 1, "poseidon state 2", 16, false, "no state");
     refuse_state(options, 1, state, bytes - 1, false, "give all of it");
     refuse_state(options, 2, state, bytes, true, "tensor 5: 'last' of 1 elements");
+    refuse_state("comm=ps,wire=bf16,result=values,momentum=0.5", 1, state, bytes, true,
+                 "another job, of options");
     if (nranks > 1)
-        refuse_state("wire=bf16,comm=allreduce", 1, state, bytes, true, "comm=allreduce");
+        refuse_state("wire=bf16,comm=allreduce", 1, state, bytes, true, "its tensors");
     for (size_t at = 0; at < bytes; at += bytes / 5) {
         state[at] ^= 4;
         refuse_state(options, 1, state, bytes, false, at < 16 ? "no state" : "damaged");
@@ -307,7 +309,7 @@ static void case_states(const char *options)
     REFUSED(poseidon_state_get(p, alone, few), "poseidon_state_size");
     REQUIRE(poseidon_destroy(p));
     if (nranks > 1)
-        refuse_state(options, 1, alone, few, false, "ranks: 1, and here");
+        refuse_state(options, 1, alone, few, true, "ranks: 1 there");
     free(state);
     free(alone);
 }
@@ -368,6 +370,7 @@ static const struct {
              {"differ", case_differ, MPI_THREAD_MULTIPLE},
              {"ends", case_ends, MPI_THREAD_MULTIPLE},
              {"silent", case_silent, MPI_THREAD_MULTIPLE},
+             {"unstarted", case_unstarted, MPI_THREAD_MULTIPLE},
              {"early", case_early, MPI_THREAD_MULTIPLE},
              {"unwritable", case_unwritable, MPI_THREAD_MULTIPLE},
              {"single", case_single, MPI_THREAD_SINGLE},

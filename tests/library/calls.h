@@ -53,6 +53,7 @@ void case_refusals(const char *options);
 void case_differ(const char *options);
 void case_ends(const char *options);
 void case_silent(const char *options);
+void case_unstarted(const char *options);
 void case_early(const char *options);
 void case_unwritable(const char *options);
 void case_uninitialised(const char *options);

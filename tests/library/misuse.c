@@ -31,6 +31,8 @@ void case_refusals(const char *options)
     REFUSED(poseidon_create(MPI_COMM_WORLD, "merge", &p), "merge", "NAME=VALUE");
     REFUSED(poseidon_create(MPI_COMM_WORLD, "type=Sgd", &p), "Sgd", "SGD");
     REFUSED(poseidon_create(MPI_COMM_WORLD, "momentum=-1", &p), "momentum", "0 or more");
+    REFUSED(poseidon_create(MPI_COMM_WORLD, "comm=ps,momentum=0.9", &p),
+            ": momentum= is of the rule", "result=mean has none");
     REQUIRE(!poseidon_destroy(NULL));
     REFUSED(poseidon_add(NULL, &tensor, NULL), "NULL");
     REFUSED(poseidon_start(NULL), "NULL");
@@ -60,7 +62,6 @@ void case_refusals(const char *options)
     REFUSED(poseidon_post(p, 0), "poseidon_start");
     REFUSED(poseidon_wait(p, 0), "poseidon_start");
     REFUSED(poseidon_takes_factors(p, 0), "poseidon_start");
-    REFUSED(poseidon_fail(p, "x"), "poseidon_start");
     REFUSED(poseidon_share(p, NULL, 4), "poseidon_share");
     REQUIRE(!poseidon_gradient(p, 7));
     REQUIRE(!poseidon_start(p));
@@ -89,6 +90,8 @@ void case_differ(const char *options)
 
     (void)options;
     REQUIRE(!poseidon_create(MPI_COMM_WORLD, last ? "comm=sfb" : "comm=ps", &p));
+    REFUSED(poseidon_share(p, &shared, last ? 1 : 2),
+            ": poseidon_share: 1 bytes, and rank 0 has 2");
     REQUIRE(!poseidon_share(p, &shared, sizeof shared) && shared == 0);
     REQUIRE(!poseidon_add(p, &tensor, NULL));
     REFUSED(poseidon_start(p), "options differs: \"comm=ps\" on rank", "\"comm=sfb\" on rank");
@@ -109,6 +112,31 @@ void case_differ(const char *options)
     REQUIRE(!poseidon_add(p, &tensor, NULL));
     REFUSED(poseidon_start(p), "'more' of 1001 elements", "1000 elements");
     REFUSED(poseidon_destroy(p), "more");
+}
+
+/* One rank gives up before the start: whatever the others come to next tells them. */
+void case_unstarted(const char *options)
+{
+    bool last = rank == nranks - 1;
+
+    for (int next = 0; next < 4; next++) {
+        struct poseidon *p = made(0, options);
+        int shared = 0;
+
+        if (last && next < 3) {
+            REFUSED(poseidon_fail(p, "no data"), "no data");
+            REFUSED(next ? poseidon_destroy(p) : poseidon_start(p), "no data");
+        } else if (last) {
+            REQUIRE(!poseidon_destroy(p));
+        } else {
+            REFUSED(next == 1   ? poseidon_share(p, &shared, sizeof shared)
+                    : next == 2 ? poseidon_state_set(p, &shared, sizeof shared)
+                                : poseidon_start(p),
+                    "rank", next < 3 ? "no data" : "poseidon_destroy was called before");
+        }
+        if (!last || !next)
+            REFUSED(poseidon_destroy(p), next < 3 ? "no data" : "poseidon_destroy was");
+    }
 }
 
 /* One rank does something wrong in the second iteration; all get its message. */

@@ -61,6 +61,7 @@ for ranks in 2 3; do
     calls "$ranks" two comm=ps,hierarchy=off
     calls "$ranks" ends
     calls "$ranks" differ
+    calls "$ranks" unstarted
 done
 calls 3 state comm=lowrank:1,lowrank-warmup=6,hierarchy=2
 calls 1 ends
