@@ -42,6 +42,9 @@ logs() {
     schemes=docs/curves/schemes
     plot models/cifar10_quick/schemes.svg 'CIFAR-10, cifar10_quick, batch 100 over 2 ranks' $schemes/synchronous.log $schemes/bf16.log \
         $schemes/adam.log $schemes/1-bit.log $schemes/staleness-1.log $schemes/staleness-3.log
+    for ranks in 2 4; do
+        plot "docs/pictures/lossy-$ranks.svg" "CIFAR-10, cifar10_quick, batch 100 over $ranks ranks" "docs/curves/lossy/quick-$ranks"/*.log
+    done
 }
 
 # Bars of images/s over those of PyTorch in its fastest form, which is 1, with the same instructions.
