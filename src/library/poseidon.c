@@ -53,11 +53,12 @@ int library_check(const struct poseidon *p, bool started)
     return 0;
 }
 
-static int check_number(const struct poseidon *p, int tensor)
+static struct member *find_member(const struct poseidon *p, int tensor)
 {
-    return tensor >= 0 && tensor < p->nmembers
-               ? 0
-               : error_set("there is no tensor %d: %d were added", tensor, p->nmembers);
+    if (tensor >= 0 && tensor < p->nmembers)
+        return &p->members[tensor];
+    error_set("there is no tensor %d: %d were added", tensor, p->nmembers);
+    return NULL;
 }
 
 int library_meet(struct poseidon *p, int status)
@@ -244,14 +245,16 @@ int poseidon_share(struct poseidon *p, void *bytes, size_t count)
 
 float *poseidon_gradient(struct poseidon *p, int tensor)
 {
-    if (!p || check_number(p, tensor))
-        return NULL;
-    return p->members[tensor].tensor.gradient;
+    const struct member *m = p ? find_member(p, tensor) : NULL;
+
+    return m ? m->tensor.gradient : NULL;
 }
 
 int poseidon_takes_factors(struct poseidon *p, int tensor)
 {
-    return library_check(p, true) || check_number(p, tensor) ? -1 : p->members[tensor].factors;
+    const struct member *m = library_check(p, true) ? NULL : find_member(p, tensor);
+
+    return m ? m->factors : -1;
 }
 
 /* ---- an iteration ---- */
@@ -264,9 +267,9 @@ static int check_post(struct poseidon *p, int tensor, bool factors)
 
     if (library_check(p, true))
         return -1;
-    if (check_number(p, tensor))
+    m = find_member(p, tensor);
+    if (!m)
         return library_end(p);
-    m = &p->members[tensor];
     iteration = atomic_load(&p->iteration);
     if (m->posted <= iteration && !m->waits && m->factors == factors)
         return 0;
@@ -356,14 +359,9 @@ int poseidon_wait(struct poseidon *p, int tensor)
 
     if (library_check(p, true))
         return -1;
-    if (check_number(p, tensor))
-        return library_end(p);
-    if (is_within(p)) {
-        say_missing(p, "poseidon_wait");
-        return library_end(p);
-    }
-    m = &p->members[tensor];
-    if (m->waits && sync_wait(p->sync, tensor))
+    m = find_member(p, tensor);
+    if (!m || (is_within(p) && say_missing(p, "poseidon_wait")) ||
+        (m->waits && sync_wait(p->sync, tensor)))
         return library_end(p);
     m->waits = false;
     return 0;
@@ -383,14 +381,10 @@ int poseidon_set_rate(struct poseidon *p, float rate)
 {
     if (library_check(p, true))
         return -1;
-    if (is_within(p)) {
-        say_missing(p, "poseidon_set_rate");
+    if ((is_within(p) && say_missing(p, "poseidon_set_rate")) ||
+        (!(rate >= 0 && rate < INFINITY) &&
+         error_set("poseidon_set_rate: expected a rate of 0 or more, found %g", (double)rate)))
         return library_end(p);
-    }
-    if (!(rate >= 0 && rate < INFINITY)) {
-        error_set("poseidon_set_rate: expected a rate of 0 or more, found %g", (double)rate);
-        return library_end(p);
-    }
     p->rates[atomic_load(&p->iteration) % 2] = rate;
     return 0;
 }
@@ -409,7 +403,7 @@ int poseidon_report(struct poseidon *p, int tensor, struct poseidon_traffic *out
     struct traffic planned;
     int bucket;
 
-    if (library_check(p, true) || check_number(p, tensor))
+    if (library_check(p, true) || !find_member(p, tensor))
         return -1;
     if (!out)
         return error_set("poseidon_report: nowhere to put it: NULL");

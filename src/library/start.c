@@ -100,8 +100,8 @@ static int form_nodes(struct poseidon *p)
     if (error_agree(p->comm,
                     node_map_create(&p->hosts, p->nranks, automatic ? 0 : w->hierarchy, &p->nodes)))
         return -1;
-    status =
-        node_form(p->comm, &p->hosts, &p->nodes, p->elems, automatic && apart, automatic, &p->node);
+    status = node_create(p->comm, &p->hosts, &p->nodes, p->elems, automatic && apart, automatic,
+                         &p->node);
     if (status > 0 && p->rank == 0) {
         options_restate();
         warn(NULL, error_text());
@@ -305,21 +305,10 @@ static int open_trace(struct poseidon *p)
     return 0;
 }
 
-static const char *name_tensor(const void *context, int layer)
-{
-    const struct poseidon *p = context;
-
-    return layer >= 0 && layer < p->nmembers ? p->members[layer].tensor.name : NULL;
-}
-
 int library_write_trace(struct poseidon *p)
 {
-    struct timeline_about about = {.net = "libposeidon",
-                                   .context = p,
-                                   .layer = name_tensor,
-                                   .plan = p->plan,
-                                   .topology = &p->hosts,
-                                   .before = p->clock};
+    struct timeline_about about = {
+        .net = "libposeidon", .plan = p->plan, .topology = &p->hosts, .before = p->clock};
     struct timeline_written written;
 
     if (timeline_write(p->comm, p->trace, &about, p->words.trace, &written))

@@ -154,8 +154,8 @@ fail:
     return -1;
 }
 
-int node_create(MPI_Comm world, const struct topology *topology, const struct node_map *map,
-                size_t elems, struct node **out)
+static int create(MPI_Comm world, const struct topology *topology, const struct node_map *map,
+                  size_t elems, struct node **out)
 {
     struct node *node = calloc(1, sizeof *node);
     size_t bytes;
@@ -190,15 +190,15 @@ fail:
     return -1;
 }
 
-int node_form(MPI_Comm world, const struct topology *topology, struct node_map *map, size_t elems,
-              bool messages, bool yields, struct node **out)
+int node_create(MPI_Comm world, const struct topology *topology, struct node_map *map, size_t elems,
+                bool messages, bool yields, struct node **out)
 {
     bool only = map->nnodes == 1 && !map->team;
     int status = 0;
 
     *out = NULL;
     if (map->most > 1 && !(only && messages)) {
-        if (!node_create(world, topology, map, elems, out))
+        if (!create(world, topology, map, elems, out))
             return 0;
         if (!only || !yields)
             return -1;

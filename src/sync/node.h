@@ -53,17 +53,13 @@ struct node {
     float *grads;  /* nranks x elems: every rank's gradients */
 };
 
-/* topology: of world, the map's. elems: of the net's arenas, which the node shares unless it is a
- * team. Collective over world. */
-int node_create(MPI_Comm world, const struct topology *topology, const struct node_map *map,
-                size_t elems, struct node **out);
-
-/* The same for the nodes that the map has, if it is to be; else *out is NULL, and the map freed.
- * Not where no worker has company; nor where one machine has all workers, who share its memory, and
- * `messages` are asked for. There 1 stands for a memory that is too small where `yields`: messages
- * do, and this thread's message is the warning. Collective over world, with the same result. */
-int node_form(MPI_Comm world, const struct topology *topology, struct node_map *map, size_t elems,
-              bool messages, bool yields, struct node **out);
+/* This rank's node. topology: of world, the map's. elems: of the net's arenas, which the node
+ * shares unless it is a team. Without a node, *out is NULL and the map freed: where no worker has
+ * company; where one machine has all workers, who share its memory, and `messages` are asked for;
+ * and where that memory is too small and `yields`: 1, and this thread's message is the warning.
+ * Collective over world, with the same result. */
+int node_create(MPI_Comm world, const struct topology *topology, struct node_map *map, size_t elems,
+                bool messages, bool yields, struct node **out);
 
 /* After what uses its arenas. Collective over the node. */
 void node_destroy(struct node *node);

@@ -53,7 +53,9 @@ static const char *name_of_event(const struct timeline_writer *w, const struct t
     for (int b = 0; b < plan->nbuckets && !pass; b++)
         if (plan->buckets[b].layer == event->layer && plan->buckets[b].ngroups > 1)
             return plan->buckets[b].name;
-    return w->about->layer(w->about->context, event->layer);
+    if (w->about->layer)
+        return w->about->layer(w->about->context, event->layer);
+    return event->layer >= 0 ? plan->groups[event->layer].name : NULL;
 }
 
 /* "text", with what would end it escaped. */

@@ -12,7 +12,7 @@
 struct timeline_about {
     const char *net; /* its name */
     const void *context;
-    /* The name of the layer with that index; NULL: there is none. */
+    /* The name of the layer with that index; NULL: there is none. Without it, the plan's groups. */
     const char *(*layer)(const void *context, int layer);
     const struct plan *plan;         /* who is worker and who server */
     const struct topology *topology; /* where they run */

@@ -146,9 +146,9 @@ static int form_nodes(struct exchange *exchange, const struct job *job, struct c
         node_map_free(map);
         return 0;
     }
-    status = node_form(job->world, &job->topology, map, compute->net->elems,
-                       automatic && wants_messages(job, kept_plan, any[CAP] > 0),
-                       automatic && job->options->leaders <= 0, &exchange->node);
+    status = node_create(job->world, &job->topology, map, compute->net->elems,
+                         automatic && wants_messages(job, kept_plan, any[CAP] > 0),
+                         automatic && job->options->leaders <= 0, &exchange->node);
     if (status > 0)
         LOG_WARNING(job->log, "%s", error_text());
     if (exchange->node && map->team)

@@ -340,7 +340,7 @@ static void run(const struct conformance *c)
     if (c->node > 0) {
         REQUIRE(!topology_create(MPI_COMM_WORLD, &topology) &&
                     !node_map_create(&topology, workers, (int)c->node, &map) &&
-                    !node_create(MPI_COMM_WORLD, &topology, &map, net.elems, &node),
+                    !node_create(MPI_COMM_WORLD, &topology, &map, net.elems, false, false, &node),
                 "%s", error_text());
         options.nodes = map.node;
         sync_options.node = node;
