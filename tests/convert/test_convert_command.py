@@ -349,7 +349,7 @@ class Convert(unittest.TestCase):
         images = self.path("train-images-idx3-ubyte")
         for arguments, says in [
                 (["mnist", self.dir], "expected a kind"),
-                (["svhn", self.dir, out], "unknown kind 'svhn'"),
+                (["svhn", self.dir, out], "unknown kind of data 'svhn'"),
                 (["mnist", self.dir, out, "--gzip=10"], "--gzip=10: expected a number from 0 to 9"),
                 (["mnist", self.dir, out, "--gzip=x"], "--gzip expects a whole number, found 'x'"),
                 (["mnist", self.dir, out, "--split=validation"], "expected train or test"),

@@ -7,16 +7,17 @@ rank of mpirun. NET: small, or one of tests/cluster/bench_ddp.py. CASE: options 
     later            by model.step(optimizer); with result=values the library updates
     plain            no momentum: as rates change, Caffe's is another than PyTorch's
     channels_last    the parameters' order in memory
-    left-out         one parameter's hook is taken away, and the parameters must not be the same
+    left-out         one parameter is skipped, and the parameters must not be the same
     exits, raises    the last rank ends, or has an exception, in the fourth iteration
 
-or "rounding": DDP against itself, from parameters that are one rounding away.
+or "rounding": DDP against itself, from parameters that are one rounding away. NET "uses": what else a program may do, right or refused.
 
 Both sides train by themselves for ITERATIONS. Then ours takes over the judge's parameters, and the gradients of the next
 iteration are held against each other: the norm of a tensor's difference over its norm is rounding, at most 1e-6.
 Of runs by themselves that cannot be asked: a rounding flips what ReLU or max pooling decide (docs/library.md).
 """
 import contextlib
+import copy
 import ctypes
 import os
 import sys
@@ -83,10 +84,10 @@ class Side:
                     p.mul_(1 + 2**-24 * torch.randn(p.shape))
         if self.ours:
             comm, *more = options.partition("=")[2].split(",") + ["stall-timeout=none"]  # DDP takes its time, too
-            self.model = poseidon_torch.DataParallel(self.net, comm, ",".join(more), passes)
+            self.model = poseidon_torch.DataParallel(self.net, comm, ",".join(more))
             if "left-out" in words:
-                keep, first = self.model._after_gradient, next(self.net.parameters())
-                self.model._after_gradient = lambda p: None if p is first else keep(p)
+                send, first = self.model._send, next(self.net.parameters())
+                self.model._send = lambda p: (p is first and setattr(p, "grad", None), send(p))
         else:
             self.model = DistributedDataParallel(self.net, find_unused_parameters=self.small)
         assert list((self.model if self.ours else self.net).state_dict()) == names
@@ -163,7 +164,7 @@ def run(name, case):
                 for x, y in zip(list(a.net.parameters()) + list(a.net.buffers()), list(b.net.parameters()) + list(b.net.buffers())):
                     x.copy_(y)
             fixed = apart(a.gradients(ITERATIONS, BATCHES[name]), b.gradients(ITERATIONS, BATCHES[name]), names)
-        factors = [n for n, p in a.net.named_parameters() if a.ours and p in a.model.factors]
+        factors = [n for n, p in a.net.named_parameters() if a.ours and p in a.model.factors.rows]
     if rank == 0:
         print("%s, %d ranks, %s: gradients %s apart; by themselves gradients %s, parameters %s; as factors: %s" % (
             name, ranks, case, *("%.1e (%s)" % far if far != "-" else far for far in (fixed, free, end)),
@@ -174,11 +175,204 @@ def run(name, case):
     return bits and (fixed == "-" or fixed[0] < ROUNDING) and (end[0] == 0 if exact else end[0] < 1e-5 or name != "small")
 
 
+class Uses(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = torch.nn.Linear(40, 30, bias=False), torch.nn.Linear(30, 30)
+        self.sometimes, self.last = torch.nn.Linear(30, 30), torch.nn.Linear(30, 10)
+
+    def forward(self, x, more=True):
+        x = torch.relu(self.second(torch.relu(self.first(x))))
+        return self.last(x + self.sometimes(x) if more else x).float()
+
+
+def use(options, passes, refused=None, near=1e-4, step=None, frozen=False, compiled=False, **how):
+    """Three steps of passes(MODEL, ITERATION, RANK), which is called with plain nets in the place of all ranks, too: True where the
+    parameters are the same in the end, or where the error has the text `refused`; else what was found. step: not optimizer.step()."""
+    torch.manual_seed(1)
+    net, plain, rank, ranks = Uses(), Uses(), poseidon_torch.rank(), poseidon_torch.size()
+    plain.load_state_dict(net.state_dict())
+    net.second.weight.requires_grad_(not frozen)
+    start = [p.detach().clone() for p in net.parameters()]
+    comm, _, more = options.partition(",")
+    more = "stall-timeout=60s," + (more or "hierarchy=off")
+    model = poseidon_torch.DataParallel(torch.compile(net, backend="aot_eager") if compiled else net, comm, more, **how)
+    optimizers = [torch.optim.SGD(n.parameters(), lr=0.1, momentum=0.9, weight_decay=0.1) for n in (net, plain)]
+    try:
+        for iteration in range(3):
+            for p in plain.parameters():
+                p.grad = None
+            for r in range(ranks):
+                mine = copy.deepcopy(plain)
+                passes(mine, iteration, r)
+                for p, q in zip(plain.parameters(), mine.parameters()):
+                    p.requires_grad_(q.requires_grad)
+                    if q.grad is not None:
+                        p.grad = q.grad / ranks + (0 if p.grad is None else p.grad)
+            optimizers[0].zero_grad()
+            passes(model, iteration, rank)
+            step(model, optimizers[0]) if step else optimizers[0].step()
+            optimizers[1].step()
+        model.close()
+    except RuntimeError as e:
+        model.library.library.poseidon_destroy(model.handle)
+        return refused is not None and refused in str(e) or str(e)
+    far = max(float((p - q).detach().norm() / (q - at).detach().norm().clamp(min=1e-9))
+              for p, q, at in zip(net.parameters(), plain.parameters(), start))
+    return refused is None and far < near or f"{far:.1e} apart"
+
+
+def uses():
+    def loss(model, iteration, rank, part=0, rows=4, at=None, **named):
+        generator = torch.Generator().manual_seed(100 * iteration + 10 * rank + part)
+        x = torch.randn(rows, 40, generator=generator)
+        x = x if at is None else at[:rows].copy_(x)  # the same memory for every batch
+        return functional.cross_entropy(model(x, **named), torch.randint(10, (rows,), generator=generator))
+
+    def net_of(model):
+        net = getattr(model, "module", model)
+        return getattr(net, "_orig_mod", net)
+
+    def alone(model):
+        return getattr(model, "no_sync", contextlib.nullcontext)()
+
+    def autocast(*at):
+        with torch.autocast("cpu", torch.bfloat16):
+            x = loss(*at)
+        x.backward()
+
+    def penalty(model, *at):
+        (loss(model, *at) + 0.01 * net_of(model).second.weight.abs().sum()).backward()
+
+    def elsewhere(model, *at):
+        (loss(model, *at) + functional.linear(torch.ones(30), net_of(model).second.weight).pow(2).mean()).backward()
+
+    def slope(model, *at):  # a penalty on the gradient of the input
+        x = torch.ones(4, 40, requires_grad=True)
+        there, = torch.autograd.grad(model(x).logsumexp(1).sum(), x, create_graph=True)
+        (loss(model, *at) + there.norm()).backward()
+
+    def asks(model, *at):  # for the gradient of an input, and forgets it
+        x = torch.ones(4, 40, requires_grad=True)
+        torch.autograd.grad(model(x).sum(), x)
+        loss(model, *at).backward()
+
+    def asks_weight(model, *at):
+        torch.autograd.grad(loss(model, *at), net_of(model).second.weight, allow_unused=True)
+        loss(model, *at).backward()
+
+    def twice(model, *at):
+        for part in range(2):
+            loss(model, *at, part).backward()
+
+    def waits(model, *at):
+        for part in range(2):
+            loss(model, *at, part).backward()
+            getattr(model, "wait", list)()
+
+    def again(*at):
+        x = loss(*at)
+        x.backward(retain_graph=True)
+        x.backward()
+
+    def together(*at):
+        (loss(*at) + loss(*at, 1)).backward()
+
+    def unused(model, *at):  # in the pass that is sent
+        with alone(model):
+            loss(model, *at).backward()
+        loss(model, *at, 1, more=at[0] == 0).backward()
+
+    def zeroed(model, *at):  # what no_sync added up is given up; and x is changed afterwards
+        x = torch.zeros(4, 40)
+        for part in range(3):
+            with alone(model) if part < 2 else contextlib.nullcontext():
+                loss(model, *at, part, at=x).backward()
+            if part == 0:
+                for p in net_of(model).parameters():
+                    p.grad = None
+
+    def unlike(*at):  # rank 0 has most, in the first step
+        loss(*at, rows=6 - at[2] - at[1]).backward()
+
+    def more(*at):
+        loss(*at, rows=4 + at[2]).backward()
+
+    def tests_first(model, iteration, rank):
+        if iteration == 0:
+            loss(model, iteration, rank, 1, rows=2)
+        loss(model, iteration, rank).backward()
+
+    def freezes(model, *at):
+        if at[0] == 1:
+            for p in net_of(model).second.parameters():
+                p.requires_grad_(False)
+                p.grad = None
+        loss(model, *at).backward()
+
+    def unfreezes(model, *at):
+        if at[0] == 1:
+            net_of(model).second.weight.requires_grad_(True)
+        loss(model, *at).backward()
+
+    def loads(model, *at):
+        if at[0] == 1:
+            model.load_state_dict(net_of(model).state_dict())
+        loss(model, *at).backward()
+
+    def copies(model, *at):
+        if at[0] == 1 and isinstance(model, poseidon_torch.DataParallel):
+            for other in copy.deepcopy(model), copy.deepcopy(model.module):
+                with torch.no_grad():
+                    other.second.weight.zero_()
+                loss(other, *at).backward()
+                assert not torch.equal(other(torch.ones(1, 40)), model(torch.ones(1, 40))) and other.second.weight.grad.any()
+        loss(model, *at).backward()
+
+    def plain(*at):
+        loss(*at).backward()
+
+    def later(model, optimizer):
+        model.step(optimizer)
+
+    def scaled(model, *at):
+        mine = isinstance(model, poseidon_torch.DataParallel)
+        (scaler[0].scale(loss(model, *at)) if mine else loss(model, *at)).backward()
+
+    def unscaled(model, optimizer):
+        scaler[0].unscale_(optimizer)
+        model.step(optimizer)
+        scaler[0].update()
+
+    whole, scaler = "factors=False", []
+    tries = {
+        "autocast": lambda: use("sfb", autocast, near=0.03), "a penalty": lambda: use("sfb", penalty, whole),
+        "a penalty, by servers": lambda: use("ps", penalty), "a penalty, whole": lambda: use("sfb", penalty, factors=False),
+        "another use": lambda: use("sfb", elsewhere, whole), "a gradient penalty": lambda: use("sfb", slope, whole),
+        "a gradient penalty, by servers": lambda: use("ps", slope), "an input's gradient": lambda: use("sfb", asks),
+        "a weight's gradient": lambda: use("sfb", asks_weight, whole), "two passes": lambda: use("sfb", twice, whole),
+        "two passes, by servers": lambda: use("ps", twice), "a graph twice": lambda: use("sfb", again, whole),
+        "two losses": lambda: use("sfb", together), "torch.compile": lambda: use("sfb", plain, compiled=True),
+        "a last pass without a layer": lambda: use("sfb", unused), "the same, by servers": lambda: use("ps", unused),
+        "no_sync and zero_grad": lambda: use("sfb", zeroed), "two passes, later": lambda: use("ps", twice, "no model.step()", step=later),
+        "two passes, later, and model.wait()": lambda: use("ps", waits, step=later),
+        "unlike batches": lambda: use("sfb", unlike), "a batch larger than rank 0's": lambda: use("sfb", more, whole),
+        "the same where none sends factors": lambda: use("auto,hierarchy=auto", more), "a test first": lambda: use("sfb", tests_first),
+        "freezing": lambda: use("sfb", freezes), "unfreezing": lambda: use("sfb", unfreezes, "unfrozen", frozen=True),
+        "copies": lambda: use("sfb", copies),
+        "loaded values": lambda: use("ps,hierarchy=off,result=values", loads, "result=values"),
+    }
+    if hasattr(torch.amp, "GradScaler"):
+        tries["GradScaler"] = lambda: scaler.append(torch.amp.GradScaler("cpu")) or use("ps", scaled, "GradScaler", step=unscaled)
+    found = {name: attempt() for name, attempt in tries.items()}  # GradScaler is the last one, for it stays
+    return [f"{name}: {what}" for name, what in found.items() if what is not True]
+
+
 def main():
     torch.set_num_threads(1)
     os.environ.update(MASTER_ADDR="127.0.0.1", RANK=str(poseidon_torch.rank()), WORLD_SIZE=str(poseidon_torch.size()))
     torch.distributed.init_process_group("gloo")
-    bad = [case for case in sys.argv[2:] if not run(sys.argv[1], case)]
+    bad = uses() if sys.argv[1] == "uses" else [case for case in sys.argv[2:] if not run(sys.argv[1], case)]
     torch.distributed.destroy_process_group()
     poseidon_torch.finalize()
     return "failed: " + "; ".join(bad) if bad else 0

@@ -1,7 +1,7 @@
 #!/bin/sh
-# PyTorch over libposeidon: gradients are those of DistributedDataParallel, by any way and in any order of waiting; a hook
-# that is left out is noticed; a rank that ends or has an exception ends all, with its words. TORCH_NETS="NET..." has
-# whole nets instead of a small one.
+# PyTorch over libposeidon: gradients are those of DistributedDataParallel, by any way and in any order of waiting; one that
+# is left out is noticed; whatever else a program may do is right or refused, never wrong without a word; a rank that ends or
+# has an exception ends all, with its words. TORCH_NETS="NET..." has whole nets instead of a small one.
 . "${abs_top_srcdir:?}/tests/common.sh"
 POSEIDON_LIBRARY=${abs_top_builddir:?}/libposeidon.so.0
 export POSEIDON_LIBRARY
@@ -21,7 +21,7 @@ torch() {
     POSEIDON_MPI_TIMEOUT=${TORCH_SECONDS:-300} "$POSEIDON_MPIRUN" "$ranks" "$python" "$abs_top_srcdir/tests/library/check_torch.py" \
         "$@" >torch.log 2>&1
     status=$?
-    grep 'apart' torch.log
+    grep ' apart' torch.log
     return $status
 }
 apart=comm=auto,hierarchy=off
@@ -38,6 +38,7 @@ torch 2 small comm=auto 'comm=sfb,hierarchy=off against=comm=ps,hierarchy=off' "
     { cat torch.log; fail 'on 2 ranks'; }
 torch 4 small comm=auto "$apart,merge=0" 'comm=auto later against=comm=auto' || { cat torch.log; fail 'on 4 ranks'; }
 grep -q 'as factors: .*first.weight' torch.log || fail "no layer sends factors on 4 ranks"
+torch 2 uses || { cat torch.log; fail 'what else a program may do'; }
 torch 2 small 'comm=auto raises'
 status=$?
 grep -q '\[rank0\]: RuntimeError: rank 1 (.*): ValueError: no more data$' torch.log || { cat torch.log; fail 'an exception'; }
