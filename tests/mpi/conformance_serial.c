@@ -282,6 +282,11 @@ static void sum_by_gradients(struct serial *s, int bucket, int iteration, int ra
         float *mine = s->nodes + (size_t)node * s->most;
         sum_over_ranks(s->gradients + (size_t)plan->world_rank[node] * s->most, s->most,
                        plan->locals[node], g->elems, mine);
+        /* what was owed before goes along with the first gradient */
+        for (size_t i = 0; i < g->elems && g->rank > 0 && iteration == 0; i++) {
+            mine[i] += s->lost[(size_t)node * s->elems + g->begin + i];
+            s->lost[(size_t)node * s->elems + g->begin + i] = 0;
+        }
         if (travels && !low_rank && (!(s->late >> node & 1) || s->posts_late))
             bucket_through_codec(plan, bucket, mine, s->lost + (size_t)node * s->elems);
     }
