@@ -192,9 +192,8 @@ refuses '--epochs=1: the number of training records is not known; give --max-ite
 dry 2 1 'no folder' --snapshot-prefix=nowhere/s
 refuses "Cannot write to snapshot prefix 'nowhere/s'"
 for given in --json --summary=s.json --trace=t.json --log=l.jsonl --csv=c.csv --tensorboard=events '--tune=rank-log=r'; do
-    # shellcheck disable=SC2086 # two words
-    dry 1 1 "$given" $given
-    refuses "--dry-run trains nothing: there is nothing for ${given%%=*}\$"
+    dry 1 1 "$given" "$given"
+    refuses "--dry-run trains nothing: there is nothing for ${given%=*}\$"
 done
 for left in s.json t.json l.jsonl c.csv events r.0.log; do
     [ ! -e $left ] || fail "a dry run wrote $left"
