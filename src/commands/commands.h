@@ -1,5 +1,5 @@
 /* The commands: each takes its own argument vector (argv[0] is its name) and returns 0 or the exit
- * status, OPTIONS_HELPED, or -1 with the message set, for command_run to print. Only here is
+ * status, OPTIONS_HELPED, or -1 with the message set, for main to print. Only here is
  * anything printed, and nowhere else does the program end. */
 #ifndef POSEIDON_COMMANDS_COMMANDS_H
 #define POSEIDON_COMMANDS_COMMANDS_H
@@ -40,9 +40,6 @@ int command_version(void);
 
 /* The same lines, "NAME  VALUE", appended. */
 void version_put(struct strbuf *out);
-
-/* Runs a command of that name and returns the exit status. */
-int command_run(const char *name, int (*run)(int argc, char **argv), int argc, char **argv);
 
 /* Prints "poseidon COMMAND: message" on standard error; returns 1. */
 int command_fail(const char *command);

@@ -128,7 +128,7 @@ static int command_help(int argc, char **argv)
     return command->run(2, arguments);
 }
 
-int command_run(const char *name, int (*run)(int argc, char **argv), int argc, char **argv)
+static int command_run(const char *name, int (*run)(int argc, char **argv), int argc, char **argv)
 {
     int status = run(argc, argv);
 
