@@ -65,16 +65,11 @@ static void list_words(struct option_rows *rows, struct communication_rows *to, 
 static int check_rule(const struct option_rows *rows, const struct words *out)
 {
     for (int i = 0; i < rows->n && out->result != RESULT_VALUES; i++) {
-        size_t length = strlen(rows->row[i].name);
         const void *target = rows->row[i].target;
-        for (const char *word = out->given; *word; word += strcspn(word, ",") + 1) {
-            if (target >= (const void *)&out->rule && target < (const void *)(out + 1) &&
-                !strncmp(word, rows->row[i].name, length) && word[length] == '=')
-                return error_set("%s= is of the rule of result=values, and result=%s has none",
-                                 rows->row[i].name, results[out->result]);
-            if (!strchr(word, ','))
-                break;
-        }
+        if (rows->given[i] && target >= (const void *)&out->rule &&
+            target < (const void *)(out + 1))
+            return error_set("%s= is of the rule of result=values, and result=%s has none",
+                             rows->row[i].name, results[out->result]);
     }
     return 0;
 }

@@ -79,6 +79,11 @@ static int read_losses(struct net *net)
     return 0;
 }
 
+bool net_has_any_loss(const struct net *net)
+{
+    return net->internals->nlosses > 0;
+}
+
 static bool learns(const struct layer *layer)
 {
     for (int p = 0; p < layer->nparams; p++)

@@ -139,6 +139,9 @@ int net_batch(const struct net *net);
 int net_forward(struct net *net, const struct run *run, const struct net_hooks *hooks,
                 double *loss);
 
+/* Whether any top has a loss_weight. */
+bool net_has_any_loss(const struct net *net);
+
 /* How many losses a pass divides by how many of their labels count (ignore_label with VALID): the
  * data decide it. A loss that other layers compute with is none of them. */
 int net_counted_losses(const struct net *net);

@@ -14,15 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool has_loss(const struct net *net)
-{
-    for (int l = 0; l < net->nlayers; l++)
-        for (int t = 0; t < net->layers[l].def->nweights; t++)
-            if (net->layers[l].def->loss_weights[t] != 0)
-                return true;
-    return false;
-}
-
 int compute_create_nets(struct compute *compute, struct job *job, struct trace *trace,
                         char **notices)
 {
@@ -47,7 +38,7 @@ int compute_create_nets(struct compute *compute, struct job *job, struct trace *
     job->batch = net_batch(compute->net);
     if (job->batch == 0)
         return error_set("%s: the net has no data layer to train from", compute->net->def->file);
-    if (!has_loss(compute->net))
+    if (!net_has_any_loss(compute->net))
         return error_set("%s: the net has no loss: no layer of the TRAIN phase has a loss_weight; "
                          "expected a loss layer such as SoftmaxWithLoss, or loss_weight: 1 in the "
                          "layer whose top is the loss",

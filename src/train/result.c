@@ -43,6 +43,19 @@ static const char *name_layer(const void *context, int layer)
     return layer >= 0 && layer < net->nlayers ? net->layers[layer].def->name : NULL;
 }
 
+static void warn_of_unreached(const struct trainer *t)
+{
+    const struct trainer_options *o = t->job.options;
+    char to[32] = " on";
+
+    if (o->trace_last < INT32_MAX)
+        snprintf(to, sizeof to, " to %" PRId64, o->trace_last);
+    LOG_WARNING(t->job.log,
+                "--trace: iterations from %" PRId64 "%s were never reached: training ended after "
+                "%" PRId64,
+                o->trace_first, to, t->end);
+}
+
 static int write_trace(struct trainer *t)
 {
     struct timeline_about about = {.net = t->compute.net->def->name,
@@ -53,21 +66,15 @@ static int write_trace(struct trainer *t)
                                    .before = t->output.clock_before};
     const struct trainer_options *o = t->job.options;
     struct timeline_written written;
-    char to[32] = " on";
 
     if (timeline_write(t->job.world, t->output.trace, &about, o->trace, &written))
         return -1;
-    if (o->trace_last < INT32_MAX)
-        snprintf(to, sizeof to, " to %" PRId64, o->trace_last);
     if (t->job.rank != 0)
         return 0;
     LOG_INFO(t->job.log, "Trace of %llu events written to %s (clocks agree within %.3g us)",
              (unsigned long long)written.events, o->trace, written.clock_error * 1e6);
     if (o->trace_first >= t->end)
-        LOG_WARNING(t->job.log,
-                    "--trace: iterations from %" PRId64 "%s were never reached: training ended "
-                    "after %" PRId64,
-                    o->trace_first, to, t->end);
+        warn_of_unreached(t);
     if (written.dropped > 0)
         LOG_WARNING(t->job.log,
                     "The trace buffer is full: %llu events were dropped, its last iterations are "

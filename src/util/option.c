@@ -108,7 +108,7 @@ int option_store(const struct option *o, const char *name, const char *text)
 }
 
 /* NAME=VALUE, which is cut apart. */
-static int parse_word(const struct option_rows *rows, char *text)
+static int parse_word(struct option_rows *rows, char *text)
 {
     char *value = strchr(text, '=');
     struct suggest near;
@@ -117,18 +117,21 @@ static int parse_word(const struct option_rows *rows, char *text)
         return error_set("'%s' has no value: expected NAME=VALUE", text);
     *value++ = '\0';
     near = suggest_start(text);
-    for (const struct option *row = rows->row; row < rows->row + rows->n; row++) {
+    for (int i = 0; i < rows->n; i++) {
+        const struct option *row = &rows->row[i];
         if (!row->target)
             continue;
-        if (!strcmp(text, row->name))
+        if (!strcmp(text, row->name)) {
+            rows->given[i] = true;
             return option_store(row, text, value);
+        }
         suggest_offer(&near, row->name);
     }
     return error_set("'%s' is no option%s%s", text, near.nearest ? "; did you mean " : "",
                      near.nearest ? near.nearest : "");
 }
 
-int options_parse_words(const struct option_rows *rows, char *text)
+int options_parse_words(struct option_rows *rows, char *text)
 {
     char *word;
 

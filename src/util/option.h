@@ -61,6 +61,7 @@ enum { OPTIONS_MOST = 128 };
 struct option_rows {
     struct option row[OPTIONS_MOST];
     int n;
+    bool given[OPTIONS_MOST]; /* by options_parse_words */
 };
 void options_add(struct option_rows *rows, const struct option *more, int n);
 
@@ -75,7 +76,7 @@ int option_store(const struct option *option, const char *name, const char *text
 
 /* "NAME=VALUE,NAME=VALUE", which is cut apart, for the rows that have a target; then a message says
  * "--NAME" where for this form it is to be "NAME": options_restate sees to that, and returns -1. */
-int options_parse_words(const struct option_rows *rows, char *text);
+int options_parse_words(struct option_rows *rows, char *text);
 int options_restate(void);
 
 /* Whether this process is the one of a job that warns: by what launchers say of ranks, for MPI may
