@@ -31,7 +31,7 @@ static int upgrade(const char *in, const char *out, bool force)
 {
     struct strbuf text = {0};
     struct text_doc *doc;
-    bool solver = false;
+    bool binary, solver = false;
     int status;
 
     if (path_ends(out, ".caffemodel") || path_ends(out, ".h5"))
@@ -41,10 +41,15 @@ static int upgrade(const char *in, const char *out, bool force)
             out);
     if (output_check(out, force, 1, &in))
         return -1;
-    if (!proto_is_binary(in) && spec_is_solver(in, &solver))
+    binary = proto_is_binary(in);
+    if (!binary && spec_is_solver(in, &solver))
         return -1;
     if (solver ? read_solver(in, &doc) : spec_read_net_of(in, layer_check_type, &doc))
         return -1;
+    if (binary && spec_check_settings(doc)) {
+        text_free(doc);
+        return -1;
+    }
     fputs(text_notices(doc), stderr);
     print_message(&text, text_root(doc));
     status = file_write_text(out, &text);

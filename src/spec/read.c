@@ -37,8 +37,7 @@ static int read_binary_net(const char *path, struct text_doc **out)
     return status;
 }
 
-/* Some writers keep names, types and weights of layers and drop what else makes them a net. */
-static int note_missing_settings(struct text_doc *doc)
+int spec_check_settings(const struct text_doc *doc)
 {
     const Caffe__NetParameter *net = spec_net(doc);
 
@@ -51,10 +50,9 @@ static int note_missing_settings(struct text_doc *doc)
         else if (strcmp(type, "InnerProduct") == 0 && layer->inner_product_param == NULL)
             missing = "inner_product_param";
         if (missing != NULL)
-            return text_add_notice(doc,
-                                   "%s: its layers came without their settings: no complete net "
-                                   "(layer '%s' has no %s)",
-                                   text_name(doc), layer->name ? layer->name : "", missing);
+            return error_set("%s: its layers came without their settings: no complete net "
+                             "(layer '%s' has no %s): give its prototxt",
+                             text_name(doc), layer->name ? layer->name : "", missing);
     }
     return 0;
 }
@@ -72,7 +70,7 @@ int spec_read_net_of(const char *path, text_check_type *check_type, struct text_
     if (binary ? read_binary_net(path, &doc)
                : text_read_file_of(path, &caffe__net_parameter__descriptor, check_type, &doc))
         return binary ? -1 : spec_kind_error(path, false);
-    if (upgrade_net(spec_net(doc), doc) || (binary && note_missing_settings(doc))) {
+    if (upgrade_net(spec_net(doc), doc)) {
         text_free(doc);
         return -1;
     }

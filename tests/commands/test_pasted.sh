@@ -4,8 +4,8 @@
 # A block that begins "```sh" is run, line by line in one shell, and must succeed. What else stands in that line says
 # what it needs: needs="..." (data or a tool that may not be here), with="slurm", "pbs", "hosts", "a run" (a stand-in
 # for it), left="why" (not run). The count of what was run, and every block that was left with its reason, are printed.
-# Trainings are cut short by a stand-in for poseidon that adds --max-iter=2 and names the last snapshot as the whole run
-# would; files are those of make install. Figures that pages quote of committed logs and of plan are compared.
+# Trainings are cut short by a stand-in for poseidon that adds --max-iter=2, tests with one batch, and names the last
+# snapshot as the whole run would; files are those of make install. Figures that pages quote of committed logs and of plan are compared.
 set -u
 . "$abs_top_srcdir/tests/commands/common.sh"
 make=${MAKE:-make}
@@ -36,7 +36,12 @@ stand poseidon <<'EOF'
 case "$*" in
 train*--dry-run*) ;;
 train*)
-    "$PASTED_PROGRAM" "$@" --max-iter=2
+    few=
+    for word; do
+        case $word in --solver=*) ! grep -q '^test_iter' "${word#*=}" || few='--set test_iter=1' ;; esac
+    done
+    # shellcheck disable=SC2086 # words
+    "$PASTED_PROGRAM" "$@" --max-iter=2 $few
     status=$?
     for file in *_iter_2.*; do
         [ ! -f "$file" ] || case $file in

@@ -359,12 +359,14 @@ END_TEST
 
 START_TEST(layers_without_settings_are_told_of)
 {
-    static const char told[] =
-        "bare.caffemodel: its layers came without their settings: no complete net "
-        "(layer 'conv' has no convolution_param)\n";
+    const struct ran *ran =
+        run(of_source("upgrade '%s/tests/data/spec/bare.caffemodel' bare.prototxt"));
 
-    ck_assert_ptr_nonnull(strstr(
-        run(of_source("upgrade '%s/tests/data/spec/bare.caffemodel' bare.prototxt"))->err, told));
+    ck_assert_int_eq(ran->status, 1);
+    ck_assert_ptr_nonnull(strstr(ran->err, "bare.caffemodel: its layers came without their "
+                                           "settings: no complete net (layer 'conv' has no "
+                                           "convolution_param): give its prototxt\n"));
+    ck_assert_int_eq(access("bare.prototxt", F_OK), -1);
     ck_assert_ptr_nonnull(strstr(
         run(of_source("draw --model='%s/tests/data/spec/bare.caffemodel' bare.dot"))->err,
         "Unknown bottom blob 'data' (layer 'conv', bottom index 0) (this weight file carries no "
