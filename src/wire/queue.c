@@ -21,7 +21,9 @@ static bool before(const struct queue_entry *a, const struct queue_entry *b)
 }
 
 /* A skew heap (Sleator and Tarjan, 1986): every entry goes before those below it. The path along
- * which two are melded changes sides, so that none stays long. */
+ * which two are melded changes sides, so that none stays long. What came to a peer one after the
+ * other and is equally urgent hangs behind the first of it by `next`: nothing else of the heap
+ * belongs between. */
 static struct queue_entry *meld(struct queue_entry *a, struct queue_entry *b)
 {
     struct queue_entry *heap, **at = &heap;
@@ -155,9 +157,13 @@ void queue_put(struct queue *q, struct queue_entry *entry)
         entry->weight = 0;
     }
     entry->number = q->number++;
-    entry->left = entry->right = NULL;
-    to->first = meld(to->first, entry);
+    entry->left = entry->right = entry->next = NULL;
     q->count++;
+    if (to->newest && to->newest->urgency == entry->urgency && to->newest->weight == entry->weight)
+        to->newest->next = entry;
+    else
+        to->first = meld(to->first, entry);
+    to->newest = entry;
     if (to->first == entry) /* else the peer stands where it stood */
         place_peer(q, entry->peer);
 }
@@ -199,7 +205,13 @@ struct queue_entry *queue_take(struct queue *q, double now)
         q->bucket = saved(q, now) - (double)entry->bytes;
         q->filled = now;
     }
-    to->first = meld(entry->left, entry->right);
+    to->first = entry->next ? entry->next : meld(entry->left, entry->right);
+    if (entry->next) {
+        entry->next->left = entry->left;
+        entry->next->right = entry->right;
+    }
+    if (to->newest == entry)
+        to->newest = NULL;
     take_room(q, to, entry);
     q->count--;
     place_peer(q, entry->peer);

@@ -4,7 +4,8 @@
  * were everything handed to MPI at once, it would wait behind all that was posted before. So only a
  * window of bytes is on its way at a time, and the rest waits here: the least urgency first, then
  * the greatest weight, then in order. A plain data structure without MPI and without a clock of its
- * own, so that a simulator can use it as the wire does. Everything costs O(log) of what waits.
+ * own, so that a simulator can use it as the wire does. Everything costs O(log) of what waits; what
+ * is put behind its like, a bucket's chunks one after the other, O(1).
  *
  * One peer has an eighth of the window at most (or one entry): a few messages keep the link to it
  * busy, and further ones would only lengthen the queue that an urgent one waits behind, while the
@@ -37,7 +38,7 @@ struct queue_entry {
     /* the queue's own: */
     uint64_t number;
     size_t acks; /* of those before it that share its reply */
-    struct queue_entry *left, *right;
+    struct queue_entry *left, *right, *next;
 };
 
 struct queue_options {
@@ -48,9 +49,10 @@ struct queue_options {
     bool shared_replies;     /* not every entry of less than a 2,048th of the window has one */
 };
 
-/* What waits for one peer; private, as is all below. 32 bytes a peer, and 4 in `heap`. */
+/* What waits for one peer; private, as is all below. 40 bytes a peer, and 4 in `heap`. */
 struct peer_queue {
     struct queue_entry *first;        /* root of a skew heap; NULL: nothing waits */
+    struct queue_entry *newest;       /* of those that wait; NULL: it does no longer */
     size_t in_flight, unacknowledged; /* the second: of the first, what no reply is under way for */
     int place; /* in queue.heap; -1: nothing waits, or its share is on its way */
 };
