@@ -14,8 +14,8 @@
 int spec_read_net_of(const char *path, text_check_type *check_type, struct text_doc **out);
 Caffe__NetParameter *spec_net(const struct text_doc *doc);
 
-/* Fails where a layer lacks the settings that make it one: some writers of binary models keep names,
- * types and weights alone. */
+/* Fails where a layer lacks the settings that make it one: some writers of binary models keep
+ * names, types and weights alone. */
 int spec_check_settings(const struct text_doc *doc);
 
 /* Reads a solver and upgrades it and the nets inside it. snapshot_prefix is completed as Caffe does
