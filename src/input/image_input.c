@@ -13,7 +13,8 @@
 #define MAX_FILE ((size_t)256 << 20) /* bytes of an image file */
 
 /* Means over the planes of an image's channels. */
-static int set_channels(const char *path, const struct mean_file *mean, struct transform *t)
+static int set_channels(const char *path, const struct stored_blob *mean, const float *values,
+                        struct transform *t)
 {
     int64_t channels = mean->naxes >= 3 ? mean->dim[mean->naxes - 3] : 0;
     uint64_t plane;
@@ -26,7 +27,7 @@ static int set_channels(const char *path, const struct mean_file *mean, struct t
         double sum = 0;
 
         for (uint64_t i = 0; i < plane; i++)
-            sum += (double)mean->values[(uint64_t)c * plane + i];
+            sum += (double)values[(uint64_t)c * plane + i];
         t->channel_mean[c] = (float)(sum / (double)plane);
     }
     return 0;
@@ -36,7 +37,8 @@ int image_input_set_mean(const char *text, struct transform *t)
 {
     float given[3];
     char end;
-    struct mean_file mean;
+    struct stored_blob mean;
+    float *values;
     int status, count = sscanf(text, "%f,%f,%f%c", &given[0], &given[1], &given[2], &end);
 
     transform_free(t); /* the mean of the net's own data layer */
@@ -52,8 +54,9 @@ int image_input_set_mean(const char *text, struct transform *t)
             t->channel_mean[c] = given[count == 3 ? c : 0];
         return 0;
     }
-    status = error_any(mean_file_read(text, &mean) || set_channels(text, &mean, t));
-    free(mean.values);
+    status =
+        error_any(mean_file_read(text, &mean, &values) || set_channels(text, &mean, values, t));
+    free(values);
     return status;
 }
 

@@ -25,7 +25,7 @@ static const char *size_text(const struct shape *shape, char *buffer, size_t siz
 }
 
 /* The mean's shape without its leading axes of size 1, against the record's. */
-static int mean_check(const char *path, const struct mean_file *mean, const struct shape *record)
+static int mean_check(const char *path, const struct stored_blob *mean, const struct shape *record)
 {
     char expected[128], found[512] = "";
     const int64_t *dim = mean->dim;
@@ -47,10 +47,10 @@ static int mean_check(const char *path, const struct mean_file *mean, const stru
 static int mean_load(const char *name, const char *base_file, struct transform *t)
 {
     char *path = path_find(name, base_file, NULL);
-    struct mean_file mean = {.values = NULL};
-    int status = path ? mean_file_read(path, &mean) || mean_check(path, &mean, &t->in) : -1;
+    struct stored_blob mean;
+    int status =
+        path ? mean_file_read(path, &mean, &t->mean) || mean_check(path, &mean, &t->in) : -1;
 
-    t->mean = mean.values;
     free(path);
     return status ? error_context("mean_file") : 0;
 }
