@@ -19,8 +19,8 @@ struct sink;
 
 struct sink_i {
     int (*add)(struct sink *sink, const struct sample *sample);
-    int (*commit)(struct sink *sink);
-    void (*discard)(struct sink *sink);
+    int (*commit)(struct sink *sink); /* completes what was added, and gives it its name */
+    void (*close)(struct sink *sink); /* removes what has its temporary name still; frees */
 };
 
 struct sink { /* first member of each kind's own struct */
@@ -58,14 +58,17 @@ static inline int sink_add(struct sink *sink, const struct sample *sample)
 /* Completes and names what was added, and frees the sink; when it fails nothing is left. */
 static inline int sink_commit(struct sink *sink)
 {
-    return sink->i->commit(sink);
+    int status = sink->i->commit(sink);
+
+    sink->i->close(sink);
+    return status;
 }
 
 /* Removes what was added and frees the sink. NULL is fine. */
 static inline void sink_discard(struct sink *sink)
 {
     if (sink)
-        sink->i->discard(sink);
+        sink->i->close(sink);
 }
 
 #endif

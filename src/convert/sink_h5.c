@@ -39,15 +39,6 @@ static int labels_write(hid_t file, const char *path, const void *label, size_t 
 
 /* ---- the sink ---- */
 
-static void hdf5_free(struct hdf5_sink *self)
-{
-    strbuf_free(&self->block);
-    strbuf_free(&self->label);
-    free(self->sink.temp);
-    free(self->sink.path);
-    free(self);
-}
-
 /* With the lock held. */
 static int file_close(struct hdf5_sink *self)
 {
@@ -59,7 +50,7 @@ static int file_close(struct hdf5_sink *self)
     return status;
 }
 
-static void hdf5_discard(struct sink *sink)
+static void hdf5_close(struct sink *sink)
 {
     struct hdf5_sink *self = (struct hdf5_sink *)sink;
 
@@ -68,7 +59,11 @@ static void hdf5_discard(struct sink *sink)
     h5_unlock();
     if (sink->temp)
         unlink(sink->temp);
-    hdf5_free(self);
+    strbuf_free(&self->block);
+    strbuf_free(&self->label);
+    free(sink->temp);
+    free(sink->path);
+    free(self);
 }
 
 /* With the lock held, at the first image: its shape is everyone's. */
@@ -152,19 +147,13 @@ static int hdf5_commit(struct sink *sink)
     h5_lock();
     status = contents_finish(self);
     h5_unlock();
-    if (status == 0)
-        status = file_commit(sink->temp, sink->path);
-    if (status)
-        hdf5_discard(sink);
-    else
-        hdf5_free(self);
-    return status;
+    return status ? -1 : file_commit(sink->temp, sink->path);
 }
 
 static const struct sink_i hdf5_i = {
     .add = hdf5_add,
     .commit = hdf5_commit,
-    .discard = hdf5_discard,
+    .close = hdf5_close,
 };
 
 int sink_create_hdf5(const char *path, const struct sink_options *o, struct sink **out)
@@ -180,7 +169,7 @@ int sink_create_hdf5(const char *path, const struct sink_options *o, struct sink
     self->sink.path = strdup(path);
     self->sink.temp = self->sink.path ? file_temp_name(path) : NULL;
     if (!self->sink.temp) {
-        hdf5_discard(&self->sink);
+        hdf5_close(&self->sink);
         return error_memory(strlen(path), "a path");
     }
     h5_lock();
@@ -189,7 +178,7 @@ int sink_create_hdf5(const char *path, const struct sink_options *o, struct sink
         h5_write_failed(self->sink.temp);
     h5_unlock();
     if (self->file < 0) {
-        hdf5_discard(&self->sink);
+        hdf5_close(&self->sink);
         return -1;
     }
     *out = &self->sink;

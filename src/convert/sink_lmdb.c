@@ -80,23 +80,20 @@ static int lmdb_failed(const struct lmdb_sink *self, int code)
     return error_set("%s: cannot be written (%s)", self->sink.temp, mdb_strerror(code));
 }
 
-static void lmdb_free(struct lmdb_sink *self)
+static void lmdb_close(struct sink *sink)
 {
+    struct lmdb_sink *self = (struct lmdb_sink *)sink;
+
+    if (self->made)
+        folder_remove(sink->temp);
     if (self->txn)
         mdb_txn_abort(self->txn);
     if (self->env)
         mdb_env_close(self->env);
     strbuf_free(&self->value);
-    free(self->sink.temp);
-    free(self->sink.path);
+    free(sink->temp);
+    free(sink->path);
     free(self);
-}
-
-static void lmdb_discard(struct sink *sink)
-{
-    if (((struct lmdb_sink *)sink)->made)
-        folder_remove(sink->temp);
-    lmdb_free((struct lmdb_sink *)sink);
 }
 
 static int txn_begin(struct lmdb_sink *self, size_t next)
@@ -205,20 +202,16 @@ static int lmdb_commit(struct sink *sink)
         status = lmdb_failed(self, code);
     mdb_env_close(self->env);
     self->env = NULL;
-    if (status == 0)
-        status = classes_write(self);
-    if (status == 0)
-        status = folder_commit(sink->temp, sink->path);
-    if (status)
-        folder_remove(sink->temp);
-    lmdb_free(self);
-    return status;
+    if (status || classes_write(self) || folder_commit(sink->temp, sink->path))
+        return -1;
+    self->made = false; /* what there is has its name */
+    return 0;
 }
 
 static const struct sink_i lmdb_i = {
     .add = lmdb_add,
     .commit = lmdb_commit,
-    .discard = lmdb_discard,
+    .close = lmdb_close,
 };
 
 static int env_open(struct lmdb_sink *self)
@@ -255,11 +248,11 @@ int sink_create_lmdb(const char *path, const struct sink_options *o, struct sink
     self->sink.path = strndup(path, length);
     self->sink.temp = self->sink.path ? file_temp_name(self->sink.path) : NULL;
     if (!self->sink.temp) {
-        lmdb_free(self);
+        lmdb_close(&self->sink);
         return error_memory(length, "a path");
     }
     if (env_open(self)) {
-        lmdb_discard(&self->sink);
+        lmdb_close(&self->sink);
         return -1;
     }
     *out = &self->sink;
