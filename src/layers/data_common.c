@@ -308,7 +308,7 @@ int data_build(struct layer *layer, struct engine *engine)
     state->source = NULL; /* the feeder's from here on, also when it fails */
     memset(&state->transform, 0, sizeof(state->transform));
     return feeder_create(source, state->transforms ? &transform : NULL, &state->options,
-                         &state->feeder);
+                         &layer->feeder);
 }
 
 int data_forward(struct layer *layer, const struct run *run)
@@ -321,12 +321,12 @@ int data_forward(struct layer *layer, const struct run *run)
 
     (void)run;
     assert(layer->i->is_data && layer->nbottoms == 0);
-    if (!state->feeder)
+    if (!layer->feeder)
         return 0;
-    if (feeder_next(state->feeder, &fields))
+    if (feeder_next(layer->feeder, &fields))
         return -1;
     if (state->images) {
-        feeder_bytes(state->feeder, &pixels, &windows);
+        feeder_bytes(layer->feeder, &pixels, &windows);
         if (engine->i->services->images_write(engine->context, state->images,
                                               &layer->tops[0]->value, pixels, windows))
             return -1;
@@ -392,45 +392,37 @@ void data_images(const struct layer *layer, struct layer_images *out)
 
 int data_seek(struct layer *layer, uint64_t first_sample)
 {
-    struct data *state = layer->state;
+    const struct data *state = layer->state;
 
-    return state->feeder
-               ? feeder_seek(state->feeder, first_sample / state->ranks_per_sample + state->skip)
+    return layer->feeder
+               ? feeder_seek(layer->feeder, first_sample / state->ranks_per_sample + state->skip)
                : 0;
 }
 
-void data_waits(const struct layer *layer, uint64_t *times, double *seconds)
+void layer_waits(const struct layer *layer, uint64_t *times, double *seconds)
 {
-    const struct data *state = layer->state;
-
     *times = 0;
     *seconds = 0;
-    if (state && state->feeder)
-        feeder_waits(state->feeder, times, seconds);
+    if (layer->feeder)
+        feeder_waits(layer->feeder, times, seconds);
 }
 
-uint64_t data_records(const struct layer *layer, const char **path)
+uint64_t layer_records(const struct layer *layer, const char **path)
 {
-    const struct data *state = layer->state;
-
     *path = NULL;
-    return state && state->feeder ? feeder_records(state->feeder, path) : 0;
+    return layer->feeder ? feeder_records(layer->feeder, path) : 0;
 }
 
-void data_damage(const struct layer *layer, struct strbuf *out)
+void layer_damage(const struct layer *layer, struct strbuf *out)
 {
-    const struct data *state = layer->state;
-
-    if (state && state->feeder)
-        feeder_damage(state->feeder, out);
+    if (layer->feeder)
+        feeder_damage(layer->feeder, out);
 }
 
-void data_tell(const struct layer *layer, uint64_t sample, struct strbuf *out)
+void layer_tell(const struct layer *layer, uint64_t sample, struct strbuf *out)
 {
-    const struct data *state = layer->state;
-
-    if (state && state->feeder)
-        feeder_tell(state->feeder, sample, out);
+    if (layer->feeder)
+        feeder_tell(layer->feeder, sample, out);
 }
 
 void data_destroy(struct layer *layer)
@@ -439,8 +431,7 @@ void data_destroy(struct layer *layer)
 
     if (!state)
         return;
-    if (state->feeder)
-        feeder_destroy(state->feeder);
+    feeder_destroy(layer->feeder);
     if (state->images)
         state->engine->i->services->images_destroy(state->engine->context, state->images);
     transform_free(&state->transform);

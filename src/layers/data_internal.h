@@ -19,7 +19,6 @@ struct data {
     uint64_t ranks_per_sample; /* shared_file_system: false: each rank has a source of its own, so
                                   one place in the global order is this many times one of its own */
     uint64_t skip;             /* rand_skip: every place in the order is so many samples further */
-    struct feeder *feeder;     /* owned; NULL before build, or when only looked at */
     struct engine_images *images; /* the engine makes values of bytes; NULL: the feeder does */
 };
 
@@ -58,17 +57,12 @@ int data_forward(struct layer *layer, const struct run *run);
 int data_mark(const struct layer *layer, struct layer_data_mark *out);
 int data_look_at(const struct layer *layer, double seconds, struct source_survey *out);
 int data_seek(struct layer *layer, uint64_t first_sample);
-void data_waits(const struct layer *layer, uint64_t *times, double *seconds);
-uint64_t data_records(const struct layer *layer, const char **path);
-void data_damage(const struct layer *layer, struct strbuf *out);
-void data_tell(const struct layer *layer, uint64_t sample, struct strbuf *out);
 void data_images(const struct layer *layer, struct layer_images *out);
 void data_destroy(struct layer *layer);
 
 /* Those of every layer of this kind. */
 #define DATA_LAYER_SLOTS                                                                           \
     .is_data = true, .transforms = true, .build = data_build, .forward = data_forward,             \
-    .destroy = data_destroy, .mark = data_mark, .look = data_look_at, .seek = data_seek,           \
-    .waits = data_waits, .records = data_records, .damage = data_damage, .tell = data_tell
+    .destroy = data_destroy, .mark = data_mark, .look = data_look_at, .seek = data_seek
 
 #endif

@@ -13,6 +13,7 @@
 #include "spec/netdef.h"
 #include "util/sha256.h"
 
+struct feeder; /* input/feeder.h */
 struct layer;
 struct source_survey; /* input/source.h */
 struct strbuf;
@@ -130,19 +131,12 @@ struct layer_i {
     void (*destroy)(struct layer *layer); /* frees state; NULL: that is one piece of memory */
     /* Data layers only: between setup and build, what tells their data from others', and what a
      * person wants to know of it, reading for so many seconds (out->path NULL: nothing is read);
-     * jump to that place of the global order; waits for input so far. */
+     * jump to that place of the global order. */
     int (*mark)(const struct layer *layer, struct layer_data_mark *out);
     int (*look)(const struct layer *layer, double seconds, struct source_survey *out);
     /* Before build; NULL: values that are no images. */
     void (*images)(const struct layer *layer, struct layer_images *out);
     int (*seek)(struct layer *layer, uint64_t first_sample);
-    void (*waits)(const struct layer *layer, uint64_t *times, double *seconds);
-    /* How many records were read so far, and from which file (NULL: none). Any thread. */
-    uint64_t (*records)(const struct layer *layer, const char **path);
-    /* Appends a line for each damaged record that was left out. */
-    void (*damage)(const struct layer *layer, struct strbuf *out);
-    /* Appends which record of which file that sample of the last batch is of. */
-    void (*tell)(const struct layer *layer, uint64_t sample, struct strbuf *out);
 };
 
 struct layer {
@@ -167,7 +161,8 @@ struct layer {
     union op_own_args u;  /* of the op, as setup says */
     struct op **ops;      /* owned */
     int nops;
-    void *state; /* the layer's own */
+    struct feeder *feeder; /* a data layer's, owned; NULL before build, or when only looked at */
+    void *state;           /* the layer's own */
 };
 
 /* The table for that type; NULL with the message "unknown layer type: X; did you mean Y? (the
@@ -220,6 +215,13 @@ bool layer_takes_before(const struct layer *layer, const struct layer *before,
 /* One pass of the layer, by its own function or its ops. Backward only where needs_backward. */
 int layer_forward(struct layer *layer, const struct run *run);
 int layer_backward(struct layer *layer, const struct run *run);
+
+/* Of a layer with a feeder, what that says (input/feeder.h); of any other, nothing: 0 waits, and 0
+ * records of the path NULL. */
+void layer_waits(const struct layer *layer, uint64_t *times, double *seconds);
+uint64_t layer_records(const struct layer *layer, const char **path); /* any thread */
+void layer_damage(const struct layer *layer, struct strbuf *out);
+void layer_tell(const struct layer *layer, uint64_t sample, struct strbuf *out);
 
 /* How the engine computes the layer, where that was a choice of its (engine_i.describe). Built
  * layers only. */

@@ -138,8 +138,7 @@ int net_seek(struct net *net, uint64_t first_sample)
 void net_input_damage(const struct net *net, struct strbuf *out)
 {
     for (int l = 0; l < net->nlayers; l++)
-        if (net->layers[l].i->damage)
-            net->layers[l].i->damage(&net->layers[l], out);
+        layer_damage(&net->layers[l], out);
 }
 
 void net_input_waits(const struct net *net, uint64_t *times, double *seconds)
@@ -149,9 +148,7 @@ void net_input_waits(const struct net *net, uint64_t *times, double *seconds)
     for (int l = 0; l < net->nlayers; l++) {
         uint64_t layer_times;
         double layer_seconds;
-        if (!net->layers[l].i->waits)
-            continue;
-        net->layers[l].i->waits(&net->layers[l], &layer_times, &layer_seconds);
+        layer_waits(&net->layers[l], &layer_times, &layer_seconds);
         *times += layer_times;
         *seconds += layer_seconds;
     }

@@ -51,8 +51,7 @@ struct net_position net_position(const struct net *net)
     const char *path;
 
     for (int l = 0; l < net->nlayers; l++)
-        if (net->layers[l].i->records)
-            done += net->layers[l].i->records(&net->layers[l], &path);
+        done += layer_records(&net->layers[l], &path);
     return (struct net_position){
         .layer = at < 0 ? -1 : (int)(at / 2), .backward = at >= 0 && at % 2, .done = done};
 }

@@ -102,8 +102,8 @@ static void put_place(void *context, const int64_t place[3], struct strbuf *text
 
     if (phase == PHASE_SAVING || phase == PHASE_LAST_SAVING)
         strbuf_puts(text, " (saving a snapshot)");
-    if (layer && layer->i->records)
-        layer->i->records(layer, &path);
+    if (layer)
+        layer_records(layer, &path);
     if (layer && path)
         strbuf_printf(text, " (waiting for input of layer '%s' from %s)", layer->def->name, path);
     else if (layer)

@@ -29,9 +29,9 @@ static bool find_in_tops(const struct job *job, const struct compute *compute,
         if (at < count)
             strbuf_printf(out, "it arose in layer '%s', blob '%s': %g at %zu of %zu",
                           layer->def->name, layer->tops[b]->name, (double)values[at], at, count);
-        if (at < count && layer->i->tell) {
+        if (at < count && layer->feeder) {
             strbuf_puts(out, ", in ");
-            layer->i->tell(layer, at / (count / (size_t)job->batch), out);
+            layer_tell(layer, at / (count / (size_t)job->batch), out);
         }
         free(values);
         if (at < count)
