@@ -94,10 +94,11 @@ static void check_product(struct product *p, bool add)
 
 static bool check_way(struct engine *engine, const struct product_args *args, enum product_way way)
 {
+    struct owner owner = {0};
     struct product p;
     bool has;
 
-    ck_assert_msg(product_create(engine->context, args, way, &p) == 0, "%s", error_text());
+    ck_assert_msg(product_create(engine->context, &owner, args, way, &p) == 0, "%s", error_text());
     check_form(&p);
     has = p.way == way;
     if (has) {
@@ -105,7 +106,7 @@ static bool check_way(struct engine *engine, const struct product_args *args, en
         if (args->pass != PRODUCT_FORWARD)
             check_product(&p, true);
     }
-    product_destroy(&p);
+    owner_free(&owner);
     return has;
 }
 
@@ -218,12 +219,13 @@ static void check_op(struct rig *rig, bool transpose)
 /* Whether oneDNN has code of its own for the product here. */
 static bool has_matmul(struct engine *engine, const struct product_args *args)
 {
+    struct owner owner = {0};
     struct product p;
     bool has;
 
-    ck_assert(product_create(engine->context, args, PRODUCT_MATMUL, &p) == 0);
+    ck_assert(product_create(engine->context, &owner, args, PRODUCT_MATMUL, &p) == 0);
     has = p.way == PRODUCT_MATMUL;
-    product_destroy(&p);
+    owner_free(&owner);
     return has;
 }
 
@@ -243,13 +245,14 @@ START_TEST(the_shape_decides)
         bool forward = args.pass == PRODUCT_FORWARD, data = args.pass == PRODUCT_DATA;
         bool across = args.transpose ? data : forward, wide = cpu_is_wide();
         bool few = args.size.rows <= 16 && (data || (forward && args.size.rows >= 13));
+        struct owner owner = {0};
         struct product p;
 
-        ck_assert(product_create(engine.context, &args, PRODUCT_BY_SHAPE, &p) == 0);
+        ck_assert(product_create(engine.context, &owner, &args, PRODUCT_BY_SHAPE, &p) == 0);
         ck_assert_int_eq(p.way, wide && few && !args.transpose         ? PRODUCT_STREAM
                                 : across && has_matmul(&engine, &args) ? PRODUCT_MATMUL
                                                                        : PRODUCT_SGEMM);
-        product_destroy(&p);
+        owner_free(&owner);
     }
     engine_close(&engine);
 }

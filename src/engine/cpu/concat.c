@@ -29,9 +29,7 @@ static const struct cpu_format *joint_format(const struct cpu_format *format, in
 static int joint_create(struct joint *joint, const struct cpu_format *format, int axis,
                         const struct shape *whole, struct blob *const *parts, int n)
 {
-    joint->begin =
-        cpu_op_alloc(&joint->op, ((size_t)n + 1) * sizeof *joint->begin, "the parts of a blob");
-    if (!joint->begin)
+    if (OWN(&joint->op.owner, joint->begin, n + 1, "the parts of a blob"))
         return -1;
     joint->format = joint_format(format, axis, parts, n);
     joint->rows = (int64_t)shape_count(whole, 0, axis);
@@ -188,9 +186,7 @@ static int split_create(struct cpu_op *op)
 {
     struct split *split = (struct split *)op;
 
-    split->from =
-        cpu_op_alloc(op, (size_t)op->args.ntops * sizeof(struct blob *), "a split operator");
-    if (!split->from)
+    if (OWN(&op->owner, split->from, op->args.ntops, "a split operator"))
         return -1;
     for (int i = 0; i < op->args.ntops; i++) {
         struct blob *top = op->args.tops[i];

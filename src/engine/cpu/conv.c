@@ -50,11 +50,9 @@ static bool conv_weights_change(const struct conv *conv)
 /* Memory for weights that stay as they are until the parameter changes. */
 static int conv_weights_keep(struct conv *conv, size_t bytes, struct weights *out)
 {
-    void *copy;
-
-    if (cpu_alloc(bytes, "a copy of weights", &copy))
+    out->copy = cpu_op_alloc(&conv->op, bytes, "a copy of weights");
+    if (!out->copy)
         return -1;
-    out->copy = copy;
     out->bytes = bytes;
     conv->op.engine->kept += bytes;
     return 0;
@@ -70,7 +68,7 @@ static int conv_weights_create(struct conv *conv, const struct conv_plan *plan, 
     if (conv_weights_change(conv) ? cpu_work_reserve(conv->op.engine, WORK_PARAM, bytes)
                                   : conv_weights_keep(conv, bytes, &conv->weights[pass]))
         return -1;
-    return cpu_reorder_create(conv->op.engine, plan->plain_weights, wanted,
+    return cpu_reorder_create(conv->op.engine, &conv->op.owner, plan->plain_weights, wanted,
                               &conv->weights[pass].reorder);
 }
 
@@ -84,7 +82,7 @@ static int conv_diff_weights_create(struct conv *conv, const struct conv_plan *p
                          (size_t)conv->slices * conv->slice_elems[2] * sizeof(float)))
         return -1;
     return plain ? 0
-                 : cpu_reorder_create(conv->op.engine, made, plan->plain_weights,
+                 : cpu_reorder_create(conv->op.engine, &conv->op.owner, made, plan->plain_weights,
                                       &conv->diff_weights);
 }
 
@@ -99,7 +97,7 @@ static int conv_primitive_create(struct conv *conv, const struct conv_plan *plan
     static const int bias[CONV_PASSES] = {DNNL_ARG_BIAS, 0, DNNL_ARG_DIFF_BIAS};
     struct cpu_engine *engine = conv->op.engine;
 
-    if (cpu_primitive_create(engine, plan->desc[pass], primitive))
+    if (cpu_primitive_create(engine, &conv->op.owner, plan->desc[pass], primitive))
         return -1;
     for (int i = 0; i < 3; i++)
         if (cpu_primitive_arg(engine, primitive, args[pass][i],
@@ -149,7 +147,7 @@ static int conv_forward_create(struct conv *conv, const struct conv_plan *plan)
     const struct shape padded = conv_padded_shape(&conv->op);
 
     cpu_top_set(args->tops[0], formats->dst);
-    if (cpu_view_create(conv->op.engine, &args->bottoms[0]->value, formats->src, false, WORK_OWN,
+    if (cpu_view_create(&conv->op, &args->bottoms[0]->value, formats->src, false, WORK_OWN,
                         &conv->src))
         return -1;
     if (plan->padded &&
@@ -165,10 +163,10 @@ static int conv_data_create(struct conv *conv, const struct conv_plan *plan)
 
     if (!conv_needs(&conv->op, CONV_DATA))
         return 0;
-    if (cpu_view_create(conv->op.engine, &args->tops[0]->grad, formats->dst, false, WORK_TOP_GRAD,
+    if (cpu_view_create(&conv->op, &args->tops[0]->grad, formats->dst, false, WORK_TOP_GRAD,
                         &conv->diff_dst_data) ||
-        cpu_view_create(conv->op.engine, &args->bottoms[0]->grad, formats->src, true,
-                        WORK_BOTTOM_GRAD, &conv->diff_src))
+        cpu_view_create(&conv->op, &args->bottoms[0]->grad, formats->src, true, WORK_BOTTOM_GRAD,
+                        &conv->diff_src))
         return -1;
     return conv_pass_create(conv, plan, CONV_DATA);
 }
@@ -189,19 +187,18 @@ static int conv_weights_pass_create(struct conv *conv, const struct conv_plan *p
 {
     const struct op_args *args = &conv->op.args;
     const struct conv_formats *formats = &plan->formats[CONV_WEIGHTS];
-    struct cpu_engine *engine = conv->op.engine;
 
     if (!conv_needs(&conv->op, CONV_WEIGHTS))
         return 0;
     conv_slices_find(conv, plan);
     if (formats->src != plan->formats[CONV_FORWARD].src &&
-        cpu_view_create(engine, &args->bottoms[0]->value, formats->src, false, WORK_BOTTOM_GRAD,
+        cpu_view_create(&conv->op, &args->bottoms[0]->value, formats->src, false, WORK_BOTTOM_GRAD,
                         &conv->src_again))
         return -1;
     /* the plain gradients of weight and bias, one behind the other, when they are to be added */
-    if (cpu_view_create(engine, &args->tops[0]->grad, formats->dst, false, WORK_TOP_GRAD,
+    if (cpu_view_create(&conv->op, &args->tops[0]->grad, formats->dst, false, WORK_TOP_GRAD,
                         &conv->diff_dst_weights) ||
-        cpu_work_reserve(engine, WORK_PARAM,
+        cpu_work_reserve(conv->op.engine, WORK_PARAM,
                          (conv->weight_elems + conv->bias_elems) * sizeof(float)))
         return -1;
     return conv_pass_create(conv, plan, CONV_WEIGHTS);
@@ -428,23 +425,8 @@ static void conv_destroy(struct cpu_op *op)
 {
     struct conv *conv = (struct conv *)op;
 
-    for (int pass = 0; pass < CONV_PASSES; pass++) {
-        struct weights *w = &conv->weights[pass];
-
-        if (pass < CONV_WEIGHTS)
-            cpu_primitive_destroy(&conv->primitive[pass]);
-        cpu_primitive_destroy(&w->reorder);
-        op->engine->kept -= w->bytes;
-        cpu_free(w->copy);
-    }
-    for (int s = 0; s < conv->slices; s++)
-        cpu_primitive_destroy(&conv->slice[s]);
-    cpu_primitive_destroy(&conv->diff_weights);
-    cpu_view_destroy(&conv->src);
-    cpu_view_destroy(&conv->src_again);
-    cpu_view_destroy(&conv->diff_dst_data);
-    cpu_view_destroy(&conv->diff_dst_weights);
-    cpu_view_destroy(&conv->diff_src);
+    for (int pass = 0; pass < CONV_PASSES; pass++)
+        op->engine->kept -= conv->weights[pass].bytes;
 }
 
 static void conv_describe(const struct cpu_op *op, char words[ENGINE_OP_WORDS])

@@ -31,7 +31,7 @@ static void cpu_close(void *context)
     if (!engine)
         return;
     for (int i = 0; i < WORK_SLOTS; i++)
-        cpu_free(engine->work[i].data);
+        cpu_free(NULL, engine->work[i].data);
     if (engine->attr)
         dnnl_primitive_attr_destroy(engine->attr);
     if (engine->stream)
@@ -76,17 +76,12 @@ static int cpu_engine_alloc(void *context, size_t bytes, const char *what, void 
     return cpu_alloc(bytes, what, out);
 }
 
-static void cpu_engine_free(void *context, void *memory)
-{
-    (void)context;
-    cpu_free(memory);
-}
-
 static int cpu_convert(struct cpu_engine *engine, const struct shape *shape,
                        const struct cpu_format *from_format, const float *from,
                        const struct cpu_format *to_format, float *to)
 {
-    struct cpu_primitive reorder = {0};
+    struct owner owner = {0};
+    struct cpu_primitive reorder;
     int status = -1;
 
     assert(from && to);
@@ -95,9 +90,9 @@ static int cpu_convert(struct cpu_engine *engine, const struct shape *shape,
         cpu_copy(to, from, cpu_format_bytes(shape, from_format) / sizeof(float));
         return 0;
     }
-    if (cpu_format_reorder_create(engine, shape, from_format, to_format, &reorder) == 0)
+    if (cpu_format_reorder_create(engine, &owner, shape, from_format, to_format, &reorder) == 0)
         status = cpu_reorder_run(engine, &reorder, from, to);
-    cpu_primitive_destroy(&reorder);
+    owner_free(&owner);
     return status;
 }
 
@@ -202,16 +197,7 @@ static void cpu_op_destroy(struct op *base)
 
     if (op->kind->destroy)
         op->kind->destroy(op);
-    for (int i = 0; i < op->args.nbottoms; i++) {
-        if (op->in)
-            cpu_view_destroy(&op->in[i]);
-        if (op->out)
-            cpu_view_destroy(&op->out[i]);
-    }
-    for (int i = 0; i < op->nmemory; i++)
-        cpu_free(op->memory[i]);
-    free(op->in);
-    free(op->out);
+    owner_free(&op->owner);
     free(op);
 }
 
@@ -242,9 +228,8 @@ static int op_make(struct cpu_op *op)
 {
     size_t n = (size_t)op->args.nbottoms + 1;
 
-    if (ALLOC(op->in, n, "an operator") || ALLOC(op->out, n, "an operator"))
-        return -1;
-    if (op_arrange_blobs(op))
+    if (OWN(&op->owner, op->in, n, "an operator") || OWN(&op->owner, op->out, n, "an operator") ||
+        op_arrange_blobs(op))
         return -1;
     return op->kind->create ? op->kind->create(op) : 0;
 }
@@ -332,7 +317,7 @@ const struct engine_i engine_cpu = {
     .open = cpu_open,
     .close = cpu_close,
     .alloc = cpu_engine_alloc,
-    .free = cpu_engine_free,
+    .free = cpu_free,
     .write = cpu_write,
     .read = cpu_read,
     .release = cpu_release,

@@ -14,6 +14,8 @@
 #include "engine/op_check.h"
 #include "engine/op_size.h"
 
+#include "util/owner.h"
+
 /* A function compiled for several instruction sets and chosen at load time. Its loops must carry
  * `omp simd`; parallel regions belong into its callers, since their bodies are not cloned.
  * Sanitizers are not ready yet when the choice is made. The sets are named by level: an `arch=` of
@@ -77,7 +79,8 @@ struct cpu_planes {
     int64_t planes, groups, depth, height, width, pixels, block;
 };
 
-/* A primitive with its memory objects; the scratchpad is the last argument. */
+/* A primitive with its memory objects; the scratchpad is the first argument. Freed by the owner
+ * that its creation was given, and not moved before. */
 #define CPU_ARGS 6
 struct cpu_primitive {
     dnnl_primitive_t primitive;
@@ -94,12 +97,10 @@ struct cpu_view {
     struct cpu_primitive reorder; /* empty where the formats agree */
     bool written;
     enum cpu_work_slot slot;
-    float *own;
+    float *own; /* the op's */
 };
 
 struct cpu_kind;
-
-enum { CPU_OP_MEMORIES = 3 }; /* of one op, at most */
 
 /* First member of every op of this engine. */
 struct cpu_op {
@@ -108,11 +109,10 @@ struct cpu_op {
     struct cpu_engine *engine;
     struct op_args args;
     const struct run *run; /* the one under way */
-    /* Per bottom that cpu_op_take was called for; the others are used as they are. Owned. */
+    struct owner owner;    /* of all its memory, views and primitives */
+    /* Per bottom that cpu_op_take was called for; the others are used as they are. */
     struct cpu_view *in;
-    struct cpu_view *out;          /* tensor NULL where it does not propagate */
-    void *memory[CPU_OP_MEMORIES]; /* cpu_op_alloc's; owned */
-    int nmemory;
+    struct cpu_view *out; /* tensor NULL where it does not propagate */
 };
 
 /* Where an operator wants its bottoms, and what it makes of its tops; by this alone most of them
@@ -208,7 +208,7 @@ void cpu_relu_back_run(const float *x, const float *dy, float slope, float *dx, 
 
 /* memory.c */
 int cpu_alloc(size_t bytes, const char *what, void **out); /* zeroed, 64-byte aligned */
-void cpu_free(void *memory);
+void cpu_free(void *context, void *memory);                /* engine_i.free; uses no context */
 /* The same, freed with the op; NULL with the message. */
 void *cpu_op_alloc(struct cpu_op *op, size_t bytes, const char *what);
 /* Makes sure that a slot holds that many bytes. Set-up only. */
@@ -232,8 +232,8 @@ void cpu_top_set(struct blob *top, const struct cpu_format *format);
 /* The top shares its bottom's memory: value always, gradient if asked. */
 void cpu_top_alias(struct blob *top, struct blob *bottom, bool grad);
 
-int cpu_primitive_create(struct cpu_engine *engine, const_dnnl_primitive_desc_t desc,
-                         struct cpu_primitive *out);
+int cpu_primitive_create(struct cpu_engine *engine, struct owner *owner,
+                         const_dnnl_primitive_desc_t desc, struct cpu_primitive *out);
 /* Adds an argument; run takes the data pointers in the order of these calls. */
 int cpu_primitive_arg(struct cpu_engine *engine, struct cpu_primitive *primitive, int arg,
                       const_md_t md);
@@ -241,25 +241,22 @@ int cpu_primitive_arg(struct cpu_engine *engine, struct cpu_primitive *primitive
 int cpu_primitive_place(struct cpu_engine *engine, struct cpu_primitive *primitive, int which);
 int cpu_primitive_run(struct cpu_engine *engine, struct cpu_primitive *primitive,
                       const void *const data[]);
-void cpu_primitive_destroy(struct cpu_primitive *primitive);
-int cpu_reorder_create(struct cpu_engine *engine, const_md_t from, const_md_t to,
-                       struct cpu_primitive *out);
+int cpu_reorder_create(struct cpu_engine *engine, struct owner *owner, const_md_t from,
+                       const_md_t to, struct cpu_primitive *out);
 int cpu_reorder_run(struct cpu_engine *engine, struct cpu_primitive *reorder, const float *from,
                     float *to);
 
 /* Between two formats of one shape; see cpu_reorder_run. */
-int cpu_format_reorder_create(struct cpu_engine *engine, const struct shape *shape,
-                              const struct cpu_format *from, const struct cpu_format *to,
-                              struct cpu_primitive *out);
+int cpu_format_reorder_create(struct cpu_engine *engine, struct owner *owner,
+                              const struct shape *shape, const struct cpu_format *from,
+                              const struct cpu_format *to, struct cpu_primitive *out);
 
-int cpu_view_create(struct cpu_engine *engine, struct tensor *tensor,
-                    const struct cpu_format *format, bool written, enum cpu_work_slot slot,
-                    struct cpu_view *out);
+int cpu_view_create(struct cpu_op *op, struct tensor *tensor, const struct cpu_format *format,
+                    bool written, enum cpu_work_slot slot, struct cpu_view *out);
 /* Where the numbers lie in that format: after cpu_view_move of what is read, before that of what is
  * written. */
 float *cpu_view_data(const struct cpu_engine *engine, const struct cpu_view *view);
 int cpu_view_move(struct cpu_engine *engine, struct cpu_view *view);
-void cpu_view_destroy(struct cpu_view *view);
 
 /* Has bottom i read in that format, and its gradient written in it. The work memory in `slot` is
  * the one to read from; of several bottoms in a shared one, each is to be loaded when it is read.

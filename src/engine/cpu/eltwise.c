@@ -25,12 +25,10 @@ static const struct cpu_format *eltwise_format(const struct cpu_op *op)
 static int eltwise_arrays(struct eltwise *elt)
 {
     struct cpu_op *op = &elt->op;
-    size_t n = (size_t)op->args.nbottoms;
 
-    elt->coeff = cpu_op_alloc(op, n * sizeof *elt->coeff, "an eltwise operator");
-    if (!elt->coeff)
+    if (OWN(&op->owner, elt->coeff, op->args.nbottoms, "an eltwise operator"))
         return -1;
-    for (size_t i = 0; i < n; i++)
+    for (int i = 0; i < op->args.nbottoms; i++)
         elt->coeff[i] = op->args.u.eltwise.coeff ? op->args.u.eltwise.coeff[i] : 1;
     op->args.u.eltwise.coeff = NULL; /* was lent for this call only */
     if (op->args.u.eltwise.operation != ELTWISE_MAX || !op->args.train)

@@ -24,7 +24,8 @@ static int product_of(struct inner_product *ip, enum product_pass pass)
                                              pass == PRODUCT_FORWARD && args->u.inner_product.bias};
 
     ip->has[pass] = true;
-    return product_create(ip->op.engine, &product, PRODUCT_BY_SHAPE, &ip->products[pass]);
+    return product_create(ip->op.engine, &ip->op.owner, &product, PRODUCT_BY_SHAPE,
+                          &ip->products[pass]);
 }
 
 static int inner_product_create(struct cpu_op *op)
@@ -112,14 +113,6 @@ static int inner_product_gradient(struct cpu_op *op, int bottom, float *dx)
                        false, dx);
 }
 
-static void inner_product_destroy(struct cpu_op *op)
-{
-    struct inner_product *ip = (struct inner_product *)op;
-
-    for (int pass = 0; pass < PRODUCT_PASSES; pass++)
-        product_destroy(&ip->products[pass]);
-}
-
 void cpu_inner_product_factors(struct op *base, const float **bottom, const float **top_grad)
 {
     const struct cpu_op *op = (const struct cpu_op *)base;
@@ -153,6 +146,5 @@ const struct cpu_kind cpu_inner_product = {
     .forward = inner_product_forward,
     .backward = inner_product_backward,
     .gradient = inner_product_gradient,
-    .destroy = inner_product_destroy,
     .describe = inner_product_describe,
 };

@@ -50,17 +50,19 @@ int cpu_alloc(size_t bytes, const char *what, void **out)
     return 0;
 }
 
-void cpu_free(void *memory)
+void cpu_free(void *context, void *memory)
 {
+    (void)context;
     free(memory);
 }
 
 void *cpu_op_alloc(struct cpu_op *op, size_t bytes, const char *what)
 {
-    void **memory = &op->memory[op->nmemory++];
+    void *memory;
 
-    assert(op->nmemory <= CPU_OP_MEMORIES);
-    return cpu_alloc(bytes, what, memory) ? NULL : *memory;
+    return cpu_alloc(bytes, what, &memory) || owner_take(&op->owner, cpu_free, NULL, memory)
+               ? NULL
+               : memory;
 }
 
 int cpu_work_reserve(struct cpu_engine *engine, enum cpu_work_slot slot, size_t bytes)
@@ -77,7 +79,7 @@ int cpu_work_reserve(struct cpu_engine *engine, enum cpu_work_slot slot, size_t 
         return 0;
     if (cpu_alloc(bytes, what[slot], &data))
         return -1;
-    cpu_free(work->data);
+    cpu_free(NULL, work->data);
     work->data = data;
     work->bytes = bytes;
     return 0;
@@ -204,14 +206,26 @@ void cpu_top_alias(struct blob *top, struct blob *bottom, bool grad)
         top->grad.base = &bottom->grad;
 }
 
-int cpu_primitive_create(struct cpu_engine *engine, const_dnnl_primitive_desc_t desc,
-                         struct cpu_primitive *out)
+static void primitive_release(void *context, void *thing)
+{
+    struct cpu_primitive *primitive = thing;
+
+    (void)context;
+    for (int i = 0; i < primitive->nargs; i++)
+        dnnl_memory_destroy(primitive->arg[i].memory);
+    dnnl_primitive_destroy(primitive->primitive);
+    *primitive = (struct cpu_primitive){0};
+}
+
+int cpu_primitive_create(struct cpu_engine *engine, struct owner *owner,
+                         const_dnnl_primitive_desc_t desc, struct cpu_primitive *out)
 {
     const_md_t scratchpad = dnnl_primitive_desc_query_md(desc, dnnl_query_scratchpad_md, 0);
     size_t bytes = scratchpad ? dnnl_memory_desc_get_size(scratchpad) : 0;
 
     *out = (struct cpu_primitive){0};
-    if (cpu_check(dnnl_primitive_create(&out->primitive, desc)))
+    if (cpu_check(dnnl_primitive_create(&out->primitive, desc)) ||
+        owner_take(owner, primitive_release, NULL, out))
         return -1;
     if (bytes == 0)
         return 0;
@@ -273,17 +287,8 @@ int cpu_primitive_run(struct cpu_engine *engine, struct cpu_primitive *primitive
     return cpu_check(dnnl_stream_wait(engine->stream));
 }
 
-void cpu_primitive_destroy(struct cpu_primitive *primitive)
-{
-    for (int i = 0; i < primitive->nargs; i++)
-        dnnl_memory_destroy(primitive->arg[i].memory);
-    if (primitive->primitive)
-        dnnl_primitive_destroy(primitive->primitive);
-    *primitive = (struct cpu_primitive){0};
-}
-
-int cpu_reorder_create(struct cpu_engine *engine, const_md_t from, const_md_t to,
-                       struct cpu_primitive *out)
+int cpu_reorder_create(struct cpu_engine *engine, struct owner *owner, const_md_t from,
+                       const_md_t to, struct cpu_primitive *out)
 {
     dnnl_primitive_desc_t desc = NULL;
     int status = -1;
@@ -291,7 +296,7 @@ int cpu_reorder_create(struct cpu_engine *engine, const_md_t from, const_md_t to
     if (cpu_check(dnnl_reorder_primitive_desc_create(&desc, from, engine->engine, to,
                                                      engine->engine, engine->attr)))
         goto done;
-    if (cpu_primitive_create(engine, desc, out) ||
+    if (cpu_primitive_create(engine, owner, desc, out) ||
         cpu_primitive_arg(engine, out, DNNL_ARG_FROM, from) ||
         cpu_primitive_arg(engine, out, DNNL_ARG_TO, to))
         goto done;
@@ -308,40 +313,36 @@ int cpu_reorder_run(struct cpu_engine *engine, struct cpu_primitive *reorder, co
     return cpu_primitive_run(engine, reorder, (const void *const[]){from, to});
 }
 
-int cpu_format_reorder_create(struct cpu_engine *engine, const struct shape *shape,
-                              const struct cpu_format *from, const struct cpu_format *to,
-                              struct cpu_primitive *out)
+int cpu_format_reorder_create(struct cpu_engine *engine, struct owner *owner,
+                              const struct shape *shape, const struct cpu_format *from,
+                              const struct cpu_format *to, struct cpu_primitive *out)
 {
     md_t from_md = NULL, to_md = NULL;
     int status = -1;
 
     if (md_create(shape, from, &from_md) == 0 && md_create(shape, to, &to_md) == 0)
-        status = cpu_reorder_create(engine, from_md, to_md, out);
+        status = cpu_reorder_create(engine, owner, from_md, to_md, out);
     md_destroy(from_md);
     md_destroy(to_md);
     return status;
 }
 
-int cpu_view_create(struct cpu_engine *engine, struct tensor *tensor,
-                    const struct cpu_format *format, bool written, enum cpu_work_slot slot,
-                    struct cpu_view *out)
+int cpu_view_create(struct cpu_op *op, struct tensor *tensor, const struct cpu_format *format,
+                    bool written, enum cpu_work_slot slot, struct cpu_view *out)
 {
     const struct cpu_format *own = cpu_tensor_format(tensor);
     size_t bytes = cpu_format_bytes(&tensor->shape, format);
-    void *memory;
 
     *out = (struct cpu_view){.tensor = tensor, .written = written, .slot = slot};
     if (own == format)
         return 0;
-    if (cpu_format_reorder_create(engine, &tensor->shape, written ? format : own,
+    if (cpu_format_reorder_create(op->engine, &op->owner, &tensor->shape, written ? format : own,
                                   written ? own : format, &out->reorder))
         return -1;
     if (slot != WORK_OWN)
-        return cpu_work_reserve(engine, slot, bytes);
-    if (cpu_alloc(bytes, "an input in another format", &memory))
-        return -1;
-    out->own = memory;
-    return 0;
+        return cpu_work_reserve(op->engine, slot, bytes);
+    out->own = cpu_op_alloc(op, bytes, "an input in another format");
+    return out->own ? 0 : -1;
 }
 
 float *cpu_view_data(const struct cpu_engine *engine, const struct cpu_view *view)
@@ -362,22 +363,15 @@ int cpu_view_move(struct cpu_engine *engine, struct cpu_view *view)
                            view->written ? view->tensor->data : data);
 }
 
-void cpu_view_destroy(struct cpu_view *view)
-{
-    cpu_primitive_destroy(&view->reorder);
-    cpu_free(view->own);
-    view->own = NULL;
-}
-
 int cpu_op_take(struct cpu_op *op, int i, const struct cpu_format *format, enum cpu_work_slot slot)
 {
     struct blob *bottom = op->args.bottoms[i];
 
-    if (cpu_view_create(op->engine, &bottom->value, format, false, slot, &op->in[i]))
+    if (cpu_view_create(op, &bottom->value, format, false, slot, &op->in[i]))
         return -1;
     if (!cpu_op_propagates(op, i))
         return 0;
-    return cpu_view_create(op->engine, &bottom->grad, format, true, WORK_BOTTOM_GRAD, &op->out[i]);
+    return cpu_view_create(op, &bottom->grad, format, true, WORK_BOTTOM_GRAD, &op->out[i]);
 }
 
 void cpu_clear_padding(float *data, const struct shape *shape, const struct cpu_format *format)

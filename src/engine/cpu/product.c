@@ -70,9 +70,9 @@ static int matmul_arg(struct product *p, const_dnnl_primitive_desc_t desc, int a
                              dnnl_primitive_desc_query_md(desc, query, index));
 }
 
-static int matmul_args(struct product *p, const_dnnl_primitive_desc_t desc)
+static int matmul_args(struct product *p, struct owner *owner, const_dnnl_primitive_desc_t desc)
 {
-    if (cpu_primitive_create(p->engine, desc, &p->matmul) ||
+    if (cpu_primitive_create(p->engine, owner, desc, &p->matmul) ||
         matmul_arg(p, desc, DNNL_ARG_SRC, dnnl_query_src_md, 0) ||
         matmul_arg(p, desc, DNNL_ARG_WEIGHTS, dnnl_query_weights_md, 0) ||
         matmul_arg(p, desc, DNNL_ARG_DST, dnnl_query_dst_md, 0))
@@ -90,7 +90,7 @@ static bool is_batch_reduced(const_dnnl_primitive_desc_t desc)
 }
 
 /* Leaves p->matmul empty where oneDNN has no code of its own for the product. */
-static int matmul_create(struct product *p)
+static int matmul_create(struct product *p, struct owner *owner)
 {
     const dnnl_dims_t src = {p->m, p->k}, weights = {p->k, p->n}, bias = {1, p->n},
                       dst = {p->m, p->n};
@@ -107,7 +107,7 @@ static int matmul_create(struct product *p)
     if (compat_matmul(&desc, p->engine->engine, src_md, weights_md, bias_md, dst_md,
                       p->engine->attr) == dnnl_success &&
         is_batch_reduced(desc))
-        status = matmul_args(p, desc);
+        status = matmul_args(p, owner, desc);
 done:
     if (desc)
         dnnl_primitive_desc_destroy(desc);
@@ -147,23 +147,18 @@ static enum product_way way_by_shape(const struct product *p)
     return p->trans_b ? PRODUCT_MATMUL : PRODUCT_SGEMM;
 }
 
-int product_create(struct cpu_engine *engine, const struct product_args *args, enum product_way way,
-                   struct product *out)
+int product_create(struct cpu_engine *engine, struct owner *owner, const struct product_args *args,
+                   enum product_way way, struct product *out)
 {
     product_start(engine, args, out);
     if (way == PRODUCT_BY_SHAPE)
         way = way_by_shape(out);
-    if (way == PRODUCT_MATMUL && matmul_create(out))
+    if (way == PRODUCT_MATMUL && matmul_create(out, owner))
         return -1;
     if (way == PRODUCT_MATMUL ? out->matmul.primitive != NULL
                               : way == PRODUCT_STREAM && streams(out))
         out->way = way;
     return 0;
-}
-
-void product_destroy(struct product *p)
-{
-    cpu_primitive_destroy(&p->matmul);
 }
 
 const char *product_way_name(enum product_way way)

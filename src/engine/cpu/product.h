@@ -34,10 +34,9 @@ struct product {
 };
 
 /* By that way, or by sgemm where the processor, the library or the product has it not. Set-up only.
- * To be destroyed, after a failure too. */
-int product_create(struct cpu_engine *engine, const struct product_args *args, enum product_way way,
-                   struct product *out);
-void product_destroy(struct product *product);
+ * Freed by the owner, and not moved before. */
+int product_create(struct cpu_engine *engine, struct owner *owner, const struct product_args *args,
+                   enum product_way way, struct product *out);
 
 /* a, b and c as above. add: to what c holds, which is sgemm's work whatever the way; not of
  * PRODUCT_FORWARD. bias: NULL where there is none. */

@@ -53,7 +53,7 @@ static int scale_create(struct cpu_op *op)
     if (!cpu_op_in_place(op))
         cpu_top_set(y, format);
     if (cpu_op_take(op, 0, format, WORK_OWN) ||
-        cpu_view_create(op->engine, &y->value, format, true, WORK_TOP_GRAD, &scale->top) ||
+        cpu_view_create(op, &y->value, format, true, WORK_TOP_GRAD, &scale->top) ||
         (a->from_bottom && cpu_op_take(op, 1, NULL, WORK_OWN)))
         return -1;
     if (op->out[0].tensor && !op->out[0].reorder.primitive)
@@ -134,18 +134,12 @@ static int scale_gradient(struct cpu_op *op, int bottom, float *dx)
     return 0;
 }
 
-static void scale_destroy(struct cpu_op *op)
-{
-    cpu_view_destroy(&((struct scale *)op)->top);
-}
-
 const struct cpu_kind cpu_scale = {
     .size = sizeof(struct scale),
     .create = scale_create,
     .forward = scale_forward,
     .backward = scale_backward,
     .gradient = scale_gradient,
-    .destroy = scale_destroy,
 };
 
 struct prelu {
