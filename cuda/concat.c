@@ -2,18 +2,14 @@
 #include "cuda_internal.h"
 
 #include "engine/op_size.h"
-#include "util/error.h"
 
-#include <stdlib.h>
-
-struct concat {
+/* A whole blob as rows in which its parts, cut along one axis, stand side by side: the bottoms of a
+ * concat, the tops of a slice. */
+struct joint {
     struct cuda_op op;
-    const struct cuda_format *format;
-    int outer;               /* pieces per bottom */
-    int *length;             /* per bottom: elements of one piece */
-    int total;               /* of one piece of the top */
-    struct cuda_input *in;   /* per bottom, in the top's format */
-    struct cuda_output *out; /* per bottom that wants its gradient */
+    enum cuda_type type; /* of whole and parts */
+    int rows, row;       /* their number; elements of one */
+    int *begin;          /* of each part in a row, and of what would come behind the last */
 };
 
 /* NHWC if any bottom has it, else as the first bottom. */
@@ -40,218 +36,141 @@ int cuda_pieces(const struct shape *shape, const struct cuda_format *format, int
     return pieces;
 }
 
-static void concat_measure(struct concat *concat, int axis)
+static int joint_create(struct joint *joint, const struct cuda_format *format, int axis,
+                        const struct shape *whole, struct blob *const *parts, int n)
 {
-    const struct cuda_op *op = &concat->op;
-    const struct shape *top = &op->args.tops[0]->value.shape;
+    if (OWN(&joint->op.owner, joint->begin, n + 1, "the parts of a blob"))
+        return -1;
+    joint->type = cuda_format_type(format);
+    joint->rows = cuda_pieces(whole, format, op_axis(whole, axis));
+    for (int i = 0; i < n; i++)
+        joint->begin[i + 1] =
+            joint->begin[i] + (int)shape_elems(&parts[i]->value.shape) / joint->rows;
+    joint->row = joint->begin[n];
+    return 0;
+}
 
-    concat->outer = cuda_pieces(top, concat->format, axis);
-    concat->total = (int)shape_elems(top) / concat->outer;
-    for (int i = 0; i < op->args.nbottoms; i++)
-        concat->length[i] = (int)shape_elems(&op->args.bottoms[i]->value.shape) / concat->outer;
+static int joint_length(const struct joint *joint, int part)
+{
+    return joint->begin[part + 1] - joint->begin[part];
+}
+
+/* Where that part begins in the whole. */
+static void *joint_at(const struct joint *joint, const void *whole, int part)
+{
+    return (char *)(uintptr_t)whole + (size_t)joint->begin[part] * cuda_type_bytes(joint->type);
+}
+
+/* A part's rows, `from` and `to` so many elements apart. */
+static int joint_move(const struct joint *joint, int part, const void *from, int from_row, void *to,
+                      int to_row)
+{
+    return cuda_check(kernel_copy_rows(joint->op.engine->stream, joint->type, from, from_row, to,
+                                       to_row, joint_length(joint, part), joint->rows));
 }
 
 static int concat_create(struct cuda_op *op)
 {
-    struct concat *concat = (struct concat *)op;
-    size_t n = (size_t)op->args.nbottoms;
-    int axis = op_axis(&op->args.tops[0]->value.shape, op->args.u.concat.axis);
+    const struct cuda_format *format = concat_format(op);
 
-    concat->length = calloc(n, sizeof *concat->length);
-    concat->in = calloc(n, sizeof *concat->in);
-    concat->out = calloc(n, sizeof *concat->out);
-    if (!concat->length || !concat->in || !concat->out)
-        return error_memory(n * sizeof *concat->in, "a concat operator");
-    concat->format = concat_format(op);
-    cuda_top_set(op->args.tops[0], concat->format);
-    concat_measure(concat, axis);
-    for (int i = 0; i < op->args.nbottoms; i++) {
-        struct blob *bottom = op->args.bottoms[i];
-        if (cuda_input_create(op->engine, &bottom->value, concat->format, WORK_TOP_GRAD,
-                              &concat->in[i]))
+    cuda_top_set(op->args.tops[0], format);
+    if (joint_create((struct joint *)op, format, op->args.u.concat.axis,
+                     &op->args.tops[0]->value.shape, op->args.bottoms, op->args.nbottoms))
+        return -1;
+    for (int i = 0; i < op->args.nbottoms; i++)
+        if (cuda_op_take(op, i, format, false))
             return -1;
-        if (cuda_op_propagates(op, i) &&
-            cuda_output_create(op->engine, &bottom->grad, concat->format, WORK_BOTTOM_GRAD,
-                               &concat->out[i]))
+    return 0;
+}
+
+static bool concat_takes_relu(const struct cuda_op *op, int i)
+{
+    return op->args.u.concat.relu && op->args.u.concat.relu[i];
+}
+
+static int concat_forward(struct cuda_op *op)
+{
+    const struct joint *joint = (const struct joint *)op;
+
+    for (int i = 0; i < op->args.nbottoms; i++) {
+        int length = joint_length(joint, i);
+        void *to = joint_at(joint, cuda_op_y(op), i);
+        if (cuda_view_move(op->engine, &op->in[i]))
+            return -1;
+        if (concat_takes_relu(op, i)
+                ? cuda_check(kernel_relu_rows(op->engine->stream, joint->type, cuda_op_x(op, i),
+                                              NULL, length, to, joint->row, length, joint->rows))
+                : joint_move(joint, i, cuda_op_x(op, i), length, to, joint->row))
             return -1;
     }
     return 0;
 }
 
-static char *concat_advance(const struct concat *concat, void *data, int elems)
+/* The top's values tell where the ReLU cut. */
+static int concat_gradient(struct cuda_op *op, int i, void *dx)
 {
-    return (char *)data + (size_t)elems * cuda_type_bytes(cuda_format_type(concat->format));
-}
+    const struct joint *joint = (const struct joint *)op;
+    const void *dy = joint_at(joint, cuda_op_dy(op), i);
+    int length = joint_length(joint, i);
 
-static bool concat_takes_relu(const struct concat *concat, int i)
-{
-    return concat->op.args.u.concat.relu && concat->op.args.u.concat.relu[i];
-}
-
-/* A bottom's pieces to their places in the top. */
-static int concat_move(const struct concat *concat, int i, const void *from, void *to)
-{
-    cudaStream_t stream = concat->op.engine->stream;
-    enum cuda_type type = cuda_format_type(concat->format);
-    int length = concat->length[i];
-
-    return cuda_check(concat_takes_relu(concat, i)
-                          ? kernel_relu_rows(stream, type, from, NULL, length, to, concat->total,
-                                             length, concat->outer)
-                          : kernel_copy_rows(stream, type, from, length, to, concat->total, length,
-                                             concat->outer));
-}
-
-/* The gradient's pieces back; y: the top's values, which tell where the ReLU cut. */
-static int concat_move_back(const struct concat *concat, int i, const void *y, const void *from,
-                            void *to)
-{
-    cudaStream_t stream = concat->op.engine->stream;
-    enum cuda_type type = cuda_format_type(concat->format);
-    int length = concat->length[i];
-
-    return cuda_check(concat_takes_relu(concat, i)
-                          ? kernel_relu_rows(stream, type, from, y, concat->total, to, length,
-                                             length, concat->outer)
-                          : kernel_copy_rows(stream, type, from, concat->total, to, length, length,
-                                             concat->outer));
-}
-
-static int concat_forward(struct cuda_op *op, const struct run *run)
-{
-    struct concat *concat = (struct concat *)op;
-    void *to = op->args.tops[0]->value.data;
-
-    (void)run;
-    for (int i = 0; i < op->args.nbottoms; i++) {
-        if (cuda_input_load(op->engine, &concat->in[i]) ||
-            concat_move(concat, i, cuda_input_data(op->engine, &concat->in[i]), to))
-            return -1;
-        to = concat_advance(concat, to, concat->length[i]);
-    }
-    return 0;
-}
-
-static int concat_backward(struct cuda_op *op, const struct run *run)
-{
-    struct concat *concat = (struct concat *)op;
-    void *from = op->args.tops[0]->grad.data, *y = op->args.tops[0]->value.data;
-
-    (void)run;
-    for (int i = 0; i < op->args.nbottoms; i++) {
-        if (concat->out[i].tensor && cuda_op_propagates(op, i) &&
-            (concat_move_back(concat, i, y, from, cuda_output_data(op->engine, &concat->out[i])) ||
-             cuda_output_store(op->engine, &concat->out[i])))
-            return -1;
-        from = concat_advance(concat, from, concat->length[i]);
-        y = concat_advance(concat, y, concat->length[i]);
-    }
-    return 0;
-}
-
-static void concat_destroy(struct cuda_op *op)
-{
-    struct concat *concat = (struct concat *)op;
-
-    for (int i = 0; concat->in && i < op->args.nbottoms; i++)
-        cuda_input_destroy(&concat->in[i]);
-    free(concat->length);
-    free(concat->in);
-    free(concat->out);
+    if (!concat_takes_relu(op, i))
+        return joint_move(joint, i, dy, joint->row, dx, length);
+    return cuda_check(kernel_relu_rows(op->engine->stream, joint->type, dy,
+                                       joint_at(joint, cuda_op_y(op), i), joint->row, dx, length,
+                                       length, joint->rows));
 }
 
 const struct cuda_kind cuda_concat = {
-    .size = sizeof(struct concat),
+    .size = sizeof(struct joint),
+    .loads = true,
     .create = concat_create,
     .forward = concat_forward,
-    .backward = concat_backward,
-    .destroy = concat_destroy,
-};
-
-struct slice {
-    struct cuda_op op;
-    const struct cuda_format *format;
-    int outer, total;
-    int *length; /* per top: elements of one piece */
+    .gradient = concat_gradient,
 };
 
 static int slice_create(struct cuda_op *op)
 {
-    struct slice *slice = (struct slice *)op;
-    struct blob *bottom = op->args.bottoms[0];
-    const struct shape *shape = &bottom->value.shape;
-    int axis = op_axis(shape, op->args.u.slice.axis);
+    const struct tensor *x = &op->args.bottoms[0]->value;
 
-    slice->length = calloc((size_t)op->args.ntops, sizeof *slice->length);
-    if (!slice->length)
-        return error_memory((size_t)op->args.ntops * sizeof *slice->length, "a slice operator");
-    slice->format = cuda_tensor_format(&bottom->value);
-    slice->outer = cuda_pieces(shape, slice->format, axis);
-    slice->total = (int)shape_elems(shape) / slice->outer;
-    for (int i = 0; i < op->args.ntops; i++) {
-        const struct shape *top = &op->args.tops[i]->value.shape;
-        slice->length[i] = (int)shape_elems(top) / slice->outer;
-        cuda_top_set(op->args.tops[i], slice->format);
-    }
-    return 0;
+    return joint_create((struct joint *)op, cuda_tensor_format(x), op->args.u.slice.axis, &x->shape,
+                        op->args.tops, op->args.ntops);
 }
 
-static int slice_forward(struct cuda_op *op, const struct run *run)
+static int slice_forward(struct cuda_op *op)
 {
-    struct slice *slice = (struct slice *)op;
-    enum cuda_type type = cuda_format_type(slice->format);
-    char *from = (char *)op->args.bottoms[0]->value.data;
+    const struct joint *joint = (const struct joint *)op;
 
-    (void)run;
-    for (int i = 0; i < op->args.ntops; i++) {
-        if (cuda_check(kernel_copy_rows(op->engine->stream, type, from, slice->total,
-                                        op->args.tops[i]->value.data, slice->length[i],
-                                        slice->length[i], slice->outer)))
+    for (int i = 0; i < op->args.ntops; i++)
+        if (joint_move(joint, i, joint_at(joint, cuda_op_x(op, 0), i), joint->row,
+                       op->args.tops[i]->value.data, joint_length(joint, i)))
             return -1;
-        from += (size_t)slice->length[i] * cuda_type_bytes(type);
-    }
     return 0;
 }
 
-static int slice_backward(struct cuda_op *op, const struct run *run)
+static int slice_gradient(struct cuda_op *op, int bottom, void *dx)
 {
-    struct slice *slice = (struct slice *)op;
-    enum cuda_type type = cuda_format_type(slice->format);
-    const struct blob *bottom = op->args.bottoms[0];
-    char *to = (char *)bottom->grad.data;
+    const struct joint *joint = (const struct joint *)op;
+    size_t bytes = (size_t)joint->rows * (size_t)joint->row * cuda_type_bytes(joint->type);
 
-    (void)run;
-    if (!cuda_op_propagates(op, 0))
-        return 0;
-    if (cuda_check(cudaMemsetAsync(to, 0, shape_elems(&bottom->value.shape) * cuda_type_bytes(type),
-                                   op->engine->stream)))
+    (void)bottom;
+    if (cuda_check(cudaMemsetAsync(dx, 0, bytes, op->engine->stream)))
         return -1;
     for (int i = 0; i < op->args.ntops; i++) {
         const struct blob *top = op->args.tops[i];
         if (top->wants_grad && top->grad.data &&
-            cuda_check(kernel_copy_rows(op->engine->stream, type, top->grad.data, slice->length[i],
-                                        to, slice->total, slice->length[i], slice->outer)))
+            joint_move(joint, i, top->grad.data, joint_length(joint, i), joint_at(joint, dx, i),
+                       joint->row))
             return -1;
-        to += (size_t)slice->length[i] * cuda_type_bytes(type);
     }
     return 0;
 }
 
-static void slice_destroy(struct cuda_op *op)
-{
-    free(((struct slice *)op)->length);
-}
-
 const struct cuda_kind cuda_slice = {
-    .size = sizeof(struct slice),
+    .size = sizeof(struct joint),
+    .blobs = CUDA_AS_BOTTOM,
     .create = slice_create,
     .forward = slice_forward,
-    .backward = slice_backward,
-    .destroy = slice_destroy,
-};
-
-struct split {
-    struct cuda_op op;
+    .gradient = slice_gradient,
 };
 
 static int split_create(struct cuda_op *op)
@@ -261,96 +180,52 @@ static int split_create(struct cuda_op *op)
     return 0;
 }
 
-static int split_forward(struct cuda_op *op, const struct run *run)
+static int split_gradient(struct cuda_op *op, int bottom, void *dx)
 {
-    (void)op;
-    (void)run;
-    return 0; /* the tops are the bottom */
-}
-
-static int split_backward(struct cuda_op *op, const struct run *run)
-{
-    struct cuda_engine *engine = op->engine;
-    const struct tensor *bottom = &op->args.bottoms[0]->grad;
-    enum cuda_type type = cuda_format_type(cuda_tensor_format(&op->args.bottoms[0]->value));
-    size_t n = shape_elems(&op->args.bottoms[0]->value.shape);
+    cudaStream_t stream = op->engine->stream;
+    enum cuda_type type = cuda_bottom_type(op);
+    size_t n = shape_elems(&op->args.bottoms[bottom]->value.shape);
     const void *sum = NULL; /* the first alone, then what was added to it */
 
-    (void)run;
-    if (!cuda_op_propagates(op, 0))
-        return 0;
     for (int i = 0; i < op->args.ntops; i++) {
         const struct blob *top = op->args.tops[i];
         if (!top->wants_grad || !top->grad.data)
             continue;
-        if (sum && cuda_check(kernel_eltwise_sum(engine->stream, type, 1, top->grad.data, 1, sum,
-                                                 false, bottom->data, n)))
+        if (sum &&
+            cuda_check(kernel_eltwise_sum(stream, type, 1, top->grad.data, 1, sum, false, dx, n)))
             return -1;
-        sum = sum ? bottom->data : top->grad.data;
+        sum = sum ? dx : top->grad.data;
     }
-    if (sum == bottom->data)
+    if (sum == dx)
         return 0;
-    if (sum)
-        return cuda_check(kernel_axpby(engine->stream, type, 1, sum, 0, bottom->data, n));
-    return cuda_check(cudaMemsetAsync(bottom->data, 0, n * cuda_type_bytes(type), engine->stream));
+    return cuda_check(sum ? kernel_axpby(stream, type, 1, sum, 0, dx, n)
+                          : cudaMemsetAsync(dx, 0, n * cuda_type_bytes(type), stream));
 }
 
-const struct cuda_kind cuda_split = {
-    .size = sizeof(struct split),
-    .create = split_create,
-    .forward = split_forward,
-    .backward = split_backward,
-};
-
-struct flatten {
-    struct cuda_op op;
-    const struct cuda_format *from, *to;
-    bool alias;
-};
+const struct cuda_kind cuda_split = {.create = split_create, .gradient = split_gradient};
 
 static int flatten_create(struct cuda_op *op)
 {
-    struct flatten *flatten = (struct flatten *)op;
     struct blob *bottom = op->args.bottoms[0], *top = op->args.tops[0];
+    const struct cuda_format *format = cuda_tensor_format(&bottom->value);
 
-    flatten->from = cuda_tensor_format(&bottom->value);
-    flatten->alias = !flatten->from || !flatten->from->nhwc;
-    if (flatten->alias) {
+    if (format && format->nhwc)
+        cuda_top_set(top, format->type == CUDA_BF16 ? &cuda_plain_bf16 : NULL);
+    else
         cuda_top_alias(top, bottom, cuda_op_propagates(op, 0));
-        return 0;
-    }
-    flatten->to = flatten->from->type == CUDA_BF16 ? &cuda_plain_bf16 : NULL;
-    cuda_top_set(top, flatten->to);
     return 0;
 }
 
 /* The bottom's shape is the one that has channels and pixels; the top's elements are in its order.
  */
-static int flatten_forward(struct cuda_op *op, const struct run *run)
+static int flatten_run(struct cuda_op *op, bool back, const void *from, void *to)
 {
-    struct flatten *flatten = (struct flatten *)op;
+    const struct tensor *bottom = &op->args.bottoms[0]->value, *top = &op->args.tops[0]->value;
 
-    (void)run;
-    if (flatten->alias)
+    if (top->base) /* the top is the bottom */
         return 0;
-    return cuda_convert(op->engine, &op->args.bottoms[0]->value.shape, flatten->from,
-                        op->args.bottoms[0]->value.data, flatten->to, op->args.tops[0]->value.data);
+    return cuda_convert(op->engine, &bottom->shape, cuda_tensor_format(back ? top : bottom), from,
+                        cuda_tensor_format(back ? bottom : top), to);
 }
 
-static int flatten_backward(struct cuda_op *op, const struct run *run)
-{
-    struct flatten *flatten = (struct flatten *)op;
-
-    (void)run;
-    if (flatten->alias || !cuda_op_propagates(op, 0))
-        return 0;
-    return cuda_convert(op->engine, &op->args.bottoms[0]->value.shape, flatten->to,
-                        op->args.tops[0]->grad.data, flatten->from, op->args.bottoms[0]->grad.data);
-}
-
-const struct cuda_kind cuda_flatten = {
-    .size = sizeof(struct flatten),
-    .create = flatten_create,
-    .forward = flatten_forward,
-    .backward = flatten_backward,
-};
+const struct cuda_kind cuda_flatten = {.create = flatten_create, .run = flatten_run};

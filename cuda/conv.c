@@ -28,17 +28,6 @@ struct kernel_conv cuda_conv_shape(const struct conv_args *a, const struct shape
     return s;
 }
 
-/* The weight's copy, (O, places in the kernel, C per group). */
-struct weight {
-    struct param *param;
-    int outputs, places, channels;
-    bool plain; /* parameter and kernels agree on the layout */
-    bool same;  /* and on the type: no copy */
-    void *copy;
-    uint64_t version; /* of the parameter when it was copied */
-    bool fresh;
-};
-
 /* Convolution, and its transpose, which runs backward's kernels forward and the other way round:
  * `image` and `places` are then its top and bottom, not bottom and top. */
 struct conv {
@@ -46,11 +35,9 @@ struct conv {
     bool transposed;
     struct kernel_conv shape;                           /* from image to places */
     struct cuda_plan *to_places, *to_image, *to_weight; /* NULL: direct */
-    struct cuda_pair bottom;
-    struct cuda_input top_grad;
-    struct weight weight;
-    bool biased;            /* the plan adds the bias, and does the ReLU */
-    struct cuda_param bias; /* for such a plan */
+    struct cuda_param weight; /* its copy: (O, places in the kernel, C per group) */
+    bool biased;              /* the plan adds the bias, and does the ReLU */
+    struct cuda_param bias;   /* for such a plan */
 };
 
 static void conv_shape_fill(struct conv *conv)
@@ -63,11 +50,6 @@ static void conv_shape_fill(struct conv *conv)
                        *places = conv->transposed ? bottom : top;
 
     conv->shape = cuda_conv_shape(a, image, places);
-}
-
-static size_t conv_weight_elems(const struct weight *weight)
-{
-    return (size_t)weight->outputs * (size_t)(weight->places * weight->channels);
 }
 
 static bool conv_needs_backward(const struct conv *conv)
@@ -98,10 +80,8 @@ static int conv_create_backward(struct conv *conv)
 
     if (!conv_needs_backward(conv))
         return 0;
-    if (cuda_input_create(engine, &op->args.tops[0]->grad, cuda_nhwc(engine), WORK_TOP_GRAD,
-                          &conv->top_grad) ||
-        cuda_work_reserve(engine, WORK_WEIGHT_GRAD,
-                          conv_weight_elems(&conv->weight) * sizeof(float)) ||
+    if (cuda_work_reserve(engine, WORK_WEIGHT_GRAD,
+                          shape_elems(&op->args.params[0]->shape) * sizeof(float)) ||
         cuda_bias_reserve(engine, conv_top_rows(conv), conv_top_channels(conv)))
         return -1;
     if (op->args.params[0]->wants_grad &&
@@ -122,64 +102,32 @@ static int conv_create_forward(struct conv *conv)
         return cuda_plan_create(engine, PLAN_BACK_DATA, s, &conv->to_image);
     if (!conv->op.args.u.conv.bias)
         return cuda_plan_create(engine, PLAN_FORWARD, s, &conv->to_places);
-    return cuda_plan_create_biased(engine, s, conv->op.args.u.conv.relu, &conv->to_places,
-                                   &conv->biased);
-}
-
-static int conv_weight_create(struct conv *conv)
-{
-    struct cuda_engine *engine = conv->op.engine;
-    struct weight *weight = &conv->weight;
-
-    weight->param = conv->op.args.params[0];
-    weight->plain = weight->places == 1 || weight->channels == 1;
-    weight->same = weight->plain && engine->type == CUDA_F32;
-    return weight->same ? 0
-                        : cuda_alloc(conv_weight_elems(weight) * cuda_type_bytes(engine->type),
-                                     "a convolution's weights in the GPU's layout", &weight->copy);
+    return cuda_plan_create_biased(engine, s, conv->op.args.u.conv.relu, &conv->to_places, &conv->biased);
 }
 
 static int conv_create(struct cuda_op *op)
 {
     struct conv *conv = (struct conv *)op;
-    struct cuda_engine *engine = op->engine;
     const struct kernel_conv *s = &conv->shape;
 
     conv->transposed = op->args.kind == OP_DECONV;
     conv_shape_fill(conv);
-    conv->weight.outputs = s->outputs;
-    conv->weight.channels = s->channels / s->group;
-    conv->weight.places = s->kernel[0] * s->kernel[1] * s->kernel[2];
-    cuda_top_set(op->args.tops[0], cuda_nhwc(engine));
-    if (cuda_pair_create(op, 0, cuda_nhwc(engine), true, &conv->bottom) ||
-        conv_create_forward(conv) || conv_weight_create(conv))
-        return -1;
-    if (conv->biased &&
-        cuda_param_create(engine, op->args.params[1], true, "a convolution's bias", &conv->bias))
+    conv->weight = (struct cuda_param){.outer = s->outputs,
+                                       .rows = s->channels / s->group,
+                                       .columns = s->kernel[0] * s->kernel[1] * s->kernel[2]};
+    if (conv_create_forward(conv) ||
+        cuda_param_create(op, op->args.params[0], false,
+                          "a convolution's weights in the GPU's layout", &conv->weight) ||
+        (conv->biased &&
+         cuda_param_create(op, op->args.params[1], true, "a convolution's bias", &conv->bias)))
         return -1;
     return conv_create_backward(conv);
-}
-
-static int conv_weight_refresh(struct cuda_engine *engine, struct weight *weight)
-{
-    if (weight->same || (weight->fresh && weight->version == weight->param->version))
-        return 0;
-    weight->version = weight->param->version;
-    weight->fresh = true;
-    return cuda_check(kernel_transpose(engine->stream, CUDA_F32, weight->param->value, engine->type,
-                                       weight->copy, weight->outputs, weight->channels,
-                                       weight->places, false));
-}
-
-static const void *conv_weight_data(const struct weight *weight)
-{
-    return weight->same ? weight->param->value : weight->copy;
 }
 
 static int conv_run_to_places(struct conv *conv, const void *image, void *places, const void *bias)
 {
     struct cuda_engine *engine = conv->op.engine;
-    const void *weight = conv_weight_data(&conv->weight);
+    const void *weight = cuda_param_data(engine, &conv->weight);
 
     if (conv->to_places)
         return cuda_plan_run(engine, conv->to_places, image, weight, places, bias);
@@ -190,7 +138,7 @@ static int conv_run_to_places(struct conv *conv, const void *image, void *places
 static int conv_run_to_image(struct conv *conv, const void *places, void *image)
 {
     struct cuda_engine *engine = conv->op.engine;
-    const void *weight = conv_weight_data(&conv->weight);
+    const void *weight = cuda_param_data(engine, &conv->weight);
 
     if (conv->to_image)
         return cuda_plan_run(engine, conv->to_image, image, weight, places, NULL);
@@ -198,17 +146,14 @@ static int conv_run_to_image(struct conv *conv, const void *places, void *image)
         kernel_conv_back_data(engine->stream, engine->type, &conv->shape, places, weight, image));
 }
 
-static int conv_forward(struct cuda_op *op, const struct run *run)
+static int conv_forward(struct cuda_op *op)
 {
     struct conv *conv = (struct conv *)op;
     struct cuda_engine *engine = op->engine;
-    void *top = op->args.tops[0]->value.data;
-    const void *bottom = cuda_input_data(engine, &conv->bottom.in);
-    const void *bias = cuda_param_data(engine, &conv->bias);
+    void *top = cuda_op_y(op);
+    const void *bottom = cuda_op_x(op, 0), *bias = cuda_param_data(engine, &conv->bias);
 
-    (void)run;
-    if (cuda_input_load(engine, &conv->bottom.in) || conv_weight_refresh(engine, &conv->weight) ||
-        cuda_param_load(engine, &conv->bias))
+    if (cuda_param_load(engine, &conv->weight) || cuda_param_load(engine, &conv->bias))
         return -1;
     if (conv->transposed ? conv_run_to_image(conv, bottom, top)
                          : conv_run_to_places(conv, bottom, top, bias))
@@ -216,19 +161,18 @@ static int conv_forward(struct cuda_op *op, const struct run *run)
     if (!op->args.u.conv.bias || conv->biased)
         return 0;
     return cuda_check(kernel_add_bias(engine->stream, engine->type, top, op->args.params[1]->value,
-                                      op->args.u.conv.relu, conv_top_rows(conv),
-                                      conv_top_channels(conv)));
+                                      op->args.u.conv.relu, conv_top_rows(conv), conv_top_channels(conv)));
 }
 
 static int conv_weight_backward(struct conv *conv, const void *image, const void *places)
 {
-    const struct weight *weight = &conv->weight;
+    const struct cuda_param *weight = &conv->weight;
     struct param *param = weight->param;
     struct cuda_engine *engine = conv->op.engine;
     /* cuDNN 9.19 has no kernel that makes single gradients of bfloat16 (tests/cuda/test_plans): its
      * sums are single, and rounded once */
     enum cuda_type type = conv->to_weight ? engine->type : CUDA_F32;
-    bool direct = weight->plain && type == CUDA_F32 && !param->accumulate &&
+    bool direct = !cuda_param_is_turned(weight) && type == CUDA_F32 && !param->accumulate &&
                   (uintptr_t)param->grad % CUDA_ALIGNMENT == 0;
     void *dw = direct ? param->grad : engine->work[WORK_WEIGHT_GRAD].data;
 
@@ -240,49 +184,49 @@ static int conv_weight_backward(struct conv *conv, const void *image, const void
         return 0;
     /* (O, places, C) becomes (O, C, places) */
     return cuda_check(kernel_transpose(engine->stream, type, dw, CUDA_F32, param->grad,
-                                       weight->outputs, weight->places, weight->channels,
+                                       weight->outer, weight->columns, weight->rows,
                                        param->accumulate));
 }
 
 /* The bias's gradient, and what a fused ReLU lets through of dy: its place is this op's alone from
  * here on, as a ReLU in place would have it. */
-static int conv_bias_backward(struct conv *conv, const void *dy)
+static int conv_bias_backward(struct conv *conv)
 {
     const struct cuda_op *op = &conv->op;
     struct cuda_engine *engine = op->engine;
     struct param *bias = op->args.u.conv.bias ? op->args.params[1] : NULL;
     int rows = conv_top_rows(conv), columns = conv_top_channels(conv);
+    void *dy = op->args.tops[0]->grad.data;
 
     if (op->args.u.conv.relu)
-        return cuda_bias_gradient_behind_relu(engine, engine->type, op->args.tops[0]->value.data,
-                                              (void *)(uintptr_t)dy, rows, columns, bias);
+        return cuda_bias_gradient_behind_relu(engine, engine->type, cuda_op_y(op), dy, rows,
+                                              columns, bias);
     return bias && bias->wants_grad
                ? cuda_bias_gradient(engine, engine->type, dy, rows, columns, bias)
                : 0;
 }
 
-static int conv_backward(struct cuda_op *op, const struct run *run)
+static int conv_backward(struct cuda_op *op)
 {
     struct conv *conv = (struct conv *)op;
-    struct cuda_engine *engine = op->engine;
-    const void *x = cuda_input_data(engine, &conv->bottom.in);
-    const void *dy = cuda_input_data(engine, &conv->top_grad);
-    void *dx;
+    const void *x = cuda_op_x(op, 0), *dy = cuda_op_dy(op);
 
-    (void)run;
     if (!conv_needs_backward(conv))
         return 0;
-    if (cuda_input_load(engine, &conv->top_grad) || conv_bias_backward(conv, dy))
+    if (conv_bias_backward(conv))
         return -1;
-    if (op->args.params[0]->wants_grad &&
-        conv_weight_backward(conv, conv->transposed ? dy : x, conv->transposed ? x : dy))
-        return -1;
-    if (!cuda_op_propagates(op, 0))
-        return 0;
-    dx = cuda_output_data(engine, &conv->bottom.out);
-    if (conv->transposed ? conv_run_to_places(conv, dy, dx, NULL) : conv_run_to_image(conv, dy, dx))
-        return -1;
-    return cuda_output_store(engine, &conv->bottom.out);
+    return op->args.params[0]->wants_grad
+               ? conv_weight_backward(conv, conv->transposed ? dy : x, conv->transposed ? x : dy)
+               : 0;
+}
+
+static int conv_gradient(struct cuda_op *op, int bottom, void *dx)
+{
+    struct conv *conv = (struct conv *)op;
+
+    (void)bottom;
+    return conv->transposed ? conv_run_to_places(conv, cuda_op_dy(op), dx, NULL)
+                            : conv_run_to_image(conv, cuda_op_dy(op), dx);
 }
 
 static void conv_destroy(struct cuda_op *op)
@@ -292,74 +236,25 @@ static void conv_destroy(struct cuda_op *op)
     cuda_plan_destroy(op->engine, conv->to_places);
     cuda_plan_destroy(op->engine, conv->to_image);
     cuda_plan_destroy(op->engine, conv->to_weight);
-    cuda_pair_destroy(&conv->bottom);
-    cuda_free(conv->weight.copy);
-    cuda_param_destroy(&conv->bias);
 }
 
 #define CONV_KIND                                                                                  \
     {                                                                                              \
-        .size = sizeof(struct conv), .create = conv_create, .forward = conv_forward,               \
-        .backward = conv_backward, .destroy = conv_destroy,                                        \
+        .size = sizeof(struct conv), .blobs = CUDA_NHWC, .again = true, .create = conv_create,     \
+        .forward = conv_forward, .backward = conv_backward, .gradient = conv_gradient,             \
+        .destroy = conv_destroy,                                                                   \
     }
 
 const struct cuda_kind cuda_conv = CONV_KIND;
 const struct cuda_kind cuda_deconv = CONV_KIND;
 
-struct im2col {
-    struct cuda_op op;
-    struct cuda_pair plain;
-    struct kernel_conv kernel;
-};
-
-static int im2col_create(struct cuda_op *op)
+static int im2col_run(struct cuda_op *op, bool back, const void *from, void *to)
 {
-    struct im2col *im2col = (struct im2col *)op;
-    const struct conv_args *a = &op->args.u.conv;
-    const struct shape *x = &op->args.bottoms[0]->value.shape, *y = &op->args.tops[0]->value.shape;
+    const struct kernel_conv kernel = cuda_conv_shape(
+        &op->args.u.conv, &op->args.bottoms[0]->value.shape, &op->args.tops[0]->value.shape);
 
-    im2col->kernel = cuda_conv_shape(a, x, y);
-    cuda_top_set(op->args.tops[0], cuda_plain(op->engine));
-    return cuda_pair_create(op, 0, cuda_plain(op->engine), false, &im2col->plain);
+    return cuda_check(
+        kernel_columns(op->engine->stream, op->engine->type, &kernel, back, from, to));
 }
 
-static int im2col_forward(struct cuda_op *op, const struct run *run)
-{
-    struct im2col *im2col = (struct im2col *)op;
-    struct cuda_engine *engine = op->engine;
-
-    (void)run;
-    if (cuda_input_load(engine, &im2col->plain.in))
-        return -1;
-    return cuda_check(kernel_columns(engine->stream, engine->type, &im2col->kernel, false,
-                                     cuda_input_data(engine, &im2col->plain.in),
-                                     op->args.tops[0]->value.data));
-}
-
-static int im2col_backward(struct cuda_op *op, const struct run *run)
-{
-    struct im2col *im2col = (struct im2col *)op;
-    struct cuda_engine *engine = op->engine;
-
-    (void)run;
-    if (!cuda_op_propagates(op, 0))
-        return 0;
-    if (cuda_check(kernel_columns(engine->stream, engine->type, &im2col->kernel, true,
-                                  op->args.tops[0]->grad.data,
-                                  cuda_output_data(engine, &im2col->plain.out))))
-        return -1;
-    return cuda_output_store(engine, &im2col->plain.out);
-}
-
-static void im2col_destroy(struct cuda_op *op)
-{
-    cuda_pair_destroy(&((struct im2col *)op)->plain);
-}
-
-const struct cuda_kind cuda_im2col = {
-    .size = sizeof(struct im2col),
-    .create = im2col_create,
-    .forward = im2col_forward,
-    .backward = im2col_backward,
-    .destroy = im2col_destroy,
-};
+const struct cuda_kind cuda_im2col = {.blobs = CUDA_PLAIN, .run = im2col_run};

@@ -12,6 +12,8 @@
 #include "kernels.h"
 #include "libs.h"
 
+#include "util/owner.h"
+
 /* Record the text of a call that failed; 0 or -1. */
 #define cuda_check(call)             cuda_status((call), #call)
 #define cudnn_check(engine, call)    cuda_cudnn_status((engine), (call), #call)
@@ -73,21 +75,13 @@ struct cuda_engine {
     struct cuda_matmul *products; /* matmul.c: those of factors */
 };
 
-/* A tensor that is read in another format than it may have. */
-struct cuda_input {
-    const struct tensor *tensor;
-    const struct cuda_format *format;
-    bool converts;
-    enum cuda_work_slot slot;
-    void *own;
-};
-
-/* A tensor that is written in another format than it may have. */
-struct cuda_output {
+/* A tensor that is read, or written, in another format than it may have. */
+struct cuda_view {
     struct tensor *tensor;
     const struct cuda_format *format;
-    bool converts;
+    bool written, converts;
     enum cuda_work_slot slot;
+    void *own; /* the op's */
 };
 
 struct cuda_kind;
@@ -98,16 +92,43 @@ struct cuda_op {
     const struct cuda_kind *kind;
     struct cuda_engine *engine;
     struct op_args args;
+    const struct run *run; /* the one under way */
+    struct owner owner;    /* of all its memory */
+    /* Per bottom that cuda_op_take was called for; the others are used as they are. */
+    struct cuda_view *in;
+    struct cuda_view *out; /* tensor NULL where it does not propagate */
 };
 
-/* One operator. create finds a zeroed struct whose cuda_op is filled; destroy must cope with what a
- * failed create left. All zero: this engine does not have it. */
+/* In which format an operator takes its first bottom, or more of them, and makes its tops; by this
+ * alone many of them need no create. */
+enum cuda_blobs {
+    CUDA_OWN,       /* create sees to that */
+    CUDA_AS_BOTTOM, /* tops come in the first bottom's, unless they are that bottom */
+    CUDA_PLAIN,     /* plain, of the engine's type */
+    CUDA_NHWC,      /* with channels last, likewise */
+    CUDA_FLOATS,    /* plain floats */
+};
+
+/* One operator. Each of its functions finds op->run, and what was filled before; create a zeroed
+ * struct otherwise. destroy must cope with what a failed create left. */
 struct cuda_kind {
-    size_t size; /* of the op's struct */
-    int (*create)(struct cuda_op *op);
-    int (*forward)(struct cuda_op *op, const struct run *run);
-    int (*backward)(struct cuda_op *op, const struct run *run); /* NULL: none */
-    void (*destroy)(struct cuda_op *op);                        /* NULL: nothing to free */
+    size_t size; /* of the op's struct; 0: it is a struct cuda_op */
+    enum cuda_blobs blobs;
+    int taken;  /* how many bottoms are; 0: one */
+    bool again; /* backward reads them, too */
+    bool loads; /* forward loads the bottoms that were taken itself; else they are before it */
+    int (*create)(struct cuda_op *op); /* NULL: nothing else is to be made */
+    /* Both passes of an operator that is one function of what comes in, y of x, or, where back, dx
+     * of dy; forward and gradient are then NULL. One top, and bottom 0 alone propagates. */
+    int (*run)(struct cuda_op *op, bool back, const void *from, void *to);
+    int (*forward)(struct cuda_op *op); /* NULL: tops are the bottom, or there are none */
+    /* Whatever is to be done behind this layer's tops: parameters' gradients, and those of bottoms
+     * that `gradient` does not write. NULL: none. */
+    int (*backward)(struct cuda_op *op);
+    /* Then, of each bottom that propagates: writes its gradient, dx, in the format that it was
+     * taken in. NULL: run or backward does, or there is none. */
+    int (*gradient)(struct cuda_op *op, int bottom, void *dx);
+    void (*destroy)(struct cuda_op *op); /* NULL: nothing to free */
 };
 
 #define OPERATOR_KIND(ENUM, name, words, args) extern const struct cuda_kind cuda_##name;
@@ -117,7 +138,7 @@ OPERATORS(OPERATOR_KIND)
 /* Whether backward is to write the gradient of bottom i. */
 static inline bool cuda_op_propagates(const struct cuda_op *op, int i)
 {
-    return op->args.train && op->args.propagate && op->args.propagate[i];
+    return op_args_propagates(&op->args, i);
 }
 
 static inline bool cuda_op_in_place(const struct cuda_op *op)
@@ -165,30 +186,41 @@ int cuda_convert(struct cuda_engine *engine, const struct shape *shape,
                  const struct cuda_format *from_format, const void *from,
                  const struct cuda_format *to_format, void *to);
 
-int cuda_input_create(struct cuda_engine *engine, const struct tensor *tensor,
-                      const struct cuda_format *format, enum cuda_work_slot slot,
-                      struct cuda_input *out);
-/* Brings the tensor into the format; then cuda_input_data is where it lies. */
-int cuda_input_load(struct cuda_engine *engine, struct cuda_input *input);
-const void *cuda_input_data(const struct cuda_engine *engine, const struct cuda_input *input);
-void cuda_input_destroy(struct cuda_input *input);
+/* Zeroed device memory that is freed with the op; NULL with the message. */
+void *cuda_op_alloc(struct cuda_op *op, size_t bytes, const char *what);
 
-int cuda_output_create(struct cuda_engine *engine, struct tensor *tensor,
-                       const struct cuda_format *format, enum cuda_work_slot slot,
-                       struct cuda_output *out);
-/* Where to write; then cuda_output_store brings it into the tensor. */
-void *cuda_output_data(const struct cuda_engine *engine, const struct cuda_output *output);
-int cuda_output_store(struct cuda_engine *engine, struct cuda_output *output);
+int cuda_view_create(struct cuda_op *op, struct tensor *tensor, const struct cuda_format *format,
+                     bool written, enum cuda_work_slot slot, struct cuda_view *out);
+/* Where the numbers lie in that format: after cuda_view_move of what is read, before that of what
+ * is written. */
+void *cuda_view_data(const struct cuda_engine *engine, const struct cuda_view *view);
+int cuda_view_move(struct cuda_engine *engine, const struct cuda_view *view);
+/* Has bottom i read in that format, and its gradient written in it. again: backward reads it, too;
+ * else, of several bottoms, each is to be loaded when it is read. */
+int cuda_op_take(struct cuda_op *op, int i, const struct cuda_format *format, bool again);
 
-/* A bottom that is read, and whose gradient is written, in one format. */
-struct cuda_pair {
-    struct cuda_input in;
-    struct cuda_output out;
-};
-/* Bottom i of the op. kept: backward reads it too. The output is there where it propagates. */
-int cuda_pair_create(struct cuda_op *op, int i, const struct cuda_format *format, bool kept,
-                     struct cuda_pair *out);
-void cuda_pair_destroy(struct cuda_pair *pair);
+/* Where bottom i's values and gradient lie in the format that it was taken in, and the tops'. */
+static inline const void *cuda_op_x(const struct cuda_op *op, int i)
+{
+    return op->in[i].tensor ? cuda_view_data(op->engine, &op->in[i])
+                            : op->args.bottoms[i]->value.data;
+}
+
+static inline void *cuda_op_dx(const struct cuda_op *op, int i)
+{
+    return op->out[i].tensor ? cuda_view_data(op->engine, &op->out[i])
+                             : op->args.bottoms[i]->grad.data;
+}
+
+static inline void *cuda_op_y(const struct cuda_op *op)
+{
+    return op->args.tops[0]->value.data;
+}
+
+static inline const void *cuda_op_dy(const struct cuda_op *op)
+{
+    return op->args.tops[0]->grad.data;
+}
 
 /* The shape's axis that is axis i in memory. */
 static inline int cuda_axis_at(const struct shape *shape, const struct cuda_format *format, int i)
@@ -238,18 +270,22 @@ enum { CUDA_ALIGNMENT = 16 };
  * follows its versions. All zero: none. */
 struct cuda_param {
     struct param *param;
-    size_t elems;
+    int outer, rows, columns; /* as kernel_transpose turns it. Filled by who wants it turned */
     void *copy;
     uint64_t version; /* of the parameter when it was copied */
     bool fresh;
 };
+/* Whether the copy has another order of elements. */
+static inline bool cuda_param_is_turned(const struct cuda_param *p)
+{
+    return p->rows > 1 && p->columns > 1;
+}
 /* at_ends: it is not the first of its group, and may begin anywhere. */
-int cuda_param_create(const struct cuda_engine *engine, struct param *param, bool at_ends,
-                      const char *what, struct cuda_param *out);
+int cuda_param_create(struct cuda_op *op, struct param *param, bool at_ends, const char *what,
+                      struct cuda_param *out);
 /* Renews the copy if there is one; then cuda_param_data is where the parameter lies. */
 int cuda_param_load(struct cuda_engine *engine, struct cuda_param *p);
 const void *cuda_param_data(const struct cuda_engine *engine, const struct cuda_param *p);
-void cuda_param_destroy(struct cuda_param *p);
 
 /* conv.c */
 struct kernel_conv cuda_conv_shape(const struct conv_args *a, const struct shape *image,

@@ -7,6 +7,7 @@
 #include "engine/op_check.h"
 #include "util/error.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -151,12 +152,6 @@ static void cuda_release(void *context, struct tensor *tensor)
     tensor->layout = NULL; /* formats are constants */
 }
 
-static bool cuda_supports(void *context, enum op_kind kind)
-{
-    (void)context;
-    return kinds[kind]->create != NULL;
-}
-
 static const char *cuda_device_words(void *context, char identity[64])
 {
     const struct cuda_engine *engine = context;
@@ -183,18 +178,54 @@ static struct cuda_op *cuda_op_of(struct op *op)
     return (struct cuda_op *)op;
 }
 
+static int kind_forward(struct cuda_op *op)
+{
+    const struct cuda_kind *kind = op->kind;
+
+    for (int i = 0; !kind->loads && i < op->args.nbottoms; i++)
+        if (cuda_view_move(op->engine, &op->in[i]))
+            return -1;
+    if (kind->run)
+        return kind->run(op, false, cuda_op_x(op, 0), cuda_op_y(op));
+    return kind->forward ? kind->forward(op) : 0;
+}
+
+static int kind_gradient(struct cuda_op *op, int bottom)
+{
+    void *dx = cuda_op_dx(op, bottom);
+
+    if (op->kind->run ? op->kind->run(op, true, cuda_op_dy(op), dx)
+                      : op->kind->gradient(op, bottom, dx))
+        return -1;
+    return cuda_view_move(op->engine, &op->out[bottom]);
+}
+
+static int kind_backward(struct cuda_op *op)
+{
+    const struct cuda_kind *kind = op->kind;
+
+    if (kind->backward && kind->backward(op))
+        return -1;
+    for (int i = 0; (kind->run || kind->gradient) && i < op->args.nbottoms; i++)
+        if (cuda_op_propagates(op, i) && kind_gradient(op, i))
+            return -1;
+    return 0;
+}
+
 static int cuda_op_forward(struct op *base, const struct run *run)
 {
     struct cuda_op *op = cuda_op_of(base);
 
-    return op->kind->forward(op, run) ? cuda_op_error(op) : 0;
+    op->run = run;
+    return kind_forward(op) ? cuda_op_error(op) : 0;
 }
 
 static int cuda_op_backward(struct op *base, const struct run *run)
 {
     struct cuda_op *op = cuda_op_of(base);
 
-    return op->kind->backward(op, run) ? cuda_op_error(op) : 0;
+    op->run = run;
+    return kind_backward(op) ? cuda_op_error(op) : 0;
 }
 
 /* Work that still uses the op's memory goes first: cudaFree waits for it, but events and plans do
@@ -206,6 +237,7 @@ static void cuda_op_destroy(struct op *base)
     cudaStreamSynchronize(op->engine->stream);
     if (op->kind->destroy)
         op->kind->destroy(op);
+    owner_free(&op->owner);
     free(op);
 }
 
@@ -220,24 +252,54 @@ static bool cuda_fuses(void *context, enum op_kind kind, enum op_kind next)
            (kind == OP_BATCH_NORM || kind == OP_ELTWISE || kind == OP_CONCAT || kind == OP_CONV);
 }
 
+/* What the operator's kind says of its blobs. */
+static int op_arrange_blobs(struct cuda_op *op)
+{
+    const struct cuda_kind *kind = op->kind;
+    const bool as_bottom = kind->blobs == CUDA_AS_BOTTOM;
+    const struct cuda_format *format = as_bottom ? cuda_tensor_format(&op->args.bottoms[0]->value)
+                                       : kind->blobs == CUDA_PLAIN ? cuda_plain(op->engine)
+                                       : kind->blobs == CUDA_NHWC  ? cuda_nhwc(op->engine)
+                                                                   : NULL;
+
+    if (kind->blobs == CUDA_OWN || (as_bottom && cuda_op_in_place(op)))
+        return 0;
+    for (int i = 0; i < op->args.ntops; i++)
+        cuda_top_set(op->args.tops[i], format);
+    for (int i = 0; !as_bottom && i < op->args.nbottoms && i < (kind->taken ? kind->taken : 1); i++)
+        if (cuda_op_take(op, i, format, i > 0 || kind->again))
+            return -1;
+    return 0;
+}
+
+static int op_make(struct cuda_op *op)
+{
+    size_t n = (size_t)op->args.nbottoms + 1;
+
+    if (OWN(&op->owner, op->in, n, "an operator") || OWN(&op->owner, op->out, n, "an operator") ||
+        op_arrange_blobs(op))
+        return -1;
+    return op->kind->create ? op->kind->create(op) : 0;
+}
+
 static int cuda_op_create(void *context, const struct op_args *args, struct op **out)
 {
-    const struct cuda_kind *kind;
+    const struct cuda_kind *kind = kinds[args->kind];
+    const size_t size = kind->size ? kind->size : sizeof(struct cuda_op);
     struct cuda_engine *engine = context;
     struct cuda_op *op;
+    bool trains = args->train && (kind->run || kind->backward || kind->gradient);
 
     *out = NULL;
-    kind = kinds[args->kind];
+    assert(size >= sizeof *op && !(kind->run && (kind->forward || kind->gradient)));
     if (cuda_check(cudaSetDevice(engine->device)))
         return -1;
-    op = calloc(1, kind->size);
+    op = calloc(1, size);
     if (!op)
-        return error_memory(kind->size, "an operator");
-    *op = (struct cuda_op){.op = {args->train && kind->backward ? &train_table : &test_table},
-                           .kind = kind,
-                           .engine = engine,
-                           .args = *args};
-    if (kind->create(op)) {
+        return error_memory(size, "an operator");
+    *op = (struct cuda_op){
+        .op = {trains ? &train_table : &test_table}, .kind = kind, .engine = engine, .args = *args};
+    if (op_make(op)) {
         cuda_op_error(op);
         cuda_op_destroy(&op->op);
         return -1;
@@ -256,7 +318,6 @@ const struct engine_i engine_cuda = {
     .write = cuda_write,
     .read = cuda_read,
     .release = cuda_release,
-    .supports = cuda_supports,
     .fuses = cuda_fuses,
     .op_create = cuda_op_create,
     .gemm = cuda_gemm,

@@ -9,12 +9,10 @@ enum { LOSS_BOTTOMS = 3 };
 struct loss {
     struct cuda_op op;
     struct kernel_loss kernel;
-    struct cuda_input in[LOSS_BOTTOMS];
-    struct cuda_output out[2]; /* the first two bottoms' gradients, where they propagate */
-    void *scratch;             /* partial sums; kept for the divisor */
-    void *distance;            /* CONTRASTIVE */
-    void *own;                 /* INFOGAIN: probabilities, if there is no second top */
-    void *matrix, *row_sums;   /* INFOGAIN: H if it was given, and the sums of its rows */
+    void *scratch;           /* partial sums; kept for the divisor */
+    void *distance;          /* CONTRASTIVE */
+    void *own;               /* INFOGAIN: probabilities, if there is no second top */
+    void *matrix, *row_sums; /* INFOGAIN: H if it was given, and the sums of its rows */
 };
 
 static int loss_create(struct cuda_op *op)
@@ -24,35 +22,13 @@ static int loss_create(struct cuda_op *op)
 
     loss->kernel.rows = (int)shape_dim(x, 0);
     loss->kernel.length = (int)((int64_t)shape_elems(x) / loss->kernel.rows);
-    for (int i = 0; i < op->args.ntops; i++)
-        cuda_top_set(op->args.tops[i], NULL);
-    for (int i = 0; i < op->args.nbottoms; i++)
-        if (cuda_input_create(op->engine, &op->args.bottoms[i]->value, NULL, WORK_OWN,
-                              &loss->in[i]))
-            return -1;
-    for (int i = 0; i < 2; i++)
-        if (cuda_op_propagates(op, i) && cuda_output_create(op->engine, &op->args.bottoms[i]->grad,
-                                                            NULL, WORK_BOTTOM_GRAD, &loss->out[i]))
-            return -1;
-    return cuda_alloc(KERNEL_LOSS_SCRATCH * sizeof(double), "the terms of a loss", &loss->scratch);
-}
-
-static void loss_destroy(struct cuda_op *op)
-{
-    struct loss *loss = (struct loss *)op;
-
-    for (int i = 0; i < LOSS_BOTTOMS; i++)
-        cuda_input_destroy(&loss->in[i]);
-    cuda_free(loss->scratch);
-    cuda_free(loss->distance);
-    cuda_free(loss->own);
-    cuda_free(loss->matrix);
-    cuda_free(loss->row_sums);
+    loss->scratch = cuda_op_alloc(op, KERNEL_LOSS_SCRATCH * sizeof(double), "the terms of a loss");
+    return loss->scratch ? 0 : -1;
 }
 
 static const float *loss_bottom(const struct loss *loss, int i)
 {
-    return i < loss->op.args.nbottoms ? cuda_input_data(loss->op.engine, &loss->in[i]) : NULL;
+    return i < loss->op.args.nbottoms ? cuda_op_x(&loss->op, i) : NULL;
 }
 
 static float *loss_probabilities(const struct loss *loss)
@@ -90,47 +66,36 @@ static int loss_prepare(const struct loss *loss)
                                      l->outer, l->classes, l->inner));
 }
 
-static int loss_forward(struct cuda_op *op, const struct run *run)
+static int loss_forward(struct cuda_op *op)
 {
-    struct loss *loss = (struct loss *)op;
+    const struct loss *loss = (const struct loss *)op;
     struct kernel_loss_data data;
 
-    (void)run;
-    for (int i = 0; i < op->args.nbottoms; i++)
-        if (cuda_input_load(op->engine, &loss->in[i]))
-            return -1;
     if (loss_prepare(loss))
         return -1;
     data = loss_data(loss);
-    return cuda_check(kernel_loss(op->engine->stream, &loss->kernel, &data, loss->scratch,
-                                  op->args.tops[0]->value.data));
+    return cuda_check(
+        kernel_loss(op->engine->stream, &loss->kernel, &data, loss->scratch, cuda_op_y(op)));
 }
 
-static int loss_backward(struct cuda_op *op, const struct run *run)
+static int loss_gradient(struct cuda_op *op, int bottom, void *dx)
 {
-    struct loss *loss = (struct loss *)op;
+    const struct loss *loss = (const struct loss *)op;
     const struct kernel_loss_data data = loss_data(loss);
 
-    (void)run;
-    for (int i = 0; i < 2; i++) {
-        if (!cuda_op_propagates(op, i))
-            continue;
-        if (cuda_check(kernel_loss_back(op->engine->stream, &loss->kernel, &data,
-                                        op->args.tops[0]->grad.data, loss->scratch, i == 0 ? 1 : -1,
-                                        cuda_output_data(op->engine, &loss->out[i]))) ||
-            cuda_output_store(op->engine, &loss->out[i]))
-            return -1;
-    }
-    return 0;
+    return cuda_check(kernel_loss_back(op->engine->stream, &loss->kernel, &data, cuda_op_dy(op),
+                                       loss->scratch, bottom == 0 ? 1 : -1, dx));
 }
 
 #define LOSS_KIND(variable, create_function)                                                       \
     const struct cuda_kind variable = {                                                            \
         .size = sizeof(struct loss),                                                               \
+        .blobs = CUDA_FLOATS,                                                                      \
+        .taken = LOSS_BOTTOMS,                                                                     \
+        .again = true,                                                                             \
         .create = create_function,                                                                 \
         .forward = loss_forward,                                                                   \
-        .backward = loss_backward,                                                                 \
-        .destroy = loss_destroy,                                                                   \
+        .gradient = loss_gradient,                                                                 \
     }
 
 /* What the sum is divided by; 0: by the places that count. */
@@ -227,7 +192,8 @@ static int contrastive_loss_create(struct cuda_op *op)
     loss->kernel.other = op->args.u.contrastive_loss.legacy;
     loss->kernel.margin = op->args.u.contrastive_loss.margin;
     loss->kernel.divisor = 2 * (double)pairs;
-    return cuda_alloc((size_t)pairs * sizeof(double), "the distances of a loss", &loss->distance);
+    loss->distance = cuda_op_alloc(op, (size_t)pairs * sizeof(double), "the distances of a loss");
+    return loss->distance ? 0 : -1;
 }
 
 LOSS_KIND(cuda_contrastive_loss, contrastive_loss_create);
@@ -240,11 +206,13 @@ static int infogain_matrix(struct loss *loss, size_t classes)
     const float *given = op->args.u.infogain_loss.matrix;
 
     matrix.bytes = classes * classes * sizeof(float);
-    if (cuda_alloc(classes * sizeof(float), "sums of the infogain matrix", &loss->row_sums))
+    loss->row_sums = cuda_op_alloc(op, classes * sizeof(float), "sums of the infogain matrix");
+    if (!loss->row_sums)
         return -1;
     if (op->args.nbottoms == 3)
         return 0;
-    if (cuda_alloc(matrix.bytes, "the infogain matrix", &loss->matrix))
+    loss->matrix = cuda_op_alloc(op, matrix.bytes, "the infogain matrix");
+    if (!loss->matrix)
         return -1;
     matrix.data = loss->matrix;
     op->args.u.infogain_loss.matrix = NULL;
@@ -268,7 +236,8 @@ static int infogain_loss_create(struct cuda_op *op)
     loss->kernel.labels.ignore = a->ignore_label;
     if (op->args.ntops == 2)
         return 0;
-    return cuda_alloc(shape_elems(x) * sizeof(float), "class probabilities", &loss->own);
+    loss->own = cuda_op_alloc(op, shape_elems(x) * sizeof(float), "class probabilities");
+    return loss->own ? 0 : -1;
 }
 
 LOSS_KIND(cuda_infogain_loss, infogain_loss_create);

@@ -224,67 +224,68 @@ static bool formats_differ(const struct shape *shape, const struct cuda_format *
     return cuda_format_type(a) != cuda_format_type(b) || !same_order(shape, a, b);
 }
 
-int cuda_input_create(struct cuda_engine *engine, const struct tensor *tensor,
-                      const struct cuda_format *format, enum cuda_work_slot slot,
-                      struct cuda_input *out)
+static void release(void *context, void *memory)
+{
+    (void)context;
+    cuda_free(memory);
+}
+
+void *cuda_op_alloc(struct cuda_op *op, size_t bytes, const char *what)
+{
+    void *memory;
+
+    return cuda_alloc(bytes, what, &memory) || owner_take(&op->owner, release, NULL, memory)
+               ? NULL
+               : memory;
+}
+
+int cuda_view_create(struct cuda_op *op, struct tensor *tensor, const struct cuda_format *format,
+                     bool written, enum cuda_work_slot slot, struct cuda_view *out)
 {
     size_t bytes = cuda_format_bytes(&tensor->shape, format);
 
-    *out = (struct cuda_input){.tensor = tensor, .format = format, .slot = slot};
+    *out = (struct cuda_view){.tensor = tensor, .format = format, .written = written, .slot = slot};
     out->converts = formats_differ(&tensor->shape, cuda_tensor_format(tensor), format);
     if (!out->converts)
         return 0;
-    if (slot == WORK_OWN)
-        return cuda_alloc(bytes, "a copy of a bottom in another format", &out->own);
-    return cuda_work_reserve(engine, slot, bytes);
+    if (slot != WORK_OWN)
+        return cuda_work_reserve(op->engine, slot, bytes);
+    out->own = cuda_op_alloc(op, bytes, "a copy of a bottom in another format");
+    return out->own ? 0 : -1;
 }
 
-const void *cuda_input_data(const struct cuda_engine *engine, const struct cuda_input *input)
+void *cuda_view_data(const struct cuda_engine *engine, const struct cuda_view *view)
 {
-    if (!input->converts)
-        return input->tensor->data;
-    return input->slot == WORK_OWN ? input->own : engine->work[input->slot].data;
+    if (!view->converts)
+        return view->tensor->data;
+    return view->slot == WORK_OWN ? view->own : engine->work[view->slot].data;
 }
 
-int cuda_input_load(struct cuda_engine *engine, struct cuda_input *input)
+int cuda_view_move(struct cuda_engine *engine, const struct cuda_view *view)
 {
-    void *to = input->slot == WORK_OWN ? input->own : engine->work[input->slot].data;
+    const struct cuda_format *own;
+    void *data;
 
-    if (!input->converts)
+    if (!view->converts)
         return 0;
-    return cuda_convert(engine, &input->tensor->shape, cuda_tensor_format(input->tensor),
-                        input->tensor->data, input->format, to);
+    own = cuda_tensor_format(view->tensor);
+    data = cuda_view_data(engine, view);
+    return view->written ? cuda_convert(engine, &view->tensor->shape, view->format, data, own,
+                                        view->tensor->data)
+                         : cuda_convert(engine, &view->tensor->shape, own, view->tensor->data,
+                                        view->format, data);
 }
 
-void cuda_input_destroy(struct cuda_input *input)
+int cuda_op_take(struct cuda_op *op, int i, const struct cuda_format *format, bool again)
 {
-    cuda_free(input->own);
-    input->own = NULL;
-}
+    struct blob *bottom = op->args.bottoms[i];
 
-int cuda_output_create(struct cuda_engine *engine, struct tensor *tensor,
-                       const struct cuda_format *format, enum cuda_work_slot slot,
-                       struct cuda_output *out)
-{
-    *out = (struct cuda_output){.tensor = tensor, .format = format, .slot = slot};
-    out->converts = formats_differ(&tensor->shape, cuda_tensor_format(tensor), format);
-    return out->converts
-               ? cuda_work_reserve(engine, slot, cuda_format_bytes(&tensor->shape, format))
-               : 0;
-}
-
-void *cuda_output_data(const struct cuda_engine *engine, const struct cuda_output *output)
-{
-    return output->converts ? engine->work[output->slot].data : output->tensor->data;
-}
-
-int cuda_output_store(struct cuda_engine *engine, struct cuda_output *output)
-{
-    if (!output->converts)
+    if (cuda_view_create(op, &bottom->value, format, false, again ? WORK_OWN : WORK_TOP_GRAD,
+                         &op->in[i]))
+        return -1;
+    if (!cuda_op_propagates(op, i))
         return 0;
-    return cuda_convert(engine, &output->tensor->shape, output->format,
-                        engine->work[output->slot].data, cuda_tensor_format(output->tensor),
-                        output->tensor->data);
+    return cuda_view_create(op, &bottom->grad, format, true, WORK_BOTTOM_GRAD, &op->out[i]);
 }
 
 /* ---- to and from the host ---- */

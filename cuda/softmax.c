@@ -4,100 +4,42 @@
 #include "engine/op_size.h"
 #include "util/error.h"
 
-/* Scores as every operator here sees them. */
-struct scores {
-    int outer, classes, inner;
-    struct cuda_input plain;
-};
-
-static int softmax_scores_create(struct cuda_op *op, int axis, struct scores *out)
+static int softmax_run(struct cuda_op *op, bool back, const void *from, void *to)
 {
-    const struct tensor *bottom = &op->args.bottoms[0]->value;
-    struct op_axes axes = op_axes_at(&bottom->shape, axis);
+    const struct op_axes axes =
+        op_axes_at(&op->args.bottoms[0]->value.shape, op->args.u.softmax.axis);
+    int outer = (int)axes.outer, classes = (int)axes.length, inner = (int)axes.inner;
+    cudaStream_t stream = op->engine->stream;
 
-    out->outer = (int)axes.outer;
-    out->classes = (int)axes.length;
-    out->inner = (int)axes.inner;
-    return cuda_input_create(op->engine, bottom, NULL, WORK_TOP_GRAD, &out->plain);
+    return cuda_check(
+        back ? kernel_softmax_back(stream, cuda_op_y(op), from, to, outer, classes, inner)
+             : kernel_softmax(stream, from, to, outer, classes, inner));
 }
 
-struct softmax {
-    struct cuda_op op;
-    struct scores scores;
-    struct cuda_output bottom_grad;
-};
+const struct cuda_kind cuda_softmax = {.blobs = CUDA_FLOATS, .run = softmax_run};
 
-static int softmax_create(struct cuda_op *op)
+static int softmax_labels_create(const struct cuda_op *op, int axis, bool has_ignore, int ignore,
+                                 struct kernel_labels *out)
 {
-    struct softmax *sm = (struct softmax *)op;
-    struct blob *bottom = op->args.bottoms[0], *top = op->args.tops[0];
+    const struct op_axes axes = op_axes_at(&op->args.bottoms[0]->value.shape, axis);
+    const struct cuda_format *format = cuda_tensor_format(&op->args.bottoms[1]->value);
 
-    cuda_top_set(top, NULL);
-    if (softmax_scores_create(op, op->args.u.softmax.axis, &sm->scores))
-        return -1;
-    if (!cuda_op_propagates(op, 0))
-        return 0;
-    return cuda_output_create(op->engine, &bottom->grad, NULL, WORK_BOTTOM_GRAD, &sm->bottom_grad);
-}
-
-static int softmax_forward(struct cuda_op *op, const struct run *run)
-{
-    struct softmax *sm = (struct softmax *)op;
-    const struct scores *s = &sm->scores;
-
-    (void)run;
-    if (cuda_input_load(op->engine, &sm->scores.plain))
-        return -1;
-    return cuda_check(kernel_softmax(op->engine->stream, cuda_input_data(op->engine, &s->plain),
-                                     op->args.tops[0]->value.data, s->outer, s->classes, s->inner));
-}
-
-static int softmax_backward(struct cuda_op *op, const struct run *run)
-{
-    struct softmax *sm = (struct softmax *)op;
-    const struct scores *s = &sm->scores;
-
-    (void)run;
-    if (!cuda_op_propagates(op, 0))
-        return 0;
-    if (cuda_check(kernel_softmax_back(
-            op->engine->stream, op->args.tops[0]->value.data, op->args.tops[0]->grad.data,
-            cuda_output_data(op->engine, &sm->bottom_grad), s->outer, s->classes, s->inner)))
-        return -1;
-    return cuda_output_store(op->engine, &sm->bottom_grad);
-}
-
-const struct cuda_kind cuda_softmax = {
-    .size = sizeof(struct softmax),
-    .create = softmax_create,
-    .forward = softmax_forward,
-    .backward = softmax_backward,
-};
-
-static int softmax_labels_create(const struct cuda_op *op, const struct scores *s, bool has_ignore,
-                                 int ignore, struct kernel_labels *out)
-{
-    const struct blob *blob = op->args.bottoms[1];
-
-    *out = (struct kernel_labels){.outer = s->outer,
-                                  .classes = s->classes,
-                                  .inner = s->inner,
+    *out = (struct kernel_labels){.outer = (int)axes.outer,
+                                  .classes = (int)axes.length,
+                                  .inner = (int)axes.inner,
                                   .has_ignore = has_ignore,
                                   .ignore = ignore,
                                   .report = op->engine->bad,
                                   .layer = op->args.layer};
-    if (cuda_tensor_format(&blob->value))
-        return error_set("the labels come in the format %s; plain ones are needed",
-                         cuda_tensor_format(&blob->value)->name);
-    return 0;
+    return format
+               ? error_set("the labels come in the format %s; plain ones are needed", format->name)
+               : 0;
 }
 
 struct softmax_loss {
     struct cuda_op op;
-    struct scores scores;
     struct kernel_labels labels;
-    struct cuda_output bottom_grad;
-    void *own;       /* probabilities, if there is no second top */
+    float *own;      /* probabilities, if there is no second top */
     double *divisor; /* of the last forward; device, with one term per position behind it */
 };
 
@@ -105,24 +47,17 @@ static int softmax_loss_create(struct cuda_op *op)
 {
     struct softmax_loss *sl = (struct softmax_loss *)op;
     const struct softmax_loss_args *a = &op->args.u.softmax_loss;
-    struct blob *bottom = op->args.bottoms[0];
-    void *terms = NULL;
+    size_t places;
 
-    for (int i = 0; i < op->args.ntops; i++)
-        cuda_top_set(op->args.tops[i], NULL);
-    if (softmax_scores_create(op, a->axis, &sl->scores) ||
-        softmax_labels_create(op, &sl->scores, a->has_ignore_label, a->ignore_label, &sl->labels))
+    if (softmax_labels_create(op, a->axis, a->has_ignore_label, a->ignore_label, &sl->labels))
         return -1;
-    if (cuda_alloc(((size_t)sl->scores.outer * (size_t)sl->scores.inner + 1) * sizeof(double),
-                   "the terms of a loss", &terms))
-        return -1;
-    sl->divisor = terms;
-    if (op->args.ntops == 1 && cuda_alloc(shape_elems(&bottom->value.shape) * sizeof(float),
-                                          "class probabilities", &sl->own))
-        return -1;
-    if (!cuda_op_propagates(op, 0))
-        return 0;
-    return cuda_output_create(op->engine, &bottom->grad, NULL, WORK_BOTTOM_GRAD, &sl->bottom_grad);
+    places = (size_t)sl->labels.outer * (size_t)sl->labels.inner;
+    sl->divisor = cuda_op_alloc(op, (places + 1) * sizeof(double), "the terms of a loss");
+    if (!sl->divisor || op->args.ntops == 2)
+        return sl->divisor ? 0 : -1;
+    sl->own = cuda_op_alloc(op, shape_elems(&op->args.bottoms[0]->value.shape) * sizeof(float),
+                            "class probabilities");
+    return sl->own ? 0 : -1;
 }
 
 static float *softmax_loss_probabilities(const struct softmax_loss *sl)
@@ -130,61 +65,44 @@ static float *softmax_loss_probabilities(const struct softmax_loss *sl)
     return sl->own ? sl->own : sl->op.args.tops[1]->value.data;
 }
 
-static int softmax_loss_forward(struct cuda_op *op, const struct run *run)
+static int softmax_loss_forward(struct cuda_op *op)
 {
     static const enum kernel_normalization normalizations[] = {[LOSS_FULL] = KERNEL_FULL,
                                                                [LOSS_VALID] = KERNEL_VALID,
                                                                [LOSS_BATCH_SIZE] = KERNEL_BATCH,
                                                                [LOSS_NONE] = KERNEL_NONE};
     struct softmax_loss *sl = (struct softmax_loss *)op;
-    const struct scores *s = &sl->scores;
+    const struct kernel_labels *l = &sl->labels;
     cudaStream_t stream = op->engine->stream;
+    float *p = softmax_loss_probabilities(sl);
 
-    (void)run;
-    if (cuda_input_load(op->engine, &sl->scores.plain) ||
-        cuda_check(kernel_softmax(stream, cuda_input_data(op->engine, &s->plain),
-                                  softmax_loss_probabilities(sl), s->outer, s->classes, s->inner)))
+    if (cuda_check(kernel_softmax(stream, cuda_op_x(op, 0), p, l->outer, l->classes, l->inner)))
         return -1;
-    return cuda_check(kernel_softmax_loss(
-        stream, &sl->labels, softmax_loss_probabilities(sl), op->args.bottoms[1]->value.data,
-        normalizations[op->args.u.softmax_loss.normalization], sl->divisor + 1, sl->divisor,
-        op->args.tops[0]->value.data));
+    return cuda_check(kernel_softmax_loss(stream, l, p, op->args.bottoms[1]->value.data,
+                                          normalizations[op->args.u.softmax_loss.normalization],
+                                          sl->divisor + 1, sl->divisor, cuda_op_y(op)));
 }
 
-static int softmax_loss_backward(struct cuda_op *op, const struct run *run)
+static int softmax_loss_gradient(struct cuda_op *op, int bottom, void *dx)
 {
-    struct softmax_loss *sl = (struct softmax_loss *)op;
+    const struct softmax_loss *sl = (const struct softmax_loss *)op;
 
-    (void)run;
-    if (!cuda_op_propagates(op, 0))
-        return 0;
-    if (cuda_check(kernel_softmax_loss_back(
-            op->engine->stream, &sl->labels, softmax_loss_probabilities(sl),
-            op->args.bottoms[1]->value.data, op->args.tops[0]->grad.data, sl->divisor,
-            cuda_output_data(op->engine, &sl->bottom_grad))))
-        return -1;
-    return cuda_output_store(op->engine, &sl->bottom_grad);
-}
-
-static void softmax_loss_destroy(struct cuda_op *op)
-{
-    struct softmax_loss *sl = (struct softmax_loss *)op;
-
-    cuda_free(sl->own);
-    cuda_free(sl->divisor);
+    (void)bottom;
+    return cuda_check(
+        kernel_softmax_loss_back(op->engine->stream, &sl->labels, softmax_loss_probabilities(sl),
+                                 op->args.bottoms[1]->value.data, cuda_op_dy(op), sl->divisor, dx));
 }
 
 const struct cuda_kind cuda_softmax_loss = {
     .size = sizeof(struct softmax_loss),
+    .blobs = CUDA_FLOATS,
     .create = softmax_loss_create,
     .forward = softmax_loss_forward,
-    .backward = softmax_loss_backward,
-    .destroy = softmax_loss_destroy,
+    .gradient = softmax_loss_gradient,
 };
 
 struct accuracy {
     struct cuda_op op;
-    struct scores scores;
     struct kernel_labels labels;
     void *hits;
 };
@@ -194,36 +112,26 @@ static int accuracy_create(struct cuda_op *op)
     struct accuracy *acc = (struct accuracy *)op;
     const struct accuracy_args *a = &op->args.u.accuracy;
 
-    for (int i = 0; i < op->args.ntops; i++)
-        cuda_top_set(op->args.tops[i], NULL);
-    if (softmax_scores_create(op, a->axis, &acc->scores) ||
-        softmax_labels_create(op, &acc->scores, a->has_ignore_label, a->ignore_label, &acc->labels))
+    if (softmax_labels_create(op, a->axis, a->has_ignore_label, a->ignore_label, &acc->labels))
         return -1;
-    return cuda_alloc((size_t)acc->scores.outer * (size_t)acc->scores.inner * sizeof(int32_t),
-                      "hits", &acc->hits);
+    acc->hits = cuda_op_alloc(
+        op, (size_t)acc->labels.outer * (size_t)acc->labels.inner * sizeof(int32_t), "hits");
+    return acc->hits ? 0 : -1;
 }
 
-static int accuracy_forward(struct cuda_op *op, const struct run *run)
+static int accuracy_forward(struct cuda_op *op)
 {
-    struct accuracy *acc = (struct accuracy *)op;
+    const struct accuracy *acc = (const struct accuracy *)op;
 
-    (void)run;
-    if (cuda_input_load(op->engine, &acc->scores.plain))
-        return -1;
-    return cuda_check(kernel_accuracy(
-        op->engine->stream, &acc->labels, op->args.u.accuracy.top_k,
-        cuda_input_data(op->engine, &acc->scores.plain), op->args.bottoms[1]->value.data, acc->hits,
-        op->args.tops[0]->value.data, op->args.ntops == 2 ? op->args.tops[1]->value.data : NULL));
-}
-
-static void accuracy_destroy(struct cuda_op *op)
-{
-    cuda_free(((struct accuracy *)op)->hits);
+    return cuda_check(kernel_accuracy(op->engine->stream, &acc->labels, op->args.u.accuracy.top_k,
+                                      cuda_op_x(op, 0), op->args.bottoms[1]->value.data, acc->hits,
+                                      cuda_op_y(op),
+                                      op->args.ntops == 2 ? op->args.tops[1]->value.data : NULL));
 }
 
 const struct cuda_kind cuda_accuracy = {
     .size = sizeof(struct accuracy),
+    .blobs = CUDA_FLOATS,
     .create = accuracy_create,
     .forward = accuracy_forward,
-    .destroy = accuracy_destroy,
 };
