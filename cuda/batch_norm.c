@@ -75,7 +75,7 @@ static int batch_norm_forward(struct cuda_op *op)
         return -1;
     return cuda_check(kernel_batch_apply(op->engine->stream, type, &bn->view, x, bn->mean,
                                          bn->inverse, batch_norm_param(op, a->scale, GAMMA),
-                                         batch_norm_param(op, a->bias, BETA), a->relu,
+                                         batch_norm_param(op, a->bias, BETA), op->args.relu,
                                          cuda_op_y(op)));
 }
 
@@ -101,7 +101,7 @@ static int batch_norm_backward(struct cuda_op *op)
     int channels = bn->view.channels;
 
     if ((a->scale || !a->global_stats) &&
-        cuda_check(a->relu
+        cuda_check(op->args.relu
                        ? kernel_sums_behind_relu(stream, type, &bn->view, x, dy, bn->mean,
                                                  bn->inverse, batch_norm_param(op, a->scale, GAMMA),
                                                  batch_norm_param(op, a->bias, BETA), sums)
@@ -122,7 +122,7 @@ static int batch_norm_gradient(struct cuda_op *op, int bottom, void *dx)
     return cuda_check(kernel_batch_back(
         op->engine->stream, cuda_bottom_type(op), &bn->view, &bn->args, cuda_op_x(op, 0),
         cuda_op_dy(op), bn->mean, bn->inverse, batch_norm_param(op, a->scale, GAMMA),
-        batch_norm_param(op, a->bias, BETA), a->relu, a->global_stats ? NULL : sums, dx));
+        batch_norm_param(op, a->bias, BETA), op->args.relu, a->global_stats ? NULL : sums, dx));
 }
 
 const struct cuda_kind cuda_batch_norm = {

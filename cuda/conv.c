@@ -102,7 +102,7 @@ static int conv_create_forward(struct conv *conv)
         return cuda_plan_create(engine, PLAN_BACK_DATA, s, &conv->to_image);
     if (!conv->op.args.u.conv.bias)
         return cuda_plan_create(engine, PLAN_FORWARD, s, &conv->to_places);
-    return cuda_plan_create_biased(engine, s, conv->op.args.u.conv.relu, &conv->to_places, &conv->biased);
+    return cuda_plan_create_biased(engine, s, conv->op.args.relu, &conv->to_places, &conv->biased);
 }
 
 static int conv_create(struct cuda_op *op)
@@ -161,7 +161,7 @@ static int conv_forward(struct cuda_op *op)
     if (!op->args.u.conv.bias || conv->biased)
         return 0;
     return cuda_check(kernel_add_bias(engine->stream, engine->type, top, op->args.params[1]->value,
-                                      op->args.u.conv.relu, conv_top_rows(conv), conv_top_channels(conv)));
+                                      op->args.relu, conv_top_rows(conv), conv_top_channels(conv)));
 }
 
 static int conv_weight_backward(struct conv *conv, const void *image, const void *places)
@@ -198,7 +198,7 @@ static int conv_bias_backward(struct conv *conv)
     int rows = conv_top_rows(conv), columns = conv_top_channels(conv);
     void *dy = op->args.tops[0]->grad.data;
 
-    if (op->args.u.conv.relu)
+    if (op->args.relu)
         return cuda_bias_gradient_behind_relu(engine, engine->type, cuda_op_y(op), dy, rows,
                                               columns, bias);
     return bias && bias->wants_grad

@@ -71,7 +71,7 @@ static int eltwise_sum(struct eltwise *elt, void *y)
     struct cuda_op *op = &elt->op;
     cudaStream_t stream = op->engine->stream;
     enum cuda_type type = cuda_format_type(elt->format);
-    bool relu = op->args.u.eltwise.relu;
+    bool relu = op->args.relu;
     int n = op->args.nbottoms;
     const void *x = cuda_op_x(op, 0);
 
@@ -105,7 +105,7 @@ static int eltwise_forward(struct cuda_op *op)
 /* What tells where a fused ReLU cut; NULL: there is none. */
 static const void *eltwise_relu_top(const struct cuda_op *op)
 {
-    return op->args.u.eltwise.relu ? op->args.tops[0]->value.data : NULL;
+    return op->args.relu ? op->args.tops[0]->value.data : NULL;
 }
 
 /* The product of the others, not y / x: x may be 0. */

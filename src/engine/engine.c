@@ -113,9 +113,9 @@ int engine_op_create(struct engine *engine, const struct op_args *args, struct o
     if (!engine_supports(engine, args->kind))
         return error_set("engine '%s' has no %s, which layer '%s' needs", i->name,
                          op_kind_name(args->kind), layer);
-    if (args->kind == OP_CONV && args->u.conv.relu && !engine_fuses(engine, OP_CONV, OP_RELU))
-        return error_set("engine '%s' does no ReLU within a convolution, as layer '%s' asks for",
-                         i->name, layer);
+    if (args->relu && !engine_fuses(engine, args->kind, OP_RELU))
+        return error_set("engine '%s' does no ReLU within a %s, as layer '%s' asks for", i->name,
+                         op_kind_name(args->kind), layer);
     if (i->op_create(engine->context, args, out))
         return -1;
     assert(*out);

@@ -33,6 +33,8 @@ struct op_args {
     bool train;        /* TRAIN phase: dropout drops, backward will be called */
     const char *layer; /* name for messages, borrowed for the op's life */
     const char *with;  /* a layer whose work this op does, too, likewise; NULL: none */
+    bool relu;         /* with a fused ReLU (ops.h), of a convolution with a bias, a sum, or a batch
+                          normalization */
     int layer_index;   /* key of the random generator */
     int nbottoms, ntops, nparams;
     struct blob **bottoms,

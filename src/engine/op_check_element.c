@@ -129,7 +129,7 @@ static int eltwise_check(const struct op_args *args)
         return error_set("only SUM can work in place");
     if (a->coeff && a->operation != ELTWISE_SUM)
         return error_set("only SUM takes coefficients");
-    if (a->relu && a->operation != ELTWISE_SUM)
+    if (args->relu && a->operation != ELTWISE_SUM)
         return error_set("only SUM takes a ReLU");
     return 0;
 }

@@ -38,7 +38,7 @@ static int conv_check_params(const struct op_args *args)
         return error_set("%d groups do not divide the %" PRId64 " channels of '%s' and the %" PRId64
                          " outputs",
                          a->group, in, op_bottom_name(args, 0), out);
-    if (a->relu && (args->kind != OP_CONV || !a->bias))
+    if (args->relu && (args->kind != OP_CONV || !a->bias))
         return error_set("only a convolution with a bias does the work of a ReLU, too");
     return op_check_weight_and_bias(args, in * (out / a->group) * places, a->bias, out);
 }

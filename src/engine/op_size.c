@@ -204,7 +204,7 @@ static struct traffic product_backward(const struct op_args *args)
 {
     double learnt = param_elems(args, true), written = written_elems(args);
     double x = blob_elems(args->bottoms[0]), dy = blob_elems(args->tops[0]);
-    bool relu = args->kind == OP_CONV && args->u.conv.relu && (learnt > 0 || written > 0);
+    bool relu = args->relu && (learnt > 0 || written > 0);
 
     return (struct traffic){
         (relu ? 3 * dy : 0) + (learnt > 0 ? x + dy : 0) + (written > 0 ? dy + written : 0),
@@ -248,7 +248,7 @@ static struct traffic backward_traffic(const struct op_args *args)
     if (args->kind == OP_ELTWISE ? args->u.eltwise.operation == ELTWISE_PROD
                                  : !op_signature(args->kind)->blind_backward)
         dy += blobs_elems(args->bottoms, args->nbottoms, NULL);
-    if (args->kind == OP_ELTWISE && args->u.eltwise.relu) /* y tells where the ReLU cut */
+    if (args->relu) /* y tells where the ReLU cut */
         dy += blob_elems(args->tops[0]);
     for (int b = 0; args->kind == OP_CONCAT && args->u.concat.relu && b < args->nbottoms; b++)
         dy += args->u.concat.relu[b] && args->propagate[b] ? blob_elems(args->bottoms[b]) : 0;

@@ -75,7 +75,6 @@ struct conv_args {
     int dilation[OP_SPATIAL]; /* 1 = dense */
     int group;
     bool bias; /* params: weight (O, C/group, kernel...), then bias (O) */
-    bool relu; /* of OP_CONV with a bias: a fused ReLU, see below */
 };
 
 struct inner_product_args {
@@ -150,12 +149,12 @@ enum eltwise_operation { ELTWISE_PROD, ELTWISE_SUM, ELTWISE_MAX };
 struct eltwise_args {
     enum eltwise_operation operation;
     const float *coeff; /* SUM: one per bottom, borrowed for the call; NULL: all 1 */
-    bool relu;          /* of SUM: a fused ReLU, see below */
 };
 
-/* A fused ReLU stands for the one behind, which works in place on the top: y = v < 0 ? 0 : v of
- * what the operator alone would give, v; and backward takes dy as 0 where v was not positive. To
- * the bits that the two give one after the other, where the engine does not say otherwise. */
+/* A fused ReLU (relu in op_args, or in concat_args) stands for one that works in place: where it is
+ * behind the operator, y = v < 0 ? 0 : v of what the operator alone would give, v; and backward
+ * takes dy as 0 where v was not positive. To the bits that the two give one after the other, where
+ * the engine does not say otherwise. */
 
 /* Batch normalisation per channel (axis 1; a bottom of one axis is one channel), and the affine map
  * of a Scale layer behind it, so that both are one pass over memory. M elements per channel, N*H*W.
@@ -176,7 +175,6 @@ struct batch_norm_args {
     bool global_stats;
     float fraction, eps;
     bool scale, bias; /* bias only with scale */
-    bool relu;        /* fused, see above */
 };
 
 /* Scale, Bias: y = x g + b. g and b have the shape of x's axes axis .. axis + naxes - 1 and are the

@@ -51,22 +51,10 @@ static int batch_norm_setup(struct layer *layer, const struct layer_env *env)
     return 0;
 }
 
-static void batch_norm_arguments(const struct layer *layer, struct op_args *args)
-{
-    args->u.batch_norm.relu = layer->fused != NULL;
-}
-
-static enum op_kind batch_norm_takes_relu(const struct layer *layer)
-{
-    (void)layer;
-    return OP_BATCH_NORM;
-}
-
 const struct layer_i layer_batch_norm = {
     .type = "BatchNorm",
     .wants_own_top = layer_always, /* and the op of a Scale behind works for both */
-    .takes_relu = batch_norm_takes_relu,
+    .takes_relu = layer_always,
     .setup_in = batch_norm_setup,
     .op = OP_BATCH_NORM,
-    .arguments = batch_norm_arguments,
 };

@@ -186,16 +186,9 @@ static int convolution_setup(struct layer *layer)
     return error_any(conv_set_top(layer, outputs) || conv_declare_params(layer, outputs, p));
 }
 
-static void convolution_arguments(const struct layer *layer, struct op_args *args)
+static bool convolution_takes_relu(const struct layer *layer)
 {
-    args->u.conv.relu = layer->fused != NULL;
-}
-
-static enum op_kind convolution_takes_relu(const struct layer *layer)
-{
-    bool fits = layer->nbottoms == 1 && layer->u.conv.bias && layer->i != &layer_deconvolution;
-
-    return fits ? OP_CONV : OP_KINDS;
+    return layer->nbottoms == 1 && layer->u.conv.bias && layer->i != &layer_deconvolution;
 }
 
 #define CONVOLUTION(variable, name, kind)                                                          \
@@ -209,7 +202,6 @@ static enum op_kind convolution_takes_relu(const struct layer *layer)
         .setup = convolution_setup,                                                                \
         .op = kind,                                                                                \
         .op_per_bottom = true,                                                                     \
-        .arguments = convolution_arguments,                                                        \
     }
 
 CONVOLUTION(layer_convolution, "Convolution", OP_CONV);

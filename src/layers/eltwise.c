@@ -25,14 +25,9 @@ static int eltwise_setup(struct layer *layer)
     return 0;
 }
 
-static void eltwise_arguments(const struct layer *layer, struct op_args *args)
+static bool eltwise_takes_relu(const struct layer *layer)
 {
-    args->u.eltwise.relu = layer->fused != NULL;
-}
-
-static enum op_kind eltwise_takes_relu(const struct layer *layer)
-{
-    return layer->u.eltwise.operation == ELTWISE_SUM ? OP_ELTWISE : OP_KINDS;
+    return layer->u.eltwise.operation == ELTWISE_SUM;
 }
 
 const struct layer_i layer_eltwise = {
@@ -43,5 +38,4 @@ const struct layer_i layer_eltwise = {
     .takes_relu = eltwise_takes_relu,
     .setup = eltwise_setup,
     .op = OP_ELTWISE,
-    .arguments = eltwise_arguments,
 };

@@ -103,9 +103,9 @@ struct layer_i {
     /* Its op does the work of the layer before it too (a Scale behind a BatchNorm whose top it
      * works on in place). Asked before setup; NULL: never. */
     bool (*merges)(const struct layer *layer, const struct layer *before);
-    /* The operator that would do the work of a ReLU in place behind it, too; OP_KINDS: none. Asked
-     * before build; NULL: none. */
-    enum op_kind (*takes_relu)(const struct layer *layer);
+    /* Whether its operator, or that of the layer merged, could do the work of a ReLU in place
+     * behind it, too. Asked before build; NULL: never. */
+    bool (*takes_relu)(const struct layer *layer);
     bool takes_relu_last;    /* if no other will: forward has it for nothing, backward does not */
     bool takes_relus_before; /* its operator would do that of ReLUs in place on its bottoms */
     bool ignores_bottoms;    /* backward does not read its bottoms' values */

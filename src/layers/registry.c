@@ -237,6 +237,7 @@ struct op_args layer_arguments(struct layer *layer)
         .kind = layer->i->op,
         .train = layer->train,
         .layer = layer->def->name,
+        .relu = layer->fused != NULL,
         .layer_index = layer->index,
         .nbottoms = layer->nbottoms,
         .ntops = layer->ntops,
@@ -280,9 +281,10 @@ int layer_build(struct layer *layer, struct engine *engine)
 
 bool layer_takes(const struct layer *layer, const struct layer *next, const struct engine *engine)
 {
-    enum op_kind kind = layer->i->takes_relu ? layer->i->takes_relu(layer) : OP_KINDS;
+    const struct layer *work = layer->merged ? layer->merged : layer;
 
-    return kind != OP_KINDS && layer_is_plain_relu(next) && engine_fuses(engine, kind, OP_RELU);
+    return layer->i->takes_relu && layer->i->takes_relu(layer) && layer_is_plain_relu(next) &&
+           engine_fuses(engine, work->i->op, OP_RELU);
 }
 
 bool layer_takes_before(const struct layer *layer, const struct layer *before,

@@ -139,13 +139,12 @@ static void scale_arguments(const struct layer *layer, struct op_args *args)
     args->u.batch_norm = norm->u.batch_norm;
     args->u.batch_norm.scale = true;
     args->u.batch_norm.bias = layer->u.scale.bias;
-    args->u.batch_norm.relu = layer->fused != NULL;
 }
 
 /* With a BatchNorm's work alone. */
-static enum op_kind scale_takes_relu(const struct layer *layer)
+static bool scale_takes_relu(const struct layer *layer)
 {
-    return layer->merged ? OP_BATCH_NORM : OP_KINDS;
+    return layer->merged;
 }
 
 const struct layer_i layer_scale = {

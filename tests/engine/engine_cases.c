@@ -79,9 +79,9 @@ static int choose_conv(struct engine_case *c)
     }
     a->bias = case_draw(c, 0, 2) > 0;
     /* coarse sums have other signs near 0 */
-    a->relu = a->bias && !c->coarse && engine_fuses(c->rig.engine, OP_CONV, OP_RELU) &&
-              case_draw(c, 0, 1);
-    c->inexact |= a->relu; /* its kink */
+    c->rig.args.relu = a->bias && !c->coarse && engine_fuses(c->rig.engine, OP_CONV, OP_RELU) &&
+                       case_draw(c, 0, 1);
+    c->inexact |= c->rig.args.relu; /* its kink */
     rig_bottom(&c->rig, naxes, in);
     rig_top(&c->rig, naxes, out);
     rig_param(&c->rig, naxes, weight);
@@ -282,9 +282,9 @@ static int choose_eltwise(struct engine_case *c)
     }
     if (a->operation == ELTWISE_SUM && case_draw(c, 0, 1))
         a->coeff = c->coeff;
-    a->relu = a->operation == ELTWISE_SUM && engine_fuses(c->rig.engine, OP_ELTWISE, OP_RELU) &&
-              case_draw(c, 0, 1);
-    c->inexact |= a->relu; /* its kink */
+    c->rig.args.relu = a->operation == ELTWISE_SUM &&
+                       engine_fuses(c->rig.engine, OP_ELTWISE, OP_RELU) && case_draw(c, 0, 1);
+    c->inexact |= c->rig.args.relu; /* its kink */
     c->rig.in_place = a->operation == ELTWISE_SUM && case_draw(c, 0, 2) == 0;
     rig_top(&c->rig, naxes, dims);
     return 0;

@@ -83,7 +83,7 @@ static void conv_add(struct reference *r, int64_t x, int64_t k, int64_t y)
 
 static double conv_dy(const struct reference *r, int64_t y)
 {
-    return r->args->u.conv.relu && !(r->top[0][y] > 0) ? 0 : r->top_grad[0][y];
+    return r->args->relu && !(r->top[0][y] > 0) ? 0 : r->top_grad[0][y];
 }
 
 static void conv_add_back(struct reference *r, int64_t x, int64_t k, int64_t y)
@@ -100,7 +100,7 @@ static void conv_forward(struct reference *r)
     for (size_t i = 0; i < shape_elems(y); i++)
         r->top[0][i] = r->args->u.conv.bias ? r->param[1][(int64_t)i / pixels % y->dim[1]] : 0;
     conv_visit(r, conv_add);
-    for (size_t i = 0; r->args->u.conv.relu && i < shape_elems(y); i++)
+    for (size_t i = 0; r->args->relu && i < shape_elems(y); i++)
         r->top[0][i] = fmax(r->top[0][i], 0);
 }
 
@@ -508,7 +508,7 @@ static void eltwise(struct reference *r, bool backward)
                 winner = i;
         }
         if (!backward) {
-            r->top[0][e] = a->operation == ELTWISE_SUM    ? (a->relu && sum < 0 ? 0 : sum)
+            r->top[0][e] = a->operation == ELTWISE_SUM    ? (r->args->relu && sum < 0 ? 0 : sum)
                            : a->operation == ELTWISE_PROD ? product
                                                           : r->bottom[winner][e];
             continue;
@@ -516,7 +516,7 @@ static void eltwise(struct reference *r, bool backward)
         for (int i = 0; i < r->args->nbottoms; i++) {
             double factor = 1;
             if (a->operation == ELTWISE_SUM)
-                factor = a->relu && !(sum > 0) ? 0 : a->coeff ? (double)a->coeff[i] : 1;
+                factor = r->args->relu && !(sum > 0) ? 0 : a->coeff ? (double)a->coeff[i] : 1;
             else if (a->operation == ELTWISE_MAX)
                 factor = i == winner;
             for (int j = 0; a->operation == ELTWISE_PROD && j < r->args->nbottoms; j++)

@@ -16,8 +16,9 @@ struct call {
 #pragma GCC diagnostic ignored "-Woverride-init"
 
 #define U(...) (&(const struct op_args){.u.__VA_ARGS__})
-#define CONV(...)                                                                                  \
-    U(conv = {.kernel = {3, 3}, .stride = {1, 2}, .pad = {1, 0}, .dilation = {1, 1}, __VA_ARGS__})
+#define CONV_ARGS(...)                                                                             \
+    conv = {.kernel = {3, 3}, .stride = {1, 2}, .pad = {1, 0}, .dilation = {1, 1}, __VA_ARGS__}
+#define CONV(...) U(CONV_ARGS(__VA_ARGS__))
 #define POOL(...) U(pool = {.kernel = {3, 2}, .stride = {2, 2}, __VA_ARGS__})
 
 /* A right call of each operator. */
@@ -116,7 +117,7 @@ static const struct wrong {
     {.kind = OP_CONV, .u = CONV(.group = 0), .says = "0 groups do not divide"},
     {.kind = OP_CONV,
      .params = "6 4 3 3",
-     .u = CONV(.group = 1, .relu = true),
+     .u = U(CONV_ARGS(.group = 1), .relu = true),
      .says = "only a convolution with a bias does the work of a ReLU"},
     {.kind = OP_CONV, .params = "6 2 3 3", .says = "takes 2 parameters, not 1"},
     {.kind = OP_CONV, .u = CONV(.group = 2), .says = "takes 1 parameter, not 2"},
@@ -216,7 +217,7 @@ static const struct wrong {
      .in_place = true,
      .says = "only SUM can work in place"},
     {.kind = OP_ELTWISE,
-     .u = U(eltwise = {.operation = ELTWISE_MAX, .relu = true}),
+     .u = U(eltwise = {.operation = ELTWISE_MAX}, .relu = true),
      .says = "only SUM takes a ReLU"},
     {.kind = OP_ELTWISE,
      .u = U(eltwise = {.operation = ELTWISE_PROD, .coeff = (const float[]){1, 2}}),

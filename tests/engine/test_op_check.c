@@ -47,7 +47,7 @@ static void make(struct made *m, const struct call *call)
 
     memset(m, 0, sizeof *m);
     if (call->u)
-        m->args.u = call->u->u;
+        m->args = *call->u;
     m->args.kind = call->kind;
     m->args.layer = "l";
     m->args.train = true;
@@ -233,6 +233,11 @@ START_TEST(an_engine_is_asked_for_right_calls_alone)
     m.args.ntops = 2;
     ck_assert_int_eq(engine_op_create(&engine, &m.args, &op), -1);
     ck_assert_str_eq(error_text(), "layer 'l': ReLU: takes 1 top, not 2");
+    make_right(&m, OP_CONV);
+    m.args.relu = true;
+    ck_assert_int_eq(engine_op_create(&engine, &m.args, &op), -1);
+    ck_assert_str_eq(error_text(),
+                     "engine 'counter' does no ReLU within a convolution, as layer 'l' asks for");
     make_right(&m, OP_SOFTMAX);
     ck_assert_int_eq(engine_op_create(&engine, &m.args, &op), -1);
     ck_assert_str_eq(error_text(), "engine 'counter' has no softmax, which layer 'l' needs");
@@ -262,8 +267,8 @@ static const struct counted {
     {OP_CONV, 0, 3, NULL, 2 * 18 * 180, 280 + 180, 114, 2 * 18 * 180, 280 + 180, 114},
     {OP_CONV, 1, 0, NULL, 2 * 18 * 180, 280 + 180, 114, 2 * 18 * 180, 280 + 180, 108},
     /* backward cuts dy first, where y tells it to */
-    {OP_CONV, 1, 3, CONV(.group = 2, .bias = true, .relu = true), 2 * 18 * 180, 280 + 180, 114,
-     4 * 18 * 180, 2 * (280 + 180) + 3 * 180, 114 + 108},
+    {OP_CONV, 1, 3, U(CONV_ARGS(.group = 2, .bias = true), .relu = true), 2 * 18 * 180, 280 + 180,
+     114, 4 * 18 * 180, 2 * (280 + 180) + 3 * 180, 114 + 108},
     {OP_DECONV, 1, 3, NULL, 2 * 18 * 180, 280 + 180, 112, 4 * 18 * 180, 2 * (280 + 180), 112 + 108},
     /* 2 x 12 by 12 x 5 */
     {OP_INNER_PRODUCT, 1, 3, NULL, 2 * 120, 24 + 10, 65, 4 * 120, 2 * (24 + 10), 65 + 60},

@@ -60,8 +60,8 @@ void winograd_case_open(struct winograd_case *d, enum engine_convolution convolu
                                           .pad = {d->s.pad, d->s.pad},
                                           .dilation = {1, 1},
                                           .group = d->s.group,
-                                          .bias = d->s.bias,
-                                          .relu = d->relu};
+                                          .bias = d->s.bias};
+    rig->args.relu = d->relu;
     rig_bottom(rig, 4, (int64_t[]){d->s.n, d->s.c, d->s.h, d->s.w});
     rig_top(rig, 4, (int64_t[]){d->s.n, d->s.o, d->oh, d->ow});
     rig_param(rig, 4, (int64_t[]){d->s.o, d->s.c / d->s.group, WINDOW, WINDOW});

@@ -112,7 +112,7 @@ static int batch_norm_forward(struct cpu_op *op)
                                                 .shift = bn->mean,
                                                 .a = bn->a,
                                                 .b = bn->kept,
-                                                .relu = args->relu});
+                                                .relu = op->args.relu});
     return 0;
 }
 
@@ -149,7 +149,7 @@ static struct cpu_channel_data batch_norm_data(const struct batch_norm *bn)
                                      .shift = bn->mean,
                                      .a = bn->a,
                                      .keep = bn->kept,
-                                     .relu = bn->op.args.u.batch_norm.relu};
+                                     .relu = bn->op.args.relu};
 }
 
 static int batch_norm_backward(struct cpu_op *op)

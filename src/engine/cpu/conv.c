@@ -284,7 +284,7 @@ static int conv_forward(struct cpu_op *op)
     struct conv *conv = (struct conv *)op;
     const float *x, *weights, *bias = conv->bias_elems ? op->args.params[1]->value : NULL;
     struct blob *top = op->args.tops[0];
-    bool relu = op->args.u.conv.relu;
+    bool relu = op->args.relu;
 
     if (cpu_view_move(op->engine, &conv->src))
         return -1;
@@ -412,7 +412,7 @@ static int conv_backward(struct cpu_op *op)
     bool learns = conv->diff_dst_weights.tensor,
          propagates = conv->diff_dst_data.tensor && cpu_op_propagates(op, 0);
 
-    if (op->args.u.conv.relu && (learns || propagates))
+    if (op->args.relu && (learns || propagates))
         cpu_relu_back_run(top->value.data, top->grad.data, 0, top->grad.data,
                           cpu_tensor_stored(&top->value));
     /* parameters first: their gradients can then travel while the rest is computed */

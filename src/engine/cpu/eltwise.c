@@ -122,7 +122,7 @@ static void eltwise_forward_piece(struct eltwise *elt, float *y, size_t at, size
         else
             eltwise_max_piece(y + at, winner, x, i, n);
     }
-    if (op->args.u.eltwise.relu)
+    if (op->args.relu)
         cpu_relu_piece(y + at, 0, y + at, n);
 }
 
@@ -191,7 +191,7 @@ static void eltwise_backward_pieces(struct eltwise *elt, int one, bool relu)
 static int eltwise_backward(struct cpu_op *op)
 {
     struct eltwise *elt = (struct eltwise *)op;
-    bool relu = op->args.u.eltwise.relu;
+    bool relu = op->args.relu;
 
     for (int i = 0; i < op->args.nbottoms; i++) {
         if (!eltwise_writes(elt, i) || !eltwise_relays(elt, i))
