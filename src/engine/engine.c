@@ -91,12 +91,6 @@ bool engine_is_blank(const char *name)
     return false;
 }
 
-bool engine_supports(const struct engine *engine, enum op_kind kind)
-{
-    return kind >= 0 && kind < OP_KINDS &&
-           (!engine->i->supports || engine->i->supports(engine->context, kind));
-}
-
 bool engine_fuses(const struct engine *engine, enum op_kind kind, enum op_kind next)
 {
     return engine->i->fuses && engine->i->fuses(engine->context, kind, next);
@@ -110,9 +104,6 @@ int engine_op_create(struct engine *engine, const struct op_args *args, struct o
     *out = NULL;
     if (op_check(args))
         return error_context("layer '%s'", layer);
-    if (!engine_supports(engine, args->kind))
-        return error_set("engine '%s' has no %s, which layer '%s' needs", i->name,
-                         op_kind_name(args->kind), layer);
     if (args->relu && !engine_fuses(engine, args->kind, OP_RELU))
         return error_set("engine '%s' does no ReLU within a %s, as layer '%s' asks for", i->name,
                          op_kind_name(args->kind), layer);

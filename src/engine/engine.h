@@ -314,8 +314,6 @@ struct engine_i {
     int (*read)(void *context, const struct tensor *from, float *to);
     /* Frees tensor->layout (not its data); the tensor is plain again. */
     void (*release)(void *context, struct tensor *tensor);
-    /* Whether it has that operator, one of those that there are. NULL: it has all of them. */
-    bool (*supports)(void *context, enum op_kind kind);
     /* Whether the operator can do the work of a `next` in place behind it (OP_CONCAT: before it),
      * too, in one pass over memory (engine/ops.h says of which operators that can be asked). NULL:
      * of none. */
@@ -398,15 +396,11 @@ extern const char *const engine_convolution_words[];
 /* Whether the engine of that name computes nothing (engine_i.blank); false for unknown names. */
 bool engine_is_blank(const char *name);
 
-/* Whether the engine has that operator. */
-bool engine_supports(const struct engine *engine, enum op_kind kind);
-
 /* engine_i.fuses. */
 bool engine_fuses(const struct engine *engine, enum op_kind kind, enum op_kind next);
 
-/* Makes an op, and chooses the layouts of its tops. Fails where the engine has no such
- * operator, where args are not what it takes, or where the engine cannot make it; the message names
- * the layer. */
+/* Makes an op, and chooses the layouts of its tops. Fails where args are not what the operator
+ * takes, or where the engine cannot make it; the message names the layer. */
 int engine_op_create(struct engine *engine, const struct op_args *args, struct op **out);
 
 /* engine_i.describe; "" where the engine has nothing to say or there is no op. */
