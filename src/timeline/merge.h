@@ -21,30 +21,32 @@ struct timeline_rank {
 int timeline_gather(MPI_Comm comm, const struct trace *trace, const struct timeline_about *about,
                     struct timeline_rank **out);
 
-/* The sends of all ranks, to be found by their receives. */
-struct timeline_sends {
-    struct timeline_sent {
-        int from, to, tag;
-        int64_t start;
-        size_t event; /* of rank `from` */
-    } * sent;         /* in the order in which they are looked for. Owned */
-    size_t n;
-};
-
-/* Fails for want of memory; free(out->sent) in any case. */
-int timeline_list_sends(const struct timeline_rank *ranks, int nranks, struct timeline_sends *out);
-
-/* The send of that receive of the rank's; NULL: it was not recorded. */
-const struct timeline_sent *timeline_find_send(const struct timeline_sends *sends,
-                                               const struct timeline_rank *ranks, int rank,
-                                               const struct trace_event *receive);
-
 /* Finds the send of every receive: its iteration is the receive's, and its start the moment before
  * which the receive only lay in wait. Drops what is not of iterations first to last. */
 int timeline_pair(struct timeline_rank *ranks, int nranks, int64_t first, int64_t last);
 
 /* Sorts, and gives reads and transfers that overlap different lanes. */
 int timeline_lay_out(struct timeline_rank *rank);
+
+/* ---- arrows: a gradient from backward to its send, its receive and the update that it goes into;
+ * parameters (or the sum) from there to their send, their receive and the wait or the forward pass
+ * that wants them ---- */
+
+/* A point within a span: rank `rank`, event `event` of it, at its end or its start. */
+struct flow_point {
+    int rank;
+    size_t event;
+    bool at_end;
+};
+
+/* Whether a transfer brings back what a home has made of gradients. */
+bool flow_is_back(const struct trace_event *transfer);
+
+typedef void flow_put_fn(void *context, bool back, const struct flow_point *points, int n);
+
+/* Calls `put` for every message whose send and receive are there, with two to four points in the
+ * order of time. After timeline_pair and timeline_lay_out. Fails for want of memory. */
+int flows_put(const struct timeline_rank *ranks, int nranks, flow_put_fn *put, void *context);
 
 void timeline_ranks_free(struct timeline_rank *ranks, int nranks);
 

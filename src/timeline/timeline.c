@@ -1,6 +1,6 @@
 /* The file. Times are microseconds with three digits, which is every nanosecond exactly, so that
  * spans that touch in memory touch in the file. */
-#include "timeline/flows.h"
+#include "timeline/merge.h"
 
 #include <inttypes.h>
 #include <math.h>
