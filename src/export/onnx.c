@@ -8,29 +8,15 @@
 #include "util/file.h"
 
 #include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-struct onnx_memory {
-    struct onnx_memory *next;
-    max_align_t data[];
-};
-
-static void *allocate(struct onnx *graph, size_t bytes)
+void *onnx_alloc(struct onnx *graph, size_t count, size_t size)
 {
-    struct onnx_memory *memory = graph->failed ? NULL : calloc(1, sizeof *memory + bytes);
+    void *memory = graph->failed ? NULL : owner_array(&graph->memory, count, size, "a graph");
 
-    if (!memory) {
-        if (!graph->failed)
-            error_memory(bytes, "a graph");
-        graph->failed = true;
-        return NULL;
-    }
-    memory->next = graph->memory;
-    graph->memory = memory;
-    return memory->data;
+    graph->failed = !memory;
+    return memory;
 }
 
 const char *onnx_text(struct onnx *graph, const char *format, ...)
@@ -42,7 +28,7 @@ const char *onnx_text(struct onnx *graph, const char *format, ...)
     va_start(arguments, format);
     va_copy(again, arguments);
     length = vsnprintf(NULL, 0, format, arguments);
-    text = length < 0 ? NULL : allocate(graph, (size_t)length + 1);
+    text = length < 0 ? NULL : onnx_alloc(graph, 1, (size_t)length + 1);
     if (text)
         vsnprintf(text, (size_t)length + 1, format, again);
     va_end(again);
@@ -54,7 +40,7 @@ const char *onnx_text(struct onnx *graph, const char *format, ...)
 static char *copy_text(struct onnx *graph, const char *text)
 {
     size_t bytes = strlen(text) + 1;
-    char *copy = allocate(graph, bytes);
+    char *copy = onnx_alloc(graph, 1, bytes);
 
     return copy ? memcpy(copy, text, bytes) : NULL;
 }
@@ -65,7 +51,7 @@ static void append(struct onnx *graph, void *list_of_pointers, size_t *n, void *
     void ***list = list_of_pointers, **longer;
 
     if ((*n & (*n - 1)) == 0) {
-        longer = allocate(graph, 2 * (*n + 1) * sizeof *longer);
+        longer = onnx_alloc(graph, 2 * (*n + 1), sizeof *longer);
         if (longer && *n)
             memcpy(longer, *list, *n * sizeof *longer);
         if (longer)
@@ -97,10 +83,7 @@ void onnx_init(struct onnx *graph, const char *name)
 
 void onnx_free(struct onnx *graph)
 {
-    for (struct onnx_memory *memory = graph->memory, *next; memory; memory = next) {
-        next = memory->next;
-        free(memory);
-    }
+    owner_free(&graph->memory);
     *graph = (struct onnx){.failed = false};
 }
 
@@ -113,7 +96,7 @@ void onnx_prefix(struct onnx *graph, const char *prefix)
 void onnx_node_to(struct onnx *graph, const char *type, const char *const *inputs,
                   const char *const *outputs)
 {
-    Onnx__NodeProto *node = allocate(graph, sizeof *node);
+    Onnx__NodeProto *node = onnx_alloc(graph, 1, sizeof *node);
 
     if (!node)
         return;
@@ -140,7 +123,7 @@ const char *onnx_node(struct onnx *graph, const char *type, const char *const *i
 static Onnx__AttributeProto *add_attribute(struct onnx *graph, const char *name,
                                            Onnx__AttributeProto__AttributeType type)
 {
-    Onnx__AttributeProto *attribute = allocate(graph, sizeof *attribute);
+    Onnx__AttributeProto *attribute = onnx_alloc(graph, 1, sizeof *attribute);
 
     if (!attribute)
         return &graph->nowhere;
@@ -172,7 +155,7 @@ void onnx_float(struct onnx *graph, const char *name, float value)
 
 static int64_t *copy_ints(struct onnx *graph, int n, const int64_t *values)
 {
-    int64_t *copy = allocate(graph, (size_t)n * sizeof *copy + 1);
+    int64_t *copy = onnx_alloc(graph, (size_t)n, sizeof *copy);
 
     return copy && n ? memcpy(copy, values, (size_t)n * sizeof *copy) : copy;
 }
@@ -208,7 +191,7 @@ static bool is_tensor_name(const struct onnx *graph, const char *name)
 static Onnx__TensorProto *add_tensor(struct onnx *graph, const char *name, int naxes,
                                      const int64_t *dim, int32_t type)
 {
-    Onnx__TensorProto *tensor = allocate(graph, sizeof *tensor);
+    Onnx__TensorProto *tensor = onnx_alloc(graph, 1, sizeof *tensor);
     const char *own = onnx_text(graph, "%s.%s", graph->prefix, name);
 
     for (int i = 2; is_tensor_name(graph, own); i++)
@@ -249,11 +232,6 @@ const char *onnx_floats(struct onnx *graph, const char *name, const struct shape
     return tensor->name;
 }
 
-void *onnx_alloc(struct onnx *graph, size_t count, size_t size)
-{
-    return allocate(graph, count * size);
-}
-
 const char *onnx_scalar(struct onnx *graph, const char *name, float value)
 {
     float *copy = onnx_alloc(graph, 1, sizeof *copy);
@@ -286,7 +264,7 @@ static Onnx__ValueInfoProto *describe_value(struct onnx *graph, const char *name
         Onnx__TypeProto__Tensor tensor;
         Onnx__TensorShapeProto shape;
         Onnx__TensorShapeProto__Dimension dim[SHAPE_MAX_AXES];
-    } *d = allocate(graph, sizeof *d);
+    } *d = onnx_alloc(graph, 1, sizeof *d);
 
     if (!d)
         return NULL;

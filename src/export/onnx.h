@@ -8,13 +8,12 @@
 
 #include "engine/tensor.h"
 #include "export/onnx.pb-c.h"
+#include "util/owner.h"
 
 #include <stdbool.h>
 
 /* What every reader of these years takes: onnxruntime since 1.6 of 2020. */
 enum { ONNX_IR_VERSION = 7, ONNX_OPSET = 13 };
-
-struct onnx_memory;
 
 /* All zero, then onnx_init. */
 struct onnx {
@@ -22,7 +21,7 @@ struct onnx {
     Onnx__GraphProto main;
     Onnx__OperatorSetIdProto opset, *opsets[1];
     Onnx__NodeProto *last;        /* the last node, which attributes are for; NULL: none */
-    struct onnx_memory *memory;   /* owned */
+    struct owner memory;          /* of all that is made */
     const char *prefix;           /* of the names that are made; borrowed */
     int nmade;                    /* nodes since the prefix was set */
     Onnx__AttributeProto nowhere; /* of a graph that failed */
