@@ -4,20 +4,33 @@
 #include "commands/model.h"
 #include "commands/options_rows.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "commands/output_guard.h"
-#include "commands/test_classes.h"
 #include "report/outputs.h"
 #include "snapshot/checkpoint.h"
 #include "util/agree.h"
 #include "util/alloc.h"
+#include "util/file.h"
 #include "util/json.h"
 #include "util/log.h"
+#include "util/strbuf.h"
 #include "util/topology.h"
 
 enum { ENDLESS_BATCHES = 50 }; /* as Caffe's tool, where the data have no end */
+
+/* How well the net knows each class: --classes and --confusion. All zero: nothing is counted. */
+struct class_counts {
+    const struct blob *scores, *label; /* N x classes [x 1 x 1], N; NULL: none. Borrowed */
+    int classes, batch;
+    struct layer_images images; /* of the first data layer: its names of classes */
+    float *values, *labels;     /* of one batch; owned */
+    int64_t *counts; /* classes x classes, row: label, column: the best score; then per class
+                        those with the label among the five best. Owned */
+};
 
 struct test_run {
     struct model_options model_options;
@@ -32,7 +45,7 @@ struct test_run {
     struct strbuf alike; /* for command_start. Owned */
     struct log log;
     struct model model;
-    struct test_classes classes;
+    struct class_counts classes;
     size_t width;  /* outputs, then the loss */
     double *table; /* iterations + 1 rows; the last: means */
 };
@@ -72,6 +85,155 @@ static int parse(struct test_run *t, int argc, char **argv)
                         : 0;
 }
 
+/* ---- how well the net knows each class ---- */
+
+enum { FIVE = 5 };
+
+/* Of samples with that label, how often each class was chosen; behind the last label's, for each
+ * label how often it was among the five best. */
+static int64_t *counts_of(const struct class_counts *c, int label)
+{
+    return c->counts + (size_t)label * (size_t)c->classes;
+}
+
+/* Finds the scores and labels that a layer of the net compares, before the net is built. */
+static int open_classes(struct class_counts *c, struct net *net)
+{
+    const struct shape *shape;
+    size_t cells;
+
+    for (int l = 0; l < net->nlayers; l++) {
+        const struct layer *layer = &net->layers[l];
+
+        if (!c->images.source && layer->i->images)
+            layer->i->images(layer, &c->images);
+        if (layer->i->reads_labels && layer->nbottoms > 1) {
+            c->scores = layer->bottoms[0];
+            c->label = layer->bottoms[1];
+        }
+    }
+    if (!c->scores)
+        return error_set("--classes and --confusion: the TEST phase has no layer that compares "
+                         "scores with labels, such as Accuracy");
+    shape = &c->scores->value.shape;
+    if (shape->naxes < 2 || shape_elems(&c->label->value.shape) != (size_t)shape->dim[0])
+        return error_set("--classes and --confusion: expected one label a sample, found scores "
+                         "'%s' of shape %s and labels of shape %s",
+                         c->scores->name, shape_text(shape).text,
+                         shape_text(&c->label->value.shape).text);
+    net_keep(net, c->scores);
+    net_keep(net, c->label);
+    c->batch = (int)shape->dim[0];
+    c->classes = (int)(shape_elems(shape) / (size_t)c->batch);
+    cells = ((size_t)c->classes + 1) * (size_t)c->classes;
+    return error_any(ALLOC(c->values, shape_elems(shape), "counts of classes") ||
+                     ALLOC(c->labels, c->batch, "counts of classes") ||
+                     ALLOC(c->counts, cells, "counts of classes"));
+}
+
+/* The first `n` samples of the batch that passed. Labels that are no class are left out. */
+static int count_classes(struct class_counts *c, const struct net *net, int n)
+{
+    if (net_read_blob(net, c->scores, c->values) || net_read_blob(net, c->label, c->labels))
+        return -1;
+    for (int i = 0; i < n; i++) {
+        const float *row = c->values + (size_t)i * (size_t)c->classes;
+        int label = (int)c->labels[i], best = 0, above = 0;
+
+        if (label < 0 || label >= c->classes || c->labels[i] != (float)label)
+            continue;
+        for (int k = 0; k < c->classes; k++) {
+            /* as Accuracy: a tie is no hit */
+            best = row[k] > row[best] || (best == label && row[k] >= row[best]) ? k : best;
+            above += k != label && !(row[k] < row[label]);
+        }
+        counts_of(c, label)[best]++;
+        counts_of(c, c->classes)[label] += above < FIVE;
+    }
+    return 0;
+}
+
+/* All ranks' counts on all of them. Collective. */
+static int gather_classes(struct class_counts *c)
+{
+    for (int row = 0; row <= c->classes; row++)
+        if (MPI_STATUS(MPI_Allreduce(MPI_IN_PLACE, counts_of(c, row), c->classes, MPI_INT64_T,
+                                     MPI_SUM, MPI_COMM_WORLD)))
+            return -1;
+    return 0;
+}
+
+static const char *name_of(const struct class_counts *c, int label, char *buffer, size_t size)
+{
+    if (label < c->images.nclasses)
+        return c->images.classes[label];
+    snprintf(buffer, size, "%d", label);
+    return buffer;
+}
+
+static double percent(int64_t part, int64_t whole)
+{
+    return whole ? 100.0 * (double)part / (double)whole : (double)NAN;
+}
+
+static void print_classes(const struct class_counts *c, FILE *to)
+{
+    int64_t right = 0, among = 0, all = 0;
+    char number[16];
+
+    fprintf(to, "%-24s %8s %9s %9s\n", "class", "samples", "accuracy", "top-5");
+    for (int label = 0; label < c->classes; label++) {
+        int64_t hits = counts_of(c, label)[label], five = counts_of(c, c->classes)[label], n = 0;
+
+        for (int k = 0; k < c->classes; k++)
+            n += counts_of(c, label)[k];
+        if (n)
+            fprintf(to, "%-24s %8lld %7.1f %% %7.1f %%\n", name_of(c, label, number, sizeof number),
+                    (long long)n, percent(hits, n), percent(five, n));
+        right += hits;
+        among += five;
+        all += n;
+    }
+    fprintf(to, "%-24s %8lld %7.1f %% %7.1f %%\n", "all", (long long)all, percent(right, all),
+            percent(among, all));
+}
+
+/* A cell of CSV: quoted where it has to be. */
+static void put_cell(struct strbuf *text, const char *cell)
+{
+    bool quoted = strpbrk(cell, ",\"\n") != NULL;
+
+    if (quoted)
+        strbuf_puts(text, "\"");
+    for (; *cell; cell++)
+        strbuf_printf(text, *cell == '"' ? "\"%c" : "%c", *cell);
+    if (quoted)
+        strbuf_puts(text, "\"");
+}
+
+/* Labels by rows, classes by columns. */
+static int write_classes(const struct class_counts *c, const char *path)
+{
+    struct strbuf text = {.data = NULL};
+    char number[16];
+
+    strbuf_puts(&text, "label");
+    for (int k = 0; k < c->classes; k++) {
+        strbuf_puts(&text, ",");
+        put_cell(&text, name_of(c, k, number, sizeof number));
+    }
+    strbuf_puts(&text, "\n");
+    for (int label = 0; label < c->classes; label++) {
+        put_cell(&text, name_of(c, label, number, sizeof number));
+        for (int k = 0; k < c->classes; k++)
+            strbuf_printf(&text, ",%lld", (long long)counts_of(c, label)[k]);
+        strbuf_puts(&text, "\n");
+    }
+    return file_write_text(path, &text);
+}
+
+/* ---- the test ---- */
+
 /* Weights are rank 0's to read; the others get the values. */
 static int load(struct test_run *t)
 {
@@ -79,13 +241,9 @@ static int load(struct test_run *t)
     int status =
         t->rank == 0 ? checkpoint_load_weights(t->model_options.weights, true, net, &t->log) : 0;
 
-    if (error_agree(MPI_COMM_WORLD, status))
+    if (error_agree(MPI_COMM_WORLD, status) ||
+        agree_share(MPI_COMM_WORLD, net->values, net->elems * sizeof *net->values))
         return -1;
-    for (size_t at = 0; at < net->elems; at += 1 << 24) {
-        size_t n = net->elems - at < (1 << 24) ? net->elems - at : 1 << 24;
-        if (agree_share(MPI_COMM_WORLD, net->values + at, n * sizeof *net->values))
-            return -1;
-    }
     for (int g = 0; g < net->ngroups && !status; g++)
         status = net_push_values(net, g);
     return error_agree(MPI_COMM_WORLD, status);
@@ -109,7 +267,7 @@ static int run_batches(struct test_run *t)
         double *row = t->table + (size_t)b * t->width;
         if (net_forward(t->model.net, &run, NULL, &row[t->width - 1]) ||
             outputs_read(t->model.net, row) ||
-            (t->classes.net && test_classes_add(&t->classes, counted(t, b))))
+            (t->classes.scores && count_classes(&t->classes, t->model.net, counted(t, b))))
             return error_context("batch %d", b);
     }
     return 0;
@@ -227,7 +385,7 @@ static int score(struct test_run *t)
     if (!status)
         status = model_check_data(&t->model, t->model_options.model) || set_iterations(t);
     if (!status && (t->per_class || t->confusion))
-        status = test_classes_open(&t->classes, &t->model);
+        status = open_classes(&t->classes, t->model.net);
     if (!status && t->rank == 0)
         fputs(t->model.notices, stderr);
     if (!status)
@@ -237,26 +395,22 @@ static int score(struct test_run *t)
     t->width = outputs_count(t->model.net) + 1;
     cells = ((size_t)t->iterations + 1) * t->width;
     status = ALLOC(t->table, cells, "scores");
-    if (!status && t->classes.net)
-        status = test_classes_start(&t->classes);
     if (!t->model.engine.i->device && engine_math_is_reduced(t->computing.options.math))
         LOG_WARNING(&t->log, "%s", engine_math_unused);
     say_data(t);
-    if (error_agree(MPI_COMM_WORLD, status ? status : run_batches(t)))
-        return -1;
-    MPI_TRY(MPI_Allreduce(MPI_IN_PLACE, t->table, (int)cells, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD));
-    if (t->classes.net && test_classes_gather(&t->classes, MPI_COMM_WORLD))
+    if (error_agree(MPI_COMM_WORLD, status ? status : run_batches(t)) ||
+        MPI_STATUS(MPI_Allreduce(MPI_IN_PLACE, t->table, (int)cells, MPI_DOUBLE, MPI_SUM,
+                                 MPI_COMM_WORLD)) ||
+        (t->classes.scores && gather_classes(&t->classes)))
         return -1;
     if (t->rank != 0)
         return 0;
     print_scores(t);
     if (t->per_class)
-        test_classes_print(&t->classes, t->json ? stderr : stdout);
-    if (t->confusion && test_classes_write(&t->classes, t->confusion))
+        print_classes(&t->classes, t->json ? stderr : stdout);
+    if (t->confusion && write_classes(&t->classes, t->confusion))
         return -1;
     return t->json ? print_json(t) : 0;
-fail:
-    return -1;
 }
 
 int command_test(int argc, char **argv)
@@ -270,7 +424,9 @@ int command_test(int argc, char **argv)
     MPI_Comm_size(MPI_COMM_WORLD, &t.nranks);
     log_init(&t.log, t.rank == 0, stderr, NULL);
     status = error_agree(MPI_COMM_WORLD, score(&t));
-    test_classes_close(&t.classes);
+    free(t.classes.values);
+    free(t.classes.labels);
+    free(t.classes.counts);
     free(t.table);
     model_close(&t.model);
     return command_end_mpi("test", status, false);
