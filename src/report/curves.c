@@ -1,7 +1,7 @@
 /* Rows of a CSV file, and the same values as scalars of an event file. */
 #include "report/curves.h"
 
-#include "report/event_file.h"
+#include "report/event.pb-c.h"
 #include "util/alloc.h"
 #include "util/file.h"
 #include "util/strbuf.h"
@@ -11,6 +11,9 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <unistd.h>
 
 static const char *const columns[] = {"epoch", "seconds", "images_per_second", "loss", "lr"};
 
@@ -19,12 +22,15 @@ enum { COLUMNS = sizeof columns / sizeof *columns };
 struct curves {
     FILE *csv; /* NULL: none, or no longer */
     const char *path;
-    struct event_file *events; /* likewise */
+    FILE *events;      /* likewise: TensorBoard's */
+    char *events_path; /* owned */
     struct log *log;
     double before; /* seconds of the processes before this one */
     char *scores;  /* a comma list of so many names. Owned */
     int nscores;
 };
+
+/* ---- the CSV file ---- */
 
 static void put_header(const struct curves *c, struct strbuf *out)
 {
@@ -76,29 +82,6 @@ static int open_csv(struct curves *c, const struct curves_options *o)
     return status ? -1 : 0;
 }
 
-int curves_open(const struct curves_options *o, struct curves **out)
-{
-    struct curves *c = *out = alloc_array(1, sizeof *c, "curves");
-
-    if (!c)
-        return -1;
-    c->path = o->csv;
-    c->log = o->log;
-    if (alloc_text(&c->scores, o->scores ? o->scores : "", "curves"))
-        goto fail;
-    c->nscores = *c->scores != '\0';
-    for (const char *comma = c->scores; (comma = strchr(comma, ',')) != NULL; comma++)
-        c->nscores++;
-    if ((o->csv && open_csv(c, o)) ||
-        (o->tensorboard && event_file_open(o->tensorboard, o->first, &c->events)))
-        goto fail;
-    return 0;
-fail:
-    curves_close(c);
-    *out = NULL;
-    return -1;
-}
-
 static void put_cell(FILE *file, double value)
 {
     fputc(',', file);
@@ -125,13 +108,133 @@ static void put_row(struct curves *c, const struct curves_row *row, const double
     c->csv = NULL;
 }
 
+/* ---- TensorBoard's event files: records of a length, data, and a masked CRC-32C of each; the data
+ * is TensorFlow's message Event (event.proto), of which scalars need few fields ---- */
+
+/* Little-endian. */
+static void put_fixed(unsigned char *to, uint64_t value, int bytes)
+{
+    for (int i = 0; i < bytes; i++)
+        to[i] = (unsigned char)(value >> 8 * i);
+}
+
+/* CRC-32C (Castagnoli), bit by bit, and masked as TensorFlow does, so that the sum of data that
+ * holds sums is none of them. */
+static uint32_t masked_sum(const unsigned char *data, size_t length)
+{
+    uint32_t crc = ~0u;
+
+    for (size_t i = 0; i < length; i++) {
+        crc ^= data[i];
+        for (int bit = 0; bit < 8; bit++)
+            crc = crc >> 1 ^ (crc & 1 ? 0x82F63B78u : 0);
+    }
+    crc = ~crc;
+    return (crc >> 15 | crc << 17) + 0xA282EAD8u;
+}
+
+/* A record: length and its sum, the message and its. The file may end in half a record, which
+ * readers ignore. */
+static int write_event(struct curves *c, int64_t step, Event__Event *event)
+{
+    enum { HEAD = 12, TAIL = 4 };
+    struct timeval now;
+    unsigned char *record;
+    size_t length;
+    bool written;
+
+    gettimeofday(&now, NULL);
+    event->has_wall_time = event->has_step = 1;
+    event->wall_time = (double)now.tv_sec + 1e-6 * (double)now.tv_usec;
+    event->step = step;
+    length = event__event__get_packed_size(event);
+    if (ALLOC(record, length + HEAD + TAIL, "an event"))
+        return -1;
+    put_fixed(record, length, 8);
+    put_fixed(record + 8, masked_sum(record, 8), 4);
+    event__event__pack(event, record + HEAD);
+    put_fixed(record + HEAD + length, masked_sum(record + HEAD, length), TAIL);
+    errno = 0;
+    written = fwrite(record, length + HEAD + TAIL, 1, c->events) == 1 && fflush(c->events) == 0;
+    free(record);
+    return written ? 0 : error_set("cannot write '%s': %s", c->events_path, strerror(errno));
+}
+
+/* events.out.tfevents.SECONDS.HOST.PROCESS: the name by which readers know such files. */
+static char *name_events(const char *folder)
+{
+    struct strbuf path = {.data = NULL};
+    char host[128] = "host";
+    struct timeval now;
+
+    gettimeofday(&now, NULL);
+    gethostname(host, sizeof host - 1);
+    strbuf_printf(&path, "%s/events.out.tfevents.%lld.%s.%ld", folder, (long long)now.tv_sec, host,
+                  (long)getpid());
+    return strbuf_take(&path);
+}
+
+/* A new file in `folder`, which is made where it is missing (its parent is not). Readers forget
+ * what other files there say of steps from `first` on. */
+static int open_events(struct curves *c, const char *folder, int64_t first)
+{
+    Event__SessionLog start = EVENT__SESSION_LOG__INIT;
+    Event__Event version = EVENT__EVENT__INIT, begin = EVENT__EVENT__INIT;
+
+    if (!(c->events_path = name_events(folder)))
+        return -1;
+    if ((mkdir(folder, 0777) && errno != EEXIST) || !(c->events = fopen(c->events_path, "wbe")))
+        return error_set("cannot write '%s': %s", c->events_path, strerror(errno));
+    version.file_version = (char[]){"brain.Event:2"};
+    start.has_status = 1;
+    start.status = EVENT__SESSION_LOG__STATUS__START;
+    begin.session_log = &start;
+    return error_any(write_event(c, 0, &version) || write_event(c, first, &begin));
+}
+
 static void put_scalar(struct curves *c, int64_t iteration, const char *tag, double value)
 {
-    if (!c->events || isnan(value) || !event_file_put(c->events, iteration, tag, value))
+    Event__Value scalar = EVENT__VALUE__INIT, *values[] = {&scalar};
+    Event__Summary summary = EVENT__SUMMARY__INIT;
+    Event__Event event = EVENT__EVENT__INIT;
+
+    if (!c->events || isnan(value))
+        return;
+    scalar.tag = (char *)(uintptr_t)tag;
+    scalar.has_simple_value = 1;
+    scalar.simple_value = (float)value;
+    summary.value = values;
+    summary.n_value = 1;
+    event.summary = &summary;
+    if (!write_event(c, iteration, &event))
         return;
     LOG_ERROR(c->log, "%s; training goes on without it", error_text());
-    event_file_close(c->events);
+    fclose(c->events);
     c->events = NULL;
+}
+
+/* ---- both ---- */
+
+int curves_open(const struct curves_options *o, struct curves **out)
+{
+    struct curves *c = *out = alloc_array(1, sizeof *c, "curves");
+
+    if (!c)
+        return -1;
+    c->path = o->csv;
+    c->log = o->log;
+    if (alloc_text(&c->scores, o->scores ? o->scores : "", "curves"))
+        goto fail;
+    c->nscores = *c->scores != '\0';
+    for (const char *comma = c->scores; (comma = strchr(comma, ',')) != NULL; comma++)
+        c->nscores++;
+    if ((o->csv && open_csv(c, o)) || (o->tensorboard && open_events(c, o->tensorboard, o->first)))
+        goto fail;
+    return 0;
+fail:
+    curves_close(c);
+    *out = NULL;
+    return -1;
 }
 
 /* Of column k, up to its comma or the end. */
@@ -170,7 +273,9 @@ void curves_close(struct curves *c)
         return;
     if (c->csv)
         fclose(c->csv);
-    event_file_close(c->events);
+    if (c->events)
+        fclose(c->events);
+    free(c->events_path);
     free(c->scores);
     free(c);
 }
