@@ -24,13 +24,6 @@
 #include "cuda/device.h"
 #endif
 
-static void append(char *out, size_t size, const char *text)
-{
-    size_t used = strlen(out);
-
-    snprintf(out + used, size - used, "%s%s", used ? ", " : "", text);
-}
-
 /* The first line of a file; "": none. */
 static void read_line(const char *path, char *out, size_t size)
 {
@@ -73,7 +66,7 @@ void host_list_cards(char *out, size_t size)
             !(card->ifa_flags & IFF_UP) || (card->ifa_flags & IFF_LOOPBACK))
             continue;
         describe_card(card, one, sizeof one);
-        append(out, size, one);
+        buffer_list(out, size, one);
     }
     if (cards)
         freeifaddrs(cards);
@@ -94,7 +87,7 @@ void host_list_infiniband(char *out, size_t size)
         snprintf(path, sizeof path, "/sys/class/infiniband/%s/ports/1/rate", entry->d_name);
         read_line(path, rate, sizeof rate);
         snprintf(one, sizeof one, "%s (%s)", entry->d_name, rate);
-        append(out, size, one);
+        buffer_list(out, size, one);
     }
     if (devices)
         closedir(devices);

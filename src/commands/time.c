@@ -137,16 +137,13 @@ static double whole_floor(const struct timing *t)
 static const char *done_by(const struct layer *layer, char *words, size_t size)
 {
     int most = layer->nbottoms + 2;
-    size_t used = 0;
-
     words[0] = '\0';
-    for (int i = 0; i < most && used < size; i++) {
+    for (int i = 0; i < most; i++) {
         const struct layer *other = i < layer->nbottoms    ? layer->taken[i]
                                     : i == layer->nbottoms ? layer->merged
                                                            : layer->fused;
         if (other)
-            used += (size_t)snprintf(words + used, size - used, "%s%s", used > 0 ? ", " : "",
-                                     other->def->name);
+            buffer_list(words, size, other->def->name);
     }
     return words;
 }

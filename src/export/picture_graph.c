@@ -105,13 +105,6 @@ static void describe_blob(const struct net *net, struct picture_blob *blob)
                  found->value.shape.naxes > 0 && net_is_assumed(net) ? " assumed" : "");
 }
 
-static void append(char *list, size_t bytes, const char *text)
-{
-    size_t used = strlen(list);
-
-    snprintf(list + used, bytes - used, "%s%s", used ? ", " : "", text);
-}
-
 /* The parameters that layer `l` owns, and how they travel. */
 static void add_params(const struct net *net, int l, const struct picture_plan *plan,
                        struct picture_node *node)
@@ -126,7 +119,7 @@ static void add_params(const struct net *net, int l, const struct picture_plan *
             continue;
         way = way_name(plan->chosen[g]);
         if (!strstr(node->scheme, way.text))
-            append(node->scheme, sizeof node->scheme, way.text);
+            buffer_list(node->scheme, sizeof node->scheme, way.text);
     }
 }
 
@@ -144,8 +137,8 @@ static void add_in_place(const struct layer_def *layer, const struct net *net,
 
     describe(layer->param, spatial_axes(net, layer), &alone);
     snprintf(words, sizeof words, "%s%s%s", layer->type, *alone.detail ? " " : "", alone.detail);
-    append(node->inside, sizeof node->inside, words);
-    append(node->inside_names, sizeof node->inside_names, layer->name);
+    buffer_list(node->inside, sizeof node->inside, words);
+    buffer_list(node->inside_names, sizeof node->inside_names, layer->name);
 }
 
 /* A layer with a box of its own. `maker` says which blob is the latest of a name. */

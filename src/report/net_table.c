@@ -98,15 +98,15 @@ static size_t print_table_rows(const struct net *net, const struct net_table_sch
 static void print_row(const struct row *row, const int width[COLUMNS], int columns,
                       const char *mark, FILE *to)
 {
-    char line[COLUMNS * (CELL_BYTES + 2) + 16];
-    size_t used = 0;
+    char line[COLUMNS * (CELL_BYTES + 2) + 16] = "";
+    size_t used;
 
     for (int c = 0; c < columns; c++) {
         bool number = c == PARAMETERS || c == FLOPS;
-        used += (size_t)snprintf(line + used, sizeof(line) - used, number ? "%*s  " : "%-*s  ",
-                                 width[c], row->cell[c]);
+        buffer_printf(line, sizeof line, number ? "%*s  " : "%-*s  ", width[c], row->cell[c]);
     }
-    used += (size_t)snprintf(line + used, sizeof(line) - used, "%s", mark);
+    buffer_printf(line, sizeof line, "%s", mark);
+    used = strlen(line);
     while (used > 0 && line[used - 1] == ' ')
         used--;
     line[used] = '\0';

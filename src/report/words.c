@@ -4,9 +4,7 @@
 
 #include "util/units.h"
 
-#include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 /* Below this part of an iteration a loss is not worth a word. */
 #define NOTABLE 0.02
@@ -18,18 +16,7 @@ static double percent(const struct figures *figures, double seconds)
 
 /* ---- advice ---- */
 
-static void add(struct report_advice *out, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static void add(struct report_advice *out, const char *format, ...)
-{
-    size_t used = strlen(out->text);
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(out->text + used, sizeof out->text - used, format, args);
-    va_end(args);
-}
+#define ADD(out, ...) buffer_printf((out)->text, sizeof(out)->text, __VA_ARGS__)
 
 /* What a transfer takes by itself, measured or else predicted; negative: not known. */
 static double transfer_seconds(const struct figures_layer *layer)
@@ -89,17 +76,17 @@ static void advise_balance(const struct figures *figures, double stall, double t
     out->which = last;
     out->saves = stall - (transfers > 0 ? transfers : 0);
     if (figures->local)
-        add(out, "training waits %s for ranks of this machine that finish later; ",
+        ADD(out, "training waits %s for ranks of this machine that finish later; ",
             units_seconds(stall).text);
     else if (transfers >= 0)
-        add(out, "load imbalance: of %s waiting only %s is transfer; ", units_seconds(stall).text,
+        ADD(out, "load imbalance: of %s waiting only %s is transfer; ", units_seconds(stall).text,
             units_seconds(transfers).text);
     else
-        add(out,
+        ADD(out,
             "training waits %s, for transfers or for ranks that finish later (--log=FILE shows "
             "which); ",
             units_seconds(stall).text);
-    add(out,
+    ADD(out,
         "rank %d (host %s, waited only %s) is usually the slowest; check for other jobs on its "
         "host, bind ranks to cores, and leave a core free per rank",
         last, figures->ranks[last].host, units_seconds(figures->ranks[last].stall_seconds).text);
@@ -116,14 +103,14 @@ static void advise_network(const struct figures *figures, double stall, double c
     if (!figures->overlap) {
         out->change = CHANGE_OVERLAP;
         out->saves = stall < compute ? stall : compute;
-        add(out,
+        ADD(out,
             "--overlap=wfbp: up to %s of the %s spent waiting could pass while the net computes",
             units_seconds(out->saves).text, units_seconds(stall).text);
     } else if (figures->local) {
         advise_balance(figures, stall, 0, out);
     } else if (sum.alone > compute) {
         out->change = CHANGE_TRAFFIC;
-        add(out,
+        ADD(out,
             "reduce traffic per step: transfers alone take %s, and computation hides at most %s; a "
             "batch of %.0f per rank instead of %d would balance them if it costs no accuracy, and "
             "so would a network %.2g times as fast",
@@ -134,7 +121,7 @@ static void advise_network(const struct figures *figures, double stall, double c
     } else if (figures->nranks > 1 && other > 0.5 * stall) {
         out->change = CHANGE_SKEW;
         out->saves = other;
-        add(out,
+        ADD(out,
             "load imbalance: %s of %s waiting is for sums of losses and norms, for which every "
             "rank waits until the last one arrives; display less often, bind ranks, run nothing "
             "else on the machines",
@@ -146,12 +133,12 @@ static void advise_network(const struct figures *figures, double stall, double c
     } else {
         out->change = CHANGE_LAYER;
         out->which = sum.worst;
-        add(out, "layer '%s' (%s, %s per iteration): training waits %s for it, the longest of all",
+        ADD(out, "layer '%s' (%s, %s per iteration): training waits %s for it, the longest of all",
             worst->name, worst->scheme, units_bytes(worst->sent).text,
             units_seconds(worst->stall_seconds).text);
         if (worst->alone_seconds >= 0)
-            add(out, "; its transfer alone takes %s", units_seconds(worst->alone_seconds).text);
-        add(out, ". Another scheme or chunk size for it, or a lower latency");
+            ADD(out, "; its transfer alone takes %s", units_seconds(worst->alone_seconds).text);
+        ADD(out, ". Another scheme or chunk size for it, or a lower latency");
     }
 }
 
@@ -193,7 +180,7 @@ static void advise_late(const struct figures *figures, struct report_advice *out
     if (latest < 0 || most < NOTABLE * figures->seconds || 4 * most < out->saves)
         return;
     *out = (struct report_advice){.change = CHANGE_STRAGGLER, .which = latest, .saves = most};
-    add(out,
+    ADD(out,
         "host %s: rank %d there was late %d of %d times, and the others waited %s an "
         "iteration for its %s",
         figures->ranks[latest].host, latest, figures->ranks[latest].late.times, figures->looks,
@@ -214,7 +201,7 @@ void report_advise(const struct figures *figures, struct report_advice *out)
     if (behind > NOTABLE * figures->seconds && behind > 0.5 * out->saves) {
         *out = (struct report_advice){
             .change = CHANGE_STRAGGLER, .which = compute.most_rank, .saves = behind};
-        add(out,
+        ADD(out,
             "host %s: rank %d there computes for %s an iteration, the mean is %s, and all others "
             "wait for it; check for other jobs there, and how its threads are bound",
             figures->ranks[compute.most_rank].host, compute.most_rank,
@@ -224,19 +211,19 @@ void report_advise(const struct figures *figures, struct report_advice *out)
     if (input.mean > NOTABLE * figures->seconds && input.mean > out->saves) {
         *out = (struct report_advice){
             .change = CHANGE_INPUT, .which = input.most_rank, .saves = input.mean};
-        add(out,
+        ADD(out,
             "input: training waits %s an iteration for it; keep the data on a local disk or "
             "in memory, store it uncompressed, or transform less",
             units_seconds(input.mean).text);
     }
     if (out->change == CHANGE_NOTHING)
-        add(out,
+        ADD(out,
             "faster computation: training is compute-bound (%.0f %% of the time%s), so more ranks, "
             "or more threads per rank, shorten it almost in proportion",
             percent(figures, compute.mean + (figures->nranks == 1 ? stall : 0)),
             figures->nranks == 1 ? ", updates included" : "");
     if (figures->threads > figures->cores && figures->cores > 0)
-        add(out,
+        ADD(out,
             "; and fewer compute threads: %d take turns on %d core%s of host %s (--threads, or "
             "fewer ranks)",
             figures->threads, figures->cores, figures->cores == 1 ? "" : "s",

@@ -40,18 +40,15 @@ static bool overlap(const cpu_set_t *a, const cpu_set_t *b)
 /* "0-3,8" */
 static void print_list(const cpu_set_t *set, char *text, size_t size)
 {
-    size_t used = 0;
-
     text[0] = '\0';
-    for (int c = 0; c < CPU_SETSIZE && used < size; c++) {
+    for (int c = 0; c < CPU_SETSIZE; c++) {
         int last = c;
 
         if (!CPU_ISSET(c, set))
             continue;
         while (last + 1 < CPU_SETSIZE && CPU_ISSET(last + 1, set))
             last++;
-        used += (size_t)snprintf(text + used, size - used, last > c ? "%s%d-%d" : "%s%d",
-                                 used ? "," : "", c, last);
+        buffer_printf(text, size, last > c ? "%s%d-%d" : "%s%d", *text ? "," : "", c, last);
         c = last;
     }
 }
@@ -210,8 +207,7 @@ void cores_describe(const struct cores *cores, int threads, char text[CORES_PLAC
         snprintf(rest, sizeof rest, "%s",
                  cores->bound ? ", each where OpenMP's settings bind it" : "");
     if (cores->sharers > 1)
-        snprintf(rest + strlen(rest), sizeof rest - strlen(rest), ", which %d ranks share",
-                 cores->sharers);
+        buffer_printf(rest, sizeof rest, ", which %d ranks share", cores->sharers);
     snprintf(text, CORES_PLACE_BYTES, "%s compute thread%s on core%s %s%s", count,
              threads == 1 ? "" : "s", where == 1 ? "" : "s", list, rest);
 }

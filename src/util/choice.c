@@ -2,8 +2,8 @@
 #include "util/choice.h"
 
 #include "util/error.h"
+#include "util/strbuf.h"
 
-#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -23,15 +23,9 @@ int choice_find(const char *const *words, const char *text)
 
 const char *choice_list(const char *const *words, char *buffer, size_t size)
 {
-    size_t used = 0;
-
     buffer[0] = '\0';
-    for (int i = 0; words[i] && used < size; i++)
-        used += (size_t)snprintf(buffer + used, size - used, "%s%s",
-                                 i == 0         ? ""
-                                 : words[i + 1] ? ", "
-                                                : " or ",
-                                 words[i]);
+    for (int i = 0; words[i]; i++)
+        buffer_printf(buffer, size, "%s%s", i == 0 ? "" : words[i + 1] ? ", " : " or ", words[i]);
     return buffer;
 }
 

@@ -5,6 +5,7 @@
 #include "util/alloc.h"
 #include "util/file.h"
 #include "util/path.h"
+#include "util/strbuf.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -180,37 +181,29 @@ int h5_file_open(const char *path, hid_t *out)
     return error_set("%s: HDF5 cannot open it (%s)", path, reason);
 }
 
-struct listing {
-    char text[1024];
-    size_t used;
-};
+enum { LISTING_BYTES = 1024 };
 
 static herr_t listing_visit(hid_t group, const char *name, const H5L_info_t *info, void *data)
 {
-    struct listing *listing = data;
+    char *listing = data;
     H5O_info_t object;
     const char *suffix = "";
-    int added;
 
     (void)info;
     if (H5Oget_info_by_name(group, name, &object, H5P_DEFAULT) >= 0 &&
         object.type == H5O_TYPE_GROUP)
         suffix = "/";
-    if (listing->used >= sizeof listing->text)
-        return 1;
-    added = snprintf(listing->text + listing->used, sizeof listing->text - listing->used,
-                     "%s'%s%s'", listing->used ? ", " : "", name, suffix);
-    listing->used += (size_t)added;
-    return 0;
+    buffer_printf(listing, LISTING_BYTES, "%s'%s%s'", *listing ? ", " : "", name, suffix);
+    return strlen(listing) == LISTING_BYTES - 1;
 }
 
 static int dataset_missing(hid_t file, const char *path, const char *name)
 {
-    struct listing listing = {.used = 0};
+    char listing[LISTING_BYTES] = "";
 
-    H5Literate(file, H5_INDEX_NAME, H5_ITER_INC, NULL, listing_visit, &listing);
+    H5Literate(file, H5_INDEX_NAME, H5_ITER_INC, NULL, listing_visit, listing);
     return error_set("%s: no data set '%s'; the file holds %s", path, name,
-                     listing.used ? listing.text : "nothing");
+                     *listing ? listing : "nothing");
 }
 
 /* One run of chunks across all but the first axis is what a record needs; twice that survives a
@@ -349,12 +342,9 @@ int h5_dataset_read_all(const struct h5_dataset *dataset, hid_t type, void *out)
 
 const char *h5_shape_text(const struct h5_dataset *dataset, char *buffer, size_t size)
 {
-    size_t used = 0;
-
-    snprintf(buffer, size, "scalar");
-    for (int i = 0; i < dataset->naxes && used < size; i++)
-        used += (size_t)snprintf(buffer + used, size - used, "%s%llu", i ? "x" : "",
-                                 (unsigned long long)dataset->dim[i]);
+    snprintf(buffer, size, "%s", dataset->naxes ? "" : "scalar");
+    for (int i = 0; i < dataset->naxes; i++)
+        buffer_printf(buffer, size, "%s%llu", i ? "x" : "", (unsigned long long)dataset->dim[i]);
     return buffer;
 }
 

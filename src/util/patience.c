@@ -4,6 +4,7 @@
 
 #include "util/alloc.h"
 #include "util/clock.h"
+#include "util/strbuf.h"
 #include "util/thread.h"
 #include "util/topology.h"
 
@@ -94,20 +95,19 @@ static void take_cards(double now)
 static void name_missing(double now, char *text, size_t bytes)
 {
     int last = patience.rank == 0 ? patience.nranks : 1, named = 0, more = 0;
-    size_t used = 0;
 
     for (int r = patience.rank == 0 ? 1 : 0; r < last; r++) {
         if (now - patience.heard[r] < HEARD_SECONDS)
             continue;
-        if (named++ >= RANKS_NAMED || used >= bytes)
+        if (named++ >= RANKS_NAMED)
             more++;
         else
-            used += (size_t)snprintf(text + used, bytes - used, "%srank %d%s%s", used ? ", " : "",
-                                     r, patience.topology ? " on " : "",
-                                     patience.topology ? patience.topology->host[r] : "");
+            buffer_printf(text, bytes, "%srank %d%s%s", *text ? ", " : "", r,
+                          patience.topology ? " on " : "",
+                          patience.topology ? patience.topology->host[r] : "");
     }
-    if (more > 0 && used < bytes)
-        snprintf(text + used, bytes - used, " and %d more", more);
+    if (more > 0)
+        buffer_printf(text, bytes, " and %d more", more);
 }
 
 /* known: it has been long enough for all to be heard of. */

@@ -119,3 +119,18 @@ void strbuf_free(struct strbuf *text)
     free(text->data);
     *text = (struct strbuf){0};
 }
+
+void buffer_printf(char *buffer, size_t size, const char *format, ...)
+{
+    size_t used = strlen(buffer);
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(buffer + used, size - used, format, args);
+    va_end(args);
+}
+
+void buffer_list(char *buffer, size_t size, const char *item)
+{
+    buffer_printf(buffer, size, "%s%s", *buffer ? ", " : "", item);
+}
