@@ -30,16 +30,6 @@ bool option_warns(void)
     return !rank || !strcmp(rank, "0");
 }
 
-static int parse_real(const char *name, const char *text, double *out)
-{
-    char *end;
-
-    *out = strtod(text, &end);
-    if (end == text || *end || !(*out > 0) || *out > 1e12)
-        return error_set("--%s expects a number above 0, found '%s'", name, text);
-    return 0;
-}
-
 /* More threads than cores take turns, and wait for each other where they should compute; many more
  * do not come to an end, or find no memory for their stacks. */
 static int parse_threads(const char *name, const char *text, int *out)
@@ -94,7 +84,7 @@ int option_store(const struct option *o, const char *name, const char *text)
     case OPTION_BYTES:
         return units_parse_bytes(name, text, o->target);
     case OPTION_REAL:
-        return parse_real(name, text, o->target);
+        return units_parse_positive(name, text, o->target);
     case OPTION_CHOICE:
     case OPTION_WORD:
         return choice_parse(name, text, o->words, o->target);

@@ -173,7 +173,7 @@ int units_parse_positive(const char *name, const char *text, void *target)
     double *out = target;
     const char *rest;
 
-    if (!leading_number(text, out, &rest) && !*rest && *out > 0)
+    if (!leading_number(text, out, &rest) && !*rest && *out > 0 && *out <= 1e12)
         return 0;
     return error_set("--%s expects a number above 0, found '%s'", name, text);
 }

@@ -29,7 +29,7 @@ int units_parse_duration(const char *name, const char *text, void *target);
 /* The same, or "none": 0. */
 int units_parse_pause(const char *name, const char *text, void *target);
 
-/* A plain number above 0. */
+/* A plain number above 0, up to 1e12. */
 int units_parse_positive(const char *name, const char *text, void *target);
 
 /* "1,2,4": at most `room` whole numbers from 1 to `most`, each once. Returns how many, -1 with a
