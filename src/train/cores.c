@@ -126,27 +126,24 @@ static bool find_places(cpu_set_t *set)
 
 int cores_find(MPI_Comm world, const struct topology *topology, struct cores *out)
 {
-    MPI_Comm machine = MPI_COMM_NULL;
-    int ranks = topology->local_ranks;
-    cpu_set_t here = find_mask(), mine = here, *masks = calloc((size_t)ranks, sizeof *masks);
-    int status = masks ? 0 : error_memory((size_t)ranks * sizeof *masks, "masks of cores");
+    cpu_set_t here = find_mask(), mine = here, *masks;
     bool bound = find_places(&mine);
+    int n = 0, status = error_agree(world, ALLOC(masks, topology->nranks, "masks of cores"));
 
     *out = (struct cores){.threads = 1};
-    if (error_agree(world, status))
-        goto fail;
-    MPI_TRY(MPI_Comm_split(world, topology->machine[topology->rank], topology->rank, &machine));
-    MPI_TRY(MPI_Allgather(&mine, (int)sizeof mine, MPI_BYTE, masks, (int)sizeof mine, MPI_BYTE,
-                          machine));
-    MPI_TRY(MPI_Comm_free(&machine));
-    cores_divide(masks, ranks, topology->local_rank, (int)sysconf(_SC_NPROCESSORS_ONLN), out);
-    out->bound = bound;
-    out->set[CORES_COMPUTE] = here;
+    if (!status)
+        status = MPI_STATUS(MPI_Allgather(&mine, (int)sizeof mine, MPI_BYTE, masks,
+                                          (int)sizeof mine, MPI_BYTE, world));
+    for (int r = 0; r < topology->nranks && !status; r++)
+        if (topology->machine[r] == topology->machine[topology->rank])
+            masks[n++] = masks[r];
+    if (!status) {
+        cores_divide(masks, n, topology->local_rank, (int)sysconf(_SC_NPROCESSORS_ONLN), out);
+        out->bound = bound;
+        out->set[CORES_COMPUTE] = here;
+    }
     free(masks);
-    return 0;
-fail:
-    free(masks);
-    return -1;
+    return status;
 }
 
 int cores_place(struct cores *cores, int threads)

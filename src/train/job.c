@@ -6,7 +6,7 @@
 #include "train/agree_job.h"
 #include "util/agreement.h"
 #include "spec/read.h"
-#include "util/error.h"
+#include "util/alloc.h"
 #include "util/strbuf.h"
 
 #include <inttypes.h>
@@ -184,15 +184,11 @@ static int name_snapshots(struct job *job)
 {
     Caffe__SolverParameter *solver = (Caffe__SolverParameter *)text_root(job->doc);
     const char *given = job->options->snapshot_prefix;
-    char *prefix = given ? strdup(given) : NULL;
 
-    if (given && !prefix)
-        return error_memory(strlen(given) + 1, "--snapshot-prefix");
-    if (given) {
-        free(solver->snapshot_prefix);
-        solver->snapshot_prefix = prefix;
-    }
-    return 0;
+    if (!given)
+        return 0;
+    free(solver->snapshot_prefix);
+    return alloc_text(&solver->snapshot_prefix, given, "--snapshot-prefix");
 }
 
 /* Rates that follow norms: what they cannot go with. */

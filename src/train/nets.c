@@ -14,34 +14,20 @@ struct origin { /* where a net's definition stands */
     struct text_doc *doc;
 };
 
-static int keep_doc(struct solver_nets *nets, struct text_doc *doc)
-{
-    if (ALLOC_ROOM(nets->docs, nets->ndocs, "the files of nets"))
-        return -1;
-    nets->docs[nets->ndocs++] = doc;
-    return 0;
-}
-
 static int from_file(struct solver_nets *nets, const struct text_doc *solver_doc, const char *path,
                      struct origin *out)
 {
     char *found = NULL;
-    struct text_doc *doc = NULL;
+    int status = error_any(ALLOC_ROOM(nets->docs, nets->ndocs, "the files of nets") ||
+                           spec_find_file(path, text_name(solver_doc), &found) ||
+                           spec_read_net_of(found, layer_check_type, &nets->docs[nets->ndocs]));
 
-    if (spec_find_file(path, text_name(solver_doc), &found) ||
-        spec_read_net_of(found, layer_check_type, &doc))
-        goto fail;
-    if (keep_doc(nets, doc)) {
-        text_free(doc);
-        goto fail;
-    }
     free(found);
-    out->doc = doc;
-    out->param = (const Caffe__NetParameter *)text_root(doc);
+    if (status)
+        return -1;
+    out->doc = nets->docs[nets->ndocs++];
+    out->param = (const Caffe__NetParameter *)text_root(out->doc);
     return 0;
-fail:
-    free(found);
-    return -1;
 }
 
 static int define_net(const struct origin *origin, int phase, const Caffe__NetState *more,

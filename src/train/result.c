@@ -217,8 +217,6 @@ int trainer_gather_figures(struct trainer *t)
                                         t->job.blank ? 0 : t->job.threads * t->job.cores.sharers,
                                     .cores = t->job.cores.allowed};
 
-    if (source.iterations < 0)
-        source.iterations = 0;
     if (t->job.worker)
         net_input_waits(t->compute.net, &source.input_waits, &source.input_seconds);
     if (figures_gather(t->job.world, &source, &t->output.figures))

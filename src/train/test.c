@@ -30,16 +30,14 @@ int trainer_test(struct trainer *t, int i, int64_t iteration, bool *interrupted)
     int batches = t->job.defs.test_iter[i], interval = t->job.solver->test_interval;
     size_t width = outputs_count(net) + 1;
     size_t rows = (size_t)batches * width;
-    double *table = alloc_array(rows + width + 1, sizeof *table, "test scores"); /* then means */
+    double *table; /* then means */
     int status = -1;
 
-    if (!table)
-        return -1;
     *interrupted = false;
-    if (batches == 0) { /* switched off by test_iter: 0 */
-        free(table);
+    if (batches == 0) /* switched off by test_iter: 0 */
         return 0;
-    }
+    if (ALLOC(table, rows + width + 1, "test scores"))
+        return -1;
     guard_enter(&t->guard, iteration, PHASE_TESTING + i);
     LOG_INFO(t->job.log, "Iteration %" PRId64 ", Testing net (#%d)", iteration, i);
     /* a test begins where Caffe's would have got to after all tests before it */
@@ -60,7 +58,7 @@ int trainer_test(struct trainer *t, int i, int64_t iteration, bool *interrupted)
     for (int b = 0; b < batches; b++)
         for (size_t k = 0; k < width; k++)
             mean[k] += table[(size_t)b * width + k];
-    for (size_t k = 0; k < width && batches > 0; k++)
+    for (size_t k = 0; k < width; k++)
         mean[k] /= batches;
     if (t->job.solver->test_compute_loss)
         LOG_INFO(t->job.log, "Test loss: %g", mean[width - 1]);
