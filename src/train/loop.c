@@ -5,13 +5,11 @@
 
 #include "report/outputs.h"
 #include "util/agree.h"
-#include "util/alloc.h"
 #include "util/clock.h"
 #include "util/patience.h"
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 static int before_forward(void *context, int group)
@@ -114,27 +112,23 @@ static int display_loss(struct trainer *t, int64_t iteration, double seconds, bo
     size_t count = noutputs + 1 + stragglers_values(stragglers) + drops;
     size_t alike =
         t->job.options->reproducible ? noutputs + 1 : 0; /* all workers have them already */
-    double *sums = alloc_array(count, sizeof *sums, "outputs"), *late;
+    double *sums = t->sums, *late = sums + noutputs + 1;
     double lapse = seconds - t->timing.display_seconds;
     double rate = lapse > 0 ? (double)(iteration - t->timing.display_iter) / lapse : 0;
-    int status = -1;
 
-    if (!sums)
-        return -1;
-    late = sums + noutputs + 1;
     sums[0] = rates_smoothed(&t->rates);
     if (alike > 0)
         memcpy(sums + 1, t->compute.grains.rows + 1, noutputs * sizeof *sums);
     else if (training && outputs_read(t->compute.net, sums + 1))
-        goto done;
+        return -1;
     stragglers_put(stragglers, t->exchange.sync, t->compute.net, seconds, t->timing.paused_stall,
                    late);
     if (t->guard.left_out)
         memset(sums, 0, (noutputs + 1) * sizeof *sums);
-    else if (drops)
-        sums[count - 1] = 1;
+    if (drops)
+        sums[count - 1] = !t->guard.left_out;
     if (sync_sum(t->exchange.sync, sums + alike, (int)(count - alike)))
-        goto done;
+        return -1;
     for (size_t i = alike; i <= noutputs; i++)
         sums[i] /= drops ? sums[count - 1] : t->job.nworkers;
     t->timing.final_loss = sums[0];
@@ -158,10 +152,7 @@ static int display_loss(struct trainer *t, int64_t iteration, double seconds, bo
     stragglers_judge(stragglers, iteration, late);
     t->timing.display_iter = iteration;
     t->timing.display_seconds = seconds;
-    status = 0;
-done:
-    free(sums);
-    return status;
+    return 0;
 }
 
 /* With --drop-stragglers: nobody goes on before all workers are here. */

@@ -89,7 +89,7 @@ int guard_check_outcome(struct guard *guard, const struct rates *rates, const st
 {
     double loss = 0;
 
-    if (scores->values && scores->iteration == end)
+    if (scores->iteration == end)
         loss = scores->values[outputs_count(guard->compute->tests[0])];
     if (run_check_values(guard->run, rates, end))
         return -1;

@@ -21,6 +21,7 @@ struct trainer {
     struct guard guard;
     struct output output;
 
+    double *sums; /* what workers add up for a display: loss, outputs, times. The owner's */
     struct train_state at; /* where training starts */
     bool resumed;          /* from a snapshot: there is a history */
     int64_t end;         /* iterations done when training was over: max_iter, or less if stopped */

@@ -330,6 +330,7 @@ static void put_course(const struct trainer *t, struct json *json)
     const struct figures *figures = &t->output.figures;
     const struct timing *timing = &t->timing;
     double warm = timing->warm_iterations ? timing->warm_seconds : 0;
+    bool tested = t->scores.iteration >= 0;
 
     json_put_int(json, "nodes", t->job.topology.nmachines);
     json_put_int(json, "ranks", figures->nranks);
@@ -358,11 +359,12 @@ static void put_course(const struct trainer *t, struct json *json)
     json_put_string(json, "engine", t->job.options->engine);
     json_put_double(json, "final_loss", t->job.blank ? (double)NAN : timing->final_loss);
     json_key(json, "test_iteration");
-    if (t->scores.values)
+    if (tested)
         json_int(json, t->scores.iteration);
     else
         json_string(json, NULL);
-    outputs_put_json(json, "test", t->scores.values ? t->compute.tests[0] : NULL, t->scores.values);
+    outputs_put_json(json, "test", tested ? t->compute.tests[0] : NULL,
+                     tested ? t->scores.values : NULL);
 }
 
 void trainer_summary(const struct trainer *t, struct json *json)

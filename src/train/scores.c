@@ -5,11 +5,9 @@
 #include "train/scores.h"
 
 #include "report/outputs.h"
-#include "util/alloc.h"
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* The place among a test's outputs of the first that an Accuracy layer makes; -1: there is none. */
@@ -66,8 +64,11 @@ int scores_open(struct scores *scores, const struct job *job, const struct net *
     struct strbuf names = {.data = NULL};
     int status = 0;
 
-    *scores = (struct scores){
-        .output = -1, .best = -1, .stop_after = job->options->stop_after, .early.best = NAN};
+    *scores = (struct scores){.iteration = -1,
+                              .output = -1,
+                              .best = -1,
+                              .stop_after = job->options->stop_after,
+                              .early.best = NAN};
     if (tests && test)
         find_output(scores, given, test, &names);
     if (given && (!tests || (job->rank == 0 && !keeps)))
@@ -83,29 +84,16 @@ int scores_open(struct scores *scores, const struct job *job, const struct net *
                            *given ? "=" : "", given, *given ? "such output" : "accuracy",
                            names.length ? strbuf_text(&names) : "none");
     strbuf_free(&names);
+    if (!status && test)
+        status = OWN(job->owner, scores->values, outputs_count(test) + 1, "test scores");
     return status;
-}
-
-void scores_close(struct scores *scores)
-{
-    free(scores->values);
-}
-
-int scores_put(struct scores *scores, int64_t iteration, const double *values, size_t count)
-{
-    free(scores->values);
-    if (ALLOC(scores->values, count, "test scores"))
-        return -1;
-    memcpy(scores->values, values, count * sizeof *values);
-    scores->iteration = iteration;
-    return 0;
 }
 
 bool scores_better(struct scores *scores, const struct job *job, int64_t iteration)
 {
     double score;
 
-    if (scores->output < 0 || !scores->values || scores->iteration != iteration)
+    if (scores->output < 0 || scores->iteration != iteration)
         return false;
     score = scores->values[scores->output];
     if (!isfinite(score) ||
@@ -128,7 +116,7 @@ void scores_count(struct scores *scores, const struct job *job, const struct net
     int place;
     double score;
 
-    if (scores->stop_after <= 0 || !scores->values || scores->iteration != iteration)
+    if (scores->stop_after <= 0 || scores->iteration != iteration)
         return;
     place = accuracy_of(test, &name);
     score = scores->values[place >= 0 ? (size_t)place : outputs_count(test)];

@@ -14,8 +14,9 @@ struct early {
 };
 
 struct scores {
-    double *values;    /* outputs of the last test of the first test net; NULL: none yet. Owned */
-    int64_t iteration; /* at which they were taken */
+    double *values;    /* outputs and loss of the last test of the first test net; NULL: there is
+                          none. The job's */
+    int64_t iteration; /* at which they were taken; -1: not yet */
     int output;        /* which is compared: --keep-best's, or the usual one; -1: none */
     const char *name;  /* its name; borrowed from the net */
     int sign;          /* -1: less is better; else 1 */
@@ -27,10 +28,6 @@ struct scores {
 
 /* test: the first test net, NULL where this rank has none; keeps: snapshots are written. */
 int scores_open(struct scores *scores, const struct job *job, const struct net *test, bool keeps);
-void scores_close(struct scores *scores);
-
-/* So many outputs of the first test net at that iteration. */
-int scores_put(struct scores *scores, int64_t iteration, const double *values, size_t count);
 
 /* After a test at that iteration: whether it is the best so far. */
 bool scores_better(struct scores *scores, const struct job *job, int64_t iteration);

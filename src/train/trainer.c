@@ -5,6 +5,7 @@
 
 #include "forecast/profiles.h"
 #include "plan/kept_plan.h"
+#include "report/outputs.h"
 #include "train/agree_job.h"
 #include "train/dry_run.h"
 #include "util/agree.h"
@@ -106,6 +107,9 @@ static int open_loop(struct trainer *t)
         scores_open(&t->scores, &t->job, test, t->run.keeps) ||
         rates_recall(&t->rates, &t->scores, &t->at) ||
         stragglers_open(&t->job, t->at.iteration, &t->guard.stragglers) ||
+        OWN(&t->owner, t->sums,
+            outputs_count(t->compute.net) + 2 + stragglers_values(t->guard.stragglers),
+            "outputs") ||
         guard_open_skips(&t->guard, t->exchange.plan) || compute_open_shares(&t->compute, &t->job))
         return -1;
     return t->job.worker ? net_seek(t->compute.net, t->at.cursor) : 0;
@@ -257,7 +261,6 @@ void trainer_destroy(struct trainer *t)
     figures_free(&t->output.figures);
     free(t->guard.damage);
     rates_close(&t->rates);
-    scores_close(&t->scores);
     free_setup(t);
     job_close(&t->job);
     owner_free(&t->owner);
