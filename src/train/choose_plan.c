@@ -125,25 +125,20 @@ static char *cached_file(const struct job *job)
     return path_in_cache(name);
 }
 
-/* Rank 0 reads and writes it; the others need a name, any. *out is freed by the caller; NULL: none,
- * or a dry run, which changes no file, is not to go by it. Collective. */
+/* Rank 0's, which reads and writes it. *out is freed by the caller; NULL: none, or a dry run, which
+ * changes no file, is not to go by it. Collective. */
 static int find_cluster_file(const struct job *job, char **out)
 {
     const char *given = job->options->cluster_file;
-    int there;
 
     *out = NULL;
     if (job->options->measure && job->options->dry_run)
         return 0;
-    *out = given ? strdup(given) : job->rank == 0 ? cached_file(job) : NULL;
-    there = *out != NULL;
-    if (job->rank == 0 && there && job->options->measure)
+    if (job->rank == 0)
+        *out = given ? strdup(given) : cached_file(job);
+    if (*out && job->options->measure)
         unlink(*out);
-    if (agree_share(job->world, &there, sizeof there))
-        return -1;
-    if (there && !*out)
-        *out = strdup("cluster");
-    return 0;
+    return agree_share_text(job->world, out);
 }
 
 /* Bytes per second that a rank sends at most: who may send least decides. 0: no limit.
