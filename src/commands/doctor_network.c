@@ -118,11 +118,10 @@ static int measure(struct network *n, struct link *links)
                 gather(n, steps[r], &seen[r], links + r * hosts))
                 return -1;
         doubt = n->topology->rank == 0 && links_are_uneven(links, rings * hosts);
-        MPI_TRY(MPI_Bcast(&doubt, 1, MPI_INT, 0, n->comm));
+        if (MPI_STATUS(MPI_Bcast(&doubt, 1, MPI_INT, 0, n->comm)))
+            return -1;
     }
     return 0;
-fail:
-    return -1;
 }
 
 static int touch(struct network *n)

@@ -235,14 +235,13 @@ static int start_mpi(int *argc, char ***argv)
     if (level < MPI_THREAD_SERIALIZED)
         return error_set(
             "this MPI library has no MPI_THREAD_SERIALIZED; build it with thread support");
-    MPI_TRY(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+    if (MPI_STATUS(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN)))
+        return -1;
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     if (size == 1)
         return check_launcher();
     require_same_program(command);
     return 0;
-fail:
-    return -1;
 }
 
 /* Processes that Open MPI's launcher started; 0: it is not known. */

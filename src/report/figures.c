@@ -118,15 +118,14 @@ static int gather_dropped(MPI_Comm world, const struct figures_source *source,
 
     if (!dropped)
         return 0;
-    MPI_TRY(MPI_Reduce(ranks ? MPI_IN_PLACE : dropped, ranks ? dropped : NULL, n, MPI_UINT64_T,
-                       MPI_SUM, 0, world));
+    if (MPI_STATUS(MPI_Reduce(ranks ? MPI_IN_PLACE : dropped, ranks ? dropped : NULL, n,
+                              MPI_UINT64_T, MPI_SUM, 0, world)))
+        return -1;
     for (int b = 0; b < plan->nbuckets; b++)
         chunks += plan->buckets[b].trains ? plan->buckets[b].nchunks : 0;
     for (int r = 0; ranks && r < n && chunks > 0; r++)
         ranks[r].unused = ranks[r].left_out + (double)dropped[r] / chunks;
     return 0;
-fail:
-    return -1;
 }
 
 int figures_gather(MPI_Comm world, const struct figures_source *source, struct figures *out)

@@ -3,6 +3,7 @@
 #include "timeline/clocks.h"
 
 #include "util/agree.h"
+#include "util/error.h"
 
 enum { TAG_CLOCK = 1, ROUNDS = 32 };
 
@@ -11,8 +12,9 @@ static int ask_clock(MPI_Comm comm, const struct trace *trace, int peer, struct 
     out->error = 1e18;
     for (int i = 0; i < ROUNDS; i++) {
         int64_t asked = trace_clock(trace), there = 0, answered;
-        MPI_TRY(MPI_Send(&asked, 1, MPI_INT64_T, peer, TAG_CLOCK, comm));
-        MPI_TRY(MPI_Recv(&there, 1, MPI_INT64_T, peer, TAG_CLOCK, comm, MPI_STATUS_IGNORE));
+        if (MPI_STATUS(MPI_Send(&asked, 1, MPI_INT64_T, peer, TAG_CLOCK, comm)) ||
+            MPI_STATUS(MPI_Recv(&there, 1, MPI_INT64_T, peer, TAG_CLOCK, comm, MPI_STATUS_IGNORE)))
+            return -1;
         answered = trace_clock(trace);
         double half = (double)(answered - asked) / 2;
         if (half < out->error)
@@ -20,45 +22,39 @@ static int ask_clock(MPI_Comm comm, const struct trace *trace, int peer, struct 
                 .at = there, .error = half, .offset = (double)(there - asked) - half};
     }
     return 0;
-fail:
-    return -1;
 }
 
 static int answer_clock(MPI_Comm comm, const struct trace *trace)
 {
     for (int i = 0; i < ROUNDS; i++) {
         int64_t asked, now;
-        MPI_TRY(MPI_Recv(&asked, 1, MPI_INT64_T, 0, TAG_CLOCK, comm, MPI_STATUS_IGNORE));
+        if (MPI_STATUS(MPI_Recv(&asked, 1, MPI_INT64_T, 0, TAG_CLOCK, comm, MPI_STATUS_IGNORE)))
+            return -1;
         now = trace_clock(trace);
-        MPI_TRY(MPI_Send(&now, 1, MPI_INT64_T, 0, TAG_CLOCK, comm));
+        if (MPI_STATUS(MPI_Send(&now, 1, MPI_INT64_T, 0, TAG_CLOCK, comm)))
+            return -1;
     }
     return 0;
-fail:
-    return -1;
 }
 
 int clock_compare(MPI_Comm comm, const struct trace *trace, struct clock_offset *out)
 {
     int rank, nranks;
 
-    MPI_TRY(MPI_Comm_rank(comm, &rank));
-    MPI_TRY(MPI_Comm_size(comm, &nranks));
-    if (rank > 0) {
-        if (answer_clock(comm, trace))
-            return -1;
-        MPI_TRY(MPI_Recv(out, (int)sizeof *out, MPI_BYTE, 0, TAG_CLOCK, comm, MPI_STATUS_IGNORE));
-        return 0;
-    }
+    MPI_Comm_rank(comm, &rank);
+    MPI_Comm_size(comm, &nranks);
+    if (rank > 0)
+        return error_any(answer_clock(comm, trace) ||
+                         MPI_STATUS(MPI_Recv(out, (int)sizeof *out, MPI_BYTE, 0, TAG_CLOCK, comm,
+                                             MPI_STATUS_IGNORE)));
     *out = (struct clock_offset){.at = trace_clock(trace)};
     for (int peer = 1; peer < nranks; peer++) {
         struct clock_offset found;
-        if (ask_clock(comm, trace, peer, &found))
+        if (ask_clock(comm, trace, peer, &found) ||
+            MPI_STATUS(MPI_Send(&found, (int)sizeof found, MPI_BYTE, peer, TAG_CLOCK, comm)))
             return -1;
-        MPI_TRY(MPI_Send(&found, (int)sizeof found, MPI_BYTE, peer, TAG_CLOCK, comm));
     }
     return 0;
-fail:
-    return -1;
 }
 
 int64_t clock_align(const struct clock_offset *before, const struct clock_offset *after,

@@ -41,13 +41,11 @@ static int spread(MPI_Comm comm, int failing, bool alone)
         else
             snprintf(message, sizeof message, "%s", error_text());
     }
-    if (nranks > 1) {
-        MPI_TRY(MPI_Ibcast(message, MESSAGE_BYTES, MPI_CHAR, failing, comm, &request));
-        MPI_TRY(patience_wait("MPI_Bcast", &request));
-    }
+    if (nranks > 1 &&
+        (MPI_STATUS(MPI_Ibcast(message, MESSAGE_BYTES, MPI_CHAR, failing, comm, &request)) ||
+         MPI_STATUS(patience_wait("MPI_Bcast", &request))))
+        return -1;
     return error_set("%s", message);
-fail:
-    return -1;
 }
 
 int error_agree(MPI_Comm comm, int status)
@@ -58,11 +56,10 @@ int error_agree(MPI_Comm comm, int status)
     MPI_Comm_rank(comm, &rank);
     /* least failing rank; 0 if even one rank did not fail */
     int mine[2] = {status ? rank : INT_MAX, status ? 1 : 0}, least[2] = {INT_MAX, 0};
-    MPI_TRY(MPI_Iallreduce(mine, least, 2, MPI_INT, MPI_MIN, comm, &request));
-    MPI_TRY(patience_wait("MPI_Allreduce", &request));
+    if (MPI_STATUS(MPI_Iallreduce(mine, least, 2, MPI_INT, MPI_MIN, comm, &request)) ||
+        MPI_STATUS(patience_wait("MPI_Allreduce", &request)))
+        return -1;
     return least[0] == INT_MAX ? 0 : spread(comm, least[0], !least[1]);
-fail:
-    return -1;
 }
 
 int agree_most(MPI_Comm comm, double *values, int n)
@@ -111,9 +108,8 @@ int agree_gather(MPI_Comm comm, const void *mine, size_t bytes, const char *what
     *all = rank == 0 ? alloc_array((size_t)nranks, bytes, what) : NULL;
     if (error_agree(comm, rank == 0 && !*all ? -1 : 0))
         return -1;
-    MPI_TRY(MPI_Gather(mine, (int)bytes, MPI_BYTE, *all, (int)bytes, MPI_BYTE, 0, comm));
-    return 0;
-fail:
+    if (!MPI_STATUS(MPI_Gather(mine, (int)bytes, MPI_BYTE, *all, (int)bytes, MPI_BYTE, 0, comm)))
+        return 0;
     free(*all);
     *all = NULL;
     return -1;

@@ -151,15 +151,14 @@ static int await(MPI_Request *requests, int n, double begun, double seconds, int
     struct timespec pause = {.tv_nsec = 20000};
 
     for (;;) {
-        MPI_TRY(MPI_Testall(n, requests, over, MPI_STATUSES_IGNORE));
+        if (MPI_STATUS(MPI_Testall(n, requests, over, MPI_STATUSES_IGNORE)))
+            return -1;
         if (*over || clock_seconds() - begun > seconds)
             return 0;
         nanosleep(&pause, NULL);
         if (pause.tv_nsec < 5000000)
             pause.tv_nsec *= 2;
     }
-fail:
-    return -1;
 }
 
 static int receive_records(MPI_Comm world, struct handshake_record *records, MPI_Request *requests,

@@ -66,11 +66,9 @@ int topology_create(MPI_Comm comm, struct topology *out)
     ranks = alloc_array(n, sizeof *ranks, what);
     out->machine = alloc_array(n, sizeof *out->machine, what);
     out->host = alloc_array(n, sizeof *out->host, what);
-    status = error_agree(comm, records && ranks && out->machine && out->host ? 0 : -1);
-    if (!status)
-        status = error_agree(comm, find_lowest(comm, out->rank, &mine.lowest));
-    if (!status)
-        status = error_agree(comm, gather_records(comm, &mine, records));
+    status = error_any(error_agree(comm, records && ranks && out->machine && out->host ? 0 : -1) ||
+                       error_agree(comm, find_lowest(comm, out->rank, &mine.lowest)) ||
+                       error_agree(comm, gather_records(comm, &mine, records)));
     if (!status)
         number_machines(out, records, ranks);
     else
