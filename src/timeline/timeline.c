@@ -5,7 +5,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "util/agree.h"
 #include "util/file.h"
@@ -58,20 +57,6 @@ static const char *name_of_event(const struct timeline_writer *w, const struct t
     return event->layer >= 0 ? plan->groups[event->layer].name : NULL;
 }
 
-/* "text", with what would end it escaped. */
-static void put_string(struct timeline_writer *w, const char *text)
-{
-    struct json json = {.one_line = true};
-    const char *quoted;
-
-    json_string(&json, text);
-    if (json_text(&json, &quoted))
-        w->text.failed = true;
-    else
-        strbuf_append(&w->text, quoted, strlen(quoted) - 1); /* its newline */
-    json_free(&json);
-}
-
 static int tid_of(const struct trace_event *event, int lane)
 {
     if (event->kind >= TRACE_READ)
@@ -98,7 +83,7 @@ static void put_meta(struct timeline_writer *w, const char *what, int pid, int t
                   "{\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"name\":\"%s_name\",\"args\":{"
                   "\"name\":",
                   pid, tid, what);
-    put_string(w, name);
+    json_quote(&w->text, name);
     strbuf_puts(&w->text, "}}");
     put_comma(w);
     strbuf_printf(&w->text,
@@ -165,7 +150,7 @@ static void put_event(struct timeline_writer *w, int pid, const struct trace_eve
         snprintf(title, sizeof title, "%s%s%s%s", what, layer ? cargo_of(w, event) : "",
                  layer ? " " : "", layer ? layer : "");
     strbuf_puts(&w->text, "{\"ph\":\"X\",\"name\":");
-    put_string(w, title);
+    json_quote(&w->text, title);
     strbuf_printf(&w->text, ",\"cat\":\"%s\",\"cname\":\"%s\",\"pid\":%d,\"tid\":%d", what,
                   kinds[kind].color, pid, tid_of(event, lane));
     put_time(w, "ts", event->start - w->base);
@@ -173,7 +158,7 @@ static void put_event(struct timeline_writer *w, int pid, const struct trace_eve
     strbuf_printf(&w->text, ",\"args\":{\"iteration\":%d", event->iteration);
     if (layer) {
         strbuf_puts(&w->text, ",\"layer\":");
-        put_string(w, layer);
+        json_quote(&w->text, layer);
     }
     if (kind >= TRACE_SEND)
         strbuf_printf(&w->text, ",\"bytes\":%" PRIu64 ",\"peer\":%d,\"scheme\":\"%s\"",
@@ -226,7 +211,7 @@ static int put_ranks(struct timeline_writer *w, const struct timeline_rank *rank
             w->base = ranks[r].events[0].start;
     strbuf_puts(&w->text, "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"program\":\"poseidon\","
                           "\"net\":");
-    put_string(w, w->about->net);
+    json_quote(&w->text, w->about->net);
     strbuf_printf(&w->text, ",\"ranks\":%d},\"traceEvents\":[", nranks);
     for (int r = 0; r < nranks; r++) {
         put_names(w, r, &ranks[r]);

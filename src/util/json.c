@@ -83,7 +83,7 @@ void json_array_end(struct json *json)
     close_scope(json, ']');
 }
 
-static void write_quoted(struct strbuf *text, const char *value)
+void json_quote(struct strbuf *text, const char *value)
 {
     const unsigned char *s = (const unsigned char *)value;
 
@@ -114,7 +114,7 @@ void json_key(struct json *json, const char *key)
 {
     assert(json->depth > 0 && json->closing[json->depth - 1] == '}' && !json->after_key);
     separate(json);
-    write_quoted(&json->text, key);
+    json_quote(&json->text, key);
     strbuf_puts(&json->text, ": ");
     json->after_key = true;
 }
@@ -125,7 +125,7 @@ void json_string(struct json *json, const char *value)
     if (value == NULL)
         strbuf_puts(&json->text, "null");
     else
-        write_quoted(&json->text, value);
+        json_quote(&json->text, value);
 }
 
 void json_int(struct json *json, int64_t value)

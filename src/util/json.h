@@ -60,6 +60,9 @@ void json_put_ints(struct json *json, const char *key, int n, const int64_t *val
 void json_put_object(struct json *json, const char *key);
 void json_put_array(struct json *json, const char *key);
 
+/* Appends the value of a string as documents have it, to a text that is composed by hand. */
+void json_quote(struct strbuf *text, const char *value);
+
 /* The finished document in *text, ending in a newline; borrowed until the writer changes or is
  * freed. It must be complete. */
 int json_text(struct json *json, const char **text);
