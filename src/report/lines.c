@@ -1,7 +1,6 @@
 /* The figures as JSON lines. */
 #include "report/report.h"
 
-#include "util/error.h"
 #include "util/json.h"
 
 static void put_run(const struct figures *figures, int unused, struct json *json)
@@ -80,33 +79,27 @@ static void put_advice(const struct figures *figures, int unused, struct json *j
 }
 
 /* One line: the event, and what `put` says of number i. */
-static int put_line(const struct figures *figures, const char *event,
-                    void (*put)(const struct figures *figures, int i, struct json *json), int i,
-                    struct strbuf *text)
+static void put_line(const struct figures *figures, const char *event,
+                     void (*put)(const struct figures *figures, int i, struct json *json), int i,
+                     struct strbuf *text)
 {
-    struct json json = {.one_line = true};
-    const char *line;
-    int status;
+    struct json json = {.text = *text, .one_line = true}; /* goes on where the text ends */
 
     json_object_begin(&json);
     json_put_string(&json, "event", event);
     put(figures, i, &json);
     json_object_end(&json);
-    status = json_text(&json, &line);
-    if (!status)
-        strbuf_puts(text, line);
-    json_free(&json);
-    return status;
+    *text = json.text;
+    strbuf_putc(text, '\n');
 }
 
 int report_lines(const struct figures *figures, struct strbuf *text)
 {
-    int status = put_line(figures, "run", put_run, 0, text);
-
-    for (int r = 0; r < figures->nranks && !status; r++)
-        status = put_line(figures, "rank", report_rank, r, text);
-    for (int i = 0; i < figures->nlayers && !status; i++)
-        status = put_line(figures, "layer", put_layer, i, text);
-    return error_any(status || put_line(figures, "advice", put_advice, 0, text) ||
-                     strbuf_status(text));
+    put_line(figures, "run", put_run, 0, text);
+    for (int r = 0; r < figures->nranks; r++)
+        put_line(figures, "rank", report_rank, r, text);
+    for (int i = 0; i < figures->nlayers; i++)
+        put_line(figures, "layer", put_layer, i, text);
+    put_line(figures, "advice", put_advice, 0, text);
+    return strbuf_status(text);
 }
