@@ -33,7 +33,7 @@ int command_summary(int argc, char **argv)
     model_print_notices(&model);
     if (as_json) {
         struct json json = {.depth = 0};
-        net_table_json(model.net, NULL, &json);
+        net_table_json(model.net, &json);
         status = json_print(&json, stdout);
     } else {
         status = net_table_print(model.net, NULL, stdout);

@@ -20,20 +20,22 @@ struct row {
 };
 
 /* Parameters that the layer owns: shared ones count with their owner, so that the sum is right. */
-static size_t owned_params(const struct net *net, int layer, int *group)
+static const struct param_group *owned_params(const struct net *net, int layer)
 {
     for (int g = 0; g < net->ngroups; g++)
-        if (net->groups[g].layer == layer) {
-            *group = g;
-            return net->groups[g].elems;
-        }
-    *group = -1;
-    return 0;
+        if (net->groups[g].layer == layer)
+            return &net->groups[g];
+    return NULL;
 }
 
-static const char *scheme_of_layer(const struct net_table_scheme *scheme, int group)
+/* How the group travels. */
+static const char *scheme_of_group(const struct plan *plan, ptrdiff_t group)
 {
-    return scheme && group >= 0 ? scheme->name(scheme->context, group) : NULL;
+    const struct bucket *bucket = &plan->buckets[plan->bucket_of[group]];
+
+    if (plan->groups[group].trains && (plan_is_alone(plan) || !bucket->scheme))
+        return "local";
+    return bucket->label.text;
 }
 
 /* 576000 -> "576.00 k" */
@@ -50,24 +52,22 @@ static void print_table_flops(double flops, char *cell)
         snprintf(cell, CELL_BYTES, "%.*f%s", unit ? 2 : 0, flops, units[unit]);
 }
 
-static void print_table_layer(const struct net *net, int l, const struct net_table_scheme *scheme,
+static void print_table_layer(const struct net *net, int l, const struct plan *plan,
                               struct row *row)
 {
     const struct layer *layer = &net->layers[l];
-    int group;
-    size_t params = owned_params(net, l, &group);
-    const char *name = scheme_of_layer(scheme, group);
+    const struct param_group *group = owned_params(net, l);
 
     snprintf(row->cell[LAYER], CELL_BYTES, "%s", layer->def->name);
     snprintf(row->cell[TYPE], CELL_BYTES, "%s", layer->def->type);
-    if (params > 0)
-        snprintf(row->cell[PARAMETERS], CELL_BYTES, "%zu", params);
+    if (group)
+        snprintf(row->cell[PARAMETERS], CELL_BYTES, "%zu", group->elems);
     print_table_flops(layer->flops, row->cell[FLOPS]);
-    snprintf(row->cell[SCHEME], CELL_BYTES, "%s", name ? name : "");
+    if (plan && group)
+        snprintf(row->cell[SCHEME], CELL_BYTES, "%s", scheme_of_group(plan, group - net->groups));
 }
 
-static size_t print_table_rows(const struct net *net, const struct net_table_scheme *scheme,
-                               struct row *rows)
+static size_t print_table_rows(const struct net *net, const struct plan *plan, struct row *rows)
 {
     size_t n = 0;
 
@@ -78,7 +78,7 @@ static size_t print_table_rows(const struct net *net, const struct net_table_sch
         const struct layer *layer = &net->layers[l];
         if (layer->def->inserted)
             continue;
-        print_table_layer(net, l, scheme, &rows[n]);
+        print_table_layer(net, l, plan, &rows[n]);
         for (int t = 0; t < layer->ntops; t++) {
             const struct shape *shape = &layer->tops[t]->value.shape;
 
@@ -124,9 +124,9 @@ static void print_table_line(const int width[COLUMNS], int columns, FILE *to)
     fputc('\n', to);
 }
 
-int net_table_print(const struct net *net, const struct net_table_scheme *scheme, FILE *to)
+int net_table_print(const struct net *net, const struct plan *plan, FILE *to)
 {
-    int columns = scheme ? COLUMNS : COLUMNS - 1;
+    int columns = plan ? COLUMNS : COLUMNS - 1;
     int width[COLUMNS] = {0};
     size_t most = 2, n;
     struct row *rows;
@@ -135,7 +135,7 @@ int net_table_print(const struct net *net, const struct net_table_scheme *scheme
         most += net->layers[l].ntops ? (size_t)net->layers[l].ntops : 1;
     if (ALLOC(rows, most, "the net table"))
         return -1;
-    n = print_table_rows(net, scheme, rows);
+    n = print_table_rows(net, plan, rows);
     for (size_t r = 0; r < n; r++)
         for (int c = 0; c < columns; c++)
             if ((int)strlen(rows[r].cell[c]) > width[c])
@@ -167,24 +167,22 @@ static void json_blobs(const struct layer *layer, struct json *json)
     json_array_end(json);
 }
 
-static void json_layer(const struct net *net, int l, const struct net_table_scheme *scheme,
-                       struct json *json)
+static void json_layer(const struct net *net, int l, struct json *json)
 {
     const struct layer *layer = &net->layers[l];
-    int group;
-    size_t params = owned_params(net, l, &group);
+    const struct param_group *group = owned_params(net, l);
 
     json_object_begin(json);
     json_put_string(json, "name", layer->def->name);
     json_put_string(json, "type", layer->def->type);
     json_blobs(layer, json);
-    json_put_uint(json, "parameters", params);
+    json_put_uint(json, "parameters", group ? group->elems : 0);
     json_put_uint(json, "flops", (uint64_t)layer->flops);
-    json_put_string(json, "scheme", scheme_of_layer(scheme, group));
+    json_put_string(json, "scheme", NULL);
     json_object_end(json);
 }
 
-void net_table_json(const struct net *net, const struct net_table_scheme *scheme, struct json *json)
+void net_table_json(const struct net *net, struct json *json)
 {
     json_object_begin(json);
     json_put_string(json, "name", net->def->name);
@@ -198,7 +196,7 @@ void net_table_json(const struct net *net, const struct net_table_scheme *scheme
     json_array_end(json);
     json_put_array(json, "layers");
     for (int l = 0; l < net->nlayers; l++)
-        json_layer(net, l, scheme, json);
+        json_layer(net, l, json);
     json_array_end(json);
     json_object_end(json);
 }

@@ -23,7 +23,7 @@ struct output {
 /* What rank 0 says before training begins: the files' notices, the net's table, where it computes,
  * what was asked for in vain, which files lie outside of the user's folder and the solver's. */
 void output_log_start(const struct job *job, const struct compute *compute,
-                      struct exchange *exchange, const char *notices, const char *places);
+                      const struct exchange *exchange, const char *notices, const char *places);
 
 /* ---- metrics.c ---- */
 

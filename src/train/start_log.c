@@ -1,7 +1,6 @@
 /* What a training says before it begins: files' notices, the net, where and how it computes. */
 #include "train/output.h"
 
-#include "plan/scheme.h"
 #include "report/net_table.h"
 #include "spec/field.h"
 #include "util/path.h"
@@ -162,17 +161,6 @@ static void log_paths(const struct job *job)
 
 /* ---- how it computes ---- */
 
-static const char *scheme_of_group(void *context, int group)
-{
-    const struct exchange *exchange = context;
-    const struct plan *plan = exchange->plan;
-    const struct bucket *bucket = &plan->buckets[plan->bucket_of[group]];
-
-    if (exchange->groups[group].trains && (plan_is_alone(plan) || !bucket->scheme))
-        return "local";
-    return bucket->label.text;
-}
-
 /* Which layers are computed in another way than by the definition. */
 static void log_choices(const struct job *job, const struct compute *compute)
 {
@@ -218,9 +206,8 @@ static void log_nodes(const struct job *job, const struct exchange *exchange)
 }
 
 void output_log_start(const struct job *job, const struct compute *compute,
-                      struct exchange *exchange, const char *notices, const char *places)
+                      const struct exchange *exchange, const char *notices, const char *places)
 {
-    const struct net_table_scheme scheme = {.name = scheme_of_group, .context = exchange};
     const char *words = NULL;
     char identity[64];
 
@@ -230,7 +217,7 @@ void output_log_start(const struct job *job, const struct compute *compute,
         words = compute->engine.i->device(compute->engine.context, identity);
     LOG_LINES(job->log, notices);
     if (!job->options->json)
-        net_table_print(compute->net, &scheme, stdout);
+        net_table_print(compute->net, exchange->plan, stdout);
     if (job->blank)
         LOG_WARNING(job->log,
                     "Replaying %s: passes take the time it says and compute nothing. Every loss is "
