@@ -172,15 +172,17 @@ double figures_of_rank(const struct figures *figures, int rank, size_t figure)
 
 struct figures_spread figures_spread(const struct figures *figures, size_t figure)
 {
-    struct figures_spread spread = {.most_rank = -1};
+    struct figures_spread spread = {.least_rank = -1, .most_rank = -1};
 
     for (int r = 0; r < figures->nranks; r++) {
         double value = figures_of_rank(figures, r, figure);
         if (!figures->ranks[r].worker)
             continue;
         spread.mean += value / figures->nworkers;
-        if (spread.most_rank < 0 || value < spread.least)
+        if (spread.least_rank < 0 || value < spread.least) {
             spread.least = value;
+            spread.least_rank = r;
+        }
         if (spread.most_rank < 0 || value > spread.most) {
             spread.most = value;
             spread.most_rank = r;

@@ -108,10 +108,11 @@ void figures_leave_out_pauses(struct figures *figures);
 
 double figures_of_rank(const struct figures *figures, int rank, size_t figure);
 
-/* Mean, least and most over the workers, and the worker that has most. */
+/* Mean, least and most over the workers, and the workers that have least and most; -1: there are
+ * none. */
 struct figures_spread {
     double mean, least, most;
-    int most_rank;
+    int least_rank, most_rank;
 };
 struct figures_spread figures_spread(const struct figures *figures, size_t figure);
 

@@ -54,23 +54,12 @@ static struct layers add_layers(const struct figures *figures)
     return sum;
 }
 
-/* The worker that waited least over the whole run: for it the others waited. */
-static int last_to_come(const struct figures *figures)
-{
-    int last = -1;
-
-    for (int r = 0; r < figures->nranks; r++)
-        if (figures->ranks[r].worker &&
-            (last < 0 || figures->ranks[r].stall_seconds < figures->ranks[last].stall_seconds))
-            last = r;
-    return last;
-}
-
 /* Of the time waited, what the transfers do not account for was spent on ranks that came later. */
 static void advise_balance(const struct figures *figures, double stall, double transfers,
                            struct report_advice *out)
 {
-    int last = last_to_come(figures);
+    /* for the worker that waited least over the whole run the others waited */
+    int last = figures_spread(figures, FIGURE(stall_seconds)).least_rank;
 
     out->change = CHANGE_SKEW;
     out->which = last;
