@@ -68,23 +68,17 @@ static int note_files(const struct job *job, char **notices)
     return *notices ? 0 : -1;
 }
 
-/* type is a string today; old files have the number solver_type in its place. */
+/* type is a string today; old files have the number solver_type in its place, which kinds have,
+ * too. */
 static int rule_kind_of(const Caffe__SolverParameter *solver, enum rule_kind *kind)
 {
-    static const enum rule_kind old[] = {
-        [CAFFE__SOLVER_PARAMETER__SOLVER_TYPE__SGD] = RULE_SGD,
-        [CAFFE__SOLVER_PARAMETER__SOLVER_TYPE__NESTEROV] = RULE_NESTEROV,
-        [CAFFE__SOLVER_PARAMETER__SOLVER_TYPE__ADAGRAD] = RULE_ADAGRAD,
-        [CAFFE__SOLVER_PARAMETER__SOLVER_TYPE__RMSPROP] = RULE_RMSPROP,
-        [CAFFE__SOLVER_PARAMETER__SOLVER_TYPE__ADADELTA] = RULE_ADADELTA,
-        [CAFFE__SOLVER_PARAMETER__SOLVER_TYPE__ADAM] = RULE_ADAM,
-    };
     unsigned number = (unsigned)solver->solver_type;
 
+    _Static_assert((int)RULE_ADAM == CAFFE__SOLVER_PARAMETER__SOLVER_TYPE__ADAM, "as there");
     if (solver->has_solver_type && strcmp(solver->type, "SGD") == 0) {
-        if (number >= sizeof old / sizeof *old)
+        if (number > RULE_ADAM)
             return error_set("Unknown solver type: %u (solver_type goes from 0 to 5)", number);
-        *kind = old[number];
+        *kind = (enum rule_kind)number;
         return 0;
     }
     return rule_kind_from_name(solver->type, kind);
