@@ -8,13 +8,8 @@
 #include "util/suggest.h"
 #include "util/error.h"
 
-#include <assert.h>
-#include <limits.h>
-#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* A command line on its way into the rows' targets. */
 struct parsing {

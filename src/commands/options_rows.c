@@ -1,8 +1,6 @@
 /* Rows that several commands have. */
 #include "commands/options_rows.h"
 
-#include "train/trainer.h"
-#include "util/choice.h"
 #include "util/error.h"
 #include "util/suggest.h"
 

@@ -6,8 +6,6 @@
 #include "spec/print.h"
 #include "util/suggest.h"
 
-#include <string.h>
-
 static void cut(struct strbuf *text, size_t length)
 {
     if (text->failed)

@@ -7,7 +7,6 @@
 #include "train/fake_data.h"
 #include "sync/sync.h"
 #include "util/agree.h"
-#include "util/alloc.h"
 #include "util/finite.h"
 
 #include <stdio.h>
