@@ -216,9 +216,9 @@ static void add_communication(struct plan_request *r, struct option_rows *rows)
         .hierarchy = &r->hierarchy,
         .leaders = &o->how.rails,
         .fifo = &o->play.fifo,
-        .chunk = &o->how.chunk_bytes,
-        .merge = &o->how.merge_bytes,
-        .window = &o->play.window,
+        .chunk = &o->how.sizes.chunk,
+        .merge = &o->how.sizes.merge,
+        .window = &o->how.sizes.window,
         .parse = parse_comm,
         .also = &o->system,
     };
@@ -255,11 +255,10 @@ static void start(struct plan_request *r, struct option_rows *rows, const char *
                     .ranks_per_node = 1,
                     .how = {.registry = sync_schemes,
                             .iter_size = 1,
-                            .chunk_bytes = COST_SIZE_CHOSEN,
-                            .merge_bytes = COST_SIZE_CHOSEN,
+                            .sizes = COST_NO_SIZES,
                             .comm = {.policy = COMM_AUTO}},
                     .overlap = COST_OVERLAPS, /* not given */
-                    .play = {.window = COST_SIZE_CHOSEN, .oversubscription = 1, .seed = 1}},
+                    .play = {.oversubscription = 1, .seed = 1}},
         .figures = {.cluster = defaults},
         .hierarchy = HIERARCHY_AUTO,
     };
@@ -312,10 +311,10 @@ static void settle_system(struct forecast_options *o)
 
     if (o->overlap == COST_OVERLAPS)
         o->overlap = system ? system->overlap : COST_OVERLAP_WFBP;
-    if (system && o->how.chunk_bytes == COST_SIZE_CHOSEN)
-        o->how.chunk_bytes = system->chunk_bytes;
-    if (system && o->how.merge_bytes == COST_SIZE_CHOSEN)
-        o->how.merge_bytes = system->merge_bytes;
+    if (system && o->how.sizes.chunk == COST_SIZE_CHOSEN)
+        o->how.sizes.chunk = system->chunk_bytes;
+    if (system && o->how.sizes.merge == COST_SIZE_CHOSEN)
+        o->how.sizes.merge = system->merge_bytes;
 }
 
 static int check(const struct plan_request *r)
@@ -323,9 +322,9 @@ static int check(const struct plan_request *r)
     const struct forecast_options *o = &r->options;
     const char *inputs[] = {r->model.model, o->profile, r->cluster_file};
 
-    if (o->how.chunk_bytes < sizeof(float))
+    if (o->how.sizes.chunk < sizeof(float))
         return error_set("--tune=chunk=%zu: a chunk holds at least one parameter, %zu bytes",
-                         o->how.chunk_bytes, sizeof(float));
+                         o->how.sizes.chunk, sizeof(float));
     if (r->hierarchy > 0)
         return error_set("--hierarchy=%d: expected auto or off; --ranks-per-node says how many "
                          "ranks a node has",

@@ -81,7 +81,7 @@ static void put_row(const struct plan_request *r, const struct forecast *f,
     json_put_double(json, "alone_seconds", f->alone_seconds);
     json_put_int(json, "servers", point->servers);
     json_put_string(json, "schemes", schemes);
-    json_put_uint(json, "merge_bytes", point->merge_bytes);
+    json_put_uint(json, "merge_bytes", point->how.sizes.merge);
     if (point->asks)
         put_answer(&point->answer, json);
     put_cluster(r, f, json);

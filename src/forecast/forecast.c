@@ -45,21 +45,10 @@ static int add_up_first(const struct forecast_options *options, struct forecast_
     return 0;
 }
 
-static struct cost_sizes sizes_of(const struct forecast *f, const struct cost_cluster *cluster)
-{
-    struct cost_sizes sizes = cost_sizes_for(cluster);
-
-    if (f->options->how.chunk_bytes != COST_SIZE_CHOSEN)
-        sizes.chunk = f->options->how.chunk_bytes;
-    if (f->options->how.merge_bytes != COST_SIZE_CHOSEN)
-        sizes.merge = f->options->how.merge_bytes;
-    return sizes;
-}
-
 static int set_up(const struct forecast *f, int nodes, int servers, struct forecast_point *point)
 {
     const struct forecast_options *options = f->options;
-    struct cost_sizes sizes;
+    struct plan_sizes sizes;
     int ranks = nodes * options->ranks_per_node;
 
     if (servers >= ranks)
@@ -82,10 +71,9 @@ static int set_up(const struct forecast *f, int nodes, int servers, struct forec
     point->priced = point->played;
     if (f->cluster.thread_Bps > 0 && f->cluster.thread_Bps < point->priced.link_Bps)
         point->priced.link_Bps = f->cluster.thread_Bps; /* training measures it with its thread */
-    sizes = sizes_of(f, &point->priced);
-    point->how.chunk_bytes = sizes.chunk;
-    point->how.merge_bytes = sizes.merge;
-    point->how.latency_bytes = sizes.latency;
+    sizes = cost_sizes_for(&point->priced);
+    sizes.window = cost_sizes_for(&point->played).window;
+    point->how.sizes = cost_sizes_keep(sizes, &options->how.sizes);
     point->servers = servers > 0         ? servers
                      : point->locals > 1 ? (point->workers + point->locals - 1) / point->locals
                                          : point->workers;
@@ -134,8 +122,7 @@ static int play(const struct forecast *f, const struct forecast_point *point,
     struct simulate_options options = options_of(f, point, plan->options.dilate, &cluster);
 
     options.plan = plan;
-    if (options.window == COST_SIZE_CHOSEN)
-        options.window = point->window;
+    options.window = plan->options.sizes.window;
     options.watch = watch;
     options.iterations = watch ? out->iterations : options.stragglers > 0 ? DRAWN_ITERATIONS : 0;
     if (system)
@@ -151,17 +138,15 @@ static int ask(const struct forecast *f, struct forecast_point *point, bool quic
     struct plan_options how = point->how;
     struct cost_cluster cluster;
     struct choose_question question = {
-        .work = &f->work,
         .cluster = &point->priced,
         .how = &how,
         .lossy = &f->options->lossy,
         .groups = f->groups,
-        .overlap = f->options->overlap,
         .quick = quick,
         .play = options_of(f, point, f->options->how.dilate, &cluster),
     };
 
-    how.merge_bytes = f->options->how.merge_bytes;
+    how.sizes = f->options->how.sizes;
     question.play.stragglers = 0;
     return choose_comm(&question, &point->answer);
 }
@@ -170,18 +155,13 @@ static int ask(const struct forecast *f, struct forecast_point *point, bool quic
 static int make_plan(const struct forecast *f, struct forecast_point *point, bool quick,
                      struct plan **out)
 {
-    struct plan_options how = point->how;
-
-    point->window = COST_SIZE_CHOSEN;
     if (point->asks) {
         if (ask(f, point, quick))
             return -1;
-        how.ways = point->answer.way;
-        how.merge_bytes = point->answer.merge_bytes;
-        point->window = point->answer.window;
+        point->how.sizes = point->answer.sizes;
+        point->how.ways = point->answer.way;
     }
-    point->merge_bytes = how.merge_bytes;
-    return plan_create(&how, f->work.ngroups, f->groups, out);
+    return plan_create(&point->how, f->work.ngroups, f->groups, out);
 }
 
 int forecast_try(const struct forecast *f, int nodes, int servers, double *speedup)
@@ -315,9 +295,9 @@ static int find_alone(struct forecast *f)
     const struct plan_options one = {.registry = f->options->how.registry,
                                      .comm = {.policy = COMM_NONE},
                                      .nranks = 1,
-                                     .chunk_bytes = PLAN_LARGEST_MESSAGE,
+                                     .sizes.chunk = PLAN_LARGEST_MESSAGE,
                                      .iter_size = f->options->how.iter_size};
-    const struct forecast_point point = {.played = f->cluster, .window = COST_SIZE_CHOSEN};
+    const struct forecast_point point = {.played = f->cluster};
     struct simulate_result result;
     struct plan *plan;
     int status;

@@ -18,15 +18,15 @@ struct forecast_options {
     int ranks_per_node;
     struct ways lossy; /* what auto may choose beside the lossless schemes */
     bool flat;         /* every worker is its own leader; else the workers of a node add up first */
-    struct plan_options how;  /* registry, comm, wire, servers, iter_size, dilate; chunk_bytes and
-                                 merge_bytes, COST_SIZE_CHOSEN: what suits the network; rails, 0: all
-                                 of an only node that adds up, else 1. The rest is a point's own */
+    struct plan_options how;  /* registry, comm, wire, servers, iter_size, dilate; sizes,
+                                 COST_SIZE_CHOSEN: what suits the network; rails, 0: all of an only
+                                 node that adds up, else 1. The rest is a point's own */
     const char *profile;      /* measured times of the layers, or NULL */
     bool products_measured;   /* the cluster's rate of products was given or measured: it stays */
     double images_per_second; /* of one rank alone, forward and backward; 0: by operations */
     const struct system *system; /* that is played instead of training; NULL: none */
     enum cost_overlap overlap;
-    struct simulate_options play; /* window, fifo, bytes_per_second, leaf_nodes, oversubscription,
+    struct simulate_options play; /* fifo, bytes_per_second, leaf_nodes, oversubscription,
                                      stragglers and seed alone are read */
     bool cluster_given;           /* the figures are those of a file (choose_is_asked) */
     int intervals;                /* into which an iteration's bytes are divided; 0: not asked */
@@ -44,10 +44,9 @@ struct forecast_point {
     struct cost_cluster played;    /* under bytes_per_second */
     struct cost_cluster priced;    /* and with a link that is no faster than a rank's thread */
     int *node_of;                  /* per worker, where nodes add up first; owned; else NULL */
-    struct plan_options how;       /* all but auto's ways and its size of merging */
+    struct plan_options how;       /* with auto's ways and sizes */
     struct way *chosen;            /* per group; owned */
     struct choose_answer answer;   /* --comm=auto's; its way is NULL where it was not asked */
-    size_t merge_bytes, window;    /* as chosen; window may be COST_SIZE_CHOSEN */
     struct simulate_result result; /* of what is chosen */
     double speedup;                /* against one rank alone */
     double images_per_second;      /* of all workers */

@@ -23,7 +23,7 @@ struct words {
     enum wire_format wire;
     int hierarchy; /* most ranks of a node, or HIERARCHY_AUTO, _OFF */
     bool fifo;
-    struct cost_sizes sizes; /* COST_SIZE_CHOSEN: as suits the network */
+    struct plan_sizes sizes; /* COST_SIZE_CHOSEN: as suits the network */
     double mbps;
     const char *cluster_file; /* NULL: none */
     const char *trace;        /* NULL: none */
@@ -68,7 +68,6 @@ struct poseidon {
     float *values, *grads;     /* the arenas: of the node's, where it shares memory */
     float *zeros;              /* factors of what is skipped */
     const float *left, *right; /* factors that are being posted; borrowed */
-    struct cost_sizes sizes;
     struct trace *trace;       /* NULL: none */
     struct clock_offset clock; /* before the start */
     int64_t began;             /* this iteration, in the trace */

@@ -129,16 +129,16 @@ static int place_arenas(struct poseidon *p)
 static int choose(struct poseidon *p, struct plan_options *how, struct way *way)
 {
     const struct words *w = &p->words;
-    struct choose_question question = {.work = &p->work,
-                                       .cluster = &p->probe.cluster,
-                                       .how = how,
-                                       .lossy = &w->lossy,
-                                       .groups = p->groups,
-                                       .overlap = COST_OVERLAP_WFBP,
-                                       .play = {.cluster = &p->probe.cluster,
-                                                .window = w->sizes.window,
-                                                .fifo = w->fifo,
-                                                .bytes_per_second = w->mbps * 1e6 / 8}};
+    const struct choose_question question = {.cluster = &p->probe.cluster,
+                                             .how = how,
+                                             .lossy = &w->lossy,
+                                             .groups = p->groups,
+                                             .play = {.work = &p->work,
+                                                      .overlap = COST_OVERLAP_WFBP,
+                                                      .cluster = &p->probe.cluster,
+                                                      .ranks_per_node = p->hosts.most_ranks,
+                                                      .fifo = w->fifo,
+                                                      .bytes_per_second = w->mbps * 1e6 / 8}};
     struct choose_answer answer;
     size_t bytes = (size_t)p->nmembers * sizeof *p->work.forward;
 
@@ -146,16 +146,11 @@ static int choose(struct poseidon *p, struct plan_options *how, struct way *way)
         agree_share(p->comm, p->work.backward, bytes) ||
         probe_cluster(p->comm, &p->hosts, &p->engine, w->cluster_file, true, &p->probe))
         return -1;
-    question.play.ranks_per_node = p->probe.ranks_per_node;
     cost_cap(&p->probe.cluster, question.play.bytes_per_second, how->leaders_per_host);
-    p->sizes = cost_sizes_keep(cost_sizes_for(&p->probe.cluster), &w->sizes);
-    how->chunk_bytes = p->sizes.chunk;
-    how->latency_bytes = p->sizes.latency;
-    how->merge_bytes = w->sizes.merge;
+    how->sizes = w->sizes;
     if (error_agree(p->comm, choose_comm(&question, &answer)))
         return -1;
-    p->sizes.merge = answer.merge_bytes;
-    p->sizes.window = answer.window;
+    how->sizes = answer.sizes;
     memcpy(way, answer.way, (size_t)p->nmembers * sizeof *way);
     choose_answer_free(&answer);
     return 0;
@@ -180,7 +175,7 @@ static int describe_plan(struct poseidon *p, bool chosen)
     free(p->plan_text);
     strbuf_puts(&text, "");
     if (chosen)
-        kept_plan_describe(p->plan, &p->sizes, &text);
+        kept_plan_describe(p->plan, &text);
     p->plan_text = strbuf_take(&text);
     return p->plan_text ? 0 : -1;
 }
@@ -195,6 +190,7 @@ static int make_plan(struct poseidon *p)
                                .wire = w->wire,
                                .ways = way,
                                .nranks = p->nranks,
+                               .sizes = cost_sizes_keep(COST_USUAL_SIZES, &w->sizes),
                                .nodes = nodes ? nodes->node : NULL,
                                .leaders_per_host =
                                    nodes ? nodes->leaders_per_host : p->hosts.most_ranks,
@@ -204,14 +200,10 @@ static int make_plan(struct poseidon *p)
                 choose_is_asked(p->hosts.nmachines, p->nranks, w->cluster_file);
     int status = error_agree(p->comm, way ? 0 : -1);
 
-    p->sizes = cost_sizes_keep(COST_USUAL_SIZES, &w->sizes);
     if (!status && asks &&
         !kept_plan_read(&how, nodes ? nodes->nnodes : p->nranks, &w->lossy, p->nmembers, p->groups,
-                        p->plan_text, &p->sizes, way))
+                        p->plan_text, way))
         status = choose(p, &how, way);
-    how.chunk_bytes = p->sizes.chunk;
-    how.latency_bytes = p->sizes.latency;
-    how.merge_bytes = p->sizes.merge;
     if (w->comm.policy == COMM_AUTO && !asks)
         how.comm.policy = COMM_PAPER;
     if (!status)
@@ -336,7 +328,7 @@ static int open_sync(struct poseidon *p)
     const struct sync_update update = {
         .context = p, .nhistory = rules ? w->rule.nhistory : 0, .describe = describe};
     const struct sync_options options = {.overlap = true,
-                                         .window = p->sizes.window,
+                                         .window = p->plan->options.sizes.window,
                                          .fifo = w->fifo,
                                          .bytes_per_second = w->mbps * 1e6 / 8,
                                          .node = p->node,

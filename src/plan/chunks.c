@@ -36,7 +36,7 @@ static size_t part_of(const struct plan *plan, const struct bucket *bucket, size
     size_t by =
         plan->options.dilate > 1 ? (size_t)plan->options.dilate : 1; /* as many as undilated */
     size_t least = PLAN_LEAST_PART / by;
-    size_t efficient = 2 * plan->options.latency_bytes / sizeof(float) / by;
+    size_t efficient = 2 * plan->options.sizes.latency / sizeof(float) / by;
 
     if (homes > PLAN_FEW_HOMES && efficient > least && elems / efficient < homes)
         homes = elems < efficient ? 1 : elems / efficient;
@@ -53,7 +53,7 @@ static size_t piece_of(const struct plan *plan, const struct bucket *bucket, siz
 {
     size_t by = plan->options.dilate > 1 ? (size_t)plan->options.dilate : 1;
     size_t part = part_of(plan, bucket, elems),
-           most = plan->options.chunk_bytes / sizeof(float) / by;
+           most = plan->options.sizes.chunk / sizeof(float) / by;
 
     if (part > most && most > 0 && homes_of(plan, bucket) > 1) {
         size_t pieces = (part + most - 1) / most, even = (part + pieces - 1) / pieces;
@@ -113,14 +113,14 @@ static void cut_bucket(struct plan *plan, int number, bool fill)
 
 int plan_cut(struct plan *plan)
 {
-    size_t most = plan->options.chunk_bytes / sizeof(float), least = 0;
+    size_t most = plan->options.sizes.chunk / sizeof(float), least = 0;
 
     for (int b = 0; b < plan->nbuckets; b++)
         least += plan->buckets[b].elems / most + 2;
     if (least > INT32_MAX / 8)
         return error_set(
             "chunks of %zu bytes cut the parameters into %zu pieces; choose a larger chunk",
-            plan->options.chunk_bytes, least);
+            plan->options.sizes.chunk, least);
     for (int b = 0; b < plan->nbuckets; b++)
         cut_bucket(plan, b, false);
     if (PLAN_ROOM(plan, plan->chunks, plan->nchunks + 1))
@@ -271,7 +271,7 @@ static bool allows_tree(const struct plan *plan, const struct bucket *bucket)
  * there is nothing to gain. */
 static bool prefers_tree(const struct plan *plan, const struct bucket *bucket)
 {
-    double latency = (double)plan->options.latency_bytes, straight, tree, largest = 0;
+    double latency = (double)plan->options.sizes.latency, straight, tree, largest = 0;
 
     if (plan->options.tree_leaders > 0)
         return plan->nleaders >= plan->options.tree_leaders;

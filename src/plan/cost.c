@@ -383,7 +383,7 @@ int cost_table(const struct cost_cluster *cluster, const struct plan_options *ho
 
     options.comm = (struct comm){.policy = COMM_AUTO};
     options.ways = by;
-    options.merge_bytes = 0;
+    options.sizes.merge = 0;
     for (int w = 0; w < ways->n && !status; w++) {
         const struct way way = ways->way[w];
         struct plan *plan;
@@ -407,11 +407,9 @@ int cost_table(const struct cost_cluster *cluster, const struct plan_options *ho
 
 /* ---- sizes ---- */
 
-static size_t bounded(double bytes, size_t least, size_t most)
+static size_t bounded(double bytes, double least, double most)
 {
-    size_t whole = bytes > (double)most ? most : (size_t)bytes;
-
-    return (whole > least ? whole : least) & ~(size_t)4095;
+    return (size_t)fmin(fmax(bytes, least), most) & ~(size_t)4095;
 }
 
 void cost_cap(struct cost_cluster *cluster, double bytes_per_second, int leaders_per_host)
@@ -424,23 +422,25 @@ void cost_cap(struct cost_cluster *cluster, double bytes_per_second, int leaders
     cluster->local_Bps = fmin(bytes_per_second, cluster->local_Bps);
 }
 
-struct cost_sizes cost_sizes_keep(struct cost_sizes sizes, const struct cost_sizes *given)
+static size_t keep(size_t given, size_t size)
 {
-    if (given->chunk != COST_SIZE_CHOSEN)
-        sizes.chunk = given->chunk;
-    if (given->merge != COST_SIZE_CHOSEN)
-        sizes.merge = given->merge;
-    if (given->window != COST_SIZE_CHOSEN)
-        sizes.window = given->window;
-    return sizes;
+    return given == COST_SIZE_CHOSEN ? size : given;
 }
 
-struct cost_sizes cost_sizes_for(const struct cost_cluster *cluster)
+struct plan_sizes cost_sizes_keep(struct plan_sizes sizes, const struct plan_sizes *given)
+{
+    return (struct plan_sizes){.chunk = keep(given->chunk, sizes.chunk),
+                               .merge = keep(given->merge, sizes.merge),
+                               .window = keep(given->window, sizes.window),
+                               .latency = keep(given->latency, sizes.latency)};
+}
+
+struct plan_sizes cost_sizes_for(const struct cost_cluster *cluster)
 {
     double trip = (cluster->latency_seconds + cluster->message_seconds) * cluster->link_Bps;
     size_t chunk = bounded(20 * trip, 64 << 10, 4 << 20);
 
-    return (struct cost_sizes){.chunk = chunk,
+    return (struct plan_sizes){.chunk = chunk,
                                .merge = bounded(4 * trip, 32 << 10, 256 << 10),
                                .window = 16 * chunk,
                                .latency = bounded(trip, 16 << 10, 128 << 10)};

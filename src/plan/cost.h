@@ -115,32 +115,24 @@ bool cost_updates_remotely(const struct cost_cluster *cluster);
 double
 cost_host_update_rate(const struct cost_cluster *cluster); /* bytes of parameters per second */
 
-/* Sizes of what is sent, in bytes. */
-struct cost_sizes {
-    size_t chunk;   /* what something urgent may have to wait for */
-    size_t merge;   /* neighbours travel together until they hold it */
-    size_t window;  /* in MPI's hands at a time; an eighth of it to one rank */
-    size_t latency; /* what a link carries in the latency of one message */
-};
-
 /* Where nothing is known of the network. */
 #define COST_USUAL_SIZES                                                                           \
-    ((struct cost_sizes){.chunk = 512 << 10,                                                       \
+    ((struct plan_sizes){.chunk = 512 << 10,                                                       \
                          .merge = 64 << 10,                                                        \
                          .window = 8 << 20,                                                        \
                          .latency = PLAN_USUAL_LATENCY_BYTES})
 #define COST_SIZE_CHOSEN ((size_t)-1) /* in options: to be replaced by what these say */
 #define COST_NO_SIZES                                                                              \
-    ((struct cost_sizes){COST_SIZE_CHOSEN, COST_SIZE_CHOSEN, COST_SIZE_CHOSEN, COST_SIZE_CHOSEN})
+    ((struct plan_sizes){COST_SIZE_CHOSEN, COST_SIZE_CHOSEN, COST_SIZE_CHOSEN, COST_SIZE_CHOSEN})
 
-/* Those that were given hold. */
-struct cost_sizes cost_sizes_keep(struct cost_sizes sizes, const struct cost_sizes *given);
+/* Those that were given hold: that are not COST_SIZE_CHOSEN. */
+struct plan_sizes cost_sizes_keep(struct plan_sizes sizes, const struct plan_sizes *given);
 
 /* What suits a network: a chunk's bytes take 20 times as long as its latency (so cutting costs 5
  * %), a bucket's 4 times; within bounds that overheads and memory set. The window holds sixteen
  * chunks, two to a rank (sync's queue): with fewer a link falls idle, with more an urgent chunk
  * waits longer (tests/bench/RESULTS.md). */
-struct cost_sizes cost_sizes_for(const struct cost_cluster *cluster);
+struct plan_sizes cost_sizes_for(const struct cost_cluster *cluster);
 
 /* Every bucket of the plan; out: plan->nbuckets places. Time: O(leaders + shares log shares). */
 void cost_plan(const struct cost_cluster *cluster, const struct plan *plan, struct cost *out);

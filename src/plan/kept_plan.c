@@ -6,8 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
-void kept_plan_describe(const struct plan *plan, const struct cost_sizes *sizes, struct strbuf *out)
+void kept_plan_describe(const struct plan *plan, struct strbuf *out)
 {
+    const struct plan_sizes *sizes = &plan->options.sizes;
+
     strbuf_printf(out, "ranks %d servers %d nodes %d chunk %zu merge %zu latency %zu\n",
                   plan->options.nranks, plan->options.servers, plan->nworkers, sizes->chunk,
                   sizes->merge, sizes->latency);
@@ -50,7 +52,7 @@ static bool read_ways(int ngroups, const struct group *groups, const struct ways
 
 /* The first line; false: there is none, or of other ranks. */
 static bool read_head(const struct plan_options *how, int nodes, const char *text,
-                      struct cost_sizes *sizes)
+                      struct plan_sizes *sizes)
 {
     int ranks, servers, were;
 
@@ -60,26 +62,25 @@ static bool read_head(const struct plan_options *how, int nodes, const char *tex
            ranks == how->nranks && servers == how->servers && were == nodes;
 }
 
-bool kept_plan_read(const struct plan_options *how, int nodes, const struct ways *lossy,
-                    int ngroups, const struct group *groups, const char *text,
-                    struct cost_sizes *sizes, struct way *way)
+bool kept_plan_read(struct plan_options *how, int nodes, const struct ways *lossy, int ngroups,
+                    const struct group *groups, const char *text, struct way *way)
 {
-    struct cost_sizes read = *sizes;
+    struct plan_sizes sizes = how->sizes;
     struct ways ways;
 
-    if (!read_head(how, nodes, text, &read) || read.chunk < 4)
+    if (!read_head(how, nodes, text, &sizes) || sizes.chunk < 4)
         return false;
     ways_list(how->registry, how->wire, lossy, &ways);
     text += strcspn(text, "\n");
     if (!read_ways(ngroups, groups, &ways, text + (*text == '\n'), way))
         return false;
-    *sizes = read;
+    how->sizes = sizes;
     return true;
 }
 
 bool kept_plan_is_apart(const struct plan_options *how, const char *text)
 {
-    struct cost_sizes sizes;
+    struct plan_sizes sizes;
 
     return read_head(how, how->nranks - how->servers, text, &sizes);
 }

@@ -71,7 +71,7 @@ static bool joins(const struct plan *plan, const struct way *way, int g, size_t 
     const struct group *before = &plan->groups[g - 1];
 
     return way[g].scheme && way[g].scheme->mergeable && plan->options.nranks > 1 &&
-           way_is(way[g - 1], way[g]) && bytes < plan->options.merge_bytes &&
+           way_is(way[g - 1], way[g]) && bytes < plan->options.sizes.merge &&
            plan->groups[g].begin - (before->begin + before->elems) < PADDING;
 }
 
@@ -183,7 +183,7 @@ static int slices_of(const struct plan *plan, int bucket)
     const struct bucket *b = &plan->buckets[bucket];
     double bytes = (double)plan_round_rows(plan, bucket) * (double)(b->m + b->n) *
                    (double)plan_factor_size(plan, bucket);
-    double slices = bytes / (double)plan->options.chunk_bytes;
+    double slices = bytes / (double)plan->options.sizes.chunk;
 
     if (!b->scheme || !b->scheme->factors || b->scheme->home != HOME_NOBODY || slices <= 1)
         return 1;
@@ -273,9 +273,9 @@ static int check_options(const struct plan_options *o)
         return error_set("--servers=%d leaves no worker: %d rank%s in all, and at least one must "
                          "compute",
                          o->servers, o->nranks, o->nranks == 1 ? " is there" : "s are there");
-    if (o->chunk_bytes < sizeof(float))
+    if (o->sizes.chunk < sizeof(float))
         return error_set("--chunk=%zu: a chunk holds at least one parameter, %zu bytes",
-                         o->chunk_bytes, sizeof(float));
+                         o->sizes.chunk, sizeof(float));
     return 0;
 }
 
@@ -317,10 +317,10 @@ int plan_create(const struct plan_options *options, int ngroups, const struct gr
         return -1;
     assert(options->registry && options->registry[0]);
     plan->options = *options;
-    if (plan->options.chunk_bytes > PLAN_LARGEST_MESSAGE)
-        plan->options.chunk_bytes = PLAN_LARGEST_MESSAGE;
-    if (plan->options.latency_bytes == 0)
-        plan->options.latency_bytes = PLAN_USUAL_LATENCY_BYTES;
+    if (plan->options.sizes.chunk > PLAN_LARGEST_MESSAGE)
+        plan->options.sizes.chunk = PLAN_LARGEST_MESSAGE;
+    if (plan->options.sizes.latency == 0)
+        plan->options.sizes.latency = PLAN_USUAL_LATENCY_BYTES;
     if (check_options(options) || copy_groups(plan, ngroups, groups) || check_rank(plan) ||
         find_leaders(plan) || make_buckets(plan))
         goto fail;

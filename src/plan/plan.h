@@ -11,7 +11,7 @@ enum {
     PLAN_LEAST_PART = 4096, /* elements: smaller parts a bucket is never spread in */
     /* bytes of a message: MPI's counts are ints, of what is sent and of the bytes that came */
     PLAN_LARGEST_MESSAGE = INT32_MAX / 4 * 4,
-    PLAN_FEW_HOMES = 8,   /* up to so many homes that is the only bound; see latency_bytes */
+    PLAN_FEW_HOMES = 8,   /* up to so many homes that is the only bound; see plan_sizes.latency */
     PLAN_LOG_LEADERS = 32 /* with fewer leaders no bucket travels along a tree */
 };
 
@@ -25,6 +25,19 @@ enum {
 /* On up to 1,024 ranks plans of the usual sizes keep at most twice the parameters and this for
  * communication, beside parameters, gradients and history. */
 #define PLAN_MEMORY_FREE ((size_t)64 << 20)
+
+/* Sizes of what is sent, in bytes. */
+struct plan_sizes {
+    size_t chunk;   /* most that a chunk, or a slice of factors, holds, which something urgent may
+                       have   to wait for; at least 4 */
+    size_t merge;   /* neighbouring groups of one mergeable scheme travel together until they hold
+                       that much; 0: each alone */
+    size_t window;  /* in MPI's hands at a time; an eighth of it to one rank. Not the plan's: for
+                       sync */
+    size_t latency; /* what a link carries in the latency of one message; 0:
+                       PLAN_USUAL_LATENCY_BYTES. Over more than PLAN_FEW_HOMES homes a bucket is
+                       spread in parts of twice that at least */
+};
 
 struct plan_options {
     const struct scheme *const *registry; /* of all schemes there are; outlives the plan */
@@ -41,20 +54,15 @@ struct plan_options {
     int leaders_per_host; /* leaders that share a host's link, for the cost model alone; 0: 1 */
     int rails; /* how many of a node's workers lead it, each for its chunks (rails.c); 0: 1. No more
                   than the largest node has */
-    size_t chunk_bytes;   /* most that a chunk, or a slice of factors, holds; at least 4 */
-    size_t merge_bytes;   /* neighbouring groups of one mergeable scheme travel together until they
-                             hold that much; 0: each alone */
-    size_t latency_bytes; /* what a link carries in the latency of one message; 0:
-                             PLAN_USUAL_LATENCY_BYTES. Over more than PLAN_FEW_HOMES homes a bucket
-                             is spread in parts of twice that at least */
-    bool lags;            /* workers may be in different iterations: no trees */
-    int drop;             /* so many workers' gradients of a chunk, the last ones, nobody waits for;
-                             with `lags`, and schemes that serve parameters alone */
-    int tree_leaders;     /* with so many leaders every bucket that can travels along a tree; 0:
-                             those for which it is faster, from PLAN_LOG_LEADERS leaders on */
-    size_t factor_bytes;  /* most that all workers' factors of a bucket take; more come in rounds.
-                             0: PLAN_FACTOR_BYTES or twice the parameters */
-    int iter_size;        /* micro-batches per iteration: SFB sends the factors of all of them */
+    struct plan_sizes sizes;
+    bool lags;           /* workers may be in different iterations: no trees */
+    int drop;            /* so many workers' gradients of a chunk, the last ones, nobody waits for;
+                            with `lags`, and schemes that serve parameters alone */
+    int tree_leaders;    /* with so many leaders every bucket that can travels along a tree; 0:
+                            those for which it is faster, from PLAN_LOG_LEADERS leaders on */
+    size_t factor_bytes; /* most that all workers' factors of a bucket take; more come in rounds.
+                            0: PLAN_FACTOR_BYTES or twice the parameters */
+    int iter_size;       /* micro-batches per iteration: SFB sends the factors of all of them */
     int dilate; /* > 1: once schemes are chosen, buckets shrink to 1/dilate of their elements and
                    factors to 1/dilate of their width: 1/dilate of the bytes. For the replay
                    engine alone */

@@ -29,13 +29,13 @@ struct tried {
 
 struct chooser {
     const struct choose_question *question;
+    struct plan_options how; /* the question's, with the usual sizes where none are given */
     struct choose_answer *answer;
     struct way *mix; /* nmixes rows of one per group; no scheme where it does not train */
     int nmixes;
     struct cost *table; /* per group and way */
     size_t merge[MERGES];
     int nmerges;
-    size_t window; /* the usual one, or the given one */
     struct tried tried[MOST_TRIED];
     int ntried;
 };
@@ -62,7 +62,7 @@ static int find_ways(struct chooser *c)
     for (int w = 0; w < all.n; w++) {
         struct way way = all.way[w];
         bool of_use = !way.scheme->lossy;
-        for (int g = 0; g < q->work->ngroups; g++)
+        for (int g = 0; g < q->play.work->ngroups; g++)
             of_use = of_use || scheme_can_move(way.scheme, &q->groups[g], way.rank);
         if (!of_use)
             return error_set("--lossy=%s: no layer can travel by %s; leave it out", q->lossy->text,
@@ -122,7 +122,7 @@ static double find_balance(const struct cost *row, int nways)
 static void add_mixes(struct chooser *c, int nways)
 {
     const struct ways *ways = &c->answer->ways;
-    int groups = c->question->work->ngroups, n = 2;
+    int groups = c->question->play.work->ngroups, n = 2;
     struct way *mix = c->mix + (size_t)c->nmixes * (size_t)groups;
     double weight[MIXES] = {-1, 0};
 
@@ -142,24 +142,26 @@ static int find_costs(struct chooser *c)
 {
     const struct choose_question *q = c->question;
     const struct ways *ways = &c->answer->ways;
-    size_t groups = (size_t)q->work->ngroups;
+    size_t groups = (size_t)q->play.work->ngroups;
 
     c->table = alloc_array(groups * (size_t)ways->n, sizeof *c->table, "the costs of all schemes");
     c->mix = alloc_array(BOTH * MIXES * groups, sizeof *c->mix, "the choice of schemes");
     return c->table && c->mix
-               ? cost_table(q->cluster, q->how, ways, (int)groups, q->groups, c->table)
+               ? cost_table(q->cluster, &c->how, ways, (int)groups, q->groups, c->table)
                : -1;
 }
 
 static void find_sizes(struct chooser *c)
 {
     const struct choose_question *q = c->question;
-    size_t given = q->how->merge_bytes;
+    const struct plan_sizes *given = &q->how->sizes;
 
-    c->window = q->play.window == COST_SIZE_CHOSEN ? cost_sizes_for(q->play.cluster).window
-                                                   : q->play.window;
-    c->merge[c->nmerges++] = given == COST_SIZE_CHOSEN ? cost_sizes_for(q->cluster).merge : given;
-    if (given == COST_SIZE_CHOSEN && !q->quick)
+    c->how = *q->how;
+    c->how.sizes = cost_sizes_keep(cost_sizes_for(q->cluster), given);
+    if (given->window == COST_SIZE_CHOSEN) /* of what is played */
+        c->how.sizes.window = cost_sizes_for(q->play.cluster).window;
+    c->merge[c->nmerges++] = c->how.sizes.merge;
+    if (given->merge == COST_SIZE_CHOSEN && !q->quick)
         c->merge[c->nmerges++] = 0;
 }
 
@@ -168,25 +170,22 @@ static void find_sizes(struct chooser *c)
 static int make_plan(const struct chooser *c, const struct choose_row *row, struct plan **out)
 {
     const struct choose_question *q = c->question;
-    struct plan_options how = *q->how;
+    struct plan_options how = c->how;
 
     how.comm = row->comm;
     how.wire = row->wire;
-    how.ways = c->mix + (size_t)row->mix * (size_t)q->work->ngroups;
-    how.merge_bytes = row->merge_bytes;
-    return plan_create(&how, q->work->ngroups, q->groups, out);
+    how.ways = c->mix + (size_t)row->mix * (size_t)q->play.work->ngroups;
+    how.sizes = row->sizes;
+    return plan_create(&how, q->play.work->ngroups, q->groups, out);
 }
 
-static int play(const struct choose_question *question, const struct plan *plan, size_t window,
-                double *seconds)
+static int play(const struct choose_question *question, const struct plan *plan, double *seconds)
 {
     struct simulate_options how = question->play;
     struct simulate_result result;
 
-    how.work = question->work;
-    how.overlap = question->overlap;
     how.plan = plan;
-    how.window = window;
+    how.window = plan->options.sizes.window;
     how.iterations = 0;
     if (simulate_run(&how, &result, NULL))
         return -1;
@@ -207,12 +206,13 @@ static int try_row(struct chooser *c, int row, struct choose_row how)
         return -1;
     *tried = (struct tried){.row = row, .how = how, .digest = plan_digest(plan, 0)};
     for (int i = 0; i < c->ntried && !tried->again; i++)
-        if (c->tried[i].digest == tried->digest && c->tried[i].how.window == how.window) {
+        if (c->tried[i].digest == tried->digest &&
+            c->tried[i].how.sizes.window == how.sizes.window) {
             tried->how.seconds = c->tried[i].how.seconds;
             tried->again = true;
         }
     if (!tried->again)
-        status = play(c->question, plan, how.window, &tried->how.seconds);
+        status = play(c->question, plan, &tried->how.seconds);
     plan_destroy(plan);
     if (!status && (best->seconds < 0 || is_less(tried->how.seconds, best->seconds)))
         *best = tried->how;
@@ -227,10 +227,10 @@ static int add_row(struct chooser *c, struct choose_row how, int last)
 
     assert(row < CHOOSE_ROWS);
     c->answer->row[row].seconds = -1;
-    how.window = c->window;
+    how.sizes = c->how.sizes;
     for (; how.mix < last; how.mix++)
         for (int m = 0; m < c->nmerges; m++) {
-            how.merge_bytes = c->merge[m];
+            how.sizes.merge = c->merge[m];
             if (try_row(c, row, how))
                 return -1;
         }
@@ -294,7 +294,7 @@ static bool is_near(const struct chooser *c, int first, int end, double seconds,
 static bool is_enough(const struct chooser *c)
 {
     return c->answer->row[find_shortest(c->answer)].seconds <=
-           layer_times_total(c->question->work) * (1 + ENOUGH);
+           layer_times_total(c->question->play.work) * (1 + ENOUGH);
 }
 
 /* Of the plans from the number `first` on. */
@@ -304,13 +304,13 @@ static int widen_windows(struct chooser *c, int first)
     double best = c->answer->row[find_shortest(c->answer)].seconds;
     int end = c->ntried;
 
-    if (q->play.window != COST_SIZE_CHOSEN || q->quick || q->how->nranks == 1 || is_enough(c))
+    if (q->how->sizes.window != COST_SIZE_CHOSEN || q->quick || q->how->nranks == 1 || is_enough(c))
         return 0;
     for (int i = first; i < end; i++) {
         struct choose_row how = c->tried[i].how;
         bool widen = is_near(c, first, end, how.seconds, best);
         for (size_t times = 2; times <= WIDEST && widen; times *= 2) {
-            how.window = times * c->window;
+            how.sizes.window = times * c->how.sizes.window;
             if (try_row(c, c->tried[i].row, how))
                 return -1;
         }
@@ -331,8 +331,7 @@ static int take(const struct chooser *c)
     for (int g = 0; g < plan->ngroups; g++)
         out->way[g] = plan_way(plan, g);
     plan_destroy(plan);
-    out->merge_bytes = best->merge_bytes;
-    out->window = best->window;
+    out->sizes = best->sizes;
     out->seconds = best->seconds;
     return 0;
 }
@@ -375,7 +374,7 @@ int choose_comm(const struct choose_question *question, struct choose_answer *ou
     struct chooser c = {.question = question, .answer = out};
     int status;
 
-    *out = (struct choose_answer){.way = alloc_array((size_t)question->work->ngroups,
+    *out = (struct choose_answer){.way = alloc_array((size_t)question->play.work->ngroups,
                                                      sizeof *out->way, "the choice of schemes")};
     find_sizes(&c);
     status = error_any(!out->way || find_ways(&c) || find_costs(&c) || choose(&c) || take(&c));

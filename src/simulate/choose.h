@@ -9,20 +9,18 @@
 
 /* All borrowed. */
 struct choose_question {
-    const struct layer_times *work;     /* of one iteration, all its micro-batches */
     const struct cost_cluster *cluster; /* what the cost model goes by; what is played may differ */
-    const struct plan_options *how;     /* .comm and .ways are not read. merge_bytes may be
-                                           COST_SIZE_CHOSEN: to be chosen, too */
-    const struct ways *lossy;           /* may be chosen beside lossless schemes in how->wire */
-    const struct group *groups;         /* work->ngroups of them */
-    enum cost_overlap overlap;
-    bool whole_gradients;         /* nothing that moves factors may be chosen */
-    bool quick;                   /* the mixes alone, with the usual sizes: enough to compare
-                                     networks by */
-    struct simulate_options play; /* where candidates are played: cluster, ranks_per_node, fifo,
-                                     bytes_per_second, leaf_nodes, ... window may be
-                                     COST_SIZE_CHOSEN: to be chosen, too. work, plan, overlap and
-                                     iterations are not read */
+    const struct plan_options *how; /* comm and ways are not read. sizes: COST_SIZE_CHOSEN is to be
+                                       chosen, too */
+    const struct ways *lossy;       /* may be chosen beside lossless schemes in how->wire */
+    const struct group *groups;     /* play.work->ngroups of them */
+    bool whole_gradients;           /* nothing that moves factors may be chosen */
+    bool quick;                     /* the mixes alone, with the usual sizes: enough to compare
+                                       networks by */
+    struct simulate_options play;   /* where candidates are played: work (of one iteration, all its
+                                       micro-batches), overlap, cluster, ranks_per_node, fifo,
+                                       bytes_per_second, leaf_nodes, ... plan, window and iterations
+                                       are not read */
 };
 
 /* Lossless schemes, the paper's rule and the mixes; the same again with what is lossy. */
@@ -34,13 +32,13 @@ struct choose_row {
     struct comm comm;      /* COMM_AUTO: each group by what is cheapest for it */
     enum wire_format wire; /* of the others */
     int mix;               /* of these, by what measure */
-    size_t merge_bytes, window;
+    struct plan_sizes sizes;
     double seconds; /* of an iteration, as it was played */
 };
 
 struct choose_answer {
     struct way *way; /* per group; without a scheme where it does not train; owned */
-    size_t merge_bytes, window;
+    struct plan_sizes sizes;
     double seconds; /* of an iteration: no row's is less, but for what is not worth its rounding */
     struct choose_row row[CHOOSE_ROWS];
     int nrows, taken; /* the row that the answer is */
@@ -54,7 +52,7 @@ struct choose_answer {
  * group by what is cheapest for it alone, by the cost model's seconds, by those that it takes of
  * the link, and by those and as many times those of the passes as let one of the last groups be as
  * well off without factors (the less the link is waited for, the more the passes count). Each is
- * merged as suits the network and not at all (or up to how->merge_bytes, where that is given). The
+ * merged as suits the network and not at all (or up to how->sizes.merge, where that is given). The
  * best three plans, and all that are within 3 % of the best, are also played with windows twice and
  * four times as wide, unless the passes alone take as long to 0.05 %: where many homes are busy,
  * one that suits a few ranks is full of messages that wait for them while links to others stand

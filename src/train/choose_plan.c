@@ -50,42 +50,39 @@ static int find_work(struct exchange *exchange, const struct job *job,
     return 0;
 }
 
-/* Merging and window go into exchange->sizes; way: per group, by their numbers in the list of all.
- */
+/* way: per group, by their numbers in the list of all. */
 static int choose(struct exchange *exchange, const struct job *job, const struct compute *compute,
-                  const struct plan_options *how, const struct ways *ways, int *way)
+                  struct plan_options *how, const struct ways *ways, int *way)
 {
+    const struct trainer_options *o = job->options;
     struct plan_options free = *how;
     struct layer_times work;
-    struct choose_question question = {
-        .work = &work,
+    const struct choose_question question = {
         .cluster = &exchange->probe.cluster,
         .how = &free,
-        .lossy = &job->options->lossy,
+        .lossy = &o->lossy,
         .whole_gradients = sums_gradients(exchange, job),
         .groups = exchange->groups,
-        .overlap = job->options->overlap,
-        .play = {.cluster = &exchange->probe.cluster,
+        .play = {.work = &work,
+                 .overlap = o->overlap,
+                 .cluster = &exchange->probe.cluster,
                  .ranks_per_node = exchange->probe.ranks_per_node,
-                 .window = job->options->sizes.window,
-                 .fifo = job->options->fifo,
-                 .bytes_per_second =
-                     exchange->cap * (job->options->dilate > 1 ? job->options->dilate : 1)}};
+                 .fifo = o->fifo,
+                 .bytes_per_second = exchange->cap * (o->dilate > 1 ? o->dilate : 1)}};
     struct choose_answer answer;
     char words[CHOOSE_WORDS];
 
     free.dilate = 1; /* the link is as much faster already */
-    free.merge_bytes = job->options->sizes.merge;
+    free.sizes = o->sizes;
     if (find_work(exchange, job, compute, &work) || choose_comm(&question, &answer))
         return -1;
     choose_print_rows(&answer, words);
     LOG_INFO(job->log, "Simulated time of an iteration by --comm: %s", words);
-    if (job->options->lossy.n > 0) {
+    if (o->lossy.n > 0) {
         choose_print_lossy(&answer, compute->net->ngroups, words);
         LOG_INFO(job->log, "%s", words);
     }
-    exchange->sizes.merge = answer.merge_bytes;
-    exchange->sizes.window = answer.window;
+    how->sizes = answer.sizes;
     for (int g = 0; g < compute->net->ngroups; g++)
         way[g] = ways_find(ways, answer.way[g]);
     choose_answer_free(&answer);
@@ -204,13 +201,6 @@ int schemes_leaders_per_host(const struct exchange *exchange)
     return exchange->nodes.node ? exchange->nodes.leaders_per_host : exchange->probe.ranks_per_node;
 }
 
-static void use_sizes(const struct exchange *exchange, struct plan_options *options)
-{
-    options->chunk_bytes = exchange->sizes.chunk;
-    options->merge_bytes = exchange->sizes.merge;
-    options->latency_bytes = exchange->sizes.latency;
-}
-
 /* Rank 0 decides for all: the same figures give the same choice, but nobody should have to prove
  * it. What it decides goes into options and `way`, of as many places as there are groups. */
 static int choose_together(struct exchange *exchange, const struct job *job,
@@ -224,21 +214,16 @@ static int choose_together(struct exchange *exchange, const struct job *job,
 
     ways_list(sync_schemes, job->options->wire, &job->options->lossy, &ways);
     if (!status) {
-        exchange->sizes =
-            cost_sizes_keep(cost_sizes_for(&exchange->probe.cluster), &job->options->sizes);
-        use_sizes(exchange, options);
         options->leaders_per_host = schemes_leaders_per_host(exchange);
         status = error_agree(
             job->world, job->rank == 0 ? choose(exchange, job, compute, options, &ways, index) : 0);
     }
     if (!status)
-        status = agree_share(job->world, &exchange->sizes, sizeof exchange->sizes) ||
+        status = agree_share(job->world, &options->sizes, sizeof options->sizes) ||
                  agree_share(job->world, index, ngroups * sizeof *index);
     for (size_t g = 0; g < ngroups && !status; g++)
         way[g] = index[g] >= 0 ? ways.way[index[g]] : (struct way){.scheme = NULL};
     free(index);
-    use_sizes(exchange, options);
-    options->ways = way;
     return status ? -1 : 0;
 }
 
@@ -255,19 +240,13 @@ static bool keep_plan(struct exchange *exchange, const struct job *job,
                       const struct compute *compute, const char *kept, struct plan_options *options,
                       struct way *way)
 {
-    struct cost_sizes sizes = exchange->sizes;
-
     if (!asks_model(job) || job->options->measure ||
         !kept_plan_read(options, exchange->nodes.node ? exchange->nodes.nnodes : job->nworkers,
-                        &job->options->lossy, compute->net->ngroups, exchange->groups, kept, &sizes,
-                        way))
+                        &job->options->lossy, compute->net->ngroups, exchange->groups, kept, way))
         return false;
     for (int g = 0; g < compute->net->ngroups; g++)
         if (sums_gradients(exchange, job) && way[g].scheme && !scheme_sums_gradients(way[g].scheme))
             return false;
-    exchange->sizes = sizes;
-    use_sizes(exchange, options);
-    options->ways = way;
     LOG_INFO(job->log, "Using the resumed run's schemes; --tune=measure chooses again");
     return true;
 }
@@ -296,9 +275,12 @@ static void log_unused(const struct exchange *exchange, const struct job *job)
 int schemes_plan_all(struct exchange *exchange, const struct job *job, struct compute *compute,
                      const char *kept)
 {
+    struct way *way = alloc_array((size_t)compute->net->ngroups, sizeof *way, "schemes");
     struct plan_options options = {.registry = sync_schemes,
                                    .comm = job->options->comm,
                                    .wire = job->options->wire,
+                                   .ways = way,
+                                   .sizes = cost_sizes_keep(COST_USUAL_SIZES, &job->options->sizes),
                                    .nranks = job->nranks,
                                    .servers = job->options->servers,
                                    .nodes = exchange->nodes.node,
@@ -307,14 +289,11 @@ int schemes_plan_all(struct exchange *exchange, const struct job *job, struct co
                                    .drop = job->options->drop,
                                    .iter_size = job->iter_size,
                                    .dilate = job->options->dilate};
-    struct way *way = alloc_array((size_t)compute->net->ngroups, sizeof *way, "schemes");
     bool asks = asks_model(job);
     int status;
 
     exchange->groups = groups_create(compute->net);
     status = error_agree(job->world, exchange->groups && way ? 0 : -1);
-    exchange->sizes = cost_sizes_keep(COST_USUAL_SIZES, &job->options->sizes);
-    use_sizes(exchange, &options);
     if (!status && asks && !keep_plan(exchange, job, compute, kept, &options, way))
         status = choose_together(exchange, job, compute, &options, way);
     if ((!asks && options.comm.policy == COMM_AUTO) || options.comm.policy == COMM_PAPER)

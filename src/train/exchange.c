@@ -113,8 +113,8 @@ void exchange_set_options(struct exchange *exchange, const struct job *job, int6
         .forward_waits_all = job->options->overlap == COST_OVERLAP_BACKWARD,
         .staleness = job->options->staleness,
         .fifo = job->options->fifo,
-        .window =
-            exchange->sizes.window / (size_t)(job->options->dilate > 1 ? job->options->dilate : 1),
+        .window = exchange->plan->options.sizes.window /
+                  (size_t)(job->options->dilate > 1 ? job->options->dilate : 1),
         .bytes_per_second = job->options->mbps * 1e6 / 8,
         .node = exchange->node,
         .direct = job->options->direct,

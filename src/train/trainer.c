@@ -148,7 +148,7 @@ static int begin_run(struct trainer *t)
         return -1;
     if (t->job.rank != 0 || t->job.options->dry_run)
         return 0;
-    kept_plan_describe(t->exchange.plan, &t->exchange.sizes, &plan);
+    kept_plan_describe(t->exchange.plan, &plan);
     return error_any(run_begin(&t->run, t->at.iteration, strbuf_take(&plan)) ||
                      metrics_open(&t->job, &t->compute, &t->at, &t->output.curves));
 }

@@ -70,7 +70,7 @@ struct trainer_options {
     int staleness;             /* iterations that a worker may be ahead of the slowest */
     int drop;                  /* so many workers' gradients no iteration waits for */
     bool fifo;                 /* messages are sent in the order of posting, not by urgency */
-    struct cost_sizes sizes;   /* but for latency; COST_SIZE_CHOSEN: by the measured network */
+    struct plan_sizes sizes;   /* but for latency; COST_SIZE_CHOSEN: by the measured network */
     double mbps;               /* cap of this rank's sends, Mbit/s; 0: none */
     bool measure;              /* comm auto: the cluster is measured and schemes are chosen anew,
                                   whatever a file or a snapshot says */

@@ -64,7 +64,7 @@ static void compare(size_t elems, int repetitions, int rank, int nranks)
                                    .comm = {COMM_SCHEME, scheme_find(sync_schemes, "allreduce")},
                                    .nranks = nranks,
                                    .iter_size = 1,
-                                   .chunk_bytes = COST_USUAL_SIZES.chunk};
+                                   .sizes.chunk = COST_USUAL_SIZES.chunk};
     struct sync_options how = {.overlap = true, .window = COST_USUAL_SIZES.window};
     struct sync_update update = {.describe = NULL};
     double ours[MOST], theirs[MOST], zero = 0;

@@ -360,7 +360,7 @@ static struct plan *plan_of(const char *comm, int by)
 {
     struct plan_options options = {.registry = sync_schemes,
                                    .nranks = 4,
-                                   .chunk_bytes = 1 << 16,
+                                   .sizes.chunk = 1 << 16,
                                    .iter_size = 1,
                                    .dilate = by};
     struct plan *plan;

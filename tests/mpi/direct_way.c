@@ -207,7 +207,7 @@ int main(int argc, char **argv)
     struct plan_options options = {.registry = sync_schemes,
                                    .comm = {COMM_SCHEME, &scheme_ps},
                                    .iter_size = 1,
-                                   .chunk_bytes = CHUNK_BYTES};
+                                   .sizes.chunk = CHUNK_BYTES};
     struct sync_options how = {.overlap = true};
     struct sync_update update = {.nhistory = 1, .describe = describe};
     struct plan *plan;

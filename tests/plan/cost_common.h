@@ -50,7 +50,7 @@ static inline void find_schemes(void)
 static inline struct plan_options shared(int nodes)
 {
     return (struct plan_options){
-        .registry = sync_schemes, .nranks = nodes, .iter_size = 1, .chunk_bytes = 2 << 20};
+        .registry = sync_schemes, .nranks = nodes, .iter_size = 1, .sizes.chunk = 2 << 20};
 }
 
 static inline struct plan_options dedicated(int workers, int servers)

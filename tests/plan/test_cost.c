@@ -171,7 +171,7 @@ START_TEST(bytes_equal_the_formulas_for_any_shape)
         int servers = pick(7, draw, 2) ? 1 + (int)pick(8, draw, 5) : 0, nodes[16 * 3];
         struct plan_options how = dedicated(workers * locals, servers);
         fc.elems += pick(4, draw, 2) ? (size_t)fc.m : 0;
-        how.chunk_bytes = 4 + pick(5, draw, 100000);
+        how.sizes.chunk = 4 + pick(5, draw, 100000);
         how.iter_size = 1 + (int)pick(6, draw, 3);
         how.wire = pick(9, draw, 3) ? WIRE_FP32 : WIRE_BF16;
         how.nodes = nodes;
@@ -209,7 +209,7 @@ START_TEST(seconds_follow_the_link_the_latency_and_the_product)
     struct plan_options setup = shared(5);
     struct cost c;
 
-    setup.chunk_bytes = 4000; /* 1000 chunks, 200 a server */
+    setup.sizes.chunk = 4000; /* 1000 chunks, 200 a server */
     c = cost_of(&cluster, &setup, &fc, ps);
     ck_assert_double_eq_tol(c.seconds, 2 * 4e6 * 0.8 / 1e9, 1e-12);
     cluster.latency_seconds = 1;
@@ -218,7 +218,7 @@ START_TEST(seconds_follow_the_link_the_latency_and_the_product)
     ck_assert_double_eq_tol(c.seconds, 0.0064 + 2 + 1.6, 1e-9);
     c = cost_of(&cluster, &setup, &fc, allreduce);
     ck_assert_double_eq_tol(c.seconds, 0.0064 + 2 + 1.6, 1e-9);
-    setup.chunk_bytes = 1 << 20; /* 5 pieces, one each: 4 away, 4 back */
+    setup.sizes.chunk = 1 << 20; /* 5 pieces, one each: 4 away, 4 back */
     c = cost_of(&cluster, &setup, &fc, allreduce);
     ck_assert_double_eq_tol(c.seconds, 0.0064 + 2 + 0.008, 1e-9);
     cluster.latency_seconds = cluster.message_seconds = 0;
@@ -377,7 +377,7 @@ START_TEST(bytes_beyond_64_bits_saturate)
     struct group fc = connected(1 << 20, 1 << 20, 1 << 20);
     struct plan_options setup = shared(65536);
 
-    setup.chunk_bytes = 1 << 30;
+    setup.sizes.chunk = 1 << 30;
     ck_assert_uint_eq(cost_of(&usual, &setup, &fc, ps).bytes, UINT64_C(65535) << 43);
     ck_assert_uint_eq(cost_of(&usual, &setup, &fc, sfb).bytes, UINT64_MAX);
     ck_assert(isfinite(cost_of(&usual, &setup, &fc, sfb).seconds));
@@ -387,7 +387,7 @@ END_TEST
 START_TEST(sizes_grow_with_what_a_trip_costs)
 {
     struct cost_cluster cluster = usual; /* 33 us at 1.25 GB/s: 41250 bytes a trip */
-    struct cost_sizes sizes = cost_sizes_for(&cluster);
+    struct plan_sizes sizes = cost_sizes_for(&cluster);
 
     ck_assert_uint_eq(sizes.chunk, 41250 * 20 / 4096 * 4096);
     ck_assert_uint_eq(sizes.merge, 41250 * 4 / 4096 * 4096);

@@ -28,9 +28,9 @@ static struct plan *merged(const char *comm, int nranks, size_t bytes, int dilat
 {
     struct plan_options options = {.registry = sync_schemes,
                                    .nranks = nranks,
-                                   .chunk_bytes = 1 << 20,
+                                   .sizes.chunk = 1 << 20,
                                    .iter_size = 1,
-                                   .merge_bytes = bytes,
+                                   .sizes.merge = bytes,
                                    .dilate = dilate};
     struct plan *plan = NULL;
 

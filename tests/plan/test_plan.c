@@ -73,7 +73,7 @@ static struct plan *make(const char *comm, int nranks, int servers, size_t chunk
     struct plan_options options = {.registry = sync_schemes,
                                    .nranks = nranks,
                                    .servers = servers,
-                                   .chunk_bytes = chunk,
+                                   .sizes.chunk = chunk,
                                    .iter_size = 1};
     struct plan *plan = NULL;
 
@@ -157,7 +157,7 @@ START_TEST(low_rank_moves_factors_where_they_are_half_of_the_matrix)
                           .trains = true,
                           .outputs = 60};
     struct plan_options options = {
-        .registry = sync_schemes, .nranks = 7, .chunk_bytes = 256, .iter_size = 1};
+        .registry = sync_schemes, .nranks = 7, .sizes.chunk = 256, .iter_size = 1};
     struct plan *plan;
 
     for (int rank = 1; rank <= 10; rank++) {
@@ -231,7 +231,7 @@ START_TEST(one_worker_of_a_node_sends_for_all)
                                    .nranks = 8,
                                    .servers = 1,
                                    .nodes = nodes,
-                                   .chunk_bytes = 4096,
+                                   .sizes.chunk = 4096,
                                    .iter_size = 2};
     const uint64_t row = (50 + 4099) * sizeof(float), conv = 1000 * sizeof(float);
     struct plan *plan, *other;
@@ -287,7 +287,7 @@ START_TEST(factors_travel_in_slices_of_a_chunk_at_most)
                                    .nodes = nodes,
                                    .iter_size = 6,
                                    .wire = _i < 10 ? WIRE_FP32 : WIRE_BF16,
-                                   .chunk_bytes = chunks[_i / 2 % 5],
+                                   .sizes.chunk = chunks[_i / 2 % 5],
                                    .factor_bytes = _i % 2 ? 4000000 : 1 << 30};
     size_t all, largest = 0, size = _i < 10 ? 4 : 2, chunk = chunks[_i / 2 % 5];
     struct plan *plan;
@@ -360,7 +360,7 @@ START_TEST(the_leaders_of_a_node_share_what_one_would_do)
     static const char *const comms[] = {"ps", "allreduce", "onebit", "sfb", "adam"};
     static const int first[3] = {0, 1, 6};
     struct plan_options options = {
-        .registry = sync_schemes, .nodes = nodes, .chunk_bytes = 4096, .iter_size = 2};
+        .registry = sync_schemes, .nodes = nodes, .sizes.chunk = 4096, .iter_size = 2};
 
     for (int i = 0; i < 5 * 4 * 2 * 2; i++) {
         int servers = i / 20 % 2;
@@ -391,7 +391,7 @@ START_TEST(rails_carry_alike)
                                    .nranks = 8,
                                    .nodes = nodes,
                                    .rails = 2,
-                                   .chunk_bytes = 4096,
+                                   .sizes.chunk = 4096,
                                    .iter_size = 1};
     uint64_t least = UINT64_MAX, most = 0;
     struct plan *plan, *other;
@@ -424,7 +424,7 @@ START_TEST(the_papers_rule_counts_the_rows_of_a_node)
                                    .comm = {.policy = COMM_PAPER},
                                    .nranks = 8,
                                    .nodes = nodes,
-                                   .chunk_bytes = 4096,
+                                   .sizes.chunk = 4096,
                                    .iter_size = 3};
     struct plan *plan;
 
@@ -444,7 +444,7 @@ START_TEST(every_server_gets_a_part_of_a_large_layer)
     struct plan_options options = {.registry = sync_schemes,
                                    .comm = {COMM_SCHEME, &scheme_ps},
                                    .nranks = 8,
-                                   .chunk_bytes = 2 << 20,
+                                   .sizes.chunk = 2 << 20,
                                    .iter_size = 1};
     struct plan *plan;
     unsigned homes = 0;
@@ -487,7 +487,7 @@ START_TEST(nothing_of_the_callers_is_kept)
                                    .ways = ways,
                                    .nodes = nodes,
                                    .nranks = 4,
-                                   .chunk_bytes = 4096,
+                                   .sizes.chunk = 4096,
                                    .iter_size = 1};
     struct plan *plan;
 
@@ -513,7 +513,7 @@ START_TEST(no_message_is_longer_than_mpi_can_count)
     struct plan_options options = {.registry = sync_schemes,
                                    .comm = {COMM_SCHEME, &scheme_ps},
                                    .nranks = 2,
-                                   .chunk_bytes = (size_t)1 << 40,
+                                   .sizes.chunk = (size_t)1 << 40,
                                    .iter_size = 1};
     size_t at = 0;
     struct plan *plan;
@@ -537,7 +537,7 @@ START_TEST(impossible_requests_are_refused_with_the_reason)
                                    .comm = {COMM_SCHEME, &scheme_ps},
                                    .nranks = 4,
                                    .servers = 4,
-                                   .chunk_bytes = 4096,
+                                   .sizes.chunk = 4096,
                                    .iter_size = 1};
     struct plan *plan;
     struct comm comm;
@@ -545,7 +545,7 @@ START_TEST(impossible_requests_are_refused_with_the_reason)
     ck_assert_int_ne(plan_create(&options, 3, groups, &plan), 0);
     ck_assert_ptr_nonnull(strstr(error_text(), "--servers=4 leaves no worker: 4 ranks are there"));
     options.servers = 0;
-    options.chunk_bytes = 3;
+    options.sizes.chunk = 3;
     ck_assert_int_ne(plan_create(&options, 3, groups, &plan), 0);
     ck_assert_ptr_nonnull(strstr(error_text(), "--chunk=3"));
     ck_assert_int_ne(comm_parse(sync_schemes, "ring", &comm), 0);

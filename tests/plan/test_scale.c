@@ -52,8 +52,8 @@ static struct plan *plan_of(const char *comm, int ranks)
     struct plan_options options = {.registry = sync_schemes,
                                    .nranks = ranks,
                                    .iter_size = 1,
-                                   .chunk_bytes = COST_USUAL_SIZES.chunk,
-                                   .merge_bytes = COST_USUAL_SIZES.merge};
+                                   .sizes.chunk = COST_USUAL_SIZES.chunk,
+                                   .sizes.merge = COST_USUAL_SIZES.merge};
     struct plan *plan;
 
     ck_assert_int_eq(comm_parse(sync_schemes, comm, &options.comm), 0);
@@ -162,7 +162,7 @@ START_TEST(trees_are_for_few_homes_among_many_ranks)
     struct plan_options options = {.registry = sync_schemes,
                                    .comm = {COMM_SCHEME, &scheme_ps},
                                    .iter_size = 1,
-                                   .chunk_bytes = 1 << 20};
+                                   .sizes.chunk = 1 << 20};
     const struct {
         const struct group *group;
         int ranks, servers;
@@ -203,7 +203,7 @@ START_TEST(parts_larger_than_a_chunk_are_cut_evenly)
                                    .comm = {COMM_SCHEME, &scheme_ps},
                                    .nranks = sizes[_i],
                                    .iter_size = 1,
-                                   .chunk_bytes = COST_USUAL_SIZES.chunk};
+                                   .sizes.chunk = COST_USUAL_SIZES.chunk};
     uint64_t even = group.elems / (uint64_t)sizes[_i];
     struct plan *plan;
 
@@ -225,7 +225,7 @@ START_TEST(a_tree_keeps_a_sum_for_each_edge)
                                    .comm = {COMM_SCHEME, &scheme_ps},
                                    .nranks = sizes[_i],
                                    .iter_size = 1,
-                                   .chunk_bytes = 1 << 20};
+                                   .sizes.chunk = 1 << 20};
     uint64_t all = 0;
     struct plan *plan;
 

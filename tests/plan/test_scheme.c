@@ -98,8 +98,11 @@ static const struct cost_cluster cluster = {.latency_seconds = 30e-6,
 
 static struct plan_options options_of(struct comm comm)
 {
-    return (struct plan_options){
-        .registry = registry, .comm = comm, .nranks = 4, .iter_size = 1, .chunk_bytes = 1 << 16};
+    return (struct plan_options){.registry = registry,
+                                 .comm = comm,
+                                 .nranks = 4,
+                                 .iter_size = 1,
+                                 .sizes = {.chunk = 1 << 16, .window = COST_SIZE_CHOSEN}};
 }
 
 static struct plan *plan_of(struct comm comm)
@@ -167,7 +170,7 @@ START_TEST(chunks_keep_to_the_schemes_unit_and_codec)
     struct plan *plan;
     size_t weight = 0;
 
-    options.chunk_bytes = 1000 * sizeof(float) + 4;
+    options.sizes.chunk = 1000 * sizeof(float) + 4;
     ck_assert_int_eq(plan_create(&options, 3, groups, &plan), 0);
     for (int c = 0; c < plan->buckets[1].nchunks; c++) {
         int chunk = plan->buckets[1].first_chunk + c;
@@ -195,12 +198,11 @@ START_TEST(the_model_prices_and_chooses_it)
         .nlayers = 3, .forward = forward, .backward = backward, .ngroups = 3, .layer = layer};
     struct plan_options how = options_of((struct comm){.policy = COMM_AUTO});
     struct choose_question question = {
-        .work = &work,
         .cluster = &cluster,
         .how = &how,
         .groups = groups,
-        .overlap = COST_OVERLAP_WFBP,
-        .play = {.cluster = &cluster, .ranks_per_node = 1, .window = COST_SIZE_CHOSEN}};
+        .play = {
+            .work = &work, .overlap = COST_OVERLAP_WFBP, .cluster = &cluster, .ranks_per_node = 1}};
     struct scheme whisper_of_factors = whisper;
     const struct scheme *const with_factors[] = {&scheme_ps, &whisper_of_factors, NULL};
     struct choose_answer answer;

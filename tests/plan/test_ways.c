@@ -23,8 +23,8 @@ START_TEST(every_bucket_has_its_own_way)
                                    .comm = {.policy = COMM_AUTO},
                                    .ways = ways,
                                    .nranks = 4,
-                                   .chunk_bytes = 1 << 20,
-                                   .merge_bytes = 1 << 20,
+                                   .sizes.chunk = 1 << 20,
+                                   .sizes.merge = 1 << 20,
                                    .iter_size = 1};
     struct plan *plan, *other;
     uint64_t sent[4] = {0};

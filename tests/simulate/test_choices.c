@@ -29,17 +29,15 @@ static struct choose_answer choose(const struct layer_times *work,
                                    const struct plan_options *how, const struct group *groups,
                                    enum cost_overlap overlap, bool quick)
 {
-    struct choose_question question = {.work = work,
-                                       .cluster = cluster,
-                                       .how = how,
-                                       .groups = groups,
-                                       .overlap = overlap,
-                                       .quick = quick,
-                                       .play = alike(cluster)};
+    struct plan_options free = *how;
+    struct choose_question question = {
+        .cluster = cluster, .how = &free, .groups = groups, .quick = quick, .play = alike(cluster)};
     struct choose_answer answer;
 
-    if (quick) /* no size is worked out of an infinite rate */
-        question.play.window = 8 << 20;
+    question.play.work = work;
+    question.play.overlap = overlap;
+    /* no size is worked out of an infinite rate */
+    free.sizes.window = quick ? 8 << 20 : COST_SIZE_CHOSEN;
     ck_assert_msg(choose_comm(&question, &answer) == 0, "%s", error_text());
     return answer;
 }
@@ -218,7 +216,7 @@ START_TEST(equal_seconds_go_to_fewer_bytes_then_to_the_earlier_scheme)
     struct cost_cluster free_of_cost = only_link;
     struct plan_options setup = shared(16);
 
-    setup.chunk_bytes = 4096;
+    setup.sizes.chunk = 4096;
     /* exact tie of bytes and seconds: PS is first in the registry */
     ck_assert_ptr_eq(choose_one(&only_link, &setup, &tie, true), ps);
     ck_assert_ptr_eq(choose_one(&only_link, &setup, &conv, true), ps);
@@ -289,7 +287,7 @@ static struct choose_answer merge_small_layers(double message_seconds, size_t me
     }
     cluster.latency_seconds = 0;
     cluster.message_seconds = message_seconds;
-    setup.merge_bytes = merge_bytes;
+    setup.sizes.merge = merge_bytes;
     return choose(&work, &cluster, &setup, groups, COST_OVERLAP_WFBP, false);
 }
 
@@ -299,10 +297,10 @@ START_TEST(layers_are_merged_as_messages_cost)
     struct choose_answer apart = merge_small_layers(1e-3, 0);
     struct choose_answer cheap = merge_small_layers(0, COST_SIZE_CHOSEN);
 
-    ck_assert_uint_ge(dear.merge_bytes, 64 << 10);
+    ck_assert_uint_ge(dear.sizes.merge, 64 << 10);
     ck_assert_double_lt(dear.seconds, 0.5 * apart.seconds);
-    ck_assert_uint_eq(apart.merge_bytes, 0); /* what the user gave holds */
-    ck_assert_uint_lt(cheap.merge_bytes, dear.merge_bytes);
+    ck_assert_uint_eq(apart.sizes.merge, 0); /* what the user gave holds */
+    ck_assert_uint_lt(cheap.sizes.merge, dear.sizes.merge);
     choose_answer_free(&dear);
     choose_answer_free(&apart);
     choose_answer_free(&cheap);

@@ -40,15 +40,16 @@ static void ask(struct asked *a, const struct cost_cluster *cluster, const struc
     a->how = (struct plan_options){.registry = sync_schemes,
                                    .nranks = RANKS,
                                    .iter_size = 1,
-                                   .chunk_bytes = cost_sizes_for(cluster).chunk,
-                                   .merge_bytes = COST_SIZE_CHOSEN};
-    a->question = (struct choose_question){
-        .work = work,
-        .cluster = &a->cluster,
-        .how = &a->how,
-        .groups = groups,
-        .overlap = COST_OVERLAP_WFBP,
-        .play = {.cluster = &a->cluster, .ranks_per_node = 1, .window = COST_SIZE_CHOSEN}};
+                                   .sizes.chunk = cost_sizes_for(cluster).chunk,
+                                   .sizes.merge = COST_SIZE_CHOSEN,
+                                   .sizes.window = COST_SIZE_CHOSEN};
+    a->question = (struct choose_question){.cluster = &a->cluster,
+                                           .how = &a->how,
+                                           .groups = groups,
+                                           .play = {.work = work,
+                                                    .overlap = COST_OVERLAP_WFBP,
+                                                    .cluster = &a->cluster,
+                                                    .ranks_per_node = 1}};
 }
 
 static struct choose_answer answer_to(const struct asked *a)
@@ -69,10 +70,8 @@ static double play(const struct choose_question *question, struct comm comm, con
 
     how.comm = comm;
     how.ways = ways;
-    how.merge_bytes = merge;
+    how.sizes.merge = merge;
     ck_assert_msg(!plan_create(&how, LAYERS, groups, &plan), "%s", error_text());
-    options.work = question->work;
-    options.overlap = question->overlap;
     options.plan = plan;
     options.window = window;
     ck_assert_msg(!simulate_run(&options, &result, NULL), "%s", error_text());
@@ -107,7 +106,7 @@ static double compare(uint32_t number)
 {
     static const char *const named[] = {"ps", "sfb", "allreduce", "paper"};
     struct cost_cluster cluster = draw(number);
-    struct cost_sizes sizes = cost_sizes_for(&cluster);
+    struct plan_sizes sizes = cost_sizes_for(&cluster);
     struct comm by = {.policy = COMM_AUTO};
     struct choose_answer answer;
     struct asked a;
@@ -115,8 +114,9 @@ static double compare(uint32_t number)
 
     ask(&a, &cluster, &three_layers);
     answer = answer_to(&a);
-    ck_assert_double_eq_tol(play(&a.question, by, answer.way, answer.merge_bytes, answer.window),
-                            answer.seconds, 1e-9 * answer.seconds);
+    ck_assert_double_eq_tol(
+        play(&a.question, by, answer.way, answer.sizes.merge, answer.sizes.window), answer.seconds,
+        1e-9 * answer.seconds);
     ck_assert_int_eq(answer.nrows, 5); /* the four below, and the mixes */
     for (int i = 0; i < answer.nrows; i++)
         ck_assert_double_le(answer.seconds, answer.row[i].seconds);
@@ -232,16 +232,16 @@ START_TEST(what_the_user_gives_is_kept)
     struct asked a;
 
     ask(&a, &cluster, &three_layers);
-    a.how.merge_bytes = 12345;
-    a.question.play.window = 54321;
+    a.how.sizes.merge = 12345;
+    a.how.sizes.window = 54321;
     a.question.whole_gradients = true;
     answer = answer_to(&a);
-    ck_assert_uint_eq(answer.merge_bytes, 12345);
-    ck_assert_uint_eq(answer.window, 54321);
+    ck_assert_uint_eq(answer.sizes.merge, 12345);
+    ck_assert_uint_eq(answer.sizes.window, 54321);
     for (int i = 0; i < answer.nrows; i++) {
         ck_assert_int_ne(answer.row[i].comm.policy, COMM_PAPER); /* it sends factors */
-        ck_assert_uint_eq(answer.row[i].merge_bytes, 12345);
-        ck_assert_uint_eq(answer.row[i].window, 54321);
+        ck_assert_uint_eq(answer.row[i].sizes.merge, 12345);
+        ck_assert_uint_eq(answer.row[i].sizes.window, 54321);
     }
     for (int g = 0; g < LAYERS; g++)
         ck_assert(!answer.way[g].scheme->factors);
@@ -254,7 +254,7 @@ END_TEST
 static double choose_with(const char *text, uint32_t number, struct choose_answer *out)
 {
     struct cost_cluster cluster = draw(number);
-    struct cost_sizes sizes = cost_sizes_for(&cluster);
+    struct plan_sizes sizes = cost_sizes_for(&cluster);
     struct choose_answer exact;
     struct ways lossy;
     struct asked a;
@@ -281,7 +281,7 @@ static double choose_with(const char *text, uint32_t number, struct choose_answe
                   out->seconds);
     a.how.wire = WIRE_FP32;
     ck_assert_double_eq_tol(play(&a.question, (struct comm){.policy = COMM_AUTO}, out->way,
-                                 out->merge_bytes, out->window),
+                                 out->sizes.merge, out->sizes.window),
                             out->seconds, 1e-9 * out->seconds);
     choose_answer_free(&exact);
     return out->exact_seconds / out->seconds;

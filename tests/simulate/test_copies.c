@@ -21,7 +21,7 @@ static struct plan_options by(const char *scheme, int ranks)
         .comm = {.policy = COMM_SCHEME, .scheme = scheme_find(sync_schemes, scheme)},
         .nranks = ranks,
         .iter_size = 1,
-        .chunk_bytes = 2 << 20,
+        .sizes.chunk = 2 << 20,
     };
 }
 
@@ -108,15 +108,17 @@ START_TEST(auto_takes_what_copies_less_where_the_link_is_fast)
     static const char *const words[] = {"ps", "sfb"};
     const struct scheme *const registry[] = {scheme_find(sync_schemes, "ps"),
                                              scheme_find(sync_schemes, "sfb"), NULL};
-    struct plan_options free = {
-        .registry = registry, .nranks = 4, .iter_size = 1, .chunk_bytes = 2 << 20};
-    struct choose_question question = {
-        .work = &three_layers,
-        .cluster = &cluster,
-        .how = &free,
-        .groups = groups,
-        .overlap = COST_OVERLAP_NONE,
-        .play = {.cluster = &cluster, .ranks_per_node = 1, .window = COST_SIZE_CHOSEN}};
+    struct plan_options free = {.registry = registry,
+                                .nranks = 4,
+                                .iter_size = 1,
+                                .sizes = {.chunk = 2 << 20, .window = COST_SIZE_CHOSEN}};
+    struct choose_question question = {.cluster = &cluster,
+                                       .how = &free,
+                                       .groups = groups,
+                                       .play = {.work = &three_layers,
+                                                .overlap = COST_OVERLAP_NONE,
+                                                .cluster = &cluster,
+                                                .ranks_per_node = 1}};
     struct choose_answer answer;
     double seconds[2];
 

@@ -30,7 +30,7 @@ static void start(int ranks)
                                 .comm = {.policy = COMM_SCHEME, .scheme = &scheme_ps},
                                 .nranks = ranks,
                                 .iter_size = 1,
-                                .chunk_bytes = 2 << 20};
+                                .sizes.chunk = 2 << 20};
     options = (struct simulate_options){.cluster = &cluster,
                                         .ranks_per_node = 1,
                                         .window = COST_SIZE_CHOSEN,
@@ -44,7 +44,7 @@ static void start_baseline(const char *name, int ranks)
 
     start(ranks);
     ck_assert_int_eq(systems_parse(sync_schemes, name, &how.comm, &baseline), 0);
-    how.chunk_bytes = baseline->chunk_bytes;
+    how.sizes.chunk = baseline->chunk_bytes;
     options.overlap = baseline->overlap;
     options.manner = baseline->manner;
 }

@@ -46,7 +46,7 @@ static struct plan_options among(int ranks, const char *scheme)
                  .scheme = scheme ? scheme_find(sync_schemes, scheme) : NULL},
         .nranks = ranks,
         .iter_size = 1,
-        .chunk_bytes = 8 << 20,
+        .sizes.chunk = 8 << 20,
     };
 }
 
@@ -126,7 +126,7 @@ START_TEST(two_ranks_by_ps_take_a_gradient_and_an_answer)
     struct plan_options how = among(2, "ps");
 
     /* two homes with half of 4 MB each; the answer leaves when the gradient is there */
-    how.chunk_bytes = 2 << 20;
+    how.sizes.chunk = 2 << 20;
     is_about(seconds_of(&setting, &how), 0.03 + 2 * (1e-3 + 2e-3), 1e-6);
 }
 END_TEST
@@ -203,9 +203,9 @@ START_TEST(factors_in_slices_hold_nothing_back)
     how.comm = (struct comm){.policy = COMM_AUTO};
     how.ways = wishes;
     how.factor_bytes = (size_t)1 << 31; /* in one round */
-    how.chunk_bytes = 4 << 20;
+    how.sizes.chunk = 4 << 20;
     sliced = seconds_of(&setting, &how);
-    how.chunk_bytes = PLAN_LARGEST_MESSAGE;
+    how.sizes.chunk = PLAN_LARGEST_MESSAGE;
     whole = seconds_of(&setting, &how);
     /* and while the last layer computes nothing is left to send */
     links = 0.03 + (3 * 4 * 2000 * 16384. + 2 * 3. / 4 * 4 * (BIG + 2000)) / 1e9;
@@ -228,7 +228,7 @@ static void compare_bytes(const char *scheme, int nranks, int servers)
     struct plan *plan;
 
     how.servers = servers;
-    how.chunk_bytes = 300000;
+    how.sizes.chunk = 300000;
     result = run(&setting, &how, &plan, ranks);
     for (int r = 0; r < nranks; r++) {
         double sent = 0, received = 0;
@@ -295,7 +295,7 @@ START_TEST(more_bandwidth_is_never_slower)
     double before = HUGE_VAL;
 
     setting.cluster = &cluster;
-    how.chunk_bytes = 100000;
+    how.sizes.chunk = 100000;
     for (cluster.link_Bps = 1e7; cluster.link_Bps < 1e11; cluster.link_Bps *= 2) {
         double seconds = seconds_of(&setting, &how);
         ck_assert_msg(seconds <= before * 1.0001, "%g B/s: %.9g s after %.9g", cluster.link_Bps,
@@ -311,7 +311,7 @@ START_TEST(overlap_is_never_slower_than_none)
     struct plan_options how = among(12, schemes[_i]);
     double seconds[COST_OVERLAPS];
 
-    how.chunk_bytes = 100000;
+    how.sizes.chunk = 100000;
     for (int o = 0; o < COST_OVERLAPS; o++) {
         struct setting setting = busy((enum cost_overlap)o);
         seconds[o] = seconds_of(&setting, &how);
@@ -331,7 +331,7 @@ START_TEST(alike_ranks_end_alike)
 
     if (scheme_find(sync_schemes, schemes[_i])->home == HOME_OWNER)
         return; /* one of them is not like the others */
-    how.chunk_bytes = 4 * BIG / 16;
+    how.sizes.chunk = 4 * BIG / 16;
     run(&setting, &how, NULL, ranks);
     for (int r = 1; r < 16; r++)
         is_about(ranks[r].ended, ranks[0].ended, 0.01);

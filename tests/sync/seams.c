@@ -55,8 +55,8 @@ static struct plan *make_plan(const struct seam_case *c, const struct made_net *
                                    .ways = mixed,
                                    .nranks = nranks,
                                    .servers = c->servers,
-                                   .chunk_bytes = c->chunk,
-                                   .merge_bytes = c->merge,
+                                   .sizes.chunk = c->chunk,
+                                   .sizes.merge = c->merge,
                                    .iter_size = c->iter_size};
     struct plan *plan;
 

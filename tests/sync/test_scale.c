@@ -115,8 +115,8 @@ static struct plan *plan_of(const struct model *model, const char *comm, int ran
     struct plan_options options = {.registry = sync_schemes,
                                    .nranks = ranks,
                                    .iter_size = 1,
-                                   .chunk_bytes = COST_USUAL_SIZES.chunk,
-                                   .merge_bytes = COST_USUAL_SIZES.merge};
+                                   .sizes.chunk = COST_USUAL_SIZES.chunk,
+                                   .sizes.merge = COST_USUAL_SIZES.merge};
     struct plan *plan;
 
     REQUIRE(!comm_parse(sync_schemes, comm, &options.comm) &&
