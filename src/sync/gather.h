@@ -45,4 +45,8 @@ struct gather_i {
 
 extern const struct gather_i gather_alone, gather_node, gather_team;
 
+/* For `open`: zeroed memory that the ranks of the node share, in sync->window. A rank that is alone
+ * has none, and gathers as gather_alone does. Collective over world. */
+int gather_open_window(struct sync *sync, MPI_Comm world, size_t bytes, const char *what);
+
 #endif

@@ -151,26 +151,32 @@ static int open_state(struct sync *sync, int nranks, size_t *bytes)
     return 0;
 }
 
-static int node_open(struct sync *sync, MPI_Comm world)
+int gather_open_window(struct sync *sync, MPI_Comm world, size_t bytes, const char *what)
 {
     const struct node *node = sync->options.node;
-    struct node_gather *state;
-    size_t bytes = 0;
 
-    if (error_agree(world, open_state(sync, node->nranks, &bytes)))
-        return -1;
-    state = sync->gathering;
-    if (node_window_open(world, node, bytes, "counters and sufficient factors", &sync->window))
+    if (node_window_open(world, node, bytes, what, &sync->window))
         return -1;
     if (node->nranks == 1) {
-        node_window_close(&sync->window);
         sync->gather = &gather_alone;
         return 0;
     }
-    state->cells = sync->window.memory;
     if (node->rank == 0)
-        memset(state->cells, 0, bytes);
+        memset(sync->window.memory, 0, bytes);
     return MPI_STATUS(MPI_Barrier(node->comm));
+}
+
+static int node_open(struct sync *sync, MPI_Comm world)
+{
+    struct node_gather *state;
+    size_t bytes = 0;
+
+    if (error_agree(world, open_state(sync, sync->options.node->nranks, &bytes)) ||
+        gather_open_window(sync, world, bytes, "counters and sufficient factors"))
+        return -1;
+    state = sync->gathering;
+    state->cells = sync->window.memory;
+    return 0;
 }
 
 static float *node_rows(const struct sync *sync, int bucket)

@@ -25,9 +25,6 @@
 #include "sync/gradient.h"
 #include "sync/sync_internal.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 enum { OPERATIONS = 4 }; /* of each bucket, that the ring holds */
 
 /* One bucket here. */
@@ -76,26 +73,16 @@ static int open_team(struct sync *sync)
 
 static int team_open(struct sync *sync, MPI_Comm world)
 {
-    const struct node *node = sync->options.node;
     uint64_t places = OPERATIONS * (uint64_t)sync->plan->nbuckets + 1;
     struct team_gather *team;
 
-    if (error_agree(world, open_team(sync)))
+    if (error_agree(world, open_team(sync)) ||
+        gather_open_window(sync, world, places * sizeof *team->order, "the order of operations"))
         return -1;
     team = sync->gathering;
-    if (node_window_open(world, node, places * sizeof *team->order, "the order of operations",
-                         &sync->window))
-        return -1;
-    if (node->nranks == 1) {
-        node_window_close(&sync->window);
-        sync->gather = &gather_alone;
-        return 0;
-    }
     team->order = sync->window.memory;
     team->places = places;
-    if (node->rank == 0)
-        memset(sync->window.memory, 0, places * sizeof *team->order);
-    return MPI_STATUS(MPI_Barrier(node->comm));
+    return 0;
 }
 
 static int team_mark(struct sync *sync, int bucket)

@@ -161,10 +161,9 @@ static int answer_own(struct sync *sync, struct home_part *part, int64_t iterati
 static bool add_worker(struct sync *sync, struct home_part *part, int worker)
 {
     struct home_sum *sum = part->sum;
-    int slot = (int)(sum->iteration % sum->depth), first = slot * sync->plan->nworkers;
-    float *from = sum->from[first + worker];
+    int first = (int)(sum->iteration % sum->depth) * sync->plan->nworkers;
 
-    tree_sum_give(&sum->tree, worker, from ? from : sum->own[slot]);
+    tree_sum_give(&sum->tree, worker, sum->from[first + worker]);
     if (--sum->missing > sync->plan->options.drop)
         return false;
     for (int w = 0; sum->missing > 0; w++)
@@ -375,13 +374,13 @@ static int home_arrive(struct sync *sync, struct home_part *part, int worker, in
                        void *own)
 {
     struct home_sum *sum = part->sum;
-    int slot = (int)(iteration % sum->depth), place = slot * sync->plan->nworkers + worker;
+    int place = (int)(iteration % sum->depth) * sync->plan->nworkers + worker;
     const void *encoded = own ? own : sum->encoded ? sum->encoded[place] : NULL;
 
     assert(!sum->arrived[place]);
     decode(sync, part->chunk, encoded, sum->from[place]);
     if (!sum->encoded && own)
-        sum->own[slot] = own;
+        sum->from[place] = own;
     if (sync_drops(sync) && (iteration < sum->iteration || sum->sum))
         return drop_gradient(sync, part, worker);
     assert(iteration >= sum->iteration);

@@ -38,10 +38,10 @@ struct home_sum {
     int depth;            /* iterations whose gradients may be here; by iteration modulo it */
     struct tree_sum tree; /* of that iteration; unused where others make the sum */
     int missing;          /* gradients of it */
-    float **from;         /* per slot and worker: its gradient as floats; NULL: not received here */
+    float **from;         /* per slot and worker: its gradient as floats; this rank's own, unless it
+                             travels encoded, is borrowed until the chunk is back */
     void **encoded;       /* the same as it travels; NULL where that is as floats */
     unsigned char *arrived; /* per slot and worker; drop: and not answered */
-    float **own;            /* per slot: this rank's gradient, borrowed until the chunk is back */
     const float *sum;  /* complete; in one of the buffers above, or its maker's. NULL: not yet */
     bool cleared;      /* the clipping scale of this iteration is known; true without clipping */
     bool updating;     /* in the engine's memory, or by a helper */

@@ -18,7 +18,7 @@ static int open_places(struct sync *sync, int chunk, struct home_sum *sum)
     if (OWN(&sync->owner, sum->arrived, places, what) ||
         OWN(&sync->owner, sum->from, places, what) ||
         (codec && OWN(&sync->owner, sum->encoded, places, what)) ||
-        OWN(&sync->owner, sum->own, sum->depth, what) || gradient_tree_sum(sync, &sum->tree))
+        gradient_tree_sum(sync, &sum->tree))
         return -1;
     tree_sum_begin(&sum->tree, elems, NULL);
     sum->missing = plan->nworkers;

@@ -96,11 +96,6 @@ struct sfb {
     _Atomic int64_t in_order; /* round * workers + how many workers in a row have theirs here */
 };
 
-static int rounds_of(const struct sync *sync, int bucket)
-{
-    return bucket_of(sync, bucket)->rounds;
-}
-
 static int sfb_open(struct sync *sync, int bucket)
 {
     const struct bucket *b = bucket_of(sync, bucket);
@@ -173,7 +168,7 @@ static int sfb_sent(void *context, const struct wire_message *message)
     struct sync *sync = context;
     int bucket = chunk_of(sync, message_chunk(sync, message))->bucket;
 
-    return sfb_finish_one(sync, bucket, (int64_t)message->user / rounds_of(sync, bucket));
+    return sfb_finish_one(sync, bucket, (int64_t)message->user / bucket_of(sync, bucket)->rounds);
 }
 
 static size_t elems_of(const struct sync *sync, int bucket, int worker, int64_t round)
@@ -253,12 +248,13 @@ static int sfb_accept(struct sync *sync, const struct arrival *arrival, struct w
 /* To everybody, beginning with the rank after this one: no receiver gets all at once. */
 static int send_slice(struct sync *sync, int bucket, float *rows, size_t elems, int64_t round)
 {
-    int chunk = bucket_of(sync, bucket)->first_chunk, workers = sync->plan->nworkers;
-    int64_t iteration = round / rounds_of(sync, bucket);
+    int workers = sync->plan->nworkers;
+    const struct bucket *b = bucket_of(sync, bucket);
+    int64_t iteration = round / b->rounds;
     const struct sfb *sfb = sync->buckets[bucket].scheme_state;
     struct wire_message message = {.buffer = factors_message(&sfb->factors, rows),
                                    .bytes = elems * plan_factor_size(sync->plan, bucket),
-                                   .tag = tag_of(sync, false, chunk, iteration),
+                                   .tag = tag_of(sync, false, b->first_chunk, iteration),
                                    .done = sfb_sent,
                                    .user = (uint64_t)round};
 
