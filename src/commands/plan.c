@@ -314,7 +314,7 @@ static void settle_system(struct forecast_options *o)
     if (system && o->how.sizes.chunk == COST_SIZE_CHOSEN)
         o->how.sizes.chunk = system->chunk_bytes;
     if (system && o->how.sizes.merge == COST_SIZE_CHOSEN)
-        o->how.sizes.merge = system->merge_bytes;
+        o->how.sizes.merge = 0;
 }
 
 static int check(const struct plan_request *r)

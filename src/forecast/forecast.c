@@ -1,7 +1,6 @@
 /* Plans without a cluster, and how they are played. */
 #include "forecast/forecast.h"
 
-#include "forecast/groups.h"
 #include "forecast/layer_times.h"
 #include "forecast/profiles.h"
 #include "util/alloc.h"

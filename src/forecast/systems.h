@@ -11,7 +11,7 @@ struct system {
     const char *other_name;  /* NULL: it has one alone */
     struct comm comm; /* COMM_SCHEME without a scheme: the registry's first, the parameter server */
     enum cost_overlap overlap;
-    size_t chunk_bytes, merge_bytes; /* COST_SIZE_CHOSEN: what suits the network, as training */
+    size_t chunk_bytes; /* none merges anything */
     struct simulate_manner manner;
 };
 

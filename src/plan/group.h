@@ -1,6 +1,6 @@
 /* A group of parameters as plain data: what one layer owns, contiguous in the arenas. The plan, the
  * schemes and the wire know a net by its groups alone; whoever has a net makes them
- * (forecast/groups.h).  */
+ * (forecast/layer_times.h).  */
 #ifndef POSEIDON_PLAN_GROUP_H
 #define POSEIDON_PLAN_GROUP_H
 

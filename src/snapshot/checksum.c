@@ -1,5 +1,7 @@
-/* Writing the line, and comparing it with what stands before it. */
-#include "snapshot/checksum.h"
+/* The checksum of an HDF5 snapshot: its SHA-256, on a line behind the end of the HDF5 file, where
+ * HDF5 does not look. The library follows whatever a damaged file says; with the checksum, damage
+ * is found before it reads. */
+#include "snapshot/snapshot_internal.h"
 
 #include "util/error.h"
 #include "util/sha256.h"

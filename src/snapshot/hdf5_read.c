@@ -1,7 +1,6 @@
 /* Reading HDF5 models and states. */
 #include "snapshot/snapshot_internal.h"
 
-#include "snapshot/checksum.h"
 #include "util/alloc.h"
 #include "util/h5.h"
 #include "util/strbuf.h"

@@ -4,7 +4,6 @@
 #include "snapshot/snapshot_internal.h"
 
 #include "config.h"
-#include "snapshot/checksum.h"
 #include "util/error.h"
 #include "util/file.h"
 #include "util/h5.h"

@@ -117,6 +117,12 @@ static bool is_stored(const struct snapshot_source *from, const struct snapshot_
     return !from->hdf5 || !blob->shared;
 }
 
+/* Adds a copy of the name to a list of a report. */
+static int add_name(char ***names, int *count, const char *name)
+{
+    return alloc_listed(names, count, name, strlen(name), "a list of layers");
+}
+
 /* sources: per layer of the net, its number in the file; -1: it gets nothing. */
 static int match_layers(const struct snapshot_source *from, const struct snapshot_layer *layers,
                         int nlayers, int *sources, struct snapshot_report *report)
@@ -135,7 +141,7 @@ static int match_layers(const struct snapshot_source *from, const struct snapsho
             continue;
         sources[i] = source;
         if (source < 0 && snapshot_owned_blobs(layer) > 0)
-            status = snapshot_report_add(&report->missing, &report->nmissing, layer->name);
+            status = add_name(&report->missing, &report->nmissing, layer->name);
         else if (source >= 0 && from->layers[source].nblobs > layer->nblobs)
             status = wrong_count(from, source, layer);
         for (int b = 0; source >= 0 && b < layer->nblobs && !status; b++)
@@ -144,7 +150,7 @@ static int match_layers(const struct snapshot_source *from, const struct snapsho
     }
     for (int s = 0; s < from->nlayers && !status; s++)
         if (!used[s] && snapshot_find_layer(layers, nlayers, from->layers[s].name) < 0)
-            status = snapshot_report_add(&report->ignored, &report->nignored, from->layers[s].name);
+            status = add_name(&report->ignored, &report->nignored, from->layers[s].name);
     free(used);
     return status;
 }

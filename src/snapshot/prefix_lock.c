@@ -43,21 +43,27 @@ struct prefix_lock {
 
 /* ---- who ---- */
 
+/* The begin of a file, as far as there is room; false: it cannot be opened. */
+static bool read_begin(const char *path, char *text, size_t room)
+{
+    FILE *in = fopen(path, "r");
+    size_t length = in ? fread(text, 1, room - 1, in) : 0;
+
+    text[length] = '\0';
+    if (in)
+        fclose(in);
+    return in != NULL;
+}
+
 /* The start of a process in ticks; 0: there is no such process. */
 static unsigned long long start_of(long pid)
 {
     char name[64], text[1024], *behind;
     unsigned long long started = 0;
-    size_t length;
-    FILE *in;
 
     snprintf(name, sizeof name, "/proc/%ld/stat", pid);
-    in = fopen(name, "r");
-    if (!in)
+    if (!read_begin(name, text, sizeof text))
         return 0;
-    length = fread(text, 1, sizeof text - 1, in);
-    fclose(in);
-    text[length] = '\0';
     behind = strrchr(text, ')'); /* the program's name may hold anything */
     if (!behind || sscanf(behind + 1,
                           " %*c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
@@ -69,15 +75,11 @@ static unsigned long long start_of(long pid)
 
 static void identify(struct owner *out)
 {
-    char boot[64] = "?", space[64] = "?";
-    FILE *in = fopen("/proc/sys/kernel/random/boot_id", "r");
+    char boot[64], space[64] = "?";
     ssize_t length = readlink("/proc/self/ns/pid", space, sizeof space - 1);
 
-    if (in) {
-        if (!fgets(boot, sizeof boot, in))
-            strcpy(boot, "?");
-        fclose(in);
-    }
+    if (!read_begin("/proc/sys/kernel/random/boot_id", boot, sizeof boot) || !*boot)
+        strcpy(boot, "?");
     boot[strcspn(boot, "\n")] = '\0';
     space[length > 0 ? length : 1] = '\0';
     *out = (struct owner){.run = "?", .pid = (long)getpid()};
@@ -90,16 +92,10 @@ static void identify(struct owner *out)
 static bool read_owner(const char *path, struct owner *out)
 {
     char text[TEXT_BYTES];
-    size_t length;
-    FILE *in = fopen(path, "r");
 
     *out = (struct owner){.pid = 0};
-    if (!in)
-        return false;
-    length = fread(text, 1, sizeof text - 1, in);
-    fclose(in);
-    text[length] = '\0';
-    return sscanf(text, "run\t%63s host\t%127s kernel\t%127s process\t%ld started\t%llu", out->run,
+    return read_begin(path, text, sizeof text) &&
+           sscanf(text, "run\t%63s host\t%127s kernel\t%127s process\t%ld started\t%llu", out->run,
                   out->host, out->kernel, &out->pid, &out->started) == 5;
 }
 

@@ -213,11 +213,6 @@ void snapshot_owner_free(struct snapshot_owner *owner)
     *owner = (struct snapshot_owner){.run = NULL};
 }
 
-int snapshot_report_add(char ***names, int *count, const char *name)
-{
-    return alloc_listed(names, count, name, strlen(name), "a list of layers");
-}
-
 void snapshot_report_free(struct snapshot_report *report)
 {
     for (int i = 0; i < report->nignored; i++)

@@ -55,6 +55,12 @@ int snapshot_load_model(const struct snapshot_source *from, const struct snapsho
 int snapshot_load_history(const struct snapshot_source *from, uint64_t stored,
                           const struct snapshot_blob *history, int nhistory);
 
+/* checksum.c: of `length` bytes, CHECKSUM_BYTES of text and a NUL; and a comparison of a file with
+ * its own. One without (Caffe's) passes, and one that cannot be read: who reads it says why. */
+enum { CHECKSUM_BYTES = 81 };
+void checksum_line(const void *bytes, size_t length, char line[CHECKSUM_BYTES + 1]);
+int checksum_check(const char *path);
+
 /* The floats as little-endian bytes, which may lie in their place: that makes floats of such, too.
  */
 void snapshot_store_floats(unsigned char *bytes, const float *values, size_t count);
@@ -67,8 +73,5 @@ int snapshot_owned_blobs(const struct snapshot_layer *layer);
 
 /* Fails where two layers of one name have parameters. */
 int snapshot_check_names(const char *path, const struct snapshot_layer *layers, int nlayers);
-
-/* Adds a copy of the name to a list of a report. */
-int snapshot_report_add(char ***names, int *count, const char *name);
 
 #endif

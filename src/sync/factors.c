@@ -163,12 +163,9 @@ int factors_stage(struct sync *sync, int bucket, const struct factors *factors, 
 int factors_store(struct sync *sync, int bucket, const struct factors *factors, int slot)
 {
     const struct gradient *g = sync->gradient;
-    size_t elems = factors->round_each * (size_t)factors->workers;
     const struct engine_rows rows = {.host = factors_rows(factors, 0, slot),
-                                     .host_stride = elems,
                                      .memory = factors->slot,
-                                     .stride = elems,
-                                     .width = elems,
+                                     .width = factors->round_each * (size_t)factors->workers,
                                      .rows = 1};
 
     return factors->slot ? g->copies->store(g->context, &rows, g->buckets[bucket].up) : 0;

@@ -193,7 +193,6 @@ static int copy_others(struct sync *sync, int bucket,
 
         for (; c < end && left_out(sync, c) == skip; c++)
             rows.width += chunk_of(sync, c)->elems;
-        rows.host_stride = rows.stride = rows.width;
         if (!skip && copy(sync->gradient->context, &rows, ticket))
             return -1;
         at += rows.width;
@@ -335,11 +334,8 @@ int64_t gradient_take(struct sync *sync, int bucket)
     struct gradient *g = sync->gradient;
     struct bucket_copies *copies = &g->buckets[bucket];
     int64_t newest = atomic_load_explicit(&state->done, memory_order_acquire);
-    struct engine_rows rows = {.memory = sync->model.engine_values + b->begin,
-                               .host_stride = b->elems,
-                               .stride = b->elems,
-                               .width = b->elems,
-                               .rows = 1};
+    struct engine_rows rows = {
+        .memory = sync->model.engine_values + b->begin, .width = b->elems, .rows = 1};
 
     assert(state->posted > 0); /* else there is no fetch of a post before this one */
     /* the next gradient is written where this one is read */

@@ -29,7 +29,6 @@ static void put_together(struct node_map *map, const struct topology *topology, 
         if (r >= map->nworkers) {
             machine->leaders++;
         } else {
-            map->hosts += machine->last < 0;
             if (machine->last < 0 || (each > 0 && machine->members == each)) {
                 machine->last = map->nnodes++;
                 machine->members = 0;

@@ -23,7 +23,6 @@ struct node_map {
     int *node; /* per worker; numbered as they first come. Owned */
     int nnodes;
     int most;             /* workers of the largest node */
-    int hosts;            /* machines with workers */
     int leaders_per_host; /* most, dedicated servers included: they share its link */
     bool team; /* whoever is together adds up by its engines (engine_team_i); the caller's to say */
 };

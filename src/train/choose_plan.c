@@ -8,7 +8,6 @@
 #include "train/exchange.h"
 
 #include "simulate/choose.h"
-#include "forecast/groups.h"
 #include "forecast/layer_times.h"
 #include "plan/kept_plan.h"
 #include "util/agree.h"

@@ -8,7 +8,7 @@
 #include "plan/tree.h"
 #include "layers/layer.h"
 #include "net/net.h"
-#include "forecast/groups.h"
+#include "forecast/layer_times.h"
 #include "spec/netdef.h"
 #include "spec/read.h"
 #include "tests/plan/schemes.h"

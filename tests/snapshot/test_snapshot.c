@@ -2,7 +2,7 @@
  * file. */
 #include "config.h" /* memmem */
 
-#include "snapshot/checksum.h"
+#include "snapshot/snapshot_internal.h"
 #include "tests/snapshot/snapshot_common.h"
 
 #include <math.h>

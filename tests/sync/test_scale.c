@@ -16,7 +16,7 @@
 #include "layers/layer.h"
 #include "net/net.h"
 #include "plan/cost.h"
-#include "forecast/groups.h"
+#include "forecast/layer_times.h"
 #include "spec/netdef.h"
 #include "spec/read.h"
 #include "sync/steps.h"
