@@ -216,9 +216,7 @@ static void add_communication(struct plan_request *r, struct option_rows *rows)
         .hierarchy = &r->hierarchy,
         .leaders = &o->how.rails,
         .fifo = &o->play.fifo,
-        .chunk = &o->how.sizes.chunk,
-        .merge = &o->how.sizes.merge,
-        .window = &o->how.sizes.window,
+        .sizes = &o->how.sizes,
         .parse = parse_comm,
         .also = &o->system,
     };

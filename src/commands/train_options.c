@@ -210,8 +210,8 @@ static void add_communication(struct train_request *r, struct option_rows *rows)
     };
 
     r->communication = (struct communication_rows){
-        sync_schemes,  &o->comm,    &o->wire, &o->lossy,       &o->overlap,     &o->servers,
-        &o->hierarchy, &o->leaders, &o->fifo, &o->sizes.chunk, &o->sizes.merge, &o->sizes.window};
+        sync_schemes, &o->comm,      &o->wire,    &o->lossy, &o->overlap,
+        &o->servers,  &o->hierarchy, &o->leaders, &o->fifo,  &o->sizes};
     options_add(rows, group, 1);
     communication_add_rows(rows, &r->communication);
     options_add(rows, group + 1, (int)(sizeof group / sizeof *group) - 1);

@@ -24,21 +24,21 @@ static bool is_device(const char *text)
     return strstr(devices, word) != NULL;
 }
 
-/* Folders of profiles: beside the model's, of the build's source, of the installation. */
-static int list_folders(const char *model, struct strbuf folders[3])
+enum { FOLDERS = 3 };
+
+/* One of the folders of profiles: beside the model's, of the build's source, of the installation.
+ */
+static void put_folder(struct strbuf *out, int number, const char *model)
 {
+    static const char *const folders[FOLDERS] = {"../profiles/", "../models/profiles/",
+                                                 "../share/poseidon/models/profiles/"};
     char program[PATH_MAX];
     ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+    const char *from = number == 0 ? model : program;
 
-    strbuf_append(&folders[0], model, (size_t)(path_base(model) - model));
-    strbuf_puts(&folders[0], "../profiles/");
     program[length > 0 ? length : 0] = '\0';
-    for (int i = 1; i < 3; i++) {
-        strbuf_append(&folders[i], program, (size_t)(path_base(program) - program));
-        strbuf_puts(&folders[i],
-                    i == 1 ? "../models/profiles/" : "../share/poseidon/models/profiles/");
-    }
-    return strbuf_status(&folders[0]) || strbuf_status(&folders[1]) || strbuf_status(&folders[2]);
+    strbuf_append(out, from, (size_t)(path_base(from) - from));
+    strbuf_puts(out, folders[number]);
 }
 
 /* The name of the folder that the model is in. */
@@ -53,12 +53,13 @@ static char *net_of(const char *model)
     return strdup("");
 }
 
-static void list_nets(const char *device, const struct strbuf folders[3], struct strbuf *out)
+static void list_nets(const char *device, const char *model, struct strbuf *out)
 {
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < FOLDERS; i++) {
         struct strbuf pattern = {0};
         glob_t found = {0};
-        strbuf_printf(&pattern, "%s%s-*.csv", folders[i].data, device);
+        put_folder(&pattern, i, model);
+        strbuf_printf(&pattern, "%s-*.csv", device);
         if (!strbuf_status(&pattern) && glob(pattern.data, 0, NULL, &found) == 0 && !out->length)
             for (size_t f = 0; f < found.gl_pathc; f++) {
                 const char *name = path_base(found.gl_pathv[f]) + strlen(device) + 1;
@@ -69,11 +70,11 @@ static void list_nets(const char *device, const struct strbuf folders[3], struct
     }
 }
 
-static int refuse(const char *device, const char *net, const struct strbuf folders[3])
+static int refuse(const char *device, const char *net, const char *model)
 {
     struct strbuf nets = {0};
 
-    list_nets(device, folders, &nets);
+    list_nets(device, model, &nets);
     error_set("--profile=%s: there are no times of the net '%s' on that device (of: %s); measure "
               "with \"poseidon time --profile=FILE\" and give the FILE",
               device, net, nets.length ? nets.data : "none");
@@ -83,23 +84,22 @@ static int refuse(const char *device, const char *net, const struct strbuf folde
 
 static int find_device(const char *device, const char *model, char **file)
 {
-    struct strbuf folders[3] = {{0}}, path = {0};
+    struct strbuf path = {0};
     char *net = net_of(model);
     bool found = false;
-    int status = error_any(list_folders(model, folders) || !net);
+    int status = net ? 0 : -1;
 
-    for (int i = 0; i < 3 && !status && !found; i++) {
-        strbuf_free(&path);
-        strbuf_printf(&path, "%s%s-%s.csv", folders[i].data, device, net);
+    for (int i = 0; i < FOLDERS && !status && !found; i++) {
+        strbuf_clear(&path);
+        put_folder(&path, i, model);
+        strbuf_printf(&path, "%s-%s.csv", device, net);
         status = strbuf_status(&path);
         found = !status && access(path.data, F_OK) == 0;
     }
     if (!status && !found)
-        status = refuse(device, net, folders);
+        status = refuse(device, net, model);
     *file = status ? NULL : strbuf_take(&path);
     strbuf_free(&path);
-    for (int i = 0; i < 3; i++)
-        strbuf_free(&folders[i]);
     free(net);
     return *file ? 0 : -1;
 }

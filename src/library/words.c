@@ -54,9 +54,7 @@ static void list_words(struct option_rows *rows, struct communication_rows *to, 
                                       .lossy = &out->lossy,
                                       .hierarchy = &out->hierarchy,
                                       .fifo = &out->fifo,
-                                      .chunk = &out->sizes.chunk,
-                                      .merge = &out->sizes.merge,
-                                      .window = &out->sizes.window};
+                                      .sizes = &out->sizes};
     communication_add_rows(rows, to);
     options_add(rows, own, (int)(sizeof own / sizeof *own));
 }

@@ -300,6 +300,8 @@ static void share_bucket(struct plan *plan, struct bucket *bucket)
     bucket->first_share = plan->nshares;
     for (int i = 0; i < n; i++) {
         struct home_share *last = &shares[bucket->nshares - 1];
+        bucket->gradient_bytes += shares[i].gradient_bytes;
+        bucket->back_bytes += shares[i].back_bytes;
         if (bucket->nshares == 0 || last->home != shares[i].home) {
             shares[bucket->nshares++] = shares[i];
             continue;
@@ -310,10 +312,6 @@ static void share_bucket(struct plan *plan, struct bucket *bucket)
         last->back_bytes += shares[i].back_bytes;
     }
     plan->nshares += bucket->nshares;
-    for (int i = 0; i < bucket->nshares; i++) {
-        bucket->gradient_bytes += shares[i].gradient_bytes;
-        bucket->back_bytes += shares[i].back_bytes;
-    }
 }
 
 int plan_share_out(struct plan *plan)

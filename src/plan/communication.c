@@ -83,13 +83,13 @@ void communication_add_rows(struct option_rows *rows, struct communication_rows 
         {"leaders", OPTION_COUNT | OPTION_OLD, to->leaders, "L", "--hierarchy=HOW,L"},
         {"order", OPTION_CALL | OPTION_TUNE, to->fifo, "ORDER",
          "send order: urgency (default: what forward needs first) or fifo", .parse = parse_order},
-        {"window", OPTION_BYTES | OPTION_OWN | OPTION_TUNE, to->window, "SIZE",
+        {"window", OPTION_BYTES | OPTION_OWN | OPTION_TUNE, &to->sizes->window, "SIZE",
          "limit on bytes in flight, 1/8 of it for each rank; other messages wait in order of "
          "urgency; 0: no limit (default: by the measured network, else 8m)"},
-        {"chunk", OPTION_BYTES | OPTION_TUNE, to->chunk, "SIZE",
+        {"chunk", OPTION_BYTES | OPTION_TUNE, &to->sizes->chunk, "SIZE",
          "bytes of parameters, or of factors, per message (default: by the measured network, else "
          "512k)"},
-        {"merge", OPTION_BYTES | OPTION_TUNE, to->merge, "SIZE",
+        {"merge", OPTION_BYTES | OPTION_TUNE, &to->sizes->merge, "SIZE",
          "send small neighbouring layers together, up to this size; 0: each alone (default: by the "
          "measured "
          "network, else 64k)"},

@@ -22,7 +22,7 @@ struct communication_rows {
     int *servers;
     int *hierarchy, *leaders; /* the former HIERARCHY_AUTO, _OFF or a number of ranks */
     bool *fifo;
-    size_t *chunk, *merge, *window;
+    struct plan_sizes *sizes;
     /* Of --comm, where that takes more than comm_parse does; else NULL. `also`: for it. */
     int (*parse)(const char *option, const char *text, void *rows);
     void *also;

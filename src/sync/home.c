@@ -132,12 +132,12 @@ static int answer(struct sync *sync, struct home_part *part, const void *what, i
 static int send_back(struct sync *sync, struct home_part *part, const void *what, int64_t iteration)
 {
     const struct plan *plan = sync->plan;
-    int workers = plan->nworkers, first = sync->worker ? 1 : sync->rank % workers;
+    int workers = plan->nworkers, first = sync->worker ? sync->rank + 1 : sync->rank;
 
     if (part->tree)
         return home_tree_answer(sync, part->tree, what, iteration);
     for (int i = 0; i < workers - (sync->worker ? 1 : 0); i++) {
-        int peer = sync->worker ? (sync->rank + first + i) % workers : (first + i) % workers;
+        int peer = (first + i) % workers;
         if ((!sync_drops(sync) || part->sum->arrived[peer]) &&
             answer(sync, part, what, iteration, peer))
             return -1;
@@ -446,6 +446,15 @@ int home_accept(struct sync *sync, const struct arrival *arrival, struct wire_me
     return 0;
 }
 
+static int send_home(struct sync *sync, int chunk, int64_t iteration, const float *gradient)
+{
+    double weight =
+        bucket_weight(sync, gradient, gradient_newest(sync, chunk), chunk_of(sync, chunk)->elems);
+
+    return bucket_send_chunk(sync, chunk, false, iteration, gradient, plan_home(sync->plan, chunk),
+                             weight, bucket_message_over);
+}
+
 int home_post(struct sync *sync, int bucket, int64_t iteration)
 {
     struct home *home = sync->buckets[bucket].scheme_state;
@@ -463,21 +472,9 @@ int home_post(struct sync *sync, int bucket, int64_t iteration)
         if (!part->leads)
             continue;
         message = gradient_message(sync, part->chunk, iteration);
-        if (part->tree) {
-            if (home_tree_post(sync, part->tree, message))
-                return -1;
-            continue;
-        }
-        if (part->sum) {
-            if (home_arrive(sync, part, sync->rank, iteration, message))
-                return -1;
-            continue;
-        }
-        if (bucket_send_chunk(sync, part->chunk, false, iteration, message,
-                              plan_home(sync->plan, part->chunk),
-                              bucket_weight(sync, message, gradient_newest(sync, part->chunk),
-                                            chunk_of(sync, part->chunk)->elems),
-                              bucket_message_over))
+        if (part->tree  ? home_tree_post(sync, part->tree, message)
+            : part->sum ? home_arrive(sync, part, sync->rank, iteration, message)
+                        : send_home(sync, part->chunk, iteration, message))
             return -1;
     }
     return 0;

@@ -75,7 +75,6 @@ struct home {
     int nparts;
     int first;               /* of the parts, the one whose gradient this rank sends first */
     struct home_part *parts; /* of all chunks, in their order */
-    float *totals;           /* without updates: of all parts */
 };
 
 /* Fills the bucket's. gathers: gradients go home chunk by chunk, straight or along a tree. */

@@ -75,12 +75,16 @@ static int open_sum(struct sync *sync, int bucket, const struct home *home, stru
 static int open_part(struct sync *sync, int bucket, const struct home *home, struct home_part *part)
 {
     size_t bytes = plan_back_bytes(sync->plan, part->chunk);
+    const struct bucket *b = bucket_of(sync, bucket);
+    size_t elems = chunk_of(sync, part->chunk)->elems;
 
     part->back = sync->options.iteration;
-    if (!home->updates && plan_codec(sync->plan, part->chunk) &&
-        !(part->encoded = owner_array(&sync->owner, bytes, 1, "an encoded sum")))
+    if (!home->updates &&
+        (history_open(sync, b->name, elems, false, &part->history) ||
+         (plan_codec(sync->plan, part->chunk) &&
+          !(part->encoded = owner_array(&sync->owner, bytes, 1, "an encoded sum")))))
         return -1;
-    if (bucket_of(sync, bucket)->log_steps && !(part->tree = home_tree_open(sync, part->chunk)))
+    if (b->log_steps && !(part->tree = home_tree_open(sync, part->chunk)))
         return -1;
     return is_home(sync, part->chunk) ? open_sum(sync, bucket, home, part) : 0;
 }
@@ -90,37 +94,29 @@ int home_open(struct sync *sync, int bucket, bool gathers, bool updates)
     struct home *home = sync->buckets[bucket].scheme_state;
     const struct bucket *b = bucket_of(sync, bucket);
     size_t elems = 0;
+    float *total = NULL;
 
     assert(!b->log_steps || (gathers && sync->worker && sync->buckets[bucket].depth == 1));
     home->gathers = gathers && !b->log_steps;
     home->updates = updates;
-    if (OWN(&sync->owner, home->parts, b->nchunks + 1, "a bucket's chunks"))
+    for (int c = b->first_chunk; c < b->first_chunk + b->nchunks; c++)
+        elems += leads_chunk(sync, c) ? chunk_of(sync, c)->elems : 0;
+    if (OWN(&sync->owner, home->parts, b->nchunks + 1, "a bucket's chunks") ||
+        (!updates && OWN(&sync->owner, total, elems + 1, "a bucket's sum")))
         return -1;
     home->nparts = b->nchunks;
     for (int i = 0; i < home->nparts; i++) {
         struct home_part *part = &home->parts[i];
         part->chunk = b->first_chunk + i;
         part->leads = leads_chunk(sync, part->chunk);
-        elems += part->leads ? chunk_of(sync, part->chunk)->elems : 0;
-        if (part->leads && open_part(sync, bucket, home, part))
+        if (!part->leads)
+            continue;
+        part->total = total; /* all in one place: by itself each would end with a page */
+        total += total ? chunk_of(sync, part->chunk)->elems : 0;
+        if (open_part(sync, bucket, home, part))
             return -1;
     }
     home->first = plan_first_sent(sync->plan, bucket, sync->rank);
-    if (updates)
-        return 0;
-    if (OWN(&sync->owner, home->totals, elems + 1, "a bucket's sum"))
-        return -1;
-    elems = 0;
-    for (int i = 0; i < home->nparts; i++) {
-        struct home_part *part = &home->parts[i];
-        size_t each = chunk_of(sync, part->chunk)->elems;
-        if (!part->leads)
-            continue;
-        part->total = home->totals + elems;
-        if (history_open(sync, b->name, each, false, &part->history))
-            return -1;
-        elems += each;
-    }
     return 0;
 }
 
