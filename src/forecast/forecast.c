@@ -121,7 +121,6 @@ static int play(const struct forecast *f, const struct forecast_point *point,
     struct simulate_options options = options_of(f, point, plan->options.dilate, &cluster);
 
     options.plan = plan;
-    options.window = plan->options.sizes.window;
     options.watch = watch;
     options.iterations = watch ? out->iterations : options.stragglers > 0 ? DRAWN_ITERATIONS : 0;
     if (system)

@@ -32,7 +32,7 @@ struct plan_sizes {
                        have   to wait for; at least 4 */
     size_t merge;   /* neighbouring groups of one mergeable scheme travel together until they hold
                        that much; 0: each alone */
-    size_t window;  /* in MPI's hands at a time; an eighth of it to one rank. Not the plan's: for
+    size_t window;  /* in MPI's hands at a time; an eighth of it to one rank. For simulator and
                        sync */
     size_t latency; /* what a link carries in the latency of one message; 0:
                        PLAN_USUAL_LATENCY_BYTES. Over more than PLAN_FEW_HOMES homes a bucket is

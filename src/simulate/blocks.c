@@ -76,9 +76,7 @@ static int join_leaves(struct simulation *s)
 static int open_queues(struct simulation *s)
 {
     const struct simulate_options *o = s->options;
-    size_t window = o->manner.fifo                  ? 0
-                    : o->window == COST_SIZE_CHOSEN ? cost_sizes_for(s->cluster).window
-                                                    : o->window;
+    size_t window = o->manner.fifo ? 0 : s->plan->options.sizes.window;
 
     if (s->plan->options.dilate > 1) /* the window shrinks with what goes through it */
         window /= (size_t)s->plan->options.dilate;

@@ -185,7 +185,6 @@ static int play(const struct choose_question *question, const struct plan *plan,
     struct simulate_result result;
 
     how.plan = plan;
-    how.window = plan->options.sizes.window;
     how.iterations = 0;
     if (simulate_run(&how, &result, NULL))
         return -1;

@@ -19,7 +19,7 @@ struct choose_question {
                                        networks by */
     struct simulate_options play;   /* where candidates are played: work (of one iteration, all its
                                        micro-batches), overlap, cluster, ranks_per_node, fifo,
-                                       bytes_per_second, leaf_nodes, ... plan, window and iterations
+                                       bytes_per_second, leaf_nodes, ... plan and iterations
                                        are not read */
 };
 

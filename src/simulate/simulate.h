@@ -72,11 +72,9 @@ struct simulate_watch {
 struct simulate_options {
     const struct cost_cluster *cluster;
     const struct layer_times *work;
-    const struct plan *plan; /* of the work's groups */
+    const struct plan *plan; /* of the work's groups; its window is that of one not dilated */
     enum cost_overlap overlap;
     int ranks_per_node;      /* world ranks that share a link, in their order; at least 1 */
-    size_t window;           /* as struct queue_options, of a plan that is not dilated;
-                                COST_SIZE_CHOSEN: what suits the network */
     bool fifo;               /* as struct queue_options */
     double bytes_per_second; /* as struct queue_options: most that a rank sends; 0: no limit */
     int most_endpoints;      /* more leaders are folded into blocks; 0: SIMULATE_ENDPOINTS */

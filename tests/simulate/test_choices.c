@@ -20,8 +20,7 @@ static inline struct layer_times work_of(int layers, double *forward, double *ba
 
 static struct simulate_options alike(const struct cost_cluster *cluster)
 {
-    return (struct simulate_options){
-        .cluster = cluster, .ranks_per_node = 1, .window = COST_SIZE_CHOSEN};
+    return (struct simulate_options){.cluster = cluster, .ranks_per_node = 1};
 }
 
 static struct choose_answer choose(const struct layer_times *work,
@@ -47,9 +46,12 @@ static double play(const struct layer_times *work, const struct cost_cluster *cl
                    enum cost_overlap overlap)
 {
     struct simulate_options options = alike(cluster);
+    struct plan_options with = *how;
     struct simulate_result result;
-    struct plan *plan = plan_of(how, how->comm, work->ngroups, groups);
+    struct plan *plan;
 
+    with.sizes.window = cost_sizes_for(cluster).window;
+    plan = plan_of(&with, how->comm, work->ngroups, groups);
     options.work = work;
     options.overlap = overlap;
     options.plan = plan;

@@ -71,9 +71,9 @@ static double play(const struct choose_question *question, struct comm comm, con
     how.comm = comm;
     how.ways = ways;
     how.sizes.merge = merge;
+    how.sizes.window = window;
     ck_assert_msg(!plan_create(&how, LAYERS, groups, &plan), "%s", error_text());
     options.plan = plan;
-    options.window = window;
     ck_assert_msg(!simulate_run(&options, &result, NULL), "%s", error_text());
     plan_destroy(plan);
     return result.seconds;

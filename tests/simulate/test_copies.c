@@ -28,15 +28,14 @@ static struct plan_options by(const char *scheme, int ranks)
 static double play(const struct layer_times *work, const struct group *of,
                    const struct plan_options *how, enum cost_overlap overlap)
 {
-    struct simulate_options options = {.cluster = &cluster,
-                                       .work = work,
-                                       .overlap = overlap,
-                                       .ranks_per_node = 1,
-                                       .window = COST_SIZE_CHOSEN};
+    struct simulate_options options = {
+        .cluster = &cluster, .work = work, .overlap = overlap, .ranks_per_node = 1};
+    struct plan_options with = *how;
     struct simulate_result result;
     struct plan *plan;
 
-    ck_assert_msg(plan_create(how, work->ngroups, of, &plan) == 0, "%s", error_text());
+    with.sizes.window = cost_sizes_for(&cluster).window;
+    ck_assert_msg(plan_create(&with, work->ngroups, of, &plan) == 0, "%s", error_text());
     options.plan = plan;
     ck_assert_msg(simulate_run(&options, &result, NULL) == 0, "%s", error_text());
     plan_destroy(plan);

@@ -31,10 +31,8 @@ static void start(int ranks)
                                 .nranks = ranks,
                                 .iter_size = 1,
                                 .sizes.chunk = 2 << 20};
-    options = (struct simulate_options){.cluster = &cluster,
-                                        .ranks_per_node = 1,
-                                        .window = COST_SIZE_CHOSEN,
-                                        .overlap = COST_OVERLAP_BACKWARD};
+    options = (struct simulate_options){
+        .cluster = &cluster, .ranks_per_node = 1, .overlap = COST_OVERLAP_BACKWARD};
     nlayers = 1;
 }
 
@@ -62,6 +60,7 @@ static struct simulate_result run(void)
 
     one.layer = 0;
     one.begin = 0;
+    how.sizes.window = cost_sizes_for(&cluster).window;
     ck_assert_msg(plan_create(&how, nlayers, nlayers == 1 ? &one : groups, &plan) == 0, "%s",
                   error_text());
     options.plan = plan;

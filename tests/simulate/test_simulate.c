@@ -67,13 +67,14 @@ static struct simulate_result run(const struct setting *setting, const struct pl
                                        .overlap = setting->overlap,
                                        .ranks_per_node =
                                            setting->ranks_per_node ? setting->ranks_per_node : 1,
-                                       .window = COST_SIZE_CHOSEN,
                                        .bytes_per_second = setting->cap,
                                        .most_endpoints = setting->most_endpoints};
+    struct plan_options with = *how;
     struct simulate_result result;
     struct plan *plan;
 
-    ck_assert_msg(plan_create(how, setting->work->ngroups, setting->groups, &plan) == 0, "%s",
+    with.sizes.window = cost_sizes_for(setting->cluster).window;
+    ck_assert_msg(plan_create(&with, setting->work->ngroups, setting->groups, &plan) == 0, "%s",
                   error_text());
     options.plan = plan;
     ck_assert_msg(simulate_run(&options, &result, ranks) == 0, "%s", error_text());
