@@ -201,13 +201,6 @@ static inline bool plan_is_alone(const struct plan *plan)
     return plan->nworkers == 1 && !plan->dedicated;
 }
 
-/* Rows of factors that a leader sends of a factorable bucket; leader -1: that all workers do. */
-static inline int64_t plan_rows(const struct plan *plan, int bucket, int leader)
-{
-    return plan->buckets[bucket].k * plan->options.iter_size *
-           (leader < 0 ? plan->ncomputing : plan->locals[leader]);
-}
-
 /* Rows of factors that a leader has room for: those of the leader that leads most workers; and how
  * many of them travel in one round. */
 static inline int64_t plan_most_rows(const struct plan *plan, int bucket)

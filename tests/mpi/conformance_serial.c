@@ -110,12 +110,20 @@ static void bucket_through_codec(const struct plan *plan, int bucket, float *x, 
                       lost + plan->chunks[c].begin);
 }
 
+/* Rows of factors that a leader sends of a factorable bucket; leader -1: that all workers do. */
+static int64_t count_rows(const struct plan *plan, int bucket, int leader)
+{
+    return plan->buckets[bucket].k * plan->options.iter_size *
+           (leader < 0 ? plan->ncomputing : plan->locals[leader]);
+}
+
 /* Rows in the order of ranks and of micro-batches into the order in which they are added: round by
  * round, in each so many of every leader, in the order of ranks. */
 static void order_by_rounds(struct serial *s, int bucket, int64_t width)
 {
     const struct plan *plan = s->plan;
-    int64_t rows = plan_rows(plan, bucket, -1), each = plan_round_rows(plan, bucket), first, at = 0;
+    int64_t rows = count_rows(plan, bucket, -1), each = plan_round_rows(plan, bucket), first,
+            at = 0;
     size_t row = (size_t)width * sizeof(float);
     float *ordered = malloc((size_t)rows * row);
 
@@ -124,7 +132,7 @@ static void order_by_rounds(struct serial *s, int bucket, int64_t width)
     for (int round = 0; round < plan->buckets[bucket].rounds; round++) {
         first = 0;
         for (int leader = 0; leader < plan->nworkers; leader++) {
-            int64_t mine = plan_rows(plan, bucket, leader);
+            int64_t mine = count_rows(plan, bucket, leader);
             for (int64_t r = round * each; r < (round + 1) * each && r < mine; r++)
                 memcpy(ordered + at++ * width, s->rows + (first + r) * width, row);
             first += mine;
