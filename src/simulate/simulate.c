@@ -276,11 +276,9 @@ static double least_seconds(const struct simulation *s)
 
 static void sum_up(const struct simulation *s, struct simulate_result *out)
 {
-    int ranks = s->options->ranks_per_node;
     double end = 0, stalls = 0, least = least_seconds(s);
 
-    *out = (struct simulate_result){.nodes = (s->plan->options.nranks + ranks - 1) / ranks,
-                                    .messages = s->messages};
+    *out = (struct simulate_result){.begin = s->begin, .iterations = s->iterations};
     for (int i = 0; i < s->nendpoints; i++) {
         const struct endpoint *a = &s->endpoints[i];
         out->sent += a->sent;
@@ -289,8 +287,6 @@ static void sum_up(const struct simulation *s, struct simulate_result *out)
         end = a->ended > end ? a->ended : end;
         stalls += a->stall_seconds * a->members / s->plan->nworkers / s->iterations;
     }
-    out->begin = s->begin;
-    out->iterations = s->iterations;
     out->seconds = (end - s->begin) / s->iterations;
     out->seconds = out->seconds > least ? out->seconds : least;
     out->stall_share = out->seconds > 0 ? stalls / out->seconds : 0;

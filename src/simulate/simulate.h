@@ -103,9 +103,7 @@ struct simulate_result {
     double seconds;          /* of an iteration, until the slowest worker is through */
     double stall_share;      /* of that, mean over the workers */
     uint64_t sent, received; /* bytes of all ranks in one iteration */
-    int nodes;
-    int members;       /* leaders of the largest block; 1: every one is played by itself */
-    uint64_t messages; /* played in one iteration */
+    int members;             /* leaders of the largest block; 1: every one is played by itself */
 };
 
 /* ranks: plan->nleaders places, or NULL. Fails for want of memory. Not collective. */
