@@ -328,9 +328,9 @@ static int open_sync(struct poseidon *p)
     const struct sync_update update = {
         .context = p, .nhistory = rules ? w->rule.nhistory : 0, .describe = describe};
     const struct sync_options options = {.overlap = true,
-                                         .window = p->plan->options.sizes.window,
-                                         .fifo = w->fifo,
-                                         .bytes_per_second = w->mbps * 1e6 / 8,
+                                         .sends = {.window = p->plan->options.sizes.window,
+                                                   .fifo = w->fifo,
+                                                   .bytes_per_second = w->mbps * 1e6 / 8},
                                          .node = p->node,
                                          .lars = rules ? w->trust : 0,
                                          .decay = w->rule.weight_decay,

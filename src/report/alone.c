@@ -48,9 +48,7 @@ static int time_buckets(MPI_Comm world, const struct plan *plan, const struct sy
     /* how messages travel and who watches over them; nothing that makes an update wait for all
      * layers, or a wait end before its transfer */
     const struct sync_options options = {.overlap = true,
-                                         .fifo = like->fifo,
-                                         .window = like->window,
-                                         .bytes_per_second = like->bytes_per_second,
+                                         .sends = like->sends,
                                          .node = like->node,
                                          .gather = like->gather,
                                          .direct = like->direct,

@@ -176,7 +176,7 @@ int bucket_send_chunk(struct sync *sync, int chunk, bool back, int64_t iteration
 double bucket_weight(const struct sync *sync, const float *change, const float *values,
                      size_t elems)
 {
-    if (sync->options.staleness == 0 || sync->options.fifo || !values)
+    if (sync->options.staleness == 0 || sync->options.sends.fifo || !values)
         return 0;
     double weight = vector_sumsq(change, elems, 1) / (vector_sumsq(values, elems, 1) + 1e-30);
 

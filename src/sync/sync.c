@@ -205,9 +205,7 @@ static int open_wire(struct sync *sync, MPI_Comm world)
 {
     struct wire_options options = {
         .data = sync->leads ? sync->data : MPI_COMM_NULL,
-        .window = sync->options.window,
-        .bytes_per_second = sync->options.bytes_per_second,
-        .fifo = sync->options.fifo,
+        .sends = sync->options.sends,
         .calls = sync->plan->nbuckets * (4 + sync->options.staleness) + 64,
         .messages = count_messages(sync),
         .context = sync,

@@ -81,10 +81,7 @@ struct sync_options {
     bool forward_waits_all; /* the first layer of the next forward pass waits for all layers */
     int staleness;          /* S > 0: buckets of the parameter server may lag S iterations behind
                                (gradient.h); not with clip */
-    bool fifo;              /* sends go in the order of posting, not of urgency */
-    size_t window; /* bytes of training data in MPI's hands at a time, an eighth of them (or one
-                      message) to one rank; 0: no limit */
-    double bytes_per_second; /* most this rank sends of training data; 0: no limit */
+    struct queue_options sends; /* of training data, as wire_options has it */
     const struct node *node; /* the ranks that add up together, as the plan has it; borrowed; NULL:
                                 every worker leads itself. Not with staleness or --comm=none; where
                                 engines have memory of their own only as a team, and then not with

@@ -112,10 +112,10 @@ void exchange_set_options(struct exchange *exchange, const struct job *job, int6
         .overlap = job->options->overlap != COST_OVERLAP_NONE,
         .forward_waits_all = job->options->overlap == COST_OVERLAP_BACKWARD,
         .staleness = job->options->staleness,
-        .fifo = job->options->fifo,
-        .window = exchange->plan->options.sizes.window /
-                  (size_t)(job->options->dilate > 1 ? job->options->dilate : 1),
-        .bytes_per_second = job->options->mbps * 1e6 / 8,
+        .sends = {.fifo = job->options->fifo,
+                  .window = exchange->plan->options.sizes.window /
+                            (size_t)(job->options->dilate > 1 ? job->options->dilate : 1),
+                  .bytes_per_second = job->options->mbps * 1e6 / 8},
         .node = exchange->node,
         .direct = job->options->direct,
         .threads = job->threads,

@@ -51,11 +51,9 @@ static int grow(struct wire *wire, int more)
 int messages_open(struct wire *wire)
 {
     const struct wire_options *o = &wire->options;
-    struct queue_options options = {.window = o->window,
-                                    .bytes_per_second = o->bytes_per_second,
-                                    .fifo = o->fifo,
-                                    .shared_replies = true};
+    struct queue_options options = o->sends;
 
+    options.shared_replies = true;
     if (o->data != MPI_COMM_NULL)
         MPI_TRY(MPI_Comm_size(o->data, &options.peers));
     if (queue_open(&wire->queue, &wire->owner, &options, 1e-9 * (double)clock_ns()))
@@ -164,7 +162,7 @@ int messages_flush(struct wire *wire)
 
     if (queue_count(&wire->queue) == 0)
         return 0;
-    if (wire->options.bytes_per_second > 0)
+    if (wire->options.sends.bytes_per_second > 0)
         now = 1e-9 * (double)clock_ns();
     while ((entry = queue_take(&wire->queue, now)))
         if (start_send(wire, (struct slot *)entry))

@@ -34,9 +34,8 @@
 
 #include <mpi.h>
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+
+#include "wire/queue.h"
 
 struct strbuf;
 struct topology;
@@ -120,13 +119,10 @@ struct wire_options {
     MPI_Comm data; /* of this rank's messages, with the ranks of world in their order; borrowed, and
                       no one else's; MPI_COMM_NULL: it sends and gets none. Its errors return from
                       now on */
-    size_t window; /* bytes, and 2,048 messages, on their way at a time, an eighth of them (or one
-                      message) to one peer; 0: no limit */
-    double bytes_per_second; /* most this rank sends; 0: no limit */
-    bool fifo;               /* sends go in the order of posting, whatever their urgency */
-    int calls;               /* most wire_call that may be outstanding */
-    int messages;            /* most messages that may wait or be on their way; grows beyond */
-    void *context;           /* of the callbacks below, all on the wire thread; each may be NULL */
+    struct queue_options sends; /* how they wait; but for peers and shared_replies */
+    int calls;                  /* most wire_call that may be outstanding */
+    int messages;               /* most messages that may wait or be on their way; grows beyond */
+    void *context; /* of the callbacks below, all on the wire thread; each may be NULL */
     /* Once, before all else: the thread is going to hand an engine's memory to MPI. */
     int (*enter)(void *context);
     /* A message of that length came; fills buffer, done, context, user of *out, and bytes if it

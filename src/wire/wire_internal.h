@@ -5,7 +5,6 @@
 
 #include "util/clock.h"
 #include "wire/call_ring.h"
-#include "wire/queue.h"
 #include "wire/wire.h"
 
 #include <pthread.h>

@@ -65,7 +65,7 @@ static void compare(size_t elems, int repetitions, int rank, int nranks)
                                    .nranks = nranks,
                                    .iter_size = 1,
                                    .sizes.chunk = COST_USUAL_SIZES.chunk};
-    struct sync_options how = {.overlap = true, .window = COST_USUAL_SIZES.window};
+    struct sync_options how = {.overlap = true, .sends.window = COST_USUAL_SIZES.window};
     struct sync_update update = {.describe = NULL};
     double ours[MOST], theirs[MOST], zero = 0;
     struct plan *plan;

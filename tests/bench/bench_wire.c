@@ -175,7 +175,7 @@ static size_t window_for(const struct load *load)
 static double wire_turn(struct load *load, double *cpu)
 {
     struct wire_options options = {.data = data,
-                                   .window = window_for(load),
+                                   .sends.window = window_for(load),
                                    .calls = 4,
                                    .messages = 2 * load->messages * (nranks - 1),
                                    .accept = accept,

@@ -153,7 +153,7 @@ static double measure(const struct model *model, const struct plan *plan,
                                 .engine_grads = model->arena,
                                 .engine = engine};
     struct sync_update update = {.nhistory = 1};
-    struct sync_options options = {.overlap = true, .window = COST_USUAL_SIZES.window};
+    struct sync_options options = {.overlap = true, .sends.window = COST_USUAL_SIZES.window};
     struct sync *sync;
     double before, bytes;
 

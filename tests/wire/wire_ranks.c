@@ -158,7 +158,7 @@ static void closing(int argc, char **argv)
     (void)argc;
     (void)argv;
     options.accept = accept_slow;
-    options.bytes_per_second = 8e6; /* 4 MB: half a second */
+    options.sends.bytes_per_second = 8e6; /* 4 MB: half a second */
     options.poll = count_down;
     options.busy = is_counting;
     polls_left = 100;

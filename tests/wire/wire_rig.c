@@ -137,7 +137,7 @@ static void warn(void *context, const char *text)
 struct wire_options usual(void)
 {
     return (struct wire_options){.data = data,
-                                 .window = 1 << 20,
+                                 .sends.window = 1 << 20,
                                  .calls = 16,
                                  .messages = 8, /* fewer than there are: it grows */
                                  .enter = enter,

@@ -182,8 +182,8 @@ void traffic(int argc, char **argv)
         struct wire_options options = usual();
         seed = (uint64_t)s;
         chaos = s % 4 ? mix((uint64_t)(s * nranks + rank)) | 1 : 0;
-        options.window = windows[s / 4 % 4];
-        options.fifo = s % 5 == 4;
+        options.sends.window = windows[s / 4 % 4];
+        options.sends.fifo = s % 5 == 4;
         options.messages = s % 3 ? 8 : 2000;
         run_traffic(options, s % 2, NULL);
     }
@@ -249,7 +249,7 @@ void by_urgency(int argc, char **argv)
 
     (void)argc;
     (void)argv;
-    options.window = 1; /* one at a time */
+    options.sends.window = 1; /* one at a time */
     options.accept = accept_float;
     for (int i = 0; i < IN_ORDER; i++) {
         urgency_of[i] = (int)(mix((uint64_t)i) % 20);
@@ -321,7 +321,7 @@ void window(int argc, char **argv)
     CHECK(!pthread_sigmask(SIG_BLOCK, &go, NULL), "no mask");
     MPI_Allgather(&mine, 1, MPI_INT, all, 1, MPI_INT, MPI_COMM_WORLD);
     options.accept = accept_small_one;
-    options.window = 8 * AT_ONCE * SMALL_BYTES;
+    options.sends.window = 8 * AT_ONCE * SMALL_BYTES;
     open_wire(&options);
     if (rank == 1)
         CHECK(!sigwait(&go, &number), "no signal");
