@@ -125,18 +125,16 @@ struct checkpoint {
 
 int checkpoint_create(const struct net *net, int nhistory, struct checkpoint **out)
 {
-    struct checkpoint *made = calloc(1, sizeof *made);
+    struct checkpoint *made = alloc_array(1, sizeof *made, "a snapshot");
     size_t bytes = ((size_t)nhistory + 1) * net->elems * sizeof(float);
 
     *out = made;
     if (!made)
-        return error_memory(sizeof *made, "a snapshot");
+        return -1;
     made->net = net;
     made->nhistory = nhistory;
     made->nblobs = nhistory * net->nparams;
-    made->values = malloc(bytes + 1);
-    if (!made->values)
-        error_memory(bytes, "the copy that is saved");
+    made->values = alloc_array(1, bytes, "the copy that is saved");
     made->history = made->values ? made->values + net->elems : NULL;
     made->layers = made->values ? describe_layers(net, made->values) : NULL;
     made->blobs = made->layers ? describe_history(net, nhistory, made->history) : NULL;

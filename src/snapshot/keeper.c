@@ -345,12 +345,12 @@ static void *keep(void *argument)
 
 int keeper_create(const struct keeper_options *options, struct keeper **out)
 {
-    struct keeper *keeper = calloc(1, sizeof *keeper);
+    struct keeper *keeper;
     pthread_condattr_t attributes;
 
     *out = NULL;
-    if (!keeper)
-        return error_memory(sizeof *keeper, "snapshots");
+    if (ALLOC(keeper, 1, "snapshots"))
+        return -1;
     keeper->options = *options;
     keeper->best.iteration = keeper->awaited.iteration = keeper->named = -1;
     keeper->pause = FIRST_PAUSE;

@@ -2,7 +2,7 @@
 #include "sync/node.h"
 
 #include "util/agree.h"
-#include "util/error.h"
+#include "util/alloc.h"
 
 #include <assert.h>
 #include <stdint.h>
@@ -45,16 +45,13 @@ static void put_together(struct node_map *map, const struct topology *topology, 
 
 int node_map_create(const struct topology *topology, int nworkers, int each, struct node_map *out)
 {
-    size_t nmachines = (size_t)topology->nmachines;
-    struct machine *machines = calloc(nmachines, sizeof *machines);
-    int status = 0;
+    struct machine *machines;
+    int status = ALLOC(machines, topology->nmachines, "the nodes");
 
     assert(nworkers > 0 && nworkers <= topology->nranks);
-    *out = (struct node_map){.nworkers = nworkers,
-                             .node = calloc((size_t)topology->nranks, sizeof *out->node)};
-    if (!out->node || !machines)
-        status = error_memory(nmachines * sizeof *machines, "the nodes");
-    else
+    *out = (struct node_map){.nworkers = nworkers};
+    status = error_any(status || ALLOC(out->node, topology->nranks, "the nodes"));
+    if (!status)
         put_together(out, topology, each, machines);
     free(machines);
     return status;
@@ -156,11 +153,11 @@ fail:
 static int create(MPI_Comm world, const struct topology *topology, const struct node_map *map,
                   size_t elems, struct node **out)
 {
-    struct node *node = calloc(1, sizeof *node);
+    struct node *node;
     size_t bytes;
 
     *out = NULL;
-    if (error_agree(world, node ? 0 : error_memory(sizeof *node, "the node")))
+    if (error_agree(world, ALLOC(node, 1, "the node")))
         goto fail;
     *node = (struct node){.comm = MPI_COMM_NULL,
                           .machine = MPI_COMM_NULL,

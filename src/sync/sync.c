@@ -2,6 +2,7 @@
 #include "sync/gradient.h"
 #include "sync/home.h"
 #include "sync/sync_internal.h"
+#include "util/alloc.h"
 #include "util/strbuf.h"
 #include "util/workers.h"
 
@@ -350,12 +351,10 @@ int sync_create(MPI_Comm world, const struct plan *plan, const struct sync_model
                 const struct sync_update *update, const struct sync_options *options,
                 struct sync **out)
 {
-    struct sync *sync = calloc(1, sizeof *sync);
-    int status;
+    struct sync *sync;
 
     *out = NULL;
-    status = sync ? 0 : error_memory(sizeof *sync, "synchronisation");
-    if (error_agree(world, status)) {
+    if (error_agree(world, ALLOC(sync, 1, "synchronisation"))) {
         free(sync);
         return -1;
     }

@@ -6,6 +6,7 @@
 #include "wire/wire_internal.h"
 
 #include "util/agree.h"
+#include "util/alloc.h"
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/thread.h"
@@ -32,12 +33,12 @@ fail:
 
 int wire_open(MPI_Comm world, const struct wire_options *options, struct wire **out)
 {
-    struct wire *wire = calloc(1, sizeof *wire);
+    struct wire *wire;
 
     assert(options->data == MPI_COMM_NULL || options->accept);
     assert(options->messages >= 0);
     *out = NULL;
-    if (error_agree(world, wire ? 0 : error_memory(sizeof *wire, "the wire"))) {
+    if (error_agree(world, ALLOC(wire, 1, "the wire"))) {
         free(wire);
         return -1;
     }
