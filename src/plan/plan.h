@@ -29,7 +29,7 @@ enum {
 /* Sizes of what is sent, in bytes. */
 struct plan_sizes {
     size_t chunk;   /* most that a chunk, or a slice of factors, holds, which something urgent may
-                       have   to wait for; at least 4 */
+                       have to wait for; at least 4 */
     size_t merge;   /* neighbouring groups of one mergeable scheme travel together until they hold
                        that much; 0: each alone */
     size_t window;  /* in MPI's hands at a time; an eighth of it to one rank. For simulator and

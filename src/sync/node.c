@@ -157,8 +157,10 @@ static int create(MPI_Comm world, const struct topology *topology, const struct 
     size_t bytes;
 
     *out = NULL;
-    if (error_agree(world, ALLOC(node, 1, "the node")))
-        goto fail;
+    if (error_agree(world, ALLOC(node, 1, "the node"))) {
+        free(node); /* another rank has none */
+        return -1;
+    }
     *node = (struct node){.comm = MPI_COMM_NULL,
                           .machine = MPI_COMM_NULL,
                           .nranks = 1,

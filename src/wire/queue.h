@@ -37,8 +37,11 @@ struct queue_entry {
     double weight;
     /* the queue's own: */
     uint64_t number;
-    size_t acks; /* of those before it that share its reply */
-    struct queue_entry *left, *right, *next;
+    struct queue_entry *left, *right;
+    union {
+        struct queue_entry *next; /* while it waits */
+        size_t acks;              /* then, of those before it that share its reply */
+    };
 };
 
 struct queue_options {
