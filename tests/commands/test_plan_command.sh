@@ -177,7 +177,7 @@ holds 'what costs time, and a seed that repeats itself' \
     free="$free" copies="$(seconds --figure device_bytes_per_second=1GB)" thread="$(seconds --figure thread_bytes_per_second=500MB)" \
     up="$(seconds --switch=4:4)" all="$(seconds --switch=8:4)" headers="$(seconds --figure header_bytes=16384)" \
     drawn="$(seconds --stragglers=0.2)" again="$(seconds --stragglers=0.2 --seed=1)" other="$(seconds --stragglers=0.2 --seed=2)"
-shows '^1024 nodes are played in blocks' --nodes=1024 --bandwidth=40Gb --comm=ps
+net=$abs_top_srcdir/models/lenet/train_val.prototxt shows '^1024 nodes are played in blocks' --nodes=1024 --bandwidth=40Gb --comm=ps
 
 # ---- figures of a cluster, JSON ----
 

@@ -3,7 +3,7 @@
 # dedicated servers show the same losses; the same command twice gives the same parameters, bit for bit.
 #
 # Sums over another number of ranks are rounded otherwise, by some 1e-7. A smooth net keeps it so: LeNet
-# with AVE pooling and without its ReLU is held to 1e-4 over 40 iterations (make check-long: 100). A ReLU whose input is that
+# with AVE pooling and without its ReLU is held to 1e-4 over 20 iterations (make check-long: 100). A ReLU whose input is that
 # close to zero, or a MAX window whose two largest values are, turns the difference into one of its whole
 # gradient, and training doubles that every few iterations (one process with one and with two threads
 # differs as much, and so does PyTorch's): LeNet as it is is held to 1e-4 over 10 iterations, in which
@@ -13,7 +13,7 @@ sed -i 's/pool: MAX/pool: AVE/' net.prototxt
 awk '/^layer/ { text = $0; next } text { text = text "\n" $0 } !text { print }
     /^}/ { if (text !~ /"ReLU"/) print text; text = "" }' net.prototxt >smooth && mv smooth net.prototxt
 many=${POSEIDON_ALL:+100}
-many=${many:-40}
+many=${many:-20}
 make_solver solver.prototxt 'display: 1' "max_iter: $many" 'snapshot_after_train: false'
 
 losses() {
