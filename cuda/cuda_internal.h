@@ -156,7 +156,7 @@ int cuda_device_open(struct cuda_engine *engine, int which);
 
 /* memory.c */
 int cuda_alloc(size_t bytes, const char *what, void **out); /* zeroed */
-void cuda_free(void *memory);
+void cuda_free(void *context, void *memory);                /* engine_i.free; uses no context */
 /* Makes sure that a slot holds that many bytes. Set-up only. */
 int cuda_work_reserve(struct cuda_engine *engine, enum cuda_work_slot slot, size_t bytes);
 int cuda_staging_open(struct cuda_engine *engine);

@@ -38,9 +38,9 @@ static void cuda_close(void *context)
     cuda_products_close(engine);
     cuda_staging_close(engine);
     for (int i = 0; i < WORK_SLOTS; i++)
-        cuda_free(engine->work[i].data);
-    cuda_free(engine->sums);
-    cuda_free(engine->run);
+        cuda_free(NULL, engine->work[i].data);
+    cuda_free(NULL, engine->sums);
+    cuda_free(NULL, engine->run);
     if (engine->bad)
         cudaFreeHost(engine->bad);
     if (engine->cublaslt)
@@ -127,12 +127,6 @@ static int cuda_engine_alloc(void *context, size_t bytes, const char *what, void
     if (cuda_check(cudaSetDevice(engine->device)))
         return -1;
     return cuda_alloc(bytes, what, out);
-}
-
-static void cuda_engine_free(void *context, void *memory)
-{
-    (void)context;
-    cuda_free(memory);
 }
 
 static size_t cuda_room(void *context)
@@ -313,7 +307,7 @@ const struct engine_i engine_cuda = {
     .open = cuda_open,
     .close = cuda_close,
     .alloc = cuda_engine_alloc,
-    .free = cuda_engine_free,
+    .free = cuda_free,
     .room = cuda_room,
     .write = cuda_write,
     .read = cuda_read,

@@ -28,14 +28,14 @@ void cuda_images_destroy(void *context, struct engine_images *images)
         return;
     cudaStreamSynchronize(engine->stream);
     for (int i = 0; i < IMAGE_BUFFERS; i++) {
-        cuda_free(images->buffer[i].pixels);
-        cuda_free(images->buffer[i].windows);
+        cuda_free(NULL, images->buffer[i].pixels);
+        cuda_free(NULL, images->buffer[i].windows);
         if (images->buffer[i].filled)
             cudaEventDestroy(images->buffer[i].filled);
         if (images->buffer[i].used)
             cudaEventDestroy(images->buffer[i].used);
     }
-    cuda_free(images->mean);
+    cuda_free(NULL, images->mean);
     free(images);
 }
 

@@ -62,8 +62,9 @@ int cuda_alloc(size_t bytes, const char *what, void **out)
     return 0;
 }
 
-void cuda_free(void *memory)
+void cuda_free(void *context, void *memory)
 {
+    (void)context;
     if (memory)
         cudaFree(memory);
 }
@@ -79,7 +80,7 @@ int cuda_work_reserve(struct cuda_engine *engine, enum cuda_work_slot slot, size
         return 0;
     assert(!engine->recording); /* a captured stream allocates nothing */
     cudaStreamSynchronize(engine->stream);
-    cuda_free(work->data);
+    cuda_free(NULL, work->data);
     *work = (struct cuda_work){0};
     engine->generation++;
     if (cuda_alloc(bytes, names[slot], &work->data))
@@ -120,7 +121,7 @@ void cuda_staging_close(struct cuda_engine *engine)
             cudaEventDestroy(staging->slot[i].used);
     }
     for (int i = 0; i < BUFFERS; i++) {
-        cuda_free(staging->buffer[i].device);
+        cuda_free(NULL, staging->buffer[i].device);
         if (staging->buffer[i].filled)
             cudaEventDestroy(staging->buffer[i].filled);
         if (staging->buffer[i].used)
@@ -224,17 +225,11 @@ static bool formats_differ(const struct shape *shape, const struct cuda_format *
     return cuda_format_type(a) != cuda_format_type(b) || !same_order(shape, a, b);
 }
 
-static void release(void *context, void *memory)
-{
-    (void)context;
-    cuda_free(memory);
-}
-
 void *cuda_op_alloc(struct cuda_op *op, size_t bytes, const char *what)
 {
     void *memory;
 
-    return cuda_alloc(bytes, what, &memory) || owner_take(&op->owner, release, NULL, memory)
+    return cuda_alloc(bytes, what, &memory) || owner_take(&op->owner, cuda_free, NULL, memory)
                ? NULL
                : memory;
 }
@@ -307,7 +302,7 @@ static int buffer_reserve(struct buffer *buffer, size_t bytes)
 {
     if (buffer->bytes >= bytes)
         return 0;
-    cuda_free(buffer->device);
+    cuda_free(NULL, buffer->device);
     buffer->bytes = 0;
     buffer->device = NULL;
     if (cuda_alloc(bytes, "a buffer for input", &buffer->device))
@@ -389,6 +384,6 @@ int cuda_read(void *context, const struct tensor *from, float *to)
         goto done;
     status = labels_check(engine);
 done:
-    cuda_free(temporary);
+    cuda_free(NULL, temporary);
     return status;
 }

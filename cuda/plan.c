@@ -364,7 +364,7 @@ static int plan_race(struct cuda_engine *engine, enum cuda_plan_kind kind,
             (*out)->bias_seconds = plan_measure(engine, NULL, conv, data);
     }
     for (int i = 0; i < 4; i++)
-        cuda_free(data[i]);
+        cuda_free(NULL, data[i]);
     if (winner < 0 && loses_nan)
         winner = NEVER;
     for (int i = 0; i < configs->count && winner < 0 && kind != PLAN_FORWARD_BIAS_RELU; i++) {

@@ -155,7 +155,7 @@ OPERATORS(OPERATOR_KIND)
 /* Whether backward is to write the gradient of bottom i. */
 static inline bool cpu_op_propagates(const struct cpu_op *op, int i)
 {
-    return op->args.train && op->args.propagate && op->args.propagate[i];
+    return op_args_propagates(&op->args, i);
 }
 
 static inline bool cpu_op_in_place(const struct cpu_op *op)
