@@ -5,6 +5,7 @@
 #include "engine/op_check.h"
 #include "engine/op_size.h"
 #include "util/error.h"
+#include "util/strbuf.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -22,12 +23,9 @@ static const struct engine_i *const engines[] = {
 
 static const char *engine_names(char *buffer, size_t size)
 {
-    size_t used = 0;
-
     buffer[0] = '\0';
-    for (size_t i = 0; i < ENGINES && used < size; i++)
-        used +=
-            (size_t)snprintf(buffer + used, size - used, "%s%s", i ? ", " : "", engines[i]->name);
+    for (size_t i = 0; i < ENGINES; i++)
+        buffer_list(buffer, size, engines[i]->name);
     return buffer;
 }
 

@@ -2,6 +2,7 @@
 #include "engine/tensor.h"
 
 #include "util/error.h"
+#include "util/strbuf.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -64,11 +65,9 @@ int shape_axis(const struct shape *shape, int axis, int *out)
 static struct shape_text put_axes(const struct shape *shape, const char *between)
 {
     struct shape_text out = {""};
-    size_t used = 0;
 
     for (int i = 0; i < shape->naxes; i++)
-        used += (size_t)snprintf(out.text + used, sizeof out.text - used, "%s%" PRId64,
-                                 i > 0 ? between : "", shape->dim[i]);
+        buffer_printf(out.text, sizeof out.text, "%s%" PRId64, i > 0 ? between : "", shape->dim[i]);
     return out;
 }
 

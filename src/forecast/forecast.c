@@ -47,7 +47,6 @@ static int add_up_first(const struct forecast_options *options, struct forecast_
 static int set_up(const struct forecast *f, int nodes, int servers, struct forecast_point *point)
 {
     const struct forecast_options *options = f->options;
-    struct plan_sizes sizes;
     int ranks = nodes * options->ranks_per_node;
 
     if (servers >= ranks)
@@ -70,9 +69,7 @@ static int set_up(const struct forecast *f, int nodes, int servers, struct forec
     point->priced = point->played;
     if (f->cluster.thread_Bps > 0 && f->cluster.thread_Bps < point->priced.link_Bps)
         point->priced.link_Bps = f->cluster.thread_Bps; /* training measures it with its thread */
-    sizes = cost_sizes_for(&point->priced);
-    sizes.window = cost_sizes_for(&point->played).window;
-    point->how.sizes = cost_sizes_keep(sizes, &options->how.sizes);
+    point->how.sizes = choose_sizes(&point->priced, &point->played, &options->how.sizes);
     point->servers = servers > 0         ? servers
                      : point->locals > 1 ? (point->workers + point->locals - 1) / point->locals
                                          : point->workers;

@@ -12,6 +12,7 @@
 #include "forecast/systems.h"
 
 #include "util/error.h"
+#include "util/strbuf.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -103,11 +104,9 @@ enum { SYSTEMS = sizeof systems / sizeof *systems };
 
 void systems_help(int indent, char out[COMM_HELP_BYTES])
 {
-    for (int i = 0; i < SYSTEMS; i++) {
-        size_t used = strlen(out);
-        snprintf(out + used, COMM_HELP_BYTES - used, "\n%*s%s: %s", indent, "", systems[i].name,
-                 systems[i].help);
-    }
+    for (int i = 0; i < SYSTEMS; i++)
+        buffer_printf(out, COMM_HELP_BYTES, "\n%*s%s: %s", indent, "", systems[i].name,
+                      systems[i].help);
 }
 
 static const struct system *find(const char *name)
@@ -126,10 +125,8 @@ int systems_parse(const struct scheme *const *registry, const char *text, struct
 
     *out = find(text);
     if (!*out) {
-        for (int i = 0; i < SYSTEMS; i++) {
-            size_t used = strlen(names);
-            snprintf(names + used, sizeof names - used, ", %s", systems[i].name);
-        }
+        for (int i = 0; i < SYSTEMS; i++)
+            buffer_printf(names, sizeof names, ", %s", systems[i].name);
         if (comm_parse(registry, text, comm))
             return comm->scheme ? -1 : error_set("%s%s", error_text(), names);
         return 0;

@@ -8,6 +8,7 @@
 #include "util/alloc.h"
 #include "util/path.h"
 #include "util/rng.h"
+#include "util/strbuf.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -29,19 +30,17 @@ static int mean_check(const char *path, const struct stored_blob *mean, const st
 {
     char expected[128], found[512] = "";
     const int64_t *dim = mean->dim;
-    size_t used = 0;
     int skip = mean->naxes == 4 && dim[0] == 1 ? 1 : 0;
 
     if (mean->naxes - skip == 3 && dim[skip] == record->dim[0] && dim[skip + 1] == record->dim[1] &&
         dim[skip + 2] == record->dim[2])
         return 0;
-    for (int i = skip; i < mean->naxes && used < sizeof found; i++)
-        used += (size_t)snprintf(found + used, sizeof found - used, "%s%lld", i > skip ? "x" : "",
-                                 (long long)dim[i]);
+    for (int i = skip; i < mean->naxes; i++)
+        buffer_printf(found, sizeof found, "%s%lld", i > skip ? "x" : "", (long long)dim[i]);
     return error_set(
         "%s: the mean image is %s, but the records are %s (C x H x W, before cropping); "
         "mean_value, one per channel, works at any size",
-        path, used ? found : "a scalar", size_text(record, expected, sizeof expected));
+        path, *found ? found : "a scalar", size_text(record, expected, sizeof expected));
 }
 
 static int mean_load(const char *name, const char *base_file, struct transform *t)

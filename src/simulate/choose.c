@@ -5,6 +5,7 @@
 #include "simulate/choose.h"
 
 #include "util/alloc.h"
+#include "util/strbuf.h"
 #include "util/units.h"
 
 #include <assert.h>
@@ -151,15 +152,22 @@ static int find_costs(struct chooser *c)
                : -1;
 }
 
+struct plan_sizes choose_sizes(const struct cost_cluster *priced, const struct cost_cluster *played,
+                               const struct plan_sizes *given)
+{
+    struct plan_sizes sizes = cost_sizes_for(priced);
+
+    sizes.window = cost_sizes_for(played).window;
+    return cost_sizes_keep(sizes, given);
+}
+
 static void find_sizes(struct chooser *c)
 {
     const struct choose_question *q = c->question;
     const struct plan_sizes *given = &q->how->sizes;
 
     c->how = *q->how;
-    c->how.sizes = cost_sizes_keep(cost_sizes_for(q->cluster), given);
-    if (given->window == COST_SIZE_CHOSEN) /* of what is played */
-        c->how.sizes.window = cost_sizes_for(q->play.cluster).window;
+    c->how.sizes = choose_sizes(q->cluster, q->play.cluster, given);
     c->merge[c->nmerges++] = c->how.sizes.merge;
     if (given->merge == COST_SIZE_CHOSEN && !q->quick)
         c->merge[c->nmerges++] = 0;
@@ -392,13 +400,11 @@ void choose_answer_free(struct choose_answer *answer)
 
 void choose_print_rows(const struct choose_answer *answer, char out[CHOOSE_WORDS])
 {
-    size_t at = 0;
-
     out[0] = '\0';
-    for (int i = 0; i < answer->nrows && at < CHOOSE_WORDS; i++)
-        at += (size_t)snprintf(out + at, CHOOSE_WORDS - at, "%s%s %s%s", i > 0 ? ", " : "",
-                               answer->row[i].name.text, units_seconds(answer->row[i].seconds).text,
-                               i == answer->taken ? " (taken)" : "");
+    for (int i = 0; i < answer->nrows; i++)
+        buffer_printf(out, CHOOSE_WORDS, "%s%s %s%s", i > 0 ? ", " : "", answer->row[i].name.text,
+                      units_seconds(answer->row[i].seconds).text,
+                      i == answer->taken ? " (taken)" : "");
 }
 
 static int count_groups(const struct choose_answer *answer, int ngroups, struct way way)
@@ -416,7 +422,6 @@ void choose_print_lossy(const struct choose_answer *answer, int ngroups, char ou
     int training = ngroups - count_groups(answer, ngroups, (struct way){.scheme = NULL});
     const char *lost = "";
     char of[64];
-    size_t at;
 
     if (answer->taken < answer->nexact_rows) {
         snprintf(out, CHOOSE_WORDS,
@@ -425,25 +430,23 @@ void choose_print_lossy(const struct choose_answer *answer, int ngroups, char ou
                  100 * WORTH);
         return;
     }
-    at = (size_t)snprintf(out, CHOOSE_WORDS,
-                          "--lossy: %.2f times as fast as the best exact plan by the model; ",
-                          answer->exact_seconds / answer->seconds);
+    snprintf(out, CHOOSE_WORDS, "--lossy: %.2f times as fast as the best exact plan by the model; ",
+             answer->exact_seconds / answer->seconds);
     snprintf(of, sizeof of, " of %d layers travel", training);
-    for (int w = answer->nexact; w < ways->n && at < CHOOSE_WORDS; w++) {
+    for (int w = answer->nexact; w < ways->n; w++) {
         int count = count_groups(answer, ngroups, ways->way[w]);
         if (count == 0)
             continue;
-        at += (size_t)snprintf(out + at, CHOOSE_WORDS - at, "%s%d%s as %s", *of ? "" : ", ", count,
-                               of, way_label(ways->way[w]).text);
+        buffer_printf(out, CHOOSE_WORDS, "%s%d%s as %s", *of ? "" : ", ", count, of,
+                      way_label(ways->way[w]).text);
         *of = '\0';
         if (ways->way[w].scheme->factors)
             lost = ", but of factors it is lost";
     }
-    if (at < CHOOSE_WORDS)
-        snprintf(out + at, CHOOSE_WORDS - at,
-                 ": their gradients are rounded, and what is rounded away is added to the next "
-                 "iteration's%s",
-                 lost);
+    buffer_printf(out, CHOOSE_WORDS,
+                  ": their gradients are rounded, and what is rounded away is added to the next "
+                  "iteration's%s",
+                  lost);
 }
 
 bool choose_is_asked(int nmachines, int nworkers, bool given_cluster)

@@ -48,6 +48,11 @@ struct choose_answer {
     double exact_seconds; /* of the best of these */
 };
 
+/* The sizes of messages that suit a network, but for those that are given; the window is that of
+ * the cluster on which plans are played. */
+struct plan_sizes choose_sizes(const struct cost_cluster *priced, const struct cost_cluster *played,
+                               const struct plan_sizes *given);
+
 /* Candidates: the paper's rule, every lossless scheme, each for all groups, and the mixes: each
  * group by what is cheapest for it alone, by the cost model's seconds, by those that it takes of
  * the link, and by those and as many times those of the passes as let one of the last groups be as

@@ -2,8 +2,8 @@
 #include "spec/netdef.h"
 
 #include "util/alloc.h"
+#include "util/strbuf.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,35 +50,24 @@ static bool has_stage(const struct net_state *state, const char *stage)
     return false;
 }
 
-/* Appends to a text that fits or is cut. */
-static void __attribute__((format(printf, 3, 4)))
-append(char *out, size_t bytes, const char *format, ...)
-{
-    size_t used = strlen(out);
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(out + used, bytes - used, format, args);
-    va_end(args);
-}
-
 /* All that a rule asks for. */
 static void describe_rule(const Caffe__NetStateRule *rule, char *out, size_t bytes)
 {
     const size_t before = strlen(out);
 
     if (rule->has_phase)
-        append(out, bytes, "in phase %s, ", rule->phase == CAFFE__PHASE__TRAIN ? "TRAIN" : "TEST");
+        buffer_printf(out, bytes, "in phase %s, ",
+                      rule->phase == CAFFE__PHASE__TRAIN ? "TRAIN" : "TEST");
     if (rule->has_min_level)
-        append(out, bytes, "at level %d and above, ", (int)rule->min_level);
+        buffer_printf(out, bytes, "at level %d and above, ", (int)rule->min_level);
     if (rule->has_max_level)
-        append(out, bytes, "at level %d and below, ", (int)rule->max_level);
+        buffer_printf(out, bytes, "at level %d and below, ", (int)rule->max_level);
     for (size_t i = 0; i < rule->n_stage; i++)
-        append(out, bytes, "with stage '%s', ", rule->stage[i]);
+        buffer_printf(out, bytes, "with stage '%s', ", rule->stage[i]);
     for (size_t i = 0; i < rule->n_not_stage; i++)
-        append(out, bytes, "without stage '%s', ", rule->not_stage[i]);
+        buffer_printf(out, bytes, "without stage '%s', ", rule->not_stage[i]);
     if (strlen(out) == before)
-        append(out, bytes, "in any net, ");
+        buffer_printf(out, bytes, "in any net, ");
     out[strlen(out) - 2] = '\0'; /* the last comma */
 }
 
@@ -126,7 +115,7 @@ bool net_state_explain(const struct net_state *state, const Caffe__LayerParamete
     for (size_t i = 0; i < count; i++) {
         if (layer->n_exclude > 0 && !meets(state, rules[i]))
             continue;
-        append(out, bytes, "%s", between);
+        buffer_printf(out, bytes, "%s", between);
         describe_rule(rules[i], out, bytes);
         between = " or ";
         if (rules[i]->has_phase && (int)rules[i]->phase != state->phase)
@@ -135,7 +124,7 @@ bool net_state_explain(const struct net_state *state, const Caffe__LayerParamete
         level = level || rules[i]->has_min_level || rules[i]->has_max_level;
     }
     if (stage || level)
-        append(out, bytes, "; see %s%s%s, or train_state and test_state in a solver",
-               stage ? "--stage" : "", stage && level ? ", " : "", level ? "--level" : "");
+        buffer_printf(out, bytes, "; see %s%s%s, or train_state and test_state in a solver",
+                      stage ? "--stage" : "", stage && level ? ", " : "", level ? "--level" : "");
     return stage || level;
 }

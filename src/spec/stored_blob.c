@@ -2,6 +2,7 @@
 #include "spec/stored_blob.h"
 
 #include "util/alloc.h"
+#include "util/strbuf.h"
 
 #include <endian.h>
 #include <inttypes.h>
@@ -228,15 +229,13 @@ int stored_blob_load(const char *path, struct stored_blob *blob, float **values)
 
 const char *stored_blob_shape(const struct stored_blob *blob, char *out, size_t bytes)
 {
-    size_t used = 0;
     double elems = 1;
 
     out[0] = '\0';
-    for (int i = 0; i < blob->naxes && used < bytes; i++) {
-        used += (size_t)snprintf(out + used, bytes - used, "%" PRId64 " ", blob->dim[i]);
+    for (int i = 0; i < blob->naxes; i++) {
+        buffer_printf(out, bytes, "%" PRId64 " ", blob->dim[i]);
         elems *= (double)blob->dim[i];
     }
-    if (used < bytes)
-        snprintf(out + used, bytes - used, "(%.0f)", elems);
+    buffer_printf(out, bytes, "(%.0f)", elems);
     return out;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "spec/field.h"
+#include "util/strbuf.h"
 #include "util/suggest.h"
 
 /* Fields that public files use and that Caffe itself does not have. */
@@ -65,7 +66,6 @@ static const char *fork_of(const ProtobufCMessageDescriptor *message, const char
 static int list_homes(const ProtobufCMessageDescriptor *message, const char *name, char *out,
                       size_t bytes)
 {
-    size_t used = 0;
     int found = 0;
 
     for (unsigned i = 0; i < message->n_fields; i++) {
@@ -75,13 +75,10 @@ static int list_homes(const ProtobufCMessageDescriptor *message, const char *nam
             message_find_field(field->descriptor, name) == NULL)
             continue;
         if (++found > 3) {
-            snprintf(out + used, bytes - used, " ...");
+            buffer_printf(out, bytes, " ...");
             break;
         }
-        used += (size_t)snprintf(out + used, bytes - used, "%s%s { }", found > 1 ? ", " : "",
-                                 field->name);
-        if (used >= bytes)
-            break;
+        buffer_printf(out, bytes, "%s%s { }", found > 1 ? ", " : "", field->name);
     }
     return found;
 }
@@ -127,16 +124,15 @@ void suggest_value(const ProtobufCEnumDescriptor *descriptor, const char *name, 
                    size_t bytes)
 {
     struct suggest near = suggest_start(name);
-    size_t used = 0;
 
     out[0] = '\0';
     if (descriptor->n_values <= 8) {
-        for (unsigned i = 0; i < descriptor->n_values && used < bytes; i++)
-            used += (size_t)snprintf(out + used, bytes - used, "%s%s",
-                                     i == 0                         ? "; expected "
-                                     : i + 1 < descriptor->n_values ? ", "
-                                                                    : " or ",
-                                     descriptor->values[i].name);
+        for (unsigned i = 0; i < descriptor->n_values; i++)
+            buffer_printf(out, bytes, "%s%s",
+                          i == 0                         ? "; expected "
+                          : i + 1 < descriptor->n_values ? ", "
+                                                         : " or ",
+                          descriptor->values[i].name);
         return;
     }
     for (unsigned i = 0; i < descriptor->n_values; i++)

@@ -3,6 +3,7 @@
  * Plain, because its inputs are the sufficient factors that travel in place of the weight
  * gradient. */
 #include "engine/cpu/product.h"
+#include "util/strbuf.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -126,15 +127,13 @@ static void inner_product_describe(const struct cpu_op *op, char words[ENGINE_OP
 {
     static const char *const names[PRODUCT_PASSES] = {"forward", "data", "weights"};
     const struct inner_product *ip = (const struct inner_product *)op;
-    size_t used = 0;
 
     for (int way = PRODUCT_SGEMM + 1; way < PRODUCT_WAYS; way++)
         for (int pass = 0, first = 1; pass < PRODUCT_PASSES; pass++) {
             if (!ip->has[pass] || (int)ip->products[pass].way != way)
                 continue;
-            used += (size_t)snprintf(
-                words + used, ENGINE_OP_WORDS - used, "%s%s %s", used && first ? ", " : "",
-                first ? product_way_name((enum product_way)way) : "", names[pass]);
+            buffer_printf(words, ENGINE_OP_WORDS, "%s%s %s", *words && first ? ", " : "",
+                          first ? product_way_name((enum product_way)way) : "", names[pass]);
             first = 0;
         }
 }
