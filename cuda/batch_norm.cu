@@ -66,17 +66,35 @@ cudaError_t kernel_batch_global(cudaStream_t stream, const struct kernel_batch_n
     return cudaGetLastError();
 }
 
-template <typename T>
+/* The first of the V channels that a thread's i-th piece holds. */
+template <int V> static DEVICE int batch_norm_channel(const struct kernel_channels &v, uint32_t i)
+{
+    return (int)(i / (uint32_t)v.inner % (uint32_t)(v.channels / V)) * V;
+}
+
+static bool batch_norm_lanes_fit(const struct kernel_channels *v, const float *mean,
+                                 const float *inverse, const float *gamma, const float *beta)
+{
+    return v->inner == 1 && lanes_fit(v->channels, mean, inverse, gamma, beta);
+}
+
+template <int V, typename T>
 KERNEL void batch_norm_apply(struct kernel_channels v, const T *x, const float *mean,
                              const float *inverse, const float *gamma, const float *beta, bool relu,
                              T *y, size_t n)
 {
     FOR_EACH(i, n)
     {
-        int c = (int)(i / v.inner % v.channels);
-        float value =
-            normed(element(x[i]), mean[c], inverse[c], gamma ? gamma[c] : 1, beta ? beta[c] : 0);
-        element_set(&y[i], relu && value < 0 ? 0 : value);
+        int c = batch_norm_channel<V>(v, i);
+        const struct normed<V> by(c, mean, inverse, gamma, beta);
+        float at[V];
+        lanes_get<V>(x + i * V, at);
+        UNROLL
+        for (int k = 0; k < V; k++) {
+            at[k] = by.of(k, at[k]);
+            at[k] = relu && at[k] < 0 ? 0 : at[k];
+        }
+        lanes_set<V>(y + i * V, at);
     }
 }
 
@@ -87,25 +105,39 @@ cudaError_t kernel_batch_apply(cudaStream_t stream, enum cuda_type type,
 {
     size_t n = kernel_channels_elems(v);
 
-    WITH_TYPE(type, LAUNCH(batch_norm_apply<T>, grid_for(n), THREADS, stream, *v, (const T *)x,
-                           mean, inverse, gamma, beta, relu, (T *)y, n));
+    WITH_LANES(
+        batch_norm_lanes_fit(v, mean, inverse, gamma, beta) && lanes_fit(v->channels, x, y),
+        WITH_TYPE(type, LAUNCH((batch_norm_apply<V, T>), grid_for(n / V), THREADS, stream, *v,
+                               (const T *)x, mean, inverse, gamma, beta, relu, (T *)y, n / V)));
     return cudaGetLastError();
 }
 
-template <typename T>
+template <int V, typename T>
 KERNEL void batch_norm_back(struct kernel_channels v, float share, const T *x, const T *dy,
                             const float *mean, const float *inverse, const float *gamma,
                             const float *beta, bool relu, const double *sums, T *dx, size_t n)
 {
     FOR_EACH(i, n)
     {
-        int c = (int)(i / v.inner % v.channels);
-        float d = element(dy[i]), r = inverse[c], at = relu || sums ? element(x[i]) : 0;
-        if (relu && !(normed(at, mean[c], r, gamma ? gamma[c] : 1, beta ? beta[c] : 0) > 0))
-            d = 0 * d;
-        if (sums)
-            d -= ((float)sums[c] + (at - mean[c]) * r * (float)sums[v.channels + c]) * share;
-        element_set(&dx[i], (gamma ? gamma[c] * r : r) * d);
+        int c = batch_norm_channel<V>(v, i);
+        const struct normed<V> by(c, mean, inverse, gamma, beta);
+        double of_dy[V], of_product[V];
+        float at[V] = {0}, d[V];
+        lanes_get<V>(dy + i * V, d);
+        if (relu || sums)
+            lanes_get<V>(x + i * V, at);
+        lanes_of_channels<V>(sums ? sums + c : NULL, 0.0, of_dy);
+        lanes_of_channels<V>(sums ? sums + v.channels + c : NULL, 0.0, of_product);
+        UNROLL
+        for (int k = 0; k < V; k++) {
+            float r = by.inverse[k];
+            if (relu && !(by.of(k, at[k]) > 0))
+                d[k] = 0 * d[k];
+            if (sums)
+                d[k] -= ((float)of_dy[k] + (at[k] - by.mean[k]) * r * (float)of_product[k]) * share;
+            d[k] = (gamma ? by.gamma[k] * r : r) * d[k];
+        }
+        lanes_set<V>(dx + i * V, d);
     }
 }
 
@@ -117,8 +149,10 @@ cudaError_t kernel_batch_back(cudaStream_t stream, enum cuda_type type,
 {
     size_t n = kernel_channels_elems(v);
 
-    WITH_TYPE(type, LAUNCH(batch_norm_back<T>, grid_for(n), THREADS, stream, *v,
-                           (float)(1 / b->elems), (const T *)x, (const T *)dy, mean, inverse, gamma,
-                           beta, relu, sums, (T *)dx, n));
+    WITH_LANES(batch_norm_lanes_fit(v, mean, inverse, gamma, beta) &&
+                   lanes_fit(v->channels, x, dy, sums, dx),
+               WITH_TYPE(type, LAUNCH((batch_norm_back<V, T>), grid_for(n / V), THREADS, stream, *v,
+                                      (float)(1 / b->elems), (const T *)x, (const T *)dy, mean,
+                                      inverse, gamma, beta, relu, sums, (T *)dx, n / V)));
     return cudaGetLastError();
 }

@@ -1,43 +1,63 @@
 /* Sums, products and maxima of two blobs. */
 #include "kernel.cuh"
 
-template <typename T>
+template <int V, typename T>
 KERNEL void eltwise_sum(float a, const T *x, float b, const T *z, bool relu, T *y, size_t n)
 {
     FOR_EACH(i, n)
     {
-        float value = a * element(x[i]) + (z ? b * element(z[i]) : 0);
-        element_set(&y[i], relu && value < 0 ? 0 : value);
+        float value[V], other[V] = {0};
+        lanes_get<V>(x + i * V, value);
+        if (z)
+            lanes_get<V>(z + i * V, other);
+        UNROLL
+        for (int k = 0; k < V; k++) {
+            value[k] = a * value[k] + (z ? b * other[k] : 0);
+            value[k] = relu && value[k] < 0 ? 0 : value[k];
+        }
+        lanes_set<V>(y + i * V, value);
     }
 }
 
 cudaError_t kernel_eltwise_sum(cudaStream_t stream, enum cuda_type type, float a, const void *x,
                                float b, const void *z, bool relu, void *y, size_t n)
 {
-    WITH_TYPE(type, LAUNCH(eltwise_sum<T>, grid_for(n), THREADS, stream, a, (const T *)x, b,
-                           (const T *)z, relu, (T *)y, n));
+    WITH_LANES(lanes_fit((int)n, x, z, y),
+               WITH_TYPE(type, LAUNCH((eltwise_sum<V, T>), grid_for(n / V), THREADS, stream, a,
+                                      (const T *)x, b, (const T *)z, relu, (T *)y, n / V)));
     return cudaGetLastError();
 }
 
-template <typename T>
+template <int V, typename T>
 KERNEL void eltwise_sum_back(const T *y, const T *dy, float a, T *dx, float b, T *dz, size_t n)
 {
     FOR_EACH(i, n)
     {
-        float d = element(dy[i]);
-        if (y && !(element(y[i]) > 0))
-            d = 0 * d;
-        element_set(&dx[i], a * d);
-        if (dz)
-            element_set(&dz[i], b * d);
+        float d[V], top[V], to[V];
+        lanes_get<V>(dy + i * V, d);
+        if (y)
+            lanes_get<V>(y + i * V, top);
+        UNROLL
+        for (int k = 0; k < V; k++) {
+            d[k] = y && !(top[k] > 0) ? 0 * d[k] : d[k];
+            to[k] = a * d[k];
+        }
+        lanes_set<V>(dx + i * V, to);
+        if (!dz)
+            continue;
+        UNROLL
+        for (int k = 0; k < V; k++)
+            to[k] = b * d[k];
+        lanes_set<V>(dz + i * V, to);
     }
 }
 
 cudaError_t kernel_eltwise_sum_back(cudaStream_t stream, enum cuda_type type, const void *y,
                                     const void *dy, float a, void *dx, float b, void *dz, size_t n)
 {
-    WITH_TYPE(type, LAUNCH(eltwise_sum_back<T>, grid_for(n), THREADS, stream, (const T *)y,
-                           (const T *)dy, a, (T *)dx, b, (T *)dz, n));
+    WITH_LANES(lanes_fit((int)n, y, dy, dx, dz),
+               WITH_TYPE(type, LAUNCH((eltwise_sum_back<V, T>), grid_for(n / V), THREADS, stream,
+                                      (const T *)y, (const T *)dy, a, (T *)dx, b, (T *)dz, n / V)));
     return cudaGetLastError();
 }
 

@@ -102,12 +102,38 @@ template <int V, typename T> static DEVICE void lanes_set(T *to, const float fro
     *(struct lanes<T, V> *)to = all;
 }
 
-/* Batch normalisation of one number; gamma and beta of its channel, or 1 and 0. Forward and
- * backward must see the same sign of it. */
-static DEVICE float normed(float x, float mean, float inverse, float gamma, float beta)
+/* V neighbouring numbers of a channel each, or `missing` where there are none: no activations, and
+ * not counted as such. */
+template <int V, typename N> static DEVICE void lanes_of_channels(const N *from, N missing, N to[V])
 {
-    return gamma * ((x - mean) * inverse) + beta;
+    struct lanes<N, V> all;
+
+    if (from)
+        all = *(const struct lanes<N, V> *)from;
+    UNROLL
+    for (int k = 0; k < V; k++)
+        to[k] = from ? all.at[k] : missing;
 }
+
+/* What V neighbouring channels are normed by: whatever is NULL counts as 0, or 1 (gamma). */
+template <int V> struct normed {
+    float mean[V], inverse[V], gamma[V], beta[V];
+
+    DEVICE normed(int c, const float *mean_, const float *inverse_, const float *gamma_,
+                  const float *beta_)
+    {
+        lanes_of_channels<V>(mean_ ? mean_ + c : NULL, 0.0f, mean);
+        lanes_of_channels<V>(inverse_ ? inverse_ + c : NULL, 0.0f, inverse);
+        lanes_of_channels<V>(gamma_ ? gamma_ + c : NULL, 1.0f, gamma);
+        lanes_of_channels<V>(beta_ ? beta_ + c : NULL, 0.0f, beta);
+    }
+
+    /* Batch normalisation of channel k's number. Forward and backward must see the same sign. */
+    DEVICE float of(int k, float x) const
+    {
+        return gamma[k] * ((x - mean[k]) * inverse[k]) + beta[k];
+    }
+};
 
 #define THREADS 256
 
@@ -160,9 +186,9 @@ template <typename T> static DEVICE T block_sum(T value)
 }
 
 /* Whether threads can take LANES channels each: all these arrays, of rows of so many, allow it. */
-static inline bool lanes_fit(int channels, const void *a, const void *b, const void *c)
+template <typename... A> static inline bool lanes_fit(int channels, const A *...arrays)
 {
-    return channels % LANES == 0 && ((uintptr_t)a | (uintptr_t)b | (uintptr_t)c) % 16 == 0;
+    return channels % LANES == 0 && ((uintptr_t)0 | ... | (uintptr_t)arrays) % 16 == 0;
 }
 
 /* Calls `call` with V = LANES or 1 channels a thread. */

@@ -131,13 +131,20 @@ cudaError_t kernel_relu_rows(cudaStream_t stream, enum cuda_type type, const voi
     return cudaGetLastError();
 }
 
-template <typename T>
+template <int V, typename T>
 KERNEL void layout_add_bias(T *y, const float *bias, bool relu, int columns, size_t n)
 {
     FOR_EACH(i, n)
     {
-        float value = element(y[i]) + bias[i % columns];
-        element_set(&y[i], relu && value < 0 ? 0 : value); /* NaN stays */
+        float value[V], of[V];
+        lanes_get<V>(y + i * V, value);
+        lanes_of_channels<V>(bias + i % (uint32_t)(columns / V) * V, 0.0f, of);
+        UNROLL
+        for (int k = 0; k < V; k++) {
+            value[k] += of[k];
+            value[k] = relu && value[k] < 0 ? 0 : value[k]; /* NaN stays */
+        }
+        lanes_set<V>(y + i * V, value);
     }
 }
 
@@ -146,8 +153,9 @@ cudaError_t kernel_add_bias(cudaStream_t stream, enum cuda_type type, void *y, c
 {
     size_t n = (size_t)(rows * columns);
 
-    WITH_TYPE(type, LAUNCH(layout_add_bias<T>, grid_for(n), THREADS, stream, (T *)y, bias, relu,
-                           columns, n));
+    WITH_LANES(lanes_fit(columns, y, bias),
+               WITH_TYPE(type, LAUNCH((layout_add_bias<V, T>), grid_for(n / V), THREADS, stream,
+                                      (T *)y, bias, relu, columns, n / V)));
     return cudaGetLastError();
 }
 

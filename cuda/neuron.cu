@@ -1,37 +1,49 @@
 /* Element by element: ReLU, dropout, products and maxima. */
 #include "philox.cuh"
 
-template <typename T> KERNEL void relu(const T *x, float slope, T *y, size_t n)
+template <int V, typename T> KERNEL void relu(const T *x, float slope, T *y, size_t n)
 {
     FOR_EACH(i, n)
     {
-        float v = element(x[i]);
-        /* slope 0 apart, since 0 times infinity is not 0; NaN stays */
-        element_set(&y[i], v < 0 ? (slope == 0 ? 0 : slope * v) : v);
+        float v[V];
+        lanes_get<V>(x + i * V, v);
+        UNROLL
+        for (int k = 0; k < V; k++) /* slope 0 apart, since 0 times infinity is not 0; NaN stays */
+            v[k] = v[k] < 0 ? (slope == 0 ? 0 : slope * v[k]) : v[k];
+        lanes_set<V>(y + i * V, v);
     }
 }
 
 cudaError_t kernel_relu(cudaStream_t stream, enum cuda_type type, const void *x, float slope,
                         void *y, size_t n)
 {
-    WITH_TYPE(type, LAUNCH(relu<T>, grid_for(n), THREADS, stream, (const T *)x, slope, (T *)y, n));
+    WITH_LANES(lanes_fit((int)n, x, y),
+               WITH_TYPE(type, LAUNCH((relu<V, T>), grid_for(n / V), THREADS, stream, (const T *)x,
+                                      slope, (T *)y, n / V)));
     return cudaGetLastError();
 }
 
-template <typename T> KERNEL void relu_back(const T *x, const T *dy, float slope, T *dx, size_t n)
+template <int V, typename T>
+KERNEL void relu_back(const T *x, const T *dy, float slope, T *dx, size_t n)
 {
     FOR_EACH(i, n)
     {
-        float d = element(dy[i]);
-        element_set(&dx[i], element(x[i]) > 0 ? d : slope * d);
+        float d[V], at[V];
+        lanes_get<V>(dy + i * V, d);
+        lanes_get<V>(x + i * V, at);
+        UNROLL
+        for (int k = 0; k < V; k++)
+            d[k] = at[k] > 0 ? d[k] : slope * d[k];
+        lanes_set<V>(dx + i * V, d);
     }
 }
 
 cudaError_t kernel_relu_back(cudaStream_t stream, enum cuda_type type, const void *x,
                              const void *dy, float slope, void *dx, size_t n)
 {
-    WITH_TYPE(type, LAUNCH(relu_back<T>, grid_for(n), THREADS, stream, (const T *)x, (const T *)dy,
-                           slope, (T *)dx, n));
+    WITH_LANES(lanes_fit((int)n, x, dy, dx),
+               WITH_TYPE(type, LAUNCH((relu_back<V, T>), grid_for(n / V), THREADS, stream,
+                                      (const T *)x, (const T *)dy, slope, (T *)dx, n / V)));
     return cudaGetLastError();
 }
 

@@ -374,13 +374,28 @@ static int plan_race(struct cuda_engine *engine, enum cuda_plan_kind kind,
     return winner;
 }
 
+/* Kernels of cuDNN 9.14 that never end: by tensor cores (sm90_xmma_dgrad..._strided), the gradient
+ * of a convolution with a stride and a dilation on one axis. */
+static bool plan_hangs(const struct cuda_engine *engine, enum cuda_plan_kind kind,
+                       const struct kernel_conv *c)
+{
+    bool both = false;
+
+    for (int i = 0; i < OP_SPATIAL; i++)
+        both |= c->stride[i] > 1 && c->dilation[i] > 1;
+    return kind == PLAN_BACK_DATA && engine->math != MATH_FP32 && both;
+}
+
 int cuda_plan_create(struct cuda_engine *engine, enum cuda_plan_kind kind,
                      const struct kernel_conv *conv, struct cuda_plan **out)
 {
     struct cuda_configs configs;
-    int known = cuda_choice_find(engine, kind, conv), winner = -1;
+    int known, winner = -1;
 
     *out = NULL;
+    if (plan_hangs(engine, kind, conv))
+        return 0;
+    known = cuda_choice_find(engine, kind, conv);
     if (cuda_configs_list(engine, kind, conv, &configs))
         return -1;
     if (known >= 0 && known < configs.count)

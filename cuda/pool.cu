@@ -187,7 +187,7 @@ cudaError_t kernel_pool(cudaStream_t stream, enum cuda_type type, const struct k
         WITH_TYPE(type, LAUNCH(pool_stochastic<T>, grid_for(n), THREADS, stream, *p, (const T *)x,
                                (T *)y, where, n));
     else
-        WITH_LANES(lanes_fit(p->channels, x, y, NULL),
+        WITH_LANES(lanes_fit(p->channels, x, y),
                    WITH_TYPE(type, LAUNCH((pool_ave<V, T>), grid_for(n / V), THREADS, stream, *p,
                                           (const T *)x, (T *)y, n / V)));
     return cudaGetLastError();

@@ -28,58 +28,83 @@ static DEVICE float average(float momentum, float old, float value)
     return ADD(MUL(momentum, old), MUL(1 - momentum, value));
 }
 
+/* One parameter, and its one or two pieces of history. */
+static DEVICE void update_one(const struct engine_update &u, float grad, float *value,
+                              float *history, float *second)
+{
+    float w = *value, g = effective(&u, grad, w), old = *history, h = old, d;
+
+    switch (u.rule) {
+    case RULE_SGD:
+        h = ADD(MUL(u.momentum, h), MUL(u.rate, g));
+        w = ADD(w, -h);
+        break;
+    case RULE_NESTEROV:
+        h = ADD(MUL(u.momentum, old), MUL(u.rate, g));
+        w = ADD(w, -ADD(MUL(1 + u.momentum, h), -MUL(u.momentum, old)));
+        break;
+    case RULE_ADAGRAD:
+        h = ADD(h, MUL(g, g));
+        w = ADD(w, -MUL(u.rate, g / ADD(sqrtf(h), u.delta)));
+        break;
+    case RULE_RMSPROP:
+        h = average(u.rms_decay, h, MUL(g, g));
+        w = ADD(w, -MUL(u.rate, g / ADD(sqrtf(h), u.delta)));
+        break;
+    case RULE_ADADELTA:
+        h = average(u.momentum, h, MUL(g, g));
+        d = MUL(g, sqrtf(ADD(*second, u.delta) / ADD(h, u.delta)));
+        *second = average(u.momentum, *second, MUL(d, d));
+        w = ADD(w, -MUL(u.rate, d));
+        break;
+    case RULE_ADAMW:
+        w = ADD(w, -MUL(u.decay, w));
+        [[fallthrough]];
+    case RULE_ADAM:
+        h = average(u.momentum, h, g);
+        *second = average(u.momentum2, *second, MUL(g, g));
+        w = ADD(w, -MUL(u.rate, h / ADD(sqrtf(*second), u.delta)));
+        break;
+    case RULE_MEAN:
+        w = g;
+        break;
+    }
+    *history = h;
+    *value = w;
+}
+
+/* second: NULL where the rule has one piece of history. */
+template <int V>
 KERNEL void update(struct engine_update u, float *value, const float *grad, float *history,
-                   size_t stride, size_t n)
+                   float *second, size_t n)
 {
     FOR_EACH(i, n)
     {
-        float w = value[i], g = effective(&u, grad[i], w), h = history[i], old = h, second, d;
-        switch (u.rule) {
-        case RULE_SGD:
-            h = ADD(MUL(u.momentum, h), MUL(u.rate, g));
-            w = ADD(w, -h);
-            break;
-        case RULE_NESTEROV:
-            h = ADD(MUL(u.momentum, old), MUL(u.rate, g));
-            w = ADD(w, -ADD(MUL(1 + u.momentum, h), -MUL(u.momentum, old)));
-            break;
-        case RULE_ADAGRAD:
-            h = ADD(h, MUL(g, g));
-            w = ADD(w, -MUL(u.rate, g / ADD(sqrtf(h), u.delta)));
-            break;
-        case RULE_RMSPROP:
-            h = average(u.rms_decay, h, MUL(g, g));
-            w = ADD(w, -MUL(u.rate, g / ADD(sqrtf(h), u.delta)));
-            break;
-        case RULE_ADADELTA:
-            second = history[stride + i];
-            h = average(u.momentum, h, MUL(g, g));
-            d = MUL(g, sqrtf(ADD(second, u.delta) / ADD(h, u.delta)));
-            history[stride + i] = average(u.momentum, second, MUL(d, d));
-            w = ADD(w, -MUL(u.rate, d));
-            break;
-        case RULE_ADAMW:
-            w = ADD(w, -MUL(u.decay, w));
-            [[fallthrough]];
-        case RULE_ADAM:
-            h = average(u.momentum, h, g);
-            second = average(u.momentum2, history[stride + i], MUL(g, g));
-            history[stride + i] = second;
-            w = ADD(w, -MUL(u.rate, h / ADD(sqrtf(second), u.delta)));
-            break;
-        case RULE_MEAN:
-            w = g;
-            break;
-        }
-        history[i] = h;
-        value[i] = w;
+        float w[V], g[V], h[V], s[V] = {0};
+        lanes_get<V>(value + i * V, w);
+        lanes_get<V>(grad + i * V, g);
+        lanes_get<V>(history + i * V, h);
+        if (second)
+            lanes_get<V>(second + i * V, s);
+        UNROLL
+        for (int k = 0; k < V; k++)
+            update_one(u, g[k], &w[k], &h[k], &s[k]);
+        lanes_set<V>(history + i * V, h);
+        lanes_set<V>(value + i * V, w);
+        if (second)
+            lanes_set<V>(second + i * V, s);
     }
 }
 
 cudaError_t kernel_update(cudaStream_t stream, const struct engine_update *u, float *value,
                           const float *grad, float *history, size_t stride, size_t n)
 {
-    LAUNCH(update, grid_for(n), THREADS, stream, *u, value, grad, history, stride, n);
+    bool two = u->rule == RULE_ADADELTA || u->rule == RULE_ADAM || u->rule == RULE_ADAMW;
+    float *second = two ? history + stride : NULL;
+
+    WITH_LANES(lanes_fit((int)n, value, grad, history, second),
+               LAUNCH(update<V>, grid_for(n / V), THREADS, stream, *u, value, grad, history, second,
+                      n / V));
     return cudaGetLastError();
 }
 

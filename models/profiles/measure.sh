@@ -1,7 +1,7 @@
 #!/bin/sh
 # Writes this machine's profiles, cpu-NET.csv: what "poseidon time" measures on all its cores, with a head that says of
-# which processor and how; with --gpu, NAME-NET.csv of its first GPU, in TF32: NAME is the last word of what the driver
-# calls it (nvidia-smi), in small letters. Nothing else should run meanwhile.
+# which processor and how; with --gpu, NAME-NET.csv of its first GPU, in TF32: NAME is the first word with a digit of
+# what the driver calls it (nvidia-smi), in small letters. Nothing else should run meanwhile.
 #
 #     models/profiles/measure.sh [--program=build/poseidon] [--out=FOLDER] [--gpu='NVIDIA H200'] [NET...]
 set -u
@@ -39,7 +39,7 @@ if [ -n "$gpu" ]; then
 googlenet 128 10 3,224,224
 resnet50 128 10 3,224,224
 vgg16 64 10 3,224,224'
-    kind=$(echo "${gpu##* }" | tr '[:upper:]' '[:lower:]')
+    kind=$(echo "$gpu" | tr '[:upper:] -' '[:lower:]\n\n' | grep -m 1 '[0-9]')
     how='--engine=cuda --math=tf32'
     place="one $gpu"
     device="GPU: $gpu, cuDNN $("$program" device_query | sed -n 's/.*cuDNN \([0-9.]*\).*/\1/p')"

@@ -55,6 +55,29 @@ START_TEST(forbidden_candidates_do_not_hide_the_others)
 }
 END_TEST
 
+/* Its kernels for that never end on a GPU. */
+START_TEST(tensor_cores_are_not_asked_for_a_dilated_and_strided_gradient)
+{
+    static const enum engine_math maths[] = {MATH_FP32, MATH_TF32, MATH_BF16};
+
+    for (size_t i = 0; i < sizeof maths / sizeof *maths; i++)
+        for (int strided = 1; strided <= 2; strided++) {
+            struct engine engine;
+            struct cuda_engine *cuda = engine_start(&engine, maths[i], true);
+            struct kernel_conv conv = even;
+            struct cuda_plan *plan;
+
+            conv.kernel[1] = conv.dilation[1] = 2; /* as far as the kernel of 3 */
+            conv.stride[1] = strided;
+            conv.places[1] = strided == 1 ? 3 : 2;
+            ck_assert_int_eq(cuda_plan_create(cuda, PLAN_BACK_DATA, &conv, &plan), 0);
+            ck_assert_int_eq(plan != NULL, maths[i] == MATH_FP32 || strided == 1);
+            cuda_plan_destroy(cuda, plan);
+            engine_close(&engine);
+        }
+}
+END_TEST
+
 /* How long each takes, and which cannot be built, is in emulated_cudnn.cpp. */
 START_TEST(the_fastest_is_chosen_and_kept)
 {
@@ -194,6 +217,7 @@ SUITE_IN(folder, "libraries of the CUDA engine")
 
     setenv("POSEIDON_CACHE", folder, 1);
     tcase_add_test(tcase, forbidden_candidates_do_not_hide_the_others);
+    tcase_add_test(tcase, tensor_cores_are_not_asked_for_a_dilated_and_strided_gradient);
     tcase_add_test(tcase, the_fastest_is_chosen_and_kept);
     tcase_add_test(tcase, what_was_not_timed_is_not_kept);
     tcase_add_test(tcase, a_bias_is_added_by_whoever_is_faster);

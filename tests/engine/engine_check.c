@@ -238,14 +238,14 @@ int check_factors(struct check_tally *tally, struct engine_case *c)
     return compare_tensor(tally, c, CHECK_TOP, "factor", 1, &found[1], c->reference.top_grad[0]);
 }
 
-/* A matrix of engine memory with its values at home. */
+/* A matrix of engine memory with its values at home; coarse: values that TF32 and bfloat16 hold. */
 struct matrix {
     struct tensor tensor;
     float *values;
 };
 
-static int matrix_make(struct engine *engine, struct matrix *m, struct rng rng, int64_t rows,
-                       int64_t stride)
+static int matrix_make(struct engine *engine, struct matrix *m, bool coarse, struct rng rng,
+                       int64_t rows, int64_t stride)
 {
     void *memory = NULL;
 
@@ -257,7 +257,8 @@ static int matrix_make(struct engine *engine, struct matrix *m, struct rng rng, 
     if (!m->values)
         return error_memory(m->tensor.bytes, "a matrix");
     for (size_t i = 0; i < shape_elems(&m->tensor.shape); i++)
-        m->values[i] = 2 * rng_uniform(&rng, i) - 1;
+        m->values[i] =
+            coarse ? (float)((int)rng_below(&rng, i, 129) - 64) / 64 : 2 * rng_uniform(&rng, i) - 1;
     if (engine->i->alloc(engine->context, m->tensor.bytes, "a matrix", &memory))
         return -1;
     m->tensor.data = memory;
@@ -312,7 +313,7 @@ static double gemm_error(const struct gemm_case *g, const struct matrix *a, cons
     return error;
 }
 
-static int gemm_check(struct check_tally *tally, struct engine *engine, uint64_t seed)
+static int gemm_check(struct check_tally *tally, struct engine *engine, uint64_t seed, bool coarse)
 {
     struct gemm_case g = gemm_choose(seed);
     struct matrix a = {0}, b = {0}, c = {0};
@@ -320,9 +321,11 @@ static int gemm_check(struct check_tally *tally, struct engine *engine, uint64_t
     int status = -1;
 
     if (!found ||
-        matrix_make(engine, &a, rng_make(seed, RNG_DUMMY, 100, 0), g.trans_a ? g.k : g.m, g.lda) ||
-        matrix_make(engine, &b, rng_make(seed, RNG_DUMMY, 101, 0), g.trans_b ? g.n : g.k, g.ldb) ||
-        matrix_make(engine, &c, rng_make(seed, RNG_DUMMY, 102, 0), g.m, g.ldc))
+        matrix_make(engine, &a, coarse, rng_make(seed, RNG_DUMMY, 100, 0), g.trans_a ? g.k : g.m,
+                    g.lda) ||
+        matrix_make(engine, &b, coarse, rng_make(seed, RNG_DUMMY, 101, 0), g.trans_b ? g.n : g.k,
+                    g.ldb) ||
+        matrix_make(engine, &c, coarse, rng_make(seed, RNG_DUMMY, 102, 0), g.m, g.ldc))
         goto done;
     if (engine->i->gemm(engine->context, g.trans_a, g.trans_b, g.m, g.n, g.k, g.alpha,
                         a.tensor.data, g.lda, b.tensor.data, g.ldb, g.beta, c.tensor.data, g.ldc) ||
@@ -339,10 +342,11 @@ done:
     return status;
 }
 
-void check_gemm(struct check_tally *tally, struct engine *engine, uint64_t seed, int cases)
+void check_gemm(struct check_tally *tally, struct engine *engine, uint64_t seed, int cases,
+                bool coarse)
 {
     for (int i = 0; i < cases; i++)
-        if (gemm_check(tally, engine, seed + (uint64_t)i)) {
+        if (gemm_check(tally, engine, seed + (uint64_t)i, coarse)) {
             printf("FAIL: %s in matrix product, seed %llu\n", error_text(),
                    (unsigned long long)seed + (unsigned long long)i);
             tally->failed++;

@@ -26,8 +26,9 @@ struct check_tally {
 int check_case(struct check_tally *tally, struct engine_case *c);
 
 /* What engines offer besides operators: products of matrices in all forms, the factors of an inner
- * product, writing and reading in every layout. */
-void check_gemm(struct check_tally *tally, struct engine *engine, uint64_t seed, int cases);
+ * product, writing and reading in every layout; coarse: of values that TF32 and bfloat16 hold. */
+void check_gemm(struct check_tally *tally, struct engine *engine, uint64_t seed, int cases,
+                bool coarse);
 int check_factors(struct check_tally *tally, struct engine_case *c);
 
 #endif

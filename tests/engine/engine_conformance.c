@@ -170,7 +170,7 @@ static int check_engine(const struct settings *s, struct engine *engine)
         failed += check_kind(s, engine, OP_INNER_PRODUCT, "factors", case_choose, check_factors);
     if (chosen(s, "matrix product") && ++run) {
         struct check_tally tally = {.limit = limits[s->math]};
-        check_gemm(&tally, engine, s->seed, s->cases);
+        check_gemm(&tally, engine, s->seed, s->cases, s->math != MATH_FP32);
         print_tally("matrix product", s->cases, &tally);
         failed += tally.failed;
     }
