@@ -6,36 +6,73 @@
  * Floats are added in short runs, the runs in double. */
 #include "kernel.cuh"
 
-#define SUMS_STRIPES  512
+#define SUMS_BLOCKS   512
 #define SUMS_RUN      32
 #define MOMENTS_RUN   16
-#define SUMS_TOGETHER 8 /* channels whose stripes a block adds */
+#define SUMS_TOGETHER 4 /* channels whose stripes a block adds */
 
-/* Threads that a block has side by side, for V channels each, groups of these, and stripes. The
- * rest of a block's threads share its positions. */
-struct sums_shape {
+/* Positions that a thread reads before it works on the first: memory is far. */
+#define AHEAD 4
+
+/* Threads that a block has side by side, groups of these, and stripes of positions. */
+struct channel_shape {
     int wide, groups, stripes;
 };
 
-static struct sums_shape sums_shape(const struct kernel_channels *v, int lanes)
+/* For threads that take so many channels each. */
+static struct channel_shape channel_shape(const struct kernel_channels *v, int lanes)
 {
     int threads = v->channels / lanes, positions = v->outer * v->inner, most;
-    struct sums_shape s = {1, 0, 0};
+    struct channel_shape s = {1, 0, 0};
 
     while (v->inner == 1 && s.wide < THREADS && s.wide < threads)
         s.wide *= 2;
     s.groups = (threads + s.wide - 1) / s.wide;
     most = (positions + THREADS / s.wide - 1) / (THREADS / s.wide);
-    s.stripes = (SUMS_STRIPES + s.groups - 1) / s.groups;
+    s.stripes = (SUMS_BLOCKS + s.groups - 1) / s.groups;
     s.stripes = s.stripes < 1 ? 1 : s.stripes > most ? most : s.stripes;
     return s;
 }
 
+/* A thread's part of one stripe: its first channel, beyond the last if it has none, and its
+ * positions begin, begin + step ... */
+struct channel_part {
+    int wide, stripe, c, begin, end, step;
+    bool first; /* of those with these channels */
+};
+
+template <int V>
+static DEVICE struct channel_part channel_part_of(const struct kernel_channels &v,
+                                                  const struct channel_shape &s, int job)
+{
+    int wide = s.wide < (int)blockDim.x ? s.wide : (int)blockDim.x, positions = v.outer * v.inner;
+    int groups = (v.channels / V + wide - 1) / wide, mine = (int)threadIdx.x / wide;
+    struct channel_part part;
+
+    part.wide = wide;
+    part.stripe = job / groups;
+    part.c = (job % groups * wide + (int)threadIdx.x % wide) * V;
+    part.begin = (int)((int64_t)part.stripe * positions / s.stripes) + mine;
+    part.end = (int)((int64_t)(part.stripe + 1) * positions / s.stripes);
+    part.step = (int)blockDim.x / wide;
+    part.first = mine == 0;
+    return part;
+}
+
+/* Several channels lie side by side. */
+template <int V> static DEVICE int channel_at(const struct kernel_channels &v, int position, int c)
+{
+    return V > 1 || v.inner == 1
+               ? position * v.channels + c
+               : (position / v.inner * v.channels + c) * v.inner + position % v.inner;
+}
+
 size_t kernel_sums_scratch(const struct kernel_channels *v)
 {
-    int one = sums_shape(v, 1).stripes;
-    int several = v->channels % LANES == 0 ? sums_shape(v, LANES).stripes : 1;
+    int one = channel_shape(v, 1).stripes, several = 1;
 
+    if (v->channels % LANES == 0)
+        several = channel_shape(v, LANES).stripes;
     return (size_t)((one > several ? one : several) + 1) * 2 * (size_t)v->channels;
 }
 
@@ -43,31 +80,23 @@ struct pair {
     double first, second;
 };
 
-/* Several channels lie side by side. */
-template <int V> static DEVICE int channel_at(const struct kernel_channels *v, int position, int c)
-{
-    return V > 1 || v->inner == 1
-               ? position * v->channels + c
-               : (position / v->inner * v->channels + c) * v->inner + position % v->inner;
-}
-
 /* Of x and x^2. Each number is read once: a run of them is held while its mean is taken away, and
  * that mean's part is added in double, where the difference of the sums loses nothing. A run's
  * first number is taken away from all before, so that runs of one number have no variance. */
 template <int V, typename T>
-static DEVICE void channel_moments(const struct kernel_channels *v, const T *x, int c, int begin,
-                                   int end, int step, struct pair sum[V])
+static DEVICE void channel_moments(const struct kernel_channels &v, const struct channel_part &part,
+                                   const T *x, struct pair sum[V])
 {
     constexpr int RUN = MOMENTS_RUN / V; /* in registers */
 
-    for (int from = begin; from < end; from += RUN * step) {
-        int n = (end - from + step - 1) / step;
+    for (int from = part.begin; from < part.end; from += RUN * part.step) {
+        int n = (part.end - from + part.step - 1) / part.step;
         float run[RUN][V];
         n = n < RUN ? n : RUN;
         UNROLL
         for (int k = 0; k < RUN; k++)
             if (k < n)
-                lanes_get<V>(x + channel_at<V>(v, from + k * step, c), run[k]);
+                lanes_get<V>(x + channel_at<V>(v, from + k * part.step, part.c), run[k]);
         UNROLL
         for (int l = 0; l < V; l++) {
             float first = 0, second = 0;
@@ -118,24 +147,35 @@ static DEVICE void channel_add(const struct normed<V> &by, int l, float a, float
 }
 
 template <int WHAT, int V, typename T>
-static DEVICE void channel_stripe_sum(const struct kernel_channels *v, const T *x, const T *dy,
-                                      const struct normed<V> &by, int c, int begin, int end,
-                                      int step, struct pair sum[V])
+static DEVICE void channel_stripe_sum(const struct kernel_channels &v,
+                                      const struct channel_part &part, const T *x, const T *dy,
+                                      const struct normed<V> &by, struct pair sum[V])
 {
-    for (int from = begin; from < end; from += SUMS_RUN * step) {
+    for (int from = part.begin; from < part.end;) {
         float first[V] = {0}, second[V] = {0};
-        int until = from + SUMS_RUN * step < end ? from + SUMS_RUN * step : end;
-        for (int p = from; p < until; p += step) {
-            int at = channel_at<V>(v, p, c);
-            float a[V], d[V] = {0};
-            lanes_get<V>(x + at, a);
-            if (WHAT >= SUMS_BATCH_NORM)
-                lanes_get<V>(dy + at, d);
+        for (int run = 0; run < SUMS_RUN && from < part.end; run += AHEAD) {
+            float a[AHEAD][V], d[AHEAD][V] = {};
+            int n = (part.end - from + part.step - 1) / part.step;
             UNROLL
-            for (int l = 0; l < V; l++)
-                channel_add<WHAT>(by, l, a[l], &d[l], &first[l], &second[l]);
-            if (WHAT == SUMS_CUT) /* kernel_sums_cut was given it to change */
-                lanes_set<V>((T *)(uintptr_t)&dy[at], d);
+            for (int k = 0; k < AHEAD; k++)
+                if (k < n) {
+                    int at = channel_at<V>(v, from + k * part.step, part.c);
+                    lanes_get<V>(x + at, a[k]);
+                    if (WHAT >= SUMS_BATCH_NORM)
+                        lanes_get<V>(dy + at, d[k]);
+                }
+            UNROLL
+            for (int k = 0; k < AHEAD; k++)
+                if (k < n) {
+                    UNROLL
+                    for (int l = 0; l < V; l++)
+                        channel_add<WHAT>(by, l, a[k][l], &d[k][l], &first[l], &second[l]);
+                    if (WHAT == SUMS_CUT) /* kernel_sums_cut was given it to change */
+                        lanes_set<V>((T *)(uintptr_t)dy +
+                                         channel_at<V>(v, from + k * part.step, part.c),
+                                     d[k]);
+                }
+            from += AHEAD * part.step;
         }
         UNROLL
         for (int l = 0; l < V; l++) {
@@ -145,52 +185,58 @@ static DEVICE void channel_stripe_sum(const struct kernel_channels *v, const T *
     }
 }
 
-/* Adds what the threads of each channel have; the first `wide` threads know the result. */
+/* Adds what the threads of each channel have, which are `wide` apart; the first `wide` threads know
+ * the result. */
 static DEVICE struct pair channel_threads_sum(struct pair sum, int wide)
 {
     SHARED double first[THREADS], second[THREADS];
+    unsigned half = THREADS / 2;
 
     first[threadIdx.x] = sum.first;
     second[threadIdx.x] = sum.second;
-    BARRIER();
-    for (unsigned t = threadIdx.x + (unsigned)wide; threadIdx.x < (unsigned)wide && t < blockDim.x;
-         t += (unsigned)wide) {
-        sum.first += first[t];
-        sum.second += second[t];
+    while (half * (unsigned)wide >= blockDim.x)
+        half /= 2;
+    for (; half > 0; half /= 2) {
+        unsigned other = threadIdx.x + half * (unsigned)wide;
+        BARRIER();
+        if (threadIdx.x < half * (unsigned)wide && other < blockDim.x) {
+            first[threadIdx.x] += first[other];
+            second[threadIdx.x] += second[other];
+        }
     }
+    sum.first = first[threadIdx.x];
+    sum.second = second[threadIdx.x];
     BARRIER();
     return sum;
 }
 
 template <int WHAT, int V, typename T>
-KERNEL void sums_partial(struct kernel_channels v, const T *x, const T *dy, const float *mean,
-                         const float *inverse, const float *gamma, const float *beta, int most,
-                         int stripes, double *partial)
+KERNEL void sums_partial(struct kernel_channels v, struct channel_shape s, const T *x, const T *dy,
+                         const float *mean, const float *inverse, const float *gamma,
+                         const float *beta, double *partial)
 {
-    int wide = most < (int)blockDim.x ? most : (int)blockDim.x, share = (int)blockDim.x / wide;
-    int groups = (v.channels / V + wide - 1) / wide, positions = v.outer * v.inner;
-    int mine = (int)threadIdx.x / wide;
+    struct channel_part part;
 
-    for (int job = (int)blockIdx.x; job < stripes * groups; job += (int)gridDim.x) {
-        int stripe = job / groups, c = (job % groups * wide + (int)threadIdx.x % wide) * V;
-        int begin = (int)((int64_t)stripe * positions / stripes) + mine;
-        int end = (int)((int64_t)(stripe + 1) * positions / stripes);
+    for (int job = (int)blockIdx.x; (part = channel_part_of<V>(v, s, job)).stripe < s.stripes;
+         job += (int)gridDim.x) {
+        bool has = part.c < v.channels;
         struct pair sum[V] = {};
-        if (c < v.channels && WHAT == SUMS_MOMENTS)
-            channel_moments<V>(&v, x, c, begin, end, share, sum);
-        if (c < v.channels && WHAT != SUMS_MOMENTS)
-            channel_stripe_sum<WHAT, V>(&v, x, dy, normed<V>(c, mean, inverse, gamma, beta), c,
-                                        begin, end, share, sum);
+        if (has && WHAT == SUMS_MOMENTS)
+            channel_moments<V>(v, part, x, sum);
+        if (has && WHAT != SUMS_MOMENTS)
+            channel_stripe_sum<WHAT, V>(v, part, x, dy,
+                                        normed<V>(part.c, mean, inverse, gamma, beta), sum);
         for (int l = 0; l < V; l++) {
-            struct pair all = channel_threads_sum(sum[l], wide);
-            if (mine > 0 || c >= v.channels)
+            struct pair all = channel_threads_sum(sum[l], part.wide);
+            if (!has || !part.first)
                 continue;
-            partial[(stripe * 2 + 0) * v.channels + c + l] = all.first;
-            partial[(stripe * 2 + 1) * v.channels + c + l] = all.second;
+            partial[(part.stripe * 2 + 0) * v.channels + part.c + l] = all.first;
+            partial[(part.stripe * 2 + 1) * v.channels + part.c + l] = all.second;
         }
     }
 }
 
+/* The stripes of SUMS_TOGETHER channels a block. */
 KERNEL void sums_finish(const double *partial, int channels, int stripes, double *sums)
 {
     int wide = SUMS_TOGETHER < (int)blockDim.x ? SUMS_TOGETHER : (int)blockDim.x;
@@ -216,11 +262,11 @@ static void sums_launch(cudaStream_t stream, const struct kernel_channels *v, co
                         const void *dy, const float *mean, const float *inverse, const float *gamma,
                         const float *beta, double *scratch)
 {
-    struct sums_shape s = sums_shape(v, V);
+    struct channel_shape s = channel_shape(v, V);
     double *partial = scratch + 2 * v->channels;
 
-    LAUNCH((sums_partial<WHAT, V, T>), grid_rows(s.stripes * s.groups), THREADS, stream, *v,
-           (const T *)x, (const T *)dy, mean, inverse, gamma, beta, s.wide, s.stripes, partial);
+    LAUNCH((sums_partial<WHAT, V, T>), grid_rows(s.stripes * s.groups), THREADS, stream, *v, s,
+           (const T *)x, (const T *)dy, mean, inverse, gamma, beta, partial);
     LAUNCH(sums_finish, grid_rows((v->channels + SUMS_TOGETHER - 1) / SUMS_TOGETHER), THREADS,
            stream, (const double *)partial, v->channels, s.stripes, scratch);
 }

@@ -27,7 +27,6 @@ DEVICES = {
     "p100": Device("Tesla P100 SXM2", 10.6e12, 732e9, 12e9, "PCIe 3.0 x16 to the host"),
     "p40": Device("Tesla P40", 11.8e12, 346e9, 12e9, "PCIe 3.0 x16"),
     "a100": Device("A100 80 GB SXM", 156e12, 2039e9, 24e9, "TF32 tensor cores; PCIe 4.0 x16"),
-    "h100": Device("H100 SXM", 494.5e12, 3350e9, 50e9, "TF32 tensor cores, dense; PCIe 5.0 x16"),
 }
 
 # Matrix products of SFB's size reach that share of the device's operations per second.
@@ -90,10 +89,6 @@ PROFILES = [
             "github.com/NVIDIA/DeepLearningExamples, PyTorch 21.03, one A100 80 GB, TF32",
             ("Its net is v1.5 (the stride in the 3x3 convolution), this one v1. The source's batch is not known "
              "for sure: 256 is assumed.",)),
-    Profile("h100", "resnet50", 256, None, DERIVED, "iterations",
-            "NVIDIA's MLPerf results have times to an accuracy on H100, but no images/s of one in TF32",
-            ("Vision nets gain about 2 times over A100 by lambdalabs.com, 'NVIDIA H100 Tensor Core GPU - Deep "
-             "Learning Performance Analysis'; this derivation may differ from that.",), "a100-resnet50"),
 ]
 
 METHOD = """\

@@ -236,11 +236,11 @@ lines=20 step 'device_query' 30 "$build/poseidon" device_query || give_up 'no GP
 mpi_works >"$work/log" 2>&1 || { failed=1; tail -n 20 "$work/log" | tee -a "$results"; say 'FAILED: mpirun'; }
 lines=40 step 'conformance, fp32' 90 "$build/tests/engine/engine_conformance" --engine=cuda || failed=1
 for math in tf32 bf16; do
-    lines=40 step "conformance, $math" 60 "$build/tests/engine/engine_conformance" --engine=cuda --math=$math --cases=5 || {
+    lines=40 step "conformance, $math" 60 "$build/tests/engine/engine_conformance" --engine=cuda --math=$math --cases=25 || {
         failed=1
         # names the case, if one does not end
         lines=5 step "the same case by case" 15 "$build/tests/engine/engine_conformance" --engine=cuda --math=$math \
-            --cases=5 --each
+            --cases=25 --each
     }
 done
 [ ! -x "$build/tests/layers/layer_values" ] ||

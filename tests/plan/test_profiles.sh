@@ -18,7 +18,7 @@ mkdir "$folder/again"
 for file in "$source"/models/profiles/*.csv "$folder"/again/*.csv; do
     name=${file##*/}
     grep -q "models/profiles/$name" "$source/models/Makemodule.am" || fail "$name: is not installed"
-    case $name in cpu-* | h200-*) continue ;; esac # measured
+    case $name in cpu-* | h?00-*) continue ;; esac # measured
     cmp -s "$source/models/profiles/$name" "$folder/again/$name" ||
         fail "$name: the generator writes something else"
 done
@@ -42,9 +42,8 @@ p40-alexnet 1024 0
 p40-googlenet 128 0
 p40-resnet50 32 0
 a100-resnet50 256 256/938
-h100-resnet50 256 0
 END
-for file in "$source"/models/profiles/cpu-*.csv "$source"/models/profiles/h200-*.csv; do
+for file in "$source"/models/profiles/cpu-*.csv "$source"/models/profiles/h?00-*.csv; do
     echo "$(basename "$file" .csv) $(sed -n 's/^# input \([0-9]*\) .*/\1/p' "$file") $(
         sed -n 's/^# Rate: .* images in \(.*\) s, .*/\1/p' "$file") +" >>"$folder/published"
     grep -q '^# \(Processor\|GPU\): ' "$file" || fail "${file##*/}: does not say of which device"
@@ -61,7 +60,7 @@ while read -r name batch published above; do
     file=$source/models/profiles/$name.csv
     grep -q "^# input $batch " "$file" || fail "$name: is not of $batch images"
     case $name:$published in
-    cpu-* | h200-*) grade=measured ;;
+    cpu-* | h?00-*) grade=measured ;;
     *:0) grade=derived ;;
     *) grade='[a-z]*' ;;
     esac
