@@ -15,7 +15,7 @@
 
 enum what { ALLOCATION, LOCK, STRING, WHATS };
 enum who { PROGRAM, ONEDNN, OPENMP, MPI, HDF5, OTHER, WHOS };
-enum { FRAMES = 24, SITES = 8192 };
+enum { FRAMES = 24, SITES = 8192, PLACES = 1 << 14 };
 
 static const char *const what_words[] = {"allocation", "lock", "string"};
 static const char *const who_words[] = {"program", "onednn", "openmp", "mpi", "hdf5", "other"};
@@ -54,6 +54,31 @@ static enum who library_of(const char *file)
     return has(file, "libhdf5") ? HDF5 : WHOS;
 }
 
+struct place {
+    char *at;
+    enum who library;
+    size_t offset; /* in the program; 0: it is not there */
+};
+
+/* dladdr looks through all names of a library: what it said of a place is kept until another one
+ * that has the same line here is asked for. */
+static const struct place *find_place(char *at)
+{
+    static struct place known[PLACES];
+    struct place *place = &known[((size_t)at >> 2) % PLACES];
+    Dl_info info;
+
+    if (place->at == at)
+        return place;
+    *place = (struct place){.at = at, .library = WHOS};
+    if (!dladdr(at, &info))
+        return place;
+    place->library = library_of(info.dli_fname);
+    if (has(info.dli_fname, "poseidon") && !has(info.dli_fname, "count_calls"))
+        place->offset = (size_t)(at - (char *)info.dli_fbase);
+    return place;
+}
+
 /* The innermost library that has a word here, else the program, whose innermost place is noted. */
 static void note(enum what what)
 {
@@ -65,16 +90,12 @@ static void note(enum what what)
     inside = true;
     n = backtrace(frames, FRAMES);
     for (int i = 1; i < n && offset == 0; i++) {
-        Dl_info info;
-        if (!dladdr(frames[i], &info))
-            continue;
-        enum who library = library_of(info.dli_fname);
-        if (who == OTHER && library != WHOS)
-            who = library;
-        if (has(info.dli_fname, "poseidon") && !has(info.dli_fname, "count_calls")) {
-            who = who == OTHER ? PROGRAM : who;
-            offset = (size_t)((char *)frames[i] - (char *)info.dli_fbase);
-        }
+        const struct place *place = find_place(frames[i]);
+        if (who == OTHER && place->library != WHOS)
+            who = place->library;
+        if (who == OTHER && place->offset > 0)
+            who = PROGRAM;
+        offset = place->offset;
     }
     counts[who][what]++;
     for (int i = 0; i < SITES; i++)
