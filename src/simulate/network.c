@@ -11,13 +11,12 @@ static double larger(double a, double b)
 
 static struct message *take_message(struct simulation *s)
 {
-    struct message *message = s->free;
+    struct queue_entry *entry = s->free;
 
-    if (message)
-        s->free = message->next;
-    else
-        message = owner_array(&s->owner, 1, sizeof *message, "the simulation");
-    return message;
+    if (!entry)
+        return owner_array(&s->owner, 1, sizeof(struct message), "the simulation");
+    s->free = entry->next;
+    return (struct message *)entry;
 }
 
 /* Of what the ranks of a block exchange among themselves, the part that leaves their nodes. */
@@ -42,26 +41,34 @@ static double bytes_between_leaves(const struct simulation *s, const struct endp
     return from->leaf != to->leaf ? bytes : 0;
 }
 
-static void set_times(const struct simulation *s, struct message *message)
+/* What both ends of a message between nodes look at. */
+struct load {
+    double bytes, leaf_bytes; /* of the second, those that leave a leaf switch */
+    double least_seconds;
+    bool narrow; /* the homes are fewer than their block has links */
+};
+
+static inline struct load load_of(const struct simulation *s, const struct message_spec *spec)
 {
-    const struct message_spec *spec = &message->spec;
     const struct endpoint *from = &s->endpoints[spec->from], *to = &s->endpoints[spec->to];
     double bytes =
         ((double)spec->bytes + s->cluster->header_bytes * spec->count) * remote_share(from, to);
     int hosts = from->hosts < to->hosts ? from->hosts : to->hosts;
     int active = spec->narrow < hosts ? spec->narrow : hosts;
 
-    message->local = from != to && from->link == to->link;
-    message->out_seconds = bytes / s->links[from->link].rate +
-                           s->cluster->message_seconds * spec->count / from->members;
-    message->in_seconds = bytes / s->links[to->link].rate;
-    message->least_seconds = bytes / (s->cluster->link_Bps * active);
-    if (!message->local && s->cluster->thread_Bps > 0) {
-        message->thread_out_seconds = bytes / from->members / (2 * s->cluster->thread_Bps);
-        message->thread_in_seconds = bytes / to->members / (2 * s->cluster->thread_Bps);
-    }
-    message->leaf_bytes = message->local ? 0 : bytes_between_leaves(s, from, to, bytes);
-    message->narrow = active < hosts && !s->plan->buckets[spec->part.bucket].log_steps;
+    return (struct load){.bytes = bytes,
+                         .leaf_bytes = bytes_between_leaves(s, from, to, bytes),
+                         .least_seconds = bytes / (s->cluster->link_Bps * active),
+                         .narrow =
+                             active < hosts && !s->plan->buckets[spec->part.bucket].log_steps};
+}
+
+/* Of the wire thread of either end. */
+static double thread_seconds(const struct simulation *s, const struct endpoint *end, double bytes)
+{
+    double rate = s->cluster->thread_Bps;
+
+    return rate > 0 ? bytes / end->members / (2 * rate) : 0;
 }
 
 int network_send(struct simulation *s, const struct message_spec *spec)
@@ -76,7 +83,6 @@ int network_send(struct simulation *s, const struct message_spec *spec)
                   .urgency = plan_urgency(s->plan, spec->part.bucket, spec->part.iteration),
                   .bytes = (size_t)(spec->bytes / (uint64_t)from->members)},
         .spec = *spec};
-    set_times(s, message);
     queue_put(&from->queue, &message->entry);
     if (spec->part.iteration == 0) {
         from->sent += spec->bytes;
@@ -92,7 +98,7 @@ static int leave_locally(struct simulation *s, struct endpoint *from, struct mes
     double seconds = (double)message->spec.bytes / s->cluster->local_Bps;
 
     return events_put(&s->events, (struct event){.time = busy(&from->memory_free, s->now, seconds),
-                                                 .kind = EVENT_DELIVER,
+                                                 .order = EVENT_DELIVER,
                                                  .message = message});
 }
 
@@ -113,31 +119,33 @@ static void note_bytes(const struct simulation *s, double bytes, double start, d
 /* Where a block has fewer homes than nodes, these also serve one message after the other. */
 static int leave(struct simulation *s, struct endpoint *from, struct message *message)
 {
+    const struct message_spec *spec = &message->spec;
+    const struct endpoint *to = &s->endpoints[spec->to];
     struct link *link = &s->links[from->link];
-    double start = larger(link->out_free, s->now);
+    double start = larger(link->out_free, s->now), seconds;
+    struct load load;
 
-    if (message->local)
+    if (from != to && from->link == to->link)
         return leave_locally(s, from, message);
+    load = load_of(s, spec);
+    seconds = load.bytes / link->rate + s->cluster->message_seconds * spec->count / from->members;
     /* a byte may leave as soon as the thread has begun, and the last one not before it is done */
     start = larger(start, from->thread_free);
-    message->last = larger(busy(&link->out_free, start, message->out_seconds),
-                           busy(&from->thread_free, start, message->thread_out_seconds));
+    message->last = larger(busy(&link->out_free, start, seconds),
+                           busy(&from->thread_free, start, thread_seconds(s, from, load.bytes)));
     if (s->options->watch && message->last > start)
-        note_bytes(
-            s, (double)message->spec.bytes * remote_share(from, &s->endpoints[message->spec.to]),
-            start, message->last);
-    if (message->leaf_bytes > 0) {
+        note_bytes(s, (double)spec->bytes * remote_share(from, to), start, message->last);
+    if (load.leaf_bytes > 0) {
         struct leaf *leaf = &s->leaves[from->leaf];
         start = larger(start, leaf->up_free);
         message->last =
-            larger(message->last, busy(&leaf->up_free, start, message->leaf_bytes / leaf->rate));
+            larger(message->last, busy(&leaf->up_free, start, load.leaf_bytes / leaf->rate));
     }
-    if (message->narrow && message->spec.back)
-        message->last =
-            larger(message->last, busy(&s->transfers[message->spec.part.transfer].out_free, start,
-                                       message->least_seconds));
+    if (load.narrow && spec->back)
+        message->last = larger(message->last, busy(&s->transfers[spec->part.transfer].out_free,
+                                                   start, load.least_seconds));
     return events_put(&s->events, (struct event){.time = start + s->cluster->latency_seconds,
-                                                 .kind = EVENT_HEAD,
+                                                 .order = EVENT_HEAD,
                                                  .message = message});
 }
 
@@ -156,27 +164,29 @@ int network_pump(struct simulation *s, int endpoint)
     from->wakes = true;
     return events_put(
         &s->events,
-        (struct event){.time = s->now + delay, .kind = EVENT_WAKE, .endpoint = endpoint});
+        (struct event){.time = s->now + delay, .order = EVENT_WAKE, .endpoint = endpoint});
 }
 
 int network_head(struct simulation *s, struct message *message)
 {
-    struct endpoint *to = &s->endpoints[message->spec.to];
+    const struct message_spec *spec = &message->spec;
+    struct endpoint *to = &s->endpoints[spec->to];
     struct link *link = &s->links[to->link];
+    struct load load = load_of(s, spec);
     double start = larger(link->in_free, s->now), end;
 
-    end = larger(busy(&link->in_free, start, message->in_seconds), start + message->least_seconds);
-    end = larger(end, busy(&to->thread_free, start, message->thread_in_seconds));
-    if (message->leaf_bytes > 0) {
+    end = larger(busy(&link->in_free, start, load.bytes / link->rate), start + load.least_seconds);
+    end = larger(end, busy(&to->thread_free, start, thread_seconds(s, to, load.bytes)));
+    if (load.leaf_bytes > 0) {
         struct leaf *leaf = &s->leaves[to->leaf];
-        end = larger(end, busy(&leaf->down_free, start, message->leaf_bytes / leaf->rate));
+        end = larger(end, busy(&leaf->down_free, start, load.leaf_bytes / leaf->rate));
     }
-    if (message->narrow && !message->spec.back)
-        end = larger(end, busy(&s->transfers[message->spec.part.transfer].in_free, start,
-                               message->least_seconds));
+    if (load.narrow && !spec->back)
+        end = larger(end,
+                     busy(&s->transfers[spec->part.transfer].in_free, start, load.least_seconds));
     return events_put(
         &s->events, (struct event){.time = larger(end, message->last + s->cluster->latency_seconds),
-                                   .kind = EVENT_DELIVER,
+                                   .order = EVENT_DELIVER,
                                    .message = message});
 }
 
@@ -186,7 +196,7 @@ int network_deliver(struct simulation *s, struct message *message)
 
     queue_sent(&s->endpoints[from].queue, &message->entry);
     status = error_any(traffic_arrived(s, &message->spec) || network_pump(s, from));
-    message->next = s->free;
-    s->free = message;
+    message->entry.next = s->free;
+    s->free = &message->entry;
     return status;
 }

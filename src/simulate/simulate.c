@@ -203,7 +203,7 @@ int passes_arrived(struct simulation *s, int endpoint, int bucket, int iteration
 
 static int happen(struct simulation *s, const struct event *e)
 {
-    switch (e->kind) {
+    switch ((enum event_kind)(e->order % EVENT_KINDS)) {
     case EVENT_LAYER:
         return end_layer(s, e->endpoint);
     case EVENT_COPIED:

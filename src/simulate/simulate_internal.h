@@ -29,15 +29,21 @@ enum event_kind {
 
 struct message;
 
+enum { EVENT_KINDS = 16 }; /* at most */
+
 struct event {
     double time;
-    uint64_t number; /* of equal times the earlier one first */
-    enum event_kind kind;
-    int endpoint, index, slice, iteration;
-    struct message *message;
+    uint64_t
+        order; /* its kind and EVENT_KINDS times its number: of equal times the earlier first */
+    union {
+        struct message *message;
+        struct {
+            int endpoint, index, slice, iteration;
+        };
+    };
 };
 
-/* A binary heap. */
+/* A heap in which each has four below it. */
 struct events {
     struct event *heap;
     size_t count;
@@ -107,21 +113,16 @@ struct part {
 struct message_spec {
     int from, to;
     struct part part;
+    int narrow; /* ranks at the end where fewer are: they alone send, or receive */
     bool back;
     uint64_t bytes;
     double count; /* messages that it stands for */
-    int narrow;   /* ranks at the end where fewer are: they alone send, or receive */
 };
 
 struct message {
     struct queue_entry entry; /* first: the queue hands out this */
-    struct message *next;     /* of the free ones */
     struct message_spec spec;
-    bool local;
-    bool narrow; /* the homes are fewer than their block has links */
-    double out_seconds, in_seconds, least_seconds, thread_out_seconds, thread_in_seconds;
-    double leaf_bytes; /* that leave a leaf switch */
-    double last;       /* when its last byte has left */
+    double last; /* when its last byte has left */
 };
 
 struct ring {
@@ -161,7 +162,7 @@ struct simulation {
     struct order_entry *order; /* of each bucket in the order of its chunks */
     int *came; /* per slice of a transfer, along trees per endpoint of each: two counters */
     struct events events;
-    struct message *free; /* that nobody sends */
+    struct queue_entry *free; /* messages that nobody sends */
     double now;
     int iterations, ended; /* that are measured, 0: not known yet; workers that are through */
     int round, through;    /* the iteration that not all workers have ended; how many have */
@@ -194,7 +195,7 @@ static inline int schedule(struct simulation *s, double time, enum event_kind ki
                            int index, int iteration)
 {
     struct event event = {
-        .time = time, .kind = kind, .endpoint = endpoint, .index = index, .iteration = iteration};
+        .time = time, .order = kind, .endpoint = endpoint, .index = index, .iteration = iteration};
 
     return events_put(&s->events, event);
 }

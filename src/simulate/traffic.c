@@ -95,7 +95,7 @@ static int give(struct simulation *s, int endpoint, struct part part)
     if (b->rank > 0) /* one message here is two, the second of which follows the first's answer */
         later += 2 * s->cluster->latency_seconds;
     return events_put(&s->events, (struct event){.time = a->thread_free + later,
-                                                 .kind = EVENT_SUM,
+                                                 .order = EVENT_SUM,
                                                  .endpoint = endpoint,
                                                  .index = part.transfer,
                                                  .slice = part.slice,

@@ -207,6 +207,7 @@ struct queue_entry *queue_take(struct queue *q, double now)
     }
     to->first = entry->next ? entry->next : meld(entry->left, entry->right);
     if (entry->next) {
+        __builtin_prefetch(entry->next->next); /* it is looked at when the next one goes */
         entry->next->left = entry->left;
         entry->next->right = entry->right;
     }
