@@ -32,28 +32,36 @@ static void value_set(const struct matrix *m, void *data, uint64_t row, uint64_t
         element_set(&((float *)data)[at], value);
 }
 
+/* Row after row of C, each sum in the order of the inner index. */
 static void multiply(struct product p, float alpha, const void *a, struct matrix ma, const void *b,
                      struct matrix mb, float beta, void *c, struct matrix mc)
 {
-    uint64_t inner = p.trans_a == CUBLAS_OP_T ? ma.rows : ma.columns;
+    uint64_t inner = p.trans_a == CUBLAS_OP_T ? ma.rows : ma.columns, columns = mc.columns;
+    struct matrix bias = {mc.type, mc.rows, 1, (int64_t)mc.rows};
+    double *sums = (double *)malloc((1 + inner) * columns * sizeof *sums), *rows = sums + columns;
 
-    for (uint64_t i = 0; i < mc.rows; i++)
-        for (uint64_t j = 0; j < mc.columns; j++) {
-            double sum = 0;
-            for (uint64_t k = 0; k < inner; k++)
-                sum += (double)(p.trans_a == CUBLAS_OP_T ? value_at(&ma, a, k, i)
-                                                         : value_at(&ma, a, i, k)) *
-                       (double)(p.trans_b == CUBLAS_OP_T ? value_at(&mb, b, j, k)
-                                                         : value_at(&mb, b, k, j));
-            float value = alpha * (float)sum;
+    for (uint64_t k = 0; k < inner; k++)
+        for (uint64_t j = 0; j < columns; j++)
+            rows[k * columns + j] =
+                p.trans_b == CUBLAS_OP_T ? value_at(&mb, b, j, k) : value_at(&mb, b, k, j);
+    for (uint64_t i = 0; i < mc.rows; i++) {
+        memset(sums, 0, columns * sizeof *sums);
+        for (uint64_t k = 0; k < inner; k++) {
+            double left =
+                p.trans_a == CUBLAS_OP_T ? value_at(&ma, a, k, i) : value_at(&ma, a, i, k);
+            for (uint64_t j = 0; j < columns; j++)
+                sums[j] += left * rows[k * columns + j];
+        }
+        for (uint64_t j = 0; j < columns; j++) {
+            float value = alpha * (float)sums[j];
             if (beta != 0)
                 value += beta * value_at(&mc, c, i, j);
-            if (p.epilogue == CUBLASLT_EPILOGUE_BIAS) {
-                struct matrix bias = {mc.type, mc.rows, 1, (int64_t)mc.rows};
+            if (p.epilogue == CUBLASLT_EPILOGUE_BIAS)
                 value += value_at(&bias, p.bias, i, 0);
-            }
             value_set(&mc, c, i, j, value);
         }
+    }
+    free(sums);
 }
 
 /* What a search was told: the library takes 256 for granted where it is told nothing. */
