@@ -85,11 +85,15 @@ near() { # FILE: is like snap_iter_6.caffemodel.h5
 for file in plain clipped; do
     { grep -v snapshot $file.prototxt; printf 'snapshot_prefix: "snap"\nsnapshot_format: HDF5\n'; } >$file-saved.prototxt
 done
-nodes() { # RANKS ARGUMENTS...
-    go "$@" --hierarchy=off || return
-    mv snap_iter_6.caffemodel.h5 flat.h5
+nodes() { # RANKS ARGUMENTS...: against one run without nodes for each solver and number of workers
+    flat=flat-$1-${2#*=}.h5
+    case $* in *--servers*) flat=server-$flat ;; esac
+    if [ ! -f "$flat" ]; then
+        go "$@" --hierarchy=off || return
+        mv snap_iter_6.caffemodel.h5 "$flat"
+    fi
     two_nodes "$@" || return
-    near flat.h5 || fail "$*: not the parameters of --hierarchy=off"
+    near "$flat" || fail "$*: not the parameters of --hierarchy=off"
 }
 two_nodes() {
     go "$@" --hierarchy=2 || return
