@@ -104,62 +104,31 @@ int cuda_follow(const struct cuda_engine *engine, cudaStream_t after, cudaStream
                : 0;
 }
 
-/* To the host. */
-static int fetch_after(const struct cuda_engine *engine, cudaStream_t after, cudaStream_t on,
-                       const struct engine_rows *rows, struct engine_ticket *ticket)
+/* What is stored, and updated after it, shares one stream: there it is in turn. */
+static int copy(void *context, enum engine_direction direction, const struct engine_rows *rows,
+                enum engine_turn turn, struct engine_ticket *ticket)
 {
-    if (cuda_follow(engine, after, on, ticket) ||
-        (rows->rows > 0 && copy_rows(rows, cudaMemcpyDeviceToHost, on)))
+    static const enum cudaMemcpyKind kinds[] = {[ENGINE_FETCH] = cudaMemcpyDeviceToHost,
+                                                [ENGINE_STORE] = cudaMemcpyHostToDevice,
+                                                [ENGINE_WITHIN] = cudaMemcpyDeviceToDevice};
+    const struct cuda_engine *engine = context;
+    cudaStream_t after = turn == ENGINE_STORED ? engine->up : engine->stream;
+    cudaStream_t on = direction == ENGINE_STORE    ? engine->up
+                      : direction == ENGINE_WITHIN ? engine->stream
+                      : turn == ENGINE_STORED      ? engine->back
+                                                   : engine->down;
+
+    if (on == after ? cuda_check(cudaSetDevice(engine->device))
+                    : cuda_follow(engine, after, on, ticket))
+        return -1;
+    if (rows->rows > 0 && copy_rows(rows, kinds[direction], on))
         return -1;
     return cuda_check(cudaEventRecord(ticket->over, on));
-}
-
-static int fetch(void *context, const struct engine_rows *rows, struct engine_ticket *ticket)
-{
-    const struct cuda_engine *engine = context;
-
-    return fetch_after(engine, engine->stream, engine->down, rows, ticket);
-}
-
-static int store(void *context, const struct engine_rows *rows, struct engine_ticket *ticket)
-{
-    const struct cuda_engine *engine = context;
-
-    if (cuda_check(cudaSetDevice(engine->device)) ||
-        copy_rows(rows, cudaMemcpyHostToDevice, engine->up))
-        return -1;
-    return cuda_check(cudaEventRecord(ticket->over, engine->up));
-}
-
-static int store_in_turn(void *context, const struct engine_rows *rows,
-                         struct engine_ticket *ticket)
-{
-    const struct cuda_engine *engine = context;
-
-    return cuda_follow(engine, engine->stream, engine->up, ticket) ? -1
-                                                                   : store(context, rows, ticket);
 }
 
 int cuda_store_after(const struct cuda_engine *engine, const struct engine_ticket *ticket)
 {
     return cuda_check(cudaStreamWaitEvent(engine->up, ticket->over, 0));
-}
-
-static int fetch_stored(void *context, const struct engine_rows *rows, struct engine_ticket *ticket)
-{
-    const struct cuda_engine *engine = context;
-
-    return fetch_after(engine, engine->up, engine->back, rows, ticket);
-}
-
-static int streams_copy(void *context, const struct engine_rows *rows, struct engine_ticket *ticket)
-{
-    const struct cuda_engine *engine = context;
-
-    if (cuda_check(cudaSetDevice(engine->device)) ||
-        (rows->rows > 0 && copy_rows(rows, cudaMemcpyDeviceToDevice, engine->stream)))
-        return -1;
-    return cuda_check(cudaEventRecord(ticket->over, engine->stream));
 }
 
 static int ready(void *context, struct engine_ticket *ticket)
@@ -188,11 +157,7 @@ const struct engine_copies_i cuda_copies = {
     .host_free = host_free,
     .ticket_create = ticket_create,
     .ticket_destroy = ticket_destroy,
-    .fetch = fetch,
-    .store = store,
-    .store_in_turn = store_in_turn,
-    .fetch_stored = fetch_stored,
-    .copy = streams_copy,
+    .copy = copy,
     .ready = ready,
     .order = order,
 };

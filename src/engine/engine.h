@@ -167,6 +167,12 @@ enum engine_turn {
                        computation, which does not use that memory meanwhile */
 };
 
+enum engine_direction {
+    ENGINE_FETCH,  /* from the engine's memory to the host's */
+    ENGINE_STORE,  /* from the host's to the engine's */
+    ENGINE_WITHIN, /* from rows->memory to rows->host, which is the engine's as well; in turn */
+};
+
 /* Copies between the host's memory and the engine's. Every engine has all of these functions, so
  * that whoever moves parameters and gradients need not ask where they are.
  *
@@ -187,23 +193,11 @@ struct engine_copies_i {
     void (*host_free)(void *context, void *memory);
     int (*ticket_create)(void *context, struct engine_ticket **out);
     void (*ticket_destroy)(void *context, struct engine_ticket *ticket);
-    /* Engine to host: begins when every op run so far is over. What is run later must not touch
-     * that memory before the copy is over: order sees to it. */
-    int (*fetch)(void *context, const struct engine_rows *rows, struct engine_ticket *ticket);
-    /* Host to engine: begins at once; the caller knows that no op run so far still uses that
-     * memory. */
-    int (*store)(void *context, const struct engine_rows *rows, struct engine_ticket *ticket);
-    /* Host to engine: begins when every op run so far is over, since they may use that memory. */
-    int (*store_in_turn)(void *context, const struct engine_rows *rows,
-                         struct engine_ticket *ticket);
-    /* Engine to host: begins when what was stored, and updated after it, is over; the computation
-     * goes on. No rows: the ticket only says when that is over. */
-    int (*fetch_stored)(void *context, const struct engine_rows *rows,
-                        struct engine_ticket *ticket);
-    /* Within the engine's memory, where rows->host lies as well, from rows->memory to rows->host;
-     * takes its turn among the ops. No rows: the ticket only says when every op run so far is
-     * over. */
-    int (*copy)(void *context, const struct engine_rows *rows, struct engine_ticket *ticket);
+    /* Begins when its turn has come. What is run later must not touch that memory before the copy
+     * is over: order sees to it, and comes by itself within the engine's memory. No rows: the
+     * ticket only says when what comes before is over. */
+    int (*copy)(void *context, enum engine_direction direction, const struct engine_rows *rows,
+                enum engine_turn turn, struct engine_ticket *ticket);
     /* Whether the ticket's last copy is over: 1, 0, or -1 with a message. Does not wait. */
     int (*ready)(void *context, struct engine_ticket *ticket);
     /* Whatever is run from now on begins after the ticket's copy; the host does not wait. */
@@ -227,8 +221,8 @@ struct engine_services_i {
      * far; waits. */
     int (*sumsq)(void *context, const float *x, float scale, size_t n, double *out);
     /* Within the engine's memory: rows x n floats in fewer bits, those that the host would write.
-     * The computation goes on, and what is fetched from now on (fetch where in turn, fetch_stored
-     * where stored) comes after it. residual, out: as the codec of that code has them
+     * The computation goes on, and what is fetched in the same turn from now on comes after it.
+     * residual, out: as the codec of that code has them
      * (engine/codec.h). */
     int (*encode)(void *context, enum engine_code code, const float *x, float *residual,
                   size_t rows, size_t n, void *out, enum engine_turn turn,
@@ -257,8 +251,8 @@ enum { ENGINE_TEAM_ID = 128 };
 
 /* What an engine offers whose device and those of other ranks of its machine add up among
  * themselves, as a team. All its ranks ask for the same operations in the same order. An operation
- * takes its turn among what is stored (engine_copies_i.store): it comes after what was stored
- * before, and fetch_stored, and what is ENGINE_STORED, come after it. It is over when all ranks
+ * takes its turn among what is stored: it comes after what was stored before, and what is
+ * ENGINE_STORED comes after it. It is over when all ranks
  * have asked for it; the host never waits. One thread at a time. */
 struct engine_team_i {
     /* The library in words ("NCCL 2.28.9"); fails with what is missing. */

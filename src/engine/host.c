@@ -74,19 +74,16 @@ static void copy_rows(float *to, size_t to_stride, const float *from, size_t fro
         memcpy(to + r * to_stride, from + r * from_stride, bytes);
 }
 
-static int to_host(void *context, const struct engine_rows *rows, struct engine_ticket *ticket)
+static int copy(void *context, enum engine_direction direction, const struct engine_rows *rows,
+                enum engine_turn turn, struct engine_ticket *ticket)
 {
-    (void)context, (void)ticket;
-    if (!is_one_place(rows))
-        copy_rows(rows->host, rows->host_stride, rows->memory, rows->stride, rows);
-    return 0;
-}
-
-static int to_engine(void *context, const struct engine_rows *rows, struct engine_ticket *ticket)
-{
-    (void)context, (void)ticket;
-    if (!is_one_place(rows))
+    (void)context, (void)turn, (void)ticket;
+    if (is_one_place(rows))
+        return 0;
+    if (direction == ENGINE_STORE)
         copy_rows(rows->memory, rows->stride, rows->host, rows->host_stride, rows);
+    else
+        copy_rows(rows->host, rows->host_stride, rows->memory, rows->stride, rows);
     return 0;
 }
 
@@ -108,11 +105,7 @@ const struct engine_copies_i engine_host_copies = {
     .host_free = host_free,
     .ticket_create = ticket_create,
     .ticket_destroy = ticket_destroy,
-    .fetch = to_host,
-    .store = to_engine,
-    .store_in_turn = to_engine,
-    .fetch_stored = to_host,
-    .copy = to_host,
+    .copy = copy,
     .ready = ready,
     .order = order,
 };

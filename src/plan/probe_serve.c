@@ -64,9 +64,9 @@ static int serve(const struct serving *s)
     const struct engine_rows back = {.host = s->host, .memory = values, .width = ELEMS, .rows = 1};
 
     return error_any(
-        copies->store(context, &up, s->ticket) ||
+        copies->copy(context, ENGINE_STORE, &up, ENGINE_STORED, s->ticket) ||
         services->update(context, &sgd, values, grad, history, ELEMS, ELEMS, ENGINE_STORED) ||
-        copies->fetch_stored(context, &back, s->ticket) || await(s));
+        copies->copy(context, ENGINE_FETCH, &back, ENGINE_STORED, s->ticket) || await(s));
 }
 
 static int copy(const struct serving *s)
@@ -75,8 +75,11 @@ static int copy(const struct serving *s)
     const struct engine_rows rows = {
         .host = s->host, .memory = s->memory, .width = ELEMS, .rows = 1};
 
-    return error_any(copies->store(s->engine->context, &rows, s->ticket) || await(s) ||
-                     copies->fetch(s->engine->context, &rows, s->ticket) || await(s));
+    return error_any(
+        copies->copy(s->engine->context, ENGINE_STORE, &rows, ENGINE_STORED, s->ticket) ||
+        await(s) ||
+        copies->copy(s->engine->context, ENGINE_FETCH, &rows, ENGINE_IN_TURN, s->ticket) ||
+        await(s));
 }
 
 /* Bytes per second if every round takes its chunk so often from one end to the other. The best

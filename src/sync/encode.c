@@ -88,8 +88,7 @@ static int fetch_messages(struct sync *sync, int bucket, enum engine_turn turn,
                                          .memory = g->engine_messages + at,
                                          .width = g->message[c] - at,
                                          .rows = 1};
-        if (fetched && (turn == ENGINE_STORED ? g->copies->fetch_stored
-                                              : g->copies->fetch)(g->context, &rows, ticket))
+        if (fetched && g->copies->copy(g->context, ENGINE_FETCH, &rows, turn, ticket))
             return -1;
     }
     return 0;

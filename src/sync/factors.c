@@ -138,8 +138,8 @@ static int stage_rows(struct sync *sync, int bucket, const struct factors *facto
                                      .width = width,
                                      .rows = count};
 
-    return (factors->straight ? g->copies->copy : g->copies->fetch)(g->context, &rows,
-                                                                    g->buckets[bucket].down);
+    return g->copies->copy(g->context, factors->straight ? ENGINE_WITHIN : ENGINE_FETCH, &rows,
+                           ENGINE_IN_TURN, g->buckets[bucket].down);
 }
 
 int factors_stage(struct sync *sync, int bucket, const struct factors *factors, int slot, int micro)
@@ -168,7 +168,9 @@ int factors_store(struct sync *sync, int bucket, const struct factors *factors, 
                                      .width = factors->round_each * (size_t)factors->workers,
                                      .rows = 1};
 
-    return factors->slot ? g->copies->store(g->context, &rows, g->buckets[bucket].up) : 0;
+    return factors->slot ? g->copies->copy(g->context, ENGINE_STORE, &rows, ENGINE_STORED,
+                                           g->buckets[bucket].up)
+                         : 0;
 }
 
 /* Where the engine finds the slot's rows. */

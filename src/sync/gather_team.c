@@ -90,7 +90,8 @@ static int team_mark(struct sync *sync, int bucket)
     const struct engine_rows none = {.rows = 0};
     struct team_gather *team = sync->gathering;
 
-    return engine_of(sync)->copies->copy(context_of(sync), &none, team->buckets[bucket].passed);
+    return engine_of(sync)->copies->copy(context_of(sync), ENGINE_WITHIN, &none, ENGINE_IN_TURN,
+                                         team->buckets[bucket].passed);
 }
 
 /* ---- wire thread ---- */

@@ -179,12 +179,11 @@ static float *slot_of(const struct sync *sync, float *slots, int bucket, int64_t
  * together. */
 static int copy_others(struct sync *sync, int bucket,
                        bool (*left_out)(const struct sync *sync, int chunk), float *host,
-                       float *memory,
-                       int (*copy)(void *context, const struct engine_rows *rows,
-                                   struct engine_ticket *ticket),
+                       float *memory, enum engine_direction direction, enum engine_turn turn,
                        struct engine_ticket *ticket)
 {
     const struct bucket *b = bucket_of(sync, bucket);
+    const struct gradient *g = sync->gradient;
     size_t at = 0;
 
     for (int c = b->first_chunk, end = b->first_chunk + b->nchunks; c < end;) {
@@ -193,7 +192,7 @@ static int copy_others(struct sync *sync, int bucket,
 
         for (; c < end && left_out(sync, c) == skip; c++)
             rows.width += chunk_of(sync, c)->elems;
-        if (!skip && copy(sync->gradient->context, &rows, ticket))
+        if (!skip && g->copies->copy(g->context, direction, &rows, turn, ticket))
             return -1;
         at += rows.width;
     }
@@ -221,13 +220,14 @@ int gradient_depart(struct sync *sync, int bucket, enum engine_turn turn)
         return 0;
     }
     /* perhaps nothing is fetched */
-    if (g->direct && (turn == ENGINE_STORED ? g->copies->fetch_stored
-                                            : g->copies->copy)(g->context, &none, ticket))
+    if (g->direct &&
+        g->copies->copy(g->context, turn == ENGINE_STORED ? ENGINE_FETCH : ENGINE_WITHIN, &none,
+                        turn, ticket))
         return -1;
     if (encode_on_engine(sync, bucket, turn, ticket))
         return -1;
     return copy_others(sync, bucket, gradient_stays, host, sync->model.engine_grads + b->begin,
-                       turn == ENGINE_STORED ? g->copies->fetch_stored : g->copies->fetch, ticket);
+                       ENGINE_FETCH, turn, ticket);
 }
 
 int gradient_arrived(struct sync *sync, int bucket)
@@ -297,7 +297,7 @@ int gradient_store(struct sync *sync, int bucket)
     if (!g->own_memory || steps->stays || steps->local)
         return 0;
     return copy_others(sync, bucket, values_there, sync->model.values + b->begin,
-                       sync->model.engine_values + b->begin, g->copies->store,
+                       sync->model.engine_values + b->begin, ENGINE_STORE, ENGINE_STORED,
                        g->buckets[bucket].up);
 }
 
@@ -322,7 +322,7 @@ int gradient_note_stored(struct sync *sync, int bucket)
     const struct engine_rows none = {.rows = 0};
     struct gradient *g = sync->gradient;
 
-    return g->copies->fetch_stored(g->context, &none, g->buckets[bucket].up);
+    return g->copies->copy(g->context, ENGINE_FETCH, &none, ENGINE_STORED, g->buckets[bucket].up);
 }
 
 /* The copy reads the slot for a while. The slot is filled anew after iteration newest - 1 + depth
@@ -344,7 +344,7 @@ int64_t gradient_take(struct sync *sync, int bucket)
     if (newest <= state->applied)
         return newest;
     rows.host = slot_of(sync, copies->values, bucket, newest - 1);
-    if (g->copies->store_in_turn(g->context, &rows, copies->up) ||
+    if (g->copies->copy(g->context, ENGINE_STORE, &rows, ENGINE_IN_TURN, copies->up) ||
         g->copies->order(g->context, copies->up))
         return -1;
     return newest;

@@ -45,9 +45,9 @@ int gradient_serve(struct sync *sync, int chunk, int64_t iteration, const float 
                                      .width = c->elems,
                                      .rows = gradient_is_direct(sync) ? 0 : 1};
 
-    if (g->copies->store(g->context, &up, g->served[chunk]) ||
+    if (g->copies->copy(g->context, ENGINE_STORE, &up, ENGINE_STORED, g->served[chunk]) ||
         history_update_chunk(sync, chunk, iteration, values, grads, history, ENGINE_STORED) ||
-        g->copies->fetch_stored(g->context, &back, g->served[chunk]))
+        g->copies->copy(g->context, ENGINE_FETCH, &back, ENGINE_STORED, g->served[chunk]))
         return -1;
     g->serving[g->nserving++] = chunk;
     return 0;

@@ -79,7 +79,8 @@ static void check_round(struct bench *b, const struct codec *codec, size_t rows,
     ck_assert_msg(b->engine.i->services->encode(b->engine.context, codec->code, b->x, b->residual,
                                                 rows, n, b->out, ENGINE_IN_TURN, b->ticket) == 0,
                   "%s", error_text());
-    ck_assert_int_eq(copies->fetch(b->engine.context, &all, b->ticket), 0);
+    ck_assert_int_eq(copies->copy(b->engine.context, ENGINE_FETCH, &all, ENGINE_IN_TURN, b->ticket),
+                     0);
     do
         ready = copies->ready(b->engine.context, b->ticket);
     while (ready == 0);

@@ -37,6 +37,13 @@ static void close_engine(void)
     engine_close(&engine);
 }
 
+static void copy(enum engine_direction direction, const struct engine_rows *rows,
+                 enum engine_turn turn)
+{
+    ck_assert_msg(engine.i->copies->copy(engine.context, direction, rows, turn, ticket) == 0, "%s",
+                  error_text());
+}
+
 static void check_over(void)
 {
     int ready;
@@ -140,12 +147,12 @@ END_TEST
 
 enum { ROWS = 5, WIDTH = 4, HERE = 9, THERE = 7 };
 
-typedef int (*mover)(void *context, const struct engine_rows *rows, struct engine_ticket *ticket);
-
 /* Rows at other strides on either side; what lies between them is left alone. from, to: which of
  * both places holds the rows. */
-static void check_rows(mover move, bool to_host, float *host, float *host_view, float *memory)
+static void check_rows(enum engine_direction direction, enum engine_turn turn, float *host,
+                       float *host_view, float *memory)
 {
+    bool to_host = direction != ENGINE_STORE;
     struct engine_rows rows = {.host = host,
                                .host_stride = HERE,
                                .memory = memory,
@@ -163,7 +170,7 @@ static void check_rows(mover move, bool to_host, float *host, float *host_view, 
     else
         write_memory(host, here, ROWS * HERE);
     write_memory(memory, there, ROWS * THERE);
-    ck_assert_msg(move(engine.context, &rows, ticket) == 0, "%s", error_text());
+    copy(direction, &rows, turn);
     check_over();
     if (to_host && host_view)
         memcpy(after, host_view, sizeof here);
@@ -179,15 +186,14 @@ static void check_rows(mover move, bool to_host, float *host, float *host_view, 
 
 START_TEST(rows_are_copied_at_their_strides_and_nothing_between_them)
 {
-    const struct engine_copies_i *copies = engine.i->copies;
     float *host = take_host(ROWS * HERE), *memory = take_memory(ROWS * THERE);
     float *near = take_memory(ROWS * HERE);
 
-    check_rows(copies->fetch, true, host, host, memory);
-    check_rows(copies->fetch_stored, true, host, host, memory);
-    check_rows(copies->store, false, host, host, memory);
-    check_rows(copies->store_in_turn, false, host, host, memory);
-    check_rows(copies->copy, true, near, NULL, memory);
+    check_rows(ENGINE_FETCH, ENGINE_IN_TURN, host, host, memory);
+    check_rows(ENGINE_FETCH, ENGINE_STORED, host, host, memory);
+    check_rows(ENGINE_STORE, ENGINE_STORED, host, host, memory);
+    check_rows(ENGINE_STORE, ENGINE_IN_TURN, host, host, memory);
+    check_rows(ENGINE_WITHIN, ENGINE_IN_TURN, near, NULL, memory);
     give_memory(near);
     give_memory(memory);
     give_host(host);
@@ -198,9 +204,9 @@ START_TEST(a_copy_without_rows_is_a_mark_that_is_reached)
 {
     const struct engine_rows none = {.rows = 0};
 
-    ck_assert_int_eq(engine.i->copies->fetch_stored(engine.context, &none, ticket), 0);
+    copy(ENGINE_FETCH, &none, ENGINE_STORED);
     check_over();
-    ck_assert_int_eq(engine.i->copies->copy(engine.context, &none, ticket), 0);
+    copy(ENGINE_WITHIN, &none, ENGINE_IN_TURN);
     check_over();
     ck_assert_int_eq(engine.i->copies->order(engine.context, ticket), 0);
 }
@@ -217,9 +223,6 @@ END_TEST
 /* Memory that nobody may read or write: a copy that is one would end the test. */
 START_TEST(what_lies_in_one_place_is_not_touched)
 {
-    const struct engine_copies_i *copies = engine.i->copies;
-    const mover movers[] = {copies->fetch, copies->store, copies->store_in_turn,
-                            copies->fetch_stored, copies->copy};
     const size_t bytes = 1 << 20;
     float *closed = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     struct engine_rows rows = {.host = closed,
@@ -230,8 +233,10 @@ START_TEST(what_lies_in_one_place_is_not_touched)
                                .rows = bytes / 1024};
 
     ck_assert(closed != MAP_FAILED);
-    for (size_t i = 0; !engine.i->own_memory && i < sizeof movers / sizeof *movers; i++) {
-        ck_assert_int_eq(movers[i](engine.context, &rows, ticket), 0);
+    for (int d = ENGINE_FETCH; !engine.i->own_memory && d <= ENGINE_WITHIN; d++) {
+        copy((enum engine_direction)d, &rows, ENGINE_IN_TURN);
+        check_over();
+        copy((enum engine_direction)d, &rows, ENGINE_STORED);
         check_over();
     }
     munmap(closed, bytes);
@@ -252,7 +257,7 @@ START_TEST(what_runs_after_order_finds_what_was_stored)
 
     write_memory(memory, numbers, 3);
     *host = 5;
-    ck_assert_int_eq(engine.i->copies->store(engine.context, &rows, ticket), 0);
+    copy(ENGINE_STORE, &rows, ENGINE_STORED);
     ck_assert_int_eq(engine.i->copies->order(engine.context, ticket), 0);
     multiply(memory, memory + 1, memory + 2);
     read_memory(memory, numbers, 3);
@@ -271,11 +276,11 @@ START_TEST(copies_in_turn_come_after_what_was_run_and_its_memory_is_read)
     write_memory(memory, numbers, 3);
     host[1] = 7;
     multiply(memory, memory + 1, memory + 2);
-    ck_assert_int_eq(engine.i->copies->fetch(engine.context, &down, ticket), 0);
+    copy(ENGINE_FETCH, &down, ENGINE_IN_TURN);
     check_over();
     ck_assert(host[0] == 6);
     multiply(memory, memory + 1, memory + 2);
-    ck_assert_int_eq(engine.i->copies->store_in_turn(engine.context, &up, ticket), 0);
+    copy(ENGINE_STORE, &up, ENGINE_IN_TURN);
     check_over();
     read_memory(memory, numbers, 3);
     ck_assert(numbers[2] == 6 && numbers[0] == 7);
@@ -370,14 +375,11 @@ static void check_bits(const struct rule *rule, size_t n, enum engine_turn turn)
         rule_update(&u, host, host + n, host + 2 * n, n, n);
         /* stored: the gradient and then the update follow each other without being waited for */
         if (turn == ENGINE_STORED)
-            ck_assert_int_eq(engine.i->copies->store(engine.context, &up, ticket), 0);
+            copy(ENGINE_STORE, &up, ENGINE_STORED);
         else
             write_memory(all + n, host + n, n);
         update(&u, all, n, turn);
-        ck_assert_int_eq((turn == ENGINE_STORED
-                              ? engine.i->copies->fetch_stored
-                              : engine.i->copies->fetch)(engine.context, &down, ticket),
-                         0);
+        copy(ENGINE_FETCH, &down, turn);
         check_over();
         ck_assert_msg(memcmp(staging, host, n * sizeof *host) == 0,
                       "%s, %zu elements, step %d: other values than the host's",
@@ -448,17 +450,14 @@ static void check_code(const struct codec *codec, enum engine_turn turn)
         fill_random(x, ALL);
         codec->encode(x, residual, HIGH, WIDE, out);
         memcpy(staging, x, sizeof x);
-        ck_assert_int_eq(engine.i->copies->store(engine.context, &up, ticket), 0);
+        copy(ENGINE_STORE, &up, ENGINE_STORED);
         if (turn == ENGINE_IN_TURN)
             ck_assert_int_eq(engine.i->copies->order(engine.context, ticket), 0);
         ck_assert_int_eq(engine.i->services->encode(engine.context, codec->code, memory,
                                                     memory + ALL, HIGH, WIDE, memory + 2 * ALL,
                                                     turn, ticket),
                          0);
-        ck_assert_int_eq((turn == ENGINE_STORED
-                              ? engine.i->copies->fetch_stored
-                              : engine.i->copies->fetch)(engine.context, &down, ticket),
-                         0);
+        copy(ENGINE_FETCH, &down, turn);
         check_over();
         ck_assert_msg(memcmp(staging, out, bytes) == 0, "%s, step %d: other bits", codec->name, t);
     }
