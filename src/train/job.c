@@ -140,39 +140,6 @@ static int rule_from_solver(const Caffe__SolverParameter *solver, struct rule *r
     return check_rule(rule);
 }
 
-static int policy_from_solver(const Caffe__SolverParameter *solver, struct policy *policy)
-{
-    *policy = (struct policy){
-        .base_lr = solver->base_lr,
-        .gamma = solver->gamma,
-        .power = solver->power,
-        .stepsize = solver->stepsize,
-        .max_iter = solver->max_iter,
-        .stepvalues = solver->stepvalue,
-        .nstepvalues = (int)solver->n_stepvalue,
-        .stage_ends = solver->stageiter,
-        .stage_rates = solver->stagelr,
-        .nstages = (int)solver->n_stagelr,
-        .windows = solver->plateau_winsize,
-        .nwindows = (int)solver->n_plateau_winsize,
-        .least = solver->min_lr,
-        .warmup = solver->has_warmup_iter ? solver->warmup_iter : solver->rampup_interval,
-        .warmup_lr = solver->has_warmup_iter ? solver->warmup_start_lr : solver->rampup_lr,
-    };
-    if (!solver->has_base_lr)
-        return error_set("the solver has no base_lr; expected the learning rate to start with");
-    if (solver->lr_policy == NULL || solver->lr_policy[0] == '\0')
-        return error_set("the solver has no lr_policy; expected one of " POLICY_NAMES);
-    if (policy_type_from_name(solver->lr_policy, &policy->type))
-        return -1;
-    if (solver->n_stageiter != solver->n_stagelr)
-        return error_set("expected as many stageiter as stagelr, found %zu and %zu",
-                         solver->n_stageiter, solver->n_stagelr);
-    if (solver->has_warmup_iter && solver->has_rampup_interval)
-        return error_set("warmup_iter and rampup_interval say the same: expected one of them");
-    return policy_check(policy);
-}
-
 /* --snapshot-prefix takes the place of the solver's, which its message owns. */
 static int name_snapshots(struct job *job)
 {

@@ -18,89 +18,104 @@ static const char *const names[] = {[POLICY_FIXED] = "fixed",
                                     [POLICY_PLATEAU] = "plateau",
                                     NULL};
 
-int policy_type_from_name(const char *name, enum policy_type *type)
+static int check_ascending(const char *name, const char *what, const int32_t *values, size_t count)
 {
-    int found = choice_find(names, name);
-
-    if (found < 0)
-        return error_set("Unknown learning rate policy: %s (known policies: " POLICY_NAMES ")",
-                         name);
-    *type = (enum policy_type)found;
-    return 0;
-}
-
-static int check_ascending(const struct policy *policy, const char *what, const int32_t *values,
-                           int count)
-{
-    for (int i = 1; i < count; i++)
+    for (size_t i = 1; i < count; i++)
         if (values[i] < values[i - 1])
-            return error_set("lr_policy \"%s\" needs ascending %s, found %d after %d",
-                             names[policy->type], what, values[i], values[i - 1]);
+            return error_set("lr_policy \"%s\" needs ascending %s, found %d after %d", name, what,
+                             values[i], values[i - 1]);
     return 0;
 }
 
-static int check_windows(const struct policy *policy)
+static int check_windows(const Caffe__SolverParameter *s)
 {
-    if (policy->nwindows == 0)
+    if (s->n_plateau_winsize == 0)
         return error_set("lr_policy \"plateau\" needs plateau_winsize: after how many iterations "
                          "without a new minimum of the loss the rate drops, once for each drop");
-    for (int i = 0; i < policy->nwindows; i++)
-        if (policy->windows[i] < 1)
+    for (size_t i = 0; i < s->n_plateau_winsize; i++)
+        if (s->plateau_winsize[i] < 1)
             return error_set("lr_policy \"plateau\" needs positive plateau_winsize, found %d",
-                             policy->windows[i]);
+                             s->plateau_winsize[i]);
     return 0;
 }
 
-int policy_check(const struct policy *policy)
+static int check(const struct policy *policy)
 {
+    const Caffe__SolverParameter *s = policy->solver;
     const char *name = names[policy->type];
 
-    if ((policy->type == POLICY_STEP || policy->type == POLICY_SIGMOID) && policy->stepsize <= 0)
-        return error_set("lr_policy \"%s\" needs a positive stepsize, found %d", name,
-                         policy->stepsize);
+    if ((policy->type == POLICY_STEP || policy->type == POLICY_SIGMOID) && s->stepsize <= 0)
+        return error_set("lr_policy \"%s\" needs a positive stepsize, found %d", name, s->stepsize);
     if ((policy->type == POLICY_POLY || policy->type == POLICY_COSINE) && policy->max_iter < 0)
         return error_set("lr_policy \"%s\" needs a max_iter of at least 0, found %d", name,
                          policy->max_iter);
     if (policy->warmup < 0)
         return error_set("a warm-up takes at least 0 iterations, found %d", policy->warmup);
     if (policy->type == POLICY_MULTISTEP)
-        return check_ascending(policy, "stepvalues", policy->stepvalues, policy->nstepvalues);
+        return check_ascending(name, "stepvalues", s->stepvalue, s->n_stepvalue);
     if (policy->type == POLICY_PLATEAU)
-        return check_windows(policy);
-    if (policy->type == POLICY_MULTIFIXED && policy->nstages == 0)
+        return check_windows(s);
+    if (policy->type == POLICY_MULTIFIXED && s->n_stagelr == 0)
         return error_set("lr_policy \"multifixed\" needs stagelr and stageiter, of each stage the "
                          "rate and the last iteration");
     return policy->type == POLICY_MULTIFIXED
-               ? check_ascending(policy, "stageiter", policy->stage_ends, policy->nstages)
+               ? check_ascending(name, "stageiter", s->stageiter, s->n_stageiter)
                : 0;
 }
 
-/* From base to least: the part of the way that is left. */
-static float fall(const struct policy *p, double left)
+int policy_from_solver(const Caffe__SolverParameter *solver, struct policy *policy)
 {
-    return (float)((double)p->least + ((double)p->base_lr - (double)p->least) * left);
+    int type;
+
+    *policy = (struct policy){
+        .solver = solver,
+        .max_iter = solver->max_iter,
+        .warmup = solver->has_warmup_iter ? solver->warmup_iter : solver->rampup_interval,
+        .warmup_lr = solver->has_warmup_iter ? solver->warmup_start_lr : solver->rampup_lr,
+    };
+    if (!solver->has_base_lr)
+        return error_set("the solver has no base_lr; expected the learning rate to start with");
+    if (solver->lr_policy == NULL || solver->lr_policy[0] == '\0')
+        return error_set("the solver has no lr_policy; expected one of " POLICY_NAMES);
+    if ((type = choice_find(names, solver->lr_policy)) < 0)
+        return error_set("Unknown learning rate policy: %s (known policies: " POLICY_NAMES ")",
+                         solver->lr_policy);
+    policy->type = (enum policy_type)type;
+    if (solver->n_stageiter != solver->n_stagelr)
+        return error_set("expected as many stageiter as stagelr, found %zu and %zu",
+                         solver->n_stageiter, solver->n_stagelr);
+    if (solver->has_warmup_iter && solver->has_rampup_interval)
+        return error_set("warmup_iter and rampup_interval say the same: expected one of them");
+    return check(policy);
 }
 
-static float stage_rate(const struct policy *p, int64_t t)
+/* From base_lr to min_lr: the part of the way that is left. */
+static float fall(const Caffe__SolverParameter *s, double left)
 {
-    int stage = 0;
+    return (float)((double)s->min_lr + ((double)s->base_lr - (double)s->min_lr) * left);
+}
 
-    while (stage < p->nstages - 1 && t > p->stage_ends[stage])
+static float stage_rate(const Caffe__SolverParameter *s, int64_t t)
+{
+    size_t stage = 0;
+
+    while (stage + 1 < s->n_stagelr && t > s->stageiter[stage])
         stage++;
-    return p->stage_rates[stage];
+    return s->stagelr[stage];
 }
 
 int32_t policy_step(const struct policy *p, int64_t first, int32_t step, int64_t t)
 {
+    const Caffe__SolverParameter *s = p->solver;
     int64_t next = first > p->warmup ? first : p->warmup; /* may pass a step */
 
     if (t < p->warmup)
         return step;
     if (p->type == POLICY_STEP)
-        return (int32_t)(t / p->stepsize);
-    while (p->type == POLICY_MULTISTEP && step < p->nstepvalues) {
-        if (next < p->stepvalues[step])
-            next = p->stepvalues[step];
+        return (int32_t)(t / s->stepsize);
+    while (p->type == POLICY_MULTISTEP && (size_t)step < s->n_stepvalue) {
+        if (next < s->stepvalue[step])
+            next = s->stepvalue[step];
         if (next++ > t)
             break;
         step++;
@@ -110,7 +125,8 @@ int32_t policy_step(const struct policy *p, int64_t first, int32_t step, int64_t
 
 float policy_rate(const struct policy *p, int64_t t, int32_t step)
 {
-    double base = p->base_lr, time = (double)t, left = 1 - time / p->max_iter;
+    const Caffe__SolverParameter *s = p->solver;
+    double base = s->base_lr, time = (double)t, left = 1 - time / p->max_iter;
 
     if (t < p->warmup)
         return (float)((base * time + (double)p->warmup_lr * (p->warmup - time)) / p->warmup);
@@ -121,21 +137,21 @@ float policy_rate(const struct policy *p, int64_t t, int32_t step)
     case POLICY_STEP:
     case POLICY_MULTISTEP:
     case POLICY_PLATEAU:
-        return (float)(base * pow(p->gamma, step));
+        return (float)(base * pow(s->gamma, step));
     case POLICY_EXP:
-        return (float)(base * pow(p->gamma, time));
+        return (float)(base * pow(s->gamma, time));
     case POLICY_INV:
-        return (float)(base * pow(1 + p->gamma * time, -(double)p->power));
+        return (float)(base * pow(1 + s->gamma * time, -(double)s->power));
     case POLICY_POLY:
-        return fall(p, pow(left, p->power));
+        return fall(s, pow(left, s->power));
     case POLICY_SIGMOID:
-        return (float)(base / (1 + exp(-(double)p->gamma * (time - p->stepsize))));
+        return (float)(base / (1 + exp(-(double)s->gamma * (time - s->stepsize))));
     case POLICY_COSINE:
-        return fall(p, (1 - cos(M_PI * left)) / 2);
+        return fall(s, (1 - cos(M_PI * left)) / 2);
     case POLICY_MULTIFIXED:
-        return stage_rate(p, t);
+        return stage_rate(s, t);
     }
-    return p->base_lr;
+    return s->base_lr;
 }
 
 bool policy_follow(const struct policy *p, int64_t t, double loss, struct policy_memory *memory,
@@ -147,7 +163,8 @@ bool policy_follow(const struct policy *p, int64_t t, double loss, struct policy
         memory->least = loss;
         memory->event = t;
     }
-    if (*current_step >= p->nwindows || t < memory->event + p->windows[*current_step])
+    if ((size_t)*current_step >= p->solver->n_plateau_winsize ||
+        t < memory->event + p->solver->plateau_winsize[*current_step])
         return false;
     ++*current_step;
     memory->event = t;

@@ -2,6 +2,8 @@
 #ifndef POSEIDON_TRAIN_POLICY_H
 #define POSEIDON_TRAIN_POLICY_H
 
+#include "spec/caffe.pb-c.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -11,31 +13,21 @@ enum policy_type {
     POLICY_EXP,       /* base gamma^t */
     POLICY_INV,       /* base (1 + gamma t)^-power */
     POLICY_MULTISTEP, /* base gamma^(steps passed) */
-    POLICY_POLY,    /* least + (base - least) (1 - t / max_iter)^power; 0^power from max_iter on */
+    POLICY_POLY, /* min_lr + (base - min_lr) (1 - t / max_iter)^power; 0^power from max_iter on */
     POLICY_SIGMOID, /* base / (1 + exp(-gamma (t - stepsize))) */
-    POLICY_COSINE,  /* least + (base - least) (1 + cos(pi t / max_iter)) / 2; least from max_iter on
-                     */
+    POLICY_COSINE,  /* min_lr + (base - min_lr) (1 + cos(pi t / max_iter)) / 2; min_lr from max_iter
+                       on */
     POLICY_MULTIFIXED, /* the rate of the first stage whose last iteration is not before t */
     POLICY_PLATEAU,    /* base gamma^(windows in which the loss found no new minimum) */
 };
 
 #define POLICY_NAMES "fixed, step, exp, inv, multistep, poly, sigmoid, cosine, multifixed, plateau"
 
-/* Fixed for a run; job.c makes one of a solver file. */
+/* Fixed for a run. */
 struct policy {
     enum policy_type type;
-    float base_lr, gamma, power;
-    int32_t stepsize;          /* step: iterations; sigmoid: the middle */
-    int32_t max_iter;          /* poly, cosine */
-    float least;               /* poly, cosine: the rate that they end with */
-    const int32_t *stepvalues; /* multistep, ascending; borrowed */
-    int nstepvalues;
-    const int32_t
-        *stage_ends; /* multifixed: the last iteration of each stage, ascending; borrowed */
-    const float *stage_rates; /* of as many; borrowed */
-    int nstages;
-    const int32_t *windows; /* plateau: iterations of each; borrowed */
-    int nwindows;
+    const Caffe__SolverParameter *solver; /* all that the type needs besides; borrowed */
+    int32_t max_iter;                     /* poly, cosine */
     /* Of every policy: before iteration `warmup` the rate goes straight from warmup_lr to base_lr,
      * and the policy's memory rests. */
     int32_t warmup;
@@ -48,11 +40,9 @@ struct policy_memory {
     int64_t event; /* the iteration of that loss, or of the last drop if that came later */
 };
 
-/* The type by Caffe's name ("fixed", "step", ...): 0, or -1 with a message naming those known. */
-int policy_type_from_name(const char *name, enum policy_type *type);
-
-/* Checks what the type needs: stepsize, max_iter, the order of stepvalues. */
-int policy_check(const struct policy *policy);
+/* What the solver asks for. Checks what the type needs: stepsize, max_iter, the order of stepvalue.
+ */
+int policy_from_solver(const Caffe__SolverParameter *solver, struct policy *policy);
 
 /* The policy's memory in iteration t (from 0), saved with a snapshot behind it, of a run that began
  * at iteration `first` with that of a snapshot, or 0: multistep counts the steps passed, at most

@@ -21,13 +21,15 @@ int sync_sum(struct sync *sync, double *values, int count)
     return 0;
 }
 
-static const int32_t windows[] = {2, 2};
 static const struct policy plateau = {
-    .type = POLICY_PLATEAU, .base_lr = 1, .gamma = 0.5F, .windows = windows, .nwindows = 2};
+    .type = POLICY_PLATEAU,
+    .solver = &(const Caffe__SolverParameter){
+        .base_lr = 1, .gamma = 0.5F, .plateau_winsize = (int32_t[]){2, 2}, .n_plateau_winsize = 2}};
+static const struct policy fixed = {.type = POLICY_FIXED,
+                                    .solver = &(const Caffe__SolverParameter){.base_lr = 1}};
 
 START_TEST(the_smoothed_loss_is_the_mean_of_the_last_ones)
 {
-    const struct policy fixed = {.type = POLICY_FIXED, .base_lr = 1};
     const struct train_state at = {0};
     struct rates rates;
 
@@ -44,12 +46,10 @@ END_TEST
 
 START_TEST(a_resumed_run_counts_steps_from_those_of_its_snapshot)
 {
-    const int32_t values[] = {10, 20};
-    const struct policy steps = {.type = POLICY_MULTISTEP,
-                                 .base_lr = 1,
-                                 .gamma = 0.1F,
-                                 .stepvalues = values,
-                                 .nstepvalues = 2};
+    int32_t values[] = {10, 20};
+    const Caffe__SolverParameter solver = {
+        .base_lr = 1, .gamma = 0.1F, .stepvalue = values, .n_stepvalue = 2};
+    const struct policy steps = {.type = POLICY_MULTISTEP, .solver = &solver};
     const struct train_state at = {.iteration = 15, .current_step = 1};
     struct rates rates;
 
@@ -132,7 +132,6 @@ END_TEST
 
 START_TEST(a_memory_that_cannot_be_read_is_refused_where_it_is_needed)
 {
-    const struct policy fixed = {.type = POLICY_FIXED, .base_lr = 1};
     const struct train_state at = {.memory = "0x1p0 7 nonsense"};
     struct scores scores = {.stop_after = 3};
     struct rates rates;

@@ -182,12 +182,8 @@ static void assert_rate(const struct policy *policy, int64_t t, double expected)
 
 START_TEST(policy_rates_follow_their_formulas)
 {
-    struct policy p = {.type = POLICY_FIXED,
-                       .base_lr = 0.01f,
-                       .gamma = 0.1f,
-                       .power = 0.75f,
-                       .stepsize = 100,
-                       .max_iter = 1000};
+    Caffe__SolverParameter s = {.base_lr = 0.01f, .gamma = 0.1f, .power = 0.75f, .stepsize = 100};
+    struct policy p = {.type = POLICY_FIXED, .solver = &s, .max_iter = 1000};
 
     assert_rate(&p, 123456, 0.01);
     p.type = POLICY_STEP;
@@ -199,18 +195,18 @@ START_TEST(policy_rates_follow_their_formulas)
     assert_rate(&p, 500, 0.005946035575);
     assert_rate(&p, 1000, 0);
     assert_rate(&p, 2000, 0);
-    p.power = 0;
+    s.power = 0;
     assert_rate(&p, 500, 0.01);
     p.type = POLICY_EXP;
-    p.gamma = 0.5f;
+    s.gamma = 0.5f;
     assert_rate(&p, 3, 0.00125);
     p.type = POLICY_INV;
-    p.gamma = 0.0001f;
-    p.power = 0.75f;
+    s.gamma = 0.0001f;
+    s.power = 0.75f;
     assert_rate(&p, 100, 0.00992565);
     assert_rate(&p, 10000, 0.00594604);
     p.type = POLICY_SIGMOID;
-    p.gamma = 0.1f;
+    s.gamma = 0.1f;
     assert_rate(&p, 100, 0.005);
     assert_rate(&p, 110, 0.01 / (1 + 0.36787944117));
 }
@@ -218,7 +214,8 @@ END_TEST
 
 START_TEST(step_policy_leaves_its_step_for_the_snapshot)
 {
-    struct policy p = {.type = POLICY_STEP, .base_lr = 1, .gamma = 0.5f, .stepsize = 10};
+    const Caffe__SolverParameter s = {.base_lr = 1, .gamma = 0.5f, .stepsize = 10};
+    struct policy p = {.type = POLICY_STEP, .solver = &s};
 
     ck_assert_int_eq(policy_step(&p, 0, 0, 37), 3);
     ck_assert_int_eq(policy_step(&p, 30, 1, 37), 3);
@@ -229,13 +226,11 @@ END_TEST
 
 START_TEST(multistep_passes_at_most_one_step_an_iteration)
 {
-    static const int32_t steps[] = {3, 3, 5};
+    static int32_t steps[] = {3, 3, 5};
     static const double rates[] = {1, 1, 1, 0.5, 0.25, 0.125, 0.125};
-    struct policy p = {.type = POLICY_MULTISTEP,
-                       .base_lr = 1,
-                       .gamma = 0.5f,
-                       .stepvalues = steps,
-                       .nstepvalues = 3};
+    const Caffe__SolverParameter s = {
+        .base_lr = 1, .gamma = 0.5f, .stepvalue = steps, .n_stepvalue = 3};
+    const struct policy p = {.type = POLICY_MULTISTEP, .solver = &s};
 
     for (int t = 0; t < 7; t++)
         ck_assert(policy_rate(&p, t, policy_step(&p, 0, 0, t)) == rates[t]);
@@ -248,14 +243,16 @@ START_TEST(multistep_passes_at_most_one_step_an_iteration)
 }
 END_TEST
 
-/* The values are Python's, of the formulas: least + (base - least) (1 + cos(pi t / T)) / 2, and so
- * on.
+/* The values are Python's, of the formulas: min_lr + (base - min_lr) (1 + cos(pi t / T)) / 2, and
+ * so on.
  */
 START_TEST(policies_of_forks_follow_their_formulas)
 {
-    static const int32_t ends[] = {10, 20, 30};
-    static const float rates[] = {0.5f, 0.25f, 0.125f};
-    struct policy p = {.type = POLICY_COSINE, .base_lr = 0.1f, .max_iter = 1000};
+    static int32_t ends[] = {10, 20, 30};
+    static float rates[] = {0.5f, 0.25f, 0.125f};
+    Caffe__SolverParameter s = {
+        .base_lr = 0.1f, .stageiter = ends, .n_stageiter = 3, .stagelr = rates, .n_stagelr = 3};
+    struct policy p = {.type = POLICY_COSINE, .solver = &s, .max_iter = 1000};
 
     assert_rate(&p, 0, 0.1);
     assert_rate(&p, 250, 0.08535533905932738);
@@ -263,15 +260,14 @@ START_TEST(policies_of_forks_follow_their_formulas)
     assert_rate(&p, 900, 0.0024471741852423234);
     assert_rate(&p, 1000, 0);
     assert_rate(&p, 1100, 0);
-    p.least = 0.01f;
+    s.min_lr = 0.01f;
     assert_rate(&p, 250, 0.08681980515339465);
     assert_rate(&p, 2000, 0.01);
     p.type = POLICY_POLY;
-    p.power = 2;
+    s.power = 2;
     assert_rate(&p, 500, 0.0325);
     assert_rate(&p, 1000, 0.01);
-    p = (struct policy){
-        .type = POLICY_MULTIFIXED, .stage_ends = ends, .stage_rates = rates, .nstages = 3};
+    p.type = POLICY_MULTIFIXED;
     assert_rate(&p, 10, 0.5);
     assert_rate(&p, 11, 0.25);
     assert_rate(&p, 20, 0.25);
@@ -281,14 +277,11 @@ END_TEST
 
 START_TEST(warm_up_comes_before_any_policy_and_counts_no_step)
 {
-    static const int32_t steps[] = {3, 5};
-    struct policy p = {.type = POLICY_MULTISTEP,
-                       .base_lr = 0.4f,
-                       .gamma = 0.5f,
-                       .stepvalues = steps,
-                       .nstepvalues = 2,
-                       .warmup = 4,
-                       .warmup_lr = 0.08f};
+    static int32_t steps[] = {3, 5};
+    const Caffe__SolverParameter s = {
+        .base_lr = 0.4f, .gamma = 0.5f, .stepvalue = steps, .n_stepvalue = 2};
+    const struct policy p = {
+        .type = POLICY_MULTISTEP, .solver = &s, .warmup = 4, .warmup_lr = 0.08f};
     static const double rates[] = {0.08, 0.16, 0.24, 0.32, 0.2, 0.1, 0.1};
 
     for (int t = 0; t < 7; t++) {
@@ -301,11 +294,12 @@ END_TEST
 
 START_TEST(plateau_drops_after_a_window_without_a_new_minimum)
 {
-    static const int32_t windows[] = {2, 3};
+    static int32_t windows[] = {2, 3};
     static const double losses[] = {5, 4, 4, 4, 3, 3.5, NAN, 9, 2, 8, 8, 8, 8};
     static const int drops[] = {0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2};
-    struct policy p = {
-        .type = POLICY_PLATEAU, .base_lr = 1, .gamma = 0.5f, .windows = windows, .nwindows = 2};
+    const Caffe__SolverParameter s = {
+        .base_lr = 1, .gamma = 0.5f, .plateau_winsize = windows, .n_plateau_winsize = 2};
+    struct policy p = {.type = POLICY_PLATEAU, .solver = &s};
     struct policy_memory memory = {.least = INFINITY};
     int32_t step = 0;
 
@@ -321,46 +315,56 @@ START_TEST(plateau_drops_after_a_window_without_a_new_minimum)
 }
 END_TEST
 
-static void expect_policy_error(struct policy p, const char *message)
+static void expect_policy_error(const char *type, Caffe__SolverParameter solver,
+                                const char *message)
 {
-    ck_assert_int_ne(policy_check(&p), 0);
+    struct policy policy;
+
+    solver.has_base_lr = 1;
+    solver.lr_policy = (char *)(uintptr_t)type;
+    ck_assert_int_ne(policy_from_solver(&solver, &policy), 0);
     ck_assert_str_eq(error_text(), message);
 }
 
 START_TEST(policy_check_says_what_is_missing)
 {
-    static const int32_t falling[] = {100, 200, 150};
-    struct policy good = {.type = POLICY_MULTISTEP, .stepvalues = falling, .nstepvalues = 2};
-    enum policy_type type;
+    static int32_t falling[] = {100, 200, 150};
+    const Caffe__SolverParameter none = {.base_lr = 0},
+                                 good = {.has_base_lr = 1,
+                                         .lr_policy = (char *)(uintptr_t) "multistep",
+                                         .stepvalue = falling,
+                                         .n_stepvalue = 2};
+    struct policy policy;
 
-    ck_assert_int_eq(policy_check(&good), 0);
-    expect_policy_error((struct policy){.type = POLICY_STEP},
-                        "lr_policy \"step\" needs a positive stepsize, found 0");
-    expect_policy_error((struct policy){.type = POLICY_SIGMOID, .stepsize = -5},
+    ck_assert_int_eq(policy_from_solver(&good, &policy), 0);
+    expect_policy_error("step", none, "lr_policy \"step\" needs a positive stepsize, found 0");
+    expect_policy_error("sigmoid", (Caffe__SolverParameter){.stepsize = -5},
                         "lr_policy \"sigmoid\" needs a positive stepsize, found -5");
-    expect_policy_error((struct policy){.type = POLICY_POLY, .max_iter = -1},
+    expect_policy_error("poly", (Caffe__SolverParameter){.max_iter = -1},
                         "lr_policy \"poly\" needs a max_iter of at least 0, found -1");
-    expect_policy_error(
-        (struct policy){.type = POLICY_MULTISTEP, .stepvalues = falling, .nstepvalues = 3},
-        "lr_policy \"multistep\" needs ascending stepvalues, found 150 after 200");
-    expect_policy_error((struct policy){.type = POLICY_PLATEAU},
+    expect_policy_error("multistep",
+                        (Caffe__SolverParameter){.stepvalue = falling, .n_stepvalue = 3},
+                        "lr_policy \"multistep\" needs ascending stepvalues, found 150 after 200");
+    expect_policy_error("plateau", none,
                         "lr_policy \"plateau\" needs plateau_winsize: after how many iterations "
                         "without a new minimum of the loss the rate drops, once for each drop");
     expect_policy_error(
-        (struct policy){.type = POLICY_PLATEAU, .windows = (int32_t[]){5, 0}, .nwindows = 2},
+        "plateau",
+        (Caffe__SolverParameter){.plateau_winsize = (int32_t[]){5, 0}, .n_plateau_winsize = 2},
         "lr_policy \"plateau\" needs positive plateau_winsize, found 0");
-    expect_policy_error((struct policy){.type = POLICY_MULTIFIXED},
+    expect_policy_error("multifixed", none,
                         "lr_policy \"multifixed\" needs stagelr and stageiter, of each stage the "
                         "rate and the last iteration");
     expect_policy_error(
-        (struct policy){.type = POLICY_MULTIFIXED, .stage_ends = falling, .nstages = 3},
+        "multifixed",
+        (Caffe__SolverParameter){
+            .stageiter = falling, .n_stageiter = 3, .stagelr = (float[]){1, 1, 1}, .n_stagelr = 3},
         "lr_policy \"multifixed\" needs ascending stageiter, found 150 after 200");
-    expect_policy_error((struct policy){.type = POLICY_FIXED, .warmup = -1},
+    expect_policy_error("fixed", (Caffe__SolverParameter){.has_warmup_iter = 1, .warmup_iter = -1},
                         "a warm-up takes at least 0 iterations, found -1");
-    ck_assert_int_ne(policy_type_from_name("magic", &type), 0);
-    ck_assert_str_eq(error_text(),
-                     "Unknown learning rate policy: magic (known policies: fixed, step, exp, inv, "
-                     "multistep, poly, sigmoid, cosine, multifixed, plateau)");
+    expect_policy_error("magic", none,
+                        "Unknown learning rate policy: magic (known policies: fixed, step, exp, "
+                        "inv, multistep, poly, sigmoid, cosine, multifixed, plateau)");
 }
 END_TEST
 
