@@ -143,39 +143,22 @@ static void loss_launch(cudaStream_t stream, const struct kernel_loss *l,
            blocks, scratch, loss);
 }
 
-/* Calls `call` with KIND = the loss. */
-#define WITH_LOSS(kind_, call)                                                                     \
+#define WITH_KIND(kind, ...)                                                                       \
+    case kind: {                                                                                   \
+        constexpr int KIND = kind;                                                                 \
+        __VA_ARGS__;                                                                               \
+        break;                                                                                     \
+    }
+
+/* Runs what follows with KIND = the loss. */
+#define WITH_LOSS(kind_, ...)                                                                      \
     switch (kind_) {                                                                               \
-    case KERNEL_SIGMOID: {                                                                         \
-        constexpr int KIND = KERNEL_SIGMOID;                                                       \
-        call;                                                                                      \
-        break;                                                                                     \
-    }                                                                                              \
-    case KERNEL_EUCLIDEAN: {                                                                       \
-        constexpr int KIND = KERNEL_EUCLIDEAN;                                                     \
-        call;                                                                                      \
-        break;                                                                                     \
-    }                                                                                              \
-    case KERNEL_HINGE: {                                                                           \
-        constexpr int KIND = KERNEL_HINGE;                                                         \
-        call;                                                                                      \
-        break;                                                                                     \
-    }                                                                                              \
-    case KERNEL_MULTINOMIAL: {                                                                     \
-        constexpr int KIND = KERNEL_MULTINOMIAL;                                                   \
-        call;                                                                                      \
-        break;                                                                                     \
-    }                                                                                              \
-    case KERNEL_CONTRASTIVE: {                                                                     \
-        constexpr int KIND = KERNEL_CONTRASTIVE;                                                   \
-        call;                                                                                      \
-        break;                                                                                     \
-    }                                                                                              \
-    case KERNEL_INFOGAIN: {                                                                        \
-        constexpr int KIND = KERNEL_INFOGAIN;                                                      \
-        call;                                                                                      \
-        break;                                                                                     \
-    }                                                                                              \
+        WITH_KIND(KERNEL_SIGMOID, __VA_ARGS__)                                                     \
+        WITH_KIND(KERNEL_EUCLIDEAN, __VA_ARGS__)                                                   \
+        WITH_KIND(KERNEL_HINGE, __VA_ARGS__)                                                       \
+        WITH_KIND(KERNEL_MULTINOMIAL, __VA_ARGS__)                                                 \
+        WITH_KIND(KERNEL_CONTRASTIVE, __VA_ARGS__)                                                 \
+        WITH_KIND(KERNEL_INFOGAIN, __VA_ARGS__)                                                    \
     }
 
 cudaError_t kernel_loss(cudaStream_t stream, const struct kernel_loss *l,

@@ -44,7 +44,7 @@ struct conv {
 static bool conv_weights_change(const struct conv *conv)
 {
     return conv->op.args.train && conv->op.args.params[0]->wants_grad &&
-           conv->op.engine->passes <= 1;
+           conv->op.engine->options.passes <= 1;
 }
 
 /* Memory for weights that stay as they are until the parameter changes. */

@@ -123,7 +123,7 @@ static int choose_slices(const struct cpu_op *op)
     const struct shape *top = &op->args.tops[0]->value.shape;
     const int64_t enough = 256, images = top->dim[0],
                   pixels = (int64_t)shape_count(top, 2, top->naxes);
-    int slices = op->engine->steady ? CONV_SLICES : 1;
+    int slices = op->engine->options.steady ? CONV_SLICES : 1;
 
     while (slices > 1 && (images % slices || images / slices * pixels < enough))
         slices /= 2;
@@ -140,7 +140,7 @@ static int ask_weights(const struct cpu_op *op, dnnl_format_tag_t tag, struct co
     dnnl_primitive_desc_t forward = NULL;
     int status;
 
-    if (op->engine->steady)
+    if (op->engine->options.steady)
         omp_set_num_threads(1);
     status = question_make(op, tag, &bottom, &top, true, &q) ||
              cpu_check(ask_forward(op, &q, &forward)) ||

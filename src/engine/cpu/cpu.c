@@ -52,12 +52,8 @@ static int cpu_open(const struct engine_options *options, void **context)
     if (ALLOC(engine, 1, "the CPU engine"))
         return -1;
     engine->threads = threads ? threads : omp_get_max_threads();
-    if (options) {
-        engine->convolution = options->convolution;
-        engine->no_fusion = options->no_fusion;
-        engine->steady = options->steady;
-        engine->passes = options->passes;
-    }
+    if (options)
+        engine->options = *options;
     if (cpu_check(dnnl_engine_create(&engine->engine, dnnl_cpu, 0)) ||
         cpu_check(dnnl_stream_create(&engine->stream, engine->engine, dnnl_stream_default_flags)) ||
         cpu_check(dnnl_primitive_attr_create(&engine->attr)) ||
@@ -264,7 +260,7 @@ static bool cpu_fuses(void *context, enum op_kind kind, enum op_kind next)
 {
     const struct cpu_engine *engine = context;
 
-    return !engine->no_fusion && next == OP_RELU &&
+    return !engine->options.no_fusion && next == OP_RELU &&
            (kind == OP_CONV || kind == OP_BATCH_NORM || kind == OP_ELTWISE || kind == OP_CONCAT);
 }
 

@@ -59,9 +59,7 @@ struct cpu_engine {
     dnnl_stream_t stream;
     dnnl_primitive_attr_t attr; /* scratchpad given by us */
     int threads;
-    enum engine_convolution convolution;
-    bool no_fusion, steady;           /* as in engine_options */
-    int passes;                       /* over the same parameters, while training */
+    struct engine_options options;    /* as they were given */
     size_t kept;                      /* bytes of weights that ops keep in layouts of their own */
     struct cpu_work work[WORK_SLOTS]; /* grows while ops are created, fixed while they run */
 };

@@ -34,9 +34,10 @@ static int inner_product_create(struct cpu_op *op)
     struct inner_product *ip = (struct inner_product *)op;
 
     ip->size = op_inner_product_size(&op->args);
-    if (op->engine->steady &&
-        cpu_work_reserve(op->engine, WORK_SCRATCHPAD,
-                         cpu_sum_products_bytes(op->engine, op->engine->passes * ip->size.rows)))
+    if (op->engine->options.steady &&
+        cpu_work_reserve(
+            op->engine, WORK_SCRATCHPAD,
+            cpu_sum_products_bytes(op->engine, op->engine->options.passes * ip->size.rows)))
         return -1;
     if (product_of(ip, PRODUCT_FORWARD) ||
         (op->args.train && op->args.params[0]->wants_grad && product_of(ip, PRODUCT_WEIGHTS)))
