@@ -334,9 +334,9 @@ int forecast_create(const struct forecast_options *options, const struct cost_cl
     int status;
 
     *out = (struct forecast){
-        .options = options, .cluster = *cluster, .net = net, .groups = groups_create(net)};
+        .options = options, .cluster = *cluster, .net = net, .groups = net->groups};
     find_ways(out);
-    status = error_any(!out->groups || find_work(out) || find_alone(out));
+    status = error_any(find_work(out) || find_alone(out));
     for (int i = 0; i < options->npoints && !status; i++)
         status = run_point(out, options->nodes[i], &out->points[i]);
     if (status)
@@ -349,7 +349,6 @@ void forecast_free(struct forecast *f)
     for (int i = 0; i < FORECAST_MAX_POINTS; i++)
         free_point(&f->points[i]);
     owner_free(&f->owner);
-    free(f->groups);
     memset(f, 0, sizeof *f);
 }
 

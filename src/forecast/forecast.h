@@ -69,7 +69,7 @@ struct forecast {
     const struct forecast_options *options;
     struct cost_cluster cluster;
     const struct net *net;
-    struct group *groups; /* the net's; owned */
+    const struct group *groups; /* the net's */
     struct ways ways; /* that a layer may go: what auto may choose; or the parameter server, and the
                          scheme that was named */
     struct layer_times work;

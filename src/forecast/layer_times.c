@@ -1,41 +1,8 @@
-/* From a net to plain groups, and the seconds of its layers, estimated or measured. */
+/* The seconds of a net's layers, estimated or measured. */
 #include "forecast/layer_times.h"
 
 #include "engine/replay/profile.h"
-#include "util/alloc.h"
-
-struct group *groups_create(const struct net *net)
-{
-    size_t ngroups = (size_t)net->ngroups + 1, nparams = (size_t)net->nparams + 1;
-    size_t bytes = ngroups * sizeof(struct group) + nparams * sizeof(struct group_param);
-    struct group *groups = alloc_array(1, bytes, "the groups of parameters");
-    struct group_param *params;
-
-    if (!groups)
-        return NULL;
-    params = (struct group_param *)(groups + ngroups);
-    for (int g = 0; g < net->ngroups; g++) {
-        const struct param_group *from = &net->groups[g];
-        groups[g] = (struct group){.name = from->name,
-                                   .layer = from->layer,
-                                   .begin = from->begin,
-                                   .elems = from->elems,
-                                   .nparams = from->nparams,
-                                   .params = params + from->first,
-                                   .trains = from->trains,
-                                   .factorable = from->factorable,
-                                   .m = from->m,
-                                   .n = from->n,
-                                   .k = from->k};
-        if (net->params[from->first].shape.naxes > 1)
-            groups[g].outputs = net->params[from->first].shape.dim[0];
-    }
-    for (int p = 0; p < net->nparams; p++)
-        params[p] = (struct group_param){.elems = shape_elems(&net->params[p].shape),
-                                         .lr_mult = net->params[p].lr_mult,
-                                         .decay_mult = net->params[p].decay_mult};
-    return groups;
-}
+#include "util/owner.h"
 
 static double moved_bytes(const struct layer *layer)
 {

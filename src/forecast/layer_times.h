@@ -1,13 +1,9 @@
-/* A net as plan and simulator know it: its groups, and how long its layers compute. */
+/* How long a net's layers compute, as the simulator knows it. */
 #ifndef POSEIDON_FORECAST_LAYER_TIMES_H
 #define POSEIDON_FORECAST_LAYER_TIMES_H
 
 #include "net/net.h"
 #include "simulate/simulate.h"
-
-/* net->ngroups of them, in one block of memory with their parameters, to be freed; names are the
- * net's. NULL with a message for want of memory. Not collective. */
-struct group *groups_create(const struct net *net);
 
 /* By the operations of the layers: products at gemm_flops, all else at the rate of copying its
  * data. For a net without figures of its own. The owner has its arrays. */

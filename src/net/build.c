@@ -46,7 +46,7 @@ void net_limit_memory(struct net *net, size_t bytes)
 
 size_t net_param_begin(const struct net *net, int param)
 {
-    const struct param_group *group = net->groups;
+    const struct group *group = net->groups;
     size_t at;
 
     assert(0 <= param && param < net->nparams);

@@ -31,30 +31,36 @@ int net_groups_of(const struct net *net, int layer, int out[LAYER_MAX_PARAMS])
     return count;
 }
 
-static void collect_params(struct net *net)
+static void collect_params(struct net *net, struct group_param *params)
 {
     size_t end = 0;
 
     for (int i = 0; i < net->nparams; i++) {
         int owner = net->internals->layer_of_param[i];
-        struct param_group *group = net->ngroups ? &net->groups[net->ngroups - 1] : NULL;
+        const struct param *param = &net->params[i];
+        struct group *group = net->ngroups ? &net->groups[net->ngroups - 1] : NULL;
         if (!group || group->layer != owner) {
             group = &net->groups[net->ngroups++];
             end = (end + NET_GROUP_ALIGN - 1) / NET_GROUP_ALIGN * NET_GROUP_ALIGN;
-            *group = (struct param_group){
-                .layer = owner, .name = net->layers[owner].def->name, .begin = end, .first = i};
+            *group = (struct group){.layer = owner,
+                                    .name = net->layers[owner].def->name,
+                                    .begin = end,
+                                    .first = i,
+                                    .params = params + i,
+                                    .outputs = param->shape.naxes > 1 ? param->shape.dim[0] : 0};
             assert(net->ngroups <= net->nlayers);
         }
-        size_t elems = shape_elems(&net->params[i].shape);
+        params[i] =
+            (struct group_param){shape_elems(&param->shape), param->lr_mult, param->decay_mult};
         group->nparams++;
-        group->elems += elems;
-        end += elems;
-        net->nlearnable += elems;
+        group->elems += params[i].elems;
+        end += params[i].elems;
+        net->nlearnable += params[i].elems;
     }
     net->elems = (end + NET_GROUP_ALIGN - 1) / NET_GROUP_ALIGN * NET_GROUP_ALIGN;
 }
 
-/* wants_grad of the parameters, and who adds to each group's gradient. */
+/* wants_grad of the parameters, and who is the last to add to each group's gradient. */
 static void find_contributors(struct net *net)
 {
     struct net_internals *internals = net->internals;
@@ -76,7 +82,6 @@ static void find_contributors(struct net *net)
             if (!adds)
                 continue;
             net->groups[groups[i]].trains = true;
-            net->groups[groups[i]].contributors++;
             internals->last_contributor[groups[i]] = l;
         }
     }
@@ -94,7 +99,7 @@ static int count_readers(const struct net *net, int group)
     return readers;
 }
 
-static void find_factors(struct net *net, struct param_group *group)
+static void find_factors(struct net *net, struct group *group)
 {
     const struct layer *layer = &net->layers[group->layer];
     const struct shape *top = &layer->tops[0]->value.shape;
@@ -114,13 +119,15 @@ int net_make_groups(struct net *net)
 {
     struct net_internals *internals = net->internals;
     size_t nlayers = (size_t)net->nlayers + 1;
+    struct group_param *params;
     int groups[LAYER_MAX_PARAMS];
 
     if (OWN(&net->internals->owner, net->groups, nlayers, "the parameter groups") ||
+        OWN(&net->internals->owner, params, net->nparams + 1, "the parameter groups") ||
         OWN(&net->internals->owner, net->group_of_layer, nlayers, "the parameter groups") ||
         OWN(&net->internals->owner, internals->last_contributor, nlayers, "the parameter groups"))
         return -1;
-    collect_params(net);
+    collect_params(net, params);
     for (int g = 0; g < net->ngroups; g++)
         internals->last_contributor[g] = -1;
     for (int l = 0; l < net->nlayers; l++)

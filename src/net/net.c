@@ -77,7 +77,7 @@ void net_factors(const struct net *net, int group, const float **bottom, const f
 
 void net_touch(struct net *net, int group)
 {
-    const struct param_group *g = &net->groups[group];
+    const struct group *g = &net->groups[group];
     struct net_internals *internals = net->internals;
 
     for (int i = g->first; i < g->first + g->nparams; i++)
@@ -99,7 +99,7 @@ float *net_host_value(const struct net *net, const struct param *param)
 
 static struct tensor group_tensor(const struct net *net, int group)
 {
-    const struct param_group *g = &net->groups[group];
+    const struct group *g = &net->groups[group];
 
     return (struct tensor){.shape = {.naxes = 1, .dim = {(int64_t)g->elems}},
                            .bytes = g->elems * sizeof(float),

@@ -7,23 +7,8 @@
 #ifndef POSEIDON_NET_NET_H
 #define POSEIDON_NET_NET_H
 
+#include "engine/group.h"
 #include "layers/layer.h"
-
-/* The parameters owned by one layer: contiguous in the arenas. */
-struct param_group {
-    int layer;          /* the owner's index */
-    const char *name;   /* the owner's name, borrowed */
-    size_t begin;       /* element offset in the arenas; a multiple of 16 (one cache line) */
-    size_t elems;       /* weight and bias together, no padding between them */
-    int first, nparams; /* range in net->params */
-    int contributors;   /* layers whose backward adds to its gradient (> 1: shared by name) */
-    bool trains;        /* some parameter has lr_mult != 0 and a loss depends on it */
-    /* Fully connected with sufficient factors: inner product, axis of the batch, its weight not
-     * shared, not transposed; gradient of W (m x n) = sum over k rows of top_grad^T bottom. */
-    bool factorable;
-    int64_t m, n; /* outputs, inputs */
-    int64_t k;    /* rows of one pass (the batch) */
-};
 
 /* How a pass talks to whoever synchronises the parameters. Either may be NULL. */
 struct net_hooks {
@@ -75,11 +60,11 @@ struct net {
     const struct net
         *owner_of_params; /* the training net whose parameters this one uses, or NULL */
     int ngroups;
-    struct param_group *groups; /* of the parameters owned; forward order of their owners */
-    int *group_of_layer; /* per layer: the first group it reads, or -1. Layers that share name the
-                            owner's group; net_groups_of gives all that a layer reads */
-    size_t elems;        /* of each arena, padding between groups included */
-    size_t nlearnable;   /* parameters without padding */
+    struct group *groups; /* of the parameters owned; forward order of their owners */
+    int *group_of_layer;  /* per layer: the first group it reads, or -1. Layers that share name the
+                             owner's group; net_groups_of gives all that a layer reads */
+    size_t elems;         /* of each arena, padding between groups included */
+    size_t nlearnable;    /* parameters without padding */
     /* The arenas where the host can touch them, and where ops work on them: the same pointers where
      * the engine's memory is the host's. NULL before net_build, where there are no parameters, and
      * the gradients of a net that has none. */

@@ -6,7 +6,7 @@
 #ifndef POSEIDON_PLAN_SCHEME_H
 #define POSEIDON_PLAN_SCHEME_H
 
-#include "plan/group.h"
+#include "engine/group.h"
 
 struct bucket;
 struct codec; /* engine/codec.h */

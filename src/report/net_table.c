@@ -20,7 +20,7 @@ struct row {
 };
 
 /* Parameters that the layer owns: shared ones count with their owner, so that the sum is right. */
-static const struct param_group *owned_params(const struct net *net, int layer)
+static const struct group *owned_params(const struct net *net, int layer)
 {
     for (int g = 0; g < net->ngroups; g++)
         if (net->groups[g].layer == layer)
@@ -56,7 +56,7 @@ static void print_table_layer(const struct net *net, int l, const struct plan *p
                               struct row *row)
 {
     const struct layer *layer = &net->layers[l];
-    const struct param_group *group = owned_params(net, l);
+    const struct group *group = owned_params(net, l);
 
     snprintf(row->cell[LAYER], CELL_BYTES, "%s", layer->def->name);
     snprintf(row->cell[TYPE], CELL_BYTES, "%s", layer->def->type);
@@ -170,7 +170,7 @@ static void json_blobs(const struct layer *layer, struct json *json)
 static void json_layer(const struct net *net, int l, struct json *json)
 {
     const struct layer *layer = &net->layers[l];
-    const struct param_group *group = owned_params(net, l);
+    const struct group *group = owned_params(net, l);
 
     json_object_begin(json);
     json_put_string(json, "name", layer->def->name);

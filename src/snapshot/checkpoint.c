@@ -16,9 +16,9 @@
 #include <unistd.h>
 
 /* The group that the parameter is of. */
-static const struct param_group *group_of(const struct net *net, int param)
+static const struct group *group_of(const struct net *net, int param)
 {
-    const struct param_group *group = net->groups;
+    const struct group *group = net->groups;
 
     while (param < group->first || param >= group->first + group->nparams)
         group++;
@@ -29,7 +29,7 @@ static const struct param_group *group_of(const struct net *net, int param)
 /* Says whose the values are that were refused; -1. */
 static int blame(const struct net *net, int param, const char *what)
 {
-    const struct param_group *group = group_of(net, param);
+    const struct group *group = group_of(net, param);
 
     return error_context("layer '%s', %sblob %d", group->name, what, param - group->first);
 }

@@ -61,7 +61,7 @@ static int choose(struct exchange *exchange, const struct job *job, const struct
         .how = &free,
         .lossy = &o->lossy,
         .whole_gradients = sums_gradients(exchange, job),
-        .groups = exchange->groups,
+        .groups = compute->net->groups,
         .play = {.work = &work,
                  .overlap = o->overlap,
                  .cluster = &exchange->probe.cluster,
@@ -241,7 +241,8 @@ static bool keep_plan(struct exchange *exchange, const struct job *job,
 {
     if (!asks_model(job) || job->options->measure ||
         !kept_plan_read(options, exchange->nodes.node ? exchange->nodes.nnodes : job->nworkers,
-                        &job->options->lossy, compute->net->ngroups, exchange->groups, kept, way))
+                        &job->options->lossy, compute->net->ngroups, compute->net->groups, kept,
+                        way))
         return false;
     for (int g = 0; g < compute->net->ngroups; g++)
         if (sums_gradients(exchange, job) && way[g].scheme && !scheme_sums_gradients(way[g].scheme))
@@ -291,15 +292,14 @@ int schemes_plan_all(struct exchange *exchange, const struct job *job, struct co
     bool asks = asks_model(job);
     int status;
 
-    exchange->groups = groups_create(compute->net);
-    status = error_agree(job->world, exchange->groups && way ? 0 : -1);
+    status = error_agree(job->world, way ? 0 : -1);
     if (!status && asks && !keep_plan(exchange, job, compute, kept, &options, way))
         status = choose_together(exchange, job, compute, &options, way);
     if ((!asks && options.comm.policy == COMM_AUTO) || options.comm.policy == COMM_PAPER)
         options.comm = usual_comm(exchange, job);
     if (!status)
         status = error_agree(job->world, plan_create(&options, compute->net->ngroups,
-                                                     exchange->groups, &exchange->plan) ||
+                                                     compute->net->groups, &exchange->plan) ||
                                                  exchange_check_pace(exchange, job)
                                              ? -1
                                              : 0);

@@ -62,7 +62,7 @@ static void make_model(struct exchange *exchange, const struct job *job, struct 
                                           .changed = model_changed};
     for (int b = 0; b < exchange->plan->nbuckets && job->worker; b++) {
         const struct bucket *bucket = &exchange->plan->buckets[b];
-        const struct param_group *group = &net->groups[bucket->first_group];
+        const struct group *group = &net->groups[bucket->first_group];
         for (int p = 0; p < group->nparams && bucket->scheme && bucket->scheme->factors; p++)
             net->params[group->first + p].factored = true;
     }
@@ -152,5 +152,4 @@ void exchange_close(struct exchange *exchange)
         sync_destroy(exchange->sync);
     engine_close(&exchange->host);
     plan_destroy(exchange->plan);
-    free(exchange->groups);
 }

@@ -16,7 +16,6 @@ struct exchange {
                                 not dilated */
     bool probed;             /* they are there */
     double cap;              /* likewise: bytes per second that a rank sends at most; 0: no limit */
-    struct group *groups;    /* of the net, as the plan sees them. Owned */
     struct plan *plan;       /* Owned */
     bool update_remotely;    /* as in sync_options */
     struct sync_model model; /* the net, as sync sees it */

@@ -17,7 +17,7 @@ static size_t count_rows(const struct job *job)
 /* Whether the weight's gradient is made of the factors of all grains at once. */
 static bool is_product(const struct job *job, const struct net *net, int group)
 {
-    const struct param_group *g = &net->groups[group];
+    const struct group *g = &net->groups[group];
 
     return job->options->reproducible && g->factorable && net->params[g->first].wants_grad;
 }
@@ -25,7 +25,7 @@ static bool is_product(const struct job *job, const struct net *net, int group)
 /* The group's first elements, which that makes; the others are added up grain by grain. */
 static size_t product_elems(const struct job *job, const struct net *net, int group)
 {
-    const struct param_group *g = &net->groups[group];
+    const struct group *g = &net->groups[group];
 
     return is_product(job, net, group) ? (size_t)(g->m * g->n) : 0;
 }
@@ -38,7 +38,7 @@ static int open_places(struct grains *grains, const struct job *job, const struc
     if (OWN(job->owner, grains->places, net->ngroups, "gradients"))
         return -1;
     for (int i = 0; i < net->ngroups; i++) {
-        const struct param_group *g = &net->groups[i];
+        const struct group *g = &net->groups[i];
         bool product = is_product(job, net, i);
         grains->places[i] = (struct grains_place){.waiting = grains->each, .rows = rows};
         grains->each += g->trains ? g->elems - product_elems(job, net, i) : 0;
@@ -80,7 +80,7 @@ int grains_open(struct grains *grains, const struct job *job, const struct net *
 static int add_product(struct grains *grains, const struct job *job, const struct net *net,
                        int group)
 {
-    const struct param_group *g = &net->groups[group];
+    const struct group *g = &net->groups[group];
     int shares = job_shares(job);
     size_t left = (size_t)(g->k * g->m), right = (size_t)(g->k * g->n), pass = (size_t)grains->pass;
     float *lefts = grains->factors + grains->places[group].rows;
@@ -122,7 +122,7 @@ static void add_gradient(struct grains *grains, int shares, float *gradient, flo
 
 int grains_add(struct grains *grains, const struct job *job, const struct net *net, int group)
 {
-    const struct param_group *g = &net->groups[group];
+    const struct group *g = &net->groups[group];
     size_t rest = product_elems(job, net, group);
     double start;
     int status = 0;

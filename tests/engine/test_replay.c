@@ -244,7 +244,7 @@ START_TEST(only_parameters_have_memory)
     bytes = net_memory(made.net) - 2 * made.net->elems * sizeof(float);
     ck_assert_uint_lt(bytes, 4 * 50000); /* less than one activation of ip1 for one sample */
     for (int g = 0; g < made.net->ngroups; g++) {
-        const struct param_group *group = &made.net->groups[g];
+        const struct group *group = &made.net->groups[g];
         ck_assert(group->factorable);
         net_factors(made.net, g, &bottom, &top_grad);
         for (int64_t i = 0; i < group->k * group->n; i++)

@@ -94,7 +94,7 @@ static int update_group(struct bench *b, int group)
 {
     const struct engine_update sgd = {
         .rule = RULE_SGD, .scale = 1, .rate = 1e-4f, .decay = 5e-4f, .momentum = 0.9f};
-    const struct param_group *g = &b->net->groups[group];
+    const struct group *g = &b->net->groups[group];
 
     if (!g->trains)
         return 0;

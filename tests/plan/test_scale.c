@@ -8,7 +8,6 @@
 #include "plan/tree.h"
 #include "layers/layer.h"
 #include "net/net.h"
-#include "forecast/layer_times.h"
 #include "spec/netdef.h"
 #include "spec/read.h"
 #include "tests/plan/schemes.h"
@@ -22,7 +21,6 @@ static const int sizes[] = {64, 256, 1024};
 static struct text_doc *doc;
 static struct net_def *def;
 static struct net *net;
-static struct group *groups;
 
 static void open_net(void)
 {
@@ -35,13 +33,12 @@ static void open_net(void)
     ck_assert_msg(
         !spec_read_net_of(path, layer_check_type, &doc) &&
             !net_def_create(doc, (const Caffe__NetParameter *)text_root(doc), &state, &def) &&
-            !net_create(def, true, &env, NULL, &net) && (groups = groups_create(net)),
+            !net_create(def, true, &env, NULL, &net),
         "%s", error_text());
 }
 
 static void close_net(void)
 {
-    free(groups);
     net_destroy(net);
     net_def_destroy(def);
     text_free(doc);
@@ -57,7 +54,7 @@ static struct plan *plan_of(const char *comm, int ranks)
     struct plan *plan;
 
     ck_assert_int_eq(comm_parse(sync_schemes, comm, &options.comm), 0);
-    ck_assert_msg(!plan_create(&options, net->ngroups, groups, &plan), "%s", error_text());
+    ck_assert_msg(!plan_create(&options, net->ngroups, net->groups, &plan), "%s", error_text());
     return plan;
 }
 

@@ -16,7 +16,6 @@
 #include "layers/layer.h"
 #include "net/net.h"
 #include "plan/cost.h"
-#include "forecast/layer_times.h"
 #include "spec/netdef.h"
 #include "spec/read.h"
 #include "sync/steps.h"
@@ -79,7 +78,6 @@ struct model {
     struct text_doc *doc;
     struct net_def *def;
     struct net *net;
-    struct group *groups;
     float *arena; /* nobody touches it: parameters and gradients */
 };
 
@@ -93,8 +91,7 @@ static void model_open(const char *folder, const char *name, struct model *out)
     REQUIRE(!spec_read_net_of(path, layer_check_type, &out->doc) &&
                 !net_def_create(out->doc, (const Caffe__NetParameter *)text_root(out->doc), &state,
                                 &out->def) &&
-                !net_create(out->def, true, &env, NULL, &out->net) &&
-                (out->groups = groups_create(out->net)),
+                !net_create(out->def, true, &env, NULL, &out->net),
             "%s", error_text());
     out->arena = mmap(NULL, out->net->elems * sizeof(float), PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -104,7 +101,6 @@ static void model_open(const char *folder, const char *name, struct model *out)
 static void model_close(struct model *model)
 {
     munmap(model->arena, model->net->elems * sizeof(float));
-    free(model->groups);
     net_destroy(model->net);
     net_def_destroy(model->def);
     text_free(model->doc);
@@ -120,7 +116,7 @@ static struct plan *plan_of(const struct model *model, const char *comm, int ran
     struct plan *plan;
 
     REQUIRE(!comm_parse(sync_schemes, comm, &options.comm) &&
-                !plan_create(&options, model->net->ngroups, model->groups, &plan),
+                !plan_create(&options, model->net->ngroups, model->net->groups, &plan),
             "%s", error_text());
     return plan;
 }

@@ -33,8 +33,8 @@ static float value_of(int pass, size_t i)
 START_TEST(gradients_of_passes_are_added_along_the_tree)
 {
     static float arena[ELEMS], expected[MOST];
-    struct param_group groups[] = {{.begin = 0, .elems = 16, .trains = false},
-                                   {.begin = 16, .elems = 31, .trains = true}};
+    struct group groups[] = {{.begin = 0, .elems = 16, .trains = false},
+                             {.begin = 16, .elems = 31, .trains = true}};
     const struct net net = {.groups = groups, .ngroups = 2, .elems = ELEMS, .grads = arena};
 
     for (int n = 1; n <= MOST; n++) {

@@ -1,8 +1,7 @@
-/* A group of parameters as plain data: what one layer owns, contiguous in the arenas. The plan, the
- * schemes and the wire know a net by its groups alone; whoever has a net makes them
- * (forecast/layer_times.h).  */
-#ifndef POSEIDON_PLAN_GROUP_H
-#define POSEIDON_PLAN_GROUP_H
+/* A group of parameters as plain data: what one layer owns, contiguous in the arenas. A net makes
+ * them; the plan, the schemes and the wire know a net by its groups alone. */
+#ifndef POSEIDON_ENGINE_GROUP_H
+#define POSEIDON_ENGINE_GROUP_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,6 +28,7 @@ struct group {
     int64_t m, n;    /* outputs, inputs */
     int64_t k;       /* rows of one pass (the batch) on one rank */
     int64_t outputs; /* of the first parameter, a matrix of outputs x all the rest; 0: it is none */
+    int first;       /* the number of its first parameter, for whoever has the net */
 };
 
 #endif
