@@ -8,7 +8,6 @@
 #include "util/strbuf.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <string.h>
 
 static const struct engine_i *const engines[] = {

@@ -25,8 +25,6 @@ enum rule_kind {
 };
 enum rule_regularization { RULE_L2, RULE_L1 };
 
-#define RULE_MAX_HISTORY 2
-
 /* Fixed for a run; train/job.c makes one of a solver file. */
 struct rule {
     enum rule_kind kind;

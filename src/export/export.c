@@ -8,19 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Its place among the net's blobs. */
-static int blob_number(const struct net *net, const struct blob *blob)
-{
-    int i = 0;
-
-    while (net->blobs[i] != blob)
-        i++;
-    return i;
-}
-
 const char *emission_value(const struct emission *e, const struct blob *blob)
 {
-    return e->values[blob_number(e->net, blob)];
+    return e->values[net_blob_number(e->net, blob)];
 }
 
 /* Whether a layer behind makes a top of that name: it works in place. */
@@ -57,7 +47,7 @@ const char *emission_top_name(const struct emission *e, int top)
 
 int emission_alias(struct emission *e, int top, const char *value)
 {
-    e->values[blob_number(e->net, e->layer->tops[top])] = value;
+    e->values[net_blob_number(e->net, e->layer->tops[top])] = value;
     return 0;
 }
 
@@ -85,7 +75,7 @@ static int emit_transform(struct emission *e, const struct transform *t)
     struct record record = {.shape = t->in, .type = SOURCE_F32, .data = zeros};
     float *offset = onnx_alloc(e->graph, shape_elems(&shape), sizeof *offset);
     size_t plane = shape_count(&shape, 1, shape.naxes);
-    const char *x = e->values[blob_number(e->net, e->layer->tops[0])];
+    const char *x = e->values[net_blob_number(e->net, e->layer->tops[0])];
 
     if (!zeros || !offset)
         return -1;

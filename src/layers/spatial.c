@@ -4,8 +4,7 @@
 
 #include "spec/field.h"
 #include "util/error.h"
-
-#include <stdio.h>
+#include "util/strbuf.h"
 
 static const struct spatial_field absent[] = {
     [SPATIAL_KERNEL] = {"kernel_size", "kernel_h", "kernel_w", .absent = -1, .least = 1},
@@ -64,11 +63,9 @@ static const char *spatial_names(int naxes)
 
 const char *layer_spatial_text(const int *values, int naxes, char buffer[SPATIAL_TEXT_BYTES])
 {
-    int used = 0;
-
-    for (int i = 0; i < naxes && used < SPATIAL_TEXT_BYTES; i++)
-        used += snprintf(buffer + used, SPATIAL_TEXT_BYTES - (size_t)used, "%s%d",
-                         i > 0 ? " x " : "", values[i]);
+    buffer[0] = '\0';
+    for (int i = 0; i < naxes; i++)
+        buffer_printf(buffer, SPATIAL_TEXT_BYTES, "%s%d", i > 0 ? " x " : "", values[i]);
     return buffer;
 }
 

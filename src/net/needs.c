@@ -21,18 +21,9 @@ struct sweep {
     struct flow *flow;
 };
 
-static int blob_index(const struct net *net, const struct blob *blob)
-{
-    int i = 0;
-
-    while (net->blobs[i] != blob)
-        i++;
-    return i;
-}
-
 static struct flow *flow_of(const struct sweep *sweep, const struct blob *blob)
 {
-    return &sweep->flow[blob_index(sweep->net, blob)];
+    return &sweep->flow[net_blob_number(sweep->net, blob)];
 }
 
 static float loss_weight(const struct layer *layer, int top)

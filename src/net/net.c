@@ -70,6 +70,15 @@ struct blob *net_find_blob(const struct net *net, const char *name)
     return NULL;
 }
 
+int net_blob_number(const struct net *net, const struct blob *blob)
+{
+    int i = 0;
+
+    while (net->blobs[i] != blob)
+        i++;
+    return i;
+}
+
 void net_factors(const struct net *net, int group, const float **bottom, const float **top_grad)
 {
     net->engine->i->factors(net->layers[net->groups[group].layer].ops[0], bottom, top_grad);

@@ -165,6 +165,9 @@ int net_read_blob(const struct net *net, const struct blob *blob, float *out);
 struct layer *net_find_layer(const struct net *net, const char *name);
 struct blob *net_find_blob(const struct net *net, const char *name);
 
+/* Of one of the net's blobs, its place among them. */
+int net_blob_number(const struct net *net, const struct blob *blob);
+
 /* Who compares the labels in that top of a data layer, itself or behind Splits, with scores of
  * classes; *classes: how many. The one with the fewest; NULL: nobody does. */
 const struct layer *net_label_reader(const struct net *net, const struct layer *data, int top,

@@ -35,13 +35,10 @@ static int fill_top(struct owner *owner, struct fake_data *fake, const struct la
     size_t classes, each = elems / batch;
     bool labels = net_label_reader(fake->net, layer, top, &classes) != NULL;
     float scale = scale_of(layer), *values;
-    int place = 0;
 
     if (OWN(owner, values, elems, "made-up data"))
         return -1;
-    while (fake->net->blobs[place] != layer->tops[top])
-        place++;
-    fake->values[place] = values;
+    fake->values[net_blob_number(fake->net, layer->tops[top])] = values;
     for (size_t n = 0; n < batch; n++) {
         struct rng rng =
             rng_make(seed, RNG_DUMMY, (uint32_t)(layer->index + top), first_sample + n);
