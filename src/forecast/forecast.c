@@ -162,7 +162,7 @@ static int make_plan(const struct forecast *f, struct forecast_point *point, boo
 int forecast_try(const struct forecast *f, int nodes, int servers, double *speedup)
 {
     struct forecast_point point = {.nodes = 0};
-    struct simulate_result result;
+    struct simulate_result result = {.seconds = 0};
     struct plan *plan = NULL;
     int status = set_up(f, nodes, servers, &point);
 

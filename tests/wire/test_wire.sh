@@ -45,8 +45,6 @@ done <<END
 7 failing pm-ca-d
 3 failing ccc
 4 failing mmmm
-2 stall
-3 stall
 1 unstarted
 2 unstarted
 4 unstarted

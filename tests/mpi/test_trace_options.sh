@@ -1,0 +1,76 @@
+#!/bin/sh
+# Traces and logs beside all that makes an update wait come to their end; a window holds its iterations; a trace changes
+# nothing in training; what is wrong with the options is said before training starts.
+. "$abs_top_srcdir/tests/mpi/common.sh"
+python=${POSEIDON_PYTHON:-python3}
+"$python" -c 'import json' 2>/dev/null || { echo "no Python to read JSON with"; exit 77; }
+make_solver solver.prototxt 'max_iter: 8' 'display: 4' "snapshot_prefix: \"$work/traced\""
+
+# Transfers are timed by a life of their own, which has nothing of training's that makes an update wait for all layers.
+# ends OPTION...: with them it comes to its end
+ends() {
+    train "$ranks" ends.log --solver=brief.prototxt --batch=4 --threads=1 "$@" ||
+        { fail "$ranks ranks, $*: no end"; tail -n 3 ends.log; }
+    grep -q 'predicted time time alone' ends.log || fail "$ranks ranks, $*: nothing was timed alone"
+}
+make_solver brief.prototxt 'max_iter: 2' 'snapshot_after_train: false'
+ranks=2
+for waits in --on-nan=skip --set=local_lr_auto=true; do
+    for report in --trace=t.json --log=l.jsonl; do
+        ends --comm=ps $report $waits
+    done
+    ranks=3
+    ends --comm=sfb --log=l.jsonl $waits --set clip_gradients=0.1 --servers=1
+    ends --comm=ps --log=l.jsonl $waits --hierarchy=2
+    ranks=2
+done
+ends --comm=ps --log=l.jsonl --set local_lr_auto=true --wire=bf16
+ends --comm=ps --log=l.jsonl --tune=staleness=2
+
+# A window holds its iterations and no others.
+train 2 window.log --solver=solver.prototxt --batch=8 --trace=window.json,3-4 ||
+    fail "--trace=FILE,A-B"
+"$python" - <<'END' || fail "the window 3-4"
+import json
+events = json.load(open("window.json"))["traceEvents"]
+assert {e["args"]["iteration"] for e in events if e["ph"] == "X"} == {3, 4}
+END
+train 1 window.log --solver=solver.prototxt --batch=8 --max-iter=4 --trace=empty.json,50-90 || fail 'a window too late'
+grep -q -e '--trace: iterations from 50 to 90 were never reached: training ended after 4$' window.log ||
+    fail "a window too late: $(grep -i trace window.log)"
+
+# Traced or not, the parameters are the same to the last bit, also after transfers were timed alone.
+make_solver same.prototxt 'max_iter: 8'
+for comm in ps sfb onebit; do
+    train 2 a.log --solver=same.prototxt --batch=8 --comm=$comm --summary=a.json &&
+        train 2 b.log --solver=same.prototxt --batch=8 --comm=$comm --summary=b.json --trace=b-trace.json ||
+        fail "same, $comm"
+    [ "$(hash_of a.json)" = "$(hash_of b.json)" ] ||
+        fail "a trace changes the parameters ($comm)"
+done
+
+# says TEXT OPTION...: refused before training, with that text.
+says() {
+    text=$1
+    shift
+    train 2 refused.log --solver=solver.prototxt "$@" && fail "accepted: $*"
+    grep -qF -e "$text" refused.log || { fail "'$text' is not said for $*"; tail -n 3 refused.log; }
+    grep -q 'Solving' refused.log && fail "said only after training began: $*"
+}
+says "/nowhere/trace.json cannot be written: folder /nowhere: No such file" --trace=/nowhere/trace.json
+says "/nowhere/x.jsonl cannot be written: folder /nowhere: No such file" --log=/nowhere/x.jsonl
+says '--trace: iterations must be given as A-B' --trace=t.json,5-2
+says 'needs a profile of the net: --profile=FILE.csv' --engine=replay
+says '--profile is for --engine=replay alone; the engine is cpu' --profile=net.prototxt
+says '--tune=dilate is for --engine=replay alone' --tune=dilate=4
+says 'computes nothing and trains nothing: --weights does not apply' --engine=replay --weights=x.h5
+# what "poseidon time" writes knows its batch
+"$POSEIDON" time --model=net.prototxt --batch=4 --input-shape=1,28,28 --iterations=1 --profile=batch4.csv >time.log 2>&1 || { fail 'poseidon time'; tail -n 3 time.log; }
+says 'batch4.csv holds the times of a batch of 4 samples a pass, and here a pass takes 8: give --batch=4,' \
+    --engine=replay --profile=batch4.csv --fake-data=1,28,28 --batch=8
+train 2 batch4.log --solver=solver.prototxt --engine=replay --profile=batch4.csv --fake-data=1,28,28 --batch=4 \
+    --max-iter=2 || { fail 'the batch of the profile'; tail -n 3 batch4.log; }
+sed /conv2/d batch4.csv >short.csv
+says "profile short.csv has no line for layer 'conv2' (convolution)" --engine=replay --profile=short.csv \
+    --fake-data=1,28,28 --batch=4
+finish
