@@ -43,7 +43,7 @@ struct event {
     };
 };
 
-/* A heap in which each has four below it. */
+/* A binary heap. */
 struct events {
     struct event *heap;
     size_t count;
