@@ -384,9 +384,9 @@ cudaError_t kernel_argmax(cudaStream_t stream, enum cuda_type type, const struct
 /* ---- update.cu ---- */
 
 struct engine_update;
-/* history: two blocks, `stride` apart, for the rules that need two. */
+/* second: the other history of rules that have two (rule_kind_histories); NULL for the rest. */
 cudaError_t kernel_update(cudaStream_t stream, const struct engine_update *u, float *value,
-                          const float *grad, float *history, size_t stride, size_t n);
+                          const float *grad, float *history, float *second, size_t n);
 /* *out = sum of (scale x)^2, in double; partial: KERNEL_SUM_BLOCKS doubles. */
 enum { KERNEL_SUM_BLOCKS = 256 };
 cudaError_t kernel_sumsq(cudaStream_t stream, const float *x, float scale, size_t n,

@@ -8,11 +8,12 @@ static int update(void *context, const struct engine_update *u, float *value, co
                   float *history, size_t stride, size_t n, enum engine_turn turn)
 {
     const struct cuda_engine *engine = context;
+    float *second = rule_kind_histories(u->rule) > 1 ? history + stride : NULL;
 
     if (cuda_check(cudaSetDevice(engine->device)))
         return -1;
     return cuda_check(kernel_update(turn == ENGINE_STORED ? engine->up : engine->stream, u, value,
-                                    grad, history, stride, n));
+                                    grad, history, second, n));
 }
 
 static int sumsq(void *context, const float *x, float scale, size_t n, double *out)

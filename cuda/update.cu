@@ -73,7 +73,6 @@ static DEVICE void update_one(const struct engine_update &u, float grad, float *
     *value = w;
 }
 
-/* second: NULL where the rule has one piece of history. */
 template <int V>
 KERNEL void update(struct engine_update u, float *value, const float *grad, float *history,
                    float *second, size_t n)
@@ -97,11 +96,8 @@ KERNEL void update(struct engine_update u, float *value, const float *grad, floa
 }
 
 cudaError_t kernel_update(cudaStream_t stream, const struct engine_update *u, float *value,
-                          const float *grad, float *history, size_t stride, size_t n)
+                          const float *grad, float *history, float *second, size_t n)
 {
-    bool two = u->rule == RULE_ADADELTA || u->rule == RULE_ADAM || u->rule == RULE_ADAMW;
-    float *second = two ? history + stride : NULL;
-
     WITH_LANES(lanes_fit((int)n, value, grad, history, second),
                LAUNCH(update<V>, grid_for(n / V), THREADS, stream, *u, value, grad, history, second,
                       n / V));
