@@ -43,12 +43,13 @@ case $version in
         export PRTE_ALLOW_RUN_AS_ROOT=1 PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1
     fi
     # Defaults that the user's own environment overrides. A rank that waits must not take the core
-    # from one that computes; missing network cards and forgiving fallbacks are no news here; the launcher need not ask
-    # every device of the bus, a quarter of what it computes.
+    # from one that computes; missing network cards and forgiving fallbacks are no news here. Neither launcher nor ranks
+    # need ask every device of the bus, or open what reaches other machines: a third of what a start computes.
     : "${OMPI_MCA_mpi_yield_when_idle=1}" "${OMPI_MCA_btl_base_warn_component_unused=0}"
-    : "${OMPI_MCA_orte_base_help_aggregate=1}" "${HWLOC_HIDE_ERRORS=2}" "${HWLOC_COMPONENTS=-linuxio}"
+    : "${OMPI_MCA_orte_base_help_aggregate=1}" "${HWLOC_HIDE_ERRORS=2}" "${HWLOC_COMPONENTS=-linuxio,-pci}"
+    : "${OMPI_MCA_pml=ob1}" "${OMPI_MCA_btl=self,vader}"
     export OMPI_MCA_mpi_yield_when_idle OMPI_MCA_btl_base_warn_component_unused
-    export OMPI_MCA_orte_base_help_aggregate HWLOC_HIDE_ERRORS HWLOC_COMPONENTS
+    export OMPI_MCA_orte_base_help_aggregate HWLOC_HIDE_ERRORS HWLOC_COMPONENTS OMPI_MCA_pml OMPI_MCA_btl
     ;;
 esac
 

@@ -47,11 +47,10 @@ static void post_layer(struct poseidon *p, int weight, int rows, int m, int n, c
 
     for (int i = 0; i < rows * m; i++)
         bias[i % m] = (i < m ? 0 : bias[i % m]) + left[i];
-    for (int i = 0; i < m * n && !factors; i++) {
-        grad[i] = 0;
-        for (int r = 0; r < rows; r++)
-            grad[i] += left[r * m + i / n] * right[r * n + i % n];
-    }
+    for (int r = 0; r < rows && !factors; r++)
+        for (int i = 0; i < m; i++)
+            for (int j = 0; j < n; j++)
+                grad[i * n + j] = (r ? grad[i * n + j] : 0) + left[r * m + i] * right[r * n + j];
     check(factors ? poseidon_post_factors(p, weight, rows, left, right) : poseidon_post(p, weight));
     check(poseidon_post(p, weight + 1));
 }
@@ -63,10 +62,10 @@ static double pass(const struct parameters *w, int sample, int rows, float *hidd
     float sum = 0, loss;
 
     for (int i = 0; i < HIDDEN; i++) {
-        hidden[i] = w->b1[i];
+        float in = w->b1[i];
         for (int j = 0; j < PIXELS; j++)
-            hidden[i] += w->w1[i][j] * image[sample][j];
-        hidden[i] = fmaxf(hidden[i], 0);
+            in += w->w1[i][j] * image[sample][j];
+        hidden[i] = fmaxf(in, 0);
     }
     for (int c = 0; c < CLASSES; c++) {
         dout[c] = w->b2[c];

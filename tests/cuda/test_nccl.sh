@@ -30,13 +30,16 @@ go() {
 
 # One node. --comm says nothing then: nothing crosses a network.
 one_node() { # RANKS ARGUMENTS...
-    go "$@" --comm=ps --hierarchy=off || return
-    expected=$(value parameters_sha256)
-    loss=$(value final_loss)
+    # what overlaps, and how, changes no bit of it
+    case $* in *--math*) flat=$1-$2-math ;; *) flat=$1-$2 ;; esac
+    if [ ! -f "$flat" ]; then
+        go "$@" --comm=ps --hierarchy=off || return
+        echo "$(value parameters_sha256) $(value final_loss)" >"$flat"
+    fi
     go "$@" || return
     grep -q "$1 workers on 1 node add up their gradients by NCCL 2\.[0-9.]*; the leader of each communicates for it" log ||
         fail "$*: no word of NCCL"
-    [ "$(value parameters_sha256) $(value final_loss)" = "$expected $loss" ] || fail "$*: other parameters than by --comm=ps"
+    [ "$(value parameters_sha256) $(value final_loss)" = "$(cat "$flat")" ] || fail "$*: other parameters than by --comm=ps"
     [ "$(value bytes_sent_per_iteration)" = 0 ] || fail "$*: $(value bytes_sent_per_iteration) bytes sent within a node"
     echo "ok: one node: $*"
 }

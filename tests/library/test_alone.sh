@@ -21,7 +21,7 @@ readelf -d "$library" | grep -q 'SONAME.*\[libposeidon.so.0\]' || fail 'no name 
 mkdir include
 cp "$abs_top_srcdir/include/poseidon.h" include
 # shellcheck disable=SC2086 # a compiler may have options, and flags are several
-${CC:-mpicc} $POSEIDON_CFLAGS -O2 -std=c11 -Wall -Wextra -Iinclude "$abs_top_srcdir/examples/c/perceptron.c" -o perceptron "$library" \
+${CC:-mpicc} $POSEIDON_CFLAGS -O3 -std=c11 -Wall -Wextra -Iinclude "$abs_top_srcdir/examples/c/perceptron.c" -o perceptron "$library" \
     -Wl,-rpath,"$abs_top_builddir" -lm >build.log 2>&1 || { cat build.log; fail 'the example is not built'; finish; }
 [ ! -s build.log ] || { cat build.log; fail 'the example is built with warnings'; }
 if command -v c++ >/dev/null; then

@@ -38,8 +38,8 @@ says 0 'alone' 'poseidon +[0-9]' 'MPI +[A-Z]' 'HDF5 ' 'oneDNN ' 'started by +no 
 [ -z "$(find . -name 'poseidon*')" ] || fail "alone: left $(ls)"
 cores=$(getconf _NPROCESSORS_ONLN)
 if [ "$cores" -gt 1 ]; then
-    OMPI_MCA_btl=tcp,self OMPI_MCA_btl_tcp_if_include=lo doctor 2 --prefix="$work/s"
-    says 0 'two ranks' 'started by +mpirun' 'transports +btl tcp,self' 'host +[^ ]+: 2 ranks from rank 0 on, cores .* shared by 2' \
+    OMPI_MCA_pml=ob1 OMPI_MCA_btl=tcp,self OMPI_MCA_btl_tcp_if_include=lo doctor 2 --prefix="$work/s"
+    says 0 'two ranks' 'started by +mpirun' 'transports +pml ob1, btl tcp,self' 'host +[^ ]+: 2 ranks from rank 0 on, cores .* shared by 2' \
         'network +one host: latency [0-9.]+ .?s, [0-9.]+ .B/s through memory' 'nothing is wrong here'
     [ "$(grep -c '^host ' doctor.log)" -eq 1 ] || fail 'two ranks: one host is shown more than once'
 else

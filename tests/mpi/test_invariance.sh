@@ -51,7 +51,7 @@ half() {
 }
 
 # Each scheme meets each number of servers and each overlap; POSEIDON_ALL (make check-long) asks for all combinations.
-batch=96
+batch=48
 run one 1
 half ps wfbp none
 half sfb none wfbp

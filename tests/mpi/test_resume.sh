@@ -2,7 +2,7 @@
 # A run that stopped and went on is the run that never stopped, bit for bit, also after SIGKILL at a
 # random moment of a snapshot; weights start a new run by layer name.
 . "$abs_top_srcdir/tests/mpi/common.sh"
-make_solver whole.prototxt 'max_iter: 40' 'snapshot: 20' "snapshot_prefix: \"$work/whole\"" \
+make_solver whole.prototxt 'max_iter: 24' 'snapshot: 12' "snapshot_prefix: \"$work/whole\"" \
     'display: 10' 'average_loss: 3'
 
 # went_on NAME RANKS OPTION...: from the snapshot in the middle to the end.
@@ -11,9 +11,9 @@ went_on() {
     shift 2
     train "$ranks" "$name.log" --solver=whole.prototxt --batch=32 --summary="$name-a.json" "$@" &&
         train "$ranks" "$name.log" --solver=whole.prototxt --batch=32 --summary="$name-b.json" "$@" \
-            --snapshot="$work/whole_iter_20.solverstate.h5" || { fail "$name"; tail "$name.log"; return; }
+            --snapshot="$work/whole_iter_12.solverstate.h5" || { fail "$name"; tail "$name.log"; return; }
     [ "$(hash_of "$name-a.json")" = "$(hash_of "$name-b.json")" ] ||
-        fail "$name: resumed at 20, the parameters after 40 iterations differ"
+        fail "$name: resumed at 12, the parameters after 24 iterations differ"
 }
 
 # Caffe's default of max_iter is 0: no iteration, but what stands behind the last one, all at iteration 0.
@@ -50,7 +50,7 @@ grep -q 'none.prototxt: max_iter must be at least 0, found -4' none.log || { fai
 went_on ps 2 --comm=ps
 # Weights: layers by name; the first loss is that of the trained net.
 train 2 tuned.log --solver=whole.prototxt --batch=32 --max-iter=1 \
-    --weights="$work/whole_iter_40.caffemodel.h5" || { fail "--weights"; tail tuned.log; }
+    --weights="$work/whole_iter_24.caffemodel.h5" || { fail "--weights"; tail tuned.log; }
 sed -n 's/.*Iteration 0 .*loss = //p' tuned.log | awk '{ exit !($1 < 1.5) }' ||
     fail "started from weights, the loss is that of a new net: $(grep 'Iteration 0' tuned.log)"
 
@@ -80,7 +80,7 @@ make_net net.prototxt
 # The state says where the data stood, whatever the number of ranks.
 train 2 again.log --solver=whole.prototxt --batch=32 || fail 'the run to be resumed'
 train 4 more.log --solver=whole.prototxt --batch=16 --summary=more.json \
-    --snapshot="$work/whole_iter_20.solverstate.h5" || { fail "another number of ranks"; tail more.log; }
+    --snapshot="$work/whole_iter_12.solverstate.h5" || { fail "another number of ranks"; tail more.log; }
 
 # SIGKILL, again and again, in a run that does little but write snapshots, and has no end before the last kill.
 kills=${POSEIDON_KILLS:-8}

@@ -5,7 +5,7 @@ set -u
 . "${abs_top_srcdir:?}/tests/mpi/conformance.sh"
 POSEIDON_MPI_TIMEOUT=${POSEIDON_MPI_TIMEOUT:-7200}
 export POSEIDON_MPI_TIMEOUT
-conformance --seeds="${POSEIDON_SEEDS:-5}" --limit=1200 <<TABLE
+conformance --seeds="${POSEIDON_SEEDS:-3}" --limit=1200 <<TABLE
 3 --comm=paper --chunk=512 --clip=0.3 --iter-size=2 --window=2000
 3 --comm=adam --servers=1 --chunk=300 --clip=0.1 --window=1000
 3 --comm=onebit --chunk=512 --order=fifo
