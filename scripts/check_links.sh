@@ -80,7 +80,7 @@ END {
             }
     }
     for (name in home)
-        if (!(name in taken) && !(name in meant) && name !~ /^poseidon_/ && home[name] !~ /\.pb-c\.o$/ && name !~ /\.resolver$/) {
+        if (!(name in taken) && !(name in meant) && name !~ /^(poseidon_|__odr_asan[.])/ && home[name] !~ /\.pb-c\.o$/ && name !~ /\.resolver$/) {
             print home[name] ": no other object takes " name ": make it static, or delete it"
             wrong = 1
         }

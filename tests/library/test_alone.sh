@@ -9,12 +9,17 @@ declared=$(sed -n 's/^POSEIDON_API .*\(poseidon_[a-z_]*\)(.*/\1/p' "$abs_top_src
 [ "$(printf '%s\n' "$declared" | wc -l)" -ge 15 ] || fail "the header declares $declared"
 same 'what leaves the library' "$declared" "$(nm -D --defined-only "$library" | awk '$2 != "A" { print $3 }' |
     sed 's/@.*//' | grep -v '^__asan\|^__tsan\|^__ubsan' | LC_ALL=C sort)"
-missing=$(nm -D --undefined-only "$library" | awk '{ print $NF }' |
-    grep -v '^MPIX*_\|^ompi_\|@GLIBC\|@GCC\|^_ITM_\|^__gmon_start__$\|^__cxa_finalize\|^__[atu][bs]*san_\|^__gcov\|@LIBC')
-same 'what the library lacks' '' "$missing"
-needed=$(readelf -d "$library" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' |
-    grep -v '^libmpi\.so\|^libc\.so\|^libm\.so\|^libpthread\.so\|^libgcc_s\.so\|^ld-linux\|^lib[atu][bs]*san\.so\|^libgcov')
-same 'which libraries it is linked with' '' "$needed"
+# a sanitizer's run-time has the C library's functions by names without versions, and brings libraries of its own
+if nm -D --undefined-only "$library" | grep -q '__[atu][bs]*san_'; then
+    echo 'left out: what the library lacks and is linked with, of a build with sanitizers'
+else
+    missing=$(nm -D --undefined-only "$library" | awk '{ print $NF }' |
+        grep -v '^MPIX*_\|^ompi_\|@GLIBC\|@GCC\|^_ITM_\|^__gmon_start__$\|^__cxa_finalize\|^__gcov\|@LIBC')
+    same 'what the library lacks' '' "$missing"
+    needed=$(readelf -d "$library" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' |
+        grep -v '^libmpi\.so\|^libc\.so\|^libm\.so\|^libpthread\.so\|^libgcc_s\.so\|^ld-linux\|^libgcov')
+    same 'which libraries it is linked with' '' "$needed"
+fi
 readelf -d "$library" | grep -q 'SONAME.*\[libposeidon.so.0\]' || fail 'no name of its own'
 
 # the example; its flags are those of the build, for a sanitizer is the whole program's
