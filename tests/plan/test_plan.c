@@ -159,9 +159,9 @@ START_TEST(low_rank_moves_factors_where_they_are_half_of_the_matrix)
     struct plan_options options = {
         .registry = sync_schemes, .nranks = 7, .sizes.chunk = 256, .iter_size = 1};
     struct plan *plan;
+    char comm[16];
 
     for (int rank = 1; rank <= 10; rank++) {
-        char comm[16];
         uint64_t sent = 0, received = 0;
         snprintf(comm, sizeof comm, "lowrank:%d", rank);
         ck_assert_int_eq(comm_parse(sync_schemes, comm, &options.comm), 0);
