@@ -10,10 +10,11 @@ declared=$(sed -n 's/^POSEIDON_API .*\(poseidon_[a-z_]*\)(.*/\1/p' "$abs_top_src
 same 'what leaves the library' "$declared" "$(nm -D --defined-only "$library" | awk '$2 != "A" { print $3 }' |
     sed 's/@.*//' | grep -v '^__asan\|^__tsan\|^__ubsan' | LC_ALL=C sort)"
 # a sanitizer's run-time has the C library's functions by names without versions, and brings libraries of its own
-if nm -D --undefined-only "$library" | grep -q '__[atu][bs]*san_'; then
+lacks=$(nm -D --undefined-only "$library" | awk '{ print $NF }')
+if printf '%s\n' "$lacks" | grep -q '^__[atu][bs]*san_'; then
     echo 'left out: what the library lacks and is linked with, of a build with sanitizers'
 else
-    missing=$(nm -D --undefined-only "$library" | awk '{ print $NF }' |
+    missing=$(printf '%s\n' "$lacks" |
         grep -v '^MPIX*_\|^ompi_\|@GLIBC\|@GCC\|^_ITM_\|^__gmon_start__$\|^__cxa_finalize\|^__gcov\|@LIBC')
     same 'what the library lacks' '' "$missing"
     needed=$(readelf -d "$library" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' |
