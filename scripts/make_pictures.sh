@@ -45,6 +45,9 @@ logs() {
     for ranks in 2 4; do
         plot "docs/pictures/lossy-$ranks.svg" "CIFAR-10, cifar10_quick, batch 100 over $ranks ranks" "docs/curves/lossy/quick-$ranks"/*.log
     done
+    # the exact runs beside two ranks' are those of one
+    plot docs/pictures/lossy-resnet-2.svg 'CIFAR-10, ResNet-20, batch 64 over 2 ranks' docs/curves/lossy/resnet-2/*.log docs/curves/resnet20/direct-*.log
+    plot docs/pictures/lossy-resnet-4.svg 'CIFAR-10, ResNet-20, batch 64 over 4 ranks' docs/curves/lossy/resnet-4/*.log
 }
 
 # Bars of images/s over those of PyTorch in its fastest form, which is 1, with the same instructions.

@@ -9,6 +9,7 @@ best: channels_last, cudnn.benchmark, TF32 or autocast to bfloat16, the fused op
 the median of each counts. S seconds at most are spent on all of it: what is left over is said.
 """
 import argparse
+import logging
 import os
 import statistics
 import subprocess
@@ -178,6 +179,8 @@ def main():
         for name in options.nets:
             print(make(name).prototxt())
         return
+    # torch.compile warns once for each shape that its symbolic mathematics cannot bound
+    logging.getLogger("torch.utils._sympy.interp").setLevel(logging.ERROR)
     torch.backends.cudnn.benchmark = True
     print("%s, torch %s, cuDNN %s" % (torch.cuda.get_device_name(), torch.__version__,
                                      torch.backends.cudnn.version()))
