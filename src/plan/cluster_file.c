@@ -45,7 +45,7 @@ static const struct figure {
      CLUSTER(device_Bps), MAY_BE_0 | MAY_BE_MISSING},
     {"transport_bytes_per_second", "a rank, of its communication thread's processor time",
      CLUSTER(transport_Bps), 0},
-    {"core_share", "how much of that time delays the passes, 0 to 2", CLUSTER(core_share),
+    {"core_share", "how much of that time delays the passes, 0 to 8", CLUSTER(core_share),
      MAY_BE_0},
     {"thread_bytes_per_second",
      "sent, and as many received, by a rank's communication thread; 0: as much as the link takes",

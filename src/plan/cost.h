@@ -64,9 +64,9 @@ struct cost_cluster {
     double transport_Bps; /* bytes sent, and as many received, per second of the wire thread's
                              processor time */
     double core_share; /* how much of that thread's processor time delays the passes: 0 where it has
-                          a core to itself, 1 where it has none; up to COST_MOST_SHARE where the
-                          network's interrupts, which are no thread's time, take the passes' cores
-                          too */
+                          a core to itself, 1 where it has none; more, up to COST_MOST_SHARE, where
+                          the network's interrupts, which are no thread's time, take the passes'
+                          cores too, or where several ranks, or hosts of a box, share a core */
     /* of what is played alone (simulate/simulate.h): */
     double thread_Bps;   /* bytes that a rank's wire thread sends, and as many that it receives, per
                             second of its time; 0: that takes it no time */
@@ -74,7 +74,7 @@ struct cost_cluster {
                             the reply, which is taken to go its way; counted nowhere */
 };
 
-#define COST_MOST_SHARE 2.0
+#define COST_MOST_SHARE 8.0
 
 /* The same where no rank sends more than that (0: no limit) and so many share a host's link. */
 void cost_cap(struct cost_cluster *cluster, double bytes_per_second, int leaders_per_host);

@@ -100,7 +100,7 @@ static const struct {
     {13, "device_bytes_per_second = -1",
      ":13: device_bytes_per_second must be 0 or more, found -1"},
     {12, "core_share = -0.5", ":12: core_share must be 0 or more, found -0.5"},
-    {12, "core_share = 2.5", ":12: core_share must be at most 2, found 2.5"},
+    {12, "core_share = 8.5", ":12: core_share must be at most 8, found 8.5"},
 };
 
 START_TEST(damage_is_told_with_file_and_line)
