@@ -61,7 +61,7 @@ is less than 1 kbit/s, at which nothing trains; expected a rate such as 10Gb or 
 --figure latency_seconds expects a time with its unit|--figure latency_seconds=10Gb
 --figure sum_bytes_per_second expects a rate with its unit|--figure sum_bytes_per_second=x
 --figure core_share expects a number, found 'much'|--figure core_share=much
---figure: core_share must be at most 2, found 3|--figure core_share=3
+--figure: core_share must be at most 8, found 9|--figure core_share=9
 --figure: gemm_flops must be more than 0, found 0|--figure gemm_flops=0
 expects a number above 0|--images-per-second=0|--stragglers=-1
 --nodes expects whole numbers from 1 to 65536 such as 1,2,4|--nodes=1,,2|--nodes=0|--nodes=1000000000
