@@ -14,6 +14,9 @@
  * Every iteration posts or skips every tensor once, and waits for every tensor once: in any order,
  * but nothing is waited for before all are posted. Ranks may be in different iterations.
  *
+ * Open MPI 4 over TCP: set OMPI_MCA_btl_tcp_flags=send,inplace before MPI_Init_thread. By its
+ * default, ranks that all talk to all reach about half of a link.
+ *
  * Threads. Calls on one handle come one at a time, from any thread. Handles know nothing of each
  * other. Memory that is handed over stays the program's.
  *

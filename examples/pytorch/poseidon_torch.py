@@ -37,10 +37,10 @@ class Library:
             raise OSError(f"{error}; expected the library's path: export POSEIDON_LIBRARY=/where/libposeidon.so.0") from None
         self.library.poseidon_error.restype = self.library.poseidon_advice.restype = ctypes.c_char_p
         self.library.poseidon_gradient.restype = ctypes.POINTER(ctypes.c_float)
-        there, level = ctypes.c_int(), ctypes.c_int()
-        self.library.MPI_Initialized(ctypes.byref(there))
-        if not there.value:
-            self.library.MPI_Init_thread(None, None, 3, ctypes.byref(level))  # MPI_THREAD_MULTIPLE
+        self.library.MPI_Initialized(ctypes.byref(there := ctypes.c_int()))
+        if not there.value:  # as poseidon train does: Open MPI 4's default gets half of a link where all ranks send at once
+            os.environ.setdefault("OMPI_MCA_btl_tcp_flags", "send,inplace")
+            self.library.MPI_Init_thread(None, None, 3, ctypes.byref(ctypes.c_int()))  # MPI_THREAD_MULTIPLE
         try:
             self.world = ctypes.c_void_p(ctypes.addressof(ctypes.c_char.in_dll(self.library, "ompi_mpi_comm_world")))
         except ValueError:  # not Open MPI: MPICH and its kin have numbers

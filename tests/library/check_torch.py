@@ -360,6 +360,7 @@ def uses():
         "the same where none sends factors": lambda: use("auto,hierarchy=auto", more), "a test first": lambda: use("sfb", tests_first),
         "freezing": lambda: use("sfb", freezes), "unfreezing": lambda: use("sfb", unfreezes, "unfrozen", frozen=True),
         "copies": lambda: use("sfb", copies),
+        "TCP": lambda: os.environ["OMPI_MCA_btl_tcp_flags"] == "send,inplace",
         "loaded values": lambda: use("ps,hierarchy=off,result=values", loads, "result=values"),
     }
     if hasattr(torch.amp, "GradScaler"):
