@@ -172,7 +172,7 @@ POSEIDON_API int poseidon_fail(struct poseidon *p, const char *message);
 
 /* Of one tensor, or of the neighbours that travel with it; bytes of this rank alone. */
 struct poseidon_traffic {
-    const char *scheme;                      /* "PS"; "-": nothing travels */
+    const char *scheme;                      /* "PS", "low rank 4", "PS bf16"; "-": nothing travels */
     int first, tensors;                      /* that travel together: their numbers */
     uint64_t planned_sent, planned_received; /* in an iteration */
     uint64_t sent, received;                 /* since the start */

@@ -22,7 +22,6 @@ int command_export(int argc, char **argv);
 int command_convert(int argc, char **argv);
 int command_device_query(int argc, char **argv);
 int command_plan(int argc, char **argv);
-int command_simulate(int argc, char **argv);
 int command_mean(int argc, char **argv);
 
 int command_doctor(int argc, char **argv);

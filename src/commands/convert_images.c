@@ -69,7 +69,7 @@ static int size_parse(const char *option, const char *text, void *target)
         r->width = 0;
     if (r->width < 1 || r->height < 1 || r->width > 65536 || r->height > 65536)
         return error_set(
-            "--%s=%s: expected WIDTHxHEIGHT in pixels, such as 256x256, or one number for both",
+            "%s=%s: expected WIDTHxHEIGHT in pixels, such as 256x256, or one number for both",
             option, text);
     return 0;
 }

@@ -39,7 +39,6 @@ static const struct command commands[] = {
     {"time", command_time, "measure every layer, forward and backward", false},
     {"summary", command_summary, "print a net's table: shapes, parameters, FLOPs", false},
     {"plan", command_plan, "predict schemes and speed-up on any cluster", false},
-    {"simulate", command_simulate, NULL, false},
     {"convert", command_convert, "make data from images; write weights in another form", false},
     {"mean", command_mean, "average the images of a data set, for mean_file and mean_value", false},
     {"classify", command_classify, "print the most likely classes of photographs", false},

@@ -48,7 +48,7 @@ static int store_alone(const struct option *o, const char *name, bool off, const
     if (!is_false && !is_true)
         return option_type_of(o) == OPTION_WORD
                    ? option_store(o, name, text)
-                   : error_set("--%s is a flag: give it alone, or =true or =false", name);
+                   : error_set("%s is a flag: give it alone, or =true or =false", name);
     if (option_type_of(o) == OPTION_WORD)
         *(int *)o->target = !is_false;
     else
@@ -79,7 +79,7 @@ static const struct option *nearest_row(const struct command_line *line, const c
 
     for (int i = 0; i < line->noptions; i++)
         if (option_type_of(&line->options[i]) != OPTION_GROUP &&
-            !(line->options[i].type & OPTION_OLD) && (line->options[i].type & tune) == tune)
+            !(line->options[i].type & OPTION_CAFFE) && (line->options[i].type & tune) == tune)
             suggest_offer(&suggest, line->options[i].name);
     return suggest.nearest ? &line->options[find_row(line, suggest.nearest, &off)] : NULL;
 }
@@ -118,7 +118,7 @@ static int fill(struct parsing *p, int row, const char *name, bool off, const ch
 
     if (before && text && strcmp(before, text) && option_type_of(o) != OPTION_LIST &&
         option_warns())
-        fprintf(stderr, "warning: --%s=%s is overridden by the later --%s=%s\n", name, before, name,
+        fprintf(stderr, "warning: %s=%s is overridden by the later %s=%s\n", name, before, name,
                 text);
     p->given[row] = text && *text ? text : off ? NULL : "given";
     return stands_alone(o) ? store_alone(o, name, off, text) : option_store(o, name, text);
@@ -134,7 +134,7 @@ static int parse_tuning(struct parsing *p, const char *tune, const char *word)
     const struct option *o = row < 0 ? NULL : &p->line->options[row];
 
     if (!o || !(o->type & OPTION_TUNE)) {
-        o = o && o->type & OPTION_OLD ? NULL : o;
+        o = o && o->type & OPTION_CAFFE ? NULL : o;
         const struct option *near = o ? NULL : nearest_row(p->line, name, OPTION_TUNE);
 
         return error_set("--%s=%s: %s%s%s%s ('poseidon help tuning' lists all)", tune, word,
@@ -144,24 +144,10 @@ static int parse_tuning(struct parsing *p, const char *tune, const char *word)
                                 : "",
                          near ? near->name : "", near ? "?" : "");
     }
-    snprintf(whole, sizeof whole, "%s=%s", tune, o->name);
+    snprintf(whole, sizeof whole, "--%s=%s", tune, o->name);
     if (!equals && !stands_alone(o))
-        return error_set("--%s needs a value: --%s=%s", whole, whole, o->value);
+        return error_set("%s needs a value: %s=%s", whole, whole, o->value);
     return fill(p, row, whole, off, equals ? equals + 1 : NULL);
-}
-
-/* Once for each old word that is given. */
-static void warn_of_old(const struct parsing *p, int row)
-{
-    const struct option *o = &p->line->options[row];
-    bool tune = (o->type & OPTION_TUNE) != 0;
-
-    if ((!tune && !(o->type & OPTION_OLD && o->help)) || p->given[row] || !option_warns())
-        return;
-    fprintf(stderr,
-            "warning: --%s is an old option, which the next release refuses: use %s%s%s%s\n",
-            o->name, tune ? "--tune=" : "", tune ? o->name : o->help, tune && o->value ? "=" : "",
-            tune && o->value ? o->value : "");
 }
 
 /* One option at argv[at]; takes the next word as its value where it has none of its own. */
@@ -175,7 +161,7 @@ static int parse_option(struct parsing *p)
     if (copy_name(word, name, sizeof name))
         return error_set("unknown option %s", p->argv[p->at]);
     int row = find_row(p->line, name, &off);
-    if (row < 0)
+    if (row < 0 || (p->line->options[row].type & (OPTION_TUNE | OPTION_CAFFE)) == OPTION_TUNE)
         return unknown(p->line, name);
     const struct option *o = &p->line->options[row];
     if (!text && !stands_alone(o)) {
@@ -187,8 +173,8 @@ static int parse_option(struct parsing *p)
         text = p->argv[++p->at];
     if (option_type_of(o) == OPTION_TUNING)
         return parse_tuning(p, o->name, text);
-    warn_of_old(p, row);
-    return fill(p, row, o->name, off, text);
+    snprintf(name, sizeof name, "--%s", o->name);
+    return fill(p, row, name, off, text);
 }
 
 /* "poseidon train solver.prototxt": the option that the word was meant for, or NULL. */

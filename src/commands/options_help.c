@@ -85,7 +85,7 @@ void options_print_help(const struct command_line *line)
 
         if (option_type_of(o) == OPTION_GROUP)
             printf("\n%s:\n", o->help);
-        else if (!(o->type & (OPTION_TUNE | OPTION_OLD)))
+        else if (!(o->type & (OPTION_TUNE | OPTION_CAFFE)))
             print_option(o->name,
                          option_type_of(o) == OPTION_WORD || option_type_of(o) == OPTION_NAME ? "[="
                                                                                               : "=",

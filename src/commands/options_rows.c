@@ -17,7 +17,7 @@ int shape_parse(const char *option, const char *text, void *target)
 
     if (sscanf(text, "%lld,%lld,%lld%c", &out[0], &out[1], &out[2], &end) != 3 || out[0] <= 0 ||
         out[1] <= 0 || out[2] <= 0)
-        return error_set("--%s expects C,H,W such as 3,224,224, found '%s'", option, text);
+        return error_set("%s expects C,H,W such as 3,224,224, found '%s'", option, text);
     return 0;
 }
 

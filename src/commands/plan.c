@@ -1,4 +1,4 @@
-/* poseidon plan, and simulate, which it was once besides. */
+/* poseidon plan. */
 #include "commands/plan.h"
 
 #include "commands/commands.h"
@@ -26,86 +26,6 @@ static const struct cost_cluster defaults = {.latency_seconds = 30e-6,
 
 enum { SLOWEST_LINK_BPS = 125, MOST_INTERVALS = 10000 };
 
-/* ---- options of former releases ---- */
-
-/* Each stood for figures: these times its value. */
-static const struct old_word {
-    const char *name, *value, *now;
-    int (*parse)(const char *name, const char *text, void *value);
-    struct {
-        const char *key;
-        double times;
-    } figure[4];
-} old_words[PLAN_OLD_WORDS] = {
-    {"latency",
-     "TIME",
-     "--figure latency_seconds=TIME",
-     units_parse_time,
-     {{"latency_seconds", 1}}},
-    {"message",
-     "TIME",
-     "--figure message_seconds=TIME",
-     units_parse_time,
-     {{"message_seconds", 1}}},
-    {"gflops", "N", "--figure gemm_flops=Ne9", units_parse_positive, {{"gemm_flops", 1e9}}},
-    {"memory", /* into the shared segment and out of it, or the kernel, on both sides */
-     "RATE",
-     "--figure copy_bytes_per_second=RATE --figure sum_bytes_per_second=RATE",
-     units_parse_rate,
-     {{"copy_bytes_per_second", 1},
-      {"sum_bytes_per_second", 1},
-      {"local_bytes_per_second", 1. / 2},
-      {"transport_bytes_per_second", 1. / 4}}},
-    {"host-copy",
-     "RATE",
-     "--figure device_bytes_per_second=RATE",
-     units_parse_rate,
-     {{"device_bytes_per_second", 1}}},
-    {"transport",
-     "RATE",
-     "--figure thread_bytes_per_second=RATE",
-     units_parse_rate,
-     {{"thread_bytes_per_second", 1}}},
-    {"headers",
-     "BYTES",
-     "--figure header_bytes=BYTES",
-     units_parse_positive,
-     {{"header_bytes", 1}}},
-};
-
-static void add_old_words(struct plan_request *r, struct option_rows *rows)
-{
-    const struct option flag = {"shared-core", OPTION_FLAG | OPTION_OLD, &r->shared_core, NULL,
-                                "--figure core_share=1"};
-
-    for (int i = 0; i < PLAN_OLD_WORDS; i++) {
-        const struct old_word *w = &old_words[i];
-        const struct option row = {w->name, OPTION_TEXT | OPTION_OLD, &r->old[i], w->value, w->now};
-        options_add(rows, &row, 1);
-    }
-    options_add(rows, &flag, 1);
-}
-
-static int take_old_words(struct plan_request *r)
-{
-    char text[64];
-    double value;
-
-    for (int i = 0; i < PLAN_OLD_WORDS; i++) {
-        const struct old_word *w = &old_words[i];
-        if (r->old[i] && w->parse(w->name, r->old[i], &value))
-            return -1;
-        for (int k = 0; r->old[i] && k < 4 && w->figure[k].key; k++) {
-            snprintf(text, sizeof text, "%s=%.17g", w->figure[k].key, w->figure[k].times * value);
-            if (probe_set(w->name, text, &r->figures))
-                return -1;
-        }
-    }
-    if (r->shared_core)
-        r->figures.cluster.core_share = 1;
-    return 0;
-}
-
 /* ---- the command line ---- */
 
 static int parse_nodes(const char *option, const char *text, void *target)
@@ -124,7 +44,7 @@ static int parse_switch(const char *option, const char *text, void *target)
 
     if (sscanf(text, "%d:%lf%c", &play->leaf_nodes, &play->oversubscription, &after) != 2 ||
         play->leaf_nodes < 1 || !(play->oversubscription >= 1 && play->oversubscription <= 1e6))
-        return error_set("--%s expects NODES:X, nodes on a leaf switch (at least 1) and by how "
+        return error_set("%s expects NODES:X, nodes on a leaf switch (at least 1) and by how "
                          "much its uplink is oversubscribed (at least 1), as 32:4; found '%s'",
                          option, text);
     return 0;
@@ -141,7 +61,7 @@ static void add_net(struct plan_request *r, struct option_rows *rows)
         {"input-shape", OPTION_CALL, r->model.input_chw, "C,H,W",
          "input size, if neither the net nor its data gives it", .parse = shape_parse},
         {"stage", OPTION_TEXT, &r->model.stages, "LIST", "stages of the net's state (comma list)"},
-        {"iter-size", OPTION_COUNT, &r->options.how.iter_size, "N",
+        {"iter-size", OPTION_COUNT, &r->options.iter_size, "N",
          "passes per iteration, as the solver's iter_size (default 1)"},
         {.type = OPTION_GROUP, .help = "how fast one rank computes"},
         {"images-per-second", OPTION_REAL, &r->options.images_per_second, "N",
@@ -168,9 +88,9 @@ static void add_cluster(struct plan_request *r, struct option_rows *rows, const 
          "rate of a node's link in one direction: 10Gb, 1.25GB (default 10Gb). TCP reaches 0.94 of "
          "a link",
          .parse = units_parse_rate},
-        {"bandwidth-mbps", OPTION_REAL | OPTION_TUNE, &r->mbps, "X",
+        {"bandwidth-mbps", OPTION_REAL | OPTION_TUNE, &o->exchange.mbps, "X",
          "as for train: a rank sends no more than X Mbit/s"},
-        {"cluster-file", OPTION_TEXT, &r->cluster_file, "FILE",
+        {"cluster-file", OPTION_TEXT, &o->exchange.cluster_file, "FILE",
          "figures that train --cluster-file measured; other options override them"},
         {"figure", OPTION_LIST, &r->figure, "KEY=VALUE", figures},
         {"switch", OPTION_CALL, &o->play, "NODES:X",
@@ -184,45 +104,33 @@ static void add_cluster(struct plan_request *r, struct option_rows *rows, const 
     };
 
     options_add(rows, group, (int)(sizeof group / sizeof *group));
-    add_old_words(r, rows);
 }
 
-static int parse_comm(const char *option, const char *text, void *rows)
+static int parse_comm(const char *option, const char *text, void *target)
 {
-    const struct communication_rows *to = rows;
+    struct forecast_options *o = target;
 
-    (void)option; /* systems_parse names it */
-    return systems_parse(to->registry, text, to->comm, to->also);
+    return systems_parse(sync_schemes, option, text, &o->exchange.comm, &o->system);
 }
 
 static void add_communication(struct plan_request *r, struct option_rows *rows)
 {
     struct forecast_options *o = &r->options;
-    const struct option heading = {.type = OPTION_GROUP, .help = "communication"};
+    const struct option group[] = {
+        {.type = OPTION_GROUP, .help = "communication"},
+        {"comm", OPTION_CALL, o, "HOW", r->comm_help, .parse = parse_comm},
+    };
     const struct option tuning[] = {
-        {"dilate", OPTION_COUNT | OPTION_TUNE, &o->how.dilate, "K",
+        {"dilate", OPTION_COUNT | OPTION_TUNE, &o->exchange.dilate, "K",
          "divide the bytes on the network by K, and nothing else, as train does"},
         {"intervals", OPTION_COUNT | OPTION_TUNE, &o->intervals, "N",
          "--json: the bytes that a node sends in each N-th of an iteration"},
     };
 
-    r->communication = (struct communication_rows){
-        .registry = o->how.registry,
-        .comm = &o->how.comm,
-        .wire = &o->how.wire,
-        .lossy = &o->lossy,
-        .overlap = &o->overlap,
-        .servers = &o->how.servers,
-        .hierarchy = &r->hierarchy,
-        .leaders = &o->how.rails,
-        .fifo = &o->play.fifo,
-        .sizes = &o->how.sizes,
-        .parse = parse_comm,
-        .also = &o->system,
-    };
-    options_add(rows, &heading, 1);
-    communication_add_rows(rows, &r->communication);
-    systems_help(OPTIONS_INDENT, r->communication.comm_words);
+    comm_help(sync_schemes, OPTIONS_INDENT, r->comm_help);
+    systems_help(OPTIONS_INDENT, r->comm_help);
+    options_add(rows, group, 2);
+    exchange_add_rows(rows, &o->exchange, NULL);
     options_add(rows, tuning, 2);
     options_add_tuning(rows);
 }
@@ -251,15 +159,12 @@ static void start(struct plan_request *r, struct option_rows *rows, const char *
         .options = {.nodes = {1, 2, 4, 8, 16, 32},
                     .npoints = 6,
                     .ranks_per_node = 1,
-                    .how = {.registry = sync_schemes,
-                            .iter_size = 1,
-                            .sizes = COST_NO_SIZES,
-                            .comm = {.policy = COMM_AUTO}},
-                    .overlap = COST_OVERLAPS, /* not given */
+                    .iter_size = 1,
+                    .exchange = exchange_options_usual(EXCHANGE_PLAN),
                     .play = {.oversubscription = 1, .seed = 1}},
         .figures = {.cluster = defaults},
-        .hierarchy = HIERARCHY_AUTO,
     };
+    r->options.exchange.overlap = COST_OVERLAPS; /* not given */
     rows->n = 0;
     add_net(r, rows);
     add_cluster(r, rows, figures);
@@ -282,20 +187,18 @@ static int settle_cluster(struct plan_request *r)
 {
     struct cost_cluster *cluster = &r->figures.cluster;
 
-    if (r->cluster_file && probe_read(r->cluster_file, &r->figures))
+    if (r->options.exchange.cluster_file &&
+        probe_read(r->options.exchange.cluster_file, &r->figures))
         return -1;
     if (r->link_Bps > 0)
         cluster->link_Bps = r->link_Bps;
-    if (take_old_words(r))
-        return -1;
     for (int i = 0; i < r->figure.n; i++)
-        if (probe_set("figure", r->figure.item[i], &r->figures))
+        if (probe_set("--figure", r->figure.item[i], &r->figures))
             return -1;
     if (cluster->link_Bps < SLOWEST_LINK_BPS)
         return error_set("--bandwidth: a link of %g bytes/s is less than 1 kbit/s, at which "
                          "nothing trains; expected a rate such as 10Gb or 1.25GB",
                          cluster->link_Bps);
-    r->options.cluster_given = r->cluster_file != NULL;
     r->options.products_measured = cluster->gemm_flops > 0;
     if (!r->options.products_measured)
         cluster->gemm_flops = USUAL_FLOPS;
@@ -307,26 +210,23 @@ static void settle_system(struct forecast_options *o)
 {
     const struct system *system = o->system;
 
-    if (o->overlap == COST_OVERLAPS)
-        o->overlap = system ? system->overlap : COST_OVERLAP_WFBP;
-    if (system && o->how.sizes.chunk == COST_SIZE_CHOSEN)
-        o->how.sizes.chunk = system->chunk_bytes;
-    if (system && o->how.sizes.merge == COST_SIZE_CHOSEN)
-        o->how.sizes.merge = 0;
+    if (o->exchange.overlap == COST_OVERLAPS)
+        o->exchange.overlap = system ? system->overlap : COST_OVERLAP_WFBP;
+    if (system && o->exchange.sizes.chunk == COST_SIZE_CHOSEN)
+        o->exchange.sizes.chunk = system->chunk_bytes;
+    if (system && o->exchange.sizes.merge == COST_SIZE_CHOSEN)
+        o->exchange.sizes.merge = 0;
 }
 
 static int check(const struct plan_request *r)
 {
     const struct forecast_options *o = &r->options;
-    const char *inputs[] = {r->model.model, o->profile, r->cluster_file};
+    const char *inputs[] = {r->model.model, o->profile, o->exchange.cluster_file};
 
-    if (o->how.sizes.chunk < sizeof(float))
-        return error_set("--tune=chunk=%zu: a chunk holds at least one parameter, %zu bytes",
-                         o->how.sizes.chunk, sizeof(float));
-    if (r->hierarchy > 0)
+    if (o->exchange.hierarchy > 0)
         return error_set("--hierarchy=%d: expected auto or off; --ranks-per-node says how many "
                          "ranks a node has",
-                         r->hierarchy);
+                         o->exchange.hierarchy);
     if (o->intervals > MOST_INTERVALS)
         return error_set("--tune=intervals expects a number from 1 to %d, found %d", MOST_INTERVALS,
                          o->intervals);
@@ -383,13 +283,11 @@ static int parse(struct plan_request *r, int argc, char **argv)
     if (r->profile && profiles_find(r->profile, r->model.model, &r->profile_file, &r->model.batch))
         return -1;
     r->options.profile = r->profile_file;
-    r->options.flat = r->hierarchy == HIERARCHY_OFF;
-    r->options.play.bytes_per_second = r->mbps * 1e6 / 8;
     settle_system(&r->options);
-    return error_any(settle_cluster(r) ||
-                     communication_check(&r->communication,
-                                         r->options.system ? r->options.system->name : NULL) ||
-                     check(r));
+    return error_any(
+        settle_cluster(r) ||
+        exchange_check(&r->options.exchange, r->options.system ? r->options.system->name : NULL) ||
+        check(r));
 }
 
 /* ---- the answer ---- */
@@ -427,11 +325,4 @@ int command_plan(int argc, char **argv)
     }
     free(request.profile_file);
     return status < 0 ? command_fail("plan") : 0;
-}
-
-int command_simulate(int argc, char **argv)
-{
-    fprintf(stderr, "warning: 'poseidon simulate' is an old word, which the next release refuses: "
-                    "use 'poseidon plan'\n");
-    return command_plan(argc, argv);
 }

@@ -7,21 +7,16 @@
 #include "forecast/forecast.h"
 #include "plan/probe.h"
 
-enum { PLAN_OLD_WORDS = 7 };
-
 struct plan_request {
     struct model_options model;
     struct forecast_options options;
-    struct communication_rows communication;
-    struct probe figures; /* the cluster's */
-    const char *profile, *cluster_file;
+    char comm_help[COMM_HELP_BYTES]; /* of --comm */
+    struct probe figures;            /* the cluster's */
+    const char *profile;
     char *profile_file; /* options.profile, where `profile` names a device or a file; owned */
     struct option_list figure;
-    const char *old[PLAN_OLD_WORDS]; /* values of options that --figure replaced */
-    bool shared_core;                /* the same of a flag */
-    double link_Bps, mbps;           /* of --bandwidth, --bandwidth-mbps; 0: not given */
-    int hierarchy;                   /* as in trainer_options */
-    const char *draw;                /* a picture to write, or NULL */
+    double link_Bps;  /* of --bandwidth; 0: not given */
+    const char *draw; /* a picture to write, or NULL */
     bool force, json, layers;
 };
 

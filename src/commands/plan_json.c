@@ -57,8 +57,8 @@ static void put_row(const struct plan_request *r, const struct forecast *f,
 
     forecast_schemes(f, point, schemes, sizeof schemes);
     snprintf(comm, sizeof comm, "%s%s%s", forecast_comm_name(f),
-             f->options->lossy.n ? " --lossy=" : "",
-             f->options->lossy.n ? f->options->lossy.text : "");
+             f->options->exchange.lossy.n ? " --lossy=" : "",
+             f->options->exchange.lossy.n ? f->options->exchange.lossy.text : "");
     json_object_begin(json);
     json_put_string(json, "comm", comm);
     json_put_int(json, "nodes", point->nodes);
@@ -82,7 +82,7 @@ static void put_row(const struct plan_request *r, const struct forecast *f,
     json_put_int(json, "servers", point->servers);
     json_put_string(json, "schemes", schemes);
     json_put_uint(json, "merge_bytes", point->how.sizes.merge);
-    if (point->asks)
+    if (point->shape.asks)
         put_answer(&point->answer, json);
     put_cluster(r, f, json);
     put_layers(f, point, json);

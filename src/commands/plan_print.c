@@ -45,10 +45,10 @@ static int print_assumptions(const struct plan_request *r, const struct forecast
     if (!f->options->profile && f->options->images_per_second <= 0)
         strbuf_printf(&text, "%.*f images/s a rank: give --images-per-second or --profile; ",
                       alone < 10 ? 2 : 0, alone);
-    if (!r->cluster_file && r->link_Bps <= 0)
+    if (!r->options.exchange.cluster_file && r->link_Bps <= 0)
         strbuf_printf(&text, "links of %s: give --bandwidth; ",
                       units_bits(f->cluster.link_Bps).text);
-    if (!r->cluster_file)
+    if (!r->options.exchange.cluster_file)
         strbuf_puts(&text, "usual latency and hosts: give --cluster-file; ");
     status = strbuf_status(&text);
     if (!status && text.length > 0) {
@@ -120,7 +120,7 @@ static void print_points(const struct forecast *f)
     char schemes[128];
 
     printf("\nPlayed with --comm=%s, --overlap=%s\n", forecast_comm_name(f),
-           cost_overlap_words[f->options->overlap]);
+           cost_overlap_words[f->options->exchange.overlap]);
     printf("nodes  iteration speed-up  images/s  MB sent  stalled  layers by scheme\n");
     print_line(80);
     for (int i = 0; i < npoints; i++) {
@@ -149,7 +149,7 @@ static void print_comms(const struct forecast *f)
 
     for (int i = 0; i < f->options->npoints; i++) {
         const struct forecast_point *p = &f->points[i];
-        if (!p->asks)
+        if (!p->shape.asks)
             continue;
         if (!any)
             printf("\nSpeed-up by --comm, each with its best merging and window\nnodes       auto");
@@ -214,7 +214,7 @@ static void print_who(const struct forecast_point *p)
 {
     printf("\n%d node%s, %d worker%s, ", p->nodes, plural(p->nodes), p->workers,
            plural(p->workers));
-    if (p->shares)
+    if (p->shape.only)
         printf("which add up gradients in shared memory: nothing is sent\n");
     else if (p->locals > 1 && p->leaders > 1)
         printf("%d of them add up and %d send for all, ", p->locals, p->leaders);
@@ -222,7 +222,7 @@ static void print_who(const struct forecast_point *p)
         printf("%d of them add up and one sends for all, ", p->locals);
     if (p->how.servers > 0)
         printf("%d dedicated server%s\n", p->servers, plural(p->servers));
-    else if (!p->shares)
+    else if (!p->shape.only)
         printf("every %s serves\n", p->locals > 1 ? "node" : "worker");
 }
 

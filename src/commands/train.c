@@ -67,7 +67,7 @@ static int check_outputs(const struct trainer_options *o, bool force)
     if (find_net(o, &net))
         return -1;
     const char *const inputs[] = {o->solver,   net,        o->weights,
-                                  o->snapshot, o->profile, o->cluster_file};
+                                  o->snapshot, o->profile, o->exchange.cluster_file};
     status = output_check_all(4, outputs, force || o->resume != RESUME_OFF, 6, inputs);
     free(net);
     return status;
@@ -132,8 +132,8 @@ int command_train(int argc, char **argv)
     int status, rank = 0, ending = 0;
 
     status = train_options_parse(argc, argv, &request);
-    watch.silence_seconds = wire_silence(options->stall_timeout);
-    watch.lost_seconds = options->stall_timeout;
+    watch.silence_seconds = wire_silence(options->exchange.stall_timeout);
+    watch.lost_seconds = options->exchange.stall_timeout;
     rank_log = request.rank_log;
     if (!status)
         status = find_profile(&request.options, &profile);

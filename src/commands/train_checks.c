@@ -27,7 +27,7 @@ static const char *first_given(const struct given *options, int n)
 static int check_replay(const struct trainer_options *o)
 {
     const struct given replays[] = {{"profile", o->profile != NULL},
-                                    {"tune=dilate", o->dilate > 1}};
+                                    {"tune=dilate", o->exchange.dilate > 1}};
     const struct given trains[] = {{"weights", o->weights != NULL},
                                    {"snapshot", o->snapshot != NULL},
                                    {"resume", o->resume != RESUME_OFF}};
@@ -61,7 +61,8 @@ static int settle_fake_data(struct train_request *r)
     if (o->fake_data && stray)
         return error_set("--fake-data has no records, tests and snapshots: --%s does not apply",
                          stray);
-    return o->fake_data && *r->fake_data ? shape_parse("fake-data", r->fake_data, o->input_chw) : 0;
+    return o->fake_data && *r->fake_data ? shape_parse("--fake-data", r->fake_data, o->input_chw)
+                                         : 0;
 }
 
 static int check_reports(const struct trainer_options *o, const char *rank_log)
@@ -75,17 +76,15 @@ static int check_reports(const struct trainer_options *o, const char *rank_log)
 
     if (o->dry_run && stray)
         return error_set("--dry-run trains nothing: there is nothing for --%s", stray);
-    if (!o->trace && o->trace_last < INT32_MAX)
-        return error_set("--trace-iterations chooses what --trace=FILE keeps: give that too");
     return 0;
 }
 
 /* What needs workers in step, with the same parameters. */
 static int check_in_step(const struct trainer_options *o)
 {
-    const char *apart = o->staleness > 0              ? "--tune=staleness"
-                        : o->comm.policy == COMM_NONE ? "--comm=none"
-                                                      : NULL;
+    const char *apart = o->exchange.staleness > 0              ? "--tune=staleness"
+                        : o->exchange.comm.policy == COMM_NONE ? "--comm=none"
+                                                               : NULL;
 
     if (apart && o->skip_nan > 0)
         return error_set("--on-nan=skip decides for all ranks before any update: not with %s",
@@ -96,62 +95,22 @@ static int check_in_step(const struct trainer_options *o)
     return 0;
 }
 
-static int check_lossy(const struct train_request *r)
+/* Of updates that are taken back. */
+static int check_skips(const struct trainer_options *o)
 {
-    const struct trainer_options *o = &r->options;
-    bool low_rank = o->comm.scheme && o->comm.scheme->rank > 0;
+    const struct exchange_options *e = &o->exchange;
 
-    for (int i = 0; i < o->lossy.n; i++) {
-        low_rank = low_rank || o->lossy.way[i].rank > 0;
-        if (o->skip_nan > 0 && o->lossy.way[i].rank == 0)
+    for (int i = 0; i < e->lossy.n && o->skip_nan > 0; i++)
+        if (e->lossy.way[i].rank == 0)
             return error_set(
                 "--on-nan=skip takes an update back, and what --lossy=%s rounds away of "
                 "it would be sent later: leave out one of them (low rank may stay)",
-                o->lossy.text);
-    }
-    if (o->lowrank_warmup >= 0 && !low_rank)
-        return error_set(
-            "--tune=lowrank-warmup=%d needs --comm=lowrank or --lossy=lowrank: no other "
-            "scheme begins exact and becomes lossy",
-            o->lowrank_warmup);
-    return communication_check(&r->communication, NULL);
-}
-
-static int check_staleness(const struct trainer_options *o)
-{
-    if (o->staleness > 64)
-        return error_set("--tune=staleness=%d is out of range: 0 to 64", o->staleness);
-    if (o->staleness > 0 && (o->comm.policy != COMM_SCHEME || o->comm.scheme != sync_schemes[0]))
-        return error_set(
-            "--tune=staleness=%d needs --comm=ps: the other schemes keep all workers in step",
-            o->staleness);
-    if (o->staleness > 0 && (o->wire != WIRE_FP32 || o->lossy.n > 0))
-        return error_set("--tune=staleness=%d and --%s cannot be combined", o->staleness,
-                         o->lossy.n > 0 ? "lossy" : "wire=bf16");
-    return 0;
-}
-
-static int check_drop(const struct trainer_options *o)
-{
-    if (o->drop == 0)
-        return 0;
-    if (o->comm.policy != COMM_SCHEME || o->comm.scheme != sync_schemes[0])
-        return error_set(
-            "--drop-stragglers=%d needs --comm=ps: with the other schemes every worker "
-            "needs something of all others",
-            o->drop);
-    if (o->staleness > 0)
-        return error_set("--drop-stragglers=%d and --tune=staleness=%d are two ways to go on "
-                         "without the slowest: give one of them",
-                         o->drop, o->staleness);
-    if (o->lossy.n > 0)
-        return error_set("--drop-stragglers=%d needs --comm=ps, and --lossy=%s says what "
-                         "--comm=auto may choose from: give one of them",
-                         o->drop, o->lossy.text);
-    if (o->skip_nan > 0 && o->servers > 0) /* the servers alone know, and rank 0 is none of them */
+                e->lossy.text);
+    if (e->drop > 0 && o->skip_nan > 0 && e->servers > 0)
+        /* the servers alone know, and rank 0 is none of them */
         return error_set("--drop-stragglers=%d with --servers=%d: nobody could count what "
                          "--on-nan=skip leaves out; give two of the three",
-                         o->drop, o->servers);
+                         e->drop, e->servers);
     return 0;
 }
 
@@ -159,13 +118,14 @@ static int check_drop(const struct trainer_options *o)
 static int settle_reproducible(struct train_request *r)
 {
     struct trainer_options *o = &r->options;
-    const struct scheme *scheme = o->comm.scheme;
-    bool whole = scheme ? scheme->lossless && !scheme->factors : o->comm.policy == COMM_AUTO;
-    const struct given others[] = {{"--tune=staleness", o->staleness > 0},
-                                   {"--drop-stragglers", o->drop > 0},
-                                   {comm_name(o->comm), !whole},
-                                   {"--wire=bf16", o->wire != WIRE_FP32},
-                                   {"--lossy", o->lossy.n > 0},
+    const struct scheme *scheme = o->exchange.comm.scheme;
+    bool whole =
+        scheme ? scheme->lossless && !scheme->factors : o->exchange.comm.policy == COMM_AUTO;
+    const struct given others[] = {{"--tune=staleness", o->exchange.staleness > 0},
+                                   {"--drop-stragglers", o->exchange.drop > 0},
+                                   {comm_name(o->exchange.comm), !whole},
+                                   {"--wire=bf16", o->exchange.wire != WIRE_FP32},
+                                   {"--lossy", o->exchange.lossy.n > 0},
                                    {o->engine, strcmp(o->engine, "cpu") != 0}};
     const char *stray = first_given(others, 6);
     char end;
@@ -190,12 +150,10 @@ int train_options_settle(struct train_request *r)
 
     if (!o->solver)
         return error_set("Need a solver definition to train: --solver=FILE");
-    if (r->lars)
-        r->settings.item[r->settings.n++] = "local_lr_auto=true";
     o->overrides.settings = r->settings.item;
     o->overrides.nsettings = r->settings.n;
-    if ((o->staleness > 0 || o->drop > 0) && o->comm.policy == COMM_AUTO)
-        o->comm = (struct comm){.policy = COMM_SCHEME, .scheme = sync_schemes[0]};
+    if ((o->exchange.staleness > 0 || o->exchange.drop > 0) && o->exchange.comm.policy == COMM_AUTO)
+        o->exchange.comm = (struct comm){.policy = COMM_SCHEME, .scheme = sync_schemes[0]};
     if ((o->run && run_check_name(o->run)) || (!o->deadline.whence && deadline_find(&o->deadline)))
         return -1;
     if (o->epochs > 0 && o->max_iter > 0)
@@ -204,5 +162,5 @@ int train_options_settle(struct train_request *r)
                          o->epochs, o->max_iter);
     return error_any(options_settle_engine(r->gpu, &o->engine) || settle_reproducible(r) ||
                      settle_fake_data(r) || check_replay(o) || check_reports(o, r->rank_log) ||
-                     check_in_step(o) || check_staleness(o) || check_drop(o) || check_lossy(r));
+                     check_in_step(o) || check_skips(o) || exchange_check(&o->exchange, NULL));
 }

@@ -13,15 +13,6 @@
 
 /* ---- parsers of rows ---- */
 
-static int parse_iterations(const char *option, const char *text, void *target)
-{
-    struct trainer_options *o = target;
-
-    return trace_parse_iterations(text, &o->trace_first, &o->trace_last)
-               ? error_context("--%s", option)
-               : 0;
-}
-
 /* FILE or FILE,A-B: what stands behind the last comma and begins as a number is iterations. */
 static int parse_trace(const char *option, const char *text, void *target)
 {
@@ -31,17 +22,20 @@ static int parse_trace(const char *option, const char *text, void *target)
     size_t length = counted ? (size_t)(comma - text) : strlen(text);
 
     if (length == 0 || length >= sizeof r->trace)
-        return error_set("--%s=%s names no file: --%s=FILE or --%s=FILE,A-B", option, text, option,
+        return error_set("%s=%s names no file: %s=FILE or %s=FILE,A-B", option, text, option,
                          option);
     snprintf(r->trace, sizeof r->trace, "%.*s", (int)length, text);
     r->options.trace = r->trace;
-    return counted ? parse_iterations(option, comma + 1, &r->options) : 0;
+    if (counted &&
+        trace_parse_iterations(comma + 1, &r->options.trace_first, &r->options.trace_last))
+        return error_context("%s", option);
+    return 0;
 }
 
 static int parse_phase(const char *option, const char *text, void *target)
 {
     (void)target;
-    return strcasecmp(text, "TRAIN") ? error_set("--%s=%s: training is of phase TRAIN; 'poseidon "
+    return strcasecmp(text, "TRAIN") ? error_set("%s=%s: training is of phase TRAIN; 'poseidon "
                                                  "test' scores",
                                                  option, text)
                                      : 0;
@@ -66,7 +60,6 @@ static void add_training(struct train_request *r, struct option_rows *rows)
         {"run", OPTION_TEXT, &o->run, "NAME", "the run's name, for --resume (default: a new one)"},
         {"set", OPTION_LIST, &r->settings, "FIELD=VALUE",
          "override a solver field, as --set base_lr=0.02; may be repeated"},
-        {"lars", OPTION_FLAG | OPTION_OLD, &r->lars, NULL, "--set local_lr_auto=true"},
         {"batch", OPTION_COUNT, &o->batch, "N",
          "training samples per rank and pass, instead of the net's"},
         {"global-batch", OPTION_COUNT, &o->global_batch, "N",
@@ -83,12 +76,11 @@ static void add_training(struct train_request *r, struct option_rows *rows)
         {"snapshot-prefix", OPTION_TEXT, &o->snapshot_prefix, "PREFIX",
          "snapshots are PREFIX_iter_N..., instead of the solver's"},
         {"seed", OPTION_SEED, &o->seed, "N", "random seed, instead of the solver's"},
-        {"stage", OPTION_TEXT | OPTION_TUNE, &o->overrides.stages, "LIST",
+        {"stage", OPTION_TEXT | OPTION_TUNE | OPTION_CAFFE, &o->overrides.stages, "LIST",
          "stages added to the training net's state"},
-        {"level", OPTION_INT | OPTION_TUNE, &o->overrides.level, "N",
+        {"level", OPTION_INT | OPTION_TUNE | OPTION_CAFFE, &o->overrides.level, "N",
          "level of the training net's state"},
-        {"phase", OPTION_CALL | OPTION_OLD, NULL, "TRAIN", "nothing, training is of phase TRAIN",
-         .parse = parse_phase},
+        {"phase", OPTION_CALL | OPTION_CAFFE, NULL, "TRAIN", .parse = parse_phase},
         {"fake-data", OPTION_NAME, &r->fake_data, "C,H,W",
          "train on made-up samples of the net's shapes, without data, tests and snapshots, to try "
          "a machine; C,H,W: size of images, if neither the net nor its data gives it"},
@@ -98,14 +90,6 @@ static void add_training(struct train_request *r, struct option_rows *rows)
     };
 
     options_add(rows, group, (int)(sizeof group / sizeof *group));
-}
-
-/* A signal's word of former releases; now: today's, NULL for Caffe's own. */
-static struct option effect_row(struct trainer_options *o, const char *name, enum signal_kind kind,
-                                const char *now)
-{
-    return (struct option){name, OPTION_CALL | OPTION_OLD,    &o->signals[kind], "EFFECT",
-                           now,  .parse = signal_effect_parse};
 }
 
 static void add_endings(struct train_request *r, struct option_rows *rows)
@@ -118,11 +102,10 @@ static void add_endings(struct train_request *r, struct option_rows *rows)
          "TERM=stop,USR1=snapshot (default: stop; of HUP: snapshot). mpirun passes USR1 on to all "
          "ranks, and kills them two seconds after Ctrl-C",
          .parse = signals_parse},
-        effect_row(o, "sigint-effect", SIGNAL_INT, NULL),
-        effect_row(o, "sighup-effect", SIGNAL_HUP, NULL),
-        effect_row(o, "sigterm-effect", SIGNAL_TERM, "--on-signal=TERM=EFFECT"),
-        effect_row(o, "sigusr1-effect", SIGNAL_USR1, "--on-signal=USR1=EFFECT"),
-        effect_row(o, "sigxcpu-effect", SIGNAL_XCPU, "--on-signal=XCPU=EFFECT"),
+        {"sigint-effect", OPTION_CALL | OPTION_CAFFE, &o->signals[SIGNAL_INT], "EFFECT",
+         .parse = signal_effect_parse},
+        {"sighup-effect", OPTION_CALL | OPTION_CAFFE, &o->signals[SIGNAL_HUP], "EFFECT",
+         .parse = signal_effect_parse},
         {"time-limit", OPTION_CALL, &o->deadline, "DURATION",
          "stop and save before this time is over (4h, 30min, 1:30:00; none; default: the "
          "scheduler's limit)",
@@ -139,7 +122,7 @@ static void add_endings(struct train_request *r, struct option_rows *rows)
          .parse = on_nan_parse},
         {"check-sync", OPTION_COUNT | OPTION_TUNE, &o->check_sync, "N",
          "every N iterations, compare the ranks' parameters, bit for bit"},
-        {"stall-timeout", OPTION_CALL, &o->stall_timeout, "DURATION",
+        {"stall-timeout", OPTION_CALL, &o->exchange.stall_timeout, "DURATION",
          "treat a rank as lost after this long without progress, or when all ranks wait for it; "
          "the run ends with status 76 (default 5min; none: never)",
          .parse = units_parse_pause},
@@ -169,12 +152,11 @@ static void add_computing(struct train_request *r, struct option_rows *rows)
         {"profile", OPTION_TEXT | OPTION_OWN, &o->profile, "FILE",
          "replay: layer times, a file that poseidon time --profile wrote, or a "
          "device: " PROFILES_DEVICES},
-        {"dilate", OPTION_COUNT | OPTION_TUNE, &o->dilate, "K",
+        {"dilate", OPTION_COUNT | OPTION_TUNE, &o->exchange.dilate, "K",
          "replay: divide the bytes on the network by K, and nothing else"},
-        {"input-shape", OPTION_TEXT | OPTION_OLD, &r->fake_data, "C,H,W", "--fake-data=C,H,W"},
         {"share-gpu", OPTION_FLAG | OPTION_TUNE, &o->share_gpu, NULL,
          "cuda: several ranks may compute on one GPU"},
-        {"direct", OPTION_CHOICE | OPTION_TUNE, &o->direct, "HOW",
+        {"direct", OPTION_CHOICE | OPTION_TUNE, &o->exchange.direct, "HOW",
          "cuda: MPI sends from and to the GPU's own memory: auto (default: if MPI can), on, off",
          sync_direct_words},
         {"ps-update", OPTION_CHOICE | OPTION_TUNE, &o->ps_update, "PLACE",
@@ -189,32 +171,11 @@ static void add_computing(struct train_request *r, struct option_rows *rows)
 
 static void add_communication(struct train_request *r, struct option_rows *rows)
 {
-    struct trainer_options *o = &r->options;
-    const struct option group[] = {
-        {.type = OPTION_GROUP, .help = "communication"},
-        {"cluster-file", OPTION_TEXT, &o->cluster_file, "FILE",
-         "--comm=auto: keep the measured figures of this cluster in FILE"},
-        {"bandwidth-mbps", OPTION_REAL | OPTION_OWN | OPTION_TUNE, &o->mbps, "X",
-         "send no more than X Mbit/s per rank (shared clusters); auto chooses schemes for that"},
-        {"measure", OPTION_FLAG | OPTION_TUNE, &o->measure, NULL,
-         "--comm=auto: measure the cluster and choose schemes again, ignoring kept figures"},
-        {"lowrank-warmup", OPTION_INT | OPTION_TUNE, &o->lowrank_warmup, "N",
-         "low rank: iterations at the start in which gradients travel whole (default 10, or "
-         "the solver's warm-up where that is longer)"},
-        {"drop-stragglers", OPTION_COUNT, &o->drop, "K",
-         "end an iteration without the gradients of the K slowest workers: the average is over the "
-         "others, and late ones continue from the newest parameters (--comm=ps; default: wait "
-         "for all)"},
-        {"staleness", OPTION_INT | OPTION_TUNE, &o->staleness, "S",
-         "--comm=ps: a worker may run S iterations ahead of the slowest (default 0)"},
-    };
+    const struct option heading = {.type = OPTION_GROUP, .help = "communication"};
 
-    r->communication = (struct communication_rows){
-        sync_schemes, &o->comm,      &o->wire,    &o->lossy, &o->overlap,
-        &o->servers,  &o->hierarchy, &o->leaders, &o->fifo,  &o->sizes};
-    options_add(rows, group, 1);
-    communication_add_rows(rows, &r->communication);
-    options_add(rows, group + 1, (int)(sizeof group / sizeof *group) - 1);
+    options_add(rows, &heading, 1);
+    comm_help(sync_schemes, OPTIONS_INDENT, r->comm_help);
+    exchange_add_rows(rows, &r->options.exchange, r->comm_help);
     options_add_tuning(rows);
 }
 
@@ -227,8 +188,6 @@ static void add_reports(struct train_request *r, struct option_rows *rows)
          "write a timeline of all ranks, for ui.perfetto.dev, of these iterations (default: of "
          "all)",
          .parse = parse_trace},
-        {"trace-iterations", OPTION_CALL | OPTION_OLD, o, "A-B", "--trace=FILE,A-B",
-         .parse = parse_iterations},
         {"log", OPTION_TEXT, &o->log, "FILE",
          "write a time breakdown by rank and layer, as JSON lines; each layer's transfer is timed "
          "alone at the end"},
@@ -239,7 +198,6 @@ static void add_reports(struct train_request *r, struct option_rows *rows)
          "write the same as TensorBoard's event files"},
         {"rank-log", OPTION_TEXT | OPTION_OWN | OPTION_TUNE, &r->rank_log, "PREFIX",
          "write each rank's log to PREFIX.RANK.log, too"},
-        {"account", OPTION_FLAG | OPTION_OLD, &o->account, NULL, "--log=FILE, which implies it"},
         {"summary", OPTION_TEXT, &o->summary, "FILE", "write the figures of the run as JSON"},
         {"force", OPTION_FLAG, &r->force, NULL,
          "replace the files of --trace, --log, --summary and --csv if they exist, as --resume "
@@ -254,14 +212,9 @@ static void add_reports(struct train_request *r, struct option_rows *rows)
 /* What stands where nothing is said, and the rows that fill it. */
 static void start(struct train_request *r, struct option_rows *rows)
 {
-    *r = (struct train_request){.options = {.sizes = COST_NO_SIZES,
-                                            .lowrank_warmup = -1,
+    *r = (struct train_request){.options = {.exchange = exchange_options_usual(EXCHANGE_TRAIN),
                                             .seed = -1,
                                             .trace_last = INT32_MAX,
-                                            .comm = {.policy = COMM_AUTO},
-                                            .overlap = COST_OVERLAP_WFBP,
-                                            .hierarchy = HIERARCHY_AUTO,
-                                            .stall_timeout = 300,
                                             .signals = {[SIGNAL_INT] = SIGNAL_STOP,
                                                         [SIGNAL_HUP] = SIGNAL_SNAPSHOT,
                                                         [SIGNAL_TERM] = SIGNAL_STOP,

@@ -13,8 +13,8 @@ struct train_request {
     struct strbuf alike; /* what all ranks must have been given, for command_start. Owned */
     const char *gpu, *rank_log, *fake_data, *reproducible; /* NULL: not given */
     char trace[PATH_MAX];                                  /* the file of --trace */
-    bool force, lars;
-    struct communication_rows communication;
+    bool force;
+    char comm_help[COMM_HELP_BYTES]; /* of --comm */
 };
 
 /* Returns as options_parse does. The request is not to be moved afterwards. */

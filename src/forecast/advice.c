@@ -24,7 +24,7 @@ static int speedup_at(const struct forecast *f, double link_Bps, double *out)
     struct forecast other = *f; /* lives shorter than what it borrows */
 
     other.cluster.link_Bps = link_Bps;
-    return forecast_try(&other, last_point(f)->nodes, f->options->how.servers, out);
+    return forecast_try(&other, last_point(f)->nodes, f->options->exchange.servers, out);
 }
 
 /* The slowest link on which all workers but a twentieth are worth their while. From this one in
@@ -63,7 +63,7 @@ static int find_servers(const struct forecast *f, struct forecast_advice *out)
     const struct forecast_point *point = last_point(f);
     int before = 0;
 
-    if (f->options->how.servers > 0 || point->nodes < 2)
+    if (f->options->exchange.servers > 0 || point->nodes < 2)
         return 0;
     for (int part = 4; part >= 1 && out->server_nodes == 0; part /= 2) {
         int more = (point->nodes + part - 1) / part;
@@ -86,7 +86,7 @@ int forecast_advise(const struct forecast *f, struct forecast_advice *out)
     const struct forecast_point *point = last_point(f);
 
     *out = (struct forecast_advice){.enough_Bps = 0};
-    if (point->workers < 2 || point->shares)
+    if (point->workers < 2 || point->shape.only)
         return 0;
     return error_any(find_enough(f, out) || find_servers(f, out));
 }
@@ -121,7 +121,7 @@ static void say_servers(const struct forecast *f, const struct forecast_advice *
                  "to %.2f.",
                  more, more == 1 ? "" : "s", nodes + more, more * f->options->ranks_per_node,
                  advice->servers_speedup);
-    else if (f->options->how.servers == 0 && nodes > 1)
+    else if (f->options->exchange.servers == 0 && nodes > 1)
         snprintf(out, bytes, " Dedicated servers would not make it 5 %% faster.");
 }
 
@@ -137,16 +137,16 @@ void forecast_advice_words(const struct forecast *f, const struct forecast_advic
              100 * point->speedup / point->workers, point->workers);
     if (point->workers < 2) {
         snprintf(out, bytes, "One worker has nothing to send: ask for more --nodes.");
-    } else if (point->shares) {
+    } else if (point->shape.only) {
         snprintf(out, bytes,
                  "%s: they add up gradients in shared memory, and nothing is sent (--comm=%s).",
                  train, forecast_comm_name(f));
     } else {
         say_network(f, advice, network, sizeof network);
         say_servers(f, advice, servers, sizeof servers);
-        if (point->asks && f->options->lossy.n > 0)
+        if (point->shape.asks && f->options->exchange.lossy.n > 0)
             choose_print_lossy(&point->answer, f->work.ngroups, lossy);
         snprintf(out, bytes, "%s (--comm=%s). %s%s%s%s", train, forecast_comm_name(f), network,
-                 servers, *lossy ? " " : "", lossy);
+                 servers, *lossy ? " --lossy: " : "", lossy);
     }
 }

@@ -11,74 +11,63 @@
 
 /* ---- one number of nodes ---- */
 
-/* Ranks that are all on one machine share its memory under --comm=auto, as in training. */
-static bool shares_memory(const struct forecast_options *options,
-                          const struct forecast_point *point)
+/* Ranks fill one node after the other. Dedicated servers are the last ones, so they leave whole
+ * nodes before they leave parts. */
+static int find_shape(const struct exchange_options *exchange,
+                      const struct forecast_options *options, int nodes, struct exchange_shape *out)
 {
-    return point->nodes == 1 && options->how.comm.policy == COMM_AUTO && point->how.servers == 0 &&
-           options->how.wire == WIRE_FP32 && options->play.bytes_per_second <= 0;
+    int each = options->ranks_per_node, ranks = nodes * each, status;
+    int *machine = alloc_array((size_t)ranks, sizeof *machine, "the nodes");
+    const struct exchange_facts facts = {.nranks = ranks,
+                                         .machine = machine,
+                                         .nmachines = nodes,
+                                         .ranks_per_host = each,
+                                         .capped = exchange->mbps > 0};
+
+    for (int r = 0; machine && r < ranks; r++)
+        machine[r] = r / each;
+    status = machine ? exchange_shape(exchange, &facts, out) : -1;
+    free(machine);
+    return status;
 }
 
-/* As --hierarchy=auto of the training: more than one worker on some node, and more than one node or
- * nobody else to send to. Dedicated servers are the last ranks, so they leave whole nodes before
- * they leave parts. */
-static int add_up_first(const struct forecast_options *options, struct forecast_point *point)
+static struct exchange_net net_of(const struct forecast *f)
 {
-    int each = options->ranks_per_node, nodes = (point->workers + each - 1) / each;
-    bool several = !options->flat && each > 1;
-
-    point->shares = several && nodes < 2 && shares_memory(options, point);
-    point->how.leaders_per_host = each;
-    point->locals = 1;
-    if (!several || (nodes < 2 && !point->shares))
-        return 0;
-    if (ALLOC(point->node_of, point->workers, "the nodes"))
-        return -1;
-    for (int w = 0; w < point->workers; w++)
-        point->node_of[w] = w / each;
-    point->locals = each;
-    point->how.nodes = point->node_of;
-    point->how.leaders_per_host = 1;
-    if (point->shares && options->how.rails == 0)
-        point->how.rails = point->workers;
-    return 0;
+    return (struct exchange_net){f->groups, f->work.ngroups, f->options->iter_size};
 }
 
 static int set_up(const struct forecast *f, int nodes, int servers, struct forecast_point *point)
 {
     const struct forecast_options *options = f->options;
+    const struct exchange_net net = net_of(f);
+    struct exchange_options exchange = options->exchange;
     int ranks = nodes * options->ranks_per_node;
 
     if (servers >= ranks)
         return error_set(
             "--servers=%d leaves no worker on %d node%s: %d rank%s, and at least one must compute",
             servers, nodes, nodes == 1 ? "" : "s", ranks, ranks == 1 ? "" : "s");
+    exchange.servers = servers;
     *point = (struct forecast_point){.nodes = nodes, .workers = ranks - servers};
-    point->how = options->how;
-    point->how.nranks = ranks;
-    point->how.servers = servers;
-    if (add_up_first(options, point))
+    if (find_shape(&exchange, options, nodes, &point->shape))
         return -1;
-    point->asks = options->how.comm.policy == COMM_AUTO &&
-                  choose_is_asked(nodes, point->workers, options->cluster_given);
-    if (options->how.comm.policy == COMM_AUTO && !point->asks)
-        point->how.comm.policy = COMM_PAPER;
+    exchange_plan_options(&exchange, &point->shape, &net, ranks, NULL, &point->how);
+    point->locals = point->shape.nodes.node ? point->shape.nodes.most : 1;
     point->played = f->cluster;
-    cost_cap(&point->played, options->play.bytes_per_second,
-             point->locals > 1 ? 1 : options->ranks_per_node);
+    cost_cap(&point->played, exchange.mbps * 1e6 / 8, point->shape.leaders_per_host);
     point->priced = point->played;
     if (f->cluster.thread_Bps > 0 && f->cluster.thread_Bps < point->priced.link_Bps)
         point->priced.link_Bps = f->cluster.thread_Bps; /* training measures it with its thread */
-    point->how.sizes = choose_sizes(&point->priced, &point->played, &options->how.sizes);
-    point->servers = servers > 0         ? servers
-                     : point->locals > 1 ? (point->workers + point->locals - 1) / point->locals
-                                         : point->workers;
+    point->how.sizes = choose_sizes(&point->priced, &point->played, &exchange.sizes);
+    point->servers = servers > 0               ? servers
+                     : point->shape.nodes.node ? point->shape.nodes.nnodes
+                                               : point->workers;
     return 0;
 }
 
 static void free_point(struct forecast_point *point)
 {
-    free(point->node_of);
+    exchange_shape_free(&point->shape);
     free(point->chosen);
     free(point->sent);
     free(point->table);
@@ -101,7 +90,9 @@ static struct simulate_options options_of(const struct forecast *f,
     cluster->update_Bps /= by;
     options.cluster = cluster;
     options.work = &f->work;
-    options.overlap = f->options->overlap;
+    options.overlap = f->options->exchange.overlap;
+    options.fifo = f->options->exchange.fifo;
+    options.bytes_per_second = f->options->exchange.mbps * 1e6 / 8;
     options.ranks_per_node = f->options->ranks_per_node;
     return options;
 }
@@ -130,33 +121,31 @@ static int play(const struct forecast *f, const struct forecast_point *point,
 /* What --comm=auto takes; quick: as struct choose_question. */
 static int ask(const struct forecast *f, struct forecast_point *point, bool quick)
 {
-    struct plan_options how = point->how;
+    const struct exchange_net net = net_of(f);
     struct cost_cluster cluster;
-    struct choose_question question = {
-        .cluster = &point->priced,
-        .how = &how,
-        .lossy = &f->options->lossy,
-        .groups = f->groups,
-        .quick = quick,
-        .play = options_of(f, point, f->options->how.dilate, &cluster),
-    };
+    struct exchange_cluster there = {.priced = &point->priced,
+                                     .play = options_of(f, point, point->how.dilate, &cluster),
+                                     .dilate = point->how.dilate,
+                                     .quick = quick};
 
-    how.sizes = f->options->how.sizes;
-    question.play.stragglers = 0;
-    return choose_comm(&question, &point->answer);
+    there.play.stragglers = 0;
+    return exchange_choose(&f->options->exchange, &point->shape, &net, &there, &point->how,
+                           &point->answer);
 }
 
-/* The plan under options.comm, to be destroyed. */
+/* The plan under options.exchange, to be destroyed. */
 static int make_plan(const struct forecast *f, struct forecast_point *point, bool quick,
                      struct plan **out)
 {
-    if (point->asks) {
+    const struct exchange_net net = net_of(f);
+
+    if (point->shape.asks) {
         if (ask(f, point, quick))
             return -1;
         point->how.sizes = point->answer.sizes;
         point->how.ways = point->answer.way;
     }
-    return plan_create(&point->how, f->work.ngroups, f->groups, out);
+    return exchange_plan(&f->options->exchange, &net, &point->how, out);
 }
 
 int forecast_try(const struct forecast *f, int nodes, int servers, double *speedup)
@@ -166,7 +155,7 @@ int forecast_try(const struct forecast *f, int nodes, int servers, double *speed
     struct plan *plan = NULL;
     int status = set_up(f, nodes, servers, &point);
 
-    if (!status && point.asks && f->options->play.stragglers <= 0) {
+    if (!status && point.shape.asks && f->options->play.stragglers <= 0) {
         status = ask(f, &point, true); /* what it takes has been played */
         result.seconds = point.answer.seconds;
     } else if (!status) {
@@ -219,7 +208,7 @@ static int run_point(const struct forecast *f, int nodes, struct forecast_point 
     struct plan *plan = NULL;
     int status;
 
-    if (set_up(f, nodes, f->options->how.servers, point) || make_plan(f, point, false, &plan))
+    if (set_up(f, nodes, f->options->exchange.servers, point) || make_plan(f, point, false, &plan))
         return -1;
     point->leaders = plan->rails;
     point->chosen = alloc_array((size_t)plan->ngroups, sizeof *point->chosen, "schemes");
@@ -252,7 +241,7 @@ static void stretch(struct layer_times *times, double seconds)
 static int find_work(struct forecast *f)
 {
     double rate = f->options->images_per_second;
-    int passes = f->options->how.iter_size;
+    int passes = f->options->iter_size;
 
     f->batch = net_batch(f->net);
     if (f->batch == 0)
@@ -293,11 +282,11 @@ static double update_seconds(const struct forecast *f)
  * that is the passes' and its. */
 static int find_alone(struct forecast *f)
 {
-    const struct plan_options one = {.registry = f->options->how.registry,
+    const struct plan_options one = {.registry = sync_schemes,
                                      .comm = {.policy = COMM_NONE},
                                      .nranks = 1,
                                      .sizes.chunk = PLAN_LARGEST_MESSAGE,
-                                     .iter_size = f->options->how.iter_size};
+                                     .iter_size = f->options->iter_size};
     const struct forecast_point point = {.played = f->cluster};
     struct simulate_result result;
     struct plan *plan;
@@ -316,16 +305,15 @@ static int find_alone(struct forecast *f)
 /* The ways that a layer may go. */
 static void find_ways(struct forecast *f)
 {
-    const struct plan_options *how = &f->options->how;
-    struct comm named = how->comm;
+    const struct exchange_options *o = &f->options->exchange;
+    const struct scheme *named = o->comm.scheme;
 
-    ways_list(how->registry, how->wire, &f->options->lossy, &f->ways);
-    if (scheme_index(how->registry, named.scheme) < 0 || named.scheme->lossless)
+    ways_list(sync_schemes, o->wire, &o->lossy, &f->ways);
+    if (scheme_index(sync_schemes, named) < 0 || named->lossless)
         return;
     f->ways.n = 1;
-    f->ways.way[f->ways.n++] =
-        (struct way){named.scheme, scheme_rank(named.scheme, named),
-                     scheme_takes_bf16(named.scheme) ? how->wire : WIRE_FP32};
+    f->ways.way[f->ways.n++] = (struct way){named, scheme_rank(named, o->comm),
+                                            scheme_takes_bf16(named) ? o->wire : WIRE_FP32};
 }
 
 int forecast_create(const struct forecast_options *options, const struct cost_cluster *cluster,
@@ -356,7 +344,7 @@ void forecast_free(struct forecast *f)
 
 const char *forecast_comm_name(const struct forecast *f)
 {
-    return f->options->system ? f->options->system->name : comm_name(f->options->how.comm);
+    return f->options->system ? f->options->system->name : comm_name(f->options->exchange.comm);
 }
 
 int forecast_price(const struct forecast *f, struct forecast_point *point)
@@ -382,14 +370,14 @@ void forecast_schemes(const struct forecast *f, const struct forecast_point *poi
     size_t at = 0;
 
     snprintf(out, bytes, "-");
-    if (point->shares || (point->workers == 1 && point->how.servers == 0))
+    if (point->shape.only || (point->workers == 1 && point->how.servers == 0))
         return;
     for (int w = 0; w <= f->ways.n; w++) { /* the last: another system's own */
-        struct way way = {.scheme = f->options->how.comm.scheme};
+        struct way way = {.scheme = f->options->exchange.comm.scheme};
         int count = 0;
         if (w < f->ways.n)
             way = f->ways.way[w];
-        else if (!way.scheme || scheme_index(f->options->how.registry, way.scheme) >= 0)
+        else if (!way.scheme || scheme_index(sync_schemes, way.scheme) >= 0)
             break;
         for (int g = 0; g < f->work.ngroups; g++)
             count += way_is(point->chosen[g], way);

@@ -6,7 +6,7 @@
 
 #include "forecast/systems.h"
 #include "net/net.h"
-#include "simulate/choose.h"
+#include "exchange/choose.h"
 
 #define FORECAST_MAX_POINTS 32
 #define FORECAST_MAX_NODES  65536
@@ -16,34 +16,27 @@ struct forecast_options {
     int nodes[FORECAST_MAX_POINTS];
     int npoints;
     int ranks_per_node;
-    struct ways lossy; /* what auto may choose beside the lossless schemes */
-    bool flat;         /* every worker is its own leader; else the workers of a node add up first */
-    struct plan_options how;  /* registry, comm, wire, servers, iter_size, dilate; sizes,
-                                 COST_SIZE_CHOSEN: what suits the network; rails, 0: all of an only
-                                 node that adds up, else 1. The rest is a point's own */
-    const char *profile;      /* measured times of the layers, or NULL */
+    struct exchange_options exchange; /* hierarchy: auto or off; the system settles overlap */
+    int iter_size;                    /* passes per iteration */
+    const char *profile;              /* measured times of the layers, or NULL */
     bool products_measured;   /* the cluster's rate of products was given or measured: it stays */
     double images_per_second; /* of one rank alone, forward and backward; 0: by operations */
-    const struct system *system; /* that is played instead of training; NULL: none */
-    enum cost_overlap overlap;
-    struct simulate_options play; /* fifo, bytes_per_second, leaf_nodes, oversubscription,
-                                     stragglers and seed alone are read */
-    bool cluster_given;           /* the figures are those of a file (choose_is_asked) */
+    const struct system *system;  /* that is played instead of training; NULL: none */
+    struct simulate_options play; /* leaf_nodes, oversubscription, stragglers and seed alone are
+                                     read */
     int intervals;                /* into which an iteration's bytes are divided; 0: not asked */
 };
 
 /* One number of nodes. */
 struct forecast_point {
     int nodes;
-    int workers; /* in all */
-    int leaders; /* of a node */
-    int locals;  /* workers that one leader sends for; 1: every one for itself */
-    int servers; /* dedicated ones, or all leaders */
-    bool shares; /* the only node, which adds up under options.comm */
-    bool asks;   /* auto, and that is a choice (choose_is_asked) and not the paper's rule */
+    int workers;                   /* in all */
+    int leaders;                   /* of a node */
+    int locals;                    /* workers that one leader sends for; 1: every one for itself */
+    int servers;                   /* dedicated ones, or all leaders */
+    struct exchange_shape shape;   /* owned */
     struct cost_cluster played;    /* under bytes_per_second */
     struct cost_cluster priced;    /* and with a link that is no faster than a rank's thread */
-    int *node_of;                  /* per worker, where nodes add up first; owned; else NULL */
     struct plan_options how;       /* with auto's ways and sizes */
     struct way *chosen;            /* per group; owned */
     struct choose_answer answer;   /* --comm=auto's; its way is NULL where it was not asked */

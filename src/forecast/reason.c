@@ -57,7 +57,7 @@ static void explain_choice(const struct forecast *f, const struct forecast_point
 static void explain_rule(const struct forecast *f, const struct forecast_point *point, int g,
                          char *out, size_t bytes)
 {
-    const struct plan_options *how = &f->options->how;
+    const struct plan_options *how = &point->how;
     const struct cost *sfb = forecast_cost(
         f, point, g, (struct way){.scheme = scheme_of_factors(how->registry), .wire = how->wire});
     const struct cost *ps =
@@ -81,9 +81,9 @@ void forecast_reason(const struct forecast *f, const struct forecast_point *poin
         snprintf(out, bytes, "does not train");
     else if (point->workers == 1 && point->how.servers == 0)
         snprintf(out, bytes, "one worker, nothing to send");
-    else if (point->shares)
+    else if (point->shape.only)
         snprintf(out, bytes, "one machine, nothing to send: its ranks share memory");
-    else if (point->asks)
+    else if (point->shape.asks)
         explain_choice(f, point, g, out, bytes);
     else if (point->how.comm.policy == COMM_PAPER)
         explain_rule(f, point, g, out, bytes);

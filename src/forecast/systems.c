@@ -118,8 +118,8 @@ static const struct system *find(const char *name)
     return NULL;
 }
 
-int systems_parse(const struct scheme *const *registry, const char *text, struct comm *comm,
-                  const struct system **out)
+int systems_parse(const struct scheme *const *registry, const char *option, const char *text,
+                  struct comm *comm, const struct system **out)
 {
     char names[128] = "";
 
@@ -127,7 +127,7 @@ int systems_parse(const struct scheme *const *registry, const char *text, struct
     if (!*out) {
         for (int i = 0; i < SYSTEMS; i++)
             buffer_printf(names, sizeof names, ", %s", systems[i].name);
-        if (comm_parse(registry, text, comm))
+        if (comm_parse(registry, option, text, comm))
             return comm->scheme ? -1 : error_set("%s%s", error_text(), names);
         return 0;
     }

@@ -16,8 +16,8 @@ struct system {
 };
 
 /* What comm_parse takes, or a system's name: *out is NULL where it is none. */
-int systems_parse(const struct scheme *const *registry, const char *text, struct comm *comm,
-                  const struct system **out);
+int systems_parse(const struct scheme *const *registry, const char *option, const char *text,
+                  struct comm *comm, const struct system **out);
 
 /* Appends a line for each to what comm_help wrote. */
 void systems_help(int indent, char out[COMM_HELP_BYTES]);

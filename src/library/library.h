@@ -6,11 +6,7 @@
 #include <stdatomic.h>
 
 #include "include/poseidon.h"
-#include "plan/communication.h"
-#include "plan/kept_plan.h"
-#include "plan/probe.h"
-#include "simulate/simulate.h"
-#include "sync/sync.h"
+#include "exchange/exchange.h"
 #include "timeline/timeline.h"
 #include "util/owner.h"
 #include "util/strbuf.h"
@@ -18,18 +14,9 @@
 /* The words of poseidon_create. */
 struct words {
     char *given, *text; /* as given, and cut apart: what is borrowed lies there. Owned */
-    struct comm comm;
-    struct ways lossy; /* that comm=auto may choose, too */
-    enum wire_format wire;
-    int hierarchy; /* most ranks of a node, or HIERARCHY_AUTO, _OFF */
-    bool fifo;
-    struct plan_sizes sizes; /* COST_SIZE_CHOSEN: as suits the network */
-    double mbps;
-    const char *cluster_file; /* NULL: none */
-    const char *trace;        /* NULL: none */
-    int lowrank_warmup;
-    double stall_timeout; /* seconds; 0: never */
-    int result;           /* what poseidon_wait gives: */
+    struct exchange_options exchange;
+    const char *trace; /* NULL: none */
+    int result;        /* what poseidon_wait gives: */
     struct rule rule;
     float rate, trust; /* trust: LARS's ratio; 0: off */
 };
@@ -58,12 +45,9 @@ struct poseidon {
     size_t elems; /* of an arena */
     struct topology hosts;
     struct engine engine;
-    struct node_map nodes; /* .node NULL: every rank for itself */
-    struct node *node;
+    struct exchange exchange; /* .sync NULL: not started */
     struct group *groups;
-    struct layer_times work; /* a layer is a tensor */
-    struct probe probe;      /* .nranks 0: nothing was measured */
-    struct plan *plan;
+    struct layer_times work;   /* a layer is a tensor */
     struct cost *costs;        /* per bucket, where it was */
     float *values, *grads;     /* the arenas: of the node's, where it shares memory */
     float *zeros;              /* factors of what is skipped */
@@ -71,9 +55,8 @@ struct poseidon {
     struct trace *trace;       /* NULL: none */
     struct clock_offset clock; /* before the start */
     int64_t began;             /* this iteration, in the trace */
-    struct sync *sync;         /* NULL: not started */
     struct strbuf about;       /* what all ranks, and the runs of a job, must have alike */
-    char *plan_text;           /* plan/kept_plan.h, where auto chose; else "" */
+    char *plan_text;           /* exchange/kept_plan.h, where auto chose; else "" */
     bool resumes;              /* with the state that poseidon_state_set was given: */
     char *state;               /* on rank 0, until the start */
     char *failure;             /* the message, once it has failed; */

@@ -38,7 +38,7 @@ static int keep_failure(struct poseidon *p)
 
 int library_end(struct poseidon *p)
 {
-    (void)sync_close(p->sync, -1);
+    (void)sync_close(p->exchange.sync, -1);
     return keep_failure(p);
 }
 
@@ -48,7 +48,7 @@ int library_check(const struct poseidon *p, bool started)
         return error_set("no handle: NULL");
     if (p->failure)
         return error_set("%s", p->failure);
-    if (started != (p->sync != NULL))
+    if (started != (p->exchange.sync != NULL))
         return error_set("poseidon_start was %s", started ? "not called yet" : "called already");
     return 0;
 }
@@ -77,8 +77,8 @@ int poseidon_fail(struct poseidon *p, const char *message)
     if (!p || p->failure)
         return library_check(p, true);
     error_set("%s", message ? message : "the program cannot go on");
-    p->untold = !p->sync;
-    return p->sync ? library_end(p) : keep_failure(p);
+    p->untold = !p->exchange.sync;
+    return p->exchange.sync ? library_end(p) : keep_failure(p);
 }
 
 /* ---- life ---- */
@@ -145,18 +145,18 @@ int poseidon_destroy(struct poseidon *p)
 
     if (!p)
         return 0;
-    if (!p->sync && (!p->failure || p->untold)) /* where all do the same, nobody minds */
+    if (!p->exchange.sync && (!p->failure || p->untold)) /* where all do the same, nobody minds */
         (void)error_agree(p->comm, error_set("%s", p->failure ? p->failure
                                                               : "poseidon_destroy was called "
                                                                 "before poseidon_start"));
-    if (p->sync && !p->failure &&
-        sync_close(p->sync, is_within(p) ? say_missing(p, "poseidon_destroy") : 0))
+    if (p->exchange.sync && !p->failure &&
+        sync_close(p->exchange.sync, is_within(p) ? say_missing(p, "poseidon_destroy") : 0))
         status = keep_failure(p);
     else if (p->failure)
         status = error_set("%s", p->failure);
-    if (p->sync && p->trace && !status)
+    if (p->exchange.sync && p->trace && !status)
         status = library_write_trace(p);
-    library_release(p, p->sync && p->failure);
+    library_release(p, p->exchange.sync && p->failure);
     for (int i = 0; i < p->nmembers; i++)
         free((char *)(uintptr_t)p->members[i].tensor.name);
     free(p->members);
@@ -219,12 +219,11 @@ int poseidon_start(struct poseidon *p)
         return -1;
     p->left_to_post = p->nmembers;
     if (library_prepare_all(p)) {
-        sync_destroy(p->sync); /* nothing is in flight yet */
-        p->sync = NULL;
-        options_restate();
+        sync_destroy(p->exchange.sync); /* nothing is in flight yet */
+        p->exchange.sync = NULL;
         return keep_failure(p);
     }
-    return sync_start(p->sync) ? library_end(p) : 0;
+    return sync_start(p->exchange.sync) ? library_end(p) : 0;
 }
 
 int poseidon_share(struct poseidon *p, void *bytes, size_t count)
@@ -293,12 +292,12 @@ static int post(struct poseidon *p, int tensor)
 
     m->posted = iteration + 1;
     m->waits = true;
-    if (sync_post(p->sync, tensor, true))
+    if (sync_post(p->exchange.sync, tensor, true))
         return library_end(p);
     while (missing < p->nmembers && p->members[missing].posted > iteration)
         missing++;
     if (--p->left_to_post == 0) {
-        if (sync_flush(p->sync))
+        if (sync_flush(p->exchange.sync))
             return library_end(p);
         p->left_to_post = p->nmembers;
         trace_span(p->trace, TRACE_COMPUTE, TRACE_ITERATION, -1, p->began);
@@ -361,7 +360,7 @@ int poseidon_wait(struct poseidon *p, int tensor)
         return -1;
     m = find_member(p, tensor);
     if (!m || (is_within(p) && say_missing(p, "poseidon_wait")) ||
-        (m->waits && sync_wait(p->sync, tensor)))
+        (m->waits && sync_wait(p->exchange.sync, tensor)))
         return library_end(p);
     m->waits = false;
     return 0;
@@ -393,7 +392,7 @@ int poseidon_set_rate(struct poseidon *p, float rate)
 
 static const char *name_way(const struct poseidon *p, int bucket)
 {
-    return plan_is_alone(p->plan) ? "-" : scheme_label(p->plan->buckets[bucket].scheme);
+    return plan_is_alone(p->exchange.plan) ? "-" : p->exchange.plan->buckets[bucket].label.text;
 }
 
 int poseidon_report(struct poseidon *p, int tensor, struct poseidon_traffic *out)
@@ -407,10 +406,10 @@ int poseidon_report(struct poseidon *p, int tensor, struct poseidon_traffic *out
         return -1;
     if (!out)
         return error_set("poseidon_report: nowhere to put it: NULL");
-    bucket = p->plan->bucket_of[tensor];
-    b = &p->plan->buckets[bucket];
-    did = &sync_stats(p->sync)->buckets[bucket];
-    planned = plan_traffic(p->plan, bucket, p->rank);
+    bucket = p->exchange.plan->bucket_of[tensor];
+    b = &p->exchange.plan->buckets[bucket];
+    did = &sync_stats(p->exchange.sync)->buckets[bucket];
+    planned = plan_traffic(p->exchange.plan, bucket, p->rank);
     *out = (struct poseidon_traffic){
         .scheme = name_way(p, bucket),
         .first = b->first_group,
@@ -434,18 +433,18 @@ const char *poseidon_advice(struct poseidon *p)
 
     if (library_check(p, true))
         return error_text();
-    did = sync_stats(p->sync);
-    for (int b = 1; b < p->plan->nbuckets; b++)
+    did = sync_stats(p->exchange.sync);
+    for (int b = 1; b < p->exchange.plan->nbuckets; b++)
         if (did->buckets[b].stall_seconds > did->buckets[most].stall_seconds)
             most = b;
     strbuf_printf(&text, "Waited %s of %s", units_seconds(did->stall_seconds).text,
                   units_seconds(did->wire.seconds).text);
     if (did->stall_seconds > HIDDEN * did->wire.seconds)
         strbuf_printf(&text,
-                      plan_is_alone(p->plan)
+                      plan_is_alone(p->exchange.plan)
                           ? ", most for '%s': nothing travels, and other ranks are waited for"
                           : ", most for '%s' by %s: wire=bf16 or comm=lowrank send less",
-                      p->plan->buckets[most].name, name_way(p, most));
+                      p->exchange.plan->buckets[most].name, name_way(p, most));
     free(p->advice);
     p->advice = strbuf_take(&text);
     return p->advice ? p->advice : error_text();

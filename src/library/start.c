@@ -1,7 +1,7 @@
 /* From what was added to a sync: agreement, nodes, choice, plan, arenas. */
 #include "library/library.h"
 
-#include "simulate/choose.h"
+#include "exchange/lost.h"
 #include "util/agree.h"
 #include "util/agreement.h"
 #include "util/alloc.h"
@@ -86,132 +86,84 @@ static int make_groups(struct poseidon *p)
                      engine_host.open(NULL, &p->engine.context));
 }
 
-/* Ranks that are all on one machine share its memory where nothing asks for messages. */
+/* What the exchange warns of; what it only tells has no place here. */
+static void say(void *context, bool warning, const char *text)
+{
+    const struct poseidon *p = context;
+
+    if (warning && p->rank == 0)
+        warn(NULL, text);
+}
+
+/* What layers take, each rank may have measured: rank 0's counts. */
+static int find_work(void *context, struct cost_cluster *cluster, struct layer_times *out)
+{
+    const struct poseidon *p = context;
+
+    (void)cluster;
+    *out = p->work;
+    return 0;
+}
+
 static int form_nodes(struct poseidon *p)
 {
-    const struct words *w = &p->words;
-    bool automatic = w->hierarchy == HIERARCHY_AUTO;
-    bool apart =
-        w->comm.policy != COMM_AUTO || w->wire != WIRE_FP32 || w->mbps > 0 || w->cluster_file;
-    int status;
+    const struct exchange_member member = {.world = p->comm,
+                                           .topology = &p->hosts,
+                                           .engine = &p->engine,
+                                           .context = p,
+                                           .say = say,
+                                           .find_work = find_work};
 
-    if (w->hierarchy == HIERARCHY_OFF || w->comm.policy == COMM_NONE)
-        return 0;
-    if (error_agree(p->comm,
-                    node_map_create(&p->hosts, p->nranks, automatic ? 0 : w->hierarchy, &p->nodes)))
-        return -1;
-    status = node_create(p->comm, &p->hosts, &p->nodes, p->elems, automatic && apart, automatic,
-                         &p->node);
-    if (status > 0 && p->rank == 0) {
-        options_restate();
-        warn(NULL, error_text());
-    }
-    return status < 0 ? -1 : 0;
+    return exchange_form_all(&p->exchange, &p->words.exchange, &member, p->plan_text, p->elems);
 }
 
 static int place_arenas(struct poseidon *p)
 {
-    bool shared = node_shares_memory(p->node);
+    const struct node *node = p->exchange.node;
+    bool shared = node_shares_memory(node);
 
-    p->values = shared ? p->node->values : alloc_array(p->elems, sizeof(float), "results");
-    p->grads = shared ? node_grads(p->node, p->node->rank)
-                      : alloc_array(p->elems, sizeof(float), "gradients");
+    p->values = shared ? node->values : alloc_array(p->elems, sizeof(float), "results");
+    p->grads =
+        shared ? node_grads(node, node->rank) : alloc_array(p->elems, sizeof(float), "gradients");
     for (int i = 0; i < p->nmembers && p->grads; i++)
         if (!p->members[i].tensor.gradient)
             p->members[i].tensor.gradient = p->grads + p->members[i].begin;
     return p->values && p->grads ? 0 : -1;
 }
 
-/* ---- choice ---- */
-
-/* As train chooses, by figures that are the same on all ranks, and so is the answer: what layers
- * take, each rank may have measured, and rank 0's counts. */
-static int choose(struct poseidon *p, struct plan_options *how, struct way *way)
-{
-    const struct words *w = &p->words;
-    const struct choose_question question = {.cluster = &p->probe.cluster,
-                                             .how = how,
-                                             .lossy = &w->lossy,
-                                             .groups = p->groups,
-                                             .play = {.work = &p->work,
-                                                      .overlap = COST_OVERLAP_WFBP,
-                                                      .cluster = &p->probe.cluster,
-                                                      .ranks_per_node = p->hosts.most_ranks,
-                                                      .fifo = w->fifo,
-                                                      .bytes_per_second = w->mbps * 1e6 / 8}};
-    struct choose_answer answer;
-    size_t bytes = (size_t)p->nmembers * sizeof *p->work.forward;
-
-    if (agree_share(p->comm, p->work.forward, bytes) ||
-        agree_share(p->comm, p->work.backward, bytes) ||
-        probe_cluster(p->comm, &p->hosts, &p->engine, w->cluster_file, true, &p->probe))
-        return -1;
-    cost_cap(&p->probe.cluster, question.play.bytes_per_second, how->leaders_per_host);
-    how->sizes = w->sizes;
-    if (error_agree(p->comm, choose_comm(&question, &answer)))
-        return -1;
-    how->sizes = answer.sizes;
-    memcpy(way, answer.way, (size_t)p->nmembers * sizeof *way);
-    choose_answer_free(&answer);
-    return 0;
-}
+/* ---- the plan ---- */
 
 /* What each bucket takes, where the network was measured. */
 static int price_plan(struct poseidon *p)
 {
-    if (p->probe.nranks == 0)
+    if (!p->exchange.probed)
         return 0;
-    if (OWN(&p->owner, p->costs, p->plan->nbuckets, "the costs"))
+    if (OWN(&p->owner, p->costs, p->exchange.plan->nbuckets, "the costs"))
         return -1;
-    cost_plan(&p->probe.cluster, p->plan, p->costs);
+    exchange_price(&p->exchange, p->costs);
     return 0;
 }
 
 /* For states: where auto chose, it would not choose the same again. */
-static int describe_plan(struct poseidon *p, bool chosen)
+static int describe_plan(struct poseidon *p)
 {
     struct strbuf text = {0};
 
     free(p->plan_text);
     strbuf_puts(&text, "");
-    if (chosen)
-        kept_plan_describe(p->plan, &text);
+    if (p->exchange.shape.asks)
+        kept_plan_describe(p->exchange.plan, &text);
     p->plan_text = strbuf_take(&text);
     return p->plan_text ? 0 : -1;
 }
 
 static int make_plan(struct poseidon *p)
 {
-    const struct words *w = &p->words;
-    const struct node_map *nodes = p->nodes.node ? &p->nodes : NULL;
-    struct way *way = alloc_array((size_t)p->nmembers, sizeof *way, "the plan");
-    struct plan_options how = {.registry = sync_schemes,
-                               .comm = w->comm,
-                               .wire = w->wire,
-                               .ways = way,
-                               .nranks = p->nranks,
-                               .sizes = cost_sizes_keep(COST_USUAL_SIZES, &w->sizes),
-                               .nodes = nodes ? nodes->node : NULL,
-                               .leaders_per_host =
-                                   nodes ? nodes->leaders_per_host : p->hosts.most_ranks,
-                               .rails = nodes && nodes->nnodes == 1 ? nodes->most : 1,
-                               .iter_size = 1};
-    bool asks = w->comm.policy == COMM_AUTO &&
-                choose_is_asked(p->hosts.nmachines, p->nranks, w->cluster_file);
-    int status = error_agree(p->comm, way ? 0 : -1);
+    const struct exchange_net net = {p->groups, p->nmembers, 1};
 
-    if (!status && asks &&
-        !kept_plan_read(&how, nodes ? nodes->nnodes : p->nranks, &w->lossy, p->nmembers, p->groups,
-                        p->plan_text, way))
-        status = choose(p, &how, way);
-    if (w->comm.policy == COMM_AUTO && !asks)
-        how.comm.policy = COMM_PAPER;
-    if (!status)
-        status =
-            error_agree(p->comm, error_any(plan_create(&how, p->nmembers, p->groups, &p->plan) ||
-                                           price_plan(p) || describe_plan(p, asks)));
-    free(way);
-    return status;
+    if (exchange_plan_all(&p->exchange, &net))
+        return -1;
+    return error_agree(p->comm, error_any(price_plan(p) || describe_plan(p)));
 }
 
 /* ---- what sync asks ---- */
@@ -253,13 +205,10 @@ static int describe(void *context, int64_t iteration, float scale, float lr_mult
 
 static void give_up(void *context, const char *text)
 {
-    struct poseidon *p = context;
-    enum { LOST = 76, LAST_BREATH_SECONDS = 30 };
+    const struct exchange_end end = {.program = "poseidon", .what = "This process", .advice = ""};
 
-    fprintf(stderr, "poseidon: lost: %s. This process ends with status %d\n", text, LOST);
-    alarm(LAST_BREATH_SECONDS);
-    MPI_Abort(p->comm, LOST);
-    _exit(LOST);
+    (void)context;
+    exchange_lost(&end, text);
 }
 
 static void where(void *context, struct wire_place *out)
@@ -300,7 +249,7 @@ static int open_trace(struct poseidon *p)
 int library_write_trace(struct poseidon *p)
 {
     struct timeline_about about = {
-        .net = "libposeidon", .plan = p->plan, .topology = &p->hosts, .before = p->clock};
+        .net = "libposeidon", .plan = p->exchange.plan, .topology = &p->hosts, .before = p->clock};
     struct timeline_written written;
 
     if (timeline_write(p->comm, p->trace, &about, p->words.trace, &written))
@@ -327,19 +276,11 @@ static int open_sync(struct poseidon *p)
                                      .changed = take_result};
     const struct sync_update update = {
         .context = p, .nhistory = rules ? w->rule.nhistory : 0, .describe = describe};
-    const struct sync_options options = {.overlap = true,
-                                         .sends = {.window = p->plan->options.sizes.window,
-                                                   .fifo = w->fifo,
-                                                   .bytes_per_second = w->mbps * 1e6 / 8},
-                                         .node = p->node,
-                                         .lars = rules ? w->trust : 0,
+    const struct sync_options options = {.lars = rules ? w->trust : 0,
                                          .decay = w->rule.weight_decay,
                                          .trace = p->trace,
-                                         .lowrank_warmup = w->lowrank_warmup,
                                          .iteration = atomic_load(&p->iteration),
                                          .watch = {.stall_seconds = WIRE_SILENCE_SECONDS,
-                                                   .lost_seconds = w->stall_timeout,
-                                                   .topology = &p->hosts,
                                                    .end = "in poseidon_destroy",
                                                    .context = p,
                                                    .warn = warn,
@@ -347,7 +288,7 @@ static int open_sync(struct poseidon *p)
                                                    .where = where,
                                                    .put_place = put_place}};
 
-    return sync_create(p->comm, p->plan, &model, &update, &options, &p->sync);
+    return exchange_open_all(&p->exchange, &model, &update, &options);
 }
 
 /* From the tensors' values to the arena, or back. */
@@ -370,34 +311,37 @@ int library_prepare_all(struct poseidon *p)
         return -1;
     /* sync has compared it */
     agreement_put(&p->about, "the way of its tensors", "%016llx",
-                  (unsigned long long)plan_digest(p->plan, (uint64_t)p->words.result));
+                  (unsigned long long)plan_digest(p->exchange.plan, (uint64_t)p->words.result));
     if (error_agree(p->comm, strbuf_status(&p->about)))
         return -1;
     if (p->rank == 0)
         copy_values(p, false);
-    if (sync_share_values(p->sync) || library_load_state(p))
+    if (sync_share_values(p->exchange.sync) || library_load_state(p))
         return -1;
     copy_values(p, true);
     for (int i = 0; i < p->nmembers; i++) {
-        const struct scheme *scheme = p->plan->buckets[p->plan->bucket_of[i]].scheme;
-        p->members[i].factors = scheme && scheme->factors && !sync_is_local(p->sync, i);
+        const struct scheme *scheme =
+            p->exchange.plan->buckets[p->exchange.plan->bucket_of[i]].scheme;
+        p->members[i].factors = scheme && scheme->factors && !sync_is_local(p->exchange.sync, i);
     }
     return 0;
 }
 
 void library_release(struct poseidon *p, bool in_flight)
 {
-    sync_destroy(p->sync);
-    if (!in_flight && !node_shares_memory(p->node)) {
-        free(p->values);
-        free(p->grads);
-    }
-    if (!in_flight) {
-        plan_destroy(p->plan);
-        node_destroy(p->node);
+    bool shared = node_shares_memory(p->exchange.node);
+
+    if (in_flight) {
+        sync_destroy(p->exchange.sync);
+    } else {
+        exchange_close(&p->exchange);
+        exchange_leave(&p->exchange);
+        if (!shared) {
+            free(p->values);
+            free(p->grads);
+        }
     }
     trace_destroy(p->trace);
-    node_map_free(&p->nodes);
     engine_host.close(p->engine.context);
     topology_free(&p->hosts);
     owner_free(&p->owner);

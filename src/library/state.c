@@ -25,7 +25,7 @@ struct head {
 
 static size_t count_arenas(const struct poseidon *p)
 {
-    struct sync_residuals of = sync_residuals(p->sync);
+    struct sync_residuals of = sync_residuals(p->exchange.sync);
 
     return (size_t)sync_residual_arenas(&of) + (size_t)p->words.rule.nhistory;
 }
@@ -69,12 +69,12 @@ static int gather_arenas(struct poseidon *p, char *out)
     float *arena;
 
     for (size_t i = 0; i < residuals; i++) {
-        if (sync_gather_residuals(p->sync, (int)i, &arena))
+        if (sync_gather_residuals(p->exchange.sync, (int)i, &arena))
             return -1;
         if (arena)
             memcpy(out + i * bytes, arena, bytes);
     }
-    if (all > residuals && sync_gather_history(p->sync, &history))
+    if (all > residuals && sync_gather_history(p->exchange.sync, &history))
         return -1;
     if (history)
         memcpy(out + residuals * bytes, history, (all - residuals) * bytes);
@@ -181,7 +181,7 @@ static int check_job(const struct poseidon *p)
 
 int library_load_state(struct poseidon *p)
 {
-    struct sync_residuals of = sync_residuals(p->sync);
+    struct sync_residuals of = sync_residuals(p->exchange.sync);
     const float *arenas =
         p->state ? (const float *)(const void *)(p->state + sizeof(struct head)) : NULL;
     size_t left = 0;
@@ -192,10 +192,10 @@ int library_load_state(struct poseidon *p)
     if (error_agree(p->comm, p->rank == 0 ? check_job(p) : 0))
         return -1;
     for (int i = 0; i < n && !status; i++)
-        status = sync_load_residuals(p->sync, &of, i, arenas ? arenas + (size_t)i * p->elems : NULL,
-                                     &left);
+        status = sync_load_residuals(p->exchange.sync, &of, i,
+                                     arenas ? arenas + (size_t)i * p->elems : NULL, &left);
     if (!status && p->words.rule.nhistory > 0)
-        status = sync_load_history(p->sync, arenas ? arenas + (size_t)n * p->elems : NULL);
+        status = sync_load_history(p->exchange.sync, arenas ? arenas + (size_t)n * p->elems : NULL);
     free(p->state);
     p->state = NULL;
     return status;

@@ -25,18 +25,15 @@ static int parse_real(const char *option, const char *text, void *target)
     *real = strtof(text, &end);
     return end != text && !*end && *real >= 0 && *real < INFINITY
                ? 0
-               : error_set("--%s expects a number of 0 or more, found '%s'", option, text);
+               : error_set("%s expects a number of 0 or more, found '%s'", option, text);
 }
 
-/* All there are, into *out. What a program's ranks cannot be has no target. */
-static void list_words(struct option_rows *rows, struct communication_rows *to, struct words *out)
+/* All there are, into *out. */
+static void list_words(struct option_rows *rows, struct words *out)
 {
     const struct option own[] = {
-        {"bandwidth-mbps", OPTION_CALL, &out->mbps, .parse = units_parse_positive},
-        {"cluster-file", OPTION_TEXT, &out->cluster_file, "FILE"},
         {"trace", OPTION_TEXT, &out->trace, "FILE"},
-        {"lowrank-warmup", OPTION_INT, &out->lowrank_warmup},
-        {"stall-timeout", OPTION_CALL, &out->stall_timeout, .parse = units_parse_pause},
+        {"stall-timeout", OPTION_CALL, &out->exchange.stall_timeout, .parse = units_parse_pause},
         {"result", OPTION_CHOICE, &out->result, .words = results},
         {"type", OPTION_CALL, &out->rule.kind, .parse = parse_type},
         {"base_lr", OPTION_CALL, &out->rate, .parse = parse_real},
@@ -48,14 +45,7 @@ static void list_words(struct option_rows *rows, struct communication_rows *to, 
         {"local_gw_ratio", OPTION_CALL, &out->trust, .parse = parse_real},
     };
 
-    *to = (struct communication_rows){.registry = sync_schemes,
-                                      .comm = &out->comm,
-                                      .wire = &out->wire,
-                                      .lossy = &out->lossy,
-                                      .hierarchy = &out->hierarchy,
-                                      .fifo = &out->fifo,
-                                      .sizes = &out->sizes};
-    communication_add_rows(rows, to);
+    exchange_add_rows(rows, &out->exchange, "");
     options_add(rows, own, (int)(sizeof own / sizeof *own));
 }
 
@@ -75,23 +65,16 @@ static int check_rule(const struct option_rows *rows, const struct words *out)
 int words_parse(const char *text, struct words *out)
 {
     struct option_rows rows = {.n = 0};
-    struct communication_rows communication;
 
-    *out = (struct words){.comm = {.policy = COMM_AUTO},
-                          .hierarchy = HIERARCHY_AUTO,
-                          .sizes = COST_NO_SIZES,
-                          .lowrank_warmup = 10,
-                          .stall_timeout = 300,
+    *out = (struct words){.exchange = exchange_options_usual(EXCHANGE_LIBRARY),
                           .rule = {.momentum2 = 0.999f, .rms_decay = 0.99f, .delta = 1e-8f},
                           .rate = 0.01f};
     if (alloc_text(&out->given, text, "the options") || alloc_text(&out->text, text, "the options"))
         return -1;
-    list_words(&rows, &communication, out);
-    if (options_parse_words(&rows, out->text) || communication_check(&communication, NULL) ||
-        check_rule(&rows, out)) {
-        options_restate();
+    list_words(&rows, out);
+    if (options_parse_words(&rows, out->text) || exchange_check(&out->exchange, NULL) ||
+        check_rule(&rows, out))
         return error_context("options \"%s\"", text);
-    }
     out->rule.nhistory = rule_kind_histories(out->rule.kind);
     return 0;
 }

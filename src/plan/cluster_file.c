@@ -133,27 +133,25 @@ static int parse_value(const char *option, const char *key, const char *text, do
         return 0;
     snprintf(name, sizeof name, "%s %s", option, key);
     return path_ends(key, "_per_second") ? units_parse_rate(name, text, out)
-           : path_ends(key, "_seconds")
-               ? units_parse_time(name, text, out)
-               : error_set("--%s expects a number, found '%s'", name, text);
+           : path_ends(key, "_seconds")  ? units_parse_time(name, text, out)
+                                         : error_set("%s expects a number, found '%s'", name, text);
 }
 
 int probe_set(const char *option, const char *text, struct probe *out)
 {
     const char *equals = strchr(text, '=');
     const struct figure *figure;
-    char key[64], where[64];
+    char key[64];
     double value;
 
     if (!equals || equals == text || (size_t)(equals - text) >= sizeof key)
-        return error_set("--%s=%s: expected KEY=VALUE, such as latency_seconds=30us", option, text);
+        return error_set("%s=%s: expected KEY=VALUE, such as latency_seconds=30us", option, text);
     snprintf(key, sizeof key, "%.*s", (int)(equals - text), text);
-    snprintf(where, sizeof where, "--%s", option);
     figure = find(key);
     if (!figure || figure->kind & IS_COUNT) /* the job says how many ranks there are */
-        return unknown_key(where, key);
+        return unknown_key(option, key);
     return error_any(parse_value(option, key, equals + 1, &value) ||
-                     take(where, figure, value, out));
+                     take(option, figure, value, out));
 }
 
 const char *probe_figure(const struct probe *probe, int i, const char **about, double *value)

@@ -36,16 +36,17 @@ static int parse_scheme(const struct scheme *const *registry, const char *option
     out->rank = out->scheme->rank;
     if (colon &&
         (sscanf(colon + 1, "%5d%c", &out->rank, &end) != 1 || out->rank < 1 || out->rank > MOST))
-        return error_set("--%s=%s: expected a rank from 1 to %d behind the colon, as %s:%d", option,
+        return error_set("%s=%s: expected a rank from 1 to %d behind the colon, as %s:%d", option,
                          value, MOST, name, out->scheme->rank);
     return 0;
 }
 
-int comm_parse(const struct scheme *const *registry, const char *text, struct comm *out)
+int comm_parse(const struct scheme *const *registry, const char *option, const char *text,
+               struct comm *out)
 {
     struct strbuf names = {.data = NULL};
     struct way way;
-    int status = parse_scheme(registry, "comm", text, text, &way);
+    int status = parse_scheme(registry, option, text, text, &way);
 
     *out = (struct comm){.policy = COMM_SCHEME, .scheme = way.scheme};
     if (status)
@@ -65,7 +66,7 @@ int comm_parse(const struct scheme *const *registry, const char *text, struct co
         strbuf_printf(&names, "%s, ", policies[i].name);
     for (int i = 0; registry[i]; i++)
         strbuf_printf(&names, registry[i + 1] ? "%s, " : "%s", registry[i]->name);
-    error_set("--comm=%s: expected one of %s", text, strbuf_text(&names));
+    error_set("%s=%s: expected one of %s", option, text, strbuf_text(&names));
     strbuf_free(&names);
     return -1;
 }
@@ -171,20 +172,22 @@ int ways_find(const struct ways *ways, struct way way)
     return -1;
 }
 
-static int refuse_lossy(const struct scheme *const *registry, const char *text, const char *word)
+static int refuse_lossy(const struct scheme *const *registry, const char *option, const char *text,
+                        const char *word)
 {
     struct strbuf names = {.data = NULL};
 
     for (int i = 0; registry[i]; i++)
         if (registry[i]->lossy)
             strbuf_printf(&names, registry[i]->rank > 0 ? ", %s:R" : ", %s", registry[i]->name);
-    error_set("--lossy=%s: '%s' is no word of its list; expected some of bf16%s", text, word,
+    error_set("%s=%s: '%s' is no word of its list; expected some of bf16%s", option, text, word,
               strbuf_text(&names));
     strbuf_free(&names);
     return -1;
 }
 
-int ways_parse_lossy(const struct scheme *const *registry, const char *text, struct ways *out)
+int ways_parse_lossy(const struct scheme *const *registry, const char *option, const char *text,
+                     struct ways *out)
 {
     enum { MOST = 8 };
     char word[32];
@@ -194,14 +197,14 @@ int ways_parse_lossy(const struct scheme *const *registry, const char *text, str
         struct way way = {.wire = WIRE_BF16};
         end = at + strcspn(at, ",+");
         snprintf(word, sizeof word, "%.*s", (int)(end - at), at);
-        if (strcmp(word, "bf16") && parse_scheme(registry, "lossy", text, word, &way))
+        if (strcmp(word, "bf16") && parse_scheme(registry, option, text, word, &way))
             return -1;
         if (way.wire != WIRE_BF16 && !(way.scheme && way.scheme->lossy))
-            return refuse_lossy(registry, text, word);
+            return refuse_lossy(registry, option, text, word);
         if (ways_find(out, way) >= 0)
-            return error_set("--lossy=%s: '%s' appears twice; give it once", text, word);
+            return error_set("%s=%s: '%s' appears twice; give it once", option, text, word);
         if (out->n == MOST)
-            return error_set("--lossy=%s: expected at most %d words", text, MOST);
+            return error_set("%s=%s: expected at most %d words", option, text, MOST);
         out->way[out->n++] = way;
     }
     return 0;

@@ -18,8 +18,9 @@ struct comm {
 
 /* "auto", "paper", "none", or the name of a scheme in that registry, behind which one of low rank
  * may have its rank ("lowrank:2"). Fails with the list of them, and without a scheme in *out
- * where the name is unknown. text outlives the comm. */
-int comm_parse(const struct scheme *const *registry, const char *text, struct comm *out);
+ * where the name is unknown. option: what messages call it. text outlives the comm. */
+int comm_parse(const struct scheme *const *registry, const char *option, const char *text,
+               struct comm *out);
 
 /* By what comm_parse knows it; borrowed. */
 const char *comm_name(struct comm comm);

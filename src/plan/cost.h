@@ -34,7 +34,7 @@
 
 #include "plan/plan.h"
 
-/* How much communication is hidden behind computation; as train's --overlap. */
+/* How much communication is hidden behind computation; as train's option overlap. */
 enum cost_overlap {
     COST_OVERLAP_NONE,     /* traffic starts after backward, forward waits for all of it */
     COST_OVERLAP_BACKWARD, /* traffic starts per layer, forward waits for all of it */
@@ -42,7 +42,7 @@ enum cost_overlap {
     COST_OVERLAPS
 };
 
-/* "none", "backward", "wfbp": --overlap's words, by enum cost_overlap, ended by NULL. */
+/* "none", "backward", "wfbp", by enum cost_overlap, ended by NULL. */
 extern const char *const cost_overlap_words[];
 
 /* The cluster as training sees it: every figure holds while all ranks do the same at once. */

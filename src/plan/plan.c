@@ -265,18 +265,12 @@ static int find_leaders(struct plan *plan)
     return 0;
 }
 
-static int check_options(const struct plan_options *o)
+static void check_options(const struct plan_options *o)
 {
-    assert(o->nranks >= 1 && o->iter_size >= 1);
+    assert(o->registry && o->registry[0]);
+    assert(o->servers >= 0 && o->servers < o->nranks && o->iter_size >= 1);
     assert(o->comm.policy != COMM_SCHEME || o->comm.scheme);
-    if (o->servers < 0 || o->servers >= o->nranks)
-        return error_set("--servers=%d leaves no worker: %d rank%s in all, and at least one must "
-                         "compute",
-                         o->servers, o->nranks, o->nranks == 1 ? " is there" : "s are there");
-    if (o->sizes.chunk < sizeof(float))
-        return error_set("--chunk=%zu: a chunk holds at least one parameter, %zu bytes",
-                         o->sizes.chunk, sizeof(float));
-    return 0;
+    assert(o->sizes.chunk >= sizeof(float));
 }
 
 /* A rank that was named is of use to some layer, on however many ranks. */
@@ -289,9 +283,9 @@ static int check_rank(const struct plan *plan)
             return 0;
     if (comm->rank == 0)
         return 0;
-    return error_set("--comm=%s: no layer's gradient is large enough for factors of rank %d, which "
-                     "must have at most half of its elements; use a smaller rank, or --comm=ps",
-                     comm_name(*comm), comm->rank);
+    return error_set("no layer's gradient is large enough for factors of rank %d, which must have "
+                     "at most half of its elements; use a smaller rank, or comm=ps",
+                     comm->rank);
 }
 
 static int copy_groups(struct plan *plan, int ngroups, const struct group *groups)
@@ -315,14 +309,14 @@ int plan_create(const struct plan_options *options, int ngroups, const struct gr
     *out = NULL;
     if (ALLOC(plan, 1, "the communication plan"))
         return -1;
-    assert(options->registry && options->registry[0]);
+    check_options(options);
     plan->options = *options;
     if (plan->options.sizes.chunk > PLAN_LARGEST_MESSAGE)
         plan->options.sizes.chunk = PLAN_LARGEST_MESSAGE;
     if (plan->options.sizes.latency == 0)
         plan->options.sizes.latency = PLAN_USUAL_LATENCY_BYTES;
-    if (check_options(options) || copy_groups(plan, ngroups, groups) || check_rank(plan) ||
-        find_leaders(plan) || make_buckets(plan))
+    if (copy_groups(plan, ngroups, groups) || check_rank(plan) || find_leaders(plan) ||
+        make_buckets(plan))
         goto fail;
     cut_factors(plan);
     dilate(plan);

@@ -129,10 +129,11 @@ struct ways {
 /* Its number in the list; -1: it is not there. */
 int ways_find(const struct ways *ways, struct way way);
 
-/* The list of --lossy, as "bf16,lowrank:2,onebit", or with + between the words: bf16 is a way
- * without a scheme, for all lossless ones. Fails with what a list may have. `text` outlives *out.
- */
-int ways_parse_lossy(const struct scheme *const *registry, const char *text, struct ways *out);
+/* A list of lossy ways, as "bf16,lowrank:2,onebit", or with + between the words: bf16 is a way
+ * without a scheme, for all lossless ones. Fails with what a list may have. option: what messages
+ * call it. `text` outlives *out. */
+int ways_parse_lossy(const struct scheme *const *registry, const char *option, const char *text,
+                     struct ways *out);
 
 /* What --comm=auto may choose from: all lossless schemes in the form `wire`, then what `lossy` adds
  * (NULL: nothing) to them. Returns how many the former are. */

@@ -66,8 +66,7 @@ static int find_ways(struct chooser *c)
         for (int g = 0; g < q->play.work->ngroups; g++)
             of_use = of_use || scheme_can_move(way.scheme, &q->groups[g], way.rank);
         if (!of_use)
-            return error_set("--lossy=%s: no layer can travel by %s; leave it out", q->lossy->text,
-                             way_name(way).text);
+            return error_set("no layer can travel by %s; leave it out", way_name(way).text);
         if (may_move(q, way.scheme)) {
             out->way[out->n++] = way;
             c->answer->nexact += w < exact;
@@ -424,13 +423,14 @@ void choose_print_lossy(const struct choose_answer *answer, int ngroups, char ou
     char of[64];
 
     if (answer->taken < answer->nexact_rows) {
-        snprintf(out, CHOOSE_WORDS,
-                 "--lossy: nothing is rounded: by the model that makes no iteration more than %.0f "
-                 "%% faster than the best exact plan",
-                 100 * WORTH);
+        snprintf(
+            out, CHOOSE_WORDS,
+            "nothing is rounded: by the model that makes no iteration more than %.0f %% faster "
+            "than the best exact plan",
+            100 * WORTH);
         return;
     }
-    snprintf(out, CHOOSE_WORDS, "--lossy: %.2f times as fast as the best exact plan by the model; ",
+    snprintf(out, CHOOSE_WORDS, "%.2f times as fast as the best exact plan by the model; ",
              answer->exact_seconds / answer->seconds);
     snprintf(of, sizeof of, " of %d layers travel", training);
     for (int w = answer->nexact; w < ways->n; w++) {

@@ -71,8 +71,8 @@ static int clip_skip(struct sync *sync, int64_t iteration)
     if (row < sync->options.skips)
         return 0;
     return error_set("iteration %lld: the gradient of layer '%s' is not finite, and %lld updates "
-                     "in a row were to be left out (--on-nan=skip): training has diverged; lower "
-                     "base_lr, or set clip_gradients",
+                     "in a row were to be left out: training has diverged; lower base_lr, or set "
+                     "clip_gradients",
                      (long long)iteration, bucket_of(sync, bucket)->name, (long long)row);
 }
 

@@ -86,7 +86,7 @@ static const char *find_obstacle(const struct sync *sync)
     if (!sync->model.engine->i->own_memory)
         return "the engine works in the host's memory, there is no other";
     if (sync->options.direct == SYNC_DIRECT_OFF)
-        return "--tune=direct=off";
+        return "direct=off";
 #ifdef OMPI_HAVE_MPI_EXT_CUDA
     return MPIX_Query_cuda_support()
                ? NULL
@@ -104,10 +104,10 @@ int direct_find(struct sync *sync, bool *direct, char *way, size_t bytes)
 
     MPI_TRY(MPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_MIN, sync->sums));
     if (obstacle && sync->options.direct == SYNC_DIRECT_ON)
-        return error_set("--tune=direct=on: %s", obstacle);
+        return error_set("direct=on: %s", obstacle);
     if (all && sync->nranks > 1 && make_trial(sync)) {
         if (sync->options.direct == SYNC_DIRECT_ON)
-            return error_context("--tune=direct=on");
+            return error_context("direct=on");
         obstacle = error_text();
         all = 0;
     }

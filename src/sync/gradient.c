@@ -31,7 +31,7 @@ static bool has_slots(const struct sync *sync, int bucket)
 
 static int open_bucket(struct sync *sync, int bucket)
 {
-    static const char what[] = "the copies that --staleness needs";
+    static const char what[] = "the copies that staleness needs";
     struct bucket_copies *copies = &sync->gradient->buckets[bucket];
     size_t depth = (size_t)sync->buckets[bucket].depth;
     size_t elems = depth * bucket_of(sync, bucket)->elems;

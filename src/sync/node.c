@@ -1,67 +1,15 @@
-/* Who is together, and the memory that they share. */
+/* The memory that the ranks of a node share. */
 #include "sync/node.h"
 
 #include "util/agree.h"
 #include "util/alloc.h"
 
-#include <assert.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
 
 enum { LINE = 64 }; /* bytes of a cache line */
-
-/* Scratch per machine. */
-struct machine {
-    int last;    /* its node that has room, or -1 */
-    int members; /* of that node */
-    int leaders;
-};
-
-static void put_together(struct node_map *map, const struct topology *topology, int each,
-                         struct machine *machines)
-{
-    for (int m = 0; m < topology->nmachines; m++)
-        machines[m] = (struct machine){.last = -1};
-    for (int r = 0; r < topology->nranks; r++) {
-        struct machine *machine = &machines[topology->machine[r]];
-        if (r >= map->nworkers) {
-            machine->leaders++;
-        } else {
-            if (machine->last < 0 || (each > 0 && machine->members == each)) {
-                machine->last = map->nnodes++;
-                machine->members = 0;
-                machine->leaders++;
-            }
-            map->node[r] = machine->last;
-            if (++machine->members > map->most)
-                map->most = machine->members;
-        }
-        if (machine->leaders > map->leaders_per_host)
-            map->leaders_per_host = machine->leaders;
-    }
-}
-
-int node_map_create(const struct topology *topology, int nworkers, int each, struct node_map *out)
-{
-    struct machine *machines;
-    int status = ALLOC(machines, topology->nmachines, "the nodes");
-
-    assert(nworkers > 0 && nworkers <= topology->nranks);
-    *out = (struct node_map){.nworkers = nworkers};
-    status = error_any(status || ALLOC(out->node, topology->nranks, "the nodes"));
-    if (!status)
-        put_together(out, topology, each, machines);
-    free(machines);
-    return status;
-}
-
-void node_map_free(struct node_map *map)
-{
-    free(map->node);
-    map->node = NULL;
-}
 
 /* Bytes that the nodes of this rank's machine want in all. Collective over the machine. */
 static int sum_over_machine(const struct node *node, size_t mine, uint64_t *out)
@@ -88,7 +36,7 @@ static int check_space(uint64_t bytes, const char *what)
         return 0;
     return error_set(
         "%s of this machine's ranks take %.0f MiB of shared memory, but %s has %.0f MiB left: "
-        "enlarge it, or use --hierarchy=off",
+        "enlarge it, or use hierarchy=off",
         what, (double)bytes / 1048576, folder, (double)there / 1048576);
 }
 
@@ -150,13 +98,15 @@ fail:
     return -1;
 }
 
-static int create(MPI_Comm world, const struct topology *topology, const struct node_map *map,
-                  size_t elems, struct node **out)
+int node_create(MPI_Comm world, const struct topology *topology, const struct node_map *map,
+                size_t elems, struct node **out)
 {
     struct node *node;
     size_t bytes;
 
     *out = NULL;
+    if (map->most == 1)
+        return 0;
     if (error_agree(world, ALLOC(node, 1, "the node"))) {
         free(node); /* another rank has none */
         return -1;
@@ -186,25 +136,6 @@ static int create(MPI_Comm world, const struct topology *topology, const struct 
 fail:
     node_destroy(node);
     return -1;
-}
-
-int node_create(MPI_Comm world, const struct topology *topology, struct node_map *map, size_t elems,
-                bool messages, bool yields, struct node **out)
-{
-    bool only = map->nnodes == 1 && !map->team;
-    int status = 0;
-
-    *out = NULL;
-    if (map->most > 1 && !(only && messages)) {
-        if (!create(world, topology, map, elems, out))
-            return 0;
-        if (!only || !yields)
-            return -1;
-        error_context("Ranks exchange messages instead of sharing memory, which would be faster");
-        status = 1;
-    }
-    node_map_free(map);
-    return status;
 }
 
 void node_destroy(struct node *node)

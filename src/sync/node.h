@@ -15,23 +15,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "sync/node_map.h"
 #include "util/topology.h"
-
-/* Which workers are together. */
-struct node_map {
-    int nworkers;
-    int *node; /* per worker; numbered as they first come. Owned */
-    int nnodes;
-    int most;             /* workers of the largest node */
-    int leaders_per_host; /* most, dedicated servers included: they share its link */
-    bool team; /* whoever is together adds up by its engines (engine_team_i); the caller's to say */
-};
-
-/* each: at most that many workers form a node, in rank order, among those of one machine; 0: all of
- * them do. Workers are the lowest ranks of `topology`. Not collective; the same on all ranks,
- * unless memory is lacking on one. */
-int node_map_create(const struct topology *topology, int nworkers, int each, struct node_map *out);
-void node_map_free(struct node_map *map);
 
 /* A piece of memory that the ranks of a node share. */
 struct node_window {
@@ -52,13 +37,11 @@ struct node {
     float *grads;  /* nranks x elems: every rank's gradients */
 };
 
-/* This rank's node. topology: of world, the map's. elems: of the net's arenas, which the node
- * shares unless it is a team. Without a node, *out is NULL and the map freed: where no worker has
- * company; where one machine has all workers, who share its memory, and `messages` are asked for;
- * and where that memory is too small and `yields`: 1, and this thread's message is the warning.
- * Collective over world, with the same result. */
-int node_create(MPI_Comm world, const struct topology *topology, struct node_map *map, size_t elems,
-                bool messages, bool yields, struct node **out);
+/* This rank's node of the map; NULL where no node has several workers. topology: of world. elems:
+ * of the net's arenas, which the node shares unless it is a team; fails where that memory is too
+ * small. Collective over world, with the same result. */
+int node_create(MPI_Comm world, const struct topology *topology, const struct node_map *map,
+                size_t elems, struct node **out);
 
 /* After what uses its arenas. Collective over the node. */
 void node_destroy(struct node *node);

@@ -45,7 +45,7 @@ static const struct scheme_steps steps_ps = {
 const struct scheme scheme_ps = {
     .name = "ps",
     .label = "PS",
-    .help = "sharded parameter server on all workers, or on --servers=K",
+    .help = "sharded parameter server on all workers, or on dedicated servers",
     .home = HOME_SERVERS,
     .sliced = true,
     .mergeable = true,

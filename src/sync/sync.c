@@ -24,8 +24,8 @@ static int fit_tags(struct sync *sync)
         sync->tag_period = 1 << 16;
     if (sync->tag_period < (sync_drops(sync) ? LATEST : 4 + sync->options.staleness))
         return error_set(
-            "%d chunks need more message tags than this MPI has (%d); use a larger --tune=chunk",
-            chunks, found ? *upper : 32767);
+            "%d chunks need more message tags than this MPI has (%d); use larger chunks", chunks,
+            found ? *upper : 32767);
     return 0;
 fail:
     return -1;

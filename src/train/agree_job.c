@@ -30,8 +30,9 @@ void agree_job_put_files(const struct job *job, struct strbuf *list)
     /* engines that add up together are the same; else each rank may have its own, but for the one
      * that computes nothing */
     agreement_put(list, "--engine", "%s",
-                  job->blank || job->options->hierarchy != HIERARCHY_OFF ? job->options->engine
-                                                                         : "one that computes");
+                  job->blank || job->options->exchange.hierarchy != HIERARCHY_OFF
+                      ? job->options->engine
+                      : "one that computes");
     agree_job_put_message(list, "", &job->solver->base, SOLVER_OF_RANKS);
     agree_job_put_message(list, "net: ", &nets->train->param->base, NET_OF_RANKS);
     for (int i = 0; i < nets->ntests; i++) {

@@ -27,7 +27,7 @@ static int64_t iterations_to_next(struct guard *guard, int64_t iteration)
 {
     double now = clock_seconds(), lapse = now - guard->signals.seconds;
     enum { SLOWER = 4 }; /* so many times as slow a rank may be that is held to be late, not lost */
-    int64_t least = guard->job->options->drop > 0 ? SLOWER : 1;
+    int64_t least = guard->job->options->exchange.drop > 0 ? SLOWER : 1;
     int64_t n = iteration - guard->signals.iteration, next = 1;
 
     /* never more than twice as many as were timed: the first iterations are not like the rest */
@@ -153,7 +153,7 @@ static int read_answer(struct guard *guard, struct sync *sync, int64_t iteration
     if (sync_answer(sync, values))
         return -1;
     guard->signals.next = guard->signals.asked + (int64_t)values[NEXT];
-    if (guard->job->options->drop > 0)
+    if (guard->job->options->exchange.drop > 0)
         guard->signals.lag = (int64_t)values[NEXT];
     guard->signals.asked = -1;
     for (int k = 0; k < SIGNALS; k++) {

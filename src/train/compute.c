@@ -161,7 +161,7 @@ int compute_open_engine_all(struct compute *compute, const struct job *job, stru
 
     options.threads = job->threads;
     options.profile = o->profile;
-    options.dilate = o->dilate;
+    options.dilate = o->exchange.dilate;
     options.device = job->topology.local_rank;
     options.passes = job->iter_size;
     options.steady = job->options->reproducible;
@@ -296,7 +296,7 @@ int compute_open_shares(struct compute *compute, const struct job *job)
         grains_open(&compute->grains, job, compute->net, compute_statistics(compute, NULL, false)))
         return -1;
     if (losses == 0 || job->nworkers == 1 || job->options->reproducible || job_apart(job) ||
-        job->options->comm.policy == COMM_NONE)
+        job->options->exchange.comm.policy == COMM_NONE)
         return 0;
     compute->counted_losses = losses;
     return OWN(job->owner, compute->counts, losses, "labels that count");

@@ -235,9 +235,9 @@ static void put_plan(const struct job *job, const struct exchange *exchange, str
     strbuf_printf(out, "%-10s  ", "plan");
     if (plan_is_alone(plan)) {
         strbuf_printf(out, "%s, nothing travels\n",
-                      plan->ncomputing == 1  ? "one worker"
-                      : exchange->nodes.team ? "workers add up gradients on their GPUs"
-                                             : "workers add up gradients in shared memory");
+                      plan->ncomputing == 1        ? "one worker"
+                      : exchange->shape.nodes.team ? "workers add up gradients on their GPUs"
+                                                   : "workers add up gradients in shared memory");
         return;
     }
     for (int b = 0; b < plan->nbuckets; b++)

@@ -2,7 +2,8 @@
 #ifndef POSEIDON_TRAIN_DRY_RUN_H
 #define POSEIDON_TRAIN_DRY_RUN_H
 
-#include "train/exchange.h"
+#include "exchange/exchange.h"
+#include "train/compute.h"
 #include "train/run.h"
 
 /* What the data say of the run; rank 0's. */

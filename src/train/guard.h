@@ -49,8 +49,8 @@ struct guard {
 
 /* ---- lost.c ---- */
 
-/* Fills in what sync_options has of ranks that keep all waiting. */
-void guard_watch_ranks(struct guard *guard, struct sync_options *options);
+/* Fills in who names ranks that keep all waiting, and who ends the process. */
+void guard_watch_ranks(struct guard *guard, struct wire_watch *out);
 
 /* What the compute thread does from now on, before or in that iteration, for those who wait for
  * this rank: PHASE_TESTING + i for test net i. */

@@ -21,17 +21,17 @@ int job_open(struct job *job, MPI_Comm world, const struct trainer_options *o, s
     job->world = world;
     MPI_Comm_rank(world, &job->rank);
     MPI_Comm_size(world, &job->nranks);
-    if (o->servers >= job->nranks)
+    if (o->exchange.servers >= job->nranks)
         return error_set(
             "--servers=%d leaves no worker: %d rank%s, and at least one must compute; start "
             "more ranks (mpirun -np N) or ask for fewer servers",
-            o->servers, job->nranks, job->nranks == 1 ? " is there" : "s are there");
-    job->nworkers = job->nranks - o->servers;
+            o->exchange.servers, job->nranks, job->nranks == 1 ? " is there" : "s are there");
+    job->nworkers = job->nranks - o->exchange.servers;
     job->worker = job->rank < job->nworkers;
-    if (o->drop >= job->nworkers && o->drop > 0)
+    if (o->exchange.drop >= job->nworkers && o->exchange.drop > 0)
         return error_set("--drop-stragglers=%d would drop every gradient of %d worker%s: start "
                          "more ranks (mpirun -np N) or drop fewer",
-                         o->drop, job->nworkers, job->nworkers == 1 ? "" : "s");
+                         o->exchange.drop, job->nworkers, job->nworkers == 1 ? "" : "s");
     job->blank = engine_is_blank(o->engine);
     if (o->batch > 0 && o->global_batch > 0)
         return error_set("--batch is per rank and --global-batch over all ranks: give one of them");
@@ -168,11 +168,12 @@ static int check_lars(const struct job *job)
     if (job->rule.kind != RULE_SGD && job->rule.kind != RULE_NESTEROV)
         return error_set("local_lr_auto is for the types SGD and Nesterov, found %s",
                          rule_kind_name(job->rule.kind));
-    if (o->staleness > 0 || o->ps_update == PS_UPDATE_DEVICE)
+    if (o->exchange.staleness > 0 || o->ps_update == PS_UPDATE_DEVICE)
         return error_set("local_lr_auto %s: it cannot be combined with %s",
-                         o->staleness > 0 ? "makes every update wait for all ranks"
-                                          : "measures parameters on the host",
-                         o->staleness > 0 ? "--tune=staleness" : "--tune=ps-update=device");
+                         o->exchange.staleness > 0 ? "makes every update wait for all ranks"
+                                                   : "measures parameters on the host",
+                         o->exchange.staleness > 0 ? "--tune=staleness"
+                                                   : "--tune=ps-update=device");
     return 0;
 }
 
@@ -180,7 +181,7 @@ static int check_policy(const struct job *job)
 {
     const struct trainer_options *o = job->options;
 
-    if (job->policy.type != POLICY_PLATEAU || (!job_apart(job) && o->servers <= 0))
+    if (job->policy.type != POLICY_PLATEAU || (!job_apart(job) && o->exchange.servers <= 0))
         return 0;
     return error_set("lr_policy \"plateau\" follows the loss of all workers, which must be known "
                      "before the next iteration: it cannot be combined with %s",
@@ -221,11 +222,11 @@ int job_read(struct job *job, char **notices)
         return context_of(o, "type");
     if (policy_from_solver(job->solver, &job->policy))
         return context_of(o, "lr_policy");
-    if (o->staleness > 0 && job->solver->clip_gradients > 0)
+    if (o->exchange.staleness > 0 && job->solver->clip_gradients > 0)
         return error_set(
             "%s: clip_gradients makes every update wait for all ranks; it cannot be combined "
             "with --tune=staleness=%d",
-            o->solver, o->staleness);
+            o->solver, o->exchange.staleness);
     if (check_lars(job))
         return error_context("%s", o->solver);
     job->policy.max_iter = job->max_iter;
@@ -258,7 +259,7 @@ int job_batch(const struct job *job, int *out)
 int job_find_threads_all(struct job *job)
 {
     const char *environment = getenv("OMP_NUM_THREADS");
-    bool sends = job->nranks > 1 && job->options->comm.policy != COMM_NONE && !job->blank;
+    bool sends = job->nranks > 1 && job->options->exchange.comm.policy != COMM_NONE && !job->blank;
     int wanted = job->options->computing.threads;
 
     if (cores_find(job->world, &job->topology, &job->cores))

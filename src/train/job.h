@@ -59,9 +59,9 @@ static inline int job_shares(const struct job *job)
 /* The option by which workers may be in different iterations; NULL: none is given. */
 static inline const char *job_apart(const struct job *job)
 {
-    return job->options->staleness > 0 ? "--tune=staleness"
-           : job->options->drop > 0    ? "--drop-stragglers"
-                                       : NULL;
+    return job->options->exchange.staleness > 0 ? "--tune=staleness"
+           : job->options->exchange.drop > 0    ? "--drop-stragglers"
+                                                : NULL;
 }
 
 /* Workers whose losses differ: all, but with --reproducible every worker knows all of them. */

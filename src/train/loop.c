@@ -108,7 +108,8 @@ static int display_loss(struct trainer *t, int64_t iteration, double seconds, bo
 {
     size_t noutputs = training ? outputs_count(t->compute.net) : 0;
     struct stragglers *stragglers = t->guard.stragglers;
-    bool drops = t->job.options->drop > 0; /* then who has computed it is counted behind all */
+    bool drops =
+        t->job.options->exchange.drop > 0; /* then who has computed it is counted behind all */
     size_t count = noutputs + 1 + stragglers_values(stragglers) + drops;
     size_t alike =
         t->job.options->reproducible ? noutputs + 1 : 0; /* all workers have them already */
@@ -160,7 +161,9 @@ static int meet(struct trainer *t)
 {
     double nothing = 0;
 
-    return t->job.options->drop > 0 && t->job.worker ? sync_sum(t->exchange.sync, &nothing, 1) : 0;
+    return t->job.options->exchange.drop > 0 && t->job.worker
+               ? sync_sum(t->exchange.sync, &nothing, 1)
+               : 0;
 }
 
 static int snapshot(struct trainer *t, int64_t iteration)
@@ -407,7 +410,7 @@ static int run_loop(struct trainer *t)
         LOG_WARNING(t->job.log, "%s: max_iter is 0 or not set: no iteration is run",
                     t->job.options->solver);
     t->guard.signals.asked = -1;
-    t->guard.signals.lag = 1 + t->job.options->staleness;
+    t->guard.signals.lag = 1 + t->job.options->exchange.staleness;
     t->guard.signals.next = t->guard.signals.iteration = i;
     t->guard.signals.seconds = t->guard.signals.saved = t->timing.started;
     for (; i < t->job.max_iter; i++) {

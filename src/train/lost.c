@@ -2,14 +2,12 @@
  * training runs, and how a run ends that cannot go on without them. */
 #include "train/guard.h"
 
+#include "exchange/lost.h"
 #include "util/clock.h"
 
-#include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <unistd.h>
 
-enum { LAST_BREATH_SECONDS = 30, SAVING_SECONDS = 600 };
+enum { SAVING_SECONDS = 600 };
 
 static void warn_of_stall(void *context, const char *text)
 {
@@ -19,31 +17,27 @@ static void warn_of_stall(void *context, const char *text)
     LOG_ERROR(guard->job->log, "%s", text);
 }
 
-static void leave(int unused)
+/* What rank 0 has handed to the keeper is still written, unless it is the disk that does not
+ * answer. */
+static void save(void *context)
 {
-    (void)unused;
-    _exit(TRAINER_LOST);
-}
+    const struct guard *guard = context;
 
-/* On the wire's thread: a rank is gone, and nothing collective will ever end. What rank 0 has
- * handed to the keeper is still written, unless it is the disk that does not answer; and the
- * launcher may be out of reach, too. */
-static void give_up(void *context, const char *text)
-{
-    struct guard *guard = context;
-
-    fprintf(stderr,
-            "poseidon train: lost: %s. The run ends with status %d; --resume continues from "
-            "its newest snapshot\n",
-            text, TRAINER_LOST);
-    fflush(stderr);
-    (void)signal(SIGALRM, leave);
-    alarm(SAVING_SECONDS + LAST_BREATH_SECONDS);
     if (guard->job->rank == 0)
         (void)run_finish_saving(guard->run, false);
-    alarm(LAST_BREATH_SECONDS);
-    MPI_Abort(MPI_COMM_WORLD, TRAINER_LOST);
-    _exit(TRAINER_LOST);
+}
+
+/* On the wire's thread: a rank is gone. */
+static void give_up(void *context, const char *text)
+{
+    const struct exchange_end end = {.program = "poseidon train",
+                                     .what = "The run",
+                                     .advice = "; --resume continues from its newest snapshot",
+                                     .save_seconds = SAVING_SECONDS,
+                                     .save = save,
+                                     .context = context};
+
+    exchange_lost(&end, text);
 }
 
 /* ---- where this rank is ---- */
@@ -113,15 +107,13 @@ static void put_place(void *context, const int64_t place[3], struct strbuf *text
         strbuf_puts(text, net == guard->compute->net ? " (between two passes)" : " (testing)");
 }
 
-void guard_watch_ranks(struct guard *guard, struct sync_options *o)
+void guard_watch_ranks(struct guard *guard, struct wire_watch *out)
 {
     guard_enter(guard, -1, PHASE_TRAINING);
-    o->watch = (struct wire_watch){.stall_seconds = WIRE_SILENCE_SECONDS,
-                                   .lost_seconds = guard->job->options->stall_timeout,
-                                   .topology = &guard->job->topology,
-                                   .context = guard,
-                                   .warn = warn_of_stall,
-                                   .lost = give_up,
-                                   .where = where,
-                                   .put_place = put_place};
+    *out = (struct wire_watch){.stall_seconds = WIRE_SILENCE_SECONDS,
+                               .context = guard,
+                               .warn = warn_of_stall,
+                               .lost = give_up,
+                               .where = where,
+                               .put_place = put_place};
 }

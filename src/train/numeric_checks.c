@@ -116,7 +116,7 @@ int on_nan_parse(const char *option, const char *text, void *target)
     *skips = SKIPS_IN_A_ROW;
     if (!strcmp(text, "skip") || (sscanf(text, "skip,%d%c", skips, &end) == 1 && *skips > 0))
         return 0;
-    return error_set("--%s expects stop, skip, or skip,N with the number of updates in a row "
+    return error_set("%s expects stop, skip, or skip,N with the number of updates in a row "
                      "that end training (skip is skip,%d), found '%s'",
                      option, SKIPS_IN_A_ROW, text);
 }

@@ -6,6 +6,7 @@
 #include "train/guard.h"
 #include "train/output.h"
 #include "train/scores.h"
+#include "train/net_exchange.h"
 
 struct setup;
 
@@ -14,6 +15,7 @@ struct trainer {
     struct job job;
     struct compute compute;
     struct exchange exchange;
+    struct net_exchange net_exchange;
     struct rates rates;
     struct scores scores;
     struct timing timing;

@@ -109,11 +109,9 @@ static int predict_transfers(struct trainer *t)
     int status = error_agree(t->job.world, costs ? 0 : -1);
 
     if (!status)
-        status = schemes_probe_all(&t->exchange, &t->job, &t->compute);
-    if (!status) {
-        plan->options.leaders_per_host = schemes_leaders_per_host(&t->exchange);
-        cost_plan(&t->exchange.probe.cluster, plan, costs);
-    }
+        status = exchange_measure_all(&t->exchange);
+    if (!status)
+        exchange_price(&t->exchange, costs);
     for (int i = 0; i < t->output.figures.nlayers && !status; i++) {
         struct figures_layer *layer = &t->output.figures.layers[i];
         const struct cost *cost = &costs[layer->bucket];
@@ -204,18 +202,18 @@ static void log_run(const struct trainer *t)
 
 int trainer_gather_figures(struct trainer *t)
 {
-    struct figures_source source = {.net = t->compute.net,
-                                    .plan = t->exchange.plan,
-                                    .topology = &t->job.topology,
-                                    .stats = sync_stats(t->exchange.sync),
-                                    .iterations = t->end - t->at.iteration,
-                                    .train_seconds = t->timing.train_seconds,
-                                    .train_stall = t->timing.train_stall,
-                                    .overlap = t->job.options->overlap != COST_OVERLAP_NONE,
-                                    .batch = t->job.batch * t->job.iter_size,
-                                    .threads =
-                                        t->job.blank ? 0 : t->job.threads * t->job.cores.sharers,
-                                    .cores = t->job.cores.allowed};
+    struct figures_source source = {
+        .net = t->compute.net,
+        .plan = t->exchange.plan,
+        .topology = &t->job.topology,
+        .stats = sync_stats(t->exchange.sync),
+        .iterations = t->end - t->at.iteration,
+        .train_seconds = t->timing.train_seconds,
+        .train_stall = t->timing.train_stall,
+        .overlap = t->job.options->exchange.overlap != COST_OVERLAP_NONE,
+        .batch = t->job.batch * t->job.iter_size,
+        .threads = t->job.blank ? 0 : t->job.threads * t->job.cores.sharers,
+        .cores = t->job.cores.allowed};
 
     if (t->job.worker)
         net_input_waits(t->compute.net, &source.input_waits, &source.input_seconds);
@@ -238,8 +236,8 @@ int trainer_gather_figures(struct trainer *t)
 int trainer_report(struct trainer *t)
 {
     /* whoever stopped training waits for its end */
-    bool asked = (t->job.options->trace || t->job.options->log || t->job.options->account) &&
-                 t->job.nworkers > 1 && !t->stopped;
+    bool asked =
+        (t->job.options->trace || t->job.options->log) && t->job.nworkers > 1 && !t->stopped;
     bool predicted = asked || (t->exchange.probed && t->job.nworkers > 1 && !t->stopped);
 
     assert(!t->exchange.sync);
@@ -249,7 +247,7 @@ int trainer_report(struct trainer *t)
         return 0;
     if (predicted && predict_transfers(t))
         return -1;
-    if (asked && alone_measure(t->job.world, t->exchange.plan, &t->exchange.model,
+    if (asked && alone_measure(t->job.world, t->exchange.plan, &t->net_exchange.model,
                                &t->exchange.sync_options, &t->output.figures))
         return -1;
     return error_agree(t->job.world, t->job.rank == 0 ? publish_report(t, &t->output.figures) : 0);
@@ -302,9 +300,9 @@ static void put_provenance(const struct trainer *t, struct json *json)
     json_array_end(json);
     json_put_string(json, "net", figures->net);
     json_put_bool(json, "fake_data", t->compute.fake != NULL);
-    json_put_string(json, "comm", comm_name(o->comm));
-    json_put_string(json, "overlap", cost_overlap_words[o->overlap]);
-    json_put_string(json, "wire", wire_words[o->wire]);
+    json_put_string(json, "comm", comm_name(o->exchange.comm));
+    json_put_string(json, "overlap", cost_overlap_words[o->exchange.overlap]);
+    json_put_string(json, "wire", wire_words[o->exchange.wire]);
     json_put_int(json, "batch_per_rank", figures->batch);
     json_put_int(json, "threads", t->job.threads);
     json_put_array(json, "hosts");
@@ -335,7 +333,7 @@ static void put_course(const struct trainer *t, struct json *json)
     json_put_int(json, "nodes", t->job.topology.nmachines);
     json_put_int(json, "ranks", figures->nranks);
     json_put_int(json, "workers", figures->nworkers);
-    json_put_int(json, "dedicated_servers", t->job.options->servers);
+    json_put_int(json, "dedicated_servers", t->job.options->exchange.servers);
     json_put_int(json, "iterations", t->end);
     json_put_int(json, "updates_left_out", t->guard.skips_told);
     if (t->job.records)

@@ -34,8 +34,8 @@ int signal_effect_parse(const char *option, const char *text, void *target)
     char list[64];
 
     if (found < 0)
-        return error_set("Invalid signal effect \"%s\" was specified: --%s expects %s", text,
-                         option, choice_list(words, list, sizeof list));
+        return error_set("Invalid signal effect \"%s\" was specified: %s expects %s", text, option,
+                         choice_list(words, list, sizeof list));
     *(enum signal_effect *)target = (enum signal_effect)found;
     return 0;
 }
@@ -63,7 +63,7 @@ int signals_parse(const char *option, const char *text, void *target)
 
         if (kind == SIGNALS)
             return error_set(
-                "--%s=%s: expected signals of INT, HUP, TERM, USR1 and XCPU with what each does, "
+                "%s=%s: expected signals of INT, HUP, TERM, USR1 and XCPU with what each does, "
                 "as TERM=stop,USR1=snapshot",
                 option, text);
         snprintf(effect, sizeof effect, "%.*s", (int)rest - 1, at + length + 1);

@@ -200,7 +200,7 @@ static void log_nodes(const struct job *job, const struct exchange *exchange)
         snprintf(leaders, sizeof leaders, "%d leaders of each communicate for it",
                  exchange->plan->rails);
     LOG_INFO(job->log, "%d workers on %d node%s add up their gradients %s%s; %s", job->nworkers,
-             exchange->nodes.nnodes, exchange->nodes.nnodes == 1 ? "" : "s",
+             exchange->shape.nodes.nnodes, exchange->shape.nodes.nnodes == 1 ? "" : "s",
              exchange->node->team ? "by " : "in shared memory",
              exchange->node->team ? exchange->team : "", leaders);
 }
@@ -234,9 +234,9 @@ void output_log_start(const struct job *job, const struct compute *compute,
     LOG_LINES(job->log, places);
     if (job->worker && !job->blank && !words)
         cores_warn(&job->cores, job->threads, job->rank, job->log);
-    if (job->options->dilate > 1)
+    if (job->options->exchange.dilate > 1)
         LOG_WARNING(job->log, "Dilated: every transfer carries 1/%d of its bytes",
-                    job->options->dilate);
+                    job->options->exchange.dilate);
     LOG_INFO(job->log, "Effective batch = %d worker%s x %d x %s %d = %d samples per iteration",
              job->nworkers, job->nworkers == 1 ? "" : "s", job->batch,
              job->options->reproducible ? "grains" : "iter_size", job->iter_size,
@@ -252,15 +252,15 @@ void output_log_start(const struct job *job, const struct compute *compute,
                  "LARS: every parameter's rate follows its norm and its gradient's "
                  "(local_gw_ratio %g)",
                  (double)job->solver->local_gw_ratio);
-    if (job->options->servers > 0)
-        LOG_INFO(job->log, "%d dedicated parameter server%s", job->options->servers,
-                 job->options->servers == 1 ? "" : "s");
-    if (job->options->drop > 0)
+    if (job->options->exchange.servers > 0)
+        LOG_INFO(job->log, "%d dedicated parameter server%s", job->options->exchange.servers,
+                 job->options->exchange.servers == 1 ? "" : "s");
+    if (job->options->exchange.drop > 0)
         LOG_INFO(job->log,
                  "No iteration waits for the last %d of %d workers' gradients: results depend on "
                  "timing. A rank that is stopped holds all up if it serves others%s",
-                 job->options->drop, job->nworkers,
-                 job->options->servers > 0 ? "" : ", as all do here: give --servers=N");
+                 job->options->exchange.drop, job->nworkers,
+                 job->options->exchange.servers > 0 ? "" : ", as all do here: give --servers=N");
     if (exchange->node && plan_is_alone(exchange->plan) && !exchange->node->team)
         log_only_node(job, exchange);
     else if (exchange->node)

@@ -42,7 +42,7 @@ int stragglers_open(const struct job *job, int64_t first, struct stragglers **ou
     struct stragglers *late;
     size_t n = (size_t)job->nranks;
 
-    if (job->nworkers < 2 || job->options->comm.policy == COMM_NONE)
+    if (job->nworkers < 2 || job->options->exchange.comm.policy == COMM_NONE)
         return 0;
     if (OWN(job->owner, late, 1, "late ranks"))
         return -1;

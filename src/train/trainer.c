@@ -4,7 +4,6 @@
 #include "train/parts.h"
 
 #include "forecast/profiles.h"
-#include "plan/kept_plan.h"
 #include "report/outputs.h"
 #include "train/agree_job.h"
 #include "train/dry_run.h"
@@ -130,14 +129,12 @@ static int open_sync_all(struct trainer *t)
 {
     struct sync_update update = {
         .context = t, .nhistory = t->job.rule.nhistory, .describe = describe_update};
+    struct sync_options options = {.iteration = t->at.iteration, .trace = t->output.trace};
 
-    if (nodes_place_updates_all(&t->exchange, &t->job, &t->compute))
+    guard_watch_ranks(&t->guard, &options.watch);
+    if (net_exchange_open_all(&t->net_exchange, &t->exchange, &update, &options))
         return -1;
-    exchange_set_options(&t->exchange, &t->job, t->at.iteration, t->output.trace);
-    guard_watch_ranks(&t->guard, &t->exchange.sync_options);
-    if (exchange_open_all(&t->exchange, &t->job, &t->compute, &update))
-        return -1;
-    return t->job.blank ? 0 : exchange_share_values_all(&t->exchange, &t->job, &t->compute);
+    return t->job.blank ? 0 : net_exchange_share_values_all(&t->net_exchange, &t->exchange);
 }
 
 static int begin_run(struct trainer *t)
@@ -174,11 +171,12 @@ static int set_up(struct trainer *t)
     patience_step("building the nets");
     if (compute_open_engine_all(&t->compute, &t->job, &t->setup->places) ||
         error_agree(world, check_limits(t)) ||
-        nodes_form_all(&t->exchange, &t->job, &t->compute, t->run.kept_plan) ||
+        net_exchange_form_all(&t->net_exchange, &t->job, &t->compute, t->run.kept_plan,
+                              &t->exchange) ||
         compute_build_all(&t->compute, &t->job, t->setup->memory_limit))
         return -1;
     patience_step("measuring the network and choosing schemes");
-    if (schemes_plan_all(&t->exchange, &t->job, &t->compute, t->run.kept_plan))
+    if (net_exchange_plan_all(&t->net_exchange, &t->exchange))
         return -1;
     patience_step("reading weights or a snapshot");
     if (error_agree(world, read_state(t)) || agree_share(world, &t->at, sizeof t->at) ||
@@ -250,9 +248,9 @@ void trainer_destroy(struct trainer *t)
     cores_enter(&t->job.cores, CORES_ALL);
     run_close(&t->run);
     exchange_close(&t->exchange);
+    net_exchange_close(&t->net_exchange);
     compute_close(&t->compute, &t->job);
-    node_destroy(t->exchange.node);
-    node_map_free(&t->exchange.nodes);
+    exchange_leave(&t->exchange);
     patience_hosts(NULL);
     trace_destroy(t->output.trace);
     if (t->compute.engine.i)

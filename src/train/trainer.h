@@ -8,7 +8,8 @@
 #include "plan/cost.h"
 #include "train/deadline.h"
 #include "spec/override.h"
-#include "plan/communication.h"
+#include "exchange/lost.h"
+#include "exchange/options.h"
 #include "train/signals.h"
 #include "sync/sync.h"
 #include "util/json.h"
@@ -48,14 +49,12 @@ struct trainer_options {
     const char *keep_best; /* an output of the first test net, by which the best snapshot stays,
                               too; "": its first accuracy; NULL: none */
     int max_bad;           /* damaged records of a data layer that a rank may leave out */
-    int skip_nan;         /* > 0: updates whose gradient is not finite are left out, but not so many
-                             in a row */
-    int check_sync;       /* > 0: so often, in iterations, ranks compare their parameters */
-    double stall_timeout; /* > 0: seconds of silence after which a rank counts as lost */
+    int skip_nan;   /* > 0: updates whose gradient is not finite are left out, but not so many
+                       in a row */
+    int check_sync; /* > 0: so often, in iterations, ranks compare their parameters */
 
     const char *engine;     /* its name */
     const char *profile;    /* engine replay: path of the file of times */
-    int dilate;             /* engine replay: > 1 divides all traffic */
     long long input_chw[3]; /* where no data is read: input size where the net does not give it; 0:
                                unknown */
     bool fake_data;         /* made-up samples in the place of data; no tests, no snapshots */
@@ -63,25 +62,8 @@ struct trainer_options {
                                         that users choose of it; the trainer fills in the rest */
     bool share_gpu;                  /* several ranks may compute on one device */
 
-    struct comm comm;          /* which scheme moves which layer */
-    enum wire_format wire;     /* form of gradients on the wire */
-    struct ways lossy;         /* comm auto: what may be chosen beside the lossless schemes */
-    enum cost_overlap overlap; /* how much communication runs under computation */
-    int staleness;             /* iterations that a worker may be ahead of the slowest */
-    int drop;                  /* so many workers' gradients no iteration waits for */
-    bool fifo;                 /* messages are sent in the order of posting, not by urgency */
-    struct plan_sizes sizes;   /* but for latency; COST_SIZE_CHOSEN: by the measured network */
-    double mbps;               /* cap of this rank's sends, Mbit/s; 0: none */
-    bool measure;              /* comm auto: the cluster is measured and schemes are chosen anew,
-                                  whatever a file or a snapshot says */
-    const char *cluster_file;  /* comm auto: path of the file that keeps the cluster's figures */
-    int hierarchy; /* > 0: so many workers of a machine form a node, whose leader sends for all of
-                      them; else HIERARCHY_AUTO or HIERARCHY_OFF */
-    int leaders;   /* of a node, each for its share of the parameters; 0: all where one node without
-                      dedicated servers is all there is, else 1 */
-    int servers;   /* dedicated server ranks, the last ones; 0: every worker serves too */
-    enum sync_direct direct;  /* whether messages go straight from and to the device's memory */
-    enum ps_update ps_update; /* where servers apply the solver */
+    struct exchange_options exchange; /* how ranks bring their gradients together */
+    enum ps_update ps_update;         /* where servers apply the solver */
 
     int batch;         /* > 0: samples per rank and pass, replaces the training data's */
     int global_batch;  /* > 0: samples per iteration over all workers; not together with batch */
@@ -98,12 +80,9 @@ struct trainer_options {
     const char *log;                 /* path of the report as JSON lines to write */
     const char *csv;                 /* path of the CSV file of losses, rates and scores */
     const char *tensorboard;         /* folder for the same as TensorBoard's event files */
-    bool account;        /* each layer's transfer is timed alone also without trace and log */
-    const char *summary; /* path of the JSON summary to write at the end */
-    int lowrank_warmup; /* as in sync_options; < 0: 10, or the solver's warm-up where that is longer
-                         */
-    bool json;          /* the summary on standard output too, and nothing else there */
-    bool dry_run;       /* nothing is to be trained: trainer_dry_run follows, not trainer_run */
+    const char *summary;             /* path of the JSON summary to write at the end */
+    bool json;    /* the summary on standard output too, and nothing else there */
+    bool dry_run; /* nothing is to be trained: trainer_dry_run follows, not trainer_run */
 };
 
 /* The words of options, by enum ps_update ("auto", "host", "device") and enum resume ("off", "own",
@@ -136,9 +115,9 @@ int trainer_dry_run(struct trainer *trainer, struct strbuf *out);
 /* Why a run ended, as the status of its process. README.md and the job scripts rely on these. */
 enum {
     TRAINER_DONE = 0,
-    TRAINER_SAVED = 75,       /* stopped early with a snapshot: EX_TEMPFAIL, start again */
-    TRAINER_LOST = 76,        /* a rank was lost: start again, perhaps without its host */
-    TRAINER_INTERRUPTED = 130 /* stopped early without one */
+    TRAINER_SAVED = 75,           /* stopped early with a snapshot: EX_TEMPFAIL, start again */
+    TRAINER_LOST = EXCHANGE_LOST, /* a rank was lost: start again, perhaps without its host */
+    TRAINER_INTERRUPTED = 130     /* stopped early without one */
 };
 
 /* One of these, after trainer_run succeeded. */

@@ -36,8 +36,7 @@ static int parse_word(const char *option, const char *text, const char *const *w
     int found = find_word(words, text, compare);
 
     if (found < 0)
-        return error_set("--%s=%s: expected %s", option, text,
-                         choice_list(words, list, sizeof list));
+        return error_set("%s=%s: expected %s", option, text, choice_list(words, list, sizeof list));
     *out = found;
     return 0;
 }

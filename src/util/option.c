@@ -41,12 +41,12 @@ static int parse_threads(const char *name, const char *text, int *out)
     if (units_parse_whole(name, text, 1, INT_MAX, &number))
         return -1;
     if (cores > 0 && number > PER_CORE * cores)
-        return error_set("--%s=%lld is too many: this machine has %ld core%s; expected at most one "
+        return error_set("%s=%lld is too many: this machine has %ld core%s; expected at most one "
                          "thread per core",
                          name, number, cores, cores == 1 ? "" : "s");
     if (cores > 0 && number > cores && option_warns())
         fprintf(stderr,
-                "warning: --%s=%lld is more than this machine's %ld core%s: threads that take "
+                "warning: %s=%lld is more than this machine's %ld core%s: threads that take "
                 "turns are slower than fewer\n",
                 name, number, cores, cores == 1 ? "" : "s");
     *out = (int)number;
@@ -56,7 +56,7 @@ static int parse_threads(const char *name, const char *text, int *out)
 static int add_item(const char *name, const char *text, struct option_list *list)
 {
     if (list->n == OPTIONS_ITEMS)
-        return error_set("--%s was given more than %d times", name, list->n);
+        return error_set("%s was given more than %d times", name, list->n);
     list->item[list->n++] = text;
     return 0;
 }
@@ -68,7 +68,7 @@ int option_store(const struct option *o, const char *name, const char *text)
     switch (option_type_of(o)) {
     case OPTION_TEXT:
         if (!*text && !strncmp(o->value, "FILE", 4))
-            return error_set("--%s= names no file: --%s=%s", name, name, o->value);
+            return error_set("%s= names no file: %s=%s", name, name, o->value);
         *(const char **)o->target = text;
         return 0;
     case OPTION_THREADS:
@@ -109,8 +109,6 @@ static int parse_word(struct option_rows *rows, char *text)
     near = suggest_start(text);
     for (int i = 0; i < rows->n; i++) {
         const struct option *row = &rows->row[i];
-        if (!row->target)
-            continue;
         if (!strcmp(text, row->name)) {
             rows->given[i] = true;
             return option_store(row, text, value);
@@ -129,18 +127,4 @@ int options_parse_words(struct option_rows *rows, char *text)
         if (*word && parse_word(rows, word))
             return -1;
     return 0;
-}
-
-int options_restate(void)
-{
-    char text[2048], before = ' ';
-    size_t n = 0;
-
-    for (const char *at = error_text(); *at && n < sizeof text - 1; before = *at++) {
-        if (before == ' ' && !strncmp(at, "--", 2))
-            at += strncmp(at, "--tune=", 7) ? 2 : 7;
-        text[n++] = *at;
-    }
-    text[n] = '\0';
-    return error_set("%s", text);
 }

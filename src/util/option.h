@@ -25,10 +25,10 @@ enum option_type {
     OPTION_TUNING,  /* no target: NAME=VALUE of a row with OPTION_TUNE; may be repeated */
     OPTION_GROUP,   /* a heading of --help, in `help`; no option */
     /* added to one of these: */
-    OPTION_OWN = 16,  /* each rank may have its own; else all ranks must be given the same */
-    OPTION_TUNE = 32, /* behind the row of OPTION_TUNING; listed by options_print_tuning */
-    OPTION_OLD = 64,  /* a word of former releases, not listed; `help` is today's, for a warning;
-                         NULL: Caffe's own word, which is taken without one */
+    OPTION_OWN = 16,   /* each rank may have its own; else all ranks must be given the same */
+    OPTION_TUNE = 32,  /* behind the row of OPTION_TUNING; listed by options_print_tuning */
+    OPTION_CAFFE = 64, /* a word of Caffe's that has another name here: taken, and not listed; with
+                          OPTION_TUNE: taken without --tune, too */
 };
 
 enum { OPTIONS_INDENT = 29 }; /* columns before an option's words in --help */
@@ -67,17 +67,16 @@ void options_add(struct option_rows *rows, const struct option *more, int n);
 
 static inline enum option_type option_type_of(const struct option *o)
 {
-    return (enum option_type)(o->type & ~(OPTION_OWN | OPTION_TUNE | OPTION_OLD));
+    return (enum option_type)(o->type & ~(OPTION_OWN | OPTION_TUNE | OPTION_CAFFE));
 }
 
 /* The text's value into the row's target, of any type but flags, words and names that stand alone.
- * name: what messages call the option, "chunk" or "tune=chunk". Fails with a message. */
+ * name: what messages call the option, "--chunk", "--tune=chunk" or "chunk". Fails with a message.
+ */
 int option_store(const struct option *option, const char *name, const char *text);
 
-/* "NAME=VALUE,NAME=VALUE", which is cut apart, for the rows that have a target; then a message says
- * "--NAME" where for this form it is to be "NAME": options_restate sees to that, and returns -1. */
+/* "NAME=VALUE,NAME=VALUE", which is cut apart, into the rows' targets. */
 int options_parse_words(struct option_rows *rows, char *text);
-int options_restate(void);
 
 /* Whether this process is the one of a job that warns: by what launchers say of ranks, for MPI may
  * not be started yet. */

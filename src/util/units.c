@@ -62,7 +62,7 @@ int units_parse_rate(const char *name, const char *text, void *target)
         }
     }
     return error_set(
-        "--%s expects a rate with its unit, bits such as 10Gb or bytes such as 1.25GB, found '%s'",
+        "%s expects a rate with its unit, bits such as 10Gb or bytes such as 1.25GB, found '%s'",
         name, text);
 }
 
@@ -74,9 +74,9 @@ int units_parse_whole(const char *name, const char *text, long long least, long 
     errno = 0;
     *out = strtoll(text, &end, 10);
     if (end == text || *end || errno == ERANGE)
-        return error_set("--%s expects a whole number, found '%s'", name, text);
+        return error_set("%s expects a whole number, found '%s'", name, text);
     if (*out < least || *out > most)
-        return error_set("--%s=%s is out of range: %lld to %lld", name, text, least, most);
+        return error_set("%s=%s is out of range: %lld to %lld", name, text, least, most);
     return 0;
 }
 
@@ -98,7 +98,7 @@ int units_parse_bytes(const char *name, const char *text, void *target)
         end++;
     if (end == text || *end || errno == ERANGE ||
         !(value == 0 || (value * factor >= 1 && value * factor < 0x1p62)))
-        return error_set("--%s expects a size such as 512k or 2m, found '%s'", name, text);
+        return error_set("%s expects a size such as 512k or 2m, found '%s'", name, text);
     *out = (size_t)(value * factor);
     return 0;
 }
@@ -129,7 +129,7 @@ int units_parse_time(const char *name, const char *text, void *target)
 
     return read_with_unit(text, units, target)
                ? 0
-               : error_set("--%s expects a time with its unit such as 30us or 0.1ms, found '%s'",
+               : error_set("%s expects a time with its unit such as 30us or 0.1ms, found '%s'",
                            name, text);
 }
 
@@ -158,7 +158,7 @@ int units_parse_duration(const char *name, const char *text, void *target)
     if ((read_with_unit(text, units, out) || read_clock(text, out)) && *out > 0 && *out < 1e9)
         return 0;
     return error_set(
-        "--%s expects a duration with its unit such as 90s, 30min, 4h or 1:30:00, found '%s'", name,
+        "%s expects a duration with its unit such as 90s, 30min, 4h or 1:30:00, found '%s'", name,
         text);
 }
 
@@ -175,7 +175,7 @@ int units_parse_positive(const char *name, const char *text, void *target)
 
     if (!leading_number(text, out, &rest) && !*rest && *out > 0 && *out <= 1e12)
         return 0;
-    return error_set("--%s expects a number above 0, found '%s'", name, text);
+    return error_set("%s expects a number above 0, found '%s'", name, text);
 }
 
 int units_parse_counts(const char *name, const char *text, int most, int room, int *counts)
@@ -189,13 +189,13 @@ int units_parse_counts(const char *name, const char *text, int most, int room, i
         long value = strtol(at, &end, 10);
         if (end == at || (*end != ',' && *end != '\0') || errno == ERANGE || value < 1 ||
             value > most)
-            return error_set("--%s expects whole numbers from 1 to %d such as 1,2,4, found '%s'",
+            return error_set("%s expects whole numbers from 1 to %d such as 1,2,4, found '%s'",
                              name, most, text);
         for (int i = 0; i < n; i++)
             if (counts[i] == (int)value)
-                return error_set("--%s=%s: %ld appears twice", name, text, value);
+                return error_set("%s=%s: %ld appears twice", name, text, value);
         if (n == room)
-            return error_set("--%s=%s: at most %d numbers", name, text, room);
+            return error_set("%s=%s: at most %d numbers", name, text, room);
         counts[n++] = (int)value;
         if (!*end)
             return n;

@@ -186,14 +186,6 @@ printf '%s\n' 'ranks = 4' 'ranks_per_node = 2' 'latency_seconds = 1e-4' 'message
     'served_bytes_per_second = 0' 'transport_bytes_per_second = 1e9' 'core_share = 0' >cluster
 shows '^link *250 MB/s per node and direction, latency 2 ms, 10 us per message$' --nodes=2 --cluster-file=cluster --figure latency_seconds=2ms
 has '^rank *300 GFLOP/s in products, copies 8 GB/s, sums 7 GB/s'
-# words of former releases: the same figures, each with one warning
-now=$(seconds --figure latency_seconds=2ms --figure copy_bytes_per_second=1GB --figure sum_bytes_per_second=1GB --figure core_share=1 \
-    --figure local_bytes_per_second=500MB --figure transport_bytes_per_second=250MB --tune=chunk=64k)
-same 'seconds by old words' "$now" "$(seconds --latency=2ms --memory=1GB --shared-core --chunk=64k)"
-same 'warnings of old words' 4 "$(grep -c '^warning: --[a-z-]* is an old option, which the next release refuses: use --' errors)"
-"$POSEIDON" simulate --model="$net" --nodes=2 --comm=ps --json >simulated 2>errors || fail 'simulate is no word any more'
-same 'the warning of simulate' "warning: 'poseidon simulate' is an old word, which the next release refuses: use 'poseidon plan'" "$(head -n 1 errors)"
-plan --nodes=2 --comm=ps --json | cmp - simulated || fail 'simulate and plan differ'
 
 if [ -n "$POSEIDON_PYTHON" ]; then
     net=$folder/vgg19_22k.prototxt

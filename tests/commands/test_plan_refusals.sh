@@ -52,9 +52,8 @@ while IFS='|' read -r message first second third; do
 done <<END
 --bandwidth expects a rate with its unit|--bandwidth=10|--bandwidth=0Gb
 is less than 1 kbit/s, at which nothing trains; expected a rate such as 10Gb or 1.25GB|--bandwidth=1e-9Gb
---latency expects a time with its unit|--latency=30
---memory expects a rate with its unit|--memory=x
---gflops expects a number above 0, found '-3'|--gflops=-3
+--figure latency_seconds expects a time with its unit|--figure latency_seconds=30x
+--figure copy_bytes_per_second expects a rate with its unit|--figure copy_bytes_per_second=x
 : expected KEY=VALUE, such as latency_seconds=30us|--figure=latency|--figure==3
 --figure: unknown figure 'latency_second'; did you mean 'latency_seconds'?|--figure latency_second=3
 --figure: unknown figure 'ranks'|--figure ranks=3

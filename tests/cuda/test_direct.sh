@@ -12,7 +12,7 @@ straight() { # RANKS ARGUMENTS...
     run "$@" --tune=direct=off || return
     expected=$(value parameters_sha256)
     bytes=$(value bytes_sent_per_iteration_by_rank)
-    grep -q "Messages go by way of the host's memory: --tune=direct=off" log || fail "the log does not say which way"
+    grep -q "Messages go by way of the host's memory: direct=off" log || fail "the log does not say which way"
     run "$@" --tune=direct=on || return
     grep -q "Messages go straight from and to the engine's memory" log || fail "the log does not say which way"
     [ "$(value parameters_sha256)" = "$expected" ] || fail "$*: other parameters than by way of the host"
@@ -50,7 +50,7 @@ POSEIDON_EMULATED_AWARE=0
 run 2 --solver=plain.prototxt && grep -q "by way of the host's memory: this MPI was built without CUDA" log ||
     fail 'straight where MPI does not reach the GPU'
 if "$POSEIDON_MPIRUN" 2 "$emulated" train --engine=cuda --tune=share-gpu --solver=plain.prototxt \
-    --tune=direct=on >log 2>&1 || ! grep -q -e '--tune=direct=on: this MPI was built without CUDA' log; then
+    --tune=direct=on >log 2>&1 || ! grep -q -e 'direct=on: this MPI was built without CUDA' log; then
     cat log
     fail '--tune=direct=on without an MPI that reaches the GPU was not refused'
 fi

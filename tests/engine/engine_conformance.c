@@ -59,7 +59,7 @@ static int read_settings(int argc, char **argv, struct settings *s)
             continue;
         }
         if (take(argv[i], "--math=", &text)) {
-            if (choice_parse("math", text, engine_math_words, (int *)&s->math) == 0)
+            if (choice_parse("--math", text, engine_math_words, (int *)&s->math) == 0)
                 continue;
             fprintf(stderr, "engine_conformance: %s\n", error_text());
             return -1;

@@ -365,7 +365,7 @@ static struct plan *plan_of(const char *comm, int by)
                                    .dilate = by};
     struct plan *plan;
 
-    ck_assert_int_eq(comm_parse(sync_schemes, comm, &options.comm), 0);
+    ck_assert_int_eq(comm_parse(sync_schemes, "--comm", comm, &options.comm), 0);
     ck_assert_int_eq(plan_create(&options, 3, groups, &plan), 0);
     return plan;
 }

@@ -40,7 +40,7 @@ static int read_options(struct bench *b, int argc, char **argv)
             b->options.no_graphs = true;
         else if (strncmp(argv[i], "--math=", 7) != 0)
             return error_set("unknown option %s", argv[i]);
-        else if (choice_parse("math", argv[i] + 7, engine_math_words, (int *)&b->options.math))
+        else if (choice_parse("--math", argv[i] + 7, engine_math_words, (int *)&b->options.math))
             return -1;
     }
     return b->model && b->steps > 0 ? 0 : error_set("wants --model=FILE and --steps of at least 1");

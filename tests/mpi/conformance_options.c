@@ -77,7 +77,7 @@ static int word_read(const struct row *row, const char *value, int *out)
 
 static int comm_read(const char *value, struct comm *out)
 {
-    if (comm_parse(sync_schemes, value, out))
+    if (comm_parse(sync_schemes, "--comm", value, out))
         return -1;
     return out->policy == COMM_AUTO
                ? error_set("--comm=auto: nothing is measured here that could choose")
@@ -98,7 +98,7 @@ static int ways_read(const char *value, struct conformance *c)
             return error_set("--ways=%s: '%s' is not known", value, form);
         if (form)
             *form = '\0';
-        if (comm_parse(sync_schemes, word, &comm) || !comm.scheme)
+        if (comm_parse(sync_schemes, "--comm", word, &comm) || !comm.scheme)
             return -1;
         c->ways[g] =
             (struct way){comm.scheme, scheme_rank(comm.scheme, comm), form ? WIRE_BF16 : WIRE_FP32};
@@ -110,7 +110,7 @@ static int ways_read(const char *value, struct conformance *c)
 
 static int wire_read(const char *value, int *out)
 {
-    return choice_parse("wire", value, wire_words, out);
+    return choice_parse("--wire", value, wire_words, out);
 }
 
 static int value_read(const struct row *row, const char *value, struct conformance *c)

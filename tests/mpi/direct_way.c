@@ -217,7 +217,7 @@ int main(int argc, char **argv)
     MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &nranks);
-    REQUIRE(argc > 3 && !choice_parse("direct", argv[1], sync_direct_words, (int *)&how.direct));
+    REQUIRE(argc > 3 && !choice_parse("--direct", argv[1], sync_direct_words, (int *)&how.direct));
     aware = argv[2];
     options.servers = atoi(argv[3]);
     options.tree_leaders = strchr(argv[3], 't') ? 2 : 0;

@@ -338,8 +338,9 @@ static void run(const struct conformance *c)
     conformance_feedback(c->staleness > 0 ? 0 : 0.1f);
     if (c->node > 0) {
         REQUIRE(!topology_create(MPI_COMM_WORLD, &topology) &&
-                    !node_map_create(&topology, workers, (int)c->node, &map) &&
-                    !node_create(MPI_COMM_WORLD, &topology, &map, net.elems, false, false, &node),
+                    !node_map_create(topology.machine, topology.nmachines, topology.nranks, workers,
+                                     (int)c->node, &map) &&
+                    !node_create(MPI_COMM_WORLD, &topology, &map, net.elems, &node),
                 "%s", error_text());
         options.nodes = map.node;
         sync_options.node = node;

@@ -20,12 +20,12 @@ for wanted in auto on; do
     goes 3 "$wanted 111 0" 'way: straight'
     goes 3 "$wanted 110 1" 'way: straight' # what a server's MPI says does not matter
 done
-goes 2 'off 11 0' "way: by way of the host's memory: --tune=direct=off"
+goes 2 'off 11 0' "way: by way of the host's memory: direct=off"
 goes 3 'auto 000 0' "way: by way of the host's memory: this MPI was built without CUDA"
 goes 3 'auto 101 0' "way: by way of the host's memory: another worker's MPI does not reach the engine's"
 goes 3 'auto 111 0 1' "way: by way of the host's memory: $trial"
-goes 3 'on 111 0 1' "refused: --tune=direct=on: $trial"
-goes 2 'on 10 0' 'refused: rank 1 (.*): --tune=direct=on: this MPI was built without CUDA (MPIX_Query_cuda_support says so)'
+goes 3 'on 111 0 1' "refused: direct=on: $trial"
+goes 2 'on 10 0' 'refused: rank 1 (.*): direct=on: this MPI was built without CUDA (MPIX_Query_cuda_support says so)'
 goes 2 'auto - 0' 'way: none'
 # the same numbers along trees, which the home's answers leave from the engine's memory
 for ranks in 11 111 11111; do
@@ -34,5 +34,5 @@ for ranks in 11 111 11111; do
         goes ${#ranks} "off $ranks $how" "way: by way of the host's memory"
     done
 done
-goes 2 'on - 0' "refused: --tune=direct=on: the engine works in the host's memory"
+goes 2 'on - 0' "refused: direct=on: the engine works in the host's memory"
 finish

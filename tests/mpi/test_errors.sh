@@ -90,7 +90,7 @@ make_solver clipping.prototxt 'max_iter: 4' 'clip_gradients: 1' 'snapshot_after_
 refused 'staleness and clipping' 'clip_gradients.*--tune=staleness=1' --solver=clipping.prototxt --tune=staleness=1
 refused 'unknown wire format' '--wire=fp8.*bf16' --solver=solver.prototxt --wire=fp8
 refused 'unknown way' '--tune=direct=maybe: expected auto, on or off' --solver=solver.prototxt --tune=direct=maybe
-refused 'direct without a GPU' "--tune=direct=on: the engine works in the host's memory" --solver=solver.prototxt --tune=direct=on
+refused 'direct without a GPU' "direct=on: the engine works in the host's memory" --solver=solver.prototxt --tune=direct=on
 refused 'unknown order' '--tune=order=random.*fifo' --solver=solver.prototxt --tune=order=random
 
 # where a value stopped being a number: the layer that made it, or the parameters that had it

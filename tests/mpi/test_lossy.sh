@@ -93,7 +93,7 @@ done
     trained rule 2 $apart --lossy=bf16 --max-iter=2
 }
 said machine "--lossy: nothing is rounded: no gradient leaves this machine's memory"
-said rule '--lossy: nothing is rounded: on one machine --comm=auto follows the paper.s rule, unless'
+said rule '--lossy: nothing is rounded: on one machine the paper.s rule is followed, unless'
 
 # LeNet's layers are too small for factors of rank 200; of rank 4 those of its last have more than half its elements
 sed 's/num_output: [25]0$/num_output: 2/; s/num_output: 500/num_output: 3/' net.prototxt >small.prototxt

@@ -106,7 +106,7 @@ if unshare -m true 2>/dev/null; then
     sends little
     same 'little shared memory: parameters' "$(hash_of off.json)" "$(hash_of little.json)"
     same 'little shared memory: lines about it' 1 "$(grep -c '/dev/shm' little.log)"
-    grep -q '^W.* Ranks exchange messages instead of sharing memory, .*: parameters and gradients of this machine.s ranks take 7 MiB of shared memory, but /dev/shm has 2 MiB left: enlarge it, or use --hierarchy=off$' little.log ||
+    grep -q '^W.* Ranks exchange messages instead of sharing memory, .*: parameters and gradients of this machine.s ranks take 7 MiB of shared memory, but /dev/shm has 2 MiB left: enlarge it, or use hierarchy=off$' little.log ||
         fail "the line is: $(grep '/dev/shm' little.log)"
     for how in --hierarchy=3 --hierarchy=auto,2; do
         little asked "$how" && fail "$how trains in little shared memory"

@@ -31,7 +31,6 @@ to finetune but not both | --snapshot=x.solverstate --weights=x.caffemodel
 --dry-run trains nothing: there is nothing for --csv | --dry-run --csv=c.csv
 --dry-run trains nothing: there is nothing for --tensorboard | --dry-run --tensorboard=events
 --dry-run trains nothing: there is nothing for --tune=rank-log | --dry-run --tune=rank-log=r
---trace-iterations chooses what --trace=FILE keeps: give that too | --trace-iterations=1-2
 --on-nan=skip decides for all ranks before any update: not with --comm=none | --comm=none --on-nan=skip
 --on-nan=skip decides for all ranks before any update: not with --tune=staleness | --on-nan=skip --tune=staleness=1
 --on-nan=skip: layer .* travels with error feedback (onebit, --wire=bf16) | --on-nan=skip --comm=onebit
@@ -65,7 +64,7 @@ lr_policy "plateau" .* with --tune=staleness | --tune=staleness=1 --set lr_polic
 --tune=ps-update=device does not go with --tune=staleness: a server | --tune=staleness=1 --tune=ps-update=device
 local_lr_auto measures parameters on the host: .* with --tune=ps-update=device | --tune=ps-update=device --set local_lr_auto=true
 --tune=ps-update=device: the engine 'cpu' computes in the host's memory | --tune=ps-update=device --engine=cpu
---tune=direct=on: the engine works in the host's memory | --tune=direct=on --engine=cpu
+direct=on: the engine works in the host's memory | --tune=direct=on --engine=cpu
 --hierarchy=2: .*: with --comm=none every rank trains its own net | --comm=none --hierarchy=2
 --hierarchy=off,2: expected auto, off | --hierarchy=off,2
 --hierarchy: 2 leaders of a node, and no ranks add up together here | --hierarchy=auto,2 --comm=ps

@@ -34,7 +34,7 @@ static struct plan *merged(const char *comm, int nranks, size_t bytes, int dilat
                                    .dilate = dilate};
     struct plan *plan = NULL;
 
-    ck_assert_int_eq(comm_parse(sync_schemes, comm, &options.comm), 0);
+    ck_assert_int_eq(comm_parse(sync_schemes, "--comm", comm, &options.comm), 0);
     ck_assert_msg(plan_create(&options, 6, row, &plan) == 0, "%s", error_text());
     return plan;
 }

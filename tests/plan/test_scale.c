@@ -53,7 +53,7 @@ static struct plan *plan_of(const char *comm, int ranks)
                                    .sizes.merge = COST_USUAL_SIZES.merge};
     struct plan *plan;
 
-    ck_assert_int_eq(comm_parse(sync_schemes, comm, &options.comm), 0);
+    ck_assert_int_eq(comm_parse(sync_schemes, "--comm", comm, &options.comm), 0);
     ck_assert_msg(!plan_create(&options, net->ngroups, net->groups, &plan), "%s", error_text());
     return plan;
 }

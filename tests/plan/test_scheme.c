@@ -118,7 +118,7 @@ static struct comm comm_of(const char *name)
 {
     struct comm comm;
 
-    ck_assert_msg(comm_parse(registry, name, &comm) == 0, "%s", error_text());
+    ck_assert_msg(comm_parse(registry, "--comm", name, &comm) == 0, "%s", error_text());
     return comm;
 }
 
@@ -131,9 +131,9 @@ START_TEST(a_registry_names_its_schemes)
     ck_assert_ptr_eq(comm.scheme, &whisper);
     ck_assert_str_eq(comm_name(comm), "whisper");
     ck_assert_str_eq(comm_name(comm_of("paper")), "paper");
-    ck_assert_int_ne(comm_parse(registry, "sfb", &comm), 0);
+    ck_assert_int_ne(comm_parse(registry, "--comm", "sfb", &comm), 0);
     ck_assert_ptr_nonnull(strstr(error_text(), "expected one of auto, paper, none, ps, whisper"));
-    ck_assert_int_ne(comm_parse(sync_schemes, "whisper", &comm), 0);
+    ck_assert_int_ne(comm_parse(sync_schemes, "--comm", "whisper", &comm), 0);
     comm_help(registry, 4, help);
     ck_assert_ptr_nonnull(
         strstr(help, "\n    whisper: a byte for sixteen parameters, to the next worker"));

@@ -69,7 +69,7 @@ static void refuses_lossy(const char *text, const char *message)
 {
     struct ways ways;
 
-    ck_assert_int_ne(ways_parse_lossy(sync_schemes, text, &ways), 0);
+    ck_assert_int_ne(ways_parse_lossy(sync_schemes, "--lossy", text, &ways), 0);
     ck_assert_msg(strstr(error_text(), message) != NULL, "%s", error_text());
 }
 
@@ -80,15 +80,16 @@ START_TEST(what_is_lossy_comes_after_what_is_not)
                          "lowrank:4"};
     struct ways lossy, ways;
 
-    ck_assert_msg(!ways_parse_lossy(sync_schemes, "lowrank:2,bf16,onebit,lowrank", &lossy), "%s",
-                  error_text());
+    ck_assert_msg(
+        !ways_parse_lossy(sync_schemes, "--lossy", "lowrank:2,bf16,onebit,lowrank", &lossy), "%s",
+        error_text());
     ck_assert_int_eq(ways_list(sync_schemes, WIRE_FP32, &lossy, &ways), 3);
     ck_assert_int_eq(ways.n, 9);
     for (int w = 0; w < ways.n; w++) {
         ck_assert_str_eq(way_name(ways.way[w]).text, all[w]);
         ck_assert_int_eq(ways_find(&ways, ways.way[w]), w);
     }
-    ck_assert_int_eq(ways_parse_lossy(sync_schemes, "bf16+lowrank:2", &lossy), 0);
+    ck_assert_int_eq(ways_parse_lossy(sync_schemes, "--lossy", "bf16+lowrank:2", &lossy), 0);
     ck_assert_int_eq(lossy.n, 2);
     ck_assert_str_eq(way_name(lossy.way[1]).text, "lowrank:2");
     refuses_lossy("bf16+", "'' is no word");

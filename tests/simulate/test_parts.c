@@ -41,7 +41,7 @@ static void start_baseline(const char *name, int ranks)
     const struct system *baseline;
 
     start(ranks);
-    ck_assert_int_eq(systems_parse(sync_schemes, name, &how.comm, &baseline), 0);
+    ck_assert_int_eq(systems_parse(sync_schemes, "--comm", name, &how.comm, &baseline), 0);
     how.sizes.chunk = baseline->chunk_bytes;
     options.overlap = baseline->overlap;
     options.manner = baseline->manner;

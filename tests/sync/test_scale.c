@@ -115,7 +115,7 @@ static struct plan *plan_of(const struct model *model, const char *comm, int ran
                                    .sizes.merge = COST_USUAL_SIZES.merge};
     struct plan *plan;
 
-    REQUIRE(!comm_parse(sync_schemes, comm, &options.comm) &&
+    REQUIRE(!comm_parse(sync_schemes, "--comm", comm, &options.comm) &&
                 !plan_create(&options, model->net->ngroups, model->net->groups, &plan),
             "%s", error_text());
     return plan;

@@ -55,7 +55,7 @@ static struct text_doc *parse(const char *text, const char *was, const char *is,
 
 static void make(struct made *m, const char *was, const char *is)
 {
-    *m = (struct made){.options.engine = "cpu", .options.hierarchy = HIERARCHY_OFF};
+    *m = (struct made){.options.engine = "cpu", .options.exchange.hierarchy = HIERARCHY_OFF};
     found = (struct layer_data_mark){.known = true, .nrecords = 100, .first = "aa", .last = "bb"};
     ck_assert(!was || strstr(solver_text, was) || strstr(net_text, was));
     m->solver = parse(solver_text, was, is, &caffe__solver_parameter__descriptor);
@@ -150,7 +150,7 @@ START_TEST(engines_may_differ_unless_ranks_add_up_together)
     make(&b, NULL, NULL);
     b.options.engine = "cuda";
     ck_assert_str_eq(difference(&a, &b, false), "");
-    a.options.hierarchy = b.options.hierarchy = HIERARCHY_AUTO;
+    a.options.exchange.hierarchy = b.options.exchange.hierarchy = HIERARCHY_AUTO;
     ck_assert_str_eq(difference(&a, &b, false), "--engine: cpu there, cuda here");
     done(&a);
     done(&b);

@@ -47,7 +47,7 @@ struct ranks {
 
 static void make(struct ranks *r, int n)
 {
-    *r = (struct ranks){.n = n, .options.comm.policy = COMM_PAPER};
+    *r = (struct ranks){.n = n, .options.exchange.comm.policy = COMM_PAPER};
     r->figures = (struct figures){.nranks = n, .ranks = r->figures_ranks};
     for (int i = 0; i < n; i++) {
         r->job[i] = (struct job){.owner = &r->owner,
@@ -208,7 +208,7 @@ END_TEST
 
 START_TEST(a_worker_alone_is_never_late)
 {
-    const struct trainer_options options = {.comm.policy = COMM_PAPER};
+    const struct trainer_options options = {.exchange.comm.policy = COMM_PAPER};
     const struct job job = {.options = &options, .nranks = 1, .nworkers = 1};
     struct stragglers *none = NULL;
     struct figures figures = {.looks = 7};

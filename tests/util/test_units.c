@@ -29,7 +29,7 @@ START_TEST(rates_are_bits_or_bytes_and_never_guessed)
     char expected[200];
 
     if (rates[_i].bytes_per_second < 0) {
-        ck_assert_int_ne(units_parse_rate("bandwidth", rates[_i].text, &value), 0);
+        ck_assert_int_ne(units_parse_rate("--bandwidth", rates[_i].text, &value), 0);
         snprintf(expected, sizeof expected,
                  "--bandwidth expects a rate with its unit, bits such as 10Gb or bytes such as "
                  "1.25GB, found '%s'",
@@ -37,7 +37,7 @@ START_TEST(rates_are_bits_or_bytes_and_never_guessed)
         ck_assert_str_eq(error_text(), expected);
         return;
     }
-    ck_assert_msg(units_parse_rate("bandwidth", rates[_i].text, &value) == 0, "%s", error_text());
+    ck_assert_msg(units_parse_rate("--bandwidth", rates[_i].text, &value) == 0, "%s", error_text());
     ck_assert_double_eq_tol(value, rates[_i].bytes_per_second, 1e-9 * value);
 }
 END_TEST
@@ -69,12 +69,12 @@ START_TEST(durations_have_units_or_are_clocks)
     double value;
 
     if (durations[_i].seconds < 0) {
-        ck_assert_int_ne(units_parse_duration("time-limit", durations[_i].text, &value), 0);
+        ck_assert_int_ne(units_parse_duration("--time-limit", durations[_i].text, &value), 0);
         ck_assert_msg(strstr(error_text(), "--time-limit expects a duration with its unit") != NULL,
                       "%s", error_text());
         return;
     }
-    ck_assert_msg(units_parse_duration("time-limit", durations[_i].text, &value) == 0, "%s",
+    ck_assert_msg(units_parse_duration("--time-limit", durations[_i].text, &value) == 0, "%s",
                   error_text());
     ck_assert_double_eq(value, durations[_i].seconds);
 }
@@ -85,12 +85,12 @@ START_TEST(times_have_units)
     double value;
 
     if (times[_i].seconds < 0) {
-        ck_assert_int_ne(units_parse_time("latency", times[_i].text, &value), 0);
+        ck_assert_int_ne(units_parse_time("--latency", times[_i].text, &value), 0);
         ck_assert_ptr_nonnull(
             strstr(error_text(), "--latency expects a time with its unit such as 30us"));
         return;
     }
-    ck_assert_msg(units_parse_time("latency", times[_i].text, &value) == 0, "%s", error_text());
+    ck_assert_msg(units_parse_time("--latency", times[_i].text, &value) == 0, "%s", error_text());
     ck_assert_double_eq_tol(value, times[_i].seconds, 1e-15);
 }
 END_TEST
@@ -102,12 +102,13 @@ START_TEST(counts_are_a_list_without_repetition)
                                         "1;2", "1.5", "1,2,3,4,5", "99999999999999999999"};
     int counts[4];
 
-    ck_assert_int_eq(units_parse_counts("nodes", "1,64,2", 64, 4, counts), 3);
+    ck_assert_int_eq(units_parse_counts("--nodes", "1,64,2", 64, 4, counts), 3);
     ck_assert_int_eq(counts[0], 1);
     ck_assert_int_eq(counts[1], 64);
     ck_assert_int_eq(counts[2], 2);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        ck_assert_msg(units_parse_counts("nodes", wrong[i], 64, 4, counts) == -1, "'%s'", wrong[i]);
+        ck_assert_msg(units_parse_counts("--nodes", wrong[i], 64, 4, counts) == -1, "'%s'",
+                      wrong[i]);
         ck_assert_msg(strstr(error_text(), "--nodes") == error_text(), "%s", error_text());
     }
 }
@@ -118,10 +119,10 @@ START_TEST(numbers_are_above_0)
     static const char *const wrong[] = {"0", "-1", "x", "", "1x", "nan", "inf"};
     double value;
 
-    ck_assert_int_eq(units_parse_positive("gflops", "12.5", &value), 0);
+    ck_assert_int_eq(units_parse_positive("--gflops", "12.5", &value), 0);
     ck_assert_double_eq(value, 12.5);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        ck_assert_int_ne(units_parse_positive("gflops", wrong[i], &value), 0);
+        ck_assert_int_ne(units_parse_positive("--gflops", wrong[i], &value), 0);
         ck_assert_ptr_nonnull(strstr(error_text(), "--gflops expects a number above 0, found '"));
     }
 }

@@ -32,9 +32,9 @@ START_TEST(a_word_has_its_place_and_others_are_refused_with_the_list)
     int found = 7;
     char list[64];
 
-    ck_assert_int_eq(choice_parse("direct", "off", words, &found), 0);
+    ck_assert_int_eq(choice_parse("--direct", "off", words, &found), 0);
     ck_assert_int_eq(found, 2);
-    ck_assert_int_eq(choice_parse("direct", "OFF", words, &found), -1);
+    ck_assert_int_eq(choice_parse("--direct", "OFF", words, &found), -1);
     ck_assert_int_eq(found, 2);
     ck_assert_str_eq(error_text(), "--direct=OFF: expected auto, on or off");
     ck_assert_int_eq(choice_parse_caseless("direct", "ON", words, &found), 0);

@@ -1,7 +1,7 @@
 /* The plan in a snapshot: in which way each layer travels, and the sizes of messages, as lines of
  * text. A run that goes on as it began adds up in the same order, and ends in the same bits; what
  * the cluster would be measured as today must not change that. */
-#include "plan/kept_plan.h"
+#include "exchange/kept_plan.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* A plan as text, for a run that goes on from a snapshot or a state. */
-#ifndef POSEIDON_PLAN_KEPT_PLAN_H
-#define POSEIDON_PLAN_KEPT_PLAN_H
+#ifndef POSEIDON_EXCHANGE_KEPT_PLAN_H
+#define POSEIDON_EXCHANGE_KEPT_PLAN_H
 
 #include "plan/plan.h"
 #include "util/strbuf.h"

@@ -1,0 +1,77 @@
+/* The one way from ranks to a running sync: who adds up together, in which way each group travels,
+ * the plan, and the sync that moves gradients by it. Training and libposeidon are its users; what
+ * of it needs no ranks (shape.h, choose.h) `poseidon plan` uses, too.
+ *
+ * Functions that end in _all are collective over member.world and fail on all ranks together. */
+#ifndef POSEIDON_EXCHANGE_EXCHANGE_H
+#define POSEIDON_EXCHANGE_EXCHANGE_H
+
+#include "exchange/choose.h"
+#include "exchange/kept_plan.h"
+#include "plan/probe.h"
+#include "sync/node.h"
+#include "sync/sync.h"
+
+/* Who this rank is, and what its user does where the exchange asks. Borrowed. */
+struct exchange_member {
+    MPI_Comm world;
+    const struct topology *topology; /* of world */
+    struct engine *engine;           /* holds parameters and gradients; of each rank */
+    bool blank;                      /* as in exchange_facts, as is the next one */
+    bool reproducible;
+    bool dry_run;        /* no file is to be written */
+    const char *no_team; /* why engines with memory of their own may not add up; NULL: they may */
+    void *context;
+    /* What the user may want to know, and what to be warned of; from each rank alike. */
+    void (*say)(void *context, bool warning, const char *text);
+    /* Around measuring, which wants all cores; *engine: whose products are measured, member.engine,
+     * or what takes its place. NULL: nothing is to be done. */
+    int (*measure)(void *context, bool begins, const struct engine **engine);
+    /* Rank 0's: how long layers compute, on this cluster, whose figures it may correct. */
+    int (*find_work)(void *context, struct cost_cluster *cluster, struct layer_times *out);
+};
+
+struct exchange {
+    const struct exchange_options *options; /* borrowed */
+    struct exchange_member member;
+    struct exchange_facts facts;
+    struct exchange_shape shape;
+    char team[64];      /* the library by which a node's engines add up, in words */
+    struct node *node;  /* this rank's node; NULL: it has none. Owned */
+    struct probe probe; /* the cluster's figures, for messages of the length that is planned */
+    bool probed;        /* they are there */
+    double cap;         /* then: bytes per second that a rank sends at most; 0: no limit */
+    struct plan *plan;  /* owned */
+    struct sync_options sync_options; /* what sync was made with */
+    struct sync *sync;                /* owned; the user may destroy it first, and sets it NULL */
+};
+
+/* Forms the nodes that options->hierarchy asks for, if any, of the ranks of a machine that share
+ * memory or whose engines make a team. elems: of the arenas, which a node shares. kept_plan: of the
+ * run that goes on, or NULL; borrowed. All before in *out is zero. */
+int exchange_form_all(struct exchange *out, const struct exchange_options *options,
+                      const struct exchange_member *member, const char *kept_plan, size_t elems);
+
+/* Measures the cluster, once, or takes its figures from the options' file or the user's cache. No
+ * traffic may be under way. */
+int exchange_measure_all(struct exchange *exchange);
+
+/* Chooses ways, measuring only where that is a choice, and makes the plan, which a limit on sends
+ * must let through. */
+int exchange_plan_all(struct exchange *exchange, const struct exchange_net *net);
+
+/* Makes sync. job: what the user says of it; what the options say of sync is filled in. */
+int exchange_open_all(struct exchange *exchange, const struct sync_model *model,
+                      const struct sync_update *update, const struct sync_options *job);
+
+/* What the cost model expects of each bucket, of plan->nbuckets places; after
+ * exchange_measure_all. */
+void exchange_price(const struct exchange *exchange, struct cost *out);
+
+/* Frees sync and plan. Collective. */
+void exchange_close(struct exchange *exchange);
+
+/* Frees the node, in whose memory the arenas may lie, and the rest. Collective. */
+void exchange_leave(struct exchange *exchange);
+
+#endif

@@ -1,0 +1,131 @@
+/* The cluster's figures: those of a file that the user named, those that are kept of several hosts
+ * in the user's cache, or measured now. That the noise of a measurement does not change the order
+ * of sums, and with it the last bits, from one run to the next, is seen to by the figures that are
+ * kept, and by the plan that a snapshot keeps. */
+#include "exchange/exchange.h"
+
+#include "util/agree.h"
+#include "util/path.h"
+#include "util/sha256.h"
+#include "util/strbuf.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Of hosts, the ranks on each, and what chooses links between them; rank 0's. */
+static void hash_cluster(const struct topology *topology, char hex[SHA256_HEX])
+{
+    static const char *const links[] = {"OMPI_MCA_btl",    "OMPI_MCA_btl_tcp_if_include",
+                                        "OMPI_MCA_pml",    "OMPI_MCA_btl_tcp_if_exclude",
+                                        "UCX_NET_DEVICES", "UCX_TLS"};
+    struct strbuf text = {.data = NULL};
+    struct sha256 hash;
+
+    for (int r = 0; r < topology->nranks; r++)
+        strbuf_printf(&text, "%s\n", topology->host[r]);
+    for (size_t i = 0; i < sizeof links / sizeof *links; i++)
+        strbuf_printf(&text, "%s=%s\n", links[i], getenv(links[i]) ? getenv(links[i]) : "");
+    sha256_init(&hash);
+    sha256_update(&hash, strbuf_text(&text), text.length);
+    sha256_final_hex(&hash, hex);
+    strbuf_free(&text);
+}
+
+/* Several hosts' figures are kept in the user's cache, by hosts and links; NULL where there is
+ * none. */
+static char *cached_file(const struct exchange *e)
+{
+    char name[sizeof "cluster-" + 16], key[SHA256_HEX];
+
+    if (e->facts.nmachines == 1 || e->options->dilate > 1)
+        return NULL;
+    hash_cluster(e->member.topology, key);
+    snprintf(name, sizeof name, "cluster-%.16s", key);
+    return path_in_cache(name);
+}
+
+/* Rank 0's, which reads and writes it. *out is freed by the caller; NULL: none, or a dry run, which
+ * changes no file, is not to go by it. Collective. */
+static int find_file(const struct exchange *e, char **out)
+{
+    const char *given = e->options->cluster_file;
+
+    *out = NULL;
+    if (e->options->measure && e->member.dry_run)
+        return 0;
+    if (e->member.topology->rank == 0)
+        *out = given ? strdup(given) : cached_file(e);
+    if (*out && e->options->measure)
+        unlink(*out);
+    return agree_share_text(e->member.world, out);
+}
+
+/* Bytes per second that a rank sends at most: who may send least decides. 0: no limit.
+ * Collective. */
+static int find_cap(const struct exchange *e, double *out)
+{
+    double least = e->options->mbps > 0 ? -e->options->mbps * 1e6 / 8 : -INFINITY;
+    int status = agree_most(e->member.world, &least, 1);
+
+    *out = isinf(least) ? 0 : -least;
+    return status;
+}
+
+static int measure(struct exchange *e, const char *file)
+{
+    const struct exchange_member *m = &e->member;
+    const struct engine *engine = m->engine;
+    int rank = m->topology->rank, nworkers = e->facts.nranks - e->options->servers;
+    int status = error_agree(m->world, m->measure ? m->measure(m->context, true, &engine) : 0);
+
+    if (!status)
+        status = probe_cluster(m->world, m->topology, rank < nworkers ? engine : NULL, file,
+                               !m->dry_run, &e->probe);
+    if (m->measure)
+        (void)m->measure(m->context, false, &engine);
+    return status;
+}
+
+/* As the plan sees it: under a cap, where nobody computes, or dilated. */
+static void adapt(struct exchange *e)
+{
+    struct cost_cluster *cluster = &e->probe.cluster;
+    int dilate = e->options->dilate;
+
+    cost_cap(cluster, e->cap, e->shape.leaders_per_host);
+    if (e->member.blank)
+        cluster->core_share = 0; /* nobody computes: traffic takes nothing away */
+    if (e->options->direct == SYNC_DIRECT_ON)
+        cluster->device_Bps = 0; /* MPI reaches the devices */
+    if (dilate > 1) {            /* the links are as much faster as the messages are shorter */
+        cluster->link_Bps *= dilate;
+        cluster->local_Bps *= dilate;
+        cluster->transport_Bps *= dilate;
+    }
+}
+
+int exchange_measure_all(struct exchange *e)
+{
+    const struct probe *probe = &e->probe;
+    char text[160], *file = NULL;
+    int status;
+
+    if (e->probed)
+        return 0;
+    status = find_file(e, &file) || measure(e, file) || find_cap(e, &e->cap);
+    free(file);
+    if (status)
+        return -1;
+    snprintf(text, sizeof text,
+             "Measured this cluster in %.1f s: latency %.0f us, %.3g MB/s per rank, %.3g GFLOP/s",
+             probe->took_seconds, probe->cluster.latency_seconds * 1e6,
+             probe->cluster.link_Bps * 1e-6, probe->cluster.gemm_flops * 1e-9);
+    if (!probe->from_file)
+        e->member.say(e->member.context, false, text);
+    adapt(e);
+    e->probed = true;
+    return 0;
+}
