@@ -34,6 +34,12 @@ void exchange_plan_options(const struct exchange_options *o, const struct exchan
                                  .dilate = o->dilate};
 }
 
+void exchange_cap(const struct exchange_shape *shape, double bytes_per_second,
+                  struct cost_cluster *cluster)
+{
+    cost_cap(cluster, bytes_per_second, shape->leaders_per_host);
+}
+
 int exchange_plan(const struct exchange_options *o, const struct exchange_net *net,
                   const struct plan_options *how, struct plan **out)
 {

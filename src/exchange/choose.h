@@ -27,6 +27,10 @@ void exchange_plan_options(const struct exchange_options *options,
                            const struct exchange_shape *shape, const struct exchange_net *net,
                            int nranks, const struct way *way, struct plan_options *out);
 
+/* The cluster where no rank sends more than that (0: no limit); the shape says who shares links. */
+void exchange_cap(const struct exchange_shape *shape, double bytes_per_second,
+                  struct cost_cluster *cluster);
+
 /* plan_create, whose message names the option. */
 int exchange_plan(const struct exchange_options *options, const struct exchange_net *net,
                   const struct plan_options *how, struct plan **out);

@@ -95,7 +95,7 @@ static void adapt(struct exchange *e)
     struct cost_cluster *cluster = &e->probe.cluster;
     int dilate = e->options->dilate;
 
-    cost_cap(cluster, e->cap, e->shape.leaders_per_host);
+    exchange_cap(&e->shape, e->cap, cluster);
     if (e->member.blank)
         cluster->core_share = 0; /* nobody computes: traffic takes nothing away */
     if (e->options->direct == SYNC_DIRECT_ON)

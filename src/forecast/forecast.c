@@ -54,7 +54,7 @@ static int set_up(const struct forecast *f, int nodes, int servers, struct forec
     exchange_plan_options(&exchange, &point->shape, &net, ranks, NULL, &point->how);
     point->locals = point->shape.nodes.node ? point->shape.nodes.most : 1;
     point->played = f->cluster;
-    cost_cap(&point->played, exchange.mbps * 1e6 / 8, point->shape.leaders_per_host);
+    exchange_cap(&point->shape, exchange.mbps * 1e6 / 8, &point->played);
     point->priced = point->played;
     if (f->cluster.thread_Bps > 0 && f->cluster.thread_Bps < point->priced.link_Bps)
         point->priced.link_Bps = f->cluster.thread_Bps; /* training measures it with its thread */

@@ -13,6 +13,7 @@
 
 #include "util/error.h"
 #include "util/strbuf.h"
+#include "plan/for_schemes.h"
 
 #include <stdio.h>
 #include <string.h>

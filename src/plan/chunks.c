@@ -9,6 +9,7 @@
 #include "engine/codec.h"
 #include "plan/tree.h"
 #include "util/error.h"
+#include "plan/for_schemes.h"
 
 #include <assert.h>
 #include <stdlib.h>

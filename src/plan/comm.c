@@ -1,5 +1,5 @@
 /* --comm and --lossy, and looking schemes up. All names come from a registry. */
-#include "plan/plan.h"
+#include "plan/for_schemes.h"
 
 #include "util/error.h"
 #include "util/strbuf.h"

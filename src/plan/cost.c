@@ -5,6 +5,7 @@
 
 #include "plan/tree.h"
 #include "util/alloc.h"
+#include "plan/for_schemes.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -5,6 +5,7 @@
 #include "util/alloc.h"
 #include "util/error.h"
 #include "util/strbuf.h"
+#include "plan/for_schemes.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -2,6 +2,7 @@
  * node has to do with leader j of the others alone, on its rail; a chunk's rail says who of a node
  * sends, adds up and updates it. Homes and the order of sums do not depend on rails. */
 #include "plan/plan_internal.h"
+#include "plan/for_schemes.h"
 
 /* ---- who ---- */
 

@@ -2,6 +2,7 @@
  * factors to the homes of chunks and answers back, directly or along trees, or factors to all. */
 #include "plan/tree.h"
 #include "simulate/simulate_internal.h"
+#include "plan/for_schemes.h"
 
 static bool to_all(const struct bucket *bucket)
 {

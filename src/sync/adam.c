@@ -6,6 +6,7 @@
 #include "sync/factors.h"
 #include "sync/home.h"
 #include "sync/sync_internal.h"
+#include "plan/for_schemes.h"
 
 #include <string.h>
 

@@ -5,6 +5,7 @@
 
 #include "engine/codec.h"
 #include "util/alloc.h"
+#include "plan/for_schemes.h"
 
 #include <assert.h>
 #include <stdlib.h>

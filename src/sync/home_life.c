@@ -4,6 +4,7 @@
 #include "sync/gradient.h"
 #include "sync/home_tree.h"
 #include "sync/sync_internal.h"
+#include "plan/for_schemes.h"
 
 /* A place for every worker's gradient in every slot. This rank's own is where it lies, but for what
  * travels encoded. */

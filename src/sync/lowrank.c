@@ -22,6 +22,7 @@
 
 #include "engine/tree_sum.h"
 #include "engine/vector.h"
+#include "plan/for_schemes.h"
 
 #include <math.h>
 #include <string.h>

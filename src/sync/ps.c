@@ -4,6 +4,7 @@
 #include "plan/cost.h"
 #include "sync/home.h"
 #include "sync/sync_internal.h"
+#include "plan/for_schemes.h"
 
 /* ---- the plan ---- */
 

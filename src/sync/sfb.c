@@ -5,6 +5,7 @@
 #include "sync/factors.h"
 #include "sync/history.h"
 #include "sync/sync_internal.h"
+#include "plan/for_schemes.h"
 
 #include <assert.h>
 #include <string.h>

@@ -24,6 +24,7 @@
 
 #include "tests/mpi/conformance.h"
 #include "util/clock.h"
+#include "plan/for_schemes.h"
 
 enum { LINE = 512 };
 static int rank, nranks;

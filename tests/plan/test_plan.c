@@ -2,7 +2,7 @@
 #include <check.h>
 #include <stdlib.h>
 
-#include "plan/plan.h"
+#include "plan/for_schemes.h"
 #include "tests/plan/schemes.h"
 #include "tests/suite.h"
 #include "util/error.h"

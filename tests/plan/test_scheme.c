@@ -9,6 +9,7 @@
 #include "tests/plan/schemes.h"
 #include "tests/suite.h"
 #include "util/error.h"
+#include "plan/for_schemes.h"
 
 /* ---- a scheme that whispers: every worker sends a byte for each of 16 parameters to the next ----
  */

@@ -21,6 +21,7 @@
 #include "sync/steps.h"
 #include "sync/sync.h"
 #include "util/error.h"
+#include "plan/for_schemes.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__) ||        \
     !__GLIBC_PREREQ(2, 33)
