@@ -74,7 +74,7 @@ struct sync {
     int world_rank, nranks; /* among all */
     int leader;             /* who leads this rank, by its number in the plan */
     bool leads;             /* this rank does, if only some chunks (leads_chunk) */
-    int rank;               /* then it is `leader`; -1 where only others lead this one */
+    int rank;               /* `leader` where this rank leads; -1 where only other ranks lead it */
     bool worker;
     struct wire *wire;
     MPI_Comm data;      /* of all, by world rank; leaders use it: gradients, factors, sums,
@@ -103,8 +103,24 @@ struct sync {
         _Atomic uint64_t bytes, ns;
     } * links;      /* per rank of the world; wire thread */
     bool in_flight; /* the traffic ended in a failure: MPI may still use what it was given */
-    struct sync *abandoned; /* another such one: sync_destroy */
+    struct sync *abandoned; /* the next abandoned sync; see abandon() in sync.c */
 };
+
+/* ---- communicators (comms.c) ---- */
+
+/* Makes the sync's communicators, as plan and options want them. Collective; does not agree. */
+int sync_split(struct sync *sync, MPI_Comm world);
+
+/* Whether this rank's plan is rank 0's; a message where not. Collective over sync->all. */
+int sync_check_digest(struct sync *sync);
+
+/* Collective over each of them. */
+void sync_free_communicators(struct sync *sync);
+
+/* ---- what the wire's thread asks (wire_side.c) ---- */
+
+/* Opens the wire, with the sync's callbacks. Collective over world. */
+int sync_open_wire(struct sync *sync, MPI_Comm world);
 
 /* ---- tags: the step signature ---- */
 
@@ -141,12 +157,13 @@ static inline const struct chunk *chunk_of(const struct sync *sync, int chunk)
     return &sync->plan->chunks[chunk];
 }
 
-/* Whether this rank moves the chunk for its leader; and is its home. */
+/* Whether this rank moves the chunk for its leader. */
 static inline bool leads_chunk(const struct sync *sync, int chunk)
 {
     return plan_leads_chunk(sync->plan, chunk, sync->world_rank);
 }
 
+/* Whether this rank is the chunk's home. */
 static inline bool is_home(const struct sync *sync, int chunk)
 {
     return leads_chunk(sync, chunk) && plan_home(sync->plan, chunk) == sync->leader;

@@ -1,0 +1,109 @@
+/* A sync's communicators, and what all ranks do by them before the wire's thread starts: compare
+ * plans, and give everybody rank 0's parameters. */
+#include "sync/sync_internal.h"
+
+#include <string.h>
+
+int sync_check_digest(struct sync *sync)
+{
+    uint64_t mine = plan_digest(sync->plan, (uint64_t)sync->options.staleness), root = mine;
+
+    MPI_TRY(MPI_Bcast(&root, 1, MPI_UINT64_T, 0, sync->all));
+    if (mine != root)
+        return error_set("this rank's plan of messages differs from rank 0's: are all layers' "
+                         "shapes the same there?");
+    return 0;
+fail:
+    return -1;
+}
+
+enum { COMMUNICATORS = 4 };
+
+static void list_communicators(struct sync *sync, MPI_Comm *out[COMMUNICATORS])
+{
+    MPI_Comm *all[COMMUNICATORS] = {&sync->data, &sync->control, &sync->sums, &sync->all};
+
+    memcpy(out, all, sizeof all);
+}
+
+/* Whether this rank is the home of any chunk that trains. */
+static bool serves(const struct sync *sync)
+{
+    for (int c = 0; c < sync->plan->nchunks; c++)
+        if (is_home(sync, c) && bucket_of(sync, chunk_of(sync, c)->bucket)->trains)
+            return true;
+    return false;
+}
+
+int sync_split(struct sync *sync, MPI_Comm world)
+{
+    bool controls = sync_drops(sync) ? serves(sync) : sync->leads;
+    const int color[COMMUNICATORS] = {0, controls ? 0 : MPI_UNDEFINED,
+                                      sync->worker ? 0 : MPI_UNDEFINED, 0};
+    MPI_Comm *comms[COMMUNICATORS];
+
+    list_communicators(sync, comms);
+    for (int i = 0; i < COMMUNICATORS; i++) {
+        MPI_TRY(MPI_Comm_split(world, color[i], sync->world_rank, comms[i]));
+        if (*comms[i] != MPI_COMM_NULL)
+            MPI_TRY(MPI_Comm_set_errhandler(*comms[i], MPI_ERRORS_RETURN));
+    }
+    return 0;
+fail:
+    return -1;
+}
+
+void sync_free_communicators(struct sync *sync)
+{
+    MPI_Comm *comms[COMMUNICATORS];
+
+    list_communicators(sync, comms);
+    for (int i = 0; i < COMMUNICATORS; i++)
+        if (*comms[i] != MPI_COMM_NULL)
+            MPI_Comm_free(comms[i]);
+}
+
+/* ---- rank 0's parameters ---- */
+
+/* Broadcasts go in pieces: MPI counts are ints, and some transports dislike giants. */
+static int broadcast(MPI_Comm comm, float *values, size_t elems)
+{
+    enum { PIECE = 1 << 24 };
+    MPI_Request request;
+
+    for (size_t at = 0; at < elems; at += PIECE) {
+        size_t n = elems - at < PIECE ? elems - at : PIECE;
+        MPI_TRY(MPI_Ibcast(values + at, (int)n, MPI_FLOAT, 0, comm, &request));
+        MPI_TRY(patience_wait("MPI_Bcast", &request));
+    }
+    return 0;
+fail:
+    return -1;
+}
+
+/* Ranks of a node train from one arena, but for teams: one of them takes part, and the nodes'
+ * arenas are in place before anybody reads them. */
+static int share_values(struct sync *sync)
+{
+    const struct node *node = sync->options.node;
+    bool shared = node_shares_memory(node), takes = !shared || node->rank == 0;
+    MPI_Comm comm;
+
+    MPI_TRY(MPI_Comm_split(sync->all, takes ? 0 : MPI_UNDEFINED, sync->world_rank, &comm));
+    if (takes) {
+        MPI_TRY(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));
+        if (broadcast(comm, sync->values, sync->model.elems))
+            return -1;
+        MPI_TRY(MPI_Comm_free(&comm));
+    }
+    if (shared)
+        MPI_TRY(MPI_Barrier(node->comm));
+    return 0;
+fail:
+    return -1;
+}
+
+int sync_share_values(struct sync *sync)
+{
+    return error_agree(sync->all, share_values(sync));
+}
