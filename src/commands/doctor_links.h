@@ -12,7 +12,8 @@ struct link {
     int from, to;        /* hosts */
     double Bps;          /* bytes a second that came */
     double sent, resent; /* TCP segments that the host `from` sent meanwhile, and sent again */
-    bool told, blamed;   /* links_judge's: some host explains it; the host `from` is such a one */
+    bool told,
+        blamed; /* links_judge's: some host explains the link's fault; the host `from` does */
 };
 
 /* Rings go round the hosts in steps of one and of about half of all hosts, so that every host has

@@ -39,7 +39,7 @@ int op_check_weight_and_bias(const struct op_args *args, int64_t weight, bool bi
                              int64_t outputs);
 /* The first bottom has channels. */
 int op_check_has_channels(const struct op_args *args);
-/* There are so many values, `what` in plural. */
+/* There are at least top_k values; what: their name, in plural. */
 int op_check_top_k(int top_k, int64_t values, const char *what);
 /* The top has as many channels as the first bottom. */
 int op_check_keeps_channels(const struct op_args *args);

@@ -50,11 +50,11 @@ struct forecast_point {
 
 /* What would change a point. */
 struct forecast_advice {
-    double enough_Bps;      /* a link so fast is enough for 95 % of the workers; 0: none is */
-    double most_speedup;    /* on the fastest link, where none is enough */
-    int server_nodes;       /* so many more nodes, with servers alone, make it 5 % faster; 0: up to
-                               as many as there are do not, or were not asked for */
-    double servers_speedup; /* with them */
+    double enough_Bps;   /* the slowest link that is enough for 95 % of the workers; 0: none is */
+    double most_speedup; /* on the fastest link, where no link is enough */
+    int server_nodes;    /* additional nodes with servers alone that make the point 5 % faster; 0:
+                            no number up to the point's own does, or none was asked for */
+    double servers_speedup; /* with these nodes */
 };
 
 struct forecast {
@@ -78,7 +78,7 @@ int forecast_create(const struct forecast_options *options, const struct cost_cl
                     const struct net *net, struct forecast *out);
 void forecast_free(struct forecast *forecast);
 
-/* How many times one rank alone that many nodes are with so many dedicated servers. Under auto
+/* The speed-up of `nodes` nodes with `servers` dedicated servers over one rank alone. Under auto
  * the choice is quick (simulate/choose.h). */
 int forecast_try(const struct forecast *forecast, int nodes, int servers, double *speedup);
 

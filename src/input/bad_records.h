@@ -15,7 +15,7 @@ struct transform;
 
 /* All zero: damage is an error, and nobody is told of changes. */
 struct bad_record_policy {
-    int max_bad; /* so many damaged records of a source may be left out */
+    int max_bad; /* number of damaged records of a source that may be left out */
     void (*say)(void *context, const char *text); /* a sentence for the user; NULL: nobody. Any
                                                      thread, several at once */
     void *context;                                /* of say */

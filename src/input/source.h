@@ -122,8 +122,8 @@ struct source_survey {
     bool fraction;     /* some of them is no whole number */
 };
 
-/* Reads labels for about so many seconds at most where records have to be read for them, all of
- * them else. Before a feeder has the source. */
+/* Reads labels: for about `seconds` at most where records have to be read for them, else all of
+ * them. Before a feeder has the source. */
 int source_look(struct source *source, double seconds, struct source_survey *out);
 
 static inline void source_close(struct source *source)

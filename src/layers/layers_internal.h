@@ -82,14 +82,14 @@ int layer_spatial(const struct spatial_field *field, const struct blob *bottom,
 /* Fails unless the bottom has one to three axes behind N and C. */
 int layer_expect_spatial(const struct layer *layer, int bottom);
 
-/* What spatial axis i of so many is called: "height". */
+/* The name of spatial axis i of naxes: "height". */
 const char *layer_spatial_name(int naxes, int i);
 
 /* What to add to the message of a window that does not fit: a guess where the bottom has the shape
  * of images whose channels come last, else "". */
 const char *layer_axes_hint(const struct blob *bottom);
 
-/* "3 x 3": a value for each of so many axes. Returns buffer. */
+/* "3 x 3": a value for each of naxes axes. Returns buffer. */
 #define SPATIAL_TEXT_BYTES 48
 const char *layer_spatial_text(const int *values, int naxes, char buffer[SPATIAL_TEXT_BYTES]);
 
@@ -122,7 +122,7 @@ enum loss_normalization layer_loss_normalization(const struct layer *layer);
 /* Its top is one number, for so much work per element of the first bottom. */
 int layer_set_scalar(struct layer *layer, double flops);
 
-/* layer_i.wants_own_top of those that always do. */
+/* layer_i.wants_own_top of layers that always want a top of their own. */
 bool layer_always(const struct layer *layer);
 
 /* A weight of that shape and, if `bias`, a summand for each output. */

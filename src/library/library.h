@@ -77,8 +77,9 @@ int library_write_trace(struct poseidon *p);
 /* Deals out the state, if one was given. Collective. */
 int library_load_state(struct poseidon *p);
 
-/* That of false where all ranks call: what one of them failed of ends the handle on all. `status`:
- * this rank's besides, which does not. Collective. */
+/* library_check(p, false) where all ranks call: the failure of one rank ends the handle on all
+ * ranks. A `status` other than 0, this rank's own, makes the call fail and does not end the handle.
+ * Collective. */
 int library_meet(struct poseidon *p, int status);
 
 /* Whether the handle has not failed and is as far as `started` says: 0, or -1 with a message. */
@@ -87,7 +88,8 @@ int library_check(const struct poseidon *p, bool started);
 /* This thread's message ends the traffic: all ranks get one, and no later call succeeds. -1. */
 int library_end(struct poseidon *p);
 
-/* Frees what that made. in_flight: MPI may still use the arenas, which stay. Collective. */
+/* Frees what library_prepare_all made. in_flight: MPI may still use the arenas, which stay.
+ * Collective. */
 void library_release(struct poseidon *p, bool in_flight);
 
 #endif

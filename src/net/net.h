@@ -100,7 +100,7 @@ void net_use_arenas(struct net *net, float *values, float *grads, bool fill);
 void net_keep(struct net *net, const struct blob *blob);
 
 /* Before net_build, which then fails before the blobs are allocated where all of the net's memory
- * would be more than so many bytes. */
+ * would take more than `bytes` bytes. */
 void net_limit_memory(struct net *net, size_t bytes);
 
 /* Ops, memory, and (where not shared) the parameters' initial values by their fillers. */

@@ -76,7 +76,8 @@ struct cost_cluster {
 
 #define COST_MOST_SHARE 8.0
 
-/* The same where no rank sends more than that (0: no limit) and so many share a host's link. */
+/* Lowers the cluster's rates to what ranks reach that send no more than bytes_per_second (0: no
+ * limit), where leaders_per_host ranks share a host's link. */
 void cost_cap(struct cost_cluster *cluster, double bytes_per_second, int leaders_per_host);
 
 /* What one rank of a role sends and receives in one iteration; the mean over the ranks of that
@@ -156,10 +157,13 @@ double cost_link_seconds(const struct cost_cluster *cluster, const struct plan *
  * parameters, or its factors and the others'. Zero where it updates alone. */
 struct cost_side cost_device_bytes(const struct plan *plan, int bucket);
 
-/* An update of so many bytes of parameters: on the host; of a server that is a worker and may do it
- * in its engine's memory; of a worker's engine. */
+/* Seconds to update `bytes` bytes of parameters on the host. */
 double cost_update_seconds(const struct cost_cluster *cluster, double bytes);
+
+/* Likewise on a server that is a worker, and may update in its engine's memory. */
 double cost_worker_update_seconds(const struct cost_cluster *cluster, double bytes);
+
+/* Likewise by a worker's engine. */
 double cost_engine_update_seconds(const struct cost_cluster *cluster, double bytes);
 
 /* Copying one worker's factors out of the way of the next pass; decoding all workers'; rebuilding

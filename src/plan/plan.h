@@ -11,7 +11,7 @@ enum {
     PLAN_LEAST_PART = 4096, /* elements: smaller parts a bucket is never spread in */
     /* bytes of a message: MPI's counts are ints, of what is sent and of the bytes that came */
     PLAN_LARGEST_MESSAGE = INT32_MAX / 4 * 4,
-    PLAN_FEW_HOMES = 8,   /* up to so many homes that is the only bound; see plan_sizes.latency */
+    PLAN_FEW_HOMES = 8,   /* up to 8 homes that is the only bound; see plan_sizes.latency */
     PLAN_LOG_LEADERS = 32 /* with fewer leaders no bucket travels along a tree */
 };
 
@@ -56,10 +56,11 @@ struct plan_options {
                   than the largest node has */
     struct plan_sizes sizes;
     bool lags;           /* workers may be in different iterations: no trees */
-    int drop;            /* so many workers' gradients of a chunk, the last ones, nobody waits for;
-                            with `lags`, and schemes that serve parameters alone */
-    int tree_leaders;    /* with so many leaders every bucket that can travels along a tree; 0:
-                            those for which it is faster, from PLAN_LOG_LEADERS leaders on */
+    int drop;            /* number of workers, the last ones, whose gradients of a chunk nobody
+                            waits for; with `lags`, and schemes that serve parameters alone */
+    int tree_leaders;    /* > 0: with this number of leaders every bucket that can travels along a
+                            tree; 0: from PLAN_LOG_LEADERS leaders on the buckets for which that
+                            is faster do */
     size_t factor_bytes; /* most that all workers' factors of a bucket take; more come in rounds.
                             0: PLAN_FACTOR_BYTES or twice the parameters */
     int iter_size;       /* micro-batches per iteration: SFB sends the factors of all of them */
@@ -77,8 +78,8 @@ struct bucket {
     bool trains;
     bool factorable; /* false where it holds several groups */
     int64_t m, n, k; /* of a factorable one; m and n dilated */
-    int rounds; /* in which all workers exchange their factors, so many rows each at a time; 1: at
-                   once, or no factors go to all */
+    int rounds; /* in which all workers exchange their factors, plan_round_rows rows each at a time;
+                   1: at once, or no factors go to all */
     int slices; /* messages that a worker's factors of a round go to each other worker in, of a
                    chunk's bytes at most: something larger would keep the links to all others idle
                    while one worker gets it. 1: no factors go to all */
@@ -88,7 +89,7 @@ struct bucket {
     enum wire_format wire; /* of what travels where there are several workers */
     struct way_text label; /* of these, for people */
     int first_chunk, nchunks;
-    int moved; /* so many of its chunks travel: all, or of low rank the first, each a piece */
+    int moved; /* number of its chunks that travel: all; of low rank the first ones, each a piece */
     int first_share, nshares;            /* of plan->shares */
     uint64_t gradient_bytes, back_bytes; /* of all shares together */
     /* Gradients are reduced to each chunk's home, and its answer sent, along a tree (plan/tree.h)

@@ -21,7 +21,7 @@ int events_put(struct events *e, struct event event)
     return 0;
 }
 
-/* What is last mostly belongs near the end again: a way down without it, then up to its place. */
+/* Bottom-up heapsort: sift the hole down, then the last element up. */
 bool events_take(struct events *e, struct event *out)
 {
     size_t at = 0, child, above;

@@ -20,7 +20,7 @@ enum event_kind {
     EVENT_GATHER,  /* endpoint, bucket: its node's gradients are added up */
     EVENT_WORK,    /* endpoint, bucket: what its wire thread has to do for it alone is done */
     EVENT_HEAD,    /* message: its first byte is at the receiver's link */
-    EVENT_DELIVER, /* message: its last byte is there */
+    EVENT_DELIVER, /* message: its last byte has arrived */
     EVENT_SUM,     /* endpoint, transfer, slice: all that is added up there has been */
     EVENT_WAKE,    /* endpoint: the cap lets it send again */
     EVENT_RING,    /* a ring begins */
@@ -51,13 +51,13 @@ struct events {
 };
 
 int events_put(struct events *events, struct event event);
-bool events_take(struct events *events, struct event *out); /* false: there are none */
+bool events_take(struct events *events, struct event *out); /* false: the heap is empty */
 
 /* ---- the cluster ---- */
 
 struct link { /* of a node, or of a block's nodes together */
     double rate;
-    double out_free, in_free; /* when each direction has served what is there */
+    double out_free, in_free; /* when each direction has served all that waits */
 };
 
 /* A leaf switch's, up to the others and down from them. */
@@ -218,7 +218,7 @@ int traffic_arrived(struct simulation *s, const struct message_spec *spec);
 
 /* ---- the passes (simulate.c) ---- */
 
-/* Another part of what a worker waits for is there. */
+/* Another part of what a worker waits for has arrived. */
 int passes_arrived(struct simulation *s, int endpoint, int bucket, int iteration);
 
 /* ---- rings (ring.c) ---- */

@@ -81,7 +81,8 @@ int factors_store(struct sync *sync, int bucket, const struct factors *factors, 
 int factors_rebuild(struct sync *sync, int bucket, const struct factors *factors, int slot,
                     int first, bool add, float *gradient);
 
-/* The weight's part of workers [first, last); add: to what is there. */
+/* The product of the factors of workers [first, last), into the weight's gradient; add: to the
+ * values that it holds. */
 int factors_product(struct sync *sync, int bucket, const struct factors *factors, int slot,
                     int first, int last, bool add, float *gradient);
 

@@ -27,8 +27,8 @@ struct gather_i {
     /* Compute thread: the bucket's gradient is final when what was run so far is over. NULL: it
      * lies where it is added up, and is final. */
     int (*mark)(struct sync *sync, int bucket);
-    /* Wire thread: the gradient that was marked is posted. Once the sum of all ranks is there, the
-     * leader goes on with bucket_await. */
+    /* Wire thread: the gradient that was marked is posted. Once all ranks' gradients are added up,
+     * the leader goes on with bucket_await. */
     int (*post)(struct sync *sync, int bucket);
     /* Wire thread: what is to be done meanwhile: how much came of it, -1 with a message. NULL:
      * nothing. */

@@ -33,8 +33,8 @@ int gradient_place(struct sync *sync);
 /* "straight from and to the engine's memory", or why not; NULL where that is the host's. */
 const char *gradient_way(const struct sync *sync);
 
-/* Whether MPI reaches the engine's memory: what lies there as it travels goes straight, and the
- * wire's thread enters the engine first. */
+/* Whether MPI reaches the engine's memory: gradients that travel in the form in which they lie
+ * there go straight, and the wire's thread enters the engine first. */
 bool gradient_is_direct(const struct sync *sync);
 
 /* Whether the model's engine works on the host's memory. */

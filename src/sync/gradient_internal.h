@@ -19,7 +19,7 @@ struct gradient {
     const struct engine_copies_i *copies; /* of the engine; NULL on dedicated servers */
     void *context;
     bool own_memory; /* the host does not address the engine's memory */
-    bool direct;     /* MPI reaches it: what lies there as it travels goes straight */
+    bool direct;     /* MPI reaches that memory: gradients in the form that travels go straight */
     char way[512];
     struct bucket_copies *buckets;
     /* Gradients that travel encoded, chunk behind chunk; those that do not take no room. A place is

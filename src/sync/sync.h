@@ -94,11 +94,11 @@ struct sync_options {
     int threads; /* of a dedicated server: it updates chunks by one less, beside its wire thread.
                     The bits are the same */
     float clip;  /* Caffe's clip_gradients: largest global L2 norm; <= 0: off */
-    int exact_norms; /* > 0: clip's norm is that of so many mean gradients, to the same bits however
+    int exact_norms; /* N > 0: clip's norm is that of N mean gradients, to the same bits however
                         they are cut and dealt (engine/exact_sum.h; of engines that work in the
                         host's memory); 0: of the plan's iter_size, rounded. Not with lars */
     int skips;   /* > 0: an update whose gradient, averaged over the workers, is not finite is left
-                    out, everywhere or nowhere; after so many in a row the traffic fails. Not with
+                    out, everywhere or nowhere; after `skips` in a row the traffic fails. Not with
                     staleness, nor with codecs, whose residuals would keep it */
     float lars;  /* > 0: the ratio of rates that follow norms (lars.h); not with staleness, nor with
                     update_on_engine */
@@ -214,7 +214,8 @@ int sync_answer(struct sync *sync, double values[SYNC_ASK_VALUES]);
  * until the next of these calls or sync_destroy. Collective. */
 int sync_gather_history(struct sync *sync, const float **history);
 
-/* The same of one arena of sync_residuals, zero where there are none. */
+/* Collects one arena of sync_residuals on rank 0, as sync_gather_history does; zeros where no
+ * scheme has residuals. */
 int sync_gather_residuals(struct sync *sync, int number, float **arena);
 
 /* Ends the traffic. status: this rank's; non-zero with its message set. Returns the agreed status,

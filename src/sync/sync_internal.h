@@ -29,10 +29,10 @@ struct sync_bucket {
     int64_t signalled;                /* of which the wire thread was told (compute thread): */
     _Atomic int64_t told_ns;          /* when it last was */
     int64_t applied;                  /* iterations whose values are in place (compute thread) */
-    int groups_ready;     /* groups whose gradient of this micro-batch is there (compute thread) */
+    int groups_ready;     /* groups whose gradient of this micro-batch is final (compute thread) */
     int micro;            /* micro-batches staged in this iteration (compute thread) */
     int64_t started;      /* iterations posted as the wire thread knows */
-    int64_t complete;     /* of which so many, without a gap, have all they waited for */
+    int64_t complete;     /* of these, from the first on, that have all they waited for */
     int *pending;         /* per iteration modulo depth: what it still waits for */
     int64_t newest;       /* home.c: the oldest iteration that what came for the last one holds */
     _Atomic int64_t done; /* `complete`, for the compute thread */
@@ -45,7 +45,7 @@ struct sync_calls {
         MPI_Comm comm;
         double *values, *result; /* allocated at once, by itself */
         int count, capacity;
-        _Atomic int64_t done; /* 1: the result is there */
+        _Atomic int64_t done; /* 1: the result has come */
     } sums, asked;            /* sync_sum's, over the workers; sync_ask's, over all */
     enum kept kept;           /* what is gathered or dealt out; of gradients: */
     int leader;               /* whose */
@@ -53,7 +53,7 @@ struct sync_calls {
     double part;              /* this one */
     float *arenas;            /* rank 0: what was gathered */
     int gathering;            /* its messages under way */
-    _Atomic int64_t gathered; /* 1: all is there */
+    _Atomic int64_t gathered; /* 1: all has come */
 };
 
 /* What this rank updates for others. */
@@ -181,7 +181,7 @@ static inline int leader_of(const struct sync *sync, const struct wire_message *
     return sync->plan->leader[message->peer];
 }
 
-/* The steps of those that lead the bucket. */
+/* The steps of ranks that lead the bucket. */
 const struct scheme_steps *leading_steps(const struct sync *sync, int bucket);
 
 /* The bucket's gradient (or its node's sum) is posted: starts its traffic as soon as it has reached
@@ -192,7 +192,7 @@ int bucket_poll(struct sync *sync); /* the same for those that had not; how many
 /* The traffic of the bucket's gradient begins now. */
 int bucket_post(struct sync *sync, int bucket);
 
-/* The running iteration waits for so many messages, sent and received, or other ends. */
+/* The running iteration waits for `count` messages, sent and received, or other ends. */
 void bucket_expect(struct sync *sync, int bucket, int64_t iteration, int count);
 
 /* One of them is over; the last one makes the iteration done. */

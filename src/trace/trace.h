@@ -29,7 +29,7 @@ enum trace_kind {
                    spans of one kind may overlap */
     TRACE_SEND, /* from here on: transfers, from the posting to the completion of the request */
     TRACE_RECEIVE,
-    TRACE_EXCHANGE, /* a collective: so many bytes sent, and as many received */
+    TRACE_EXCHANGE, /* a collective: bytes sent, and as many received */
     TRACE_KINDS
 };
 

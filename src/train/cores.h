@@ -20,8 +20,8 @@
 
 enum { CORES_TEXT_BYTES = 96, CORES_PLACE_BYTES = 320 };
 
-/* From so many cores on, one is kept for the wire's thread whether --threads leaves one over or
- * not: it costs the passes a twentieth at most. */
+/* From 20 cores on, one is kept for the wire's thread whether --threads leaves one over or not: it
+ * costs the passes a twentieth at most. */
 enum { CORES_KEEP_FROM = 20 };
 
 /* A rank's threads, by where they run. */
@@ -44,8 +44,8 @@ struct cores {
     char list[CORES_TEXT_BYTES]; /* those allowed, "0-3,8"; cut where there are too many pieces */
 };
 
-/* What of a machine with so many cores is whose. masks: where each of its ranks may run, this
- * one's at `mine`. */
+/* Divides a machine's `online` cores among its ranks. masks: where each of its ranks may run, this
+ * rank's at `mine`. */
 void cores_divide(const cpu_set_t *masks, int ranks, int mine, int online, struct cores *cores);
 
 /* Gathers the masks of all ranks of each machine. Collective over `world`, whose topology that is;
@@ -72,7 +72,8 @@ void cores_list(const struct cores *cores, enum cores_use use, char text[CORES_T
 void cores_describe(const struct cores *cores, int threads, char text[CORES_PLACE_BYTES]);
 
 /* One line for each text that ranks have, "Ranks 0-3 each: " before it, in the order of the first
- * rank that has it; "" is nobody's. After so many lines one says how many ranks more there are. */
+ * rank that has it; "" is nobody's. After CORES_LINES lines one says how many more ranks there are.
+ */
 enum { CORES_LINES = 16 };
 void cores_list_ranks(const char (*texts)[CORES_PLACE_BYTES], int ranks, struct strbuf *out);
 

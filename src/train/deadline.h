@@ -9,12 +9,12 @@ struct deadline {
     const char *whence; /* "--time-limit", "SLURM_JOB_END_TIME", ...: for messages */
 };
 
-/* Both fail on values that are none, and are to be called when the program starts. What an option
- * says, a duration or "none", into the struct deadline `target`. */
+/* The value of an option, a duration or "none", into the struct deadline `target`; to be called
+ * when the program starts. Fails on any other text. */
 int deadline_parse(const char *option, const char *text, void *target);
 
-/* Without it: SLURM_JOB_END_TIME or POSEIDON_END_TIME (seconds since 1970), else PBS_WALLTIME
- * seconds from now. */
+/* Without the option, likewise: SLURM_JOB_END_TIME or POSEIDON_END_TIME (seconds since 1970), else
+ * PBS_WALLTIME seconds from now. */
 int deadline_find(struct deadline *out);
 
 #endif

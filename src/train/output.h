@@ -40,7 +40,7 @@ size_t metrics_count(const struct compute *compute, int ntests);
 void metrics_put(struct curves *curves, const struct job *job, const struct train_state *at,
                  struct curves_row row);
 
-/* The progress line after that iteration, so many seconds of training into the run. */
+/* The progress line after that iteration, `seconds` of training into the run. */
 void metrics_show_progress(const struct job *job, const struct train_state *at, int64_t iteration,
                            double seconds, double loss);
 

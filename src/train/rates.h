@@ -44,9 +44,9 @@ int32_t rates_step(const struct rates *rates, int64_t iteration);
 void rates_put(struct rates *rates, double loss);
 double rates_smoothed(const struct rates *rates);
 
-/* Plateau, on every one of so many workers (1: all have the same loss) when that iteration's passes
- * are over: the next one's rate. *dropped: it is a lower one. Collective over the workers where the
- * loss is smoothed. */
+/* Plateau, on each of nworkers workers (1: all have the same loss) after that iteration's passes:
+ * the next iteration's rate. *dropped: the rate is lower than before. Collective over the workers
+ * where the loss is smoothed. */
 int rates_follow(struct rates *rates, struct sync *sync, int nworkers, int64_t iteration,
                  double loss, bool *dropped);
 

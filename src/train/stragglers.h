@@ -12,9 +12,9 @@ struct stragglers;
  * happens in what follows where stragglers is NULL. */
 int stragglers_open(const struct job *job, int64_t first, struct stragglers **out);
 
-/* So many doubles of this worker, after so many seconds of training without pauses and the waits in
- * them, are added up over the workers and judged: since the last time, who was late? Rank 0 says it
- * and counts. */
+/* stragglers_values doubles of this worker, put after `seconds` of training without pauses and the
+ * waits in them, are added up over the workers and judged: which worker was late since the last
+ * time? Rank 0 says so, and counts. */
 size_t stragglers_values(const struct stragglers *stragglers);
 void stragglers_put(struct stragglers *stragglers, struct sync *sync, const struct net *net,
                     double seconds, double paused_stall, double *values);

@@ -45,8 +45,8 @@ static inline double timing_now(const struct timing *timing)
     return clock_seconds() - timing->started - timing->paused;
 }
 
-/* After so many iterations of this run, the last one at trained_seconds: the first ones are left
- * out of the steady rate. */
+/* After `iterations` iterations of this run, the last one at trained_seconds: the first ones are
+ * left out of the steady rate. */
 static inline void timing_warm_up(struct timing *timing, int64_t iterations)
 {
     enum { WARM_ITERATIONS = 5 };

@@ -19,7 +19,9 @@ void *alloc_array(size_t count, size_t size, const char *what) __attribute__((ma
 #define ALLOC_ROOM(array, count, what) alloc_grow(&(array), (size_t)(count), sizeof *(array), what)
 int alloc_grow(void *array, size_t count, size_t size, const char *what);
 
-/* A copy of the text, or of so many of its bytes, for the caller to free; fail with the message. */
+/* A copy of the text, or of its first `length` bytes, for the caller to free; fail with the
+ * message.
+ */
 int alloc_text(char **copy, const char *text, const char *what);
 int alloc_bytes(char **copy, const char *text, size_t length, const char *what);
 

@@ -1,5 +1,5 @@
-/* Numbers that are none: NaN and infinite ones among many floats. By blocks that the compiler makes
- * vectors of; only a block that has some is looked at one by one. */
+/* NaN and infinite values among many floats. By blocks that the compiler makes vectors of; only a
+ * block that has such values is looked at one by one. */
 #ifndef POSEIDON_UTIL_FINITE_H
 #define POSEIDON_UTIL_FINITE_H
 

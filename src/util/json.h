@@ -30,7 +30,7 @@ struct json {
     char closing[JSON_MAX_DEPTH]; /* '}' or ']' of each */
     bool filled[JSON_MAX_DEPTH];  /* it has a member already */
     bool after_key;               /* a value must follow */
-    bool complete;                /* the one top-level value is there */
+    bool complete;                /* the one top-level value was written */
 };
 
 void json_object_begin(struct json *json);

@@ -1,5 +1,5 @@
-/* The middle one of some values, which are put in order; 0 where there are none. Of an even number
- * two are in the middle: of two values, the one that the other is held against. Not collective. */
+/* The median of n values, which are sorted in place; 0 of no values. Of an even number the lower or
+ * the upper of the two in the middle. Not collective. */
 #ifndef POSEIDON_UTIL_MEDIAN_H
 #define POSEIDON_UTIL_MEDIAN_H
 

@@ -15,8 +15,8 @@ bool path_ends(const char *path, const char *end);
  * where named_by is NULL or has no folder. Memory that the caller frees, or NULL with a message. */
 char *path_beside(const char *path, const char *named_by);
 
-/* `path` as named where something is there, else beside `named_by` where something is there, else
- * `path` as named again, with *found false: whoever opens it says what is wrong. found may be NULL.
+/* `path` as named if that exists, else beside `named_by` if that exists, else `path` as named, with
+ * *found false: whoever opens it says what is wrong. found may be NULL.
  * Memory that the caller frees, or NULL with a message. */
 char *path_find(const char *path, const char *named_by, bool *found);
 

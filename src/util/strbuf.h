@@ -47,8 +47,8 @@ char *strbuf_take(struct strbuf *text);
 
 void strbuf_free(struct strbuf *text);
 
-/* Append to the text in a buffer of so many bytes, and cut what does not fit: anything; an item,
- * with ", " before it unless it is the first. */
+/* Append to the text in a buffer of `size` bytes, and cut what does not fit: formatted text; or an
+ * item, with ", " before it unless it is the first. */
 void buffer_printf(char *buffer, size_t size, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void buffer_list(char *buffer, size_t size, const char *item);

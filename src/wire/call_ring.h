@@ -27,10 +27,10 @@ int call_ring_open(struct call_ring *ring, struct owner *owner, int calls);
 /* Writer: false if there is no room. What it wrote before is seen by the call's reader. */
 bool call_ring_put(struct call_ring *ring, struct ring_call call);
 
-/* Reader: false if there is none. */
+/* Reader: takes the oldest call; false if the ring is empty. */
 bool call_ring_take(struct call_ring *ring, struct ring_call *out);
 
-/* Reader: whether nothing is there. Sequentially consistent: a reader that first says it is going
+/* Reader: whether the ring is empty. Sequentially consistent: a reader that first says it is going
  * to sleep, and a writer that looks for sleepers after call_ring_put, cannot miss each other. */
 bool call_ring_empty(struct call_ring *ring);
 

@@ -55,7 +55,7 @@ struct queue_options {
 /* What waits for one peer; private, as is all below. 40 bytes a peer, and 4 in `heap`. */
 struct peer_queue {
     struct queue_entry *first;        /* root of a skew heap; NULL: nothing waits */
-    struct queue_entry *newest;       /* of those that wait; NULL: it does no longer */
+    struct queue_entry *newest;       /* entry that waits; NULL: that entry was sent */
     size_t in_flight, unacknowledged; /* the second: of the first, what no reply is under way for */
     int place; /* in queue.heap; -1: nothing waits, or its share is on its way */
 };
@@ -88,8 +88,10 @@ void queue_sent(struct queue *queue, const struct queue_entry *entry);
 /* Seconds from now until bytes_per_second lets another entry go; 0: at once. */
 double queue_delay(const struct queue *queue, double now);
 
-/* How many entries wait; the most urgent of those that have room, NULL if none has. */
+/* How many entries wait. */
 size_t queue_count(const struct queue *queue);
+
+/* The most urgent entry that has room in the window; NULL if none has. */
 const struct queue_entry *queue_first(const struct queue *queue);
 
 #endif

@@ -177,7 +177,7 @@ int cpu_status(dnnl_status_t status, const char *call);
 int cpu_gemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha,
              const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c,
              int64_t ldc);
-/* product_sum.c: engine_i.sum_products; of the scratchpad, for so many rows of all passes. */
+/* product_sum.c: engine_i.sum_products; the scratchpad's bytes for `rows` rows of all passes. */
 int cpu_sum_products(void *context, const struct engine_products *products);
 size_t cpu_sum_products_bytes(const struct cpu_engine *engine, int64_t rows);
 void cpu_inner_product_factors(struct op *op, const float **bottom, const float **top_grad);
@@ -185,7 +185,7 @@ void cpu_inner_product_factors(struct op *op, const float **bottom, const float 
 /* stream.c: products of at most CPU_STREAM_ROWS rows, whose time is that of reading the weights,
  * outputs x inputs. */
 enum { CPU_STREAM_ROWS = 16, CPU_STREAM_OUTPUTS = 8 };
-/* From so many rows on forward was measured to pay: 13 to 16 are the same work. */
+/* The least rows of which forward was measured to pay: 13 to 16 rows are the same work. */
 enum { CPU_STREAM_FORWARD_ROWS = 13 };
 /* Whether it can, and this processor's registers are wide enough for it to pay. */
 bool cpu_stream_fits(const struct op_product *p);

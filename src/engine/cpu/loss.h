@@ -31,7 +31,7 @@ struct loss {
 int loss_set(struct loss *loss, double sum, double divisor);
 /* The gradient of the loss by that sum. */
 double loss_scale(const struct loss *loss);
-/* What a sum over so many places is divided by. */
+/* The divisor of a sum over `places` places. */
 double loss_divisor(enum loss_normalization normalization, int64_t places, int64_t valid,
                     int64_t outer);
 

@@ -29,7 +29,7 @@ struct plane {
     int64_t block;
 };
 
-/* From here to there. Of a window: its rows or columns that are in the image. */
+/* A half-open range [from, to); of a window: its rows or columns inside the image. */
 struct span {
     int64_t begin, end;
 };
@@ -262,7 +262,7 @@ INLINE void taken_load(struct taken *t, bool there, const float *dy, const uint8
     }
 }
 
-/* Adds the gradients of those that took this place. */
+/* Adds the gradients of the tops whose maximum is this pixel. */
 INLINE void taken_add(const struct taken *t, int place, floats *sum)
 {
     *sum += (floats)((t->at == place) & (ints)t->dy);
@@ -337,7 +337,7 @@ CPU_KERNEL static void plane_gather(const struct plane *p, const float *dy, cons
         plane_gather_of(p, 2, p->block, dy, where, dx);
 }
 
-/* Channels that lie alone: each top gives. */
+/* Plain layout: scatter from each top. */
 static void plane_scatter(const struct plane *p, const float *dy, const uint8_t *where, float *dx)
 {
     int64_t offset[MOST * MOST];

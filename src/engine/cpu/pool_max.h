@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Whether the windows are such ones, and channels lie alone or eight and more together. */
+/* Whether these functions can do the windows: channels lie alone, or eight and more together. */
 bool pool_max_fits(const struct op_windows *a, int64_t block);
 /* where: as many bytes as there are tops; NULL: nobody asks for them. */
 void pool_max_forward(const struct op_windows *a, int64_t block, const float *x, float *y,

@@ -8,7 +8,7 @@
  *     *,GEMM,0.021,0
  *     *update,SGD,0.55,0
  *
- * The input's first axis is the batch that was timed: where that line is there, nothing else can be
+ * The input's first axis is the batch that was timed: with that line no other batch can be
  * replayed. One line per layer of the net, in any order; type is for the reader. A name with a
  * comma or a quote is written in quotes, quotes doubled. Three are no layers: the forward_s of '*'
  * is the time of one GFLOP (a multiply-add counted as 2) of matrix product, which rebuilding
