@@ -190,6 +190,10 @@ void net_touch(struct net *net, int group);
  * parameter is this net's. */
 float *net_host_value(const struct net *net, const struct param *param);
 
+/* The number of a layer's parameter, which others may share, in net->params; -1: it is the training
+ * net's. */
+int net_param_number(const struct net *net, int layer, int param);
+
 /* Where a parameter, by its number, begins in the arenas. */
 size_t net_param_begin(const struct net *net, int param);
 
