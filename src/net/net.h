@@ -141,7 +141,7 @@ int net_share_losses(struct net *net, int nranks, const double *counts, double *
 
 /* Backward of the pass just run. `first`: gradients are overwritten, not added to (first
  * micro-batch of an iteration). after_backward fires for a group when its last contributor has run,
- * in an order that is the same on every rank. */
+ * of one that decays when its owner's turn is, in an order that is the same on every rank. */
 int net_backward(struct net *net, const struct run *run, bool first, const struct net_hooks *hooks);
 
 /* What of the passes is recorded and launched as one. */
