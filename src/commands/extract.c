@@ -113,7 +113,7 @@ static int add_rows(const struct feature *f)
     const struct shape *shape = &f->blob->value.shape;
     size_t elems = shape_elems(shape) / f->rows;
     struct record record = {.type = SOURCE_F32, .shape = {.naxes = 3, .dim = {1, 1, 1}}};
-    const struct sample sample = {.name = f->blob->name, .raw = &record};
+    const struct sample sample = {.raw = &record};
 
     if (shape->naxes > 4)
         return error_set("blob '%s' has %d axes, and a Datum holds three of every sample",

@@ -8,7 +8,7 @@
 
 /* One image to be written: raw, or as an image file where encoded.bytes is not NULL. */
 struct sample {
-    const char *name; /* for keys; borrowed */
+    const char *name; /* for keys; borrowed; NULL: keys are numbers alone */
     int label;
     const struct record
         *raw; /* bytes (LMDB: or floats), C x H x W; borrowed; its label is not looked at */
@@ -43,8 +43,8 @@ struct sink_options {
  * the first one's shape: sink_add fails for others, and naming both sizes. */
 int sink_create_hdf5(const char *path, const struct sink_options *o, struct sink **out);
 
-/* LMDB of Datum messages, keys "%08d_NAME" as Caffe's tools make them; class names as classes.txt
- * beside them. Images may differ in size. Fails where liblmdb is not built in. */
+/* LMDB of Datum messages, keys "%08d_NAME", or "%010d" without names, as Caffe's tools make them;
+ * class names as classes.txt beside them. Images may differ in size. Fails where liblmdb is not built in. */
 int sink_create_lmdb(const char *path, const struct sink_options *o, struct sink **out);
 
 /* Whether `path` holds nothing but an LMDB: what `force` may remove. */

@@ -137,7 +137,9 @@ static int lmdb_add(struct sink *sink, const struct sample *sample)
         return -1;
     if (!self->txn && txn_begin(self, self->value.length))
         return -1;
-    n = snprintf(key, sizeof key, "%08llu_%s", (unsigned long long)sink->count, sample->name);
+    n = sample->name
+            ? snprintf(key, sizeof key, "%08llu_%s", (unsigned long long)sink->count, sample->name)
+            : snprintf(key, sizeof key, "%010llu", (unsigned long long)sink->count);
     k.mv_size = n < MAX_KEY ? (size_t)n : MAX_KEY;
     v.mv_data = self->value.bytes;
     v.mv_size = self->value.length;

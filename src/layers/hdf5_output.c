@@ -12,6 +12,8 @@
 
 #define CHUNK_BYTES ((hsize_t)1 << 20)
 
+enum { LEAST_AXES = 4 }; /* Caffe writes N,C,H,W whatever the bottom has */
+
 static const char *const names[2] = {"data", "label"};
 
 struct output {
@@ -67,9 +69,9 @@ static int output_dataset_create(struct output *state, int b, const struct shape
     o->path = state->path;
     o->name = names[b];
     o->type = H5T_IEEE_F32LE;
-    o->naxes = shape->naxes;
-    for (int i = 1; i < shape->naxes; i++)
-        o->dim[i] = (hsize_t)shape->dim[i];
+    o->naxes = shape->naxes < LEAST_AXES ? LEAST_AXES : shape->naxes;
+    for (int i = 1; i < o->naxes; i++)
+        o->dim[i] = i < shape->naxes ? (hsize_t)shape->dim[i] : 1;
     o->chunk = row < CHUNK_BYTES ? CHUNK_BYTES / row : 1;
     return h5_output_create(state->file, o);
 }

@@ -101,7 +101,27 @@ static int pooling_top_size(const struct layer *layer, const struct pool_args *a
     return 0;
 }
 
-static int pooling_setup(struct layer *layer)
+/* Caffe makes such windows, too, where nothing is padded. */
+static int pooling_warn_of_empty(const struct layer *layer, const struct layer_env *env)
+{
+    const struct pool_args *args = &layer->u.pool;
+    const int64_t *in = layer->bottoms[0]->value.shape.dim + 2,
+                  *out = layer->tops[0]->value.shape.dim + 2;
+
+    for (int i = 0; i < pooling_spatial_axes(layer); i++) {
+        int64_t last = (out[i] - 1) * args->stride[i] - args->pad[i];
+        if (last >= in[i])
+            return layer_notice(layer, env,
+                                "the last window of the %s begins at %" PRId64 " of %" PRId64
+                                " places, so it is empty: the top holds %s there; round_mode: "
+                                "FLOOR leaves the window out",
+                                layer_spatial_name(pooling_spatial_axes(layer), i), last, in[i],
+                                args->method == POOL_MAX ? "the least float, -3.4e38" : "0");
+    }
+    return 0;
+}
+
+static int pooling_setup(struct layer *layer, const struct layer_env *env)
 {
     static const enum pool_method methods[] = {
         [CAFFE__POOLING_PARAMETER__POOL_METHOD__MAX] = POOL_MAX,
@@ -130,13 +150,13 @@ static int pooling_setup(struct layer *layer)
     layer->flops = (double)shape_elems(&top);
     for (int i = 0; i < top.naxes - 2; i++)
         layer->flops *= args->kernel[i];
-    return 0;
+    return pooling_warn_of_empty(layer, env);
 }
 
 const struct layer_i layer_pooling = {
     .type = "Pooling",
     .no_in_place = true,
     .no_gradient_from = 1u << 1,
-    .setup = pooling_setup,
+    .setup_in = pooling_setup,
     .op = OP_POOL,
 };

@@ -110,7 +110,7 @@ static int spatial_pair(const struct spatial_field *field, const struct blob *bo
                          "give %s once, or once for each axis",
                          field->name_h, field->name_w, bottom->name, spatial_names(naxes),
                          field->name);
-    if (!field->has_h || !field->has_w)
+    if (field->least > 0 && (!field->has_h || !field->has_w)) /* a lacking pad is 0 */
         return error_set("%s is given without %s; both are needed",
                          field->has_h ? field->name_h : field->name_w,
                          field->has_h ? field->name_w : field->name_h);

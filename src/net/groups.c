@@ -60,7 +60,17 @@ static void collect_params(struct net *net, struct group_param *params)
     net->elems = (end + NET_GROUP_ALIGN - 1) / NET_GROUP_ALIGN * NET_GROUP_ALIGN;
 }
 
-/* wants_grad of the parameters, and who is the last to add to each group's gradient. */
+/* Whether the rule alone changes the group, which no layer gives a gradient. */
+static bool decays(const struct net *net, const struct group *group)
+{
+    for (int p = group->first; p < group->first + group->nparams; p++)
+        if (net->params[p].lr_mult != 0 && net->params[p].decay_mult != 0)
+            return !group->trains;
+    return false;
+}
+
+/* wants_grad of the parameters, and who is the last to add to each group's gradient: of what decays
+ * its owner, in whose place the syncer is told. */
 static void find_contributors(struct net *net)
 {
     struct net_internals *internals = net->internals;
@@ -84,6 +94,11 @@ static void find_contributors(struct net *net)
             net->groups[groups[i]].trains = true;
             internals->last_contributor[groups[i]] = l;
         }
+    }
+    for (int g = 0; g < net->ngroups && net->train; g++) {
+        net->groups[g].decays = decays(net, &net->groups[g]);
+        if (net->groups[g].decays)
+            internals->last_contributor[g] = net->groups[g].layer;
     }
 }
 

@@ -106,6 +106,12 @@ float *net_host_value(const struct net *net, const struct param *param)
     return has_mirror(net) ? net->values + (param->value - net->engine_values) : param->value;
 }
 
+int net_param_number(const struct net *net, int layer, int param)
+{
+    assert(0 <= param && param < net->layers[layer].nparams);
+    return net->internals->param_of_layer[layer][param];
+}
+
 static struct tensor group_tensor(const struct net *net, int group)
 {
     const struct group *g = &net->groups[group];

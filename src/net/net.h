@@ -141,7 +141,7 @@ int net_share_losses(struct net *net, int nranks, const double *counts, double *
 
 /* Backward of the pass just run. `first`: gradients are overwritten, not added to (first
  * micro-batch of an iteration). after_backward fires for a group when its last contributor has run,
- * in an order that is the same on every rank. */
+ * of one that decays when its owner's turn is, in an order that is the same on every rank. */
 int net_backward(struct net *net, const struct run *run, bool first, const struct net_hooks *hooks);
 
 /* What of the passes is recorded and launched as one. */
@@ -189,6 +189,10 @@ void net_touch(struct net *net, int group);
 /* Where the host finds a parameter's values: param->value itself, or its place in net->values. The
  * parameter is this net's. */
 float *net_host_value(const struct net *net, const struct param *param);
+
+/* The number of a layer's parameter, which others may share, in net->params; -1: it is the training
+ * net's. */
+int net_param_number(const struct net *net, int layer, int param);
 
 /* Where a parameter, by its number, begins in the arenas. */
 size_t net_param_begin(const struct net *net, int param);

@@ -39,7 +39,8 @@ struct net_internals {
     int (*param_of_layer)[LAYER_MAX_PARAMS]; /* per layer: index in net->params, or -1 where the
                                                 training net has it */
     bool *written;         /* per parameter: its gradient of this pass has a value already */
-    int *last_contributor; /* per group: the layer whose backward completes it, or -1 */
+    int *last_contributor; /* per group: the layer whose backward completes it, or whose turn it is
+                              where the group decays; -1: neither */
     float *scratch;        /* host memory for losses, their seeds and their labels */
     float *given_values,
         *given_grads;  /* arenas of the caller's, borrowed; NULL: net_build allocates them */

@@ -191,9 +191,10 @@ static int stretch_end(const struct pass *p, int from)
     int to = from;
 
     for (int l = from + step_of(p); l >= 0 && l < net->nlayers; l += step_of(p)) {
-        if (is_hooked(p, p->which == NET_FORWARD ? l : to))
+        bool idle = p->which == NET_BACKWARD && !net->layers[l].needs_backward;
+        if (is_hooked(p, p->which == NET_FORWARD || idle ? l : to))
             break;
-        if (p->which == NET_BACKWARD && !net->layers[l].needs_backward)
+        if (idle)
             continue;
         if (acts(p, &net->layers[l]) || (p->which == NET_BACKWARD && net_has_loss(net, l, -1)))
             break;
@@ -219,8 +220,7 @@ static int call_other_hooks(const struct pass *p)
 {
     for (int i = 0; p->recorded && i < p->net->nlayers; i++) {
         int l = p->which == NET_FORWARD ? i : p->net->nlayers - 1 - i;
-        if ((p->which == NET_FORWARD || p->net->layers[l].needs_backward) &&
-            call_hooks(p, l, false))
+        if (call_hooks(p, l, false))
             return -1;
     }
     return 0;
@@ -237,10 +237,9 @@ static int run_pass(struct pass p)
         return -1;
     for (int from = forward ? 0 : net->nlayers - 1, to; from >= 0 && from < net->nlayers;
          from = to + step_of(&p)) {
+        bool idle = !forward && !net->layers[from].needs_backward;
         to = from;
-        if (!forward && !net->layers[from].needs_backward)
-            continue;
-        if ((forward && call_hooks(&p, from, true)) || run_stretch(&p, from, &to) ||
+        if ((forward && call_hooks(&p, from, true)) || (!idle && run_stretch(&p, from, &to)) ||
             (!forward && call_hooks(&p, to, true)))
             return -1;
     }

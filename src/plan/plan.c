@@ -111,6 +111,7 @@ static void begin_bucket(struct bucket *bucket, const struct group *group, int n
                               .begin = group->begin,
                               .elems = group->elems,
                               .trains = group->trains,
+                              .decays = group->decays,
                               .factorable = group->factorable,
                               .m = group->m,
                               .n = group->n,

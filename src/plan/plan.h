@@ -75,7 +75,7 @@ struct bucket {
     const char *name;    /* "ip1", or "conv1 .. conv3"; owned by the plan */
     int layer;           /* of its first group, for the trace */
     size_t begin, elems; /* in the arenas; elems counts the padding between groups; dilated */
-    bool trains;
+    bool trains, decays; /* as its groups do (struct group) */
     bool factorable; /* false where it holds several groups */
     int64_t m, n, k; /* of a factorable one; m and n dilated */
     int rounds; /* in which all workers exchange their factors, plan_round_rows rows each at a time;

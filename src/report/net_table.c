@@ -35,6 +35,8 @@ static const char *scheme_of_group(const struct plan *plan, ptrdiff_t group)
 
     if (plan->groups[group].trains && (plan_is_alone(plan) || !bucket->scheme))
         return "local";
+    if (plan->groups[group].decays)
+        return "decays";
     return bucket->label.text;
 }
 

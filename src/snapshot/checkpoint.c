@@ -89,7 +89,7 @@ static struct snapshot_layer *describe_layers(const struct net *net, float *valu
         layers[i].nblobs = layer->nparams;
         for (int p = 0; p < layer->nparams; p++) {
             const struct param *param = layer->params[p];
-            int number = (int)(param - net->params);
+            int number = net_param_number(net, i, p);
             layers[i].blobs[p] = (struct snapshot_blob){
                 .shape = &param->shape,
                 .data = values ? values + net_param_begin(net, number) : net_host_value(net, param),

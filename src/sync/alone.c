@@ -7,6 +7,9 @@
  * A team that is the only node: its leader has the sum in its engine's memory, and applies the rule
  * beside the computation, unless clipping has to see all gradients first.
  *
+ * What decays: parameters without a gradient (struct group). Every worker applies the rule, or the
+ * leader for its node, so that nothing travels.
+ *
  * Ranks that another one leads: what they post, the leader brings back. */
 #include "sync/factors.h"
 #include "sync/history.h"
@@ -54,6 +57,9 @@ static int team_post(struct sync *sync, int bucket, int64_t iteration)
 
 const struct scheme_steps steps_alone = {ALONE, .post = alone_post, .rebuild = alone_rebuild,
                                          .settle = history_settle, .local = true};
+/* No norm is given (rebuild): it is 0. */
+const struct scheme_steps steps_decay = {ALONE, .settle = history_settle, .local = true};
+const struct scheme_steps steps_decay_node = {ALONE, .post = alone_post, .settle = history_settle};
 const struct scheme_steps steps_alone_team = {ALONE, .post = team_post};
 const struct scheme_steps steps_alone_team_clipped = {
     ALONE, .post = team_post, .rebuild = alone_rebuild, .settle = team_settle};

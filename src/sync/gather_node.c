@@ -100,7 +100,7 @@ static int adders(const struct sync *sync, int bucket, int leader)
     const struct node_gather *state = sync->gathering;
     int ranks = sync->options.node->nranks;
 
-    if (moves_factors(sync, bucket))
+    if (moves_factors(sync, bucket) || !bucket_of(sync, bucket)->trains)
         return 0;
     return bucket_of(sync, bucket)->elems < WORTH_SLICING
                ? 1

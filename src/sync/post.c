@@ -113,7 +113,8 @@ static int settle(struct sync *sync, int bucket, int64_t iteration)
 
     if (!steps->settle)
         return 0;
-    if (sync_clips(sync) && compute_wait(sync, &sync->clip.done, iteration + 1, bucket))
+    if (sync_clips(sync) && !sync_drops(sync) &&
+        compute_wait(sync, &sync->clip.done, iteration + 1, bucket))
         return -1;
     start = trace_begin(sync->options.trace);
     if ((!sync_clips(sync) && steps->rebuild && steps->rebuild(sync, bucket, iteration)) ||
@@ -193,6 +194,12 @@ bool sync_is_local(const struct sync *sync, int group)
     return !steps || steps->local;
 }
 
+/* Whether the wire has to do with the bucket. */
+static bool travels(const struct sync *sync, int bucket)
+{
+    return sync->buckets[bucket].steps && !sync->buckets[bucket].steps->local;
+}
+
 /* As the wire thread knows it. */
 static int note_left_out(void *context, int64_t iteration)
 {
@@ -200,7 +207,7 @@ static int note_left_out(void *context, int64_t iteration)
 
     for (int b = 0; b < sync->plan->nbuckets; b++) {
         struct sync_bucket *state = &sync->buckets[b];
-        if (!state->steps)
+        if (!travels(sync, b))
             continue;
         assert(state->started == iteration && state->complete == iteration);
         state->started = state->complete = iteration + 1;
@@ -216,7 +223,7 @@ int sync_leave_out(struct sync *sync, int64_t iteration)
         return 0;
     for (int b = 0; b < sync->plan->nbuckets; b++) {
         const struct sync_bucket *state = &sync->buckets[b];
-        if (!state->steps)
+        if (!travels(sync, b))
             continue;
         if (compute_wait(sync, &state->done, state->posted, b))
             return -1;
@@ -227,6 +234,8 @@ int sync_leave_out(struct sync *sync, int64_t iteration)
         return -1;
     for (int b = 0; b < sync->plan->nbuckets; b++) {
         struct sync_bucket *state = &sync->buckets[b];
+        if (state->steps && state->steps->local && settle(sync, b, iteration)) /* it decays */
+            return -1;
         state->posted = state->signalled = state->applied = iteration + 1;
     }
     sync->stats.left_out++;

@@ -84,5 +84,7 @@ extern const struct scheme_steps steps_led, steps_led_factors;
 /* Of ranks without a network: the only worker on an engine with memory of its own, or --comm=none;
  * and the leader of a team that is the only node, without and with clipping. */
 extern const struct scheme_steps steps_alone, steps_alone_team, steps_alone_team_clipped;
+/* Of parameters that only decay: on a rank by itself, and on the leader of a node. */
+extern const struct scheme_steps steps_decay, steps_decay_node;
 
 #endif

@@ -34,26 +34,28 @@ const struct scheme_steps *leading_steps(const struct sync *sync, int bucket)
 {
     const struct plan *plan = sync->plan;
     const struct bucket *b = bucket_of(sync, bucket);
-    bool in_team = sync->gather->sums_on_engine;
+    bool in_team = sync->gather->sums_on_engine, alone = sync->gather->sums_nothing;
 
-    if (!b->trains)
+    if (!b->trains && !b->decays)
         return NULL;
+    if (!b->trains && !in_team)
+        return alone ? &steps_decay : &steps_decay_node;
     /* the only rank updates where it computes, by all of its threads */
     bool only = plan_is_alone(plan) && !in_team;
-    if (!b->scheme || (only && (!gradient_on_host(sync) || sync->gather->sums_nothing)))
+    if (b->trains && (!b->scheme || (only && (!gradient_on_host(sync) || alone))))
         return &steps_alone;
-    if (plan_is_alone(plan) && in_team)
+    if (in_team && (plan_is_alone(plan) || !b->trains))
         return sync_clips(sync) ? &steps_alone_team_clipped : &steps_alone_team;
     return b->scheme->steps;
 }
 
 static const struct scheme_steps *choose_steps(const struct sync *sync, int bucket)
 {
-    const struct scheme *scheme = bucket_of(sync, bucket)->scheme;
+    const struct bucket *b = bucket_of(sync, bucket);
 
-    if (sync->buckets[bucket].leads || !scheme)
+    if (sync->buckets[bucket].leads || (!b->scheme && !b->decays))
         return leading_steps(sync, bucket);
-    return scheme->factors ? &steps_led_factors : &steps_led;
+    return b->scheme && b->scheme->factors ? &steps_led_factors : &steps_led;
 }
 
 /* Whether this rank moves any chunk of the bucket. */

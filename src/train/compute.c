@@ -34,6 +34,8 @@ int compute_create_nets(struct compute *compute, struct job *job, struct trace *
     env.trace = trace;
     if (job_batch(job, &env.batch) || net_create(job->defs.train, true, &env, NULL, &compute->net))
         return -1;
+    for (int g = 0; g < compute->net->ngroups; g++)
+        compute->net->groups[g].decays &= job->rule.weight_decay != 0;
     job->batch = net_batch(compute->net);
     if (job->batch == 0)
         return error_set("%s: the net has no data layer to train from", compute->net->def->file);

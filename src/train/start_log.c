@@ -58,6 +58,22 @@ static void warn_of_settings(const struct job *job, const struct compute *comput
                               "the same bits at every run by the same algorithms");
 }
 
+/* What weight decay alone changes. */
+static void log_decays(const struct job *job, const struct net *net)
+{
+    struct strbuf list = {.data = NULL};
+
+    for (int g = 0; g < net->ngroups; g++)
+        if (net->groups[g].decays)
+            strbuf_printf(&list, "%s%s", list.length ? ", " : "", net->groups[g].name);
+    if (list.length)
+        LOG_INFO(job->log,
+                 "No loss depends on these layers, but weight_decay %g shrinks their parameters, as "
+                 "in Caffe (lr_mult: 0 keeps them): %s",
+                 (double)job->rule.weight_decay, strbuf_text(&list));
+    strbuf_free(&list);
+}
+
 /* ---- files outside of the folder that the user works in and of the solver's own: nothing is
  * refused, but nobody who trains a stranger's net should have to read it all to learn where it
  * reads and writes ---- */
@@ -229,6 +245,7 @@ void output_log_start(const struct job *job, const struct compute *compute,
         LOG_WARNING(job->log, "--fake-data: every pass is given the same made-up samples; no data "
                               "is read, tests and snapshots are skipped");
     warn_of_settings(job, compute);
+    log_decays(job, compute->net);
     warn_of_unused(job);
     log_paths(job);
     LOG_LINES(job->log, places);

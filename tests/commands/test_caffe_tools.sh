@@ -95,6 +95,22 @@ for blob in conv ip; do
     [ -f read_$blob.h5 ] || fail "$blob: cannot be read: $(cat read.err)"
 done
 if [ -n "${POSEIDON_PYTHON:-}" ]; then
+    # keys and messages of Caffe's tool: no label, no empty image
+    "$POSEIDON_PYTHON" - <<'EOF' || fail 'extract_features: other records than Caffe writes'
+try:
+    import lmdb, struct
+except ImportError:
+    print("left out: keys of features (no lmdb for python3)")
+    raise SystemExit(0)
+for blob, shape in ("conv", (2, 4, 4)), ("ip", (7, 1, 1)):
+    with lmdb.open(blob + "_db", readonly=True, lock=False) as env, env.begin() as txn:
+        records = list(txn.cursor())
+    n = shape[0] * shape[1] * shape[2]
+    assert [k for k, _ in records] == [b"%010d" % i for i in range(6)], records[0][0]
+    for _, value in records:  # fields 1 to 3, then floats in field 6, one by one
+        assert value[:6] == bytes([8, shape[0], 16, shape[1], 24, shape[2]]), value[:16]
+        assert len(value) == 6 + 5 * n and all(value[6 + 5 * i] == 6 << 3 | 5 for i in range(n)), value
+EOF
     "$POSEIDON_PYTHON" - <<'EOF' || fail 'extract_features: other values than extract writes'
 import h5py
 own = h5py.File("own.h5", "r")

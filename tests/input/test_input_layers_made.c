@@ -150,6 +150,7 @@ static void check_written(const char *name, int rows, int columns, float offset,
     h5_lock();
     expect_ok(h5_file_open(path, &file));
     expect_ok(h5_dataset_open(file, path, name, &dataset));
+    ck_assert_int_eq(dataset.naxes, 4); /* as Caffe's, whatever the bottom has */
     ck_assert_uint_eq(dataset.dim[0], (hsize_t)rows);
     expect_ok(h5_dataset_read_all(&dataset, H5T_NATIVE_FLOAT, values));
     for (int r = 0; r < rows; r++)

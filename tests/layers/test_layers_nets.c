@@ -154,6 +154,41 @@ END_TEST
     "layer { name: 's' type: 'Scale' bottom: 'c' top: 'c' scale_param { bias_term: true } } "      \
     "layer { name: 'r' type: 'ReLU' bottom: 'c' top: 'c' } "
 
+/* Caffe divides 0 by 0 there, or leaves the least float, and says nothing (BVLC/caffe#6942). */
+START_TEST(a_window_wholly_behind_the_image_is_said_aloud)
+{
+    static const struct {
+        const char *param, *notice;
+    } cases[] = {
+        {"kernel_size: 1 stride: 2", "the last window of the height begins at 6 of 6 places, so it "
+                                     "is empty: the top holds the least float"},
+        {"kernel_h: 2 kernel_w: 2 stride_h: 1 stride_w: 4 pool: AVE",
+         "the last window of the width begins at 8 of 8 places, so it is empty: the top holds 0 "},
+        {"kernel_size: 1 stride: 2 round_mode: FLOOR", NULL},
+        {"kernel_size: 2 stride: 3 pad: 1", NULL},
+        {"kernel_size: 3 stride: 2", NULL},
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct made made;
+        char text[512];
+
+        snprintf(text, sizeof text,
+                 "layer { name: 'x' type: 'Input' top: 'x' input_param { shape { dim: [1, 1, 6, 8] "
+                 "} } } layer { name: 'p' type: 'Pooling' bottom: 'x' top: 'y' pooling_param { %s "
+                 "} }",
+                 cases[i].param);
+        ck_assert_msg(make_net(&made, text, true, NULL, NULL) == 0, "%s", error_text());
+        if (cases[i].notice)
+            ck_assert_msg(made.notices && strstr(made.notices, cases[i].notice), "%s: '%s'",
+                          cases[i].param, made.notices ? made.notices : "");
+        else
+            ck_assert_msg(!made.notices, "%s: '%s'", cases[i].param, made.notices);
+        unmake_net(&made);
+    }
+}
+END_TEST
+
 START_TEST(a_scale_behind_a_batch_norm_is_one_op_with_it)
 {
     struct made made;
@@ -500,6 +535,7 @@ SUITE("nets of more layers")
     tcase_add_test(nets, test_net_normalises_with_the_training_nets_running_statistics);
     tcase_add_test(nets, statistics_are_marked_and_do_not_learn);
     tcase_add_test(nets, frozen_statistics_in_training_are_said_aloud);
+    tcase_add_test(nets, a_window_wholly_behind_the_image_is_said_aloud);
     tcase_add_test(nets, a_scale_behind_a_batch_norm_is_one_op_with_it);
     tcase_add_loop_test(nets, a_scale_that_does_other_things_stands_alone, 0,
                         sizeof apart / sizeof apart[0]);

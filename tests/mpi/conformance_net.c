@@ -82,6 +82,7 @@ void conformance_net_make(struct made_net *net, int64_t first_elems, bool frozen
                                    .params = params[g],
                                    .elems = (size_t)(first + second),
                                    .trains = g != 2,
+                                   .decays = g == 2 && !frozen,
                                    .factorable = connected,
                                    .k = ROWS,
                                    .m = connected ? sizes[g][0] : 0,

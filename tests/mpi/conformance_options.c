@@ -41,7 +41,7 @@ static const struct row {
     {"net", WORD, AT(net), nets, "auto",
      "first group of 300 or 20000 parameters; auto: large with nodes"},
     {"bias", WORD, AT(frozen), biases, "learns",
-     "of a fully connected group: frozen: its gradient is in no norm"},
+     "of a fully connected group: frozen: its gradient is in no norm, and nothing decays"},
     {"staleness", COUNT, AT(staleness), NULL, "0", "iterations that parameters may be old"},
     {"drop", COUNT, AT(drop), NULL, "0", "workers whose gradients no iteration waits for"},
     {"late", WORD, AT(late), lates, "held",

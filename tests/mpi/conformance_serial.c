@@ -331,12 +331,13 @@ static double squared_norm(const struct serial *s)
     return total;
 }
 
+/* Where nothing trains the sum stays 0: then the rule decays. */
 static void update(struct serial *s, float scale, int iteration)
 {
     for (int g = 0; g < GROUPS; g++) {
         const struct group *group = &s->net->groups[g];
         size_t at = group->begin;
-        for (int p = 0; group->trains && p < group->nparams; p++) {
+        for (int p = 0; (group->trains || group->decays) && p < group->nparams; p++) {
             const struct group_param *param = &group->params[p];
             conformance_apply(iteration, scale, param->lr_mult, param->decay_mult, s->values + at,
                               s->sum + at, s->history + at, param->elems);

@@ -59,6 +59,24 @@ lacks "$(head -c 4000 s.safetensors)" '"second.weight"' 'shared'
 to s.caffemodel.h5 s.safetensors
 h5diff shared_iter_2.caffemodel.h5 s.caffemodel.h5 || fail 'shared: not the same'
 refuses "*s.caffemodel: layer 'second' shares its parameter 0 with another layer*" convert weights s.safetensors s.caffemodel
+# a parameter that another layer uses under another shape
+cat >views.prototxt <<'EOF'
+layer { name: "data" type: "DummyData" top: "data" top: "label" dummy_data_param {
+  shape { dim: 4 dim: 9 } shape { dim: 4 } data_filler { type: "gaussian" std: 1 } data_filler { value: 1 } } }
+layer { name: "one" type: "InnerProduct" bottom: "data" top: "one" param { name: "w" } inner_product_param {
+  num_output: 6 weight_filler { type: "xavier" } } }
+layer { name: "image" type: "Reshape" bottom: "data" top: "image" reshape_param { shape { dim: 0 dim: 9 dim: 1 dim: 1 } } }
+layer { name: "other" type: "Convolution" bottom: "image" top: "other" param { name: "w" share_mode: PERMISSIVE }
+  convolution_param { num_output: 6 kernel_size: 1 } }
+layer { name: "flat" type: "Flatten" bottom: "other" top: "flat" }
+layer { name: "sum" type: "Eltwise" bottom: "one" bottom: "flat" top: "sum" }
+layer { name: "loss" type: "SoftmaxWithLoss" bottom: "sum" bottom: "label" top: "loss" }
+EOF
+train views HDF5
+mv views_iter_2.caffemodel.h5 first.caffemodel.h5
+works '*"loss": *' test --model=views.prototxt --weights=first.caffemodel.h5 --iterations=1 --json
+works '*' train --solver=solver.prototxt --weights=first.caffemodel.h5 --max-iter=1 --set base_lr=0 --snapshot-prefix=again
+h5diff first.caffemodel.h5 again_iter_1.caffemodel.h5 data data || fail 'views: other weights than were loaded'
 # nets take them
 for weights in a.caffemodel e.caffemodel.h5 f.caffemodel; do
     works '*"loss": *' test --model=net.prototxt --weights=$weights --iterations=1 --json

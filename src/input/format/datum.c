@@ -72,7 +72,7 @@ static int datum_append(Caffe__Datum *datum, int label, struct strbuf *out)
 {
     size_t length;
 
-    datum->has_data = datum->has_label = 1;
+    datum->has_data = datum->has_label = datum->n_float_data == 0;
     datum->label = label;
     length = caffe__datum__get_packed_size(datum);
     if (strbuf_reserve(out, out->length + length, "a Datum"))
