@@ -30,7 +30,8 @@ struct request {
     char *source, *out; /* borrowed from argv */
     const char *mean, *root;
     int backend, encode_type; /* of their words; -1: not given */
-    bool shuffle, gray, encoded, check_size, skip_bad, force, json;
+    int shuffle;              /* -1: not given, and then folders are */
+    bool gray, encoded, check_size, skip_bad, force, json;
     double split;   /* 0: none */
     long long seed; /* -1: not given */
     int gzip, quality, threads;
@@ -45,7 +46,8 @@ struct refusal {
 struct conversion {
     const struct request *request;
     struct list list;
-    char *root;     /* owned; in front of every path, with its slash */
+    char *root; /* owned; in front of every path, with its slash */
+    bool shuffled;
     struct rng rng; /* of the shuffled order */
     int nsinks;
     char *out[IMAGE_SINKS]; /* owned; where images for training, or all of them, and for tests go */
@@ -96,8 +98,6 @@ static int request_check(struct request *r)
             "--split=%g: expected the share of images that go to the test set, such as "
             "0.2",
             r->split);
-    if (r->seed >= 0 && !r->shuffle && r->split == 0)
-        return error_set("--seed has no effect without --shuffle or --split");
     return 0;
 }
 
@@ -106,11 +106,14 @@ static int request_parse(struct request *r, int argc, char **argv)
 {
     static const char *const backends[] = {"lmdb", "hdf5", NULL};
     static const char *const encode_types[] = {"jpg", "png", NULL};
+    static const char *const truths[] = {"false", "true", NULL};
     const struct option options[] = {
         {"resize", OPTION_CALL, r, "WxH", "resize to that width and height (bilinear); N: to NxN",
          .parse = size_parse},
         {"gray", OPTION_FLAG, &r->gray, NULL, "one channel instead of three (blue, green, red)"},
-        {"shuffle", OPTION_FLAG, &r->shuffle, NULL, "write in a random order"},
+        {"shuffle", OPTION_WORD, &r->shuffle, NULL,
+         "write in a random order: usual for DIR (--no-shuffle: class by class), not for LIST",
+         truths},
         {"split", OPTION_REAL, &r->split, "SHARE",
          "write two: DST-train, and DST-test with this share of every class"},
         {"seed", OPTION_SEED, &r->seed, "N", "the seed of the order and of the split (1)"},
@@ -142,8 +145,7 @@ static int request_parse(struct request *r, int argc, char **argv)
                  "`data`, uint8 N x C x H x W, and `label`, int32 N, of images of one size; "
                  "DST_lmdb gets Caffe's Datum messages. Images that cannot be read are left out "
                  "and named at the end; the status is then 1, unless --skip-bad is given.",
-        .example = "  poseidon convert images flowers/ flowers.h5 --resize=256x256 --shuffle \\\n"
-                   "      --split=0.2",
+        .example = "  poseidon convert images flowers/ flowers.h5 --resize=256x256 --split=0.2",
         OPTION_ROWS(options),
         .least_words = 2,
         .max_words = 2,
@@ -256,7 +258,7 @@ static int image_encode_again(const struct request *r, const struct image *image
 
 static uint64_t number_of(const struct conversion *c, uint64_t job)
 {
-    return c->request->shuffle ? order_shuffled(&c->rng, job, c->list.count) : job;
+    return c->shuffled ? order_shuffled(&c->rng, job, c->list.count) : job;
 }
 
 static int image_prepare(void *context, uint64_t job, struct streamed *out)
@@ -401,8 +403,12 @@ static int conversion_open(struct conversion *c)
     struct rng rng = rng_make(r->seed < 0 ? 1 : (uint64_t)r->seed, RNG_SHUFFLE, 1, 0);
     int status = 0;
 
-    if (outputs_check(c) || list_open(r, &c->list) ||
-        (r->split > 0 && split_draw(&c->list, r->split, &rng, &c->test)))
+    if (outputs_check(c) || list_open(r, &c->list))
+        return -1;
+    c->shuffled = r->shuffle < 0 ? c->list.classes.count > 0 : r->shuffle > 0;
+    if (r->seed >= 0 && !c->shuffled && r->split == 0)
+        return error_set("--seed has no effect without --shuffle or --split");
+    if ((r->split > 0 && split_draw(&c->list, r->split, &rng, &c->test)))
         return -1;
     c->root = root_find(r, &c->list);
     if (!c->root)
@@ -466,8 +472,12 @@ static void conversion_close(struct conversion *c)
 
 int command_convert_images(int argc, char **argv)
 {
-    struct request request = {
-        .seed = -1, .backend = -1, .encode_type = -1, .quality = 95, .threads = workers_usual()};
+    struct request request = {.seed = -1,
+                              .shuffle = -1,
+                              .backend = -1,
+                              .encode_type = -1,
+                              .quality = 95,
+                              .threads = workers_usual()};
     struct conversion conversion = {.request = &request};
     int status = request_parse(&request, argc, argv);
 

@@ -9,6 +9,9 @@
  * record. */
 int datum_read(const void *bytes, size_t length, enum image_color color, struct record *out);
 
+/* The label alone. */
+int datum_read_label(const void *bytes, size_t length, float *label);
+
 /* Appends a serialised Datum of raw bytes or floats, C x H x W; record->label is not looked at. */
 int datum_write_raw(const struct record *record, int label, struct strbuf *out);
 
