@@ -139,6 +139,13 @@ static int finish_extract(struct call *call)
     return call->nwords > 7 && setenv("CUDA_VISIBLE_DEVICES", word[7], 0) ? -1 : 0;
 }
 
+/* Caffe's tools that write a single file replace what is there, and those that write a data base
+ * do not. */
+static int finish_file(struct call *call)
+{
+    return add(call, "", "--force");
+}
+
 /* What compute_image_mean's DB is shows its content: --backend says nothing new. */
 static const struct tool tools[] = {
     {"convert_imageset",
@@ -147,13 +154,13 @@ static const struct tool tools[] = {
      "           ROOT/ LIST DB",
      "images", 3, 3, finish_convert, command_convert_images},
     {"compute_image_mean", "compute_image_mean [--backend=lmdb] DB [OUT.binaryproto]", "mean", 1, 2,
-     NULL, command_mean},
+     finish_file, command_mean},
     {"extract_features",
      "extract_features WEIGHTS NET BLOB1,BLOB2 DB1,DB2 BATCHES lmdb [CPU|GPU] [DEVICE]", "extract",
      6, 8, finish_extract, command_extract},
-    {"upgrade_net_proto_text", "upgrade_net_proto_text IN OUT", "upgrade", 2, 2, NULL,
+    {"upgrade_net_proto_text", "upgrade_net_proto_text IN OUT", "upgrade", 2, 2, finish_file,
      command_upgrade},
-    {"upgrade_solver_proto_text", "upgrade_solver_proto_text IN OUT", "upgrade", 2, 2, NULL,
+    {"upgrade_solver_proto_text", "upgrade_solver_proto_text IN OUT", "upgrade", 2, 2, finish_file,
      command_upgrade},
 };
 

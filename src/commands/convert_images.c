@@ -30,7 +30,8 @@ struct request {
     char *source, *out; /* borrowed from argv */
     const char *mean, *root;
     int backend, encode_type; /* of their words; -1: not given */
-    bool shuffle, gray, encoded, check_size, skip_bad, force, json;
+    int shuffle;              /* -1: not given, and then folders are */
+    bool turn, gray, encoded, check_size, skip_bad, force, json;
     double split;   /* 0: none */
     long long seed; /* -1: not given */
     int gzip, quality, threads;
@@ -45,7 +46,8 @@ struct refusal {
 struct conversion {
     const struct request *request;
     struct list list;
-    char *root;     /* owned; in front of every path, with its slash */
+    char *root; /* owned; in front of every path, with its slash */
+    bool shuffled;
     struct rng rng; /* of the shuffled order */
     int nsinks;
     char *out[IMAGE_SINKS]; /* owned; where images for training, or all of them, and for tests go */
@@ -54,6 +56,7 @@ struct conversion {
     struct shape shape;    /* of the first image */
     bool varies;           /* images differ in size */
     uint64_t refused, odd; /* cannot be read; have another size, with --check-size */
+    uint64_t unended;      /* JPEGs without their end mark */
     struct refusal refusal[SHOWN_REFUSALS];
     double started; /* clock_seconds() */
 };
@@ -96,8 +99,6 @@ static int request_check(struct request *r)
             "--split=%g: expected the share of images that go to the test set, such as "
             "0.2",
             r->split);
-    if (r->seed >= 0 && !r->shuffle && r->split == 0)
-        return error_set("--seed has no effect without --shuffle or --split");
     return 0;
 }
 
@@ -106,11 +107,16 @@ static int request_parse(struct request *r, int argc, char **argv)
 {
     static const char *const backends[] = {"lmdb", "hdf5", NULL};
     static const char *const encode_types[] = {"jpg", "png", NULL};
+    static const char *const truths[] = {"false", "true", NULL};
     const struct option options[] = {
         {"resize", OPTION_CALL, r, "WxH", "resize to that width and height (bilinear); N: to NxN",
          .parse = size_parse},
         {"gray", OPTION_FLAG, &r->gray, NULL, "one channel instead of three (blue, green, red)"},
-        {"shuffle", OPTION_FLAG, &r->shuffle, NULL, "write in a random order"},
+        {"turn", OPTION_FLAG, &r->turn, NULL,
+         "turn JPEGs as their EXIF orientation says, which is usual (--no-turn: as stored)"},
+        {"shuffle", OPTION_WORD, &r->shuffle, NULL,
+         "write in a random order: usual for DIR (--no-shuffle: class by class), not for LIST",
+         truths},
         {"split", OPTION_REAL, &r->split, "SHARE",
          "write two: DST-train, and DST-test with this share of every class"},
         {"seed", OPTION_SEED, &r->seed, "N", "the seed of the order and of the split (1)"},
@@ -121,7 +127,8 @@ static int request_parse(struct request *r, int argc, char **argv)
         {"skip-bad", OPTION_FLAG, &r->skip_bad, NULL,
          "succeed though some images could not be read and are left out"},
         {"encoded", OPTION_FLAG, &r->encoded, NULL,
-         "LMDB: store image files; unchanged ones are copied, others encoded again"},
+         "LMDB: store image files; unchanged ones are copied, others and, without --gray, those "
+         "of one channel encoded again"},
         {"encode-type", OPTION_CHOICE, &r->encode_type, "jpg|png",
          "with --encoded: the format (default: the file's own)", encode_types},
         {"quality", OPTION_INT, &r->quality, "N", "with --encoded: quality of JPEG, 1..100 (95)"},
@@ -142,8 +149,7 @@ static int request_parse(struct request *r, int argc, char **argv)
                  "`data`, uint8 N x C x H x W, and `label`, int32 N, of images of one size; "
                  "DST_lmdb gets Caffe's Datum messages. Images that cannot be read are left out "
                  "and named at the end; the status is then 1, unless --skip-bad is given.",
-        .example = "  poseidon convert images flowers/ flowers.h5 --resize=256x256 --shuffle \\\n"
-                   "      --split=0.2",
+        .example = "  poseidon convert images flowers/ flowers.h5 --resize=256x256 --split=0.2",
         OPTION_ROWS(options),
         .least_words = 2,
         .max_words = 2,
@@ -239,7 +245,8 @@ static int list_open(const struct request *r, struct list *list)
     return 0;
 }
 
-/* The image file to be stored: as it is, unless it was changed or another form is asked for. */
+/* The image file to be stored: as it is, unless it was changed, another form is asked for, or who
+ * reads it would see other channels or turn it. */
 static int image_encode_again(const struct request *r, const struct image *image,
                               struct streamed *out)
 {
@@ -249,14 +256,14 @@ static int image_encode_again(const struct request *r, const struct image *image
     if (r->encode_type >= 0)
         wanted = r->encode_type == 1 ? IMAGE_PNG : IMAGE_JPEG;
     out->encoded.length = 0;
-    if (!r->height && !r->gray && wanted == is)
+    if (!r->height && !r->gray && wanted == is && !image->stored_gray && image->orientation == 1)
         return strbuf_add(&out->encoded, file->bytes, file->length, "an image");
     return image_encode(image, wanted, r->quality, &out->encoded);
 }
 
 static uint64_t number_of(const struct conversion *c, uint64_t job)
 {
-    return c->request->shuffle ? order_shuffled(&c->rng, job, c->list.count) : job;
+    return c->shuffled ? order_shuffled(&c->rng, job, c->list.count) : job;
 }
 
 static int image_prepare(void *context, uint64_t job, struct streamed *out)
@@ -266,13 +273,15 @@ static int image_prepare(void *context, uint64_t job, struct streamed *out)
     struct record *record = &out->record;
     const struct image *image = &record->decoded;
     char path[4096];
+    int (*decode)(const void *, size_t, enum image_color, struct image *) =
+        r->turn ? image_decode : image_decode_stored;
 
     if ((size_t)snprintf(path, sizeof path, "%s%s", c->root,
                          list_path(&c->list, number_of(c, job))) >= sizeof path)
         return error_set("the name is too long");
     if (file_load(&record->file, path, MAX_FILE_BYTES) ||
-        image_decode(record->file.bytes, record->file.length, r->gray ? IMAGE_GRAY : IMAGE_COLOR,
-                     &record->decoded))
+        decode(record->file.bytes, record->file.length, r->gray ? IMAGE_GRAY : IMAGE_COLOR,
+               &record->decoded))
         return -1;
     if (r->height) {
         if (image_resize(&record->decoded, r->height, r->width, &record->resized))
@@ -335,6 +344,7 @@ static int image_write(void *context, uint64_t job, const struct streamed *image
     }
     if (check_shape(c, number, &image->record, &fits))
         return -1;
+    c->unended += fits && image->record.decoded.unended;
     return fits ? image_outputs_add(&c->outputs, c->test && c->test[number], &sample) : 0;
 }
 
@@ -356,6 +366,9 @@ static void summary_print(const struct conversion *c)
     if (c->odd)
         fprintf(stderr, "%llu images of another size than the first were left out\n",
                 (unsigned long long)c->odd);
+    if (c->unended)
+        fprintf(stderr, "%llu JPEG images lack their end mark; all their pixels were there\n",
+                (unsigned long long)c->unended);
     if (!c->refused)
         return;
     fprintf(stderr, "warning: %llu of %llu images were refused%s\n", (unsigned long long)c->refused,
@@ -381,6 +394,7 @@ static int summary_json(const struct conversion *c)
     for (int k = 0; k < c->list.classes.count; k++)
         json_string(&json, c->list.classes.name[k]);
     json_array_end(&json);
+    json_put_uint(&json, "without_end_mark", c->unended);
     json_put_uint(&json, "refused", c->refused);
     json_put_array(&json, "refused_first");
     for (uint64_t i = 0; i < c->refused && i < SHOWN_REFUSALS; i++) {
@@ -401,8 +415,12 @@ static int conversion_open(struct conversion *c)
     struct rng rng = rng_make(r->seed < 0 ? 1 : (uint64_t)r->seed, RNG_SHUFFLE, 1, 0);
     int status = 0;
 
-    if (outputs_check(c) || list_open(r, &c->list) ||
-        (r->split > 0 && split_draw(&c->list, r->split, &rng, &c->test)))
+    if (outputs_check(c) || list_open(r, &c->list))
+        return -1;
+    c->shuffled = r->shuffle < 0 ? c->list.classes.count > 0 : r->shuffle > 0;
+    if (r->seed >= 0 && !c->shuffled && r->split == 0)
+        return error_set("--seed has no effect without --shuffle or --split");
+    if ((r->split > 0 && split_draw(&c->list, r->split, &rng, &c->test)))
         return -1;
     c->root = root_find(r, &c->list);
     if (!c->root)
@@ -466,8 +484,13 @@ static void conversion_close(struct conversion *c)
 
 int command_convert_images(int argc, char **argv)
 {
-    struct request request = {
-        .seed = -1, .backend = -1, .encode_type = -1, .quality = 95, .threads = workers_usual()};
+    struct request request = {.turn = true,
+                              .seed = -1,
+                              .shuffle = -1,
+                              .backend = -1,
+                              .encode_type = -1,
+                              .quality = 95,
+                              .threads = workers_usual()};
     struct conversion conversion = {.request = &request};
     int status = request_parse(&request, argc, argv);
 

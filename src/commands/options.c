@@ -35,7 +35,8 @@ static bool may_be_apart(const struct option *o, const char *word)
                : option_type_of(o) == OPTION_WORD && choice_find(o->words, word) > 1;
 }
 
-/* --x, --nox, --x=true, --x=false; of words --x=VALUE, too. text: NULL where it stands alone. */
+/* --x, --nox, --no-x, --x=true, --x=false; of words --x=VALUE, too. text: NULL where it stands
+ * alone. */
 static int store_alone(const struct option *o, const char *name, bool off, const char *text)
 {
     bool is_false = off || (text && !strcmp(text, "false")),
@@ -64,7 +65,8 @@ static int find_row(const struct command_line *line, const char *name, bool *off
 
         if (option_type_of(o) == OPTION_GROUP)
             continue;
-        *off = stands_alone(o) && !strncmp(name, "no", 2) && !strcmp(name + 2, o->name);
+        *off = stands_alone(o) && !strncmp(name, "no", 2) &&
+               !strcmp(name + 2 + (name[2] == '-'), o->name);
         if (*off || !strcmp(name, o->name))
             return k;
     }

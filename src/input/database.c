@@ -49,6 +49,17 @@ static int database_read(struct source *source, uint64_t number, struct record *
     return 0;
 }
 
+static int database_read_label(struct source *source, uint64_t number, float *label)
+{
+    struct kv *kv = ((struct database *)source)->kv;
+    struct strbuf datum = {0};
+    int status = error_any(kv->i->read(kv, number, false, &datum) ||
+                           datum_read_label(datum.bytes, datum.length, label));
+
+    strbuf_free(&datum);
+    return status;
+}
+
 static void database_close(struct source *source)
 {
     struct database *self = (struct database *)source;
@@ -58,10 +69,11 @@ static void database_close(struct source *source)
     free(self);
 }
 
-static const struct source_i lmdb_i = {
-    .name = "lmdb", .close = database_close, .read_record = database_read};
-static const struct source_i leveldb_i = {
-    .name = "leveldb", .close = database_close, .read_record = database_read};
+#define DATABASE_SLOTS                                                                             \
+    .close = database_close, .read_record = database_read, .read_label = database_read_label
+
+static const struct source_i lmdb_i = {.name = "lmdb", DATABASE_SLOTS};
+static const struct source_i leveldb_i = {.name = "leveldb", DATABASE_SLOTS};
 
 int source_open_database(struct kv *kv, bool with_labels, enum image_color color,
                          struct source **out)

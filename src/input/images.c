@@ -54,6 +54,12 @@ static int images_read(struct source *source, uint64_t number, struct record *ou
     return 0;
 }
 
+static int images_read_label(struct source *source, uint64_t number, float *label)
+{
+    *label = (float)((struct images *)source)->list.label[number];
+    return 0;
+}
+
 static void images_close(struct source *source)
 {
     struct images *self = (struct images *)source;
@@ -68,6 +74,7 @@ static const struct source_i images_i = {
     .name = "images",
     .close = images_close,
     .read_record = images_read,
+    .read_label = images_read_label,
 };
 
 /* The root as given, or beside base_file where the first image is only there. */

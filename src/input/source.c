@@ -178,6 +178,12 @@ int source_read_mark(struct source *source, struct source_mark *out)
                      mark_record(source, source->nrecords - 1, out->last));
 }
 
+static bool is_labelled(const struct source *source)
+{
+    return source->nfields > 1 && shape_elems(&source->field[1].shape) == 1 &&
+           source->field[1].type == SOURCE_F32;
+}
+
 static void note_labels(struct source_survey *out, const float *labels, uint64_t count)
 {
     for (uint64_t i = 0; i < count; i++) {
@@ -206,6 +212,40 @@ static int look_through_blocks(struct source *source, struct source_survey *out)
         note_labels(out, labels, count);
     }
     return 0;
+}
+
+enum { RUN = 64 };
+
+static int read_label(struct source *source, uint64_t number, float *out)
+{
+    void *fields[SOURCE_MAX_FIELDS] = {NULL, out};
+
+    return source->i->read_label ? source->i->read_label(source, number, out)
+           : source->i->read     ? source->i->read(source, number, 1, fields)
+                                 : -1;
+}
+
+bool source_is_sorted(struct source *source, int *nrecords, int *nlabels)
+{
+    int n = source->nrecords < 2 * RUN ? (int)source->nrecords / 2 : RUN, pairs = 0, differ = 0;
+    float label[2 * RUN]; /* of the first ones, then of others */
+
+    if (n < RUN / 2 || !is_labelled(source))
+        return false;
+    *nrecords = n;
+    *nlabels = 1;
+    for (int i = 0; i < 2 * n; i++)
+        if (read_label(source,
+                       i < n ? (uint64_t)i : source->nrecords / (uint64_t)n * (uint64_t)(i - n),
+                       &label[i]))
+            return false;
+    for (int i = 0; i < n; i++) {
+        *nlabels += i > 0 && label[i] != label[i - 1];
+        for (int j = 0; j < i; j++, pairs++)
+            differ += label[n + i] != label[n + j];
+    }
+    /* In a random order neighbours differ as often as any two records. */
+    return 5 * differ >= 2 * pairs && 5.0 * (*nlabels - 1) * pairs < (double)differ * (n - 1);
 }
 
 static int look_at(struct source *source, uint64_t n, struct record *record,
@@ -242,9 +282,7 @@ int source_look(struct source *source, double seconds, struct source_survey *out
                                   .nrecords = source->nrecords,
                                   .shape = source->field[0].shape,
                                   .type = source->field[0].type,
-                                  .labelled = source->nfields > 1 &&
-                                              shape_elems(&source->field[1].shape) == 1 &&
-                                              source->field[1].type == SOURCE_F32};
+                                  .labelled = is_labelled(source)};
     if (!out->labelled)
         return 0;
     return source->i->read_record ? look_through_records(source, seconds, out)

@@ -39,6 +39,8 @@ struct source_i {
      * and from each other, and in type. Called from several threads at once, each with a record of
      * its own: what takes time is done in parallel. */
     int (*read_record)(struct source *source, uint64_t number, struct record *out);
+    /* Beside read_record: the label alone, without decoding; NULL: that is not possible. */
+    int (*read_label)(struct source *source, uint64_t number, float *label);
 };
 
 /* One thing a record holds: an image, a label, one of HDF5Data's named data sets. */
@@ -125,6 +127,13 @@ struct source_survey {
 /* Reads labels: for about `seconds` at most where records have to be read for them, else all of
  * them. Before a feeder has the source. */
 int source_look(struct source *source, double seconds, struct source_survey *out);
+
+/* Whether records of one label follow each other, as images of a folder for every class do that
+ * were not shuffled: from the labels of up to 64 records at the beginning and as many all over the
+ * source. *nlabels: how many times a label begins in the *nrecords first records. False of few
+ * records, where nearly all have one label, and where labels cannot be read. Before a feeder has
+ * the source. */
+bool source_is_sorted(struct source *source, int *nrecords, int *nlabels);
 
 static inline void source_close(struct source *source)
 {

@@ -66,6 +66,7 @@ static int data_setup(struct layer *layer, const struct layer_env *env)
         state->options.depth = p->prefetch < 64 ? (int)p->prefetch : 64;
     look.source = p->source;
     look.own = IS_OWN(p);
+    look.mixes = "'poseidon convert images' shuffles a folder, and a list with --shuffle";
     look.known[0] = color == IMAGE_GRAY ? 1 : color == IMAGE_COLOR ? 3 : 0;
     return data_set_up(layer, env, &look);
 }
@@ -122,6 +123,7 @@ static int image_data_setup(struct layer *layer, const struct layer_env *env)
     return data_set_up(layer, env,
                        &(struct data_look){.source = p->source,
                                            .own = IS_OWN(p),
+                                           .mixes = "image_data_param { shuffle: true } mixes them",
                                            .open = image_data_open,
                                            .known = {p->is_color ? 3 : 1, (int64_t)p->new_height,
                                                      (int64_t)p->new_width}});
@@ -178,8 +180,12 @@ static int hdf5_data_setup(struct layer *layer, const struct layer_env *env)
     if (!state)
         return -1;
     state->options.shuffle = p->shuffle;
-    return data_set_up(layer, env,
-                       &(struct data_look){.source = p->source, .open = hdf5_open, .values = true});
+    return data_set_up(
+        layer, env,
+        &(struct data_look){.source = p->source,
+                            .open = hdf5_open,
+                            .values = true,
+                            .mixes = "hdf5_data_param { shuffle: true } mixes them"});
 }
 
 const struct layer_i layer_hdf5_data = {

@@ -181,6 +181,46 @@ static int data_remember(struct data *state)
     return class_names_of_data(state->path, &state->classes);
 }
 
+static bool is_channels(int64_t n)
+{
+    return n == 1 || n == 3 || n == 4;
+}
+
+/* Images in HDF5 whose axes numpy and Pillow have in another order: N x H x W x C. */
+static int warn_of_axes(const struct layer *layer, const struct layer_env *env,
+                        const struct source *source)
+{
+    for (int f = 0; f < source->nfields && !strcmp(source->i->name, "hdf5"); f++) {
+        const struct shape *s = &source->field[f].shape;
+
+        if (s->naxes == 3 && is_channels(s->dim[2]) && !is_channels(s->dim[0]) &&
+            !is_channels(s->dim[1]) &&
+            layer_notice(layer, env,
+                         "warning: %s: data set '%s' of %" PRIu64 " x %s is read as N x C x H x W, "
+                         "so %" PRId64 " channels; if it is N x H x W x C, write "
+                         "data.transpose(0, 3, 1, 2) instead",
+                         source->path, source->field[f].name, source->nrecords,
+                         shape_product(s).text, s->dim[0]))
+            return -1;
+    }
+    return 0;
+}
+
+/* A set in the order of its classes: every batch is of one or few of them. */
+static int warn_of_order(const struct layer *layer, const struct layer_env *env,
+                         struct source *source, const char *mixes)
+{
+    int nrecords, nlabels;
+
+    if (!layer->train || env->rank != 0 || ((struct data *)layer->state)->options.shuffle ||
+        !source_is_sorted(source, &nrecords, &nlabels))
+        return 0;
+    return layer_notice(layer, env,
+                        "warning: %s is sorted by label (%d label%s in its first %d records), so "
+                        "batches have few classes each, and training may fail; %s",
+                        source->path, nlabels, nlabels == 1 ? "" : "s", nrecords, mixes);
+}
+
 /* *read: the shapes are those of the source. One that cannot be read is said and passed over. */
 static int look_into_source(struct layer *layer, const struct layer_env *env, int batch,
                             const struct data_look *look, bool *read)
@@ -197,9 +237,8 @@ static int look_into_source(struct layer *layer, const struct layer_env *env, in
         return layer_notice(layer, env, "the source exists, but its shape could not be read: %s",
                             error_text());
     }
-    status = shapes_of_source(layer, state->source, batch);
-    if (!status)
-        status = data_remember(state);
+    status = error_any(shapes_of_source(layer, state->source, batch) ||
+                       warn_of_axes(layer, env, state->source) || data_remember(state));
     source_close(state->source);
     state->source = NULL;
     return status;
@@ -265,7 +304,8 @@ int data_set_up(struct layer *layer, const struct layer_env *env, const struct d
 
     if (env->look_only)
         return look_only(layer, env, state->options.batch, look);
-    if (look->open(layer, state, env))
+    if (look->open(layer, state, env) || warn_of_axes(layer, env, state->source) ||
+        warn_of_order(layer, env, state->source, look->mixes))
         return -1;
     return look->values ? shapes_of_source(layer, state->source, state->options.batch)
                         : make_transform(layer, state, env);

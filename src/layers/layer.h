@@ -193,7 +193,8 @@ int layer_setup(struct layer *layer, const struct layer_env *env);
 int layer_declare_param(struct layer *layer, const char *what, int naxes, const int64_t *dim,
                         const Caffe__FillerParameter *filler);
 
-/* Appends a line to what is to be said aloud (env->notices), with the layer's name in front. */
+/* Appends a line to what is to be said aloud (env->notices), with the layer's name in front, unless
+ * the line is there already. A text that begins with "warning: " is logged as a warning. */
 int layer_notice(const struct layer *layer, const struct layer_env *env, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

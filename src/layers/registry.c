@@ -346,22 +346,32 @@ struct op_work layer_work(const struct layer *layer, enum op_pass pass)
     return sum;
 }
 
+#define WARNING "warning: "
+
 int layer_notice(const struct layer *layer, const struct layer_env *env, const char *format, ...)
 {
+    const char *before = strncmp(format, WARNING, strlen(WARNING)) ? "" : WARNING;
     struct strbuf text = {0};
+    size_t start;
     va_list arguments;
     char *grown;
 
     if (!env->notices)
         return 0;
-    strbuf_printf(&text, "%slayer '%s': ", *env->notices ? *env->notices : "", layer->def->name);
+    strbuf_puts(&text, *env->notices ? *env->notices : "");
+    start = text.length;
+    strbuf_printf(&text, "%slayer '%s': ", before, layer->def->name);
     va_start(arguments, format);
-    strbuf_vprintf(&text, format, arguments);
+    strbuf_vprintf(&text, format + strlen(before), arguments);
     va_end(arguments);
     strbuf_putc(&text, '\n');
     grown = strbuf_take(&text);
     if (!grown)
         return -1;
+    if (*env->notices && strstr(*env->notices, grown + start)) { /* of another phase's layer */
+        free(grown);
+        return 0;
+    }
     free(*env->notices);
     *env->notices = grown;
     return 0;

@@ -122,8 +122,11 @@ static void duration_text(double seconds, char *out, size_t size)
 void log_lines(struct log *log, const char *file, int line, const char *lines)
 {
     for (int length; *lines; lines += length + (lines[length] == '\n')) {
+        bool warns = !strncmp(lines, "warning: ", 9);
+
+        lines += warns ? 9 : 0;
         length = (int)strcspn(lines, "\n");
-        log_write(log, 'I', file, line, "%.*s", length, lines);
+        log_write(log, warns ? 'W' : 'I', file, line, "%.*s", length, lines);
     }
 }
 

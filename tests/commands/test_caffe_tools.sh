@@ -72,6 +72,12 @@ ok 'compute_image_mean' '*mean_value channel ?0?: *mean_value channel ?2?: *'
 "$POSEIDON" mean train own.binaryproto | grep mean_value >own
 printf '%s\n' "$out" | grep mean_value | cmp -s - own || fail 'compute_image_mean: other means than mean prints'
 cmp -s mean.binaryproto own.binaryproto || fail 'compute_image_mean: another file than mean makes'
+echo old >mean.binaryproto # which Caffe's tool replaces
+tool compute_image_mean train mean.binaryproto
+ok 'an existing mean' '*mean_value channel ?0?: *'
+cmp -s mean.binaryproto own.binaryproto || fail 'compute_image_mean: an existing file was not replaced'
+tool compute_image_mean train train
+bad 'a mean on its own data base' '*train is a folder*'
 tool compute_image_mean -backend lmdb train
 ok 'a mean without a file' '*mean_value channel ?1?: *'
 
@@ -128,10 +134,12 @@ refuses '*expected OUT.h5 or --databases, not both*' extract --model=net.prototx
 
 # old forms
 echo "layers { name: 'c' type: RELU bottom: 'x' top: 'y' } input: 'x' input_dim: 1 input_dim: 1 input_dim: 2 input_dim: 2" >old.prototxt
+echo old >new.prototxt
 tool upgrade_net_proto_text old.prototxt new.prototxt
 ok 'upgrade_net_proto_text' '*written as a net*'
 grep -q 'type: "ReLU"' new.prototxt || fail "upgrade_net_proto_text: $(cat new.prototxt)"
 echo "net: 'net.prototxt' solver_type: ADAM base_lr: 0.1 lr_policy: 'fixed'" >old_solver.prototxt
+echo old >new_solver.prototxt
 tool upgrade_solver_proto_text old_solver.prototxt new_solver.prototxt
 ok 'upgrade_solver_proto_text' '*written as a solver*'
 grep -q 'type: "Adam"' new_solver.prototxt || fail "upgrade_solver_proto_text: $(cat new_solver.prototxt)"

@@ -87,7 +87,9 @@ refuses '*both --force-color and --force-gray*' mean x.h5 --force-color --force-
 refuses '*--encode-type has no effect without --encoded*' convert images . x_lmdb --encode-type=jpg
 refuses '*--encoded is for LMDB*' convert images . x.h5 --encoded
 refuses '*--gzip=3: expected 0 to 9, and HDF5*' convert images . x_lmdb --gzip=3
-refuses '*--seed has no effect without --shuffle*' convert images . x.h5 --seed=3
+printf 'a.png 0\n' >list.txt
+refuses '*--seed has no effect without --shuffle*' convert images list.txt x.h5 --seed=3
+refuses '*--shuffle=maybe: expected false or true*' convert images list.txt x.h5 --shuffle=maybe
 : >train-images-idx3-ubyte
 refuses '*--split is for folders*' convert mnist train-images-idx3-ubyte x.h5 --split=test
 

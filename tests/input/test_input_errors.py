@@ -67,6 +67,89 @@ class Errors(unittest.TestCase):
         self.data(range(10))
         self.assertEqual(self.train(2).returncode, 0)
 
+    def warnings(self, says, *arguments, **options):
+        """Of a dry run."""
+        self.warned(self.train(1, *arguments, more=["--dry-run"], **options), says)
+
+    def warned(self, done, says):
+        self.assertEqual(done.returncode, 0, done.stderr)
+        seen = [line for line in done.stderr.splitlines() if line[:1] == "W" and "layer 'input'" in line]
+        self.assertEqual(len(seen), len(says), seen)
+        for line, pieces in zip(seen, says):
+            for piece in pieces:
+                self.assertIn(piece, line)
+
+    def test_a_set_in_the_order_of_its_labels_is_warned_of(self):
+        mixed = np.random.default_rng(1).permutation(np.arange(600) // 60)
+        for labels, n in ((mixed, 600), (np.arange(600) % 10, 600), (np.full(600, 3), 600),
+                          (np.arange(600) // 590, 600), (np.arange(30) // 15, 30)):
+            self.data(labels, n=n)
+            self.warnings([])
+        self.data(np.arange(600) // 60, n=600)
+        for ranks, more in ((1, "--dry-run"), (2, "--max-iter=1")):
+            self.warned(self.train(ranks, more=[more]),
+                        [["data.h5 is sorted by label (2 labels in its first 64 records)",
+                          "'poseidon convert images' shuffles a folder"]])
+        self.data(np.arange(600) // 590 ^ 1, n=600)  # the first are not of the rare label
+        self.warnings([])
+        with open(self.path("list.txt"), "w") as f:
+            f.write("data.h5\n")
+        self.data(np.arange(600) // 300, n=600)
+        param = 'hdf5_data_param { source: "list.txt" batch_size: 4 %s }'
+        self.warnings([["(1 label in its first 64 records)", "hdf5_data_param { shuffle: true } mixes them"]],
+                      "HDF5Data", param % "")
+        self.warnings([], "HDF5Data", param % "shuffle: true")
+
+    def test_photographs_of_folders_are_shuffled_and_a_sorted_list_or_data_base_is_warned_of(self):
+        picture = os.path.join(os.environ["abs_top_srcdir"], "tests", "data", "input", "images", "color.png")
+        for k in range(100):
+            os.makedirs(self.path("set/%d" % (k // 25)), exist_ok=True)
+            shutil.copy(picture, self.path("set/%d/%03d.png" % (k // 25, k)))
+        with open(self.path("list.txt"), "w") as f:
+            f.write("".join("set/%d/%03d.png %d\n" % (k // 25, k, k // 25) for k in range(100)))
+
+        def convert(source, out, *options):
+            done = subprocess.run([POSEIDON, "convert", "images", source, out, "--resize=4", "--force", *options],
+                                  cwd=self.dir, capture_output=True, text=True)
+            if "built without" in done.stderr:
+                self.skipTest(done.stderr)
+            self.assertEqual(done.returncode, 0, done.stderr)
+
+        def order(*options):
+            convert("set", "data.h5", *options)
+            with h5py.File(self.path("data.h5"), "r") as f:
+                return list(f["label"][()])
+        usual = order()
+        self.warnings([])
+        self.assertEqual(sorted(usual), [k // 25 for k in range(100)])
+        self.assertEqual(order(), usual)
+        self.assertEqual(order("--seed=1"), usual)
+        self.assertNotEqual(order("--seed=2"), usual)
+        for off in ("--no-shuffle", "--noshuffle", "--shuffle=false"):
+            self.assertEqual(order(off), sorted(usual))
+        self.warnings([["data.h5 is sorted by label (2 labels in its first 50 records)"]])
+        convert("list.txt", "data_lmdb")
+        self.warnings([["data_lmdb/data.mdb is sorted by label"]],
+                      param='data_param { source: "data_lmdb" batch_size: 4 }')
+        param = 'image_data_param { source: "list.txt" batch_size: 4 new_height: 4 new_width: 4 %s }'
+        self.warnings([["list.txt is sorted by label", "image_data_param { shuffle: true } mixes them"]],
+                      "ImageData", param % "")
+        self.warnings([], "ImageData", param % "shuffle: true")
+
+    def test_images_with_their_channels_last_are_warned_of(self):
+        for shape, warned in (((16, 16, 3), True), ((28, 28, 1), True), ((9, 8, 4), True), ((3, 16, 16), False),
+                              ((1, 5, 3), False), ((64, 1, 1), False), ((16, 16, 2), False), ((16, 15, 3), True)):
+            with h5py.File(self.path("data.h5"), "w") as f:
+                f["data"] = np.zeros((20, *shape), np.uint8)
+                f["label"] = np.arange(20) % 10
+            text = "data set 'data' of 20 x %s is read as N x C x H x W, so %d channels" % (
+                " x ".join(map(str, shape)), shape[0])
+            self.warnings([["data.h5: " + text, "data.transpose(0, 3, 1, 2)"]] if warned else [])
+        with open(self.path("list.txt"), "w") as f:
+            f.write("data.h5\n")
+        self.warned(self.train(2, "HDF5Data", 'hdf5_data_param { source: "list.txt" batch_size: 4 }'),
+                    [["list.txt: " + text, "so 16 channels"]])
+
     def test_label_out_of_range_names_layer_sample_and_range(self):
         labels = np.arange(64) % 10
         labels[6] = 10

@@ -147,6 +147,44 @@ START_TEST(damage_never_crashes)
 }
 END_TEST
 
+/* Any byte of it, and any length. */
+START_TEST(damaged_exif_data_never_make_an_image_unreadable)
+{
+    static const uint8_t exif[] =
+        "\xff\xe1\0\x22"
+        "Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0";
+    enum { LENGTH = 36 };
+    uint8_t *photo;
+
+    if (!BUILT_JPEG)
+        return;
+    load("color.jpg");
+    photo = malloc(file.length + LENGTH);
+    memcpy(photo, file.bytes, 2);
+    memcpy(photo + 2, exif, LENGTH);
+    memcpy(photo + 2 + LENGTH, file.bytes + 2, file.length - 2);
+    expect_ok(image_decode(photo, file.length + LENGTH, IMAGE_COLOR, &image));
+    ck_assert(image.height == 37 && image.width == 23);
+    for (int at = 4; at < LENGTH; at++)
+        for (int value = 0; value < 256; value++) {
+            photo[2 + at] = (uint8_t)value;
+            if (image_decode_stored(photo, file.length + LENGTH, IMAGE_COLOR, &image) ||
+                image.orientation < 1 || image.orientation > 8 || image_turn(&image))
+                ck_abort_msg("byte %d is %d: %s", at, value, error_text());
+            photo[2 + at] = exif[at];
+        }
+    for (int length = 0; length < LENGTH - 4; length++) {
+        uint8_t *exact = malloc(file.length + 4 + (size_t)length);
+        memcpy(exact, photo, 6 + (size_t)length);
+        exact[5] = (uint8_t)(2 + length);
+        memcpy(exact + 6 + length, file.bytes + 2, file.length - 2);
+        expect_ok(image_decode(exact, file.length + 4 + (size_t)length, IMAGE_COLOR, &image));
+        free(exact);
+    }
+    free(photo);
+}
+END_TEST
+
 START_TEST(other_formats_are_named)
 {
     load("color.bmp");
@@ -252,6 +290,7 @@ SUITE("input_image")
     tcase_add_loop_test(tcase, stored_channels_are_kept_where_nothing_is_asked, 0, NFILES);
     tcase_add_loop_test(tcase, a_file_cut_anywhere_is_refused, 0, NFILES);
     tcase_add_loop_test(tcase, damage_never_crashes, 0, NFILES);
+    tcase_add_test(tcase, damaged_exif_data_never_make_an_image_unreadable);
     tcase_add_test(tcase, other_formats_are_named);
     tcase_add_test(tcase, a_header_that_claims_too_much_is_refused_before_memory_is_taken);
     tcase_add_test(tcase, png_is_lossless_and_jpeg_close);

@@ -45,6 +45,17 @@ static int values_read(const void *values, size_t count, enum source_type type, 
     return 0;
 }
 
+int datum_read_label(const void *bytes, size_t length, float *label)
+{
+    Caffe__Datum *datum = caffe__datum__unpack(NULL, length, bytes);
+
+    if (!datum)
+        return error_set("%zu bytes that are no Datum message", length);
+    *label = (float)datum->label;
+    caffe__datum__free_unpacked(datum, NULL);
+    return 0;
+}
+
 int datum_read(const void *bytes, size_t length, enum image_color color, struct record *out)
 {
     Caffe__Datum *datum = caffe__datum__unpack(NULL, length, bytes);

@@ -9,8 +9,11 @@
  * record. */
 int datum_read(const void *bytes, size_t length, enum image_color color, struct record *out);
 
-/* Appends a serialised Datum of raw bytes or floats, C x H x W; record->label is not looked at. Floats
- * are features, which have no label: as extract_features writes them. */
+/* The label alone. */
+int datum_read_label(const void *bytes, size_t length, float *label);
+
+/* Appends a serialised Datum of raw bytes or floats, C x H x W; record->label is not looked at.
+ * Floats are features, which have no label: as extract_features writes them. */
 int datum_write_raw(const struct record *record, int label, struct strbuf *out);
 
 /* Appends a serialised Datum that holds an image file. */

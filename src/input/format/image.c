@@ -74,11 +74,13 @@ static int codec_missing(const struct codec *codec)
                      codec->library);
 }
 
-int image_decode(const void *data, size_t length, enum image_color color, struct image *out)
+int image_decode_stored(const void *data, size_t length, enum image_color color, struct image *out)
 {
     const struct codec *codec = &codecs[image_format_of(data, length)];
     const char *name = format_name(data, length);
 
+    out->orientation = 1;
+    out->unended = false;
     if (codec->decode)
         return codec->decode(data, length, color, out);
     if (codec->name)
@@ -89,6 +91,11 @@ int image_decode(const void *data, size_t length, enum image_color color, struct
         return error_set("an image of the format %s; expected JPEG or PNG", name);
     return error_set("not an image (%zu bytes that begin with 0x%02x); expected JPEG or PNG",
                      length, *(const uint8_t *)data);
+}
+
+int image_decode(const void *data, size_t length, enum image_color color, struct image *out)
+{
+    return error_any(image_decode_stored(data, length, color, out) || image_turn(out));
 }
 
 int image_encode(const struct image *image, enum image_format format, int quality,
@@ -113,6 +120,36 @@ int image_set_size(struct image *image, int channels, uint64_t height, uint64_t 
     image->width = (int)width;
     image->pixels.length = (size_t)(height * width) * (size_t)channels;
     return strbuf_reserve(&image->pixels, image->pixels.length, "an image");
+}
+
+int image_turn(struct image *image)
+{
+    int o = image->orientation, height = image->height, width = image->width;
+    bool down = o == 3 || o == 4 || o == 6 || o == 7; /* from the last row, the last column on */
+    bool left = o == 2 || o == 3 || o == 7 || o == 8, swap = o >= 5;
+    size_t channels = (size_t)image->channels;
+    struct strbuf stored = image->pixels;
+    uint8_t *to;
+
+    if (o < 2)
+        return 0;
+    image->pixels = image->work;
+    image->work = stored;
+    if (image_set_size(image, image->channels, (uint64_t)(swap ? width : height),
+                       (uint64_t)(swap ? height : width)))
+        return -1;
+    to = image->pixels.bytes;
+    for (int y = 0; y < image->height; y++)
+        for (int x = 0; x < image->width; x++, to += channels) {
+            int row = swap ? x : y, column = swap ? y : x;
+
+            row = down ? height - 1 - row : row;
+            column = left ? width - 1 - column : column;
+            memcpy(to, stored.bytes + ((size_t)row * (size_t)width + (size_t)column) * channels,
+                   channels);
+        }
+    image->orientation = 1;
+    return 0;
 }
 
 void image_free(struct image *image)

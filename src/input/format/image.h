@@ -5,6 +5,8 @@
 
 #include "util/strbuf.h"
 
+#include <stdbool.h>
+
 /* More pixels than any photograph has; a file that claims them is damaged. */
 #define IMAGE_MAX_PIXELS ((uint64_t)1 << 27)
 
@@ -12,8 +14,11 @@
 struct image {
     int channels; /* 3: blue, green, red; 1: grey */
     int height, width;
+    int orientation;      /* of EXIF: what would have to be done to be upright; 0, 1: nothing */
+    bool stored_gray;     /* the file has one channel */
+    bool unended;         /* all pixels are there, but not the file's end mark */
     struct strbuf pixels; /* height x width x channels */
-    struct strbuf work;   /* image_resize's, where this is what it makes */
+    struct strbuf work;   /* image_resize's, where this is what it makes; image_turn's */
 };
 
 enum image_color {
@@ -28,9 +33,16 @@ enum image_format { IMAGE_UNKNOWN, IMAGE_JPEG, IMAGE_PNG };
 enum image_format image_format_of(const void *data, size_t length);
 
 /* Decodes a JPEG or PNG file held in memory. Transparency is dropped, 16 bits become 8, CMYK
- * becomes colour; EXIF orientation is not applied. Errors (without the file's name): not an image,
- * a format that is not read or not built in, damaged, cut short, more than IMAGE_MAX_PIXELS. */
+ * becomes colour, and a JPEG is turned as its EXIF orientation says. Errors (without the file's
+ * name): not an image, a format that is not read or not built in, damaged, cut short, more than
+ * IMAGE_MAX_PIXELS. A JPEG may lack its end mark, for OpenCV reads it, too. */
 int image_decode(const void *data, size_t length, enum image_color color, struct image *out);
+
+/* The same as it is stored: out->orientation says what image_turn would do. */
+int image_decode_stored(const void *data, size_t length, enum image_color color, struct image *out);
+
+/* Puts it upright. */
+int image_turn(struct image *image);
 
 /* Encodes at `quality` 1..100 (JPEG) or without loss (PNG); appends to `out`. */
 int image_encode(const struct image *image, enum image_format format, int quality,

@@ -12,6 +12,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <setjmp.h>
 #include <jpeglib.h>
 #include <jerror.h>
@@ -22,7 +23,8 @@
 struct failure {
     struct jpeg_error_mgr base; /* first: libjpeg's pointer is cast to this */
     jmp_buf escape;
-    bool cut_short; /* the data ended before the image */
+    bool cut_short; /* the data ended before the end mark */
+    bool missing;   /* pixels were made up, or scans are not there */
 };
 
 static void failure_exit(j_common_ptr info)
@@ -40,8 +42,10 @@ static void failure_note(j_common_ptr info, int level)
 {
     struct failure *failure = (struct failure *)info->err;
 
-    if (level < 0 && failure->base.msg_code == JWRN_JPEG_EOF)
-        failure->cut_short = true;
+    if (level < 0) {
+        failure->cut_short |= failure->base.msg_code == JWRN_JPEG_EOF;
+        failure->missing |= failure->base.msg_code == JWRN_HIT_MARKER;
+    }
 }
 
 static void failure_install(struct failure *failure)
@@ -49,7 +53,7 @@ static void failure_install(struct failure *failure)
     jpeg_std_error(&failure->base);
     failure->base.error_exit = failure_exit;
     failure->base.emit_message = failure_note;
-    failure->cut_short = false;
+    failure->cut_short = failure->missing = false;
 }
 
 static void scans_watch(j_common_ptr info)
@@ -101,6 +105,56 @@ static void row_from_cmyk(const uint8_t *from, bool inverted, int channels, size
     }
 }
 
+static unsigned number(const uint8_t *at, int bytes, bool little)
+{
+    unsigned n = 0;
+
+    for (int i = 0; i < bytes; i++)
+        n = n << 8 | at[little ? bytes - 1 - i : i];
+    return n;
+}
+
+/* EXIF data are a TIFF file: "II" or "MM", 42, where the entries of 12 bytes begin. 1 where they
+ * have no orientation or are damaged. */
+static int exif_orientation(const uint8_t *at, size_t length)
+{
+    bool little = length >= 8 && at[0] == 'I';
+    size_t begin = length >= 8 ? number(at + 4, 4, little) : length, value;
+
+    if (begin + 2 > length || (at[0] != 'I' && at[0] != 'M') || number(at + 2, 2, little) != 42)
+        return 1;
+    for (size_t i = 0, n = number(at + begin, 2, little); i < n; i++) {
+        const uint8_t *entry = at + begin + 2 + 12 * i;
+
+        if (begin + 2 + 12 * (i + 1) > length)
+            return 1;
+        value = number(entry + 8, 2, little);
+        if (number(entry, 2, little) == 0x0112 && number(entry + 2, 2, little) == 3)
+            return value >= 1 && value <= 8 ? (int)value : 1;
+    }
+    return 1;
+}
+
+static int orientation_of(const struct jpeg_decompress_struct *info)
+{
+    const struct jpeg_marker_struct *m = info->marker_list;
+
+    while (m && (m->data_length < 6 || memcmp(m->data, "Exif\0", 6) != 0))
+        m = m->next;
+    return m ? exif_orientation(m->data + 6, m->data_length - 6) : 1;
+}
+
+/* Whether scans may be missing: all bits of all coefficients are known of a progressive image. */
+static bool is_partial(struct jpeg_decompress_struct *info)
+{
+    if (!jpeg_has_multiple_scans(info) || !info->coef_bits)
+        return jpeg_has_multiple_scans(info);
+    for (int i = 0; i < info->num_components * DCTSIZE2; i++)
+        if (info->coef_bits[i / DCTSIZE2][i % DCTSIZE2] != 0)
+            return true;
+    return false;
+}
+
 /* Everything that longjmp may interrupt. */
 static int jpeg_decode_steps(struct jpeg_decompress_struct *info, enum image_color color,
                              struct image *out)
@@ -108,9 +162,11 @@ static int jpeg_decode_steps(struct jpeg_decompress_struct *info, enum image_col
     size_t stride;
     int channels;
 
+    jpeg_save_markers(info, JPEG_APP0 + 1, 0xffff);
     jpeg_read_header(info, TRUE);
-    channels =
-        color == IMAGE_GRAY || (color == IMAGE_AS_STORED && info->num_components == 1) ? 1 : 3;
+    out->orientation = orientation_of(info);
+    out->stored_gray = info->num_components == 1;
+    channels = color == IMAGE_GRAY || (color == IMAGE_AS_STORED && out->stored_gray) ? 1 : 3;
     if (image_set_size(out, channels, info->image_height, info->image_width))
         return -1;
     output_choose(info, channels);
@@ -127,6 +183,7 @@ static int jpeg_decode_steps(struct jpeg_decompress_struct *info, enum image_col
         if (cmyk)
             row_from_cmyk(row, info->saw_Adobe_marker, channels, (size_t)out->width, to);
     }
+    ((struct failure *)info->err)->missing |= is_partial(info);
     jpeg_finish_decompress(info);
     return 0;
 }
@@ -149,7 +206,8 @@ int jpeg_decode(const void *data, size_t length, enum image_color color, struct 
         status = -1;
     }
     jpeg_destroy_decompress(&info);
-    if (status == 0 && failure.cut_short)
+    out->unended = failure.cut_short;
+    if (status == 0 && failure.cut_short && failure.missing)
         return error_set("truncated JPEG image: its %zu bytes end before its %d rows do", length,
                          out->height);
     return status;

@@ -82,7 +82,8 @@ static int png_decode_steps(struct reading *r, enum image_color color, struct im
     png_set_chunk_malloc_max(r->png, MAX_CHUNK_BYTES);
     png_read_info(r->png, r->info);
     png_get_IHDR(r->png, r->info, &width, &height, &depth, &type, NULL, NULL, NULL);
-    gray = color == IMAGE_GRAY || (color == IMAGE_AS_STORED && !(type & PNG_COLOR_MASK_COLOR));
+    out->stored_gray = !(type & PNG_COLOR_MASK_COLOR);
+    gray = color == IMAGE_GRAY || (color == IMAGE_AS_STORED && out->stored_gray);
     if (image_set_size(out, gray ? 1 : 3, height, width))
         return -1;
     conversions_set(r, type, depth, gray);
