@@ -202,6 +202,8 @@ static int find_scores(struct classification *c)
     }
     if (!c->scores)
         return error_set("the net has no Softmax; expected --blob=NAME, the blob of its scores");
+    if (model_check_inputs(&c->model, &c->options, c->input, 1, &c->scores))
+        return -1;
     net_keep(c->model.net, c->scores);
     shape = &c->scores->value.shape;
     if (shape->naxes < 1 || shape->dim[0] != c->batch)

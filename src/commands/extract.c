@@ -85,9 +85,14 @@ static int take_names(struct extraction *x, const char *list,
 
 static int find_features(struct extraction *x)
 {
+    const struct blob *blobs[MAX_BLOBS];
     int n = take_names(x, x->blobs, add_feature);
 
-    return n ? n < 0 ? -1 : 0 : error_set("--blobs names no blob");
+    for (int i = 0; i < x->nfeatures; i++)
+        blobs[i] = x->features[i].blob;
+    if (n <= 0)
+        return n ? -1 : error_set("--blobs names no blob");
+    return model_check_inputs(&x->model, &x->options, NULL, n, blobs);
 }
 
 /* Every blob's rows go to an LMDB of its own, as Datum messages of floats. */
@@ -235,7 +240,7 @@ static int extract(struct extraction *x, struct log *log)
 
     if ((x->out &&
          (output_check(x->out, x->force, 2, inputs) || output_check_ending(x->out, ends))) ||
-        model_open(&x->options, &x->model) || model_check_data(&x->model, x->options.model))
+        model_open(&x->options, &x->model))
         return -1;
     model_print_notices(&x->model);
     status = error_any(find_features(x) ||

@@ -154,16 +154,47 @@ int model_define(const struct model_options *o, struct model *model)
     return -1;
 }
 
-int model_check_data(const struct model *model, const char *path)
+/* An input of the layer that is wanted, and that nobody fills; NULL: there is none. */
+static const struct blob *blank_input(const struct net *net, const struct layer *layer,
+                                      bool look_only, const struct blob *given, const bool *wanted)
+{
+    for (int t = 0; t < layer->ntops; t++)
+        if ((layer->i->from_program || (look_only && layer->i->seek)) &&
+            wanted[net_blob_number(net, layer->tops[t])] && layer->tops[t] != given)
+            return layer->tops[t];
+    return NULL;
+}
+
+int model_check_inputs(const struct model *model, const struct model_options *options,
+                       const struct blob *given, int n, const struct blob *const *blobs)
 {
     const struct net *net = model->net;
+    const struct blob *blank = NULL;
+    bool *wanted;
+    int l = net->nlayers;
 
-    for (int l = 0; l < net->nlayers; l++)
-        if (net->layers[l].i->is_data && !net->layers[l].i->from_program)
-            return 0;
-    return error_set("%s: the net has no data layer, so its inputs would be zeros (poseidon "
-                     "classify takes photographs)",
-                     path);
+    if (ALLOC(wanted, net->nblobs + 1, "a net's inputs"))
+        return -1;
+    for (int i = 0; i < n; i++)
+        wanted[net_blob_number(net, blobs[i])] = true;
+    while (l-- > 0 && !blank) {
+        const struct layer *layer = &net->layers[l];
+        bool makes = n == 0;
+
+        for (int t = 0; t < layer->ntops; t++)
+            makes |= wanted[net_blob_number(net, layer->tops[t])];
+        for (int b = 0; makes && b < layer->nbottoms; b++)
+            wanted[net_blob_number(net, layer->bottoms[b])] = true;
+        blank = blank_input(net, layer, options->look_only, given, wanted);
+    }
+    free(wanted);
+    if (!blank)
+        return 0;
+    error_set(given ? "the input '%s' would be zeros: classify gives photographs to '%s' alone"
+                    : "the input '%s' would be zeros: expected a layer that reads data (poseidon "
+                      "classify takes photographs)",
+              blank->name, given ? given->name : "");
+    return error_context("%s", layer_def_place(net->layers[l + 1].def).text);
 }
 
 int model_build(struct model *model, const char *engine, const struct engine_options *options,

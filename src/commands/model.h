@@ -31,8 +31,10 @@ int model_open(const struct model_options *options, struct model *out);
 /* The definition alone, without shapes: what model_open does up to net_create. */
 int model_define(const struct model_options *options, struct model *out);
 
-/* Fails where no layer of the net reads data: its inputs would be zeros. */
-int model_check_data(const struct model *model, const char *path);
+/* Fails where one of the blobs (n 0: any that the net computes) is made of an input that nobody
+ * fills, so that it would be zeros. given: the input that the command fills itself, or NULL. */
+int model_check_inputs(const struct model *model, const struct model_options *options,
+                       const struct blob *given, int n, const struct blob *const *blobs);
 
 /* Opens the engine and builds the net. */
 int model_build(struct model *model, const char *engine, const struct engine_options *options,

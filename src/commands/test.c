@@ -383,7 +383,8 @@ static int score(struct test_run *t)
     topology_free(&topology);
     status = model_open(&t->model_options, &t->model);
     if (!status)
-        status = model_check_data(&t->model, t->model_options.model) || set_iterations(t);
+        status =
+            model_check_inputs(&t->model, &t->model_options, NULL, 0, NULL) || set_iterations(t);
     if (!status && (t->per_class || t->confusion))
         status = open_classes(&t->classes, t->model.net);
     if (!status && t->rank == 0)

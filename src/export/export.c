@@ -1,5 +1,6 @@
 /* The walk over a net, layer by layer. In ONNX each value has one name and one writer: a layer in
- * place makes a new one, and the last of them is called as the blob is. */
+ * place makes a new one, and the last of them is called as the blob is; but an input of the net
+ * keeps its blob's name, and so the layers in place on it do not get it. */
 #include "export/export_internal.h"
 
 #include "input/transform.h"
@@ -13,14 +14,23 @@ const char *emission_value(const struct emission *e, const struct blob *blob)
     return e->values[net_blob_number(e->net, blob)];
 }
 
-/* Whether a layer behind makes a top of that name: it works in place. */
-static bool is_written_again(const struct emission *e, const char *name)
+/* Whether the name is another value's: an input's, or what the last layer in place behind makes. */
+static bool is_taken(const struct emission *e, const char *name)
 {
-    for (int l = e->layer->index + 1; l < e->net->nlayers; l++)
+    for (int l = 0; l < e->net->nlayers; l++)
         for (int t = 0; t < e->net->layers[l].ntops; t++)
-            if (!strcmp(e->net->layers[l].tops[t]->name, name))
+            if ((l > e->layer->index || e->net->layers[l].i->is_data) &&
+                !strcmp(e->net->layers[l].tops[t]->name, name))
                 return true;
     return false;
+}
+
+/* The name, with another end where a blob is called that. */
+static const char *free_name(const struct emission *e, const char *name)
+{
+    while (!e->graph->failed && net_find_blob(e->net, name))
+        name = onnx_text(e->graph, "%s'", name);
+    return name;
 }
 
 /* The one softmax loss of a net gives "prob", as in nets that are deployed; its top's name is a
@@ -33,7 +43,7 @@ static const char *probabilities_name(const struct emission *e)
         nlosses += e->net->layers[l].i->op == OP_SOFTMAX_LOSS;
     if (nlosses == 1 && !net_find_blob(e->net, "prob"))
         return "prob";
-    return onnx_text(e->graph, "%s/prob", e->graph->prefix);
+    return free_name(e, onnx_text(e->graph, "%s/prob", e->graph->prefix));
 }
 
 const char *emission_top_name(const struct emission *e, int top)
@@ -42,7 +52,8 @@ const char *emission_top_name(const struct emission *e, int top)
 
     if (e->layer->i->auto_tops && top == 0)
         return probabilities_name(e);
-    return is_written_again(e, name) ? onnx_text(e->graph, "%s/%s", name, e->graph->prefix) : name;
+    return is_taken(e, name) ? free_name(e, onnx_text(e->graph, "%s/%s", name, e->graph->prefix))
+                             : name;
 }
 
 int emission_alias(struct emission *e, int top, const char *value)
@@ -122,7 +133,7 @@ static int emit_layer(struct emission *e, const struct export_options *options)
 
     if (layer->i->is_data) {
         for (int t = 0; t < layer->ntops; t++)
-            emission_alias(e, t, emission_top_name(e, t));
+            emission_alias(e, t, layer->tops[t]->name);
         return options->preprocess ? preprocess(e, options->base_file) : 0;
     }
     if (layer->idle || layer->ntops == 0)
@@ -165,20 +176,32 @@ static bool is_silenced(const struct net *net, const struct blob *blob)
 }
 
 /* Inputs are what some node takes of the data; outputs, what none takes of all that was made. */
-static void add_ends(struct emission *e, bool any_batch)
+static enum onnx_place place_of(const struct emission *e, const struct layer *layer, int top,
+                                const char *value)
 {
-    for (int l = 0; l < e->net->nlayers; l++)
-        for (int t = 0; t < e->net->layers[l].ntops; t++) {
-            const struct layer *layer = e->layer = &e->net->layers[l];
-            const struct blob *blob = layer->i->auto_tops ? layer->bottoms[0] : layer->tops[t];
-            const char *value =
-                layer->i->is_data ? emission_top_name(e, t) : emission_value(e, layer->tops[t]);
+    bool taken = onnx_is_taken(e->graph, value);
 
-            if (value && layer->i->op != OP_SPLIT &&
-                layer->i->is_data == onnx_is_taken(e->graph, value) &&
-                !is_silenced(e->net, layer->tops[t]))
-                onnx_end(e->graph, layer->i->is_data, value, &blob->value.shape, any_batch);
-        }
+    if (layer->i->is_data)
+        return taken ? ONNX_INPUT : ONNX_NOWHERE;
+    if (layer->i->op == OP_SPLIT)
+        return ONNX_NOWHERE;
+    return taken || is_silenced(e->net, layer->tops[top]) ? ONNX_BETWEEN : ONNX_OUTPUT;
+}
+
+/* The shapes of all blobs: those of the ends are wanted, the others say what the net has there. */
+static void tell_shapes(const struct emission *e, bool any_batch)
+{
+    for (enum onnx_place place = ONNX_INPUT; place <= ONNX_BETWEEN; place++)
+        for (int l = 0; l < e->net->nlayers; l++)
+            for (int t = 0; t < e->net->layers[l].ntops; t++) {
+                const struct layer *layer = &e->net->layers[l];
+                const struct blob *blob = layer->i->auto_tops ? layer->bottoms[0] : layer->tops[t];
+                const char *value =
+                    layer->i->is_data ? blob->name : emission_value(e, layer->tops[t]);
+
+                if (value && place_of(e, layer, t, value) == place)
+                    onnx_tell(e->graph, place, value, &blob->value.shape, any_batch);
+            }
 }
 
 int export_net(const struct net *net, const struct export_options *options, struct onnx *out)
@@ -199,7 +222,7 @@ int export_net(const struct net *net, const struct export_options *options, stru
             status = -1;
     }
     if (!status)
-        add_ends(&e, !options->fixed_batch && keeps_batch(net));
+        tell_shapes(&e, !options->fixed_batch && keeps_batch(net));
     free(e.values);
     if (!status && out->main.n_output == 0)
         return error_set("%s: the net gives no values to export", net->def->file);

@@ -289,16 +289,18 @@ static Onnx__ValueInfoProto *describe_value(struct onnx *graph, const char *name
     return &d->value;
 }
 
-void onnx_end(struct onnx *graph, bool input, const char *name, const struct shape *shape,
-              bool any_batch)
+void onnx_tell(struct onnx *graph, enum onnx_place place, const char *name,
+               const struct shape *shape, bool any_batch)
 {
-    Onnx__ValueInfoProto ***list = input ? &graph->main.input : &graph->main.output;
-    size_t *n = input ? &graph->main.n_input : &graph->main.n_output;
+    Onnx__GraphProto *main = &graph->main;
+    Onnx__ValueInfoProto ***const lists[] = {&main->input, &main->output, &main->value_info};
+    size_t *const counts[] = {&main->n_input, &main->n_output, &main->n_value_info};
 
-    for (size_t i = 0; i < *n; i++)
-        if (!strcmp((*list)[i]->name, name))
-            return;
-    append(graph, list, n, describe_value(graph, name, shape, any_batch));
+    for (int l = 0; l <= (int)place; l++)
+        for (size_t i = 0; i < *counts[l]; i++)
+            if (!strcmp((*lists[l])[i]->name, name))
+                return;
+    append(graph, lists[place], counts[place], describe_value(graph, name, shape, any_batch));
 }
 
 bool onnx_is_taken(const struct onnx *graph, const char *value)
@@ -327,7 +329,7 @@ int onnx_save(struct onnx *graph, const char *path)
     size_t bytes;
     int status;
 
-    if (graph->failed)
+    if (graph->failed || onnx_check(graph))
         return -1;
     bytes = onnx__model_proto__get_packed_size(&graph->model);
     if (bytes > INT32_MAX)

@@ -66,15 +66,20 @@ const char *onnx_ints_value(struct onnx *graph, const char *name, int n, const i
 /* Zeroed items in the graph's memory; NULL where there is none left. */
 void *onnx_alloc(struct onnx *graph, size_t count, size_t size);
 
-/* A value that goes in, or else comes out; once, however often it is said. any_batch: the first
- * axis, if there is one, may have any length. */
-void onnx_end(struct onnx *graph, bool input, const char *name, const struct shape *shape,
-              bool any_batch);
+/* The shape of a value that goes in, comes out or stands between; once, however often it is said.
+ * any_batch: the first axis, if there is one, may have any length. */
+enum onnx_place { ONNX_INPUT, ONNX_OUTPUT, ONNX_BETWEEN, ONNX_NOWHERE };
+void onnx_tell(struct onnx *graph, enum onnx_place place, const char *name,
+               const struct shape *shape, bool any_batch);
 
 /* Whether some node takes the value. */
 bool onnx_is_taken(const struct onnx *graph, const char *value);
 
-/* Writes the file, whole or not at all. */
+/* Fails on a graph that no reader takes: a node's input that is not made in front of it, a name that
+ * is made twice, shapes that do not go together or are not those that were told. */
+int onnx_check(const struct onnx *graph);
+
+/* Writes the file, whole or not at all, and none that onnx_check refuses. */
 int onnx_save(struct onnx *graph, const char *path);
 
 #endif

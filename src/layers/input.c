@@ -106,6 +106,7 @@ const struct layer_i layer_memory_data = {
     .type = "MemoryData",
     .tops = {2, 2},
     .is_data = true,
+    .from_program = true,
     .setup_in = memory_data_setup,
     .build = input_build,
     .forward = input_forward,

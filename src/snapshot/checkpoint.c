@@ -77,6 +77,19 @@ int checkpoint_check_names(const struct net *net)
     return 0;
 }
 
+/* The Scale with a bias that takes what the BatchNorm makes; 0: none does. */
+static int scale_behind(const struct net *net, const struct layer *norm)
+{
+    for (int l = norm->index + 1; l < net->nlayers; l++) {
+        const struct layer *layer = &net->layers[l];
+
+        if (!strcmp(layer->def->type, "Scale") && layer->nbottoms == 1 && layer->nparams == 2 &&
+            !strcmp(layer->bottoms[0]->name, norm->tops[0]->name))
+            return l;
+    }
+    return 0;
+}
+
 /* All layers of the net with pointers into `values`, laid out as its arena, or NULL: into its own;
  * to be freed. */
 static struct snapshot_layer *describe_layers(const struct net *net, float *values)
@@ -87,13 +100,19 @@ static struct snapshot_layer *describe_layers(const struct net *net, float *valu
         const struct layer *layer = &net->layers[i];
         layers[i].name = layer->def->name;
         layers[i].nblobs = layer->nparams;
+        if (!strcmp(layer->def->type, "BatchNorm"))
+            layers[i].scale = scale_behind(net, layer);
         for (int p = 0; p < layer->nparams; p++) {
             const struct param *param = layer->params[p];
             int number = net_param_number(net, i, p);
+            const struct group *group = group_of(net, number);
+            bool shared = group->layer != i;
             layers[i].blobs[p] = (struct snapshot_blob){
                 .shape = &param->shape,
                 .data = values ? values + net_param_begin(net, number) : net_host_value(net, param),
-                .shared = group_of(net, number)->layer != i};
+                .shared = shared,
+                .owner = shared ? group->name : NULL,
+                .owner_blob = number - group->first};
         }
     }
     return layers;

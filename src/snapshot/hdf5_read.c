@@ -26,15 +26,41 @@ struct reader {
     bool failed;                 /* with a message, in the walk */
 };
 
+/* Puts in *name the data set of a blob that is another layer's, if the layer at `group` says so. */
+static void name_shared(hid_t file, const char *path, const char *group, int blob,
+                        struct strbuf *name)
+{
+    hid_t layer = H5Gopen2(file, group, H5P_DEFAULT);
+    char **owners = NULL;
+    int count = 0;
+
+    if (layer >= 0) { /* an attribute of another kind is somebody else's */
+        (void)h5_attribute_read_texts(layer, path, "shared", &owners, &count);
+        H5Gclose(layer);
+    }
+    if (blob < count && owners[blob][0]) {
+        strbuf_clear(name);
+        strbuf_printf(name, "data/%s", owners[blob]);
+    }
+    for (int i = 0; i < count; i++)
+        free(owners[i]);
+    free(owners);
+}
+
 /* The data set of a blob; NULL: no memory. */
 static char *name_blob(const struct reader *r, int layer, int blob)
 {
-    struct strbuf name = {0};
+    struct strbuf name = {0}, group = {0};
 
-    if (layer == SNAPSHOT_HISTORY)
+    if (layer == SNAPSHOT_HISTORY) {
         strbuf_printf(&name, "history/%d", blob);
-    else
-        strbuf_printf(&name, "data/%s/%d", r->layers.layer[layer].name, blob);
+        return strbuf_take(&name);
+    }
+    strbuf_printf(&group, "data/%s", r->layers.layer[layer].name);
+    strbuf_printf(&name, "%s/%d", strbuf_text(&group), blob);
+    if (!strbuf_status(&group) && !strbuf_status(&name) && !has_link(r->file, strbuf_text(&name)))
+        name_shared(r->file, r->path, strbuf_text(&group), blob, &name);
+    strbuf_free(&group);
     return strbuf_take(&name);
 }
 

@@ -7,6 +7,7 @@
 #include "util/error.h"
 #include "util/file.h"
 #include "util/h5.h"
+#include "util/strbuf.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -222,16 +223,37 @@ done:
     return group;
 }
 
+/* Whose the blobs are that are not the layer's own. */
+static int write_shared(hid_t group, const char *path, const struct snapshot_layer *layer)
+{
+    struct strbuf names[SNAPSHOT_MAX_BLOBS] = {{0}};
+    const char *texts[SNAPSHOT_MAX_BLOBS];
+    int status = 0;
+
+    for (int i = 0; i < layer->nblobs; i++) {
+        if (layer->blobs[i].owner)
+            strbuf_printf(&names[i], "%s/%d", layer->blobs[i].owner, layer->blobs[i].owner_blob);
+        texts[i] = strbuf_text(&names[i]);
+        status = error_any(status || strbuf_status(&names[i]));
+    }
+    if (!status && snapshot_owned_blobs(layer) < layer->nblobs)
+        status = h5_attribute_write_texts(group, path, "shared", layer->nblobs, texts);
+    for (int i = 0; i < layer->nblobs; i++)
+        strbuf_free(&names[i]);
+    return status;
+}
+
 static int write_model_layer(hid_t data, const char *path, const struct snapshot_layer *layer)
 {
     hid_t group;
-    int status = 0;
+    int status;
 
     if (layer->name[0] == '\0' && snapshot_owned_blobs(layer) == 0)
         return 0;
     group = layer_group(data, path, layer->name);
     if (group < 0)
         return -1;
+    status = write_shared(group, path, layer);
     for (int i = 0; i < layer->nblobs && status == 0; i++)
         if (!layer->blobs[i].shared)
             status = write_blob(group, path, i, &layer->blobs[i]);

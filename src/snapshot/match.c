@@ -81,24 +81,36 @@ static int check_values(const char *path, const char *what, const struct stored_
     return 0;
 }
 
-static int wrong_count(const struct snapshot_source *from, int source,
+/* Where in the file a layer's parameters are: from blob `first` of layer `source` on; -1: nowhere.
+ */
+struct place {
+    int source, first;
+};
+
+static int wrong_count(const struct snapshot_source *from, const struct place *at,
                        const struct snapshot_layer *layer)
 {
+    int nblobs = from->layers[at->source].nblobs;
+
     return error_set(
-        "%s: Incompatible number of blobs for layer %s: the file has %d, the net has %d",
-        from->path, layer->name, from->layers[source].nblobs, layer->nblobs);
+        "%s: Incompatible number of blobs for layer %s: the file has %d, the net has %d%s",
+        from->path, layer->name, nblobs, layer->nblobs,
+        nblobs == SNAPSHOT_NVIDIA_NORM_BLOBS ? " (a BatchNorm of NVIDIA's Caffe with scale and "
+                                               "bias inside: expected a BatchNorm and, "
+                                               "behind it, a Scale with bias_term: true)"
+                                             : "");
 }
 
-static int check_blob(const struct snapshot_source *from, int source,
+static int check_blob(const struct snapshot_source *from, const struct place *at,
                       const struct snapshot_layer *layer, int number)
 {
     const struct shape *shape = layer->blobs[number].shape;
     char have[256], what[256];
     struct stored_blob stored;
-    int status = snapshot_find_blob(from, source, number, &stored);
+    int status = snapshot_find_blob(from, at->source, at->first + number, &stored);
 
     if (status)
-        return status < 0 ? -1 : wrong_count(from, source, layer);
+        return status < 0 ? -1 : wrong_count(from, at, layer);
     if (!same_shape(&stored, shape))
         return error_set(
             "%s: Cannot copy param %d weights from layer '%s'; shape mismatch.  Source "
@@ -111,10 +123,15 @@ static int check_blob(const struct snapshot_source *from, int source,
     return check_values(from->path, what, &stored, shape);
 }
 
-/* Whether the file is to have it: HDF5 has parameters with their owner alone. */
-static bool is_stored(const struct snapshot_source *from, const struct snapshot_blob *blob)
+/* Whether the file is to have it: HDF5 has parameters with their owner alone, and so has what was
+ * made of HDF5. */
+static bool is_stored(const struct snapshot_source *from, const struct place *at, int number,
+                      const struct snapshot_blob *blob)
 {
-    return !from->hdf5 || !blob->shared;
+    struct stored_blob stored;
+
+    return !blob->shared ||
+           (!from->hdf5 && snapshot_find_blob(from, at->source, at->first + number, &stored) == 0);
 }
 
 /* Adds a copy of the name to a list of a report. */
@@ -123,30 +140,55 @@ static int add_name(char ***names, int *count, const char *name)
     return alloc_listed(names, count, name, strlen(name), "a list of layers");
 }
 
-/* sources: per layer of the net, its number in the file; -1: it gets nothing. */
+/* Whether it is NVIDIA's BatchNorm, and the net has the two layers that do its work. */
+static bool is_split(const struct snapshot_source *from, int source,
+                     const struct snapshot_layer *layer)
+{
+    return source >= 0 && layer->scale && layer->nblobs == SNAPSHOT_NORM_BLOBS &&
+           from->layers[source].nblobs == SNAPSHOT_NVIDIA_NORM_BLOBS;
+}
+
+/* Finds every layer's place; used: the file's layers that are some layer's. */
+static void find_places(const struct snapshot_source *from, const struct snapshot_layer *layers,
+                        int nlayers, struct place *places, bool *used)
+{
+    for (int i = 0; i < nlayers; i++) {
+        int source = find_source(from, layers, nlayers, layers[i].name);
+
+        if (source >= 0)
+            used[source] = true;
+        if (snapshot_find_layer(layers, nlayers, layers[i].name) != i)
+            source = -1;
+        if (places[i].first == 0 || source >= 0)
+            places[i] = (struct place){.source = source};
+        if (is_split(from, source, &layers[i]))
+            places[layers[i].scale] = (struct place){source, SNAPSHOT_NORM_BLOBS};
+    }
+}
+
+/* places: per layer of the net; source -1: it gets nothing. */
 static int match_layers(const struct snapshot_source *from, const struct snapshot_layer *layers,
-                        int nlayers, int *sources, struct snapshot_report *report)
+                        int nlayers, struct place *places, struct snapshot_report *report)
 {
     bool *used = alloc_array((size_t)from->nlayers, sizeof *used, "the layers of a model");
     int status = used ? 0 : -1;
 
+    if (used)
+        find_places(from, layers, nlayers, places, used);
     for (int i = 0; i < nlayers && !status; i++) {
         const struct snapshot_layer *layer = &layers[i];
-        int source = find_source(from, layers, nlayers, layer->name);
+        const struct place *at = &places[i];
 
-        sources[i] = -1;
-        if (source >= 0)
-            used[source] = true;
         if (snapshot_find_layer(layers, nlayers, layer->name) != i)
             continue;
-        sources[i] = source;
-        if (source < 0 && snapshot_owned_blobs(layer) > 0)
+        if (at->source < 0 && snapshot_owned_blobs(layer) > 0)
             status = add_name(&report->missing, &report->nmissing, layer->name);
-        else if (source >= 0 && from->layers[source].nblobs > layer->nblobs)
-            status = wrong_count(from, source, layer);
-        for (int b = 0; source >= 0 && b < layer->nblobs && !status; b++)
-            if (is_stored(from, &layer->blobs[b]))
-                status = check_blob(from, source, layer, b);
+        else if (at->source >= 0 && !at->first && !is_split(from, at->source, layer) &&
+                 from->layers[at->source].nblobs > layer->nblobs)
+            status = wrong_count(from, at, layer);
+        for (int b = 0; at->source >= 0 && b < layer->nblobs && !status; b++)
+            if (is_stored(from, at, b, &layer->blobs[b]))
+                status = check_blob(from, at, layer, b);
     }
     for (int s = 0; s < from->nlayers && !status; s++)
         if (!used[s] && snapshot_find_layer(layers, nlayers, from->layers[s].name) < 0)
@@ -158,15 +200,20 @@ static int match_layers(const struct snapshot_source *from, const struct snapsho
 int snapshot_load_model(const struct snapshot_source *from, const struct snapshot_layer *layers,
                         int nlayers, struct snapshot_report *report)
 {
-    int *sources = alloc_array((size_t)nlayers, sizeof *sources, "the layers of a model");
-    int status = sources ? match_layers(from, layers, nlayers, sources, report) : -1;
+    struct place *places = alloc_array((size_t)nlayers, sizeof *places, "the layers of a model");
+    int status = places ? match_layers(from, layers, nlayers, places, report) : -1;
 
-    for (int i = 0; i < nlayers && !status; i++)
-        for (int b = 0; sources[i] >= 0 && b < layers[i].nblobs && !status; b++)
-            if (is_stored(from, &layers[i].blobs[b]) &&
-                from->read(from->context, sources[i], b, layers[i].blobs[b].data))
+    for (int i = 0; i < nlayers && !status; i++) {
+        const struct place *at = &places[i];
+
+        for (int b = 0; at->source >= 0 && b < layers[i].nblobs && !status; b++)
+            if (is_stored(from, at, b, &layers[i].blobs[b]) &&
+                from->read(from->context, at->source, at->first + b, layers[i].blobs[b].data))
                 status = error_context("layer '%s'", layers[i].name);
-    free(sources);
+        if (!status && is_split(from, at->source, &layers[i])) /* NVIDIA's divides by nothing */
+            layers[i].blobs[2].data[0] = 1;
+    }
+    free(places);
     return status;
 }
 

@@ -6,6 +6,7 @@
 #include "snapshot/weights.h"
 #include "spec/print.h"
 #include "spec/scan.h"
+#include "spec/stored_blob.h"
 #include "spec/caffe.pb-c.h"
 #include "spec/text.h"
 #include "util/alloc.h"
@@ -138,6 +139,9 @@ static struct stored_layer *find_layer(struct reader *r, const char *name, size_
     return stored_layers_add(&r->layers, name, length);
 }
 
+static const char *const types[] = {
+    [STORED_F32] = "F32", [STORED_F64] = "F64", [STORED_F16] = "F16", [STORED_BF16] = "BF16"};
+
 /* Notes where the tensor is, as a parameter of its layer. */
 static int take_tensor(struct reader *r, const char *name, const struct tensor_entry *t)
 {
@@ -146,8 +150,15 @@ static int take_tensor(struct reader *r, const char *name, const struct tensor_e
     char what[512];
     struct shape shape;
     size_t length, bytes;
+    enum stored_type type = 0;
     int number;
 
+    while (type < sizeof types / sizeof *types && strcmp(t->type, types[type]))
+        type++;
+    if (type == sizeof types / sizeof *types)
+        return error_set("%s: tensor '%s' is of type %s; expected F32, F64, F16 or BF16 (from "
+                         "PyTorch, without num_batches_tracked)",
+                         path, name, t->type);
     if (parse_name(r, name, &length, &number) || !(layer = find_layer(r, name, length)))
         return -1;
     snprintf(what, sizeof what, "%s: parameter %d of layer '%s'", path, number, layer->name);
@@ -158,7 +169,7 @@ static int take_tensor(struct reader *r, const char *name, const struct tensor_e
             return -1;
     if (layer->blobs[number].end > 0)
         return error_set("%s is there twice", what);
-    bytes = shape_elems(&shape) * sizeof(float);
+    bytes = shape_elems(&shape) * stored_bytes[type];
     if (t->nplaces != 2 || t->place[0] > t->place[1] || (uint64_t)t->place[1] > r->bytes ||
         (uint64_t)(t->place[1] - t->place[0]) != bytes)
         return error_set("%s: tensor '%s' of %zu bytes has no such place in the file's %" PRIu64,
@@ -166,6 +177,7 @@ static int take_tensor(struct reader *r, const char *name, const struct tensor_e
     layer->blobs[number] = (struct stored_blob){.begin = r->begin + (uint64_t)t->place[0],
                                                 .end = r->begin + (uint64_t)t->place[1],
                                                 .naxes = t->naxes,
+                                                .type = type,
                                                 .elems = shape_elems(&shape)};
     memcpy(layer->blobs[number].dim, t->dim, (size_t)t->naxes * sizeof *t->dim);
     return 0;
@@ -175,14 +187,20 @@ static int read_blob(void *context, int layer, int blob, float *out)
 {
     const struct reader *r = context;
     const struct stored_blob *b = &r->layers.layer[layer].blobs[blob];
+    unsigned char bytes[8 * 1024];
+    size_t size = stored_bytes[b->type], elems = (size_t)b->elems, n = 0;
+    bool failed = fseeko(r->file, (off_t)b->begin, SEEK_SET) != 0;
 
-    if (fseeko(r->file, (off_t)b->begin, SEEK_SET) ||
-        fread(out, sizeof *out, (size_t)b->elems, r->file) != b->elems)
-        return error_set("%s: parameter %d of layer '%s' cannot be read: %s", r->header.path, blob,
-                         r->layers.layer[layer].name,
-                         errno ? strerror(errno) : "the file has become shorter");
-    snapshot_store_floats((unsigned char *)out, out, (size_t)b->elems);
-    return 0;
+    for (size_t done = 0; done < elems && !failed; done += n) {
+        n = elems - done < sizeof bytes / size ? elems - done : sizeof bytes / size;
+        failed = fread(bytes, size, n, r->file) != n;
+        if (!failed)
+            stored_values_load(b->type, bytes, n, out + done);
+    }
+    return !failed ? 0
+                   : error_set("%s: parameter %d of layer '%s' cannot be read: %s", r->header.path,
+                               blob, r->layers.layer[layer].name,
+                               errno ? strerror(errno) : "the file has become shorter");
 }
 
 /* An object; `member` is called at the value of each key. */
@@ -234,10 +252,6 @@ static int take_entry(struct reader *r, const char *name, void *unused)
         return take_object(r, &r->word, take_metadata, unused);
     if (take_object(r, &r->word, take_figure, &t))
         return -1;
-    if (strcmp(t.type, "F32"))
-        return error_set("%s: tensor '%s' is of type %s; expected F32 (in PyTorch: .float(), and "
-                         "without num_batches_tracked)",
-                         r->header.path, name, t.type);
     return take_tensor(r, name, &t);
 }
 

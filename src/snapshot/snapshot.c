@@ -115,6 +115,13 @@ int snapshot_find_blob(const struct snapshot_source *source, int layer, int blob
     return 0;
 }
 
+int snapshot_open(const char *path, struct snapshot_source *out)
+{
+    if (path_ends(path, SAFETENSORS) || snapshot_is_safetensors(path))
+        return snapshot_open_safetensors(path, out);
+    return is_binary(path) ? snapshot_open_binary(path, out) : snapshot_open_hdf5(path, out);
+}
+
 void snapshot_close(struct snapshot_source *source)
 {
     if (source->close)
@@ -127,8 +134,7 @@ int snapshot_read_model(const char *path, const struct snapshot_layer *layers, i
 {
     struct snapshot_source source = {.path = path};
     struct snapshot_report found = {0};
-    int status =
-        is_binary(path) ? snapshot_open_binary(path, &source) : snapshot_open_hdf5(path, &source);
+    int status = snapshot_open(path, &source);
 
     if (!status)
         status = snapshot_load_model(&source, layers, nlayers, &found);

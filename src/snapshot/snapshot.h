@@ -2,7 +2,8 @@
  *
  * HDF5: a model (.caffemodel.h5) has the group `data` and in it one group per layer with the data
  * sets `0`, `1`, ...; a layer without parameters has an empty group, a parameter that belongs to
- * another layer is left out, and a `/` in a layer's name makes nested groups. A state
+ * another layer is left out (its layer's attribute `shared` has "OWNER/NUMBER" for it, and "" for
+ * its own), and a `/` in a layer's name makes nested groups. A state
  * (.solverstate.h5) has the data sets `iter`, `learned_net`, `current_step` and the group
  * `history`, and beside them, ignored by Caffe, the data set `data_cursor` and attributes. Values
  * carry checksums. Both files name the run that wrote them in an attribute.
@@ -27,16 +28,26 @@
 
 #define SNAPSHOT_MAX_BLOBS 4
 
+/* BatchNorm of NVIDIA's Caffe since 0.16 may have five: Caffe's three, a scale and a bias. */
+enum { SNAPSHOT_NORM_BLOBS = 3, SNAPSHOT_NVIDIA_NORM_BLOBS = 5 };
+
+/* Tables of layers and blobs leave out what is zero. */
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
+
 struct snapshot_blob {
     const struct shape *shape; /* borrowed */
     float *data; /* borrowed, plain row-major; read when writing, written when reading */
-    bool shared; /* belongs to another layer: HDF5 files do not have it */
+    bool shared; /* belongs to another layer: HDF5 files do not have it, and say whose it is */
+    const char *owner; /* of those, that layer, and which of its blobs; NULL: nobody knows */
+    int owner_blob;
 };
 
 struct snapshot_layer {
     const char *name; /* borrowed */
     int nblobs;
     struct snapshot_blob blobs[SNAPSHOT_MAX_BLOBS];
+    int scale; /* of a BatchNorm, the number of the layer with a scale and a bias behind it; else 0
+                */
 };
 
 /* Whose a state is; NULL and 0 where a file does not say. */

@@ -7,6 +7,8 @@
 #include "spec/proto.h"
 #include "spec/text.h"
 
+#define SAFETENSORS ".safetensors"
+
 /* Fields of a SolverState; the last is ours, as those of spec/proto.h. */
 enum { STATE_ITER = 1, STATE_NET, STATE_HISTORY, STATE_STEP, STATE_CURSOR = PROTO_OWN };
 
@@ -32,6 +34,9 @@ enum { SNAPSHOT_HISTORY = -1 };
 int snapshot_open_hdf5(const char *path, struct snapshot_source *out);
 int snapshot_open_binary(const char *path, struct snapshot_source *out);
 int snapshot_open_safetensors(const char *path, struct snapshot_source *out);
+
+/* The same of whichever form it has, as its content shows. */
+int snapshot_open(const char *path, struct snapshot_source *out);
 void snapshot_close(struct snapshot_source *source);
 
 /* As source->find, whether it is there or not. */
@@ -61,8 +66,7 @@ enum { CHECKSUM_BYTES = 81 };
 void checksum_line(const void *bytes, size_t length, char line[CHECKSUM_BYTES + 1]);
 int checksum_check(const char *path);
 
-/* The floats as little-endian bytes, which may lie in their place: that makes floats of such, too.
- */
+/* The floats as little-endian bytes. */
 void snapshot_store_floats(unsigned char *bytes, const float *values, size_t count);
 
 /* The layer that a name means: of several the first with parameters; -1: none. */

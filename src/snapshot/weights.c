@@ -4,15 +4,12 @@
 #include "snapshot/snapshot_internal.h"
 #include "spec/read.h"
 #include "util/alloc.h"
-#include "util/file.h"
 #include "util/path.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define SAFETENSORS ".safetensors"
 
 static int add_layer(struct weights *w, const char *name)
 {
@@ -111,6 +108,11 @@ static int read_layer(const struct snapshot_source *from, int source,
 
     if (add_layer(w, stored->name))
         return -1;
+    if (stored->nblobs == SNAPSHOT_NVIDIA_NORM_BLOBS)
+        return error_set("%s: layer '%s' has %d parameters, as a BatchNorm of NVIDIA's Caffe with "
+                         "scale and bias inside, and Caffe's has %d: train, test and the others "
+                         "take it by --weights, for a net with BatchNorm and Scale",
+                         from->path, stored->name, stored->nblobs, SNAPSHOT_NORM_BLOBS);
     for (int b = 0, found; b < most; b++) {
         found = snapshot_find_blob(from, source, b, &blob);
         if (found < 0 ||
@@ -118,26 +120,17 @@ static int read_layer(const struct snapshot_source *from, int source,
             return -1;
         nfound += found == 0;
     }
-    return !from->hdf5 || nfound == stored->nblobs
+    return !from->hdf5 || nfound >= stored->nblobs
                ? 0
                : error_set("%s: layer '%s' has %d data sets; expected the numbers 0 to %d alone",
                            from->path, stored->name, stored->nblobs, SNAPSHOT_MAX_BLOBS - 1);
-}
-
-static int open_any(const char *path, struct snapshot_source *out)
-{
-    if (file_is_hdf5(path))
-        return snapshot_open_hdf5(path, out);
-    return path_ends(path, SAFETENSORS) || snapshot_is_safetensors(path)
-               ? snapshot_open_safetensors(path, out)
-               : snapshot_open_binary(path, out);
 }
 
 int weights_read(const char *path, struct weights *out)
 {
     struct snapshot_source source = {.path = path};
     struct text_doc *net = NULL;
-    int status = open_any(path, &source);
+    int status = snapshot_open(path, &source);
 
     *out = (struct weights){.run = source.run};
     source.run = NULL;
@@ -177,9 +170,10 @@ static int write_binary(const struct weights *w, const char *path)
     for (int i = 0; i < w->nlayers; i++)
         for (int b = 0; b < w->layers[i].nblobs; b++)
             if (w->layers[i].blobs[b].shared)
-                return error_set("%s: layer '%s' shares its parameter %d with another layer, and "
-                                 "this form would need a copy: expected a name that ends in .h5",
-                                 path, w->layers[i].name, b);
+                return error_set("%s: layer '%s' has a parameter %d, but no parameter %d: it is "
+                                 "missing, or another layer's that the file does not name, and "
+                                 "this form would need it; expected a name that ends in .h5",
+                                 path, w->layers[i].name, w->layers[i].nblobs - 1, b);
     if (ALLOC(def.layers, w->nlayers, "a net"))
         return -1;
     for (int i = 0; net && i < w->nlayers; i++)

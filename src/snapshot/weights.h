@@ -13,15 +13,15 @@
 
 struct weights {
     int nlayers;
-    /* Everything is owned. Where the file leaves out a parameter that another layer owns, `shared`
-     * is set, and shape and data are NULL. */
+    /* Everything is owned. Where the file leaves out a parameter that another layer owns and does
+     * not say which, `shared` is set, and shape and data are NULL; else it is a copy. */
     struct snapshot_layer *layers;
     struct text_doc *net; /* has these layers, one for one; NULL: the file has no definitions */
     char *run;            /* NULL: the file does not say */
 };
 
-/* Which form a file has is seen from its content. Numbers that are no floats of 32 bits are
- * refused, but for a .caffemodel's doubles, which are rounded. To be freed in either case. */
+/* Which form a file has is seen from its content. Halves, bfloat16 and doubles become floats of 32
+ * bits; integers are refused. To be freed in either case. */
 int weights_read(const char *path, struct weights *out);
 void weights_free(struct weights *weights);
 

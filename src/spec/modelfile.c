@@ -147,7 +147,7 @@ static int take_layer(struct model_file *file, const struct proto_field *field)
     return status ? -1 : 0;
 }
 
-#define BY_SAFETENSORS " as .safetensors, for 'poseidon convert weights'"
+#define BY_SAFETENSORS " as .safetensors, which --weights takes"
 
 /* Of the files of weights that other programs write, and what to do with it; NULL: none of them. */
 static const char *foreign_kind(const char *path)

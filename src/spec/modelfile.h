@@ -14,6 +14,9 @@
 
 #define MODELFILE_MAX_AXES 32
 
+/* What values are stored as: floats of 32 and 64 bits, IEEE halves, bfloat16. */
+enum stored_type { STORED_F32, STORED_F64, STORED_F16, STORED_BF16 };
+
 /* A blob: weights, in a model or in a solver state. */
 struct stored_blob {
     uint64_t begin, end; /* its message in the file */
@@ -21,7 +24,8 @@ struct stored_blob {
     int naxes;
     int64_t dim[MODELFILE_MAX_AXES];
     uint64_t elems; /* values that are there */
-    bool doubles;   /* they are doubles */
+    enum stored_type type;
+    uint32_t field; /* of the message that holds them */
 };
 
 struct stored_layer {

@@ -1,16 +1,31 @@
-/* Blobs inside binary files. A blob is walked twice: once for its shape and once for its values. */
+/* Blobs inside binary files. A blob is walked twice: once for its shape and once for its values.
+ * NVIDIA's Caffe since 0.16, DIGITS 6 and OpenCV's shrinkCaffeModel have fields of their own for
+ * values: raw bytes, and what they are. */
 #include "spec/stored_blob.h"
 
 #include "util/alloc.h"
 #include "util/strbuf.h"
 
-#include <endian.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { NUM = 1, CHANNELS, HEIGHT, WIDTH, DATA, SHAPE = 7, DOUBLE_DATA };
+enum {
+    NUM = 1,
+    CHANNELS,
+    HEIGHT,
+    WIDTH,
+    DATA,
+    SHAPE = 7,
+    DOUBLE_DATA,
+    RAW_TYPE = 10,
+    RAW_DATA = 12
+};
+
+const size_t stored_bytes[] = {
+    [STORED_F32] = 4, [STORED_F64] = 8, [STORED_F16] = 2, [STORED_BF16] = 2};
 
 #define PIECE 4096 /* values converted at a time */
 
@@ -44,7 +59,7 @@ static int scan_shape(struct proto *proto, uint64_t at, uint64_t end, struct sto
     return 0;
 }
 
-/* Bytes of one value in a field that holds values of a blob; 0 if it holds none. */
+/* Bytes of one value in a field that holds values of a blob, 1 of raw ones; 0 if it holds none. */
 static uint64_t value_bytes(const struct proto_field *field)
 {
     if (field->number == DATA && (field->type == PROTO_BYTES || field->type == PROTO_FIXED32))
@@ -52,7 +67,7 @@ static uint64_t value_bytes(const struct proto_field *field)
     if (field->number == DOUBLE_DATA &&
         (field->type == PROTO_BYTES || field->type == PROTO_FIXED64))
         return 8;
-    return 0;
+    return field->number == RAW_DATA && field->type == PROTO_BYTES;
 }
 
 /* The old way to give a shape has four axes whether all are there or not. */
@@ -66,9 +81,31 @@ static void set_legacy(struct stored_blob *blob, const struct proto_field *field
     blob->dim[field->number - NUM] = (int32_t)field->value;
 }
 
+/* Of raw bytes their own type, which is one of NVIDIA's DOUBLE, FLOAT, FLOAT16, INT and UINT. As in
+ * Caffe, doubles win where floats are there, too, and in NVIDIA's raw bytes win over both. */
+static int set_values(const struct proto *proto, struct stored_blob *blob,
+                      const uint64_t bytes[RAW_DATA + 1], uint64_t raw_type)
+{
+    static const enum stored_type raw[] = {STORED_F64, STORED_F32, STORED_F16};
+
+    blob->field = bytes[RAW_DATA] ? RAW_DATA : bytes[DOUBLE_DATA] ? DOUBLE_DATA : DATA;
+    blob->type = blob->field == DOUBLE_DATA ? STORED_F64 : STORED_F32;
+    if (blob->field == RAW_DATA && raw_type >= sizeof raw / sizeof *raw)
+        return error_set("%s: the values of a blob are of NVIDIA Caffe's raw_data_type %" PRIu64
+                         ", integers; expected 0, 1 or 2 (DOUBLE, FLOAT, FLOAT16)",
+                         proto_path(proto), raw_type);
+    if (blob->field == RAW_DATA)
+        blob->type = raw[raw_type];
+    if (bytes[blob->field] % stored_bytes[blob->type])
+        return proto_error(proto, blob->begin, "%" PRIu64 " bytes of values of %zu bytes",
+                           bytes[blob->field], stored_bytes[blob->type]);
+    blob->elems = bytes[blob->field] / stored_bytes[blob->type];
+    return 0;
+}
+
 int stored_blob_scan(struct proto *proto, uint64_t begin, uint64_t end, struct stored_blob *out)
 {
-    uint64_t at = begin, floats = 0, doubles = 0;
+    uint64_t at = begin, bytes[RAW_DATA + 1] = {0}, raw_type = 0;
     struct proto_field field;
 
     *out = (struct stored_blob){.begin = begin, .end = end};
@@ -82,49 +119,67 @@ int stored_blob_scan(struct proto *proto, uint64_t begin, uint64_t end, struct s
             return proto_error(proto, field.begin,
                                "%" PRIu64 " bytes of values of %" PRIu64 " bytes", field.length,
                                size);
-        floats += size == 4 ? field.length / 4 : 0;
-        doubles += size == 8 ? field.length / 8 : 0;
-        if (field.number == SHAPE && field.type == PROTO_BYTES && !out->legacy) {
+        if (size > 0) {
+            bytes[field.number] += field.length;
+        } else if (field.number == RAW_TYPE && field.type == PROTO_VARINT) {
+            raw_type = field.value;
+        } else if (field.number == SHAPE && field.type == PROTO_BYTES && !out->legacy) {
             if (scan_shape(proto, field.begin, at, out))
                 return -1;
         } else if (field.number >= NUM && field.number <= WIDTH && field.type == PROTO_VARINT) {
             set_legacy(out, &field);
         }
     }
-    out->doubles = doubles > 0; /* as in Caffe: doubles win where both are there */
-    out->elems = doubles > 0 ? doubles : floats;
-    return 0;
+    return set_values(proto, out, bytes, raw_type);
 }
 
-/* Of that many bytes, 4 or 8. */
-static inline float load_value(const unsigned char *b, size_t size)
+/* Sign, 5 bits of exponent, 10 of mantissa. */
+static float half_value(uint32_t bits)
+{
+    int exponent = (int)(bits >> 10 & 31);
+    float mantissa = (float)(bits & 1023);
+    float value = exponent == 31 ? (mantissa > 0 ? NAN : INFINITY)
+                  : exponent     ? ldexpf(1024 + mantissa, exponent - 25)
+                                 : ldexpf(mantissa, -24);
+
+    return bits >> 15 ? -value : value;
+}
+
+static float load_value(enum stored_type type, const unsigned char *b)
 {
     uint64_t bits = 0;
     uint32_t half;
     double twice;
     float single;
 
-    memcpy(&bits, b, size);
-    bits = le64toh(bits);
-    half = (uint32_t)bits;
+    for (size_t i = stored_bytes[type]; i-- > 0;)
+        bits = bits << 8 | b[i];
+    if (type == STORED_F16)
+        return half_value((uint32_t)bits);
+    half = type == STORED_BF16 ? (uint32_t)bits << 16 : (uint32_t)bits;
     memcpy(&twice, &bits, sizeof twice);
     memcpy(&single, &half, sizeof single);
-    return size == 8 ? (float)twice : single;
+    return type == STORED_F64 ? (float)twice : single;
 }
 
-static int read_values(struct proto *proto, const struct proto_field *field, uint64_t size,
+void stored_values_load(enum stored_type type, const unsigned char *bytes, size_t count, float *out)
+{
+    for (size_t i = 0; i < count; i++)
+        out[i] = load_value(type, bytes + stored_bytes[type] * i);
+}
+
+static int read_values(struct proto *proto, const struct proto_field *field, enum stored_type type,
                        float *out)
 {
     unsigned char bytes[PIECE * 8];
-    uint64_t count = field->length / size;
+    uint64_t size = stored_bytes[type], count = field->length / size;
 
     for (uint64_t done = 0; done < count;) {
         uint64_t n = count - done < PIECE ? count - done : PIECE;
 
         if (proto_copy(proto, field->begin + done * size, bytes, (size_t)(n * size)))
             return -1;
-        for (uint64_t i = 0; i < n; i++)
-            out[done + i] = size == 4 ? load_value(bytes + 4 * i, 4) : load_value(bytes + 8 * i, 8);
+        stored_values_load(type, bytes, (size_t)n, out + done);
         done += n;
     }
     return 0;
@@ -138,12 +193,12 @@ int stored_blob_read(struct proto *proto, const struct stored_blob *blob, float 
     while (at < blob->end) {
         if (proto_next(proto, &at, blob->end, &field))
             return -1;
-        if (value_bytes(&field) != (blob->doubles ? 8 : 4))
+        if (!value_bytes(&field) || field.number != blob->field)
             continue;
-        count = field.length / value_bytes(&field);
+        count = field.length / stored_bytes[blob->type];
         if (count > blob->elems - done)
             break;
-        if (read_values(proto, &field, value_bytes(&field), out + done))
+        if (read_values(proto, &field, blob->type, out + done))
             return -1;
         done += count;
     }

@@ -388,6 +388,13 @@ static const struct {
     {"layer { name: 'in' type: 'Input' top: 'x' input_param { shape { dim: [2, 1, 4, 4] } } }",
      "--model=net.prototxt --weights=W x.png",
      "the net has no Softmax; expected --blob=NAME, the blob of its scores"},
+    {"layer { name: 'in' type: 'Input' top: 'x' top: 'y' input_param { shape { dim: [2, 1, 4, 4] } "
+     "} "
+     "}\nlayer { name: 'e' type: 'Eltwise' bottom: 'x' bottom: 'y' top: 'z' }\n"
+     "layer { name: 's' type: 'Softmax' bottom: 'z' top: 's' }\n",
+     "--model=net.prototxt --weights=W x.png",
+     "net.prototxt:1: layer 'in': the input 'y' would be zeros: classify gives photographs to 'x' "
+     "alone"},
     {"", "--model=net.prototxt --weights=W x.png",
      "expected a net that begins with its input, a layer of type Input"},
 };

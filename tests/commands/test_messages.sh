@@ -203,7 +203,7 @@ refuses "*layer 'ip' (InnerProduct): parameter 0 has shape *; several layers hav
 sed 's/ type: .InnerProduct. bottom: .a./ type: "InnerProduct" bottom: "a" name: "ip2"/; s/name: .ip. type: "Inner/type: "Inner/' twice.prototxt >once.prototxt
 echo "net: 'once.prototxt' base_lr: 0.1 lr_policy: 'fixed' max_iter: 1 snapshot_prefix: 'tw'" >once.solver
 works '*' train --solver=once.solver
-refuses '*inputs.prototxt: the net has no data layer, so its inputs would be zeros*' test --model=inputs.prototxt --weights=tw_iter_1.caffemodel
+refuses "*inputs.prototxt:*: the input '*' would be zeros: expected a layer that reads data*" test --model=inputs.prototxt --weights=tw_iter_1.caffemodel
 mkdir empty_folder
 echo "layer { name: 'd' type: 'Data' top: 'x' top: 'y' data_param { source: 'empty_folder' batch_size: 2 } }" >folder.prototxt
 echo "net: 'folder.prototxt' base_lr: 0.1 lr_policy: 'fixed' max_iter: 1 snapshot_prefix: 'tw'" >folder.solver

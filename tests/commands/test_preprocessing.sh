@@ -93,7 +93,7 @@ works "*Preprocessing: resize 14x14, no mean subtracted, scale 1, blue, green, r
     classify --model=deploy.prototxt --weights=weights.caffemodel.h5 $first
 refuses "*--input-shape=3,64,64: layer 'in' gives the input's size, 1 3 14 14*" \
     classify --model=deploy.prototxt --weights=weights.caffemodel.h5 --input-shape=3,64,64 $first
-refuses '*deploy.prototxt: the net has no data layer, so its inputs would be zeros*' \
+refuses "*deploy.prototxt:*: the input '*' would be zeros: expected a layer that reads data*" \
     extract --model=deploy.prototxt --weights=weights.caffemodel.h5 --blobs=prob zeros.h5
 
 # a name says what is in a file

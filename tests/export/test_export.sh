@@ -102,6 +102,16 @@ export_as 'Split' 'layer { name: "s" type: "Slice" bottom: "conv" top: "a" top: 
 export_as 'Mul Add' 'layer { name: "p" type: "Power" bottom: "conv" top: "p" power_param { scale: 2 shift: 1 } }'
 export_as 'Sigmoid' 'layer { name: "s" type: "SigmoidCrossEntropyLoss" bottom: "conv" bottom: "conv" top: "s" }'
 
+# layers in place on the data: the input has the blob's name, and what they make has names of its own
+sed '/name: "conv"/i layer { name: "r" type: "ReLU" bottom: "data" top: "data" }\
+layer { name: "t" type: "TanH" bottom: "data" top: "data" }' net.prototxt >place.prototxt
+works '*: 7 nodes*; from data (N x 3 x 8 x 8) to prob (N x 5)*' export --model=place.prototxt --weights=$weights place.onnx
+decode place.onnx
+has "$text" '*input: "data"
+    output: "data/r"*input: "data/r"
+    output: "data/t"*input: "data/t"
+    input: "conv.weight"*input {*name: "data"*' 'names in place on the data'
+
 # mean and scale in front, from a data layer whose file is not there
 sed 's/^layer { name: "data".*/layer { name: "data" type: "Data" top: "data" top: "label" transform_param { scale: 0.5 crop_size: 8/
      s/^  shape .*/mean_value: 104 mean_value: 117 mean_value: 123 }/

@@ -31,6 +31,26 @@ def test_all_layers():
     same("every layer", extract("layers.prototxt", weights, names), run(session, data=data))
 
 
+def test_in_place_on_data():
+    """Layers that work in place on what the data layer gives; a second blob is called as one of their values is."""
+    with open("place.prototxt", "w") as f:
+        f.write(data_layer(3, ("data",)) + """
+            layer { name: "bn" type: "BatchNorm" bottom: "data" top: "data" }
+            layer { name: "s" type: "Scale" bottom: "data" top: "data" scale_param { bias_term: true } }
+            layer { name: "r" type: "ReLU" bottom: "data" top: "data" relu_param { negative_slope: 0.1 } }
+            layer { name: "ip" type: "InnerProduct" bottom: "data" top: "data/s" inner_product_param {
+                num_output: 5 weight_filler { type: "xavier" } } }
+            layer { name: "p" type: "Power" bottom: "data/s" top: "data/s" power_param { scale: 2 } }
+            layer { name: "e" type: "ELU" bottom: "data" top: "e" }
+            layer { name: "l" type: "EuclideanLoss" bottom: "e" bottom: "data" top: "l" }""")
+    data = np.random.default_rng(2).standard_normal((3, 4, 5, 6)).astype(np.float32)
+    write_inputs(data=data)
+    weights = random_weights("place.prototxt")
+    session, names = export("place.prototxt", weights)
+    assert [i.name for i in session.get_inputs()] == ["data"] and set(names) == {"e", "data/s"}, names
+    same("layers in place on the data", extract("place.prototxt", weights, names), run(session, data=data))
+
+
 def test_preprocessing():
     """LeNet's own data layer, and one with a mean image and a crop: pixels go in."""
     with open(ROOT + "/models/lenet/train_val.prototxt") as f:
@@ -81,6 +101,7 @@ def test_squeezenet():
 with tempfile.TemporaryDirectory() as place:
     os.chdir(place)
     test_all_layers()
+    test_in_place_on_data()
     test_preprocessing()
     if DATA and os.path.exists(DATA + "/caffe-weights/squeezenet_v1.0.caffemodel"):
         test_squeezenet()
