@@ -12,14 +12,25 @@ options() {
         tr '\n' ' ' | sed 's/--\([a-z-]*\) --=/--\1 --\1=/g; s/ $//'
 }
 
-# lines "--x) words" where --help lists the words that a value may be: "--x=a|b"
+# lines "COMMAND --x) words" of the words that a value may be: --help lists them as "--x=a|b", or the message about a
+# wrong one does. What takes any value gets to the unknown option behind it, and nothing runs.
 words() {
     # shellcheck disable=SC2086
-    "$poseidon" $1 --help | sed -n 's/^  --\([a-z-]*\)=\([a-z0-9|]*|[a-z0-9|]*\)\( .*\)\{0,1\}$/\1 \2/p' |
-        while read -r option values; do
-            printf "        '%s --%s') words='%s' ;;\n" "$1" "$option" "$(echo "$values" | tr '|' ' ')"
-        done
+    "$poseidon" $1 --help | sed -n 's/^  --\([a-z-]*\)\[\{0,1\}=\([^] ]*\).*/\1 \2/p' | while read -r option values; do
+        case $values in
+        *'|'*) ;;
+        N | X | LIST | FILE*) values='' ;;
+        *) values=$("$poseidon" $1 "--$option=?" '--?' 2>&1 </dev/null |
+            sed -n "s/.*--$option=?: expected \(one of \)\{0,1\}\([A-Za-z0-9_]*\(\(, \| or \)[A-Za-z0-9_]*\)*\)\$/\2/p") ;;
+        esac
+        case $values in
+        '' | *LIST* | *[!A-Za-z0-9_,\ \|]*) ;;
+        *) printf "        '%s --%s') words='%s' ;;\n" "$1" "$option" "$(echo "$values" | sed 's/, \| or \||/ /g')" ;;
+        esac
+    done
 }
+kinds=$("$poseidon" convert --help | sed -n '1,/^$/s/.*poseidon convert \([a-z0-9]*\) .*/\1/p' | tr '\n' ' ')
+listed=$(echo "$commands" | grep -vx help; printf 'convert images\nconvert weights')
 
 cat <<END
 # bash completion of poseidon; made by scripts/make_completion.sh from its --help.
@@ -30,7 +41,7 @@ _poseidon() {
         [[ \${COMP_WORDS[i]} == poseidon || \${COMP_WORDS[i]} == */poseidon ]] && command='' && continue
         [[ -z \$command && \${COMP_WORDS[i]} != -* ]] && command=\${COMP_WORDS[i]}
     done
-    [[ \$command == convert && " \${COMP_WORDS[*]} " == *' images '* ]] && command='convert images'
+    [[ \$command == convert && " \${COMP_WORDS[*]} " =~ ' '(images|weights)' ' ]] && command="convert \${BASH_REMATCH[1]}"
     if [[ \$word == = ]]; then
         word=''
     elif [[ \$before == = ]]; then
@@ -39,7 +50,7 @@ _poseidon() {
         before=''
     fi
     case "\$command \$before" in
-$(for command in $commands 'convert images'; do [ "$command" = help ] || words "$command"; done)
+$(echo "$listed" | while read -r command; do words "$command"; done)
     esac
     if [[ -n \$words ]]; then
         mapfile -t COMPREPLY < <(compgen -W "\$words" -- "\$word")
@@ -48,12 +59,12 @@ $(for command in $commands 'convert images'; do [ "$command" = help ] || words "
     [[ -z \$command ]] && words='$(echo "$commands" | tr '\n' ' ' | sed 's/ $//') --help --version'
     if [[ \$word == -* ]]; then
         case \$command in
-$(for command in $commands 'convert images'; do
-    [ "$command" = help ] || printf "        '%s') words='%s' ;;\n" "$command" "$(options "$command")"
-done)
+$(echo "$listed" | while read -r command; do printf "        '%s') words='%s' ;;\n" "$command" "$(options "$command")"; done)
         esac
     elif [[ \$command == help ]]; then
-        words='$(echo "$commands" | tr '\n' ' ')layers'
+        words='$(echo "$commands" | tr '\n' ' ')layers tuning'
+    elif [[ \${COMP_WORDS[COMP_CWORD - 1]} == convert ]]; then
+        words='$kinds'
     fi
     if [[ -n \$words ]]; then
         mapfile -t COMPREPLY < <(compgen -W "\$words" -- "\$word")

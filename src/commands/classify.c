@@ -12,6 +12,7 @@
 #include "input/class_names.h"
 #include "util/alloc.h"
 #include "util/json.h"
+#include "util/path.h"
 
 struct classification {
     struct model_options options;
@@ -323,7 +324,10 @@ static int classify(struct classification *c, int nimages, char **images)
     json_array_begin(&c->report);
     for (int i = 0; i < nimages && !status; i++) {
         if (image_input_read(images[i], &c->image, c->pixels + (size_t)ready * each)) {
-            fprintf(stderr, "poseidon classify: %s\n", error_text());
+            fprintf(stderr, "poseidon classify: %s", error_text());
+            if (path_is_folder(images[i]))
+                fprintf(stderr, " (its images: %s/*)", images[i]);
+            fputc('\n', stderr);
             c->failed++;
         } else {
             images[i - c->failed] = images[i]; /* those that were read move together */

@@ -18,7 +18,6 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define MAX_PAD 1024
@@ -95,7 +94,6 @@ static int range_check(const char *option, int number, int low, int high)
 /* Values that are none, and options that contradict each other or the source. */
 static int options_check(const struct convert *c)
 {
-    struct stat st;
     bool single;
 
     if ((c->classes >= 0 && range_check("classes", c->classes, 1, IMAGESET_MAX_CLASSES)) ||
@@ -105,7 +103,7 @@ static int options_check(const struct convert *c)
         return error_set("--seed has no effect without --shuffle");
     if (c->classes >= 0 && !c->mnist)
         return error_set("--classes is for mnist; CIFAR-10 has 10 classes");
-    single = c->mnist ? stat(c->sources[0], &st) == 0 && !S_ISDIR(st.st_mode)
+    single = c->mnist ? access(c->sources[0], F_OK) == 0 && !path_is_folder(c->sources[0])
                       : imageset_is_cifar10_file(c->sources[0]);
     if (c->split >= 0 && single)
         return error_set("--split is for folders; '%s' is a single file", c->sources[0]);
@@ -127,6 +125,11 @@ static int kind_check(const char *kind)
         suggest_offer(&suggest, kinds[i]);
     if (!strcmp(kind, kinds[0]) || !strcmp(kind, kinds[1]))
         return 0;
+    if (access(kind, F_OK) == 0)
+        return error_set("'%s' is a path: expected what is there as the first word, cifar10, "
+                         "mnist, images or weights (sets in LMDB, LevelDB or HDF5 need no "
+                         "conversion: Data layers read all three)",
+                         kind);
     return error_set("unknown kind of data '%s'%s%s%s (expected cifar10, mnist, images or weights "
                      "as the first word)",
                      kind, suggest.nearest ? "; did you mean " : "",

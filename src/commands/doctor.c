@@ -321,8 +321,9 @@ static void put_machine(struct doctor *d, int machine)
 
     for (int r = first; r < t->nranks; r++)
         ranks += t->machine[r] == machine;
-    strbuf_printf(&d->text, "host        %s: %d rank%s from rank %d on, cores %s", t->host[first],
-                  ranks, ranks == 1 ? "" : "s", first, report->cores.list);
+    strbuf_printf(&d->text, "host        %s: %s from rank %d on, cores ", t->host[first],
+                  units_count(ranks, "rank").text, first);
+    cores_list_machine(d->reports->cores.list, sizeof *d->reports, t, machine, &d->text);
     if (report->cores.sharers > 1)
         strbuf_printf(&d->text, " shared by %d", report->cores.sharers);
     strbuf_printf(&d->text, "; %s of memory left, %s of /dev/shm\n",

@@ -152,22 +152,32 @@ static int refuse_apart(const char *launcher, const char *tasks, const char *var
                      launcher, tasks, tasks, variable, tasks, advice);
 }
 
-/* srun without a process manager that MPI knows starts programs that never hear of each other. Open
- * MPI ends them with a page of text each, so it is not asked; the first program speaks for all. */
-static int check_srun(void)
+/* srun and torchrun without a process manager that MPI knows start programs that never hear of each
+ * other. Open MPI ends those of srun with a page of text each and lets those of torchrun train
+ * alone, so it is not asked; the first program speaks for all. */
+static int check_strangers(void)
 {
     static const char *const managers[] = {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK",
                                            "PMI_FD"};
-    const char *tasks = getenv(SLURM_TASKS), *number = getenv("SLURM_PROCID");
+    static const struct {
+        const char *launcher, *tasks, *number, *advice;
+    } strangers[] = {{"srun", SLURM_TASKS, "SLURM_PROCID", SRUN_ADVICE},
+                     {"torchrun", "WORLD_SIZE", "RANK",
+                      "use 'mpirun -np N poseidon ...', which starts the ranks"}};
 
-    if (!tasks || !number || atoi(tasks) < 2)
-        return 0;
     for (size_t i = 0; i < sizeof managers / sizeof *managers; i++)
         if (getenv(managers[i]))
             return 0;
-    if (atoi(number) > 0)
-        exit(1);
-    return refuse_apart("srun", tasks, SLURM_TASKS, SRUN_ADVICE);
+    for (size_t i = 0; i < sizeof strangers / sizeof *strangers; i++) {
+        const char *tasks = getenv(strangers[i].tasks), *number = getenv(strangers[i].number);
+
+        if (!tasks || !number || atoi(tasks) < 2)
+            continue;
+        if (atoi(number) > 0)
+            exit(1);
+        return refuse_apart(strangers[i].launcher, tasks, strangers[i].tasks, strangers[i].advice);
+    }
+    return 0;
 }
 
 /* A process that is alone in its job and yet was started as one of several: its launcher and its
@@ -222,7 +232,7 @@ static int start_mpi(int *argc, char ***argv)
     int level = 0, size = 1;
 
     snprintf(command, sizeof command, "%s", *argc > 0 ? (*argv)[0] : "");
-    if (check_srun())
+    if (check_strangers())
         return -1;
     /* Open MPI's default over TCP asks the receiver for every large message, and that question
      * queues behind the data that the receiver sends itself: measured, 4 ranks sending to all

@@ -69,7 +69,7 @@ void options_add_computing(struct option_rows *rows, struct computing *to)
     const struct option more[] = {
         {"gpu", OPTION_TEXT | OPTION_OWN, &to->gpus, "all|LIST",
          "as --engine=cuda, on the GPUs of the list"},
-        {"engine", OPTION_TEXT, &to->engine, "NAME", "compute engine: cpu (default) or cuda"},
+        {"engine", OPTION_TEXT, &to->engine, "cpu|cuda", "compute engine (default: cpu)"},
         {"threads", OPTION_THREADS | OPTION_OWN, &to->options.threads, "N",
          "compute threads per rank"},
     };

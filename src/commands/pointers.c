@@ -75,6 +75,7 @@ static const struct {
     {"finetune", "'poseidon train --weights=FILE'"},
     {"fit", "'poseidon train'"},
     {"resume", "'poseidon train --resume', or --snapshot=FILE"},
+    {"onnx", "'poseidon export' writes ONNX"},
     {"report", "jobs/report.py makes tables and plots of runs"},
 };
 

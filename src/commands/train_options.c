@@ -8,6 +8,7 @@
 
 #include "forecast/profiles.h"
 #include "trace/trace.h"
+#include "util/choice.h"
 #include "util/error.h"
 #include "util/units.h"
 
@@ -29,6 +30,18 @@ static int parse_trace(const char *option, const char *text, void *target)
     if (counted &&
         trace_parse_iterations(comma + 1, &r->options.trace_first, &r->options.trace_last))
         return error_context("%s", option);
+    return 0;
+}
+
+static int parse_resume(const char *option, const char *text, void *target)
+{
+    int found = choice_find(resume_words, text);
+
+    if (found < 0)
+        return error_set("--%s=%s: expected --%s or --%s=any; --snapshot=FILE resumes from one "
+                         "snapshot",
+                         option, text, option, option);
+    *(enum resume *)target = (enum resume)found;
     return 0;
 }
 
@@ -56,7 +69,7 @@ static void add_training(struct train_request *r, struct option_rows *rows)
         {"resume", OPTION_WORD, &o->resume, "any",
          "resume from this run's newest snapshot, if there is one; any: from the newest of any "
          "run",
-         resume_words},
+         resume_words, parse_resume},
         {"run", OPTION_TEXT, &o->run, "NAME", "the run's name, for --resume (default: a new one)"},
         {"set", OPTION_LIST, &r->settings, "FIELD=VALUE",
          "override a solver field, as --set base_lr=0.02; may be repeated"},
@@ -147,8 +160,8 @@ static void add_computing(struct train_request *r, struct option_rows *rows)
         {"threads", OPTION_THREADS | OPTION_OWN, &o->computing.threads, "N",
          "compute threads per rank; on dedicated servers for updates (default: all cores of the "
          "rank; one fewer if it has 20 or more, for communication)"},
-        {"engine", OPTION_TEXT | OPTION_OWN, &o->engine, "NAME",
-         "engine: cpu (default), cuda, or replay (computes nothing, see --profile)"},
+        {"engine", OPTION_TEXT | OPTION_OWN, &o->engine, "cpu|cuda|replay",
+         "compute engine (default: cpu); replay computes nothing, see --profile"},
         {"profile", OPTION_TEXT | OPTION_OWN, &o->profile, "FILE",
          "replay: layer times, a file that poseidon time --profile wrote, or a "
          "device: " PROFILES_DEVICES},

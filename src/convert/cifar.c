@@ -156,10 +156,7 @@ int imageset_read_cifar10(const char *path, enum imageset_split split, struct im
 
 bool imageset_is_cifar10_file(const char *path)
 {
-    struct stat st;
-
-    return (stat(path, &st) != 0 || !S_ISDIR(st.st_mode)) &&
-           (path_ends(path, ".bin") || path_ends(path, ".bin.gz"));
+    return !path_is_folder(path) && (path_ends(path, ".bin") || path_ends(path, ".bin.gz"));
 }
 
 int imageset_read_cifar10_files(int npaths, char *const *paths, struct imageset *set)

@@ -152,10 +152,9 @@ int imageset_read_mnist(const char *path, enum imageset_split split, int nclasse
                         struct imageset *set)
 {
     char images[4096], labels[4096];
-    struct stat st;
 
     *set = (struct imageset){.nclasses = nclasses};
-    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
+    if (path_is_folder(path)) {
         if (folder_find(path, split, images, sizeof images))
             return -1;
     } else if ((size_t)snprintf(images, sizeof images, "%s", path) >= sizeof images) {

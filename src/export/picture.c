@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "util/choice.h"
 #include "util/error.h"
 #include "util/file.h"
 #include "util/path.h"
@@ -227,14 +226,16 @@ static void put_graph(struct strbuf *out, const struct picture_graph *graph)
 
 /* ---- files ---- */
 
-static const char *const formats[] = {"svg", "pdf", "png", "eps", "ps", "jpg", "gif", "webp", NULL};
-
+/* As Graphviz names the format that the file's name ends in; NULL: it has none. */
 static const char *format_of(const char *path)
 {
-    const char *dot = strrchr(path_base(path), '.');
-    int format = dot ? choice_find(formats, dot + 1) : -1;
+    static const char *const ends[] = {".svg", ".pdf", ".png", ".eps",
+                                       ".ps",  ".jpg", ".gif", ".webp"};
 
-    return format < 0 ? NULL : formats[format];
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        if (path_ends(path, ends[i]))
+            return ends[i] + 1;
+    return NULL;
 }
 
 static bool is_dot(const char *path)

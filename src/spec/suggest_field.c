@@ -14,13 +14,14 @@ static const struct {
         *fields; /* with blanks between them; MESSAGE.FIELD where only one message has it */
 } forks[] = {
     {"Ristretto", "quantization_param"},
-    {"SSD", "resize_param TransformationParameter.noise_param "
-            "DistortionParameter.hue_prob DistortionParameter.hue_delta "
-            "DistortionParameter.random_order_prob TransformationParameter.expand_param "
-            "TransformationParameter.emit_constraint annotated_data_param multibox_loss_param "
-            "prior_box_param detection_output_param permute_param norm_param "
-            "SolverParameter.eval_type SolverParameter.ap_version "
-            "SolverParameter.show_per_class_result"},
+    {"SSD",
+     "resize_param TransformationParameter.noise_param "
+     "DistortionParameter.hue_prob DistortionParameter.hue_delta "
+     "DistortionParameter.random_order_prob TransformationParameter.expand_param "
+     "TransformationParameter.emit_constraint annotated_data_param multibox_loss_param "
+     "prior_box_param detection_output_param detection_evaluate_param permute_param norm_param "
+     "SolverParameter.eval_type SolverParameter.ap_version "
+     "SolverParameter.show_per_class_result"},
     {"DeepLab and PSPNet", "interp_param"},
     {"DeepLab",
      "ImageDataParameter.label_type ConvolutionParameter.hole "
@@ -34,21 +35,69 @@ static const struct {
     {"FlowNet", "correlation_param resample_param augmentation_param"},
     {"CRF as RNN", "multi_stage_meanfield_param"},
     {"OpenPose", "cpm_transform_param"},
-    {"NVIDIA (NVCaffe)",
+    {"NVIDIA (NVCaffe) and is about speed, precision or files alone: remove it",
      "NetParameter.default_forward_type NetParameter.default_backward_type "
-     "BatchNormParameter.scale_bias BatchNormParameter.scale_filler "
-     "BatchNormParameter.bias_filler SolverParameter.larc SolverParameter.larc_policy "
-     "SolverParameter.larc_eta SolverParameter.momentum_policy "
-     "NetParameter.eltwise_mem_sharing DataParameter.cache DataParameter.threads "
-     "DataParameter.parser_threads"},
+     "NetParameter.default_forward_math NetParameter.default_backward_math "
+     "NetParameter.global_grad_scale NetParameter.global_grad_scale_adaptive "
+     "NetParameter.default_conv_algos_override NetParameter.reduce_buckets "
+     "NetParameter.default_cudnn_math_override NetParameter.eltwise_mem_sharing "
+     "LayerParameter.forward_type LayerParameter.backward_type LayerParameter.forward_math "
+     "LayerParameter.backward_math LayerParameter.debug LayerParameter.cudnn_math_override "
+     "SolverParameter.solver_data_type SolverParameter.store_blobs_in_old_format "
+     "SolverParameter.per_parameter_reduce ConvolutionParameter.cudnn_convolution_algo_seeker "
+     "ConvolutionParameter.conv_algos_override ConvolutionParameter.CuDNNFwdAlgo "
+     "ConvolutionParameter.CuDNNBwdFilterAlgo ConvolutionParameter.CuDNNBwdDataAlgo "
+     "ConvolutionParameter.CuDNNWorkspaceSize DataParameter.cache DataParameter.precache "
+     "DataParameter.threads DataParameter.parser_threads ImageDataParameter.cache "
+     "ImageDataParameter.precache ImageDataParameter.threads DropoutParameter.engine "
+     "TransformationParameter.use_gpu_transform TransformationParameter.forward_packing "
+     "TransformationParameter.display"},
+    {"NVIDIA (NVCaffe) or Intel", "BatchNormParameter.bias_filler BatchNormParameter.scale_filler "
+                                  "BatchNormParameter.engine LossParameter.label_smoothing "
+                                  "DataParameter.shuffle TransformationParameter.crop_h "
+                                  "TransformationParameter.crop_w video_data_param"},
+    {"NVIDIA (NVCaffe)",
+     "BatchNormParameter.scale_bias SolverParameter.larc SolverParameter.larc_policy "
+     "SolverParameter.larc_eta SolverParameter.larc_turbo SolverParameter.momentum_policy "
+     "SolverParameter.max_momentum SolverParameter.momentum_power "
+     "SolverParameter.weight_decay_policy SolverParameter.weight_decay_power "
+     "SolverParameter.max_weight_decay SolverParameter.test_and_snapshot_last_epochs "
+     "SolverParameter.max_epoch SolverParameter.epoch_size SolverParameter.test_epoch_size "
+     "SolverParameter.test_interval_epoch PoolingParameter.torch_pooling ELUParameter.lambda "
+     "DropoutParameter.random_seed ImageDataParameter.short_side "
+     "ImageDataParameter.dataset_share_per_node TransformationParameter.random_seed "
+     "TransformationParameter.num_labels img_rand_resize_lower img_rand_resize_upper "
+     "rand_resize_ratio_lower rand_resize_ratio_upper vertical_stretch_lower "
+     "vertical_stretch_upper horizontal_stretch_lower horizontal_stretch_upper "
+     "interpolation_algo_down interpolation_algo_up allow_upscale trt_param "
+     "skip_propagate_down tiling_param grid1loss_param l1nloss_param l1loss_param l2nloss_param "
+     "nvmaskloss_param"},
     {"NVIDIA (DetectNet)", "detectnet_groundtruth_param detectnet_augmentation_param"},
     {"Yahoo (CaffeOnSpark)",
      "cos_data_param LayerParameter.source_class MemoryDataParameter.source "
      "MemoryDataParameter.share_in_parallel"},
     {"CenterLoss (face recognition)", "center_loss_param"},
     {"SphereFace (face recognition)", "margin_inner_product_param"},
-    {"Intel", "SolverParameter.disabled_update DataParameter.shuffle "
-              "TransformationParameter.random_resize_param"},
+    {"Intel and is about speed or files alone: remove it",
+     "NetParameter.engine NetParameter.compile_net_state SolverParameter.engine "
+     "LayerParameter.engine ConcatParameter.engine EltwiseParameter.engine "
+     "InnerProductParameter.engine ConcatParameter.per_fla_fuse ReLUParameter.fuse "
+     "ConvolutionParameter.conv_algorithm split_param multinode multinode_param "
+     "mn_activation_param mn_grad_compress_param"},
+    {"Intel",
+     "SolverParameter.disabled_update SolverParameter.test_offset NetParameter.bn_stats_batch_size "
+     "BatchNormParameter.stats_batch_size BatchNormParameter.use_weight_bias "
+     "BatchNormParameter.bias_term BatchNormParameter.filler BatchNormParameter.relu "
+     "ConvolutionParameter.relu ConvolutionParameter.negative_slope ConvolutionParameter.coeff "
+     "ConvolutionParameter.fusion_type InnerProductParameter.relu "
+     "InnerProductParameter.negative_slope FillerParameter.scale "
+     "LossParameter.pre_fixed_normalizer "
+     "PoolingParameter.avg_include_pad PoolingParameter.axis PoolingParameter.pad_3d "
+     "PoolingParameter.kernel_size_3d PoolingParameter.stride_3d ReshapeParameter.pixelshuffler "
+     "DataParameter.side ImageDataParameter.min_height ImageDataParameter.min_width "
+     "TransformationParameter.random_resize_param TransformationParameter.flow "
+     "TransformationParameter.bgr2rgb TransformationParameter.pad spatial_dropout_param "
+     "reorg_param region_loss_param eval_detection_param"},
 };
 
 static const char *fork_of(const ProtobufCMessageDescriptor *message, const char *name)
@@ -103,9 +152,7 @@ void suggest_field(const ProtobufCMessageDescriptor *message,
         suggest_offer(&near, message->fields[i].name);
     out[0] = '\0';
     if (fork != NULL)
-        snprintf(out, bytes, "; it comes from the Caffe fork of %s%s%s%s", fork,
-                 near.nearest != NULL ? " (nearest name here: \"" : "",
-                 near.nearest != NULL ? near.nearest : "", near.nearest != NULL ? "\")" : "");
+        snprintf(out, bytes, "; it comes from the Caffe fork of %s", fork);
     else if (outer != NULL && opens_message(outer, name))
         snprintf(out, bytes, "; it is a field of \"%s\": is a \"}\" missing before it?",
                  outer->name);

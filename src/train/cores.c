@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
+#include <string.h>
 
 #ifdef _OPENMP
 #include <omp.h>
@@ -187,6 +188,24 @@ void cores_enter_team(const struct cores *cores, int threads)
 void cores_list(const struct cores *cores, enum cores_use use, char text[CORES_TEXT_BYTES])
 {
     print_list(&cores->set[cores->bound ? CORES_ALL : use], text, CORES_TEXT_BYTES);
+}
+
+void cores_list_machine(const char *lists, size_t stride, const struct topology *topology,
+                        int machine, struct strbuf *out)
+{
+    const char *before = "";
+
+    for (int r = 0; r < topology->nranks; r++) {
+        const char *list = lists + (size_t)r * stride;
+        bool said = topology->machine[r] != machine;
+
+        for (int b = 0; b < r && !said; b++)
+            said = topology->machine[b] == machine && !strcmp(lists + (size_t)b * stride, list);
+        if (said)
+            continue;
+        strbuf_printf(out, "%s%s", before, list);
+        before = ",";
+    }
 }
 
 void cores_describe(const struct cores *cores, int threads, char text[CORES_PLACE_BYTES])

@@ -67,6 +67,11 @@ void cores_enter_team(const struct cores *cores, int threads);
 /* "0-6" */
 void cores_list(const struct cores *cores, enum cores_use use, char text[CORES_TEXT_BYTES]);
 
+/* The lists of a machine's ranks, each once: "0,1". lists: that of rank 0; the next rank's is so
+ * many bytes behind it. */
+void cores_list_machine(const char *lists, size_t stride, const struct topology *topology,
+                        int machine, struct strbuf *out);
+
 /* "7 compute threads on cores 0-6, communication on core 7". threads: what compute, 0: the library
  * chooses. */
 void cores_describe(const struct cores *cores, int threads, char text[CORES_PLACE_BYTES]);

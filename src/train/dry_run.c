@@ -260,24 +260,6 @@ static void put_memory(const struct rank_needs *needs, struct strbuf *out)
                   units_bytes(needs->communication).text, units_bytes(needs->history).text);
 }
 
-/* The cores of a machine's ranks: once where several have the same. */
-static void put_cores(const struct job *job, const struct rank_needs *ranks, int machine,
-                      struct strbuf *out)
-{
-    const char *before = "";
-
-    for (int r = 0; r < job->nranks; r++) {
-        bool said = job->topology.machine[r] != machine;
-
-        for (int b = 0; b < r && !said; b++)
-            said = job->topology.machine[b] == machine && !strcmp(ranks[b].cores, ranks[r].cores);
-        if (said)
-            continue;
-        strbuf_printf(out, "%s%s", before, ranks[r].cores);
-        before = ",";
-    }
-}
-
 /* One machine: its ranks, cores and memory. */
 static void put_machine(struct dry_run *dry, const struct job *job, const struct rank_needs *ranks,
                         int machine, struct strbuf *out)
@@ -297,7 +279,7 @@ static void put_machine(struct dry_run *dry, const struct job *job, const struct
     strbuf_printf(out, "%-10s  %s: %d rank%s from rank %d on, %d compute thread%s%s on cores ",
                   "host", job->topology.host[number], count, count == 1 ? "" : "s", number,
                   first->threads, first->threads == 1 ? "" : "s", count == 1 ? "" : " each");
-    put_cores(job, ranks, machine, out);
+    cores_list_machine(ranks->cores, sizeof *ranks, &job->topology, machine, out);
     strbuf_printf(out, "; %s of memory held, %s left\n", units_bytes(held).text,
                   units_bytes(first->free).text);
     if (first->free > 0 && first->free < ROOM_TO_GROW_BYTES * count)

@@ -304,9 +304,10 @@ int job_cut_grains(struct job *job)
         return error_set("--reproducible needs --global-batch=N, the samples of an iteration over "
                          "all ranks: they stay the same when the ranks become others");
     if (grain == 0 || batch != grains * grain)
-        return error_set("--reproducible: --global-batch=%d cannot be cut into equal grains (%d "
-                         "of %d samples): give --reproducible=GRAIN with a divisor of it",
-                         batch, grains, grain);
+        return error_set("--reproducible: --global-batch=%d is no multiple of %d, the %s: give "
+                         "--reproducible=GRAIN with a divisor of it",
+                         batch, given > 0 ? given : grains,
+                         given > 0 ? "samples of a grain" : "number of grains");
     if (grains != each * job->nworkers || (job->nworkers > 1 && (each & (each - 1))))
         return error_set("--reproducible: %d grains of %d samples over %d workers: expected 1, 2, "
                          "4, 8 ... for each worker, or one worker: start so many, or give another "

@@ -86,8 +86,8 @@ int option_store(const struct option *o, const char *name, const char *text)
     case OPTION_REAL:
         return units_parse_positive(name, text, o->target);
     case OPTION_CHOICE:
-    case OPTION_WORD:
         return choice_parse(name, text, o->words, o->target);
+    case OPTION_WORD:
     case OPTION_CALL:
         return o->parse(name, text, o->target);
     case OPTION_LIST:

@@ -18,7 +18,7 @@ enum option_type {
     OPTION_REAL,    /* double *: above 0 */
     OPTION_FLAG,    /* bool * */
     OPTION_CHOICE,  /* int *, or an enumeration's: the place of one of `words` */
-    OPTION_WORD,    /* the same, whose value may be left out: words[1]; words[0] is "not given" */
+    OPTION_WORD,    /* OPTION_CALL whose value may be left out: words[1]; words[0] is "not given" */
     OPTION_NAME,    /* OPTION_TEXT whose value may be left out: "" */
     OPTION_CALL,    /* whatever `parse` makes of it */
     OPTION_LIST,    /* struct option_list *: may be given again and again */

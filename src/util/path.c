@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -20,7 +21,14 @@ bool path_ends(const char *path, const char *end)
 {
     size_t length = strlen(path), tail = strlen(end);
 
-    return length >= tail && strcmp(path + length - tail, end) == 0;
+    return length >= tail && strcasecmp(path + length - tail, end) == 0;
+}
+
+bool path_is_folder(const char *path)
+{
+    struct stat st;
+
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
 char *path_beside(const char *path, const char *named_by)

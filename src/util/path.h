@@ -8,8 +8,11 @@
 /* What stands behind the last slash of `path`; borrowed from it. */
 const char *path_base(const char *path);
 
-/* Whether the name ends so: path_ends("a.svg", ".svg"). */
+/* Whether the name ends so: path_ends("a.SVG", ".svg"). */
 bool path_ends(const char *path, const char *end);
+
+/* Whether a folder is there. */
+bool path_is_folder(const char *path);
 
 /* `path` beside the file `named_by`: in that file's folder. Just `path` where it is absolute, or
  * where named_by is NULL or has no folder. Memory that the caller frees, or NULL with a message. */

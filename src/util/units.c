@@ -236,3 +236,17 @@ struct units_text units_seconds(double seconds)
 {
     return print_scaled(seconds * 1e9, "num ", "s");
 }
+
+struct units_text units_count(long long count, const char *thing)
+{
+    struct units_text out;
+    int length = (int)strlen(thing);
+    const char *end = thing + length, *more = "";
+
+    if (count != 1 && length > 2 && !strcmp(end - 2, "is"))
+        length -= 2, more = "es";
+    else if (count != 1)
+        more = strchr("hsx", end[-1]) ? "es" : "s";
+    snprintf(out.text, sizeof out.text, "%lld %.*s%s", count, length, thing, more);
+    return out;
+}

@@ -40,8 +40,11 @@ int units_parse_counts(const char *name, const char *text, int most, int room, i
 
 /* Written as units_bytes(n).text, which lasts as long as the expression that it stands in. */
 struct units_text {
-    char text[24];
+    char text[48];
 };
+
+/* "1 rank", "3 ranks", "0 classes", "2 axes", "4 batches", of the singular. */
+struct units_text units_count(long long count, const char *thing);
 
 struct units_text units_bytes(double bytes);
 struct units_text units_bits(double bytes_per_second); /* "7.4 Gbit/s" */

@@ -30,6 +30,9 @@ layer { name: 'p' type: 'Pooling' bottom: 'x' top: 'p' pooling_param { pool: AVE
 layer { name: 'cat' type: 'Concat' bottom: 'c1' bottom: 'x' top: 'cat&' }
 END
 
+# A file name's ending counts in capitals, too.
+draws out.DOT --model=net.prototxt
+
 # Layers that work in place stand in the box before them; splits are not there; blobs are where edges begin.
 draws out.dot --model=net.prototxt
 counts 4 '^  n[0-9]* \['

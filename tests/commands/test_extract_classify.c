@@ -323,9 +323,9 @@ START_TEST(images_that_cannot_be_read_are_named_and_the_others_classified)
 
     if (!can_classify())
         return;
-    ran =
-        run("classify --model=net.prototxt --weights=W none.png red.png labels green.png blue.png "
-            "--top=1 --json");
+    ran = run(
+        "classify --model=net.prototxt --weights=W none.png red.png labels . green.png blue.png "
+        "--top=1 --json");
     ck_assert_int_eq(ran->status, 1);
     for (int i = 0; i < 3; i++) {
         static const char *const parts[] = {"[{\n    \"image\": \"red.png\",\n    \"top\": [{\n    "
@@ -342,7 +342,8 @@ START_TEST(images_that_cannot_be_read_are_named_and_the_others_classified)
     }
     ck_assert_ptr_nonnull(strstr(ran->err, "none.png"));
     ck_assert_ptr_nonnull(strstr(ran->err, "labels: not an image"));
-    ck_assert_ptr_nonnull(strstr(ran->err, "poseidon classify: 2 of 5 images could not be read\n"));
+    ck_assert_ptr_nonnull(strstr(ran->err, "poseidon classify: 3 of 6 images could not be read\n"));
+    ck_assert_ptr_nonnull(strstr(ran->err, ". is a folder; expected a file (its images: ./*)\n"));
 }
 END_TEST
 

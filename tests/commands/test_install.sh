@@ -76,6 +76,10 @@ complete_line poseidon train --resum
 complete_line poseidon convert images a b --encode-type = p
 complete_line poseidon help la
 complete_line poseidon train --solver = ''
+complete_line poseidon convert ''
+complete_line poseidon train --comm = s
+complete_line poseidon train --engine = c
+complete_line poseidon convert weights --
 EOF
     bash complete.bash "$place/usr/share/bash-completion/completions/poseidon" >completed 2>&1
     line() { sed -n "$1p" completed | sed 's/ *$//'; }
@@ -94,6 +98,10 @@ EOF
     [ "$(line 6)" = png ] || fail "completion of a value: $(line 6)"
     [ "$(line 7)" = layers ] || fail "completion of 'help la': $(line 7)"
     [ -z "$(line 8)" ] || fail "completion of a file: $(line 8)"
+    [ "$(line 9)" = 'cifar10 mnist images weights' ] || fail "completion behind convert: $(line 9)"
+    [ "$(line 10)" = sfb ] || fail "completion of --comm=s: $(line 10)"
+    [ "$(line 11)" = 'cpu cuda' ] || fail "completion of --engine=c: $(line 11)"
+    [ "$(line 12)" = '--force --help' ] || fail "completion behind convert weights: $(line 12)"
 else
     echo 'left out: completion (no bash)'
 fi

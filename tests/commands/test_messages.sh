@@ -62,6 +62,7 @@ refuses "*did you mean --weights=w.caffemodel.h5 (usage*" test w.caffemodel.h5
 refuses "*unknown command 'predict'; 'poseidon classify' classifies images*" predict
 refuses "*unknown command 'eval'; 'poseidon test' scores weights*" eval
 refuses "*unknown command 'finetune'; 'poseidon train --weights=FILE'*" finetune
+refuses "*unknown command 'onnx'; 'poseidon export' writes ONNX*" onnx
 refuses "*unknown command 'resume'; 'poseidon train --resume'*" resume
 refuses '*--epochs=3 and --max-iter=5 both say when training ends: give one of them*' train --solver=s --epochs=3 --max-iter=5
 refuses "*unknown option --np: the number of ranks is the launcher's: mpirun -np N*" train -np 4
@@ -77,6 +78,9 @@ refuses '*expected a kind (cifar10, mnist, images or weights)*' convert
 refuses "*unknown kind of data 'image'; did you mean images? (expected cifar10, mnist, images or weights*" \
     convert image fl x.h5 --resize=64
 refuses "*unknown kind of data 'coco' (expected*" convert --force coco a b.h5
+touch t_lmdb
+refuses "*'t_lmdb' is a path: expected what is there as the first word, cifar10, *LMDB, LevelDB or HDF5 need no conversion*" \
+    convert t_lmdb x.h5
 refuses "*unknown option --sed; did you mean --seed?*" convert mnist a b.h5 --sed 3
 refuses "*x_lmdb*cifar10 is written as HDF5; expected a name that ends in .h5 (only 'convert images' writes LMDB*" \
     convert cifar10 a.tar.gz x_lmdb
@@ -186,6 +190,11 @@ for sign in SLURM_STEP_NUM_TASKS OMPI_COMM_WORLD_SIZE PMI_SIZE MPI_LOCALNRANKS M
     *) has "$err" "started 2 separate programs instead of one job of 2 ranks ($sign=2): use" $sign ;;
     esac
 done
+
+err=$(WORLD_SIZE=2 RANK=0 timeout 600 "$POSEIDON" train --solver=solver.prototxt 2>&1)
+has "$err" "torchrun started 2 separate programs instead of one job of 2 ranks (WORLD_SIZE=2): use 'mpirun -np N poseidon" torchrun
+err=$(WORLD_SIZE=2 RANK=1 timeout 600 "$POSEIDON" train --solver=solver.prototxt 2>&1) && fail 'the second program of torchrun trains'
+[ -z "$err" ] || fail "the second program of torchrun speaks, too: $err"
 
 # what would do nothing, or the same twice
 cat >inputs.prototxt <<'EOF'

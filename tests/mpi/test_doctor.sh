@@ -41,6 +41,14 @@ if [ "$cores" -gt 1 ]; then
     OMPI_MCA_pml=ob1 OMPI_MCA_btl=tcp,self OMPI_MCA_btl_tcp_if_include=lo doctor 2 --prefix="$work/s"
     says 0 'two ranks' 'started by +mpirun' 'transports +pml ob1, btl tcp,self' 'host +[^ ]+: 2 ranks from rank 0 on, cores .* shared by 2' \
         'network +one host: latency [0-9.]+ .?s, [0-9.]+ .B/s through memory' 'nothing is wrong here'
+    if taskset -c 0,1 true 2>/dev/null; then
+        cat >apart.sh <<'END'
+exec taskset -c "$OMPI_COMM_WORLD_RANK" "$@"
+END
+        "$POSEIDON_MPIRUN" 2 sh apart.sh "$POSEIDON" doctor >doctor.log 2>&1
+        status=$?
+        says "$status" 'two ranks on a core each' 'host +[^ ]+: 2 ranks from rank 0 on, cores 0,1;'
+    fi
     [ "$(grep -c '^host ' doctor.log)" -eq 1 ] || fail 'two ranks: one host is shown more than once'
 else
     echo 'left out: two ranks with a core each (one core)'

@@ -71,8 +71,8 @@ direct=on: the engine works in the host's memory | --tune=direct=on --engine=cpu
 --keep-best is decided by the workers' test scores: not with --servers=1 | --keep-best=accuracy --servers=1 --set test_iter=1 --set test_interval=1 --set snapshot=1 --snapshot-prefix=s
 --keep-best=accuracy needs a test net | --keep-best=accuracy --engine=replay --profile=profile.csv --batch=4
 --reproducible needs --global-batch=N | --reproducible --batch=8
---reproducible: --global-batch=12 cannot be cut into equal grains (8 of 1 samples): give | --reproducible --global-batch=12
---reproducible: --global-batch=12 cannot be cut into equal grains (2 of 5 samples): give | --reproducible=5 --global-batch=12
+--reproducible: --global-batch=12 is no multiple of 8, the number of grains: give | --reproducible --global-batch=12
+--reproducible: --global-batch=12 is no multiple of 5, the samples of a grain: give | --reproducible=5 --global-batch=12
 --reproducible: 6 grains of 2 samples over 2 workers: expected 1, 2, 4, 8 ... for each worker | --reproducible=2 --global-batch=12
 --reproducible expects the samples of a grain, at least 1, found '0' | --reproducible=0 --global-batch=8
 --reproducible expects the samples of a grain, at least 1, found '4x' | --reproducible=4x --global-batch=8

@@ -126,8 +126,22 @@ static const struct {
      "Caffe fork of Intel"},
     {"larc_policy: 'clip'", true,
      "F:1:1: message \"caffe.SolverParameter\" has no field \"larc_policy\"; it comes from the "
-     "Caffe fork of NVIDIA "
-     "(NVCaffe) (nearest name here: \"lr_policy\")"},
+     "Caffe fork of NVIDIA (NVCaffe)"},
+    {"solver_data_type: FLOAT16", true,
+     "F:1:1: message \"caffe.SolverParameter\" has no field \"solver_data_type\"; it comes from "
+     "the "
+     "Caffe fork of NVIDIA (NVCaffe) and is about speed, precision or files alone: remove it"},
+    {"global_grad_scale: 1000", false,
+     "F:1:1: message \"caffe.NetParameter\" has no field \"global_grad_scale\"; it comes from the "
+     "Caffe fork of NVIDIA (NVCaffe) and is about speed, precision or files alone: remove it"},
+    {"layer { transform_param { use_gpu_transform: true } }", false,
+     "F:1:27: message \"caffe.TransformationParameter\" has no field \"use_gpu_transform\"; it "
+     "comes "
+     "from the Caffe fork of NVIDIA (NVCaffe) and is about speed, precision or files alone: remove "
+     "it"},
+    {"layer { batch_norm_param { use_weight_bias: true } }", false,
+     "F:1:28: message \"caffe.BatchNormParameter\" has no field \"use_weight_bias\"; it comes from "
+     "the Caffe fork of Intel"},
     {"learning_rate: 1", true,
      "F:1:1: message \"caffe.SolverParameter\" has no field \"learning_rate\""},
     {"test_initialisations: 1", true,

@@ -64,6 +64,18 @@ static const struct {
     {"", -1},          {"1:2:3x", -1},
 };
 
+START_TEST(counts_of_one_are_in_the_singular)
+{
+    ck_assert_str_eq(units_count(1, "image").text, "1 image");
+    ck_assert_str_eq(units_count(0, "image").text, "0 images");
+    ck_assert_str_eq(units_count(1, "class").text, "1 class");
+    ck_assert_str_eq(units_count(17, "class").text, "17 classes");
+    ck_assert_str_eq(units_count(1, "axis").text, "1 axis");
+    ck_assert_str_eq(units_count(4, "axis").text, "4 axes");
+    ck_assert_str_eq(units_count(3, "compute thread").text, "3 compute threads");
+}
+END_TEST
+
 START_TEST(durations_have_units_or_are_clocks)
 {
     double value;
@@ -159,6 +171,7 @@ SUITE("units")
     tcase_add_loop_test(tcase, rates_are_bits_or_bytes_and_never_guessed, 0,
                         (int)(sizeof rates / sizeof *rates));
     tcase_add_loop_test(tcase, times_have_units, 0, (int)(sizeof times / sizeof *times));
+    tcase_add_test(tcase, counts_of_one_are_in_the_singular);
     tcase_add_loop_test(tcase, durations_have_units_or_are_clocks, 0,
                         sizeof durations / sizeof *durations);
     tcase_add_test(tcase, counts_are_a_list_without_repetition);
