@@ -88,8 +88,7 @@ static int publish_report(struct trainer *t, const struct figures *figures)
     struct strbuf text = {.data = NULL};
     int status;
 
-    if (figures->nranks > 1)
-        report_table(figures, &text);
+    report_table(figures, &text);
     report_words(figures, &text);
     status = strbuf_status(&text);
     LOG_LINES(t->job.log, strbuf_text(&text));

@@ -12,6 +12,10 @@ END
 settings="net: 'net.prototxt' lr_policy: 'fixed' max_iter: 12 snapshot_prefix: 's' test_iter: 1 test_interval: 99"
 echo "$settings base_lr: 0.01" >solver.prototxt
 works '*' train --solver=solver.prototxt
+# the table of the net, which goes to standard output, stands where it was printed: in front of the log
+"$POSEIDON" train --solver=solver.prototxt >both.log 2>&1
+table=$(sed -n '/^layer  *type /=' both.log) start=$(sed -n '/Solver scaffolding done/=' both.log)
+[ "${table:-1000}" -lt "${start:-0}" ] || fail "the table of the net in line ${table:-?}, behind line ${start:-?} of the log"
 
 # threads
 refuses '*--threads=100000 is too many: this machine has *expected at most one thread per core*' \
