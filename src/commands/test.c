@@ -385,8 +385,6 @@ static int score(struct test_run *t)
     t->width = outputs_count(t->model.net) + 1;
     cells = ((size_t)t->iterations + 1) * t->width;
     status = ALLOC(t->table, cells, "scores");
-    if (!t->model.engine.i->device && engine_math_is_reduced(t->computing.options.math))
-        LOG_WARNING(&t->log, "%s", engine_math_unused);
     say_data(t);
     if (error_agree(MPI_COMM_WORLD, status ? status : run_batches(t)) ||
         MPI_STATUS(MPI_Allreduce(MPI_IN_PLACE, t->table, (int)cells, MPI_DOUBLE, MPI_SUM,

@@ -75,11 +75,6 @@ static void warn_of_settings(const struct job *job, const struct compute *comput
                     "%s: solver_mode is GPU, but training runs on the CPU; --engine=cuda (or "
                     "--gpu=all) trains on GPUs",
                     o->solver);
-    if (cpu && engine_math_is_reduced(o->computing.math))
-        LOG_WARNING(job->log, "%s", engine_math_unused);
-    if (cpu && o->computing.deterministic)
-        LOG_WARNING(job->log, "--tune=deterministic has no effect on --engine=cpu, which computes "
-                              "the same bits at every run by the same algorithms");
 }
 
 /* ---- files outside of the folder that the user works in and of the solver's own: nothing is

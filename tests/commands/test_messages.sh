@@ -104,9 +104,8 @@ refuses '*wrong.prototxt: warmup_iter and rampup_interval say the same*' train -
 solver "base_lr: 1 lr_policy: 'step'"
 refuses '*wrong.prototxt: lr_policy "step" needs a positive stepsize*' train --solver=wrong.prototxt
 solver "base_lr: -1 lr_policy: 'fixed' solver_mode: GPU test_iter: 0 test_interval: 1"
-works '*wrong.prototxt: base_lr is -1: training increases the loss*' train --solver=wrong.prototxt --math=bf16
+works '*wrong.prototxt: base_lr is -1: training increases the loss*' train --solver=wrong.prototxt
 has "$err" 'solver_mode is GPU, but training runs on the CPU; --engine=cuda*trains on GPUs' solver_mode
-has "$err" '--math has no effect on --engine=cpu, which computes in single precision' --math
 has "$err" 'test_iter is 0: test net #0 is not run' 'test_iter 0'
 lacks "$err" 'Test net output' 'test_iter 0'
 solver "base_lr: 1 lr_policy: 'fixed' debug_info: true snapshot_diff: true layer_wise_reduce: false"
@@ -118,7 +117,7 @@ sed -i 's/xavier/constant/' frozen.prototxt
 sed "s/net.prototxt/frozen.prototxt/" solver.prototxt >frozen_solver.prototxt
 sed -i "s/inner_product_param { num_output: 2 } param/param/; s/lr_mult: 0 *\$/lr_mult: 0 } inner_product_param { num_output: 2/" frozen.prototxt
 works '*Nothing trains: every lr_mult of the net is 0*' train --solver=frozen_solver.prototxt --max-iter=1
-works '*--tune=deterministic has no effect on --engine=cpu*Reproducible: 1 grain, each*' train --solver=solver.prototxt \
+works '*Reproducible: 1 grain, each*' train --solver=solver.prototxt \
     --max-iter=1 --tune=deterministic --global-batch=2 --reproducible=2
 
 # a summary that can stand in a table
