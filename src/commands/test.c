@@ -60,7 +60,9 @@ static int parse(struct test_run *t, int argc, char **argv)
          "write the confusion matrix: counts of true and chosen classes"},
         {"force", OPTION_FLAG, &t->force, NULL, "replace FILE.csv if it exists"},
         {"json", OPTION_FLAG, &t->json, NULL,
-         "print the scores as JSON, and nothing else, on standard output"},
+         "print the scores, with --classes or --confusion those of each class and the matrix, as "
+         "JSON, "
+         "and nothing else, on standard output"},
     };
     const struct command_line line = {
         .command = "test",
@@ -196,6 +198,15 @@ static double percent(int64_t part, int64_t whole)
     return whole ? 100.0 * (double)part / (double)whole : (double)NAN;
 }
 
+static int64_t samples_of(const struct class_counts *c, int label)
+{
+    int64_t n = 0;
+
+    for (int k = 0; k < c->classes; k++)
+        n += counts_of(c, label)[k];
+    return n;
+}
+
 static void print_classes(const struct class_counts *c, FILE *to)
 {
     int64_t right = 0, among = 0, all = 0;
@@ -203,10 +214,9 @@ static void print_classes(const struct class_counts *c, FILE *to)
 
     fprintf(to, "%-24s %8s %9s %9s\n", "class", "samples", "accuracy", "top-5");
     for (int label = 0; label < c->classes; label++) {
-        int64_t hits = counts_of(c, label)[label], five = counts_of(c, c->classes)[label], n = 0;
+        int64_t hits = counts_of(c, label)[label], five = counts_of(c, c->classes)[label],
+                n = samples_of(c, label);
 
-        for (int k = 0; k < c->classes; k++)
-            n += counts_of(c, label)[k];
         if (n)
             fprintf(to, "%-24s %8lld %7.1f %% %7.1f %%\n", name_of(c, label, number, sizeof number),
                     (long long)n, percent(hits, n), percent(five, n));
@@ -216,6 +226,33 @@ static void print_classes(const struct class_counts *c, FILE *to)
     }
     fprintf(to, "%-24s %8lld %7.1f %% %7.1f %%\n", "all", (long long)all, percent(right, all),
             percent(among, all));
+}
+
+/* Of each class, those without samples too; and the confusion matrix, labels by rows. */
+static void put_classes(const struct class_counts *c, struct json *json)
+{
+    char number[16];
+
+    json_put_array(json, "classes");
+    for (int label = 0; label < c->classes; label++) {
+        int64_t n = samples_of(c, label);
+
+        json_object_begin(json);
+        json_put_string(json, "class", name_of(c, label, number, sizeof number));
+        json_put_int(json, "samples", n);
+        json_put_double(json, "accuracy", percent(counts_of(c, label)[label], n) / 100);
+        json_put_double(json, "top_5", percent(counts_of(c, c->classes)[label], n) / 100);
+        json_object_end(json);
+    }
+    json_array_end(json);
+    json_put_array(json, "confusion");
+    for (int label = 0; label < c->classes; label++) {
+        json_array_begin(json);
+        for (int k = 0; k < c->classes; k++)
+            json_int(json, counts_of(c, label)[k]);
+        json_array_end(json);
+    }
+    json_array_end(json);
 }
 
 /* A cell of CSV: quoted where it has to be. */
@@ -307,6 +344,8 @@ static int print_json(struct test_run *t)
     json_put_int(&json, "iterations", t->iterations);
     json_put_double(&json, "loss", mean[t->width - 1]);
     outputs_put_json(&json, "test", net, mean);
+    if (t->classes.counts)
+        put_classes(&t->classes, &json);
     json_object_end(&json);
     return json_print(&json, stdout);
 }

@@ -249,8 +249,9 @@ static void add_reports(struct train_request *r, struct option_rows *rows)
         {"account", OPTION_FLAG | OPTION_OLD, &o->account, NULL, "--log=FILE, which implies it"},
         {"summary", OPTION_TEXT, &o->summary, "FILE", "write the figures of the run as JSON"},
         {"force", OPTION_FLAG, &r->force, NULL,
-         "replace the files of --trace, --log, --summary and --csv if they exist, as --resume "
-         "does"},
+         "replace the files of --trace, --log, --summary, --csv and --tensorboard if they exist, "
+         "as "
+         "--resume does"},
         {"json", OPTION_FLAG, &o->json, NULL,
          "print the same JSON, and nothing else, on standard output"},
     };
@@ -294,9 +295,9 @@ int train_options_parse(int argc, char **argv, struct train_request *r)
             "Each rank takes batch_size samples per pass: N ranks train like one with N times the "
             "batch.",
         .options = rows.row,
-        .alike = &r->alike};
         .gpus = &r->gpu,
         .engine = &r->options.engine,
+        .alike = &r->alike};
     int nwords, status;
 
     start(r, &rows);

@@ -19,7 +19,7 @@ int rates_open(struct rates *rates, const struct policy *policy, int average_los
                             .step = at->current_step,
                             .steps = {at->current_step, at->current_step},
                             .memory.least = INFINITY,
-                            .window = average_loss > 0 ? average_loss : 1};
+                            .window = average_loss};
     return ALLOC(rates->losses, rates->window, "losses");
 }
 

@@ -67,6 +67,9 @@ static void warn_of_settings(const struct job *job, const struct compute *comput
     if (solver->base_lr <= 0)
         LOG_WARNING(job->log, "%s: base_lr is %g: %s", o->solver, (double)solver->base_lr,
                     solver->base_lr < 0 ? "training increases the loss" : "nothing trains");
+    if (policy_doubt(&job->policy))
+        LOG_WARNING(job->log, "%s: lr_policy \"%s\": %s", o->solver, solver->lr_policy,
+                    policy_doubt(&job->policy));
     for (int i = 0; i < job->defs.ntests && compute->passes; i++)
         say_pass(job, i, &compute->passes[i]);
     if (cpu && solver->has_solver_mode &&

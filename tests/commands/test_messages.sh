@@ -108,6 +108,28 @@ works '*wrong.prototxt: base_lr is -1: training increases the loss*' train --sol
 has "$err" 'solver_mode is GPU, but training runs on the CPU; --engine=cuda*trains on GPUs' solver_mode
 has "$err" 'test_iter is 0: test net #0 is not run' 'test_iter 0'
 lacks "$err" 'Test net output' 'test_iter 0'
+solver "base_lr: 1 lr_policy: 'step' stepsize: 2"
+works '*wrong.prototxt: lr_policy "step": gamma is 0 or not set: the rate falls to 0*' train --solver=wrong.prototxt --dry-run
+for policy in "'exp'" "'multistep' stepvalue: 3" "'plateau' plateau_winsize: 2"; do
+    solver "base_lr: 1 lr_policy: $policy gamma: 0"
+    works '*: gamma is 0 or not set: the rate falls to 0*' train --solver=wrong.prototxt --dry-run
+done
+for policy in "'inv' gamma: 0.1" "'inv' power: 0.1" "'poly'" "'sigmoid' stepsize: 3"; do
+    solver "base_lr: 1 lr_policy: $policy"
+    works '*is 0 or not set: the rate never falls*' train --solver=wrong.prototxt --dry-run
+done
+for policy in "'step' stepsize: 2 gamma: 0.1" "'inv' gamma: 0.1 power: 1" "'poly' power: 1" "'fixed'" "'cosine'"; do
+    solver "base_lr: 1 lr_policy: $policy"
+    works '*ready to train*' train --solver=wrong.prototxt --dry-run
+    lacks "$err" 'is 0 or not set' "$policy"
+done
+for count in 0 -1; do
+    solver "base_lr: 1 lr_policy: 'fixed' average_loss: $count"
+    refuses "*wrong.prototxt: average_loss must be at least 1, found $count*" train --solver=wrong.prototxt
+done
+sed "s/top: 'l'/& loss_weight: 1 loss_weight: 2/" net.prototxt >twice.prototxt
+refuses "*twice.prototxt:4: layer 'l': expected loss_weight once per top (1) or not at all, found 2*" \
+    summary --model=twice.prototxt
 solver "base_lr: 1 lr_policy: 'fixed' debug_info: true snapshot_diff: true layer_wise_reduce: false"
 works '*wrong.prototxt: debug_info has no effect: values and gradients are not printed*' train --solver=wrong.prototxt --max-iter=1
 has "$err" 'wrong.prototxt: snapshot_diff has no effect: snapshots hold no gradients' snapshot_diff

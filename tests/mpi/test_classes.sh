@@ -56,7 +56,14 @@ import csv, json, sys
 rows = list(csv.reader(open(sys.argv[1])))[1:]
 expected = list(csv.reader(open("expected.csv")))
 assert [row[1:] for row in rows] == expected, rows
-assert abs(json.load(open("out.json"))["test"]["accuracy"] - float(open("accuracy").read())) < 1e-5
+out = json.load(open("out.json"))
+assert abs(out["test"]["accuracy"] - float(open("accuracy").read())) < 1e-5
+assert [[str(n) for n in row] for row in out["confusion"]] == expected, out["confusion"]
+assert [one["class"] for one in out["classes"]] == ["ash", "oak, red", "the \"elm\"", "fir", "yew", "box", "none"]
+said = ["%-24s %8d %7.1f %% %7.1f %%\n" % (one["class"], one["samples"], 100 * one["accuracy"], 100 * one["top_5"])
+        for one in out["classes"] if one["samples"]]
+assert said == open("expected.txt").readlines()[:-1], said
+assert out["classes"][6] == {"class": "none", "samples": 0, "accuracy": None, "top_5": None}
 ' c$ranks.csv || fail "$ranks ranks: another confusion"
 done
 # a batch of one's own; without --json the table is what is printed

@@ -148,6 +148,10 @@ tested fixed.log 0
 [ "$(wc -l <found.txt)" -eq 5 ] || { fail 'a net of one batch is not tested'; cat fixed.log; }
 timeout 100 "$POSEIDON" test --model=fixed.prototxt --weights=w_iter_3.caffemodel >test.log 2>&1 || { fail 'test of a net of one batch'; cat test.log; }
 same 'test says that records count twice' 1 "$(grep -c "$twice" test.log)"
+# data that are all 0
+sed 's/batch_size: 6 }/& transform_param { scale: 0 }/' net.prototxt >zeros.prototxt
+timeout 100 "$POSEIDON" test --model=zeros.prototxt --weights=w_iter_3.caffemodel >test.log 2>&1 || { fail 'scale: 0'; cat test.log; }
+same 'scale: 0 is said' 1 "$(grep -c "layer 'd'.*transform_param scale is 0: all values are 0" test.log)"
 # an output for each sample: the mean of the batches that have it
 cat >rows.prototxt <<'NET'
 layer { name: "d" type: "Data" top: "data" top: "label" data_param { source: "scores.h5" batch_size: 15 } }
