@@ -109,7 +109,7 @@ def csv(tables):
         return '"%s"' % value.replace('"', '""') if re.search('[,"\n]', str(value)) else str(value)
 
     text = ("table,net,obtained,comm,nodes,workers,images_per_worker,link_gbps,seconds_per_iteration,images_per_second,speedup,"
-            "efficiency,stall_share,bytes_sent_by_node,bytes_sent_most,peak_over_mean,run,set,seconds,epochs,final_loss,"
+            "efficiency,stall_share,bytes_sent_by_node,bytes_sent_most,peak_over_mean,run,set,seconds,epochs,train_loss,"
             "best_score,best_iteration\n")
     for table in tables:
         for run in table.runs:
@@ -161,7 +161,7 @@ def trained(table):
     if not lines:
         return ""
     return rows("Runs; the batch is that of one rank, the best score of all tests.",
-                ["run", "--set", "net", "batch", "ranks", "nodes", "scheme", "images/s", "seconds", "epochs", "final loss",
+                ["run", "--set", "net", "batch", "ranks", "nodes", "scheme", "images/s", "seconds", "epochs", "train loss",
                  "best score"], [[name] + cells for name, cells in sorted(lines, key=lambda line: natural(line[0]))], 3)
 
 

@@ -386,9 +386,11 @@ class Table:
         return how
 
     def outcome(self, run):
-        """Epochs, final loss, best score, iteration: by the summary, else by its curve."""
+        """Epochs, loss of the last iterations, best score, iteration: by the summary, else by its curve."""
         curve = self.curves.get(run.name, Curve(run.name))
-        epochs, loss, best, at = (get_number(run.fields, key) for key in ("epochs", "final_loss", "best_score", "best_iteration"))
+        epochs, loss, best, at = (get_number(run.fields, key) for key in ("epochs", "train_loss", "best_score", "best_iteration"))
+        if math.isnan(loss):
+            loss = get_number(run.fields, "final_loss")  # its name in older summaries
         if math.isnan(best):
             best, at = curve.best()
         if math.isnan(best):

@@ -362,6 +362,7 @@ int main(int argc, char **argv)
     const char *name = argc > 0 ? path_base(argv[0]) : "";
     int status;
 
+    setvbuf(stdout, NULL, _IOLBF, 0); /* in a file, too, its lines stand between the log's */
     if (caffe_tool_run(name, argc, argv, &status))
         return finish_output("", name, status);
     status = run_poseidon(argc, argv);

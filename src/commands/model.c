@@ -113,15 +113,20 @@ static int fit_input(const struct model_options *o, struct layer_env *env, struc
     return fits ? 0 : create(o, env, model);
 }
 
+struct layer_env model_env(const struct model_options *o, struct model *model)
+{
+    return (struct layer_env){.look_only = o->look_only,
+                              .batch = o->batch,
+                              .rank = o->rank,
+                              .nranks = o->nranks > 0 ? o->nranks : 1,
+                              .seed = 1,
+                              .notices = &model->notices,
+                              .base_file = o->model};
+}
+
 int model_open(const struct model_options *o, struct model *model)
 {
-    struct layer_env env = {.look_only = o->look_only,
-                            .batch = o->batch,
-                            .rank = o->rank,
-                            .nranks = o->nranks > 0 ? o->nranks : 1,
-                            .seed = 1,
-                            .notices = &model->notices,
-                            .base_file = o->model};
+    struct layer_env env = model_env(o, model);
     static const char *const phases[] = {"TRAIN", "TEST", NULL};
     const int64_t sizes[3] = {o->input_chw[0], o->input_chw[1], o->input_chw[2]};
     bool with_weights;

@@ -25,6 +25,9 @@ struct model {
     char *notices;        /* things to say aloud; owned */
 };
 
+/* What layers are told of their surroundings; notices go to the model. */
+struct layer_env model_env(const struct model_options *options, struct model *model);
+
 /* Shapes alone. */
 int model_open(const struct model_options *options, struct model *out);
 

@@ -2,6 +2,7 @@
 #include "commands/options.h"
 
 #include "commands/options_rows.h"
+#include "engine/engine.h"
 #include "util/agreement.h"
 #include "util/choice.h"
 #include "util/path.h"
@@ -277,6 +278,28 @@ static int check_given(const struct parsing *p, int nwords)
                                  : error_set("%s", line->expected);
 }
 
+/* What the engine that computes does not use. */
+static int check_engine(const struct parsing *p)
+{
+    const char *engine = *p->line->engine;
+    bool blank = engine_is_blank(engine);
+
+    for (int i = 0; i < p->line->noptions; i++) {
+        const struct option *o = &p->line->options[i];
+        const char *given = p->given[i], *tune = o->type & OPTION_TUNE ? "tune=" : "";
+
+        if (!given || !o->engines || suggest_lists(o->engines, engine) || !strcmp(given, "false") ||
+            (o->default_words && suggest_lists(o->default_words, given)))
+            continue;
+        return blank ? error_set("--engine=%s computes nothing and trains nothing: --%s%s does not "
+                                 "apply",
+                                 engine, tune, o->name)
+                     : error_set("--%s%s is for --engine=%s alone; the engine is %s", tune, o->name,
+                                 o->engines, engine);
+    }
+    return 0;
+}
+
 int options_parse(const struct command_line *own, int argc, char **argv, int *nwords)
 {
     struct command_line line = *own;
@@ -288,8 +311,11 @@ int options_parse(const struct command_line *own, int argc, char **argv, int *nw
         options_add_model(&rows, line.net_rows, line.net);
     if (line.noptions)
         options_add(&rows, line.options, line.noptions);
-    if (line.computing)
+    if (line.computing) {
         options_add_computing(&rows, line.computing);
+        line.gpus = &line.computing->gpus;
+        line.engine = &line.computing->engine;
+    }
     line.options = rows.row;
     line.noptions = rows.n;
     status = parse_all(&parsing, &words);
@@ -299,7 +325,7 @@ int options_parse(const struct command_line *own, int argc, char **argv, int *nw
         *nwords = words;
     if (status)
         return status;
-    return error_any(
-        check_given(&parsing, words) ||
-        (line.computing && options_settle_engine(line.computing->gpus, &line.computing->engine)));
+    return error_any(check_given(&parsing, words) ||
+                     (line.engine &&
+                      (options_settle_engine(*line.gpus, line.engine) || check_engine(&parsing))));
 }

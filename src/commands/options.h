@@ -26,8 +26,10 @@ struct command_line {
     int noptions;
     struct model_options *net;   /* options_add_model's rows stand in front; NULL: they do not */
     const char *net_rows;        /* the names of those that do, with blanks between them */
-    struct computing *computing; /* options_add_computing's stand behind, and options_settle_engine
-                                    is done; NULL: neither */
+    struct computing *computing; /* options_add_computing's stand behind; NULL: they do not */
+    const char **gpus, **engine; /* for options_settle_engine, which is done after parsing, and
+                                    rows of other engines are refused; of `computing` where it is
+                                    given; NULL: nothing computes */
     int least_words, max_words;  /* how many words that are no options may stand there */
     const char *expected;        /* the message where there are fewer words */
     struct strbuf *alike; /* for agreement_check: what all ranks must have been given; NULL: the

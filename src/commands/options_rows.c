@@ -47,18 +47,19 @@ void options_add_engine(struct option_rows *rows, struct engine_options *to)
 {
     const struct option more[] = {
         {"math", OPTION_CHOICE, &to->math, "TYPE",
-         "cuda: auto (default: tf32 on A100 and later), fp32, tf32 or bf16", engine_math_words},
+         "cuda: auto (default: tf32 on A100 and later), fp32, tf32 or bf16", engine_math_words,
+         .engines = "cuda", .default_words = "auto fp32"},
         {"deterministic", OPTION_FLAG | OPTION_TUNE, &to->deterministic, NULL,
-         "cuda: the same bits at every run"},
+         "cuda: the same bits at every run", .engines = "cuda cpu"}, /* the CPU always does so */
         {"convolution", OPTION_CHOICE | OPTION_TUNE, &to->convolution, "HOW",
          "cpu: auto (default: Winograd if it is faster), direct, winograd",
-         engine_convolution_words},
+         engine_convolution_words, .engines = "cpu", .default_words = "auto"},
         {"no-fusion", OPTION_FLAG | OPTION_TUNE, &to->no_fusion, NULL,
-         "do not fuse layers into one pass"},
+         "do not fuse layers into one pass", .engines = "cpu cuda"},
         {"no-graphs", OPTION_FLAG | OPTION_TUNE, &to->no_graphs, NULL,
-         "cuda: launch every kernel separately, without CUDA graphs"},
+         "cuda: launch every kernel separately, without CUDA graphs", .engines = "cuda"},
         {"workspace", OPTION_BYTES | OPTION_TUNE, &to->workspace, "SIZE",
-         "cuda: temporary memory of one convolution (default 1g)"},
+         "cuda: temporary memory of one convolution (default 1g)", .engines = "cuda"},
     };
 
     options_add(rows, more, (int)(sizeof more / sizeof *more));

@@ -4,6 +4,7 @@
 #include "commands/model.h"
 #include "commands/options_rows.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +12,7 @@
 
 #include "commands/output_guard.h"
 #include "report/outputs.h"
+#include "report/test_pass.h"
 #include "snapshot/checkpoint.h"
 #include "util/agree.h"
 #include "util/alloc.h"
@@ -24,8 +26,8 @@ enum { ENDLESS_BATCHES = 50 }; /* as Caffe's tool, where the data have no end */
 
 /* How well the net knows each class: --classes and --confusion. All zero: nothing is counted. */
 struct class_counts {
-    const struct blob *scores, *label; /* N x classes [x 1 x 1], N; NULL: none. Borrowed */
-    int classes, batch;
+    int layer; /* compares scores, N x classes [x 1 x 1], with labels, N */
+    int classes;
     struct layer_images images; /* of the first data layer: its names of classes */
     float *values, *labels;     /* of one batch; owned */
     int64_t *counts; /* classes x classes, row: label, column: the best score; then per class
@@ -35,16 +37,14 @@ struct class_counts {
 struct test_run {
     struct model_options model_options;
     struct computing computing;
-    int iterations; /* 0: one pass over the records */
-    bool one_pass;
-    uint64_t batch;        /* samples of one, of the first data layer */
-    uint64_t records;      /* of the first data layer; 0: it has no end, or ranks have their own */
+    int iterations;        /* 0: one pass over the records */
     const char *confusion; /* file, or NULL */
     bool json, force, per_class;
     int rank, nranks;
     struct strbuf alike; /* for command_start. Owned */
     struct log log;
     struct model model;
+    struct test_pass pass;
     struct class_counts classes;
     size_t width;  /* outputs, then the loss */
     double *table; /* iterations + 1 rows; the last: means */
@@ -60,7 +60,9 @@ static int parse(struct test_run *t, int argc, char **argv)
          "write the confusion matrix: counts of true and chosen classes"},
         {"force", OPTION_FLAG, &t->force, NULL, "replace FILE.csv if it exists"},
         {"json", OPTION_FLAG, &t->json, NULL,
-         "print the scores as JSON, and nothing else, on standard output"},
+         "print the scores, with --classes or --confusion those of each class and the matrix, as "
+         "JSON, "
+         "and nothing else, on standard output"},
     };
     const struct command_line line = {
         .command = "test",
@@ -96,10 +98,29 @@ static int64_t *counts_of(const struct class_counts *c, int label)
     return c->counts + (size_t)label * (size_t)c->classes;
 }
 
-/* Finds the scores and labels that a layer of the net compares, before the net is built. */
-static int open_classes(struct class_counts *c, struct net *net)
+/* The two blobs that the layer compares; of one batch's net. */
+static const struct blob *scores_of(const struct class_counts *c, const struct net *net)
 {
-    const struct shape *shape;
+    return net->layers[c->layer].bottoms[0];
+}
+
+static const struct blob *labels_of(const struct class_counts *c, const struct net *net)
+{
+    return net->layers[c->layer].bottoms[1];
+}
+
+static void keep_classes(const struct class_counts *c, struct net *net)
+{
+    net_keep(net, scores_of(c, net));
+    net_keep(net, labels_of(c, net));
+}
+
+/* Finds the scores and labels that a layer of the net compares, before the net is built. */
+static int open_classes(struct class_counts *c, const struct test_pass *pass)
+{
+    struct net *net = pass->net;
+    const struct shape *shape, *labels;
+    bool found = false;
     size_t cells;
 
     for (int l = 0; l < net->nlayers; l++) {
@@ -108,33 +129,34 @@ static int open_classes(struct class_counts *c, struct net *net)
         if (!c->images.source && layer->i->images)
             layer->i->images(layer, &c->images);
         if (layer->i->reads_labels && layer->nbottoms > 1) {
-            c->scores = layer->bottoms[0];
-            c->label = layer->bottoms[1];
+            c->layer = l;
+            found = true;
         }
     }
-    if (!c->scores)
+    if (!found)
         return error_set("--classes and --confusion: the TEST phase has no layer that compares "
                          "scores with labels, such as Accuracy");
-    shape = &c->scores->value.shape;
-    if (shape->naxes < 2 || shape_elems(&c->label->value.shape) != (size_t)shape->dim[0])
+    shape = &scores_of(c, net)->value.shape;
+    labels = &labels_of(c, net)->value.shape;
+    if (shape->naxes < 2 || shape_elems(labels) != (size_t)shape->dim[0])
         return error_set("--classes and --confusion: expected one label a sample, found scores "
                          "'%s' of shape %s and labels of shape %s",
-                         c->scores->name, shape_text(shape).text,
-                         shape_text(&c->label->value.shape).text);
-    net_keep(net, c->scores);
-    net_keep(net, c->label);
-    c->batch = (int)shape->dim[0];
-    c->classes = (int)(shape_elems(shape) / (size_t)c->batch);
+                         scores_of(c, net)->name, shape_text(shape).text, shape_text(labels).text);
+    keep_classes(c, net);
+    if (pass->rest)
+        keep_classes(c, pass->rest);
+    c->classes = (int)(shape_elems(shape) / (size_t)shape->dim[0]);
     cells = ((size_t)c->classes + 1) * (size_t)c->classes;
     return error_any(ALLOC(c->values, shape_elems(shape), "counts of classes") ||
-                     ALLOC(c->labels, c->batch, "counts of classes") ||
+                     ALLOC(c->labels, shape->dim[0], "counts of classes") ||
                      ALLOC(c->counts, cells, "counts of classes"));
 }
 
 /* The first `n` samples of the batch that passed. Labels that are no class are left out. */
 static int count_classes(struct class_counts *c, const struct net *net, int n)
 {
-    if (net_read_blob(net, c->scores, c->values) || net_read_blob(net, c->label, c->labels))
+    if (net_read_blob(net, scores_of(c, net), c->values) ||
+        net_read_blob(net, labels_of(c, net), c->labels))
         return -1;
     for (int i = 0; i < n; i++) {
         const float *row = c->values + (size_t)i * (size_t)c->classes;
@@ -176,6 +198,15 @@ static double percent(int64_t part, int64_t whole)
     return whole ? 100.0 * (double)part / (double)whole : (double)NAN;
 }
 
+static int64_t samples_of(const struct class_counts *c, int label)
+{
+    int64_t n = 0;
+
+    for (int k = 0; k < c->classes; k++)
+        n += counts_of(c, label)[k];
+    return n;
+}
+
 static void print_classes(const struct class_counts *c, FILE *to)
 {
     int64_t right = 0, among = 0, all = 0;
@@ -183,10 +214,9 @@ static void print_classes(const struct class_counts *c, FILE *to)
 
     fprintf(to, "%-24s %8s %9s %9s\n", "class", "samples", "accuracy", "top-5");
     for (int label = 0; label < c->classes; label++) {
-        int64_t hits = counts_of(c, label)[label], five = counts_of(c, c->classes)[label], n = 0;
+        int64_t hits = counts_of(c, label)[label], five = counts_of(c, c->classes)[label],
+                n = samples_of(c, label);
 
-        for (int k = 0; k < c->classes; k++)
-            n += counts_of(c, label)[k];
         if (n)
             fprintf(to, "%-24s %8lld %7.1f %% %7.1f %%\n", name_of(c, label, number, sizeof number),
                     (long long)n, percent(hits, n), percent(five, n));
@@ -196,6 +226,33 @@ static void print_classes(const struct class_counts *c, FILE *to)
     }
     fprintf(to, "%-24s %8lld %7.1f %% %7.1f %%\n", "all", (long long)all, percent(right, all),
             percent(among, all));
+}
+
+/* Of each class, those without samples too; and the confusion matrix, labels by rows. */
+static void put_classes(const struct class_counts *c, struct json *json)
+{
+    char number[16];
+
+    json_put_array(json, "classes");
+    for (int label = 0; label < c->classes; label++) {
+        int64_t n = samples_of(c, label);
+
+        json_object_begin(json);
+        json_put_string(json, "class", name_of(c, label, number, sizeof number));
+        json_put_int(json, "samples", n);
+        json_put_double(json, "accuracy", percent(counts_of(c, label)[label], n) / 100);
+        json_put_double(json, "top_5", percent(counts_of(c, c->classes)[label], n) / 100);
+        json_object_end(json);
+    }
+    json_array_end(json);
+    json_put_array(json, "confusion");
+    for (int label = 0; label < c->classes; label++) {
+        json_array_begin(json);
+        for (int k = 0; k < c->classes; k++)
+            json_int(json, counts_of(c, label)[k]);
+        json_array_end(json);
+    }
+    json_array_end(json);
 }
 
 /* A cell of CSV: quoted where it has to be. */
@@ -249,27 +306,15 @@ static int load(struct test_run *t)
     return error_agree(MPI_COMM_WORLD, status);
 }
 
-/* Samples of batch b that are not of a second pass, in a test that is one. */
-static int counted(const struct test_run *t, int b)
-{
-    uint64_t batch = (uint64_t)t->classes.batch, before = (uint64_t)b * batch;
-
-    if (!t->one_pass || before + batch <= t->records)
-        return t->classes.batch;
-    return before < t->records ? (int)(t->records - before) : 0;
-}
-
 static int run_batches(struct test_run *t)
 {
-    struct run run = {.seed = 1};
+    const struct run run = {.seed = 1};
 
-    for (int b = t->rank; b < t->iterations; b += t->nranks) {
-        double *row = t->table + (size_t)b * t->width;
-        if (net_forward(t->model.net, &run, NULL, &row[t->width - 1]) ||
-            outputs_read(t->model.net, row) ||
-            (t->classes.scores && count_classes(&t->classes, t->model.net, counted(t, b))))
-            return error_context("batch %d", b);
-    }
+    for (int b = t->rank; b < t->iterations; b += t->nranks)
+        if (test_pass_run(&t->pass, b, 0, &run, t->table + (size_t)b * t->width) ||
+            (t->classes.counts && count_classes(&t->classes, test_pass_net(&t->pass, b),
+                                                (int)test_pass_samples(&t->pass, b))))
+            return -1;
     return 0;
 }
 
@@ -281,10 +326,10 @@ static void print_scores(struct test_run *t)
     for (int b = 0; b < t->iterations; b++)
         for (size_t k = 0; k < t->width; k++) {
             double value = t->table[(size_t)b * t->width + k];
-            mean[k] += value / t->iterations;
-            if (k + 1 < t->width)
+            if (k + 1 < t->width && test_pass_has(&t->pass, b, k))
                 LOG_INFO(&t->log, "Batch %d, %s = %g", b, outputs_at(net, k)->blob->name, value);
         }
+    test_pass_mean(&t->pass, t->table, mean);
     LOG_INFO(&t->log, "Loss: %g", mean[t->width - 1]);
     outputs_log(&t->log, NULL, net, mean);
 }
@@ -299,74 +344,56 @@ static int print_json(struct test_run *t)
     json_put_int(&json, "iterations", t->iterations);
     json_put_double(&json, "loss", mean[t->width - 1]);
     outputs_put_json(&json, "test", net, mean);
+    if (t->classes.counts)
+        put_classes(&t->classes, &json);
     json_object_end(&json);
     return json_print(&json, stdout);
 }
 
-/* The first layer that reads data, and how many records it has. */
-static const struct layer *find_data(struct test_run *t)
-{
-    const struct net *net = t->model.net;
-
-    for (int l = 0; l < net->nlayers; l++) {
-        const struct layer *layer = &net->layers[l];
-        struct layer_data_mark mark = {.known = false};
-
-        if (!layer->i->is_data || layer->i->from_program)
-            continue;
-        if (layer->i->mark && layer->i->mark(layer, &mark))
-            return NULL;
-        t->records = mark.known && !(mark.own && t->nranks > 1) ? mark.nrecords : 0;
-        return layer;
-    }
-    return NULL;
-}
-
-/* One pass over the records by default, and exactly one where a smaller batch makes it so: what it
- * is leaves the scores as they are. */
+/* One pass over the records by default. */
 static int set_iterations(struct test_run *t)
 {
-    const struct layer *data = find_data(t);
-    uint64_t batch, exact;
+    struct test_pass *pass = &t->pass;
+    struct layer_env env = model_env(&t->model_options, &t->model);
+    uint64_t batches = ENDLESS_BATCHES;
 
-    if (!data)
+    if (test_pass_open(pass, t->model.net, t->nranks))
         return -1;
-    t->batch = batch = (uint64_t)data->tops[0]->value.shape.dim[0];
-    t->one_pass = !t->iterations && t->records;
-    if (!t->one_pass) {
-        t->iterations = t->iterations ? t->iterations : ENDLESS_BATCHES;
-        return 0;
-    }
-    for (exact = batch; exact > 1 && t->records % exact;)
-        exact--;
-    if (t->model_options.batch || 2 * exact < batch)
-        exact = batch;
-    if ((t->records + exact - 1) / exact > INT32_MAX)
-        return error_set("--iterations: %llu records are more than %d batches of %llu; expected "
-                         "--batch=N",
-                         (unsigned long long)t->records, INT32_MAX, (unsigned long long)exact);
-    t->iterations = (int)((t->records + exact - 1) / exact);
-    if (exact == batch)
-        return 0;
-    model_close(&t->model);
-    t->batch = exact;
-    t->model_options.batch = (int)exact;
-    return model_open(&t->model_options, &t->model);
+    if (t->iterations)
+        batches = (uint64_t)t->iterations;
+    else if (pass->records)
+        batches = (pass->records + pass->batch - 1) / pass->batch;
+    if (batches > INT32_MAX)
+        return error_set("--iterations: %" PRIu64 " records are more than %d batches of %" PRIu64
+                         "; expected --batch=N",
+                         pass->records, INT32_MAX, pass->batch);
+    t->iterations = (int)batches;
+    return test_pass_set(pass, t->iterations, &env, t->model.net);
 }
 
 static void say_data(struct test_run *t)
 {
-    uint64_t samples = t->batch * (uint64_t)t->iterations;
+    const struct test_pass *pass = &t->pass;
+    uint64_t samples = test_pass_length(pass);
 
-    if (!t->records)
+    if (!pass->records)
         LOG_INFO(&t->log, "Running for %d iterations.", t->iterations);
-    else if (samples == t->records)
-        LOG_INFO(&t->log, "Running for %d iterations of %llu: %llu records, 1 pass.", t->iterations,
-                 (unsigned long long)t->batch, (unsigned long long)t->records);
+    else if (pass->rest)
+        LOG_INFO(&t->log,
+                 "Running for %d iterations of %" PRIu64 ", the last one of %" PRIu64 ": %" PRIu64
+                 " records, 1 pass.",
+                 t->iterations, pass->batch, test_pass_samples(pass, t->iterations - 1),
+                 pass->records);
+    else if (samples == pass->records)
+        LOG_INFO(&t->log, "Running for %d iterations of %" PRIu64 ": %" PRIu64 " records, 1 pass.",
+                 t->iterations, pass->batch, pass->records);
     else
-        LOG_INFO(&t->log, "Running for %d iterations of %llu: %.4g passes over %llu records.",
-                 t->iterations, (unsigned long long)t->batch, (double)samples / (double)t->records,
-                 (unsigned long long)t->records);
+        LOG_INFO(&t->log,
+                 "Running for %d iterations of %" PRIu64 ": %.4g passes over %" PRIu64 " records.",
+                 t->iterations, pass->batch, (double)samples / (double)pass->records,
+                 pass->records);
+    if (pass->unable)
+        LOG_WARNING(&t->log, "%s: %s", test_pass_twice, pass->unable);
 }
 
 static int score(struct test_run *t)
@@ -386,23 +413,23 @@ static int score(struct test_run *t)
         status =
             model_check_inputs(&t->model, &t->model_options, NULL, 0, NULL) || set_iterations(t);
     if (!status && (t->per_class || t->confusion))
-        status = open_classes(&t->classes, t->model.net);
+        status = open_classes(&t->classes, &t->pass);
     if (!status && t->rank == 0)
         fputs(t->model.notices, stderr);
     if (!status)
         status = model_build(&t->model, t->computing.engine, &t->computing.options, 1);
+    if (!status && t->pass.rest && (t->iterations - 1) % t->nranks == t->rank)
+        status = net_build(t->pass.rest, &t->model.engine, 1);
     if (error_agree(MPI_COMM_WORLD, status) || load(t))
         return -1;
     t->width = outputs_count(t->model.net) + 1;
     cells = ((size_t)t->iterations + 1) * t->width;
     status = ALLOC(t->table, cells, "scores");
-    if (!t->model.engine.i->device && engine_math_is_reduced(t->computing.options.math))
-        LOG_WARNING(&t->log, "%s", engine_math_unused);
     say_data(t);
     if (error_agree(MPI_COMM_WORLD, status ? status : run_batches(t)) ||
         MPI_STATUS(MPI_Allreduce(MPI_IN_PLACE, t->table, (int)cells, MPI_DOUBLE, MPI_SUM,
                                  MPI_COMM_WORLD)) ||
-        (t->classes.scores && gather_classes(&t->classes)))
+        (t->classes.counts && gather_classes(&t->classes)))
         return -1;
     if (t->rank != 0)
         return 0;
@@ -429,6 +456,7 @@ int command_test(int argc, char **argv)
     free(t.classes.labels);
     free(t.classes.counts);
     free(t.table);
+    test_pass_close(&t.pass);
     model_close(&t.model);
     return command_end_mpi("test", status, false);
 }

@@ -384,8 +384,6 @@ static int measure(struct timing *t)
     n = (size_t)t->model.net->nlayers + 1;
     if (ALLOC(t->forward, n, "timings") || ALLOC(t->backward, n, "timings"))
         return -1;
-    if (!t->model.engine.i->device && engine_math_is_reduced(t->computing.options.math))
-        LOG_WARNING(&t->log, "%s", engine_math_unused);
     print_memory(t);
     if (roofline_measure(&t->model.engine, &t->roofline))
         return -1;

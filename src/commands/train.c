@@ -1,6 +1,7 @@
 /* poseidon train */
 #include "commands/commands.h"
 #include "commands/output_guard.h"
+#include "report/curves.h"
 #include "commands/train_options.h"
 
 #include <errno.h>
@@ -62,6 +63,8 @@ static int check_outputs(const struct trainer_options *o, bool force)
     char *net;
     int status;
 
+    if (o->tensorboard && !force && o->resume == RESUME_OFF && curves_check_folder(o->tensorboard))
+        return -1;
     if (!o->summary && !o->trace && !o->log && !o->csv)
         return 0;
     if (find_net(o, &net))

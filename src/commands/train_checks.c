@@ -23,25 +23,6 @@ static const char *first_given(const struct given *options, int n)
     return NULL;
 }
 
-/* What has a meaning only where nothing is computed, and what has none there. */
-static int check_replay(const struct trainer_options *o)
-{
-    const struct given replays[] = {{"profile", o->profile != NULL},
-                                    {"tune=dilate", o->exchange.dilate > 1}};
-    const struct given trains[] = {{"weights", o->weights != NULL},
-                                   {"snapshot", o->snapshot != NULL},
-                                   {"resume", o->resume != RESUME_OFF}};
-    bool blank = engine_is_blank(o->engine);
-    const char *stray = blank ? first_given(trains, 3) : first_given(replays, 2);
-
-    if (!stray)
-        return 0;
-    if (blank)
-        return error_set("--engine=%s computes nothing and trains nothing: --%s does not apply",
-                         o->engine, stray);
-    return error_set("--%s is for --engine=replay alone; the engine is %s", stray, o->engine);
-}
-
 /* The text of --fake-data, and what is of no use with it. */
 static int settle_fake_data(struct train_request *r)
 {
@@ -51,6 +32,7 @@ static int settle_fake_data(struct train_request *r)
                                   {"run", o->run != NULL},
                                   {"snapshot-prefix", o->snapshot_prefix != NULL},
                                   {"snapshot-every", o->snapshot_every > 0},
+                                  {"max-bad", o->max_bad > 0},
                                   {"keep", o->keep > 0},
                                   {"keep-best", o->keep_best != NULL},
                                   {"stop-after", o->stop_after > 0},
@@ -77,6 +59,22 @@ static int check_reports(const struct trainer_options *o, const char *rank_log)
     if (o->dry_run && stray)
         return error_set("--dry-run trains nothing: there is nothing for --%s", stray);
     return 0;
+}
+
+/* What concerns the exchange, where there is none. */
+static int check_none(const struct exchange_options *o)
+{
+    const struct given exchanges[] = {{"wire", o->wire != WIRE_FP32},
+                                      {"overlap", o->overlap != COST_OVERLAP_WFBP},
+                                      {"cluster-file", o->cluster_file != NULL},
+                                      {"tune=measure", o->measure},
+                                      {"tune=bandwidth-mbps", o->mbps > 0},
+                                      {"tune=order", o->fifo}};
+    const char *stray = first_given(exchanges, (int)(sizeof exchanges / sizeof *exchanges));
+
+    return o->comm.policy == COMM_NONE && stray
+               ? error_set("--comm=none exchanges nothing: --%s does not apply", stray)
+               : 0;
 }
 
 /* What needs workers in step, with the same parameters. */
@@ -160,7 +158,7 @@ int train_options_settle(struct train_request *r)
         return error_set("--epochs=%g and --max-iter=%d both say when training ends: give one of "
                          "them",
                          o->epochs, o->max_iter);
-    return error_any(options_settle_engine(r->gpu, &o->engine) || settle_reproducible(r) ||
-                     settle_fake_data(r) || check_replay(o) || check_reports(o, r->rank_log) ||
+    return error_any(settle_reproducible(r) || settle_fake_data(r) ||
+                     check_reports(o, r->rank_log) || check_none(&o->exchange) ||
                      check_in_step(o) || check_skips(o) || exchange_check(&o->exchange, NULL));
 }

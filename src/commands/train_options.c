@@ -64,13 +64,15 @@ static void add_training(struct train_request *r, struct option_rows *rows)
         {"solver", OPTION_TEXT | OPTION_OWN, &o->solver, "FILE",
          "the solver (Caffe's prototxt); required"},
         {"weights", OPTION_TEXT, &o->weights, "FILES",
-         "start from these weights, by layer name (comma list)"},
-        {"snapshot", OPTION_TEXT, &o->snapshot, "FILE", "resume from this .solverstate.h5"},
+         "start from these weights, by layer name (comma list)", .engines = "cpu cuda"},
+        {"snapshot", OPTION_TEXT, &o->snapshot, "FILE", "resume from this .solverstate.h5",
+         .engines = "cpu cuda"},
         {"resume", OPTION_WORD, &o->resume, "any",
          "resume from this run's newest snapshot, if there is one; any: from the newest of any "
          "run",
-         resume_words, parse_resume},
-        {"run", OPTION_TEXT, &o->run, "NAME", "the run's name, for --resume (default: a new one)"},
+         resume_words, parse_resume, .engines = "cpu cuda"},
+        {"run", OPTION_TEXT, &o->run, "NAME", "the run's name, for --resume (default: a new one)",
+         .engines = "cpu cuda"},
         {"set", OPTION_LIST, &r->settings, "FIELD=VALUE",
          "override a solver field, as --set base_lr=0.02; may be repeated"},
         {"batch", OPTION_COUNT, &o->batch, "N",
@@ -85,9 +87,10 @@ static void add_training(struct train_request *r, struct option_rows *rows)
          "passes over the training data, instead of iterations; N may be a fraction"},
         {"stop-after", OPTION_COUNT, &o->stop_after, "N",
          "end after N tests in a row without a better accuracy (or loss, if the net has no "
-         "accuracy)"},
+         "accuracy)",
+         .engines = "cpu cuda"},
         {"snapshot-prefix", OPTION_TEXT, &o->snapshot_prefix, "PREFIX",
-         "snapshots are PREFIX_iter_N..., instead of the solver's"},
+         "snapshots are PREFIX_iter_N..., instead of the solver's", .engines = "cpu cuda"},
         {"seed", OPTION_SEED, &o->seed, "N", "random seed, instead of the solver's"},
         {"stage", OPTION_TEXT | OPTION_TUNE | OPTION_CAFFE, &o->overrides.stages, "LIST",
          "stages added to the training net's state"},
@@ -125,26 +128,28 @@ static void add_endings(struct train_request *r, struct option_rows *rows)
          .parse = deadline_parse},
         {"snapshot-every", OPTION_CALL, &o->snapshot_every, "DURATION",
          "write a snapshot at least this often, in addition to the solver's",
-         .parse = units_parse_pause},
+         .parse = units_parse_pause, .engines = "cpu cuda"},
         {"max-bad", OPTION_INT, &o->max_bad, "N",
          "leave out up to N damaged records of each data set and rank, such as an image that "
-         "cannot be decoded, and name them (default 0: an error)"},
+         "cannot be decoded, and name them (default 0: an error)",
+         .engines = "cpu cuda"},
         {"on-nan", OPTION_CALL, &o->skip_nan, "HOW",
          "if a gradient is not finite: stop (default), or skip: leave its update out on all ranks; "
          "skip,N: N in a row end training (default 10)",
-         .parse = on_nan_parse},
+         .parse = on_nan_parse, .engines = "cpu cuda"},
         {"check-sync", OPTION_COUNT | OPTION_TUNE, &o->check_sync, "N",
-         "every N iterations, compare the ranks' parameters, bit for bit"},
+         "every N iterations, compare the ranks' parameters, bit for bit", .engines = "cpu cuda"},
         {"stall-timeout", OPTION_CALL, &o->exchange.stall_timeout, "DURATION",
          "treat a rank as lost after this long without progress, or when all ranks wait for it; "
          "the run ends with status 76 (default 5min; none: never)",
          .parse = units_parse_pause},
         {"keep", OPTION_COUNT, &o->keep, "N",
-         "keep the N newest snapshots of this run (default: all)"},
+         "keep the N newest snapshots of this run (default: all)", .engines = "cpu cuda"},
         {"keep-best", OPTION_NAME, &o->keep_best, "OUTPUT",
          "save the state that tests best by this output of the test net (lowest for a loss, "
          "highest otherwise; default: the first accuracy), and keep it as PREFIX_best, whatever "
-         "--keep says"},
+         "--keep says",
+         .engines = "cpu cuda"},
     };
 
     options_add(rows, group, (int)(sizeof group / sizeof *group));
@@ -164,11 +169,12 @@ static void add_computing(struct train_request *r, struct option_rows *rows)
          "compute engine (default: cpu); replay computes nothing, see --profile"},
         {"profile", OPTION_TEXT | OPTION_OWN, &o->profile, "FILE",
          "replay: layer times, a file that poseidon time --profile wrote, or a "
-         "device: " PROFILES_DEVICES},
+         "device: " PROFILES_DEVICES,
+         .engines = "replay"},
         {"dilate", OPTION_COUNT | OPTION_TUNE, &o->exchange.dilate, "K",
-         "replay: divide the bytes on the network by K, and nothing else"},
+         "replay: divide the bytes on the network by K, and nothing else", .engines = "replay"},
         {"share-gpu", OPTION_FLAG | OPTION_TUNE, &o->share_gpu, NULL,
-         "cuda: several ranks may compute on one GPU"},
+         "cuda: several ranks may compute on one GPU", .engines = "cuda"},
         {"direct", OPTION_CHOICE | OPTION_TUNE, &o->exchange.direct, "HOW",
          "cuda: MPI sends from and to the GPU's own memory: auto (default: if MPI can), on, off",
          sync_direct_words},
@@ -206,15 +212,16 @@ static void add_reports(struct train_request *r, struct option_rows *rows)
          "alone at the end"},
         {"csv", OPTION_TEXT, &o->csv, "FILE",
          "write loss, learning rate and test scores by iteration, during training; a resumed run "
-         "appends"},
+         "appends",
+         .engines = "cpu cuda"},
         {"tensorboard", OPTION_TEXT, &o->tensorboard, "DIR",
-         "write the same as TensorBoard's event files"},
+         "write the same as TensorBoard's event files", .engines = "cpu cuda"},
         {"rank-log", OPTION_TEXT | OPTION_OWN | OPTION_TUNE, &r->rank_log, "PREFIX",
          "write each rank's log to PREFIX.RANK.log, too"},
         {"summary", OPTION_TEXT, &o->summary, "FILE", "write the figures of the run as JSON"},
         {"force", OPTION_FLAG, &r->force, NULL,
-         "replace the files of --trace, --log, --summary and --csv if they exist, as --resume "
-         "does"},
+         "replace the files of --trace, --log, --summary, --csv and --tensorboard if they exist, "
+         "as --resume does"},
         {"json", OPTION_FLAG, &o->json, NULL,
          "print the same JSON, and nothing else, on standard output"},
     };
@@ -253,6 +260,8 @@ int train_options_parse(int argc, char **argv, struct train_request *r)
             "Each rank takes batch_size samples per pass: N ranks train like one with N times the "
             "batch.",
         .options = rows.row,
+        .gpus = &r->gpu,
+        .engine = &r->options.engine,
         .alike = &r->alike};
     int nwords, status;
 

@@ -58,9 +58,6 @@ const char *const engine_math_words[] = {[MATH_DEFAULT] = "auto",
                                          [MATH_BF16] = "bf16",
                                          NULL};
 
-const char engine_math_unused[] =
-    "--math has no effect on --engine=cpu, which computes in single precision";
-
 const char *const engine_convolution_words[] = {[CONVOLUTION_AUTO] = "auto",
                                                 [CONVOLUTION_DIRECT] = "direct",
                                                 [CONVOLUTION_WINOGRAD] = "winograd",

@@ -376,14 +376,6 @@ void engine_close(struct engine *engine);
 /* By enum engine_math: "auto", "fp32", "tf32", "bf16"; ended by NULL, as util/choice.h has it. */
 extern const char *const engine_math_words[];
 
-/* Whether products are asked for in less than single precision; the CPU engine has no such, and
- * what to say then. */
-static inline bool engine_math_is_reduced(enum engine_math math)
-{
-    return math == MATH_TF32 || math == MATH_BF16;
-}
-extern const char engine_math_unused[];
-
 /* By enum engine_convolution: "auto", "direct", "winograd"; ended by NULL. */
 extern const char *const engine_convolution_words[];
 

@@ -288,7 +288,9 @@ static int make_transform(struct layer *layer, struct data *state, const struct 
                          env->base_file, &state->transform) ||
         transform_takes(&state->transform, state->source->field[0].type))
         return -1;
-    if (data_remember(state))
+    if (data_remember(state) ||
+        (state->transform.scale == 0 &&
+         layer_notice(layer, env, "transform_param scale is 0: all values are 0")))
         return -1;
     state->transforms = true;
     if (set_top(layer, 0, state->options.batch, &state->transform.out))

@@ -182,6 +182,9 @@ struct op_count layer_bottoms(const struct layer_i *i);
 struct op_count layer_tops(const struct layer_i *i);
 unsigned layer_no_gradient_to(const struct layer_i *i);
 
+/* What a loss is divided by. An explicit `normalization` wins over the old `normalize`. */
+enum loss_normalization layer_loss_normalization(const struct layer *layer);
+
 /* Whether the label of LOSS_LABELS is left out of what the loss is divided by, too, so that the
  * data decide it. */
 bool layer_ignores_label(const struct layer *layer, int *label);

@@ -45,17 +45,30 @@ static double at_least_one(double divisor)
     return divisor > 1 ? divisor : 1;
 }
 
+static void set_share(struct net *net, struct net_loss *loss, double share)
+{
+    loss->share = share;
+    for (int o = 0; o < net->noutputs; o++)
+        if (net->outputs[o].blob == net->layers[loss->layer].tops[loss->top])
+            net->outputs[o].share = share;
+}
+
 int net_share_losses(struct net *net, int nranks, const double *counts, double *sum)
 {
     for (int i = 0; i < net->internals->nlosses; i++) {
         struct net_loss *loss = &net->internals->losses[i];
-        const struct blob *top = net->layers[loss->layer].tops[loss->top];
-        if (!is_counted(net, loss))
-            continue;
-        loss->share = nranks * at_least_one(loss->mine) / at_least_one(*counts++);
-        for (int o = 0; o < net->noutputs; o++)
-            if (net->outputs[o].blob == top)
-                net->outputs[o].share = loss->share;
+        if (is_counted(net, loss))
+            set_share(net, loss, nranks * at_least_one(loss->mine) / at_least_one(*counts++));
     }
     return net_add_losses(net, sum);
+}
+
+void net_scale_sums(struct net *net, double factor)
+{
+    for (int i = 0; i < net->internals->nlosses; i++) {
+        struct net_loss *loss = &net->internals->losses[i];
+        const struct layer *layer = &net->layers[loss->layer];
+        if (layer->i->normalizes && layer_loss_normalization(layer) == LOSS_NONE)
+            set_share(net, loss, factor);
+    }
 }

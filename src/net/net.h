@@ -26,7 +26,8 @@ struct net_hooks {
 struct net_output {
     const struct blob *blob;
     float loss_weight; /* 0: not part of the loss */
-    double share;      /* what its values are multiplied by: net_share_losses, else 1 */
+    double share;      /* what its values are multiplied by: net_share_losses, net_scale_sums, else
+                          1 */
 };
 
 /* A stretch of the arena of blobs, and when it is in use. Forward of layer l is step l, its
@@ -138,6 +139,9 @@ int net_count_labels(struct net *net, double *counts);
  * those means are what one rank with all the batches has. counts: summed over the ranks. loss: as
  * in net_forward. */
 int net_share_losses(struct net *net, int nranks, const double *counts, double *loss);
+
+/* Losses that are sums over the batch (normalization NONE) are multiplied by that. */
+void net_scale_sums(struct net *net, double factor);
 
 /* Backward of the pass just run. `first`: gradients are overwritten, not added to (first
  * micro-batch of an iteration). after_backward fires for a group when its last contributor has run,

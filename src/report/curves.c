@@ -6,8 +6,10 @@
 #include "util/file.h"
 #include "util/strbuf.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -161,6 +163,44 @@ static int write_event(struct curves *c, int64_t step, Event__Event *event)
 }
 
 /* events.out.tfevents.SECONDS.HOST.PROCESS: the name by which readers know such files. */
+static const char events_name[] = "events.out.tfevents.";
+
+static int is_events(const struct dirent *entry)
+{
+    return !strncmp(entry->d_name, events_name, sizeof events_name - 1);
+}
+
+/* How many event files the folder holds; it is left without them, or one of them in *first. */
+static int find_events(const char *folder, bool clear, char first[256])
+{
+    struct dirent **entries = NULL;
+    int count = scandir(folder, &entries, is_events, alphasort);
+
+    for (int i = 0; i < count; i++) {
+        char path[PATH_MAX];
+
+        snprintf(path, sizeof path, "%s/%s", folder, entries[i]->d_name);
+        if (clear)
+            unlink(path);
+        else
+            snprintf(first, 256, "%s", entries[i]->d_name);
+        free(entries[i]);
+    }
+    free(entries);
+    return count;
+}
+
+int curves_check_folder(const char *folder)
+{
+    char first[256];
+
+    return find_events(folder, false, first) > 0
+               ? error_set("--tensorboard=%s holds %s of another run already: expected another "
+                           "folder; --force replaces what is there",
+                           folder, first)
+               : 0;
+}
+
 static char *name_events(const char *folder)
 {
     struct strbuf path = {.data = NULL};
@@ -169,18 +209,21 @@ static char *name_events(const char *folder)
 
     gettimeofday(&now, NULL);
     gethostname(host, sizeof host - 1);
-    strbuf_printf(&path, "%s/events.out.tfevents.%lld.%s.%ld", folder, (long long)now.tv_sec, host,
+    strbuf_printf(&path, "%s/%s%lld.%s.%ld", folder, events_name, (long long)now.tv_sec, host,
                   (long)getpid());
     return strbuf_take(&path);
 }
 
 /* A new file in `folder`, which is made where it is missing (its parent is not). Readers forget
  * what other files there say of steps from `first` on. */
-static int open_events(struct curves *c, const char *folder, int64_t first)
+static int open_events(struct curves *c, const struct curves_options *o)
 {
+    const char *folder = o->tensorboard;
     Event__SessionLog start = EVENT__SESSION_LOG__INIT;
     Event__Event version = EVENT__EVENT__INIT, begin = EVENT__EVENT__INIT;
 
+    if (!o->resumed)
+        find_events(folder, true, NULL);
     if (!(c->events_path = name_events(folder)))
         return -1;
     if ((mkdir(folder, 0777) && errno != EEXIST) || !(c->events = fopen(c->events_path, "wbe")))
@@ -189,7 +232,7 @@ static int open_events(struct curves *c, const char *folder, int64_t first)
     start.has_status = 1;
     start.status = EVENT__SESSION_LOG__STATUS__START;
     begin.session_log = &start;
-    return error_any(write_event(c, 0, &version) || write_event(c, first, &begin));
+    return error_any(write_event(c, 0, &version) || write_event(c, o->first, &begin));
 }
 
 static void put_scalar(struct curves *c, int64_t iteration, const char *tag, double value)
@@ -228,7 +271,7 @@ int curves_open(const struct curves_options *o, struct curves **out)
     c->nscores = *c->scores != '\0';
     for (const char *comma = c->scores; (comma = strchr(comma, ',')) != NULL; comma++)
         c->nscores++;
-    if ((o->csv && open_csv(c, o)) || (o->tensorboard && open_events(c, o->tensorboard, o->first)))
+    if ((o->csv && open_csv(c, o)) || (o->tensorboard && open_events(c, o)))
         goto fail;
     return 0;
 fail:

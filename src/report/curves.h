@@ -20,7 +20,11 @@ struct curves_options {
     struct log *log;    /* where a failure is told; borrowed */
 };
 
-/* The files are there when it returns; fails where they cannot be written. */
+/* Fails where a folder holds event files, which would be shown as one run with others. */
+int curves_check_folder(const char *folder);
+
+/* The files are there when it returns; fails where they cannot be written. What others left there
+ * is replaced, but by a run that is resumed. */
 int curves_open(const struct curves_options *options, struct curves **out);
 
 /* A point of the curves; NAN stands for what is not known, and makes an empty cell. */

@@ -54,7 +54,7 @@ static void fill_layer(const struct plan *plan, const struct bucket_figures *all
     const struct bucket *b = &plan->buckets[bucket];
 
     *out = (struct figures_layer){.name = b->name,
-                                  .scheme = figures->local ? "local" : b->label.text,
+                                  .scheme = plan_is_alone(plan) ? "local" : b->label.text,
                                   .predicted_seconds = -1,
                                   .alone_seconds = -1,
                                   .stall_rank = -1,

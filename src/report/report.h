@@ -35,8 +35,9 @@ void report_advise(const struct figures *figures, struct report_advice *out);
 void report_words(const struct figures *figures, struct strbuf *text);
 
 /* Appends the layers' table: bytes and times, predicted and measured; times that no layer has are
- * left out. Of many layers the REPORT_ROWS that cost most (waited, else alone, else bytes) appear,
- * in the net's order, and one row has the sums of the rest. */
+ * left out, and the whole table where nothing travels and no transfer was timed. Of many layers the
+ * REPORT_ROWS that cost most (waited, else alone, else bytes) appear, in the net's order, and one
+ * row has the sums of the rest. */
 enum { REPORT_ROWS = 10 };
 void report_table(const struct figures *figures, struct strbuf *text);
 

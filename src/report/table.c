@@ -63,12 +63,19 @@ void report_table(const struct figures *figures, struct strbuf *text)
 {
     struct figures_layer rest = {.scheme = "", .predicted_seconds = -1, .alone_seconds = -1};
     double rest_exposed = 0;
-    bool timed = false, fold = figures->nlayers > REPORT_ROWS + 1; /* one row is not worth a sum */
+    bool timed = false, travels = false,
+         fold = figures->nlayers > REPORT_ROWS + 1; /* one row is not worth a sum */
     char name[64];
     int folded = 0;
 
-    for (int i = 0; i < figures->nlayers; i++)
-        timed |= figures->layers[i].predicted_seconds >= 0 || figures->layers[i].alone_seconds >= 0;
+    for (int i = 0; i < figures->nlayers; i++) {
+        const struct figures_layer *layer = &figures->layers[i];
+
+        timed |= layer->predicted_seconds >= 0 || layer->alone_seconds >= 0;
+        travels |= layer->predicted_sent > 0 || layer->sent > 0;
+    }
+    if (!travels && !timed)
+        return;
     strbuf_printf(text, "%-24s %-9s %13s %11s", "layer", "scheme", "planned bytes", "sent bytes");
     if (timed)
         strbuf_printf(text, " %14s %10s", "predicted time", "time alone");

@@ -288,20 +288,23 @@ static void put_late(const struct figures *figures, struct strbuf *text)
 
     for (int r = 0; r < figures->nranks; r++) {
         const struct figures_late *late = &figures->ranks[r].late;
+        const char *before = ": the others waited";
+
         if (late->times == 0 || named++ >= NAMED)
             continue;
-        strbuf_printf(text, "%s rank %d on %s %d of %d times (", named > 1 ? ";" : "Late:", r,
+        strbuf_printf(text, "Rank %d on %s was late at %d of %d displays", r,
                       figures->ranks[r].host, late->times, figures->looks);
-        for (int c = 0, several = 0; c < LATE_CAUSES; c++)
-            if (late->seconds[c] > 0)
-                strbuf_printf(text, "%s%s %s", several++ ? ", " : "", words[c],
-                              units_seconds(late->seconds[c]).text);
-        strbuf_putc(text, ')');
+        for (int c = 0; c < LATE_CAUSES; c++)
+            if (late->seconds[c] > 0) {
+                strbuf_printf(text, "%s %s for its %s", before,
+                              units_seconds(late->seconds[c]).text, words[c]);
+                before = ",";
+            }
+        strbuf_putc(text, '\n');
     }
     if (named > NAMED)
-        strbuf_printf(text, "; %d more", named - NAMED);
-    if (named > 0)
-        strbuf_putc(text, '\n');
+        strbuf_printf(text, "%d more rank%s late\n", named - NAMED,
+                      named - NAMED == 1 ? " was" : "s were");
 }
 
 /* Whose gradients were dropped, and how many. */

@@ -194,13 +194,11 @@ static int set_loss_weights(struct layer_def *layer, const struct version *versi
     bool loss = is_loss(layer->type);
     size_t given = param->n_loss_weight, n = (size_t)layer->ntops;
 
-    if (given > 0 && given != n && !(loss && given > n && given <= 16))
-        return error_set("%s: expected loss_weight once per top (%d) or not at all, found %zu",
-                         layer_def_place(layer).text, layer->ntops, given);
-    if (given > n)
-        n = given;
     if (loss && n == 0)
         n = 1;
+    if (given > 0 && given != n)
+        return error_set("%s: expected loss_weight once per top (%zu) or not at all, found %zu",
+                         layer_def_place(layer).text, n, given);
     layer->nweights = (int)n;
     if (ALLOC(layer->loss_weights, n, "loss weights"))
         return -1;

@@ -23,8 +23,11 @@ static void put_damage(const struct job *job, const struct compute *compute, str
     if (!job->worker || job->blank)
         return;
     net_input_damage(compute->net, lines);
-    for (int i = 0; compute->tests && i < job->defs.ntests; i++)
+    for (int i = 0; compute->tests && i < job->defs.ntests; i++) {
         net_input_damage(compute->tests[i], lines);
+        if (compute->passes[i].rest)
+            net_input_damage(compute->passes[i].rest, lines);
+    }
 }
 
 /* Whether `line` is among `lines`, each of which ends in a newline. */

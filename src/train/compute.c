@@ -13,6 +13,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+static int create_tests(struct compute *compute, const struct job *job, const struct layer_env *env)
+{
+    if (OWN(job->owner, compute->tests, job->defs.ntests + 1, "test nets") ||
+        OWN(job->owner, compute->passes, job->defs.ntests + 1, "test nets"))
+        return -1;
+    for (int i = 0; i < job->defs.ntests; i++)
+        if (net_create(job->defs.tests[i], false, env, compute->net, &compute->tests[i]) ||
+            test_pass_open(&compute->passes[i], compute->tests[i], job->nworkers) ||
+            test_pass_set(&compute->passes[i], job->defs.test_iter[i], env, compute->net))
+            return -1;
+    return 0;
+}
+
 int compute_create_nets(struct compute *compute, struct job *job, struct trace *trace,
                         char **notices)
 {
@@ -51,14 +64,9 @@ int compute_create_nets(struct compute *compute, struct job *job, struct trace *
         fake_data_create(job->owner, compute->net, job->seed,
                          (uint64_t)job->rank * (uint64_t)job->batch, &compute->fake))
         return -1;
-    if (OWN(job->owner, compute->tests, job->defs.ntests + 1, "test nets"))
-        return -1;
     env.batch = env.row = 0;
     env.trace = NULL;
-    for (int i = 0; i < job->defs.ntests; i++)
-        if (net_create(job->defs.tests[i], false, &env, compute->net, &compute->tests[i]))
-            return -1;
-    return 0;
+    return create_tests(compute, job, &env);
 }
 
 /* ---- data ---- */
@@ -193,9 +201,14 @@ static int build_nets(struct compute *compute, const struct job *job, size_t lim
         return 0;
     if (build_net(compute, job, limit, compute->net))
         return -1;
-    for (int i = 0; i < job->defs.ntests; i++)
-        if (build_net(compute, job, limit, compute->tests[i]))
+    for (int i = 0; i < job->defs.ntests; i++) {
+        struct test_pass *pass = &compute->passes[i];
+
+        if (build_net(compute, job, limit, pass->net) ||
+            (pass->rest && (pass->batches - 1) % job->nworkers == job->rank &&
+             build_net(compute, job, limit, pass->rest)))
             return error_context("test net #%d", i);
+    }
     return 0;
 }
 
@@ -338,7 +351,9 @@ int compute_forward(struct compute *compute, const struct job *job, struct sync 
 
 void compute_close(struct compute *compute, const struct job *job)
 {
-    for (int i = 0; compute->tests && i < job->defs.ntests; i++)
+    for (int i = 0; compute->passes && i < job->defs.ntests; i++) {
+        test_pass_close(&compute->passes[i]);
         net_destroy(compute->tests[i]);
+    }
     net_destroy(compute->net);
 }

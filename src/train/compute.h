@@ -3,17 +3,19 @@
 #define POSEIDON_TRAIN_COMPUTE_H
 
 #include "net/net.h"
+#include "report/test_pass.h"
 #include "train/grains.h"
 #include "train/job.h"
 
 struct compute {
-    struct engine engine;   /* .i NULL: not open. Owned */
-    struct net *net;        /* to train; on dedicated servers created and not built. Owned */
-    struct net **tests;     /* defs.ntests of them; NULL on dedicated servers. Owned */
-    int counted_losses;     /* net_counted_losses, where workers share them */
-    double *counts;         /* of as many; NULL: they do not, or there are none. Owned */
-    struct grains grains;   /* of the batch; opened by compute_open_shares */
-    struct fake_data *fake; /* what the net to train gets for data; NULL: data. Owned */
+    struct engine engine;     /* .i NULL: not open. Owned */
+    struct net *net;          /* to train; on dedicated servers created and not built. Owned */
+    struct net **tests;       /* defs.ntests of them; NULL on dedicated servers. Owned */
+    struct test_pass *passes; /* one for each; that of a net that test_iter switches off is empty */
+    int counted_losses;       /* net_counted_losses, where workers share them */
+    double *counts;           /* of as many; NULL: they do not, or there are none. Owned */
+    struct grains grains;     /* of the batch; opened by compute_open_shares */
+    struct fake_data *fake;   /* what the net to train gets for data; NULL: data. Owned */
 };
 
 struct sync;

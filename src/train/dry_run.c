@@ -36,7 +36,8 @@ static void find_needs(const struct job *job, const struct compute *compute,
     if (job->worker)
         out->nets = (double)net_memory(compute->net) + (double)compute->grains.bytes;
     for (int i = 0; job->worker && i < job->defs.ntests; i++)
-        out->nets += (double)net_memory(compute->tests[i]);
+        out->nets += (double)net_memory(compute->tests[i]) +
+                     (double)(compute->passes[i].rest ? net_memory(compute->passes[i].rest) : 0);
     cores_list(&job->cores, CORES_COMPUTE, out->cores);
 }
 

@@ -211,6 +211,9 @@ int job_read(struct job *job, char **notices)
     job->solver = (const Caffe__SolverParameter *)text_root(job->doc);
     job->max_iter = o->max_iter > 0 ? o->max_iter : job->solver->max_iter;
     job->iter_size = job->solver->iter_size;
+    if (job->solver->average_loss < 1)
+        return error_set("%s: average_loss must be at least 1, found %d", o->solver,
+                         job->solver->average_loss);
     if (job->iter_size < 1)
         return error_set("%s: iter_size must be at least 1, found %d", o->solver, job->iter_size);
     if (job->max_iter < 0)

@@ -132,7 +132,8 @@ static int display_loss(struct trainer *t, int64_t iteration, double seconds, bo
         return -1;
     for (size_t i = alike; i <= noutputs; i++)
         sums[i] /= drops ? sums[count - 1] : t->job.nworkers;
-    t->timing.final_loss = sums[0];
+    t->timing.train_loss = sums[0];
+    t->timing.train_loss_iterations = rates_smooths(&t->rates);
     if (training) {
         timing_note_lapse(&t->timing.lapses, lapse, iteration - t->timing.display_iter);
         LOG_INFO(t->job.log, "Iteration %" PRId64 " (%g iter/s, %gs/%d iters), loss = %g%s",
@@ -311,10 +312,11 @@ static int pause_for(struct trainer *t, int64_t iteration, bool test, bool save)
     return status;
 }
 
-/* The loss that the next iteration would begin with. */
+/* As Caffe's: smoothed, with the loss that the next iteration would begin with. */
 static int log_last_loss(struct trainer *t, int64_t end)
 {
     const struct net_hooks none = {.context = NULL};
+    bool grains = t->job.options->reproducible; /* whose mean is every worker's own loss */
     double *losses = t->compute.grains.rows;
 
     for (int s = 0; s < job_shares(&t->job); s++) {
@@ -322,11 +324,14 @@ static int log_last_loss(struct trainer *t, int64_t end)
         if (compute_forward(&t->compute, &t->job, t->exchange.sync, &run, &none, s, &losses[s]))
             return -1;
     }
-    if (grains_mean(&t->compute.grains, &t->job, t->exchange.sync, losses, 1))
+    if (grains && grains_mean(&t->compute.grains, &t->job, t->exchange.sync, losses, 1))
+        return -1;
+    rates_put(&t->rates, *losses);
+    *losses = rates_smoothed(&t->rates);
+    if (!grains && grains_mean(&t->compute.grains, &t->job, t->exchange.sync, losses, 1))
         return -1;
     LOG_INFO(t->job.log, "Iteration %" PRId64 ", loss = %g", end, *losses);
-    return t->job.options->reproducible ? average_statistics(t)
-                                        : 0; /* the pass changed each grain's */
+    return grains ? average_statistics(t) : 0; /* the pass changed each grain's */
 }
 
 static int finish_training(struct trainer *t)

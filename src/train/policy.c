@@ -63,6 +63,28 @@ static int check(const struct policy *policy)
                : 0;
 }
 
+const char *policy_doubt(const struct policy *policy)
+{
+    const Caffe__SolverParameter *s = policy->solver;
+    bool gamma = s->gamma != 0, power = s->power != 0;
+
+    switch (policy->type) {
+    case POLICY_STEP:
+    case POLICY_MULTISTEP:
+    case POLICY_EXP:
+    case POLICY_PLATEAU:
+        return gamma ? NULL : "gamma is 0 or not set: the rate falls to 0";
+    case POLICY_INV:
+        return gamma && power ? NULL : "gamma or power is 0 or not set: the rate never falls";
+    case POLICY_POLY:
+        return power ? NULL : "power is 0 or not set: the rate never falls";
+    case POLICY_SIGMOID:
+        return gamma ? NULL : "gamma is 0 or not set: the rate never falls";
+    default:
+        return NULL;
+    }
+}
+
 int policy_from_solver(const Caffe__SolverParameter *solver, struct policy *policy)
 {
     int type;

@@ -19,7 +19,7 @@ int rates_open(struct rates *rates, const struct policy *policy, int average_los
                             .step = at->current_step,
                             .steps = {at->current_step, at->current_step},
                             .memory.least = INFINITY,
-                            .window = average_loss > 0 ? average_loss : 1};
+                            .window = average_loss};
     return ALLOC(rates->losses, rates->window, "losses");
 }
 
@@ -61,14 +61,19 @@ void rates_put(struct rates *rates, double loss)
     rates->losses[rates->nlosses++ % rates->window] = (float)loss;
 }
 
+int rates_smooths(const struct rates *rates)
+{
+    return rates->nlosses < rates->window ? (int)rates->nlosses : rates->window;
+}
+
 double rates_smoothed(const struct rates *rates)
 {
-    int64_t n = rates->nlosses < rates->window ? rates->nlosses : rates->window;
+    int n = rates_smooths(rates);
     double sum = 0;
 
-    for (int64_t i = 0; i < n; i++)
+    for (int i = 0; i < n; i++)
         sum += (double)rates->losses[i];
-    return n > 0 ? sum / (double)n : 0;
+    return n > 0 ? sum / n : 0;
 }
 
 /* The mean over all workers of the losses since the last call with one; NAN: the window is not

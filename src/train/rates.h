@@ -43,6 +43,7 @@ int32_t rates_step(const struct rates *rates, int64_t iteration);
 /* A loss of this worker; and the mean of the last ones, 0 before the first. */
 void rates_put(struct rates *rates, double loss);
 double rates_smoothed(const struct rates *rates);
+int rates_smooths(const struct rates *rates); /* of how many losses that is the mean */
 
 /* Plateau, on each of nworkers workers (1: all have the same loss) after that iteration's passes:
  * the next iteration's rate. *dropped: the rate is lower than before. Collective over the workers

@@ -88,8 +88,7 @@ static int publish_report(struct trainer *t, const struct figures *figures)
     struct strbuf text = {.data = NULL};
     int status;
 
-    if (figures->nranks > 1)
-        report_table(figures, &text);
+    report_table(figures, &text);
     report_words(figures, &text);
     status = strbuf_status(&text);
     LOG_LINES(t->job.log, strbuf_text(&text));
@@ -172,8 +171,14 @@ static void log_run(const struct trainer *t)
                       job->records);
     LOG_INFO(job->log, "%s", strbuf_text(&text));
     strbuf_clear(&text);
-    if (!job->blank && isfinite(t->timing.final_loss))
-        strbuf_printf(&text, "Final loss %.6g", t->timing.final_loss);
+    if (!job->blank && isfinite(t->timing.train_loss)) {
+        if (t->timing.train_loss_iterations > 1)
+            strbuf_printf(&text, "Mean loss of the last %d iterations",
+                          t->timing.train_loss_iterations);
+        else
+            strbuf_puts(&text, "Loss of the last iteration");
+        strbuf_printf(&text, " %.6g", t->timing.train_loss);
+    }
     if (t->scores.best >= 0)
         strbuf_printf(&text, "%sbest test %s %.6g at iteration %" PRId64, text.length ? ", " : "",
                       t->scores.name, t->scores.best_score, t->scores.best);
@@ -355,7 +360,8 @@ static void put_course(const struct trainer *t, struct json *json)
                     images_rate(figures, figures->iterations - timing->warm_iterations,
                                 timing->train_seconds - warm));
     json_put_string(json, "engine", t->job.options->engine);
-    json_put_double(json, "final_loss", t->job.blank ? (double)NAN : timing->final_loss);
+    json_put_double(json, "train_loss", t->job.blank ? (double)NAN : timing->train_loss);
+    json_put_int(json, "train_loss_iterations", timing->train_loss_iterations);
     json_key(json, "test_iteration");
     if (tested)
         json_int(json, t->scores.iteration);

@@ -6,6 +6,7 @@
 #include "util/path.h"
 #include "util/suggest.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,6 +30,30 @@ static void warn_of_unused(const struct job *job)
                     file);
 }
 
+/* How often a test goes through its records, but for once or less with whole batches. */
+static void say_pass(const struct job *job, int i, const struct test_pass *pass)
+{
+    uint64_t samples = pass->batch * (uint64_t)pass->batches;
+
+    if (pass->batches == 0)
+        LOG_WARNING(job->log, "%s: test_iter is 0: test net #%d is not run", job->options->solver,
+                    i);
+    else if (pass->unable)
+        LOG_WARNING(job->log, "Test net #%d: %s: %s", i, test_pass_twice, pass->unable);
+    else if (pass->rest)
+        LOG_INFO(job->log,
+                 "Test net #%d: a test is one pass over %" PRIu64 " records; its last batch has "
+                 "%" PRIu64 " samples",
+                 i, pass->records, test_pass_samples(pass, pass->batches - 1));
+    else if (pass->records && samples > pass->records)
+        LOG_WARNING(job->log,
+                    "%s: test net #%d: test_iter %d x batch %" PRIu64 " are %.4g passes over "
+                    "%" PRIu64 " records in every test; test_iter: %" PRIu64 " is one",
+                    job->options->solver, i, pass->batches, pass->batch,
+                    (double)samples / (double)pass->records, pass->records,
+                    (pass->records + pass->batch - 1) / pass->batch);
+}
+
 /* What is well-formed and yet hardly what was meant. */
 static void warn_of_settings(const struct job *job, const struct compute *compute)
 {
@@ -42,20 +67,17 @@ static void warn_of_settings(const struct job *job, const struct compute *comput
     if (solver->base_lr <= 0)
         LOG_WARNING(job->log, "%s: base_lr is %g: %s", o->solver, (double)solver->base_lr,
                     solver->base_lr < 0 ? "training increases the loss" : "nothing trains");
-    for (size_t i = 0; i < solver->n_test_iter; i++)
-        if (solver->test_iter[i] == 0)
-            LOG_WARNING(job->log, "%s: test_iter is 0: test net #%zu is not run", o->solver, i);
+    if (policy_doubt(&job->policy))
+        LOG_WARNING(job->log, "%s: lr_policy \"%s\": %s", o->solver, solver->lr_policy,
+                    policy_doubt(&job->policy));
+    for (int i = 0; i < job->defs.ntests && compute->passes; i++)
+        say_pass(job, i, &compute->passes[i]);
     if (cpu && solver->has_solver_mode &&
         solver->solver_mode == CAFFE__SOLVER_PARAMETER__SOLVER_MODE__GPU)
         LOG_WARNING(job->log,
                     "%s: solver_mode is GPU, but training runs on the CPU; --engine=cuda (or "
                     "--gpu=all) trains on GPUs",
                     o->solver);
-    if (cpu && engine_math_is_reduced(o->computing.math))
-        LOG_WARNING(job->log, "%s", engine_math_unused);
-    if (cpu && o->computing.deterministic)
-        LOG_WARNING(job->log, "--tune=deterministic has no effect on --engine=cpu, which computes "
-                              "the same bits at every run by the same algorithms");
 }
 
 /* What weight decay alone changes. */

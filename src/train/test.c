@@ -11,40 +11,45 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* This worker's batches, unless a signal stops it; per batch: outputs, then the loss. */
-static int run_test_batches(struct trainer *t, struct net *net, int batches, size_t width,
-                            double *table)
+/* This worker's batches, unless a signal stops it; per batch: outputs, then the loss. A test begins
+ * where Caffe's would have got to after all tests before it. */
+static int run_test_batches(struct trainer *t, const struct test_pass *pass, int64_t iteration,
+                            size_t width, double *table)
 {
-    struct run run = {.seed = t->job.seed};
+    int64_t interval = t->job.solver->test_interval;
+    int64_t before =
+        interval > 0 ? (iteration + interval - 1) / interval : 0; /* tests, from 0 on */
+    const struct run run = {.seed = t->job.seed};
+    uint64_t first;
 
-    for (int b = t->job.rank; b < batches && !guard_hurries(&t->guard); b += t->job.nworkers) {
-        double *row = table + (size_t)b * width;
-        if (net_forward(net, &run, NULL, &row[width - 1]) || outputs_read(net, row))
-            return error_context("test batch %d", b);
-    }
+    if (before > 0 && !t->job.solver->test_initialization)
+        before--;
+    first = (uint64_t)before * test_pass_length(pass);
+    if (net_seek(pass->net, first))
+        return -1;
+    for (int b = t->job.rank; b < pass->batches && !guard_hurries(&t->guard); b += t->job.nworkers)
+        if (test_pass_run(pass, b, first, &run, table + (size_t)b * width))
+            return -1;
     return 0;
 }
 
 int trainer_test(struct trainer *t, int i, int64_t iteration, bool *interrupted)
 {
-    struct net *net = t->compute.tests[i];
-    int batches = t->job.defs.test_iter[i], interval = t->job.solver->test_interval;
+    const struct test_pass *pass = &t->compute.passes[i];
+    struct net *net = pass->net;
     size_t width = outputs_count(net) + 1;
-    size_t rows = (size_t)batches * width;
+    size_t rows = (size_t)pass->batches * width;
     double *table; /* then means */
     int status = -1;
 
     *interrupted = false;
-    if (batches == 0) /* switched off by test_iter: 0 */
+    if (pass->batches == 0) /* switched off by test_iter: 0 */
         return 0;
     if (ALLOC(table, rows + width + 1, "test scores"))
         return -1;
     guard_enter(&t->guard, iteration, PHASE_TESTING + i);
     LOG_INFO(t->job.log, "Iteration %" PRId64 ", Testing net (#%d)", iteration, i);
-    /* a test begins where Caffe's would have got to after all tests before it */
-    uint64_t before = interval > 0 ? (uint64_t)(iteration / interval) : 0;
-    if (net_seek(net, before * (uint64_t)batches * (uint64_t)net_batch(net)) ||
-        run_test_batches(t, net, batches, width, table))
+    if (run_test_batches(t, pass, iteration, width, table))
         goto done;
     double *mean = table + rows;
     *mean = guard_hurries(&t->guard); /* its first place tells the others */
@@ -56,11 +61,7 @@ int trainer_test(struct trainer *t, int i, int64_t iteration, bool *interrupted)
         status = 0;
         goto done;
     }
-    for (int b = 0; b < batches; b++)
-        for (size_t k = 0; k < width; k++)
-            mean[k] += table[(size_t)b * width + k];
-    for (size_t k = 0; k < width; k++)
-        mean[k] /= batches;
+    test_pass_mean(pass, table, mean);
     if (t->job.solver->test_compute_loss)
         LOG_INFO(t->job.log, "Test loss: %g", mean[width - 1]);
     outputs_log(t->job.log, "Test", net, mean);

@@ -36,7 +36,8 @@ struct timing {
     double display_seconds; /* of train_seconds at the last display */
     int64_t display_iter;   /* iteration of the last display */
     struct timing_lapses lapses;
-    double final_loss; /* smoothed, over all workers, there; NAN: none was run */
+    double train_loss; /* there: mean of the last losses of all workers; NAN: none was run */
+    int train_loss_iterations; /* of so many */
 };
 
 /* Seconds of training so far. */

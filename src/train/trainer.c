@@ -222,7 +222,7 @@ int trainer_create(MPI_Comm world, const struct trainer_options *options, struct
         t->guard.compute = &t->compute;
         t->guard.run = &t->run;
         t->run.last_snapshot = -1;
-        t->timing.final_loss = NAN;
+        t->timing.train_loss = NAN;
     }
     if (error_agree(world, t && t->setup ? job_open(&t->job, world, options, log) : -1) ||
         set_up(t)) {

@@ -53,7 +53,10 @@ struct option {
     const char *const *words; /* ended by NULL; of the enumeration's own header */
     /* Fills the target, or fails with a message that begins with --OPTION; borrows `text`. */
     int (*parse)(const char *option, const char *text, void *target);
-    const char *need; /* it must be given: what a message says behind "Need " where it is not */
+    const char *need;    /* it must be given: what a message says behind "Need " where it is not */
+    const char *engines; /* those that use it, with blanks between them; NULL: all. It is refused
+                            where another one computes, */
+    const char *default_words; /* but for these values, which change nothing there; or NULL */
 };
 
 /* A table that is made of several parts. */

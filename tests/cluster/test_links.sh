@@ -197,7 +197,7 @@ half_speed() {
         sleep 0.1
     done
     wait "$launcher" || { fail 'it does not come to its end'; tail -n 4 log; }
-    grep 'Late: ' log
+    grep 'was late at' log
     grep -q 'What would help most: .*host n3: rank 2 there' log || { fail "the advice: $(grep 'What would help' log)"; }
     counted='one host at half speed | 1 | 1 | 0 | named with its rank by the advice | at the end'
 }

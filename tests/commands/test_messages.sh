@@ -12,6 +12,10 @@ END
 settings="net: 'net.prototxt' lr_policy: 'fixed' max_iter: 12 snapshot_prefix: 's' test_iter: 1 test_interval: 99"
 echo "$settings base_lr: 0.01" >solver.prototxt
 works '*' train --solver=solver.prototxt
+# the table of the net, which goes to standard output, stands where it was printed: in front of the log
+"$POSEIDON" train --solver=solver.prototxt >both.log 2>&1
+table=$(sed -n '/^layer  *type /=' both.log) start=$(sed -n '/Solver scaffolding done/=' both.log)
+[ "${table:-1000}" -lt "${start:-0}" ] || fail "the table of the net in line ${table:-?}, behind line ${start:-?} of the log"
 
 # threads
 refuses '*--threads=100000 is too many: this machine has *expected at most one thread per core*' \
@@ -104,11 +108,32 @@ refuses '*wrong.prototxt: warmup_iter and rampup_interval say the same*' train -
 solver "base_lr: 1 lr_policy: 'step'"
 refuses '*wrong.prototxt: lr_policy "step" needs a positive stepsize*' train --solver=wrong.prototxt
 solver "base_lr: -1 lr_policy: 'fixed' solver_mode: GPU test_iter: 0 test_interval: 1"
-works '*wrong.prototxt: base_lr is -1: training increases the loss*' train --solver=wrong.prototxt --math=bf16
+works '*wrong.prototxt: base_lr is -1: training increases the loss*' train --solver=wrong.prototxt
 has "$err" 'solver_mode is GPU, but training runs on the CPU; --engine=cuda*trains on GPUs' solver_mode
-has "$err" '--math has no effect on --engine=cpu, which computes in single precision' --math
 has "$err" 'test_iter is 0: test net #0 is not run' 'test_iter 0'
 lacks "$err" 'Test net output' 'test_iter 0'
+solver "base_lr: 1 lr_policy: 'step' stepsize: 2"
+works '*wrong.prototxt: lr_policy "step": gamma is 0 or not set: the rate falls to 0*' train --solver=wrong.prototxt --dry-run
+for policy in "'exp'" "'multistep' stepvalue: 3" "'plateau' plateau_winsize: 2"; do
+    solver "base_lr: 1 lr_policy: $policy gamma: 0"
+    works '*: gamma is 0 or not set: the rate falls to 0*' train --solver=wrong.prototxt --dry-run
+done
+for policy in "'inv' gamma: 0.1" "'inv' power: 0.1" "'poly'" "'sigmoid' stepsize: 3"; do
+    solver "base_lr: 1 lr_policy: $policy"
+    works '*is 0 or not set: the rate never falls*' train --solver=wrong.prototxt --dry-run
+done
+for policy in "'step' stepsize: 2 gamma: 0.1" "'inv' gamma: 0.1 power: 1" "'poly' power: 1" "'fixed'" "'cosine'"; do
+    solver "base_lr: 1 lr_policy: $policy"
+    works '*ready to train*' train --solver=wrong.prototxt --dry-run
+    lacks "$err" 'is 0 or not set' "$policy"
+done
+for count in 0 -1; do
+    solver "base_lr: 1 lr_policy: 'fixed' average_loss: $count"
+    refuses "*wrong.prototxt: average_loss must be at least 1, found $count*" train --solver=wrong.prototxt
+done
+sed "s/top: 'l'/& loss_weight: 1 loss_weight: 2/" net.prototxt >twice.prototxt
+refuses "*twice.prototxt:4: layer 'l': expected loss_weight once per top (1) or not at all, found 2*" \
+    summary --model=twice.prototxt
 solver "base_lr: 1 lr_policy: 'fixed' debug_info: true snapshot_diff: true layer_wise_reduce: false"
 works '*wrong.prototxt: debug_info has no effect: values and gradients are not printed*' train --solver=wrong.prototxt --max-iter=1
 has "$err" 'wrong.prototxt: snapshot_diff has no effect: snapshots hold no gradients' snapshot_diff
@@ -118,7 +143,7 @@ sed -i 's/xavier/constant/' frozen.prototxt
 sed "s/net.prototxt/frozen.prototxt/" solver.prototxt >frozen_solver.prototxt
 sed -i "s/inner_product_param { num_output: 2 } param/param/; s/lr_mult: 0 *\$/lr_mult: 0 } inner_product_param { num_output: 2/" frozen.prototxt
 works '*Nothing trains: every lr_mult of the net is 0*' train --solver=frozen_solver.prototxt --max-iter=1
-works '*--tune=deterministic has no effect on --engine=cpu*Reproducible: 1 grain, each*' train --solver=solver.prototxt \
+works '*Reproducible: 1 grain, each*' train --solver=solver.prototxt \
     --max-iter=1 --tune=deterministic --global-batch=2 --reproducible=2
 
 # a summary that can stand in a table

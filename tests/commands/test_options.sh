@@ -53,7 +53,17 @@ run train --solver=solver.prototxt -gpu all
 [ "$status" -eq 0 ] || has "$err" 'cuda' '-gpu all without a GPU'
 
 # --tune: names and values
-train '*' --tune=chunk=1k --tune=no-fusion --tune=workspace=1m -tune no_graphs=true
+train '*' --tune=chunk=1k --tune=no-fusion --math=fp32 -tune deterministic=true --tune=no-graphs=false
+# what the engine does not use
+for command in "test --model=n --weights=w" "time --model=n" "classify --model=n --weights=w x.png" \
+    "extract --model=n --weights=w --blobs=x o.h5"; do
+    for option in --math=bf16 --tune=no-graphs --tune=workspace=1m; do
+        # shellcheck disable=SC2086 # words
+        refuses "*${option%=[b1]*} is for --engine=cuda alone; the engine is cpu*" $command $option
+    done
+    # shellcheck disable=SC2086
+    refuses '*--tune=convolution is for --engine=cpu alone; the engine is cuda*' $command --engine=cuda --tune=convolution=direct
+done
 refuses "*--tune=chunck=1: there is no such name; did you mean chunk? ('poseidon help tuning' lists all)*" \
     train --solver=solver.prototxt --tune chunck=1
 refuses '*: there is no such name (*' train --solver=solver.prototxt --tune "$(printf %0100d 0)=1"

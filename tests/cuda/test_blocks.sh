@@ -38,12 +38,12 @@ ln -s "$abs_top_srcdir/data" data
 cp "$abs_top_srcdir/tests/cuda/mixed.prototxt" net.prototxt
 printf 'net: "net.prototxt"\nbase_lr: 0.05\nlr_policy: "fixed"\nmax_iter: 1\nsnapshot_after_train: false\n' >solver.prototxt
 printf 'test_iter: 1\ntest_interval: 1\n' >>solver.prototxt
-final_loss() {
+train_loss() {
     run "$programs/poseidon" train --solver=solver.prototxt --engine=cuda --threads=1 --seed=3 --batch=2 --force --summary=out.json
-    sed -n 's/.*"final_loss": *\([^,}]*\).*/\1/p' out.json
+    sed -n 's/.*"train_loss": *\([^,}]*\).*/\1/p' out.json
 }
-found=$(final_loss) || { echo "$found"; exit 1; }
-expected=$(unset POSEIDON_EMULATED_BLOCKS POSEIDON_EMULATED_KERNELS; final_loss) || { echo "$expected"; exit 1; }
+found=$(train_loss) || { echo "$found"; exit 1; }
+expected=$(unset POSEIDON_EMULATED_BLOCKS POSEIDON_EMULATED_KERNELS; train_loss) || { echo "$expected"; exit 1; }
 awk -v a="$expected" -v b="$found" 'BEGIN { d = a - b; exit !(a > 0 && d * d <= 1e-10 * a * a) }' ||
     { echo "FAIL: a loss of $found, and of $expected in blocks of one thread"; exit 1; }
 

@@ -35,8 +35,8 @@ straight 2 --solver=plain.prototxt --comm=onebit
 straight 3 --solver=plain.prototxt --comm=adam
 
 # gradients and parameters that wait for others do so on the host, all the same
-run 2 --solver=slow.prototxt --comm=ps --tune=direct=off && expected=$(value final_loss) &&
-    run 2 --solver=slow.prototxt --comm=ps --tune=staleness=2 --tune=direct=on && found=$(value final_loss) &&
+run 2 --solver=slow.prototxt --comm=ps --tune=direct=off && expected=$(value train_loss) &&
+    run 2 --solver=slow.prototxt --comm=ps --tune=staleness=2 --tune=direct=on && found=$(value train_loss) &&
     awk -v a="$expected" -v b="$found" 'BEGIN { exit !(a > 0 && b > 0 && (a - b)^2 < (0.05 * a)^2) }' ||
     fail "staleness: loss $found, not about $expected"
 run 2 --solver=plain.prototxt --comm=sfb && grep -q 'Messages go straight' log || fail 'not straight by itself'

@@ -34,12 +34,12 @@ one_node() { # RANKS ARGUMENTS...
     case $* in *--math*) flat=$1-$2-math ;; *) flat=$1-$2 ;; esac
     if [ ! -f "$flat" ]; then
         go "$@" --comm=ps --hierarchy=off || return
-        echo "$(value parameters_sha256) $(value final_loss)" >"$flat"
+        echo "$(value parameters_sha256) $(value train_loss)" >"$flat"
     fi
     go "$@" || return
     grep -q "$1 workers on 1 node add up their gradients by NCCL 2\.[0-9.]*; the leader of each communicates for it" log ||
         fail "$*: no word of NCCL"
-    [ "$(value parameters_sha256) $(value final_loss)" = "$(cat "$flat")" ] || fail "$*: other parameters than by --comm=ps"
+    [ "$(value parameters_sha256) $(value train_loss)" = "$(cat "$flat")" ] || fail "$*: other parameters than by --comm=ps"
     [ "$(value bytes_sent_per_iteration)" = 0 ] || fail "$*: $(value bytes_sent_per_iteration) bytes sent within a node"
     echo "ok: one node: $*"
 }
@@ -108,11 +108,11 @@ two_nodes() {
 # What rounds gradients away: the loss of nodes that share memory, on the CPU.
 lossy() {
     two_nodes "$@" || return
-    found=$(value final_loss) ranks=$1; shift
+    found=$(value train_loss) ranks=$1; shift
     "$POSEIDON_MPIRUN" "$ranks" "$POSEIDON" train --threads=1 --seed=3 --force --summary=out.json "$@" --hierarchy=2 >log 2>&1 ||
         { cat log; fail "$* on the CPU"; return; }
-    awk -v a="$found" -v b="$(value final_loss)" 'BEGIN { d = a - b; exit !(d * d <= 1e-6 * a * a) }' ||
-        fail "$*: a loss of $found, and of $(value final_loss) on the CPU"
+    awk -v a="$found" -v b="$(value train_loss)" 'BEGIN { d = a - b; exit !(d * d <= 1e-6 * a * a) }' ||
+        fail "$*: a loss of $found, and of $(value train_loss) on the CPU"
 }
 for file in plain clipped; do
     nodes 4 --solver=$file-saved.prototxt --comm=ps

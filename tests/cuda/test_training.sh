@@ -17,12 +17,12 @@ printf 'iter_size: 2\n' | solver double.prototxt
 printf 'clip_gradients: 0.5\niter_size: 2\n' | solver clipped.prototxt
 printf 'type: "Adam"\nmomentum2: 0.999\nbase_lr: 0.001\n' | grep -v base_lr | solver adam.prototxt
 
-# The final loss of a run: RANKS PROGRAM ARGUMENTS...
+# The loss of a run: RANKS PROGRAM ARGUMENTS...
 loss() {
     ranks=$1; shift
     "$POSEIDON_MPIRUN" "$ranks" "$@" --threads=1 --seed=3 --force --summary=out.json --tune=ps-update=host \
         >log 2>&1 || { cat log >&2; return 1; }
-    sed -n 's/.*"final_loss": *\([^,}]*\).*/\1/p' out.json
+    sed -n 's/.*"train_loss": *\([^,}]*\).*/\1/p' out.json
 }
 
 same() { # WHAT EXPECTED FOUND TOLERANCE

@@ -144,7 +144,7 @@ loss() { # RANKS ARGUMENTS...: the loss after ten iterations
     timeout -k 5 60 mpirun -np "$ranks" "$build/poseidon" train --max-iter=10 --seed=3 \
         --force --summary="$work/loss.json" "$@" >"$work/loss.log" 2>&1 </dev/null ||
         { tail -n 5 "$work/loss.log"; return 1; }
-    sed -n 's/.*"final_loss": *\([^,}]*\).*/\1/p' "$work/loss.json"
+    sed -n 's/.*"train_loss": *\([^,}]*\).*/\1/p' "$work/loss.json"
 }
 parameters() { sed -n 's/.*"parameters_sha256": *"\([^"]*\)".*/\1/p' "$work/loss.json"; }
 

@@ -113,7 +113,7 @@ holds "$folder/out/report.md" '| ps | measured | 1.00 | 1.90 |'
 mkdir "$folder/sweep"
 for rate in 0.01 0.003 0.1; do
     summary "$folder/sweep/lr$rate.json" ps 2 100
-    sed -i "s/^{/{\"set\":[\"base_lr=$rate\",\"gamma=0.5\"],\"train_seconds\":12.5,\"final_loss\":0.25,\"best_iteration\":-1,\"best_score\":null,\
+    sed -i "s/^{/{\"set\":[\"base_lr=$rate\",\"gamma=0.5\"],\"train_seconds\":12.5,\"train_loss\":0.25,\"best_iteration\":-1,\"best_score\":null,\
 \"test_iteration\":40,\"test\":{\"accuracy\":0.5},/" "$folder/sweep/lr$rate.json"
 done
 sed -i 's/"best_iteration":-1,"best_score":null/"best_iteration":30,"best_score":0.75,"epochs":4/' "$folder/sweep/lr0.1.json"

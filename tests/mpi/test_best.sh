@@ -40,7 +40,7 @@ for output in accuracy loss; do
     grep -q "The best $output so far: " run.log || fail "$output: it is not said"
     # what the end says is what the summary has
     grep -q 'Trained iterations 0 to 16 in [0-9.e-]* s: [0-9.]* images/s, 0\.02133 epochs of 12000 records$' run.log &&
-        grep -q "Final loss [0-9.]*, best test $output [0-9.]* at iteration $expected, kept as $work/run_best\.caffemodel\.h5\$" run.log &&
+        grep -q "Loss of the last iteration [0-9.]*, best test $output [0-9.]* at iteration $expected, kept as $work/run_best\.caffemodel\.h5\$" run.log &&
         grep -q "Parameters' SHA-256 $(json_value run.json parameters_sha256)\$" run.log ||
         { fail "$output: the end"; grep 'result.c' run.log; }
     # the same in two parts

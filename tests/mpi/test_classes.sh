@@ -47,7 +47,7 @@ scores() {
 }
 for ranks in 1 2 3; do
     scores $ranks --classes --confusion=c$ranks.csv --json || { fail "$ranks ranks"; cat test.log; }
-    grep -q 'Running for 11 iterations of 2: 22 records, 1 pass\.' test.log || fail "$ranks ranks: the pass is not said"
+    grep -q 'Running for 6 iterations of 4, the last one of 2: 22 records, 1 pass\.' test.log || fail "$ranks ranks: the pass is not said"
     grep -q 'Loading weights from w_iter_1.caffemodel' test.log && ! grep -q Finetuning test.log || fail "$ranks ranks: whose weights"
     sed -n '/^class  *samples/,/^all /p' test.log | tail -n +2 | cmp - expected.txt || { fail "$ranks ranks: another table"; cat test.log; }
     head -n 1 c$ranks.csv | grep -qx 'label,ash,"oak, red","the ""elm""",fir,yew,box,none' || fail "$ranks ranks: names: $(head -n 1 c$ranks.csv)"
@@ -56,12 +56,19 @@ import csv, json, sys
 rows = list(csv.reader(open(sys.argv[1])))[1:]
 expected = list(csv.reader(open("expected.csv")))
 assert [row[1:] for row in rows] == expected, rows
-assert abs(json.load(open("out.json"))["test"]["accuracy"] - float(open("accuracy").read())) < 1e-5
+out = json.load(open("out.json"))
+assert abs(out["test"]["accuracy"] - float(open("accuracy").read())) < 1e-5
+assert [[str(n) for n in row] for row in out["confusion"]] == expected, out["confusion"]
+assert [one["class"] for one in out["classes"]] == ["ash", "oak, red", "the \"elm\"", "fir", "yew", "box", "none"]
+said = ["%-24s %8d %7.1f %% %7.1f %%\n" % (one["class"], one["samples"], 100 * one["accuracy"], 100 * one["top_5"])
+        for one in out["classes"] if one["samples"]]
+assert said == open("expected.txt").readlines()[:-1], said
+assert out["classes"][6] == {"class": "none", "samples": 0, "accuracy": None, "top_5": None}
 ' c$ranks.csv || fail "$ranks ranks: another confusion"
 done
-# a batch of one's own: the second pass's samples are not counted twice. Without --json the table is what is printed
-scores 2 --classes --batch=4 || fail 'batch of 4'
-grep -q 'Running for 6 iterations of 4: 1.091 passes over 22 records\.' test.log || { fail 'more than a pass is not said'; cat test.log; }
+# a batch of one's own; without --json the table is what is printed
+scores 2 --classes --batch=11 || fail 'batch of 11'
+grep -q 'Running for 2 iterations of 11: 22 records, 1 pass\.' test.log || { fail 'a pass of whole batches is not said'; cat test.log; }
 tail -n +2 out.json | cmp - expected.txt || fail 'samples are counted twice'
 grep -q '^class  *samples' test.log && fail 'the table is not on standard output alone'
 scores 1 --iterations=3 || fail '3 iterations'

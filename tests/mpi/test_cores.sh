@@ -1,14 +1,14 @@
 #!/bin/sh
 # Which cores a rank computes on: its own, or its share of those that it may use with others, without the last one where
-# that is left for the wire; OpenMP's own settings; the warning of a rank that has one core while others are idle; what
-# --math says on the CPU; and that servers' threads change no parameter.
+# that is left for the wire; OpenMP's own settings; the warning of a rank that has one core while others are idle;
+# and that servers' threads change no parameter.
 . "$abs_top_srcdir/tests/mpi/common.sh"
 make_solver solver.prototxt 'max_iter: 1' 'snapshot_after_train: false'
 command -v taskset >/dev/null || exit 77
 
 # said TEXT LOG
 said() {
-    grep -qF -- "$1" "$2" || fail "expected '$1', found '$(grep -E 'Rank|bound|--math' "$2")'"
+    grep -qF -- "$1" "$2" || fail "expected '$1', found '$(grep -E 'Rank|bound' "$2")'"
 }
 
 # run RANKS LOG WORD...: tests/mpirun.sh gives each rank its threads, which is not what is looked at here
@@ -16,7 +16,7 @@ run() {
     ranks=$1 log=$2
     shift 2
     "$POSEIDON_MPIRUN" "$ranks" env -u OMP_NUM_THREADS "$@" "$POSEIDON" train --solver=solver.prototxt --batch=4 \
-        --math=bf16 >"$log" 2>&1 </dev/null || fail "$ranks ranks: $(tail -n 3 "$log")"
+        >"$log" 2>&1 </dev/null || fail "$ranks ranks: $(tail -n 3 "$log")"
 }
 
 cores=$(env -u OMP_NUM_THREADS nproc)
@@ -38,11 +38,6 @@ if [ "$(getconf _NPROCESSORS_ONLN)" -gt 1 ]; then
     said 'Rank 0 is bound to one core, which its threads for computing, communication and input share' one
     said 'start with mpirun --bind-to none' one
 fi
-said '--math has no effect on --engine=cpu, which computes in single precision' one
-"$POSEIDON" time --model=net.prototxt --iterations=1 --math=bf16 >time 2>&1
-said '--math has no effect on --engine=cpu' time
-"$POSEIDON" time --model=net.prototxt --iterations=1 --math=fp32 >time 2>&1
-grep -e '--math' time && fail 'fp32 is what it computes in'
 
 # more compute threads than cores: said at the start, and again where the end says what would help
 if [ "$cores" -gt 1 ]; then

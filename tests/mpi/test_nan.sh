@@ -70,7 +70,7 @@ while read -r ranks name options; do
     # shellcheck disable=SC2086
     run "$ranks" "$name" --on-nan=skip --max-iter=20 $check $options || { fail "$options: 20 iterations"; tail -n 2 run.log; }
     [ "$(json_value run.json updates_left_out)" = 2 ] || fail "$ranks ranks $options: of 20 iterations $(json_value run.json updates_left_out) are left out"
-    case $(json_value run.json final_loss) in *[0-9]) ;; *) fail "$ranks ranks $options: the loss at the end is $(json_value run.json final_loss)" ;; esac
+    case $(json_value run.json train_loss) in *[0-9]) ;; *) fail "$ranks ranks $options: the loss at the end is $(json_value run.json train_loss)" ;; esac
 done <<'TABLE'
 1 one1 --comm=ps
 3 one3 --comm=ps --hierarchy=off

@@ -10,6 +10,34 @@ to finetune but not both | --snapshot=x.solverstate --weights=x.caffemodel
 --engine=replay computes nothing and trains nothing: --weights does not apply | --engine=replay --weights=x.caffemodel
 --engine=replay computes nothing and trains nothing: --snapshot does not apply | --engine=replay --snapshot=x.solverstate
 --engine=replay computes nothing and trains nothing: --resume does not apply | --engine=replay --resume
+--engine=replay computes nothing and trains nothing: --run does not apply | --engine=replay --run=r
+--engine=replay computes nothing and trains nothing: --snapshot-prefix does not apply | --engine=replay --snapshot-prefix=p
+--engine=replay computes nothing and trains nothing: --snapshot-every does not apply | --engine=replay --snapshot-every=1h
+--engine=replay computes nothing and trains nothing: --keep does not apply | --engine=replay --keep=2
+--engine=replay computes nothing and trains nothing: --keep-best does not apply | --engine=replay --keep-best
+--engine=replay computes nothing and trains nothing: --stop-after does not apply | --engine=replay --stop-after=2
+--engine=replay computes nothing and trains nothing: --max-bad does not apply | --engine=replay --max-bad=2
+--engine=replay computes nothing and trains nothing: --on-nan does not apply | --engine=replay --on-nan=skip
+--engine=replay computes nothing and trains nothing: --tune=check-sync does not apply | --engine=replay --tune=check-sync=1
+--engine=replay computes nothing and trains nothing: --csv does not apply | --engine=replay --csv=c.csv
+--engine=replay computes nothing and trains nothing: --tensorboard does not apply | --engine=replay --tensorboard=d
+--engine=replay computes nothing and trains nothing: --math does not apply | --engine=replay --math=bf16
+--engine=replay computes nothing and trains nothing: --tune=deterministic does not apply | --engine=replay --tune=deterministic
+--engine=replay computes nothing and trains nothing: --tune=convolution does not apply | --engine=replay --tune=convolution=direct
+--engine=replay computes nothing and trains nothing: --tune=no-fusion does not apply | --engine=replay --tune=no-fusion
+--math is for --engine=cuda alone; the engine is cpu | --math=bf16
+--math is for --engine=cuda alone; the engine is cpu | --engine=cpu --math=tf32
+--tune=no-graphs is for --engine=cuda alone; the engine is cpu | --tune=no-graphs
+--tune=workspace is for --engine=cuda alone; the engine is cpu | --tune=workspace=1m
+--tune=share-gpu is for --engine=cuda alone; the engine is cpu | --tune=share-gpu
+--tune=convolution is for --engine=cpu alone; the engine is cuda | --engine=cuda --tune=convolution=winograd
+--comm=none exchanges nothing: --wire does not apply | --comm=none --wire=bf16
+--comm=none exchanges nothing: --overlap does not apply | --comm=none --overlap=none
+--comm=none exchanges nothing: --cluster-file does not apply | --comm=none --cluster-file=slow
+--comm=none exchanges nothing: --tune=measure does not apply | --comm=none --tune=measure
+--comm=none exchanges nothing: --tune=bandwidth-mbps does not apply | --comm=none --tune=bandwidth-mbps=100
+--comm=none exchanges nothing: --tune=order does not apply | --comm=none --tune=order=fifo
+--fake-data has no records, tests and snapshots: --max-bad does not apply | --fake-data --max-bad=1
 --profile is for --engine=replay alone; the engine is cpu | --engine=cpu --profile=x.csv
 --tune=dilate is for --engine=replay alone; the engine is cpu | --engine=cpu --tune=dilate=2
 --fake-data has no records, tests and snapshots: --snapshot does not apply | --fake-data --snapshot=x.solverstate
@@ -69,7 +97,6 @@ direct=on: the engine works in the host's memory | --tune=direct=on --engine=cpu
 --hierarchy=off,2: expected auto, off | --hierarchy=off,2
 --hierarchy: 2 leaders of a node, and no ranks add up together here | --hierarchy=auto,2 --comm=ps
 --keep-best is decided by the workers' test scores: not with --servers=1 | --keep-best=accuracy --servers=1 --set test_iter=1 --set test_interval=1 --set snapshot=1 --snapshot-prefix=s
---keep-best=accuracy needs a test net | --keep-best=accuracy --engine=replay --profile=profile.csv --batch=4
 --reproducible needs --global-batch=N | --reproducible --batch=8
 --reproducible: --global-batch=12 is no multiple of 8, the number of grains: give | --reproducible --global-batch=12
 --reproducible: --global-batch=12 is no multiple of 5, the samples of a grain: give | --reproducible=5 --global-batch=12

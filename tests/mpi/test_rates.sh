@@ -47,6 +47,27 @@ for form in HDF5 BINARYPROTO; do
     done
 done
 
+# What the log calls a loss: its last line "Iteration N, loss" is Caffe's, smoothed with the loss of one more pass; the
+# line behind it, and the summary, have the mean of the last iterations. Of single losses both are found by awk.
+for options in 1 2 '2 --reproducible'; do
+    for window in 1 3; do
+        make_solver window.prototxt "average_loss: $window" 'max_iter: 6' 'display: 1' "snapshot_prefix: \"$work/window\""
+        # shellcheck disable=SC2086 # two words
+        train ${options%% *} window$window.log --solver=window.prototxt --global-batch=16 --summary=window$window.json ${options#[12]} ||
+            { fail "average_loss: $window, $options"; tail window$window.log; }
+    done
+    all_losses window1.log | awk '{ loss[$1] = $2 } END { for (i = 2; i < 7; i++) print i, (loss[i - 2] + loss[i - 1] + loss[i]) / 3 }' >expected
+    all_losses window3.log | awk '$1 >= 2' >found
+    close_losses found expected || { fail "$options: smoothed losses"; paste found expected; }
+    said=$(sed -n 's/.*Mean loss of the last 3 iterations \([0-9.]*\).*/5 \1/p' window3.log)
+    for last in "$said" "5 $(json_value window3.json train_loss)"; do
+        awk '$1 == 5' expected | awk -v last="$last" '{ split(last, a, " "); exit !(a[1] == $1 && (a[2] - $2) ^ 2 < 1e-8) }' ||
+            fail "$options: the mean of the last iterations is '$last', expected $(awk '$1 == 5' expected)"
+    done
+    same "$options: iterations of the mean" 3 "$(json_value window3.json train_loss_iterations)"
+    grep -q "Loss of the last iteration $(all_losses window1.log | sed -n 's/^5 //p')" window1.log || fail "$options: the last loss"
+done
+
 # However many iterations are to come, their rates take no memory before the first one.
 peak() { # MAX_ITER: kB that a run needs to its fifth iteration
     make_solver long.prototxt 'lr_policy: "multistep"' 'stepvalue: [2, 1000000]' 'snapshot_after_train: false' 'display: 5' \

@@ -25,7 +25,7 @@ for ranks in 1 2; do
         'none.prototxt: max_iter is 0 or not set: no iteration is run'; do
         grep -q "$line" $log || { fail "max_iter unset, $ranks ranks: expected '$line'"; cat $log; }
     done
-    [ "$(json_value none.json iterations)" = 0 ] && [ "$(json_value none.json final_loss)" = null ] ||
+    [ "$(json_value none.json iterations)" = 0 ] && [ "$(json_value none.json train_loss)" = null ] ||
         fail "max_iter unset: $(cat none.json)"
     mv none_iter_0.solverstate.h5 none-$ranks.solverstate.h5 || fail "max_iter unset: no snapshot"
     hash_of none.json >none-$ranks.hash

@@ -85,9 +85,14 @@ done
 train 2 account.log --solver=solver.prototxt --batch=8 --log=account.jsonl || fail '--log'
 grep -q 'predicted time time alone time waited  exposed' account.log || fail '--log prints no times'
 grep -q 'conv2 .* %' account.log || fail '--log: how much of conv2 was exposed is not said'
-train 2 bare.log --solver=solver.prototxt --batch=8 || fail 'no account'
+train 2 bare.log --solver=solver.prototxt --batch=8 --hierarchy=off || fail 'no account'
 grep -q 'planned bytes  sent bytes time waited' bare.log || fail 'the table without times'
 grep 'What would help\|conv2' bare.log | grep -q ' - \| -$\|takes -' && fail "a dash: $(grep 'conv2' bare.log)"
+for ranks in 1 2; do # one machine, where nothing travels
+    train $ranks alone.log --solver=solver.prototxt --batch=8 --summary=alone.json || fail 'nothing travels'
+    grep 'planned bytes\| 0 B ' alone.log && fail "$ranks ranks: a table of zeros"
+    grep -A 4 scheme_by_layer alone.json | grep -q '"conv1": "local"' || fail "$ranks ranks: the summary names a scheme: $(grep -A 4 scheme_by_layer alone.json)"
+done
 grep -q 'The communication thread used [0-9.]* % of a core on average; maximum on rank [01] ' bare.log ||
     fail 'the share of a core of the communication thread is not said'
 

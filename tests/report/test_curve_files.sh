@@ -75,6 +75,14 @@ import h5py; print(len(h5py.File('$abs_top_srcdir/data/fashion-mnist-train.h5')[
     compare whole.log curves.csv events || { fail "$ranks ranks, resumed: the values"; cat curves.csv; }
 done
 [ "$(ls events | wc -l)" = 2 ] || fail "event files: $(ls events)"
+# a folder with event files is another run's; --force replaces them
+set -- --solver=solver.prototxt --batch=8 --max-iter=1 --snapshot-prefix=other
+"$POSEIDON_MPIRUN" 1 "$POSEIDON" train "$@" --tensorboard=events >refused.log 2>&1 </dev/null && fail 'two runs in one folder'
+grep -q -e '--tensorboard=events holds events.out.tfevents.* of another run already: expected another folder; --force' refused.log ||
+    { fail 'two runs in one folder'; tail refused.log; }
+[ "$(ls events | wc -l)" = 2 ] || fail "event files, refused: $(ls events)"
+train 1 forced.log "$@" --tensorboard=events || { fail 'a folder by --force'; tail forced.log; }
+[ "$(ls events | wc -l)" = 1 ] || fail "event files, --force: $(ls events)"
 
 # refused before training
 train 1 refused.log --solver=solver.prototxt --batch=8 --csv=nowhere/c.csv && fail 'a folder that is not there'

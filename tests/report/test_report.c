@@ -259,8 +259,8 @@ START_TEST(a_late_rank_comes_before_any_layer)
         "%s", advice.text);
     report_words(&figures, &text);
     ck_assert_msg(strstr(strbuf_text(&text),
-                         "Late: rank 1 on node1 4 of 5 times (input 150 ms, network 50 ms)\n") !=
-                      NULL,
+                         "Rank 1 on node1 was late at 4 of 5 displays: the others waited 150 ms "
+                         "for its input, 50 ms for its network\n") != NULL,
                   "%s", strbuf_text(&text));
     strbuf_free(&text);
     ranks[1].late.seconds[LATE_INPUT] = ranks[1].late.seconds[LATE_NETWORK] =

@@ -1,0 +1,157 @@
+/* Tests, batch by batch, and their means. */
+#include "report/test_pass.h"
+
+#include "report/outputs.h"
+#include "util/alloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char test_pass_twice[] = "The last batch of a test reaches over the end of the data, and so "
+                               "counts records twice; no smaller batch can be made of the net";
+
+int test_pass_open(struct test_pass *pass, struct net *net, int nranks)
+{
+    bool alike = true;
+
+    *pass = (struct test_pass){.net = net};
+    for (int l = 0; l < net->nlayers; l++) {
+        const struct layer *layer = &net->layers[l];
+        struct layer_data_mark mark = {.known = false};
+        uint64_t batch, records;
+
+        if (!layer->i->is_data || layer->i->from_program)
+            continue;
+        if (layer->i->mark && layer->i->mark(layer, &mark))
+            return error_context("layer '%s'", layer->def->name);
+        batch = (uint64_t)layer->tops[0]->value.shape.dim[0];
+        records = mark.known && !(mark.own && nranks > 1) ? mark.nrecords : 0;
+        alike = alike && (!pass->batch || (batch == pass->batch && records == pass->records));
+        pass->records = pass->batch ? pass->records : records;
+        pass->batch = pass->batch ? pass->batch : batch;
+    }
+    return alike ? 0
+                 : alloc_text(&pass->unable, "its data layers differ in their records or batches",
+                              "a reason");
+}
+
+/* By how many samples the last batch of one pass reaches over the end. */
+static uint64_t surplus(const struct test_pass *pass)
+{
+    uint64_t samples = pass->batch * (uint64_t)pass->batches;
+
+    return pass->records && samples > pass->records && samples - pass->records < pass->batch
+               ? samples - pass->records
+               : 0;
+}
+
+static bool writes_file(const struct net *net)
+{
+    for (int l = 0; l < net->nlayers; l++)
+        if (!strcmp(net->layers[l].i->type, "HDF5Output"))
+            return true;
+    return false;
+}
+
+int test_pass_set(struct test_pass *pass, int batches, const struct layer_env *env,
+                  const struct net *share)
+{
+    struct layer_env alone = *env;
+    char *notices = NULL; /* the first net's */
+    int status = 0;
+
+    pass->batches = batches;
+    alone.rank = 0;
+    alone.nranks = 1;
+    alone.batch = (int)(pass->batch - surplus(pass));
+    alone.notices = &notices;
+    if (!surplus(pass)) {
+        free(pass->unable);
+        pass->unable = NULL;
+    } else if (!pass->unable && writes_file(pass->net)) {
+        status = alloc_text(&pass->unable, "its HDF5Output writes whole batches", "a reason");
+    } else if (!pass->unable && net_create(pass->net->def, false, &alone, share, &pass->rest)) {
+        pass->rest = NULL;
+        status = alloc_text(&pass->unable, error_text(), "a reason");
+    }
+    if (pass->rest)
+        net_scale_sums(pass->rest, (double)pass->batch / alone.batch);
+    free(notices);
+    return status;
+}
+
+struct net *test_pass_net(const struct test_pass *pass, int b)
+{
+    return pass->rest && b == pass->batches - 1 ? pass->rest : pass->net;
+}
+
+uint64_t test_pass_samples(const struct test_pass *pass, int b)
+{
+    return pass->batch - (b == pass->batches - 1 ? surplus(pass) : 0);
+}
+
+uint64_t test_pass_length(const struct test_pass *pass)
+{
+    return pass->rest ? pass->records : pass->batch * (uint64_t)pass->batches;
+}
+
+/* Numbers of output o of the net that runs batch b. */
+static size_t elems(const struct test_pass *pass, int b, int o)
+{
+    return shape_elems(&test_pass_net(pass, b)->outputs[o].blob->value.shape);
+}
+
+int test_pass_run(const struct test_pass *pass, int b, uint64_t first, const struct run *run,
+                  double *row)
+{
+    struct net *net = test_pass_net(pass, b);
+    size_t to = outputs_count(pass->net), from = outputs_count(net);
+
+    if ((net == pass->rest && net_seek(net, first + (uint64_t)b * pass->batch)) ||
+        net_forward(net, run, NULL, &row[to]) || outputs_read(net, row))
+        return error_context("test batch %d", b);
+    for (int o = net->noutputs - 1; o >= 0 && net == pass->rest; o--) {
+        size_t whole = elems(pass, 0, o), part = elems(pass, b, o);
+
+        to -= whole;
+        from -= part;
+        memmove(row + to, row + from, part * sizeof *row);
+        memset(row + to + part, 0, (whole - part) * sizeof *row);
+    }
+    return 0;
+}
+
+bool test_pass_has(const struct test_pass *pass, int b, size_t k)
+{
+    for (int o = 0; o < pass->net->noutputs; k -= elems(pass, 0, o++))
+        if (k < elems(pass, 0, o))
+            return k < elems(pass, b, o);
+    return true; /* the loss */
+}
+
+void test_pass_mean(const struct test_pass *pass, const double *table, double *mean)
+{
+    size_t width = outputs_count(pass->net) + 1;
+    int last = pass->batches - 1;
+
+    for (size_t k = 0; k < width; k++) {
+        double part = pass->rest ? (double)test_pass_samples(pass, last) / (double)pass->batch : 1,
+               weights = 0;
+
+        mean[k] = 0;
+        for (int b = 0; b <= last; b++) {
+            double weight = b < last ? 1 : test_pass_has(pass, b, k) ? part : 0;
+
+            mean[k] += weight * table[(size_t)b * width + k];
+            weights += weight;
+        }
+        mean[k] /= weights;
+    }
+}
+
+void test_pass_close(struct test_pass *pass)
+{
+    net_destroy(pass->rest);
+    free(pass->unable);
+    *pass = (struct test_pass){.net = NULL};
+}
