@@ -284,6 +284,8 @@ static int check_engine(const struct parsing *p)
     const char *engine = *p->line->engine;
     bool blank = engine_is_blank(engine);
 
+    if (blank && p->line->computing)
+        return error_set("--engine=%s computes nothing: 'poseidon train' alone takes it", engine);
     for (int i = 0; i < p->line->noptions; i++) {
         const struct option *o = &p->line->options[i];
         const char *given = p->given[i], *tune = o->type & OPTION_TUNE ? "tune=" : "";

@@ -58,8 +58,6 @@ static int parse(struct timing *t, int argc, char **argv)
 
     if (status)
         return status;
-    if (engine_is_blank(t->computing.engine))
-        return error_set("--engine=%s computes nothing that could be timed", t->computing.engine);
     return t->profile ? output_check(t->profile, t->force, 1, &t->model_options.model) : 0;
 }
 

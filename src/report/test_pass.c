@@ -12,23 +12,26 @@ const char test_pass_twice[] = "The last batch of a test reaches over the end of
 
 int test_pass_open(struct test_pass *pass, struct net *net, int nranks)
 {
-    bool alike = true;
+    bool found = false, alike = true;
 
-    *pass = (struct test_pass){.net = net};
+    *pass = (struct test_pass){.net = net, .batch = (uint64_t)net_batch(net)};
     for (int l = 0; l < net->nlayers; l++) {
         const struct layer *layer = &net->layers[l];
         struct layer_data_mark mark = {.known = false};
         uint64_t batch, records;
 
-        if (!layer->i->is_data || layer->i->from_program)
+        if (!layer->i->mark)
             continue;
-        if (layer->i->mark && layer->i->mark(layer, &mark))
+        if (layer->i->mark(layer, &mark))
             return error_context("layer '%s'", layer->def->name);
         batch = (uint64_t)layer->tops[0]->value.shape.dim[0];
         records = mark.known && !(mark.own && nranks > 1) ? mark.nrecords : 0;
-        alike = alike && (!pass->batch || (batch == pass->batch && records == pass->records));
-        pass->records = pass->batch ? pass->records : records;
-        pass->batch = pass->batch ? pass->batch : batch;
+        alike = alike && (!found || (batch == pass->batch && records == pass->records));
+        if (!found) {
+            pass->batch = batch;
+            pass->records = records;
+        }
+        found = true;
     }
     return alike ? 0
                  : alloc_text(&pass->unable, "its data layers differ in their records or batches",

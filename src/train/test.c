@@ -12,7 +12,8 @@
 #include <string.h>
 
 /* This worker's batches, unless a signal stops it; per batch: outputs, then the loss. A test begins
- * where Caffe's would have got to after all tests before it. */
+ * where Caffe's would have got to after all tests before it; one that is not due, but is run at the
+ * end, counts as the next. */
 static int run_test_batches(struct trainer *t, const struct test_pass *pass, int64_t iteration,
                             size_t width, double *table)
 {

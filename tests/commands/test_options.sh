@@ -62,6 +62,8 @@ for command in "test --model=n --weights=w" "time --model=n" "classify --model=n
         refuses "*${option%=[b1]*} is for --engine=cuda alone; the engine is cpu*" $command $option
     done
     # shellcheck disable=SC2086
+    refuses "*--engine=replay computes nothing: 'poseidon train' alone takes it*" $command --engine=replay
+    # shellcheck disable=SC2086
     refuses '*--tune=convolution is for --engine=cpu alone; the engine is cuda*' $command --engine=cuda --tune=convolution=direct
 done
 refuses "*--tune=chunck=1: there is no such name; did you mean chunk? ('poseidon help tuning' lists all)*" \

@@ -148,6 +148,16 @@ tested fixed.log 0
 [ "$(wc -l <found.txt)" -eq 5 ] || { fail 'a net of one batch is not tested'; cat fixed.log; }
 timeout 100 "$POSEIDON" test --model=fixed.prototxt --weights=w_iter_3.caffemodel >test.log 2>&1 || { fail 'test of a net of one batch'; cat test.log; }
 same 'test says that records count twice' 1 "$(grep -c "$twice" test.log)"
+# twice MESSAGE LAYER: the net with that layer more, too
+twice() {
+    { cat net.prototxt; echo "$2"; } >more.prototxt
+    timeout 100 "$POSEIDON" test --model=more.prototxt --weights=w_iter_3.caffemodel >test.log 2>&1 || { fail "$1"; cat test.log; }
+    same "$1" 1 "$(grep -c "counts records twice; no smaller batch can be made of the net: $1" test.log)"
+}
+twice 'its data layers differ in their records or batches' \
+    'layer { name: "e" type: "Data" top: "x" top: "y" data_param { source: "scores.h5" batch_size: 5 } }'
+twice 'its HDF5Output writes whole batches' \
+    'layer { name: "o" type: "HDF5Output" bottom: "flat" bottom: "label" hdf5_output_param { file_name: "o.h5" } }'
 # data that are all 0
 sed 's/batch_size: 6 }/& transform_param { scale: 0 }/' net.prototxt >zeros.prototxt
 timeout 100 "$POSEIDON" test --model=zeros.prototxt --weights=w_iter_3.caffemodel >test.log 2>&1 || { fail 'scale: 0'; cat test.log; }
