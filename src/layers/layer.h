@@ -88,6 +88,10 @@ struct layer_i {
     bool normalizes;           /* a loss that takes loss_param's ignore_label and normalization */
     enum loss_normalization normalization; /* of those: where the file says nothing */
     bool auto_tops;                        /* a loss: tops that it lacks are added, unnamed */
+    /* Whether top 0 is a mean over the batch, so that the mean over ranks is what one rank with all
+     * samples has; else it is a sum, or has a place for each sample. After setup. NULL: it is no
+     * mean. */
+    bool (*means)(const struct layer *layer);
     /* Who may work in place. A top named like its bottom is that very blob only if nobody's
      * backward misses the old values; else the net quietly gives it memory of its own. */
     bool own_top;            /* cannot work in place at all */

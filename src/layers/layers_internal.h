@@ -109,6 +109,7 @@ int layer_resolve_axis(const struct layer *layer, const char *field, int axis, i
         .type = name,                                                                              \
         .no_in_place = true,                                                                       \
         .auto_tops = true,                                                                         \
+        .means = layer_loss_means,                                                                 \
         .op = kind,                                                                                \
         __VA_ARGS__,                                                                               \
     }
@@ -124,6 +125,9 @@ int layer_set_scalar(struct layer *layer, double flops);
 
 /* layer_i.wants_own_top of those that always do. */
 bool layer_always(const struct layer *layer);
+
+/* Of losses, layer_i.means: all but those with normalization: NONE. */
+bool layer_loss_means(const struct layer *layer);
 
 /* A weight of that shape and, if `bias`, a summand for each output. */
 int layer_declare_weights(struct layer *layer, int naxes, const int64_t *weight,

@@ -13,6 +13,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A rank's part of a batch that is one of all ranks, cut into grains or not, gives losses and
+ * accuracies that together are those of one rank with the whole batch. */
+static void share_batch(struct net *net, const struct job *job)
+{
+    if (job_shares_batch(job))
+        net_share_sums(net, (double)job->nworkers * job_shares(job));
+    for (int o = 0; o < net->noutputs; o++)
+        if (net->outputs[o].labels)
+            net_keep(net, net->outputs[o].labels);
+}
+
 int compute_create_nets(struct compute *compute, struct job *job, struct trace *trace,
                         char **notices)
 {
@@ -36,6 +47,7 @@ int compute_create_nets(struct compute *compute, struct job *job, struct trace *
         return -1;
     for (int g = 0; g < compute->net->ngroups; g++)
         compute->net->groups[g].decays &= job->rule.weight_decay != 0;
+    share_batch(compute->net, job);
     job->batch = net_batch(compute->net);
     if (job->batch == 0)
         return error_set("%s: the net has no data layer to train from", compute->net->def->file);

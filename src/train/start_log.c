@@ -74,6 +74,21 @@ static void log_decays(const struct job *job, const struct net *net)
     strbuf_free(&list);
 }
 
+/* Whose mean over ranks is not what one rank with all samples has. */
+static void log_sums(const struct job *job, const struct net *net)
+{
+    struct strbuf list = {.data = NULL};
+
+    net_list_sums(net, &list);
+    if (list.length && job->nworkers > 1 && !job_shares_batch(job))
+        LOG_INFO(job->log,
+                 "These losses are sums over the samples of a rank, and training takes their mean "
+                 "over the ranks, as Caffe's several GPUs do; --global-batch=%d makes them sums "
+                 "over all samples, as on one rank: %s",
+                 job->nworkers * job->batch * job->iter_size, strbuf_text(&list));
+    strbuf_free(&list);
+}
+
 /* ---- files outside of the folder that the user works in and of the solver's own: nothing is
  * refused, but nobody who trains a stranger's net should have to read it all to learn where it
  * reads and writes ---- */
@@ -246,6 +261,7 @@ void output_log_start(const struct job *job, const struct compute *compute,
                               "is read, tests and snapshots are skipped");
     warn_of_settings(job, compute);
     log_decays(job, compute->net);
+    log_sums(job, compute->net);
     warn_of_unused(job);
     log_paths(job);
     LOG_LINES(job->log, places);
