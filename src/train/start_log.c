@@ -29,6 +29,15 @@ static void warn_of_unused(const struct job *job)
                     file);
 }
 
+/* Of the training net's state, as the files give it. */
+static int level_of(const struct job *job)
+{
+    const Caffe__NetState *last = job->solver->train_state,
+                          *net = job->defs.train->param->state;
+
+    return last && last->has_level ? last->level : net ? net->level : 0;
+}
+
 /* What is well-formed and yet hardly what was meant. */
 static void warn_of_settings(const struct job *job, const struct compute *compute)
 {
@@ -42,6 +51,16 @@ static void warn_of_settings(const struct job *job, const struct compute *comput
     if (solver->base_lr <= 0)
         LOG_WARNING(job->log, "%s: base_lr is %g: %s", o->solver, (double)solver->base_lr,
                     solver->base_lr < 0 ? "training increases the loss" : "nothing trains");
+    if (solver->clip_gradients == 0)
+        LOG_WARNING(job->log,
+                    "%s: clip_gradients is 0: nothing is clipped (Caffe makes every gradient 0; "
+                    "below 0, the default, is off in both)",
+                    o->solver);
+    if (level_of(job) != 0 && !o->overrides.level)
+        LOG_WARNING(job->log,
+                    "%s: the training net's state has level %d, which is taken as it is; 'caffe "
+                    "train' takes level 0 whatever the files say (--tune=level=N)",
+                    o->solver, level_of(job));
     for (size_t i = 0; i < solver->n_test_iter; i++)
         if (solver->test_iter[i] == 0)
             LOG_WARNING(job->log, "%s: test_iter is 0: test net #%zu is not run", o->solver, i);
