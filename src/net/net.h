@@ -90,6 +90,10 @@ struct net {
 int net_create(const struct net_def *def, bool train, const struct layer_env *env,
                const struct net *share, struct net **out);
 
+/* Behind a net_create that failed: appends to the message what layers had to assume of their shapes,
+ * of env->notices; that may be what does not fit, or have nothing to do with it. Returns -1. */
+int net_explain(const char *notices);
+
 /* Before net_build, where the arenas are to lie in memory of the caller's (net->elems floats each,
  * a cache line's alignment, of an engine that works on the host's memory; it outlives the net):
  * values may be shared by several nets that train together, grads is this net's alone. What a pass

@@ -43,8 +43,10 @@ int compute_create_nets(struct compute *compute, struct job *job, struct trace *
     if (chw[0] > 0)
         env.input_chw = chw;
     env.trace = trace;
-    if (job_batch(job, &env.batch) || net_create(job->defs.train, true, &env, NULL, &compute->net))
+    if (job_batch(job, &env.batch))
         return -1;
+    if (net_create(job->defs.train, true, &env, NULL, &compute->net))
+        return net_explain(*notices);
     for (int g = 0; g < compute->net->ngroups; g++)
         compute->net->groups[g].decays &= job->rule.weight_decay != 0;
     share_batch(compute->net, job);
