@@ -35,25 +35,17 @@ static int define(const struct model_options *o, struct model *model)
     return status;
 }
 
-/* How layers begin a notice of a shape that nothing tells, and of an image's size in particular. */
-static const char assumption[] = "assuming ", image_assumption[] = "assuming images";
+/* How layers begin a notice of an image's size that nothing tells. */
+static const char image_assumption[] = "assuming images";
 
 /* Some weight files name their layers and leave out what makes them a net; and an input that was
  * assumed may be what does not fit, or have nothing to do with it: its notice follows as it is. */
 static int explain(bool with_weights, const char *notices)
 {
-    size_t length;
-
     if (with_weights)
         return error_set("%s (this weight file carries no complete net: give its prototxt)",
                          error_text());
-    for (const char *line = notices; line && *line; line += length + (line[length] == '\n')) {
-        const char *at = strstr(line, assumption);
-        length = strcspn(line, "\n");
-        if (at && at < line + length)
-            error_set("%s\n%.*s", error_text(), (int)length, line);
-    }
-    return -1;
+    return net_explain(notices);
 }
 
 static int create(const struct model_options *o, const struct layer_env *env, struct model *model)

@@ -135,7 +135,7 @@ static void add_endings(struct train_request *r, struct option_rows *rows)
          .engines = "cpu cuda"},
         {"on-nan", OPTION_CALL, &o->skip_nan, "HOW",
          "if a gradient is not finite: stop (default), or skip: leave its update out on all ranks; "
-         "skip,N: N in a row end training (default 10)",
+         "skip,N: N in a row end training (default 10); MAX pooling passes over NaN, as Caffe's",
          .parse = on_nan_parse, .engines = "cpu cuda"},
         {"check-sync", OPTION_COUNT | OPTION_TUNE, &o->check_sync, "N",
          "every N iterations, compare the ranks' parameters, bit for bit", .engines = "cpu cuda"},

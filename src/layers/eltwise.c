@@ -8,7 +8,7 @@ static int eltwise_setup(struct layer *layer)
     const Caffe__EltwiseParameter *p =
         LAYER_PARAM(layer, eltwise_param, EltwiseParameter, ELTWISE_PARAMETER);
 
-    if (p->n_coeff > 0 && p->operation != CAFFE__ELTWISE_PARAMETER__ELTWISE_OP__SUM)
+    if (p->n_coeff > 0 && p->operation == CAFFE__ELTWISE_PARAMETER__ELTWISE_OP__PROD)
         return error_set("coeff goes with operation: SUM only");
     if (p->n_coeff > 0 && p->n_coeff != (size_t)layer->nbottoms)
         return error_set("found %zu values of coeff for %d bottoms; expected one each, or none",
@@ -19,8 +19,9 @@ static int eltwise_setup(struct layer *layer)
         .operation = p->operation == CAFFE__ELTWISE_PARAMETER__ELTWISE_OP__PROD  ? ELTWISE_PROD
                      : p->operation == CAFFE__ELTWISE_PARAMETER__ELTWISE_OP__MAX ? ELTWISE_MAX
                                                                                  : ELTWISE_SUM,
-        .coeff = p->n_coeff > 0 ? p->coeff : NULL,
     };
+    if (layer->u.eltwise.operation == ELTWISE_SUM && p->n_coeff > 0) /* MAX passes over them */
+        layer->u.eltwise.coeff = p->coeff;
     layer->flops = (double)shape_elems(&layer->bottoms[0]->value.shape) * layer->nbottoms;
     return 0;
 }

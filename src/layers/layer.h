@@ -88,6 +88,10 @@ struct layer_i {
     bool normalizes;           /* a loss that takes loss_param's ignore_label and normalization */
     enum loss_normalization normalization; /* of those: where the file says nothing */
     bool auto_tops;                        /* a loss: tops that it lacks are added, unnamed */
+    /* Whether top 0 is a mean over the batch, so that the mean over ranks is what one rank with all
+     * samples has; else it is a sum, or has a place for each sample. After setup. NULL: it is no
+     * mean. */
+    bool (*means)(const struct layer *layer);
     /* Who may work in place. A top named like its bottom is that very blob only if nobody's
      * backward misses the old values; else the net quietly gives it memory of its own. */
     bool own_top;            /* cannot work in place at all */
@@ -181,9 +185,6 @@ int layer_check_type(const char *type);
 struct op_count layer_bottoms(const struct layer_i *i);
 struct op_count layer_tops(const struct layer_i *i);
 unsigned layer_no_gradient_to(const struct layer_i *i);
-
-/* What a loss is divided by. An explicit `normalization` wins over the old `normalize`. */
-enum loss_normalization layer_loss_normalization(const struct layer *layer);
 
 /* Whether the label of LOSS_LABELS is left out of what the loss is divided by, too, so that the
  * data decide it. */

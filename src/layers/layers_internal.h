@@ -109,6 +109,7 @@ int layer_resolve_axis(const struct layer *layer, const char *field, int axis, i
         .type = name,                                                                              \
         .no_in_place = true,                                                                       \
         .auto_tops = true,                                                                         \
+        .means = layer_loss_means,                                                                 \
         .op = kind,                                                                                \
         __VA_ARGS__,                                                                               \
     }
@@ -116,11 +117,17 @@ int layer_resolve_axis(const struct layer *layer, const char *field, int axis, i
 /* Whether it is a ReLU without a slope. */
 bool layer_is_plain_relu(const struct layer *layer);
 
+/* What a loss is divided by. An explicit `normalization` wins over the old `normalize`. */
+enum loss_normalization layer_loss_normalization(const struct layer *layer);
+
 /* Its top is one number, for so much work per element of the first bottom. */
 int layer_set_scalar(struct layer *layer, double flops);
 
 /* layer_i.wants_own_top of layers that always want a top of their own. */
 bool layer_always(const struct layer *layer);
+
+/* Of losses, layer_i.means: all but those with normalization: NONE. */
+bool layer_loss_means(const struct layer *layer);
 
 /* A weight of that shape and, if `bias`, a summand for each output. */
 int layer_declare_weights(struct layer *layer, int naxes, const int64_t *weight,

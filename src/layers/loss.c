@@ -34,6 +34,11 @@ enum loss_normalization layer_loss_normalization(const struct layer *layer)
     return modes[p->normalization];
 }
 
+bool layer_loss_means(const struct layer *layer)
+{
+    return !layer->i->normalizes || layer_loss_normalization(layer) != LOSS_NONE;
+}
+
 bool layer_ignores_label(const struct layer *layer, int *label)
 {
     const Caffe__LossParameter *p = layer->param->loss_param;

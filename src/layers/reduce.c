@@ -22,8 +22,14 @@ static int reduction_setup(struct layer *layer)
     return shape_set(&layer->tops[0]->value.shape, axis, bottom->dim, layer->tops[0]->name);
 }
 
+static bool reduction_means(const struct layer *layer)
+{
+    return layer->u.reduce.operation == REDUCE_MEAN && layer->u.reduce.axis == 0;
+}
+
 const struct layer_i layer_reduction = {
     .type = "Reduction",
+    .means = reduction_means,
     .no_in_place = true,
     .setup = reduction_setup,
     .op = OP_REDUCE,

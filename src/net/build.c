@@ -198,6 +198,12 @@ static int make_scratch(struct net *net)
         if (elems > largest)
             largest = elems;
     }
+    for (int o = 0; o < net->noutputs; o++) {
+        const struct blob *labels = net->outputs[o].labels;
+        size_t elems = labels ? shape_elems(&labels->value.shape) : 0;
+        if (elems > largest)
+            largest = elems;
+    }
     return OWN(&net->internals->owner, net->internals->scratch, largest, "the losses");
 }
 

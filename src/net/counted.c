@@ -1,10 +1,82 @@
-/* Losses that divide by how many of their labels count: each rank knows those of its own batch
- * alone, and the mean over ranks of what each divided by its own is not what one rank with all
- * batches divides by them all. What is lacking, one factor for value and gradient, is put where the
- * gradient of the loss begins, at its top: no operator knows of ranks. */
+/* What losses and accuracies are on a part of a batch. Losses that are sums over the samples lack
+ * the other parts'; the mean over the parts makes up for it where each counts as often as there are
+ * parts. Losses that divide by how many of their labels count: each rank knows those of its own
+ * batch alone, and the mean over ranks of what each divided by its own is not what one rank with
+ * all batches divides by them all. What is lacking, one factor for value and gradient, is put where
+ * the gradient of the loss begins, at its top: no operator knows of ranks. */
 #include "net/net_internal.h"
 
+#include "util/alloc.h"
+#include "util/strbuf.h"
+
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Whether the layer's top grows with the batch, by its bottoms: sums[]: per blob. */
+static bool top_sums(const struct net *net, const struct layer *layer, int top, const bool *sums)
+{
+    bool any = layer->i->is_data;
+
+    for (int b = 0; b < layer->nbottoms; b++)
+        any |= sums[net_blob_number(net, layer->bottoms[b])];
+    return any && !(top == 0 && layer->i->means && layer->i->means(layer));
+}
+
+/* A score that passes over a label. */
+static void find_labels(const struct net *net, const struct layer *layer)
+{
+    if (!layer->i->is_score || !layer->u.accuracy.has_ignore_label)
+        return;
+    for (int o = 0; o < net->noutputs; o++)
+        if (net->outputs[o].blob == layer->tops[0]) {
+            net->outputs[o].labels = layer->bottoms[LOSS_LABELS];
+            net->outputs[o].ignored = layer->u.accuracy.ignore_label;
+        }
+}
+
+int net_find_sums(struct net *net)
+{
+    bool *sums;
+
+    if (ALLOC(sums, net->nblobs + 1, "the losses"))
+        return -1;
+    for (int l = 0; l < net->nlayers; l++) {
+        const struct layer *layer = &net->layers[l];
+        for (int t = 0; t < layer->ntops; t++)
+            sums[net_blob_number(net, layer->tops[t])] = top_sums(net, layer, t, sums);
+        find_labels(net, layer);
+    }
+    for (int i = 0; i < net->internals->nlosses; i++) {
+        struct net_loss *loss = &net->internals->losses[i];
+        loss->sums = sums[net_blob_number(net, net->layers[loss->layer].tops[loss->top])];
+    }
+    free(sums);
+    return 0;
+}
+
+static void set_share(struct net *net, struct net_loss *loss, double share)
+{
+    loss->share = share;
+    for (int o = 0; o < net->noutputs; o++)
+        if (net->outputs[o].blob == net->layers[loss->layer].tops[loss->top])
+            net->outputs[o].share = share;
+}
+
+void net_share_sums(struct net *net, double share)
+{
+    for (int i = 0; i < net->internals->nlosses; i++)
+        if (net->internals->losses[i].sums)
+            set_share(net, &net->internals->losses[i], share);
+}
+
+void net_list_sums(const struct net *net, struct strbuf *out)
+{
+    for (int i = 0; i < net->internals->nlosses; i++)
+        if (net->internals->losses[i].sums)
+            strbuf_printf(out, "%s%s", out->length ? ", " : "",
+                          net->layers[net->internals->losses[i].layer].def->name);
+}
 
 /* A loss that no parameter depends on may have lost its labels by the end of the pass. */
 static bool is_counted(const struct net *net, const struct net_loss *loss)
@@ -21,21 +93,35 @@ int net_counted_losses(const struct net *net)
     return count;
 }
 
-int net_count_labels(struct net *net, double *counts)
+static int count_labels(struct net *net, const struct blob *blob, int ignored, double *out)
 {
     float *labels = net->internals->scratch;
+    size_t n = shape_elems(&blob->value.shape), count = 0;
 
+    if (net_read_blob(net, blob, labels))
+        return -1;
+    for (size_t e = 0; e < n; e++)
+        count += truncf(labels[e]) != (float)ignored;
+    *out = (double)count;
+    return 0;
+}
+
+int net_count_scored(struct net *net, const struct net_output *output, double *out)
+{
+    *out = 1;
+    return output->labels ? count_labels(net, output->labels, output->ignored, out) : 0;
+}
+
+int net_count_labels(struct net *net, double *counts)
+{
     for (int i = 0; i < net->internals->nlosses; i++) {
         struct net_loss *loss = &net->internals->losses[i];
         const struct blob *blob = net->layers[loss->layer].bottoms[LOSS_LABELS];
-        size_t n = shape_elems(&blob->value.shape), count = 0;
         if (!is_counted(net, loss))
             continue;
-        if (net_read_blob(net, blob, labels))
+        if (count_labels(net, blob, loss->ignored, &loss->mine))
             return -1;
-        for (size_t e = 0; e < n; e++)
-            count += truncf(labels[e]) != (float)loss->ignored;
-        *counts++ = loss->mine = (double)count;
+        *counts++ = loss->mine;
     }
     return 0;
 }
@@ -43,14 +129,6 @@ int net_count_labels(struct net *net, double *counts)
 static double at_least_one(double divisor)
 {
     return divisor > 1 ? divisor : 1;
-}
-
-static void set_share(struct net *net, struct net_loss *loss, double share)
-{
-    loss->share = share;
-    for (int o = 0; o < net->noutputs; o++)
-        if (net->outputs[o].blob == net->layers[loss->layer].tops[loss->top])
-            net->outputs[o].share = share;
 }
 
 int net_share_losses(struct net *net, int nranks, const double *counts, double *sum)
@@ -61,14 +139,4 @@ int net_share_losses(struct net *net, int nranks, const double *counts, double *
             set_share(net, loss, nranks * at_least_one(loss->mine) / at_least_one(*counts++));
     }
     return net_add_losses(net, sum);
-}
-
-void net_scale_sums(struct net *net, double factor)
-{
-    for (int i = 0; i < net->internals->nlosses; i++) {
-        struct net_loss *loss = &net->internals->losses[i];
-        const struct layer *layer = &net->layers[loss->layer];
-        if (layer->i->normalizes && layer_loss_normalization(layer) == LOSS_NONE)
-            set_share(net, loss, factor);
-    }
 }

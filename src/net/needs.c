@@ -193,5 +193,5 @@ int net_find_needs(struct net *net)
     if (check_layers(net))
         return -1;
     mark_blobs(net);
-    return 0;
+    return net_find_sums(net);
 }

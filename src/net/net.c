@@ -106,6 +106,19 @@ float *net_host_value(const struct net *net, const struct param *param)
     return has_mirror(net) ? net->values + (param->value - net->engine_values) : param->value;
 }
 
+int net_explain(const char *notices)
+{
+    size_t length;
+
+    for (const char *line = notices; line && *line; line += length + (line[length] == '\n')) {
+        const char *at = strstr(line, "assuming ");
+        length = strcspn(line, "\n");
+        if (at && at < line + length)
+            error_set("%s\n%.*s", error_text(), (int)length, line);
+    }
+    return -1;
+}
+
 int net_param_number(const struct net *net, int layer, int param)
 {
     assert(0 <= param && param < net->layers[layer].nparams);

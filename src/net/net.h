@@ -26,8 +26,10 @@ struct net_hooks {
 struct net_output {
     const struct blob *blob;
     float loss_weight; /* 0: not part of the loss */
-    double share;      /* what its values are multiplied by: net_share_losses, net_scale_sums, else
-                          1 */
+    double share; /* what its values are multiplied by: net_share_losses, net_share_sums, else 1 */
+    const struct blob *labels; /* an accuracy, in training: of those labels that are not `ignored`;
+                                  NULL: of all, or none */
+    int ignored;
 };
 
 /* A stretch of the arena of blobs, and when it is in use. Forward of layer l is step l, its
@@ -88,6 +90,11 @@ struct net {
 int net_create(const struct net_def *def, bool train, const struct layer_env *env,
                const struct net *share, struct net **out);
 
+/* Behind a net_create that failed: appends to the message what layers had to assume of their
+ * shapes, of env->notices; that may be what does not fit, or have nothing to do with it. Returns
+ * -1. */
+int net_explain(const char *notices);
+
 /* Before net_build, where the arenas are to lie in memory of the caller's (net->elems floats each,
  * a cache line's alignment, of an engine that works on the host's memory; it outlives the net):
  * values may be shared by several nets that train together, grads is this net's alone. What a pass
@@ -140,8 +147,17 @@ int net_count_labels(struct net *net, double *counts);
  * in net_forward. */
 int net_share_losses(struct net *net, int nranks, const double *counts, double *loss);
 
-/* Losses that are sums over the batch (normalization NONE) are multiplied by that. */
-void net_scale_sums(struct net *net, double factor);
+/* Losses that are sums over the batch, or have a place for each sample, where the net is given an
+ * equal part of one batch and the mean over the parts is taken: from now on they count `share`
+ * times, so many as there are parts. */
+void net_share_sums(struct net *net, double share);
+
+/* Appends their layers' names, with commas. */
+void net_list_sums(const struct net *net, struct strbuf *out);
+
+/* After net_forward: of how many labels that accuracy is; 1 without `labels`, which are to be kept
+ * (net_keep). */
+int net_count_scored(struct net *net, const struct net_output *output, double *out);
 
 /* Backward of the pass just run. `first`: gradients are overwritten, not added to (first
  * micro-batch of an iteration). after_backward fires for a group when its last contributor has run,

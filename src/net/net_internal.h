@@ -19,7 +19,9 @@ struct net_wire {
 struct net_loss {
     int layer, top;
     float weight;
-    double share; /* multiplies both its value and its gradient: net_share_losses, else 1 */
+    double share; /* multiplies both its value and its gradient: net_share_losses, net_share_sums,
+                     else 1 */
+    bool sums;    /* over N times the samples it would be N times as large */
     bool counted; /* divided by how many of its labels are not `ignored` */
     int ignored;  /* a label */
     double mine;  /* counted: how many those of the last pass were */
@@ -66,6 +68,8 @@ int net_make_groups(struct net *net);
 int net_add_losses(struct net *net, double *sum);
 /* Loss weights, who needs a gradient, and whether in-place layers spoil it (needs.c). */
 int net_find_needs(struct net *net);
+/* How losses and accuracies depend on the batch (counted.c). */
+int net_find_sums(struct net *net);
 /* Whether that top, -1: any, of the layer is a loss. */
 bool net_has_loss(const struct net *net, int layer, int top);
 /* Which layers' work is done by the op of another, before ops are made (fuse.c). */

@@ -34,6 +34,47 @@ int outputs_read(const struct net *net, double *values)
     return 0;
 }
 
+size_t outputs_count_parts(const struct net *net)
+{
+    size_t count = outputs_count(net);
+
+    for (int i = 0; i < net->noutputs; i++)
+        count += net->outputs[i].labels != NULL;
+    return count;
+}
+
+int outputs_read_part(struct net *net, double *values)
+{
+    double *value = values, *labels = values + outputs_count(net);
+
+    if (outputs_read(net, values))
+        return -1;
+    for (int i = 0; i < net->noutputs; i++) {
+        const struct net_output *output = &net->outputs[i];
+        if (output->labels) {
+            if (net_count_scored(net, output, labels))
+                return -1;
+            *value *= *labels++;
+        }
+        value += shape_elems(&output->blob->value.shape);
+    }
+    return 0;
+}
+
+void outputs_join(const struct net *net, double *values)
+{
+    double *value = values, *labels = values + outputs_count(net);
+
+    for (int i = 0; i < net->noutputs; i++) {
+        const struct net_output *output = &net->outputs[i];
+        if (output->labels) {
+            *value /= *labels > 0 ? *labels : 1;
+            labels++;
+        }
+        value += shape_elems(&output->blob->value.shape);
+    }
+}
+
 const struct net_output *outputs_at(const struct net *net, size_t k)
 {
     const struct net_output *output = net->outputs;

@@ -78,7 +78,7 @@ int test_pass_set(struct test_pass *pass, int batches, const struct layer_env *e
         status = alloc_text(&pass->unable, error_text(), "a reason");
     }
     if (pass->rest)
-        net_scale_sums(pass->rest, (double)pass->batch / alone.batch);
+        net_share_sums(pass->rest, (double)pass->batch / alone.batch);
     free(notices);
     return status;
 }

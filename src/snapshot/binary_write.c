@@ -134,7 +134,22 @@ static void put_blob(struct output *to, uint32_t field, const struct snapshot_bl
     }
 }
 
-/* The layer as Caffe saves it: after splits, with its phase, without weights; one that comes from
+/* What Caffe's BatchNorm adds to its definition where that has none: statistics do not learn. */
+static void add_frozen_params(Caffe__LayerParameter *param)
+{
+    static const Caffe__ParamSpec frozen = {
+        .base = PROTOBUF_C_MESSAGE_INIT(&caffe__param_spec__descriptor),
+        .has_lr_mult = 1,
+        .decay_mult = 1};
+    static const Caffe__ParamSpec *const three[] = {&frozen, &frozen, &frozen};
+
+    if (param->n_param > 0 || !param->type || strcmp(param->type, "BatchNorm") != 0)
+        return;
+    param->n_param = 3;
+    param->param = (Caffe__ParamSpec **)(uintptr_t)three;
+}
+
+/* The layer as Caffe saves it: after splits, with its phase, a loss with its weight, without weights; one that comes from
  * no net's file, but from a model, as it was saved. Borrows everything. */
 static Caffe__LayerParameter describe_layer(const struct layer_def *def)
 {
@@ -147,8 +162,12 @@ static Caffe__LayerParameter describe_layer(const struct layer_def *def)
     if (param.n_loss_weight > 0 && def->nweights >= def->ntops) {
         param.n_loss_weight = (size_t)def->ntops;
         param.loss_weight = def->loss_weights;
+    } else if (!def->inserted && def->nweights > 0 && def->loss_weights[0] != 0) {
+        param.n_loss_weight = 1; /* that of a type which ends in "Loss" */
+        param.loss_weight = def->loss_weights;
     }
     if (def->file != NULL) {
+        add_frozen_params(&param);
         param.has_phase = 1;
         param.phase = CAFFE__PHASE__TRAIN;
     }

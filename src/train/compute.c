@@ -26,6 +26,17 @@ static int create_tests(struct compute *compute, const struct job *job, const st
     return 0;
 }
 
+/* A rank's part of a batch that is one of all ranks, cut into grains or not, gives losses and
+ * accuracies that together are those of one rank with the whole batch. */
+static void share_batch(struct net *net, const struct job *job)
+{
+    if (job_shares_batch(job))
+        net_share_sums(net, (double)job->nworkers * job_shares(job));
+    for (int o = 0; o < net->noutputs; o++)
+        if (net->outputs[o].labels)
+            net_keep(net, net->outputs[o].labels);
+}
+
 int compute_create_nets(struct compute *compute, struct job *job, struct trace *trace,
                         char **notices)
 {
@@ -45,10 +56,13 @@ int compute_create_nets(struct compute *compute, struct job *job, struct trace *
     if (chw[0] > 0)
         env.input_chw = chw;
     env.trace = trace;
-    if (job_batch(job, &env.batch) || net_create(job->defs.train, true, &env, NULL, &compute->net))
+    if (job_batch(job, &env.batch))
         return -1;
+    if (net_create(job->defs.train, true, &env, NULL, &compute->net))
+        return net_explain(*notices);
     for (int g = 0; g < compute->net->ngroups; g++)
         compute->net->groups[g].decays &= job->rule.weight_decay != 0;
+    share_batch(compute->net, job);
     job->batch = net_batch(compute->net);
     if (job->batch == 0)
         return error_set("%s: the net has no data layer to train from", compute->net->def->file);

@@ -55,7 +55,7 @@ static int open_places(struct grains *grains, const struct job *job, const struc
 int grains_open(struct grains *grains, const struct job *job, const struct net *net,
                 size_t nstatistics)
 {
-    size_t shares = (size_t)job_shares(job), levels = 0, width = 1 + outputs_count(net);
+    size_t shares = (size_t)job_shares(job), levels = 0, width = 1 + outputs_count_parts(net);
     size_t most = width > nstatistics ? width : nstatistics, elems;
 
     *grains = (struct grains){.nstatistics = nstatistics};

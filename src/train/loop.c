@@ -69,7 +69,7 @@ static int run_passes(struct trainer *t, int64_t iteration, double *loss)
     int *pass = &t->compute.grains.pass;
     bool grains = t->job.options->reproducible,
          display = grains && is_due(iteration, t->job.solver->display);
-    size_t width = 1 + (display ? outputs_count(t->compute.net) : 0);
+    size_t width = 1 + (display ? outputs_count_parts(t->compute.net) : 0);
     struct net_hooks hooks = {.context = t,
                               .before_forward = before_forward,
                               .after_backward = after_backward,
@@ -88,7 +88,7 @@ static int run_passes(struct trainer *t, int64_t iteration, double *loss)
             return guard_report_divergence(&t->guard, &t->rates, iteration, &run, *loss);
         if (net_backward(t->compute.net, &run, *pass == 0 || grains, &hooks))
             return pass_error(t, iteration, &run);
-        if (display && outputs_read(t->compute.net, row + 1))
+        if (display && outputs_read_part(t->compute.net, row + 1))
             return -1;
     }
     if (isfinite(*loss))
@@ -99,6 +99,8 @@ static int run_passes(struct trainer *t, int64_t iteration, double *loss)
         (grains && (grains_mean(&t->compute.grains, &t->job, t->exchange.sync, row, width) ||
                     average_statistics(t)))) /* wherever it is stopped: the same bits */
         return -1;
+    if (display)
+        outputs_join(t->compute.net, row + 1);
     *loss = grains ? *row : *loss;
     return 0;
 }
@@ -106,7 +108,7 @@ static int run_passes(struct trainer *t, int64_t iteration, double *loss)
 /* Loss and outputs averaged over the workers; every worker calls it at the same iterations. */
 static int display_loss(struct trainer *t, int64_t iteration, double seconds, bool training)
 {
-    size_t noutputs = training ? outputs_count(t->compute.net) : 0;
+    size_t noutputs = training ? outputs_count_parts(t->compute.net) : 0;
     struct stragglers *stragglers = t->guard.stragglers;
     bool drops =
         t->job.options->exchange.drop > 0; /* then who has computed it is counted behind all */
@@ -120,7 +122,7 @@ static int display_loss(struct trainer *t, int64_t iteration, double seconds, bo
     sums[0] = rates_smoothed(&t->rates);
     if (alike > 0)
         memcpy(sums + 1, t->compute.grains.rows + 1, noutputs * sizeof *sums);
-    else if (training && outputs_read(t->compute.net, sums + 1))
+    else if (training && outputs_read_part(t->compute.net, sums + 1))
         return -1;
     stragglers_put(stragglers, t->exchange.sync, t->compute.net, seconds, t->timing.paused_stall,
                    late);
@@ -134,6 +136,8 @@ static int display_loss(struct trainer *t, int64_t iteration, double seconds, bo
         sums[i] /= drops ? sums[count - 1] : t->job.nworkers;
     t->timing.train_loss = sums[0];
     t->timing.train_loss_iterations = rates_smooths(&t->rates);
+    if (training && !alike)
+        outputs_join(t->compute.net, sums + 1);
     if (training) {
         timing_note_lapse(&t->timing.lapses, lapse, iteration - t->timing.display_iter);
         LOG_INFO(t->job.log, "Iteration %" PRId64 " (%g iter/s, %gs/%d iters), loss = %g%s",

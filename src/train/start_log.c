@@ -54,6 +54,14 @@ static void say_pass(const struct job *job, int i, const struct test_pass *pass)
                     (pass->records + pass->batch - 1) / pass->batch);
 }
 
+/* Of the training net's state, as the files give it. */
+static int level_of(const struct job *job)
+{
+    const Caffe__NetState *last = job->solver->train_state, *net = job->defs.train->param->state;
+
+    return last && last->has_level ? last->level : net ? net->level : 0;
+}
+
 /* What is well-formed and yet hardly what was meant. */
 static void warn_of_settings(const struct job *job, const struct compute *compute)
 {
@@ -72,6 +80,16 @@ static void warn_of_settings(const struct job *job, const struct compute *comput
                     policy_doubt(&job->policy));
     for (int i = 0; i < job->defs.ntests && compute->passes; i++)
         say_pass(job, i, &compute->passes[i]);
+    if (solver->clip_gradients == 0)
+        LOG_WARNING(job->log,
+                    "%s: clip_gradients is 0: nothing is clipped (Caffe makes every gradient 0; "
+                    "below 0, the default, is off in both)",
+                    o->solver);
+    if (level_of(job) != 0 && !o->overrides.level)
+        LOG_WARNING(job->log,
+                    "%s: the training net's state has level %d, which is taken as it is; 'caffe "
+                    "train' takes level 0 whatever the files say (--tune=level=N)",
+                    o->solver, level_of(job));
     if (cpu && solver->has_solver_mode &&
         solver->solver_mode == CAFFE__SOLVER_PARAMETER__SOLVER_MODE__GPU)
         LOG_WARNING(job->log,
@@ -89,10 +107,26 @@ static void log_decays(const struct job *job, const struct net *net)
         if (net->groups[g].decays)
             strbuf_printf(&list, "%s%s", list.length ? ", " : "", net->groups[g].name);
     if (list.length)
+        LOG_INFO(
+            job->log,
+            "No loss depends on these layers, but weight_decay %g shrinks their parameters, as "
+            "in Caffe (lr_mult: 0 keeps them): %s",
+            (double)job->rule.weight_decay, strbuf_text(&list));
+    strbuf_free(&list);
+}
+
+/* Whose mean over ranks is not what one rank with all samples has. */
+static void log_sums(const struct job *job, const struct net *net)
+{
+    struct strbuf list = {.data = NULL};
+
+    net_list_sums(net, &list);
+    if (list.length && job->nworkers > 1 && !job_shares_batch(job))
         LOG_INFO(job->log,
-                 "No loss depends on these layers, but weight_decay %g shrinks their parameters, as "
-                 "in Caffe (lr_mult: 0 keeps them): %s",
-                 (double)job->rule.weight_decay, strbuf_text(&list));
+                 "These losses are sums over the samples of a rank, and training takes their mean "
+                 "over the ranks, as Caffe's several GPUs do; --global-batch=%d makes them sums "
+                 "over all samples, as on one rank: %s",
+                 job->nworkers * job->batch * job->iter_size, strbuf_text(&list));
     strbuf_free(&list);
 }
 
@@ -268,6 +302,7 @@ void output_log_start(const struct job *job, const struct compute *compute,
                               "is read, tests and snapshots are skipped");
     warn_of_settings(job, compute);
     log_decays(job, compute->net);
+    log_sums(job, compute->net);
     warn_of_unused(job);
     log_paths(job);
     LOG_LINES(job->log, places);

@@ -107,7 +107,7 @@ static int open_loop(struct trainer *t)
         rates_recall(&t->rates, &t->scores, &t->at) ||
         stragglers_open(&t->job, t->at.iteration, &t->guard.stragglers) ||
         OWN(&t->owner, t->sums,
-            outputs_count(t->compute.net) + 2 + stragglers_values(t->guard.stragglers),
+            outputs_count_parts(t->compute.net) + 2 + stragglers_values(t->guard.stragglers),
             "outputs") ||
         guard_open_skips(&t->guard, t->exchange.plan) || compute_open_shares(&t->compute, &t->job))
         return -1;

@@ -108,6 +108,15 @@ refuses '*wrong.prototxt: warmup_iter and rampup_interval say the same*' train -
 solver "base_lr: 1 lr_policy: 'step'"
 refuses '*wrong.prototxt: lr_policy "step" needs a positive stepsize*' train --solver=wrong.prototxt
 solver "base_lr: -1 lr_policy: 'fixed' solver_mode: GPU test_iter: 0 test_interval: 1"
+works '*wrong.prototxt: clip_gradients is 0: nothing is clipped (Caffe makes every gradient 0*' train --solver=wrong.prototxt \
+    --set clip_gradients=0
+lacks "$err" 'has level' 'no level'
+echo 'train_state { level: 1 }' >level.prototxt
+cat wrong.prototxt >>level.prototxt
+works "*level.prototxt: the training net's state has level 1, which is taken as it is; 'caffe train' takes level 0*" train \
+    --solver=level.prototxt
+works '*' train --solver=level.prototxt --tune=level=1
+lacks "$err" 'has level' 'a level that was asked for'
 works '*wrong.prototxt: base_lr is -1: training increases the loss*' train --solver=wrong.prototxt
 has "$err" 'solver_mode is GPU, but training runs on the CPU; --engine=cuda*trains on GPUs' solver_mode
 has "$err" 'test_iter is 0: test net #0 is not run' 'test_iter 0'

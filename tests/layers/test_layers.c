@@ -90,6 +90,11 @@ static const struct shape_case shape_cases[] = {
      "4 3 4 5", 0},
     {"2,3,4,5", "layer { name: 'l' type: 'Eltwise' bottom: 'x' bottom: 'x' top: 'y' }", "2 3 4 5",
      240},
+    /* Caffe passes over them */
+    {"2,3,4,5",
+     "layer { name: 'l' type: 'Eltwise' bottom: 'x' bottom: 'x' top: 'y' eltwise_param { operation: "
+     "MAX coeff: [1, 2] } }",
+     "2 3 4 5", 240},
 };
 
 START_TEST(layer_gives_the_shape_and_the_work)

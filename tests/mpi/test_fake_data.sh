@@ -66,4 +66,15 @@ for model in cifar10_full mobilenet_v1 squeezenet_v1.1; do
         >"$work/shipped.log" 2>&1 || fail "$model: $(tail -n 2 "$work/shipped.log")"
 done
 cd "$work" || exit 1
+# a shape that was assumed, and that is not the one that the layers expect
+cat >net.prototxt <<'END'
+layer { name: "data" type: "Data" top: "data" data_param { source: "absent" batch_size: 2 } }
+layer { name: "flat" type: "Flatten" bottom: "data" top: "flat" }
+layer { name: "ip" type: "InnerProduct" bottom: "data" top: "ip" inner_product_param { num_output: 784 } }
+layer { name: "loss" type: "EuclideanLoss" bottom: "ip" bottom: "flat" top: "loss" }
+END
+train 1 assumed.log --solver=solver.prototxt --fake-data --max-iter=1 && fail 'another shape is accepted'
+tr '\n' ' ' <assumed.log | grep -q "layer 'loss' (EuclideanLoss): .* layer 'data': assuming images of 3 channels, 224 x 224 .*--fake-data=C,H,W" ||
+    fail "assumed: $(cat assumed.log)"
+train 1 given.log --solver=solver.prototxt --fake-data=1,28,28 --max-iter=1 || fail "given: $(tail -n 3 given.log)"
 finish

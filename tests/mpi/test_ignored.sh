@@ -1,6 +1,7 @@
 #!/bin/sh
 # Losses divided by how many of their labels count, where each rank's batch has another number of them: 6 samples on one
 # rank, 2 x 3 and 3 x 2 train alike, and show the same losses, by every scheme. One rank may have no such label at all.
+# So do parts of a --global-batch with losses that are sums over samples, and accuracies that pass over a label.
 . "$abs_top_srcdir/tests/mpi/common.sh"
 python=${POSEIDON_PYTHON:-python3}
 "$python" - <<'END' || { echo 'SKIP: h5py is missing'; exit 77; }
@@ -88,4 +89,44 @@ POSEIDON=$real
 one=passes
 run passes 1 --batch=6 --set iter_size=2
 run passes-2 2 --batch=3 --set iter_size=2 --comm=adam
+
+# a loss of every sort that is a sum over the batch: without a divisor, of a top that is no loss, of a reduced one; and, beside
+# them, means: of a reduced top, and what is computed with that; of parameters alone
+sed '/"one"/,$d' net.prototxt >sums.prototxt
+cat >>sums.prototxt <<END
+layer { name: "one" type: "SoftmaxWithLoss" bottom: "c2" bottom: "y" top: "one" loss_weight: 0.05
+    loss_param { ignore_label: 255 normalization: NONE } }
+layer { name: "f" type: "InnerProduct" bottom: "c1" top: "f" inner_product_param { num_output: 10 $filler } }
+layer { name: "act" type: "TanH" bottom: "f" top: "act" loss_weight: 0.03 }
+layer { name: "sum" type: "Reduction" bottom: "f" top: "sum" reduction_param { operation: SUMSQ } }
+layer { name: "two" type: "Power" bottom: "sum" top: "two" power_param { scale: 0.5 shift: 0 } loss_weight: 0.02 }
+layer { name: "mean" type: "Reduction" bottom: "f" top: "mean" reduction_param { operation: MEAN } }
+layer { name: "half" type: "Power" bottom: "mean" top: "half" power_param { scale: 0.5 } loss_weight: 1 }
+layer { name: "free" type: "Parameter" top: "free" parameter_param { shape { dim: 5 } } }
+layer { name: "least" type: "Reduction" bottom: "free" top: "least" reduction_param { operation: SUMSQ } loss_weight: 0.1 }
+layer { name: "three" type: "Accuracy" bottom: "c2" bottom: "y" top: "three" accuracy_param { ignore_label: 255 } }
+END
+mv sums.prototxt net.prototxt
+sed -i 's/^base_lr.*/base_lr: 0.01/' solver.prototxt
+one=whole
+run whole 1 --global-batch=6
+lacks_sums() {
+    ! grep -q 'These losses are sums' "$1.log" || fail "$1: warns of sums"
+}
+lacks_sums whole
+run half 2 --global-batch=6 --comm=ps --hierarchy=off
+lacks_sums half
+run third 3 --global-batch=6 --comm=sfb
+run served 3 --global-batch=6 --comm=ps --servers=1
+run grains 1 --global-batch=6 --reproducible=3
+run grains-2 2 --global-batch=6 --reproducible=3
+run grains-6 1 --global-batch=6 --reproducible=1
+one=twice
+run twice 1 --global-batch=12 --set iter_size=2
+run twice-3 3 --global-batch=12 --set iter_size=2
+# batches of a rank's own: the mean over ranks, as Caffe's GPUs, which is said
+one=own
+run own 2 --batch=3
+grep -q "These losses are sums .*; --global-batch=6 makes them .*: one, act, two\$" own.log || fail 'own: nothing is said of sums'
+"$python" compare.py whole own >own.cmp 2>&1 && fail 'own: trains like one rank'
 finish

@@ -217,6 +217,37 @@ START_TEST(written_model_is_read_by_protoc_and_by_us)
 }
 END_TEST
 
+/* A loss's weight, and that statistics do not learn: Caffe's layers add it to their definitions. */
+START_TEST(written_definitions_say_what_caffe_adds)
+{
+    static const char net[] =
+        "layer { name: 'd' type: 'Input' top: 'x' top: 'y' input_param { shape { dim: [1, 8] } } }"
+        "layer { name: 'b' type: 'BatchNorm' bottom: 'x' top: 'b' }"
+        "layer { name: 'l' type: 'EuclideanLoss' bottom: 'b' bottom: 'y' top: 'l' }";
+    static const char param[] = "  param {\n    lr_mult: 0\n  }\n";
+    struct net_state state = net_state_make(CAFFE__PHASE__TRAIN);
+    struct snapshot_layer layers[] = {{"d", 0, {{0}}}, {"b", 0, {{0}}}, {"l", 0, {{0}}}};
+    struct text_doc *doc;
+    struct net_def *def;
+    char expected[512];
+
+    ck_assert_int_eq(
+        text_read_string("F", net, strlen(net), &caffe__net_parameter__descriptor, &doc), 0);
+    ck_assert_int_eq(net_def_create(doc, spec_net(doc), &state, &def), 0);
+    ck_assert_int_eq(
+        snapshot_write_model_binary(in_folder("w.caffemodel"), NULL, def, layers, 3), 0);
+    snprintf(expected, sizeof expected,
+             "type: \"BatchNorm\"\n  bottom: \"x\"\n  top: \"b\"\n%s%s%s  phase: TRAIN\n}\nlayer {\n  "
+             "name: \"l\"\n  type: \"EuclideanLoss\"\n  bottom: \"b\"\n  bottom: \"y\"\n  top: "
+             "\"l\"\n  loss_weight: 1\n  phase: TRAIN\n}\n1002: ",
+             param, param, param);
+    if (have_protoc())
+        ck_assert_ptr_nonnull(strstr(decode(in_folder("w.caffemodel"), "NetParameter"), expected));
+    net_def_destroy(def);
+    text_free(doc);
+}
+END_TEST
+
 START_TEST(damage_to_what_we_wrote_is_found)
 {
     unsigned char bytes[4096];
@@ -416,6 +447,7 @@ SUITE_IN(folder, "snapshot: binary")
     tcase_add_test(tcase, blob_with_fewer_values_than_its_shape_is_refused);
     tcase_add_test(tcase, of_two_layers_with_one_name_the_one_with_weights_counts);
     tcase_add_test(tcase, written_model_is_read_by_protoc_and_by_us);
+    tcase_add_test(tcase, written_definitions_say_what_caffe_adds);
     tcase_add_test(tcase, damage_to_what_we_wrote_is_found);
     tcase_add_test(tcase, file_of_ours_without_its_seal_is_refused);
     tcase_add_test(tcase, scalars_and_empty_blobs_are_written_as_they_are);
