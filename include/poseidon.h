@@ -97,9 +97,9 @@ POSEIDON_API int poseidon_create(MPI_Comm comm, const char *options, struct pose
 
 /* Frees the handle; NULL is fine. Between iterations that is its end; within one, or before a
  * poseidon_start that others come to, it is a failure, which they are told. One that ends an
- * iteration before the others is named after stall-timeout. Collective, before MPI_Finalize. After
- * a failure some memory is kept until the process ends: MPI may still use it. Returns -1 where the
- * handle had failed. */
+ * iteration before the others is named after stall-timeout. Collective, before MPI_Finalize, which
+ * else ends the traffic and says so. After a failure some memory is kept until the process ends:
+ * MPI may still use it. Returns -1 where the handle had failed. */
 POSEIDON_API int poseidon_destroy(struct poseidon *p);
 
 /* One more tensor, before poseidon_start. All ranks add the same ones in the same order, that of
