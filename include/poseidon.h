@@ -109,8 +109,9 @@ POSEIDON_API int poseidon_create(MPI_Comm comm, const char *options, struct pose
 /* Frees the handle; NULL is allowed. Between two iterations this is the regular end. Within an
  * iteration, or before a poseidon_start that other ranks make, it is a failure, of which the other
  * ranks are told. A rank that ends an iteration before the other ranks is named after
- * stall-timeout. Collective; before MPI_Finalize. After a failure some memory stays allocated until
- * the process ends, because MPI may still use it. Returns -1 where the handle had failed. */
+ * stall-timeout. Collective; before MPI_Finalize, which otherwise ends the traffic and says so.
+ * After a failure some memory stays allocated until the process ends, because MPI may still use it.
+ * Returns -1 where the handle had failed. */
 POSEIDON_API int poseidon_destroy(struct poseidon *p);
 
 /* Adds a tensor, before poseidon_start. All ranks add the same tensors in the same order, which is

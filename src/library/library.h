@@ -37,7 +37,8 @@ struct member {                    /* a tensor */
 struct poseidon {
     struct owner owner; /* of groups, work, costs and zeros */
     struct words words;
-    MPI_Comm comm; /* owned, as all that follows */
+    MPI_Comm comm; /* owned, as all that follows; MPI_COMM_NULL: all that needs MPI has ended */
+    int key;       /* of MPI_COMM_SELF's attribute, which MPI_Finalize deletes */
     int rank, nranks;
     struct member *members;
     int nmembers;

@@ -9,6 +9,7 @@
 
 #include <math.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -96,6 +97,58 @@ static int check_mpi(void)
     return 0;
 }
 
+/* Whether some of the iteration's tensors were posted, and not all. */
+static bool is_within(const struct poseidon *p)
+{
+    return p->left_to_post < p->nmembers;
+}
+
+static int say_missing(const struct poseidon *p, const char *what)
+{
+    return error_set("%s: tensor '%s' was neither posted nor skipped in iteration %lld", what,
+                     p->members[atomic_load(&p->missing)].tensor.name,
+                     (long long)atomic_load(&p->iteration));
+}
+
+/* What needs MPI: the traffic ends, and the communicator. Collective. */
+static int end_all(struct poseidon *p)
+{
+    int status = 0;
+
+    if (!p->exchange.sync && (!p->failure || p->untold)) /* where all do the same, nobody minds */
+        (void)error_agree(p->comm, error_set("%s", p->failure ? p->failure
+                                                              : "poseidon_destroy was called "
+                                                                "before poseidon_start"));
+    if (p->exchange.sync && !p->failure &&
+        sync_close(p->exchange.sync, is_within(p) ? say_missing(p, "poseidon_destroy") : 0))
+        status = keep_failure(p);
+    else if (p->failure)
+        status = error_set("%s", p->failure);
+    if (p->exchange.sync && p->trace && !status)
+        status = library_write_trace(p);
+    library_release(p, p->exchange.sync && p->failure);
+    MPI_Comm_free(&p->comm);
+    return status;
+}
+
+/* MPI_Finalize deletes what is attached to MPI_COMM_SELF before all else: the last moment at which
+ * the wire's thread can end. The handle stays, for the calls that the program has yet to make. */
+static int end_late(MPI_Comm self, int key, void *handle, void *unused)
+{
+    struct poseidon *p = handle;
+
+    (void)self, (void)key, (void)unused;
+    if (p->comm == MPI_COMM_NULL)
+        return MPI_SUCCESS;
+    error_set("MPI_Finalize was called before poseidon_destroy: call poseidon_destroy first");
+    if (p->rank == 0)
+        fprintf(stderr, "poseidon: %s\n", error_text());
+    (void)end_all(p);
+    error_set("MPI_Finalize was called before poseidon_destroy");
+    (void)keep_failure(p);
+    return MPI_SUCCESS;
+}
+
 int poseidon_create(MPI_Comm comm, const char *options, struct poseidon **out)
 {
     struct poseidon *p;
@@ -112,7 +165,10 @@ int poseidon_create(MPI_Comm comm, const char *options, struct poseidon **out)
         return -1;
     }
     p->comm = MPI_COMM_NULL;
+    p->key = MPI_KEYVAL_INVALID;
     MPI_TRY(MPI_Comm_dup(comm, &p->comm));
+    MPI_TRY(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, end_late, &p->key, NULL));
+    MPI_TRY(MPI_Comm_set_attr(MPI_COMM_SELF, p->key, p));
     MPI_TRY(MPI_Comm_set_errhandler(p->comm, MPI_ERRORS_RETURN));
     MPI_TRY(MPI_Comm_rank(p->comm, &p->rank));
     MPI_TRY(MPI_Comm_size(p->comm, &p->nranks));
@@ -126,37 +182,20 @@ fail:
     return poseidon_destroy(p);
 }
 
-/* Whether some of the iteration's tensors were posted, and not all. */
-static bool is_within(const struct poseidon *p)
-{
-    return p->left_to_post < p->nmembers;
-}
-
-static int say_missing(const struct poseidon *p, const char *what)
-{
-    return error_set("%s: tensor '%s' was neither posted nor skipped in iteration %lld", what,
-                     p->members[atomic_load(&p->missing)].tensor.name,
-                     (long long)atomic_load(&p->iteration));
-}
-
 int poseidon_destroy(struct poseidon *p)
 {
     int status = 0;
 
     if (!p)
         return 0;
-    if (!p->exchange.sync && (!p->failure || p->untold)) /* where all do the same, nobody minds */
-        (void)error_agree(p->comm, error_set("%s", p->failure ? p->failure
-                                                              : "poseidon_destroy was called "
-                                                                "before poseidon_start"));
-    if (p->exchange.sync && !p->failure &&
-        sync_close(p->exchange.sync, is_within(p) ? say_missing(p, "poseidon_destroy") : 0))
-        status = keep_failure(p);
-    else if (p->failure)
+    if (p->comm != MPI_COMM_NULL) {
+        status = end_all(p);
+        if (p->key != MPI_KEYVAL_INVALID) {
+            (void)MPI_Comm_delete_attr(MPI_COMM_SELF, p->key);
+            (void)MPI_Comm_free_keyval(&p->key);
+        }
+    } else
         status = error_set("%s", p->failure);
-    if (p->exchange.sync && p->trace && !status)
-        status = library_write_trace(p);
-    library_release(p, p->exchange.sync && p->failure);
     for (int i = 0; i < p->nmembers; i++)
         free((char *)(uintptr_t)p->members[i].tensor.name);
     free(p->members);
@@ -167,8 +206,6 @@ int poseidon_destroy(struct poseidon *p)
     free(p->advice);
     free(p->words.given);
     free(p->words.text);
-    if (p->comm != MPI_COMM_NULL)
-        MPI_Comm_free(&p->comm);
     free(p);
     return status;
 }

@@ -373,12 +373,13 @@ static const struct {
              {"unstarted", case_unstarted, MPI_THREAD_MULTIPLE},
              {"early", case_early, MPI_THREAD_MULTIPLE},
              {"unwritable", case_unwritable, MPI_THREAD_MULTIPLE},
+             {"finalized", case_finalized, MPI_THREAD_MULTIPLE},
              {"single", case_single, MPI_THREAD_SINGLE},
              {"uninitialised", case_uninitialised, -1}};
 
 int main(int argc, char **argv)
 {
-    int level, status = 2;
+    int level, finalized = 0, status = 2;
 
     for (size_t i = 0; argc > 1 && i < sizeof cases / sizeof *cases; i++) {
         if (strcmp(argv[1], cases[i].name))
@@ -389,7 +390,7 @@ int main(int argc, char **argv)
             MPI_Comm_size(MPI_COMM_WORLD, &nranks);
         }
         cases[i].run(argc > 2 ? argv[2] : NULL);
-        if (cases[i].level >= 0)
+        if (cases[i].level >= 0 && !MPI_Finalized(&finalized) && !finalized)
             MPI_Finalize();
         status = 0;
     }

@@ -56,6 +56,7 @@ void case_silent(const char *options);
 void case_unstarted(const char *options);
 void case_early(const char *options);
 void case_unwritable(const char *options);
+void case_finalized(const char *options);
 void case_uninitialised(const char *options);
 void case_single(const char *options);
 

@@ -296,6 +296,23 @@ void case_unwritable(const char *options)
     REFUSED(poseidon_destroy(p), "No such file");
 }
 
+/* MPI ends before the handles do, of which one has not started and one has been destroyed. */
+void case_finalized(const char *options)
+{
+    static const char expected[] = "MPI_Finalize was called before poseidon_destroy";
+    struct poseidon *p = started(0, options), *late = made(1, options);
+
+    REQUIRE(!poseidon_destroy(started(1, options)));
+    for (int t = 0; t < TENSORS; t++)
+        REQUIRE(!poseidon_skip(p, t));
+    REQUIRE(!poseidon_wait_all(p));
+    MPI_Finalize();
+    REFUSED(poseidon_skip(p, 0), expected);
+    REFUSED(poseidon_start(late), expected);
+    REFUSED(poseidon_destroy(p), expected);
+    REFUSED(poseidon_destroy(late), expected);
+}
+
 void case_uninitialised(const char *options)
 {
     struct poseidon *p;

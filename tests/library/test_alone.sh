@@ -15,7 +15,7 @@ if printf '%s\n' "$lacks" | grep -q '^__[atu][bs]*san_'; then
     echo 'left out: what the library lacks and is linked with, of a build with sanitizers'
 else
     missing=$(printf '%s\n' "$lacks" |
-        grep -v '^MPIX*_\|^ompi_\|@GLIBC\|@GCC\|^_ITM_\|^__gmon_start__$\|^__cxa_finalize\|^__gcov\|@LIBC')
+        grep -v '^MPIX*_\|^OMPI_C_MPI_\|^ompi_\|@GLIBC\|@GCC\|^_ITM_\|^__gmon_start__$\|^__cxa_finalize\|^__gcov\|@LIBC')
     same 'what the library lacks' '' "$missing"
     needed=$(readelf -d "$library" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' |
         grep -v '^libmpi\.so\|^libc\.so\|^libm\.so\|^libpthread\.so\|^libgcc_s\.so\|^ld-linux\|^libgcov')

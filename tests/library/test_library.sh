@@ -69,6 +69,8 @@ calls 2 unwritable comm=ps,trace=nowhere/trace
 calls 2 refusals
 calls 3 matrix comm=lowrank:1,lowrank-warmup=0,hierarchy=off
 calls 1 single
+calls 2 finalized comm=ps
+same 'lines about MPI_Finalize, of two handles' 2 "$(grep -c '^poseidon: .*before poseidon_destroy: call poseidon_destroy first$' out.log)"
 "$calls" uninitialised || fail 'without MPI'
 
 # where a machine's shared memory is too small the ranks exchange messages, and say so once
