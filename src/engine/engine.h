@@ -102,10 +102,10 @@ struct engine_options {
     const char *profile; /* replay: the file of times (engine/replay/profile.h); others ignore it */
     int dilate;          /* replay: what the wire's bytes are divided by, > 1; else 0 */
     enum engine_convolution convolution; /* CPU */
-    bool steady;                         /* CPU: the same bits at any number of threads */
-    bool no_fusion;                      /* every layer is an operator of its own */
-    int passes; /* CPU: over the same parameters in training (iter_size); 0: one. Of several
-                   and in TEST, ops keep parameters as they lay them out */
+    bool steady;    /* CPU: the same bits at any number of threads: each sum is one thread's */
+    bool no_fusion; /* every layer is an operator of its own */
+    int passes;     /* CPU: over the same parameters in training (iter_size); 0: one. Of several
+                       and in TEST, ops keep parameters as they lay them out */
     /* What follows is for engines with devices of their own; the CPU engine reads none of it. */
     size_t workspace; /* the most temporary memory one operator may take; 0: the engine's default */
     int device;       /* which device, counted over those visible, modulo their number: the rank's
