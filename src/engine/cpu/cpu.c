@@ -61,7 +61,7 @@ static int cpu_open(const struct engine_options *options, void **context)
         engine->options = *options;
     if (engine->options.passes < 1)
         engine->options.passes = 1;
-    if (cpu_check(dnnl_engine_create(&engine->engine, dnnl_cpu, 0)) ||
+    if (cpu_check(compat_strict()) || cpu_check(dnnl_engine_create(&engine->engine, dnnl_cpu, 0)) ||
         cpu_check(dnnl_stream_create(&engine->stream, engine->engine, dnnl_stream_default_flags)) ||
         cpu_check(dnnl_primitive_attr_create(&engine->attr)) ||
         cpu_check(
