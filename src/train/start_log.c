@@ -233,7 +233,8 @@ void output_log_start(const struct job *job, const struct compute *compute,
     log_paths(job);
     LOG_LINES(job->log, places);
     if (job->worker && !job->blank && !words)
-        cores_warn(&job->cores, job->threads, job->rank, job->log);
+        cores_warn(&job->cores, job->threads, job->options->computing.threads > 0, job->rank,
+                   job->log);
     if (job->options->dilate > 1)
         LOG_WARNING(job->log, "Dilated: every transfer carries 1/%d of its bytes",
                     job->options->dilate);
