@@ -364,6 +364,7 @@ const struct engine_i engine_cpu = {
     .factors = cpu_inner_product_factors,
     .sum_products = cpu_sum_products,
     .describe = cpu_op_describe,
+    .processor = cpu_processor,
     .held = cpu_held,
     .copies = &engine_host_copies,
     .services = &cpu_services,

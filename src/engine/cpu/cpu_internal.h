@@ -172,6 +172,9 @@ static inline bool cpu_is_wide(void)
 /* cpu_error.c: 0, or -1 with a message of the call that failed. */
 int cpu_status(dnnl_status_t status, const char *call);
 
+/* processor.c: engine_i.processor */
+void cpu_processor(char words[ENGINE_PROCESSOR_WORDS]);
+
 /* cpu.c */
 /* What oneDNN makes next is for one thread, or again for the engine's. */
 void cpu_threads(const struct cpu_engine *engine, bool one);
