@@ -85,6 +85,14 @@ bool engine_is_blank(const char *name)
     return false;
 }
 
+void engine_processor(const char *name, char words[ENGINE_PROCESSOR_WORDS])
+{
+    words[0] = '\0';
+    for (size_t i = 0; i < ENGINES; i++)
+        if (strcmp(engines[i]->name, name) == 0 && engines[i]->processor)
+            engines[i]->processor(words);
+}
+
 bool engine_fuses(const struct engine *engine, enum op_kind kind, enum op_kind next)
 {
     return engine->i->fuses && engine->i->fuses(engine->context, kind, next);

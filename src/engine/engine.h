@@ -102,10 +102,10 @@ struct engine_options {
     const char *profile; /* replay: the file of times (engine/replay/profile.h); others ignore it */
     int dilate;          /* replay: what the wire's bytes are divided by, > 1; else 0 */
     enum engine_convolution convolution; /* CPU */
-    bool steady;                         /* CPU: the same bits at any number of threads */
-    bool no_fusion;                      /* every layer is an operator of its own */
-    int passes; /* CPU: over the same parameters in training (iter_size); 0: one. Of several
-                   and in TEST, ops keep parameters as they lay them out */
+    bool steady;    /* CPU: the same bits at any number of threads: each sum is one thread's */
+    bool no_fusion; /* every layer is an operator of its own */
+    int passes;     /* CPU: over the same parameters in training (iter_size); 0: one. Of several
+                       and in TEST, ops keep parameters as they lay them out */
     /* What follows is for engines with devices of their own; the CPU engine reads none of it. */
     size_t workspace; /* the most temporary memory one operator may take; 0: the engine's default */
     int device;       /* which device, counted over those visible, modulo their number: the rank's
@@ -290,7 +290,7 @@ struct engine_graph_i {
     void (*destroy)(void *context, struct engine_graph *graph);
 };
 
-enum { ENGINE_OP_WORDS = 48 };
+enum { ENGINE_OP_WORDS = 48, ENGINE_PROCESSOR_WORDS = 256 };
 
 struct engine_i {
     const char *name;
@@ -337,6 +337,10 @@ struct engine_i {
     /* The device in words ("NVIDIA H200, device 0") and, in identity, what no other device in the
      * world shares. NULL: computes on the host's processors. */
     const char *(*device)(void *context, char identity[64]);
+    /* What the last bits of ops depend on beside their inputs: the processor, as far as the engine
+     * and its library look at it, and the library. NULL where engine_options.steady means nothing.
+     */
+    void (*processor)(char words[ENGINE_PROCESSOR_WORDS]);
     /* Every op run so far is over when this returns; for timing. NULL: ops are over when they
      * return. */
     int (*finish)(void *context);
@@ -381,6 +385,9 @@ extern const char *const engine_convolution_words[];
 
 /* Whether the engine of that name computes nothing (engine_i.blank); false for unknown names. */
 bool engine_is_blank(const char *name);
+
+/* engine_i.processor of that engine; "": nothing is known. */
+void engine_processor(const char *name, char words[ENGINE_PROCESSOR_WORDS]);
 
 /* engine_i.fuses. */
 bool engine_fuses(const struct engine *engine, enum op_kind kind, enum op_kind next);

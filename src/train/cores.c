@@ -263,7 +263,7 @@ int cores_gather(MPI_Comm world, const char text[CORES_PLACE_BYTES], struct strb
     return error_agree(world, status);
 }
 
-void cores_warn(const struct cores *cores, int threads, int rank, struct log *log)
+void cores_warn(const struct cores *cores, int threads, bool asked, int rank, struct log *log)
 {
     char fewer[64] = "fewer ranks, at most one a core";
 
@@ -275,6 +275,11 @@ void cores_warn(const struct cores *cores, int threads, int rank, struct log *lo
                     "other, which may be many times slower: start with %s",
                     threads * cores->sharers, cores->sharers, cores->sharers == 1 ? "" : "s",
                     cores->allowed, cores->allowed == 1 ? "" : "s", fewer);
+    if (threads == 1 && !asked && cores->threads > 1)
+        LOG_WARNING(log,
+                    "OMP_NUM_THREADS=1 in the environment, which containers and batch systems set, "
+                    "leaves %d of rank %d's %d cores idle: unset it or start with --threads=%d",
+                    cores->threads - 1, rank, cores->threads, cores->threads);
     if (cores->allowed == 1 && cores->idle > 0)
         LOG_WARNING(log,
                     "Rank %d is bound to one core, which its threads for computing, communication "

@@ -86,8 +86,9 @@ void cores_list_ranks(const char (*texts)[CORES_PLACE_BYTES], int ranks, struct 
  */
 int cores_gather(MPI_Comm world, const char text[CORES_PLACE_BYTES], struct strbuf *out);
 
-/* Warnings where the rank has one core and others of the machine are nobody's, and where compute
- * threads take turns. threads: of this rank, 0: not known. */
-void cores_warn(const struct cores *cores, int threads, int rank, struct log *log);
+/* Warnings where the rank has one core and others of the machine are nobody's, where compute
+ * threads take turns, and where the environment leaves the rank one thread for several cores.
+ * threads: of this rank, 0: not known; asked: --threads says so. */
+void cores_warn(const struct cores *cores, int threads, bool asked, int rank, struct log *log);
 
 #endif

@@ -41,6 +41,7 @@ struct job {
     int global_batch;                     /* > 0: wanted, of an iteration over all workers */
     uint64_t seed;
     uint64_t records; /* of the training data; 0: not known */
+    char *processors; /* rank 0 with --reproducible: the kinds that the bits are of. Owned */
 };
 
 /* Nothing is computed, or on made-up data: no data, tests, snapshots. */

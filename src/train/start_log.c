@@ -307,7 +307,8 @@ void output_log_start(const struct job *job, const struct compute *compute,
     log_paths(job);
     LOG_LINES(job->log, places);
     if (job->worker && !job->blank && !words)
-        cores_warn(&job->cores, job->threads, job->rank, job->log);
+        cores_warn(&job->cores, job->threads, job->options->computing.threads > 0, job->rank,
+                   job->log);
     if (job->options->exchange.dilate > 1)
         LOG_WARNING(job->log, "Dilated: every transfer carries 1/%d of its bytes",
                     job->options->exchange.dilate);
@@ -319,8 +320,9 @@ void output_log_start(const struct job *job, const struct compute *compute,
         LOG_INFO(job->log,
                  "Reproducible: %d grain%s, each a pass with BatchNorm statistics of its own; the "
                  "same bits on any number of workers that have 1, 2, 4, 8 ... of them each, and on "
-                 "one, on processors with the same instructions",
-                 job_shares(job) * job->nworkers, job_shares(job) * job->nworkers == 1 ? "" : "s");
+                 "one, on the same processors and oneDNN (%s)",
+                 job_shares(job) * job->nworkers, job_shares(job) * job->nworkers == 1 ? "" : "s",
+                 job->processors[0] ? job->processors : "not known");
     if (job->solver->local_lr_auto)
         LOG_INFO(job->log,
                  "LARS: every parameter's rate follows its norm and its gradient's "

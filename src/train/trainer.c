@@ -7,6 +7,7 @@
 #include "report/outputs.h"
 #include "train/agree_job.h"
 #include "train/dry_run.h"
+#include "train/processors.h"
 #include "util/agree.h"
 #include "util/alloc.h"
 #include "util/patience.h"
@@ -27,7 +28,8 @@ struct setup {
 
 static int find_hosts_all(struct trainer *t)
 {
-    if (topology_create(t->job.world, &t->job.topology) || job_find_threads_all(&t->job))
+    if (topology_create(t->job.world, &t->job.topology) || job_find_threads_all(&t->job) ||
+        processors_find_all(&t->job))
         return -1;
     patience_hosts(&t->job.topology);
     return 0;

@@ -47,6 +47,37 @@ uint64_t machine_resident(void)
     return read_key("/proc/self/status", "VmRSS:") * 1024;
 }
 
+void machine_processor(const char *cpuinfo, char words[MACHINE_PROCESSOR_WORDS])
+{
+    /* of x86 the first three, of Arm the others */
+    static const char *const keys[] = {"model name", "cpu family", "model", "CPU implementer",
+                                       "CPU part"};
+    enum { NAME, FAMILY, MODEL, IMPLEMENTER, PART, KEYS };
+    char line[256], values[KEYS][64] = {""};
+    FILE *in = fopen(cpuinfo, "r");
+
+    while (in && fgets(line, sizeof line, in) && line[0] != '\n') { /* the next processor's */
+        char *colon = strchr(line, ':');
+
+        if (!colon)
+            continue;
+        *colon = '\0';
+        line[strcspn(line, "\t")] = '\0';
+        for (int i = 0; i < KEYS; i++)
+            if (!strcmp(line, keys[i]))
+                sscanf(colon + 1, " %63[^\n]", values[i]);
+    }
+    if (in)
+        fclose(in);
+    words[0] = '\0';
+    if (values[NAME][0])
+        snprintf(words, MACHINE_PROCESSOR_WORDS, "%s (%.12s, %.12s)", values[NAME], values[FAMILY],
+                 values[MODEL]);
+    else if (values[PART][0])
+        snprintf(words, MACHINE_PROCESSOR_WORDS, "processor of %.12s, part %.12s",
+                 values[IMPLEMENTER], values[PART]);
+}
+
 uint64_t machine_free_disk(const char *path, int *known)
 {
     struct statvfs disk;

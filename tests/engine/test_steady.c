@@ -6,6 +6,7 @@
 #include "tests/suite.h"
 
 #include "engine/tree_sum.h"
+#include <oneapi/dnnl/dnnl.h>
 #include "util/error.h"
 
 #include <math.h>
@@ -138,10 +139,29 @@ START_TEST(products_are_summed_by_the_tree)
 }
 END_TEST
 
+#if DNNL_VERSION_MAJOR >= 3 || DNNL_VERSION_MINOR >= 4
+START_TEST(products_are_of_floats_whatever_the_environment_says)
+{
+    struct engine engine;
+    dnnl_fpmath_mode_t mode;
+
+    setenv("ONEDNN_DEFAULT_FPMATH_MODE", "BF16", 1);
+    setenv("DNNL_DEFAULT_FPMATH_MODE", "BF16", 1);
+    ck_assert_msg(engine_open("cpu", NULL, &engine) == 0, "%s", error_text());
+    ck_assert_int_eq(dnnl_get_default_fpmath_mode(&mode), dnnl_success);
+    ck_assert_int_eq(mode, dnnl_fpmath_mode_strict);
+    engine_close(&engine);
+}
+END_TEST
+#endif
+
 SUITE("steady")
 {
     TCase *tcase = suite_case(suite, "steady");
 
     tcase_add_loop_test(tcase, convolutions_have_the_same_bits_on_any_threads, 0, 2 * CONVS);
     tcase_add_loop_test(tcase, products_are_summed_by_the_tree, 0, PRODUCTS);
+#if DNNL_VERSION_MAJOR >= 3 || DNNL_VERSION_MINOR >= 4
+    tcase_add_test(tcase, products_are_of_floats_whatever_the_environment_says);
+#endif
 }

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Which cores a rank computes on: its own, or its share of those that it may use with others, without the last one where
-# that is left for the wire; OpenMP's own settings; the warning of a rank that has one core while others are idle;
-# and that servers' threads change no parameter.
+# that is left for the wire; OpenMP's own settings; the warnings of a rank that has one core, or one thread by the
+# environment, while others are idle; and that servers' threads change no parameter.
 . "$abs_top_srcdir/tests/mpi/common.sh"
 make_solver solver.prototxt 'max_iter: 1' 'snapshot_after_train: false'
 command -v taskset >/dev/null || exit 77
@@ -47,6 +47,18 @@ if [ "$cores" -gt 1 ]; then
     said "start with --threads=$((cores / 2))" crowded
     grep -q 'What would help most: .*and fewer compute threads: .* take turns on' crowded || fail "the advice: $(grep 'What would' crowded)"
     grep 'take turns' two && fail 'two ranks with their share of the cores were warned'
+fi
+# a container's OMP_NUM_THREADS=1, said once; nothing where the user asks for one thread
+if [ "$cores" -gt 1 ]; then
+    run 1 lonely env OMP_NUM_THREADS=1
+    said "OMP_NUM_THREADS=1 in the environment, which containers and batch systems set, leaves $((cores - 1)) of rank 0's $cores cores idle: unset it or start with --threads=$cores" lonely
+    "$POSEIDON_MPIRUN" 1 env OMP_NUM_THREADS=1 "$POSEIDON" train --solver=solver.prototxt --batch=4 --threads=1 >asked 2>&1 </dev/null ||
+        fail "asked: $(tail -n 3 asked)"
+    grep 'OMP_NUM_THREADS' asked all && fail 'who asks for one thread, or sets nothing, was warned'
+fi
+if [ "$cores" -gt 3 ]; then
+    run 2 lonely env OMP_NUM_THREADS=1
+    same 'warnings of OMP_NUM_THREADS' 1 "$(grep -c 'OMP_NUM_THREADS=1 in the environment' lonely)"
 fi
 run 2 turns taskset -c "$first"
 said 'start with fewer ranks, at most one a core' turns

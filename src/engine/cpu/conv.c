@@ -21,16 +21,18 @@ struct weights {
     bool filled;
 };
 
+/* Of a pass: the two that are read, what is written, and the biases or their gradients. */
+enum { READ, READ_TOO, WRITTEN, BIASES, ARGS };
+
 struct conv {
     struct cpu_op op;
-    bool own;                                     /* by our own Winograd */
-    bool padded;                                  /* as in struct conv_plan */
-    struct winograd winograd[CONV_PASSES];        /* where own */
-    struct cpu_primitive primitive[CONV_WEIGHTS]; /* else: of the passes before that one, and: */
-    struct cpu_primitive slice[CONV_SLICES];      /* of the weights */
-    int slices;                                   /* as in struct conv_plan */
-    size_t slice_elems[3]; /* from one to the next: bottom, top, weights with biases behind */
-    size_t made_elems;     /* weights as the primitive makes them */
+    bool own;                                                 /* by our own Winograd */
+    bool padded;                                              /* as in struct conv_plan */
+    struct winograd winograd[CONV_PASSES];                    /* where own */
+    struct cpu_primitive primitive[CONV_PASSES][CONV_SLICES]; /* else; one a slice */
+    int slices[CONV_PASSES];                                  /* as in struct conv_plan */
+    size_t step[CONV_PASSES][ARGS];      /* floats from a slice's argument to the next one's */
+    size_t made_elems;                   /* weights as the primitive makes them */
     struct weights weights[CONV_PASSES]; /* of forward and data */
     struct cpu_primitive diff_weights;   /* reorder to plain; empty where it is */
     struct cpu_view src, src_again;      /* bottom for forward; for backward, where that differs */
@@ -72,41 +74,67 @@ static int conv_weights_create(struct conv *conv, const struct conv_plan *plan, 
                               &conv->weights[pass].reorder);
 }
 
+static int conv_primitives(const struct conv *conv, enum conv_pass pass)
+{
+    return conv->slices[pass] > 0 ? conv->slices[pass] : 1;
+}
+
 static int conv_diff_weights_create(struct conv *conv, const struct conv_plan *plan)
 {
     const_md_t made = conv_desc_md(plan->desc[CONV_WEIGHTS], DNNL_ARG_DIFF_WEIGHTS);
     bool plain = dnnl_memory_desc_equal(made, plan->plain_weights);
 
-    if ((!plain || conv->slices > 1) &&
+    if ((!plain || conv->slices[CONV_WEIGHTS] > 1) &&
         cpu_work_reserve(conv->op.engine, WORK_WEIGHT_GRAD,
-                         (size_t)conv->slices * conv->slice_elems[2] * sizeof(float)))
+                         (size_t)conv_primitives(conv, CONV_WEIGHTS) *
+                             conv->step[CONV_WEIGHTS][WRITTEN] * sizeof(float)))
         return -1;
     return plain ? 0
                  : cpu_reorder_create(conv->op.engine, &conv->op.owner, made, plan->plain_weights,
                                       &conv->diff_weights);
 }
 
-static int conv_primitive_create(struct conv *conv, const struct conv_plan *plan,
-                                 enum conv_pass pass, struct cpu_primitive *primitive)
+static const int pass_args[CONV_PASSES][ARGS] = {
+    {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_BIAS},
+    {DNNL_ARG_DIFF_DST, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_SRC},
+    {DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_BIAS},
+};
+
+/* Whether the pass has that argument. */
+static bool conv_takes(const struct conv *conv, enum conv_pass pass, int i)
 {
-    static const int args[CONV_PASSES][3] = {
-        {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST},
-        {DNNL_ARG_DIFF_DST, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_SRC},
-        {DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS},
-    };
-    static const int bias[CONV_PASSES] = {DNNL_ARG_BIAS, 0, DNNL_ARG_DIFF_BIAS};
+    return pass_args[pass][i] != 0 && (i != BIASES || conv->op.args.u.conv.bias);
+}
+
+static int conv_primitive_create(struct conv *conv, const struct conv_plan *plan,
+                                 enum conv_pass pass, int slice)
+{
     struct cpu_engine *engine = conv->op.engine;
+    struct cpu_primitive *primitive = &conv->primitive[pass][slice];
 
     if (cpu_primitive_create(engine, &conv->op.owner, plan->desc[pass], primitive))
         return -1;
-    for (int i = 0; i < 3; i++)
-        if (cpu_primitive_arg(engine, primitive, args[pass][i],
-                              conv_desc_md(plan->desc[pass], args[pass][i])))
+    for (int i = 0; i < ARGS; i++)
+        if (conv_takes(conv, pass, i) &&
+            cpu_primitive_arg(engine, primitive, pass_args[pass][i],
+                              conv_desc_md(plan->desc[pass], pass_args[pass][i])))
             return -1;
-    if (!bias[pass] || !conv->op.args.u.conv.bias)
-        return 0;
-    return cpu_primitive_arg(engine, primitive, bias[pass],
-                             conv_desc_md(plan->desc[pass], bias[pass]));
+    return 0;
+}
+
+/* Slices run side by side, each with temporary memory of its own. oneDNN keeps primitives it has
+ * made, by the number of threads there are at creation: a slice's is looked for with one. */
+static int conv_primitives_create(struct conv *conv, const struct conv_plan *plan,
+                                  enum conv_pass pass)
+{
+    int slices = conv->slices[pass], status = 0;
+
+    cpu_threads(conv->op.engine, slices > 0);
+    for (int s = 0; s < conv_primitives(conv, pass) && !status; s++)
+        status = conv_primitive_create(conv, plan, pass, s) ||
+                 (slices > 0 && cpu_primitive_place(conv->op.engine, &conv->primitive[pass][s], s));
+    cpu_threads(conv->op.engine, false);
+    return status ? -1 : 0;
 }
 
 static int conv_own_create(struct conv *conv, enum conv_pass pass)
@@ -119,14 +147,22 @@ static int conv_own_create(struct conv *conv, enum conv_pass pass)
     return cpu_work_reserve(conv->op.engine, WORK_SCRATCHPAD, winograd_bytes(own, keeps));
 }
 
-/* Slices run side by side, each with temporary memory of its own. */
-static int conv_slices_create(struct conv *conv, const struct conv_plan *plan)
+/* Slices share weights and biases; a slice's gradients lie together. */
+static void conv_steps_find(struct conv *conv, const struct conv_plan *plan, enum conv_pass pass)
 {
-    for (int s = 0; s < conv->slices; s++)
-        if (conv_primitive_create(conv, plan, CONV_WEIGHTS, &conv->slice[s]) ||
-            cpu_primitive_place(conv->op.engine, &conv->slice[s], s))
-            return -1;
-    return 0;
+    size_t *step = conv->step[pass];
+
+    for (int i = 0; i < BIASES; i++)
+        step[i] =
+            pass_args[pass][i] == DNNL_ARG_WEIGHTS
+                ? 0
+                : dnnl_memory_desc_get_size(conv_desc_md(plan->desc[pass], pass_args[pass][i])) /
+                      sizeof(float);
+    if (pass != CONV_WEIGHTS)
+        return;
+    conv->made_elems = step[WRITTEN];
+    step[WRITTEN] += conv->bias_elems;
+    step[BIASES] = step[WRITTEN];
 }
 
 /* What a pass runs, and its weights. */
@@ -134,10 +170,10 @@ static int conv_pass_create(struct conv *conv, const struct conv_plan *plan, enu
 {
     if (conv->own)
         return conv_own_create(conv, pass);
-    if (pass == CONV_WEIGHTS)
-        return error_any(conv_diff_weights_create(conv, plan) || conv_slices_create(conv, plan));
-    return error_any(conv_weights_create(conv, plan, pass) ||
-                     conv_primitive_create(conv, plan, pass, &conv->primitive[pass]));
+    conv_steps_find(conv, plan, pass);
+    return error_any((pass == CONV_WEIGHTS ? conv_diff_weights_create(conv, plan)
+                                           : conv_weights_create(conv, plan, pass)) ||
+                     conv_primitives_create(conv, plan, pass));
 }
 
 static int conv_forward_create(struct conv *conv, const struct conv_plan *plan)
@@ -171,18 +207,6 @@ static int conv_data_create(struct conv *conv, const struct conv_plan *plan)
     return conv_pass_create(conv, plan, CONV_DATA);
 }
 
-static void conv_slices_find(struct conv *conv, const struct conv_plan *plan)
-{
-    static const int args[] = {DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS};
-
-    for (int i = 0; i < 3 && !conv->own; i++)
-        conv->slice_elems[i] =
-            dnnl_memory_desc_get_size(conv_desc_md(plan->desc[CONV_WEIGHTS], args[i])) /
-            sizeof(float);
-    conv->made_elems = conv->slice_elems[2];
-    conv->slice_elems[2] += conv->bias_elems;
-}
-
 static int conv_weights_pass_create(struct conv *conv, const struct conv_plan *plan)
 {
     const struct op_args *args = &conv->op.args;
@@ -190,7 +214,6 @@ static int conv_weights_pass_create(struct conv *conv, const struct conv_plan *p
 
     if (!conv_needs(&conv->op, CONV_WEIGHTS))
         return 0;
-    conv_slices_find(conv, plan);
     if (formats->src != plan->formats[CONV_FORWARD].src &&
         cpu_view_create(&conv->op, &args->bottoms[0]->value, formats->src, false, WORK_BOTTOM_GRAD,
                         &conv->src_again))
@@ -214,7 +237,7 @@ static int conv_create(struct cpu_op *op)
     conv->bias_elems = op->args.u.conv.bias ? shape_elems(&op->args.params[1]->shape) : 0;
     conv->own = plan.own;
     conv->padded = plan.padded;
-    conv->slices = plan.slices;
+    memcpy(conv->slices, plan.slices, sizeof conv->slices);
     memcpy(conv->winograd, plan.winograd, sizeof conv->winograd);
     if (!status)
         status = conv_forward_create(conv, &plan) || conv_data_create(conv, &plan) ||
@@ -279,6 +302,28 @@ static const float *conv_pad(const struct conv *conv, const float *x)
     return padded;
 }
 
+/* A pass by oneDNN; data: its arguments, of the first slice. Only within a parallel region does
+ * oneDNN leave its matrix products to the calling thread. */
+static int conv_pass_run(struct conv *conv, enum conv_pass pass, const float *const data[ARGS])
+{
+    struct cpu_engine *engine = conv->op.engine;
+    const size_t *step = conv->step[pass];
+    int failed = 0;
+
+    if (conv->slices[pass] == 0)
+        return cpu_primitive_run(engine, &conv->primitive[pass][0],
+                                 (const void *const[]){data[0], data[1], data[2], data[3]});
+#pragma omp parallel for reduction(| : failed)
+    for (int s = 0; s < conv->slices[pass]; s++) {
+        const void *own[ARGS];
+
+        for (int i = 0; i < ARGS; i++)
+            own[i] = data[i] ? data[i] + (size_t)s * step[i] : NULL;
+        failed |= cpu_primitive_run(engine, &conv->primitive[pass][s], own);
+    }
+    return failed ? error_set("oneDNN: a pass over some of the images failed") : 0;
+}
+
 static int conv_forward(struct cpu_op *op)
 {
     struct conv *conv = (struct conv *)op;
@@ -298,37 +343,26 @@ static int conv_forward(struct cpu_op *op)
         return 0;
     }
     if (conv_weights_get(conv, CONV_FORWARD, &weights) ||
-        cpu_primitive_run(op->engine, &conv->primitive[CONV_FORWARD],
-                          (const void *const[]){x, weights, top->value.data, bias}))
+        conv_pass_run(conv, CONV_FORWARD,
+                      (const float *const[ARGS]){x, weights, top->value.data, bias}))
         return -1;
     if (relu)
         cpu_relu_run(top->value.data, 0, top->value.data, cpu_tensor_stored(&top->value));
     return 0;
 }
 
-/* Each slice's gradients, then their sum in the place of the first one's. */
-static int conv_slices_run(struct conv *conv, const float *x, const float *dy, float *made)
+/* The sum of the slices' gradients, in the place of the first one's. */
+static void conv_slices_add(const struct conv *conv, float *made)
 {
-    struct cpu_engine *engine = conv->op.engine;
-    const size_t *elems = conv->slice_elems;
-    int failed = 0;
+    const size_t elems = conv->step[CONV_WEIGHTS][WRITTEN];
+    const int slices = conv->slices[CONV_WEIGHTS];
 
-#pragma omp parallel for reduction(| : failed)
-    for (int s = 0; s < conv->slices; s++) {
-        float *own = made + (size_t)s * elems[2];
-        failed |= cpu_primitive_run(engine, &conv->slice[s],
-                                    (const void *const[]){x + (size_t)s * elems[0],
-                                                          dy + (size_t)s * elems[1], own,
-                                                          own + conv->made_elems});
-    }
 #pragma omp parallel for
-    for (size_t i = 0; i < elems[2]; i += CPU_PIECE)
-        for (int step = 1; step < conv->slices; step *= 2)
-            for (int s = 0; s < conv->slices; s += 2 * step)
-                cpu_axpby_piece(made + (size_t)s * elems[2] + i, 1,
-                                made + (size_t)(s + step) * elems[2] + i, 1,
-                                cpu_piece(elems[2], i));
-    return failed ? error_set("oneDNN: the gradient of weights of some images failed") : 0;
+    for (size_t i = 0; i < elems; i += CPU_PIECE)
+        for (int step = 1; step < slices; step *= 2)
+            for (int s = 0; s < slices; s += 2 * step)
+                cpu_axpby_piece(made + (size_t)s * elems + i, 1,
+                                made + (size_t)(s + step) * elems + i, 1, cpu_piece(elems, i));
 }
 
 /* The gradients of weights and biases, plain, at weight and bias. */
@@ -340,6 +374,8 @@ static int conv_weights_run(struct conv *conv, float *weight, float *bias)
     const float *x = cpu_view_data(engine, src),
                 *dy = cpu_view_data(engine, &conv->diff_dst_weights);
     float *made = conv->diff_weights.primitive ? engine->work[WORK_WEIGHT_GRAD].data : weight;
+    float *made_bias = bias;
+    bool several = conv->slices[CONV_WEIGHTS] > 1;
 
     if (conv->own) {
         conv_own_run(conv, CONV_WEIGHTS,
@@ -350,13 +386,16 @@ static int conv_weights_run(struct conv *conv, float *weight, float *bias)
                          .dbias = conv->bias_elems && params[1]->wants_grad ? bias : NULL});
         return 0;
     }
-    if (conv->slices > 1) {
+    if (several) {
         made = engine->work[WORK_WEIGHT_GRAD].data;
-        if (conv_slices_run(conv, x, dy, made))
-            return -1;
-        memcpy(bias, made + conv->made_elems, conv->bias_elems * sizeof *bias);
-    } else if (cpu_primitive_run(engine, &conv->slice[0], (const void *const[]){x, dy, made, bias}))
+        made_bias = made + conv->made_elems;
+    }
+    if (conv_pass_run(conv, CONV_WEIGHTS, (const float *const[ARGS]){x, dy, made, made_bias}))
         return -1;
+    if (several) {
+        conv_slices_add(conv, made);
+        memcpy(bias, made_bias, conv->bias_elems * sizeof *bias);
+    }
     if (made == weight || !params[0]->wants_grad)
         return 0;
     if (conv->diff_weights.primitive)
@@ -399,8 +438,7 @@ static int conv_data_backward(struct conv *conv)
     if (conv->own)
         conv_own_run(conv, CONV_DATA, (struct winograd_data){.x = dy, .y = dx});
     else if (conv_weights_get(conv, CONV_DATA, &weights) ||
-             cpu_primitive_run(engine, &conv->primitive[CONV_DATA],
-                               (const void *const[]){dy, weights, dx}))
+             conv_pass_run(conv, CONV_DATA, (const float *const[ARGS]){dy, weights, dx}))
         return -1;
     return cpu_view_move(engine, &conv->diff_src);
 }

@@ -7,7 +7,7 @@
 
 enum conv_pass { CONV_FORWARD, CONV_DATA, CONV_WEIGHTS, CONV_PASSES };
 
-/* Most slices of the images for the gradient of weights (struct conv_plan). */
+/* Most slices of the images (struct conv_plan). */
 enum { CONV_SLICES = 8 };
 
 /* Formats of activations. */
@@ -21,9 +21,11 @@ struct conv_plan {
     bool own;
     struct winograd winograd[CONV_PASSES];   /* where own */
     dnnl_primitive_desc_t desc[CONV_PASSES]; /* else; NULL where a pass is not needed */
-    int slices;  /* of the images, each with a gradient of the weights of its own, added up by a
-                    tree: 1, 2, 4 or CONV_SLICES. desc[CONV_WEIGHTS] is of one */
-    bool padded; /* forward's primitive takes the bottom with its padding around it, plain */
+    /* Into how many slices a pass cuts the images, each computed by one thread; desc is of one
+     * slice. 0: all images by one primitive and all threads. Each slice has a gradient of the
+     * weights of its own, and a tree adds up these gradients: 1, 2, 4 or CONV_SLICES. */
+    int slices[CONV_PASSES];
+    bool padded;        /* forward's primitive takes the bottom with its padding around it, plain */
     md_t plain_weights; /* as they travel */
 };
 

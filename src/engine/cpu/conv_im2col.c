@@ -165,7 +165,7 @@ static int deconv_forward(struct cpu_op *op)
         const float *x = cpu_op_x(op, 0) + n * d->group * part;
         float *y = cpu_op_y(op) + n * image;
         for (int64_t g = 0; g < d->group; g++)
-            if (cpu_gemm(true, false, d->rows, d->pixels, d->inputs, 1,
+            if (cpu_gemm(op->engine, true, false, d->rows, d->pixels, d->inputs, 1,
                          weight + g * d->inputs * d->rows, d->rows, x + g * part, d->pixels, 0,
                          d->columns + g * d->rows * d->pixels, d->pixels))
                 return -1;
@@ -203,11 +203,11 @@ static int deconv_sample_backward(struct deconv *d, const float *x, float *dx, b
         const float *columns = d->columns + g * d->rows * d->pixels;
         int64_t w = g * d->inputs * d->rows, part = g * d->inputs * d->pixels;
         if (weight->wants_grad &&
-            cpu_gemm(false, true, d->inputs, d->rows, d->pixels, 1, x + part, d->pixels, columns,
-                     d->pixels, add ? 1 : 0, weight->grad + w, d->rows))
+            cpu_gemm(d->op.engine, false, true, d->inputs, d->rows, d->pixels, 1, x + part,
+                     d->pixels, columns, d->pixels, add ? 1 : 0, weight->grad + w, d->rows))
             return -1;
-        if (dx && cpu_gemm(false, false, d->inputs, d->pixels, d->rows, 1, weight->value + w,
-                           d->rows, columns, d->pixels, 0, dx + part, d->pixels))
+        if (dx && cpu_gemm(d->op.engine, false, false, d->inputs, d->pixels, d->rows, 1,
+                           weight->value + w, d->rows, columns, d->pixels, 0, dx + part, d->pixels))
             return -1;
     }
     return 0;

@@ -4,7 +4,6 @@
 #include "engine/op_size.h"
 #include "util/error.h"
 
-#include <omp.h>
 #include <string.h>
 
 /* What oneDNN is asked for. */
@@ -108,85 +107,144 @@ static dnnl_status_t ask_forward(const struct cpu_op *op, const struct question 
                                q->src, q->weights, q->bias, q->dst, &q->window, op->engine->attr);
 }
 
-/* Of `whole`, a slice's images. */
+/* Of `whole`, a slice's images; 0 slices: all of them. */
 static struct shape slice_of(const struct shape *whole, int slices)
 {
     struct shape slice = *whole;
 
-    slice.dim[0] /= slices;
+    slice.dim[0] /= slices > 0 ? slices : 1;
     return slice;
 }
 
-/* Of so many images that a thread's sum has some hundred products for each weight. */
-static int choose_slices(const struct cpu_op *op)
+/* To be steady, a sum is made by one thread: slices of the images have a primitive each. Their
+ * number may not depend on the number of threads. A slice's sum over images has some hundred
+ * products for each weight. */
+static int choose_slices(const struct cpu_op *op, enum conv_pass pass)
 {
     const struct shape *top = &op->args.tops[0]->value.shape;
     const int64_t enough = 256, images = top->dim[0],
                   pixels = (int64_t)shape_count(top, 2, top->naxes);
-    int slices = op->engine->options.steady ? CONV_SLICES : 1;
+    int slices = op->engine->options.steady ? CONV_SLICES : 0;
 
-    while (slices > 1 && (images % slices || images / slices * pixels < enough))
-        slices /= 2;
+    if (pass == CONV_WEIGHTS)
+        while (slices > 1 && (images % slices || images / slices * pixels < enough))
+            slices /= 2;
+    while (slices > 1 && images % slices)
+        slices--;
     return slices;
 }
 
-/* oneDNN shares the sum over images and pixels by the threads that there are at creation. To be
- * steady they are one, and slices of the images have a primitive each. */
-static int ask_weights(const struct cpu_op *op, dnnl_format_tag_t tag, struct conv_plan *plan)
-{
-    const struct shape bottom = slice_of(&op->args.bottoms[0]->value.shape, plan->slices);
-    const struct shape top = slice_of(&op->args.tops[0]->value.shape, plan->slices);
-    struct question q = {.src = NULL};
-    dnnl_primitive_desc_t forward = NULL;
-    int status;
+/* How oneDNN computes a pass. */
+struct answer {
+    dnnl_primitive_desc_t desc;
+    int slices; /* as in struct conv_plan */
+    struct conv_formats formats;
+};
 
-    if (op->engine->options.steady)
-        omp_set_num_threads(1);
-    status = question_make(op, tag, &bottom, &top, true, &q) ||
-             cpu_check(ask_forward(op, &q, &forward)) ||
-             cpu_check(compat_conv_backward_weights(&plan->desc[CONV_WEIGHTS], op->engine->engine,
-                                                    q.src, q.weights, q.bias, q.dst, &q.window,
-                                                    forward, op->engine->attr));
-    omp_set_num_threads(op->engine->threads);
-    if (forward)
-        dnnl_primitive_desc_destroy(forward);
-    question_destroy(&q);
-    return status ? -1 : 0;
-}
-
-/* One primitive for each pass that is needed. */
-static int question_ask(const struct cpu_op *op, dnnl_format_tag_t tag, const struct question *q,
-                        struct conv_plan *plan)
-{
-    dnnl_primitive_desc_t *desc = plan->desc;
-
-    if (cpu_check(ask_forward(op, q, &desc[CONV_FORWARD])))
-        return -1;
-    if (conv_needs(op, CONV_DATA) && cpu_check(compat_conv_backward_data(
-                                         &desc[CONV_DATA], op->engine->engine, q->src, q->weights,
-                                         q->dst, &q->window, desc[CONV_FORWARD], op->engine->attr)))
-        return -1;
-    return conv_needs(op, CONV_WEIGHTS) ? ask_weights(op, tag, plan) : 0;
-}
-
-/* Finds the formats of both sides of a pass. */
-static int conv_formats_find(const struct cpu_op *op, struct conv_plan *plan, enum conv_pass pass)
+static int find_formats(enum conv_pass pass, const struct shape *bottom, const struct shape *top,
+                        struct answer *answer)
 {
     static const int args[CONV_PASSES][2] = {
         {DNNL_ARG_SRC, DNNL_ARG_DST},
         {DNNL_ARG_DIFF_SRC, DNNL_ARG_DIFF_DST},
         {DNNL_ARG_SRC, DNNL_ARG_DIFF_DST},
     };
-    struct conv_formats *formats = &plan->formats[pass];
-    int slices = pass == CONV_WEIGHTS ? plan->slices : 1;
-    const struct shape bottom = slice_of(&op->args.bottoms[0]->value.shape, slices);
-    const struct shape top = slice_of(&op->args.tops[0]->value.shape, slices);
 
-    if (!plan->desc[pass] ||
-        (cpu_format_find(conv_desc_md(plan->desc[pass], args[pass][0]), &bottom, &formats->src) &&
-         cpu_format_find(conv_desc_md(plan->desc[pass], args[pass][1]), &top, &formats->dst)))
+    if (cpu_format_find(conv_desc_md(answer->desc, args[pass][0]), bottom, &answer->formats.src) &&
+        cpu_format_find(conv_desc_md(answer->desc, args[pass][1]), top, &answer->formats.dst))
         return 0;
     return error_set("oneDNN's convolution chose a format that is not known here");
+}
+
+/* Asks for a primitive of one slice, made for one thread; of 0 slices, of all images and for all
+ * threads. images: the bottom's shape; tag and pads as in question_make. To be destroyed in any
+ * case. */
+static int ask(const struct cpu_op *op, dnnl_format_tag_t tag, const struct shape *images,
+               bool pads, enum conv_pass pass, int slices, struct answer *out)
+{
+    const struct shape bottom = slice_of(images, slices);
+    const struct shape top = slice_of(&op->args.tops[0]->value.shape, slices);
+    struct cpu_engine *engine = op->engine;
+    struct question q = {.src = NULL};
+    dnnl_primitive_desc_t forward = NULL;
+    int status;
+
+    *out = (struct answer){.slices = slices};
+    cpu_threads(engine, slices > 0);
+    status =
+        question_make(op, tag, &bottom, &top, pads, &q) ||
+        cpu_check(ask_forward(op, &q, &forward)) ||
+        (pass == CONV_DATA &&
+         cpu_check(compat_conv_backward_data(&out->desc, engine->engine, q.src, q.weights, q.dst,
+                                             &q.window, forward, engine->attr))) ||
+        (pass == CONV_WEIGHTS &&
+         cpu_check(compat_conv_backward_weights(&out->desc, engine->engine, q.src, q.weights,
+                                                q.bias, q.dst, &q.window, forward, engine->attr)));
+    cpu_threads(engine, false);
+    if (pass == CONV_FORWARD)
+        out->desc = forward;
+    else if (forward)
+        dnnl_primitive_desc_destroy(forward);
+    question_destroy(&q);
+    return status || find_formats(pass, &bottom, &top, out) ? -1 : 0;
+}
+
+static void answer_destroy(struct answer *answer)
+{
+    if (answer->desc)
+        dnnl_primitive_desc_destroy(answer->desc);
+}
+
+static const char *desc_name(const_dnnl_primitive_desc_t desc)
+{
+    const char *name = "";
+
+    return dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0, &name) == dnnl_success
+               ? name
+               : "";
+}
+
+/* Whether it is oneDNN's generated code rather than a general fall-back. */
+static bool desc_is_quick(const_dnnl_primitive_desc_t desc)
+{
+    return strncmp(desc_name(desc), "jit", 3) == 0 || strncmp(desc_name(desc), "brg", 3) == 0;
+}
+
+/* Whether code for all threads has the bits of the slices' code. oneDNN's generated windows sum an
+ * output over channels and the window in one order; its matrix products ("gemm", "brg") cut the sum
+ * by the number of threads. */
+static bool has_same_bits(const struct answer *all, const struct answer *slice)
+{
+    return strncmp(desc_name(all->desc), "jit", 3) == 0 &&
+           strcmp(desc_name(all->desc), desc_name(slice->desc)) == 0 &&
+           all->formats.src == slice->formats.src && all->formats.dst == slice->formats.dst;
+}
+
+/* The same, in as many slices as the pass needs. */
+static int ask_pass(const struct cpu_op *op, dnnl_format_tag_t tag, const struct shape *images,
+                    bool pads, enum conv_pass pass, struct answer *out)
+{
+    int slices = choose_slices(op, pass);
+    struct answer all;
+
+    if (ask(op, tag, images, pads, pass, slices, out))
+        return -1;
+    if (slices == 0 || pass == CONV_WEIGHTS)
+        return 0;
+    if (ask(op, tag, images, pads, pass, 0, &all) == 0 && has_same_bits(&all, out)) {
+        struct answer slice = *out;
+        *out = all;
+        all = slice;
+    }
+    answer_destroy(&all);
+    return 0;
+}
+
+static void plan_take(struct conv_plan *plan, enum conv_pass pass, const struct answer *answer)
+{
+    plan->desc[pass] = answer->desc;
+    plan->slices[pass] = answer->slices;
+    plan->formats[pass] = answer->formats;
 }
 
 /* By oneDNN, for activations of that tag. Fails where it has no such convolution or an unknown
@@ -195,26 +253,20 @@ static int conv_direct_plan(const struct cpu_op *op, dnnl_format_tag_t tag, stru
 {
     const struct shape *bottom = &op->args.bottoms[0]->value.shape;
     struct question q = {.src = NULL};
+    struct answer answer;
     int status;
 
-    *out = (struct conv_plan){.slices = choose_slices(op)};
-    status = question_make(op, tag, bottom, &op->args.tops[0]->value.shape, true, &q) ||
-             question_ask(op, tag, &q, out);
+    *out = (struct conv_plan){.own = false};
+    status = question_make(op, tag, bottom, &op->args.tops[0]->value.shape, true, &q);
     out->plain_weights = q.plain_weights;
     q.plain_weights = NULL;
     question_destroy(&q);
-    for (int pass = 0; pass < CONV_PASSES && !status; pass++)
-        status = conv_formats_find(op, out, (enum conv_pass)pass);
+    for (enum conv_pass pass = 0; pass < CONV_PASSES && !status; pass++)
+        if (conv_needs(op, pass)) {
+            status = ask_pass(op, tag, bottom, true, pass, &answer);
+            plan_take(out, pass, &answer);
+        }
     return status ? -1 : 0;
-}
-
-/* Whether it is oneDNN's generated code rather than a general fall-back. */
-static bool desc_is_quick(const_dnnl_primitive_desc_t desc)
-{
-    const char *name = "";
-
-    return dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0, &name) == dnnl_success &&
-           (strncmp(name, "jit", 3) == 0 || strncmp(name, "brg", 3) == 0);
 }
 
 static bool conv_plan_quick(const struct conv_plan *plan)
@@ -236,31 +288,22 @@ struct shape conv_padded_shape(const struct cpu_op *op)
 
 /* oneDNN has no code of its own for AVX2 where a window of 11x11 meets padding, and would hand on
  * plain tops: forward then takes a copy of the bottom that has its padding, if that is quick. */
-static int conv_pad_forward(const struct cpu_op *op, struct conv_plan *plan)
+static void conv_pad_forward(const struct cpu_op *op, struct conv_plan *plan)
 {
-    const struct shape shape = conv_padded_shape(op), *top = &op->args.tops[0]->value.shape;
-    dnnl_primitive_desc_t *old = &plan->desc[CONV_FORWARD], desc = NULL;
-    struct conv_formats formats;
-    struct question q = {.src = NULL};
-    int status = 0;
+    const struct shape shape = conv_padded_shape(op);
+    struct answer answer;
 
-    if (desc_is_quick(*old) || shape.naxes != 4 ||
+    if (desc_is_quick(plan->desc[CONV_FORWARD]) || shape.naxes != 4 ||
         shape_elems(&shape) == shape_elems(&op->args.bottoms[0]->value.shape))
-        return 0;
-    status = question_make(op, dnnl_format_tag_any, &shape, top, false, &q);
-    if (!status && ask_forward(op, &q, &desc) == dnnl_success && desc_is_quick(desc) &&
-        cpu_format_find(conv_desc_md(desc, DNNL_ARG_SRC), &shape, &formats.src) && !formats.src &&
-        cpu_format_find(conv_desc_md(desc, DNNL_ARG_DST), top, &formats.dst)) {
-        dnnl_primitive_desc_t slow = *old;
-        *old = desc;
-        desc = slow;
-        plan->formats[CONV_FORWARD] = formats;
+        return;
+    if (ask_pass(op, dnnl_format_tag_any, &shape, false, CONV_FORWARD, &answer) == 0 &&
+        desc_is_quick(answer.desc) && !answer.formats.src) {
+        dnnl_primitive_desc_t slow = plan->desc[CONV_FORWARD];
+        plan_take(plan, CONV_FORWARD, &answer);
         plan->padded = true;
+        answer.desc = slow;
     }
-    if (desc)
-        dnnl_primitive_desc_destroy(desc);
-    question_destroy(&q);
-    return status;
+    answer_destroy(&answer);
 }
 
 /* Whether the format stores channels that are not there: 20 channels in blocks of 8 cost as many
@@ -301,8 +344,10 @@ int conv_plan_create(const struct cpu_op *op, struct conv_plan *out)
         conv_plan_destroy(out);
         return conv_direct_plan(op, volume ? dnnl_abcde : dnnl_abcd, out);
     }
-    if (!conv_plan_pads(op, out) || conv_strided_1x1(op))
-        return conv_pad_forward(op, out);
+    if (!conv_plan_pads(op, out) || conv_strided_1x1(op)) {
+        conv_pad_forward(op, out);
+        return 0;
+    }
     if (conv_direct_plan(op, volume ? dnnl_acdeb : dnnl_acdb, &last) == 0 &&
         conv_plan_quick(&last)) {
         struct conv_plan padded = *out;

@@ -24,6 +24,11 @@ static void cpu_enter(const struct cpu_engine *engine)
         omp_set_num_threads(engine->threads);
 }
 
+void cpu_threads(const struct cpu_engine *engine, bool one)
+{
+    omp_set_num_threads(one ? 1 : engine->threads);
+}
+
 static void cpu_close(void *context)
 {
     struct cpu_engine *engine = context;
@@ -54,7 +59,9 @@ static int cpu_open(const struct engine_options *options, void **context)
     engine->threads = threads ? threads : omp_get_max_threads();
     if (options)
         engine->options = *options;
-    if (cpu_check(dnnl_engine_create(&engine->engine, dnnl_cpu, 0)) ||
+    if (engine->options.passes < 1)
+        engine->options.passes = 1;
+    if (cpu_check(compat_strict()) || cpu_check(dnnl_engine_create(&engine->engine, dnnl_cpu, 0)) ||
         cpu_check(dnnl_stream_create(&engine->stream, engine->engine, dnnl_stream_default_flags)) ||
         cpu_check(dnnl_primitive_attr_create(&engine->attr)) ||
         cpu_check(
@@ -108,12 +115,46 @@ static void cpu_release(void *context, struct tensor *tensor)
     tensor->layout = NULL; /* formats are constants */
 }
 
-int cpu_gemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha,
-             const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c,
-             int64_t ldc)
+/* A matrix product cut into blocks of the result. */
+struct blocks {
+    int64_t rows, columns; /* of a block */
+};
+
+/* Nearly square, for a block reads all of its rows' and columns' factors; of at least a million
+ * products and no fewer than 32 rows or columns. By the shape alone: a block's size decides in
+ * which order oneDNN adds. */
+static struct blocks blocks_of(int64_t m, int64_t n, int64_t k)
 {
-    return cpu_check(dnnl_sgemm(trans_a ? 'T' : 'N', trans_b ? 'T' : 'N', m, n, k, alpha, a, lda, b,
-                                ldb, beta, c, ldc));
+    const int64_t most = 64, least = 32;
+    double millions = (double)m * (double)n * (double)k * 0x1p-20;
+    int64_t wanted = millions < (double)most ? (int64_t)millions : most, down = 1;
+
+    while (down * down * n < wanted * m && down * least < m)
+        down++;
+    int64_t rows = (m + down - 1) / down, across = cpu_greatest(wanted / down, 1);
+    int64_t columns = cpu_greatest((n + across - 1) / across, least);
+    return (struct blocks){rows, (columns + 15) / 16 * 16};
+}
+
+/* Within a parallel region oneDNN computes by the calling thread alone. */
+int cpu_gemm(const struct cpu_engine *engine, bool trans_a, bool trans_b, int64_t m, int64_t n,
+             int64_t k, float alpha, const float *a, int64_t lda, const float *b, int64_t ldb,
+             float beta, float *c, int64_t ldc)
+{
+    const char ta = trans_a ? 'T' : 'N', tb = trans_b ? 'T' : 'N';
+    struct blocks of = blocks_of(m, n, k);
+    int failed = 0;
+
+    if (!engine->options.steady)
+        return cpu_check(dnnl_sgemm(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc));
+#pragma omp parallel for collapse(2) reduction(| : failed)
+    for (int64_t i = 0; i < m; i += of.rows)
+        for (int64_t j = 0; j < n; j += of.columns)
+            failed |=
+                dnnl_sgemm(ta, tb, cpu_least(of.rows, m - i), cpu_least(of.columns, n - j), k,
+                           alpha, a + i * (trans_a ? 1 : lda), lda, b + j * (trans_b ? ldb : 1),
+                           ldb, beta, c + i * ldc + j, ldc) != dnnl_success;
+    return failed ? error_set("oneDNN: a block of a matrix product failed") : 0;
 }
 
 static int cpu_engine_gemm(void *context, bool trans_a, bool trans_b, int64_t m, int64_t n,
@@ -121,7 +162,7 @@ static int cpu_engine_gemm(void *context, bool trans_a, bool trans_b, int64_t m,
                            int64_t ldb, float beta, float *c, int64_t ldc)
 {
     cpu_enter(context);
-    return cpu_gemm(trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+    return cpu_gemm(context, trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
 }
 
 /* "layer 'NAME': " in front of the message. */
@@ -323,6 +364,7 @@ const struct engine_i engine_cpu = {
     .factors = cpu_inner_product_factors,
     .sum_products = cpu_sum_products,
     .describe = cpu_op_describe,
+    .processor = cpu_processor,
     .held = cpu_held,
     .copies = &engine_host_copies,
     .services = &cpu_services,

@@ -172,11 +172,16 @@ static inline bool cpu_is_wide(void)
 /* cpu_error.c: 0, or -1 with a message of the call that failed. */
 int cpu_status(dnnl_status_t status, const char *call);
 
+/* processor.c: engine_i.processor */
+void cpu_processor(char words[ENGINE_PROCESSOR_WORDS]);
+
 /* cpu.c */
-/* The engine behind an op's gemm; see engine_i. */
-int cpu_gemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha,
-             const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c,
-             int64_t ldc);
+/* What oneDNN makes next is for one thread, or again for the engine's. */
+void cpu_threads(const struct cpu_engine *engine, bool one);
+/* engine_i.gemm for an op. */
+int cpu_gemm(const struct cpu_engine *engine, bool trans_a, bool trans_b, int64_t m, int64_t n,
+             int64_t k, float alpha, const float *a, int64_t lda, const float *b, int64_t ldb,
+             float beta, float *c, int64_t ldc);
 /* product_sum.c: engine_i.sum_products; the scratchpad's bytes for `rows` rows of all passes. */
 int cpu_sum_products(void *context, const struct engine_products *products);
 size_t cpu_sum_products_bytes(const struct cpu_engine *engine, int64_t rows);

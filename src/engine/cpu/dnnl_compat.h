@@ -59,6 +59,16 @@ static inline dnnl_status_t compat_create(dnnl_primitive_desc_t *out, dnnl_statu
 
 #endif
 
+/* float products stay float, whatever the environment says (ONEDNN_DEFAULT_FPMATH_MODE). */
+static inline dnnl_status_t compat_strict(void)
+{
+#if DNNL_VERSION_MAJOR >= 3 || (DNNL_VERSION_MAJOR == 2 && DNNL_VERSION_MINOR >= 4)
+    return dnnl_set_default_fpmath_mode(dnnl_fpmath_mode_strict);
+#else
+    return dnnl_success; /* knows no other mode */
+#endif
+}
+
 static inline dnnl_status_t md_create_tag(md_t *out, int naxes, const int64_t *dims,
                                           dnnl_format_tag_t tag)
 {

@@ -3,9 +3,10 @@
  * sgemm is at home everywhere, but shares products with a transposed second factor badly among
  * threads. oneDNN's matmul does not, where it has batch-reduced code; products of few rows are as
  * fast as the weights can be read (stream.c). The shape decides, so that every run and every rank
- * gives the same bits (tests/bench/RESULTS.md has the times). Weights in a layout of their own are
- * no way here: they would have to be laid out again in every iteration, which takes longer than
- * they save. */
+ * gives the same bits (tests/bench/RESULTS.md has the times). Where the bits may not depend on the
+ * threads, matmul is no way: it cuts the inner sum by their number; cpu_gemm then shares out blocks
+ * of the result. Weights in a layout of their own are no way here: they would have to be laid out
+ * again in every iteration, which takes longer than they save. */
 #include "engine/cpu/product.h"
 
 #include <string.h>
@@ -59,8 +60,9 @@ static int run_sgemm(const struct product *p, const float *a, const float *b, co
         for (int64_t r = 0; r < p->m; r++)
             memcpy(c + r * p->n, bias, (size_t)p->n * sizeof *c);
     }
-    return cpu_gemm(p->trans_a, p->trans_b, p->m, p->n, p->k, 1, a, p->trans_a ? p->m : p->k, b,
-                    p->trans_b ? p->k : p->n, add || bias ? 1 : 0, c, p->n);
+    return cpu_gemm(p->engine, p->trans_a, p->trans_b, p->m, p->n, p->k, 1, a,
+                    p->trans_a ? p->m : p->k, b, p->trans_b ? p->k : p->n, add || bias ? 1 : 0, c,
+                    p->n);
 }
 
 static int matmul_arg(struct product *p, const_dnnl_primitive_desc_t desc, int arg,
@@ -144,7 +146,7 @@ static enum product_way way_by_shape(const struct product *p)
     if (streams(p) &&
         (p->args.pass == PRODUCT_DATA || p->args.size.rows >= CPU_STREAM_FORWARD_ROWS))
         return PRODUCT_STREAM;
-    return p->trans_b ? PRODUCT_MATMUL : PRODUCT_SGEMM;
+    return p->trans_b && !p->engine->options.steady ? PRODUCT_MATMUL : PRODUCT_SGEMM;
 }
 
 int product_create(struct cpu_engine *engine, struct owner *owner, const struct product_args *args,
