@@ -10,6 +10,9 @@
 #include <string.h>
 
 #include "input/class_names.h"
+#include "snapshot/checkpoint.h"
+#include "spec/caffe.pb-c.h"
+#include "spec/text.h"
 #include "util/alloc.h"
 #include "util/json.h"
 #include "util/path.h"
@@ -24,6 +27,10 @@ struct classification {
     bool rgb, json;
     struct model model;
     struct layer_images from; /* what the net's data layer does */
+    struct snapshot_owner
+        told; /* by the weights: names and preparation where the data is not. Owned */
+    struct text_doc *preparation; /* that, read; NULL: none. Owned */
+    bool prepared;                /* `from` has some of it */
     struct image_input image;
     struct blob *input; /* of the net's first layer */
     const struct blob *scores;
@@ -37,11 +44,21 @@ struct classification {
     int failed; /* images that could not be read */
 };
 
-/* --labels, or the names that go with the images of the net's data layer. */
+/* --labels, or the names that go with the images of the net's data layer, or with the weights. */
 static int find_names(struct classification *c)
 {
     c->names = c->from.classes;
     c->nnames = c->from.nclasses;
+    if (!c->labels && !c->nnames) {
+        if (class_names_split(c->told.classes, &c->own))
+            return -1;
+        c->names = c->own.name;
+        c->nnames = c->own.count;
+        if (!c->nnames)
+            fprintf(stderr,
+                    "Classes have no names: neither the weights nor data of the net that are "
+                    "here tell them; --labels=FILE gives them\n");
+    }
     if (!c->labels)
         return 0;
     if (class_names_read(c->labels, &c->own))
@@ -52,6 +69,32 @@ static int find_names(struct classification *c)
         return 0;
     return error_set("%s: expected a label for each of the %d classes, one per line, found %d",
                      c->labels, c->classes, c->nnames);
+}
+
+/* What the weights tell of the images that the net was trained on, where its data is not here. */
+static int take_preparation(struct classification *c, const struct layer *first)
+{
+    const char *text = c->told.preparation;
+    const struct shape *input = &c->input->value.shape;
+    const Caffe__LayerParameter *told;
+
+    if (c->from.source || !text)
+        return 0;
+    if (text_read_string(c->options.weights, text, strlen(text),
+                         &caffe__layer_parameter__descriptor, &c->preparation))
+        return error_context("preprocessing in the weights");
+    told = (const Caffe__LayerParameter *)text_root(c->preparation);
+    if (!first->i->images)
+        c->from.transform = told->transform_param;
+    if (!c->from.as_stored && !c->from.record.naxes && told->input_param &&
+        told->input_param->n_shape == 1 && told->input_param->shape[0]->n_dim == 3) {
+        const int64_t *dim = told->input_param->shape[0]->dim;
+
+        if (dim[0] == input->dim[1] && dim[1] >= input->dim[2] && dim[2] >= input->dim[3])
+            c->from.record = (struct shape){3, {dim[0], dim[1], dim[2]}};
+    }
+    c->prepared = !first->i->images && (c->from.transform || c->from.record.naxes);
+    return 0;
 }
 
 /* The size that photographs are resized to before the centre is cut out: --resize; that of the data
@@ -150,7 +193,8 @@ static void say_transform(const struct classification *c)
         fprintf(stderr, " (layer '%s' sets none: use --resize, --mean, --scale)\n",
                 first->def->name);
     else
-        fprintf(stderr, " (from layer '%s'%s)\n", first->def->name,
+        fprintf(stderr, " (from %s '%s'%s)\n", c->prepared ? "the weights" : "layer",
+                c->prepared ? c->options.weights : first->def->name,
                 c->mean || c->resize || !isnan(c->scale) ? " and the options" : "");
 }
 
@@ -179,7 +223,7 @@ static int find_input(struct classification *c)
     c->image.rgb = c->rgb;
     if (first->i->images)
         first->i->images(first, &c->from);
-    if (set_size(c, shape, &whole) || set_transform(c, shape, &whole))
+    if (take_preparation(c, first) || set_size(c, shape, &whole) || set_transform(c, shape, &whole))
         return -1;
     say_transform(c);
     return 0;
@@ -224,8 +268,8 @@ static int prepare(struct classification *c, struct log *log)
     if (model_open(&c->options, &c->model))
         return -1;
     model_print_notices(&c->model);
-    if (find_input(c) || find_scores(c) ||
-        model_build(&c->model, c->computing.engine, &c->computing.options, 1))
+    if (checkpoint_read_weights_owner(c->options.weights, &c->told) || find_input(c) ||
+        find_scores(c) || model_build(&c->model, c->computing.engine, &c->computing.options, 1))
         return -1;
     if (model_load_weights(&c->model, c->options.weights, true, log))
         return net_is_assumed(c->model.net)
@@ -349,6 +393,8 @@ static int classify(struct classification *c, int nimages, char **images)
 static void release(struct classification *c)
 {
     class_names_free(&c->own);
+    snapshot_owner_free(&c->told);
+    text_free(c->preparation);
     transform_free(&c->image.transform);
     free(c->pixels);
     free(c->values);
@@ -361,7 +407,7 @@ static int parse(struct classification *c, int argc, char **argv, int *nwords)
     const struct option own[] = {
         {"labels", OPTION_TEXT, &c->labels, "FILE",
          "class names, one per line, or a file that convert wrote (default: those of the net's "
-         "data)"},
+         "data, else of the weights)"},
         {"mean", OPTION_TEXT, &c->mean, "MEAN",
          "subtract this: B,G,R, or one number, or a mean image's file"},
         {"scale", OPTION_REAL, &c->scale, "X", "factor after the mean"},
@@ -387,9 +433,11 @@ static int parse(struct classification *c, int argc, char **argv, int *nwords)
         .least_words = 1,
         .max_words = argc,
         .expected = "expected images to classify, found none",
-        .about = "Prints the most likely classes of photographs (JPEG, PNG), by a deploy net or "
-                 "one with a data layer. They are prepared as the data layer prepares its images "
-                 "(size, crop, mean, scale); options override it.",
+        .about =
+            "Prints the most likely classes of photographs (JPEG, PNG), by a deploy net or "
+            "one with a data layer. They are prepared as the data layer prepares its images "
+            "(size, crop, mean, scale), or, where the data is not here, as the weights say that "
+            "it did; options override it.",
     };
 
     return options_parse(&line, argc, argv, nwords);

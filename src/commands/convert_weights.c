@@ -43,8 +43,8 @@ int command_convert_weights(int argc, char **argv)
                  ".caffemodel.h5 (Caffe's), or .safetensors (for PyTorch and others). In the last "
                  "one a layer's parameters are LAYER.weight and LAYER.bias, or LAYER.0, LAYER.1 "
                  "and so on if it has more than two (BatchNorm: mean, variance, their weight); "
-                 "values stay the same to the bit. The net's definition, if IN has it, and the "
-                 "run's name are kept as metadata.",
+                 "values stay the same to the bit. The net's definition, if IN has it, the run's "
+                 "name, the names of classes and what images go through are kept as metadata.",
     };
 
     int status = options_parse(&line, argc, argv, NULL);

@@ -46,6 +46,27 @@ static int load(struct model *model, const char *weights)
                      checkpoint_load_weights(weights, true, model->net, &log));
 }
 
+/* Names of classes and what images go through, of the net's data or, where that is not here, as the
+ * weights say. */
+static int note_data(const struct net *net, const char *weights, struct onnx *made)
+{
+    struct snapshot_owner data, told = {.run = NULL};
+    int status = error_any(checkpoint_describe_data(net, &data) ||
+                           checkpoint_read_weights_owner(weights, &told));
+    const char *classes = data.classes ? data.classes : told.classes;
+    const char *preparation = data.preparation ? data.preparation : told.preparation;
+
+    if (!status && classes)
+        onnx_note(made, "classes", classes);
+    if (!status && preparation) {
+        onnx_note(made, "preprocessing", preparation);
+        onnx_note(made, "channel_order", "BGR");
+    }
+    snapshot_owner_free(&data);
+    snapshot_owner_free(&told);
+    return status;
+}
+
 static int export(const struct model_options *o, const struct export_options *options,
                   const char *path, bool force)
 {
@@ -60,7 +81,7 @@ static int export(const struct model_options *o, const struct export_options *op
         return -1;
     model_print_notices(&model);
     status = error_any(load(&model, o->weights) || export_net(model.net, options, &made) ||
-                       onnx_save(&made, path));
+                       note_data(model.net, o->weights, &made) || onnx_save(&made, path));
     if (!status)
         print_report(path, &made);
     onnx_free(&made);
@@ -95,7 +116,9 @@ int command_export(int argc, char **argv)
         .about = "Writes the TEST phase of a net with its weights as ONNX, for onnxruntime and "
                  "other programs: each layer as nodes of the same values. Data layers become "
                  "inputs; a softmax loss becomes a softmax, other losses and scores are left out. "
-                 "A layer that ONNX cannot express is refused by name.",
+                 "A layer that ONNX cannot express is refused by name. Names of "
+                 "classes and what images go through, where the data or the weights tell them, "
+                 "are metadata.",
     };
 
     status = options_parse(&line, argc, argv, NULL);

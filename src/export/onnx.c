@@ -303,6 +303,18 @@ void onnx_tell(struct onnx *graph, enum onnx_place place, const char *name,
     append(graph, lists[place], counts[place], describe_value(graph, name, shape, any_batch));
 }
 
+void onnx_note(struct onnx *graph, const char *key, const char *value)
+{
+    Onnx__StringStringEntryProto *entry = onnx_alloc(graph, 1, sizeof *entry);
+
+    if (!entry)
+        return;
+    onnx__string_string_entry_proto__init(entry);
+    entry->key = copy_text(graph, key);
+    entry->value = copy_text(graph, value);
+    append(graph, &graph->model.metadata_props, &graph->model.n_metadata_props, entry);
+}
+
 bool onnx_is_taken(const struct onnx *graph, const char *value)
 {
     for (size_t n = 0; n < graph->main.n_node; n++)

@@ -75,8 +75,11 @@ void onnx_tell(struct onnx *graph, enum onnx_place place, const char *name,
 /* Whether some node takes the value. */
 bool onnx_is_taken(const struct onnx *graph, const char *value);
 
-/* Fails on a graph that no reader takes: a node's input that is not made in front of it, a name that
- * is made twice, shapes that do not go together or are not those that were told. */
+/* A word about the model, for programs that look for it; copied. */
+void onnx_note(struct onnx *graph, const char *key, const char *value);
+
+/* Fails on a graph that no reader takes: a node's input that is not made in front of it, a name
+ * that is made twice, shapes that do not go together or are not those that were told. */
 int onnx_check(const struct onnx *graph);
 
 /* Writes the file, whole or not at all, and none that onnx_check refuses. */

@@ -17,18 +17,36 @@ int class_names_add(struct class_names *names, const char *text, size_t length)
     return alloc_listed(&names->name, &names->count, text, length, "names of classes");
 }
 
+int class_names_split(const char *text, struct class_names *out)
+{
+    int status = 0;
+
+    for (const char *line = text; !status && line && *line;) {
+        size_t length = strcspn(line, "\n");
+        size_t shown = length > 0 && line[length - 1] == '\r' ? length - 1 : length;
+
+        status = class_names_add(out, line, shown);
+        line += length + (line[length] == '\n');
+    }
+    return status;
+}
+
 static int read_hdf5(const char *path, struct class_names *out)
 {
+    struct class_names read = {.count = 0};
     hid_t file;
     int status;
 
     h5_lock();
     status = h5_file_open(path, &file);
     if (!status) { /* an attribute of another kind is somebody else's, and says nothing here */
-        (void)h5_attribute_read_texts(file, path, "classes", &out->name, &out->count);
+        (void)h5_attribute_read_texts(file, path, "classes", &read.name, &read.count);
         H5Fclose(file);
     }
     h5_unlock();
+    for (int i = 0; i < read.count && !status; i++) /* a model has all in one text */
+        status = class_names_split(read.name[i], out);
+    class_names_free(&read);
     return status;
 }
 
@@ -41,13 +59,8 @@ static int read_lines(const char *path, struct class_names *out)
         status = error_set("%s: expected a text with the name of a class on every line, or images "
                            "that poseidon convert wrote, found a binary file",
                            path);
-    for (const char *line = text.data; !status && line && *line;) {
-        size_t length = strcspn(line, "\n");
-        size_t shown = length > 0 && line[length - 1] == '\r' ? length - 1 : length;
-
-        status = class_names_add(out, line, shown);
-        line += length + (line[length] == '\n');
-    }
+    if (!status)
+        status = class_names_split(text.data, out);
     strbuf_free(&text);
     return status;
 }
@@ -99,6 +112,41 @@ int class_names_read(const char *path, struct class_names *out)
                      "%s: holds no names of classes%s", path,
                      data ? "; poseidon convert writes them if it is given a folder for every class"
                           : ", one on every line");
+}
+
+/* "(ant, bee, cat)", of a long list the names around the n-th. */
+static void put_names(struct strbuf *out, const struct class_names *names, int n)
+{
+    enum { AROUND = 5 };
+    int first = n > AROUND ? n - AROUND : 0;
+    int end = n + AROUND < names->count ? n + AROUND : names->count;
+
+    strbuf_puts(out, first ? "(..., " : "(");
+    for (int i = first; i < end; i++)
+        strbuf_printf(out, "%s%s", i > first ? ", " : "", names->name[i]);
+    strbuf_puts(out, end < names->count ? ", ...)" : ")");
+}
+
+int class_names_compare(const char *path, const struct class_names *names, const char *other_path,
+                        const struct class_names *others)
+{
+    struct strbuf text = {.data = NULL};
+    int n = 0;
+
+    while (n < names->count && n < others->count && !strcmp(names->name[n], others->name[n]))
+        n++;
+    if (n == names->count || n == others->count)
+        return 0;
+    strbuf_printf(&text, "class %d is '%s' in %s ", n, names->name[n], path);
+    put_names(&text, names, n);
+    strbuf_printf(&text, " and '%s' in %s ", others->name[n], other_path);
+    put_names(&text, others, n);
+    if (!strbuf_status(&text))
+        error_set("%s: a label would mean two classes; give poseidon convert the same folders for "
+                  "both (an empty one keeps its place)",
+                  text.data);
+    strbuf_free(&text);
+    return -1;
 }
 
 void class_names_free(struct class_names *names)

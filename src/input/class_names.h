@@ -11,12 +11,21 @@ struct class_names {
 };
 
 /* The names that `poseidon convert` left in a set of images: the attribute `classes` of an HDF5
- * file, classes.txt of an LMDB folder. None where there are none, or where `path` is neither. */
+ * file, classes.txt of an LMDB folder; those of a model in HDF5. None where there are none, or
+ * where `path` is neither. */
 int class_names_of_data(const char *path, struct class_names *out);
 
 /* The same, or a text with a name on every line; there must be some. Errors: not there, a file that
  * is no text, a set of images without names. */
 int class_names_read(const char *path, struct class_names *out);
+
+/* Adds those of a text, one a line; NULL has none. */
+int class_names_split(const char *text, struct class_names *out);
+
+/* Fails where the two lists, each of that file, differ at a place that both have: a label would
+ * mean two classes. */
+int class_names_compare(const char *path, const struct class_names *names, const char *other_path,
+                        const struct class_names *others);
 
 /* Adds one, of the first `length` letters. */
 int class_names_add(struct class_names *names, const char *text, size_t length);

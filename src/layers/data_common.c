@@ -432,6 +432,30 @@ void data_images(const struct layer *layer, struct layer_images *out)
                                  .nclasses = state->classes.count};
 }
 
+static struct class_names names_of(const struct layer_images *images)
+{
+    return (struct class_names){(char **)(uintptr_t)images->classes, images->nclasses};
+}
+
+int layer_compare_classes(const struct layer_images *one, const struct layer_images *other)
+{
+    const struct class_names names = names_of(one), others = names_of(other);
+
+    return class_names_compare(one->source, &names, other->source, &others);
+}
+
+int layer_compare_told_classes(const char *path, const char *names, const struct layer_images *data)
+{
+    const struct class_names known = names_of(data);
+    struct class_names told = {.count = 0};
+    int status = class_names_split(names, &told);
+
+    if (!status)
+        status = class_names_compare(path, &told, data->source, &known);
+    class_names_free(&told);
+    return status;
+}
+
 int data_seek(struct layer *layer, uint64_t first_sample)
 {
     const struct data *state = layer->state;

@@ -71,6 +71,13 @@ struct layer_images {
     int nclasses;
 };
 
+/* Fail where a label would mean two classes: their names differ at a place that both have. Of two
+ * layers' data; of the layer's and of a file that has its names as a text, one a line (NULL: none).
+ */
+int layer_compare_classes(const struct layer_images *one, const struct layer_images *other);
+int layer_compare_told_classes(const char *path, const char *names,
+                               const struct layer_images *data);
+
 struct layer_i {
     const char *type;              /* Caffe's name */
     struct op_count bottoms, tops; /* neither given: as many as its operator takes */

@@ -3,6 +3,8 @@
 
 #include "util/error.h"
 
+#include <string.h>
+
 /* Whether the blob is that top, or a Split's copy of it. */
 static bool is_copy_of(const struct net *net, const struct blob *blob, const struct blob *top)
 {
@@ -89,18 +91,73 @@ static int compare(struct net *net, const struct layer_env *env, const struct la
                         layer->def->file, layer->def->line);
 }
 
+struct layer_images net_images(const struct net *net)
+{
+    struct layer_images images = {.source = NULL};
+
+    for (int l = 0; l < net->nlayers && !images.source; l++)
+        if (net->layers[l].i->images)
+            net->layers[l].i->images(&net->layers[l], &images);
+    return images;
+}
+
+int net_compare_classes(const struct net *net, const char *path, const char *names)
+{
+    const struct layer_images images = net_images(net);
+
+    return layer_compare_told_classes(path, names, &images);
+}
+
+/* What a data layer that has names of classes feeds, and the names. */
+struct named {
+    struct layer_images images;
+    const struct layer *reader; /* of its labels; NULL: there is none, or no names */
+    const char *scorer;         /* the layer whose scores are compared with them */
+    size_t scores;
+};
+
+static struct named look_at(const struct net *net, const struct layer *data)
+{
+    struct named named = {.reader = NULL};
+    const struct layer *scorer;
+
+    if (data->i->images)
+        data->i->images(data, &named.images);
+    if (named.images.nclasses && data->ntops > 1)
+        named.reader = net_label_reader(net, data, 1, &named.scores);
+    scorer = named.reader ? scorer_of(net, named.reader) : NULL;
+    named.scorer = scorer ? scorer->def->name : "";
+    return named;
+}
+
+/* Two layers that feed the same scores have the same names. */
+static int compare_names(const struct net *net, int index, const struct named *named,
+                         const struct net *other, int nlayers)
+{
+    for (int l = 0; l < nlayers; l++) {
+        struct named before = look_at(other, &other->layers[l]);
+
+        if (before.reader && !strcmp(before.scorer, named->scorer) &&
+            layer_compare_classes(&before.images, &named->images))
+            return net_layer_error(net, index);
+    }
+    return 0;
+}
+
 int net_check_classes(struct net *net, const struct layer_env *env)
 {
-    for (int l = 0; l < net->nlayers && !(env->look_only && env->fake); l++) {
-        const struct layer *data = &net->layers[l], *reader;
-        struct layer_images images = {.source = NULL};
-        size_t scores;
+    const struct net *training = net->owner_of_params;
 
-        if (data->i->images)
-            data->i->images(data, &images);
-        reader =
-            images.nclasses && data->ntops > 1 ? net_label_reader(net, data, 1, &scores) : NULL;
-        if (reader && !net_ignores_a_label(reader) && compare(net, env, reader, scores, &images))
+    for (int l = 0; l < net->nlayers && !(env->look_only && env->fake); l++) {
+        const struct named named = look_at(net, &net->layers[l]);
+
+        if (!named.reader)
+            continue;
+        if ((training && compare_names(net, l, &named, training, training->nlayers)) ||
+            compare_names(net, l, &named, net, l))
+            return -1;
+        if (!net_ignores_a_label(named.reader) &&
+            compare(net, env, named.reader, named.scores, &named.images))
             return -1;
     }
     return 0;

@@ -181,6 +181,12 @@ int net_layer_backward(struct net *net, int layer, const struct run *run);
  * shape_elems(&blob->value.shape) of them. */
 int net_read_blob(const struct net *net, const struct blob *blob, float *out);
 
+/* What the first data layer whose source is there does to images; source NULL: there is none. */
+struct layer_images net_images(const struct net *net);
+
+/* Fails where the classes of that layer and of a file, as a text, have other names by position. */
+int net_compare_classes(const struct net *net, const char *path, const char *names);
+
 /* By name; NULL if absent. The last layer of that name wins, as in Caffe. */
 struct layer *net_find_layer(const struct net *net, const char *name);
 struct blob *net_find_blob(const struct net *net, const char *name);

@@ -44,7 +44,11 @@ int snapshot_open_binary(const char *path, struct snapshot_source *out)
     out->read = read_blob;
     out->net = read_net;
     out->close = close_model;
-    return snapshot_copy_text(model_file_run(file), &out->run);
+    for (int i = 0; i < SNAPSHOT_TEXTS; i++)
+        if (snapshot_copy_text(model_file_text(file, snapshot_texts[i].field),
+                               snapshot_text_in(&out->owner, i)))
+            return -1;
+    return 0;
 }
 
 /* ---- states ---- */

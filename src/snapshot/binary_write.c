@@ -224,8 +224,9 @@ static int finish_file(struct output *to, int status)
     return file_writer_close(&to->file, status);
 }
 
-int snapshot_write_model_binary(const char *path, const char *run, const struct net_def *def,
-                                const struct snapshot_layer *layers, int nlayers)
+int snapshot_write_model_binary(const char *path, const struct snapshot_owner *owner,
+                                const struct net_def *def, const struct snapshot_layer *layers,
+                                int nlayers)
 {
     struct output to;
     int status;
@@ -237,8 +238,8 @@ int snapshot_write_model_binary(const char *path, const char *run, const struct 
         put_string_field(&to, NET_NAME, def->name);
     for (int i = 0; i < nlayers && status == 0; i++)
         status = put_model_layer(&to, def != NULL ? &def->layers[i] : NULL, &layers[i]);
-    if (status == 0)
-        put_text(&to, STATE_RUN, run);
+    for (int i = 0; i < SNAPSHOT_TEXTS && status == 0; i++)
+        put_text(&to, snapshot_texts[i].field, snapshot_text_of(owner, i));
     if (finish_file(&to, status) == 0)
         return 0;
     error_context("the model cannot be saved");

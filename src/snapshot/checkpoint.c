@@ -136,6 +136,7 @@ struct checkpoint {
     const struct net *net; /* borrowed */
     struct train_state state;
     struct snapshot_owner owner;   /* owned copies */
+    struct snapshot_owner data;    /* what there is to say of the data; owned */
     struct snapshot_layer *layers; /* of the net, with pointers into `values` */
     struct snapshot_blob *blobs;   /* of the history, with pointers into it */
     int nhistory, nblobs;          /* blocks, and blobs of all of them */
@@ -157,7 +158,7 @@ int checkpoint_create(const struct net *net, int nhistory, struct checkpoint **o
     made->history = made->values ? made->values + net->elems : NULL;
     made->layers = made->values ? describe_layers(net, made->values) : NULL;
     made->blobs = made->layers ? describe_history(net, nhistory, made->history) : NULL;
-    if (!made->blobs) {
+    if (!made->blobs || checkpoint_describe_data(net, &made->data)) {
         checkpoint_destroy(made);
         *out = NULL;
         return -1;
@@ -172,6 +173,7 @@ void checkpoint_destroy(struct checkpoint *checkpoint)
     if (!checkpoint)
         return;
     snapshot_owner_free(&checkpoint->owner);
+    snapshot_owner_free(&checkpoint->data);
     free(checkpoint->values);
     free(checkpoint->layers);
     free(checkpoint->blobs);
@@ -204,7 +206,7 @@ static int write_files(const struct checkpoint *checkpoint, char *model, const c
                        bool binary, struct log *log)
 {
     struct train_state state = checkpoint->state;
-    const struct snapshot_owner *owner = &checkpoint->owner;
+    struct snapshot_owner owner = checkpoint->owner;
     const struct net *net = checkpoint->net;
     const char *form = binary ? "binary proto" : "HDF5";
     struct snapshot_state file = {.iter = (int32_t)state.iteration,
@@ -212,14 +214,16 @@ static int write_files(const struct checkpoint *checkpoint, char *model, const c
                                   .learned_net = model,
                                   .has_data_cursor = true,
                                   .data_cursor = state.cursor,
-                                  .owner = *owner,
+                                  .owner = owner,
                                   .memory = state.memory[0] ? state.memory : NULL,
                                   .residuals = state.residuals[0] ? state.residuals : NULL};
     int status;
 
-    status = binary ? snapshot_write_model_binary(model, owner->run, net->def, checkpoint->layers,
+    owner.classes = checkpoint->data.classes;
+    owner.preparation = checkpoint->data.preparation;
+    status = binary ? snapshot_write_model_binary(model, &owner, net->def, checkpoint->layers,
                                                   net->nlayers)
-                    : snapshot_write_model(model, owner->run, checkpoint->layers, net->nlayers);
+                    : snapshot_write_model(model, &owner, checkpoint->layers, net->nlayers);
     if (status)
         return status;
     status = binary
@@ -295,9 +299,9 @@ static int diverged(const char *path)
     return error_context("%s: training had diverged, take an earlier snapshot", path);
 }
 
-/* run: of the state that goes with the model, or NULL. found: per layer of the net, set where the
- * file has its parameters; NULL: nobody asks. */
-static int read_model(const char *path, const char *run, struct net *net, bool *found,
+/* run: of the state that goes with the model, or NULL. all: as in checkpoint_load_weights. found:
+ * per layer of the net, set where the file has its parameters; NULL: nobody asks. */
+static int read_model(const char *path, const char *run, bool all, struct net *net, bool *found,
                       struct log *log)
 {
     struct snapshot_layer *layers = describe_layers(net, NULL);
@@ -307,10 +311,15 @@ static int read_model(const char *path, const char *run, struct net *net, bool *
     free(layers);
     if (!status && checkpoint_look(net))
         status = diverged(path);
-    if (!status && run && report.run && strcmp(run, report.run))
+    if (!status && checkpoint_compare_classes(path, &report.owner, net)) {
+        status = run || all ? -1 : 0;
+        if (!status)
+            LOG_WARNING(log, "%s", error_text());
+    }
+    if (!status && run && report.owner.run && strcmp(run, report.owner.run))
         status =
             error_set("%s: the model is of run '%s' and its state of run '%s': one was overwritten",
-                      path, report.run, run);
+                      path, report.owner.run, run);
     for (int i = 0; i < report.nignored && !status; i++)
         LOG_INFO(log, "Ignoring source layer %s", report.ignored[i]);
     for (int i = 0; i < report.nmissing && !status; i++)
@@ -369,7 +378,7 @@ int checkpoint_resume(const char *path, struct net *net, int nhistory, float *hi
     if (!blobs || snapshot_read_state(path, &file, blobs, nhistory * net->nparams))
         goto done;
     if (snapshot_find_model(path, file.learned_net, model) ||
-        read_model(*model, file.owner.run, net, NULL, log) || check_residuals(*model, &file))
+        read_model(*model, file.owner.run, true, net, NULL, log) || check_residuals(*model, &file))
         goto done;
     if (take_history(net, nhistory, NULL, history)) {
         diverged(path);
@@ -522,7 +531,7 @@ int checkpoint_load_weights(const char *list, bool all, struct net *net, struct 
         if (!*path)
             continue;
         LOG_INFO(log, net->train ? "Finetuning from %s" : "Loading weights from %s", path);
-        status = read_model(path, NULL, net, found, log);
+        status = read_model(path, NULL, all, net, found, log);
     }
     if (!status)
         status = check_found(list, net, found, all);

@@ -93,8 +93,20 @@ void checkpoint_list_free(struct checkpoint_list *list);
 /* What one state says of itself; to be freed by snapshot_owner_free. */
 int checkpoint_read_owner(const char *path, struct snapshot_owner *owner);
 
+/* What a model of that net is to say of its data, as its layers know it: classes and preparation;
+ * to be freed by snapshot_owner_free, also after a failure. */
+int checkpoint_describe_data(const struct net *net, struct snapshot_owner *out);
+
+/* Fails where the classes of a model and of the net's data have other names by position. */
+int checkpoint_compare_classes(const char *path, const struct snapshot_owner *owner,
+                               const struct net *net);
+
+/* What weights, a comma list of files, say of their data: the last of them that does; likewise. */
+int checkpoint_read_weights_owner(const char *list, struct snapshot_owner *owner);
+
 /* Weights by layer name from a comma list of files. Says which layers were not found; fails where
- * none was, or, if `all`, where one was not, and where a value is not finite. Rank 0. */
+ * none was, or, if `all`, where one was not or names of classes differ from the data's, which else
+ * is a warning; and where a value is not finite. Rank 0. */
 int checkpoint_load_weights(const char *list, bool all, struct net *net, struct log *log);
 
 /* SHA-256 over the parameters, layer by layer in Caffe's shape, little-endian floats; hex.

@@ -196,6 +196,14 @@ static int walk_model(struct reader *r)
     return status ? error_context("%s", r->path) : 0;
 }
 
+/* An attribute, or a data set where it was too long for one. */
+static int read_text(hid_t file, const char *path, const char *name, char **text)
+{
+    return H5Aexists(file, name) <= 0 && has_link(file, name)
+               ? h5_dataset_read_text(file, path, name, text)
+               : h5_attribute_read_text(file, path, name, text);
+}
+
 /* Keeps HDF5's lock until it is closed. */
 int snapshot_open_hdf5(const char *path, struct snapshot_source *out)
 {
@@ -217,7 +225,10 @@ int snapshot_open_hdf5(const char *path, struct snapshot_source *out)
         return -1;
     out->layers = r->layers.layer;
     out->nlayers = r->layers.count;
-    return h5_attribute_read_text(r->file, path, "run", &out->run);
+    for (int i = 0; i < SNAPSHOT_TEXTS; i++)
+        if (read_text(r->file, path, snapshot_texts[i].name, snapshot_text_in(&out->owner, i)))
+            return -1;
+    return 0;
 }
 
 /* ---- states ---- */

@@ -261,13 +261,27 @@ static int write_model_layer(hid_t data, const char *path, const struct snapshot
     return status ? error_context("layer '%s'", layer->name) : 0;
 }
 
-static int compose_model(hid_t file, const char *path, const char *run,
+/* What the model says of itself, as attributes; as data sets, where they are too long for that. */
+static int write_texts(hid_t file, const char *path, const struct snapshot_owner *owner)
+{
+    int status = write_version(file, path);
+
+    for (int i = 0; i < SNAPSHOT_TEXTS && !status; i++) {
+        const char *name = snapshot_texts[i].name, *text = snapshot_text_of(owner, i);
+
+        status = text && strlen(text) > LONGEST_ATTRIBUTE
+                     ? write_string(file, path, name, text)
+                     : write_text_attribute(file, path, name, text);
+    }
+    return status;
+}
+
+static int compose_model(hid_t file, const char *path, const struct snapshot_owner *owner,
                          const struct snapshot_layer *layers, int nlayers)
 {
     hid_t data = H5Gcreate2(file, "data", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
-    int status = data < 0
-                     ? composing_failed(path, "write group", "data")
-                     : write_version(file, path) || write_text_attribute(file, path, "run", run);
+    int status =
+        data < 0 ? composing_failed(path, "write group", "data") : write_texts(file, path, owner);
 
     for (int i = 0; i < nlayers && status == 0; i++)
         status = write_model_layer(data, path, &layers[i]);
@@ -334,8 +348,8 @@ static int memory_file_save(hid_t file, const char *path, const char *what, int 
     return status;
 }
 
-int snapshot_write_model(const char *path, const char *run, const struct snapshot_layer *layers,
-                         int nlayers)
+int snapshot_write_model(const char *path, const struct snapshot_owner *owner,
+                         const struct snapshot_layer *layers, int nlayers)
 {
     hid_t file;
 
@@ -344,7 +358,7 @@ int snapshot_write_model(const char *path, const char *run, const struct snapsho
     h5_lock();
     file = memory_file_create(path);
     return memory_file_save(file, path, "model",
-                            file < 0 || compose_model(file, path, run, layers, nlayers) ? -1 : 0);
+                            file < 0 || compose_model(file, path, owner, layers, nlayers) ? -1 : 0);
 }
 
 int snapshot_write_state(const char *path, const struct snapshot_state *state,

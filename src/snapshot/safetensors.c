@@ -105,7 +105,8 @@ struct reader {
     FILE *file;
     uint64_t begin, bytes; /* of the tensors in the file */
     struct stored_layers layers;
-    struct strbuf key, word, net, run; /* being read; in the metadata */
+    struct strbuf key, word, net; /* being read; in the metadata */
+    struct strbuf texts[SNAPSHOT_TEXTS];
 };
 
 struct tensor_entry {
@@ -238,10 +239,13 @@ static int take_figure(struct reader *r, const char *key, void *to)
 
 static int take_metadata(struct reader *r, const char *key, void *unused)
 {
+    struct strbuf *to = !strcmp(key, "net") ? &r->net : &r->word;
+
     (void)unused;
-    return take_string(&r->header, !strcmp(key, "net")   ? &r->net
-                                   : !strcmp(key, "run") ? &r->run
-                                                         : &r->word);
+    for (int i = 0; i < SNAPSHOT_TEXTS; i++)
+        if (!strcmp(key, snapshot_texts[i].name))
+            to = &r->texts[i];
+    return take_string(&r->header, to);
 }
 
 static int take_entry(struct reader *r, const char *name, void *unused)
@@ -330,7 +334,8 @@ static void close_reader(void *context)
     strbuf_free(&r->key);
     strbuf_free(&r->word);
     strbuf_free(&r->net);
-    strbuf_free(&r->run);
+    for (int i = 0; i < SNAPSHOT_TEXTS; i++)
+        strbuf_free(&r->texts[i]);
     stored_layers_free(&r->layers);
     free(r);
 }
@@ -351,7 +356,11 @@ int snapshot_open_safetensors(const char *path, struct snapshot_source *out)
         return -1;
     out->layers = r->layers.layer;
     out->nlayers = r->layers.count;
-    return r->run.length > 0 ? snapshot_copy_text(strbuf_text(&r->run), &out->run) : 0;
+    for (int i = 0; i < SNAPSHOT_TEXTS; i++)
+        if (r->texts[i].length > 0 &&
+            snapshot_copy_text(strbuf_text(&r->texts[i]), snapshot_text_in(&out->owner, i)))
+            return -1;
+    return 0;
 }
 
 /* ---- writing ---- */
@@ -408,8 +417,9 @@ static int compose_header(const struct weights *w, struct json *json, const char
     json_put_object(json, METADATA);
     json_put_string(json, "format", "pt");
     json_put_string(json, "net", strbuf_text(&net));
-    if (w->run)
-        json_put_string(json, "run", w->run);
+    for (int i = 0; i < SNAPSHOT_TEXTS; i++)
+        if (snapshot_text_of(&w->owner, i))
+            json_put_string(json, snapshot_texts[i].name, snapshot_text_of(&w->owner, i));
     json_object_end(json);
     for (int i = 0; i < w->nlayers; i++)
         for (int b = 0; b < w->layers[i].nblobs; b++)

@@ -126,7 +126,7 @@ void snapshot_close(struct snapshot_source *source)
 {
     if (source->close)
         source->close(source->context);
-    free(source->run);
+    snapshot_owner_free(&source->owner);
 }
 
 int snapshot_read_model(const char *path, const struct snapshot_layer *layers, int nlayers,
@@ -138,13 +138,24 @@ int snapshot_read_model(const char *path, const struct snapshot_layer *layers, i
 
     if (!status)
         status = snapshot_load_model(&source, layers, nlayers, &found);
-    found.run = source.run;
-    source.run = NULL;
+    found.owner = source.owner;
+    source.owner = (struct snapshot_owner){.run = NULL};
     snapshot_close(&source);
     if (status || !report)
         snapshot_report_free(&found);
     if (report)
         *report = found;
+    return status;
+}
+
+int snapshot_read_owner(const char *path, struct snapshot_owner *owner)
+{
+    struct snapshot_source source = {.path = path};
+    int status = snapshot_open(path, &source);
+
+    *owner = source.owner;
+    source.owner = (struct snapshot_owner){.run = NULL};
+    snapshot_close(&source);
     return status;
 }
 
@@ -173,6 +184,25 @@ void snapshot_state_free(struct snapshot_state *state)
     free(state->memory);
     free(state->residuals);
     *state = (struct snapshot_state){0};
+}
+
+/* ---- what a model says of itself ---- */
+
+const struct snapshot_text snapshot_texts[SNAPSHOT_TEXTS] = {
+    {"run", STATE_RUN, offsetof(struct snapshot_owner, run)},
+    {"classes", MODEL_CLASSES, offsetof(struct snapshot_owner, classes)},
+    {"preprocessing", MODEL_PREPARATION, offsetof(struct snapshot_owner, preparation)},
+};
+
+char **snapshot_text_in(struct snapshot_owner *owner, int i)
+{
+    return (char **)(void *)((char *)owner + snapshot_texts[i].place);
+}
+
+const char *snapshot_text_of(const struct snapshot_owner *owner, int i)
+{
+    return owner ? *(char *const *)(const void *)((const char *)owner + snapshot_texts[i].place)
+                 : NULL;
 }
 
 /* ---- layers and reports ---- */
@@ -207,6 +237,8 @@ int snapshot_owner_copy(const struct snapshot_owner *from, struct snapshot_owner
 {
     *out = (struct snapshot_owner){.global_batch = from->global_batch};
     return error_any(snapshot_copy_text(from->run, &out->run) ||
+                     snapshot_copy_text(from->classes, &out->classes) ||
+                     snapshot_copy_text(from->preparation, &out->preparation) ||
                      snapshot_copy_text(from->digest, &out->digest) ||
                      snapshot_copy_text(from->plan, &out->plan));
 }
@@ -214,6 +246,8 @@ int snapshot_owner_copy(const struct snapshot_owner *from, struct snapshot_owner
 void snapshot_owner_free(struct snapshot_owner *owner)
 {
     free(owner->run);
+    free(owner->classes);
+    free(owner->preparation);
     free(owner->digest);
     free(owner->plan);
     *owner = (struct snapshot_owner){.run = NULL};
@@ -227,6 +261,6 @@ void snapshot_report_free(struct snapshot_report *report)
         free(report->missing[i]);
     free(report->ignored);
     free(report->missing);
-    free(report->run);
+    snapshot_owner_free(&report->owner);
     *report = (struct snapshot_report){0};
 }

@@ -18,7 +18,7 @@ struct snapshot_source {
     bool hdf5; /* slashes of names may be replaced; shared blobs are not there */
     const struct stored_layer *layers;
     int nlayers;
-    char *run; /* that wrote it; NULL: it does not say. Owned */
+    struct snapshot_owner owner; /* as it says. Owned */
     void *context;
     /* Of blob `blob` of a layer, or of the history: its shape and size; 1: it is not there. NULL:
      * `layers` has them; one that is not there ends at 0. */
@@ -38,6 +38,20 @@ int snapshot_open_safetensors(const char *path, struct snapshot_source *out);
 /* The same of whichever form it has, as its content shows. */
 int snapshot_open(const char *path, struct snapshot_source *out);
 void snapshot_close(struct snapshot_source *source);
+
+/* What a model says of itself in all forms: in HDF5 and .safetensors by name, in Caffe's binary
+ * form by the number of a field. place: of the text in a struct snapshot_owner. */
+struct snapshot_text {
+    const char *name;
+    uint32_t field;
+    size_t place;
+};
+enum { SNAPSHOT_TEXTS = 3 };
+extern const struct snapshot_text snapshot_texts[SNAPSHOT_TEXTS];
+
+/* Text number i, to be read or set; owner NULL: of nobody. */
+const char *snapshot_text_of(const struct snapshot_owner *owner, int i);
+char **snapshot_text_in(struct snapshot_owner *owner, int i);
 
 /* As source->find, whether it is there or not. */
 int snapshot_find_blob(const struct snapshot_source *source, int layer, int blob,

@@ -11,6 +11,7 @@
 #include "util/file.h"
 #include "util/strbuf.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,8 +39,8 @@ struct model_file {
     struct proto *proto;
     struct stored_layers layers;
     int nblobs;
-    struct strbuf net; /* the message without weights */
-    char *run;
+    struct strbuf net;                             /* the message without weights */
+    char *text[MODEL_PREPARATION - PROTO_OWN + 1]; /* of the fields of ours */
 };
 
 static int add_blob(struct model_file *file, struct stored_layer *layer,
@@ -230,8 +231,10 @@ static int walk_net(struct model_file *file)
             break;
         if ((field.number == NET_LAYERS || field.number == NET_LAYER) && field.type == PROTO_BYTES)
             status = take_layer(file, &field);
-        else if (field.number == STATE_RUN && field.type == PROTO_BYTES)
-            status = proto_take_text(file->proto, &field, NET_MOST, &file->run);
+        else if (field.number > PROTO_SEAL && field.number <= MODEL_PREPARATION &&
+                 field.type == PROTO_BYTES)
+            status = proto_take_text(file->proto, &field, NET_MOST,
+                                     &file->text[field.number - PROTO_OWN]);
         else
             status = copy_field(file, &caffe__net_parameter__descriptor, &file->net, &field);
     }
@@ -260,14 +263,16 @@ void model_file_close(struct model_file *file)
         return;
     stored_layers_free(&file->layers);
     strbuf_free(&file->net);
-    free(file->run);
+    for (size_t i = 0; i < sizeof file->text / sizeof *file->text; i++)
+        free(file->text[i]);
     proto_close(file->proto);
     free(file);
 }
 
-const char *model_file_run(const struct model_file *file)
+const char *model_file_text(const struct model_file *file, uint32_t field)
 {
-    return file->run;
+    assert(field >= PROTO_OWN && field <= MODEL_PREPARATION);
+    return file->text[field - PROTO_OWN];
 }
 
 const struct stored_layer *model_file_layers(const struct model_file *file, int *count)

@@ -64,9 +64,9 @@ PY
 net hdf5 Data 'data_param { source: "trees.h5" batch_size: 12 } transform_param { mean_file: "mean.h5" scale: 0.01 crop_size: 14 }' \
     'resize 18x16, crop 14x14, mean mean.h5, scale 0.01, blue, green, red' 'ash birch cedar'
 net photos ImageData 'image_data_param { source: "list" batch_size: 12 new_height: 16 new_width: 18 } transform_param { mean_value: 90 mean_value: 100 mean_value: 110 scale: 0.01 crop_size: 14 }' \
-    'resize 18x16, crop 14x14, mean 90,100,110, scale 0.01, blue, green, red' ''
+    'resize 18x16, crop 14x14, mean 90,100,110, scale 0.01, blue, green, red' 'ash birch cedar'
 net sizes ImageData 'image_data_param { source: "list" batch_size: 12 } transform_param { mean_value: 100 scale: 0.01 crop_size: 14 }' \
-    'as stored, crop 14x14, mean 100,100,100, scale 0.01, blue, green, red' ''
+    'as stored, crop 14x14, mean 100,100,100, scale 0.01, blue, green, red' 'ash birch cedar'
 [ -d trees_lmdb ] && net lmdb Data 'data_param { source: "trees_lmdb" backend: LMDB batch_size: 12 } transform_param { scale: 0.01 crop_size: 14 }' \
     'resize 18x16, crop 14x14, no mean subtracted, scale 0.01, blue, green, red' 'ash birch cedar'
 
@@ -79,6 +79,37 @@ works "*Preprocessing: shorter side 20, crop 14x14, mean 7,7,7, scale 0.01, blue
 refuses '*the image is 3x30x20, but the mean image and the first one are 3x16x18*' \
     classify --model=hdf5.prototxt --weights=weights.caffemodel.h5 --resize=20 photos/ash/0.png
 mv trees.h5 away.h5
+# where the data is not, the weights say what it was, in every form; the scores are those with the data
+model=weights.caffemodel.h5
+for to in w.caffemodel w.safetensors back.caffemodel.h5; do
+    works '*parameters of*' convert weights $model $to
+    model=$to
+done
+sed 's/^layer { name: "trees".*/layer { name: "in" type: "Input" top: "data" input_param { shape { dim: [1, 3, 14, 14] } } }/; /SoftmaxWithLoss/d' hdf5.prototxt >deploy.prototxt
+for weights in weights.caffemodel.h5 w.caffemodel w.safetensors back.caffemodel.h5; do
+    # shellcheck disable=SC2046 # names of photographs
+    run classify --model=deploy.prototxt --weights=$weights --json --top=3 $(sed 's/ .*//' list)
+    has "$err" "Preprocessing: resize 18x16, crop 14x14, mean mean.h5, scale 0.01, blue, green, red (from the weights '$weights')" "$weights"
+    lacks "$err" 'have no names' "$weights"
+    printf '%s' "$out" >told.json
+    "$POSEIDON_PYTHON" -c 'import json
+for with_data, told in zip(json.load(open("hdf5.json")), json.load(open("told.json")), strict=True):
+    for a, b in zip(with_data["top"], told["top"], strict=True):
+        assert a["label"] == b["label"] and abs(a["probability"] - b["probability"]) < 1e-6, (a, b)' || fail "$weights: not as with the data"
+    works '*"cedar"*' classify --model=hdf5.prototxt --weights=$weights $first
+done
+# ONNX has them as metadata
+works '*' export --model=deploy.prototxt --weights=w.safetensors w.onnx
+strings=$(tr -c '[:print:]\n' '\n' <w.onnx)
+has "$strings" '*classes*ash
+birch
+cedar*preprocessing*scale: 0.01*crop_size: 14*mean_file: "mean.h5"*channel_order*BGR*' 'metadata'
+# files of others say nothing
+"$POSEIDON_PYTHON" -c 'import h5py
+with h5py.File("weights.caffemodel.h5", "a") as f:
+    for name in ("classes", "preprocessing"): del f.attrs[name]' || fail 'no names and preprocessing in a snapshot'
+works "*Classes have no names: neither the weights nor data of the net that are here tell them; --labels=FILE gives them*" \
+    classify --model=deploy.prototxt --weights=weights.caffemodel.h5 $first
 refuses "*The net's data is missing, so the size of its records is not known: give the mean image's size, --resize=WIDTHxHEIGHT*" \
     classify --model=hdf5.prototxt --weights=weights.caffemodel.h5 $first
 works "*Preprocessing: resize 18x16, crop 14x14, mean mean.h5*" \
@@ -88,7 +119,6 @@ refuses '*weights.caffemodel.h5: holds no names of classes; poseidon convert wri
     classify --model=hdf5.prototxt --weights=weights.caffemodel.h5 --resize=18x16 --labels=weights.caffemodel.h5 $first
 refuses "*$first: expected a text with the name of a class on every line*found a binary file*" \
     classify --model=hdf5.prototxt --weights=weights.caffemodel.h5 --resize=18x16 --labels=$first $first
-sed 's/^layer { name: "trees".*/layer { name: "in" type: "Input" top: "data" input_param { shape { dim: [1, 3, 14, 14] } } }/; /SoftmaxWithLoss/d' hdf5.prototxt >deploy.prototxt
 works "*Preprocessing: resize 14x14, no mean subtracted, scale 1, blue, green, red (layer 'in' sets none: use --resize, --mean, --scale)*" \
     classify --model=deploy.prototxt --weights=weights.caffemodel.h5 $first
 refuses "*--input-shape=3,64,64: layer 'in' gives the input's size, 1 3 14 14*" \

@@ -247,6 +247,7 @@ START_TEST(written_definitions_say_what_caffe_adds)
     text_free(doc);
 }
 END_TEST
+static const struct snapshot_owner by_run = {.run = (char *)"run"};
 
 START_TEST(damage_to_what_we_wrote_is_found)
 {
@@ -257,7 +258,7 @@ START_TEST(damage_to_what_we_wrote_is_found)
 
     make_small(&net);
     ck_assert_int_eq(
-        snapshot_write_model_binary(in_folder("d.caffemodel"), "run", NULL, net.layers, 4), 0);
+        snapshot_write_model_binary(in_folder("d.caffemodel"), &by_run, NULL, net.layers, 4), 0);
     length = read_bytes(in_folder("d.caffemodel"), bytes, sizeof bytes);
     for (size_t at = 0; at < length; at++) {
         bytes[at] ^= 4;
@@ -290,7 +291,7 @@ START_TEST(file_of_ours_without_its_seal_is_refused)
                  "the file was cut off or changed; use an older snapshot",
                  in_folder("c.solverstate"));
     ck_assert_int_eq(
-        snapshot_write_model_binary(in_folder("c.caffemodel"), "run", NULL, net.layers, 4), 0);
+        snapshot_write_model_binary(in_folder("c.caffemodel"), &by_run, NULL, net.layers, 4), 0);
     length = read_bytes(in_folder("c.caffemodel"), bytes, sizeof bytes);
     file_put("c.caffemodel", bytes, length - SEAL);
     ck_assert_int_ne(snapshot_read_model(in_folder("c.caffemodel"), net.layers, 4, NULL), 0);

@@ -1,0 +1,78 @@
+/* What a model says of the data that it was trained on, and what nets make of that: names of
+ * classes, and what images go through. */
+#include "snapshot/snapshot_internal.h"
+
+#include "net/net.h"
+#include "snapshot/checkpoint.h"
+#include "spec/caffe.pb-c.h"
+#include "spec/print.h"
+#include "util/error.h"
+#include "util/strbuf.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void put_preparation(struct strbuf *out, const struct layer_images *images)
+{
+    Caffe__BlobShape shape = CAFFE__BLOB_SHAPE__INIT, *shapes[] = {&shape};
+    Caffe__InputParameter input = CAFFE__INPUT_PARAMETER__INIT;
+    Caffe__LayerParameter layer = CAFFE__LAYER_PARAMETER__INIT;
+    struct shape record = images->record;
+
+    shape.n_dim = (size_t)record.naxes;
+    shape.dim = record.dim;
+    input.n_shape = 1;
+    input.shape = shapes;
+    layer.type = (char *)(uintptr_t) "Input";
+    layer.transform_param = (Caffe__TransformationParameter *)(uintptr_t)images->transform;
+    layer.input_param = record.naxes == 3 ? &input : NULL;
+    print_message(out, &layer.base);
+}
+
+int checkpoint_describe_data(const struct net *net, struct snapshot_owner *out)
+{
+    struct layer_images images = net_images(net);
+    struct strbuf names = {.data = NULL}, preparation = {.data = NULL};
+
+    *out = (struct snapshot_owner){.run = NULL};
+    if (!images.source)
+        return 0;
+    for (int i = 0; i < images.nclasses; i++) {
+        strbuf_append(&names, images.classes[i], strcspn(images.classes[i], "\n"));
+        strbuf_putc(&names, '\n');
+    }
+    put_preparation(&preparation, &images);
+    if (images.nclasses)
+        out->classes = strbuf_take(&names);
+    out->preparation = strbuf_take(&preparation);
+    return out->preparation && (out->classes || !images.nclasses) ? 0 : -1;
+}
+
+int checkpoint_compare_classes(const char *path, const struct snapshot_owner *owner,
+                               const struct net *net)
+{
+    return net_compare_classes(net, path, owner->classes);
+}
+
+int checkpoint_read_weights_owner(const char *list, struct snapshot_owner *owner)
+{
+    char *copy = strdup(list), *rest = copy, *path;
+    int status = copy ? 0 : error_memory(strlen(list), "the list of weights");
+
+    *owner = (struct snapshot_owner){.run = NULL};
+    while (!status && (path = strsep(&rest, ",")) != NULL) {
+        struct snapshot_owner one;
+
+        if (!*path)
+            continue;
+        status = snapshot_read_owner(path, &one);
+        if (status || one.classes || one.preparation) {
+            snapshot_owner_free(owner);
+            *owner = one;
+        } else {
+            snapshot_owner_free(&one);
+        }
+    }
+    free(copy);
+    return status;
+}
