@@ -44,7 +44,8 @@ struct sink_options {
 int sink_create_hdf5(const char *path, const struct sink_options *o, struct sink **out);
 
 /* LMDB of Datum messages, keys "%08d_NAME", or "%010d" without names, as Caffe's tools make them;
- * class names as classes.txt beside them. Images may differ in size. Fails where liblmdb is not built in. */
+ * class names as classes.txt beside them. Images may differ in size. Fails where liblmdb is not
+ * built in. */
 int sink_create_lmdb(const char *path, const struct sink_options *o, struct sink **out);
 
 /* Whether `path` holds nothing but an LMDB: what `force` may remove. */

@@ -21,8 +21,9 @@ struct group {
     int nparams;
     const struct group_param *params; /* borrowed */
     bool trains;                      /* some parameter has lr_mult != 0 and a loss depends on it */
-    bool decays; /* else: some parameter has lr_mult and decay_mult != 0. Its gradient stays 0: every
-                    rank applies the rule by itself, as Caffe decays what no loss depends on */
+    /* Else: some parameter has lr_mult and decay_mult != 0. Its gradient stays 0: every rank
+     * applies the rule by itself, as Caffe decays what no loss depends on. */
+    bool decays;
     /* Fully connected with sufficient factors: the gradient of the weight (m x n, the first
      * parameter) is the sum over k rows of top_grad^T bottom; a second parameter (m) is the bias.
      */

@@ -76,8 +76,8 @@ struct bucket {
     int layer;           /* of its first group, for the trace */
     size_t begin, elems; /* in the arenas; elems counts the padding between groups; dilated */
     bool trains, decays; /* as its groups do (struct group) */
-    bool factorable; /* false where it holds several groups */
-    int64_t m, n, k; /* of a factorable one; m and n dilated */
+    bool factorable;     /* false where it holds several groups */
+    int64_t m, n, k;     /* of a factorable one; m and n dilated */
     int rounds; /* in which all workers exchange their factors, plan_round_rows rows each at a time;
                    1: at once, or no factors go to all */
     int slices; /* messages that a worker's factors of a round go to each other worker in, of a

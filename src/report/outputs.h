@@ -12,8 +12,8 @@ size_t outputs_count(const struct net *net);
 /* Copies them out of the net's blobs; values: outputs_count(net) of them. */
 int outputs_read(const struct net *net, double *values);
 
-/* What ranks and grains give of their parts of a batch, so that the means over these, taken number by
- * number, become the outputs of all samples by outputs_join: an accuracy with an ignore_label is
+/* What ranks and grains give of their parts of a batch, so that the means over these, taken number
+ * by number, become the outputs of all samples by outputs_join: an accuracy with an ignore_label is
  * multiplied by how many labels count there, and those numbers stand behind all outputs. */
 size_t outputs_count_parts(const struct net *net);
 int outputs_read_part(struct net *net, double *values);

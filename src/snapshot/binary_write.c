@@ -149,8 +149,9 @@ static void add_frozen_params(Caffe__LayerParameter *param)
     param->param = (Caffe__ParamSpec **)(uintptr_t)three;
 }
 
-/* The layer as Caffe saves it: after splits, with its phase, a loss with its weight, without weights; one that comes from
- * no net's file, but from a model, as it was saved. Borrows everything. */
+/* The layer as Caffe saves it: after splits, with its phase, a loss with its weight, without
+ * weights; one that comes from no net's file, but from a model, as it was saved. Borrows
+ * everything. */
 static Caffe__LayerParameter describe_layer(const struct layer_def *def)
 {
     Caffe__LayerParameter param = *def->param;

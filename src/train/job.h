@@ -57,11 +57,12 @@ static inline int job_shares(const struct job *job)
     return job->options->reproducible ? job->iter_size : 1;
 }
 
-/* Whether the ranks' batches are parts of one, which --global-batch names; else each has a batch of
- * its own, as Caffe's several GPUs. */
+/* Whether the ranks' batches are parts of one, which --global-batch names, or, cut into grains, a
+ * run that is resumed; else each has a batch of its own, as Caffe's several GPUs. */
 static inline bool job_shares_batch(const struct job *job)
 {
-    return job->options->global_batch > 0 && job->options->exchange.comm.policy != COMM_NONE;
+    return (job->options->global_batch > 0 || job->options->reproducible) &&
+           job->options->exchange.comm.policy != COMM_NONE;
 }
 
 /* The option by which workers may be in different iterations; NULL: none is given. */

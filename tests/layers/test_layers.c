@@ -92,7 +92,8 @@ static const struct shape_case shape_cases[] = {
      240},
     /* Caffe passes over them */
     {"2,3,4,5",
-     "layer { name: 'l' type: 'Eltwise' bottom: 'x' bottom: 'x' top: 'y' eltwise_param { operation: "
+     "layer { name: 'l' type: 'Eltwise' bottom: 'x' bottom: 'x' top: 'y' eltwise_param { "
+     "operation: "
      "MAX coeff: [1, 2] } }",
      "2 3 4 5", 240},
 };

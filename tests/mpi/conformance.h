@@ -62,8 +62,8 @@ struct made_net {
 };
 
 /* Group 0 has first_elems parameters and a bias, groups 1 and 3 are fully connected (with and
- * without a bias, which does not learn if frozen), group 2 gets no gradient: it decays, or if frozen
- * stays as it is. One net at a time. */
+ * without a bias, which does not learn if frozen), group 2 gets no gradient: it decays, or if
+ * frozen stays as it is. One net at a time. */
 void conformance_net_make(struct made_net *net, int64_t first_elems, bool frozen);
 /* Arenas: of its own, or the node's. node may be NULL. */
 void conformance_net_place(struct made_net *net, const struct node *node);

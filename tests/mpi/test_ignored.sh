@@ -121,6 +121,13 @@ run served 3 --global-batch=6 --comm=ps --servers=1
 run grains 1 --global-batch=6 --reproducible=3
 run grains-2 2 --global-batch=6 --reproducible=3
 run grains-6 1 --global-batch=6 --reproducible=1
+# resumed by other ranks, with the batch that the run has
+train 1 begun.log --solver=solver.prototxt --global-batch=6 --reproducible=3 --max-iter=15 || fail 'begun'
+"$POSEIDON_MPIRUN" 2 "$POSEIDON" train --solver=solver.prototxt --reproducible=3 --resume >resumed.log 2>&1 || fail 'resumed'
+"$python" -c '
+import h5py
+a, b = h5py.File("grains.h5"), h5py.File("s_iter_30.caffemodel.h5")
+a["data"].visititems(lambda n, d: isinstance(d, h5py.Dataset) and (d[()] != b["data"][n][()]).any() and exit(n))' || fail 'resumed: other bits'
 one=twice
 run twice 1 --global-batch=12 --set iter_size=2
 run twice-3 3 --global-batch=12 --set iter_size=2

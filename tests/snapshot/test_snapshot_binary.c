@@ -234,13 +234,14 @@ START_TEST(written_definitions_say_what_caffe_adds)
     ck_assert_int_eq(
         text_read_string("F", net, strlen(net), &caffe__net_parameter__descriptor, &doc), 0);
     ck_assert_int_eq(net_def_create(doc, spec_net(doc), &state, &def), 0);
-    ck_assert_int_eq(
-        snapshot_write_model_binary(in_folder("w.caffemodel"), NULL, def, layers, 3), 0);
-    snprintf(expected, sizeof expected,
-             "type: \"BatchNorm\"\n  bottom: \"x\"\n  top: \"b\"\n%s%s%s  phase: TRAIN\n}\nlayer {\n  "
-             "name: \"l\"\n  type: \"EuclideanLoss\"\n  bottom: \"b\"\n  bottom: \"y\"\n  top: "
-             "\"l\"\n  loss_weight: 1\n  phase: TRAIN\n}\n1002: ",
-             param, param, param);
+    ck_assert_int_eq(snapshot_write_model_binary(in_folder("w.caffemodel"), NULL, def, layers, 3),
+                     0);
+    snprintf(
+        expected, sizeof expected,
+        "type: \"BatchNorm\"\n  bottom: \"x\"\n  top: \"b\"\n%s%s%s  phase: TRAIN\n}\nlayer {\n  "
+        "name: \"l\"\n  type: \"EuclideanLoss\"\n  bottom: \"b\"\n  bottom: \"y\"\n  top: "
+        "\"l\"\n  loss_weight: 1\n  phase: TRAIN\n}\n1002: ",
+        param, param, param);
     if (have_protoc())
         ck_assert_ptr_nonnull(strstr(decode(in_folder("w.caffemodel"), "NetParameter"), expected));
     net_def_destroy(def);
