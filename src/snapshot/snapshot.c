@@ -97,8 +97,7 @@ static bool is_binary(const char *path)
 {
     struct stat info;
 
-    return stat(path, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0 &&
-           !file_is_hdf5(path);
+    return stat(path, &info) == 0 && S_ISREG(info.st_mode) && !file_is_hdf5(path);
 }
 
 int snapshot_find_blob(const struct snapshot_source *source, int layer, int blob,

@@ -5,6 +5,7 @@
 #include "spec/read.h"
 #include "util/alloc.h"
 #include "util/file.h"
+#include "util/file_kind.h"
 #include "util/path.h"
 
 #include <inttypes.h>
@@ -128,9 +129,10 @@ static int open_any(const char *path, struct snapshot_source *out)
 {
     if (file_is_hdf5(path))
         return snapshot_open_hdf5(path, out);
-    return path_ends(path, SAFETENSORS) || snapshot_is_safetensors(path)
-               ? snapshot_open_safetensors(path, out)
-               : snapshot_open_binary(path, out);
+    if (path_ends(path, SAFETENSORS) || snapshot_is_safetensors(path))
+        return snapshot_open_safetensors(path, out) ? file_kind_error(path, "a safetensors file")
+                                                    : 0;
+    return snapshot_open_binary(path, out);
 }
 
 int weights_read(const char *path, struct weights *out)

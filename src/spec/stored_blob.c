@@ -2,6 +2,7 @@
 #include "spec/stored_blob.h"
 
 #include "util/alloc.h"
+#include "util/file_kind.h"
 #include "util/strbuf.h"
 
 #include <endian.h>
@@ -222,6 +223,7 @@ int stored_blob_load(const char *path, struct stored_blob *blob, float **values)
     if (status) {
         free(*values);
         *values = NULL;
+        file_kind_error(path, "a blob (.binaryproto)");
     }
     proto_close(proto);
     return status;
