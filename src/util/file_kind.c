@@ -60,14 +60,14 @@ static const char *zip_kind(const char *head)
                : "a zip archive: unpack it with unzip";
 }
 
-const char *file_kind_of(const void *bytes, size_t n)
+const char *file_kind_of(const void *begin, size_t bytes)
 {
     unsigned char head[FILE_KIND_BYTES] = {0};
+    size_t n = bytes < sizeof head ? bytes : sizeof head - 1;
 
-    n = n < sizeof head ? n : sizeof head - 1;
     if (n == 0)
         return "an empty file";
-    memcpy(head, bytes, n);
+    memcpy(head, begin, n);
     for (size_t i = 0; i < sizeof magics / sizeof *magics; i++)
         if (n >= magics[i].at + magics[i].n &&
             !memcmp(head + magics[i].at, magics[i].text, magics[i].n))
@@ -92,7 +92,7 @@ const char *file_kind(const char *path)
     struct stat st;
     bool plain = stat(path, &st) == 0 && S_ISREG(st.st_mode);
     FILE *file = plain ? fopen(path, "rb") : NULL;
-    char head[FILE_KIND_BYTES];
+    char head[FILE_KIND_BYTES] = {0};
     const char *kind = file ? file_kind_of(head, fread(head, 1, sizeof head, file)) : NULL;
 
     if (file)

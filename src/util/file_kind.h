@@ -8,7 +8,7 @@
 /* By its first bytes, of which FILE_KIND_BYTES are enough: "a gzip archive: unpack it with gunzip".
  * NULL: there is no telling. */
 enum { FILE_KIND_BYTES = 128 };
-const char *file_kind_of(const void *head, size_t bytes);
+const char *file_kind_of(const void *begin, size_t bytes);
 
 /* The same of a file. NULL, too, where it cannot be read. */
 const char *file_kind(const char *path);

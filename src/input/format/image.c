@@ -74,36 +74,8 @@ int image_decode_stored(const void *data, size_t length, enum image_color color,
                      length, *(const uint8_t *)data);
 }
 
-int image_decode(const void *data, size_t length, enum image_color color, struct image *out)
-{
-    return error_any(image_decode_stored(data, length, color, out) || image_turn(out));
-}
-
-int image_encode(const struct image *image, enum image_format format, int quality,
-                 struct strbuf *out)
-{
-    const struct codec *codec = &codecs[format];
-
-    return codec->encode ? codec->encode(image, quality, out) : codec_missing(codec);
-}
-
-int image_set_size(struct image *image, int channels, uint64_t height, uint64_t width)
-{
-    if (height == 0 || width == 0)
-        return error_set("an image of %llu x %llu pixels", (unsigned long long)width,
-                         (unsigned long long)height);
-    if (height > IMAGE_MAX_PIXELS || width > IMAGE_MAX_PIXELS / height)
-        return error_set("an image of %llu x %llu pixels; expected at most %llu in all",
-                         (unsigned long long)width, (unsigned long long)height,
-                         (unsigned long long)IMAGE_MAX_PIXELS);
-    image->channels = channels;
-    image->height = (int)height;
-    image->width = (int)width;
-    image->pixels.length = (size_t)(height * width) * (size_t)channels;
-    return strbuf_reserve(&image->pixels, image->pixels.length, "an image");
-}
-
-int image_turn(struct image *image)
+/* Puts it upright. */
+static int turn(struct image *image)
 {
     int o = image->orientation, height = image->height, width = image->width;
     bool down = o == 3 || o == 4 || o == 6 || o == 7; /* from the last row, the last column on */
@@ -131,6 +103,35 @@ int image_turn(struct image *image)
         }
     image->orientation = 1;
     return 0;
+}
+
+int image_decode(const void *data, size_t length, enum image_color color, struct image *out)
+{
+    return error_any(image_decode_stored(data, length, color, out) || turn(out));
+}
+
+int image_encode(const struct image *image, enum image_format format, int quality,
+                 struct strbuf *out)
+{
+    const struct codec *codec = &codecs[format];
+
+    return codec->encode ? codec->encode(image, quality, out) : codec_missing(codec);
+}
+
+int image_set_size(struct image *image, int channels, uint64_t height, uint64_t width)
+{
+    if (height == 0 || width == 0)
+        return error_set("an image of %llu x %llu pixels", (unsigned long long)width,
+                         (unsigned long long)height);
+    if (height > IMAGE_MAX_PIXELS || width > IMAGE_MAX_PIXELS / height)
+        return error_set("an image of %llu x %llu pixels; expected at most %llu in all",
+                         (unsigned long long)width, (unsigned long long)height,
+                         (unsigned long long)IMAGE_MAX_PIXELS);
+    image->channels = channels;
+    image->height = (int)height;
+    image->width = (int)width;
+    image->pixels.length = (size_t)(height * width) * (size_t)channels;
+    return strbuf_reserve(&image->pixels, image->pixels.length, "an image");
 }
 
 void image_free(struct image *image)
