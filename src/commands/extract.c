@@ -204,9 +204,9 @@ static int finish(struct extraction *x, int status)
     if (x->file >= 0 && H5Fclose(x->file) < 0 && !status)
         status = h5_write_failed(x->out);
     h5_unlock();
-    if (x->file >= 0 && status)
+    if (x->temp && status)
         unlink(x->temp);
-    else if (x->file >= 0)
+    else if (x->temp)
         status = file_commit(x->temp, x->out);
     for (int i = 0; i < x->nfeatures; i++)
         free(x->features[i].values);

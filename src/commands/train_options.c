@@ -131,7 +131,7 @@ static void add_endings(struct train_request *r, struct option_rows *rows)
          .parse = units_parse_pause, .engines = "cpu cuda"},
         {"max-bad", OPTION_INT, &o->max_bad, "N",
          "leave out up to N damaged records of each data set and rank, such as an image that "
-         "cannot be decoded, and name them (default 0: an error)",
+         "cannot be decoded or is missing, and name them (default 0: an error)",
          .engines = "cpu cuda"},
         {"on-nan", OPTION_CALL, &o->skip_nan, "HOW",
          "if a gradient is not finite: stop (default), or skip: leave its update out on all ranks; "

@@ -3,6 +3,7 @@
 #include "convert/gzfile.h"
 
 #include "util/error.h"
+#include "util/file_kind.h"
 
 #include <errno.h>
 #include <string.h>
@@ -45,6 +46,9 @@ int gzfile_read(const char *path, struct strbuf *out)
     }
     if (!status)
         status = stream_error(file, path, out->length);
+    if (!status && out->length > 0 && out->length < 200 && file_kind_of(out->bytes, out->length))
+        status =
+            error_set("%s: expected data, found %s", path, file_kind_of(out->bytes, out->length));
     gzclose_r(file);
     return status;
 }

@@ -13,6 +13,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -75,9 +76,29 @@ static void folder_remove(const char *path)
     rmdir(path);
 }
 
+/* liblmdb calls a write that fell short an input/output error or a full disk: writing on says why
+ * it did. */
+static int find_reason(const struct lmdb_sink *self, int code)
+{
+    static const char zeros[1 << 16];
+    char path[4096];
+    bool found = code != EIO && code != ENOSPC;
+    int fd;
+
+    snprintf(path, sizeof path, "%s/data.mdb", self->sink.temp);
+    fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
+    for (int i = 0; i < 3 && !found && fd >= 0; i++)
+        if ((found = write(fd, zeros, sizeof zeros) < 0))
+            code = errno;
+    if (fd >= 0)
+        close(fd);
+    return code;
+}
+
 static int lmdb_failed(const struct lmdb_sink *self, int code)
 {
-    return error_set("%s: cannot be written (%s)", self->sink.temp, mdb_strerror(code));
+    return error_set("%s: cannot be written (%s)", self->sink.temp,
+                     mdb_strerror(find_reason(self, code)));
 }
 
 static void lmdb_close(struct sink *sink)
@@ -228,9 +249,10 @@ static int env_open(struct lmdb_sink *self)
     code = mdb_env_create(&self->env);
     if (code == 0)
         code = mdb_env_set_mapsize(self->env, self->map);
-    /* Nobody else knows the file yet, and it is forced to the disk at its end. */
+    /* Nobody else knows the file yet, and it is forced to the disk at its end. The lock file would
+     * be mapped, and writing to it on a full disk is a SIGBUS. */
     if (code == 0)
-        code = mdb_env_open(self->env, self->sink.temp, MDB_NOSYNC, 0666);
+        code = mdb_env_open(self->env, self->sink.temp, MDB_NOSYNC | MDB_NOLOCK, 0666);
     return code ? lmdb_failed(self, code) : 0;
 }
 

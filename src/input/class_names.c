@@ -8,9 +8,11 @@
 
 #include "util/alloc.h"
 #include "util/file.h"
+#include "util/file_kind.h"
 #include "util/h5.h"
 #include "util/path.h"
 #include "util/strbuf.h"
+#include "util/utf8.h"
 
 int class_names_add(struct class_names *names, const char *text, size_t length)
 {
@@ -53,14 +55,16 @@ static int read_hdf5(const char *path, struct class_names *out)
 static int read_lines(const char *path, struct class_names *out)
 {
     struct strbuf text = {.data = NULL};
+    const char *kind;
     int status = access(path, F_OK) ? path_missing(path) : file_read(path, NULL, &text);
 
-    if (!status && text.length && memchr(text.data, '\0', text.length))
+    kind = text.length ? file_kind_of(text.data, text.length) : NULL;
+    if (!status && (kind || memchr(strbuf_text(&text), '\0', text.length)))
         status = error_set("%s: expected a text with the name of a class on every line, or images "
-                           "that poseidon convert wrote, found a binary file",
-                           path);
+                           "that poseidon convert wrote, found %s",
+                           path, kind ? kind : "a binary file");
     if (!status)
-        status = class_names_split(text.data, out);
+        status = class_names_split(strbuf_text(&text) + utf8_mark(strbuf_text(&text)), out);
     strbuf_free(&text);
     return status;
 }

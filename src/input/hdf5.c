@@ -7,8 +7,10 @@
 #include "util/alloc.h"
 #include "util/path.h"
 #include "util/file.h"
+#include "util/file_kind.h"
 #include "util/h5.h"
 #include "util/strbuf.h"
+#include "util/utf8.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -286,9 +288,6 @@ int source_open_hdf5_images(const char *path, bool with_labels, struct source **
 /* The list file's text, to be freed in either case. */
 static int list_load(const char *list, struct strbuf *out)
 {
-    if (file_is_hdf5(list))
-        return error_set(
-            "%s: this is an HDF5 file; HDF5Data expects a text file that lists such files", list);
     strbuf_puts(out, ""); /* also of an empty file there is a text */
     if (file_read(list, "the list of HDF5 files", out))
         return -1;
@@ -303,7 +302,7 @@ static int list_parse(struct hdf5_source *self, const char *list, char *text)
 {
     int line = 1;
 
-    for (char *at = text; *at;) {
+    for (char *at = text + utf8_mark(text); *at;) {
         char *end = at, *path;
         bool found;
 
@@ -347,7 +346,9 @@ int source_open_hdf5_list(const char *list, int nnames, const char *const *names
     if (!self)
         return -1;
     status = error_any(list_load(list, &text) || list_parse(self, list, text.data));
-    if (!status && parts_scan(self))
+    if (status)
+        file_kind_error(list, "a list of HDF5 files");
+    else if (parts_scan(self))
         status = error_context("%s", list);
     strbuf_free(&text);
     if (status)

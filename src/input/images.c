@@ -7,9 +7,11 @@
 #include "util/path.h"
 #include "util/strbuf.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MAX_FILE_BYTES ((size_t)1 << 30)
 
@@ -45,8 +47,10 @@ static int images_read(struct source *source, uint64_t number, struct record *ou
                          (unsigned long long)number);
     out->damaged = false;
     out->label = (float)self->list.label[number];
-    if (file_load(&out->file, path, MAX_FILE_BYTES))
+    if (file_load(&out->file, path, MAX_FILE_BYTES)) {
+        out->damaged = access(path, F_OK) != 0 && errno == ENOENT;
         return error_context("%s, image %llu", source->path, (unsigned long long)number);
+    }
     if (file_decode(self, out)) {
         out->damaged = true;
         return error_context("%s, image %llu: %s", source->path, (unsigned long long)number, path);
@@ -77,15 +81,35 @@ static const struct source_i images_i = {
     .read_label = images_read_label,
 };
 
+/* Whether the first image is there behind a slash, which Caffe does not add; it is said then. */
+static bool lacks_slash(const char *root, const char *base_file, const char *first)
+{
+    struct strbuf name = {.data = NULL};
+    char *path = NULL;
+    bool there = false;
+
+    strbuf_printf(&name, "%s/%s", root, first);
+    if (*root && !strbuf_status(&name))
+        path = path_find(name.data, base_file, &there);
+    if (path && there)
+        error_set("root_folder '%s' lacks its last slash: no %s%s is there, but %s", root, root,
+                  first, path);
+    free(path);
+    strbuf_free(&name);
+    return path && there;
+}
+
 /* The root as given, or beside base_file where the first image is only there. */
 static char *root_find(const char *root, const char *base_file, const char *first)
 {
     struct strbuf name = {.data = NULL};
     char *path, *found = NULL;
+    bool there = false;
 
     strbuf_printf(&name, "%s%s", root, first);
-    path = strbuf_status(&name) ? NULL : path_find(name.data, base_file, NULL);
-    if (path) /* the root is what stands before the first image's name */
+    path = strbuf_status(&name) ? NULL : path_find(name.data, base_file, &there);
+    /* the root is what stands before the first image's name */
+    if (path && (there || !lacks_slash(root, base_file, first)))
         found = path_beside(root, strcmp(path, name.data) ? base_file : NULL);
     free(path);
     strbuf_free(&name);

@@ -3,6 +3,8 @@
 
 #include "util/alloc.h"
 #include "util/file.h"
+#include "util/file_kind.h"
+#include "util/utf8.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -10,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 
 #define MAX_LIST_BYTES ((size_t)1 << 34)
@@ -22,6 +25,22 @@ static int list_add(struct list *list, uint64_t start, int32_t label)
     list->start[list->count] = start;
     list->label[list->count++] = label;
     return 0;
+}
+
+/* Whether numbers follow the name of an image. */
+static bool has_labels(const char *path)
+{
+    for (const char *blank = path; (blank = strchr(blank, ' ')) != NULL; blank++) {
+        const char *end = blank;
+
+        for (; end > path && *end != '.'; end--)
+            ;
+        if ((!strncasecmp(end, ".jpg ", 5) || !strncasecmp(end, ".jpeg ", 6) ||
+             !strncasecmp(end, ".png ", 5)) &&
+            strspn(blank, " 0123456789.-") == strlen(blank))
+            return true;
+    }
+    return false;
 }
 
 /* One line without its end: PATH blank LABEL. The path is NUL-terminated in place. */
@@ -45,10 +64,18 @@ static int line_parse(struct list *list, const char *path, long number, char *li
                          line);
     errno = 0;
     label = strtol(blank + 1, &rest, 10);
-    if (*rest || errno || label < INT32_MIN || label > INT32_MAX)
+    if (*rest)
         return error_set("%s:%ld: the label '%.200s' is no integer; expected \"PATH LABEL\"", path,
                          number, blank + 1);
+    if (errno || label < INT32_MIN || label > INT32_MAX)
+        return error_set("%s:%ld: the label %.200s does not fit into 32 bits, which labels have",
+                         path, number, blank + 1);
     *cut = '\0';
+    if (has_labels(line))
+        return error_set(
+            "%s:%ld: '%.200s %ld' has several labels; expected \"PATH LABEL\" (HDF5Data "
+            "reads any number of labels, from HDF5 files)",
+            path, number, line, label);
     return list_add(list, (uint64_t)(line - list->text.data), (int32_t)label);
 }
 
@@ -69,7 +96,7 @@ int list_read_file(struct list *list, const char *path)
     }
     if (strbuf_add(&list->text, "", 1, "a list of images"))
         goto fail;
-    rest = list->text.data;
+    rest = list->text.data + utf8_mark(list->text.data);
     for (; (line = strsep(&rest, "\n")) != NULL; number++)
         if (line_parse(list, path, number, line))
             goto fail;
@@ -81,7 +108,7 @@ int list_read_file(struct list *list, const char *path)
 
 fail:
     list_free(list);
-    return -1;
+    return file_kind_error(path, "a list of images");
 }
 
 /* What is in a folder and not hidden, folders or all others, sorted. */

@@ -44,6 +44,10 @@ int mean_file_read(const char *path, struct stored_blob *blob, float **values)
     int status = -1;
 
     *values = NULL;
+    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+        return error_set("%s is a folder; expected the file of a mean image: 'poseidon mean %s "
+                         "mean.h5' makes it of an LMDB or LevelDB",
+                         path, path);
     if (stat(path, &st) == 0 && S_ISREG(st.st_mode) && !file_is_hdf5(path))
         return stored_blob_load(path, blob, values)
                    ? error_context("neither an HDF5 file nor a binaryproto with a mean image")

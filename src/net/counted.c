@@ -26,7 +26,7 @@ static bool top_sums(const struct net *net, const struct layer *layer, int top, 
 /* A score that passes over a label. */
 static void find_labels(const struct net *net, const struct layer *layer)
 {
-    if (!layer->i->is_score || !layer->u.accuracy.has_ignore_label)
+    if (!net->train || !layer->i->is_score || !layer->u.accuracy.has_ignore_label)
         return;
     for (int o = 0; o < net->noutputs; o++)
         if (net->outputs[o].blob == layer->tops[0]) {

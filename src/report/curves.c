@@ -221,18 +221,28 @@ static int open_events(struct curves *c, const struct curves_options *o)
     const char *folder = o->tensorboard;
     Event__SessionLog start = EVENT__SESSION_LOG__INIT;
     Event__Event version = EVENT__EVENT__INIT, begin = EVENT__EVENT__INIT;
+    bool made;
 
     if (!o->resumed)
         find_events(folder, true, NULL);
     if (!(c->events_path = name_events(folder)))
         return -1;
-    if ((mkdir(folder, 0777) && errno != EEXIST) || !(c->events = fopen(c->events_path, "wbe")))
-        return error_set("cannot write '%s': %s", c->events_path, strerror(errno));
+    made = mkdir(folder, 0777) == 0;
+    if ((!made && errno != EEXIST) || !(c->events = fopen(c->events_path, "wbe"))) {
+        error_set("cannot write '%s': %s", c->events_path, strerror(errno));
+        goto fail;
+    }
     version.file_version = (char[]){"brain.Event:2"};
     start.has_status = 1;
     start.status = EVENT__SESSION_LOG__STATUS__START;
     begin.session_log = &start;
-    return error_any(write_event(c, 0, &version) || write_event(c, o->first, &begin));
+    if (write_event(c, 0, &version) == 0 && write_event(c, o->first, &begin) == 0)
+        return 0;
+    unlink(c->events_path);
+fail:
+    if (made)
+        rmdir(folder);
+    return -1;
 }
 
 static void put_scalar(struct curves *c, int64_t iteration, const char *tag, double value)

@@ -6,6 +6,7 @@
 #include "spec/stored_blob.h"
 #include "spec/upgrade.h"
 #include "util/error.h"
+#include "util/file_kind.h"
 
 #include <stdlib.h>
 
@@ -131,10 +132,12 @@ static int check_kind(struct proto *proto)
     struct proto_field first, second;
     uint64_t at = 0, end = proto_bytes(proto);
 
-    if (proto_is_text(proto))
-        return error_set("%s: expected a solver state (.solverstate), found a text", path);
+    if (proto_is_text(proto)) {
+        error_set("%s: expected a solver state (.solverstate), found a text", path);
+        return file_kind_error(path, "a solver state (.solverstate)");
+    }
     if (proto_next(proto, &at, end, &first))
-        return -1;
+        return file_kind_error(path, "a solver state (.solverstate)");
     if (first.type == PROTO_BYTES &&
         (first.number == 1 || first.number == 2 || first.number == 100))
         return error_set("%s is a model, not a solver state: give it to --weights, or give the "
@@ -142,7 +145,8 @@ static int check_kind(struct proto *proto)
                          path);
     if (first.number != STATE_ITER || first.type != PROTO_VARINT ||
         (at < end && (proto_next(proto, &at, end, &second) || second.type != PROTO_BYTES)))
-        return error_set("%s: expected a solver state (.solverstate), found something else", path);
+        return error_set("%s: expected a solver state (.solverstate), found %s", path,
+                         file_kind(path) ? file_kind(path) : "something else");
     return 0;
 }
 

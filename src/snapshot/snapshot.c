@@ -4,6 +4,7 @@
 
 #include "util/alloc.h"
 #include "util/file.h"
+#include "util/file_kind.h"
 #include "util/path.h"
 #include "util/strbuf.h"
 
@@ -97,8 +98,7 @@ static bool is_binary(const char *path)
 {
     struct stat info;
 
-    return stat(path, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0 &&
-           !file_is_hdf5(path);
+    return stat(path, &info) == 0 && S_ISREG(info.st_mode) && !file_is_hdf5(path);
 }
 
 int snapshot_find_blob(const struct snapshot_source *source, int layer, int blob,
@@ -118,7 +118,8 @@ int snapshot_find_blob(const struct snapshot_source *source, int layer, int blob
 int snapshot_open(const char *path, struct snapshot_source *out)
 {
     if (path_ends(path, SAFETENSORS) || snapshot_is_safetensors(path))
-        return snapshot_open_safetensors(path, out);
+        return snapshot_open_safetensors(path, out) ? file_kind_error(path, "a safetensors file")
+                                                    : 0;
     return is_binary(path) ? snapshot_open_binary(path, out) : snapshot_open_hdf5(path, out);
 }
 

@@ -9,6 +9,7 @@
 #include "util/error.h"
 #include "util/path.h"
 #include "util/file.h"
+#include "util/file_kind.h"
 #include "util/strbuf.h"
 
 #include <assert.h>
@@ -148,49 +149,20 @@ static int take_layer(struct model_file *file, const struct proto_field *field)
     return status ? -1 : 0;
 }
 
-#define BY_SAFETENSORS " as .safetensors, which --weights takes"
-
-/* Of the files of weights that other programs write, and what to do with it; NULL: none of them. */
-static const char *foreign_kind(const char *path)
-{
-    unsigned char head[128] = {0};
-    FILE *file = fopen(path, "rb");
-    size_t got = file ? fread(head, 1, sizeof head - 1, file) : 0;
-
-    if (file)
-        fclose(file);
-    if (got > 34 && !memcmp(head, "PK\3\4", 4)) /* the name of the archive's first file follows */
-        return strstr((char *)head + 30, ".npy")
-                   ? "a NumPy archive (.npz): save its arrays" BY_SAFETENSORS
-               : path_ends(path, ".keras")
-                   ? "a Keras model: save its weights" BY_SAFETENSORS
-                   : "a PyTorch file (.pth): save its state_dict" BY_SAFETENSORS;
-    if (got > 2 && head[0] == 0x80 && head[1] >= 2 && head[1] <= 5)
-        return "a Python pickle, such as an old PyTorch file (.pth): save its "
-               "state_dict" BY_SAFETENSORS;
-    if (got > 9 && head[8] == '{' && strchr("\" \n}", head[9]) && !head[7] && !head[6] && !head[5])
-        return "a safetensors file: 'poseidon convert weights IN OUT.caffemodel.h5' makes a model "
-               "of it";
-    if (got > 2 && head[0] == 0x08 && path_ends(path, ".onnx"))
-        return "an ONNX model, which poseidon cannot read: use the weights that it was made from";
-    return got > 5 && !memcmp(head, "\x93NUMPY", 6) ? "a NumPy array (.npy): save it" BY_SAFETENSORS
-                                                    : NULL;
-}
-
 /* What someone may have given instead of a model; NULL where there is no telling. */
 static const char *other_kind(const struct model_file *file)
 {
     struct proto_field first, second;
     uint64_t at = 0, bytes = proto_bytes(file->proto);
 
-    if (bytes == 0)
-        return "an empty file";
-    if (file_is_hdf5(proto_path(file->proto)))
+    if (file_is_hdf5(proto_path(file->proto))) /* wherever it begins */
         return "an HDF5 file";
-    if (foreign_kind(proto_path(file->proto)))
-        return foreign_kind(proto_path(file->proto));
+    if (file_kind(proto_path(file->proto)))
+        return file_kind(proto_path(file->proto));
     if (proto_is_text(file->proto))
         return "a text";
+    if (path_ends(proto_path(file->proto), ".onnx"))
+        return "an ONNX model, which poseidon cannot read: use the weights that it was made from";
     if (proto_next(file->proto, &at, bytes, &first) ||
         proto_next(file->proto, &at, bytes, &second) || first.number != 1 ||
         first.type != PROTO_VARINT)

@@ -238,24 +238,6 @@ static int read_number(struct scanner *s)
     return 0;
 }
 
-/* What begins so, with "; " behind it; "" where nothing is known to. */
-static const char *binary_kind(const char *at, size_t length)
-{
-    static const struct {
-        const char *bytes;
-        size_t length;
-        const char *kind;
-    } kinds[] = {{"\377\330\377", 3, "a JPEG picture; "}, {"\211PNG", 4, "a PNG picture; "},
-                 {"\211HDF", 4, "an HDF5 file; "},        {"\177ELF", 4, "a program; "},
-                 {"\037\213", 2, "a gzip archive; "},     {"\377\376", 2, "UTF-16 text; "},
-                 {"\376\377", 2, "UTF-16 text; "}};
-
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (length >= kinds[i].length && !memcmp(at, kinds[i].bytes, kinds[i].length))
-            return kinds[i].kind;
-    return "";
-}
-
 int scan_next(struct scanner *s)
 {
     const char *before = s->token.text + s->token.length;
@@ -287,9 +269,9 @@ int scan_next(struct scanner *s)
             return -1;
     } else if ((unsigned char)c < ' ' || (unsigned char)c >= 127) {
         return scan_error(s,
-                          "expected text, found %sthe byte 0x%02x (only strings and comments may "
+                          "expected text, found the byte 0x%02x (only strings and comments may "
                           "hold other characters than ASCII)",
-                          binary_kind(s->at, (size_t)(s->end - s->at)), (unsigned)(unsigned char)c);
+                          (unsigned)(unsigned char)c);
     } else {
         s->token.kind = SCAN_SYMBOL;
         s->at++;

@@ -4,6 +4,7 @@
 #include "spec/stored_blob.h"
 
 #include "util/alloc.h"
+#include "util/file_kind.h"
 #include "util/strbuf.h"
 
 #include <inttypes.h>
@@ -277,6 +278,7 @@ int stored_blob_load(const char *path, struct stored_blob *blob, float **values)
     if (status) {
         free(*values);
         *values = NULL;
+        file_kind_error(path, "a blob (.binaryproto)");
     }
     proto_close(proto);
     return status;

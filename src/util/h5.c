@@ -4,6 +4,7 @@
 
 #include "util/alloc.h"
 #include "util/file.h"
+#include "util/file_kind.h"
 #include "util/path.h"
 #include "util/strbuf.h"
 
@@ -165,10 +166,10 @@ int h5_file_open(const char *path, hid_t *out)
             path);
     if (access(path, R_OK) != 0)
         return error_set("%s: %s", path, strerror(errno));
-    if (st.st_size == 0)
-        return error_set("%s is not an HDF5 file: it is empty", path);
-    if (!file_is_hdf5(path))
-        return error_set("%s is not an HDF5 file", path);
+    if (!file_is_hdf5(path)) {
+        error_set("%s is not an HDF5 file", path);
+        return file_kind_error(path, "an HDF5 file");
+    }
     if (superblock_check(path, (uint64_t)st.st_size))
         return -1;
     *out = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);

@@ -1,5 +1,7 @@
 #include "util/utf8.h"
 
+#include <string.h>
+
 int utf8_length(const char *text)
 {
     const unsigned char *s = (const unsigned char *)text;
@@ -25,4 +27,9 @@ int utf8_length(const char *text)
         if ((s[i] & 0xc0) != 0x80)
             return 0;
     return length;
+}
+
+int utf8_mark(const char *text)
+{
+    return strncmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
 }

@@ -7,4 +7,7 @@
  * forms and surrogates too). */
 int utf8_length(const char *s);
 
+/* Bytes of the byte-order mark at the beginning of a text: 3 or 0. */
+int utf8_mark(const char *text);
+
 #endif

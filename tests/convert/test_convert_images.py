@@ -434,6 +434,7 @@ class Images(unittest.TestCase):
                     break
                 self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
                 self.assertIn(out, done.stderr)
+                self.assertIn("File too large", done.stderr)
                 self.assertEqual(sorted(os.listdir(self.dir)), before)
 
     def test_interrupt_leaves_nothing(self):

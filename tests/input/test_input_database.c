@@ -234,7 +234,7 @@ START_TEST(databases_that_cannot_be_used_say_why)
     ck_assert_int_eq(mkdir(in_folder("x"), 0700), 0);
     file_put("x/data.mdb", "", 0);
     expect_error(source_open_images(in_folder("x"), true, IMAGE_AS_STORED, &source), "x/data.mdb",
-                 "truncated LMDB file", "offset 0");
+                 "expected an LMDB file, found an empty file", "");
     file_put("x/data.mdb", zeros, sizeof zeros);
     expect_error(source_open_images(in_folder("x"), true, IMAGE_AS_STORED, &source),
                  "not an LMDB file", "offset 16", "expected 0xbeefc0de");
@@ -373,12 +373,12 @@ START_TEST(bad_lists_name_file_and_line)
     } cases[] = {{"a.jpg 1\nb.jpg\n", "list.txt:2", "has no label"},
                  {"a.jpg 1\n\nb.jpg x\n", "list.txt:3", "no integer"},
                  {"a.jpg 1.5\n", "list.txt:1", "'1.5' is no integer"},
-                 {"a.jpg 99999999999\n", "list.txt:1", "no integer"},
+                 {"a.jpg 99999999999\n", "list.txt:1", "does not fit into 32 bits"},
                  {"17\n", "list.txt:1", "has no label"},
                  {" 17\n", "list.txt:1", "has no label"},
                  {"\n   17\n", "list.txt:2", "has no label"},
                  {"\n \n", "list.txt", "lists no images"},
-                 {"", "list.txt", "lists no images"}};
+                 {"", "list.txt", "found an empty file"}};
     struct list list;
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -177,7 +177,7 @@ class Errors(unittest.TestCase):
     def test_hdf5_data_given_an_h5_file_says_what_it_wants(self):
         self.data(range(10))
         self.refused(self.train(1, "HDF5Data", 'hdf5_data_param { source: "data.h5" batch_size: 4 }'),
-                     "layer 'input'", "data.h5", "text file that lists")
+                     "layer 'input'", "data.h5", "expected a list of HDF5 files, found an HDF5 file")
 
     def test_hdf5_data_with_a_missing_file_names_list_line_and_file(self):
         self.data(range(10))

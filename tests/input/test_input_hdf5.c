@@ -298,7 +298,7 @@ START_TEST(bad_lists_say_what_is_wrong)
     struct source *source = NULL;
 
     expect_error(source_open_hdf5_list(fixture("part0.h5"), 2, names, &source), "part0.h5",
-                 "this is an HDF5 file; HDF5Data expects a text file that lists such files");
+                 "expected a list of HDF5 files, found an HDF5 file");
     expect_error(source_open_hdf5_list(fixture("nowhere.txt"), 2, names, &source), "nowhere.txt",
                  "No such file");
     expect_error(source_open_hdf5_list(fixture(""), 2, names, &source), "list of HDF5 files",

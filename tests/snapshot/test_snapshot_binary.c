@@ -430,7 +430,8 @@ START_TEST(what_is_no_state_is_told_apart)
     assert_error("%s: expected a solver state (.solverstate), found something else",
                  data("mean.binaryproto"));
     ck_assert_int_ne(snapshot_peek_state(file_put("empty", "", 0), &state), 0);
-    assert_error("%s is not an HDF5 file: it is empty", in_folder("empty"));
+    assert_error("%s: expected a solver state (.solverstate), found an empty file",
+                 in_folder("empty"));
     ck_assert_int_ne(
         snapshot_peek_state(file_put("neg", "\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 11),
                             &state),

@@ -171,7 +171,7 @@ bad 'damaged: its header would take *'
 head -c 800 a.caffemodel >cut.caffemodel
 refuses 'poseidon convert: cut.caffemodel: damaged or truncated at byte *' convert weights cut.caffemodel out.safetensors
 : >x.safetensors
-bad 'damaged: its header would take 0 bytes of 0'
+bad 'expected a safetensors file, found an empty file'
 rm x.safetensors
 bad 'No such file or directory'
 printf 'PK\003\004....................000000archive/data.pkl' >w.pth

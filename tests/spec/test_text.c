@@ -298,7 +298,7 @@ static const struct {
      "F:2:1: expected the name of a field of \"caffe.NetParameter\", found \"=\" (an unresolved "
      "merge conflict: choose one side and remove its marks)"},
     {"\x89HDF\r\n", false,
-     "F:1:1: expected text, found an HDF5 file; the byte 0x89 (only strings and comments may hold "
+     "F:1:1: expected text, found the byte 0x89 (only strings and comments may hold "
      "other characters than ASCII)"},
     {"\x81n", false,
      "F:1:1: expected text, found the byte 0x81 (only strings and comments may hold other "

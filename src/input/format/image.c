@@ -5,6 +5,7 @@
 #include "input/format/image_internal.h"
 
 #include "util/error.h"
+#include "util/file_kind.h"
 
 #ifdef HAVE_CONFIG_H
 #include "config.h"
@@ -26,24 +27,6 @@ enum image_format image_format_of(const void *data, size_t length)
     if (begins(data, length, 0, "\xff\xd8\xff", 3))
         return IMAGE_JPEG;
     return begins(data, length, 0, "\x89PNG\r\n\x1a\n", 8) ? IMAGE_PNG : IMAGE_UNKNOWN;
-}
-
-/* Of those that are not read. */
-static const char *format_name(const void *data, size_t length)
-{
-    static const struct {
-        const char *name, *text;
-        size_t at, n;
-    } formats[] = {
-        {"GIF", "GIF8", 0, 4},  {"TIFF", "II*\0", 0, 4}, {"TIFF", "MM\0*", 0, 4},
-        {"WebP", "WEBP", 8, 4}, {"BMP", "BM", 0, 2},     {"JPEG 2000", "jP  ", 4, 4},
-        {"HEIF", "ftyp", 4, 4}, {"PNM", "P5", 0, 2},     {"PNM", "P6", 0, 2},
-    };
-
-    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
-        if (begins(data, length, formats[i].at, formats[i].text, formats[i].n))
-            return formats[i].name;
-    return "unknown";
 }
 
 /* decode and encode: NULL where it is not built in. */
@@ -77,7 +60,7 @@ static int codec_missing(const struct codec *codec)
 int image_decode_stored(const void *data, size_t length, enum image_color color, struct image *out)
 {
     const struct codec *codec = &codecs[image_format_of(data, length)];
-    const char *name = format_name(data, length);
+    const char *kind = file_kind_of(data, length);
 
     out->orientation = 1;
     out->unended = false;
@@ -85,44 +68,14 @@ int image_decode_stored(const void *data, size_t length, enum image_color color,
         return codec->decode(data, length, color, out);
     if (codec->name)
         return codec_missing(codec);
-    if (length == 0)
-        return error_set("empty; expected a JPEG or PNG image");
-    if (strcmp(name, "unknown") != 0)
-        return error_set("an image of the format %s; expected JPEG or PNG", name);
+    if (kind)
+        return error_set("expected a JPEG or PNG image, found %s", kind);
     return error_set("not an image (%zu bytes that begin with 0x%02x); expected JPEG or PNG",
                      length, *(const uint8_t *)data);
 }
 
-int image_decode(const void *data, size_t length, enum image_color color, struct image *out)
-{
-    return error_any(image_decode_stored(data, length, color, out) || image_turn(out));
-}
-
-int image_encode(const struct image *image, enum image_format format, int quality,
-                 struct strbuf *out)
-{
-    const struct codec *codec = &codecs[format];
-
-    return codec->encode ? codec->encode(image, quality, out) : codec_missing(codec);
-}
-
-int image_set_size(struct image *image, int channels, uint64_t height, uint64_t width)
-{
-    if (height == 0 || width == 0)
-        return error_set("an image of %llu x %llu pixels", (unsigned long long)width,
-                         (unsigned long long)height);
-    if (height > IMAGE_MAX_PIXELS || width > IMAGE_MAX_PIXELS / height)
-        return error_set("an image of %llu x %llu pixels; expected at most %llu in all",
-                         (unsigned long long)width, (unsigned long long)height,
-                         (unsigned long long)IMAGE_MAX_PIXELS);
-    image->channels = channels;
-    image->height = (int)height;
-    image->width = (int)width;
-    image->pixels.length = (size_t)(height * width) * (size_t)channels;
-    return strbuf_reserve(&image->pixels, image->pixels.length, "an image");
-}
-
-int image_turn(struct image *image)
+/* Puts it upright. */
+static int turn(struct image *image)
 {
     int o = image->orientation, height = image->height, width = image->width;
     bool down = o == 3 || o == 4 || o == 6 || o == 7; /* from the last row, the last column on */
@@ -150,6 +103,35 @@ int image_turn(struct image *image)
         }
     image->orientation = 1;
     return 0;
+}
+
+int image_decode(const void *data, size_t length, enum image_color color, struct image *out)
+{
+    return error_any(image_decode_stored(data, length, color, out) || turn(out));
+}
+
+int image_encode(const struct image *image, enum image_format format, int quality,
+                 struct strbuf *out)
+{
+    const struct codec *codec = &codecs[format];
+
+    return codec->encode ? codec->encode(image, quality, out) : codec_missing(codec);
+}
+
+int image_set_size(struct image *image, int channels, uint64_t height, uint64_t width)
+{
+    if (height == 0 || width == 0)
+        return error_set("an image of %llu x %llu pixels", (unsigned long long)width,
+                         (unsigned long long)height);
+    if (height > IMAGE_MAX_PIXELS || width > IMAGE_MAX_PIXELS / height)
+        return error_set("an image of %llu x %llu pixels; expected at most %llu in all",
+                         (unsigned long long)width, (unsigned long long)height,
+                         (unsigned long long)IMAGE_MAX_PIXELS);
+    image->channels = channels;
+    image->height = (int)height;
+    image->width = (int)width;
+    image->pixels.length = (size_t)(height * width) * (size_t)channels;
+    return strbuf_reserve(&image->pixels, image->pixels.length, "an image");
 }
 
 void image_free(struct image *image)

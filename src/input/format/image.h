@@ -18,7 +18,7 @@ struct image {
     bool stored_gray;     /* the file has one channel */
     bool unended;         /* all pixels are there, but not the file's end mark */
     struct strbuf pixels; /* height x width x channels */
-    struct strbuf work;   /* image_resize's, where this is what it makes; image_turn's */
+    struct strbuf work;   /* image_resize's, where this is what it makes; of turning */
 };
 
 enum image_color {
@@ -38,11 +38,8 @@ enum image_format image_format_of(const void *data, size_t length);
  * IMAGE_MAX_PIXELS. A JPEG may lack its end mark, for OpenCV reads it, too. */
 int image_decode(const void *data, size_t length, enum image_color color, struct image *out);
 
-/* The same as it is stored: out->orientation says what image_turn would do. */
+/* The same as it is stored: out->orientation says how it would have to be turned. */
 int image_decode_stored(const void *data, size_t length, enum image_color color, struct image *out);
-
-/* Puts it upright. */
-int image_turn(struct image *image);
 
 /* Encodes at `quality` 1..100 (JPEG) or without loss (PNG); appends to `out`. */
 int image_encode(const struct image *image, enum image_format format, int quality,

@@ -20,6 +20,7 @@
 #include "input/format/kv.h"
 
 #include "util/alloc.h"
+#include "util/file_kind.h"
 #include "util/strbuf.h"
 
 #include <errno.h>
@@ -47,7 +48,7 @@ enum {
 };
 
 enum { FLAG_BRANCH = 1, FLAG_LEAF = 2, FLAG_OVERFLOW = 4 };
-enum { NODE_BIG = 1 };
+enum { NODE_BIG = 1, NODE_TREE = 2 };
 
 #define MAGIC          0xBEEFC0DEu
 #define MAGIC_SWAPPED  0xDEC0EFBEu
@@ -329,6 +330,11 @@ static int lmdb_read(struct kv *kv, uint64_t place, bool wants_key, struct strbu
         return strbuf_add(out, node + NODE_HEADER, u16(node + 6), "a key");
     length = u32(node);
     value = node + NODE_HEADER + u16(node + 6);
+    if (u16(node + 4) & NODE_TREE)
+        return error_set("%s: an LMDB of named data bases, such as '%.*s'; Caffe's have their "
+                         "records in the main one: mdb_dump -s NAME FOLDER | sed /^database=/d | "
+                         "mdb_load NEW",
+                         kv->path, (int)u16(node + 6), (const char *)node + NODE_HEADER);
     if (u16(node + 4) & ~NODE_BIG)
         return damaged(db, number, "has a node of an unknown kind");
     if (length > MAX_VALUE)
@@ -375,6 +381,8 @@ int kv_open_lmdb(const char *path, struct kv **out)
     db->kv.i = &lmdb_i;
     db->kv.path = strbuf_take(&file);
     if (!db->kv.path || file_open(db)) {
+        if (db->kv.path)
+            file_kind_error(db->kv.path, "an LMDB file");
         lmdb_close(&db->kv);
         return -1;
     }

@@ -1,0 +1,20 @@
+/* What a file really is, for the message of a reader that expected something else, with the way
+ * out. The one place that knows: readers ask it when they have failed. */
+#ifndef POSEIDON_UTIL_FILE_KIND_H
+#define POSEIDON_UTIL_FILE_KIND_H
+
+#include <stddef.h>
+
+/* By its first bytes, of which FILE_KIND_BYTES are enough: "a gzip archive: unpack it with gunzip".
+ * NULL: there is no telling. */
+enum { FILE_KIND_BYTES = 128 };
+const char *file_kind_of(const void *begin, size_t bytes);
+
+/* The same of a file. NULL, too, where it cannot be read. */
+const char *file_kind(const char *path);
+
+/* Says what the file is, if that is known and something else than `expected` ("an HDF5 file");
+ * otherwise the message that is there stands. Returns -1. */
+int file_kind_error(const char *path, const char *expected);
+
+#endif

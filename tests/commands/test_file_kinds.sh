@@ -1,0 +1,111 @@
+#!/bin/sh
+# Files that are something else than their readers expect: every reader says what, and the way out.
+set -u
+. "$abs_top_srcdir/tests/commands/common.sh"
+images=$abs_top_srcdir/tests/data/input/images
+cp "$abs_top_srcdir/data/fashion-mnist-test.h5" data.h5
+
+net() { # FILE TYPE FIELDS
+    cat >"$1" <<END
+layer { name: 'in' type: '$2' top: 'data' top: 'label' $3 }
+layer { name: 'ip' type: 'InnerProduct' bottom: 'data' top: 'ip' inner_product_param { num_output: 10 weight_filler { type: 'xavier' } } }
+layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' top: 'loss' }
+END
+}
+# refuses_net TEXT TYPE FIELDS
+refuses_net() {
+    net other.prototxt "$2" "$3"
+    refuses "$1" train --solver=solver.prototxt --set net="'other.prototxt'"
+}
+net net.prototxt Data "data_param { source: 'data.h5' batch_size: 4 }"
+echo "net: 'net.prototxt' base_lr: 0.01 lr_policy: 'fixed' max_iter: 1 snapshot_prefix: 'x'" >solver.prototxt
+
+: >empty
+printf 'version https://git-lfs.github.com/spec/v1\noid sha256:4d7a214614ab2935\nsize 12345\n' >lfs
+printf '\037\213\010\000\000\000\000\000\000\003some packed bytes' >gz
+printf '<!DOCTYPE html>\n<html><body>404</body></html>\n' >page
+while IFS=: read -r file what; do
+    found="found $what"
+    names="expected a text with the name of a class on every line*$found"
+    [ -s $file ] || names='holds no names of classes'
+    for name in w.caffemodel w.caffemodel.h5 s.solverstate n.prototxt list.txt m.binaryproto; do cp $file $name; done
+    mkdir db
+    cp $file db/data.mdb
+    echo "$file 0" >images.txt
+    refuses "*w.caffemodel: expected a binary model (.caffemodel), $found*" test --model=net.prototxt --weights=w.caffemodel
+    refuses "*w.caffemodel.h5: expected a binary model (.caffemodel), $found*" test --model=net.prototxt --weights=w.caffemodel.h5
+    cp $file w.safetensors
+    refuses "*w.safetensors: expected a safetensors file, $found*" convert weights w.safetensors o.caffemodel
+    refuses "*s.solverstate: expected a solver state (.solverstate), $found*" train --solver=solver.prototxt --snapshot=s.solverstate
+    refuses "*n.prototxt: expected text, $found*" summary --model=n.prototxt
+    refuses "*n.prototxt: expected text, $found*" train --solver=n.prototxt
+    refuses "*expected a JPEG or PNG image, $found*" convert images images.txt o.h5
+    refuses "*list.txt: expected a list of images, $found*" convert images list.txt o.h5
+    refuses "*list.txt: $names*" classify --model=net.prototxt \
+        --weights=none --labels=list.txt "$images/color.jpg"
+    refuses "*n.prototxt: expected an HDF5 file, $found*" mean n.prototxt
+    refuses "*db/data.mdb: expected an LMDB file, $found*" mean db
+    refuses_net "*list.txt: expected a list of HDF5 files, $found*" HDF5Data "hdf5_data_param { source: 'list.txt' batch_size: 4 }"
+    refuses_net "*m.binaryproto: expected a blob (.binaryproto), $found*" Data \
+        "data_param { source: 'data.h5' batch_size: 4 } transform_param { mean_file: 'm.binaryproto' }"
+    rm -r db
+done <<'END'
+lfs:a Git LFS pointer, not the file itself: fetch it with 'git lfs pull'
+gz:a gzip archive: unpack it with gunzip
+page:a page of HTML
+empty:an empty file
+END
+mkdir mnist
+for name in train-images-idx3-ubyte train-labels-idx1-ubyte data_batch_1.bin; do cp lfs mnist/$name; done
+refuses '*train-images-idx3-ubyte: expected data, found a Git LFS pointer*' convert mnist mnist o.h5
+refuses '*data_batch_1.bin: expected data, found a Git LFS pointer*' convert cifar10 mnist/data_batch_1.bin o.h5
+
+# mean images
+printf '\223NUMPY\001\000v\000{}' >mean.npy
+mkdir mean_lmdb
+for mean in 'mean.npy: expected a blob (.binaryproto), found a NumPy array (.npy): *a mean image or data as an HDF5 data set' \
+    "mean_lmdb is a folder; expected the file of a mean image: 'poseidon mean mean_lmdb mean.h5' makes it"; do
+    refuses_net "*$mean*" Data "data_param { source: 'data.h5' batch_size: 4 } transform_param { mean_file: '${mean%%[: ]*}' }"
+    refuses "*$mean*" classify --model=net.prototxt --weights=none --mean="${mean%%[: ]*}" "$images/color.jpg"
+done
+
+# lists
+case $("$POSEIDON" --version) in *JPEG*PNG*) ;; *) echo 'left out: lists (built without JPEG or PNG)'; finish ;; esac
+cp "$images/color.jpg" a.jpg
+cp "$images/color.jpg" 'b 2.jpg'
+cp "$images/color.jpg" 'c.jpg 2'
+while IFS=: read -r line what; do
+    printf 'a.jpg 0\n%s\n' "$line" >list.txt
+    refuses "*list.txt:2: $what*" convert images list.txt o.h5
+    refuses_net "*list.txt:2: $what*" ImageData "image_data_param { source: 'list.txt' batch_size: 1 }"
+done <<'END'
+a.jpg 0 1 0:'a.jpg 0 1 0' has several labels; expected "PATH LABEL" (HDF5Data reads any number of labels
+a.jpg 0.5 1:'a.jpg 0.5 1' has several labels
+c.jpg 2 1:'c.jpg 2 1' has several labels
+a.jpg 5000000000:the label 5000000000 does not fit into 32 bits
+a.jpg -99999999999999999999:the label -99999999999999999999 does not fit into 32 bits
+a.jpg 1.5:the label '1.5' is no integer
+END
+printf '\357\273\277a.jpg 0\nb 2.jpg 1\n' >list.txt
+works '*2 images of 3x23x37*' convert images list.txt o.h5
+printf '\357\273\277o.h5\n' >h5.txt
+net mark.prototxt HDF5Data "hdf5_data_param { source: 'h5.txt' batch_size: 2 }"
+works '*ready to train*' train --solver=solver.prototxt --set net="'mark.prototxt'" --dry-run
+mkdir -p folder/in
+mv a.jpg 'b 2.jpg' folder/in
+refuses_net "*root_folder 'folder/in' lacks its last slash: no folder/ina.jpg is there, but folder/in/a.jpg*" ImageData \
+    "image_data_param { source: 'list.txt' root_folder: 'folder/in' batch_size: 1 }"
+
+# named data bases
+if [ -n "${POSEIDON_PYTHON:-}" ] && "$POSEIDON_PYTHON" -c 'import lmdb' 2>/dev/null; then
+    "$POSEIDON_PYTHON" -c "
+import lmdb
+with lmdb.open('named_lmdb', max_dbs=2) as env:
+    images = env.open_db(b'images')
+    with env.begin(write=True, db=images) as transaction:
+        transaction.put(b'a', b'x' * 10)"
+    refuses "*named_lmdb/data.mdb: an LMDB of named data bases, such as 'images'; *mdb_dump -s NAME*" mean named_lmdb
+else
+    echo 'left out: named data bases (no python3 with lmdb)'
+fi
+finish
