@@ -44,7 +44,9 @@ int snapshot_open_binary(const char *path, struct snapshot_source *out)
     out->read = read_blob;
     out->net = read_net;
     out->close = close_model;
-    return snapshot_copy_text(model_file_run(file), &out->run);
+    return error_any(
+        snapshot_copy_text(model_file_text(file, STATE_RUN), &out->owner.run) ||
+        snapshot_copy_text(model_file_text(file, STATE_PARAMETERS), &out->owner.parameters));
 }
 
 /* ---- states ---- */
@@ -85,6 +87,8 @@ static int take_text(struct reader *r, const struct proto_field *field)
         char **text;
     } texts[] = {{STATE_NET, TEXT_MOST, &state->learned_net},
                  {STATE_RUN, TEXT_MOST, &state->owner.run},
+                 {STATE_PARAMETERS, TEXT_MOST, &state->owner.parameters},
+                 {STATE_RULE, TEXT_MOST, &state->owner.rule},
                  {STATE_DIGEST, TEXT_MOST, &state->owner.digest},
                  {STATE_PLAN, PLAN_MOST, &state->owner.plan},
                  {STATE_MEMORY, TEXT_MOST, &state->memory},

@@ -205,8 +205,9 @@ static int finish_file(struct output *to, int status)
     return file_writer_close(&to->file, status);
 }
 
-int snapshot_write_model_binary(const char *path, const char *run, const struct net_def *def,
-                                const struct snapshot_layer *layers, int nlayers)
+int snapshot_write_model_binary(const char *path, const struct snapshot_owner *owner,
+                                const struct net_def *def, const struct snapshot_layer *layers,
+                                int nlayers)
 {
     struct output to;
     int status;
@@ -218,8 +219,10 @@ int snapshot_write_model_binary(const char *path, const char *run, const struct 
         put_string_field(&to, NET_NAME, def->name);
     for (int i = 0; i < nlayers && status == 0; i++)
         status = put_model_layer(&to, def != NULL ? &def->layers[i] : NULL, &layers[i]);
-    if (status == 0)
-        put_text(&to, STATE_RUN, run);
+    if (status == 0 && owner != NULL) {
+        put_text(&to, STATE_RUN, owner->run);
+        put_text(&to, STATE_PARAMETERS, owner->parameters);
+    }
     if (finish_file(&to, status) == 0)
         return 0;
     error_context("the model cannot be saved");
@@ -241,6 +244,8 @@ int snapshot_write_state_binary(const char *path, const struct snapshot_state *s
         if (state->has_data_cursor)
             put_number(&to, STATE_CURSOR, state->data_cursor);
         put_text(&to, STATE_RUN, state->owner.run);
+        put_text(&to, STATE_PARAMETERS, state->owner.parameters);
+        put_text(&to, STATE_RULE, state->owner.rule);
         put_text(&to, STATE_DIGEST, state->owner.digest);
         put_text(&to, STATE_PLAN, state->owner.plan);
         put_text(&to, STATE_MEMORY, state->memory);

@@ -166,11 +166,19 @@ static int write_version(hid_t file, const char *path)
     return write_text_attribute(file, path, "poseidon_version", PACKAGE_VERSION);
 }
 
-/* Whose state it is. */
+/* Whose it is, and of which parameters: of models and of states. */
+static int write_origin(hid_t file, const char *path, const struct snapshot_owner *owner)
+{
+    return error_any(write_version(file, path) ||
+                     write_text_attribute(file, path, "run", owner->run) ||
+                     write_text_attribute(file, path, "parameters", owner->parameters));
+}
+
 static int write_owner(hid_t file, const char *path, const struct snapshot_state *state)
 {
     return error_any(
-        write_text_attribute(file, path, "run", state->owner.run) ||
+        write_origin(file, path, &state->owner) ||
+        write_text_attribute(file, path, "solver_type", state->owner.rule) ||
         write_text_attribute(file, path, "run_digest", state->owner.digest) ||
         write_text_attribute(file, path, "plan", state->owner.plan) ||
         write_text_attribute(file, path, "memory", state->memory) ||
@@ -239,13 +247,13 @@ static int write_model_layer(hid_t data, const char *path, const struct snapshot
     return status ? error_context("layer '%s'", layer->name) : 0;
 }
 
-static int compose_model(hid_t file, const char *path, const char *run,
+static int compose_model(hid_t file, const char *path, const struct snapshot_owner *owner,
                          const struct snapshot_layer *layers, int nlayers)
 {
+    const struct snapshot_owner nobody = {.run = NULL};
     hid_t data = H5Gcreate2(file, "data", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
-    int status = data < 0
-                     ? composing_failed(path, "write group", "data")
-                     : write_version(file, path) || write_text_attribute(file, path, "run", run);
+    int status = data < 0 ? composing_failed(path, "write group", "data")
+                          : write_origin(file, path, owner ? owner : &nobody);
 
     for (int i = 0; i < nlayers && status == 0; i++)
         status = write_model_layer(data, path, &layers[i]);
@@ -263,7 +271,7 @@ static int compose_state(hid_t file, const char *path, const struct snapshot_sta
     if (write_number(file, path, "iter", H5T_NATIVE_INT32, &state->iter) ||
         write_string(file, path, "learned_net", state->learned_net) ||
         write_number(file, path, "current_step", H5T_NATIVE_INT32, &state->current_step) ||
-        write_version(file, path) || write_owner(file, path, state) ||
+        write_owner(file, path, state) ||
         (state->has_data_cursor &&
          write_number(file, path, "data_cursor", H5T_NATIVE_UINT64, &state->data_cursor)))
         return -1;
@@ -312,8 +320,8 @@ static int memory_file_save(hid_t file, const char *path, const char *what, int 
     return status;
 }
 
-int snapshot_write_model(const char *path, const char *run, const struct snapshot_layer *layers,
-                         int nlayers)
+int snapshot_write_model(const char *path, const struct snapshot_owner *owner,
+                         const struct snapshot_layer *layers, int nlayers)
 {
     hid_t file;
 
@@ -322,7 +330,7 @@ int snapshot_write_model(const char *path, const char *run, const struct snapsho
     h5_lock();
     file = memory_file_create(path);
     return memory_file_save(file, path, "model",
-                            file < 0 || compose_model(file, path, run, layers, nlayers) ? -1 : 0);
+                            file < 0 || compose_model(file, path, owner, layers, nlayers) ? -1 : 0);
 }
 
 int snapshot_write_state(const char *path, const struct snapshot_state *state,

@@ -104,7 +104,7 @@ struct reader {
     FILE *file;
     uint64_t begin, bytes; /* of the tensors in the file */
     struct stored_layers layers;
-    struct strbuf key, word, net, run; /* being read; in the metadata */
+    struct strbuf key, word, net, run, parameters; /* being read; in the metadata */
 };
 
 struct tensor_entry {
@@ -221,9 +221,10 @@ static int take_figure(struct reader *r, const char *key, void *to)
 static int take_metadata(struct reader *r, const char *key, void *unused)
 {
     (void)unused;
-    return take_string(&r->header, !strcmp(key, "net")   ? &r->net
-                                   : !strcmp(key, "run") ? &r->run
-                                                         : &r->word);
+    return take_string(&r->header, !strcmp(key, "net")          ? &r->net
+                                   : !strcmp(key, "run")        ? &r->run
+                                   : !strcmp(key, "parameters") ? &r->parameters
+                                                                : &r->word);
 }
 
 static int take_entry(struct reader *r, const char *name, void *unused)
@@ -317,6 +318,7 @@ static void close_reader(void *context)
     strbuf_free(&r->word);
     strbuf_free(&r->net);
     strbuf_free(&r->run);
+    strbuf_free(&r->parameters);
     stored_layers_free(&r->layers);
     free(r);
 }
@@ -337,7 +339,9 @@ int snapshot_open_safetensors(const char *path, struct snapshot_source *out)
         return -1;
     out->layers = r->layers.layer;
     out->nlayers = r->layers.count;
-    return r->run.length > 0 ? snapshot_copy_text(strbuf_text(&r->run), &out->run) : 0;
+    return error_any((r->run.length && snapshot_copy_text(strbuf_text(&r->run), &out->owner.run)) ||
+                     (r->parameters.length &&
+                      snapshot_copy_text(strbuf_text(&r->parameters), &out->owner.parameters)));
 }
 
 /* ---- writing ---- */
@@ -394,8 +398,10 @@ static int compose_header(const struct weights *w, struct json *json, const char
     json_put_object(json, METADATA);
     json_put_string(json, "format", "pt");
     json_put_string(json, "net", strbuf_text(&net));
-    if (w->run)
-        json_put_string(json, "run", w->run);
+    if (w->owner.run)
+        json_put_string(json, "run", w->owner.run);
+    if (w->owner.parameters)
+        json_put_string(json, "parameters", w->owner.parameters);
     json_object_end(json);
     for (int i = 0; i < w->nlayers; i++)
         for (int b = 0; b < w->layers[i].nblobs; b++)

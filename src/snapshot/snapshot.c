@@ -119,7 +119,7 @@ void snapshot_close(struct snapshot_source *source)
 {
     if (source->close)
         source->close(source->context);
-    free(source->run);
+    snapshot_owner_free(&source->owner);
 }
 
 int snapshot_read_model(const char *path, const struct snapshot_layer *layers, int nlayers,
@@ -132,8 +132,8 @@ int snapshot_read_model(const char *path, const struct snapshot_layer *layers, i
 
     if (!status)
         status = snapshot_load_model(&source, layers, nlayers, &found);
-    found.run = source.run;
-    source.run = NULL;
+    found.owner = source.owner;
+    source.owner = (struct snapshot_owner){.run = NULL};
     snapshot_close(&source);
     if (status || !report)
         snapshot_report_free(&found);
@@ -201,6 +201,8 @@ int snapshot_owner_copy(const struct snapshot_owner *from, struct snapshot_owner
 {
     *out = (struct snapshot_owner){.global_batch = from->global_batch};
     return error_any(snapshot_copy_text(from->run, &out->run) ||
+                     snapshot_copy_text(from->parameters, &out->parameters) ||
+                     snapshot_copy_text(from->rule, &out->rule) ||
                      snapshot_copy_text(from->digest, &out->digest) ||
                      snapshot_copy_text(from->plan, &out->plan));
 }
@@ -208,6 +210,8 @@ int snapshot_owner_copy(const struct snapshot_owner *from, struct snapshot_owner
 void snapshot_owner_free(struct snapshot_owner *owner)
 {
     free(owner->run);
+    free(owner->parameters);
+    free(owner->rule);
     free(owner->digest);
     free(owner->plan);
     *owner = (struct snapshot_owner){.run = NULL};
@@ -221,6 +225,6 @@ void snapshot_report_free(struct snapshot_report *report)
         free(report->missing[i]);
     free(report->ignored);
     free(report->missing);
-    free(report->run);
+    snapshot_owner_free(&report->owner);
     *report = (struct snapshot_report){0};
 }

@@ -5,7 +5,8 @@
  * another layer is left out, and a `/` in a layer's name makes nested groups. A state
  * (.solverstate.h5) has the data sets `iter`, `learned_net`, `current_step` and the group
  * `history`, and beside them, ignored by Caffe, the data set `data_cursor` and attributes. Values
- * carry checksums. Both files name the run that wrote them in an attribute.
+ * carry checksums. Both files name in attributes the run that wrote them, and the parameters: a
+ * state and a model that do not belong together are told apart by it.
  *
  * Binary: a model (.caffemodel) is a NetParameter with all layers, their definitions and, all of
  * them, their parameters; a state (.solverstate) is a SolverState. Both have fields of our own.
@@ -39,9 +40,12 @@ struct snapshot_layer {
     struct snapshot_blob blobs[SNAPSHOT_MAX_BLOBS];
 };
 
-/* Whose a state is; NULL and 0 where a file does not say. */
+/* Whose a state or a model is; NULL and 0 where a file does not say, as a model does of all but the
+ * first two. */
 struct snapshot_owner {
     char *run;            /* the run's name */
+    char *parameters;     /* "iteration N, SHA-256 ...": the model's, to which the state belongs */
+    char *rule;           /* the solver's type, whose history it is */
     char *digest;         /* of what it trains: solver, net, data, seed (train/agree_job.h) */
     char *plan;           /* how its layers travel, in words that a resume reads */
     int64_t global_batch; /* samples of an iteration, over all workers */
@@ -66,7 +70,7 @@ struct snapshot_report {
     char **ignored;
     int nmissing; /* layers with parameters of their own that the file does not have: unchanged */
     char **missing;
-    char *run; /* that wrote the model; NULL: the file does not say */
+    struct snapshot_owner owner; /* of the model */
 };
 
 /* Fails with Caffe's sentence, "Cannot write to snapshot prefix 'X'.  Make sure that ...", where no
@@ -86,12 +90,12 @@ char *snapshot_residuals_path(const char *model_path, int number);
  * SNAPSHOT_NOT_WRITTEN where the file system refused it, which it may not the next time. */
 enum { SNAPSHOT_NOT_WRITTEN = 1 };
 
-/* Writes a model. run: the name of the run that does, or NULL. Of two layers with one name the one
+/* Writes a model. owner: its run and parameters. Of two layers with one name the one
  * without parameters is skipped; two with parameters are an error. The file is composed in memory
  * first: needs twice its size for a moment.
  */
-int snapshot_write_model(const char *path, const char *run, const struct snapshot_layer *layers,
-                         int nlayers);
+int snapshot_write_model(const char *path, const struct snapshot_owner *owner,
+                         const struct snapshot_layer *layers, int nlayers);
 
 /* Writes a state: `history` in Caffe's order, one array per learnable parameter, for AdaDelta and
  * Adam all first arrays, then all second ones. Both optional fields are written where has_ says so.
@@ -101,8 +105,9 @@ int snapshot_write_state(const char *path, const struct snapshot_state *state,
 
 /* The same in binary form, without a copy in memory. def: the net whose layers these are, one for
  * one, for their definitions; NULL: only names are written. */
-int snapshot_write_model_binary(const char *path, const char *run, const struct net_def *def,
-                                const struct snapshot_layer *layers, int nlayers);
+int snapshot_write_model_binary(const char *path, const struct snapshot_owner *owner,
+                                const struct net_def *def, const struct snapshot_layer *layers,
+                                int nlayers);
 int snapshot_write_state_binary(const char *path, const struct snapshot_state *state,
                                 const struct snapshot_blob *history, int nhistory);
 

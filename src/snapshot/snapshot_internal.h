@@ -16,7 +16,7 @@ struct snapshot_source {
     bool hdf5; /* slashes of names may be replaced; shared blobs are not there */
     const struct stored_layer *layers;
     int nlayers;
-    char *run; /* that wrote it; NULL: it does not say. Owned */
+    struct snapshot_owner owner; /* as it says. Owned */
     void *context;
     /* Of blob `blob` of a layer, or of the history: its shape and size; 1: it is not there. NULL:
      * `layers` has them; one that is not there ends at 0. */

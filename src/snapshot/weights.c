@@ -139,8 +139,8 @@ int weights_read(const char *path, struct weights *out)
     struct text_doc *net = NULL;
     int status = open_any(path, &source);
 
-    *out = (struct weights){.run = source.run};
-    source.run = NULL;
+    *out = (struct weights){.owner = source.owner};
+    source.owner = (struct snapshot_owner){.run = NULL};
     if (!status && source.net)
         status = source.net(source.context, &net);
     for (int l = 0; l < source.nlayers && !status; l++)
@@ -162,7 +162,7 @@ void weights_free(struct weights *w)
         free((void *)(uintptr_t)w->layers[i].name);
     }
     free(w->layers);
-    free(w->run);
+    snapshot_owner_free(&w->owner);
     text_free(w->net);
     *w = (struct weights){0};
 }
@@ -188,7 +188,7 @@ static int write_binary(const struct weights *w, const char *path)
                                            .ntops = (int)net->layer[i]->n_top,
                                            .bottoms = net->layer[i]->bottom,
                                            .tops = net->layer[i]->top};
-    status = snapshot_write_model_binary(path, w->run, net ? &def : NULL, w->layers, w->nlayers);
+    status = snapshot_write_model_binary(path, &w->owner, net ? &def : NULL, w->layers, w->nlayers);
     free(def.layers);
     return status;
 }
@@ -199,6 +199,6 @@ int weights_write(const struct weights *w, const char *path)
 {
     if (path_ends(path, SAFETENSORS))
         return weights_write_safetensors(w, path);
-    return path_ends(path, ".h5") ? snapshot_write_model(path, w->run, w->layers, w->nlayers)
+    return path_ends(path, ".h5") ? snapshot_write_model(path, &w->owner, w->layers, w->nlayers)
                                   : write_binary(w, path);
 }

@@ -4,7 +4,8 @@
  *
  * There the parameters of a layer are LAYER.weight and LAYER.bias, or, where it has more than two,
  * LAYER.0, LAYER.1 and so on; in reading, either will do. What the other forms hold besides comes
- * with it as metadata: `net`, the net's definition as text, and `run`. Not collective. */
+ * with it as metadata: `net`, the net's definition as text, `run` and
+ * `parameters`. Not collective. */
 #ifndef POSEIDON_SNAPSHOT_WEIGHTS_H
 #define POSEIDON_SNAPSHOT_WEIGHTS_H
 
@@ -17,7 +18,7 @@ struct weights {
      * is set, and shape and data are NULL. */
     struct snapshot_layer *layers;
     struct text_doc *net; /* has these layers, one for one; NULL: the file has no definitions */
-    char *run;            /* NULL: the file does not say */
+    struct snapshot_owner owner; /* as the file says */
 };
 
 /* Which form a file has is seen from its content. Numbers that are no floats of 32 bits are

@@ -39,7 +39,7 @@ struct model_file {
     struct stored_layers layers;
     int nblobs;
     struct strbuf net; /* the message without weights */
-    char *run;
+    char *run, *parameters;
 };
 
 static int add_blob(struct model_file *file, struct stored_layer *layer,
@@ -232,6 +232,8 @@ static int walk_net(struct model_file *file)
             status = take_layer(file, &field);
         else if (field.number == STATE_RUN && field.type == PROTO_BYTES)
             status = proto_take_text(file->proto, &field, NET_MOST, &file->run);
+        else if (field.number == STATE_PARAMETERS && field.type == PROTO_BYTES)
+            status = proto_take_text(file->proto, &field, NET_MOST, &file->parameters);
         else
             status = copy_field(file, &caffe__net_parameter__descriptor, &file->net, &field);
     }
@@ -261,13 +263,14 @@ void model_file_close(struct model_file *file)
     stored_layers_free(&file->layers);
     strbuf_free(&file->net);
     free(file->run);
+    free(file->parameters);
     proto_close(file->proto);
     free(file);
 }
 
-const char *model_file_run(const struct model_file *file)
+const char *model_file_text(const struct model_file *file, uint32_t field)
 {
-    return file->run;
+    return field == STATE_RUN ? file->run : file->parameters;
 }
 
 const struct stored_layer *model_file_layers(const struct model_file *file, int *count)

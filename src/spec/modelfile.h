@@ -50,8 +50,9 @@ struct model_file;
 int model_file_open(const char *path, struct model_file **out);
 void model_file_close(struct model_file *file); /* NULL is allowed */
 
-/* The name of the run that wrote the model; NULL: it does not say. Owned by the file. */
-const char *model_file_run(const struct model_file *file);
+/* What the model says of itself: STATE_RUN or STATE_PARAMETERS (spec/proto.h); NULL: it does not
+ * say. Owned by the file. */
+const char *model_file_text(const struct model_file *file, uint32_t field);
 
 /* Its layers in the file's order, old forms included; owned by the file. */
 const struct stored_layer *model_file_layers(const struct model_file *file, int *count);

@@ -57,7 +57,8 @@ bool proto_is_binary(const char *path);
 bool proto_is_text(struct proto *proto);
 
 /* Numbers of fields that Caffe does not know, far above its own. Our models and states end in the
- * seal, the SHA-256 of all before it; models have the run's name besides, states all of these. */
+ * seal, the SHA-256 of all before it; models have the run's name and the
+ * parameters besides, states all of these. */
 enum {
     PROTO_OWN = 1000, /* and above; the first is a state's cursor */
     PROTO_SEAL = 1002,
@@ -66,7 +67,9 @@ enum {
     STATE_PLAN,
     STATE_BATCH,
     STATE_MEMORY,
-    STATE_OWED
+    STATE_OWED,
+    STATE_PARAMETERS,
+    STATE_RULE
 };
 #define PROTO_SEAL_BYTES 32
 

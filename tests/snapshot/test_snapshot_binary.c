@@ -217,6 +217,8 @@ START_TEST(written_model_is_read_by_protoc_and_by_us)
 }
 END_TEST
 
+static const struct snapshot_owner by_run = {.run = (char *)"run"};
+
 START_TEST(damage_to_what_we_wrote_is_found)
 {
     unsigned char bytes[4096];
@@ -226,7 +228,7 @@ START_TEST(damage_to_what_we_wrote_is_found)
 
     make_small(&net);
     ck_assert_int_eq(
-        snapshot_write_model_binary(in_folder("d.caffemodel"), "run", NULL, net.layers, 4), 0);
+        snapshot_write_model_binary(in_folder("d.caffemodel"), &by_run, NULL, net.layers, 4), 0);
     length = read_bytes(in_folder("d.caffemodel"), bytes, sizeof bytes);
     for (size_t at = 0; at < length; at++) {
         bytes[at] ^= 4;
@@ -259,7 +261,7 @@ START_TEST(file_of_ours_without_its_seal_is_refused)
                  "the file was cut off or changed; use an older snapshot",
                  in_folder("c.solverstate"));
     ck_assert_int_eq(
-        snapshot_write_model_binary(in_folder("c.caffemodel"), "run", NULL, net.layers, 4), 0);
+        snapshot_write_model_binary(in_folder("c.caffemodel"), &by_run, NULL, net.layers, 4), 0);
     length = read_bytes(in_folder("c.caffemodel"), bytes, sizeof bytes);
     file_put("c.caffemodel", bytes, length - SEAL);
     ck_assert_int_ne(snapshot_read_model(in_folder("c.caffemodel"), net.layers, 4, NULL), 0);
