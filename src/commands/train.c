@@ -157,7 +157,7 @@ int command_train(int argc, char **argv)
         status = trainer_create(MPI_COMM_WORLD, options, &log, &trainer);
     if (!status && options->dry_run)
         status = dry_run(trainer, rank);
-    trains = !status && !options->dry_run;
+    trains = !status && !options->dry_run && !trainer_is_finished(trainer);
     if (trains) {
         status = trainer_run(trainer);
         in_flight = status != 0;

@@ -20,11 +20,16 @@
 static const struct {
     const char *name;
     int histories;
+    enum rule_kind like; /* the first whose history means the same */
 } kinds[] = {
-    [RULE_SGD] = {"SGD", 1},           [RULE_NESTEROV] = {"Nesterov", 1},
-    [RULE_ADAGRAD] = {"AdaGrad", 1},   [RULE_RMSPROP] = {"RMSProp", 1},
-    [RULE_ADADELTA] = {"AdaDelta", 2}, [RULE_ADAM] = {"Adam", 2},
-    [RULE_ADAMW] = {"AdamW", 2},       [RULE_MEAN] = {"mean", 0},
+    [RULE_SGD] = {"SGD", 1, RULE_SGD},
+    [RULE_NESTEROV] = {"Nesterov", 1, RULE_SGD},
+    [RULE_ADAGRAD] = {"AdaGrad", 1, RULE_ADAGRAD},
+    [RULE_RMSPROP] = {"RMSProp", 1, RULE_RMSPROP},
+    [RULE_ADADELTA] = {"AdaDelta", 2, RULE_ADADELTA},
+    [RULE_ADAM] = {"Adam", 2, RULE_ADAM},
+    [RULE_ADAMW] = {"AdamW", 2, RULE_ADAM},
+    [RULE_MEAN] = {"mean", 0, RULE_MEAN},
 };
 
 int rule_kind_from_name(const char *name, enum rule_kind *kind)
@@ -51,6 +56,11 @@ const char *rule_kind_name(enum rule_kind kind)
 int rule_kind_histories(enum rule_kind kind)
 {
     return kinds[kind].histories;
+}
+
+bool rule_kinds_share_history(enum rule_kind a, enum rule_kind b)
+{
+    return kinds[a].like == kinds[b].like;
 }
 
 KERNEL static void plain_gradient(float *restrict g, const float *restrict grad, float scale,

@@ -58,6 +58,10 @@ const char *rule_kind_name(enum rule_kind kind);
 /* How many history arrays the kind needs. */
 int rule_kind_histories(enum rule_kind kind);
 
+/* Whether a history that one kind has made means the same to another: to SGD and Nesterov, to Adam
+ * and AdamW. */
+bool rule_kinds_share_history(enum rule_kind a, enum rule_kind b);
+
 /* The rule as it is applied in one iteration to parameters with these multipliers.
  *
  * iteration: from 0, counted over the whole training, resumed or not. rate: the policy's, before

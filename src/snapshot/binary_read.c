@@ -90,6 +90,8 @@ static int take_text(struct reader *r, const struct proto_field *field)
         char **text;
     } texts[] = {{STATE_NET, TEXT_MOST, &state->learned_net},
                  {STATE_RUN, TEXT_MOST, &state->owner.run},
+                 {STATE_PARAMETERS, TEXT_MOST, &state->owner.parameters},
+                 {STATE_RULE, TEXT_MOST, &state->owner.rule},
                  {STATE_DIGEST, TEXT_MOST, &state->owner.digest},
                  {STATE_PLAN, PLAN_MOST, &state->owner.plan},
                  {STATE_MEMORY, TEXT_MOST, &state->memory},

@@ -262,6 +262,8 @@ int snapshot_write_state_binary(const char *path, const struct snapshot_state *s
         if (state->has_data_cursor)
             put_number(&to, STATE_CURSOR, state->data_cursor);
         put_text(&to, STATE_RUN, state->owner.run);
+        put_text(&to, STATE_PARAMETERS, state->owner.parameters);
+        put_text(&to, STATE_RULE, state->owner.rule);
         put_text(&to, STATE_DIGEST, state->owner.digest);
         put_text(&to, STATE_PLAN, state->owner.plan);
         put_text(&to, STATE_MEMORY, state->memory);

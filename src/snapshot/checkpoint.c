@@ -10,6 +10,7 @@
 #include <assert.h>
 #include <dirent.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -201,13 +202,49 @@ int checkpoint_fill(struct checkpoint *checkpoint, const float *history,
                : 0;
 }
 
+/* values: laid out as the net's arena; NULL: the net's own. */
+static void hash_values(const struct net *net, float *values, bool statistics, char hex[SHA256_HEX])
+{
+    struct sha256 hash;
+
+    sha256_init(&hash);
+    for (int p = 0; p < net->nparams; p++)
+        if (statistics || !net->params[p].statistic)
+            sha256_update(&hash,
+                          values ? values + net_param_begin(net, p)
+                                 : net_host_value(net, &net->params[p]),
+                          shape_elems(&net->params[p].shape) * sizeof(float));
+    sha256_final_hex(&hash, hex);
+}
+
+void checkpoint_hash(const struct net *net, bool statistics, char hex[SHA256_HEX])
+{
+    hash_values(net, NULL, statistics, hex);
+}
+
+/* What a state and its model both say of the parameters. */
+struct words {
+    char text[64 + SHA256_HEX];
+};
+
+static struct words describe_parameters(const struct net *net, float *values, int64_t iteration)
+{
+    struct words words;
+    char hex[SHA256_HEX];
+
+    hash_values(net, values, true, hex);
+    snprintf(words.text, sizeof words.text, "iteration %" PRId64 ", SHA-256 %s", iteration, hex);
+    return words;
+}
+
 /* Both files under names that are there. */
 static int write_files(const struct checkpoint *checkpoint, char *model, const char *path,
                        bool binary, struct log *log)
 {
     struct train_state state = checkpoint->state;
-    struct snapshot_owner owner = checkpoint->owner;
     const struct net *net = checkpoint->net;
+    struct words parameters = describe_parameters(net, checkpoint->values, state.iteration);
+    struct snapshot_owner owner = checkpoint->owner;
     const char *form = binary ? "binary proto" : "HDF5";
     struct snapshot_state file = {.iter = (int32_t)state.iteration,
                                   .current_step = state.current_step,
@@ -219,6 +256,7 @@ static int write_files(const struct checkpoint *checkpoint, char *model, const c
                                   .residuals = state.residuals[0] ? state.residuals : NULL};
     int status;
 
+    file.owner.parameters = owner.parameters = parameters.text;
     owner.classes = checkpoint->data.classes;
     owner.preparation = checkpoint->data.preparation;
     status = binary ? snapshot_write_model_binary(model, &owner, net->def, checkpoint->layers,
@@ -229,8 +267,11 @@ static int write_files(const struct checkpoint *checkpoint, char *model, const c
     status = binary
                  ? snapshot_write_state_binary(path, &file, checkpoint->blobs, checkpoint->nblobs)
                  : snapshot_write_state(path, &file, checkpoint->blobs, checkpoint->nblobs);
-    if (status)
+    if (status) {
+        if (access(path, F_OK) != 0) /* a model without its state is of no use, and takes room */
+            unlink(model);
         return status;
+    }
     /* Caffe says so before; who reads these lines wants to know that the files are there */
     LOG_INFO(log, "Snapshotting to %s file %s", form, model);
     if (binary && net->nlearnable > (size_t)INT32_MAX / sizeof(float))
@@ -299,10 +340,28 @@ static int diverged(const char *path)
     return error_context("%s: training had diverged, take an earlier snapshot", path);
 }
 
-/* run: of the state that goes with the model, or NULL. all: as in checkpoint_load_weights. found:
- * per layer of the net, set where the file has its parameters; NULL: nobody asks. */
-static int read_model(const char *path, const char *run, bool all, struct net *net, bool *found,
-                      struct log *log)
+/* Whether the model that was read into the net is the state's: of the same run, and with the
+ * parameters that the state was saved beside. What a file does not say is not compared. */
+static int check_pair(const char *path, const struct snapshot_owner *model,
+                      const struct snapshot_state *state, const struct net *net)
+{
+    const char *run = state->owner.run, *wanted = state->owner.parameters;
+
+    if (run && model->run && strcmp(run, model->run))
+        return error_set("%s: the model is of run '%s' and its state of run '%s': one was "
+                         "overwritten",
+                         path, model->run, run);
+    if (!wanted || !strcmp(wanted, describe_parameters(net, NULL, state->iter).text))
+        return 0;
+    return error_set("%s: the model's parameters are of %s, and its state belongs to those of %s: "
+                     "one was overwritten, renamed or changed; --weights takes the model alone",
+                     path, model->parameters ? model->parameters : "an unknown iteration", wanted);
+}
+
+/* state: that goes with the model, or NULL. all: as in checkpoint_load_weights. found: per layer of
+ * the net, set where the file has its parameters; NULL: nobody asks. */
+static int read_model(const char *path, const struct snapshot_state *state, bool all,
+                      struct net *net, bool *found, struct log *log)
 {
     struct snapshot_layer *layers = describe_layers(net, NULL);
     struct snapshot_report report = {0};
@@ -312,14 +371,12 @@ static int read_model(const char *path, const char *run, bool all, struct net *n
     if (!status && checkpoint_look(net))
         status = diverged(path);
     if (!status && checkpoint_compare_classes(path, &report.owner, net)) {
-        status = run || all ? -1 : 0;
+        status = state || all ? -1 : 0;
         if (!status)
             LOG_WARNING(log, "%s", error_text());
     }
-    if (!status && run && report.owner.run && strcmp(run, report.owner.run))
-        status =
-            error_set("%s: the model is of run '%s' and its state of run '%s': one was overwritten",
-                      path, report.owner.run, run);
+    if (!status && state)
+        status = check_pair(path, &report.owner, state, net);
     for (int i = 0; i < report.nignored && !status; i++)
         LOG_INFO(log, "Ignoring source layer %s", report.ignored[i]);
     for (int i = 0; i < report.nmissing && !status; i++)
@@ -378,7 +435,7 @@ int checkpoint_resume(const char *path, struct net *net, int nhistory, float *hi
     if (!blobs || snapshot_read_state(path, &file, blobs, nhistory * net->nparams))
         goto done;
     if (snapshot_find_model(path, file.learned_net, model) ||
-        read_model(*model, file.owner.run, true, net, NULL, log) || check_residuals(*model, &file))
+        read_model(*model, &file, true, net, NULL, log) || check_residuals(*model, &file))
         goto done;
     if (take_history(net, nhistory, NULL, history)) {
         diverged(path);
@@ -538,16 +595,4 @@ int checkpoint_load_weights(const char *list, bool all, struct net *net, struct 
     free(found);
     free(copy);
     return status;
-}
-
-void checkpoint_hash(const struct net *net, bool statistics, char hex[SHA256_HEX])
-{
-    struct sha256 hash;
-
-    sha256_init(&hash);
-    for (int p = 0; p < net->nparams; p++)
-        if (statistics || !net->params[p].statistic)
-            sha256_update(&hash, net_host_value(net, &net->params[p]),
-                          shape_elems(&net->params[p].shape) * sizeof(float));
-    sha256_final_hex(&hash, hex);
 }

@@ -15,7 +15,7 @@ struct train_state {
     int64_t iteration;    /* the next one */
     int32_t current_step; /* the learning rate policy's */
     uint64_t cursor;      /* samples of the global order consumed so far */
-    char memory[160];     /* what else the solver remembers, in words of its own; "": nothing */
+    char memory[256];     /* what else the solver remembers, in words of its own; "": nothing */
     char residuals[96]; /* what arenas of residuals belong to it, as snapshot_state has it; "": none
                          */
 };
@@ -68,8 +68,9 @@ void checkpoint_drop_residuals(const char *prefix, int64_t iteration, const char
 void checkpoint_destroy(struct checkpoint *checkpoint);
 
 /* Reads state, history and the model it names into net->values. A model that another run wrote
- * than the state is refused, values that are not finite, and residuals that are damaged or another
- * state's. *model: the model's path, to be freed. Rank 0. */
+ * than the state, or that has other parameters than the state was saved beside, is refused, values
+ * that are not finite, and residuals that are damaged or another state's. *model: the model's path,
+ * to be freed. Rank 0. */
 int checkpoint_resume(const char *path, struct net *net, int nhistory, float *history,
                       struct train_state *state, char **model, struct log *log);
 

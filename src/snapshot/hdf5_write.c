@@ -167,11 +167,19 @@ static int write_version(hid_t file, const char *path)
     return write_text_attribute(file, path, "poseidon_version", PACKAGE_VERSION);
 }
 
-/* Whose state it is. */
+/* Whose it is, and of which parameters: of models and of states. */
+static int write_origin(hid_t file, const char *path, const struct snapshot_owner *owner)
+{
+    return error_any(write_version(file, path) ||
+                     write_text_attribute(file, path, "run", owner->run) ||
+                     write_text_attribute(file, path, "parameters", owner->parameters));
+}
+
 static int write_owner(hid_t file, const char *path, const struct snapshot_state *state)
 {
     return error_any(
-        write_text_attribute(file, path, "run", state->owner.run) ||
+        write_origin(file, path, &state->owner) ||
+        write_text_attribute(file, path, "solver_type", state->owner.rule) ||
         write_text_attribute(file, path, "run_digest", state->owner.digest) ||
         write_text_attribute(file, path, "plan", state->owner.plan) ||
         write_text_attribute(file, path, "memory", state->memory) ||
@@ -299,7 +307,7 @@ static int compose_state(hid_t file, const char *path, const struct snapshot_sta
     if (write_number(file, path, "iter", H5T_NATIVE_INT32, &state->iter) ||
         write_string(file, path, "learned_net", state->learned_net) ||
         write_number(file, path, "current_step", H5T_NATIVE_INT32, &state->current_step) ||
-        write_version(file, path) || write_owner(file, path, state) ||
+        write_owner(file, path, state) ||
         (state->has_data_cursor &&
          write_number(file, path, "data_cursor", H5T_NATIVE_UINT64, &state->data_cursor)))
         return -1;

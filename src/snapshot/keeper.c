@@ -35,7 +35,7 @@ enum {
 
 struct slot {
     struct checkpoint *copy; /* NULL: it was never needed */
-    bool full, tried;
+    bool full, tried, only_best;
     double begun; /* the clock when it was filled */
 };
 
@@ -55,17 +55,7 @@ struct keeper {
     bool hopeless;  /* no snapshot can be composed, or may be written: with its message */
     char *reason;   /* of the last failure */
     double seconds; /* the last snapshot took */
-    struct best {
-        int64_t iteration; /* -1: none */
-        double score;
-        bool only_best;
-    } best, awaited; /* that is there; that is to be written */
-    int64_t named;   /* the iteration that is PREFIX_best; -1: it is not known */
-    struct kept {
-        int64_t iteration;
-        bool only_best; /* it was not due */
-    } * kept;           /* the snapshots there, the oldest first */
-    int nkept;
+    struct kept_list kept;
 };
 
 /* ---- the keeper's thread ---- */
@@ -76,23 +66,6 @@ static void remember_reason(struct keeper *keeper)
 
     free(keeper->reason);
     keeper->reason = reason;
-}
-
-/* The best may be written after a newer one. */
-static int remember_kept(struct keeper *keeper, int64_t iteration, bool only_best)
-{
-    int at = keeper->nkept;
-
-    while (at > 0 && keeper->kept[at - 1].iteration > iteration)
-        at--;
-    if (at > 0 && keeper->kept[at - 1].iteration == iteration)
-        return 0;
-    if (ALLOC_ROOM(keeper->kept, keeper->nkept, "a list of snapshots"))
-        return -1;
-    memmove(keeper->kept + at + 1, keeper->kept + at,
-            (size_t)(keeper->nkept++ - at) * sizeof *keeper->kept);
-    keeper->kept[at] = (struct kept){.iteration = iteration, .only_best = only_best};
-    return 0;
 }
 
 /* The names of a snapshot's two files. Owned. */
@@ -127,39 +100,19 @@ static void remove_one(const struct keeper *keeper, int64_t iteration)
     pair_free(&old);
 }
 
-/* The best, and the one that is PREFIX_best until the best is, stay besides. */
+/* Removes what is not to stay. Without the mutex. */
 static void prune(struct keeper *keeper)
 {
-    int64_t best = -1;
-    double score;
-    int surplus = -keeper->options.keep, stay = 0;
+    int64_t iteration;
+    bool found;
 
-    (void)keeper_best(keeper, &best, &score);
-    for (int i = 0; i < keeper->nkept; i++) {
-        const struct kept *one = &keeper->kept[i];
-        surplus += one->iteration != best && one->iteration != keeper->named && !one->only_best;
-    }
-    for (int i = 0; i < keeper->nkept; i++) {
-        struct kept one = keeper->kept[i];
-        bool spared = one.iteration == best || one.iteration == keeper->named;
-        bool old = keeper->options.keep > 0 && surplus > 0;
-        if (spared || (!one.only_best && !old)) {
-            keeper->kept[stay++] = one;
-            continue;
-        }
-        surplus -= !one.only_best;
-        remove_one(keeper, one.iteration);
-    }
-    keeper->nkept = stay;
-}
-
-/* What was to be the best is there. */
-static void take_best(struct keeper *keeper, int64_t iteration)
-{
-    pthread_mutex_lock(&keeper->mutex);
-    if (keeper->awaited.iteration == iteration)
-        keeper->best = keeper->awaited;
-    pthread_mutex_unlock(&keeper->mutex);
+    do {
+        pthread_mutex_lock(&keeper->mutex);
+        found = kept_take_surplus(&keeper->kept, &iteration);
+        pthread_mutex_unlock(&keeper->mutex);
+        if (found)
+            remove_one(keeper, iteration);
+    } while (found);
 }
 
 /* When training is over nobody will bring back a folder that was there when it began. */
@@ -175,11 +128,12 @@ static void restore_folder(const struct keeper *keeper)
     free(folder);
 }
 
-/* Without the mutex: only this thread touches a slot that is tried, and the list of kept ones.
- * Returns 0, CHECKPOINT_NOT_WRITTEN or -1. */
-static int write_copy(struct keeper *keeper, const struct checkpoint *copy, bool over)
+/* Without the mutex: only this thread touches a slot that is tried. Returns 0,
+ * CHECKPOINT_NOT_WRITTEN or -1. */
+static int write_copy(struct keeper *keeper, const struct slot *slot, bool over)
 {
     const struct keeper_options *o = &keeper->options;
+    const struct checkpoint *copy = slot->copy;
     int64_t iteration = checkpoint_iteration(copy);
     int status = o->check ? o->check(o->context) : 0;
 
@@ -187,13 +141,14 @@ static int write_copy(struct keeper *keeper, const struct checkpoint *copy, bool
         restore_folder(keeper);
     if (!status)
         status = checkpoint_write(copy, o->prefix, o->binary, o->log);
-    if (!status)
-        take_best(keeper, iteration);
+    if (!status) {
+        pthread_mutex_lock(&keeper->mutex);
+        status = kept_written(&keeper->kept, iteration, slot->only_best);
+        pthread_mutex_unlock(&keeper->mutex);
+    }
     if (!status && o->written && o->written(o->context, iteration))
         status = CHECKPOINT_NOT_WRITTEN;
-    if (!status &&
-        remember_kept(keeper, iteration,
-                      keeper->awaited.iteration == iteration && keeper->awaited.only_best) == 0)
+    if (!status)
         prune(keeper);
     return status;
 }
@@ -215,7 +170,7 @@ static int name_best(struct keeper *keeper, int64_t iteration)
     if (status)
         return status;
     pthread_mutex_lock(&keeper->mutex);
-    keeper->named = iteration;
+    kept_name_best(&keeper->kept, iteration);
     pthread_mutex_unlock(&keeper->mutex);
     prune(keeper);
     return 0;
@@ -248,14 +203,14 @@ static void put_off(struct keeper *keeper, int64_t iteration)
 /* One try, and what becomes of it. slot: what is written; NULL: the best gets its name. */
 static void try_once(struct keeper *keeper, struct slot *slot)
 {
-    int64_t iteration = slot ? checkpoint_iteration(slot->copy) : keeper->best.iteration;
+    int64_t iteration = slot ? checkpoint_iteration(slot->copy) : keeper->kept.best.iteration;
     bool over = keeper->hasty;
     int status;
 
     assert((!slot || slot->full) && !keeper->busy);
     keeper->busy = true;
     pthread_mutex_unlock(&keeper->mutex);
-    status = slot ? write_copy(keeper, slot->copy, over) : name_best(keeper, iteration);
+    status = slot ? write_copy(keeper, slot, over) : name_best(keeper, iteration);
     pthread_mutex_lock(&keeper->mutex);
     keeper->busy = false;
     if (slot) {
@@ -292,7 +247,7 @@ static struct slot *next_slot(struct keeper *keeper)
 
 static bool is_unnamed(const struct keeper *keeper)
 {
-    return keeper->best.iteration != keeper->named && !keeper->hopeless;
+    return kept_is_unnamed(&keeper->kept) && !keeper->hopeless;
 }
 
 /* Something is to be written, or named. */
@@ -352,7 +307,7 @@ int keeper_create(const struct keeper_options *options, struct keeper **out)
     if (ALLOC(keeper, 1, "snapshots"))
         return -1;
     keeper->options = *options;
-    keeper->best.iteration = keeper->awaited.iteration = keeper->named = -1;
+    kept_open(&keeper->kept, options->keep);
     keeper->pause = FIRST_PAUSE;
     pthread_mutex_init(&keeper->mutex, NULL);
     pthread_condattr_init(&attributes);
@@ -374,23 +329,21 @@ int keeper_create(const struct keeper_options *options, struct keeper **out)
 
 int keeper_add(struct keeper *keeper, int64_t iteration, bool only_best)
 {
-    return remember_kept(keeper, iteration, only_best);
+    return kept_add(&keeper->kept, iteration, only_best);
+}
+
+void keeper_prune(struct keeper *keeper)
+{
+    prune(keeper);
 }
 
 void keeper_mark_best(struct keeper *keeper, int64_t iteration, double score)
 {
-    struct best best = {.iteration = iteration, .score = score, .only_best = true};
 
     pthread_mutex_lock(&keeper->mutex);
     while (keeper->busy)
         pthread_cond_wait(&keeper->changed, &keeper->mutex);
-    for (int s = 0; s < 2; s++)
-        if (keeper->slots[s].full && checkpoint_iteration(keeper->slots[s].copy) == iteration)
-            best.only_best = false;
-    for (int i = 0; i < keeper->nkept; i++)
-        if (keeper->kept[i].iteration == iteration)
-            keeper->best = best;
-    keeper->awaited = best;
+    kept_mark_best(&keeper->kept, iteration, score);
     pthread_cond_broadcast(&keeper->changed);
     pthread_mutex_unlock(&keeper->mutex);
 }
@@ -400,9 +353,9 @@ bool keeper_best(struct keeper *keeper, int64_t *iteration, double *score)
     bool there;
 
     pthread_mutex_lock(&keeper->mutex);
-    there = keeper->best.iteration >= 0;
-    *iteration = keeper->best.iteration;
-    *score = keeper->best.score;
+    there = keeper->kept.best.iteration >= 0;
+    *iteration = keeper->kept.best.iteration;
+    *score = keeper->kept.best.score;
     pthread_mutex_unlock(&keeper->mutex);
     return there;
 }
@@ -420,7 +373,7 @@ static bool is_untried(const struct slot *slot)
 
 static bool holds_best(const struct keeper *keeper, const struct slot *slot)
 {
-    return slot->full && checkpoint_iteration(slot->copy) == keeper->awaited.iteration;
+    return slot->full && kept_is_awaited(&keeper->kept, checkpoint_iteration(slot->copy));
 }
 
 /* What was not written will not be: its residuals are of no use. */
@@ -437,24 +390,46 @@ static void drop(const struct keeper *keeper, struct slot *slot)
     slot->full = false;
 }
 
+/* The copy that the next snapshot goes into: not the one in which the best is awaited. What could
+ * not be written there before makes room, in memory and on the disk. */
+static struct slot *slot_for(struct keeper *keeper, int64_t iteration)
+{
+    struct slot *slot;
+
+    while (keeper->busy || is_untried(&keeper->slots[0]) || is_untried(&keeper->slots[1]))
+        pthread_cond_wait(&keeper->changed, &keeper->mutex);
+    slot = &keeper->slots[holds_best(keeper, &keeper->slots[0])];
+    if (slot->full)
+        LOG_WARNING(keeper->options.log,
+                    "The snapshot of iteration %" PRId64 ", which could not be written, is "
+                    "replaced by that of iteration %" PRId64,
+                    checkpoint_iteration(slot->copy), iteration);
+    drop(keeper, slot);
+    return slot;
+}
+
+void keeper_make_room(struct keeper *keeper, int64_t iteration)
+{
+    pthread_mutex_lock(&keeper->mutex);
+    (void)slot_for(keeper, iteration);
+    pthread_mutex_unlock(&keeper->mutex);
+}
+
 static int fill(struct keeper *keeper, const float *history, const struct train_state *state,
                 const struct snapshot_owner *owner)
 {
     const struct keeper_options *o = &keeper->options;
-    struct slot *slot = &keeper->slots[holds_best(keeper, &keeper->slots[0])];
+    struct slot *slot = slot_for(keeper, state->iteration);
     int status;
 
+    if (keeper->hopeless)
+        return report_hopeless(keeper);
     if (!slot->copy && checkpoint_create(o->net, o->nhistory, &slot->copy))
         return -1;
-    if (slot->full)
-        LOG_WARNING(o->log,
-                    "The snapshot of iteration %" PRId64 ", which could not be written, is "
-                    "replaced by that of iteration %" PRId64,
-                    checkpoint_iteration(slot->copy), state->iteration);
-    drop(keeper, slot);
     assert(!keeper->busy); /* else the copy is changed while it is written */
     slot->begun = clock_seconds();
     slot->tried = false;
+    slot->only_best = kept_is_awaited(&keeper->kept, state->iteration);
     status = checkpoint_fill(slot->copy, history, state, owner);
     slot->full = status == 0;
     pthread_cond_broadcast(&keeper->changed);
@@ -467,9 +442,7 @@ int keeper_save(struct keeper *keeper, const float *history, const struct train_
     int status;
 
     pthread_mutex_lock(&keeper->mutex);
-    while (keeper->busy || is_untried(&keeper->slots[0]) || is_untried(&keeper->slots[1]))
-        pthread_cond_wait(&keeper->changed, &keeper->mutex);
-    status = keeper->hopeless ? report_hopeless(keeper) : fill(keeper, history, state, owner);
+    status = fill(keeper, history, state, owner);
     pthread_mutex_unlock(&keeper->mutex);
     return status;
 }
@@ -477,10 +450,10 @@ int keeper_save(struct keeper *keeper, const float *history, const struct train_
 /* The mutex is held. */
 static char *newest_path(const struct keeper *keeper)
 {
-    return keeper->nkept > 0 ? snapshot_state_path(keeper->options.prefix,
-                                                   keeper->kept[keeper->nkept - 1].iteration,
-                                                   keeper->options.binary)
-                             : NULL;
+    int64_t newest = kept_newest(&keeper->kept);
+
+    return newest < 0 ? NULL
+                      : snapshot_state_path(keeper->options.prefix, newest, keeper->options.binary);
 }
 
 char *keeper_newest(struct keeper *keeper)
@@ -515,13 +488,13 @@ static void give_up(struct keeper *keeper)
  * SNAPSHOT_BEST. */
 static int check_best(const struct keeper *keeper, int64_t name)
 {
-    int64_t iteration = keeper->awaited.iteration;
+    int64_t iteration = keeper->kept.awaited.iteration;
     struct pair best = pair_of(keeper, name);
     int status = 0;
 
     if (!best.state || !best.model)
         status = -1;
-    else if (iteration >= 0 && (keeper->best.iteration != iteration ||
+    else if (iteration >= 0 && (keeper->kept.best.iteration != iteration ||
                                 access(best.state, F_OK) != 0 || access(best.model, F_OK) != 0))
         status = error_set("the best snapshot, of iteration %" PRId64
                            ", is not there: expected %s and %s",
@@ -552,9 +525,10 @@ int keeper_finish(struct keeper *keeper, double seconds)
     keeper->hasty = false;
     if (is_behind(keeper))
         give_up(keeper);
-    status = keeper->hopeless                                ? report_hopeless(keeper)
-             : check_best(keeper, keeper->awaited.iteration) ? -1
-                                                             : check_best(keeper, SNAPSHOT_BEST);
+    status = keeper->hopeless ? report_hopeless(keeper)
+             : check_best(keeper, keeper->kept.awaited.iteration)
+                 ? -1
+                 : check_best(keeper, SNAPSHOT_BEST);
     pthread_mutex_unlock(&keeper->mutex);
     return status;
 }
@@ -585,6 +559,6 @@ void keeper_destroy(struct keeper *keeper)
     checkpoint_destroy(keeper->slots[0].copy);
     checkpoint_destroy(keeper->slots[1].copy);
     free(keeper->reason);
-    free(keeper->kept);
+    kept_free(&keeper->kept);
     free(keeper);
 }

@@ -12,6 +12,7 @@
 #define POSEIDON_SNAPSHOT_KEEPER_H
 
 #include "snapshot/checkpoint.h"
+#include "snapshot/kept_list.h"
 
 struct keeper;
 
@@ -36,6 +37,10 @@ int keeper_create(const struct keeper_options *options, struct keeper **out);
  * goes when a better one is there. */
 int keeper_add(struct keeper *keeper, int64_t iteration, bool only_best);
 
+/* After these, and the best of them: removes what is not to stay, as an earlier start would have.
+ */
+void keeper_prune(struct keeper *keeper);
+
 /* The snapshot of that iteration, which is there or is handed over next, is the best by a score:
  * `keep` spares it until a better one is written. Which is handed over next is there only for being
  * the best. */
@@ -49,6 +54,10 @@ bool keeper_best(struct keeper *keeper, int64_t *iteration, double *score);
  * one would do better. */
 int keeper_save(struct keeper *keeper, const float *history, const struct train_state *state,
                 const struct snapshot_owner *owner);
+
+/* The snapshot of that iteration is to come: waits as keeper_save does, and removes the files of
+ * one that it replaces. */
+void keeper_make_room(struct keeper *keeper, int64_t iteration);
 
 /* The path of the newest state that is there; to be freed. NULL: none is. */
 char *keeper_newest(struct keeper *keeper);

@@ -191,6 +191,7 @@ void snapshot_state_free(struct snapshot_state *state)
 
 const struct snapshot_text snapshot_texts[SNAPSHOT_TEXTS] = {
     {"run", STATE_RUN, offsetof(struct snapshot_owner, run)},
+    {"parameters", STATE_PARAMETERS, offsetof(struct snapshot_owner, parameters)},
     {"classes", MODEL_CLASSES, offsetof(struct snapshot_owner, classes)},
     {"preprocessing", MODEL_PREPARATION, offsetof(struct snapshot_owner, preparation)},
 };
@@ -240,6 +241,8 @@ int snapshot_owner_copy(const struct snapshot_owner *from, struct snapshot_owner
     return error_any(snapshot_copy_text(from->run, &out->run) ||
                      snapshot_copy_text(from->classes, &out->classes) ||
                      snapshot_copy_text(from->preparation, &out->preparation) ||
+                     snapshot_copy_text(from->parameters, &out->parameters) ||
+                     snapshot_copy_text(from->rule, &out->rule) ||
                      snapshot_copy_text(from->digest, &out->digest) ||
                      snapshot_copy_text(from->plan, &out->plan));
 }
@@ -249,6 +252,8 @@ void snapshot_owner_free(struct snapshot_owner *owner)
     free(owner->run);
     free(owner->classes);
     free(owner->preparation);
+    free(owner->parameters);
+    free(owner->rule);
     free(owner->digest);
     free(owner->plan);
     *owner = (struct snapshot_owner){.run = NULL};

@@ -6,7 +6,8 @@
  * its own), and a `/` in a layer's name makes nested groups. A state
  * (.solverstate.h5) has the data sets `iter`, `learned_net`, `current_step` and the group
  * `history`, and beside them, ignored by Caffe, the data set `data_cursor` and attributes. Values
- * carry checksums. Both files name the run that wrote them in an attribute; a model has names of
+ * carry checksums. Both files name in attributes the run that wrote them, and the parameters: a
+ * state and a model that do not belong together are told apart by it. A model has the names of
  * classes and what images go through in others.
  *
  * Binary: a model (.caffemodel) is a NetParameter with all layers, their definitions and, all of
@@ -51,13 +52,15 @@ struct snapshot_layer {
                 */
 };
 
-/* Whose a state or a model is; NULL and 0 where a file does not say. A model has the first three.
- */
+/* Whose a state or a model is; NULL and 0 where a file does not say. A model has run, parameters,
+ * classes and preparation; a state all but the last two of these. */
 struct snapshot_owner {
     char *run;            /* the run's name */
+    char *parameters;     /* "iteration N, SHA-256 ...": the model's, to which the state belongs */
     char *classes;        /* names of what is learnt to be told apart, one a line */
     char *preparation;    /* what images go through: a layer as text, with transform_param, and in
                              input_param their shape before it */
+    char *rule;           /* the solver's type, whose history it is */
     char *digest;         /* of what it trains: solver, net, data, seed (train/agree_job.h) */
     char *plan;           /* how its layers travel, in words that a resume reads */
     int64_t global_batch; /* samples of an iteration, over all workers */
@@ -82,7 +85,7 @@ struct snapshot_report {
     char **ignored;
     int nmissing; /* layers with parameters of their own that the file does not have: unchanged */
     char **missing;
-    struct snapshot_owner owner; /* as the model says */
+    struct snapshot_owner owner; /* of the model */
 };
 
 /* Fails with Caffe's sentence, "Cannot write to snapshot prefix 'X'.  Make sure that ...", where no

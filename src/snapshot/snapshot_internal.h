@@ -46,7 +46,7 @@ struct snapshot_text {
     uint32_t field;
     size_t place;
 };
-enum { SNAPSHOT_TEXTS = 3 };
+enum { SNAPSHOT_TEXTS = 4 };
 extern const struct snapshot_text snapshot_texts[SNAPSHOT_TEXTS];
 
 /* Text number i, to be read or set; owner NULL: of nobody. */

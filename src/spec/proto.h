@@ -57,8 +57,8 @@ bool proto_is_binary(const char *path);
 bool proto_is_text(struct proto *proto);
 
 /* Numbers of fields that Caffe does not know, far above its own. Our models and states end in the
- * seal, the SHA-256 of all before it; models have the run's name and those of MODEL_ besides,
- * states all but these. */
+ * seal, the SHA-256 of all before it; models have the run's name, the parameters and those of
+ * MODEL_ besides, states all but the latter. */
 enum {
     PROTO_OWN = 1000, /* and above; the first is a state's cursor */
     PROTO_SEAL = 1002,
@@ -68,6 +68,8 @@ enum {
     STATE_BATCH,
     STATE_MEMORY,
     STATE_OWED,
+    STATE_PARAMETERS,
+    STATE_RULE,
     MODEL_CLASSES = 1020,
     MODEL_PREPARATION
 };

@@ -98,7 +98,7 @@ int agree_job_describe(const struct job *job, const struct net *net, struct strb
 
     agree_job_put_message(about, "", &job->solver->base, SOLVER_OF_STARTS);
     agreement_put(about, "random_seed", "%" PRIu64, job->seed);
-    if (job->policy.type == POLICY_POLY || job->policy.type == POLICY_COSINE)
+    if (policy_follows_end(&job->policy))
         agreement_put(about, "max_iter", "%d", job->max_iter);
     if (job->options->reproducible)
         agreement_put(about, "--reproducible", "%d", job->batch);

@@ -181,11 +181,11 @@ static int snapshot(struct trainer *t, int64_t iteration)
 
     if (t->job.rank == 0)
         guard_enter(&t->guard, iteration, PHASE_SAVING);
+    course_saved(&t->scores.course, iteration);
     if (rates_remember(&t->rates, &t->scores, t->exchange.sync, job_losses(&t->job), &state) ||
         run_save_residuals_all(&t->run, t->exchange.sync, &state) ||
         sync_gather_history(t->exchange.sync, &history) || meet(t))
         return -1;
-    t->run.last_snapshot = (int)iteration;
     t->guard.signals.saved = clock_seconds();
     if (t->job.rank != 0)
         return 0;
@@ -195,18 +195,22 @@ static int snapshot(struct trainer *t, int64_t iteration)
     return status;
 }
 
-static int test_all(struct trainer *t, int64_t iteration)
+/* All workers have the same scores, and where the best is kept there are no other ranks. */
+static int test_all(struct trainer *t, int64_t iteration, bool *interrupted)
 {
-    bool interrupted = false;
+    int effects = 0;
 
+    *interrupted = false;
     if (average_statistics(t))
         return -1;
-    for (int i = 0; t->job.worker && i < t->job.defs.ntests && !interrupted; i++)
-        if (trainer_test(t, i, iteration, &interrupted))
+    for (int i = 0; t->job.worker && i < t->job.defs.ntests && !*interrupted; i++)
+        if (trainer_test(t, i, iteration, interrupted))
             return -1;
-    if (t->job.worker && !interrupted)
-        scores_count(&t->scores, &t->job, t->compute.tests[0], iteration);
-    return 0;
+    if (!*interrupted)
+        effects = scores_take(&t->scores, &t->job, iteration);
+    if ((effects & COURSE_BETTER) && t->job.rank == 0 && run_mark_best(&t->run, &t->scores.course))
+        return -1;
+    return effects & COURSE_SAVE ? snapshot(t, iteration) : 0;
 }
 
 static int log_clipping(struct trainer *t, int64_t iteration)
@@ -277,22 +281,12 @@ static int worker_iteration(struct trainer *t, int64_t iteration)
     return log_clipping(t, iteration);
 }
 
-/* All workers have the same scores, and there are no other ranks. */
-static int keep_best(struct trainer *t, int64_t iteration)
-{
-    if (iteration <= t->at.iteration || !scores_better(&t->scores, &t->job, iteration) ||
-        !t->job.options->keep_best)
-        return 0;
-    if (t->job.rank == 0 && run_mark_best(&t->run, &t->scores))
-        return -1;
-    return t->run.last_snapshot == iteration ? 0 : snapshot(t, iteration);
-}
-
 /* Tests, snapshots: what stands outside the time of training. */
 static int pause_for(struct trainer *t, int64_t iteration, bool test, bool save)
 {
     int64_t traced;
     double start, stall;
+    bool interrupted;
     int status = 0;
 
     if (!test && !save)
@@ -308,7 +302,7 @@ static int pause_for(struct trainer *t, int64_t iteration, bool test, bool save)
         t->timing.saves++;
     }
     if (test && !status)
-        status = error_any(test_all(t, iteration) || keep_best(t, iteration));
+        status = test_all(t, iteration, &interrupted); /* who interrupts is asked next */
     t->timing.paused += clock_seconds() - start;
     t->guard.signals.passed = 0;
     t->timing.paused_stall += sync_stats(t->exchange.sync)->stall_seconds - stall;
@@ -343,28 +337,29 @@ static int finish_training(struct trainer *t)
     const Caffe__SolverParameter *s = t->job.solver;
     int64_t end = t->end;
     bool trained = end > t->at.iteration;
-    bool save = t->stopped && t->guard.signals.keep ? true : s->snapshot_after_train;
+    bool tests = !t->stopped && course_tests_last(&t->scores.course, end), interrupted = false;
 
     if (trained && (sync_wait_all(t->exchange.sync, end - 1) || average_statistics(t)))
         return -1;
     guard_tell_skips(&t->guard, t->exchange.plan, t->exchange.sync);
     t->timing.train_seconds = timing_now(&t->timing);
     t->timing.train_stall = sync_stats(t->exchange.sync)->stall_seconds - t->timing.paused_stall;
-    if (!job_rehearses(&t->job) && save && t->run.last_snapshot != end && snapshot(t, end))
+    if (course_saves_last(&t->scores.course, end, t->stopped && t->guard.signals.keep) &&
+        snapshot(t, end))
         return -1;
     if (t->job.worker) {
         if (trained && display_loss(t, end, t->timing.train_seconds, false))
             return -1;
         if (!t->job.blank && !t->stopped && is_due(end, s->display) && log_last_loss(t, end))
             return -1;
-        if (!job_rehearses(&t->job) && !t->stopped && is_due(end, s->test_interval) &&
-            (test_all(t, end) || keep_best(t, end)))
+        if (tests && test_all(t, end, &interrupted))
             return -1;
     }
+    t->stopped |= interrupted; /* else a run without its last scores would be a success */
     guard_enter(&t->guard, end, PHASE_LAST_SAVING);
     if (t->job.rank == 0 && run_finish_saving(&t->run, true))
         return -1;
-    if (t->job.rank == 0 && trained && !t->job.blank &&
+    if (t->job.rank == 0 && (trained || tests) && !t->job.blank &&
         guard_check_outcome(&t->guard, &t->rates, &t->scores, end))
         return -1;
     guard_enter(&t->guard, end, PHASE_TRAINING);
@@ -377,27 +372,25 @@ static int finish_training(struct trainer *t)
  * more. */
 static int pause_between(struct trainer *t, int64_t i)
 {
-    const Caffe__SolverParameter *s = t->job.solver;
-    bool test =
-        !job_rehearses(&t->job) && is_due(i, s->test_interval) && (i > 0 || s->test_initialization);
-    bool save = !job_rehearses(&t->job) && is_due(i, s->snapshot) && i > t->at.iteration;
+    const struct course *course = &t->scores.course;
+    bool test = course_tests_at(course, i), save = course_saves_at(course, i);
 
     /* a test may take minutes, and a scheduler waits for no more than that: none is begun after a
      * signal, and one that was interrupted is not followed by an iteration; nor is one run where
      * there is no time for it and a snapshot */
-    if (guard_ask(&t->guard, t->exchange.sync, t->scores.early.enough, i,
+    if (guard_ask(&t->guard, t->exchange.sync, course_is_over(course), i,
                   test || i == t->at.iteration))
         return -1;
     if (is_due(i, t->job.options->check_sync) && i > t->at.iteration &&
         checks_compare_values(&t->job, &t->compute, t->exchange.sync, i))
         return -1;
     if (t->guard.signals.effect == SIGNAL_SNAPSHOT)
-        save = !job_rehearses(&t->job);
+        save = course->saves && course->saved != i;
     if (t->guard.signals.effect != SIGNAL_STOP) {
         t->guard.signals.effect = SIGNAL_NOTHING;
         if (pause_for(t, i, test, save))
             return -1;
-        if (test && guard_ask(&t->guard, t->exchange.sync, t->scores.early.enough, i, true))
+        if (test && guard_ask(&t->guard, t->exchange.sync, course_is_over(course), i, true))
             return -1;
     }
     t->stopped = t->guard.signals.effect == SIGNAL_STOP;
@@ -453,7 +446,8 @@ int trainer_run(struct trainer *t)
         run_abandon(&t->run);
         return -1;
     }
-    if (trainer_gather_figures(t))
+    /* servers have no part in tests, and one that was interrupted is not theirs to know */
+    if (agree_share(t->job.world, &t->stopped, sizeof t->stopped) || trainer_gather_figures(t))
         return -1;
     if (error_agree(t->job.world, t->job.rank == 0
                                       ? run_end(&t->run, t->stopped && !t->guard.signals.enough)

@@ -27,7 +27,8 @@ struct trainer {
     struct train_state at; /* where training starts */
     bool resumed;          /* from a snapshot: there is a history */
     int64_t end;         /* iterations done when training was over: max_iter, or less if stopped */
-    bool stopped;        /* by a signal */
+    bool stopped;        /* before its time: by a signal, or in its last test */
+    bool finished;       /* nothing is left to do: trainer_is_finished */
     struct setup *setup; /* of a trainer that does not train yet, or never will; else NULL. Owned */
 };
 

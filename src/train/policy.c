@@ -39,6 +39,11 @@ static int check_windows(const Caffe__SolverParameter *s)
     return 0;
 }
 
+bool policy_follows_end(const struct policy *policy)
+{
+    return policy->type == POLICY_POLY || policy->type == POLICY_COSINE;
+}
+
 static int check(const struct policy *policy)
 {
     const Caffe__SolverParameter *s = policy->solver;
@@ -46,7 +51,7 @@ static int check(const struct policy *policy)
 
     if ((policy->type == POLICY_STEP || policy->type == POLICY_SIGMOID) && s->stepsize <= 0)
         return error_set("lr_policy \"%s\" needs a positive stepsize, found %d", name, s->stepsize);
-    if ((policy->type == POLICY_POLY || policy->type == POLICY_COSINE) && policy->max_iter < 0)
+    if (policy_follows_end(policy) && policy->max_iter < 0)
         return error_set("lr_policy \"%s\" needs a max_iter of at least 0, found %d", name,
                          policy->max_iter);
     if (policy->warmup < 0)

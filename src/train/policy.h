@@ -47,6 +47,9 @@ int policy_from_solver(const Caffe__SolverParameter *solver, struct policy *poli
 /* What of it is hardly meant, in words; NULL: nothing. */
 const char *policy_doubt(const struct policy *policy);
 
+/* Whether the rates are others where training ends later: poly, cosine. */
+bool policy_follows_end(const struct policy *policy);
+
 /* The policy's memory in iteration t (from 0), saved with a snapshot behind it, of a run that began
  * at iteration `first` with that of a snapshot, or 0: multistep counts the steps passed, at most
  * one more per iteration; step gives floor(t / stepsize); others leave it as it was. */

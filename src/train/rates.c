@@ -112,35 +112,34 @@ int rates_follow(struct rates *rates, struct sync *sync, int nworkers, int64_t i
 
 /* ---- what a snapshot keeps ---- */
 
-static bool remembers(const struct rates *rates, const struct scores *scores)
-{
-    return is_plateau(rates) || scores->stop_after > 0;
-}
-
 int rates_remember(const struct rates *rates, const struct scores *scores, struct sync *sync,
                    int nworkers, struct train_state *state)
 {
     double sum = rates->sum;
+    int length;
 
     state->memory[0] = '\0';
-    if (!remembers(rates, scores))
+    if (!is_plateau(rates) && scores->course.test_every <= 0)
         return 0;
     if (is_plateau(rates) && nworkers > 1 && sync_sum(sync, &sum, 1))
         return -1;
-    snprintf(state->memory, sizeof state->memory, "%a %" PRId64 " %a %" PRId64 " %a %" PRId64 " %d",
-             rates->memory.least, rates->memory.event, sum / nworkers, rates->count,
-             scores->early.best, scores->early.iteration, scores->early.tests);
+    length = snprintf(state->memory, sizeof state->memory, "%a %" PRId64 " %a %" PRId64 " ",
+                      rates->memory.least, rates->memory.event, sum / nworkers, rates->count);
+    course_remember(&scores->course, scores->name, state->memory + length,
+                    sizeof state->memory - (size_t)length);
     return 0;
 }
 
 int rates_recall(struct rates *rates, struct scores *scores, const struct train_state *state)
 {
-    struct early *early = &scores->early;
+    bool needed = is_plateau(rates) || scores->course.stop_after > 0;
+    int length = 0;
 
-    if (!remembers(rates, scores) || !state->memory[0] ||
-        sscanf(state->memory, "%la %" SCNd64 " %la %" SCNd64 " %la %" SCNd64 " %d",
-               &rates->memory.least, &rates->memory.event, &rates->sum, &rates->count, &early->best,
-               &early->iteration, &early->tests) == 7)
+    if (!state->memory[0] ||
+        (sscanf(state->memory, "%la %" SCNd64 " %la %" SCNd64 "%n", &rates->memory.least,
+                &rates->memory.event, &rates->sum, &rates->count, &length) == 4 &&
+         course_recall(&scores->course, scores->name, state->memory + length)) ||
+        !needed)
         return 0;
     return error_set("the snapshot's memory of losses and tests, \"%s\", cannot be read",
                      state->memory);

@@ -154,6 +154,7 @@ static void log_run(const struct trainer *t)
     const struct job *job = &t->job;
     double samples = (double)job_samples(job), least, median, most;
     double images = (double)(t->end - t->at.iteration) * samples;
+    const struct course_best *best = &t->scores.course.best;
     struct strbuf text = {.data = NULL};
 
     strbuf_printf(&text, "Trained iterations %" PRId64 " to %" PRId64 " in %.4g s", t->at.iteration,
@@ -179,10 +180,10 @@ static void log_run(const struct trainer *t)
             strbuf_puts(&text, "Loss of the last iteration");
         strbuf_printf(&text, " %.6g", t->timing.train_loss);
     }
-    if (t->scores.best >= 0)
+    if (best->iteration >= 0)
         strbuf_printf(&text, "%sbest test %s %.6g at iteration %" PRId64, text.length ? ", " : "",
-                      t->scores.name, t->scores.best_score, t->scores.best);
-    if (t->scores.best >= 0 && job->options->keep_best && !job_rehearses(job)) {
+                      t->scores.name, best->score, best->iteration);
+    if (best->iteration >= 0 && job->options->keep_best && !job_rehearses(job)) {
         char *path = run_best_model(&t->run);
 
         if (path)
@@ -203,6 +204,8 @@ static void log_run(const struct trainer *t)
                  1e3 * t->compute.grains.seconds / (double)(t->end - t->at.iteration));
     if (!job->blank)
         LOG_INFO(job->log, "Parameters' SHA-256 %s", t->output.hash);
+    if (!job->blank && strcmp(t->output.hash, t->output.learned_hash) != 0)
+        LOG_INFO(job->log, "Without running averages, SHA-256 %s", t->output.learned_hash);
 }
 
 int trainer_gather_figures(struct trainer *t)
@@ -228,8 +231,10 @@ int trainer_gather_figures(struct trainer *t)
     if (bad_records_gather_all(&t->job, &t->compute, &t->guard.damage))
         return -1;
     if (t->job.rank == 0) {
-        if (!t->job.blank)
+        if (!t->job.blank) {
             checkpoint_hash(t->compute.net, true, t->output.hash);
+            checkpoint_hash(t->compute.net, false, t->output.learned_hash);
+        }
         if (source.iterations > 0)
             log_run(t);
         log_input(t->job.log, &t->output.figures);
@@ -332,6 +337,7 @@ static void put_course(const struct trainer *t, struct json *json)
 {
     const struct figures *figures = &t->output.figures;
     const struct timing *timing = &t->timing;
+    const struct course_best *best = &t->scores.course.best;
     double warm = timing->warm_iterations ? timing->warm_seconds : 0;
     bool tested = t->scores.iteration >= 0;
 
@@ -345,9 +351,9 @@ static void put_course(const struct trainer *t, struct json *json)
         json_put_double(
             json, "epochs",
             job_epochs(&t->job, (double)(t->end - t->at.iteration) * (double)job_samples(&t->job)));
-    json_put_int(json, "best_iteration", t->scores.best);
-    json_put_string(json, "best_output", t->scores.best >= 0 ? t->scores.name : NULL);
-    json_put_double(json, "best_score", t->scores.best >= 0 ? t->scores.best_score : (double)NAN);
+    json_put_int(json, "best_iteration", best->iteration);
+    json_put_string(json, "best_output", best->iteration >= 0 ? t->scores.name : NULL);
+    json_put_double(json, "best_score", best->iteration >= 0 ? best->score : (double)NAN);
     put_lines(json, "damaged_records", t->guard.damage);
     json_put_bool(json, "stopped_early", t->stopped);
     json_put_int(json, "first_iteration", t->at.iteration);
@@ -397,6 +403,8 @@ void trainer_summary(const struct trainer *t, struct json *json)
     json_array_end(json);
     json_put_uint(json, "parameters", t->compute.net->nlearnable);
     json_put_string(json, "parameters_sha256", t->job.blank ? NULL : t->output.hash);
+    json_put_string(json, "learned_parameters_sha256",
+                    t->job.blank ? NULL : t->output.learned_hash);
     json_object_end(json);
 }
 
@@ -404,5 +412,5 @@ int trainer_exit_status(const struct trainer *t)
 {
     if (!t->stopped || t->guard.signals.enough)
         return TRAINER_DONE;
-    return t->run.last_snapshot == t->end ? TRAINER_SAVED : TRAINER_INTERRUPTED;
+    return t->scores.course.saved == t->end ? TRAINER_SAVED : TRAINER_INTERRUPTED;
 }

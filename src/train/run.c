@@ -2,9 +2,8 @@
  * alone, whatever else lies under the prefix, so that no job ends with the model of another. Its
  * name stands in every snapshot and in PREFIX.run, with what it trains; --resume=any asks for
  * neither. */
-#include "train/run.h"
+#include "train/run_internal.h"
 
-#include "train/rates.h"
 #include "train/scores.h"
 
 #include "snapshot/snapshot.h"
@@ -12,9 +11,9 @@
 #include "util/agree.h"
 #include "util/clock.h"
 #include "util/error.h"
+#include "util/path.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,20 +24,9 @@ const char *const resume_words[] = {
 
 /* ---- which run ---- */
 
-static const char *prefix_of(const struct training_run *run)
-{
-    return run->job->solver->snapshot_prefix;
-}
-
-static bool writes_binary(const struct training_run *run)
-{
-    return run->job->solver->snapshot_format ==
-           CAFFE__SOLVER_PARAMETER__SNAPSHOT_FORMAT__BINARYPROTO;
-}
-
 char *run_best_model(const struct training_run *run)
 {
-    return snapshot_model_path(prefix_of(run), SNAPSHOT_BEST, writes_binary(run));
+    return snapshot_model_path(run_prefix(run), SNAPSHOT_BEST, run_writes_binary(run));
 }
 
 /* The run's name where a run is resumed whose file is gone: the newest state's. */
@@ -110,19 +98,47 @@ static bool is_known(const struct training_run *run)
     return run->found.run[0] && !strcmp(run->found.run, run->file.run);
 }
 
+/* Behind the last iteration only the last test is left, of a run that was stopped or killed in it.
+ */
+static bool has_reached_end(const struct training_run *run, int64_t iteration)
+{
+    bool unfinished = run->job->options->resume == RESUME_OWN && is_known(run) &&
+                      run->found.end != RUN_DONE && iteration == run->job->max_iter;
+
+    return iteration >= run->job->max_iter && !unfinished;
+}
+
+bool run_is_finished(const struct training_run *run, const struct train_state *at)
+{
+    if (!has_reached_end(run, at->iteration))
+        return false;
+    LOG_INFO(run->job->log,
+             "Nothing is left to do: the snapshot is of iteration %" PRId64
+             ", and training ends with iteration %d. No file is written; a larger max_iter trains "
+             "on",
+             at->iteration, run->job->max_iter);
+    return true;
+}
+
 /* A run that has come to its end would "go on" by saying so at once: to a new job, with the model
  * of the old one. Who names the run means that very one. */
 static int check_unfinished(const struct training_run *run)
 {
     const struct checkpoint_entry *newest = newest_candidate(run);
+    char more[160] = "raise max_iter";
 
     if (run->job->options->resume != RESUME_OWN || run->job->options->run || !newest ||
-        newest->iteration < run->job->max_iter)
+        !has_reached_end(run, newest->iteration))
         return 0;
+    if (policy_follows_end(&run->job->policy))
+        snprintf(more, sizeof more,
+                 "raise max_iter and give --resume=any, for the rates of lr_policy \"%s\" follow "
+                 "max_iter and would be others",
+                 run->job->solver->lr_policy);
     return error_set("--resume: run '%s' is finished: %s is its iteration %" PRId64
-                     " of %d. To train on, raise max_iter; to start again, leave --resume out or "
-                     "give the solver another snapshot_prefix; --run=%s names this run",
-                     run->file.run, newest->path, newest->iteration, run->job->max_iter,
+                     " of %d. To train on, %s; to start again, leave --resume out or give the "
+                     "solver another snapshot_prefix; --run=%s names this run",
+                     run->file.run, newest->path, newest->iteration, run->job->max_iter, more,
                      run->file.run);
 }
 
@@ -143,14 +159,14 @@ static int open_run(struct training_run *run)
 
     run->keeps = keeps_snapshots(run);
     run->file.iteration = run->file.best = -1;
-    if (job_rehearses(run->job) || !prefix_of(run))
+    if (job_rehearses(run->job) || !run_prefix(run))
         return 0;
-    run->path = run_file_path(prefix_of(run));
+    run->path = run_file_path(run_prefix(run));
     if (!run->path ||
         ((run->keeps || o->resume == RESUME_OWN) && o->resume != RESUME_ANY &&
          run_file_read(run->path, &run->found, &there)) ||
-        ((o->resume != RESUME_OFF || o->run) &&
-         checkpoint_list_create(prefix_of(run), &run->list)) ||
+        ((run->keeps || o->run || o->resume != RESUME_OFF) &&
+         checkpoint_list_create(run_prefix(run), &run->list)) ||
         find_name(run) || prefix_lock_name(run->lock, run->file.run))
         return -1;
     newest = newest_candidate(run);
@@ -172,9 +188,9 @@ static int take_prefix(struct training_run *run)
 {
     if (!keeps_snapshots(run))
         return 0;
-    if (snapshot_probe(prefix_of(run)))
+    if (snapshot_probe(run_prefix(run)))
         return -1;
-    return prefix_lock_take(prefix_of(run), run->job->options->resume != RESUME_OFF, run->job->log,
+    return prefix_lock_take(run_prefix(run), run->job->options->resume != RESUME_OFF, run->job->log,
                             &run->lock);
 }
 
@@ -223,17 +239,57 @@ int run_check_same(struct training_run *run)
 
 /* ---- going on ---- */
 
-/* The newest of another run's, and how many there are. */
-static void tell_others(const struct training_run *run)
+/* Of these the newest, and how many there are. */
+static const struct checkpoint_entry *
+newest_where(const struct training_run *run,
+             bool (*is)(const struct training_run *, const struct checkpoint_entry *), int *count)
 {
     const struct checkpoint_entry *newest = NULL;
-    int others = 0;
 
+    *count = 0;
     for (int i = run->list.count - 1; i >= 0; i--)
-        if (!is_candidate(run, &run->list.entries[i])) {
+        if (is(run, &run->list.entries[i])) {
             newest = &run->list.entries[i];
-            others++;
+            ++*count;
         }
+    return newest;
+}
+
+static bool is_ignored(const struct training_run *run, const struct checkpoint_entry *entry)
+{
+    return !is_candidate(run, entry);
+}
+
+/* Another run's, of an iteration at which this run will write its own. */
+static bool is_in_the_way(const struct training_run *run, const struct checkpoint_entry *entry)
+{
+    const Caffe__SolverParameter *s = run->job->solver;
+    int64_t at = entry->iteration, end = run->job->max_iter;
+
+    return !is_own(run, entry) && at > run->file.begun &&
+           path_ends(entry->path, ".h5") != run_writes_binary(run) &&
+           ((s->snapshot > 0 && at <= end && at % s->snapshot == 0) ||
+            (s->snapshot_after_train && at == end));
+}
+
+static void warn_of_overwriting(const struct training_run *run)
+{
+    int count;
+    const struct checkpoint_entry *newest = newest_where(run, is_in_the_way, &count);
+
+    if (run->keeps && newest)
+        LOG_WARNING(run->job->log,
+                    "This run overwrites %d snapshot%s of other runs, the newest of them %s of run "
+                    "'%s': another snapshot_prefix (--snapshot-prefix) keeps them",
+                    count, count == 1 ? "" : "s", newest->path,
+                    newest->owner.run ? newest->owner.run : "unknown");
+}
+
+static void tell_others(const struct training_run *run)
+{
+    int others;
+    const struct checkpoint_entry *newest = newest_where(run, is_ignored, &others);
+
     if (newest)
         LOG_INFO(run->job->log,
                  "Ignoring %d snapshot%s of other runs, the newest of them %s of run '%s'; this "
@@ -242,9 +298,32 @@ static void tell_others(const struct training_run *run)
                  newest->owner.run ? newest->owner.run : "unknown", run->file.run);
 }
 
-static int try_state(struct training_run *run, const char *path, float *history,
+/* The type of solver that made the history: Caffe takes any that has as many arrays. One whose
+ * arrays mean something else, such as momentum for a sum of squares, would be NaN or no training at
+ * all. */
+static int check_rule(const struct training_run *run, const char *path, const char *type)
+{
+    enum rule_kind now = run->job->rule.kind, then;
+
+    if (!type || rule_kind_from_name(type, &then) || then == now) { /* Caffe's do not say */
+        error_clear();
+        return 0;
+    }
+    if (!rule_kinds_share_history(then, now))
+        return error_set("%s: its history is of type \"%s\", and the solver's type is \"%s\", to "
+                         "which those numbers mean something else; --weights takes the "
+                         "parameters alone",
+                         path, type, rule_kind_name(now));
+    LOG_WARNING(run->job->log, "%s: its history is of type \"%s\"; type \"%s\" goes on with it",
+                path, type, rule_kind_name(now));
+    return 0;
+}
+
+static int try_state(struct training_run *run, const char *path, const char *type, float *history,
                      struct train_state *at)
 {
+    if (check_rule(run, path, type))
+        return -1;
     if (checkpoint_resume(path, run->net, run->job->rule.nhistory, history, at, &run->model,
                           run->job->log))
         return -1;
@@ -261,12 +340,14 @@ int run_take_state(struct training_run *run, const char *path, float *history,
                    struct train_state *at)
 {
     struct snapshot_owner owner;
+    int status;
 
     if (checkpoint_read_owner(path, &owner))
         return -1;
     run->global_batch = owner.global_batch;
+    status = try_state(run, path, owner.rule, history, at);
     snapshot_owner_free(&owner);
-    return try_state(run, path, history, at);
+    return status;
 }
 
 int run_resume(struct training_run *run, float *history, struct train_state *at, bool *resumed)
@@ -278,7 +359,7 @@ int run_resume(struct training_run *run, float *history, struct train_state *at,
         const struct checkpoint_entry *entry = &run->list.entries[i];
         if (!is_candidate(run, entry))
             continue;
-        if (try_state(run, entry->path, history, at) == 0) {
+        if (try_state(run, entry->path, entry->owner.rule, history, at) == 0) {
             *resumed = true;
             run->file.iteration = entry->iteration;
             return 0;
@@ -291,57 +372,52 @@ int run_resume(struct training_run *run, float *history, struct train_state *at,
             "--resume: none of %d snapshot%s of run '%s' can be read, the last one: %s", failed,
             failed == 1 ? "" : "s", run->file.run, error_text());
     LOG_INFO(run->job->log, "No snapshot %s_iter_* of run '%s' yet: starting as without --resume",
-             prefix_of(run), run->file.run);
+             run_prefix(run), run->file.run);
     return 0;
 }
 
-/* Whether that snapshot is there for the run that goes on. */
-static bool is_there(const struct training_run *run, int64_t iteration, int64_t first)
+bool run_has_written(const struct training_run *run, int64_t iteration)
 {
-    for (int i = 0; i < run->list.count; i++)
-        if (run->list.entries[i].iteration == iteration && iteration <= first)
-            return true;
-    return false;
+    char *path = snapshot_state_path(run_prefix(run), iteration, run_writes_binary(run));
+    bool found = false;
+
+    for (int i = 0; path && i < run->list.count && !found; i++)
+        found = is_own(run, &run->list.entries[i]) && !strcmp(run->list.entries[i].path, path);
+    free(path);
+    return found;
 }
 
-int run_find_best_all(struct training_run *run, const struct train_state *at, bool resumed,
-                      struct scores *scores)
+static bool is_there(const void *context, int64_t iteration)
 {
-    const char *name = scores->name;
-    struct {
-        int64_t iteration;
-        double score;
-    } known = {.iteration = -1};
+    return run_has_written(context, iteration);
+}
 
-    if (!run->job->options->keep_best)
+int run_find_best_all(struct training_run *run, bool resumed, struct scores *scores)
+{
+    struct course *course = &scores->course;
+    struct course_best noted = {.iteration = -1}, gone;
+
+    if (!course->keeps_best)
         return 0;
     if (run->job->rank == 0) {
-        if (resumed && !strcmp(run->found.run, run->file.run) &&
-            !strcmp(run->found.best_of, name)) {
-            known.iteration = run->found.best;
-            known.score = run->found.best_score;
-        }
-        if (known.iteration >= 0 && !is_there(run, known.iteration, at->iteration)) {
+        if (resumed && is_known(run) && !strcmp(run->found.best_of, scores->name))
+            noted = (struct course_best){run->found.best, run->found.best_score};
+        course->best = course_find_best(course, noted, is_there, run, &gone);
+        if (gone.iteration >= 0 && run->job->options->resume != RESUME_OFF)
             LOG_WARNING(run->job->log,
                         "The best snapshot, of iteration %" PRId64 " (%s = %g), is gone: the next "
                         "test counts as the best",
-                        known.iteration, name, known.score);
-            known.iteration = -1;
-        }
-        run->file.best = known.iteration;
-        run->file.best_score = known.score;
-        snprintf(run->file.best_of, sizeof run->file.best_of, "%s", name);
+                        gone.iteration, scores->name, gone.score);
+        run->file.best = course->best.iteration;
+        run->file.best_score = course->best.score;
+        snprintf(run->file.best_of, sizeof run->file.best_of, "%s", scores->name);
     }
-    if (agree_share(run->job->world, &known, sizeof known))
-        return -1;
-    scores->best = known.iteration;
-    scores->best_score = known.score;
-    return 0;
+    return agree_share(run->job->world, &course->best, sizeof course->best);
 }
 
 /* ---- PREFIX.run ---- */
 
-static int write_file(struct training_run *run)
+int run_write_file(struct training_run *run)
 {
     return run->keeps ? run_file_write(run->path, &run->file) : 0;
 }
@@ -366,7 +442,7 @@ static int count_start(struct training_run *run, int64_t first)
 int run_begin(struct training_run *run, int64_t first, char *plan)
 {
     run->plan = plan;
-    if (job_rehearses(run->job) || !prefix_of(run))
+    if (job_rehearses(run->job) || !run_prefix(run))
         return 0;
     memcpy(run->file.digest, run->digest, sizeof run->digest);
     run->file.about = strbuf_take(&run->about);
@@ -377,163 +453,8 @@ int run_begin(struct training_run *run, int64_t first, char *plan)
         return -1;
     LOG_INFO(run->job->log, "Run '%s'%s", run->file.run,
              run->file.starts > 1 ? ", started again from where it last began" : "");
-    return write_file(run);
-}
-
-/* ---- writing ---- */
-
-/* Of the snapshot at the end: where training failed, at least, and where no time limit is known. */
-enum { LAST_TRIES_SECONDS = 15, LONG_TRIES_SECONDS = 600 };
-
-#define USUAL_SAVING_Bps 50e6 /* until one was timed: a busy file server */
-
-/* On the keeper's thread, which alone touches run.file between the first snapshot and the last. */
-static int note_snapshot(void *context, int64_t iteration)
-{
-    struct training_run *run = context;
-
-    if (iteration > run->file.iteration) /* the best may come late */
-        run->file.iteration = iteration;
-    (void)keeper_best(run->keeper, &run->file.best, &run->file.best_score);
-    return write_file(run);
-}
-
-static int check_prefix(void *context)
-{
-    const struct training_run *run = context;
-
-    return prefix_lock_check(run->lock);
-}
-
-static bool is_told_to_stop(void *context)
-{
-    const struct training_run *run = context;
-
-    return signals_stop_pending(run->job->options->signals);
-}
-
-/* The best of a run that goes on, where nothing but its score had it saved. */
-static bool was_not_due(const struct training_run *run, int64_t iteration)
-{
-    int every = run->job->solver->snapshot;
-
-    return iteration == run->file.best && iteration != run->file.begun &&
-           (every <= 0 || iteration % every != 0);
-}
-
-static int open_keeper(struct training_run *run)
-{
-    struct keeper_options options = {.prefix = prefix_of(run),
-                                     .binary = writes_binary(run),
-                                     .net = run->net,
-                                     .nhistory = run->job->rule.nhistory,
-                                     .keep = run->job->options->keep,
-                                     .log = run->job->log,
-                                     .context = run,
-                                     .check = check_prefix,
-                                     .written = note_snapshot,
-                                     .hurries = is_told_to_stop};
-    const struct checkpoint_list *list = &run->list;
-    int status;
-
-    cores_enter(&run->job->cores, CORES_ALL);
-    status = keeper_create(&options, &run->keeper);
-    cores_enter(&run->job->cores, CORES_COMPUTE);
-    if (status)
-        return -1;
-    for (int i = list->count - 1; i >= 0; i--)
-        if (is_own(run, &list->entries[i]) && list->entries[i].iteration <= run->file.begun &&
-            keeper_add(run->keeper, list->entries[i].iteration,
-                       was_not_due(run, list->entries[i].iteration)))
-            return -1;
-    if (run->file.best >= 0)
-        keeper_mark_best(run->keeper, run->file.best, run->file.best_score);
-    return 0;
-}
-
-/* Puts around the message, which says where they are, since when and what to do. */
-static int report_nonfinite(struct training_run *run, const struct rates *rates, int64_t iteration)
-{
-    char *where = strdup(error_text()), *newest = NULL;
-
-    (void)run_finish_saving(run, false); /* the one before may be on its way */
-    if (run->keeper)
-        newest = keeper_newest(run->keeper);
-    error_set("after iteration %" PRId64
-              ": %s: training has diverged, and these parameters are not "
-              "kept; lower base_lr (the rate was %g), or set clip_gradients%s%s",
-              iteration, where ? where : "values are not finite",
-              (double)rates_of(rates, iteration > rates->first ? iteration - 1 : iteration),
-              newest ? "; --resume continues from " : "", newest ? newest : "");
-    free(where);
-    free(newest);
-    return -1;
-}
-
-int run_save(struct training_run *run, const struct rates *rates, const float *history,
-             const struct train_state *state)
-{
-    struct snapshot_owner owner = {.run = run->file.run,
-                                   .digest = run->digest,
-                                   .plan = run->plan,
-                                   .global_batch = run->file.global_batch};
-
-    int status;
-
-    if (!run->keeper && open_keeper(run))
-        return -1;
-    status = keeper_save(run->keeper, history, state, &owner);
-    if (status)
-        run_drop_residuals(run, state->iteration);
-    return status == CHECKPOINT_NOT_FINITE ? report_nonfinite(run, rates, state->iteration)
-                                           : status;
-}
-
-int run_check_values(struct training_run *run, const struct rates *rates, int64_t end)
-{
-    if (run->last_snapshot == end) /* they were looked at */
-        return 0;
-    if (net_pull_values(run->net))
-        return -1;
-    return checkpoint_look(run->net) ? report_nonfinite(run, rates, end) : 0;
-}
-
-int run_expect_saving(struct training_run *run)
-{
-    bool saves = run->job->solver->snapshot > 0 || run->job->options->snapshot_every > 0;
-
-    return run->job->rank == 0 && !job_rehearses(run->job) && saves && !run->keeper
-               ? open_keeper(run)
-               : 0;
-}
-
-int run_mark_best(struct training_run *run, const struct scores *scores)
-{
-    if (!run->keeper && open_keeper(run))
-        return -1;
-    keeper_mark_best(run->keeper, scores->best, scores->best_score);
-    return 0;
-}
-
-int run_finish_saving(struct training_run *run, bool patient)
-{
-    double left = run->ends - run->job->options->deadline.margin - clock_seconds();
-
-    if (isinf(run->ends))
-        left = LONG_TRIES_SECONDS;
-    return keeper_finish(run->keeper,
-                         patient && left > LAST_TRIES_SECONDS ? left : LAST_TRIES_SECONDS);
-}
-
-double run_saving_seconds(const struct training_run *run)
-{
-    double measured = run->keeper ? keeper_seconds(run->keeper) : 0;
-    double bytes = (double)run->net->nlearnable * sizeof(float) * (1 + run->job->rule.nhistory) +
-                   run->residuals_bytes;
-
-    return job_rehearses(run->job) ? 0
-           : measured > 0          ? measured + run->residuals_seconds
-                                   : 0.2 + bytes / USUAL_SAVING_Bps;
+    warn_of_overwriting(run);
+    return run_write_file(run);
 }
 
 int run_end(struct training_run *run, bool stopped)
@@ -543,7 +464,7 @@ int run_end(struct training_run *run, bool stopped)
     if (run->keeper)
         (void)keeper_best(run->keeper, &run->file.best, &run->file.best_score);
     run->file.end = stopped ? RUN_STOPPED : RUN_DONE;
-    return write_file(run);
+    return run_write_file(run);
 }
 
 void run_close(struct training_run *run)
@@ -558,7 +479,7 @@ void run_close(struct training_run *run)
     free(run->kept_plan);
     free(run->model);
     free(run->plan);
-    *run = (struct training_run){.job = run->job, .last_snapshot = run->last_snapshot};
+    *run = (struct training_run){.job = run->job};
 }
 
 void run_abandon(struct training_run *run)

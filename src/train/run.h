@@ -11,6 +11,7 @@
 #include "util/sha256.h"
 #include "util/strbuf.h"
 
+struct course;
 struct rates;
 struct scores;
 struct sync;
@@ -33,7 +34,6 @@ struct training_run {
     char *model;              /* of the state that was read; NULL: none was. Owned */
     double residuals_bytes;   /* of a snapshot; 0: schemes have none. On all ranks */
     double residuals_seconds; /* that they took last, before the keeper's work */
-    int last_snapshot;        /* iteration, -1: none. On all ranks */
     double ends; /* rank 0's deadline, by this rank's clock_seconds; INFINITY: none. On all ranks */
 };
 
@@ -48,6 +48,13 @@ int run_check_same(struct training_run *run);
 /* The newest state of the run that can be read, into net, *history and *at; *resumed stays false
  * where it has none. Rank 0. */
 int run_resume(struct training_run *run, float *history, struct train_state *at, bool *resumed);
+
+/* Whether that state is one of the run's own snapshots, as it writes them: none to write again. */
+bool run_has_written(const struct training_run *run, int64_t iteration);
+
+/* Whether training from `at` on has nothing to do, not even a last test that was interrupted; says
+ * so. Rank 0. */
+bool run_is_finished(const struct training_run *run, const struct train_state *at);
 
 /* The state that --snapshot names, likewise. */
 int run_take_state(struct training_run *run, const char *path, float *history,
@@ -65,9 +72,8 @@ int run_save_residuals_all(struct training_run *run, struct sync *sync, struct t
 /* What of them belongs to no snapshot; not where the prefix is another run's by now. Rank 0. */
 void run_drop_residuals(const struct training_run *run, int64_t iteration);
 
-/* --keep-best: what a run that goes on knows of its best test. Collective. */
-int run_find_best_all(struct training_run *run, const struct train_state *at, bool resumed,
-                      struct scores *scores);
+/* --keep-best: the best test of a run that goes on is one whose snapshot is there. Collective. */
+int run_find_best_all(struct training_run *run, bool resumed, struct scores *scores);
 
 /* Training begins at iteration `first` with that plan, which becomes the run's; training is over in
  * order: into PREFIX.run. A start that is the fourth in a row without a snapshot further on fails.
@@ -84,12 +90,14 @@ int run_expect_saving(struct training_run *run);
 int run_save(struct training_run *run, const struct rates *rates, const float *history,
              const struct train_state *state);
 
-/* Training is over after `end` iterations: fails where the parameters are not all finite. Rank 0.
- */
+/* Training is over after `end` iterations: fails where the parameters are not all finite; those of
+ * a snapshot were looked at. Rank 0. */
 int run_check_values(struct training_run *run, const struct rates *rates, int64_t end);
 
-/* The snapshot of iteration scores->best, written or to come, stays. Rank 0. */
-int run_mark_best(struct training_run *run, const struct scores *scores);
+/* The snapshot of iteration course->best, written or to come, stays, where the best is kept. Rank
+ * 0.
+ */
+int run_mark_best(struct training_run *run, const struct course *course);
 
 /* The path under which the best model stays. Freed by the caller; NULL: no memory. */
 char *run_best_model(const struct training_run *run);

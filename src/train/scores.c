@@ -29,8 +29,6 @@ static int accuracy_of(const struct net *net, const char **name)
     return -1;
 }
 
-/* ---- the best snapshot ---- */
-
 /* The output by which tests are compared: the one that --keep-best names; where it names none (""),
  * an accuracy; where nobody asks (NULL), that, else the first loss, and none is no error. *names:
  * those that could be named, in a list. */
@@ -49,7 +47,7 @@ static void find_output(struct scores *scores, const char *given, const struct n
         if (elems == 1 && scores->output < 0 && (name ? !strcmp(output->blob->name, name) : loss)) {
             scores->output = at;
             scores->name = output->blob->name;
-            scores->sign = loss ? -1 : 1;
+            scores->course.best_sign = loss ? -1 : 1;
         }
         if (elems == 1)
             strbuf_printf(names, "%s%s", names->length ? ", " : "", output->blob->name);
@@ -57,18 +55,48 @@ static void find_output(struct scores *scores, const char *given, const struct n
     }
 }
 
-int scores_open(struct scores *scores, const struct job *job, const struct net *test, bool keeps)
+/* --stop-after: whatever the best is by. */
+static void find_early(struct scores *scores, const struct net *test)
+{
+    scores->early_name = "loss";
+    scores->early_output = accuracy_of(test, &scores->early_name);
+    scores->course.early_sign = scores->early_output < 0 ? -1 : 1;
+    if (scores->early_output < 0)
+        scores->early_output = (int)outputs_count(test);
+}
+
+/* A rehearsal has neither tests nor snapshots; a run whose end the command line sets, not the
+ * solver, ends with a test. */
+static void plan_course(struct course *course, const struct job *job, int64_t first)
+{
+    const struct trainer_options *o = job->options;
+    const Caffe__SolverParameter *s = job->solver;
+    bool rehearses = job_rehearses(job);
+
+    *course = (struct course){.first = first,
+                              .test_every = rehearses ? 0 : s->test_interval,
+                              .save_every = s->snapshot,
+                              .tests_first = s->test_initialization,
+                              .tests_last = job->defs.ntests > 0 && (o->epochs > 0 || o->max_iter),
+                              .saves = !rehearses,
+                              .saves_last = s->snapshot_after_train,
+                              .keeps_best = o->keep_best != NULL,
+                              .stop_after = o->stop_after};
+    course_open(course);
+}
+
+int scores_open(struct scores *scores, const struct job *job, const struct net *test, int64_t first,
+                bool keeps)
 {
     const char *given = job->options->keep_best;
     bool tests = job->defs.ntests > 0 && job->solver->test_interval > 0;
     struct strbuf names = {.data = NULL};
     int status = 0;
 
-    *scores = (struct scores){.iteration = -1,
-                              .output = -1,
-                              .best = -1,
-                              .stop_after = job->options->stop_after,
-                              .early.best = NAN};
+    *scores = (struct scores){.iteration = -1, .output = -1, .early_output = -1};
+    plan_course(&scores->course, job, first);
+    if (test)
+        find_early(scores, test);
     if (tests && test)
         find_output(scores, given, test, &names);
     if (given && (!tests || (job->rank == 0 && !keeps)))
@@ -89,47 +117,23 @@ int scores_open(struct scores *scores, const struct job *job, const struct net *
     return status;
 }
 
-bool scores_better(struct scores *scores, const struct job *job, int64_t iteration)
+int scores_take(struct scores *scores, const struct job *job, int64_t iteration)
 {
-    double score;
+    struct course *course = &scores->course;
+    int effects;
 
-    if (scores->output < 0 || scores->iteration != iteration)
-        return false;
-    score = scores->values[scores->output];
-    if (!isfinite(score) ||
-        (scores->best >= 0 && scores->sign * score <= scores->sign * scores->best_score))
-        return false;
-    scores->best = iteration;
-    scores->best_score = score;
-    if (job->options->keep_best)
-        LOG_INFO(job->log, "The best %s so far: %g", scores->name, score);
-    return true;
-}
-
-/* ---- the early stop ---- */
-
-void scores_count(struct scores *scores, const struct job *job, const struct net *test,
-                  int64_t iteration)
-{
-    struct early *early = &scores->early;
-    const char *name = "loss";
-    int place;
-    double score;
-
-    if (scores->stop_after <= 0 || scores->iteration != iteration)
-        return;
-    place = accuracy_of(test, &name);
-    score = scores->values[place >= 0 ? (size_t)place : outputs_count(test)];
-    if (isnan(early->best) || (place >= 0 ? score > early->best : score < early->best)) {
-        early->best = score;
-        early->iteration = iteration;
-        early->tests = 0;
-    } else if (++early->tests >= scores->stop_after) {
+    if (scores->early_output < 0 || scores->iteration != iteration)
+        return 0;
+    effects = course_tested(course, iteration,
+                            scores->output < 0 ? (double)NAN : scores->values[scores->output],
+                            scores->values[scores->early_output]);
+    if ((effects & COURSE_FRUITLESS) && course_is_over(course))
         LOG_INFO(job->log,
                  "%d test%s in a row found no better %s than %g of iteration %" PRId64
                  ": --stop-after=%d ends training",
-                 early->tests, early->tests == 1 ? "" : "s", name, early->best, early->iteration,
-                 scores->stop_after);
-        early->enough = true;
-    }
+                 course->early.tests, course->early.tests == 1 ? "" : "s", scores->early_name,
+                 course->early.score, course->early.iteration, course->stop_after);
+    if ((effects & COURSE_BETTER) && course->keeps_best)
+        LOG_INFO(job->log, "The best %s so far: %g", scores->name, course->best.score);
+    return effects;
 }

@@ -22,6 +22,11 @@ struct setup {
     size_t memory_limit;  /* of this rank's nets; 0: as much as there is */
     float *history;       /* rank 0, of a state that was read; NULL: none was. Owned */
     struct dry_run dry;   /* rank 0 of a dry run, else empty */
+    struct start {
+        struct train_state at;
+        bool resumed, finished;
+        bool written; /* the run's own snapshot of `at` is there */
+    } start;          /* as rank 0 has read it */
 };
 
 /* ---- what the job is ---- */
@@ -79,6 +84,7 @@ static int check_limits(struct trainer *t)
 static int read_state(struct trainer *t)
 {
     const struct trainer_options *o = t->job.options;
+    struct start *start = &t->setup->start;
     size_t elems = (size_t)t->job.rule.nhistory * t->compute.net->elems;
 
     if (t->job.rank != 0 || t->job.blank)
@@ -90,13 +96,31 @@ static int read_state(struct trainer *t)
         if (ALLOC(t->setup->history, elems + 1, "history"))
             return -1;
     }
-    if (o->resume != RESUME_OFF && run_resume(&t->run, t->setup->history, &t->at, &t->resumed))
+    if (o->resume != RESUME_OFF &&
+        run_resume(&t->run, t->setup->history, &start->at, &start->resumed))
         return -1;
-    if (!t->resumed && o->snapshot) {
-        t->resumed = true;
-        return run_take_state(&t->run, o->snapshot, t->setup->history, &t->at);
+    if (!start->resumed && o->snapshot) {
+        if (run_take_state(&t->run, o->snapshot, t->setup->history, &start->at))
+            return -1;
+        start->resumed = true;
     }
-    return t->resumed ? 0 : compute_load_weights(&t->compute, &t->job);
+    if (!start->resumed)
+        return compute_load_weights(&t->compute, &t->job);
+    start->written = run_has_written(&t->run, start->at.iteration);
+    start->finished = !o->dry_run && run_is_finished(&t->run, &start->at);
+    return 0;
+}
+
+static int read_state_all(struct trainer *t)
+{
+    struct start *start = &t->setup->start;
+
+    if (error_agree(t->job.world, read_state(t)) || agree_share(t->job.world, start, sizeof *start))
+        return -1;
+    t->at = start->at;
+    t->resumed = start->resumed;
+    t->finished = start->finished;
+    return 0;
 }
 
 static int open_loop(struct trainer *t)
@@ -105,7 +129,7 @@ static int open_loop(struct trainer *t)
 
     trace_iteration(t->output.trace, t->at.iteration); /* what is done ahead counts to it */
     if (rates_open(&t->rates, &t->job.policy, t->job.solver->average_loss, &t->at) ||
-        scores_open(&t->scores, &t->job, test, t->run.keeps) ||
+        scores_open(&t->scores, &t->job, test, t->at.iteration, t->run.keeps) ||
         rates_recall(&t->rates, &t->scores, &t->at) ||
         stragglers_open(&t->job, t->at.iteration, &t->guard.stragglers) ||
         OWN(&t->owner, t->sums,
@@ -113,6 +137,8 @@ static int open_loop(struct trainer *t)
             "outputs") ||
         guard_open_skips(&t->guard, t->exchange.plan) || compute_open_shares(&t->compute, &t->job))
         return -1;
+    if (t->setup->start.written)
+        course_saved(&t->scores.course, t->at.iteration);
     return t->job.worker ? net_seek(t->compute.net, t->at.cursor) : 0;
 }
 
@@ -181,8 +207,11 @@ static int set_up(struct trainer *t)
     if (net_exchange_plan_all(&t->net_exchange, &t->exchange))
         return -1;
     patience_step("reading weights or a snapshot");
-    if (error_agree(world, read_state(t)) || agree_share(world, &t->at, sizeof t->at) ||
-        agree_share(world, &t->resumed, sizeof t->resumed) || error_agree(world, open_loop(t)))
+    if (read_state_all(t))
+        return -1;
+    if (t->finished)
+        return 0;
+    if (error_agree(world, open_loop(t)))
         return -1;
     patience_step("sharing the first parameters");
     if (open_sync_all(t))
@@ -190,8 +219,7 @@ static int set_up(struct trainer *t)
     patience_step("preparing the first iteration");
     if ((t->resumed && sync_load_history(t->exchange.sync, t->setup->history)) ||
         run_load_residuals_all(&t->run, t->exchange.sync, &t->at, t->resumed) ||
-        run_find_best_all(&t->run, &t->at, t->resumed, &t->scores) ||
-        error_agree(world, begin_run(t)))
+        run_find_best_all(&t->run, t->resumed, &t->scores) || error_agree(world, begin_run(t)))
         return -1;
     output_log_start(&t->job, &t->compute, &t->exchange, t->setup->notices,
                      strbuf_text(&t->setup->places));
@@ -223,7 +251,6 @@ int trainer_create(MPI_Comm world, const struct trainer_options *options, struct
         t->run.job = t->guard.job = &t->job;
         t->guard.compute = &t->compute;
         t->guard.run = &t->run;
-        t->run.last_snapshot = -1;
         t->timing.train_loss = NAN;
     }
     if (error_agree(world, t && t->setup ? job_open(&t->job, world, options, log) : -1) ||
@@ -241,6 +268,11 @@ int trainer_dry_run(struct trainer *t, struct strbuf *out)
 {
     return dry_run_report_all(&t->setup->dry, &t->job, &t->compute, &t->exchange, &t->run, &t->at,
                               t->resumed, out);
+}
+
+bool trainer_is_finished(const struct trainer *t)
+{
+    return t->finished;
 }
 
 void trainer_destroy(struct trainer *t)

@@ -101,6 +101,10 @@ struct trainer;
 int trainer_create(MPI_Comm world, const struct trainer_options *options, struct log *log,
                    struct trainer **out);
 
+/* Whether the state that was read has reached max_iter, which was said: trainer_run has nothing to
+ * do, and is not to be called. */
+bool trainer_is_finished(const struct trainer *trainer);
+
 /* Trains to max_iter, or until a signal stops it, which is no failure; then reports. Once.
  * Collective; after a failure on any rank it fails on all ranks with that one's message, and
  * transfers may be unfinished. */

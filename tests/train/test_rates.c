@@ -107,10 +107,16 @@ START_TEST(a_snapshot_keeps_what_plateau_and_early_stop_remember)
 {
     struct train_state at = {0};
     struct sync sync = {.others = 4};
-    struct scores scores = {.early = {.best = 0.75, .iteration = 20, .tests = 2}},
-                  again = {.early.best = NAN};
+    struct scores scores = {.name = "an accuracy", .course.test_every = 10},
+                  again = {.name = "an accuracy"}, other = {.name = "loss"};
     struct rates rates, resumed;
 
+    course_open(&scores.course);
+    scores.course.early = (struct course_early){.score = 0.75, .iteration = 20, .tests = 2};
+    scores.course.best = (struct course_best){.score = 0.875, .iteration = 30};
+    scores.course.counted = 40;
+    course_open(&again.course);
+    course_open(&other.course);
     ck_assert_int_eq(rates_open(&rates, &plateau, 5, &at), 0);
     rates.memory = (struct policy_memory){.least = 0.1, .event = 7};
     rates.sum = 2;
@@ -122,9 +128,15 @@ START_TEST(a_snapshot_keeps_what_plateau_and_early_stop_remember)
     ck_assert_int_eq(resumed.memory.event, 7);
     ck_assert_double_eq(resumed.sum, 3); /* each worker's share of both */
     ck_assert_int_eq(resumed.count, 3);
-    ck_assert_double_eq(again.early.best, 0.75);
-    ck_assert_int_eq(again.early.iteration, 20);
-    ck_assert_int_eq(again.early.tests, 2);
+    ck_assert_double_eq(again.course.early.score, 0.75);
+    ck_assert_int_eq(again.course.early.iteration, 20);
+    ck_assert_int_eq(again.course.early.tests, 2);
+    ck_assert_int_eq(again.course.counted, 40);
+    ck_assert_int_eq(again.course.best.iteration, 30);
+    ck_assert_double_eq(again.course.best.score, 0.875);
+    ck_assert_int_eq(rates_recall(&resumed, &other, &at), 0); /* the best by another score */
+    ck_assert_int_eq(other.course.best.iteration, -1);
+    ck_assert_int_eq(other.course.early.tests, 2);
     rates_close(&rates);
     rates_close(&resumed);
 }
@@ -133,13 +145,17 @@ END_TEST
 START_TEST(a_memory_that_cannot_be_read_is_refused_where_it_is_needed)
 {
     const struct train_state at = {.memory = "0x1p0 7 nonsense"};
-    struct scores scores = {.stop_after = 3};
+    const struct train_state old = {.memory = "0x1p0 7 0x0p+0 0 0x1p-1 20 2"};
+    struct scores scores = {.course.stop_after = 3};
     struct rates rates;
 
     ck_assert_int_eq(rates_open(&rates, &fixed, 1, &at), 0);
     ck_assert_int_eq(rates_recall(&rates, &scores, &at), -1);
     ck_assert_ptr_nonnull(strstr(error_text(), "\"0x1p0 7 nonsense\""));
-    scores.stop_after = 0;
+    ck_assert_int_eq(rates_recall(&rates, &scores, &old), 0); /* of programs before this one */
+    ck_assert_int_eq(scores.course.early.tests, 2);
+    ck_assert_int_eq(scores.course.counted, -1);
+    scores.course.stop_after = 0;
     ck_assert_int_eq(rates_recall(&rates, &scores, &at), 0);
     rates_close(&rates);
 }

@@ -1,0 +1,172 @@
+/* What a training writes under its prefix: by the keeper, which has a thread of its own. */
+#include "train/run_internal.h"
+
+#include "train/rates.h"
+#include "train/scores.h"
+
+#include "util/clock.h"
+#include "util/error.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Of the snapshot at the end: where training failed, at least, and where no time limit is known. */
+enum { LAST_TRIES_SECONDS = 15, LONG_TRIES_SECONDS = 600 };
+
+#define USUAL_SAVING_Bps 50e6 /* until one was timed: a busy file server */
+
+/* On the keeper's thread, which alone touches run.file between the first snapshot and the last. */
+static int note_snapshot(void *context, int64_t iteration)
+{
+    struct training_run *run = context;
+
+    if (iteration > run->file.iteration) /* the best may come late */
+        run->file.iteration = iteration;
+    (void)keeper_best(run->keeper, &run->file.best, &run->file.best_score);
+    return run_write_file(run);
+}
+
+static int check_prefix(void *context)
+{
+    const struct training_run *run = context;
+
+    return prefix_lock_check(run->lock);
+}
+
+static bool is_told_to_stop(void *context)
+{
+    const struct training_run *run = context;
+
+    return signals_stop_pending(run->job->options->signals);
+}
+
+/* The best of a run that goes on, where nothing but its score had it saved. */
+static bool was_not_due(const struct training_run *run, int64_t iteration)
+{
+    int every = run->job->solver->snapshot;
+
+    return iteration == run->file.best && iteration != run->file.begun &&
+           (every <= 0 || iteration % every != 0);
+}
+
+static int open_keeper(struct training_run *run)
+{
+    struct keeper_options options = {.prefix = run_prefix(run),
+                                     .binary = run_writes_binary(run),
+                                     .net = run->net,
+                                     .nhistory = run->job->rule.nhistory,
+                                     .keep = run->job->options->keep,
+                                     .log = run->job->log,
+                                     .context = run,
+                                     .check = check_prefix,
+                                     .written = note_snapshot,
+                                     .hurries = is_told_to_stop};
+    const struct checkpoint_list *list = &run->list;
+    int status;
+
+    cores_enter(&run->job->cores, CORES_ALL);
+    status = keeper_create(&options, &run->keeper);
+    cores_enter(&run->job->cores, CORES_COMPUTE);
+    if (status)
+        return -1;
+    for (int i = list->count - 1; i >= 0; i--)
+        if (run_has_written(run, list->entries[i].iteration) &&
+            list->entries[i].iteration <= run->file.begun &&
+            keeper_add(run->keeper, list->entries[i].iteration,
+                       was_not_due(run, list->entries[i].iteration)))
+            return -1;
+    if (run->file.best >= 0)
+        keeper_mark_best(run->keeper, run->file.best, run->file.best_score);
+    keeper_prune(run->keeper);
+    return 0;
+}
+
+/* Puts around the message, which says where they are, since when and what to do. */
+static int report_nonfinite(struct training_run *run, const struct rates *rates, int64_t iteration)
+{
+    char *where = strdup(error_text()), *newest = NULL;
+
+    (void)run_finish_saving(run, false); /* the one before may be on its way */
+    if (run->keeper)
+        newest = keeper_newest(run->keeper);
+    error_set("after iteration %" PRId64
+              ": %s: training has diverged, and these parameters are not "
+              "kept; lower base_lr (the rate was %g), or set clip_gradients%s%s",
+              iteration, where ? where : "values are not finite",
+              (double)rates_of(rates, iteration > rates->first ? iteration - 1 : iteration),
+              newest ? "; --resume continues from " : "", newest ? newest : "");
+    free(where);
+    free(newest);
+    return -1;
+}
+
+int run_save(struct training_run *run, const struct rates *rates, const float *history,
+             const struct train_state *state)
+{
+    struct snapshot_owner owner = {.run = run->file.run,
+                                   .digest = run->digest,
+                                   .rule = (char *)(uintptr_t)rule_kind_name(run->job->rule.kind),
+                                   .plan = run->plan,
+                                   .global_batch = run->file.global_batch};
+
+    int status;
+
+    if (!run->keeper && open_keeper(run))
+        return -1;
+    status = keeper_save(run->keeper, history, state, &owner);
+    if (status)
+        run_drop_residuals(run, state->iteration);
+    return status == CHECKPOINT_NOT_FINITE ? report_nonfinite(run, rates, state->iteration)
+                                           : status;
+}
+
+int run_check_values(struct training_run *run, const struct rates *rates, int64_t end)
+{
+    if (net_pull_values(run->net))
+        return -1;
+    return checkpoint_look(run->net) ? report_nonfinite(run, rates, end) : 0;
+}
+
+int run_expect_saving(struct training_run *run)
+{
+    const struct trainer_options *o = run->job->options;
+    bool saves = run->job->solver->snapshot > 0 || o->snapshot_every > 0;
+    bool keeps = run->keeps && (o->keep > 0 || o->keep_best); /* what a kill has left undone */
+
+    return run->job->rank == 0 && !job_rehearses(run->job) && (saves || keeps) && !run->keeper
+               ? open_keeper(run)
+               : 0;
+}
+
+int run_mark_best(struct training_run *run, const struct course *course)
+{
+    if (!course->keeps_best)
+        return 0;
+    if (!run->keeper && open_keeper(run))
+        return -1;
+    keeper_mark_best(run->keeper, course->best.iteration, course->best.score);
+    return 0;
+}
+
+int run_finish_saving(struct training_run *run, bool patient)
+{
+    double left = run->ends - run->job->options->deadline.margin - clock_seconds();
+
+    if (isinf(run->ends))
+        left = LONG_TRIES_SECONDS;
+    return keeper_finish(run->keeper,
+                         patient && left > LAST_TRIES_SECONDS ? left : LAST_TRIES_SECONDS);
+}
+
+double run_saving_seconds(const struct training_run *run)
+{
+    double measured = run->keeper ? keeper_seconds(run->keeper) : 0;
+    double bytes = (double)run->net->nlearnable * sizeof(float) * (1 + run->job->rule.nhistory) +
+                   run->residuals_bytes;
+
+    return job_rehearses(run->job) ? 0
+           : measured > 0          ? measured + run->residuals_seconds
+                                   : 0.2 + bytes / USUAL_SAVING_Bps;
+}
