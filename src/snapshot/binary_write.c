@@ -134,13 +134,14 @@ static void put_blob(struct output *to, uint32_t field, const struct snapshot_bl
     }
 }
 
-/* What Caffe's BatchNorm adds to its definition where that has none: statistics do not learn. */
+/* What Caffe's BatchNorm adds to its definition where that has none, and its reader to that:
+ * statistics do not learn. */
 static void add_frozen_params(Caffe__LayerParameter *param)
 {
     static const Caffe__ParamSpec frozen = {
         .base = PROTOBUF_C_MESSAGE_INIT(&caffe__param_spec__descriptor),
         .has_lr_mult = 1,
-        .decay_mult = 1};
+        .has_decay_mult = 1};
     static const Caffe__ParamSpec *const three[] = {&frozen, &frozen, &frozen};
 
     if (param->n_param > 0 || !param->type || strcmp(param->type, "BatchNorm") != 0)
@@ -167,8 +168,8 @@ static Caffe__LayerParameter describe_layer(const struct layer_def *def)
         param.n_loss_weight = 1; /* that of a type which ends in "Loss" */
         param.loss_weight = def->loss_weights;
     }
+    add_frozen_params(&param);
     if (def->file != NULL) {
-        add_frozen_params(&param);
         param.has_phase = 1;
         param.phase = CAFFE__PHASE__TRAIN;
     }

@@ -224,7 +224,7 @@ START_TEST(written_definitions_say_what_caffe_adds)
         "layer { name: 'd' type: 'Input' top: 'x' top: 'y' input_param { shape { dim: [1, 8] } } }"
         "layer { name: 'b' type: 'BatchNorm' bottom: 'x' top: 'b' }"
         "layer { name: 'l' type: 'EuclideanLoss' bottom: 'b' bottom: 'y' top: 'l' }";
-    static const char param[] = "  param {\n    lr_mult: 0\n  }\n";
+    static const char param[] = "  param {\n    lr_mult: 0\n    decay_mult: 0\n  }\n";
     struct net_state state = net_state_make(CAFFE__PHASE__TRAIN);
     struct snapshot_layer layers[] = {{"d", 0, {{0}}}, {"b", 0, {{0}}}, {"l", 0, {{0}}}};
     struct text_doc *doc;
