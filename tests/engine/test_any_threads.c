@@ -1,7 +1,8 @@
 /* engine_options.steady: the same bits of forward and of all gradients at 1, 2, 3, 4 and 7 threads.
- * Layers that once differed, random ones of every kind that sums, and random cases of all
- * operators; POSEIDON_SEED draws others, POSEIDON_DRAWS more of them. What comes out at one thread
- * is held against the engine without the option, which other tests hold against the definition. */
+ * Layers that once differed, at 16 and 28 as well, random ones of every kind that sums, and random
+ * cases of all operators; POSEIDON_SEED draws others, POSEIDON_DRAWS more of them. What comes out
+ * at one thread is held against the engine without the option, which other tests hold against the
+ * definition. */
 #include "tests/engine/draw.h"
 #include "tests/engine/engine_cases.h"
 #include "tests/suite.h"
@@ -20,8 +21,8 @@ struct layer {
     bool bias, transpose, blocked; /* blocked: the bottom has the layout of convolutions */
 };
 
-enum { TENSORS = 2 + RIG_PARAMS, THREADS = 5 };
-static const int threads_of[THREADS] = {1, 2, 3, 4, 7};
+enum { TENSORS = 2 + RIG_PARAMS, THREADS = 5, FIXED_THREADS = 7 };
+static const int threads_of[FIXED_THREADS] = {1, 2, 3, 4, 7, 16, 28};
 static const char *const tensors[TENSORS] = {"top", "bottom's gradient", "parameter 0's gradient",
                                              "parameter 1's gradient"};
 
@@ -228,14 +229,14 @@ static void check_close(const struct layer *l, const struct result *plain,
     }
 }
 
-static void layer_check(const struct layer *l, unsigned long long seed)
+static void layer_check(const struct layer *l, int threads, unsigned long long seed)
 {
     struct result plain, one, other;
 
     layer_run(l, 1, false, &plain);
     layer_run(l, 1, true, &one);
     check_close(l, &plain, &one);
-    for (int t = 1; t < THREADS; t++) {
+    for (int t = 1; t < threads; t++) {
         layer_run(l, threads_of[t], true, &other);
         check_same(layer_text(l), seed, threads_of[t], &one, &other);
         result_free(&other);
@@ -260,6 +261,8 @@ static const struct layer fixed[] = {
     {OP_CONV, 8, 256, 64, 14, 14, {1, 1}, WINDOW, .bias = true, .blocked = true},
     {OP_CONV, 1, 512, 96, 7, 7, {3, 3}, WINDOW, .pad = 1},
     {OP_CONV, 2, 512, 512, 7, 7, {1, 1}, WINDOW},
+    {OP_CONV, 1, 640, 512, 14, 1, {1, 1}, WINDOW},
+    {OP_CONV, 1, 160, 320, 8, 9, {1, 1}, WINDOW},
     {OP_DECONV, 2, 512, 2, 7, 7, {3, 3}, WINDOW, .pad = 1, .bias = true},
     {OP_DECONV, 2, 64, 96, 5, 6, {4, 4}, .stride = 2, .pad = 1, .dilation = 1, .group = 2},
 };
@@ -279,7 +282,7 @@ static int set_processor(int i, int half)
 
 START_TEST(layers_that_differed_have_the_same_bits)
 {
-    layer_check(&fixed[set_processor(_i, FIXED)], 0);
+    layer_check(&fixed[set_processor(_i, FIXED)], FIXED_THREADS, 0);
 }
 END_TEST
 
@@ -364,7 +367,7 @@ START_TEST(random_layers_have_the_same_bits)
 
     seed += (unsigned)set_processor(_i, random_layers());
     layer_draw(&l, seed);
-    layer_check(&l, seed);
+    layer_check(&l, THREADS, seed);
 }
 END_TEST
 

@@ -14,7 +14,7 @@ run() {
     same "$net: $many ranks $*" "$first" "$(hash_of run.json)"
 }
 
-net=LeNet batch=8 first=
+net=LeNet batch=8 first=''
 make_solver solver.prototxt 'max_iter: 3' 'snapshot_after_train: false'
 run 1
 run 2
@@ -26,7 +26,7 @@ end=$((seed + ${POSEIDON_NETS:-4}))
 while [ "$seed" -lt "$end" ]; do
     "$python" "$abs_top_srcdir/tests/mpi/random_net.py" "$seed" "$abs_top_srcdir/data" >net.prototxt ||
         fail "no net of seed $seed"
-    net="net of seed $seed" first= batch=$((seed % 3 * 8 + 8))
+    net="net of seed $seed" first='' batch=$((seed % 3 * 8 + 8))
     run 1 --threads=1
     run 1 --threads=$((2 + seed % 2))
     run 2 --threads=3

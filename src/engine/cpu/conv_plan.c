@@ -210,34 +210,41 @@ static bool desc_is_quick(const_dnnl_primitive_desc_t desc)
     return strncmp(desc_name(desc), "jit", 3) == 0 || strncmp(desc_name(desc), "brg", 3) == 0;
 }
 
-/* Whether code for all threads has the bits of the slices' code. oneDNN's generated windows sum an
- * output over channels and the window in one order; its matrix products ("gemm", "brg") cut the sum
- * by the number of threads. */
-static bool has_same_bits(const struct answer *all, const struct answer *slice)
+/* Whether the code's sums are the same, however many threads it was made for. Generated windows
+ * ("jit:") add an output up in one order, a block of channels at a time. All others ("gemm", "brg",
+ * "jit_1x1") are matrix products, whose inner sum is cut by the number of threads. */
+static bool sums_in_one_order(const_dnnl_primitive_desc_t desc)
 {
-    return strncmp(desc_name(all->desc), "jit", 3) == 0 &&
-           strcmp(desc_name(all->desc), desc_name(slice->desc)) == 0 &&
-           all->formats.src == slice->formats.src && all->formats.dst == slice->formats.dst;
+    return strncmp(desc_name(desc), "jit:", 4) == 0 || strncmp(desc_name(desc), "jit_dw:", 7) == 0;
 }
 
-/* The same, in as many slices as the pass needs. */
+/* Whether it is the same code, for the same blobs. */
+static bool is_same_code(const struct answer *a, const struct answer *b)
+{
+    return strcmp(desc_name(a->desc), desc_name(b->desc)) == 0 &&
+           a->formats.src == b->formats.src && a->formats.dst == b->formats.dst;
+}
+
+/* The same, in as many slices as the pass needs. What oneDNN has for one thread decides. */
 static int ask_pass(const struct cpu_op *op, dnnl_format_tag_t tag, const struct shape *images,
                     bool pads, enum conv_pass pass, struct answer *out)
 {
     int slices = choose_slices(op, pass);
-    struct answer all;
+    struct answer one, all;
+    bool whole;
 
-    if (ask(op, tag, images, pads, pass, slices, out))
-        return -1;
     if (slices == 0 || pass == CONV_WEIGHTS)
+        return ask(op, tag, images, pads, pass, slices, out);
+    if (ask(op, tag, images, pads, pass, 1, &one) == 0 && sums_in_one_order(one.desc)) {
+        *out = one;
+        whole = ask(op, tag, images, pads, pass, 0, &all) == 0 && is_same_code(&one, &all);
+        if (whole)
+            *out = all;
+        answer_destroy(whole ? &one : &all);
         return 0;
-    if (ask(op, tag, images, pads, pass, 0, &all) == 0 && has_same_bits(&all, out)) {
-        struct answer slice = *out;
-        *out = all;
-        all = slice;
     }
-    answer_destroy(&all);
-    return 0;
+    answer_destroy(&one);
+    return ask(op, tag, images, pads, pass, slices, out);
 }
 
 static void plan_take(struct conv_plan *plan, enum conv_pass pass, const struct answer *answer)
