@@ -13,6 +13,7 @@
 #include "util/alloc.h"
 #include "util/json.h"
 #include "util/path.h"
+#include "util/units.h"
 
 struct classification {
     struct model_options options;
@@ -50,8 +51,8 @@ static int find_names(struct classification *c)
     c->nnames = c->own.count;
     if (c->nnames >= c->classes)
         return 0;
-    return error_set("%s: expected a label for each of the %d classes, one per line, found %d",
-                     c->labels, c->classes, c->nnames);
+    return error_set("%s: expected %s, one per line, found %d", c->labels,
+                     units_count(c->classes, "class name").text, c->nnames);
 }
 
 /* The size that photographs are resized to before the centre is cut out: --resize; that of the data
@@ -147,8 +148,9 @@ static void say_transform(const struct classification *c)
         fprintf(stderr, ", no mean subtracted");
     fprintf(stderr, ", scale %g, %s", (double)t->scale, unit);
     if (!own && !c->from.record.naxes && !c->from.as_stored)
-        fprintf(stderr, " (layer '%s' sets none: use --resize, --mean, --scale)\n",
-                first->def->name);
+        fprintf(stderr, " (layer '%s' sets none%s)\n", first->def->name,
+                c->mean || c->resize || !isnan(c->scale) ? "; the options do"
+                                                         : ": use --resize, --mean, --scale");
     else
         fprintf(stderr, " (from layer '%s'%s)\n", first->def->name,
                 c->mean || c->resize || !isnan(c->scale) ? " and the options" : "");
@@ -340,7 +342,8 @@ static int classify(struct classification *c, int nimages, char **images)
     if (!status && c->json)
         status = json_print(&c->report, stdout);
     if (!status && c->failed)
-        status = error_set("%d of %d images could not be read", c->failed, nimages);
+        status =
+            error_set("%d of %s could not be read", c->failed, units_count(nimages, "image").text);
     return status;
 }
 

@@ -91,6 +91,8 @@ refuses "*$first: expected a text with the name of a class on every line*found a
 sed 's/^layer { name: "trees".*/layer { name: "in" type: "Input" top: "data" input_param { shape { dim: [1, 3, 14, 14] } } }/; /SoftmaxWithLoss/d' hdf5.prototxt >deploy.prototxt
 works "*Preprocessing: resize 14x14, no mean subtracted, scale 1, blue, green, red (layer 'in' sets none: use --resize, --mean, --scale)*" \
     classify --model=deploy.prototxt --weights=weights.caffemodel.h5 $first
+works "*Preprocessing: resize 14x14, mean 7,7,7, scale 1, blue, green, red (layer 'in' sets none; the options do)*" \
+    classify --model=deploy.prototxt --weights=weights.caffemodel.h5 --mean=7 $first
 refuses "*--input-shape=3,64,64: layer 'in' gives the input's size, 1 3 14 14*" \
     classify --model=deploy.prototxt --weights=weights.caffemodel.h5 --input-shape=3,64,64 $first
 refuses '*deploy.prototxt: the net has no data layer, so its inputs would be zeros*' \
