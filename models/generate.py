@@ -80,6 +80,9 @@ def alexnet(caffenet=False):
 
 FLOWERS = """
 Images of 256 x 256 pixels, crops of 227. The solver has the commands. batch_size counts per rank."""
+WEIGHTS = """
+It starts from `weights`, which SqueezeNet's authors publish at https://github.com/forresti/SqueezeNet; train --weights=FILE
+takes another file."""
 FLOWERS_COMMANDS = """
 
 From the folder that holds data/flowers17-256, with its photographs and the lists train.txt and test.txt
@@ -119,7 +122,7 @@ def squeezenet_flowers():
     net.loss("pool_final", tops=(1,))
     net.write(name + "/train_val.prototxt")
     solver(name, "Fine-tuning on two ranks: 680 iterations of 32 images, 20 passes over 1088 photographs."
-           + FLOWERS_COMMANDS % (name, " \\\n        --weights=squeezenet_v1.0.caffemodel"), test_iter=8,
+           + WEIGHTS + FLOWERS_COMMANDS % (name, ""), weights="squeezenet_v1.0.caffemodel", test_iter=8,
            test_interval=68, base_lr=0.0001, momentum=0.9, weight_decay=0.0002, lr_policy="poly", power=1.0,
            display=34, average_loss=34, max_iter=680, snapshot=680, random_seed=1)
 
@@ -137,8 +140,8 @@ def photographs_squeezenet():
                       [Message(lr_mult=10), Message(lr_mult=20, decay_mult=0)], gaussian(0.001), last_relu=False)
     net.loss("pool_final", tops=(1,))
     net.write("photographs/squeezenet.prototxt")
-    solver("photographs", "Fine-tuning on two ranks of 16 photographs each. --epochs=N of train takes the place of max_iter.",
-           "squeezenet_solver.prototxt", "squeezenet.prototxt", test_iter=17, test_interval=68, base_lr=0.0001,
+    solver("photographs", "Fine-tuning on two ranks of 16 photographs each. --epochs=N of train takes the place of max_iter." + WEIGHTS,
+           "squeezenet_solver.prototxt", "squeezenet.prototxt", weights="squeezenet_v1.0.caffemodel", test_iter=17, test_interval=68, base_lr=0.0001,
            momentum=0.9, weight_decay=0.0002, lr_policy="poly", power=1.0, display=34, average_loss=34,
            max_iter=340, snapshot=340, random_seed=1)
 

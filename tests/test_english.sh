@@ -17,6 +17,7 @@ cat >"$list" <<'END'
 \b(net|file|shape|solver|log|header|name) tells\b	says, names, or has
 \bdoes not tell\b	does not say
 \bwhosever\b	of whichever
+\bmend the (data|file)\b	fix
 \bsilently\b.*\bsilently\b	once
 END
 

@@ -16,6 +16,7 @@
 #include "util/alloc.h"
 #include "util/json.h"
 #include "util/path.h"
+#include "util/units.h"
 
 struct classification {
     struct model_options options;
@@ -67,8 +68,8 @@ static int find_names(struct classification *c)
     c->nnames = c->own.count;
     if (c->nnames >= c->classes)
         return 0;
-    return error_set("%s: expected a label for each of the %d classes, one per line, found %d",
-                     c->labels, c->classes, c->nnames);
+    return error_set("%s: expected %s, one per line, found %d", c->labels,
+                     units_count(c->classes, "class name").text, c->nnames);
 }
 
 /* What the weights tell of the images that the net was trained on, where its data is not here. */
@@ -190,8 +191,9 @@ static void say_transform(const struct classification *c)
         fprintf(stderr, ", no mean subtracted");
     fprintf(stderr, ", scale %g, %s", (double)t->scale, unit);
     if (!own && !c->from.record.naxes && !c->from.as_stored)
-        fprintf(stderr, " (layer '%s' sets none: use --resize, --mean, --scale)\n",
-                first->def->name);
+        fprintf(stderr, " (layer '%s' sets none%s)\n", first->def->name,
+                c->mean || c->resize || !isnan(c->scale) ? "; the options do"
+                                                         : ": use --resize, --mean, --scale");
     else
         fprintf(stderr, " (from %s '%s'%s)\n", c->prepared ? "the weights" : "layer",
                 c->prepared ? c->options.weights : first->def->name,
@@ -386,7 +388,8 @@ static int classify(struct classification *c, int nimages, char **images)
     if (!status && c->json)
         status = json_print(&c->report, stdout);
     if (!status && c->failed)
-        status = error_set("%d of %d images could not be read", c->failed, nimages);
+        status =
+            error_set("%d of %s could not be read", c->failed, units_count(nimages, "image").text);
     return status;
 }
 

@@ -14,6 +14,7 @@
 #include "util/json.h"
 #include "util/path.h"
 #include "util/suggest.h"
+#include "util/units.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -227,8 +228,8 @@ static int set_write(const struct convert *c, const struct imageset *set)
 
 static int summary_print(const struct convert *c, const struct imageset *set, const size_t *count)
 {
-    printf("%s: %zu records of %dx%dx%d", c->out, set->count, set->dim[0], set->dim[1],
-           set->dim[2]);
+    printf("%s: %s of %dx%dx%d", c->out, units_count((long long)set->count, "record").text,
+           set->dim[0], set->dim[1], set->dim[2]);
     for (int k = 0; k < set->nclasses; k++) {
         const char *separator = k ? ", " : "; per class: ";
         if (set->class_name[k])

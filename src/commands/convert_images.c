@@ -15,6 +15,7 @@
 #include "util/file.h"
 #include "util/json.h"
 #include "util/path.h"
+#include "util/units.h"
 #include "util/workers.h"
 
 #include <stdio.h>
@@ -225,8 +226,8 @@ static void warn_of_empty_classes(const struct request *r, const struct list *li
     for (int k = 0; k < list->classes.count; k++) {
         if (n == list->count || list->label[n] != k)
             fprintf(stderr,
-                    "warning: %s/%s holds no images, and is class %d all the same; remove it if it "
-                    "is none\n",
+                    "warning: %s/%s holds no images and still counts as class %d; remove the "
+                    "folder if it is no class\n",
                     r->source, list->classes.name[k], k);
         while (n < list->count && list->label[n] == k)
             n++;
@@ -353,26 +354,27 @@ static void summary_print(const struct conversion *c)
     uint64_t shown = c->refused < SHOWN_REFUSALS ? c->refused : SHOWN_REFUSALS;
 
     for (int i = 0; i < c->nsinks; i++) {
-        printf("%s: %llu images", c->out[i], (unsigned long long)c->outputs.count[i]);
+        printf("%s: %s", c->out[i], units_count((long long)c->outputs.count[i], "image").text);
         if (c->varies)
             printf(" of different sizes (Data layers need crop_size, and mean_value for a mean)");
         else
             printf(" of %lldx%lldx%lld", (long long)c->shape.dim[0], (long long)c->shape.dim[1],
                    (long long)c->shape.dim[2]);
         if (c->list.classes.count)
-            printf(" of %d classes", c->list.classes.count);
+            printf(" of %s", units_count(c->list.classes.count, "class").text);
         printf(" in %.1f s\n", clock_seconds() - c->started);
     }
     if (c->odd)
-        fprintf(stderr, "%llu images of another size than the first were left out\n",
-                (unsigned long long)c->odd);
+        fprintf(stderr, "%s of another size than the first left out\n",
+                units_count((long long)c->odd, "image").text);
     if (c->unended)
-        fprintf(stderr, "%llu JPEG images lack their end mark; all their pixels were there\n",
-                (unsigned long long)c->unended);
+        fprintf(stderr, "%s without an end mark, whose pixels were all there\n",
+                units_count((long long)c->unended, "JPEG image").text);
     if (!c->refused)
         return;
-    fprintf(stderr, "warning: %llu of %llu images were refused%s\n", (unsigned long long)c->refused,
-            (unsigned long long)c->list.count, c->refused > shown ? "; the first:" : ":");
+    fprintf(stderr, "warning: %llu of %s refused%s\n", (unsigned long long)c->refused,
+            units_count((long long)c->list.count, "image").text,
+            c->refused > shown ? "; the first:" : ":");
     for (uint64_t i = 0; i < shown; i++)
         fprintf(stderr, "  %s: %s\n", c->refusal[i].name ? c->refusal[i].name : "?",
                 c->refusal[i].reason ? c->refusal[i].reason : "?");
@@ -449,8 +451,8 @@ static int conversion_run(struct conversion *c)
     if (image_stream_run(&stream))
         return -1;
     if (c->outputs.count[0] + c->outputs.count[1] == 0)
-        return error_set("%s: all %llu images were refused; the first, %s: %s", c->request->source,
-                         (unsigned long long)c->list.count, c->refusal[0].name,
+        return error_set("%s: %s refused, and none is left; the first, %s: %s", c->request->source,
+                         units_count((long long)c->list.count, "image").text, c->refusal[0].name,
                          c->refusal[0].reason);
     for (int i = 0; i < c->nsinks; i++)
         if (c->outputs.count[i] == 0)
@@ -463,8 +465,9 @@ static int conversion_run(struct conversion *c)
     else if (summary_json(c))
         return -1;
     return c->refused && !c->request->skip_bad
-               ? error_set("%llu of %llu images were left out; --skip-bad accepts that",
-                           (unsigned long long)c->refused, (unsigned long long)c->list.count)
+               ? error_set("%llu of %s left out; --skip-bad accepts that",
+                           (unsigned long long)c->refused,
+                           units_count((long long)c->list.count, "image").text)
                : 0;
 }
 

@@ -7,6 +7,7 @@
 
 #include "snapshot/weights.h"
 #include "util/error.h"
+#include "util/units.h"
 
 static int convert(const char *in, const char *out, bool force)
 {
@@ -20,7 +21,8 @@ static int convert(const char *in, const char *out, bool force)
         for (int b = 0; b < weights.layers[i].nblobs; b++)
             nblobs += !weights.layers[i].blobs[b].shared;
     if (!status)
-        printf("%s: %d parameters of %d layers\n", out, nblobs, weights.nlayers);
+        printf("%s: %s of %s\n", out, units_count(nblobs, "parameter").text,
+               units_count(weights.nlayers, "layer").text);
     weights_free(&weights);
     return status;
 }

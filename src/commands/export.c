@@ -9,6 +9,7 @@
 #include "export/export.h"
 #include "snapshot/checkpoint.h"
 #include "util/error.h"
+#include "util/units.h"
 
 /* "data (N x 3 x 227 x 227)" */
 static void print_ends(const char *what, size_t n, Onnx__ValueInfoProto *const *ends)
@@ -30,7 +31,8 @@ static void print_report(const char *path, const struct onnx *made)
 {
     const Onnx__GraphProto *graph = &made->main;
 
-    printf("%s: %zu nodes, ONNX opset %d", path, graph->n_node, ONNX_OPSET);
+    printf("%s: %s, ONNX opset %d", path, units_count((long long)graph->n_node, "node").text,
+           ONNX_OPSET);
     print_ends("; from ", graph->n_input, graph->input);
     print_ends(" to ", graph->n_output, graph->output);
     printf("\n");

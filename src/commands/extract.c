@@ -14,6 +14,7 @@
 #include "util/file.h"
 #include "util/h5.h"
 #include "util/json.h"
+#include "util/units.h"
 
 #define MAX_BLOBS 64
 
@@ -251,8 +252,8 @@ static int extract(struct extraction *x, struct log *log)
     if (!status && x->json)
         status = print_report(x);
     for (int i = 0; i < x->nfeatures && !status && !x->json; i++)
-        printf("%s: %s, %llu rows\n", x->out ? x->out : x->databases, x->features[i].blob->name,
-               (unsigned long long)x->features[i].data.dim[0]);
+        printf("%s: %s, %s\n", x->out ? x->out : x->databases, x->features[i].blob->name,
+               units_count((long long)x->features[i].data.dim[0], "row").text);
     model_close(&x->model);
     return status;
 }

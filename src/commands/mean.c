@@ -7,6 +7,7 @@
 #include "train/signals.h"
 #include "util/error.h"
 #include "util/json.h"
+#include "util/units.h"
 #include "util/workers.h"
 
 #include <stdio.h>
@@ -98,9 +99,10 @@ static int result_print(const struct averaging *a)
         printf("mean_value channel [%lld]: %g\n", (long long)c,
                mean_image_channel(&a->outputs.sum, c));
     if (a->outputs.mean)
-        printf("%s: the mean of %llu images of %lldx%lldx%lld\n", a->outputs.mean,
-               (unsigned long long)a->outputs.sum.count, (long long)a->outputs.sum.shape.dim[0],
-               (long long)a->outputs.sum.shape.dim[1], (long long)a->outputs.sum.shape.dim[2]);
+        printf("%s: the mean of %s of %lldx%lldx%lld\n", a->outputs.mean,
+               units_count((long long)a->outputs.sum.count, "image").text,
+               (long long)a->outputs.sum.shape.dim[0], (long long)a->outputs.sum.shape.dim[1],
+               (long long)a->outputs.sum.shape.dim[2]);
     return 0;
 }
 

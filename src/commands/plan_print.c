@@ -79,10 +79,11 @@ static void print_net(const struct forecast *f)
     char text[512];
     const char *name = f->net->def->name;
 
-    snprintf(text, sizeof text, "%s: %zu parameters, %s; %d images per rank and iteration%s",
-             name && *name ? name : f->net->def->file, f->net->nlearnable,
-             units_bytes((double)f->net->nlearnable * sizeof(float)).text, f->batch,
-             net_is_assumed(f->net) ? " (assumed input)" : "");
+    snprintf(text, sizeof text, "%s: %s, %s; %s per rank and iteration%s",
+             name && *name ? name : f->net->def->file,
+             units_count((long long)f->net->nlearnable, "parameter").text,
+             units_bytes((double)f->net->nlearnable * sizeof(float)).text,
+             units_count(f->batch, "image").text, net_is_assumed(f->net) ? " (assumed input)" : "");
     options_print_text(text);
 }
 

@@ -16,6 +16,7 @@
 #include "util/file.h"
 #include "util/json.h"
 #include "util/log.h"
+#include "util/units.h"
 
 struct timing {
     struct model_options model_options;
@@ -333,8 +334,9 @@ static int write_profile(struct timing *t)
 
     if (roofline_gemm(&t->model.engine, SIZE, &gemm) || roofline_update(&t->model.engine, &update))
         return -1;
-    strbuf_printf(&text, "# net %s, phase %s, engine %s, mean of %d iterations\n", net->def->name,
-                  t->model_options.phase, t->computing.engine, t->iterations);
+    strbuf_printf(&text, "# net %s, phase %s, engine %s, mean of %s\n", net->def->name,
+                  t->model_options.phase, t->computing.engine,
+                  units_count(t->iterations, "iteration").text);
     if (input)
         strbuf_printf(&text, "# input %s%s\n", shape_text(&input->value.shape).text,
                       net_is_assumed(net) ? " (assumed)" : "");

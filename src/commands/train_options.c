@@ -80,8 +80,8 @@ static void add_training(struct train_request *r, struct option_rows *rows)
         {"global-batch", OPTION_COUNT, &o->global_batch, "N",
          "training samples per iteration over all ranks"},
         {"reproducible", OPTION_NAME, &r->reproducible, "GRAIN",
-         "the same bits at any number of ranks that --global-batch's grains of so many samples can "
-         "be dealt to (default: an eighth of it)"},
+         "the same bits on any number of ranks: --global-batch is cut into grains of so many "
+         "samples (default: 8 grains), which the ranks share evenly"},
         {"max-iter", OPTION_COUNT, &o->max_iter, "N", "iterations, instead of the solver's"},
         {"epochs", OPTION_REAL, &o->epochs, "N",
          "passes over the training data, instead of iterations; N may be a fraction"},

@@ -3,6 +3,7 @@
 #include "engine/op_check_internal.h"
 #include "engine/op_size.h"
 #include "util/error.h"
+#include "util/units.h"
 
 #include <inttypes.h>
 
@@ -74,10 +75,11 @@ static int scale_check(const struct op_args *args)
     if (!a->scale && !a->bias)
         return error_set("has neither a gain nor a bias");
     if ((args->nbottoms == 2) != a->from_bottom)
-        return error_set("has %d bottoms, but from_bottom is %d", args->nbottoms, a->from_bottom);
+        return error_set("has %s, but from_bottom is %d",
+                         units_count(args->nbottoms, "bottom").text, a->from_bottom);
     if (a->axis < 0 || a->naxes < 0 || a->axis > x->naxes - a->naxes)
-        return error_set("a factor of %d axes from axis %d on does not fit a bottom of %d",
-                         a->naxes, a->axis, x->naxes);
+        return error_set("a factor of %s from axis %d on does not fit a bottom of %d",
+                         units_count(a->naxes, "axis").text, a->axis, x->naxes);
     if (op_check_param_count(args, a->scale + a->bias - a->from_bottom) ||
         (a->from_bottom &&
          op_check_bottom_elems(args, 1, op_scale_factors(args), "elements, as the factor has")))

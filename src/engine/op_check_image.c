@@ -3,6 +3,7 @@
 #include "engine/op_check_internal.h"
 #include "engine/op_size.h"
 #include "util/error.h"
+#include "util/units.h"
 
 #include <inttypes.h>
 
@@ -35,9 +36,9 @@ static int conv_check_params(const struct op_args *args)
     int64_t places = op_window_places(a->kernel, op_bottom_shape(args, 0)->naxes - 2);
 
     if (a->group < 1 || in % a->group || out % a->group)
-        return error_set("%d groups do not divide the %" PRId64 " channels of '%s' and the %" PRId64
-                         " outputs",
-                         a->group, in, op_bottom_name(args, 0), out);
+        return error_set("group %d does not divide the %s of '%s' and the %s", a->group,
+                         units_count(in, "channel").text, op_bottom_name(args, 0),
+                         units_count(out, "output").text);
     if (args->relu && (args->kind != OP_CONV || !a->bias))
         return error_set("only a convolution with a bias does the work of a ReLU, too");
     return op_check_weight_and_bias(args, in * (out / a->group) * places, a->bias, out);
@@ -67,9 +68,9 @@ static int im2col_check(const struct op_args *args)
         return -1;
     channels = x->dim[1] * op_window_places(a->kernel, x->naxes - 2);
     if (y->dim[1] != channels)
-        return error_set("the top has %" PRId64 " channels, not %" PRId64
+        return error_set("the top has %s, not %" PRId64
                          ", the kernel's places in each of the bottom's",
-                         y->dim[1], channels);
+                         units_count(y->dim[1], "channel").text, channels);
     return 0;
 }
 

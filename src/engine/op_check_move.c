@@ -2,6 +2,7 @@
  */
 #include "engine/op_check_internal.h"
 #include "util/error.h"
+#include "util/units.h"
 
 #include <inttypes.h>
 
@@ -80,7 +81,8 @@ static int crop_check(const struct op_args *args)
     const int64_t *offset = args->u.crop.offset;
 
     if (x->naxes != y->naxes || x->naxes == 0)
-        return error_set("the top has %d axes, the bottom %d", y->naxes, x->naxes);
+        return error_set("the top has %s, the bottom %d", units_count(y->naxes, "axis").text,
+                         x->naxes);
     for (int i = 0; i < x->naxes; i++)
         if (offset[i] < 0 || offset[i] > x->dim[i] - y->dim[i])
             return error_set("offset %" PRId64 " and size %" PRId64
@@ -115,8 +117,8 @@ static int shuffle_check(const struct op_args *args)
     if (op_check_has_channels(args))
         return -1;
     if (group < 1 || x->dim[1] % group)
-        return error_set("group %d does not divide the %" PRId64 " channels of '%s'", group,
-                         x->dim[1], op_bottom_name(args, 0));
+        return error_set("group %d does not divide the %s of '%s'", group,
+                         units_count(x->dim[1], "channel").text, op_bottom_name(args, 0));
     return 0;
 }
 
@@ -148,7 +150,7 @@ static int embed_check(const struct op_args *args)
 
     weight = &args->params[0]->shape;
     if (weight->naxes != 2)
-        return error_set("the weight has %d axes, not 2", weight->naxes);
+        return error_set("the weight has %s, not 2", units_count(weight->naxes, "axis").text);
     if (op_check_top_elems(args, 0, count * weight->dim[1]))
         return -1;
     return op_check_weight_and_bias(args, (int64_t)shape_elems(weight), args->u.embed.bias,

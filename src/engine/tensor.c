@@ -3,6 +3,7 @@
 
 #include "util/error.h"
 #include "util/strbuf.h"
+#include "util/units.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -56,7 +57,8 @@ int shape_set(struct shape *shape, int naxes, const int64_t *dim, const char *wh
 int shape_axis(const struct shape *shape, int axis, int *out)
 {
     if (axis < -shape->naxes || axis >= shape->naxes)
-        return error_set("axis %d is out of range for a blob of %d axes", axis, shape->naxes);
+        return error_set("axis %d is out of range for a blob of %s", axis,
+                         units_count(shape->naxes, "axis").text);
     *out = axis < 0 ? axis + shape->naxes : axis;
     return 0;
 }

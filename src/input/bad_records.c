@@ -5,6 +5,7 @@
 #include "input/transform.h"
 #include "util/alloc.h"
 #include "util/strbuf.h"
+#include "util/units.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -128,8 +129,8 @@ int bad_records_read(struct bad_records *bad, struct source *source,
         }
         number = (number + 1) % source->nrecords;
     }
-    return error_set("%s: all of its %llu records are damaged", source->path,
-                     (unsigned long long)source->nrecords);
+    return error_set("%s: %s damaged, and none is left", source->path,
+                     units_count((long long)source->nrecords, "record").text);
 }
 
 void bad_records_list(struct bad_records *bad, struct strbuf *out)

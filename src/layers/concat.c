@@ -2,6 +2,7 @@
 #include "layers/layers_internal.h"
 
 #include "util/alloc.h"
+#include "util/units.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -160,14 +161,14 @@ static int reshape_range(const struct layer *layer, const Caffe__ReshapeParamete
 
     *begin = p->axis >= 0 ? p->axis : naxes + p->axis + 1;
     if (*begin < 0 || *begin > naxes)
-        return error_set("axis %d is out of range for bottom '%s' of %d axes", p->axis,
-                         layer->bottoms[0]->name, naxes);
+        return error_set("axis %d is out of range for bottom '%s' of %s", p->axis,
+                         layer->bottoms[0]->name, units_count(naxes, "axis").text);
     if (p->num_axes < -1)
         return error_set("num_axes is %d; expected -1 (to the end) or more", p->num_axes);
     *end = p->num_axes == -1 ? naxes : *begin + p->num_axes;
     if (*end > naxes)
-        return error_set("axis %d and num_axes %d go beyond bottom '%s' of %d axes", p->axis,
-                         p->num_axes, layer->bottoms[0]->name, naxes);
+        return error_set("axis %d and num_axes %d go beyond bottom '%s' of %s", p->axis,
+                         p->num_axes, layer->bottoms[0]->name, units_count(naxes, "axis").text);
     return 0;
 }
 

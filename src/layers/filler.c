@@ -8,6 +8,7 @@
 
 #include "util/error.h"
 #include "util/rng.h"
+#include "util/units.h"
 
 #include <math.h>
 #include <string.h>
@@ -100,8 +101,9 @@ static int fill_bilinear(const struct shape *shape, float *out)
 {
     if (shape->naxes != 4 || shape->dim[2] != shape->dim[3])
         return error_set("filler 'bilinear' needs a 4-axis parameter with a square kernel, found "
-                         "%d axes, kernel %d x %d",
-                         shape->naxes, (int)shape_dim(shape, 2), (int)shape_dim(shape, 3));
+                         "%s, kernel %d x %d",
+                         units_count(shape->naxes, "axis").text, (int)shape_dim(shape, 2),
+                         (int)shape_dim(shape, 3));
     size_t elems = shape_elems(shape);
     size_t k = (size_t)shape->dim[3];
     double f = ceil((double)k / 2);

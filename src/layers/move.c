@@ -3,6 +3,7 @@
 #include "layers/layers_internal.h"
 
 #include "util/error.h"
+#include "util/units.h"
 
 static int crop_setup(struct layer *layer)
 {
@@ -19,8 +20,9 @@ static int crop_setup(struct layer *layer)
         return error_set("found %zu values of offset for axes %d to %d; expected one, or one each",
                          p->n_offset, axis, bottom->naxes - 1);
     if (size->naxes < bottom->naxes)
-        return error_set("'%s' has %d axes; expected %d, as '%s' has", layer->bottoms[1]->name,
-                         size->naxes, bottom->naxes, layer->bottoms[0]->name);
+        return error_set("'%s' has %s; expected %d, as '%s' has", layer->bottoms[1]->name,
+                         units_count(size->naxes, "axis").text, bottom->naxes,
+                         layer->bottoms[0]->name);
     for (int i = axis; i < bottom->naxes; i++) {
         if (p->n_offset > 0)
             offset[i] = p->offset[p->n_offset == 1 ? 0 : i - axis];
@@ -70,8 +72,9 @@ static int batch_reindex_setup(struct layer *layer)
 
     if (shape.naxes == 0 || index->naxes != 1)
         return error_set("expected a bottom of samples and one of 1 axis with their numbers, found "
-                         "'%s' of %d axes: %s",
-                         layer->bottoms[1]->name, index->naxes, shape_text(index).text);
+                         "'%s' of %s: %s",
+                         layer->bottoms[1]->name, units_count(index->naxes, "axis").text,
+                         shape_text(index).text);
     shape.dim[0] = index->dim[0];
     return shape_set(&layer->tops[0]->value.shape, shape.naxes, shape.dim, layer->tops[0]->name);
 }

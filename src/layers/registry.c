@@ -5,6 +5,7 @@
 #include "util/alloc.h"
 #include "util/strbuf.h"
 #include "util/suggest.h"
+#include "util/units.h"
 
 #include <assert.h>
 #include <limits.h>
@@ -383,8 +384,9 @@ int layer_expect_axes(const struct layer *layer, int bottom, int naxes, const ch
 
     if (blob->value.shape.naxes == naxes)
         return 0;
-    return error_set("expected a bottom of %d axes (%s), found '%s' of %d: %s", naxes, meaning,
-                     blob->name, blob->value.shape.naxes, shape_text(&blob->value.shape).text);
+    return error_set("expected a bottom of %s (%s), found '%s' of %d: %s",
+                     units_count(naxes, "axis").text, meaning, blob->name, blob->value.shape.naxes,
+                     shape_text(&blob->value.shape).text);
 }
 
 int layer_expect_one_shape(const struct layer *layer)
@@ -407,6 +409,7 @@ int layer_resolve_axis(const struct layer *layer, const char *field, int axis, i
 
     if (shape_axis(&blob->value.shape, axis, out) == 0)
         return 0;
-    return error_set("%s %d is out of range for bottom '%s' of %d axes: %s", field, axis,
-                     blob->name, blob->value.shape.naxes, shape_text(&blob->value.shape).text);
+    return error_set("%s %d is out of range for bottom '%s' of %s: %s", field, axis, blob->name,
+                     units_count(blob->value.shape.naxes, "axis").text,
+                     shape_text(&blob->value.shape).text);
 }

@@ -4,6 +4,7 @@
 #include "layers/layers_internal.h"
 
 #include "util/alloc.h"
+#include "util/units.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -32,8 +33,9 @@ static int scale_learnt_axes(const struct layer *layer, const struct factor_fiel
         return -1;
     args->naxes = f->num_axes == -1 ? x->naxes - args->axis : f->num_axes;
     if (args->axis + args->naxes > x->naxes)
-        return error_set("axis %d and num_axes %d go beyond bottom '%s' of %d axes: %s", f->axis,
-                         f->num_axes, layer->bottoms[0]->name, x->naxes, shape_text(x).text);
+        return error_set("axis %d and num_axes %d go beyond bottom '%s' of %s: %s", f->axis,
+                         f->num_axes, layer->bottoms[0]->name, units_count(x->naxes, "axis").text,
+                         shape_text(x).text);
     return 0;
 }
 

@@ -97,7 +97,7 @@ void report_table(const struct figures *figures, struct strbuf *text)
     }
     if (folded == 0)
         return;
-    snprintf(name, sizeof name, "%d other layers", folded);
+    snprintf(name, sizeof name, "%s", units_count(folded, "other layer").text);
     rest.name = name;
     rest.scheme = "";
     put_row(&rest, rest_exposed, timed, text);

@@ -432,7 +432,7 @@ void choose_print_lossy(const struct choose_answer *answer, int ngroups, char ou
     }
     snprintf(out, CHOOSE_WORDS, "%.2f times as fast as the best exact plan by the model; ",
              answer->exact_seconds / answer->seconds);
-    snprintf(of, sizeof of, " of %d layers travel", training);
+    snprintf(of, sizeof of, " of %s travel", units_count(training, "layer").text);
     for (int w = answer->nexact; w < ways->n; w++) {
         int count = count_groups(answer, ngroups, ways->way[w]);
         if (count == 0)

@@ -249,7 +249,7 @@ int compute_load_weights(struct compute *compute, const struct job *job)
 
     for (size_t i = 0; !given && !job_rehearses(job) && i < job->solver->n_weights; i++)
         if (checkpoint_load_weights(job->solver->weights[i], false, compute->net, job->log))
-            return -1;
+            return error_context("%s: weights (or train --weights=FILE)", job->options->solver);
     return given ? checkpoint_load_weights(given, false, compute->net, job->log) : 0;
 }
 

@@ -85,7 +85,8 @@ static void put_labels(struct dry_run *out, const struct net *net, const struct 
 
     strbuf_printf(&out->survey, "\n            labels %g to %g", (double)s->least, (double)s->most);
     if (s->nread < s->nrecords)
-        strbuf_printf(&out->survey, " in %" PRIu64 " records spread over all", s->nread);
+        strbuf_printf(&out->survey, " in %s spread over all",
+                      units_count((long long)s->nread, "record").text);
     strbuf_printf(&out->survey, "; the first is %g, the last %g", (double)s->first,
                   (double)s->last);
     if (judged && (s->least < 0 || s->most >= (float)classes || s->fraction))
@@ -158,11 +159,13 @@ static void put_training(const struct job *job, const struct compute *compute,
                       job->iter_size);
     strbuf_puts(out, ")\n");
     if (job->records)
-        strbuf_printf(out, "%-10s  %d iterations of %d = %.4g epochs of %" PRIu64 " records\n", "",
-                      job->max_iter, samples, job_epochs(job, (double)job->max_iter * samples),
-                      job->records);
-    strbuf_printf(out, "%-10s  %s: %d layers, %zu parameters\n", "net", compute->net->def->file,
-                  compute->net->nlayers, compute->net->nlearnable);
+        strbuf_printf(out, "%-10s  %s of %d = %.4g epochs of %s\n", "",
+                      units_count(job->max_iter, "iteration").text, samples,
+                      job_epochs(job, (double)job->max_iter * samples),
+                      units_count((long long)job->records, "record").text);
+    strbuf_printf(out, "%-10s  %s: %s, %s\n", "net", compute->net->def->file,
+                  units_count(compute->net->nlayers, "layer").text,
+                  units_count((long long)compute->net->nlearnable, "parameter").text);
 }
 
 static void put_weights(const struct job *job, const struct training_run *run,

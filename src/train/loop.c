@@ -406,7 +406,8 @@ static int run_loop(struct trainer *t)
     compute_spread_statistics(&t->compute, &t->job);
     t->timing.started = clock_seconds();
     t->timing.display_iter = t->at.iteration;
-    LOG_INFO(t->job.log, "Solving %s", t->compute.net->def->name);
+    LOG_INFO(t->job.log, "Solving %s",
+             *t->compute.net->def->name ? t->compute.net->def->name : t->compute.net->def->file);
     LOG_INFO(t->job.log, "Learning Rate Policy: %s", t->job.solver->lr_policy);
     if (t->job.max_iter == 0)
         LOG_WARNING(t->job.log, "%s: max_iter is 0 or not set: no iteration is run",

@@ -67,11 +67,12 @@ int guard_report_divergence(struct guard *guard, const struct rates *rates, int6
 {
     struct strbuf where = {.data = NULL}, row = {.data = NULL};
 
+    loss = isnan(loss) ? fabs(loss) : loss; /* a NaN has no sign that matters: "nan" */
     if (guard->job->options->skip_nan > 0)
         strbuf_printf(&row, ", and %d updates in a row were to be left out (--on-nan=skip)",
                       guard->bad_losses);
     if (find_nonfinite(guard->job, guard->compute, run, &where))
-        error_set("iteration %" PRId64 ": loss = %g%s: %s: mend the data%s", iteration, loss,
+        error_set("iteration %" PRId64 ": loss = %g%s: %s: fix the data%s", iteration, loss,
                   strbuf_text(&row), strbuf_text(&where),
                   row.length ? "" : ", or let --on-nan=skip leave such updates out");
     else

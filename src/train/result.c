@@ -10,6 +10,7 @@
 #include "util/alloc.h"
 #include "util/build_info.h"
 #include "util/file.h"
+#include "util/units.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -71,15 +72,16 @@ static int write_trace(struct trainer *t)
         return -1;
     if (t->job.rank != 0)
         return 0;
-    LOG_INFO(t->job.log, "Trace of %llu events written to %s (clocks agree within %.3g us)",
-             (unsigned long long)written.events, o->trace, written.clock_error * 1e6);
+    LOG_INFO(t->job.log, "Trace of %s written to %s (clocks agree within %.3g us)",
+             units_count((long long)written.events, "event").text, o->trace,
+             written.clock_error * 1e6);
     if (o->trace_first >= t->end)
         warn_of_unreached(t);
     if (written.dropped > 0)
         LOG_WARNING(t->job.log,
-                    "The trace buffer is full: %llu events were dropped, its last iterations are "
-                    "missing; --trace=FILE,A-B chooses which ones to keep",
-                    (unsigned long long)written.dropped);
+                    "The trace buffer is full: it lacks %s, of its last iterations; "
+                    "--trace=FILE,A-B chooses which ones to keep",
+                    units_count((long long)written.dropped, "event").text);
     return 0;
 }
 
@@ -125,8 +127,9 @@ static void log_input(struct log *log, const struct figures *figures)
 {
     double waits = figures_sum(figures, FIGURE(input_waits));
     if (waits > 0)
-        LOG_INFO(log, "Training waited for input %.0f times, %.3g s in all (summed over ranks)",
-                 waits, figures_sum(figures, FIGURE(input_total_seconds)));
+        LOG_INFO(log, "Training waited for input %s, %.3g s in all (summed over ranks)",
+                 units_count((long long)waits, "time").text,
+                 figures_sum(figures, FIGURE(input_total_seconds)));
     else
         LOG_INFO(log, "Training never waited for input.");
 }
@@ -168,8 +171,8 @@ static void log_run(const struct trainer *t)
         strbuf_putc(&text, ')');
     }
     if (job->records)
-        strbuf_printf(&text, ", %.4g epochs of %" PRIu64 " records", job_epochs(job, images),
-                      job->records);
+        strbuf_printf(&text, ", %.4g epochs of %s", job_epochs(job, images),
+                      units_count((long long)job->records, "record").text);
     LOG_INFO(job->log, "%s", strbuf_text(&text));
     strbuf_clear(&text);
     if (!job->blank && isfinite(t->timing.train_loss)) {
@@ -196,8 +199,10 @@ static void log_run(const struct trainer *t)
     if (job->options->check_sync > 0) { /* before iterations, the first one left out */
         int64_t every = job->options->check_sync, last = t->stopped ? t->end : t->end - 1;
 
-        LOG_INFO(job->log, "Parameters were equal on all ranks, %" PRId64 " times",
-                 last > t->at.iteration ? last / every - t->at.iteration / every : 0);
+        LOG_INFO(
+            job->log, "Parameters were equal on all ranks, %s",
+            units_count(last > t->at.iteration ? last / every - t->at.iteration / every : 0, "time")
+                .text);
     }
     if (t->compute.grains.seconds > 0)
         LOG_INFO(job->log, "Adding up the grains' gradients took %.3g ms an iteration",

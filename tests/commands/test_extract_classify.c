@@ -356,7 +356,7 @@ static const struct {
     {colours, "--model=net.prototxt --weights=W --blob=z x.png",
      "--blob: the net's TEST phase has no blob 'z'"},
     {colours, "--model=net.prototxt --weights=W --labels=short x.png",
-     "short: expected a label for each of the 3 classes, one per line, found 1"},
+     "short: expected 3 class names, one per line, found 1"},
     {colours, "--model=net.prototxt --weights=W --labels=none x.png", "none: no such file"},
     {colours, "--model=net.prototxt --weights=W --resize=3x9 x.png",
      "--resize=3x9: expected WIDTHxHEIGHT such as 256x256, or the shorter side's length, at least "

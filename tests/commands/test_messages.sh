@@ -107,6 +107,10 @@ solver "base_lr: 1 lr_policy: 'fixed' warmup_iter: 3 rampup_interval: 4"
 refuses '*wrong.prototxt: warmup_iter and rampup_interval say the same*' train --solver=wrong.prototxt
 solver "base_lr: 1 lr_policy: 'step'"
 refuses '*wrong.prototxt: lr_policy "step" needs a positive stepsize*' train --solver=wrong.prototxt
+for net in photographs/squeezenet_solver squeezenet_flowers/solver; do # nets to be fine-tuned do not start from random values
+    solver "base_lr: 1 lr_policy: 'fixed' $(grep '^weights:' "$abs_top_srcdir/models/$net.prototxt")"
+    refuses '*wrong.prototxt: weights (or train --weights=FILE): squeezenet_v1.0.caffemodel: no such file*' train --solver=wrong.prototxt
+done
 solver "base_lr: -1 lr_policy: 'fixed' solver_mode: GPU test_iter: 0 test_interval: 1"
 works '*wrong.prototxt: clip_gradients is 0: nothing is clipped (Caffe makes every gradient 0*' train --solver=wrong.prototxt \
     --set clip_gradients=0

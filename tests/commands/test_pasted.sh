@@ -176,17 +176,27 @@ leave() {
     left=$((left + 1))
     echo "left: $name: $1"
 }
-with_run() { # a training under way, which the block stops
-    (cd "$clean" && exec mpirun -np 2 "$PASTED_PROGRAM" train --solver=models/lenet/solver.prototxt --max-iter=1000000 \
-        --snapshot-prefix="$folder/stopped") >run.log 2>&1 &
+with_run() { # a training under way, which the block stops; and a younger job of the same machine, which goes on
+    mkdir -p apart
+    ln -sfn "$clean/models" "$clean/data" apart
+    (cd apart && exec mpirun -np 2 "$PASTED_PROGRAM" train --solver=models/lenet/solver.prototxt --max-iter=1000000) >run.log 2>&1 &
     pid=$!
-    echo "echo $pid" | stand pgrep
     until grep -q 'Iteration 0' run.log || ! kill -0 $pid 2>/dev/null; do sleep 0.2; done
+    mpirun -np 1 sh -c 'echo started; exec sleep 600' >other.log 2>&1 &
+    other=$!
+    until grep -q started other.log || ! kill -0 $other 2>/dev/null; do sleep 0.2; done
+    everything=$clean clean=$folder/apart
     paste_block
+    clean=$everything
+    (sleep 60; kill $pid) 2>/dev/null & # where the block has not stopped it
     wait $pid
     status=$?
-    rm stands/pgrep
+    kill $! 2>/dev/null
+    kill -0 $other || fail "$name: it stopped another job"
     [ $status -eq 75 ] || fail "$name: the training ended with status $status, expected 75: $(tail -n 3 run.log)"
+    grep -q 'SIGUSR1 to rank 0: stopping after' run.log || fail "$name: another signal stopped the training: $(tail -n 20 run.log)"
+    kill $other
+    wait $other
 }
 for block in "$folder"/blocks/README* "$folder"/blocks/docs* "$folder"/blocks/models*; do
     name=$(basename "$block")

@@ -121,6 +121,8 @@ refuses "*$first: expected a text with the name of a class on every line*found a
     classify --model=hdf5.prototxt --weights=weights.caffemodel.h5 --resize=18x16 --labels=$first $first
 works "*Preprocessing: resize 14x14, no mean subtracted, scale 1, blue, green, red (layer 'in' sets none: use --resize, --mean, --scale)*" \
     classify --model=deploy.prototxt --weights=weights.caffemodel.h5 $first
+works "*Preprocessing: resize 14x14, mean 7,7,7, scale 1, blue, green, red (layer 'in' sets none; the options do)*" \
+    classify --model=deploy.prototxt --weights=weights.caffemodel.h5 --mean=7 $first
 refuses "*--input-shape=3,64,64: layer 'in' gives the input's size, 1 3 14 14*" \
     classify --model=deploy.prototxt --weights=weights.caffemodel.h5 --input-shape=3,64,64 $first
 refuses "*deploy.prototxt:*: the input '*' would be zeros: expected a layer that reads data*" \

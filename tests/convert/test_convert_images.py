@@ -155,7 +155,7 @@ class Images(unittest.TestCase):
         done = self.run_poseidon("convert", "images", self.path("d"), self.path("x.h5"))
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual([line.partition(";")[0] for line in done.stderr.splitlines() if "warning" in line],
-                         ["warning: %s holds no images, and is class %d all the same" % (self.path("d/" + name), k)
+                         ["warning: %s holds no images and still counts as class %d" % (self.path("d/" + name), k)
                           for name, k in (("a", 0), ("e", 3))])
         with h5py.File(self.path("x.h5"), "r") as f:
             self.assertEqual(sorted(f["label"]), [1, 2])
@@ -225,8 +225,8 @@ class Images(unittest.TestCase):
         done = self.run_poseidon("convert", "images", self.list(names), out, "--root=" + self.path("p"))
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertIn("12 images of 3x23x37", done.stdout)
-        self.assertIn("13 of 25 images were refused; the first:", done.stderr)
-        self.assertIn("13 of 25 images were left out; --skip-bad accepts that", done.stderr)
+        self.assertIn("13 of 25 images refused; the first:", done.stderr)
+        self.assertIn("13 of 25 images left out; --skip-bad accepts that", done.stderr)
         self.assertEqual(done.stderr.count("\n"), 12)
         self.assertIn("bad0.jpg: truncated JPEG image", done.stderr)
         with h5py.File(out, "r") as f:
@@ -237,8 +237,10 @@ class Images(unittest.TestCase):
         said = json.loads(done.stdout)
         self.assertEqual((said["records"], said["refused"], len(said["refused_first"])), (12, 13, 10))
         self.assertEqual(done.stderr, "")
+        self.bad(self.list(["bad0.jpg"]), self.path("y.h5"), "--root=" + self.path("p"),
+                 says=["1 image refused, and none is left; the first, "])
         self.bad(self.list(["bad0.jpg", "missing.png"]), self.path("y.h5"), "--root=" + self.path("p"),
-                 says=["all 2 images were refused", "bad0.jpg", "truncated"])
+                 says=["2 images refused, and none is left; the first, ", "bad0.jpg", "truncated"])
 
     def test_another_size_is_refused_in_hdf5_and_taken_in_lmdb(self):
         out = self.path("x.h5")
@@ -362,7 +364,7 @@ class Images(unittest.TestCase):
         done = self.run_poseidon("convert", "images", self.list(names), self.path("x.h5"), "--root=" + self.path("p"),
                                  "--skip-bad")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("6 JPEG images lack their end mark; all their pixels were there", done.stderr)
+        self.assertIn("6 JPEG images without an end mark, whose pixels were all there", done.stderr)
         self.assertIn("3 of 9 images were refused", done.stderr)
         with h5py.File(self.path("x.h5"), "r") as f:
             for i, name in enumerate(n for n in ("color.jpg", "progressive.jpg", "gray.jpg") for _ in range(2)):
@@ -493,7 +495,7 @@ class Images(unittest.TestCase):
         self.bad(self.path("none"), out, says=["none", "No such file"])
         self.bad(listing, self.path("none", "x.h5"), says=["none", "No such file"])
         self.bad(listing, out, "--mean=" + out, says=["the same file"])
-        self.bad(listing, listing + ".h5", says=["all 5 images were refused", "No such file"])
+        self.bad(listing, listing + ".h5", says=["5 images refused, and none is left; the first, ", "No such file"])
         self.write("bad.txt", b"x.png 1\nx.png\n")
         self.bad(self.path("bad.txt"), out, says=["bad.txt:2", "has no label"])
 

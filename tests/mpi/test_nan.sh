@@ -99,7 +99,7 @@ all_losses run.log | awk '$1 >= 7 { n++; if (!($2 < 200)) exit 1 } END { exit n 
 run 3 one3 --on-nan=skip --set clip_gradients=0.5 || { fail 'with clipping'; tail -n 2 run.log; }
 [ "$(json_value run.json updates_left_out)" = 1 ] || fail 'with clipping the update is not left out'
 run 3 one3 && fail 'without --on-nan=skip a NaN does not end training'
-grep -q "iteration 6: loss = .*it arose in layer 'in', blob 'x': -*inf at [0-9]* of 24, in record 77 of .*one.txt: mend the data, or let --on-nan=skip" run.log || fail "without --on-nan=skip: $(tail -n 1 run.log)"
+grep -q "iteration 6: loss = .*it arose in layer 'in', blob 'x': -*inf at [0-9]* of 24, in record 77 of .*one.txt: fix the data, or let --on-nan=skip" run.log || fail "without --on-nan=skip: $(tail -n 1 run.log)"
 
 # Running averages stay finite: the test at the end says so.
 run 3 bn3 --on-nan=skip --max-iter=20 --set test_interval=20 || { fail 'BatchNorm'; tail -n 2 run.log; }
@@ -109,7 +109,7 @@ grep -q 'Test net output #0: loss = [0-9.]* ' run.log || fail "BatchNorm: $(grep
 run 3 all3 --on-nan=skip,3 --max-iter=20 && fail 'a training without a single update is a success'
 grep -q "iteration 2: loss = .*it arose in layer 'in', blob 'x': -*nan at" run.log || { fail 'the place is not named'; tail -n 3 run.log; }
 grep -q "2: loss = .*3 updates in a row were to be left out: it" run.log || fail "why it ends is not said: $(tail -n 1 run.log)"
-grep -q ': mend the data$' run.log || fail "what is given is offered: $(tail -n 1 run.log)"
+grep -q ': fix the data$' run.log || fail "what is given is offered: $(tail -n 1 run.log)"
 [ "$(grep -c 'is left out' run.log)" -ge 1 ] || fail 'what is left out is not said'
 
 # An iteration counts once, however many of its passes a NaN of the first has spoilt.

@@ -34,7 +34,7 @@ hdf5=net_iter_2.caffemodel.h5
 
 # to FILE FROM: a file of the same model
 to() {
-    works "$1: * parameters of * layers" convert weights --force "$2" "$1"
+    works "$1: * parameter* of * layer*" convert weights --force "$2" "$1"
 }
 
 # the binary form comes back whole, by any way that keeps the net: definitions, run and seal with it
@@ -129,7 +129,7 @@ bad() {
     same "$1: files left" '' "$(ls out.* 2>/dev/null)"
 }
 tensors fc.weight:2,1:0:8 fc.1:2:8:16
-works 'x.caffemodel.h5: 2 parameters of 1 layers*' convert weights x.safetensors x.caffemodel.h5
+works 'x.caffemodel.h5: 2 parameters of 1 layer*' convert weights x.safetensors x.caffemodel.h5
 tensors fc.weight:2,1:0:8 fc.0:2:8:16
 bad "parameter 0 of layer 'fc' is there twice*"
 tensors fc.weight:2,1:0:8 bn.running_mean:2:8:16
@@ -161,9 +161,9 @@ bad 'the net in its metadata: x.safetensors:1:*'
 raw '{"__metadata__":{"net":"layer { name: \"a\\u00e9\" }"},"b.weight":{"dtype":"F32","shape":[4],"data_offsets":[0,16]}}'
 bad "layer 'b' has parameters, and is not in the net that comes with it"
 raw '{"__metadata__":{"net":"layer { name: \"\u00e9\ud83d\ude00\" }"}}'
-works '*0 parameters of 1 layers' convert weights x.safetensors u.caffemodel.h5
+works '*0 parameters of 1 layer' convert weights x.safetensors u.caffemodel.h5
 raw '{"a\/b.weight":{"dtype":"F32","shape":[4],"data_offsets":[0,16]}}'
-works '*1 parameters of 1 layers' convert weights x.safetensors slash.caffemodel.h5
+works '*1 parameter of 1 layer' convert weights x.safetensors slash.caffemodel.h5
 printf '\377\377\0\0\0\0\0\0{}' >x.safetensors
 bad 'damaged: its header would take 65535 bytes of 10'
 head -c 60 a.safetensors >x.safetensors
