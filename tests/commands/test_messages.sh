@@ -179,13 +179,13 @@ printf 'PK\003\004....................000000archive/data.pkl' >pytorch_model.bin
 printf 'PK\003\004....................000000arr_0.npy' >arrays.bin
 printf '\200\002\212\012l\374\234F' >old.bin
 printf '\077\000\000\000\000\000\000\000{"w":{"dtype":"F32"}}' >tensors.bin
+refuses '*tensors.bin: damaged: its header would take 63 bytes of 29*' train --solver=solver.prototxt --weights=tensors.bin
 while read -r file what; do # by their content; known endings are refused before
     refuses "*$file: expected a binary model (.caffemodel), found $what*" train --solver=solver.prototxt --weights="$file"
 done <<'END'
 pytorch_model.bin a PyTorch file (.pth)
 arrays.bin a NumPy archive (.npz)
 old.bin a Python pickle, such as an old PyTorch file (.pth)
-tensors.bin a safetensors file
 END
 
 # profiles by a device's name, as plan takes them

@@ -80,6 +80,7 @@ done
 # engines with memory of their own
 real=$POSEIDON
 POSEIDON=${abs_top_builddir:?}/tests/cuda/poseidon
+[ -x "$POSEIDON" ] || { echo "without CUDA there is no emulated GPU: its cases are left out"; finish; }
 like gpu 1 --engine=cuda
 like gpus 2 --engine=cuda --tune=share-gpu --comm=ps --set clip_gradients=0.01
 POSEIDON=$real

@@ -83,6 +83,7 @@ run nodes 3 --batch=2 --comm=allreduce --hierarchy=2
 # the labels are counted in the engine's memory, and passes recorded
 real=$POSEIDON
 POSEIDON=${abs_top_builddir:?}/tests/cuda/poseidon
+[ -x "$POSEIDON" ] || { echo "without CUDA there is no emulated GPU: its cases are left out"; finish; }
 run gpus 2 --batch=3 --engine=cuda --tune=share-gpu
 POSEIDON=$real
 # each pass of an iteration is divided by its own labels, as in Caffe

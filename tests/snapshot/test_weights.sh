@@ -90,7 +90,7 @@ EOF
 train views HDF5
 mv views_iter_2.caffemodel.h5 first.caffemodel.h5
 works '*"loss": *' test --model=views.prototxt --weights=first.caffemodel.h5 --iterations=1 --json
-works '*' train --solver=solver.prototxt --weights=first.caffemodel.h5 --max-iter=1 --set base_lr=0 --snapshot-prefix=again
+works '*' train --solver=views.solver --weights=first.caffemodel.h5 --max-iter=1 --set base_lr=0 --snapshot-prefix=again
 h5diff first.caffemodel.h5 again_iter_1.caffemodel.h5 data data || fail 'views: other weights than were loaded'
 # nets take them
 for weights in a.safetensors a.caffemodel e.caffemodel.h5 f.caffemodel; do
