@@ -196,16 +196,15 @@ static void judge_cores(struct doctor *d, int rank)
 
     if (report->cores.sharers > report->cores.allowed)
         strbuf_printf(&d->wrong,
-                      "%s: %d ranks share %d core%s: start at most one rank a core (mpirun -np, "
+                      "%s: %d ranks share %s: start at most one rank a core (mpirun -np, "
                       "--map-by), or --threads and hosts to match\n",
-                      host, report->cores.sharers, report->cores.allowed,
-                      report->cores.allowed == 1 ? "" : "s");
+                      host, report->cores.sharers, units_count(report->cores.allowed, "core").text);
     else if (report->cores.allowed == 1 && report->cores.idle > 0)
         strbuf_printf(&d->wrong,
-                      "%s: rank %d is bound to core %s alone, while %d core%s %s idle: mpirun "
+                      "%s: rank %d is bound to core %s alone, while %s %s idle: mpirun "
                       "--bind-to none, or --map-by slot:PE=N\n",
-                      host, rank, report->cores.list, report->cores.idle,
-                      report->cores.idle == 1 ? "" : "s", report->cores.idle == 1 ? "is" : "are");
+                      host, rank, report->cores.list, units_count(report->cores.idle, "core").text,
+                      report->cores.idle == 1 ? "is" : "are");
 }
 
 static void judge_host(struct doctor *d, int rank)
@@ -399,8 +398,8 @@ static void tell(struct doctor *d)
 static int conclude(struct doctor *d)
 {
     if (d->nwrong)
-        strbuf_printf(&d->text, "\n%d problem%s to fix before training, shown above\n", d->nwrong,
-                      d->nwrong == 1 ? "" : "s");
+        strbuf_printf(&d->text, "\n%s to fix before training, shown above\n",
+                      units_count(d->nwrong, "problem").text);
     else
         strbuf_puts(&d->text, "\nnothing is wrong here\n");
     tell(d);

@@ -22,11 +22,6 @@ static const char *short_name(const char *name, char out[NAME_WIDTH + 1])
     return out;
 }
 
-static const char *plural(int count)
-{
-    return count == 1 ? "" : "s";
-}
-
 static void print_line(int width)
 {
     while (width-- > 0)
@@ -213,8 +208,8 @@ static void print_layer(const struct forecast *f, const struct forecast_point *p
 
 static void print_who(const struct forecast_point *p)
 {
-    printf("\n%d node%s, %d worker%s, ", p->nodes, plural(p->nodes), p->workers,
-           plural(p->workers));
+    printf("\n%s, %s, ", units_count(p->nodes, "node").text,
+           units_count(p->workers, "worker").text);
     if (p->shape.only)
         printf("which add up gradients in shared memory: nothing is sent\n");
     else if (p->locals > 1 && p->leaders > 1)
@@ -222,7 +217,7 @@ static void print_who(const struct forecast_point *p)
     else if (p->locals > 1)
         printf("%d of them add up and one sends for all, ", p->locals);
     if (p->how.servers > 0)
-        printf("%d dedicated server%s\n", p->servers, plural(p->servers));
+        printf("%s\n", units_count(p->servers, "dedicated server").text);
     else if (!p->shape.only)
         printf("every %s serves\n", p->locals > 1 ? "node" : "worker");
 }

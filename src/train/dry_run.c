@@ -54,10 +54,10 @@ int dry_run_limit_memory(const struct job *job, const struct compute *compute, s
     need = params * (1 + locals + (double)job->rule.nhistory * locals / job->nranks);
     if (need > (double)left)
         return error_set("not ready to train: the net's %zu parameters, their gradients and the "
-                         "solver's history take at least %s on host %s with its %d rank%s, and %s "
+                         "solver's history take at least %s on host %s with its %s, and %s "
                          "of memory are left there",
                          compute->net->nlearnable, units_bytes(need).text,
-                         job->topology.host[job->rank], locals, locals == 1 ? "" : "s",
+                         job->topology.host[job->rank], units_count(locals, "rank").text,
                          units_bytes((double)left).text);
     *limit = (size_t)left / (size_t)locals;
     return 0;
@@ -112,8 +112,8 @@ static int look_at(struct dry_run *out, const char *phase, const struct net *net
         return error_context("layer '%s'", layer->def->name);
     if (!s.path)
         return 0;
-    strbuf_printf(lines, "%-10s  layer '%s': %s, %" PRIu64 " record%s of ", phase, layer->def->name,
-                  s.path, s.nrecords, s.nrecords == 1 ? "" : "s");
+    strbuf_printf(lines, "%-10s  layer '%s': %s, %s of ", phase, layer->def->name, s.path,
+                  units_count((long long)s.nrecords, "record").text);
     strbuf_puts(lines, shape_product(&s.shape).text);
     strbuf_puts(lines, s.type == SOURCE_U8 ? " bytes" : " floats");
     if (s.labelled)
@@ -151,9 +151,9 @@ static void put_training(const struct job *job, const struct compute *compute,
 {
     int samples = job->nworkers * job->batch * job->iter_size;
 
-    strbuf_printf(out, "%-10s  %s: iterations %" PRId64 " to %d of %d samples (%d worker%s x %d",
-                  "training", job->options->solver, at->iteration, job->max_iter, samples,
-                  job->nworkers, job->nworkers == 1 ? "" : "s", job->batch);
+    strbuf_printf(out, "%-10s  %s: iterations %" PRId64 " to %d of %d samples (%s x %d", "training",
+                  job->options->solver, at->iteration, job->max_iter, samples,
+                  units_count(job->nworkers, "worker").text, job->batch);
     if (job->iter_size > 1)
         strbuf_printf(out, " x %s %d", job->options->reproducible ? "grains" : "iter_size",
                       job->iter_size);
@@ -209,9 +209,9 @@ static void put_snapshots(struct dry_run *dry, const struct job *job, const stru
     strbuf_printf(out, known ? "; %s free\n" : "\n", units_bytes(free_bytes).text);
     if (known && free_bytes < each * (double)count)
         strbuf_printf(next_reason(dry),
-                      "the disk of snapshot_prefix has %s left, too little for %" PRId64
-                      " snapshot%s of %s (--keep=N keeps the newest)",
-                      units_bytes(free_bytes).text, count, count == 1 ? "" : "s",
+                      "the disk of snapshot_prefix has %s left, too little for %s of %s (--keep=N "
+                      "keeps the newest)",
+                      units_bytes(free_bytes).text, units_count(count, "snapshot").text,
                       units_bytes(each).text);
 }
 
@@ -249,7 +249,7 @@ static void put_plan(const struct job *job, const struct exchange *exchange, str
     for (int b = 0; b < plan->nbuckets; b++) {
         int layers = count_alike(plan, b);
         if (layers > 0)
-            strbuf_printf(out, "%d layer%s by %s, ", layers, layers == 1 ? "" : "s",
+            strbuf_printf(out, "%s by %s, ", units_count(layers, "layer").text,
                           plan->buckets[b].label.text);
     }
     strbuf_printf(out, "%s sent by rank 0 an iteration\n", units_bytes((double)sent).text);
@@ -280,19 +280,19 @@ static void put_machine(struct dry_run *dry, const struct job *job, const struct
         count++;
         held += ranks[r].resident;
     }
-    strbuf_printf(out, "%-10s  %s: %d rank%s from rank %d on, %d compute thread%s%s on cores ",
-                  "host", job->topology.host[number], count, count == 1 ? "" : "s", number,
-                  first->threads, first->threads == 1 ? "" : "s", count == 1 ? "" : " each");
+    strbuf_printf(out, "%-10s  %s: %s from rank %d on, %s%s on cores ", "host",
+                  job->topology.host[number], units_count(count, "rank").text, number,
+                  units_count(first->threads, "compute thread").text, count == 1 ? "" : " each");
     cores_list_machine(ranks->cores, sizeof *ranks, &job->topology, machine, out);
     strbuf_printf(out, "; %s of memory held, %s left\n", units_bytes(held).text,
                   units_bytes(first->free).text);
     if (first->free > 0 && first->free < ROOM_TO_GROW_BYTES * count)
-        strbuf_printf(
-            next_reason(dry),
-            "host %s has %s of memory left beside the %s that its %d rank%s hold%s (start "
-            "fewer there, or make the batch smaller)",
-            job->topology.host[number], units_bytes(first->free).text, units_bytes(held).text,
-            count, count == 1 ? "" : "s", count == 1 ? "s" : "");
+        strbuf_printf(next_reason(dry),
+                      "host %s has %s of memory left beside the %s that its %s hold%s (start "
+                      "fewer there, or make the batch smaller)",
+                      job->topology.host[number], units_bytes(first->free).text,
+                      units_bytes(held).text, units_count(count, "rank").text,
+                      count == 1 ? "s" : "");
 }
 
 static void put_all(struct dry_run *dry, const struct job *job, const struct compute *compute,
