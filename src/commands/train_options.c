@@ -38,7 +38,7 @@ static int parse_resume(const char *option, const char *text, void *target)
     int found = choice_find(resume_words, text);
 
     if (found < 0)
-        return error_set("--%s=%s: expected --%s or --%s=any; --snapshot=FILE resumes from one "
+        return error_set("%s=%s: expected %s or %s=any; --snapshot=FILE resumes from one "
                          "snapshot",
                          option, text, option, option);
     *(enum resume *)target = (enum resume)found;

@@ -89,7 +89,8 @@ int option_store(const struct option *o, const char *name, const char *text)
         return choice_parse(name, text, o->words, o->target);
     case OPTION_WORD:
     case OPTION_CALL:
-        return o->parse(name, text, o->target);
+        return o->parse ? o->parse(name, text, o->target)
+                        : choice_parse(name, text, o->words, o->target);
     case OPTION_LIST:
         return add_item(name, text, o->target);
     default: /* flags have no text, headings no value */
