@@ -58,7 +58,7 @@ int rule_kind_histories(enum rule_kind kind)
     return kinds[kind].histories;
 }
 
-bool rule_kinds_share_history(enum rule_kind a, enum rule_kind b)
+bool rule_kinds_alike(enum rule_kind a, enum rule_kind b)
 {
     return kinds[a].like == kinds[b].like;
 }

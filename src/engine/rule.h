@@ -60,7 +60,7 @@ int rule_kind_histories(enum rule_kind kind);
 
 /* Whether a history that one kind has made means the same to another: to SGD and Nesterov, to Adam
  * and AdamW. */
-bool rule_kinds_share_history(enum rule_kind a, enum rule_kind b);
+bool rule_kinds_alike(enum rule_kind a, enum rule_kind b);
 
 /* The rule as it is applied in one iteration to parameters with these multipliers.
  *

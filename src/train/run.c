@@ -309,7 +309,7 @@ static int check_rule(const struct training_run *run, const char *path, const ch
         error_clear();
         return 0;
     }
-    if (!rule_kinds_share_history(then, now))
+    if (!rule_kinds_alike(then, now))
         return error_set("%s: its history is of type \"%s\", and the solver's type is \"%s\", to "
                          "which those numbers mean something else; --weights takes the "
                          "parameters alone",

@@ -21,6 +21,7 @@
 #define rule_kind_from_name RENAMED(rule_kind_from_name, SET)
 #define rule_kind_name      RENAMED(rule_kind_name, SET)
 #define rule_kind_histories RENAMED(rule_kind_histories, SET)
+#define rule_kinds_alike    RENAMED(rule_kinds_alike, SET)
 #define rule_update         RENAMED(rule_update, SET)
 #define rule_describe       RENAMED(rule_describe, SET)
 
