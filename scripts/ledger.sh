@@ -12,13 +12,13 @@ net definition: rules, stages, overrides|H|src/spec/{netdef,netstate,override}.*
 .caffemodel reader|H|src/spec/{modelfile,proto,stored_blob}.*
 old forms V0 and V1, upgrade|N|src/spec/upgrade*.* src/commands/upgrade.c
 engine seam: operators, checks, rules, codecs|H|src/engine/{codec,engine,engine_internal,group,host,host_engine,kernel,normal,op_check*,op_size,ops,owned,roofline,rule,tensor,vector}.*
---reproducible: one order of sums|H|src/engine/{exact_sum,tree_sum}.* src/train/grains.*
+--reproducible: one order of sums|H|src/engine/{exact_sum,tree_sum}.* src/train/{grains,processors}.*
 CPU engine|H|src/engine/cpu/*
 replay engine, profiles|H|src/engine/replay/*
 CUDA engine|H|cuda/*
 layers|H|src/layers/*
 net|H|src/net/*
-input: feeder, transform, lists, HDF5, names|H|src/input/{bad_records,class_names,database,feeder,file_kind,hdf5,image_input,images,list,mean_file,shuffle,source,source_internal,transform,watch}.*
+input: feeder, transform, lists, HDF5, names|H|src/input/{bad_records,class_names,database,feeder,hdf5,image_input,images,list,mean_file,shuffle,source,source_internal,transform,watch}.*
 augmentation|c|src/input/augment.*
 LMDB and LevelDB readers|N|src/input/format/kv*.*
 JPEG, PNG, Datum|N|src/input/format/{datum,image,image_internal,jpeg,png}.*
@@ -34,14 +34,16 @@ Project Adam, one bit, LARS|H|src/sync/{adam,onebit,lars}.*
 exchange: ranks to a running sync|H|src/exchange/*
 forecast, plan|H|src/forecast/* src/commands/plan*.*
 libposeidon|H|src/library/*
-snapshots in Caffe'"'"'s two forms|H|src/snapshot/{binary_read,binary_write,checkpoint,checksum,hdf5_read,hdf5_write,match,snapshot,snapshot_internal}.*
-kept snapshots, the run and its lock|N|src/snapshot/{keeper,prefix_lock,run_file}.* src/train/run*.*
+snapshots in Caffe'"'"'s two forms|H|src/snapshot/{binary_read,binary_write,checkpoint,checksum,data_words,hdf5_read,hdf5_write,match,snapshot,snapshot_internal}.*
+kept snapshots, the run and its lock|N|src/snapshot/{keeper,kept_list,prefix_lock,run_file}.* src/train/run*.*
 weights in other forms|N|src/snapshot/{safetensors,weights}.* src/commands/convert_weights.c
 ONNX|N|src/export/{check,export,export_internal,onnx,operators}.* src/commands/export.c
+pictures|c|src/export/picture*.* src/commands/draw.c
+Caffe'"'"'s tool names|c|src/commands/caffe_tools.c
 report|N|src/report/{alone,figures,lines,net_table,outputs,report,table,test_pass,words}.* src/train/result.c
 CSV, TensorBoard|c|src/report/curves.* src/train/metrics.c
 trace, timeline|c|src/trace/* src/timeline/*
-trainer|H|src/train/{compute,job,loop,net_exchange,nets,output,parts,place_updates,policy,rates,scores,start_log,test,timing,trainer}.*
+trainer|H|src/train/{compute,course,job,loop,net_exchange,nets,output,parts,place_updates,policy,rates,scores,start_log,test,timing,trainer}.*
 dry run, made-up data|c|src/train/{dry_run,fake_data}.*
 agreement of ranks|N|src/train/agree_*.* src/util/{agree,agreement,compare_ranks,handshake}.*
 signals, deadlines|N|src/train/{signals,deadline}.*
@@ -51,7 +53,7 @@ doctor, device_query|c|src/commands/{doctor*,device_query}.*
 options, help, suggestions|N|src/commands/{options*,output_guard,pointers}.* src/util/{choice,option,suggest,units}.*
 train, main|H|src/commands/{commands,main,train,train_checks,train_options,version}.*
 test, time, classify, extract, summary|N|src/commands/{classify,extract,model,summary,test,time}.*
-util, the rest|H|src/util/{alloc,build_info,clock,error,file,finite,h5,json,log,machine,median,owner,path,rng,rng_blocks,sha256,strbuf,thread,topology,utf8,workers}.*
+util, the rest|H|src/util/{alloc,build_info,clock,error,file,file_kind,finite,h5,json,log,machine,median,owner,path,rng,rng_blocks,sha256,strbuf,thread,topology,utf8,workers}.*
 '
 
 # lines of what `rows` says, or the fault

@@ -35,6 +35,12 @@ for header in $(find src cuda tests -name '*.h' | LC_ALL=C sort); do
     [ "${guard:-$expected}" = "$expected" ] || { echo "FAILED: $header: $expected expected, found $guard"; failures=1; }
 done
 
+# What each capability costs: every file is in one row, and HACKING.md's table has the same rows.
+ledger() { cut -d'|' -f2,3 | grep -v 'src in all'; }
+made=$(sh scripts/ledger.sh) || failures=1
+[ "$(printf '%s\n' "$made" | ledger)" = "$(sed -n '/^### Ledger/,/^## /p' HACKING.md | grep '^|' | ledger)" ] ||
+    { echo 'FAILED: HACKING.md has another ledger: scripts/ledger.sh --update'; failures=1; }
+
 # walk FUNCTION...: those that no file of src begins
 walk() {
     for function; do
