@@ -192,7 +192,7 @@ POSEIDON_API int poseidon_fail(struct poseidon *p, const char *message);
 /* The traffic of a tensor and of the neighbours that travel with it. Bytes are of this rank alone.
  */
 struct poseidon_traffic {
-    const char *scheme;    /* "PS", "low rank 4", "PS bf16"; "-": nothing travels */
+    char scheme[40];       /* "PS", "low rank 4", "PS bf16"; "-": nothing travels */
     int first, tensors;    /* the tensors that travel together: the first one's number, how many */
     uint64_t planned_sent; /* bytes that the plan has this rank send in an iteration */
     uint64_t planned_received;

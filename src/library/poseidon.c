@@ -448,7 +448,6 @@ int poseidon_report(struct poseidon *p, int tensor, struct poseidon_traffic *out
     did = &sync_stats(p->exchange.sync)->buckets[bucket];
     planned = plan_traffic(p->exchange.plan, bucket, p->rank);
     *out = (struct poseidon_traffic){
-        .scheme = name_way(p, bucket),
         .first = b->first_group,
         .tensors = b->ngroups,
         .planned_sent = planned.sent,
@@ -459,6 +458,7 @@ int poseidon_report(struct poseidon *p, int tensor, struct poseidon_traffic *out
         .travel_seconds = (double)atomic_load(&did->travel_ns) * 1e-9,
         .waited_seconds = did->stall_seconds,
     };
+    snprintf(out->scheme, sizeof out->scheme, "%s", name_way(p, bucket));
     return 0;
 }
 

@@ -73,9 +73,18 @@ static int make_groups(struct poseidon *p)
 
         m->begin = p->elems;
         m->param = (struct group_param){t->elems, 1, 1};
-        p->groups[i] =
-            (struct group){t->name, i,           m->begin,   t->elems,  1,       &m->param,
-                           true,    t->rows > 0, t->outputs, t->inputs, t->rows, t->outputs};
+        p->groups[i] = (struct group){.name = t->name,
+                                      .layer = i,
+                                      .begin = m->begin,
+                                      .elems = t->elems,
+                                      .nparams = 1,
+                                      .params = &m->param,
+                                      .trains = true,
+                                      .factorable = t->rows > 0,
+                                      .m = t->outputs,
+                                      .n = t->inputs,
+                                      .k = t->rows,
+                                      .outputs = t->outputs};
         p->work.layer[i] = i;
         p->work.forward[i] = t->forward_seconds;
         p->work.backward[i] = t->backward_seconds;

@@ -19,6 +19,7 @@ refuses_net() {
 }
 net net.prototxt Data "data_param { source: 'data.h5' batch_size: 4 }"
 echo "net: 'net.prototxt' base_lr: 0.01 lr_policy: 'fixed' max_iter: 1 snapshot_prefix: 'x'" >solver.prototxt
+works '*' train --solver=solver.prototxt --threads=1 # weights for classify
 
 : >empty
 printf 'version https://git-lfs.github.com/spec/v1\noid sha256:4d7a214614ab2935\nsize 12345\n' >lfs
@@ -42,7 +43,7 @@ while IFS=: read -r file what; do
     refuses "*expected a JPEG or PNG image, $found*" convert images images.txt o.h5
     refuses "*list.txt: expected a list of images, $found*" convert images list.txt o.h5
     refuses "*list.txt: $names*" classify --model=net.prototxt \
-        --weights=none --labels=list.txt "$images/color.jpg"
+        --weights=x_iter_1.caffemodel --labels=list.txt "$images/color.jpg"
     refuses "*n.prototxt: expected an HDF5 file, $found*" mean n.prototxt
     refuses "*db/data.mdb: expected an LMDB file, $found*" mean db
     refuses_net "*list.txt: expected a list of HDF5 files, $found*" HDF5Data "hdf5_data_param { source: 'list.txt' batch_size: 4 }"
@@ -66,7 +67,7 @@ mkdir mean_lmdb
 for mean in 'mean.npy: expected a blob (.binaryproto), found a NumPy array (.npy): *a mean image or data as an HDF5 data set' \
     "mean_lmdb is a folder; expected the file of a mean image: 'poseidon mean mean_lmdb mean.h5' makes it"; do
     refuses_net "*$mean*" Data "data_param { source: 'data.h5' batch_size: 4 } transform_param { mean_file: '${mean%%[: ]*}' }"
-    refuses "*$mean*" classify --model=net.prototxt --weights=none --mean="${mean%%[: ]*}" "$images/color.jpg"
+    refuses "*$mean*" classify --model=net.prototxt --weights=x_iter_1.caffemodel --mean="${mean%%[: ]*}" "$images/color.jpg"
 done
 
 # lists

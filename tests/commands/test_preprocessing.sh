@@ -117,7 +117,7 @@ works "*Preprocessing: resize 18x16, crop 14x14, mean mean.h5*" \
 works '*"cedar"*' classify --model=hdf5.prototxt --weights=weights.caffemodel.h5 --resize=18x16 --labels=away.h5 $first
 refuses '*weights.caffemodel.h5: holds no names of classes; poseidon convert writes them*' \
     classify --model=hdf5.prototxt --weights=weights.caffemodel.h5 --resize=18x16 --labels=weights.caffemodel.h5 $first
-refuses "*$first: expected a text with the name of a class on every line*found a binary file*" \
+refuses "*$first: expected a text with the name of a class on every line*found a PNG picture*" \
     classify --model=hdf5.prototxt --weights=weights.caffemodel.h5 --resize=18x16 --labels=$first $first
 works "*Preprocessing: resize 14x14, no mean subtracted, scale 1, blue, green, red (layer 'in' sets none: use --resize, --mean, --scale)*" \
     classify --model=deploy.prototxt --weights=weights.caffemodel.h5 $first

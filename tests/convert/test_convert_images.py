@@ -347,7 +347,7 @@ class Images(unittest.TestCase):
             done = self.run_poseidon("convert", "images", listing, self.path("x_lmdb"), root, "--encoded", "--force",
                                      *options)
             self.assertEqual(done.returncode, 0, done.stderr)
-            self.assertIn("1 images of %dx%dx%d" % (3, *expected.shape[:2]), done.stdout)
+            self.assertIn("1 image of %dx%dx%d" % (3, *expected.shape[:2]), done.stdout)
             self.assertEqual(self.records(self.path("x_lmdb"))[0][1][4] == self.turned(6), copied)
             done = self.run_poseidon("mean", self.path("x_lmdb"), self.path("m.h5"), "--force")
             self.assertEqual(done.returncode, 0, done.stderr)
@@ -365,7 +365,7 @@ class Images(unittest.TestCase):
                                  "--skip-bad")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("6 JPEG images without an end mark, whose pixels were all there", done.stderr)
-        self.assertIn("3 of 9 images were refused", done.stderr)
+        self.assertIn("3 of 9 images refused", done.stderr)
         with h5py.File(self.path("x.h5"), "r") as f:
             for i, name in enumerate(n for n in ("color.jpg", "progressive.jpg", "gray.jpg") for _ in range(2)):
                 self.assertTrue((f["data"][i] == self.expected(name)).all(), name)

@@ -157,7 +157,7 @@ holds "$folder/out/report.md" '10 to 40 images a worker'
 # ---- simulated: rows of the program itself, a sweep over bandwidth, published figures ----
 mkdir "$folder/lenet"
 for gbps in 1 10; do
-    "$POSEIDON" simulate --model="${abs_top_srcdir:?}/models/lenet/train_val.prototxt" --comm=ps --nodes=1,4 \
+    "$POSEIDON" plan --model="${abs_top_srcdir:?}/models/lenet/train_val.prototxt" --comm=ps --nodes=1,4 \
         --bandwidth=${gbps}Gb --json --intervals=20 >"$folder/lenet/ps-$gbps.json" 2>/dev/null || fail 'simulate failed'
 done
 cat >"$folder/published.csv" <<'END_PUBLISHED'

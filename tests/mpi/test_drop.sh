@@ -62,7 +62,7 @@ dropped turns 3 240
 accuracy=$(sed -n 's/.*Test net output #0: accuracy = //p' turns.log | tail -n 1)
 awk -v a="$accuracy" 'BEGIN { exit !(a > 0.6) }' || fail "accuracy $accuracy after 240 iterations"
 trained again 4 --servers=1 --drop-stragglers=1 --tune=check-sync=40 --snapshot=turns_iter_160.solverstate.h5
-grep -q 'Parameters were equal on all ranks, 1 times' again.log || fail 'after a resume parameters are not equal'
+grep -q 'Parameters were equal on all ranks, 1 time' again.log || fail 'after a resume parameters are not equal'
 same 'iterations of the resumed run' 160 "$(json_value again.json first_iteration)"
 dropped again 3 80
 

@@ -81,7 +81,7 @@ static void check(const struct seam_case *c, const struct plan *plan,
                     measured->received[b] == t.received * ITERATIONS,
                 "bucket %d: %llu bytes sent, %llu received", b,
                 (unsigned long long)measured->sent[b], (unsigned long long)measured->received[b]);
-        times += plan->buckets[b].trains ? ITERATIONS : 0;
+        times += plan->buckets[b].trains || plan->buckets[b].decays ? ITERATIONS : 0;
     }
     if (c->gather == &gather_late)
         REQUIRE(late_counts.marks == times && late_counts.posts == times &&
