@@ -158,7 +158,7 @@ holds "$folder/out/report.md" '10 to 40 images a worker'
 mkdir "$folder/lenet"
 for gbps in 1 10; do
     "$POSEIDON" plan --model="${abs_top_srcdir:?}/models/lenet/train_val.prototxt" --comm=ps --nodes=1,4 \
-        --bandwidth=${gbps}Gb --json --intervals=20 >"$folder/lenet/ps-$gbps.json" 2>/dev/null || fail 'simulate failed'
+        --bandwidth=${gbps}Gb --json --tune=intervals=20 >"$folder/lenet/ps-$gbps.json" 2>/dev/null || fail 'simulate failed'
 done
 cat >"$folder/published.csv" <<'END_PUBLISHED'
 # of nobody

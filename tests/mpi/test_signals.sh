@@ -66,8 +66,8 @@ begin 2 term.log --solver=bare.prototxt
 await 'Iteration 20 ' && kill -TERM "$(cat pid.0)"
 stopped 'SIGTERM where no snapshot is wanted after training' 1
 
-# Other effects, by Caffe's names of the options.
-begin 2 none.log --solver=solver.prototxt --sigterm_effect=none --sigint_effect snapshot -sighup_effect=stop
+# Other effects, by Caffe's names of the options where it has them.
+begin 2 none.log --solver=solver.prototxt --on-signal=TERM=none --sigint_effect snapshot -sighup_effect=stop
 await 'Iteration 20 ' && kill -TERM "$(cat pid.0)" "$(cat pid.1)" && kill -INT "$(cat pid.0)"
 await 'SIGINT to rank 0: a snapshot after' && kill -HUP "$(cat pid.0)"
 stopped 'effects by option' 2
