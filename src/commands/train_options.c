@@ -82,9 +82,10 @@ static void add_training(struct train_request *r, struct option_rows *rows)
         {"reproducible", OPTION_NAME, &r->reproducible, "GRAIN",
          "the same bits on any number of ranks: --global-batch is cut into grains of so many "
          "samples (default: 8 grains), which the ranks share evenly"},
-        {"max-iter", OPTION_COUNT, &o->max_iter, "N", "iterations, instead of the solver's"},
+        {"max-iter", OPTION_COUNT, &o->max_iter, "N",
+         "iterations, instead of the solver's; a test follows the last one, if the solver tests"},
         {"epochs", OPTION_REAL, &o->epochs, "N",
-         "passes over the training data, instead of iterations; N may be a fraction"},
+         "passes over the training data, instead of iterations; N may be a fraction; likewise"},
         {"stop-after", OPTION_COUNT, &o->stop_after, "N",
          "end after N tests in a row without a better accuracy (or loss, if the net has no "
          "accuracy)",

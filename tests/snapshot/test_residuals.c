@@ -109,17 +109,19 @@ START_TEST(they_come_and_go_with_their_state)
 }
 END_TEST
 
-/* The folder of states is away: what is replaced, or given up, leaves none. */
+/* No state can be written: what is replaced, or given up, leaves neither residuals nor its model,
+ * which would take the room of the next. */
 START_TEST(what_is_never_written_leaves_none)
 {
     struct work work;
     struct keeper *keeper;
     _Atomic int64_t written = -1;
-    char prefix[300], pattern[320], *blocked[2];
+    char prefix[300], pattern[320], models[320], *blocked[2];
 
     open_work(&work);
     snprintf(prefix, sizeof prefix, "%s/blocked", folder);
     snprintf(pattern, sizeof pattern, "%s*residuals*", prefix);
+    snprintf(models, sizeof models, "%s*caffemodel*", prefix);
     for (int i = 0; i < 2; i++) { /* a folder stands where the state is to be written */
         char *path = snapshot_state_path(prefix, i + 1, false);
         ck_assert_int_gt(asprintf(&blocked[i], "%s.tmp", path), 0);
@@ -128,10 +130,14 @@ START_TEST(what_is_never_written_leaves_none)
     }
     keeper = open_keeper(&work, prefix, 0, NULL, &written);
     save_with(&work, keeper, prefix, 1);
-    save_with(&work, keeper, prefix, 2); /* in its place */
+    keeper_make_room(keeper, 2); /* which comes in its place */
+    ck_assert_int_eq(count_files(pattern), 0);
+    ck_assert_int_eq(count_files(models), 0);
+    save_with(&work, keeper, prefix, 2);
     ck_assert_int_eq(count_files(pattern), ARENAS);
     ck_assert_int_ne(keeper_finish(keeper, 1), 0);
     ck_assert_int_eq(count_files(pattern), 0);
+    ck_assert_int_eq(count_files(models), 0);
     keeper_destroy(keeper);
     free(blocked[0]);
     free(blocked[1]);
