@@ -125,7 +125,7 @@ int model_open(const struct model_options *o, struct model *model)
     int status, phase;
 
     memset(model, 0, sizeof *model);
-    if (choice_parse_caseless("phase", o->phase, phases, &phase))
+    if (choice_parse_caseless("--phase", o->phase, phases, &phase))
         return -1;
     if (sizes[0] > 0)
         env.input_chw = sizes;

@@ -353,9 +353,7 @@ int text_read_file_of(const char *path, const ProtobufCMessageDescriptor *descri
     struct strbuf text = {0};
     int status = text_read_bytes(path, &text);
 
-    if (status == 0 && text.length == 0)
-        status = error_set("%s: expected text, found an empty file", path);
-    else if (status == 0)
+    if (status == 0)
         status = read_document(path, strbuf_text(&text), text.length, descriptor, check_type, out)
                      ? file_kind_error(path, "text")
                      : 0;

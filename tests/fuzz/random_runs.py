@@ -179,6 +179,7 @@ def option_values(case):
         'engine': (rare, pick(['cpu', 'replay', 'cuda'])),
         'tune=convolution': (usual, pick(['auto', 'direct', 'winograd'])),
         'tune=no-fusion': (usual, None),
+        'tune=no-graphs': (rare, None),
         'math': (rare, pick(['fp32', 'tf32', 'bf16'])),
         'tune=deterministic': (rare, None),
         'tune=workspace': (rare, pick(['1m', '1g'])),
