@@ -15,7 +15,6 @@ int command_test(int argc, char **argv);
 int command_time(int argc, char **argv);
 int command_summary(int argc, char **argv);
 int command_upgrade(int argc, char **argv);
-int command_draw(int argc, char **argv);
 int command_classify(int argc, char **argv);
 int command_extract(int argc, char **argv);
 int command_export(int argc, char **argv);

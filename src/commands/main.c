@@ -44,7 +44,6 @@ static const struct command commands[] = {
     {"classify", command_classify, "print the most likely classes of photographs", false},
     {"extract", command_extract, "write the values of blobs to HDF5", false},
     {"export", command_export, "write a net and its weights as ONNX", false},
-    {"draw", command_draw, "draw a net as a picture, or as text for Graphviz (.dot)", false},
     {"upgrade", command_upgrade, "write an old net or solver, or a model's net, in today's form",
      false},
     {"doctor", command_doctor, "examine MPI, hosts, network and disk of an allocation", true},

@@ -32,7 +32,7 @@ if [ -f "$abs_top_builddir/libposeidon.so.0" ]; then
     LD_LIBRARY_PATH=$place/usr/lib ./uses || fail 'the installed library does not start'
     PKG_CONFIG_PATH=$place/usr/lib/pkgconfig pkg-config --libs poseidon | grep -q -e -lposeidon || fail 'pkg-config does not know it'
 fi
-for script in jobs/report.py jobs/reproduce.sh jobs/keep_running.sh; do
+for script in models/draw.py jobs/report.py jobs/reproduce.sh jobs/keep_running.sh; do
     [ -x "$there/$script" ] || fail "$script cannot be run where it is installed"
 done
 [ "$(cat "$place/usr/bin/convert_imageset")" = 'another Caffe' ] || fail 'another program was replaced'
