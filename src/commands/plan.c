@@ -299,5 +299,5 @@ int command_plan(int argc, char **argv)
         model_close(&model);
     }
     free(request.profile_file);
-    return status < 0 ? command_fail("plan") : 0;
+    return status;
 }
