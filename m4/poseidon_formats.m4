@@ -1,4 +1,4 @@
-# Libraries for formats that not everybody has: image data bases, photographs, pictures of nets.
+# Libraries for formats that not everybody has: image data bases, photographs.
 # Each is optional; commands name the missing one when they meet such a file.
 
 # POSEIDON_OPTIONAL(NAME, OPTION, MODULE, HEADERS, LIBRARIES, PROLOGUE, BODY, VERSION, DEBIAN, SPACK)
@@ -58,11 +58,4 @@ return png_image_begin_read_from_memory(&i, "", 0);],
 FORMAT_CFLAGS="$LMDB_CFLAGS $LEVELDB_CFLAGS $JPEG_CFLAGS $PNG_CFLAGS"
 FORMAT_LIBS="$LMDB_LIBS $LEVELDB_LIBS $JPEG_LIBS $PNG_LIBS"
 AC_SUBST([FORMAT_CFLAGS])
-AC_SUBST([FORMAT_LIBS])
-
-dnl Pictures of nets, which the program alone makes.
-POSEIDON_OPTIONAL([GRAPHVIZ], [graphviz], [libgvc], [gvc.h], [-lgvc -lcgraph -lcdt],
-    [@%:@include <gvc.h>], [GVC_t *c = gvContext();
-Agraph_t *g = agmemread("digraph {}");
-return gvLayout(c, g, "dot");],
-    [yes], [libgraphviz-dev], [graphviz])])
+AC_SUBST([FORMAT_LIBS])])

@@ -28,7 +28,7 @@ layers        util spec engine input
 net           util spec engine trace layers
 forecast      util engine engine/replay plan simulate sync net exchange
 snapshot      util spec engine net
-export        util spec engine plan input layers net
+export        util spec engine input layers net
 report        util engine plan sync net
 train         util spec engine trace timeline plan sync exchange input layers net forecast snapshot report
 commands      util spec engine engine/replay cuda trace plan sync exchange input convert layers net forecast snapshot export report train

@@ -38,8 +38,6 @@ snapshots in Caffe'"'"'s two forms|H|src/snapshot/{binary_read,binary_write,chec
 kept snapshots, the run and its lock|N|src/snapshot/{keeper,kept_list,prefix_lock,run_file}.* src/train/run*.*
 weights in other forms|N|src/snapshot/{safetensors,weights}.* src/commands/convert_weights.c
 ONNX|N|src/export/{check,export,export_internal,onnx,operators}.* src/commands/export.c
-pictures|c|src/export/picture*.* src/commands/draw.c
-Caffe'"'"'s tool names|c|src/commands/caffe_tools.c
 report|N|src/report/{alone,figures,lines,net_table,outputs,report,table,test_pass,words}.* src/train/result.c
 CSV, TensorBoard|c|src/report/curves.* src/train/metrics.c
 trace, timeline|c|src/trace/* src/timeline/*

@@ -1,8 +1,8 @@
 #!/bin/sh
 # make_pictures.sh POSEIDON [nets] [logs] [bars] [reproduction]
 #
-# Makes the pictures of README.md and docs/ anew where they stand, from what the repository has: nets (by draw, which
-# needs Graphviz's library), committed logs of trainings (by jobs/report.py), measured times of docs/pytorch.csv, and,
+# Makes the pictures of README.md and docs/ anew where they stand, from what the repository has: nets (by
+# models/draw.py, which needs Graphviz), committed logs of trainings (by jobs/report.py), measured times of docs/pytorch.csv, and,
 # together with its page, docs/REPRODUCTION.md's simulations (by jobs/reproduce.sh: some minutes). Without names all
 # four. All but nets need Python's matplotlib.
 set -eu
@@ -17,16 +17,17 @@ trap 'rm -rf "$scratch"' EXIT
 # a Python of one's own may lack what Debian's has
 python3 -c 'import matplotlib' 2>/dev/null || PATH=/usr/bin:$PATH
 
-net() { # NAME
-    "$poseidon" draw --model="models/$1/train_val.prototxt" --force "docs/pictures/$1.svg"
+net() { # NAME PICTURE OPTION...
+    net=$1 picture=$2
+    shift 2
+    POSEIDON=$poseidon models/draw.py --force "models/$net/train_val.prototxt" "docs/pictures/$picture.svg" "$@"
 }
 nets() {
     mkdir -p docs/pictures
-    net lenet
-    net googlenet
-    net resnet152
-    "$poseidon" plan --model=models/vgg19/train_val.prototxt --nodes=8 --comm=paper \
-        --draw=docs/pictures/vgg19-schemes.svg --force >/dev/null
+    net lenet lenet
+    net googlenet googlenet
+    net resnet152 resnet152
+    net vgg19 vgg19-schemes --nodes=8 --comm=paper
 }
 
 plot() { # PICTURE TITLE LOG...

@@ -48,7 +48,7 @@ hdf5-tools hdf5
 dataset-fashion-mnist -
 cppcheck cppcheck
 python3-matplotlib py-matplotlib
-libgraphviz-dev graphviz
+graphviz graphviz
 shellcheck -
 clang-format-14 -'
 
@@ -96,7 +96,7 @@ setup_has() {
     libleveldb-dev) setup_header leveldb/c.h ;;
     libjpeg-dev) setup_header jpeglib.h libjpeg ;;
     libpng-dev) setup_header png.h libpng ;;
-    libgraphviz-dev) setup_header gvc.h libgvc ;;
+    graphviz) command -v dot ;;
     check) setup_header check.h check ;;
     protobuf-compiler) command -v protoc ;;
     python3-numpy) setup_python numpy ;;

@@ -24,7 +24,7 @@ class Poseidon(AutotoolsPackage):
     variant("lmdb", default=True, description="Read and write LMDB")
     variant("leveldb", default=True, description="Read LevelDB")
     variant("images", default=True, description="Read JPEG and PNG")
-    variant("pictures", default=False, description="poseidon draw makes pictures by Graphviz's library, not .dot alone")
+    variant("pictures", default=False, description="models/draw.py makes pictures by Graphviz's dot, not .dot alone")
     variant("cuda", default=False, description="Build the CUDA engine")
 
     depends_on("c", type="build")
@@ -41,7 +41,8 @@ class Poseidon(AutotoolsPackage):
     depends_on("leveldb", when="+leveldb")
     depends_on("libjpeg-turbo", when="+images")
     depends_on("libpng", when="+images")
-    depends_on("graphviz+expat+pangocairo", when="+pictures")
+    depends_on("graphviz+expat+pangocairo", when="+pictures", type="run")
+    depends_on("python@3.6:", when="+pictures", type="run")
     depends_on("cuda@12:", when="+cuda")
     depends_on("cudnn@9.8:", when="+cuda", type=("build", "run"))
     depends_on("check", type="test")
@@ -53,6 +54,5 @@ class Poseidon(AutotoolsPackage):
         args += ["--with-leveldb" if "+leveldb" in spec else "--without-leveldb"]
         args += ["--with-jpeg" if "+images" in spec else "--without-jpeg"]
         args += ["--with-png" if "+images" in spec else "--without-png"]
-        args += ["--with-graphviz" if "+pictures" in spec else "--without-graphviz"]
         args += ["--with-cuda" if "+cuda" in spec else "--without-cuda"]
         return args

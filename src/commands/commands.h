@@ -15,7 +15,6 @@ int command_test(int argc, char **argv);
 int command_time(int argc, char **argv);
 int command_summary(int argc, char **argv);
 int command_upgrade(int argc, char **argv);
-int command_draw(int argc, char **argv);
 int command_classify(int argc, char **argv);
 int command_extract(int argc, char **argv);
 int command_export(int argc, char **argv);
@@ -30,18 +29,11 @@ int command_doctor(int argc, char **argv);
 int command_convert_images(int argc, char **argv);
 int command_convert_weights(int argc, char **argv);
 
-/* Runs one of Caffe's tools where `name`, the program's, is one of theirs (convert_imageset, ...):
- * its arguments in Caffe's order, by the command of ours that does it. false: it is none. */
-bool caffe_tool_run(const char *name, int argc, char **argv, int *status);
-
 /* Prints version, commit, libraries and build flags; returns 0. */
 int command_version(void);
 
 /* The same lines, "NAME  VALUE", appended. */
 void version_put(struct strbuf *out);
-
-/* Prints "poseidon COMMAND: message" on standard error; returns 1. */
-int command_fail(const char *command);
 
 /* Starts MPI for a command whose threads take turns and whose line was parsed with *status: all
  * ranks go on, or none. Fails where the launcher, srun's or another MPI's, started lone processes

@@ -16,7 +16,6 @@
 #include "util/build_info.h"
 #include "util/error.h"
 #include "util/handshake.h"
-#include "util/path.h"
 #include "util/patience.h"
 
 #ifdef HAVE_CONFIG_H
@@ -44,7 +43,6 @@ static const struct command commands[] = {
     {"classify", command_classify, "print the most likely classes of photographs", false},
     {"extract", command_extract, "write the values of blobs to HDF5", false},
     {"export", command_export, "write a net and its weights as ONNX", false},
-    {"draw", command_draw, "draw a net as a picture, or as text for Graphviz (.dot)", false},
     {"upgrade", command_upgrade, "write an old net or solver, or a model's net, in today's form",
      false},
     {"doctor", command_doctor, "examine MPI, hosts, network and disk of an allocation", true},
@@ -127,16 +125,7 @@ static int command_help(int argc, char **argv)
     return command->run(2, arguments);
 }
 
-static int command_run(const char *name, int (*run)(int argc, char **argv), int argc, char **argv)
-{
-    int status = run(argc, argv);
-
-    if (status < 0)
-        return command_fail(name);
-    return status == OPTIONS_HELPED ? 0 : status;
-}
-
-int command_fail(const char *command)
+static int command_fail(const char *command)
 {
     fprintf(stderr, "poseidon %s: %s\n", command, error_text());
     return 1;
@@ -313,20 +302,20 @@ int command_end_mpi(const char *command, int status, bool in_flight)
 }
 
 /* Under a launcher that starts several, all but the first leave the word to it. */
-static int check_alone(const struct command *command)
+static int check_alone(const char *who, const struct command *command)
 {
     const char *rank = getenv("OMPI_COMM_WORLD_RANK");
 
     if (command->ranks || launched() < 2)
         return 0;
     if (!rank || atoi(rank) == 0)
-        fprintf(stderr, "poseidon %s: runs on one rank, and %d were started: leave out mpirun\n",
-                command->name, launched());
+        fprintf(stderr, "%s: runs on one rank, and %d were started: leave out mpirun\n", who,
+                launched());
     return 1;
 }
 
 /* A full disk behind a redirection would go unnoticed. */
-static int finish_output(const char *program, const char *name, int status)
+static int finish_output(const char *who, int status)
 {
     bool failed = ferror(stdout) != 0;
 
@@ -335,13 +324,16 @@ static int finish_output(const char *program, const char *name, int status)
         putchar('\n'); /* asks again: the reason of the earlier failure is gone */
     if (fflush(stdout) == 0 && !failed)
         return status;
-    fprintf(stderr, "%s%s: standard output cannot be written%s%s\n", program, name,
-            errno ? ": " : "", errno ? strerror(errno) : "");
+    fprintf(stderr, "%s: standard output cannot be written%s%s\n", who, errno ? ": " : "",
+            errno ? strerror(errno) : "");
     return status ? status : 1;
 }
 
-static int run_poseidon(int argc, char **argv)
+/* who: how messages begin. */
+static int run_poseidon(const char *who, int argc, char **argv)
 {
+    int status;
+
     if (argc < 2) {
         print_usage(stderr);
         return 1;
@@ -354,17 +346,24 @@ static int run_poseidon(int argc, char **argv)
     const struct command *command = find(argv[1]);
     if (!command)
         return unknown_command(argv[1]);
-    return check_alone(command) ? 1 : command_run(argv[1], command->run, argc - 1, argv + 1);
+    if (check_alone(who, command))
+        return 1;
+    status = command->run(argc - 1, argv + 1);
+    if (status < 0)
+        fprintf(stderr, "%s: %s\n", who, error_text());
+    return status < 0 ? 1 : status == OPTIONS_HELPED ? 0 : status;
 }
 
+/* --as=NAME in front is for scripts/caffe: NAME is the tool of Caffe that it stands for. */
 int main(int argc, char **argv)
 {
-    const char *name = argc > 0 ? path_base(argv[0]) : "";
-    int status;
+    const bool named = argc > 1 && !strncmp(argv[1], "--as=", 5);
+    char who[64];
 
     setvbuf(stdout, NULL, _IOLBF, 0); /* in a file, too, its lines stand between the log's */
-    if (caffe_tool_run(name, argc, argv, &status))
-        return finish_output("", name, status);
-    status = run_poseidon(argc, argv);
-    return finish_output("poseidon ", argc > 1 ? argv[1] : "", status);
+    if (named)
+        snprintf(who, sizeof who, "%s", argv[1] + 5);
+    else
+        snprintf(who, sizeof who, "poseidon%s%s", argc > 1 ? " " : "", argc > 1 ? argv[1] : "");
+    return finish_output(who, run_poseidon(who, argc - named, argv + named));
 }

@@ -15,12 +15,17 @@
 
 static int define(const struct model_options *o, struct model *model)
 {
+    static const char *const phases[] = {"TRAIN", "TEST", NULL}; /* as Caffe numbers them */
     const Caffe__NetParameter *param = (const Caffe__NetParameter *)text_root(model->doc);
-    int phase = !strcasecmp(o->phase, "TEST") ? CAFFE__PHASE__TEST : CAFFE__PHASE__TRAIN;
-    struct net_state state = net_state_make(phase);
-    char *stages = o->stages ? strdup(o->stages) : NULL, *rest = stages, *stage;
-    int status = o->stages && !stages ? error_memory(strlen(o->stages), "stages") : 0;
+    struct net_state state;
+    char *stages, *rest, *stage;
+    int status, phase;
 
+    if (choice_parse_caseless("--phase", o->phase, phases, &phase))
+        return -1;
+    state = net_state_make(phase);
+    stages = rest = o->stages ? strdup(o->stages) : NULL;
+    status = o->stages && !stages ? error_memory(strlen(o->stages), "stages") : 0;
     /* as Caffe's tools: the file's own stages stay, its phase and level do not */
     if (!status)
         status = net_state_merge(&state, param->state);
@@ -119,14 +124,11 @@ struct layer_env model_env(const struct model_options *o, struct model *model)
 int model_open(const struct model_options *o, struct model *model)
 {
     struct layer_env env = model_env(o, model);
-    static const char *const phases[] = {"TRAIN", "TEST", NULL};
     const int64_t sizes[3] = {o->input_chw[0], o->input_chw[1], o->input_chw[2]};
     bool with_weights;
-    int status, phase;
+    int status;
 
     memset(model, 0, sizeof *model);
-    if (choice_parse_caseless("--phase", o->phase, phases, &phase))
-        return -1;
     if (sizes[0] > 0)
         env.input_chw = sizes;
     if (spec_read_net_of(o->model, layer_check_type, &model->doc))

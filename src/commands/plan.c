@@ -2,8 +2,6 @@
 #include "commands/plan.h"
 
 #include "commands/commands.h"
-#include "commands/output_guard.h"
-#include "export/picture.h"
 #include "forecast/profiles.h"
 #include "train/trainer.h"
 #include "util/error.h"
@@ -141,10 +139,6 @@ static void add_output(struct plan_request *r, struct option_rows *rows)
         {.type = OPTION_GROUP, .help = "output"},
         {"layers", OPTION_FLAG, &r->layers, NULL,
          "the table of layers for every number of nodes, not for the last alone"},
-        {"draw", OPTION_TEXT, &r->draw, "OUT.svg",
-         "draw the net as 'poseidon draw' does, with each layer's scheme for the last number of "
-         "nodes"},
-        {"force", OPTION_FLAG, &r->force, NULL, "replace the picture if it exists"},
         {"json", OPTION_FLAG, &r->json, NULL, "print JSON instead, a row for each number of nodes"},
     };
 
@@ -221,7 +215,6 @@ static void settle_system(struct forecast_options *o)
 static int check(const struct plan_request *r)
 {
     const struct forecast_options *o = &r->options;
-    const char *inputs[] = {r->model.model, o->profile, o->exchange.cluster_file};
 
     if (o->exchange.hierarchy > 0)
         return error_set("--hierarchy=%d: expected auto or off; --ranks-per-node says how many "
@@ -236,9 +229,7 @@ static int check(const struct plan_request *r)
         if ((long long)o->nodes[i] * o->ranks_per_node > FORECAST_MAX_RANKS)
             return error_set("--ranks-per-node=%d makes too many ranks of %d nodes (at most %d)",
                              o->ranks_per_node, o->nodes[i], FORECAST_MAX_RANKS);
-    if (!r->draw)
-        return r->force ? error_set("--force has no effect without --draw") : 0;
-    return picture_check(r->draw) ? -1 : output_check(r->draw, r->force, 3, inputs);
+    return 0;
 }
 
 /* --figure with the list of keys. */
@@ -290,24 +281,6 @@ static int parse(struct plan_request *r, int argc, char **argv)
         check(r));
 }
 
-/* ---- the answer ---- */
-
-static int draw(const char *path, const struct model *model, const struct forecast *forecast)
-{
-    const struct forecast_point *last = &forecast->points[forecast->options->npoints - 1];
-    const struct picture_plan plan = {.chosen = last->chosen, .nodes = last->nodes};
-
-    return picture_write(model->def, model->net, &plan, path);
-}
-
-static int show(const struct plan_request *r, const struct model *model, struct forecast *forecast)
-{
-    model_print_notices(model);
-    if (r->draw && draw(r->draw, model, forecast))
-        return -1;
-    return r->json ? plan_print_json(r, forecast) : plan_print(r, forecast);
-}
-
 int command_plan(int argc, char **argv)
 {
     struct plan_request request;
@@ -318,11 +291,13 @@ int command_plan(int argc, char **argv)
     if (!status && !(status = model_open(&request.model, &model))) {
         status = forecast_create(&request.options, &request.figures.cluster, model.net, &forecast);
         if (!status) {
-            status = show(&request, &model, &forecast);
+            model_print_notices(&model);
+            status = request.json ? plan_print_json(&request, &forecast)
+                                  : plan_print(&request, &forecast);
             forecast_free(&forecast);
         }
         model_close(&model);
     }
     free(request.profile_file);
-    return status < 0 ? command_fail("plan") : 0;
+    return status;
 }

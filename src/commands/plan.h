@@ -15,9 +15,8 @@ struct plan_request {
     const char *profile;
     char *profile_file; /* options.profile, where `profile` names a device or a file; owned */
     struct option_list figure;
-    double link_Bps;  /* of --bandwidth; 0: not given */
-    const char *draw; /* a picture to write, or NULL */
-    bool force, json, layers;
+    double link_Bps; /* of --bandwidth; 0: not given */
+    bool json, layers;
 };
 
 /* For people, in 80 columns, on standard output. Fills the tables of the points that it prints. */

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define DRAW "models/draw.py draws nets, with the schemes of a plan: 'models/draw.py --help'"
+
 /* Options of Caffe, PyTorch, torchrun, Horovod, Lightning. */
 static const struct {
     const char *names;   /* with blanks between them */
@@ -27,8 +29,6 @@ static const struct {
      "nothing to set: training chooses the number of reading threads"},
     {"pretrained", "train", "--weights=FILE"},
     {"evaluate eval test-only", "train", "'poseidon test' scores weights"},
-    {"plan", "draw", "'poseidon plan --draw=OUT.svg' draws each layer's scheme"},
-    {"columns", "draw", "a long net is always laid out in columns; leave the option out"},
     {"model net", "train", "--solver=FILE: the solver names the net"},
     {"gpus", "train", "mpirun -np N starts a rank a GPU; --gpu=N names one"},
     {"optimizer optim", "train", "type: \"Adam\" in the solver, or --set type=Adam"},
@@ -43,7 +43,7 @@ static const struct {
     {"warmup warmup-steps", "train", "--set warmup_iter=N"},
     {"save-interval snapshot-interval", "train", "--set snapshot=N, or --snapshot-every=DURATION"},
     {"squeeze", "classify", "--resize=WIDTHxHEIGHT of the input"},
-    {"unfold", "draw", "repeated blocks are drawn once; leave the option out"},
+    {"draw", "plan", DRAW},
     {"gpus", "plan", "--nodes=LIST and --ranks-per-node=N say how many ranks are planned"},
     {"device", NULL, "--gpu=N, or --engine=cpu"},
     {"batch-size", NULL, "--batch=N if the command has it, else the net's batch_size"},
@@ -76,6 +76,7 @@ static const struct {
     {"fit", "'poseidon train'"},
     {"resume", "'poseidon train --resume', or --snapshot=FILE"},
     {"onnx", "'poseidon export' writes ONNX"},
+    {"draw", DRAW},
     {"report", "jobs/report.py makes tables and plots of runs"},
 };
 

@@ -6,20 +6,93 @@
 #include <stdio.h>
 
 #include "report/net_table.h"
+#include "spec/print.h"
+#include "util/json.h"
+
+/* Shared parameters count with their owner. */
+static size_t owned_elems(const struct net *net, int layer)
+{
+    for (int g = 0; g < net->ngroups; g++)
+        if (net->groups[g].layer == layer)
+            return net->groups[g].elems;
+    return 0;
+}
+
+static void json_tops(const struct layer_def *def, const struct layer *layer, struct json *json)
+{
+    json_put_array(json, "tops");
+    for (int t = 0; t < (layer ? layer->ntops : def->ntops); t++) {
+        json_object_begin(json);
+        json_put_string(json, "name", layer ? layer->tops[t]->name : def->tops[t]);
+        if (layer)
+            json_put_ints(json, "shape", layer->tops[t]->value.shape.naxes,
+                          layer->tops[t]->value.shape.dim);
+        json_object_end(json);
+    }
+    json_array_end(json);
+}
+
+static void json_layer(const struct net_def *def, const struct net *net, int l, struct json *json)
+{
+    const struct layer_def *layer = &def->layers[l];
+
+    json_object_begin(json);
+    json_put_string(json, "name", layer->name);
+    json_put_string(json, "type", layer->type);
+    json_put_bool(json, "inserted", layer->inserted);
+    json_put_array(json, "bottoms");
+    for (int b = 0; b < layer->nbottoms; b++)
+        json_string(json, layer->bottoms[b]);
+    json_array_end(json);
+    json_tops(layer, net ? &net->layers[l] : NULL, json);
+    if (net) {
+        json_put_uint(json, "parameters", owned_elems(net, l));
+        json_put_uint(json, "flops", (uint64_t)net->layers[l].flops);
+        json_put_string(json, "scheme", NULL);
+    }
+    print_json_parts(json, &layer->param->base);
+    json_object_end(json);
+}
+
+/* The net as one JSON object. net: NULL leaves out what the definition does not know: of the net
+ * phase to outputs, of layers shape, parameters, flops and scheme. */
+static void json_net(const struct net_def *def, const struct net *net, struct json *json)
+{
+    json_object_begin(json);
+    json_put_string(json, "name", def->name);
+    if (net) {
+        json_put_string(json, "phase", net->train ? "TRAIN" : "TEST");
+        json_put_uint(json, "parameters", net->nlearnable);
+        json_put_uint(json, "flops", (uint64_t)net->flops);
+        json_put_bool(json, "input_assumed", net_is_assumed(net));
+        json_put_array(json, "outputs");
+        for (int o = 0; o < net->noutputs; o++)
+            json_string(json, net->outputs[o].blob->name);
+        json_array_end(json);
+    }
+    json_put_array(json, "layers");
+    for (int l = 0; l < def->nlayers; l++)
+        json_layer(def, net, l, json);
+    json_array_end(json);
+    json_object_end(json);
+}
 
 int command_summary(int argc, char **argv)
 {
     struct model_options o = {.phase = "TRAIN", .look_only = true};
     struct model model;
-    bool as_json = false;
+    bool as_json = false, definition = false;
     int status;
-    const struct option own = {"json", OPTION_FLAG, &as_json, NULL, "print JSON instead"};
+    const struct option own[] = {
+        {"json", OPTION_FLAG, &as_json, NULL, "print JSON instead"},
+        {"definition", OPTION_FLAG, &definition, NULL,
+         "print JSON without shapes and parameters: of a net that cannot be built, too"},
+    };
     const struct command_line line = {
         .command = "summary",
         .synopsis = "--model=FILE [OPTIONS]",
         .example = "  poseidon summary --model=models/lenet/train_val.prototxt",
-        .options = &own,
-        .noptions = 1,
+        OPTION_ROWS(own),
         .net_rows = ROWS_OF_SHAPES,
         .net = &o,
         .about = "Prints the net's table: layers, shapes, parameters, operations. The input's size "
@@ -28,12 +101,12 @@ int command_summary(int argc, char **argv)
     };
 
     status = options_parse(&line, argc, argv, NULL);
-    if (status || model_open(&o, &model))
+    if (status || (definition ? model_define(&o, &model) : model_open(&o, &model)))
         return status ? status : -1;
     model_print_notices(&model);
-    if (as_json) {
+    if (as_json || definition) {
         struct json json = {.depth = 0};
-        net_table_json(model.net, &json);
+        json_net(model.def, model.net, &json);
         status = json_print(&json, stdout);
     } else {
         status = net_table_print(model.net, NULL, stdout);

@@ -36,13 +36,6 @@ static const char engines[] = "cpu, replay"
 #endif
     ;
 
-static const char pictures[] =
-#ifdef HAVE_GRAPHVIZ
-    "by Graphviz's library";
-#else
-    ".dot alone";
-#endif
-
 void version_put(struct strbuf *out)
 {
     const dnnl_version_t *dnnl = dnnl_version();
@@ -62,7 +55,6 @@ void version_put(struct strbuf *out)
     strbuf_printf(out, "zlib        %s\n", zlibVersion());
     strbuf_printf(out, "data        %s\n", data);
     strbuf_printf(out, "engines     %s\n", engines);
-    strbuf_printf(out, "pictures    %s\n", pictures);
     strbuf_printf(out, "compiler    %s\nflags       %s\n", build_info.compiler, build_info.flags);
 }
 

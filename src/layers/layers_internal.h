@@ -3,7 +3,6 @@
 #define POSEIDON_LAYERS_LAYERS_INTERNAL_H
 
 #include "layers/layer.h"
-#include "layers/spatial.h"
 
 /* All layer types, one line each: the table layer_NAME of one of this folder's files. In
  * alphabetical order, for the message that lists them. */
@@ -74,6 +73,24 @@
 #define LAYER_TABLE(name) extern const struct layer_i layer_##name;
 LAYERS(LAYER_TABLE)
 #undef LAYER_TABLE
+
+/* What a file says of the windows of convolution and pooling, by Caffe's rule: once for all spatial
+ * axes, or once for each; of height and width also by name. */
+enum spatial_kind { SPATIAL_KERNEL, SPATIAL_STRIDE, SPATIAL_PAD, SPATIAL_DILATION };
+
+/* Borrows from the parameter that it is of. */
+struct spatial_field {
+    const char *name, *name_h, *name_w; /* "kernel_size", "kernel_h", "kernel_w" */
+    size_t n;                           /* values of `name` */
+    const uint32_t *value;
+    bool has_h, has_w;
+    uint32_t h, w;
+    int absent; /* what an absent field means; -1: it must be there */
+    int least;  /* smallest allowed value */
+};
+
+/* Of a convolution's or a pooling's message. */
+struct spatial_field spatial_of(const ProtobufCMessage *p, enum spatial_kind kind);
 
 /* Resolves the field for the bottom's spatial axes, one to three. */
 int layer_spatial(const struct spatial_field *field, const struct blob *bottom,

@@ -37,7 +37,8 @@ struct spatial_field spatial_of(const ProtobufCMessage *p, enum spatial_kind kin
     return field;
 }
 
-int64_t spatial_at(const struct spatial_field *field, int i)
+/* The value for spatial axis i, unchecked; of height and width by name, those are axes 0 and 1. */
+static int64_t spatial_at(const struct spatial_field *field, int i)
 {
     if (field->has_h || field->has_w)
         return i > 0 ? field->w : field->h;

@@ -3,6 +3,7 @@
 #include "report/net_table.h"
 
 #include "util/alloc.h"
+#include "util/strbuf.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -149,56 +150,4 @@ int net_table_print(const struct net *net, const struct plan *plan, FILE *to)
     }
     free(rows);
     return ferror(to) ? error_set("the net table could not be written") : 0;
-}
-
-static void json_blobs(const struct layer *layer, struct json *json)
-{
-    json_put_array(json, "bottoms");
-    for (int b = 0; b < layer->def->nbottoms; b++)
-        json_string(json, layer->def->bottoms[b]);
-    json_array_end(json);
-    json_put_array(json, "tops");
-    for (int t = 0; t < layer->ntops; t++) {
-        const struct shape *shape = &layer->tops[t]->value.shape;
-
-        json_object_begin(json);
-        json_put_string(json, "name", layer->tops[t]->name);
-        json_put_ints(json, "shape", shape->naxes, shape->dim);
-        json_object_end(json);
-    }
-    json_array_end(json);
-}
-
-static void json_layer(const struct net *net, int l, struct json *json)
-{
-    const struct layer *layer = &net->layers[l];
-    const struct group *group = owned_params(net, l);
-
-    json_object_begin(json);
-    json_put_string(json, "name", layer->def->name);
-    json_put_string(json, "type", layer->def->type);
-    json_blobs(layer, json);
-    json_put_uint(json, "parameters", group ? group->elems : 0);
-    json_put_uint(json, "flops", (uint64_t)layer->flops);
-    json_put_string(json, "scheme", NULL);
-    json_object_end(json);
-}
-
-void net_table_json(const struct net *net, struct json *json)
-{
-    json_object_begin(json);
-    json_put_string(json, "name", net->def->name);
-    json_put_string(json, "phase", net->train ? "TRAIN" : "TEST");
-    json_put_uint(json, "parameters", net->nlearnable);
-    json_put_uint(json, "flops", (uint64_t)net->flops);
-    json_put_bool(json, "input_assumed", net_is_assumed(net));
-    json_put_array(json, "outputs");
-    for (int o = 0; o < net->noutputs; o++)
-        json_string(json, net->outputs[o].blob->name);
-    json_array_end(json);
-    json_put_array(json, "layers");
-    for (int l = 0; l < net->nlayers; l++)
-        json_layer(net, l, json);
-    json_array_end(json);
-    json_object_end(json);
 }

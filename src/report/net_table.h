@@ -4,7 +4,6 @@
 
 #include "net/net.h"
 #include "plan/plan.h"
-#include "util/json.h"
 
 #include <stdio.h>
 
@@ -13,11 +12,5 @@
  * plan: of the net; NULL leaves the schemes' column out. The net need not be built. Fails when the
  * stream cannot be written. */
 int net_table_print(const struct net *net, const struct plan *plan, FILE *to);
-
-/* The same as one JSON object, with the Splits that are not in the file among the layers: {"name",
- * "phase", "parameters", "flops", "outputs": [sorted names], "layers": [{"name", "type", "bottoms":
- * [names], "tops": [{"name", "shape": [...]}], "parameters", "flops", "scheme"}]}; scheme is null,
- * without a plan. */
-void net_table_json(const struct net *net, struct json *json);
 
 #endif

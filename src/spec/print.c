@@ -1,8 +1,9 @@
-/* Prints protobuf-c messages as text. */
+/* Prints protobuf-c messages as text and as JSON. */
 #include "spec/print.h"
 
 #include "spec/field.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -125,4 +126,61 @@ static void print_fields(struct strbuf *out, const ProtobufCMessage *message, in
 void print_message(struct strbuf *out, const ProtobufCMessage *message)
 {
     print_fields(out, message, 0);
+}
+
+static void print_json(struct json *json, const ProtobufCMessage *message);
+
+static void print_json_value(struct json *json, const ProtobufCFieldDescriptor *field,
+                             const void *value)
+{
+    struct strbuf text = {.data = NULL};
+
+    if (field->type == PROTOBUF_C_TYPE_MESSAGE) {
+        print_json(json, *(ProtobufCMessage *const *)value);
+        return;
+    }
+    if (field->type == PROTOBUF_C_TYPE_STRING) {
+        json_string(json, *(char *const *)value);
+        return;
+    }
+    assert(field->type != PROTOBUF_C_TYPE_BYTES);
+    print_value(&text, field, value);
+    if (field->type == PROTOBUF_C_TYPE_ENUM)
+        json_string(json, strbuf_text(&text));
+    else /* JSON has neither infinities nor NaN */
+        json_plain(json, strchr(strbuf_text(&text), 'n') ? "null" : strbuf_text(&text));
+    strbuf_free(&text);
+}
+
+static void print_json(struct json *json, const ProtobufCMessage *message)
+{
+    json_object_begin(json);
+    for (unsigned i = 0; i < message->descriptor->n_fields; i++) {
+        const ProtobufCFieldDescriptor *field = &message->descriptor->fields[i];
+        bool list = field->label == PROTOBUF_C_LABEL_REPEATED;
+
+        if (!field_is_set(message, field))
+            continue;
+        json_key(json, field->name);
+        if (list)
+            json_array_begin(json);
+        for (size_t k = 0; k < field_count(message, field); k++)
+            print_json_value(json, field, field_at(message, field, k));
+        if (list)
+            json_array_end(json);
+    }
+    json_object_end(json);
+}
+
+void print_json_parts(struct json *json, const ProtobufCMessage *message)
+{
+    for (unsigned i = 0; i < message->descriptor->n_fields; i++) {
+        const ProtobufCFieldDescriptor *field = &message->descriptor->fields[i];
+
+        if (field->type == PROTOBUF_C_TYPE_MESSAGE && field->label != PROTOBUF_C_LABEL_REPEATED &&
+            field_is_set(message, field)) {
+            json_key(json, field->name);
+            print_json(json, *(ProtobufCMessage *const *)field_at(message, field, 0));
+        }
+    }
 }

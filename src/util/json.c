@@ -119,13 +119,20 @@ void json_key(struct json *json, const char *key)
     json->after_key = true;
 }
 
-void json_string(struct json *json, const char *value)
+void json_plain(struct json *json, const char *text)
 {
     value_begin(json);
-    if (value == NULL)
-        strbuf_puts(&json->text, "null");
-    else
-        json_quote(&json->text, value);
+    strbuf_puts(&json->text, text);
+}
+
+void json_string(struct json *json, const char *value)
+{
+    if (value == NULL) {
+        json_plain(json, "null");
+        return;
+    }
+    value_begin(json);
+    json_quote(&json->text, value);
 }
 
 void json_int(struct json *json, int64_t value)
@@ -164,8 +171,7 @@ PUT(double, double)
 void json_put_bool(struct json *json, const char *key, bool value)
 {
     json_key(json, key);
-    value_begin(json);
-    strbuf_puts(&json->text, value ? "true" : "false");
+    json_plain(json, value ? "true" : "false");
 }
 
 void json_put_object(struct json *json, const char *key)

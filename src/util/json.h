@@ -43,6 +43,8 @@ void json_key(struct json *json, const char *key);
 void json_string(struct json *json, const char *value);
 void json_int(struct json *json, int64_t value);
 void json_uint(struct json *json, uint64_t value);
+/* A number, true, false or null, as text. */
+void json_plain(struct json *json, const char *text);
 /* Nine digits, enough for any float; nan and the infinities, which JSON lacks, become null. */
 void json_double(struct json *json, double value);
 

@@ -1,11 +1,12 @@
 #!/bin/sh
-# Caffe's tools by links to the program: its arguments in its order, and what comes out is what our commands make.
+# Caffe's tools by links to scripts/caffe: its arguments in its order, and what comes out is what our commands make.
 set -u
 . "$abs_top_srcdir/tests/commands/common.sh"
 poseidon=$POSEIDON
 for tool in convert_imageset compute_image_mean extract_features upgrade_net_proto_text upgrade_solver_proto_text; do
-    ln -s "$POSEIDON" $tool
+    ln -s "$abs_top_srcdir/scripts/caffe" $tool
 done
+ln -s "$abs_top_srcdir/scripts/caffe" caffe
 tool() { # NAME ARGUMENT...
     program=./$1
     shift
@@ -32,8 +33,17 @@ tool extract_features w.caffemodel net.prototxt a db 1 leveldb
 bad 'LevelDB' 'extract_features: leveldb is not written: expected lmdb'
 tool extract_features w.caffemodel net.prototxt a db 1 lmdb TPU
 bad 'a TPU' "expected CPU or GPU, found 'TPU'"
-tool convert_imageset --resize_width=4 root/ list.txt db
-bad 'one side' '--resize_width and --resize_height go together'
+for side in --resize_width=4 '-resize_height 4' --resize_width=0; do
+    # shellcheck disable=SC2086 # words
+    tool convert_imageset $side root/ list.txt db
+    bad 'one side' '--resize_width and --resize_height go together'
+done
+tool upgrade_net_proto_text 'in a folder' 'out $(of) it'
+bad 'blanks' 'upgrade_net_proto_text: in a folder: no such file'
+tool convert_imageset --check_sizes root/ list.txt db
+bad 'an unknown flag' 'convert_imageset: unknown option --check-sizes; did you mean --check-size?'
+tool convert_imageset root/ list.txt db --threads
+bad 'a flag without its value' 'convert_imageset: --threads needs a value'
 for words in "extract_features w.caffemodel none.prototxt a db 1 lmdb" 'upgrade_net_proto_text none out' 'compute_image_mean none' \
     'convert_imageset none/ none db'; do
     # shellcheck disable=SC2086 # words
@@ -41,9 +51,36 @@ for words in "extract_features w.caffemodel none.prototxt a db 1 lmdb" 'upgrade_
     bad 'no such file' "${words%% *}: *none*"
     lacks "$err" "poseidon convert" "$words"
 done
+# caffe itself, the place of the program, and a name that no tool has
+tool caffe
+bad 'no command' "caffe: expected a command, found ''*usage: caffe train|test|time|device_query"
+tool caffe trian -solver s
+bad 'a command' "caffe: expected a command, found 'trian'"
+tool caffe --help
+ok 'help' 'usage: caffe train|test|time|device_query'
+tool caffe -version
+ok 'version' 'poseidon [0-9]*'
+same device_query "$("$POSEIDON" device_query 2>&1)" "$(./caffe device_query -gpu all 2>&1)"
+tool caffe train -solver none
+bad 'train' 'poseidon train: none: no such file'
+err=$(OMPI_COMM_WORLD_SIZE=2 ./compute_image_mean none 2>&1) && fail 'two ranks: status 0'
+has "$err" 'compute_image_mean: runs on one rank, and 2 were started' 'two ranks'
+ln -s "$abs_top_srcdir/scripts/caffe" finetune_net
+tool finetune_net a b
+bad 'another name' 'finetune_net: Caffe has no tool of this name'
+mkdir bin
+ln -s "$abs_top_srcdir/scripts/caffe" bin/caffe
+POSEIDON='' PATH=/usr/bin:/bin ./bin/caffe -version >said 2>&1 && ! command -v poseidon >/dev/null && fail "no poseidon: $(cat said)"
+ln -s "$POSEIDON" bin/poseidon
+POSEIDON='' ./bin/caffe -version >said 2>&1 || fail "poseidon beside caffe is not found: $(cat said)"
+err=$(POSEIDON=/nowhere/poseidon ./caffe -version 2>&1) && fail 'a program that is not there: status 0'
+has "$err" 'caffe: /nowhere/poseidon is not there; expected it beside this program or in PATH' 'a program that is not there'
+
 if [ -e /dev/full ]; then
     ./convert_imageset --help 2>full.err >/dev/full && fail 'a full disk: status 0'
     has "$(cat full.err)" 'convert_imageset: standard output cannot be written: No space left on device' 'a full disk'
+    ./caffe -version 2>full.err >/dev/full && fail 'a full disk: status 0'
+    has "$(cat full.err)" 'poseidon --version: standard output cannot be written: No space left on device' 'a full disk'
 fi
 
 case $("$POSEIDON" --version) in
@@ -89,7 +126,14 @@ layer { name: 'ip' type: 'InnerProduct' bottom: 'conv' top: 'ip' inner_product_p
 layer { name: 'l' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'y' top: 'l' }
 EOF
 echo "net: 'net.prototxt' base_lr: 0.01 lr_policy: 'fixed' max_iter: 1 snapshot_prefix: 'w'" >solver.prototxt
-works '*' train --solver=solver.prototxt
+tool caffe train -solver solver.prototxt -snapshot=
+bad 'an empty snapshot' 'poseidon train: '
+tool caffe train -solver solver.prototxt
+ok 'caffe train' '*Optimization Done*'
+tool caffe test -model net.prototxt -weights w_iter_1.caffemodel -iterations 1
+ok 'caffe test' '*l = *'
+tool caffe time -model net.prototxt -iterations 1
+ok 'caffe time' '*Average Forward-Backward*'
 tool extract_features w_iter_1.caffemodel net.prototxt conv,ip conv_db,ip_db 3 lmdb CPU 0
 ok 'extract_features' '*ip, 6 rows*'
 works '*' extract --model=net.prototxt --weights=w_iter_1.caffemodel --blobs=conv,ip --iterations=3 own.h5

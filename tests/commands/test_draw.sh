@@ -1,17 +1,19 @@
 #!/bin/sh
-# poseidon draw: boxes, blobs, in-place layers, blocks that repeat, schemes of a plan, and what it refuses.
+# models/draw.py: boxes, blobs, in-place layers, blocks that repeat, schemes of a plan, and what it refuses.
 # Pictures are judged by what Graphviz wrote; numbers of boxes by the nets' definitions.
 set -u
 . "$abs_top_srcdir/tests/commands/common.sh"
 models=$abs_top_srcdir/models
+python3 -c '' 2>/dev/null || { echo 'SKIP: no Python'; exit 77; }
+program=$models/draw.py
 
 # draws OUT ARGUMENT...: in silence.
 draws() {
     picture=$1
     shift
-    run draw "$@" "$picture" --force
-    [ "$status" -eq 0 ] || fail "draw $* $picture: status $status: $err"
-    [ -z "$out$err" ] || fail "draw $* $picture: says '$out$err'"
+    run "$@" "$picture" --force
+    [ "$status" -eq 0 ] || fail "draw.py $* $picture: status $status: $err"
+    [ -z "$out$err" ] || fail "draw.py $* $picture: says '$out$err'"
 }
 
 # counts NUMBER PATTERN: lines of the picture that have it.
@@ -76,14 +78,14 @@ counts 1 ';Convolution  4, 3 x 1, stride 2 x 1&'
 counts 1 ';Convolution  5, 1 x 3, stride 2 x 2&'
 counts 1 ';Pooling  AVE, 3 x 3, stride 1 x 2&'
 echo "layer { name: 'c' type: 'Convolution' bottom: 'x' top: 'c' convolution_param { num_output: 6 } }" >>windows.prototxt
-run draw --model=windows.prototxt unknown.dot
+run --model=windows.prototxt unknown.dot
 has "$err" 'kernel_size (or kernel_h and kernel_w) is missing' 'draw of a convolution without its kernel'
 picture=unknown.dot
 counts 1 ';Convolution  6, ? x ?&'
 
 # What cannot be built is drawn without shapes.
 echo "layer { name: 'd' type: 'Python' top: 'blob' } layer { name: 'l' type: 'Mystery' bottom: 'blob' }" >odd.prototxt
-run draw --model=odd.prototxt odd.dot
+run --model=odd.prototxt odd.dot
 has "$err" "drawn without shapes: odd.prototxt:1: layer 'd' (Python)" "draw of unknown layers"
 picture=odd.dot
 counts 1 '^  n0:b0:s -> n1;'
@@ -94,9 +96,10 @@ cat >assumed.prototxt <<'END'
 layer { name: 'd' type: 'Data' top: 'x' data_param { source: 'nothing' batch_size: 2 } }
 layer { name: 'p' type: 'Pooling' bottom: 'x' top: 'p' pooling_param { global_pooling: true } }
 END
-run draw --model=assumed.prototxt assumed.dot
+run --model=assumed.prototxt assumed.dot
 picture=assumed.dot
 counts 1 "the input's size is assumed"
+counts 1 ';x:  2 x 3 x 224 x 224 assumed&'
 
 # ResNet-152: 3 + 8 + 36 + 3 blocks of three convolutions and a sum; a projection in the first of each stage.
 resnet=$models/resnet152/train_val.prototxt
@@ -126,61 +129,140 @@ counts 1 '<B>x 3</B><.*>to s3<'
 draws amid.dot --model=amid.prototxt
 counts 0 'subgraph'
 
-# Schemes: what plan says, for the last number of nodes.
-run plan --model="$models/alexnet/train_val.prototxt" --nodes=1,8 --comm=paper --batch=64 --json --draw=planned.dot
-[ "$status" -eq 0 ] || fail "plan --draw: status $status: $err"
-printf '%s\n' "$out" >plan.json
-picture=planned.dot
+# Schemes: what plan says, for the last number of nodes; planned by the script, or read.
+net=$models/alexnet/train_val.prototxt
+draws planned.dot "$net" --nodes=1,8 --comm=paper --batch=64 --input-shape=3,227,227
 counts 1 '<BR/>schemes for 8 nodes>'
 counts 8 ' parameters by '
-if [ -n "$POSEIDON_PYTHON" ]; then
-    "$POSEIDON_PYTHON" - <<'END' || fail "schemes in the picture are not those of the plan"
+"$POSEIDON" plan --model="$net" --nodes=1,8 --comm=paper --batch=64 --input-shape=3,227,227 --json >plan.json 2>said
+"$POSEIDON" summary --model="$net" --batch=64 --input-shape=3,227,227 --json >summary.json 2>said
+draws read.dot --plan=plan.json --batch=64 --input-shape=3,227,227 "$net"
+cmp -s planned.dot read.dot || fail 'a plan that is read is drawn otherwise'
+draws read.dot --plan=plan.json summary.json
+cmp -s planned.dot read.dot || fail 'a net that is read is drawn otherwise'
+python3 - <<'END' || fail "schemes in the picture are not those of the plan"
 import json, re
 plan = json.load(open("plan.json"))[1]["scheme_by_layer"]
 drawn = dict(re.findall(r"<B>([^<]+)</B>.*? parameters by (\w+)&", open("planned.dot").read()))
 assert plan == drawn and len(set(plan.values())) > 1, (plan, drawn)
 END
-fi
-run plan --model=net.prototxt --nodes=1 --comm=none --draw=none.dot
-picture=none.dot
+draws none.dot net.prototxt --nodes=1 --comm=none
 counts 1 '<BR/>schemes for 1 node>'
 counts 1 '57 parameters by none&'
-refuses 'planned.dot exists already; --force replaces it' plan --model=net.prototxt --draw=planned.dot
+# two layers of one name have a scheme each
+{
+    echo "layer { name: 'in' type: 'Input' top: 'x' top: 'y' input_param { shape { dim: [1, 1, 64, 64] } shape { dim: 1 } } }"
+    echo "layer { name: 'l' type: 'Convolution' bottom: 'x' top: 'a' convolution_param { num_output: 1 kernel_size: 1 } }"
+    echo "layer { name: 'l' type: 'InnerProduct' bottom: 'a' top: 'b' inner_product_param { num_output: 4096 } }"
+    echo "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'b' bottom: 'y' }"
+} >twice.prototxt
+draws twice.dot twice.prototxt --nodes=8 --comm=paper
+counts 1 ' parameters by sfb&'
+counts 1 ' parameters by ps&'
+
+# What is there, and what the net is made of
+refuses 'draw.py: planned.dot exists already; --force replaces it' net.prototxt planned.dot
 cp net.prototxt net.prototxt.dot
-refuses 'net.prototxt.dot is one of the inputs' plan --model=net.prototxt.dot --draw=net.prototxt.dot --force
-refuses "expected a file name that ends with .dot, *, found 'plan.json'" plan --model=net.prototxt --draw=plan.json
-refuses '--force has no effect without --draw' plan --model=net.prototxt --force
-refuses "unknown option --plan: 'poseidon plan --draw=OUT.svg' draws each layer's scheme" \
-    draw --model=net.prototxt --plan=plan.json no.dot
-refuses 'unknown option --columns: a long net is always laid out in columns; leave the option out' \
-    draw --model=net.prototxt --columns=2 no.dot
-
-refuses 'Need a model definition: --model=FILE' draw out.svg
-refuses 'expected one file to write, such as OUT.svg or OUT.dot' draw --model=net.prototxt
+cp plan.json plan.json.dot
+refuses 'net.prototxt.dot is one of the inputs' net.prototxt.dot net.prototxt.dot --force
+refuses 'plan.json.dot is one of the inputs' summary.json --plan=plan.json.dot plan.json.dot --force
+mkdir folder.dot
+refuses 'folder.dot is a folder' net.prototxt folder.dot
 refuses "expected a file name that ends with .dot, .svg, .pdf, .png, .eps, .ps, .jpg, .gif or .webp, found 'new.txt'" \
-    draw --model=net.prototxt new.txt
-refuses 'none: no such file' draw --model=none new.dot
-refuses '/nowhere/new.dot cannot be written: folder /nowhere: No such file or directory' \
-    draw --model=net.prototxt /nowhere/new.dot
+    net.prototxt new.txt
+refuses '/nowhere/new.dot cannot be written: there is no folder /nowhere' net.prototxt /nowhere/new.dot
+refuses 'expected a net and a file to write, such as OUT.svg or OUT.dot, found 1 words (out.svg)' out.svg
+refuses 'found 3 words (net.prototxt 8 new.dot); options are written --NAME=VALUE' net.prototxt --nodes 8 new.dot
+refuses '--plan needs a value' net.prototxt new.dot --plan
+refuses 'draw.py: poseidon summary: none: no such file' none new.dot
+refuses "draw.py: poseidon summary: --level expects a whole number, found 'much'" --model=odd.prototxt --level=much new.dot
+refuses 'draw.py: poseidon plan: unknown option --colour' net.prototxt --colour=red new.dot
+refuses '--nodes=2 has no effect on summary.json' summary.json --nodes=2 new.dot
+refuses '--nodes=2 has no effect on plan.json, which is planned already' net.prototxt --plan=plan.json --nodes=2 new.dot
+refuses 'draw.py: plan.json is of another net' net.prototxt --plan=plan.json new.dot
+refuses 'no.json: No such file or directory' no.json new.dot
+works '*usage: draw.py *OUT.dot*' --help
 
-run draw --model=net.prototxt first.svg
-case $err in
-*"built without Graphviz's library"*)
-    has "$err" "first.svg cannot be drawn: this poseidon was built without Graphviz's library (Debian: libgraphviz-dev, \
-Spack: graphviz); or write a name that ends with .dot, and draw it by: dot -Tsvg -O NAME.dot" "draw without Graphviz"
+# Files that are no JSON of ours, in place of the net and of the plan: one message, and no picture
+: >empty.json
+head -c 1000 summary.json >cut.json
+printf '\377\376\000' >bytes.json
+printf '%0100000d' 0 | tr 0 '[' >deep.json
+truncate -s 65M huge.json
+for text in '[]' '{}' 3 null '{"name": "x", "layers": 3}' '{"name": "x", "layers": [{"name": "a"}]}' \
+    '{"name": "x", "layers": [{"name": "a", "type": "b", "inserted": false, "bottoms": ["none"], "tops": []}]}' \
+    '{"name": "x", "layers": [{"name": "a", "type": "b", "inserted": true, "bottoms": [], "tops": []}]}' \
+    '{"name": "x", "layers": [{"name": ["a"], "type": "b", "inserted": false, "bottoms": [], "tops": []}]}' \
+    '{"name": "x", "layers": [{"name": "a", "type": "b", "inserted": false, "bottoms": [], "tops": [], "pooling_param": []}]}' \
+    '{"name": "x", "layers": [{"name": "a", "type": "b", "inserted": false, "bottoms": [], "tops": [{"name": "t", "shape": [Infinity]}]}]}' \
+    '[{"nodes": "8", "scheme_by_layer": {}}]' '[{"nodes": 8, "scheme_by_layer": {"conv1": 3}}]'; do
+    printf '%s\n' "$text" >foreign.json
+    refuses "draw.py: foreign.json: expected what 'poseidon summary --json' prints" foreign.json new.dot
+    refuses "draw.py: foreign.json: expected what 'poseidon plan --json' prints" net.prototxt --plan=foreign.json new.dot
+done
+for file in empty:'is not JSON: it is empty' cut:'is not JSON' bytes:'is not JSON' deep:'is not JSON' huge:'is larger than 64 MB' ; do
+    refuses "draw.py: ${file%%:*}.json ${file#*:}" "${file%%:*}.json" new.dot
+    refuses "draw.py: ${file%%:*}.json ${file#*:}" net.prototxt --plan="${file%%:*}.json" new.dot
+    [ "$(printf '%s\n' "$err" | wc -l)" -eq 1 ] || fail "more than one line: $err"
+done
+
+# Other programs that are missing or fail; a disk that is full: one message, and nothing is left
+mkdir none fails
+ln -s "$(python3 -c 'import sys; print(sys.executable)')" none/python3
+cat >fails/dot <<'END'
+#!/bin/sh
+cat >/dev/null
+echo '<svg>half a picture'
+echo 'Error: <stdin>: it broke' >&2
+exit 1
+END
+chmod +x fails/dot
+# with VARIABLE=VALUE: runs the script so
+with() {
+    printf '#!/bin/sh\nexport "%s"\nexec python3 "%s" "$@"\n' "$1" "$models/draw.py" >with.sh
+    chmod +x with.sh
+    program=./with.sh
+}
+with "PATH=$folder/none"
+refuses "draw.py: new.svg cannot be drawn: Graphviz's program dot is not in PATH (Debian, Spack: graphviz); or write a name that \
+ends with .dot, and draw it where dot is: dot -Tsvg -O NAME.dot" net.prototxt new.svg
+draws new.dot net.prototxt
+rm new.dot
+with "PATH=$folder/fails:$PATH"
+refuses 'draw.py: new.svg cannot be drawn: dot: <stdin>: it broke' net.prototxt new.svg
+with POSEIDON=/nowhere/poseidon
+refuses 'draw.py: /nowhere/poseidon cannot be run: No such file or directory; expected poseidon in PATH, or its place in the variable POSEIDON' \
+    net.prototxt new.dot
+with POSEIDON=/bin/false
+refuses 'draw.py: /bin/false summary ended with status 1' net.prototxt new.dot
+program=$models/draw.py
+for file in new.dot planned.dot; do
+    err=$( (ulimit -f 0; exec "$program" --force net.prototxt $file) 2>&1) && fail "$file: written to a full disk"
+    has "$err" "draw.py: $file cannot be written: File too large" 'a full disk'
+done
+grep -q 'schemes for 8 nodes' planned.dot || fail 'a picture that could not be replaced is lost'
+left=$(find . -name 'new.*' -o -name '*.tmp')
+[ -z "$left" ] || fail "what failed left $left"
+
+# The commands that drew say who does now.
+program=$POSEIDON
+refuses "poseidon: unknown command 'draw'; models/draw.py draws nets" draw --model=net.prototxt out.svg
+refuses 'poseidon plan: unknown option --draw: models/draw.py draws nets' plan --model=net.prototxt --draw=out.svg
+program=$models/draw.py
+
+if ! command -v dot >/dev/null; then
     [ "$failures" -eq 0 ] || exit 1
-    echo "pictures were not drawn: built without Graphviz's library"
+    echo "pictures were not drawn: Graphviz's program dot is not in PATH"
     exit 77
-    ;;
-esac
+fi
 
-# The library says nothing by itself, whatever the names are.
+# Graphviz says nothing by itself, whatever the names are.
 printf 'layer { name: "a\351\\\\N<b>" type: "Input" top: "x\\"" input_param { shape { dim: 1 } } }\n' >bytes.prototxt
 draws bytes.svg --model=bytes.prototxt
 counts 1 '>a?\\N&lt;b&gt;</text>'
 counts 1 'x&quot;: .*1.*</text>'
 export GVBINDIR=/nowhere # where its plugins are not
-refuses "none.svg cannot be drawn: Graphviz's library: " draw --model=net.prototxt none.svg
+refuses 'draw.py: none.svg cannot be drawn: dot: ' net.prototxt none.svg
 unset GVBINDIR
 [ ! -e none.svg ] || fail "a picture that failed was left"
 
@@ -203,7 +285,7 @@ draws resnet.svg --model="$resnet"
 counts 4 'class="cluster"'
 counts 1 '>x 35</text>'
 for net in resnet.svg net.svg bytes.svg; do
-    [ -z "$POSEIDON_PYTHON" ] || "$POSEIDON_PYTHON" -c 'import sys, xml.dom.minidom as x; x.parse(sys.argv[1])' "$net" ||
+    python3 -c 'import sys, xml.dom.minidom as x; x.parse(sys.argv[1])' "$net" ||
         fail "$net is no XML"
 done
 finish

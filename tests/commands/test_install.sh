@@ -32,9 +32,10 @@ if [ -f "$abs_top_builddir/libposeidon.so.0" ]; then
     LD_LIBRARY_PATH=$place/usr/lib ./uses || fail 'the installed library does not start'
     PKG_CONFIG_PATH=$place/usr/lib/pkgconfig pkg-config --libs poseidon | grep -q -e -lposeidon || fail 'pkg-config does not know it'
 fi
-for script in jobs/report.py jobs/reproduce.sh jobs/keep_running.sh; do
+for script in models/draw.py jobs/report.py jobs/reproduce.sh jobs/keep_running.sh; do
     [ -x "$there/$script" ] || fail "$script cannot be run where it is installed"
 done
+[ -x "$place/usr/bin/caffe" ] && cmp -s "$place/usr/bin/caffe" "$abs_top_srcdir/scripts/caffe" || fail 'caffe is not installed'
 [ "$(cat "$place/usr/bin/convert_imageset")" = 'another Caffe' ] || fail 'another program was replaced'
 for tool in compute_image_mean extract_features upgrade_net_proto_text upgrade_solver_proto_text; do
     "$place/usr/bin/$tool" --help 2>&1 | grep -q "^usage: $tool" || fail "$tool: $("$place/usr/bin/$tool" --help 2>&1)"
@@ -108,6 +109,13 @@ fi
 
 install uninstall
 rm "$place/usr/bin/convert_imageset"
+# beside a caffe that is not ours there are no links to it
+echo 'another Caffe' >"$place/usr/bin/caffe"
+install install-exec-am
+[ ! -e "$place/usr/bin/compute_image_mean" ] || fail "compute_image_mean leads to another's caffe"
+install uninstall
+[ "$(cat "$place/usr/bin/caffe")" = 'another Caffe' ] || fail 'another caffe was replaced, or removed'
+rm "$place/usr/bin/caffe"
 left=$(find "$place" ! -type d)
 [ -z "$left" ] || fail "uninstall left $left"
 [ ! -d "$there" ] || fail "uninstall left $there"

@@ -36,8 +36,6 @@ refuses_to_replace() { # FILE ARGUMENT...
 }
 
 refuses_to_replace new.prototxt upgrade net.prototxt new.prototxt
-refuses_to_replace net.svg draw --model=net.prototxt net.svg
-refuses_to_replace net.dot draw --model=net.prototxt net.dot
 refuses_to_replace times.csv time --model=net.prototxt --iterations=1 --profile=times.csv
 refuses_to_replace out.json train --solver=solver.prototxt --summary=out.json
 refuses_to_replace out.trace train --solver=solver.prototxt --trace=out.trace
@@ -46,8 +44,6 @@ refuses_to_replace out.h5 extract --model=net.prototxt --weights=s_iter_1.caffem
 
 # what the run reads is not replaced even with --force
 refuses '*net.prototxt is one of the inputs; expected another file to write*' upgrade net.prototxt ./net.prototxt --force
-ln net.prototxt linked.dot
-refuses '*linked.dot is one of the inputs*' draw --model=net.prototxt linked.dot --force
 refuses '*net.prototxt is one of the inputs*' time --model=net.prototxt --iterations=1 --profile=net.prototxt --force
 for option in summary trace log; do
     refuses '*solver.prototxt is one of the inputs*' train --solver=solver.prototxt --$option=solver.prototxt --force
@@ -68,6 +64,15 @@ grep -q SoftmaxWithLoss net.prototxt || fail 'the net was replaced'
 echo mine >out.json
 works '*' train --solver=solver.prototxt --resume --max-iter=2 --summary=out.json
 has "$(cat out.json)" '"iterations": 2' 'the summary after --resume'
+
+# draw.py
+if python3 -c '' 2>/dev/null; then
+    program=$abs_top_srcdir/models/draw.py
+    refuses_to_replace net.dot net.prototxt net.dot
+    ln net.prototxt linked.dot
+    refuses '*linked.dot is one of the inputs*' net.prototxt linked.dot --force
+    ! command -v dot >/dev/null || refuses_to_replace net.svg net.prototxt net.svg
+fi
 
 # report.py --curves
 program=$abs_top_srcdir/jobs/report.py

@@ -34,7 +34,7 @@ stand() { # NAME, its script on standard input
 }
 stand poseidon <<'EOF'
 case "$*" in
-train*--dry-run* | *--draw=*) ;;
+train*--dry-run*) ;;
 plan*) # a question that several pages ask is answered once
     answer=$HOME/$(echo "$*" | cksum | tr ' ' -)
     [ -f "$answer" ] || "$PASTED_PROGRAM" "$@" >"$answer" || { status=$?; rm "$answer"; exit $status; }

@@ -13,8 +13,6 @@ lacks "$out$err" assum summary
 works '*LeNet: 431080 parameters, 1.72 MB; 64 images*' plan --model="$lenet" --nodes=2
 works '*Average Forward-Backward*' time --model="$lenet" --iterations=1
 has "$err" 'parameters and their gradients: 3.3 MiB' time
-works '*' draw --model="$lenet" "$folder/lenet.dot"
-has "$(cat "$folder/lenet.dot")" '64 x 1 x 28 x 28' draw
 cd "$folder" || exit 1
 
 net() { # LAYER
@@ -71,8 +69,6 @@ works '*"input_assumed": true*' summary --model=net.prototxt --json
 works '*parameters*(assumed input)*one rank*(assumed input)*' plan --model=net.prototxt --nodes=2
 works '*Average Forward-Backward: * ms. (assumed input)*' time --model=net.prototxt --iterations=1 --profile=p.csv
 has "$(cat p.csv)" '# input 3 3 224 224*(assumed)' 'the profile'
-works '*' draw --model=net.prototxt net.dot
-has "$(cat net.dot)" '3 x 3 x 224 x 224 assumed' draw
 works '*' summary --model=net.prototxt --input-shape=1,4,4
 lacks "$out$err" assum 'a size that was given'
 

@@ -62,6 +62,27 @@ START_TEST(summary_as_json_lists_splits_and_sorted_outputs)
 }
 END_TEST
 
+START_TEST(definition_is_of_a_net_that_cannot_be_built)
+{
+    write_file("net.prototxt", "name: 'odd' layer { name: 'x' type: 'Input' top: 'x' }"
+                               "layer { name: 'm' type: 'Mystery' bottom: 'x' top: 'y'"
+                               "  lrn_param { alpha: 0.1 norm_region: WITHIN_CHANNEL } }");
+    assert_ran(run("summary --model=net.prototxt --definition"), 0,
+               "{\n  \"name\": \"odd\",\n  \"layers\": [{\n"
+               "      \"name\": \"x\",\n      \"type\": \"Input\",\n      \"inserted\": false,\n"
+               "      \"bottoms\": [],\n      \"tops\": [{\n          \"name\": \"x\"\n        }]\n"
+               "    }, {\n"
+               "      \"name\": \"m\",\n      \"type\": \"Mystery\",\n"
+               "      \"inserted\": false,\n      \"bottoms\": [\"x\"],\n"
+               "      \"tops\": [{\n          \"name\": \"y\"\n        }],\n"
+               "      \"lrn_param\": {\n        \"alpha\": 0.1,\n"
+               "        \"norm_region\": \"WITHIN_CHANNEL\"\n      }\n    }]\n}\n",
+               "");
+    assert_ran(run("summary --model=net.prototxt --definition --phase=BOTH"), 1, "",
+               "poseidon summary: --phase=BOTH: expected TRAIN or TEST\n");
+}
+END_TEST
+
 START_TEST(summary_obeys_stage_level_and_batch)
 {
     const char *found;
@@ -179,7 +200,7 @@ START_TEST(layers_of_forks_are_refused_by_type_and_place_whatever_fields_they_ha
 {
     static const char *const commands[] = {
         "summary --model=net.prototxt", "upgrade net.prototxt out",
-        "draw --model=net.prototxt out.dot", "train --solver=solver.prototxt"};
+        "summary --definition --model=net.prototxt", "train --solver=solver.prototxt"};
 
     write_file("solver.prototxt",
                "net: 'net.prototxt' base_lr: 1 lr_policy: 'fixed' max_iter: 1\n");
@@ -368,7 +389,7 @@ START_TEST(layers_without_settings_are_told_of)
                                            "convolution_param): give its prototxt\n"));
     ck_assert_int_eq(access("bare.prototxt", F_OK), -1);
     ck_assert_ptr_nonnull(strstr(
-        run(of_source("draw --model='%s/tests/data/spec/bare.caffemodel' bare.dot"))->err,
+        run(of_source("summary --model='%s/tests/data/spec/bare.caffemodel'"))->err,
         "Unknown bottom blob 'data' (layer 'conv', bottom index 0) (this weight file carries no "
         "complete net: give its prototxt)\n"));
 }
@@ -382,6 +403,7 @@ SUITE_IN(folder, "commands")
         abort();
     tcase_add_test(tcase, summary_is_a_table);
     tcase_add_test(tcase, summary_as_json_lists_splits_and_sorted_outputs);
+    tcase_add_test(tcase, definition_is_of_a_net_that_cannot_be_built);
     tcase_add_test(tcase, summary_obeys_stage_level_and_batch);
     tcase_add_loop_test(tcase, summary_says_what_is_wrong_and_prints_nothing, 0,
                         (int)(sizeof summary_errors / sizeof *summary_errors));
