@@ -295,7 +295,7 @@ static inline bool cuda_conv_has_depth(const struct kernel_conv *c)
 {
     return c->size[0] > 1 || c->places[0] > 1 || c->kernel[0] > 1 || c->pad[0] > 0;
 }
-/* Elements of so many channels over three axes, so often. */
+/* Elements of `outer` images of `channels` channels over three axes. */
 static inline size_t cuda_conv_elems(int outer, int channels, const int size[3])
 {
     return (size_t)outer * (size_t)channels * (size_t)(size[0] * size[1] * size[2]);

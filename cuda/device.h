@@ -19,7 +19,7 @@ int cuda_device_count(int *count);
 int cuda_device_describe(int device, struct cuda_device *out);
 /* cuDNN and cuBLASLt in words; -1 with a message where one is missing. */
 int cuda_device_libraries(char *text, size_t size);
-/* Ditto NCCL, or that this build does not use it. */
+/* NCCL in words; -1 with a message where this build or machine lacks it. */
 int cuda_device_nccl(char *text, size_t size);
 /* As 1000 major + 10 minor; *driver 0: none. */
 void cuda_device_versions(int *run_time, int *driver);

@@ -87,7 +87,7 @@ static int report(struct trainer *trainer, const struct trainer_options *o)
     if (o->json && !status)
         status = json_print(&json, stdout);
     json_free(&json);
-    return status;
+    return status ? status : trainer_end(trainer);
 }
 
 /* Prints what rank 0 found, the reasons against it last, as the message. Collective. */

@@ -33,7 +33,7 @@ struct sink { /* first member of each kind's own struct */
 struct sink_options {
     const char *source;      /* for the attribute `source` */
     int gzip;                /* HDF5: 0, or 1..9 */
-    uint64_t count;          /* HDF5: exactly so many images will come; 0: not known */
+    uint64_t count;          /* HDF5: the number of images to come, exactly; 0: not known */
     int nclasses;            /* names of classes, 0: none are known */
     char *const *class_name; /* borrowed */
     bool force;              /* replace what is there */

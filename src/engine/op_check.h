@@ -6,7 +6,7 @@
 
 #include "engine/engine.h"
 
-/* So many blobs or parameters; most OP_ANY: no upper limit. */
+/* How many blobs or parameters an operator takes; most OP_ANY: no upper limit. */
 struct op_count {
     int least, most;
 };
@@ -41,7 +41,7 @@ int op_check(const struct op_args *args);
 /* The same without the operator's name, for who says whose arguments they are. */
 int op_check_call(const struct op_args *args);
 
-/* Fails with "takes 1 to 2 bottoms, not 3" unless there are so many; what: "bottom". */
+/* Fails with "takes 1 to 2 bottoms, not 3" unless `count` allows `found`; what: "bottom". */
 int op_check_count(const char *what, int found, struct op_count count);
 
 /* tops[0] is bottoms[0]. */

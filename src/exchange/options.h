@@ -25,12 +25,12 @@ struct exchange_options {
     struct ways lossy;         /* comm auto: what may be chosen beside the lossless schemes */
     enum cost_overlap overlap; /* how much communication runs under computation */
     int servers;               /* dedicated server ranks, the last ones; 0: every worker serves */
-    int hierarchy; /* > 0: so many workers of a machine form a node, whose leader sends for all of
+    int hierarchy; /* > 0: the workers of a machine that form a node, whose leader sends for all of
                       them; else HIERARCHY_AUTO or HIERARCHY_OFF */
     int leaders;   /* of a node, each for its share of the parameters; 0: all where one node without
                       dedicated servers is all there is, else 1 */
     int staleness; /* iterations that a worker may be ahead of the slowest */
-    int drop;      /* so many workers' gradients no iteration waits for */
+    int drop;      /* the number of workers whose gradients no iteration waits for */
     int dilate;    /* > 1: divides the bytes on the network; of replays and of plans */
     int lowrank_warmup; /* iterations in which gradients travel whole before low rank begins; < 0:
                            10, or the solver's warm-up where that is longer */

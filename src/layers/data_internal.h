@@ -18,7 +18,7 @@ struct data {
     struct feeder_options options;
     uint64_t ranks_per_sample; /* shared_file_system: false: each rank has a source of its own, so
                                   one place in the global order is this many times one of its own */
-    uint64_t skip;             /* rand_skip: every place in the order is so many samples further */
+    uint64_t skip;             /* rand_skip: samples that the order begins behind its first */
     struct engine_images *images; /* the engine makes values of bytes; NULL: the feeder does */
 };
 

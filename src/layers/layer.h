@@ -141,7 +141,7 @@ struct layer_i {
     int (*backward)(struct layer *layer, const struct run *run); /* NULL: that of layer->ops */
     void (*destroy)(struct layer *layer); /* frees state; NULL: that is one piece of memory */
     /* Data layers only: between setup and build, what tells their data from others', and what a
-     * person wants to know of it, reading for so many seconds (out->path NULL: nothing is read);
+     * person wants to know of it, reading for `seconds` (out->path NULL: nothing is read);
      * jump to that place of the global order. */
     int (*mark)(const struct layer *layer, struct layer_data_mark *out);
     int (*look)(const struct layer *layer, double seconds, struct source_survey *out);

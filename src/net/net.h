@@ -149,7 +149,7 @@ int net_share_losses(struct net *net, int nranks, const double *counts, double *
 
 /* Losses that are sums over the batch, or have a place for each sample, where the net is given an
  * equal part of one batch and the mean over the parts is taken: from now on they count `share`
- * times, so many as there are parts. */
+ * times, the number of parts. */
 void net_share_sums(struct net *net, double share);
 
 /* Appends their layers' names, with commas. */

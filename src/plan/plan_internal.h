@@ -4,7 +4,7 @@
 
 #include "plan/plan.h"
 
-/* So many places, all zero, for the array, until the plan is destroyed: 0, or -1 with a message. */
+/* Allocates n elements, all zero, for the array, until the plan is destroyed; -1 with a message. */
 #define PLAN_ROOM(plan, array, n) OWN(&(plan)->owner, array, n, "the communication plan")
 
 /* Leaders and buckets are there: cuts buckets into chunks, deals these to their homes, and sums up

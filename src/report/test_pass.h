@@ -1,4 +1,4 @@
-/* A test of a net: so many batches, and the means of what they put out.
+/* A test of a net: a number of batches, and the means of their outputs.
  *
  * Where the batches go through the data once and the last of them would reach over the end into
  * records that were seen already, the last batch is a smaller one, of a second net that has the

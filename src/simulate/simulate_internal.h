@@ -172,7 +172,7 @@ struct simulation {
     uint64_t messages;
 };
 
-/* So many places, all zero, for the array, until the simulation ends; -1 with a message. */
+/* Allocates n elements, all zero, for the array, until the simulation ends; -1 with a message. */
 #define ROOM(s, array, n) OWN(&(s)->owner, array, n, "the simulation")
 
 /* Endpoints, links, transfers and all arrays (blocks.c). */

@@ -21,8 +21,8 @@ struct keeper_options {
     bool binary;           /* Caffe's binary form */
     const struct net *net; /* borrowed, outlives the keeper */
     int nhistory;          /* blocks of net->elems floats */
-    int keep;              /* > 0: so many snapshots stay, and the best one; older ones that the
-                              keeper knows of are removed when a new one is there */
+    int keep;              /* > 0: the number of snapshots that stay, besides the best one; older
+                              ones that the keeper knows of go when a new one is there */
     struct log *log;       /* borrowed */
     void *context;         /* of the three below; two on the keeper's thread */
     int (*check)(void *context); /* before each writing; fails where nothing may be written */
@@ -63,7 +63,7 @@ void keeper_make_room(struct keeper *keeper, int64_t iteration);
 char *keeper_newest(struct keeper *keeper);
 
 /* Training is over: waits until all that was handed over is written, which is tried at least once,
- * and for at most so many seconds; makes the folder again if it is gone. Then -1 with the last
+ * and for at most `seconds`; makes the folder again if it is gone. Then -1 with the last
  * failure's message and the state that is left, or where the best snapshot is not there. NULL is
  * fine: 0. */
 int keeper_finish(struct keeper *keeper, double seconds);

@@ -13,7 +13,7 @@ struct kept_best {
 };
 
 struct kept_list {
-    int keep; /* > 0: the newest so many stay, and the best; 0: all that were due */
+    int keep; /* > 0: the number of newest ones that stay, besides the best; 0: all that were due */
     struct kept {
         int64_t iteration;
         bool only_best; /* nothing but its score had it saved */

@@ -20,7 +20,7 @@ struct history {
  * engine. */
 int history_open(struct sync *sync, const char *name, size_t elems, bool on_engine,
                  struct history *out);
-/* So many blocks of something else that is kept from iteration to iteration. */
+/* Opens `blocks` blocks of `elems` floats that are kept from iteration to iteration. */
 int history_open_blocks(struct sync *sync, const char *what, size_t elems, size_t blocks,
                         bool on_engine, struct history *out);
 

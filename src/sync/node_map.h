@@ -1,5 +1,5 @@
-/* Which workers are together: the workers of a machine, or so many of them, form a node, which adds
- * up its gradients before its leader sends them (sync/node.h). No MPI. */
+/* Which workers are together: the workers of a machine, or a given number of them, form a node,
+ * which adds up its gradients before its leader sends them (sync/node.h). No MPI. */
 #ifndef POSEIDON_SYNC_NODE_MAP_H
 #define POSEIDON_SYNC_NODE_MAP_H
 

@@ -27,7 +27,7 @@ struct course {
     bool tests_last;            /* behind the last iteration, whatever test_every divides */
     bool saves, saves_last;     /* snapshots are written; behind the last iteration, too */
     bool keeps_best;
-    int stop_after;            /* > 0: so many tests in a row without a better one are enough */
+    int stop_after;            /* > 0: tests in a row without a better one that end training */
     int best_sign, early_sign; /* of these scores more is better: 1; less is: -1 */
 
     /* what has happened */
@@ -66,7 +66,7 @@ enum {
 };
 int course_tested(struct course *course, int64_t iteration, double score, double early_score);
 
-/* So many tests were no better that training is to end. */
+/* Whether stop_after tests in a row were no better, so that training is to end. */
 bool course_is_over(const struct course *course);
 
 /* The snapshot of that iteration begins. */

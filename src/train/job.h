@@ -105,7 +105,7 @@ int job_batch(const struct job *job, int *out);
 /* Of an iteration, on all workers. */
 int64_t job_samples(const struct job *job);
 
-/* So many samples in passes over the training data; 0 where its records are not known. */
+/* The passes over the training data that `samples` samples are; 0 where its records are unknown. */
 double job_epochs(const struct job *job, double samples);
 
 /* --epochs takes max_iter's place, once the records and the batch are known. */

@@ -450,11 +450,12 @@ int trainer_run(struct trainer *t)
     /* servers have no part in tests, and one that was interrupted is not theirs to know */
     if (agree_share(t->job.world, &t->stopped, sizeof t->stopped) || trainer_gather_figures(t))
         return -1;
-    if (error_agree(t->job.world, t->job.rank == 0
-                                      ? run_end(&t->run, t->stopped && !t->guard.signals.enough)
-                                      : 0))
-        return -1;
     sync_destroy(t->exchange.sync); /* the figures are all that is still wanted of it */
     t->exchange.sync = NULL;
     return trainer_report(t);
+}
+
+int trainer_end(struct trainer *t)
+{
+    return run_end(&t->run, t->stopped && !t->guard.signals.enough);
 }

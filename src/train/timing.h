@@ -37,7 +37,7 @@ struct timing {
     int64_t display_iter;   /* iteration of the last display */
     struct timing_lapses lapses;
     double train_loss; /* there: mean of the last losses of all workers; NAN: none was run */
-    int train_loss_iterations; /* of so many */
+    int train_loss_iterations; /* how many losses of a worker that mean is of */
 };
 
 /* Seconds of training so far. */

@@ -45,13 +45,13 @@ struct trainer_options {
     enum signal_effect signals[SIGNALS]; /* per signal: what it does */
     struct deadline deadline;            /* until when training may last; rank 0's counts */
     double snapshot_every;               /* > 0: seconds from one snapshot to the next, at most */
-    int keep;                            /* > 0: so many snapshots of the run stay */
+    int keep;                            /* > 0: the number of the run's snapshots that stay */
     const char *keep_best; /* an output of the first test net, by which the best snapshot stays,
                               too; "": its first accuracy; NULL: none */
     int max_bad;           /* damaged records of a data layer that a rank may leave out */
-    int skip_nan;   /* > 0: updates whose gradient is not finite are left out, but not so many
-                       in a row */
-    int check_sync; /* > 0: so often, in iterations, ranks compare their parameters */
+    int skip_nan;   /* > 0: updates whose gradient is not finite are left out; this number of them
+                       in a row ends training */
+    int check_sync; /* > 0: iterations from one comparison of the ranks' parameters to the next */
 
     const char *engine;     /* its name */
     const char *profile;    /* engine replay: path of the file of times */
@@ -68,12 +68,12 @@ struct trainer_options {
     int batch;         /* > 0: samples per rank and pass, replaces the training data's */
     int global_batch;  /* > 0: samples per iteration over all workers; not together with batch */
     bool reproducible; /* the same bits at any number of ranks */
-    int grain;         /* then: > 0: samples of a grain; 0: the batch's part of so many */
+    int grain;         /* then: samples of a grain; 0: the batch over REPRODUCIBLE_GRAINS */
     int max_iter;      /* > 0: iterations, replaces the solver's */
     double epochs;     /* > 0: likewise in passes over the training data; not with max_iter */
     const char *snapshot_prefix; /* replaces the solver's */
     long long seed;              /* >= 0: replaces the solver's */
-    int stop_after; /* > 0: training ends after so many tests in a row without a better score */
+    int stop_after; /* > 0: training ends after this number of tests without a better score */
 
     const char *trace;               /* path of the Chrome trace file to write */
     int64_t trace_first, trace_last; /* iterations in it, inclusive */
@@ -129,6 +129,11 @@ int trainer_exit_status(const struct trainer *trainer);
 
 /* The summary as a JSON object. Rank 0, after trainer_run succeeded; not collective. */
 void trainer_summary(const struct trainer *trainer, struct json *json);
+
+/* Notes in PREFIX.run that the run is over. Rank 0, after all that the run leaves is written: a run
+ * that is killed before, or cannot write its summary, goes on with --resume and writes it. Fails
+ * where the file cannot be written; not collective. */
+int trainer_end(struct trainer *trainer);
 
 /* NULL is allowed. Collective, for it frees communicators. */
 void trainer_destroy(struct trainer *trainer);

@@ -22,8 +22,8 @@ int agree_share(MPI_Comm comm, void *bytes, size_t count);
  * of other ranks is overwritten. Fails on all ranks together, but where MPI does. */
 int agree_share_text(MPI_Comm comm, char **text);
 
-/* So many bytes of every rank, one rank's behind another's: in *all on rank 0, to be freed; NULL
- * elsewhere. what: for whom memory is lacking. Fails likewise. */
+/* Gathers `bytes` bytes of every rank, in the ranks' order: in *all on rank 0, to be freed; NULL
+ * elsewhere. what: for whom memory is lacking. Fails as agree_share_text does. */
 int agree_gather(MPI_Comm comm, const void *mine, size_t bytes, const char *what, void **all);
 
 /* Text of an MPI error code as this thread's message: "CALL: TEXT". Returns -1. Not collective. */

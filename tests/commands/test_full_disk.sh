@@ -16,7 +16,6 @@ else
 fi
 case $("$POSEIDON" --version) in *JPEG*PNG*) ;; *) echo 'SKIP: built without JPEG or PNG'; exit 77 ;; esac
 lmdb=$("$POSEIDON" --version | grep -c LMDB)
-drawn=$("$POSEIDON" draw --help | grep -c 'svg')
 
 mkdir -p photos/a photos/b
 for k in 1 2 3 4 5 6 7 8 9; do
@@ -53,7 +52,6 @@ all() {
         case $words in
         *_lmdb* | *--databases*) [ "$lmdb" -gt 0 ] || continue ;;
         *--tensorboard*) [ -z "${LD_PRELOAD:-}" ] || continue ;; # by stdio, which is not intercepted
-        draw*.svg) [ "$drawn" -gt 0 ] || continue ;;
         esac
         denied "$@"
     done <<END
@@ -72,8 +70,6 @@ convert weights $weights disk/x.caffemodel.h5
 convert weights $weights disk/x.safetensors
 upgrade net.prototxt disk/x.prototxt
 export --model=net.prototxt --weights=$weights disk/x.onnx
-draw net.prototxt disk/x.dot
-draw net.prototxt disk/x.svg
 time --model=net.prototxt --iterations=1 --profile=disk/x.csv
 test --model=net.prototxt --weights=$weights --confusion=disk/x.csv
 train --solver=solver.prototxt --snapshot-prefix=disk/x

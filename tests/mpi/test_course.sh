@@ -107,6 +107,15 @@ for ranks in 1 2; do
     done
 done
 
+# A summary that cannot be written: the run is not over yet, and --resume writes it.
+anew
+solver 'max_iter: 12'
+mkdir run.json.tmp
+ends 1 'run.json' 2 --summary=run.json
+rmdir run.json.tmp
+ends 0 'Optimization Done' 2 --summary=run.json --resume
+[ -n "$(hash_of run.json)" ] || fail 'a summary that could not be written: the resume has none'
+
 # The last test: who is stopped in it has not finished; the resume runs that test alone.
 anew
 solver 'max_iter: 29'

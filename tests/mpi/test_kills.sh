@@ -48,7 +48,8 @@ for wire in fp32 bf16; do
                 tries=$((tries + 1))
                 sleep 0.05
             done
-            [ $status -eq 0 ] && grep -q 'Optimization Done' killed.log && finished=1
+            # a launcher that is killed after the end of its ranks leaves nothing to do
+            [ $status -eq 0 ] && grep -qE 'Optimization Done|Nothing is left to do' killed.log && finished=1
             if grep -q 'poseidon train: ' killed.log && ! grep -q 'another rank failed' killed.log; then
                 case $(grep 'poseidon train: ' killed.log | head -n 1) in
                 *'started 3 times'*) ;; # three kills before the first snapshot: no fault of the run

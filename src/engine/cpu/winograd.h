@@ -66,8 +66,8 @@ struct winograd_code {
 
 extern const struct winograd_code winograd_base, winograd_avx2, winograd_avx512;
 
-/* Fills out for activations in blocks of that many channels; false where this processor, the shape
- * or so many bytes of scratch do not allow it. */
+/* Fills out for activations in blocks of `block` channels; false where this processor, the shape
+ * or `most` bytes of scratch do not allow it. */
 bool winograd_plan(const struct winograd_shape *shape, int block, size_t most,
                    struct winograd *out);
 /* The same with a code of one's own. */
