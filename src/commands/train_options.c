@@ -80,7 +80,7 @@ static void add_training(struct train_request *r, struct option_rows *rows)
         {"global-batch", OPTION_COUNT, &o->global_batch, "N",
          "training samples per iteration over all ranks"},
         {"reproducible", OPTION_NAME, &r->reproducible, "GRAIN",
-         "the same bits on any number of ranks: --global-batch is cut into grains of so many "
+         "the same bits on any number of ranks: --global-batch is cut into grains of GRAIN "
          "samples (default: 8 grains), which the ranks share evenly"},
         {"max-iter", OPTION_COUNT, &o->max_iter, "N",
          "iterations, instead of the solver's; a test follows the last one, if the solver tests"},

@@ -58,8 +58,8 @@ const char *rule_kind_name(enum rule_kind kind);
 /* How many history arrays the kind needs. */
 int rule_kind_histories(enum rule_kind kind);
 
-/* Whether a history that one kind has made means the same to another: to SGD and Nesterov, to Adam
- * and AdamW. */
+/* Whether rules of kind a can go on with a history that rules of kind b made, as SGD and Nesterov
+ * can, and Adam and AdamW. */
 bool rule_kinds_alike(enum rule_kind a, enum rule_kind b);
 
 /* The rule as it is applied in one iteration to parameters with these multipliers.

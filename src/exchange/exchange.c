@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Seconds that one iteration's messages may take. A rate is limited to share a network with others,
- * not to train for ever. */
+/* Most seconds that one iteration's messages may take under a limited rate. The limit is there to
+ * share the network with others; training that sends for longer than this would not end. */
 #define LONGEST_ITERATION 600.0
 
 __attribute__((format(printf, 3, 4))) static void say(const struct exchange *e, bool warning,

@@ -32,7 +32,7 @@ struct forecast_point {
     int nodes;
     int workers;                   /* in all */
     int leaders;                   /* of a node */
-    int locals;                    /* workers that one leader sends for; 1: every one for itself */
+    int locals;                    /* workers of a node; 1: each worker sends for itself */
     int servers;                   /* dedicated ones, or all leaders */
     struct exchange_shape shape;   /* owned */
     struct cost_cluster played;    /* under bytes_per_second */

@@ -10,9 +10,8 @@ struct class_names {
     int count;
 };
 
-/* The names that `poseidon convert` left in a set of images: the attribute `classes` of an HDF5
- * file, classes.txt of an LMDB folder; those of a model in HDF5. None where there are none, or
- * where `path` is neither. */
+/* The names of classes that a file holds: the attribute `classes` of a set of images or of a model
+ * in HDF5, classes.txt of an LMDB folder. *out is empty where the file has none. */
 int class_names_of_data(const char *path, struct class_names *out);
 
 /* The same, or a text with a name on every line; there must be some. Errors: not there, a file that

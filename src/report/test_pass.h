@@ -11,9 +11,9 @@
 
 struct test_pass {
     struct net *net;  /* of whole batches; borrowed */
-    struct net *rest; /* of the last batch, where that one is smaller; NULL: it is not. Owned */
-    char *unable;     /* why there is no such net, though the last batch reaches over the end; NULL:
-                         it does not, or there is one. Owned */
+    struct net *rest; /* of the last batch where it is smaller than the others; else NULL. Owned */
+    char *unable; /* why `rest` cannot be made, though the last batch reaches over the end of the
+                     data; else NULL. Owned */
     int batches;
     uint64_t batch;   /* samples of one */
     uint64_t records; /* of the data; 0: they have no end, or each rank its own */

@@ -13,7 +13,7 @@ struct compute {
     struct net **tests;       /* defs.ntests of them; NULL on dedicated servers. Owned */
     struct test_pass *passes; /* one for each; that of a net that test_iter switches off is empty */
     int counted_losses;       /* net_counted_losses, where workers share them */
-    double *counts;           /* of as many; NULL: they do not, or there are none. Owned */
+    double *counts;           /* labels per counted loss; NULL: no loss is shared. Owned */
     struct grains grains;     /* of the batch; opened by compute_open_shares */
     struct fake_data *fake;   /* what the net to train gets for data; NULL: data. Owned */
 };

@@ -17,8 +17,8 @@ struct output {
     struct curves *curves;            /* rank 0, with --csv or --tensorboard; else NULL. Owned */
     struct figures figures;           /* rank 0, after the loop; elsewhere empty. Owned */
     char hash[SHA256_HEX]; /* of the parameters; rank 0, after the loop, where they are trained */
-    char learned_hash[SHA256_HEX]; /* of those that are learnt: running averages depend on where
-                                      they were averaged over the ranks */
+    char learned_hash[SHA256_HEX]; /* of the learnt parameters alone: running averages depend on
+                                      the iterations at which ranks averaged them */
 };
 
 /* ---- start_log.c ---- */
