@@ -236,9 +236,7 @@ static void warn_of_empty_classes(const struct request *r, const struct list *li
 
 static int list_open(const struct request *r, struct list *list)
 {
-    struct stat st;
-
-    if (stat(r->source, &st) != 0 || !S_ISDIR(st.st_mode))
+    if (!path_is_folder(r->source))
         return list_read_file(list, r->source);
     if (list_read_folder(list, r->source))
         return -1;

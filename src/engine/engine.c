@@ -77,20 +77,28 @@ void engine_close(struct engine *engine)
     *engine = (struct engine){0};
 }
 
-bool engine_is_blank(const char *name)
+static const struct engine_i *find_engine(const char *name)
 {
     for (size_t i = 0; i < ENGINES; i++)
         if (strcmp(engines[i]->name, name) == 0)
-            return engines[i]->blank;
-    return false;
+            return engines[i];
+    return NULL;
+}
+
+bool engine_is_blank(const char *name)
+{
+    const struct engine_i *found = find_engine(name);
+
+    return found && found->blank;
 }
 
 void engine_processor(const char *name, char words[ENGINE_PROCESSOR_WORDS])
 {
+    const struct engine_i *found = find_engine(name);
+
     words[0] = '\0';
-    for (size_t i = 0; i < ENGINES; i++)
-        if (strcmp(engines[i]->name, name) == 0 && engines[i]->processor)
-            engines[i]->processor(words);
+    if (found && found->processor)
+        found->processor(words);
 }
 
 bool engine_fuses(const struct engine *engine, enum op_kind kind, enum op_kind next)

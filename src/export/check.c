@@ -86,11 +86,17 @@ static int64_t nth_of(const struct check *c, const char *name, size_t i, int64_t
 
 static bool infer_same(const struct check *c, struct step *s)
 {
-    for (size_t i = 1; i < c->node->n_input && !strcmp(c->node->op_type, "BatchNormalization"); i++)
-        if (shape_elems(&find_value(c, c->node->input[i])->shape) != (size_t)s->x->dim[1])
-            return false;
+    (void)c;
     s->y = *s->x;
     return true;
+}
+
+static bool infer_norm(const struct check *c, struct step *s)
+{
+    for (size_t i = 1; i < c->node->n_input; i++)
+        if (shape_elems(&find_value(c, c->node->input[i])->shape) != (size_t)s->x->dim[1])
+            return false;
+    return infer_same(c, s);
 }
 
 /* Axes are lined up at their ends, and ones stretch. */
@@ -99,6 +105,7 @@ static bool infer_broadcast(const struct check *c, struct step *s)
     const struct shape *a = s->x, *b = s->w;
     int naxes = a->naxes > b->naxes ? a->naxes : b->naxes;
 
+    (void)c;
     s->y.naxes = naxes;
     for (int i = 0; i < naxes; i++) {
         int at = i - (naxes - a->naxes), bt = i - (naxes - b->naxes);
@@ -108,7 +115,13 @@ static bool infer_broadcast(const struct check *c, struct step *s)
             return false;
         s->y.dim[i] = left == 1 ? right : left;
     }
-    return strcmp(c->node->op_type, "PRelu") || shape_equal(&s->y, a);
+    return true;
+}
+
+/* The slopes stretch, and not what they are for. */
+static bool infer_prelu(const struct check *c, struct step *s)
+{
+    return infer_broadcast(c, s) && shape_equal(&s->y, s->x);
 }
 
 /* Convolution, its transpose, pooling: weights, if there are any, say how many channels come. */
@@ -255,7 +268,7 @@ static const struct {
     {"Max", 2, infer_broadcast},
     {"Pow", 2, infer_broadcast},
     {"Greater", 2, infer_broadcast},
-    {"PRelu", 2, infer_broadcast},
+    {"PRelu", 2, infer_prelu},
     {"Conv", 2, infer_windows},
     {"ConvTranspose", 2, infer_windows},
     {"MaxPool", 1, infer_windows},
@@ -269,7 +282,7 @@ static const struct {
     {"Slice", 4, infer_slice},
     {"Tile", 2, infer_tile},
     {"Transpose", 1, infer_transpose},
-    {"BatchNormalization", 5, infer_same},
+    {"BatchNormalization", 5, infer_norm},
 };
 
 /* ---- the walk ---- */

@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "util/alloc.h"
@@ -85,11 +84,10 @@ static int read_beside(const char *folder, int length, struct class_names *out)
 
 int class_names_of_data(const char *path, struct class_names *out)
 {
-    struct stat st;
     int status = 0;
 
     *out = (struct class_names){.count = 0};
-    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+    if (path_is_folder(path))
         status = read_beside(path, (int)strlen(path), out);
     else if (path_ends(path, "/data.mdb"))
         status = read_beside(path, (int)(path_base(path) - path) - 1, out);
@@ -102,8 +100,7 @@ int class_names_of_data(const char *path, struct class_names *out)
 
 int class_names_read(const char *path, struct class_names *out)
 {
-    struct stat st;
-    bool data = stat(path, &st) == 0 && (S_ISDIR(st.st_mode) || file_is_hdf5(path));
+    bool data = path_is_folder(path) || file_is_hdf5(path);
 
     *out = (struct class_names){.count = 0};
     if (data ? class_names_of_data(path, out) : read_lines(path, out)) {

@@ -7,6 +7,7 @@
 #include "util/error.h"
 #include "util/file.h"
 #include "util/h5.h"
+#include "util/path.h"
 
 _Static_assert((int)MODELFILE_MAX_AXES >= H5S_MAX_RANK, "any data set's axes");
 
@@ -44,7 +45,7 @@ int mean_file_read(const char *path, struct stored_blob *blob, float **values)
     int status = -1;
 
     *values = NULL;
-    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+    if (path_is_folder(path))
         return error_set("%s is a folder; expected the file of a mean image: 'poseidon mean %s "
                          "mean.h5' makes it of an LMDB or LevelDB",
                          path, path);

@@ -9,6 +9,7 @@
 #include "util/path.h"
 #include "util/rng.h"
 #include "util/strbuf.h"
+#include "util/units.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -216,9 +217,9 @@ static int warn_of_order(const struct layer *layer, const struct layer_env *env,
         !source_is_sorted(source, &nrecords, &nlabels))
         return 0;
     return layer_notice(layer, env,
-                        "warning: %s is sorted by label (%d label%s in its first %d records), so "
+                        "warning: %s is sorted by label (%s in its first %d records), so "
                         "batches have few classes each, and training may fail; %s",
-                        source->path, nlabels, nlabels == 1 ? "" : "s", nrecords, mixes);
+                        source->path, units_count(nlabels, "label").text, nrecords, mixes);
 }
 
 /* *read: the shapes are those of the source. One that cannot be read is said and passed over. */

@@ -3,6 +3,7 @@
 #include "layers/layers_internal.h"
 
 #include "util/alloc.h"
+#include "util/log.h"
 #include "util/strbuf.h"
 #include "util/suggest.h"
 #include "util/units.h"
@@ -347,11 +348,9 @@ struct op_work layer_work(const struct layer *layer, enum op_pass pass)
     return sum;
 }
 
-#define WARNING "warning: "
-
 int layer_notice(const struct layer *layer, const struct layer_env *env, const char *format, ...)
 {
-    const char *before = strncmp(format, WARNING, strlen(WARNING)) ? "" : WARNING;
+    const char *before = strncmp(format, LOG_WARNS, strlen(LOG_WARNS)) ? "" : LOG_WARNS;
     struct strbuf text = {0};
     size_t start;
     va_list arguments;

@@ -130,25 +130,27 @@ static int take_field(struct reader *r, const struct proto_field *field)
 /* A model begins with its name or a layer, a state with its iteration. */
 static int check_kind(struct proto *proto)
 {
+    static const char state[] = "a solver state (.solverstate)";
     const char *path = proto_path(proto);
     struct proto_field first, second;
     uint64_t at = 0, end = proto_bytes(proto);
 
     if (proto_is_text(proto)) {
-        error_set("%s: expected a solver state (.solverstate), found a text", path);
-        return file_kind_error(path, "a solver state (.solverstate)");
+        error_set("%s: expected %s, found a text", path, state);
+        return file_kind_error(path, state);
     }
     if (proto_next(proto, &at, end, &first))
-        return file_kind_error(path, "a solver state (.solverstate)");
+        return file_kind_error(path, state);
     if (first.type == PROTO_BYTES &&
         (first.number == 1 || first.number == 2 || first.number == 100))
         return error_set("%s is a model, not a solver state: give it to --weights, or give the "
                          ".solverstate that belongs to it",
                          path);
     if (first.number != STATE_ITER || first.type != PROTO_VARINT ||
-        (at < end && (proto_next(proto, &at, end, &second) || second.type != PROTO_BYTES)))
-        return error_set("%s: expected a solver state (.solverstate), found %s", path,
-                         file_kind(path) ? file_kind(path) : "something else");
+        (at < end && (proto_next(proto, &at, end, &second) || second.type != PROTO_BYTES))) {
+        error_set("%s: expected %s, found something else", path, state);
+        return file_kind_error(path, state);
+    }
     return 0;
 }
 

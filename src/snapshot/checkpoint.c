@@ -370,7 +370,7 @@ static int read_model(const char *path, const struct snapshot_state *state, bool
     free(layers);
     if (!status && checkpoint_look(net))
         status = diverged(path);
-    if (!status && checkpoint_compare_classes(path, &report.owner, net)) {
+    if (!status && net_compare_classes(net, path, report.owner.classes)) {
         status = state || all ? -1 : 0;
         if (!status)
             LOG_WARNING(log, "%s", error_text());

@@ -98,10 +98,6 @@ int checkpoint_read_owner(const char *path, struct snapshot_owner *owner);
  * to be freed by snapshot_owner_free, also after a failure. */
 int checkpoint_describe_data(const struct net *net, struct snapshot_owner *out);
 
-/* Fails where the classes of a model and of the net's data have other names by position. */
-int checkpoint_compare_classes(const char *path, const struct snapshot_owner *owner,
-                               const struct net *net);
-
 /* What weights, a comma list of files, say of their data: the last of them that does; likewise. */
 int checkpoint_read_weights_owner(const char *list, struct snapshot_owner *owner);
 

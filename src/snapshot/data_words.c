@@ -48,12 +48,6 @@ int checkpoint_describe_data(const struct net *net, struct snapshot_owner *out)
     return out->preparation && (out->classes || !images.nclasses) ? 0 : -1;
 }
 
-int checkpoint_compare_classes(const char *path, const struct snapshot_owner *owner,
-                               const struct net *net)
-{
-    return net_compare_classes(net, path, owner->classes);
-}
-
 int checkpoint_read_weights_owner(const char *list, struct snapshot_owner *owner)
 {
     char *copy = strdup(list), *rest = copy, *path;

@@ -102,13 +102,6 @@ static int read_blob(void *context, int layer, int blob, float *out)
 
 /* ---- models ---- */
 
-/* Of models and of states. */
-static int read_origin(hid_t file, const char *path, struct snapshot_owner *owner)
-{
-    return error_any(h5_attribute_read_text(file, path, "run", &owner->run) ||
-                     h5_attribute_read_text(file, path, "parameters", &owner->parameters));
-}
-
 /* One level of the walk over the groups below `data`. */
 struct walk {
     struct reader *reader;
@@ -289,7 +282,8 @@ static int read_number(hid_t file, const char *path, const char *name, int64_t *
 static int read_owner(hid_t file, const char *path, struct snapshot_state *state)
 {
     return error_any(read_number(file, path, "global_batch", &state->owner.global_batch) ||
-                     read_origin(file, path, &state->owner) ||
+                     h5_attribute_read_text(file, path, "run", &state->owner.run) ||
+                     h5_attribute_read_text(file, path, "parameters", &state->owner.parameters) ||
                      h5_attribute_read_text(file, path, "solver_type", &state->owner.rule) ||
                      h5_attribute_read_text(file, path, "run_digest", &state->owner.digest) ||
                      h5_attribute_read_text(file, path, "plan", &state->owner.plan) ||

@@ -167,18 +167,11 @@ static int write_version(hid_t file, const char *path)
     return write_text_attribute(file, path, "poseidon_version", PACKAGE_VERSION);
 }
 
-/* Whose it is, and of which parameters: of models and of states. */
-static int write_origin(hid_t file, const char *path, const struct snapshot_owner *owner)
-{
-    return error_any(write_version(file, path) ||
-                     write_text_attribute(file, path, "run", owner->run) ||
-                     write_text_attribute(file, path, "parameters", owner->parameters));
-}
-
 static int write_owner(hid_t file, const char *path, const struct snapshot_state *state)
 {
     return error_any(
-        write_origin(file, path, &state->owner) ||
+        write_version(file, path) || write_text_attribute(file, path, "run", state->owner.run) ||
+        write_text_attribute(file, path, "parameters", state->owner.parameters) ||
         write_text_attribute(file, path, "solver_type", state->owner.rule) ||
         write_text_attribute(file, path, "run_digest", state->owner.digest) ||
         write_text_attribute(file, path, "plan", state->owner.plan) ||

@@ -10,6 +10,7 @@
 #include "spec/caffe.pb-c.h"
 #include "spec/text.h"
 #include "util/alloc.h"
+#include "util/choice.h"
 #include "util/file.h"
 #include "util/json.h"
 
@@ -141,7 +142,7 @@ static struct stored_layer *find_layer(struct reader *r, const char *name, size_
 }
 
 static const char *const types[] = {
-    [STORED_F32] = "F32", [STORED_F64] = "F64", [STORED_F16] = "F16", [STORED_BF16] = "BF16"};
+    [STORED_F32] = "F32", [STORED_F64] = "F64", [STORED_F16] = "F16", [STORED_BF16] = "BF16", NULL};
 
 /* Notes where the tensor is, as a parameter of its layer. */
 static int take_tensor(struct reader *r, const char *name, const struct tensor_entry *t)
@@ -151,12 +152,9 @@ static int take_tensor(struct reader *r, const char *name, const struct tensor_e
     char what[512];
     struct shape shape;
     size_t length, bytes;
-    enum stored_type type = 0;
-    int number;
+    int number, type = choice_find(types, t->type);
 
-    while (type < sizeof types / sizeof *types && strcmp(t->type, types[type]))
-        type++;
-    if (type == sizeof types / sizeof *types)
+    if (type < 0)
         return error_set("%s: tensor '%s' is of type %s; expected F32, F64, F16 or BF16 (from "
                          "PyTorch, without num_batches_tracked)",
                          path, name, t->type);
@@ -178,7 +176,7 @@ static int take_tensor(struct reader *r, const char *name, const struct tensor_e
     layer->blobs[number] = (struct stored_blob){.begin = r->begin + (uint64_t)t->place[0],
                                                 .end = r->begin + (uint64_t)t->place[1],
                                                 .naxes = t->naxes,
-                                                .type = type,
+                                                .type = (enum stored_type)type,
                                                 .elems = shape_elems(&shape)};
     memcpy(layer->blobs[number].dim, t->dim, (size_t)t->naxes * sizeof *t->dim);
     return 0;

@@ -130,6 +130,14 @@ void snapshot_close(struct snapshot_source *source)
     snapshot_owner_free(&source->owner);
 }
 
+struct snapshot_owner snapshot_take_owner(struct snapshot_source *source)
+{
+    struct snapshot_owner owner = source->owner;
+
+    source->owner = (struct snapshot_owner){.run = NULL};
+    return owner;
+}
+
 int snapshot_read_model(const char *path, const struct snapshot_layer *layers, int nlayers,
                         struct snapshot_report *report)
 {
@@ -139,8 +147,7 @@ int snapshot_read_model(const char *path, const struct snapshot_layer *layers, i
 
     if (!status)
         status = snapshot_load_model(&source, layers, nlayers, &found);
-    found.owner = source.owner;
-    source.owner = (struct snapshot_owner){.run = NULL};
+    found.owner = snapshot_take_owner(&source);
     snapshot_close(&source);
     if (status || !report)
         snapshot_report_free(&found);
@@ -154,8 +161,7 @@ int snapshot_read_owner(const char *path, struct snapshot_owner *owner)
     struct snapshot_source source = {.path = path};
     int status = snapshot_open(path, &source);
 
-    *owner = source.owner;
-    source.owner = (struct snapshot_owner){.run = NULL};
+    *owner = snapshot_take_owner(&source);
     snapshot_close(&source);
     return status;
 }

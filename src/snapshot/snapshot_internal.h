@@ -39,6 +39,9 @@ int snapshot_open_safetensors(const char *path, struct snapshot_source *out);
 int snapshot_open(const char *path, struct snapshot_source *out);
 void snapshot_close(struct snapshot_source *source);
 
+/* What the model says of itself, from now on the caller's. */
+struct snapshot_owner snapshot_take_owner(struct snapshot_source *source);
+
 /* What a model says of itself in all forms: in HDF5 and .safetensors by name, in Caffe's binary
  * form by the number of a field. place: of the text in a struct snapshot_owner. */
 struct snapshot_text {

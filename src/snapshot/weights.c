@@ -132,8 +132,7 @@ int weights_read(const char *path, struct weights *out)
     struct text_doc *net = NULL;
     int status = snapshot_open(path, &source);
 
-    *out = (struct weights){.owner = source.owner};
-    source.owner = (struct snapshot_owner){.run = NULL};
+    *out = (struct weights){.owner = snapshot_take_owner(&source)};
     if (!status && source.net)
         status = source.net(source.context, &net);
     for (int l = 0; l < source.nlayers && !status; l++)

@@ -154,11 +154,12 @@ static const char *other_kind(const struct model_file *file)
 {
     struct proto_field first, second;
     uint64_t at = 0, bytes = proto_bytes(file->proto);
+    const char *kind = file_kind(proto_path(file->proto));
 
     if (file_is_hdf5(proto_path(file->proto))) /* wherever it begins */
         return "an HDF5 file";
-    if (file_kind(proto_path(file->proto)))
-        return file_kind(proto_path(file->proto));
+    if (kind)
+        return kind;
     if (proto_is_text(file->proto))
         return "a text";
     if (path_ends(proto_path(file->proto), ".onnx"))

@@ -83,13 +83,12 @@ static int complete_prefix(Caffe__SolverParameter *solver, const char *path)
     const char *base = path_base(path), *dot = strrchr(base, '.'), *given = solver->snapshot_prefix;
     size_t stem = dot != NULL && dot != base ? (size_t)(dot - base) : strlen(base);
     struct strbuf prefix = {0};
-    struct stat info;
     char *text;
 
     if (given != NULL && given[0] != '\0') {
         size_t length = strlen(given);
 
-        if (stat(given, &info) != 0 || !S_ISDIR(info.st_mode))
+        if (!path_is_folder(given))
             return 0;
         strbuf_printf(&prefix, "%s%s", given, given[length - 1] == '/' ? "" : "/");
     } else {

@@ -16,24 +16,20 @@ void course_open(struct course *course)
     course->counted = course->saved = -1;
 }
 
-static bool divides(int every, int64_t iteration)
-{
-    return every > 0 && iteration % every == 0;
-}
-
 bool course_tests_at(const struct course *course, int64_t iteration)
 {
-    return divides(course->test_every, iteration) && (iteration > 0 || course->tests_first);
+    return course_is_due(course->test_every, iteration) && (iteration > 0 || course->tests_first);
 }
 
 bool course_saves_at(const struct course *course, int64_t iteration)
 {
-    return course->saves && divides(course->save_every, iteration) && iteration > course->first;
+    return course->saves && course_is_due(course->save_every, iteration) &&
+           iteration > course->first;
 }
 
 bool course_tests_last(const struct course *course, int64_t end)
 {
-    return divides(course->test_every, end) || (course->tests_last && course->test_every > 0);
+    return course_is_due(course->test_every, end) || (course->tests_last && course->test_every > 0);
 }
 
 bool course_saves_last(const struct course *course, int64_t end, bool stopped)
@@ -51,7 +47,7 @@ static bool counts_fruitless(struct course *course, int64_t iteration, double sc
 {
     struct course_early *early = &course->early;
 
-    if (iteration <= course->counted || !divides(course->test_every, iteration))
+    if (iteration <= course->counted || !course_is_due(course->test_every, iteration))
         return false;
     course->counted = iteration;
     if (isnan(early->score) || is_better(course->early_sign, score, early->score)) {

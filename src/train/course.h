@@ -1,6 +1,6 @@
 /* The course of a training between its iterations: which tests and snapshots are due, which test
- * was the best, and whether more training is in vain. Plain numbers; who trains tells what has
- * happened:
+ * was the best, and whether training stops early. Plain numbers, without files or threads: the
+ * training loop reports each event by a function.
  *
  *     event               function          what it changes
  *     a test is over      course_tested     best, early, counted
@@ -44,6 +44,12 @@ struct course {
     int64_t counted; /* the last test of test_every that counted; -1: none */
     int64_t saved;   /* the last snapshot that was begun, or that training starts from; -1: none */
 };
+
+/* Whether what comes every `every` iterations (0: never) comes at that one. */
+static inline bool course_is_due(int every, int64_t iteration)
+{
+    return every > 0 && iteration % every == 0;
+}
 
 /* What has happened: nothing. */
 void course_open(struct course *course);

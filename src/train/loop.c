@@ -39,11 +39,6 @@ static int pass_error(const struct trainer *t, int64_t iteration, const struct r
                          run->first_sample, run->first_sample + (uint64_t)t->job.batch - 1);
 }
 
-static bool is_due(int64_t iteration, int interval)
-{
-    return interval > 0 && iteration % interval == 0;
-}
-
 /* That pass's place in the order of samples: workers take turns, one pass each or all their grains.
  */
 static struct run run_of(const struct trainer *t, int64_t iteration, int pass)
@@ -68,7 +63,7 @@ static int run_passes(struct trainer *t, int64_t iteration, double *loss)
     double *row = t->compute.grains.rows;
     int *pass = &t->compute.grains.pass;
     bool grains = t->job.options->reproducible,
-         display = grains && is_due(iteration, t->job.solver->display);
+         display = grains && course_is_due(t->job.solver->display, iteration);
     size_t width = 1 + (display ? outputs_count_parts(t->compute.net) : 0);
     struct net_hooks hooks = {.context = t,
                               .before_forward = before_forward,
@@ -274,7 +269,8 @@ static int worker_iteration(struct trainer *t, int64_t iteration)
         return -1;
     seconds = t->timing.trained_seconds = timing_now(&t->timing);
     timing_warm_up(&t->timing, iteration + 1 - t->at.iteration);
-    if (is_due(iteration, t->job.solver->display) && display_loss(t, iteration, seconds, true))
+    if (course_is_due(t->job.solver->display, iteration) &&
+        display_loss(t, iteration, seconds, true))
         return -1;
     guard_pace(&t->guard);
     metrics_show_progress(&t->job, &t->at, iteration, seconds, rates_smoothed(&t->rates));
@@ -350,7 +346,7 @@ static int finish_training(struct trainer *t)
     if (t->job.worker) {
         if (trained && display_loss(t, end, t->timing.train_seconds, false))
             return -1;
-        if (!t->job.blank && !t->stopped && is_due(end, s->display) && log_last_loss(t, end))
+        if (!t->job.blank && !t->stopped && course_is_due(s->display, end) && log_last_loss(t, end))
             return -1;
         if (tests && test_all(t, end, &interrupted))
             return -1;
@@ -381,7 +377,7 @@ static int pause_between(struct trainer *t, int64_t i)
     if (guard_ask(&t->guard, t->exchange.sync, course_is_over(course), i,
                   test || i == t->at.iteration))
         return -1;
-    if (is_due(i, t->job.options->check_sync) && i > t->at.iteration &&
+    if (course_is_due(t->job.options->check_sync, i) && i > t->at.iteration &&
         checks_compare_values(&t->job, &t->compute, t->exchange.sync, i))
         return -1;
     if (t->guard.signals.effect == SIGNAL_SNAPSHOT)

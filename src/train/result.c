@@ -238,7 +238,10 @@ int trainer_gather_figures(struct trainer *t)
     if (t->job.rank == 0) {
         if (!t->job.blank) {
             checkpoint_hash(t->compute.net, true, t->output.hash);
-            checkpoint_hash(t->compute.net, false, t->output.learned_hash);
+            if (compute_statistics(&t->compute, NULL, false) > 0)
+                checkpoint_hash(t->compute.net, false, t->output.learned_hash);
+            else
+                memcpy(t->output.learned_hash, t->output.hash, sizeof t->output.hash);
         }
         if (source.iterations > 0)
             log_run(t);

@@ -12,6 +12,7 @@
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/path.h"
+#include "util/units.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -268,7 +269,7 @@ static bool is_in_the_way(const struct training_run *run, const struct checkpoin
 
     return !is_own(run, entry) && at > run->file.begun &&
            path_ends(entry->path, ".h5") != run_writes_binary(run) &&
-           ((s->snapshot > 0 && at <= end && at % s->snapshot == 0) ||
+           ((at <= end && course_is_due(s->snapshot, at)) ||
             (s->snapshot_after_train && at == end));
 }
 
@@ -279,9 +280,9 @@ static void warn_of_overwriting(const struct training_run *run)
 
     if (run->keeps && newest)
         LOG_WARNING(run->job->log,
-                    "This run overwrites %d snapshot%s of other runs, the newest of them %s of run "
+                    "This run overwrites %s of other runs, the newest of them %s of run "
                     "'%s': another snapshot_prefix (--snapshot-prefix) keeps them",
-                    count, count == 1 ? "" : "s", newest->path,
+                    units_count(count, "snapshot").text, newest->path,
                     newest->owner.run ? newest->owner.run : "unknown");
 }
 

@@ -45,10 +45,8 @@ static bool is_told_to_stop(void *context)
 /* The best of a run that goes on, where nothing but its score had it saved. */
 static bool was_not_due(const struct training_run *run, int64_t iteration)
 {
-    int every = run->job->solver->snapshot;
-
     return iteration == run->file.best && iteration != run->file.begun &&
-           (every <= 0 || iteration % every != 0);
+           !course_is_due(run->job->solver->snapshot, iteration);
 }
 
 static int open_keeper(struct training_run *run)

@@ -122,9 +122,9 @@ static void duration_text(double seconds, char *out, size_t size)
 void log_lines(struct log *log, const char *file, int line, const char *lines)
 {
     for (int length; *lines; lines += length + (lines[length] == '\n')) {
-        bool warns = !strncmp(lines, "warning: ", 9);
+        bool warns = !strncmp(lines, LOG_WARNS, strlen(LOG_WARNS));
 
-        lines += warns ? 9 : 0;
+        lines += warns ? strlen(LOG_WARNS) : 0;
         length = (int)strcspn(lines, "\n");
         log_write(log, warns ? 'W' : 'I', file, line, "%.*s", length, lines);
     }

@@ -33,7 +33,9 @@ void log_init(struct log *log, bool enabled, FILE *to, FILE *copy);
 void log_write(struct log *log, char level, const char *file, int line, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
-/* Each line by itself at level 'I', or 'W' where it begins with "warning: ". */
+#define LOG_WARNS "warning: "
+
+/* Each line by itself at level 'I', or 'W' where it begins with LOG_WARNS, which is left out. */
 void log_lines(struct log *log, const char *file, int line, const char *lines);
 
 #define LOG_INFO(log, ...)    log_write((log), 'I', __FILE__, __LINE__, __VA_ARGS__)

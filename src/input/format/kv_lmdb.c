@@ -21,6 +21,7 @@
 
 #include "util/alloc.h"
 #include "util/file_kind.h"
+#include "util/path.h"
 #include "util/strbuf.h"
 
 #include <errno.h>
@@ -369,13 +370,12 @@ int kv_open_lmdb(const char *path, struct kv **out)
 {
     struct lmdb *db = alloc_array(1, sizeof *db, "an LMDB file");
     struct strbuf file = {0};
-    struct stat st;
 
     *out = NULL;
     if (!db)
         return -1;
     strbuf_puts(&file, path);
-    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+    if (path_is_folder(path))
         strbuf_puts(&file, "/data.mdb");
     db->fd = -1;
     db->kv.i = &lmdb_i;
