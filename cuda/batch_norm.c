@@ -108,8 +108,8 @@ static int batch_norm_backward(struct cuda_op *op)
                        : kernel_sums(stream, type, SUMS_BATCH_NORM, &bn->view, x, dy, bn->mean,
                                      bn->inverse, sums)))
         return -1;
-    return error_any(batch_norm_store_sums(op, a->bias, BETA, sums, channels) ||
-                     batch_norm_store_sums(op, a->scale, GAMMA, sums + channels, channels));
+    return error_status(batch_norm_store_sums(op, a->bias, BETA, sums, channels) ||
+                        batch_norm_store_sums(op, a->scale, GAMMA, sums + channels, channels));
 }
 
 static int batch_norm_gradient(struct cuda_op *op, int bottom, void *dx)

@@ -60,11 +60,11 @@ struct cuda_engine {
     bool deterministic;
     size_t workspace;                   /* limit */
     struct cuda_work work[WORK_SLOTS];  /* grows while ops are created, fixed while they run */
-    struct cuda_staging *staging;       /* memory.c */
+    struct cuda_staging *staging;       /* device_memory.c */
     struct choices *choices;            /* choice_file.h */
     cudnnBackendDescriptor_t described; /* the device, as cuDNN's heuristics want it */
     bool no_graphs, no_fusion;          /* the user's wish */
-    bool recording;                     /* ops are captured, not run (graph.c) */
+    bool recording;                     /* ops are captured, not run (stream_graph.c) */
     struct kernel_run
         *run; /* device: the running pass's place, for recorded ops; NULL before the first */
     struct kernel_run prepared;   /* what it holds */
@@ -154,7 +154,7 @@ int cuda_cublaslt_status(const struct cuda_engine *engine, cublasStatus_t status
 /* device.c */
 int cuda_device_open(struct cuda_engine *engine, int which);
 
-/* memory.c */
+/* device_memory.c */
 int cuda_alloc(size_t bytes, const char *what, void **out); /* zeroed */
 void cuda_free(void *context, void *memory);                /* engine_i.free; uses no context */
 /* Makes sure that a slot holds that many bytes. Set-up only. */
@@ -303,7 +303,7 @@ static inline size_t cuda_conv_elems(int outer, int channels, const int size[3])
 
 void cuda_inner_product_factors(struct op *op, const float **bottom, const float **top_grad);
 
-/* plan.c: convolutions by cuDNN, each direction with the fastest of its kernels. */
+/* execution_plan.c: convolutions by cuDNN, each direction with the fastest of its kernels. */
 enum cuda_plan_kind {
     PLAN_FORWARD,
     PLAN_BACK_DATA,
@@ -344,7 +344,7 @@ static inline const struct kernel_run *cuda_recorded_run(const struct cuda_engin
     return engine->recording ? engine->run : NULL;
 }
 
-/* graph.c */
+/* stream_graph.c */
 extern const struct engine_graph_i cuda_graph;
 
 /* images.c */

@@ -90,8 +90,8 @@ static int inner_product_create(struct cuda_op *op)
     struct inner_product *ip = (struct inner_product *)op;
 
     ip->size = op_inner_product_size(&op->args);
-    return error_any(inner_product_products(ip) || inner_product_copies(ip) ||
-                     cuda_bias_reserve(op->engine, (int)ip->size.rows, (int)ip->size.outputs));
+    return error_status(inner_product_products(ip) || inner_product_copies(ip) ||
+                        cuda_bias_reserve(op->engine, (int)ip->size.rows, (int)ip->size.outputs));
 }
 
 static int inner_product_forward(struct cuda_op *op)

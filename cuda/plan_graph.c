@@ -1,6 +1,6 @@
 /* Convolutions as cuDNN's graphs: descriptors of tensors, windows and operations, tied together.
  * NHWC throughout: cuDNN's tensor cores read it as it is. */
-#include "plan.h"
+#include "execution_plan.h"
 
 int cuda_descriptor_make(struct cuda_engine *engine, cudnnBackendDescriptorType_t type,
                          cudnnBackendDescriptor_t *out)

@@ -27,12 +27,12 @@ static int scale_create(struct cuda_op *op)
         scale->gain = op->args.params[0];
     if (a->bias && (a->scale || !a->from_bottom))
         scale->bias = op->args.params[op->args.nparams - 1];
-    return error_any((a->from_bottom && cuda_op_take(op, 1, NULL, true)) ||
-                     cuda_op_take(op, 0, format, true) ||
-                     cuda_view_create(op, &y->grad, format, false, WORK_TOP_GRAD, &scale->dy) ||
-                     cuda_view_create(op, &y->value, format, true, WORK_TOP_GRAD, &scale->top) ||
-                     cuda_work_reserve(op->engine, WORK_SCRATCH,
-                                       kernel_sums_scratch(&scale->view) * sizeof(double)));
+    return error_status((a->from_bottom && cuda_op_take(op, 1, NULL, true)) ||
+                        cuda_op_take(op, 0, format, true) ||
+                        cuda_view_create(op, &y->grad, format, false, WORK_TOP_GRAD, &scale->dy) ||
+                        cuda_view_create(op, &y->value, format, true, WORK_TOP_GRAD, &scale->top) ||
+                        cuda_work_reserve(op->engine, WORK_SCRATCH,
+                                          kernel_sums_scratch(&scale->view) * sizeof(double)));
 }
 
 /* A vector of coefficients. */
@@ -77,8 +77,8 @@ static int scale_backward(struct cuda_op *op)
                                           cuda_op_x(op, 0), cuda_view_data(engine, &scale->dy),
                                           NULL, NULL, sums))))
         return -1;
-    return error_any(scale_learn(scale, scale->gain, sums) ||
-                     scale_learn(scale, scale->bias, sums + scale->view.channels));
+    return error_status(scale_learn(scale, scale->gain, sums) ||
+                        scale_learn(scale, scale->bias, sums + scale->view.channels));
 }
 
 static int scale_gradient(struct cuda_op *op, int bottom, void *dx)

@@ -10,7 +10,7 @@ rows='
 prototxt: reader, printer, places, suggestions|H|src/spec/{doc,field,kind,names,print,read,scan,suggest_field,text,text_internal,text_value}.*
 net definition: rules, stages, overrides|H|src/spec/{netdef,netstate,override}.*
 .caffemodel reader|H|src/spec/{modelfile,proto,stored_blob}.*
-old forms V0 and V1, upgrade|N|src/spec/upgrade*.* src/commands/upgrade.c
+old forms V0 and V1, upgrade|N|src/spec/upgrade*.* src/commands/command_upgrade.c
 engine seam: operators, checks, rules, codecs|H|src/engine/{codec,engine,engine_internal,group,host,host_engine,kernel,normal,op_check*,op_size,ops,owned,roofline,rule,tensor,vector}.*
 --reproducible: one order of sums|H|src/engine/{exact_sum,tree_sum}.* src/train/{grains,processors}.*
 CPU engine|H|src/engine/cpu/*
@@ -18,39 +18,39 @@ replay engine, profiles|H|src/engine/replay/*
 CUDA engine|H|cuda/*
 layers|H|src/layers/*
 net|H|src/net/*
-input: feeder, transform, lists, HDF5, names|H|src/input/{bad_records,class_names,database,feeder,hdf5,image_input,images,list,mean_file,shuffle,source,source_internal,transform,watch}.*
+input: feeder, transform, lists, HDF5, names|H|src/input/{bad_records,class_names,database,feeder,hdf5,image_input,image_list,list,mean_file,shuffle,source,source_internal,transform,watch}.*
 augmentation|c|src/input/augment.*
 LMDB and LevelDB readers|N|src/input/format/kv*.*
 JPEG, PNG, Datum|N|src/input/format/{datum,image,image_internal,jpeg,png}.*
-convert, mean: making data|c|src/convert/* src/commands/{convert,convert_images,mean}.c
+convert, mean: making data|c|src/convert/* src/commands/command_{convert,convert_images,mean}.c
 wire|H|src/wire/*
 plan: groups, chunks, schemes, costs|H|src/plan/{chunks,comm,cost,for_schemes,plan,plan_internal,rails,scheme,tree}.*
 probe, cluster file|H|src/plan/{cluster_file,probe,probe_serve}.*
 simulator, choice of schemes|H|src/simulate/*
-sync: life, homes, gathering, ps, allreduce|H|src/sync/{allreduce,alone,bucket,calls,clip,comms,direct,encode,gather*,gradient*,history,home*,node*,post,ps,registry,serve,steps,sync,sync_internal,wire_side}.*
+sync: life, homes, gathering, ps, allreduce|H|src/sync/{allreduce,alone,bucket,calls,clip,comms,direct,encode,gather*,gradient*,history,home*,node*,post,ps,scheme_registry,serve,steps,sync,sync_internal,wire_side}.*
 sufficient factors|H|src/sync/{factors,sfb}.*
 low rank|H|src/sync/{basis,lowrank}.*
 Project Adam, one bit, LARS|H|src/sync/{adam,onebit,lars}.*
 exchange: ranks to a running sync|H|src/exchange/*
-forecast, plan|H|src/forecast/* src/commands/plan*.*
+forecast, plan|H|src/forecast/* src/commands/{command_plan,plan_json,plan_print}.*
 libposeidon|H|src/library/*
 snapshots in Caffe'"'"'s two forms|H|src/snapshot/{binary_read,binary_write,checkpoint,checksum,data_words,hdf5_read,hdf5_write,match,snapshot,snapshot_internal}.*
-kept snapshots, the run and its lock|N|src/snapshot/{keeper,kept_list,prefix_lock,run_file}.* src/train/run*.*
-weights in other forms|N|src/snapshot/{safetensors,weights}.* src/commands/convert_weights.c
-ONNX|N|src/export/{check,export,export_internal,onnx,operators}.* src/commands/export.c
-report|N|src/report/{alone,figures,lines,net_table,outputs,report,table,test_pass,words}.* src/train/result.c
+kept snapshots, the run and its lock|N|src/snapshot/{snapshot_writer,kept_list,prefix_lock,run_file}.* src/train/run*.*
+weights in other forms|N|src/snapshot/{safetensors,weights}.* src/commands/command_convert_weights.c
+ONNX|N|src/export/{check,export,export_internal,onnx,operators}.* src/commands/command_export.c
+report|N|src/report/{isolated,figures,lines,net_table,outputs,report,table,test_pass,words}.* src/train/result.c
 CSV, TensorBoard|c|src/report/curves.* src/train/metrics.c
 trace, timeline|c|src/trace/* src/timeline/*
 trainer|H|src/train/{compute,course,job,loop,net_exchange,nets,output,parts,place_updates,policy,rates,scores,start_log,test,timing,trainer}.*
 dry run, made-up data|c|src/train/{dry_run,fake_data}.*
 agreement of ranks|N|src/train/agree_*.* src/util/{agree,agreement,compare_ranks,handshake}.*
 signals, deadlines|N|src/train/{signals,deadline}.*
-late and lost ranks, NaN, damaged records|N|src/train/{bad_records,guard,lost,numeric_checks,stragglers}.* src/util/patience.*
+late and lost ranks, NaN, damaged records|N|src/train/{data_notices,monitor,numeric_checks,stragglers}.* src/util/watchdog.*
 cores|N|src/train/cores.*
-doctor, device_query|c|src/commands/{doctor*,device_query}.*
-options, help, suggestions|N|src/commands/{options*,output_guard,pointers}.* src/util/{choice,option,suggest,units}.*
-train, main|H|src/commands/{commands,main,train,train_checks,train_options,version}.*
-test, time, classify, extract, summary|N|src/commands/{classify,extract,model,summary,test,time}.*
+doctor, device_query|c|src/commands/{command_doctor,command_device_query,doctor*}.*
+options, help, suggestions|N|src/commands/{foreign_options,options*,output_guard}.* src/util/{choice,option,suggest,units}.*
+train, main|H|src/commands/{command_train,command_version,commands,main,train_checks,train_options}.*
+test, time, classify, extract, summary|N|src/commands/{command_classify,command_extract,command_summary,command_test,command_time,model}.*
 util, the rest|H|src/util/{alloc,build_info,clock,error,file,file_kind,finite,h5,json,log,machine,median,owner,path,rng,rng_blocks,sha256,strbuf,thread,topology,utf8,workers}.*
 '
 

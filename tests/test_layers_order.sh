@@ -60,22 +60,22 @@ finds 'src/util/log.c:2: spec/read.h: util may not include spec' src/util/log.c 
 finds 'sync may not include net' src/sync/ps.c '#  include "net/net.h"'
 finds 'engine may not include engine/cpu' src/engine/engine.c '#include "engine/cpu/cpu_internal.h"'
 finds 'plan may not include engine/replay' src/plan/cost.c '#include "engine/replay/profile.h"'
-finds 'net may not include input' src/net/run.c '#include "input/feeder.h"'
+finds 'net may not include input' src/net/passes.c '#include "input/feeder.h"'
 finds 'cuda may not include sync' cuda/codec.cu '#include "sync/codec.h"'
 finds 'mpi.h: MPI is not to be seen here' src/plan/cost.c '#include <mpi.h>'
-finds 'util/agree.h: MPI is not to be seen here' src/net/run.c '#include "util/agree.h"'
+finds 'util/agree.h: MPI is not to be seen here' src/net/passes.c '#include "util/agree.h"'
 finds '../net/net.h: name it from src' src/sync/ps.c '#include "../net/net.h"'
 finds 'the folder attic has no rule' src/attic/old.c '#include "util/log.h"'
 
-sed "s|^exceptions='|&\\nsrc/net/run.c input/feeder.h|" "$work/check.sh" >"$work/excepted.sh"
+sed "s|^exceptions='|&\\nsrc/net/passes.c input/feeder.h|" "$work/check.sh" >"$work/excepted.sh"
 checker=$work/excepted.sh
-finds '' src/net/run.c '#include "input/feeder.h"'
-finds 'net may not include input' src/net/graph.c '#include "input/feeder.h"'
-finds 'the exception "src/net/run.c input/feeder.h" is not needed any more' src/net/run.c '#include "util/log.h"'
+finds '' src/net/passes.c '#include "input/feeder.h"'
+finds 'net may not include input' src/net/net_graphs.c '#include "input/feeder.h"'
+finds 'the exception "src/net/passes.c input/feeder.h" is not needed any more' src/net/passes.c '#include "util/log.h"'
 
 sed 's/^util  *-/util net/' "$work/check.sh" >"$work/circle.sh"
 checker=$work/circle.sh
-finds 'the rules go in a circle' src/net/run.c '#include "util/log.h"'
+finds 'the rules go in a circle' src/net/passes.c '#include "util/log.h"'
 
 # Names are seen at the link whatever the includes say.
 mkdir -p "$work/link/src/plan" "$work/link/src/sync" "$work/link/cuda"

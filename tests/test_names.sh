@@ -1,7 +1,7 @@
 #!/bin/sh
 # Every test script is in make's lists; and no two tests differ in nothing but their extension: they would share a log,
-# and one of them would never run. A header's guard is its path; a function that nobody calls is in tests/unused.txt. The
-# walks of HACKING.md go through functions that are there.
+# and one of them would never run. A basename is the name of one file. The guard of a header is its path; a function that
+# nobody calls is in tests/unused.txt. The walks of HACKING.md go through functions that are there.
 set -u
 unset MAKEFLAGS MFLAGS MAKELEVEL # make check TESTS=... would be what is listed
 cd "${abs_top_builddir:?}" || exit 99
@@ -34,6 +34,12 @@ for header in $(find src cuda tests -name '*.h' | LC_ALL=C sort); do
     expected=POSEIDON_$(printf '%s' "${header#src/}" | tr 'a-z' 'A-Z' | tr -c 'A-Z0-9' _)
     [ "${guard:-$expected}" = "$expected" ] || { echo "FAILED: $header: $expected expected, found $guard"; failures=1; }
 done
+
+# A basename means one file: a debugger's "plan.c:120" has no folder. An operator's file has its name in both engines and in
+# src/layers.
+twins=$(find src cuda -name '*.[ch]' | grep -Ev '^(src/engine/cpu|cuda)/' | sed 's|.*/||' | sort | uniq -d)$(
+    find src cuda -name '*.[ch]' | grep -Ev '^src/(engine/cpu|layers)/' | sed 's|.*/||' | sort | uniq -d)
+[ -z "$twins" ] || { echo "FAILED: several files are called" $twins; failures=1; }
 
 # What each capability costs: every file is in one row, and HACKING.md's table has the same rows.
 ledger() { cut -d'|' -f2,3 | grep -v 'src in all'; }

@@ -7,7 +7,7 @@
 #include <mpi.h>
 #include <stdbool.h>
 
-#include "util/patience.h"
+#include "util/watchdog.h"
 #include "util/strbuf.h"
 
 int command_train(int argc, char **argv);
@@ -40,10 +40,10 @@ void version_put(struct strbuf *out);
  * instead of one job. Where the ranks do not run the same program, or not the same command
  * (argv[0]), it says so once and ends the process; so is said what differs in `alike`, or a mistake
  * that a rank made. false: the command is over, with exit status *status; --help alone needs no
- * MPI. watch: how long ranks wait for each other from here on (util/patience.h); NULL: for ever.
+ * MPI. watch: how long ranks wait for each other from here on (util/watchdog.h); NULL: for ever.
  * Frees `alike`. Collective. */
 bool command_start(int *argc, char ***argv, int *status, struct strbuf *alike,
-                   const struct patience_options *watch);
+                   const struct watchdog_options *watch);
 
 /* Ends a command on all ranks: after a failure rank 0 prints the message. in_flight: transfers may
  * be unfinished, so MPI cannot be closed in an orderly way. Returns the exit status. Collective. */

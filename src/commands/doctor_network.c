@@ -73,7 +73,7 @@ static int run_ring(struct network *n, int step, struct seen *seen, double *tota
             return -1;
         if (MESSAGE_BYTES / seconds > seen->Bps)
             seen->Bps = MESSAGE_BYTES / seconds;
-        if (agree_most(n->comm, &seconds, 1)) /* the slowest's */
+        if (agree_max(n->comm, &seconds, 1)) /* the slowest's */
             return -1;
         spent += seconds;
     }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "commands/plan.h"
+#include "commands/command_plan.h"
 #include "commands/options.h"
 #include "commands/train_options.h"
 #include "layers/layer.h"
@@ -16,7 +16,7 @@
 #include "util/build_info.h"
 #include "util/error.h"
 #include "util/handshake.h"
-#include "util/patience.h"
+#include "util/watchdog.h"
 
 #ifdef HAVE_CONFIG_H
 #include "config.h"
@@ -83,8 +83,8 @@ static int unknown_command(const char *name)
         if (commands[i].help)
             suggest_offer(&suggest, commands[i].name);
     fprintf(stderr, "poseidon: unknown command '%s'", name);
-    if (pointer_of_command(name))
-        fprintf(stderr, "; %s", pointer_of_command(name));
+    if (foreign_command_find(name))
+        fprintf(stderr, "; %s", foreign_command_find(name));
     else if (suggest.nearest)
         fprintf(stderr, "; did you mean '%s'?", suggest.nearest);
     fprintf(stderr, " ('poseidon help' lists all)\n");
@@ -251,7 +251,7 @@ static int launched(void)
 }
 
 bool command_start(int *argc, char ***argv, int *status, struct strbuf *alike,
-                   const struct patience_options *watch)
+                   const struct watchdog_options *watch)
 {
     char command[24];
     int parsed = *status;
@@ -263,11 +263,11 @@ bool command_start(int *argc, char ***argv, int *status, struct strbuf *alike,
     } else if (start_mpi(argc, argv)) {
         *status = command_fail(command);
     } else {
-        patience_step("comparing the ranks' commands");
-        if (watch && patience_begin(watch))
+        watchdog_step("comparing the ranks' commands");
+        if (watch && watchdog_begin(watch))
             parsed = -1;
-        *status = error_any(error_agree(MPI_COMM_WORLD, parsed < 0 ? -1 : 0) ||
-                            agreement_check(MPI_COMM_WORLD, alike, AGREEMENT_START));
+        *status = error_status(error_agree(MPI_COMM_WORLD, parsed < 0 ? -1 : 0) ||
+                               agreement_check(MPI_COMM_WORLD, alike, AGREEMENT_START));
         starts = !*status && !parsed;
         if (!starts)
             *status = command_end_mpi(command, *status, false);
@@ -288,16 +288,16 @@ int command_end_mpi(const char *command, int status, bool in_flight)
     if (status && rank == 0)
         command_fail(command);
     fflush(NULL);
-    patience_step("ending");
+    watchdog_step("ending");
     if (status && rank == 0) /* it may have to save what it has, and speaks last: others wait */
-        patience_change(LAST_SECONDS / 3, LAST_SECONDS, 1);
-    patience_enter("MPI_Finalize");
+        watchdog_change(LAST_SECONDS / 3, LAST_SECONDS, 1);
+    watchdog_enter("MPI_Finalize");
     if (status && in_flight) {
         (void)MPI_Barrier(MPI_COMM_WORLD); /* the message is out everywhere; the end comes anyway */
         MPI_Abort(MPI_COMM_WORLD, 1);
     }
     MPI_Finalize();
-    patience_end();
+    watchdog_end();
     return status ? 1 : 0;
 }
 

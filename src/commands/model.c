@@ -134,7 +134,7 @@ int model_open(const struct model_options *o, struct model *model)
     if (spec_read_net_of(o->model, layer_check_type, &model->doc))
         return -1;
     with_weights = proto_is_binary(o->model);
-    status = error_any(define(o, model) || create(o, &env, model));
+    status = error_status(define(o, model) || create(o, &env, model));
     if (with_weights && model->notices && strstr(model->notices, image_assumption))
         status = fit_input(o, &env, model);
     if (status) {

@@ -92,7 +92,7 @@ static int unknown(const struct command_line *line, const char *name)
     const struct option *near = nearest_row(line, name, 0);
     char text[120];
 
-    if (pointer_of_option(line->command, name, text, sizeof text))
+    if (foreign_option_find(line->command, name, text, sizeof text))
         return error_set("unknown option --%s: %s", name, text);
     if (near)
         return error_set("unknown option --%s; did you mean --%s%s? (poseidon %s --help lists all)",
@@ -327,7 +327,7 @@ int options_parse(const struct command_line *own, int argc, char **argv, int *nw
         *nwords = words;
     if (status)
         return status;
-    return error_any(check_given(&parsing, words) ||
-                     (line.engine &&
-                      (options_settle_engine(*line.gpus, line.engine) || check_engine(&parsing))));
+    return error_status(check_given(&parsing, words) ||
+                        (line.engine && (options_settle_engine(*line.gpus, line.engine) ||
+                                         check_engine(&parsing))));
 }

@@ -54,10 +54,10 @@ void options_print_text(const char *text);
 /* Pointers from what other programs call it (pointers.c): what to give in place of an option (its
  * name with dashes) that `command` does not have, in out of `room` bytes: an option of Caffe,
  * PyTorch and others, and for train every field of the solver. False: it is none of these. */
-bool pointer_of_option(const char *command, const char *name, char *out, size_t room);
+bool foreign_option_find(const char *command, const char *name, char *out, size_t room);
 
 /* What to use in place of a command that there is not; NULL: not known. */
-const char *pointer_of_command(const char *name);
+const char *foreign_command_find(const char *name);
 
 /* OPTIONS_HELPED is no exit status. */
 enum { OPTIONS_HELPED = 256 };

@@ -6,7 +6,7 @@
 #include "commands/model.h"
 #include "commands/options.h"
 #include "engine/engine.h"
-#include "exchange/options.h"
+#include "exchange/exchange_options.h"
 
 /* Of model, weights, phase, batch, stage, level and input-shape those that `names` lists, with
  * blanks between them. */

@@ -1,5 +1,5 @@
 /* A plan as JSON: a row for each number of nodes. Bytes are those of one iteration. */
-#include "commands/plan.h"
+#include "commands/command_plan.h"
 
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 /* A plan for people, in 80 columns: what was assumed and what comes of it first, then a line for
  * each number of nodes, what other schemes would give, and the layers. */
-#include "commands/plan.h"
+#include "commands/command_plan.h"
 
 #include "util/error.h"
 #include "util/units.h"

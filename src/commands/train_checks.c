@@ -158,7 +158,7 @@ int train_options_settle(struct train_request *r)
         return error_set("--epochs=%g and --max-iter=%d both say when training ends: give one of "
                          "them",
                          o->epochs, o->max_iter);
-    return error_any(settle_reproducible(r) || settle_fake_data(r) ||
-                     check_reports(o, r->rank_log) || check_none(&o->exchange) ||
-                     check_in_step(o) || check_skips(o) || exchange_check(&o->exchange, NULL));
+    return error_status(settle_reproducible(r) || settle_fake_data(r) ||
+                        check_reports(o, r->rank_log) || check_none(&o->exchange) ||
+                        check_in_step(o) || check_skips(o) || exchange_check(&o->exchange, NULL));
 }

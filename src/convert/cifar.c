@@ -95,7 +95,8 @@ static int classes_read(const char *folder, struct imageset *set)
     if (!status && file.length > CLASS_MAX)
         status = error_set("%s: more than %d bytes; expected %d lines", path, CLASS_MAX, CLASSES);
     if (!status)
-        status = error_any(strbuf_add(&file, "", 1, path) || classes_parse(set, path, file.data));
+        status =
+            error_status(strbuf_add(&file, "", 1, path) || classes_parse(set, path, file.data));
     strbuf_free(&file);
     return status;
 }

@@ -70,7 +70,7 @@ static int idx_images_read(const char *path, struct imageset *set)
 {
     struct strbuf file = {0};
     uint32_t size[3];
-    int status = error_any(gzfile_read(path, &file) || check(path, &file, MAGIC_IMAGES, size));
+    int status = error_status(gzfile_read(path, &file) || check(path, &file, MAGIC_IMAGES, size));
 
     if (!status) {
         set->dim[0] = 1;
@@ -90,7 +90,7 @@ static int labels_read(const char *path, const char *images_path, struct imagese
 {
     struct strbuf file = {0};
     uint32_t count;
-    int status = error_any(gzfile_read(path, &file) || check(path, &file, MAGIC_LABELS, &count));
+    int status = error_status(gzfile_read(path, &file) || check(path, &file, MAGIC_LABELS, &count));
 
     if (!status && count != set->count)
         status = error_set("%s: %u labels at offset 4, but %s has %zu images", path, count,

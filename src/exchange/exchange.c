@@ -47,13 +47,13 @@ static int check_team(struct exchange *e)
 }
 
 /* no_team: room for why engines cannot add up. */
-static int find_facts(struct exchange *e, const char *kept_plan, struct strbuf *no_team)
+static int find_facts(struct exchange *e, const char *saved_plan, struct strbuf *no_team)
 {
     const struct topology *topology = e->member.topology;
     double any[SOMEWHERE] = {
         [OWN_MEMORY] = e->member.engine->i->own_memory, [CAP] = e->options->mbps > 0};
 
-    if (error_agree(e->member.world, agree_most(e->member.world, any, SOMEWHERE)))
+    if (error_agree(e->member.world, agree_max(e->member.world, any, SOMEWHERE)))
         return -1;
     if (any[OWN_MEMORY] > 0 && e->options->hierarchy != HIERARCHY_OFF &&
         error_agree(e->member.world, check_team(e)))
@@ -67,7 +67,7 @@ static int find_facts(struct exchange *e, const char *kept_plan, struct strbuf *
                                        .reproducible = e->member.reproducible,
                                        .own_memory = any[OWN_MEMORY] > 0,
                                        .no_team = no_team->length ? strbuf_text(no_team) : NULL,
-                                       .kept_plan = kept_plan};
+                                       .saved_plan = saved_plan};
     return 0;
 }
 
@@ -108,21 +108,21 @@ static int open_node(struct exchange *e, size_t elems)
 }
 
 int exchange_form_all(struct exchange *e, const struct exchange_options *options,
-                      const struct exchange_member *member, const char *kept_plan, size_t elems)
+                      const struct exchange_member *member, const char *saved_plan, size_t elems)
 {
     struct strbuf no_team = {.data = NULL};
     int status;
 
     e->options = options;
     e->member = *member;
-    status = find_facts(e, kept_plan, &no_team) ||
+    status = find_facts(e, saved_plan, &no_team) ||
              error_agree(member->world, exchange_shape(options, &e->facts, &e->shape)) ||
              error_agree(member->world, exchange_check_leaders(options, &e->shape));
     if (!status && e->shape.hindered && e->facts.own_memory && member->engine->i->team)
         say(e, false, "NCCL disabled: %s", error_text());
     strbuf_free(&no_team);
     e->facts.no_team = NULL;
-    return error_any(status || open_node(e, elems));
+    return error_status(status || open_node(e, elems));
 }
 
 /* ---- in which way each group travels ---- */
@@ -181,7 +181,7 @@ static int choose_together(struct exchange *e, const struct exchange_net *net,
     for (size_t g = 0; g < ngroups && !status; g++)
         way[g] = index[g] >= 0 ? ways.way[index[g]] : (struct way){.scheme = NULL};
     free(index);
-    return error_any(status);
+    return error_status(status);
 }
 
 static int check_pace(const struct exchange *e)
@@ -207,7 +207,7 @@ static int check_pace(const struct exchange *e)
 static int make_plan(struct exchange *e, const struct exchange_net *net,
                      const struct plan_options *how)
 {
-    return error_any(exchange_plan(e->options, net, how, &e->plan) || check_pace(e));
+    return error_status(exchange_plan(e->options, net, how, &e->plan) || check_pace(e));
 }
 
 /* What was asked for and has no effect. */
@@ -239,7 +239,7 @@ int exchange_plan_all(struct exchange *e, const struct exchange_net *net)
     int status = error_agree(e->member.world, way ? 0 : -1);
 
     exchange_plan_options(e->options, &e->shape, net, e->facts.nranks, way, &how);
-    if (!status && exchange_keep(e->options, &e->shape, net, e->facts.kept_plan, &how, way))
+    if (!status && exchange_keep(e->options, &e->shape, net, e->facts.saved_plan, &how, way))
         say(e, false, "Using the resumed run's schemes; --tune=measure chooses again");
     else if (!status && e->shape.asks)
         status = choose_together(e, net, &how, way);

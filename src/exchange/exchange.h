@@ -1,13 +1,13 @@
 /* The one way from ranks to a running sync: who adds up together, in which way each group travels,
  * the plan, and the sync that moves gradients by it. Training and libposeidon are its users; what
- * of it needs no ranks (shape.h, choose.h) `poseidon plan` uses, too.
+ * of it needs no ranks (shape.h, schemes.h) `poseidon plan` uses, too.
  *
  * Functions that end in _all are collective over member.world and fail on all ranks together. */
 #ifndef POSEIDON_EXCHANGE_EXCHANGE_H
 #define POSEIDON_EXCHANGE_EXCHANGE_H
 
-#include "exchange/choose.h"
-#include "exchange/kept_plan.h"
+#include "exchange/schemes.h"
+#include "exchange/saved_plan.h"
 #include "plan/probe.h"
 #include "sync/node.h"
 #include "sync/sync.h"
@@ -47,10 +47,10 @@ struct exchange {
 };
 
 /* Forms the nodes that options->hierarchy asks for, if any, of the ranks of a machine that share
- * memory or whose engines make a team. elems: of the arenas, which a node shares. kept_plan: of the
- * run that goes on, or NULL; borrowed. All before in *out is zero. */
+ * memory or whose engines make a team. elems: of the arenas, which a node shares. saved_plan: of
+ * the run that goes on, or NULL; borrowed. All before in *out is zero. */
 int exchange_form_all(struct exchange *out, const struct exchange_options *options,
-                      const struct exchange_member *member, const char *kept_plan, size_t elems);
+                      const struct exchange_member *member, const char *saved_plan, size_t elems);
 
 /* Measures the cluster, once, or takes its figures from the options' file or the user's cache. No
  * traffic may be under way. */

@@ -68,7 +68,7 @@ static int find_file(const struct exchange *e, char **out)
 static int find_cap(const struct exchange *e, double *out)
 {
     double least = e->options->mbps > 0 ? -e->options->mbps * 1e6 / 8 : -INFINITY;
-    int status = agree_most(e->member.world, &least, 1);
+    int status = agree_max(e->member.world, &least, 1);
 
     *out = isinf(least) ? 0 : -least;
     return status;

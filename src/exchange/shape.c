@@ -7,7 +7,7 @@
  * have, gets messages as between machines. */
 #include "exchange/shape.h"
 
-#include "exchange/kept_plan.h"
+#include "exchange/saved_plan.h"
 #include "simulate/choose.h"
 #include "util/error.h"
 
@@ -40,7 +40,7 @@ static bool wants_messages(const struct exchange_options *o, const struct exchan
 
     return o->comm.policy != COMM_AUTO || o->servers > 0 || o->wire != WIRE_FP32 || facts->capped ||
            o->cluster_file || facts->blank ||
-           (!o->measure && kept_plan_is_apart(&how, facts->kept_plan));
+           (!o->measure && saved_plan_is_apart(&how, facts->saved_plan));
 }
 
 /* Whether the nodes' sums are branches of the tree over all workers (engine/tree_sum.h). */

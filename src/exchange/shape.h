@@ -4,7 +4,7 @@
 #ifndef POSEIDON_EXCHANGE_SHAPE_H
 #define POSEIDON_EXCHANGE_SHAPE_H
 
-#include "exchange/options.h"
+#include "exchange/exchange_options.h"
 #include "sync/node_map.h"
 
 /* What is known of the ranks. Borrowed. */
@@ -17,7 +17,7 @@ struct exchange_facts {
     bool reproducible;             /* gradients are added up along one tree over all workers */
     bool own_memory;               /* some worker computes in memory that is not the host's */
     const char *no_team;           /* then: why engines cannot add up; NULL: they can */
-    const char *kept_plan;         /* of the run that goes on (exchange/kept_plan.h); NULL: none */
+    const char *saved_plan;        /* of the run that goes on (exchange/saved_plan.h); NULL: none */
 };
 
 struct exchange_shape {

@@ -380,8 +380,8 @@ static int check_all(struct check *c)
         if (check_node(c))
             return error_context("node '%s' (%s)", c->node->name, c->node->op_type);
     }
-    return error_any(check_told(c, main->n_output, main->output) ||
-                     check_told(c, main->n_value_info, main->value_info));
+    return error_status(check_told(c, main->n_output, main->output) ||
+                        check_told(c, main->n_value_info, main->value_info));
 }
 
 int onnx_check(const struct onnx *graph)

@@ -88,7 +88,7 @@ int forecast_advise(const struct forecast *f, struct forecast_advice *out)
     *out = (struct forecast_advice){.enough_Bps = 0};
     if (point->workers < 2 || point->shape.only)
         return 0;
-    return error_any(find_enough(f, out) || find_servers(f, out));
+    return error_status(find_enough(f, out) || find_servers(f, out));
 }
 
 /* ---- in sentences ---- */

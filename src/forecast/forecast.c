@@ -159,8 +159,8 @@ int forecast_try(const struct forecast *f, int nodes, int servers, double *speed
         status = ask(f, &point, true); /* what it takes has been played */
         result.seconds = point.answer.seconds;
     } else if (!status) {
-        status = error_any(make_plan(f, &point, true, &plan) ||
-                           play(f, &point, plan, f->options->system, NULL, &result, NULL));
+        status = error_status(make_plan(f, &point, true, &plan) ||
+                              play(f, &point, plan, f->options->system, NULL, &result, NULL));
     }
     if (!status)
         *speedup = point.workers * f->alone_seconds / result.seconds;
@@ -200,7 +200,7 @@ static int play_point(const struct forecast *f, struct forecast_point *point,
     if (!status && plan_is_alone(plan) && point->workers == 1 && f->cluster.update_Bps > 0 &&
         options->play.stragglers <= 0 && !(options->system && options->system->manner.syncs_alone))
         point->result.seconds = f->alone_seconds;
-    return error_any(status || watch(f, point, plan));
+    return error_status(status || watch(f, point, plan));
 }
 
 static int run_point(const struct forecast *f, int nodes, struct forecast_point *point)
@@ -324,7 +324,7 @@ int forecast_create(const struct forecast_options *options, const struct cost_cl
     *out = (struct forecast){
         .options = options, .cluster = *cluster, .net = net, .groups = net->groups};
     find_ways(out);
-    status = error_any(find_work(out) || find_alone(out));
+    status = error_status(find_work(out) || find_alone(out));
     for (int i = 0; i < options->npoints && !status; i++)
         status = run_point(out, options->nodes[i], &out->points[i]);
     if (status)

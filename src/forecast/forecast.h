@@ -6,7 +6,7 @@
 
 #include "forecast/systems.h"
 #include "net/net.h"
-#include "exchange/choose.h"
+#include "exchange/schemes.h"
 
 #define FORECAST_MAX_POINTS 32
 #define FORECAST_MAX_NODES  65536

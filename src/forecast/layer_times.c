@@ -99,7 +99,7 @@ int layer_times_read(struct owner *owner, const struct net *net, const char *fil
 
     if (profile_read(file, &profile))
         return -1;
-    status = error_any(allocate(owner, net, out) || take_times(net, &profile, out));
+    status = error_status(allocate(owner, net, out) || take_times(net, &profile, out));
     product = profile_find(&profile, PROFILE_GEMM);
     if (!status && product && product->forward > 0)
         cluster->gemm_flops = 1e9 / product->forward;

@@ -53,8 +53,8 @@ static int database_read_label(struct source *source, uint64_t number, float *la
 {
     struct kv *kv = ((struct database *)source)->kv;
     struct strbuf datum = {0};
-    int status = error_any(kv->i->read(kv, number, false, &datum) ||
-                           datum_read_label(datum.bytes, datum.length, label));
+    int status = error_status(kv->i->read(kv, number, false, &datum) ||
+                              datum_read_label(datum.bytes, datum.length, label));
 
     strbuf_free(&datum);
     return status;

@@ -345,7 +345,7 @@ int source_open_hdf5_list(const char *list, int nnames, const char *const *names
     self = self_create(list, nnames, names, false);
     if (!self)
         return -1;
-    status = error_any(list_load(list, &text) || list_parse(self, list, text.data));
+    status = error_status(list_load(list, &text) || list_parse(self, list, text.data));
     if (status)
         file_kind_error(list, "a list of HDF5 files");
     else if (parts_scan(self))

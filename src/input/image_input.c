@@ -55,7 +55,7 @@ int image_input_set_mean(const char *text, struct transform *t)
         return 0;
     }
     status =
-        error_any(mean_file_read(text, &mean, &values) || set_channels(text, &mean, values, t));
+        error_status(mean_file_read(text, &mean, &values) || set_channels(text, &mean, values, t));
     free(values);
     return status;
 }
@@ -113,7 +113,7 @@ int image_input_read(const char *path, const struct image_input *o, float *out)
 {
     struct record record = {.label = 0};
     int status =
-        error_any(file_load(&record.file, path, MAX_FILE) || read_record(path, o, &record));
+        error_status(file_load(&record.file, path, MAX_FILE) || read_record(path, o, &record));
 
     if (!status)
         status = transform_apply(&o->transform, &record, 0, 0, 0, out);

@@ -174,8 +174,8 @@ int source_read_mark(struct source *source, struct source_mark *out)
 {
     assert(source->nrecords > 0);
     out->nrecords = source->nrecords;
-    return error_any(mark_record(source, 0, out->first) ||
-                     mark_record(source, source->nrecords - 1, out->last));
+    return error_status(mark_record(source, 0, out->first) ||
+                        mark_record(source, source->nrecords - 1, out->last));
 }
 
 static bool is_labelled(const struct source *source)

@@ -183,7 +183,7 @@ static int convolution_setup(struct layer *layer)
         conv_check_channels(layer, p))
         return -1;
     layer->u.conv.bias = p->bias_term;
-    return error_any(conv_set_top(layer, outputs) || conv_declare_params(layer, outputs, p));
+    return error_status(conv_set_top(layer, outputs) || conv_declare_params(layer, outputs, p));
 }
 
 static bool convolution_takes_relu(const struct layer *layer)

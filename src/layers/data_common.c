@@ -238,8 +238,8 @@ static int look_into_source(struct layer *layer, const struct layer_env *env, in
         return layer_notice(layer, env, "the source exists, but its shape could not be read: %s",
                             error_text());
     }
-    status = error_any(shapes_of_source(layer, state->source, batch) ||
-                       warn_of_axes(layer, env, state->source) || data_remember(state));
+    status = error_status(shapes_of_source(layer, state->source, batch) ||
+                          warn_of_axes(layer, env, state->source) || data_remember(state));
     source_close(state->source);
     state->source = NULL;
     return status;

@@ -98,8 +98,8 @@ static int memory_data_setup(struct layer *layer, const struct layer_env *env)
     dim[1] = p->channels;
     dim[2] = p->height;
     dim[3] = p->width;
-    return error_any(shape_set(&layer->tops[0]->value.shape, 4, dim, layer->tops[0]->name) ||
-                     shape_set(&layer->tops[1]->value.shape, 1, dim, layer->tops[1]->name));
+    return error_status(shape_set(&layer->tops[0]->value.shape, 4, dim, layer->tops[0]->name) ||
+                        shape_set(&layer->tops[1]->value.shape, 1, dim, layer->tops[1]->name));
 }
 
 const struct layer_i layer_memory_data = {

@@ -12,7 +12,7 @@
 #include "util/strbuf.h"
 
 /* The words of poseidon_create. */
-struct words {
+struct option_string {
     char *given, *text; /* as given, and cut apart: what is borrowed lies there. Owned */
     struct exchange_options exchange;
     const char *trace; /* NULL: none */
@@ -23,7 +23,7 @@ struct words {
 enum { RESULT_MEAN, RESULT_SUM, RESULT_VALUES };
 
 /* given and text are to be freed, also where it fails. */
-int words_parse(const char *text, struct words *out);
+int option_string_parse(const char *text, struct option_string *out);
 
 struct member {                    /* a tensor */
     struct poseidon_tensor tensor; /* its name owned */
@@ -36,7 +36,7 @@ struct member {                    /* a tensor */
 
 struct poseidon {
     struct owner owner; /* of groups, work, costs and zeros */
-    struct words words;
+    struct option_string words;
     MPI_Comm comm; /* owned, as all that follows; MPI_COMM_NULL: all that needs MPI has ended */
     int key;       /* of MPI_COMM_SELF's attribute, which MPI_Finalize deletes */
     int rank, nranks;
@@ -57,7 +57,7 @@ struct poseidon {
     struct clock_offset clock; /* before the start */
     int64_t began;             /* this iteration, in the trace */
     struct strbuf about;       /* what all ranks, and the runs of a job, must have alike */
-    char *plan_text;           /* exchange/kept_plan.h, where auto chose; else "" */
+    char *plan_text;           /* exchange/saved_plan.h, where auto chose; else "" */
     bool resumes;              /* with the state that poseidon_state_set was given: */
     char *state;               /* on rank 0, until the start */
     char *failure;             /* the message, once it has failed; */

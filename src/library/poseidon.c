@@ -172,7 +172,7 @@ int poseidon_create(MPI_Comm comm, const char *options, struct poseidon **out)
     MPI_TRY(MPI_Comm_set_errhandler(p->comm, MPI_ERRORS_RETURN));
     MPI_TRY(MPI_Comm_rank(p->comm, &p->rank));
     MPI_TRY(MPI_Comm_size(p->comm, &p->nranks));
-    if (error_agree(p->comm, words_parse(options ? options : "", &p->words)))
+    if (error_agree(p->comm, option_string_parse(options ? options : "", &p->words)))
         goto fail;
     p->rates[0] = p->rates[1] = p->words.rate;
     *out = p;

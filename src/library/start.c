@@ -42,7 +42,7 @@ static int compare_all(struct poseidon *p)
     int status = p->nmembers > 0 ? 0 : error_set("poseidon_start: no tensor was added");
 
     describe_job(p, &p->about);
-    return error_any(
+    return error_status(
         error_agree(p->comm, status || strbuf_status(&p->about)) ||
         agreement_check(p->comm, &p->about, "all ranks add the same tensors in the same order"));
 }
@@ -91,8 +91,8 @@ static int make_groups(struct poseidon *p)
         p->elems += (t->elems + ALIGNED - 1) / ALIGNED * ALIGNED;
         zeros = side > zeros ? side : zeros;
     }
-    return error_any(OWN(&p->owner, p->zeros, zeros, "factors") ||
-                     engine_host.open(NULL, &p->engine.context));
+    return error_status(OWN(&p->owner, p->zeros, zeros, "factors") ||
+                        engine_host.open(NULL, &p->engine.context));
 }
 
 /* What the exchange warns of; what it only tells has no place here. */
@@ -161,7 +161,7 @@ static int describe_plan(struct poseidon *p)
     free(p->plan_text);
     strbuf_puts(&text, "");
     if (p->exchange.shape.asks)
-        kept_plan_describe(p->exchange.plan, &text);
+        saved_plan_describe(p->exchange.plan, &text);
     p->plan_text = strbuf_take(&text);
     return p->plan_text ? 0 : -1;
 }
@@ -172,7 +172,7 @@ static int make_plan(struct poseidon *p)
 
     if (exchange_plan_all(&p->exchange, &net))
         return -1;
-    return error_agree(p->comm, error_any(price_plan(p) || describe_plan(p)));
+    return error_agree(p->comm, error_status(price_plan(p) || describe_plan(p)));
 }
 
 /* ---- what sync asks ---- */
@@ -272,7 +272,7 @@ int library_write_trace(struct poseidon *p)
 
 static int open_sync(struct poseidon *p)
 {
-    const struct words *w = &p->words;
+    const struct option_string *w = &p->words;
     bool rules = w->result == RESULT_VALUES;
     const struct sync_model model = {.elems = p->elems,
                                      .values = p->values,

@@ -1,7 +1,7 @@
 /* Building: arenas and initial parameters, then ops bottom-up, then the memory of blobs.
  *
  * Ops choose layouts as they are created, so blobs get their memory last, in the sizes that came
- * out (memory.c). */
+ * out (net_memory.c). */
 #include "net/net_internal.h"
 
 #include "util/alloc.h"

@@ -133,7 +133,7 @@ static int allocate_layer(struct net *net, struct layer *layer)
 {
     size_t nbottoms = (size_t)layer->nbottoms, ntops = (size_t)layer->ntops;
 
-    return error_any(
+    return error_status(
         OWN(&net->internals->owner, layer->bottoms, nbottoms + 1, "a layer") ||
         OWN(&net->internals->owner, layer->tops, ntops + 1, "a layer") ||
         OWN(&net->internals->owner, layer->propagate, nbottoms + 1, "a layer") ||
@@ -204,7 +204,7 @@ static int allocate_net(struct wiring *wiring)
 
     for (size_t i = 0; i < nlayers; i++)
         ntops += (size_t)net->def->layers[i].ntops + 1; /* 1: an automatic top */
-    return error_any(
+    return error_status(
         OWN(&net->internals->owner, net->layers, nlayers + 1, "the layers") ||
         OWN(&net->internals->owner, net->blobs, ntops + 1, "the layers") ||
         OWN(&net->internals->owner, net->internals->wires, nlayers + 1, "the layers") ||

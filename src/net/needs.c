@@ -182,7 +182,7 @@ int net_find_needs(struct net *net)
     if (read_losses(net))
         return -1;
     if (!net->train)
-        return error_any(check_layers(net) || net_find_sums(net));
+        return error_status(check_layers(net) || net_find_sums(net));
     if (ALLOC(sweep.flow, net->nblobs + 1, "the gradient flow"))
         return -1;
     for (int l = 0; l < net->nlayers; l++)

@@ -64,7 +64,7 @@ int net_wire_layers(struct net *net, const struct layer_env *env);
 /* Parameters, sharing (params.c) and, once the needs are known, groups (groups.c). */
 int net_make_params(struct net *net, const struct layer_env *env);
 int net_make_groups(struct net *net);
-/* The weighted sum of the pass's losses (run.c). */
+/* The weighted sum of the pass's losses (passes.c). */
 int net_add_losses(struct net *net, double *sum);
 /* Loss weights, who needs a gradient, and whether in-place layers spoil it (needs.c). */
 int net_find_needs(struct net *net);
@@ -76,7 +76,7 @@ bool net_has_loss(const struct net *net, int layer, int top);
 void net_fuse(struct net *net);
 /* Engine memory that the net frees in the end (build.c). */
 int net_allocate(struct net *net, size_t bytes, const char *what, float **out);
-/* The memory of blobs, once all ops exist (memory.c). */
+/* The memory of blobs, once all ops exist (net_memory.c). */
 int net_place_blobs(struct net *net);
 /* Where the passes are from now on, for any thread: 2 layer + 1 in backward; -1: between two. */
 void net_note_position(struct net *net, int64_t at);
@@ -84,11 +84,11 @@ void net_note_position(struct net *net, int64_t at);
 enum net_pass { NET_FORWARD, NET_BACKWARD };
 
 /* Layers `from` to `to` of a pass, one after the other; of those that have no backward, nothing is
- * done there (run.c). */
+ * done there (passes.c). */
 int net_run_layers(struct net *net, enum net_pass pass, int from, int to, const struct run *run,
                    bool first);
-/* The same, recorded once and launched from then on (graph.c); only where that is usable, and only
- * layers between which the host does nothing. net_graphs_prepare: before a pass of such. */
+/* The same, recorded once and launched from then on (net_graphs.c); only where that is usable, and
+ * only layers between which the host does nothing. net_graphs_prepare: before a pass of such. */
 int net_graphs_open(struct net *net);
 void net_graphs_close(struct net *net);
 bool net_graphs_usable(const struct net *net);
@@ -96,7 +96,7 @@ int net_graphs_prepare(struct net *net, const struct run *run);
 int net_graphs_run(struct net *net, enum net_pass pass, int from, int to, const struct run *run,
                    bool first);
 /* A gradient is overwritten by the first layer that computes it in an iteration, added to by
- * others: says so to the layer's parameters (run.c). */
+ * others: says so to the layer's parameters (passes.c). */
 void net_set_accumulate(struct net *net, int layer, bool first);
 
 #endif

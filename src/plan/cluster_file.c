@@ -150,8 +150,8 @@ int probe_set(const char *option, const char *text, struct probe *out)
     figure = find(key);
     if (!figure || figure->kind & IS_COUNT) /* the job says how many ranks there are */
         return unknown_key(option, key);
-    return error_any(parse_value(option, key, equals + 1, &value) ||
-                     take(option, figure, value, out));
+    return error_status(parse_value(option, key, equals + 1, &value) ||
+                        take(option, figure, value, out));
 }
 
 const char *probe_figure(const struct probe *probe, int i, const char **about, double *value)

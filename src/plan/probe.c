@@ -69,7 +69,7 @@ static void choose_peers(struct prober *p, bool same_node)
 static int find_most_peers(const struct prober *p, int *out)
 {
     double most = p->npeers;
-    int status = agree_most(p->comm, &most, 1);
+    int status = agree_max(p->comm, &most, 1);
 
     *out = (int)most;
     return status;
@@ -104,7 +104,7 @@ static int exchange(struct prober *p, int messages, int bytes, double *seconds)
         return -1;
     MPI_TRY(MPI_Waitall(2 * messages, p->requests, MPI_STATUSES_IGNORE));
     *seconds = clock_seconds() - *seconds;
-    return agree_most(p->comm, seconds, 1);
+    return agree_max(p->comm, seconds, 1);
 fail:
     return -1;
 }
@@ -117,7 +117,7 @@ static int trips(struct prober *p, int to, int from, int count, double *seconds)
         MPI_TRY(MPI_Sendrecv(p->out, 4, MPI_BYTE, to, TAG, p->in, 4, MPI_BYTE, from, TAG, p->comm,
                              MPI_STATUS_IGNORE));
     *seconds = (clock_seconds() - *seconds) / count;
-    return agree_most(p->comm, seconds, 1);
+    return agree_max(p->comm, seconds, 1);
 fail:
     return -1;
 }
@@ -176,7 +176,7 @@ static int measure_exchange(struct prober *p, double budget, bool of_node, doubl
     double streams = (double)p->npeers * (of_node ? p->topology->local_ranks : 1);
 
     *out = 0;
-    if (find_most_peers(p, &most) || agree_most(p->comm, &streams, 1))
+    if (find_most_peers(p, &most) || agree_max(p->comm, &streams, 1))
         return -1;
     if (most == 0)
         return 0;
@@ -402,8 +402,9 @@ static int measure_products(struct prober *p, const struct engine *engine,
             "measuring products", &memory);
         products.memory = memory;
         cluster->gemm_flops = status ? 0 : measure_rate(multiply, &products);
-        status = error_any(cluster->gemm_flops <= 0 || probe_serving(engine, &cluster->serve_Bps) ||
-                           probe_copying(engine, &cluster->device_Bps));
+        status =
+            error_status(cluster->gemm_flops <= 0 || probe_serving(engine, &cluster->serve_Bps) ||
+                         probe_copying(engine, &cluster->device_Bps));
     }
     status = error_agree(p->comm, status);
     if (!status)
@@ -483,7 +484,7 @@ static int allocate(struct prober *p)
     static const char what[] = "measuring the cluster";
 
     p->room = 2 * (MESSAGES + p->nranks);
-    return error_any(
+    return error_status(
         OWN(&p->owner, p->peers, p->nranks, what) || OWN(&p->owner, p->requests, p->room, what) ||
         OWN(&p->owner, p->out, BUFFER_BYTES, what) || OWN(&p->owner, p->in, BUFFER_BYTES, what));
 }

@@ -63,7 +63,7 @@ static int serve(const struct serving *s)
     const struct engine_rows up = {.host = s->host, .memory = grad, .width = ELEMS, .rows = 1};
     const struct engine_rows back = {.host = s->host, .memory = values, .width = ELEMS, .rows = 1};
 
-    return error_any(
+    return error_status(
         copies->copy(context, ENGINE_STORE, &up, ENGINE_STORED, s->ticket) ||
         services->update(context, &sgd, values, grad, history, ELEMS, ELEMS, ENGINE_STORED) ||
         copies->copy(context, ENGINE_FETCH, &back, ENGINE_STORED, s->ticket) || await(s));
@@ -75,7 +75,7 @@ static int copy(const struct serving *s)
     const struct engine_rows rows = {
         .host = s->host, .memory = s->memory, .width = ELEMS, .rows = 1};
 
-    return error_any(
+    return error_status(
         copies->copy(s->engine->context, ENGINE_STORE, &rows, ENGINE_STORED, s->ticket) ||
         await(s) ||
         copies->copy(s->engine->context, ENGINE_FETCH, &rows, ENGINE_IN_TURN, s->ticket) ||

@@ -1,8 +1,8 @@
 /* The seam of communication schemes: how the gradient of a bucket becomes everybody's new
  * parameters. A scheme is one constant table in one file (src/sync/ps.c, sfb.c, ...) and one line
- * in the registry (src/sync/registry.c). The plan asks a table what the scheme can move, where it
- * adds up, in what form gradients travel, how many bytes that is and what it costs; sync runs its
- * steps. Nobody else names a scheme. */
+ * in the registry (src/sync/scheme_registry.c). The plan asks a table what the scheme can move,
+ * where it adds up, in what form gradients travel, how many bytes that is and what it costs; sync
+ * runs its steps. Nobody else names a scheme. */
 #ifndef POSEIDON_PLAN_SCHEME_H
 #define POSEIDON_PLAN_SCHEME_H
 

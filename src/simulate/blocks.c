@@ -111,7 +111,7 @@ static int open_endpoints(struct simulation *s)
     make_endpoints(s, 0, 0, plan->nworkers, each, s->nworkers);
     make_endpoints(s, s->nworkers, plan->nworkers, servers, each, nservers);
     join_links(s, folded);
-    return error_any(join_leaves(s) || open_queues(s));
+    return error_status(join_leaves(s) || open_queues(s));
 }
 
 /* ---- transfers ---- */

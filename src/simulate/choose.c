@@ -351,8 +351,8 @@ static int choose_among(struct chooser *c, int first, int end, const char *mixed
 
     snprintf(row.name.text, sizeof row.name.text, "%s", mixed);
     add_mixes(c, end);
-    return error_any((!c->question->quick && add_named(c, first, end)) ||
-                     add_row(c, row, c->nmixes) || widen_windows(c, tried));
+    return error_status((!c->question->quick && add_named(c, first, end)) ||
+                        add_row(c, row, c->nmixes) || widen_windows(c, tried));
 }
 
 static int choose(struct chooser *c)
@@ -383,7 +383,7 @@ int choose_comm(const struct choose_question *question, struct choose_answer *ou
     *out = (struct choose_answer){.way = alloc_array((size_t)question->play.work->ngroups,
                                                      sizeof *out->way, "the choice of schemes")};
     find_sizes(&c);
-    status = error_any(!out->way || find_ways(&c) || find_costs(&c) || choose(&c) || take(&c));
+    status = error_status(!out->way || find_ways(&c) || find_costs(&c) || choose(&c) || take(&c));
     free(c.table);
     free(c.mix);
     if (status)

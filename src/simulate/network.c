@@ -117,7 +117,7 @@ static void note_bytes(const struct simulation *s, double bytes, double start, d
 }
 
 /* Where a block has fewer homes than nodes, these also serve one message after the other. */
-static int leave(struct simulation *s, struct endpoint *from, struct message *message)
+static int depart(struct simulation *s, struct endpoint *from, struct message *message)
 {
     const struct message_spec *spec = &message->spec;
     const struct endpoint *to = &s->endpoints[spec->to];
@@ -156,7 +156,7 @@ int network_pump(struct simulation *s, int endpoint)
     double delay;
 
     while ((entry = queue_take(&from->queue, s->now)))
-        if (leave(s, from, (struct message *)entry))
+        if (depart(s, from, (struct message *)entry))
             return -1;
     delay = queue_count(&from->queue) > 0 ? queue_delay(&from->queue, s->now) : 0;
     if (delay <= 0 || from->wakes)
@@ -195,7 +195,7 @@ int network_deliver(struct simulation *s, struct message *message)
     int from = message->spec.from, status;
 
     queue_sent(&s->endpoints[from].queue, &message->entry);
-    status = error_any(traffic_arrived(s, &message->spec) || network_pump(s, from));
+    status = error_status(traffic_arrived(s, &message->spec) || network_pump(s, from));
     message->entry.next = s->free;
     s->free = &message->entry;
     return status;

@@ -36,7 +36,7 @@ int ring_open(struct simulation *s)
 
     if (!s->options->manner.ring)
         return 0;
-    return error_any(ROOM(s, s->ring.posted, buckets) || ROOM(s, s->ring.queue, buckets));
+    return error_status(ROOM(s, s->ring.posted, buckets) || ROOM(s, s->ring.queue, buckets));
 }
 
 /* How many of the queue go now: what the fusion buffer takes, one at least. */

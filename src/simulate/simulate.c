@@ -22,7 +22,7 @@ double layer_times_total(const struct layer_times *times)
 
 /* ---- the passes ---- */
 
-static bool is_there(struct simulation *s, int endpoint, int bucket)
+static bool has_bucket(struct simulation *s, int endpoint, int bucket)
 {
     return progress_of(s, endpoint, bucket)->done >= s->endpoints[endpoint].iteration;
 }
@@ -34,12 +34,12 @@ static int find_awaited(struct simulation *s, int endpoint)
 
     if (s->options->overlap == COST_OVERLAP_WFBP) {
         for (int b = s->layer_first[a->layer]; b >= 0; b = s->buckets[b].next)
-            if (!is_there(s, endpoint, b))
+            if (!has_bucket(s, endpoint, b))
                 return b;
         return -1;
     }
     for (int b = 0; b < s->plan->nbuckets && a->layer == 0; b++)
-        if (s->buckets[b].layer >= 0 && !is_there(s, endpoint, b))
+        if (s->buckets[b].layer >= 0 && !has_bucket(s, endpoint, b))
             return b;
     return -1;
 }
@@ -201,7 +201,7 @@ int passes_arrived(struct simulation *s, int endpoint, int bucket, int iteration
 
 /* ---- the clock ---- */
 
-static int happen(struct simulation *s, const struct event *e)
+static int play_event(struct simulation *s, const struct event *e)
 {
     switch ((enum event_kind)(e->order % EVENT_KINDS)) {
     case EVENT_LAYER:
@@ -243,7 +243,7 @@ static int play(struct simulation *s)
     while (s->ended < s->nworkers && events_take(&s->events, &event)) {
         assert(event.time >= s->now);
         s->now = event.time;
-        if (happen(s, &event))
+        if (play_event(s, &event))
             return -1;
     }
     assert(s->ended == s->nworkers); /* else somebody waits for what nobody sends */
@@ -303,7 +303,7 @@ int simulate_run(const struct simulate_options *options, struct simulate_result 
 
     assert(options->plan->ngroups == options->work->ngroups);
     assert(options->ranks_per_node >= 1);
-    status = error_any(blocks_open(&s) || play(&s));
+    status = error_status(blocks_open(&s) || play(&s));
     if (!status) {
         sum_up(&s, out);
         if (ranks)

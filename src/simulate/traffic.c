@@ -315,8 +315,8 @@ int traffic_gathered(struct simulation *s, int endpoint, int bucket, int iterati
     if (!b->scheme)
         return work_alone(s, endpoint, bucket, iteration);
     if (to_all(b))
-        return error_any(send_to_all(s, endpoint, bucket, iteration) ||
-                         work_alone(s, endpoint, bucket, iteration));
+        return error_status(send_to_all(s, endpoint, bucket, iteration) ||
+                            work_alone(s, endpoint, bucket, iteration));
     return send_gradients(s, endpoint, bucket, iteration);
 }
 

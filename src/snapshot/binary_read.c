@@ -184,9 +184,10 @@ int snapshot_read_state_binary(const char *path, struct snapshot_state *state,
 
     if (proto_open(path, &r.proto))
         return -1;
-    status = error_any(read_state(&r) || (nhistory != SNAPSHOT_PEEK &&
-                                          snapshot_load_history(&source, (uint64_t)r.history.nblobs,
-                                                                history, nhistory)));
+    status =
+        error_status(read_state(&r) || (nhistory != SNAPSHOT_PEEK &&
+                                        snapshot_load_history(&source, (uint64_t)r.history.nblobs,
+                                                              history, nhistory)));
     free(r.history.blobs);
     proto_close(r.proto);
     return status;

@@ -281,14 +281,15 @@ static int read_number(hid_t file, const char *path, const char *name, int64_t *
 
 static int read_owner(hid_t file, const char *path, struct snapshot_state *state)
 {
-    return error_any(read_number(file, path, "global_batch", &state->owner.global_batch) ||
-                     h5_attribute_read_text(file, path, "run", &state->owner.run) ||
-                     h5_attribute_read_text(file, path, "parameters", &state->owner.parameters) ||
-                     h5_attribute_read_text(file, path, "solver_type", &state->owner.rule) ||
-                     h5_attribute_read_text(file, path, "run_digest", &state->owner.digest) ||
-                     h5_attribute_read_text(file, path, "plan", &state->owner.plan) ||
-                     h5_attribute_read_text(file, path, "memory", &state->memory) ||
-                     h5_attribute_read_text(file, path, "residuals", &state->residuals));
+    return error_status(
+        read_number(file, path, "global_batch", &state->owner.global_batch) ||
+        h5_attribute_read_text(file, path, "run", &state->owner.run) ||
+        h5_attribute_read_text(file, path, "parameters", &state->owner.parameters) ||
+        h5_attribute_read_text(file, path, "solver_type", &state->owner.rule) ||
+        h5_attribute_read_text(file, path, "run_digest", &state->owner.digest) ||
+        h5_attribute_read_text(file, path, "plan", &state->owner.plan) ||
+        h5_attribute_read_text(file, path, "memory", &state->memory) ||
+        h5_attribute_read_text(file, path, "residuals", &state->residuals));
 }
 
 static int read_history(hid_t file, const char *path, const struct snapshot_blob *history,
@@ -339,9 +340,9 @@ int snapshot_read_state_hdf5(const char *path, struct snapshot_state *state,
     h5_lock();
     status = h5_file_open(path, &file);
     if (!status)
-        status =
-            error_any(read_state(file, path, state) ||
-                      (nhistory != SNAPSHOT_PEEK && read_history(file, path, history, nhistory)));
+        status = error_status(
+            read_state(file, path, state) ||
+            (nhistory != SNAPSHOT_PEEK && read_history(file, path, history, nhistory)));
     if (file >= 0)
         H5Fclose(file);
     h5_unlock();

@@ -169,7 +169,7 @@ static int write_version(hid_t file, const char *path)
 
 static int write_owner(hid_t file, const char *path, const struct snapshot_state *state)
 {
-    return error_any(
+    return error_status(
         write_version(file, path) || write_text_attribute(file, path, "run", state->owner.run) ||
         write_text_attribute(file, path, "parameters", state->owner.parameters) ||
         write_text_attribute(file, path, "solver_type", state->owner.rule) ||
@@ -235,7 +235,7 @@ static int write_shared(hid_t group, const char *path, const struct snapshot_lay
         if (layer->blobs[i].owner)
             strbuf_printf(&names[i], "%s/%d", layer->blobs[i].owner, layer->blobs[i].owner_blob);
         texts[i] = strbuf_text(&names[i]);
-        status = error_any(status || strbuf_status(&names[i]));
+        status = error_status(status || strbuf_status(&names[i]));
     }
     if (!status && snapshot_owned_blobs(layer) < layer->nblobs)
         status = h5_attribute_write_texts(group, path, "shared", layer->nblobs, texts);

@@ -424,7 +424,7 @@ static int compose_header(const struct weights *w, struct json *json, const char
             if (!w->layers[i].blobs[b].shared)
                 put_entry(json, &w->layers[i], b, place);
     json_object_end(json);
-    status = error_any(strbuf_status(&net) || json_text(json, text));
+    status = error_status(strbuf_status(&net) || json_text(json, text));
     strbuf_free(&net);
     return status;
 }
@@ -447,8 +447,8 @@ int weights_write_safetensors(const struct weights *w, const char *path)
     struct file_writer to = {.path = path};
     const char *text = NULL;
     size_t length, padding;
-    int status = error_any(snapshot_check_names(path, w->layers, w->nlayers) ||
-                           compose_header(w, &json, &text) || file_writer_open(&to, path));
+    int status = error_status(snapshot_check_names(path, w->layers, w->nlayers) ||
+                              compose_header(w, &json, &text) || file_writer_open(&to, path));
 
     if (!status) {
         length = strlen(text);

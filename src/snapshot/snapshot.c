@@ -244,13 +244,13 @@ int snapshot_copy_text(const char *text, char **out)
 int snapshot_owner_copy(const struct snapshot_owner *from, struct snapshot_owner *out)
 {
     *out = (struct snapshot_owner){.global_batch = from->global_batch};
-    return error_any(snapshot_copy_text(from->run, &out->run) ||
-                     snapshot_copy_text(from->classes, &out->classes) ||
-                     snapshot_copy_text(from->preparation, &out->preparation) ||
-                     snapshot_copy_text(from->parameters, &out->parameters) ||
-                     snapshot_copy_text(from->rule, &out->rule) ||
-                     snapshot_copy_text(from->digest, &out->digest) ||
-                     snapshot_copy_text(from->plan, &out->plan));
+    return error_status(snapshot_copy_text(from->run, &out->run) ||
+                        snapshot_copy_text(from->classes, &out->classes) ||
+                        snapshot_copy_text(from->preparation, &out->preparation) ||
+                        snapshot_copy_text(from->parameters, &out->parameters) ||
+                        snapshot_copy_text(from->rule, &out->rule) ||
+                        snapshot_copy_text(from->digest, &out->digest) ||
+                        snapshot_copy_text(from->plan, &out->plan));
 }
 
 void snapshot_owner_free(struct snapshot_owner *owner)

@@ -121,7 +121,7 @@ static int walk_layer(struct model_file *file, uint64_t at, uint64_t end,
                 status = copy_field(file, form->type, out, &field);
         }
     }
-    return error_any(status || strbuf_status(out));
+    return error_status(status || strbuf_status(out));
 }
 
 static int take_layer(struct model_file *file, const struct proto_field *field)

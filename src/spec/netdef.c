@@ -82,8 +82,8 @@ static int keep_layers(struct builder *b, const Caffe__NetParameter *net,
     }
     if (nbottoms > INT_MAX / 2 || ntops > INT_MAX / 2)
         return error_set("%s: more blobs than can be counted", b->def->file);
-    return error_any(ALLOC(b->sources, nbottoms, "the blobs") ||
-                     ALLOC(b->versions, ntops, "the blobs"));
+    return error_status(ALLOC(b->sources, nbottoms, "the blobs") ||
+                        ALLOC(b->versions, ntops, "the blobs"));
 }
 
 /* Whether the layer makes a blob of that name of its own: none that it reads and changes in place.
@@ -379,7 +379,7 @@ static int build(struct builder *b, const Caffe__NetParameter *net, const struct
     for (int i = 0; i < b->nkept; i++)
         if (bind_layer(b, i, &nsources))
             return -1;
-    return error_any(emit_all(b) || check_tops(b));
+    return error_status(emit_all(b) || check_tops(b));
 }
 
 int net_def_create(const struct text_doc *doc, const Caffe__NetParameter *param,

@@ -38,8 +38,8 @@ static int alone_rebuild(struct sync *sync, int bucket, int64_t iteration)
 /* What was made of the team's sum so far is what the computation finds after gradient_order. */
 static int team_settle(struct sync *sync, int bucket, int64_t iteration)
 {
-    return error_any(history_update_bucket(sync, bucket, iteration, ENGINE_STORED) ||
-                     gradient_note_stored(sync, bucket));
+    return error_status(history_update_bucket(sync, bucket, iteration, ENGINE_STORED) ||
+                        gradient_note_stored(sync, bucket));
 }
 
 static int team_post(struct sync *sync, int bucket, int64_t iteration)

@@ -81,7 +81,8 @@ int sync_sum(struct sync *sync, double *values, int count)
 
     if (sync->plan->ncomputing == 1) /* a call would wait for the updates that are under way */
         return wire_failed(sync->wire);
-    return error_any(begin_sum(sync, sum, sync->sums, values, count) || end_sum(sync, sum, values));
+    return error_status(begin_sum(sync, sum, sync->sums, values, count) ||
+                        end_sum(sync, sum, values));
 }
 
 int sync_ask(struct sync *sync, const double values[SYNC_ASK_VALUES])
@@ -131,7 +132,7 @@ static bool is_everywhere(const struct sync *sync, int chunk)
 
 /* The world rank that rank 0 has it from: the leader's, or the chunk's home, which alone has it, or
  * one of rank 0's own node that has all. */
-static int keeper_of(const struct sync *sync, int chunk)
+static int snapshot_writer_of(const struct sync *sync, int chunk)
 {
     int leader = sync->calls.kept == KEPT_GRADIENTS ? sync->calls.leader
                  : is_everywhere(sync, chunk)       ? 0
@@ -161,7 +162,7 @@ static int block_came(void *context, const struct wire_message *message)
     return 0;
 }
 
-/* One block of a chunk, from its keeper to rank 0. */
+/* One block of a chunk, from its holder to rank 0. */
 static int move_block(struct sync *sync, int chunk, float *block)
 {
     struct wire_message message = {.buffer = block,
@@ -174,7 +175,7 @@ static int move_block(struct sync *sync, int chunk, float *block)
     sync->calls.gathering++;
     if (sync->world_rank != 0)
         return wire_send(sync->wire, &message);
-    message.peer = keeper_of(sync, chunk);
+    message.peer = snapshot_writer_of(sync, chunk);
     return wire_receive(sync->wire, &message);
 }
 
@@ -183,7 +184,8 @@ static int move_block(struct sync *sync, int chunk, float *block)
 static int gather_chunk(struct sync *sync, int chunk)
 {
     size_t begin = chunk_of(sync, chunk)->begin, count = count_kept(sync, chunk);
-    bool keeps = keeper_of(sync, chunk) == sync->world_rank, collects = sync->world_rank == 0;
+    bool keeps = snapshot_writer_of(sync, chunk) == sync->world_rank,
+         collects = sync->world_rank == 0;
     struct history_view view = {.blocks = NULL};
 
     if (!keeps && !collects)
@@ -254,7 +256,7 @@ static bool takes_chunk(const struct sync *sync, int chunk)
     if (sync->calls.kept == KEPT_GRADIENTS || sync->calls.kept == KEPT_BASES)
         return sync->worker && leads_chunk(sync, chunk);
     return is_everywhere(sync, chunk) ? leads_chunk(sync, chunk)
-                                      : keeper_of(sync, chunk) == sync->world_rank;
+                                      : snapshot_writer_of(sync, chunk) == sync->world_rank;
 }
 
 static void take_block(const struct sync *sync, const float *block, size_t count, float *to)

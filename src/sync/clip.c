@@ -150,7 +150,7 @@ int clip_chunk_ready(struct sync *sync, int chunk, const float *sum, const float
 {
     assert(sync->clip.local > 0);
     sync->clip.local--;
-    return error_any(note_norms(sync, chunk, false, sum, values) || clip_advance(sync));
+    return error_status(note_norms(sync, chunk, false, sum, values) || clip_advance(sync));
 }
 
 static int clip_take(void *context, int64_t argument)

@@ -74,7 +74,7 @@ static int broadcast(MPI_Comm comm, float *values, size_t elems)
     for (size_t at = 0; at < elems; at += PIECE) {
         size_t n = elems - at < PIECE ? elems - at : PIECE;
         MPI_TRY(MPI_Ibcast(values + at, (int)n, MPI_FLOAT, 0, comm, &request));
-        MPI_TRY(patience_wait("MPI_Bcast", &request));
+        MPI_TRY(watchdog_wait("MPI_Bcast", &request));
     }
     return 0;
 fail:

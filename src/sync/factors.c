@@ -121,9 +121,9 @@ int factors_open(struct sync *sync, int bucket, bool on_host, struct factors *ou
     if (!floats && OWN(&sync->owner, out->halves, all_elems(out), "sufficient factors"))
         return -1;
     /* the own rows of a round are copied among the others, and rounded, by the host */
-    return error_any(open_rows(sync, on_host ? 0 : out->round_each * (size_t)out->workers, shared,
-                               !on_host && out->rounds == 1 && floats, out) ||
-                     open_ones(sync, out));
+    return error_status(open_rows(sync, on_host ? 0 : out->round_each * (size_t)out->workers,
+                                  shared, !on_host && out->rounds == 1 && floats, out) ||
+                        open_ones(sync, out));
 }
 
 /* `count` rows of `width` floats of engine memory into rows at `to`. */
@@ -157,8 +157,8 @@ int factors_stage(struct sync *sync, int bucket, const struct factors *factors, 
 
     assert(((size_t)micro + 1) * rows * (m + n) <= factors->each);
     sync->model.factors(sync->model.context, b->first_group, &bottom, &top_grad);
-    return error_any(stage_rows(sync, bucket, factors, row, bottom, n, rows) ||
-                     stage_rows(sync, bucket, factors, row + n, top_grad, m, rows));
+    return error_status(stage_rows(sync, bucket, factors, row, bottom, n, rows) ||
+                        stage_rows(sync, bucket, factors, row + n, top_grad, m, rows));
 }
 
 int factors_store(struct sync *sync, int bucket, const struct factors *factors, int slot)

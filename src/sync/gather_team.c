@@ -136,7 +136,7 @@ static int ask_for_sum(struct sync *sync, int bucket)
         return 0;
     if (sync->buckets[bucket].steps->stays)
         return bucket_post(sync, bucket);
-    return error_any(gradient_depart(sync, bucket, ENGINE_STORED) || bucket_await(sync, bucket));
+    return error_status(gradient_depart(sync, bucket, ENGINE_STORED) || bucket_await(sync, bucket));
 }
 
 /* The others' next pass is told to wait for them on the device: nobody does here. */

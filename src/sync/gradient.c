@@ -60,7 +60,7 @@ int gradient_place(struct sync *sync)
     for (int b = 0; b < sync->plan->nbuckets && sync->worker; b++)
         if (open_bucket(sync, b))
             return -1;
-    return error_any(encode_open(sync) || serve_open(sync));
+    return error_status(encode_open(sync) || serve_open(sync));
 }
 
 const char *gradient_way(const struct sync *sync)
@@ -114,8 +114,8 @@ int gradient_ticket(struct sync *sync, struct engine_ticket **out)
 {
     const struct engine *engine = sync->model.engine;
 
-    return error_any(engine->i->copies->ticket_create(engine->context, out) ||
-                     owner_take(&sync->owner, destroy_ticket, (void *)(uintptr_t)engine, *out));
+    return error_status(engine->i->copies->ticket_create(engine->context, out) ||
+                        owner_take(&sync->owner, destroy_ticket, (void *)(uintptr_t)engine, *out));
 }
 
 static void close_tree_sum(void *context, void *tree)
@@ -126,8 +126,8 @@ static void close_tree_sum(void *context, void *tree)
 
 int gradient_tree_sum(struct sync *sync, struct tree_sum *out)
 {
-    return error_any(tree_sum_open(out, sync->plan->nworkers, NULL, NULL) ||
-                     owner_take(&sync->owner, close_tree_sum, NULL, out));
+    return error_status(tree_sum_open(out, sync->plan->nworkers, NULL, NULL) ||
+                        owner_take(&sync->owner, close_tree_sum, NULL, out));
 }
 
 /* ---- forms ---- */

@@ -46,7 +46,7 @@ int node_map_create(const int *machine, int nmachines, int nranks, int nworkers,
 
     assert(nworkers > 0 && nworkers <= nranks);
     *out = (struct node_map){.nworkers = nworkers};
-    status = error_any(status || ALLOC(out->node, nranks, "the nodes"));
+    status = error_status(status || ALLOC(out->node, nranks, "the nodes"));
     if (!status)
         put_together(out, machine, nranks, each, machines);
     free(machines);

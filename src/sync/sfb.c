@@ -391,11 +391,11 @@ static int sfb_rebuild(struct sync *sync, int bucket, int64_t iteration)
     int64_t round = (iteration + 1) * sfb->factors.rounds - 1;
 
     sfb->multiplied = round + 1;
-    return error_any(gradient_order(sync, bucket) ||
-                     factors_rebuild(sync, bucket, &sfb->factors, (int)(round & 1),
-                                     sfb->by_worker ? sync->plan->nworkers - 1 : 0,
-                                     sfb->factors.rounds > 1,
-                                     sync->model.engine_grads + bucket_of(sync, bucket)->begin));
+    return error_status(gradient_order(sync, bucket) ||
+                        factors_rebuild(sync, bucket, &sfb->factors, (int)(round & 1),
+                                        sfb->by_worker ? sync->plan->nworkers - 1 : 0,
+                                        sfb->factors.rounds > 1,
+                                        sync->model.engine_grads + bucket_of(sync, bucket)->begin));
 }
 
 static const struct scheme_steps steps_sfb = {

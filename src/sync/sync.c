@@ -137,7 +137,7 @@ static int open_local(struct sync *sync)
         return -1;
     if (sync->worker)
         sync->values = sync->model.values;
-    return error_any(fit_tags(sync) || open_helpers(sync) || open_buckets(sync));
+    return error_status(fit_tags(sync) || open_helpers(sync) || open_buckets(sync));
 }
 
 static const struct gather_i *choose_gather(const struct sync *sync)

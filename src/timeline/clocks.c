@@ -44,9 +44,9 @@ int clock_compare(MPI_Comm comm, const struct trace *trace, struct clock_offset 
     MPI_Comm_rank(comm, &rank);
     MPI_Comm_size(comm, &nranks);
     if (rank > 0)
-        return error_any(answer_clock(comm, trace) ||
-                         MPI_STATUS(MPI_Recv(out, (int)sizeof *out, MPI_BYTE, 0, TAG_CLOCK, comm,
-                                             MPI_STATUS_IGNORE)));
+        return error_status(answer_clock(comm, trace) ||
+                            MPI_STATUS(MPI_Recv(out, (int)sizeof *out, MPI_BYTE, 0, TAG_CLOCK, comm,
+                                                MPI_STATUS_IGNORE)));
     *out = (struct clock_offset){.at = trace_clock(trace)};
     for (int peer = 1; peer < nranks; peer++) {
         struct clock_offset found;

@@ -372,7 +372,8 @@ int flows_put(const struct timeline_rank *ranks, int nranks, flow_put_fn *put, v
 {
     struct spans spans = {.n = 0};
     struct sends sends;
-    int status = error_any(list_sends(ranks, nranks, &sends) || list_spans(ranks, nranks, &spans));
+    int status =
+        error_status(list_sends(ranks, nranks, &sends) || list_spans(ranks, nranks, &spans));
 
     for (int r = 0; r < nranks && !status; r++)
         for (size_t e = 0; e < ranks[r].nevents; e++) {

@@ -121,8 +121,8 @@ int compute_compare_data_all(const struct compute *compute, struct job *job)
 {
     if (job->blank)
         return 0;
-    return error_any(error_agree(job->world, find_records(compute, job)) ||
-                     compare_data(compute, job));
+    return error_status(error_agree(job->world, find_records(compute, job)) ||
+                        compare_data(compute, job));
 }
 
 /* ---- engine and memory ---- */
@@ -190,7 +190,7 @@ int compute_open_engine_all(struct compute *compute, const struct job *job, stru
     options.passes = job->iter_size;
     options.steady = job->options->reproducible;
     /* a dedicated server multiplies factors at most: it leaves the GPUs to the workers */
-    return error_any(
+    return error_status(
         error_agree(job->world,
                     engine_open(job->worker || strcmp(o->engine, "cuda") ? o->engine : "cpu",
                                 &options, &compute->engine)) ||
@@ -357,10 +357,10 @@ int compute_forward(struct compute *compute, const struct job *job, struct sync 
         return forward_grain(compute, run, hooks, job, share, loss);
     if (!compute->counts)
         return net_forward(compute->net, run, hooks, loss);
-    return error_any(net_forward(compute->net, run, hooks, NULL) ||
-                     net_count_labels(compute->net, compute->counts) ||
-                     sync_sum(sync, compute->counts, compute->counted_losses) ||
-                     net_share_losses(compute->net, job->nworkers, compute->counts, loss));
+    return error_status(net_forward(compute->net, run, hooks, NULL) ||
+                        net_count_labels(compute->net, compute->counts) ||
+                        sync_sum(sync, compute->counts, compute->counted_losses) ||
+                        net_share_losses(compute->net, job->nworkers, compute->counts, loss));
 }
 
 void compute_close(struct compute *compute, const struct job *job)

@@ -110,7 +110,7 @@ bool course_recall(struct course *course, const char *name, const char *text)
 }
 
 struct course_best course_find_best(const struct course *course, struct course_best noted,
-                                    bool (*is_there)(const void *context, int64_t iteration),
+                                    bool (*file_exists)(const void *context, int64_t iteration),
                                     const void *context, struct course_best *gone)
 {
     const struct course_best known[] = {noted, course->best};
@@ -121,7 +121,7 @@ struct course_best course_find_best(const struct course *course, struct course_b
         struct course_best one = known[i];
         if (one.iteration < 0 || one.iteration > course->first)
             continue;
-        if (!is_there(context, one.iteration))
+        if (!file_exists(context, one.iteration))
             *gone = one;
         else if (one.iteration > best.iteration) /* each was better than all before */
             best = one;

@@ -89,7 +89,7 @@ bool course_recall(struct course *course, const char *name, const char *text);
  * when a better one came. *gone: one that should be there, and no other is; its iteration is -1:
  * none. */
 struct course_best course_find_best(const struct course *course, struct course_best noted,
-                                    bool (*is_there)(const void *context, int64_t iteration),
+                                    bool (*file_exists)(const void *context, int64_t iteration),
                                     const void *context, struct course_best *gone);
 
 #endif

@@ -71,9 +71,9 @@ int grains_open(struct grains *grains, const struct job *job, const struct net *
         levels++;
     elems = levels * grains->each;
     grains->bytes += elems * sizeof *grains->waiting;
-    return error_any(OWN(job->owner, grains->waiting, elems, "gradients of grains") ||
-                     OWN(job->owner, grains->statistics, (shares + 1) * nstatistics,
-                         "grains' running averages"));
+    return error_status(OWN(job->owner, grains->waiting, elems, "gradients of grains") ||
+                        OWN(job->owner, grains->statistics, (shares + 1) * nstatistics,
+                            "grains' running averages"));
 }
 
 /* The weight's gradient of all passes, once the last one has been. */

@@ -119,7 +119,8 @@ uint64_t job_samples_before(const struct job *job, const struct train_state *at,
  * differs, and which ranks have what. After job_read. */
 int job_compare_all(const struct job *job);
 
-/* bad_records.c: a sentence about the data, to the user. context: the job. Any rank, any thread. */
+/* data_notices.c: a sentence about the data, to the user. context: the job. Any rank, any thread.
+ */
 void job_say_of_data(void *context, const char *text);
 
 #endif

@@ -6,7 +6,7 @@
 #include "report/outputs.h"
 #include "util/agree.h"
 #include "util/clock.h"
-#include "util/patience.h"
+#include "util/watchdog.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -71,7 +71,7 @@ static int run_passes(struct trainer *t, int64_t iteration, double *loss)
                               .placed = is_placed};
 
     *loss = 0;
-    guard_keep_statistics(&t->guard);
+    monitor_keep_statistics(&t->monitor);
     for (*pass = 0; *pass < t->job.iter_size; ++*pass, row += grains ? width : 0) {
         struct run run = run_of(t, iteration, *pass);
         bool finite = isfinite(*loss);
@@ -79,16 +79,16 @@ static int run_passes(struct trainer *t, int64_t iteration, double *loss)
             return pass_error(t, iteration, &run);
         *loss += *row / t->job.iter_size;
         /* counted once, where it arose: what is added to a NaN is one, too */
-        if (finite && !isfinite(*loss) && ++t->guard.bad_losses >= t->job.options->skip_nan)
-            return guard_report_divergence(&t->guard, &t->rates, iteration, &run, *loss);
+        if (finite && !isfinite(*loss) && ++t->monitor.bad_losses >= t->job.options->skip_nan)
+            return monitor_report_divergence(&t->monitor, &t->rates, iteration, &run, *loss);
         if (net_backward(t->compute.net, &run, *pass == 0 || grains, &hooks))
             return pass_error(t, iteration, &run);
         if (display && outputs_read_part(t->compute.net, row + 1))
             return -1;
     }
     if (isfinite(*loss))
-        t->guard.bad_losses = 0;
-    guard_restore_statistics(&t->guard);
+        t->monitor.bad_losses = 0;
+    monitor_restore_statistics(&t->monitor);
     row = t->compute.grains.rows;
     if (sync_flush(t->exchange.sync) ||
         (grains && (grains_mean(&t->compute.grains, &t->job, t->exchange.sync, row, width) ||
@@ -104,7 +104,7 @@ static int run_passes(struct trainer *t, int64_t iteration, double *loss)
 static int display_loss(struct trainer *t, int64_t iteration, double seconds, bool training)
 {
     size_t noutputs = training ? outputs_count_parts(t->compute.net) : 0;
-    struct stragglers *stragglers = t->guard.stragglers;
+    struct stragglers *stragglers = t->monitor.stragglers;
     bool drops =
         t->job.options->exchange.drop > 0; /* then who has computed it is counted behind all */
     size_t count = noutputs + 1 + stragglers_values(stragglers) + drops;
@@ -121,10 +121,10 @@ static int display_loss(struct trainer *t, int64_t iteration, double seconds, bo
         return -1;
     stragglers_put(stragglers, t->exchange.sync, t->compute.net, seconds, t->timing.paused_stall,
                    late);
-    if (t->guard.left_out)
+    if (t->monitor.left_out)
         memset(sums, 0, (noutputs + 1) * sizeof *sums);
     if (drops)
-        sums[count - 1] = !t->guard.left_out;
+        sums[count - 1] = !t->monitor.left_out;
     if (sync_sum(t->exchange.sync, sums + alike, (int)(count - alike)))
         return -1;
     for (size_t i = alike; i <= noutputs; i++)
@@ -175,18 +175,18 @@ static int snapshot(struct trainer *t, int64_t iteration)
     int status;
 
     if (t->job.rank == 0)
-        guard_enter(&t->guard, iteration, PHASE_SAVING);
+        monitor_enter(&t->monitor, iteration, PHASE_SAVING);
     course_saved(&t->scores.course, iteration);
     if (rates_remember(&t->rates, &t->scores, t->exchange.sync, job_losses(&t->job), &state) ||
         run_save_residuals_all(&t->run, t->exchange.sync, &state) ||
         sync_gather_history(t->exchange.sync, &history) || meet(t))
         return -1;
-    t->guard.signals.saved = clock_seconds();
+    t->monitor.signals.saved = clock_seconds();
     if (t->job.rank != 0)
         return 0;
-    status =
-        error_any(net_pull_values(t->compute.net) || run_save(&t->run, &t->rates, history, &state));
-    guard_enter(&t->guard, iteration, PHASE_TRAINING);
+    status = error_status(net_pull_values(t->compute.net) ||
+                          run_save(&t->run, &t->rates, history, &state));
+    monitor_enter(&t->monitor, iteration, PHASE_TRAINING);
     return status;
 }
 
@@ -243,12 +243,12 @@ static int follow_loss(struct trainer *t, int64_t iteration, double loss)
  * records. */
 static int compute_or_leave_out(struct trainer *t, int64_t iteration, double *loss)
 {
-    bool before = t->guard.left_out;
+    bool before = t->monitor.left_out;
     int now = sync_leave_out(t->exchange.sync, iteration);
 
     if (now < 0)
         return -1;
-    t->guard.left_out = now > 0;
+    t->monitor.left_out = now > 0;
     if (!now && before && net_seek(t->compute.net, job_samples_before(&t->job, &t->at, iteration)))
         return -1;
     return now ? 0 : run_passes(t, iteration, loss);
@@ -264,7 +264,7 @@ static int worker_iteration(struct trainer *t, int64_t iteration)
     trace_span(t->output.trace, TRACE_COMPUTE, TRACE_ITERATION, -1, traced);
     if (isfinite(loss)) /* else its update is left out, too */
         rates_put(&t->rates, loss);
-    guard_tell_skips(&t->guard, t->exchange.plan, t->exchange.sync);
+    monitor_tell_skips(&t->monitor, t->exchange.plan, t->exchange.sync);
     if (follow_loss(t, iteration, isfinite(loss) ? loss : rates_smoothed(&t->rates)))
         return -1;
     seconds = t->timing.trained_seconds = timing_now(&t->timing);
@@ -272,7 +272,7 @@ static int worker_iteration(struct trainer *t, int64_t iteration)
     if (course_is_due(t->job.solver->display, iteration) &&
         display_loss(t, iteration, seconds, true))
         return -1;
-    guard_pace(&t->guard);
+    monitor_pace(&t->monitor);
     metrics_show_progress(&t->job, &t->at, iteration, seconds, rates_smoothed(&t->rates));
     return log_clipping(t, iteration);
 }
@@ -300,7 +300,7 @@ static int pause_for(struct trainer *t, int64_t iteration, bool test, bool save)
     if (test && !status)
         status = test_all(t, iteration, &interrupted); /* who interrupts is asked next */
     t->timing.paused += clock_seconds() - start;
-    t->guard.signals.passed = 0;
+    t->monitor.signals.passed = 0;
     t->timing.paused_stall += sync_stats(t->exchange.sync)->stall_seconds - stall;
     trace_span(t->output.trace, TRACE_COMPUTE, TRACE_PAUSE, -1, traced);
     return status;
@@ -337,10 +337,10 @@ static int finish_training(struct trainer *t)
 
     if (trained && (sync_wait_all(t->exchange.sync, end - 1) || average_statistics(t)))
         return -1;
-    guard_tell_skips(&t->guard, t->exchange.plan, t->exchange.sync);
+    monitor_tell_skips(&t->monitor, t->exchange.plan, t->exchange.sync);
     t->timing.train_seconds = timing_now(&t->timing);
     t->timing.train_stall = sync_stats(t->exchange.sync)->stall_seconds - t->timing.paused_stall;
-    if (course_saves_last(&t->scores.course, end, t->stopped && t->guard.signals.keep) &&
+    if (course_saves_last(&t->scores.course, end, t->stopped && t->monitor.signals.keep) &&
         snapshot(t, end))
         return -1;
     if (t->job.worker) {
@@ -352,13 +352,13 @@ static int finish_training(struct trainer *t)
             return -1;
     }
     t->stopped |= interrupted; /* else a run without its last scores would be a success */
-    guard_enter(&t->guard, end, PHASE_LAST_SAVING);
+    monitor_enter(&t->monitor, end, PHASE_LAST_SAVING);
     if (t->job.rank == 0 && run_finish_saving(&t->run, true))
         return -1;
     if (t->job.rank == 0 && (trained || tests) && !t->job.blank &&
-        guard_check_outcome(&t->guard, &t->rates, &t->scores, end))
+        monitor_check_outcome(&t->monitor, &t->rates, &t->scores, end))
         return -1;
-    guard_enter(&t->guard, end, PHASE_TRAINING);
+    monitor_enter(&t->monitor, end, PHASE_TRAINING);
     log_progress_end(t->job.log);
     LOG_INFO(t->job.log, t->stopped ? "Optimization stopped early." : "Optimization Done.");
     return 0;
@@ -374,22 +374,22 @@ static int pause_between(struct trainer *t, int64_t i)
     /* a test may take minutes, and a scheduler waits for no more than that: none is begun after a
      * signal, and one that was interrupted is not followed by an iteration; nor is one run where
      * there is no time for it and a snapshot */
-    if (guard_ask(&t->guard, t->exchange.sync, course_is_over(course), i,
-                  test || i == t->at.iteration))
+    if (monitor_ask(&t->monitor, t->exchange.sync, course_is_over(course), i,
+                    test || i == t->at.iteration))
         return -1;
     if (course_is_due(t->job.options->check_sync, i) && i > t->at.iteration &&
         checks_compare_values(&t->job, &t->compute, t->exchange.sync, i))
         return -1;
-    if (t->guard.signals.effect == SIGNAL_SNAPSHOT)
+    if (t->monitor.signals.effect == SIGNAL_SNAPSHOT)
         save = course->saves && course->saved != i;
-    if (t->guard.signals.effect != SIGNAL_STOP) {
-        t->guard.signals.effect = SIGNAL_NOTHING;
+    if (t->monitor.signals.effect != SIGNAL_STOP) {
+        t->monitor.signals.effect = SIGNAL_NOTHING;
         if (pause_for(t, i, test, save))
             return -1;
-        if (test && guard_ask(&t->guard, t->exchange.sync, course_is_over(course), i, true))
+        if (test && monitor_ask(&t->monitor, t->exchange.sync, course_is_over(course), i, true))
             return -1;
     }
-    t->stopped = t->guard.signals.effect == SIGNAL_STOP;
+    t->stopped = t->monitor.signals.effect == SIGNAL_STOP;
     return 0;
 }
 
@@ -408,17 +408,17 @@ static int run_loop(struct trainer *t)
     if (t->job.max_iter == 0)
         LOG_WARNING(t->job.log, "%s: max_iter is 0 or not set: no iteration is run",
                     t->job.options->solver);
-    t->guard.signals.asked = -1;
-    t->guard.signals.lag = 1 + t->job.options->exchange.staleness;
-    t->guard.signals.next = t->guard.signals.iteration = i;
-    t->guard.signals.seconds = t->guard.signals.saved = t->timing.started;
+    t->monitor.signals.asked = -1;
+    t->monitor.signals.lag = 1 + t->job.options->exchange.staleness;
+    t->monitor.signals.next = t->monitor.signals.iteration = i;
+    t->monitor.signals.seconds = t->monitor.signals.saved = t->timing.started;
     for (; i < t->job.max_iter; i++) {
         if (pause_between(t, i))
             return -1;
         if (t->stopped)
             break;
         trace_iteration(t->output.trace, i);
-        guard_enter(&t->guard, i, PHASE_TRAINING);
+        monitor_enter(&t->monitor, i, PHASE_TRAINING);
         if (t->job.worker ? worker_iteration(t, i) : sync_wait_all(t->exchange.sync, i))
             return -1;
     }
@@ -431,13 +431,13 @@ int trainer_run(struct trainer *t)
     /* from the start to the close nobody agrees by MPI: a rank that cannot start closes at once */
     int status;
 
-    patience_step("training");
+    watchdog_step("training");
     cores_enter(&t->job.cores, CORES_WIRE);
     status = sync_start(t->exchange.sync);
     cores_enter(&t->job.cores, CORES_COMPUTE);
     status = status ? -1 : run_loop(t);
     log_progress_end(t->job.log);
-    patience_step("closing the run");
+    watchdog_step("closing the run");
     if (sync_close(t->exchange.sync, status) ||
         error_agree(t->job.world, net_pull_values(t->compute.net))) {
         run_abandon(&t->run);
@@ -453,5 +453,5 @@ int trainer_run(struct trainer *t)
 
 int trainer_end(struct trainer *t)
 {
-    return run_end(&t->run, t->stopped && !t->guard.signals.enough);
+    return run_end(&t->run, t->stopped && !t->monitor.signals.enough);
 }

@@ -52,7 +52,7 @@ static int find_work(void *context, struct cost_cluster *cluster, struct layer_t
 }
 
 int net_exchange_form_all(struct net_exchange *mine, const struct job *job, struct compute *compute,
-                          const char *kept_plan, struct exchange *out)
+                          const char *saved_plan, struct exchange *out)
 {
     const struct trainer_options *o = job->options;
     const struct exchange_member member = {
@@ -71,7 +71,7 @@ int net_exchange_form_all(struct net_exchange *mine, const struct job *job, stru
         .find_work = find_work};
 
     *mine = (struct net_exchange){.job = job, .compute = compute};
-    if (exchange_form_all(out, &o->exchange, &member, kept_plan, compute->net->elems))
+    if (exchange_form_all(out, &o->exchange, &member, saved_plan, compute->net->elems))
         return -1;
     if (node_shares_memory(out->node))
         net_use_arenas(compute->net, out->node->values, node_grads(out->node, out->node->rank),

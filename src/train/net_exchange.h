@@ -14,10 +14,10 @@ struct net_exchange {
     struct sync_model model; /* the net, as sync sees it */
 };
 
-/* Between net_create and net_build: forms the nodes that the options ask for. kept_plan: of the run
- * that goes on, or NULL. */
+/* Between net_create and net_build: forms the nodes that the options ask for. saved_plan: of the
+ * run that goes on, or NULL. */
 int net_exchange_form_all(struct net_exchange *mine, const struct job *job, struct compute *compute,
-                          const char *kept_plan, struct exchange *out);
+                          const char *saved_plan, struct exchange *out);
 
 /* Chooses schemes and makes the plan; nets and engine must be there. */
 int net_exchange_plan_all(struct net_exchange *mine, struct exchange *exchange);

@@ -1,6 +1,6 @@
 /* Checks while training: where a value stopped being a number, and whether the ranks still have the
  * same parameters. */
-#include "train/guard.h"
+#include "train/monitor.h"
 
 #include "report/outputs.h"
 #include "train/rates.h"
@@ -62,16 +62,16 @@ static bool find_nonfinite(const struct job *job, const struct compute *compute,
     return false;
 }
 
-int guard_report_divergence(struct guard *guard, const struct rates *rates, int64_t iteration,
-                            const struct run *run, double loss)
+int monitor_report_divergence(struct monitor *monitor, const struct rates *rates, int64_t iteration,
+                              const struct run *run, double loss)
 {
     struct strbuf where = {.data = NULL}, row = {.data = NULL};
 
     loss = isnan(loss) ? fabs(loss) : loss; /* a NaN has no sign that matters: "nan" */
-    if (guard->job->options->skip_nan > 0)
+    if (monitor->job->options->skip_nan > 0)
         strbuf_printf(&row, ", and %d updates in a row were to be left out (--on-nan=skip)",
-                      guard->bad_losses);
-    if (find_nonfinite(guard->job, guard->compute, run, &where))
+                      monitor->bad_losses);
+    if (find_nonfinite(monitor->job, monitor->compute, run, &where))
         error_set("iteration %" PRId64 ": loss = %g%s: %s: fix the data%s", iteration, loss,
                   strbuf_text(&row), strbuf_text(&where),
                   row.length ? "" : ", or let --on-nan=skip leave such updates out");
@@ -85,14 +85,14 @@ int guard_report_divergence(struct guard *guard, const struct rates *rates, int6
     return -1;
 }
 
-int guard_check_outcome(struct guard *guard, const struct rates *rates, const struct scores *scores,
-                        int64_t end)
+int monitor_check_outcome(struct monitor *monitor, const struct rates *rates,
+                          const struct scores *scores, int64_t end)
 {
     double loss = 0;
 
     if (scores->iteration == end)
-        loss = scores->values[outputs_count(guard->compute->tests[0])];
-    if (run_check_values(guard->run, rates, end))
+        loss = scores->values[outputs_count(monitor->compute->tests[0])];
+    if (run_check_values(monitor->run, rates, end))
         return -1;
     if (!isfinite(loss))
         return error_set("after iteration %" PRId64
@@ -122,11 +122,11 @@ int on_nan_parse(const char *option, const char *text, void *target)
                      option, SKIPS_IN_A_ROW, text);
 }
 
-int guard_open_skips(struct guard *guard, const struct plan *plan)
+int monitor_open_skips(struct monitor *monitor, const struct plan *plan)
 {
-    const struct trainer_options *o = guard->job->options;
-    size_t count = guard->job->worker && !guard->job->blank
-                       ? compute_statistics(guard->compute, NULL, false)
+    const struct trainer_options *o = monitor->job->options;
+    size_t count = monitor->job->worker && !monitor->job->blank
+                       ? compute_statistics(monitor->compute, NULL, false)
                        : 0;
 
     if (o->skip_nan <= 0)
@@ -138,49 +138,49 @@ int guard_open_skips(struct guard *guard, const struct plan *plan)
                                  "--wire=bf16), whose residual would keep what is not finite for "
                                  "later updates; use another --comm, or --wire=fp32",
                                  plan->buckets[b].name);
-    if (count == 0 || job_shares(guard->job) > 1) /* grains have their own, which they keep */
+    if (count == 0 || job_shares(monitor->job) > 1) /* grains have their own, which they keep */
         return 0;
-    if (guard->compute->engine.i->device)
+    if (monitor->compute->engine.i->device)
         return error_set("--on-nan=skip: the running averages of BatchNorm are in the memory of "
                          "--engine=%s and cannot be taken back; use --engine=cpu",
                          o->engine);
-    return OWN(guard->job->owner, guard->statistics, 2 * count, "running averages");
+    return OWN(monitor->job->owner, monitor->statistics, 2 * count, "running averages");
 }
 
-void guard_keep_statistics(struct guard *guard)
+void monitor_keep_statistics(struct monitor *monitor)
 {
-    if (guard->statistics)
-        compute_statistics(guard->compute, guard->statistics, false);
+    if (monitor->statistics)
+        compute_statistics(monitor->compute, monitor->statistics, false);
 }
 
-void guard_restore_statistics(struct guard *guard)
+void monitor_restore_statistics(struct monitor *monitor)
 {
-    size_t count = guard->statistics ? compute_statistics(guard->compute, NULL, false) : 0;
+    size_t count = monitor->statistics ? compute_statistics(monitor->compute, NULL, false) : 0;
     float *now;
 
     if (count == 0)
         return;
-    now = guard->statistics + count;
-    compute_statistics(guard->compute, now, false);
+    now = monitor->statistics + count;
+    compute_statistics(monitor->compute, now, false);
     if (finite_begin(now, count) < count)
-        compute_statistics(guard->compute, guard->statistics, true);
+        compute_statistics(monitor->compute, monitor->statistics, true);
 }
 
-void guard_tell_skips(struct guard *guard, const struct plan *plan, struct sync *sync)
+void monitor_tell_skips(struct monitor *monitor, const struct plan *plan, struct sync *sync)
 {
     struct sync_skips skips;
 
-    if (guard->job->options->skip_nan <= 0 || guard->job->rank != 0)
+    if (monitor->job->options->skip_nan <= 0 || monitor->job->rank != 0)
         return;
     skips = sync_skips(sync);
-    if (skips.count == guard->skips_told)
+    if (skips.count == monitor->skips_told)
         return;
-    guard->skips_told = skips.count;
-    LOG_WARNING(guard->job->log,
+    monitor->skips_told = skips.count;
+    LOG_WARNING(monitor->job->log,
                 "The update of iteration %" PRId64 " is left out: the gradient of layer '%s' is "
                 "not finite (%" PRId64 " in a row, %" PRId64 " in all; %d in a row end training)",
                 skips.iteration, plan->buckets[skips.bucket].name, skips.in_a_row, skips.count,
-                guard->job->options->skip_nan);
+                monitor->job->options->skip_nan);
 }
 
 /* ---- --check-sync ---- */

@@ -3,7 +3,7 @@
 #ifndef POSEIDON_TRAIN_PARTS_H
 #define POSEIDON_TRAIN_PARTS_H
 
-#include "train/guard.h"
+#include "train/monitor.h"
 #include "train/output.h"
 #include "train/scores.h"
 #include "train/net_exchange.h"
@@ -20,7 +20,7 @@ struct trainer {
     struct scores scores;
     struct timing timing;
     struct training_run run;
-    struct guard guard;
+    struct monitor monitor;
     struct output output;
 
     double *sums; /* what workers add up for a display: loss, outputs, times. The owner's */

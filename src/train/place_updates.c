@@ -26,7 +26,7 @@ static int measure_servers(const struct exchange *exchange, const struct engine 
     *out = exchange->probe.cluster;
     if (exchange->probed)
         return 0;
-    return error_any(probe_serving(engine, &out->serve_Bps) || probe_sums(&out->sum_Bps));
+    return error_status(probe_serving(engine, &out->serve_Bps) || probe_sums(&out->sum_Bps));
 }
 
 static int decide(const struct net_exchange *mine, const struct exchange *exchange, bool *remotely)

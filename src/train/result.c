@@ -2,7 +2,7 @@
  * went. */
 #include "train/parts.h"
 
-#include "report/alone.h"
+#include "report/isolated.h"
 #include "report/outputs.h"
 #include "report/report.h"
 #include "timeline/timeline.h"
@@ -232,8 +232,8 @@ int trainer_gather_figures(struct trainer *t)
         net_input_waits(t->compute.net, &source.input_waits, &source.input_seconds);
     if (figures_gather(t->job.world, &source, &t->output.figures))
         return -1;
-    stragglers_tell(t->guard.stragglers, &t->output.figures);
-    if (bad_records_gather_all(&t->job, &t->compute, &t->guard.damage))
+    stragglers_tell(t->monitor.stragglers, &t->output.figures);
+    if (bad_records_gather_all(&t->job, &t->compute, &t->monitor.damage))
         return -1;
     if (t->job.rank == 0) {
         if (!t->job.blank) {
@@ -265,8 +265,8 @@ int trainer_report(struct trainer *t)
         return 0;
     if (predicted && predict_transfers(t))
         return -1;
-    if (asked && alone_measure(t->job.world, t->exchange.plan, &t->net_exchange.model,
-                               &t->exchange.sync_options, &t->output.figures))
+    if (asked && isolated_measure(t->job.world, t->exchange.plan, &t->net_exchange.model,
+                                  &t->exchange.sync_options, &t->output.figures))
         return -1;
     return error_agree(t->job.world, t->job.rank == 0 ? publish_report(t, &t->output.figures) : 0);
 }
@@ -354,7 +354,7 @@ static void put_course(const struct trainer *t, struct json *json)
     json_put_int(json, "workers", figures->nworkers);
     json_put_int(json, "dedicated_servers", t->job.options->exchange.servers);
     json_put_int(json, "iterations", t->end);
-    json_put_int(json, "updates_left_out", t->guard.skips_told);
+    json_put_int(json, "updates_left_out", t->monitor.skips_told);
     if (t->job.records)
         json_put_double(
             json, "epochs",
@@ -362,7 +362,7 @@ static void put_course(const struct trainer *t, struct json *json)
     json_put_int(json, "best_iteration", best->iteration);
     json_put_string(json, "best_output", best->iteration >= 0 ? t->scores.name : NULL);
     json_put_double(json, "best_score", best->iteration >= 0 ? best->score : (double)NAN);
-    put_lines(json, "damaged_records", t->guard.damage);
+    put_lines(json, "damaged_records", t->monitor.damage);
     json_put_bool(json, "stopped_early", t->stopped);
     json_put_int(json, "first_iteration", t->at.iteration);
     json_put_int(json, "global_batch", figures->nworkers * figures->batch);
@@ -418,7 +418,7 @@ void trainer_summary(const struct trainer *t, struct json *json)
 
 int trainer_exit_status(const struct trainer *t)
 {
-    if (!t->stopped || t->guard.signals.enough)
+    if (!t->stopped || t->monitor.signals.enough)
         return TRAINER_DONE;
     return t->scores.course.saved == t->end ? TRAINER_SAVED : TRAINER_INTERRUPTED;
 }

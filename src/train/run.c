@@ -173,11 +173,11 @@ static int open_run(struct training_run *run)
     newest = newest_candidate(run);
     if (newest) {
         run->global_batch = newest->owner.global_batch;
-        run->kept_plan = newest->owner.plan ? strdup(newest->owner.plan) : NULL;
+        run->saved_plan = newest->owner.plan ? strdup(newest->owner.plan) : NULL;
     } else if (o->resume == RESUME_OWN && is_known(run))
         run->global_batch = run->found.global_batch;
     else if (o->snapshot && checkpoint_read_owner(o->snapshot, &given) == 0) {
-        run->kept_plan = given.plan;
+        run->saved_plan = given.plan;
         given.plan = NULL;
     }
     snapshot_owner_free(&given);
@@ -206,7 +206,7 @@ int run_open_all(struct training_run *run)
         agree_share(world, &run->global_batch, sizeof run->global_batch))
         return -1;
     run->ends = clock_seconds() + left;
-    return agree_share_text(world, &run->kept_plan);
+    return agree_share_text(world, &run->saved_plan);
 }
 
 /* ---- whether it is this one ---- */
@@ -388,7 +388,7 @@ bool run_has_written(const struct training_run *run, int64_t iteration)
     return found;
 }
 
-static bool is_there(const void *context, int64_t iteration)
+static bool file_exists(const void *context, int64_t iteration)
 {
     return run_has_written(context, iteration);
 }
@@ -403,7 +403,7 @@ int run_find_best_all(struct training_run *run, bool resumed, struct scores *sco
     if (run->job->rank == 0) {
         if (resumed && is_known(run) && !strcmp(run->found.best_of, scores->name))
             noted = (struct course_best){run->found.best, run->found.best_score};
-        course->best = course_find_best(course, noted, is_there, run, &gone);
+        course->best = course_find_best(course, noted, file_exists, run, &gone);
         if (gone.iteration >= 0 && run->job->options->resume != RESUME_OFF)
             LOG_WARNING(run->job->log,
                         "The best snapshot, of iteration %" PRId64 " (%s = %g), is gone: the next "
@@ -462,22 +462,22 @@ int run_end(struct training_run *run, bool stopped)
 {
     if (!run->path)
         return 0;
-    if (run->keeper)
-        (void)keeper_best(run->keeper, &run->file.best, &run->file.best_score);
+    if (run->writer)
+        (void)snapshot_writer_best(run->writer, &run->file.best, &run->file.best_score);
     run->file.end = stopped ? RUN_STOPPED : RUN_DONE;
     return run_write_file(run);
 }
 
 void run_close(struct training_run *run)
 {
-    keeper_destroy(run->keeper);
+    snapshot_writer_destroy(run->writer);
     prefix_lock_release(run->lock);
     checkpoint_list_free(&run->list);
     run_file_free(&run->file);
     run_file_free(&run->found);
     strbuf_free(&run->about);
     free(run->path);
-    free(run->kept_plan);
+    free(run->saved_plan);
     free(run->model);
     free(run->plan);
     *run = (struct training_run){.job = run->job};

@@ -4,7 +4,7 @@
 #define POSEIDON_TRAIN_RUN_H
 
 #include "snapshot/checkpoint.h"
-#include "snapshot/keeper.h"
+#include "snapshot/snapshot_writer.h"
 #include "snapshot/prefix_lock.h"
 #include "snapshot/run_file.h"
 #include "train/job.h"
@@ -17,23 +17,23 @@ struct scores;
 struct sync;
 
 struct training_run {
-    const struct job *job;       /* borrowed, as is the next */
-    struct net *net;             /* to train; NULL: before it is made */
-    bool keeps;                  /* snapshots are written: there are a lock and PREFIX.run */
-    char *path;                  /* of PREFIX.run. Owned */
-    struct run_file file;        /* as it is to be written. Owned */
-    struct run_file found;       /* as it was found; .run "": there was none. Owned */
-    struct prefix_lock *lock;    /* Owned */
-    struct keeper *keeper;       /* writes them; NULL: before the first one. Owned */
-    struct checkpoint_list list; /* states under the prefix; of --resume. Owned */
-    struct strbuf about;         /* what is trained, as the run's digest is made of. Owned */
+    const struct job *job;          /* borrowed, as is the next */
+    struct net *net;                /* to train; NULL: before it is made */
+    bool keeps;                     /* snapshots are written: there are a lock and PREFIX.run */
+    char *path;                     /* of PREFIX.run. Owned */
+    struct run_file file;           /* as it is to be written. Owned */
+    struct run_file found;          /* as it was found; .run "": there was none. Owned */
+    struct prefix_lock *lock;       /* Owned */
+    struct snapshot_writer *writer; /* writes them; NULL: before the first one. Owned */
+    struct checkpoint_list list;    /* states under the prefix; of --resume. Owned */
+    struct strbuf about;            /* what is trained, as the run's digest is made of. Owned */
     char digest[SHA256_HEX];
     int64_t global_batch;     /* of the run that is resumed; 0: it does not say. On all ranks */
-    char *kept_plan;          /* likewise its plan; NULL: it says none. On all ranks. Owned */
+    char *saved_plan;         /* likewise its plan; NULL: it says none. On all ranks. Owned */
     char *plan;               /* as it is written. Owned */
     char *model;              /* of the state that was read; NULL: none was. Owned */
     double residuals_bytes;   /* of a snapshot; 0: schemes have none. On all ranks */
-    double residuals_seconds; /* that they took last, before the keeper's work */
+    double residuals_seconds; /* that they took last, before the writer's work */
     double ends; /* rank 0's deadline, by this rank's clock_seconds; INFINITY: none. On all ranks */
 };
 

@@ -92,8 +92,8 @@ int run_save_residuals_all(struct training_run *run, struct sync *sync, struct t
         return 0;
     if (run->job->rank == 0 && prefix_lock_check(run->lock))
         return -1;
-    if (run->keeper)
-        keeper_make_room(run->keeper, state->iteration);
+    if (run->writer)
+        snapshot_writer_make_room(run->writer, state->iteration);
     for (int i = 0; i < sync_residual_arenas(&of); i++) {
         float *arena;
 

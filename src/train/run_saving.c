@@ -1,4 +1,4 @@
-/* What a training writes under its prefix: by the keeper, which has a thread of its own. */
+/* What a training writes under its prefix: by the writer, which has a thread of its own. */
 #include "train/run_internal.h"
 
 #include "train/rates.h"
@@ -17,14 +17,14 @@ enum { LAST_TRIES_SECONDS = 15, LONG_TRIES_SECONDS = 600 };
 
 #define USUAL_SAVING_Bps 50e6 /* until one was timed: a busy file server */
 
-/* On the keeper's thread, which alone touches run.file between the first snapshot and the last. */
+/* On the writer's thread, which alone touches run.file between the first snapshot and the last. */
 static int note_snapshot(void *context, int64_t iteration)
 {
     struct training_run *run = context;
 
     if (iteration > run->file.iteration) /* the best may come late */
         run->file.iteration = iteration;
-    (void)keeper_best(run->keeper, &run->file.best, &run->file.best_score);
+    (void)snapshot_writer_best(run->writer, &run->file.best, &run->file.best_score);
     return run_write_file(run);
 }
 
@@ -49,35 +49,35 @@ static bool was_not_due(const struct training_run *run, int64_t iteration)
            !course_is_due(run->job->solver->snapshot, iteration);
 }
 
-static int open_keeper(struct training_run *run)
+static int open_writer(struct training_run *run)
 {
-    struct keeper_options options = {.prefix = run_prefix(run),
-                                     .binary = run_writes_binary(run),
-                                     .net = run->net,
-                                     .nhistory = run->job->rule.nhistory,
-                                     .keep = run->job->options->keep,
-                                     .log = run->job->log,
-                                     .context = run,
-                                     .check = check_prefix,
-                                     .written = note_snapshot,
-                                     .hurries = is_told_to_stop};
+    struct snapshot_writer_options options = {.prefix = run_prefix(run),
+                                              .binary = run_writes_binary(run),
+                                              .net = run->net,
+                                              .nhistory = run->job->rule.nhistory,
+                                              .keep = run->job->options->keep,
+                                              .log = run->job->log,
+                                              .context = run,
+                                              .check = check_prefix,
+                                              .written = note_snapshot,
+                                              .hurries = is_told_to_stop};
     const struct checkpoint_list *list = &run->list;
     int status;
 
     cores_enter(&run->job->cores, CORES_ALL);
-    status = keeper_create(&options, &run->keeper);
+    status = snapshot_writer_create(&options, &run->writer);
     cores_enter(&run->job->cores, CORES_COMPUTE);
     if (status)
         return -1;
     for (int i = list->count - 1; i >= 0; i--)
         if (run_has_written(run, list->entries[i].iteration) &&
             list->entries[i].iteration <= run->file.begun &&
-            keeper_add(run->keeper, list->entries[i].iteration,
-                       was_not_due(run, list->entries[i].iteration)))
+            snapshot_writer_add(run->writer, list->entries[i].iteration,
+                                was_not_due(run, list->entries[i].iteration)))
             return -1;
     if (run->file.best >= 0)
-        keeper_mark_best(run->keeper, run->file.best, run->file.best_score);
-    keeper_prune(run->keeper);
+        snapshot_writer_mark_best(run->writer, run->file.best, run->file.best_score);
+    snapshot_writer_prune(run->writer);
     return 0;
 }
 
@@ -87,8 +87,8 @@ static int report_nonfinite(struct training_run *run, const struct rates *rates,
     char *where = strdup(error_text()), *newest = NULL;
 
     (void)run_finish_saving(run, false); /* the one before may be on its way */
-    if (run->keeper)
-        newest = keeper_newest(run->keeper);
+    if (run->writer)
+        newest = snapshot_writer_newest(run->writer);
     error_set("after iteration %" PRId64
               ": %s: training has diverged, and these parameters are not "
               "kept; lower base_lr (the rate was %g), or set clip_gradients%s%s",
@@ -111,9 +111,9 @@ int run_save(struct training_run *run, const struct rates *rates, const float *h
 
     int status;
 
-    if (!run->keeper && open_keeper(run))
+    if (!run->writer && open_writer(run))
         return -1;
-    status = keeper_save(run->keeper, history, state, &owner);
+    status = snapshot_writer_save(run->writer, history, state, &owner);
     if (status)
         run_drop_residuals(run, state->iteration);
     return status == CHECKPOINT_NOT_FINITE ? report_nonfinite(run, rates, state->iteration)
@@ -133,8 +133,8 @@ int run_expect_saving(struct training_run *run)
     bool saves = run->job->solver->snapshot > 0 || o->snapshot_every > 0;
     bool keeps = run->keeps && (o->keep > 0 || o->keep_best); /* what a kill has left undone */
 
-    return run->job->rank == 0 && !job_rehearses(run->job) && (saves || keeps) && !run->keeper
-               ? open_keeper(run)
+    return run->job->rank == 0 && !job_rehearses(run->job) && (saves || keeps) && !run->writer
+               ? open_writer(run)
                : 0;
 }
 
@@ -142,9 +142,9 @@ int run_mark_best(struct training_run *run, const struct course *course)
 {
     if (!course->keeps_best)
         return 0;
-    if (!run->keeper && open_keeper(run))
+    if (!run->writer && open_writer(run))
         return -1;
-    keeper_mark_best(run->keeper, course->best.iteration, course->best.score);
+    snapshot_writer_mark_best(run->writer, course->best.iteration, course->best.score);
     return 0;
 }
 
@@ -154,13 +154,13 @@ int run_finish_saving(struct training_run *run, bool patient)
 
     if (isinf(run->ends))
         left = LONG_TRIES_SECONDS;
-    return keeper_finish(run->keeper,
-                         patient && left > LAST_TRIES_SECONDS ? left : LAST_TRIES_SECONDS);
+    return snapshot_writer_finish(run->writer,
+                                  patient && left > LAST_TRIES_SECONDS ? left : LAST_TRIES_SECONDS);
 }
 
 double run_saving_seconds(const struct training_run *run)
 {
-    double measured = run->keeper ? keeper_seconds(run->keeper) : 0;
+    double measured = run->writer ? snapshot_writer_seconds(run->writer) : 0;
     double bytes = (double)run->net->nlearnable * sizeof(float) * (1 + run->job->rule.nhistory) +
                    run->residuals_bytes;
 

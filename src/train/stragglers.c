@@ -49,9 +49,9 @@ int stragglers_open(const struct job *job, int64_t first, struct stragglers **ou
     *out = late;
     late->job = job;
     late->iteration = first;
-    return error_any(OWN(job->owner, late->of_rank, n, "late ranks") ||
-                     OWN(job->owner, late->links, n, "late ranks") ||
-                     OWN(job->owner, late->sorted, n, "late ranks"));
+    return error_status(OWN(job->owner, late->of_rank, n, "late ranks") ||
+                        OWN(job->owner, late->links, n, "late ranks") ||
+                        OWN(job->owner, late->sorted, n, "late ranks"));
 }
 
 size_t stragglers_values(const struct stragglers *late)

@@ -28,7 +28,8 @@ static int run_test_batches(struct trainer *t, const struct test_pass *pass, int
     first = (uint64_t)before * test_pass_length(pass);
     if (net_seek(pass->net, first))
         return -1;
-    for (int b = t->job.rank; b < pass->batches && !guard_hurries(&t->guard); b += t->job.nworkers)
+    for (int b = t->job.rank; b < pass->batches && !monitor_hurries(&t->monitor);
+         b += t->job.nworkers)
         if (test_pass_run(pass, b, first, &run, table + (size_t)b * width))
             return -1;
     return 0;
@@ -48,12 +49,12 @@ int trainer_test(struct trainer *t, int i, int64_t iteration, bool *interrupted)
         return 0;
     if (ALLOC(table, rows + width + 1, "test scores"))
         return -1;
-    guard_enter(&t->guard, iteration, PHASE_TESTING + i);
+    monitor_enter(&t->monitor, iteration, PHASE_TESTING + i);
     LOG_INFO(t->job.log, "Iteration %" PRId64 ", Testing net (#%d)", iteration, i);
     if (run_test_batches(t, pass, iteration, width, table))
         goto done;
     double *mean = table + rows;
-    *mean = guard_hurries(&t->guard); /* its first place tells the others */
+    *mean = monitor_hurries(&t->monitor); /* its first place tells the others */
     if (sync_sum(t->exchange.sync, table, (int)rows + 1))
         goto done;
     *interrupted = *mean > 0;

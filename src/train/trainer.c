@@ -10,7 +10,7 @@
 #include "train/processors.h"
 #include "util/agree.h"
 #include "util/alloc.h"
-#include "util/patience.h"
+#include "util/watchdog.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -36,7 +36,7 @@ static int find_hosts_all(struct trainer *t)
     if (topology_create(t->job.world, &t->job.topology) || job_find_threads_all(&t->job) ||
         processors_find_all(&t->job))
         return -1;
-    patience_hosts(&t->job.topology);
+    watchdog_hosts(&t->job.topology);
     return 0;
 }
 
@@ -74,8 +74,8 @@ static int check_limits(struct trainer *t)
 {
     const struct job *job = &t->job;
 
-    return error_any((job->blank && profiles_check_batch(job->options->profile, job->batch)) ||
-                     dry_run_limit_memory(&t->job, &t->compute, &t->setup->memory_limit));
+    return error_status((job->blank && profiles_check_batch(job->options->profile, job->batch)) ||
+                        dry_run_limit_memory(&t->job, &t->compute, &t->setup->memory_limit));
 }
 
 /* ---- where training starts ---- */
@@ -131,11 +131,12 @@ static int open_loop(struct trainer *t)
     if (rates_open(&t->rates, &t->job.policy, t->job.solver->average_loss, &t->at) ||
         scores_open(&t->scores, &t->job, test, t->at.iteration, t->run.keeps) ||
         rates_recall(&t->rates, &t->scores, &t->at) ||
-        stragglers_open(&t->job, t->at.iteration, &t->guard.stragglers) ||
+        stragglers_open(&t->job, t->at.iteration, &t->monitor.stragglers) ||
         OWN(&t->owner, t->sums,
-            outputs_count_parts(t->compute.net) + 2 + stragglers_values(t->guard.stragglers),
+            outputs_count_parts(t->compute.net) + 2 + stragglers_values(t->monitor.stragglers),
             "outputs") ||
-        guard_open_skips(&t->guard, t->exchange.plan) || compute_open_shares(&t->compute, &t->job))
+        monitor_open_skips(&t->monitor, t->exchange.plan) ||
+        compute_open_shares(&t->compute, &t->job))
         return -1;
     if (t->setup->start.written)
         course_saved(&t->scores.course, t->at.iteration);
@@ -159,7 +160,7 @@ static int open_sync_all(struct trainer *t)
         .context = t, .nhistory = t->job.rule.nhistory, .describe = describe_update};
     struct sync_options options = {.iteration = t->at.iteration, .trace = t->output.trace};
 
-    guard_watch_ranks(&t->guard, &options.watch);
+    monitor_watch_ranks(&t->monitor, &options.watch);
     if (net_exchange_open_all(&t->net_exchange, &t->exchange, &update, &options))
         return -1;
     return t->job.blank ? 0 : net_exchange_share_values_all(&t->net_exchange, &t->exchange);
@@ -173,15 +174,15 @@ static int begin_run(struct trainer *t)
         return -1;
     if (t->job.rank != 0 || t->job.options->dry_run)
         return 0;
-    kept_plan_describe(t->exchange.plan, &plan);
-    return error_any(run_begin(&t->run, t->at.iteration, strbuf_take(&plan)) ||
-                     metrics_open(&t->job, &t->compute, &t->at, &t->output.curves));
+    saved_plan_describe(t->exchange.plan, &plan);
+    return error_status(run_begin(&t->run, t->at.iteration, strbuf_take(&plan)) ||
+                        metrics_open(&t->job, &t->compute, &t->at, &t->output.curves));
 }
 
 /* ---- all of it ---- */
 
 /* What may fail on one rank alone is agreed on before anybody goes on; what is not agreed on here
- * is collective in itself. patience_step: what a rank is at that keeps others waiting. */
+ * is collective in itself. watchdog_step: what a rank is at that keeps others waiting. */
 static int set_up(struct trainer *t)
 {
     MPI_Comm world = t->job.world;
@@ -189,34 +190,34 @@ static int set_up(struct trainer *t)
     /* what follows the files has collective parts that depend on options, solver and nets */
     if (error_agree(world, job_read(&t->job, &t->setup->notices)) || job_compare_all(&t->job))
         return -1;
-    patience_step("finding out which hosts there are");
+    watchdog_step("finding out which hosts there are");
     if (find_hosts_all(t))
         return -1;
-    patience_step("opening the run and its data");
+    watchdog_step("opening the run and its data");
     if (run_open_all(&t->run) || error_agree(world, create_nets(t)) ||
         compute_compare_data_all(&t->compute, &t->job) || error_agree(world, identify_run(t)))
         return -1;
-    patience_step("building the nets");
+    watchdog_step("building the nets");
     if (compute_open_engine_all(&t->compute, &t->job, &t->setup->places) ||
         error_agree(world, check_limits(t)) ||
-        net_exchange_form_all(&t->net_exchange, &t->job, &t->compute, t->run.kept_plan,
+        net_exchange_form_all(&t->net_exchange, &t->job, &t->compute, t->run.saved_plan,
                               &t->exchange) ||
         compute_build_all(&t->compute, &t->job, t->setup->memory_limit))
         return -1;
-    patience_step("measuring the network and choosing schemes");
+    watchdog_step("measuring the network and choosing schemes");
     if (net_exchange_plan_all(&t->net_exchange, &t->exchange))
         return -1;
-    patience_step("reading weights or a snapshot");
+    watchdog_step("reading weights or a snapshot");
     if (read_state_all(t))
         return -1;
     if (t->finished)
         return 0;
     if (error_agree(world, open_loop(t)))
         return -1;
-    patience_step("sharing the first parameters");
+    watchdog_step("sharing the first parameters");
     if (open_sync_all(t))
         return -1;
-    patience_step("preparing the first iteration");
+    watchdog_step("preparing the first iteration");
     if ((t->resumed && sync_load_history(t->exchange.sync, t->setup->history)) ||
         run_load_residuals_all(&t->run, t->exchange.sync, &t->at, t->resumed) ||
         run_find_best_all(&t->run, t->resumed, &t->scores) || error_agree(world, begin_run(t)))
@@ -244,13 +245,13 @@ int trainer_create(MPI_Comm world, const struct trainer_options *options, struct
 {
     struct trainer *t = *out = alloc_array(1, sizeof *t, "the trainer");
 
-    patience_step("comparing options, solver and nets");
+    watchdog_step("comparing options, solver and nets");
     if (t) {
         t->setup = alloc_array(1, sizeof *t->setup, "the trainer");
         t->job.owner = &t->owner;
-        t->run.job = t->guard.job = &t->job;
-        t->guard.compute = &t->compute;
-        t->guard.run = &t->run;
+        t->run.job = t->monitor.job = &t->job;
+        t->monitor.compute = &t->compute;
+        t->monitor.run = &t->run;
         t->timing.train_loss = NAN;
     }
     if (error_agree(world, t && t->setup ? job_open(&t->job, world, options, log) : -1) ||
@@ -285,13 +286,13 @@ void trainer_destroy(struct trainer *t)
     net_exchange_close(&t->net_exchange);
     compute_close(&t->compute, &t->job);
     exchange_leave(&t->exchange);
-    patience_hosts(NULL);
+    watchdog_hosts(NULL);
     trace_destroy(t->output.trace);
     if (t->compute.engine.i)
         engine_close(&t->compute.engine);
     curves_close(t->output.curves);
     figures_free(&t->output.figures);
-    free(t->guard.damage);
+    free(t->monitor.damage);
     rates_close(&t->rates);
     free_setup(t);
     job_close(&t->job);

@@ -9,7 +9,7 @@
 #include "train/deadline.h"
 #include "spec/override.h"
 #include "exchange/lost.h"
-#include "exchange/options.h"
+#include "exchange/exchange_options.h"
 #include "train/signals.h"
 #include "sync/sync.h"
 #include "util/json.h"

@@ -43,7 +43,7 @@ static int spread(MPI_Comm comm, int failing, bool alone)
     }
     if (nranks > 1 &&
         (MPI_STATUS(MPI_Ibcast(message, MESSAGE_BYTES, MPI_CHAR, failing, comm, &request)) ||
-         MPI_STATUS(patience_wait("MPI_Bcast", &request))))
+         MPI_STATUS(watchdog_wait("MPI_Bcast", &request))))
         return -1;
     return error_set("%s", message);
 }
@@ -57,12 +57,12 @@ int error_agree(MPI_Comm comm, int status)
     /* least failing rank; 0 if even one rank did not fail */
     int mine[2] = {status ? rank : INT_MAX, status ? 1 : 0}, least[2] = {INT_MAX, 0};
     if (MPI_STATUS(MPI_Iallreduce(mine, least, 2, MPI_INT, MPI_MIN, comm, &request)) ||
-        MPI_STATUS(patience_wait("MPI_Allreduce", &request)))
+        MPI_STATUS(watchdog_wait("MPI_Allreduce", &request)))
         return -1;
     return least[0] == INT_MAX ? 0 : spread(comm, least[0], !least[1]);
 }
 
-int agree_most(MPI_Comm comm, double *values, int n)
+int agree_max(MPI_Comm comm, double *values, int n)
 {
     return MPI_STATUS(MPI_Allreduce(MPI_IN_PLACE, values, n, MPI_DOUBLE, MPI_MAX, comm));
 }

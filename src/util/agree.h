@@ -5,7 +5,7 @@
 #include <mpi.h>
 #include <stddef.h>
 
-#include "util/patience.h"
+#include "util/watchdog.h"
 
 /* All ranks give their status; all get 0 if every one was 0, else -1 with the same message set:
  * that of the lowest failing rank, prefixed "rank R (HOST): " unless all ranks failed: then it is
@@ -13,7 +13,7 @@
 int error_agree(MPI_Comm comm, int status);
 
 /* Each of n values becomes the largest that any rank has. */
-int agree_most(MPI_Comm comm, double *values, int n);
+int agree_max(MPI_Comm comm, double *values, int n);
 
 /* Rank 0's bytes become everybody's. */
 int agree_share(MPI_Comm comm, void *bytes, size_t count);
@@ -31,8 +31,8 @@ int error_mpi(int code, const char *call);
 
 /* The status of an MPI call, 0 or -1 with its text as the message: every call's is asked for
  * through this, or fails the calling function's `goto fail` through MPI_TRY. How long it lasts is
- * watched (util/patience.h). */
-#define MPI_STATUS(call) (patience_enter(#call), agree_left((call), #call))
+ * watched (util/watchdog.h). */
+#define MPI_STATUS(call) (watchdog_enter(#call), agree_left((call), #call))
 #define MPI_TRY(call)                                                                              \
     do {                                                                                           \
         if (MPI_STATUS(call))                                                                      \
@@ -42,7 +42,7 @@ int error_mpi(int code, const char *call);
 /* Behind a call that was entered. */
 static inline int agree_left(int code, const char *call)
 {
-    patience_leave();
+    watchdog_leave();
     return code == MPI_SUCCESS ? 0 : error_mpi(code, call);
 }
 

@@ -21,8 +21,8 @@ const char *error_text(void);
 void error_clear(void);
 
 /* The status of several that return one each, of which the first to fail ends the row: `return
- * error_any(open(a) || open(b));`. */
-static inline int error_any(bool failed)
+ * error_status(open(a) || open(b));`. */
+static inline int error_status(bool failed)
 {
     return failed ? -1 : 0;
 }

@@ -241,7 +241,7 @@ int file_load(struct strbuf *out, const char *path, size_t max)
         status =
             error_set("%s: %lld bytes; expected at most %zu", path, (long long)st.st_size, max);
     else
-        status = error_any(
+        status = error_status(
             strbuf_reserve(out, (S_ISREG(st.st_mode) ? (size_t)st.st_size : 0) + 1, path) ||
             load_all(out, fd, path, max));
     close(fd);

@@ -20,10 +20,10 @@ static int find_lowest(MPI_Comm comm, int rank, int *lowest)
     MPI_Comm machine = MPI_COMM_NULL;
 
     *lowest = rank;
-    return error_any(MPI_STATUS(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL,
-                                                    &machine)) ||
-                     MPI_STATUS(MPI_Bcast(lowest, 1, MPI_INT, 0, machine)) ||
-                     MPI_STATUS(MPI_Comm_free(&machine)));
+    return error_status(MPI_STATUS(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, rank,
+                                                       MPI_INFO_NULL, &machine)) ||
+                        MPI_STATUS(MPI_Bcast(lowest, 1, MPI_INT, 0, machine)) ||
+                        MPI_STATUS(MPI_Comm_free(&machine)));
 }
 
 /* ranks: scratch, per machine how many. */
@@ -66,9 +66,10 @@ int topology_create(MPI_Comm comm, struct topology *out)
     ranks = alloc_array(n, sizeof *ranks, what);
     out->machine = alloc_array(n, sizeof *out->machine, what);
     out->host = alloc_array(n, sizeof *out->host, what);
-    status = error_any(error_agree(comm, records && ranks && out->machine && out->host ? 0 : -1) ||
-                       error_agree(comm, find_lowest(comm, out->rank, &mine.lowest)) ||
-                       error_agree(comm, gather_records(comm, &mine, records)));
+    status =
+        error_status(error_agree(comm, records && ranks && out->machine && out->host ? 0 : -1) ||
+                     error_agree(comm, find_lowest(comm, out->rank, &mine.lowest)) ||
+                     error_agree(comm, gather_records(comm, &mine, records)));
     if (!status)
         number_machines(out, records, ranks);
     else

@@ -19,7 +19,7 @@ static int leading_number(const char *text, double *value, const char **rest)
     errno = 0;
     *value = strtod(text, &end);
     *rest = end;
-    return error_any(end == text || errno == ERANGE || !isfinite(*value) || *value < 0);
+    return error_status(end == text || errno == ERANGE || !isfinite(*value) || *value < 0);
 }
 
 static double thousands(const char **text)

@@ -81,7 +81,7 @@ void alarm_watch_stall(struct wire *wire, int64_t now)
     struct strbuf text = {0};
 
     if (watch->stall_seconds <= 0 || waited < watch->stall_seconds || wire->stall_told ||
-        !watch->warn || pulse_speaks(wire))
+        !watch->warn || heartbeat_speaks(wire))
         return;
     wire->stall_told = true;
     strbuf_printf(&text, "rank %d has waited %.0f s%s", wire->rank, waited,
@@ -89,7 +89,7 @@ void alarm_watch_stall(struct wire *wire, int64_t now)
     if (o->describe_wait)
         o->describe_wait(o->context, &text);
     put_messages(wire, &text);
-    pulse_put_busy(wire, &text);
+    heartbeat_put_busy(wire, &text);
     watch->warn(watch->context, strbuf_text(&text));
     strbuf_free(&text);
 }

@@ -24,7 +24,7 @@ static int open_parts(struct wire *wire, MPI_Comm world)
     if (wire->options.data != MPI_COMM_NULL)
         MPI_TRY(MPI_Comm_set_errhandler(wire->options.data, MPI_ERRORS_RETURN));
     if (call_ring_open(&wire->calls, &wire->owner, wire->options.calls) || messages_open(wire) ||
-        pulse_open(wire))
+        heartbeat_open(wire))
         return -1;
     return 0;
 fail:

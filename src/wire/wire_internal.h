@@ -1,5 +1,5 @@
-/* What the files of the wire share. wire.c: life, and the compute thread's side; thread.c: the
- * loop; messages.c: what is on its way; alarm.c: failures and stalls. */
+/* What the files of the wire share. wire.c: life, and the compute thread's side; progress_thread.c:
+ * the loop; messages.c: what is on its way; alarm.c: failures and stalls. */
 #ifndef POSEIDON_WIRE_WIRE_INTERNAL_H
 #define POSEIDON_WIRE_WIRE_INTERNAL_H
 
@@ -84,8 +84,8 @@ struct wire {
     bool own_failure; /* of the wire thread, with its message: */
     char failure[4096];
     struct closing closing;
-    struct pulse *pulse;   /* pulse.c; NULL: no signs of life are asked for */
-    int64_t last_progress; /* ns */
+    struct heartbeat *heartbeat; /* heartbeat.c; NULL: no signs of life are asked for */
+    int64_t last_progress;       /* ns */
     bool stall_told;
 
     struct wire_counters counters;
@@ -123,23 +123,23 @@ bool messages_busy(const struct wire *wire);
 /* What is still on its way when the thread ends is forgotten. */
 void messages_drop(struct wire *wire);
 
-/* ---- thread.c ---- */
+/* ---- progress_thread.c ---- */
 /* Returns when every rank has closed. */
 void thread_run(struct wire *wire, bool enter);
 /* A round of the closing is over. */
 void thread_closing_over(struct wire *wire);
 
-/* ---- pulse.c: signs of life ---- */
-int pulse_open(struct wire *wire);
+/* ---- heartbeat.c: signs of life ---- */
+int heartbeat_open(struct wire *wire);
 /* Around the loop of the wire's thread, and at every turn of it. */
-void pulse_start(struct wire *wire);
-void pulse_look(struct wire *wire, int64_t now);
-void pulse_stop(struct wire *wire);
+void heartbeat_start(struct wire *wire);
+void heartbeat_look(struct wire *wire, int64_t now);
+void heartbeat_stop(struct wire *wire);
 /* Whether somebody says already who keeps this rank waiting. */
-bool pulse_speaks(const struct wire *wire);
+bool heartbeat_speaks(const struct wire *wire);
 /* "; rank 3 on n3 is in iteration 12 (computing layer 'fc6' backward)": those that wait for nobody,
  * as far as rank 0 knows; elsewhere nothing. */
-void pulse_put_busy(const struct wire *wire, struct strbuf *text);
+void heartbeat_put_busy(const struct wire *wire, struct strbuf *text);
 
 /* ---- alarm.c ---- */
 /* Waits for other ranks' alarms. */

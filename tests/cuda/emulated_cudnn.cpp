@@ -1,6 +1,6 @@
-/* cuDNN's graph API in the part that cuda/plan.c uses: descriptors keep what they are given and are
- * checked as the library checks them, and an execution computes a convolution from the tensors' own
- * dimensions and strides. Part of emulation.cpp.
+/* cuDNN's graph API in the part that cuda/execution_plan.c uses: descriptors keep what they are
+ * given and are checked as the library checks them, and an execution computes a convolution from
+ * the tensors' own dimensions and strides. Part of emulation.cpp.
  *
  * POSEIDON_EMULATED_CUDNN: how many candidates each convolution has; none unless it is set. All but
  * the last four round as tensor cores do. Of these four, two are exact, one gives wrong sums, as

@@ -1,7 +1,7 @@
 /* How the engine uses cuDNN and cuBLASLt, over libraries that are emulated (emulated_cudnn.cpp):
  * which of the candidates run, which choices are kept for the next run, and operands that begin
  * anywhere. */
-#include "cuda/plan.h"
+#include "cuda/execution_plan.h"
 #include "tests/suite.h"
 #include "util/error.h"
 

@@ -1,8 +1,8 @@
 /* Whether the CUDA engine has all that the nets in models/ consist of, and what cuDNN offers for
  * their convolutions, asked of GPUs that are only described: cuDNN builds plans for a device that
- * it is told about, so the graphs that plan.c makes are judged by the library itself on a machine
- * without a GPU. Skipped where cuDNN is not installed. */
-#include "cuda/plan.h"
+ * it is told about, so the graphs that execution_plan.c makes are judged by the library itself on a
+ * machine without a GPU. Skipped where cuDNN is not installed. */
+#include "cuda/execution_plan.h"
 #include "engine/engine_internal.h"
 #include "tests/net/test_net_common.h"
 

@@ -3,7 +3,7 @@
 #include <check.h>
 #include <string.h>
 
-#include "exchange/kept_plan.h"
+#include "exchange/saved_plan.h"
 #include "exchange/shape.h"
 #include "tests/suite.h"
 #include "util/error.h"
@@ -112,7 +112,7 @@ START_TEST(every_row_has_its_shape)
                                    .reproducible = row->reproducible,
                                    .own_memory = row->own_memory,
                                    .no_team = row->no_team,
-                                   .kept_plan = row->kept};
+                                   .saved_plan = row->kept};
     char words[128];
 
     for (int r = 0; r < nranks; r++) {

@@ -112,7 +112,7 @@ if [ "$cores" -gt 1 ] && ./apart version >/dev/null 2>&1; then # a sanitizer wan
     pid=$(cat pid.0)
     [ "$(cat /proc/"$pid"/task/*/comm | grep -c feeder)" -ge 1 ] || fail 'nobody reads'
     [ "$(cpus "$pid" feeder)" = "$all" ] || fail "data is read on $(cpus "$pid" feeder), not on $all"
-    [ "$(cpus "$pid" keeper)" = "$all" ] || fail "snapshots are written on $(cpus "$pid" keeper), not on $all"
+    [ "$(cpus "$pid" snapshot)" = "$all" ] || fail "snapshots are written on $(cpus "$pid" snapshot), not on $all"
     kill "$launcher"
     wait "$launcher"
 fi

@@ -1,6 +1,6 @@
 /* What the suites of faults share: system calls that fail when they are told to, a net to save, and
- * a keeper of it. The functions below stand in the place of libc's in these programs: they pass
- * calls on to the kernel, but for the one that is to fail. */
+ * a snapshot writer of it. The functions below stand in the place of libc's in these programs: they
+ * pass calls on to the kernel, but for the one that is to fail. */
 #ifndef POSEIDON_TESTS_SNAPSHOT_FAULTS_COMMON_H
 #define POSEIDON_TESTS_SNAPSHOT_FAULTS_COMMON_H
 
@@ -18,7 +18,7 @@
 #include "tests/net/test_net_common.h"
 
 #include "snapshot/checkpoint.h"
-#include "snapshot/keeper.h"
+#include "snapshot/snapshot_writer.h"
 #include "snapshot/snapshot.h"
 #include "tests/suite.h"
 #include "util/clock.h"
@@ -194,30 +194,31 @@ static inline int count_written(void *context, int64_t iteration)
     return 0;
 }
 
-static inline struct keeper *open_keeper(struct work *work, const char *prefix, int kept,
-                                         struct log *log, _Atomic int64_t *written)
+static inline struct snapshot_writer *open_writer(struct work *work, const char *prefix, int kept,
+                                                  struct log *log, _Atomic int64_t *written)
 {
-    struct keeper_options options = {.prefix = prefix,
-                                     .net = work->made.net,
-                                     .nhistory = 1,
-                                     .keep = kept,
-                                     .log = log,
-                                     .context = written,
-                                     .written = count_written};
-    struct keeper *keeper;
+    struct snapshot_writer_options options = {.prefix = prefix,
+                                              .net = work->made.net,
+                                              .nhistory = 1,
+                                              .keep = kept,
+                                              .log = log,
+                                              .context = written,
+                                              .written = count_written};
+    struct snapshot_writer *writer;
 
-    ck_assert_msg(keeper_create(&options, &keeper) == 0, "%s", error_text());
-    return keeper;
+    ck_assert_msg(snapshot_writer_create(&options, &writer) == 0, "%s", error_text());
+    return writer;
 }
 
-static inline void hand_over(struct work *work, struct keeper *keeper, int64_t iteration,
+static inline void hand_over(struct work *work, struct snapshot_writer *writer, int64_t iteration,
                              float value)
 {
     struct train_state state = {.iteration = iteration};
     struct snapshot_owner whose = owner();
 
     set_values(work, value);
-    ck_assert_msg(keeper_save(keeper, work->history, &state, &whose) == 0, "%s", error_text());
+    ck_assert_msg(snapshot_writer_save(writer, work->history, &state, &whose) == 0, "%s",
+                  error_text());
 }
 
 #endif

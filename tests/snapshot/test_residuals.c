@@ -29,7 +29,7 @@ static int write_arenas(struct work *work, const char *prefix, struct train_stat
     return written;
 }
 
-static void save_with(struct work *work, struct keeper *keeper, const char *prefix,
+static void save_with(struct work *work, struct snapshot_writer *writer, const char *prefix,
                       int64_t iteration)
 {
     struct train_state state = {.iteration = iteration};
@@ -37,7 +37,8 @@ static void save_with(struct work *work, struct keeper *keeper, const char *pref
 
     set_values(work, (float)iteration);
     ck_assert_int_eq(write_arenas(work, prefix, &state), ARENAS);
-    ck_assert_msg(keeper_save(keeper, work->history, &state, &whose) == 0, "%s", error_text());
+    ck_assert_msg(snapshot_writer_save(writer, work->history, &state, &whose) == 0, "%s",
+                  error_text());
 }
 
 /* As the one resumes that lies under that name; whether it has residuals, which then are its own.
@@ -82,29 +83,29 @@ static int count_files(const char *pattern)
 START_TEST(they_come_and_go_with_their_state)
 {
     struct work work;
-    struct keeper *keeper;
+    struct snapshot_writer *writer;
     char prefix[300], pattern[320];
-    struct keeper_options options = {.nhistory = 1, .keep = 2, .binary = _i};
+    struct snapshot_writer_options options = {.nhistory = 1, .keep = 2, .binary = _i};
 
     open_work(&work);
     snprintf(prefix, sizeof prefix, "%s/a.caffemodel-%d", folder, _i);
     snprintf(pattern, sizeof pattern, "%s*residuals*", prefix);
     options.prefix = prefix;
     options.net = work.made.net;
-    ck_assert_int_eq(keeper_create(&options, &keeper), 0);
-    keeper_mark_best(keeper, 2, 0.5);
+    ck_assert_int_eq(snapshot_writer_create(&options, &writer), 0);
+    snapshot_writer_mark_best(writer, 2, 0.5);
     for (int64_t i = 1; i <= 5; i++)
-        save_with(&work, keeper, prefix, i);
-    ck_assert_msg(keeper_finish(keeper, 60) == 0, "%s", error_text());
+        save_with(&work, writer, prefix, i);
+    ck_assert_msg(snapshot_writer_finish(writer, 60) == 0, "%s", error_text());
     ck_assert_int_eq(count_files(pattern), 3 * ARENAS);
     ck_assert(resumes_with(&work, prefix, 4, _i) && resumes_with(&work, prefix, 5, _i));
     ck_assert(resumes_with(&work, prefix, SNAPSHOT_BEST, _i));
     /* one of the same name that has none, as after --comm=ps */
-    hand_over(&work, keeper, 5, 1);
-    ck_assert_msg(keeper_finish(keeper, 60) == 0, "%s", error_text());
+    hand_over(&work, writer, 5, 1);
+    ck_assert_msg(snapshot_writer_finish(writer, 60) == 0, "%s", error_text());
     ck_assert_int_eq(count_files(pattern), 2 * ARENAS);
     ck_assert(!resumes_with(&work, prefix, 5, _i));
-    keeper_destroy(keeper);
+    snapshot_writer_destroy(writer);
     close_work(&work);
 }
 END_TEST
@@ -114,7 +115,7 @@ END_TEST
 START_TEST(what_is_never_written_leaves_none)
 {
     struct work work;
-    struct keeper *keeper;
+    struct snapshot_writer *writer;
     _Atomic int64_t written = -1;
     char prefix[300], pattern[320], models[320], *blocked[2];
 
@@ -128,17 +129,17 @@ START_TEST(what_is_never_written_leaves_none)
         ck_assert_int_eq(mkdir(blocked[i], 0777), 0);
         free(path);
     }
-    keeper = open_keeper(&work, prefix, 0, NULL, &written);
-    save_with(&work, keeper, prefix, 1);
-    keeper_make_room(keeper, 2); /* which comes in its place */
+    writer = open_writer(&work, prefix, 0, NULL, &written);
+    save_with(&work, writer, prefix, 1);
+    snapshot_writer_make_room(writer, 2); /* which comes in its place */
     ck_assert_int_eq(count_files(pattern), 0);
     ck_assert_int_eq(count_files(models), 0);
-    save_with(&work, keeper, prefix, 2);
+    save_with(&work, writer, prefix, 2);
     ck_assert_int_eq(count_files(pattern), ARENAS);
-    ck_assert_int_ne(keeper_finish(keeper, 1), 0);
+    ck_assert_int_ne(snapshot_writer_finish(writer, 1), 0);
     ck_assert_int_eq(count_files(pattern), 0);
     ck_assert_int_eq(count_files(models), 0);
-    keeper_destroy(keeper);
+    snapshot_writer_destroy(writer);
     free(blocked[0]);
     free(blocked[1]);
     close_work(&work);

@@ -18,8 +18,8 @@ static int late_open(struct sync *sync, MPI_Comm world)
 {
     struct late *late;
     int buckets = sync->plan->nbuckets + 1;
-    int status = error_any(OWN(&sync->owner, late, 1, "a list of buckets") ||
-                           OWN(&sync->owner, late->posted, buckets, "a list of buckets"));
+    int status = error_status(OWN(&sync->owner, late, 1, "a list of buckets") ||
+                              OWN(&sync->owner, late->posted, buckets, "a list of buckets"));
 
     late_counts = (struct late_counts){0};
     sync->gathering = late;

@@ -21,7 +21,7 @@
 enum { END = 6, FAULTS = 2, NONE = -1 };
 enum fault_kind { NO_FAULT, STOP, KILL };
 
-/* At the moment of that number, after the keeper has taken so many steps more. */
+/* At the moment of that number, after the writer has taken so many steps more. */
 struct fault {
     enum fault_kind kind;
     int moment, steps;
@@ -34,7 +34,7 @@ struct setting {
     bool keeps_best;
 };
 
-enum keeper_step { WRITE_MODEL, WRITE_STATE, NOTE, PRUNE, LINK_MODEL, LINK_STATE, NOTE_NAMED };
+enum writer_step { WRITE_MODEL, WRITE_STATE, NOTE, PRUNE, LINK_MODEL, LINK_STATE, NOTE_NAMED };
 
 struct disk {
     bool model[END + 1], state[END + 1];
@@ -54,9 +54,9 @@ struct process {
     int pending; /* the snapshot that was handed over, and is not written; NONE */
     bool only_best;
     char memory[256];
-    enum keeper_step step;
+    enum writer_step step;
     struct fault fault;
-    bool eager; /* the keeper is never behind */
+    bool eager; /* the writer is never behind */
     bool stopping, dead,
         spent; /* told to stop; killed; the fault asks for more steps than there are */
     int moments;
@@ -72,7 +72,7 @@ static const struct setting settings[] = {
 };
 enum { SETTINGS = sizeof settings / sizeof *settings };
 
-/* ---- the keeper ---- */
+/* ---- the writer ---- */
 
 static bool has_work(const struct process *p)
 {
@@ -85,9 +85,9 @@ static void note(struct process *p)
         p->disk->noted = (struct course_best){p->kept.best.iteration, p->kept.best.score};
 }
 
-/* As keeper.c has it: the model before its state, PREFIX.run before anything is removed, the names
+/* As writer.c has it: the model before its state, PREFIX.run before anything is removed, the names
  * of the best last. */
-static void keeper_step(struct process *p)
+static void writer_step(struct process *p)
 {
     struct disk *disk = p->disk;
     int64_t surplus;
@@ -138,7 +138,7 @@ static void keeper_step(struct process *p)
 static void drain(struct process *p)
 {
     while (has_work(p))
-        keeper_step(p);
+        writer_step(p);
 }
 
 /* ---- the compute thread ---- */
@@ -154,7 +154,7 @@ static bool lives(struct process *p)
         return true;
     for (int i = 0; i < p->fault.steps && !p->spent; i++) {
         p->spent = !has_work(p);
-        keeper_step(p);
+        writer_step(p);
     }
     p->stopping |= p->fault.kind == STOP;
     p->dead |= p->fault.kind == KILL;
@@ -224,7 +224,7 @@ static bool run(struct process *p)
     while (has_work(p)) {
         if (!lives(p))
             return false;
-        keeper_step(p);
+        writer_step(p);
     }
     p->disk->done = !(stopped && p->stopping);
     return true;

@@ -1,6 +1,6 @@
-/* How ranks agree on signals, in one process: each rank is a guard here, and the sums of their
+/* How ranks agree on signals, in one process: each rank is a monitor here, and the sums of their
  * questions are this program's. No MPI is linked. */
-#include "train/guard.h"
+#include "train/monitor.h"
 #include "tests/suite.h"
 #include "util/clock.h"
 
@@ -54,7 +54,7 @@ struct ranks {
     struct sums sums;
     struct sync sync[RANKS];
     struct job job[RANKS];
-    struct guard guard[RANKS];
+    struct monitor monitor[RANKS];
 };
 
 static void make(struct ranks *r)
@@ -67,9 +67,10 @@ static void make(struct ranks *r)
     for (int i = 0; i < RANKS; i++) {
         r->sync[i].sums = &r->sums;
         r->job[i] = (struct job){.options = &r->options, .rank = i, .nranks = RANKS};
-        r->guard[i] = (struct guard){.job = &r->job[i],
-                                     .run = &r->run,
-                                     .signals = {.asked = -1, .lag = 1, .saved = clock_seconds()}};
+        r->monitor[i] =
+            (struct monitor){.job = &r->job[i],
+                             .run = &r->run,
+                             .signals = {.asked = -1, .lag = 1, .saved = clock_seconds()}};
     }
     ck_assert_int_eq(signals_catch(r->options.signals), 0);
 }
@@ -80,8 +81,8 @@ static void come_to(struct ranks *r, int64_t iteration, int signal, int hit, boo
     for (int i = 0; i < RANKS; i++) {
         if (signal && i == hit)
             raise(signal);
-        ck_assert_int_eq(guard_ask(&r->guard[i], &r->sync[i], i == 0 && enough, iteration, false),
-                         0);
+        ck_assert_int_eq(
+            monitor_ask(&r->monitor[i], &r->sync[i], i == 0 && enough, iteration, false), 0);
     }
 }
 
@@ -92,12 +93,12 @@ START_TEST(a_signal_to_one_rank_takes_effect_on_all_at_the_same_iteration)
     make(&r);
     come_to(&r, 0, SIGTERM, 2, false);
     for (int i = 0; i < RANKS; i++)
-        ck_assert_int_eq(r.guard[i].signals.effect, SIGNAL_NOTHING);
+        ck_assert_int_eq(r.monitor[i].signals.effect, SIGNAL_NOTHING);
     come_to(&r, 1, 0, 0, false);
     for (int i = 0; i < RANKS; i++) {
-        ck_assert_int_eq(r.guard[i].signals.effect, SIGNAL_STOP);
-        ck_assert(r.guard[i].signals.keep);
-        ck_assert(!r.guard[i].signals.enough);
+        ck_assert_int_eq(r.monitor[i].signals.effect, SIGNAL_STOP);
+        ck_assert(r.monitor[i].signals.keep);
+        ck_assert(!r.monitor[i].signals.enough);
     }
 }
 END_TEST
@@ -108,14 +109,14 @@ START_TEST(an_answer_waits_for_ranks_that_may_be_behind)
 
     make(&r);
     for (int i = 0; i < RANKS; i++)
-        r.guard[i].signals.lag = 3;
+        r.monitor[i].signals.lag = 3;
     come_to(&r, 0, SIGHUP, 1, false);
     come_to(&r, 1, 0, 0, false);
     come_to(&r, 2, 0, 0, false);
-    ck_assert_int_eq(r.guard[0].signals.effect, SIGNAL_NOTHING);
+    ck_assert_int_eq(r.monitor[0].signals.effect, SIGNAL_NOTHING);
     come_to(&r, 3, 0, 0, false);
     for (int i = 0; i < RANKS; i++)
-        ck_assert_int_eq(r.guard[i].signals.effect, SIGNAL_SNAPSHOT);
+        ck_assert_int_eq(r.monitor[i].signals.effect, SIGNAL_SNAPSHOT);
 }
 END_TEST
 
@@ -126,8 +127,8 @@ START_TEST(an_interrupt_leaves_the_snapshot_to_the_solver)
     make(&r);
     come_to(&r, 0, SIGINT, 0, false);
     come_to(&r, 1, 0, 0, false);
-    ck_assert_int_eq(r.guard[1].signals.effect, SIGNAL_STOP);
-    ck_assert(!r.guard[1].signals.keep);
+    ck_assert_int_eq(r.monitor[1].signals.effect, SIGNAL_STOP);
+    ck_assert(!r.monitor[1].signals.keep);
 }
 END_TEST
 
@@ -139,7 +140,7 @@ START_TEST(the_stronger_effect_holds)
     raise(SIGHUP); /* rank 0 takes it, another rank the other */
     come_to(&r, 0, SIGTERM, 1, false);
     come_to(&r, 1, 0, 0, false);
-    ck_assert_int_eq(r.guard[2].signals.effect, SIGNAL_STOP);
+    ck_assert_int_eq(r.monitor[2].signals.effect, SIGNAL_STOP);
 }
 END_TEST
 
@@ -151,8 +152,8 @@ START_TEST(tests_that_found_nothing_better_end_the_run_on_all_ranks)
     come_to(&r, 0, 0, 0, true);
     come_to(&r, 1, 0, 0, false);
     for (int i = 0; i < RANKS; i++) {
-        ck_assert_int_eq(r.guard[i].signals.effect, SIGNAL_STOP);
-        ck_assert(r.guard[i].signals.enough);
+        ck_assert_int_eq(r.monitor[i].signals.effect, SIGNAL_STOP);
+        ck_assert(r.monitor[i].signals.enough);
     }
 }
 END_TEST
@@ -166,17 +167,17 @@ START_TEST(the_clock_of_rank_0_stops_all_while_there_is_time_to_save)
     r.run.ends = clock_seconds() + 1e6;
     come_to(&r, 0, 0, 0, false);
     come_to(&r, 1, 0, 0, false);
-    ck_assert_int_eq(r.guard[1].signals.effect, SIGNAL_NOTHING);
-    ck_assert(!guard_hurries(&r.guard[1]));
+    ck_assert_int_eq(r.monitor[1].signals.effect, SIGNAL_NOTHING);
+    ck_assert(!monitor_hurries(&r.monitor[1]));
     make(&r);
     r.options.deadline.whence = "--time-limit";
     r.run.ends = clock_seconds() + 1e6;
     saving_seconds = 1e6;
     come_to(&r, 0, 0, 0, false);
     come_to(&r, 1, 0, 0, false);
-    ck_assert_int_eq(r.guard[1].signals.effect, SIGNAL_STOP);
-    ck_assert(r.guard[1].signals.keep);
-    ck_assert(guard_hurries(&r.guard[1]));
+    ck_assert_int_eq(r.monitor[1].signals.effect, SIGNAL_STOP);
+    ck_assert(r.monitor[1].signals.keep);
+    ck_assert(monitor_hurries(&r.monitor[1]));
 }
 END_TEST
 
@@ -186,14 +187,14 @@ START_TEST(a_snapshot_is_due_by_the_clock_unless_one_comes_anyway)
 
     make(&r);
     r.options.snapshot_every = 10;
-    r.guard[0].signals.saved -= 1e6;
+    r.monitor[0].signals.saved -= 1e6;
     come_to(&r, 0, 0, 0, false);
     come_to(&r, 1, 0, 0, false);
-    ck_assert_int_eq(r.guard[2].signals.effect, SIGNAL_SNAPSHOT);
+    ck_assert_int_eq(r.monitor[2].signals.effect, SIGNAL_SNAPSHOT);
     make(&r);
     come_to(&r, 0, 0, 0, false);
     come_to(&r, 1, 0, 0, false);
-    ck_assert_int_eq(r.guard[2].signals.effect, SIGNAL_NOTHING);
+    ck_assert_int_eq(r.monitor[2].signals.effect, SIGNAL_NOTHING);
 }
 END_TEST
 
@@ -204,9 +205,9 @@ START_TEST(all_ranks_ask_again_at_the_iteration_that_rank_0_names)
     make(&r);
     come_to(&r, 0, 0, 0, false);
     come_to(&r, 1, 0, 0, false);
-    ck_assert_int_ge(r.guard[0].signals.next, 1);
+    ck_assert_int_ge(r.monitor[0].signals.next, 1);
     for (int i = 1; i < RANKS; i++)
-        ck_assert_int_eq(r.guard[i].signals.next, r.guard[0].signals.next);
+        ck_assert_int_eq(r.monitor[i].signals.next, r.monitor[0].signals.next);
 }
 END_TEST
 

@@ -171,9 +171,9 @@ static int conv_pass_create(struct conv *conv, const struct conv_plan *plan, enu
     if (conv->own)
         return conv_own_create(conv, pass);
     conv_steps_find(conv, plan, pass);
-    return error_any((pass == CONV_WEIGHTS ? conv_diff_weights_create(conv, plan)
-                                           : conv_weights_create(conv, plan, pass)) ||
-                     conv_primitives_create(conv, plan, pass));
+    return error_status((pass == CONV_WEIGHTS ? conv_diff_weights_create(conv, plan)
+                                              : conv_weights_create(conv, plan, pass)) ||
+                        conv_primitives_create(conv, plan, pass));
 }
 
 static int conv_forward_create(struct conv *conv, const struct conv_plan *plan)

@@ -209,7 +209,7 @@ void cpu_relu_back_piece(const float *x, const float *dy, float slope, float *dx
 void cpu_relu_run(const float *x, float slope, float *y, size_t n);
 void cpu_relu_back_run(const float *x, const float *dy, float slope, float *dx, size_t n);
 
-/* memory.c */
+/* cpu_memory.c */
 int cpu_alloc(size_t bytes, const char *what, void **out); /* zeroed, 64-byte aligned */
 void cpu_free(void *context, void *memory);                /* engine_i.free; uses no context */
 /* The same, freed with the op; NULL with the message. */

@@ -150,7 +150,7 @@ int profile_read(const char *file, struct profile *out)
     *out = (struct profile){.file = NULL};
     if (!in)
         return error_set("profile %s cannot be opened: %s", file, strerror(errno));
-    status = error_any(alloc_text(&out->file, file, "a profile") || read_lines(in, out));
+    status = error_status(alloc_text(&out->file, file, "a profile") || read_lines(in, out));
     fclose(in);
     if (status)
         profile_free(out);

@@ -29,8 +29,8 @@ static int shape_read(const Caffe__Datum *datum, size_t values, struct record *o
 
 static int encoded_read(const Caffe__Datum *datum, enum image_color color, struct record *out)
 {
-    return error_any(image_decode(datum->data.data, datum->data.len, color, &out->decoded) ||
-                     record_from_image(out, &out->decoded));
+    return error_status(image_decode(datum->data.data, datum->data.len, color, &out->decoded) ||
+                        record_from_image(out, &out->decoded));
 }
 
 static int values_read(const void *values, size_t count, enum source_type type, struct record *out)

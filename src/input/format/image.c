@@ -107,7 +107,7 @@ static int turn(struct image *image)
 
 int image_decode(const void *data, size_t length, enum image_color color, struct image *out)
 {
-    return error_any(image_decode_stored(data, length, color, out) || turn(out));
+    return error_status(image_decode_stored(data, length, color, out) || turn(out));
 }
 
 int image_encode(const struct image *image, enum image_format format, int quality,

@@ -1,0 +1,463 @@
+/* poseidon classify: the most likely classes of photographs. */
+#include "commands/commands.h"
+#include "commands/model.h"
+#include "commands/options_rows.h"
+#include "input/image_input.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "input/class_names.h"
+#include "snapshot/checkpoint.h"
+#include "spec/caffe.pb-c.h"
+#include "spec/text.h"
+#include "util/alloc.h"
+#include "util/json.h"
+#include "util/path.h"
+#include "util/units.h"
+
+struct classification {
+    struct model_options options;
+    const char *labels, *mean, *blob;
+    double scale; /* NAN: not given */
+    const char *resize;
+    struct computing computing;
+    int top;
+    bool rgb, json;
+    struct model model;
+    struct layer_images from; /* what the net's data layer does */
+    struct snapshot_owner
+        told; /* by the weights: names and preparation where the data is not. Owned */
+    struct text_doc *preparation; /* that, read; NULL: none. Owned */
+    bool prepared;                /* `from` has some of it */
+    struct image_input image;
+    struct blob *input; /* of the net's first layer */
+    const struct blob *scores;
+    bool softmax; /* the scores are not probabilities yet */
+    int batch, classes;
+    float *pixels, *values; /* of one batch: input, scores */
+    struct class_names own; /* of --labels */
+    char *const *names;     /* of classes: those, or the data layer's */
+    int nnames;
+    struct json report;
+    int failed; /* images that could not be read */
+};
+
+/* --labels, or the names that go with the images of the net's data layer, or with the weights. */
+static int find_names(struct classification *c)
+{
+    c->names = c->from.classes;
+    c->nnames = c->from.nclasses;
+    if (!c->labels && !c->nnames) {
+        if (class_names_split(c->told.classes, &c->own))
+            return -1;
+        c->names = c->own.name;
+        c->nnames = c->own.count;
+        if (!c->nnames)
+            fprintf(stderr,
+                    "Classes have no names: neither the weights nor data of the net that are "
+                    "here tell them; --labels=FILE gives them\n");
+    }
+    if (!c->labels)
+        return 0;
+    if (class_names_read(c->labels, &c->own))
+        return -1;
+    c->names = c->own.name;
+    c->nnames = c->own.count;
+    if (c->nnames >= c->classes)
+        return 0;
+    return error_set("%s: expected %s, one per line, found %d", c->labels,
+                     units_count(c->classes, "class name").text, c->nnames);
+}
+
+/* What the weights tell of the images that the net was trained on, where its data is not here. */
+static int take_preparation(struct classification *c, const struct layer *first)
+{
+    const char *text = c->told.preparation;
+    const struct shape *input = &c->input->value.shape;
+    const Caffe__LayerParameter *told;
+
+    if (c->from.source || !text)
+        return 0;
+    if (text_read_string(c->options.weights, text, strlen(text),
+                         &caffe__layer_parameter__descriptor, &c->preparation))
+        return error_context("preprocessing in the weights");
+    told = (const Caffe__LayerParameter *)text_root(c->preparation);
+    if (!first->i->images)
+        c->from.transform = told->transform_param;
+    if (!c->from.as_stored && !c->from.record.naxes && told->input_param &&
+        told->input_param->n_shape == 1 && told->input_param->shape[0]->n_dim == 3) {
+        const int64_t *dim = told->input_param->shape[0]->dim;
+
+        if (dim[0] == input->dim[1] && dim[1] >= input->dim[2] && dim[2] >= input->dim[3])
+            c->from.record = (struct shape){3, {dim[0], dim[1], dim[2]}};
+    }
+    c->prepared = !first->i->images && (c->from.transform || c->from.record.naxes);
+    return 0;
+}
+
+/* The size that photographs are resized to before the centre is cut out: --resize; that of the data
+ * layer's records; else 256 x 256, as Caffe's classify.py, for the inputs that are custom to be cut
+ * out of that, and the input's own size for others. */
+static int set_size(struct classification *c, const struct shape *input, struct shape *whole)
+{
+    enum { CUSTOM = 256, CUT_FROM = 192, LARGEST = 16384 };
+    int height = (int)input->dim[2], width = (int)input->dim[3], side, tall, wide;
+    bool cut = height >= CUT_FROM && height <= CUSTOM && width >= CUT_FROM && width <= CUSTOM;
+    char after;
+
+    *whole = (struct shape){.naxes = 3, .dim = {input->dim[1], height, width}};
+    c->image.as_stored = c->from.as_stored && !c->resize;
+    if (c->from.record.naxes)
+        *whole = c->from.record;
+    else if (cut)
+        whole->dim[1] = whole->dim[2] = CUSTOM;
+    if (!c->resize)
+        return 0;
+    if (sscanf(c->resize, "%d%c", &side, &after) == 1) {
+        if (side >= height && side >= width && side <= LARGEST) {
+            c->image.side = side;
+            return 0;
+        }
+    } else if (sscanf(c->resize, "%dx%d%c", &wide, &tall, &after) == 2 && tall >= height &&
+               wide >= width && tall <= LARGEST && wide <= LARGEST) {
+        whole->dim[1] = tall;
+        whole->dim[2] = wide;
+        return 0;
+    }
+    return error_set("--resize=%s: expected WIDTHxHEIGHT such as 256x256, or the shorter side's "
+                     "length, at least the input's %dx%d",
+                     c->resize, width, height);
+}
+
+/* What happens to pixels: as the data layer says, but for what options say. Nothing is mirrored. */
+static int set_transform(struct classification *c, const struct shape *input,
+                         const struct shape *whole)
+{
+    Caffe__TransformationParameter param = CAFFE__TRANSFORMATION_PARAMETER__INIT;
+    struct transform *t = &c->image.transform;
+    int smaller = (int)(input->dim[2] < input->dim[3] ? input->dim[2] : input->dim[3]);
+
+    if (c->from.transform)
+        param = *c->from.transform;
+    param.mirror = false;
+    param.crop_size = 0;
+    if (c->mean) {
+        param.mean_file = NULL;
+        param.n_mean_value = 0;
+    }
+    if (!isnan(c->scale))
+        param.scale = (float)c->scale;
+    if (transform_create(&param, whole, false, c->options.model, t))
+        return param.mean_file && !c->from.record.naxes
+                   ? error_set("%s\nThe net's data is missing, so the size of its records is not "
+                               "known: give the mean image's size, --resize=WIDTHxHEIGHT",
+                               error_text())
+                   : -1;
+    t->out.dim[1] = input->dim[2];
+    t->out.dim[2] = input->dim[3];
+    if (c->image.side || c->image.as_stored || !shape_equal(&t->in, &t->out))
+        t->crop = smaller;
+    return c->mean ? image_input_set_mean(c->mean, t) : 0;
+}
+
+/* Says what is done to photographs, and who wanted it so. */
+static void say_transform(const struct classification *c)
+{
+    const struct layer *first = &c->model.net->layers[0];
+    const struct transform *t = &c->image.transform;
+    const Caffe__TransformationParameter *own = c->from.transform;
+    const char *unit = c->image.transform.in.dim[0] == 1 ? "grey"
+                       : c->image.rgb                    ? "red, green, blue"
+                                                         : "blue, green, red";
+
+    fprintf(stderr, "Preprocessing: ");
+    if (c->image.as_stored)
+        fprintf(stderr, "as stored");
+    else if (c->image.side)
+        fprintf(stderr, "shorter side %d", c->image.side);
+    else
+        fprintf(stderr, "resize %lldx%lld", (long long)t->in.dim[2], (long long)t->in.dim[1]);
+    if (t->crop)
+        fprintf(stderr, ", crop %lldx%lld", (long long)t->out.dim[2], (long long)t->out.dim[1]);
+    if (t->mean)
+        fprintf(stderr, ", mean %s", own->mean_file);
+    else if (t->channel_mean)
+        for (int64_t i = 0; i < t->in.dim[0]; i++)
+            fprintf(stderr, "%s%g", i ? "," : ", mean ", (double)t->channel_mean[i]);
+    else
+        fprintf(stderr, ", no mean subtracted");
+    fprintf(stderr, ", scale %g, %s", (double)t->scale, unit);
+    if (!own && !c->from.record.naxes && !c->from.as_stored)
+        fprintf(stderr, " (layer '%s' sets none%s)\n", first->def->name,
+                c->mean || c->resize || !isnan(c->scale) ? "; the options do"
+                                                         : ": use --resize, --mean, --scale");
+    else
+        fprintf(stderr, " (from %s '%s'%s)\n", c->prepared ? "the weights" : "layer",
+                c->prepared ? c->options.weights : first->def->name,
+                c->mean || c->resize || !isnan(c->scale) ? " and the options" : "");
+}
+
+/* The input: the first top of the net's first layer, N x C x H x W. */
+static int find_input(struct classification *c)
+{
+    struct net *net = c->model.net;
+    const struct layer *first = net->nlayers > 0 ? &net->layers[0] : NULL;
+    const struct shape *shape;
+    struct shape whole;
+    const long long *given;
+
+    if (!first || !first->i->is_data || first->ntops < 1)
+        return error_set("expected a net that begins with its input, a layer of type Input");
+    c->input = first->tops[0];
+    shape = &c->input->value.shape;
+    if (shape->naxes != 4 || (shape->dim[1] != 1 && shape->dim[1] != 3))
+        return error_set("expected an input of N x 1 or 3 x H x W, found '%s' of shape %s",
+                         c->input->name, shape_text(shape).text);
+    given = c->options.input_chw;
+    if (first->i->from_program && given[0] > 0 &&
+        (given[0] != shape->dim[1] || given[1] != shape->dim[2] || given[2] != shape->dim[3]))
+        return error_set("--input-shape=%lld,%lld,%lld: layer '%s' gives the input's size, %s",
+                         given[0], given[1], given[2], first->def->name, shape_text(shape).text);
+    c->batch = (int)shape->dim[0];
+    c->image.rgb = c->rgb;
+    if (first->i->images)
+        first->i->images(first, &c->from);
+    if (take_preparation(c, first) || set_size(c, shape, &whole) || set_transform(c, shape, &whole))
+        return -1;
+    say_transform(c);
+    return 0;
+}
+
+/* The scores: --blob, or the top of the last Softmax, or what the last loss reads. */
+static int find_scores(struct classification *c)
+{
+    const struct net *net = c->model.net;
+    const struct shape *shape;
+
+    if (c->blob && !(c->scores = net_find_blob(net, c->blob)))
+        return error_set("--blob: the net's TEST phase has no blob '%s'", c->blob);
+    for (int i = net->nlayers - 1; i >= 0 && !c->scores; i--) {
+        const struct layer *layer = &net->layers[i];
+
+        if (!strcmp(layer->def->type, "Softmax") || !strcmp(layer->def->type, "SoftmaxWithLoss")) {
+            c->softmax = layer->def->type[7] != '\0';
+            c->scores = c->softmax ? layer->bottoms[0] : layer->tops[0];
+        }
+    }
+    if (!c->scores)
+        return error_set("the net has no Softmax; expected --blob=NAME, the blob of its scores");
+    if (model_check_inputs(&c->model, &c->options, c->input, 1, &c->scores))
+        return -1;
+    net_keep(c->model.net, c->scores);
+    shape = &c->scores->value.shape;
+    if (shape->naxes < 1 || shape->dim[0] != c->batch)
+        return error_set(
+            "expected scores for each of the %d images of a batch, found '%s' of shape %s",
+            c->batch, c->scores->name, shape_text(shape).text);
+    c->classes = (int)(shape_elems(shape) / (size_t)c->batch);
+    if (c->top > c->classes)
+        c->top = c->classes;
+    return find_names(c);
+}
+
+static int prepare(struct classification *c, struct log *log)
+{
+    size_t pixels;
+
+    if (model_open(&c->options, &c->model))
+        return -1;
+    model_print_notices(&c->model);
+    if (checkpoint_read_weights_owner(c->options.weights, &c->told) || find_input(c) ||
+        find_scores(c) || model_build(&c->model, c->computing.engine, &c->computing.options, 1))
+        return -1;
+    if (model_load_weights(&c->model, c->options.weights, true, log))
+        return net_is_assumed(c->model.net)
+                   ? error_set("%s\nThe input was assumed to be %d x %d x %d: give its size with "
+                               "--input-shape=C,H,W, or a net that begins with an Input layer",
+                               error_text(), (int)c->image.transform.out.dim[0],
+                               (int)c->image.transform.out.dim[1],
+                               (int)c->image.transform.out.dim[2])
+                   : -1;
+    pixels = shape_elems(&c->input->value.shape);
+    return error_status(ALLOC(c->pixels, pixels, "images") ||
+                        ALLOC(c->values, (size_t)c->batch * (size_t)c->classes, "images"));
+}
+
+static void to_probabilities(float *scores, int n)
+{
+    double sum = 0;
+    float most = scores[0];
+
+    for (int i = 1; i < n; i++)
+        most = scores[i] > most ? scores[i] : most;
+    for (int i = 0; i < n; i++)
+        sum += exp((double)(scores[i] - most));
+    for (int i = 0; i < n; i++)
+        scores[i] = (float)(exp((double)(scores[i] - most)) / sum);
+}
+
+/* The class with the most that comes after (value, index) in falling order; n is small times top.
+ */
+static int next_best(const float *scores, int n, int last)
+{
+    int best = -1;
+
+    for (int i = 0; i < n; i++)
+        if ((last < 0 || scores[i] < scores[last] || (i > last && scores[i] == scores[last])) &&
+            (best < 0 || scores[i] > scores[best]))
+            best = i;
+    return best;
+}
+
+static void report(struct classification *c, const char *path, float *scores)
+{
+    char number[32];
+    int best = -1;
+
+    if (c->softmax)
+        to_probabilities(scores, c->classes);
+    if (!c->json)
+        printf("---------- Prediction for %s ----------\n", path);
+    json_object_begin(&c->report);
+    json_put_string(&c->report, "image", path);
+    json_put_array(&c->report, "top");
+    for (int k = 0; k < c->top; k++) {
+        best = next_best(scores, c->classes, best);
+        if (best < 0)
+            break; /* scores that are not numbers have no order */
+        snprintf(number, sizeof number, "class %d", best);
+        if (!c->json)
+            printf(best < c->nnames ? "%.4f - \"%s\"\n" : "%.4f - %s\n", (double)scores[best],
+                   best < c->nnames ? c->names[best] : number);
+        json_object_begin(&c->report);
+        json_put_int(&c->report, "class", best);
+        json_put_string(&c->report, "label", best < c->nnames ? c->names[best] : NULL);
+        json_put_double(&c->report, "probability", (double)scores[best]);
+        json_object_end(&c->report);
+    }
+    json_array_end(&c->report);
+    json_object_end(&c->report);
+}
+
+/* One forward pass; the images are those that could be read. Layer by layer, because a data layer
+ * in front of the net would put its own images there. */
+static int run_batch(struct classification *c, char *const *paths, int count)
+{
+    struct net *net = c->model.net;
+    struct run run = {.seed = 1};
+
+    if (net_layer_forward(net, 0, &run) ||
+        net->engine->i->write(net->engine->context, &c->input->value, c->pixels))
+        return -1;
+    for (int i = 1; i < net->nlayers; i++)
+        if (net_layer_forward(net, i, &run))
+            return -1;
+    if (net_read_blob(net, c->scores, c->values))
+        return -1;
+    for (int i = 0; i < count; i++)
+        report(c, paths[i], c->values + (size_t)i * (size_t)c->classes);
+    return 0;
+}
+
+static int classify(struct classification *c, int nimages, char **images)
+{
+    size_t each = shape_elems(&c->image.transform.out);
+    int ready = 0, status = 0;
+
+    json_array_begin(&c->report);
+    for (int i = 0; i < nimages && !status; i++) {
+        if (image_input_read(images[i], &c->image, c->pixels + (size_t)ready * each)) {
+            fprintf(stderr, "poseidon classify: %s", error_text());
+            if (path_is_folder(images[i]))
+                fprintf(stderr, " (its images: %s/*)", images[i]);
+            fputc('\n', stderr);
+            c->failed++;
+        } else {
+            images[i - c->failed] = images[i]; /* those that were read move together */
+            ready++;
+        }
+        if (ready > 0 && (ready == c->batch || i == nimages - 1)) {
+            status = run_batch(c, images + (i + 1 - c->failed - ready), ready);
+            ready = 0;
+        }
+    }
+    json_array_end(&c->report);
+    if (!status && c->json)
+        status = json_print(&c->report, stdout);
+    if (!status && c->failed)
+        status =
+            error_set("%d of %s could not be read", c->failed, units_count(nimages, "image").text);
+    return status;
+}
+
+static void release(struct classification *c)
+{
+    class_names_free(&c->own);
+    snapshot_owner_free(&c->told);
+    text_free(c->preparation);
+    transform_free(&c->image.transform);
+    free(c->pixels);
+    free(c->values);
+    json_free(&c->report);
+    model_close(&c->model);
+}
+
+static int parse(struct classification *c, int argc, char **argv, int *nwords)
+{
+    const struct option own[] = {
+        {"labels", OPTION_TEXT, &c->labels, "FILE",
+         "class names, one per line, or a file that convert wrote (default: those of the net's "
+         "data, else of the weights)"},
+        {"mean", OPTION_TEXT, &c->mean, "MEAN",
+         "subtract this: B,G,R, or one number, or a mean image's file"},
+        {"scale", OPTION_REAL, &c->scale, "X", "factor after the mean"},
+        {"resize", OPTION_TEXT, &c->resize, "WxH",
+         "resize to this, then cut out the centre; N: the shorter side to N "
+         "(default 256x256, as classify.py; for inputs below 192 or above 256, the input's size)"},
+        {"rgb", OPTION_FLAG, &c->rgb, NULL,
+         "the net takes red, green, blue (default: Caffe's blue, green, red)"},
+        {"top", OPTION_COUNT, &c->top, "N", "how many classes to print (default 5)"},
+        {"blob", OPTION_TEXT, &c->blob, "NAME",
+         "the blob of the scores (default: the last Softmax)"},
+        {"json", OPTION_FLAG, &c->json, NULL, "print JSON instead"},
+    };
+    const struct command_line line = {
+        .command = "classify",
+        .synopsis = "--model=FILE --weights=FILES IMAGE...",
+        .example = "  poseidon classify --model=deploy.prototxt --weights=net.caffemodel \\\n"
+                   "      --labels=synset_words.txt --mean=104,117,123 photo.jpg",
+        OPTION_ROWS(own),
+        .net_rows = "model weights stage level input-shape",
+        .net = &c->options,
+        .computing = &c->computing,
+        .least_words = 1,
+        .max_words = argc,
+        .expected = "expected images to classify, found none",
+        .about =
+            "Prints the most likely classes of photographs (JPEG, PNG), by a deploy net or "
+            "one with a data layer. They are prepared as the data layer prepares its images "
+            "(size, crop, mean, scale), or, where the data is not here, as the weights say that "
+            "it did; options override it.",
+    };
+
+    return options_parse(&line, argc, argv, nwords);
+}
+
+int command_classify(int argc, char **argv)
+{
+    struct classification c = {
+        .options = {.phase = "TEST", .look_only = true}, .scale = NAN, .top = 5};
+    struct log log;
+    int nwords, status = parse(&c, argc, argv, &nwords);
+
+    log_init(&log, true, c.json ? NULL : stderr, NULL);
+    if (!status)
+        status = prepare(&c, &log);
+    if (!status)
+        status = classify(&c, nwords, argv + 1);
+    release(&c);
+    return status;
+}

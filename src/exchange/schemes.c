@@ -1,0 +1,87 @@
+/* Options and shape, as plan_create and choose_comm want them. */
+#include "exchange/schemes.h"
+
+#include "exchange/saved_plan.h"
+
+/* What factors are multiplied to is summed in another order than gradients. */
+static struct comm comm_of(const struct exchange_options *o, const struct exchange_shape *shape)
+{
+    bool usual = o->comm.policy == COMM_PAPER || (o->comm.policy == COMM_AUTO && !shape->asks);
+
+    if (!usual)
+        return o->comm;
+    return shape->whole_gradients ? (struct comm){.policy = COMM_SCHEME, .scheme = sync_schemes[0]}
+                                  : (struct comm){.policy = COMM_PAPER};
+}
+
+void exchange_plan_options(const struct exchange_options *o, const struct exchange_shape *shape,
+                           const struct exchange_net *net, int nranks, const struct way *way,
+                           struct plan_options *out)
+{
+    *out = (struct plan_options){.registry = sync_schemes,
+                                 .comm = comm_of(o, shape),
+                                 .wire = o->wire,
+                                 .ways = way,
+                                 .nranks = nranks,
+                                 .servers = o->servers,
+                                 .nodes = shape->nodes.node,
+                                 .leaders_per_host = shape->leaders_per_host,
+                                 .rails = shape->rails,
+                                 .sizes = cost_sizes_keep(COST_USUAL_SIZES, &o->sizes),
+                                 .lags = o->staleness > 0 || o->drop > 0,
+                                 .drop = o->drop,
+                                 .iter_size = net->iter_size,
+                                 .dilate = o->dilate};
+}
+
+void exchange_cap(const struct exchange_shape *shape, double bytes_per_second,
+                  struct cost_cluster *cluster)
+{
+    cost_cap(cluster, bytes_per_second, shape->leaders_per_host);
+}
+
+int exchange_plan(const struct exchange_options *o, const struct exchange_net *net,
+                  const struct plan_options *how, struct plan **out)
+{
+    if (!plan_create(how, net->ngroups, net->groups, out))
+        return 0;
+    return o->comm.rank > 0 ? error_context("%s=%s", exchange_word(o, "--comm"), comm_name(o->comm))
+                            : -1;
+}
+
+int exchange_choose(const struct exchange_options *o, const struct exchange_shape *shape,
+                    const struct exchange_net *net, const struct exchange_cluster *cluster,
+                    const struct plan_options *how, struct choose_answer *out)
+{
+    struct plan_options open = *how;
+    struct choose_question question = {.cluster = cluster->priced,
+                                       .how = &open,
+                                       .lossy = &o->lossy,
+                                       .groups = net->groups,
+                                       .whole_gradients = shape->whole_gradients,
+                                       .quick = cluster->quick,
+                                       .play = cluster->play};
+
+    open.sizes = o->sizes;
+    open.dilate = cluster->dilate;
+    question.play.overlap = o->overlap;
+    question.play.fifo = o->fifo;
+    if (!choose_comm(&question, out))
+        return 0;
+    return o->lossy.n > 0 ? error_context("%s=%s", exchange_word(o, "--lossy"), o->lossy.text) : -1;
+}
+
+bool exchange_keep(const struct exchange_options *o, const struct exchange_shape *shape,
+                   const struct exchange_net *net, const char *saved_plan, struct plan_options *how,
+                   struct way *way)
+{
+    int nodes = shape->nodes.node ? shape->nodes.nnodes : how->nranks - how->servers;
+
+    if (!shape->asks || o->measure ||
+        !saved_plan_read(how, nodes, &o->lossy, net->ngroups, net->groups, saved_plan, way))
+        return false;
+    for (int g = 0; g < net->ngroups; g++)
+        if (shape->whole_gradients && way[g].scheme && !scheme_sums_gradients(way[g].scheme))
+            return false;
+    return true;
+}

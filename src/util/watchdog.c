@@ -1,0 +1,309 @@
+/* The calling thread leaves a note of the call it is in; the watch's thread looks four times a
+ * second whether the note has changed, and alone knows of time: so a call costs no clock. */
+#include "util/watchdog.h"
+
+#include "util/alloc.h"
+#include "util/clock.h"
+#include "util/strbuf.h"
+#include "util/thread.h"
+#include "util/topology.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Ranks above SPEAKERS keep quiet, lest a large job says one thing a thousand times. */
+enum { SPEAKERS = 8, STOPPED_SECONDS = 6, MOST_GRACE_SECONDS = 15, LOOK_NS = 250000000 };
+enum { TAG_CARD = 27190, TAG_ANSWER = 27191, RANKS_NAMED = 8 };
+
+/* Ranks that wait show each other so once a second; of which nothing was heard for longer do not.
+ */
+enum { CARD_SECONDS = 1, HEARD_SECONDS = 4, NAP_NS = 50000 };
+
+static struct {
+    /* of the thread that calls MPI */
+    _Atomic(const char *) step, call; /* call: NULL outside of MPI */
+    _Atomic uint64_t calls;           /* so many were entered */
+
+    pthread_mutex_t mutex; /* guards the following */
+    pthread_cond_t changed;
+    struct watchdog_options options;
+    bool stop;
+    char missing[512]; /* whom this rank waits for: "rank 1 on a"; "": not known */
+    bool quiet;        /* rank 0 knows that this rank waits, and speaks */
+
+    pthread_t thread;
+    bool started;
+    int rank, nranks;
+    char own_host[64];
+    const struct topology *topology; /* NULL: not known. Borrowed */
+    double *heard; /* when each rank last showed that it waits (rank 0); elsewhere rank 0 alone */
+} watchdog = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
+void watchdog_enter(const char *call)
+{
+    uint64_t calls = atomic_load_explicit(&watchdog.calls, memory_order_relaxed);
+
+    atomic_store_explicit(&watchdog.calls, calls + 1, memory_order_relaxed);
+    atomic_store_explicit(&watchdog.call, call, memory_order_relaxed);
+}
+
+void watchdog_leave(void)
+{
+    atomic_store_explicit(&watchdog.call, NULL, memory_order_relaxed);
+}
+
+void watchdog_step(const char *what)
+{
+    atomic_store(&watchdog.step, what);
+}
+
+/* ---- who waits ---- */
+
+static void send_card(int rank, int tag)
+{
+    static char card;
+    MPI_Request request;
+
+    if (MPI_Isend(&card, 1, MPI_CHAR, rank, tag, MPI_COMM_WORLD, &request) == MPI_SUCCESS)
+        (void)MPI_Request_free(&request);
+}
+
+/* Cards from all, rank 0's answers elsewhere. */
+static void take_cards(double now)
+{
+    int tag = watchdog.rank == 0 ? TAG_CARD : TAG_ANSWER, there = 1;
+    MPI_Status from;
+    char card;
+
+    while (MPI_Iprobe(MPI_ANY_SOURCE, tag, MPI_COMM_WORLD, &there, &from) == MPI_SUCCESS && there) {
+        if (MPI_Recv(&card, 1, MPI_CHAR, from.MPI_SOURCE, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE) !=
+            MPI_SUCCESS)
+            return;
+        watchdog.heard[from.MPI_SOURCE] = now;
+        if (watchdog.rank == 0)
+            send_card(from.MPI_SOURCE, TAG_ANSWER);
+    }
+}
+
+static void name_missing(double now, char *text, size_t bytes)
+{
+    int last = watchdog.rank == 0 ? watchdog.nranks : 1, named = 0, more = 0;
+
+    for (int r = watchdog.rank == 0 ? 1 : 0; r < last; r++) {
+        if (now - watchdog.heard[r] < HEARD_SECONDS)
+            continue;
+        if (named++ >= RANKS_NAMED)
+            more++;
+        else
+            buffer_printf(text, bytes, "%srank %d%s%s", *text ? ", " : "", r,
+                          watchdog.topology ? " on " : "",
+                          watchdog.topology ? watchdog.topology->host[r] : "");
+    }
+    if (more > 0)
+        buffer_printf(text, bytes, " and %d more", more);
+}
+
+/* known: it has been long enough for all to be heard of. */
+static void call_roll(double now, bool known)
+{
+    char missing[sizeof watchdog.missing] = "";
+
+    if (watchdog.rank > 0)
+        send_card(0, TAG_CARD);
+    take_cards(now);
+    if (known)
+        name_missing(now, missing, sizeof missing);
+    pthread_mutex_lock(&watchdog.mutex);
+    memcpy(watchdog.missing, missing, sizeof missing);
+    watchdog.quiet = watchdog.rank > 0 && now - watchdog.heard[0] < HEARD_SECONDS;
+    pthread_mutex_unlock(&watchdog.mutex);
+}
+
+static void end_roll(void)
+{
+    pthread_mutex_lock(&watchdog.mutex);
+    watchdog.missing[0] = '\0';
+    watchdog.quiet = false;
+    pthread_mutex_unlock(&watchdog.mutex);
+}
+
+int watchdog_wait(const char *call, MPI_Request *request)
+{
+    const struct timespec nap = {.tv_nsec = NAP_NS};
+    const struct watchdog_options *o = &watchdog.options; /* this thread alone changes them */
+    double begun = clock_seconds();
+    double first = (o->silence_seconds > 0 ? o->silence_seconds : o->lost_seconds) / 4;
+    double next = first, known = first + (2 * first < HEARD_SECONDS ? 2 * first : HEARD_SECONDS);
+    int code, over = 0;
+
+    watchdog_enter(call);
+    while ((code = MPI_Test(request, &over, MPI_STATUS_IGNORE)) == MPI_SUCCESS && !over) {
+        double now = clock_seconds();
+
+        if (now - begun < 0.01) /* MPI's own wait would do the same */
+            sched_yield();
+        else
+            nanosleep(&nap, NULL);
+        if (!watchdog.started || first <= 0 || now - begun < next)
+            continue;
+        call_roll(now, now - begun > known);
+        next = now - begun + CARD_SECONDS;
+    }
+    if (next > first)
+        end_roll();
+    watchdog_leave();
+    return code;
+}
+
+void watchdog_hosts(const struct topology *topology)
+{
+    watchdog.topology = topology;
+}
+
+/* ---- the thread ---- */
+
+/* The call that is watched. */
+struct wait {
+    uint64_t call;
+    double since;
+    double told; /* how long it had lasted when that was last said; 0: it was not */
+};
+
+static void describe(double seconds, char *text, size_t bytes)
+{
+    const char *step = atomic_load(&watchdog.step);
+    const char *call = atomic_load_explicit(&watchdog.call, memory_order_relaxed);
+
+    snprintf(text, bytes, "rank %d on %s has waited %.0f s for %s while %s (in %.*s)",
+             watchdog.rank, watchdog.own_host, seconds,
+             *watchdog.missing ? watchdog.missing : "other ranks", step ? step : "starting",
+             call ? (int)strcspn(call, "(") : 0, call ? call : "");
+}
+
+static void end_process(const struct watchdog_options *o, const char *text)
+{
+    if (o->lost)
+        o->lost(o->context, text);
+    fprintf(stderr,
+            "poseidon %s: lost: %s. %s is stopped, cut off, still at work, or waits for one that "
+            "is; or large messages are lost: compare the MTU of hosts and switches. The run ends "
+            "with status %d%s%s\n",
+            o->command, text,
+            *watchdog.missing ? "It" : "The rank that does not report this itself", o->status,
+            o->advice ? "; " : "", o->advice ? o->advice : "");
+    _exit(o->status);
+}
+
+/* Rank 0 speaks first; others, one after the other, where it has not ended the job by then. */
+static double grace(double limit)
+{
+    double most = limit / 4 < MOST_GRACE_SECONDS ? limit / 4 : MOST_GRACE_SECONDS;
+    int turn = watchdog.rank < SPEAKERS ? watchdog.rank : SPEAKERS;
+
+    return watchdog.rank == 0 ? 0 : most + 0.5 * turn;
+}
+
+static void judge(const struct watchdog_options *o, struct wait *wait, double now)
+{
+    double waited = now - wait->since;
+    double next = wait->told > 0 ? 2 * wait->told : o->silence_seconds + grace(o->silence_seconds);
+    char text[1024];
+
+    describe(waited, text, sizeof text);
+    if (o->lost_seconds > 0 && waited > o->lost_seconds + grace(o->lost_seconds))
+        end_process(o, text);
+    if (o->silence_seconds <= 0 || waited <= next || watchdog.quiet || watchdog.rank >= SPEAKERS)
+        return;
+    fprintf(stderr, "poseidon %s: %s\n", o->command, text);
+    wait->told = waited;
+}
+
+static void look(struct wait *wait, double now, double lapse)
+{
+    uint64_t call = atomic_load_explicit(&watchdog.calls, memory_order_relaxed);
+
+    if (!atomic_load_explicit(&watchdog.call, memory_order_relaxed) || call != wait->call)
+        *wait = (struct wait){.call = call, .since = now};
+    else if (lapse > STOPPED_SECONDS) /* this rank was stopped itself */
+        wait->since += lapse;
+    else
+        judge(&watchdog.options, wait, now);
+}
+
+static void *watch(void *unused)
+{
+    double now = clock_seconds(), before;
+    struct wait wait = {.since = now};
+    struct timespec until;
+
+    pthread_mutex_lock(&watchdog.mutex);
+    while (!watchdog.stop) {
+        clock_gettime(CLOCK_REALTIME, &until); /* set back, it only makes a look late */
+        until.tv_nsec += LOOK_NS;
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        pthread_cond_timedwait(&watchdog.changed, &watchdog.mutex, &until);
+        before = now;
+        now = clock_seconds();
+        look(&wait, now, now - before);
+    }
+    pthread_mutex_unlock(&watchdog.mutex);
+    return unused;
+}
+
+/* ---- life ---- */
+
+int watchdog_begin(const struct watchdog_options *options)
+{
+    int status;
+
+    MPI_Comm_rank(MPI_COMM_WORLD, &watchdog.rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &watchdog.nranks);
+    if (watchdog.nranks == 1 || watchdog.started)
+        return 0;
+    if (ALLOC(watchdog.heard, watchdog.nranks, "ranks"))
+        return -1;
+    if (gethostname(watchdog.own_host, sizeof watchdog.own_host - 1))
+        strcpy(watchdog.own_host, "?");
+    watchdog.options = *options;
+    watchdog.stop = false;
+    status = thread_start(&watchdog.thread, NULL, watch, NULL);
+    if (status) {
+        free(watchdog.heard);
+        return error_set("the thread that watches other ranks cannot be started: %s",
+                         strerror(status));
+    }
+    watchdog.started = true;
+    return 0;
+}
+
+void watchdog_change(double silence_seconds, double lost_seconds, int status)
+{
+    pthread_mutex_lock(&watchdog.mutex);
+    watchdog.options.silence_seconds = silence_seconds;
+    watchdog.options.lost_seconds = lost_seconds;
+    watchdog.options.status = status;
+    watchdog.options.advice = NULL;
+    pthread_mutex_unlock(&watchdog.mutex);
+}
+
+void watchdog_end(void)
+{
+    if (!watchdog.started)
+        return;
+    pthread_mutex_lock(&watchdog.mutex);
+    watchdog.stop = true;
+    pthread_cond_signal(&watchdog.changed);
+    pthread_mutex_unlock(&watchdog.mutex);
+    pthread_join(watchdog.thread, NULL);
+    free(watchdog.heard);
+    watchdog.heard = NULL;
+    watchdog.started = false;
+}

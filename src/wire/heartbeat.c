@@ -1,0 +1,379 @@
+/* Signs of life. Every few seconds each rank's wire thread tells rank 0 where its compute thread
+ * is, how much it has got done and whether it waits, and rank 0 answers: so a rank that is silent,
+ * because it is stopped, dead or cut off, is told from the many that merely wait for it; and so is
+ * one that lives and yet stands still, as in a file system that does not answer. Rank 0 speaks for
+ * all; rank 1 where it is rank 0 that is silent. A time in which this rank was itself stopped
+ * counts for nobody's silence. */
+#include "wire/wire_internal.h"
+
+#include "util/strbuf.h"
+#include "util/topology.h"
+
+#include <string.h>
+
+enum { TAG_BEAT = 2, TAG_ANSWER = 3, RANKS_NAMED = 8, BEATS_A_SECOND = 64 }; /* that rank 0 takes */
+
+#define BEAT_NS ((int64_t)1000000000) /* from one sign of life to the next, of few ranks */
+#define STOPPED_NS                                                                                 \
+    ((int64_t)6000000000) /* a turn longer than that: this rank was stopped itself                 \
+                           */
+
+/* What a rank tells. */
+struct beat {
+    struct wire_place at; /* the compute thread's */
+    int64_t waits;        /* for the network: one of these; 0: for nothing */
+};
+enum { WAITS = 1, CLOSES = 2 };
+
+enum { BEAT_VALUES = sizeof(struct beat) / sizeof(int64_t) };
+
+/* What is known of another rank. */
+struct peer {
+    struct beat beat;
+    int64_t heard, moved; /* ns: its last beat, and the last that told of something new */
+    MPI_Request answer;   /* rank 0's, on its way */
+};
+
+struct heartbeat {
+    int64_t each;         /* ns from one beat to the next */
+    int64_t last, beaten; /* ns: the last look, the last beat sent */
+    struct beat mine, came;
+    MPI_Request out, in; /* rank 0: in alone */
+    struct peer *peers;  /* rank 0: every rank, itself too; elsewhere [0] alone, rank 0 */
+    int npeers;
+    double told; /* seconds of silence or standstill when that was said last; 0: it was not */
+};
+
+int heartbeat_open(struct wire *wire)
+{
+    size_t n = wire->rank == 0 ? (size_t)wire->nranks : 1;
+    struct heartbeat *heartbeat;
+
+    if (wire->options.watch.stall_seconds <= 0 || wire->nranks == 1)
+        return 0;
+    if (OWN(&wire->owner, heartbeat, 1, "signs of life"))
+        return -1;
+    wire->heartbeat = heartbeat;
+    heartbeat->out = heartbeat->in = MPI_REQUEST_NULL;
+    heartbeat->each = BEAT_NS * (1 + wire->nranks / BEATS_A_SECOND);
+    if (OWN(&wire->owner, heartbeat->peers, n, "signs of life"))
+        return -1;
+    heartbeat->npeers = (int)n;
+    for (size_t i = 0; i < n; i++)
+        heartbeat->peers[i] =
+            (struct peer){.beat = {.at = WIRE_NOWHERE}, .answer = MPI_REQUEST_NULL};
+    return 0;
+}
+
+static bool is_over(MPI_Request *request)
+{
+    int over = 1;
+
+    return *request == MPI_REQUEST_NULL ||
+           (MPI_Test(request, &over, MPI_STATUS_IGNORE) == MPI_SUCCESS && over);
+}
+
+static void listen(struct wire *wire)
+{
+    struct heartbeat *heartbeat = wire->heartbeat;
+
+    if (MPI_Irecv(&heartbeat->came, BEAT_VALUES, MPI_INT64_T, wire->rank == 0 ? MPI_ANY_SOURCE : 0,
+                  wire->rank == 0 ? TAG_BEAT : TAG_ANSWER, wire->comm,
+                  &heartbeat->in) != MPI_SUCCESS)
+        heartbeat->in = MPI_REQUEST_NULL;
+}
+
+void heartbeat_start(struct wire *wire)
+{
+    struct heartbeat *heartbeat = wire->heartbeat;
+    int64_t now = clock_ns();
+
+    if (!heartbeat)
+        return;
+    heartbeat->last = now;
+    for (int r = 0; r < heartbeat->npeers; r++)
+        heartbeat->peers[r].heard = heartbeat->peers[r].moved = now;
+    listen(wire);
+}
+
+void heartbeat_stop(struct wire *wire)
+{
+    struct heartbeat *heartbeat = wire->heartbeat;
+
+    if (!heartbeat)
+        return;
+    if (heartbeat->in != MPI_REQUEST_NULL && MPI_Cancel(&heartbeat->in) == MPI_SUCCESS)
+        (void)MPI_Wait(&heartbeat->in, MPI_STATUS_IGNORE);
+    if (heartbeat->out != MPI_REQUEST_NULL)
+        (void)MPI_Request_free(&heartbeat->out);
+    for (int r = 0; r < heartbeat->npeers; r++)
+        if (heartbeat->peers[r].answer != MPI_REQUEST_NULL)
+            (void)MPI_Request_free(&heartbeat->peers[r].answer);
+}
+
+/* ---- saying ---- */
+
+/* Messages that come and go are progress, too: a slow link may keep all waiting for long. */
+static struct beat look_at_self(struct wire *wire)
+{
+    const struct wire_watch *watch = &wire->options.watch;
+    struct beat beat = {.at = WIRE_NOWHERE,
+                        .waits = atomic_load(&wire->close_asked) ? CLOSES
+                                 : atomic_load(&wire->sleeping)  ? WAITS
+                                                                 : 0};
+
+    if (watch->where)
+        watch->where(watch->context, &beat.at);
+    beat.at.done += (int64_t)(atomic_load(&wire->counters.messages_sent) +
+                              atomic_load(&wire->counters.messages_received));
+    return beat;
+}
+
+static void hear(struct peer *peer, const struct beat *beat, int64_t now)
+{
+    if (memcmp(&peer->beat.at, &beat->at, sizeof beat->at) != 0)
+        peer->moved = now;
+    peer->beat = *beat;
+    peer->heard = now;
+}
+
+static void take_beats(struct wire *wire, int64_t now)
+{
+    struct heartbeat *heartbeat = wire->heartbeat;
+    MPI_Status from;
+    int came = 1;
+
+    while (heartbeat->in != MPI_REQUEST_NULL && came) {
+        struct peer *peer;
+
+        if (MPI_Test(&heartbeat->in, &came, &from) != MPI_SUCCESS || !came)
+            return;
+        peer = &heartbeat->peers[from.MPI_SOURCE];
+        hear(peer, &heartbeat->came, now);
+        if (wire->rank == 0 && is_over(&peer->answer))
+            (void)MPI_Isend(&heartbeat->mine, BEAT_VALUES, MPI_INT64_T, from.MPI_SOURCE, TAG_ANSWER,
+                            wire->comm, &peer->answer);
+        listen(wire);
+    }
+}
+
+static void send_beat(struct wire *wire, int64_t now)
+{
+    struct heartbeat *heartbeat = wire->heartbeat;
+
+    if (wire->rank != 0 && !is_over(&heartbeat->out))
+        return; /* the last one has not left: its buffer is MPI's */
+    if (now - heartbeat->beaten < heartbeat->each)
+        return;
+    heartbeat->beaten = now;
+    heartbeat->mine = look_at_self(wire); /* rank 0's goes with its answers */
+    if (wire->rank == 0)
+        hear(&heartbeat->peers[0], &heartbeat->mine, now);
+    else
+        (void)MPI_Isend(&heartbeat->mine, BEAT_VALUES, MPI_INT64_T, 0, TAG_BEAT, wire->comm,
+                        &heartbeat->out);
+}
+
+/* ---- judging ---- */
+
+/* "rank 3 on n3", "rank 3" */
+static void put_rank(const struct wire *wire, struct strbuf *text, int rank)
+{
+    const struct topology *topology = wire->options.watch.topology;
+
+    strbuf_printf(text, topology ? "rank %d on %s" : "rank %d", rank,
+                  topology ? topology->host[rank] : NULL);
+}
+
+/* "in iteration 12 (testing)" */
+static void put_place(const struct wire *wire, struct strbuf *text, const struct beat *beat)
+{
+    const struct wire_watch *watch = &wire->options.watch;
+    const struct wire_place *at = &beat->at;
+
+    if (at->iteration < 0)
+        strbuf_puts(text, "before the first iteration");
+    else
+        strbuf_printf(text, "in iteration %lld", (long long)at->iteration);
+    if (beat->waits == CLOSES && watch->end)
+        strbuf_printf(text, " (%s)", watch->end);
+    else if (beat->waits)
+        strbuf_puts(text, " (waiting for other ranks)");
+    else if (watch->put_place)
+        watch->put_place(watch->context, at->place, text);
+}
+
+/* Whom all wait for, by their `waits`: who does not wait; else who closes before others do. */
+static int64_t find_blame(const struct heartbeat *heartbeat)
+{
+    int64_t least = CLOSES;
+
+    for (int r = 0; r < heartbeat->npeers; r++)
+        if (heartbeat->peers[r].beat.waits < least)
+            least = heartbeat->peers[r].beat.waits;
+    return least == WAITS ? CLOSES : 0;
+}
+
+/* "; ranks 0, 1, 2 wait for it". except: -1: for all of those to blame. */
+static void put_waiting(const struct wire *wire, struct strbuf *text, int except, const char *whom)
+{
+    const struct heartbeat *heartbeat = wire->heartbeat;
+    int64_t blame = find_blame(heartbeat);
+    int waiting = 0, named = 0;
+
+    for (int r = 0; r < heartbeat->npeers && wire->rank == 0; r++)
+        waiting += r != except && heartbeat->peers[r].beat.waits != blame;
+    if (waiting == 0)
+        return;
+    strbuf_puts(text, waiting == 1 ? "; rank" : "; ranks");
+    for (int r = 0; r < heartbeat->npeers && named < RANKS_NAMED; r++)
+        if (r != except && heartbeat->peers[r].beat.waits != blame)
+            strbuf_printf(text, "%s%d", named++ ? ", " : " ", r);
+    if (waiting > named)
+        strbuf_printf(text, " and %d more", waiting - named);
+    strbuf_printf(text, " %s for %s", waiting == 1 ? "waits" : "wait", whom);
+}
+
+static void describe_silence(const struct wire *wire, int rank, double seconds, struct strbuf *text)
+{
+    put_rank(wire, text, rank);
+    strbuf_printf(text, " silent for %.0f s, last seen ", seconds);
+    put_place(wire, text, &wire->heartbeat->peers[rank].beat);
+    put_waiting(wire, text, rank, "it");
+    if (wire->rank != 0) { /* one of the two is cut off: who reads this may know which */
+        strbuf_puts(text, " (as ");
+        put_rank(wire, text, wire->rank);
+        strbuf_puts(text, " sees it)");
+    }
+}
+
+/* Nobody gets on. */
+static void describe_standstill(const struct wire *wire, int64_t now, double seconds,
+                                struct strbuf *text)
+{
+    const struct heartbeat *heartbeat = wire->heartbeat;
+    int64_t blame = find_blame(heartbeat);
+    int stuck = 0;
+
+    for (int r = 0; r < heartbeat->npeers; r++) {
+        const struct peer *peer = &heartbeat->peers[r];
+
+        if (peer->beat.waits != blame || stuck++ >= RANKS_NAMED)
+            continue;
+        if (stuck > 1)
+            strbuf_puts(text, ", ");
+        put_rank(wire, text, r);
+        strbuf_printf(text, " has made no progress for %.0f s ",
+                      1e-9 * (double)(now - peer->moved));
+        put_place(wire, text, &peer->beat);
+    }
+    if (stuck > RANKS_NAMED)
+        strbuf_printf(text, " and %d more", stuck - RANKS_NAMED);
+    if (stuck > 0) {
+        put_waiting(wire, text, -1, stuck == 1 ? "it" : "them");
+        return;
+    }
+    strbuf_printf(text, "no rank has made progress for %.0f s ", seconds);
+    put_place(wire, text, &heartbeat->peers[0].beat);
+    strbuf_puts(text, ": all give signs of life, and large messages may be lost "
+                      "(compare the MTU of hosts and switches)");
+}
+
+void heartbeat_put_busy(const struct wire *wire, struct strbuf *text)
+{
+    const struct heartbeat *heartbeat = wire->heartbeat;
+
+    for (int r = 1, named = 0; heartbeat && r < heartbeat->npeers && named < RANKS_NAMED; r++) {
+        if (heartbeat->peers[r].beat.waits)
+            continue;
+        named++;
+        strbuf_puts(text, "; ");
+        put_rank(wire, text, r);
+        strbuf_puts(text, " is ");
+        put_place(wire, text, &heartbeat->peers[r].beat);
+    }
+}
+
+/* The rank that is silent longest; -1: all have given signs. Elsewhere than on rank 0: rank 0. */
+static int most_silent(const struct wire *wire, int64_t now, double *seconds)
+{
+    const struct heartbeat *heartbeat = wire->heartbeat;
+    int found = -1;
+
+    *seconds = wire_silence(wire->options.watch.lost_seconds);
+    for (int r = wire->rank == 0 ? 1 : 0; r < heartbeat->npeers; r++)
+        if (1e-9 * (double)(now - heartbeat->peers[r].heard) > *seconds) {
+            *seconds = 1e-9 * (double)(now - heartbeat->peers[r].heard);
+            found = r;
+        }
+    return found;
+}
+
+/* Rank 0: for how many seconds no rank has got on. */
+static double standstill(const struct wire *wire, int64_t now)
+{
+    const struct heartbeat *heartbeat = wire->heartbeat;
+    int64_t last = wire->rank == 0 ? heartbeat->peers[0].moved : now;
+
+    for (int r = 1; r < heartbeat->npeers; r++)
+        if (heartbeat->peers[r].moved > last)
+            last = heartbeat->peers[r].moved;
+    return 1e-9 * (double)(now - last);
+}
+
+/* Said again whenever it has lasted twice as long. */
+static void judge(struct wire *wire, int64_t now)
+{
+    const struct wire_watch *watch = &wire->options.watch;
+    struct heartbeat *heartbeat = wire->heartbeat;
+    double seconds, grace = 0;
+    int silent = most_silent(wire, now, &seconds);
+    struct strbuf text = {0};
+    bool lost;
+
+    if (silent < 0)
+        seconds = standstill(wire, now);
+    else if (wire->rank > 1)
+        grace = 15; /* one speaks first */
+    if (seconds <= wire_silence(watch->lost_seconds)) {
+        heartbeat->told = 0;
+        return;
+    }
+    lost = watch->lost_seconds > 0 && seconds > watch->lost_seconds + grace;
+    if (!lost && (wire->rank > 1 || (heartbeat->told > 0 && seconds < 2 * heartbeat->told)))
+        return;
+    heartbeat->told = seconds;
+    if (silent >= 0)
+        describe_silence(wire, silent, seconds, &text);
+    else
+        describe_standstill(wire, now, seconds, &text);
+    if (lost && watch->lost)
+        watch->lost(watch->context, strbuf_text(&text));
+    else if (watch->warn)
+        watch->warn(watch->context, strbuf_text(&text));
+    strbuf_free(&text);
+}
+
+bool heartbeat_speaks(const struct wire *wire)
+{
+    return wire->heartbeat && (wire->rank != 0 || wire->heartbeat->told > 0);
+}
+
+void heartbeat_look(struct wire *wire, int64_t now)
+{
+    struct heartbeat *heartbeat = wire->heartbeat;
+    int64_t lapse;
+
+    if (!heartbeat || now - heartbeat->last < BEAT_NS / 4)
+        return;
+    lapse = now - heartbeat->last;
+    heartbeat->last = now;
+    for (int r = 0; r < heartbeat->npeers && lapse > STOPPED_NS; r++) {
+        heartbeat->peers[r].heard += lapse;
+        heartbeat->peers[r].moved += lapse;
+    }
+    take_beats(wire, now);
+    send_beat(wire, now);
+    if (!wire->stop && !atomic_load(&wire->failed))
+        judge(wire, now);
+}
