@@ -62,16 +62,17 @@ listed() {
     printf 'words:\n\t@printf "%%s\\n" $(%s)\ninclude Makefile\n' "$1" | make -s -C "$folder" -f - words
 }
 
-# Two tests a core at a time: they wait for as long as they compute, for ranks to begin and to end, for
-# limits to strike. Those that look at the machine's speed come last, one at a time, as do those of --long,
-# which bring up to 64 ranks; --faults knows itself how many.
+# Three tests a core at a time: they wait for longer than they compute, for ranks to begin and to end, for
+# limits to strike; those that wait longest begin first. Those that look at the machine's speed come last, one
+# at a time, as do those of --long, which bring up to 64 ranks; --faults knows itself how many.
 find "$folder" -name '*.trs' -exec rm -f {} +
 status=0
 if [ "$target" = check ]; then
-    jobs=$((2 * $(getconf _NPROCESSORS_ONLN)))
-    [ "$jobs" -le 16 ] || jobs=16
+    jobs=$((3 * $(getconf _NPROCESSORS_ONLN)))
+    [ "$jobs" -le 24 ] || jobs=24
     timed=$(listed timed_tests)
-    others=$(listed TESTS | grep -vxF "$timed")
+    waiting=$(listed waiting_tests)
+    others=$(printf '%s\n' "$waiting"; listed TESTS | grep -vxF -e "$timed" -e "$waiting")
     make -s -C "$folder" -j"$jobs" check TESTS="$(echo "$others" | tr '\n' ' ')" || status=$?
     make -s -C "$folder" check TESTS="$(echo "$timed" | tr '\n' ' ')" || status=$?
 else
