@@ -132,7 +132,7 @@ static bool is_everywhere(const struct sync *sync, int chunk)
 
 /* The world rank that rank 0 has it from: the leader's, or the chunk's home, which alone has it, or
  * one of rank 0's own node that has all. */
-static int snapshot_writer_of(const struct sync *sync, int chunk)
+static int holder_of(const struct sync *sync, int chunk)
 {
     int leader = sync->calls.kept == KEPT_GRADIENTS ? sync->calls.leader
                  : is_everywhere(sync, chunk)       ? 0
@@ -175,7 +175,7 @@ static int move_block(struct sync *sync, int chunk, float *block)
     sync->calls.gathering++;
     if (sync->world_rank != 0)
         return wire_send(sync->wire, &message);
-    message.peer = snapshot_writer_of(sync, chunk);
+    message.peer = holder_of(sync, chunk);
     return wire_receive(sync->wire, &message);
 }
 
@@ -184,8 +184,7 @@ static int move_block(struct sync *sync, int chunk, float *block)
 static int gather_chunk(struct sync *sync, int chunk)
 {
     size_t begin = chunk_of(sync, chunk)->begin, count = count_kept(sync, chunk);
-    bool keeps = snapshot_writer_of(sync, chunk) == sync->world_rank,
-         collects = sync->world_rank == 0;
+    bool keeps = holder_of(sync, chunk) == sync->world_rank, collects = sync->world_rank == 0;
     struct history_view view = {.blocks = NULL};
 
     if (!keeps && !collects)
@@ -256,7 +255,7 @@ static bool takes_chunk(const struct sync *sync, int chunk)
     if (sync->calls.kept == KEPT_GRADIENTS || sync->calls.kept == KEPT_BASES)
         return sync->worker && leads_chunk(sync, chunk);
     return is_everywhere(sync, chunk) ? leads_chunk(sync, chunk)
-                                      : snapshot_writer_of(sync, chunk) == sync->world_rank;
+                                      : holder_of(sync, chunk) == sync->world_rank;
 }
 
 static void take_block(const struct sync *sync, const float *block, size_t count, float *to)
