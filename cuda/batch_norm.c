@@ -12,6 +12,9 @@ struct batch_norm {
     struct kernel_channels view;
     struct kernel_batch_norm args;
     float *mean, *inverse; /* of the last forward; one piece of memory */
+    double own;            /* elements of a channel in this rank's batch */
+    double
+        *shared; /* 2 per channel and one more: what all ranks add up; NULL: nothing. The host's */
 };
 
 static int batch_norm_create(struct cuda_op *op)
@@ -28,12 +31,37 @@ static int batch_norm_create(struct cuda_op *op)
         (struct kernel_batch_norm){.elems = (double)shape_elems(&x->shape) / (double)channels,
                                    .fraction = a->fraction,
                                    .eps = a->eps};
+    bn->own = bn->args.elems;
     bn->mean = cuda_op_alloc(op, 2 * channels * sizeof(float), "batch statistics");
     if (!bn->mean)
         return -1;
     bn->inverse = bn->mean + channels;
+    if (a->ranks && OWN(&op->owner, bn->shared, 2 * channels + 1, "statistics of all ranks"))
+        return -1;
     return cuda_work_reserve(op->engine, WORK_SCRATCH,
                              kernel_sums_scratch(&bn->view) * sizeof(double));
+}
+
+/* Replaces the two sums of each channel by those of all ranks' batches, and args.elems by the
+ * elements in them. The host waits for the sums and for the ranks. */
+static int batch_norm_share(struct batch_norm *bn, double *sums)
+{
+    const struct op_ranks *ranks = bn->op.args.u.batch_norm.ranks;
+    cudaStream_t stream = bn->op.engine->stream;
+    size_t count = 2 * (size_t)bn->view.channels;
+
+    if (!ranks)
+        return 0;
+    if (cuda_check(cudaMemcpyAsync(bn->shared, sums, count * sizeof *sums, cudaMemcpyDeviceToHost,
+                                   stream)) ||
+        cuda_check(cudaStreamSynchronize(stream)))
+        return -1;
+    bn->shared[count] = bn->own;
+    if (ranks->sum(ranks->context, bn->shared, (int)count + 1))
+        return -1;
+    bn->args.elems = bn->shared[count];
+    return cuda_check(
+        cudaMemcpyAsync(sums, bn->shared, count * sizeof *sums, cudaMemcpyHostToDevice, stream));
 }
 
 static int batch_norm_statistics(struct batch_norm *bn, enum cuda_type type, const void *x)
@@ -50,6 +78,7 @@ static int batch_norm_statistics(struct batch_norm *bn, enum cuda_type type, con
                                               params[WEIGHT]->value, bn->mean, bn->inverse));
     if (cuda_check(kernel_sums(engine->stream, type, SUMS_MOMENTS, &bn->view, x, NULL, NULL, NULL,
                                sums)) ||
+        batch_norm_share(bn, sums) ||
         cuda_check(kernel_batch_statistics(engine->stream, &bn->args, sums, channels, bn->mean,
                                            bn->inverse, params[MEAN]->value,
                                            params[VARIANCE]->value, params[WEIGHT]->value)))
@@ -114,11 +143,13 @@ static int batch_norm_backward(struct cuda_op *op)
 
 static int batch_norm_gradient(struct cuda_op *op, int bottom, void *dx)
 {
-    const struct batch_norm *bn = (const struct batch_norm *)op;
+    struct batch_norm *bn = (struct batch_norm *)op;
     const struct batch_norm_args *a = &op->args.u.batch_norm;
     double *sums = op->engine->work[WORK_SCRATCH].data;
 
     (void)bottom;
+    if (batch_norm_share(bn, sums))
+        return -1;
     return cuda_check(kernel_batch_back(
         op->engine->stream, cuda_bottom_type(op), &bn->view, &bn->args, cuda_op_x(op, 0),
         cuda_op_dy(op), bn->mean, bn->inverse, batch_norm_param(op, a->scale, GAMMA),

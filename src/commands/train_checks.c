@@ -90,7 +90,12 @@ static int check_in_step(const struct trainer_options *o)
     if (apart && o->check_sync > 0)
         return error_set("--tune=check-sync compares parameters that are kept alike: not with %s",
                          apart);
-    return 0;
+    apart = o->exchange.drop > 0 ? "--drop-stragglers" : apart;
+    return apart && o->sync_bn
+               ? error_set(
+                     "--sync-bn adds up the statistics of all ranks in every pass: not with %s",
+                     apart)
+               : 0;
 }
 
 /* Of updates that are taken back. */
@@ -119,13 +124,12 @@ static int settle_reproducible(struct train_request *r)
     const struct scheme *scheme = o->exchange.comm.scheme;
     bool whole =
         scheme ? scheme->lossless && !scheme->factors : o->exchange.comm.policy == COMM_AUTO;
-    const struct given others[] = {{"--tune=staleness", o->exchange.staleness > 0},
-                                   {"--drop-stragglers", o->exchange.drop > 0},
-                                   {comm_name(o->exchange.comm), !whole},
-                                   {"--wire=bf16", o->exchange.wire != WIRE_FP32},
-                                   {"--lossy", o->exchange.lossy.n > 0},
-                                   {o->engine, strcmp(o->engine, "cpu") != 0}};
-    const char *stray = first_given(others, 6);
+    const struct given others[] = {
+        {"--tune=staleness", o->exchange.staleness > 0}, {"--sync-bn", o->sync_bn},
+        {"--drop-stragglers", o->exchange.drop > 0},     {comm_name(o->exchange.comm), !whole},
+        {"--wire=bf16", o->exchange.wire != WIRE_FP32},  {"--lossy", o->exchange.lossy.n > 0},
+        {o->engine, strcmp(o->engine, "cpu") != 0}};
+    const char *stray = first_given(others, 7);
     char end;
 
     o->reproducible = r->reproducible != NULL;

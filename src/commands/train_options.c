@@ -82,6 +82,10 @@ static void add_training(struct train_request *r, struct option_rows *rows)
         {"reproducible", OPTION_NAME, &r->reproducible, "GRAIN",
          "the same bits on any number of ranks: --global-batch is cut into grains of GRAIN "
          "samples (default: 8 grains), which the ranks share evenly"},
+        {"sync-bn", OPTION_FLAG, &o->sync_bn, NULL,
+         "normalise in BatchNorm by the mean and variance of all ranks' samples, not of each "
+         "rank's",
+         .engines = "cpu cuda"},
         {"max-iter", OPTION_COUNT, &o->max_iter, "N",
          "iterations, instead of the solver's; a test follows the last one, if the solver tests"},
         {"epochs", OPTION_REAL, &o->epochs, "N",

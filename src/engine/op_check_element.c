@@ -103,6 +103,8 @@ static int batch_norm_check(const struct op_args *args)
 
     if (a->bias && !a->scale)
         return error_set("has a bias only with a gain");
+    if (a->ranks && a->global_stats)
+        return error_set("adds up statistics of all ranks only where it makes some");
     if (op_check_param_count(args, 3 + a->scale + a->bias))
         return -1;
     for (int i = 0; i < args->nparams; i++)

@@ -156,6 +156,14 @@ struct eltwise_args {
  * takes dy as 0 where v was not positive. To the bits that the two give one after the other, where
  * the engine does not say otherwise. */
 
+/* How an operator adds up with the same operator of all other ranks. sum: replaces each of the
+ * `count` values by its sum over the ranks, to the same bits on all of them; every rank calls it in
+ * the same order, on the compute thread, which waits. Borrowed, and lives as long as the op. */
+struct op_ranks {
+    int (*sum)(void *context, double *values, int count);
+    void *context;
+};
+
 /* Batch normalisation per channel (axis 1; a bottom of one axis is one channel), and the affine map
  * of a Scale layer behind it, so that both are one pass over memory. M elements per channel, N*H*W.
  *
@@ -169,9 +177,13 @@ struct eltwise_args {
  *   dbeta = sum dy; dgamma = sum dy (x - mu) r
  *   dx = gamma r dy                                                          with global_stats
  *   dx = gamma r (dy - sum(dy) / M - (x - mu) r sum(dy (x - mu) r) / M)      else
+ * ranks: mu, var, M and the two sums in dx are of the batches of all ranks together, whose
+ * gradients dy are of the sum of their losses; dbeta and dgamma stay sums over the rank's own
+ * batch.
  *
  * In place only where `train` is false. */
 struct batch_norm_args {
+    const struct op_ranks *ranks; /* NULL: this rank's batch alone. Not with global_stats */
     bool global_stats;
     float fraction, eps;
     bool scale, bias; /* bias only with scale */

@@ -43,6 +43,9 @@ static int batch_norm_setup(struct layer *layer, const struct layer_env *env)
         .fraction = p->moving_average_fraction,
         .eps = p->eps,
     };
+    layer->joins = env->ranks && !layer->u.batch_norm.global_stats;
+    if (layer->joins)
+        layer->u.batch_norm.ranks = env->ranks;
     layer->flops = 5.0 * (double)shape_elems(bottom);
     if (layer->train && p->has_use_global_stats && p->use_global_stats)
         return layer_notice(layer, env,

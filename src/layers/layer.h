@@ -35,6 +35,9 @@ struct layer_env {
     uint64_t first_sample;
     uint64_t seed;
     struct bad_record_policy care; /* with damaged data; all zero: an error */
+    const struct op_ranks *ranks;  /* by which BatchNorm in training takes the batch of all ranks
+                                      (train --sync-bn); borrowed, outlives the net's ops; NULL:
+                                      each rank normalises by its own */
     struct trace *trace; /* feeders record there when they read; borrowed; NULL: they do not */
     char **notices; /* things to say aloud are appended here, one a line; owned by the caller */
 };
@@ -166,6 +169,7 @@ struct layer {
     struct layer *merged; /* the layer before, whose work this one's op does, or NULL */
     struct layer *fused;  /* the layer behind, likewise (net/fuse.c), or NULL */
     struct layer **taken; /* per bottom: the layer before, likewise, or NULL */
+    bool joins;           /* its passes wait for the same layer of all ranks (layer_env.ranks) */
     bool idle;            /* another layer does this one's work: no op, passes do nothing */
     bool assumed;         /* a data layer: its shape stands nowhere and was assumed */
     double flops;         /* of one forward pass over the batch, a multiply-add counted as 2 */

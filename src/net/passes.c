@@ -175,7 +175,7 @@ static bool is_hooked(const struct pass *p, int layer)
 /* Whether the host acts in the layer's own forward or backward. */
 static bool acts(const struct pass *p, const struct layer *layer)
 {
-    return p->which == NET_FORWARD ? layer->i->forward : layer->i->backward;
+    return layer->joins || (p->which == NET_FORWARD ? layer->i->forward : layer->i->backward);
 }
 
 static int step_of(const struct pass *p)

@@ -37,8 +37,8 @@ static void share_batch(struct net *net, const struct job *job)
             net_keep(net, net->outputs[o].labels);
 }
 
-int compute_create_nets(struct compute *compute, struct job *job, struct trace *trace,
-                        char **notices)
+int compute_create_nets(struct compute *compute, struct job *job, const struct op_ranks *ranks,
+                        struct trace *trace, char **notices)
 {
     struct layer_env env = {
         .rank = job->worker ? job->rank : 0,
@@ -55,6 +55,7 @@ int compute_create_nets(struct compute *compute, struct job *job, struct trace *
 
     if (chw[0] > 0)
         env.input_chw = chw;
+    env.ranks = ranks;
     env.trace = trace;
     if (job_batch(job, &env.batch))
         return -1;
@@ -80,6 +81,7 @@ int compute_create_nets(struct compute *compute, struct job *job, struct trace *
         return -1;
     env.batch = env.row = 0;
     env.trace = NULL;
+    env.ranks = NULL; /* workers test unlike numbers of batches */
     return create_tests(compute, job, &env);
 }
 

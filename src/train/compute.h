@@ -21,9 +21,10 @@ struct compute {
 struct sync;
 
 /* The nets that the job names, without memory; they record into trace, NULL: nowhere. What is to be
- * said of them goes to *notices. Sets job->batch. */
-int compute_create_nets(struct compute *compute, struct job *job, struct trace *trace,
-                        char **notices);
+ * said of them goes to *notices. ranks: how the net to train adds up over the workers in its passes
+ * (layer_env), borrowed; NULL: it does not. Sets job->batch. */
+int compute_create_nets(struct compute *compute, struct job *job, const struct op_ranks *ranks,
+                        struct trace *trace, char **notices);
 
 /* Whether all ranks read the same data; says what differs. Sets job->records. After net_create,
  * before net_build. */

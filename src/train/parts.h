@@ -15,6 +15,7 @@ struct trainer {
     struct job job;
     struct compute compute;
     struct exchange exchange;
+    struct op_ranks ranks; /* --sync-bn: by the exchange, once that is open */
     struct net_exchange net_exchange;
     struct rates rates;
     struct scores scores;

@@ -116,6 +116,28 @@ static void log_decays(const struct job *job, const struct net *net)
 }
 
 /* Whose mean over ranks is not what one rank with all samples has. */
+/* --sync-bn: what its passes wait for. */
+static void log_joins(const struct job *job, const struct net *net)
+{
+    int layers = 0;
+    size_t values = 0, most = 0;
+
+    for (int l = 0; l < net->nlayers; l++) {
+        if (!net->layers[l].joins)
+            continue;
+        layers++;
+        values = 2 * shape_elems(&net->layers[l].params[0]->shape) + 1;
+        most = values > most ? values : most;
+    }
+    if (layers > 0)
+        LOG_INFO(job->log,
+                 "BatchNorm over %d workers: in each pass, %d layer%s add%s up statistics, %zu "
+                 "values at most",
+                 job->nworkers, layers, layers == 1 ? "" : "s", layers == 1 ? "s" : "", most);
+    else if (job->options->sync_bn && job->nworkers > 1)
+        LOG_WARNING(job->log, "--sync-bn: no BatchNorm of the net makes statistics in training");
+}
+
 static void log_sums(const struct job *job, const struct net *net)
 {
     struct strbuf list = {.data = NULL};
@@ -303,6 +325,7 @@ void output_log_start(const struct job *job, const struct compute *compute,
     warn_of_settings(job, compute);
     log_decays(job, compute->net);
     log_sums(job, compute->net);
+    log_joins(job, compute->net);
     warn_of_unused(job);
     log_paths(job);
     LOG_LINES(job->log, places);

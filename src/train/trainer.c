@@ -42,11 +42,23 @@ static int find_hosts_all(struct trainer *t)
 
 /* ---- the run and its data ---- */
 
+/* Before the traffic starts, passes are measured by each rank alone. */
+static int sum_over_workers(void *context, double *values, int count)
+{
+    const struct trainer *t = context;
+
+    return t->exchange.sync ? sync_sum(t->exchange.sync, values, count) : 0;
+}
+
 static int create_nets(struct trainer *t)
 {
+    bool joined = t->job.options->sync_bn && t->job.nworkers > 1;
+
+    t->ranks = (struct op_ranks){.sum = sum_over_workers, .context = t};
     if (job_keep_batch(&t->job, t->run.global_batch) || job_cut_grains(&t->job) ||
         result_open_trace(&t->job, &t->output.trace) ||
-        compute_create_nets(&t->compute, &t->job, t->output.trace, &t->setup->notices))
+        compute_create_nets(&t->compute, &t->job, joined ? &t->ranks : NULL, t->output.trace,
+                            &t->setup->notices))
         return -1;
     t->run.net = t->compute.net;
     return 0;

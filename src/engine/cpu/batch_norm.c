@@ -13,7 +13,10 @@ enum statistic { MEAN, VARIANCE, WEIGHT, GAMMA, BETA };
 struct batch_norm {
     struct cpu_op op;
     struct cpu_channels view;
-    double *sums; /* 4 per slot: mean and variance of the last forward; two sums of backward */
+    double *sums;   /* 4 per slot: mean and variance of the last forward; two sums of backward */
+    double *shared; /* 2 per channel and one more: what all ranks add up; NULL: nothing */
+    int64_t channels;
+    double count; /* elements of a channel in the last forward, of all ranks where they add up */
     float *slots; /* 6 per slot, see below; one piece of memory with what follows */
     float *mean, *inverse; /* of the last forward */
     float *a, *b, *d;
@@ -32,7 +35,11 @@ static int batch_norm_create(struct cpu_op *op)
     bn->sums = cpu_op_alloc(op, (size_t)bn->view.slots * 4 * sizeof *bn->sums, "batch statistics");
     bn->slots =
         cpu_op_alloc(op, (size_t)bn->view.slots * 6 * sizeof *bn->slots, "batch statistics");
-    if (!bn->sums || !bn->slots)
+    bn->channels = x->shape.naxes < 2 ? 1 : x->shape.dim[1];
+    if (op->args.u.batch_norm.ranks)
+        bn->shared = cpu_op_alloc(op, ((size_t)bn->channels * 2 + 1) * sizeof *bn->shared,
+                                  "statistics of all ranks");
+    if (!bn->sums || !bn->slots || (op->args.u.batch_norm.ranks && !bn->shared))
         return -1;
     bn->mean = bn->slots;
     bn->inverse = bn->mean + bn->view.slots;
@@ -48,8 +55,7 @@ static void batch_norm_update(struct batch_norm *bn)
 {
     const struct batch_norm_args *args = &bn->op.args.u.batch_norm;
     struct param **params = bn->op.args.params;
-    double count = (double)bn->view.samples * (double)bn->view.pixels;
-    double correction = count > 1 ? count / (count - 1) : 1;
+    double correction = bn->count > 1 ? bn->count / (bn->count - 1) : 1;
     const double *mean = bn->sums, *variance = bn->sums + bn->view.slots;
 
     params[WEIGHT]->value[0] = params[WEIGHT]->value[0] * args->fraction + 1;
@@ -63,6 +69,61 @@ static void batch_norm_update(struct batch_norm *bn)
     }
     for (int i = MEAN; i <= WEIGHT; i++)
         params[i]->version++;
+}
+
+/* Replaces two values of each channel, and the count, by their sums over all ranks. By channels,
+ * since slots may be others on a processor with other vectors. */
+static int batch_norm_share(struct batch_norm *bn, double *first, double *second, double *count)
+{
+    const struct op_ranks *ranks = bn->op.args.u.batch_norm.ranks;
+    double *shared = bn->shared;
+    int64_t channels = bn->channels;
+
+    for (int64_t s = 0; s < bn->view.slots; s++) {
+        int64_t c = cpu_channels_coefficient(&bn->view, s);
+        if (c < 0)
+            continue;
+        shared[c] = first[s];
+        shared[channels + c] = second[s];
+    }
+    shared[2 * channels] = *count;
+    if (ranks->sum(ranks->context, shared, (int)(2 * channels + 1)))
+        return -1;
+    for (int64_t s = 0; s < bn->view.slots; s++) {
+        int64_t c = cpu_channels_coefficient(&bn->view, s);
+        if (c < 0)
+            continue;
+        first[s] = shared[c];
+        second[s] = shared[channels + c];
+    }
+    *count = shared[2 * channels];
+    return 0;
+}
+
+/* Mean and variance of all ranks' batches in the place of this rank's. What travels are sums about
+ * the running mean, which is the same on all ranks and near the batch's: a variance that is far
+ * below the square of the mean keeps its digits. */
+static int batch_norm_share_moments(struct batch_norm *bn)
+{
+    struct param **params = bn->op.args.params;
+    double weight = params[WEIGHT]->value[0], factor = weight == 0 ? 0 : 1 / weight;
+    double *mean = bn->sums, *variance = bn->sums + bn->view.slots, count = bn->count;
+
+    for (int64_t s = 0; s < bn->view.slots; s++) {
+        int64_t c = cpu_channels_coefficient(&bn->view, s);
+        double off = c < 0 ? 0 : mean[s] - factor * params[MEAN]->value[c];
+        mean[s] = count * off;
+        variance[s] = count * (variance[s] + off * off);
+    }
+    if (batch_norm_share(bn, mean, variance, &bn->count))
+        return -1;
+    for (int64_t s = 0; s < bn->view.slots; s++) {
+        int64_t c = cpu_channels_coefficient(&bn->view, s);
+        double off = mean[s] / bn->count, square = variance[s] / bn->count - off * off;
+        mean[s] = c < 0 ? 0 : off + factor * params[MEAN]->value[c];
+        variance[s] = square < 0 ? 0 : square; /* NaN stays */
+    }
+    return 0;
 }
 
 static void batch_norm_read(struct batch_norm *bn)
@@ -94,6 +155,9 @@ static int batch_norm_forward(struct cpu_op *op)
         batch_norm_read(bn);
     } else {
         cpu_channels_moments(op->engine, &bn->view, x, bn->sums, bn->sums + bn->view.slots);
+        bn->count = (double)bn->view.samples * (double)bn->view.pixels;
+        if (args->ranks && batch_norm_share_moments(bn))
+            return -1;
         batch_norm_update(bn);
     }
     for (int64_t s = 0; s < bn->view.slots; s++) {
@@ -171,11 +235,16 @@ static int batch_norm_gradient(struct cpu_op *op, int bottom, float *dx)
 {
     struct batch_norm *bn = (struct batch_norm *)op;
     struct cpu_channel_data data = batch_norm_data(bn);
-    const double *sum = bn->sums + 2 * bn->view.slots, *product = bn->sums + 3 * bn->view.slots;
-    double count = (double)bn->view.samples * (double)bn->view.pixels;
+    double *sum = bn->sums + 2 * bn->view.slots, *product = bn->sums + 3 * bn->view.slots;
     bool fixed = op->args.u.batch_norm.global_stats;
+    double count = bn->count;
 
     (void)bottom;
+    if (op->args.u.batch_norm.ranks) {
+        count = (double)bn->view.samples * (double)bn->view.pixels;
+        if (batch_norm_share(bn, sum, product, &count))
+            return -1;
+    }
     for (int64_t s = 0; s < bn->view.slots; s++) {
         double inverse = bn->inverse[s];
         double b = fixed ? 0 : -bn->a[s] * inverse * inverse * product[s] / count;
