@@ -1,0 +1,120 @@
+"""JAX functions that train on all ranks of an MPI job by libposeidon.
+
+    ranks = poseidon_jax.Ranks(params)            # a pytree of float32 arrays; rank 0's become everybody's
+    params = ranks.params
+
+    @jax.jit
+    def step(params, batch):
+        loss, grads = jax.value_and_grad(lambda p: loss_of(ranks.watch(p), batch))(params)
+        return loss, update(params, ranks.mean(grads))
+
+    ranks.close()
+    poseidon_jax.finalize()
+
+ranks.watch hands the parameters on, and sends each one's gradient the moment backpropagation has it; ranks.mean waits for the means
+over all ranks. A step calls each once. Start by mpirun. POSEIDON_LIBRARY names a libposeidon.so that the system does not find.
+"""
+import ctypes.util
+import functools
+import os
+import threading
+
+import jax
+import jax.numpy as jnp
+import numpy
+from jax.experimental import io_callback
+
+TOKEN = jax.ShapeDtypeStruct((), jnp.float32)  # what a post returns: the wait takes all of them, so it comes last
+
+
+class Tensor(ctypes.Structure):  # struct poseidon_tensor
+    _fields_ = [("name", ctypes.c_char_p), ("elems", ctypes.c_size_t), ("gradient", ctypes.c_void_p), ("values", ctypes.c_void_p)]
+    _fields_ += [(name, ctypes.c_int64) for name in ("rows", "outputs", "inputs")]
+    _fields_ += [(name, ctypes.c_double) for name in ("forward_seconds", "backward_seconds")]
+
+
+@functools.lru_cache(maxsize=None)
+def library():
+    name = os.environ.get("POSEIDON_LIBRARY") or ctypes.util.find_library("poseidon") or "libposeidon.so"
+    lib = ctypes.CDLL(name, mode=ctypes.RTLD_GLOBAL)
+    lib.poseidon_error.restype = lib.poseidon_advice.restype = ctypes.c_char_p
+    lib.poseidon_gradient.restype = ctypes.POINTER(ctypes.c_float)
+    lib.MPI_Initialized(ctypes.byref(there := ctypes.c_int()))
+    if not there.value:  # as poseidon train does: Open MPI 4's default gets half of a link where all ranks send at once
+        os.environ.setdefault("OMPI_MCA_btl_tcp_flags", "send,inplace")
+        lib.MPI_Init_thread(None, None, 3, ctypes.byref(ctypes.c_int()))  # MPI_THREAD_MULTIPLE
+    try:
+        lib.world = ctypes.c_void_p(ctypes.addressof(ctypes.c_char.in_dll(lib, "ompi_mpi_comm_world")))
+    except ValueError:  # not Open MPI: MPICH and its kin have numbers
+        lib.world = ctypes.c_int(0x44000000)
+    return lib
+
+
+def place(name):  # place("rank"), place("size")
+    getattr(library(), "MPI_Comm_" + name)(library().world, ctypes.byref(value := ctypes.c_int()))
+    return value.value
+
+
+def finalize():  # the end of MPI, after every Ranks is closed
+    library().MPI_Finalize()
+
+
+class Ranks:
+    def __init__(self, params, comm="auto", options=""):
+        self.handle, self.lock = ctypes.c_void_p(), threading.Lock()  # XLA calls back from several threads
+        words = ",".join(filter(None, ("comm=" + comm, options)))
+        self._call("create", library().world, words.encode(), ctypes.byref(self.handle), own=False)
+        leaves, self.tree = jax.tree_util.tree_flatten_with_path(params)
+        values = []
+        for path, leaf in leaves:
+            name = jax.tree_util.keystr(path)
+            if leaf.dtype != jnp.float32:
+                text = f"{name}: expected float32, found {leaf.dtype}"
+                library().poseidon_fail(self.handle, text.encode())  # tells the other ranks
+                raise TypeError(text)
+            values.append(numpy.array(leaf))
+            self._call("share", values[-1].ctypes.data_as(ctypes.c_void_p), ctypes.c_size_t(values[-1].nbytes))
+            tensor = Tensor(name=name.encode(), elems=leaf.size)
+            if leaf.ndim > 1:  # for factors of low rank
+                tensor.outputs, tensor.inputs = leaf.shape[0], leaf.size // leaf.shape[0]
+            self._call("add", ctypes.byref(tensor), None)
+        self._call("start")
+        self.memory = [numpy.ctypeslib.as_array(library().poseidon_gradient(self.handle, i), v.shape) for i, v in enumerate(values)]
+        self.params = jax.tree_util.tree_unflatten(self.tree, map(jnp.asarray, values))
+        self.watched = [self._watched(i) for i in range(len(values))]
+
+    def _call(self, name, *arguments, own=True):  # of poseidon_NAME
+        with self.lock:
+            if getattr(library(), "poseidon_" + name)(*((self.handle,) if own else ()), *arguments) < 0:
+                raise RuntimeError(library().poseidon_error().decode())
+
+    def _post(self, i, gradient):
+        self.memory[i][...] = gradient
+        self._call("post", i)
+        return numpy.float32(0)
+
+    def _watched(self, i):
+        """The i-th parameter as it is, whose gradient is sent, and comes out of grad as it is, too, but behind its post."""
+        same = jax.custom_vjp(lambda value: value)
+        same.defvjp(lambda value: (value, None),
+                    lambda _, gradient: (gradient + io_callback(functools.partial(self._post, i), TOKEN, gradient),))
+        return same
+
+    def watch(self, params):
+        return jax.tree_util.tree_unflatten(self.tree, [w(p) for w, p in zip(self.watched, jax.tree_util.tree_leaves(params))])
+
+    def mean(self, grads):
+        def wait(*_):  # its arguments exist, so that all were posted
+            self._call("wait_all")
+            return tuple(memory.copy() for memory in self.memory)
+
+        leaves = jax.tree_util.tree_leaves(grads)
+        shapes = tuple(jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in leaves)
+        return jax.tree_util.tree_unflatten(self.tree, io_callback(wait, shapes, *(leaf.ravel()[0] for leaf in leaves)))
+
+    def advice(self):
+        return library().poseidon_advice(self.handle).decode()
+
+    def close(self):  # collective
+        handle, self.handle = self.handle, ctypes.c_void_p()
+        self._call("destroy", handle, own=False)

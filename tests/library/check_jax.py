@@ -1,0 +1,57 @@
+"""check_jax.py CASE: JAX over libposeidon on the ranks of this job, beside JAX on one process with the whole batch."""
+import os
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy
+
+sys.path.insert(0, os.path.join(os.environ["abs_top_srcdir"], "examples", "jax"))
+import poseidon_jax
+
+draw = numpy.random.default_rng(1)
+data, labels = draw.normal(size=(24, 9)).astype("f4"), draw.normal(size=(24, 3)).astype("f4")
+
+
+def start(seed):
+    draw = numpy.random.default_rng(seed)
+    sizes = (9, 16, 8, 3)
+    return [{"w": jnp.asarray(draw.normal(size=(a, b)) / a ** 0.5, "float32"), "b": jnp.zeros(b, "float32")}
+            for a, b in zip(sizes, sizes[1:])]
+
+
+def loss_of(params, x, y):
+    for layer in params[:-1]:
+        x = jnp.tanh(x @ layer["w"] + layer["b"])
+    return ((x @ params[-1]["w"] + params[-1]["b"] - y) ** 2).mean()
+
+
+def train(params, x, y, watch, mean):
+    @jax.jit
+    def step(params):
+        loss, grads = jax.value_and_grad(lambda p: loss_of(watch(p), x, y))(params)
+        return loss, jax.tree_util.tree_map(lambda p, g: p - 0.1 * g, params, mean(grads))
+
+    for _ in range(30):
+        loss, params = step(params)
+    return float(loss), params
+
+
+rank, size = poseidon_jax.place("rank"), poseidon_jax.place("size")
+if sys.argv[1] == "types":
+    try:
+        poseidon_jax.Ranks([jnp.zeros(3, "float32"), jnp.zeros(3, "int32")])
+    except TypeError as error:
+        print(error)
+    poseidon_jax.finalize()
+    sys.exit(0)
+ranks = poseidon_jax.Ranks(start(rank), comm=sys.argv[1], options=",".join(sys.argv[2:]))  # rank 0's start is everybody's
+loss, params = train(ranks.params, data[rank::size], labels[rank::size], ranks.watch, ranks.mean)
+whole_loss, whole = train(start(0), data, labels, lambda p: p, lambda g: g)
+apart = max(float(abs(a - b).max()) for a, b in zip(*map(jax.tree_util.tree_leaves, (params, whole))))
+alone = train(start(0), data[rank::size], labels[rank::size], lambda p: p, lambda g: g)[1]
+moved = max(float(abs(a - b).max()) for a, b in zip(*map(jax.tree_util.tree_leaves, (params, alone))))
+print(f"rank {rank}: {apart:.3g} from one process; {moved:.3g} from this rank alone; {ranks.advice()}")
+ranks.close()
+poseidon_jax.finalize()
+assert whole_loss < 1 and apart < 2e-6 and (size == 1 or moved > 1e-3), (whole_loss, apart, moved)
