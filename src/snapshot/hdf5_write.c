@@ -167,18 +167,17 @@ static int write_version(hid_t file, const char *path)
     return write_text_attribute(file, path, "poseidon_version", PACKAGE_VERSION);
 }
 
-static int write_owner(hid_t file, const char *path, const struct snapshot_state *state)
+static int write_owner(hid_t file, const char *path, const struct snapshot_owner *owner)
 {
-    return error_status(
-        write_version(file, path) || write_text_attribute(file, path, "run", state->owner.run) ||
-        write_text_attribute(file, path, "parameters", state->owner.parameters) ||
-        write_text_attribute(file, path, "solver_type", state->owner.rule) ||
-        write_text_attribute(file, path, "run_digest", state->owner.digest) ||
-        write_text_attribute(file, path, "plan", state->owner.plan) ||
-        write_text_attribute(file, path, "memory", state->memory) ||
-        write_text_attribute(file, path, "residuals", state->residuals) ||
-        (state->owner.global_batch > 0 &&
-         write_number_attribute(file, path, "global_batch", &state->owner.global_batch)));
+    int status = write_version(file, path);
+
+    for (int i = 0; i < SNAPSHOT_TEXTS && !status; i++)
+        if (snapshot_texts[i].of_state)
+            status = write_text_attribute(file, path, snapshot_texts[i].name,
+                                          snapshot_text_of(owner, i));
+    return error_status(status ||
+                        (owner->global_batch > 0 &&
+                         write_number_attribute(file, path, "global_batch", &owner->global_batch)));
 }
 
 /* A group inside `parent`, new or already there. Negative without a message where the place is
@@ -267,7 +266,7 @@ static int write_texts(hid_t file, const char *path, const struct snapshot_owner
 {
     int status = write_version(file, path);
 
-    for (int i = 0; i < SNAPSHOT_TEXTS && !status; i++) {
+    for (int i = 0; i < SNAPSHOT_MODEL_TEXTS && !status; i++) {
         const char *name = snapshot_texts[i].name, *text = snapshot_text_of(owner, i);
 
         status = text && strlen(text) > LONGEST_ATTRIBUTE
@@ -300,7 +299,7 @@ static int compose_state(hid_t file, const char *path, const struct snapshot_sta
     if (write_number(file, path, "iter", H5T_NATIVE_INT32, &state->iter) ||
         write_string(file, path, "learned_net", state->learned_net) ||
         write_number(file, path, "current_step", H5T_NATIVE_INT32, &state->current_step) ||
-        write_owner(file, path, state) ||
+        write_owner(file, path, &state->owner) ||
         (state->has_data_cursor &&
          write_number(file, path, "data_cursor", H5T_NATIVE_UINT64, &state->data_cursor)))
         return -1;
