@@ -581,19 +581,18 @@ static int check_found(const char *list, const struct net *net, const bool *foun
 
 int checkpoint_load_weights(const char *list, bool all, struct net *net, struct log *log)
 {
-    char *copy = strdup(list), *rest = copy, *path;
-    bool *found = calloc((size_t)net->nlayers + 1, sizeof *found);
-    int status = copy && found ? 0 : error_memory(strlen(list), "the list of weights");
+    char **paths;
+    int npaths, status = alloc_split(&paths, &npaths, list, "the list of weights");
+    bool *found = alloc_array((size_t)net->nlayers, sizeof *found, "the list of weights");
 
-    while (!status && (path = strsep(&rest, ",")) != NULL) {
-        if (!*path)
-            continue;
-        LOG_INFO(log, net->train ? "Finetuning from %s" : "Loading weights from %s", path);
-        status = read_model(path, NULL, all, net, found, log);
+    status = error_status(status || !found);
+    for (int i = 0; i < npaths && !status; i++) {
+        LOG_INFO(log, net->train ? "Finetuning from %s" : "Loading weights from %s", paths[i]);
+        status = read_model(paths[i], NULL, all, net, found, log);
     }
     if (!status)
         status = check_found(list, net, found, all);
     free(found);
-    free(copy);
+    alloc_free_list(paths, npaths);
     return status;
 }

@@ -42,9 +42,7 @@ static void name_shared(hid_t file, const char *path, const char *group, int blo
         strbuf_clear(name);
         strbuf_printf(name, "data/%s", owners[blob]);
     }
-    for (int i = 0; i < count; i++)
-        free(owners[i]);
-    free(owners);
+    alloc_free_list(owners, count);
 }
 
 /* The data set of a blob; NULL: no memory. */

@@ -263,12 +263,8 @@ void snapshot_owner_free(struct snapshot_owner *owner)
 
 void snapshot_report_free(struct snapshot_report *report)
 {
-    for (int i = 0; i < report->nignored; i++)
-        free(report->ignored[i]);
-    for (int i = 0; i < report->nmissing; i++)
-        free(report->missing[i]);
-    free(report->ignored);
-    free(report->missing);
+    alloc_free_list(report->ignored, report->nignored);
+    alloc_free_list(report->missing, report->nmissing);
     snapshot_owner_free(&report->owner);
     *report = (struct snapshot_report){0};
 }
