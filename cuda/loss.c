@@ -117,7 +117,7 @@ static double loss_divisor_of(enum loss_normalization normalization, int places,
 static int sigmoid_loss_create(struct cuda_op *op)
 {
     struct loss *loss = (struct loss *)op;
-    const struct sigmoid_loss_args *a = &op->args.u.sigmoid_loss;
+    const struct loss_args *a = &op->args.u.sigmoid_loss;
     size_t n = shape_elems(&op->args.bottoms[0]->value.shape);
 
     if (loss_create(op))
@@ -198,12 +198,11 @@ static int contrastive_loss_create(struct cuda_op *op)
 
 LOSS_KIND(cuda_contrastive_loss, contrastive_loss_create);
 
-/* The matrix if it was given, which is for this call only, and room for the sums of its rows. */
+/* The matrix if it was given, and room for the sums of its rows. */
 static int infogain_matrix(struct loss *loss, size_t classes)
 {
     struct cuda_op *op = &loss->op;
     struct tensor matrix = {.shape = {.naxes = 1, .dim = {(int64_t)(classes * classes)}}};
-    const float *given = op->args.u.infogain_loss.matrix;
 
     matrix.bytes = classes * classes * sizeof(float);
     loss->row_sums = cuda_op_alloc(op, classes * sizeof(float), "sums of the infogain matrix");
@@ -215,14 +214,13 @@ static int infogain_matrix(struct loss *loss, size_t classes)
     if (!loss->matrix)
         return -1;
     matrix.data = loss->matrix;
-    op->args.u.infogain_loss.matrix = NULL;
-    return cuda_write(op->engine, &matrix, given);
+    return cuda_write(op->engine, &matrix, op->args.u.infogain_loss.matrix);
 }
 
 static int infogain_loss_create(struct cuda_op *op)
 {
     struct loss *loss = (struct loss *)op;
-    const struct infogain_loss_args *a = &op->args.u.infogain_loss;
+    const struct loss_args *a = &op->args.u.infogain_loss;
     const struct shape *x = &op->args.bottoms[0]->value.shape;
     struct op_axes axes = op_axes_at(x, a->axis);
     int outer = (int)axes.outer, inner = (int)axes.inner;

@@ -46,7 +46,7 @@ struct softmax_loss {
 static int softmax_loss_create(struct cuda_op *op)
 {
     struct softmax_loss *sl = (struct softmax_loss *)op;
-    const struct softmax_loss_args *a = &op->args.u.softmax_loss;
+    const struct loss_args *a = &op->args.u.softmax_loss;
     size_t places;
 
     if (softmax_labels_create(op, a->axis, a->has_ignore_label, a->ignore_label, &sl->labels))

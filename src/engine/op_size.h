@@ -11,6 +11,12 @@ static inline int op_axis(const struct shape *shape, int axis)
     return axis < 0 ? axis + shape->naxes : axis;
 }
 
+/* What a sum multiplies that bottom by. */
+static inline float op_eltwise_coeff(const struct op_args *args, int i)
+{
+    return args->u.eltwise.coeff ? args->u.eltwise.coeff[i] : 1;
+}
+
 /* A shape as outer x length x inner elements. */
 struct op_axes {
     int64_t outer, length, inner;

@@ -73,14 +73,14 @@ static int64_t loss_elems(const struct cpu_op *op)
         .gradient = name##_gradient,                                                               \
     }
 
-static bool sigmoid_ignored(const struct sigmoid_loss_args *a, float target)
+static bool sigmoid_ignored(const struct loss_args *a, float target)
 {
     return a->has_ignore_label && truncf(target) == (float)a->ignore_label;
 }
 
 static int sigmoid_loss_forward(struct cpu_op *op)
 {
-    const struct sigmoid_loss_args *a = &op->args.u.sigmoid_loss;
+    const struct loss_args *a = &op->args.u.sigmoid_loss;
     const float *x = cpu_op_x(op, 0), *targets = cpu_op_x(op, 1);
     int64_t n = loss_elems(op), valid = 0;
     double sum = 0;
@@ -98,7 +98,7 @@ static int sigmoid_loss_forward(struct cpu_op *op)
 
 static int sigmoid_loss_gradient(struct cpu_op *op, int bottom, float *dx)
 {
-    const struct sigmoid_loss_args *a = &op->args.u.sigmoid_loss;
+    const struct loss_args *a = &op->args.u.sigmoid_loss;
     const float *x = cpu_op_x(op, bottom), *t = cpu_op_x(op, 1);
     float scale = (float)loss_scale((struct loss *)op);
 
