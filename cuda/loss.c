@@ -98,22 +98,6 @@ static int loss_gradient(struct cuda_op *op, int bottom, void *dx)
         .gradient = loss_gradient,                                                                 \
     }
 
-/* What the sum is divided by; 0: by the places that count. */
-static double loss_divisor_of(enum loss_normalization normalization, int places, int outer)
-{
-    switch (normalization) {
-    case LOSS_FULL:
-        return places;
-    case LOSS_VALID:
-        return 0;
-    case LOSS_BATCH_SIZE:
-        return outer;
-    case LOSS_NONE:
-        break;
-    }
-    return 1;
-}
-
 static int sigmoid_loss_create(struct cuda_op *op)
 {
     struct loss *loss = (struct loss *)op;
@@ -125,7 +109,7 @@ static int sigmoid_loss_create(struct cuda_op *op)
     loss->kernel.kind = KERNEL_SIGMOID;
     loss->kernel.has_ignore = a->has_ignore_label;
     loss->kernel.ignore = a->ignore_label;
-    loss->kernel.divisor = loss_divisor_of(a->normalization, (int)n, loss->kernel.rows);
+    loss->kernel.divisor = op_loss_divisor(a->normalization, (int64_t)n, loss->kernel.rows);
     return 0;
 }
 
@@ -228,7 +212,7 @@ static int infogain_loss_create(struct cuda_op *op)
     if (loss_create(op) || infogain_matrix(loss, (size_t)axes.length))
         return -1;
     loss->kernel.kind = KERNEL_INFOGAIN;
-    loss->kernel.divisor = loss_divisor_of(a->normalization, outer * inner, outer);
+    loss->kernel.divisor = op_loss_divisor(a->normalization, axes.outer * axes.inner, outer);
     loss->kernel.labels = loss_labels(op, outer, (int)axes.length, inner);
     loss->kernel.labels.has_ignore = a->has_ignore_label;
     loss->kernel.labels.ignore = a->ignore_label;

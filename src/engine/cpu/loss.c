@@ -2,6 +2,7 @@
  * in one fixed order. */
 #include "engine/cpu/loss.h"
 
+#include "engine/op_size.h"
 #include "util/error.h"
 
 #include <inttypes.h>
@@ -42,12 +43,10 @@ double loss_scale(const struct loss *loss)
 double loss_divisor(enum loss_normalization normalization, int64_t places, int64_t valid,
                     int64_t outer)
 {
-    int64_t d = normalization == LOSS_FULL         ? places
-                : normalization == LOSS_VALID      ? valid
-                : normalization == LOSS_BATCH_SIZE ? outer
-                                                   : 1;
+    double d = op_loss_divisor(normalization, places, outer);
 
-    return d > 1 ? (double)d : 1;
+    d = d > 0 ? d : (double)valid;
+    return d > 1 ? d : 1;
 }
 
 /* Bottom 0 as rows, one for each sample. */
