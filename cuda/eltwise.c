@@ -1,11 +1,12 @@
 /* Sum, product or maximum of several bottoms, element by element, in one common format. */
 #include "cuda_internal.h"
 
+#include "engine/op_size.h"
+
 struct eltwise {
     struct cuda_op op;
     const struct cuda_format *format;
     size_t n;
-    float *coeff;
     void *winner; /* MAX in TRAIN: which bottom */
 };
 
@@ -20,21 +21,6 @@ static const struct cuda_format *eltwise_format(const struct cuda_op *op)
     return cuda_tensor_format(&op->args.bottoms[0]->value);
 }
 
-static int eltwise_arrays(struct eltwise *elt)
-{
-    struct cuda_op *op = &elt->op;
-
-    if (OWN(&op->owner, elt->coeff, op->args.nbottoms, "an eltwise operator"))
-        return -1;
-    for (int i = 0; i < op->args.nbottoms; i++)
-        elt->coeff[i] = op->args.u.eltwise.coeff ? op->args.u.eltwise.coeff[i] : 1;
-    op->args.u.eltwise.coeff = NULL; /* was lent for this call only */
-    if (op->args.u.eltwise.operation != ELTWISE_MAX || !op->args.train)
-        return 0;
-    elt->winner = cuda_op_alloc(op, elt->n * sizeof(int32_t), "the winners of a maximum");
-    return elt->winner ? 0 : -1;
-}
-
 static int eltwise_create(struct cuda_op *op)
 {
     struct eltwise *elt = (struct eltwise *)op;
@@ -43,7 +29,8 @@ static int eltwise_create(struct cuda_op *op)
     elt->n = shape_elems(&op->args.tops[0]->value.shape);
     if (!cuda_op_in_place(op))
         cuda_top_set(op->args.tops[0], elt->format);
-    if (eltwise_arrays(elt))
+    if (op->args.u.eltwise.operation == ELTWISE_MAX && op->args.train &&
+        !(elt->winner = cuda_op_alloc(op, elt->n * sizeof(int32_t), "the winners of a maximum")))
         return -1;
     for (int i = 0; i < op->args.nbottoms; i++)
         if (cuda_op_take(op, i, elt->format, true))
@@ -76,12 +63,13 @@ static int eltwise_sum(struct eltwise *elt, void *y)
     const void *x = cuda_op_x(op, 0);
 
     if (n == 1)
-        return cuda_check(
-            kernel_eltwise_sum(stream, type, elt->coeff[0], x, 0, NULL, relu, y, elt->n));
+        return cuda_check(kernel_eltwise_sum(stream, type, op_eltwise_coeff(&op->args, 0), x, 0,
+                                             NULL, relu, y, elt->n));
     for (int i = 1; i < n; i++)
-        if (cuda_check(kernel_eltwise_sum(stream, type, elt->coeff[i], cuda_op_x(op, i),
-                                          i == 1 ? elt->coeff[0] : 1, i == 1 ? x : y,
-                                          relu && i == n - 1, y, elt->n)))
+        if (cuda_check(kernel_eltwise_sum(stream, type, op_eltwise_coeff(&op->args, i),
+                                          cuda_op_x(op, i),
+                                          i == 1 ? op_eltwise_coeff(&op->args, 0) : 1,
+                                          i == 1 ? x : y, relu && i == n - 1, y, elt->n)))
             return -1;
     return 0;
 }
@@ -118,7 +106,8 @@ static int eltwise_backward_one(struct eltwise *elt, int who, const void *dy, vo
     switch (op->args.u.eltwise.operation) {
     case ELTWISE_SUM:
         return cuda_check(kernel_eltwise_sum_back(stream, type, eltwise_relu_top(op), dy,
-                                                  elt->coeff[who], dx, 0, NULL, elt->n));
+                                                  op_eltwise_coeff(&op->args, who), dx, 0, NULL,
+                                                  elt->n));
     case ELTWISE_MAX:
         return cuda_check(kernel_eltwise_max_back(stream, type, dy, elt->winner, who, dx, elt->n));
     case ELTWISE_PROD:
@@ -148,7 +137,8 @@ static int eltwise_backward(struct cuda_op *op)
     if (eltwise_pairs(op))
         return cuda_check(kernel_eltwise_sum_back(
             op->engine->stream, cuda_format_type(elt->format), eltwise_relu_top(op), cuda_op_dy(op),
-            elt->coeff[0], cuda_op_dx(op, 0), elt->coeff[1], cuda_op_dx(op, 1), elt->n));
+            op_eltwise_coeff(&op->args, 0), cuda_op_dx(op, 0), op_eltwise_coeff(&op->args, 1),
+            cuda_op_dx(op, 1), elt->n));
     /* downwards: in place, bottom 0's gradient takes the memory that the others are made from */
     for (int i = op->args.nbottoms - 1; i >= 0; i--)
         if (cuda_op_propagates(op, i) &&

@@ -252,16 +252,16 @@ struct kernel_labels {
     struct kernel_bad *report;
     const char *layer; /* only passed on to the report */
 };
-enum kernel_normalization { KERNEL_FULL, KERNEL_VALID, KERNEL_BATCH, KERNEL_NONE };
 
 cudaError_t kernel_softmax(cudaStream_t stream, const float *x, float *p, int outer, int classes,
                            int inner);
 cudaError_t kernel_softmax_back(cudaStream_t stream, const float *p, const float *dy, float *dx,
                                 int outer, int classes, int inner);
-/* terms: one double per position; *divisor: what the sum was divided by, for backward. */
+/* given: what the sum is divided by; 0: the places that count, at least 1. terms: one double per
+ * position; *divisor: what the sum was divided by, for backward. */
 cudaError_t kernel_softmax_loss(cudaStream_t stream, const struct kernel_labels *l, const float *p,
-                                const float *labels, enum kernel_normalization normalization,
-                                double *terms, double *divisor, float *loss);
+                                const float *labels, double given, double *terms, double *divisor,
+                                float *loss);
 cudaError_t kernel_softmax_loss_back(cudaStream_t stream, const struct kernel_labels *l,
                                      const float *p, const float *labels, const float *weight,
                                      const double *divisor, float *dx);

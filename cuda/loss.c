@@ -98,26 +98,10 @@ static int loss_gradient(struct cuda_op *op, int bottom, void *dx)
         .gradient = loss_gradient,                                                                 \
     }
 
-/* What the sum is divided by; 0: by the places that count. */
-static double loss_divisor_of(enum loss_normalization normalization, int places, int outer)
-{
-    switch (normalization) {
-    case LOSS_FULL:
-        return places;
-    case LOSS_VALID:
-        return 0;
-    case LOSS_BATCH_SIZE:
-        return outer;
-    case LOSS_NONE:
-        break;
-    }
-    return 1;
-}
-
 static int sigmoid_loss_create(struct cuda_op *op)
 {
     struct loss *loss = (struct loss *)op;
-    const struct sigmoid_loss_args *a = &op->args.u.sigmoid_loss;
+    const struct loss_args *a = &op->args.u.sigmoid_loss;
     size_t n = shape_elems(&op->args.bottoms[0]->value.shape);
 
     if (loss_create(op))
@@ -125,7 +109,7 @@ static int sigmoid_loss_create(struct cuda_op *op)
     loss->kernel.kind = KERNEL_SIGMOID;
     loss->kernel.has_ignore = a->has_ignore_label;
     loss->kernel.ignore = a->ignore_label;
-    loss->kernel.divisor = loss_divisor_of(a->normalization, (int)n, loss->kernel.rows);
+    loss->kernel.divisor = op_loss_divisor(a->normalization, (int64_t)n, loss->kernel.rows);
     return 0;
 }
 
@@ -198,12 +182,11 @@ static int contrastive_loss_create(struct cuda_op *op)
 
 LOSS_KIND(cuda_contrastive_loss, contrastive_loss_create);
 
-/* The matrix if it was given, which is for this call only, and room for the sums of its rows. */
+/* The matrix if it was given, and room for the sums of its rows. */
 static int infogain_matrix(struct loss *loss, size_t classes)
 {
     struct cuda_op *op = &loss->op;
     struct tensor matrix = {.shape = {.naxes = 1, .dim = {(int64_t)(classes * classes)}}};
-    const float *given = op->args.u.infogain_loss.matrix;
 
     matrix.bytes = classes * classes * sizeof(float);
     loss->row_sums = cuda_op_alloc(op, classes * sizeof(float), "sums of the infogain matrix");
@@ -215,14 +198,13 @@ static int infogain_matrix(struct loss *loss, size_t classes)
     if (!loss->matrix)
         return -1;
     matrix.data = loss->matrix;
-    op->args.u.infogain_loss.matrix = NULL;
-    return cuda_write(op->engine, &matrix, given);
+    return cuda_write(op->engine, &matrix, op->args.u.infogain_loss.matrix);
 }
 
 static int infogain_loss_create(struct cuda_op *op)
 {
     struct loss *loss = (struct loss *)op;
-    const struct infogain_loss_args *a = &op->args.u.infogain_loss;
+    const struct loss_args *a = &op->args.u.infogain_loss;
     const struct shape *x = &op->args.bottoms[0]->value.shape;
     struct op_axes axes = op_axes_at(x, a->axis);
     int outer = (int)axes.outer, inner = (int)axes.inner;
@@ -230,7 +212,7 @@ static int infogain_loss_create(struct cuda_op *op)
     if (loss_create(op) || infogain_matrix(loss, (size_t)axes.length))
         return -1;
     loss->kernel.kind = KERNEL_INFOGAIN;
-    loss->kernel.divisor = loss_divisor_of(a->normalization, outer * inner, outer);
+    loss->kernel.divisor = op_loss_divisor(a->normalization, axes.outer * axes.inner, outer);
     loss->kernel.labels = loss_labels(op, outer, (int)axes.length, inner);
     loss->kernel.labels.has_ignore = a->has_ignore_label;
     loss->kernel.labels.ignore = a->ignore_label;

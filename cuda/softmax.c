@@ -46,7 +46,7 @@ struct softmax_loss {
 static int softmax_loss_create(struct cuda_op *op)
 {
     struct softmax_loss *sl = (struct softmax_loss *)op;
-    const struct softmax_loss_args *a = &op->args.u.softmax_loss;
+    const struct loss_args *a = &op->args.u.softmax_loss;
     size_t places;
 
     if (softmax_labels_create(op, a->axis, a->has_ignore_label, a->ignore_label, &sl->labels))
@@ -67,19 +67,16 @@ static float *softmax_loss_probabilities(const struct softmax_loss *sl)
 
 static int softmax_loss_forward(struct cuda_op *op)
 {
-    static const enum kernel_normalization normalizations[] = {[LOSS_FULL] = KERNEL_FULL,
-                                                               [LOSS_VALID] = KERNEL_VALID,
-                                                               [LOSS_BATCH_SIZE] = KERNEL_BATCH,
-                                                               [LOSS_NONE] = KERNEL_NONE};
     struct softmax_loss *sl = (struct softmax_loss *)op;
     const struct kernel_labels *l = &sl->labels;
     cudaStream_t stream = op->engine->stream;
     float *p = softmax_loss_probabilities(sl);
+    double divisor = op_loss_divisor(op->args.u.softmax_loss.normalization,
+                                     (int64_t)l->outer * l->inner, l->outer);
 
     if (cuda_check(kernel_softmax(stream, cuda_op_x(op, 0), p, l->outer, l->classes, l->inner)))
         return -1;
-    return cuda_check(kernel_softmax_loss(stream, l, p, op->args.bottoms[1]->value.data,
-                                          normalizations[op->args.u.softmax_loss.normalization],
+    return cuda_check(kernel_softmax_loss(stream, l, p, op->args.bottoms[1]->value.data, divisor,
                                           sl->divisor + 1, sl->divisor, cuda_op_y(op)));
 }
 

@@ -93,12 +93,11 @@ KERNEL void softmax_loss_terms(struct kernel_labels l, const float *p, const flo
     }
 }
 
-KERNEL void softmax_loss_finish(struct kernel_labels l, const float *labels,
-                                enum kernel_normalization normalization, const double *terms,
-                                double *out_divisor, float *loss)
+KERNEL void softmax_loss_finish(struct kernel_labels l, const float *labels, double given,
+                                const double *terms, double *out_divisor, float *loss)
 {
     int n = l.outer * l.inner, bad = first_bad(&l, labels);
-    double sum = 0, valid = 0, divisor = 1;
+    double sum = 0, valid = 0;
 
     for (int i = threadIdx.x; i < n; i += blockDim.x)
         if (!(terms[i] < 0)) {
@@ -109,26 +108,19 @@ KERNEL void softmax_loss_finish(struct kernel_labels l, const float *labels,
     valid = block_sum(valid);
     if (threadIdx.x > 0)
         return;
-    if (normalization == KERNEL_FULL)
-        divisor = (double)n;
-    else if (normalization == KERNEL_VALID)
-        divisor = valid;
-    else if (normalization == KERNEL_BATCH)
-        divisor = (double)l.outer;
-    divisor = divisor > 1 ? divisor : 1;
-    *out_divisor = divisor;
-    *loss = (float)(sum / divisor);
+    *out_divisor = given > 0 ? given : valid > 1 ? valid : 1;
+    *loss = (float)(sum / *out_divisor);
     note_bad(&l, labels, bad);
 }
 
 cudaError_t kernel_softmax_loss(cudaStream_t stream, const struct kernel_labels *l, const float *p,
-                                const float *labels, enum kernel_normalization normalization,
-                                double *terms, double *divisor, float *loss)
+                                const float *labels, double given, double *terms, double *divisor,
+                                float *loss)
 {
     LAUNCH(softmax_loss_terms, grid_for(l->outer * l->inner), THREADS, stream, *l, p, labels,
            terms);
-    LAUNCH(softmax_loss_finish, 1, THREADS, stream, *l, labels, normalization,
-           (const double *)terms, divisor, loss);
+    LAUNCH(softmax_loss_finish, 1, THREADS, stream, *l, labels, given, (const double *)terms,
+           divisor, loss);
     return cudaGetLastError();
 }
 

@@ -206,8 +206,8 @@ static int set_write(const struct convert *c, const struct imageset *set)
         .source = c->sources[0],
         .gzip = c->gzip,
         .count = set->count,
-        .nclasses = set->class_name[0] ? set->nclasses : 0,
-        .class_name = set->class_name,
+        .nclasses = set->classes.count,
+        .class_name = set->classes.name,
     };
     struct written written = {.set = set, .outputs.mean = c->mean};
     const struct image_stream stream = {.count = set->count,
@@ -233,8 +233,8 @@ static int summary_print(const struct convert *c, const struct imageset *set, co
            set->dim[0], set->dim[1], set->dim[2]);
     for (int k = 0; k < set->nclasses; k++) {
         const char *separator = k ? ", " : "; per class: ";
-        if (set->class_name[k])
-            printf("%s%s %zu", separator, set->class_name[k], count[k]);
+        if (set->classes.count)
+            printf("%s%s %zu", separator, set->classes.name[k], count[k]);
         else
             printf("%s%d: %zu", separator, k, count[k]);
     }

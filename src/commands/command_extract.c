@@ -74,13 +74,12 @@ static int add_feature(struct extraction *x, int number, const char *name)
 static int take_names(struct extraction *x, const char *list,
                       int (*take)(struct extraction *x, int number, const char *name))
 {
-    char *copy = strdup(list), *rest = copy, *name;
-    int status = copy ? 0 : error_memory(strlen(list), "a list of names"), n = 0;
+    char **names;
+    int n, status = alloc_split(&names, &n, list, "a list of names");
 
-    while (!status && (name = strsep(&rest, ",")) != NULL)
-        if (*name)
-            status = take(x, n++, name);
-    free(copy);
+    for (int i = 0; i < n && !status; i++)
+        status = take(x, i, names[i]);
+    alloc_free_list(names, n);
     return status ? -1 : n;
 }
 

@@ -51,7 +51,7 @@ static int parse_switch(const char *option, const char *text, void *target)
 static void add_net(struct plan_request *r, struct option_rows *rows)
 {
     const struct option group[] = {
-        {.type = OPTION_GROUP, .help = "the net"},
+        {.kind = OPTION_GROUP, .help = "the net"},
         {"model", OPTION_TEXT, &r->model.model, "FILE", "the net (Caffe's prototxt); required",
          .need = NEED_MODEL},
         {"batch", OPTION_COUNT, &r->model.batch, "N",
@@ -61,7 +61,7 @@ static void add_net(struct plan_request *r, struct option_rows *rows)
         {"stage", OPTION_TEXT, &r->model.stages, "LIST", "stages of the net's state (comma list)"},
         {"iter-size", OPTION_COUNT, &r->options.iter_size, "N",
          "passes per iteration, as the solver's iter_size (default 1)"},
-        {.type = OPTION_GROUP, .help = "how fast one rank computes"},
+        {.kind = OPTION_GROUP, .help = "how fast one rank computes"},
         {"images-per-second", OPTION_REAL, &r->options.images_per_second, "N",
          "rate of one rank that trains alone (default: its operations at gemm_flops)"},
         {"profile", OPTION_TEXT, &r->profile, "WHAT",
@@ -77,7 +77,7 @@ static void add_cluster(struct plan_request *r, struct option_rows *rows, const 
 {
     struct forecast_options *o = &r->options;
     const struct option group[] = {
-        {.type = OPTION_GROUP, .help = "the cluster"},
+        {.kind = OPTION_GROUP, .help = "the cluster"},
         {"nodes", OPTION_CALL, o, "LIST", "numbers of nodes (default 1,2,4,8,16,32)",
          .parse = parse_nodes},
         {"ranks-per-node", OPTION_COUNT, &o->ranks_per_node, "N",
@@ -86,8 +86,8 @@ static void add_cluster(struct plan_request *r, struct option_rows *rows, const 
          "rate of a node's link in one direction: 10Gb, 1.25GB (default 10Gb). TCP reaches 0.94 of "
          "a link",
          .parse = units_parse_rate},
-        {"bandwidth-mbps", OPTION_REAL | OPTION_TUNE, &o->exchange.mbps, "X",
-         "as for train: a rank sends no more than X Mbit/s"},
+        {"bandwidth-mbps", OPTION_REAL, &o->exchange.mbps, "X",
+         "as for train: a rank sends no more than X Mbit/s", .flags = OPTION_TUNE},
         {"cluster-file", OPTION_TEXT, &o->exchange.cluster_file, "FILE",
          "figures that train --cluster-file measured; other options override them"},
         {"figure", OPTION_LIST, &r->figure, "KEY=VALUE", figures},
@@ -115,14 +115,15 @@ static void add_communication(struct plan_request *r, struct option_rows *rows)
 {
     struct forecast_options *o = &r->options;
     const struct option group[] = {
-        {.type = OPTION_GROUP, .help = "communication"},
+        {.kind = OPTION_GROUP, .help = "communication"},
         {"comm", OPTION_CALL, o, "HOW", r->comm_help, .parse = parse_comm},
     };
     const struct option tuning[] = {
-        {"dilate", OPTION_COUNT | OPTION_TUNE, &o->exchange.dilate, "K",
-         "divide the bytes on the network by K, and nothing else, as train does"},
-        {"intervals", OPTION_COUNT | OPTION_TUNE, &o->intervals, "N",
-         "--json: the bytes that a node sends in each N-th of an iteration"},
+        {"dilate", OPTION_COUNT, &o->exchange.dilate, "K",
+         "divide the bytes on the network by K, and nothing else, as train does",
+         .flags = OPTION_TUNE},
+        {"intervals", OPTION_COUNT, &o->intervals, "N",
+         "--json: the bytes that a node sends in each N-th of an iteration", .flags = OPTION_TUNE},
     };
 
     comm_help(sync_schemes, OPTIONS_INDENT, r->comm_help);
@@ -136,7 +137,7 @@ static void add_communication(struct plan_request *r, struct option_rows *rows)
 static void add_output(struct plan_request *r, struct option_rows *rows)
 {
     const struct option group[] = {
-        {.type = OPTION_GROUP, .help = "output"},
+        {.kind = OPTION_GROUP, .help = "output"},
         {"layers", OPTION_FLAG, &r->layers, NULL,
          "the table of layers for every number of nodes, not for the last alone"},
         {"json", OPTION_FLAG, &r->json, NULL, "print JSON instead, a row for each number of nodes"},

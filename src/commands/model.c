@@ -17,26 +17,18 @@ static int define(const struct model_options *o, struct model *model)
 {
     static const char *const phases[] = {"TRAIN", "TEST", NULL}; /* as Caffe numbers them */
     const Caffe__NetParameter *param = (const Caffe__NetParameter *)text_root(model->doc);
-    struct net_state state;
-    char *stages, *rest, *stage;
-    int status, phase;
+    Caffe__NetState own = CAFFE__NET_STATE__INIT;
+    int nstages, phase, status;
 
     if (choice_parse_caseless("--phase", o->phase, phases, &phase))
         return -1;
-    state = net_state_make(phase);
-    stages = rest = o->stages ? strdup(o->stages) : NULL;
-    status = o->stages && !stages ? error_memory(strlen(o->stages), "stages") : 0;
-    /* as Caffe's tools: the file's own stages stay, its phase and level do not */
+    status = alloc_split(&own.stage, &nstages, o->stages ? o->stages : "", "stages");
+    own.n_stage = (size_t)nstages;
+    own.has_level = true; /* as Caffe's tools: the file's own stages stay, its level does not */
+    own.level = o->level;
     if (!status)
-        status = net_state_merge(&state, param->state);
-    state.phase = phase;
-    state.level = o->level;
-    while (!status && (stage = strsep(&rest, ",")) != NULL)
-        status = net_state_add_stage(&state, stage);
-    if (!status)
-        status = net_def_create(model->doc, param, &state, &model->def);
-    net_state_free(&state);
-    free(stages);
+        status = net_def_create_phase(model->doc, param, phase, &own, &model->def);
+    alloc_free_list(own.stage, nstages);
     return status;
 }
 

@@ -24,16 +24,14 @@ struct parsing {
 /* Whether the value may be left out. */
 static bool stands_alone(const struct option *o)
 {
-    return option_type_of(o) == OPTION_FLAG || option_type_of(o) == OPTION_WORD ||
-           option_type_of(o) == OPTION_NAME;
+    return o->kind == OPTION_FLAG || o->kind == OPTION_WORD || o->kind == OPTION_NAME;
 }
 
 /* Whether the word behind an option that may stand alone is its value. */
 static bool may_be_apart(const struct option *o, const char *word)
 {
-    return option_type_of(o) == OPTION_NAME
-               ? word[0] != '-'
-               : option_type_of(o) == OPTION_WORD && choice_find(o->words, word) > 1;
+    return o->kind == OPTION_NAME ? word[0] != '-'
+                                  : o->kind == OPTION_WORD && choice_find(o->words, word) > 1;
 }
 
 /* --x, --nox, --no-x, --x=true, --x=false; of words --x=VALUE, too. text: NULL where it stands
@@ -43,15 +41,15 @@ static int store_alone(const struct option *o, const char *name, bool off, const
     bool is_false = off || (text && !strcmp(text, "false")),
          is_true = !text || !strcmp(text, "true");
 
-    if (option_type_of(o) == OPTION_NAME) {
+    if (o->kind == OPTION_NAME) {
         *(const char **)o->target = off ? NULL : text ? text : "";
         return 0;
     }
     if (!is_false && !is_true)
-        return option_type_of(o) == OPTION_WORD
+        return o->kind == OPTION_WORD
                    ? option_store(o, name, text)
                    : error_set("%s is a flag: give it alone, or =true or =false", name);
-    if (option_type_of(o) == OPTION_WORD)
+    if (o->kind == OPTION_WORD)
         *(int *)o->target = !is_false;
     else
         *(bool *)o->target = !is_false;
@@ -64,7 +62,7 @@ static int find_row(const struct command_line *line, const char *name, bool *off
     for (int k = 0; k < line->noptions; k++) {
         const struct option *o = &line->options[k];
 
-        if (option_type_of(o) == OPTION_GROUP)
+        if (o->kind == OPTION_GROUP)
             continue;
         *off = stands_alone(o) && !strncmp(name, "no", 2) &&
                !strcmp(name + 2 + (name[2] == '-'), o->name);
@@ -75,15 +73,15 @@ static int find_row(const struct command_line *line, const char *name, bool *off
 }
 
 /* The nearest of the rows that are listed, or of those with OPTION_TUNE; NULL: none is near. */
-static const struct option *nearest_row(const struct command_line *line, const char *name, int tune)
+static const struct option *nearest_row(const struct command_line *line, const char *name,
+                                        unsigned tune)
 {
     struct suggest suggest = suggest_start(name);
     bool off;
 
-    for (int i = 0; i < line->noptions; i++)
-        if (option_type_of(&line->options[i]) != OPTION_GROUP &&
-            !(line->options[i].type & OPTION_CAFFE) && (line->options[i].type & tune) == tune)
-            suggest_offer(&suggest, line->options[i].name);
+    for (const struct option *o = line->options; o < line->options + line->noptions; o++)
+        if (o->kind != OPTION_GROUP && (o->flags & (tune | OPTION_CAFFE)) == tune)
+            suggest_offer(&suggest, o->name);
     return suggest.nearest ? &line->options[find_row(line, suggest.nearest, &off)] : NULL;
 }
 
@@ -96,7 +94,7 @@ static int unknown(const struct command_line *line, const char *name)
         return error_set("unknown option --%s: %s", name, text);
     if (near)
         return error_set("unknown option --%s; did you mean --%s%s? (poseidon %s --help lists all)",
-                         name, near->type & OPTION_TUNE ? "tune=" : "", near->name, line->command);
+                         name, near->flags & OPTION_TUNE ? "tune=" : "", near->name, line->command);
     return error_set("unknown option --%s (poseidon %s --help lists all)", name, line->command);
 }
 
@@ -119,8 +117,7 @@ static int fill(struct parsing *p, int row, const char *name, bool off, const ch
     const struct option *o = &p->line->options[row];
     const char *before = p->given[row];
 
-    if (before && text && strcmp(before, text) && option_type_of(o) != OPTION_LIST &&
-        option_warns())
+    if (before && text && strcmp(before, text) && o->kind != OPTION_LIST && option_warns())
         fprintf(stderr, "warning: %s=%s is overridden by the later %s=%s\n", name, before, name,
                 text);
     p->given[row] = text && *text ? text : off ? NULL : "given";
@@ -136,8 +133,8 @@ static int parse_tuning(struct parsing *p, const char *tune, const char *word)
     int row = copy_name(word, name, sizeof name) ? -1 : find_row(p->line, name, &off);
     const struct option *o = row < 0 ? NULL : &p->line->options[row];
 
-    if (!o || !(o->type & OPTION_TUNE)) {
-        o = o && o->type & OPTION_CAFFE ? NULL : o;
+    if (!o || !(o->flags & OPTION_TUNE)) {
+        o = o && o->flags & OPTION_CAFFE ? NULL : o;
         const struct option *near = o ? NULL : nearest_row(p->line, name, OPTION_TUNE);
 
         return error_set("--%s=%s: %s%s%s%s ('poseidon help tuning' lists all)", tune, word,
@@ -164,7 +161,7 @@ static int parse_option(struct parsing *p)
     if (copy_name(word, name, sizeof name))
         return error_set("unknown option %s", p->argv[p->at]);
     int row = find_row(p->line, name, &off);
-    if (row < 0 || (p->line->options[row].type & (OPTION_TUNE | OPTION_CAFFE)) == OPTION_TUNE)
+    if (row < 0 || (p->line->options[row].flags & (OPTION_TUNE | OPTION_CAFFE)) == OPTION_TUNE)
         return unknown(p->line, name);
     const struct option *o = &p->line->options[row];
     if (!text && !stands_alone(o)) {
@@ -174,7 +171,7 @@ static int parse_option(struct parsing *p)
     }
     if (!text && p->at + 1 < p->argc && may_be_apart(o, p->argv[p->at + 1]))
         text = p->argv[++p->at];
-    if (option_type_of(o) == OPTION_TUNING)
+    if (o->kind == OPTION_TUNING)
         return parse_tuning(p, o->name, text);
     snprintf(name, sizeof name, "--%s", o->name);
     return fill(p, row, name, off, text);
@@ -231,11 +228,10 @@ static void put_alike(const struct parsing *p, bool help)
     for (int i = 0; i < p->line->noptions && !help; i++) {
         const struct option *o = &p->line->options[i];
 
-        if (o->type & OPTION_OWN || option_type_of(o) == OPTION_GROUP ||
-            option_type_of(o) == OPTION_TUNING)
+        if (o->flags & OPTION_OWN || o->kind == OPTION_GROUP || o->kind == OPTION_TUNING)
             continue;
-        snprintf(name, sizeof name, "--%s%s", o->type & OPTION_TUNE ? "tune=" : "", o->name);
-        if (option_type_of(o) == OPTION_LIST)
+        snprintf(name, sizeof name, "--%s%s", o->flags & OPTION_TUNE ? "tune=" : "", o->name);
+        if (o->kind == OPTION_LIST)
             put_items(o->target, name, alike);
         else
             agreement_put(alike, name, "%s", p->given[i] ? p->given[i] : "not given");
@@ -288,7 +284,7 @@ static int check_engine(const struct parsing *p)
         return error_set("--engine=%s computes nothing: 'poseidon train' alone takes it", engine);
     for (int i = 0; i < p->line->noptions; i++) {
         const struct option *o = &p->line->options[i];
-        const char *given = p->given[i], *tune = o->type & OPTION_TUNE ? "tune=" : "";
+        const char *given = p->given[i], *tune = o->flags & OPTION_TUNE ? "tune=" : "";
 
         if (!given || !o->engines || suggest_lists(o->engines, engine) || !strcmp(given, "false") ||
             (o->default_words && suggest_lists(o->default_words, given)))

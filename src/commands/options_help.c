@@ -64,7 +64,7 @@ void options_print_tuning(const struct option_rows *rows)
     for (int i = 0; i < rows->n; i++) {
         const struct option *o = &rows->row[i];
 
-        if (!(o->type & OPTION_TUNE))
+        if (!(o->flags & OPTION_TUNE))
             continue;
         snprintf(name, sizeof name, "%s%s%s", o->name, o->value ? "=" : "",
                  o->value ? o->value : "");
@@ -74,7 +74,7 @@ void options_print_tuning(const struct option_rows *rows)
 
 void options_print_help(const struct command_line *line)
 {
-    bool grouped = line->noptions > 0 && line->options[0].type == OPTION_GROUP;
+    bool grouped = line->noptions > 0 && line->options[0].kind == OPTION_GROUP;
 
     printf("usage: poseidon %s%s%s\n\n", line->command, *line->synopsis ? " " : "", line->synopsis);
     print_wrapped(line->about, 0, 0);
@@ -83,12 +83,10 @@ void options_print_help(const struct command_line *line)
     for (int i = 0; i < line->noptions; i++) {
         const struct option *o = &line->options[i];
 
-        if (option_type_of(o) == OPTION_GROUP)
+        if (o->kind == OPTION_GROUP)
             printf("\n%s:\n", o->help);
-        else if (!(o->type & (OPTION_TUNE | OPTION_CAFFE)))
-            print_option(o->name,
-                         option_type_of(o) == OPTION_WORD || option_type_of(o) == OPTION_NAME ? "[="
-                                                                                              : "=",
+        else if (!(o->flags & (OPTION_TUNE | OPTION_CAFFE)))
+            print_option(o->name, o->kind == OPTION_WORD || o->kind == OPTION_NAME ? "[=" : "=",
                          o->value, o->help);
     }
     print_option("help", "", NULL, "show this help and exit");

@@ -49,17 +49,19 @@ void options_add_engine(struct option_rows *rows, struct engine_options *to)
         {"math", OPTION_CHOICE, &to->math, "TYPE",
          "cuda: auto (default: tf32 on A100 and later), fp32, tf32 or bf16", engine_math_words,
          .engines = "cuda", .default_words = "auto fp32"},
-        {"deterministic", OPTION_FLAG | OPTION_TUNE, &to->deterministic, NULL,
-         "cuda: the same bits at every run", .engines = "cuda cpu"}, /* the CPU always does so */
-        {"convolution", OPTION_CHOICE | OPTION_TUNE, &to->convolution, "HOW",
+        {"deterministic", OPTION_FLAG, &to->deterministic, NULL, "cuda: the same bits at every run",
+         .engines = "cuda cpu", .flags = OPTION_TUNE}, /* the CPU always does so */
+        {"convolution", OPTION_CHOICE, &to->convolution, "HOW",
          "cpu: auto (default: Winograd if it is faster), direct, winograd",
-         engine_convolution_words, .engines = "cpu", .default_words = "auto"},
-        {"no-fusion", OPTION_FLAG | OPTION_TUNE, &to->no_fusion, NULL,
-         "do not fuse layers into one pass", .engines = "cpu cuda"},
-        {"no-graphs", OPTION_FLAG | OPTION_TUNE, &to->no_graphs, NULL,
-         "cuda: launch every kernel separately, without CUDA graphs", .engines = "cuda"},
-        {"workspace", OPTION_BYTES | OPTION_TUNE, &to->workspace, "SIZE",
-         "cuda: temporary memory of one convolution (default 1g)", .engines = "cuda"},
+         engine_convolution_words, .engines = "cpu", .default_words = "auto", .flags = OPTION_TUNE},
+        {"no-fusion", OPTION_FLAG, &to->no_fusion, NULL, "do not fuse layers into one pass",
+         .engines = "cpu cuda", .flags = OPTION_TUNE},
+        {"no-graphs", OPTION_FLAG, &to->no_graphs, NULL,
+         "cuda: launch every kernel separately, without CUDA graphs", .engines = "cuda",
+         .flags = OPTION_TUNE},
+        {"workspace", OPTION_BYTES, &to->workspace, "SIZE",
+         "cuda: temporary memory of one convolution (default 1g)", .engines = "cuda",
+         .flags = OPTION_TUNE},
     };
 
     options_add(rows, more, (int)(sizeof more / sizeof *more));
@@ -68,11 +70,11 @@ void options_add_engine(struct option_rows *rows, struct engine_options *to)
 void options_add_computing(struct option_rows *rows, struct computing *to)
 {
     const struct option more[] = {
-        {"gpu", OPTION_TEXT | OPTION_OWN, &to->gpus, "all|LIST",
-         "as --engine=cuda, on the GPUs of the list"},
+        {"gpu", OPTION_TEXT, &to->gpus, "all|LIST", "as --engine=cuda, on the GPUs of the list",
+         .flags = OPTION_OWN},
         {"engine", OPTION_TEXT, &to->engine, "cpu|cuda", "compute engine (default: cpu)"},
-        {"threads", OPTION_THREADS | OPTION_OWN, &to->options.threads, "N",
-         "compute threads per rank"},
+        {"threads", OPTION_THREADS, &to->options.threads, "N", "compute threads per rank",
+         .flags = OPTION_OWN},
     };
 
     options_add(rows, more, (int)(sizeof more / sizeof *more));

@@ -60,9 +60,9 @@ static void add_training(struct train_request *r, struct option_rows *rows)
 {
     struct trainer_options *o = &r->options;
     const struct option group[] = {
-        {.type = OPTION_GROUP, .help = "what to train"},
-        {"solver", OPTION_TEXT | OPTION_OWN, &o->solver, "FILE",
-         "the solver (Caffe's prototxt); required"},
+        {.kind = OPTION_GROUP, .help = "what to train"},
+        {"solver", OPTION_TEXT, &o->solver, "FILE", "the solver (Caffe's prototxt); required",
+         .flags = OPTION_OWN},
         {"weights", OPTION_TEXT, &o->weights, "FILES",
          "start from these weights, by layer name (comma list)", .engines = "cpu cuda"},
         {"snapshot", OPTION_TEXT, &o->snapshot, "FILE", "resume from this .solverstate.h5",
@@ -97,11 +97,11 @@ static void add_training(struct train_request *r, struct option_rows *rows)
         {"snapshot-prefix", OPTION_TEXT, &o->snapshot_prefix, "PREFIX",
          "snapshots are PREFIX_iter_N..., instead of the solver's", .engines = "cpu cuda"},
         {"seed", OPTION_SEED, &o->seed, "N", "random seed, instead of the solver's"},
-        {"stage", OPTION_TEXT | OPTION_TUNE | OPTION_CAFFE, &o->overrides.stages, "LIST",
-         "stages added to the training net's state"},
-        {"level", OPTION_INT | OPTION_TUNE | OPTION_CAFFE, &o->overrides.level, "N",
-         "level of the training net's state"},
-        {"phase", OPTION_CALL | OPTION_CAFFE, NULL, "TRAIN", .parse = parse_phase},
+        {"stage", OPTION_TEXT, &o->overrides.stages, "LIST",
+         "stages added to the training net's state", .flags = OPTION_TUNE | OPTION_CAFFE},
+        {"level", OPTION_INT, &o->overrides.level, "N", "level of the training net's state",
+         .flags = OPTION_TUNE | OPTION_CAFFE},
+        {"phase", OPTION_CALL, NULL, "TRAIN", .parse = parse_phase, .flags = OPTION_CAFFE},
         {"fake-data", OPTION_NAME, &r->fake_data, "C,H,W",
          "train on made-up samples of the net's shapes, without data, tests and snapshots, to try "
          "a machine; C,H,W: size of images, if neither the net nor its data gives it"},
@@ -117,16 +117,16 @@ static void add_endings(struct train_request *r, struct option_rows *rows)
 {
     struct trainer_options *o = &r->options;
     const struct option group[] = {
-        {.type = OPTION_GROUP, .help = "snapshots and signals"},
+        {.kind = OPTION_GROUP, .help = "snapshots and signals"},
         {"on-signal", OPTION_CALL, o->signals, "NAME=EFFECT,...",
          "effect of INT, HUP, TERM, USR1 and XCPU: stop (after a snapshot), snapshot or none, as "
          "TERM=stop,USR1=snapshot (default: stop; of HUP: snapshot). mpirun passes USR1 on to all "
          "ranks, and kills them two seconds after Ctrl-C",
          .parse = signals_parse},
-        {"sigint-effect", OPTION_CALL | OPTION_CAFFE, &o->signals[SIGNAL_INT], "EFFECT",
-         .parse = signal_effect_parse},
-        {"sighup-effect", OPTION_CALL | OPTION_CAFFE, &o->signals[SIGNAL_HUP], "EFFECT",
-         .parse = signal_effect_parse},
+        {"sigint-effect", OPTION_CALL, &o->signals[SIGNAL_INT], "EFFECT",
+         .parse = signal_effect_parse, .flags = OPTION_CAFFE},
+        {"sighup-effect", OPTION_CALL, &o->signals[SIGNAL_HUP], "EFFECT",
+         .parse = signal_effect_parse, .flags = OPTION_CAFFE},
         {"time-limit", OPTION_CALL, &o->deadline, "DURATION",
          "stop and save before this time is over (4h, 30min, 1:30:00; none; default: the "
          "scheduler's limit)",
@@ -142,8 +142,9 @@ static void add_endings(struct train_request *r, struct option_rows *rows)
          "if a gradient is not finite: stop (default), or skip: leave its update out on all ranks; "
          "skip,N: N in a row end training (default 10); MAX pooling passes over NaN, as Caffe's",
          .parse = on_nan_parse, .engines = "cpu cuda"},
-        {"check-sync", OPTION_COUNT | OPTION_TUNE, &o->check_sync, "N",
-         "every N iterations, compare the ranks' parameters, bit for bit", .engines = "cpu cuda"},
+        {"check-sync", OPTION_COUNT, &o->check_sync, "N",
+         "every N iterations, compare the ranks' parameters, bit for bit", .engines = "cpu cuda",
+         .flags = OPTION_TUNE},
         {"stall-timeout", OPTION_CALL, &o->exchange.stall_timeout, "DURATION",
          "treat a rank as lost after this long without progress, or when all ranks wait for it; "
          "the run ends with status 76 (default 5min; none: never)",
@@ -164,29 +165,33 @@ static void add_computing(struct train_request *r, struct option_rows *rows)
 {
     struct trainer_options *o = &r->options;
     const struct option group[] = {
-        {.type = OPTION_GROUP, .help = "computing"},
-        {"gpu", OPTION_TEXT | OPTION_OWN, &r->gpu, "all|LIST",
-         "train on GPUs (--engine=cuda): all of each machine, or those listed"},
-        {"threads", OPTION_THREADS | OPTION_OWN, &o->computing.threads, "N",
+        {.kind = OPTION_GROUP, .help = "computing"},
+        {"gpu", OPTION_TEXT, &r->gpu, "all|LIST",
+         "train on GPUs (--engine=cuda): all of each machine, or those listed",
+         .flags = OPTION_OWN},
+        {"threads", OPTION_THREADS, &o->computing.threads, "N",
          "compute threads per rank; on dedicated servers for updates (default: all cores of the "
-         "rank; one fewer if it has 20 or more, for communication)"},
-        {"engine", OPTION_TEXT | OPTION_OWN, &o->engine, "cpu|cuda|replay",
-         "compute engine (default: cpu); replay computes nothing, see --profile"},
-        {"profile", OPTION_TEXT | OPTION_OWN, &o->profile, "FILE",
+         "rank; one fewer if it has 20 or more, for communication)",
+         .flags = OPTION_OWN},
+        {"engine", OPTION_TEXT, &o->engine, "cpu|cuda|replay",
+         "compute engine (default: cpu); replay computes nothing, see --profile",
+         .flags = OPTION_OWN},
+        {"profile", OPTION_TEXT, &o->profile, "FILE",
          "replay: layer times, a file that poseidon time --profile wrote, or a "
          "device: " PROFILES_DEVICES,
-         .engines = "replay"},
-        {"dilate", OPTION_COUNT | OPTION_TUNE, &o->exchange.dilate, "K",
-         "replay: divide the bytes on the network by K, and nothing else", .engines = "replay"},
-        {"share-gpu", OPTION_FLAG | OPTION_TUNE, &o->share_gpu, NULL,
-         "cuda: several ranks may compute on one GPU", .engines = "cuda"},
-        {"direct", OPTION_CHOICE | OPTION_TUNE, &o->exchange.direct, "HOW",
+         .engines = "replay", .flags = OPTION_OWN},
+        {"dilate", OPTION_COUNT, &o->exchange.dilate, "K",
+         "replay: divide the bytes on the network by K, and nothing else", .engines = "replay",
+         .flags = OPTION_TUNE},
+        {"share-gpu", OPTION_FLAG, &o->share_gpu, NULL,
+         "cuda: several ranks may compute on one GPU", .engines = "cuda", .flags = OPTION_TUNE},
+        {"direct", OPTION_CHOICE, &o->exchange.direct, "HOW",
          "cuda: MPI sends from and to the GPU's own memory: auto (default: if MPI can), on, off",
-         sync_direct_words},
-        {"ps-update", OPTION_CHOICE | OPTION_TUNE, &o->ps_update, "PLACE",
+         sync_direct_words, .flags = OPTION_TUNE},
+        {"ps-update", OPTION_CHOICE, &o->ps_update, "PLACE",
          "cuda: servers apply the solver on the host or the device; auto (default) measures which "
          "is faster",
-         ps_update_words},
+         ps_update_words, .flags = OPTION_TUNE},
     };
 
     options_add(rows, group, (int)(sizeof group / sizeof *group));
@@ -195,7 +200,7 @@ static void add_computing(struct train_request *r, struct option_rows *rows)
 
 static void add_communication(struct train_request *r, struct option_rows *rows)
 {
-    const struct option heading = {.type = OPTION_GROUP, .help = "communication"};
+    const struct option heading = {.kind = OPTION_GROUP, .help = "communication"};
 
     options_add(rows, &heading, 1);
     comm_help(sync_schemes, OPTIONS_INDENT, r->comm_help);
@@ -207,7 +212,7 @@ static void add_reports(struct train_request *r, struct option_rows *rows)
 {
     struct trainer_options *o = &r->options;
     const struct option group[] = {
-        {.type = OPTION_GROUP, .help = "reports"},
+        {.kind = OPTION_GROUP, .help = "reports"},
         {"trace", OPTION_CALL, r, "FILE[,A-B]",
          "write a timeline of all ranks, for ui.perfetto.dev, of these iterations (default: of "
          "all)",
@@ -221,8 +226,8 @@ static void add_reports(struct train_request *r, struct option_rows *rows)
          .engines = "cpu cuda"},
         {"tensorboard", OPTION_TEXT, &o->tensorboard, "DIR",
          "write the same as TensorBoard's event files", .engines = "cpu cuda"},
-        {"rank-log", OPTION_TEXT | OPTION_OWN | OPTION_TUNE, &r->rank_log, "PREFIX",
-         "write each rank's log to PREFIX.RANK.log, too"},
+        {"rank-log", OPTION_TEXT, &r->rank_log, "PREFIX",
+         "write each rank's log to PREFIX.RANK.log, too", .flags = OPTION_OWN | OPTION_TUNE},
         {"summary", OPTION_TEXT, &o->summary, "FILE", "write the figures of the run as JSON"},
         {"force", OPTION_FLAG, &r->force, NULL,
          "replace the files of --trace, --log, --summary, --csv and --tensorboard if they exist, "

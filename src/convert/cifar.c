@@ -61,25 +61,19 @@ static int records_read(const char *path, size_t expected, struct imageset *set)
 }
 
 /* Class names, one per line; the file is optional, but not half of it. */
-static int classes_parse(struct imageset *set, const char *path, char *text)
+static int classes_parse(struct imageset *set, const char *path, const char *text)
 {
-    char *line, *rest = text;
-    int n = 0;
+    struct class_names *names = &set->classes;
 
-    while ((line = strsep(&rest, "\n"))) {
-        line[strcspn(line, "\r")] = '\0';
-        if (!*line)
-            continue;
-        if (n < CLASSES) {
-            free(set->class_name[n]);
-            if (alloc_text(&set->class_name[n], line, "a class name"))
-                return -1;
-        }
-        n++;
+    for (size_t length; *text; text += length) {
+        length = strcspn(text, "\r\n");
+        if (length && class_names_add(names, text, length))
+            return -1;
+        length += strspn(text + length, "\r\n");
     }
-    if (n != CLASSES)
-        return error_set("%s: %d class names; expected %d, one per line", path, n, CLASSES);
-    return 0;
+    return names->count == CLASSES ? 0
+                                   : error_set("%s: %d class names; expected %d, one per line",
+                                               path, names->count, CLASSES);
 }
 
 static int classes_read(const char *folder, struct imageset *set)

@@ -9,8 +9,7 @@
 
 void imageset_free(struct imageset *set)
 {
-    for (int i = 0; i < IMAGESET_MAX_CLASSES; i++)
-        free(set->class_name[i]);
+    class_names_free(&set->classes);
     free(set->data);
     free(set->label);
     *set = (struct imageset){0};

@@ -6,16 +6,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "input/class_names.h"
+
 #define IMAGESET_MAX_CLASSES 256
 
 struct imageset {
-    int dim[3];                             /* C, H, W */
-    size_t count;                           /* records */
-    size_t capacity;                        /* records there is room for */
-    uint8_t *data;                          /* count x C x H x W; owned */
-    uint8_t *label;                         /* count; owned */
-    int nclasses;                           /* labels are 0 .. nclasses-1 */
-    char *class_name[IMAGESET_MAX_CLASSES]; /* owned; all or none are known */
+    int dim[3];                 /* C, H, W */
+    size_t count;               /* records */
+    size_t capacity;            /* records there is room for */
+    uint8_t *data;              /* count x C x H x W; owned */
+    uint8_t *label;             /* count; owned */
+    int nclasses;               /* labels are 0 .. nclasses-1 */
+    struct class_names classes; /* all or none are known; owned */
 };
 
 /* Splits that the published sets come in. */

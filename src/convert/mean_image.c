@@ -18,10 +18,9 @@ int mean_image_add(struct mean_image *mean, const struct shape *shape, enum sour
     if (mean->count == 0) {
         mean->shape = *shape;
         free(mean->sum);
-        if (ALLOC(mean->sum, elems ? elems : 1, "the mean image"))
+        if (ALLOC(mean->sum, elems, "the mean image"))
             return -1;
     } else if (!shape_equal(shape, &mean->shape)) {
-
         return error_set(
             "an image of shape %s, but the first has %s; a mean image needs all of one "
             "size",
@@ -93,11 +92,11 @@ static int binaryproto_write(const struct mean_image *mean, float *values, size_
 int mean_image_write(const struct mean_image *mean, const char *name, const char *path)
 {
     size_t elems = shape_elems(&mean->shape);
-    float *values = malloc((elems ? elems : 1) * sizeof *values);
+    float *values;
     int status;
 
-    if (!values)
-        return error_memory(elems * sizeof *values, "the mean image");
+    if (ALLOC(values, elems, "the mean image"))
+        return -1;
     for (size_t e = 0; e < elems; e++)
         values[e] = (float)(mean->sum[e] / (double)mean->count);
     status = path_ends(name, ".binaryproto") ? binaryproto_write(mean, values, elems, path)

@@ -22,6 +22,7 @@
 /* An operator's own arguments; conv: of OP_CONV, OP_DECONV, OP_IM2COL. */
 union op_own_args {
 #define OPERATOR_ARGS(name) struct name##_args name;
+#define OPERATOR_LOSS(name) struct loss_args name;
 #define OPERATOR_NONE(name)
 #define OPERATOR_MEMBER(ENUM, name, words, args) OPERATOR_##args(name)
     OPERATORS(OPERATOR_MEMBER)

@@ -138,13 +138,12 @@ const struct op_signature op_signature_interp = {
 /* No bin of a level may be empty: neither the first, which begins in the padding, nor the last. */
 static int spp_check_level(const struct shape *x, int level)
 {
-    for (int i = 2; i < 4; i++) {
-        int64_t size = x->dim[i], bins = (int64_t)1 << level, kernel = (size + bins - 1) / bins;
-        int64_t pad = (kernel * bins - size + 1) / 2;
-        if (kernel <= pad || (bins - 1) * kernel - pad >= size)
-            return error_set("axis %d of size %" PRId64 " is too small for %" PRId64 " bins", i,
-                             size, bins);
-    }
+    const struct op_windows w = op_spp_windows(x, level);
+
+    for (int i = 1; i < OP_SPATIAL; i++)
+        if (w.kernel[i] <= w.pad[i] || (w.places[i] - 1) * w.kernel[i] - w.pad[i] >= w.size[i])
+            return error_set("axis %d of size %" PRId64 " is too small for %" PRId64 " bins", 1 + i,
+                             w.size[i], w.places[i]);
     return 0;
 }
 

@@ -48,7 +48,7 @@ const struct op_signature op_signature_softmax = {
 
 static int softmax_loss_check(const struct op_args *args)
 {
-    const struct softmax_loss_args *a = &args->u.softmax_loss;
+    const struct loss_args *a = &args->u.softmax_loss;
 
     if (loss_check_scores(args, a->axis) || loss_check_normalization(a->normalization))
         return -1;
@@ -113,7 +113,7 @@ const struct op_signature op_signature_contrastive_loss = {
 
 static int infogain_loss_check(const struct op_args *args)
 {
-    const struct infogain_loss_args *a = &args->u.infogain_loss;
+    const struct loss_args *a = &args->u.infogain_loss;
     int64_t classes;
 
     if (loss_check_scores(args, a->axis) || loss_check_normalization(a->normalization))

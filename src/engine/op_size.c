@@ -85,6 +85,20 @@ struct op_windows op_pool_windows(const struct pool_args *a, const struct shape 
     return op_conv_windows(&conv, image, places);
 }
 
+struct op_windows op_spp_windows(const struct shape *image, int level)
+{
+    struct op_windows w = {.size = {1, image->dim[2], image->dim[3]},
+                           .places = {1, (int64_t)1 << level, (int64_t)1 << level},
+                           .kernel = {1},
+                           .stride = {1}};
+
+    for (int i = 1; i < OP_SPATIAL; i++) {
+        w.kernel[i] = w.stride[i] = (int)((w.size[i] + w.places[i] - 1) / w.places[i]);
+        w.pad[i] = (int)((w.kernel[i] * w.places[i] - w.size[i] + 1) / 2);
+    }
+    return w;
+}
+
 struct op_axes op_argmax_axes(const struct op_args *args)
 {
     const struct argmax_args *a = &args->u.argmax;
@@ -114,6 +128,14 @@ int64_t op_spp_places(int levels)
     for (int l = 0; l < levels; l++)
         places += (int64_t)1 << 2 * l;
     return places;
+}
+
+double op_loss_divisor(enum loss_normalization normalization, int64_t places, int64_t outer)
+{
+    return normalization == LOSS_FULL         ? (double)places
+           : normalization == LOSS_VALID      ? 0
+           : normalization == LOSS_BATCH_SIZE ? (double)outer
+                                              : 1;
 }
 
 bool op_unary_from_top(const struct unary_args *a)

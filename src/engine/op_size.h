@@ -11,6 +11,12 @@ static inline int op_axis(const struct shape *shape, int axis)
     return axis < 0 ? axis + shape->naxes : axis;
 }
 
+/* What a sum multiplies that bottom by. */
+static inline float op_eltwise_coeff(const struct op_args *args, int i)
+{
+    return args->u.eltwise.coeff ? args->u.eltwise.coeff[i] : 1;
+}
+
 /* A shape as outer x length x inner elements. */
 struct op_axes {
     int64_t outer, length, inner;
@@ -42,6 +48,8 @@ struct op_windows op_conv_windows(const struct conv_args *a, const struct shape 
                                   const struct shape *places);
 struct op_windows op_pool_windows(const struct pool_args *a, const struct shape *image,
                                   const struct shape *places);
+/* Of a level of a spatial pyramid: 2^level windows on each axis, apart from each other. */
+struct op_windows op_spp_windows(const struct shape *image, int level);
 /* The rows that maxima are taken of. */
 struct op_axes op_argmax_axes(const struct op_args *args);
 /* Groups of elements that are normalised together; each is elems / groups long. */
@@ -50,6 +58,8 @@ int64_t op_mvn_groups(const struct op_args *args);
 int64_t op_scale_factors(const struct op_args *args);
 /* Bins of all levels together. */
 int64_t op_spp_places(int levels);
+/* What a loss over `places` of `outer` samples is divided by; 0: by the places that count. */
+double op_loss_divisor(enum loss_normalization normalization, int64_t places, int64_t outer);
 /* Whether a top tells the function's derivative: it may then be trained in place. */
 bool op_unary_from_top(const struct unary_args *a);
 /* What the pass is (engine/engine.h). Products and windows are counted; of all other operators, one

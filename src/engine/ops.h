@@ -12,10 +12,10 @@
 
 #include "engine/tensor.h"
 
-/* All operators, one line each: X(ENUM, name, words, ARGS or NONE). The enumerator is OP_ENUM; its
- * signature is op_signature_NAME (engine/op_check.h), an engine's implementation ENGINE_NAME;
- * messages use the words. ARGS: op_args.u.NAME is a struct NAME_args, below. Everything else that
- * is kept per operator is made from this list. */
+/* All operators, one line each: X(ENUM, name, words, ARGS, LOSS or NONE). The enumerator is
+ * OP_ENUM; its signature is op_signature_NAME (engine/op_check.h), an engine's implementation
+ * ENGINE_NAME; messages use the words. ARGS: op_args.u.NAME is a struct NAME_args, below; LOSS: a
+ * struct loss_args. Everything else that is kept per operator is made from this list. */
 /* clang-format off */
 #define OPERATORS(X)                                                \
     X(CONV, conv, "convolution", ARGS)                              \
@@ -25,7 +25,7 @@
     X(LRN, lrn, "LRN", ARGS)                                        \
     X(DROPOUT, dropout, "dropout", ARGS)                            \
     X(SOFTMAX, softmax, "softmax", ARGS)                            \
-    X(SOFTMAX_LOSS, softmax_loss, "softmax loss", ARGS)             \
+    X(SOFTMAX_LOSS, softmax_loss, "softmax loss", LOSS)             \
     X(ACCURACY, accuracy, "accuracy", ARGS)                         \
     X(CONCAT, concat, "concat", ARGS)                               \
     X(SPLIT, split, "split", NONE)                                  \
@@ -50,11 +50,11 @@
     X(SHUFFLE, shuffle, "channel shuffle", ARGS)                    \
     X(INTERP, interp, "interp", ARGS)                               \
     X(SPP, spp, "SPP", ARGS)                                        \
-    X(SIGMOID_LOSS, sigmoid_loss, "sigmoid loss", ARGS)             \
+    X(SIGMOID_LOSS, sigmoid_loss, "sigmoid loss", LOSS)             \
     X(EUCLIDEAN_LOSS, euclidean_loss, "Euclidean loss", NONE)       \
     X(HINGE_LOSS, hinge_loss, "hinge loss", ARGS)                   \
     X(CONTRASTIVE_LOSS, contrastive_loss, "contrastive loss", ARGS) \
-    X(INFOGAIN_LOSS, infogain_loss, "infogain loss", ARGS)          \
+    X(INFOGAIN_LOSS, infogain_loss, "infogain loss", LOSS)          \
     X(MULTINOMIAL_LOSS, multinomial_loss, "multinomial loss", NONE)
 
 enum op_kind {
@@ -120,13 +120,16 @@ struct softmax_args {
 
 enum loss_normalization { LOSS_FULL, LOSS_VALID, LOSS_BATCH_SIZE, LOSS_NONE };
 
-struct softmax_loss_args {
-    int axis;
+/* Of softmax, infogain and sigmoid loss.
+ * Softmax: bottoms: scores, labels (floats holding class numbers, N*inner of them); tops: loss
+ * (scalar), optionally the probabilities. backward reads the loss weight from tops[0]->grad. */
+struct loss_args {
+    int axis; /* not of sigmoid loss */
     bool has_ignore_label;
     int ignore_label;
     enum loss_normalization normalization;
-    /* bottoms: scores, labels (floats holding class numbers, N*inner of them); tops: loss (scalar),
-       optionally the probabilities. backward reads the loss weight from tops[0]->grad. */
+    const float *matrix; /* of infogain loss: plain, host memory, borrowed while the op lives; NULL:
+                            bottom 2 */
 };
 
 struct accuracy_args {
@@ -148,7 +151,7 @@ enum eltwise_operation { ELTWISE_PROD, ELTWISE_SUM, ELTWISE_MAX };
 
 struct eltwise_args {
     enum eltwise_operation operation;
-    const float *coeff; /* SUM: one per bottom, borrowed for the call; NULL: all 1 */
+    const float *coeff; /* SUM: one per bottom, borrowed while the op lives; NULL: all 1 */
 };
 
 /* A fused ReLU (relu in op_args, or in concat_args) stands for one that works in place: where it is
@@ -326,15 +329,10 @@ struct spp_args {
 /* All losses: y is one number, the divisor D is at least 1; dx = dy (the loss weight) times the
  * derivative. Labels get no gradient. */
 
-/* Bottoms: x and targets t of one shape.
+/* OP_SIGMOID_LOSS, of loss_args. Bottoms: x and targets t of one shape.
  * y = -sum (x (t - [x >= 0]) - ln(1 + e^(x - 2 x [x >= 0]))) / D;
  * dx = (sigmoid(x) - t) / D; elements whose t, cut to an integer, is ignore_label are left out of
  * both. D: FULL all elements, VALID those not ignored, BATCH_SIZE axis 0, NONE 1. */
-struct sigmoid_loss_args {
-    bool has_ignore_label;
-    int ignore_label;
-    enum loss_normalization normalization;
-};
 
 /* OP_EUCLIDEAN_LOSS: two bottoms of one shape; y = sum (x0 - x1)^2 / (2 N), N = axis 0;
  * dx0 = (x0 - x1) / N = -dx1. */
@@ -357,17 +355,11 @@ struct contrastive_loss_args {
     bool legacy;
 };
 
-/* Scores as in softmax_loss_args, labels, and the matrix H (classes x classes): bottom 2, or given.
+/* OP_INFOGAIN_LOSS: scores and labels of loss_args, and the matrix H (classes x classes): bottom 2,
+ * or given.
  * p = softmax; y = -sum over k of H[label, k] ln max(p_k, 1e-20), / D;
- * dx_k = (p_k sum_j H[label, j] - H[label, k]) / D. Tops: loss, optionally p. D as in
- * softmax_loss_args. */
-struct infogain_loss_args {
-    int axis;
-    bool has_ignore_label;
-    int ignore_label;
-    enum loss_normalization normalization;
-    const float *matrix; /* plain, host memory, borrowed for the call; NULL: bottom 2 */
-};
+ * dx_k = (p_k sum_j H[label, j] - H[label, k]) / D. Tops: loss, optionally p. D as for softmax
+ * loss. */
 
 /* OP_MULTINOMIAL_LOSS: probabilities (N, D) and one label per row:
  * y = -sum ln max(p[label], 1e-20) / N;

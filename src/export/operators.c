@@ -3,6 +3,7 @@
  * over, several axes of an inner product), nodes around it make it the same. */
 #include "export/export_internal.h"
 
+#include "engine/op_size.h"
 #include "util/error.h"
 
 #include <inttypes.h>
@@ -231,7 +232,7 @@ static int emit_eltwise(struct emission *e)
 
     for (int b = 0; b < e->args.nbottoms; b++) {
         const char *x =
-            affine(e, emission_value(e, e->args.bottoms[b]), a->coeff ? a->coeff[b] : 1, 0);
+            affine(e, emission_value(e, e->args.bottoms[b]), op_eltwise_coeff(&e->args, b), 0);
         y = y ? NODE(e, types[a->operation], y, x) : x;
     }
     return emission_give(e, 0, y);

@@ -43,11 +43,9 @@ struct data *data_make_state(struct layer *layer, const struct layer_env *env, b
         error_set("batch_size is %s; expected at least 1", has_batch ? "out of range" : "missing");
         return NULL;
     }
-    layer->state = state = calloc(1, sizeof(*state));
-    if (!state) {
-        error_memory(sizeof(*state), "a data layer");
+    if (ALLOC(state, 1, "a data layer"))
         return NULL;
-    }
+    layer->state = state;
     state->options = (struct feeder_options){
         .batch = env->batch > 0 ? env->batch : (int)batch_size,
         .rank = env->rank,

@@ -126,13 +126,6 @@ static int output_forward(struct layer *layer, const struct run *run)
     return status;
 }
 
-static int output_backward(struct layer *layer, const struct run *run)
-{
-    (void)layer;
-    (void)run;
-    return 0;
-}
-
 static void output_destroy(struct layer *layer)
 {
     struct output *state = layer->state;
@@ -158,6 +151,5 @@ const struct layer_i layer_hdf5_output = {
     .setup_in = output_setup,
     .build = output_build,
     .forward = output_forward,
-    .backward = output_backward,
     .destroy = output_destroy,
 };

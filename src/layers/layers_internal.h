@@ -134,8 +134,8 @@ int layer_resolve_axis(const struct layer *layer, const char *field, int axis, i
 /* Whether it is a ReLU without a slope. */
 bool layer_is_plain_relu(const struct layer *layer);
 
-/* What a loss is divided by. An explicit `normalization` wins over the old `normalize`. */
-enum loss_normalization layer_loss_normalization(const struct layer *layer);
+/* What loss_param says. An explicit `normalization` wins over the old `normalize`. */
+struct loss_args layer_loss_args(const struct layer *layer);
 
 /* Its top is one number, for so much work per element of the first bottom. */
 int layer_set_scalar(struct layer *layer, double flops);

@@ -18,45 +18,39 @@ static int loss_setup(struct layer *layer)
 
 LOSS(layer_euclidean_loss, "EuclideanLoss", OP_EUCLIDEAN_LOSS, .setup = loss_setup);
 
-enum loss_normalization layer_loss_normalization(const struct layer *layer)
+struct loss_args layer_loss_args(const struct layer *layer)
 {
     static const enum loss_normalization modes[] = {
         [CAFFE__LOSS_PARAMETER__NORMALIZATION_MODE__FULL] = LOSS_FULL,
         [CAFFE__LOSS_PARAMETER__NORMALIZATION_MODE__VALID] = LOSS_VALID,
         [CAFFE__LOSS_PARAMETER__NORMALIZATION_MODE__BATCH_SIZE] = LOSS_BATCH_SIZE,
         [CAFFE__LOSS_PARAMETER__NORMALIZATION_MODE__NONE] = LOSS_NONE};
-    const Caffe__LossParameter *p = layer->param->loss_param;
+    const Caffe__LossParameter *p = LAYER_PARAM(layer, loss_param, LossParameter, LOSS_PARAMETER);
 
-    if (!p || (!p->has_normalization && !p->has_normalize))
-        return layer->i->normalization;
-    if (!p->has_normalization)
-        return p->normalize ? LOSS_VALID : LOSS_BATCH_SIZE;
-    return modes[p->normalization];
+    return (struct loss_args){.has_ignore_label = p->has_ignore_label,
+                              .ignore_label = p->ignore_label,
+                              .normalization = p->has_normalization ? modes[p->normalization]
+                                               : !p->has_normalize  ? layer->i->normalization
+                                               : p->normalize       ? LOSS_VALID
+                                                                    : LOSS_BATCH_SIZE};
 }
 
 bool layer_loss_means(const struct layer *layer)
 {
-    return !layer->i->normalizes || layer_loss_normalization(layer) != LOSS_NONE;
+    return !layer->i->normalizes || layer_loss_args(layer).normalization != LOSS_NONE;
 }
 
 bool layer_ignores_label(const struct layer *layer, int *label)
 {
-    const Caffe__LossParameter *p = layer->param->loss_param;
+    const struct loss_args args = layer_loss_args(layer);
 
-    *label = p ? p->ignore_label : 0;
-    return layer->i->normalizes && p && p->has_ignore_label &&
-           layer_loss_normalization(layer) == LOSS_VALID;
+    *label = args.ignore_label;
+    return layer->i->normalizes && args.has_ignore_label && args.normalization == LOSS_VALID;
 }
 
 static int sigmoid_setup(struct layer *layer)
 {
-    const Caffe__LossParameter *p = layer->param->loss_param;
-
-    layer->u.sigmoid_loss = (struct sigmoid_loss_args){
-        .has_ignore_label = p && p->has_ignore_label,
-        .ignore_label = p ? p->ignore_label : 0,
-        .normalization = layer_loss_normalization(layer),
-    };
+    layer->u.sigmoid_loss = layer_loss_args(layer);
     return loss_setup(layer);
 }
 
@@ -116,12 +110,12 @@ static int find_matrix(const char *source, const struct layer_env *env, size_t c
 static int infogain_setup(struct layer *layer, const struct layer_env *env)
 {
     const Caffe__InfogainLossParameter *p = layer->param->infogain_loss_param;
-    const Caffe__LossParameter *loss = layer->param->loss_param;
     const struct shape *scores = &layer->bottoms[0]->value.shape;
-    struct infogain_loss_args *args = &layer->u.infogain_loss;
+    struct loss_args *args = &layer->u.infogain_loss;
     float *matrix = NULL;
     size_t classes;
 
+    *args = layer_loss_args(layer);
     if (layer_resolve_axis(layer, "infogain_loss_param axis", p ? p->axis : 1, &args->axis))
         return -1;
     classes = (size_t)scores->dim[args->axis];
@@ -135,9 +129,6 @@ static int infogain_setup(struct layer *layer, const struct layer_env *env)
         return -1;
     }
     args->matrix = layer->state = matrix; /* owned */
-    args->has_ignore_label = loss && loss->has_ignore_label;
-    args->ignore_label = loss ? loss->ignore_label : 0;
-    args->normalization = layer_loss_normalization(layer);
     return layer_set_scalar(layer, LOSS_FLOPS);
 }
 

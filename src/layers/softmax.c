@@ -28,14 +28,9 @@ const struct layer_i layer_softmax = {
 
 static int softmax_loss_setup(struct layer *layer)
 {
-    const Caffe__LossParameter *p = layer->param->loss_param;
-    struct softmax_loss_args *args = &layer->u.softmax_loss;
-
-    if (softmax_axis(layer, &args->axis))
+    layer->u.softmax_loss = layer_loss_args(layer);
+    if (softmax_axis(layer, &layer->u.softmax_loss.axis))
         return -1;
-    args->has_ignore_label = p && p->has_ignore_label;
-    args->ignore_label = p ? p->ignore_label : 0;
-    args->normalization = layer_loss_normalization(layer);
     return layer_set_scalar(layer, SOFTMAX_FLOPS);
 }
 

@@ -45,7 +45,7 @@ int snapshot_open_binary(const char *path, struct snapshot_source *out)
     out->read = read_blob;
     out->net = read_net;
     out->close = close_model;
-    for (int i = 0; i < SNAPSHOT_TEXTS; i++)
+    for (int i = 0; i < SNAPSHOT_MODEL_TEXTS; i++)
         if (snapshot_copy_text(model_file_text(file, snapshot_texts[i].field),
                                snapshot_text_in(&out->owner, i)))
             return -1;
@@ -83,26 +83,17 @@ static int take_history(struct reader *r, const struct proto_field *field)
 
 static int take_text(struct reader *r, const struct proto_field *field)
 {
-    struct snapshot_state *state = r->state;
-    const struct {
-        uint32_t number;
-        size_t most;
-        char **text;
-    } texts[] = {{STATE_NET, TEXT_MOST, &state->learned_net},
-                 {STATE_RUN, TEXT_MOST, &state->owner.run},
-                 {STATE_PARAMETERS, TEXT_MOST, &state->owner.parameters},
-                 {STATE_RULE, TEXT_MOST, &state->owner.rule},
-                 {STATE_DIGEST, TEXT_MOST, &state->owner.digest},
-                 {STATE_PLAN, PLAN_MOST, &state->owner.plan},
-                 {STATE_MEMORY, TEXT_MOST, &state->memory},
-                 {STATE_OWED, TEXT_MOST, &state->residuals}};
+    size_t most = field->number == STATE_PLAN ? PLAN_MOST : TEXT_MOST;
 
     if (field->number == STATE_HISTORY)
         return take_history(r, field);
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        if (field->number == texts[i].number &&
-            proto_take_text(r->proto, field, texts[i].most, texts[i].text))
-            return field->number == STATE_NET ? error_context("learned_net") : -1;
+    if (field->number == STATE_NET)
+        return proto_take_text(r->proto, field, most, &r->state->learned_net)
+                   ? error_context("learned_net")
+                   : 0;
+    for (int i = 0; i < SNAPSHOT_TEXTS; i++)
+        if (snapshot_texts[i].of_state && snapshot_texts[i].field == field->number)
+            return proto_take_text(r->proto, field, most, snapshot_text_in(&r->state->owner, i));
     return 0;
 }
 

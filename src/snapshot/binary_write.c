@@ -240,7 +240,7 @@ int snapshot_write_model_binary(const char *path, const struct snapshot_owner *o
         put_string_field(&to, NET_NAME, def->name);
     for (int i = 0; i < nlayers && status == 0; i++)
         status = put_model_layer(&to, def != NULL ? &def->layers[i] : NULL, &layers[i]);
-    for (int i = 0; i < SNAPSHOT_TEXTS && status == 0; i++)
+    for (int i = 0; i < SNAPSHOT_MODEL_TEXTS && status == 0; i++)
         put_text(&to, snapshot_texts[i].field, snapshot_text_of(owner, i));
     if (finish_file(&to, status) == 0)
         return 0;
@@ -262,13 +262,9 @@ int snapshot_write_state_binary(const char *path, const struct snapshot_state *s
         put_number(&to, STATE_STEP, (uint64_t)state->current_step);
         if (state->has_data_cursor)
             put_number(&to, STATE_CURSOR, state->data_cursor);
-        put_text(&to, STATE_RUN, state->owner.run);
-        put_text(&to, STATE_PARAMETERS, state->owner.parameters);
-        put_text(&to, STATE_RULE, state->owner.rule);
-        put_text(&to, STATE_DIGEST, state->owner.digest);
-        put_text(&to, STATE_PLAN, state->owner.plan);
-        put_text(&to, STATE_MEMORY, state->memory);
-        put_text(&to, STATE_OWED, state->residuals);
+        for (int i = 0; i < SNAPSHOT_TEXTS; i++)
+            if (snapshot_texts[i].of_state)
+                put_text(&to, snapshot_texts[i].field, snapshot_text_of(&state->owner, i));
         if (state->owner.global_batch > 0)
             put_number(&to, STATE_BATCH, (uint64_t)state->owner.global_batch);
     }

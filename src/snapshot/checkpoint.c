@@ -251,12 +251,12 @@ static int write_files(const struct checkpoint *checkpoint, char *model, const c
                                   .learned_net = model,
                                   .has_data_cursor = true,
                                   .data_cursor = state.cursor,
-                                  .owner = owner,
-                                  .memory = state.memory[0] ? state.memory : NULL,
-                                  .residuals = state.residuals[0] ? state.residuals : NULL};
+                                  .owner = owner};
     int status;
 
     file.owner.parameters = owner.parameters = parameters.text;
+    file.owner.memory = state.memory; /* "" is not written */
+    file.owner.residuals = state.residuals;
     owner.classes = checkpoint->data.classes;
     owner.preparation = checkpoint->data.preparation;
     status = binary ? snapshot_write_model_binary(model, &owner, net->def, checkpoint->layers,
@@ -391,7 +391,7 @@ static int read_model(const char *path, const struct snapshot_state *state, bool
 /* Those that belong to the state are what it says, and whole. */
 static int check_residuals(const char *model, const struct snapshot_state *state)
 {
-    int count = state->residuals ? atoi(state->residuals) : 0, status = 0;
+    int count = state->owner.residuals ? atoi(state->owner.residuals) : 0, status = 0;
     const char *run = state->owner.run ? state->owner.run : "unknown";
 
     for (int i = 0; i < count && !status; i++) {
@@ -445,8 +445,9 @@ int checkpoint_resume(const char *path, struct net *net, int nhistory, float *hi
     state->iteration = file.iter;
     state->current_step = file.current_step;
     state->cursor = file.has_data_cursor ? file.data_cursor : 0;
-    snprintf(state->memory, sizeof state->memory, "%s", file.memory ? file.memory : "");
-    snprintf(state->residuals, sizeof state->residuals, "%s", file.residuals ? file.residuals : "");
+    snprintf(state->memory, sizeof state->memory, "%s", file.owner.memory ? file.owner.memory : "");
+    snprintf(state->residuals, sizeof state->residuals, "%s",
+             file.owner.residuals ? file.owner.residuals : "");
     if (!file.has_data_cursor)
         LOG_WARNING(
             log, "%s does not say how far training had read the data: starting at the first record",
@@ -580,19 +581,18 @@ static int check_found(const char *list, const struct net *net, const bool *foun
 
 int checkpoint_load_weights(const char *list, bool all, struct net *net, struct log *log)
 {
-    char *copy = strdup(list), *rest = copy, *path;
-    bool *found = calloc((size_t)net->nlayers + 1, sizeof *found);
-    int status = copy && found ? 0 : error_memory(strlen(list), "the list of weights");
+    char **paths;
+    int npaths, status = alloc_split(&paths, &npaths, list, "the list of weights");
+    bool *found = alloc_array((size_t)net->nlayers, sizeof *found, "the list of weights");
 
-    while (!status && (path = strsep(&rest, ",")) != NULL) {
-        if (!*path)
-            continue;
-        LOG_INFO(log, net->train ? "Finetuning from %s" : "Loading weights from %s", path);
-        status = read_model(path, NULL, all, net, found, log);
+    status = error_status(status || !found);
+    for (int i = 0; i < npaths && !status; i++) {
+        LOG_INFO(log, net->train ? "Finetuning from %s" : "Loading weights from %s", paths[i]);
+        status = read_model(paths[i], NULL, all, net, found, log);
     }
     if (!status)
         status = check_found(list, net, found, all);
     free(found);
-    free(copy);
+    alloc_free_list(paths, npaths);
     return status;
 }

@@ -6,7 +6,7 @@
 #include "snapshot/checkpoint.h"
 #include "spec/caffe.pb-c.h"
 #include "spec/print.h"
-#include "util/error.h"
+#include "util/alloc.h"
 #include "util/strbuf.h"
 
 #include <stdlib.h>
@@ -50,16 +50,14 @@ int checkpoint_describe_data(const struct net *net, struct snapshot_owner *out)
 
 int checkpoint_read_weights_owner(const char *list, struct snapshot_owner *owner)
 {
-    char *copy = strdup(list), *rest = copy, *path;
-    int status = copy ? 0 : error_memory(strlen(list), "the list of weights");
+    char **paths;
+    int npaths, status = alloc_split(&paths, &npaths, list, "the list of weights");
 
     *owner = (struct snapshot_owner){.run = NULL};
-    while (!status && (path = strsep(&rest, ",")) != NULL) {
+    for (int i = 0; i < npaths && !status; i++) {
         struct snapshot_owner one;
 
-        if (!*path)
-            continue;
-        status = snapshot_read_owner(path, &one);
+        status = snapshot_read_owner(paths[i], &one);
         if (status || one.classes || one.preparation) {
             snapshot_owner_free(owner);
             *owner = one;
@@ -67,6 +65,6 @@ int checkpoint_read_weights_owner(const char *list, struct snapshot_owner *owner
             snapshot_owner_free(&one);
         }
     }
-    free(copy);
+    alloc_free_list(paths, npaths);
     return status;
 }

@@ -42,9 +42,7 @@ static void name_shared(hid_t file, const char *path, const char *group, int blo
         strbuf_clear(name);
         strbuf_printf(name, "data/%s", owners[blob]);
     }
-    for (int i = 0; i < count; i++)
-        free(owners[i]);
-    free(owners);
+    alloc_free_list(owners, count);
 }
 
 /* The data set of a blob; NULL: no memory. */
@@ -225,7 +223,7 @@ int snapshot_open_hdf5(const char *path, struct snapshot_source *out)
         return -1;
     out->layers = r->layers.layer;
     out->nlayers = r->layers.count;
-    for (int i = 0; i < SNAPSHOT_TEXTS; i++)
+    for (int i = 0; i < SNAPSHOT_MODEL_TEXTS; i++)
         if (read_text(r->file, path, snapshot_texts[i].name, snapshot_text_in(&out->owner, i)))
             return -1;
     return 0;
@@ -279,17 +277,15 @@ static int read_number(hid_t file, const char *path, const char *name, int64_t *
     return status;
 }
 
-static int read_owner(hid_t file, const char *path, struct snapshot_state *state)
+static int read_owner(hid_t file, const char *path, struct snapshot_owner *owner)
 {
-    return error_status(
-        read_number(file, path, "global_batch", &state->owner.global_batch) ||
-        h5_attribute_read_text(file, path, "run", &state->owner.run) ||
-        h5_attribute_read_text(file, path, "parameters", &state->owner.parameters) ||
-        h5_attribute_read_text(file, path, "solver_type", &state->owner.rule) ||
-        h5_attribute_read_text(file, path, "run_digest", &state->owner.digest) ||
-        h5_attribute_read_text(file, path, "plan", &state->owner.plan) ||
-        h5_attribute_read_text(file, path, "memory", &state->memory) ||
-        h5_attribute_read_text(file, path, "residuals", &state->residuals));
+    int status = read_number(file, path, "global_batch", &owner->global_batch);
+
+    for (int i = 0; i < SNAPSHOT_TEXTS && !status; i++)
+        if (snapshot_texts[i].of_state)
+            status = h5_attribute_read_text(file, path, snapshot_texts[i].name,
+                                            snapshot_text_in(owner, i));
+    return status;
 }
 
 static int read_history(hid_t file, const char *path, const struct snapshot_blob *history,
@@ -321,7 +317,7 @@ static int read_state(hid_t file, const char *path, struct snapshot_state *state
     if (read_count(file, path, "iter", &state->iter) ||
         h5_dataset_read_text(file, path, "learned_net", &state->learned_net) ||
         read_count(file, path, "current_step", &state->current_step) ||
-        read_owner(file, path, state))
+        read_owner(file, path, &state->owner))
         return -1;
     state->has_data_cursor = has_link(file, "data_cursor");
     return state->has_data_cursor ? read_state_number(file, path, "data_cursor", H5T_NATIVE_UINT64,

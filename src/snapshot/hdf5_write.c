@@ -167,60 +167,40 @@ static int write_version(hid_t file, const char *path)
     return write_text_attribute(file, path, "poseidon_version", PACKAGE_VERSION);
 }
 
-static int write_owner(hid_t file, const char *path, const struct snapshot_state *state)
+static int write_owner(hid_t file, const char *path, const struct snapshot_owner *owner)
 {
-    return error_status(
-        write_version(file, path) || write_text_attribute(file, path, "run", state->owner.run) ||
-        write_text_attribute(file, path, "parameters", state->owner.parameters) ||
-        write_text_attribute(file, path, "solver_type", state->owner.rule) ||
-        write_text_attribute(file, path, "run_digest", state->owner.digest) ||
-        write_text_attribute(file, path, "plan", state->owner.plan) ||
-        write_text_attribute(file, path, "memory", state->memory) ||
-        write_text_attribute(file, path, "residuals", state->residuals) ||
-        (state->owner.global_batch > 0 &&
-         write_number_attribute(file, path, "global_batch", &state->owner.global_batch)));
+    int status = write_version(file, path);
+
+    for (int i = 0; i < SNAPSHOT_TEXTS && !status; i++)
+        if (snapshot_texts[i].of_state)
+            status = write_text_attribute(file, path, snapshot_texts[i].name,
+                                          snapshot_text_of(owner, i));
+    return error_status(status ||
+                        (owner->global_batch > 0 &&
+                         write_number_attribute(file, path, "global_batch", &owner->global_batch)));
 }
 
-/* A group inside `parent`, new or already there. Negative without a message where the place is
- * taken by something that is no group. */
-static hid_t group_enter(hid_t parent, const char *name)
-{
-    if (H5Lexists(parent, name, H5P_DEFAULT) > 0)
-        return H5Gopen2(parent, name, H5P_DEFAULT);
-    return H5Gcreate2(parent, name, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
-}
-
-/* The group of a layer under `data`: one level for each part of the name between slashes. */
+/* The group of a layer under `data`, new or already there: one level for each part of the name
+ * between slashes. */
 static hid_t layer_group(hid_t data, const char *path, const char *name)
 {
-    char *copy = strdup(name), *rest = copy, *part;
-    hid_t group = -1;
+    const char *place = name + strspn(name, "/"); /* else it would begin at the file's root */
+    hid_t links, group = -1;
 
-    if (copy == NULL) {
-        error_memory(strlen(name) + 1, "a layer's name");
+    if (!*place) {
+        error_set("%s: a layer named '%s' has no place in a snapshot; give it a name", path, name);
         return -1;
     }
-    while ((part = strsep(&rest, "/")) != NULL) {
-        hid_t next;
-
-        if (part[0] == '\0')
-            continue;
-        next = group_enter(group < 0 ? data : group, part);
-        if (group >= 0)
-            H5Gclose(group);
-        group = next;
-        if (group < 0) {
-            error_set("%s: the place of layer '%s' in the snapshot is taken by a parameter of "
-                      "another layer; rename one of them",
-                      path, name);
-            goto done;
-        }
-    }
+    links = H5Pcreate(H5P_LINK_CREATE);
+    H5Pset_create_intermediate_group(links, 1);
+    group = H5Gopen2(data, place, H5P_DEFAULT);
     if (group < 0)
-        error_set("%s: a layer named '%s' has no place in a snapshot; give it a name", path, name);
-
-done:
-    free(copy);
+        group = H5Gcreate2(data, place, links, H5P_DEFAULT, H5P_DEFAULT);
+    if (group < 0)
+        error_set("%s: the place of layer '%s' in the snapshot is taken by a parameter of another "
+                  "layer; rename one of them",
+                  path, name);
+    H5Pclose(links);
     return group;
 }
 
@@ -267,7 +247,7 @@ static int write_texts(hid_t file, const char *path, const struct snapshot_owner
 {
     int status = write_version(file, path);
 
-    for (int i = 0; i < SNAPSHOT_TEXTS && !status; i++) {
+    for (int i = 0; i < SNAPSHOT_MODEL_TEXTS && !status; i++) {
         const char *name = snapshot_texts[i].name, *text = snapshot_text_of(owner, i);
 
         status = text && strlen(text) > LONGEST_ATTRIBUTE
@@ -300,7 +280,7 @@ static int compose_state(hid_t file, const char *path, const struct snapshot_sta
     if (write_number(file, path, "iter", H5T_NATIVE_INT32, &state->iter) ||
         write_string(file, path, "learned_net", state->learned_net) ||
         write_number(file, path, "current_step", H5T_NATIVE_INT32, &state->current_step) ||
-        write_owner(file, path, state) ||
+        write_owner(file, path, &state->owner) ||
         (state->has_data_cursor &&
          write_number(file, path, "data_cursor", H5T_NATIVE_UINT64, &state->data_cursor)))
         return -1;

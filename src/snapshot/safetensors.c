@@ -107,7 +107,7 @@ struct reader {
     uint64_t begin, bytes; /* of the tensors in the file */
     struct stored_layers layers;
     struct strbuf key, word, net; /* being read; in the metadata */
-    struct strbuf texts[SNAPSHOT_TEXTS];
+    struct strbuf texts[SNAPSHOT_MODEL_TEXTS];
 };
 
 struct tensor_entry {
@@ -240,7 +240,7 @@ static int take_metadata(struct reader *r, const char *key, void *unused)
     struct strbuf *to = !strcmp(key, "net") ? &r->net : &r->word;
 
     (void)unused;
-    for (int i = 0; i < SNAPSHOT_TEXTS; i++)
+    for (int i = 0; i < SNAPSHOT_MODEL_TEXTS; i++)
         if (!strcmp(key, snapshot_texts[i].name))
             to = &r->texts[i];
     return take_string(&r->header, to);
@@ -332,7 +332,7 @@ static void close_reader(void *context)
     strbuf_free(&r->key);
     strbuf_free(&r->word);
     strbuf_free(&r->net);
-    for (int i = 0; i < SNAPSHOT_TEXTS; i++)
+    for (int i = 0; i < SNAPSHOT_MODEL_TEXTS; i++)
         strbuf_free(&r->texts[i]);
     stored_layers_free(&r->layers);
     free(r);
@@ -354,7 +354,7 @@ int snapshot_open_safetensors(const char *path, struct snapshot_source *out)
         return -1;
     out->layers = r->layers.layer;
     out->nlayers = r->layers.count;
-    for (int i = 0; i < SNAPSHOT_TEXTS; i++)
+    for (int i = 0; i < SNAPSHOT_MODEL_TEXTS; i++)
         if (r->texts[i].length > 0 &&
             snapshot_copy_text(strbuf_text(&r->texts[i]), snapshot_text_in(&out->owner, i)))
             return -1;
@@ -415,7 +415,7 @@ static int compose_header(const struct weights *w, struct json *json, const char
     json_put_object(json, METADATA);
     json_put_string(json, "format", "pt");
     json_put_string(json, "net", strbuf_text(&net));
-    for (int i = 0; i < SNAPSHOT_TEXTS; i++)
+    for (int i = 0; i < SNAPSHOT_MODEL_TEXTS; i++)
         if (snapshot_text_of(&w->owner, i))
             json_put_string(json, snapshot_texts[i].name, snapshot_text_of(&w->owner, i));
     json_object_end(json);

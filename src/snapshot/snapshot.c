@@ -188,18 +188,21 @@ void snapshot_state_free(struct snapshot_state *state)
 {
     free(state->learned_net);
     snapshot_owner_free(&state->owner);
-    free(state->memory);
-    free(state->residuals);
     *state = (struct snapshot_state){0};
 }
 
-/* ---- what a model says of itself ---- */
+/* ---- what models and states say of themselves ---- */
 
 const struct snapshot_text snapshot_texts[SNAPSHOT_TEXTS] = {
-    {"run", STATE_RUN, offsetof(struct snapshot_owner, run)},
-    {"parameters", STATE_PARAMETERS, offsetof(struct snapshot_owner, parameters)},
-    {"classes", MODEL_CLASSES, offsetof(struct snapshot_owner, classes)},
-    {"preprocessing", MODEL_PREPARATION, offsetof(struct snapshot_owner, preparation)},
+    {"run", STATE_RUN, true, offsetof(struct snapshot_owner, run)},
+    {"parameters", STATE_PARAMETERS, true, offsetof(struct snapshot_owner, parameters)},
+    {"classes", MODEL_CLASSES, false, offsetof(struct snapshot_owner, classes)},
+    {"preprocessing", MODEL_PREPARATION, false, offsetof(struct snapshot_owner, preparation)},
+    {"solver_type", STATE_RULE, true, offsetof(struct snapshot_owner, rule)},
+    {"run_digest", STATE_DIGEST, true, offsetof(struct snapshot_owner, digest)},
+    {"plan", STATE_PLAN, true, offsetof(struct snapshot_owner, plan)},
+    {"memory", STATE_MEMORY, true, offsetof(struct snapshot_owner, memory)},
+    {"residuals", STATE_OWED, true, offsetof(struct snapshot_owner, residuals)},
 };
 
 char **snapshot_text_in(struct snapshot_owner *owner, int i)
@@ -243,36 +246,25 @@ int snapshot_copy_text(const char *text, char **out)
 
 int snapshot_owner_copy(const struct snapshot_owner *from, struct snapshot_owner *out)
 {
+    int status = 0;
+
     *out = (struct snapshot_owner){.global_batch = from->global_batch};
-    return error_status(snapshot_copy_text(from->run, &out->run) ||
-                        snapshot_copy_text(from->classes, &out->classes) ||
-                        snapshot_copy_text(from->preparation, &out->preparation) ||
-                        snapshot_copy_text(from->parameters, &out->parameters) ||
-                        snapshot_copy_text(from->rule, &out->rule) ||
-                        snapshot_copy_text(from->digest, &out->digest) ||
-                        snapshot_copy_text(from->plan, &out->plan));
+    for (int i = 0; i < SNAPSHOT_TEXTS && !status; i++)
+        status = snapshot_copy_text(snapshot_text_of(from, i), snapshot_text_in(out, i));
+    return status;
 }
 
 void snapshot_owner_free(struct snapshot_owner *owner)
 {
-    free(owner->run);
-    free(owner->classes);
-    free(owner->preparation);
-    free(owner->parameters);
-    free(owner->rule);
-    free(owner->digest);
-    free(owner->plan);
+    for (int i = 0; i < SNAPSHOT_TEXTS; i++)
+        free(*snapshot_text_in(owner, i));
     *owner = (struct snapshot_owner){.run = NULL};
 }
 
 void snapshot_report_free(struct snapshot_report *report)
 {
-    for (int i = 0; i < report->nignored; i++)
-        free(report->ignored[i]);
-    for (int i = 0; i < report->nmissing; i++)
-        free(report->missing[i]);
-    free(report->ignored);
-    free(report->missing);
+    alloc_free_list(report->ignored, report->nignored);
+    alloc_free_list(report->missing, report->nmissing);
     snapshot_owner_free(&report->owner);
     *report = (struct snapshot_report){0};
 }

@@ -53,7 +53,8 @@ struct snapshot_layer {
 };
 
 /* Whose a state or a model is; NULL and 0 where a file does not say. A model has run, parameters,
- * classes and preparation; a state all but the last two of these. */
+ * classes and preparation; a state all but the last two of these. The texts are those of
+ * snapshot_texts (snapshot_internal.h). */
 struct snapshot_owner {
     char *run;            /* the run's name */
     char *parameters;     /* "iteration N, SHA-256 ...": the model's, to which the state belongs */
@@ -63,6 +64,9 @@ struct snapshot_owner {
     char *rule;           /* the solver's type, whose history it is */
     char *digest;         /* of what it trains: solver, net, data, seed (train/agree_job.h) */
     char *plan;           /* how its layers travel, in words that a resume reads */
+    char *memory;         /* what the solver remembers besides current_step (train/rates.c) */
+    char *residuals;      /* of which ranks and kinds there are some, as many as its first number
+                             says, each in a file of its own (checkpoint.h); NULL: none are */
     int64_t global_batch; /* samples of an iteration, over all workers */
 };
 
@@ -74,9 +78,6 @@ struct snapshot_state {
     bool has_data_cursor; /* false after reading a file that Caffe wrote */
     uint64_t data_cursor; /* place in the global sample order: samples consumed so far */
     struct snapshot_owner owner; /* owned by the struct after reading */
-    char *memory;    /* what the solver remembers besides current_step (train/rates.c) */
-    char *residuals; /* of which ranks and kinds there are some, as many as its first number says,
-                        each in a file of its own (checkpoint.h); NULL: none are */
 };
 
 /* What reading a model left aside; owned by the caller, snapshot_report_free. */

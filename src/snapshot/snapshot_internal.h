@@ -42,14 +42,16 @@ void snapshot_close(struct snapshot_source *source);
 /* What the model says of itself, from now on the caller's. */
 struct snapshot_owner snapshot_take_owner(struct snapshot_source *source);
 
-/* What a model says of itself in all forms: in HDF5 and .safetensors by name, in Caffe's binary
- * form by the number of a field. place: of the text in a struct snapshot_owner. */
+/* What models and states say of themselves in all forms: in HDF5 and .safetensors by name, in
+ * Caffe's binary form by the number of a field. place: of the text in a struct snapshot_owner. A
+ * model has the first SNAPSHOT_MODEL_TEXTS of them. */
 struct snapshot_text {
     const char *name;
     uint32_t field;
+    bool of_state;
     size_t place;
 };
-enum { SNAPSHOT_TEXTS = 4 };
+enum { SNAPSHOT_MODEL_TEXTS = 4, SNAPSHOT_TEXTS = 9 };
 extern const struct snapshot_text snapshot_texts[SNAPSHOT_TEXTS];
 
 /* Text number i, to be read or set; owner NULL: of nobody. */

@@ -256,11 +256,11 @@ static int emit_layer(struct builder *b, int index)
 /* What a saved model says of a Split. */
 static int make_split(const struct builder *b, struct version *version)
 {
-    Caffe__LayerParameter *param = malloc(sizeof *param);
+    Caffe__LayerParameter *param;
     size_t ntops = (size_t)version->users;
 
-    if (param == NULL)
-        return error_memory(sizeof *param, "a Split");
+    if (ALLOC(param, 1, "a Split"))
+        return -1;
     caffe__layer_parameter__init(param);
     version->split = param;
     if (ALLOC(param->bottom, 1, "a Split") || ALLOC(param->top, ntops, "a Split") ||
@@ -385,11 +385,11 @@ static int build(struct builder *b, const Caffe__NetParameter *net, const struct
 int net_def_create(const struct text_doc *doc, const Caffe__NetParameter *param,
                    const struct net_state *state, struct net_def **out)
 {
-    struct builder b = {.doc = doc, .state = state, .def = calloc(1, sizeof *b.def)};
+    struct builder b = {.doc = doc, .state = state};
     int status;
 
-    if (b.def == NULL)
-        return error_memory(sizeof *b.def, "a net");
+    if (ALLOC(b.def, 1, "a net"))
+        return -1;
     b.def->param = param;
     status = build(&b, param, state);
     free(b.kept);
@@ -402,6 +402,20 @@ int net_def_create(const struct text_doc *doc, const Caffe__NetParameter *param,
         net_def_destroy(b.def);
     else
         *out = b.def;
+    return status;
+}
+
+int net_def_create_phase(const struct text_doc *doc, const Caffe__NetParameter *param, int phase,
+                         const Caffe__NetState *more, struct net_def **out)
+{
+    struct net_state state = net_state_make(phase);
+    int status =
+        error_status(net_state_merge(&state, param->state) || net_state_merge(&state, more));
+
+    state.phase = phase; /* files agree; a stray phase must not turn a net over */
+    if (!status)
+        status = net_def_create(doc, param, &state, out);
+    net_state_free(&state);
     return status;
 }
 

@@ -75,6 +75,11 @@ bool net_state_explain(const struct net_state *state, const Caffe__LayerParamete
 int net_def_create(const struct text_doc *doc, const Caffe__NetParameter *param,
                    const struct net_state *state, struct net_def **out);
 
+/* The same for a phase and the state that the file's and, if not NULL, another one make of it: as
+ * in Caffe, neither changes the phase. */
+int net_def_create_phase(const struct text_doc *doc, const Caffe__NetParameter *param, int phase,
+                         const Caffe__NetState *more, struct net_def **out);
+
 /* "FILE:LINE: layer 'NAME'" for messages; the line is left out when unknown. */
 struct text_place layer_def_place(const struct layer_def *layer);
 

@@ -9,7 +9,7 @@
 #include "spec/caffe.pb-c.h"
 #include "spec/field.h"
 #include "spec/suggest_field.h"
-#include "util/error.h"
+#include "util/alloc.h"
 #include "util/strbuf.h"
 
 /* FIELD: VALUE as a solver file would have it. */
@@ -91,9 +91,12 @@ static int set_field(struct text_doc *solver, const char *setting)
 static int set_state(struct text_doc *solver, const struct spec_overrides *o)
 {
     Caffe__SolverParameter *param = (Caffe__SolverParameter *)text_root(solver);
-    char *copy = o->stages ? strdup(o->stages) : NULL, *rest = copy, *stage;
-    int status = o->stages && !copy ? error_memory(strlen(o->stages), "stages") : 0;
+    const ProtobufCFieldDescriptor *field =
+        message_find_field(&caffe__net_state__descriptor, "stage");
     ProtobufCMessage *state;
+    char **stages;
+    int n, taken = 0;
+    int status = alloc_split(&stages, &n, o->stages ? o->stages : "", "stages");
 
     if (!status)
         status = message_part(&param->base, "train_state", &state);
@@ -101,17 +104,9 @@ static int set_state(struct text_doc *solver, const struct spec_overrides *o)
         param->train_state->has_level = true;
         param->train_state->level = o->level;
     }
-    while (!status && (stage = strsep(&rest, ",")) != NULL) {
-        char *own = strdup(stage);
-
-        status = own ? field_append(&param->train_state->base,
-                                    message_find_field(&caffe__net_state__descriptor, "stage"),
-                                    &own, false)
-                     : error_memory(strlen(stage), "a stage");
-        if (status)
-            free(own);
-    }
-    free(copy);
+    while (taken < n && !status && !(status = field_append(state, field, &stages[taken], false)))
+        stages[taken++] = NULL;
+    alloc_free_list(stages, n);
     return status;
 }
 

@@ -53,11 +53,10 @@ int proto_open(const char *path, struct proto **out)
         close(fd);
         return error_set("%s: expected a plain file, found something else", path);
     }
-    proto = calloc(1, sizeof *proto);
-    if (proto == NULL || (proto->path = strdup(path)) == NULL) {
+    if (ALLOC(proto, 1, path) || alloc_text(&proto->path, path, path)) {
         free(proto);
         close(fd);
-        return error_memory(sizeof *proto, path);
+        return -1;
     }
     proto->fd = fd;
     proto->bytes = (uint64_t)info.st_size;

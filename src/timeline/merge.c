@@ -109,106 +109,104 @@ int timeline_gather(MPI_Comm comm, const struct trace *trace, const struct timel
 
 /* ---- pairs ---- */
 
-/* How many of the items, which are in order, are not behind the key. */
-static size_t count_up_to(const void *items, size_t n, size_t size, const void *key,
-                          int (*compare)(const void *a, const void *b))
-{
-    size_t low = 0, high = n;
+/* Events of all ranks in the order in which they are looked for: sends by ranks and tag, spans by
+ * rank, kind and layer; then by time. */
+struct marks {
+    const struct timeline_rank *ranks;
+    struct mark {
+        int rank, second, third;
+        int64_t time; /* of a send's beginning, of a span's end */
+        size_t event; /* of that rank */
+    } * mark;         /* owned */
+    size_t n;
+};
 
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (compare((const char *)items + middle * size, key) <= 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+static int compare_marks(const void *a, const void *b)
+{
+    const struct mark *x = a, *y = b;
+
+    if (x->rank != y->rank)
+        return x->rank < y->rank ? -1 : 1;
+    if (x->second != y->second)
+        return x->second < y->second ? -1 : 1;
+    if (x->third != y->third)
+        return x->third < y->third ? -1 : 1;
+    return (x->time > y->time) - (x->time < y->time);
 }
 
-static size_t count_events(const struct timeline_rank *ranks, int nranks)
+/* sends: those alone. Fails for want of memory; free(out->mark) in any case. */
+static int list_marks(const struct timeline_rank *ranks, int nranks, bool sends, struct marks *out)
 {
     size_t count = 0;
 
     for (int r = 0; r < nranks; r++)
         count += ranks[r].nevents;
-    return count;
-}
-
-/* The sends of all ranks, to be found by their receives. */
-struct sends {
-    const struct timeline_rank *ranks;
-    struct sent {
-        int from, to, tag;
-        int64_t start;
-        size_t event; /* of rank `from` */
-    } * sent;         /* in the order in which they are looked for. Owned */
-    size_t n;
-};
-
-static int compare_sent(const void *a, const void *b)
-{
-    const struct sent *x = a, *y = b;
-
-    if (x->from != y->from)
-        return x->from < y->from ? -1 : 1;
-    if (x->to != y->to)
-        return x->to < y->to ? -1 : 1;
-    if (x->tag != y->tag)
-        return x->tag < y->tag ? -1 : 1;
-    return (x->start > y->start) - (x->start < y->start);
-}
-
-/* Fails for want of memory; free(out->sent) in any case. */
-static int list_sends(const struct timeline_rank *ranks, int nranks, struct sends *out)
-{
-    *out = (struct sends){.ranks = ranks};
-    if (ALLOC(out->sent, count_events(ranks, nranks), "the trace's transfers"))
+    *out = (struct marks){.ranks = ranks};
+    if (ALLOC(out->mark, count, "the trace's transfers"))
         return -1;
     for (int r = 0; r < nranks; r++)
         for (size_t e = 0; e < ranks[r].nevents; e++) {
             const struct trace_event *event = &ranks[r].events[e];
-            if (event->kind == TRACE_SEND)
-                out->sent[out->n++] = (struct sent){r, event->peer, event->tag, event->start, e};
+            if (!sends)
+                out->mark[out->n++] = (struct mark){r, event->kind, event->layer, event->end, e};
+            else if (event->kind == TRACE_SEND)
+                out->mark[out->n++] = (struct mark){r, event->peer, event->tag, event->start, e};
         }
-    qsort(out->sent, out->n, sizeof *out->sent, compare_sent);
+    qsort(out->mark, out->n, sizeof *out->mark, compare_marks);
     return 0;
+}
+
+/* The last of the key's sort that is not later than the key, or the first that is; NULL: none. */
+static const struct mark *find_mark(const struct marks *marks, bool before, struct mark key)
+{
+    size_t low = 0, high = marks->n;
+    const struct mark *found;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (compare_marks(&marks->mark[middle], &key) <= 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (before ? low == 0 : low == marks->n)
+        return NULL;
+    found = &marks->mark[before ? low - 1 : low];
+    key.time = found->time;
+    return compare_marks(found, &key) == 0 ? found : NULL;
 }
 
 /* The send of that event of the rank's: the last of its pair and tag that began before the arrival.
  * NULL: it was not recorded, or the event is no receive. */
-static const struct sent *find_send(const struct sends *sends, int rank,
+static const struct mark *find_send(const struct marks *sends, int rank,
                                     const struct trace_event *receive)
 {
     int peer = receive->peer;
     int64_t slack = peer >= 0 ? (int64_t)(sends->ranks[rank].error + sends->ranks[peer].error) : 0;
-    struct sent key = {
-        .from = peer, .to = rank, .tag = receive->tag, .start = receive->end + slack};
-    size_t place = receive->kind == TRACE_RECEIVE
-                       ? count_up_to(sends->sent, sends->n, sizeof key, &key, compare_sent)
-                       : 0;
-    const struct sent *found = place > 0 ? &sends->sent[place - 1] : NULL;
 
-    return found && found->from == key.from && found->to == key.to && found->tag == key.tag ? found
-                                                                                            : NULL;
+    return receive->kind == TRACE_RECEIVE
+               ? find_mark(sends, true,
+                           (struct mark){peer, rank, receive->tag, receive->end + slack, 0})
+               : NULL;
 }
 
 int timeline_pair(struct timeline_rank *ranks, int nranks, int64_t first, int64_t last)
 {
-    struct sends sends;
+    struct marks sends;
 
-    if (list_sends(ranks, nranks, &sends))
+    if (list_marks(ranks, nranks, true, &sends))
         return -1;
     for (int r = 0; r < nranks; r++)
         for (size_t e = 0; e < ranks[r].nevents; e++) {
             struct trace_event *event = &ranks[r].events[e];
-            const struct sent *its = find_send(&sends, r, event);
+            const struct mark *its = find_send(&sends, r, event);
             if (!its)
                 continue;
-            event->iteration = ranks[its->from].events[its->event].iteration;
-            if (its->start > event->start)
-                event->start = its->start < event->end ? its->start : event->end;
+            event->iteration = ranks[its->rank].events[its->event].iteration;
+            if (its->time > event->start)
+                event->start = its->time < event->end ? its->time : event->end;
         }
-    free(sends.sent);
+    free(sends.mark);
     for (int r = 0; r < nranks; r++) {
         size_t kept = 0;
         for (size_t e = 0; e < ranks[r].nevents; e++)
@@ -264,58 +262,16 @@ done:
  * events name no causes. What made a message is the last span of its kind that ended before the
  * message left; what wants it, the first that ends after it came ---- */
 
-/* The spans of all ranks. */
-struct spans {
-    const struct timeline_rank *ranks;
-    struct span {
-        int rank;
-        const struct trace_event *event;
-    } * span; /* by rank, kind, layer and end. Owned */
-    size_t n;
-};
-
-static int compare_spans(const void *a, const void *b)
-{
-    const struct span *one = a, *other = b;
-    const struct trace_event *x = one->event, *y = other->event;
-
-    if (one->rank != other->rank)
-        return one->rank < other->rank ? -1 : 1;
-    if (x->kind != y->kind)
-        return x->kind < y->kind ? -1 : 1;
-    if (x->layer != y->layer)
-        return x->layer < y->layer ? -1 : 1;
-    return (x->end > y->end) - (x->end < y->end);
-}
-
-static int list_spans(const struct timeline_rank *ranks, int nranks, struct spans *out)
-{
-    *out = (struct spans){.ranks = ranks};
-    if (ALLOC(out->span, count_events(ranks, nranks), "the trace's arrows"))
-        return -1;
-    for (int r = 0; r < nranks; r++)
-        for (size_t e = 0; e < ranks[r].nevents; e++)
-            out->span[out->n++] = (struct span){r, &ranks[r].events[e]};
-    qsort(out->span, out->n, sizeof *out->span, compare_spans);
-    return 0;
-}
-
 /* The rank's last event of that kind and layer that ends by `time` (before), or the first one that
  * ends after it; false: there is none. */
-static bool find_span(const struct spans *x, bool before, int rank, enum trace_kind kind, int layer,
+static bool find_span(const struct marks *x, bool before, int rank, enum trace_kind kind, int layer,
                       int64_t time, size_t *event)
 {
-    const struct trace_event key = {.kind = (uint8_t)kind, .layer = layer, .end = time};
-    const struct span wanted = {rank, &key}, *found;
-    size_t place = count_up_to(x->span, x->n, sizeof wanted, &wanted, compare_spans);
+    const struct mark *found = find_mark(x, before, (struct mark){rank, (int)kind, layer, time, 0});
 
-    if (before ? place == 0 : place == x->n)
-        return false;
-    found = &x->span[before ? place - 1 : place];
-    if (found->rank != rank || found->event->kind != key.kind || found->event->layer != layer)
-        return false;
-    *event = (size_t)(found->event - x->ranks[rank].events);
-    return true;
+    if (found)
+        *event = found->event;
+    return found;
 }
 
 bool flow_is_back(const struct trace_event *transfer)
@@ -324,7 +280,7 @@ bool flow_is_back(const struct trace_event *transfer)
 }
 
 /* What the message left behind; false: nothing that was recorded. */
-static bool find_maker(const struct spans *x, int rank, const struct trace_event *send,
+static bool find_maker(const struct marks *x, int rank, const struct trace_event *send,
                        struct flow_point *out)
 {
     *out = (struct flow_point){.rank = rank, .at_end = true};
@@ -335,7 +291,7 @@ static bool find_maker(const struct spans *x, int rank, const struct trace_event
 }
 
 /* What the message was for. A forward pass is looked for where nobody had to wait. */
-static bool find_user(const struct spans *x, int rank, const struct trace_event *receive,
+static bool find_user(const struct marks *x, int rank, const struct trace_event *receive,
                       struct flow_point *out)
 {
     const struct trace_event *events = x->ranks[rank].events;
@@ -352,7 +308,7 @@ static bool find_user(const struct spans *x, int rank, const struct trace_event 
 }
 
 /* sent: where the message left. */
-static void put_message(const struct spans *x, struct flow_point sent, int rank, size_t receive,
+static void put_message(const struct marks *x, struct flow_point sent, int rank, size_t receive,
                         flow_put_fn *put, void *context)
 {
     const struct trace_event *received = &x->ranks[rank].events[receive];
@@ -370,20 +326,19 @@ static void put_message(const struct spans *x, struct flow_point sent, int rank,
 
 int flows_put(const struct timeline_rank *ranks, int nranks, flow_put_fn *put, void *context)
 {
-    struct spans spans = {.n = 0};
-    struct sends sends;
-    int status =
-        error_status(list_sends(ranks, nranks, &sends) || list_spans(ranks, nranks, &spans));
+    struct marks spans = {.n = 0}, sends;
+    int status = error_status(list_marks(ranks, nranks, true, &sends) ||
+                              list_marks(ranks, nranks, false, &spans));
 
     for (int r = 0; r < nranks && !status; r++)
         for (size_t e = 0; e < ranks[r].nevents; e++) {
-            const struct sent *its = find_send(&sends, r, &ranks[r].events[e]);
+            const struct mark *its = find_send(&sends, r, &ranks[r].events[e]);
             if (its)
-                put_message(&spans, (struct flow_point){.rank = its->from, .event = its->event}, r,
+                put_message(&spans, (struct flow_point){.rank = its->rank, .event = its->event}, r,
                             e, put, context);
         }
-    free(spans.span);
-    free(sends.sent);
+    free(spans.mark);
+    free(sends.mark);
     return status;
 }
 

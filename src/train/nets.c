@@ -30,20 +30,6 @@ static int from_file(struct solver_nets *nets, const struct text_doc *solver_doc
     return 0;
 }
 
-static int define_net(const struct origin *origin, int phase, const Caffe__NetState *more,
-                      struct net_def **out)
-{
-    struct net_state state = net_state_make(phase);
-    int status = net_state_merge(&state, origin->param->state) || net_state_merge(&state, more);
-
-    state.phase =
-        phase; /* Caffe sets it first, and files agree; a stray phase must not turn a net over */
-    if (!status)
-        status = net_def_create(origin->doc, origin->param, &state, out);
-    net_state_free(&state);
-    return status;
-}
-
 /* A net that stands in the file of that name, or in the solver itself. field: what names it. */
 static int find_net(struct solver_nets *nets, const struct text_doc *doc, const char *path,
                     const Caffe__NetParameter *param, const char *field, struct origin *out)
@@ -70,7 +56,10 @@ static int load_train(struct solver_nets *nets, const struct text_doc *doc,
     if (shares ? find_net(nets, doc, s->net, s->net_param, "net", shared)
                : find_net(nets, doc, s->train_net, s->train_net_param, "train_net", &train))
         return -1;
-    return define_net(shares ? shared : &train, CAFFE__PHASE__TRAIN, s->train_state, &nets->train);
+    if (shares)
+        train = *shared;
+    return net_def_create_phase(train.doc, train.param, CAFFE__PHASE__TRAIN, s->train_state,
+                                &nets->train);
 }
 
 static int load_tests(struct solver_nets *nets, const struct text_doc *doc,
@@ -107,8 +96,8 @@ static int load_tests(struct solver_nets *nets, const struct text_doc *doc,
             return error_set("%s: test_iter must not be negative, found %d", text_name(doc),
                              s->test_iter[i]);
         nets->test_iter[i] = s->test_iter[i];
-        if (define_net(&origin, CAFFE__PHASE__TEST, s->n_test_state ? s->test_state[i] : NULL,
-                       &nets->tests[i]))
+        if (net_def_create_phase(origin.doc, origin.param, CAFFE__PHASE__TEST,
+                                 s->n_test_state ? s->test_state[i] : NULL, &nets->tests[i]))
             return -1;
         nets->ntests++;
     }

@@ -49,3 +49,23 @@ int alloc_listed(char ***list, int *count, const char *text, size_t length, cons
     ++*count;
     return 0;
 }
+
+int alloc_split(char ***list, int *count, const char *text, const char *what)
+{
+    int status = 0;
+
+    *list = NULL;
+    *count = 0;
+    for (size_t length; *text && !status; text += length + (text[length] == ',')) {
+        length = strcspn(text, ",");
+        status = length ? alloc_listed(list, count, text, length, what) : 0;
+    }
+    return status;
+}
+
+void alloc_free_list(char **list, int count)
+{
+    for (int i = 0; i < count; i++)
+        free(list[i]);
+    free(list);
+}

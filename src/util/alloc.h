@@ -25,7 +25,10 @@ int alloc_grow(void *array, size_t count, size_t size, const char *what);
 int alloc_text(char **copy, const char *text, const char *what);
 int alloc_bytes(char **copy, const char *text, size_t length, const char *what);
 
-/* Such a copy as one more of a list that grows by ALLOC_ROOM. */
+/* Such a copy as one more of a list that grows by ALLOC_ROOM; all items of a comma list, but for
+ * empty ones, as a new list; and the end of such a list. */
 int alloc_listed(char ***list, int *count, const char *text, size_t length, const char *what);
+int alloc_split(char ***list, int *count, const char *text, const char *what);
+void alloc_free_list(char **list, int count);
 
 #endif

@@ -419,9 +419,9 @@ static char *texts_take(char **texts, int count)
 {
     char *first = count > 0 ? texts[0] : NULL;
 
-    for (int i = 1; i < count; i++)
-        free(texts[i]);
-    free(texts);
+    if (first)
+        texts[0] = NULL;
+    alloc_free_list(texts, count);
     return first;
 }
 

@@ -65,7 +65,7 @@ int option_store(const struct option *o, const char *name, const char *text)
 {
     long long number;
 
-    switch (option_type_of(o)) {
+    switch (o->kind) {
     case OPTION_TEXT:
         if (!*text && !strncmp(o->value, "FILE", 4))
             return error_set("%s= names no file: %s=%s", name, name, o->value);
@@ -75,7 +75,7 @@ int option_store(const struct option *o, const char *name, const char *text)
         return parse_threads(name, text, o->target);
     case OPTION_INT:
     case OPTION_COUNT:
-        if (units_parse_whole(name, text, option_type_of(o) == OPTION_COUNT, INT_MAX, &number))
+        if (units_parse_whole(name, text, o->kind == OPTION_COUNT, INT_MAX, &number))
             return -1;
         *(int *)o->target = (int)number;
         return 0;

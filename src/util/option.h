@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum option_type {
+enum option_kind {
     OPTION_TEXT,    /* const char **: borrowed from argv */
     OPTION_INT,     /* int * */
     OPTION_COUNT,   /* int *: at least 1 */
@@ -24,11 +24,13 @@ enum option_type {
     OPTION_LIST,    /* struct option_list *: may be given again and again */
     OPTION_TUNING,  /* no target: NAME=VALUE of a row with OPTION_TUNE; may be repeated */
     OPTION_GROUP,   /* a heading of --help, in `help`; no option */
-    /* added to one of these: */
-    OPTION_OWN = 16,   /* each rank may have its own; else all ranks must be given the same */
-    OPTION_TUNE = 32,  /* behind the row of OPTION_TUNING; listed by options_print_tuning */
-    OPTION_CAFFE = 64, /* a word of Caffe's that has another name here: taken, and not listed; with
-                          OPTION_TUNE: taken without --tune, too */
+};
+
+enum option_flag {
+    OPTION_OWN = 1,   /* each rank may have its own; else all ranks must be given the same */
+    OPTION_TUNE = 2,  /* behind the row of OPTION_TUNING; listed by options_print_tuning */
+    OPTION_CAFFE = 4, /* a word of Caffe's that has another name here: taken, and not listed; with
+                         OPTION_TUNE: taken without --tune, too */
 };
 
 enum { OPTIONS_INDENT = 29 }; /* columns before an option's words in --help */
@@ -45,8 +47,8 @@ struct option_list {
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 
 struct option {
-    const char *name;  /* without dashes */
-    int type;          /* of enum option_type */
+    const char *name; /* without dashes */
+    enum option_kind kind;
     void *target;      /* keeps its value where the option is not given */
     const char *value; /* what stands for the value in --help; NULL for flags. */
     const char *help;
@@ -57,6 +59,7 @@ struct option {
     const char *engines; /* those that use it, with blanks between them; NULL: all. It is refused
                             where another one computes, */
     const char *default_words; /* but for these values, which change nothing there; or NULL */
+    unsigned flags;            /* of enum option_flag */
 };
 
 /* A table that is made of several parts. */
@@ -68,12 +71,7 @@ struct option_rows {
 };
 void options_add(struct option_rows *rows, const struct option *more, int n);
 
-static inline enum option_type option_type_of(const struct option *o)
-{
-    return (enum option_type)(o->type & ~(OPTION_OWN | OPTION_TUNE | OPTION_CAFFE));
-}
-
-/* The text's value into the row's target, of any type but flags, words and names that stand alone.
+/* The text's value into the row's target, of any kind but flags, words and names that stand alone.
  * name: what messages call the option, "--chunk", "--tune=chunk" or "chunk". Fails with a message.
  */
 int option_store(const struct option *option, const char *name, const char *text);

@@ -227,7 +227,7 @@ static int choose_labelled(struct engine_case *c)
         if (case_draw(c, 0, 1))
             rig_top(&c->rig, 1, &dims[1]);
     } else {
-        args->u.softmax_loss = (struct softmax_loss_args){
+        args->u.softmax_loss = (struct loss_args){
             .axis = case_draw(c, 0, 1) ? 1 : 1 - naxes,
             .has_ignore_label = case_draw(c, 0, 1),
             .ignore_label = ignore,

@@ -333,9 +333,9 @@ static int choose_pair_loss(struct engine_case *c)
         return -1;
     if (args->kind == OP_SIGMOID_LOSS) {
         c->rig.propagate[1] = false;
-        args->u.sigmoid_loss = (struct sigmoid_loss_args){.has_ignore_label = case_draw(c, 0, 1),
-                                                          .ignore_label = case_draw(c, -1, 1),
-                                                          .normalization = draw_normalization(c)};
+        args->u.sigmoid_loss = (struct loss_args){.has_ignore_label = case_draw(c, 0, 1),
+                                                  .ignore_label = case_draw(c, -1, 1),
+                                                  .normalization = draw_normalization(c)};
         c->integers[1] = args->u.sigmoid_loss.has_ignore_label ? 2 : 0;
     } else if (args->kind == OP_CONTRASTIVE_LOSS) {
         args->u.contrastive_loss.margin = 0.5f * (float)case_draw(c, 1, 8);
@@ -371,16 +371,16 @@ static int choose_rows_loss(struct engine_case *c)
 
 static int choose_infogain_loss(struct engine_case *c)
 {
-    struct infogain_loss_args *a = &c->rig.args.u.infogain_loss;
+    struct loss_args *a = &c->rig.args.u.infogain_loss;
     int64_t dims[MOST_AXES], labels[2];
     int naxes;
 
     if (some_bottom(c, 2, dims, &naxes))
         return -1;
-    *a = (struct infogain_loss_args){.axis = case_draw(c, 0, 1) ? 1 : 1 - naxes,
-                                     .has_ignore_label = case_draw(c, 0, 1),
-                                     .ignore_label = case_draw(c, 0, 2),
-                                     .normalization = draw_normalization(c)};
+    *a = (struct loss_args){.axis = case_draw(c, 0, 1) ? 1 : 1 - naxes,
+                            .has_ignore_label = case_draw(c, 0, 1),
+                            .ignore_label = case_draw(c, 0, 2),
+                            .normalization = draw_normalization(c)};
     labels[0] = dims[0];
     labels[1] = (int64_t)shape_count(&c->rig.bottom[0].value.shape, 2, naxes);
     rig_bottom(&c->rig, 2, labels);

@@ -401,7 +401,7 @@ static void softmax(struct reference *r, bool backward)
 
 static double loss_divisor(const struct reference *r, const struct classes *k)
 {
-    const struct softmax_loss_args *a = &r->args->u.softmax_loss;
+    const struct loss_args *a = &r->args->u.softmax_loss;
     int64_t valid = 0;
 
     for (int64_t p = 0; p < k->outer * k->inner; p++)
@@ -421,7 +421,7 @@ static double loss_divisor(const struct reference *r, const struct classes *k)
 
 static void softmax_loss(struct reference *r, bool backward)
 {
-    const struct softmax_loss_args *a = &r->args->u.softmax_loss;
+    const struct loss_args *a = &r->args->u.softmax_loss;
     struct classes k = classes_of(r, a->axis);
     double d = loss_divisor(r, &k), loss = 0;
 

@@ -403,7 +403,7 @@ static double divisor(enum loss_normalization normalization, int64_t places, int
 
 static void sigmoid_loss(struct reference *r, bool backward)
 {
-    const struct sigmoid_loss_args *a = &r->args->u.sigmoid_loss;
+    const struct loss_args *a = &r->args->u.sigmoid_loss;
     int64_t n = elems(bottom_shape(r, 0)), valid = 0;
     double sum = 0;
 
@@ -499,7 +499,7 @@ static double infogain_h(const struct reference *r, int64_t classes, int64_t lab
 
 static void infogain_loss(struct reference *r, bool backward)
 {
-    const struct infogain_loss_args *a = &r->args->u.infogain_loss;
+    const struct loss_args *a = &r->args->u.infogain_loss;
     const struct shape *x = bottom_shape(r, 0);
     int axis = 0;
 

@@ -1,12 +1,13 @@
 /* Sum, product or maximum of several bottoms, element by element, in one common format. */
 #include "engine/cpu/cpu_internal.h"
 
+#include "engine/op_size.h"
+
 #include <string.h>
 
 struct eltwise {
     struct cpu_op op;
-    size_t n; /* floats of a tensor in the common format */
-    float *coeff;
+    size_t n;         /* floats of a tensor in the common format */
     int32_t *winner;  /* MAX in TRAIN: which bottom */
     bool passes_grad; /* the top's gradient is bottom 0's, in its memory */
 };
@@ -22,28 +23,13 @@ static const struct cpu_format *eltwise_format(const struct cpu_op *op)
     return format;
 }
 
-static int eltwise_arrays(struct eltwise *elt)
-{
-    struct cpu_op *op = &elt->op;
-
-    if (OWN(&op->owner, elt->coeff, op->args.nbottoms, "an eltwise operator"))
-        return -1;
-    for (int i = 0; i < op->args.nbottoms; i++)
-        elt->coeff[i] = op->args.u.eltwise.coeff ? op->args.u.eltwise.coeff[i] : 1;
-    op->args.u.eltwise.coeff = NULL; /* was lent for this call only */
-    if (op->args.u.eltwise.operation != ELTWISE_MAX || !op->args.train)
-        return 0;
-    elt->winner = cpu_op_alloc(op, elt->n * sizeof *elt->winner, "the winners of a maximum");
-    return elt->winner ? 0 : -1;
-}
-
 /* A sum's gradient is that of each term; the first needs no copy of it. */
 static bool eltwise_passes_grad(const struct eltwise *elt, const struct cpu_format *format)
 {
     const struct cpu_op *op = &elt->op;
 
     return !cpu_op_in_place(op) && op->args.u.eltwise.operation == ELTWISE_SUM &&
-           cpu_op_propagates(op, 0) && elt->coeff[0] == 1 &&
+           cpu_op_propagates(op, 0) && op_eltwise_coeff(&op->args, 0) == 1 &&
            cpu_tensor_format(&op->args.bottoms[0]->grad) == format;
 }
 
@@ -56,7 +42,8 @@ static int eltwise_create(struct cpu_op *op)
     elt->n = cpu_format_bytes(&op->args.tops[0]->value.shape, format) / sizeof(float);
     if (!cpu_op_in_place(op))
         cpu_top_set(op->args.tops[0], format);
-    if (eltwise_arrays(elt))
+    if (op->args.u.eltwise.operation == ELTWISE_MAX && op->args.train &&
+        !(elt->winner = cpu_op_alloc(op, elt->n * sizeof *elt->winner, "the winners of a maximum")))
         return -1;
     elt->passes_grad = eltwise_passes_grad(elt, format);
     if (elt->passes_grad)
@@ -114,7 +101,7 @@ static void eltwise_forward_piece(struct eltwise *elt, float *y, size_t at, size
     for (int i = 0; i < op->args.nbottoms; i++) {
         const float *x = cpu_op_x(op, i) + at;
         if (op->args.u.eltwise.operation == ELTWISE_SUM)
-            cpu_axpby_piece(y + at, elt->coeff[i], x, i ? 1 : 0, n);
+            cpu_axpby_piece(y + at, op_eltwise_coeff(&op->args, i), x, i ? 1 : 0, n);
         else if (i == 0)
             memcpy(y + at, x, n * sizeof *y);
         else if (op->args.u.eltwise.operation == ELTWISE_PROD)
@@ -145,7 +132,7 @@ static void eltwise_backward_piece(struct eltwise *elt, int who, const float *dy
 
     switch (op->args.u.eltwise.operation) {
     case ELTWISE_SUM:
-        cpu_axpby_piece(dx + at, elt->coeff[who], dy + at, 0, n);
+        cpu_axpby_piece(dx + at, op_eltwise_coeff(&op->args, who), dy + at, 0, n);
         break;
     case ELTWISE_MAX:
         eltwise_max_back_piece(dx + at, dy + at, elt->winner + at, who, n);

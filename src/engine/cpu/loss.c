@@ -2,6 +2,7 @@
  * in one fixed order. */
 #include "engine/cpu/loss.h"
 
+#include "engine/op_size.h"
 #include "util/error.h"
 
 #include <inttypes.h>
@@ -42,12 +43,10 @@ double loss_scale(const struct loss *loss)
 double loss_divisor(enum loss_normalization normalization, int64_t places, int64_t valid,
                     int64_t outer)
 {
-    int64_t d = normalization == LOSS_FULL         ? places
-                : normalization == LOSS_VALID      ? valid
-                : normalization == LOSS_BATCH_SIZE ? outer
-                                                   : 1;
+    double d = op_loss_divisor(normalization, places, outer);
 
-    return d > 1 ? (double)d : 1;
+    d = d > 0 ? d : (double)valid;
+    return d > 1 ? d : 1;
 }
 
 /* Bottom 0 as rows, one for each sample. */
@@ -73,14 +72,14 @@ static int64_t loss_elems(const struct cpu_op *op)
         .gradient = name##_gradient,                                                               \
     }
 
-static bool sigmoid_ignored(const struct sigmoid_loss_args *a, float target)
+static bool sigmoid_ignored(const struct loss_args *a, float target)
 {
     return a->has_ignore_label && truncf(target) == (float)a->ignore_label;
 }
 
 static int sigmoid_loss_forward(struct cpu_op *op)
 {
-    const struct sigmoid_loss_args *a = &op->args.u.sigmoid_loss;
+    const struct loss_args *a = &op->args.u.sigmoid_loss;
     const float *x = cpu_op_x(op, 0), *targets = cpu_op_x(op, 1);
     int64_t n = loss_elems(op), valid = 0;
     double sum = 0;
@@ -98,7 +97,7 @@ static int sigmoid_loss_forward(struct cpu_op *op)
 
 static int sigmoid_loss_gradient(struct cpu_op *op, int bottom, float *dx)
 {
-    const struct sigmoid_loss_args *a = &op->args.u.sigmoid_loss;
+    const struct loss_args *a = &op->args.u.sigmoid_loss;
     const float *x = cpu_op_x(op, bottom), *t = cpu_op_x(op, 1);
     float scale = (float)loss_scale((struct loss *)op);
 

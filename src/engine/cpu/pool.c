@@ -426,3 +426,86 @@ const struct cpu_kind cpu_pool = {
     .forward = pool_forward,
     .gradient = pool_gradient,
 };
+
+/* ---- spatial pyramid: MAX or AVE of 2^l x 2^l windows for each level l, in plain memory ---- */
+
+struct spp {
+    struct cpu_op op;
+    int32_t *where; /* MAX in TRAIN: as pool's */
+};
+
+static int spp_create(struct cpu_op *op)
+{
+    struct spp *spp = (struct spp *)op;
+
+    if (!op->args.train || op->args.u.spp.method != POOL_MAX)
+        return 0;
+    spp->where = cpu_op_alloc(op, shape_elems(&op->args.tops[0]->value.shape) * sizeof *spp->where,
+                              "the places of maxima");
+    return spp->where ? 0 : -1;
+}
+
+/* One window: from a plane to its place in the top, or, where back, the gradient to the plane. */
+static void spp_run_window(const struct spp *spp, bool back, const struct op_windows *a,
+                           const struct window *win, const float *from, float *to, int32_t *where)
+{
+    bool max = spp->op.args.u.spp.method == POOL_MAX;
+    double sum = 0;
+    int32_t unused;
+
+    if (max && !back) {
+        pool_max_one(from, a, 1, win, to, where ? where : &unused);
+    } else if (max) {
+        if (*where >= 0)
+            to[*where] += *from;
+    } else if (back) {
+        FOR_WINDOW(a, win, here)
+        to[here] += *from / win->divisor;
+    } else {
+        FOR_WINDOW(a, win, here)
+        sum += from[here];
+        *to = (float)(sum / (double)win->divisor);
+    }
+}
+
+/* All levels of one plane. */
+static void spp_run_plane(const struct spp *spp, bool back, int64_t plane, const float *from,
+                          float *to)
+{
+    const struct shape *x = &spp->op.args.bottoms[0]->value.shape;
+    int64_t channels = x->dim[1], sample = plane / channels, channel = plane % channels;
+    int64_t top = sample * (int64_t)shape_count(&spp->op.args.tops[0]->value.shape, 1, 2);
+
+    for (int l = 0; l < spp->op.args.u.spp.levels; l++) {
+        const struct op_windows a = op_spp_windows(x, l);
+        int64_t n = a.places[1] * a.places[2];
+
+        for (int64_t p = 0, at = top + channel * n; p < n; p++, at++) {
+            const struct window win = pool_window_of(&a, p);
+            spp_run_window(spp, back, &a, &win, back ? from + at : from, back ? to : to + at,
+                           spp->where ? spp->where + at : NULL);
+        }
+        top += channels * n;
+    }
+}
+
+static int spp_run(struct cpu_op *op, bool back, const float *from, float *to)
+{
+    const struct shape *x = &op->args.bottoms[0]->value.shape;
+    int64_t pixels = x->dim[2] * x->dim[3];
+
+    if (back)
+        cpu_zero(to, shape_elems(x));
+#pragma omp parallel for
+    for (int64_t p = 0; p < x->dim[0] * x->dim[1]; p++)
+        spp_run_plane((const struct spp *)op, back, p, back ? from : from + p * pixels,
+                      back ? to + p * pixels : to);
+    return 0;
+}
+
+const struct cpu_kind cpu_spp = {
+    .size = sizeof(struct spp),
+    .blobs = CPU_PLAIN,
+    .create = spp_create,
+    .run = spp_run,
+};

@@ -91,7 +91,6 @@ struct class_loss {
     struct loss loss;
     struct scores scores;
     float *own;      /* probabilities, if there is no second top; else NULL */
-    float *given;    /* Infogain: the matrix H if it is no bottom */
     float *row_sums; /* Infogain: of H */
 };
 
@@ -101,11 +100,11 @@ static float *class_loss_p(const struct class_loss *loss)
     return loss->own ? loss->own : loss->loss.op.args.tops[1]->value.data;
 }
 
-static int class_loss_create(struct cpu_op *op, struct scores scores)
+static int class_loss_create(struct cpu_op *op, const struct loss_args *a)
 {
     struct class_loss *loss = (struct class_loss *)op;
 
-    loss->scores = scores;
+    loss->scores = scores_of(op, a->axis, a->has_ignore_label, a->ignore_label);
     if (op->args.ntops == 2)
         return 0;
     loss->own = cpu_op_alloc(op, shape_elems(&op->args.bottoms[0]->value.shape) * sizeof(float),
@@ -115,9 +114,7 @@ static int class_loss_create(struct cpu_op *op, struct scores scores)
 
 static int softmax_loss_create(struct cpu_op *op)
 {
-    const struct softmax_loss_args *a = &op->args.u.softmax_loss;
-
-    return class_loss_create(op, scores_of(op, a->axis, a->has_ignore_label, a->ignore_label));
+    return class_loss_create(op, &op->args.u.softmax_loss);
 }
 
 static int softmax_loss_forward(struct cpu_op *op)
@@ -179,29 +176,19 @@ const struct cpu_kind cpu_softmax_loss = {
 static int infogain_loss_create(struct cpu_op *op)
 {
     struct class_loss *loss = (struct class_loss *)op;
-    struct infogain_loss_args *a = &op->args.u.infogain_loss;
-    struct scores s = scores_of(op, a->axis, a->has_ignore_label, a->ignore_label);
-    size_t n = (size_t)(s.classes * s.classes);
 
-    if (class_loss_create(op, s))
+    if (class_loss_create(op, &op->args.u.infogain_loss))
         return -1;
-    loss->row_sums =
-        cpu_op_alloc(op, (size_t)s.classes * sizeof(float), "sums of the infogain matrix");
+    loss->row_sums = cpu_op_alloc(op, (size_t)loss->scores.classes * sizeof(float),
+                                  "sums of the infogain matrix");
     if (!loss->row_sums)
         return -1;
-    if (op->args.nbottoms == 3)
-        return cpu_op_take(op, 2, NULL, WORK_OWN);
-    loss->given = cpu_op_alloc(op, n * sizeof(float), "the infogain matrix");
-    if (!loss->given)
-        return -1;
-    memcpy(loss->given, a->matrix, n * sizeof(float));
-    a->matrix = NULL; /* was lent for this call only */
-    return 0;
+    return op->args.nbottoms == 3 ? cpu_op_take(op, 2, NULL, WORK_OWN) : 0;
 }
 
-static const float *infogain_h(const struct class_loss *loss)
+static const float *infogain_h(const struct cpu_op *op)
 {
-    return loss->given ? loss->given : cpu_op_x(&loss->loss.op, 2);
+    return op->args.nbottoms == 3 ? cpu_op_x(op, 2) : op->args.u.infogain_loss.matrix;
 }
 
 static int infogain_loss_forward(struct cpu_op *op)
@@ -210,7 +197,7 @@ static int infogain_loss_forward(struct cpu_op *op)
     const struct scores *s = &loss->scores;
     int64_t places = s->outer * s->inner, valid = 0, label;
     float *p = class_loss_p(loss);
-    const float *h = infogain_h(loss);
+    const float *h = infogain_h(op);
     double sum = 0;
 
     for (int64_t r = 0; r < s->classes; r++) {
@@ -238,7 +225,7 @@ static int infogain_loss_gradient(struct cpu_op *op, int bottom, float *dx)
 {
     struct class_loss *loss = (struct class_loss *)op;
     const struct scores *s = &loss->scores;
-    const float *h = infogain_h(loss), *p = class_loss_p(loss);
+    const float *h = infogain_h(op), *p = class_loss_p(loss);
     float scale = (float)loss_scale(&loss->loss);
     int64_t label;
 
