@@ -249,6 +249,7 @@ struct kernel_labels {
     bool rows; /* only passed on to the report */
     bool has_ignore;
     int ignore;
+    float smoothing; /* of the softmax loss (engine/ops.h) */
     struct kernel_bad *report;
     const char *layer; /* only passed on to the report */
 };

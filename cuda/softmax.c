@@ -51,6 +51,7 @@ static int softmax_loss_create(struct cuda_op *op)
 
     if (softmax_labels_create(op, a->axis, a->has_ignore_label, a->ignore_label, &sl->labels))
         return -1;
+    sl->labels.smoothing = a->smoothing;
     places = (size_t)sl->labels.outer * (size_t)sl->labels.inner;
     sl->divisor = cuda_op_alloc(op, (places + 1) * sizeof(double), "the terms of a loss");
     if (!sl->divisor || op->args.ntops == 2)

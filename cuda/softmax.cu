@@ -78,18 +78,27 @@ cudaError_t kernel_softmax_back(cudaStream_t stream, const float *p, const float
     return cudaGetLastError();
 }
 
-/* -log of the label's probability; NaN where it is one, -1 where it is ignored (no loss is
+/* -log p, NaN of NaN */
+static DEVICE double softmax_loss_term(float p)
+{
+    return -log(p < FLT_MIN ? (double)FLT_MIN : (double)p) + 0.0;
+}
+
+/* The loss of each place; NaN where a probability is one, -1 where the label is ignored (no loss is
  * negative). */
 KERNEL void softmax_loss_terms(struct kernel_labels l, const float *p, const float *labels,
                                double *terms)
 {
     FOR_EACH(i, l.outer * l.inner)
     {
+        const float *q = p + i / l.inner * l.classes * l.inner + i % l.inner;
         int label = label_of(&l, labels[i]);
-        float q = 1;
+        double smoothing = l.smoothing, sum = -1;
         if (label >= 0)
-            q = p[(i / l.inner * l.classes + label) * l.inner + i % l.inner];
-        terms[i] = label < 0 ? -1.0 : -log(q < FLT_MIN ? (double)FLT_MIN : (double)q) + 0.0;
+            sum = (1 - smoothing) * softmax_loss_term(q[label * l.inner]);
+        for (int c = 0; label >= 0 && smoothing > 0 && c < l.classes; c++)
+            sum += smoothing / l.classes * softmax_loss_term(q[c * l.inner]);
+        terms[i] = sum;
     }
 }
 
@@ -124,17 +133,18 @@ cudaError_t kernel_softmax_loss(cudaStream_t stream, const struct kernel_labels 
     return cudaGetLastError();
 }
 
-/* (p - 1 at the label) * loss weight / divisor */
+/* (p - target) * loss weight / divisor */
 KERNEL void softmax_loss_back(struct kernel_labels l, const float *p, const float *labels,
                               const float *weight, const double *divisor, float *dx)
 {
     float scale = (float)(*weight / *divisor);
+    float off = l.smoothing / (float)l.classes, on = 1 - l.smoothing + off;
 
     FOR_EACH(i, l.outer * l.classes * l.inner)
     {
         int inner = i % l.inner, c = i / l.inner % l.classes, outer = i / (l.inner * l.classes);
         int label = label_of(&l, labels[outer * l.inner + inner]);
-        dx[i] = label < 0 ? 0 : scale * (c == label ? p[i] - 1 : p[i]);
+        dx[i] = label < 0 ? 0 : scale * (p[i] - (c == label ? on : off));
     }
 }
 

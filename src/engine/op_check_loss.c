@@ -52,6 +52,8 @@ static int softmax_loss_check(const struct op_args *args)
 
     if (loss_check_scores(args, a->axis) || loss_check_normalization(a->normalization))
         return -1;
+    if (!(a->smoothing >= 0 && a->smoothing < 1))
+        return error_set("smoothing is %g; expected 0 to below 1", (double)a->smoothing);
     return args->ntops == 2 ? op_check_top_like_bottom(args, 1) : 0;
 }
 

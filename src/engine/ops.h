@@ -122,9 +122,12 @@ enum loss_normalization { LOSS_FULL, LOSS_VALID, LOSS_BATCH_SIZE, LOSS_NONE };
 
 /* Of softmax, infogain and sigmoid loss.
  * Softmax: bottoms: scores, labels (floats holding class numbers, N*inner of them); tops: loss
- * (scalar), optionally the probabilities. backward reads the loss weight from tops[0]->grad. */
+ * (scalar), optionally the probabilities. backward reads the loss weight from tops[0]->grad.
+ * smoothing e: the target is 1 - e + e / classes at the label and e / classes elsewhere, as
+ * torch.nn.CrossEntropyLoss has it (Szegedy et al. 2016, section 7). */
 struct loss_args {
-    int axis; /* not of sigmoid loss */
+    float smoothing; /* of softmax loss: 0 to below 1 */
+    int axis;        /* not of sigmoid loss */
     bool has_ignore_label;
     int ignore_label;
     enum loss_normalization normalization;

@@ -13,6 +13,8 @@
 
 static int loss_setup(struct layer *layer)
 {
+    if (layer->param->loss_param && layer->param->loss_param->has_label_smoothing)
+        return error_set("label_smoothing is for SoftmaxWithLoss, not for %s", layer->i->type);
     return layer_set_scalar(layer, LOSS_FLOPS);
 }
 
@@ -27,7 +29,8 @@ struct loss_args layer_loss_args(const struct layer *layer)
         [CAFFE__LOSS_PARAMETER__NORMALIZATION_MODE__NONE] = LOSS_NONE};
     const Caffe__LossParameter *p = LAYER_PARAM(layer, loss_param, LossParameter, LOSS_PARAMETER);
 
-    return (struct loss_args){.has_ignore_label = p->has_ignore_label,
+    return (struct loss_args){.smoothing = p->label_smoothing,
+                              .has_ignore_label = p->has_ignore_label,
                               .ignore_label = p->ignore_label,
                               .normalization = p->has_normalization ? modes[p->normalization]
                                                : !p->has_normalize  ? layer->i->normalization

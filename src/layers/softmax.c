@@ -2,6 +2,8 @@
  * (outer, classes, inner); there is one label for each of outer x inner places. */
 #include "layers/layers_internal.h"
 
+#include "util/error.h"
+
 /* Rough work per score: maximum, difference, exponential, sum, division. */
 #define SOFTMAX_FLOPS 5.0
 
@@ -31,6 +33,9 @@ static int softmax_loss_setup(struct layer *layer)
     layer->u.softmax_loss = layer_loss_args(layer);
     if (softmax_axis(layer, &layer->u.softmax_loss.axis))
         return -1;
+    if (!(layer->u.softmax_loss.smoothing >= 0 && layer->u.softmax_loss.smoothing < 1))
+        return error_set("label_smoothing is %g; expected 0 to below 1",
+                         (double)layer->u.softmax_loss.smoothing);
     return layer_set_scalar(layer, SOFTMAX_FLOPS);
 }
 

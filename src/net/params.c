@@ -232,6 +232,9 @@ int net_make_params(struct net *net, const struct layer_env *env)
     for (int l = 0; !status && l < net->nlayers; l++)
         if (make_layer_params(&sharing, &net->layers[l]))
             status = net_layer_error(net, l);
+    for (int p = 0; env->no_bias_decay && p < net->nparams; p++)
+        if (net->params[p].shape.naxes < 2)
+            net->params[p].decay_mult = 0;
     free(sharing.shared);
     return status;
 }

@@ -56,6 +56,7 @@ int compute_create_nets(struct compute *compute, struct job *job, const struct o
     if (chw[0] > 0)
         env.input_chw = chw;
     env.ranks = ranks;
+    env.no_bias_decay = job->options->no_bias_decay;
     env.trace = trace;
     if (job_batch(job, &env.batch))
         return -1;

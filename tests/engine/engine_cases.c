@@ -229,6 +229,7 @@ static int choose_labelled(struct engine_case *c)
     } else {
         args->u.softmax_loss = (struct loss_args){
             .axis = case_draw(c, 0, 1) ? 1 : 1 - naxes,
+            .smoothing = case_draw(c, 0, 1) ? 0.1f * (float)case_draw(c, 1, 9) : 0,
             .has_ignore_label = case_draw(c, 0, 1),
             .ignore_label = ignore,
             .normalization = (enum loss_normalization)case_draw(c, LOSS_FULL, LOSS_NONE)};

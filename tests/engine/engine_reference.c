@@ -423,7 +423,7 @@ static void softmax_loss(struct reference *r, bool backward)
 {
     const struct loss_args *a = &r->args->u.softmax_loss;
     struct classes k = classes_of(r, a->axis);
-    double d = loss_divisor(r, &k), loss = 0;
+    double d = loss_divisor(r, &k), loss = 0, e = a->smoothing;
 
     for (int64_t p = 0; p < k.outer * k.inner; p++) {
         int64_t first = p / k.inner * k.n * k.inner + p % k.inner;
@@ -431,14 +431,15 @@ static void softmax_loss(struct reference *r, bool backward)
         bool ignored = a->has_ignore_label && label == a->ignore_label;
         for (int64_t c = 0; c < k.n; c++) {
             double q = probability(r->bottom[0] + first, &k, c);
+            double target = (1 - e) * (c == label) + e / (double)k.n;
             if (!backward && r->args->ntops == 2)
                 r->top[1][first + c * k.inner] = q;
             if (backward)
                 r->bottom_grad[0][first + c * k.inner] =
-                    ignored ? 0 : (q - (c == label)) * r->top_grad[0][0] / d;
+                    ignored ? 0 : (q - target) * r->top_grad[0][0] / d;
+            if (!ignored)
+                loss -= target * log(fmax(q, FLT_MIN));
         }
-        if (!ignored)
-            loss -= log(fmax(probability(r->bottom[0] + first, &k, label), FLT_MIN));
     }
     if (!backward)
         r->top[0][0] = loss / d;

@@ -284,6 +284,10 @@ static const struct error_case error_cases[] = {
     {PAIR("SigmoidCrossEntropyLoss", "2,3", "2", ""), "expected two bottoms with as many samples"},
     {PAIR("HingeLoss", "2,3", "3", ""),
      "expected 2 labels, one per sample, for 'x' of shape 2 3 (6), found 'z' of shape 3 (3)"},
+    {PAIR("SoftmaxWithLoss", "2,3", "2", "loss_param { label_smoothing: 1 }"),
+     "label_smoothing is 1; expected 0 to below 1"},
+    {PAIR("HingeLoss", "2,3", "2", "loss_param { label_smoothing: 0.1 }"),
+     "label_smoothing is for SoftmaxWithLoss, not for HingeLoss"},
     {PAIR("MultinomialLogisticLoss", "2,3", "2,3", ""), "expected 2 labels, one per sample,"},
     {PAIR("ContrastiveLoss", "2,3", "2,3", ""), "takes 3 bottoms, not 2"},
     {INPUT("x", "2,3") INPUT("z", "2,3") INPUT(

@@ -67,6 +67,18 @@ like servers 3 --servers=1 --comm=ps
 like stale 2 --comm=ps --hierarchy=off --tune=staleness=1
 like dropped 3 --comm=ps --hierarchy=off --drop-stragglers=1
 like grains 2 --global-batch=16 --reproducible
+# biases alone are left out
+run kept 1 --no-bias-decay
+run kept_four 4 --no-bias-decay --hierarchy=2 --comm=allreduce
+"$python" - <<'END' || fail '--no-bias-decay'
+import h5py
+first, one, kept, four = (h5py.File(n + ".h5")["data"] for n in ("first", "one", "kept", "kept_four"))
+for layer in ("below", "unread", "aside"):
+    for run in (kept, four):
+        assert (run[layer]["0"][()] == one[layer]["0"][()]).all(), layer
+        assert (run[layer]["1"][()] == first[layer]["1"][()]).all(), layer
+    assert (one[layer]["1"][()] != first[layer]["1"][()]).any(), layer
+END
 # Adam's history of them is in the snapshot, and comes back from it
 for ranks in 1 2; do
     run whole 1 --set type=Adam --set momentum2=0.99

@@ -117,8 +117,15 @@ static int softmax_loss_create(struct cpu_op *op)
     return class_loss_create(op, &op->args.u.softmax_loss);
 }
 
+/* -log p, NaN of NaN */
+static double softmax_loss_term(float p)
+{
+    return -log(p < FLT_MIN ? (double)FLT_MIN : (double)p);
+}
+
 static int softmax_loss_forward(struct cpu_op *op)
 {
+    double smoothing = op->args.u.softmax_loss.smoothing;
     struct class_loss *loss = (struct class_loss *)op;
     const struct scores *s = &loss->scores;
     float *p = class_loss_p(loss);
@@ -131,21 +138,24 @@ static int softmax_loss_forward(struct cpu_op *op)
             return -1;
         if (label < 0)
             continue;
-        float q = p[scores_at(s, i) + label * s->inner];
-        sum -= log(q < FLT_MIN ? (double)FLT_MIN : (double)q); /* NaN stays NaN */
+        const float *q = p + scores_at(s, i);
+        sum += (1 - smoothing) * softmax_loss_term(q[label * s->inner]);
+        for (int64_t c = 0; smoothing > 0 && c < s->classes; c++)
+            sum += smoothing / (double)s->classes * softmax_loss_term(q[c * s->inner]);
         valid++;
     }
     return loss_set(&loss->loss, sum,
                     loss_divisor(op->args.u.softmax_loss.normalization, places, valid, s->outer));
 }
 
-/* (p - 1 at the label) * loss weight / divisor */
+/* (p - target) * loss weight / divisor */
 static int softmax_loss_gradient(struct cpu_op *op, int bottom, float *dx)
 {
     struct class_loss *loss = (struct class_loss *)op;
     const struct scores *s = &loss->scores;
     const float *p = class_loss_p(loss);
-    float scale = (float)loss_scale(&loss->loss);
+    float scale = (float)loss_scale(&loss->loss), smoothing = op->args.u.softmax_loss.smoothing;
+    float off = smoothing / (float)s->classes, on = 1 - smoothing + off;
     int64_t label;
 
     (void)bottom;
@@ -154,12 +164,10 @@ static int softmax_loss_gradient(struct cpu_op *op, int bottom, float *dx)
         int64_t at = scores_at(s, i);
         if (scores_label(op, s, i, &label))
             return -1;
-        if (label >= 0) {
-            dx[at + label * s->inner] = scale * (p[at + label * s->inner] - 1);
-            continue;
-        }
-        for (int64_t c = 0; c < s->classes; c++)
-            dx[at + c * s->inner] = 0;
+        for (int64_t c = 0; (label < 0 || off > 0) && c < s->classes; c++)
+            dx[at + c * s->inner] = label < 0 ? 0 : scale * (p[at + c * s->inner] - off);
+        if (label >= 0)
+            dx[at + label * s->inner] = scale * (p[at + label * s->inner] - on);
     }
     return 0;
 }
