@@ -184,26 +184,24 @@ static int create_ops(struct net *net)
     return 0;
 }
 
+static void enlarge(size_t *elems, const struct blob *blob)
+{
+    if (blob && shape_elems(&blob->value.shape) > *elems)
+        *elems = shape_elems(&blob->value.shape);
+}
+
 static int make_scratch(struct net *net)
 {
     size_t largest = 1;
 
     for (int i = 0; i < net->internals->nlosses; i++) {
         const struct net_loss *loss = &net->internals->losses[i];
-        const struct layer *layer = &net->layers[loss->layer];
-        size_t elems = shape_elems(&layer->tops[loss->top]->value.shape);
-        if (elems > largest)
-            largest = elems;
-        elems = loss->counted ? shape_elems(&layer->bottoms[LOSS_LABELS]->value.shape) : 0;
-        if (elems > largest)
-            largest = elems;
+        enlarge(&largest, loss->blob);
+        if (loss->counted)
+            enlarge(&largest, net->layers[loss->layer].bottoms[LOSS_LABELS]);
     }
-    for (int o = 0; o < net->noutputs; o++) {
-        const struct blob *labels = net->outputs[o].labels;
-        size_t elems = labels ? shape_elems(&labels->value.shape) : 0;
-        if (elems > largest)
-            largest = elems;
-    }
+    for (int o = 0; o < net->noutputs; o++)
+        enlarge(&largest, net->outputs[o].labels);
     return OWN(&net->internals->owner, net->internals->scratch, largest, "the losses");
 }
 

@@ -49,7 +49,7 @@ int net_find_sums(struct net *net)
     }
     for (int i = 0; i < net->internals->nlosses; i++) {
         struct net_loss *loss = &net->internals->losses[i];
-        loss->sums = sums[net_blob_number(net, net->layers[loss->layer].tops[loss->top])];
+        loss->sums = sums[net_blob_number(net, loss->blob)];
     }
     free(sums);
     return 0;
@@ -59,7 +59,7 @@ static void set_share(struct net *net, struct net_loss *loss, double share)
 {
     loss->share = share;
     for (int o = 0; o < net->noutputs; o++)
-        if (net->outputs[o].blob == net->layers[loss->layer].tops[loss->top])
+        if (net->outputs[o].blob == loss->blob)
             net->outputs[o].share = share;
 }
 

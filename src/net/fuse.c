@@ -48,11 +48,9 @@ static bool is_overwritten(const struct net *net, const struct layer *maker)
 
 static bool is_loss(const struct net *net, const struct blob *blob)
 {
-    for (int i = 0; i < net->internals->nlosses; i++) {
-        const struct net_loss *loss = &net->internals->losses[i];
-        if (net->layers[loss->layer].tops[loss->top] == blob)
+    for (int i = 0; i < net->internals->nlosses; i++)
+        if (net->internals->losses[i].blob == blob)
             return true;
-    }
     return false;
 }
 

@@ -44,7 +44,8 @@ static int read_layer_losses(struct net *net, struct layer *layer)
             return error_set("top '%s' has loss_weight %g, but no gradient can come from it",
                              layer->tops[t]->name, (double)weight);
         loss = &internals->losses[internals->nlosses++];
-        *loss = (struct net_loss){.layer = layer->index, .top = t, .weight = weight, .share = 1};
+        *loss = (struct net_loss){
+            .layer = layer->index, .top = t, .blob = layer->tops[t], .weight = weight, .share = 1};
         loss->counted = layer_ignores_label(layer, &loss->ignored);
     }
     return 0;
@@ -62,11 +63,9 @@ static int read_losses(struct net *net)
         if (read_layer_losses(net, &net->layers[l]))
             return net_layer_error(net, l);
     for (int o = 0; o < net->noutputs; o++)
-        for (int i = 0; i < net->internals->nlosses; i++) {
-            const struct net_loss *loss = &net->internals->losses[i];
-            if (net->layers[loss->layer].tops[loss->top] == net->outputs[o].blob)
-                net->outputs[o].loss_weight = loss->weight;
-        }
+        for (int i = 0; i < net->internals->nlosses; i++)
+            if (net->internals->losses[i].blob == net->outputs[o].blob)
+                net->outputs[o].loss_weight = net->internals->losses[i].weight;
     return 0;
 }
 
@@ -171,7 +170,7 @@ static void mark_blobs(struct net *net)
     for (int i = 0; i < net->internals->nlosses; i++) {
         const struct net_loss *loss = &net->internals->losses[i];
         if (net->layers[loss->layer].needs_backward)
-            net->layers[loss->layer].tops[loss->top]->wants_grad = true;
+            loss->blob->wants_grad = true;
     }
 }
 

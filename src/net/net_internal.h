@@ -18,6 +18,7 @@ struct net_wire {
 /* One term of the loss: weight times the sum of the blob's elements. */
 struct net_loss {
     int layer, top;
+    struct blob *blob; /* that top */
     float weight;
     double share; /* multiplies both its value and its gradient: net_share_losses, net_share_sums,
                      else 1 */

@@ -145,10 +145,8 @@ static void live_on(const struct planner *p)
 
     for (int o = 0; o < net->noutputs; o++)
         live(p, &net->outputs[o].blob->value, p->last, p->last);
-    for (int i = 0; i < net->internals->nlosses; i++) {
-        const struct net_loss *loss = &net->internals->losses[i];
-        live(p, &net->layers[loss->layer].tops[loss->top]->value, p->last, p->last);
-    }
+    for (int i = 0; i < net->internals->nlosses; i++)
+        live(p, &net->internals->losses[i].blob->value, p->last, p->last);
     for (int g = 0; net->train && g < net->ngroups; g++) {
         const struct layer *layer = &net->layers[net->groups[g].layer];
         if (!net->groups[g].factorable)

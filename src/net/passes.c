@@ -24,7 +24,7 @@ int net_add_losses(struct net *net, double *sum)
     *sum = 0;
     for (int i = 0; i < internals->nlosses; i++) {
         const struct net_loss *loss = &internals->losses[i];
-        const struct blob *blob = net->layers[loss->layer].tops[loss->top];
+        const struct blob *blob = loss->blob;
         size_t elems = shape_elems(&blob->value.shape);
         if (net_read_blob(net, blob, internals->scratch))
             return -1;
@@ -66,7 +66,7 @@ static int seed_losses(struct net *net, int layer)
         const struct net_loss *loss = &internals->losses[i];
         if (loss->layer != layer)
             continue;
-        struct blob *blob = net->layers[layer].tops[loss->top];
+        struct blob *blob = loss->blob;
         size_t elems = shape_elems(&blob->value.shape);
         assert(blob->wants_grad && blob->grad.data);
         for (size_t e = 0; e < elems; e++)
