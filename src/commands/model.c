@@ -27,7 +27,7 @@ static int define(const struct model_options *o, struct model *model)
     own.has_level = true; /* as Caffe's tools: the file's own stages stay, its level does not */
     own.level = o->level;
     if (!status)
-        status = net_def_create_phase(model->doc, param, phase, &own, &model->def);
+        status = net_def_create(model->doc, param, phase, &own, &model->def);
     alloc_free_list(own.stage, nstages);
     return status;
 }

@@ -57,8 +57,7 @@ static bool is_loss(const char *type)
     return length >= 4 && strcmp(type + length - 4, "Loss") == 0;
 }
 
-static int keep_layers(struct builder *b, const Caffe__NetParameter *net,
-                       const struct net_state *state)
+static int keep_layers(struct builder *b, const Caffe__NetParameter *net)
 {
     size_t nbottoms = 0, ntops = 0;
 
@@ -71,7 +70,7 @@ static int keep_layers(struct builder *b, const Caffe__NetParameter *net,
     for (size_t i = 0; i < net->n_layer; i++) {
         bool in;
 
-        if (net_state_admits(state, net->layer[i], &in))
+        if (net_state_admits(b->state, net->layer[i], &in))
             return error_context(
                 "%s", text_place(b->doc, net->layer[i], text_or_empty(net->layer[i]->name)).text);
         if (!in)
@@ -365,7 +364,7 @@ static int check_tops(const struct builder *b)
     return status;
 }
 
-static int build(struct builder *b, const Caffe__NetParameter *net, const struct net_state *state)
+static int build(struct builder *b, const Caffe__NetParameter *net)
 {
     int nsources = 0;
 
@@ -374,7 +373,7 @@ static int build(struct builder *b, const Caffe__NetParameter *net, const struct
     if (net->n_layers > 0 || net->n_input > 0)
         return error_set("%s: expected a net in today's form, found fields of an old one",
                          b->def->file);
-    if (keep_layers(b, net, state))
+    if (keep_layers(b, net))
         return -1;
     for (int i = 0; i < b->nkept; i++)
         if (bind_layer(b, i, &nsources))
@@ -382,40 +381,30 @@ static int build(struct builder *b, const Caffe__NetParameter *net, const struct
     return error_status(emit_all(b) || check_tops(b));
 }
 
-int net_def_create(const struct text_doc *doc, const Caffe__NetParameter *param,
-                   const struct net_state *state, struct net_def **out)
+int net_def_create(const struct text_doc *doc, const Caffe__NetParameter *param, int phase,
+                   const Caffe__NetState *more, struct net_def **out)
 {
-    struct builder b = {.doc = doc, .state = state};
-    int status;
+    struct net_state state = {.phase = phase};
+    struct builder b = {.doc = doc, .state = &state};
+    int status = error_status(net_state_merge(&state, param->state) ||
+                              net_state_merge(&state, more) || ALLOC(b.def, 1, "a net"));
 
-    if (ALLOC(b.def, 1, "a net"))
-        return -1;
-    b.def->param = param;
-    status = build(&b, param, state);
+    state.phase = phase; /* files agree; a stray phase must not turn a net over */
+    if (!status) {
+        b.def->param = param;
+        status = build(&b, param);
+    }
     free(b.kept);
     free(b.first_source);
     free(b.first_version);
     free(b.sources);
     free(b.versions);
     names_free(&b.latest);
+    net_state_free(&state);
     if (status)
         net_def_destroy(b.def);
     else
         *out = b.def;
-    return status;
-}
-
-int net_def_create_phase(const struct text_doc *doc, const Caffe__NetParameter *param, int phase,
-                         const Caffe__NetState *more, struct net_def **out)
-{
-    struct net_state state = net_state_make(phase);
-    int status =
-        error_status(net_state_merge(&state, param->state) || net_state_merge(&state, more));
-
-    state.phase = phase; /* files agree; a stray phase must not turn a net over */
-    if (!status)
-        status = net_def_create(doc, param, &state, out);
-    net_state_free(&state);
     return status;
 }
 

@@ -9,7 +9,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What include and exclude rules are compared with. */
+/* What include and exclude rules are compared with. All zero but for the phase: level 0, no stages.
+ */
 struct net_state {
     int phase; /* CAFFE__PHASE__TRAIN or CAFFE__PHASE__TEST */
     int level;
@@ -47,13 +48,9 @@ struct net_def {
     struct layer_def *layers;
 };
 
-/* A state of that phase, level 0, no stages. */
-struct net_state net_state_make(int phase);
-
 /* Merges a state of a file into this one: level and phase replace, stages are added. The strings
  * are borrowed. NULL changes nothing. */
 int net_state_merge(struct net_state *state, const Caffe__NetState *with);
-int net_state_add_stage(struct net_state *state, const char *stage);
 void net_state_free(struct net_state *state);
 
 /* Is the layer in the net of that state? Fails when it has both include and exclude rules. */
@@ -65,20 +62,14 @@ int net_state_admits(const struct net_state *state, const Caffe__LayerParameter 
 bool net_state_explain(const struct net_state *state, const Caffe__LayerParameter *layer, char *out,
                        size_t bytes);
 
-/* Makes the net of `param` for a state. `doc` is the document that holds param: it gives the file's
- * name and line numbers; NULL when param does not come from a text. Both must outlive the result.
- * The state is used as it is: callers merge param->state themselves (docs/caffe.md 4). param must
- * be in today's form (spec_read_net_of sees to that). Fails on a bottom that no layer before
- * produces, a top that is produced twice and not in place, a wrong number of loss weights or of
- * propagate_down.
- */
-int net_def_create(const struct text_doc *doc, const Caffe__NetParameter *param,
-                   const struct net_state *state, struct net_def **out);
-
-/* The same for a phase and the state that the file's and, if not NULL, another one make of it: as
- * in Caffe, neither changes the phase. */
-int net_def_create_phase(const struct text_doc *doc, const Caffe__NetParameter *param, int phase,
-                         const Caffe__NetState *more, struct net_def **out);
+/* Makes the net of `param` for a phase and the state that param->state and, if not NULL, `more`
+ * make of it: as in Caffe, neither changes the phase (docs/caffe.md 4). `doc` is the document that
+ * holds param: it gives the file's name and line numbers; NULL when param does not come from a
+ * text. Both must outlive the result. param must be in today's form (spec_read_net_of sees to
+ * that). Fails on a bottom that no layer before produces, a top that is produced twice and not in
+ * place, a wrong number of loss weights or of propagate_down. */
+int net_def_create(const struct text_doc *doc, const Caffe__NetParameter *param, int phase,
+                   const Caffe__NetState *more, struct net_def **out);
 
 /* "FILE:LINE: layer 'NAME'" for messages; the line is left out when unknown. */
 struct text_place layer_def_place(const struct layer_def *layer);

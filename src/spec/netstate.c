@@ -8,12 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct net_state net_state_make(int phase)
-{
-    return (struct net_state){.phase = phase};
-}
-
-int net_state_add_stage(struct net_state *state, const char *stage)
+static int add_stage(struct net_state *state, const char *stage)
 {
     if (ALLOC_ROOM(state->stages, state->nstages, "stages"))
         return -1;
@@ -30,7 +25,7 @@ int net_state_merge(struct net_state *state, const Caffe__NetState *with)
     if (with->has_level)
         state->level = with->level;
     for (size_t i = 0; i < with->n_stage; i++)
-        if (net_state_add_stage(state, with->stage[i]))
+        if (add_stage(state, with->stage[i]))
             return -1;
     return 0;
 }

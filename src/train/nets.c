@@ -58,8 +58,8 @@ static int load_train(struct solver_nets *nets, const struct text_doc *doc,
         return -1;
     if (shares)
         train = *shared;
-    return net_def_create_phase(train.doc, train.param, CAFFE__PHASE__TRAIN, s->train_state,
-                                &nets->train);
+    return net_def_create(train.doc, train.param, CAFFE__PHASE__TRAIN, s->train_state,
+                          &nets->train);
 }
 
 static int load_tests(struct solver_nets *nets, const struct text_doc *doc,
@@ -96,8 +96,8 @@ static int load_tests(struct solver_nets *nets, const struct text_doc *doc,
             return error_set("%s: test_iter must not be negative, found %d", text_name(doc),
                              s->test_iter[i]);
         nets->test_iter[i] = s->test_iter[i];
-        if (net_def_create_phase(origin.doc, origin.param, CAFFE__PHASE__TEST,
-                                 s->n_test_state ? s->test_state[i] : NULL, &nets->tests[i]))
+        if (net_def_create(origin.doc, origin.param, CAFFE__PHASE__TEST,
+                           s->n_test_state ? s->test_state[i] : NULL, &nets->tests[i]))
             return -1;
         nets->ntests++;
     }

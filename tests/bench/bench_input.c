@@ -46,7 +46,6 @@ static int measure(struct net *net, int passes)
 int main(int argc, char **argv)
 {
     const struct engine_options options = {.threads = 1};
-    struct net_state state = net_state_make(CAFFE__PHASE__TRAIN);
     struct layer_env env = {.nranks = 1, .seed = 1};
     struct engine engine = {0};
     struct text_doc *doc = NULL;
@@ -65,12 +64,12 @@ int main(int argc, char **argv)
     }
     status = engine_open("cpu", &options, &engine) ||
              text_read_file(env.base_file, &caffe__net_parameter__descriptor, &doc) ||
-             net_def_create(doc, (Caffe__NetParameter *)text_root(doc), &state, &def) ||
+             net_def_create(doc, (Caffe__NetParameter *)text_root(doc), CAFFE__PHASE__TRAIN, NULL,
+                            &def) ||
              net_create(def, true, &env, NULL, &net) || net_build(net, &engine, 1) ||
              measure(net, passes);
     if (status)
         fprintf(stderr, "bench_input: %s\n", error_text());
-    net_state_free(&state);
     net_destroy(net);
     net_def_destroy(def);
     text_free(doc);

@@ -70,16 +70,13 @@ static int open_net(struct bench *b)
                                   .nranks = 1,
                                   .seed = 1,
                                   .base_file = b->model};
-    struct net_state state = net_state_make(CAFFE__PHASE__TRAIN);
     int status;
 
     if (engine_open("cpu", &options, &b->engine) ||
-        text_read_file(b->model, &caffe__net_parameter__descriptor, &b->doc)) {
-        net_state_free(&state);
+        text_read_file(b->model, &caffe__net_parameter__descriptor, &b->doc))
         return -1;
-    }
-    status = net_def_create(b->doc, (Caffe__NetParameter *)text_root(b->doc), &state, &b->def);
-    net_state_free(&state);
+    status = net_def_create(b->doc, (Caffe__NetParameter *)text_root(b->doc), CAFFE__PHASE__TRAIN,
+                            NULL, &b->def);
     if (status || net_create(b->def, true, &env, NULL, &b->net) || net_build(b->net, &b->engine, 1))
         return -1;
     b->forward = calloc((size_t)b->net->nlayers, sizeof *b->forward);

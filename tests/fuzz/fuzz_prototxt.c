@@ -31,19 +31,16 @@ static void check_print(const struct text_doc *doc, const ProtobufCMessageDescri
 
 static void wire(const struct text_doc *doc, int phase)
 {
-    struct net_state state = net_state_make(phase);
     char *notices = NULL;
     struct layer_env env = {.look_only = true, .nranks = 1, .seed = 1, .notices = &notices};
     struct net_def *def;
     struct net *net;
 
-    if (net_state_merge(&state, spec_net(doc)->state) == 0 &&
-        net_def_create(doc, spec_net(doc), &state, &def) == 0) {
+    if (net_def_create(doc, spec_net(doc), phase, NULL, &def) == 0) {
         if (net_create(def, phase == CAFFE__PHASE__TRAIN, &env, NULL, &net) == 0)
             net_destroy(net);
         net_def_destroy(def);
     }
-    net_state_free(&state);
     free(notices);
 }
 

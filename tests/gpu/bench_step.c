@@ -49,14 +49,13 @@ static int read_options(struct bench *b, int argc, char **argv)
 static int open_net(struct bench *b)
 {
     const struct layer_env env = {.nranks = 1, .seed = 1, .base_file = b->model};
-    struct net_state state = net_state_make(CAFFE__PHASE__TRAIN);
     void *history = NULL;
     int status;
 
     status = engine_open(b->name, &b->options, &b->engine) ||
              text_read_file(b->model, &caffe__net_parameter__descriptor, &b->doc) ||
-             net_def_create(b->doc, (Caffe__NetParameter *)text_root(b->doc), &state, &b->def);
-    net_state_free(&state);
+             net_def_create(b->doc, (Caffe__NetParameter *)text_root(b->doc), CAFFE__PHASE__TRAIN,
+                            NULL, &b->def);
     if (status || net_create(b->def, true, &env, NULL, &b->net) || net_build(b->net, &b->engine, 1))
         return -1;
     if (!b->engine.i->own_memory)

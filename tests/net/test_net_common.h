@@ -24,14 +24,12 @@ static inline int made_from(struct made *made, struct text_doc *doc, bool train,
                             const struct layer_env *env, const struct net *share)
 {
     struct layer_env own = env ? *env : (struct layer_env){.nranks = 1, .seed = 1};
-    struct net_state state = net_state_make(train ? CAFFE__PHASE__TRAIN : CAFFE__PHASE__TEST);
     int status;
 
     made->doc = doc;
     own.notices = &made->notices;
-    status =
-        net_def_create(made->doc, (Caffe__NetParameter *)text_root(made->doc), &state, &made->def);
-    net_state_free(&state);
+    status = net_def_create(made->doc, (Caffe__NetParameter *)text_root(made->doc),
+                            train ? CAFFE__PHASE__TRAIN : CAFFE__PHASE__TEST, NULL, &made->def);
     return status ? status : net_create(made->def, train, &own, share, &made->net);
 }
 

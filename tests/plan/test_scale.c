@@ -24,17 +24,16 @@ static struct net *net;
 
 static void open_net(void)
 {
-    struct net_state state = net_state_make(CAFFE__PHASE__TRAIN);
     struct layer_env env = {.look_only = true, .nranks = 1};
     const char *folder = getenv("abs_top_srcdir");
     char path[4096];
 
     snprintf(path, sizeof path, "%s/models/resnet50/train_val.prototxt", folder ? folder : ".");
-    ck_assert_msg(
-        !spec_read_net_of(path, layer_check_type, &doc) &&
-            !net_def_create(doc, (const Caffe__NetParameter *)text_root(doc), &state, &def) &&
-            !net_create(def, true, &env, NULL, &net),
-        "%s", error_text());
+    ck_assert_msg(!spec_read_net_of(path, layer_check_type, &doc) &&
+                      !net_def_create(doc, (const Caffe__NetParameter *)text_root(doc),
+                                      CAFFE__PHASE__TRAIN, NULL, &def) &&
+                      !net_create(def, true, &env, NULL, &net),
+                  "%s", error_text());
 }
 
 static void close_net(void)

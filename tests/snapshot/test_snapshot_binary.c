@@ -173,7 +173,6 @@ static const char written_net[] =
 
 START_TEST(written_model_is_read_by_protoc_and_by_us)
 {
-    struct net_state state = net_state_make(CAFFE__PHASE__TRAIN);
     float w[8] = {1, 2, 3, 4, 5, 6, 7, NAN}, b[1] = {-INFINITY}, w2[8], b2[1];
     struct snapshot_layer layers[] = {{"d", 0, {{0}}},
                                       {"ip", 2, {{&ip_w, w, false}, {&ip_b, b, true}}},
@@ -185,7 +184,7 @@ START_TEST(written_model_is_read_by_protoc_and_by_us)
     ck_assert_int_eq(text_read_string("F", written_net, strlen(written_net),
                                       &caffe__net_parameter__descriptor, &doc),
                      0);
-    ck_assert_int_eq(net_def_create(doc, spec_net(doc), &state, &def), 0);
+    ck_assert_int_eq(net_def_create(doc, spec_net(doc), CAFFE__PHASE__TRAIN, NULL, &def), 0);
     ck_assert_int_eq(def->nlayers, 4);
     ck_assert_msg(snapshot_write_model_binary(in_folder("w.caffemodel"), NULL, def, layers, 4) == 0,
                   "%s", error_text());
@@ -225,7 +224,6 @@ START_TEST(written_definitions_say_what_caffe_adds)
         "layer { name: 'b' type: 'BatchNorm' bottom: 'x' top: 'b' }"
         "layer { name: 'l' type: 'EuclideanLoss' bottom: 'b' bottom: 'y' top: 'l' }";
     static const char param[] = "  param {\n    lr_mult: 0\n    decay_mult: 0\n  }\n";
-    struct net_state state = net_state_make(CAFFE__PHASE__TRAIN);
     struct snapshot_layer layers[] = {{"d", 0, {{0}}}, {"b", 0, {{0}}}, {"l", 0, {{0}}}};
     struct text_doc *doc;
     struct net_def *def;
@@ -233,7 +231,7 @@ START_TEST(written_definitions_say_what_caffe_adds)
 
     ck_assert_int_eq(
         text_read_string("F", net, strlen(net), &caffe__net_parameter__descriptor, &doc), 0);
-    ck_assert_int_eq(net_def_create(doc, spec_net(doc), &state, &def), 0);
+    ck_assert_int_eq(net_def_create(doc, spec_net(doc), CAFFE__PHASE__TRAIN, NULL, &def), 0);
     ck_assert_int_eq(snapshot_write_model_binary(in_folder("w.caffemodel"), NULL, def, layers, 3),
                      0);
     snprintf(

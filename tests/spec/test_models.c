@@ -247,7 +247,6 @@ static const char *source_file(const char *name)
 
 static void make(struct made *made, int index, int phase)
 {
-    struct net_state state = net_state_make(phase);
     struct layer_env env = {.look_only = true, .nranks = 1, .seed = 1, .notices = &made->notices};
 
     made->notices = NULL;
@@ -255,8 +254,8 @@ static void make(struct made *made, int index, int phase)
     ck_assert_msg(spec_read_net_of(source_file(net_name(index)), NULL, &made->doc) == 0, "%s",
                   error_text());
     ck_assert_str_eq(text_notices(made->doc), "");
-    ck_assert_msg(net_def_create(made->doc, spec_net(made->doc), &state, &made->def) == 0, "%s",
-                  error_text());
+    ck_assert_msg(net_def_create(made->doc, spec_net(made->doc), phase, NULL, &made->def) == 0,
+                  "%s", error_text());
     ck_assert_msg(net_create(made->def, phase == CAFFE__PHASE__TRAIN, &env, NULL, &made->net) == 0,
                   "%s", error_text());
 }

@@ -3,7 +3,7 @@
 #include "spec/netdef.h"
 #include "spec/read.h"
 #include "tests/suite.h"
-#include "util/error.h"
+#include "util/alloc.h"
 #include "util/strbuf.h"
 
 #include <check.h>
@@ -24,20 +24,19 @@ struct made {
 /* Reads a net and makes its definition for a state of comma-listed stages. */
 static int make(struct made *made, const char *text, int phase, int level, const char *stages)
 {
-    struct net_state state = net_state_make(phase);
-    char copy[256], *rest = copy, *stage;
-    int status;
+    Caffe__NetState more = CAFFE__NET_STATE__INIT;
+    int n, status;
 
     *made = (struct made){0};
-    snprintf(copy, sizeof copy, "%s", stages);
-    state.level = level;
-    while (copy[0] != '\0' && (stage = strsep(&rest, ",")) != NULL)
-        ck_assert_int_eq(net_state_add_stage(&state, stage), 0);
+    more.has_level = true;
+    more.level = level;
+    ck_assert_int_eq(alloc_split(&more.stage, &n, stages, "stages"), 0);
+    more.n_stage = (size_t)n;
     ck_assert_msg(text_read_string("F", text, strlen(text), &caffe__net_parameter__descriptor,
                                    &made->doc) == 0,
                   "%s", error_text());
-    status = net_def_create(made->doc, spec_net(made->doc), &state, &made->def);
-    net_state_free(&state);
+    status = net_def_create(made->doc, spec_net(made->doc), phase, &more, &made->def);
+    alloc_free_list(more.stage, n);
     if (status)
         text_free(made->doc);
     return status;
@@ -138,7 +137,7 @@ END_TEST
 
 START_TEST(states_merge_as_solver_and_net_give_them)
 {
-    struct net_state state = net_state_make(CAFFE__PHASE__TRAIN);
+    struct net_state state = {.phase = CAFFE__PHASE__TRAIN};
     const char text[] = "state { phase: TEST stage: 'a' }";
     const char later[] = "state { level: -3 stage: 'b' }";
     struct text_doc *first, *second;
@@ -338,20 +337,19 @@ START_TEST(net_without_a_document_is_made_as_well)
 {
     Caffe__NetParameter net = CAFFE__NET_PARAMETER__INIT;
     Caffe__LayerParameter layer = CAFFE__LAYER_PARAMETER__INIT, *layers[] = {&layer};
-    struct net_state state = net_state_make(CAFFE__PHASE__TEST);
     char *bottoms[] = {"x"};
     struct net_def *def;
 
     net.n_layer = 1;
     net.layer = layers;
-    ck_assert_int_eq(net_def_create(NULL, &net, &state, &def), 0);
+    ck_assert_int_eq(net_def_create(NULL, &net, CAFFE__PHASE__TEST, NULL, &def), 0);
     ck_assert_str_eq(def->layers[0].name, "");
     ck_assert_str_eq(def->layers[0].type, "");
     ck_assert_str_eq(layer_def_place(&def->layers[0]).text, "net: layer ''");
     net_def_destroy(def);
     layer.n_bottom = 1;
     layer.bottom = bottoms;
-    ck_assert_int_ne(net_def_create(NULL, &net, &state, &def), 0);
+    ck_assert_int_ne(net_def_create(NULL, &net, CAFFE__PHASE__TEST, NULL, &def), 0);
     ck_assert_str_eq(error_text(),
                      "net: layer '': Unknown bottom blob 'x' (layer '', bottom index 0)");
     net_def_destroy(NULL);

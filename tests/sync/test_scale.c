@@ -84,14 +84,13 @@ struct model {
 
 static void model_open(const char *folder, const char *name, struct model *out)
 {
-    struct net_state state = net_state_make(CAFFE__PHASE__TRAIN);
     struct layer_env env = {.look_only = true, .nranks = 1};
     char path[4096];
 
     snprintf(path, sizeof path, "%s/%s/train_val.prototxt", folder, name);
     REQUIRE(!spec_read_net_of(path, layer_check_type, &out->doc) &&
-                !net_def_create(out->doc, (const Caffe__NetParameter *)text_root(out->doc), &state,
-                                &out->def) &&
+                !net_def_create(out->doc, (const Caffe__NetParameter *)text_root(out->doc),
+                                CAFFE__PHASE__TRAIN, NULL, &out->def) &&
                 !net_create(out->def, true, &env, NULL, &out->net),
             "%s", error_text());
     out->arena = mmap(NULL, out->net->elems * sizeof(float), PROT_READ | PROT_WRITE,
