@@ -8,14 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int add_stage(struct net_state *state, const char *stage)
-{
-    if (ALLOC_ROOM(state->stages, state->nstages, "stages"))
-        return -1;
-    state->stages[state->nstages++] = stage;
-    return 0;
-}
-
 int net_state_merge(struct net_state *state, const Caffe__NetState *with)
 {
     if (with == NULL)
@@ -24,9 +16,11 @@ int net_state_merge(struct net_state *state, const Caffe__NetState *with)
         state->phase = with->phase;
     if (with->has_level)
         state->level = with->level;
-    for (size_t i = 0; i < with->n_stage; i++)
-        if (add_stage(state, with->stage[i]))
+    for (size_t i = 0; i < with->n_stage; i++) {
+        if (ALLOC_ROOM(state->stages, state->nstages, "stages"))
             return -1;
+        state->stages[state->nstages++] = with->stage[i];
+    }
     return 0;
 }
 
