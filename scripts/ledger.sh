@@ -43,7 +43,7 @@ CSV, TensorBoard|c|src/report/curves.* src/train/metrics.c
 trace, timeline|c|src/trace/* src/timeline/*
 trainer|H|src/train/{compute,course,job,loop,net_exchange,nets,output,parts,place_updates,policy,rates,scores,start_log,test,timing,trainer}.*
 dry run, made-up data|c|src/train/{dry_run,fake_data}.*
-agreement of ranks|N|src/train/agree_*.* src/util/{agree,agreement,compare_ranks,handshake}.*
+agreement of ranks|N|src/train/agree_*.* src/util/{agree,agreement,handshake,ranks}.*
 signals, deadlines|N|src/train/{signals,deadline}.*
 late and lost ranks, NaN, damaged records|N|src/train/{data_notices,monitor,numeric_checks,stragglers}.* src/util/watchdog.*
 cores|N|src/train/cores.*

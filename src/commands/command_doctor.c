@@ -115,7 +115,7 @@ static int compare_libraries(void)
         if (sscanf(line, "%15s %511[^\n]", name, value) == 2)
             agreement_put(&list, name, "%s", value);
     }
-    status = agreement_check(MPI_COMM_WORLD, &list, AGREEMENT_START);
+    status = agree_alike(MPI_COMM_WORLD, 0, &list, AGREEMENT_START);
     strbuf_free(&lines);
     strbuf_free(&list);
     return status;

@@ -266,8 +266,7 @@ bool command_start(int *argc, char ***argv, int *status, struct strbuf *alike,
         watchdog_step("comparing the ranks' commands");
         if (watch && watchdog_begin(watch))
             parsed = -1;
-        *status = error_status(error_agree(MPI_COMM_WORLD, parsed < 0 ? -1 : 0) ||
-                               agreement_check(MPI_COMM_WORLD, alike, AGREEMENT_START));
+        *status = agree_alike(MPI_COMM_WORLD, parsed < 0 ? -1 : 0, alike, AGREEMENT_START);
         starts = !*status && !parsed;
         if (!starts)
             *status = command_end_mpi(command, *status, false);

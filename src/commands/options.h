@@ -32,8 +32,8 @@ struct command_line {
                                     given; NULL: nothing computes */
     int least_words, max_words;  /* how many words that are no options may stand there */
     const char *expected;        /* the message where there are fewer words */
-    struct strbuf *alike; /* for agreement_check: what all ranks must have been given; NULL: the
-                             command has one rank */
+    struct strbuf *alike;        /* for agree_alike: what all ranks must have been given; NULL: the
+                                    command has one rank */
 };
 
 /* A command line's table, from an array of rows. */

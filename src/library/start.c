@@ -42,9 +42,8 @@ static int compare_all(struct poseidon *p)
     int status = p->nmembers > 0 ? 0 : error_set("poseidon_start: no tensor was added");
 
     describe_job(p, &p->about);
-    return error_status(
-        error_agree(p->comm, status || strbuf_status(&p->about)) ||
-        agreement_check(p->comm, &p->about, "all ranks add the same tensors in the same order"));
+    return agree_alike(p->comm, status, &p->about,
+                       "all ranks add the same tensors in the same order");
 }
 
 static void warn(void *context, const char *text)

@@ -2,19 +2,21 @@
  * plans, and give everybody rank 0's parameters. */
 #include "sync/sync_internal.h"
 
+#include "util/agreement.h"
+
+#include <inttypes.h>
 #include <string.h>
 
-int sync_check_digest(struct sync *sync)
+int sync_compare_plans(struct sync *sync)
 {
-    uint64_t mine = plan_digest(sync->plan, (uint64_t)sync->options.staleness), root = mine;
+    struct strbuf list = {0};
+    int status;
 
-    MPI_TRY(MPI_Bcast(&root, 1, MPI_UINT64_T, 0, sync->all));
-    if (mine != root)
-        return error_set("this rank's plan of messages differs from rank 0's: are all layers' "
-                         "shapes the same there?");
-    return 0;
-fail:
-    return -1;
+    agreement_put(&list, "the plan of messages", "%016" PRIx64,
+                  plan_digest(sync->plan, (uint64_t)sync->options.staleness));
+    status = agree_alike(sync->all, 0, &list, "are all layers' shapes the same there?");
+    strbuf_free(&list);
+    return status;
 }
 
 enum { COMMUNICATORS = 4 };

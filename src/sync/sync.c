@@ -198,8 +198,7 @@ int sync_create(MPI_Comm world, const struct plan *plan, const struct sync_model
     MPI_Comm_rank(world, &sync->world_rank);
     MPI_Comm_size(world, &sync->nranks);
     fill_in(sync);
-    if (error_agree(world, sync_split(sync, world)) ||
-        error_agree(world, sync_check_digest(sync)) ||
+    if (error_agree(world, sync_split(sync, world)) || sync_compare_plans(sync) ||
         error_agree(world, sync->gather->open ? sync->gather->open(sync, world) : 0) ||
         error_agree(world, gradient_open(sync)) || error_agree(world, open_local(sync)) ||
         sync_open_wire(sync, world)) {

@@ -111,8 +111,8 @@ struct sync {
 /* Makes the sync's communicators, as plan and options want them. Collective; does not agree. */
 int sync_split(struct sync *sync, MPI_Comm world);
 
-/* Whether this rank's plan is rank 0's; a message where not. Collective over sync->all. */
-int sync_check_digest(struct sync *sync);
+/* Whether all ranks have the same plan. Collective over sync->all; fails on all ranks together. */
+int sync_compare_plans(struct sync *sync);
 
 /* Collective over each of them. */
 void sync_free_communicators(struct sync *sync);

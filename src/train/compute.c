@@ -99,9 +99,7 @@ static int compare_data(const struct compute *compute, const struct job *job)
         snprintf(name, sizeof name, "test net #%d: ", i);
         status = agree_job_put_data(&list, name, compute->tests[i]);
     }
-    status = error_agree(job->world, status);
-    if (!status)
-        status = agreement_check(job->world, &list, AGREEMENT_START);
+    status = agree_alike(job->world, status, &list, AGREEMENT_START);
     strbuf_free(&list);
     return status;
 }

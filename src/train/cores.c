@@ -6,8 +6,8 @@
 #define _GNU_SOURCE
 #include "train/cores.h"
 
-#include "util/agreement.h"
 #include "util/agree.h"
+#include "util/ranks.h"
 #include "util/alloc.h"
 
 #include <sched.h>
@@ -233,13 +233,13 @@ void cores_list_ranks(const char (*texts)[CORES_PLACE_BYTES], int ranks, struct 
     bool several;
 
     for (int r = 0; r < ranks; r++) {
-        if (!texts[r][0] || agreement_is_said(texts[0], CORES_PLACE_BYTES, r))
+        if (!texts[r][0] || ranks_were_said(texts[0], CORES_PLACE_BYTES, r))
             continue;
         if (lines++ >= CORES_LINES) {
             more++;
             continue;
         }
-        several = agreement_put_ranks(out, "Rank", texts[0], CORES_PLACE_BYTES, ranks, r) > 1;
+        several = ranks_put_alike(out, "Rank", texts[0], CORES_PLACE_BYTES, ranks, r) > 1;
         strbuf_printf(out, "%s%s\n", several ? " each: " : ": ", texts[r]);
     }
     if (more)

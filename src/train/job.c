@@ -4,6 +4,7 @@
 
 #include "snapshot/checkpoint.h"
 #include "train/agree_job.h"
+#include "util/agree.h"
 #include "util/agreement.h"
 #include "spec/read.h"
 #include "util/alloc.h"
@@ -44,7 +45,7 @@ int job_compare_all(const struct job *job)
     int status;
 
     agree_job_put_files(job, &list);
-    status = agreement_check(job->world, &list, AGREEMENT_START);
+    status = agree_alike(job->world, 0, &list, AGREEMENT_START);
     strbuf_free(&list);
     return status;
 }
@@ -74,7 +75,6 @@ static int rule_kind_of(const Caffe__SolverParameter *solver, enum rule_kind *ki
 {
     unsigned number = (unsigned)solver->solver_type;
 
-    _Static_assert((int)RULE_ADAM == CAFFE__SOLVER_PARAMETER__SOLVER_TYPE__ADAM, "as there");
     if (solver->has_solver_type && strcmp(solver->type, "SGD") == 0) {
         if (number > RULE_ADAM)
             return error_set("Unknown solver type: %u (solver_type goes from 0 to 5)", number);

@@ -3,7 +3,7 @@
 
 #include "train/agree_job.h"
 #include "util/agree.h"
-#include "util/agreement.h"
+#include "util/ranks.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,10 +17,10 @@ static void put_kinds(const struct job *job, const char (*texts)[ENGINE_PROCESSO
     for (int r = 0; r < job->nworkers; r++) {
         char hosts[256] = "";
 
-        if (agreement_is_said(texts[0], ENGINE_PROCESSOR_WORDS, r))
+        if (ranks_were_said(texts[0], ENGINE_PROCESSOR_WORDS, r))
             continue;
         strbuf_puts(out, "\n  ");
-        agreement_put_ranks(out, "rank", texts[0], ENGINE_PROCESSOR_WORDS, job->nworkers, r);
+        ranks_put_alike(out, "rank", texts[0], ENGINE_PROCESSOR_WORDS, job->nworkers, r);
         for (int i = r, machine = -1; i < job->nworkers; i++)
             if (!strcmp(texts[i], texts[r]) && t->machine[i] > machine) {
                 machine = t->machine[i];

@@ -1,7 +1,10 @@
-/* Failing together: the lowest failing rank's message becomes everybody's. */
+/* Failing together: the lowest failing rank's message becomes everybody's. A comparison is no more
+ * than that while nothing differs: digests travel with the status. */
 #include "util/agree.h"
 
+#include "util/agreement.h"
 #include "util/alloc.h"
+#include "util/sha256.h"
 
 #include <assert.h>
 #include <limits.h>
@@ -48,18 +51,77 @@ static int spread(MPI_Comm comm, int failing, bool alone)
     return error_set("%s", message);
 }
 
-int error_agree(MPI_Comm comm, int status)
+/* The lists differ: the first name that does, and which ranks have which value of it. Up to that
+ * line all ranks agree, so what a rank has there is well defined. */
+static int tell_difference(MPI_Comm comm, const struct strbuf *list, const char *advice)
 {
+    struct {
+        int begin, rank;
+    } mine = {INT_MAX, 0}, first;
+    char name[AGREEMENT_NAME] = "", value[AGREEMENT_VALUE], *root;
+    void *values = NULL;
+    int nranks;
+
+    MPI_Comm_rank(comm, &mine.rank);
+    MPI_Comm_size(comm, &nranks);
+    root = mine.rank == 0 ? (char *)strbuf_text(list) : NULL;
+    if (agree_share_text(comm, &root))
+        return -1;
+    mine.begin = agreement_find(root, strbuf_text(list), name);
+    if (mine.rank != 0)
+        free(root);
+    if (MPI_STATUS(MPI_Allreduce(&mine, &first, 1, MPI_2INT, MPI_MINLOC, comm)) ||
+        MPI_STATUS(MPI_Bcast(name, AGREEMENT_NAME, MPI_CHAR, first.rank, comm)))
+        return -1;
+    assert(first.begin < INT_MAX);
+    agreement_copy_value(strbuf_text(list) + first.begin, name, value);
+    if (agree_gather(comm, value, sizeof value, "the ranks' values", &values))
+        return -1;
+    if (values)
+        agreement_describe(name, values, nranks, advice);
+    free(values);
+    return spread(comm, 0, false);
+}
+
+static uint64_t digest_of(const struct strbuf *list)
+{
+    unsigned char digest[32];
+    struct sha256 hash;
+    uint64_t word;
+
+    sha256_init(&hash);
+    sha256_update(&hash, strbuf_text(list), list->length);
+    sha256_final(&hash, digest);
+    memcpy(&word, digest, sizeof word);
+    return word;
+}
+
+int agree_alike(MPI_Comm comm, int status, const struct strbuf *list, const char *advice)
+{
+    enum { RANK, ONE, DIGEST, INVERSE, WORDS };
     MPI_Request request;
     int rank = 0;
 
     MPI_Comm_rank(comm, &rank);
-    /* least failing rank; 0 if even one rank did not fail */
-    int mine[2] = {status ? rank : INT_MAX, status ? 1 : 0}, least[2] = {INT_MAX, 0};
-    if (MPI_STATUS(MPI_Iallreduce(mine, least, 2, MPI_INT, MPI_MIN, comm, &request)) ||
+    if (list && strbuf_status(list))
+        status = -1;
+    /* the least of all ranks' words: the least failing rank; 0 if even one rank did not fail; and
+     * the least and, inverted, the largest digest */
+    uint64_t mine[WORDS] = {status ? (uint64_t)rank : INT_MAX, status ? 1 : 0,
+                            list ? digest_of(list) : 0};
+    uint64_t least[WORDS] = {INT_MAX};
+    mine[INVERSE] = ~mine[DIGEST];
+    if (MPI_STATUS(MPI_Iallreduce(mine, least, WORDS, MPI_UINT64_T, MPI_MIN, comm, &request)) ||
         MPI_STATUS(watchdog_wait("MPI_Allreduce", &request)))
         return -1;
-    return least[0] == INT_MAX ? 0 : spread(comm, least[0], !least[1]);
+    if (least[RANK] < INT_MAX)
+        return spread(comm, (int)least[RANK], !least[ONE]);
+    return least[DIGEST] == ~least[INVERSE] ? 0 : tell_difference(comm, list, advice);
+}
+
+int error_agree(MPI_Comm comm, int status)
+{
+    return agree_alike(comm, status, NULL, NULL);
 }
 
 int agree_max(MPI_Comm comm, double *values, int n)

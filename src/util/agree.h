@@ -5,12 +5,19 @@
 #include <mpi.h>
 #include <stddef.h>
 
+#include "util/strbuf.h"
 #include "util/watchdog.h"
 
 /* All ranks give their status; all get 0 if every one was 0, else -1 with the same message set:
  * that of the lowest failing rank, prefixed "rank R (HOST): " unless all ranks failed: then it is
  * the input, not the rank. */
 int error_agree(MPI_Comm comm, int status);
+
+/* The same, and all lists of lines (util/agreement.h) are compared: where they differ, all fail
+ * with one message, the first name that differs and which ranks have which value of it
+ * ("base_lr differs: 0.01 on ranks 0, 1, 3; 0.1 on rank 2; ADVICE"). A list that lacks memory is a
+ * failure. Costs no more than error_agree where all are the same. */
+int agree_alike(MPI_Comm comm, int status, const struct strbuf *list, const char *advice);
 
 /* Each of n values becomes the largest that any rank has. */
 int agree_max(MPI_Comm comm, double *values, int n);

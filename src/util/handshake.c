@@ -13,15 +13,16 @@
 #include "util/agree.h"
 #include "util/alloc.h"
 #include "util/clock.h"
+#include "util/ranks.h"
 #include "util/strbuf.h"
 
-enum { TAG_CARD = 27182, TAG_VERDICT = 27183, RANKS_NAMED = 8 };
+enum { TAG_CARD = 27182, TAG_VERDICT = 27183 };
 
 /* This layout stays. What differs from build to build goes into the texts. */
 struct handshake_record {
     char magic[8]; /* MAGIC, without an end */
-    char version[32], commit[64], sources[32];
-    char configuration[248]; /* what changes the meaning or the order of messages */
+    char version[32], commit[64];
+    char configuration[280]; /* the sources' digest, and what changes messages or their order */
     char host[128];
 };
 
@@ -40,62 +41,30 @@ static void fill_record(struct handshake_record *record, const struct build_info
     memcpy(record->magic, MAGIC, sizeof record->magic);
     snprintf(record->version, sizeof record->version, "%s", build->version);
     snprintf(record->commit, sizeof record->commit, "%s", build->commit);
-    snprintf(record->sources, sizeof record->sources, "%s", build->sources);
     if (gethostname(record->host, sizeof record->host - 1))
         strcpy(record->host, "?");
     (void)MPI_Get_library_version(mpi, &length);
     mpi[strcspn(mpi, ",\n")] = '\0';
     snprintf(record->configuration, sizeof record->configuration,
-             "'%.24s' with %.64s, %zu bits, %s-endian", command, mpi, CHAR_BIT * sizeof(void *),
-             *(const char *)&order ? "little" : "big");
+             "(sources %.32s), '%.24s' with %.64s, %zu bits, %s-endian", build->sources, command,
+             mpi, CHAR_BIT * sizeof(void *), *(const char *)&order ? "little" : "big");
 }
 
-/* Texts of strangers may lack their ends. */
-static void close_record(struct handshake_record *record)
-{
-    record->version[sizeof record->version - 1] = '\0';
-    record->commit[sizeof record->commit - 1] = '\0';
-    record->sources[sizeof record->sources - 1] = '\0';
-    record->configuration[sizeof record->configuration - 1] = '\0';
-    record->host[sizeof record->host - 1] = '\0';
-}
-
-/* The commit is for people: what was committed besides the program changes it, too. */
+/* The commit is for people: what was committed besides the program changes it, too. Texts of
+ * strangers may lack their ends. */
 static bool is_same(const struct handshake_record *a, const struct handshake_record *b)
 {
-    return !memcmp(a->magic, b->magic, sizeof a->magic) && !strcmp(a->version, b->version) &&
-           !strcmp(a->sources, b->sources) && !strcmp(a->configuration, b->configuration);
+    return !memcmp(a->magic, b->magic, sizeof a->magic) &&
+           !strncmp(a->version, b->version, sizeof a->version) &&
+           !strncmp(a->configuration, b->configuration, sizeof a->configuration);
 }
 
 /* ---- messages ---- */
 
-struct ranks {
-    struct strbuf *text;
-    int named, more;
-};
-
-static void name_rank(struct ranks *ranks, int rank, const char *host)
-{
-    if (ranks->named == RANKS_NAMED) {
-        ranks->more++;
-        return;
-    }
-    strbuf_printf(ranks->text, "%s%d", ranks->named ? ", " : "", rank);
-    if (host)
-        strbuf_printf(ranks->text, " on %s", host);
-    ranks->named++;
-}
-
-static void end_ranks(const struct ranks *ranks)
-{
-    if (ranks->more > 0)
-        strbuf_printf(ranks->text, " and %d more", ranks->more);
-}
-
 static void put_program(struct strbuf *text, const struct handshake_record *record)
 {
-    strbuf_printf(text, "poseidon %s of commit %s (sources %s), %s", record->version,
-                  record->commit, record->sources, record->configuration);
+    strbuf_printf(text, "poseidon %.31s of commit %.63s %.279s", record->version, record->commit,
+                  record->configuration);
 }
 
 /* Sets the message. */
@@ -105,16 +74,17 @@ static void describe(const struct handshake_record *records, int nranks)
 
     for (int r = 0; r < nranks; r++) {
         struct ranks ranks = {.text = &text};
-        bool said = false;
-        for (int before = 0; before < r && !said; before++)
-            said = is_same(&records[before], &records[r]);
-        if (said)
+        int first = 0;
+
+        while (!is_same(&records[first], &records[r]))
+            first++;
+        if (first < r)
             continue;
         strbuf_puts(&text, r ? "; rank " : "the ranks do not run the same program: rank ");
         for (int other = r; other < nranks; other++)
             if (is_same(&records[other], &records[r]))
-                name_rank(&ranks, other, records[other].host);
-        end_ranks(&ranks);
+                ranks_name(&ranks, other, records[other].host);
+        ranks_end(&ranks);
         strbuf_puts(&text, ": ");
         put_program(&text, &records[r]);
     }
@@ -132,51 +102,50 @@ static void describe_silence(const struct handshake_record *mine, const MPI_Requ
 
     for (int r = 0; r < nranks; r++)
         if (waiting[r] != MPI_REQUEST_NULL)
-            name_rank(&ranks, r, NULL);
-    end_ranks(&ranks);
+            ranks_name(&ranks, r, NULL);
+    ranks_end(&ranks);
     strbuf_puts(&text, "; this one runs ");
     put_program(&text, mine);
     error_set("%d of %d ranks did not say within %d s which program they run; an older poseidon, "
               "or another program, was started there: rank %s on %s ('poseidon --version' on "
               "every host shows which)",
-              ranks.named + ranks.more, nranks, HANDSHAKE_SECONDS, strbuf_text(&text), mine->host);
+              ranks.count, nranks, HANDSHAKE_SECONDS, strbuf_text(&text), mine->host);
+    strbuf_free(&text);
+}
+
+/* Rank 0 leaves this one without an answer. */
+static void describe_root(const struct handshake_record *mine, int rank, int nranks)
+{
+    struct strbuf text = {0};
+
+    put_program(&text, mine);
+    error_set("rank 0 of %d did not answer rank %d on %s within %d s: an older poseidon, or "
+              "another program, was started there; this one is %s ('poseidon --version' on every "
+              "host shows which)",
+              nranks, rank, mine->host, HANDSHAKE_SECONDS, strbuf_text(&text));
     strbuf_free(&text);
 }
 
 /* ---- the exchange ---- */
 
-/* Until all requests are over or that many seconds have passed since `begun`; *over says which. */
-static int await(MPI_Request *requests, int n, double begun, double seconds, int *over)
+/* Until all requests are over or that many seconds have passed; *left: how many are not. */
+static int await(MPI_Request *requests, int n, double seconds, int *left)
 {
+    double begun = clock_seconds();
     struct timespec pause = {.tv_nsec = 20000};
 
     for (;;) {
-        if (MPI_STATUS(MPI_Testall(n, requests, over, MPI_STATUSES_IGNORE)))
-            return -1;
-        if (*over || clock_seconds() - begun > seconds)
+        *left = 0;
+        for (int i = 0, over; i < n; i++) { /* a null request is over */
+            MPI_TRY(MPI_Test(&requests[i], &over, MPI_STATUS_IGNORE));
+            *left += !over;
+        }
+        if (*left == 0 || clock_seconds() - begun > seconds)
             return 0;
         nanosleep(&pause, NULL);
         if (pause.tv_nsec < 5000000)
             pause.tv_nsec *= 2;
     }
-}
-
-static int receive_records(MPI_Comm world, struct handshake_record *records, MPI_Request *requests,
-                           int nranks, int *all)
-{
-    double begun = clock_seconds();
-
-    for (int r = 0; r < nranks; r++)
-        requests[r] = MPI_REQUEST_NULL;
-    for (int r = 1; r < nranks; r++)
-        MPI_TRY(MPI_Irecv(&records[r], (int)sizeof *records, MPI_BYTE, r, TAG_CARD, world,
-                          &requests[r]));
-    if (await(requests, nranks, begun, HANDSHAKE_SECONDS, all))
-        return -1;
-    /* Testall that was not over has left single requests as they were */
-    for (int r = 0, over; r < nranks; r++)
-        MPI_TRY(MPI_Test(&requests[r], &over, MPI_STATUS_IGNORE));
-    return 0;
 fail:
     return -1;
 }
@@ -185,25 +154,29 @@ fail:
 static enum handshake judge(MPI_Comm world, const struct handshake_record *mine,
                             struct handshake_record *records, MPI_Request *requests, int nranks)
 {
-    int all = 0, differs = 0;
-    char verdict[8]; /* MAGIC; anything else: refused */
+    bool differs = false;
+    char verdict[8] = {0}; /* MAGIC; anything else: refused */
+    int left;
 
-    memcpy(verdict, MAGIC, sizeof verdict);
     records[0] = *mine;
-    if (receive_records(world, records, requests, nranks, &all))
+    requests[0] = MPI_REQUEST_NULL;
+    for (int r = 1; r < nranks; r++)
+        MPI_TRY(MPI_Irecv(&records[r], (int)sizeof *records, MPI_BYTE, r, TAG_CARD, world,
+                          &requests[r]));
+    if (await(requests, nranks, HANDSHAKE_SECONDS, &left))
         return HANDSHAKE_UNHEARD;
-    if (!all) {
+    if (left > 0) {
         describe_silence(mine, requests, nranks);
         return HANDSHAKE_UNHEARD;
     }
     for (int r = 1; r < nranks; r++) {
-        close_record(&records[r]);
+        records[r].host[sizeof records[r].host - 1] = '\0';
         differs |= !is_same(&records[0], &records[r]);
     }
-    if (differs) {
-        memset(verdict, 0, sizeof verdict);
+    if (differs)
         describe(records, nranks);
-    }
+    else
+        memcpy(verdict, MAGIC, sizeof verdict);
     for (int r = 1; r < nranks; r++)
         MPI_TRY(MPI_Send(verdict, (int)sizeof verdict, MPI_BYTE, r, TAG_VERDICT, world));
     return differs ? HANDSHAKE_REFUSED : HANDSHAKE_SAME;
@@ -212,28 +185,20 @@ fail:
 }
 
 /* Another rank's part. Of several that rank 0 leaves without an answer the lowest one speaks. */
-static enum handshake show(MPI_Comm world, const struct handshake_record *mine, int rank,
-                           int nranks)
+static enum handshake show(MPI_Comm world, struct handshake_record *mine, int rank, int nranks)
 {
-    double begun = clock_seconds();
-    struct handshake_record sent = *mine;
     char verdict[8];
-    MPI_Request requests[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
-    int over = 0;
+    MPI_Request requests[2];
+    int left;
 
-    MPI_TRY(MPI_Isend(&sent, (int)sizeof sent, MPI_BYTE, 0, TAG_CARD, world, &requests[0]));
+    MPI_TRY(MPI_Isend(mine, (int)sizeof *mine, MPI_BYTE, 0, TAG_CARD, world, &requests[0]));
     MPI_TRY(MPI_Irecv(verdict, (int)sizeof verdict, MPI_BYTE, 0, TAG_VERDICT, world, &requests[1]));
-    if (await(requests, 2, begun, HANDSHAKE_SECONDS + 2.0 + rank, &over))
+    if (await(requests, 2, HANDSHAKE_SECONDS + 2.0 + rank, &left))
         return HANDSHAKE_UNHEARD;
-    if (over)
+    if (left == 0)
         return memcmp(verdict, MAGIC, sizeof verdict) ? HANDSHAKE_REFUSED : HANDSHAKE_SAME;
     (void)MPI_Cancel(&requests[1]); /* its buffer is about to go */
-    error_set("rank 0 of %d did not answer rank %d on %s within %d s: an older poseidon, or "
-              "another program, was started there; this one is poseidon %s of commit %s (sources "
-              "%s), %s ('poseidon --version' on every host shows which)",
-              nranks, rank, mine->host, HANDSHAKE_SECONDS, mine->version, mine->commit,
-              mine->sources, mine->configuration);
-    return HANDSHAKE_UNHEARD;
+    describe_root(mine, rank, nranks);
 fail:
     return HANDSHAKE_UNHEARD;
 }

@@ -4,6 +4,7 @@
 
 #include "util/alloc.h"
 #include "util/clock.h"
+#include "util/ranks.h"
 #include "util/strbuf.h"
 #include "util/thread.h"
 #include "util/topology.h"
@@ -19,8 +20,8 @@
 #include <unistd.h>
 
 /* Ranks above SPEAKERS keep quiet, lest a large job says one thing a thousand times. */
-enum { SPEAKERS = 8, STOPPED_SECONDS = 6, MOST_GRACE_SECONDS = 15, LOOK_NS = 250000000 };
-enum { TAG_CARD = 27190, TAG_ANSWER = 27191, RANKS_NAMED = 8 };
+enum { SPEAKERS = 8, LOOK_NS = 250000000 };
+enum { TAG_CARD = 27190, TAG_ANSWER = 27191 };
 
 /* Ranks that wait show each other so once a second; of which nothing was heard for longer do not.
  */
@@ -92,38 +93,32 @@ static void take_cards(double now)
     }
 }
 
-static void name_missing(double now, char *text, size_t bytes)
+static void name_missing(double now, struct strbuf *text)
 {
-    int last = watchdog.rank == 0 ? watchdog.nranks : 1, named = 0, more = 0;
+    int last = watchdog.rank == 0 ? watchdog.nranks : 1;
+    struct ranks ranks = {.text = text};
 
-    for (int r = watchdog.rank == 0 ? 1 : 0; r < last; r++) {
-        if (now - watchdog.heard[r] < HEARD_SECONDS)
-            continue;
-        if (named++ >= RANKS_NAMED)
-            more++;
-        else
-            buffer_printf(text, bytes, "%srank %d%s%s", *text ? ", " : "", r,
-                          watchdog.topology ? " on " : "",
-                          watchdog.topology ? watchdog.topology->host[r] : "");
-    }
-    if (more > 0)
-        buffer_printf(text, bytes, " and %d more", more);
+    for (int r = watchdog.rank == 0 ? 1 : 0; r < last; r++)
+        if (now - watchdog.heard[r] >= HEARD_SECONDS && ranks_next(&ranks))
+            ranks_put(text, watchdog.topology, r);
+    ranks_end(&ranks);
 }
 
 /* known: it has been long enough for all to be heard of. */
 static void call_roll(double now, bool known)
 {
-    char missing[sizeof watchdog.missing] = "";
+    struct strbuf missing = {0};
 
     if (watchdog.rank > 0)
         send_card(0, TAG_CARD);
     take_cards(now);
     if (known)
-        name_missing(now, missing, sizeof missing);
+        name_missing(now, &missing);
     pthread_mutex_lock(&watchdog.mutex);
-    memcpy(watchdog.missing, missing, sizeof missing);
+    snprintf(watchdog.missing, sizeof watchdog.missing, "%s", strbuf_text(&missing));
     watchdog.quiet = watchdog.rank > 0 && now - watchdog.heard[0] < HEARD_SECONDS;
     pthread_mutex_unlock(&watchdog.mutex);
+    strbuf_free(&missing);
 }
 
 static void end_roll(void)
@@ -204,7 +199,7 @@ static void end_process(const struct watchdog_options *o, const char *text)
 /* Rank 0 speaks first; others, one after the other, where it has not ended the job by then. */
 static double grace(double limit)
 {
-    double most = limit / 4 < MOST_GRACE_SECONDS ? limit / 4 : MOST_GRACE_SECONDS;
+    double most = limit / 4 < WATCHDOG_GRACE_SECONDS ? limit / 4 : WATCHDOG_GRACE_SECONDS;
     int turn = watchdog.rank < SPEAKERS ? watchdog.rank : SPEAKERS;
 
     return watchdog.rank == 0 ? 0 : most + 0.5 * turn;
@@ -231,7 +226,7 @@ static void look(struct wait *wait, double now, double lapse)
 
     if (!atomic_load_explicit(&watchdog.call, memory_order_relaxed) || call != wait->call)
         *wait = (struct wait){.call = call, .since = now};
-    else if (lapse > STOPPED_SECONDS) /* this rank was stopped itself */
+    else if (lapse > WATCHDOG_STOPPED_SECONDS) /* this rank was stopped itself */
         wait->since += lapse;
     else
         judge(&watchdog.options, wait, now);

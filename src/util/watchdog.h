@@ -21,6 +21,12 @@
 
 #include <mpi.h>
 
+enum {
+    WATCHDOG_STOPPED_SECONDS =
+        6,                      /* who looks so late was stopped itself: that is nobody's silence */
+    WATCHDOG_GRACE_SECONDS = 15 /* one rank speaks first; others so much later, at most */
+};
+
 struct watchdog_options {
     const char *command;    /* "train", for messages. Borrowed, as all of these */
     double silence_seconds; /* a wait longer than that is told of on standard error; 0: never */

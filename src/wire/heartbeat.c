@@ -6,17 +6,15 @@
  * counts for nobody's silence. */
 #include "wire/wire_internal.h"
 
+#include "util/ranks.h"
 #include "util/strbuf.h"
-#include "util/topology.h"
+#include "util/watchdog.h"
 
 #include <string.h>
 
-enum { TAG_BEAT = 2, TAG_ANSWER = 3, RANKS_NAMED = 8, BEATS_A_SECOND = 64 }; /* that rank 0 takes */
+enum { TAG_BEAT = 2, TAG_ANSWER = 3, BEATS_A_SECOND = 64 }; /* that rank 0 takes */
 
 #define BEAT_NS ((int64_t)1000000000) /* from one sign of life to the next, of few ranks */
-#define STOPPED_NS                                                                                 \
-    ((int64_t)6000000000) /* a turn longer than that: this rank was stopped itself                 \
-                           */
 
 /* What a rank tells. */
 struct beat {
@@ -176,15 +174,6 @@ static void send_beat(struct wire *wire, int64_t now)
 
 /* ---- judging ---- */
 
-/* "rank 3 on n3", "rank 3" */
-static void put_rank(const struct wire *wire, struct strbuf *text, int rank)
-{
-    const struct topology *topology = wire->options.watch.topology;
-
-    strbuf_printf(text, topology ? "rank %d on %s" : "rank %d", rank,
-                  topology ? topology->host[rank] : NULL);
-}
-
 /* "in iteration 12 (testing)" */
 static void put_place(const struct wire *wire, struct strbuf *text, const struct beat *beat)
 {
@@ -219,30 +208,29 @@ static void put_waiting(const struct wire *wire, struct strbuf *text, int except
 {
     const struct heartbeat *heartbeat = wire->heartbeat;
     int64_t blame = find_blame(heartbeat);
-    int waiting = 0, named = 0;
+    struct strbuf list = {0};
+    struct ranks waiting = {.text = &list};
 
     for (int r = 0; r < heartbeat->npeers && wire->rank == 0; r++)
-        waiting += r != except && heartbeat->peers[r].beat.waits != blame;
-    if (waiting == 0)
-        return;
-    strbuf_puts(text, waiting == 1 ? "; rank" : "; ranks");
-    for (int r = 0; r < heartbeat->npeers && named < RANKS_NAMED; r++)
         if (r != except && heartbeat->peers[r].beat.waits != blame)
-            strbuf_printf(text, "%s%d", named++ ? ", " : " ", r);
-    if (waiting > named)
-        strbuf_printf(text, " and %d more", waiting - named);
-    strbuf_printf(text, " %s for %s", waiting == 1 ? "waits" : "wait", whom);
+            ranks_name(&waiting, r, NULL);
+    ranks_end(&waiting);
+    if (waiting.count > 0)
+        strbuf_printf(text,
+                      waiting.count == 1 ? "; rank %s waits for %s" : "; ranks %s wait for %s",
+                      strbuf_text(&list), whom);
+    strbuf_free(&list);
 }
 
 static void describe_silence(const struct wire *wire, int rank, double seconds, struct strbuf *text)
 {
-    put_rank(wire, text, rank);
+    ranks_put(text, wire->options.watch.topology, rank);
     strbuf_printf(text, " silent for %.0f s, last seen ", seconds);
     put_place(wire, text, &wire->heartbeat->peers[rank].beat);
     put_waiting(wire, text, rank, "it");
     if (wire->rank != 0) { /* one of the two is cut off: who reads this may know which */
         strbuf_puts(text, " (as ");
-        put_rank(wire, text, wire->rank);
+        ranks_put(text, wire->options.watch.topology, wire->rank);
         strbuf_puts(text, " sees it)");
     }
 }
@@ -253,24 +241,21 @@ static void describe_standstill(const struct wire *wire, int64_t now, double sec
 {
     const struct heartbeat *heartbeat = wire->heartbeat;
     int64_t blame = find_blame(heartbeat);
-    int stuck = 0;
+    struct ranks stuck = {.text = text};
 
     for (int r = 0; r < heartbeat->npeers; r++) {
         const struct peer *peer = &heartbeat->peers[r];
 
-        if (peer->beat.waits != blame || stuck++ >= RANKS_NAMED)
+        if (peer->beat.waits != blame || !ranks_next(&stuck))
             continue;
-        if (stuck > 1)
-            strbuf_puts(text, ", ");
-        put_rank(wire, text, r);
+        ranks_put(text, wire->options.watch.topology, r);
         strbuf_printf(text, " has made no progress for %.0f s ",
                       1e-9 * (double)(now - peer->moved));
         put_place(wire, text, &peer->beat);
     }
-    if (stuck > RANKS_NAMED)
-        strbuf_printf(text, " and %d more", stuck - RANKS_NAMED);
-    if (stuck > 0) {
-        put_waiting(wire, text, -1, stuck == 1 ? "it" : "them");
+    ranks_end(&stuck);
+    if (stuck.count > 0) {
+        put_waiting(wire, text, -1, stuck.count == 1 ? "it" : "them");
         return;
     }
     strbuf_printf(text, "no rank has made progress for %.0f s ", seconds);
@@ -288,7 +273,7 @@ void heartbeat_put_busy(const struct wire *wire, struct strbuf *text)
             continue;
         named++;
         strbuf_puts(text, "; ");
-        put_rank(wire, text, r);
+        ranks_put(text, wire->options.watch.topology, r);
         strbuf_puts(text, " is ");
         put_place(wire, text, &heartbeat->peers[r].beat);
     }
@@ -334,7 +319,7 @@ static void judge(struct wire *wire, int64_t now)
     if (silent < 0)
         seconds = standstill(wire, now);
     else if (wire->rank > 1)
-        grace = 15; /* one speaks first */
+        grace = WATCHDOG_GRACE_SECONDS;
     if (seconds <= wire_silence(watch->lost_seconds)) {
         heartbeat->told = 0;
         return;
@@ -368,7 +353,7 @@ void heartbeat_look(struct wire *wire, int64_t now)
         return;
     lapse = now - heartbeat->last;
     heartbeat->last = now;
-    for (int r = 0; r < heartbeat->npeers && lapse > STOPPED_NS; r++) {
+    for (int r = 0; r < heartbeat->npeers && lapse > WATCHDOG_STOPPED_SECONDS * BEAT_NS; r++) {
         heartbeat->peers[r].heard += lapse;
         heartbeat->peers[r].moved += lapse;
     }

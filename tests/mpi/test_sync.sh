@@ -188,3 +188,13 @@ conformance <<TABLE
 7 --comm=lowrank --chunk=100 --window=2000 --clip=0.2
 7 --comm=lowrank:2 --chunk=4096 --node=3 --leaders=3 --warmup=1
 TABLE
+failed=$?
+
+# Ranks with other plans: all fail, and one says who has which.
+conformance=$abs_top_builddir/tests/mpi/sync_conformance log=$(mktemp)
+"$POSEIDON_MPIRUN" 1 "$conformance" --chunk=1024 : -n 1 "$conformance" --chunk=512 : -n 1 "$conformance" --chunk=1024 \
+    >"$log" 2>&1 </dev/null
+grep -q 'the plan of messages differs: [0-9a-f]* on ranks 0, 2; [0-9a-f]* on rank 1; are all layers. shapes the same there?' "$log" ||
+    { echo 'FAILED: the plan that differs is not named:'; head -n 5 "$log"; failed=1; }
+rm -f "$log"
+exit $failed

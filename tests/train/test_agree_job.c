@@ -196,7 +196,7 @@ START_TEST(a_message_names_the_ranks_that_have_a_value)
 {
     char values[5][AGREEMENT_VALUE] = {"0.1", "0.2", "0.1", "0.1", "0.1"};
 
-    ck_assert_int_eq(agreement_describe("base_lr\t", values[0], 5, AGREEMENT_START), -1);
+    ck_assert_int_eq(agreement_describe("base_lr", values[0], 5, AGREEMENT_START), -1);
     ck_assert_str_eq(error_text(),
                      "base_lr differs: 0.1 on ranks 0, 2-4; 0.2 on rank 1; start all ranks with "
                      "the same files and the same command line");

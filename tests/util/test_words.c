@@ -1,5 +1,5 @@
-/* Words of options, paths that files name, where measurements are kept, and how an HDF5 file
- * begins. */
+/* Words of options, ranks in messages, paths that files name, where measurements are kept, and how
+ * an HDF5 file begins. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +12,8 @@
 #include "util/error.h"
 #include "util/file.h"
 #include "util/path.h"
+#include "util/ranks.h"
+#include "util/topology.h"
 
 static char folder[] = "/tmp/poseidon_words_XXXXXX";
 
@@ -42,6 +44,50 @@ START_TEST(a_word_has_its_place_and_others_are_refused_with_the_list)
     ck_assert_int_eq(choice_find(words, "of"), -1);
     ck_assert_str_eq(choice_list(one, list, sizeof list), "only");
     ck_assert_str_eq(choice_list(words, list, 8), "auto, o");
+}
+END_TEST
+
+/* So many ranks on hosts of their own, or of unknown hosts. */
+static void check_ranks(int count, const char *host, const char *expected)
+{
+    struct strbuf text = {0};
+    struct ranks ranks = {.text = &text};
+
+    for (int r = 0; r < count; r++)
+        ranks_name(&ranks, r, host);
+    ranks_end(&ranks);
+    ck_assert_int_eq(ranks.count, count);
+    ck_assert_str_eq(strbuf_text(&text), expected);
+    strbuf_free(&text);
+}
+
+START_TEST(of_many_ranks_eight_are_named_and_the_others_counted)
+{
+    char hosts[2][TOPOLOGY_HOST_BYTES] = {"n0", "n1"};
+    const struct topology topology = {.nranks = 2, .host = hosts};
+    struct strbuf text = {0};
+
+    check_ranks(0, NULL, "");
+    check_ranks(2, "n3", "0 on n3, 1 on n3");
+    check_ranks(8, NULL, "0, 1, 2, 3, 4, 5, 6, 7");
+    check_ranks(11, NULL, "0, 1, 2, 3, 4, 5, 6, 7 and 3 more");
+    ranks_put(&text, &topology, 1);
+    ranks_put(&text, NULL, 5);
+    ck_assert_str_eq(strbuf_text(&text), "rank 1 on n1rank 5");
+    strbuf_free(&text);
+}
+END_TEST
+
+START_TEST(ranks_with_one_text_stand_together)
+{
+    static const char texts[6][4] = {"a", "b", "a", "b", "b", "c"};
+    struct strbuf text = {0};
+
+    ck_assert(!ranks_were_said(texts[0], 4, 1) && ranks_were_said(texts[0], 4, 2));
+    ck_assert_int_eq(ranks_put_alike(&text, "rank", texts[0], 4, 6, 1), 3);
+    ck_assert_int_eq(ranks_put_alike(&text, "; rank", texts[0], 4, 6, 5), 1);
+    ck_assert_str_eq(strbuf_text(&text), "ranks 1, 3-4; rank 5");
+    strbuf_free(&text);
 }
 END_TEST
 
@@ -153,6 +199,8 @@ SUITE_IN(folder, "words")
 
     tcase_add_unchecked_fixture(tcase, enter_folder, NULL);
     tcase_add_test(tcase, a_word_has_its_place_and_others_are_refused_with_the_list);
+    tcase_add_test(tcase, of_many_ranks_eight_are_named_and_the_others_counted);
+    tcase_add_test(tcase, ranks_with_one_text_stand_together);
     tcase_add_test(tcase, a_path_holds_as_named_and_else_beside_the_file_that_names_it);
     tcase_add_test(tcase, a_path_has_a_folder);
     tcase_add_test(tcase, what_is_measured_once_has_a_place);
