@@ -21,9 +21,8 @@ static const struct group *group_of(const struct net *net, int param)
 {
     const struct group *group = net->groups;
 
-    while (param < group->first || param >= group->first + group->nparams)
-        group++;
-    assert(group < net->groups + net->ngroups); /* every parameter is of one */
+    for (; param < group->first || param >= group->first + group->nparams; group++)
+        assert(group + 1 < net->groups + net->ngroups); /* every parameter is of one */
     return group;
 }
 
@@ -108,6 +107,7 @@ static struct snapshot_layer *describe_layers(const struct net *net, float *valu
             int number = net_param_number(net, i, p);
             const struct group *group = group_of(net, number);
             bool shared = group->layer != i;
+            assert(!shared || group->layer < i); /* the first layer that has it is its owner */
             layers[i].blobs[p] = (struct snapshot_blob){
                 .shape = &param->shape,
                 .data = values ? values + net_param_begin(net, number) : net_host_value(net, param),

@@ -9,6 +9,7 @@
 
 void kept_open(struct kept_list *list, int keep)
 {
+    assert(keep >= 0);
     *list = (struct kept_list){
         .keep = keep, .best.iteration = -1, .awaited.iteration = -1, .named = -1};
 }
@@ -48,12 +49,14 @@ int kept_add(struct kept_list *list, int64_t iteration, bool only_best)
     memmove(list->entries + at + 1, list->entries + at,
             (size_t)(list->count++ - at) * sizeof *list->entries);
     list->entries[at] = (struct kept){.iteration = iteration, .only_best = only_best};
+    assert((at == 0 || iteration > list->entries[at - 1].iteration) &&
+           (at + 1 == list->count || iteration < list->entries[at + 1].iteration));
     return 0;
 }
 
 void kept_mark_best(struct kept_list *list, int64_t iteration, double score)
 {
-    assert(iteration >= 0);
+    assert(iteration >= list->awaited.iteration && iteration >= 0); /* tests come in order */
     list->awaited = (struct kept_best){.iteration = iteration, .score = score};
     if (has(list, iteration))
         list->best = list->awaited;
@@ -68,6 +71,7 @@ int kept_written(struct kept_list *list, int64_t iteration, bool only_best)
 {
     if (kept_is_awaited(list, iteration))
         list->best = list->awaited;
+    assert(list->best.iteration <= list->awaited.iteration);
     return kept_add(list, iteration, only_best);
 }
 

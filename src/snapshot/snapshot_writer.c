@@ -161,6 +161,7 @@ static int name_best(struct snapshot_writer *writer, int64_t iteration)
     struct pair from = pair_of(writer, iteration), to = pair_of(writer, SNAPSHOT_BEST);
     int status = o->check ? o->check(o->context) : 0;
 
+    assert(iteration >= 0);
     if (!status &&
         (!from.model || !from.state || !to.model || !to.state || file_link(from.model, to.model) ||
          file_link(from.state, to.state) || (o->written && o->written(o->context, iteration))))
@@ -183,6 +184,7 @@ static void put_off(struct snapshot_writer *writer, int64_t iteration)
     int longest = writer->hasty ? LONGEST_HASTY : LONGEST_PAUSE;
     double now = clock_seconds();
 
+    assert(writer->pause > 0); /* else the disk is asked without end */
     writer->next = now + writer->pause;
     if (!writer->hasty) {
         LOG_WARNING(writer->options.log,
@@ -229,14 +231,20 @@ static void try_once(struct snapshot_writer *writer, struct slot *slot)
     pthread_cond_broadcast(&writer->changed);
 }
 
+static bool is_untried(const struct slot *slot)
+{
+    return slot->full && !slot->tried;
+}
+
 /* The one that was never tried, else the oldest whose time has come; NULL: none. */
 static struct slot *next_slot(struct snapshot_writer *writer)
 {
     struct slot *oldest = NULL;
 
+    assert(!is_untried(&writer->slots[0]) || !is_untried(&writer->slots[1]));
     for (int s = 0; s < 2; s++) {
         struct slot *slot = &writer->slots[s];
-        if (slot->full && !slot->tried)
+        if (is_untried(slot))
             return slot;
         if (slot->full && clock_seconds() >= writer->next &&
             (!oldest || checkpoint_iteration(slot->copy) < checkpoint_iteration(oldest->copy)))
@@ -330,6 +338,7 @@ int snapshot_writer_create(const struct snapshot_writer_options *options,
 
 int snapshot_writer_add(struct snapshot_writer *writer, int64_t iteration, bool only_best)
 {
+    assert(!writer->busy && !is_untried(&writer->slots[0])); /* nothing was saved yet: no mutex */
     return kept_add(&writer->kept, iteration, only_best);
 }
 
@@ -340,7 +349,6 @@ void snapshot_writer_prune(struct snapshot_writer *writer)
 
 void snapshot_writer_mark_best(struct snapshot_writer *writer, int64_t iteration, double score)
 {
-
     pthread_mutex_lock(&writer->mutex);
     while (writer->busy)
         pthread_cond_wait(&writer->changed, &writer->mutex);
@@ -365,11 +373,6 @@ bool snapshot_writer_best(struct snapshot_writer *writer, int64_t *iteration, do
 static int report_hopeless(const struct snapshot_writer *writer)
 {
     return error_set("%s", writer->reason ? writer->reason : "snapshots cannot be written");
-}
-
-static bool is_untried(const struct slot *slot)
-{
-    return slot->full && !slot->tried;
 }
 
 static bool holds_best(const struct snapshot_writer *writer, const struct slot *slot)
@@ -400,6 +403,7 @@ static struct slot *slot_for(struct snapshot_writer *writer, int64_t iteration)
     while (writer->busy || is_untried(&writer->slots[0]) || is_untried(&writer->slots[1]))
         pthread_cond_wait(&writer->changed, &writer->mutex);
     slot = &writer->slots[holds_best(writer, &writer->slots[0])];
+    assert(!holds_best(writer, slot)); /* one slot at most has it, and keeps it */
     if (slot->full)
         LOG_WARNING(writer->options.log,
                     "The snapshot of iteration %" PRId64 ", which could not be written, is "
@@ -427,7 +431,7 @@ static int fill(struct snapshot_writer *writer, const float *history,
         return report_hopeless(writer);
     if (!slot->copy && checkpoint_create(o->net, o->nhistory, &slot->copy))
         return -1;
-    assert(!writer->busy); /* else the copy is changed while it is written */
+    assert(!writer->busy && !slot->full); /* else the copy is changed while it is written */
     slot->begun = clock_seconds();
     slot->tried = false;
     slot->only_best = kept_is_awaited(&writer->kept, state->iteration);
@@ -474,6 +478,7 @@ static void give_up(struct snapshot_writer *writer)
 {
     char *newest = newest_path(writer);
 
+    assert(!writer->busy); /* else a copy is dropped while it is written */
     error_set("%s; no time is left for another try. %s%s",
               writer->reason ? writer->reason : "the snapshot cannot be written",
               newest ? "--resume continues from " : "There is no snapshot to resume from",
@@ -555,6 +560,7 @@ void snapshot_writer_destroy(struct snapshot_writer *writer)
         pthread_mutex_unlock(&writer->mutex);
         pthread_join(writer->thread, NULL);
     }
+    assert(!writer->busy);
     pthread_cond_destroy(&writer->changed);
     pthread_mutex_destroy(&writer->mutex);
     checkpoint_destroy(writer->slots[0].copy);

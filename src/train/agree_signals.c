@@ -10,6 +10,7 @@
 #include "util/clock.h"
 #include "util/error.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -35,6 +36,7 @@ static int64_t iterations_to_next(struct monitor *monitor, int64_t iteration)
         next = (double)n * QUESTION_SECONDS / lapse < 2.0 * (double)n
                    ? (int64_t)((double)n * QUESTION_SECONDS / lapse)
                    : 2 * n;
+    assert(n >= 0 && next >= 0); /* the loop only goes on */
     monitor->signals.seconds = now;
     monitor->signals.iteration = iteration;
     return next > least ? next : least;
@@ -111,6 +113,7 @@ static int ask_signals(struct monitor *monitor, struct sync *sync, bool enough, 
     double values[SYNC_ASK_VALUES] = {0};
     unsigned bits = signals_take();
 
+    assert(monitor->signals.asked < 0); /* one question is open at a time */
     for (int k = 0; k < SIGNALS; k++)
         if ((bits >> k & 1) && monitor->job->options->signals[k] != SIGNAL_NOTHING) {
             values[RANKS + k] = 1;
@@ -135,6 +138,7 @@ static void log_signal(const struct monitor *monitor, enum signal_kind kind, con
         [SIGNAL_NOTHING] = "ignored", [SIGNAL_SNAPSHOT] = "a snapshot", [SIGNAL_STOP] = "stopping"};
     char where[64] = "";
 
+    assert(values[RANKS + kind] < monitor->job->nranks + 0.5);
     if (monitor->job->nranks > 1 && values[RANKS + kind] < 1.5)
         snprintf(where, sizeof where, " to rank %.0f", values[NUMBERS + kind]);
     else if (monitor->job->nranks > 1)
@@ -151,8 +155,10 @@ static int read_answer(struct monitor *monitor, struct sync *sync, int64_t itera
     double values[SYNC_ASK_VALUES];
     int strongest = -1;
 
+    assert(monitor->signals.asked >= 0 && iteration >= monitor->signals.asked);
     if (sync_answer(sync, values))
         return -1;
+    assert(values[NEXT] >= 1); /* rank 0's, whom every question asks */
     monitor->signals.next = monitor->signals.asked + (int64_t)values[NEXT];
     if (monitor->job->options->exchange.drop > 0)
         monitor->signals.lag = (int64_t)values[NEXT];

@@ -9,6 +9,7 @@
 #include "util/agree.h"
 #include "util/finite.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -340,6 +341,7 @@ static int forward_grain(struct compute *compute, const struct run *run,
     size_t count = compute->grains.nstatistics;
     float *all = compute->grains.statistics, *now = all + (size_t)job_shares(job) * count;
 
+    assert(share >= 0 && share < job_shares(job));
     compute_statistics(compute, all + (size_t)share * count, true);
     if (net_forward(compute->net, run, hooks, loss))
         return -1;

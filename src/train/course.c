@@ -11,6 +11,7 @@ enum { NAME_BYTES = 64 }; /* of a score, in a snapshot */
 
 void course_open(struct course *course)
 {
+    assert(course->first >= 0);
     course->best = (struct course_best){.iteration = -1};
     course->early = (struct course_early){.score = NAN};
     course->counted = course->saved = -1;
@@ -34,12 +35,14 @@ bool course_tests_last(const struct course *course, int64_t end)
 
 bool course_saves_last(const struct course *course, int64_t end, bool stopped)
 {
+    assert(course->saved <= end && course->first <= end);
     return course->saves && (stopped || course->saves_last) && course->saved != end;
 }
 
 /* A NaN is never better. */
 static bool is_better(int sign, double score, double than)
 {
+    assert(sign == 1 || sign == -1); /* a sign that nobody set would make all scores alike */
     return sign * score > sign * than;
 }
 
@@ -128,5 +131,6 @@ struct course_best course_find_best(const struct course *course, struct course_b
     }
     if (best.iteration >= 0)
         gone->iteration = -1;
+    assert(best.iteration <= course->first); /* later ones are another course's */
     return best;
 }

@@ -6,6 +6,7 @@
 #include "sync/sync.h"
 #include "util/clock.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* Of the table. */
@@ -40,6 +41,8 @@ static int open_places(struct grains *grains, const struct job *job, const struc
     for (int i = 0; i < net->ngroups; i++) {
         const struct group *g = &net->groups[i];
         bool product = is_product(job, net, i);
+
+        assert(product_elems(job, net, i) <= g->elems); /* the weight comes first, then the bias */
         grains->places[i] = (struct grains_place){.waiting = grains->each, .rows = rows};
         grains->each += g->trains ? g->elems - product_elems(job, net, i) : 0;
         rows += product ? shares * (size_t)(g->k * (g->m + g->n)) : 0;
@@ -58,6 +61,7 @@ int grains_open(struct grains *grains, const struct job *job, const struct net *
     size_t shares = (size_t)job_shares(job), levels = 0, width = 1 + outputs_count_parts(net);
     size_t most = width > nstatistics ? width : nstatistics, elems;
 
+    assert(job->worker && shares >= 1);
     *grains = (struct grains){.nstatistics = nstatistics};
     if (OWN(job->owner, grains->rows, shares * width, "losses") ||
         OWN(job->owner, grains->table, count_rows(job) * most, "sums over workers") ||
@@ -110,6 +114,7 @@ static void add_gradient(struct grains *grains, int shares, float *gradient, flo
     int pass = grains->pass;
     bool last = pass == shares - 1;
 
+    assert(pass >= 0 && pass < shares && elems <= grains->each);
     for (int level = 0; 1 << level < shares; level++, waiting += grains->each) {
         if (pass >> level & 1)
             vector_add(gradient, waiting, elems);
@@ -157,6 +162,7 @@ int grains_mean(struct grains *grains, const struct job *job, struct sync *sync,
     double *table = grains->table;
     int shares = job_shares(job);
 
+    assert(own < nrows); /* a server has no row */
     add_rows(rows, (size_t)shares, width);
     memset(table, 0, nrows * width * sizeof *table);
     memcpy(table + own * width, rows, width * sizeof *rows);

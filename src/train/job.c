@@ -10,6 +10,7 @@
 #include "util/alloc.h"
 #include "util/strbuf.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -246,6 +247,7 @@ int job_batch(const struct job *job, int *out)
     const struct trainer_options *o = job->options;
     int shares = job->nworkers * job->iter_size;
 
+    assert(shares >= 1);
     *out = o->reproducible ? job->batch : o->batch;
     if (o->reproducible || job->global_batch <= 0)
         return 0;
@@ -316,6 +318,7 @@ int job_cut_grains(struct job *job)
                          "4, 8 ... for each worker, or one worker: start so many, or give another "
                          "GRAIN",
                          grains, grain, job->nworkers);
+    assert(grain * each * job->nworkers == batch && each >= 1);
     job->batch = grain;
     job->iter_size = each;
     return 0;
@@ -351,6 +354,7 @@ int job_count_epochs(struct job *job)
 
 uint64_t job_samples_before(const struct job *job, const struct train_state *at, int64_t iteration)
 {
+    assert(iteration >= at->iteration);
     return at->cursor + (uint64_t)(iteration - at->iteration) * (uint64_t)job_samples(job);
 }
 

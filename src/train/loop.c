@@ -8,6 +8,7 @@
 #include "util/clock.h"
 #include "util/watchdog.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -422,6 +423,7 @@ static int run_loop(struct trainer *t)
         if (t->job.worker ? worker_iteration(t, i) : sync_wait_all(t->exchange.sync, i))
             return -1;
     }
+    assert(i >= t->at.iteration && (t->stopped || i >= t->job.max_iter));
     t->end = i;
     return finish_training(t);
 }

@@ -4,6 +4,7 @@
 #include "util/choice.h"
 #include "util/error.h"
 
+#include <assert.h>
 #include <math.h>
 
 static const char *const names[] = {[POLICY_FIXED] = "fixed",
@@ -136,6 +137,7 @@ int32_t policy_step(const struct policy *p, int64_t first, int32_t step, int64_t
     const Caffe__SolverParameter *s = p->solver;
     int64_t next = first > p->warmup ? first : p->warmup; /* may pass a step */
 
+    assert(first >= 0 && step >= 0 && t >= 0);
     if (t < p->warmup)
         return step;
     if (p->type == POLICY_STEP)
@@ -184,6 +186,7 @@ float policy_rate(const struct policy *p, int64_t t, int32_t step)
 bool policy_follow(const struct policy *p, int64_t t, double loss, struct policy_memory *memory,
                    int32_t *current_step)
 {
+    assert(*current_step >= 0 && memory->event <= t);
     if (p->type != POLICY_PLATEAU || t < p->warmup)
         return false;
     if (loss < memory->least) {

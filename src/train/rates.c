@@ -6,6 +6,7 @@
 #include "sync/sync.h"
 #include "util/alloc.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -14,6 +15,7 @@
 int rates_open(struct rates *rates, const struct policy *policy, int average_loss,
                const struct train_state *at)
 {
+    assert(average_loss >= 1 && at->iteration >= 0 && at->current_step >= 0);
     *rates = (struct rates){.policy = policy,
                             .first = at->iteration,
                             .step = at->current_step,
@@ -44,11 +46,13 @@ static int32_t step_in(const struct rates *rates, int64_t iteration)
 
 float rates_of(const struct rates *rates, int64_t iteration)
 {
+    assert(iteration >= rates->first); /* what was before, the snapshot does not say */
     return policy_rate(rates->policy, iteration, step_in(rates, iteration));
 }
 
 int32_t rates_step(const struct rates *rates, int64_t iteration)
 {
+    assert(iteration >= rates->first);
     if (is_plateau(rates)) /* the step that the iteration to come has */
         return step_in(rates, iteration);
     return iteration > rates->first ? step_in(rates, iteration - 1) : rates->step;
@@ -100,6 +104,7 @@ int rates_follow(struct rates *rates, struct sync *sync, int nworkers, int64_t i
     int32_t step = step_in(rates, iteration);
     double mean;
 
+    assert(nworkers >= 1 && iteration >= rates->first);
     *dropped = false;
     if (!is_plateau(rates))
         return 0;
@@ -125,6 +130,7 @@ int rates_remember(const struct rates *rates, const struct scores *scores, struc
         return -1;
     length = snprintf(state->memory, sizeof state->memory, "%a %" PRId64 " %a %" PRId64 " ",
                       rates->memory.least, rates->memory.event, sum / nworkers, rates->count);
+    assert((size_t)length < sizeof state->memory); /* four numbers, whatever they are */
     course_remember(&scores->course, scores->name, state->memory + length,
                     sizeof state->memory - (size_t)length);
     return 0;

@@ -14,6 +14,7 @@
 #include "util/path.h"
 #include "util/units.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -218,6 +219,7 @@ int run_check_same(struct training_run *run)
 
     if (!run->path || run->job->options->resume != RESUME_OWN)
         return 0;
+    assert(run->job->rank == 0 && run->digest[0]);
     if (check_unfinished(run))
         return -1;
     if (is_known(run)) {
@@ -355,9 +357,11 @@ int run_resume(struct training_run *run, float *history, struct train_state *at,
 {
     int failed = 0;
 
+    assert(run->job->rank == 0);
     tell_others(run);
     for (int i = 0; i < run->list.count; i++) {
         const struct checkpoint_entry *entry = &run->list.entries[i];
+        assert(i == 0 || entry->iteration <= entry[-1].iteration); /* the newest first */
         if (!is_candidate(run, entry))
             continue;
         if (try_state(run, entry->path, entry->owner.rule, history, at) == 0) {
@@ -420,6 +424,7 @@ int run_find_best_all(struct training_run *run, bool resumed, struct scores *sco
 
 int run_write_file(struct training_run *run)
 {
+    assert(!run->keeps || (run->path && run->lock)); /* no one writes where others may */
     return run->keeps ? run_file_write(run->path, &run->file) : 0;
 }
 
@@ -442,6 +447,7 @@ static int count_start(struct training_run *run, int64_t first)
 
 int run_begin(struct training_run *run, int64_t first, char *plan)
 {
+    assert(!run->plan && first >= 0); /* once */
     run->plan = plan;
     if (job_rehearses(run->job) || !run_prefix(run))
         return 0;

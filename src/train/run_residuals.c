@@ -6,6 +6,7 @@
 #include "util/alloc.h"
 #include "util/clock.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -90,6 +91,7 @@ int run_save_residuals_all(struct training_run *run, struct sync *sync, struct t
 
     if (!sync_residual_arenas(&of))
         return 0;
+    assert(state->iteration >= run->file.begun);
     if (run->job->rank == 0 && prefix_lock_check(run->lock))
         return -1;
     if (run->writer)

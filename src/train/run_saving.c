@@ -7,6 +7,7 @@
 #include "util/clock.h"
 #include "util/error.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -111,6 +112,7 @@ int run_save(struct training_run *run, const struct rates *rates, const float *h
 
     int status;
 
+    assert(state->iteration >= run->file.begun);
     if (!run->writer && open_writer(run))
         return -1;
     status = snapshot_writer_save(run->writer, history, state, &owner);
@@ -142,6 +144,7 @@ int run_mark_best(struct training_run *run, const struct course *course)
 {
     if (!course->keeps_best)
         return 0;
+    assert(run->keeps && course->best.iteration > 0); /* nothing is trained at iteration 0 */
     if (!run->writer && open_writer(run))
         return -1;
     snapshot_writer_mark_best(run->writer, course->best.iteration, course->best.score);

@@ -6,6 +6,7 @@
 
 #include "report/outputs.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -124,6 +125,7 @@ int scores_take(struct scores *scores, const struct job *job, int64_t iteration)
 
     if (scores->early_output < 0 || scores->iteration != iteration)
         return 0;
+    assert(scores->values);
     effects = course_tested(course, iteration,
                             scores->output < 0 ? (double)NAN : scores->values[scores->output],
                             scores->values[scores->early_output]);

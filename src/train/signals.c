@@ -6,6 +6,7 @@
 #include "util/choice.h"
 #include "util/error.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -23,6 +24,7 @@ static const struct {
 
 const char *signal_kind_name(enum signal_kind kind)
 {
+    assert(kind < SIGNALS);
     return kinds[kind].name;
 }
 

@@ -9,6 +9,7 @@
 #include "util/median.h"
 #include "util/units.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* Of every rank, added up over all ranks: each gives its own times, and of its links those times
@@ -79,6 +80,7 @@ void stragglers_put(struct stragglers *late, struct sync *sync, const struct net
         struct sync_link now = sync_link(sync, r), *before = &late->links[r];
         double took = 1e-9 * (double)(now.ns - before->ns),
                bytes = (double)(now.bytes - before->bytes);
+        assert(now.ns >= before->ns && now.bytes >= before->bytes); /* they only count up */
         *before = now;
         seen[r].link += took;
         seen[r].bytes += bytes;
@@ -167,6 +169,7 @@ void stragglers_judge(struct stragglers *late, int64_t iteration, const double *
         cause = LATE_NETWORK;
         rank = find_slow_link(late, seen, seconds, &behind);
     }
+    assert(rank < late->job->nranks);
     late->looks++;
     if (rank >= 0) {
         late->of_rank[rank].times++;

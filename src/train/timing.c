@@ -3,6 +3,7 @@
 
 #include "util/median.h"
 
+#include <assert.h>
 #include <string.h>
 
 void timing_note_lapse(struct timing_lapses *lapses, double seconds, int64_t iterations)
@@ -15,6 +16,7 @@ void timing_note_lapse(struct timing_lapses *lapses, double seconds, int64_t ite
             lapses->rate[i] = lapses->rate[2 * i];
         lapses->thinned++;
     }
+    assert(lapses->count < TIMING_LAPSES);
     lapses->rate[lapses->count++] = (double)iterations / seconds;
 }
 

@@ -39,8 +39,11 @@ START_TEST(gradients_of_passes_are_added_along_the_tree)
 
     for (int n = 1; n <= MOST; n++) {
         struct owner owner = {NULL};
-        const struct job job = {
-            .owner = &owner, .options = &reproducible, .nworkers = 1, .iter_size = n};
+        const struct job job = {.owner = &owner,
+                                .options = &reproducible,
+                                .worker = true,
+                                .nworkers = 1,
+                                .iter_size = n};
         struct grains grains;
 
         ck_assert_int_eq(grains_open(&grains, &job, &net, 0), 0);
@@ -86,6 +89,7 @@ START_TEST(numbers_of_shares_have_the_same_sum_on_any_number_of_workers)
         for (int rank = workers - 1; rank >= 0; rank--) { /* the last to come has all of it */
             const struct job job = {.options = &reproducible,
                                     .rank = rank,
+                                    .worker = true,
                                     .nworkers = workers,
                                     .iter_size = WORKERS / workers};
             int count = job.iter_size * WIDTH;

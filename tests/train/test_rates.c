@@ -53,7 +53,7 @@ START_TEST(a_resumed_run_counts_steps_from_those_of_its_snapshot)
     const struct train_state at = {.iteration = 15, .current_step = 1};
     struct rates rates;
 
-    ck_assert_int_eq(rates_open(&rates, &steps, 0, &at), 0);
+    ck_assert_int_eq(rates_open(&rates, &steps, 1, &at), 0);
     ck_assert_int_eq(rates_step(&rates, 15), 1); /* nothing was trained yet */
     ck_assert_float_eq_tol(rates_of(&rates, 15), 0.1F, 1e-8F);
     ck_assert_float_eq_tol(rates_of(&rates, 20), 0.01F, 1e-8F);
