@@ -104,21 +104,17 @@ static void fill_report(const struct cores *cores, struct host_report *report)
 
 /* The program is the same on all ranks (command_start_mpi); with other libraries it computes other
  * bits. */
-static int compare_libraries(void)
+static void list_libraries(struct strbuf *list)
 {
-    struct strbuf list = {.data = NULL}, lines = {.data = NULL};
-    int status;
+    struct strbuf lines = {.data = NULL};
 
     version_put(&lines);
     for (const char *line = strbuf_text(&lines); *line; line += strcspn(line, "\n") + 1) {
         char name[16], value[512];
         if (sscanf(line, "%15s %511[^\n]", name, value) == 2)
-            agreement_put(&list, name, "%s", value);
+            agreement_put(list, name, "%s", value);
     }
-    status = agree_alike(MPI_COMM_WORLD, 0, &list, AGREEMENT_START);
     strbuf_free(&lines);
-    strbuf_free(&list);
-    return status;
 }
 
 /* Whether messages come through at all. */
@@ -420,7 +416,7 @@ static int examine(struct doctor *d)
         put_mpi(d);
         tell(d);
     }
-    if ((several && touch(d)) || compare_libraries() || gather_reports(d))
+    if ((several && touch(d)) || gather_reports(d))
         return -1;
     if (t->rank == 0) {
         for (int m = 0; m < t->nmachines; m++)
@@ -470,6 +466,7 @@ int command_doctor(int argc, char **argv)
                  "it as you start training: under mpirun or srun, in the allocation."};
     int status = options_parse(&line, argc, argv, NULL);
 
+    list_libraries(&alike);
     if (!command_start(&argc, &argv, &status, &alike, &watch))
         return status;
     status = examine(&d);

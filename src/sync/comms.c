@@ -46,13 +46,11 @@ int sync_split(struct sync *sync, MPI_Comm world)
 
     list_communicators(sync, comms);
     for (int i = 0; i < COMMUNICATORS; i++) {
-        MPI_TRY(MPI_Comm_split(world, color[i], sync->world_rank, comms[i]));
+        MPI_CHECK(MPI_Comm_split(world, color[i], sync->world_rank, comms[i]));
         if (*comms[i] != MPI_COMM_NULL)
-            MPI_TRY(MPI_Comm_set_errhandler(*comms[i], MPI_ERRORS_RETURN));
+            MPI_CHECK(MPI_Comm_set_errhandler(*comms[i], MPI_ERRORS_RETURN));
     }
     return 0;
-fail:
-    return -1;
 }
 
 void sync_free_communicators(struct sync *sync)
@@ -67,22 +65,6 @@ void sync_free_communicators(struct sync *sync)
 
 /* ---- rank 0's parameters ---- */
 
-/* Broadcasts go in pieces: MPI counts are ints, and some transports dislike giants. */
-static int broadcast(MPI_Comm comm, float *values, size_t elems)
-{
-    enum { PIECE = 1 << 24 };
-    MPI_Request request;
-
-    for (size_t at = 0; at < elems; at += PIECE) {
-        size_t n = elems - at < PIECE ? elems - at : PIECE;
-        MPI_TRY(MPI_Ibcast(values + at, (int)n, MPI_FLOAT, 0, comm, &request));
-        MPI_TRY(watchdog_wait("MPI_Bcast", &request));
-    }
-    return 0;
-fail:
-    return -1;
-}
-
 /* Ranks of a node train from one arena, but for teams: one of them takes part, and the nodes'
  * arenas are in place before anybody reads them. */
 static int share_values(struct sync *sync)
@@ -91,18 +73,16 @@ static int share_values(struct sync *sync)
     bool shared = node_shares_memory(node), takes = !shared || node->rank == 0;
     MPI_Comm comm;
 
-    MPI_TRY(MPI_Comm_split(sync->all, takes ? 0 : MPI_UNDEFINED, sync->world_rank, &comm));
+    MPI_CHECK(MPI_Comm_split(sync->all, takes ? 0 : MPI_UNDEFINED, sync->world_rank, &comm));
     if (takes) {
-        MPI_TRY(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));
-        if (broadcast(comm, sync->values, sync->model.elems))
+        MPI_CHECK(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));
+        if (agree_share(comm, sync->values, sync->model.elems * sizeof(float)))
             return -1;
-        MPI_TRY(MPI_Comm_free(&comm));
+        MPI_CHECK(MPI_Comm_free(&comm));
     }
     if (shared)
-        MPI_TRY(MPI_Barrier(node->comm));
+        MPI_CHECK(MPI_Barrier(node->comm));
     return 0;
-fail:
-    return -1;
 }
 
 int sync_share_values(struct sync *sync)

@@ -4,7 +4,11 @@
  * is kept beside it). */
 #include "train/agree_job.h"
 
+#include "spec/caffe.pb-c.h"
+#include "spec/field.h"
+#include "spec/print.h"
 #include "util/error.h"
+#include "util/suggest.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -23,6 +27,69 @@
 #define NET_OF_RANKS  "source mean_file meanfile root_folder file_name shared_file_system"
 #define NET_OF_STARTS NET_OF_RANKS " batch_size debug_info prefetch"
 
+/* ---- the fields of a protobuf message ---- */
+
+static void put_message(struct strbuf *list, const char *path, const ProtobufCMessage *message,
+                        const char *except);
+
+/* The path of a layer's fields: its name, with nothing in it that would end a line's name. */
+static void name_layer(struct strbuf *out, const char *path, const Caffe__LayerParameter *layer)
+{
+    strbuf_clear(out);
+    strbuf_printf(out, "%slayer '%s' ", path, layer->name ? layer->name : "");
+    for (char *c = out->failed ? NULL : out->data; c && *c; c++)
+        if ((unsigned char)*c < ' ')
+            *c = '?';
+}
+
+static void put_inner(struct strbuf *list, const char *path, const ProtobufCFieldDescriptor *field,
+                      size_t index, const ProtobufCMessage *inner, const char *except)
+{
+    const Caffe__LayerParameter *layer = (const Caffe__LayerParameter *)inner;
+    struct strbuf name = {.data = NULL};
+
+    strbuf_printf(&name, field->label == PROTOBUF_C_LABEL_REPEATED ? "%s%s[%zu]" : "%s%s", path,
+                  field->name, index);
+    if (inner->descriptor == &caffe__layer_parameter__descriptor) {
+        /* a layer that only one rank has shows here, before its fields could seem to differ */
+        agreement_put(list, strbuf_text(&name), "layer '%s'", layer->name ? layer->name : "");
+        name_layer(&name, path, layer);
+    } else {
+        strbuf_putc(&name, '.');
+    }
+    put_message(list, strbuf_text(&name), inner, except);
+    list->failed |= name.failed;
+    strbuf_free(&name);
+}
+
+/* Appends every field that is set in the message and in the messages inside, but those whose names
+ * are in `except` (with blanks between them), at whatever depth. Names begin with `path`; inside a
+ * layer with "layer 'NAME' ". */
+static void put_message(struct strbuf *list, const char *path, const ProtobufCMessage *message,
+                        const char *except)
+{
+    for (unsigned i = 0; i < message->descriptor->n_fields; i++) {
+        const ProtobufCFieldDescriptor *field = &message->descriptor->fields[i];
+        size_t count = suggest_lists(except, field->name) ? 0 : field_count(message, field);
+        bool whole = field->type == PROTOBUF_C_TYPE_MESSAGE;
+
+        if (count > 0 && !whole)
+            strbuf_printf(list, "%s%s\t", path, field->name);
+        for (size_t k = 0; k < count; k++) {
+            const void *value = field_at(message, field, k);
+
+            if (whole) {
+                put_inner(list, path, field, k, *(ProtobufCMessage *const *)value, except);
+                continue;
+            }
+            print_value(list, field, value);
+            strbuf_puts(list, k + 1 < count ? ", " : "\n");
+        }
+    }
+}
+
+/* ---- of a job ---- */
+
 void agree_job_put_files(const struct job *job, struct strbuf *list)
 {
     const struct solver_nets *nets = &job->defs;
@@ -34,11 +101,11 @@ void agree_job_put_files(const struct job *job, struct strbuf *list)
                   job->blank || job->options->exchange.hierarchy != HIERARCHY_OFF
                       ? job->options->engine
                       : "one that computes");
-    agree_job_put_message(list, "", &job->solver->base, SOLVER_OF_RANKS);
-    agree_job_put_message(list, "net: ", &nets->train->param->base, NET_OF_RANKS);
+    put_message(list, "", &job->solver->base, SOLVER_OF_RANKS);
+    put_message(list, "net: ", &nets->train->param->base, NET_OF_RANKS);
     for (int i = 0; i < nets->ntests; i++) {
         snprintf(prefix, sizeof prefix, "test net #%d: ", i);
-        agree_job_put_message(list, prefix, &nets->tests[i]->param->base, NET_OF_RANKS);
+        put_message(list, prefix, &nets->tests[i]->param->base, NET_OF_RANKS);
     }
 }
 
@@ -96,7 +163,7 @@ int agree_job_describe(const struct job *job, const struct net *net, struct strb
 {
     struct sha256 hash;
 
-    agree_job_put_message(about, "", &job->solver->base, SOLVER_OF_STARTS);
+    put_message(about, "", &job->solver->base, SOLVER_OF_STARTS);
     agreement_put(about, "random_seed", "%" PRIu64, job->seed);
     if (policy_follows_end(&job->policy))
         agreement_put(about, "max_iter", "%d", job->max_iter);
@@ -110,7 +177,7 @@ int agree_job_describe(const struct job *job, const struct net *net, struct strb
         agreement_put(about, "processors", "%s", job->processors);
     if (job->policy.type == POLICY_PLATEAU)
         agreement_put(about, "average_loss", "%d", job->solver->average_loss);
-    agree_job_put_message(about, "net: ", &job->defs.train->param->base, NET_OF_STARTS);
+    put_message(about, "net: ", &job->defs.train->param->base, NET_OF_STARTS);
     if (agree_job_put_data(about, "", net) || strbuf_status(about))
         return -1;
     sha256_init(&hash);

@@ -8,12 +8,6 @@
 #include "util/agreement.h"
 #include "util/sha256.h"
 
-/* Appends every field that is set in the message and in the messages inside, but those whose
- * names are in `except` (with blanks between them), at whatever depth. Names are paths, behind
- * `prefix`; a layer's begin with "layer 'NAME' ". Not collective. */
-void agree_job_put_message(struct strbuf *list, const char *prefix, const ProtobufCMessage *message,
-                           const char *except);
-
 /* Of the files what all ranks must have alike; options are compared by commands/options.h. */
 void agree_job_put_files(const struct job *job, struct strbuf *list);
 

@@ -89,22 +89,6 @@ int compute_create_nets(struct compute *compute, struct job *job, const struct o
 
 /* ---- data ---- */
 
-/* Test nets are workers' alone, so they are compared where all ranks are workers. */
-static int compare_data(const struct compute *compute, const struct job *job)
-{
-    struct strbuf list = {.data = NULL};
-    char name[32];
-    int status = agree_job_put_data(&list, "", compute->net);
-
-    for (int i = 0; i < job->defs.ntests && job->nworkers == job->nranks && !status; i++) {
-        snprintf(name, sizeof name, "test net #%d: ", i);
-        status = agree_job_put_data(&list, name, compute->tests[i]);
-    }
-    status = agree_alike(job->world, status, &list, AGREEMENT_START);
-    strbuf_free(&list);
-    return status;
-}
-
 /* How many records an epoch has. */
 static int find_records(const struct compute *compute, struct job *job)
 {
@@ -119,12 +103,24 @@ static int find_records(const struct compute *compute, struct job *job)
     return 0;
 }
 
+/* Test nets are workers' alone, so they are compared where all ranks are workers. */
 int compute_compare_data_all(const struct compute *compute, struct job *job)
 {
+    struct strbuf list = {.data = NULL};
+    char name[32];
+    int status;
+
     if (job->blank)
         return 0;
-    return error_status(error_agree(job->world, find_records(compute, job)) ||
-                        compare_data(compute, job));
+    status =
+        error_status(find_records(compute, job) || agree_job_put_data(&list, "", compute->net));
+    for (int i = 0; i < job->defs.ntests && job->nworkers == job->nranks && !status; i++) {
+        snprintf(name, sizeof name, "test net #%d: ", i);
+        status = agree_job_put_data(&list, name, compute->tests[i]);
+    }
+    status = agree_alike(job->world, status, &list, AGREEMENT_START);
+    strbuf_free(&list);
+    return status;
 }
 
 /* ---- engine and memory ---- */

@@ -3,7 +3,6 @@
 #include "train/monitor.h"
 
 #include "util/agree.h"
-#include "util/alloc.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -57,25 +56,6 @@ static char *take_once(const char *texts, size_t bytes, int nranks, int *count)
     return strbuf_take(&out);
 }
 
-/* Rank 0's *all gets the text of every rank, as long as the longest, whose length is *bytes. */
-static int gather(const struct job *job, const struct strbuf *lines, size_t *bytes, void **all)
-{
-    double most = (double)lines->length + 1;
-    char *mine;
-    int status;
-
-    if (agree_max(job->world, &most, 1))
-        return -1;
-    *bytes = (size_t)most;
-    mine = alloc_array(*bytes, 1, "damaged records");
-    if (mine)
-        memcpy(mine, strbuf_text(lines), lines->length);
-    status = error_agree(job->world, mine ? 0 : -1) ||
-             agree_gather(job->world, mine, *bytes, "damaged records", all);
-    free(mine);
-    return status ? -1 : 0;
-}
-
 int bad_records_gather_all(const struct job *job, const struct compute *compute, char **out)
 {
     struct strbuf lines = {0};
@@ -87,7 +67,7 @@ int bad_records_gather_all(const struct job *job, const struct compute *compute,
         return 0;
     put_damage(job, compute, &lines);
     status = error_status(error_agree(job->world, strbuf_status(&lines)) ||
-                          gather(job, &lines, &bytes, &all));
+                          agree_gather_texts(job->world, &lines, "damaged records", &bytes, &all));
     if (!status && all)
         *out = take_once(all, bytes, job->nranks, &count);
     if (count > 0)

@@ -9,6 +9,7 @@
 #include "spec/read.h"
 #include "util/alloc.h"
 #include "util/strbuf.h"
+#include "util/units.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -31,22 +32,22 @@ int job_open(struct job *job, MPI_Comm world, const struct trainer_options *o, s
     job->nworkers = job->nranks - o->exchange.servers;
     job->worker = job->rank < job->nworkers;
     if (o->exchange.drop >= job->nworkers && o->exchange.drop > 0)
-        return error_set("--drop-stragglers=%d would drop every gradient of %d worker%s: start "
-                         "more ranks (mpirun -np N) or drop fewer",
-                         o->exchange.drop, job->nworkers, job->nworkers == 1 ? "" : "s");
+        return error_set("--drop-stragglers=%d would drop every gradient of %s: start more ranks "
+                         "(mpirun -np N) or drop fewer",
+                         o->exchange.drop, units_count(job->nworkers, "worker").text);
     job->blank = engine_is_blank(o->engine);
     if (o->batch > 0 && o->global_batch > 0)
         return error_set("--batch is per rank and --global-batch over all ranks: give one of them");
     return 0;
 }
 
-int job_compare_all(const struct job *job)
+int job_compare_all(const struct job *job, int status)
 {
     struct strbuf list = {.data = NULL};
-    int status;
 
-    agree_job_put_files(job, &list);
-    status = agree_alike(job->world, 0, &list, AGREEMENT_START);
+    if (!status)
+        agree_job_put_files(job, &list);
+    status = agree_alike(job->world, status, &list, AGREEMENT_START);
     strbuf_free(&list);
     return status;
 }
@@ -76,6 +77,7 @@ static int rule_kind_of(const Caffe__SolverParameter *solver, enum rule_kind *ki
 {
     unsigned number = (unsigned)solver->solver_type;
 
+    _Static_assert((int)RULE_ADAM == CAFFE__SOLVER_PARAMETER__SOLVER_TYPE__ADAM, "as there");
     if (solver->has_solver_type && strcmp(solver->type, "SGD") == 0) {
         if (number > RULE_ADAM)
             return error_set("Unknown solver type: %u (solver_type goes from 0 to 5)", number);
@@ -253,10 +255,8 @@ int job_batch(const struct job *job, int *out)
         return 0;
     if (job->global_batch % shares)
         return error_set(
-            "--global-batch=%d cannot be shared evenly: %d worker%s times iter_size %d "
-            "makes %d shares",
-            job->global_batch, job->nworkers, job->nworkers == 1 ? "" : "s", job->iter_size,
-            shares);
+            "--global-batch=%d cannot be shared evenly: %s times iter_size %d makes %d shares",
+            job->global_batch, units_count(job->nworkers, "worker").text, job->iter_size, shares);
     *out = job->global_batch / shares;
     return 0;
 }
@@ -288,11 +288,11 @@ int job_keep_batch(struct job *job, int64_t kept)
     if (kept <= 0 || o->global_batch > 0 || o->batch > 0)
         return 0;
     if (kept > INT32_MAX || kept % shares)
-        return error_set(
-            "--resume: the run takes %" PRId64
-            " samples an iteration, which %d worker%s (times iter_size %d) cannot share evenly: "
-            "start a number of ranks that divides it, or change it by --global-batch=N",
-            kept, job->nworkers, job->nworkers == 1 ? "" : "s", job->iter_size);
+        return error_set("--resume: the run takes %" PRId64
+                         " samples an iteration, which %s (times iter_size %d) cannot share "
+                         "evenly: start a number "
+                         "of ranks that divides it, or change it by --global-batch=N",
+                         kept, units_count(job->nworkers, "worker").text, job->iter_size);
     job->global_batch = (int)kept;
     return 0;
 }

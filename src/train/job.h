@@ -116,8 +116,8 @@ struct train_state;
 uint64_t job_samples_before(const struct job *job, const struct train_state *at, int64_t iteration);
 
 /* Whether all ranks were given the same, of the files and the options that must agree; says what
- * differs, and which ranks have what. After job_read. */
-int job_compare_all(const struct job *job);
+ * differs, and which ranks have what. status: job_read's, a failure of which all ranks share. */
+int job_compare_all(const struct job *job, int status);
 
 /* data_notices.c: a sentence about the data, to the user. context: the job. Any rank, any thread.
  */

@@ -200,7 +200,7 @@ static int set_up(struct trainer *t)
     MPI_Comm world = t->job.world;
 
     /* what follows the files has collective parts that depend on options, solver and nets */
-    if (error_agree(world, job_read(&t->job, &t->setup->notices)) || job_compare_all(&t->job))
+    if (job_compare_all(&t->job, job_read(&t->job, &t->setup->notices)))
         return -1;
     watchdog_step("finding out which hosts there are");
     if (find_hosts_all(t))

@@ -26,11 +26,24 @@ int error_mpi(int code, const char *call)
     return error_set("%s: %s", call, text);
 }
 
+/* In pieces: MPI counts are ints, and some transports dislike giants. */
+static int broadcast(MPI_Comm comm, int root, void *bytes, size_t count)
+{
+    enum { PIECE = 1 << 26 };
+    MPI_Request request;
+
+    for (size_t at = 0; at < count; at += PIECE) {
+        size_t n = count - at < PIECE ? count - at : PIECE;
+        MPI_CHECK(MPI_Ibcast((char *)bytes + at, (int)n, MPI_BYTE, root, comm, &request));
+        MPI_CHECK(watchdog_wait("MPI_Bcast", &request));
+    }
+    return 0;
+}
+
 /* The failing rank's message for everybody; `alone`: its name belongs to it. */
 static int spread(MPI_Comm comm, int failing, bool alone)
 {
     char message[MESSAGE_BYTES] = "";
-    MPI_Request request;
     int rank = 0, nranks = 1;
 
     MPI_Comm_rank(comm, &rank);
@@ -44,42 +57,24 @@ static int spread(MPI_Comm comm, int failing, bool alone)
         else
             snprintf(message, sizeof message, "%s", error_text());
     }
-    if (nranks > 1 &&
-        (MPI_STATUS(MPI_Ibcast(message, MESSAGE_BYTES, MPI_CHAR, failing, comm, &request)) ||
-         MPI_STATUS(watchdog_wait("MPI_Bcast", &request))))
+    if (nranks > 1 && broadcast(comm, failing, message, MESSAGE_BYTES))
         return -1;
     return error_set("%s", message);
 }
 
-/* The lists differ: the first name that does, and which ranks have which value of it. Up to that
- * line all ranks agree, so what a rank has there is well defined. */
+/* The lists differ. */
 static int tell_difference(MPI_Comm comm, const struct strbuf *list, const char *advice)
 {
-    struct {
-        int begin, rank;
-    } mine = {INT_MAX, 0}, first;
-    char name[AGREEMENT_NAME] = "", value[AGREEMENT_VALUE], *root;
-    void *values = NULL;
+    void *lists;
+    size_t room;
     int nranks;
 
-    MPI_Comm_rank(comm, &mine.rank);
     MPI_Comm_size(comm, &nranks);
-    root = mine.rank == 0 ? (char *)strbuf_text(list) : NULL;
-    if (agree_share_text(comm, &root))
+    if (agree_gather_texts(comm, list, "the ranks' lists", &room, &lists))
         return -1;
-    mine.begin = agreement_find(root, strbuf_text(list), name);
-    if (mine.rank != 0)
-        free(root);
-    if (MPI_STATUS(MPI_Allreduce(&mine, &first, 1, MPI_2INT, MPI_MINLOC, comm)) ||
-        MPI_STATUS(MPI_Bcast(name, AGREEMENT_NAME, MPI_CHAR, first.rank, comm)))
-        return -1;
-    assert(first.begin < INT_MAX);
-    agreement_copy_value(strbuf_text(list) + first.begin, name, value);
-    if (agree_gather(comm, value, sizeof value, "the ranks' values", &values))
-        return -1;
-    if (values)
-        agreement_describe(name, values, nranks, advice);
-    free(values);
+    if (lists)
+        agreement_describe(lists, room, nranks, advice);
+    free(lists);
     return spread(comm, 0, false);
 }
 
@@ -131,15 +126,7 @@ int agree_max(MPI_Comm comm, double *values, int n)
 
 int agree_share(MPI_Comm comm, void *bytes, size_t count)
 {
-    const size_t most = (size_t)1 << 30; /* MPI counts by int */
-    int status = 0;
-
-    for (char *at = bytes; count > 0 && !status; at += most) {
-        size_t part = count < most ? count : most;
-        status = MPI_STATUS(MPI_Bcast(at, (int)part, MPI_BYTE, 0, comm));
-        count -= part;
-    }
-    return status;
+    return broadcast(comm, 0, bytes, count);
 }
 
 int agree_share_text(MPI_Comm comm, char **text)
@@ -175,4 +162,23 @@ int agree_gather(MPI_Comm comm, const void *mine, size_t bytes, const char *what
     free(*all);
     *all = NULL;
     return -1;
+}
+
+int agree_gather_texts(MPI_Comm comm, const struct strbuf *text, const char *what, size_t *room,
+                       void **all)
+{
+    double most = (double)text->length + 1;
+    char *mine;
+    int status;
+
+    if (agree_max(comm, &most, 1))
+        return -1;
+    *room = (size_t)most;
+    mine = alloc_array(*room, 1, what);
+    if (mine)
+        memcpy(mine, strbuf_text(text), text->length);
+    status = error_status(error_agree(comm, mine ? 0 : -1) ||
+                          agree_gather(comm, mine, *room, what, all));
+    free(mine);
+    return status;
 }

@@ -33,13 +33,22 @@ int agree_share_text(MPI_Comm comm, char **text);
  * elsewhere. what: for whom memory is lacking. Fails as agree_share_text does. */
 int agree_gather(MPI_Comm comm, const void *mine, size_t bytes, const char *what, void **all);
 
+/* The same of texts, which all get the room of the longest one: *room bytes. */
+int agree_gather_texts(MPI_Comm comm, const struct strbuf *text, const char *what, size_t *room,
+                       void **all);
+
 /* Text of an MPI error code as this thread's message: "CALL: TEXT". Returns -1. Not collective. */
 int error_mpi(int code, const char *call);
 
 /* The status of an MPI call, 0 or -1 with its text as the message: every call's is asked for
- * through this, or fails the calling function's `goto fail` through MPI_TRY. How long it lasts is
- * watched (util/watchdog.h). */
+ * through this. MPI_CHECK returns -1 from the calling function where it failed, MPI_TRY goes to its
+ * `fail`, where there is something to free. How long it lasts is watched (util/watchdog.h). */
 #define MPI_STATUS(call) (watchdog_enter(#call), agree_left((call), #call))
+#define MPI_CHECK(call)                                                                            \
+    do {                                                                                           \
+        if (MPI_STATUS(call))                                                                      \
+            return -1;                                                                             \
+    } while (0)
 #define MPI_TRY(call)                                                                              \
     do {                                                                                           \
         if (MPI_STATUS(call))                                                                      \

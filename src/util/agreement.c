@@ -1,12 +1,16 @@
 /* Lists of lines, and where two of them depart. */
 #include "util/agreement.h"
 
-#include "util/error.h"
+#include "util/alloc.h"
 #include "util/ranks.h"
 
-#include <limits.h>
+#include <assert.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+enum { VALUE_BYTES = 128 }; /* of a message's value: longer ones lose their middle */
 
 /* ---- the list ---- */
 
@@ -42,60 +46,77 @@ static const char *find_value(const char *lines, const char *name)
     return NULL;
 }
 
-int agreement_find(const char *root, const char *mine, char name[AGREEMENT_NAME])
+/* In how many bytes the lists are the same before the first line that differs, and that line of one
+ * of them: one that `other` lacks; else one that `root` lacks, or another value of the same name.
+ * SIZE_MAX: none differs. */
+static size_t find_difference(const char *root, const char *other, const char **line)
 {
-    int begin = 0, at = 0;
-    const char *line;
+    size_t begin = 0, at = 0;
 
-    for (; root[at] && root[at] == mine[at]; at++)
+    for (; root[at] && root[at] == other[at]; at++)
         if (root[at] == '\n')
             begin = at + 1;
-    if (root[at] == mine[at])
-        return INT_MAX;
-    /* a line that `mine` lacks; else one that rank 0 lacks, or another value of the same name */
-    line = root[begin] && !find_value(mine + begin, root + begin) ? root + begin : mine + begin;
-    snprintf(name, AGREEMENT_NAME, "%.*s", (int)strcspn(line, "\t\n"), line);
+    if (root[at] == other[at])
+        return SIZE_MAX;
+    *line = root[begin] && !find_value(other + begin, root + begin) ? root + begin : other + begin;
     return begin;
 }
 
-void agreement_copy_value(const char *lines, const char *name, char out[AGREEMENT_VALUE])
+/* A name's value among the lines; a long one without its middle. */
+static void copy_value(const char *lines, const char *name, char out[VALUE_BYTES])
 {
-    enum { HALF = AGREEMENT_VALUE / 2 - 6 };
+    enum { HALF = VALUE_BYTES / 2 - 6 };
     const char *value = find_value(lines, name);
     int length = value ? (int)strcspn(value, "\n") : 0;
 
-    memset(out, 0, AGREEMENT_VALUE);
     if (!value)
         strcpy(out, "not set");
-    else if (length < AGREEMENT_VALUE)
-        memcpy(out, value, (size_t)length);
+    else if (length < VALUE_BYTES)
+        snprintf(out, VALUE_BYTES, "%.*s", length, value);
     else
-        snprintf(out, AGREEMENT_VALUE, "%.*s ... %.*s", HALF, value, HALF, value + length - HALF);
+        snprintf(out, VALUE_BYTES, "%.*s ... %.*s", HALF, value, HALF, value + length - HALF);
 }
 
 void agreement_difference(const char *there, const char *here, struct strbuf *out)
 {
-    char name[AGREEMENT_NAME], old[AGREEMENT_VALUE], new[AGREEMENT_VALUE];
-    int begin = agreement_find(there, here, name);
+    char old[VALUE_BYTES], new[VALUE_BYTES];
+    const char *line;
+    size_t begin = find_difference(there, here, &line);
 
-    if (begin == INT_MAX)
+    if (begin == SIZE_MAX)
         return;
-    agreement_copy_value(there + begin, name, old);
-    agreement_copy_value(here + begin, name, new);
-    strbuf_printf(out, "%s: %s there, %s here", name, old, new);
+    copy_value(there + begin, line, old);
+    copy_value(here + begin, line, new);
+    strbuf_printf(out, "%.*s: %s there, %s here", (int)strcspn(line, "\t\n"), line, old, new);
 }
 
-int agreement_describe(const char *name, const char *values, int nranks, const char *advice)
+int agreement_describe(const char *lists, size_t room, int nranks, const char *advice)
 {
+    char(*values)[VALUE_BYTES] = alloc_array((size_t)nranks, sizeof *values, "the ranks' values");
+    const char *first = "", *line;
     struct strbuf text = {.data = NULL};
+    size_t least = SIZE_MAX;
 
-    for (int r = 0; r < nranks; r++) {
-        if (ranks_were_said(values, AGREEMENT_VALUE, r))
-            continue;
-        strbuf_printf(&text, "%s%s", r ? "; " : "", values + (size_t)r * AGREEMENT_VALUE);
-        ranks_put_alike(&text, " on rank", values, AGREEMENT_VALUE, nranks, r);
+    if (!values)
+        return -1;
+    for (int r = 1; r < nranks; r++) {
+        size_t begin = find_difference(lists, lists + (size_t)r * room, &line);
+        first = begin < least ? line : first;
+        least = begin < least ? begin : least;
     }
-    error_set("%s differs: %s; %s", name, strbuf_text(&text), advice);
+    assert(least < SIZE_MAX);
+    /* up to there all lists are the same */
+    for (int r = 0; r < nranks; r++)
+        copy_value(lists + (size_t)r * room + least, first, values[r]);
+    for (int r = 0; r < nranks; r++) {
+        if (ranks_were_said(values[0], sizeof *values, r))
+            continue;
+        strbuf_printf(&text, "%s%s", r ? "; " : "", values[r]);
+        ranks_put_alike(&text, " on rank", values[0], sizeof *values, nranks, r);
+    }
+    error_set("%.*s differs: %s; %s", (int)strcspn(first, "\t\n"), first, strbuf_text(&text),
+              advice);
     strbuf_free(&text);
+    free(values);
     return -1;
 }

@@ -18,24 +18,9 @@ void agreement_put(struct strbuf *list, const char *name, const char *format, ..
  * `out`, which stays empty where they are the same. Not collective. */
 void agreement_difference(const char *there, const char *here, struct strbuf *out);
 
-/* ---- of a comparison ---- */
-
-enum {
-    AGREEMENT_NAME = 1024, /* bytes of a message's name; no layer's is nearly that long */
-    AGREEMENT_VALUE = 128, /* longer values lose their middle in messages */
-};
-
-/* Where `mine` departs from rank 0's list: in how many bytes the line begins, up to which both are
- * the same, and the name of what differs. INT_MAX: the lists are the same. Not collective, as is
- * the next one. */
-int agreement_find(const char *root, const char *mine, char name[AGREEMENT_NAME]);
-
-/* The value of that name among the lines. */
-void agreement_copy_value(const char *lines, const char *name, char out[AGREEMENT_VALUE]);
-
-/* Sets the message of a name and the ranks' values of it, AGREEMENT_VALUE bytes each, and what to
- * do; -1. */
-int agreement_describe(const char *name, const char *values, int nranks, const char *advice);
+/* Of the ranks' lists, `room` bytes each, some of which differ, sets the message of the first name
+ * that does, of the ranks' values of it, and of what to do; -1. Not collective. */
+int agreement_describe(const char *lists, size_t room, int nranks, const char *advice);
 
 /* What to do where it is the ranks of our own program that differ. */
 #define AGREEMENT_START "start all ranks with the same files and the same command line"

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { RANKS_NAMED = 8 }; /* a list names so many ranks at most */
+enum { RANKS_NAMED = 8 }; /* the most that a list names */
 
 struct topology;
 

@@ -192,14 +192,27 @@ START_TEST(data_are_told_by_their_records_where_all_ranks_read_the_same)
 }
 END_TEST
 
-START_TEST(a_message_names_the_ranks_that_have_a_value)
+/* What is said of five ranks whose lists are `usual`, but for the rank whose list is `other`. */
+static void check_words(const char *usual, int rank, const char *other, const char *expected)
 {
-    char values[5][AGREEMENT_VALUE] = {"0.1", "0.2", "0.1", "0.1", "0.1"};
+    char lists[5][64];
 
-    ck_assert_int_eq(agreement_describe("base_lr", values[0], 5, AGREEMENT_START), -1);
-    ck_assert_str_eq(error_text(),
-                     "base_lr differs: 0.1 on ranks 0, 2-4; 0.2 on rank 1; start all ranks with "
-                     "the same files and the same command line");
+    for (int r = 0; r < 5; r++)
+        snprintf(lists[r], sizeof lists[r], "%s", r == rank ? other : usual);
+    ck_assert_int_eq(agreement_describe(lists[0], sizeof lists[0], 5, AGREEMENT_START), -1);
+    ck_assert_msg(!strncmp(error_text(), expected, strlen(expected)), "%s", error_text());
+    ck_assert_str_eq(error_text() + strlen(expected),
+                     "; start all ranks with the same files and the same command line");
+}
+
+START_TEST(a_message_names_the_first_difference_and_the_ranks_that_have_a_value)
+{
+    check_words("net\ta\nbase_lr\t0.1\nx\t1\n", 1, "net\ta\nbase_lr\t0.2\nx\t2\n",
+                "base_lr differs: 0.1 on ranks 0, 2-4; 0.2 on rank 1");
+    check_words("a\t1\nb\t2\n", 0, "a\t1\n", "b differs: not set on rank 0; 2 on ranks 1-4");
+    check_words("a\t1\n", 4, "a\t1\nb\t2\n", "b differs: not set on ranks 0-3; 2 on rank 4");
+    check_words("a\t1\nb\t2\n", 2, "b\t2\n", "a differs: 1 on ranks 0-1, 3-4; not set on rank 2");
+    check_words("b\t2\n", 3, "a\t1\nb\t2\n", "a differs: not set on ranks 0-2, 4; 1 on rank 3");
 }
 END_TEST
 
@@ -243,7 +256,7 @@ SUITE("agree_job")
     tcase_add_test(tcase, engines_may_differ_unless_ranks_add_up_together);
     tcase_add_test(tcase, a_policy_that_looks_at_the_end_is_of_the_run);
     tcase_add_test(tcase, data_are_told_by_their_records_where_all_ranks_read_the_same);
-    tcase_add_test(tcase, a_message_names_the_ranks_that_have_a_value);
+    tcase_add_test(tcase, a_message_names_the_first_difference_and_the_ranks_that_have_a_value);
     tcase_add_test(tcase, processors_are_listed_once_and_in_one_order);
     tcase_add_test(tcase, a_run_for_bits_is_of_its_processors);
 }
