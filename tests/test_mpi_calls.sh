@@ -1,5 +1,5 @@
 #!/bin/sh
-# No MPI call's status is dropped: each stands in MPI_TRY, a condition or an assignment, or behind a
+# No MPI call's status is dropped: each stands in MPI_TRY or MPI_CHECK, a condition or an assignment, or behind a
 # (void) that says it does not matter. Only questions about a communicator, and the end, may go unasked.
 set -u
 cd "${abs_top_srcdir:?}" || exit 99
@@ -56,7 +56,7 @@ void f(void)
         MPI_Barrier(comm); }
     MPI_TRY(
         MPI_Win_allocate_shared(1));
-    MPI_TRY(MPI_Reduce(a)); // MPI_Bcast(a);
+    MPI_CHECK(MPI_Reduce(a)); // MPI_Bcast(a);
     /* MPI_Bcast(a);
      * MPI_Bcast(b); */
     code = MPI_Gather(a);
@@ -79,7 +79,7 @@ find src cuda -name '*.[ch]' -o -name '*.cu' | sort >"$sample"
 # shellcheck disable=SC2046
 found=$(unchecked $(cat "$sample"))
 [ -z "$found" ] || {
-    echo 'FAILED: the status of these calls is dropped; use MPI_TRY (src/util/agree.h):'
+    echo 'FAILED: the status of these calls is dropped; use MPI_CHECK or MPI_TRY (src/util/agree.h):'
     echo "$found"
     exit 1
 }

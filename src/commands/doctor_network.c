@@ -43,23 +43,21 @@ static int pass_on(struct network *n, int step, int bytes, double *seconds)
     MPI_Request request[2];
     int rank, size, from, to;
 
-    MPI_TRY(MPI_Comm_rank(n->comm, &rank));
-    MPI_TRY(MPI_Comm_size(n->comm, &size));
+    MPI_CHECK(MPI_Comm_rank(n->comm, &rank));
+    MPI_CHECK(MPI_Comm_size(n->comm, &size));
     to = (rank + step) % size;
     from = (rank + size - step) % size;
-    MPI_TRY(MPI_Barrier(n->comm));
+    MPI_CHECK(MPI_Barrier(n->comm));
     *seconds = clock_seconds();
-    MPI_TRY(MPI_Irecv(n->memory, bytes, MPI_BYTE, from, 0, n->comm, &request[0]));
-    MPI_TRY(MPI_Issend(n->memory + MESSAGE_BYTES, bytes, MPI_BYTE, to, 0, n->comm, &request[1]));
+    MPI_CHECK(MPI_Irecv(n->memory, bytes, MPI_BYTE, from, 0, n->comm, &request[0]));
+    MPI_CHECK(MPI_Issend(n->memory + MESSAGE_BYTES, bytes, MPI_BYTE, to, 0, n->comm, &request[1]));
     expect(n, bytes, "from", from);
-    MPI_TRY(MPI_Wait(&request[0], MPI_STATUS_IGNORE));
+    MPI_CHECK(MPI_Wait(&request[0], MPI_STATUS_IGNORE));
     *seconds = clock_seconds() - *seconds; /* of what came: it is there, whole */
     expect(n, bytes, "to", to);
-    MPI_TRY(MPI_Wait(&request[1], MPI_STATUS_IGNORE));
+    MPI_CHECK(MPI_Wait(&request[1], MPI_STATUS_IGNORE));
     expect(n, bytes, "", -1);
     return 0;
-fail:
-    return -1;
 }
 
 /* Until the slowest host has had RING_SECONDS. The best round counts, and every segment. */

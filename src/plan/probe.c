@@ -82,44 +82,38 @@ static int post(struct prober *p, int messages, int bytes)
     int n = 0;
 
     for (int i = 0; i < messages; i++)
-        MPI_TRY(MPI_Irecv(p->in + (size_t)i * (size_t)bytes, bytes, MPI_BYTE,
-                          p->peers[p->npeers - 1 - i % p->npeers], TAG, p->comm,
-                          &p->requests[n++]));
+        MPI_CHECK(MPI_Irecv(p->in + (size_t)i * (size_t)bytes, bytes, MPI_BYTE,
+                            p->peers[p->npeers - 1 - i % p->npeers], TAG, p->comm,
+                            &p->requests[n++]));
     for (int i = 0; i < messages; i++)
-        MPI_TRY(MPI_Isend(p->out + (size_t)i * (size_t)bytes, bytes, MPI_BYTE,
-                          p->peers[i % p->npeers], TAG, p->comm, &p->requests[n++]));
+        MPI_CHECK(MPI_Isend(p->out + (size_t)i * (size_t)bytes, bytes, MPI_BYTE,
+                            p->peers[i % p->npeers], TAG, p->comm, &p->requests[n++]));
     return 0;
-fail:
-    return -1;
 }
 
 /* The same, to the end; the slowest rank's seconds. */
 static int exchange(struct prober *p, int messages, int bytes, double *seconds)
 {
-    MPI_TRY(MPI_Barrier(p->comm));
+    MPI_CHECK(MPI_Barrier(p->comm));
     *seconds = clock_seconds();
     if (p->npeers == 0)
         messages = 0;
     if (post(p, messages, bytes))
         return -1;
-    MPI_TRY(MPI_Waitall(2 * messages, p->requests, MPI_STATUSES_IGNORE));
+    MPI_CHECK(MPI_Waitall(2 * messages, p->requests, MPI_STATUSES_IGNORE));
     *seconds = clock_seconds() - *seconds;
     return agree_max(p->comm, seconds, 1);
-fail:
-    return -1;
 }
 
 static int trips(struct prober *p, int to, int from, int count, double *seconds)
 {
-    MPI_TRY(MPI_Barrier(p->comm));
+    MPI_CHECK(MPI_Barrier(p->comm));
     *seconds = clock_seconds();
     for (int i = 0; i < count; i++)
-        MPI_TRY(MPI_Sendrecv(p->out, 4, MPI_BYTE, to, TAG, p->in, 4, MPI_BYTE, from, TAG, p->comm,
-                             MPI_STATUS_IGNORE));
+        MPI_CHECK(MPI_Sendrecv(p->out, 4, MPI_BYTE, to, TAG, p->in, 4, MPI_BYTE, from, TAG, p->comm,
+                               MPI_STATUS_IGNORE));
     *seconds = (clock_seconds() - *seconds) / count;
     return agree_max(p->comm, seconds, 1);
-fail:
-    return -1;
 }
 
 /* A chain of tiny messages between each rank and the one `ranks_per_node` further: another node's,
@@ -291,13 +285,11 @@ static int wait_in_naps(MPI_Request *requests, int n)
     int done = 0;
 
     for (;;) {
-        MPI_TRY(MPI_Testall(n, requests, &done, MPI_STATUSES_IGNORE));
+        MPI_CHECK(MPI_Testall(n, requests, &done, MPI_STATUSES_IGNORE));
         if (done)
             return 0;
         nanosleep(&nap, NULL);
     }
-fail:
-    return -1;
 }
 
 static int send_in_thread(struct theft *theft)
@@ -354,7 +346,7 @@ static int measure_theft(struct prober *p, struct products *products, struct cos
 
     cluster->transport_Bps = cluster->copy_Bps / 4;
     cluster->core_share = 0;
-    MPI_TRY(MPI_Query_thread(&level));
+    MPI_CHECK(MPI_Query_thread(&level));
     choose_peers(p, p->topology->most_ranks == p->nranks);
     if (find_most_peers(p, &most))
         return -1;
@@ -362,7 +354,7 @@ static int measure_theft(struct prober *p, struct products *products, struct cos
         return 0;
     each = cluster->link_Bps / p->topology->most_ranks * THEFT_BUDGET / theft.rounds / most;
     theft.bytes = each < BUFFER_BYTES / most ? (int)each + 1 : BUFFER_BYTES / most;
-    MPI_TRY(MPI_Barrier(p->comm));
+    MPI_CHECK(MPI_Barrier(p->comm));
     /* products alone, for as long as they will run beside the traffic: the best of short windows
      * would make every disturbance by others look like theft */
     flops = products ? mean_rate(multiply, products, THEFT_BUDGET) : 1;
@@ -376,14 +368,12 @@ static int measure_theft(struct prober *p, struct products *products, struct cos
         mine[1] = theft.cpu_seconds;
         mine[2] = (double)theft.bytes * p->npeers * theft.rounds;
     }
-    MPI_TRY(MPI_Allreduce(mine, all, 3, MPI_DOUBLE, MPI_SUM, p->comm));
+    MPI_CHECK(MPI_Allreduce(mine, all, 3, MPI_DOUBLE, MPI_SUM, p->comm));
     if (all[1] > 0 && all[2] > 0) {
         cluster->transport_Bps = all[2] / all[1];
         cluster->core_share = all[0] < COST_MOST_SHARE * all[1] ? all[0] / all[1] : COST_MOST_SHARE;
     }
     return 0;
-fail:
-    return -1;
 }
 
 /* This rank's rate of products and of updates in the engine's memory; then what traffic takes from
@@ -463,7 +453,7 @@ static int agree_figures(struct prober *p, struct cost_cluster *cluster)
                      cluster->device_Bps},
            least[5];
 
-    MPI_TRY(MPI_Allreduce(mine, least, 5, MPI_DOUBLE, MPI_MIN, p->comm));
+    MPI_CHECK(MPI_Allreduce(mine, least, 5, MPI_DOUBLE, MPI_MIN, p->comm));
     cluster->gemm_flops = least[0];
     cluster->copy_Bps = least[1];
     cluster->sum_Bps = least[2];
@@ -473,10 +463,8 @@ static int agree_figures(struct prober *p, struct cost_cluster *cluster)
         cluster->link_Bps = cluster->copy_Bps;
     if (cluster->local_Bps <= 0)
         cluster->local_Bps = cluster->copy_Bps;
-    MPI_TRY(MPI_Bcast(cluster, sizeof *cluster, MPI_BYTE, 0, p->comm));
+    MPI_CHECK(MPI_Bcast(cluster, sizeof *cluster, MPI_BYTE, 0, p->comm));
     return 0;
-fail:
-    return -1;
 }
 
 static int allocate(struct prober *p)
@@ -533,12 +521,12 @@ int probe_cluster(MPI_Comm world, const struct topology *topology, const struct 
 
     if (!file)
         return probe_measure(world, topology, engine, out);
-    MPI_TRY(MPI_Comm_rank(world, &rank));
+    MPI_CHECK(MPI_Comm_rank(world, &rank));
     if (rank == 0 && access(file, F_OK) == 0)
         status = probe_read(file, &known);
     if (error_agree(world, status))
         return -1;
-    MPI_TRY(MPI_Bcast(&known, sizeof known, MPI_BYTE, 0, world));
+    MPI_CHECK(MPI_Bcast(&known, sizeof known, MPI_BYTE, 0, world));
     if (known.nranks == topology->nranks && known.ranks_per_node == topology->most_ranks) {
         *out = known;
         out->from_file = true;
@@ -547,6 +535,4 @@ int probe_cluster(MPI_Comm world, const struct topology *topology, const struct 
     if (probe_measure(world, topology, engine, out))
         return -1;
     return error_agree(world, rank == 0 && keeps ? probe_write(file, out) : 0);
-fail:
-    return -1;
 }

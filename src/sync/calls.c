@@ -47,11 +47,9 @@ static int start_sum(void *context, int64_t argument)
     MPI_Request request;
 
     (void)argument;
-    MPI_TRY(MPI_Iallreduce(sum->values, sum->result, sum->count, MPI_DOUBLE, MPI_SUM, sum->comm,
-                           &request));
+    MPI_CHECK(MPI_Iallreduce(sum->values, sum->result, sum->count, MPI_DOUBLE, MPI_SUM, sum->comm,
+                             &request));
     return wire_track(sum->sync->wire, request, (size_t)sum->count * sizeof(double), sum_came, sum);
-fail:
-    return -1;
 }
 
 static int begin_sum(struct sync *sync, struct call_sum *sum, MPI_Comm comm, const double *values,
@@ -276,14 +274,12 @@ static int load_chunk(struct sync *sync, int chunk, const float *arenas, float *
     for (int b = 0; b < count_blocks(sync); b++) {
         if (sync->world_rank == 0)
             memcpy(piece, arenas + (size_t)b * sync->model.elems + begin, count * sizeof *piece);
-        MPI_TRY(MPI_Bcast(piece, (int)count, MPI_FLOAT, 0,
-                          sync_drops(sync) ? sync->all : sync->control)); /* then all lead */
+        MPI_CHECK(MPI_Bcast(piece, (int)count, MPI_FLOAT, 0,
+                            sync_drops(sync) ? sync->all : sync->control)); /* then all lead */
         if (view.blocks)
             take_block(sync, piece, count, view.blocks + (size_t)b * view.stride);
     }
     return status;
-fail:
-    return -1;
 }
 
 static int restore_all(struct sync *sync)

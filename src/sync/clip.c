@@ -124,11 +124,9 @@ static int clip_advance(struct sync *sync)
 
     if (clip->local > 0 || !clip->computed)
         return 0;
-    MPI_TRY(MPI_Iallreduce(clip->own, clip->all, count, MPI_DOUBLE, MPI_SUM,
-                           apart ? MPI_COMM_SELF : sync->control, &request));
+    MPI_CHECK(MPI_Iallreduce(clip->own, clip->all, count, MPI_DOUBLE, MPI_SUM,
+                             apart ? MPI_COMM_SELF : sync->control, &request));
     return wire_track(sync->wire, request, (size_t)count * sizeof(double), clip_complete, sync);
-fail:
-    return -1;
 }
 
 /* The norms of a chunk, where the engine works or on the host. */

@@ -35,8 +35,8 @@ static int pass_on(struct sync *sync, struct tensor *half, float *host, int elem
     MPI_Comm_rank(sync->sums, &rank);
     MPI_Comm_size(sync->sums, &size);
     from = (rank + size - 1) % size;
-    MPI_TRY(MPI_Sendrecv(memory, elems, MPI_FLOAT, (rank + 1) % size, 0, memory + LONG_ELEMS, elems,
-                         MPI_FLOAT, from, 0, sync->sums, MPI_STATUS_IGNORE));
+    MPI_CHECK(MPI_Sendrecv(memory, elems, MPI_FLOAT, (rank + 1) % size, 0, memory + LONG_ELEMS,
+                           elems, MPI_FLOAT, from, 0, sync->sums, MPI_STATUS_IGNORE));
     half->data = memory + LONG_ELEMS;
     if (engine->i->read(engine->context, half, host))
         return -1;
@@ -48,8 +48,6 @@ static int pass_on(struct sync *sync, struct tensor *half, float *host, int elem
                 "sent from there arrived as %g and not as %g",
                 i, elems, from, (double)host[i], (double)sample(from, i));
     return 0;
-fail:
-    return -1;
 }
 
 /* The same status and message on all workers. */
@@ -102,7 +100,7 @@ int direct_find(struct sync *sync, bool *direct, char *way, size_t bytes)
     const char *obstacle = find_obstacle(sync);
     int all = !obstacle;
 
-    MPI_TRY(MPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_MIN, sync->sums));
+    MPI_CHECK(MPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_MIN, sync->sums));
     if (obstacle && sync->options.direct == SYNC_DIRECT_ON)
         return error_set("direct=on: %s", obstacle);
     if (all && sync->nranks > 1 && make_trial(sync)) {
@@ -118,6 +116,4 @@ int direct_find(struct sync *sync, bool *direct, char *way, size_t bytes)
         snprintf(way, bytes, "by way of the host's memory: %s",
                  obstacle ? obstacle : "another worker's MPI does not reach the engine's");
     return 0;
-fail:
-    return -1;
 }

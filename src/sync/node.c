@@ -46,14 +46,12 @@ static int allocate(const struct node *node, size_t bytes, struct node_window *o
     char *base = NULL;
     int unit;
 
-    MPI_TRY(
+    MPI_CHECK(
         MPI_Win_allocate_shared(mine, 1, MPI_INFO_NULL, node->comm, (void *)&base, &out->window));
-    MPI_TRY(MPI_Win_shared_query(out->window, 0, &size, &unit, (void *)&base));
+    MPI_CHECK(MPI_Win_shared_query(out->window, 0, &size, &unit, (void *)&base));
     /* mapped at whole pages everywhere: all ranks skip as much */
     out->memory = base + (LINE - (uintptr_t)base % LINE) % LINE;
     return 0;
-fail:
-    return -1;
 }
 
 int node_window_open(MPI_Comm world, const struct node *node, size_t bytes, const char *what,
@@ -83,19 +81,18 @@ static int split(MPI_Comm world, const struct topology *topology, const struct n
 {
     int rank = topology->rank, mates = 0;
 
-    MPI_TRY(MPI_Comm_split(world, topology->machine[rank], rank, &node->machine));
-    MPI_TRY(MPI_Comm_set_errhandler(node->machine, MPI_ERRORS_RETURN));
+    MPI_CHECK(MPI_Comm_split(world, topology->machine[rank], rank, &node->machine));
+    MPI_CHECK(MPI_Comm_set_errhandler(node->machine, MPI_ERRORS_RETURN));
     for (int w = 0; rank < map->nworkers && w < map->nworkers; w++)
         mates += map->node[w] == map->node[rank];
-    MPI_TRY(MPI_Comm_split(world, mates > 1 ? map->node[rank] : MPI_UNDEFINED, rank, &node->comm));
+    MPI_CHECK(
+        MPI_Comm_split(world, mates > 1 ? map->node[rank] : MPI_UNDEFINED, rank, &node->comm));
     if (mates <= 1)
         return 0;
-    MPI_TRY(MPI_Comm_set_errhandler(node->comm, MPI_ERRORS_RETURN));
-    MPI_TRY(MPI_Comm_rank(node->comm, &node->rank));
-    MPI_TRY(MPI_Comm_size(node->comm, &node->nranks));
+    MPI_CHECK(MPI_Comm_set_errhandler(node->comm, MPI_ERRORS_RETURN));
+    MPI_CHECK(MPI_Comm_rank(node->comm, &node->rank));
+    MPI_CHECK(MPI_Comm_size(node->comm, &node->nranks));
     return 0;
-fail:
-    return -1;
 }
 
 int node_create(MPI_Comm world, const struct topology *topology, const struct node_map *map,

@@ -15,7 +15,7 @@ static int fit_tags(struct sync *sync)
     int *upper = NULL, found = 0, chunks = sync->plan->nchunks > 0 ? sync->plan->nchunks : 1;
 
     /* Open MPI answers for the world alone */
-    MPI_TRY(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &upper, &found));
+    MPI_CHECK(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &upper, &found));
     sync->tag_period = ((found ? (int64_t)*upper : 32767) + 1) / 2 / chunks;
     if (sync->tag_period > 1 << 16)
         sync->tag_period = 1 << 16;
@@ -24,8 +24,6 @@ static int fit_tags(struct sync *sync)
             "%d chunks need more message tags than this MPI has (%d); use larger chunks", chunks,
             found ? *upper : 32767);
     return 0;
-fail:
-    return -1;
 }
 
 /* ---- steps ---- */

@@ -71,14 +71,12 @@ static int collect_events(MPI_Comm comm, const struct timeline_rank *mine,
                           struct timeline_rank *ranks, int nranks)
 {
     if (!ranks)
-        MPI_TRY(MPI_Send(mine->events, (int)(mine->nevents * sizeof *mine->events), MPI_BYTE, 0,
-                         TIMELINE_TAG, comm));
+        MPI_CHECK(MPI_Send(mine->events, (int)(mine->nevents * sizeof *mine->events), MPI_BYTE, 0,
+                           TIMELINE_TAG, comm));
     for (int r = 1; ranks && r < nranks; r++)
-        MPI_TRY(MPI_Recv(ranks[r].events, (int)(ranks[r].nevents * sizeof *mine->events), MPI_BYTE,
-                         r, TIMELINE_TAG, comm, MPI_STATUS_IGNORE));
+        MPI_CHECK(MPI_Recv(ranks[r].events, (int)(ranks[r].nevents * sizeof *mine->events),
+                           MPI_BYTE, r, TIMELINE_TAG, comm, MPI_STATUS_IGNORE));
     return 0;
-fail:
-    return -1;
 }
 
 int timeline_gather(MPI_Comm comm, const struct trace *trace, const struct timeline_about *about,

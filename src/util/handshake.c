@@ -137,7 +137,7 @@ static int await(MPI_Request *requests, int n, double seconds, int *left)
     for (;;) {
         *left = 0;
         for (int i = 0, over; i < n; i++) { /* a null request is over */
-            MPI_TRY(MPI_Test(&requests[i], &over, MPI_STATUS_IGNORE));
+            MPI_CHECK(MPI_Test(&requests[i], &over, MPI_STATUS_IGNORE));
             *left += !over;
         }
         if (*left == 0 || clock_seconds() - begun > seconds)
@@ -146,8 +146,6 @@ static int await(MPI_Request *requests, int n, double seconds, int *left)
         if (pause.tv_nsec < 5000000)
             pause.tv_nsec *= 2;
     }
-fail:
-    return -1;
 }
 
 /* Rank 0's part. */

@@ -42,13 +42,6 @@ static void number_machines(struct topology *t, const struct rank_record *record
     t->local_ranks = ranks[t->machine[t->rank]];
 }
 
-static int gather_records(MPI_Comm comm, const struct rank_record *mine,
-                          struct rank_record *records)
-{
-    return MPI_STATUS(MPI_Allgather(mine, (int)sizeof *mine, MPI_BYTE, records,
-                                    (int)sizeof *records, MPI_BYTE, comm));
-}
-
 int topology_create(MPI_Comm comm, struct topology *out)
 {
     struct rank_record mine = {.host = "?"}, *records = NULL;
@@ -66,10 +59,11 @@ int topology_create(MPI_Comm comm, struct topology *out)
     ranks = alloc_array(n, sizeof *ranks, what);
     out->machine = alloc_array(n, sizeof *out->machine, what);
     out->host = alloc_array(n, sizeof *out->host, what);
-    status =
-        error_status(error_agree(comm, records && ranks && out->machine && out->host ? 0 : -1) ||
-                     error_agree(comm, find_lowest(comm, out->rank, &mine.lowest)) ||
-                     error_agree(comm, gather_records(comm, &mine, records)));
+    status = error_status(
+        error_agree(comm, records && ranks && out->machine && out->host ? 0 : -1) ||
+        error_agree(comm, find_lowest(comm, out->rank, &mine.lowest)) ||
+        error_agree(comm, MPI_STATUS(MPI_Allgather(&mine, (int)sizeof mine, MPI_BYTE, records,
+                                                   (int)sizeof mine, MPI_BYTE, comm))));
     if (!status)
         number_machines(out, records, ranks);
     else

@@ -10,7 +10,7 @@
  *     watchdog_begin(&(struct watchdog_options){.command = "train", .silence_seconds = 60,
  *                                               .lost_seconds = 300, .status = 76});
  *     watchdog_step("comparing the options of all ranks");
- *     MPI_TRY(MPI_Bcast(...));            // of util/agree.h: is watched, as error_agree is
+ *     MPI_CHECK(MPI_Bcast(...));          // of util/agree.h: is watched, as error_agree is
  *     ...
  *     watchdog_end();
  *
@@ -58,7 +58,7 @@ void watchdog_hosts(const struct topology *topology);
  * code. The thread that calls MPI. */
 int watchdog_wait(const char *call, MPI_Request *request);
 
-/* Around each call of MPI that waits for other ranks; MPI_TRY does it. Two stores. */
+/* Around each call of MPI that waits for other ranks; MPI_STATUS does it. Two stores. */
 void watchdog_enter(const char *call);
 void watchdog_leave(void);
 

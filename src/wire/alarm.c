@@ -18,11 +18,9 @@ int alarm_listen(struct wire *wire)
 
     if (!slot)
         return -1;
-    MPI_TRY(MPI_Irecv(NULL, 0, MPI_BYTE, MPI_ANY_SOURCE, TAG_ALARM, wire->comm, &request));
+    MPI_CHECK(MPI_Irecv(NULL, 0, MPI_BYTE, MPI_ANY_SOURCE, TAG_ALARM, wire->comm, &request));
     messages_track(wire, request, slot);
     return 0;
-fail:
-    return -1;
 }
 
 static void ring(struct wire *wire)

@@ -55,13 +55,11 @@ int messages_open(struct wire *wire)
 
     options.shared_replies = true;
     if (o->data != MPI_COMM_NULL)
-        MPI_TRY(MPI_Comm_size(o->data, &options.peers));
+        MPI_CHECK(MPI_Comm_size(o->data, &options.peers));
     if (queue_open(&wire->queue, &wire->owner, &options, 1e-9 * (double)clock_ns()))
         return -1;
     return grow(wire, o->messages > INT_MAX - 2 * LEAST_SLOTS ? INT_MAX - LEAST_SLOTS
                                                               : o->messages + LEAST_SLOTS);
-fail:
-    return -1;
 }
 
 void messages_close(struct wire *wire)
@@ -142,17 +140,15 @@ static int start_send(struct wire *wire, struct slot *slot)
     if (wire->options.account) /* before the call, which may copy all of it already */
         slot->message.started = clock_ns();
     if (slot->entry.needs_ack)
-        MPI_TRY(MPI_Issend(message->buffer, (int)message->bytes, MPI_BYTE, message->peer,
-                           message->tag, wire->options.data, &request));
+        MPI_CHECK(MPI_Issend(message->buffer, (int)message->bytes, MPI_BYTE, message->peer,
+                             message->tag, wire->options.data, &request));
     else
-        MPI_TRY(MPI_Isend(message->buffer, (int)message->bytes, MPI_BYTE, message->peer,
-                          message->tag, wire->options.data, &request));
+        MPI_CHECK(MPI_Isend(message->buffer, (int)message->bytes, MPI_BYTE, message->peer,
+                            message->tag, wire->options.data, &request));
     wire_count(&wire->counters.sent, message->bytes);
     wire_count(&wire->counters.messages_sent, 1);
     messages_track(wire, request, slot);
     return 0;
-fail:
-    return -1;
 }
 
 int messages_flush(struct wire *wire)
@@ -260,10 +256,8 @@ static int64_t length_of(const MPI_Status *status)
 {
     MPI_Count bytes = 0;
 
-    MPI_TRY(MPI_Get_elements_x(status, MPI_BYTE, &bytes));
+    MPI_CHECK(MPI_Get_elements_x(status, MPI_BYTE, &bytes));
     return bytes;
-fail:
-    return -1;
 }
 
 /* A message is matched: it goes where it belongs. */

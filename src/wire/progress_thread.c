@@ -75,12 +75,10 @@ static int start_round(struct wire *wire)
     closing->mine[CLOSING_SENT] = (int64_t)atomic_load(&wire->counters.messages_sent);
     closing->mine[CLOSING_RECEIVED] = (int64_t)atomic_load(&wire->counters.messages_received);
     closing->mine[CLOSING_FAILED] = atomic_load(&wire->failed);
-    MPI_TRY(MPI_Iallreduce(closing->mine, closing->all, CLOSING_VALUES, MPI_INT64_T, MPI_SUM,
-                           wire->comm, &request));
+    MPI_CHECK(MPI_Iallreduce(closing->mine, closing->all, CLOSING_VALUES, MPI_INT64_T, MPI_SUM,
+                             wire->comm, &request));
     messages_track(wire, request, slot);
     return 0;
-fail:
-    return -1;
 }
 
 /* Closing waits for what others still need from us; a failure waits for nothing. */

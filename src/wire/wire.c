@@ -19,16 +19,14 @@
 
 static int open_parts(struct wire *wire, MPI_Comm world)
 {
-    MPI_TRY(MPI_Comm_dup(world, &wire->comm));
-    MPI_TRY(MPI_Comm_set_errhandler(wire->comm, MPI_ERRORS_RETURN));
+    MPI_CHECK(MPI_Comm_dup(world, &wire->comm));
+    MPI_CHECK(MPI_Comm_set_errhandler(wire->comm, MPI_ERRORS_RETURN));
     if (wire->options.data != MPI_COMM_NULL)
-        MPI_TRY(MPI_Comm_set_errhandler(wire->options.data, MPI_ERRORS_RETURN));
+        MPI_CHECK(MPI_Comm_set_errhandler(wire->options.data, MPI_ERRORS_RETURN));
     if (call_ring_open(&wire->calls, &wire->owner, wire->options.calls) || messages_open(wire) ||
         heartbeat_open(wire))
         return -1;
     return 0;
-fail:
-    return -1;
 }
 
 int wire_open(MPI_Comm world, const struct wire_options *options, struct wire **out)
