@@ -101,7 +101,7 @@ static void remove_one(const struct snapshot_writer *writer, int64_t iteration)
 }
 
 /* Removes what is not to stay. Without the mutex. */
-static void prune(struct snapshot_writer *writer)
+void snapshot_writer_prune(struct snapshot_writer *writer)
 {
     int64_t iteration;
     bool found;
@@ -149,7 +149,7 @@ static int write_copy(struct snapshot_writer *writer, const struct slot *slot, b
     if (!status && o->written && o->written(o->context, iteration))
         status = CHECKPOINT_NOT_WRITTEN;
     if (!status)
-        prune(writer);
+        snapshot_writer_prune(writer);
     return status;
 }
 
@@ -173,7 +173,7 @@ static int name_best(struct snapshot_writer *writer, int64_t iteration)
     pthread_mutex_lock(&writer->mutex);
     kept_name_best(&writer->kept, iteration);
     pthread_mutex_unlock(&writer->mutex);
-    prune(writer);
+    snapshot_writer_prune(writer);
     return 0;
 }
 
@@ -340,11 +340,6 @@ int snapshot_writer_add(struct snapshot_writer *writer, int64_t iteration, bool 
 {
     assert(!writer->busy && !is_untried(&writer->slots[0])); /* nothing was saved yet: no mutex */
     return kept_add(&writer->kept, iteration, only_best);
-}
-
-void snapshot_writer_prune(struct snapshot_writer *writer)
-{
-    prune(writer);
 }
 
 void snapshot_writer_mark_best(struct snapshot_writer *writer, int64_t iteration, double score)

@@ -9,6 +9,7 @@
 
 #include "util/clock.h"
 #include "util/error.h"
+#include "util/units.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -144,9 +145,8 @@ static void log_signal(const struct monitor *monitor, enum signal_kind kind, con
     else if (monitor->job->nranks > 1)
         snprintf(where, sizeof where, " to %.0f of %d ranks", values[RANKS + kind],
                  monitor->job->nranks);
-    LOG_INFO(monitor->job->log, "%s%s: %s after %" PRId64 " iteration%s", signal_kind_name(kind),
-             where, words[monitor->job->options->signals[kind]], iteration,
-             iteration == 1 ? "" : "s");
+    LOG_INFO(monitor->job->log, "%s%s: %s after %s", signal_kind_name(kind), where,
+             words[monitor->job->options->signals[kind]], units_count(iteration, "iteration").text);
 }
 
 /* The strongest effect of what has come. Whoever is told twice to do one thing does it once. */
@@ -184,9 +184,9 @@ static int read_answer(struct monitor *monitor, struct sync *sync, int64_t itera
     }
     if (values[ENDS] > 0.5) {
         if (monitor->signals.effect != SIGNAL_STOP)
-            LOG_INFO(monitor->job->log, "%s ends in %.0f s: stopping after %" PRId64 " iteration%s",
+            LOG_INFO(monitor->job->log, "%s ends in %.0f s: stopping after %s",
                      monitor->job->options->deadline.whence, monitor->run->ends - clock_seconds(),
-                     iteration, iteration == 1 ? "" : "s");
+                     units_count(iteration, "iteration").text);
         monitor->signals.effect = SIGNAL_STOP;
         monitor->signals.keep = true;
     }

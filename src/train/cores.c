@@ -9,6 +9,7 @@
 #include "util/agree.h"
 #include "util/ranks.h"
 #include "util/alloc.h"
+#include "util/units.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -243,8 +244,8 @@ void cores_list_ranks(const char (*texts)[CORES_PLACE_BYTES], int ranks, struct 
         strbuf_printf(out, "%s%s\n", several ? " each: " : ": ", texts[r]);
     }
     if (more)
-        strbuf_printf(out, "Ranks on %d other set%s of cores compute in the same way\n", more,
-                      more == 1 ? "" : "s");
+        strbuf_printf(out, "Ranks on %s of cores compute in the same way\n",
+                      units_count(more, "other set").text);
 }
 
 int cores_gather(MPI_Comm world, const char text[CORES_PLACE_BYTES], struct strbuf *out)
@@ -270,11 +271,12 @@ void cores_warn(const struct cores *cores, int threads, bool asked, int rank, st
     if (cores->allowed >= cores->sharers)
         snprintf(fewer, sizeof fewer, "--threads=%d", cores->allowed / cores->sharers);
     if (threads * cores->sharers > cores->allowed)
-        LOG_WARNING(log,
-                    "%d compute threads of %d rank%s take turns on %d core%s and wait for each "
-                    "other, which may be many times slower: start with %s",
-                    threads * cores->sharers, cores->sharers, cores->sharers == 1 ? "" : "s",
-                    cores->allowed, cores->allowed == 1 ? "" : "s", fewer);
+        LOG_WARNING(
+            log,
+            "%d compute threads of %s take turns on %s and wait for each other, which may be "
+            "many times slower: start with %s",
+            threads * cores->sharers, units_count(cores->sharers, "rank").text,
+            units_count(cores->allowed, "core").text, fewer);
     if (threads == 1 && !asked && cores->threads > 1)
         LOG_WARNING(log,
                     "OMP_NUM_THREADS=1 in the environment, which containers and batch systems set, "
@@ -283,8 +285,7 @@ void cores_warn(const struct cores *cores, int threads, bool asked, int rank, st
     if (cores->allowed == 1 && cores->idle > 0)
         LOG_WARNING(log,
                     "Rank %d is bound to one core, which its threads for computing, communication "
-                    "and input share, while %d core%s of the machine %s idle: start with "
+                    "and input share, while %s of the machine %s idle: start with "
                     "mpirun --bind-to none",
-                    rank, cores->idle, cores->idle == 1 ? "" : "s",
-                    cores->idle == 1 ? "is" : "are");
+                    rank, units_count(cores->idle, "core").text, cores->idle == 1 ? "is" : "are");
 }

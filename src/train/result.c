@@ -140,8 +140,8 @@ static void log_saving(const struct trainer *t)
     double seconds = t->timing.train_seconds + t->timing.saving_stall;
 
     if (t->timing.saves > 0)
-        LOG_INFO(t->job.log, "%d snapshot%s paused training for %.3g s in total (%.1f %%).",
-                 t->timing.saves, t->timing.saves == 1 ? "" : "s", t->timing.saving_stall,
+        LOG_INFO(t->job.log, "%s paused training for %.3g s in total (%.1f %%).",
+                 units_count(t->timing.saves, "snapshot").text, t->timing.saving_stall,
                  seconds > 0 ? 100 * t->timing.saving_stall / seconds : 0);
 }
 

@@ -295,9 +295,8 @@ static void tell_others(const struct training_run *run)
 
     if (newest)
         LOG_INFO(run->job->log,
-                 "Ignoring %d snapshot%s of other runs, the newest of them %s of run '%s'; this "
-                 "run is '%s'",
-                 others, others == 1 ? "" : "s", newest->path,
+                 "Ignoring %s of other runs, the newest of them %s of run '%s'; this run is '%s'",
+                 units_count(others, "snapshot").text, newest->path,
                  newest->owner.run ? newest->owner.run : "unknown", run->file.run);
 }
 
@@ -373,9 +372,8 @@ int run_resume(struct training_run *run, float *history, struct train_state *at,
         failed++;
     }
     if (failed > 0)
-        return error_set(
-            "--resume: none of %d snapshot%s of run '%s' can be read, the last one: %s", failed,
-            failed == 1 ? "" : "s", run->file.run, error_text());
+        return error_set("--resume: none of %s of run '%s' can be read, the last one: %s",
+                         units_count(failed, "snapshot").text, run->file.run, error_text());
     LOG_INFO(run->job->log, "No snapshot %s_iter_* of run '%s' yet: starting as without --resume",
              run_prefix(run), run->file.run);
     return 0;

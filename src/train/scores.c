@@ -5,6 +5,7 @@
 #include "train/scores.h"
 
 #include "report/outputs.h"
+#include "util/units.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -131,9 +132,9 @@ int scores_take(struct scores *scores, const struct job *job, int64_t iteration)
                             scores->values[scores->early_output]);
     if ((effects & COURSE_FRUITLESS) && course_is_over(course))
         LOG_INFO(job->log,
-                 "%d test%s in a row found no better %s than %g of iteration %" PRId64
+                 "%s in a row found no better %s than %g of iteration %" PRId64
                  ": --stop-after=%d ends training",
-                 course->early.tests, course->early.tests == 1 ? "" : "s", scores->early_name,
+                 units_count(course->early.tests, "test").text, scores->early_name,
                  course->early.score, course->early.iteration, course->stop_after);
     if ((effects & COURSE_BETTER) && course->keeps_best)
         LOG_INFO(job->log, "The best %s so far: %g", scores->name, course->best.score);

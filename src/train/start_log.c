@@ -5,6 +5,7 @@
 #include "spec/field.h"
 #include "util/path.h"
 #include "util/suggest.h"
+#include "util/units.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -293,8 +294,8 @@ static void log_nodes(const struct job *job, const struct exchange *exchange)
     if (exchange->plan->rails > 1)
         snprintf(leaders, sizeof leaders, "%d leaders of each communicate for it",
                  exchange->plan->rails);
-    LOG_INFO(job->log, "%d workers on %d node%s add up their gradients %s%s; %s", job->nworkers,
-             exchange->shape.nodes.nnodes, exchange->shape.nodes.nnodes == 1 ? "" : "s",
+    LOG_INFO(job->log, "%d workers on %s add up their gradients %s%s; %s", job->nworkers,
+             units_count(exchange->shape.nodes.nnodes, "node").text,
              exchange->node->team ? "by " : "in shared memory",
              exchange->node->team ? exchange->team : "", leaders);
 }
@@ -335,16 +336,16 @@ void output_log_start(const struct job *job, const struct compute *compute,
     if (job->options->exchange.dilate > 1)
         LOG_WARNING(job->log, "Dilated: every transfer carries 1/%d of its bytes",
                     job->options->exchange.dilate);
-    LOG_INFO(job->log, "Effective batch = %d worker%s x %d x %s %d = %d samples per iteration",
-             job->nworkers, job->nworkers == 1 ? "" : "s", job->batch,
+    LOG_INFO(job->log, "Effective batch = %s x %d x %s %d = %d samples per iteration",
+             units_count(job->nworkers, "worker").text, job->batch,
              job->options->reproducible ? "grains" : "iter_size", job->iter_size,
              job->nworkers * job->batch * job->iter_size);
     if (job->options->reproducible)
         LOG_INFO(job->log,
-                 "Reproducible: %d grain%s, each a pass with BatchNorm statistics of its own; the "
+                 "Reproducible: %s, each a pass with BatchNorm statistics of its own; the "
                  "same bits on any number of workers that have 1, 2, 4, 8 ... of them each, and on "
                  "one, on the same processors and oneDNN (%s)",
-                 job_shares(job) * job->nworkers, job_shares(job) * job->nworkers == 1 ? "" : "s",
+                 units_count(job_shares(job) * job->nworkers, "grain").text,
                  job->processors[0] ? job->processors : "not known");
     if (job->solver->local_lr_auto)
         LOG_INFO(job->log,
@@ -352,8 +353,8 @@ void output_log_start(const struct job *job, const struct compute *compute,
                  "(local_gw_ratio %g)",
                  (double)job->solver->local_gw_ratio);
     if (job->options->exchange.servers > 0)
-        LOG_INFO(job->log, "%d dedicated parameter server%s", job->options->exchange.servers,
-                 job->options->exchange.servers == 1 ? "" : "s");
+        LOG_INFO(job->log, "%s",
+                 units_count(job->options->exchange.servers, "dedicated parameter server").text);
     if (job->options->exchange.drop > 0)
         LOG_INFO(job->log,
                  "No iteration waits for the last %d of %d workers' gradients: results depend on "

@@ -41,14 +41,14 @@ static int parse_threads(const char *name, const char *text, int *out)
     if (units_parse_whole(name, text, 1, INT_MAX, &number))
         return -1;
     if (cores > 0 && number > PER_CORE * cores)
-        return error_set("%s=%lld is too many: this machine has %ld core%s; expected at most one "
-                         "thread per core",
-                         name, number, cores, cores == 1 ? "" : "s");
+        return error_set("%s=%lld is too many: this machine has %s; expected at most one thread "
+                         "per core",
+                         name, number, units_count(cores, "core").text);
     if (cores > 0 && number > cores && option_warns())
         fprintf(stderr,
-                "warning: %s=%lld is more than this machine's %ld core%s: threads that take "
-                "turns are slower than fewer\n",
-                name, number, cores, cores == 1 ? "" : "s");
+                "warning: %s=%lld is more than this machine's %s: threads that take turns are "
+                "slower than fewer\n",
+                name, number, units_count(cores, "core").text);
     *out = (int)number;
     return 0;
 }
