@@ -168,11 +168,9 @@ int op_check_param_elems(const struct op_args *args, int i, const char *what, in
 
 int op_check_weight_and_bias(const struct op_args *args, int64_t weight, bool bias, int64_t outputs)
 {
-    if (op_check_param_count(args, bias ? 2 : 1) ||
-        op_check_param_elems(args, 0, "weight", weight) ||
-        (bias && op_check_param_elems(args, 1, "bias", outputs)))
-        return -1;
-    return 0;
+    return error_status(op_check_param_count(args, bias ? 2 : 1) ||
+                        op_check_param_elems(args, 0, "weight", weight) ||
+                        (bias && op_check_param_elems(args, 1, "bias", outputs)));
 }
 
 int op_check_keeps_channels(const struct op_args *args)

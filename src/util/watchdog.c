@@ -104,6 +104,14 @@ static void name_missing(double now, struct strbuf *text)
     ranks_end(&ranks);
 }
 
+static void tell_watch(const char *missing, bool quiet)
+{
+    pthread_mutex_lock(&watchdog.mutex);
+    snprintf(watchdog.missing, sizeof watchdog.missing, "%s", missing);
+    watchdog.quiet = quiet;
+    pthread_mutex_unlock(&watchdog.mutex);
+}
+
 /* known: it has been long enough for all to be heard of. */
 static void call_roll(double now, bool known)
 {
@@ -114,19 +122,8 @@ static void call_roll(double now, bool known)
     take_cards(now);
     if (known)
         name_missing(now, &missing);
-    pthread_mutex_lock(&watchdog.mutex);
-    snprintf(watchdog.missing, sizeof watchdog.missing, "%s", strbuf_text(&missing));
-    watchdog.quiet = watchdog.rank > 0 && now - watchdog.heard[0] < HEARD_SECONDS;
-    pthread_mutex_unlock(&watchdog.mutex);
+    tell_watch(strbuf_text(&missing), watchdog.rank > 0 && now - watchdog.heard[0] < HEARD_SECONDS);
     strbuf_free(&missing);
-}
-
-static void end_roll(void)
-{
-    pthread_mutex_lock(&watchdog.mutex);
-    watchdog.missing[0] = '\0';
-    watchdog.quiet = false;
-    pthread_mutex_unlock(&watchdog.mutex);
 }
 
 int watchdog_wait(const char *call, MPI_Request *request)
@@ -152,7 +149,7 @@ int watchdog_wait(const char *call, MPI_Request *request)
         next = now - begun + CARD_SECONDS;
     }
     if (next > first)
-        end_roll();
+        tell_watch("", false);
     watchdog_leave();
     return code;
 }

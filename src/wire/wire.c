@@ -23,10 +23,8 @@ static int open_parts(struct wire *wire, MPI_Comm world)
     MPI_CHECK(MPI_Comm_set_errhandler(wire->comm, MPI_ERRORS_RETURN));
     if (wire->options.data != MPI_COMM_NULL)
         MPI_CHECK(MPI_Comm_set_errhandler(wire->options.data, MPI_ERRORS_RETURN));
-    if (call_ring_open(&wire->calls, &wire->owner, wire->options.calls) || messages_open(wire) ||
-        heartbeat_open(wire))
-        return -1;
-    return 0;
+    return error_status(call_ring_open(&wire->calls, &wire->owner, wire->options.calls) ||
+                        messages_open(wire) || heartbeat_open(wire));
 }
 
 int wire_open(MPI_Comm world, const struct wire_options *options, struct wire **out)
