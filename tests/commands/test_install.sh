@@ -21,15 +21,15 @@ for file in bin/poseidon share/man/man1/poseidon.1 share/poseidon/README.md shar
     share/poseidon/jobs/train.pbs share/poseidon/jobs/attempt.sh share/bash-completion/completions/poseidon; do
     [ -f "$place/usr/$file" ] || fail "$file is not installed"
 done
-if [ -f "$abs_top_builddir/libposeidon.so.0" ]; then
-    for file in include/poseidon.h lib/libposeidon.so.0 lib/libposeidon.so lib/pkgconfig/poseidon.pc; do
+if [ -f "$abs_top_builddir/libposeidon.so.1" ]; then
+    for file in include/poseidon.h lib/libposeidon.so.1 lib/libposeidon.so lib/pkgconfig/poseidon.pc; do
         [ -f "$place/usr/$file" ] || fail "$file is not installed"
     done
-    printf '#include <poseidon.h>\nint main(void) { return poseidon_version()[0] == 0; }\n' >uses.c
+    printf '#include <poseidon.h>\n#include <stdio.h>\nint main(void) { return printf("poseidon %%s\\n", poseidon_version()) < 0; }\n' >uses.c
     # shellcheck disable=SC2086 # words
     ${CC:-mpicc} $POSEIDON_CFLAGS uses.c -I"$place/usr/include" -L"$place/usr/lib" -lposeidon -o uses >uses.log 2>&1 ||
         fail "what is installed links nothing: $(cat uses.log)"
-    LD_LIBRARY_PATH=$place/usr/lib ./uses || fail 'the installed library does not start'
+    [ "$(LD_LIBRARY_PATH=$place/usr/lib ./uses)" = "$("$POSEIDON" --version | head -n 1)" ] || fail 'the installed library is of another version'
     PKG_CONFIG_PATH=$place/usr/lib/pkgconfig pkg-config --libs poseidon | grep -q -e -lposeidon || fail 'pkg-config does not know it'
 fi
 for script in models/draw.py jobs/report.py jobs/reproduce.sh jobs/keep_running.sh; do

@@ -2,13 +2,16 @@
 # The objects of libposeidon.so link alone: nothing but MPI and the C library is missing in them, nothing but the
 # functions of include/poseidon.h leaves them, and a program that is built with the header trains.
 . "${abs_top_srcdir:?}/tests/common.sh"
-library=${abs_top_builddir:?}/libposeidon.so.0
+library=${abs_top_builddir:?}/libposeidon.so.1
 [ -f "$library" ] || { echo 'skipped: no libposeidon.so (configure --enable-library)'; exit 77; }
 
 declared=$(sed -n 's/^POSEIDON_API .*\(poseidon_[a-z_]*\)(.*/\1/p' "$abs_top_srcdir/include/poseidon.h" | LC_ALL=C sort)
 [ "$(printf '%s\n' "$declared" | wc -l)" -ge 15 ] || fail "the header declares $declared"
 same 'what leaves the library' "$declared" "$(nm -D --defined-only "$library" | awk '$2 != "A" { print $3 }' |
     sed 's/@.*//' | grep -v '^__asan\|^__tsan\|^__ubsan' | LC_ALL=C sort)"
+same 'what leaves it of version 1, and what poseidon.map lists' \
+    "$(sed -n '/^POSEIDON_1 {/,/^}/s/^ *\(poseidon_[a-z_]*\);$/\1/p' "$abs_top_srcdir/src/library/poseidon.map" | LC_ALL=C sort)" \
+    "$(readelf -W --dyn-syms "$library" | sed -n 's/.* \(poseidon_[a-z_]*\)@@POSEIDON_1$/\1/p' | LC_ALL=C sort)"
 # a sanitizer's run-time has the C library's functions by names without versions, and brings libraries of its own
 lacks=$(nm -D --undefined-only "$library" | awk '{ print $NF }')
 if printf '%s\n' "$lacks" | grep -q '^__[atu][bs]*san_'; then
@@ -21,7 +24,7 @@ else
         grep -v '^libmpi\.so\|^libc\.so\|^libm\.so\|^libpthread\.so\|^libgcc_s\.so\|^ld-linux\|^libgcov')
     same 'which libraries it is linked with' '' "$needed"
 fi
-readelf -d "$library" | grep -q 'SONAME.*\[libposeidon.so.0\]' || fail 'no name of its own'
+readelf -d "$library" | grep -q 'SONAME.*\[libposeidon.so.1\]' || fail 'no name of its own'
 
 # the example; its flags are those of the build, for a sanitizer is the whole program's
 mkdir include
