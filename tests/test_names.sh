@@ -57,6 +57,10 @@ for file in Makefile.am src/library/Makemodule.am examples/pytorch/poseidon_torc
     said "$file" "libposeidon.so.${version%%.*}" "$(grep -o 'libposeidon\.so\.[0-9]*' "$file" | sort -u)"
 done
 
+# Who may end a process is listed in HACKING.md, "Errors".
+enders=$(grep -rlE --include='*.c' '(^|[^.>_a-zA-Z])(_?exit|abort|MPI_Abort)\(' src cuda | grep -vE '^src/(commands/|exchange/lost|util/watchdog)')
+[ -z "$enders" ] || { echo "FAILED: $enders may not end the process"; failures=1; }
+
 # What each capability costs: every file is in one row, and HACKING.md's table has the same rows.
 ledger() { cut -d'|' -f2,3 | grep -v 'src in all'; }
 made=$(sh scripts/ledger.sh) || failures=1
