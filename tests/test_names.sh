@@ -6,6 +6,8 @@ set -u
 unset MAKEFLAGS MFLAGS MAKELEVEL # make check TESTS=... would be what is listed
 cd "${abs_top_builddir:?}" || exit 99
 failures=0
+work=$(mktemp -d) || exit 99
+trap 'rm -rf "$work"' EXIT
 
 # twice TEST...: names that several have; one may stand in several lists
 twice() {
@@ -28,6 +30,17 @@ for script in $scripts; do
     esac
     [ -x "$abs_top_srcdir/$script" ] || { echo "FAILED: $script is not executable"; failures=1; }
 done
+
+# What is in the repository is in a release, whose tests have nothing else. (tests/fuzz/corpus is taken as a folder.)
+# shellcheck disable=SC2016
+printf 'print:\n\t@printf "%%s\\n" $(DISTFILES)\ninclude Makefile\n' | "${MAKE:-make}" -s -f - print |
+    sed "s|^\(\.\./\)*||; s|^${abs_top_srcdir:?}/||" | sort -u >"$work"/released
+if git -C "$abs_top_srcdir" ls-files >"$work"/kept 2>/dev/null; then
+    lacks=$(grep -vxE '\.ci/.*|\.gitignore|tests/fuzz/corpus/.*' "$work"/kept | sort | comm -23 - "$work"/released)
+    [ -z "$lacks" ] || { echo 'FAILED: make dist leaves out' $lacks; failures=1; }
+else
+    echo 'left out: whether a release is whole (no repository)'
+fi
 cd "$abs_top_srcdir" || exit 99
 for header in $(find src cuda tests -name '*.h' | LC_ALL=C sort); do
     guard=$(sed -n 's/^#ifndef \([A-Z0-9_]*_H\)$/\1/p' "$header" | head -n 1)
