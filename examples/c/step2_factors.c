@@ -100,7 +100,7 @@ static float train(MPI_Comm comm, const char *options, struct layer *lower, stru
 
     MPI_Comm_rank(comm, &rank);
     MPI_Comm_size(comm, &ranks);
-    rows = BATCH / ranks;
+    rows = BATCH / ranks; /* a number of ranks that divides BATCH */
     *lower = (struct layer){.inputs = IN, .outputs = HIDDEN};
     *upper = (struct layer){.inputs = HIDDEN, .outputs = OUT};
     check(poseidon_create(comm, options, &p));
