@@ -31,7 +31,13 @@
  * keeps all other ranks waiting for stall-timeout, is named on standard error, and all processes
  * end by MPI_Abort with status 76. Before the end of poseidon_start collective calls wait without
  * limit, as MPI's do; a rank that cannot go on there calls poseidon_fail, and the other ranks' next
- * collective call fails. */
+ * collective call fails.
+ *
+ * Compatibility. A program that was linked with 1.0 runs with every later 1.x, without a new
+ * compilation, if the MPI library is the same: functions, sizes and fields of structs, returned
+ * values, status 76 and the options of poseidon_create stay. A later 1.x may have more functions and
+ * options. Not part of the promise: wording of messages and of poseidon_advice, what comm=auto
+ * chooses, the last bits of sums, and a state (poseidon_state_get) of another version. */
 #ifndef POSEIDON_H
 #define POSEIDON_H
 
@@ -71,7 +77,7 @@ struct poseidon_tensor {
     double forward_seconds, backward_seconds;
 };
 
-/* The library's version, "0.1.0". */
+/* The library's version: "MAJOR.MINOR.PATCH". The text is constant. */
 POSEIDON_API const char *poseidon_version(void);
 
 /* The last message of the calling thread; "" where there was none. Valid until its next call. */

@@ -33,6 +33,7 @@ unsupported() {
 while IFS= read -r line; do
     case $line in
     @COMMANDS@) commands ;;
+    *@VERSION@*) printf '%s\n' "$line" | sed "s/@VERSION@/$("$poseidon" --version | sed -n 's/^poseidon //p')/" ;;
     *@UNSUPPORTED@*) printf '%s\n' "$line" | sed "s/@UNSUPPORTED@/$(unsupported)/" ;;
     *) printf '%s\n' "$line" ;;
     esac

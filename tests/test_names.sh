@@ -1,11 +1,13 @@
 #!/bin/sh
 # Every test script is in make's lists; and no two tests differ in nothing but their extension: they would share a log,
 # and one of them would never run. A basename is the name of one file. The guard of a header is its path; a function that
-# nobody calls is in tests/unused.txt. The walks of HACKING.md go through functions that are there.
+# nobody calls is in tests/unused.txt. The walks of HACKING.md go through functions that are there. There is one version.
 set -u
 unset MAKEFLAGS MFLAGS MAKELEVEL # make check TESTS=... would be what is listed
 cd "${abs_top_builddir:?}" || exit 99
 failures=0
+work=$(mktemp -d) || exit 99
+trap 'rm -rf "$work"' EXIT
 
 # twice TEST...: names that several have; one may stand in several lists
 twice() {
@@ -28,6 +30,17 @@ for script in $scripts; do
     esac
     [ -x "$abs_top_srcdir/$script" ] || { echo "FAILED: $script is not executable"; failures=1; }
 done
+
+# What is in the repository is in a release, whose tests have nothing else. (tests/fuzz/corpus is taken as a folder.)
+# shellcheck disable=SC2016
+printf 'print:\n\t@printf "%%s\\n" $(DISTFILES)\ninclude Makefile\n' | "${MAKE:-make}" -s -f - print |
+    sed "s|^\(\.\./\)*||; s|^${abs_top_srcdir:?}/||" | sort -u >"$work"/released
+if git -C "$abs_top_srcdir" ls-files >"$work"/kept 2>/dev/null; then
+    lacks=$(grep -vxE '\.ci/.*|\.gitignore|tests/fuzz/corpus/.*' "$work"/kept | sort | comm -23 - "$work"/released)
+    [ -z "$lacks" ] || { echo 'FAILED: make dist leaves out' $lacks; failures=1; }
+else
+    echo 'left out: whether a release is whole (no repository)'
+fi
 cd "$abs_top_srcdir" || exit 99
 for header in $(find src cuda tests -name '*.h' | LC_ALL=C sort); do
     guard=$(sed -n 's/^#ifndef \([A-Z0-9_]*_H\)$/\1/p' "$header" | head -n 1)
@@ -40,6 +53,26 @@ done
 twins=$(find src cuda -name '*.[ch]' | grep -Ev '^(src/engine/cpu|cuda)/' | sed 's|.*/||' | sort | uniq -d)$(
     find src cuda -name '*.[ch]' | grep -Ev '^src/(engine/cpu|layers)/' | sed 's|.*/||' | sort | uniq -d)
 [ -z "$twins" ] || { echo "FAILED: several files are called" $twins; failures=1; }
+
+# One version, that of configure.ac, wherever it is written; the library's name has its first number.
+version=$(sed -n 's/^AC_INIT(\[poseidon\], \[\([0-9.]*\)\].*/\1/p' configure.ac)
+said() { # WHERE EXPECTED FOUND
+    [ "$2" = "$3" ] || { echo "FAILED: version $version in configure.ac: '$2' expected in $1, found '$3'"; failures=1; }
+}
+said 'poseidon --version' "$version" "$("$POSEIDON" --version | sed -n 's/^poseidon //p')"
+said poseidon.pc "$version" "$(sed -n 's/^Version: //p' "$abs_top_builddir/poseidon.pc")"
+said man/poseidon.1 "$version" "$(sed -n '1s/.*"poseidon \([^"]*\)".*/\1/p' man/poseidon.1)"
+said packaging/spack/package.py "$version $version" \
+    "$(sed -n 's/.*poseidon@//p' packaging/spack/package.py) $(sed -n 's/^    version("\([^"]*\)".*/\1/p' packaging/spack/package.py | head -n 1)"
+said packaging/apptainer.def "poseidon-$version" "$(grep -o 'poseidon-[0-9.]*[0-9]' packaging/apptainer.def | sort -u)"
+said CHANGELOG.md "$version" "$(sed -n 's/^## \([0-9.]*\)$/\1/p' CHANGELOG.md | head -n 1)"
+for file in Makefile.am src/library/Makemodule.am examples/jax/poseidon_jax.py examples/pytorch/poseidon_torch.py; do
+    said "$file" "libposeidon.so.${version%%.*}" "$(grep -o 'libposeidon\.so\.[0-9]*' "$file" | sort -u)"
+done
+
+# Who may end a process is listed in HACKING.md, "Errors".
+enders=$(grep -rlE --include='*.c' '(^|[^.>_a-zA-Z])(_?exit|abort|MPI_Abort)\(' src cuda | grep -vE '^src/(commands/|exchange/lost|util/watchdog)')
+[ -z "$enders" ] || { echo "FAILED: $enders may not end the process"; failures=1; }
 
 # What each capability costs: every file is in one row, and HACKING.md's table has the same rows.
 ledger() { cut -d'|' -f2,3 | grep -v 'src in all'; }

@@ -35,7 +35,7 @@ class Tensor(ctypes.Structure):  # struct poseidon_tensor
 
 @functools.lru_cache(maxsize=None)
 def library():
-    name = os.environ.get("POSEIDON_LIBRARY") or ctypes.util.find_library("poseidon") or "libposeidon.so"
+    name = os.environ.get("POSEIDON_LIBRARY") or ctypes.util.find_library("poseidon") or "libposeidon.so.1"
     lib = ctypes.CDLL(name, mode=ctypes.RTLD_GLOBAL)
     lib.poseidon_error.restype = lib.poseidon_advice.restype = ctypes.c_char_p
     lib.poseidon_gradient.restype = ctypes.POINTER(ctypes.c_float)

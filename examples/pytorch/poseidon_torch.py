@@ -30,11 +30,11 @@ class Library:
     """libposeidon and the MPI library it is linked with."""
 
     def __init__(self):
-        name = os.environ.get("POSEIDON_LIBRARY") or ctypes.util.find_library("poseidon") or "libposeidon.so.0"
+        name = os.environ.get("POSEIDON_LIBRARY") or ctypes.util.find_library("poseidon") or "libposeidon.so.1"
         try:
             self.library = ctypes.CDLL(name, mode=ctypes.RTLD_GLOBAL)
         except OSError as error:
-            raise OSError(f"{error}; expected the library's path: export POSEIDON_LIBRARY=/where/libposeidon.so.0") from None
+            raise OSError(f"{error}; expected the library's path: export POSEIDON_LIBRARY=/where/libposeidon.so.1") from None
         self.library.poseidon_error.restype = self.library.poseidon_advice.restype = ctypes.c_char_p
         self.library.poseidon_gradient.restype = ctypes.POINTER(ctypes.c_float)
         self.library.MPI_Initialized(ctypes.byref(there := ctypes.c_int()))

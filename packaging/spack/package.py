@@ -5,7 +5,7 @@
 #     mkdir ~/mine/spack_repo/mine/packages/poseidon
 #     cp packaging/spack/package.py ~/mine/spack_repo/mine/packages/poseidon
 #     spack repo add ~/mine/spack_repo/mine
-#     spack dev-build poseidon@0.1.0
+#     spack dev-build poseidon@1.0.0
 from spack_repo.builtin.build_systems.autotools import AutotoolsPackage
 
 from spack.package import *
@@ -19,7 +19,7 @@ class Poseidon(AutotoolsPackage):
 
     license("BSD-3-Clause")
 
-    version("0.1.0")
+    version("1.0.0")
 
     variant("lmdb", default=True, description="Read and write LMDB")
     variant("leveldb", default=True, description="Read LevelDB")

@@ -2,7 +2,7 @@
 """PyTorch over libposeidon against DistributedDataParallel (gloo) on the hosts of a box, in turns.
 
     tests/cluster/box.sh --hosts=4 --rate=200mbit --cores=1 -- PYTHON tests/cluster/bench_library.py \\
-        --library=build/libposeidon.so.0 [--nets=LIST] [--rounds=3] [--iterations=5] [--ours=OPTIONS]... [--theirs=LIST]
+        --library=build/libposeidon.so.1 [--nets=LIST] [--rounds=3] [--iterations=5] [--ours=OPTIONS]... [--theirs=LIST]
 
 Both sides are bench_torch_ddp.py: PyTorch computes the same net from the same images with one thread a rank, one rank a
 host. --ours: options of poseidon_torch.DataParallel, one contestant each time it is given; "later" among them:
@@ -38,7 +38,7 @@ def race(o, name):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--library", required=True, help="libposeidon.so.0")
+    parser.add_argument("--library", required=True, help="libposeidon.so.1")
     parser.add_argument("--nets", default="alexnet,vgg16_64,resnet50", help="of " + ", ".join(bench_ddp.NETS))
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--iterations", type=int, default=5)

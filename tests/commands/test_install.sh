@@ -1,5 +1,5 @@
 #!/bin/sh
-# make install: everything in its place, links of README.md and the guides lead somewhere, bash completes what --help lists,
+# make install: everything in its place, links of all pages lead somewhere, bash completes what --help lists,
 # a Caffe that is there is left alone; uninstall leaves nothing.
 set -u
 . "$abs_top_srcdir/tests/commands/common.sh"
@@ -21,15 +21,15 @@ for file in bin/poseidon share/man/man1/poseidon.1 share/poseidon/README.md shar
     share/poseidon/jobs/train.pbs share/poseidon/jobs/attempt.sh share/bash-completion/completions/poseidon; do
     [ -f "$place/usr/$file" ] || fail "$file is not installed"
 done
-if [ -f "$abs_top_builddir/libposeidon.so.0" ]; then
-    for file in include/poseidon.h lib/libposeidon.so.0 lib/libposeidon.so lib/pkgconfig/poseidon.pc; do
+if [ -f "$abs_top_builddir/libposeidon.so.1" ]; then
+    for file in include/poseidon.h lib/libposeidon.so.1 lib/libposeidon.so lib/pkgconfig/poseidon.pc; do
         [ -f "$place/usr/$file" ] || fail "$file is not installed"
     done
-    printf '#include <poseidon.h>\nint main(void) { return poseidon_version()[0] == 0; }\n' >uses.c
+    printf '#include <poseidon.h>\n#include <stdio.h>\nint main(void) { return printf("poseidon %%s\\n", poseidon_version()) < 0; }\n' >uses.c
     # shellcheck disable=SC2086 # words
     ${CC:-mpicc} $POSEIDON_CFLAGS uses.c -I"$place/usr/include" -L"$place/usr/lib" -lposeidon -o uses >uses.log 2>&1 ||
         fail "what is installed links nothing: $(cat uses.log)"
-    LD_LIBRARY_PATH=$place/usr/lib ./uses || fail 'the installed library does not start'
+    [ "$(LD_LIBRARY_PATH=$place/usr/lib ./uses)" = "$("$POSEIDON" --version | head -n 1)" ] || fail 'the installed library is of another version'
     PKG_CONFIG_PATH=$place/usr/lib/pkgconfig pkg-config --libs poseidon | grep -q -e -lposeidon || fail 'pkg-config does not know it'
 fi
 for script in models/draw.py jobs/report.py jobs/reproduce.sh jobs/keep_running.sh; do
@@ -41,22 +41,45 @@ for tool in compute_image_mean extract_features upgrade_net_proto_text upgrade_s
     "$place/usr/bin/$tool" --help 2>&1 | grep -q "^usage: $tool" || fail "$tool: $("$place/usr/bin/$tool" --help 2>&1)"
 done
 
-# links and pictures of what is installed: files beside it, and anchors of headings
-(cd "$there" && find . -name '*.md' ! -path './data/*') >pages
-while read -r page; do
-    grep -o '](\([^)]*\))' "$there/$page" | sed 's/^](//; s/)$//' >links
-    while read -r link; do
-        case $link in
-        http://* | https://*) continue ;;
-        '#'*) target=$page anchor=${link#\#} ;;
-        *) target=$(dirname "$page")/${link%%#*} anchor=$(printf '%s' "$link" | sed -n 's/^[^#]*#//p') ;;
-        esac
-        [ -e "$there/$target" ] || fail "$page: the link to $link leads nowhere"
-        [ -z "$anchor" ] || sed -n 's/^##* //p' "$there/$target" | tr 'A-Z ' 'a-z-' | tr -cd 'a-z0-9\n-' | grep -qx "$anchor" ||
-            fail "$page: $link: no such heading"
-    done <links
-done <pages
-[ "$(wc -l <pages)" -ge 4 ] || fail 'fewer pages than there should be'
+# links and pictures of the pages that are installed, and of all pages beside the sources: files, and anchors of headings
+links() { # FOLDER PAGE...
+    place_of=$1
+    shift
+    for page; do
+        grep -o '](\([^)]*\))' "$place_of/$page" | sed 's/^](//; s/)$//' >links
+        while read -r link; do
+            case $link in
+            http://* | https://*) continue ;;
+            '#'*) target=$page anchor=${link#\#} ;;
+            *) target=$(dirname "$page")/${link%%#*} anchor=$(printf '%s' "$link" | sed -n 's/^[^#]*#//p') ;;
+            esac
+            [ -e "$place_of/$target" ] || fail "$page: the link to $link leads nowhere"
+            [ -z "$anchor" ] || sed -n 's/^##* //p' "$place_of/$target" | tr 'A-Z ' 'a-z-' | tr -cd 'a-z0-9_\n-' | grep -qx -e "$anchor" ||
+                fail "$page: $link: no such heading"
+        done <links
+    done
+}
+pages=$(cd "$there" && find . -name '*.md' ! -path './data/*')
+[ "$(printf '%s\n' "$pages" | wc -l)" -ge 4 ] || fail 'fewer pages than there should be'
+# shellcheck disable=SC2086 # names without blanks
+links "$there" $pages
+pages=$(cd "$abs_top_srcdir" && echo *.md docs/*.md docs/*.md.in models/*/*.md tests/*.md tests/*/*.md)
+# shellcheck disable=SC2086
+links "$abs_top_srcdir" $pages
+# files that pages name, and sections of RESULTS.md that anybody quotes
+cd "$abs_top_srcdir" || exit 99
+# shellcheck disable=SC2086
+named=$(cat $pages | grep -oE '`(src|cuda|tests|docs|models|jobs|scripts|examples|packaging|include)/[A-Za-z0-9_/.-]*\.(md|c|h|cu|sh|py|csv|def|slurm|pbs|prototxt)`' | tr -d '`' | sort -u)
+for file in $named; do
+    [ -e "$file" ] || fail "$file is named by a page, and is not there"
+done
+grep -rhoE 'RESULTS(\.md`?)?, "[^"]*"' $pages src cuda docs/*.csv tests/gpu/run.sh | sed 's/[^"]*"//; s/"$//' | sort -u >"$folder/quoted"
+cd "$folder" || exit 99
+[ "$(wc -l <quoted)" -ge 3 ] || fail "fewer quotations of RESULTS.md than there should be: $(cat quoted)"
+while read -r section; do
+    grep '^## ' "$abs_top_srcdir/tests/bench/RESULTS.md" | grep -iqF -e "$section" || fail "RESULTS.md has no section \"$section\""
+done <quoted
+[ "$(wc -l <"$abs_top_srcdir/tests/bench/RESULTS.md")" -le 700 ] || fail 'RESULTS.md has more than 700 lines: newest figures alone'
 
 # completion
 if command -v bash >/dev/null; then

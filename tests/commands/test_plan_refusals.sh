@@ -28,7 +28,10 @@ sed '1i # input 64 3 224 224' profile.csv >batch.csv
 refuses "other.csv: there is no line for layer 'fc7' of " --model="$net" --profile=other.csv
 refuses 'holds the times of a batch of 64 samples a pass, and here a pass takes 32' --model="$net" --profile=batch.csv
 refuses 'nothing.csv' --model="$net" --profile=nothing.csv
-refuses "there are no times of the net '${folder##*/}' on that device (of: alexnet, " --model="$folder/vgg19_22k.prototxt" --profile=titanx
+mkdir nets # profiles are found beside the folder of the net, wherever the build is
+cp "$net" nets
+ln -s "$abs_top_srcdir/models/profiles" profiles
+refuses "there are no times of the net 'nets' on that device (of: alexnet, " --model="$folder/nets/vgg19_22k.prototxt" --profile=titanx
 net=$abs_top_srcdir/models/vgg19_22k/train_val.prototxt
 refuses '--profile=titan is neither a device (titanx, p100, p40, a100, h100, h200, cpu) nor a file' --model="$net" --profile=titan
 refuses 'holds the times of a batch of 32 samples a pass, and here a pass takes 64' --model="$net" --profile=titanx --batch=64

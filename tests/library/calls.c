@@ -6,7 +6,31 @@
 
 #include <math.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdlib.h>
+
+/* What 1.x keeps (docs/library.md): where a program that was compiled with 1.0 has the fields. */
+#define AT(type, field, place)                                                                     \
+    _Static_assert(sizeof(void *) != 8 || offsetof(struct type, field) == (place), #field)
+AT(poseidon_tensor, elems, 8);
+AT(poseidon_tensor, gradient, 16);
+AT(poseidon_tensor, values, 24);
+AT(poseidon_tensor, rows, 32);
+AT(poseidon_tensor, outputs, 40);
+AT(poseidon_tensor, inputs, 48);
+AT(poseidon_tensor, forward_seconds, 56);
+AT(poseidon_tensor, backward_seconds, 64);
+AT(poseidon_traffic, first, 40);
+AT(poseidon_traffic, tensors, 44);
+AT(poseidon_traffic, planned_sent, 48);
+AT(poseidon_traffic, planned_received, 56);
+AT(poseidon_traffic, sent, 64);
+AT(poseidon_traffic, received, 72);
+AT(poseidon_traffic, predicted_seconds, 80);
+AT(poseidon_traffic, travel_seconds, 88);
+AT(poseidon_traffic, waited_seconds, 96);
+_Static_assert(sizeof(void *) != 8 || sizeof(struct poseidon_tensor) == 72, "the size stays");
+_Static_assert(sizeof(void *) != 8 || sizeof(struct poseidon_traffic) == 104, "the size stays");
 
 static const size_t elems[TENSORS] = {1, 1000, OUTPUTS *INPUTS, 17, MOST};
 static const char *const names[TENSORS] = {"one", "thousand", "product", "bias", "large"};
@@ -356,6 +380,47 @@ static void case_matrix(const char *options)
     REQUIRE(did.sent == did.planned_sent && !poseidon_destroy(p));
 }
 
+/* The options that poseidon.h lists, which 1.x keeps. */
+static void case_options(const char *options)
+{
+    static const char *const kept[] = {
+        "comm=auto",
+        "comm=paper",
+        "comm=ps",
+        "comm=sfb",
+        "comm=allreduce",
+        "comm=lowrank:4",
+        "lossy=bf16+lowrank:4+onebit",
+        "wire=fp32",
+        "wire=bf16",
+        "hierarchy=auto",
+        "hierarchy=off",
+        "hierarchy=2",
+        "merge=64k",
+        "chunk=64k",
+        "window=0",
+        "window=1m",
+        "bandwidth-mbps=80",
+        "cluster-file=figures",
+        "comm=lowrank:2,lowrank-warmup=3",
+        "trace=t.json",
+        "stall-timeout=5min",
+        "stall-timeout=none",
+        "result=mean",
+        "result=sum",
+        "result=values,type=SGD,base_lr=0.1,momentum=0.9,weight_decay=0.01,local_gw_ratio=0.001",
+        "result=values,type=Nesterov",
+        "result=values,type=AdaGrad,delta=1e-6",
+        "result=values,type=RMSProp,rms_decay=0.9",
+        "result=values,type=AdaDelta",
+        "result=values,type=Adam,momentum2=0.99"};
+    struct poseidon *p;
+
+    (void)options;
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+        REQUIRE(!poseidon_create(MPI_COMM_WORLD, kept[i], &p) && !poseidon_destroy(p));
+}
+
 static const struct {
     const char *name;
     void (*run)(const char *options);
@@ -365,6 +430,7 @@ static const struct {
              {"state", case_state, MPI_THREAD_MULTIPLE},
              {"states", case_states, MPI_THREAD_MULTIPLE},
              {"two", case_two, MPI_THREAD_MULTIPLE},
+             {"options", case_options, MPI_THREAD_MULTIPLE},
              {"refusals", case_refusals, MPI_THREAD_MULTIPLE},
              {"matrix", case_matrix, MPI_THREAD_MULTIPLE},
              {"differ", case_differ, MPI_THREAD_MULTIPLE},

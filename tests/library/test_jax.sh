@@ -1,7 +1,7 @@
 #!/bin/sh
 # JAX over libposeidon: a function that is jitted trains on two and three ranks as one process does with the whole batch.
 . "${abs_top_srcdir:?}/tests/common.sh"
-POSEIDON_LIBRARY=${abs_top_builddir:?}/libposeidon.so.0
+POSEIDON_LIBRARY=${abs_top_builddir:?}/libposeidon.so.1
 export POSEIDON_LIBRARY
 [ -f "$POSEIDON_LIBRARY" ] || { echo 'skipped: no libposeidon.so (configure --enable-library)'; exit 77; }
 python=${POSEIDON_PYTHON:-python3}

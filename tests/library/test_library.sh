@@ -64,6 +64,7 @@ for ranks in 2 3; do
     calls "$ranks" unstarted
 done
 calls 3 state comm=lowrank:1,lowrank-warmup=6,hierarchy=2
+calls 1 options
 calls 1 ends
 calls 2 unwritable comm=ps,trace=nowhere/trace
 calls 2 refusals

@@ -3,7 +3,7 @@
 # is left out is noticed; whatever else a program may do is right or refused, never wrong without a word; a rank that ends or
 # has an exception ends all, with its words. TORCH_NETS="NET..." has whole nets instead of a small one.
 . "${abs_top_srcdir:?}/tests/common.sh"
-POSEIDON_LIBRARY=${abs_top_builddir:?}/libposeidon.so.0
+POSEIDON_LIBRARY=${abs_top_builddir:?}/libposeidon.so.1
 export POSEIDON_LIBRARY
 [ -f "$POSEIDON_LIBRARY" ] || { echo 'skipped: no libposeidon.so (configure --enable-library)'; exit 77; }
 python=${POSEIDON_PYTHON:-python3}

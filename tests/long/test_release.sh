@@ -1,7 +1,7 @@
 #!/bin/sh
 # A release and its packages: make dist in a build without Check, unpacked in a clean folder, built and installed by the steps
-# of packaging/apptainer.def, and trained with; the options of packaging/spack/package.py are configure's; both name the
-# packages that scripts/setup.sh does.
+# of packaging/apptainer.def, and trained with; make distcheck in a build with Check; the options of
+# packaging/spack/package.py are configure's; both name the packages that scripts/setup.sh does.
 set -u
 . "$abs_top_srcdir/tests/commands/common.sh"
 make=${MAKE:-make}
@@ -32,6 +32,15 @@ has "$out" "poseidon $version*commit *unknown*" 'the release'
 cd "$folder/usr/share/poseidon" || exit 1
 works '*Optimization Done*' train --solver=models/lenet/solver.prototxt --max-iter=2 --batch=8 --snapshot-prefix="$folder/s"
 cd "$folder" || exit 1
+
+# where Check is: what is packed builds out of a read-only tree without git, passes tests that look at the whole of it,
+# is installed, and leaves nothing when it is uninstalled and cleaned (make distcheck)
+mkdir whole
+tests='tests/test_names.sh tests/test_man.sh tests/test_layers_order.sh tests/commands/test_install.sh tests/commands/test_options.sh tests/library/test_alone.sh'
+(cd whole && "$abs_top_srcdir/configure" --without-cuda >configure.log 2>&1 &&
+    "$make" -s -j2 distcheck DISTCHECK_CONFIGURE_FLAGS=--without-cuda TESTS="$tests" >distcheck.log 2>&1) ||
+    fail "make distcheck: $(grep -E '^(FAIL|ERROR)' whole/distcheck.log; tail -n 5 whole/*.log)"
+same 'tests that passed in distcheck' "$(echo "$tests" | wc -w)" "$(grep -c '^PASS: ' whole/distcheck.log)"
 
 # packages: what setup.sh asks for, but for what makes configure
 list() { # NAME OF A LIST: Debian's column
