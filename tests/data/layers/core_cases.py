@@ -269,6 +269,24 @@ def losses():
                   ignore=0)
 
 
+def smoothing():
+    """label_smoothing, which SoftmaxWithLoss has from PyTorch."""
+    for smooth in (0.1, 0.5):
+        for ignore in (None, 1, -1):
+            for shape, labels in (((6, 4), (6,)), ((3, 4, 2, 3), (3, 2, 3))):
+                def compute(t):
+                    loss = torch.nn.CrossEntropyLoss(
+                        label_smoothing=smooth, ignore_index=-100 if ignore is None else ignore)
+                    value = loss(t["x"], t["label"].long())
+                    return {"loss": value}, value
+
+                Case("softmax loss with label_smoothing %g, ignore_label %s, %d axes" % (smooth, ignore, len(shape)),
+                     layer("SoftmaxWithLoss", "x label", "loss", "loss_param { label_smoothing: %g %s }" % (
+                         smooth, "" if ignore is None else "ignore_label: %d" % ignore)),
+                     [Values("x", shape), Values("label", labels, "INTEGERS", -1 if ignore == -1 else 0, 3)], [],
+                     compute)
+
+
 def core():
     for make in (convolutions, poolings, inner_products, elements, joins, losses):
         make()

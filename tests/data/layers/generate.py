@@ -33,6 +33,7 @@ window_cases.stochastic_cases()
 core_cases.core()
 net_cases.nets()
 spatial_cases.spatial()
+core_cases.smoothing()
 
 path = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'values.txt')
 with open(path, 'w') as f:
