@@ -19,7 +19,7 @@ for math in fp32 tf32 bf16; do
 done
 [ -s "$POSEIDON_CACHE/convolutions" ] || { echo 'FAIL: no choice was kept'; exit 1; }
 unset POSEIDON_EMULATED_CUDNN
-timeout 600 "$build/cuda/layer_values" --engine=cuda "${abs_top_srcdir:?}/tests/data/layers_more/values.txt" || exit 1
+timeout 600 "$build/cuda/layer_values" --engine=cuda "${abs_top_srcdir:?}/tests/data/layers/values.txt" || exit 1
 timeout 600 "$build/engine/engine_conformance" --engine=cuda --cases=3
 case $? in
 0 | 77) ;;

@@ -244,7 +244,7 @@ for math in tf32 bf16; do
     }
 done
 [ ! -x "$build/tests/layers/layer_values" ] ||
-    step 'layers against PyTorch' 40 "$build/tests/layers/layer_values" --engine=cuda tests/data/layers_more/values.txt || failed=1
+    step 'layers against PyTorch' 40 "$build/tests/layers/layer_values" --engine=cuda tests/data/layers/values.txt || failed=1
 [ ! -x "$build/tests/gpu/test_encode" ] || step 'codecs' 40 "$build/tests/gpu/test_encode" || failed=1
 [ ! -x "$build/tests/engine/test_copies" ] ||
     step 'copies and updates' 40 env POSEIDON_TEST_ENGINE=cuda "$build/tests/engine/test_copies" || failed=1

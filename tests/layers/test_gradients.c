@@ -11,79 +11,114 @@
  * which the differences divide by h. The bound is the sum of the three. So that wide bounds do not
  * become the rule, nine of ten must be tight, and half of the gradients must be told from ones 2 %
  * off. */
-#include "tests/layers/test_cases.h"
+#include "tests/layers/value_cases.h"
 #include "tests/suite.h"
 
 #include <math.h>
 
-#define STEP 0.015625 /* h: 2h stays below the distance of DISTINCT values, 1/16 */
-#define ULPS 8        /* units of 2^-24 in a term: a sum of some hundred roundings of either sign */
+#define STEP         0.015625 /* h: 2h stays below the distance of DISTINCT values, 1/16 */
+#define ULPS         8 /* units of 2^-24 in a term: a sum of some hundred roundings of either sign */
+#define ULPS_OF_TOPS 2 /* the same where the tops are summed here, in double precision */
 
 struct slope {
     double value, bound;
 };
 
-/* Sum of what the loss adds up, regardless of signs: the scale of its rounding. */
-static double loss_scale(struct case_net *n)
-{
-    double sum = 1;
+static struct value_case *cases;
 
-    for (int o = 0; o < n->net->noutputs; o++) {
-        const struct net_output *output = &n->net->outputs[o];
-        float *values = case_net_read(n, &output->blob->value);
-        for (size_t i = 0; i < shape_elems(&output->blob->value.shape); i++)
-            sum += fabs((double)output->loss_weight * (double)values[i]);
-        free(values);
-    }
-    return sum;
+static void check(int status)
+{
+    ck_assert_msg(status == 0, "%s", error_text());
 }
 
-static double loss_at(struct case_net *n, int spec, int i, double shift)
+/* What the case's gradients are the gradients of: the net's loss, or the sum of the tops times
+ * their gradients. `rounding`: how far it may be from what exact arithmetic gives, from the sum of
+ * its terms regardless of signs. */
+static double objective(struct value_net *n, double *rounding)
 {
-    float *value = &n->values[spec][i], kept = *value;
+    static float values[VALUE_MOST];
+    const struct value_case *c = n->c;
+    struct shape shape;
+    double loss, sum = 0, scale = 1;
+
+    check(value_net_load(n));
+    check(value_net_forward(n, &loss));
+    for (int i = 0; i < c->nrecords; i++) {
+        const struct value_record *g = &c->records[i];
+        struct value_record top = *g;
+        if (g->what != VALUE_TOP_GRAD)
+            continue;
+        top.what = VALUE_TOP;
+        check(value_net_read(n, &top, values, &shape));
+        for (size_t e = 0; e < shape_elems(&shape); e++) {
+            sum += (double)values[e] * (double)g->values[e];
+            scale += fabs((double)values[e] * (double)g->values[e]);
+        }
+    }
+    if (value_case_has(c, VALUE_TOP_GRAD)) {
+        *rounding = ULPS_OF_TOPS * 0x1p-24 * scale;
+        return sum;
+    }
+    for (int o = 0; o < n->net->noutputs; o++) {
+        const struct net_output *output = &n->net->outputs[o];
+        check(n->engine->i->read(n->engine->context, &output->blob->value, values));
+        for (size_t e = 0; e < shape_elems(&output->blob->value.shape); e++)
+            scale += fabs((double)output->loss_weight * (double)values[e]);
+    }
+    *rounding = ULPS * 0x1p-24 * scale;
+    return loss;
+}
+
+static double shifted(struct value_net *n, float *value, double shift)
+{
+    float kept = *value;
+    double rounding;
 
     *value = (float)((double)kept + shift);
-    case_net_load(n);
-    double loss = case_net_forward(n);
+    double loss = objective(n, &rounding);
     *value = kept;
     return loss;
 }
 
-/* `middle`: the loss there, `scale` that of its terms. */
-static struct slope slope_at(struct case_net *n, int spec, int i, double h, double middle,
-                             double scale)
+/* `middle`: the loss there. */
+static struct slope slope_at(struct value_net *n, float *value, double h, double middle,
+                             double rounding)
 {
-    double up = loss_at(n, spec, i, h), down = loss_at(n, spec, i, -h);
-    double up2 = loss_at(n, spec, i, 2 * h), down2 = loss_at(n, spec, i, -2 * h);
+    double up = shifted(n, value, h), down = shifted(n, value, -h);
+    double up2 = shifted(n, value, 2 * h), down2 = shifted(n, value, -2 * h);
     double near = (up - down) / (2 * h), far = (up2 - down2) / (4 * h);
     double bend = 2 * (up - 2 * middle + down) / h - (up2 - 2 * middle + down2) / (2 * h);
 
     return (struct slope){.value = (4 * near - far) / 3,
-                          .bound = fabs(far - near) + fabs(bend) + ULPS * 0x1p-24 * scale / h};
+                          .bound = fabs(far - near) + fabs(bend) + rounding / h};
 }
 
 struct tally {
     int elements, tight, noticed, noticeable;
 };
 
-static void check_spec(struct case_net *n, int i, const float *grad, double middle, double scale,
-                       struct tally *tally)
+/* Of an input or a parameter. */
+static void check_record(struct value_net *n, const struct value_record *r,
+                         const struct value_record *gradient, struct tally *tally)
 {
-    const struct value_spec *spec = case_spec(n->c, i);
-    double most = 0;
+    static float grad[VALUE_MOST];
+    struct shape shape;
+    double most = 0, rounding, middle = objective(n, &rounding);
 
-    for (int e = 0; e < spec->n; e++)
+    check(value_net_backward(n));
+    check(value_net_read(n, gradient, grad, &shape));
+    for (size_t e = 0; e < shape_elems(&shape); e++)
         most = fmax(most, fabs((double)grad[e]));
-    for (int e = 0; e < spec->n; e++) {
-        struct slope slope = slope_at(n, i, e, STEP, middle, scale);
+    for (size_t e = 0; e < shape_elems(&shape); e++) {
+        struct slope slope = slope_at(n, &r->values[e], STEP, middle, rounding);
         double error = fabs((double)grad[e] - slope.value);
         if (error > slope.bound) {
-            slope = slope_at(n, i, e, STEP / 4, middle, scale);
+            slope = slope_at(n, &r->values[e], STEP / 4, middle, rounding);
             error = fabs((double)grad[e] - slope.value);
         }
         ck_assert_msg(error <= slope.bound,
-                      "%s: gradient of %s[%d] is %.7g, by differences %.7g (+-%.2g)", n->c->name,
-                      spec->name, e, (double)grad[e], slope.value, slope.bound);
+                      "%s: gradient of %s[%zu] is %.7g, by differences %.7g (+-%.2g)", n->c->name,
+                      r->name, e, (double)grad[e], slope.value, slope.bound);
         tally->elements++;
         tally->tight += slope.bound <= 0.01 * fmax(1, most);
         if (fabs((double)grad[e]) < 0.5 * most || most < 0.05)
@@ -94,39 +129,31 @@ static void check_spec(struct case_net *n, int i, const float *grad, double midd
     }
 }
 
-/* Labels and values with ties have no slope; the weights r of the loss tell nothing new. */
-static bool has_slope(const struct value_spec *spec)
-{
-    return spec->kind != VALUE_INTEGERS && spec->name[0] != 'r';
-}
-
 START_TEST(gradient_is_the_slope_of_the_loss)
 {
-    struct case_net n;
+    const struct engine_options options = {.threads = 1};
+    const struct value_case *c = &cases[_i];
+    struct engine engine;
+    struct value_net n;
     struct tally tally = {0};
 
-    if (!case_has_gradient(case_get(_i)))
+    if (!c->differences)
         return;
-    case_net_open(&n, case_get(_i), 1);
-    for (int i = 0; i < n.c->nspecs; i++) {
-        const struct value_spec *spec = case_spec(n.c, i);
-        if (!has_slope(spec))
-            continue;
-        case_net_load(&n);
-        double middle = case_net_forward(&n);
-        case_net_backward(&n, true);
-        double scale = loss_scale(&n);
-        float *grad = spec->param >= 0 ? case_net_param_grad(&n, spec->param)
-                                       : case_net_blob_grad(&n, spec->name);
-        check_spec(&n, i, grad, middle, scale, &tally);
-        free(grad);
+    check(engine_open("cpu", &options, &engine));
+    check(value_net_open(&n, c, false, &engine));
+    for (int i = 0; i < c->nrecords; i++) {
+        const struct value_record *r = &c->records[i], *gradient = value_case_gradient(c, r);
+        if ((r->what == VALUE_INPUT || r->what == VALUE_PARAM) && gradient)
+            check_record(&n, r, gradient, &tally);
     }
+    ck_assert_int_gt(tally.elements, 0);
     ck_assert_msg(tally.tight >= 0.9 * tally.elements, "%s: only %d of %d bounds are tight",
-                  n.c->name, tally.tight, tally.elements);
+                  c->name, tally.tight, tally.elements);
     ck_assert_msg(tally.noticed >= 0.5 * tally.noticeable,
-                  "%s: an error of 2 %% would pass in %d of %d elements", n.c->name,
+                  "%s: an error of 2 %% would pass in %d of %d elements", c->name,
                   tally.noticeable - tally.noticed, tally.noticeable);
-    case_net_close(&n);
+    value_net_close(&n);
+    engine_close(&engine);
 }
 END_TEST
 
@@ -134,5 +161,8 @@ SUITE("gradients")
 {
     TCase *tests = suite_case(suite, "layers");
 
-    tcase_add_loop_test(tests, gradient_is_the_slope_of_the_loss, 0, case_count());
+    cases = value_cases_read(NULL);
+    if (!cases)
+        exit(EXIT_FAILURE);
+    tcase_add_loop_test(tests, gradient_is_the_slope_of_the_loss, 0, VALUE_CASES);
 }

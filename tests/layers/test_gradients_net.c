@@ -1,7 +1,7 @@
 /* What a net does with gradients besides computing them: which it computes at all, how they add up
  * over passes and layers, and that what Dropout and STOCHASTIC pooling draw is the same both ways.
  */
-#include "tests/layers/test_cases.h"
+#include "tests/layers/case_net.h"
 #include "tests/suite.h"
 
 #include <math.h>
@@ -17,22 +17,21 @@
     "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'y' bottom: 'label' top: 'loss' }\n"
 #define INPUTS INPUT("x", "4, 3, 5, 5") INPUT("label", "4")
 
-static void draw(struct case_net *n, const char *blob, enum value_kind kind, int b, int salt)
+static void draw(struct case_net *n, const char *blob, enum draw_kind kind, int b, int salt)
 {
-    const struct blob *found = net_find_blob(n->net, blob);
-    struct value_spec spec = {.param = -1, .kind = kind, .b = b, .salt = salt};
+    const struct draw draw = {.kind = kind, .b = b, .salt = salt};
+    size_t count = shape_elems(&net_find_blob(n->net, blob)->value.shape);
+    float *values = calloc(count, sizeof *values);
 
-    spec.n = (int)shape_elems(&found->value.shape);
-    float *values = calloc((size_t)spec.n, sizeof *values);
-    value_draw(&spec, values);
+    draw_values(&draw, count, values);
     case_net_write_blob(n, blob, values);
     free(values);
 }
 
 static void pass(struct case_net *n, int salt, bool first)
 {
-    draw(n, "x", VALUE_UNIT, 0, salt);
-    draw(n, "label", VALUE_INTEGERS, 2, salt + 1);
+    draw(n, "x", DRAW_UNIT, 0, salt);
+    draw(n, "label", DRAW_INTEGERS, 2, salt + 1);
     case_net_forward(n);
     case_net_backward(n, first);
 }
@@ -84,9 +83,9 @@ START_TEST(two_half_batches_give_the_gradient_of_the_whole)
     " loss_param { normalization: NONE } }"
     struct case_net whole, half;
     float x[4 * 75], label[4] = {0, 2, 1, 1};
-    const struct value_spec spec = {.param = -1, .kind = VALUE_UNIT, .salt = 3, .n = 4 * 75};
+    const struct draw spec = {.kind = DRAW_UNIT, .salt = 3};
 
-    value_draw(&spec, x);
+    draw_values(&spec, 4 * 75, x);
     case_net_open_text(&whole, NET("4"), 1);
     case_net_open_text(&half, NET("2"), 1);
     case_net_write_blob(&whole, "x", x);
@@ -258,8 +257,8 @@ static void dropout_pass(struct case_net *n, uint64_t first_sample, const char *
                          float **dx)
 {
     n->run.first_sample = first_sample;
-    draw(n, "x", VALUE_AWAY, 0, 1);
-    draw(n, "r", VALUE_AWAY, 0, 2);
+    draw(n, "x", DRAW_AWAY, 0, 1);
+    draw(n, "r", DRAW_AWAY, 0, 2);
     case_net_forward(n);
     case_net_backward(n, true);
     *y = case_net_blob(n, top);
@@ -271,13 +270,13 @@ START_TEST(dropout_keeps_scales_and_masks_the_gradient_alike)
 {
     struct case_net n;
     float *y, *dx, x[DROPPED], r[DROPPED];
-    const struct value_spec xs = {.param = -1, .kind = VALUE_AWAY, .salt = 1, .n = DROPPED};
-    const struct value_spec rs = {.param = -1, .kind = VALUE_AWAY, .salt = 2, .n = DROPPED};
+    const struct draw xs = {.kind = DRAW_AWAY, .salt = 1};
+    const struct draw rs = {.kind = DRAW_AWAY, .salt = 2};
     const char *top = _i ? "x" : "y";
     int kept = 0;
 
-    value_draw(&xs, x);
-    value_draw(&rs, r);
+    draw_values(&xs, DROPPED, x);
+    draw_values(&rs, DROPPED, r);
     case_net_open_text(&n, _i ? DROPOUT("x", "0.3") : DROPOUT("y", "0.3"), 2);
     dropout_pass(&n, 0, top, &y, &dx);
     for (int i = 0; i < DROPPED; i++) {
@@ -328,10 +327,10 @@ START_TEST(dropout_is_the_identity_in_test)
     struct engine engine;
     struct made made;
     float x[DROPPED], y[DROPPED];
-    const struct value_spec xs = {.param = -1, .kind = VALUE_AWAY, .salt = 1, .n = DROPPED};
+    const struct draw xs = {.kind = DRAW_AWAY, .salt = 1};
     const struct run run = {.seed = 1};
 
-    value_draw(&xs, x);
+    draw_values(&xs, 2 * 72, x);
     ck_assert_int_eq(engine_open("cpu", NULL, &engine), 0);
     ck_assert_int_eq(make_net(&made, nets[_i], false, NULL, NULL), 0);
     ck_assert_int_eq(net_build(made.net, &engine, 1), 0);
@@ -369,7 +368,7 @@ static void pool_windows(struct case_net *n, uint64_t first_sample, float **y, f
         x[i] = (float)(i % 4 + 1);
     n->run.first_sample = first_sample;
     case_net_write_blob(n, "x", x);
-    draw(n, "r", VALUE_AWAY, 0, 2);
+    draw(n, "r", DRAW_AWAY, 0, 2);
     case_net_forward(n);
     case_net_backward(n, true);
     *y = case_net_blob(n, "y");
@@ -381,10 +380,10 @@ START_TEST(stochastic_pooling_picks_by_share_and_the_gradient_goes_there)
 {
     struct case_net n;
     float *y, *dx, r[WINDOWS];
-    const struct value_spec rs = {.param = -1, .kind = VALUE_AWAY, .salt = 2, .n = WINDOWS};
+    const struct draw rs = {.kind = DRAW_AWAY, .salt = 2};
     int times[4] = {0};
 
-    value_draw(&rs, r);
+    draw_values(&rs, WINDOWS, r);
     case_net_open_text(&n, STOCHASTIC, 2);
     pool_windows(&n, 0, &y, &dx);
     for (int i = 0; i < WINDOWS; i++) {
@@ -436,7 +435,7 @@ static double slope_pass(struct case_net *n, const float *x, float **dx)
     double loss;
 
     case_net_write_blob(n, "x", x);
-    draw(n, "r", VALUE_AWAY, 0, 2);
+    draw(n, "r", DRAW_AWAY, 0, 2);
     loss = case_net_forward(n);
     case_net_backward(n, true);
     *dx = case_net_blob_grad(n, "x");
@@ -447,7 +446,7 @@ static double slope_pass(struct case_net *n, const float *x, float **dx)
 START_TEST(stochastic_pooling_passes_the_slope_back)
 {
     const float h = 1.0f / 64;
-    const struct value_spec xs = {.param = -1, .kind = VALUE_DISTINCT, .a = 37, .n = 2 * 72};
+    const struct draw xs = {.kind = DRAW_DISTINCT, .a = 37};
     struct case_net n;
     float x[2 * 72], *dx[3];
     int kept = 0;
@@ -460,11 +459,11 @@ START_TEST(stochastic_pooling_passes_the_slope_back)
                                "layer { name: 'z' type: 'Eltwise' bottom: 'y' bottom: 'r' top: 'z'"
                                " eltwise_param { operation: PROD } loss_weight: 1 }\n",
         1);
-    value_draw(&xs, x);
-    for (int e = 0; e < xs.n; e++)
+    draw_values(&xs, 2 * 72, x);
+    for (int e = 0; e < 2 * 72; e++)
         x[e] = 1 + fabsf(x[e]);
     slope_pass(&n, x, &dx[0]);
-    for (int e = 0; e < xs.n; e++) {
+    for (int e = 0; e < 2 * 72; e++) {
         float before = x[e];
         x[e] = before + h;
         double up = slope_pass(&n, x, &dx[1]);
@@ -478,7 +477,7 @@ START_TEST(stochastic_pooling_passes_the_slope_back)
         free(dx[1]);
         free(dx[2]);
     }
-    ck_assert_int_gt(kept, 0.8 * xs.n);
+    ck_assert_int_gt(kept, 0.8 * 2 * 72);
     free(dx[0]);
     case_net_close(&n);
 }

@@ -1,7 +1,7 @@
 /* The blobs' memory: no two pieces that live at once overlap, and nothing depends on what a piece
  * holds before it lives or after. The engine is POSEIDON_TEST_ENGINE, else the CPU's. Memory must
  * be the host's or an emulated device's. */
-#include "tests/layers/test_cases.h"
+#include "tests/layers/value_cases.h"
 #include "tests/suite.h"
 
 #include <math.h>
@@ -9,6 +9,7 @@
 #define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
 
 static struct engine engine;
+static struct value_case *cases; /* of the layers' values */
 
 static bool on_cpu(void)
 {
@@ -35,37 +36,35 @@ static void finish(void)
         ck_assert_int_eq(engine.i->finish(engine.context), 0);
 }
 
+static void write_blob(struct blob *blob, const float *values)
+{
+    ck_assert_int_eq(engine.i->write(engine.context, &blob->value, values), 0);
+}
+
 static void fill(struct blob *blob, int salt)
 {
-    struct value_spec spec = {
-        .param = -1, .kind = VALUE_AWAY, .salt = salt, .n = (int)shape_elems(&blob->value.shape)};
-    float *values = calloc((size_t)spec.n + 1, sizeof *values);
+    struct draw draw = {.kind = DRAW_AWAY, .salt = salt};
+    size_t n = shape_elems(&blob->value.shape);
+    float *values = calloc(n + 1, sizeof *values);
 
     ck_assert_ptr_nonnull(values);
     if (blob->value.shape.naxes < 2) { /* labels, indices */
-        spec.kind = VALUE_INTEGERS;
-        spec.b = 1;
+        draw.kind = DRAW_INTEGERS;
+        draw.b = 1;
     }
-    value_draw(&spec, values);
-    ck_assert_int_eq(engine.i->write(engine.context, &blob->value, values), 0);
+    draw_values(&draw, n, values);
+    write_blob(blob, values);
     free(values);
 }
 
-static void fill_inputs(struct net *net, const struct layer_case *c)
+static void fill_inputs(struct net *net, const struct value_case *c)
 {
     for (int l = 0; l < net->nlayers; l++)
         for (int t = 0; t < net->layers[l].ntops && net->layers[l].i->is_data; t++)
             fill(net->layers[l].tops[t], l + t);
-    for (int i = 0; c && i < c->nspecs; i++) {
-        const struct value_spec *spec = case_spec(c, i);
-        float *values = calloc((size_t)spec->n, sizeof *values);
-        ck_assert_ptr_nonnull(values);
-        value_draw(spec, values);
-        if (spec->param < 0)
-            ck_assert_int_eq(
-                engine.i->write(engine.context, &net_find_blob(net, spec->name)->value, values), 0);
-        free(values);
-    }
+    for (int i = 0; c && i < c->nrecords; i++)
+        if (c->records[i].what == VALUE_INPUT || c->records[i].what == VALUE_PLAIN)
+            write_blob(net_find_blob(net, c->records[i].name), c->records[i].values);
     finish();
 }
 
@@ -171,7 +170,7 @@ static void expect_apart(const struct net *net)
 
 /* Two passes with every blob apart, with sharing, and with all dead memory spoiled, agree to the
  * bit. */
-static void expect_same(struct made *apart, struct made *shared, const struct layer_case *c,
+static void expect_same(struct made *apart, struct made *shared, const struct value_case *c,
                         const char *what)
 {
     for (int pass = 0; pass < 2; pass++) {
@@ -289,15 +288,19 @@ START_TEST(models_compute_the_same_in_shared_memory)
 }
 END_TEST
 
-/* One net for every case of the layers' values. */
+/* One net for every case of the layers' values that has a loss of its own. */
 START_TEST(layers_compute_the_same_in_shared_memory)
 {
-    const struct layer_case *c = case_get(_i);
+    const struct value_case *c = &cases[_i];
+    static char text[16384];
 
+    if (!value_case_has(c, VALUE_LOSS))
+        return;
+    value_case_text(c, false, text, sizeof text);
     for (int train = 0; train < 2; train++) {
         struct made apart, shared;
-        ck_assert_msg(make_net(&apart, c->net, train, NULL, NULL) == 0, "%s", error_text());
-        ck_assert_msg(make_net(&shared, c->net, train, NULL, NULL) == 0, "%s", error_text());
+        ck_assert_msg(make_net(&apart, text, train, NULL, NULL) == 0, "%s", error_text());
+        ck_assert_msg(make_net(&shared, text, train, NULL, NULL) == 0, "%s", error_text());
         if (build(&apart, true) && build(&shared, false)) {
             expect_apart(shared.net);
             expect_same(&apart, &shared, c, c->name);
@@ -484,10 +487,13 @@ SUITE("memory of blobs")
 {
     TCase *tc = suite_case(suite, "memory of blobs");
 
+    cases = value_cases_read(NULL);
+    if (!cases)
+        exit(EXIT_FAILURE);
     tcase_add_checked_fixture(tc, open_engine, close_engine);
     tcase_add_loop_test(tc, pieces_that_live_at_once_lie_apart, 0, COUNT(models));
     tcase_add_loop_test(tc, models_compute_the_same_in_shared_memory, 0, COUNT(models));
-    tcase_add_loop_test(tc, layers_compute_the_same_in_shared_memory, 0, case_count());
+    tcase_add_loop_test(tc, layers_compute_the_same_in_shared_memory, 0, VALUE_CASES);
     tcase_add_loop_test(tc, nets_compute_the_same_in_shared_memory, 0, COUNT(nets));
     tcase_add_test(tc, factors_share_their_memory_with_nobody);
     tcase_add_test(tc, what_is_kept_or_put_out_lives_to_the_end);

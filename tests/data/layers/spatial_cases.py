@@ -1,10 +1,10 @@
-"""Convolution and pooling over one and three spatial axes: for generate_layers.py. Where PyTorch's own
-pooling has Caffe's sizes and divisors, the loops of layer_operators.py are held against it."""
+"""Convolution and pooling over one and three spatial axes. Where PyTorch's own
+pooling has Caffe's sizes and divisors, the loops of operators.py are held against it."""
 import torch
 import torch.nn.functional as F
 
-from layer_case import Case, Values, layer, simple, weigh
-from layer_operators import pool, pool_mask
+from salted_case import Case, Values, layer, simple, weigh
+from operators import pool, pool_mask
 
 CONVOLUTIONS = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
 TRANSPOSES = {1: F.conv_transpose1d, 3: F.conv_transpose3d}
@@ -154,7 +154,8 @@ def nets():
          layer("Pooling", "f", "g", "pooling_param { pool: AVE global_pooling: true }") +
          layer("InnerProduct", "g", "y", "inner_product_param { num_output: 3 }") + weigh("y"),
          [Values("x", (2, 2, 3, 4, 4)), Values("r", (2, 3))],
-         [(8, 2, 3, 3, 3), (8,), (8, 8, 1, 1, 1), (8, 8, 1, 3, 3), (8,), (8,), (3, 8), (3,)],
+         {"h": [(8, 2, 3, 3, 3), (8,)], "b": [(8, 8, 1, 1, 1)], "u": [(8, 8, 1, 3, 3), (8,)],
+          "scale": [(8,)], "y": [(3, 8), (3,)]},
          volumes)
 
     def lines(t):
@@ -172,7 +173,7 @@ def nets():
          layer("Pooling", "c5", "b", "pooling_param { pool: AVE global_pooling: true }") +
          layer("Concat", "a b", "c") + layer("Flatten", "c", "f") + weigh("f"),
          [Values("x", (2, 4, 10)), Values("r", (2, 13))],
-         [(8, 4, 3), (8,), (8, 8, 3), (8,), (5, 8, 5), (5,)], lines)
+         {"h": [(8, 4, 3), (8,)], "c3": [(8, 8, 3), (8,)], "c5": [(5, 8, 5), (5,)]}, lines)
 
 
 def spatial():

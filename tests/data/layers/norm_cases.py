@@ -1,4 +1,4 @@
-"""Cases of BatchNorm, Scale and Bias: for generate.py."""
+"""Cases of BatchNorm, Scale and Bias."""
 import torch
 
 from value_record import case, grid, hidden, layer

@@ -1,4 +1,7 @@
-"""Draws inputs from one stream, computes a case with PyTorch and records it: for generate.py."""
+"""The lines of values.txt, and cases whose inputs are drawn from one stream.
+
+One record per line: a word, its arguments, "naxes dim..." and the values, or how they are drawn (salted_case.py).
+Drawn from the stream, inputs are multiples of 1/16, exact in single precision."""
 import torch
 
 torch.set_default_dtype(torch.float64)
@@ -37,7 +40,7 @@ def number(v, digits):
 
 def record(head, tensor):
     dims = list(tensor.shape)
-    digits = 9 if head.split()[0] in ('input', 'plain', 'param', 'topgrad') else 7
+    digits = 9 if head.split()[0] in ('input', 'plain', 'param', 'topgrad') else 8
     values = ' '.join(number(v, digits) for v in tensor.reshape(-1).tolist())
     out.append('%s %d%s : %s' % (head, len(dims), ''.join(' %d' % d for d in dims), values))
 

@@ -1,4 +1,4 @@
-"""Operators as Caffe means them, in PyTorch: for generate_layers.py. Where PyTorch has none (the sizes and
+"""Operators as Caffe means them, in PyTorch. Where PyTorch has none (the sizes and
 divisors of pooling, LRN within a channel, the first of equal maxima, accuracy), Caffe's rule is written
 out as loops over windows or rows."""
 import itertools
