@@ -293,10 +293,19 @@ START_TEST(labels_that_learn_are_refused_by_every_loss_that_has_labels)
                  INPUT("x", "2,4"), FC("f", "x", "f", ""), i ? labels[i] : "num_output: 3",
                  kinds[i]);
         ck_assert_int_ne(make_net(&made, text, true, NULL, NULL), 0);
-        ck_assert_msg(strstr(error_text(), "comes from layers that learn, but a") != NULL, "%s",
+        ck_assert_msg(strstr(error_text(), "comes from layers that learn") != NULL, "%s",
                       error_text());
         unmake_net(&made);
     }
+    snprintf(text, sizeof text,
+             "%s%s%s layer { name: 'l' type: 'SoftmaxWithLoss' bottom: 'f' bottom: 'y' "
+             "propagate_down: true propagate_down: true }",
+             INPUT("x", "2,4"), INPUT("y", "2"), FC("f", "x", "f", ""));
+    ck_assert_int_ne(make_net(&made, text, true, NULL, NULL), 0);
+    ck_assert_msg(strstr(error_text(), "'y' (index 1) comes from layers that learn, or has "
+                                       "propagate_down: true, but a SoftmaxWithLoss") != NULL,
+                  "%s", error_text());
+    unmake_net(&made);
 }
 END_TEST
 
