@@ -224,19 +224,23 @@ static int log_clipping(struct trainer *t, int64_t iteration)
     return 0;
 }
 
-/* Plateau's rate of the next iteration. */
-static int follow_loss(struct trainer *t, int64_t iteration, double loss)
+/* Plateau's rate of the next iteration, and the step that multistep has passed in this one. */
+static int follow_policy(struct trainer *t, int64_t iteration, double loss)
 {
     bool dropped = false;
+    int32_t step;
 
     if (!t->job.blank &&
         rates_follow(&t->rates, t->exchange.sync, job_losses(&t->job), iteration, loss, &dropped))
         return -1;
+    step = rates_step(&t->rates, iteration + 1);
     if (dropped)
         LOG_INFO(t->job.log,
                  "Plateau Status: Iteration %" PRId64 ", step = %d: the loss found no minimum "
                  "below %g",
-                 iteration + 1, rates_step(&t->rates, iteration + 1), t->rates.memory.least);
+                 iteration + 1, step, t->rates.memory.least);
+    if (t->rates.policy->type == POLICY_MULTISTEP && step > rates_step(&t->rates, iteration))
+        LOG_INFO(t->job.log, "MultiStep Status: Iteration %" PRId64 ", step = %d", iteration, step);
     return 0;
 }
 
@@ -266,7 +270,7 @@ static int worker_iteration(struct trainer *t, int64_t iteration)
     if (isfinite(loss)) /* else its update is left out, too */
         rates_put(&t->rates, loss);
     monitor_tell_skips(&t->monitor, t->exchange.plan, t->exchange.sync);
-    if (follow_loss(t, iteration, isfinite(loss) ? loss : rates_smoothed(&t->rates)))
+    if (follow_policy(t, iteration, isfinite(loss) ? loss : rates_smoothed(&t->rates)))
         return -1;
     seconds = t->timing.trained_seconds = timing_now(&t->timing);
     timing_warm_up(&t->timing, iteration + 1 - t->at.iteration);

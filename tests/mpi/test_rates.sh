@@ -30,6 +30,19 @@ for solver in each smooth; do
     done
 done
 
+# Caffe's words for a step of multistep, on one rank of two and in a run that goes on
+make_solver steps.prototxt 'lr_policy: "multistep"' 'gamma: 0.5' 'stepvalue: [2, 2, 5]' 'max_iter: 7' 'snapshot: 3' \
+    "snapshot_prefix: \"$work/steps\""
+printf 'Iteration %s\n' '2, step = 1' '3, step = 2' '5, step = 3' >expected
+steps() { # LOG: what is said of steps
+    sed -n 's/.*MultiStep Status: //p' "$1"
+}
+train 2 steps.log --solver=steps.prototxt --global-batch=16 && train 2 half.log --solver=steps.prototxt --global-batch=16 \
+    --snapshot="$work/steps_iter_3.solverstate.h5" || { fail 'multistep'; tail steps.log half.log; }
+steps steps.log | diff expected - || fail 'multistep: words'
+sed 1d expected >rest
+steps half.log | diff rest - || fail 'multistep, resumed: words'
+
 # a snapshot within a window of losses, and one of Caffe's binary form
 for form in HDF5 BINARYPROTO; do
     suffix=.h5
