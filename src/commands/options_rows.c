@@ -47,8 +47,9 @@ void options_add_engine(struct option_rows *rows, struct engine_options *to)
 {
     const struct option more[] = {
         {"math", OPTION_CHOICE, &to->math, "TYPE",
-         "cuda: auto (default: tf32 on A100 and later), fp32, tf32 or bf16", engine_math_words,
-         .engines = "cuda", .default_words = "auto fp32"},
+         "products of fp32, bf16 (cpu: where it has AMX or AVX512_BF16) or tf32 (cuda); auto "
+         "(default): cuda: tf32 on A100 and later; else fp32",
+         engine_math_words, .engines = "cpu cuda", .default_words = "auto fp32"},
         {"deterministic", OPTION_FLAG, &to->deterministic, NULL, "cuda: the same bits at every run",
          .engines = "cuda cpu", .flags = OPTION_TUNE}, /* the CPU always does so */
         {"convolution", OPTION_CHOICE, &to->convolution, "HOW",

@@ -124,12 +124,15 @@ static int settle_reproducible(struct train_request *r)
     const struct scheme *scheme = o->exchange.comm.scheme;
     bool whole =
         scheme ? scheme->lossless && !scheme->factors : o->exchange.comm.policy == COMM_AUTO;
-    const struct given others[] = {
-        {"--tune=staleness", o->exchange.staleness > 0}, {"--sync-bn", o->sync_bn},
-        {"--drop-stragglers", o->exchange.drop > 0},     {comm_name(o->exchange.comm), !whole},
-        {"--wire=bf16", o->exchange.wire != WIRE_FP32},  {"--lossy", o->exchange.lossy.n > 0},
-        {o->engine, strcmp(o->engine, "cpu") != 0}};
-    const char *stray = first_given(others, 7);
+    const struct given others[] = {{"--tune=staleness", o->exchange.staleness > 0},
+                                   {"--sync-bn", o->sync_bn},
+                                   {"--drop-stragglers", o->exchange.drop > 0},
+                                   {comm_name(o->exchange.comm), !whole},
+                                   {"--wire=bf16", o->exchange.wire != WIRE_FP32},
+                                   {"--lossy", o->exchange.lossy.n > 0},
+                                   {o->engine, strcmp(o->engine, "cpu") != 0},
+                                   {"--math=bf16", o->computing.math == MATH_BF16}};
+    const char *stray = first_given(others, 8);
     char end;
 
     o->reproducible = r->reproducible != NULL;

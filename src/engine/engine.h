@@ -88,7 +88,9 @@ enum engine_math {
     MATH_DEFAULT, /* the engine's own choice: TF32 where the device has it */
     MATH_FP32,    /* every product in full single precision */
     MATH_TF32,    /* products of 10-bit mantissas, sums in single precision */
-    MATH_BF16,    /* activations in bfloat16; parameters and their gradients stay single */
+    MATH_BF16,    /* GPUs: activations in bfloat16; parameters and their gradients stay single.
+                     CPU: operands of convolutions and inner products, rounded for each product;
+                     sums and all that is kept stay single */
 };
 
 /* How the CPU engine computes convolutions. */
@@ -107,11 +109,13 @@ struct engine_options {
     bool no_fusion; /* every layer is an operator of its own */
     int passes;     /* CPU: over the same parameters in training (iter_size); 0: one. Of several
                        and in TEST, ops keep parameters as they lay them out */
+    enum engine_math math;
+    bool float_products; /* CPU, MATH_BF16, for tests: rounded operands stay floats, which any
+                            processor multiplies */
     /* What follows is for engines with devices of their own; the CPU engine reads none of it. */
     size_t workspace; /* the most temporary memory one operator may take; 0: the engine's default */
     int device;       /* which device, counted over those visible, modulo their number: the rank's
                          number on its node */
-    enum engine_math math;
     bool deterministic; /* the same bits at every run */
     bool no_graphs;     /* passes are not recorded: every op is launched by itself */
 };

@@ -38,6 +38,7 @@ struct conv {
     struct cpu_view src, src_again;      /* bottom for forward; for backward, where that differs */
     struct cpu_view diff_dst_data, diff_dst_weights, diff_src;
     size_t weight_elems, bias_elems;
+    bool dy_rounded; /* within backward: the top's gradient is, in the format of both passes */
 };
 
 /* ---- set-up ---- */
@@ -165,11 +166,32 @@ static void conv_steps_find(struct conv *conv, const struct conv_plan *plan, enu
     step[BIASES] = step[WRITTEN];
 }
 
+/* With --math=bf16, memory for the pass's operands. */
+static int conv_rounded_reserve(const struct conv *conv, const struct conv_plan *plan,
+                                enum conv_pass pass)
+{
+    const struct op_args *args = &conv->op.args;
+    const struct conv_formats *formats = &plan->formats[pass];
+    struct cpu_engine *engine = conv->op.engine;
+    const struct shape padded = conv_padded_shape(&conv->op);
+    const struct shape *x = plan->padded ? &padded : &args->bottoms[0]->value.shape;
+
+    if (engine->options.math != MATH_BF16)
+        return 0;
+    return error_status(
+        cpu_work_reserve(engine, WORK_ROUNDED_X, cpu_format_bytes(x, formats->src)) ||
+        cpu_work_reserve(engine, WORK_ROUNDED_DY,
+                         cpu_format_bytes(&args->tops[0]->value.shape, formats->dst)) ||
+        cpu_work_reserve(engine, WORK_ROUNDED_W, conv->weight_elems * sizeof(float)));
+}
+
 /* What a pass runs, and its weights. */
 static int conv_pass_create(struct conv *conv, const struct conv_plan *plan, enum conv_pass pass)
 {
     if (conv->own)
         return conv_own_create(conv, pass);
+    if (conv_rounded_reserve(conv, plan, pass))
+        return -1;
     conv_steps_find(conv, plan, pass);
     return error_status((pass == CONV_WEIGHTS ? conv_diff_weights_create(conv, plan)
                                               : conv_weights_create(conv, plan, pass)) ||
@@ -259,17 +281,44 @@ static bool conv_weights_fresh(const struct conv *conv, struct weights *w)
     return fresh;
 }
 
-/* The weights as the pass's primitive takes them. */
+/* The weights as the pass's primitive takes them; as bfloat16, where it does, by their reorder. */
 static int conv_weights_get(struct conv *conv, enum conv_pass pass, const float **out)
 {
+    struct cpu_engine *engine = conv->op.engine;
     struct weights *w = &conv->weights[pass];
-    const struct param *param = conv->op.args.params[0];
-    float *to = w->copy ? w->copy : conv->op.engine->work[WORK_PARAM].data;
+    const float *from = conv->op.args.params[0]->value;
+    float *to = w->copy ? w->copy : engine->work[WORK_PARAM].data;
 
-    *out = w->reorder.primitive ? to : param->value;
-    if (!w->reorder.primitive || conv_weights_fresh(conv, w))
+    if (w->reorder.primitive && conv_weights_fresh(conv, w)) {
+        *out = to;
         return 0;
-    return cpu_reorder_run(conv->op.engine, &w->reorder, param->value, to);
+    }
+    if (!conv_rounds(&conv->op))
+        from = cpu_round_floats(engine, WORK_ROUNDED_W, from, conv->weight_elems);
+    *out = w->reorder.primitive ? to : from;
+    return w->reorder.primitive ? cpu_reorder_run(engine, &w->reorder, from, to) : 0;
+}
+
+/* n values as the pass's primitives take them. */
+static const float *conv_operand(const struct conv *conv, enum cpu_work_slot slot, const float *x,
+                                 size_t n)
+{
+    struct cpu_engine *engine = conv->op.engine;
+
+    return conv_rounds(&conv->op) ? cpu_round(engine, slot, x, n)
+                                  : cpu_round_floats(engine, slot, x, n);
+}
+
+/* The top's gradient likewise. Both passes of backward mostly take it as it lies: rounded once. */
+static const float *conv_operand_dy(struct conv *conv, const struct cpu_view *view)
+{
+    const float *dy = cpu_view_data(conv->op.engine, view);
+    bool rounded = conv->dy_rounded && dy == conv->op.args.tops[0]->grad.data;
+
+    conv->dy_rounded =
+        conv->op.engine->options.math == MATH_BF16 && dy == conv->op.args.tops[0]->grad.data;
+    return rounded ? conv->op.engine->work[WORK_ROUNDED_DY].data
+                   : conv_operand(conv, WORK_ROUNDED_DY, dy, view->elems);
 }
 
 static void conv_own_run(struct conv *conv, enum conv_pass pass, struct winograd_data data)
@@ -329,6 +378,7 @@ static int conv_forward(struct cpu_op *op)
     struct conv *conv = (struct conv *)op;
     const float *x, *weights, *bias = conv->bias_elems ? op->args.params[1]->value : NULL;
     struct blob *top = op->args.tops[0];
+    struct shape padded;
     bool relu = op->args.relu;
 
     if (cpu_view_move(op->engine, &conv->src))
@@ -336,6 +386,9 @@ static int conv_forward(struct cpu_op *op)
     x = cpu_view_data(op->engine, &conv->src);
     if (conv->padded)
         x = conv_pad(conv, x);
+    padded = conv_padded_shape(op);
+    x = conv_operand(conv, WORK_ROUNDED_X, x,
+                     conv->padded ? shape_elems(&padded) : conv->src.elems);
     if (conv->own) {
         conv_own_run(
             conv, CONV_FORWARD,
@@ -371,8 +424,8 @@ static int conv_weights_run(struct conv *conv, float *weight, float *bias)
     struct cpu_engine *engine = conv->op.engine;
     const struct cpu_view *src = conv->src_again.tensor ? &conv->src_again : &conv->src;
     struct param *const *params = conv->op.args.params;
-    const float *x = cpu_view_data(engine, src),
-                *dy = cpu_view_data(engine, &conv->diff_dst_weights);
+    const float *x = conv_operand(conv, WORK_ROUNDED_X, cpu_view_data(engine, src), src->elems),
+                *dy = conv_operand_dy(conv, &conv->diff_dst_weights);
     float *made = conv->diff_weights.primitive ? engine->work[WORK_WEIGHT_GRAD].data : weight;
     float *made_bias = bias;
     bool several = conv->slices[CONV_WEIGHTS] > 1;
@@ -434,7 +487,7 @@ static int conv_data_backward(struct conv *conv)
 
     if (cpu_view_move(engine, &conv->diff_dst_data))
         return -1;
-    dy = cpu_view_data(engine, &conv->diff_dst_data);
+    dy = conv_operand_dy(conv, &conv->diff_dst_data);
     if (conv->own)
         conv_own_run(conv, CONV_DATA, (struct winograd_data){.x = dy, .y = dx});
     else if (conv_weights_get(conv, CONV_DATA, &weights) ||
@@ -450,6 +503,7 @@ static int conv_backward(struct cpu_op *op)
     bool learns = conv->diff_dst_weights.tensor,
          propagates = conv->diff_dst_data.tensor && cpu_op_propagates(op, 0);
 
+    conv->dy_rounded = false;
     if (op->args.relu && (learns || propagates))
         cpu_relu_back_run(top->value.data, top->grad.data, 0, top->grad.data,
                           cpu_tensor_stored(&top->value));
@@ -471,6 +525,8 @@ static void conv_describe(const struct cpu_op *op, char words[ENGINE_OP_WORDS])
 {
     if (((const struct conv *)op)->own)
         snprintf(words, ENGINE_OP_WORDS, "Winograd");
+    else if (op->engine->options.math == MATH_BF16)
+        snprintf(words, ENGINE_OP_WORDS, "bf16");
 }
 
 const struct cpu_kind cpu_conv = {

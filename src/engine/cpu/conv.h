@@ -31,6 +31,8 @@ struct conv_plan {
 
 /* Whether the op computes that pass at all. */
 bool conv_needs(const struct cpu_op *op, enum conv_pass pass);
+/* Whether its operands are bfloat16. */
+bool conv_rounds(const struct cpu_op *op);
 /* The bottom's shape with its padding around it. */
 struct shape conv_padded_shape(const struct cpu_op *op);
 /* What a primitive of oneDNN's wants of an argument, DNNL_ARG_...; borrowed. */

@@ -137,9 +137,29 @@ static int deconv_create(struct cpu_op *op)
     deconv->pixels = deconv->window.places;
     deconv->inputs = x->dim[1] / a->group;
     deconv->rows = y->dim[1] / a->group * deconv->window.taps;
+    if (op->engine->options.math == MATH_BF16 &&
+        (cpu_work_reserve(op->engine, WORK_ROUNDED_X, shape_elems(x) * sizeof(float)) ||
+         cpu_work_reserve(op->engine, WORK_ROUNDED_DY, shape_elems(y) * sizeof(float)) ||
+         cpu_work_reserve(op->engine, WORK_ROUNDED_W,
+                          shape_elems(&op->args.params[0]->shape) * sizeof(float))))
+        return -1;
     deconv->columns =
         cpu_op_alloc(op, (size_t)columns_elems(&deconv->window) * sizeof(float), "columns");
     return deconv->columns ? 0 : -1;
+}
+
+/* --math=bf16: rounded operands, and products of floats. */
+static const float *deconv_x(const struct cpu_op *op)
+{
+    return cpu_round_floats(op->engine, WORK_ROUNDED_X, cpu_op_x(op, 0),
+                            shape_elems(&op->args.bottoms[0]->value.shape));
+}
+
+static const float *deconv_weight(const struct cpu_op *op)
+{
+    const struct param *weight = op->args.params[0];
+
+    return cpu_round_floats(op->engine, WORK_ROUNDED_W, weight->value, shape_elems(&weight->shape));
 }
 
 static void deconv_add_bias(const struct deconv *deconv, float *y)
@@ -159,10 +179,10 @@ static int deconv_forward(struct cpu_op *op)
     struct deconv *d = (struct deconv *)op;
     const struct window *w = &d->window;
     int64_t image = w->channels * w->pixels, part = d->inputs * d->pixels;
-    const float *weight = op->args.params[0]->value;
+    const float *weight = deconv_weight(op), *bottom = deconv_x(op);
 
     for (int64_t n = 0; n < op->args.bottoms[0]->value.shape.dim[0]; n++) {
-        const float *x = cpu_op_x(op, 0) + n * d->group * part;
+        const float *x = bottom + n * d->group * part;
         float *y = cpu_op_y(op) + n * image;
         for (int64_t g = 0; g < d->group; g++)
             if (cpu_gemm(op->engine, true, false, d->rows, d->pixels, d->inputs, 1,
@@ -195,7 +215,8 @@ static void deconv_bias_backward(const struct deconv *deconv)
 }
 
 /* Per group: dx = W columns(dy), dW += x columns(dy)^T. */
-static int deconv_sample_backward(struct deconv *d, const float *x, float *dx, bool add)
+static int deconv_sample_backward(struct deconv *d, const float *value, const float *x, float *dx,
+                                  bool add)
 {
     struct param *weight = d->op.args.params[0];
 
@@ -206,8 +227,8 @@ static int deconv_sample_backward(struct deconv *d, const float *x, float *dx, b
             cpu_gemm(d->op.engine, false, true, d->inputs, d->rows, d->pixels, 1, x + part,
                      d->pixels, columns, d->pixels, add ? 1 : 0, weight->grad + w, d->rows))
             return -1;
-        if (dx && cpu_gemm(d->op.engine, false, false, d->inputs, d->pixels, d->rows, 1,
-                           weight->value + w, d->rows, columns, d->pixels, 0, dx + part, d->pixels))
+        if (dx && cpu_gemm(d->op.engine, false, false, d->inputs, d->pixels, d->rows, 1, value + w,
+                           d->rows, columns, d->pixels, 0, dx + part, d->pixels))
             return -1;
     }
     return 0;
@@ -219,14 +240,17 @@ static int deconv_backward(struct cpu_op *op)
     const struct window *w = &d->window;
     int64_t image = w->channels * w->pixels, part = d->group * d->inputs * d->pixels;
     bool propagates = cpu_op_propagates(op, 0), add = op->args.params[0]->accumulate;
-    const float *x = cpu_op_x(op, 0);
+    const float *x = deconv_x(op), *weight = deconv_weight(op);
+    const float *dy = cpu_round_floats(op->engine, WORK_ROUNDED_DY, cpu_op_dy(op),
+                                       shape_elems(&op->args.tops[0]->value.shape));
     float *dx = propagates ? cpu_op_dx(op, 0) : NULL;
 
     if (op->args.u.conv.bias && op->args.params[1]->wants_grad)
         deconv_bias_backward(d);
     for (int64_t n = 0; n < op->args.bottoms[0]->value.shape.dim[0]; n++) {
-        image_to_columns(w, cpu_op_dy(op) + n * image, d->columns);
-        if (deconv_sample_backward(d, x + n * part, dx ? dx + n * part : NULL, add || n > 0))
+        image_to_columns(w, dy + n * image, d->columns);
+        if (deconv_sample_backward(d, weight, x + n * part, dx ? dx + n * part : NULL,
+                                   add || n > 0))
             return -1;
     }
     return propagates ? cpu_view_move(op->engine, &op->out[0]) : 0;

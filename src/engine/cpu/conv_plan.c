@@ -68,11 +68,26 @@ bool conv_needs(const struct cpu_op *op, enum conv_pass pass)
                                   : true;
 }
 
-/* For activations of that tag, with a bottom and a top of those shapes; the bottom's padding is
- * `pads` or in it. */
-static int question_make(const struct cpu_op *op, dnnl_format_tag_t tag, const struct shape *bottom,
-                         const struct shape *top, bool pads, struct question *q)
+/* oneDNN 2.6 makes wrong gradients of weights, and others from run to run, of volumes, where a
+ * group's channels do not fill its tiles, and where rows are one pixel wide. Such convolutions
+ * multiply rounded floats. */
+bool conv_rounds(const struct cpu_op *op)
 {
+    const struct shape *x = &op->args.bottoms[0]->value.shape, *y = &op->args.tops[0]->value.shape;
+    const int64_t tile = 16, groups = op->args.u.conv.group;
+    bool fills = x->dim[1] / groups % tile == 0 && y->dim[1] / groups % tile == 0;
+
+    return cpu_rounds(op->engine) && (groups == 1 || fills) && x->naxes == 4 && x->dim[3] > 1 &&
+           y->dim[3] > 1;
+}
+
+/* For activations of that tag, with a bottom and a top of those shapes; the bottom's padding is
+ * `pads` or in it. Of the pass's operands; what it writes is float. */
+static int question_make(const struct cpu_op *op, dnnl_format_tag_t tag, const struct shape *bottom,
+                         const struct shape *top, bool pads, enum conv_pass pass,
+                         struct question *q)
+{
+    const dnnl_data_type_t operand = conv_rounds(op) ? dnnl_bf16 : dnnl_f32;
     const struct conv_args *a = &op->args.u.conv;
     const struct op_windows w = op_conv_windows(a, bottom, top);
     int first = conv_first_axis(op), naxes;
@@ -84,19 +99,21 @@ static int question_make(const struct cpu_op *op, dnnl_format_tag_t tag, const s
         q->window.padding_l[i - first] = q->window.padding_r[i - first] = pads ? w.pad[i] : 0;
     }
     naxes = cpu_md_dims(bottom, dims);
-    if (cpu_check(md_create_tag(&q->src, naxes, dims, tag)))
+    if (cpu_check(md_create_tag(&q->src, naxes, dims, pass == CONV_DATA ? dnnl_f32 : operand, tag)))
         return -1;
     naxes = cpu_md_dims(top, dims);
-    if (cpu_check(md_create_tag(&q->dst, naxes, dims, tag)))
+    if (cpu_check(
+            md_create_tag(&q->dst, naxes, dims, pass == CONV_FORWARD ? dnnl_f32 : operand, tag)))
         return -1;
     naxes = conv_weight_dims(op, &w, dims);
-    if (cpu_check(md_create_tag(&q->weights, naxes, dims, dnnl_format_tag_any)) ||
-        cpu_check(md_create_tag(&q->plain_weights, naxes, dims,
+    if (cpu_check(md_create_tag(&q->weights, naxes, dims, pass == CONV_WEIGHTS ? dnnl_f32 : operand,
+                                dnnl_format_tag_any)) ||
+        cpu_check(md_create_tag(&q->plain_weights, naxes, dims, dnnl_f32,
                                 naxes == 6   ? dnnl_abcdef
                                 : naxes == 5 ? dnnl_abcde
                                              : dnnl_abcd)))
         return -1;
-    return a->bias ? cpu_check(md_create_tag(&q->bias, 1, outputs, dnnl_a)) : 0;
+    return a->bias ? cpu_check(md_create_tag(&q->bias, 1, outputs, dnnl_f32, dnnl_a)) : 0;
 }
 
 static dnnl_status_t ask_forward(const struct cpu_op *op, const struct question *q,
@@ -165,15 +182,16 @@ static int ask(const struct cpu_op *op, dnnl_format_tag_t tag, const struct shap
     const struct shape bottom = slice_of(images, slices);
     const struct shape top = slice_of(&op->args.tops[0]->value.shape, slices);
     struct cpu_engine *engine = op->engine;
-    struct question q = {.src = NULL};
+    struct question q = {.src = NULL}, hint = {.src = NULL};
     dnnl_primitive_desc_t forward = NULL;
     int status;
 
     *out = (struct answer){.slices = slices};
     cpu_threads(engine, slices > 0);
     status =
-        question_make(op, tag, &bottom, &top, pads, &q) ||
-        cpu_check(ask_forward(op, &q, &forward)) ||
+        question_make(op, tag, &bottom, &top, pads, pass, &q) ||
+        question_make(op, tag, &bottom, &top, pads, CONV_FORWARD, &hint) ||
+        cpu_check(ask_forward(op, &hint, &forward)) ||
         (pass == CONV_DATA &&
          cpu_check(compat_conv_backward_data(&out->desc, engine->engine, q.src, q.weights, q.dst,
                                              &q.window, forward, engine->attr))) ||
@@ -186,6 +204,7 @@ static int ask(const struct cpu_op *op, dnnl_format_tag_t tag, const struct shap
     else if (forward)
         dnnl_primitive_desc_destroy(forward);
     question_destroy(&q);
+    question_destroy(&hint);
     return status || find_formats(pass, &bottom, &top, out) ? -1 : 0;
 }
 
@@ -264,7 +283,7 @@ static int conv_direct_plan(const struct cpu_op *op, dnnl_format_tag_t tag, stru
     int status;
 
     *out = (struct conv_plan){.own = false};
-    status = question_make(op, tag, bottom, &op->args.tops[0]->value.shape, true, &q);
+    status = question_make(op, tag, bottom, &op->args.tops[0]->value.shape, true, CONV_FORWARD, &q);
     out->plain_weights = q.plain_weights;
     q.plain_weights = NULL;
     question_destroy(&q);
@@ -300,7 +319,7 @@ static void conv_pad_forward(const struct cpu_op *op, struct conv_plan *plan)
     const struct shape shape = conv_padded_shape(op);
     struct answer answer;
 
-    if (desc_is_quick(plan->desc[CONV_FORWARD]) || shape.naxes != 4 ||
+    if (desc_is_quick(plan->desc[CONV_FORWARD]) || shape.naxes != 4 || conv_rounds(op) ||
         shape_elems(&shape) == shape_elems(&op->args.bottoms[0]->value.shape))
         return;
     if (ask_pass(op, dnnl_format_tag_any, &shape, false, CONV_FORWARD, &answer) == 0 &&

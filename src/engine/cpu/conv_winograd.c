@@ -81,8 +81,9 @@ bool conv_winograd_plan(const struct cpu_op *op, struct conv_plan *out)
     const struct conv_args *a = &op->args.u.conv;
     const struct shape *x = &op->args.bottoms[0]->value.shape, *y = &op->args.tops[0]->value.shape;
 
-    out->own = op->engine->options.convolution != CONVOLUTION_DIRECT && x->naxes == 4 &&
-               fits_int(x) && fits_int(y) && a->kernel[0] == a->kernel[1] && a->stride[0] == 1 &&
+    out->own = op->engine->options.convolution != CONVOLUTION_DIRECT &&
+               op->engine->options.math != MATH_BF16 && x->naxes == 4 && fits_int(x) &&
+               fits_int(y) && a->kernel[0] == a->kernel[1] && a->stride[0] == 1 &&
                a->stride[1] == 1 && a->dilation[0] == 1 && a->dilation[1] == 1 &&
                plan_passes(op, out) &&
                (op->engine->options.convolution == CONVOLUTION_WINOGRAD ||

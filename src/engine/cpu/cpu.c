@@ -6,6 +6,7 @@
 
 #include "engine/op_check.h"
 #include "util/alloc.h"
+#include "util/machine.h"
 
 #include <assert.h>
 #include <omp.h>
@@ -46,6 +47,22 @@ static void cpu_close(void *context)
     free(engine);
 }
 
+/* Whether products are as asked for. */
+static int check_math(const struct engine_options *options)
+{
+    char processor[MACHINE_PROCESSOR_WORDS];
+
+    if (options->math == MATH_TF32)
+        return error_set("--math=tf32 is for GPUs; the CPU has fp32 and bf16");
+    if (options->math != MATH_BF16 || options->float_products || cpu_has_bf16())
+        return 0;
+    machine_processor(MACHINE_CPUINFO, processor);
+    return error_set(
+        "--math=bf16 needs products of bfloat16 (AMX or AVX512_BF16), and %s has none; "
+        "--math=fp32 runs anywhere",
+        processor[0] ? processor : "this processor");
+}
+
 static int cpu_open(const struct engine_options *options, void **context)
 {
     struct cpu_engine *engine;
@@ -54,7 +71,7 @@ static int cpu_open(const struct engine_options *options, void **context)
     *context = NULL;
     if (threads < 0)
         return error_set("the number of compute threads must be at least 1, not %d", threads);
-    if (ALLOC(engine, 1, "the CPU engine"))
+    if ((options && check_math(options)) || ALLOC(engine, 1, "the CPU engine"))
         return -1;
     engine->threads = threads ? threads : omp_get_max_threads();
     if (options)

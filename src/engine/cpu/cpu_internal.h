@@ -45,6 +45,9 @@ enum cpu_work_slot {
     WORK_BOTTOM_GRAD, /* bottom gradient in the format a primitive gives */
     WORK_WEIGHT_GRAD, /* weight gradient in the layout a primitive gives */
     WORK_PARAM, /* plain gradient on its way to being added; weights as a primitive wants them */
+    WORK_ROUNDED_X,  /* with --math=bf16: bottoms, or a product's first operand */
+    WORK_ROUNDED_DY, /* top gradients, or a product's second operand */
+    WORK_ROUNDED_W,  /* weights, where they stay floats */
     WORK_SLOTS,
     WORK_OWN = WORK_SLOTS /* not shared: kept from forward to backward */
 };
@@ -95,7 +98,8 @@ struct cpu_view {
     struct cpu_primitive reorder; /* empty where the formats agree */
     bool written;
     enum cpu_work_slot slot;
-    float *own; /* the op's */
+    float *own;   /* the op's */
+    size_t elems; /* in that format, padding included */
 };
 
 struct cpu_kind;
@@ -186,6 +190,21 @@ int cpu_gemm(const struct cpu_engine *engine, bool trans_a, bool trans_b, int64_
 int cpu_sum_products(void *context, const struct engine_products *products);
 size_t cpu_sum_products_bytes(const struct cpu_engine *engine, int64_t rows);
 void cpu_inner_product_factors(struct op *op, const float **bottom, const float **top_grad);
+
+/* rounded.c: operands of --math=bf16, in a slot that has room for as many
+ * floats. */
+/* Whether oneDNN has products of bfloat16 here. */
+bool cpu_has_bf16(void);
+/* Whether products take bfloat16. */
+static inline bool cpu_rounds(const struct cpu_engine *engine)
+{
+    return engine->options.math == MATH_BF16 && !engine->options.float_products;
+}
+/* n floats in bfloat16. Valid until the slot's next use. */
+const void *cpu_round(struct cpu_engine *engine, enum cpu_work_slot slot, const float *x, size_t n);
+/* The same, as floats; x itself without --math=bf16. */
+const float *cpu_round_floats(struct cpu_engine *engine, enum cpu_work_slot slot, const float *x,
+                              size_t n);
 
 /* stream.c: products of at most CPU_STREAM_ROWS rows, whose time is that of reading the weights,
  * outputs x inputs. */

@@ -104,18 +104,19 @@ int cpu_md_dims(const struct shape *shape, dnnl_dims_t dims)
     return naxes;
 }
 
-static int md_create(const struct shape *shape, const struct cpu_format *format, md_t *out)
+static int md_create(const struct shape *shape, const struct cpu_format *format,
+                     dnnl_data_type_t type, md_t *out)
 {
     dnnl_dims_t dims = {0}, strides;
     int naxes = cpu_md_dims(shape, dims);
 
     if (format)
         return cpu_check(
-            md_create_tag(out, naxes, dims, naxes == 5 ? format->tag_volume : format->tag));
+            md_create_tag(out, naxes, dims, type, naxes == 5 ? format->tag_volume : format->tag));
     strides[naxes - 1] = 1;
     for (int i = naxes - 1; i > 0; i--)
         strides[i - 1] = strides[i] * dims[i];
-    return cpu_check(md_create_strides(out, naxes, dims, strides));
+    return cpu_check(md_create_strides(out, naxes, dims, type, strides));
 }
 
 const struct cpu_format *cpu_format_blocked(int block)
@@ -131,7 +132,7 @@ static bool md_has_format(const_md_t md, const struct shape *shape, const struct
     md_t candidate = NULL;
     bool equal;
 
-    if (md_create(shape, format, &candidate))
+    if (md_create(shape, format, md_type(md), &candidate))
         return false;
     equal = dnnl_memory_desc_equal(md, candidate);
     md_destroy(candidate);
@@ -320,7 +321,8 @@ int cpu_format_reorder_create(struct cpu_engine *engine, struct owner *owner,
     md_t from_md = NULL, to_md = NULL;
     int status = -1;
 
-    if (md_create(shape, from, &from_md) == 0 && md_create(shape, to, &to_md) == 0)
+    if (md_create(shape, from, dnnl_f32, &from_md) == 0 &&
+        md_create(shape, to, dnnl_f32, &to_md) == 0)
         status = cpu_reorder_create(engine, owner, from_md, to_md, out);
     md_destroy(from_md);
     md_destroy(to_md);
@@ -333,7 +335,8 @@ int cpu_view_create(struct cpu_op *op, struct tensor *tensor, const struct cpu_f
     const struct cpu_format *own = cpu_tensor_format(tensor);
     size_t bytes = cpu_format_bytes(&tensor->shape, format);
 
-    *out = (struct cpu_view){.tensor = tensor, .written = written, .slot = slot};
+    *out = (struct cpu_view){
+        .tensor = tensor, .written = written, .slot = slot, .elems = bytes / sizeof(float)};
     if (own == format)
         return 0;
     if (cpu_format_reorder_create(op->engine, &op->owner, &tensor->shape, written ? format : own,

@@ -2,7 +2,7 @@
  *
  * 2.x keeps memory descriptors by value and creates primitives through op descriptors; 3.x made the
  * descriptors opaque and dropped the op descriptors. Here a memory descriptor is always a handle
- * that its creator destroys. All data is float. Nothing outside this file asks for the version. */
+ * that its creator destroys. Nothing outside this file asks for the version. */
 #ifndef POSEIDON_ENGINE_CPU_DNNL_COMPAT_H
 #define POSEIDON_ENGINE_CPU_DNNL_COMPAT_H
 
@@ -70,24 +70,37 @@ static inline dnnl_status_t compat_strict(void)
 }
 
 static inline dnnl_status_t md_create_tag(md_t *out, int naxes, const int64_t *dims,
-                                          dnnl_format_tag_t tag)
+                                          dnnl_data_type_t type, dnnl_format_tag_t tag)
 {
 #if DNNL_VERSION_MAJOR >= 3
-    return dnnl_memory_desc_create_with_tag(out, naxes, dims, dnnl_f32, tag);
+    return dnnl_memory_desc_create_with_tag(out, naxes, dims, type, tag);
 #else
     dnnl_memory_desc_t md;
-    return md_keep(out, &md, dnnl_memory_desc_init_by_tag(&md, naxes, dims, dnnl_f32, tag));
+    return md_keep(out, &md, dnnl_memory_desc_init_by_tag(&md, naxes, dims, type, tag));
+#endif
+}
+
+/* The type of its elements. */
+static inline dnnl_data_type_t md_type(const_md_t md)
+{
+#if DNNL_VERSION_MAJOR >= 3
+    dnnl_data_type_t type = dnnl_data_type_undef;
+    return dnnl_memory_desc_query(md, dnnl_query_data_type, &type) == dnnl_success
+               ? type
+               : dnnl_data_type_undef;
+#else
+    return md->data_type;
 #endif
 }
 
 static inline dnnl_status_t md_create_strides(md_t *out, int naxes, const int64_t *dims,
-                                              const int64_t *strides)
+                                              dnnl_data_type_t type, const int64_t *strides)
 {
 #if DNNL_VERSION_MAJOR >= 3
-    return dnnl_memory_desc_create_with_strides(out, naxes, dims, dnnl_f32, strides);
+    return dnnl_memory_desc_create_with_strides(out, naxes, dims, type, strides);
 #else
     dnnl_memory_desc_t md;
-    return md_keep(out, &md, dnnl_memory_desc_init_by_strides(&md, naxes, dims, dnnl_f32, strides));
+    return md_keep(out, &md, dnnl_memory_desc_init_by_strides(&md, naxes, dims, type, strides));
 #endif
 }
 

@@ -9,6 +9,8 @@
  * again in every iteration, which takes longer than they save. */
 #include "engine/cpu/product.h"
 
+#include "util/error.h"
+
 #include <string.h>
 
 static void product_start(struct cpu_engine *engine, const struct product_args *args,
@@ -91,24 +93,26 @@ static bool is_batch_reduced(const_dnnl_primitive_desc_t desc)
            strncmp(name, "brg", 3) == 0;
 }
 
-/* Leaves p->matmul empty where oneDNN has no code of its own for the product. */
+/* Leaves p->matmul empty where oneDNN has no code of its own for the product of floats. */
 static int matmul_create(struct product *p, struct owner *owner)
 {
+    const bool rounds = cpu_rounds(p->engine);
+    const dnnl_data_type_t type = rounds ? dnnl_bf16 : dnnl_f32;
     const dnnl_dims_t src = {p->m, p->k}, weights = {p->k, p->n}, bias = {1, p->n},
                       dst = {p->m, p->n};
     md_t src_md = NULL, weights_md = NULL, bias_md = NULL, dst_md = NULL;
     dnnl_primitive_desc_t desc = NULL;
     int status = -1;
 
-    if (cpu_check(md_create_tag(&src_md, 2, src, p->trans_a ? dnnl_ba : dnnl_ab)) ||
-        cpu_check(md_create_tag(&weights_md, 2, weights, p->trans_b ? dnnl_ba : dnnl_ab)) ||
-        cpu_check(md_create_tag(&dst_md, 2, dst, dnnl_ab)) ||
-        (p->args.bias && cpu_check(md_create_tag(&bias_md, 2, bias, dnnl_ab))))
+    if (cpu_check(md_create_tag(&src_md, 2, src, type, p->trans_a ? dnnl_ba : dnnl_ab)) ||
+        cpu_check(md_create_tag(&weights_md, 2, weights, type, p->trans_b ? dnnl_ba : dnnl_ab)) ||
+        cpu_check(md_create_tag(&dst_md, 2, dst, dnnl_f32, dnnl_ab)) ||
+        (p->args.bias && cpu_check(md_create_tag(&bias_md, 2, bias, dnnl_f32, dnnl_ab))))
         goto done;
     status = 0;
     if (compat_matmul(&desc, p->engine->engine, src_md, weights_md, bias_md, dst_md,
                       p->engine->attr) == dnnl_success &&
-        is_batch_reduced(desc))
+        (rounds || is_batch_reduced(desc)))
         status = matmul_args(p, owner, desc);
 done:
     if (desc)
@@ -133,9 +137,29 @@ static int run_as(struct product *p, enum product_way way, const float *a, const
     }
 }
 
+/* By operands in bfloat16; a sum is made beside what it is added to. */
+static int run_rounded(struct product *p, const void *a, const void *b, const float *bias, bool add,
+                       float *c)
+{
+    float *to = add ? p->engine->work[WORK_WEIGHT_GRAD].data : c;
+
+    if (cpu_primitive_run(p->engine, &p->matmul, (const void *const[]){a, b, to, bias}))
+        return -1;
+    if (add)
+        cpu_axpby(c, 1, to, 1, (size_t)(p->m * p->n));
+    return 0;
+}
+
 int product_run(struct product *p, const float *a, const float *b, const float *bias, bool add,
                 float *c)
 {
+    const size_t a_elems = (size_t)(p->m * p->k), b_elems = (size_t)(p->k * p->n);
+
+    if (cpu_rounds(p->engine))
+        return run_rounded(p, cpu_round(p->engine, WORK_ROUNDED_X, a, a_elems),
+                           cpu_round(p->engine, WORK_ROUNDED_DY, b, b_elems), bias, add, c);
+    a = cpu_round_floats(p->engine, WORK_ROUNDED_X, a, a_elems);
+    b = cpu_round_floats(p->engine, WORK_ROUNDED_DY, b, b_elems);
     return add ? run_sgemm(p, a, b, NULL, true, c) : run_as(p, p->way, a, b, bias, c);
 }
 
@@ -149,14 +173,29 @@ static enum product_way way_by_shape(const struct product *p)
     return p->trans_b && !p->engine->options.steady ? PRODUCT_MATMUL : PRODUCT_SGEMM;
 }
 
+static int rounded_reserve(const struct product *p)
+{
+    return error_status(
+        cpu_work_reserve(p->engine, WORK_ROUNDED_X, (size_t)(p->m * p->k) * sizeof(float)) ||
+        cpu_work_reserve(p->engine, WORK_ROUNDED_DY, (size_t)(p->k * p->n) * sizeof(float)) ||
+        (p->args.pass == PRODUCT_WEIGHTS &&
+         cpu_work_reserve(p->engine, WORK_WEIGHT_GRAD, (size_t)(p->m * p->n) * sizeof(float))));
+}
+
 int product_create(struct cpu_engine *engine, struct owner *owner, const struct product_args *args,
                    enum product_way way, struct product *out)
 {
     product_start(engine, args, out);
     if (way == PRODUCT_BY_SHAPE)
         way = way_by_shape(out);
-    if (way == PRODUCT_MATMUL && matmul_create(out, owner))
+    if (engine->options.math == MATH_BF16 && rounded_reserve(out))
         return -1;
+    if ((way == PRODUCT_MATMUL || cpu_rounds(engine)) && matmul_create(out, owner))
+        return -1;
+    if (cpu_rounds(engine)) {
+        out->way = PRODUCT_MATMUL;
+        return out->matmul.primitive ? 0 : error_set("oneDNN has no such product of bfloat16");
+    }
     if (way == PRODUCT_MATMUL ? out->matmul.primitive != NULL
                               : way == PRODUCT_STREAM && streams(out))
         out->way = way;
