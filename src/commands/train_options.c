@@ -86,9 +86,6 @@ static void add_training(struct train_request *r, struct option_rows *rows)
          "normalise in BatchNorm by the mean and variance of all ranks' samples, not of each "
          "rank's",
          .engines = "cpu cuda"},
-        {"no-bias-decay", OPTION_FLAG, &o->no_bias_decay, NULL,
-         "weight_decay leaves out biases and the gains of Scale: parameters of one axis",
-         .engines = "cpu cuda"},
         {"max-iter", OPTION_COUNT, &o->max_iter, "N",
          "iterations, instead of the solver's; a test follows the last one, if the solver tests"},
         {"epochs", OPTION_REAL, &o->epochs, "N",

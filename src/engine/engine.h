@@ -325,6 +325,9 @@ struct engine_i {
     int (*gemm)(void *context, bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k,
                 float alpha, const float *a, int64_t lda, const float *b, int64_t ldb, float beta,
                 float *c, int64_t ldc);
+    /* A product of square matrices as operators compute it, for whoever measures: of operands of
+     * engine_options.math, whose bits a and b hold. NULL: gemm is one. */
+    int (*multiply)(void *context, int size, const float *a, const float *b, float *c);
     /* The plain (rows x columns) input and top gradient that an inner product op saw in its last
      * forward and backward: the sufficient factors. Valid until its next forward. `op` must be
      * OP_INNER_PRODUCT. bottom: rows x K, top: rows x O. */

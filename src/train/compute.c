@@ -57,7 +57,7 @@ int compute_create_nets(struct compute *compute, struct job *job, const struct o
     if (chw[0] > 0)
         env.input_chw = chw;
     env.ranks = ranks;
-    env.no_bias_decay = job->options->no_bias_decay;
+    env.no_bias_decay = job->solver->no_bias_decay;
     env.trace = trace;
     if (job_batch(job, &env.batch))
         return -1;
@@ -187,7 +187,10 @@ int compute_open_engine_all(struct compute *compute, const struct job *job, stru
     options.device = job->topology.local_rank;
     options.passes = job->iter_size;
     options.steady = job->options->reproducible;
-    /* a dedicated server multiplies factors at most: it leaves the GPUs to the workers */
+    /* a dedicated server multiplies factors at most: it leaves GPUs to the workers, and need not
+     * have their products */
+    if (!job->worker)
+        options.math = MATH_DEFAULT;
     return error_status(
         error_agree(job->world,
                     engine_open(job->worker || strcmp(o->engine, "cuda") ? o->engine : "cpu",

@@ -65,14 +65,13 @@ struct trainer_options {
     struct exchange_options exchange; /* how ranks bring their gradients together */
     enum ps_update ps_update;         /* where servers apply the solver */
 
-    int batch;          /* > 0: samples per rank and pass, replaces the training data's */
-    int global_batch;   /* > 0: samples per iteration over all workers; not together with batch */
-    bool reproducible;  /* the same bits at any number of ranks */
-    int grain;          /* then: samples of a grain; 0: the batch over REPRODUCIBLE_GRAINS */
-    bool no_bias_decay; /* weight_decay is for parameters of two axes and more */
-    bool sync_bn;       /* BatchNorm by the mean and variance of all workers' batches */
-    int max_iter;       /* > 0: iterations, replaces the solver's */
-    double epochs;      /* > 0: likewise in passes over the training data; not with max_iter */
+    int batch;         /* > 0: samples per rank and pass, replaces the training data's */
+    int global_batch;  /* > 0: samples per iteration over all workers; not together with batch */
+    bool reproducible; /* the same bits at any number of ranks */
+    int grain;         /* then: samples of a grain; 0: the batch over REPRODUCIBLE_GRAINS */
+    bool sync_bn;      /* BatchNorm by the mean and variance of all workers' batches */
+    int max_iter;      /* > 0: iterations, replaces the solver's */
+    double epochs;     /* > 0: likewise in passes over the training data; not with max_iter */
     const char *snapshot_prefix; /* replaces the solver's */
     long long seed;              /* >= 0: replaces the solver's */
     int stop_after; /* > 0: training ends after this number of tests without a better score */

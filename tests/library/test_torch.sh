@@ -7,8 +7,8 @@ POSEIDON_LIBRARY=${abs_top_builddir:?}/libposeidon.so.1
 export POSEIDON_LIBRARY
 [ -f "$POSEIDON_LIBRARY" ] || { echo 'skipped: no libposeidon.so (configure --enable-library)'; exit 77; }
 python=${POSEIDON_PYTHON:-python3}
-"$python" -c 'import numpy, torch, torch.distributed as d; assert d.is_gloo_available()' 2>/dev/null ||
-    { echo "skipped: $python has no PyTorch"; exit 77; }
+"$python" -c 'import numpy, torch, torch.distributed as d; torch.compile; assert d.is_gloo_available()' 2>/dev/null ||
+    { echo "skipped: $python has no PyTorch 2"; exit 77; }
 ! sanitized || { echo 'skipped: a sanitizer would have to come before Python'; exit 77; }
 MASTER_PORT=$((20000 + $$ % 20000))
 export MASTER_PORT

@@ -68,9 +68,9 @@ like stale 2 --comm=ps --hierarchy=off --tune=staleness=1
 like dropped 3 --comm=ps --hierarchy=off --drop-stragglers=1
 like grains 2 --global-batch=16 --reproducible
 # biases alone are left out
-run kept 1 --no-bias-decay
-run kept_four 4 --no-bias-decay --hierarchy=2 --comm=allreduce
-"$python" - <<'END' || fail '--no-bias-decay'
+run kept 1 --set no_bias_decay=true
+run kept_four 4 --set no_bias_decay=true --hierarchy=2 --comm=allreduce
+"$python" - <<'END' || fail 'no_bias_decay'
 import h5py
 first, one, kept, four = (h5py.File(n + ".h5")["data"] for n in ("first", "one", "kept", "kept_four"))
 for layer in ("below", "unread", "aside"):

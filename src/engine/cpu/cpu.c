@@ -182,6 +182,14 @@ static int cpu_engine_gemm(void *context, bool trans_a, bool trans_b, int64_t m,
     return cpu_gemm(context, trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
 }
 
+static int cpu_multiply(void *context, int size, const float *a, const float *b, float *c)
+{
+    cpu_enter(context);
+    return cpu_rounds(context)
+               ? cpu_multiply_bf16(context, size, a, b, c)
+               : cpu_gemm(context, true, false, size, size, size, 1, a, size, b, size, 0, c, size);
+}
+
 /* "layer 'NAME': " in front of the message. */
 static int cpu_op_error(const struct cpu_op *op)
 {
@@ -378,6 +386,7 @@ const struct engine_i engine_cpu = {
     .fuses = cpu_fuses,
     .op_create = cpu_op_create,
     .gemm = cpu_engine_gemm,
+    .multiply = cpu_multiply,
     .factors = cpu_inner_product_factors,
     .sum_products = cpu_sum_products,
     .describe = cpu_op_describe,

@@ -186,6 +186,9 @@ void cpu_threads(const struct cpu_engine *engine, bool one);
 int cpu_gemm(const struct cpu_engine *engine, bool trans_a, bool trans_b, int64_t m, int64_t n,
              int64_t k, float alpha, const float *a, int64_t lda, const float *b, int64_t ldb,
              float beta, float *c, int64_t ldc);
+/* product.c: engine_i.multiply for bfloat16. */
+int cpu_multiply_bf16(struct cpu_engine *engine, int size, const float *a, const float *b,
+                      float *c);
 /* product_sum.c: engine_i.sum_products; the scratchpad's bytes for `rows` rows of all passes. */
 int cpu_sum_products(void *context, const struct engine_products *products);
 size_t cpu_sum_products_bytes(const struct cpu_engine *engine, int64_t rows);

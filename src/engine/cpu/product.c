@@ -202,6 +202,22 @@ int product_create(struct cpu_engine *engine, struct owner *owner, const struct 
     return 0;
 }
 
+int cpu_multiply_bf16(struct cpu_engine *engine, int size, const float *a, const float *b, float *c)
+{
+    const struct product_args args = {.pass = PRODUCT_WEIGHTS, .size = {size, size, size}};
+    struct owner owner = {0};
+    struct product p;
+    int status;
+
+    product_start(engine, &args, &p);
+    status = matmul_create(&p, &owner);
+    if (!status)
+        status = p.matmul.primitive ? run_rounded(&p, a, b, NULL, false, c)
+                                    : error_set("oneDNN has no products of bfloat16");
+    owner_free(&owner);
+    return status;
+}
+
 const char *product_way_name(enum product_way way)
 {
     static const char *const names[PRODUCT_WAYS] = {"sgemm", "matmul", "streaming"};
