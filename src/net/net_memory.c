@@ -138,15 +138,22 @@ static void live_layer(const struct planner *p, const struct layer *at, const st
         live_layer(p, at, layer->fused);
 }
 
-/* What is read when the pass is over, or leaves for other ranks while the next one begins. */
+/* What is read when the pass is over, or leaves for other ranks while the next one begins; and the
+ * gradients that the losses begin with. */
 static void live_on(const struct planner *p)
 {
     const struct net *net = p->net;
 
     for (int o = 0; o < net->noutputs; o++)
         live(p, &net->outputs[o].blob->value, p->last, p->last);
-    for (int i = 0; i < net->internals->nlosses; i++)
-        live(p, &net->internals->losses[i].blob->value, p->last, p->last);
+    for (int i = 0; i < net->internals->nlosses; i++) {
+        const struct net_loss *loss = &net->internals->losses[i];
+        /* the weight is written at the loss's own step, even if another layer does its work */
+        int step = p->last - loss->layer;
+        live(p, &loss->blob->value, p->last, p->last);
+        if (net->layers[loss->layer].needs_backward)
+            live(p, &loss->blob->grad, step, step);
+    }
     for (int g = 0; net->train && g < net->ngroups; g++) {
         const struct layer *layer = &net->layers[net->groups[g].layer];
         if (!net->groups[g].factorable)
