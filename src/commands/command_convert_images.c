@@ -9,7 +9,6 @@
 #include "input/list.h"
 #include "input/shuffle.h"
 #include "train/signals.h"
-#include "input/source_internal.h"
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/file.h"
@@ -289,7 +288,7 @@ static int image_prepare(void *context, uint64_t job, struct streamed *out)
     }
     if (r->encoded && image_encode_again(r, image, out))
         return -1;
-    return record_from_image(record, image);
+    return error_status(record_set_image(record, image, 0, 0) || record_to_planes(record));
 }
 
 static void refuse(struct conversion *c, uint64_t number, const char *reason)

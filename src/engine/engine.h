@@ -146,8 +146,10 @@ struct engine_products {
 
 /* What is cut out of an image, and whether it is turned left to right. */
 struct engine_window {
-    int32_t top, left; /* in the image that the mean has the size of */
-    int32_t mirror;    /* 0 or 1 */
+    int32_t top, left;   /* in the image that the mean has the size of */
+    int32_t mirror;      /* 0 or 1 */
+    const float *values; /* what the host made already of an image of floats among those of bytes;
+                            NULL: there is none. Engines in the host's memory alone are given it */
 };
 
 /* How bytes of images become values: (x - mean) * scale. */
@@ -155,8 +157,8 @@ struct engine_images_args {
     int64_t channels, height, width; /* of what is cut out: of bytes and values */
     const float *mean; /* of the window's place; channels x mean_height x mean_width, or NULL */
     int64_t mean_height, mean_width;
-    const float
-        *channel_mean; /* one per channel, or NULL; never both. Lent for the call, like mean */
+    const float *channel_mean; /* one per channel, or NULL; never both. Both are lent for as
+                                  long as images are written */
     float scale;
 };
 

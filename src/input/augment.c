@@ -1,12 +1,10 @@
-/* Random resized crops by the one resizing of src/input/format, random colours by plain loops. */
+/* Random windows, random colours by plain loops. */
 #include "input/augment.h"
 
-#include "input/format/image.h"
 #include "util/error.h"
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 /* Two draws for each colour, one for their order; five for each attempt at a window. */
 enum {
@@ -104,19 +102,19 @@ bool augment_works(const struct augment *a)
 }
 
 /* At a place of its own inside the image. */
-static struct augment_window window_at(int height, int width, const struct shape *image,
-                                       const struct rng *rng, uint64_t draw)
+static struct image_box window_at(int height, int width, const struct shape *image,
+                                  const struct rng *rng, uint64_t draw)
 {
     uint32_t rows = (uint32_t)(image->dim[1] - height), columns = (uint32_t)(image->dim[2] - width);
 
-    return (struct augment_window){.top = (int)rng_below(rng, draw, rows + 1),
-                                   .left = (int)rng_below(rng, draw + 1, columns + 1),
-                                   .height = height,
-                                   .width = width};
+    return (struct image_box){.top = (int)rng_below(rng, draw, rows + 1),
+                              .left = (int)rng_below(rng, draw + 1, columns + 1),
+                              .height = height,
+                              .width = width};
 }
 
-struct augment_window augment_window(const struct augment *a, const struct shape *image,
-                                     const struct rng *rng)
+struct image_box augment_window(const struct augment *a, const struct shape *image,
+                                const struct rng *rng)
 {
     const int height = (int)image->dim[1], width = (int)image->dim[2];
     const int shorter = height < width ? height : width;
@@ -135,27 +133,6 @@ struct augment_window augment_window(const struct augment *a, const struct shape
             return window_at(tall, wide, image, rng, draw + 3);
     }
     return window_at(shorter, shorter, image, rng, DRAW_WINDOW + 3);
-}
-
-int augment_resize(struct record *record, const struct augment_window *window, int size,
-                   uint8_t *out)
-{
-    const int64_t height = record->shape.dim[1], width = record->shape.dim[2];
-    const uint8_t *pixels = record->data;
-    struct image *from = &record->decoded, *to = &record->resized;
-
-    if (image_set_size(from, 1, (uint64_t)window->height, (uint64_t)window->width))
-        return -1;
-    for (int64_t c = 0; c < record->shape.dim[0]; c++) {
-        for (int row = 0; row < window->height; row++)
-            memcpy(from->pixels.bytes + (size_t)row * (size_t)window->width,
-                   pixels + (c * height + window->top + row) * width + window->left,
-                   (size_t)window->width);
-        if (image_resize(from, size, size, to))
-            return -1;
-        memcpy(out + c * size * size, to->pixels.bytes, (size_t)size * (size_t)size);
-    }
-    return 0;
 }
 
 /* What it is drawn to be, or `neutral`. */

@@ -23,10 +23,6 @@ struct augment {
     } color[AUGMENT_COLORS];
 };
 
-struct augment_window {
-    int top, left, height, width;
-};
-
 /* Checks and resolves the fields; errors name the field and its bounds. channels: of the images. */
 int augment_create(const Caffe__TransformationParameter *param, int64_t channels,
                    struct augment *out);
@@ -36,13 +32,8 @@ bool augment_works(const struct augment *augment);
 
 /* What is cut out of an image of that shape (C,H,W). After `attempts` draws that do not fit inside:
  * a square as large as the image's shorter side. */
-struct augment_window augment_window(const struct augment *augment, const struct shape *image,
-                                     const struct rng *rng);
-
-/* That window of the record as an image of `size` x `size` pixels, bilinear. out: C x size x size.
- */
-int augment_resize(struct record *record, const struct augment_window *window, int size,
-                   uint8_t *out);
+struct image_box augment_window(const struct augment *augment, const struct shape *image,
+                                const struct rng *rng);
 
 /* Brightness is added, contrast multiplies, saturation moves channels away from the brightest one
  * or towards it (HSV with the hue kept); each is cut off at 0 and 255. Contrast comes before

@@ -26,7 +26,7 @@ enum slot_state { SLOT_FREE, SLOT_FILLING, SLOT_READY, SLOT_FAILED, SLOT_BORROWE
 
 struct slot {
     enum slot_state state;
-    float *field[SOURCE_MAX_FIELDS];  /* batch x elems[f] */
+    float *field[SOURCE_MAX_FIELDS];  /* batch x elems[f]; [0] may be NULL where o.bytes */
     uint8_t *pixels;                  /* o.bytes: field 0, batch x elems[0]; else NULL */
     struct engine_window *windows;    /* o.bytes: each image's, batch */
     uint64_t generation, pass, first; /* which batch this is; its first sample */
@@ -127,14 +127,18 @@ static int image_deliver(const struct feeder *f, const struct slot *slot, int sa
 {
     uint64_t global = slot->first + (uint64_t)sample;
     size_t place = (size_t)sample * f->elems[0];
+    float *values = slot->field[0] ? slot->field[0] + place : NULL;
 
-    if (f->o.bytes)
+    if (f->o.bytes && record->type == SOURCE_U8)
         return transform_cut(&f->transform, record, f->o.seed, f->o.layer_index, global,
                              &slot->windows[sample], slot->pixels + place);
+    if (f->o.bytes)
+        slot->windows[sample] = (struct engine_window){.values = values};
     if (f->has_transform)
-        return transform_apply(&f->transform, record, f->o.seed, f->o.layer_index, global,
-                               slot->field[0] + place);
-    source_floats(record->data, record->type, 0, f->elems[0], slot->field[0] + place);
+        return transform_apply(&f->transform, record, f->o.seed, f->o.layer_index, global, values);
+    if (record_to_planes(record))
+        return -1;
+    source_floats(record->data, record->type, f->elems[0], values);
     return 0;
 }
 
@@ -144,7 +148,7 @@ static int sample_deliver(const struct feeder *f, const struct pick *pick, const
 {
     for (int i = 1; i < f->source->nfields; i++)
         source_floats(f->staging[i] + (size_t)pick->place * f->bytes[i], f->source->field[i].type,
-                      0, f->elems[i], slot->field[i] + (size_t)pick->sample * f->elems[i]);
+                      f->elems[i], slot->field[i] + (size_t)pick->sample * f->elems[i]);
     record->data = f->staging[0] + (size_t)pick->place * f->bytes[0];
     record->shape = f->source->field[0].shape;
     record->type = f->source->field[0].type;
@@ -167,7 +171,8 @@ static int batch_fill(struct feeder *f, const struct slot *slot, struct record *
 /* One sample of a source of single records, from file to batch. */
 static int sample_fill(struct feeder *f, const struct slot *slot, int sample, struct record *record)
 {
-    if (bad_records_read(&f->bad, f->source, f->has_transform ? &f->transform : NULL, f->o.bytes,
+    if (bad_records_read(&f->bad, f->source, f->has_transform ? &f->transform : NULL,
+                         f->o.bytes && !slot->field[0],
                          record_of(f, slot->first + (uint64_t)sample), record))
         return -1;
     atomic_fetch_add_explicit(&f->records, 1, memory_order_relaxed);
@@ -297,16 +302,21 @@ static int feeder_options_check(const struct feeder *f)
 
 static int field_create(struct feeder *f, int i, struct slot *slot)
 {
-    size_t batch = (size_t)f->o.batch;
+    const struct engine *engine = f->o.engine;
+    bool bytes = i == 0 && f->o.bytes;
+    /* Among records read one by one floats may be, too; where none are, their memory is not
+     * touched. */
+    bool floats =
+        !bytes || (f->source->i->read_record && engine && engine->i->copies == &engine_host_copies);
+    size_t batch = (size_t)f->o.batch, n = batch * f->elems[i];
 
-    if (i > 0 || !f->o.bytes) {
-        slot->field[i] =
-            engine_own_host(f->o.engine, &f->owner, batch * f->elems[i] * sizeof(float), "a batch");
-        return slot->field[i] ? 0 : -1;
-    }
-    slot->pixels = engine_own_host(f->o.engine, &f->owner, batch * f->elems[0], "a batch");
-    slot->windows =
-        engine_own_host(f->o.engine, &f->owner, batch * sizeof *slot->windows, "a batch");
+    if (floats &&
+        !(slot->field[i] = engine_own_host(engine, &f->owner, n * sizeof(float), "a batch")))
+        return -1;
+    if (!bytes)
+        return 0;
+    slot->pixels = engine_own_host(engine, &f->owner, n, "a batch");
+    slot->windows = engine_own_host(engine, &f->owner, batch * sizeof *slot->windows, "a batch");
     return slot->pixels && slot->windows ? 0 : -1;
 }
 

@@ -51,7 +51,7 @@ int feeder_create(struct source *source, const struct transform *transform,
  * again at every call until a seek. */
 int feeder_next(struct feeder *feeder, const float *const **fields);
 
-/* With options.bytes: field 0 of the batch that was delivered last, fields[0] being NULL. */
+/* With options.bytes: field 0 of the batch that was delivered last; fields[0] means nothing. */
 void feeder_bytes(const struct feeder *feeder, const uint8_t **pixels,
                   const struct engine_window **windows);
 

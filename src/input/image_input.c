@@ -101,8 +101,8 @@ static int read_record(const char *path, const struct image_input *o, struct rec
                      t->in.dim[0] == 1 ? IMAGE_GRAY : IMAGE_COLOR, &record->decoded))
         return error_context("%s", path);
     target_size(&record->decoded, o, &height, &width);
-    if (image_resize(&record->decoded, height, width, &record->resized) ||
-        record_from_image(record, &record->resized) || transform_accepts(t, &record->shape))
+    if (record_set_image(record, &record->decoded, height, width) || record_to_planes(record) ||
+        transform_accepts(t, &record->shape))
         return error_context("%s", path);
     if (o->rgb && t->in.dim[0] == 3)
         turn_channels(record);

@@ -22,20 +22,6 @@ struct images {
     char *root; /* owned */
 };
 
-static int file_decode(struct images *self, struct record *out)
-{
-    const struct image *image = &out->decoded;
-
-    if (image_decode(out->file.bytes, out->file.length, self->o.color, &out->decoded))
-        return -1;
-    if (self->o.height) {
-        if (image_resize(&out->decoded, self->o.height, self->o.width, &out->resized))
-            return -1;
-        image = &out->resized;
-    }
-    return record_from_image(out, image);
-}
-
 static int images_read(struct source *source, uint64_t number, struct record *out)
 {
     struct images *self = (struct images *)source;
@@ -51,7 +37,8 @@ static int images_read(struct source *source, uint64_t number, struct record *ou
         out->damaged = access(path, F_OK) != 0 && errno == ENOENT;
         return error_context("%s, image %llu", source->path, (unsigned long long)number);
     }
-    if (file_decode(self, out)) {
+    if (image_decode(out->file.bytes, out->file.length, self->o.color, &out->decoded) ||
+        record_set_image(out, &out->decoded, self->o.height, self->o.width)) {
         out->damaged = true;
         return error_context("%s, image %llu: %s", source->path, (unsigned long long)number, path);
     }

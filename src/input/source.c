@@ -20,16 +20,34 @@ void record_free(struct record *record)
     *record = (struct record){0};
 }
 
-int record_from_image(struct record *record, const struct image *image)
+int record_set_image(struct record *record, const struct image *image, int height, int width)
 {
-    const int64_t dim[3] = {image->channels, image->height, image->width};
+    const int64_t dim[3] = {image->channels, height ? height : image->height,
+                            width ? width : image->width};
 
-    if (shape_set(&record->shape, 3, dim, "an image") ||
-        strbuf_reserve(&record->planes, image->pixels.length, "an image"))
+    record->type = SOURCE_U8;
+    record->image = image;
+    record->data = image->pixels.bytes;
+    return shape_set(&record->shape, 3, dim, "an image");
+}
+
+int record_to_planes(struct record *record)
+{
+    const struct image *image = record->image;
+    const int height = (int)record->shape.dim[1], width = (int)record->shape.dim[2];
+
+    if (!image)
+        return 0;
+    if (image->height != height || image->width != width) {
+        if (image_resize(image, height, width, &record->resized))
+            return -1;
+        image = &record->resized;
+    }
+    if (strbuf_reserve(&record->planes, image->pixels.length, "an image"))
         return -1;
     image_to_planes(image, record->planes.bytes);
-    record->type = SOURCE_U8;
     record->data = record->planes.bytes;
+    record->image = NULL;
     return 0;
 }
 
@@ -64,7 +82,7 @@ int source_open_records(struct source *source, int status, bool with_labels, str
     struct record first = {.label = 0};
 
     if (!status)
-        status = source->i->read_record(source, 0, &first);
+        status = source_read_record(source, 0, &first);
     if (!status)
         status = source_add_field(source, "data");
     if (!status && with_labels)
@@ -97,12 +115,12 @@ int source_open_images(const char *path, bool with_labels, enum image_color colo
               : source_open_hdf5_images(path, with_labels, out);
 }
 
-void source_floats(const void *data, enum source_type type, size_t begin, size_t n, float *out)
+void source_floats(const void *data, enum source_type type, size_t n, float *out)
 {
-    const uint8_t *bytes = (const uint8_t *)data + begin;
+    const uint8_t *bytes = data;
 
     if (type == SOURCE_F32)
-        memcpy(out, (const float *)data + begin, n * sizeof *out);
+        memcpy(out, data, n * sizeof *out);
     else
         for (size_t i = 0; i < n; i++)
             out[i] = (float)bytes[i];
@@ -114,7 +132,7 @@ int source_read_record(struct source *source, uint64_t n, struct record *out)
     void *fields[SOURCE_MAX_FIELDS] = {NULL};
 
     if (source->i->read_record)
-        return source->i->read_record(source, n, out);
+        return error_status(source->i->read_record(source, n, out) || record_to_planes(out));
     if (strbuf_reserve(&out->planes, source_field_bytes(field), "a record"))
         return -1;
     fields[0] = out->planes.bytes;
@@ -123,6 +141,7 @@ int source_read_record(struct source *source, uint64_t n, struct record *out)
     out->shape = field->shape;
     out->type = field->type;
     out->data = out->planes.bytes;
+    out->image = NULL;
     return source->i->read(source, n, 1, fields);
 }
 

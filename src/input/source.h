@@ -17,15 +17,23 @@ enum source_type { SOURCE_U8, SOURCE_F32 };
 struct record {
     struct shape shape; /* C,H,W */
     enum source_type type;
-    const void *data; /* C x H x W; into the members below, until the next reading */
+    const void *data;          /* C x H x W; into the members below, until the next reading */
+    const struct image *image; /* NULL, or data are its bytes, H x W x C, of its size: it is still
+                                  to be resized to the record's; record_to_planes does both */
     float label;
     struct strbuf file, planes;    /* as stored; C x H x W */
-    struct image decoded, resized; /* data never points there: transform_cut uses them, too */
+    struct image decoded, resized; /* nothing is resized but `decoded` and planes */
     struct strbuf cut;             /* transform_apply's */
     bool damaged; /* reading failed for what the record holds, not for where it lies */
 };
 
 void record_free(struct record *record);
+
+/* The record is that image, yet to be resized: 0: of its own size. */
+int record_set_image(struct record *record, const struct image *image, int height, int width);
+
+/* Sees to it that data are C x H x W, whatever they were. */
+int record_to_planes(struct record *record);
 
 /* Sources give their records in blocks (`read`) or one by one (`read_record`); the other slot is
  * NULL. */
@@ -87,10 +95,11 @@ struct image_list_options {
 int source_open_image_list(const char *list, const struct image_list_options *o,
                            struct source **out);
 
-/* Values begin .. begin + n - 1 of data of that type, as floats. */
-void source_floats(const void *data, enum source_type type, size_t begin, size_t n, float *out);
+/* n values of that type, as floats. */
+void source_floats(const void *data, enum source_type type, size_t n, float *out);
 
-/* Record number n, whatever the kind: of block sources it reads field 0 and, where there, 1. */
+/* Record number n as C x H x W, whatever the kind: of block sources it reads field 0 and, where
+ * there, 1. */
 int source_read_record(struct source *source, uint64_t n, struct record *out);
 
 /* HDF5Data as Caffe means it: `list` is a text file of white-space separated HDF5 names (an .h5

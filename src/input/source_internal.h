@@ -29,7 +29,4 @@ size_t source_field_bytes(const struct source_field *field);
 /* Frees what all kinds of sources have: names, files that are watched, path. */
 void source_release(struct source *source);
 
-/* Puts a decoded image into record->planes and describes it. */
-int record_from_image(struct record *record, const struct image *image);
-
 #endif

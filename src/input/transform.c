@@ -4,6 +4,8 @@
  * and the mirror of a sample are a function of its global index alone. */
 #include "input/transform.h"
 
+#include "engine/images.h"
+#include "input/format/image.h"
 #include "input/mean_file.h"
 #include "util/alloc.h"
 #include "util/path.h"
@@ -119,15 +121,6 @@ void transform_free(struct transform *transform)
     transform->mean = transform->channel_mean = NULL;
 }
 
-static void row_reverse(float *y, int64_t n)
-{
-    for (int64_t i = 0, j = n - 1; i < j; i++, j--) {
-        float swap = y[i];
-        y[i] = y[j];
-        y[j] = swap;
-    }
-}
-
 int transform_accepts(const struct transform *t, const struct shape *shape)
 {
     char expected[128], found[128];
@@ -179,79 +172,90 @@ static struct engine_window window_of(const struct transform *t, const struct sh
     return window;
 }
 
+/* A box of the record, bytes of the record's size, becomes planes of to's size: resized where the
+ * size differs, and where the record's image still is to be. */
+static int box_cut(const struct transform *t, struct record *record, const struct image_box *box,
+                   uint8_t *out)
+{
+    const int height = (int)record->shape.dim[1], width = (int)record->shape.dim[2];
+    const int rows = (int)t->out.dim[1], columns = (int)t->out.dim[2];
+    const struct image_box all = {.height = rows, .width = columns};
+    struct image_view view = {record->data, 1, height, width, (size_t)width}, part;
+
+    if (record->image)
+        view = image_view(record->image);
+    for (int64_t c = 0; c < t->in.dim[0]; c += view.channels) {
+        bool whole = view.height == height && view.width == width;
+
+        part = whole ? image_view_part(&view, box) : view;
+        if (!whole || box->height != rows || box->width != columns) {
+            if (whole ? image_resize_part(&part, rows, columns, &all, &record->resized)
+                      : image_resize_part(&view, height, width, box, &record->resized))
+                return -1;
+            part = image_view(&record->resized);
+        }
+        image_view_planes(&part, out + c * rows * columns);
+        view.pixels += (size_t)height * view.stride;
+    }
+    return 0;
+}
+
 int transform_cut(const struct transform *t, struct record *record, uint64_t seed, int layer_index,
                   uint64_t sample, struct engine_window *window, uint8_t *out)
 {
     const struct rng rng = rng_make(seed, RNG_AUGMENT, (uint32_t)layer_index, sample);
-    const struct shape *in = &record->shape;
-    const uint8_t *pixels = record->data;
-    int64_t rows = t->out.dim[1], columns = t->out.dim[2];
+    struct image_box box;
 
-    *window = window_of(t, in, &rng);
+    *window = window_of(t, &record->shape, &rng);
+    box = (struct image_box){window->top, window->left, (int)t->out.dim[1], (int)t->out.dim[2]};
     if (t->augment.attempts > 0) {
-        const struct augment_window place = augment_window(&t->augment, in, &rng);
-
-        if (augment_resize(record, &place, t->crop, out))
+        if (record_to_planes(record)) /* what is resized twice is resized as a whole first */
             return -1;
+        box = augment_window(&t->augment, &record->shape, &rng);
         window->top = window->left = 0;
-    } else {
-        for (int64_t c = 0; c < t->in.dim[0]; c++)
-            for (int64_t h = 0; h < rows; h++)
-                memcpy(out + (c * rows + h) * columns,
-                       pixels + (c * in->dim[1] + window->top + h) * in->dim[2] + window->left,
-                       (size_t)columns);
     }
-    augment_colors(&t->augment, &rng, t->in.dim[0], rows * columns, out);
+    if (box_cut(t, record, &box, out))
+        return -1;
+    augment_colors(&t->augment, &rng, t->in.dim[0], t->out.dim[1] * t->out.dim[2], out);
     return 0;
 }
 
-/* What is cut out becomes values: `in` is the size of `record`, in which `at` lies. */
-static void values_make(const struct transform *t, const void *record, const struct shape *in,
-                        enum source_type type, const struct engine_window *at,
-                        const struct engine_window *window, float *out)
+struct engine_images_args transform_args(const struct transform *t)
 {
-    int64_t rows = t->out.dim[1], columns = t->out.dim[2];
-    const float scale = t->scale;
-
-    for (int64_t c = 0; c < t->in.dim[0]; c++) {
-        float value = t->channel_mean ? t->channel_mean[c] : 0;
-        for (int64_t h = 0; h < rows; h++) {
-            int64_t from = (c * in->dim[1] + at->top + h) * in->dim[2] + at->left;
-            const float *mean = t->mean ? t->mean + window->left +
-                                              (c * t->in.dim[1] + window->top + h) * t->in.dim[2]
-                                        : NULL;
-            float *y = out + (c * rows + h) * columns;
-
-            source_floats(record, type, (size_t)from, (size_t)columns, y);
-            if (mean)
-                for (int64_t i = 0; i < columns; i++)
-                    y[i] = (y[i] - mean[i]) * scale;
-            else
-                for (int64_t i = 0; i < columns; i++)
-                    y[i] = (y[i] - value) * scale;
-            if (window->mirror)
-                row_reverse(y, columns);
-        }
-    }
+    return (struct engine_images_args){.channels = t->out.dim[0],
+                                       .height = t->out.dim[1],
+                                       .width = t->out.dim[2],
+                                       .mean = t->mean,
+                                       .mean_height = t->in.dim[1],
+                                       .mean_width = t->in.dim[2],
+                                       .channel_mean = t->channel_mean,
+                                       .scale = t->scale};
 }
 
+/* Floats are used where they lie, bytes are cut out first, as for engines. */
 int transform_apply(const struct transform *t, struct record *record, uint64_t seed,
                     int layer_index, uint64_t sample, float *out)
 {
     const struct rng rng = rng_make(seed, RNG_AUGMENT, (uint32_t)layer_index, sample);
-    const struct engine_window none = {.top = 0};
+    const struct engine_images_args args = transform_args(t);
+    const int64_t to = args.height * args.width;
+    const bool floats = record->type == SOURCE_F32;
+    int64_t stride = floats ? record->shape.dim[2] : args.width;
+    int64_t plane = floats ? record->shape.dim[1] * stride : to;
     struct engine_window window;
 
     if (transform_takes(t, record->type))
         return -1;
-    if (!augment_works(&t->augment)) {
+    if (floats)
         window = window_of(t, &record->shape, &rng);
-        values_make(t, record->data, &record->shape, record->type, &window, &window, out);
-        return 0;
-    }
-    if (strbuf_reserve(&record->cut, shape_elems(&t->out), "an image") ||
-        transform_cut(t, record, seed, layer_index, sample, &window, record->cut.bytes))
+    else if (strbuf_reserve(&record->cut, shape_elems(&t->out), "an image") ||
+             transform_cut(t, record, seed, layer_index, sample, &window, record->cut.bytes))
         return -1;
-    values_make(t, record->cut.bytes, &t->out, SOURCE_U8, &none, &window, out);
+    for (int64_t c = 0; c < args.channels; c++)
+        engine_image_plane(&args, &window, c,
+                           floats ? (const void *)((const float *)record->data + c * plane +
+                                                   window.top * stride + window.left)
+                                  : record->cut.bytes + c * plane,
+                           floats, stride, out + c * to);
     return 0;
 }

@@ -46,4 +46,7 @@ int transform_apply(const struct transform *transform, struct record *record, ui
 int transform_cut(const struct transform *transform, struct record *record, uint64_t seed,
                   int layer_index, uint64_t sample, struct engine_window *window, uint8_t *out);
 
+/* What such an engine does: values of what was cut out. The means are the transform's. */
+struct engine_images_args transform_args(const struct transform *transform);
+
 #endif

@@ -315,15 +315,7 @@ int data_set_up(struct layer *layer, const struct layer_env *env, const struct d
 /* An engine that makes values of images itself gets bytes, a quarter of what floats would be. */
 static int images_create(struct layer *layer, struct data *state, struct engine *engine)
 {
-    const struct transform *t = &state->transform;
-    const struct engine_images_args args = {.channels = t->out.dim[0],
-                                            .height = t->out.dim[1],
-                                            .width = t->out.dim[2],
-                                            .mean = t->mean,
-                                            .mean_height = t->in.dim[1],
-                                            .mean_width = t->in.dim[2],
-                                            .channel_mean = t->channel_mean,
-                                            .scale = t->scale};
+    const struct engine_images_args args = transform_args(&state->transform);
 
     state->options.engine = engine;
     if (!engine->i->services->images_create || !state->transforms ||

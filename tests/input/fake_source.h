@@ -54,17 +54,24 @@ static inline int fake_read(struct source *source, uint64_t first, uint64_t coun
 static inline int fake_read_record(struct source *source, uint64_t number, struct record *out)
 {
     struct fake *fake = (struct fake *)source;
-    void *fields[2];
+    bool floats = fake->floats_at_4 && number == 4;
+    uint8_t bytes[16];
+    void *fields[2] = {bytes, &out->label};
+    int status;
 
     if (number % 5 == 0)
         nanosleep(&(struct timespec){0, (long)(number * 7919 % 40000)}, NULL);
-    expect_ok(strbuf_reserve(&out->planes, 16, "a record"));
-    fields[0] = out->planes.bytes;
-    fields[1] = &out->label;
+    expect_ok(strbuf_reserve(&out->planes, 16 * sizeof(float), "a record"));
     out->shape = source->field[0].shape;
-    out->type = fake->floats_at_4 && number == 4 ? SOURCE_F32 : SOURCE_U8;
+    out->type = floats ? SOURCE_F32 : SOURCE_U8;
     out->data = out->planes.bytes;
-    return fake_read(&fake->source, number, 1, fields);
+    status = fake_read(&fake->source, number, 1, fields);
+    for (int e = 0; e < 16 && !status; e++)
+        if (floats)
+            ((float *)(void *)out->planes.data)[e] = (float)bytes[e] + 0.5f;
+        else
+            out->planes.bytes[e] = bytes[e];
+    return status;
 }
 
 static const struct source_i fake_i = {.name = "fake", .close = fake_close, .read = fake_read};

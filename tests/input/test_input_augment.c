@@ -47,7 +47,7 @@ static void expect_windows(const struct augment *a, const char *name)
 
     for (uint64_t i = 0; i < IMAGES; i++) {
         struct rng rng = rng_make(seed, RNG_AUGMENT, LAYER, first + i);
-        struct augment_window w = augment_window(a, &image, &rng);
+        struct image_box w = augment_window(a, &image, &rng);
 
         ck_assert_int_eq(w.top, expected[4 * i]);
         ck_assert_int_eq(w.left, expected[4 * i + 1]);
@@ -140,7 +140,7 @@ START_TEST(areas_and_aspects_are_spread_evenly_over_their_range)
     expect_ok(augment_create(&p.t, 3, &a));
     for (uint64_t i = 0; i < DRAWS; i++) {
         struct rng rng = rng_make(3, RNG_AUGMENT, 1, i);
-        struct augment_window w = augment_window(&a, &large, &rng);
+        struct image_box w = augment_window(&a, &large, &rng);
         double part = w.height * w.width / 1e6, aspect = (double)w.width / w.height;
 
         ck_assert(part > 0.079 && part <= 0.48);

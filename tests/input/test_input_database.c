@@ -1,11 +1,14 @@
 /* LMDB and LevelDB of Datum messages, written by python-lmdb and plyvel
  * (tests/data/input/generate_databases.py), and image lists. */
 #include "input/feeder.h"
+#include "input/format/datum.h"
 #include "input/format/kv.h"
 #include "input/list.h"
+#include "spec/caffe.pb-c.h"
 #include "tests/files.h"
 #include "tests/input/test_input_common.h"
 #include "util/file.h"
+#include "util/rng.h"
 
 #include <dirent.h>
 #include <sys/stat.h>
@@ -96,6 +99,85 @@ START_TEST(float_data_is_read_packed_or_not)
             ck_assert_float_eq(((const float *)record.data)[e], (float)i + (float)e / 8);
     }
     source_close(source);
+}
+END_TEST
+
+/* What protobuf-c finds in a message, or that it finds none, and what datum_read does. */
+static void expect_like_protobuf(const uint8_t *bytes, size_t length)
+{
+    Caffe__Datum *datum = caffe__datum__unpack(NULL, length, bytes);
+    bool raw = datum && datum->data.len > 0;
+    size_t values = raw ? datum->data.len : datum ? datum->n_float_data : 0;
+    bool fits =
+        datum && !datum->encoded && values > 0 && datum->channels > 0 && datum->height > 0 &&
+        datum->width > 0 && (uint64_t)datum->channels * (uint64_t)datum->height <= values &&
+        (uint64_t)datum->channels * (uint64_t)datum->height * (uint64_t)datum->width == values;
+    float label;
+
+    ck_assert_int_eq(datum_read_label(bytes, length, &label) == 0, datum != NULL);
+    if (datum && datum->encoded)
+        expect_error(datum_read(bytes, length, IMAGE_COLOR, &record), "image");
+    else
+        ck_assert_int_eq(datum_read(bytes, length, IMAGE_COLOR, &record) == 0, fits);
+    if (datum)
+        ck_assert_float_eq(label, (float)datum->label);
+    if (fits) {
+        check_shape(&record.shape, datum->channels, datum->height, datum->width);
+        ck_assert_int_eq(record.type, raw ? SOURCE_U8 : SOURCE_F32);
+        ck_assert_mem_eq(record.data, raw ? datum->data.data : (uint8_t *)datum->float_data,
+                         values * (raw ? 1 : sizeof(float)));
+        if (raw) /* where they lie */
+            ck_assert((const uint8_t *)record.data > bytes &&
+                      (const uint8_t *)record.data < bytes + length);
+    }
+    if (datum)
+        caffe__datum__free_unpacked(datum, NULL);
+}
+
+START_TEST(messages_are_taken_and_refused_as_protobuf_c_does)
+{
+    static const uint8_t pieces[][14] = {
+        {"\x02\x08\x01"},     /* channels, height, width */
+        {"\x03\x10\x82\x00"}, /* in more bytes than needed */
+        {"\x02\x18\x02"},     /* */
+        {"\x06\x22\x04"
+         "abcd"},                                             /* data */
+        {"\x02\x22\x00"},                                     /* none */
+        {"\x0b\x28\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"}, /* label -1 */
+        {"\x0a\x32\x08"
+         "\1\2\3\4\5\6\7\x40"}, /* two floats at once */
+        {"\x05\x35"
+         "\0\0\x80\x3f"},     /* one by itself */
+        {"\x02\x38\x00"},     /* not encoded */
+        {"\x03\x38\x80\x01"}, /* encoded */
+        {"\x09\x49"
+         "unknown8"},                     /* a field that Caffe does not know */
+        {"\x06\xa2\x80\x80\x80\x10\x00"}, /* one whose number is 4 but for high bits */
+    };
+    const int npieces = sizeof pieces / sizeof *pieces;
+    const struct rng rng = rng_make(20, RNG_DUMMY, 4, 0);
+    uint64_t draw = 0;
+
+    for (int i = 0; i < 60000; i++) {
+        int n = (int)rng_below(&rng, draw++, 8), damage = (int)rng_below(&rng, draw++, 3);
+        size_t length = 0;
+        uint8_t *bytes, message[8 * 14] = {0};
+
+        for (int k = 0; k < n; k++) {
+            const uint8_t *piece = pieces[rng_below(&rng, draw++, (uint32_t)npieces)];
+            memcpy(message + length, piece + 1, piece[0]);
+            length += piece[0];
+        }
+        for (; damage > 0 && length > 0; damage--) {
+            uint32_t at = rng_below(&rng, draw++, (uint32_t)length);
+            message[at] = (uint8_t)rng_below(&rng, draw++, 256);
+        }
+        bytes = malloc(length + 1); /* so that a checker of memory sees what is read behind it */
+        memcpy(bytes, message, length);
+        expect_like_protobuf(bytes, length);
+        free(bytes);
+    }
+    record_free(&record);
 }
 END_TEST
 
@@ -463,6 +545,7 @@ SUITE("input_database")
     tcase_add_test(tcase, lmdb_records_come_in_the_order_of_their_keys_at_any_place);
     tcase_add_test(tcase, lmdb_values_on_pages_of_their_own_are_found);
     tcase_add_test(tcase, float_data_is_read_packed_or_not);
+    tcase_add_test(tcase, messages_are_taken_and_refused_as_protobuf_c_does);
     tcase_add_test(tcase, a_survey_has_the_range_of_the_labels_that_were_read);
     tcase_add_test(tcase, encoded_images_are_decoded_as_stored_or_as_asked);
     tcase_add_test(tcase, leveldb_is_read_from_table_and_log_and_left_as_it_was);

@@ -219,6 +219,58 @@ START_TEST(floats_among_bytes_are_refused_where_bytes_are_fed)
 }
 END_TEST
 
+/* To the bit those that the feeder makes by itself, also of floats among the bytes. */
+START_TEST(the_cpu_engine_makes_values_of_bytes_and_takes_floats_among_them)
+{
+    const struct engine_options one = {.threads = 2};
+    const struct engine_services_i *services;
+    struct feeder_options o = options(5, 0, 1);
+    const float mean[] = {3.25f};
+    const struct engine_images_args args = {
+        .channels = 1, .height = 2, .width = 2, .channel_mean = mean, .scale = 0.3f};
+    struct blob top = {.name = "data", .value.shape = {4, {5, 1, 2, 2}}};
+    float y[20];
+    struct engine_images *images;
+    struct fake *fakes[2];
+    struct feeder *values, *bytes;
+    struct engine engine;
+
+    singly = true;
+    expect_ok(engine_open("cpu", &one, &engine));
+    services = engine.i->services;
+    expect_ok(services->images_create(engine.context, &args, &top, &images));
+    top.value.data = y;
+    for (int i = 0; i < 2; i++) {
+        fakes[i] = fake_create(23);
+        fakes[i]->floats_at_4 = true;
+    }
+    values = feed(fakes[0], o, true);
+    o.bytes = true;
+    o.engine = &engine;
+    bytes = feed(fakes[1], o, true);
+    for (int pass = 0; pass < 8; pass++) {
+        const float *const *expected, *const *found;
+        const struct engine_window *windows;
+        const uint8_t *pixels;
+
+        expect_ok(feeder_next(values, &expected));
+        expect_ok(feeder_next(bytes, &found));
+        feeder_bytes(bytes, &pixels, &windows);
+        expect_ok(services->images_write(engine.context, images, &top.value, pixels, windows));
+        for (int e = 0; e < 20; e++)
+            if ((5 * pass + e / 4) % 23 == 4)
+                ck_assert(y[e] == expected[0][e] && y[e] - floorf(y[e]) == 0.5f);
+            else
+                ck_assert_float_eq(y[e], (expected[0][e] - mean[0]) * args.scale);
+    }
+    feeder_destroy(values);
+    feeder_destroy(bytes);
+    services->images_destroy(engine.context, images);
+    engine_close(&engine);
+    singly = false;
+}
+END_TEST
+
 START_TEST(hdf5_data_in_batches_of_five_over_the_ends_of_the_files)
 {
     static const char *const names[] = {"data", "label", "label2"};
@@ -318,6 +370,7 @@ SUITE("input: feeder")
     tcase_add_loop_test(tcase, a_borrowed_batch_survives_a_seek, 0, 2);
     tcase_add_loop_test(tcase, bytes_turned_at_their_windows_are_the_transformed_values, 0, 2);
     tcase_add_test(tcase, floats_among_bytes_are_refused_where_bytes_are_fed);
+    tcase_add_test(tcase, the_cpu_engine_makes_values_of_bytes_and_takes_floats_among_them);
     tcase_add_test(tcase, hdf5_data_in_batches_of_five_over_the_ends_of_the_files);
     tcase_add_test(tcase, hdf5_data_skips_what_belongs_to_the_other_eight_ranks);
     tcase_add_test(tcase, images_are_fed_transformed_with_float_labels);

@@ -268,6 +268,42 @@ START_TEST(halving_is_opencvs_to_the_bit)
 }
 END_TEST
 
+/* Shrunk, enlarged, of the same size, halved; seen as planes and interleaved. */
+START_TEST(a_part_is_resized_to_what_the_whole_has_there)
+{
+    static const int to[][2] = {{31, 40}, {90, 75}, {44, 72}, {22, 36}, {44, 20}, {1, 1}};
+    static struct image part;
+    uint8_t planes[3 * 90 * 75];
+
+    expect_ok(image_set_size(&image, 3, 44, 72));
+    for (size_t i = 0; i < image.pixels.length; i++)
+        image.pixels.bytes[i] = (uint8_t)(i * 7919 >> 3);
+    for (int i = 0; i < 60; i++) {
+        const int height = to[i % 6][0], width = to[i % 6][1];
+        const struct image_view view = image_view(&image);
+        struct image_box box = {i % height, i * 5 % width, 0, 0};
+        struct image_view expected, found;
+
+        box.height = 1 + i * 3 % (height - box.top);
+        box.width = 1 + i * 11 % (width - box.left);
+        expect_ok(image_resize(&image, height, width, &other));
+        expect_ok(image_resize_part(&view, height, width, &box, &part));
+        expected = image_view(&other);
+        expected = image_view_part(&expected, &box);
+        found = image_view(&part);
+        image_view_planes(&found, planes);
+        for (int y = 0; y < box.height; y++)
+            for (int x = 0; x < 3 * box.width; x++) {
+                uint8_t pixel = expected.pixels[(size_t)y * expected.stride + (size_t)x];
+
+                ck_assert_int_eq(found.pixels[(size_t)y * found.stride + (size_t)x], pixel);
+                ck_assert_int_eq(planes[(x % 3 * box.height + y) * box.width + x / 3], pixel);
+            }
+    }
+    image_free(&part);
+}
+END_TEST
+
 START_TEST(planes_are_blue_green_red)
 {
     uint8_t planes[6];
@@ -297,5 +333,6 @@ SUITE("input_image")
     tcase_add_loop_test(tcase, resizing_is_opencvs_to_the_bit_and_pytorchs_to_a_rounding, 0,
                         (int)(sizeof sizes / sizeof *sizes));
     tcase_add_test(tcase, halving_is_opencvs_to_the_bit);
+    tcase_add_test(tcase, a_part_is_resized_to_what_the_whole_has_there);
     tcase_add_test(tcase, planes_are_blue_green_red);
 }

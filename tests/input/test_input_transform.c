@@ -142,6 +142,46 @@ START_TEST(no_parameter_means_plain_floats)
 }
 END_TEST
 
+/* The decoder's form, and that of an image which is yet to be resized, against planes. */
+START_TEST(interleaved_images_give_the_values_of_their_planes)
+{
+    for (int i = 0; i < 48; i++) {
+        const int height = 9 + i % 5, width = 12 + i % 7;
+        const int64_t dim[3] = {i % 2 ? 3 : 1, height, width};
+        Caffe__TransformationParameter param = param_make();
+        Caffe__RandomAspectRatioParameter window = CAFFE__RANDOM_ASPECT_RATIO_PARAMETER__INIT;
+        struct record record = {.label = 0}, planes = {.label = 0};
+        float y[3 * 13 * 18], expected[3 * 13 * 18];
+        struct shape shape;
+        struct transform t;
+
+        param.mirror = true;
+        param.scale = 0.5f;
+        param.crop_size = i % 3 ? 7 : 0;
+        if (i % 3 == 2)
+            param.random_aspect_ratio_param = &window;
+        expect_ok(shape_set(&shape, 3, dim, "an image"));
+        expect_ok(transform_create(&param, &shape, true, NULL, &t));
+        for (int k = 0; k < 2; k++) {
+            struct record *r = k ? &planes : &record;
+
+            expect_ok(image_set_size(&r->decoded, (int)dim[0], (uint64_t)(i < 24 ? height : 11),
+                                     (uint64_t)(i < 24 ? width : 17)));
+            for (size_t e = 0; e < r->decoded.pixels.length; e++)
+                r->decoded.pixels.bytes[e] = (uint8_t)(e * e + 31 * e);
+            expect_ok(record_set_image(r, &r->decoded, height, width));
+        }
+        expect_ok(record_to_planes(&planes));
+        ck_assert(!planes.image && record.image);
+        expect_ok(transform_apply(&t, &planes, SEED, LAYER, (uint64_t)i, expected));
+        expect_ok(transform_apply(&t, &record, SEED, LAYER, (uint64_t)i, y));
+        ck_assert_mem_eq(y, expected, shape_elems(&t.out) * sizeof *y);
+        record_free(&planes);
+        record_free(&record);
+    }
+}
+END_TEST
+
 START_TEST(scale_comes_after_the_mean)
 {
     struct transform t;
@@ -261,6 +301,7 @@ SUITE("input: transform")
     tcase_add_test(tcase, one_mean_value_for_all_channels_of_float_images);
     tcase_add_test(tcase, a_crop_as_high_as_the_image_moves_sideways_only);
     tcase_add_test(tcase, no_parameter_means_plain_floats);
+    tcase_add_test(tcase, interleaved_images_give_the_values_of_their_planes);
     tcase_add_test(tcase, scale_comes_after_the_mean);
     tcase_add_test(tcase, every_window_and_both_mirrors_occur_equally_often);
     tcase_add_test(tcase, a_mean_file_is_found_beside_the_file_that_names_it);

@@ -4,6 +4,7 @@
  * oneDNN asks OpenMP. */
 #include "engine/cpu/cpu_internal.h"
 
+#include "engine/images.h"
 #include "engine/op_check.h"
 #include "util/alloc.h"
 #include "util/machine.h"
@@ -11,6 +12,7 @@
 #include <assert.h>
 #include <omp.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const struct cpu_kind *const kinds[] = {
 #define OPERATOR_KIND(ENUM, name, words, args) &cpu_##name,
@@ -371,8 +373,55 @@ static int cpu_update(void *context, const struct engine_update *update, float *
     return 0;
 }
 
-static const struct engine_services_i cpu_services = {
-    .update = cpu_update, .sumsq = engine_host_sumsq, .encode = engine_host_encode};
+struct engine_images {
+    struct engine_images_args args;
+};
+
+static void cpu_images_destroy(void *context, struct engine_images *images)
+{
+    (void)context;
+    free(images);
+}
+
+static int cpu_images_create(void *context, const struct engine_images_args *args, struct blob *top,
+                             struct engine_images **out)
+{
+    (void)context;
+    if (ALLOC(*out, 1, "batches of images"))
+        return -1;
+    (*out)->args = *args;
+    cpu_top_set(top, NULL);
+    return 0;
+}
+
+static int cpu_images_write(void *context, struct engine_images *images, struct tensor *top,
+                            const uint8_t *pixels, const struct engine_window *windows)
+{
+    const struct engine_images_args *args = &images->args;
+    const int64_t channels = args->channels, plane = args->height * args->width;
+    const int64_t planes = (int64_t)shape_elems(&top->shape) / plane;
+
+    cpu_enter(context);
+#pragma omp parallel for if (planes * plane > CPU_PIECE)
+    for (int64_t p = 0; p < planes; p++) {
+        const struct engine_window *window = &windows[p / channels];
+        float *y = top->data + p * plane;
+
+        if (window->values)
+            memcpy(y, window->values + p % channels * plane, (size_t)plane * sizeof *y);
+        else
+            engine_image_plane(args, window, p % channels, pixels + p * plane, false, args->width,
+                               y);
+    }
+    return 0;
+}
+
+static const struct engine_services_i cpu_services = {.update = cpu_update,
+                                                      .sumsq = engine_host_sumsq,
+                                                      .encode = engine_host_encode,
+                                                      .images_create = cpu_images_create,
+                                                      .images_destroy = cpu_images_destroy,
+                                                      .images_write = cpu_images_write};
 
 const struct engine_i engine_cpu = {
     .name = "cpu",

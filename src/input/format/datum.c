@@ -1,16 +1,117 @@
-/* Datum messages by protobuf-c. What a message claims about sizes is checked against what it holds
- * before anything is allocated for it. */
+/* Datum messages. They are read where they lie, for protobuf libraries copy what they find, and an
+ * image is most of a message. What a message claims about sizes is checked against what it holds
+ * before anything is allocated for it; what protobuf-c takes and refuses is taken and refused here.
+ */
 #include "input/format/datum.h"
 
 #include "input/source_internal.h"
 #include "spec/caffe.pb-c.h"
+#include "spec/proto.h"
 #include "util/error.h"
 
+#include <limits.h>
 #include <string.h>
 
-static int shape_read(const Caffe__Datum *datum, size_t values, struct record *out)
+enum {
+    FIELD_CHANNELS = 1,
+    FIELD_HEIGHT,
+    FIELD_WIDTH,
+    FIELD_DATA,
+    FIELD_LABEL,
+    FIELD_FLOATS,
+    FIELD_ENCODED,
+    FIELDS
+};
+
+struct datum {
+    int32_t number[FIELDS]; /* of the fields that are numbers */
+    bool encoded;
+    const uint8_t *data; /* in the message */
+    size_t length;
+    size_t nfloats;
+};
+
+/* What is behind a number of at most `most` bytes, or NULL. Its low 35 bits are enough here. */
+static const uint8_t *varint_read(const uint8_t *at, const uint8_t *end, int most, uint64_t *value)
 {
-    const int64_t dim[3] = {datum->channels, datum->height, datum->width};
+    *value = 0;
+    for (int i = 0; i < most && at + i < end; i++) {
+        *value |= i < 5 ? (uint64_t)(at[i] & 0x7f) << (7 * i) : 0;
+        if (!(at[i] & 0x80))
+            return at + i + 1;
+    }
+    return NULL;
+}
+
+/* What is behind a field's content of that type, or NULL. *value: the number, or how many bytes the
+ * content has. */
+static const uint8_t *content_read(const uint8_t *at, const uint8_t *end, unsigned type,
+                                   uint64_t *value)
+{
+    switch (type) {
+    case PROTO_VARINT:
+        return varint_read(at, end, 10, value);
+    case PROTO_BYTES:
+        at = varint_read(at, end, 5, value);
+        return at && *value <= INT_MAX && *value <= (uint64_t)(end - at) ? at + *value : NULL;
+    case PROTO_FIXED32:
+    case PROTO_FIXED64:
+        *value = type == PROTO_FIXED64 ? 8 : 4;
+        return (uint64_t)(end - at) >= *value ? at + *value : NULL;
+    default:
+        return NULL;
+    }
+}
+
+static bool type_fits(uint64_t field, unsigned type, uint64_t length)
+{
+    switch (field) {
+    case FIELD_DATA:
+        return type == PROTO_BYTES;
+    case FIELD_FLOATS:
+        return type == PROTO_FIXED32 || (type == PROTO_BYTES && length % sizeof(float) == 0);
+    case FIELD_ENCODED: /* any bit of it counts */
+        return true;
+    default:
+        return field == 0 || field >= FIELDS || type == PROTO_VARINT;
+    }
+}
+
+/* floats: what the message's float_data are added to; NULL: they are passed over. */
+static int datum_scan(const uint8_t *at, size_t length, struct strbuf *floats, struct datum *out)
+{
+    const uint8_t *const end = at + length, *content;
+
+    *out = (struct datum){.data = NULL};
+    while (at < end) {
+        uint64_t tag = *at, value = 0;
+
+        content = tag & 0xf8 ? varint_read(at, end, 5, &tag) : NULL; /* there is no field 0 */
+        at = content ? content_read(content, end, tag & 7, &value) : NULL;
+        if (!at || !type_fits(tag >> 3, tag & 7, value))
+            return error_set("%zu bytes that are no Datum message", length);
+        if (tag >> 3 == FIELD_DATA) {
+            out->data = at - value;
+            out->length = value;
+        } else if (tag >> 3 == FIELD_FLOATS) {
+            out->nfloats += value / sizeof(float);
+            if (floats && strbuf_add(floats, at - value, value, "a record"))
+                return -1;
+        } else if (tag >> 3 == FIELD_ENCODED) {
+            for (out->encoded = false; content < at; content++)
+                out->encoded |= (*content & 0x7f) != 0;
+        } else if (tag >> 3 < FIELDS) {
+            out->number[tag >> 3] = (int32_t)value;
+        }
+    }
+    return 0;
+}
+
+static int values_set(const struct datum *datum, struct record *out)
+{
+    const int64_t dim[3] = {datum->number[FIELD_CHANNELS], datum->number[FIELD_HEIGHT],
+                            datum->number[FIELD_WIDTH]};
+    const size_t values = datum->length ? datum->length : datum->nfloats;
 
     for (int i = 0; i < 3; i++)
         if (dim[i] < 1)
@@ -19,64 +120,43 @@ static int shape_read(const Caffe__Datum *datum, size_t values, struct record *o
                              (long long)dim[0], (long long)dim[1], (long long)dim[2]);
     if (shape_set(&out->shape, 3, dim, "a Datum"))
         return -1;
-    if (shape_elems(&out->shape) == values)
-        return 0;
-    return error_set("a Datum of %lld x %lld x %lld (channels x height x width) with %zu values; "
-                     "expected %zu",
-                     (long long)dim[0], (long long)dim[1], (long long)dim[2], values,
-                     shape_elems(&out->shape));
-}
-
-static int encoded_read(const Caffe__Datum *datum, enum image_color color, struct record *out)
-{
-    return error_status(image_decode(datum->data.data, datum->data.len, color, &out->decoded) ||
-                        record_from_image(out, &out->decoded));
-}
-
-static int values_read(const void *values, size_t count, enum source_type type, struct record *out)
-{
-    size_t bytes = count * (type == SOURCE_U8 ? 1 : sizeof(float));
-
-    if (strbuf_reserve(&out->planes, bytes, "a record"))
-        return -1;
-    memcpy(out->planes.bytes, values, bytes);
-    out->type = type;
-    out->data = out->planes.bytes;
+    if (shape_elems(&out->shape) != values)
+        return error_set("a Datum of %lld x %lld x %lld (channels x height x width) with %zu "
+                         "values; expected %zu",
+                         (long long)dim[0], (long long)dim[1], (long long)dim[2], values,
+                         shape_elems(&out->shape));
+    out->type = datum->length ? SOURCE_U8 : SOURCE_F32;
+    out->data = datum->length ? datum->data : out->planes.bytes;
+    out->image = NULL;
     return 0;
 }
 
 int datum_read_label(const void *bytes, size_t length, float *label)
 {
-    Caffe__Datum *datum = caffe__datum__unpack(NULL, length, bytes);
+    struct datum datum;
 
-    if (!datum)
-        return error_set("%zu bytes that are no Datum message", length);
-    *label = (float)datum->label;
-    caffe__datum__free_unpacked(datum, NULL);
+    if (datum_scan(bytes, length, NULL, &datum))
+        return -1;
+    *label = (float)datum.number[FIELD_LABEL];
     return 0;
 }
 
 int datum_read(const void *bytes, size_t length, enum image_color color, struct record *out)
 {
-    Caffe__Datum *datum = caffe__datum__unpack(NULL, length, bytes);
-    int status;
+    struct datum datum;
 
-    if (!datum)
-        return error_set("%zu bytes that are no Datum message", length);
-    out->label = (float)datum->label;
-    if (datum->data.len == 0 && datum->n_float_data == 0)
-        status = error_set("a Datum without an image");
-    else if (datum->encoded)
-        status = datum->data.len ? encoded_read(datum, color, out)
-                                 : error_set("an encoded Datum without an image file");
-    else if (datum->data.len)
-        status = shape_read(datum, datum->data.len, out) ||
-                 values_read(datum->data.data, datum->data.len, SOURCE_U8, out);
-    else
-        status = shape_read(datum, datum->n_float_data, out) ||
-                 values_read(datum->float_data, datum->n_float_data, SOURCE_F32, out);
-    caffe__datum__free_unpacked(datum, NULL);
-    return status ? -1 : 0;
+    out->planes.length = 0;
+    if (datum_scan(bytes, length, &out->planes, &datum))
+        return -1;
+    out->label = (float)datum.number[FIELD_LABEL];
+    if (datum.length == 0 && datum.nfloats == 0)
+        return error_set("a Datum without an image");
+    if (!datum.encoded)
+        return values_set(&datum, out);
+    if (datum.length == 0)
+        return error_set("an encoded Datum without an image file");
+    return error_status(image_decode(datum.data, datum.length, color, &out->decoded) ||
+                        record_set_image(out, &out->decoded, 0, 0));
 }
 
 static int datum_append(Caffe__Datum *datum, int label, struct strbuf *out)

@@ -5,8 +5,8 @@
 #include "input/source.h"
 
 /* Reads a serialised Datum: `data` if it is not empty, else `float_data`; encoded images are
- * decoded to `color` (force_color, force_gray), raw ones are as they are. Errors do not name the
- * record. */
+ * decoded to `color` (force_color, force_gray), raw ones are as they are: out->data are then bytes
+ * of the message, which must outlive them. Errors do not name the record. */
 int datum_read(const void *bytes, size_t length, enum image_color color, struct record *out);
 
 /* The label alone. */

@@ -14,6 +14,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "engine/kernel.h"
+
 #define WEIGHT_BITS 11
 #define WEIGHT_ONE  (1 << WEIGHT_BITS)
 
@@ -141,20 +143,52 @@ void image_free(struct image *image)
     *image = (struct image){0};
 }
 
+struct image_view image_view(const struct image *image)
+{
+    return (struct image_view){.pixels = image->pixels.bytes,
+                               .channels = image->channels,
+                               .height = image->height,
+                               .width = image->width,
+                               .stride = (size_t)image->width * (size_t)image->channels};
+}
+
+struct image_view image_view_part(const struct image_view *view, const struct image_box *box)
+{
+    struct image_view part = *view;
+
+    part.pixels += (size_t)box->top * view->stride + (size_t)(box->left * view->channels);
+    part.height = box->height;
+    part.width = box->width;
+    return part;
+}
+
+KERNEL static void row_to_planes(const uint8_t *restrict from, size_t n, uint8_t *restrict blue,
+                                 uint8_t *restrict green, uint8_t *restrict red)
+{
+    for (size_t i = 0; i < n; i++) {
+        blue[i] = from[3 * i];
+        green[i] = from[3 * i + 1];
+        red[i] = from[3 * i + 2];
+    }
+}
+
+void image_view_planes(const struct image_view *view, uint8_t *out)
+{
+    size_t width = (size_t)view->width, plane = (size_t)view->height * width;
+    const uint8_t *from = view->pixels;
+
+    for (int y = 0; y < view->height; y++, from += view->stride, out += width)
+        if (view->channels == 1)
+            memcpy(out, from, width);
+        else
+            row_to_planes(from, width, out, out + plane, out + 2 * plane);
+}
+
 void image_to_planes(const struct image *image, uint8_t *out)
 {
-    size_t plane = (size_t)image->height * (size_t)image->width;
-    const uint8_t *from = image->pixels.bytes;
+    const struct image_view view = image_view(image);
 
-    if (image->channels == 1) {
-        memcpy(out, from, plane);
-        return;
-    }
-    for (size_t i = 0; i < plane; i++, from += 3) {
-        out[i] = from[0];
-        out[plane + i] = from[1];
-        out[2 * plane + i] = from[2];
-    }
+    image_view_planes(&view, out);
 }
 
 /* Where one output row or column comes from: two neighbours and their weights. */
@@ -168,14 +202,15 @@ static int clip(int i, int n)
     return i < 0 ? 0 : i < n ? i : n - 1;
 }
 
-/* Beyond the edges its pixels are repeated. With columns OpenCV then gives all weight to one of the
- * two equal neighbours; with rows it does not, which shows in the bits that are cut. */
-static void taps_make(int from, int to, bool columns, struct tap *taps)
+/* `count` taps from `begin` on of `to` ones. Beyond the edges its pixels are repeated. With columns
+ * OpenCV then gives all weight to one of the two equal neighbours; with rows it does not, which
+ * shows in the bits that are cut. */
+static void taps_make(int from, int to, bool columns, int begin, int count, struct tap *taps)
 {
     double scale = (double)from / to;
 
-    for (int i = 0; i < to; i++) {
-        float at = (float)((i + 0.5) * scale - 0.5);
+    for (int i = 0; i < count; i++) {
+        float at = (float)((begin + i + 0.5) * scale - 0.5);
         int first = (int)floorf(at);
         float part = at - (float)first;
 
@@ -188,73 +223,67 @@ static void taps_make(int from, int to, bool columns, struct tap *taps)
     }
 }
 
-static void row_stretch(const uint8_t *from, int channels, const struct tap *taps, int width,
-                        int *to)
+static inline __attribute__((always_inline)) void
+row_stretch(const uint8_t *from, int channels, const struct tap *taps, int width, int *to)
 {
-    for (int x = 0; x < width; x++) {
-        const uint8_t *a = from + (size_t)taps[x].first * (size_t)channels;
-        const uint8_t *b = from + (size_t)taps[x].second * (size_t)channels;
+    for (int x = 0; x < width; x++, to += channels) {
+        const uint8_t *a = from + taps[x].first * channels;
+        const uint8_t *b = from + taps[x].second * channels;
 
         for (int c = 0; c < channels; c++)
-            *to++ = a[c] * taps[x].weight[0] + b[c] * taps[x].weight[1];
+            to[c] = a[c] * taps[x].weight[0] + b[c] * taps[x].weight[1];
     }
 }
 
 /* The low bits are cut in the order in which OpenCV cuts them. */
-static void rows_mix(const int *a, const int *b, const struct tap *tap, size_t n, uint8_t *to)
+KERNEL static void rows_mix(const int *restrict a, const int *restrict b, const int weight[2],
+                            size_t n, uint8_t *restrict to)
 {
+    const int first = weight[0], second = weight[1];
+
     for (size_t i = 0; i < n; i++)
-        to[i] = (uint8_t)((((tap->weight[0] * (a[i] >> 4)) >> 16) +
-                           ((tap->weight[1] * (b[i] >> 4)) >> 16) + 2) >>
-                          2);
+        to[i] =
+            (uint8_t)((((first * (a[i] >> 4)) >> 16) + ((second * (b[i] >> 4)) >> 16) + 2) >> 2);
+}
+
+static void copy(const struct image_view *from, struct image *to)
+{
+    size_t n = (size_t)to->width * (size_t)to->channels;
+
+    for (int y = 0; y < to->height; y++)
+        memcpy(to->pixels.bytes + (size_t)y * n, from->pixels + (size_t)y * from->stride, n);
 }
 
 /* Half the size: every pixel is the mean of four. */
-static void halve(const struct image *from, struct image *to)
+static void halve(const struct image_view *from, struct image *to)
 {
-    size_t channels = (size_t)from->channels, stride = (size_t)from->width * channels;
+    size_t channels = (size_t)from->channels;
     uint8_t *out = to->pixels.bytes;
 
     for (int y = 0; y < to->height; y++) {
-        const uint8_t *row = from->pixels.bytes + 2 * (size_t)y * stride;
-        for (int x = 0; x < to->width; x++, row += 2 * channels)
+        const uint8_t *row = from->pixels + 2 * (size_t)y * from->stride,
+                      *next = row + from->stride;
+
+        for (int x = 0; x < to->width; x++, row += 2 * channels, next += 2 * channels)
             for (size_t c = 0; c < channels; c++)
-                *out++ = (uint8_t)((row[c] + row[channels + c] + row[stride + c] +
-                                    row[stride + channels + c] + 2) >>
-                                   2);
+                *out++ =
+                    (uint8_t)((row[c] + row[channels + c] + next[c] + next[channels + c] + 2) >> 2);
     }
 }
 
-int image_resize(const struct image *from, int height, int width, struct image *to)
+/* By taps for to's columns, then for its rows, in to->work: memory for two rows lies behind them.
+ */
+static void resize_rows(const struct image_view *from, struct image *to)
 {
-    size_t channels = (size_t)from->channels, stride = (size_t)from->width * channels;
-    struct tap *taps;
+    const struct tap *taps = (const struct tap *)to->work.bytes;
+    size_t n = (size_t)to->width * (size_t)to->channels;
     int *row[2], held[2] = {-1, -1};
-    size_t n = (size_t)width * channels, ntaps = (size_t)width + (size_t)height;
 
-    if (height < 1 || width < 1)
-        return error_set("a size of %d x %d pixels to resize to; expected at least 1 x 1", width,
-                         height);
-    if (image_set_size(to, from->channels, (uint64_t)height, (uint64_t)width))
-        return -1;
-    if (height == from->height && width == from->width) {
-        memcpy(to->pixels.bytes, from->pixels.bytes, to->pixels.length);
-        return 0;
-    }
-    if (from->height == 2 * (int64_t)height && from->width == 2 * (int64_t)width) {
-        halve(from, to);
-        return 0;
-    }
-    if (strbuf_reserve(&to->work, ntaps * sizeof *taps + 2 * n * sizeof *row[0],
-                       "resizing an image"))
-        return -1;
-    taps = (struct tap *)to->work.bytes;
-    row[0] = (int *)(taps + ntaps);
+    row[0] =
+        (int *)(to->work.bytes + ((size_t)to->width + (size_t)to->height) * sizeof(struct tap));
     row[1] = row[0] + n;
-    taps_make(from->width, width, true, taps);
-    taps_make(from->height, height, false, taps + width);
-    for (int y = 0; y < height; y++) {
-        const struct tap *tap = &taps[width + y];
+    for (int y = 0; y < to->height; y++) {
+        const struct tap *tap = &taps[to->width + y];
         const int wanted[2] = {tap->first, tap->second};
 
         /* The second row of the last pair is often the first of this one. */
@@ -265,13 +294,57 @@ int image_resize(const struct image *from, int height, int width, struct image *
             held[1] = held[0];
             held[0] = wanted[0];
         }
-        for (int k = 0; k < 2; k++)
-            if (held[k] != wanted[k]) {
-                row_stretch(from->pixels.bytes + (size_t)wanted[k] * stride, from->channels, taps,
-                            width, row[k]);
-                held[k] = wanted[k];
-            }
-        rows_mix(row[0], row[1], tap, n, to->pixels.bytes + (size_t)y * n);
+        for (int k = 0; k < 2; k++) {
+            const uint8_t *pixels = from->pixels + (size_t)wanted[k] * from->stride;
+
+            if (held[k] == wanted[k])
+                continue;
+            if (from->channels == 3)
+                row_stretch(pixels, 3, taps, to->width, row[k]);
+            else
+                row_stretch(pixels, 1, taps, to->width, row[k]);
+            held[k] = wanted[k];
+        }
+        rows_mix(row[0], row[1], tap->weight, n, to->pixels.bytes + (size_t)y * n);
     }
+}
+
+int image_resize_part(const struct image_view *from, int height, int width,
+                      const struct image_box *box, struct image *to)
+{
+    const bool same = height == from->height && width == from->width;
+    const bool half = from->height == 2 * (int64_t)height && from->width == 2 * (int64_t)width;
+    size_t n = (size_t)box->width * (size_t)from->channels;
+    size_t ntaps = (size_t)box->width + (size_t)box->height;
+    struct tap *taps;
+
+    if (image_set_size(to, from->channels, (uint64_t)box->height, (uint64_t)box->width))
+        return -1;
+    if (same || half) {
+        int k = half ? 2 : 1;
+        const struct image_box larger = {k * box->top, k * box->left, k * box->height,
+                                         k * box->width};
+        const struct image_view part = image_view_part(from, &larger);
+
+        half ? halve(&part, to) : copy(&part, to);
+        return 0;
+    }
+    if (strbuf_reserve(&to->work, ntaps * sizeof *taps + 2 * n * sizeof(int), "resizing an image"))
+        return -1;
+    taps = (struct tap *)to->work.bytes;
+    taps_make(from->width, width, true, box->left, box->width, taps);
+    taps_make(from->height, height, false, box->top, box->height, taps + box->width);
+    resize_rows(from, to);
     return 0;
+}
+
+int image_resize(const struct image *from, int height, int width, struct image *to)
+{
+    const struct image_view view = image_view(from);
+    const struct image_box all = {.height = height, .width = width};
+
+    if (height < 1 || width < 1)
+        return error_set("a size of %d x %d pixels to resize to; expected at least 1 x 1", width,
+                         height);
+    return image_resize_part(&view, height, width, &all, to);
 }

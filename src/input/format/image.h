@@ -45,11 +45,34 @@ int image_decode_stored(const void *data, size_t length, enum image_color color,
 int image_encode(const struct image *image, enum image_format format, int quality,
                  struct strbuf *out);
 
+/* Pixels that lie in an image, or in one plane of it. */
+struct image_view {
+    const uint8_t *pixels; /* the first one; channels interleaved */
+    int channels, height, width;
+    size_t stride; /* bytes from row to row */
+};
+
+/* A part of an image. */
+struct image_box {
+    int top, left, height, width;
+};
+
+struct image_view image_view(const struct image *image);
+
+struct image_view image_view_part(const struct image_view *view, const struct image_box *box);
+
+/* Interleaved to planes, C x H x W. */
+void image_view_planes(const struct image_view *view, uint8_t *out);
+
 /* Bilinear, half-pixel centres, edges repeated, without smoothing when it shrinks: OpenCV's
- * INTER_LINEAR. `from` and `to` are different. */
+ * INTER_LINEAR. Of the image of height x width only that box is made. `from` lies outside `to`. */
+int image_resize_part(const struct image_view *from, int height, int width,
+                      const struct image_box *box, struct image *to);
+
+/* All of it. `from` and `to` are different. */
 int image_resize(const struct image *from, int height, int width, struct image *to);
 
-/* Interleaved to planes, C x H x W; `out` has channels * height * width bytes. */
+/* The same of an image's planes; `out` has channels * height * width bytes. */
 void image_to_planes(const struct image *image, uint8_t *out);
 
 /* Sets the size and reserves the pixels; fails beyond IMAGE_MAX_PIXELS. */
