@@ -11,7 +11,7 @@ prototxt: reader, printer, places, suggestions|H|src/spec/{doc,field,kind,names,
 net definition: rules, stages, overrides|H|src/spec/{netdef,netstate,override}.*
 .caffemodel reader|H|src/spec/{modelfile,proto,stored_blob}.*
 old forms V0 and V1, upgrade|N|src/spec/upgrade*.* src/commands/command_upgrade.c
-engine seam: operators, checks, rules, codecs|H|src/engine/{codec,engine,engine_internal,group,host,host_engine,images,kernel,normal,op_check*,op_size,ops,owned,roofline,rule,tensor,vector}.*
+engine seam: operators, checks, rules, codecs|H|src/engine/{codec,engine,engine_internal,group,host,host_engine,image_plane,kernel,normal,op_check*,op_size,ops,owned,roofline,rule,tensor,vector}.*
 --reproducible: one order of sums|H|src/engine/{exact_sum,tree_sum}.* src/train/{grains,processors}.*
 CPU engine|H|src/engine/cpu/*
 replay engine, profiles|H|src/engine/replay/*

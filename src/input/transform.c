@@ -4,7 +4,7 @@
  * and the mirror of a sample are a function of its global index alone. */
 #include "input/transform.h"
 
-#include "engine/images.h"
+#include "engine/image_plane.h"
 #include "input/format/image.h"
 #include "input/mean_file.h"
 #include "util/alloc.h"

@@ -4,7 +4,7 @@
  * oneDNN asks OpenMP. */
 #include "engine/cpu/cpu_internal.h"
 
-#include "engine/images.h"
+#include "engine/image_plane.h"
 #include "engine/op_check.h"
 #include "util/alloc.h"
 #include "util/machine.h"

@@ -1,6 +1,6 @@
 /* Pixels become values on the host: what images_write of every engine computes, to the bit. */
-#ifndef POSEIDON_ENGINE_IMAGES_H
-#define POSEIDON_ENGINE_IMAGES_H
+#ifndef POSEIDON_ENGINE_IMAGE_PLANE_H
+#define POSEIDON_ENGINE_IMAGE_PLANE_H
 
 #include "engine/engine.h"
 

@@ -1,5 +1,5 @@
 /* One loop from pixels to values, made eight: each case is a straight loop for vectors. */
-#include "engine/images.h"
+#include "engine/image_plane.h"
 
 #include "engine/kernel.h"
 
