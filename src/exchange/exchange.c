@@ -127,6 +127,17 @@ int exchange_form_all(struct exchange *e, const struct exchange_options *options
 
 /* ---- in which way each group travels ---- */
 
+/* Where plans are played: links carry dilated bytes, and are as much faster already. */
+static struct simulate_options where_played(const struct exchange *e)
+{
+    int dilate = e->options->dilate > 1 ? e->options->dilate : 1;
+
+    return (struct simulate_options){.cluster = &e->probe.cluster,
+                                     .ranks_per_node = e->probe.ranks_per_node,
+                                     .fifo = e->options->fifo,
+                                     .bytes_per_second = e->cap * dilate};
+}
+
 /* Rank 0's: way, per group, by their numbers in the list of all. */
 static int choose(struct exchange *e, const struct exchange_net *net, struct plan_options *how,
                   const struct ways *ways, int *way)
@@ -134,16 +145,11 @@ static int choose(struct exchange *e, const struct exchange_net *net, struct pla
     const struct exchange_options *o = e->options;
     struct cost_cluster *cluster = &e->probe.cluster;
     struct layer_times work;
-    struct exchange_cluster there = {
-        .priced = cluster,
-        .dilate = 1, /* the link is as much faster already */
-        .play = {.work = &work,
-                 .cluster = cluster,
-                 .ranks_per_node = e->probe.ranks_per_node,
-                 .bytes_per_second = e->cap * (o->dilate > 1 ? o->dilate : 1)}};
+    struct exchange_cluster there = {.dilate = 1, .play = where_played(e)};
     struct choose_answer answer;
     char words[CHOOSE_WORDS];
 
+    there.play.work = &work;
     if (e->member.find_work(e->member.context, cluster, &work) ||
         exchange_choose(o, &e->shape, net, &there, how, &answer))
         return -1;
@@ -251,10 +257,28 @@ int exchange_plan_all(struct exchange *e, const struct exchange_net *net)
     return status;
 }
 
-void exchange_price(const struct exchange *e, struct cost *out)
+/* A bucket of several groups as one group. */
+static int play_bucket(const struct exchange *e, const struct bucket *b, double *seconds)
 {
-    e->plan->options.leaders_per_host = e->shape.leaders_per_host;
+    const struct plan *plan = e->plan;
+    const struct group *first = &plan->groups[b->first_group], *last = first + b->ngroups - 1;
+    const struct simulate_options options = where_played(e);
+    struct plan_options how = plan->options;
+    struct group all = *first;
+
+    how.nodes = plan->leader;
+    all.elems = last->begin + last->elems - first->begin;
+    all.factorable = b->factorable;
+    return simulate_group(&options, &how, &all, (struct way){b->scheme, b->rank, b->wire}, seconds);
+}
+
+int exchange_price(const struct exchange *e, struct cost *out)
+{
     cost_plan(&e->probe.cluster, e->plan, out);
+    for (int b = 0; b < e->plan->nbuckets; b++)
+        if (e->plan->buckets[b].scheme && play_bucket(e, &e->plan->buckets[b], &out[b].seconds))
+            return -1;
+    return 0;
 }
 
 /* ---- sync ---- */

@@ -64,9 +64,8 @@ int exchange_plan_all(struct exchange *exchange, const struct exchange_net *net)
 int exchange_open_all(struct exchange *exchange, const struct sync_model *model,
                       const struct sync_update *update, const struct sync_options *job);
 
-/* What the cost model expects of each bucket, of plan->nbuckets places; after
- * exchange_measure_all. */
-void exchange_price(const struct exchange *exchange, struct cost *out);
+/* What is expected of each bucket, of plan->nbuckets places; after exchange_measure_all. */
+int exchange_price(const struct exchange *exchange, struct cost *out);
 
 /* Frees sync and plan. Collective. */
 void exchange_close(struct exchange *exchange);

@@ -54,8 +54,7 @@ int exchange_choose(const struct exchange_options *o, const struct exchange_shap
                     const struct plan_options *how, struct choose_answer *out)
 {
     struct plan_options open = *how;
-    struct choose_question question = {.cluster = cluster->priced,
-                                       .how = &open,
+    struct choose_question question = {.how = &open,
                                        .lossy = &o->lossy,
                                        .groups = net->groups,
                                        .whole_gradients = shape->whole_gradients,

@@ -15,11 +15,10 @@ struct exchange_net {
 
 /* Where candidates are played. Borrowed. */
 struct exchange_cluster {
-    const struct cost_cluster *priced; /* by what the cost model goes */
-    struct simulate_options play;      /* work, cluster, ranks_per_node, bytes_per_second and the
-                                          switches are read */
-    int dilate;                        /* > 1: the links carry dilated bytes */
-    bool quick;                        /* as in choose_question */
+    struct simulate_options play; /* work, cluster, ranks_per_node, bytes_per_second and the
+                                     switches are read */
+    int dilate;                   /* > 1: the links carry dilated bytes */
+    bool quick;                   /* as in choose_question */
 };
 
 /* What plan_create is asked: all but comm=auto's sizes. way: of net->ngroups places, borrowed. */

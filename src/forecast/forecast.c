@@ -55,10 +55,7 @@ static int set_up(const struct forecast *f, int nodes, int servers, struct forec
     point->locals = point->shape.nodes.node ? point->shape.nodes.most : 1;
     point->played = f->cluster;
     exchange_cap(&point->shape, exchange.mbps * 1e6 / 8, &point->played);
-    point->priced = point->played;
-    if (f->cluster.thread_Bps > 0 && f->cluster.thread_Bps < point->priced.link_Bps)
-        point->priced.link_Bps = f->cluster.thread_Bps; /* training measures it with its thread */
-    point->how.sizes = choose_sizes(&point->priced, &point->played, &exchange.sizes);
+    point->how.sizes = cost_sizes_keep(cost_sizes_for(&point->played), &exchange.sizes);
     point->servers = servers > 0               ? servers
                      : point->shape.nodes.node ? point->shape.nodes.nnodes
                                                : point->workers;
@@ -123,8 +120,7 @@ static int ask(const struct forecast *f, struct forecast_point *point, bool quic
 {
     const struct exchange_net net = net_of(f);
     struct cost_cluster cluster;
-    struct exchange_cluster there = {.priced = &point->priced,
-                                     .play = options_of(f, point, point->how.dilate, &cluster),
+    struct exchange_cluster there = {.play = options_of(f, point, point->how.dilate, &cluster),
                                      .dilate = point->how.dilate,
                                      .quick = quick};
 
@@ -349,11 +345,15 @@ const char *forecast_comm_name(const struct forecast *f)
 
 int forecast_price(const struct forecast *f, struct forecast_point *point)
 {
+    struct cost_cluster cluster;
+    const struct simulate_options options = options_of(f, point, point->how.dilate, &cluster);
+
     point->table = alloc_array((size_t)f->work.ngroups * (size_t)f->ways.n, sizeof *point->table,
                                "the costs of all schemes");
-    return point->table ? cost_table(&point->priced, &point->how, &f->ways, f->work.ngroups,
-                                     f->groups, point->table)
-                        : -1;
+    return error_status(
+        !point->table ||
+        cost_table(&cluster, &point->how, &f->ways, f->work.ngroups, f->groups, point->table) ||
+        simulate_table(&options, &point->how, &f->ways, f->work.ngroups, f->groups, point->table));
 }
 
 const struct cost *forecast_cost(const struct forecast *f, const struct forecast_point *point,

@@ -36,7 +36,6 @@ struct forecast_point {
     int servers;                   /* dedicated ones, or all leaders */
     struct exchange_shape shape;   /* owned */
     struct cost_cluster played;    /* under bytes_per_second */
-    struct cost_cluster priced;    /* and with a link that is no faster than a rank's thread */
     struct plan_options how;       /* with auto's ways and sizes */
     struct way *chosen;            /* per group; owned */
     struct choose_answer answer;   /* --comm=auto's; its way is NULL where it was not asked */
@@ -85,7 +84,7 @@ int forecast_try(const struct forecast *forecast, int nodes, int servers, double
 /* "auto", "paper", "ps", "poseidon", ...: what is played. */
 const char *forecast_comm_name(const struct forecast *forecast);
 
-/* Fills the point's table: every group by itself in every way, as the cost model has it. */
+/* Fills the point's table: every group by itself in every way, as it is played. */
 int forecast_price(const struct forecast *forecast, struct forecast_point *point);
 
 /* Of the table; NULL for a way that is none of forecast->ways. */

@@ -25,8 +25,6 @@ static void estimate_whole(const struct cost_cluster *cluster, const struct plan
 {
     double bytes = (double)plan->buckets[bucket].elems * sizeof(float);
 
-    out->trips = plan_is_alone(plan) ? 0 : 2;
-    out->pieces = 1;
     out->sum_seconds = plan_is_alone(plan) ? 0 : bytes * plan->nworkers / cluster->sum_Bps;
     out->sum_seconds += cost_update_seconds(cluster, bytes);
 }
@@ -44,8 +42,6 @@ static const struct scheme scheme_whole = {
 static void estimate_ring(const struct cost_cluster *cluster, const struct plan *plan, int bucket,
                           struct cost *out)
 {
-    out->trips = 2.0 * (plan->nworkers - 1);
-    out->pieces = 1;
     out->compute_seconds =
         cost_engine_update_seconds(cluster, (double)plan->buckets[bucket].elems * sizeof(float));
 }

@@ -148,8 +148,7 @@ static int price_plan(struct poseidon *p)
         return 0;
     if (OWN(&p->owner, p->costs, p->exchange.plan->nbuckets, "the costs"))
         return -1;
-    exchange_price(&p->exchange, p->costs);
-    return 0;
+    return exchange_price(&p->exchange, p->costs);
 }
 
 /* For states: where auto chose, it would not choose the same again. */

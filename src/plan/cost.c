@@ -3,7 +3,6 @@
  * measurements. */
 #include "plan/cost.h"
 
-#include "plan/tree.h"
 #include "util/alloc.h"
 #include "plan/for_schemes.h"
 
@@ -18,83 +17,12 @@ const char *const cost_overlap_words[] = {[COST_OVERLAP_NONE] = "none",
                                           [COST_OVERLAP_WFBP] = "wfbp",
                                           NULL};
 
-/* ---- links ---- */
-
-static int leaders_per_host(const struct plan *plan)
-{
-    return plan->options.leaders_per_host > 1 ? plan->options.leaders_per_host : 1;
-}
-
-/* Of what a rank exchanges evenly with the other ranks of `all`, the share that leaves its host. */
-static double remote_share(const struct plan *plan, int all)
-{
-    int here = leaders_per_host(plan);
-
-    return all <= 1 || here >= all ? 0 : (double)(all - here) / (double)(all - 1);
-}
-
-/* `bytes` one way per rank; `sharing` ranks of a host do so at once. */
-static double on_wire(const struct cost_cluster *cluster, double bytes, double remote, int sharing)
-{
-    return fmax(bytes * remote * sharing / cluster->link_Bps,
-                bytes * (1 - remote) / cluster->local_Bps);
-}
-
-/* How many ranks of a role that `all` have share a link. */
-static int sharing(const struct plan *plan, int all)
-{
-    int here = leaders_per_host(plan);
-
-    return here < all ? here : all;
-}
-
-double cost_link_seconds(const struct cost_cluster *cluster, const struct plan *plan, double bytes)
-{
-    return on_wire(cluster, bytes, remote_share(plan, plan->nworkers + plan->dedicated), 1);
-}
+/* ---- bytes ---- */
 
 static double busier(const struct cost_side *side)
 {
     return fmax(side->sent, side->received);
 }
-
-/* Along a tree a chunk's message follows upon another, there and back. */
-static double hop_seconds(const struct cost_cluster *cluster, const struct plan *plan, int bucket)
-{
-    const struct bucket *b = &plan->buckets[bucket];
-    double bytes = (double)(b->gradient_bytes + b->back_bytes);
-
-    if (!b->log_steps)
-        return 0;
-    return (tree_steps(plan->nworkers) - 1) * bytes / b->nchunks / cluster->link_Bps;
-}
-
-/* Evenly loaded links, and what the bucket's busiest rank takes longer. */
-static void cost_links(const struct cost_cluster *cluster, const struct plan *plan, int bucket,
-                       struct cost *cost)
-{
-    const struct scheme *scheme = plan->buckets[bucket].scheme;
-    double alone, remote;
-
-    if (scheme->home == HOME_OWNER) {
-        cost->wire_seconds = cost_link_seconds(cluster, plan, busier(&cost->server));
-        return;
-    }
-    if (scheme->home == HOME_SERVERS && plan->dedicated) {
-        remote = leaders_per_host(plan) >= plan->nleaders ? 0 : 1;
-        cost->wire_seconds =
-            fmax(on_wire(cluster, busier(&cost->worker), remote, sharing(plan, plan->nworkers)),
-                 on_wire(cluster, busier(&cost->server), remote, sharing(plan, plan->nservers)));
-    } else {
-        remote = remote_share(plan, plan->nworkers);
-        cost->wire_seconds =
-            on_wire(cluster, busier(&cost->worker), remote, sharing(plan, plan->nworkers));
-    }
-    alone = on_wire(cluster, cost->busiest, remote, 1);
-    cost->skew_seconds = fmax(0, alone - cost->wire_seconds) + hop_seconds(cluster, plan, bucket);
-}
-
-/* ---- bytes ---- */
 
 /* Leaders of one role that lead as many workers: without a share in a bucket they move the same. */
 enum { MOST_CLASSES = 64 };
@@ -294,17 +222,6 @@ struct cost_side cost_device_bytes(const struct plan *plan, int bucket)
     return (struct cost_side){own, b->scheme->home == HOME_NOBODY ? all - own : whole};
 }
 
-/* A worker's device gives the host what travels, and gets back what has come. Who is alone has
- * nothing to copy. */
-static double copy_seconds(const struct cost_cluster *cluster, const struct plan *plan, int bucket)
-{
-    struct cost_side bytes = cost_device_bytes(plan, bucket);
-
-    return cluster->device_Bps <= 0 || plan_is_alone(plan)
-               ? 0
-               : (bytes.sent + bytes.received) / cluster->device_Bps;
-}
-
 /* ---- all together ---- */
 
 double cost_node_seconds(const struct cost_cluster *cluster, const struct plan *plan, int bucket)
@@ -315,20 +232,6 @@ double cost_node_seconds(const struct cost_cluster *cluster, const struct plan *
     if (!b->scheme || b->scheme->factors)
         return 0;
     return share * (double)b->elems * sizeof(float) / cluster->sum_Bps;
-}
-
-static void total_up(const struct cost_cluster *cluster, double first, struct cost *cost)
-{
-    double overhead = cost->messages * cluster->message_seconds;
-    double link = cost->wire_seconds + overhead;
-
-    cost->seconds +=
-        fmax(link, cost->sum_seconds) + fmin(link, cost->sum_seconds) / fmax(cost->pieces, 1) +
-        cost->trips * cluster->latency_seconds + cost->skew_seconds + cost->compute_seconds + first;
-    cost->sum_seconds += first;
-    cost->stolen_seconds =
-        cluster->core_share * (cost->sum_seconds + busier(&cost->worker) / cluster->transport_Bps);
-    cost->busy_seconds = fmax(link, cost->sum_seconds);
 }
 
 /* Several leaders of a node share its messages and sums, but no dedicated server's. */
@@ -347,22 +250,24 @@ static void cost_bucket(const struct cost_cluster *cluster, const struct plan *p
                         const struct classes *classes, int bucket, struct cost *out)
 {
     const struct bucket *b = &plan->buckets[bucket];
+    double link;
 
     *out = (struct cost){.scheme = b->scheme, .possible = b->trains};
     if (!b->trains)
         return;
     if (b->scheme) {
         count_bytes(plan, classes, bucket, out);
-        cost_links(cluster, plan, bucket, out);
         b->scheme->cost(cluster, plan, bucket, out);
         share_among_leaders(plan, bucket, out);
-        out->seconds = copy_seconds(cluster, plan, bucket);
-        if (b->log_steps) /* every step is a trip */
-            out->trips *= tree_steps(plan->nworkers);
     } else {
         out->sum_seconds = cost_update_seconds(cluster, (double)b->elems * sizeof(float));
     }
-    total_up(cluster, cost_node_seconds(cluster, plan, bucket), out);
+    out->sum_seconds += cost_node_seconds(cluster, plan, bucket);
+    link = fmax(busier(&out->worker), busier(&out->server)) / cluster->link_Bps +
+           out->messages * cluster->message_seconds;
+    out->busy_seconds = fmax(link, out->sum_seconds);
+    out->stolen_seconds =
+        cluster->core_share * (out->sum_seconds + busier(&out->worker) / cluster->transport_Bps);
 }
 
 void cost_plan(const struct cost_cluster *cluster, const struct plan *plan, struct cost *out)
@@ -413,6 +318,11 @@ static size_t bounded(double bytes, double least, double most)
     return (size_t)fmin(fmax(bytes, least), most) & ~(size_t)4095;
 }
 
+static size_t chunk_of(double trip)
+{
+    return bounded(20 * trip, 64 << 10, 4 << 20);
+}
+
 void cost_cap(struct cost_cluster *cluster, double bytes_per_second, int leaders_per_host)
 {
     double link = bytes_per_second * leaders_per_host;
@@ -438,11 +348,12 @@ struct plan_sizes cost_sizes_keep(struct plan_sizes sizes, const struct plan_siz
 
 struct plan_sizes cost_sizes_for(const struct cost_cluster *cluster)
 {
-    double trip = (cluster->latency_seconds + cluster->message_seconds) * cluster->link_Bps;
-    size_t chunk = bounded(20 * trip, 64 << 10, 4 << 20);
+    double seconds = cluster->latency_seconds + cluster->message_seconds;
+    double link = seconds * cluster->link_Bps, thread = seconds * cluster->thread_Bps;
+    double trip = thread > 0 ? fmin(link, thread) : link;
 
-    return (struct plan_sizes){.chunk = chunk,
+    return (struct plan_sizes){.chunk = chunk_of(trip),
                                .merge = bounded(4 * trip, 32 << 10, 256 << 10),
-                               .window = 16 * chunk,
+                               .window = 16 * chunk_of(link),
                                .latency = bounded(trip, 16 << 10, 128 << 10)};
 }

@@ -1,6 +1,7 @@
-/* The cost model: what the synchronisation of one bucket of a plan costs, in bytes and in seconds.
- * Bytes are those of the plan (plan_traffic), there is no second count of them. Pure arithmetic: no
- * MPI, the same on every rank, usable without a cluster (`poseidon plan`).
+/* The cost model: what one bucket of a plan costs, in bytes and in seconds of processors. Bytes are
+ * those of the plan (plan_traffic), there is no second count of them; how long the bucket takes is
+ * not worked out here but played (simulate_group). Pure arithmetic: no MPI, the same on every
+ * rank, usable without a cluster (`poseidon plan`).
  *
  * Let P workers hold a layer of b = 4 elems bytes; m x n its weight, r = k iter_size rows a worker,
  * f = 4 r (m + n) bytes of factors, P2 the servers. Bytes that one rank sends (receives) per
@@ -24,11 +25,7 @@
  * Where nodes add up first, P counts nodes and r is that of all workers of one; several leaders of
  * a node share its link, its messages and its sums.
  *
- * As bfloat16 b and f halve where gradients or factors travel (PS one way, allreduce both).
- *
- * Seconds follow the usual alpha-beta-gamma model (Thakur, Rabenseifner and Gropp 2005): trips that
- * must follow each other cost the latency, every message its overhead, every byte the link's or the
- * memory's time, every operation of the reconstruction the matrix product's. */
+ * As bfloat16 b and f halve where gradients or factors travel (PS one way, allreduce both). */
 #ifndef POSEIDON_PLAN_COST_H
 #define POSEIDON_PLAN_COST_H
 
@@ -96,17 +93,15 @@ struct cost {
     struct cost_side server; /* a dedicated server; with HOME_OWNER the owner; else zero */
     double busiest;          /* bytes of the rank that moves most: the larger of both directions */
     double messages;         /* that the busiest rank sends */
-    double trips;            /* messages that can only follow each other; set by scheme->cost */
-    double pieces; /* into how many link and wire thread share the work; set by scheme->cost */
-    double wire_seconds; /* the busiest link is taken, if all buckets share the servers evenly */
-    double skew_seconds; /* and this longer by this bucket alone: it has fewer homes than ranks */
-    double sum_seconds;  /* wire thread: adding, quantising, a server's update; scheme->cost */
-    double compute_seconds; /* compute thread: copying factors out, rebuilding the gradient (less
-                               what backprop saves by leaving that to it), updating its own
-                               parameters; scheme->cost */
-    double stolen_seconds;  /* by which the wire thread and the transport slow the passes down */
-    double busy_seconds;    /* other buckets wait this long: the longer of link and wire thread */
-    double seconds;         /* the bucket alone, from its gradient to its new parameters */
+    double sum_seconds;      /* wire thread: adding, quantising, a server's update; scheme->cost */
+    double compute_seconds;  /* compute thread: copying factors out, rebuilding the gradient (less
+                                what backprop saves by leaving that to it), updating its own
+                                parameters; scheme->cost */
+    double stolen_seconds;   /* by which the wire thread and the transport slow the passes down */
+    double busy_seconds;     /* for how long it keeps the link of a rank of the busier role, if all
+                                buckets share the servers evenly, or a wire thread: the longer */
+    double seconds; /* the bucket alone, from its gradient to its new parameters; 0 until it
+                       was played (simulate_group) */
 };
 
 /* Whether a server that trains on an engine with memory of its own had better update its chunks
@@ -130,9 +125,10 @@ cost_host_update_rate(const struct cost_cluster *cluster); /* bytes of parameter
 struct plan_sizes cost_sizes_keep(struct plan_sizes sizes, const struct plan_sizes *given);
 
 /* What suits a network: a chunk's bytes take 20 times as long as its latency (so cutting costs 5
- * %), a bucket's 4 times; within bounds that overheads and memory set. The window holds sixteen
- * chunks, two to a rank (sync's queue): with fewer a link falls idle, with more an urgent chunk
- * waits longer (tests/bench/RESULTS.md). */
+ * %), a bucket's 4 times, on a link that is no faster than a rank's thread; within bounds that
+ * overheads and memory set. The window holds sixteen chunks of the whole link, two to a rank
+ * (sync's queue): with fewer a link falls idle, with more an urgent chunk waits longer
+ * (tests/bench/RESULTS.md). */
 struct plan_sizes cost_sizes_for(const struct cost_cluster *cluster);
 
 /* Every bucket of the plan; out: plan->nbuckets places. Time: O(leaders + shares log shares). */
@@ -149,9 +145,6 @@ int cost_table(const struct cost_cluster *cluster, const struct plan_options *ho
 double cost_node_seconds(const struct cost_cluster *cluster, const struct plan *plan, int bucket);
 
 /* ---- for schemes ---- */
-
-/* Bytes one way between one rank and all others, while nobody else uses its link. */
-double cost_link_seconds(const struct cost_cluster *cluster, const struct plan *plan, double bytes);
 
 /* What a worker's device gives the host, and gets back, for the bucket: its gradient and the new
  * parameters, or its factors and the others'. Zero where it updates alone. */

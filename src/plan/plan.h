@@ -51,7 +51,7 @@ struct plan_options {
     const int *nodes; /* per worker: its node, numbered as they first come; a node's workers add up
                          among themselves and the first of them, their leader, sends for all. NULL:
                          every worker is its own leader. Borrowed for plan_create */
-    int leaders_per_host; /* leaders that share a host's link, for the cost model alone; 0: 1 */
+    int leaders_per_host; /* leaders that share a host's link, for the simulator alone; 0: 1 */
     int rails; /* how many of a node's workers lead it, each for its chunks (rails.c); 0: 1. No more
                   than the largest node has */
     struct plan_sizes sizes;

@@ -20,7 +20,7 @@ struct figures_layer {
     int bucket;                  /* its number in the plan */
     double predicted_sent, sent; /* bytes, the sum over all ranks; what is sent is received */
     double predicted_received, received;
-    double predicted_seconds; /* of its transfer, by the cost model; negative: not predicted */
+    double predicted_seconds; /* of its transfer, as it is played; negative: not predicted */
     double alone_seconds;     /* of its transfer with nothing else going on, on the slowest worker;
                                  negative: not measured */
     double stall_seconds;     /* training waited for it, mean over the workers */

@@ -1,7 +1,6 @@
-/* The choice of schemes by simulation. The cost model adds averages up, so where the link is nearly
- * full it cannot tell which choice waits for it. So it only says which way is cheapest for each
- * group by itself, which gives a few mixes beside what the user could have named; the player alone
- * decides. */
+/* The choice of schemes by simulation. What each group takes by itself, and what it takes of the
+ * link, cannot tell which choice waits where the link is nearly full. So they only give a few mixes
+ * beside what the user could have named; whole plans are played, and that alone decides. */
 #include "simulate/choose.h"
 
 #include "util/alloc.h"
@@ -124,7 +123,7 @@ static void add_mixes(struct chooser *c, int nways)
     const struct ways *ways = &c->answer->ways;
     int groups = c->question->play.work->ngroups, n = 2;
     struct way *mix = c->mix + (size_t)c->nmixes * (size_t)groups;
-    double weight[MIXES] = {-1, 0};
+    double weight[MIXES] = {c->question->quick ? 1 : -1, 0};
 
     for (int g = groups - 1; g >= 0 && n < MIXES; g--) {
         weight[n] = find_balance(c->table + g * ways->n, nways);
@@ -146,18 +145,10 @@ static int find_costs(struct chooser *c)
 
     c->table = alloc_array(groups * (size_t)ways->n, sizeof *c->table, "the costs of all schemes");
     c->mix = alloc_array(BOTH * MIXES * groups, sizeof *c->mix, "the choice of schemes");
-    return c->table && c->mix
-               ? cost_table(q->cluster, &c->how, ways, (int)groups, q->groups, c->table)
-               : -1;
-}
-
-struct plan_sizes choose_sizes(const struct cost_cluster *priced, const struct cost_cluster *played,
-                               const struct plan_sizes *given)
-{
-    struct plan_sizes sizes = cost_sizes_for(priced);
-
-    sizes.window = cost_sizes_for(played).window;
-    return cost_sizes_keep(sizes, given);
+    if (!c->table || !c->mix ||
+        cost_table(q->play.cluster, &c->how, ways, (int)groups, q->groups, c->table))
+        return -1;
+    return q->quick ? 0 : simulate_table(&q->play, &c->how, ways, (int)groups, q->groups, c->table);
 }
 
 static void find_sizes(struct chooser *c)
@@ -166,7 +157,7 @@ static void find_sizes(struct chooser *c)
     const struct plan_sizes *given = &q->how->sizes;
 
     c->how = *q->how;
-    c->how.sizes = choose_sizes(q->cluster, q->play.cluster, given);
+    c->how.sizes = cost_sizes_keep(cost_sizes_for(q->play.cluster), given);
     c->merge[c->nmerges++] = c->how.sizes.merge;
     if (given->merge == COST_SIZE_CHOSEN && !q->quick)
         c->merge[c->nmerges++] = 0;

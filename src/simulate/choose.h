@@ -9,7 +9,6 @@
 
 /* All borrowed. */
 struct choose_question {
-    const struct cost_cluster *cluster; /* what the cost model goes by; what is played may differ */
     const struct plan_options *how; /* comm and ways are not read. sizes: COST_SIZE_CHOSEN is to be
                                        chosen, too */
     const struct ways *lossy;       /* may be chosen beside lossless schemes in how->wire */
@@ -48,15 +47,11 @@ struct choose_answer {
     double exact_seconds; /* of the best of these */
 };
 
-/* The sizes of messages that suit a network, but for those that are given; the window is that of
- * the cluster on which plans are played. */
-struct plan_sizes choose_sizes(const struct cost_cluster *priced, const struct cost_cluster *played,
-                               const struct plan_sizes *given);
-
 /* Candidates: the paper's rule, every lossless scheme, each for all groups, and the mixes: each
- * group by what is cheapest for it alone, by the cost model's seconds, by those that it takes of
- * the link, and by those and as many times those of the passes as let one of the last groups be as
- * well off without factors (the less the link is waited for, the more the passes count). Each is
+ * group by what is shortest when it is played alone (quick: by as many seconds of the passes as of
+ * the link), by the seconds that it takes of the link, and by those and as many times those of the
+ * passes as let one of the last groups be as well off without factors (the less the link is waited
+ * for, the more the passes count). Each is
  * merged as suits the network and not at all (or up to how->sizes.merge, where that is given). The
  * best three plans, and all that are within 3 % of the best, are also played with windows twice and
  * four times as wide, unless the passes alone take as long to 0.05 %: where many homes are busy,

@@ -313,3 +313,41 @@ int simulate_run(const struct simulate_options *options, struct simulate_result 
     owner_free(&s.owner);
     return status;
 }
+
+int simulate_group(const struct simulate_options *like, const struct plan_options *how,
+                   const struct group *group, struct way way, double *seconds)
+{
+    double nothing = 0;
+    int layer = 0, status;
+    const struct layer_times no_passes = {
+        .nlayers = 1, .forward = &nothing, .backward = &nothing, .ngroups = 1, .layer = &layer};
+    struct plan_options by = *how;
+    struct simulate_options options = *like;
+    struct simulate_result result = {.seconds = 0};
+    struct plan *plan;
+
+    by.comm = (struct comm){.policy = COMM_AUTO};
+    by.ways = &way;
+    if (plan_create(&by, 1, group, &plan))
+        return -1;
+    options.plan = plan;
+    options.work = &no_passes;
+    options.overlap = COST_OVERLAP_WFBP;
+    options.stragglers = 0;
+    options.iterations = 1;
+    status = simulate_run(&options, &result, NULL);
+    plan_destroy(plan);
+    *seconds = result.seconds;
+    return status;
+}
+
+int simulate_table(const struct simulate_options *like, const struct plan_options *how,
+                   const struct ways *ways, int ngroups, const struct group *groups,
+                   struct cost *table)
+{
+    for (int i = 0; i < ngroups * ways->n; i++)
+        if (table[i].possible && simulate_group(like, how, &groups[i / ways->n],
+                                                ways->way[i % ways->n], &table[i].seconds))
+            return -1;
+    return 0;
+}

@@ -1,8 +1,8 @@
 /* A discrete-event simulator of training: the program's own plan and the wire's own queue (order,
- * window, share of a peer, cap), played message by message on a virtual clock. Where the cost model
- * (plan/cost.h) adds averages up, this plays who waits for whom: incast at a home, a window that is
- * full, a gradient that becomes ready while the link is busy. No MPI, no processes, no threads; the
- * same input gives the same bits.
+ * window, share of a peer, cap), played message by message on a virtual clock: who waits for whom,
+ * incast at a home, a window that is full, a gradient that becomes ready while the link is busy.
+ * All seconds of the network that anything prints come from here. No MPI, no processes, no threads;
+ * the same input gives the same bits.
  *
  * What is played: each worker computes layer by layer, forward waits for parameters and backward
  * posts gradients as --overlap says. A message leaves through its node's link, which all ranks of
@@ -109,5 +109,16 @@ struct simulate_result {
 /* ranks: plan->nleaders places, or NULL. Fails for want of memory. Not collective. */
 int simulate_run(const struct simulate_options *options, struct simulate_result *out,
                  struct simulate_rank *ranks);
+
+/* How long the group takes by itself in that way, from its gradient to its new parameters: an
+ * iteration of passes that take no time. like: its plan, work, overlap and stragglers are not read;
+ * how: nor comm, ways and merging. Fails as simulate_run and plan_create do. */
+int simulate_group(const struct simulate_options *like, const struct plan_options *how,
+                   const struct group *group, struct way way, double *seconds);
+
+/* Fills the seconds of a cost_table. */
+int simulate_table(const struct simulate_options *like, const struct plan_options *how,
+                   const struct ways *ways, int ngroups, const struct group *groups,
+                   struct cost *table);
 
 #endif

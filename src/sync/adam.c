@@ -45,19 +45,10 @@ static uint64_t count_memory(const struct plan *plan, int bucket, int leader)
                : 0;
 }
 
-/* The owner's in and out directions are used one after the other: factors, then all of the matrix
- * to everybody. */
 static void estimate(const struct cost_cluster *cluster, const struct plan *plan, int bucket,
                      struct cost *out)
 {
-
     double bytes = (double)plan->buckets[bucket].elems * sizeof(float);
-    double in = cost_link_seconds(cluster, plan, out->server.received);
-    double back = cost_link_seconds(cluster, plan, out->server.sent);
-
-    out->trips = plan_is_alone(plan) ? 0 : 2;
-    out->pieces = 1;
-    out->skew_seconds = in < back ? in : back;
     out->sum_seconds = cost_decode_seconds(cluster, plan, bucket) +
                        cost_rebuild_seconds(cluster, plan, bucket) +
                        cost_update_seconds(cluster, bytes);

@@ -56,8 +56,6 @@ static void estimate(const struct cost_cluster *cluster, const struct plan *plan
     const struct bucket *b = &plan->buckets[bucket];
     double bytes = (double)b->elems * sizeof(float);
 
-    out->trips = plan->nworkers > 1 ? 4 : 0;
-    out->pieces = plan->nworkers;
     out->sum_seconds = plan->nworkers > 1 ? (double)b->gradient_bytes / cluster->sum_Bps : 0;
     out->compute_seconds = MATRIX_PASSES * bytes / cluster->copy_Bps +
                            8.0 * (double)b->elems * b->rank / cluster->gemm_flops +

@@ -38,8 +38,6 @@ static void estimate(const struct cost_cluster *cluster, const struct plan *plan
     double bytes = (double)plan->buckets[bucket].elems * sizeof(float);
     double passes = READ_BACK_PASSES + (cluster->serve_Bps > 0 ? 0 : QUANTISE_PASSES);
 
-    out->trips = plan->nworkers > 1 ? 2 : 0;
-    out->pieces = plan->nworkers;
     out->sum_seconds =
         plan->nworkers > 1 ? bytes / cluster->sum_Bps + passes * bytes / cluster->copy_Bps : 0;
     out->compute_seconds = cost_update_seconds(cluster, bytes);

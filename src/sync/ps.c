@@ -14,8 +14,6 @@ static void estimate(const struct cost_cluster *cluster, const struct plan *plan
 {
     double share = (double)plan->buckets[bucket].elems * sizeof(float) / plan->nservers;
 
-    out->trips = plan_is_alone(plan) ? 0 : 2;
-    out->pieces = plan->nworkers;
     out->sum_seconds = plan_is_alone(plan) ? 0 : share * plan->nworkers / cluster->sum_Bps;
     out->sum_seconds += plan->dedicated ? cost_update_seconds(cluster, share)
                                         : cost_worker_update_seconds(cluster, share);

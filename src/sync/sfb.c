@@ -47,8 +47,6 @@ static void estimate(const struct cost_cluster *cluster, const struct plan *plan
     double bytes = (double)plan->buckets[bucket].elems * sizeof(float);
     int rounds = plan->buckets[bucket].rounds;
 
-    out->trips = plan->nworkers > 1 ? rounds : 0;
-    out->pieces = 1;
     out->sum_seconds = cost_decode_seconds(cluster, plan, bucket);
     out->compute_seconds = cost_stage_seconds(cluster, plan, bucket) +
                            cost_rebuild_seconds(cluster, plan, bucket) +

@@ -101,7 +101,7 @@ static int publish_report(struct trainer *t, const struct figures *figures)
     return status ? -1 : 0;
 }
 
-/* What the cost model expects of every transfer on this cluster, which is measured now where it was
+/* What every transfer takes by itself as played on this cluster, which is measured now where it was
  * not before. Rebuilding a gradient is computation and not counted. Collective. */
 static int predict_transfers(struct trainer *t)
 {
@@ -111,8 +111,9 @@ static int predict_transfers(struct trainer *t)
 
     if (!status)
         status = exchange_measure_all(&t->exchange);
-    if (!status)
-        exchange_price(&t->exchange, costs);
+    if (!status && t->job.rank == 0)
+        status = exchange_price(&t->exchange, costs);
+    status = error_agree(t->job.world, status);
     for (int i = 0; i < t->output.figures.nlayers && !status; i++) {
         struct figures_layer *layer = &t->output.figures.layers[i];
         const struct cost *cost = &costs[layer->bucket];

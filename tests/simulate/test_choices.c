@@ -30,7 +30,7 @@ static struct choose_answer choose(const struct layer_times *work,
 {
     struct plan_options free = *how;
     struct choose_question question = {
-        .cluster = cluster, .how = &free, .groups = groups, .quick = quick, .play = alike(cluster)};
+        .how = &free, .groups = groups, .quick = quick, .play = alike(cluster)};
     struct choose_answer answer;
 
     question.play.work = work;

@@ -111,8 +111,7 @@ START_TEST(auto_takes_what_copies_less_where_the_link_is_fast)
                                 .nranks = 4,
                                 .iter_size = 1,
                                 .sizes = {.chunk = 2 << 20, .window = COST_SIZE_CHOSEN}};
-    struct choose_question question = {.cluster = &cluster,
-                                       .how = &free,
+    struct choose_question question = {.how = &free,
                                        .groups = groups,
                                        .play = {.work = &three_layers,
                                                 .overlap = COST_OVERLAP_NONE,

@@ -178,6 +178,37 @@ START_TEST(ranks_of_a_node_share_its_link)
 }
 END_TEST
 
+/* What tables show: the same without the passes. */
+START_TEST(a_group_by_itself_takes_its_trips_its_bytes_and_its_products)
+{
+    static const struct group frozen[LAYERS] = {
+        {.name = "frozen"}, TWO_CONVOLUTIONS}; /* no factors: SFB can move neither */
+    struct cost_cluster cluster = only_link;
+    struct simulate_options like = {.cluster = &cluster, .ranks_per_node = 1};
+    struct plan_options how = among(2, NULL);
+    const struct scheme *by_ps = scheme_find(sync_schemes, "ps");
+    const struct scheme *by_sfb = scheme_find(sync_schemes, "sfb");
+    const struct ways ways = {.way = {{.scheme = by_ps}, {.scheme = by_sfb}}, .n = 2};
+    struct cost table[2 * LAYERS];
+    double ps, sfb;
+
+    how.sizes.chunk = 2 << 20;
+    ck_assert_int_eq(simulate_group(&like, &how, one, ways.way[0], &ps), 0);
+    is_about(ps, 2 * (1e-3 + 2e-3), 1e-6);
+    ck_assert_int_eq(simulate_group(&like, &how, one, ways.way[1], &sfb), 0);
+    is_about(sfb, 1e-3 + 4 * 32 * 2000 / 1e9, 1e-6);
+    cluster.gemm_flops = 1e9; /* the other's 32 rows: 2 * 1e6 * 32 operations */
+    ck_assert_int_eq(simulate_group(&like, &how, one, ways.way[1], &sfb), 0);
+    is_about(sfb, 0.064 + 1e-3 + 4 * 32 * 2000 / 1e9, 1e-6);
+    ck_assert_int_eq(cost_table(&cluster, &how, &ways, LAYERS, frozen, table), 0);
+    ck_assert_int_eq(simulate_table(&like, &how, &ways, LAYERS, frozen, table), 0);
+    for (int i = 0; i < 2 * LAYERS; i++) /* a row for each group: ps, sfb */
+        ck_assert_msg((table[i].seconds > 0) == (i >= 2 && i % 2 == 0), "%d: %g s", i,
+                      table[i].seconds);
+    is_about(table[4].seconds, ps, 1e-6); /* as large as `one`, by the same way */
+}
+END_TEST
+
 START_TEST(the_cap_slows_senders)
 {
     struct setting setting = {.work = &one_layer, .groups = one, .cluster = &only_link};
@@ -372,6 +403,7 @@ SUITE("simulate")
     tcase_add_test(forms, every_message_costs_its_sender);
     tcase_add_test(forms, a_server_receives_from_one_worker_after_the_other);
     tcase_add_test(forms, ranks_of_a_node_share_its_link);
+    tcase_add_test(forms, a_group_by_itself_takes_its_trips_its_bytes_and_its_products);
     tcase_add_test(forms, the_cap_slows_senders);
     tcase_add_test(rules, factors_in_slices_hold_nothing_back);
     tcase_add_loop_test(bytes, bytes_are_the_plans, 0, SCHEMES);

@@ -37,7 +37,6 @@ static void estimate(const struct cost_cluster *cluster, const struct plan *plan
 {
     double bytes = (double)plan->buckets[bucket].elems * sizeof(float);
 
-    out->trips = out->pieces = 1;
     out->compute_seconds =
         plan->nworkers * bytes / cluster->sum_Bps + cost_update_seconds(cluster, bytes);
 }
