@@ -19,8 +19,6 @@
 
 #include "tests/data/spec/text_cases.h"
 
-#define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
-
 static const ProtobufCMessageDescriptor *const net = &caffe__net_parameter__descriptor;
 static const ProtobufCMessageDescriptor *const solver = &caffe__solver_parameter__descriptor;
 
@@ -576,9 +574,9 @@ SUITE_IN(folder, "text")
 {
     TCase *tcase = suite_case(suite, "text");
 
-    tcase_add_loop_test(tcase, text_is_accepted_and_read_as_protoc_does, 0, COUNT(text_cases));
-    tcase_add_loop_test(tcase, printed_message_reads_back_as_it_was, 0, COUNT(text_cases));
-    tcase_add_loop_test(tcase, error_says_where_what_was_expected_and_found, 0, COUNT(errors));
+    suite_table(tcase, text_is_accepted_and_read_as_protoc_does, text_cases);
+    suite_table(tcase, printed_message_reads_back_as_it_was, text_cases);
+    suite_table(tcase, error_says_where_what_was_expected_and_found, errors);
     tcase_add_test(tcase, zero_bytes_are_refused_inside_and_outside_of_strings);
     tcase_add_test(tcase, byte_order_mark_is_skipped_with_a_notice);
     tcase_add_test(tcase, list_of_devices_is_kept_as_text);
