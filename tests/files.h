@@ -58,6 +58,19 @@ static inline const char *write_bytes(const char *path, const void *bytes, size_
     return path;
 }
 
+/* The bytes of a whole file that is smaller than `size`; how many. */
+static inline size_t read_bytes(const char *path, void *out, size_t size)
+{
+    FILE *file = fopen(path, "rb");
+    size_t n;
+
+    ck_assert_msg(file != NULL, "%s is missing", path);
+    n = fread(out, 1, size, file);
+    ck_assert_uint_lt(n, size);
+    fclose(file);
+    return n;
+}
+
 static inline const char *file_put(const char *name, const void *bytes, size_t length)
 {
     return write_bytes(in_folder(name), bytes, length);

@@ -29,6 +29,11 @@
     }                                                                                              \
     static void suite_fill(Suite *suite)
 
+#define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
+
+/* Runs the test for each row of a table: row _i. */
+#define suite_table(tcase, test, table) tcase_add_loop_test(tcase, test, 0, COUNT(table))
+
 /* A new case of the suite, which owns it. A test that takes ten minutes hangs; how fast a machine
  * is ends none. */
 static inline TCase *suite_case(Suite *suite, const char *name)

@@ -1,5 +1,7 @@
 # shellcheck shell=sh
-# What the tests of nights share: a count of failures, solvers of LeNet, digests of what was trained.
+# What the tests in boxes share: where the program is, a count of failures, solvers of LeNet, digests of what was trained.
+: "${abs_top_srcdir:=$(cd "${here:?}/../.." && pwd)}" "${POSEIDON:=$abs_top_srcdir/build/poseidon}"
+export abs_top_srcdir POSEIDON
 failures=0
 
 fail() {

@@ -6,8 +6,8 @@
 # shellcheck disable=SC2016,SC2317 # names of commands stand in backquotes; cases are called by their names
 set -u
 here=$(cd "$(dirname "$0")" && pwd) || exit 1
-: "${abs_top_srcdir:=$(cd "$here/../.." && pwd)}" "${POSEIDON:=$abs_top_srcdir/build/poseidon}"
-export abs_top_srcdir POSEIDON
+# shellcheck source=tests/cluster/common.sh
+. "$here/common.sh"
 
 if [ "${1:-}" != inside ]; then
     "$here/box.sh" --check || exit

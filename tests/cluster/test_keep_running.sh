@@ -6,8 +6,8 @@
 # shellcheck disable=SC2016 # the box's own shell expands what stands in quotes
 set -u
 here=$(cd "$(dirname "$0")" && pwd) || exit 1
-: "${abs_top_srcdir:=$(cd "$here/../.." && pwd)}" "${POSEIDON:=$abs_top_srcdir/build/poseidon}"
-export abs_top_srcdir POSEIDON
+# shellcheck source=tests/cluster/common.sh
+. "$here/common.sh"
 
 if [ "${1:-}" != inside ]; then
     "$here/box.sh" --check || exit
@@ -15,8 +15,6 @@ if [ "${1:-}" != inside ]; then
     exec "$here/box.sh" --hosts=4 --rate=1gbit -- "$here/test_keep_running.sh" inside "${1:-2}"
 fi
 kills=$2
-# shellcheck source=tests/cluster/common.sh
-. "$here/common.sh"
 folder=$(mktemp -d) || exit 1
 trap 'rm -rf "$folder"' EXIT
 cd "$folder" || exit 1

@@ -7,8 +7,8 @@
 # shellcheck disable=SC2317 # cases are called by their names
 set -u
 here=$(cd "$(dirname "$0")" && pwd) || exit 1
-: "${abs_top_srcdir:=$(cd "$here/../.." && pwd)}" "${POSEIDON:=$abs_top_srcdir/build/poseidon}"
-export abs_top_srcdir POSEIDON
+# shellcheck source=tests/cluster/common.sh
+. "$here/common.sh"
 
 if [ "${1:-}" != inside ]; then
     "$here/pbs.sh" --check || exit
@@ -20,8 +20,6 @@ shift
 folder=$(mktemp -d) || exit 1
 trap 'rm -rf "$folder"' EXIT
 chmod 755 "$folder"
-# shellcheck source=tests/cluster/common.sh
-. "$here/common.sh"
 job='' prefix=''
 mkdir -p "$folder/a night/jobs" "$folder/a night/build"
 cd "$folder/a night" || exit 1

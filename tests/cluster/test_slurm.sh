@@ -6,8 +6,8 @@
 # shellcheck disable=SC2317 # cases are called by their names
 set -u
 here=$(cd "$(dirname "$0")" && pwd) || exit 1
-: "${abs_top_srcdir:=$(cd "$here/../.." && pwd)}" "${POSEIDON:=$abs_top_srcdir/build/poseidon}"
-export abs_top_srcdir POSEIDON
+# shellcheck source=tests/cluster/common.sh
+. "$here/common.sh"
 
 if [ "${1:-}" != inside ]; then
     "$here/slurm.sh" --check || exit
@@ -29,8 +29,6 @@ echo "$BOX_NAME $SLURM_BOX_FOLDER" >"$TRACES"
 
 folder=$(mktemp -d) || exit 1
 trap 'scancel --user=root >/dev/null 2>&1; rm -rf "$folder"' EXIT
-# shellcheck source=tests/cluster/common.sh
-. "$here/common.sh"
 job=
 # A name that shells stumble over; the program lies beside the scripts.
 home="$folder/a night's

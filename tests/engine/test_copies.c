@@ -6,7 +6,7 @@
 #include "plan/probe.h"
 #include "util/error.h"
 
-#include "tests/data/solver/rule_values.h"
+#include "tests/engine/rule_cases.h"
 #include "tests/suite.h"
 
 #include <check.h>
@@ -16,8 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-
-#define NCASES ((int)(sizeof rule_cases / sizeof *rule_cases))
 
 static struct engine engine;
 static struct engine_ticket *ticket;
@@ -293,22 +291,6 @@ END_TEST
 
 enum { MOST = 5000 };
 
-static struct rule rule_of(const struct rule_case *c)
-{
-    struct rule rule = {
-        .regularization = strcmp(c->regularization, "L1") == 0 ? RULE_L1 : RULE_L2,
-        .momentum = (float)c->momentum,
-        .momentum2 = (float)c->momentum2,
-        .rms_decay = (float)c->rms_decay,
-        .delta = (float)c->delta,
-        .weight_decay = (float)c->weight_decay,
-    };
-
-    ck_assert_int_eq(rule_kind_from_name(c->type, &rule.kind), 0);
-    rule.nhistory = rule_kind_histories(rule.kind);
-    return rule;
-}
-
 /* Values, gradient and two blocks of history, one behind the other, in the engine's memory. */
 static void update(const struct engine_update *u, float *all, size_t n, enum engine_turn turn)
 {
@@ -500,7 +482,7 @@ SUITE("copies and services")
     tcase_add_test(tcase, what_lies_in_one_place_is_not_touched);
     tcase_add_test(tcase, what_runs_after_order_finds_what_was_stored);
     tcase_add_test(tcase, copies_in_turn_come_after_what_was_run_and_its_memory_is_read);
-    tcase_add_loop_test(tcase, every_rule_gives_the_values_of_numpy_and_pytorch, 0, NCASES);
+    suite_table(tcase, every_rule_gives_the_values_of_numpy_and_pytorch, rule_cases);
     tcase_add_loop_test(tcase, an_update_has_the_bits_of_the_hosts, 0, 3 * RULE_KINDS);
     tcase_add_test(tcase, the_sum_of_squares_is_that_of_long_doubles);
     tcase_add_loop_test(tcase, a_message_has_the_bits_of_the_hosts_codec, 0, 2);

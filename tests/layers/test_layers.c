@@ -548,18 +548,14 @@ SUITE("layers")
 {
     TCase *shapes = suite_case(suite, "shapes"), *errors = suite_case(suite, "errors");
 
-    tcase_add_loop_test(shapes, layer_gives_the_shape_and_the_work, 0,
-                        sizeof shape_cases / sizeof shape_cases[0]);
-    tcase_add_loop_test(shapes, softmax_loss_and_accuracy_accept_one_label_per_place, 0,
-                        sizeof label_cases / sizeof label_cases[0]);
+    suite_table(shapes, layer_gives_the_shape_and_the_work, shape_cases);
+    suite_table(shapes, softmax_loss_and_accuracy_accept_one_label_per_place, label_cases);
     tcase_add_test(shapes, looking_only_takes_the_shape_from_crop_size_with_a_notice);
     tcase_add_test(shapes, looking_only_assumes_3x224x224_and_says_so);
     tcase_add_test(shapes, looking_only_needs_no_source);
     tcase_add_test(shapes, looking_only_takes_the_given_input_shape_silently);
     tcase_add_test(shapes, mean_values_tell_the_number_of_channels);
     tcase_add_test(shapes, the_given_batch_replaces_that_of_data);
-    tcase_add_loop_test(shapes, the_given_batch_replaces_the_first_axis_of_inputs, 0,
-                        sizeof batch_cases / sizeof batch_cases[0]);
-    tcase_add_loop_test(errors, error_says_what_was_expected_and_found, 0,
-                        sizeof error_cases / sizeof error_cases[0]);
+    suite_table(shapes, the_given_batch_replaces_the_first_axis_of_inputs, batch_cases);
+    suite_table(errors, error_says_what_was_expected_and_found, error_cases);
 }

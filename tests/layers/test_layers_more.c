@@ -340,11 +340,8 @@ SUITE("more layers")
 {
     TCase *shapes = suite_case(suite, "shapes"), *errors = suite_case(suite, "errors");
 
-    tcase_add_loop_test(shapes, layer_gives_the_shape, 0,
-                        sizeof shape_cases / sizeof shape_cases[0]);
-    tcase_add_loop_test(shapes, layer_has_as_many_parameters_as_in_caffe, 0,
-                        sizeof param_cases / sizeof param_cases[0]);
+    suite_table(shapes, layer_gives_the_shape, shape_cases);
+    suite_table(shapes, layer_has_as_many_parameters_as_in_caffe, param_cases);
     tcase_add_test(shapes, three_param_entries_of_a_batch_norm_are_set_to_rest);
-    tcase_add_loop_test(errors, error_says_what_was_expected_and_found, 0,
-                        sizeof error_cases / sizeof error_cases[0]);
+    suite_table(errors, error_says_what_was_expected_and_found, error_cases);
 }

@@ -546,8 +546,7 @@ SUITE("nets of more layers")
     tcase_add_test(nets, frozen_statistics_in_training_are_said_aloud);
     tcase_add_test(nets, a_window_wholly_behind_the_image_is_said_aloud);
     tcase_add_test(nets, a_scale_behind_a_batch_norm_is_one_op_with_it);
-    tcase_add_loop_test(nets, a_scale_that_does_other_things_stands_alone, 0,
-                        sizeof apart / sizeof apart[0]);
+    suite_table(nets, a_scale_that_does_other_things_stands_alone, apart);
     tcase_add_test(nets, loss_weight_scales_the_loss_and_the_gradient);
     tcase_add_test(nets, propagate_down_stops_one_side_of_a_loss);
     tcase_add_test(nets, labels_that_learn_are_refused_by_every_loss_that_has_labels);
@@ -555,8 +554,7 @@ SUITE("nets of more layers")
     tcase_add_test(nets, a_silenced_branch_adds_nothing);
     tcase_add_test(nets, a_parameter_layer_learns_what_its_reader_passes_back);
     tcase_add_test(nets, old_forms_of_the_new_layers_are_understood);
-    tcase_add_loop_test(nets, values_out_of_range_are_refused_when_they_come, 0,
-                        sizeof value_cases / sizeof value_cases[0]);
+    suite_table(nets, values_out_of_range_are_refused_when_they_come, value_cases);
     tcase_add_test(nets, the_identity_makes_infogain_a_softmax_loss);
     tcase_add_test(nets, a_bilinear_deconvolution_enlarges_a_ramp_evenly);
     tcase_add_test(nets, sums_over_the_batch_have_the_same_bits_at_any_number_of_threads);

@@ -286,5 +286,5 @@ SUITE("fillers")
     tcase_add_test(tests, unitball_rows_sum_to_one);
     tcase_add_test(tests, bilinear_interpolates);
     tcase_add_test(tests, draws_depend_on_seed_and_parameter_only);
-    tcase_add_loop_test(tests, wrong_fillers_are_refused, 0, sizeof wrong / sizeof wrong[0]);
+    suite_table(tests, wrong_fillers_are_refused, wrong);
 }

@@ -6,7 +6,7 @@
 
 static const char *const words[] = {"input",   "plain", "param", "after", "top",
                                     "topgrad", "grad",  "pgrad", "loss"};
-static const char *const kinds[] = {"UNIT", "AWAY", "SMALL", "INTEGERS", "DISTINCT"};
+static const char *const kinds[] = {"UNIT", "AWAY", "INTEGERS", "DISTINCT"};
 
 static int find_word(const char *const *list, size_t n, const char *word)
 {
@@ -29,16 +29,13 @@ void draw_values(const struct draw *draw, size_t n, float *out)
 {
     for (int i = 0; i < (int)n; i++) {
         uint32_t h = hashed(draw->salt, i);
-        double u = (h >> 12) * 0x1p-20, away = (h & 1 ? 1 : -1) * (0.125 + 0.875 * u), value = 0;
+        double u = (h >> 12) * 0x1p-20, value = 0;
         switch (draw->kind) {
         case DRAW_UNIT:
             value = 2 * u - 1;
             break;
         case DRAW_AWAY:
-            value = away;
-            break;
-        case DRAW_SMALL:
-            value = away / 2;
+            value = (h & 1 ? 1 : -1) * (0.125 + 0.875 * u);
             break;
         case DRAW_INTEGERS:
             value = draw->a + (double)(h % (uint32_t)(draw->b - draw->a + 1));
@@ -47,7 +44,7 @@ void draw_values(const struct draw *draw, size_t n, float *out)
             value = ((i * draw->a + 7) % (int)n - (int)n / 2) / 16.0;
             break;
         }
-        out[i] = (float)value;
+        out[i] = (float)(value * (draw->scale != 0 ? draw->scale : 1) + draw->shift);
     }
 }
 
@@ -80,8 +77,8 @@ static int read_values(FILE *in, const char *mark, size_t n, float *values)
                 return -1;
         return 0;
     }
-    if (strcmp(mark, "draw") != 0 ||
-        fscanf(in, "%15s %d %d %d", kind, &draw.a, &draw.b, &draw.salt) != 4)
+    if (strcmp(mark, "draw") != 0 || fscanf(in, "%15s %d %d %d %lf %lf", kind, &draw.a, &draw.b,
+                                            &draw.salt, &draw.scale, &draw.shift) != 6)
         return -1;
     found = find_word(kinds, COUNT(kinds), kind);
     draw.kind = (enum draw_kind)found;

@@ -8,11 +8,10 @@
 #define VALUE_CASES       527 /* how many the file holds: a lost case fails */
 #define VALUE_MAX_RECORDS 64
 
-/* How elements are drawn that the file does not list; salted_case.py draws the same. */
+/* How elements are drawn that the file does not list; value_record.py draws the same. */
 enum draw_kind {
     DRAW_UNIT,     /* (-1, 1) */
     DRAW_AWAY,     /* the same, at least 1/8 from 0 */
-    DRAW_SMALL,    /* the half of AWAY */
     DRAW_INTEGERS, /* a..b */
     DRAW_DISTINCT  /* multiples of 1/16, each once; a: stride of the permutation */
 };
@@ -20,6 +19,7 @@ enum draw_kind {
 struct draw {
     enum draw_kind kind;
     int a, b, salt;
+    double scale, shift; /* of what is drawn; scale 0: 1 */
 };
 
 void draw_values(const struct draw *draw, size_t n, float *out);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "tests/mpi/conformance.h"
+#include "tests/wire/late_requests.h"
 
 /* The message that was matched last, until it is received. */
 static struct {
@@ -77,33 +78,15 @@ int MPI_Improbe(int from, int tag, MPI_Comm comm, int *flag, MPI_Message *messag
     return code;
 }
 
-/* Half of the requests, from a random place backwards or forwards: late and out of order. */
-static int test_some(int n, MPI_Request *requests, int *done, int *which, MPI_Status *statuses)
+int MPI_Testsome(int n, MPI_Request *requests, int *done, int *which, MPI_Status *statuses)
 {
-    int code = MPI_SUCCESS, start, step;
-
     if (!chaos || n == 0)
         return PMPI_Testsome(n, requests, done, which, statuses);
     if (naps && chance() % 512 == 0)
         usleep((useconds_t)(chance() % 20000));
     if (chance() % 16 == 0) /* what does not go through MPI, as a node's adding up, is late too */
         usleep((useconds_t)(chance() % 200));
-    start = (int)(chance() % (uint64_t)n);
-    step = chance() % 2 ? 1 : n - 1;
-    *done = 0;
-    for (int i = 0, at = start; i < n && code == MPI_SUCCESS; i++, at = (at + step) % n) {
-        int flag = 0;
-        if (chance() % 2)
-            code = PMPI_Test(&requests[at], &flag, &statuses[*done]);
-        if (flag)
-            which[(*done)++] = at;
-    }
-    return code;
-}
-
-int MPI_Testsome(int n, MPI_Request *requests, int *done, int *which, MPI_Status *statuses)
-{
-    return test_some(n, requests, done, which, statuses);
+    return late_test_some(chance, n, requests, done, which, statuses);
 }
 
 void counting_start(const struct plan *plan)

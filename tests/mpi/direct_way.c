@@ -14,6 +14,7 @@
 
 #include "engine/rule.h"
 #include "sync/sync.h"
+#include "tests/mpi/require.h"
 #include "tests/plan/schemes.h"
 #include "util/choice.h"
 #include "util/error.h"
@@ -22,15 +23,6 @@ enum { ELEMS = 3000, CHUNK_BYTES = 4096, ITERATIONS = 3 };
 
 static int rank, nranks, spoilt = -1;
 static const char *aware;
-
-#define REQUIRE(condition)                                                                         \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "rank %d, line %d: %s: %s\n", rank, __LINE__, #condition,              \
-                    error_text());                                                                 \
-            MPI_Abort(MPI_COMM_WORLD, 1);                                                          \
-        }                                                                                          \
-    } while (0)
 
 int MPIX_Query_cuda_support(void);
 int MPIX_Query_cuda_support(void)

@@ -7,16 +7,8 @@
 #include <sys/statvfs.h>
 
 #include "sync/node.h"
+#include "tests/mpi/require.h"
 #include "util/error.h"
-
-#define REQUIRE(condition)                                                                         \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "rank %d, line %d: %s: %s\n", rank, __LINE__, #condition,              \
-                    error_text());                                                                 \
-            MPI_Abort(MPI_COMM_WORLD, 1);                                                          \
-        }                                                                                          \
-    } while (0)
 
 static int rank, nranks;
 static struct topology topology;

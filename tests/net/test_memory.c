@@ -6,8 +6,6 @@
 
 #include <math.h>
 
-#define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
-
 static struct engine engine;
 static struct value_case *cases; /* of the layers' values */
 
@@ -489,10 +487,10 @@ SUITE("memory of blobs")
     if (!cases)
         exit(EXIT_FAILURE);
     tcase_add_checked_fixture(tc, open_engine, close_engine);
-    tcase_add_loop_test(tc, pieces_that_live_at_once_lie_apart, 0, COUNT(models));
-    tcase_add_loop_test(tc, models_compute_the_same_in_shared_memory, 0, COUNT(models));
+    suite_table(tc, pieces_that_live_at_once_lie_apart, models);
+    suite_table(tc, models_compute_the_same_in_shared_memory, models);
     tcase_add_loop_test(tc, layers_compute_the_same_in_shared_memory, 0, VALUE_CASES);
-    tcase_add_loop_test(tc, nets_compute_the_same_in_shared_memory, 0, COUNT(nets));
+    suite_table(tc, nets_compute_the_same_in_shared_memory, nets);
     tcase_add_test(tc, factors_share_their_memory_with_nobody);
     tcase_add_test(tc, what_is_kept_or_put_out_lives_to_the_end);
 }

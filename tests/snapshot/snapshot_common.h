@@ -36,19 +36,6 @@ static inline void seed_random(void)
     srand(seed);
 }
 
-/* The bytes of a whole small file. */
-static inline size_t read_bytes(const char *path, unsigned char *out, size_t size)
-{
-    FILE *file = fopen(path, "rb");
-    size_t n;
-
-    ck_assert_ptr_nonnull(file);
-    n = fread(out, 1, size, file);
-    ck_assert_uint_lt(n, size);
-    fclose(file);
-    return n;
-}
-
 /* A net of the layers in caffe.caffemodel.h5, with one more and without one of those. */
 struct net {
     float conv_w[18], conv_b[2], inception_w[8], inception_b[4], ip_w[12], ip_b[3], extra_w[6];

@@ -11,18 +11,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static size_t read_bytes(const char *path, unsigned char *out, size_t size)
-{
-    FILE *file = fopen(path, "rb");
-    size_t n;
-
-    ck_assert_ptr_nonnull(file);
-    n = fread(out, 1, size, file);
-    ck_assert_uint_lt(n, size);
-    fclose(file);
-    return n;
-}
-
 /* A net that fits the small models, with room for their weights. */
 struct small {
     float conv_w[18], conv_b[2], ip_w[8], ip_b[1], new_w[3];

@@ -4,8 +4,6 @@
 
 #include "tests/files.h"
 
-#define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
-
 static inline const char *data(const char *name)
 {
     return path_in(TEST_DATA "/spec", name);

@@ -17,8 +17,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
-
 static char folder[] = "/tmp/poseidon_nets_XXXXXX";
 
 static const struct {
@@ -446,8 +444,8 @@ SUITE_IN(folder, "models")
 {
     TCase *shapes = suite_case(suite, "shapes"), *steps = suite_case(suite, "steps");
 
-    tcase_add_loop_test(shapes, parameters_are_those_that_were_published, 0, COUNT(models));
-    tcase_add_loop_test(shapes, stages_have_the_sizes_of_the_papers_tables, 0, COUNT(models));
-    tcase_add_loop_test(shapes, solver_names_its_net_and_trains, 0, COUNT(models));
-    tcase_add_loop_test(steps, one_step_is_trained_on_two_ranks, 0, COUNT(models));
+    suite_table(shapes, parameters_are_those_that_were_published, models);
+    suite_table(shapes, stages_have_the_sizes_of_the_papers_tables, models);
+    suite_table(shapes, solver_names_its_net_and_trains, models);
+    suite_table(steps, one_step_is_trained_on_two_ranks, models);
 }

@@ -14,8 +14,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
-
 struct made {
     struct text_doc *doc;
     struct net_def *def;
@@ -378,12 +376,11 @@ SUITE("netdef")
 {
     TCase *tcase = suite_case(suite, "netdef");
 
-    tcase_add_loop_test(tcase, layer_is_kept_by_its_include_and_exclude_rules, 0, COUNT(filters));
+    suite_table(tcase, layer_is_kept_by_its_include_and_exclude_rules, filters);
     tcase_add_test(tcase, states_merge_as_solver_and_net_give_them);
-    tcase_add_loop_test(tcase, net_is_wired_with_splits_where_blobs_are_shared, 0, COUNT(nets));
+    suite_table(tcase, net_is_wired_with_splits_where_blobs_are_shared, nets);
     tcase_add_test(tcase, inserted_split_says_where_it_comes_from_and_how_to_save_it);
-    tcase_add_loop_test(tcase, bad_wiring_names_the_layer_its_line_and_the_way_out, 0,
-                        COUNT(errors));
+    suite_table(tcase, bad_wiring_names_the_layer_its_line_and_the_way_out, errors);
     tcase_add_test(tcase, net_without_a_document_is_made_as_well);
     tcase_add_test(tcase, thousands_of_layers_are_wired_quickly);
 }

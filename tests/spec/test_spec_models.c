@@ -14,18 +14,6 @@
 
 #include "tests/data/spec/real_weights.h"
 
-static size_t read_bytes(const char *path, unsigned char *out, size_t size)
-{
-    FILE *file = fopen(path, "rb");
-    size_t n;
-
-    ck_assert_ptr_nonnull(file);
-    n = fread(out, 1, size, file);
-    ck_assert_uint_lt(n, size);
-    fclose(file);
-    return n;
-}
-
 static struct model_file *open_model(const char *path)
 {
     struct model_file *file;
@@ -384,14 +372,14 @@ SUITE_IN(folder, "models")
 {
     TCase *tcase = suite_case(suite, "files");
 
-    tcase_add_loop_test(tcase, weights_of_every_form_are_found, 0, COUNT(models));
-    tcase_add_loop_test(tcase, net_inside_a_model_is_read_without_its_weights, 0, COUNT(nets));
+    suite_table(tcase, weights_of_every_form_are_found, models);
+    suite_table(tcase, net_inside_a_model_is_read_without_its_weights, nets);
     tcase_add_test(tcase, number_without_a_name_in_a_net_is_refused);
     tcase_add_test(tcase, what_is_no_model_is_told_apart);
-    tcase_add_loop_test(tcase, damage_is_named_with_its_place, 0, COUNT(damages));
+    suite_table(tcase, damage_is_named_with_its_place, damages);
     tcase_add_test(tcase, blob_has_at_most_32_axes);
-    tcase_add_loop_test(tcase, file_cut_anywhere_does_no_harm, 0, COUNT(small_files));
-    tcase_add_loop_test(tcase, file_with_one_wrong_byte_does_no_harm, 0, COUNT(small_files));
+    suite_table(tcase, file_cut_anywhere_does_no_harm, small_files);
+    suite_table(tcase, file_with_one_wrong_byte_does_no_harm, small_files);
     tcase_add_test(tcase, model_of_more_than_2_GB_is_read);
     tcase_add_test(tcase, real_models_hold_what_protoc_reads_in_them);
 }

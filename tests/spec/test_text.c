@@ -3,6 +3,7 @@
 #include "spec/caffe.pb-c.h"
 #include "spec/field.h"
 #include "spec/print.h"
+#include "tests/spec/text_cases.h"
 #include "tests/suite.h"
 #include "util/suggest.h"
 #include "spec/text.h"
@@ -17,10 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "tests/data/spec/text_cases.h"
-
-#define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
-
+static const struct text_case *text_cases;
 static const ProtobufCMessageDescriptor *const net = &caffe__net_parameter__descriptor;
 static const ProtobufCMessageDescriptor *const solver = &caffe__solver_parameter__descriptor;
 
@@ -576,9 +574,10 @@ SUITE_IN(folder, "text")
 {
     TCase *tcase = suite_case(suite, "text");
 
-    tcase_add_loop_test(tcase, text_is_accepted_and_read_as_protoc_does, 0, COUNT(text_cases));
-    tcase_add_loop_test(tcase, printed_message_reads_back_as_it_was, 0, COUNT(text_cases));
-    tcase_add_loop_test(tcase, error_says_where_what_was_expected_and_found, 0, COUNT(errors));
+    text_cases = text_cases_read();
+    tcase_add_loop_test(tcase, text_is_accepted_and_read_as_protoc_does, 0, TEXT_CASES);
+    tcase_add_loop_test(tcase, printed_message_reads_back_as_it_was, 0, TEXT_CASES);
+    suite_table(tcase, error_says_where_what_was_expected_and_found, errors);
     tcase_add_test(tcase, zero_bytes_are_refused_inside_and_outside_of_strings);
     tcase_add_test(tcase, byte_order_mark_is_skipped_with_a_notice);
     tcase_add_test(tcase, list_of_devices_is_kept_as_text);

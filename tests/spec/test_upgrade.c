@@ -14,8 +14,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
-
 #define V1_NOTICE    "F: upgraded from the old form of Caffe's nets (layers)\n"
 #define V0_NOTICE    "F: upgraded from the first form of Caffe's nets (layers with a layer inside)\n"
 #define INPUT_NOTICE "F: net-level input fields became a layer of type Input\n"
@@ -504,12 +502,12 @@ SUITE_IN(folder, "upgrade")
 {
     TCase *tcase = suite_case(suite, "upgrade");
 
-    tcase_add_loop_test(tcase, old_net_becomes_todays, 0, COUNT(nets));
-    tcase_add_loop_test(tcase, every_type_of_the_oldest_form_has_a_name_today, 0, COUNT(v0_types));
-    tcase_add_loop_test(tcase, every_type_of_2014_has_a_name_today, 0, COUNT(v1_types));
+    suite_table(tcase, old_net_becomes_todays, nets);
+    suite_table(tcase, every_type_of_the_oldest_form_has_a_name_today, v0_types);
+    suite_table(tcase, every_type_of_2014_has_a_name_today, v1_types);
     tcase_add_test(tcase, unknown_numbers_of_types_have_no_name);
     tcase_add_test(tcase, upgraded_layers_keep_their_lines);
-    tcase_add_loop_test(tcase, net_that_cannot_be_upgraded_is_refused, 0, COUNT(net_errors));
+    suite_table(tcase, net_that_cannot_be_upgraded_is_refused, net_errors);
     tcase_add_test(tcase, number_of_an_unknown_type_is_refused);
     tcase_add_test(tcase, solver_type_becomes_type);
     tcase_add_test(tcase, solver_with_both_types_is_refused);

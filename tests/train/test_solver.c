@@ -4,31 +4,13 @@
 #include "tests/suite.h"
 #include "util/error.h"
 
-#include "tests/data/solver/rule_values.h"
+#include "tests/engine/rule_cases.h"
 
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define NCASES ((int)(sizeof rule_cases / sizeof *rule_cases))
-
-static struct rule rule_of(const struct rule_case *c)
-{
-    struct rule rule = {
-        .regularization = strcmp(c->regularization, "L1") == 0 ? RULE_L1 : RULE_L2,
-        .momentum = (float)c->momentum,
-        .momentum2 = (float)c->momentum2,
-        .rms_decay = (float)c->rms_decay,
-        .delta = (float)c->delta,
-        .weight_decay = (float)c->weight_decay,
-    };
-
-    ck_assert_int_eq(rule_kind_from_name(c->type, &rule.kind), 0);
-    rule.nhistory = rule_kind_histories(rule.kind);
-    return rule;
-}
 
 static void assert_near(double found, double expected, double tolerance, const char *what, int i)
 {
@@ -67,7 +49,7 @@ START_TEST(every_rule_is_compared_with_both_sources)
     for (int type = RULE_SGD; type < RULE_KINDS; type++) {
         int numpy = 0, torch = 0;
 
-        for (int i = 0; i < NCASES; i++) {
+        for (int i = 0; i < COUNT(rule_cases); i++) {
             if (strcmp(rule_cases[i].type, rule_kind_name((enum rule_kind)type)) != 0)
                 continue;
             numpy += strcmp(rule_cases[i].source, "numpy") == 0;
@@ -372,7 +354,7 @@ SUITE("solver")
 {
     TCase *tcase = suite_case(suite, "solver");
 
-    tcase_add_loop_test(tcase, rule_gives_the_values_of_numpy_and_pytorch, 0, NCASES);
+    suite_table(tcase, rule_gives_the_values_of_numpy_and_pytorch, rule_cases);
     tcase_add_test(tcase, every_rule_is_compared_with_both_sources);
     tcase_add_test(tcase, momentum_keeps_the_rate_it_was_made_with);
     tcase_add_loop_test(tcase, any_cut_into_stretches_gives_the_same_bits, 0, 3 * RULE_KINDS);

@@ -1,6 +1,7 @@
 /* The shim's delays are the wire thread's alone, and so is its state. */
 #include "config.h" /* HAVE_SEM_CLOCKWAIT */
 
+#include "tests/wire/late_requests.h"
 #include "tests/wire/wire_rig.h"
 
 #include <semaphore.h>
@@ -70,25 +71,12 @@ int MPI_Improbe(int from, int tag, MPI_Comm comm, int *flag, MPI_Message *messag
     return PMPI_Improbe(from, tag, comm, flag, message, status);
 }
 
-/* Half of the requests, from a random place backwards or forwards: late and out of order. */
 int MPI_Testsome(int n, MPI_Request *requests, int *done, int *which, MPI_Status *statuses)
 {
-    int code = MPI_SUCCESS, start, step;
-
     if (!chaos || n == 0)
         return PMPI_Testsome(n, requests, done, which, statuses);
     dawdle(16);
-    start = (int)(chance() % (uint64_t)n);
-    step = chance() % 2 ? 1 : n - 1;
-    *done = 0;
-    for (int i = 0, at = start; i < n && code == MPI_SUCCESS; i++, at = (at + step) % n) {
-        int flag = 0;
-        if (chance() % 2)
-            code = PMPI_Test(&requests[at], &flag, &statuses[*done]);
-        if (flag)
-            which[(*done)++] = at;
-    }
-    return code;
+    return late_test_some(chance, n, requests, done, which, statuses);
 }
 
 /* ---- the rig ---- */

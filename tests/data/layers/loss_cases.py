@@ -1,7 +1,7 @@
 """Cases of losses."""
 import torch
 
-from value_record import case, generator, grid, integers, layer
+from value_record import case, grid, integers, layer
 
 
 def loss_cases():
@@ -18,7 +18,7 @@ def loss_cases():
                           ('none', 'loss_param { normalization: NONE }', 'none')]:
         for ignore in [None, -1]:
             for shape in [(4, 3), (2, 5, 2, 3)]:
-                t = torch.randint(-1 if ignore is not None else 0, 2, shape, generator=generator).double()
+                t = integers(0 if ignore is None else -1, 1, *shape)
                 r = rest
                 if ignore is not None:
                     r = rest[:-1] + ' ignore_label: -1 }' if rest else 'loss_param { ignore_label: -1 }'
@@ -42,14 +42,14 @@ def loss_cases():
          lambda x: ((x['x'] - z) ** 2).sum() / 6, {'z': z}, )
 
     for norm in ['', 'hinge_loss_param { norm: L1 }', 'hinge_loss_param { norm: L2 }']:
-        t = integers(5, 4)
-        sign = 1 - 2 * F.one_hot(t.long(), 5).double()
+        t = integers(0, 4, 4)
 
         def hinge(x):
+            sign = 1 - 2 * F.one_hot(t.long(), 5).double()
             m = torch.clamp(1 + sign * x['x'], min=0)
             return (m * m if 'L2' in norm else m).sum() / 4
         loss('hinge_' + (norm[-4:-2] or 'default'), 'HingeLoss', ['x', 't'], norm,
-             {'x': grid(4, 5, away=[(1, 0.05), (-1, 0.05)])}, hinge, {'t': t})
+             {'x': grid(4, 5, odd=True)}, hinge, {'t': t})
 
     for legacy in [False, True]:
         similar = torch.tensor([1., 0, 0, 1, 0, 0])
@@ -75,7 +75,7 @@ def loss_cases():
         rest = 'contrastive_loss_param { margin: 1 legacy_version: %s }' % str(legacy).lower()
         loss('contrastive_%d' % legacy, 'ContrastiveLoss', ['x', 'z', 's'], rest, {'x': a, 'z': b}, contrastive,
              {'s': similar}, grads=grads)
-    t = integers(4, 3)
+    t = integers(0, 3, 3)
     p = torch.tensor([[0.5, 0.125, 0.25, 0.125], [0.25, 0.25, 0.375, 0.125], [0.125, 0.5, 0.125, 0.25]])
     loss('multinomial', 'MultinomialLogisticLoss', ['x', 't'], '', {'x': p},
          lambda x: -torch.log(x['x'][range(3), t.long()]).sum() / 3, {'t': t}, tolerance=1e-5)
@@ -85,10 +85,10 @@ def loss_cases():
         places = [s for i, s in enumerate(shape) if i != axis % len(shape)]
         h = grid(classes, classes, low=0, high=2)
         for ignore in [False, True]:
-            t = integers(classes, *places)
-            keep = torch.where(t == 1, 0.0, 1.0) if ignore else torch.ones(places)
+            t = integers(0, classes - 1, *places)
 
             def infogain(x):
+                keep = torch.where(t == 1, 0.0, 1.0) if ignore else torch.ones(places)
                 logp = torch.log_softmax(x['x'], axis).movedim(axis, -1)
                 return -((h[t.long()] * logp).sum(-1) * keep).sum() / max(1, float(keep.sum()))
             rest = 'infogain_loss_param { axis: %d }' % axis + (' loss_param { ignore_label: 1 }' if ignore else '')

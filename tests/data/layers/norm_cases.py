@@ -71,7 +71,7 @@ def batch_norm_cases():
     case('batch_norm_own_stats_in_test', [layer('l', 'BatchNorm', ['x'], ['y'],
                                                 'batch_norm_param { use_global_stats: false }', [])],
          {'x': grid(2, 5, 3, 3)}, train(1e-5), params=stats(5), after=running(0.999), train=False)
-    far = grid(4, 3, 4, 4) / 4 + 1000
+    far = grid(4, 3, 4, 4, low=-0.5, high=0.5, step=1 / 64, shift=1000)
     case('batch_norm_far_from_zero', [layer('l', 'BatchNorm', ['x'], ['y'])], {'x': far},
          train(1e-5), params=stats(3), after=running(0.999), differences=False, tolerance=5e-5)
 

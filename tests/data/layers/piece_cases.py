@@ -63,7 +63,7 @@ def piece_cases():
 
     for bias in [True, False]:
         for shape in [(4,), (2, 3), (3, 1, 1, 1)]:
-            index = integers(5, *shape)
+            index = integers(0, 4, *shape)
             p = [grid(5, 3)] + ([grid(3)] if bias else [])
             case('embed_%d_%s' % (bias, 'x'.join(map(str, shape))),
                  [layer('l', 'Embed', ['i'], ['y'], 'embed_param { input_dim: 5 num_output: 3 bias_term: %s }'
@@ -76,7 +76,6 @@ def piece_cases():
 
 
 def reduction_cases():
-    zero = [(0, 0.05)]
     for op, f in [('SUM', lambda x: x.sum(-1)), ('ASUM', lambda x: x.abs().sum(-1)),
                   ('SUMSQ', lambda x: (x * x).sum(-1)), ('MEAN', lambda x: x.mean(-1))]:
         for axis in [0, 1, -1, 2]:
@@ -85,7 +84,7 @@ def reduction_cases():
             case('reduction_%s_%d' % (op, axis),
                  [layer('l', 'Reduction', ['x'], ['y'],
                         'reduction_param { operation: %s axis: %d coeff: -1.5 }' % (op, axis))],
-                 {'x': grid(*shape, away=zero)}, lambda x, w: [-1.5 * f(x['x'].reshape(shape[:a] + (-1,)))])
+                 {'x': grid(*shape, odd=True)}, lambda x, w: [-1.5 * f(x['x'].reshape(shape[:a] + (-1,)))])
 
     def argmax(x, k, axis, values):
         n = x.shape[0]
@@ -105,7 +104,7 @@ def reduction_cases():
                 p = 'top_k: %d out_max_val: %s' % (k, 'true' if values else 'false')
                 if axis is not None:
                     p += ' axis: %d' % axis
-                x = torch.round(grid(2, 5, 3, 4))  # with ties
+                x = integers(-2, 2, 2, 5, 3, 4)  # with ties
                 case('argmax_%d_%d_%s' % (k, values, axis), [hidden('l', 'ArgMax', ['x'], ['y'], 'argmax_param { %s }' % p)],
                      {'x': x}, lambda x, w: [argmax(x['x'], k, axis, values)], train=False)
     case('argmax_rows', [hidden('l', 'ArgMax', ['x'], ['y'])], {'x': grid(4, 7)},
@@ -147,14 +146,14 @@ def in_place_cases():
                                     hidden('d', 'Dropout', ['y'], ['y'], 'dropout_param { dropout_ratio: 0 }'),
                                     hidden('p', 'Power', ['y'], ['y'], 'power_param { scale: -1 shift: -1 }'),
                                     layer('t', 'TanH', ['y'], ['y'])],
-         {'x': grid(3, 5, away=[(0, 0.05)])}, lambda x, w: [torch.tanh(-1 - torch.relu(2 * x['x']))])
+         {'x': grid(3, 5, odd=True)}, lambda x, w: [torch.tanh(-1 - torch.relu(2 * x['x']))])
     case('split_both_in_place', [hidden('s', 'Split', ['x'], ['a', 'b']), hidden('r', 'ReLU', ['a'], ['a']),
                                  hidden('t', 'TanH', ['b'], ['b']), layer('e', 'Eltwise', ['a', 'b'], ['y'])],
-         {'x': grid(3, 5, away=[(0, 0.05)])}, lambda x, w: [torch.relu(x['x']) + torch.tanh(x['x'])])
+         {'x': grid(3, 5, odd=True)}, lambda x, w: [torch.relu(x['x']) + torch.tanh(x['x'])])
     for op, f in [('SUM', lambda a, b: a + b), ('PROD', lambda a, b: a * b), ('MAX', torch.maximum)]:
         case('eltwise_in_place_' + op, [hidden('a', 'Power', ['x'], ['y'], 'power_param { scale: 2 }'),
                                         layer('e', 'Eltwise', ['y', 'z'], ['y'], 'eltwise_param { operation: %s }' % op)],
-             {'x': distinct(2, 9, 2, 2) / 4, 'z': distinct(2, 9, 2, 2) / 4 + 0.03125},
+             {'x': distinct(2, 9, 2, 2, scale=0.5), 'z': distinct(2, 9, 2, 2, scale=0.5, shift=1 / 64)},
              lambda x, w: [f(2 * x['x'], x['z'])], differences=op != 'MAX')
     case('split_both_in_place_test', [hidden('s', 'Split', ['x'], ['a', 'b']), hidden('d', 'Dropout', ['a'], ['c']),
                                       hidden('r', 'ReLU', ['c'], ['c']),

@@ -1,50 +1,20 @@
-"""Cases whose inputs and parameters the file does not list: draw here and draw_values in
-tests/layers/value_cases.c make the same numbers, exact in single precision, from a salt."""
+"""Cases with a loss of their own, and salts by their number."""
 import math
 import re
 
-import numpy as np
-import torch
-
-from value_record import hidden, out, record
-
-
-def hashed(salt, n):
-    h = (np.arange(n, dtype=np.uint64) * 2654435761 + salt * 40503 + 12345) & 0xFFFFFFFF
-    h = ((h ^ (h >> 16)) * 2246822519) & 0xFFFFFFFF
-    h = ((h ^ (h >> 13)) * 3266489917) & 0xFFFFFFFF
-    return h ^ (h >> 16)
-
-
-def draw(kind, a, b, salt, n):
-    """UNIT: (-1, 1). AWAY: the same, but |v| >= 1/8 (no kink near). SMALL: its half. INTEGERS: a..b.
-    DISTINCT: a permutation of multiples of 1/16, stride a."""
-    h = hashed(salt, n)
-    u = (h >> 12).astype(np.float64) * 2.0**-20
-    if kind == "UNIT":
-        return 2 * u - 1
-    if kind in ("AWAY", "SMALL"):
-        return np.where(h & 1, 1, -1) * (0.125 + 0.875 * u) / (2 if kind == "SMALL" else 1)
-    if kind == "INTEGERS":
-        return a + (h % np.uint64(b - a + 1)).astype(np.float64)
-    assert kind == "DISTINCT"
-    return ((np.arange(n) * a + 7) % n - n // 2) / 16.0
+from value_record import drawn, hidden, out, record, stride
 
 
 class Values:
-    def __init__(self, name, shape, kind="UNIT", a=0, b=0):
-        n = int(np.prod(shape))
-        if kind == "DISTINCT":
-            a = next(s for s in range(int(n * 0.618) | 1, 2 * n + 2) if math.gcd(s, n) == 1)
-        self.name, self.shape, self.kind, self.a, self.b, self.n = name, shape, kind, a, b, n
+    def __init__(self, name, shape, kind="UNIT", a=0, b=0, scale=1.0):
+        a = stride(math.prod(shape)) if kind == "DISTINCT" else a
+        self.name, self.shape, self.kind, self.a, self.b, self.scale = name, shape, kind, a, b, scale
 
     def draw(self, salt, head):
         """The tensor, after its line."""
-        values = draw(self.kind, self.a, self.b, salt, self.n)
-        assert np.array_equal(values.astype(np.float32), values)
-        out.append("%s %d%s draw %s %d %d %d" % (head, len(self.shape), "".join(" %d" % d for d in self.shape),
-                                                 self.kind, self.a, self.b, salt))
-        return torch.from_numpy(values.astype(np.float64)).reshape(self.shape).requires_grad_(self.name != "label")
+        values = drawn(self.shape, self.kind, self.a, self.b, self.scale, own_salt=salt)
+        record(head, values)
+        return values.requires_grad_(self.name != "label")
 
 
 ncases = 0
@@ -58,7 +28,7 @@ def Case(name, text, inputs, params, compute, tolerance=3e-6):
     if not isinstance(params, dict):
         params = {re.search("name: '(.*?)'", text).group(1): params}
     owners = [(owner, i) for owner, shapes in params.items() for i, s in enumerate(shapes) if s]
-    values = [Values("p%d" % k, params[owner][i], "SMALL") for k, (owner, i) in enumerate(owners)]
+    values = [Values("p%d" % k, params[owner][i], "AWAY", scale=0.5) for k, (owner, i) in enumerate(owners)]
     out.extend(["case " + name, "phase TRAIN", *("layer " + line for line in text.splitlines())])
     salt = ncases * 32
     ncases += 1

@@ -1,34 +1,76 @@
-"""The lines of values.txt, and cases whose inputs are drawn from one stream.
+"""The lines of values.txt, and how inputs are drawn.
 
-One record per line: a word, its arguments, "naxes dim..." and the values, or how they are drawn (salted_case.py).
-Drawn from the stream, inputs are multiples of 1/16, exact in single precision."""
+One record per line: a word, its arguments, "naxes dim..." and ": values", or "draw" and how the values are drawn.
+draw here and draw_values in tests/layers/value_cases.c make the same numbers, exact in single precision, from a salt. A
+drawn tensor remembers how it was drawn; what is computed from one is listed."""
+import math
+
+import numpy as np
 import torch
 
 torch.set_default_dtype(torch.float64)
-SEED = 1701
-generator = torch.Generator().manual_seed(SEED)
 out = []
+salt = 0
 
 
-def grid(*shape, low=-2.0, high=2.0, away=None):
-    """Random multiples of 1/16; `away`: numbers (with a distance) to keep clear of."""
-    while True:
-        x = torch.randint(round(low * 16), round(high * 16) + 1, shape, generator=generator) / 16.0
-        for kink, distance in away or []:
-            x = torch.where((x - kink).abs() < distance, x + 2 * distance, x)
-        return x
+def group(number, make):
+    """Cases whose salts do not depend on other groups."""
+    global salt
+    salt = number * 1000
+    make()
 
 
-def distinct(*shape, step=0.125):
-    """All values differ by at least `step`."""
-    n = 1
-    for s in shape:
-        n *= s
-    return ((torch.randperm(n, generator=generator) - n // 2) * step).reshape(shape)
+def hashed(salt, n):
+    h = (np.arange(n, dtype=np.uint64) * 2654435761 + salt * 40503 + 12345) & 0xFFFFFFFF
+    h = ((h ^ (h >> 16)) * 2246822519) & 0xFFFFFFFF
+    h = ((h ^ (h >> 13)) * 3266489917) & 0xFFFFFFFF
+    return h ^ (h >> 16)
 
 
-def integers(n, *shape):
-    return torch.randint(0, n, shape, generator=generator).double()
+def draw(kind, a, b, salt, n):
+    """UNIT: (-1, 1). AWAY: the same, but |v| >= 1/8 (no kink near). INTEGERS: a..b. DISTINCT: a permutation of
+    multiples of 1/16, stride a."""
+    h = hashed(salt, n)
+    u = (h >> 12).astype(np.float64) * 2.0**-20
+    if kind == 'UNIT':
+        return 2 * u - 1
+    if kind == 'AWAY':
+        return np.where(h & 1, 1, -1) * (0.125 + 0.875 * u)
+    if kind == 'INTEGERS':
+        return a + (h % np.uint64(b - a + 1)).astype(np.float64)
+    assert kind == 'DISTINCT'
+    return ((np.arange(n) * a + 7) % n - n // 2) / 16.0
+
+
+def drawn(shape, kind, a=0, b=0, scale=1.0, shift=0.0, own_salt=None):
+    """own_salt: of a case that has salts of its own."""
+    global salt
+    if own_salt is None:
+        own_salt = salt
+        salt += 1
+    values = draw(kind, a, b, own_salt, math.prod(shape)) * scale + shift
+    assert np.array_equal(values.astype(np.float32), values)
+    tensor = torch.from_numpy(values).reshape(shape)
+    tensor.drawn = '%s %d %d %d %.9g %.9g' % (kind, a, b, own_salt, scale, shift)
+    return tensor
+
+
+def grid(*shape, low=-2.0, high=2.0, odd=False, step=1 / 16, shift=0.0):
+    """Multiples of 1/16; odd: of 1/32, only odd ones, which keep off all multiples of 1/16."""
+    return drawn(shape, 'INTEGERS', round(low / step), round(high / step) - odd, step, shift + odd * step / 2)
+
+
+def stride(n):
+    return next(s for s in range(int(n * 0.618) | 1, 2 * n + 2) if math.gcd(s, n) == 1)
+
+
+def distinct(*shape, scale=1.0, shift=0.0):
+    """Multiples of 1/16, each once."""
+    return drawn(shape, 'DISTINCT', stride(math.prod(shape)), 0, scale, shift)
+
+
+def integers(low, high, *shape):
+    return drawn(shape, 'INTEGERS', low, high)
 
 
 def number(v, digits):
@@ -39,10 +81,13 @@ def number(v, digits):
 
 
 def record(head, tensor):
-    dims = list(tensor.shape)
+    head += ' %d%s' % (tensor.dim(), ''.join(' %d' % d for d in tensor.shape))
+    if hasattr(tensor, 'drawn'):
+        out.append('%s draw %s' % (head, tensor.drawn))
+        return
     digits = 9 if head.split()[0] in ('input', 'plain', 'param', 'topgrad') else 8
     values = ' '.join(number(v, digits) for v in tensor.reshape(-1).tolist())
-    out.append('%s %d%s : %s' % (head, len(dims), ''.join(' %d' % d for d in dims), values))
+    out.append('%s : %s' % (head, values))
 
 
 def layer(name, kind, bottoms, tops, rest='', weights=None):

@@ -1,10 +1,10 @@
 #!/usr/bin/python3
-"""Writes text_cases.h: what protoc makes of pieces of text.
+"""Writes text_cases.txt: what protoc makes of pieces of text.
 
-    generate_text.py src/spec/caffe.proto >text_cases.h
+    generate_text.py src/spec/caffe.proto >text_cases.txt
 
-Each case is a text, the message it is read as, and either the bytes that `protoc --encode` gives or
-the fact that it refuses. The reader has to agree with all of them.
+Each line is a case: the message that the text is read as, whether `protoc --encode` accepts it, the text, and
+the bytes that protoc gives; bytes that cannot be printed are "\\ooo". The reader has to agree with all of them.
 """
 import subprocess
 import sys
@@ -131,35 +131,15 @@ def encode(proto, message, text):
     return run.stdout if run.returncode == 0 else None
 
 
-def c_string(data, columns=60):
-    """As C string literals, cut into pieces so that \\x cannot run on."""
-    parts = []
-    for i in range(0, max(len(data), 1), columns):
-        piece = ""
-        for b in data[i:i + columns]:
-            c = chr(b)
-            piece += {"\\": "\\\\", '"': '\\"', "\n": "\\n", "?": "\\?"}.get(
-                c, c if 32 <= b < 127 else "\\%03o" % b)
-        parts.append('"' + piece + '"')
-    return "\n     ".join(parts)
+def escaped(data):
+    return "".join(chr(b) if 32 <= b < 127 and b != 92 else "\\%03o" % b for b in data)
 
 
 def main():
-    proto = sys.argv[1]
-    version = subprocess.run(["protoc", "--version"], capture_output=True, text=True, check=True)
-    print("/* Made by generate_text.py with %s. */" % version.stdout.strip())
-    print("static const struct {\n    const ProtobufCMessageDescriptor *type;\n    const char *text;\n"
-          "    size_t length;\n    bool accepted;\n    const char *bytes;\n    size_t nbytes;\n"
-          "} text_cases[] = {")
     for message, text in CASES:
         raw = text.encode("latin-1")
-        got = encode(proto, message, raw)
-        name = {NET: "net_parameter", SOLVER: "solver_parameter", BLOB: "blob_proto",
-                DATUM: "datum", SHAPE: "blob_shape"}[message]
-        print("    {&caffe__%s__descriptor,\n     %s,\n     %d, %s,\n     %s,\n     %d}," %
-              (name, c_string(raw), len(raw), "true" if got is not None else "false",
-               c_string(got or b""), len(got or b"")))
-    print("};")
+        got = encode(sys.argv[1], message, raw)
+        print(message, "refused" if got is None else "accepted", escaped(raw), escaped(got or b""), sep="\t")
 
 
 main()
