@@ -57,9 +57,9 @@ train '*' --tune=chunk=1k --tune=no-fusion --math=fp32 -tune deterministic=true 
 # what the engine does not use
 for command in "test --model=n --weights=w" "time --model=n" "classify --model=n --weights=w x.png" \
     "extract --model=n --weights=w --blobs=x o.h5"; do
-    for option in --math=bf16 --tune=no-graphs --tune=workspace=1m; do
+    for option in --tune=no-graphs --tune=workspace=1m; do
         # shellcheck disable=SC2086 # words
-        refuses "*${option%=[b1]*} is for --engine=cuda alone; the engine is cpu*" $command $option
+        refuses "*${option%=1*} is for --engine=cuda alone; the engine is cpu*" $command $option
     done
     # shellcheck disable=SC2086
     refuses "*--engine=replay computes nothing: 'poseidon train' alone takes it*" $command --engine=replay

@@ -25,8 +25,7 @@ to finetune but not both | --snapshot=x.solverstate --weights=x.caffemodel
 --engine=replay computes nothing and trains nothing: --tune=deterministic does not apply | --engine=replay --tune=deterministic
 --engine=replay computes nothing and trains nothing: --tune=convolution does not apply | --engine=replay --tune=convolution=direct
 --engine=replay computes nothing and trains nothing: --tune=no-fusion does not apply | --engine=replay --tune=no-fusion
---math is for --engine=cuda alone; the engine is cpu | --math=bf16
---math is for --engine=cuda alone; the engine is cpu | --engine=cpu --math=tf32
+engine 'cpu': --math=tf32 is for GPUs; the CPU has fp32 and bf16 | --engine=cpu --math=tf32
 --tune=no-graphs is for --engine=cuda alone; the engine is cpu | --tune=no-graphs
 --tune=workspace is for --engine=cuda alone; the engine is cpu | --tune=workspace=1m
 --tune=share-gpu is for --engine=cuda alone; the engine is cpu | --tune=share-gpu
