@@ -39,7 +39,8 @@ bool cpu_has_bf16(void)
 
 const void *cpu_round(struct cpu_engine *engine, enum cpu_work_slot slot, const float *x, size_t n)
 {
-    uint16_t *half = (uint16_t *)engine->work[slot].data;
+    void *memory = engine->work[slot].data;
+    uint16_t *half = memory;
 
 #pragma omp parallel for if (n > CPU_PIECE)
     for (size_t i = 0; i < n; i += CPU_PIECE)
