@@ -14,7 +14,7 @@
 
 #define EQUAL  1e-9 /* of the seconds that are compared: a tie */
 #define ENOUGH 5e-4 /* of the passes: nothing that is left to gain is worth looking for */
-#define NEAR   0.03 /* of an iteration: what a wider window may make up for */
+#define NEAR   0.05 /* of an iteration: what a wider window may make up for */
 #define WORTH  0.01 /* of the best exact iteration: saving less is not worth any rounding */
 
 enum { MERGES = 2, MIXES = 10, BOTH = 2, MOST_TRIED = 512, SURELY_WIDENED = 3, WIDEST = 4 };

@@ -53,7 +53,7 @@ struct choose_answer {
  * passes as let one of the last groups be as well off without factors (the less the link is waited
  * for, the more the passes count). Each is
  * merged as suits the network and not at all (or up to how->sizes.merge, where that is given). The
- * best three plans, and all that are within 3 % of the best, are also played with windows twice and
+ * best three plans, and all that are within 5 % of the best, are also played with windows twice and
  * four times as wide, unless the passes alone take as long to 0.05 %: where many homes are busy,
  * one that suits a few ranks is full of messages that wait for them while links to others stand
  * idle; but what is urgent waits behind it. Equal seconds (to 1e-9 of them) go to the earlier in
