@@ -12,7 +12,6 @@ struct batch_norm {
     struct kernel_channels view;
     struct kernel_batch_norm args;
     float *mean, *inverse; /* of the last forward; one piece of memory */
-    double own;            /* elements of a channel in this rank's batch */
     double
         *shared; /* 2 per channel and one more: what all ranks add up; NULL: nothing. The host's */
 };
@@ -31,7 +30,6 @@ static int batch_norm_create(struct cuda_op *op)
         (struct kernel_batch_norm){.elems = (double)shape_elems(&x->shape) / (double)channels,
                                    .fraction = a->fraction,
                                    .eps = a->eps};
-    bn->own = bn->args.elems;
     bn->mean = cuda_op_alloc(op, 2 * channels * sizeof(float), "batch statistics");
     if (!bn->mean)
         return -1;
@@ -56,7 +54,7 @@ static int batch_norm_share(struct batch_norm *bn, double *sums)
                                    stream)) ||
         cuda_check(cudaStreamSynchronize(stream)))
         return -1;
-    bn->shared[count] = bn->own;
+    bn->shared[count] = (double)bn->view.outer * (double)bn->view.inner; /* of this rank */
     if (ranks->sum(ranks->context, bn->shared, (int)count + 1))
         return -1;
     bn->args.elems = bn->shared[count];

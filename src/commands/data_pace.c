@@ -11,35 +11,31 @@
 #include "util/units.h"
 #include "util/workers.h"
 
-static double processor_seconds(void)
+/* Passes for that long, and what they took. */
+static int read_for(struct net *net, double seconds, struct data_pace *out)
 {
-    struct timespec now;
-
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
-/* What is ready ahead, and threads that are added while a pass has to wait, come before the clock
- * starts. */
-static int read_on(struct net *net, struct data_pace *out)
-{
-    const double ahead = 0.7, seconds = 1.5;
     const struct run run = {.seed = 1};
-    double begin = clock_seconds(), wall = 0, processor = 0, images = 0;
+    const double begin = clock_seconds();
+    const clock_t used = clock();
+    double images = 0, wall;
 
-    for (bool counts = false; !counts || clock_seconds() - wall < seconds;
-         images += net_batch(net)) {
-        if (!counts && clock_seconds() - begin >= ahead) {
-            counts = true;
-            images = 0;
-            wall = clock_seconds();
-            processor = processor_seconds();
-        }
+    do {
         if (net_forward(net, &run, NULL, NULL))
             return -1;
-    }
-    out->images = images / (clock_seconds() - wall);
-    out->processor = (processor_seconds() - processor) / images;
+        images += net_batch(net);
+        wall = clock_seconds() - begin;
+    } while (wall < seconds);
+    out->images = images / wall;
+    out->processor = (double)(clock() - used) / CLOCKS_PER_SEC / images;
+    return 0;
+}
+
+/* What is ready ahead, and threads that are added while a pass has to wait, come before what
+ * counts. */
+static int read_on(struct net *net, struct data_pace *out)
+{
+    if (read_for(net, 0.7, out) || read_for(net, 1.5, out))
+        return -1;
     out->threads = 0;
     for (int i = 0; i < net->nlayers; i++)
         out->threads += net->layers[i].feeder ? feeder_threads(net->layers[i].feeder) : 0;

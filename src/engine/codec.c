@@ -57,20 +57,22 @@ KERNEL static void add_halves(const uint16_t *restrict half, size_t n, float *re
         sum[i] += float_of((uint32_t)half[i] << 16);
 }
 
-KERNEL void bf16_round(float *restrict x, size_t n, uint16_t *restrict half)
+KERNEL void bf16_take(const float *restrict x, size_t n, uint16_t *restrict half)
 {
-    for (size_t i = 0; i < n; i++) {
-        uint32_t rounded = round_to_bf16(bits_of(x[i]));
-
-        half[i] = (uint16_t)(rounded >> 16);
-        x[i] = float_of(rounded);
-    }
+    for (size_t i = 0; i < n; i++)
+        half[i] = (uint16_t)(round_to_bf16(bits_of(x[i])) >> 16);
 }
 
 KERNEL void bf16_expand(const uint16_t *restrict half, size_t n, float *restrict out)
 {
     for (size_t i = 0; i < n; i++)
         out[i] = float_of((uint32_t)half[i] << 16);
+}
+
+void bf16_round(float *x, size_t n, uint16_t *half)
+{
+    bf16_take(x, n, half);
+    bf16_expand(half, n, x);
 }
 
 static void bf16_encode(const float *x, float *residual, size_t rows, size_t n, void *out)

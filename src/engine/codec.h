@@ -27,9 +27,11 @@ struct codec {
 /* bfloat16: the upper half of a float, rounded to nearest even. */
 extern const struct codec codec_bf16;
 
-/* The same without a residual: what rounding takes from x is lost, and x is what is left of it. */
-void bf16_round(float *x, size_t n, uint16_t *half);
+/* The same without a residual; and back. By the calling thread alone. */
+void bf16_take(const float *x, size_t n, uint16_t *half);
 void bf16_expand(const uint16_t *half, size_t n, float *out);
+/* Both: what rounding takes from x is lost, and x is what is left of it. */
+void bf16_round(float *x, size_t n, uint16_t *half);
 
 /* One bit per value and, per row, the two means that the bits stand for (Seide et al., "1-Bit
  * Stochastic Gradient Descent and its Application to Data-Parallel Distributed Training of Speech

@@ -1,6 +1,7 @@
-/* The choice of schemes by simulation. What each group takes by itself, and what it takes of the
- * link, cannot tell which choice waits where the link is nearly full. So they only give a few mixes
- * beside what the user could have named; whole plans are played, and that alone decides. */
+/* The choice of schemes by simulation. The seconds of each group by itself, and the seconds that it
+ * keeps the link, do not tell for which group the next pass waits once the link is nearly full.
+ * They give a few mixes beside the schemes that the user could have named; whole plans are played,
+ * and the shortest one is taken. */
 #include "simulate/choose.h"
 
 #include "util/alloc.h"

@@ -45,7 +45,7 @@ struct course {
     int64_t saved;   /* the last snapshot that was begun, or that training starts from; -1: none */
 };
 
-/* Whether what comes every `every` iterations (0: never) comes at that one. */
+/* Whether a test or a snapshot of every `every` iterations (0: never) is due at `iteration`. */
 static inline bool course_is_due(int every, int64_t iteration)
 {
     return every > 0 && iteration % every == 0;

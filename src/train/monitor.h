@@ -59,9 +59,9 @@ void monitor_enter(struct monitor *monitor, int64_t iteration, int phase);
 /* ---- agree_signals.c ---- */
 
 /* Between two iterations, `iteration` to come: puts into monitor->signals.effect what signals to
- * any rank ask for, the same on all ranks, and whether rank 0's tests have found `enough`. now: of
- * all signals that have come so far, which waits for all ranks; else of those that came a while
- * ago, and nobody waits. Collective, servers included. */
+ * any rank ask for, the same on all ranks, and whether rank 0's tests have found `enough`. now:
+ * waits for all ranks, and counts every signal up to this call; else waits for nobody, and counts
+ * signals up to an earlier question. Collective, servers included. */
 int monitor_ask(struct monitor *monitor, struct sync *sync, bool enough, int64_t iteration,
                 bool now);
 

@@ -116,7 +116,6 @@ static void log_decays(const struct job *job, const struct net *net)
     strbuf_free(&list);
 }
 
-/* Whose mean over ranks is not what one rank with all samples has. */
 /* --sync-bn: what its passes wait for. */
 static void log_joins(const struct job *job, const struct net *net)
 {
@@ -132,13 +131,14 @@ static void log_joins(const struct job *job, const struct net *net)
     }
     if (layers > 0)
         LOG_INFO(job->log,
-                 "BatchNorm over %d workers: in each pass, %d layer%s add%s up statistics, %zu "
-                 "values at most",
-                 job->nworkers, layers, layers == 1 ? "" : "s", layers == 1 ? "s" : "", most);
+                 "BatchNorm over %d workers: in each pass, %s add%s up statistics, %zu values at "
+                 "most",
+                 job->nworkers, units_count(layers, "layer").text, layers == 1 ? "s" : "", most);
     else if (job->options->sync_bn && job->nworkers > 1)
         LOG_WARNING(job->log, "--sync-bn: no BatchNorm of the net makes statistics in training");
 }
 
+/* Whose mean over ranks is not what one rank with all samples has. */
 static void log_sums(const struct job *job, const struct net *net)
 {
     struct strbuf list = {.data = NULL};

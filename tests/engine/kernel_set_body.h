@@ -15,6 +15,7 @@
 #define tree_sum_omit       RENAMED(tree_sum_omit, SET)
 #define tree_sum_slices     RENAMED(tree_sum_slices, SET)
 #define codec_bf16          RENAMED(codec_bf16, SET)
+#define bf16_take           RENAMED(bf16_take, SET)
 #define bf16_round          RENAMED(bf16_round, SET)
 #define bf16_expand         RENAMED(bf16_expand, SET)
 #define codec_onebit        RENAMED(codec_onebit, SET)

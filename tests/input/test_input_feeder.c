@@ -169,6 +169,23 @@ START_TEST(a_borrowed_batch_survives_a_seek)
 }
 END_TEST
 
+/* The next batch of a feeder of values, and of one of bytes. */
+struct both {
+    const float *const *expected, *const *found;
+    const uint8_t *pixels;
+    const struct engine_window *windows;
+};
+
+static struct both next_both(struct feeder *values, struct feeder *bytes)
+{
+    struct both b;
+
+    expect_ok(feeder_next(values, &b.expected));
+    expect_ok(feeder_next(bytes, &b.found));
+    feeder_bytes(bytes, &b.pixels, &b.windows);
+    return b;
+}
+
 /* What an engine that makes the values itself is given, against what the feeder makes. */
 START_TEST(bytes_turned_at_their_windows_are_the_transformed_values)
 {
@@ -180,18 +197,14 @@ START_TEST(bytes_turned_at_their_windows_are_the_transformed_values)
     struct feeder *bytes = feed(fake_create(23), o, true);
 
     for (int pass = 0; pass < 8; pass++) {
-        const float *const *expected, *const *found;
-        const struct engine_window *windows;
-        const uint8_t *pixels;
-        expect_ok(feeder_next(values, &expected));
-        expect_ok(feeder_next(bytes, &found));
-        feeder_bytes(bytes, &pixels, &windows);
-        ck_assert_ptr_null(found[0]);
+        const struct both b = next_both(values, bytes);
+
+        ck_assert_ptr_null(b.found[0]);
         for (int k = 0; k < 5; k++) {
-            ck_assert(found[1][k] == expected[1][k]);
+            ck_assert(b.found[1][k] == b.expected[1][k]);
             for (int e = 0; e < 4; e++)
-                ck_assert((float)pixels[4 * k + (windows[k].mirror ? e ^ 1 : e)] ==
-                          expected[0][4 * k + e]);
+                ck_assert((float)b.pixels[4 * k + (b.windows[k].mirror ? e ^ 1 : e)] ==
+                          b.expected[0][4 * k + e]);
         }
     }
     feeder_destroy(values);
@@ -249,19 +262,14 @@ START_TEST(the_cpu_engine_makes_values_of_bytes_and_takes_floats_among_them)
     o.engine = &engine;
     bytes = feed(fakes[1], o, true);
     for (int pass = 0; pass < 8; pass++) {
-        const float *const *expected, *const *found;
-        const struct engine_window *windows;
-        const uint8_t *pixels;
+        const struct both b = next_both(values, bytes);
 
-        expect_ok(feeder_next(values, &expected));
-        expect_ok(feeder_next(bytes, &found));
-        feeder_bytes(bytes, &pixels, &windows);
-        expect_ok(services->images_write(engine.context, images, &top.value, pixels, windows));
+        expect_ok(services->images_write(engine.context, images, &top.value, b.pixels, b.windows));
         for (int e = 0; e < 20; e++)
             if ((5 * pass + e / 4) % 23 == 4)
-                ck_assert(y[e] == expected[0][e] && y[e] - floorf(y[e]) == 0.5f);
+                ck_assert(y[e] == b.expected[0][e] && y[e] - floorf(y[e]) == 0.5f);
             else
-                ck_assert_float_eq(y[e], (expected[0][e] - mean[0]) * args.scale);
+                ck_assert_float_eq(y[e], (b.expected[0][e] - mean[0]) * args.scale);
     }
     feeder_destroy(values);
     feeder_destroy(bytes);

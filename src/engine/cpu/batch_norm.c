@@ -15,13 +15,17 @@ struct batch_norm {
     struct cpu_channels view;
     double *sums;   /* 4 per slot: mean and variance of the last forward; two sums of backward */
     double *shared; /* 2 per channel and one more: what all ranks add up; NULL: nothing */
-    int64_t channels;
-    double count; /* elements of a channel in the last forward, of all ranks where they add up */
-    float *slots; /* 6 per slot, see below; one piece of memory with what follows */
+    double count;   /* elements of a channel in the last forward, of all ranks where they add up */
+    float *slots;   /* 6 per slot, see below; one piece of memory with what follows */
     float *mean, *inverse; /* of the last forward */
     float *a, *b, *d;
     float *kept; /* forward's b */
 };
+
+static size_t batch_norm_channels(const struct batch_norm *bn)
+{
+    return shape_elems(&bn->op.args.params[MEAN]->shape);
+}
 
 static int batch_norm_create(struct cpu_op *op)
 {
@@ -35,11 +39,10 @@ static int batch_norm_create(struct cpu_op *op)
     bn->sums = cpu_op_alloc(op, (size_t)bn->view.slots * 4 * sizeof *bn->sums, "batch statistics");
     bn->slots =
         cpu_op_alloc(op, (size_t)bn->view.slots * 6 * sizeof *bn->slots, "batch statistics");
-    bn->channels = x->shape.naxes < 2 ? 1 : x->shape.dim[1];
-    if (op->args.u.batch_norm.ranks)
-        bn->shared = cpu_op_alloc(op, ((size_t)bn->channels * 2 + 1) * sizeof *bn->shared,
-                                  "statistics of all ranks");
-    if (!bn->sums || !bn->slots || (op->args.u.batch_norm.ranks && !bn->shared))
+    if (!bn->sums || !bn->slots)
+        return -1;
+    if (op->args.u.batch_norm.ranks &&
+        OWN(&op->owner, bn->shared, 2 * batch_norm_channels(bn) + 1, "statistics of all ranks"))
         return -1;
     bn->mean = bn->slots;
     bn->inverse = bn->mean + bn->view.slots;
@@ -72,31 +75,26 @@ static void batch_norm_update(struct batch_norm *bn)
 }
 
 /* Replaces two values of each channel, and the count, by their sums over all ranks. By channels,
- * since slots may be others on a processor with other vectors. */
+ * since slots may be others on a processor with other vectors. count: NULL: the ranks know it. */
 static int batch_norm_share(struct batch_norm *bn, double *first, double *second, double *count)
 {
     const struct op_ranks *ranks = bn->op.args.u.batch_norm.ranks;
+    const size_t channels = batch_norm_channels(bn);
     double *shared = bn->shared;
-    int64_t channels = bn->channels;
 
-    for (int64_t s = 0; s < bn->view.slots; s++) {
-        int64_t c = cpu_channels_coefficient(&bn->view, s);
-        if (c < 0)
-            continue;
-        shared[c] = first[s];
-        shared[channels + c] = second[s];
-    }
-    shared[2 * channels] = *count;
-    if (ranks->sum(ranks->context, shared, (int)(2 * channels + 1)))
+    cpu_channels_gather(&bn->view, first, shared);
+    cpu_channels_gather(&bn->view, second, shared + channels);
+    if (count)
+        shared[2 * channels] = *count;
+    if (ranks->sum(ranks->context, shared, (int)(2 * channels) + (count ? 1 : 0)))
         return -1;
     for (int64_t s = 0; s < bn->view.slots; s++) {
         int64_t c = cpu_channels_coefficient(&bn->view, s);
-        if (c < 0)
-            continue;
-        first[s] = shared[c];
-        second[s] = shared[channels + c];
+        first[s] = c < 0 ? 0 : shared[c];
+        second[s] = c < 0 ? 0 : shared[channels + (size_t)c];
     }
-    *count = shared[2 * channels];
+    if (count)
+        *count = shared[2 * channels];
     return 0;
 }
 
@@ -240,11 +238,8 @@ static int batch_norm_gradient(struct cpu_op *op, int bottom, float *dx)
     double count = bn->count;
 
     (void)bottom;
-    if (op->args.u.batch_norm.ranks) {
-        count = (double)bn->view.samples * (double)bn->view.pixels;
-        if (batch_norm_share(bn, sum, product, &count))
-            return -1;
-    }
+    if (op->args.u.batch_norm.ranks && batch_norm_share(bn, sum, product, NULL))
+        return -1;
     for (int64_t s = 0; s < bn->view.slots; s++) {
         double inverse = bn->inverse[s];
         double b = fixed ? 0 : -bn->a[s] * inverse * inverse * product[s] / count;

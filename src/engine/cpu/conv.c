@@ -38,7 +38,8 @@ struct conv {
     struct cpu_view src, src_again;      /* bottom for forward; for backward, where that differs */
     struct cpu_view diff_dst_data, diff_dst_weights, diff_src;
     size_t weight_elems, bias_elems;
-    bool dy_rounded; /* within backward: the top's gradient is, in the format of both passes */
+    const float *dy; /* within backward: the operand made of the top's gradient as it lies, or NULL
+                      */
 };
 
 /* ---- set-up ---- */
@@ -166,23 +167,22 @@ static void conv_steps_find(struct conv *conv, const struct conv_plan *plan, enu
     step[BIASES] = step[WRITTEN];
 }
 
-/* With --math=bf16, memory for the pass's operands. */
-static int conv_rounded_reserve(const struct conv *conv, const struct conv_plan *plan,
-                                enum conv_pass pass)
+/* Memory for the pass's rounded operands. Weights in bfloat16 are made by their reorder. */
+static int conv_operands_reserve(const struct conv *conv, const struct conv_plan *plan,
+                                 enum conv_pass pass)
 {
     const struct op_args *args = &conv->op.args;
-    const struct conv_formats *formats = &plan->formats[pass];
-    struct cpu_engine *engine = conv->op.engine;
     const struct shape padded = conv_padded_shape(&conv->op);
     const struct shape *x = plan->padded ? &padded : &args->bottoms[0]->value.shape;
+    const bool halves = conv_rounds(&conv->op);
+    size_t bytes = pass == CONV_DATA ? 0 : cpu_format_bytes(x, plan->formats[pass].src);
+    size_t dy_bytes = pass == CONV_FORWARD
+                          ? 0
+                          : cpu_format_bytes(&args->tops[0]->value.shape, plan->formats[pass].dst);
 
-    if (engine->options.math != MATH_BF16)
-        return 0;
-    return error_status(
-        cpu_work_reserve(engine, WORK_ROUNDED_X, cpu_format_bytes(x, formats->src)) ||
-        cpu_work_reserve(engine, WORK_ROUNDED_DY,
-                         cpu_format_bytes(&args->tops[0]->value.shape, formats->dst)) ||
-        cpu_work_reserve(engine, WORK_ROUNDED_W, conv->weight_elems * sizeof(float)));
+    return cpu_round_reserve(conv->op.engine, halves, bytes / sizeof(float),
+                             dy_bytes / sizeof(float),
+                             halves || pass == CONV_WEIGHTS ? 0 : conv->weight_elems);
 }
 
 /* What a pass runs, and its weights. */
@@ -190,7 +190,7 @@ static int conv_pass_create(struct conv *conv, const struct conv_plan *plan, enu
 {
     if (conv->own)
         return conv_own_create(conv, pass);
-    if (conv_rounded_reserve(conv, plan, pass))
+    if (conv_operands_reserve(conv, plan, pass))
         return -1;
     conv_steps_find(conv, plan, pass);
     return error_status((pass == CONV_WEIGHTS ? conv_diff_weights_create(conv, plan)
@@ -313,12 +313,12 @@ static const float *conv_operand(const struct conv *conv, enum cpu_work_slot slo
 static const float *conv_operand_dy(struct conv *conv, const struct cpu_view *view)
 {
     const float *dy = cpu_view_data(conv->op.engine, view);
-    bool rounded = conv->dy_rounded && dy == conv->op.args.tops[0]->grad.data;
 
-    conv->dy_rounded =
-        conv->op.engine->options.math == MATH_BF16 && dy == conv->op.args.tops[0]->grad.data;
-    return rounded ? conv->op.engine->work[WORK_ROUNDED_DY].data
-                   : conv_operand(conv, WORK_ROUNDED_DY, dy, view->elems);
+    if (dy != conv->op.args.tops[0]->grad.data)
+        return conv_operand(conv, WORK_ROUNDED_DY, dy, view->elems);
+    if (!conv->dy)
+        conv->dy = conv_operand(conv, WORK_ROUNDED_DY, dy, view->elems);
+    return conv->dy;
 }
 
 static void conv_own_run(struct conv *conv, enum conv_pass pass, struct winograd_data data)
@@ -330,8 +330,9 @@ static void conv_own_run(struct conv *conv, enum conv_pass pass, struct winograd
     winograd_run(&conv->winograd[pass], &data);
 }
 
-/* The plain bottom with its padding around it, in memory that gradients of bottoms share. */
-static const float *conv_pad(const struct conv *conv, const float *x)
+/* The plain bottom with its padding around it, *elems floats in memory that gradients of bottoms
+ * share. */
+static const float *conv_pad(const struct conv *conv, const float *x, size_t *elems)
 {
     const struct shape *in = &conv->op.args.bottoms[0]->value.shape,
                        out = conv_padded_shape(&conv->op);
@@ -339,6 +340,7 @@ static const float *conv_pad(const struct conv *conv, const float *x)
     float *padded = conv->op.engine->work[WORK_BOTTOM_GRAD].data;
     int64_t planes = in->dim[0] * in->dim[1], rows = in->dim[2], width = in->dim[3];
 
+    *elems = shape_elems(&out);
 #pragma omp parallel for
     for (int64_t plane = 0; plane < planes; plane++) {
         float *to = padded + plane * out.dim[2] * out.dim[3];
@@ -378,17 +380,15 @@ static int conv_forward(struct cpu_op *op)
     struct conv *conv = (struct conv *)op;
     const float *x, *weights, *bias = conv->bias_elems ? op->args.params[1]->value : NULL;
     struct blob *top = op->args.tops[0];
-    struct shape padded;
+    size_t elems = conv->src.elems;
     bool relu = op->args.relu;
 
     if (cpu_view_move(op->engine, &conv->src))
         return -1;
     x = cpu_view_data(op->engine, &conv->src);
     if (conv->padded)
-        x = conv_pad(conv, x);
-    padded = conv_padded_shape(op);
-    x = conv_operand(conv, WORK_ROUNDED_X, x,
-                     conv->padded ? shape_elems(&padded) : conv->src.elems);
+        x = conv_pad(conv, x, &elems);
+    x = conv_operand(conv, WORK_ROUNDED_X, x, elems);
     if (conv->own) {
         conv_own_run(
             conv, CONV_FORWARD,
@@ -503,7 +503,7 @@ static int conv_backward(struct cpu_op *op)
     bool learns = conv->diff_dst_weights.tensor,
          propagates = conv->diff_dst_data.tensor && cpu_op_propagates(op, 0);
 
-    conv->dy_rounded = false;
+    conv->dy = NULL;
     if (op->args.relu && (learns || propagates))
         cpu_relu_back_run(top->value.data, top->grad.data, 0, top->grad.data,
                           cpu_tensor_stored(&top->value));

@@ -137,11 +137,8 @@ static int deconv_create(struct cpu_op *op)
     deconv->pixels = deconv->window.places;
     deconv->inputs = x->dim[1] / a->group;
     deconv->rows = y->dim[1] / a->group * deconv->window.taps;
-    if (op->engine->options.math == MATH_BF16 &&
-        (cpu_work_reserve(op->engine, WORK_ROUNDED_X, shape_elems(x) * sizeof(float)) ||
-         cpu_work_reserve(op->engine, WORK_ROUNDED_DY, shape_elems(y) * sizeof(float)) ||
-         cpu_work_reserve(op->engine, WORK_ROUNDED_W,
-                          shape_elems(&op->args.params[0]->shape) * sizeof(float))))
+    if (cpu_round_reserve(op->engine, false, shape_elems(x), shape_elems(y),
+                          shape_elems(&op->args.params[0]->shape)))
         return -1;
     deconv->columns =
         cpu_op_alloc(op, (size_t)columns_elems(&deconv->window) * sizeof(float), "columns");

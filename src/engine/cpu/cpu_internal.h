@@ -194,8 +194,7 @@ int cpu_sum_products(void *context, const struct engine_products *products);
 size_t cpu_sum_products_bytes(const struct cpu_engine *engine, int64_t rows);
 void cpu_inner_product_factors(struct op *op, const float **bottom, const float **top_grad);
 
-/* rounded.c: operands of --math=bf16, in a slot that has room for as many
- * floats. */
+/* rounded.c: operands of --math=bf16, each in a slot of its own. */
 /* Whether oneDNN has products of bfloat16 here. */
 bool cpu_has_bf16(void);
 /* Whether products take bfloat16. */
@@ -203,6 +202,9 @@ static inline bool cpu_rounds(const struct cpu_engine *engine)
 {
     return engine->options.math == MATH_BF16 && !engine->options.float_products;
 }
+/* Room for that number of operands in each slot, in bfloat16 where `halves`, else as floats;
+ * nothing without --math=bf16. Set-up only. */
+int cpu_round_reserve(struct cpu_engine *engine, bool halves, size_t x, size_t dy, size_t w);
 /* n floats in bfloat16. Valid until the slot's next use. */
 const void *cpu_round(struct cpu_engine *engine, enum cpu_work_slot slot, const float *x, size_t n);
 /* The same, as floats; x itself without --math=bf16. */

@@ -173,28 +173,25 @@ static enum product_way way_by_shape(const struct product *p)
     return p->trans_b && !p->engine->options.steady ? PRODUCT_MATMUL : PRODUCT_SGEMM;
 }
 
-static int rounded_reserve(const struct product *p)
-{
-    return error_status(
-        cpu_work_reserve(p->engine, WORK_ROUNDED_X, (size_t)(p->m * p->k) * sizeof(float)) ||
-        cpu_work_reserve(p->engine, WORK_ROUNDED_DY, (size_t)(p->k * p->n) * sizeof(float)) ||
-        (p->args.pass == PRODUCT_WEIGHTS &&
-         cpu_work_reserve(p->engine, WORK_WEIGHT_GRAD, (size_t)(p->m * p->n) * sizeof(float))));
-}
-
 int product_create(struct cpu_engine *engine, struct owner *owner, const struct product_args *args,
                    enum product_way way, struct product *out)
 {
     product_start(engine, args, out);
     if (way == PRODUCT_BY_SHAPE)
         way = way_by_shape(out);
-    if (engine->options.math == MATH_BF16 && rounded_reserve(out))
+    if (cpu_round_reserve(engine, cpu_rounds(engine), (size_t)(out->m * out->k),
+                          (size_t)(out->k * out->n), 0))
         return -1;
     if ((way == PRODUCT_MATMUL || cpu_rounds(engine)) && matmul_create(out, owner))
         return -1;
     if (cpu_rounds(engine)) {
         out->way = PRODUCT_MATMUL;
-        return out->matmul.primitive ? 0 : error_set("oneDNN has no such product of bfloat16");
+        if (!out->matmul.primitive)
+            return error_set("oneDNN has no such product of bfloat16");
+        return args->pass == PRODUCT_WEIGHTS /* to add up from there: run_rounded */
+                   ? cpu_work_reserve(engine, WORK_WEIGHT_GRAD,
+                                      (size_t)(out->m * out->n) * sizeof(float))
+                   : 0;
     }
     if (way == PRODUCT_MATMUL ? out->matmul.primitive != NULL
                               : way == PRODUCT_STREAM && streams(out))

@@ -3,38 +3,25 @@
  * rounded operands stay floats, for float products. */
 #include "engine/cpu/cpu_internal.h"
 
-#include <string.h>
-
-/* The nearest bfloat16, ties to even; NaN stays NaN. */
-static inline uint32_t round_bits(float x)
-{
-    uint32_t bits;
-
-    memcpy(&bits, &x, sizeof bits);
-    return (bits & 0x7fffffff) > 0x7f800000 ? (bits >> 16 | 0x40)
-                                            : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
-}
-
-CPU_KERNEL static void round_piece(const float *restrict x, uint16_t *restrict out, size_t n)
-{
-#pragma omp simd
-    for (size_t i = 0; i < n; i++)
-        out[i] = (uint16_t)round_bits(x[i]);
-}
-
-CPU_KERNEL static void round_floats_piece(const float *restrict x, float *restrict out, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        uint32_t bits = round_bits(x[i]) << 16;
-        memcpy(&out[i], &bits, sizeof bits);
-    }
-}
+#include "engine/codec.h"
+#include "util/error.h"
 
 bool cpu_has_bf16(void)
 {
     const int bf16 = (int)dnnl_cpu_isa_avx512_core_bf16;
 
     return ((int)dnnl_get_effective_cpu_isa() & bf16) == bf16;
+}
+
+int cpu_round_reserve(struct cpu_engine *engine, bool halves, size_t x, size_t dy, size_t w)
+{
+    const size_t width = halves ? sizeof(uint16_t) : sizeof(float);
+
+    if (engine->options.math != MATH_BF16)
+        return 0;
+    return error_status(cpu_work_reserve(engine, WORK_ROUNDED_X, x * width) ||
+                        cpu_work_reserve(engine, WORK_ROUNDED_DY, dy * width) ||
+                        cpu_work_reserve(engine, WORK_ROUNDED_W, w * width));
 }
 
 const void *cpu_round(struct cpu_engine *engine, enum cpu_work_slot slot, const float *x, size_t n)
@@ -44,7 +31,7 @@ const void *cpu_round(struct cpu_engine *engine, enum cpu_work_slot slot, const 
 
 #pragma omp parallel for if (n > CPU_PIECE)
     for (size_t i = 0; i < n; i += CPU_PIECE)
-        round_piece(x + i, half + i, cpu_piece(n, i));
+        bf16_take(x + i, cpu_piece(n, i), half + i);
     return half;
 }
 
@@ -56,7 +43,11 @@ const float *cpu_round_floats(struct cpu_engine *engine, enum cpu_work_slot slot
     if (engine->options.math != MATH_BF16)
         return x;
 #pragma omp parallel for if (n > CPU_PIECE)
-    for (size_t i = 0; i < n; i += CPU_PIECE)
-        round_floats_piece(x + i, to + i, cpu_piece(n, i));
+    for (size_t i = 0; i < n; i += CPU_PIECE) {
+        uint16_t half[CPU_PIECE];
+
+        bf16_take(x + i, cpu_piece(n, i), half);
+        bf16_expand(half, cpu_piece(n, i), to + i);
+    }
     return to;
 }
