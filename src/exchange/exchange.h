@@ -1,6 +1,6 @@
-/* The one way from ranks to a running sync: who adds up together, in which way each group travels,
- * the plan, and the sync that moves gradients by it. Training and libposeidon are its users; what
- * of it needs no ranks (shape.h, schemes.h) `poseidon plan` uses, too.
+/* The one way from ranks to a running sync: which ranks add up their gradients together, which
+ * scheme moves each group, the plan, and the sync that runs the plan. Training and libposeidon use
+ * it; `poseidon plan` uses the parts that need no ranks (shape.h, schemes.h).
  *
  * Functions that end in _all are collective over member.world and fail on all ranks together. */
 #ifndef POSEIDON_EXCHANGE_EXCHANGE_H
@@ -12,22 +12,22 @@
 #include "sync/node.h"
 #include "sync/sync.h"
 
-/* Who this rank is, and what its user does where the exchange asks. Borrowed. */
+/* This rank, and the functions by which the exchange asks its user. Borrowed. */
 struct exchange_member {
     MPI_Comm world;
     const struct topology *topology; /* of world */
-    struct engine *engine;           /* holds parameters and gradients; of each rank */
-    bool blank;                      /* as in exchange_facts, as is the next one */
-    bool reproducible;
-    bool dry_run;        /* no file is to be written */
+    struct engine *engine;           /* holds parameters and gradients of this rank */
+    bool blank;                      /* as in exchange_facts */
+    bool reproducible;               /* as in exchange_facts */
+    bool dry_run;                    /* writes no file */
     const char *no_team; /* why engines with memory of their own may not add up; NULL: they may */
-    void *context;
-    /* What the user may want to know, and what to be warned of; from each rank alike. */
+    void *context;       /* first argument of the functions below */
+    /* Logs a notice or a warning; called on all ranks alike. */
     void (*say)(void *context, bool warning, const char *text);
-    /* Around measuring, which wants all cores; *engine: whose products are measured, member.engine,
-     * or what takes its place. NULL: nothing is to be done. */
+    /* Called before (begins) and after the measuring of products, which wants all cores. *engine
+     * comes in as member.engine, and may be replaced by the engine to measure. May be NULL. */
     int (*measure)(void *context, bool begins, const struct engine **engine);
-    /* Rank 0's: how long layers compute, on this cluster, whose figures it may correct. */
+    /* On rank 0: seconds of each layer's passes on this cluster, whose figures it may correct. */
     int (*find_work)(void *context, struct cost_cluster *cluster, struct layer_times *out);
 };
 
@@ -64,7 +64,8 @@ int exchange_plan_all(struct exchange *exchange, const struct exchange_net *net)
 int exchange_open_all(struct exchange *exchange, const struct sync_model *model,
                       const struct sync_update *update, const struct sync_options *job);
 
-/* What is expected of each bucket, of plan->nbuckets places; after exchange_measure_all. */
+/* Writes the expected cost of each bucket to `out`, plan->nbuckets places; after
+ * exchange_measure_all. */
 int exchange_price(const struct exchange *exchange, struct cost *out);
 
 /* Frees sync and plan. Collective. */

@@ -1,5 +1,5 @@
-/* What users say of communication: one struct, one table of options and one list of what does not
- * go together, for `train`, `plan` and libposeidon. No MPI. */
+/* The user's options of communication: one struct, one table of options and one list of conflicts,
+ * for `train`, `plan` and libposeidon. No MPI. */
 #ifndef POSEIDON_EXCHANGE_EXCHANGE_OPTIONS_H
 #define POSEIDON_EXCHANGE_EXCHANGE_OPTIONS_H
 
@@ -7,11 +7,11 @@
 #include "sync/sync.h"
 #include "util/option.h"
 
-/* Who asks: which options there are, and how a message writes their names: --chunk is --tune=chunk
- * for training, and chunk for the library. */
+/* The program's part that parses options. It decides which options exist, and how messages write
+ * their names: --tune=chunk for training, chunk for the library. */
 enum exchange_door { EXCHANGE_TRAIN, EXCHANGE_PLAN, EXCHANGE_LIBRARY };
 
-/* What hierarchy says where it is not a number of ranks. */
+/* Values of `hierarchy` besides a number of ranks. */
 enum {
     HIERARCHY_AUTO = -1, /* all ranks of a machine form a node where that pays */
     HIERARCHY_OFF = 0    /* every rank is a node of its own */
@@ -44,19 +44,20 @@ struct exchange_options {
     double stall_timeout;     /* seconds of silence after which a rank counts as lost; 0: never */
 };
 
-/* What holds where nothing is said. */
+/* The default options. */
 struct exchange_options exchange_options_usual(enum exchange_door door);
 
-/* The rows of options->door, which fill *options. comm_help: the help of `comm`, to outlive the
- * rows; NULL: the caller has a row of that name. */
+/* Appends the option rows of options->door; parsing them fills *options. comm_help: help text of
+ * `comm`, which must outlive the rows; NULL: the caller adds a row `comm` itself. */
 void exchange_add_rows(struct option_rows *rows, struct exchange_options *options,
                        const char *comm_help);
 
-/* An option as messages of this door name it. word: as a command line has it, with its dashes. */
+/* The name of an option in messages of options->door. word: its name on the command line, with
+ * dashes. */
 const char *exchange_word(const struct exchange_options *options, const char *word);
 
-/* After parsing: fails with a message where options do not go together. comm: what `comm` was;
- * NULL: as comm_name has it. */
+/* After parsing: fails with a message if options conflict. comm: the value of `comm` as the user
+ * wrote it, for messages; NULL: its usual name. */
 int exchange_check(const struct exchange_options *options, const char *comm);
 
 #endif

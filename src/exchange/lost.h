@@ -1,21 +1,21 @@
-/* How a process ends that has lost a rank: nothing collective will ever end. */
+/* The end of a process after another rank was lost, when no collective call can end any more. */
 #ifndef POSEIDON_EXCHANGE_LOST_H
 #define POSEIDON_EXCHANGE_LOST_H
 
 enum { EXCHANGE_LOST = 76 }; /* the status of such a process */
 
 struct exchange_end {
-    const char *program; /* "poseidon train": whose message it is */
-    const char *what;    /* "The run": what ends */
-    const char *advice;  /* behind the status: how to go on; or "" */
-    int save_seconds;    /* that `save` may take */
-    /* What must not be lost is written. NULL: there is nothing. */
-    void (*save)(void *context);
-    void *context;
+    const char *program;         /* begins the message: "poseidon train" */
+    const char *what;            /* subject of the message: "The run" */
+    const char *advice;          /* end of the message: how to go on; or "" */
+    int save_seconds;            /* time limit of `save` */
+    void (*save)(void *context); /* writes what must not be lost; may be NULL */
+    void *context;               /* argument of `save` */
 };
 
-/* Says which rank was lost (text), saves, and ends the process: by MPI_Abort, or without it where
- * the launcher is out of reach. On the wire's thread. Does not return. */
+/* Prints `text`, which names the lost rank, calls end->save, and ends the process with status
+ * EXCHANGE_LOST: by MPI_Abort, or by _exit if the launcher does not answer. On the wire's thread.
+ * Does not return. */
 void exchange_lost(const struct exchange_end *end, const char *text);
 
 #endif

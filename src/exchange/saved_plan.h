@@ -1,21 +1,21 @@
-/* A plan as text, for a run that goes on from a snapshot or a state. */
+/* A plan as text in a snapshot or a library's state, so that a resumed run keeps its schemes. */
 #ifndef POSEIDON_EXCHANGE_SAVED_PLAN_H
 #define POSEIDON_EXCHANGE_SAVED_PLAN_H
 
 #include "plan/plan.h"
 #include "util/strbuf.h"
 
-/* The plan's ranks, sizes and ways, in lines. */
+/* Appends the plan's ranks, sizes and the way of each group, one a line. */
 void saved_plan_describe(const struct plan *plan, struct strbuf *out);
 
-/* The same back, into `way`, of ngroups places, and how->sizes, but for the window: false, and
- * nothing is changed but `way`, where the text is of other ranks (nodes: how many there are now,
- * every worker one where they do not add up together) or groups, has what may not be chosen now, or
- * is NULL. how: registry, wire, nranks and servers are read. */
+/* Reads such a text into `way` (ngroups places) and how->sizes without the window. Returns false if
+ * the text is NULL, of other ranks, nodes or groups, or has a scheme that may not be chosen now;
+ * then `how` is unchanged. nodes: number of nodes now, each worker a node of its own if they do not
+ * add up together. Reads how->registry, wire, nranks and servers. */
 bool saved_plan_read(struct plan_options *how, int nodes, const struct ways *lossy, int ngroups,
                      const struct group *groups, const char *text, struct way *way);
 
-/* Whether a run with that plan, or NULL, had the same ranks, and none of them added up together. */
+/* Whether the run of that plan had the same ranks, each a node of its own. False for NULL. */
 bool saved_plan_is_apart(const struct plan_options *how, const char *text);
 
 #endif

@@ -1,19 +1,19 @@
-/* The one place where options and shape become what plan_create is asked, and the question behind
- * comm=auto. Pure. */
+/* The one place that turns options and shape into plan_create's options, and into the choice of
+ * schemes behind comm=auto. Pure functions. */
 #ifndef POSEIDON_EXCHANGE_SCHEMES_H
 #define POSEIDON_EXCHANGE_SCHEMES_H
 
 #include "exchange/shape.h"
 #include "simulate/choose.h"
 
-/* What is to be exchanged. Borrowed. */
+/* The groups to exchange. Borrowed. */
 struct exchange_net {
     const struct group *groups;
     int ngroups;
     int iter_size; /* passes per iteration */
 };
 
-/* Where candidates are played. Borrowed. */
+/* The cluster on which the simulator plays candidates. Borrowed. */
 struct exchange_cluster {
     struct simulate_options play; /* work, cluster, ranks_per_node, bytes_per_second and the
                                      switches are read */
@@ -21,26 +21,29 @@ struct exchange_cluster {
     bool quick;                   /* as in choose_question */
 };
 
-/* What plan_create is asked: all but comm=auto's sizes. way: of net->ngroups places, borrowed. */
+/* Fills plan_create's options, all but the sizes that comm=auto chooses. way: the scheme of each
+ * group, net->ngroups places, borrowed by *out. */
 void exchange_plan_options(const struct exchange_options *options,
                            const struct exchange_shape *shape, const struct exchange_net *net,
                            int nranks, const struct way *way, struct plan_options *out);
 
-/* The cluster where no rank sends more than that (0: no limit); the shape says who shares links. */
+/* Limits the links of `cluster` to bytes_per_second for each rank that sends (0: no limit); the
+ * shape says how many ranks share a link. */
 void exchange_cap(const struct exchange_shape *shape, double bytes_per_second,
                   struct cost_cluster *cluster);
 
-/* plan_create, whose message names the option. */
+/* Calls plan_create; a failure's message names the option that caused it. *out is the caller's. */
 int exchange_plan(const struct exchange_options *options, const struct exchange_net *net,
                   const struct plan_options *how, struct plan **out);
 
-/* comm=auto, where shape->asks. how: of exchange_plan_options. *out is to be freed. */
+/* Chooses schemes and sizes for comm=auto; for shape->asks alone. how: from exchange_plan_options.
+ * The caller frees *out. */
 int exchange_choose(const struct exchange_options *options, const struct exchange_shape *shape,
                     const struct exchange_net *net, const struct exchange_cluster *cluster,
                     const struct plan_options *how, struct choose_answer *out);
 
-/* The plan of the run that goes on, in place of a choice: whether it fits; then how->sizes and
- * `way`, of net->ngroups places, are its. */
+/* Takes the resumed run's plan in place of a choice: returns whether it fits these ranks and
+ * groups, and then sets how->sizes and `way` (net->ngroups places) to those of the plan. */
 bool exchange_keep(const struct exchange_options *options, const struct exchange_shape *shape,
                    const struct exchange_net *net, const char *saved_plan, struct plan_options *how,
                    struct way *way);

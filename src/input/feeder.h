@@ -1,5 +1,6 @@
-/* The feeder: keeps transformed batches ready ahead of training, in its own threads: one, and where
- * records are read one by one (files to be decoded) another one each time training had to wait.
+/* The feeder: keeps transformed batches ready ahead of training, in threads of its own: one at
+ * first; for sources of single records (files to be decoded) one more each time training had to
+ * wait.
  *
  * Global order: the run is an endless sequence of samples; sample g is record g mod N of the source
  * (or the shuffled order of its epoch). Pass p of this rank covers `batch` samples from
@@ -55,11 +56,11 @@ int feeder_next(struct feeder *feeder, const float *const **fields);
 void feeder_bytes(const struct feeder *feeder, const uint8_t **pixels,
                   const struct engine_window **windows);
 
-/* Appends which record of which file sample 0 .. batch-1 of the batch delivered last is of. */
+/* Appends the record and the file of a sample (0 .. batch-1) of the batch delivered last. */
 void feeder_tell(const struct feeder *feeder, uint64_t sample, struct strbuf *out);
 
-/* Jumps: pass 0 now starts at that sample (test nets start every test at a known place). The
- * borrowed batch stays valid until the next feeder_next. */
+/* Makes pass 0 start at `first_sample` of the global order (test nets start every test at the same
+ * sample). The borrowed batch stays valid until the next feeder_next. */
 int feeder_seek(struct feeder *feeder, uint64_t first_sample);
 
 /* How often and how long (seconds) feeder_next had to wait since creation; the first batch after
@@ -72,9 +73,10 @@ uint64_t feeder_records(const struct feeder *feeder, const char **path);
 /* Appends a line for each damaged record that was left out. */
 void feeder_damage(struct feeder *feeder, struct strbuf *out);
 
-/* How many threads it has come to. Asked by the thread that calls feeder_next. */
+/* The number of reading threads now. For the thread that calls feeder_next. */
 int feeder_threads(const struct feeder *feeder);
 
+/* Ends the threads and frees the feeder and its source; NULL is allowed. */
 void feeder_destroy(struct feeder *feeder);
 
 #endif

@@ -19,10 +19,10 @@ struct source_survey; /* input/source.h */
 struct strbuf;
 struct trace;
 
-/* What a data layer needs to know of its surroundings; the same for all layers of a net. */
+/* What data layers need to know besides their definition; the same for all layers of a net. */
 struct layer_env {
-    bool look_only; /* no batch is read: shapes only, or passes over blank input. Sources that are
-                       there are opened for their shapes */
+    bool look_only; /* no batch is read: shapes only, or passes over blank input. Existing sources
+                       are opened for their shapes */
     int batch;      /* > 0: replaces the batch size of data layers (per rank) */
     const int64_t
         *input_chw; /* 3 sizes that replace unknown input shapes when looking only, or NULL */
@@ -52,33 +52,35 @@ struct param_def {
     bool statistic; /* see struct param */
 };
 
-/* What a data layer reads, in few bytes. */
+/* A fingerprint of a data layer's data, by which ranks and runs compare them. */
 struct layer_data_mark {
-    bool known;                               /* false: nothing is read, or only looked at */
+    bool known;                               /* false: the layer reads nothing */
     bool own;                                 /* each rank has a source of its own, by intent */
     uint64_t nrecords;                        /* of the source */
     char first[SHA256_HEX], last[SHA256_HEX]; /* of its first and last record */
-    char mean[SHA256_HEX]; /* of what is subtracted, as floats; "" where nothing is */
+    char mean[SHA256_HEX];                    /* of the mean, as floats; "": no mean */
 };
 
 #define LAYER_MAX_PARAMS 4
 
 enum { LOSS_LABELS = 1 }; /* the bottom of a loss that has them */
 
-/* What a data layer does to its images, for a program that has others. Borrowed from the layer. */
+/* How a data layer prepares images, so that other images can be prepared alike. Borrowed from the
+ * layer. */
 struct layer_images {
-    const Caffe__TransformationParameter *transform; /* NULL: nothing */
-    struct shape record;  /* C,H,W before it; naxes 0: the layer's source is not there to tell */
-    bool as_stored;       /* images keep the size that each of them has */
-    const char *source;   /* path; NULL: it is not there */
-    char *const *classes; /* their names, where the source has them */
+    const Caffe__TransformationParameter *transform; /* NULL: none */
+    struct shape record;  /* C,H,W before the transform; naxes 0: unknown, the source is missing */
+    bool as_stored;       /* each image keeps its own size */
+    const char *source;   /* path; NULL: the source is missing */
+    char *const *classes; /* names of the classes, if the source has them */
     int nclasses;
 };
 
-/* Fail where a label would mean two classes: their names differ at a place that both have. Of two
- * layers' data; of the layer's and of a file that has its names as a text, one a line (NULL: none).
- */
+/* Fails if two data layers name the class of one label differently. */
 int layer_compare_classes(const struct layer_images *one, const struct layer_images *other);
+
+/* Fails if a data layer and a file at `path` name the class of one label differently. names: the
+ * file's names, one a line; NULL: none. */
 int layer_compare_told_classes(const char *path, const char *names,
                                const struct layer_images *data);
 
@@ -132,7 +134,7 @@ struct layer_i {
      * flops and the op's own arguments, declares parameters with layer_declare_param. Of the
      * bottoms' shapes and of arguments it checks what it computes with: its operator is asked
      * about the rest behind it (op_check_call). Errors need not name the layer: the net adds it.
-     * Both NULL: nothing of it. setup_in: instead, of those that must know their surroundings. */
+     * A layer type that needs the environment has setup_in in place of setup; both may be NULL. */
     int (*setup)(struct layer *layer);
     int (*setup_in)(struct layer *layer, const struct layer_env *env);
     enum op_kind op;    /* what layer->ops are */
@@ -181,72 +183,87 @@ struct layer {
     void *state;           /* the layer's own */
 };
 
-/* The table for that type; NULL with the message "unknown layer type: X; did you mean Y? (the
+/* The table of a layer type; NULL with the message "unknown layer type: X; did you mean Y? (the
  * nearest names are ...)". */
 const struct layer_i *layer_find(const char *type);
 
-/* The types that there are, and those that are refused by name with the reason, some with blanks
- * between them, by number from 0 on; NULL behind the last. */
+/* The name of layer type number `index`, from 0; NULL after the last. */
 const char *layer_type_name(int index);
+
+/* Names, separated by blanks, of Caffe's layer types that are refused for one reason, by number
+ * from 0; NULL after the last. */
 const char *layer_type_refused(int index, const char **reason);
 
-/* 0 if there are layers of that type; else -1 with layer_find's message. */
+/* 0 if the layer type exists; else -1 with layer_find's message. */
 int layer_check_type(const char *type);
 
-/* How many bottoms and tops it takes, and to which bottoms nothing flows back (bit b). */
+/* How many bottoms a layer of this type takes. */
 struct op_count layer_bottoms(const struct layer_i *i);
+
+/* How many tops a layer of this type has. */
 struct op_count layer_tops(const struct layer_i *i);
+
+/* Bit b is set if bottom b never receives a gradient. */
 unsigned layer_no_gradient_to(const struct layer_i *i);
 
-/* Whether the label of LOSS_LABELS is left out of what the loss is divided by, too, so that the
- * data decide it. */
+/* Whether the layer is a loss that is divided by the number of labels other than *label, so that
+ * the divisor depends on the data. */
 bool layer_ignores_label(const struct layer *layer, int *label);
 
-/* The layer's setup. */
+/* Calls the type's setup or setup_in. */
 int layer_setup(struct layer *layer, const struct layer_env *env);
 
-/* A parameter, called `what`, of that shape. */
+/* Declares a parameter of the layer, for its setup. what: its name in messages ("weight"). */
 int layer_declare_param(struct layer *layer, const char *what, int naxes, const int64_t *dim,
                         const Caffe__FillerParameter *filler);
 
-/* Appends a line to what is to be said aloud (env->notices), with the layer's name in front, unless
- * the line is there already. A text that begins with "warning: " is logged as a warning. */
+/* Appends a line that begins with the layer's name to env->notices, once: the same line again is
+ * left out. A text that begins with "warning: " is logged as a warning. */
 int layer_notice(const struct layer *layer, const struct layer_env *env, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* What the layer asks of the engine, op and arguments; of those alone that have one. After setup.
- */
+/* The operator of a layer and its arguments; for layers with an operator. After setup. */
 struct op_args layer_arguments(struct layer *layer);
 
-/* Creates the layer's ops. Fails where the engine cannot make one (engine_op_create). */
+/* Creates the layer's operators. Fails if the engine cannot make one (engine_op_create). */
 int layer_build(struct layer *layer, struct engine *engine);
 
-/* Whether the layer's op, on this engine, can do the work of `next` too, a layer that works in
- * place on its top. Before build. */
+/* Whether the layer's operator, on this engine, can do the work of `next` too, a layer that works
+ * in place on the layer's top. Before build. */
 bool layer_takes(const struct layer *layer, const struct layer *next, const struct engine *engine);
 
-/* The same of `before`, which works in place on a bottom of the layer. */
+/* Whether the layer's operator, on this engine, can do the work of `before` too, a layer that works
+ * in place on a bottom of the layer. Before build. */
 bool layer_takes_before(const struct layer *layer, const struct layer *before,
                         const struct engine *engine);
 
-/* One pass of the layer, by its own function or its ops. Backward only where needs_backward. */
+/* Runs the layer's forward pass, by its own function or its operators. */
 int layer_forward(struct layer *layer, const struct run *run);
+
+/* Runs the layer's backward pass likewise. Only if layer->needs_backward. */
 int layer_backward(struct layer *layer, const struct run *run);
 
-/* Of a layer with a feeder, what that says (input/feeder.h); of any other, nothing: 0 waits, and 0
- * records of the path NULL. */
+/* How often, and for how many seconds, forward waited for data (feeder_waits); 0 without a feeder.
+ */
 void layer_waits(const struct layer *layer, uint64_t *times, double *seconds);
-uint64_t layer_records(const struct layer *layer, const char **path); /* any thread */
+
+/* Records read so far and the path of their source (feeder_records); 0 and NULL without a feeder.
+ * Any thread. */
+uint64_t layer_records(const struct layer *layer, const char **path);
+
+/* Appends a line for each damaged record that was left out (feeder_damage). */
 void layer_damage(const struct layer *layer, struct strbuf *out);
+
+/* Appends which record of which file sample number `sample` of the last batch is (feeder_tell). */
 void layer_tell(const struct layer *layer, uint64_t sample, struct strbuf *out);
 
-/* How the engine computes the layer, where that was a choice of its (engine_i.describe). Built
- * layers only. */
+/* How the engine computes the layer, in words, if it had a choice (engine_i.describe). After build.
+ */
 void layer_describe(const struct layer *layer, const struct engine *engine,
                     char words[ENGINE_OP_WORDS]);
 
-/* What one pass of the layer is: the sum over its ops (engine/engine.h); nothing where another
- * layer does the work, and backward of a layer that needs none. Built layers only. */
+/* Floating-point operations and bytes of one pass, summed over the layer's operators; zero for a
+ * layer whose work another layer does, and for a backward pass that is not needed. After build. */
 struct op_work layer_work(const struct layer *layer, enum op_pass pass);
 
 /* Fails on an unknown filler name. */

@@ -15,28 +15,28 @@ enum {
     PLAN_LOG_LEADERS = 32 /* with fewer leaders no bucket travels along a tree */
 };
 
-/* What a link carries in the latency of one message, in bytes, where it was not measured: 26 us at
- * 10 Gbit/s. */
+/* Bytes that a link carries in the latency of one message, if nothing was measured: 26 us at 10
+ * Gbit/s. */
 #define PLAN_USUAL_LATENCY_BYTES ((size_t)32 << 10)
 
-/* Places for a bucket's factors may take so much, or twice its parameters where that is more. */
+/* Memory limit of a bucket's received factors, or twice its parameters if that is more. */
 #define PLAN_FACTOR_BYTES ((size_t)4 << 20)
 
 /* On up to 1,024 ranks plans of the usual sizes keep at most twice the parameters and this for
  * communication, beside parameters, gradients and history. */
 #define PLAN_MEMORY_FREE ((size_t)64 << 20)
 
-/* Sizes of what is sent, in bytes. */
+/* Sizes of messages, in bytes. */
 struct plan_sizes {
-    size_t chunk;   /* most that a chunk, or a slice of factors, holds, which something urgent may
-                       have to wait for; at least 4 */
-    size_t merge;   /* neighbouring groups of one mergeable scheme travel together until they hold
-                       that much; 0: each alone */
-    size_t window;  /* in MPI's hands at a time; an eighth of it to one rank. For simulator and
-                       sync */
-    size_t latency; /* what a link carries in the latency of one message; 0:
+    size_t chunk;   /* largest chunk, or slice of factors: an urgent message may have to wait for
+                       one; at least 4 */
+    size_t merge;   /* neighbouring groups of one mergeable scheme travel together up to this size;
+                       0: each alone */
+    size_t window;  /* bytes in flight of one rank, an eighth of it to one other rank; read by
+                       simulator and sync */
+    size_t latency; /* bytes that a link carries in the latency of one message; 0:
                        PLAN_USUAL_LATENCY_BYTES. Over more than PLAN_FEW_HOMES homes a bucket is
-                       spread in parts of twice that at least */
+                       spread in parts of at least twice this size */
 };
 
 struct plan_options {
@@ -69,8 +69,8 @@ struct plan_options {
                    engine alone */
 };
 
-/* What travels as one: a group of the net, or several neighbours while each alone would cost more
- * in messages than in bytes. It starts when the last of its groups has its gradient. */
+/* The unit of communication: a group of the net, or several neighbours if each alone would cost
+ * more in messages than in bytes. Its traffic starts when all its groups have their gradients. */
 struct bucket {
     const char *name;    /* "ip1", or "conv1 .. conv3"; owned by the plan */
     int layer;           /* of its first group, for the trace */
@@ -116,9 +116,9 @@ struct home_share {
     uint64_t gradient_bytes, back_bytes; /* one gradient of them, and what comes back, encoded */
 };
 
-/* Who exchanges messages are the *leaders*: one worker of each node, or all workers where there are
- * no nodes, then the dedicated servers. They are numbered from 0 in the order of their world
- * ranks. With several rails, a leader is several workers of its node, each for its chunks. */
+/* The *leaders* exchange messages: one worker of each node, or all workers if there are no nodes,
+ * then the dedicated servers. Leaders are numbered from 0 in the order of their world ranks. With
+ * several rails, a leader is several workers of its node, each for its chunks. */
 struct plan {
     struct owner owner;          /* of its arrays */
     struct plan_options options; /* its borrowed pointers but the registry are NULL */
@@ -147,37 +147,44 @@ struct plan {
                              adds up */
 };
 
-/* Makes a plan for those groups (of a net; their names and params outlive the plan). Buckets, those
- * of the largest chunks first, are dealt to the servers (or workers) with the fewest bytes so far,
- * no second chunk of a bucket to a leader before all have one, so that none is hot; a bucket whose
- * scheme has one owner is dealt whole. Time: O(groups x leaders +
- * chunks log leaders). Not collective. */
+/* Makes a plan for the groups of a net, whose names and params must outlive the plan. Buckets, with
+ * the largest chunks first, are dealt to the servers (or workers) with the fewest bytes so far; no
+ * leader gets a second chunk of a bucket before all have one, so that none is hot; a bucket whose
+ * scheme has one owner is dealt whole. Time: O(groups x leaders + chunks log leaders). *out is the
+ * caller's, for plan_destroy. Not collective. */
 int plan_create(const struct plan_options *options, int ngroups, const struct group *groups,
                 struct plan **out);
+
+/* Frees the plan; NULL is allowed. */
 void plan_destroy(struct plan *plan);
 
-/* BestScheme: true where SFB is to move an m x n fully connected layer with k rows per worker:
- * 2k(P1-1)(m+n) <= 2mn(P1+P2-2)/P2, ties go to SFB. Exact integer arithmetic. */
+/* BestScheme (USENIX ATC'17, section 3.2): true if SFB moves an M x N fully connected layer of K
+ * rows per worker with no more bytes than the parameter server: 2K(P1-1)(M+N) <= 2MN(P1+P2-2)/P2,
+ * P1 workers and P2 servers. Exact integer arithmetic. */
 bool plan_prefers_sfb(int64_t m, int64_t n, int64_t k, int64_t nworkers, int64_t nservers);
 
+/* The leader that is the chunk's home. */
 static inline int plan_home(const struct plan *plan, int chunk)
 {
     return plan->chunks[chunk].home;
 }
 
-/* How the chunk's gradient is written on the wire (NULL: as floats); in how many bytes; in how many
- * bytes comes what its home sends back, encoded alike if the scheme says so. */
+/* The codec of the chunk's gradient on the wire; NULL: floats. */
 const struct codec *plan_codec(const struct plan *plan, int chunk);
+
+/* Bytes of one gradient of the chunk on the wire. */
 size_t plan_gradient_bytes(const struct plan *plan, int chunk);
+
+/* Bytes of the home's answer for the chunk on the wire. */
 size_t plan_back_bytes(const struct plan *plan, int chunk);
 
-/* Whether that world rank computes. */
+/* Whether the world rank computes; dedicated servers do not. */
 bool plan_is_worker(const struct plan *plan, int world_rank);
 
-/* Whether that world rank is a leader, or one of its ranks: it takes part in the traffic. */
+/* Whether the world rank is a leader, or one of a leader's rails, and so exchanges messages. */
 bool plan_leads(const struct plan *plan, int world_rank);
 
-/* How many of its ranks the leader is. */
+/* The number of a leader's ranks (rails). */
 static inline int plan_leaders_of(const struct plan *plan, int leader)
 {
     int ranks = leader < plan->nworkers ? plan->locals[leader] : 1;
@@ -185,30 +192,31 @@ static inline int plan_leaders_of(const struct plan *plan, int leader)
     return ranks < plan->rails ? ranks : plan->rails;
 }
 
-/* The world rank that moves the chunk for that leader; whether this one does for its own. */
+/* The world rank that moves the chunk for a leader. */
 static inline int plan_rank(const struct plan *plan, int leader, int chunk)
 {
     return plan->rail_rank[leader * plan->rails + plan->chunks[chunk].rail];
 }
 
+/* Whether the world rank moves the chunk for its own leader. */
 static inline bool plan_leads_chunk(const struct plan *plan, int chunk, int world_rank)
 {
     return plan_rank(plan, plan->leader[world_rank], chunk) == world_rank;
 }
 
-/* Whether one worker does all that is left to do: nothing crosses a network. */
+/* Whether there is one worker and no dedicated server, so that nothing crosses a network. */
 static inline bool plan_is_alone(const struct plan *plan)
 {
     return plan->nworkers == 1 && !plan->dedicated;
 }
 
-/* Rows of factors that a leader has room for: those of the leader that leads most workers; and how
- * many of them travel in one round. */
+/* Rows of a bucket's factors of the leader with the most workers. */
 static inline int64_t plan_most_rows(const struct plan *plan, int bucket)
 {
     return plan->buckets[bucket].k * plan->options.iter_size * plan->most_locals;
 }
 
+/* Rows of these factors in one round. */
 static inline int64_t plan_round_rows(const struct plan *plan, int bucket)
 {
     int64_t rounds = plan->buckets[bucket].rounds;
@@ -216,8 +224,7 @@ static inline int64_t plan_round_rows(const struct plan *plan, int bucket)
     return (plan_most_rows(plan, bucket) + rounds - 1) / rounds;
 }
 
-/* What crosses the network for that world rank in one iteration: of one bucket; nothing for ranks
- * that are no leaders. */
+/* Traffic of a world rank for one bucket in one iteration; zero for ranks that are no leaders. */
 struct traffic plan_traffic(const struct plan *plan, int bucket, int world_rank);
 
 /* Messages that the world rank sends per iteration, of all buckets. */
@@ -226,6 +233,7 @@ uint64_t plan_messages(const struct plan *plan, int world_rank);
 /* Bytes that the world rank keeps for communication, beside parameters, gradients and history. */
 uint64_t plan_memory(const struct plan *plan, int world_rank);
 
+/* The way in which a group travels. */
 static inline struct way plan_way(const struct plan *plan, int group)
 {
     const struct bucket *b = &plan->buckets[plan->bucket_of[group]];
@@ -233,15 +241,16 @@ static inline struct way plan_way(const struct plan *plan, int group)
     return (struct way){b->scheme, b->rank, b->wire};
 }
 
-/* A number that differs when two ranks' plans (or the extra words given) differ. */
+/* A hash of the plan and of `seed`, by which ranks compare their plans. */
 uint64_t plan_digest(const struct plan *plan, uint64_t seed);
 
-/* By enum wire_format, ended by NULL. */
+/* The names of enum wire_format, ended by NULL. */
 extern const char *const wire_words[];
 
-/* Of messages that wait to be sent the one with the least goes first. What is left of an iteration
- * before all of the next one: a rank that is ahead has nothing from its gradients until those
- * behind, who wait for this, have sent theirs. Then the bucket that forward needs first. */
+/* The urgency of a bucket's messages: the smallest is sent first. Messages of an iteration go
+ * before those of the next one, since a rank that is ahead gains nothing from its gradients until
+ * the ranks behind have sent theirs. Within an iteration, the bucket that forward needs first goes
+ * first. */
 static inline int64_t plan_urgency(const struct plan *plan, int bucket, int64_t iteration)
 {
     return iteration * plan->nbuckets + bucket;

@@ -15,7 +15,7 @@ struct cost_cluster;
 struct plan;
 struct scheme_steps; /* sync/steps.h */
 
-/* Who adds a chunk's gradients up: its home. */
+/* Which leader adds up a chunk's gradients: the chunk's home. */
 enum scheme_home {
     HOME_SERVERS, /* chunks are dealt to the servers (every worker, or dedicated ranks) */
     HOME_WORKERS, /* chunks are dealt to the workers */
@@ -23,8 +23,8 @@ enum scheme_home {
     HOME_NOBODY,  /* every worker makes the sum itself */
 };
 
-/* What crosses the network for one rank in one iteration, in bytes. Headers: there are none, the
- * signature rides in the message tags. */
+/* Bytes that one rank sends and receives in one iteration. Messages have no headers: their tags
+ * name the chunk. */
 struct traffic {
     uint64_t sent, received;
     uint64_t messages; /* sent ones */
@@ -42,24 +42,24 @@ struct scheme {
     const char *help;  /* one line, without a full stop */
     enum scheme_home home;
     bool factors;   /* moves sufficient factors: for factorable groups alone */
-    int rank;       /* > 0: in the place of a matrix it moves factors of that rank, where --comm
-                       names no other; for groups whose first parameter has twice their elements */
+    int rank;       /* > 0: default rank of the low-rank factors that it moves in place of a matrix;
+                       for groups whose first parameter has twice the factors' elements */
     bool mergeable; /* small neighbouring groups may travel as one bucket */
     bool trees;     /* its gradients may travel along trees (struct bucket.log_steps) */
-    bool sliced;    /* its chunks know nothing of each other, and move as plan_home_traffic has it:
-                       the ranks of a leader may share a bucket, else one of them moves it */
-    bool lossless;  /* --comm=auto may choose it: no result changes but by rounding */
-    bool lossy;     /* it may where --lossy names it: what it rounds away is sent later */
-    /* Whether it can move the group; groups that it cannot move go by the parameter server. NULL:
-     * whatever trains, or, with `factors`, whatever is factorable. */
+    bool sliced;    /* its chunks are independent and move as in plan_home_traffic, so that several
+                       ranks of a leader (rails) may share a bucket */
+    bool lossless;  /* --comm=auto may choose it: results change by rounding alone */
+    bool lossy;     /* --comm=auto may choose it if --lossy names it: what it rounds away is sent
+                       later */
+    /* Whether it can move the group; the parameter server moves the others. NULL: every group that
+     * trains, or with `factors` every factorable one. */
     bool (*can_move)(const struct group *group);
     /* Elements that a chunk must be a multiple of, for the bucket's weight (its first m x n
      * elements, cut apart from the rest), e.g. a codec's row. NULL: chunks are cut anywhere. */
     size_t (*unit)(const struct bucket *bucket);
     /* How the chunk's gradient is written on its way home; NULL, or a NULL slot: as floats. */
     const struct codec *(*codec)(const struct plan *plan, int chunk);
-    /* Whether what comes back from home travels in the same form (a sum) and not as floats
-     * (parameters). */
+    /* Whether the home's answer is a sum, encoded alike, and not parameters as floats. */
     bool codec_back;
     /* Bytes that `rank` (a leader's number in the plan) sends and receives for the bucket. Of
      * several leaders of one role that lead as many workers, those that are home of no chunk of the
@@ -76,33 +76,37 @@ struct scheme {
 /* ---- registries: schemes in the order of --help, ended by NULL (sync_schemes, or a test's). The
  * first is the parameter server, which moves what others cannot ---- */
 
-/* By --comm's name; NULL where there is none. */
+/* The scheme of that name (--comm's), or NULL. */
 const struct scheme *scheme_find(const struct scheme *const *registry, const char *name);
 
-/* The other one that the paper's rule knows: the first lossless one that moves factors, or NULL. */
+/* The scheme that the paper's rule compares with the parameter server: the first lossless scheme
+ * that moves factors, or NULL. */
 const struct scheme *scheme_of_factors(const struct scheme *const *registry);
 
-/* Its number in the registry, for traces and messages between ranks; -1 for NULL. */
+/* The scheme's index in the registry, for traces and messages between ranks; -1 for NULL. */
 int scheme_index(const struct scheme *const *registry, const struct scheme *scheme);
-const struct scheme *scheme_at(const struct scheme *const *registry, int index); /* NULL for -1 */
 
-const char *scheme_label(const struct scheme *scheme); /* "-" for NULL */
+/* The scheme of that index; NULL for -1. */
+const struct scheme *scheme_at(const struct scheme *const *registry, int index);
 
-/* Whether the scheme, of that rank where it has one, can move the group. */
+/* The scheme's name in tables; "-" for NULL. */
+const char *scheme_label(const struct scheme *scheme);
+
+/* Whether the scheme can move the group. rank: of its low-rank factors, if it has any. */
 bool scheme_can_move(const struct scheme *scheme, const struct group *group, int rank);
 
-/* ---- ways: what moves a group, and in what form ---- */
+/* ---- ways: a scheme, its rank and its wire format ---- */
 
 struct way {
     const struct scheme *scheme; /* NULL: nothing travels */
     int rank;                    /* of the scheme's low-rank factors; 0: it has none */
-    enum wire_format wire;       /* WIRE_FP32 where the scheme has no other (scheme_takes_bf16) */
+    enum wire_format wire;       /* WIRE_FP32 unless scheme_takes_bf16 */
 };
 
-/* Whether what it moves may travel as bfloat16. */
+/* Whether the scheme's messages may be bfloat16. */
 bool scheme_takes_bf16(const struct scheme *scheme);
 
-/* Whether it moves gradients themselves, which add up as they are, and not factors of them. */
+/* Whether the scheme moves gradients, which can be added up on the way, and not factors. */
 static inline bool scheme_sums_gradients(const struct scheme *scheme)
 {
     return !scheme->factors && scheme->rank == 0;
@@ -116,27 +120,30 @@ static inline bool way_is(struct way a, struct way b)
 struct way_text {
     char text[40];
 };
-struct way_text way_name(struct way way);  /* "ps", "lowrank:4", "sfb/bf16"; "none" for no scheme */
-struct way_text way_label(struct way way); /* "PS", "low rank 4", "SFB bf16"; "-" likewise */
+/* The way as options write it: "ps", "lowrank:4", "sfb/bf16"; "none" without a scheme. */
+struct way_text way_name(struct way way);
+
+/* The way as tables write it: "PS", "low rank 4", "SFB bf16"; "-" without a scheme. */
+struct way_text way_label(struct way way);
 
 enum { WAYS_MOST = 32 };
 struct ways {
     struct way way[WAYS_MOST];
     int n;
-    const char *text; /* that ways_parse_lossy read; borrowed. NULL: it read none */
+    const char *text; /* the text that ways_parse_lossy read; borrowed; or NULL */
 };
 
-/* Its number in the list; -1: it is not there. */
+/* The way's index in the list, or -1. */
 int ways_find(const struct ways *ways, struct way way);
 
-/* A list of lossy ways, as "bf16,lowrank:2,onebit", or with + between the words: bf16 is a way
- * without a scheme, for all lossless ones. Fails with what a list may have. option: what messages
- * call it. `text` outlives *out. */
+/* Parses a list of lossy ways, as "bf16,lowrank:2,onebit", also with + as separator. bf16 becomes a
+ * way without a scheme, which stands for all lossless schemes. Fails with a message that lists the
+ * possible words; option: the option's name in it. `text` must outlive *out. */
 int ways_parse_lossy(const struct scheme *const *registry, const char *option, const char *text,
                      struct ways *out);
 
-/* What --comm=auto may choose from: all lossless schemes in the form `wire`, then what `lossy` adds
- * (NULL: nothing) to them. Returns how many the former are. */
+/* The ways that --comm=auto may choose from: all lossless schemes in the form `wire`, then those
+ * that `lossy` (may be NULL) adds. Returns the number of the former. */
 int ways_list(const struct scheme *const *registry, enum wire_format wire, const struct ways *lossy,
               struct ways *out);
 

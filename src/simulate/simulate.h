@@ -1,8 +1,8 @@
-/* A discrete-event simulator of training: the program's own plan and the wire's own queue (order,
- * window, share of a peer, cap), played message by message on a virtual clock: who waits for whom,
- * incast at a home, a window that is full, a gradient that becomes ready while the link is busy.
- * All seconds of the network that anything prints come from here. No MPI, no processes, no threads;
- * the same input gives the same bits.
+/* A discrete-event simulator of training: plays the program's own plan through the wire's own queue
+ * (order, window, share of a peer, cap), message by message, on a virtual clock. So it shows ranks
+ * that wait for each other, incast at a home, a full window, and gradients that become ready while
+ * the link is busy. Every predicted time of communication comes from here. No MPI, no processes, no
+ * threads; the same input gives the same bits.
  *
  * What is played: each worker computes layer by layer, forward waits for parameters and backward
  * posts gradients as --overlap says. A message leaves through its node's link, which all ranks of
@@ -106,7 +106,8 @@ struct simulate_result {
     int members;             /* leaders of the largest block; 1: every one is played by itself */
 };
 
-/* ranks: plan->nleaders places, or NULL. Fails for want of memory. Not collective. */
+/* Plays one simulation. ranks: plan->nleaders places, or NULL. Fails without memory. Not
+ * collective. */
 int simulate_run(const struct simulate_options *options, struct simulate_result *out,
                  struct simulate_rank *ranks);
 

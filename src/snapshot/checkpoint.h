@@ -10,75 +10,76 @@
 #include "util/log.h"
 #include "util/sha256.h"
 
-/* Where a run stands, apart from parameters and history. */
+/* The state of a run, without parameters and history. */
 struct train_state {
-    int64_t iteration;    /* the next one */
-    int32_t current_step; /* the learning rate policy's */
+    int64_t iteration;    /* the next one, from 0 */
+    int32_t current_step; /* of the learning rate policy; see policy_step */
     uint64_t cursor;      /* samples of the global order consumed so far */
-    char memory[256];     /* what else the solver remembers, in words of its own; "": nothing */
-    char residuals[96]; /* what arenas of residuals belong to it, as snapshot_state has it; "": none
-                         */
+    char memory[256];     /* the solver's further memory, as train/rates.c writes it; "": none */
+    char residuals[96];   /* which residuals are saved, as in snapshot_owner; "": none */
 };
 
-/* A moment of a run, in memory of its own. */
+/* A copy of parameters, history and state of one iteration. */
 struct checkpoint;
 
-/* Room for the parameters of that net, which outlives it, and nhistory blocks of net->elems floats.
- */
+/* Allocates a checkpoint for the parameters of `net`, which must outlive it, and for nhistory
+ * blocks of net->elems floats. *out is the caller's, for checkpoint_destroy. */
 int checkpoint_create(const struct net *net, int nhistory, struct checkpoint **out);
 
-/* Copies the net's values (on the host), the history, in the arenas' layout, and the rest. Returns
- * 0; CHECKPOINT_NOT_FINITE where some of them are NaN or infinite, with their layer and number, and
- * there is no copy; -1 without memory. */
+/* Copies the net's values (host memory), the history (nhistory blocks in the layout of the net's
+ * arenas), state and owner. Returns 0; CHECKPOINT_NOT_FINITE if a value is NaN or infinite, with a
+ * message that names layer and number (the checkpoint is then empty); -1 without memory. */
 enum { CHECKPOINT_NOT_WRITTEN = 1, CHECKPOINT_NOT_FINITE };
 int checkpoint_fill(struct checkpoint *checkpoint, const float *history,
                     const struct train_state *state, const struct snapshot_owner *owner);
 
-/* Fails as that does where the net's values (on the host) are not all finite. */
+/* Returns CHECKPOINT_NOT_FINITE with a message if a value of the net (host memory) is NaN or
+ * infinite, else 0. */
 int checkpoint_look(const struct net *net);
 
-/* Fails where two layers of one name have parameters: no snapshot can hold both. */
+/* Fails if two layers of one name have parameters: no snapshot can hold both. */
 int checkpoint_check_names(const struct net *net);
 
+/* The iteration of the copied state. */
 int64_t checkpoint_iteration(const struct checkpoint *checkpoint);
 
 /* Writes PREFIX_iter_N.caffemodel.h5, then PREFIX_iter_N.solverstate.h5, each whole or not at all,
- * the state last: a state never names a model that is not there. binary: Caffe's binary form,
- * without ".h5". Returns 0; CHECKPOINT_NOT_WRITTEN with a message where the file system refused,
- * which it may not the next time; -1 where the next time would be no better. Any one thread; rank
- * 0. */
+ * so that every state on disk has its model. binary: Caffe's binary form, without ".h5". Returns 0;
+ * CHECKPOINT_NOT_WRITTEN with a message if the file system refused, so that a later attempt may
+ * succeed; -1 if the files cannot be composed. Any one thread; rank 0. */
 int checkpoint_write(const struct checkpoint *checkpoint, const char *prefix, bool binary,
                      struct log *log);
 
-/* Residuals: an arena of the net's for each rank and kind that has some, in files
- * PREFIX_iter_N.residuals.K, from 0 on, that are states whose history it is, in Caffe's binary
- * form. They are to be there before the state to which they belong. Rank 0.
- *
- * Writes one of them for a state of that run; -1 where that cannot be. */
+/* Writes the residuals of one rank and kind (`arena`, in the layout of the net's arenas) for the
+ * state of `run`, as file PREFIX_iter_N.residuals.NUMBER: a solver state in Caffe's binary form
+ * whose history is the arena. NUMBER counts from 0. Call it before the state itself is written, so
+ * that every state on disk has its residuals. Rank 0. */
 int checkpoint_write_residuals(const struct net *net, const char *prefix, char *run,
                                const struct train_state *state, int number, float *arena);
 
-/* Reads one that belongs to the state whose model lies there; fails where it is another net's. */
+/* Reads the residuals file NUMBER beside the model at path `model` into `arena`. Fails if the file
+ * is damaged or of another net. */
 int checkpoint_read_residuals(const struct net *net, const char *model, int number, float *arena);
 
-/* Removes all of that iteration, unless a state is there (`state`) that they may belong to. */
+/* Removes all residuals files of an iteration, unless the solver state at path `state` exists: then
+ * they may belong to it. */
 void checkpoint_drop_residuals(const char *prefix, int64_t iteration, const char *state);
 
-/* NULL is fine. */
+/* NULL is allowed. */
 void checkpoint_destroy(struct checkpoint *checkpoint);
 
-/* Reads state, history and the model it names into net->values. A model that another run wrote
- * than the state, or that has other parameters than the state was saved beside, is refused, values
- * that are not finite, and residuals that are damaged or another state's. *model: the model's path,
- * to be freed. Rank 0. */
+/* Reads a solver state into *state and `history` (nhistory blocks of net->elems floats), and the
+ * model that the state names into net->values. Fails if another run wrote the model, if the model
+ * has other parameters than those saved with the state, if a value is not finite, and if residuals
+ * are damaged or of another state. *model gets the model's path, for the caller to free. Rank 0. */
 int checkpoint_resume(const char *path, struct net *net, int nhistory, float *history,
                       struct train_state *state, char **model, struct log *log);
 
-/* A state under a prefix. */
+/* A solver state under a prefix. */
 struct checkpoint_entry {
     char *path;
-    int64_t iteration;           /* by its name */
-    struct snapshot_owner owner; /* as it says; empty where it cannot be read */
+    int64_t iteration;           /* from the file's name */
+    struct snapshot_owner owner; /* from the file; empty if it cannot be read */
 };
 
 struct checkpoint_list {
@@ -86,28 +87,31 @@ struct checkpoint_list {
     int count;
 };
 
-/* All states under that prefix, in either format, with what they say of themselves; no checksums
- * are looked at. Fails where the folder cannot be read. */
+/* Lists all solver states under a prefix, in both formats, with their owners; checksums are not
+ * compared. Fails if the folder cannot be read. */
 int checkpoint_list_create(const char *prefix, struct checkpoint_list *list);
+
+/* Frees the entries of a list; an empty list is allowed. */
 void checkpoint_list_free(struct checkpoint_list *list);
 
-/* What one state says of itself; to be freed by snapshot_owner_free. */
+/* Reads the owner of one solver state; the caller frees it by snapshot_owner_free. */
 int checkpoint_read_owner(const char *path, struct snapshot_owner *owner);
 
-/* What a model of that net is to say of its data, as its layers know it: classes and preparation;
- * to be freed by snapshot_owner_free, also after a failure. */
+/* Fills classes and preparation of *out from the net's data layers, for a model's file. The caller
+ * frees *out by snapshot_owner_free, also after a failure. */
 int checkpoint_describe_data(const struct net *net, struct snapshot_owner *out);
 
-/* What weights, a comma list of files, say of their data: the last of them that does; likewise. */
+/* Reads the owner of the last file of `list` (comma-separated models) that has classes or
+ * preparation. The caller frees *owner by snapshot_owner_free, also after a failure. */
 int checkpoint_read_weights_owner(const char *list, struct snapshot_owner *owner);
 
-/* Weights by layer name from a comma list of files. Says which layers were not found; fails where
- * none was, or, if `all`, where one was not or names of classes differ from the data's, which else
- * is a warning; and where a value is not finite. Rank 0. */
+/* Copies parameters by layer name from comma-separated files into the net, and logs the layers that
+ * no file has. Fails if no layer was found, or if a value is not finite. all: fails also if one
+ * layer was not found or the names of classes differ from the data's (else a warning). Rank 0. */
 int checkpoint_load_weights(const char *list, bool all, struct net *net, struct log *log);
 
-/* SHA-256 over the parameters, layer by layer in Caffe's shape, little-endian floats; hex.
- * statistics: with those that are measured and not learnt. */
+/* SHA-256 in hexadecimal over the parameters, layer by layer in Caffe's shape, as little-endian
+ * floats. statistics: also over parameters that are measured, not learnt (BatchNorm's mean). */
 void checkpoint_hash(const struct net *net, bool statistics, char hex[SHA256_HEX]);
 
 #endif

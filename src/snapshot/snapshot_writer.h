@@ -1,13 +1,13 @@
 /* The snapshot writer: a thread that writes snapshots while training goes on. The compute thread
- * hands it a copy of the moment and goes on; what takes long, composing, checksums and the disk, is
- * the writer's.
+ * copies the parameters and the history into the writer's memory and goes on; the writer composes
+ * the files, computes their checksums and writes them to disk.
  *
- * Every snapshot is tried once, and the best until it is there. Another that cannot be written (no
- * space, an I/O error, a folder that is away) is tried again, 10 s later, then 20, and so on up to
- * five minutes, until it succeeds or the next one takes its place; each failure is a warning, and
- * what was written before stays. The best one has PREFIX_best as a second name, which it takes once
- * it is there; one that was saved only for being the best goes when a better one has that name. Not
- * collective: rank 0. */
+ * The writer tries every snapshot at least once. A snapshot that cannot be written (no space, an
+ * I/O error, a missing folder) is tried again 10 s later, then 20 s, and so on up to five minutes,
+ * until it succeeds or the next snapshot takes its place; the best snapshot is never replaced
+ * before it is written. Each failure is a warning, and older snapshots stay on disk. Once the best
+ * snapshot is on disk it gets PREFIX_best as a second name; a snapshot that was saved only because
+ * it was the best is removed when a better one has that name. Not collective: rank 0 calls. */
 #ifndef POSEIDON_SNAPSHOT_SNAPSHOT_WRITER_H
 #define POSEIDON_SNAPSHOT_SNAPSHOT_WRITER_H
 
@@ -21,58 +21,65 @@ struct snapshot_writer_options {
     bool binary;           /* Caffe's binary form */
     const struct net *net; /* borrowed, outlives the writer */
     int nhistory;          /* blocks of net->elems floats */
-    int keep;              /* > 0: the number of snapshots that stay, besides the best one; older
-                              ones that the writer knows of go when a new one is there */
+    int keep;              /* > 0: snapshots that stay, besides the best one; the writer removes the
+                              oldest it knows of after each new one. 0: all stay */
     struct log *log;       /* borrowed */
-    void *context;         /* of the three below; two on the writer's thread */
-    int (*check)(void *context); /* before each writing; fails where nothing may be written */
-    int (*written)(void *context, int64_t iteration); /* it is there */
-    bool (*hurries)(void *context); /* in snapshot_writer_finish: whether to wait no longer */
+    void *context;         /* first argument of the three functions below; borrowed */
+    /* Writer's thread, before each file: fails if the prefix is no longer this run's. */
+    int (*check)(void *context);
+    /* Writer's thread: the snapshot of this iteration is on disk. */
+    int (*written)(void *context, int64_t iteration);
+    /* Caller's thread, within snapshot_writer_finish: true ends the waiting. */
+    bool (*hurries)(void *context);
 };
 
-/* Makes room for a copy: parameters and history once more. Starts the thread. */
+/* Allocates a copy of parameters and history, and starts the thread. *out is the caller's, for
+ * snapshot_writer_destroy. */
 int snapshot_writer_create(const struct snapshot_writer_options *options,
                            struct snapshot_writer **out);
 
-/* A snapshot that was there before, for `keep`; those of the run, the oldest first. only_best: it
- * goes when a better one is there. */
+/* Tells the writer of a snapshot that an earlier start of the run wrote, so that `keep` counts it.
+ * Call it once per snapshot, the oldest first. only_best: the snapshot was saved only because it
+ * was the best, and is removed when a better one is on disk. Fails without memory. */
 int snapshot_writer_add(struct snapshot_writer *writer, int64_t iteration, bool only_best);
 
-/* After these, and the best of them: removes what is not to stay, as an earlier start would have.
- */
+/* After all snapshot_writer_add and snapshot_writer_mark_best of a resumed run: removes the
+ * snapshots that `keep` does not keep. */
 void snapshot_writer_prune(struct snapshot_writer *writer);
 
-/* The snapshot of that iteration, which is there or is handed over next, is the best by a score:
- * `keep` spares it until a better one is written. Which is handed over next is there only for being
- * the best. */
+/* Marks a snapshot as the best, by its test's score: `keep` spares it until a better one is on
+ * disk. The snapshot of `iteration` is on disk, or is the next one to be saved; then it was saved
+ * only because it is the best. */
 void snapshot_writer_mark_best(struct snapshot_writer *writer, int64_t iteration, double score);
 
-/* The best one that is there; false: none is. */
+/* Iteration and score of the best snapshot on disk; false if no snapshot on disk is marked. */
 bool snapshot_writer_best(struct snapshot_writer *writer, int64_t *iteration, double *score);
 
-/* Copies the moment and returns; waits first until the snapshot before was tried. Fails as
- * checkpoint_fill does, and where one before could not be composed, or `check` forbade it: no later
- * one would do better. */
+/* Copies parameters, history (nhistory blocks of net->elems floats), state and owner, and returns
+ * while the thread writes them. Waits first until the previous snapshot has been tried. Fails as
+ * checkpoint_fill does; and if `check` failed or an earlier snapshot could not be composed, which
+ * every later one would repeat. */
 int snapshot_writer_save(struct snapshot_writer *writer, const float *history,
                          const struct train_state *state, const struct snapshot_owner *owner);
 
-/* The snapshot of that iteration is to come: waits as snapshot_writer_save does, and removes the
- * files of one that it replaces. */
+/* Before residuals of a snapshot are written (checkpoint_write_residuals): waits as
+ * snapshot_writer_save does, then removes the files of an unfinished snapshot that the one of
+ * `iteration` replaces. */
 void snapshot_writer_make_room(struct snapshot_writer *writer, int64_t iteration);
 
-/* The path of the newest state that is there; to be freed. NULL: none is. */
+/* Path of the newest solver state on disk, for the caller to free; NULL if there is none. */
 char *snapshot_writer_newest(struct snapshot_writer *writer);
 
-/* Training is over: waits until all that was handed over is written, which is tried at least once,
- * and for at most `seconds`; makes the folder again if it is gone. Then -1 with the last
- * failure's message and the state that is left, or where the best snapshot is not there. NULL is
- * fine: 0. */
+/* The end of training: waits at most `seconds` until every saved snapshot is on disk; each is tried
+ * at least once, and a missing folder is made again. Fails if the last snapshot or the best one
+ * could not be written; the message has the last failure and the newest state on disk. NULL is
+ * allowed: 0. */
 int snapshot_writer_finish(struct snapshot_writer *writer, double seconds);
 
-/* How long the last snapshot took, from copy to disk; 0: there was none. */
+/* Seconds from copy to disk of the last snapshot; 0 before the first one. */
 double snapshot_writer_seconds(struct snapshot_writer *writer);
 
-/* Ends the thread, after the writing that is under way; NULL is fine. */
+/* Ends the thread, after the file that is being written; NULL is allowed. */
 void snapshot_writer_destroy(struct snapshot_writer *writer);
 
 #endif

@@ -7,11 +7,10 @@
  * al., USENIX ATC'17, section 3).
  *
  * Ranks of a node may add up their gradients among themselves first (options.node): then one of
- * them, the leader, takes part in the traffic for all, and what it brings lands where all of them
- * train from.
+ * them, the leader, exchanges messages for all, and writes the new parameters to memory that all
+ * ranks of the node share.
  *
- * Sync knows no net: what is trained are groups of floats in two arenas (struct sync_model), moved
- * as the plan says.
+ * Sync knows no net: it moves groups of floats in two arenas (struct sync_model), as the plan says.
  *
  * Life, every step collective over the world communicator:
  *     sync_create -> (sync_share_values, sync_load_history) -> sync_start
@@ -40,36 +39,37 @@ extern const struct scheme *const sync_schemes[];
 /* What is trained, as sync sees it. Borrowed, with all it points to, until sync_destroy. */
 struct sync_model {
     size_t elems;          /* of each arena */
-    float *values, *grads; /* the arenas where the host can touch them; NULL on dedicated servers */
-    float *engine_values;  /* the arenas where ops work: the same addresses where the engine's */
-    float *engine_grads;   /* memory is the host's; NULL on dedicated servers */
-    const struct engine
-        *engine; /* of those; multiplies factors also on a server that owns a layer */
-    const struct engine *host_engine; /* multiplies on the host where that one cannot; else NULL */
-    void *context;                    /* of the two below, which are called on the compute thread */
-    /* The factors of a factorable group's last pass, in engine memory: bottom k x n, top_grad k x
-     * m. */
+    float *values, *grads; /* the arenas in host memory; NULL on dedicated servers */
+    float *engine_values;  /* the arenas in the engine's memory, which may be the same; NULL on
+                              dedicated servers */
+    float *engine_grads;   /* likewise */
+    const struct engine *engine;      /* of engine_values; also multiplies factors on servers */
+    const struct engine *host_engine; /* multiplies factors in host memory if `engine` cannot; else
+                                         NULL */
+    void *context; /* first argument of the functions below, called on the compute thread */
+    /* The factors of a factorable group's last pass, in engine memory: bottom K x N, top_grad K x
+     * M. */
     void (*factors)(void *context, int group, const float **bottom, const float **top_grad);
-    /* The group's values are new: ops renew their copies. NULL: nobody keeps copies. */
+    /* The group's parameters are new, so that operators renew their packed copies. May be NULL. */
     void (*changed)(void *context, int group);
 };
 
-/* How the solver changes parameters. Called by both threads for different elements, so it must be a
+/* How the solver changes parameters. Both threads call it, for different elements, so it must be a
  * pure function of its arguments. */
 struct sync_update {
     void *context;
     int nhistory; /* floats of history per parameter */
-    /* One application of the rule; NULL: parameters stay as they are. The gradient it is applied to
-     * holds the SUM over workers and micro-batches; `scale` makes it the averaged, clipped one. */
+    /* Describes one application of the rule; NULL: parameters do not change. The gradient is the
+     * SUM over workers and micro-batches; `scale` makes it the averaged, clipped one. */
     int (*describe)(void *context, int64_t iteration, float scale, float lr_mult, float decay_mult,
                     struct engine_update *out);
 };
 
-/* Whether messages go straight from and to the memory of an engine that has its own, not by way of
- * the host's. */
+/* Whether MPI sends from and receives into the memory of an engine that has its own (GPU memory),
+ * without a copy in host memory. */
 enum sync_direct {
-    SYNC_DIRECT_AUTO, /* where MPI says that it can, and a trial on all workers bears it out */
-    SYNC_DIRECT_ON,   /* the same, else it is an error */
+    SYNC_DIRECT_AUTO, /* if MPI says that it can, and a trial succeeds on all workers */
+    SYNC_DIRECT_ON,   /* likewise; otherwise an error */
     SYNC_DIRECT_OFF,
 };
 
@@ -132,86 +132,90 @@ int sync_create(MPI_Comm world, const struct plan *plan, const struct sync_model
                 const struct sync_update *update, const struct sync_options *options,
                 struct sync **out);
 
-/* Rank 0's parameters become everybody's, on the host: the caller hands them on to an engine with
- * memory of its own. Before sync_start. Collective. */
+/* Broadcasts rank 0's parameters to all ranks, in host memory; the caller copies them to an engine
+ * with memory of its own. Before sync_start. Collective. */
 int sync_share_values(struct sync *sync);
 
-/* Rank 0's history (nhistory blocks of model->elems; elsewhere ignored) is dealt to those who keep
- * it. Before sync_start. Collective. */
+/* Deals rank 0's history (nhistory blocks of model->elems floats; ignored on other ranks) to the
+ * ranks that update each part. Before sync_start. Collective. */
 int sync_load_history(struct sync *sync, const float *history);
 
-/* The residuals of a plan's schemes (steps.h), as arenas of model->elems floats: one for each
- * leader's gradients, then one for sums, then one for bases. */
+/* The residuals of a plan's schemes (steps.h), as arenas of model->elems floats: first one arena
+ * for each leader's gradients, then one for sums, then one for bases. */
 struct sync_residuals {
-    int leaders, sums, bases; /* how many arenas; the last two 0 or 1 */
-    int64_t gradients;        /* that an update averages: residuals are of their sum */
+    int leaders, sums, bases; /* number of arenas; sums and bases 0 or 1 */
+    int64_t gradients;        /* gradients in one update; residuals belong to their sum */
 };
 
-/* The same everywhere. All zero but gradients: the schemes have none. */
+/* Which residuals the plan's schemes have, the same on all ranks; all zero but gradients if none.
+ */
 struct sync_residuals sync_residuals(struct sync *sync);
 
+/* The number of arenas. */
 static inline int sync_residual_arenas(const struct sync_residuals *of)
 {
     return of->leaders + of->sums + of->bases;
 }
 
-/* Rank 0's arena (elsewhere ignored), number `number` of a run with those residuals, goes to those
- * who keep such. Where as many leaders and gradients were as there are, everybody gets his own;
- * else every leader gets an equal part of each, so that an update is owed what it was. *left, on
- * rank 0: grows by the residuals that no scheme can take. Before sync_start. Collective. */
+/* Deals rank 0's arena (ignored on other ranks), number `number` of a run with residuals `of`, to
+ * the ranks that keep such residuals. If that run had as many leaders and gradients as this one,
+ * each leader gets its own arena; else every leader gets an equal part of each arena, so that the
+ * sum stays. *left grows on rank 0 by the residuals that no scheme of this plan can take. Before
+ * sync_start. Collective. */
 int sync_load_residuals(struct sync *sync, const struct sync_residuals *of, int number,
                         const float *arena, size_t *left);
 
-/* Starts the wire's thread, which alone calls MPI from here to sync_close: ranks cannot agree on
- * the status by MPI. A rank where it fails goes to sync_close with it. Not collective. */
+/* Starts the wire's thread, which alone calls MPI until sync_close, so that ranks cannot agree on
+ * this status. A rank that fails here calls sync_close with its status. Not collective. */
 int sync_start(struct sync *sync);
 
 /* ---- workers; compute thread ---- */
 
-/* The gradient of one micro-batch of `group`, the net's, is complete. On the last micro-batch
- * (`last`) the traffic of its bucket starts when all its groups have come so far (or is kept for
- * sync_flush without overlap). */
+/* The gradient of one micro-batch of `group` is complete. On the last micro-batch of an iteration
+ * (`last`) the traffic of the group's bucket starts once all groups of the bucket were posted;
+ * without overlap it starts at sync_flush. */
 int sync_post(struct sync *sync, int group, bool last);
 
-/* Backward is over: posts what waits without overlap; rebuilds gradients from factors where
- * clipping needs their norm. */
+/* Backward is over: starts the traffic that waited for it (no overlap), and rebuilds gradients from
+ * factors if clipping needs their norm. */
 int sync_flush(struct sync *sync);
 
-/* Until the parameters of `group`, of the iteration last posted, are in place. */
+/* Waits until the parameters of `group`, of the iteration last posted, are in place. */
 int sync_wait(struct sync *sync, int group);
 
-/* With plan_options.drop, before the first wait and post of that iteration: whether it is over
- * without this rank, for every group, and so left out: 1, and its parameters are in place; 0: it is
- * to be computed; -1. A later iteration may be over for some groups, but none that another rank
- * waits for is ever left out. Waits for answers where this rank seems to be late. 0 without drop.
- */
+/* With plan_options.drop, before the first wait and post of `iteration`: returns 1 if the other
+ * workers have finished the iteration without this rank, for every group; its parameters are then
+ * in place. Returns 0 if the iteration must be computed, -1 on failure. An iteration that another
+ * rank waits for is never left out. Waits for answers if this rank seems to be late. 0 without
+ * drop. */
 int sync_leave_out(struct sync *sync, int64_t iteration);
 
-/* Whether nobody else waits for the group: its posts and waits may then come in any order. */
+/* Whether the group causes no traffic: its posts and waits may then come in any order. */
 bool sync_is_local(const struct sync *sync, int group);
 
 /* ---- workers and servers; compute thread ---- */
 
-/* Workers: sync_wait for every group. Dedicated servers: until every own chunk of that iteration
+/* Workers: sync_wait for every group. Dedicated servers: waits until every own chunk of `iteration`
  * was updated and sent. Afterwards values and history do not change before the next post; with
- * drop, of any N - drop workers. */
+ * drop, before the next post of any N - drop workers. */
 int sync_wait_all(struct sync *sync, int64_t iteration);
 
-/* Sums a small vector over the workers, in place. Every worker calls it, in the same order among
- * its sync_sum calls; not for dedicated servers. */
+/* Sums `count` (few) values over the workers, in place. All workers call it in the same order; not
+ * for dedicated servers. */
 int sync_sum(struct sync *sync, double *values, int count);
 
-/* A question that nobody waits for: starts to sum SYNC_ASK_VALUES values over all ranks, workers
- * and servers, while training goes on; sync_answer waits for the sums. One question at a time.
- * Every rank asks and reads between the same iterations; read `staleness` + 1 iterations later, the
- * answer costs no wait that the parameters do not cost anyway. */
+/* Starts a sum of values over all ranks, workers and servers, while training goes on. One at a
+ * time; every rank starts it between the same two iterations. */
 enum { SYNC_ASK_VALUES = 14 };
 int sync_ask(struct sync *sync, const double values[SYNC_ASK_VALUES]);
+
+/* Waits for the sums of sync_ask; every rank calls it between the same two iterations. `staleness`
+ * + 1 iterations after sync_ask there is no wait that the parameters would not cost anyway. */
 int sync_answer(struct sync *sync, double values[SYNC_ASK_VALUES]);
 
-/* Collects the history on rank 0, after sync_wait_all of the same iteration everywhere: *history
- * is nhistory blocks of model->elems floats there, NULL elsewhere. The sync owns it, and keeps it
- * until the next of these calls or sync_destroy. Collective. */
+/* Collects the history on rank 0, after sync_wait_all of the same iteration on all ranks: *history
+ * is nhistory blocks of model->elems floats on rank 0, NULL on others. The sync owns it, until the
+ * next call of a sync_gather function or sync_destroy. Collective. */
 int sync_gather_history(struct sync *sync, const float **history);
 
 /* Collects one arena of sync_residuals on rank 0, as sync_gather_history does; zeros where no
@@ -222,37 +226,38 @@ int sync_gather_residuals(struct sync *sync, int number, float **arena);
  * with the lowest failing rank's message set on all ranks. Collective. */
 int sync_close(struct sync *sync, int status);
 
-/* Global norm and scale factor of that iteration, just finished; 0 and 1 without clipping, and with
- * drop, where workers may not know them. Not for workers that another one leads: they are not told.
- */
+/* Global gradient norm and scale factor of `iteration`, the one just finished; 0 and 1 without
+ * clipping and with drop. Not for workers that are not leaders: they do not know them. */
 int sync_clip(struct sync *sync, int64_t iteration, double *norm, double *scale);
 
-/* Updates that were left out (sync_options.skips), as far as this rank knows; all where it leads
- * and sync_wait_all has come back, none where another rank leads it. */
+/* Updates that were left out because a gradient was not finite (sync_options.skips). A leader knows
+ * all of them after sync_wait_all; a worker that is no leader knows none. */
 struct sync_skips {
     int64_t count;     /* in all */
-    int64_t in_a_row;  /* the last ones */
+    int64_t in_a_row;  /* up to the last iteration */
     int64_t iteration; /* of the last one */
-    int bucket;        /* the plan's last one whose gradient was not finite: there it arose */
+    int bucket; /* the last bucket of the plan with such a gradient: the one nearest the loss */
 };
 struct sync_skips sync_skips(const struct sync *sync);
 
-/* By which way messages reach the engine's memory, and why, in words; NULL where it is the host's,
- * or nothing travels. */
+/* How messages reach the engine's memory (directly or through host memory), and why, in words; NULL
+ * if the engine computes in host memory, or without traffic. */
 const char *sync_way(const struct sync *sync);
 
+/* The counts so far; borrowed until sync_destroy. */
 const struct sync_stats *sync_stats(struct sync *sync);
 
-/* What this rank has sent to that one so far, and how long its messages took, from MPI's hands to
- * their end, added up though they overlap. Compute thread. */
+/* What this rank has sent to another so far: bytes, and nanoseconds from each message's start to
+ * its end, added up though messages overlap. Compute thread. */
 struct sync_link {
     uint64_t bytes, ns;
 };
 struct sync_link sync_link(const struct sync *sync, int rank);
 
-/* Collective (it frees communicators); NULL is fine. After a failed sync_close nothing is freed:
- * messages may be on their way, and until the process ends MPI may read and write their buffers,
- * the model's arenas and the node's among them. The caller keeps those, too. */
+/* Frees the sync. Collective, since it frees communicators; NULL is allowed. After a failed
+ * sync_close nothing is freed: messages may be on their way, and until the process ends MPI may
+ * read and write their buffers, among them the model's arenas and the node's. The caller must keep
+ * those, too. */
 void sync_destroy(struct sync *sync);
 
 #endif

@@ -8,10 +8,10 @@
  *                         course_saved      saved
  *     a run is resumed    course_recall     the three are those of its snapshot
  *
- * A kill and a stop change nothing: what they lose is what the snapshot does not have. A run that
- * is resumed at iteration N tests again there, as Caffe does; since `counted` is in the snapshot,
- * that test counts once, whether the snapshot came before it or after it. So best and early are
- * those of the run that never stopped. Which files stay is for snapshot/kept_list.h. */
+ * A killed or stopped run loses only what happened after its last snapshot. A run that is resumed
+ * at iteration N tests again there, as Caffe does; since `counted` is in the snapshot, that test
+ * counts once, whether the snapshot was written before or after it. So best and early are those of
+ * a run that never stopped. snapshot/kept_list.h decides which files stay. */
 #ifndef POSEIDON_TRAIN_COURSE_H
 #define POSEIDON_TRAIN_COURSE_H
 
@@ -20,26 +20,25 @@
 #include <stdint.h>
 
 struct course {
-    /* what is asked for; constant */
+    /* settings; constant */
     int64_t first;              /* the iteration that training starts with */
     int test_every, save_every; /* iterations; 0: never */
-    bool tests_first;           /* before iteration 0, too */
-    bool tests_last;            /* behind the last iteration, whatever test_every divides */
-    bool saves, saves_last;     /* snapshots are written; behind the last iteration, too */
+    bool tests_first;           /* a test before iteration 0 */
+    bool tests_last;            /* a test after the last iteration, even if test_every says no */
+    bool saves, saves_last;     /* snapshots are written; one after the last iteration */
     bool keeps_best;
-    int stop_after;            /* > 0: tests in a row without a better one that end training */
-    int best_sign, early_sign; /* of these scores more is better: 1; less is: -1 */
+    int stop_after;            /* > 0: so many tests in a row without a better one end training */
+    int best_sign, early_sign; /* 1: a larger score is better; -1: a smaller one */
 
-    /* what has happened */
+    /* state */
     struct course_best {
-        int64_t
-            iteration; /* -1: none. Nothing is trained at iteration 0, and it is never the best */
+        int64_t iteration; /* -1: none. Iteration 0, before any training, is never the best */
         double score;
     } best;
     struct course_early {
         int64_t iteration;
         double score; /* NAN: none yet */
-        int tests;    /* since then */
+        int tests;    /* since that iteration */
     } early;
     int64_t counted; /* the last test of test_every that counted; -1: none */
     int64_t saved;   /* the last snapshot that was begun, or that training starts from; -1: none */
@@ -51,43 +50,50 @@ static inline bool course_is_due(int every, int64_t iteration)
     return every > 0 && iteration % every == 0;
 }
 
-/* What has happened: nothing. */
+/* Sets the state to that before the first test; the settings stay. */
 void course_open(struct course *course);
 
-/* What is due before that iteration. */
+/* Whether a test is due before `iteration`. */
 bool course_tests_at(const struct course *course, int64_t iteration);
+
+/* Whether a snapshot is due before `iteration`. */
 bool course_saves_at(const struct course *course, int64_t iteration);
 
-/* What is due behind the last one, after `end` iterations. stopped: before its time, and that asks
- * for a snapshot. */
+/* Whether a test is due after the last iteration; `end`: number of iterations done. */
 bool course_tests_last(const struct course *course, int64_t end);
+
+/* Whether a snapshot is due after the last iteration. stopped: training ended early, by a signal or
+ * a time limit, and a snapshot shall be written. */
 bool course_saves_last(const struct course *course, int64_t end, bool stopped);
 
-/* A test is over, whose score for the best and whose score for the early stop are these: a sum of
- * what follows. */
+/* Takes the result of a test: its score for the best, and its score for the early stop. Returns a
+ * sum of these. */
 enum {
-    COURSE_BETTER = 1,    /* it is the best so far */
-    COURSE_SAVE = 2,      /* its snapshot is to be kept, and has not begun */
-    COURSE_FRUITLESS = 4, /* it counted, and was no better for the early stop */
+    COURSE_BETTER = 1,    /* the test is the best so far */
+    COURSE_SAVE = 2,      /* the test's snapshot shall be written, and has not begun */
+    COURSE_FRUITLESS = 4, /* the test counted, and was no better for the early stop */
 };
 int course_tested(struct course *course, int64_t iteration, double score, double early_score);
 
-/* Whether stop_after tests in a row were no better, so that training is to end. */
+/* Whether training shall end: stop_after tests in a row were no better. */
 bool course_is_over(const struct course *course);
 
-/* The snapshot of that iteration begins. */
+/* The snapshot of `iteration` begins. */
 void course_saved(struct course *course, int64_t iteration);
 
-/* What a snapshot keeps, as text; name: of the score that best is by. And back: best only where it
- * is by that name. False: the text is none of these. */
+/* Writes best, early and counted as text for a snapshot. name: the output whose score decides the
+ * best. */
 void course_remember(const struct course *course, const char *name, char *text, size_t bytes);
+
+/* Reads the text of course_remember; `best` only if it was by the same output `name`. False if the
+ * text is damaged. */
 bool course_recall(struct course *course, const char *name, const char *text);
 
-/* --keep-best, of a run that is resumed: the best test whose snapshot is there, of the one that
- * PREFIX.run notes (`noted`) and the one that was recalled. PREFIX.run's may be of an iteration
- * that the run has left behind, or older than the other; the recalled one's snapshot may have gone
- * when a better one came. *gone: one that should be there, and no other is; its iteration is -1:
- * none. */
+/* --keep-best of a resumed run: the best test whose snapshot exists, out of the one in PREFIX.run
+ * (`noted`) and the recalled one. `noted` may be of an iteration that the resumed run has not
+ * reached, or older than the recalled one; the snapshot of the recalled one may have been removed
+ * when a better one was written. *gone: the better of the two if neither snapshot exists; its
+ * iteration is -1 otherwise. */
 struct course_best course_find_best(const struct course *course, struct course_best noted,
                                     bool (*file_exists)(const void *context, int64_t iteration),
                                     const void *context, struct course_best *gone);

@@ -1,5 +1,5 @@
-/* Whose snapshots are written and read. Rank 0's; elsewhere empty, but for what is said to be on
- * all ranks. */
+/* The run: whose snapshots are written and resumed, under which prefix. Rank 0 holds it; on other
+ * ranks all fields are zero but those marked "on all ranks". */
 #ifndef POSEIDON_TRAIN_RUN_H
 #define POSEIDON_TRAIN_RUN_H
 
@@ -19,101 +19,103 @@ struct sync;
 struct training_run {
     const struct job *job;          /* borrowed, as is the next */
     struct net *net;                /* to train; NULL: before it is made */
-    bool keeps;                     /* snapshots are written: there are a lock and PREFIX.run */
+    bool keeps;                     /* the run writes snapshots: it has a lock and PREFIX.run */
     char *path;                     /* of PREFIX.run. Owned */
-    struct run_file file;           /* as it is to be written. Owned */
-    struct run_file found;          /* as it was found; .run "": there was none. Owned */
+    struct run_file file;           /* PREFIX.run as this run writes it. Owned */
+    struct run_file found;          /* PREFIX.run as found at start; .run "": no file. Owned */
     struct prefix_lock *lock;       /* Owned */
-    struct snapshot_writer *writer; /* writes them; NULL: before the first one. Owned */
-    struct checkpoint_list list;    /* states under the prefix; of --resume. Owned */
-    struct strbuf about;            /* what is trained, as the run's digest is made of. Owned */
+    struct snapshot_writer *writer; /* NULL before the first snapshot. Owned */
+    struct checkpoint_list list;    /* solver states under the prefix, for --resume. Owned */
+    struct strbuf about;            /* text of what is trained, hashed in `digest`. Owned */
     char digest[SHA256_HEX];
-    int64_t global_batch;     /* of the run that is resumed; 0: it does not say. On all ranks */
-    char *saved_plan;         /* likewise its plan; NULL: it says none. On all ranks. Owned */
-    char *plan;               /* as it is written. Owned */
-    char *model;              /* of the state that was read; NULL: none was. Owned */
-    double residuals_bytes;   /* of a snapshot; 0: schemes have none. On all ranks */
-    double residuals_seconds; /* that they took last, before the writer's work */
+    int64_t global_batch;     /* of the resumed run; 0: unknown. On all ranks */
+    char *saved_plan;         /* plan of the resumed run; NULL: unknown. On all ranks. Owned */
+    char *plan;               /* plan of this run, for its snapshots. Owned */
+    char *model;              /* path of the resumed model; NULL: none. Owned */
+    double residuals_bytes;   /* per snapshot; 0: the schemes have none. On all ranks */
+    double residuals_seconds; /* of the last writing of residuals */
     double ends; /* rank 0's deadline, by this rank's clock_seconds; INFINITY: none. On all ranks */
 };
 
-/* Takes the prefix and finds which run is to go on; run->job is set, all else is zero. Before nets
- * are made. */
+/* Locks the prefix and finds the run to resume. run->job is set, all other fields are zero. Before
+ * nets are made. Collective. */
 int run_open_all(struct training_run *run);
 
-/* Whether the run that was found is this one, and goes on, after `about` and `digest` were made and
- * max_iter is known. Rank 0. */
+/* Fails if the run to resume trains something else; after `about`, `digest` and max_iter are known.
+ * Rank 0. */
 int run_check_same(struct training_run *run);
 
-/* The newest state of the run that can be read, into net, *history and *at; *resumed stays false
- * where it has none. Rank 0. */
+/* Reads the run's newest readable solver state into the net, `history` and *at. *resumed stays
+ * false if the run has no state. Rank 0. */
 int run_resume(struct training_run *run, float *history, struct train_state *at, bool *resumed);
 
-/* Whether that state is one of the run's own snapshots, as it writes them: none to write again. */
+/* Whether the resumed state is this run's own snapshot of `iteration`, in the form in which the run
+ * writes, so that it need not be written again. */
 bool run_has_written(const struct training_run *run, int64_t iteration);
 
-/* Whether training from `at` on has nothing to do, not even a last test that was interrupted; says
- * so. Rank 0. */
+/* Whether training from `at` has nothing left to do, not even an interrupted last test; logs it.
+ * Rank 0. */
 bool run_is_finished(const struct training_run *run, const struct train_state *at);
 
-/* The state that --snapshot names, likewise. */
+/* Reads the solver state of --snapshot=FILE into the net, `history` and *at. Rank 0. */
 int run_take_state(struct training_run *run, const char *path, float *history,
                    struct train_state *at);
 
-/* Before sync_start: residuals of the state that was read, if one was (`resumed`), to those who
- * keep such. Collective. */
+/* Deals the residuals of the resumed state (if `resumed`) to the ranks that keep them. Before
+ * sync_start. Collective. */
 int run_load_residuals_all(struct training_run *run, struct sync *sync,
                            const struct train_state *at, bool resumed);
 
-/* All ranks' residuals into files of the snapshot of state->iteration, and what they are into
- * state->residuals; where they cannot be written, none, with a warning. Collective. */
+/* Writes all ranks' residuals to files of the snapshot of state->iteration, and lists them in
+ * state->residuals; if they cannot be written, the list is empty, with a warning. Collective. */
 int run_save_residuals_all(struct training_run *run, struct sync *sync, struct train_state *state);
 
-/* What of them belongs to no snapshot; not where the prefix is another run's by now. Rank 0. */
+/* Removes residuals of `iteration` that belong to no snapshot, unless another run has the prefix.
+ * Rank 0. */
 void run_drop_residuals(const struct training_run *run, int64_t iteration);
 
-/* --keep-best: the best test of a run that goes on is one whose snapshot is there. Collective. */
+/* --keep-best: finds the best test whose snapshot exists, of a resumed run. Collective. */
 int run_find_best_all(struct training_run *run, bool resumed, struct scores *scores);
 
-/* Training begins at iteration `first` with that plan, which becomes the run's; training is over in
- * order: into PREFIX.run. A start that is the fourth in a row without a snapshot further on fails.
- * Rank 0. */
+/* Notes in PREFIX.run that training begins at iteration `first` with `plan`, which the run takes
+ * over. Fails if it is the fourth start in a row without a newer snapshot. Rank 0. */
 int run_begin(struct training_run *run, int64_t first, char *plan);
+
+/* Notes in PREFIX.run that training ended; stopped: before max_iter. Rank 0. */
 int run_end(struct training_run *run, bool stopped);
 
-/* Where snapshots are to come, takes the memory for them now; rank 0. */
+/* Allocates the memory for snapshots, if the run writes any. Rank 0. */
 int run_expect_saving(struct training_run *run);
 
-/* Keeps this moment, without waiting for the disk; that iteration is to come. Rank 0, with the
- * values and the history on the host. Fails where some of them are not finite, where another run
- * has the prefix now, and where no snapshot can be composed. */
+/* Copies parameters (host memory), history and state, to be written as a snapshot while training
+ * goes on. Fails if a value is not finite, if another run has the prefix, and if an earlier
+ * snapshot could not be composed. Rank 0. */
 int run_save(struct training_run *run, const struct rates *rates, const float *history,
              const struct train_state *state);
 
-/* Training is over after `end` iterations: fails where the parameters are not all finite; those of
- * a snapshot were looked at. Rank 0. */
+/* After the last iteration, number `end`: fails if a parameter is not finite, unless a snapshot of
+ * that iteration has compared them. Rank 0. */
 int run_check_values(struct training_run *run, const struct rates *rates, int64_t end);
 
-/* The snapshot of iteration course->best, written or to come, stays, where the best is kept. Rank
- * 0.
- */
+/* --keep-best: keeps the snapshot of iteration course->best, which is written or saved next. Rank
+ * 0. */
 int run_mark_best(struct training_run *run, const struct course *course);
 
-/* The path under which the best model stays. Freed by the caller; NULL: no memory. */
+/* Path of the best model, for the caller to free; NULL: no memory. */
 char *run_best_model(const struct training_run *run);
 
-/* Until the last snapshot is written; fails where it cannot be. patient: it is tried as long as the
- * run may last. Rank 0. */
+/* Waits until the last snapshot is on disk; fails if it cannot be written. patient: retries until
+ * the run's deadline. Rank 0. */
 int run_finish_saving(struct training_run *run, bool patient);
 
-/* Seconds that a snapshot takes until it is written; before the first one an estimate. Rank 0. */
+/* Seconds from copy to disk of a snapshot; before the first one an estimate. Rank 0. */
 double run_saving_seconds(const struct training_run *run);
 
-/* Training failed, with its message, which stays: what was handed over is still written, and the
- * prefix is free. */
+/* After a failure of training, whose message stays: writes the snapshots that were copied, and
+ * unlocks the prefix. */
 void run_abandon(struct training_run *run);
 
-/* Frees it all, and the prefix. */
+/* Unlocks the prefix and frees everything. */
 void run_close(struct training_run *run);
 
 #endif

@@ -65,50 +65,56 @@ struct wire_message {
     bool received;   /* it came; else it went */
 };
 
-/* How pressing the work is that goes on beside messages. */
+/* How often the wire thread looks for work while nothing happens. */
 enum wire_pace {
     WIRE_IDLE,      /* nothing can arrive but an alarm */
-    WIRE_POLLED,    /* others' work in shared memory is looked for, and no message: what others wait
-                       for this rank has done when it was posted, or does while it waits itself */
+    WIRE_POLLED,    /* other ranks' results in shared memory are expected, and no message; no other
+                       rank waits for this thread */
     WIRE_UNDER_WAY, /* messages are expected, with or without shared memory */
-    WIRE_URGENT,    /* something ends soon that costs this rank's cores nothing, or this rank has
-                       nothing else to do: rests stay short */
+    WIRE_URGENT,    /* work ends soon that uses none of this rank's cores (copies by a device), or
+                       this rank does nothing but communicate: rests stay short */
 };
 
 /* Where the compute thread is. */
 struct wire_place {
     int64_t iteration; /* -1: before the first one */
-    int64_t place[3];  /* in it: the caller's; the first one -1: nothing is known */
-    int64_t done;      /* changes whenever something was got done */
+    int64_t place[3];  /* within the iteration, as the caller counts; place[0] -1: unknown */
+    int64_t done;      /* changes with every step of progress */
 };
 
 #define WIRE_NOWHERE ((struct wire_place){.iteration = -1, .place = {-1}})
 
-/* A wait of this rank's compute thread that lasts stall_seconds without progress is told to `warn`,
- * unless somebody says already who keeps this rank waiting.
+/* Who watches over progress, and how.
  *
- * Signs of life. A rank of world that gives none for wire_silence is named by rank 0 (rank 0 itself
- * by rank 1), in one sentence, to `warn`, and again at growing intervals; after lost_seconds to
- * `lost`, which ends the process, as on every rank that does not hear of rank 0 any more. So are
- * ranks that give them and for which all wait, when no rank has got anything done for so long: one
- * that closes, too, where others do not. All on the wire thread; each may be NULL. */
+ * Stalls: if the compute thread waits for stall_seconds without progress, `warn` is called, unless
+ * the rank that keeps it waiting was named already.
+ *
+ * Lost ranks: every rank of world sends signs of life to rank 0, and rank 0 to rank 1. A rank that
+ * is silent for wire_silence seconds is named to rank 0's `warn` (rank 0 to rank 1's), and again at
+ * growing intervals; after lost_seconds it is named to `lost`, which ends the process. A rank that
+ * does not hear of rank 0 for lost_seconds calls its own `lost`. Ranks that send signs of life, but
+ * for which all other ranks wait without any progress for lost_seconds, are treated alike; so is a
+ * rank that closes while others do not.
+ *
+ * All functions are called on the wire thread; each may be NULL. */
 struct wire_watch {
-    double stall_seconds;            /* 0: never, and no signs are asked for */
+    double stall_seconds;            /* 0: never, and ranks send no signs of life */
     double lost_seconds;             /* 0: never */
-    const struct topology *topology; /* of world, for hosts' names; borrowed; NULL: not known */
-    const char *end;                 /* what a rank is in that closes: "in poseidon_destroy" */
-    void *context;
+    const struct topology *topology; /* of world, for hosts' names; borrowed; NULL: unknown */
+    const char *end;                 /* what a closing rank does, for messages: "in
+                                        poseidon_destroy" */
+    void *context;                   /* first argument of the functions below */
     void (*warn)(void *context, const char *text);
     void (*lost)(void *context, const char *text);
-    /* Where this rank's compute thread is; and what a place means, some rank's, appended: "
-     * (testing)". */
+    /* Where this rank's compute thread is. */
     void (*where)(void *context, struct wire_place *out);
+    /* Appends what a place of any rank means: " (testing)". */
     void (*put_place)(void *context, const int64_t place[3], struct strbuf *text);
 };
 
 enum { WIRE_SILENCE_SECONDS = 60 };
 
-/* Seconds after which a rank that gives no sign is named: before it is given up. */
+/* Seconds after which a silent rank is named; less than lost_seconds. */
 static inline double wire_silence(double lost_seconds)
 {
     return lost_seconds > 0 && lost_seconds < 2 * WIRE_SILENCE_SECONDS ? lost_seconds / 2
@@ -116,30 +122,32 @@ static inline double wire_silence(double lost_seconds)
 }
 
 struct wire_options {
-    MPI_Comm data; /* of this rank's messages, with the ranks of world in their order; borrowed, and
-                      no one else's; MPI_COMM_NULL: it sends and gets none. Its errors return from
-                      now on */
-    struct queue_options sends; /* how they wait; but for peers and shared_replies */
+    MPI_Comm data; /* communicator of data messages, with the ranks of world in their order;
+                      borrowed, and used by the wire alone; its error handler becomes
+                      MPI_ERRORS_RETURN. MPI_COMM_NULL: this rank has no data messages */
+    struct queue_options sends; /* order and limits of sends, without peers and shared_replies */
     int calls;                  /* most wire_call that may be outstanding */
-    int messages;               /* most messages that may wait or be on their way; grows beyond */
-    void *context; /* of the callbacks below, all on the wire thread; each may be NULL */
-    /* Once, before all else: the thread is going to hand an engine's memory to MPI. */
+    int messages;               /* messages to allocate for; more are allocated when needed */
+    void *context; /* first argument of the functions below, all called on the wire thread; each may
+                      be NULL */
+    /* Called once, first: prepares the thread for an engine whose memory MPI will read. */
     int (*enter)(void *context);
-    /* A message of that length came; fills buffer, done, context, user of *out, and bytes if it
-     * wants another length: the wire refuses what differs. Refuses with a message what does not
-     * belong here. NULL only where `data` is. */
+    /* A message of `bytes` bytes has arrived: fills buffer, done, context and user of *out, and
+     * bytes if another length was expected, which the wire then refuses. Fails with a message if no
+     * such message is expected. NULL only if `data` is MPI_COMM_NULL. */
     int (*accept)(void *context, int peer, int tag, size_t bytes, struct wire_message *out);
-    /* A data message is complete, before its done: for accounts and traces. */
+    /* A data message is complete; called before its `done`, for counts and traces. */
     void (*account)(void *context, const struct wire_message *message);
-    /* What goes on beside messages: looked after at every turn. Returns how much came of it, -1
-     * with a message. */
+    /* Called at every turn, for work besides messages. Returns the number of things done, -1 with a
+     * message. */
     int (*poll)(void *context);
-    enum wire_pace (*pace)(void *context); /* NULL: WIRE_UNDER_WAY with data, else WIRE_IDLE */
-    /* Whether closing must wait for something beside messages. */
+    /* NULL: WIRE_UNDER_WAY with `data`, else WIRE_IDLE. */
+    enum wire_pace (*pace)(void *context);
+    /* Whether closing must wait for work besides messages. */
     bool (*busy)(void *context);
-    /* Some rank failed: ends at once what others may never come to. At most once. */
+    /* Some rank failed: ends at once all that waits for other ranks. Called at most once. */
     void (*abort)(void *context);
-    /* " for layer 'A'": what the compute thread waits for, appended. */
+    /* Appends what the compute thread waits for: " for layer 'A'". */
     void (*describe_wait)(void *context, struct strbuf *text);
     struct wire_watch watch;
 };
@@ -163,15 +171,16 @@ int wire_start(struct wire *wire);
 
 /* ---- compute thread ---- */
 
-/* Has the wire thread call `call`. Calls are made in order. Never waits but for room in the
- * ring of calls; calls after a failure are dropped. */
+/* Makes the wire thread call `call`, in the order of these requests. Waits only if
+ * wire_options.calls of them are outstanding. After a failure requests are dropped. */
 void wire_call(struct wire *wire, wire_call_fn *call, void *context, int64_t argument);
 
-/* Sleeps until *counter >= target: 0; or until some rank failed: -1 with a message. Callbacks that
- * advance the counter call wire_wake. seconds, if not NULL: how long it slept is added. */
+/* Sleeps until *counter >= target and returns 0, or until some rank failed and returns -1 with a
+ * message. A callback that advances the counter must call wire_wake. *seconds, if not NULL, grows
+ * by the time slept. */
 int wire_wait(struct wire *wire, const _Atomic int64_t *counter, int64_t target, double *seconds);
 
-/* -1 with a message where some rank failed, else 0. Any thread. */
+/* Returns -1 with a message if some rank failed, else 0. Any thread. */
 int wire_failed(struct wire *wire);
 
 /* Ends the traffic when every rank has called this, has sent all that it had to send, and is not
@@ -182,11 +191,11 @@ int wire_failed(struct wire *wire);
  * started does all this in the calling thread, without `enter`. */
 int wire_close(struct wire *wire, int status);
 
-/* A snapshot, from the compute thread at any time. */
+/* The counts so far. Compute thread. */
 struct wire_stats wire_stats(const struct wire *wire);
 
-/* After wire_close, or where it was never started. Collective over world where MPI is still up;
- * NULL is fine. */
+/* Frees the wire, after wire_close or if it was never started. Collective over world unless MPI was
+ * finalised; NULL is allowed. */
 void wire_destroy(struct wire *wire);
 
 /* ---- wire thread, or the compute thread before wire_start ---- */
