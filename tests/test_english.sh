@@ -42,7 +42,8 @@ failures=0
 grep -nE "\\banew\\b|whichever|nobody's|so long without|\\b(go|goes) on from|stood still|passing over|\\bgot on\\b|where (it|they) exists?\\b|belongs? into|all that is allowed|likeliest" "$said" && failures=1
 rm -f "$said"
 # comments of headers are read alone: a number has its name
-grep -rnE --include=*.h '\bso many\b|\bso often\b|\bsuch an? one\b|\bditto\b' src cuda -i && failures=1
+grep -rnE --include=*.h '\bso many\b|\bso often\b|\bsuch an? one\b|\bditto\b|\bof those that\b|\bwhich it was\b|\bis there\b|\blies there\b' src include -i && failures=1
+grep -rnE --include=*.h '\bso many\b|\bso often\b|\bsuch an? one\b|\bditto\b' cuda -i && failures=1
 while IFS='	' read -r pattern instead; do
     grep -E -e "$pattern" "$texts" | grep -v 'docs/REPRODUCTION.md: |' >"$list.found" || continue
     echo "'$pattern' (write: $instead):"

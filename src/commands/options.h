@@ -24,16 +24,16 @@ struct command_line {
     const char *example;  /* a command that works, or several, one a line; NULL: none */
     const struct option *options;
     int noptions;
-    struct model_options *net;   /* options_add_model's rows stand in front; NULL: they do not */
-    const char *net_rows;        /* the names of those that do, with blanks between them */
-    struct computing *computing; /* options_add_computing's stand behind; NULL: they do not */
-    const char **gpus, **engine; /* for options_settle_engine, which is done after parsing, and
-                                    rows of other engines are refused; of `computing` where it is
-                                    given; NULL: nothing computes */
-    int least_words, max_words;  /* how many words that are no options may stand there */
-    const char *expected;        /* the message where there are fewer words */
-    struct strbuf *alike;        /* for agree_alike: what all ranks must have been given; NULL: the
-                                    command has one rank */
+    struct model_options *net; /* filled by options_add_model's rows, the first ones; NULL: none */
+    const char *net_rows;      /* names of the options that do, separated by blanks */
+    struct computing *computing; /* filled by options_add_computing's rows, the last; NULL: none */
+    const char **gpus, **engine; /* arguments of options_settle_engine, which is called after
+                                    parsing and refuses rows of other engines; those of `computing`
+                                    if it is given; NULL: the command computes nothing */
+    int least_words, max_words;  /* number of words that are no options */
+    const char *expected;        /* the message if there are fewer words */
+    struct strbuf *alike; /* for agree_alike: the options that all ranks must have alike; NULL:
+                             the command has one rank */
 };
 
 /* A command line's table, from an array of rows. */

@@ -25,7 +25,7 @@ enum imageset_split { IMAGESET_TRAIN, IMAGESET_TEST };
 
 void imageset_free(struct imageset *set);
 
-/* Room for `count` records (dim must be set); keeps what is there, does not change set->count. */
+/* Makes room for `count` records (dim must be set); keeps set->count and the records in it. */
 int imageset_reserve(struct imageset *set, size_t count);
 
 size_t imageset_record_bytes(const struct imageset *set);

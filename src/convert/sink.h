@@ -36,7 +36,7 @@ struct sink_options {
     uint64_t count;          /* HDF5: the number of images to come, exactly; 0: not known */
     int nclasses;            /* names of classes, 0: none are known */
     char *const *class_name; /* borrowed */
-    bool force;              /* replace what is there */
+    bool force;              /* replace existing files */
 };
 
 /* HDF5: `data` uint8 N,C,H,W, `label` int32 N, attributes `source` and `classes`. All images have

@@ -47,9 +47,9 @@ struct data_look {
 };
 
 /* After data_make_state: opens the source and sets the tops' shapes, of images as the transform
- * makes them. Where no batch is read: what the user said, else the shapes of the source, which is
- * opened and closed, where it is there; else those of the definition, and what it does not say is
- * assumed: layer->assumed is set and a notice left. */
+ * makes them. If no batch is read, shapes come from the user; else from the source, which is opened
+ * and closed again; else, if the source is missing, from the definition. Sizes that the definition
+ * lacks are assumed: layer->assumed is set, with a notice. */
 int data_set_up(struct layer *layer, const struct layer_env *env, const struct data_look *look);
 
 /* The slots of struct layer_i. */

@@ -11,18 +11,19 @@
 #include "util/owner.h"
 #include "util/strbuf.h"
 
-/* The words of poseidon_create. */
+/* The options of poseidon_create. */
 struct option_string {
-    char *given, *text; /* as given, and cut apart: what is borrowed lies there. Owned */
+    char *given; /* the string. Owned */
+    char *text;  /* a copy, cut into words that the other fields borrow. Owned */
     struct exchange_options exchange;
     const char *trace; /* NULL: none */
-    int result;        /* what poseidon_wait gives: */
+    int result;        /* the result of poseidon_wait: RESULT_MEAN, ... */
     struct rule rule;
     float rate, trust; /* trust: LARS's ratio; 0: off */
 };
 enum { RESULT_MEAN, RESULT_SUM, RESULT_VALUES };
 
-/* given and text are to be freed, also where it fails. */
+/* Parses the option string. The caller frees out->given and out->text, also after a failure. */
 int option_string_parse(const char *text, struct option_string *out);
 
 struct member {                    /* a tensor */

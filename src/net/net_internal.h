@@ -84,7 +84,7 @@ void net_note_position(struct net *net, int64_t at);
 
 enum net_pass { NET_FORWARD, NET_BACKWARD };
 
-/* Layers `from` to `to` of a pass, one after the other; of those that have no backward, nothing is
+/* Layers `from` to `to` of a pass, one after the other; of layers without backward, nothing is
  * done there (passes.c). */
 int net_run_layers(struct net *net, enum net_pass pass, int from, int to, const struct run *run,
                    bool first);

@@ -16,7 +16,7 @@
  * protobuf refuses more than 2 GB.
  *
  * A file appears whole under its final name or not at all: see util/file.h. Write the model before
- * the state; then a state that is there has its model. All functions here take HDF5's lock
+ * the state, so that every state on disk has its model. All functions here take HDF5's lock
  * (util/h5.h) themselves where they need it, work on plain host arrays, and are not collective: one
  * rank calls them. */
 #ifndef POSEIDON_SNAPSHOT_SNAPSHOT_H

@@ -64,8 +64,8 @@ const struct stored_layer *model_file_layers(const struct model_file *file, int 
 /* Reads the values of a blob of this file: blob->elems floats (doubles are rounded). */
 int model_file_read(struct model_file *file, const struct stored_blob *blob, float *out);
 
-/* The net without its weights, in the form in which it was written (upgrade_net is the caller's).
- * The document's name is the file's path; its parts have no lines. */
+/* The net without its weights, in the form of the file: the caller calls upgrade_net. The
+ * document's name is the file's path; its parts have no line numbers. */
 int model_file_net(const struct model_file *file, struct text_doc **out);
 
 /* Reads a file that is one blob (.binaryproto), such as a mean image, with its values, which the

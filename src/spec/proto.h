@@ -41,8 +41,8 @@ int proto_varint(struct proto *proto, uint64_t *at, uint64_t end, uint64_t *valu
 /* Copies bytes out of the file. */
 int proto_copy(struct proto *proto, uint64_t at, void *out, size_t bytes);
 
-/* A field's bytes as a text of its own in *out, in place of the one that is there, which is freed;
- * more than `most` bytes are refused. */
+/* Replaces *out, which is freed, by a copy of the field's bytes as text. Fails if the field has
+ * more than `most` bytes. */
 int proto_take_text(struct proto *proto, const struct proto_field *field, size_t most, char **out);
 
 /* Sets "PATH: damaged or truncated at byte N: WHAT"; returns -1. */

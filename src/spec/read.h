@@ -35,10 +35,9 @@ int spec_is_solver(const char *path, bool *is);
  */
 int spec_kind_error(const char *path, bool wants_solver);
 
-/* Finds a file that a spec names: the path as it is (relative to the current folder) if something
- * is there, else the same path beside the file that names it. *out is the caller's to free. Fails
- * with both places in the message when nothing is at either, or with the current folder when they
- * are one. relative_to_file may be NULL. */
+/* Finds a file that a spec names: the path as it is (relative to the current folder) if it exists,
+ * else the same path beside the spec's file, relative_to_file (may be NULL). The caller frees *out.
+ * If neither path exists, the message has both, or the current folder if they are one. */
 int spec_find_file(const char *path, const char *relative_to_file, char **out);
 
 #endif

@@ -18,11 +18,11 @@ struct text_doc;
 int text_read_file(const char *path, const ProtobufCMessageDescriptor *descriptor,
                    struct text_doc **out);
 
-/* Says of a type of layers that it is there (0) or why it is not (-1 with a message). */
+/* Returns 0 if a layer type exists, else -1 with a message. */
 typedef int text_check_type(const char *type);
 
-/* The same with the types that there are: fields that are not known mostly belong to layers of
- * forks, and then the message says so. check_type may be NULL. */
+/* text_read_file with a check of layer types: unknown fields mostly belong to layers of forks, and
+ * check_type's message then says so. check_type may be NULL. */
 int text_read_file_of(const char *path, const ProtobufCMessageDescriptor *descriptor,
                       text_check_type *check_type, struct text_doc **out);
 

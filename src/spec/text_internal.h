@@ -50,7 +50,7 @@ int text_read_bytes(const char *path, struct strbuf *out);
 
 /* ---- values (text_value.c) ---- */
 
-/* Steps over a symbol if it is there; *was says whether. */
+/* Steps over a symbol if it comes next; *was says whether. */
 int reader_take(struct reader *r, const char *symbol, bool *was);
 
 /* Fails: `expected` was, and the present token was found. remark: what follows it, or "". */

@@ -49,8 +49,8 @@ struct scheme_steps {
     int (*accept)(struct sync *sync, const struct arrival *arrival, struct wire_message *out);
     /* Wire thread: the clipping scale of the iteration is known. NULL: nobody waits for it here. */
     int (*cleared)(struct sync *sync, int bucket);
-    /* Compute thread, before it waits for the messages of `iteration`: computes with what of them
-     * is here, and waits for them one by one. NULL: nothing can be done before the last. */
+    /* Compute thread, before it waits for all messages of `iteration`: computes with each message
+     * as it arrives. NULL: nothing can be computed before the last one. */
     int (*ahead)(struct sync *sync, int bucket, int64_t iteration);
     /* Compute thread, after each post of any bucket: computes with what is here, waits for nothing.
      * NULL: nothing. */

@@ -27,7 +27,7 @@ struct course {
     bool tests_last;            /* a test after the last iteration, even if test_every says no */
     bool saves, saves_last;     /* snapshots are written; one after the last iteration */
     bool keeps_best;
-    int stop_after;            /* > 0: so many tests in a row without a better one end training */
+    int stop_after;            /* > 0: number of tests in a row without a better one that ends it */
     int best_sign, early_sign; /* 1: a larger score is better; -1: a smaller one */
 
     /* state */

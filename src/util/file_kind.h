@@ -10,11 +10,11 @@
 enum { FILE_KIND_BYTES = 128 };
 const char *file_kind_of(const void *begin, size_t bytes);
 
-/* The same of a file. NULL, too, where it cannot be read. */
+/* The kind of a file by its first bytes; NULL if it is unknown or the file cannot be read. */
 const char *file_kind(const char *path);
 
-/* Says what the file is, if that is known and something else than `expected` ("an HDF5 file");
- * otherwise the message that is there stands. Returns -1. */
+/* Replaces this thread's error message by one that says what the file is, if its kind is known and
+ * is not `expected` ("an HDF5 file"). Returns -1. */
 int file_kind_error(const char *path, const char *expected);
 
 #endif

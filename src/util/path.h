@@ -11,7 +11,7 @@ const char *path_base(const char *path);
 /* Whether the name ends so: path_ends("a.SVG", ".svg"). */
 bool path_ends(const char *path, const char *end);
 
-/* Whether a folder is there. */
+/* Whether the path is an existing folder. */
 bool path_is_folder(const char *path);
 
 /* `path` beside the file `named_by`: in that file's folder. Just `path` where it is absolute, or

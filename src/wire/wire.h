@@ -59,7 +59,7 @@ struct wire_message {
     wire_done_fn *done; /* wire thread: the message is complete. NULL: nothing is to be done */
     void *context;      /* for done */
     uint64_t user;      /* the caller's */
-    /* Set by the wire where options.account is there: clock_ns. */
+    /* Set by the wire if options.account is not NULL, by clock_ns. */
     int64_t posted;  /* when wire_send was called; of receives: when the message was matched */
     int64_t started; /* when it was handed to MPI */
     bool received;   /* it came; else it went */

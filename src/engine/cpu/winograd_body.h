@@ -312,7 +312,7 @@ static void forward_group(const struct winograd *p, const struct winograd_data *
         if (points_find(&job, d, group))
             weights_points(&job, d->weights + outputs * s->in * s->window * s->window);
         for (int t = 0; job_group(&job, t); t += p->group) {
-            if (o == 0 || job.tiles < p->tiles) /* else it is there from the chunk before */
+            if (o == 0 || job.tiles < p->tiles) /* else the previous chunk has left it */
                 side_points(&job, &in, false, job.v, p->vrow, p->vpoint);
             products(&job);
             results_store(&job, &out);
