@@ -46,6 +46,7 @@ dry run, made-up data|c|src/train/{dry_run,fake_data}.*
 agreement of ranks|N|src/train/agree_*.* src/util/{agree,agreement,handshake,ranks}.*
 signals, deadlines|N|src/train/{signals,deadline}.*
 late and lost ranks, NaN, damaged records|N|src/train/{data_notices,monitor,numeric_checks,stragglers}.* src/util/watchdog.*
+shares of the batch by speed|N|src/train/balance.*
 cores|N|src/train/cores.*
 doctor, device_query|c|src/commands/{command_doctor,command_device_query,doctor*}.*
 options, help, suggestions|N|src/commands/{foreign_options,options*,output_guard}.* src/util/{choice,option,suggest,units}.*
