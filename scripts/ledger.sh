@@ -24,7 +24,7 @@ LMDB and LevelDB readers|N|src/input/format/kv*.*
 JPEG, PNG, Datum|N|src/input/format/{datum,image,image_internal,jpeg,png}.*
 convert, mean: making data|c|src/convert/* src/commands/command_{convert,convert_images,mean}.c
 wire|H|src/wire/*
-plan: groups, chunks, schemes, costs|H|src/plan/{chunks,comm,cost,for_schemes,plan,plan_internal,rails,scheme,tree}.*
+plan: groups, chunks, schemes, costs|H|src/plan/{chunks,comm,cost,deal,for_schemes,plan,plan_internal,rails,scheme,tree}.*
 probe, cluster file|H|src/plan/{cluster_file,probe,probe_serve}.*
 simulator, choice of schemes|H|src/simulate/*
 sync: life, homes, gathering, ps, allreduce|H|src/sync/{allreduce,alone,bucket,calls,clip,comms,direct,encode,gather*,gradient*,history,home*,node*,post,ps,scheme_registry,serve,steps,sync,sync_internal,wire_side}.*
@@ -46,6 +46,7 @@ dry run, made-up data|c|src/train/{dry_run,fake_data}.*
 agreement of ranks|N|src/train/agree_*.* src/util/{agree,agreement,handshake,ranks}.*
 signals, deadlines|N|src/train/{signals,deadline}.*
 late and lost ranks, NaN, damaged records|N|src/train/{data_notices,monitor,numeric_checks,stragglers}.* src/util/watchdog.*
+shares of the batch by speed|N|src/train/balance.*
 cores|N|src/train/cores.*
 doctor, device_query|c|src/commands/{command_doctor,command_device_query,doctor*}.*
 options, help, suggestions|N|src/commands/{foreign_options,options*,output_guard}.* src/util/{choice,option,suggest,units}.*

@@ -74,10 +74,10 @@ static void add_chain(float *to, const struct tree_part *chain, int count, size_
     }
 }
 
-static bool arrive(struct tree_sum *tree, int which, const float *x, float *writable)
+static bool arrive(struct tree_sum *tree, int which, int level, const float *x, float *writable)
 {
     struct tree_part chain[DEEPEST + 1] = {{.sum = x, .writable = writable, .owner = which}}, sum;
-    int begin = which, level = 0, count;
+    int begin = which, count;
     bool complete;
 
     assert(which >= 0 && which < tree->n && (!x || x != tree->out) && !tree->result);
@@ -107,19 +107,24 @@ static bool arrive(struct tree_sum *tree, int which, const float *x, float *writ
 
 bool tree_sum_give(struct tree_sum *tree, int which, float *x)
 {
-    return arrive(tree, which, x, x);
+    return arrive(tree, which, 0, x, x);
+}
+
+bool tree_sum_give_block(struct tree_sum *tree, int which, int level, float *x)
+{
+    return arrive(tree, which, level, x, x);
 }
 
 bool tree_sum_omit(struct tree_sum *tree, int which)
 {
-    return arrive(tree, which, NULL, NULL);
+    return arrive(tree, which, 0, NULL, NULL);
 }
 
 bool tree_sum_lend(struct tree_sum *tree, int which, const float *x)
 {
     tree->lent++;
     assert(tree->lent == 1);
-    return arrive(tree, which, x, NULL);
+    return arrive(tree, which, 0, x, NULL);
 }
 
 /* ---- all at once ---- */

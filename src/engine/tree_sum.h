@@ -71,6 +71,8 @@ void tree_sum_begin(struct tree_sum *tree, size_t elems, float *out);
  * read only. One at most may be lent: two in one pair would have no place for their sum. The buffer
  * must stay until it is spent. Returns whether the sum is complete. */
 bool tree_sum_give(struct tree_sum *tree, int which, float *x);
+/* The sum of a whole block, that of `level` which begins with contribution `which`. */
+bool tree_sum_give_block(struct tree_sum *tree, int which, int level, float *x);
 bool tree_sum_lend(struct tree_sum *tree, int which, const float *x);
 
 /* Contribution number `which` is left out of this sum; of one at least is given. Returns the same.

@@ -65,6 +65,7 @@ static int find_facts(struct exchange *e, const char *saved_plan, struct strbuf 
                                        .blank = e->member.blank,
                                        .capped = any[CAP] > 0,
                                        .reproducible = e->member.reproducible,
+                                       .unlike = e->member.unlike,
                                        .own_memory = any[OWN_MEMORY] > 0,
                                        .no_team = no_team->length ? strbuf_text(no_team) : NULL,
                                        .saved_plan = saved_plan};
@@ -267,6 +268,7 @@ static int play_bucket(const struct exchange *e, const struct bucket *b, double 
     struct group all = *first;
 
     how.nodes = plan->leader;
+    how.parts = plan->part;
     all.elems = last->begin + last->elems - first->begin;
     all.factorable = b->factorable;
     return simulate_group(&options, &how, &all, (struct way){b->scheme, b->rank, b->wire}, seconds);

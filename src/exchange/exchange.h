@@ -18,7 +18,7 @@ struct exchange_member {
     const struct topology *topology; /* of world */
     struct engine *engine;           /* holds parameters and gradients of this rank */
     bool blank;                      /* as in exchange_facts */
-    bool reproducible;               /* as in exchange_facts */
+    bool reproducible, unlike;       /* as in exchange_facts */
     bool dry_run;                    /* writes no file */
     const char *no_team; /* why engines with memory of their own may not add up; NULL: they may */
     void *context;       /* first argument of the functions below */

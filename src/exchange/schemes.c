@@ -25,6 +25,8 @@ void exchange_plan_options(const struct exchange_options *o, const struct exchan
                                  .nranks = nranks,
                                  .servers = o->servers,
                                  .nodes = shape->nodes.node,
+                                 .parts = net->parts,
+                                 .grains = net->grains,
                                  .leaders_per_host = shape->leaders_per_host,
                                  .rails = shape->rails,
                                  .sizes = cost_sizes_keep(COST_USUAL_SIZES, &o->sizes),

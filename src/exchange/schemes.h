@@ -10,7 +10,8 @@
 struct exchange_net {
     const struct group *groups;
     int ngroups;
-    int iter_size; /* passes per iteration */
+    int iter_size;             /* passes per iteration */
+    const int *parts, *grains; /* per worker, as in plan_options; NULL: all alike */
 };
 
 /* The cluster on which the simulator plays candidates. Borrowed. */

@@ -15,6 +15,7 @@ struct exchange_facts {
     bool blank;                    /* replay: each rank stands for a machine of its own */
     bool capped;                   /* the sends of some rank are limited (bandwidth-mbps) */
     bool reproducible;             /* gradients are added up along one tree over all workers */
+    bool unlike;                   /* with reproducible: workers have unlike numbers of grains */
     bool own_memory;               /* some worker computes in memory of its own (GPU) */
     const char *no_team;           /* why such engines cannot add up; NULL: they can */
     const char *saved_plan;        /* of the resumed run (exchange/saved_plan.h); NULL: none */

@@ -186,9 +186,13 @@ static int sample_fill(struct feeder *f, const struct slot *slot, int sample, st
 /* With the mutex held: a slot that has jobs to give out, NULL for none. */
 static struct slot *slot_with_jobs(struct feeder *f)
 {
-    uint64_t row = f->o.row > 0 ? (uint64_t)f->o.row : 1, pass = f->begin_pass;
-    uint64_t turn = pass / row * (uint64_t)f->o.nranks + (uint64_t)f->o.rank;
+    uint64_t row = f->o.row > 0 ? (uint64_t)f->o.row : 1, batch = (uint64_t)f->o.batch;
+    uint64_t before = f->o.before, turn = f->o.turn, pass = f->begin_pass;
 
+    if (turn == 0) {
+        before = row * batch * (uint64_t)f->o.rank;
+        turn = row * batch * (uint64_t)f->o.nranks;
+    }
     if (f->filling || f->failed)
         return f->filling;
     for (int i = 0; i < f->o.depth; i++) {
@@ -200,7 +204,7 @@ static struct slot *slot_with_jobs(struct feeder *f)
         slot->begun = trace_begin(f->o.trace);
         slot->generation = f->generation;
         slot->pass = f->begin_pass++;
-        slot->first = f->first_sample + (turn * row + pass % row) * (uint64_t)f->o.batch;
+        slot->first = f->first_sample + pass / row * turn + before + pass % row * batch;
         slot->next = slot->running = 0;
         slot->failed_job = -1;
         f->filling = slot;

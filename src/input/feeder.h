@@ -5,9 +5,9 @@
  * Global order: the run is an endless sequence of samples; sample g is record g mod N of the source
  * (or the shuffled order of its epoch). Pass p of this rank covers `batch` samples from
  * first_sample
- * + ((p/row*nranks + rank)*row + p%row)*batch on: ranks take turns, row batches each. Augmentation
- * is drawn by the global sample index. So the same samples, cropped and mirrored alike, are seen in
- * the same iteration at any number of ranks. */
+ * + p/row*turn + before + p%row*batch on: ranks take turns, row batches each, as many as others or
+ * not. Augmentation is drawn by the global sample index. So the same samples, cropped and mirrored
+ * alike, are seen in the same iteration at any number of ranks. */
 #ifndef POSEIDON_INPUT_FEEDER_H
 #define POSEIDON_INPUT_FEEDER_H
 
@@ -21,6 +21,8 @@ struct feeder_options {
     int batch;
     int rank, nranks;
     int row;               /* batches that a rank takes one behind the other; 0: 1 */
+    uint64_t before, turn; /* samples of the ranks before this one, and of all, in a turn; turn 0:
+                              every rank has as many as this one */
     uint64_t first_sample; /* where pass 0 of rank 0 starts */
     uint64_t seed;
     int layer_index;

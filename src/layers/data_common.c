@@ -51,6 +51,8 @@ struct data *data_make_state(struct layer *layer, const struct layer_env *env, b
         .rank = env->rank,
         .nranks = env->nranks > 0 ? env->nranks : 1,
         .row = env->row,
+        .before = env->before,
+        .turn = env->turn,
         .first_sample = env->first_sample,
         .seed = env->seed,
         .layer_index = layer->index,
@@ -89,6 +91,7 @@ char *data_source(struct data *state, const char *source, bool own, const struct
     state->options.seed += (uint64_t)env->rank;
     state->options.rank = 0;
     state->options.nranks = 1;
+    state->options.turn = 0;
     return path;
 }
 

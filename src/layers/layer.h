@@ -30,8 +30,9 @@ struct layer_env {
     const char
         *base_file; /* relative paths that do not exist are tried beside this file; or NULL */
     /* Which part of the global sample order this rank reads, see input/feeder.h. */
-    int rank, nranks; /* among workers */
-    int row;          /* batches of this rank that follow each other there; 0: 1 */
+    int rank, nranks;      /* among workers */
+    int row;               /* batches of this rank that follow each other there; 0: 1 */
+    uint64_t before, turn; /* of ranks that have unlike numbers of samples */
     uint64_t first_sample;
     uint64_t seed;
     struct bad_record_policy care; /* with damaged data; all zero: an error */

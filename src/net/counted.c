@@ -20,7 +20,7 @@ static bool top_sums(const struct net *net, const struct layer *layer, int top, 
 
     for (int b = 0; b < layer->nbottoms; b++)
         any |= sums[net_blob_number(net, layer->bottoms[b])];
-    return any && !(top == 0 && layer->i->means && layer->i->means(layer));
+    return any && !layer->i->is_score && !(top == 0 && layer->i->means && layer->i->means(layer));
 }
 
 /* A score that passes over a label. */
@@ -51,6 +51,8 @@ int net_find_sums(struct net *net)
         struct net_loss *loss = &net->internals->losses[i];
         loss->sums = sums[net_blob_number(net, loss->blob)];
     }
+    for (int o = 0; o < net->noutputs; o++)
+        net->outputs[o].sums = sums[net_blob_number(net, net->outputs[o].blob)];
     free(sums);
     return 0;
 }
@@ -68,6 +70,16 @@ void net_share_sums(struct net *net, double share)
     for (int i = 0; i < net->internals->nlosses; i++)
         if (net->internals->losses[i].sums)
             set_share(net, &net->internals->losses[i], share);
+}
+
+void net_share_means(struct net *net, double share)
+{
+    for (int i = 0; i < net->internals->nlosses; i++)
+        if (!net->internals->losses[i].sums)
+            set_share(net, &net->internals->losses[i], share);
+    for (int o = 0; o < net->noutputs; o++) /* those with labels are weighted by them */
+        if (net->outputs[o].loss_weight == 0 && !net->outputs[o].sums && !net->outputs[o].labels)
+            net->outputs[o].share = share;
 }
 
 void net_list_sums(const struct net *net, struct strbuf *out)

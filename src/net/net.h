@@ -27,7 +27,8 @@ struct net_hooks {
 struct net_output {
     const struct blob *blob;
     float loss_weight; /* 0: not part of the loss */
-    double share; /* factor of its values: net_share_losses and net_share_sums set it, else 1 */
+    double share;      /* factor of its values: net_share_losses, _sums and _means set it, else 1 */
+    bool sums; /* no mean over the batch: it grows with the batch, or has values per sample */
     const struct blob *labels; /* of an Accuracy in training that ignores a label; else NULL */
     int ignored;               /* the label that the Accuracy ignores */
 };
@@ -150,7 +151,11 @@ int net_share_losses(struct net *net, int nranks, const double *counts, double *
  * times, the number of parts. */
 void net_share_sums(struct net *net, double share);
 
-/* Appends the names of the layers with such losses (net_share_sums), comma-separated. */
+/* Sets the factor of losses and scores that are means over the batch: for a net whose part of the
+ * batch is larger or smaller than the mean part. */
+void net_share_means(struct net *net, double share);
+
+/* Appends the names of the layers with losses that are sums (net_share_sums), comma-separated. */
 void net_list_sums(const struct net *net, struct strbuf *out);
 
 /* After net_forward: how many labels an accuracy counted; 1 if output->labels is NULL. The labels'

@@ -257,8 +257,8 @@ static int compare_shares(const void *left, const void *right)
  * workers in different iterations would need rooms for each. */
 static bool allows_tree(const struct plan *plan, const struct bucket *bucket)
 {
-    bool allowed =
-        bucket->scheme->trees && plan->nworkers > 1 && !plan->dedicated && !plan->options.lags;
+    bool allowed = bucket->scheme->trees && plan->nworkers > 1 && !plan->dedicated &&
+                   !plan->options.lags && !plan->options.grains;
 
     for (int c = bucket->first_chunk; c < bucket->first_chunk + bucket->nchunks; c++)
         allowed = allowed && !plan_codec(plan, c);
@@ -414,11 +414,14 @@ void plan_add_part(const struct plan *plan, int bucket, int leader, const struct
     bool encoded = b->gradient_bytes != b->elems * sizeof(float);
     uint64_t below = count_below(plan, bucket, leader, part->home), up = worker && !own;
     uint64_t floats = part->elems * sizeof(float);
+    uint64_t sums = worker ? (uint64_t)plan_branches(plan, leader) : 0;
+    uint64_t sums_below =
+        b->log_steps || !below ? below : (uint64_t)plan->first_branch[plan->nworkers] - sums;
 
-    load->traffic.sent += up * part->gradient_bytes + below * part->back_bytes;
-    load->traffic.received += up * part->back_bytes + below * part->gradient_bytes;
+    load->traffic.sent += up * sums * part->gradient_bytes + below * part->back_bytes;
+    load->traffic.received += up * part->back_bytes + sums_below * part->gradient_bytes;
     load->traffic.messages += (up + below) * (uint64_t)part->chunks * (b->rank > 0 ? 2 : 1);
-    load->bytes += below * part->gradient_bytes;
+    load->bytes += sums_below * part->gradient_bytes + (sums > 1 ? sums * floats : 0);
     if (own && plan->options.drop > 0)
         load->bytes += (uint64_t)(plan->options.drop + 1) * floats;
     if (own && encoded)
@@ -476,10 +479,10 @@ uint64_t plan_times(uint64_t a, uint64_t b)
 uint64_t plan_factor_elems(const struct plan *plan, int bucket, int leader)
 {
     const struct bucket *b = &plan->buckets[bucket];
-    uint64_t workers = (uint64_t)(leader < 0 ? plan->ncomputing : plan->locals[leader]);
+    uint64_t parts = (uint64_t)(leader < 0 ? plan->all_parts : plan->parts[leader]);
     uint64_t rows = plan_times((uint64_t)b->k, (uint64_t)plan->options.iter_size);
 
-    return plan_times(plan_times(rows, workers), (uint64_t)(b->m + b->n));
+    return plan_times(plan_times(rows, parts), (uint64_t)(b->m + b->n));
 }
 
 uint64_t plan_factor_bytes(const struct plan *plan, int bucket, int leader)

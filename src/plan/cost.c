@@ -180,9 +180,11 @@ double cost_engine_update_seconds(const struct cost_cluster *cluster, double byt
                                    : cost_worker_update_seconds(cluster, bytes);
 }
 
+/* Of a worker, on the average. */
 static double own_rows(const struct plan *plan, int bucket)
 {
-    return (double)plan->buckets[bucket].k * plan->options.iter_size;
+    return (double)plan->buckets[bucket].k * plan->options.iter_size * plan->all_parts /
+           plan->ncomputing;
 }
 
 double cost_stage_seconds(const struct cost_cluster *cluster, const struct plan *plan, int bucket)

@@ -37,7 +37,7 @@ static struct way wished_way(const struct plan *plan, int group)
         way = o->ways[group];
         break;
     case COMM_PAPER:
-        if (g->factorable && plan_prefers_sfb(g->m, g->n, g->k * o->iter_size * plan->most_locals,
+        if (g->factorable && plan_prefers_sfb(g->m, g->n, g->k * o->iter_size * plan->most_parts,
                                               plan->nworkers, plan->nservers))
             way.scheme = scheme_of_factors(o->registry);
         break;
@@ -160,7 +160,7 @@ static int make_buckets(struct plan *plan)
 static int rounds_of(const struct plan *plan, int bucket)
 {
     const struct bucket *b = &plan->buckets[bucket];
-    double rows = (double)b->k * plan->options.iter_size * plan->most_locals;
+    double rows = (double)plan_most_rows(plan, bucket);
     double row = (double)(b->m + b->n) * (double)plan_factor_room(plan, bucket);
     double workers = plan->nworkers;
     double most = 2.0 * (double)b->elems * sizeof(float), each;
@@ -178,7 +178,7 @@ static int rounds_of(const struct plan *plan, int bucket)
     return rows > INT32_MAX ? INT32_MAX : (int)rows + (rows > (double)(int64_t)rows);
 }
 
-/* Of the leader that leads most workers; the others' slices are smaller. */
+/* Of the leader that has most rows; the others' slices are smaller. */
 static int slices_of(const struct plan *plan, int bucket)
 {
     enum { MOST = 1 << 16 };
@@ -246,7 +246,8 @@ static int find_leaders(struct plan *plan)
 
     plan->ncomputing = o->nranks - o->servers;
     if (PLAN_ROOM(plan, plan->leader, o->nranks) || PLAN_ROOM(plan, plan->world_rank, o->nranks) ||
-        PLAN_ROOM(plan, plan->locals, o->nranks))
+        PLAN_ROOM(plan, plan->locals, o->nranks) || PLAN_ROOM(plan, plan->part, o->nranks) ||
+        PLAN_ROOM(plan, plan->parts, o->nranks))
         return -1;
     for (int r = 0; r < plan->ncomputing; r++) {
         int leader = plan->leader[r] = o->nodes ? o->nodes[r] : r;
@@ -255,6 +256,11 @@ static int find_leaders(struct plan *plan)
             plan->world_rank[plan->nworkers++] = r;
         if (plan->locals[leader] > plan->most_locals)
             plan->most_locals = plan->locals[leader];
+        plan->part[r] = o->parts ? o->parts[r] : 1;
+        plan->all_parts += plan->part[r];
+        plan->parts[leader] += plan->part[r];
+        if (plan->parts[leader] > plan->most_parts)
+            plan->most_parts = plan->parts[leader];
     }
     for (int s = 0; s < o->servers; s++) {
         plan->leader[plan->ncomputing + s] = plan->nworkers + s;
@@ -264,6 +270,45 @@ static int find_leaders(struct plan *plan)
     plan->nservers = plan->dedicated ? o->servers : plan->nworkers;
     plan->nleaders = plan->nworkers + o->servers;
     plan->rails = o->rails < 1 ? 1 : o->rails < plan->most_locals ? o->rails : plan->most_locals;
+    return 0;
+}
+
+/* The blocks that are the gradients from `begin` to `end`, as large as can be. */
+static int cut_branches(int begin, int end, int leaves, struct plan_branch *out)
+{
+    int count = 0;
+
+    while (begin < end) {
+        int level = 0;
+
+        /* a block may lack leaves that are not there */
+        while (begin % (2 << level) == 0 && begin + (1 << level) < leaves &&
+               (begin + (2 << level) <= end || end == leaves))
+            level++;
+        out[count++] = (struct plan_branch){begin, level};
+        begin += 1 << level;
+    }
+    return count;
+}
+
+static int find_branches(struct plan *plan)
+{
+    const int *grains = plan->options.grains;
+    int begin = 0, count = 0;
+
+    assert(!grains || (plan->nworkers == plan->ncomputing && plan->options.wire == WIRE_FP32));
+    plan->in_grains = grains != NULL;
+    for (int w = 0; w < plan->nworkers; w++)
+        plan->leaves += grains ? grains[w] : 1;
+    if (PLAN_ROOM(plan, plan->first_branch, plan->nworkers + 1) ||
+        PLAN_ROOM(plan, plan->branches, plan->leaves))
+        return -1;
+    for (int w = 0; w < plan->nworkers; w++) {
+        int end = begin + (grains ? grains[w] : 1);
+        count += cut_branches(begin, end, plan->leaves, plan->branches + count);
+        plan->first_branch[w + 1] = count;
+        begin = end;
+    }
     return 0;
 }
 
@@ -318,14 +363,14 @@ int plan_create(const struct plan_options *options, int ngroups, const struct gr
     if (plan->options.sizes.latency == 0)
         plan->options.sizes.latency = PLAN_USUAL_LATENCY_BYTES;
     if (copy_groups(plan, ngroups, groups) || check_rank(plan) || find_leaders(plan) ||
-        make_buckets(plan))
+        find_branches(plan) || make_buckets(plan))
         goto fail;
     cut_factors(plan);
     dilate(plan);
     if (plan_cut(plan) || plan_deal(plan) || plan_share_out(plan) || plan_lay_rails(plan))
         goto fail;
     plan->options.ways = NULL;
-    plan->options.nodes = NULL;
+    plan->options.nodes = plan->options.parts = plan->options.grains = NULL;
     *out = plan;
     return 0;
 fail:
@@ -373,7 +418,9 @@ uint64_t plan_digest(const struct plan *plan, uint64_t seed)
     hash = mix(hash, (uint64_t)plan->nworkers << 32 | (uint32_t)plan->nservers);
     hash = mix(hash, (uint64_t)plan->rails);
     for (int r = 0; r < plan->ncomputing; r++)
-        hash = mix(hash, (uint64_t)plan->leader[r]);
+        hash = mix(hash, (uint64_t)plan->leader[r] << 32 | (uint32_t)plan->part[r]);
+    for (int w = 0; w < plan->nworkers; w++)
+        hash = mix(hash, (uint64_t)plan->first_branch[w + 1]);
     hash = mix(hash, (uint64_t)plan->options.iter_size);
     hash = mix(hash, (uint64_t)plan->options.drop);
     for (int b = 0; b < plan->nbuckets; b++) {

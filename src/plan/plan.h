@@ -48,9 +48,15 @@ struct plan_options {
     int nranks;             /* all of them */
     int servers; /* > 0: that many dedicated server ranks, the last ones; 0: every worker is also a
                     server */
-    const int *nodes; /* per worker: its node, numbered as they first come; a node's workers add up
-                         among themselves and the first of them, their leader, sends for all. NULL:
-                         every worker is its own leader. Borrowed for plan_create */
+    const int *nodes;  /* per worker: its node, numbered as they first come; a node's workers add up
+                          among themselves and the first of them, their leader, sends for all. NULL:
+                          every worker is its own leader. Borrowed for plan_create */
+    const int *parts;  /* per worker: how many times the rows that a group has (struct group.k) its
+                          passes have; NULL: once. Borrowed for plan_create */
+    const int *grains; /* per worker: how many gradients of a row of many it adds up, of which all
+                          are added along one tree (engine/tree_sum.h), so that the sum does not
+                          depend on who has which; NULL: a gradient of each worker is added along a
+                          tree of workers. Not with nodes or codecs. Borrowed for plan_create */
     int leaders_per_host; /* leaders that share a host's link, for the simulator alone; 0: 1 */
     int rails; /* how many of a node's workers lead it, each for its chunks (rails.c); 0: 1. No more
                   than the largest node has */
@@ -116,6 +122,11 @@ struct home_share {
     uint64_t gradient_bytes, back_bytes; /* one gradient of them, and what comes back, encoded */
 };
 
+/* A block of the tree along which gradients are added (engine/tree_sum.h). */
+struct plan_branch {
+    int begin, level;
+};
+
 /* The *leaders* exchange messages: one worker of each node, or all workers if there are no nodes,
  * then the dedicated servers. Leaders are numbered from 0 in the order of their world ranks. With
  * several rails, a leader is several workers of its node, each for its chunks. */
@@ -133,8 +144,15 @@ struct plan {
     int *locals;     /* per leader that is a worker: the workers it leads, itself included; 0 for
                         dedicated servers */
     int most_locals; /* the largest of them */
-    bool in_rounds;  /* some bucket's factors are exchanged in several rounds, or are of low rank:
-                        there is something to multiply between messages */
+    int *part;       /* per worker: options.parts */
+    int *parts;      /* per leader: of the workers that it leads, together */
+    int most_parts, all_parts; /* the largest of them, and their sum */
+    int leaves; /* of the tree that gradients are added along: the workers, or grains */
+    bool in_grains;
+    struct plan_branch *branches; /* of it, worker by worker: what a worker sends the sums of */
+    int *first_branch;            /* per worker, and one more */
+    bool in_rounds; /* some bucket's factors are exchanged in several rounds, or are of low rank:
+                       there is something to multiply between messages */
     int ngroups;
     const struct group *groups; /* a copy of the net's; their names and params are borrowed */
     int nbuckets;
@@ -204,16 +222,23 @@ static inline bool plan_leads_chunk(const struct plan *plan, int chunk, int worl
     return plan_rank(plan, plan->leader[world_rank], chunk) == world_rank;
 }
 
+/* The number of sums of which a worker's gradient of a chunk consists; they lie one behind the
+ * other in its message. */
+static inline int plan_branches(const struct plan *plan, int worker)
+{
+    return plan->first_branch[worker + 1] - plan->first_branch[worker];
+}
+
 /* Whether there is one worker and no dedicated server, so that nothing crosses a network. */
 static inline bool plan_is_alone(const struct plan *plan)
 {
     return plan->nworkers == 1 && !plan->dedicated;
 }
 
-/* Rows of a bucket's factors of the leader with the most workers. */
+/* Rows of a bucket's factors of the leader with the most rows. */
 static inline int64_t plan_most_rows(const struct plan *plan, int bucket)
 {
-    return plan->buckets[bucket].k * plan->options.iter_size * plan->most_locals;
+    return plan->buckets[bucket].k * plan->options.iter_size * plan->most_parts;
 }
 
 /* Rows of these factors in one round. */

@@ -162,10 +162,14 @@ int bucket_send(struct sync *sync, int bucket, int64_t iteration, struct wire_me
 int bucket_send_chunk(struct sync *sync, int chunk, bool back, int64_t iteration, const void *what,
                       int peer, double weight, wire_done_fn *done)
 {
+    const struct plan *plan = sync->plan;
+    size_t bytes = back
+                       ? plan_back_bytes(plan, chunk)
+                       : plan_gradient_bytes(plan, chunk) * (size_t)plan_branches(plan, sync->rank);
+
     return bucket_send(sync, chunk_of(sync, chunk)->bucket, iteration,
                        (struct wire_message){.buffer = (void *)(uintptr_t)what,
-                                             .bytes = back ? plan_back_bytes(sync->plan, chunk)
-                                                           : plan_gradient_bytes(sync->plan, chunk),
+                                             .bytes = bytes,
                                              .peer = peer,
                                              .tag = tag_of(sync, back, chunk, iteration),
                                              .weight = weight,

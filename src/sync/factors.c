@@ -143,19 +143,26 @@ static int stage_rows(struct sync *sync, int bucket, const struct factors *facto
                            ENGINE_IN_TURN, g->buckets[bucket].down);
 }
 
+/* Ranks of a node put their rows one behind the other, as further micro-batches of the leader. */
+static size_t parts_before(const struct sync *sync)
+{
+    size_t parts = 0;
+
+    for (int r = 0; r < sync->world_rank; r++)
+        parts += sync->plan->leader[r] == sync->leader ? (size_t)sync->plan->part[r] : 0;
+    return parts;
+}
+
 int factors_stage(struct sync *sync, int bucket, const struct factors *factors, int slot, int micro)
 {
     const struct bucket *b = bucket_of(sync, bucket);
-    size_t m = (size_t)b->m, n = (size_t)b->n, rows = (size_t)b->k;
-    /* ranks of a node put their rows one behind the other, as further micro-batches of the leader
-     */
-    size_t before = node_shares_memory(sync->options.node) ? (size_t)sync->options.node->rank : 0;
-    float *row = factors_own(factors, slot) +
-                 before * (factors->each / (size_t)sync->plan->most_locals) +
-                 (size_t)micro * rows * (m + n);
+    size_t m = (size_t)b->m, n = (size_t)b->n;
+    size_t rows = (size_t)(b->k * sync->plan->part[sync->world_rank]);
+    size_t before = parts_before(sync) * (size_t)b->k * (size_t)sync->plan->options.iter_size;
+    float *row = factors_own(factors, slot) + (before + (size_t)micro * rows) * (m + n);
     const float *bottom, *top_grad;
 
-    assert(((size_t)micro + 1) * rows * (m + n) <= factors->each);
+    assert((before + ((size_t)micro + 1) * rows) * (m + n) <= factors->each);
     sync->model.factors(sync->model.context, b->first_group, &bottom, &top_grad);
     return error_status(stage_rows(sync, bucket, factors, row, bottom, n, rows) ||
                         stage_rows(sync, bucket, factors, row + n, top_grad, m, rows));

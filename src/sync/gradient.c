@@ -5,6 +5,7 @@
 #include "engine/vector.h"
 
 #include <assert.h>
+#include <string.h>
 
 /* ---- life ---- */
 
@@ -29,6 +30,14 @@ static bool has_slots(const struct sync *sync, int bucket)
     return sync->worker && sync->buckets[bucket].depth > 1;
 }
 
+/* Sums that the bucket's gradient of this worker is. */
+static int count_branches(const struct sync *sync, int bucket)
+{
+    bool travels = sync->worker && sync->leads && bucket_of(sync, bucket)->scheme;
+
+    return travels ? plan_branches(sync->plan, sync->leader) : 1;
+}
+
 static int open_bucket(struct sync *sync, int bucket)
 {
     static const char what[] = "the copies that staleness needs";
@@ -37,6 +46,11 @@ static int open_bucket(struct sync *sync, int bucket)
     size_t elems = depth * bucket_of(sync, bucket)->elems;
 
     if (gradient_ticket(sync, &copies->down) || gradient_ticket(sync, &copies->up))
+        return -1;
+    if (count_branches(sync, bucket) > 1 &&
+        OWN(&sync->owner, copies->branches,
+            (size_t)count_branches(sync, bucket) * bucket_of(sync, bucket)->elems,
+            "a worker's gradients"))
         return -1;
     if (!has_slots(sync, bucket))
         return 0;
@@ -126,7 +140,7 @@ static void close_tree_sum(void *context, void *tree)
 
 int gradient_tree_sum(struct sync *sync, struct tree_sum *out)
 {
-    return error_status(tree_sum_open(out, sync->plan->nworkers, NULL, NULL) ||
+    return error_status(tree_sum_open(out, sync->plan->leaves, NULL, NULL) ||
                         owner_take(&sync->owner, close_tree_sum, NULL, out));
 }
 
@@ -201,6 +215,30 @@ static int copy_others(struct sync *sync, int bucket,
 
 /* ---- the way out ---- */
 
+static float *branches_of(const struct sync *sync, int chunk)
+{
+    const struct chunk *c = chunk_of(sync, chunk);
+    size_t before = c->begin - bucket_of(sync, c->bucket)->begin;
+
+    return sync->gradient->buckets[c->bucket].branches +
+           before * (size_t)count_branches(sync, c->bucket);
+}
+
+/* Puts the chunk's sums one behind the other, as its message has them. */
+static void join_branches(const struct sync *sync, int bucket)
+{
+    const struct bucket *b = bucket_of(sync, bucket);
+    int last = count_branches(sync, bucket) - 1;
+
+    for (int c = b->first_chunk; c < b->first_chunk + b->nchunks; c++) {
+        const struct chunk *chunk = chunk_of(sync, c);
+        float *to = branches_of(sync, c);
+        for (int i = 0; i <= last; i++, to += chunk->elems)
+            memcpy(to, (i < last ? sync->model.branches[i] : sync->model.grads) + chunk->begin,
+                   chunk->elems * sizeof *to);
+    }
+}
+
 int gradient_depart(struct sync *sync, int bucket, enum engine_turn turn)
 {
     const struct engine_rows none = {.rows = 0};
@@ -213,6 +251,8 @@ int gradient_depart(struct sync *sync, int bucket, enum engine_turn turn)
 
     if (state->steps->local || b->scheme == NULL || b->scheme->factors)
         return 0;
+    if (copies->branches)
+        join_branches(sync, bucket);
     if (has_slots(sync, bucket)) {
         host = slot_of(sync, copies->gradients, bucket, state->posted);
         ticket = copies->fetches[state->posted % state->depth];
@@ -251,6 +291,8 @@ void *gradient_message(struct sync *sync, int chunk, int64_t iteration)
                (c->begin - bucket_of(sync, c->bucket)->begin);
     if (encode_wanted(sync, chunk))
         return encode_message(sync, chunk);
+    if (g->buckets[c->bucket].branches)
+        return branches_of(sync, chunk);
     return (gradient_goes_straight(sync, chunk) ? sync->model.engine_grads : sync->model.grads) +
            c->begin;
 }

@@ -10,6 +10,7 @@
 struct bucket_copies {
     struct engine_ticket *down; /* gradients or factors on their way to the host */
     struct engine_ticket *up;   /* parameters or factors on their way to the engine */
+    float *branches; /* where a gradient is several sums: the chunks' messages; else NULL */
     /* With staleness, per slot: */
     struct engine_ticket **fetches; /* its gradient on the way */
     float *gradients, *values;      /* depth x elems */

@@ -161,10 +161,14 @@ static int answer_own(struct sync *sync, struct home_part *part, int64_t iterati
 static bool add_worker(struct sync *sync, struct home_part *part, int worker)
 {
     struct home_sum *sum = part->sum;
-    int first = (int)(sum->iteration % sum->depth) * sync->plan->nworkers;
+    const struct plan *plan = sync->plan;
+    int first = (int)(sum->iteration % sum->depth) * plan->nworkers;
+    size_t elems = chunk_of(sync, part->chunk)->elems;
+    float *x = sum->from[first + worker];
 
-    tree_sum_give(&sum->tree, worker, sum->from[first + worker]);
-    if (--sum->missing > sync->plan->options.drop)
+    for (int b = plan->first_branch[worker]; b < plan->first_branch[worker + 1]; b++, x += elems)
+        tree_sum_give_block(&sum->tree, plan->branches[b].begin, plan->branches[b].level, x);
+    if (--sum->missing > plan->options.drop)
         return false;
     for (int w = 0; sum->missing > 0; w++)
         if (!sum->arrived[first + w]) {
@@ -407,10 +411,12 @@ static int accept_gradient(struct sync *sync, const struct arrival *arrival,
     int64_t late = sync_drops(sync) ? sync->tag_period - 1 : 0;
     int64_t iteration = sum ? tag_iteration(sync, arrival, sum->iteration - late) : 0;
     int64_t end = sum && sum->arrived ? sum->iteration + sum->depth : 0;
+    size_t sums =
+        arrival->peer < sync->plan->nworkers ? (size_t)plan_branches(sync->plan, arrival->peer) : 1;
     int place;
 
     if (arrival_check(sync, arrival, iteration, end,
-                      plan_gradient_bytes(sync->plan, arrival->chunk)))
+                      plan_gradient_bytes(sync->plan, arrival->chunk) * sums))
         return -1;
     place = (int)(iteration % sum->depth) * sync->plan->nworkers + arrival->peer;
     if (arrival->peer >= sync->plan->nworkers || sum->arrived[place] ||

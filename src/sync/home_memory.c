@@ -24,8 +24,10 @@ static int open_places(struct sync *sync, int chunk, struct home_sum *sum)
     tree_sum_begin(&sum->tree, elems, NULL);
     sum->missing = plan->nworkers;
     for (size_t i = 0; i < places; i++) {
-        bool own = sync->worker && (int)(i % (size_t)plan->nworkers) == sync->rank;
-        if ((!own || codec) && !(sum->from[i] = gradient_alloc(sync, elems, what)))
+        int worker = (int)(i % (size_t)plan->nworkers);
+        bool own = sync->worker && worker == sync->rank;
+        size_t all = elems * (size_t)plan_branches(plan, worker);
+        if ((!own || codec) && !(sum->from[i] = gradient_alloc(sync, all, what)))
             return -1;
         if (!own && codec && !(sum->encoded[i] = owner_array(&sync->owner, bytes, 1, what)))
             return -1;

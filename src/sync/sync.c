@@ -159,13 +159,16 @@ static void fill_in(struct sync *sync)
 {
     const struct plan *plan = sync->plan;
     bool apart = plan->options.comm.policy == COMM_NONE;
+    float passes = (float)plan->leaves;
 
     sync->leader = plan->leader[sync->world_rank];
     sync->leads = plan_leads(plan, sync->world_rank);
     sync->rank = sync->leads ? sync->leader : -1;
     sync->worker = plan_is_worker(plan, sync->world_rank);
-    sync->scale = 1.0f / ((apart ? 1.0f : (float)(plan->ncomputing - plan->options.drop)) *
-                          (float)plan->options.iter_size);
+    if (!plan->in_grains)
+        passes = (apart ? 1.0f : (float)(plan->ncomputing - plan->options.drop)) *
+                 (float)plan->options.iter_size;
+    sync->scale = 1.0f / passes;
     sync->data = sync->control = sync->sums = sync->all = MPI_COMM_NULL;
     sync->window.window = MPI_WIN_NULL;
     atomic_init(&sync->service.done, sync->options.iteration);

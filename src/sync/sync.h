@@ -38,11 +38,13 @@ extern const struct scheme *const sync_schemes[];
 
 /* What is trained, as sync sees it. Borrowed, with all it points to, until sync_destroy. */
 struct sync_model {
-    size_t elems;          /* of each arena */
-    float *values, *grads; /* the arenas in host memory; NULL on dedicated servers */
-    float *engine_values;  /* the arenas in the engine's memory, which may be the same; NULL on
-                              dedicated servers */
-    float *engine_grads;   /* likewise */
+    size_t elems;           /* of each arena */
+    float *values, *grads;  /* the arenas in host memory; NULL on dedicated servers */
+    float *const *branches; /* of a worker whose gradient is several sums (plan_branches): the
+                               arenas of all sums but the last, which is in grads; else NULL */
+    float *engine_values;   /* the arenas in the engine's memory, which may be the same; NULL on
+                               dedicated servers */
+    float *engine_grads;    /* likewise */
     const struct engine *engine;      /* of engine_values; also multiplies factors on servers */
     const struct engine *host_engine; /* multiplies factors in host memory if `engine` cannot; else
                                          NULL */
@@ -206,7 +208,7 @@ int sync_sum(struct sync *sync, double *values, int count);
 
 /* Starts a sum of values over all ranks, workers and servers, while training goes on. One at a
  * time; every rank starts it between the same two iterations. */
-enum { SYNC_ASK_VALUES = 14 };
+enum { SYNC_ASK_VALUES = 15 };
 int sync_ask(struct sync *sync, const double values[SYNC_ASK_VALUES]);
 
 /* Waits for the sums of sync_ask; every rank calls it between the same two iterations. `staleness`

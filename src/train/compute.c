@@ -2,6 +2,7 @@
 #include "train/compute.h"
 
 #include "snapshot/checkpoint.h"
+#include "train/balance.h"
 #include "train/agree_job.h"
 #include "util/agreement.h"
 #include "train/fake_data.h"
@@ -32,43 +33,95 @@ static int create_tests(struct compute *compute, const struct job *job, const st
 static void share_batch(struct net *net, const struct job *job)
 {
     if (job_shares_batch(job))
-        net_share_sums(net, (double)job->nworkers * job_shares(job));
+        net_share_sums(net, (double)(job->options->reproducible ? job_grains(job) : job->nworkers));
+    if (job->samples)
+        net_share_means(net, job_weight(job));
     for (int o = 0; o < net->noutputs; o++)
         if (net->outputs[o].labels)
             net_keep(net, net->outputs[o].labels);
 }
 
-int compute_create_nets(struct compute *compute, struct job *job, const struct op_ranks *ranks,
-                        struct trace *trace, char **notices)
+/* Of a net to train; chw: room for the size of its images. */
+static struct layer_env first_env(const struct job *job, int64_t chw[3])
 {
-    struct layer_env env = {
-        .rank = job->worker ? job->rank : 0,
-        .nranks = job->nworkers,
-        .row = job_shares(job),
-        .seed = job->seed,
-        .notices = notices,
-        .care = {.max_bad = job->options->max_bad, .say = job_say_of_data, .context = job},
-        .base_file = job->options->solver,
-        .look_only = job_rehearses(job),
-        .fake = true};
-    int64_t chw[3] = {job->options->input_chw[0], job->options->input_chw[1],
-                      job->options->input_chw[2]};
+    for (int i = 0; i < 3; i++)
+        chw[i] = job->options->input_chw[i];
+    return (struct layer_env){.rank = job->worker ? job->rank : 0,
+                              .nranks = job->nworkers,
+                              .row = job_shares(job),
+                              .seed = job->seed,
+                              .care = {.max_bad = job->options->max_bad,
+                                       .say = job_say_of_data,
+                                       .context = (void *)(uintptr_t)job},
+                              .base_file = job->options->solver,
+                              .look_only = job_rehearses(job),
+                              .fake = true,
+                              .input_chw = chw[0] > 0 ? chw : NULL,
+                              .no_bias_decay = job->solver->no_bias_decay};
+}
 
-    if (chw[0] > 0)
-        env.input_chw = chw;
-    env.ranks = ranks;
-    env.no_bias_decay = job->solver->no_bias_decay;
-    env.trace = trace;
-    if (job_batch(job, &env.batch))
+static int create_once(struct compute *compute, struct job *job, struct layer_env *env)
+{
+    if (job_batch(job, &env->batch))
         return -1;
-    if (net_create(job->defs.train, true, &env, NULL, &compute->net))
-        return net_explain(*notices);
-    for (int g = 0; g < compute->net->ngroups; g++)
-        compute->net->groups[g].decays &= job->rule.weight_decay != 0;
-    share_batch(compute->net, job);
+    if (net_create(job->defs.train, true, env, NULL, &compute->net))
+        return net_explain(*env->notices);
     job->batch = net_batch(compute->net);
     if (job->batch == 0)
         return error_set("%s: the net has no data layer to train from", compute->net->def->file);
+    job_take_turns(job);
+    return 0;
+}
+
+/* What has a place for each sample is no mean over workers that have unlike numbers of them. */
+static int check_outputs(const struct net *net)
+{
+    for (int o = 0; o < net->noutputs; o++)
+        if (net->outputs[o].sums && shape_elems(&net->outputs[o].blob->value.shape) > 1)
+            return error_set("%s: output '%s' has values for each sample, and with --balance "
+                             "workers have unlike numbers of samples: let a Silence layer take it",
+                             net->def->file, net->outputs[o].blob->name);
+    return 0;
+}
+
+/* The net, of this worker's share where there are unlike ones: of a batch that nobody gave, the
+ * file's is one worker's, on the average. */
+static int create_training(struct compute *compute, struct job *job, struct layer_env *env)
+{
+    int64_t turn = job->global_batch / (job->options->reproducible ? 1 : job->iter_size);
+
+    if (!job->options->balance)
+        return create_once(compute, job, env);
+    if (!job->samples && turn == 0) {
+        if (create_once(compute, job, env))
+            return -1;
+        turn = job->turn;
+        net_destroy(compute->net);
+        compute->net = NULL;
+    }
+    if (!job->samples && balance_deal(job, turn))
+        return -1;
+    job_take_turns(job);
+    env->row = job_shares(job);
+    env->before = (uint64_t)job->before;
+    env->turn = (uint64_t)job->turn;
+    return error_status(create_once(compute, job, env) || check_outputs(compute->net));
+}
+
+int compute_create_nets(struct compute *compute, struct job *job, const struct op_ranks *ranks,
+                        struct trace *trace, char **notices)
+{
+    int64_t chw[3];
+    struct layer_env env = first_env(job, chw);
+
+    env.notices = notices;
+    env.ranks = ranks;
+    env.trace = trace;
+    if (create_training(compute, job, &env))
+        return -1;
+    for (int g = 0; g < compute->net->ngroups; g++)
+        compute->net->groups[g].decays &= job->rule.weight_decay != 0;
+    share_batch(compute->net, job);
     if (!net_has_any_loss(compute->net))
         return error_set("%s: the net has no loss: no layer of the TRAIN phase has a loss_weight; "
                          "expected a loss layer such as SoftmaxWithLoss, or loss_weight: 1 in the "
@@ -79,12 +132,30 @@ int compute_create_nets(struct compute *compute, struct job *job, const struct o
         return 0;
     if (job_rehearses(job) && !job->blank &&
         fake_data_create(job->owner, compute->net, job->seed,
-                         (uint64_t)job->rank * (uint64_t)job->batch, &compute->fake))
+                         (uint64_t)(job->before / job_shares(job)), &compute->fake))
         return -1;
     env.batch = env.row = 0;
+    env.turn = 0;
     env.trace = NULL;
     env.ranks = NULL; /* workers test unlike numbers of batches */
     return create_tests(compute, job, &env);
+}
+
+int compute_create_trial(struct compute *compute, const struct job *job, int batch,
+                         struct net **out)
+{
+    int64_t chw[3];
+    struct layer_env env = first_env(job, chw);
+    char *notices = NULL;
+    int status;
+
+    env.look_only = true;
+    env.batch = batch;
+    env.notices = &notices;
+    status = error_status(net_create(job->defs.train, true, &env, NULL, out) ||
+                          net_build(*out, &compute->engine, job->seed));
+    free(notices);
+    return status;
 }
 
 /* ---- data ---- */
@@ -99,6 +170,9 @@ static int find_records(const struct compute *compute, struct job *job)
         if (layer->i->mark && layer->i->mark(layer, &mark))
             return error_context("layer '%s'", layer->def->name);
     }
+    if (mark.own && job->samples)
+        return error_set("--balance deals the samples of one order to all workers: not with "
+                         "shared_file_system: false, where each has an order of its own");
     job->records = mark.known && !mark.own ? mark.nrecords : 0;
     return 0;
 }
@@ -305,7 +379,8 @@ int compute_average_statistics(struct compute *compute, const struct job *job, s
         return -1;
     compute_statistics(compute, mean, false);
     for (size_t i = 0; i < shares * count; i++)
-        grains->sums[i] = (double)(grains->statistics ? grains->statistics[i] : mean[i]);
+        grains->sums[i] =
+            job_weight(job) * (double)(grains->statistics ? grains->statistics[i] : mean[i]);
     if (grains_mean(grains, job, sync, grains->sums, count))
         return -1;
     for (size_t i = 0; i < count; i++)
@@ -318,12 +393,12 @@ int compute_average_statistics(struct compute *compute, const struct job *job, s
     return 0;
 }
 
-int compute_open_shares(struct compute *compute, const struct job *job)
+int compute_open_shares(struct compute *compute, const struct job *job, const struct plan *plan)
 {
     int losses = job->worker && !job->blank ? net_counted_losses(compute->net) : 0;
 
-    if (job->worker &&
-        grains_open(&compute->grains, job, compute->net, compute_statistics(compute, NULL, false)))
+    if (job->worker && grains_open(&compute->grains, job, compute->net, plan,
+                                   compute_statistics(compute, NULL, false)))
         return -1;
     if (losses == 0 || job->nworkers == 1 || job->options->reproducible || job_apart(job) ||
         job->options->exchange.comm.policy == COMM_NONE)

@@ -26,6 +26,11 @@ struct sync;
 int compute_create_nets(struct compute *compute, struct job *job, const struct op_ranks *ranks,
                         struct trace *trace, char **notices);
 
+/* The net to train, of that batch, by itself: with memory and made-up shapes of data, to be timed.
+ * Destroyed by the caller, also where it fails. Not collective. */
+int compute_create_trial(struct compute *compute, const struct job *job, int batch,
+                         struct net **out);
+
 /* Whether all ranks read the same data; says what differs. Sets job->records. After net_create,
  * before net_build. */
 int compute_compare_data_all(const struct compute *compute, struct job *job);
@@ -58,8 +63,8 @@ void compute_spread_statistics(struct compute *compute, const struct job *job);
  * servers. Every worker calls it. */
 int compute_average_statistics(struct compute *compute, const struct job *job, struct sync *sync);
 
-/* What is kept of shares of a batch, and whether losses are to be shared. */
-int compute_open_shares(struct compute *compute, const struct job *job);
+/* Allocates what is kept per share of a batch, and finds out whether losses are shared. */
+int compute_open_shares(struct compute *compute, const struct job *job, const struct plan *plan);
 
 /* net_forward of the net to train; share: which one of this worker's shares it is a pass of. Where
  * the data decide what a loss is divided by, the workers tell each other before backward begins: a

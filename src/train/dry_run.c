@@ -2,6 +2,8 @@
  * nothing is written; then this says what would be trained and whether it can. */
 #include "train/dry_run.h"
 
+#include "train/balance.h"
+
 #include "input/source.h"
 #include "train/fake_data.h"
 #include "util/agree.h"
@@ -149,11 +151,11 @@ int inspect_data(const struct job *job, const struct compute *compute, struct dr
 static void put_training(const struct job *job, const struct compute *compute,
                          const struct train_state *at, struct strbuf *out)
 {
-    int samples = job->nworkers * job->batch * job->iter_size;
+    int samples = (int)job_samples(job);
 
-    strbuf_printf(out, "%-10s  %s: iterations %" PRId64 " to %d of %d samples (%s x %d", "training",
-                  job->options->solver, at->iteration, job->max_iter, samples,
-                  units_count(job->nworkers, "worker").text, job->batch);
+    strbuf_printf(out, "%-10s  %s: iterations %" PRId64 " to %d of %d samples (", "training",
+                  job->options->solver, at->iteration, job->max_iter, samples);
+    balance_describe(job, out);
     if (job->iter_size > 1)
         strbuf_printf(out, " x %s %d", job->options->reproducible ? "grains" : "iter_size",
                       job->iter_size);

@@ -244,6 +244,12 @@ int job_read(struct job *job, char **notices)
     return note_files(job, notices);
 }
 
+/* Of a worker's turn. */
+static int64_t samples_of(const struct job *job, int worker)
+{
+    return job->samples ? job->samples[worker] : (int64_t)job->batch * job_shares(job);
+}
+
 int job_batch(const struct job *job, int *out)
 {
     const struct trainer_options *o = job->options;
@@ -251,7 +257,9 @@ int job_batch(const struct job *job, int *out)
 
     assert(shares >= 1);
     *out = o->reproducible ? job->batch : o->batch;
-    if (o->reproducible || job->global_batch <= 0)
+    if (job->samples && !o->reproducible)
+        *out = job->samples[job->worker ? job->rank : 0];
+    if (o->reproducible || o->balance || job->global_batch <= 0)
         return 0;
     if (job->global_batch % shares)
         return error_set(
@@ -259,6 +267,22 @@ int job_batch(const struct job *job, int *out)
             job->global_batch, units_count(job->nworkers, "worker").text, job->iter_size, shares);
     *out = job->global_batch / shares;
     return 0;
+}
+
+void job_take_turns(struct job *job)
+{
+    job->before = job->turn = 0;
+    for (int w = 0; w < job->nworkers; w++) {
+        job->before += w < job->rank ? samples_of(job, w) : 0;
+        job->turn += samples_of(job, w);
+    }
+}
+
+double job_weight(const struct job *job)
+{
+    return job->samples && !job->options->reproducible
+               ? (double)job->batch * job->nworkers / (double)job->turn
+               : 1;
 }
 
 int job_find_threads_all(struct job *job)
@@ -282,7 +306,7 @@ int job_find_threads_all(struct job *job)
 int job_keep_batch(struct job *job, int64_t kept)
 {
     const struct trainer_options *o = job->options;
-    int shares = o->reproducible ? 1 : job->nworkers * job->iter_size;
+    int shares = o->reproducible ? 1 : (o->balance ? 1 : job->nworkers) * job->iter_size;
 
     job->global_batch = o->global_batch;
     if (kept <= 0 || o->global_batch > 0 || o->batch > 0)
@@ -302,6 +326,7 @@ int job_cut_grains(struct job *job)
     int batch = job->global_batch, given = job->options->grain;
     int grains = given > 0 ? batch / given : REPRODUCIBLE_GRAINS;
     int grain = given > 0 ? given : batch / REPRODUCIBLE_GRAINS, each = grains / job->nworkers;
+    bool unlike = job->options->balance != NULL; /* balance_deal cuts iter_size then */
 
     if (!job->options->reproducible)
         return 0;
@@ -313,20 +338,20 @@ int job_cut_grains(struct job *job)
                          "--reproducible=GRAIN with a divisor of it",
                          batch, given > 0 ? given : grains,
                          given > 0 ? "samples of a grain" : "number of grains");
-    if (grains != each * job->nworkers || (job->nworkers > 1 && (each & (each - 1))))
+    if (!unlike && (grains != each * job->nworkers || (job->nworkers > 1 && (each & (each - 1)))))
         return error_set("--reproducible: %d grains of %d samples over %d workers: expected 1, 2, "
                          "4, 8 ... for each worker, or one worker: start so many, or give another "
-                         "GRAIN",
+                         "GRAIN or --balance",
                          grains, grain, job->nworkers);
-    assert(grain * each * job->nworkers == batch && each >= 1);
+    assert(unlike || (grain * each * job->nworkers == batch && each >= 1));
     job->batch = grain;
-    job->iter_size = each;
+    job->iter_size = each > 1 ? each : 1;
     return 0;
 }
 
 int64_t job_samples(const struct job *job)
 {
-    return (int64_t)job->nworkers * job->batch * job->iter_size;
+    return job->turn * (job->options->reproducible ? 1 : job->iter_size);
 }
 
 double job_epochs(const struct job *job, double samples)

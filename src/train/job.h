@@ -39,6 +39,18 @@ struct job {
     int max_iter, iter_size;              /* the last iteration's end; passes per iteration */
     int batch;                            /* samples of one pass on one rank: of a grain */
     int global_batch;                     /* > 0: wanted, of an iteration over all workers */
+    int *samples;          /* --balance: per worker, of its turn; NULL: all have as many */
+    struct shares {        /* likewise, balance.c's alone */
+        const char *saved; /* of the run that is resumed, before its plan; NULL: none. Borrowed */
+        bool kept;         /* they hold on */
+        /* rank 0, where job_follows: per worker, samples of a pass that it has memory for, and
+         * those that it is to have from the next start on; seconds of the slowest one's pass now
+         * and then */
+        int *room, *next;
+        double now, then;
+    } shares;
+    int64_t before, turn; /* workers take turns in the order of samples, one pass each or all their
+                             grains: samples of the workers before this one, and of all */
     uint64_t seed;
     uint64_t records; /* of the training data; 0: not known */
     char *processors; /* rank 0 with --reproducible: the kinds that the bits are of. Owned */
@@ -57,12 +69,30 @@ static inline int job_shares(const struct job *job)
     return job->options->reproducible ? job->iter_size : 1;
 }
 
+/* Of all workers, in an iteration; with --reproducible. */
+static inline int64_t job_grains(const struct job *job)
+{
+    return job->turn / job->batch;
+}
+
 /* Whether the ranks' batches are parts of one, which --global-batch names, or, cut into grains, a
  * run that is resumed; else each has a batch of its own, as Caffe's several GPUs. */
 static inline bool job_shares_batch(const struct job *job)
 {
-    return (job->options->global_batch > 0 || job->options->reproducible) &&
+    return (job->options->global_batch > 0 || job->options->reproducible || job->samples) &&
            job->options->exchange.comm.policy != COMM_NONE;
+}
+
+/* Whether shares of the batch are dealt again where workers become slower or faster: at a snapshot,
+ * from which training then goes on. A trace would lose what it has. */
+static inline bool job_follows(const struct job *job)
+{
+    const struct trainer_options *o = job->options;
+    const Caffe__SolverParameter *s = job->solver;
+
+    return o->balance && !*o->balance && !o->balance_once && job->nworkers > 1 && !o->trace &&
+           !job_rehearses(job) && s->snapshot_prefix &&
+           (s->snapshot > 0 || s->snapshot_after_train);
 }
 
 /* The option by which workers may be in different iterations; NULL: none is given. */
@@ -99,8 +129,14 @@ int job_keep_batch(struct job *job, int64_t kept);
  * Fails where they cannot be dealt to the workers as whole branches of one tree. */
 int job_cut_grains(struct job *job);
 
-/* Samples of a pass on one rank that options and global_batch ask for; 0: the net's. */
+/* Samples of a pass on one rank that options, global_batch and shares ask for; 0: the net's. */
 int job_batch(const struct job *job, int *out);
+
+/* Sets before and turn, once the batch is known. */
+void job_take_turns(struct job *job);
+
+/* How often this worker's samples count in a mean over workers: 1 where all have as many. */
+double job_weight(const struct job *job);
 
 /* Of an iteration, on all workers. */
 int64_t job_samples(const struct job *job);

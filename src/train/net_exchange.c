@@ -61,6 +61,7 @@ int net_exchange_form_all(struct net_exchange *mine, const struct job *job, stru
         .engine = &compute->engine,
         .blank = job->blank,
         .reproducible = o->reproducible,
+        .unlike = o->reproducible && job->samples,
         .dry_run = o->dry_run,
         .no_team = o->share_gpu ? "with --tune=share-gpu ranks may compute on one GPU, and NCCL "
                                   "needs one for each"
@@ -82,9 +83,32 @@ int net_exchange_form_all(struct net_exchange *mine, const struct job *job, stru
 int net_exchange_plan_all(struct net_exchange *mine, struct exchange *exchange)
 {
     const struct net *net = mine->compute->net;
-    const struct exchange_net groups = {net->groups, net->ngroups, mine->job->iter_size};
+    const struct job *job = mine->job;
+    struct exchange_net all = {net->groups, net->ngroups, job->iter_size, NULL, NULL};
+    struct group *groups = NULL;
+    int *grains = NULL;
+    int status = 0;
 
-    return exchange_plan_all(exchange, &groups);
+    if (job->samples && job->options->reproducible) {
+        status = ALLOC(grains, job->nworkers, "grains");
+        for (int w = 0; w < job->nworkers && !status; w++)
+            grains[w] = job->samples[w] / job->batch;
+        all.grains = grains;
+        all.iter_size = (int)(job_grains(job) / job->nworkers);
+    } else if (job->samples) { /* the same for all ranks: the rows of a sample */
+        all.parts = job->samples;
+        status = ALLOC(groups, net->ngroups, "groups");
+        for (int g = 0; g < net->ngroups && !status; g++) {
+            groups[g] = net->groups[g];
+            groups[g].factorable &= groups[g].k % job->batch == 0;
+            groups[g].k /= job->batch;
+        }
+        all.groups = groups;
+    }
+    status = error_agree(job->world, status) || exchange_plan_all(exchange, &all);
+    free(groups);
+    free(grains);
+    return error_status(status);
 }
 
 /* ---- the net as src/sync sees it ---- */
@@ -110,6 +134,7 @@ static void make_model(struct net_exchange *mine, const struct plan *plan)
     mine->model = (struct sync_model){.elems = net->elems,
                                       .values = net->values,
                                       .grads = net->grads,
+                                      .branches = mine->compute->grains.arenas,
                                       .engine_values = net->engine_values,
                                       .engine_grads = net->engine_grads,
                                       .engine = &mine->compute->engine,

@@ -225,7 +225,7 @@ int trainer_gather_figures(struct trainer *t)
         .train_seconds = t->timing.train_seconds,
         .train_stall = t->timing.train_stall,
         .overlap = t->job.options->exchange.overlap != COST_OVERLAP_NONE,
-        .batch = t->job.batch * t->job.iter_size,
+        .batch = (int)(job_samples(&t->job) / t->job.nworkers),
         .threads = t->job.blank ? 0 : t->job.threads * t->job.cores.sharers,
         .cores = t->job.cores.allowed};
 
@@ -335,9 +335,18 @@ static void put_provenance(const struct trainer *t, struct json *json)
 }
 
 /* Images per second of so many iterations; 0 where they took no time. */
-static double images_rate(const struct figures *figures, int64_t iterations, double seconds)
+static double images_rate(const struct job *job, int64_t iterations, double seconds)
 {
-    return seconds > 0 ? (double)iterations * figures->nworkers * figures->batch / seconds : 0;
+    return seconds > 0 ? (double)iterations * (double)job_samples(job) / seconds : 0;
+}
+
+static void put_shares(const struct job *job, struct json *json)
+{
+    json_put_array(json, "samples_by_worker");
+    for (int w = 0; job->samples && w < job->nworkers; w++)
+        json_int(json, job->samples[w]);
+    json_array_end(json);
+    json_put_int(json, "shares_dealt_again", job->options->deals);
 }
 
 /* How the run went; and, of its rate, without the first iterations, in which memory is touched and
@@ -366,13 +375,14 @@ static void put_course(const struct trainer *t, struct json *json)
     put_lines(json, "damaged_records", t->monitor.damage);
     json_put_bool(json, "stopped_early", t->stopped);
     json_put_int(json, "first_iteration", t->at.iteration);
-    json_put_int(json, "global_batch", figures->nworkers * figures->batch);
+    json_put_int(json, "global_batch", job_samples(&t->job));
+    put_shares(&t->job, json);
     json_put_double(json, "train_seconds", timing->train_seconds);
     json_put_double(json, "images_per_second",
-                    images_rate(figures, figures->iterations, timing->train_seconds));
+                    images_rate(&t->job, figures->iterations, timing->train_seconds));
     json_put_int(json, "warmup_iterations", timing->warm_iterations);
     json_put_double(json, "images_per_second_after_warmup",
-                    images_rate(figures, figures->iterations - timing->warm_iterations,
+                    images_rate(&t->job, figures->iterations - timing->warm_iterations,
                                 timing->train_seconds - warm));
     json_put_string(json, "engine", t->job.options->engine);
     json_put_double(json, "train_loss", t->job.blank ? (double)NAN : timing->train_loss);

@@ -1,6 +1,8 @@
 /* What a training says before it begins: files' notices, the net, where and how it computes. */
 #include "train/output.h"
 
+#include "train/balance.h"
+
 #include "report/net_table.h"
 #include "spec/field.h"
 #include "util/path.h"
@@ -149,7 +151,7 @@ static void log_sums(const struct job *job, const struct net *net)
                  "These losses are sums over the samples of a rank, and training takes their mean "
                  "over the ranks, as Caffe's several GPUs do; --global-batch=%d makes them sums "
                  "over all samples, as on one rank: %s",
-                 job->nworkers * job->batch * job->iter_size, strbuf_text(&list));
+                 (int)job_samples(job), strbuf_text(&list));
     strbuf_free(&list);
 }
 
@@ -300,6 +302,21 @@ static void log_nodes(const struct job *job, const struct exchange *exchange)
              exchange->node->team ? exchange->team : "", leaders);
 }
 
+static void log_batch(const struct job *job)
+{
+    struct strbuf workers = {.data = NULL};
+
+    balance_describe(job, &workers);
+    if (job->samples && job->options->reproducible)
+        strbuf_printf(&workers, " in grains of %d", job->batch);
+    else
+        strbuf_printf(&workers, " x %s %d", job->options->reproducible ? "grains" : "iter_size",
+                      job->iter_size);
+    LOG_INFO(job->log, "Effective batch = %s = %" PRId64 " samples per iteration",
+             strbuf_text(&workers), job_samples(job));
+    strbuf_free(&workers);
+}
+
 void output_log_start(const struct job *job, const struct compute *compute,
                       const struct exchange *exchange, const char *notices, const char *places)
 {
@@ -336,17 +353,15 @@ void output_log_start(const struct job *job, const struct compute *compute,
     if (job->options->exchange.dilate > 1)
         LOG_WARNING(job->log, "Dilated: every transfer carries 1/%d of its bytes",
                     job->options->exchange.dilate);
-    LOG_INFO(job->log, "Effective batch = %s x %d x %s %d = %d samples per iteration",
-             units_count(job->nworkers, "worker").text, job->batch,
-             job->options->reproducible ? "grains" : "iter_size", job->iter_size,
-             job->nworkers * job->batch * job->iter_size);
+    log_batch(job);
     if (job->options->reproducible)
-        LOG_INFO(job->log,
-                 "Reproducible: %s, each a pass with BatchNorm statistics of its own; the "
-                 "same bits on any number of workers that have 1, 2, 4, 8 ... of them each, and on "
-                 "one, on the same processors and oneDNN (%s)",
-                 units_count(job_shares(job) * job->nworkers, "grain").text,
-                 job->processors[0] ? job->processors : "not known");
+        LOG_INFO(
+            job->log,
+            "Reproducible: %s, each a pass with BatchNorm statistics of its own; the "
+            "same bits on any number of workers that have 1, 2, 4, 8 ... of them each, on one, "
+            "and with --balance, on the same processors and oneDNN (%s)",
+            units_count(job_grains(job), "grain").text,
+            job->processors[0] ? job->processors : "not known");
     if (job->solver->local_lr_auto)
         LOG_INFO(job->log,
                  "LARS: every parameter's rate follows its norm and its gradient's "

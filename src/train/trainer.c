@@ -6,6 +6,7 @@
 #include "forecast/profiles.h"
 #include "report/outputs.h"
 #include "train/agree_job.h"
+#include "train/balance.h"
 #include "train/dry_run.h"
 #include "train/processors.h"
 #include "util/agree.h"
@@ -50,18 +51,37 @@ static int sum_over_workers(void *context, double *values, int count)
     return t->exchange.sync ? sync_sum(t->exchange.sync, values, count) : 0;
 }
 
-static int create_nets(struct trainer *t)
+static int make_nets(struct trainer *t)
 {
     bool joined = t->job.options->sync_bn && t->job.nworkers > 1;
 
-    t->ranks = (struct op_ranks){.sum = sum_over_workers, .context = t};
-    if (job_keep_batch(&t->job, t->run.global_batch) || job_cut_grains(&t->job) ||
-        result_open_trace(&t->job, &t->output.trace) ||
-        compute_create_nets(&t->compute, &t->job, joined ? &t->ranks : NULL, t->output.trace,
+    if (compute_create_nets(&t->compute, &t->job, joined ? &t->ranks : NULL, t->output.trace,
                             &t->setup->notices))
         return -1;
     t->run.net = t->compute.net;
     return 0;
+}
+
+static int create_nets(struct trainer *t)
+{
+    t->ranks = (struct op_ranks){.sum = sum_over_workers, .context = t};
+    t->job.shares.saved = t->run.saved_plan;
+    return error_status(job_keep_batch(&t->job, t->run.global_batch) || job_cut_grains(&t->job) ||
+                        result_open_trace(&t->job, &t->output.trace) || make_nets(t));
+}
+
+/* Nets of the shares that workers are dealt by their speed take the place of those there are. */
+static int balance_all(struct trainer *t)
+{
+    bool dealt;
+
+    if (balance_measure_all(&t->job, &t->compute, &dealt))
+        return -1;
+    if (!dealt)
+        return 0;
+    compute_close(&t->compute, &t->job);
+    t->compute = (struct compute){.engine = t->compute.engine};
+    return error_agree(t->job.world, make_nets(t));
 }
 
 /* Whether the run can be kept, trains the same as the one that was found, and is not at its end. */
@@ -148,7 +168,7 @@ static int open_loop(struct trainer *t)
             outputs_count_parts(t->compute.net) + 2 + stragglers_values(t->monitor.stragglers),
             "outputs") ||
         monitor_open_skips(&t->monitor, t->exchange.plan) ||
-        compute_open_shares(&t->compute, &t->job))
+        compute_open_shares(&t->compute, &t->job, t->exchange.plan))
         return -1;
     if (t->setup->start.written)
         course_saved(&t->scores.course, t->at.iteration);
@@ -186,6 +206,7 @@ static int begin_run(struct trainer *t)
         return -1;
     if (t->job.rank != 0 || t->job.options->dry_run)
         return 0;
+    balance_put_saved(&t->job, &plan);
     saved_plan_describe(t->exchange.plan, &plan);
     return error_status(run_begin(&t->run, t->at.iteration, strbuf_take(&plan)) ||
                         metrics_open(&t->job, &t->compute, &t->at, &t->output.curves));
@@ -211,10 +232,11 @@ static int set_up(struct trainer *t)
         return -1;
     watchdog_step("building the nets");
     if (compute_open_engine_all(&t->compute, &t->job, &t->setup->places) ||
-        error_agree(world, check_limits(t)) ||
-        net_exchange_form_all(&t->net_exchange, &t->job, &t->compute, t->run.saved_plan,
-                              &t->exchange) ||
-        compute_build_all(&t->compute, &t->job, t->setup->memory_limit))
+        error_agree(world, check_limits(t)) || balance_all(t) ||
+        net_exchange_form_all(&t->net_exchange, &t->job, &t->compute,
+                              balance_skip_saved(t->run.saved_plan), &t->exchange) ||
+        compute_build_all(&t->compute, &t->job, t->setup->memory_limit) ||
+        balance_find_room_all(&t->job, &t->compute))
         return -1;
     watchdog_step("measuring the network and choosing schemes");
     if (net_exchange_plan_all(&t->net_exchange, &t->exchange))

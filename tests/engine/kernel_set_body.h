@@ -11,6 +11,7 @@
 #define tree_sum_close      RENAMED(tree_sum_close, SET)
 #define tree_sum_begin      RENAMED(tree_sum_begin, SET)
 #define tree_sum_give       RENAMED(tree_sum_give, SET)
+#define tree_sum_give_block RENAMED(tree_sum_give_block, SET)
 #define tree_sum_lend       RENAMED(tree_sum_lend, SET)
 #define tree_sum_omit       RENAMED(tree_sum_omit, SET)
 #define tree_sum_slices     RENAMED(tree_sum_slices, SET)

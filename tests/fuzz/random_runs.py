@@ -158,6 +158,8 @@ def option_values(case):
         'batch': (usual, pick([1, 3, 4, 7])),
         'global-batch': (usual, pick([1, 2, 3]) * ranks * pick([1, fields.get('iter_size', 1), fields.get('iter_size', 1)])),
         'reproducible': (usual, pick([None, 1, 2])),
+        'balance': (usual, pick([None, 'once', ','.join(map(str, parts(case, ranks)))])),
+        'tune=balance-pause': (rare, '1s'),
         'sync-bn': (usual, None),
         'max-iter': (usual, pick([4, 7, 9])),
         'stop-after': (tested, pick([1, 2])),
@@ -212,6 +214,11 @@ def option_values(case):
         'epochs': (rare, pick([0.2, 1])),
         'tune=lowrank-warmup': (rare, pick([0, 3])),
     }
+
+
+def parts(case, count):
+    """Unlike shares of a batch."""
+    return [case.random.randint(1, 4) for _ in range(count)]
 
 
 def ways(case):
@@ -313,6 +320,12 @@ def judge_resume(case):
     middle = case.random.randint(1, case.fields['max_iter'] - 1)
     options = dict(ways(case), comm=pick(['ps', 'sfb', 'allreduce', 'adam', 'paper']), hierarchy=pick(['auto', 'off', 2, 3]),
                    servers=case.random.randrange(case.ranks), set=f'snapshot={middle}')
+    shares = parts(case, case.ranks - options['servers'])
+    unlike = {'balance': pick([None, 'once', ','.join(map(str, shares))]),
+              'global-batch': sum(shares) * pick([1, 2]) * case.fields.get('iter_size', 1)}
+    # shares that are dealt by speed are kept; a net may show what has values for each sample
+    if pick([False, False, True]) and not case.train(as_words(dict(unlike, servers=options['servers'], **{'dry-run': None})), must=False)[0]:
+        options.update(unlike)
     whole = parameters(case, 'whole', options)
     options.update(snapshot=f'whole_iter_{middle}.solverstate.h5')
     expect_same(f'resumed at {middle}', differences(whole, parameters(case, 'resumed', options)))
@@ -322,12 +335,16 @@ def judge_resume(case):
 def judge_grains(case):
     """One rank and several that share its grains train the same parameters."""
     pick, grain, found = case.random.choice, case.random.randint(1, 3), []
-    batch, servers = grain * pick([4, 8]), pick([0, 0, 1])
-    for workers in 1, pick([2, 4]):
+    grains, servers = pick([4, 8]), pick([0, 0, 1])
+    batch, deal = grain * grains, {}
+    for workers in 1, pick([2, 3, 4]):
         case.ranks = workers + servers
+        if workers > 1 and (workers == 3 or pick([False, True])):
+            cuts = [0] + sorted(case.random.sample(range(1, grains), workers - 1)) + [grains]
+            deal = {'balance': ','.join(str(b - a) for a, b in zip(cuts, cuts[1:]))}
         found.append(parameters(case, f'on-{workers}', dict(
-            ways(case), comm=pick(['ps', 'allreduce', 'auto']), hierarchy=pick(['auto', 'off', 1, 2]), servers=servers, threads=pick([1, 2]),
-            reproducible=grain, **{'global-batch': batch})))
+            dict(ways(case), **deal), comm=pick(['ps', 'allreduce', 'auto']), hierarchy=pick(['auto', 'off'] + ([] if deal else [1, 2])),
+            servers=servers, threads=pick([1, 2]), reproducible=grain, **{'global-batch': batch})))
     expect_same(f'1 rank and {workers} differ', differences(*found))
     return 'ran'
 

@@ -16,6 +16,7 @@ enum {
     CONFORMANCE_SEED = 5,
     GROUPS = 5,
     ROWS = 3,
+    MOST_PARTS = 4, /* as often a worker may have them */
     WIDEST = 100
 }; /* WIDEST: most inputs or outputs of a connected group */
 
@@ -44,7 +45,7 @@ struct conformance {
     int wire, overlap, net, fifo, frozen, fails,
         late; /* enum wire_format, the two above, and bools */
     long servers, chunk, merge, window, iter_size, staleness, node, leaders, tree, factors, warmup,
-        owed, threads, seeds, iterations, limit, drop;
+        owed, threads, seeds, iterations, limit, drop, parts;
     double clip;
 };
 
@@ -73,10 +74,10 @@ void conformance_net_free(struct made_net *net, const struct node *node);
  */
 void conformance_feedback(float feedback);
 
-/* What a worker's backward leaves behind: factors (k rows of n inputs and of m outputs), or a
+/* What a worker's backward leaves behind: factors (rows of n inputs and of m outputs), or a
  * gradient that depends on the values; `add` adds it to what is there. group: the net's. */
 void conformance_factors(const struct group *g, int group, int worker, int iteration, int micro,
-                         const float *values, float *bottom, float *top);
+                         int64_t rows, const float *values, float *bottom, float *top);
 void conformance_gradient(const struct group *g, int group, int worker, int iteration, int micro,
                           const float *values, float *gradient, bool add);
 /* A parameter of the group that does not learn has no gradient. */

@@ -147,12 +147,12 @@ void conformance_feedback(float new_feedback)
 }
 
 void conformance_factors(const struct group *g, int group, int worker, int iteration, int micro,
-                         const float *values, float *bottom, float *top)
+                         int64_t rows, const float *values, float *bottom, float *top)
 {
-    for (int64_t i = 0; i < g->k * g->n; i++)
+    for (int64_t i = 0; i < rows * g->n; i++)
         bottom[i] = draw(worker, iteration, micro, group, (size_t)i) + values[g->begin];
-    for (int64_t i = 0; i < g->k * g->m; i++)
-        top[i] = draw(worker, iteration, micro, group, (size_t)(i + g->k * g->n));
+    for (int64_t i = 0; i < rows * g->m; i++)
+        top[i] = draw(worker, iteration, micro, group, (size_t)(i + rows * g->n));
 }
 
 void conformance_freeze(const struct group *g, float *gradient)
@@ -205,7 +205,7 @@ void conformance_apply(int64_t iteration, float scale, float lr_mult, float deca
 int conformance_backward(struct sync *sync, const struct plan *plan, struct made_net *net, int rank,
                          int iteration)
 {
-    float bottom[ROWS * WIDEST], top[ROWS * WIDEST];
+    float bottom[MOST_PARTS * ROWS * WIDEST], top[MOST_PARTS * ROWS * WIDEST];
 
     for (int micro = 0; micro < plan->options.iter_size; micro++)
         for (int g = GROUPS - 1; g >= 0; g--) {
@@ -213,7 +213,8 @@ int conformance_backward(struct sync *sync, const struct plan *plan, struct made
             if ((iteration * 7 + rank * 3 + g) % 5 == 0)
                 usleep((useconds_t)(300 * ((rank + iteration) % 4))); /* nobody is in step */
             if (conformance_by_factors(plan, plan->bucket_of[g])) {
-                conformance_factors(group, g, rank, iteration, micro, net->values, bottom, top);
+                conformance_factors(group, g, rank, iteration, micro, group->k * plan->part[rank],
+                                    net->values, bottom, top);
                 factor_bottom = bottom;
                 factor_top = top;
             } else if (group->trains) {

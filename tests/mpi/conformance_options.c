@@ -54,6 +54,8 @@ static const struct row {
     {"warmup", COUNT, AT(warmup), NULL, "0", "iterations before low rank begins"},
     {"owed", COUNT, AT(owed), NULL, "0",
      "leaders whose residuals the run begins with; 0: as many as it has"},
+    {"parts", COUNT, AT(parts), NULL, "1",
+     "workers have once, twice ... so often the rows of factors"},
     {"threads", COUNT, AT(threads), NULL, "1", "of a dedicated server"},
     {"seeds", COUNT, AT(seeds), NULL, "0",
      "repetitions with transfers delayed at random; 0: one without"},

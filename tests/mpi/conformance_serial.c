@@ -50,7 +50,7 @@ static void sum_over_ranks(const float *parts, size_t apart, int count, size_t n
 
 bool serial_create(const struct plan *plan, const struct made_net *net, struct serial *out)
 {
-    size_t rows = (size_t)(plan->ncomputing * ROWS * plan->options.iter_size);
+    size_t rows = (size_t)(plan->all_parts * ROWS * plan->options.iter_size);
 
     *out = (struct serial){.elems = net->elems, .plan = plan, .net = net};
     for (int b = 0; b < plan->nbuckets; b++)
@@ -114,7 +114,7 @@ static void bucket_through_codec(const struct plan *plan, int bucket, float *x, 
 static int64_t count_rows(const struct plan *plan, int bucket, int leader)
 {
     return plan->buckets[bucket].k * plan->options.iter_size *
-           (leader < 0 ? plan->ncomputing : plan->locals[leader]);
+           (leader < 0 ? plan->all_parts : plan->parts[leader]);
 }
 
 /* Rows in the order of ranks and of micro-batches into the order in which they are added: round by
@@ -160,14 +160,17 @@ static void sum_by_factors(struct serial *s, int bucket, int iteration)
     const struct plan *plan = s->plan;
     const struct bucket *b = &plan->buckets[bucket];
     const struct group *g = &plan->groups[b->first_group];
-    int64_t width = g->m + g->n, rows = plan->ncomputing * g->k * plan->options.iter_size;
+    int64_t width = g->m + g->n, rows = count_rows(plan, bucket, -1);
     float *sum = s->sum + g->begin, *row = s->rows;
-    float bottom[ROWS * WIDEST], top[ROWS * WIDEST];
+    float bottom[MOST_PARTS * ROWS * WIDEST], top[MOST_PARTS * ROWS * WIDEST];
 
     for (int w = 0; w < plan->ncomputing; w++)
         for (int micro = 0; micro < plan->options.iter_size; micro++) {
-            conformance_factors(g, b->first_group, w, iteration, micro, s->values, bottom, top);
-            for (int64_t k = 0; k < g->k; k++, row += width) {
+            int64_t own = g->k * plan->part[w];
+
+            conformance_factors(g, b->first_group, w, iteration, micro, own, s->values, bottom,
+                                top);
+            for (int64_t k = 0; k < own; k++, row += width) {
                 memcpy(row, bottom + k * g->n, (size_t)g->n * 4);
                 memcpy(row + g->n, top + k * g->m, (size_t)g->m * 4);
                 if (b->wire == WIRE_BF16 && plan->nworkers > 1)

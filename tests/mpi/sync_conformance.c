@@ -333,8 +333,13 @@ static void run(const struct conformance *c)
     struct serial serial;
     struct plan *plan;
     struct sync *sync;
+    int *parts = calloc((size_t)workers, sizeof *parts);
     bool large = c->net == NET_LARGE || (c->net == NET_AUTO && c->node > 0);
 
+    REQUIRE(parts && c->parts <= MOST_PARTS, "at most %d parts", MOST_PARTS);
+    for (int w = 0; w < workers; w++)
+        parts[w] = 1 + (w + (int)c->parts - 1) % (int)c->parts;
+    options.parts = parts;
     conformance_net_make(&net, large ? 20000 : 300, c->frozen);
     conformance_feedback(c->staleness > 0 ? 0 : 0.1f);
     if (c->node > 0) {
@@ -373,6 +378,7 @@ static void run(const struct conformance *c)
     node_destroy(node);
     node_map_free(&map);
     topology_free(&topology);
+    free(parts);
 }
 
 static void on_alarm(int signal)

@@ -80,6 +80,8 @@ run sfb 3 --batch=2 --comm=sfb --hierarchy=off
 run auto 3 --batch=2
 run servers 3 --batch=3 --comm=ps --servers=1
 run nodes 3 --batch=2 --comm=allreduce --hierarchy=2
+run unlike 3 --batch=2 --balance=3,1,2 --comm=ps --hierarchy=off
+run unlike-sfb 3 --global-batch=6 --balance=1,3,2 --comm=sfb --hierarchy=off
 # the labels are counted in the engine's memory, and passes recorded
 real=$POSEIDON
 POSEIDON=${abs_top_builddir:?}/tests/cuda/poseidon
@@ -132,6 +134,14 @@ a["data"].visititems(lambda n, d: isinstance(d, h5py.Dataset) and (d[()] != b["d
 one=twice
 run twice 1 --global-batch=12 --set iter_size=2
 run twice-3 3 --global-batch=12 --set iter_size=2
+# no mean over workers of unlike numbers of samples
+train 2 places.log --solver=solver.prototxt --global-batch=6 --balance=2,1 && fail 'a top with a place for each sample is shown'
+grep -q "^poseidon train: .*net.prototxt: output 'act' has values for each sample, .* let a Silence layer" places.log ||
+    fail "places: $(tail -n 1 places.log)"
+sed -i '/"act"/s/.*/layer { name: "act" type: "Reduction" bottom: "f" top: "act" loss_weight: 0.03 }/' net.prototxt
+one=reduced
+run reduced 1 --global-batch=12 --set iter_size=2
+run unlike-sums 3 --global-batch=12 --set iter_size=2 --balance=1,2,3
 # batches of a rank's own: the mean over ranks, as Caffe's GPUs, which is said
 one=own
 run own 2 --batch=3

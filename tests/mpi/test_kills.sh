@@ -1,7 +1,7 @@
 #!/bin/sh
 # SIGKILL to a rank, to mpirun or to all of a 4-rank run at random moments, and the same command again, until it is
 # done: the final parameters are those of the run that nobody disturbed, every time; also where gradients are rounded, and
-# what they lost is in the snapshots.
+# what they lost is in the snapshots, and ranks have unlike shares of the batch.
 #
 #   POSEIDON_KILLS   kills of each form of gradients (6)
 . "$abs_top_srcdir/tests/mpi/common.sh"
@@ -14,8 +14,8 @@ random() { # BELOW: of the seed and of how often it was asked
 
 seed=${POSEIDON_SEED:-$$} asked=0 n=0 runs=0 survived=0 kills=0
 echo "seed $seed"
-for wire in fp32 bf16; do
-    options="--solver=killed.prototxt --batch=4 --threads=1 --comm=paper --wire=$wire"
+for how in --wire=fp32 '--wire=bf16 --balance=5,1,2,8'; do
+    options="--solver=killed.prototxt --batch=4 --threads=1 --comm=paper $how"
     rm -f killed_iter_* killed.run
     # shellcheck disable=SC2086
     train 4 unharmed.log $options --summary=unharmed.json || { fail 'the run that nobody disturbs'; tail -n 3 unharmed.log; }

@@ -124,6 +124,18 @@ lr_policy "plateau" .* with --drop-stragglers | --drop-stragglers=1 --set lr_pol
 --reproducible adds up whole gradients .*, not with --wire=bf16 | --reproducible --global-batch=8 --wire=bf16
 --reproducible adds up whole gradients .*, not with --lossy | --reproducible --global-batch=8 --lossy=bf16
 --reproducible adds up whole gradients .*, not with replay | --reproducible --global-batch=8 --engine=replay --profile=profile.csv
+--balance=3,x: expected 'once' or the workers' parts, numbers from 1 .*, found 'x' | --balance=3,x
+--balance=3,0: expected 'once' or .*, found '0' | --balance=3,0
+--balance=3,-1: expected 'once' or .*, found '-1' | --balance=3,-1
+--balance=3,1,: expected 'once' or .*, found '' | --balance=3,1,
+--balance=3,1,1 gives 3 parts, and there are 2 workers | --balance=3,1,1
+--balance=3,1 gives 2 parts, and there are 1 worker: | --balance=3,1 --servers=1
+--balance=3,2: 8 samples .* rank 0 would have 4.80 .* a multiple of 5 by --global-batch | --balance=3,2 --global-batch=8
+--balance=9,1: 8 samples .* rank 0 would have 7.20 of them | --balance=9,1 --batch=4
+--balance=3,2: 8 grains cannot be dealt so: rank 0 would have 4.80 of them; .* or --reproducible=GRAIN | --balance=3,2 --reproducible --global-batch=16
+--balance: 2 workers cannot share 1 samples of a pass: each needs one | --balance --global-batch=1
+--balance deals one batch to all workers: not with --drop-stragglers | --balance=3,1 --drop-stragglers=1
+--balance deals one batch to all workers: not with --comm=none | --balance=3,1 --comm=none
 local_lr_auto measures pieces .* with --reproducible | --reproducible --global-batch=8 --set local_lr_auto=true
 lr_policy "plateau" .* with --servers | --servers=1 --set lr_policy=plateau --set plateau_winsize=2
 END

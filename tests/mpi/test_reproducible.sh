@@ -60,6 +60,9 @@ layouts() {
 lenet() {
     equal ps-2 2 --threads=2 --comm=ps --tune=chunk=40k
     equal auto-4 4 --threads=1
+    equal unlike-3-1 2 --threads=2 --comm=ps --balance=3,1 --tune=chunk=40k
+    equal unlike-2-1-1 3 --threads=1 --balance=2,1,1
+    equal unlike-5-3 3 --threads=1 --comm=ps --balance=5,3 --servers=1
     equal allreduce-8-nodes 8 --threads=1 --comm=allreduce --hierarchy=2
 }
 net=LeNet
@@ -69,6 +72,8 @@ grain='=4'
 run one 1 --threads=1
 equal ps-3 3 --threads=1 --comm=ps
 equal allreduce-6 6 --threads=1 --comm=allreduce
+equal unlike-5-1 2 --threads=1 --comm=allreduce --balance=5,1
+equal unlike-1-3-2 3 --threads=1 --balance=1,3,2
 grain=
 for many in 1 2; do
     train "$many" plain.log --solver=solver.prototxt --global-batch=24 --summary="plain-$many.json" --threads=1
@@ -79,6 +84,7 @@ batch_norm() {
     equal threads 1 --threads=2
     equal ps-2-servers 4 --threads=1 --comm=ps --servers=2
     equal auto-8 8 --threads=1
+    equal unlike-1-5-2 3 --threads=1 --comm=allreduce --balance=1,5,2
     equal nodes-4 4 --threads=1 --comm=ps --hierarchy=2
     equal often-2 2 --threads=1 --set snapshot=1
 }
@@ -92,6 +98,7 @@ layouts batch_norm
 
 dropout() {
     equal allreduce-4 4 --threads=1 --comm=allreduce
+    equal unlike-3-5 2 --threads=1 --balance=3,5
     equal ps-8-server 9 --threads=1 --comm=ps --servers=1
 }
 net=dropout
@@ -100,6 +107,12 @@ behind relu1 'layer { name: "drop" type: "Dropout" bottom: "ip1" top: "ip1" drop
 sed -i 's/scale: 0.00390625/mirror: true &/' net.prototxt
 layouts dropout
 
+# what such a rank sends is what is planned
+bytes() { tr -d ' \n' <unlike-3-5.json | sed "s/.*\"bytes_$1_per_iteration_by_rank\":\[\([^]]*\)\].*/\1/"; }
+same 'bytes of unlike shares' "$(bytes predicted)" "$(bytes sent)"
+train 2 unlike.log --solver=solver.prototxt --global-batch=24 --reproducible --balance=3,1 --hierarchy=2 && fail 'nodes of unlike shares'
+grep -q '^poseidon train: .*--hierarchy=2: .*: --balance with --reproducible gives every rank sums' unlike.log ||
+    fail "nodes of unlike shares: $(tail -n 1 unlike.log)"
 train 4 uneven.log --solver=solver.prototxt --global-batch=24 --reproducible --hierarchy=3 && fail 'nodes of 3 and 1'
 grep -q '^poseidon train: .*--hierarchy=3: --reproducible needs nodes of equally many ranks' uneven.log ||
     fail "nodes of 3 and 1: $(tail -n 1 uneven.log)"

@@ -17,6 +17,8 @@ conformance <<TABLE
 2 --comm=ps --chunk=1024
 2 --comm=ps --chunk=2097152 --overlap=none --clip=0.5
 2 --comm=sfb --chunk=100000
+2 --comm=sfb --chunk=100000 --parts=4 --iter-size=2
+2 --comm=adam --chunk=1024 --parts=3 --clip=0.1
 2 --comm=paper --servers=1 --chunk=512 --clip=0.3 --iter-size=2
 2 --comm=allreduce --chunk=1024 --clip=0.2 --window=2000
 2 --comm=adam --chunk=1024
@@ -56,6 +58,9 @@ conformance <<TABLE
 3 --comm=ps --chunk=400 --window=1000 --staleness=1
 3 --comm=ps --chunk=100000 --overlap=none --clip=0.5 --iter-size=2 --window=3000 --order=fifo --node=2
 3 --comm=sfb --chunk=4096 --clip=0.3 --iter-size=2 --node=2
+3 --comm=sfb --chunk=4096 --clip=0.3 --iter-size=2 --node=2 --parts=3
+3 --comm=sfb --chunk=512 --iter-size=5 --parts=4 --factors=1
+3 --ways=ps,sfb/bf16,ps,adam,ps/bf16 --servers=1 --chunk=400 --parts=2
 3 --comm=allreduce --servers=1 --chunk=4096 --wire=bf16 --node=2
 3 --comm=ps --servers=1 --chunk=400 --clip=0.2 --iter-size=2 --wire=bf16 --window=1000 --merge=1048576
 3 --comm=sfb --chunk=700 --clip=0.1 --window=500 --merge=2000

@@ -114,8 +114,9 @@ run three 3 --sync-bn --comm=allreduce
 run four 4 --sync-bn --hierarchy=2 --comm=sfb
 run again 4 --sync-bn --hierarchy=2 --comm=sfb
 run servers 4 --sync-bn --servers=1 --comm=ps
+run unlike 3 --sync-bn --balance=1,3,2 --comm=sfb
 run passes 2 --sync-bn --set iter_size=1 --on-nan=skip
-"$python" judge.py one two three four servers passes || fail 'not what the whole batch gives'
+"$python" judge.py one two three four servers unlike passes || fail 'not what the whole batch gives'
 losses four >four.losses && losses again | cmp - four.losses && "$python" - <<'END' || fail 'two runs differ'
 import h5py
 one, other = h5py.File("four.h5")["data"], h5py.File("again.h5")["data"]

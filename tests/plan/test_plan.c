@@ -222,6 +222,74 @@ START_TEST(digest_tells_plans_apart)
 }
 END_TEST
 
+START_TEST(workers_of_unlike_shares_send_unlike_rows)
+{
+    static const int parts[3] = {3, 1, 2};
+    struct plan_options options = {.registry = sync_schemes,
+                                   .comm = {COMM_SCHEME, &scheme_sfb},
+                                   .nranks = 3,
+                                   .parts = parts,
+                                   .sizes.chunk = 1 << 20,
+                                   .iter_size = 2};
+    const uint64_t row = (50 + 4099) * sizeof(float);
+    struct plan *plan, *other;
+
+    ck_assert_msg(plan_create(&options, 3, groups, &plan) == 0, "%s", error_text());
+    for (int r = 0; r < 3; r++) {
+        uint64_t rows = 4 * 2 * (uint64_t)parts[r]; /* 4 of a part, iter_size 2 */
+        ck_assert_uint_eq(plan_traffic(plan, 1, r).sent, 2 * rows * row);
+        ck_assert_uint_eq(plan_traffic(plan, 1, r).received, (4 * 2 * 6 - rows) * row);
+    }
+    ck_assert_int_eq(plan_most_rows(plan, 1), 4 * 2 * 3);
+    options.parts = NULL;
+    ck_assert_msg(plan_create(&options, 3, groups, &other) == 0, "%s", error_text());
+    ck_assert_uint_ne(plan_digest(plan, 1), plan_digest(other, 1));
+    plan_destroy(plan);
+    plan_destroy(other);
+}
+END_TEST
+
+START_TEST(workers_of_unlike_grains_send_the_sums_of_whole_branches)
+{
+    static const struct {
+        int grains[3], first[4];
+        struct plan_branch branches[6];
+    } cases[] = {{{5, 3}, {0, 2, 4}, {{0, 2}, {4, 0}, {5, 0}, {6, 1}}},
+                 {{6, 2}, {0, 2, 3}, {{0, 2}, {4, 1}, {6, 1}}},
+                 {{2, 1, 1}, {0, 1, 2, 3}, {{0, 1}, {2, 0}, {3, 0}}},
+                 {{1, 3, 2}, {0, 1, 3, 4}, {{0, 0}, {1, 0}, {2, 1}, {4, 1}}},
+                 {{2, 4}, {0, 1, 3}, {{0, 1}, {2, 1}, {4, 1}}}};
+
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        int n = cases[c].grains[2] ? 3 : 2;
+        struct plan_options options = {.registry = sync_schemes,
+                                       .comm = {COMM_SCHEME, sync_schemes[0]},
+                                       .nranks = n,
+                                       .grains = cases[c].grains,
+                                       .sizes.chunk = 1 << 20,
+                                       .iter_size = 1};
+        uint64_t sent = 0, expected = 0;
+        struct plan *plan;
+
+        ck_assert_msg(plan_create(&options, 3, groups, &plan) == 0, "%s", error_text());
+        ck_assert_mem_eq(plan->first_branch, cases[c].first, (size_t)(n + 1) * sizeof(int));
+        for (int b = 0; b < plan->first_branch[n]; b++) {
+            ck_assert_int_eq(plan->branches[b].begin, cases[c].branches[b].begin);
+            ck_assert_int_eq(plan->branches[b].level, cases[c].branches[b].level);
+        }
+        /* the one chunk's home gets the others' sums, and sends the parameters back */
+        for (int r = 0; r < n; r++) {
+            bool home = plan_home(plan, 0) == r;
+            sent += plan_traffic(plan, 0, r).sent;
+            expected += home ? (uint64_t)n - 1 : (uint64_t)plan_branches(plan, r);
+        }
+        ck_assert_int_eq(plan->buckets[0].nchunks, 1);
+        ck_assert_uint_eq(sent, expected * plan->chunks[0].elems * sizeof(float));
+        plan_destroy(plan);
+    }
+}
+END_TEST
+
 START_TEST(one_worker_of_a_node_sends_for_all)
 {
     static const int nodes[7] = {0, 0, 0, 1, 1, 1, 2};
@@ -555,6 +623,8 @@ SUITE("plan")
     tcase_add_test(tcase, low_rank_moves_factors_where_they_are_half_of_the_matrix);
     tcase_add_test(tcase, schemes_follow_the_mode);
     tcase_add_test(tcase, digest_tells_plans_apart);
+    tcase_add_test(tcase, workers_of_unlike_shares_send_unlike_rows);
+    tcase_add_test(tcase, workers_of_unlike_grains_send_the_sums_of_whole_branches);
     tcase_add_test(tcase, one_worker_of_a_node_sends_for_all);
     tcase_add_test(tcase, the_leaders_of_a_node_share_what_one_would_do);
     tcase_add_test(tcase, rails_carry_alike);

@@ -1,6 +1,7 @@
 /* Sums over grains against the tree's definition by recursion. The sum over the workers is this
  * program's: no MPI is linked. */
 #include "train/grains.h"
+#include "plan/plan.h"
 #include "tests/suite.h"
 
 #include <check.h>
@@ -43,10 +44,12 @@ START_TEST(gradients_of_passes_are_added_along_the_tree)
                                 .options = &reproducible,
                                 .worker = true,
                                 .nworkers = 1,
+                                .batch = 1,
+                                .turn = n,
                                 .iter_size = n};
         struct grains grains;
 
-        ck_assert_int_eq(grains_open(&grains, &job, &net, 0), 0);
+        ck_assert_int_eq(grains_open(&grains, &job, &net, NULL, 0), 0);
         for (int iteration = 0; iteration < 2; iteration++)
             for (grains.pass = 0; grains.pass < n; grains.pass++) {
                 for (size_t i = 0; i < ELEMS; i++)
@@ -59,6 +62,49 @@ START_TEST(gradients_of_passes_are_added_along_the_tree)
             for (int pass = 0; pass < n; pass++)
                 expected[pass] = value_of(pass + 1, i);
             ck_assert_float_eq(arena[i], trains ? define_sum(expected, 0, n) : expected[n - 1]);
+        }
+        owner_free(&owner);
+    }
+}
+END_TEST
+
+/* Five and three of eight grains are four branches: 0 to 3, 4; 5, 6 to 7. */
+START_TEST(unlike_shares_are_branches_of_the_tree)
+{
+    static float arena[ELEMS], x[8];
+    struct group groups[] = {{.begin = 0, .elems = ELEMS, .trains = true}};
+    const struct net net = {.groups = groups, .ngroups = 1, .elems = ELEMS, .grads = arena};
+    int samples[] = {5, 3}, first_branch[] = {0, 2, 4};
+    struct plan_branch branches[] = {{0, 2}, {4, 0}, {5, 0}, {6, 1}};
+    const struct plan plan = {.first_branch = first_branch, .branches = branches};
+    const int cut[2][3] = {{0, 4, 5}, {5, 6, 8}};
+
+    for (int rank = 0; rank < 2; rank++) {
+        struct owner owner = {NULL};
+        const struct job job = {.owner = &owner,
+                                .options = &reproducible,
+                                .rank = rank,
+                                .worker = true,
+                                .nworkers = 2,
+                                .samples = samples,
+                                .batch = 1,
+                                .before = rank * 5,
+                                .turn = 8,
+                                .iter_size = samples[rank]};
+        struct grains grains;
+
+        ck_assert_int_eq(grains_open(&grains, &job, &net, &plan, 0), 0);
+        ck_assert_int_eq(grains.nbranches, 2);
+        for (grains.pass = 0; grains.pass < job.iter_size; grains.pass++) {
+            for (size_t i = 0; i < ELEMS; i++)
+                arena[i] = value_of((int)job.before + grains.pass, i);
+            grains_add(&grains, &job, &net, 0);
+        }
+        for (size_t i = 0; i < ELEMS; i++) {
+            for (int grain = 0; grain < 8; grain++)
+                x[grain] = value_of(grain, i);
+            ck_assert_float_eq(grains.arenas[0][i], define_sum(x, cut[rank][0], cut[rank][1]));
+            ck_assert_float_eq(arena[i], define_sum(x, cut[rank][1], cut[rank][2]));
         }
         owner_free(&owner);
     }
@@ -79,25 +125,34 @@ int sync_sum(struct sync *sync, double *values, int count)
 
 START_TEST(numbers_of_shares_have_the_same_sum_on_any_number_of_workers)
 {
+    static const int deals[][WORKERS] = {{8},    {4, 4},   {2, 2, 2, 2}, {1, 1, 1, 1, 1, 1, 1, 1},
+                                         {5, 3}, {1, 5, 2}};
     double one[WIDTH];
 
-    for (int workers = 1; workers <= WORKERS; workers *= 2) {
+    for (size_t d = 0; d < sizeof deals / sizeof *deals; d++) {
         double sums[WORKERS * WIDTH] = {0}, rows[WORKERS * WIDTH], table[WORKERS * WIDTH];
         struct grains grains = {.table = table};
         struct sync sync = {.sums = sums};
 
+        int workers = 0, before = WORKERS;
+
+        while (workers < WORKERS && deals[d][workers] > 0)
+            workers++;
         for (int rank = workers - 1; rank >= 0; rank--) { /* the last to come has all of it */
             const struct job job = {.options = &reproducible,
                                     .rank = rank,
                                     .worker = true,
                                     .nworkers = workers,
-                                    .iter_size = WORKERS / workers};
+                                    .batch = 1,
+                                    .before = before -= deals[d][rank],
+                                    .turn = WORKERS,
+                                    .iter_size = deals[d][rank]};
             int count = job.iter_size * WIDTH;
-            for (int i = 0, all = rank * count; i < count; i++, all++)
+            for (int i = 0, all = before * WIDTH; i < count; i++, all++)
                 rows[i] = 1.0 / (1 + all) * (all % 2 ? 1e9 : -1);
             ck_assert_int_eq(grains_mean(&grains, &job, &sync, rows, WIDTH), 0);
         }
-        if (workers == 1)
+        if (d == 0)
             memcpy(one, rows, sizeof one);
         ck_assert_mem_eq(one, rows, sizeof one);
     }
@@ -109,5 +164,6 @@ SUITE("grains")
     TCase *tcase = suite_case(suite, "grains");
 
     tcase_add_test(tcase, gradients_of_passes_are_added_along_the_tree);
+    tcase_add_test(tcase, unlike_shares_are_branches_of_the_tree);
     tcase_add_test(tcase, numbers_of_shares_have_the_same_sum_on_any_number_of_workers);
 }
