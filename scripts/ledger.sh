@@ -24,7 +24,7 @@ LMDB and LevelDB readers|N|src/input/format/kv*.*
 JPEG, PNG, Datum|N|src/input/format/{datum,image,image_internal,jpeg,png}.*
 convert, mean: making data|c|src/convert/* src/commands/command_{convert,convert_images,mean}.c
 wire|H|src/wire/*
-plan: groups, chunks, schemes, costs|H|src/plan/{chunks,comm,cost,for_schemes,plan,plan_internal,rails,scheme,tree}.*
+plan: groups, chunks, schemes, costs|H|src/plan/{chunks,comm,cost,deal,for_schemes,plan,plan_internal,rails,scheme,tree}.*
 probe, cluster file|H|src/plan/{cluster_file,probe,probe_serve}.*
 simulator, choice of schemes|H|src/simulate/*
 sync: life, homes, gathering, ps, allreduce|H|src/sync/{allreduce,alone,bucket,calls,clip,comms,direct,encode,gather*,gradient*,history,home*,node*,post,ps,scheme_registry,serve,steps,sync,sync_internal,wire_side}.*

@@ -1,0 +1,96 @@
+/* Shares of a batch by speed. Each grain goes to the worker that would end it first. The times at
+ * which a worker ends its grains only rise, so the first k grains dealt are the k that end earliest
+ * of all that there are; any other deal of k grains has one that ends at that time or later. */
+#include "plan/deal.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "util/alloc.h"
+
+/* The workers that have room, the next to take a grain on top: a heap. */
+struct queue {
+    const struct deal_worker *workers;
+    const int64_t *share;
+    int64_t grain;
+    int *item, count;
+};
+
+static bool comes_before(const struct queue *queue, int a, int b)
+{
+    double end_a = deal_seconds(&queue->workers[a], queue->share[a] + queue->grain),
+           end_b = deal_seconds(&queue->workers[b], queue->share[b] + queue->grain);
+
+    return end_a != end_b ? end_a < end_b : a < b;
+}
+
+/* Moves the item at `place` below all that come before it. */
+static void sift_down(struct queue *queue, int place)
+{
+    int *item = queue->item, moved = item[place], child;
+
+    for (; (child = 2 * place + 1) < queue->count; place = child) {
+        if (child + 1 < queue->count && comes_before(queue, item[child + 1], item[child]))
+            child++;
+        if (!comes_before(queue, item[child], moved))
+            break;
+        item[place] = item[child];
+    }
+    item[place] = moved;
+}
+
+static bool has_room(const struct queue *queue, int worker)
+{
+    return queue->workers[worker].most - queue->share[worker] >= queue->grain;
+}
+
+/* Deals what is left after every worker's first grain. */
+static void deal_rest(struct queue *queue, int n, int64_t grains, int64_t *share)
+{
+    for (int i = 0; i < n; i++)
+        if (has_room(queue, i))
+            queue->item[queue->count++] = i;
+    for (int place = queue->count / 2 - 1; place >= 0; place--)
+        sift_down(queue, place);
+    for (; grains > 0; grains--) {
+        assert(queue->count > 0);
+        share[queue->item[0]] += queue->grain;
+        if (!has_room(queue, queue->item[0]))
+            queue->item[0] = queue->item[--queue->count];
+        if (queue->count > 0)
+            sift_down(queue, 0);
+    }
+}
+
+int deal_samples(const struct deal_worker *workers, int n, int64_t samples, int64_t grain,
+                 int64_t *share)
+{
+    struct queue queue = {.workers = workers, .share = share, .grain = grain};
+    int64_t grains = samples / grain, room = 0;
+
+    assert(n > 0 && samples > 0 && grain > 0);
+    if (samples % grain != 0)
+        return error_set("a batch of %lld samples is not of whole grains of %lld",
+                         (long long)samples, (long long)grain);
+    if (grains < n)
+        return error_set("a batch of %lld samples cannot be dealt to %d workers: each needs %lld "
+                         "or more",
+                         (long long)samples, n, (long long)grain);
+    for (int i = 0; i < n; i++) {
+        int64_t most = workers[i].most / grain;
+        assert(workers[i].samples_per_s > 0 && workers[i].pass_s >= 0);
+        if (most < 1)
+            return error_set("worker %d has memory for %lld samples, but each needs %lld or more",
+                             i, (long long)workers[i].most, (long long)grain);
+        room += most < grains - room ? most : grains - room;
+        share[i] = grain;
+    }
+    if (room < grains)
+        return error_set("a batch of %lld samples does not fit: the workers have memory for %lld",
+                         (long long)samples, (long long)(room * grain));
+    if (ALLOC(queue.item, n, "the shares of a batch"))
+        return -1;
+    deal_rest(&queue, n, grains - n, share);
+    free(queue.item);
+    return 0;
+}
