@@ -20,6 +20,15 @@ double layer_times_total(const struct layer_times *times)
     return total;
 }
 
+double simulate_passes(const struct simulate_options *options, int nworkers)
+{
+    double slowest = options->paces ? 0 : 1;
+
+    for (int i = 0; i < nworkers && options->paces; i++)
+        slowest = fmax(slowest, options->paces[i].share / options->paces[i].speed);
+    return slowest * layer_times_total(options->work);
+}
+
 /* ---- the passes ---- */
 
 static bool has_bucket(struct simulation *s, int endpoint, int bucket)
@@ -50,14 +59,14 @@ static double draw_pace(const struct simulation *s, const struct endpoint *a)
     double spread = s->options->stragglers, slowest = 0;
 
     if (spread <= 0)
-        return 1;
+        return a->stretch;
     for (int l = a->first; l < a->first + a->members; l++) {
         struct rng rng =
             rng_make(s->options->seed, RNG_STRAGGLER, (uint32_t)l, (uint64_t)a->iteration);
         double pace = exp(spread * (double)rng_normal(&rng, 0) - spread * spread / 2);
         slowest = pace > slowest ? pace : slowest;
     }
-    return slowest;
+    return slowest * a->stretch;
 }
 
 /* Seconds of the layer's pass; forward with what its new parameters take the passes. Copies that
@@ -74,7 +83,7 @@ static double pass_seconds(const struct simulation *s, const struct endpoint *a)
                                                            : 0);
     seconds = work->forward[a->layer] * a->pace;
     for (int b = s->layer_first[a->layer]; b >= 0 && a->iteration > 0; b = s->buckets[b].next)
-        seconds += s->costs[b].compute_seconds;
+        seconds += s->costs[b].compute_seconds * a->slowness;
     if (waits && a->layer == 0 && a->iteration > 0)
         seconds += s->all_in / s->cluster->device_Bps;
     return seconds;
@@ -265,18 +274,18 @@ static void fill_ranks(const struct simulation *s, struct simulate_rank *ranks)
 }
 
 /* Nothing is stolen from the passes while they wait, so it is no addition but a bound. */
-static double least_seconds(const struct simulation *s)
+static double least_seconds(const struct simulation *s, const struct endpoint *a)
 {
-    double seconds = layer_times_total(s->options->work);
+    double seconds = a->stretch * layer_times_total(s->options->work);
 
     for (int b = 0; b < s->plan->nbuckets; b++)
-        seconds += s->costs[b].compute_seconds + s->costs[b].stolen_seconds;
+        seconds += s->costs[b].compute_seconds * a->slowness + s->costs[b].stolen_seconds;
     return seconds;
 }
 
 static void sum_up(const struct simulation *s, struct simulate_result *out)
 {
-    double end = 0, stalls = 0, least = least_seconds(s);
+    double end = 0, stalls = 0, least = 0;
 
     *out = (struct simulate_result){.begin = s->begin, .iterations = s->iterations};
     for (int i = 0; i < s->nendpoints; i++) {
@@ -285,6 +294,7 @@ static void sum_up(const struct simulation *s, struct simulate_result *out)
         out->received += a->received;
         out->members = a->members > out->members ? a->members : out->members;
         end = a->ended > end ? a->ended : end;
+        least = a->worker ? fmax(least, least_seconds(s, a)) : least;
         stalls += a->stall_seconds * a->members / s->plan->nworkers / s->iterations;
     }
     out->seconds = (end - s->begin) / s->iterations;

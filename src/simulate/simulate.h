@@ -13,7 +13,8 @@
  * received where that is limited, adds gradients up and updates, one after another. What travels
  * may have to be copied from a device's memory first and back to it at last, either way by an
  * engine of its own. Nodes may be joined by leaf switches whose ways up are narrower than what
- * hangs on them, and workers may be unequally fast in every iteration.
+ * hangs on them, and workers may be unequally fast, in every iteration anew or for good, with
+ * unlike shares of the batch.
  *
  * What is approximated:
  * - Switches have room for all that waits for a link.
@@ -22,6 +23,8 @@
  * - What a bucket costs the processors is what the cost model says (struct cost: sum_seconds over
  *   its homes and the gradients that come there, compute_seconds before the layer's next forward).
  *   What the wire thread takes from the passes (stolen_seconds) bounds the iteration from below.
+ * - Of workers that are unlike, products and passes alone are: wire threads are equally fast, and
+ *   factors as long as those of equal shares.
  * - The weight of updates is not known: of one bucket, a rank sends chunk after chunk.
  * - A home's chunks of one bucket are equally large; where an iteration would have more than some
  *   millions of messages, several of them travel as one, and so do slices of factors.
@@ -69,11 +72,18 @@ struct simulate_watch {
                               added to */
 };
 
+/* A worker beside the one whose passes and rates work and cluster are. */
+struct simulate_pace {
+    double speed; /* it computes so many times as fast; above 0 */
+    double share; /* its passes have so many times the samples; above 0 */
+};
+
 struct simulate_options {
     const struct cost_cluster *cluster;
     const struct layer_times *work;
     const struct plan *plan; /* of the work's groups; its window is that of one not dilated */
     enum cost_overlap overlap;
+    const struct simulate_pace *paces; /* of each worker, by world rank; NULL: all are alike */
     int ranks_per_node;      /* world ranks that share a link, in their order; at least 1 */
     bool fifo;               /* as struct queue_options */
     double bytes_per_second; /* as struct queue_options: most that a rank sends; 0: no limit */
@@ -89,6 +99,9 @@ struct simulate_options {
     uint64_t seed;     /* of these draws */
     const struct simulate_watch *watch; /* or NULL */
 };
+
+/* The passes of one iteration alone, of the slowest of so many workers. */
+double simulate_passes(const struct simulate_options *options, int nworkers);
 
 /* One leader; of a block, the mean of its leaders. */
 struct simulate_rank {

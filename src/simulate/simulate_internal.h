@@ -74,7 +74,9 @@ struct endpoint {
     bool wakes;                      /* an EVENT_WAKE is on its way */
     double thread_free, memory_free; /* wire thread; the way to ranks of its own node */
     double copy_out_free, copy_in_free;
-    double pace; /* what the passes of this iteration are stretched by */
+    /* of the slowest worker behind it: seconds over those of the cluster's rank, for the same
+       products, for its own passes, and for its passes of this iteration, with what is drawn */
+    double slowness, stretch, pace;
     /* the passes of a worker */
     int iteration, layer; /* layer counts up to nlayers forward, then to 2 nlayers backward */
     int awaited;          /* the bucket whose parameters it waits for; -1: none */

@@ -181,6 +181,43 @@ START_TEST(the_slowest_of_many_is_waited_for)
 }
 END_TEST
 
+/* ---- workers that are unlike ---- */
+
+START_TEST(the_slower_worker_sets_the_pace)
+{
+    const struct simulate_pace half[] = {{1, 1}, {0.5, 1}}, dealt[] = {{1, 4. / 3}, {0.5, 2. / 3}};
+
+    start(2);
+    options.paces = half;
+    takes(0.06 + 6e-3, 1e-6);
+    options.work = &one_layer;
+    ck_assert_double_eq(simulate_passes(&options, 2), 2 * layer_times_total(&one_layer));
+    options.paces = dealt; /* both take 40 ms */
+    takes(0.04 + 6e-3, 1e-6);
+    options.stragglers = 1e-6; /* draws come on top */
+    takes(0.04 + 6e-3, 1e-4);
+}
+END_TEST
+
+START_TEST(who_leads_others_is_as_slow_as_the_slowest_of_them)
+{
+    const struct simulate_pace one[8] = {{1, 1}, {1, 1}, {1, 1}, {1, 1},
+                                         {1, 1}, {1, 1}, {1, 1}, {0.25, 1}};
+    static const int node[8] = {0, 0, 0, 0, 1, 1, 1, 1};
+
+    start(8);
+    options.paces = one;
+    cluster.link_Bps = 1e30;
+    cluster.latency_seconds = 0;
+    takes(0.12, 1e-6);
+    options.most_endpoints = 2; /* blocks */
+    takes(0.12, 1e-6);
+    how.nodes = node;
+    options.ranks_per_node = 4;
+    takes(0.12, 1e-6);
+}
+END_TEST
+
 /* ---- other systems ---- */
 
 START_TEST(whole_tensors_crowd_one_server)
@@ -229,7 +266,8 @@ END_TEST
 
 SUITE("parts")
 {
-    TCase *parts = suite_case(suite, "slower parts"), *others = suite_case(suite, "other systems");
+    TCase *parts = suite_case(suite, "slower parts"), *others = suite_case(suite, "other systems"),
+          *unlike = suite_case(suite, "workers that are unlike");
 
     tcase_add_test(parts, copies_come_before_the_first_send_and_after_the_last_answer);
     tcase_add_test(parts, who_is_alone_copies_only_where_it_knows_no_other_way);
@@ -239,6 +277,8 @@ SUITE("parts")
     tcase_add_test(parts, a_leaf_is_left_on_a_narrow_way);
     tcase_add_test(parts, a_way_up_is_shared_by_all_of_a_leaf);
     tcase_add_test(parts, the_slowest_of_many_is_waited_for);
+    tcase_add_test(unlike, the_slower_worker_sets_the_pace);
+    tcase_add_test(unlike, who_leads_others_is_as_slow_as_the_slowest_of_them);
     tcase_add_test(others, whole_tensors_crowd_one_server);
     tcase_add_test(others, a_ring_takes_steps_and_bytes);
     tcase_add_test(others, a_ring_waits_for_the_end_of_a_cycle);
