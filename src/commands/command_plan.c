@@ -35,6 +35,25 @@ static int parse_nodes(const char *option, const char *text, void *target)
     return o->npoints < 0 ? -1 : 0;
 }
 
+static int parse_speeds(const char *option, const char *text, void *target)
+{
+    struct forecast_options *o = target;
+    const char *at = text;
+
+    for (o->nspeeds = 0; o->nspeeds == 0 || *at == ','; o->nspeeds++) {
+        char *end;
+        double speed = strtod(at + (o->nspeeds > 0), &end);
+        if (!(speed >= 1e-3 && speed <= 1e3) || (*end && *end != ','))
+            return error_set("%s expects numbers from 0.001 to 1000 such as 1,1,0.5, found '%s'",
+                             option, text);
+        if (o->nspeeds == FORECAST_MAX_SPEEDS)
+            return error_set("%s: at most %d numbers", option, FORECAST_MAX_SPEEDS);
+        o->speeds[o->nspeeds] = speed;
+        at = end;
+    }
+    return 0;
+}
+
 static int parse_switch(const char *option, const char *text, void *target)
 {
     struct simulate_options *play = target;
@@ -82,6 +101,12 @@ static void add_cluster(struct plan_request *r, struct option_rows *rows, const 
          .parse = parse_nodes},
         {"ranks-per-node", OPTION_COUNT, &o->ranks_per_node, "N",
          "ranks that share a node's link (default 1)"},
+        {"speeds", OPTION_CALL, o, "LIST",
+         "how fast the nodes' ranks compute, as multiples of the rank above: 1,1,0.5; for each "
+         "node, or for the first ones, repeated (default: all are alike)",
+         .parse = parse_speeds},
+        {"balance", OPTION_FLAG, &o->balance, NULL,
+         "deal the batch by --speeds, as train --balance does; else every rank has as much of it"},
         {"bandwidth", OPTION_CALL, &r->link_Bps, "RATE",
          "rate of a node's link in one direction: 10Gb, 1.25GB (default 10Gb). TCP reaches 0.94 of "
          "a link",
@@ -213,6 +238,24 @@ static void settle_system(struct forecast_options *o)
         o->exchange.sizes.merge = 0;
 }
 
+static int check_speeds(const struct forecast_options *o)
+{
+    int most = 0;
+
+    if (o->balance && o->nspeeds == 0)
+        return error_set("--balance deals by --speeds=LIST, as 1,1,0.5: give that too");
+    for (int i = 0; i < o->npoints; i++) {
+        most = o->nodes[i] > most ? o->nodes[i] : most;
+        if (o->nspeeds > 0 && o->nodes[i] > o->nspeeds && o->nodes[i] % o->nspeeds != 0)
+            return error_set("--speeds: %d speeds are not repeated to %d nodes, no multiple of "
+                             "%d: say --nodes, or a speed for each node",
+                             o->nspeeds, o->nodes[i], o->nspeeds);
+    }
+    if (o->nspeeds > most)
+        return error_set("--speeds: %d speeds, but --nodes has %d nodes at most", o->nspeeds, most);
+    return 0;
+}
+
 static int check(const struct plan_request *r)
 {
     const struct forecast_options *o = &r->options;
@@ -230,7 +273,7 @@ static int check(const struct plan_request *r)
         if ((long long)o->nodes[i] * o->ranks_per_node > FORECAST_MAX_RANKS)
             return error_set("--ranks-per-node=%d makes too many ranks of %d nodes (at most %d)",
                              o->ranks_per_node, o->nodes[i], FORECAST_MAX_RANKS);
-    return 0;
+    return check_speeds(o);
 }
 
 /* --figure with the list of keys. */

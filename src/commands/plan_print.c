@@ -5,6 +5,7 @@
 #include "util/error.h"
 #include "util/units.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -222,12 +223,39 @@ static void print_who(const struct forecast_point *p)
         printf("every %s serves\n", p->locals > 1 ? "node" : "worker");
 }
 
+/* A line for each speed that there is. */
+static void print_hosts(const struct forecast *f, const struct forecast_point *p)
+{
+    if (p->pace)
+        printf("speed    ranks  images of a pass\n");
+    for (int i = 0; i < f->options->nspeeds; i++) {
+        double speed = f->options->speeds[i];
+        long long least = LLONG_MAX, most = 0;
+        int count = 0;
+        bool before = false;
+        for (int k = 0; k < i; k++)
+            before = before || f->options->speeds[k] == speed;
+        for (int r = 0; r < p->workers && !before; r++) {
+            long long share = p->share[r];
+            if (p->pace[r].speed != speed)
+                continue;
+            count++;
+            least = share < least ? share : least;
+            most = share > most ? share : most;
+        }
+        if (count > 0)
+            printf(least < most ? "%5.4g %8d  %lld to %lld\n" : "%5.4g %8d  %lld\n", speed, count,
+                   least, most);
+    }
+}
+
 static void print_layers(const struct forecast *f, const struct forecast_point *point)
 {
     const struct columns columns = find_columns(f, point);
     int width = NAME_WIDTH;
 
     print_who(point);
+    print_hosts(f, point);
     printf("%-*s", NAME_WIDTH, "layer");
     for (int i = 0; i < columns.n; i++)
         width += printf("%18s", way_label(f->ways.way[columns.way[i]]).text);

@@ -74,8 +74,8 @@ struct simulate_watch {
 
 /* A worker beside the one whose passes and rates work and cluster are. */
 struct simulate_pace {
-    double speed; /* it computes so many times as fast; above 0 */
-    double share; /* its passes have so many times the samples; above 0 */
+    double speed; /* how many times as fast it computes; above 0 */
+    double share; /* how many times the samples its passes have; above 0 */
 };
 
 struct simulate_options {
@@ -100,7 +100,7 @@ struct simulate_options {
     const struct simulate_watch *watch; /* or NULL */
 };
 
-/* The passes of one iteration alone, of the slowest of so many workers. */
+/* Seconds of one iteration, passes alone, of the slowest of the workers. */
 double simulate_passes(const struct simulate_options *options, int nworkers);
 
 /* One leader; of a block, the mean of its leaders. */
