@@ -142,6 +142,8 @@ static void add_communication(struct plan_request *r, struct option_rows *rows)
     const struct option group[] = {
         {.kind = OPTION_GROUP, .help = "communication"},
         {"comm", OPTION_CALL, o, "HOW", r->comm_help, .parse = parse_comm},
+        {"sync-bn", OPTION_FLAG, &r->sync_bn, NULL,
+         "BatchNorm adds up its statistics over all ranks, as train --sync-bn does"},
     };
     const struct option tuning[] = {
         {"dilate", OPTION_COUNT, &o->exchange.dilate, "K",
@@ -153,7 +155,7 @@ static void add_communication(struct plan_request *r, struct option_rows *rows)
 
     comm_help(sync_schemes, OPTIONS_INDENT, r->comm_help);
     systems_help(OPTIONS_INDENT, r->comm_help);
-    options_add(rows, group, 2);
+    options_add(rows, group, (int)(sizeof group / sizeof *group));
     exchange_add_rows(rows, &o->exchange, NULL);
     options_add(rows, tuning, 2);
     options_add_tuning(rows);
@@ -264,6 +266,9 @@ static int check(const struct plan_request *r)
         return error_set("--hierarchy=%d: expected auto or off; --ranks-per-node says how many "
                          "ranks a node has",
                          o->exchange.hierarchy);
+    if (r->sync_bn && o->exchange.comm.policy == COMM_NONE)
+        return error_set("--sync-bn adds up the statistics of all ranks in every pass: not with "
+                         "--comm=none");
     if (o->intervals > MOST_INTERVALS)
         return error_set("--tune=intervals expects a number from 1 to %d, found %d", MOST_INTERVALS,
                          o->intervals);
@@ -331,7 +336,10 @@ int command_plan(int argc, char **argv)
     struct model model;
     struct forecast forecast;
     int status = parse(&request, argc, argv);
+    const struct op_ranks played = {.sum = NULL}; /* nothing is computed */
 
+    if (request.sync_bn)
+        request.model.ranks = &played;
     if (!status && !(status = model_open(&request.model, &model))) {
         status = forecast_create(&request.options, &request.figures.cluster, model.net, &forecast);
         if (!status) {

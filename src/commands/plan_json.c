@@ -79,6 +79,8 @@ static void put_row(const struct plan_request *r, const struct forecast *f,
     json_put_double(json, "images_per_second", point->images_per_second);
     json_put_double(json, "bytes_sent", point->bytes_sent);
     json_put_double(json, "stall_share", point->result.stall_share);
+    if (r->sync_bn)
+        json_put_double(json, "sync_bn_share", point->result.join_share);
     json_put_string(json, "model", f->net->def->name);
     json_put_string(json, "profile", r->profile ? path_base(r->profile) : NULL);
     json_put_double(json, "bandwidth", f->cluster.link_Bps);

@@ -111,6 +111,24 @@ static void print_alone(const struct forecast *f)
 
 /* ---- numbers of nodes ---- */
 
+/* What --sync-bn takes of the last point. */
+static void print_joins(const struct forecast *f)
+{
+    const struct forecast_point *last = &f->points[f->options->npoints - 1];
+    int sums = 0;
+
+    for (int i = 0; i < 2 * f->work.nlayers && f->work.join; i++)
+        sums += f->work.join[i].sums;
+    if (sums == 0)
+        printf(
+            "No BatchNorm of the net makes statistics in training: --sync-bn changes nothing.\n");
+    else
+        printf(
+            "BatchNorm adds up statistics over the ranks %d times an iteration. On %s\n"
+            "the passes wait for that, and for each other there, for %.1f %% of the iteration.\n",
+            sums, units_count(last->nodes, "node").text, 100 * last->result.join_share);
+}
+
 static void print_points(const struct forecast *f)
 {
     const int npoints = f->options->npoints;
@@ -310,6 +328,8 @@ int plan_print(const struct plan_request *r, struct forecast *f)
     print_cluster(f);
     print_alone(f);
     print_points(f);
+    if (r->sync_bn)
+        print_joins(f);
     print_comms(f);
     for (int i = r->layers ? 0 : last; i <= last; i++) {
         if (forecast_price(f, &f->points[i]))

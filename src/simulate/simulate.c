@@ -3,6 +3,7 @@
 
 #include "simulate/simulate_internal.h"
 
+#include "plan/tree.h"
 #include "util/rng.h"
 
 #include <assert.h>
@@ -154,7 +155,53 @@ static void end_round(struct simulation *s)
     s->round_seconds = seconds;
 }
 
+/* Binomial, as MPI_Iallreduce takes it for a few values: up and down. */
+static double sum_seconds(const struct simulation *s, const struct layer_join *join)
+{
+    const struct cost_cluster *cluster = s->cluster;
+    int locals = s->options->ranks_per_node, ranks = s->plan->ncomputing;
+    int far = tree_steps((ranks + locals - 1) / locals);
+    int near = tree_steps(ranks < locals ? ranks : locals);
+    double waits = 0;
+
+    for (int i = 0; i < s->nworkers && far > 0; i++) {
+        const struct link *link = &s->links[s->endpoints[i].link];
+        waits = fmax(waits, fmax(link->out_free, link->in_free) - s->now);
+    }
+    return waits + 2 * (join->sums * (far * cluster->latency_seconds +
+                                      (far + near) * cluster->message_seconds) +
+                        join->bytes * (far / cluster->link_Bps + near / cluster->local_Bps));
+}
+
+static int leave_layer(struct simulation *s, int endpoint);
+
+/* The last one that comes lets all go on. */
 static int end_layer(struct simulation *s, int endpoint)
+{
+    struct endpoint *a = &s->endpoints[endpoint];
+    const struct layer_join *join = s->options->work->join;
+
+    if (!join || join[a->layer].sums == 0 || s->plan->ncomputing == 1)
+        return leave_layer(s, endpoint);
+    a->waits_since = s->now;
+    if (++s->joined < s->nworkers)
+        return 0;
+    s->joined = 0;
+    for (int i = 0; i < s->nworkers; i++)
+        if (schedule(s, s->now + sum_seconds(s, &join[a->layer]), EVENT_JOINED, i, 0, 0))
+            return -1;
+    return 0;
+}
+
+static int leave_join(struct simulation *s, int endpoint)
+{
+    struct endpoint *a = &s->endpoints[endpoint];
+
+    a->join_seconds += s->now - a->waits_since;
+    return leave_layer(s, endpoint);
+}
+
+static int leave_layer(struct simulation *s, int endpoint)
 {
     struct endpoint *a = &s->endpoints[endpoint];
     int nlayers = s->options->work->nlayers, done = a->layer++;
@@ -168,7 +215,7 @@ static int end_layer(struct simulation *s, int endpoint)
         if (s->iterations == 0)
             s->iterations = enough_iterations(s);
         s->begin = s->now; /* the last one's stays */
-        a->stall_seconds = 0;
+        a->stall_seconds = a->join_seconds = 0;
     }
     a->layer = 0;
     if (a->iteration++ == s->round && ++s->through == s->nworkers)
@@ -215,6 +262,8 @@ static int play_event(struct simulation *s, const struct event *e)
     switch ((enum event_kind)(e->order % EVENT_KINDS)) {
     case EVENT_LAYER:
         return end_layer(s, e->endpoint);
+    case EVENT_JOINED:
+        return leave_join(s, e->endpoint);
     case EVENT_COPIED:
         return traffic_copied(s, e->endpoint, e->index, e->iteration);
     case EVENT_BACK:
@@ -285,7 +334,7 @@ static double least_seconds(const struct simulation *s, const struct endpoint *a
 
 static void sum_up(const struct simulation *s, struct simulate_result *out)
 {
-    double end = 0, stalls = 0, least = 0;
+    double end = 0, stalls = 0, joins = 0, least = 0;
 
     *out = (struct simulate_result){.begin = s->begin, .iterations = s->iterations};
     for (int i = 0; i < s->nendpoints; i++) {
@@ -296,10 +345,12 @@ static void sum_up(const struct simulation *s, struct simulate_result *out)
         end = a->ended > end ? a->ended : end;
         least = a->worker ? fmax(least, least_seconds(s, a)) : least;
         stalls += a->stall_seconds * a->members / s->plan->nworkers / s->iterations;
+        joins += a->join_seconds * a->members / s->plan->nworkers / s->iterations;
     }
     out->seconds = (end - s->begin) / s->iterations;
     out->seconds = out->seconds > least ? out->seconds : least;
     out->stall_share = out->seconds > 0 ? stalls / out->seconds : 0;
+    out->join_share = out->seconds > 0 ? joins / out->seconds : 0;
 }
 
 int simulate_run(const struct simulate_options *options, struct simulate_result *out,

@@ -23,6 +23,8 @@
  * - What a bucket costs the processors is what the cost model says (struct cost: sum_seconds over
  *   its homes and the gradients that come there, compute_seconds before the layer's next forward).
  *   What the wire thread takes from the passes (stolen_seconds) bounds the iteration from below.
+ * - Sums that passes wait for go up a tree of the workers and down again, behind what is on the
+ *   links at that time. They take no time of the links, and are not counted in bytes.
  * - Of workers that are unlike, products and passes alone are: wire threads are equally fast, and
  *   factors as long as those of equal shares.
  * - The weight of updates is not known: of one bucket, a rank sends chunk after chunk.
@@ -40,10 +42,18 @@
 
 #define SIMULATE_ENDPOINTS 128 /* usual most_endpoints: more take longer than they teach */
 
+/* Sums of a few values over all workers, which a pass of a layer waits for: BatchNorm's. */
+struct layer_join {
+    int sums;
+    double bytes; /* of all of them */
+};
+
 /* The computation of one iteration on one rank, and which layer of it each group hangs on. */
 struct layer_times {
     int nlayers;
     double *forward, *backward; /* seconds per layer */
+    struct layer_join *join;    /* per layer's forward, then per layer's backward from the last
+                                   layer down; NULL: no pass joins those of other workers */
     int ngroups;
     int *layer; /* per group: the lowest layer that reads it. Its backward makes the gradient
                    final, its next forward waits for the parameters */
@@ -115,6 +125,8 @@ struct simulate_result {
     int iterations;          /* that were measured */
     double seconds;          /* of an iteration, until the slowest worker is through */
     double stall_share;      /* of that, mean over the workers */
+    double join_share;       /* likewise: passes wait for the same layer of all others, and for its
+                                sums */
     uint64_t sent, received; /* bytes of all ranks in one iteration */
     int members;             /* leaders of the largest block; 1: every one is played by itself */
 };

@@ -129,6 +129,20 @@ has '^speed    ranks  images of a pass$'
 has '^    1        4  51 to 52$'
 has '^ 0.25        4  12 to 13$'
 
+# ---- --sync-bn: two sums of each of 21 layers, each of 6 trips on 8 nodes, and what the links still carry ----
+
+shows '^No BatchNorm of the net makes statistics in training: --sync-bn changes nothing.$' --nodes=2 --sync-bn
+net=$abs_top_srcdir/models/resnet20_cifar10/train_val.prototxt
+with() { plan --images-per-second=2000 --nodes=8 --bandwidth=40Gb --figure latency_seconds=1ms --batch=16 --json "$@" >json || fail "$*: $(cat errors)"; number seconds json; }
+plain=$(with)
+same 'JSON without the option' '' "$(number sync_bn_share json)"
+joined=$(with --sync-bn)
+holds 'sums of each layer and pass' 'joined > plain + 42 * 6e-3 && joined < plain + 50 * 6e-3 && share * joined > 42 * 6e-3 && share < 1' \
+    plain="$plain" joined="$joined" share="$(number sync_bn_share json)"
+holds 'sums of each micro-batch' 'twice > 1.9 * joined && twice < 2.1 * joined' joined="$joined" twice="$(with --sync-bn --iter-size=2)"
+shows '^BatchNorm adds up statistics over the ranks 42 times an iteration. On 8 nodes$' --nodes=2,8 --sync-bn --batch=16
+net=$folder/vgg19_22k.prototxt
+
 # ---- the layers' times, from profiles and rates ----
 
 grep -o 'name: "[^"]*" type: "[A-Z]' "$net" | sed 's/name: "\(.*\)" type.*/\1,-,0.01,0.02/' >profile.csv
