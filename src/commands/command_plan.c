@@ -35,6 +35,25 @@ static int parse_nodes(const char *option, const char *text, void *target)
     return o->npoints < 0 ? -1 : 0;
 }
 
+static int parse_speeds(const char *option, const char *text, void *target)
+{
+    struct forecast_options *o = target;
+    const char *at = text;
+
+    for (o->nspeeds = 0; o->nspeeds == 0 || *at == ','; o->nspeeds++) {
+        char *end;
+        double speed = strtod(at + (o->nspeeds > 0), &end);
+        if (!(speed >= 1e-3 && speed <= 1e3) || (*end && *end != ','))
+            return error_set("%s expects numbers from 0.001 to 1000 such as 1,1,0.5, found '%s'",
+                             option, text);
+        if (o->nspeeds == FORECAST_MAX_SPEEDS)
+            return error_set("%s: at most %d numbers", option, FORECAST_MAX_SPEEDS);
+        o->speeds[o->nspeeds] = speed;
+        at = end;
+    }
+    return 0;
+}
+
 static int parse_switch(const char *option, const char *text, void *target)
 {
     struct simulate_options *play = target;
@@ -82,6 +101,12 @@ static void add_cluster(struct plan_request *r, struct option_rows *rows, const 
          .parse = parse_nodes},
         {"ranks-per-node", OPTION_COUNT, &o->ranks_per_node, "N",
          "ranks that share a node's link (default 1)"},
+        {"speeds", OPTION_CALL, o, "LIST",
+         "how fast the nodes' ranks compute, as multiples of the rank above: 1,1,0.5; for each "
+         "node, or for the first ones, repeated (default: all are alike)",
+         .parse = parse_speeds},
+        {"balance", OPTION_FLAG, &o->balance, NULL,
+         "deal the batch by --speeds, as train --balance does; else every rank has as much of it"},
         {"bandwidth", OPTION_CALL, &r->link_Bps, "RATE",
          "rate of a node's link in one direction: 10Gb, 1.25GB (default 10Gb). TCP reaches 0.94 of "
          "a link",
@@ -117,6 +142,8 @@ static void add_communication(struct plan_request *r, struct option_rows *rows)
     const struct option group[] = {
         {.kind = OPTION_GROUP, .help = "communication"},
         {"comm", OPTION_CALL, o, "HOW", r->comm_help, .parse = parse_comm},
+        {"sync-bn", OPTION_FLAG, &r->sync_bn, NULL,
+         "BatchNorm adds up its statistics over all ranks, as train --sync-bn does"},
     };
     const struct option tuning[] = {
         {"dilate", OPTION_COUNT, &o->exchange.dilate, "K",
@@ -128,7 +155,7 @@ static void add_communication(struct plan_request *r, struct option_rows *rows)
 
     comm_help(sync_schemes, OPTIONS_INDENT, r->comm_help);
     systems_help(OPTIONS_INDENT, r->comm_help);
-    options_add(rows, group, 2);
+    options_add(rows, group, (int)(sizeof group / sizeof *group));
     exchange_add_rows(rows, &o->exchange, NULL);
     options_add(rows, tuning, 2);
     options_add_tuning(rows);
@@ -213,6 +240,24 @@ static void settle_system(struct forecast_options *o)
         o->exchange.sizes.merge = 0;
 }
 
+static int check_speeds(const struct forecast_options *o)
+{
+    int most = 0;
+
+    if (o->balance && o->nspeeds == 0)
+        return error_set("--balance deals by --speeds=LIST, as 1,1,0.5: give that too");
+    for (int i = 0; i < o->npoints; i++) {
+        most = o->nodes[i] > most ? o->nodes[i] : most;
+        if (o->nspeeds > 0 && o->nodes[i] > o->nspeeds && o->nodes[i] % o->nspeeds != 0)
+            return error_set("--speeds: %d speeds are not repeated to %d nodes, no multiple of "
+                             "%d: say --nodes, or a speed for each node",
+                             o->nspeeds, o->nodes[i], o->nspeeds);
+    }
+    if (o->nspeeds > most)
+        return error_set("--speeds: %d speeds, but --nodes has %d nodes at most", o->nspeeds, most);
+    return 0;
+}
+
 static int check(const struct plan_request *r)
 {
     const struct forecast_options *o = &r->options;
@@ -221,6 +266,9 @@ static int check(const struct plan_request *r)
         return error_set("--hierarchy=%d: expected auto or off; --ranks-per-node says how many "
                          "ranks a node has",
                          o->exchange.hierarchy);
+    if (r->sync_bn && o->exchange.comm.policy == COMM_NONE)
+        return error_set("--sync-bn adds up the statistics of all ranks in every pass: not with "
+                         "--comm=none");
     if (o->intervals > MOST_INTERVALS)
         return error_set("--tune=intervals expects a number from 1 to %d, found %d", MOST_INTERVALS,
                          o->intervals);
@@ -230,7 +278,7 @@ static int check(const struct plan_request *r)
         if ((long long)o->nodes[i] * o->ranks_per_node > FORECAST_MAX_RANKS)
             return error_set("--ranks-per-node=%d makes too many ranks of %d nodes (at most %d)",
                              o->ranks_per_node, o->nodes[i], FORECAST_MAX_RANKS);
-    return 0;
+    return check_speeds(o);
 }
 
 /* --figure with the list of keys. */
@@ -288,7 +336,10 @@ int command_plan(int argc, char **argv)
     struct model model;
     struct forecast forecast;
     int status = parse(&request, argc, argv);
+    const struct op_ranks played = {.sum = NULL}; /* nothing is computed */
 
+    if (request.sync_bn)
+        request.model.ranks = &played;
     if (!status && !(status = model_open(&request.model, &model))) {
         status = forecast_create(&request.options, &request.figures.cluster, model.net, &forecast);
         if (!status) {

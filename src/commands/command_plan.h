@@ -16,7 +16,7 @@ struct plan_request {
     char *profile_file; /* options.profile, where `profile` names a device or a file; owned */
     struct option_list figure;
     double link_Bps; /* of --bandwidth; 0: not given */
-    bool json, layers;
+    bool json, layers, sync_bn;
 };
 
 /* For people, in 80 columns, on standard output. Fills the tables of the points that it prints. */

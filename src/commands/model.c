@@ -109,6 +109,7 @@ struct layer_env model_env(const struct model_options *o, struct model *model)
                               .rank = o->rank,
                               .nranks = o->nranks > 0 ? o->nranks : 1,
                               .seed = 1,
+                              .ranks = o->ranks,
                               .notices = &model->notices,
                               .base_file = o->model};
 }

@@ -15,6 +15,7 @@ struct model_options {
     long long input_chw[3]; /* 0: not given */
     bool look_only;
     int rank, nranks;
+    const struct op_ranks *ranks; /* as in layer_env */
 };
 
 struct model {

@@ -37,6 +37,18 @@ static void put_sent(const struct forecast_point *point, int intervals, struct j
     json_array_end(json);
 }
 
+static void put_hosts(const struct forecast_point *point, struct json *json)
+{
+    json_put_array(json, "speeds");
+    for (int r = 0; r < point->workers; r++)
+        json_double(json, point->pace[r].speed);
+    json_array_end(json);
+    json_put_array(json, "shares");
+    for (int r = 0; r < point->workers; r++)
+        json_double(json, (double)point->share[r]);
+    json_array_end(json);
+}
+
 /* Seconds of an iteration by what --comm could be. */
 static void put_answer(const struct choose_answer *answer, struct json *json)
 {
@@ -67,6 +79,8 @@ static void put_row(const struct plan_request *r, const struct forecast *f,
     json_put_double(json, "images_per_second", point->images_per_second);
     json_put_double(json, "bytes_sent", point->bytes_sent);
     json_put_double(json, "stall_share", point->result.stall_share);
+    if (r->sync_bn)
+        json_put_double(json, "sync_bn_share", point->result.join_share);
     json_put_string(json, "model", f->net->def->name);
     json_put_string(json, "profile", r->profile ? path_base(r->profile) : NULL);
     json_put_double(json, "bandwidth", f->cluster.link_Bps);
@@ -78,6 +92,8 @@ static void put_row(const struct plan_request *r, const struct forecast *f,
     json_put_double(json, "bytes_sent_most", point->bytes_most);
     if (point->sent)
         put_sent(point, f->options->intervals, json);
+    if (point->pace)
+        put_hosts(point, json);
     json_put_double(json, "alone_seconds", f->alone_seconds);
     json_put_int(json, "servers", point->servers);
     json_put_string(json, "schemes", schemes);

@@ -5,6 +5,7 @@
 #include "util/error.h"
 #include "util/units.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -109,6 +110,24 @@ static void print_alone(const struct forecast *f)
 }
 
 /* ---- numbers of nodes ---- */
+
+/* What --sync-bn takes of the last point. */
+static void print_joins(const struct forecast *f)
+{
+    const struct forecast_point *last = &f->points[f->options->npoints - 1];
+    int sums = 0;
+
+    for (int i = 0; i < 2 * f->work.nlayers && f->work.join; i++)
+        sums += f->work.join[i].sums;
+    if (sums == 0)
+        printf(
+            "No BatchNorm of the net makes statistics in training: --sync-bn changes nothing.\n");
+    else
+        printf(
+            "BatchNorm adds up statistics over the ranks %d times an iteration. On %s\n"
+            "the passes wait for that, and for each other there, for %.1f %% of the iteration.\n",
+            sums, units_count(last->nodes, "node").text, 100 * last->result.join_share);
+}
 
 static void print_points(const struct forecast *f)
 {
@@ -222,12 +241,39 @@ static void print_who(const struct forecast_point *p)
         printf("every %s serves\n", p->locals > 1 ? "node" : "worker");
 }
 
+/* A line for each speed that there is. */
+static void print_hosts(const struct forecast *f, const struct forecast_point *p)
+{
+    if (p->pace)
+        printf("speed    ranks  images of a pass\n");
+    for (int i = 0; i < f->options->nspeeds; i++) {
+        double speed = f->options->speeds[i];
+        long long least = LLONG_MAX, most = 0;
+        int count = 0;
+        bool before = false;
+        for (int k = 0; k < i; k++)
+            before = before || f->options->speeds[k] == speed;
+        for (int r = 0; r < p->workers && !before; r++) {
+            long long share = p->share[r];
+            if (p->pace[r].speed != speed)
+                continue;
+            count++;
+            least = share < least ? share : least;
+            most = share > most ? share : most;
+        }
+        if (count > 0)
+            printf(least < most ? "%5.4g %8d  %lld to %lld\n" : "%5.4g %8d  %lld\n", speed, count,
+                   least, most);
+    }
+}
+
 static void print_layers(const struct forecast *f, const struct forecast_point *point)
 {
     const struct columns columns = find_columns(f, point);
     int width = NAME_WIDTH;
 
     print_who(point);
+    print_hosts(f, point);
     printf("%-*s", NAME_WIDTH, "layer");
     for (int i = 0; i < columns.n; i++)
         width += printf("%18s", way_label(f->ways.way[columns.way[i]]).text);
@@ -282,6 +328,8 @@ int plan_print(const struct plan_request *r, struct forecast *f)
     print_cluster(f);
     print_alone(f);
     print_points(f);
+    if (r->sync_bn)
+        print_joins(f);
     print_comms(f);
     for (int i = r->layers ? 0 : last; i <= last; i++) {
         if (forecast_price(f, &f->points[i]))

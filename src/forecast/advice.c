@@ -8,7 +8,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#define ENOUGH       0.95 /* of the workers */
+#define ENOUGH       0.95 /* of the workers' capacity */
 #define WORTH_A_NODE 1.05 /* times as fast, or servers are not worth their nodes */
 #define CLOSE        1.02 /* links that differ by less are not told apart */
 
@@ -24,14 +24,14 @@ static int speedup_at(const struct forecast *f, double link_Bps, double *out)
     struct forecast other = *f; /* lives shorter than what it borrows */
 
     other.cluster.link_Bps = link_Bps;
-    return forecast_try(&other, last_point(f)->nodes, f->options->exchange.servers, out);
+    return forecast_try(&other, last_point(f)->nodes, f->options->exchange.servers, true, out);
 }
 
 /* The slowest link on which all workers but a twentieth are worth their while. From this one in
  * steps of two, to have it between two of them, then halving what is between. */
 static int find_enough(const struct forecast *f, struct forecast_advice *out)
 {
-    double wanted = ENOUGH * last_point(f)->workers, speedup = last_point(f)->speedup;
+    double wanted = ENOUGH * last_point(f)->capacity, speedup = last_point(f)->speedup;
     double low = f->cluster.link_Bps, high = low;
 
     if (speedup < wanted) {
@@ -71,7 +71,7 @@ static int find_servers(const struct forecast *f, struct forecast_advice *out)
         if (more == before)
             continue;
         before = more;
-        if (forecast_try(f, point->nodes + more, more * f->options->ranks_per_node, &speedup))
+        if (forecast_try(f, point->nodes + more, more * f->options->ranks_per_node, true, &speedup))
             return -1;
         if (speedup > WORTH_A_NODE * point->speedup) {
             out->server_nodes = more;
@@ -81,6 +81,19 @@ static int find_servers(const struct forecast *f, struct forecast_advice *out)
     return 0;
 }
 
+static int find_balance(const struct forecast *f, struct forecast_advice *out)
+{
+    struct forecast_options options = *f->options;
+    struct forecast other = *f;
+
+    if (options.nspeeds == 0 || options.balance)
+        return 0;
+    options.balance = true;
+    other.options = &options;
+    return forecast_try(&other, last_point(f)->nodes, options.exchange.servers, false,
+                        &out->balanced_speedup);
+}
+
 int forecast_advise(const struct forecast *f, struct forecast_advice *out)
 {
     const struct forecast_point *point = last_point(f);
@@ -88,7 +101,7 @@ int forecast_advise(const struct forecast *f, struct forecast_advice *out)
     *out = (struct forecast_advice){.enough_Bps = 0};
     if (point->workers < 2 || point->shape.only)
         return 0;
-    return error_status(find_enough(f, out) || find_servers(f, out));
+    return error_status(find_enough(f, out) || find_servers(f, out) || find_balance(f, out));
 }
 
 /* ---- in sentences ---- */
@@ -98,13 +111,14 @@ static void say_network(const struct forecast *f, const struct forecast_advice *
 {
     if (advice->enough_Bps <= 0) {
         snprintf(out, bytes,
-                 "No network would reach %.0f %%: on the fastest it is %.2f times, the rest is "
-                 "latency, sums and products.",
-                 100 * ENOUGH, advice->most_speedup);
+                 "No network would reach %.0f %%: on the fastest it is %.2f times, the rest is %s.",
+                 100 * ENOUGH, advice->most_speedup,
+                 advice->balanced_speedup > 0 ? "waiting for the slowest"
+                                              : "latency, sums and products");
         return;
     }
-    snprintf(out, bytes, "%.0f %% of %d %s a network of %s per node; this one has %s.",
-             100 * ENOUGH, last_point(f)->workers,
+    snprintf(out, bytes, "%.0f %% of %.7g %s a network of %s per node; this one has %s.",
+             100 * ENOUGH, last_point(f)->capacity,
              advice->enough_Bps > f->cluster.link_Bps ? "would need" : "would be reached on",
              units_bits(advice->enough_Bps).text, units_bits(f->cluster.link_Bps).text);
 }
@@ -129,12 +143,13 @@ void forecast_advice_words(const struct forecast *f, const struct forecast_advic
                            char *out, size_t bytes)
 {
     const struct forecast_point *point = last_point(f);
-    char train[128], network[256], servers[256], lossy[CHOOSE_WORDS] = "";
+    char train[128], network[256], servers[256], balance[64] = "", lossy[CHOOSE_WORDS] = "";
 
     snprintf(train, sizeof train,
-             "%d workers on %d node%s train %.2f times as fast as one (%.0f %% of %d)",
+             "%d workers on %d node%s train %.2f times as fast as one%s (%.0f %% of %.7g)",
              point->workers, point->nodes, point->nodes == 1 ? "" : "s", point->speedup,
-             100 * point->speedup / point->workers, point->workers);
+             point->pace ? " of speed 1" : "", 100 * point->speedup / point->capacity,
+             point->capacity);
     if (point->workers < 2) {
         snprintf(out, bytes, "One worker has nothing to send: ask for more --nodes.");
     } else if (point->shape.only) {
@@ -146,7 +161,10 @@ void forecast_advice_words(const struct forecast *f, const struct forecast_advic
         say_servers(f, advice, servers, sizeof servers);
         if (point->shape.asks && f->options->exchange.lossy.n > 0)
             choose_print_lossy(&point->answer, f->work.ngroups, lossy);
-        snprintf(out, bytes, "%s (--comm=%s). %s%s%s%s", train, forecast_comm_name(f), network,
-                 servers, *lossy ? " --lossy: " : "", lossy);
+        if (advice->balanced_speedup > 0)
+            snprintf(balance, sizeof balance, " --balance would make it %.2f times.",
+                     advice->balanced_speedup);
+        snprintf(out, bytes, "%s (--comm=%s). %s%s%s%s%s", train, forecast_comm_name(f), network,
+                 servers, balance, *lossy ? " --lossy: " : "", lossy);
     }
 }

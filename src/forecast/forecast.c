@@ -3,6 +3,7 @@
 
 #include "forecast/layer_times.h"
 #include "forecast/profiles.h"
+#include "plan/deal.h"
 #include "util/alloc.h"
 
 #include <stdio.h>
@@ -36,6 +37,33 @@ static struct exchange_net net_of(const struct forecast *f)
     return (struct exchange_net){f->groups, f->work.ngroups, f->options->iter_size};
 }
 
+/* How fast the point's workers are, and what each has of the batch. */
+static int deal(const struct forecast *f, struct forecast_point *point)
+{
+    const struct forecast_options *options = f->options;
+    int each = f->batch / options->iter_size, n = point->workers, status;
+    struct deal_worker *workers = NULL;
+
+    point->capacity = n;
+    if (options->nspeeds == 0)
+        return 0;
+    status = error_status(ALLOC(point->share, n, "shares") || ALLOC(point->pace, n, "speeds") ||
+                          ALLOC(workers, n, "speeds"));
+    point->capacity = 0;
+    for (int r = 0; r < n && !status; r++) {
+        double speed = options->speeds[r / options->ranks_per_node % options->nspeeds];
+        point->capacity += speed;
+        point->pace[r].speed = speed;
+        workers[r] =
+            (struct deal_worker){.samples_per_s = options->balance ? speed : 1, .most = INT64_MAX};
+    }
+    status = status ? -1 : deal_samples(workers, n, (int64_t)n * each, 1, point->share);
+    for (int r = 0; r < n && !status; r++)
+        point->pace[r].share = (double)point->share[r] / each;
+    free(workers);
+    return status;
+}
+
 static int set_up(const struct forecast *f, int nodes, int servers, struct forecast_point *point)
 {
     const struct forecast_options *options = f->options;
@@ -49,7 +77,7 @@ static int set_up(const struct forecast *f, int nodes, int servers, struct forec
             servers, nodes, nodes == 1 ? "" : "s", ranks, ranks == 1 ? "" : "s");
     exchange.servers = servers;
     *point = (struct forecast_point){.nodes = nodes, .workers = ranks - servers};
-    if (find_shape(&exchange, options, nodes, &point->shape))
+    if (deal(f, point) || find_shape(&exchange, options, nodes, &point->shape))
         return -1;
     exchange_plan_options(&exchange, &point->shape, &net, ranks, NULL, &point->how);
     point->locals = point->shape.nodes.node ? point->shape.nodes.most : 1;
@@ -65,6 +93,8 @@ static int set_up(const struct forecast *f, int nodes, int servers, struct forec
 static void free_point(struct forecast_point *point)
 {
     exchange_shape_free(&point->shape);
+    free(point->share);
+    free(point->pace);
     free(point->chosen);
     free(point->sent);
     free(point->table);
@@ -87,6 +117,7 @@ static struct simulate_options options_of(const struct forecast *f,
     cluster->update_Bps /= by;
     options.cluster = cluster;
     options.work = &f->work;
+    options.paces = point->pace;
     options.overlap = f->options->exchange.overlap;
     options.fifo = f->options->exchange.fifo;
     options.bytes_per_second = f->options->exchange.mbps * 1e6 / 8;
@@ -144,7 +175,7 @@ static int make_plan(const struct forecast *f, struct forecast_point *point, boo
     return exchange_plan(&f->options->exchange, &net, &point->how, out);
 }
 
-int forecast_try(const struct forecast *f, int nodes, int servers, double *speedup)
+int forecast_try(const struct forecast *f, int nodes, int servers, bool quick, double *speedup)
 {
     struct forecast_point point = {.nodes = 0};
     struct simulate_result result = {.seconds = 0};
@@ -152,10 +183,10 @@ int forecast_try(const struct forecast *f, int nodes, int servers, double *speed
     int status = set_up(f, nodes, servers, &point);
 
     if (!status && point.shape.asks && f->options->play.stragglers <= 0) {
-        status = ask(f, &point, true); /* what it takes has been played */
+        status = ask(f, &point, quick); /* what it takes has been played */
         result.seconds = point.answer.seconds;
     } else if (!status) {
-        status = error_status(make_plan(f, &point, true, &plan) ||
+        status = error_status(make_plan(f, &point, quick, &plan) ||
                               play(f, &point, plan, f->options->system, NULL, &result, NULL));
     }
     if (!status)
@@ -194,7 +225,8 @@ static int play_point(const struct forecast *f, struct forecast_point *point,
     free(ranks);
     /* the update that a profile has is of the rank that trains for itself; see find_alone */
     if (!status && plan_is_alone(plan) && point->workers == 1 && f->cluster.update_Bps > 0 &&
-        options->play.stragglers <= 0 && !(options->system && options->system->manner.syncs_alone))
+        (!point->pace || point->pace[0].speed == 1) && options->play.stragglers <= 0 &&
+        !(options->system && options->system->manner.syncs_alone))
         point->result.seconds = f->alone_seconds;
     return error_status(status || watch(f, point, plan));
 }

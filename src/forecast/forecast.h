@@ -11,14 +11,19 @@
 #define FORECAST_MAX_POINTS 32
 #define FORECAST_MAX_NODES  65536
 #define FORECAST_MAX_RANKS  (1 << 20)
+#define FORECAST_MAX_SPEEDS 256
 
 struct forecast_options {
     int nodes[FORECAST_MAX_POINTS];
     int npoints;
     int ranks_per_node;
-    struct exchange_options exchange; /* hierarchy: auto or off; the system settles overlap */
-    int iter_size;                    /* passes per iteration */
-    const char *profile;              /* measured times of the layers, or NULL */
+    struct exchange_options exchange;   /* hierarchy: auto or off; the system settles overlap */
+    double speeds[FORECAST_MAX_SPEEDS]; /* of the nodes' ranks, over that of the rank that is
+                                           described below; node i has number i % nspeeds */
+    int nspeeds;                        /* 0: all are alike */
+    bool balance;             /* the batch is dealt by speed; else every worker has as much of it */
+    int iter_size;            /* passes per iteration */
+    const char *profile;      /* measured times of the layers, or NULL */
     bool products_measured;   /* the cluster's rate of products was given or measured: it stays */
     double images_per_second; /* of one rank alone, forward and backward; 0: by operations */
     const struct system *system;  /* that is played instead of training; NULL: none */
@@ -32,6 +37,9 @@ struct forecast_point {
     int nodes;
     int workers;                   /* in all */
     int leaders;                   /* of a node */
+    double capacity;               /* of all workers, in ranks of speed 1 */
+    struct simulate_pace *pace;    /* per worker; owned; NULL: all are alike */
+    int64_t *share;                /* likewise: images of a pass */
     int locals;                    /* workers of a node; 1: each worker sends for itself */
     int servers;                   /* dedicated ones, or all leaders */
     struct exchange_shape shape;   /* owned */
@@ -40,7 +48,7 @@ struct forecast_point {
     struct way *chosen;            /* per group; owned */
     struct choose_answer answer;   /* --comm=auto's; its way is NULL where it was not asked */
     struct simulate_result result; /* of what is chosen */
-    double speedup;                /* against one rank alone */
+    double speedup;                /* against one rank of speed 1 alone */
     double images_per_second;      /* of all workers */
     double bytes_sent, bytes_most; /* in an iteration: by a node, mean; by the busiest rank */
     double *sent;       /* by a node in each of options.intervals; owned; NULL: not asked for */
@@ -49,11 +57,12 @@ struct forecast_point {
 
 /* What would change a point. */
 struct forecast_advice {
-    double enough_Bps;   /* the slowest link that is enough for 95 % of the workers; 0: none is */
+    double enough_Bps;   /* the slowest link that is enough for 95 % of the capacity; 0: none is */
     double most_speedup; /* on the fastest link, where no link is enough */
     int server_nodes;    /* additional nodes with servers alone that make the point 5 % faster; 0:
                             no number up to the point's own does, or none was asked for */
-    double servers_speedup; /* with these nodes */
+    double servers_speedup;  /* with these nodes */
+    double balanced_speedup; /* were the batch dealt by speed; 0: it is, or all are alike */
 };
 
 struct forecast {
@@ -77,9 +86,10 @@ int forecast_create(const struct forecast_options *options, const struct cost_cl
                     const struct net *net, struct forecast *out);
 void forecast_free(struct forecast *forecast);
 
-/* The speed-up of `nodes` nodes with `servers` dedicated servers over one rank alone. Under auto
- * the choice is quick (simulate/choose.h). */
-int forecast_try(const struct forecast *forecast, int nodes, int servers, double *speedup);
+/* The speed-up of `nodes` nodes with `servers` dedicated servers over one rank alone. quick: of
+ * auto's choice (simulate/choose.h). */
+int forecast_try(const struct forecast *forecast, int nodes, int servers, bool quick,
+                 double *speedup);
 
 /* "auto", "paper", "ps", "poseidon", ...: what is played. */
 const char *forecast_comm_name(const struct forecast *forecast);

@@ -43,6 +43,26 @@ static void find_layers(const struct net *net, struct layer_times *work)
     }
 }
 
+/* A BatchNorm over all workers adds up two values of each channel, and the count of the first sum.
+ */
+static int find_joins(struct owner *owner, const struct net *net, struct layer_times *work)
+{
+    int n = net->nlayers;
+
+    for (int l = 0; l < n; l++) {
+        const struct layer *layer = &net->layers[l];
+        if (!layer->joins)
+            continue;
+        if (!work->join && OWN(owner, work->join, 2 * (size_t)n, "the layers' times"))
+            return -1;
+        double bytes = 2 * (double)shape_elems(&layer->params[0]->shape) * sizeof(double);
+        work->join[l] = (struct layer_join){1, bytes + sizeof(double)};
+        if (layer->propagate[0])
+            work->join[2 * n - 1 - l] = (struct layer_join){1, bytes};
+    }
+    return 0;
+}
+
 static int allocate(struct owner *owner, const struct net *net, struct layer_times *out)
 {
     size_t layers = (size_t)net->nlayers, groups = (size_t)net->ngroups;
@@ -53,7 +73,7 @@ static int allocate(struct owner *owner, const struct net *net, struct layer_tim
         OWN(owner, out->layer, groups, "the layers' times"))
         return -1;
     find_layers(net, out);
-    return 0;
+    return find_joins(owner, net, out);
 }
 
 int layer_times_estimate(struct owner *owner, const struct net *net,
@@ -117,5 +137,16 @@ int layer_times_read(struct owner *owner, const struct net *net, const char *fil
  * waits: those between are as one long layer on top. */
 void layer_times_repeat(struct layer_times *work, int iter_size)
 {
-    work->forward[work->nlayers - 1] += (iter_size - 1) * layer_times_total(work);
+    int last = work->nlayers - 1;
+    struct layer_join all = {0};
+
+    work->forward[last] += (iter_size - 1) * layer_times_total(work);
+    for (int i = 0; i < 2 * work->nlayers && work->join; i++) {
+        all.sums += work->join[i].sums;
+        all.bytes += work->join[i].bytes;
+    }
+    if (work->join) {
+        work->join[last].sums += (iter_size - 1) * all.sums;
+        work->join[last].bytes += (iter_size - 1) * all.bytes;
+    }
 }

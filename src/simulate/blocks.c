@@ -11,6 +11,20 @@
 
 /* ---- endpoints ---- */
 
+static int endpoint_of(const struct simulation *s, int leader)
+{
+    int low = 0, high = s->nendpoints - 1;
+
+    while (low < high) {
+        int middle = (low + high + 1) / 2;
+        if (s->endpoints[middle].first <= leader)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
+}
+
 static int divide_up(int a, int b)
 {
     return (a + b - 1) / b;
@@ -41,6 +55,21 @@ static void make_endpoints(struct simulation *s, int at, int first, int all, int
         }
         a->first = first + from;
         a->members = to - from;
+    }
+}
+
+/* Who leads others is as slow as the slowest of them. */
+static void pace_endpoints(struct simulation *s)
+{
+    const struct plan_options *how = &s->plan->options;
+
+    for (int r = 0; r < how->nranks - how->servers; r++) {
+        struct endpoint *a = &s->endpoints[endpoint_of(s, s->plan->leader[r])];
+        const struct simulate_pace alike = {1, 1};
+        const struct simulate_pace *pace = s->options->paces ? &s->options->paces[r] : &alike;
+        assert(pace->speed > 0 && pace->share > 0);
+        a->slowness = fmax(a->slowness, 1 / pace->speed);
+        a->stretch = fmax(a->stretch, pace->share / pace->speed);
     }
 }
 
@@ -110,25 +139,12 @@ static int open_endpoints(struct simulation *s)
         return -1;
     make_endpoints(s, 0, 0, plan->nworkers, each, s->nworkers);
     make_endpoints(s, s->nworkers, plan->nworkers, servers, each, nservers);
+    pace_endpoints(s);
     join_links(s, folded);
     return error_status(join_leaves(s) || open_queues(s));
 }
 
 /* ---- transfers ---- */
-
-static int endpoint_of(const struct simulation *s, int leader)
-{
-    int low = 0, high = s->nendpoints - 1;
-
-    while (low < high) {
-        int middle = (low + high + 1) / 2;
-        if (s->endpoints[middle].first <= leader)
-            low = middle;
-        else
-            high = middle - 1;
-    }
-    return low;
-}
 
 /* How many ranks share the work of a bucket's homes, as the cost model divides it. */
 static int sharing(const struct plan *plan, const struct bucket *bucket)

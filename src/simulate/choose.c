@@ -291,8 +291,10 @@ static bool is_near(const struct chooser *c, int first, int end, double seconds,
 /* Whether the passes alone take as long. */
 static bool is_enough(const struct chooser *c)
 {
-    return c->answer->row[find_shortest(c->answer)].seconds <=
-           layer_times_total(c->question->play.work) * (1 + ENOUGH);
+    const struct plan_options *how = &c->how;
+    double passes = simulate_passes(&c->question->play, how->nranks - how->servers);
+
+    return c->answer->row[find_shortest(c->answer)].seconds <= passes * (1 + ENOUGH);
 }
 
 /* Of the plans from the number `first` on. */

@@ -3,6 +3,7 @@
 
 #include "simulate/simulate_internal.h"
 
+#include "plan/tree.h"
 #include "util/rng.h"
 
 #include <assert.h>
@@ -18,6 +19,15 @@ double layer_times_total(const struct layer_times *times)
     for (int l = 0; l < times->nlayers; l++)
         total += times->forward[l] + times->backward[l];
     return total;
+}
+
+double simulate_passes(const struct simulate_options *options, int nworkers)
+{
+    double slowest = options->paces ? 0 : 1;
+
+    for (int i = 0; i < nworkers && options->paces; i++)
+        slowest = fmax(slowest, options->paces[i].share / options->paces[i].speed);
+    return slowest * layer_times_total(options->work);
 }
 
 /* ---- the passes ---- */
@@ -50,14 +60,14 @@ static double draw_pace(const struct simulation *s, const struct endpoint *a)
     double spread = s->options->stragglers, slowest = 0;
 
     if (spread <= 0)
-        return 1;
+        return a->stretch;
     for (int l = a->first; l < a->first + a->members; l++) {
         struct rng rng =
             rng_make(s->options->seed, RNG_STRAGGLER, (uint32_t)l, (uint64_t)a->iteration);
         double pace = exp(spread * (double)rng_normal(&rng, 0) - spread * spread / 2);
         slowest = pace > slowest ? pace : slowest;
     }
-    return slowest;
+    return slowest * a->stretch;
 }
 
 /* Seconds of the layer's pass; forward with what its new parameters take the passes. Copies that
@@ -74,7 +84,7 @@ static double pass_seconds(const struct simulation *s, const struct endpoint *a)
                                                            : 0);
     seconds = work->forward[a->layer] * a->pace;
     for (int b = s->layer_first[a->layer]; b >= 0 && a->iteration > 0; b = s->buckets[b].next)
-        seconds += s->costs[b].compute_seconds;
+        seconds += s->costs[b].compute_seconds * a->slowness;
     if (waits && a->layer == 0 && a->iteration > 0)
         seconds += s->all_in / s->cluster->device_Bps;
     return seconds;
@@ -145,7 +155,53 @@ static void end_round(struct simulation *s)
     s->round_seconds = seconds;
 }
 
+/* Binomial, as MPI_Iallreduce takes it for a few values: up and down. */
+static double sum_seconds(const struct simulation *s, const struct layer_join *join)
+{
+    const struct cost_cluster *cluster = s->cluster;
+    int locals = s->options->ranks_per_node, ranks = s->plan->ncomputing;
+    int far = tree_steps((ranks + locals - 1) / locals);
+    int near = tree_steps(ranks < locals ? ranks : locals);
+    double waits = 0;
+
+    for (int i = 0; i < s->nworkers && far > 0; i++) {
+        const struct link *link = &s->links[s->endpoints[i].link];
+        waits = fmax(waits, fmax(link->out_free, link->in_free) - s->now);
+    }
+    return waits + 2 * (join->sums * (far * cluster->latency_seconds +
+                                      (far + near) * cluster->message_seconds) +
+                        join->bytes * (far / cluster->link_Bps + near / cluster->local_Bps));
+}
+
+static int leave_layer(struct simulation *s, int endpoint);
+
+/* The last one that comes lets all go on. */
 static int end_layer(struct simulation *s, int endpoint)
+{
+    struct endpoint *a = &s->endpoints[endpoint];
+    const struct layer_join *join = s->options->work->join;
+
+    if (!join || join[a->layer].sums == 0 || s->plan->ncomputing == 1)
+        return leave_layer(s, endpoint);
+    a->waits_since = s->now;
+    if (++s->joined < s->nworkers)
+        return 0;
+    s->joined = 0;
+    for (int i = 0; i < s->nworkers; i++)
+        if (schedule(s, s->now + sum_seconds(s, &join[a->layer]), EVENT_JOINED, i, 0, 0))
+            return -1;
+    return 0;
+}
+
+static int leave_join(struct simulation *s, int endpoint)
+{
+    struct endpoint *a = &s->endpoints[endpoint];
+
+    a->join_seconds += s->now - a->waits_since;
+    return leave_layer(s, endpoint);
+}
+
+static int leave_layer(struct simulation *s, int endpoint)
 {
     struct endpoint *a = &s->endpoints[endpoint];
     int nlayers = s->options->work->nlayers, done = a->layer++;
@@ -159,7 +215,7 @@ static int end_layer(struct simulation *s, int endpoint)
         if (s->iterations == 0)
             s->iterations = enough_iterations(s);
         s->begin = s->now; /* the last one's stays */
-        a->stall_seconds = 0;
+        a->stall_seconds = a->join_seconds = 0;
     }
     a->layer = 0;
     if (a->iteration++ == s->round && ++s->through == s->nworkers)
@@ -206,6 +262,8 @@ static int play_event(struct simulation *s, const struct event *e)
     switch ((enum event_kind)(e->order % EVENT_KINDS)) {
     case EVENT_LAYER:
         return end_layer(s, e->endpoint);
+    case EVENT_JOINED:
+        return leave_join(s, e->endpoint);
     case EVENT_COPIED:
         return traffic_copied(s, e->endpoint, e->index, e->iteration);
     case EVENT_BACK:
@@ -265,18 +323,18 @@ static void fill_ranks(const struct simulation *s, struct simulate_rank *ranks)
 }
 
 /* Nothing is stolen from the passes while they wait, so it is no addition but a bound. */
-static double least_seconds(const struct simulation *s)
+static double least_seconds(const struct simulation *s, const struct endpoint *a)
 {
-    double seconds = layer_times_total(s->options->work);
+    double seconds = a->stretch * layer_times_total(s->options->work);
 
     for (int b = 0; b < s->plan->nbuckets; b++)
-        seconds += s->costs[b].compute_seconds + s->costs[b].stolen_seconds;
+        seconds += s->costs[b].compute_seconds * a->slowness + s->costs[b].stolen_seconds;
     return seconds;
 }
 
 static void sum_up(const struct simulation *s, struct simulate_result *out)
 {
-    double end = 0, stalls = 0, least = least_seconds(s);
+    double end = 0, stalls = 0, joins = 0, least = 0;
 
     *out = (struct simulate_result){.begin = s->begin, .iterations = s->iterations};
     for (int i = 0; i < s->nendpoints; i++) {
@@ -285,11 +343,14 @@ static void sum_up(const struct simulation *s, struct simulate_result *out)
         out->received += a->received;
         out->members = a->members > out->members ? a->members : out->members;
         end = a->ended > end ? a->ended : end;
+        least = a->worker ? fmax(least, least_seconds(s, a)) : least;
         stalls += a->stall_seconds * a->members / s->plan->nworkers / s->iterations;
+        joins += a->join_seconds * a->members / s->plan->nworkers / s->iterations;
     }
     out->seconds = (end - s->begin) / s->iterations;
     out->seconds = out->seconds > least ? out->seconds : least;
     out->stall_share = out->seconds > 0 ? stalls / out->seconds : 0;
+    out->join_share = out->seconds > 0 ? joins / out->seconds : 0;
 }
 
 int simulate_run(const struct simulate_options *options, struct simulate_result *out,

@@ -13,7 +13,8 @@
  * received where that is limited, adds gradients up and updates, one after another. What travels
  * may have to be copied from a device's memory first and back to it at last, either way by an
  * engine of its own. Nodes may be joined by leaf switches whose ways up are narrower than what
- * hangs on them, and workers may be unequally fast in every iteration.
+ * hangs on them, and workers may be unequally fast, in every iteration anew or for good, with
+ * unlike shares of the batch.
  *
  * What is approximated:
  * - Switches have room for all that waits for a link.
@@ -22,6 +23,10 @@
  * - What a bucket costs the processors is what the cost model says (struct cost: sum_seconds over
  *   its homes and the gradients that come there, compute_seconds before the layer's next forward).
  *   What the wire thread takes from the passes (stolen_seconds) bounds the iteration from below.
+ * - Sums that passes wait for go up a tree of the workers and down again, behind what is on the
+ *   links at that time. They take no time of the links, and are not counted in bytes.
+ * - Of workers that are unlike, products and passes alone are: wire threads are equally fast, and
+ *   factors as long as those of equal shares.
  * - The weight of updates is not known: of one bucket, a rank sends chunk after chunk.
  * - A home's chunks of one bucket are equally large; where an iteration would have more than some
  *   millions of messages, several of them travel as one, and so do slices of factors.
@@ -37,10 +42,18 @@
 
 #define SIMULATE_ENDPOINTS 128 /* usual most_endpoints: more take longer than they teach */
 
+/* Sums of a few values over all workers, which a pass of a layer waits for: BatchNorm's. */
+struct layer_join {
+    int sums;
+    double bytes; /* of all of them */
+};
+
 /* The computation of one iteration on one rank, and which layer of it each group hangs on. */
 struct layer_times {
     int nlayers;
     double *forward, *backward; /* seconds per layer */
+    struct layer_join *join;    /* per layer's forward, then per layer's backward from the last
+                                   layer down; NULL: no pass joins those of other workers */
     int ngroups;
     int *layer; /* per group: the lowest layer that reads it. Its backward makes the gradient
                    final, its next forward waits for the parameters */
@@ -69,11 +82,18 @@ struct simulate_watch {
                               added to */
 };
 
+/* A worker beside the one whose passes and rates work and cluster are. */
+struct simulate_pace {
+    double speed; /* how many times as fast it computes; above 0 */
+    double share; /* how many times the samples its passes have; above 0 */
+};
+
 struct simulate_options {
     const struct cost_cluster *cluster;
     const struct layer_times *work;
     const struct plan *plan; /* of the work's groups; its window is that of one not dilated */
     enum cost_overlap overlap;
+    const struct simulate_pace *paces; /* of each worker, by world rank; NULL: all are alike */
     int ranks_per_node;      /* world ranks that share a link, in their order; at least 1 */
     bool fifo;               /* as struct queue_options */
     double bytes_per_second; /* as struct queue_options: most that a rank sends; 0: no limit */
@@ -90,6 +110,9 @@ struct simulate_options {
     const struct simulate_watch *watch; /* or NULL */
 };
 
+/* Seconds of one iteration, passes alone, of the slowest of the workers. */
+double simulate_passes(const struct simulate_options *options, int nworkers);
+
 /* One leader; of a block, the mean of its leaders. */
 struct simulate_rank {
     double sent, received; /* bytes per iteration */
@@ -102,6 +125,8 @@ struct simulate_result {
     int iterations;          /* that were measured */
     double seconds;          /* of an iteration, until the slowest worker is through */
     double stall_share;      /* of that, mean over the workers */
+    double join_share;       /* likewise: passes wait for the same layer of all others, and for its
+                                sums */
     uint64_t sent, received; /* bytes of all ranks in one iteration */
     int members;             /* leaders of the largest block; 1: every one is played by itself */
 };

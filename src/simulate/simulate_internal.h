@@ -15,6 +15,7 @@ enum { SIMULATE_WARM_UP = 2 };
 
 enum event_kind {
     EVENT_LAYER,   /* endpoint: a layer's pass is over */
+    EVENT_JOINED,  /* endpoint: that layer has the sums of all */
     EVENT_COPIED,  /* endpoint, bucket: its gradient is in the host's memory */
     EVENT_BACK,    /* endpoint, bucket: its parameters are in the device's memory */
     EVENT_GATHER,  /* endpoint, bucket: its node's gradients are added up */
@@ -74,11 +75,13 @@ struct endpoint {
     bool wakes;                      /* an EVENT_WAKE is on its way */
     double thread_free, memory_free; /* wire thread; the way to ranks of its own node */
     double copy_out_free, copy_in_free;
-    double pace; /* what the passes of this iteration are stretched by */
+    /* of the slowest worker behind it: seconds over those of the cluster's rank, for the same
+       products, for its own passes, and for its passes of this iteration, with what is drawn */
+    double slowness, stretch, pace;
     /* the passes of a worker */
     int iteration, layer; /* layer counts up to nlayers forward, then to 2 nlayers backward */
     int awaited;          /* the bucket whose parameters it waits for; -1: none */
-    double waits_since, stall_seconds, ended;
+    double waits_since, stall_seconds, join_seconds, ended;
     uint64_t sent, received; /* in the first iteration */
 };
 
@@ -166,6 +169,7 @@ struct simulation {
     double now;
     int iterations, ended; /* that are measured, 0: not known yet; workers that are through */
     int round, through;    /* the iteration that not all workers have ended; how many have */
+    int joined;            /* workers that wait for the others' layer */
     int agreed;            /* iterations in a row that lasted as long as the one before */
     double round_ended, round_seconds; /* of the last one that all have ended */
     double begin;                      /* of what is measured */

@@ -2,7 +2,7 @@
 # What make bench says of the communication layer, on a cluster in a box (tests/cluster/box.sh: root, network
 # namespaces; elsewhere it says what is missing): 4 hosts, links of 200 Mbit/s, 1 and 2 Gbit/s.
 #
-#     bench_cluster.sh [allreduce] [replay] [ddp]      which of them; all without a word
+#     bench_cluster.sh [allreduce] [replay] [ddp] [speeds]      which of them; all without a word
 #
 # Where hosts compute, each has a core dealt to it (box.sh says why).
 # Wants a quiet machine: some 40 minutes, ROUNDS=1 by default. Python 3 with h5py; PyTorch for ddp.
@@ -13,7 +13,7 @@ box=$abs_top_srcdir/tests/cluster/box.sh
 profiles=$(mktemp -d) || exit 1
 trap 'rm -rf "$profiles"' EXIT
 sh "$box" --check || exit 0
-[ $# -gt 0 ] || set -- allreduce replay ddp
+[ $# -gt 0 ] || set -- allreduce replay ddp speeds
 for what in "$@"; do
     for rate in $BOX_RATES; do
         echo
@@ -35,8 +35,16 @@ for what in "$@"; do
             sh "$box" --hosts=4 --cores=1 --rate="$rate" -- timeout 3600 "$POSEIDON_PYTHON" \
                 "$abs_top_srcdir/tests/cluster/bench_ddp.py" --poseidon="$abs_top_builddir/poseidon" --rounds="$ROUNDS"
             ;;
+        speeds)
+            [ "$rate" = 1gbit ] || continue
+            for quotas in 50,25 40,40,20,10; do
+                sh "$box" --hosts="$(echo "$quotas" | tr , '\n' | wc -l)" --cores=1 --quotas="$quotas" --rate="$rate" -- timeout 3600 \
+                    "$POSEIDON_PYTHON" "$abs_top_srcdir/tests/cluster/bench_speeds.py" --poseidon="$abs_top_builddir/poseidon" \
+                    --rounds="$ROUNDS"
+            done
+            ;;
         *)
-            echo "bench_cluster.sh: '$what' is not known (allreduce, replay, ddp)" >&2
+            echo "bench_cluster.sh: '$what' is not known (allreduce, replay, ddp, speeds)" >&2
             exit 2
             ;;
         esac || echo "FAILED: $what, $rate"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # A cluster in a box: hosts as network namespaces on one machine, joined by links of a chosen rate.
 #
-#     box.sh [--hosts=4] [--slots=1] [--cores=N] [--rate=1gbit] [--burst=256k] [--delay=50us] [--] COMMAND...
+#     box.sh [--hosts=4] [--slots=1] [--cores=N] [--quotas=50,25] [--rate=1gbit] [--burst=256k] [--delay=50us] [--] COMMAND...
 #     box.sh --check
 #
 # COMMAND runs outside the hosts with everything set for mpirun to start ranks on them, SLOTS on each:
@@ -13,14 +13,16 @@
 # runs a program on host n2. Rates and delays are tc's (man tc-tbf, tc-netem) and hold in each direction of each
 # host; without --rate links are as fast as the machine. What an idle link has saved up, at most --burst, leaves at
 # once. Without --cores every host has all cores of this machine, and programs that bind threads choose the same ones,
-# as they do not know of each other: where hosts compute, deal N cores to each, in turn.
+# as they do not know of each other: where hosts compute, deal N cores to each, in turn. --quotas makes hosts unlike:
+# percents of one core that all processes of host 1, 2, ... may use together, in turn; what else runs on this machine
+# comes after them. "$BOX_CGROUP-2" is the control group of host n2, where its quota can be changed.
 #
 # Needs root, iproute2 with tc, util-linux, and a kernel with network namespaces, bridges, veth, tbf and,
 # for --delay, netem; --check says what is missing and exits 77. Nothing outside is changed: names are resolved by a
 # bind mount that only COMMAND sees, and namespaces and links carry this process's number and go with it.
 set -u
 
-hosts=4 slots=1 cores='' rate='' burst=256k delay='' check=false
+hosts=4 slots=1 cores='' quotas='' rate='' burst=256k delay='' check=false
 
 usage() {
     sed -n '2,/^set -u/{/^#/!d;s/^# \{0,1\}//;p;}' "$0"
@@ -43,6 +45,7 @@ while [ $# -gt 0 ]; do
     --hosts=*) hosts=${1#*=} ;;
     --slots=*) slots=${1#*=} ;;
     --cores=*) cores=${1#*=} ;;
+    --quotas=*) quotas=${1#*=} ;;
     --rate=*) rate=${1#*=} ;;
     --burst=*) burst=${1#*=} ;;
     --delay=*) delay=${1#*=} ;;
@@ -64,6 +67,9 @@ number hosts "$hosts" 64
 number slots "$slots" 256
 total=$(getconf _NPROCESSORS_ONLN)
 number cores "${cores:-$total}" "$total"
+for quota in $(echo "$quotas" | tr , ' '); do
+    number quotas "$quota" 10000
+done
 $check || [ $# -gt 0 ] || die 'no command to run (box.sh --help)'
 
 missing() { # exit 77: automake's "skipped"
@@ -100,6 +106,7 @@ clean() {
         [ -z "$(ip netns pids "$name-$i" 2>/dev/null)" ] || { sleep 1; kill -9 $(ip netns pids "$name-$i") 2>/dev/null; }
         ip link del "$name-$i" 2>/dev/null # its namespace would take it along, but later
         ip netns del "$name-$i" 2>/dev/null
+        [ -z "$quotas" ] || rmdir "$cgroup-$i" 2>/dev/null
     done
     ip link del "$name" 2>/dev/null
     rm -rf "$folder"
@@ -127,6 +134,32 @@ shape() {
         # shellcheck disable=SC2086
         must 'limiting a link' "$@" tc qdisc add dev "$device" $parent handle 2: tbf rate "$rate" burst "$burst" latency 50ms
     fi
+}
+
+# Quotas are of 10 ms: a thread that is out of its quota sleeps for no longer.
+limit_host() { # NUMBER PERCENT
+    must 'a control group of processors' mkdir "$cgroup-$1"
+    if [ -f "$cgroup-$1/cpu.max" ]; then
+        must 'a quota of a core' sh -c 'echo "$2 10000" >"$1/cpu.max" && echo 10000 >"$1/cpu.weight"' sh "$cgroup-$1" "$(($2 * 100))"
+    else
+        must 'a quota of a core' sh -c 'echo 10000 >"$1/cpu.cfs_period_us" && echo "$2" >"$1/cpu.cfs_quota_us" && echo 262144 >"$1/cpu.shares"' \
+            sh "$cgroup-$1" "$(($2 * 100))"
+    fi
+}
+
+limit_hosts() {
+    cgroup=$(awk '$3 == "cgroup" && $4 ~ /(^|,)cpu(,|$)/ { print $2; exit }' /proc/mounts)
+    [ -n "$cgroup" ] || cgroup=$(awk '$3 == "cgroup2" { print $2; exit }' /proc/mounts)
+    [ -n "$cgroup" ] || missing 'no file system of control groups is mounted'
+    [ ! -f "$cgroup/cgroup.subtree_control" ] || must 'control groups of processors' sh -c 'echo +cpu >"$1"' sh "$cgroup/cgroup.subtree_control"
+    cgroup=$cgroup/$name
+    # shellcheck disable=SC2046
+    set -- $(echo "$quotas" | tr , ' ')
+    for i in $(seq "$hosts"); do
+        limit_host "$i" "$1"
+        set -- "$@" "$1"
+        shift
+    done
 }
 
 free_net() {
@@ -174,6 +207,11 @@ for i in $(seq "$hosts"); do
     add_host "$i"
 done
 
+cgroup='' enter=
+[ -z "$quotas" ] || limit_hosts
+# shellcheck disable=SC2016 # the agent's shell expands it
+[ -z "$quotas" ] || enter='echo $$ >'$cgroup'-${host#n}/cgroup.procs'
+
 # Stands in for ssh: host, then the words of a command. A hostname of its own keeps Open MPI from taking
 # all hosts for one.
 deal=
@@ -188,6 +226,7 @@ case \$host in
 n[0-9]*) ;;
 *) echo "there is no host '\$host' in this box" >&2; exit 1 ;;
 esac
+$enter
 exec $deal nsenter --net="/run/netns/$name-\${host#n}" unshare --uts sh -c 'hostname "\$0"; exec sh -c "\$*"' "\$host" "\$@"
 END
 chmod +x "$folder/agent"
@@ -200,7 +239,8 @@ fi
 
 BOX_HOSTS=$(seq -f 'n%.0f' -s ' ' "$hosts")
 BOX_NAME=$name BOX_NET=$net.0/24 BOX_RATE=$rate BOX_DELAY=$delay BOX_AGENT=$folder/agent
-export BOX_HOSTS BOX_NAME BOX_NET BOX_RATE BOX_DELAY BOX_AGENT
+BOX_CGROUP=$cgroup BOX_QUOTAS=$quotas
+export BOX_HOSTS BOX_NAME BOX_NET BOX_RATE BOX_DELAY BOX_AGENT BOX_CGROUP BOX_QUOTAS
 # Open MPI: start through the agent, talk over the box's links alone (within a host through memory), and
 # bind nothing, since every host would bind to the same first core.
 btl=tcp,self

@@ -28,6 +28,7 @@ refuses() { # PATTERN ARGUMENT...
 refuses "--hosts wants a number from 1 to 64, found 'four'" --hosts=four true
 refuses "--slots wants a number from 1 to 256, found '0'" --slots=0 true
 refuses "--cores wants a number from 1 to" --cores=1000 true
+refuses "--quotas wants a number from 1 to 10000, found 'half'" --hosts=1 --quotas=half true
 refuses 'unknown option --speed=1' --speed=1 true
 refuses 'no command to run'
 
@@ -43,6 +44,15 @@ n2*10.77.*.1\ n1*10.77.*.2\ n2*) ;;
 esac
 said=$("$box" --hosts=2 --cores=1 -- sh -c '$BOX_AGENT n1 nproc; $BOX_AGENT n2 nproc' | tr '\n' ' ')
 [ "$said" = '1 1 ' ] || fail "hosts of one core each said '$said'"
+# quotas, dealt in turn; the group goes with the box
+said=$("$box" --hosts=3 --quotas=50,20 -- sh -c 'for h in 1 2 3; do $BOX_AGENT n$h grep -c "/$BOX_NAME-$h" /proc/self/cgroup
+    cat "$BOX_CGROUP-$h/cpu.max" "$BOX_CGROUP-$h/cpu.cfs_quota_us" 2>/dev/null; done; echo "$BOX_CGROUP"' | tr '\n' ' ')
+case $said in
+'1 5000 1 2000 1 5000 '* | '1 5000 10000 1 2000 10000 1 5000 10000 '*) ;;
+*) fail "hosts with quotas said '$said'" ;;
+esac
+group=${said% }
+ls -d "${group##* }"-* 2>/dev/null && fail 'control groups are left'
 grep -q '10\.77\.' /etc/hosts && fail 'the names are seen outside'
 
 "$box" --hosts=1 -- sh -c 'exit 7'

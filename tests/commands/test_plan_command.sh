@@ -113,6 +113,36 @@ advises 'One worker has nothing to send: ask for more --nodes. ' --nodes=1
 text --nodes=1
 lacks '1 nodes\|1 workers'
 
+# ---- hosts of unlike speed: the slowest sets the pace, or the batch is dealt: 64 images as 43 and 21, 43 in 43/32 of the time ----
+
+seconds_with() { plan --images-per-second=34.6 --nodes=2 --json "$@" >json || fail "$*: $(cat errors)"; number seconds json; }
+holds 'equal shares, and dealt ones' 'slow > 1.999 * alike && slow < 2.001 * alike && dealt > 1.343 * alike && dealt < 1.345 * alike' \
+    alike="$(seconds_with --comm=none)" slow="$(seconds_with --comm=none --speeds=1,0.5)" \
+    dealt="$(seconds_with --comm=none --speeds=1,0.5 --balance)"
+same 'speeds and shares of JSON' '[1,0.5] [43,21]' "$(tr -d ' \n' <json | sed 's/.*"speeds":\([^]]*]\),"shares":\([^]]*]\).*/\1 \2/')"
+holds 'auto plays them, too' 'dealt > 0.66 * slow && dealt < 0.7 * slow' \
+    slow="$(seconds_with --speeds=1,0.5)" dealt="$(seconds_with --speeds=1,0.5 --balance)"
+advises '4 workers on 4 nodes train 2.00 times as fast as one of speed 1 (67 % of 3) (--comm=ps). No network would reach 95 %: on the fastest it is 2.00 times, the rest is waiting for the slowest. .* --balance would make it 2.9[0-9] times. ' \
+    --comm=ps --nodes=4 --bandwidth=100Gb --speeds=1,0.5
+text --nodes=2,4 --ranks-per-node=2 --images-per-second=34.6 --speeds=1,0.25,1,0.25 --balance
+has '^speed    ranks  images of a pass$'
+has '^    1        4  51 to 52$'
+has '^ 0.25        4  12 to 13$'
+
+# ---- --sync-bn: two sums of each of 21 layers, each of 6 trips on 8 nodes, and what the links still carry ----
+
+shows '^No BatchNorm of the net makes statistics in training: --sync-bn changes nothing.$' --nodes=2 --sync-bn
+net=$abs_top_srcdir/models/resnet20_cifar10/train_val.prototxt
+with() { plan --images-per-second=2000 --nodes=8 --bandwidth=40Gb --figure latency_seconds=1ms --batch=16 --json "$@" >json || fail "$*: $(cat errors)"; number seconds json; }
+plain=$(with)
+same 'JSON without the option' '' "$(number sync_bn_share json)"
+joined=$(with --sync-bn)
+holds 'sums of each layer and pass' 'joined > plain + 42 * 6e-3 && joined < plain + 50 * 6e-3 && share * joined > 42 * 6e-3 && share < 1' \
+    plain="$plain" joined="$joined" share="$(number sync_bn_share json)"
+holds 'sums of each micro-batch' 'twice > 1.9 * joined && twice < 2.1 * joined' joined="$joined" twice="$(with --sync-bn --iter-size=2)"
+shows '^BatchNorm adds up statistics over the ranks 42 times an iteration. On 8 nodes$' --nodes=2,8 --sync-bn --batch=16
+net=$folder/vgg19_22k.prototxt
+
 # ---- the layers' times, from profiles and rates ----
 
 grep -o 'name: "[^"]*" type: "[A-Z]' "$net" | sed 's/name: "\(.*\)" type.*/\1,-,0.01,0.02/' >profile.csv

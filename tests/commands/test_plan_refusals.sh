@@ -79,6 +79,13 @@ expects a number above 0|--images-per-second=0|--stragglers=-1
 --tune=chunk=2: a chunk holds at least one parameter|--tune=chunk=2
 --tune=order=lifo: expected urgency or fifo|--tune=order=lifo
 --ranks-per-node=100000 makes too many ranks of 16 nodes (at most 1048576)|--ranks-per-node=100000
+--speeds expects numbers from 0.001 to 1000 such as 1,1,0.5, found|--speeds=1,,2|--speeds=1,0|--speeds=1,
+--speeds expects numbers|--speeds=|--speeds=1;2|--speeds=nan
+--speeds: at most 256 numbers|--speeds=$(yes 1 | head -n 257 | paste -sd, -)
+--speeds: 2 speeds are not repeated to 3 nodes, no multiple of 2: say --nodes, or a speed for each node|--nodes=1,3 --speeds=1,2
+--speeds: 3 speeds, but --nodes has 2 nodes at most|--nodes=2 --speeds=1,2,3
+--balance deals by --speeds=LIST, as 1,1,0.5: give that too|--balance
+--sync-bn adds up the statistics of all ranks in every pass: not with --comm=none|--sync-bn --comm=none
 --switch expects NODES:X|--switch=32|--switch=0:4|--switch=4:0.5
 --tune=intervals adds to the rows of --json|--tune=intervals=5
 --tune=intervals expects a number from 1 to 10000|--json --tune=intervals=20000

@@ -22,6 +22,7 @@ static struct cost_cluster cluster;
 static struct plan_options how;
 static struct simulate_options options;
 static int nlayers;
+static struct layer_join *joins;
 
 static void start(int ranks)
 {
@@ -34,6 +35,7 @@ static void start(int ranks)
     options = (struct simulate_options){
         .cluster = &cluster, .ranks_per_node = 1, .overlap = COST_OVERLAP_BACKWARD};
     nlayers = 1;
+    joins = NULL;
 }
 
 static void start_baseline(const char *name, int ranks)
@@ -52,6 +54,7 @@ static struct simulate_result run(void)
     const struct layer_times work = {.nlayers = nlayers,
                                      .forward = ten,
                                      .backward = twenty,
+                                     .join = joins,
                                      .ngroups = nlayers,
                                      .layer = layers};
     struct group one = groups[LAYERS - 1];
@@ -181,6 +184,95 @@ START_TEST(the_slowest_of_many_is_waited_for)
 }
 END_TEST
 
+/* ---- workers that are unlike ---- */
+
+START_TEST(the_slower_worker_sets_the_pace)
+{
+    const struct simulate_pace half[] = {{1, 1}, {0.5, 1}}, dealt[] = {{1, 4. / 3}, {0.5, 2. / 3}};
+
+    start(2);
+    options.paces = half;
+    takes(0.06 + 6e-3, 1e-6);
+    options.work = &one_layer;
+    ck_assert_double_eq(simulate_passes(&options, 2), 2 * layer_times_total(&one_layer));
+    options.paces = dealt; /* both take 40 ms */
+    takes(0.04 + 6e-3, 1e-6);
+    options.stragglers = 1e-6; /* draws come on top */
+    takes(0.04 + 6e-3, 1e-4);
+}
+END_TEST
+
+START_TEST(who_leads_others_is_as_slow_as_the_slowest_of_them)
+{
+    const struct simulate_pace one[8] = {{1, 1}, {1, 1}, {1, 1}, {1, 1},
+                                         {1, 1}, {1, 1}, {1, 1}, {0.25, 1}};
+    static const int node[8] = {0, 0, 0, 0, 1, 1, 1, 1};
+
+    start(8);
+    options.paces = one;
+    cluster.link_Bps = 1e30;
+    cluster.latency_seconds = 0;
+    takes(0.12, 1e-6);
+    options.most_endpoints = 2; /* blocks */
+    takes(0.12, 1e-6);
+    how.nodes = node;
+    options.ranks_per_node = 4;
+    takes(0.12, 1e-6);
+}
+END_TEST
+
+/* ---- passes that wait for sums of all ---- */
+
+START_TEST(sums_go_up_and_down_a_tree_and_who_is_early_waits)
+{
+    static struct layer_join both[] = {{1, 8e3}, {3, 0}}; /* forward; backward */
+    const struct simulate_pace half[] = {{1, 1}, {0.5, 1}};
+    double all = 2 * 4 * 1e-3 + 2 * 8e-6;
+    struct simulate_result result;
+
+    start(2);
+    joins = both;
+    takes(0.036 + all, 1e-6);
+    result = run();
+    ck_assert_double_eq_tol(result.join_share, all / result.seconds, 1e-6);
+    cluster.message_seconds = 1e-6;
+    takes(0.036 + all + 2 * 4e-6, 1e-4);
+    cluster.message_seconds = 0;
+    options.paces = half; /* one waits for the other's 30 ms */
+    takes(0.066 + all, 1e-6);
+    result = run();
+    ck_assert_double_eq_tol(result.join_share, (all + 0.03 / 2) / result.seconds, 0.01);
+    options.paces = NULL;
+    options.ranks_per_node = 2; /* in memory */
+    takes(0.03, 1e-3);
+    start(1); /* nobody to wait for */
+    joins = both;
+    takes(0.03, 1e-6);
+    start(8); /* three steps each way */
+    how.comm = (struct comm){.policy = COMM_NONE};
+    joins = both;
+    takes(0.03 + 3 * all, 1e-6);
+}
+END_TEST
+
+/* Backward's sum stands behind the gradient that the layer above posted 20 ms before. */
+START_TEST(sums_stand_behind_what_is_on_the_links)
+{
+    static struct layer_join second[2 * LAYERS];
+    struct simulate_result result;
+
+    start(2);
+    nlayers = LAYERS;
+    second[LAYERS + 1].sums = 1;
+    joins = second;
+    result = run();
+    ck_assert_double_le(result.join_share * result.seconds, 3e-3); /* they are gone */
+    cluster.link_Bps = 5e7;                                        /* 2 MB take 40 ms */
+    result = run();
+    ck_assert_double_ge(result.join_share * result.seconds, 22e-3);
+}
+END_TEST
+
 /* ---- other systems ---- */
 
 START_TEST(whole_tensors_crowd_one_server)
@@ -229,7 +321,9 @@ END_TEST
 
 SUITE("parts")
 {
-    TCase *parts = suite_case(suite, "slower parts"), *others = suite_case(suite, "other systems");
+    TCase *parts = suite_case(suite, "slower parts"), *others = suite_case(suite, "other systems"),
+          *unlike = suite_case(suite, "workers that are unlike"),
+          *sums = suite_case(suite, "passes that wait for sums");
 
     tcase_add_test(parts, copies_come_before_the_first_send_and_after_the_last_answer);
     tcase_add_test(parts, who_is_alone_copies_only_where_it_knows_no_other_way);
@@ -239,6 +333,10 @@ SUITE("parts")
     tcase_add_test(parts, a_leaf_is_left_on_a_narrow_way);
     tcase_add_test(parts, a_way_up_is_shared_by_all_of_a_leaf);
     tcase_add_test(parts, the_slowest_of_many_is_waited_for);
+    tcase_add_test(unlike, the_slower_worker_sets_the_pace);
+    tcase_add_test(unlike, who_leads_others_is_as_slow_as_the_slowest_of_them);
+    tcase_add_test(sums, sums_go_up_and_down_a_tree_and_who_is_early_waits);
+    tcase_add_test(sums, sums_stand_behind_what_is_on_the_links);
     tcase_add_test(others, whole_tensors_crowd_one_server);
     tcase_add_test(others, a_ring_takes_steps_and_bytes);
     tcase_add_test(others, a_ring_waits_for_the_end_of_a_cycle);

@@ -186,6 +186,7 @@ START_TEST(a_group_by_itself_takes_its_trips_its_bytes_and_its_products)
     struct cost_cluster cluster = only_link;
     struct simulate_options like = {.cluster = &cluster, .ranks_per_node = 1};
     struct plan_options how = among(2, NULL);
+    const struct simulate_pace half[] = {{1, 1}, {0.5, 0.5}}; /* its products take twice as long */
     const struct scheme *by_ps = scheme_find(sync_schemes, "ps");
     const struct scheme *by_sfb = scheme_find(sync_schemes, "sfb");
     const struct ways ways = {.way = {{.scheme = by_ps}, {.scheme = by_sfb}}, .n = 2};
@@ -200,6 +201,9 @@ START_TEST(a_group_by_itself_takes_its_trips_its_bytes_and_its_products)
     cluster.gemm_flops = 1e9; /* the other's 32 rows: 2 * 1e6 * 32 operations */
     ck_assert_int_eq(simulate_group(&like, &how, one, ways.way[1], &sfb), 0);
     is_about(sfb, 0.064 + 1e-3 + 4 * 32 * 2000 / 1e9, 1e-6);
+    like.paces = half;
+    ck_assert_int_eq(simulate_group(&like, &how, one, ways.way[1], &sfb), 0);
+    is_about(sfb, 0.128, 1e-6); /* the other's factors come meanwhile */
     ck_assert_int_eq(cost_table(&cluster, &how, &ways, LAYERS, frozen, table), 0);
     ck_assert_int_eq(simulate_table(&like, &how, &ways, LAYERS, frozen, table), 0);
     for (int i = 0; i < 2 * LAYERS; i++) /* a row for each group: ps, sfb */
