@@ -21,7 +21,7 @@ net|H|src/net/*
 input: feeder, transform, lists, HDF5, names|H|src/input/{bad_records,class_names,database,feeder,hdf5,image_input,image_list,list,mean_file,shuffle,source,source_internal,transform,watch}.*
 augmentation|c|src/input/augment.*
 LMDB and LevelDB readers|N|src/input/format/kv*.*
-JPEG, PNG, Datum|N|src/input/format/{datum,image,image_internal,jpeg,png}.*
+JPEG, PNG, WebP, Datum|N|src/input/format/{datum,exif,image,image_internal,jpeg,png,webp}.*
 convert, mean: making data|c|src/convert/* src/commands/command_{convert,convert_images,mean}.c
 wire|H|src/wire/*
 plan: groups, chunks, schemes, costs|H|src/plan/{chunks,comm,cost,for_schemes,plan,plan_internal,rails,scheme,tree}.*

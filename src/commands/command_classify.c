@@ -437,7 +437,7 @@ static int parse(struct classification *c, int argc, char **argv, int *nwords)
         .max_words = argc,
         .expected = "expected images to classify, found none",
         .about =
-            "Prints the most likely classes of photographs (JPEG, PNG), by a deploy net or "
+            "Prints the most likely classes of photographs (JPEG, PNG, WebP), by a deploy net or "
             "one with a data layer. They are prepared as the data layer prepares its images "
             "(size, crop, mean, scale), or, where the data is not here, as the weights say that "
             "it did; options override it.",

@@ -57,6 +57,7 @@ struct conversion {
     bool varies;           /* images differ in size */
     uint64_t refused, odd; /* cannot be read; have another size, with --check-size */
     uint64_t unended;      /* JPEGs without their end mark */
+    uint64_t turned;       /* as their EXIF data say */
     struct refusal refusal[SHOWN_REFUSALS];
     double started; /* clock_seconds() */
 };
@@ -113,7 +114,7 @@ static int request_parse(struct request *r, int argc, char **argv)
          .parse = size_parse},
         {"gray", OPTION_FLAG, &r->gray, NULL, "one channel instead of three (blue, green, red)"},
         {"turn", OPTION_FLAG, &r->turn, NULL,
-         "turn JPEGs as their EXIF orientation says, which is usual (--no-turn: as stored)"},
+         "turn images as their EXIF orientation says, which is usual (--no-turn: as stored)"},
         {"shuffle", OPTION_WORD, &r->shuffle, NULL,
          "write in a random order: usual for DIR (--no-shuffle: class by class), not for LIST",
          truths},
@@ -130,7 +131,7 @@ static int request_parse(struct request *r, int argc, char **argv)
          "LMDB: store image files; unchanged ones are copied, others and, without --gray, those "
          "of one channel encoded again"},
         {"encode-type", OPTION_CHOICE, &r->encode_type, "jpg|png",
-         "with --encoded: the format (default: the file's own)", encode_types},
+         "with --encoded: the format (default: the file's own; of WebP jpg)", encode_types},
         {"quality", OPTION_INT, &r->quality, "N", "with --encoded: quality of JPEG, 1..100 (95)"},
         {"root", OPTION_TEXT, &r->root, "DIR", "folder of LIST's paths (that of LIST)"},
         {"mean", OPTION_TEXT, &r->mean, "FILE",
@@ -143,7 +144,7 @@ static int request_parse(struct request *r, int argc, char **argv)
     const struct command_line line = {
         .command = "convert images",
         .synopsis = "DIR|LIST DST.h5|DST_lmdb [OPTIONS]",
-        .about = "Writes JPEG and PNG files as data for Data layers. DIR has a folder for every "
+        .about = "Writes JPEG, PNG and WebP files as data for Data layers. DIR has a folder for every "
                  "class, with or without subfolders; classes are labelled 0, 1, ... in the order "
                  "of their names. LIST has a line \"PATH LABEL\" for every image. DST.h5 gets "
                  "`data`, uint8 N x C x H x W, and `label`, int32 N, of images of one size; "
@@ -256,7 +257,8 @@ static int image_encode_again(const struct request *r, const struct image *image
     out->encoded.length = 0;
     if (!r->height && !r->gray && wanted == is && !image->stored_gray && image->orientation == 1)
         return strbuf_add(&out->encoded, file->bytes, file->length, "an image");
-    return image_encode(image, wanted, r->quality, &out->encoded);
+    return image_encode(image, wanted == IMAGE_WEBP ? IMAGE_JPEG : wanted, r->quality,
+                        &out->encoded);
 }
 
 static uint64_t number_of(const struct conversion *c, uint64_t job)
@@ -343,6 +345,7 @@ static int image_write(void *context, uint64_t job, const struct streamed *image
     if (check_shape(c, number, &image->record, &fits))
         return -1;
     c->unended += fits && image->record.decoded.unended;
+    c->turned += fits && image->record.decoded.turned;
     return fits ? image_outputs_add(&c->outputs, c->test && c->test[number], &sample) : 0;
 }
 
@@ -367,6 +370,9 @@ static void summary_print(const struct conversion *c)
     if (c->unended)
         fprintf(stderr, "%s without an end mark, whose pixels were all there\n",
                 units_count((long long)c->unended, "JPEG image").text);
+    if (c->turned)
+        fprintf(stderr, "%s turned upright, as EXIF data say\n",
+                units_count((long long)c->turned, "image").text);
     if (!c->refused)
         return;
     fprintf(stderr, "warning: %llu of %s refused%s\n", (unsigned long long)c->refused,
@@ -394,6 +400,7 @@ static int summary_json(const struct conversion *c)
         json_string(&json, c->list.classes.name[k]);
     json_array_end(&json);
     json_put_uint(&json, "without_end_mark", c->unended);
+    json_put_uint(&json, "turned", c->turned);
     json_put_uint(&json, "refused", c->refused);
     json_put_array(&json, "refused_first");
     for (uint64_t i = 0; i < c->refused && i < SHOWN_REFUSALS; i++) {

@@ -45,7 +45,7 @@ while IFS=: read -r file what; do
         works '*total*0*' summary --model=n.prototxt
         refuses '*n.prototxt: the solver has no base_lr*' train --solver=n.prototxt
     fi
-    refuses "*expected a JPEG or PNG image, $found*" convert images images.txt o.h5
+    refuses "*expected a JPEG, PNG or WebP image, $found*" convert images images.txt o.h5
     refuses "*list.txt: expected a list of images, $found*" convert images list.txt o.h5
     refuses "*list.txt: $names*" classify --model=net.prototxt \
         --weights=x_iter_1.caffemodel --labels=list.txt "$images/color.jpg"
