@@ -144,12 +144,13 @@ static int request_parse(struct request *r, int argc, char **argv)
     const struct command_line line = {
         .command = "convert images",
         .synopsis = "DIR|LIST DST.h5|DST_lmdb [OPTIONS]",
-        .about = "Writes JPEG, PNG and WebP files as data for Data layers. DIR has a folder for every "
-                 "class, with or without subfolders; classes are labelled 0, 1, ... in the order "
-                 "of their names. LIST has a line \"PATH LABEL\" for every image. DST.h5 gets "
-                 "`data`, uint8 N x C x H x W, and `label`, int32 N, of images of one size; "
-                 "DST_lmdb gets Caffe's Datum messages. Images that cannot be read are left out "
-                 "and named at the end; the status is then 1, unless --skip-bad is given.",
+        .about =
+            "Writes JPEG, PNG and WebP files as data for Data layers. DIR has a folder for every "
+            "class, with or without subfolders; classes are labelled 0, 1, ... in the order "
+            "of their names. LIST has a line \"PATH LABEL\" for every image. DST.h5 gets "
+            "`data`, uint8 N x C x H x W, and `label`, int32 N, of images of one size; "
+            "DST_lmdb gets Caffe's Datum messages. Images that cannot be read are left out "
+            "and named at the end; the status is then 1, unless --skip-bad is given.",
         .example = "  poseidon convert images flowers/ flowers.h5 --resize=256x256 --split=0.2",
         OPTION_ROWS(options),
         .least_words = 2,
@@ -237,7 +238,7 @@ static void warn_of_empty_classes(const struct request *r, const struct list *li
 static int list_open(const struct request *r, struct list *list)
 {
     if (!path_is_folder(r->source))
-        return list_read_file(list, r->source);
+        return list_read_file(list, r->source, 0);
     if (list_read_folder(list, r->source))
         return -1;
     warn_of_empty_classes(r, list);

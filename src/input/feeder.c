@@ -19,6 +19,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define MAX_THREADS 64
 
@@ -182,7 +183,8 @@ static int sample_fill(struct feeder *f, const struct slot *slot, int sample, st
     if (image_deliver(f, slot, sample, record))
         return -1;
     if (f->source->nfields > 1)
-        slot->field[1][sample] = record->label;
+        memcpy(slot->field[1] + (size_t)sample * f->elems[1], record_labels(record),
+               f->elems[1] * sizeof(float));
     return 0;
 }
 

@@ -136,7 +136,8 @@ static void log_input(struct log *log, const struct figures *figures)
     else
         LOG_INFO(log, "Training never waited for input.");
     if (turned > 0)
-        LOG_INFO(log, "%s turned upright, as their EXIF data say (each counted whenever it was read)",
+        LOG_INFO(log,
+                 "%s turned upright, as their EXIF data say (each counted whenever it was read)",
                  units_count((long long)turned, "image").text);
 }
 

@@ -438,7 +438,7 @@ START_TEST(lists_are_cut_at_the_last_blank)
     const char *text = "a b c.jpg 3\n\n  \nplain.jpg\t-7  \r\nlast.png   2147483647";
 
     file_put("list.txt", text, strlen(text));
-    expect_ok(list_read_file(&list, in_folder("list.txt")));
+    expect_ok(list_read_file(&list, in_folder("list.txt"), 0));
     ck_assert_uint_eq(list.count, 3);
     ck_assert_str_eq(list_path(&list, 0), "a b c.jpg");
     ck_assert_str_eq(list_path(&list, 1), "plain.jpg");
@@ -465,12 +465,12 @@ START_TEST(bad_lists_name_file_and_line)
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         file_put("list.txt", cases[i].text, strlen(cases[i].text));
-        expect_error(list_read_file(&list, in_folder("list.txt")), cases[i].says, cases[i].also);
+        expect_error(list_read_file(&list, in_folder("list.txt"), 0), cases[i].says, cases[i].also);
     }
     file_put("list.txt", "a\0b", 3);
-    expect_error(list_read_file(&list, in_folder("list.txt")), "not a text file");
-    expect_error(list_read_file(&list, in_folder("none.txt")), "none.txt", "No such file");
-    expect_error(list_read_file(&list, folder), "is a folder");
+    expect_error(list_read_file(&list, in_folder("list.txt"), 0), "not a text file");
+    expect_error(list_read_file(&list, in_folder("none.txt"), 0), "none.txt", "No such file");
+    expect_error(list_read_file(&list, folder, 0), "is a folder");
 }
 END_TEST
 

@@ -71,11 +71,11 @@ static const struct {
     const char *name;
     int channels; /* as stored */
     float most;   /* largest difference from OpenCV in colour; CMYK is no standard conversion */
-} files[] = {{"color.jpg", 3, 0}, {"color_444.jpg", 3, 0}, {"progressive.jpg", 3, 0},
-             {"gray.jpg", 1, 0},  {"cmyk.jpg", 3, 2},      {"color.png", 3, 0},
-             {"gray.png", 1, 0},  {"palette.png", 3, 0},   {"alpha.png", 3, 0},
-             {"bits.png", 1, 0},  {"gray16.png", 1, 0},    {"interlaced.png", 1, 0},
-             {"color.webp", 3, 0}, {"lossless.webp", 3, 0},  {"alpha.webp", 3, 0}};
+} files[] = {{"color.jpg", 3, 0},  {"color_444.jpg", 3, 0}, {"progressive.jpg", 3, 0},
+             {"gray.jpg", 1, 0},   {"cmyk.jpg", 3, 2},      {"color.png", 3, 0},
+             {"gray.png", 1, 0},   {"palette.png", 3, 0},   {"alpha.png", 3, 0},
+             {"bits.png", 1, 0},   {"gray16.png", 1, 0},    {"interlaced.png", 1, 0},
+             {"color.webp", 3, 0}, {"lossless.webp", 3, 0}, {"alpha.webp", 3, 0}};
 
 enum { NFILES = sizeof files / sizeof *files };
 
@@ -214,8 +214,10 @@ START_TEST(other_formats_are_named)
                  "'mogrify -format png *.bmp'");
     expect_error(image_decode("GIF89a...", 9, IMAGE_COLOR, &image), "a GIF picture", "png *.gif'");
     expect_error(image_decode("II*\0....", 8, IMAGE_COLOR, &image), "a TIFF picture", "*.tif'");
-    expect_error(image_decode("\0\0\0\x18" "ftypheic", 12, IMAGE_COLOR, &image), "a HEIF picture",
-                 "*.heic'");
+    expect_error(image_decode("\0\0\0\x18"
+                              "ftypheic",
+                              12, IMAGE_COLOR, &image),
+                 "a HEIF picture", "*.heic'");
     expect_error(image_decode("hello", 5, IMAGE_COLOR, &image), "not an image", "0x68");
     expect_error(image_decode("", 0, IMAGE_COLOR, &image), "empty");
 }

@@ -1,5 +1,5 @@
-/* Photographs: JPEG, PNG and WebP to 8-bit pixels, the first two back, and resizing, all as Caffe's users have it
- * from OpenCV: the channels in the order blue, green, red. */
+/* Photographs: JPEG, PNG and WebP to 8-bit pixels, the first two back, and resizing, all as Caffe's
+ * users have it from OpenCV: the channels in the order blue, green, red. */
 #ifndef POSEIDON_INPUT_FORMAT_IMAGE_H
 #define POSEIDON_INPUT_FORMAT_IMAGE_H
 
