@@ -212,7 +212,7 @@ static int set_write(const struct convert *c, const struct imageset *set)
     struct written written = {.set = set, .outputs.mean = c->mean};
     const struct image_stream stream = {.count = set->count,
                                         .threads = 1,
-                                        .progress = isatty(STDERR_FILENO) && !c->json,
+                                        .progress = !c->json,
                                         .read = record_read,
                                         .take = record_write,
                                         .interrupted = signals_pending,

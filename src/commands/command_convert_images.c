@@ -21,14 +21,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #define SHOWN_REFUSALS 10
 #define MAX_FILE_BYTES ((size_t)1 << 30)
 
 struct request {
     char *source, *out; /* borrowed from argv */
-    const char *mean, *root;
+    const char *mean, *root, *classes;
     int backend, encode_type; /* of their words; -1: not given */
     int shuffle;              /* -1: not given, and then folders are */
     bool turn, gray, encoded, check_size, skip_bad, force, json;
@@ -134,6 +133,8 @@ static int request_parse(struct request *r, int argc, char **argv)
          "with --encoded: the format (default: the file's own; of WebP jpg)", encode_types},
         {"quality", OPTION_INT, &r->quality, "N", "with --encoded: quality of JPEG, 1..100 (95)"},
         {"root", OPTION_TEXT, &r->root, "DIR", "folder of LIST's paths (that of LIST)"},
+        {"classes", OPTION_TEXT, &r->classes, "FILE",
+         "label DIR's folders as the classes of FILE: another set, or a name on every line"},
         {"mean", OPTION_TEXT, &r->mean, "FILE",
          "also write the mean image; HDF5, or .binaryproto by its name"},
         {"gzip", OPTION_INT, &r->gzip, "LEVEL", "HDF5: compress, 1..9 (0: none)"},
@@ -237,11 +238,15 @@ static void warn_of_empty_classes(const struct request *r, const struct list *li
 
 static int list_open(const struct request *r, struct list *list)
 {
+    if (r->classes && !path_is_folder(r->source))
+        return error_set("--classes=%s is for folders of images; %s is a list", r->classes,
+                         r->source);
     if (!path_is_folder(r->source))
         return list_read_file(list, r->source, 0);
-    if (list_read_folder(list, r->source))
+    if (list_read_folder(list, r->source, r->classes))
         return -1;
-    warn_of_empty_classes(r, list);
+    if (!r->classes)
+        warn_of_empty_classes(r, list);
     return 0;
 }
 
@@ -447,7 +452,7 @@ static int conversion_run(struct conversion *c)
 {
     const struct image_stream stream = {.count = c->list.count,
                                         .threads = c->request->threads,
-                                        .progress = isatty(STDERR_FILENO) && !c->request->json,
+                                        .progress = !c->request->json,
                                         .read = image_prepare,
                                         .take = image_write,
                                         .interrupted = signals_pending,

@@ -4,6 +4,7 @@
 #include "util/alloc.h"
 #include "util/file.h"
 #include "util/file_kind.h"
+#include "util/path.h"
 #include "util/units.h"
 #include "util/utf8.h"
 
@@ -19,7 +20,7 @@
 
 #define MAX_LIST_BYTES ((size_t)1 << 34)
 
-static int list_add(struct list *list, uint64_t start, int32_t label)
+static int add(struct list *list, uint64_t start, int32_t label)
 {
     if (ALLOC_ROOM(list->start, list->count, "a list of images") ||
         ALLOC_ROOM(list->label, list->count, "a list of images"))
@@ -160,7 +161,7 @@ static int line_parse(struct list *list, char *line)
     if (list->nvalues ? values_read(list, labels) : label_read(labels, &label))
         return -1;
     *(quoted ? quote : end) = '\0';
-    return list_add(list, (uint64_t)(line - list->text.data) + quoted, label);
+    return add(list, (uint64_t)(line - list->text.data) + quoted, label);
 }
 
 int list_read_file(struct list *list, const char *path, int nvalues)
@@ -224,15 +225,15 @@ static int names_read(struct class_names *names, const char *folder, bool folder
 
 enum { DEEPEST = 32 }; /* a folder that holds a link to one above it ends there */
 
-/* The files of a class's folder, then those of the folders in it. */
-static int class_read(struct list *list, const char *folder, const char *name, int label, int depth)
+/* The files of the folder root + name, then those of the folders in it, without the root. */
+static int files_read(struct list *list, const char *root, const char *name, int label, int depth)
 {
     char path[4096], inner[4096];
     struct class_names files, folders = {.count = 0};
     int status = 0;
 
-    if ((size_t)snprintf(path, sizeof path, "%s/%s", folder, name) >= sizeof path)
-        return error_set("%s/%s: the name is too long", folder, name);
+    if ((size_t)snprintf(path, sizeof path, "%s%s", root, name) >= sizeof path)
+        return error_set("%s%s: the name is too long", root, name);
     if (depth > DEEPEST)
         return error_set("%s: folders nested more than %d deep", path, DEEPEST);
     if (names_read(&files, path, false))
@@ -241,8 +242,7 @@ static int class_read(struct list *list, const char *folder, const char *name, i
         uint64_t start = list->text.length;
 
         strbuf_printf(&list->text, "%s/%s%c", name, files.name[i], '\0');
-        if (strbuf_status(&list->text) || list_add(list, start, label))
-            status = -1;
+        status = error_status(strbuf_status(&list->text) || add(list, start, label));
     }
     class_names_free(&files);
     if (!status)
@@ -251,42 +251,89 @@ static int class_read(struct list *list, const char *folder, const char *name, i
         status =
             (size_t)snprintf(inner, sizeof inner, "%s/%s", name, folders.name[i]) >= sizeof inner
                 ? error_set("%s/%s: the name is too long", path, folders.name[i])
-                : class_read(list, folder, inner, label, depth + 1);
+                : files_read(list, root, inner, label, depth + 1);
     class_names_free(&folders);
     return status;
 }
 
-int list_read_folder(struct list *list, const char *path)
+int list_add(struct list *list, const char *path)
 {
-    struct class_names *classes = &list->classes;
+    uint64_t count = list->count, start = list->text.length;
+    char name[4096];
+    size_t length = strlen(path);
 
-    *list = (struct list){.count = 0};
-    if (names_read(classes, path, true))
+    if (!path_is_folder(path)) {
+        strbuf_printf(&list->text, "%s%c", path, '\0');
+        return error_status(strbuf_status(&list->text) || add(list, start, 0));
+    }
+    while (length > 1 && path[length - 1] == '/')
+        length--;
+    if ((size_t)snprintf(name, sizeof name, "%.*s", (int)length, path) >= sizeof name)
+        return error_set("%s: the name is too long", path);
+    if (files_read(list, "", name, 0, 0))
         return -1;
-    if (classes->count == 0) {
-        error_set("%s: no folders in it; expected one for every class, with its images inside (or "
-                  "a list of images instead of the folder)",
-                  path);
-        goto fail;
-    }
-    if (classes->count == 1) {
-        error_set("%s: only one folder in it, '%s', so there is only one class; expected one for "
-                  "every class (or a list of images instead of the folder)",
-                  path, classes->name[0]);
-        goto fail;
-    }
-    for (int k = 0; k < classes->count; k++)
-        if (class_read(list, path, classes->name[k], k, 0))
-            goto fail;
-    if (list->count == 0) {
-        error_set("%s: the %d folders in it hold no files; expected images", path, classes->count);
-        goto fail;
+    return list->count > count ? 0 : error_set("%s: no files in it; expected images", path);
+}
+
+/* Whether each folder is one of the classes that the file names. */
+static int check_folders(const char *path, const struct class_names *folders,
+                         const struct class_names *classes, const char *file)
+{
+    for (int i = 0; i < folders->count; i++) {
+        int found = 0;
+
+        for (int k = 0; k < classes->count; k++)
+            found += !strcmp(folders->name[i], classes->name[k]);
+        if (found != 1)
+            return error_set("%s/%s: expected the name of one class of %s, which has %s of it",
+                             path, folders->name[i], file, units_count(found, "class").text);
     }
     return 0;
+}
 
-fail:
-    list_free(list);
-    return -1;
+static int check_count(const char *path, const struct class_names *folders)
+{
+    if (folders->count == 0)
+        return error_set("%s: no folders in it; expected one for every class, with its images "
+                         "inside (or a list of images instead of the folder)",
+                         path);
+    if (folders->count == 1)
+        return error_set("%s: only one folder in it, '%s', so there is only one class; expected "
+                         "one for every class (or a list of images instead of the folder)",
+                         path, folders->name[0]);
+    return 0;
+}
+
+int list_read_folder(struct list *list, const char *path, const char *classes)
+{
+    struct class_names folders = {.count = 0};
+    char root[4096], folder[2 * 4096];
+    int status;
+
+    *list = (struct list){.count = 0};
+    if ((size_t)snprintf(root, sizeof root, "%s/", path) >= sizeof root)
+        return error_set("%s: the name is too long", path);
+    if (classes)
+        status = error_status(class_names_read(classes, &list->classes) ||
+                              names_read(&folders, path, true) ||
+                              check_folders(path, &folders, &list->classes, classes));
+    else
+        status = error_status(names_read(&list->classes, path, true) ||
+                              check_count(path, &list->classes));
+    for (int k = 0; k < list->classes.count && !status; k++) {
+        const char *name = list->classes.name[k];
+
+        snprintf(folder, sizeof folder, "%s%s", root, name);
+        if (!classes || path_is_folder(folder))
+            status = files_read(list, root, name, k, 0);
+    }
+    if (!status && list->count == 0)
+        status = error_set("%s: the %d folders in it hold no files; expected images", path,
+                           classes ? folders.count : list->classes.count);
+    class_names_free(&folders);
+    if (status)
+        list_free(list);
+    return status;
 }
 
 const char *list_path(const struct list *list, uint64_t n)

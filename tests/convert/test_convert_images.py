@@ -165,6 +165,32 @@ class Images(unittest.TestCase):
         with h5py.File(self.path("x.h5"), "r") as f:
             self.assertEqual(sorted(f["label"]), [1, 2])
 
+    def test_classes_of_another_set_keep_their_labels(self):
+        for name in ("ash", "birch", "cedar"):
+            self.write("train/%s/x.png" % name, self.picture("color.png"))
+        for name in ("cedar", "birch"):
+            self.write("test/%s/x.png" % name, self.picture("color.png"))
+        names = self.write("names.txt", b"ash\nbirch\ncedar\n")
+        done = self.run_poseidon("convert", "images", self.path("train"), self.path("train.h5"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for file in (self.path("train.h5"), names):
+            out = self.path("test.h5")
+            done = self.run_poseidon("convert", "images", self.path("test"), out, "--classes=" + file, "--no-shuffle",
+                                     "--force")
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertIn("2 images of 3x23x37 of 3 classes", done.stdout)
+            with h5py.File(out, "r") as f:
+                self.assertEqual(list(f["label"]), [1, 2])
+                self.assertEqual([c.decode() for c in f.attrs["classes"]], ["ash", "birch", "cedar"])
+        os.remove(out)
+        one = self.write("one.txt", b"ash\n")
+        twice = self.write("twice.txt", b"cedar\nbirch\ncedar\n")
+        for classes, says in ((one, "test/birch: expected the name of one class of " + one + ", which has 0 classes"),
+                              (twice, "test/cedar: expected the name of one class of " + twice + ", which has 2"),
+                              (self.path("none.txt"), "none.txt: no such file")):
+            self.bad(self.path("test"), out, "--classes=" + classes, says=[says])
+        self.bad(self.list(), out, "--classes=" + names, says=["is for folders of images; ", "list.txt is a list"])
+
     def test_order_is_the_lists_or_the_seeds_with_any_number_of_threads(self):
         names = [PICTURES[i % 5] for i in range(300)]
         orders = []

@@ -478,19 +478,19 @@ START_TEST(folders_are_classes_in_the_order_of_their_names)
 {
     struct list list;
 
-    expect_error(list_read_folder(&list, folder), "no folders in it");
+    expect_error(list_read_folder(&list, folder, NULL), "no folders in it");
     ck_assert_int_eq(mkdir(in_folder("dog"), 0700), 0);
-    expect_error(list_read_folder(&list, folder), "one folder in it, 'dog'", "one for every class");
+    expect_error(list_read_folder(&list, folder, NULL), "one folder in it, 'dog'", "one for every class");
     ck_assert_int_eq(mkdir(in_folder("cat"), 0700) | mkdir(in_folder(".git"), 0700) |
                          mkdir(in_folder("cow"), 0700),
                      0);
-    expect_error(list_read_folder(&list, folder), "hold no files");
+    expect_error(list_read_folder(&list, folder, NULL), "hold no files");
     file_put("dog/1.jpg", "", 0);
     file_put("dog/.hidden", "", 0);
     file_put("cat/b.jpg", "", 0);
     file_put("cat/a b.png", "", 0);
     file_put("readme.txt", "", 0);
-    expect_ok(list_read_folder(&list, folder));
+    expect_ok(list_read_folder(&list, folder, NULL));
     ck_assert_uint_eq(list.count, 3);
     ck_assert_int_eq(list.classes.count, 3);
     ck_assert_str_eq(list.classes.name[0], "cat");
@@ -500,7 +500,7 @@ START_TEST(folders_are_classes_in_the_order_of_their_names)
     ck_assert_str_eq(list_path(&list, 2), "dog/1.jpg");
     ck_assert(list.label[0] == 0 && list.label[1] == 0 && list.label[2] == 2);
     list_free(&list);
-    expect_error(list_read_folder(&list, in_folder("none")), "none", "No such file");
+    expect_error(list_read_folder(&list, in_folder("none"), NULL), "none", "No such file");
 }
 END_TEST
 
