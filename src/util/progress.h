@@ -11,10 +11,10 @@ struct progress {
     double started, shown; /* clock_seconds() */
 };
 
-/* Of `count` images, none of which is done. */
+/* None of `count` images is finished. */
 void progress_begin(struct progress *progress, uint64_t count, bool wanted);
 
-/* So many are done; the line is drawn a few times a second. */
+/* `done` images are finished: draws the line again, at most five times a second. */
 void progress_show(struct progress *progress, uint64_t done);
 
 /* Before anything else is printed, and at the end. */

@@ -480,7 +480,8 @@ START_TEST(folders_are_classes_in_the_order_of_their_names)
 
     expect_error(list_read_folder(&list, folder, NULL), "no folders in it");
     ck_assert_int_eq(mkdir(in_folder("dog"), 0700), 0);
-    expect_error(list_read_folder(&list, folder, NULL), "one folder in it, 'dog'", "one for every class");
+    expect_error(list_read_folder(&list, folder, NULL), "one folder in it, 'dog'",
+                 "one for every class");
     ck_assert_int_eq(mkdir(in_folder("cat"), 0700) | mkdir(in_folder(".git"), 0700) |
                          mkdir(in_folder("cow"), 0700),
                      0);
