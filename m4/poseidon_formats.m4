@@ -55,7 +55,10 @@ POSEIDON_OPTIONAL([PNG], [png], [libpng], [png.h], [-lpng],
     [@%:@include <png.h>], [png_image i;
 return png_image_begin_read_from_memory(&i, "", 0);],
     [PNG_LIBPNG_VER_STRING], [libpng-dev], [libpng])
-FORMAT_CFLAGS="$LMDB_CFLAGS $LEVELDB_CFLAGS $JPEG_CFLAGS $PNG_CFLAGS"
-FORMAT_LIBS="$LMDB_LIBS $LEVELDB_LIBS $JPEG_LIBS $PNG_LIBS"
+POSEIDON_OPTIONAL([WEBP], [webp], [libwebp], [webp/decode.h], [-lwebp],
+    [@%:@include <webp/decode.h>], [return WebPGetInfo((const uint8_t *)"", 0, 0, 0);],
+    [yes], [libwebp-dev], [libwebp])
+FORMAT_CFLAGS="$LMDB_CFLAGS $LEVELDB_CFLAGS $JPEG_CFLAGS $PNG_CFLAGS $WEBP_CFLAGS"
+FORMAT_LIBS="$LMDB_LIBS $LEVELDB_LIBS $JPEG_LIBS $PNG_LIBS $WEBP_LIBS"
 AC_SUBST([FORMAT_CFLAGS])
 AC_SUBST([FORMAT_LIBS])])

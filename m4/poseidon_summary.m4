@@ -27,6 +27,7 @@ AS_IF([test "$silent" != yes], [cat <<_POSEIDON_EOF
   LevelDB       $poseidon_leveldb_found
   JPEG          $poseidon_jpeg_found
   PNG           $poseidon_png_found
+  WebP          $poseidon_webp_found
   OpenMP        ${OPENMP_CFLAGS:-no}
   libposeidon   $enable_library
   CUDA          $poseidon_cuda

@@ -21,7 +21,7 @@ net|H|src/net/*
 input: feeder, transform, lists, HDF5, names|H|src/input/{bad_records,class_names,database,feeder,hdf5,image_input,image_list,list,mean_file,shuffle,source,source_internal,transform,watch}.*
 augmentation|c|src/input/augment.*
 LMDB and LevelDB readers|N|src/input/format/kv*.*
-JPEG, PNG, Datum|N|src/input/format/{datum,image,image_internal,jpeg,png}.*
+JPEG, PNG, WebP, Datum|N|src/input/format/{datum,exif,image,image_internal,jpeg,png,webp}.*
 convert, mean: making data|c|src/convert/* src/commands/command_{convert,convert_images,mean}.c
 wire|H|src/wire/*
 plan: groups, chunks, schemes, costs|H|src/plan/{chunks,comm,cost,deal,for_schemes,plan,plan_internal,rails,scheme,tree}.*
@@ -52,7 +52,7 @@ doctor, device_query|c|src/commands/{command_doctor,command_device_query,doctor*
 options, help, suggestions|N|src/commands/{foreign_options,options*,output_guard}.* src/util/{choice,option,suggest,units}.*
 train, main|H|src/commands/{command_train,command_version,commands,main,train_checks,train_options}.*
 test, time, classify, extract, summary|N|src/commands/{command_classify,command_extract,command_summary,command_test,command_time,data_pace,model}.*
-util, the rest|H|src/util/{alloc,build_info,clock,error,file,file_kind,finite,h5,json,log,machine,median,owner,path,rng,rng_blocks,sha256,strbuf,thread,topology,utf8,workers}.*
+util, the rest|H|src/util/{alloc,build_info,clock,error,file,file_kind,finite,h5,json,log,machine,median,owner,path,progress,rng,rng_blocks,sha256,strbuf,thread,topology,utf8,workers}.*
 '
 
 # lines of what `rows` says, or the fault

@@ -33,7 +33,8 @@ setup_formats='
 liblmdb-dev lmdb
 libleveldb-dev leveldb
 libjpeg-dev libjpeg-turbo
-libpng-dev libpng'
+libpng-dev libpng
+libwebp-dev libwebp'
 
 # What the tests need besides; all but the first are judges, or what few people build with: their tests
 # skip without them.
@@ -96,6 +97,7 @@ setup_has() {
     libleveldb-dev) setup_header leveldb/c.h ;;
     libjpeg-dev) setup_header jpeglib.h libjpeg ;;
     libpng-dev) setup_header png.h libpng ;;
+    libwebp-dev) setup_header webp/decode.h libwebp ;;
     graphviz) command -v dot ;;
     check) setup_header check.h check ;;
     protobuf-compiler) command -v protoc ;;

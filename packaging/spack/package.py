@@ -23,7 +23,7 @@ class Poseidon(AutotoolsPackage):
 
     variant("lmdb", default=True, description="Read and write LMDB")
     variant("leveldb", default=True, description="Read LevelDB")
-    variant("images", default=True, description="Read JPEG and PNG")
+    variant("images", default=True, description="Read JPEG, PNG and WebP")
     variant("pictures", default=False, description="models/draw.py makes pictures by Graphviz's dot, not .dot alone")
     variant("cuda", default=False, description="Build the CUDA engine")
 
@@ -41,6 +41,7 @@ class Poseidon(AutotoolsPackage):
     depends_on("leveldb", when="+leveldb")
     depends_on("libjpeg-turbo", when="+images")
     depends_on("libpng", when="+images")
+    depends_on("libwebp", when="+images")
     depends_on("graphviz+expat+pangocairo", when="+pictures", type="run")
     depends_on("python@3.6:", when="+pictures", type="run")
     depends_on("cuda@12:", when="+cuda")
@@ -54,5 +55,6 @@ class Poseidon(AutotoolsPackage):
         args += ["--with-leveldb" if "+leveldb" in spec else "--without-leveldb"]
         args += ["--with-jpeg" if "+images" in spec else "--without-jpeg"]
         args += ["--with-png" if "+images" in spec else "--without-png"]
+        args += ["--with-webp" if "+images" in spec else "--without-webp"]
         args += ["--with-cuda" if "+cuda" in spec else "--without-cuda"]
         return args

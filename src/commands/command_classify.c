@@ -10,12 +10,13 @@
 #include <string.h>
 
 #include "input/class_names.h"
+#include "input/list.h"
 #include "snapshot/checkpoint.h"
 #include "spec/caffe.pb-c.h"
 #include "spec/text.h"
 #include "util/alloc.h"
 #include "util/json.h"
-#include "util/path.h"
+#include "util/progress.h"
 #include "util/units.h"
 
 struct classification {
@@ -42,7 +43,10 @@ struct classification {
     char *const *names;     /* of classes: those, or the data layer's */
     int nnames;
     struct json report;
-    int failed; /* images that could not be read */
+    struct list images; /* what is to be classified */
+    uint64_t *which;    /* of these, those of one batch; owned */
+    int failed;         /* images that could not be read */
+    struct progress progress;
 };
 
 /* --labels, or the names that go with the images of the net's data layer, or with the weights. */
@@ -282,7 +286,7 @@ static int prepare(struct classification *c, struct log *log)
                                (int)c->image.transform.out.dim[2])
                    : -1;
     pixels = shape_elems(&c->input->value.shape);
-    return error_status(ALLOC(c->pixels, pixels, "images") ||
+    return error_status(ALLOC(c->pixels, pixels, "images") || ALLOC(c->which, c->batch, "images") ||
                         ALLOC(c->values, (size_t)c->batch * (size_t)c->classes, "images"));
 }
 
@@ -342,9 +346,9 @@ static void report(struct classification *c, const char *path, float *scores)
     json_object_end(&c->report);
 }
 
-/* One forward pass; the images are those that could be read. Layer by layer, because a data layer
- * in front of the net would put its own images there. */
-static int run_batch(struct classification *c, char *const *paths, int count)
+/* One forward pass of the images that could be read. Layer by layer, because a data layer in front
+ * of the net would put its own images there. */
+static int run_batch(struct classification *c, int count)
 {
     struct net *net = c->model.net;
     struct run run = {.seed = 1};
@@ -357,39 +361,41 @@ static int run_batch(struct classification *c, char *const *paths, int count)
             return -1;
     if (net_read_blob(net, c->scores, c->values))
         return -1;
+    progress_erase(&c->progress);
     for (int i = 0; i < count; i++)
-        report(c, paths[i], c->values + (size_t)i * (size_t)c->classes);
+        report(c, list_path(&c->images, c->which[i]), c->values + (size_t)i * (size_t)c->classes);
     return 0;
 }
 
-static int classify(struct classification *c, int nimages, char **images)
+static int classify(struct classification *c)
 {
     size_t each = shape_elems(&c->image.transform.out);
     int ready = 0, status = 0;
 
     json_array_begin(&c->report);
-    for (int i = 0; i < nimages && !status; i++) {
-        if (image_input_read(images[i], &c->image, c->pixels + (size_t)ready * each)) {
-            fprintf(stderr, "poseidon classify: %s", error_text());
-            if (path_is_folder(images[i]))
-                fprintf(stderr, " (its images: %s/*)", images[i]);
-            fputc('\n', stderr);
+    progress_begin(&c->progress, c->images.count, true);
+    for (uint64_t n = 0; n < c->images.count && !status; n++) {
+        if (image_input_read(list_path(&c->images, n), &c->image,
+                             c->pixels + (size_t)ready * each)) {
+            progress_erase(&c->progress);
+            fprintf(stderr, "poseidon classify: %s\n", error_text());
             c->failed++;
         } else {
-            images[i - c->failed] = images[i]; /* those that were read move together */
-            ready++;
+            c->which[ready++] = n;
         }
-        if (ready > 0 && (ready == c->batch || i == nimages - 1)) {
-            status = run_batch(c, images + (i + 1 - c->failed - ready), ready);
+        if (ready > 0 && (ready == c->batch || n == c->images.count - 1)) {
+            status = run_batch(c, ready);
             ready = 0;
         }
+        progress_show(&c->progress, n + 1);
     }
+    progress_erase(&c->progress);
     json_array_end(&c->report);
     if (!status && c->json)
         status = json_print(&c->report, stdout);
     if (!status && c->failed)
-        status =
-            error_set("%d of %s could not be read", c->failed, units_count(nimages, "image").text);
+        status = error_set("%d of %s could not be read", c->failed,
+                           units_count((long long)c->images.count, "image").text);
     return status;
 }
 
@@ -399,6 +405,8 @@ static void release(struct classification *c)
     snapshot_owner_free(&c->told);
     text_free(c->preparation);
     transform_free(&c->image.transform);
+    list_free(&c->images);
+    free(c->which);
     free(c->pixels);
     free(c->values);
     json_free(&c->report);
@@ -426,7 +434,7 @@ static int parse(struct classification *c, int argc, char **argv, int *nwords)
     };
     const struct command_line line = {
         .command = "classify",
-        .synopsis = "--model=FILE --weights=FILES IMAGE...",
+        .synopsis = "--model=FILE --weights=FILES IMAGE|FOLDER...",
         .example = "  poseidon classify --model=deploy.prototxt --weights=net.caffemodel \\\n"
                    "      --labels=synset_words.txt --mean=104,117,123 photo.jpg",
         OPTION_ROWS(own),
@@ -437,8 +445,9 @@ static int parse(struct classification *c, int argc, char **argv, int *nwords)
         .max_words = argc,
         .expected = "expected images to classify, found none",
         .about =
-            "Prints the most likely classes of photographs (JPEG, PNG), by a deploy net or "
-            "one with a data layer. They are prepared as the data layer prepares its images "
+            "Prints the most likely classes of photographs (JPEG, PNG, WebP), or of all in a "
+            "folder and the folders in it, by a deploy net or one with a data layer. They are "
+            "prepared as the data layer prepares its images "
             "(size, crop, mean, scale), or, where the data is not here, as the weights say that "
             "it did; options override it.",
     };
@@ -451,13 +460,15 @@ int command_classify(int argc, char **argv)
     struct classification c = {
         .options = {.phase = "TEST", .look_only = true}, .scale = NAN, .top = 5};
     struct log log;
-    int nwords, status = parse(&c, argc, argv, &nwords);
+    int nwords = 0, status = parse(&c, argc, argv, &nwords);
 
     log_init(&log, true, c.json ? NULL : stderr, NULL);
+    for (int i = 1; i <= nwords && !status; i++)
+        status = list_add(&c.images, argv[i]);
     if (!status)
         status = prepare(&c, &log);
     if (!status)
-        status = classify(&c, nwords, argv + 1);
+        status = classify(&c);
     release(&c);
     return status;
 }

@@ -73,7 +73,7 @@ static int options_read(struct convert *c, int argc, char **argv, int *nwords)
             "  mnist SRC     the folder with IDX files (train-images-idx3-ubyte[.gz] ...),\n"
             "                or an images file whose labels file lies beside it;\n"
             "                Fashion-MNIST likewise\n"
-            "  images        JPEG and PNG files; see its own options below\n"
+            "  images        JPEG, PNG and WebP files; see its own options below\n"
             "  weights       a model in another form; see below",
         .example = "  poseidon convert mnist /usr/share/datasets/fashion-mnist fashion.h5",
         OPTION_ROWS(options),
@@ -212,7 +212,7 @@ static int set_write(const struct convert *c, const struct imageset *set)
     struct written written = {.set = set, .outputs.mean = c->mean};
     const struct image_stream stream = {.count = set->count,
                                         .threads = 1,
-                                        .progress = isatty(STDERR_FILENO) && !c->json,
+                                        .progress = !c->json,
                                         .read = record_read,
                                         .take = record_write,
                                         .interrupted = signals_pending,

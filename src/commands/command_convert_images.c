@@ -21,14 +21,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #define SHOWN_REFUSALS 10
 #define MAX_FILE_BYTES ((size_t)1 << 30)
 
 struct request {
     char *source, *out; /* borrowed from argv */
-    const char *mean, *root;
+    const char *mean, *root, *classes;
     int backend, encode_type; /* of their words; -1: not given */
     int shuffle;              /* -1: not given, and then folders are */
     bool turn, gray, encoded, check_size, skip_bad, force, json;
@@ -57,6 +56,7 @@ struct conversion {
     bool varies;           /* images differ in size */
     uint64_t refused, odd; /* cannot be read; have another size, with --check-size */
     uint64_t unended;      /* JPEGs without their end mark */
+    uint64_t turned;       /* as their EXIF data say */
     struct refusal refusal[SHOWN_REFUSALS];
     double started; /* clock_seconds() */
 };
@@ -113,7 +113,7 @@ static int request_parse(struct request *r, int argc, char **argv)
          .parse = size_parse},
         {"gray", OPTION_FLAG, &r->gray, NULL, "one channel instead of three (blue, green, red)"},
         {"turn", OPTION_FLAG, &r->turn, NULL,
-         "turn JPEGs as their EXIF orientation says, which is usual (--no-turn: as stored)"},
+         "turn images as their EXIF orientation says, which is usual (--no-turn: as stored)"},
         {"shuffle", OPTION_WORD, &r->shuffle, NULL,
          "write in a random order: usual for DIR (--no-shuffle: class by class), not for LIST",
          truths},
@@ -130,9 +130,11 @@ static int request_parse(struct request *r, int argc, char **argv)
          "LMDB: store image files; unchanged ones are copied, others and, without --gray, those "
          "of one channel encoded again"},
         {"encode-type", OPTION_CHOICE, &r->encode_type, "jpg|png",
-         "with --encoded: the format (default: the file's own)", encode_types},
+         "with --encoded: the format (default: the file's own; of WebP jpg)", encode_types},
         {"quality", OPTION_INT, &r->quality, "N", "with --encoded: quality of JPEG, 1..100 (95)"},
         {"root", OPTION_TEXT, &r->root, "DIR", "folder of LIST's paths (that of LIST)"},
+        {"classes", OPTION_TEXT, &r->classes, "FILE",
+         "label DIR's folders as the classes of FILE: another set, or a name on every line"},
         {"mean", OPTION_TEXT, &r->mean, "FILE",
          "also write the mean image; HDF5, or .binaryproto by its name"},
         {"gzip", OPTION_INT, &r->gzip, "LEVEL", "HDF5: compress, 1..9 (0: none)"},
@@ -143,12 +145,13 @@ static int request_parse(struct request *r, int argc, char **argv)
     const struct command_line line = {
         .command = "convert images",
         .synopsis = "DIR|LIST DST.h5|DST_lmdb [OPTIONS]",
-        .about = "Writes JPEG and PNG files as data for Data layers. DIR has a folder for every "
-                 "class, with or without subfolders; classes are labelled 0, 1, ... in the order "
-                 "of their names. LIST has a line \"PATH LABEL\" for every image. DST.h5 gets "
-                 "`data`, uint8 N x C x H x W, and `label`, int32 N, of images of one size; "
-                 "DST_lmdb gets Caffe's Datum messages. Images that cannot be read are left out "
-                 "and named at the end; the status is then 1, unless --skip-bad is given.",
+        .about =
+            "Writes JPEG, PNG and WebP files as data for Data layers. DIR has a folder for every "
+            "class, with or without subfolders; classes are labelled 0, 1, ... in the order "
+            "of their names. LIST has a line \"PATH LABEL\" for every image. DST.h5 gets "
+            "`data`, uint8 N x C x H x W, and `label`, int32 N, of images of one size; "
+            "DST_lmdb gets Caffe's Datum messages. Images that cannot be read are left out "
+            "and named at the end; the status is then 1, unless --skip-bad is given.",
         .example = "  poseidon convert images flowers/ flowers.h5 --resize=256x256 --split=0.2",
         OPTION_ROWS(options),
         .least_words = 2,
@@ -235,11 +238,15 @@ static void warn_of_empty_classes(const struct request *r, const struct list *li
 
 static int list_open(const struct request *r, struct list *list)
 {
+    if (r->classes && !path_is_folder(r->source))
+        return error_set("--classes=%s is for folders of images; %s is a list", r->classes,
+                         r->source);
     if (!path_is_folder(r->source))
-        return list_read_file(list, r->source);
-    if (list_read_folder(list, r->source))
+        return list_read_file(list, r->source, 0);
+    if (list_read_folder(list, r->source, r->classes))
         return -1;
-    warn_of_empty_classes(r, list);
+    if (!r->classes)
+        warn_of_empty_classes(r, list);
     return 0;
 }
 
@@ -256,7 +263,8 @@ static int image_encode_again(const struct request *r, const struct image *image
     out->encoded.length = 0;
     if (!r->height && !r->gray && wanted == is && !image->stored_gray && image->orientation == 1)
         return strbuf_add(&out->encoded, file->bytes, file->length, "an image");
-    return image_encode(image, wanted, r->quality, &out->encoded);
+    return image_encode(image, wanted == IMAGE_WEBP ? IMAGE_JPEG : wanted, r->quality,
+                        &out->encoded);
 }
 
 static uint64_t number_of(const struct conversion *c, uint64_t job)
@@ -343,6 +351,7 @@ static int image_write(void *context, uint64_t job, const struct streamed *image
     if (check_shape(c, number, &image->record, &fits))
         return -1;
     c->unended += fits && image->record.decoded.unended;
+    c->turned += fits && image->record.decoded.turned;
     return fits ? image_outputs_add(&c->outputs, c->test && c->test[number], &sample) : 0;
 }
 
@@ -367,6 +376,9 @@ static void summary_print(const struct conversion *c)
     if (c->unended)
         fprintf(stderr, "%s without an end mark, whose pixels were all there\n",
                 units_count((long long)c->unended, "JPEG image").text);
+    if (c->turned)
+        fprintf(stderr, "%s turned upright, as EXIF data say\n",
+                units_count((long long)c->turned, "image").text);
     if (!c->refused)
         return;
     fprintf(stderr, "warning: %llu of %s refused%s\n", (unsigned long long)c->refused,
@@ -394,6 +406,7 @@ static int summary_json(const struct conversion *c)
         json_string(&json, c->list.classes.name[k]);
     json_array_end(&json);
     json_put_uint(&json, "without_end_mark", c->unended);
+    json_put_uint(&json, "turned", c->turned);
     json_put_uint(&json, "refused", c->refused);
     json_put_array(&json, "refused_first");
     for (uint64_t i = 0; i < c->refused && i < SHOWN_REFUSALS; i++) {
@@ -439,7 +452,7 @@ static int conversion_run(struct conversion *c)
 {
     const struct image_stream stream = {.count = c->list.count,
                                         .threads = c->request->threads,
-                                        .progress = isatty(STDERR_FILENO) && !c->request->json,
+                                        .progress = !c->request->json,
                                         .read = image_prepare,
                                         .take = image_write,
                                         .interrupted = signals_pending,

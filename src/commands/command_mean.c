@@ -11,7 +11,6 @@
 #include "util/workers.h"
 
 #include <stdio.h>
-#include <unistd.h>
 
 struct averaging {
     char *path; /* borrowed from argv */
@@ -120,7 +119,7 @@ static int average(struct averaging *a)
         return -1;
     const struct image_stream stream = {.count = a->source->nrecords,
                                         .threads = a->threads,
-                                        .progress = isatty(STDERR_FILENO) && !a->json,
+                                        .progress = !a->json,
                                         .read = read_image,
                                         .take = add_image,
                                         .interrupted = signals_pending,

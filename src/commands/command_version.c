@@ -28,6 +28,9 @@ static const char data[] = "HDF5"
 #ifdef HAVE_PNG
                            ", PNG"
 #endif
+#ifdef HAVE_WEBP
+                           ", WebP"
+#endif
     ;
 
 static const char engines[] = "cpu, replay"

@@ -6,15 +6,15 @@
 #include <unistd.h>
 
 #include "util/alloc.h"
-#include "util/clock.h"
 #include "util/file.h"
+#include "util/progress.h"
 #include "util/workers.h"
 
 struct ring {
     const struct image_stream *stream;
     uint64_t places;
     struct streamed *place; /* owned */
-    double started, shown;  /* clock_seconds() */
+    struct progress progress;
 };
 
 static int work(void *context, uint64_t job)
@@ -29,44 +29,25 @@ static int work(void *context, uint64_t job)
     return 0; /* it is said in its turn */
 }
 
-static void show_progress(struct ring *ring, uint64_t done, bool last)
-{
-    uint64_t count = ring->stream->count;
-    double now = clock_seconds(), rate = (double)done / (now - ring->started + 1e-9);
-    double left = (double)(count - done) / (rate > 0 ? rate : 1);
-
-    if (!ring->stream->progress || (!last && now - ring->shown < 0.2))
-        return;
-    ring->shown = now;
-    if (last)
-        fprintf(stderr, "\r\033[K");
-    else
-        fprintf(stderr, "\r%llu of %llu images (%.1f %%), %.0f images/s, %d:%02d:%02d left\033[K",
-                (unsigned long long)done, (unsigned long long)count,
-                100.0 * (double)done / (double)count, rate, (int)(left / 3600),
-                (int)(left / 60) % 60, (int)left % 60);
-    fflush(stderr);
-}
-
 int image_stream_run(const struct image_stream *stream)
 {
-    struct ring ring = {
-        .stream = stream, .places = 2 * (uint64_t)stream->threads + 2, .started = clock_seconds()};
+    struct ring ring = {.stream = stream, .places = 2 * (uint64_t)stream->threads + 2};
     const struct jobs_options o = {
         .threads = stream->threads, .places = (int)ring.places, .work = work, .context = &ring};
     struct jobs *jobs = NULL;
     uint64_t job = 0;
     int status;
 
+    progress_begin(&ring.progress, stream->count, stream->progress);
     ring.place = alloc_array(ring.places, sizeof *ring.place, "images");
     status = ring.place ? jobs_create(&o, &jobs) : -1;
     while (status == 0 && jobs_next(jobs, stream->count, &job)) {
         status = stream->take(stream->context, job, &ring.place[job % ring.places]);
         if (status == 0 && stream->interrupted())
             status = error_set("interrupted by a signal; nothing was written");
-        show_progress(&ring, job + 1, false);
+        progress_show(&ring.progress, job + 1);
     }
-    show_progress(&ring, job + 1, true);
+    progress_erase(&ring.progress);
     jobs_destroy(jobs);
     for (uint64_t i = 0; ring.place && i < ring.places; i++) {
         record_free(&ring.place[i].record);

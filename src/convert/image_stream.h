@@ -17,7 +17,7 @@ struct streamed {
 struct image_stream {
     uint64_t count;
     int threads;
-    bool progress; /* a line of it on a terminal */
+    bool progress; /* is shown where stderr is a terminal */
     /* On one of the threads: fills *out, whose memory served another image before. -1 with a
      * message: take hears of it in its turn. */
     int (*read)(void *context, uint64_t number, struct streamed *out);

@@ -143,8 +143,8 @@ int class_names_compare(const char *path, const struct class_names *names, const
     strbuf_printf(&text, " and '%s' in %s ", others->name[n], other_path);
     put_names(&text, others, n);
     if (!strbuf_status(&text))
-        error_set("%s: a label would mean two classes; give poseidon convert the same folders for "
-                  "both (an empty one keeps its place)",
+        error_set("%s: a label would mean two classes; 'poseidon convert images' with "
+                  "--classes=FILE gives one set the classes of another",
                   text.data);
     strbuf_free(&text);
     return -1;

@@ -19,6 +19,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define MAX_THREADS 64
 
@@ -63,6 +64,7 @@ struct feeder {
     uint64_t begin_pass, next_pass; /* to be begun; to be delivered */
     bool failed;
     _Atomic uint64_t records; /* so many were read */
+    _Atomic uint64_t turned;  /* of these by their EXIF data */
 
     /* the consumer's own */
     bool counting; /* a batch was delivered since creation or the last jump */
@@ -176,10 +178,13 @@ static int sample_fill(struct feeder *f, const struct slot *slot, int sample, st
                          record_of(f, slot->first + (uint64_t)sample), record))
         return -1;
     atomic_fetch_add_explicit(&f->records, 1, memory_order_relaxed);
+    if (record->image && record->image->turned)
+        atomic_fetch_add_explicit(&f->turned, 1, memory_order_relaxed);
     if (image_deliver(f, slot, sample, record))
         return -1;
     if (f->source->nfields > 1)
-        slot->field[1][sample] = record->label;
+        memcpy(slot->field[1] + (size_t)sample * f->elems[1], record_labels(record),
+               f->elems[1] * sizeof(float));
     return 0;
 }
 
@@ -515,6 +520,11 @@ uint64_t feeder_records(const struct feeder *f, const char **path)
 {
     *path = f->source->path;
     return atomic_load_explicit(&f->records, memory_order_relaxed);
+}
+
+uint64_t feeder_turned(const struct feeder *f)
+{
+    return atomic_load_explicit(&f->turned, memory_order_relaxed);
 }
 
 void feeder_damage(struct feeder *f, struct strbuf *out)

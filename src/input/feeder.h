@@ -72,6 +72,9 @@ void feeder_waits(const struct feeder *feeder, uint64_t *times, double *seconds)
 /* How many records were read so far, and the source's path. Any thread. */
 uint64_t feeder_records(const struct feeder *feeder, const char **path);
 
+/* How many of them were turned upright, as their EXIF data say. Any thread. */
+uint64_t feeder_turned(const struct feeder *feeder);
+
 /* Appends a line for each damaged record that was left out. */
 void feeder_damage(struct feeder *feeder, struct strbuf *out);
 

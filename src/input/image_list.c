@@ -22,6 +22,14 @@ struct images {
     char *root; /* owned */
 };
 
+static void set_labels(const struct images *self, uint64_t number, struct record *out)
+{
+    const struct list *list = &self->list;
+
+    out->labels = list->nvalues ? list->value + number * (uint64_t)list->nvalues : NULL;
+    out->label = out->labels ? *out->labels : (float)list->label[number];
+}
+
 static int images_read(struct source *source, uint64_t number, struct record *out)
 {
     struct images *self = (struct images *)source;
@@ -32,7 +40,7 @@ static int images_read(struct source *source, uint64_t number, struct record *ou
         return error_set("%s: the name of image %llu is too long", source->path,
                          (unsigned long long)number);
     out->damaged = false;
-    out->label = (float)self->list.label[number];
+    set_labels(self, number, out);
     if (file_load(&out->file, path, MAX_FILE_BYTES)) {
         out->damaged = access(path, F_OK) != 0 && errno == ENOENT;
         return error_context("%s, image %llu", source->path, (unsigned long long)number);
@@ -47,7 +55,10 @@ static int images_read(struct source *source, uint64_t number, struct record *ou
 
 static int images_read_label(struct source *source, uint64_t number, float *label)
 {
-    *label = (float)((struct images *)source)->list.label[number];
+    struct record record;
+
+    set_labels((struct images *)source, number, &record);
+    *label = record.label;
     return 0;
 }
 
@@ -113,7 +124,9 @@ int source_open_image_list(const char *list, const struct image_list_options *o,
     if (!self)
         return -1;
     self->o = *o;
-    status = list_read_file(&self->list, list);
+    if (o->nlabels)
+        self->source.field[1].shape = (struct shape){.naxes = 1, .dim = {o->nlabels}};
+    status = list_read_file(&self->list, list, o->nlabels);
     if (status == 0) {
         self->source.nrecords = self->list.count;
         self->root = root_find(o->root, o->base_file, list_path(&self->list, 0));

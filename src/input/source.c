@@ -179,7 +179,7 @@ static int mark_record(struct source *source, uint64_t n, unsigned char digest[3
         if (!status || record.damaged) { /* as it is stored; reading it later says what is wrong */
             status = 0;
             sha256_update(&hash, record.file.bytes, record.file.length);
-            sha256_update(&hash, &record.label, sizeof record.label);
+            sha256_update(&hash, record_labels(&record), source_field_bytes(&source->field[1]));
         }
         record_free(&record);
     } else {

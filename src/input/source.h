@@ -17,15 +17,21 @@ enum source_type { SOURCE_U8, SOURCE_F32 };
 struct record {
     struct shape shape; /* C,H,W */
     enum source_type type;
-    const void *data;          /* C x H x W; into the members below, until the next reading */
-    const struct image *image; /* NULL, or data are its bytes, H x W x C, of its size: it is still
-                                  to be resized to the record's; record_to_planes does both */
-    float label;
-    struct strbuf file, planes;    /* as stored; C x H x W */
+    const void *data;           /* C x H x W; into the members below, until the next reading */
+    const struct image *image;  /* NULL, or data are its bytes, H x W x C, of its size: it is still
+                                   to be resized to the record's; record_to_planes does both */
+    float label;                /* the first one */
+    const float *labels;        /* the source's, where it has several; NULL: one */
+    struct strbuf file, planes; /* as stored; C x H x W */
     struct image decoded, resized; /* nothing is resized but `decoded` and planes */
     struct strbuf cut;             /* transform_apply's */
     bool damaged; /* reading failed for what the record holds, not for where it lies */
 };
+
+static inline const float *record_labels(const struct record *record)
+{
+    return record->labels ? record->labels : &record->label;
+}
 
 void record_free(struct record *record);
 
@@ -85,13 +91,14 @@ struct image_list_options {
     const char *root;       /* put in front of every path as it is; "" for none */
     int height, width;      /* resized to; 0: as they are */
     enum image_color color; /* ImageData's is_color: IMAGE_COLOR or IMAGE_GRAY */
+    int nlabels;            /* of an image, reals; 0: one, an integer */
     const char
         *base_file; /* where the root does not exist, it is tried beside this file; or NULL */
 };
 
-/* ImageData as Caffe means it: `list` has a line "PATH LABEL" for every image, cut at the last
- * blank. Fields as above; records one by one. Errors: list missing or empty, a line without a label
- * (with its number), first image missing or damaged. */
+/* ImageData as Caffe means it: `list` has a line "PATH LABEL" for every image, as
+ * list_read_file reads it. Fields as above, but for nlabels; records one by one. Errors: list
+ * missing or empty, a line without a label (with its number), first image missing or damaged. */
 int source_open_image_list(const char *list, const struct image_list_options *o,
                            struct source **out);
 

@@ -79,6 +79,8 @@ const struct layer_i layer_data = {
     DATA_LAYER_SLOTS,
 };
 
+enum { MAX_LABELS = 1 << 20 };
+
 static int image_data_open(struct layer *layer, struct data *state, const struct layer_env *env)
 {
     const Caffe__ImageDataParameter *p = layer->param->image_data_param;
@@ -87,6 +89,7 @@ static int image_data_open(struct layer *layer, struct data *state, const struct
         .height = (int)p->new_height,
         .width = (int)p->new_width,
         .color = p->is_color ? IMAGE_COLOR : IMAGE_GRAY,
+        .nlabels = (int)p->label_size,
         .base_file = env->base_file,
     };
     char *path = data_source(state, p->source, IS_OWN(p), env);
@@ -113,6 +116,10 @@ static int image_data_setup(struct layer *layer, const struct layer_env *env)
             "image_data_param new_height is %lu and new_width %lu; such images are too "
             "large",
             (unsigned long)p->new_height, (unsigned long)p->new_width);
+    if (p->has_label_size && (p->label_size == 0 || p->label_size > MAX_LABELS))
+        return error_set(
+            "image_data_param label_size is %lu; expected 1 to %d numbers behind a path",
+            (unsigned long)p->label_size, MAX_LABELS);
     state = data_make_state(layer, env, true, p->batch_size, p->rand_skip);
     if (!state)
         return -1;
@@ -120,13 +127,15 @@ static int image_data_setup(struct layer *layer, const struct layer_env *env)
         data_notice_transform(layer, env, "image_data_param"))
         return -1;
     state->options.shuffle = p->shuffle;
-    return data_set_up(layer, env,
-                       &(struct data_look){.source = p->source,
-                                           .own = IS_OWN(p),
-                                           .mixes = "image_data_param { shuffle: true } mixes them",
-                                           .open = image_data_open,
-                                           .known = {p->is_color ? 3 : 1, (int64_t)p->new_height,
-                                                     (int64_t)p->new_width}});
+    return data_set_up(
+        layer, env,
+        &(struct data_look){
+            .source = p->source,
+            .own = IS_OWN(p),
+            .mixes = "image_data_param { shuffle: true } mixes them",
+            .open = image_data_open,
+            .label = {.naxes = p->has_label_size, .dim = {(int64_t)p->label_size}},
+            .known = {p->is_color ? 3 : 1, (int64_t)p->new_height, (int64_t)p->new_width}});
 }
 
 static void image_data_images(const struct layer *layer, struct layer_images *out)

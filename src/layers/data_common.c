@@ -250,7 +250,6 @@ static int look_only(struct layer *layer, const struct layer_env *env, int batch
                      const struct data_look *look)
 {
     const Caffe__TransformationParameter *t = layer->param->transform_param;
-    const struct shape label = {0};
     struct shape record;
     int64_t dim[3];
     bool read = false;
@@ -263,7 +262,7 @@ static int look_only(struct layer *layer, const struct layer_env *env, int batch
         shape_set(&record, 3, dim, "the assumed input") || set_top(layer, 0, batch, &record))
         return -1;
     for (int i = 1; i < layer->ntops; i++)
-        if (set_top(layer, i, batch, &label))
+        if (set_top(layer, i, batch, &look->label))
             return -1;
     if (layer->assumed && layer_notice(layer, env,
                                        "assuming images of %" PRId64 " channel%s, %" PRId64
@@ -471,6 +470,11 @@ uint64_t layer_records(const struct layer *layer, const char **path)
 {
     *path = NULL;
     return layer->feeder ? feeder_records(layer->feeder, path) : 0;
+}
+
+uint64_t layer_turned(const struct layer *layer)
+{
+    return layer->feeder ? feeder_turned(layer->feeder) : 0;
 }
 
 void layer_damage(const struct layer *layer, struct strbuf *out)

@@ -41,9 +41,10 @@ struct data_look {
     bool own;           /* every rank has a source of its own */
     /* Opens the source as state->source. */
     int (*open)(struct layer *layer, struct data *state, const struct layer_env *env);
-    int64_t known[3];  /* C,H,W where the definition says, 0 where it does not */
-    bool values;       /* of any shape, no images: what the source has is fed as it is */
-    const char *mixes; /* how samples get a random order, for a warning */
+    int64_t known[3];   /* C,H,W where the definition says, 0 where it does not */
+    struct shape label; /* of one sample: a number, unless the definition says otherwise */
+    bool values;        /* of any shape, no images: what the source has is fed as it is */
+    const char *mixes;  /* how samples get a random order, for a warning */
 };
 
 /* After data_make_state: opens the source and sets the tops' shapes, of images as the transform

@@ -252,6 +252,9 @@ void layer_waits(const struct layer *layer, uint64_t *times, double *seconds);
  * Any thread. */
 uint64_t layer_records(const struct layer *layer, const char **path);
 
+/* How many images were turned upright (feeder_turned); 0 without a feeder. Any thread. */
+uint64_t layer_turned(const struct layer *layer);
+
 /* Appends a line for each damaged record that was left out (feeder_damage). */
 void layer_damage(const struct layer *layer, struct strbuf *out);
 

@@ -255,6 +255,9 @@ int net_seek(struct net *net, uint64_t first_sample);
 /* How often, and for how many seconds in all, forward passes waited for data. */
 void net_input_waits(const struct net *net, uint64_t *times, double *seconds);
 
+/* How many images were turned upright, each as often as it was read. */
+uint64_t net_input_turned(const struct net *net);
+
 /* Appends a line for each damaged record of the input that was left out. */
 void net_input_damage(const struct net *net, struct strbuf *out);
 

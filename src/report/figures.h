@@ -48,6 +48,7 @@ struct figures_rank {
     double input_seconds;        /* waited for input */
     double input_total_seconds;  /* waited for input, all iterations together */
     double input_waits;          /* how often, all iterations together */
+    double input_turned;         /* images turned upright, as often as they were read */
     double progress_seconds;     /* processor time of the wire thread */
     double progress_share;       /* of one core, over the thread's whole life: 0 to 1 */
     double predicted_sent, sent; /* bytes of gradients, parameters and factors */
@@ -83,7 +84,7 @@ struct figures_source {
     double train_seconds;           /* all iterations, without tests and snapshots */
     double train_stall;             /* of these: waited for the network */
     double input_seconds;           /* waited for input, all iterations */
-    uint64_t input_waits;
+    uint64_t input_waits, input_turned;
     bool overlap;
     int batch; /* samples per worker and iteration */
     int threads,

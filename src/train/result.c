@@ -127,12 +127,18 @@ static int predict_transfers(struct trainer *t)
 static void log_input(struct log *log, const struct figures *figures)
 {
     double waits = figures_sum(figures, FIGURE(input_waits));
+    double turned = figures_sum(figures, FIGURE(input_turned));
+
     if (waits > 0)
         LOG_INFO(log, "Training waited for input %s, %.3g s in all (summed over ranks)",
                  units_count((long long)waits, "time").text,
                  figures_sum(figures, FIGURE(input_total_seconds)));
     else
         LOG_INFO(log, "Training never waited for input.");
+    if (turned > 0)
+        LOG_INFO(log,
+                 "%s turned upright, as their EXIF data say (each counted whenever it was read)",
+                 units_count((long long)turned, "image").text);
 }
 
 /* What saving took of rank 0's time; the writing itself goes on beside training. */
@@ -229,8 +235,10 @@ int trainer_gather_figures(struct trainer *t)
         .threads = t->job.blank ? 0 : t->job.threads * t->job.cores.sharers,
         .cores = t->job.cores.allowed};
 
-    if (t->job.worker)
+    if (t->job.worker) {
         net_input_waits(t->compute.net, &source.input_waits, &source.input_seconds);
+        source.input_turned = net_input_turned(t->compute.net);
+    }
     if (figures_gather(t->job.world, &source, &t->output.figures))
         return -1;
     stragglers_tell(t->monitor.stragglers, &t->output.figures);

@@ -200,7 +200,7 @@ static bool can_classify(void)
     write_file("net.prototxt", colours);
     write_file("labels", "the blue\nthe green\nthe red\n");
     copy_weights();
-    if (strstr(run("classify --model=net.prototxt --weights=W red.png")->err, "not built in") !=
+    if (strstr(run("classify --model=net.prototxt --weights=W red.png")->err, "built without") !=
         NULL) {
         puts("this build reads no PNG: not tested");
         return false;
@@ -221,6 +221,51 @@ START_TEST(classes_are_printed_with_their_probabilities)
                          "0.7054 - \"the green\"\n0.2595 - \"the red\"\n"
                          "---------- Prediction for blue.png ----------\n"
                          "0.7870 - \"the blue\"\n0.1065 - \"the green\"\n");
+}
+END_TEST
+
+START_TEST(a_folder_is_its_images_in_the_order_of_their_names)
+{
+    const struct ran *ran;
+    static const char *const names[] = {"p/a.png", "p/b.png", "p/in/c.png", "red.png"};
+    const char *at;
+
+    if (!can_classify())
+        return;
+    ck_assert_int_eq(system("mkdir -p p/in p/none && cp red.png p/b.png && cp green.png p/a.png && "
+                            "cp blue.png p/in/c.png && cp labels p/.labels"),
+                     0);
+    ran = run("classify --model=net.prototxt --weights=W --top=1 p/ red.png");
+    ck_assert_int_eq(ran->status, 0);
+    at = ran->out;
+    for (int i = 0; i < 4; i++) {
+        at = strstr(at, "Prediction for ");
+        ck_assert_ptr_nonnull(at);
+        at += strlen("Prediction for ");
+        ck_assert_msg(!strncmp(at, names[i], strlen(names[i])), "%s", at);
+    }
+    ck_assert_ptr_null(strstr(at, "Prediction"));
+    ck_assert_ptr_null(strstr(ran->err, "images/s")); /* no terminal */
+    ran = run("classify --model=net.prototxt --weights=W p/none");
+    assert_ran(ran, 1, "", "poseidon classify: p/none: no files in it; expected images\n");
+}
+END_TEST
+
+START_TEST(a_terminal_shows_progress)
+{
+    if (!can_classify())
+        return;
+    write_file("terminal.py", "import os, pty, subprocess, sys\n"
+                              "ours, theirs = pty.openpty()\n"
+                              "done = subprocess.run(sys.argv[1:], stderr=theirs, "
+                              "stdout=subprocess.DEVNULL)\n"
+                              "os.close(theirs)\n"
+                              "sys.stdout.write(os.read(ours, 10000).decode())\n"
+                              "sys.exit(done.returncode)\n");
+    ck_assert_int_eq(system("python3 terminal.py \"$POSEIDON\" classify --model=net.prototxt "
+                            "--weights=W red.png green.png >shown"),
+                     0);
+    ck_assert_int_eq(system("grep -q '1 of 2 images (50.0 %), .* left' shown"), 0);
 }
 END_TEST
 
@@ -323,9 +368,9 @@ START_TEST(images_that_cannot_be_read_are_named_and_the_others_classified)
 
     if (!can_classify())
         return;
-    ran = run(
-        "classify --model=net.prototxt --weights=W none.png red.png labels . green.png blue.png "
-        "--top=1 --json");
+    ran =
+        run("classify --model=net.prototxt --weights=W none.png red.png labels green.png blue.png "
+            "--top=1 --json");
     ck_assert_int_eq(ran->status, 1);
     for (int i = 0; i < 3; i++) {
         static const char *const parts[] = {"[{\n    \"image\": \"red.png\",\n    \"top\": [{\n    "
@@ -342,8 +387,7 @@ START_TEST(images_that_cannot_be_read_are_named_and_the_others_classified)
     }
     ck_assert_ptr_nonnull(strstr(ran->err, "none.png"));
     ck_assert_ptr_nonnull(strstr(ran->err, "labels: not an image"));
-    ck_assert_ptr_nonnull(strstr(ran->err, "poseidon classify: 3 of 6 images could not be read\n"));
-    ck_assert_ptr_nonnull(strstr(ran->err, ". is a folder; expected a file (its images: ./*)\n"));
+    ck_assert_ptr_nonnull(strstr(ran->err, "poseidon classify: 2 of 5 images could not be read\n"));
 }
 END_TEST
 
@@ -427,6 +471,8 @@ SUITE_IN(folder, "extract_classify")
     tcase_add_loop_test(tcase, extract_says_what_is_wrong_and_writes_nothing, 0,
                         (int)(sizeof extract_errors / sizeof *extract_errors));
     tcase_add_test(tcase, classes_are_printed_with_their_probabilities);
+    tcase_add_test(tcase, a_folder_is_its_images_in_the_order_of_their_names);
+    tcase_add_test(tcase, a_terminal_shows_progress);
     tcase_add_test(tcase, pixels_lose_the_mean_and_are_scaled);
     tcase_add_loop_test(tcase, an_image_is_squashed_before_its_centre_is_cut_out, 0,
                         (int)(sizeof crops / sizeof *crops));

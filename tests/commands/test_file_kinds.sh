@@ -45,7 +45,7 @@ while IFS=: read -r file what; do
         works '*total*0*' summary --model=n.prototxt
         refuses '*n.prototxt: the solver has no base_lr*' train --solver=n.prototxt
     fi
-    refuses "*expected a JPEG or PNG image, $found*" convert images images.txt o.h5
+    refuses "*expected a JPEG, PNG or WebP image, $found*" convert images images.txt o.h5
     refuses "*list.txt: expected a list of images, $found*" convert images list.txt o.h5
     refuses "*list.txt: $names*" classify --model=net.prototxt \
         --weights=x_iter_1.caffemodel --labels=list.txt "$images/color.jpg"
@@ -85,15 +85,30 @@ while IFS=: read -r line what; do
     refuses "*list.txt:2: $what*" convert images list.txt o.h5
     refuses_net "*list.txt:2: $what*" ImageData "image_data_param { source: 'list.txt' batch_size: 1 }"
 done <<'END'
-a.jpg 0 1 0:'a.jpg 0 1 0' has several labels; expected "PATH LABEL" (HDF5Data reads any number of labels
-a.jpg 0.5 1:'a.jpg 0.5 1' has several labels
-c.jpg 2 1:'c.jpg 2 1' has several labels
+a.jpg 0 1 0:'a.jpg 0 1 0' has 3 labels; expected "PATH LABEL" (ImageData reads several with label_size: 3, HDF5Data from HDF5 files)
+a.jpg 0.5 1:'a.jpg 0.5 1' has 2 labels
+c.jpg 2 1:'c.jpg 2 1' has 2 labels
 a.jpg 5000000000:the label 5000000000 does not fit into 32 bits
 a.jpg -99999999999999999999:the label -99999999999999999999 does not fit into 32 bits
-a.jpg 1.5:the label '1.5' is no integer
+a.jpg 1.5:the label '1.5' is no integer; expected "PATH LABEL" (ImageData reads reals with label_size: 1)
+"b 2.jpg" 1 0:'"b 2.jpg" 1 0' has 2 labels
+"b 2.jpg" x 0:'"b 2.jpg" x 0' has 2 labels
 END
-printf '\357\273\277a.jpg 0\nb 2.jpg 1\n' >list.txt
-works '*2 images of 3x23x37*' convert images list.txt o.h5
+while IFS=: read -r line what; do
+    printf 'a.jpg 0.3 12 -1\n"b 2.jpg" 1 2 3\n%s\n' "$line" >list.txt
+    refuses_net "*list.txt:3: $what*" ImageData "image_data_param { source: 'list.txt' batch_size: 1 label_size: 3 }"
+done <<'END'
+a.jpg 1 2:'a.jpg 1 2' has 2 labels; expected 3, as label_size says
+b 2.jpg 1:'b 2.jpg 1' has 1 label; expected 3
+a.jpg 1 2 3 4:'a.jpg 1 2 3 4' has 4 labels; expected 3
+"b 2.jpg" x 1 2 3:'"b 2.jpg" x 1 2 3' has 4 labels; expected 3
+a.jpg:'a.jpg' has 0 labels; expected 3
+a.jpg 1 nan 3:the label nan is no finite number
+a.jpg 1 2 1e40:the label 1e40 is no finite number
+END
+refuses_net '*label_size is 0; expected 1 to*' ImageData "image_data_param { source: 'list.txt' batch_size: 1 label_size: 0 }"
+printf '\357\273\277a.jpg 0\nb 2.jpg 1\n"c.jpg 2" 3\n' >list.txt
+works '*3 images of 3x23x37*' convert images list.txt o.h5
 printf '\357\273\277o.h5\n' >h5.txt
 net mark.prototxt HDF5Data "hdf5_data_param { source: 'h5.txt' batch_size: 2 }"
 works '*ready to train*' train --solver=solver.prototxt --set net="'mark.prototxt'" --dry-run

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 import unittest
+import zlib
 
 try:
     import h5py
@@ -48,6 +49,10 @@ def supported():
         return "built without" not in done.stderr
     finally:
         shutil.rmtree(folder)
+
+
+def reads(kind):
+    return " %s" % kind in subprocess.run([POSEIDON, "--version"], capture_output=True, text=True).stdout
 
 
 class Images(unittest.TestCase):
@@ -159,6 +164,32 @@ class Images(unittest.TestCase):
                           for name, k in (("a", 0), ("e", 3))])
         with h5py.File(self.path("x.h5"), "r") as f:
             self.assertEqual(sorted(f["label"]), [1, 2])
+
+    def test_classes_of_another_set_keep_their_labels(self):
+        for name in ("ash", "birch", "cedar"):
+            self.write("train/%s/x.png" % name, self.picture("color.png"))
+        for name in ("cedar", "birch"):
+            self.write("test/%s/x.png" % name, self.picture("color.png"))
+        names = self.write("names.txt", b"ash\nbirch\ncedar\n")
+        done = self.run_poseidon("convert", "images", self.path("train"), self.path("train.h5"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for file in (self.path("train.h5"), names):
+            out = self.path("test.h5")
+            done = self.run_poseidon("convert", "images", self.path("test"), out, "--classes=" + file, "--no-shuffle",
+                                     "--force")
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertIn("2 images of 3x23x37 of 3 classes", done.stdout)
+            with h5py.File(out, "r") as f:
+                self.assertEqual(list(f["label"]), [1, 2])
+                self.assertEqual([c.decode() for c in f.attrs["classes"]], ["ash", "birch", "cedar"])
+        os.remove(out)
+        one = self.write("one.txt", b"ash\n")
+        twice = self.write("twice.txt", b"cedar\nbirch\ncedar\n")
+        for classes, says in ((one, "test/birch: expected the name of one class of " + one + ", which has 0 classes"),
+                              (twice, "test/cedar: expected the name of one class of " + twice + ", which has 2"),
+                              (self.path("none.txt"), "none.txt: no such file")):
+            self.bad(self.path("test"), out, "--classes=" + classes, says=[says])
+        self.bad(self.list(), out, "--classes=" + names, says=["is for folders of images; ", "list.txt is a list"])
 
     def test_order_is_the_lists_or_the_seeds_with_any_number_of_threads(self):
         names = [PICTURES[i % 5] for i in range(300)]
@@ -306,29 +337,39 @@ class Images(unittest.TestCase):
                7: lambda a: np.rot90(a, 2).transpose(1, 0, 2), 8: np.rot90}
 
     def turned(self, orientation, order="<", name="color.jpg", more=b""):
-        """The picture with an EXIF segment of three entries; the orientation is the second."""
+        """The picture with EXIF data of three entries; the orientation is the second."""
         tiff = (b"II" if order == "<" else b"MM") + struct.pack(order + "HI", 42, 8) + struct.pack(order + "H", 3)
         for tag, value in ((0x100, 7), (0x112, orientation), (0x11a, 5)):
             tiff += struct.pack(order + "HHIHH", tag, 3, 1, value, 0)
-        exif = b"Exif\0\0" + tiff + b"\0\0\0\0"
         picture = self.picture(name)
+        if name.endswith(".png"):  # a chunk before the pixels, or behind them
+            chunk = b"eXIf" + tiff + b"\0\0\0\0"
+            chunk = struct.pack(">I", len(chunk) - 4) + chunk + struct.pack(">I", zlib.crc32(chunk))
+            at = 33 if order == "<" else len(picture) - 12
+            return picture[:at] + chunk + picture[at:]
+        exif = b"Exif\0\0" + tiff + b"\0\0\0\0"
+        if name.endswith(".webp"):  # behind a chunk of what the file has, and an unknown one of odd length
+            exif = exif if more else exif[6:]
+            chunks = (b"VP8X\x0a\0\0\0\x08\0\0\0" + struct.pack("<IH", 36 | 22 << 24, 0) + picture[12:] +
+                      b"meta\1\0\0\0x\0" + b"EXIF" + struct.pack("<I", len(exif)) + exif)
+            return b"RIFF" + struct.pack("<I", 4 + len(chunks)) + b"WEBP" + chunks
         return picture[:2] + more + b"\xff\xe1" + struct.pack(">H", 2 + len(exif)) + exif + picture[2:]
 
     def test_photographs_are_turned_as_their_orientation_says(self):
-        upright = self.expected("color.jpg").transpose(1, 2, 0)
         other = b"\xff\xe1" + struct.pack(">H", 20) + b"http://ns.adobe.co"  # XMP is an APP1, too
-        cases = [(o, order) for o in range(10) for order in "<>"]
-        for o, order in cases:
-            self.write("p/%d%d.jpg" % (o, order == ">"), self.turned(o, order, more=other if o % 2 else b""))
-        for k, (o, order) in enumerate(cases):
-            name = "%d%d.jpg" % (o, order == ">")
+        of_kinds = ["color.jpg", "color.png"] + ["color.webp"] * reads("WebP")
+        for of, o, order in ((of, o, order) for of in of_kinds for o in range(10) for order in "<>"):
+            upright = self.expected(of).transpose(1, 2, 0)
+            name = "%d%d%s" % (o, order == ">", of[5:])
+            self.write("p/" + name, self.turned(o, order, of, more=other if o % 2 else b""))
             listing = self.write("one.txt", b"%s 0\n" % name.encode())
             done = self.run_poseidon("convert", "images", listing, self.path("x.h5"), "--root=" + self.path("p"),
                                      "--force")
             self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual("1 image turned upright" in done.stderr, 2 <= o <= 8, name)
             expected = self.UPRIGHT.get(o, self.UPRIGHT[1])(upright)
             with h5py.File(self.path("x.h5"), "r") as f:
-                self.assertTrue(np.array_equal(f["data"][0], expected.transpose(2, 0, 1)), (o, order))
+                self.assertTrue(np.array_equal(f["data"][0], expected.transpose(2, 0, 1)), name)
         names = [("%d0.jpg" % o) for o in range(1, 9)]
         done = self.run_poseidon("convert", "images", self.list(names), self.path("y.h5"), "--root=" + self.path("p"),
                                  "--no-turn")

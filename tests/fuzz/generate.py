@@ -44,6 +44,7 @@ def datum():
 
 def lists():
     write("list/some", b"a b/c.jpg 3\n\nplain.png\t-7 \r\nx 2147483647\n")
+    write("list/several", b"a b/c.jpg .3 -1e4\n\"c.jpg 2\"\t1 0\n")
 
 
 idx()

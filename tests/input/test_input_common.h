@@ -25,6 +25,11 @@ enum { BUILT_PNG = 1 };
 #else
 enum { BUILT_PNG = 0 };
 #endif
+#ifdef HAVE_WEBP
+enum { BUILT_WEBP = 1 };
+#else
+enum { BUILT_WEBP = 0 };
+#endif
 
 /* A path below tests/data/input; valid until the fourth call after it. */
 static inline const char *fixture(const char *name)

@@ -438,7 +438,7 @@ START_TEST(lists_are_cut_at_the_last_blank)
     const char *text = "a b c.jpg 3\n\n  \nplain.jpg\t-7  \r\nlast.png   2147483647";
 
     file_put("list.txt", text, strlen(text));
-    expect_ok(list_read_file(&list, in_folder("list.txt")));
+    expect_ok(list_read_file(&list, in_folder("list.txt"), 0));
     ck_assert_uint_eq(list.count, 3);
     ck_assert_str_eq(list_path(&list, 0), "a b c.jpg");
     ck_assert_str_eq(list_path(&list, 1), "plain.jpg");
@@ -465,12 +465,12 @@ START_TEST(bad_lists_name_file_and_line)
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         file_put("list.txt", cases[i].text, strlen(cases[i].text));
-        expect_error(list_read_file(&list, in_folder("list.txt")), cases[i].says, cases[i].also);
+        expect_error(list_read_file(&list, in_folder("list.txt"), 0), cases[i].says, cases[i].also);
     }
     file_put("list.txt", "a\0b", 3);
-    expect_error(list_read_file(&list, in_folder("list.txt")), "not a text file");
-    expect_error(list_read_file(&list, in_folder("none.txt")), "none.txt", "No such file");
-    expect_error(list_read_file(&list, folder), "is a folder");
+    expect_error(list_read_file(&list, in_folder("list.txt"), 0), "not a text file");
+    expect_error(list_read_file(&list, in_folder("none.txt"), 0), "none.txt", "No such file");
+    expect_error(list_read_file(&list, folder, 0), "is a folder");
 }
 END_TEST
 
@@ -478,19 +478,20 @@ START_TEST(folders_are_classes_in_the_order_of_their_names)
 {
     struct list list;
 
-    expect_error(list_read_folder(&list, folder), "no folders in it");
+    expect_error(list_read_folder(&list, folder, NULL), "no folders in it");
     ck_assert_int_eq(mkdir(in_folder("dog"), 0700), 0);
-    expect_error(list_read_folder(&list, folder), "one folder in it, 'dog'", "one for every class");
+    expect_error(list_read_folder(&list, folder, NULL), "one folder in it, 'dog'",
+                 "one for every class");
     ck_assert_int_eq(mkdir(in_folder("cat"), 0700) | mkdir(in_folder(".git"), 0700) |
                          mkdir(in_folder("cow"), 0700),
                      0);
-    expect_error(list_read_folder(&list, folder), "hold no files");
+    expect_error(list_read_folder(&list, folder, NULL), "hold no files");
     file_put("dog/1.jpg", "", 0);
     file_put("dog/.hidden", "", 0);
     file_put("cat/b.jpg", "", 0);
     file_put("cat/a b.png", "", 0);
     file_put("readme.txt", "", 0);
-    expect_ok(list_read_folder(&list, folder));
+    expect_ok(list_read_folder(&list, folder, NULL));
     ck_assert_uint_eq(list.count, 3);
     ck_assert_int_eq(list.classes.count, 3);
     ck_assert_str_eq(list.classes.name[0], "cat");
@@ -500,7 +501,7 @@ START_TEST(folders_are_classes_in_the_order_of_their_names)
     ck_assert_str_eq(list_path(&list, 2), "dog/1.jpg");
     ck_assert(list.label[0] == 0 && list.label[1] == 0 && list.label[2] == 2);
     list_free(&list);
-    expect_error(list_read_folder(&list, in_folder("none")), "none", "No such file");
+    expect_error(list_read_folder(&list, in_folder("none"), NULL), "none", "No such file");
 }
 END_TEST
 

@@ -71,17 +71,20 @@ static const struct {
     const char *name;
     int channels; /* as stored */
     float most;   /* largest difference from OpenCV in colour; CMYK is no standard conversion */
-} files[] = {{"color.jpg", 3, 0}, {"color_444.jpg", 3, 0}, {"progressive.jpg", 3, 0},
-             {"gray.jpg", 1, 0},  {"cmyk.jpg", 3, 2},      {"color.png", 3, 0},
-             {"gray.png", 1, 0},  {"palette.png", 3, 0},   {"alpha.png", 3, 0},
-             {"bits.png", 1, 0},  {"gray16.png", 1, 0},    {"interlaced.png", 1, 0}};
+} files[] = {{"color.jpg", 3, 0},  {"color_444.jpg", 3, 0}, {"progressive.jpg", 3, 0},
+             {"gray.jpg", 1, 0},   {"cmyk.jpg", 3, 2},      {"color.png", 3, 0},
+             {"gray.png", 1, 0},   {"palette.png", 3, 0},   {"alpha.png", 3, 0},
+             {"bits.png", 1, 0},   {"gray16.png", 1, 0},    {"interlaced.png", 1, 0},
+             {"color.webp", 3, 0}, {"lossless.webp", 3, 0}, {"alpha.webp", 3, 0}};
 
 enum { NFILES = sizeof files / sizeof *files };
 
 static void supported_or_leave(int k)
 {
     load(files[k].name);
-    if (strstr(files[k].name, ".png") ? BUILT_PNG : BUILT_JPEG)
+    if (strstr(files[k].name, ".png")    ? BUILT_PNG
+        : strstr(files[k].name, ".webp") ? BUILT_WEBP
+                                         : BUILT_JPEG)
         return;
     expect_error(decode(IMAGE_COLOR), "this program was built without lib");
     free_all();
@@ -185,11 +188,36 @@ START_TEST(damaged_exif_data_never_make_an_image_unreadable)
 }
 END_TEST
 
+START_TEST(a_webp_image_is_refused_by_one_message_for_what_it_is)
+{
+    uint8_t *animated = (uint8_t *)"RIFF\x16\0\0\0WEBPVP8X\x0a\0\0\0\2\0\0\0\7\0\0\7\0\0";
+
+    load("color.webp");
+    if (!BUILT_WEBP) {
+        expect_error(decode(IMAGE_COLOR), "a WebP image, but this program was built without",
+                     "libwebp-dev");
+        return;
+    }
+    file.length--;
+    expect_error(decode(IMAGE_COLOR), "truncated WebP image: its data end at offset 311");
+    file.length++;
+    memset(file.bytes + 20, 0xff, 10);
+    expect_error(decode(IMAGE_COLOR), "damaged WebP image");
+    expect_error(image_decode(animated, 30, IMAGE_COLOR, &image), "an animated WebP image");
+}
+END_TEST
+
 START_TEST(other_formats_are_named)
 {
     load("color.bmp");
-    expect_error(decode(IMAGE_COLOR), "expected a JPEG or PNG image, found a BMP", "");
-    expect_error(image_decode("GIF89a...", 9, IMAGE_COLOR, &image), "GIF");
+    expect_error(decode(IMAGE_COLOR), "expected a JPEG, PNG or WebP image, found a BMP picture",
+                 "'mogrify -format png *.bmp'");
+    expect_error(image_decode("GIF89a...", 9, IMAGE_COLOR, &image), "a GIF picture", "png *.gif'");
+    expect_error(image_decode("II*\0....", 8, IMAGE_COLOR, &image), "a TIFF picture", "*.tif'");
+    expect_error(image_decode("\0\0\0\x18"
+                              "ftypheic",
+                              12, IMAGE_COLOR, &image),
+                 "a HEIF picture", "*.heic'");
     expect_error(image_decode("hello", 5, IMAGE_COLOR, &image), "not an image", "0x68");
     expect_error(image_decode("", 0, IMAGE_COLOR, &image), "empty");
 }
@@ -327,6 +355,7 @@ SUITE("input_image")
     tcase_add_loop_test(tcase, a_file_cut_anywhere_is_refused, 0, NFILES);
     tcase_add_loop_test(tcase, damage_never_crashes, 0, NFILES);
     tcase_add_test(tcase, damaged_exif_data_never_make_an_image_unreadable);
+    tcase_add_test(tcase, a_webp_image_is_refused_by_one_message_for_what_it_is);
     tcase_add_test(tcase, other_formats_are_named);
     tcase_add_test(tcase, a_header_that_claims_too_much_is_refused_before_memory_is_taken);
     tcase_add_test(tcase, png_is_lossless_and_jpeg_close);

@@ -278,6 +278,32 @@ START_TEST(image_data_shuffles_every_epoch_the_same_at_any_number_of_ranks)
 }
 END_TEST
 
+START_TEST(image_data_with_a_label_size_gives_as_many_reals)
+{
+    static const float expected[] = {0.3F, 12, -1, 1e-3F, 0, 16777216, 0.5F, 0.25F, 4};
+    char text[800], path[300];
+    FILE *file;
+
+    if (!BUILT_JPEG || !BUILT_PNG)
+        return;
+    snprintf(path, sizeof path, "%s/list.txt", folder);
+    file = fopen(path, "w");
+    fputs("color.png 0.3 12 -1\n\"color.jpg\"\t1e-3 0  16777216\ngray.jpg .5 0.25 4 \r\n", file);
+    fclose(file);
+    snprintf(text, sizeof text, image_data, folder, 2, "label_size: 3");
+    expect_ok(make(text, true, 0, 1, 0));
+    ck_assert_str_eq(shape_of(made.net, "label"), "2 3");
+    build();
+    for (int p = 0; p < 6; p++) {
+        pass(0);
+        float *label = values_of("label");
+        for (int i = 0; i < 6; i++)
+            ck_assert_float_eq(label[i], expected[(6 * p + i) % 9]);
+        free(label);
+    }
+}
+END_TEST
+
 START_TEST(image_data_grey_and_bad_definitions)
 {
     if (!BUILT_JPEG || !BUILT_PNG)
@@ -347,6 +373,7 @@ SUITE("input_layers")
     tcase_add_test(tcase, without_a_shared_file_system_each_rank_reads_its_own_source);
     tcase_add_test(tcase, image_data_gives_resized_blue_green_red_minus_mean);
     tcase_add_test(tcase, image_data_shuffles_every_epoch_the_same_at_any_number_of_ranks);
+    tcase_add_test(tcase, image_data_with_a_label_size_gives_as_many_reals);
     tcase_add_test(tcase, image_data_grey_and_bad_definitions);
     tcase_add_test(tcase, looking_only_takes_shapes_from_the_definition);
 }

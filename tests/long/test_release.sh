@@ -93,7 +93,7 @@ EOF
         grep -q -F -e " --with-$name=" -e " --with-$name[" help || echo "$name"
     done >unknown
     [ ! -s unknown ] || fail "package.py gives configure options that it has not: $(cat unknown)"
-    for name in openmpi hdf5 onednn protobuf-c lmdb leveldb libjpeg-turbo libpng check; do
+    for name in openmpi hdf5 onednn protobuf-c lmdb leveldb libjpeg-turbo libpng libwebp check; do
         grep -qx "$name" dependencies || fail "package.py does not depend on $name"
     done
     # headers and libraries where a prefix has them

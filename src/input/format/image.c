@@ -28,7 +28,10 @@ enum image_format image_format_of(const void *data, size_t length)
 {
     if (begins(data, length, 0, "\xff\xd8\xff", 3))
         return IMAGE_JPEG;
-    return begins(data, length, 0, "\x89PNG\r\n\x1a\n", 8) ? IMAGE_PNG : IMAGE_UNKNOWN;
+    if (begins(data, length, 0, "\x89PNG\r\n\x1a\n", 8))
+        return IMAGE_PNG;
+    return begins(data, length, 0, "RIFF", 4) && begins(data, length, 8, "WEBP", 4) ? IMAGE_WEBP
+                                                                                    : IMAGE_UNKNOWN;
 }
 
 /* decode and encode: NULL where it is not built in. */
@@ -51,6 +54,12 @@ static const struct codec {
                    .encode = png_encode
 #endif
     },
+    [IMAGE_WEBP] = {.name = "WebP",
+                    .library = "libwebp (Debian: libwebp-dev)",
+#ifdef HAVE_WEBP
+                    .decode = webp_decode
+#endif
+    },
 };
 
 static int codec_missing(const struct codec *codec)
@@ -59,20 +68,36 @@ static int codec_missing(const struct codec *codec)
                      codec->library);
 }
 
+/* A picture of another kind: what makes PNG of a folder of them. */
+static int other_picture(const char *kind)
+{
+    static const char *const kinds[][2] = {{"a BMP picture", "bmp"},
+                                           {"a GIF picture", "gif"},
+                                           {"a TIFF picture", "tif"},
+                                           {"a HEIF picture", "heic"}};
+
+    error_set("expected a JPEG, PNG or WebP image, found %s", kind);
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (!strcmp(kind, kinds[i][0]))
+            error_set("%s; in its folder, 'mogrify -format png *.%s' (ImageMagick) makes PNG files",
+                      error_text(), kinds[i][1]);
+    return -1;
+}
+
 int image_decode_stored(const void *data, size_t length, enum image_color color, struct image *out)
 {
     const struct codec *codec = &codecs[image_format_of(data, length)];
     const char *kind = file_kind_of(data, length);
 
     out->orientation = 1;
-    out->unended = false;
+    out->unended = out->turned = false;
     if (codec->decode)
         return codec->decode(data, length, color, out);
     if (codec->name)
         return codec_missing(codec);
     if (kind)
-        return error_set("expected a JPEG or PNG image, found %s", kind);
-    return error_set("not an image (%zu bytes that begin with 0x%02x); expected JPEG or PNG",
+        return other_picture(kind);
+    return error_set("not an image (%zu bytes that begin with 0x%02x); expected JPEG, PNG or WebP",
                      length, *(const uint8_t *)data);
 }
 
@@ -104,6 +129,7 @@ static int turn(struct image *image)
                    channels);
         }
     image->orientation = 1;
+    image->turned = true;
     return 0;
 }
 

@@ -1,5 +1,5 @@
-/* Photographs: JPEG and PNG to 8-bit pixels and back, and resizing, all as Caffe's users have it
- * from OpenCV: the channels in the order blue, green, red. */
+/* Photographs: JPEG, PNG and WebP to 8-bit pixels, the first two back, and resizing, all as Caffe's
+ * users have it from OpenCV: the channels in the order blue, green, red. */
 #ifndef POSEIDON_INPUT_FORMAT_IMAGE_H
 #define POSEIDON_INPUT_FORMAT_IMAGE_H
 
@@ -15,6 +15,7 @@ struct image {
     int channels; /* 3: blue, green, red; 1: grey */
     int height, width;
     int orientation;      /* of EXIF: what would have to be done to be upright; 0, 1: nothing */
+    bool turned;          /* that was done */
     bool stored_gray;     /* the file has one channel */
     bool unended;         /* all pixels are there, but not the file's end mark */
     struct strbuf pixels; /* height x width x channels */
@@ -27,13 +28,13 @@ enum image_color {
     IMAGE_GRAY       /* 0.299 R + 0.587 G + 0.114 B */
 };
 
-enum image_format { IMAGE_UNKNOWN, IMAGE_JPEG, IMAGE_PNG };
+enum image_format { IMAGE_UNKNOWN, IMAGE_JPEG, IMAGE_PNG, IMAGE_WEBP };
 
 /* By content; a file's name says nothing. */
 enum image_format image_format_of(const void *data, size_t length);
 
-/* Decodes a JPEG or PNG file held in memory. Transparency is dropped, 16 bits become 8, CMYK
- * becomes colour, and a JPEG is turned as its EXIF orientation says. Errors (without the file's
+/* Decodes a JPEG, PNG or WebP file held in memory. Transparency is dropped, 16 bits become 8, CMYK
+ * becomes colour, and an image is turned as its EXIF orientation says. Errors (without the file's
  * name): not an image, a format that is not read or not built in, damaged, cut short, more than
  * IMAGE_MAX_PIXELS. A JPEG may lack its end mark, for OpenCV reads it, too. */
 int image_decode(const void *data, size_t length, enum image_color color, struct image *out);
@@ -41,7 +42,7 @@ int image_decode(const void *data, size_t length, enum image_color color, struct
 /* The same as it is stored: out->orientation says how it would have to be turned. */
 int image_decode_stored(const void *data, size_t length, enum image_color color, struct image *out);
 
-/* Encodes at `quality` 1..100 (JPEG) or without loss (PNG); appends to `out`. */
+/* Encodes at `quality` 1..100 (JPEG) or without loss (PNG), nothing else; appends to `out`. */
 int image_encode(const struct image *image, enum image_format format, int quality,
                  struct strbuf *out);
 

@@ -4,8 +4,18 @@
 
 #include "input/format/image.h"
 
+/* 1..8: how an image with those EXIF data, with or without "Exif\0\0" in front, would have to be
+ * turned. 1, which is not at all, where they do not say it or are damaged. */
+int exif_orientation(const uint8_t *data, size_t length);
+
+static inline uint8_t image_gray(unsigned blue, unsigned green, unsigned red)
+{
+    return (uint8_t)((299 * red + 587 * green + 114 * blue + 500) / 1000);
+}
+
 int jpeg_decode(const void *data, size_t length, enum image_color color, struct image *out);
 int png_decode(const void *data, size_t length, enum image_color color, struct image *out);
+int webp_decode(const void *data, size_t length, enum image_color color, struct image *out);
 
 int jpeg_encode(const struct image *image, int quality, struct strbuf *out);
 int png_encode(const struct image *image, int quality, struct strbuf *out); /* quality: unused */

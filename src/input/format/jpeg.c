@@ -96,7 +96,7 @@ static void row_from_cmyk(const uint8_t *from, bool inverted, int channels, size
         unsigned b = product(from[2] ^ flip, from[3] ^ flip);
 
         if (channels == 1) {
-            to[0] = (uint8_t)((299 * r + 587 * g + 114 * b + 500) / 1000);
+            to[0] = image_gray(b, g, r);
         } else {
             to[0] = (uint8_t)b;
             to[1] = (uint8_t)g;
@@ -105,43 +105,13 @@ static void row_from_cmyk(const uint8_t *from, bool inverted, int channels, size
     }
 }
 
-static unsigned number(const uint8_t *at, int bytes, bool little)
-{
-    unsigned n = 0;
-
-    for (int i = 0; i < bytes; i++)
-        n = n << 8 | at[little ? bytes - 1 - i : i];
-    return n;
-}
-
-/* EXIF data are a TIFF file: "II" or "MM", 42, where the entries of 12 bytes begin. 1 where they
- * have no orientation or are damaged. */
-static int exif_orientation(const uint8_t *at, size_t length)
-{
-    bool little = length >= 8 && at[0] == 'I';
-    size_t begin = length >= 8 ? number(at + 4, 4, little) : length, value;
-
-    if (begin + 2 > length || (at[0] != 'I' && at[0] != 'M') || number(at + 2, 2, little) != 42)
-        return 1;
-    for (size_t i = 0, n = number(at + begin, 2, little); i < n; i++) {
-        const uint8_t *entry = at + begin + 2 + 12 * i;
-
-        if (begin + 2 + 12 * (i + 1) > length)
-            return 1;
-        value = number(entry + 8, 2, little);
-        if (number(entry, 2, little) == 0x0112 && number(entry + 2, 2, little) == 3)
-            return value >= 1 && value <= 8 ? (int)value : 1;
-    }
-    return 1;
-}
-
 static int orientation_of(const struct jpeg_decompress_struct *info)
 {
     const struct jpeg_marker_struct *m = info->marker_list;
 
     while (m && (m->data_length < 6 || memcmp(m->data, "Exif\0", 6) != 0))
         m = m->next;
-    return m ? exif_orientation(m->data + 6, m->data_length - 6) : 1;
+    return m ? exif_orientation(m->data, m->data_length) : 1;
 }
 
 /* Whether scans may be missing: all bits of all coefficients are known of a progressive image. */

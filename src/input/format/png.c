@@ -70,6 +70,20 @@ static void conversions_set(struct reading *r, int type, int depth, bool gray)
     png_set_interlace_handling(r->png);
 }
 
+/* eXIf may stand before the pixels or behind them; libpng knows it since 1.6.32. */
+static int orientation_of(const struct reading *r)
+{
+#ifdef PNG_eXIf_SUPPORTED
+    png_bytep data = NULL;
+    png_uint_32 length = 0;
+
+    if (png_get_eXIf_1(r->png, r->info, &length, &data))
+        return exif_orientation(data, length);
+#endif
+    (void)r;
+    return 1;
+}
+
 static int png_decode_steps(struct reading *r, enum image_color color, struct image *out)
 {
     png_uint_32 width, height;
@@ -97,7 +111,8 @@ static int png_decode_steps(struct reading *r, enum image_color color, struct im
     for (png_uint_32 y = 0; y < height; y++)
         r->rows[y] = out->pixels.bytes + y * stride;
     png_read_image(r->png, r->rows);
-    png_read_end(r->png, NULL);
+    png_read_end(r->png, r->info);
+    out->orientation = orientation_of(r);
     return 0;
 }
 

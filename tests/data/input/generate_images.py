@@ -62,6 +62,9 @@ def files():
     cv2.imwrite(path("gray16.png"), np.asarray(gray).astype(np.uint16) * 257)
     with open(path("interlaced.png"), "wb") as f:
         f.write(adam7(np.asarray(gray)))
+    rgb.save(path("color.webp"), quality=80)
+    rgb.save(path("lossless.webp"), lossless=True)
+    rgba.save(path("alpha.webp"), quality=80)
     rgb.save(path("color.bmp"))
 
 
