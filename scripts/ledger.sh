@@ -18,7 +18,7 @@ replay engine, profiles|H|src/engine/replay/*
 CUDA engine|H|cuda/*
 layers|H|src/layers/*
 net|H|src/net/*
-input: feeder, transform, lists, HDF5, names|H|src/input/{bad_records,class_names,database,feeder,hdf5,image_input,image_list,list,mean_file,shuffle,source,source_internal,transform,watch}.*
+input: feeder, transform, lists, HDF5, names|H|src/input/{ahead,bad_records,class_names,database,feeder,hdf5,image_input,image_list,list,mean_file,shuffle,source,source_internal,transform,watch}.*
 augmentation|c|src/input/augment.*
 LMDB and LevelDB readers|N|src/input/format/kv*.*
 JPEG, PNG, Datum|N|src/input/format/{datum,image,image_internal,jpeg,png}.*

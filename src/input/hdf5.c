@@ -198,6 +198,18 @@ static int hdf5_read(struct source *source, uint64_t first, uint64_t count, void
     return status;
 }
 
+static void hdf5_expect(struct source *source, uint64_t first, uint64_t count)
+{
+    struct hdf5_source *self = self_of(source);
+    const struct part *part = &self->part[part_find(self, first)];
+
+    h5_lock();
+    if (self->open >= 0 && part == &self->part[self->open] &&
+        first + count <= part->first + part->count)
+        h5_dataset_expect(&self->dataset[0], first - part->first, count);
+    h5_unlock();
+}
+
 static void hdf5_close(struct source *source)
 {
     struct hdf5_source *self = self_of(source);
@@ -216,6 +228,7 @@ static const struct source_i hdf5_source_i = {
     .name = "hdf5",
     .close = hdf5_close,
     .read = hdf5_read,
+    .expect = hdf5_expect,
 };
 
 static struct hdf5_source *self_create(const char *path, int nnames, const char *const *names,

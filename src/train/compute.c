@@ -57,6 +57,7 @@ int compute_create_nets(struct compute *compute, struct job *job, const struct o
     if (chw[0] > 0)
         env.input_chw = chw;
     env.ranks = ranks;
+    env.shuffle = job->options->shuffle;
     env.no_bias_decay = job->solver->no_bias_decay;
     env.trace = trace;
     if (job_batch(job, &env.batch))
@@ -100,7 +101,11 @@ static int find_records(const struct compute *compute, struct job *job)
             return error_context("layer '%s'", layer->def->name);
     }
     job->records = mark.known && !mark.own ? mark.nrecords : 0;
-    return 0;
+    return job->options->shuffle && !mark.known
+               ? error_set("%s: --shuffle is for layers that read records (Data, ImageData, "
+                           "HDF5Data), and the TRAIN phase has none",
+                           compute->net->def->file)
+               : 0;
 }
 
 /* Test nets are workers' alone, so they are compared where all ranks are workers. */

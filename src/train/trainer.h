@@ -69,6 +69,7 @@ struct trainer_options {
     int global_batch;  /* > 0: samples per iteration over all workers; not together with batch */
     bool reproducible; /* the same bits at any number of ranks */
     int grain;         /* then: samples of a grain; 0: the batch over REPRODUCIBLE_GRAINS */
+    bool shuffle;      /* the training data have a new order in each epoch */
     bool sync_bn;      /* BatchNorm by the mean and variance of all workers' batches */
     int max_iter;      /* > 0: iterations, replaces the solver's */
     double epochs;     /* > 0: likewise in passes over the training data; not with max_iter */

@@ -9,6 +9,7 @@
 #include "util/strbuf.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -332,6 +333,19 @@ int h5_dataset_read(const struct h5_dataset *dataset, hsize_t first, hsize_t cou
     if (from >= 0)
         H5Sclose(from);
     return status;
+}
+
+void h5_dataset_expect(const struct h5_dataset *dataset, hsize_t first, hsize_t count)
+{
+    haddr_t at = H5Dget_offset(dataset->id);
+    hsize_t bytes = H5Dget_storage_size(dataset->id) / dataset->dim[0];
+    int fd = at == HADDR_UNDEF ? -1 : open(dataset->path, O_RDONLY | O_CLOEXEC);
+
+    if (fd < 0)
+        return;
+    (void)posix_fadvise(fd, (off_t)(at + first * bytes), (off_t)(count * bytes),
+                        POSIX_FADV_WILLNEED);
+    close(fd);
 }
 
 int h5_dataset_read_all(const struct h5_dataset *dataset, hid_t type, void *out)

@@ -42,6 +42,9 @@ void h5_dataset_close(struct h5_dataset *dataset);
 int h5_dataset_read(const struct h5_dataset *dataset, hsize_t first, hsize_t count, hid_t type,
                     void *out);
 
+/* The system may fetch these from the disk ahead, where they lie in one piece: not in chunks. */
+void h5_dataset_expect(const struct h5_dataset *dataset, hsize_t first, hsize_t count);
+
 /* Reads all of it. */
 int h5_dataset_read_all(const struct h5_dataset *dataset, hid_t type, void *out);
 
