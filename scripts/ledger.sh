@@ -34,14 +34,14 @@ Project Adam, one bit, LARS|H|src/sync/{adam,onebit,lars}.*
 exchange: ranks to a running sync|H|src/exchange/*
 forecast, plan|H|src/forecast/* src/commands/{command_plan,plan_json,plan_print}.*
 libposeidon|H|src/library/*
-snapshots in Caffe'"'"'s two forms|H|src/snapshot/{binary_read,binary_write,checkpoint,checksum,data_words,hdf5_read,hdf5_write,match,snapshot,snapshot_internal}.*
+snapshots in Caffe'"'"'s two forms|H|src/snapshot/{binary_read,binary_write,checkpoint,checkpoint_list,checksum,data_words,hdf5_read,hdf5_write,match,snapshot,snapshot_internal}.*
 kept snapshots, the run and its lock|N|src/snapshot/{snapshot_writer,kept_list,prefix_lock,run_file}.* src/train/run*.*
 weights in other forms|N|src/snapshot/{safetensors,weights}.* src/commands/command_convert_weights.c
 ONNX|N|src/export/{check,export,export_internal,onnx,operators}.* src/commands/command_export.c
 report|N|src/report/{isolated,figures,lines,net_table,outputs,report,table,test_pass,words}.* src/train/result.c
 CSV, TensorBoard|c|src/report/curves.* src/train/metrics.c
 trace, timeline|c|src/trace/* src/timeline/*
-trainer|H|src/train/{compute,course,job,loop,net_exchange,nets,output,parts,place_updates,policy,rates,scores,start_log,test,timing,trainer}.*
+trainer|H|src/train/{average,compute,course,job,loop,net_exchange,nets,output,parts,place_updates,policy,rates,scores,start_log,test,timing,trainer}.*
 dry run, made-up data|c|src/train/{dry_run,fake_data}.*
 agreement of ranks|N|src/train/agree_*.* src/util/{agree,agreement,handshake,ranks}.*
 signals, deadlines|N|src/train/{signals,deadline}.*

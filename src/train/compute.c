@@ -14,15 +14,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int create_tests(struct compute *compute, const struct job *job, const struct layer_env *env)
+static int create_tests(const struct job *job, const struct layer_env *env, const struct net *share,
+                        struct net ***tests, struct test_pass **passes)
 {
-    if (OWN(job->owner, compute->tests, job->defs.ntests + 1, "test nets") ||
-        OWN(job->owner, compute->passes, job->defs.ntests + 1, "test nets"))
+    if (OWN(job->owner, *tests, job->defs.ntests + 1, "test nets") ||
+        OWN(job->owner, *passes, job->defs.ntests + 1, "test nets"))
         return -1;
     for (int i = 0; i < job->defs.ntests; i++)
-        if (net_create(job->defs.tests[i], false, env, compute->net, &compute->tests[i]) ||
-            test_pass_open(&compute->passes[i], compute->tests[i], job->nworkers) ||
-            test_pass_set(&compute->passes[i], job->defs.test_iter[i], env, compute->net))
+        if (net_create(job->defs.tests[i], false, env, share, &(*tests)[i]) ||
+            test_pass_open(&(*passes)[i], (*tests)[i], job->nworkers) ||
+            test_pass_set(&(*passes)[i], job->defs.test_iter[i], env, share))
             return -1;
     return 0;
 }
@@ -53,6 +54,9 @@ int compute_create_nets(struct compute *compute, struct job *job, const struct o
         .fake = true};
     int64_t chw[3] = {job->options->input_chw[0], job->options->input_chw[1],
                       job->options->input_chw[2]};
+    struct average *average = &compute->average;
+    char *said = NULL;
+    int status;
 
     if (chw[0] > 0)
         env.input_chw = chw;
@@ -76,6 +80,8 @@ int compute_create_nets(struct compute *compute, struct job *job, const struct o
                          "layer whose top is the loss",
                          compute->net->def->file);
     compute->net->trace = trace;
+    if (average_create(average, job, &env, compute->net))
+        return -1;
     if (!job->worker)
         return 0;
     if (job_rehearses(job) && !job->blank &&
@@ -85,7 +91,13 @@ int compute_create_nets(struct compute *compute, struct job *job, const struct o
     env.batch = env.row = 0;
     env.trace = NULL;
     env.ranks = NULL; /* workers test unlike numbers of batches */
-    return create_tests(compute, job, &env);
+    if (create_tests(job, &env, compute->net, &compute->tests, &compute->passes))
+        return -1;
+    env.notices = &said; /* the same again */
+    status =
+        average->net ? create_tests(job, &env, average->net, &average->tests, &average->passes) : 0;
+    free(said);
+    return status;
 }
 
 /* ---- data ---- */
@@ -215,14 +227,11 @@ static int build_net(struct compute *compute, const struct job *job, size_t limi
     return limit ? error_context("not ready to train") : -1;
 }
 
-static int build_nets(struct compute *compute, const struct job *job, size_t limit)
+static int build_tests(struct compute *compute, const struct job *job, size_t limit,
+                       struct test_pass *passes)
 {
-    if (!job->worker)
-        return 0;
-    if (build_net(compute, job, limit, compute->net))
-        return -1;
     for (int i = 0; i < job->defs.ntests; i++) {
-        struct test_pass *pass = &compute->passes[i];
+        struct test_pass *pass = &passes[i];
 
         if (build_net(compute, job, limit, pass->net) ||
             (pass->rest && (pass->batches - 1) % job->nworkers == job->rank &&
@@ -230,6 +239,18 @@ static int build_nets(struct compute *compute, const struct job *job, size_t lim
             return error_context("test net #%d", i);
     }
     return 0;
+}
+
+static int build_nets(struct compute *compute, const struct job *job, size_t limit)
+{
+    struct average *average = &compute->average;
+
+    if (!job->worker)
+        return 0;
+    return error_status(build_net(compute, job, limit, compute->net) ||
+                        average_build(average, &compute->engine) ||
+                        build_tests(compute, job, limit, compute->passes) ||
+                        (average->net && build_tests(compute, job, limit, average->passes)));
 }
 
 int compute_build_all(struct compute *compute, const struct job *job, size_t limit)
@@ -370,11 +391,18 @@ int compute_forward(struct compute *compute, const struct job *job, struct sync 
                         net_share_losses(compute->net, job->nworkers, compute->counts, loss));
 }
 
+static void close_tests(const struct job *job, struct net **tests, struct test_pass *passes)
+{
+    for (int i = 0; passes && i < job->defs.ntests; i++) {
+        test_pass_close(&passes[i]);
+        net_destroy(tests[i]);
+    }
+}
+
 void compute_close(struct compute *compute, const struct job *job)
 {
-    for (int i = 0; compute->passes && i < job->defs.ntests; i++) {
-        test_pass_close(&compute->passes[i]);
-        net_destroy(compute->tests[i]);
-    }
+    close_tests(job, compute->tests, compute->passes);
+    close_tests(job, compute->average.tests, compute->average.passes);
+    average_close(&compute->average);
     net_destroy(compute->net);
 }
