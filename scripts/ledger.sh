@@ -18,7 +18,8 @@ replay engine, profiles|H|src/engine/replay/*
 CUDA engine|H|cuda/*
 layers|H|src/layers/*
 net|H|src/net/*
-input: feeder, transform, lists, HDF5, names|H|src/input/{ahead,bad_records,class_names,database,feeder,hdf5,image_input,image_list,list,mean_file,shuffle,source,source_internal,transform,watch}.*
+input: feeder, transform, lists, HDF5, names|H|src/input/{bad_records,class_names,database,feeder,hdf5,image_input,image_list,list,mean_file,source,source_internal,transform,watch}.*
+a new order in each epoch, reading ahead|N|src/input/{ahead,shuffle}.*
 augmentation|c|src/input/augment.*
 LMDB and LevelDB readers|N|src/input/format/kv*.*
 JPEG, PNG, Datum|N|src/input/format/{datum,image,image_internal,jpeg,png}.*
@@ -41,7 +42,8 @@ ONNX|N|src/export/{check,export,export_internal,onnx,operators}.* src/commands/c
 report|N|src/report/{isolated,figures,lines,net_table,outputs,report,table,test_pass,words}.* src/train/result.c
 CSV, TensorBoard|c|src/report/curves.* src/train/metrics.c
 trace, timeline|c|src/trace/* src/timeline/*
-trainer|H|src/train/{average,compute,course,job,loop,net_exchange,nets,output,parts,place_updates,policy,rates,scores,start_log,test,timing,trainer}.*
+trainer|H|src/train/{compute,course,job,loop,net_exchange,nets,output,parts,place_updates,policy,rates,scores,start_log,test,timing,trainer}.*
+moving average of the weights|N|src/train/average.*
 dry run, made-up data|c|src/train/{dry_run,fake_data}.*
 agreement of ranks|N|src/train/agree_*.* src/util/{agree,agreement,handshake,ranks}.*
 signals, deadlines|N|src/train/{signals,deadline}.*
