@@ -392,6 +392,7 @@ int feeder_create(struct source *source, const struct transform *transform,
         return -1;
     }
     f->source = source;
+    source->scattered = o->shuffle != SHUFFLE_NONE;
     f->o = *o;
     f->has_transform = transform != NULL;
     if (transform)

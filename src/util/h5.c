@@ -298,6 +298,19 @@ int h5_dataset_open(hid_t file, const char *path, const char *name, struct h5_da
     return 0;
 }
 
+int h5_dataset_scatter(hid_t file, struct h5_dataset *dataset)
+{
+    hid_t access = H5Pcreate(H5P_DATASET_ACCESS);
+
+    H5Pset_chunk_cache(access, 20001, CACHE_MAX_BYTES, 1.0);
+    H5Dclose(dataset->id);
+    dataset->id = H5Dopen2(file, dataset->name, access);
+    H5Pclose(access);
+    return dataset->id < 0
+               ? h5_error("%s: data set '%s' cannot be opened again", dataset->path, dataset->name)
+               : 0;
+}
+
 void h5_dataset_close(struct h5_dataset *dataset)
 {
     if (dataset->id >= 0)
