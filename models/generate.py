@@ -135,7 +135,7 @@ README.md beside this file has the commands. batch_size counts per rank."""
 def photographs_squeezenet():
     net = Net("SqueezeNet_photographs", "SqueezeNet v1.0, to be fine-tuned: the layers have the names of its first release's weights, except\n"
               "the last, which learns ten times as fast." + PHOTOGRAPHS % "conv_photographs", xavier(), mult=False)
-    data = net.data("photographs", 227, 16, 16, ROUND_MEAN, suffix=".h5", folder="")
+    data = net.data("photographs", 227, 16, 16, ROUND_MEAN, suffix=".h5", folder="", shuffle=True)
     squeezenet_layers(net, data, "1.0", FIRST_RELEASE[:3] + ("conv_photographs", "pool_final"), 17,
                       [Message(lr_mult=10), Message(lr_mult=20, decay_mult=0)], gaussian(0.001), last_relu=False)
     net.loss("pool_final", tops=(1,))
@@ -149,7 +149,7 @@ def photographs_squeezenet():
 def photographs_small():
     net = Net("small_photographs", "A small net, to be trained from scratch: convolutions with BatchNorm, random resized crops and\n"
               "random colours." + PHOTOGRAPHS % "classes", msra(), mult=False)
-    x = net.data("photographs", 224, 16, 16, ROUND_MEAN, suffix=".h5", folder="", scale=0.015625,
+    x = net.data("photographs", 224, 16, 16, ROUND_MEAN, suffix=".h5", folder="", scale=0.015625, shuffle=True,
                  train_only=dict(random_aspect_ratio_param=resized_crops(0.35), distort_param=colors(32, 0.6)))
     for n, (outputs, kernel, stride) in enumerate(((32, 7, 4), (64, 3, 1), (128, 3, 1), (256, 3, 1), (256, 3, 1)), 1):
         x = net.conv("conv%d" % n, x, outputs, kernel, stride, kernel // 2, bias=False)
@@ -300,7 +300,8 @@ def resnet20_cifar10():
     net = Net("resnet20_cifar10", "ResNet-20 for CIFAR-10 (He et al., 2015, section 4.2), with projections where the\n"
               "size changes. Trained as in the paper: images padded by 4 zeros on every side, random crops of 32\n"
               "pixels and mirror images; tested on the whole image. \"poseidon help convert\" says how the files\n"
-              "in data/ are made. The batch counts per rank: 64 on two ranks are the paper's 128.", msra())
+              "in data/ are made. The batch counts per rank: 64 on two ranks are the paper's 128. A solver with the stage\n"
+              "\"recipe\", such as solver_recipe.prototxt, smooths the labels.", msra())
     mean = [125.307, 122.95, 113.865]
     net.layer("Data1", "Data", top=("data", "label"), include=Message(phase=TRAIN),
               transform_param=Message(mirror=True, crop_size=32, mean_value=mean),
@@ -326,7 +327,9 @@ def resnet20_cifar10():
             y = conv(conv(x, width, 3, 2 if grow else 1), width, 3, 1, False)
             x = net.relu(number("ReLU"), net.add(number("Eltwise"), short, y))
     x = net.fc("InnerProduct1", net.global_pool("Pooling1", x), 10)
-    net.loss(x, tops=(1,))
+    net.layer("loss", "SoftmaxWithLoss", (x, "label"), include=Message(stage="recipe"),
+              loss_param=Message(label_smoothing=0.1))
+    net.loss(x, tops=(1,), include=Message(not_stage="recipe"))
     net.write("resnet20_cifar10/train_val.prototxt")
     solver("resnet20_cifar10", "The paper's schedule: 64000 iterations of 128 images, the rate cut at 32000 and 48000.",
            test_iter=100, test_interval=1000, base_lr=0.1, momentum=0.9, weight_decay=0.0001, lr_policy="multistep",

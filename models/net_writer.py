@@ -85,15 +85,15 @@ class Net:
         return tops[0]
 
     def data(self, name, crop, train, test, mean=None, mean_file=None, suffix="", folder="data/", train_only=None,
-             **transform):
-        """train_only: fields of transform_param for the TRAIN phase."""
+             shuffle=None, **transform):
+        """train_only: fields of transform_param for the TRAIN phase; shuffle: its records, in each epoch."""
         for phase, batch, part in ((TRAIN, train, "train"), (TEST, test, "test")):
             self.layer("data", "Data", top=("data", "label"), include=Message(phase=phase),
                        transform_param=Message(mirror=True if phase == TRAIN else None, crop_size=crop,
                                                mean_file=mean_file, mean_value=list(mean or []), **transform,
                                                **(train_only or {} if phase == TRAIN else {})),
                        data_param=Message(source="%s%s-%s%s" % (folder, name, part, suffix), batch_size=batch,
-                                          backend=LMDB))
+                                          backend=LMDB, shuffle=shuffle if phase == TRAIN else None))
         return "data"
 
     def weights(self, count, filler, bias_value, bias):
@@ -144,8 +144,8 @@ class Net:
     def add(self, name, *bottoms):
         return self.layer(name, "Eltwise", bottoms)
 
-    def loss(self, scores, name="loss", weight=None, tops=(1, 5), prefix="", top=None):
-        self.layer(name, "SoftmaxWithLoss", (scores, "label"), top, loss_weight=weight)
+    def loss(self, scores, name="loss", weight=None, tops=(1, 5), prefix="", top=None, **fields):
+        self.layer(name, "SoftmaxWithLoss", (scores, "label"), top, loss_weight=weight, **fields)
         for k in tops:
             accuracy = "accuracy" if tops == (1,) else "%stop-%d" % (prefix, k)
             self.layer(accuracy, "Accuracy", (scores, "label"), include=Message(phase=TEST),

@@ -18,7 +18,8 @@ replay engine, profiles|H|src/engine/replay/*
 CUDA engine|H|cuda/*
 layers|H|src/layers/*
 net|H|src/net/*
-input: feeder, transform, lists, HDF5, names|H|src/input/{bad_records,class_names,database,feeder,hdf5,image_input,image_list,list,mean_file,shuffle,source,source_internal,transform,watch}.*
+input: feeder, transform, lists, HDF5, names|H|src/input/{bad_records,class_names,database,feeder,hdf5,image_input,image_list,list,mean_file,source,source_internal,transform,watch}.*
+a new order in each epoch, reading ahead|N|src/input/{ahead,shuffle}.*
 augmentation|c|src/input/augment.*
 LMDB and LevelDB readers|N|src/input/format/kv*.*
 JPEG, PNG, WebP, Datum|N|src/input/format/{datum,exif,image,image_internal,jpeg,png,webp}.*
@@ -34,7 +35,7 @@ Project Adam, one bit, LARS|H|src/sync/{adam,onebit,lars}.*
 exchange: ranks to a running sync|H|src/exchange/*
 forecast, plan|H|src/forecast/* src/commands/{command_plan,plan_json,plan_print}.*
 libposeidon|H|src/library/*
-snapshots in Caffe'"'"'s two forms|H|src/snapshot/{binary_read,binary_write,checkpoint,checksum,data_words,hdf5_read,hdf5_write,match,snapshot,snapshot_internal}.*
+snapshots in Caffe'"'"'s two forms|H|src/snapshot/{binary_read,binary_write,checkpoint,checkpoint_list,checksum,data_words,hdf5_read,hdf5_write,match,snapshot,snapshot_internal}.*
 kept snapshots, the run and its lock|N|src/snapshot/{snapshot_writer,kept_list,prefix_lock,run_file}.* src/train/run*.*
 weights in other forms|N|src/snapshot/{safetensors,weights}.* src/commands/command_convert_weights.c
 ONNX|N|src/export/{check,export,export_internal,onnx,operators}.* src/commands/command_export.c
@@ -42,6 +43,7 @@ report|N|src/report/{isolated,figures,lines,net_table,outputs,report,table,test_
 CSV, TensorBoard|c|src/report/curves.* src/train/metrics.c
 trace, timeline|c|src/trace/* src/timeline/*
 trainer|H|src/train/{compute,course,job,loop,net_exchange,nets,output,parts,place_updates,policy,rates,scores,start_log,test,timing,trainer}.*
+moving average of the weights|N|src/train/average.*
 dry run, made-up data|c|src/train/{dry_run,fake_data}.*
 agreement of ranks|N|src/train/agree_*.* src/util/{agree,agreement,handshake,ranks}.*
 signals, deadlines|N|src/train/{signals,deadline}.*

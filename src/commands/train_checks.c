@@ -36,7 +36,8 @@ static int settle_fake_data(struct train_request *r)
                                   {"keep", o->keep > 0},
                                   {"keep-best", o->keep_best != NULL},
                                   {"stop-after", o->stop_after > 0},
-                                  {"epochs", o->epochs > 0}};
+                                  {"epochs", o->epochs > 0},
+                                  {"shuffle", o->shuffle}};
     const char *stray = first_given(keeps, (int)(sizeof keeps / sizeof *keeps));
 
     o->fake_data = r->fake_data != NULL;

@@ -94,6 +94,10 @@ static void add_training(struct train_request *r, struct option_rows *rows)
          "normalise in BatchNorm by the mean and variance of all ranks' samples, not of each "
          "rank's",
          .engines = "cpu cuda"},
+        {"shuffle", OPTION_FLAG, &o->shuffle, NULL,
+         "a new order of the training records in each epoch: blocks of 16 neighbours anywhere, and "
+         "every 2048 records of that order among themselves",
+         .engines = "cpu cuda"},
         {"max-iter", OPTION_COUNT, &o->max_iter, "N",
          "iterations, instead of the solver's; a test follows the last one, if the solver tests"},
         {"epochs", OPTION_REAL, &o->epochs, "N",

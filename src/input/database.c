@@ -60,6 +60,13 @@ static int database_read_label(struct source *source, uint64_t number, float *la
     return status;
 }
 
+static void database_expect(struct source *source, uint64_t first, uint64_t count)
+{
+    struct kv *kv = ((struct database *)source)->kv;
+
+    kv->i->expect(kv, first, count);
+}
+
 static void database_close(struct source *source)
 {
     struct database *self = (struct database *)source;
@@ -72,7 +79,7 @@ static void database_close(struct source *source)
 #define DATABASE_SLOTS                                                                             \
     .close = database_close, .read_record = database_read, .read_label = database_read_label
 
-static const struct source_i lmdb_i = {.name = "lmdb", DATABASE_SLOTS};
+static const struct source_i lmdb_i = {.name = "lmdb", DATABASE_SLOTS, .expect = database_expect};
 static const struct source_i leveldb_i = {.name = "leveldb", DATABASE_SLOTS};
 
 int source_open_database(struct kv *kv, bool with_labels, enum image_color color,

@@ -6,7 +6,7 @@
  * state says. A jump only raises the generation: what was begun for the old one is dropped. */
 #include "input/feeder.h"
 
-#include "input/shuffle.h"
+#include "input/ahead.h"
 #include "input/source_internal.h"
 #include "util/clock.h"
 #include "util/alloc.h"
@@ -43,6 +43,7 @@ struct feeder {
     bool has_transform;
     struct transform transform;
     struct bad_records bad;
+    struct ahead ahead;
     struct feeder_options o;
     size_t elems[SOURCE_MAX_FIELDS]; /* floats of one delivered sample */
     size_t bytes[SOURCE_MAX_FIELDS]; /* one record as the source gives it */
@@ -191,13 +192,8 @@ static int sample_fill(struct feeder *f, const struct slot *slot, int sample, st
 /* With the mutex held: a slot that has jobs to give out, NULL for none. */
 static struct slot *slot_with_jobs(struct feeder *f)
 {
-    uint64_t row = f->o.row > 0 ? (uint64_t)f->o.row : 1, batch = (uint64_t)f->o.batch;
-    uint64_t before = f->o.before, turn = f->o.turn, pass = f->begin_pass;
+    uint64_t row = (uint64_t)f->o.row, pass = f->begin_pass;
 
-    if (turn == 0) {
-        before = row * batch * (uint64_t)f->o.rank;
-        turn = row * batch * (uint64_t)f->o.nranks;
-    }
     if (f->filling || f->failed)
         return f->filling;
     for (int i = 0; i < f->o.depth; i++) {
@@ -209,7 +205,8 @@ static struct slot *slot_with_jobs(struct feeder *f)
         slot->begun = trace_begin(f->o.trace);
         slot->generation = f->generation;
         slot->pass = f->begin_pass++;
-        slot->first = f->first_sample + pass / row * turn + before + pass % row * batch;
+        slot->first = f->first_sample + pass / row * f->o.turn + f->o.before +
+                      pass % row * (uint64_t)f->o.batch;
         slot->next = slot->running = 0;
         slot->failed_job = -1;
         f->filling = slot;
@@ -259,12 +256,15 @@ static void job_failed(struct feeder *f, struct slot *slot, int job)
 /* Entered and left with the mutex held; does one job without it. */
 static void job_do(struct feeder *f, struct slot *slot, struct record *record)
 {
+    uint64_t start = f->first_sample;
     int job = slot->next++, status;
 
     if (slot->next == f->njobs)
         slot_exhaust(f, slot);
     slot->running++;
     pthread_mutex_unlock(&f->workers->mutex);
+    if (job == 0)
+        ahead_ask(&f->ahead, start, slot->first);
     status = (job == 0 && watch_look(&f->source->watch, f->o.care.say, f->o.care.context)) ||
              (f->source->i->read_record ? sample_fill(f, slot, job, record)
                                         : batch_fill(f, slot, record));
@@ -331,10 +331,12 @@ static int field_create(struct feeder *f, int i, struct slot *slot)
 
 static int buffers_create(struct feeder *f)
 {
+    const struct order order = order_of(f);
     size_t batch = (size_t)f->o.batch;
 
     if (OWN(&f->owner, f->slot, f->o.depth, "the feeder's slots") ||
-        OWN(&f->owner, f->pick, batch, "the feeder's picks"))
+        OWN(&f->owner, f->pick, batch, "the feeder's picks") ||
+        ahead_open(&f->ahead, &f->owner, f->source, &order, &f->o))
         return -1;
     for (int i = 0; i < f->source->nfields; i++) {
         const struct source_field *field = &f->source->field[i];
@@ -395,10 +397,17 @@ int feeder_create(struct source *source, const struct transform *transform,
         return -1;
     }
     f->source = source;
+    source->scattered = o->shuffle != SHUFFLE_NONE;
     f->o = *o;
     f->has_transform = transform != NULL;
     if (transform)
         f->transform = *transform;
+    f->o.row = o->row > 0 ? o->row : 1;
+    if (o->turn == 0) {
+        uint64_t each = (uint64_t)f->o.row * (uint64_t)o->batch;
+        f->o.before = each * (uint64_t)o->rank;
+        f->o.turn = each * (uint64_t)o->nranks;
+    }
     f->first_sample = o->first_sample;
     f->njobs = source->i->read_record ? o->batch : 1;
     if (bad_records_open(&f->bad, &o->care) || feeder_options_check(f) || buffers_create(f) ||
@@ -548,6 +557,7 @@ void feeder_destroy(struct feeder *f)
     for (int t = 0; t < nthreads; t++)
         record_free(&f->record[t]);
     bad_records_close(&f->bad);
+    ahead_close(&f->ahead);
     owner_free(&f->owner);
     transform_free(&f->transform);
     source_close(f->source);

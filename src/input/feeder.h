@@ -13,6 +13,7 @@
 
 #include "engine/engine.h"
 #include "input/bad_records.h"
+#include "input/shuffle.h"
 #include "input/source.h"
 #include "input/transform.h"
 #include "trace/trace.h"
@@ -26,7 +27,7 @@ struct feeder_options {
     uint64_t first_sample; /* where pass 0 of rank 0 starts */
     uint64_t seed;
     int layer_index;
-    bool shuffle;    /* a new permutation of the records every epoch */
+    enum shuffle shuffle;
     int depth;       /* batches in the ring, the borrowed one included; >= 2 */
     int max_threads; /* for sources of single records; 0: the cores of this process, or 2 */
     bool bytes; /* field 0 is delivered as bytes that are cut out (feeder_bytes), for an engine that

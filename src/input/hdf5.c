@@ -29,7 +29,8 @@ struct hdf5_source {
     bool images;          /* fields follow the image rules, not HDF5Data's */
     int nparts;
     struct part *part;
-    int open; /* which part is open, -1 for none */
+    int open;       /* which part is open, -1 for none */
+    bool scattered; /* it is open for reading in a random order */
     hid_t file;
     struct h5_dataset dataset[SOURCE_MAX_FIELDS];
 };
@@ -103,9 +104,10 @@ static int part_open(struct hdf5_source *self, int p)
     const char *path = self->part[p].path;
     hid_t file;
 
-    if (self->open == p)
+    if (self->open == p && self->scattered == source->scattered)
         return 0;
     part_close(self);
+    self->scattered = source->scattered;
     if (h5_file_open(path, &file))
         return -1;
     for (int f = 0; f < source->nfields; f++)
@@ -117,6 +119,7 @@ static int part_open(struct hdf5_source *self, int p)
         const struct h5_dataset *d = &self->dataset[f], *d0 = &self->dataset[0];
 
         if (h5_dataset_open(file, path, source->field[f].name, &self->dataset[f]) ||
+            (self->scattered && h5_dataset_scatter(file, &self->dataset[f])) ||
             field_describe(self, f, &now))
             goto fail;
         if (d->dim[0] != d0->dim[0]) {
@@ -198,6 +201,18 @@ static int hdf5_read(struct source *source, uint64_t first, uint64_t count, void
     return status;
 }
 
+static void hdf5_expect(struct source *source, uint64_t first, uint64_t count)
+{
+    struct hdf5_source *self = self_of(source);
+    const struct part *part = &self->part[part_find(self, first)];
+
+    h5_lock();
+    if (self->open >= 0 && part == &self->part[self->open] &&
+        first + count <= part->first + part->count)
+        h5_dataset_expect(&self->dataset[0], first - part->first, count);
+    h5_unlock();
+}
+
 static void hdf5_close(struct source *source)
 {
     struct hdf5_source *self = self_of(source);
@@ -216,6 +231,7 @@ static const struct source_i hdf5_source_i = {
     .name = "hdf5",
     .close = hdf5_close,
     .read = hdf5_read,
+    .expect = hdf5_expect,
 };
 
 static struct hdf5_source *self_create(const char *path, int nnames, const char *const *names,

@@ -29,14 +29,39 @@ uint64_t order_shuffled(const struct rng *rng, uint64_t place, uint64_t n)
     return place;
 }
 
+uint64_t order_window(const struct order *order, uint64_t sample, uint64_t *size)
+{
+    uint64_t place = sample % order->nrecords, first = place - place % ORDER_WINDOW;
+
+    *size = order->nrecords - first < ORDER_WINDOW ? order->nrecords - first : ORDER_WINDOW;
+    return sample - place % ORDER_WINDOW;
+}
+
+static uint64_t record_in_windows(const struct order *order, uint64_t sample)
+{
+    uint64_t n = order->nrecords, size, first = order_window(order, sample, &size);
+    uint64_t nblocks = (n + ORDER_BLOCK - 1) / ORDER_BLOCK;
+    struct rng rng = rng_make(order->seed, RNG_WINDOWS, 1, first);
+    uint64_t place = first % n + order_shuffled(&rng, sample - first, size);
+
+    rng = rng_make(order->seed, RNG_WINDOWS, 0, sample / n);
+    do /* the last block may lack records: what falls there is sent on, as above */
+        place =
+            order_shuffled(&rng, place / ORDER_BLOCK, nblocks) * ORDER_BLOCK + place % ORDER_BLOCK;
+    while (place >= n);
+    return place;
+}
+
 uint64_t order_record(const struct order *order, uint64_t sample)
 {
     uint64_t n = order->nrecords;
     struct rng rng;
 
     assert(n > 0);
-    if (!order->shuffle)
+    if (order->shuffle == SHUFFLE_NONE)
         return sample % n;
+    if (order->shuffle == SHUFFLE_WINDOWS)
+        return record_in_windows(order, sample);
     rng = rng_make(order->seed, RNG_SHUFFLE, order->layer, sample / n);
     return order_shuffled(&rng, sample % n, n);
 }

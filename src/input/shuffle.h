@@ -13,9 +13,21 @@
  * permutation of 0 .. n-1 that the sequence of draws decides. */
 uint64_t order_shuffled(const struct rng *rng, uint64_t place, uint64_t n);
 
-/* The order of a layer's samples: epoch after epoch of its records, each shuffled anew. */
+/* How the records of an epoch are shuffled, each epoch anew. */
+enum shuffle {
+    SHUFFLE_NONE, /* they keep the source's order */
+    SHUFFLE_ALL,  /* each may be anywhere; layers of a net are shuffled unlike each other */
+    /* Blocks of ORDER_BLOCK neighbours may be anywhere, and in every ORDER_WINDOW records of that
+     * order each record: a disk that seeks slowly is read by blocks (input/ahead.h). Layers of as
+     * many records stay in step, such as one of images and one of their labels. */
+    SHUFFLE_WINDOWS,
+};
+
+enum { ORDER_BLOCK = 16, ORDER_WINDOW = 128 * ORDER_BLOCK };
+
+/* The order of a layer's samples: epoch after epoch of its records. */
 struct order {
-    bool shuffle;
+    enum shuffle shuffle;
     uint64_t seed;
     uint32_t layer; /* its index */
     uint64_t nrecords;
@@ -29,6 +41,9 @@ struct pick {
 };
 
 uint64_t order_record(const struct order *order, uint64_t sample);
+
+/* The window of SHUFFLE_WINDOWS that a sample is in: its first sample; *size: how many it has. */
+uint64_t order_window(const struct order *order, uint64_t sample, uint64_t *size);
 
 /* Those of samples first .. first+batch-1, in the order of reading: shuffled ones in that of
  * records, so that a compressed chunk is opened at most once per batch. */

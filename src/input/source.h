@@ -55,6 +55,9 @@ struct source_i {
     int (*read_record)(struct source *source, uint64_t number, struct record *out);
     /* Beside read_record: the label alone, without decoding; NULL: that is not possible. */
     int (*read_label)(struct source *source, uint64_t number, float *label);
+    /* `count` records from `first` on will be read soon: the system may fetch them by then. Any
+     * thread at any time; what goes wrong is for the reading to say. NULL: nothing comes of it. */
+    void (*expect)(struct source *source, uint64_t first, uint64_t count);
 };
 
 /* One thing a record holds: an image, a label, one of HDF5Data's named data sets. */
@@ -71,6 +74,7 @@ struct source {
     char *path;         /* owned; as opened, for messages */
     struct watch watch; /* the files that were opened; the feeder looks at them */
     uint64_t nrecords;  /* > 0 */
+    bool scattered;     /* records are read in a random order, as the feeder says */
     int nfields;
     struct source_field field[SOURCE_MAX_FIELDS];
 };

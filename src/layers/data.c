@@ -62,11 +62,15 @@ static int data_setup(struct layer *layer, const struct layer_env *env)
     state = data_make_state(layer, env, p->has_batch_size, p->batch_size, p->rand_skip);
     if (!state || data_forced_color(layer, &color) || data_notices(layer, env, p))
         return -1;
+    if (p->shuffle && layer->train)
+        state->options.shuffle = SHUFFLE_WINDOWS;
     if (p->prefetch > 2)
         state->options.depth = p->prefetch < 64 ? (int)p->prefetch : 64;
     look.source = p->source;
     look.own = IS_OWN(p);
-    look.mixes = "'poseidon convert images' shuffles a folder, and a list with --shuffle";
+    look.mixes =
+        "train --shuffle mixes them, and 'poseidon convert images' shuffles a folder, and a "
+        "list with --shuffle";
     look.known[0] = color == IMAGE_GRAY ? 1 : color == IMAGE_COLOR ? 3 : 0;
     return data_set_up(layer, env, &look);
 }
@@ -126,7 +130,8 @@ static int image_data_setup(struct layer *layer, const struct layer_env *env)
     if ((p->has_scale || p->has_mirror || p->has_crop_size || p->mean_file) &&
         data_notice_transform(layer, env, "image_data_param"))
         return -1;
-    state->options.shuffle = p->shuffle;
+    if (p->shuffle)
+        state->options.shuffle = SHUFFLE_ALL;
     return data_set_up(
         layer, env,
         &(struct data_look){
@@ -188,7 +193,8 @@ static int hdf5_data_setup(struct layer *layer, const struct layer_env *env)
     state = data_make_state(layer, env, p->has_batch_size, p->batch_size, 0);
     if (!state)
         return -1;
-    state->options.shuffle = p->shuffle;
+    if (p->shuffle)
+        state->options.shuffle = SHUFFLE_ALL;
     return data_set_up(
         layer, env,
         &(struct data_look){.source = p->source,

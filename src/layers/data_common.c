@@ -56,6 +56,7 @@ struct data *data_make_state(struct layer *layer, const struct layer_env *env, b
         .first_sample = env->first_sample,
         .seed = env->seed,
         .layer_index = layer->index,
+        .shuffle = env->shuffle && layer->train ? SHUFFLE_WINDOWS : SHUFFLE_NONE,
         .depth = 4,
         .care = env->care,
         .trace = env->trace,

@@ -39,6 +39,7 @@ struct layer_env {
     const struct op_ranks *ranks;  /* by which BatchNorm in training takes the batch of all ranks
                                       (train --sync-bn); borrowed, outlives the net's ops; NULL:
                                       each rank normalises by its own */
+    bool shuffle;                  /* data layers of TRAIN have a new order in each epoch */
     bool no_bias_decay;  /* parameters of one axis have decay_mult 0, whatever the file says */
     struct trace *trace; /* feeders record there when they read; borrowed; NULL: they do not */
     char **notices; /* things to say aloud are appended here, one a line; owned by the caller */

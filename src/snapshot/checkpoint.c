@@ -8,8 +8,6 @@
 #include "util/strbuf.h"
 
 #include <assert.h>
-#include <dirent.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -134,32 +132,45 @@ static struct snapshot_blob *describe_history(const struct net *net, int nhistor
 }
 
 struct checkpoint {
-    const struct net *net; /* borrowed */
+    const struct net *net;     /* borrowed, as is the next */
+    const struct net *average; /* NULL: none is kept */
     struct train_state state;
-    struct snapshot_owner owner;   /* owned copies */
-    struct snapshot_owner data;    /* what there is to say of the data; owned */
-    struct snapshot_layer *layers; /* of the net, with pointers into `values` */
-    struct snapshot_blob *blobs;   /* of the history, with pointers into it */
-    int nhistory, nblobs;          /* blocks, and blobs of all of them */
-    float *values, *history;       /* blocks as in the arenas, one behind another */
+    struct snapshot_owner owner;     /* owned copies */
+    struct snapshot_owner data;      /* what there is to say of the data; owned */
+    struct snapshot_layer *layers;   /* of the net, with pointers into `values` */
+    struct snapshot_layer *averages; /* the same into the last block; NULL: none is kept */
+    struct snapshot_blob *blobs;     /* of the history, with pointers into it */
+    int nhistory, nblobs;            /* blocks but the average, and blobs of all of them */
+    float *values, *history;         /* blocks as in the arenas, one behind another */
 };
 
-int checkpoint_create(const struct net *net, int nhistory, struct checkpoint **out)
+static float *average_of(const struct checkpoint *checkpoint)
+{
+    return checkpoint->history + (size_t)checkpoint->nhistory * checkpoint->net->elems;
+}
+
+int checkpoint_create(const struct net *net, int nhistory, const struct net *average,
+                      struct checkpoint **out)
 {
     struct checkpoint *made = alloc_array(1, sizeof *made, "a snapshot");
-    size_t bytes = ((size_t)nhistory + 1) * net->elems * sizeof(float);
+    const int nblocks = nhistory + (average != NULL);
+    size_t bytes = ((size_t)nblocks + 1) * net->elems * sizeof(float);
 
     *out = made;
     if (!made)
         return -1;
     made->net = net;
+    made->average = average;
     made->nhistory = nhistory;
-    made->nblobs = nhistory * net->nparams;
+    made->nblobs = nblocks * net->nparams;
     made->values = alloc_array(1, bytes, "the copy that is saved");
     made->history = made->values ? made->values + net->elems : NULL;
     made->layers = made->values ? describe_layers(net, made->values) : NULL;
-    made->blobs = made->layers ? describe_history(net, nhistory, made->history) : NULL;
-    if (!made->blobs || checkpoint_describe_data(net, &made->data)) {
+    made->blobs = made->layers ? describe_history(net, nblocks, made->history) : NULL;
+    if (average && made->blobs)
+        made->averages = describe_layers(net, average_of(made));
+    if (!made->blobs || (average && !made->averages) ||
+        checkpoint_describe_data(net, &made->data)) {
         checkpoint_destroy(made);
         *out = NULL;
         return -1;
@@ -177,6 +188,7 @@ void checkpoint_destroy(struct checkpoint *checkpoint)
     snapshot_owner_free(&checkpoint->data);
     free(checkpoint->values);
     free(checkpoint->layers);
+    free(checkpoint->averages);
     free(checkpoint->blobs);
     free(checkpoint);
 }
@@ -197,7 +209,8 @@ int checkpoint_fill(struct checkpoint *checkpoint, const float *history,
         return -1;
     checkpoint->state = *state;
     return take_values(net, checkpoint->values) ||
-                   take_history(net, checkpoint->nhistory, checkpoint->history, history)
+                   take_history(net, checkpoint->nhistory, checkpoint->history, history) ||
+                   (checkpoint->average && take_values(checkpoint->average, average_of(checkpoint)))
                ? CHECKPOINT_NOT_FINITE
                : 0;
 }
@@ -237,39 +250,77 @@ static struct words describe_parameters(const struct net *net, float *values, in
     return words;
 }
 
-/* Both files under names that are there. */
+static int write_model(const struct checkpoint *checkpoint, const char *path, float *values,
+                       const struct snapshot_layer *layers, bool binary)
+{
+    const struct net *net = checkpoint->net;
+    struct words parameters = describe_parameters(net, values, checkpoint->state.iteration);
+    struct snapshot_owner owner = checkpoint->owner;
+
+    owner.parameters = parameters.text;
+    owner.classes = checkpoint->data.classes;
+    owner.preparation = checkpoint->data.preparation;
+    return binary ? snapshot_write_model_binary(path, &owner, net->def, layers, net->nlayers)
+                  : snapshot_write_model(path, &owner, layers, net->nlayers);
+}
+
+static int write_average(const struct checkpoint *checkpoint, const char *model, bool binary,
+                         struct log *log)
+{
+    char *path = snapshot_average_path(model);
+    int status = -1;
+
+    if (path)
+        status =
+            write_model(checkpoint, path, average_of(checkpoint), checkpoint->averages, binary);
+    if (!status)
+        LOG_INFO(log, "Snapshotting the average of the weights to %s", path);
+    free(path);
+    return status;
+}
+
+void checkpoint_drop_average(const char *model)
+{
+    char *path = snapshot_average_path(model);
+
+    if (path)
+        (void)unlink(path);
+    free(path);
+}
+
+/* Both files under names that are there, and the average beside them. */
 static int write_files(const struct checkpoint *checkpoint, char *model, const char *path,
                        bool binary, struct log *log)
 {
     struct train_state state = checkpoint->state;
     const struct net *net = checkpoint->net;
     struct words parameters = describe_parameters(net, checkpoint->values, state.iteration);
-    struct snapshot_owner owner = checkpoint->owner;
     const char *form = binary ? "binary proto" : "HDF5";
     struct snapshot_state file = {.iter = (int32_t)state.iteration,
                                   .current_step = state.current_step,
                                   .learned_net = model,
                                   .has_data_cursor = true,
                                   .data_cursor = state.cursor,
-                                  .owner = owner};
+                                  .owner = checkpoint->owner};
     int status;
 
-    file.owner.parameters = owner.parameters = parameters.text;
+    file.owner.parameters = parameters.text;
     file.owner.memory = state.memory; /* "" is not written */
     file.owner.residuals = state.residuals;
-    owner.classes = checkpoint->data.classes;
-    owner.preparation = checkpoint->data.preparation;
-    status = binary ? snapshot_write_model_binary(model, &owner, net->def, checkpoint->layers,
-                                                  net->nlayers)
-                    : snapshot_write_model(model, &owner, checkpoint->layers, net->nlayers);
+    status = write_model(checkpoint, model, checkpoint->values, checkpoint->layers, binary);
     if (status)
         return status;
-    status = binary
-                 ? snapshot_write_state_binary(path, &file, checkpoint->blobs, checkpoint->nblobs)
-                 : snapshot_write_state(path, &file, checkpoint->blobs, checkpoint->nblobs);
+    if (checkpoint->average)
+        status = write_average(checkpoint, model, binary, log);
+    if (!status)
+        status =
+            binary ? snapshot_write_state_binary(path, &file, checkpoint->blobs, checkpoint->nblobs)
+                   : snapshot_write_state(path, &file, checkpoint->blobs, checkpoint->nblobs);
     if (status) {
-        if (access(path, F_OK) != 0) /* a model without its state is of no use, and takes room */
+        if (access(path, F_OK) != 0) { /* a model without its state is of no use, and takes room */
             unlink(model);
+            checkpoint_drop_average(model);
+        }
         return status;
     }
     /* Caffe says so before; who reads these lines wants to know that the files are there */
@@ -294,6 +345,8 @@ int checkpoint_write(const struct checkpoint *checkpoint, const char *prefix, bo
 
     if (!status && !checkpoint->state.residuals[0]) /* of one that had this name before */
         checkpoint_drop_residuals(prefix, iteration, NULL);
+    if (!status && !checkpoint->average)
+        checkpoint_drop_average(model);
     free(model);
     free(path);
     return status == SNAPSHOT_NOT_WRITTEN ? CHECKPOINT_NOT_WRITTEN : status ? -1 : 0;
@@ -461,99 +514,6 @@ done:
     }
     free(blobs);
     return status;
-}
-
-/* N of NAME_iter_N.solverstate or .solverstate.h5; -1: it is no such file. */
-static int64_t iteration_of(const char *file, const char *name)
-{
-    size_t length = strlen(name);
-    char *end;
-    long long iteration;
-
-    if (strncmp(file, name, length) || strncmp(file + length, "_iter_", 6))
-        return -1;
-    file += length + 6;
-    if (*file < '0' || *file > '9')
-        return -1;
-    errno = 0;
-    iteration = strtoll(file, &end, 10);
-    return errno || (strcmp(end, ".solverstate") && strcmp(end, ".solverstate.h5")) ? -1
-                                                                                    : iteration;
-}
-
-int checkpoint_read_owner(const char *path, struct snapshot_owner *owner)
-{
-    struct snapshot_state state;
-
-    *owner = (struct snapshot_owner){.run = NULL};
-    if (snapshot_peek_state(path, &state))
-        return -1;
-    *owner = state.owner;
-    state.owner = (struct snapshot_owner){.run = NULL};
-    snapshot_state_free(&state);
-    return 0;
-}
-
-static int add_entry(struct checkpoint_list *list, const char *folder, const char *file,
-                     int64_t iteration)
-{
-    struct checkpoint_entry *entry;
-    struct strbuf path = {0};
-
-    if (ALLOC_ROOM(list->entries, list->count, "a list of snapshots"))
-        return -1;
-    strbuf_printf(&path, "%s%s", folder, file);
-    entry = &list->entries[list->count];
-    *entry = (struct checkpoint_entry){.path = strbuf_take(&path), .iteration = iteration};
-    return entry->path ? list->count++, 0 : -1;
-}
-
-static int newest_first(const void *left, const void *right)
-{
-    const struct checkpoint_entry *a = left, *b = right;
-
-    return a->iteration != b->iteration ? (a->iteration < b->iteration ? 1 : -1)
-                                        : strcmp(a->path, b->path);
-}
-
-int checkpoint_list_create(const char *prefix, struct checkpoint_list *list)
-{
-    const char *slash = strrchr(prefix, '/'), *name = slash ? slash + 1 : prefix;
-    char *folder = slash ? strndup(prefix, (size_t)(name - prefix)) : strdup("");
-    DIR *dir = folder ? opendir(*folder ? folder : "./") : NULL;
-    int status = 0;
-
-    *list = (struct checkpoint_list){.entries = NULL};
-    if (!dir)
-        status = folder ? error_set("cannot look for snapshots in '%s': %s",
-                                    *folder ? folder : "./", strerror(errno))
-                        : error_memory(strlen(prefix), "a snapshot's name");
-    for (const struct dirent *entry; !status && (entry = readdir(dir)) != NULL;) {
-        int64_t iteration = iteration_of(entry->d_name, name);
-        if (iteration >= 0)
-            status = add_entry(list, folder, entry->d_name, iteration);
-    }
-    if (dir)
-        closedir(dir);
-    free(folder);
-    if (list->count > 0)
-        qsort(list->entries, (size_t)list->count, sizeof *list->entries, newest_first);
-    for (int i = 0; i < list->count; i++)
-        if (checkpoint_read_owner(list->entries[i].path, &list->entries[i].owner))
-            error_clear(); /* who resumes from it says why */
-    if (status)
-        checkpoint_list_free(list);
-    return status;
-}
-
-void checkpoint_list_free(struct checkpoint_list *list)
-{
-    for (int i = 0; i < list->count; i++) {
-        free(list->entries[i].path);
-        snapshot_owner_free(&list->entries[i].owner);
-    }
-    free(list->entries);
-    *list = (struct checkpoint_list){.entries = NULL};
 }
 
 /* Weights that have nothing, or not all that is needed, are those of another net. */

@@ -23,12 +23,17 @@ struct train_state {
 struct checkpoint;
 
 /* Allocates a checkpoint for the parameters of `net`, which must outlive it, and for nhistory
- * blocks of net->elems floats. *out is the caller's, for checkpoint_destroy. */
-int checkpoint_create(const struct net *net, int nhistory, struct checkpoint **out);
+ * blocks of net->elems floats. average: the net whose parameters are the moving average of the
+ * weights of `net`, which must outlive it, too; NULL: none. The average is saved as the last block
+ * of the state's history and as a model of its own. *out is the caller's, for checkpoint_destroy.
+ */
+int checkpoint_create(const struct net *net, int nhistory, const struct net *average,
+                      struct checkpoint **out);
 
-/* Copies the net's values (host memory), the history (nhistory blocks in the layout of the net's
- * arenas), state and owner. Returns 0; CHECKPOINT_NOT_FINITE if a value is NaN or infinite, with a
- * message that names layer and number (the checkpoint is then empty); -1 without memory. */
+/* Copies the values of the net and of its average (host memory), the history (nhistory blocks in
+ * the layout of the net's arenas), state and owner. Returns 0; CHECKPOINT_NOT_FINITE if a value is
+ * NaN or infinite, with a message that names layer and number (the checkpoint is then empty); -1
+ * without memory. */
 enum { CHECKPOINT_NOT_WRITTEN = 1, CHECKPOINT_NOT_FINITE };
 int checkpoint_fill(struct checkpoint *checkpoint, const float *history,
                     const struct train_state *state, const struct snapshot_owner *owner);
@@ -43,10 +48,11 @@ int checkpoint_check_names(const struct net *net);
 /* The iteration of the copied state. */
 int64_t checkpoint_iteration(const struct checkpoint *checkpoint);
 
-/* Writes PREFIX_iter_N.caffemodel.h5, then PREFIX_iter_N.solverstate.h5, each whole or not at all,
- * so that every state on disk has its model. binary: Caffe's binary form, without ".h5". Returns 0;
- * CHECKPOINT_NOT_WRITTEN with a message if the file system refused, so that a later attempt may
- * succeed; -1 if the files cannot be composed. Any one thread; rank 0. */
+/* Writes PREFIX_iter_N.caffemodel.h5, with an average PREFIX_iter_N.average.caffemodel.h5, then
+ * PREFIX_iter_N.solverstate.h5, each whole or not at all, so that every state on disk has its
+ * model. binary: Caffe's binary form, without ".h5". Returns 0; CHECKPOINT_NOT_WRITTEN with a
+ * message if the file system refused, so that a later attempt may succeed; -1 if the files cannot
+ * be composed. Any one thread; rank 0. */
 int checkpoint_write(const struct checkpoint *checkpoint, const char *prefix, bool binary,
                      struct log *log);
 
@@ -60,6 +66,9 @@ int checkpoint_write_residuals(const struct net *net, const char *prefix, char *
 /* Reads the residuals file NUMBER beside the model at path `model` into `arena`. Fails if the file
  * is damaged or of another net. */
 int checkpoint_read_residuals(const struct net *net, const char *model, int number, float *arena);
+
+/* Removes the average's file beside the model at path `model`, if there is one. */
+void checkpoint_drop_average(const char *model);
 
 /* Removes all residuals files of an iteration, unless the solver state at path `state` exists: then
  * they may belong to it. */

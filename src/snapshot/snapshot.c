@@ -42,6 +42,18 @@ char *snapshot_state_path(const char *prefix, int64_t iter, bool binary)
     return path_of_iteration(prefix, iter, ".solverstate", binary);
 }
 
+char *snapshot_average_path(const char *model_path)
+{
+    const char *ending = strstr(model_path, MODEL), *next;
+    struct strbuf path = {0};
+
+    assert(ending);
+    while ((next = strstr(ending + 1, MODEL)))
+        ending = next;
+    strbuf_printf(&path, "%.*s.average%s", (int)(ending - model_path), model_path, ending);
+    return strbuf_take(&path);
+}
+
 char *snapshot_residuals_path(const char *model_path, int number)
 {
     struct strbuf path = {0};

@@ -99,6 +99,10 @@ enum { SNAPSHOT_BEST = -1 };
 char *snapshot_model_path(const char *prefix, int64_t iter, bool binary);
 char *snapshot_state_path(const char *prefix, int64_t iter, bool binary);
 
+/* "<prefix>_iter_<iter>.average.caffemodel", with the model's ending, beside the model at that
+ * path. Likewise. */
+char *snapshot_average_path(const char *model_path);
+
 /* "<prefix>_iter_<iter>.residuals.<number>", beside the model at that path. Likewise. */
 char *snapshot_residuals_path(const char *model_path, int number);
 

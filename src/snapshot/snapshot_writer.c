@@ -96,6 +96,8 @@ static void remove_one(const struct snapshot_writer *writer, int64_t iteration)
     if (old.state && old.model && (unlink(old.state) == 0 || errno == ENOENT) &&
         unlink(old.model) != 0 && errno != ENOENT)
         LOG_WARNING(writer->options.log, "cannot remove '%s': %s", old.model, strerror(errno));
+    if (old.state && old.model && access(old.state, F_OK) != 0)
+        checkpoint_drop_average(old.model);
     checkpoint_drop_residuals(writer->options.prefix, iteration, old.state);
     pair_free(&old);
 }
@@ -323,7 +325,8 @@ int snapshot_writer_create(const struct snapshot_writer_options *options,
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_cond_init(&writer->changed, &attributes);
     pthread_condattr_destroy(&attributes);
-    if (checkpoint_create(options->net, options->nhistory, &writer->slots[0].copy)) {
+    if (checkpoint_create(options->net, options->nhistory, options->average,
+                          &writer->slots[0].copy)) {
         snapshot_writer_destroy(writer);
         return -1;
     }
@@ -424,7 +427,7 @@ static int fill(struct snapshot_writer *writer, const float *history,
 
     if (writer->hopeless)
         return report_hopeless(writer);
-    if (!slot->copy && checkpoint_create(o->net, o->nhistory, &slot->copy))
+    if (!slot->copy && checkpoint_create(o->net, o->nhistory, o->average, &slot->copy))
         return -1;
     assert(!writer->busy && !slot->full); /* else the copy is changed while it is written */
     slot->begun = clock_seconds();

@@ -17,14 +17,16 @@
 struct snapshot_writer;
 
 struct snapshot_writer_options {
-    const char *prefix;    /* borrowed */
-    bool binary;           /* Caffe's binary form */
-    const struct net *net; /* borrowed, outlives the writer */
-    int nhistory;          /* blocks of net->elems floats */
-    int keep;              /* > 0: snapshots that stay, besides the best one; the writer removes the
-                              oldest it knows of after each new one. 0: all stay */
-    struct log *log;       /* borrowed */
-    void *context;         /* first argument of the three functions below; borrowed */
+    const char *prefix;        /* borrowed */
+    bool binary;               /* Caffe's binary form */
+    const struct net *net;     /* borrowed, outlives the writer */
+    int nhistory;              /* blocks of net->elems floats */
+    const struct net *average; /* the moving average of the net's weights, in host memory at every
+                                  save; borrowed, outlives the writer; NULL: none */
+    int keep;        /* > 0: snapshots that stay, besides the best one; the writer removes the
+                        oldest it knows of after each new one. 0: all stay */
+    struct log *log; /* borrowed */
+    void *context;   /* first argument of the three functions below; borrowed */
     /* Writer's thread, before each file: fails if the prefix is no longer this run's. */
     int (*check)(void *context);
     /* Writer's thread: the snapshot of this iteration is on disk. */

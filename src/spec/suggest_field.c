@@ -53,8 +53,7 @@ static const struct {
      "TransformationParameter.use_gpu_transform TransformationParameter.forward_packing "
      "TransformationParameter.display"},
     {"NVIDIA (NVCaffe) or Intel", "BatchNormParameter.bias_filler BatchNormParameter.scale_filler "
-                                  "BatchNormParameter.engine LossParameter.label_smoothing "
-                                  "DataParameter.shuffle TransformationParameter.crop_h "
+                                  "BatchNormParameter.engine TransformationParameter.crop_h "
                                   "TransformationParameter.crop_w video_data_param"},
     {"NVIDIA (NVCaffe)",
      "BatchNormParameter.scale_bias SolverParameter.larc SolverParameter.larc_policy "

@@ -169,6 +169,8 @@ int agree_job_describe(const struct job *job, const struct net *net, struct strb
         agreement_put(about, "max_iter", "%d", job->max_iter);
     if (job->options->reproducible)
         agreement_put(about, "--reproducible", "%d", job->batch);
+    if (job->options->shuffle)
+        agreement_put(about, "--shuffle", "yes");
     if (job->options->sync_bn)
         agreement_put(about, "--sync-bn", "yes");
     if (job->processors)

@@ -15,15 +15,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int create_tests(struct compute *compute, const struct job *job, const struct layer_env *env)
+static int create_tests(const struct job *job, const struct layer_env *env, const struct net *share,
+                        struct net ***tests, struct test_pass **passes)
 {
-    if (OWN(job->owner, compute->tests, job->defs.ntests + 1, "test nets") ||
-        OWN(job->owner, compute->passes, job->defs.ntests + 1, "test nets"))
+    if (OWN(job->owner, *tests, job->defs.ntests + 1, "test nets") ||
+        OWN(job->owner, *passes, job->defs.ntests + 1, "test nets"))
         return -1;
     for (int i = 0; i < job->defs.ntests; i++)
-        if (net_create(job->defs.tests[i], false, env, compute->net, &compute->tests[i]) ||
-            test_pass_open(&compute->passes[i], compute->tests[i], job->nworkers) ||
-            test_pass_set(&compute->passes[i], job->defs.test_iter[i], env, compute->net))
+        if (net_create(job->defs.tests[i], false, env, share, &(*tests)[i]) ||
+            test_pass_open(&(*passes)[i], (*tests)[i], job->nworkers) ||
+            test_pass_set(&(*passes)[i], job->defs.test_iter[i], env, share))
             return -1;
     return 0;
 }
@@ -57,6 +58,7 @@ static struct layer_env first_env(const struct job *job, int64_t chw[3])
                               .look_only = job_rehearses(job),
                               .fake = true,
                               .input_chw = chw[0] > 0 ? chw : NULL,
+                              .shuffle = job->options->shuffle,
                               .no_bias_decay = job->solver->no_bias_decay};
 }
 
@@ -113,6 +115,9 @@ int compute_create_nets(struct compute *compute, struct job *job, const struct o
 {
     int64_t chw[3];
     struct layer_env env = first_env(job, chw);
+    struct average *average = &compute->average;
+    char *said = NULL;
+    int status;
 
     env.notices = notices;
     env.ranks = ranks;
@@ -128,6 +133,8 @@ int compute_create_nets(struct compute *compute, struct job *job, const struct o
                          "layer whose top is the loss",
                          compute->net->def->file);
     compute->net->trace = trace;
+    if (average_create(average, job, &env, compute->net))
+        return -1;
     if (!job->worker)
         return 0;
     if (job_rehearses(job) && !job->blank &&
@@ -138,7 +145,13 @@ int compute_create_nets(struct compute *compute, struct job *job, const struct o
     env.turn = 0;
     env.trace = NULL;
     env.ranks = NULL; /* workers test unlike numbers of batches */
-    return create_tests(compute, job, &env);
+    if (create_tests(job, &env, compute->net, &compute->tests, &compute->passes))
+        return -1;
+    env.notices = &said; /* the same again */
+    status =
+        average->net ? create_tests(job, &env, average->net, &average->tests, &average->passes) : 0;
+    free(said);
+    return status;
 }
 
 int compute_create_trial(struct compute *compute, const struct job *job, int batch,
@@ -174,7 +187,11 @@ static int find_records(const struct compute *compute, struct job *job)
         return error_set("--balance deals the samples of one order to all workers: not with "
                          "shared_file_system: false, where each has an order of its own");
     job->records = mark.known && !mark.own ? mark.nrecords : 0;
-    return 0;
+    return job->options->shuffle && !mark.known
+               ? error_set("%s: --shuffle is for layers that read records (Data, ImageData, "
+                           "HDF5Data), and the TRAIN phase has none",
+                           compute->net->def->file)
+               : 0;
 }
 
 /* Test nets are workers' alone, so they are compared where all ranks are workers. */
@@ -284,14 +301,11 @@ static int build_net(struct compute *compute, const struct job *job, size_t limi
     return limit ? error_context("not ready to train") : -1;
 }
 
-static int build_nets(struct compute *compute, const struct job *job, size_t limit)
+static int build_tests(struct compute *compute, const struct job *job, size_t limit,
+                       struct test_pass *passes)
 {
-    if (!job->worker)
-        return 0;
-    if (build_net(compute, job, limit, compute->net))
-        return -1;
     for (int i = 0; i < job->defs.ntests; i++) {
-        struct test_pass *pass = &compute->passes[i];
+        struct test_pass *pass = &passes[i];
 
         if (build_net(compute, job, limit, pass->net) ||
             (pass->rest && (pass->batches - 1) % job->nworkers == job->rank &&
@@ -299,6 +313,18 @@ static int build_nets(struct compute *compute, const struct job *job, size_t lim
             return error_context("test net #%d", i);
     }
     return 0;
+}
+
+static int build_nets(struct compute *compute, const struct job *job, size_t limit)
+{
+    struct average *average = &compute->average;
+
+    if (!job->worker)
+        return 0;
+    return error_status(build_net(compute, job, limit, compute->net) ||
+                        average_build(average, &compute->engine) ||
+                        build_tests(compute, job, limit, compute->passes) ||
+                        (average->net && build_tests(compute, job, limit, average->passes)));
 }
 
 int compute_build_all(struct compute *compute, const struct job *job, size_t limit)
@@ -440,11 +466,18 @@ int compute_forward(struct compute *compute, const struct job *job, struct sync 
                         net_share_losses(compute->net, job->nworkers, compute->counts, loss));
 }
 
+static void close_tests(const struct job *job, struct net **tests, struct test_pass *passes)
+{
+    for (int i = 0; passes && i < job->defs.ntests; i++) {
+        test_pass_close(&passes[i]);
+        net_destroy(tests[i]);
+    }
+}
+
 void compute_close(struct compute *compute, const struct job *job)
 {
-    for (int i = 0; compute->passes && i < job->defs.ntests; i++) {
-        test_pass_close(&compute->passes[i]);
-        net_destroy(compute->tests[i]);
-    }
+    close_tests(job, compute->tests, compute->passes);
+    close_tests(job, compute->average.tests, compute->average.passes);
+    average_close(&compute->average);
     net_destroy(compute->net);
 }

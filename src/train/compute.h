@@ -4,6 +4,7 @@
 
 #include "net/net.h"
 #include "report/test_pass.h"
+#include "train/average.h"
 #include "train/grains.h"
 #include "train/job.h"
 
@@ -15,6 +16,7 @@ struct compute {
     int counted_losses;       /* net_counted_losses, where workers share them */
     double *counts;           /* labels per counted loss; NULL: no loss is shared. Owned */
     struct grains grains;     /* of the batch; opened by compute_open_shares */
+    struct average average;   /* of the net's weights */
     struct fake_data *fake;   /* what the net to train gets for data; NULL: data. Owned */
 };
 

@@ -26,6 +26,16 @@ struct rank_needs {
     char cores[CORES_TEXT_BYTES];
 };
 
+static double tests_memory(const struct job *job, const struct test_pass *passes)
+{
+    double bytes = 0;
+
+    for (int i = 0; i < job->defs.ntests; i++)
+        bytes += (double)net_memory(passes[i].net) +
+                 (double)(passes[i].rest ? net_memory(passes[i].rest) : 0);
+    return bytes;
+}
+
 static void find_needs(const struct job *job, const struct compute *compute,
                        const struct exchange *exchange, struct rank_needs *out)
 {
@@ -37,9 +47,11 @@ static void find_needs(const struct job *job, const struct compute *compute,
                                .threads = job->threads};
     if (job->worker)
         out->nets = (double)net_memory(compute->net) + (double)compute->grains.bytes;
-    for (int i = 0; job->worker && i < job->defs.ntests; i++)
-        out->nets += (double)net_memory(compute->tests[i]) +
-                     (double)(compute->passes[i].rest ? net_memory(compute->passes[i].rest) : 0);
+    if (job->worker)
+        out->nets += tests_memory(job, compute->passes);
+    if (compute->average.net)
+        out->nets +=
+            (double)net_memory(compute->average.net) + tests_memory(job, compute->average.passes);
     cores_list(&job->cores, CORES_COMPUTE, out->cores);
 }
 

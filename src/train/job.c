@@ -180,6 +180,23 @@ static int check_lars(const struct job *job)
     return 0;
 }
 
+/* Workers without the same weights have no average of them. */
+static int check_average(const struct job *job)
+{
+    const struct exchange_options *o = &job->options->exchange;
+    float decay = job->solver->average_decay;
+    const char *apart = o->comm.policy == COMM_NONE ? "--comm=none" : job_apart(job);
+
+    if (!(decay >= 0 && decay < 1))
+        return error_set("average_decay is %g; expected 0 to below 1, such as 0.999",
+                         (double)decay);
+    return decay > 0 && apart
+               ? error_set("average_decay follows each update of weights that are the same on all "
+                           "ranks: it cannot be combined with %s",
+                           apart)
+               : 0;
+}
+
 static int check_policy(const struct job *job)
 {
     const struct trainer_options *o = job->options;
@@ -233,7 +250,7 @@ int job_read(struct job *job, char **notices)
             "%s: clip_gradients makes every update wait for all ranks; it cannot be combined "
             "with --tune=staleness=%d",
             o->solver, o->exchange.staleness);
-    if (check_lars(job))
+    if (check_lars(job) || check_average(job))
         return error_context("%s", o->solver);
     job->policy.max_iter = job->max_iter;
     if (check_policy(job))

@@ -62,6 +62,12 @@ static inline bool job_rehearses(const struct job *job)
     return job->blank || job->options->fake_data;
 }
 
+/* Arenas beside the weights in a snapshot's state: the rule's, then the average of the weights. */
+static inline int job_histories(const struct job *job)
+{
+    return job->rule.nhistory + (job->solver->average_decay > 0);
+}
+
 /* Of an iteration's numbers that a worker keeps apart: of its grains with --reproducible, else 1.
  */
 static inline int job_shares(const struct job *job)

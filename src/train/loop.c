@@ -17,7 +17,10 @@
 
 static int before_forward(void *context, int group)
 {
-    return sync_wait(((struct trainer *)context)->exchange.sync, group);
+    struct trainer *t = context;
+
+    return error_status(sync_wait(t->exchange.sync, group) ||
+                        average_follow(&t->compute.average, group));
 }
 
 static int after_backward(void *context, int group)
@@ -72,6 +75,7 @@ static int run_passes(struct trainer *t, int64_t iteration, double *loss)
                               .placed = is_placed};
 
     *loss = 0;
+    t->compute.average.now = iteration;
     monitor_keep_statistics(&t->monitor);
     for (*pass = 0; *pass < t->job.iter_size; ++*pass, row += grains ? width : 0) {
         struct run run = run_of(t, iteration, *pass);
@@ -185,8 +189,9 @@ static int snapshot(struct trainer *t, int64_t iteration)
     t->monitor.signals.saved = clock_seconds();
     if (t->job.rank != 0)
         return 0;
-    status = error_status(net_pull_values(t->compute.net) ||
-                          run_save(&t->run, &t->rates, history, &state));
+    status = error_status(
+        net_pull_values(t->compute.net) || average_settle(&t->compute.average, iteration) ||
+        average_fetch(&t->compute.average) || run_save(&t->run, &t->rates, history, &state));
     monitor_enter(&t->monitor, iteration, PHASE_TRAINING);
     return status;
 }
@@ -197,10 +202,12 @@ static int test_all(struct trainer *t, int64_t iteration, bool *interrupted)
     int effects = 0;
 
     *interrupted = false;
-    if (average_statistics(t))
+    if (average_statistics(t) || average_settle(&t->compute.average, iteration))
         return -1;
     for (int i = 0; t->job.worker && i < t->job.defs.ntests && !*interrupted; i++)
-        if (trainer_test(t, i, iteration, interrupted))
+        if (trainer_test(t, i, iteration, false, interrupted) ||
+            (t->compute.average.net && !*interrupted &&
+             trainer_test(t, i, iteration, true, interrupted)))
             return -1;
     if (!*interrupted)
         effects = scores_take(&t->scores, &t->job, iteration);

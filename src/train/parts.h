@@ -35,10 +35,11 @@ struct trainer {
 
 /* ---- test.c ---- */
 
-/* One test of test net i at that iteration: runs its batches, spread over the workers, logs Caffe's
- * lines on rank 0, keeps the scores. *interrupted: a signal asks some rank to stop, and there are
- * no scores. Collective over the workers. */
-int trainer_test(struct trainer *trainer, int i, int64_t iteration, bool *interrupted);
+/* One test of test net i at that iteration, of the weights or of their average: runs its batches,
+ * spread over the workers, logs Caffe's lines on rank 0, keeps the scores. *interrupted: a signal
+ * asks some rank to stop, and there are no scores. Collective over the workers. */
+int trainer_test(struct trainer *trainer, int i, int64_t iteration, bool average,
+                 bool *interrupted);
 
 /* ---- result.c ---- */
 

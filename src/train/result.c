@@ -402,6 +402,9 @@ static void put_course(const struct trainer *t, struct json *json)
         json_string(json, NULL);
     outputs_put_json(json, "test", tested ? t->compute.tests[0] : NULL,
                      tested ? t->scores.values : NULL);
+    if (t->compute.average.net)
+        outputs_put_json(json, "test_average", tested ? t->compute.tests[0] : NULL,
+                         tested ? t->scores.of_average : NULL);
 }
 
 void trainer_summary(const struct trainer *t, struct json *json)

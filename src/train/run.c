@@ -326,7 +326,7 @@ static int try_state(struct training_run *run, const char *path, const char *typ
 {
     if (check_rule(run, path, type))
         return -1;
-    if (checkpoint_resume(path, run->net, run->job->rule.nhistory, history, at, &run->model,
+    if (checkpoint_resume(path, run->net, job_histories(run->job), history, at, &run->model,
                           run->job->log))
         return -1;
     if (run->global_batch > 0 && run->global_batch != job_samples(run->job))

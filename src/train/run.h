@@ -17,8 +17,9 @@ struct scores;
 struct sync;
 
 struct training_run {
-    const struct job *job;          /* borrowed, as is the next */
+    const struct job *job;          /* borrowed, as are the next two */
     struct net *net;                /* to train; NULL: before it is made */
+    struct net *average;            /* its parameters average the weights; NULL: no average */
     bool keeps;                     /* the run writes snapshots: it has a lock and PREFIX.run */
     char *path;                     /* of PREFIX.run. Owned */
     struct run_file file;           /* PREFIX.run as this run writes it. Owned */

@@ -56,6 +56,7 @@ static int open_writer(struct training_run *run)
                                               .binary = run_writes_binary(run),
                                               .net = run->net,
                                               .nhistory = run->job->rule.nhistory,
+                                              .average = run->average,
                                               .keep = run->job->options->keep,
                                               .log = run->job->log,
                                               .context = run,
@@ -164,7 +165,7 @@ int run_finish_saving(struct training_run *run, bool patient)
 double run_saving_seconds(const struct training_run *run)
 {
     double measured = run->writer ? snapshot_writer_seconds(run->writer) : 0;
-    double bytes = (double)run->net->nlearnable * sizeof(float) * (1 + run->job->rule.nhistory) +
+    double bytes = (double)run->net->nlearnable * sizeof(float) * (1 + job_histories(run->job)) +
                    run->residuals_bytes;
 
     return job_rehearses(run->job) ? 0

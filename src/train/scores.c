@@ -115,7 +115,9 @@ int scores_open(struct scores *scores, const struct job *job, const struct net *
                            names.length ? strbuf_text(&names) : "none");
     strbuf_free(&names);
     if (!status && test)
-        status = OWN(job->owner, scores->values, outputs_count(test) + 1, "test scores");
+        status = error_status(
+            OWN(job->owner, scores->values, outputs_count(test) + 1, "test scores") ||
+            OWN(job->owner, scores->of_average, outputs_count(test) + 1, "test scores"));
     return status;
 }
 

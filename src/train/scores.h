@@ -8,11 +8,12 @@
 #include "train/job.h"
 
 struct scores {
-    double *values;    /* outputs and loss of the last test of the first test net; NULL: there is
-                          none. The job's */
-    int64_t iteration; /* at which they were taken; -1: not yet */
-    int output;        /* which is compared: --keep-best's, or the usual one; -1: none */
-    const char *name;  /* its name; borrowed from the net */
+    double *values;     /* outputs and loss of the last test of the first test net; NULL: there is
+                           none. The job's */
+    double *of_average; /* the same of the weights' average, where the solver asks for one */
+    int64_t iteration;  /* at which they were taken; -1: not yet */
+    int output;         /* which is compared: --keep-best's, or the usual one; -1: none */
+    const char *name;   /* its name; borrowed from the net */
     int early_output; /* which --stop-after compares: an accuracy, or else the loss of all; -1: none
                        */
     const char *early_name; /* likewise */

@@ -35,9 +35,31 @@ static int run_test_batches(struct trainer *t, const struct test_pass *pass, int
     return 0;
 }
 
-int trainer_test(struct trainer *t, int i, int64_t iteration, bool *interrupted)
+static void keep_scores(struct trainer *t, const struct test_pass *pass, int i, int64_t iteration,
+                        bool average, const double *mean)
 {
-    const struct test_pass *pass = &t->compute.passes[i];
+    size_t width = outputs_count(pass->net) + 1;
+
+    if (i == 0)
+        memcpy(average ? t->scores.of_average : t->scores.values, mean, width * sizeof *mean);
+    if (average)
+        return;
+    metrics_put(t->output.curves, &t->job, &t->at,
+                (struct curves_row){.iteration = iteration,
+                                    .seconds = t->timing.trained_seconds,
+                                    .images_per_second = NAN,
+                                    .loss = NAN,
+                                    .rate = NAN,
+                                    .scores = mean,
+                                    .first = (int)metrics_count(&t->compute, i),
+                                    .n = (int)width - 1});
+    if (i == 0)
+        t->scores.iteration = iteration;
+}
+
+int trainer_test(struct trainer *t, int i, int64_t iteration, bool average, bool *interrupted)
+{
+    const struct test_pass *pass = average ? &t->compute.average.passes[i] : &t->compute.passes[i];
     struct net *net = pass->net;
     size_t width = outputs_count(net) + 1;
     size_t rows = (size_t)pass->batches * width;
@@ -50,7 +72,8 @@ int trainer_test(struct trainer *t, int i, int64_t iteration, bool *interrupted)
     if (ALLOC(table, rows + width + 1, "test scores"))
         return -1;
     monitor_enter(&t->monitor, iteration, PHASE_TESTING + i);
-    LOG_INFO(t->job.log, "Iteration %" PRId64 ", Testing net (#%d)", iteration, i);
+    LOG_INFO(t->job.log, "Iteration %" PRId64 ", Testing net (#%d)%s", iteration, i,
+             average ? " with the average of the weights" : "");
     if (run_test_batches(t, pass, iteration, width, table))
         goto done;
     double *mean = table + rows;
@@ -66,20 +89,8 @@ int trainer_test(struct trainer *t, int i, int64_t iteration, bool *interrupted)
     test_pass_mean(pass, table, mean);
     if (t->job.solver->test_compute_loss)
         LOG_INFO(t->job.log, "Test loss: %g", mean[width - 1]);
-    outputs_log(t->job.log, "Test", net, mean);
-    metrics_put(t->output.curves, &t->job, &t->at,
-                (struct curves_row){.iteration = iteration,
-                                    .seconds = t->timing.trained_seconds,
-                                    .images_per_second = NAN,
-                                    .loss = NAN,
-                                    .rate = NAN,
-                                    .scores = mean,
-                                    .first = (int)metrics_count(&t->compute, i),
-                                    .n = (int)width - 1});
-    if (i == 0) {
-        memcpy(t->scores.values, mean, width * sizeof *mean);
-        t->scores.iteration = iteration;
-    }
+    outputs_log(t->job.log, average ? "Average" : "Test", net, mean);
+    keep_scores(t, pass, i, iteration, average, mean);
     status = 0;
 done:
     free(table);

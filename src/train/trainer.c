@@ -59,6 +59,7 @@ static int make_nets(struct trainer *t)
                             &t->setup->notices))
         return -1;
     t->run.net = t->compute.net;
+    t->run.average = t->compute.average.net;
     return 0;
 }
 
@@ -117,7 +118,7 @@ static int read_state(struct trainer *t)
 {
     const struct trainer_options *o = t->job.options;
     struct start *start = &t->setup->start;
-    size_t elems = (size_t)t->job.rule.nhistory * t->compute.net->elems;
+    size_t elems = (size_t)job_histories(&t->job) * t->compute.net->elems;
 
     if (t->job.rank != 0 || t->job.blank)
         return 0;
@@ -195,7 +196,13 @@ static int open_sync_all(struct trainer *t)
     monitor_watch_ranks(&t->monitor, &options.watch);
     if (net_exchange_open_all(&t->net_exchange, &t->exchange, &update, &options))
         return -1;
-    return t->job.blank ? 0 : net_exchange_share_values_all(&t->net_exchange, &t->exchange);
+    return error_status(
+        !t->job.blank &&
+        (net_exchange_share_values_all(&t->net_exchange, &t->exchange) ||
+         average_begin_all(&t->compute.average, &t->job, t->at.iteration, t->resumed,
+                           t->setup->history ? t->setup->history + (size_t)t->job.rule.nhistory *
+                                                                       t->compute.net->elems
+                                             : NULL)));
 }
 
 static int begin_run(struct trainer *t)

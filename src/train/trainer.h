@@ -74,6 +74,7 @@ struct trainer_options {
     bool balance_once;    /* by their speed at the start alone */
     double balance_pause; /* else: seconds that pass before shares are dealt again */
     int deals;            /* how often they were in this process */
+    bool shuffle;         /* the training data have a new order in each epoch */
     bool sync_bn;         /* BatchNorm by the mean and variance of all workers' batches */
     int max_iter;         /* > 0: iterations, replaces the solver's */
     double epochs;        /* > 0: likewise in passes over the training data; not with max_iter */

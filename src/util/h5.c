@@ -9,6 +9,7 @@
 #include "util/strbuf.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -297,6 +298,19 @@ int h5_dataset_open(hid_t file, const char *path, const char *name, struct h5_da
     return 0;
 }
 
+int h5_dataset_scatter(hid_t file, struct h5_dataset *dataset)
+{
+    hid_t access = H5Pcreate(H5P_DATASET_ACCESS);
+
+    H5Pset_chunk_cache(access, 20001, CACHE_MAX_BYTES, 1.0);
+    H5Dclose(dataset->id);
+    dataset->id = H5Dopen2(file, dataset->name, access);
+    H5Pclose(access);
+    return dataset->id < 0
+               ? h5_error("%s: data set '%s' cannot be opened again", dataset->path, dataset->name)
+               : 0;
+}
+
 void h5_dataset_close(struct h5_dataset *dataset)
 {
     if (dataset->id >= 0)
@@ -332,6 +346,19 @@ int h5_dataset_read(const struct h5_dataset *dataset, hsize_t first, hsize_t cou
     if (from >= 0)
         H5Sclose(from);
     return status;
+}
+
+void h5_dataset_expect(const struct h5_dataset *dataset, hsize_t first, hsize_t count)
+{
+    haddr_t at = H5Dget_offset(dataset->id);
+    hsize_t bytes = H5Dget_storage_size(dataset->id) / dataset->dim[0];
+    int fd = at == HADDR_UNDEF ? -1 : open(dataset->path, O_RDONLY | O_CLOEXEC);
+
+    if (fd < 0)
+        return;
+    (void)posix_fadvise(fd, (off_t)(at + first * bytes), (off_t)(count * bytes),
+                        POSIX_FADV_WILLNEED);
+    close(fd);
 }
 
 int h5_dataset_read_all(const struct h5_dataset *dataset, hid_t type, void *out)

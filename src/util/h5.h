@@ -42,6 +42,13 @@ void h5_dataset_close(struct h5_dataset *dataset);
 int h5_dataset_read(const struct h5_dataset *dataset, hsize_t first, hsize_t count, hid_t type,
                     void *out);
 
+/* Its records are to be read in a random order: the chunk cache becomes as large as it may be, so
+ * that a chunk is not decompressed for each of its records. `file` is the one it was opened in. */
+int h5_dataset_scatter(hid_t file, struct h5_dataset *dataset);
+
+/* The system may fetch these from the disk ahead, where they lie in one piece: not in chunks. */
+void h5_dataset_expect(const struct h5_dataset *dataset, hsize_t first, hsize_t count);
+
 /* Reads all of it. */
 int h5_dataset_read_all(const struct h5_dataset *dataset, hid_t type, void *out);
 

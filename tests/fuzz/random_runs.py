@@ -154,7 +154,7 @@ def option_values(case):
         'snapshot': (usual, before + 'solverstate' + ending),
         'resume': (usual, pick([None, 'any'])),
         'run': (usual, 'name'),
-        'set': (usual, pick(['base_lr=0.001', 'average_loss=3', 'clip_gradients=2', 'iter_size=2', 'no_such_field=1', 'snapshot=3', 'local_lr_auto=true', 'no_bias_decay=true'])),
+        'set': (usual, pick(['base_lr=0.001', 'average_loss=3', 'clip_gradients=2', 'iter_size=2', 'no_such_field=1', 'snapshot=3', 'local_lr_auto=true', 'no_bias_decay=true', 'average_decay=0.9'])),
         'batch': (usual, pick([1, 3, 4, 7])),
         'global-batch': (usual, pick([1, 2, 3]) * ranks * pick([1, fields.get('iter_size', 1), fields.get('iter_size', 1)])),
         'reproducible': (usual, pick([None, 1, 2])),

@@ -89,7 +89,8 @@ class Errors(unittest.TestCase):
         for ranks, more in ((1, "--dry-run"), (2, "--max-iter=1")):
             self.warned(self.train(ranks, more=[more]),
                         [["data.h5 is sorted by label (2 labels in its first 64 records)",
-                          "'poseidon convert images' shuffles a folder"]])
+                          "train --shuffle mixes them, and 'poseidon convert images' shuffles a folder"]])
+        self.warned(self.train(1, more=["--max-iter=1", "--shuffle"]), [])
         self.data(np.arange(600) // 590 ^ 1, n=600)  # the first are not of the rare label
         self.warnings([])
         with open(self.path("list.txt"), "w") as f:

@@ -49,7 +49,7 @@ END_TEST
 
 /* labels and pixels of PASSES global batches, put together from nranks ranks that take `row` passes
  * for each. */
-static void gather(int nranks, int row, bool shuffle, float label[PASSES * GLOBAL],
+static void gather(int nranks, int row, enum shuffle shuffle, float label[PASSES * GLOBAL],
                    float pixels[PASSES * GLOBAL][4])
 {
     int batch = GLOBAL / nranks / row;
@@ -78,7 +78,7 @@ START_TEST(samples_crops_and_mirrors_are_the_same_at_any_number_of_ranks)
     singly = _i;
     static float label[2][PASSES * GLOBAL], pixels[2][PASSES * GLOBAL][4];
 
-    for (int shuffle = 0; shuffle < 2; shuffle++) {
+    for (enum shuffle shuffle = SHUFFLE_NONE; shuffle <= SHUFFLE_WINDOWS; shuffle++) {
         gather(1, 1, shuffle, label[0], pixels[0]);
         for (int nranks = 1; nranks <= 4; nranks++) {
             gather(nranks, 1 + nranks % 2, shuffle, label[1], pixels[1]);
@@ -89,6 +89,89 @@ START_TEST(samples_crops_and_mirrors_are_the_same_at_any_number_of_ranks)
             for (int k = 0; k < PASSES * GLOBAL; k++)
                 ck_assert_float_eq(label[0][k], (float)((5 + k) % 31));
     }
+}
+END_TEST
+
+START_TEST(windows_hold_whole_blocks_in_another_order_every_epoch)
+{
+    static const uint64_t counts[] = {1, 15, 17, 2048, 2049, 5000, 40961};
+    uint64_t n = counts[_i], same = 0;
+    struct order order = {SHUFFLE_WINDOWS, 3, 2, n}, other = {SHUFFLE_WINDOWS, 3, 7, n};
+    char *seen = calloc(n, 1);
+
+    for (uint64_t g = 0; g < 3 * n; g++) {
+        uint64_t record = order_record(&order, g);
+
+        ck_assert(record < n && seen[record]++ == (char)(g / n));
+        ck_assert(record == order_record(&other, g)); /* layers stay in step */
+        same += record == order_record(&order, g + n);
+    }
+    ck_assert(n < 15 || same < 3 * n / 2);
+    free(seen);
+    for (uint64_t g = 0, size; g < n; g += size) {
+        static bool block[40961 / ORDER_BLOCK + 1];
+        uint64_t blocks = 0, next = 0;
+
+        memset(block, 0, sizeof block);
+        ck_assert_uint_eq(order_window(&order, g, &size), g);
+        for (uint64_t k = 0; k < size; k++) {
+            uint64_t record = order_record(&order, g + k);
+
+            blocks += !block[record / ORDER_BLOCK];
+            block[record / ORDER_BLOCK] = true;
+            next += k > 0 && record == order_record(&order, g + k - 1) + 1;
+        }
+        /* one more where the file's short block came into it, whose place it takes */
+        ck_assert_uint_le(blocks, (size + ORDER_BLOCK - 1) / ORDER_BLOCK + 2);
+        ck_assert(size < 100 || next < size / 10);
+    }
+}
+END_TEST
+
+#define EXPECTED 5000
+static _Atomic int expected[EXPECTED], expected_calls;
+
+static void fake_expect(struct source *source, uint64_t first, uint64_t count)
+{
+    ck_assert(first + count <= source->nrecords);
+    atomic_fetch_add(&expected_calls, 1);
+    for (uint64_t k = 0; k < count; k++)
+        atomic_fetch_add(&expected[first + k], 1);
+}
+
+/* Of one rank whole blocks, but for those that a window's end cuts; of two, each one's own. */
+START_TEST(records_of_a_window_are_asked_for_ahead_in_the_order_of_the_file)
+{
+    static const struct source_i asked_i = {.name = "fake",
+                                            .close = fake_close,
+                                            .read_record = fake_read_record,
+                                            .expect = fake_expect};
+    const int nranks = _i + 1, passes = 5 * EXPECTED / 2 / 40 / nranks;
+    struct feeder_options o = options(40, nranks - 1, nranks);
+    const float *const *fields;
+    struct fake *fake;
+    int left = 0;
+
+    singly = true;
+    fake = fake_create(EXPECTED);
+    fake->source.i = &asked_i;
+    o.shuffle = SHUFFLE_WINDOWS;
+    o.first_sample = 300;
+    memset(expected, 0, sizeof expected);
+    atomic_store(&expected_calls, 0);
+    struct feeder *feeder = feed(fake, o, false);
+    for (int pass = 0; pass < passes; pass++) {
+        expect_ok(feeder_next(feeder, &fields));
+        for (int k = 0; k < 40; k++)
+            ck_assert_int_ge(atomic_fetch_sub(&expected[(int)fields[1][k]], 1), 1);
+    }
+    feeder_destroy(feeder);
+    for (int r = 0; r < EXPECTED; r++)
+        left += expected[r];
+    ck_assert_int_le(left, (3 * 40 + 2 * ORDER_WINDOW) / nranks + 80);
+    if (nranks == 1)
+        ck_assert_int_le(expected_calls, (passes * 40 + left) / (ORDER_BLOCK - 4));
+    singly = false;
 }
 END_TEST
 
@@ -373,6 +456,9 @@ SUITE("input: feeder")
     tcase_add_loop_test(tcase, samples_come_in_order_and_wrap_around, 0, 2);
     tcase_add_loop_test(tcase, a_batch_larger_than_the_source_repeats_it, 0, 2);
     tcase_add_loop_test(tcase, samples_crops_and_mirrors_are_the_same_at_any_number_of_ranks, 0, 2);
+    tcase_add_loop_test(tcase, windows_hold_whole_blocks_in_another_order_every_epoch, 0, 7);
+    tcase_add_loop_test(tcase, records_of_a_window_are_asked_for_ahead_in_the_order_of_the_file, 0,
+                        2);
     tcase_add_loop_test(tcase, shuffling_permutes_every_epoch_differently_and_by_the_seed, 0, 2);
     tcase_add_loop_test(tcase, seek_starts_over_at_the_sample_for_every_rank, 0, 2);
     tcase_add_loop_test(tcase, a_borrowed_batch_survives_a_seek, 0, 2);

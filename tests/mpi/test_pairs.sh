@@ -19,6 +19,7 @@ to finetune but not both | --snapshot=x.solverstate --weights=x.caffemodel
 --engine=replay computes nothing and trains nothing: --max-bad does not apply | --engine=replay --max-bad=2
 --engine=replay computes nothing and trains nothing: --on-nan does not apply | --engine=replay --on-nan=skip
 --engine=replay computes nothing and trains nothing: --tune=check-sync does not apply | --engine=replay --tune=check-sync=1
+--engine=replay computes nothing and trains nothing: --shuffle does not apply | --engine=replay --shuffle
 --engine=replay computes nothing and trains nothing: --csv does not apply | --engine=replay --csv=c.csv
 --engine=replay computes nothing and trains nothing: --tensorboard does not apply | --engine=replay --tensorboard=d
 --engine=replay computes nothing and trains nothing: --math does not apply | --engine=replay --math=bf16
@@ -48,6 +49,7 @@ engine 'cpu': --math=tf32 is for GPUs; the CPU has fp32 and bf16 | --engine=cpu 
 --fake-data has no records, tests and snapshots: --keep-best does not apply | --fake-data --keep-best
 --fake-data has no records, tests and snapshots: --stop-after does not apply | --fake-data --stop-after=2
 --fake-data has no records, tests and snapshots: --epochs does not apply | --fake-data --epochs=1
+--fake-data has no records, tests and snapshots: --shuffle does not apply | --fake-data --shuffle
 --fake-data expects C,H,W such as 3,224,224, found '3' | --fake-data=3
 --gpu=0 trains on GPUs, and --engine=cpu does not | --gpu=0 --engine=cpu
 --gpu=all trains on GPUs, and --engine=replay does not | --engine=replay --gpu=all

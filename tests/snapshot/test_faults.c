@@ -25,7 +25,7 @@ START_TEST(every_system_call_may_fail_once)
 
     open_work(&work);
     snprintf(prefix, sizeof prefix, "%s/%s-%s", folder, call_names[call], binary ? "b" : "h");
-    ck_assert_int_eq(checkpoint_create(work.made.net, 1, &checkpoint), 0);
+    ck_assert_int_eq(checkpoint_create(work.made.net, 1, NULL, &checkpoint), 0);
     for (int e = 0; e < ERRORS; e++) {
         if (errors[e] == SHORT_WRITE && call != WRITE)
             continue;
@@ -79,7 +79,7 @@ START_TEST(what_is_not_finite_is_neither_written_nor_read)
 
     open_work(&work);
     snprintf(prefix, sizeof prefix, "%s/nan-%d", folder, _i);
-    ck_assert_int_eq(checkpoint_create(work.made.net, 1, &checkpoint), 0);
+    ck_assert_int_eq(checkpoint_create(work.made.net, 1, NULL, &checkpoint), 0);
     set_values(&work, 1);
     place = (history ? work.history : work.made.net->values) + net_param_begin(work.made.net, 1);
     place[2] = nothings[_i / 2];

@@ -186,7 +186,7 @@ static void make_snapshot(struct work *work, const char *prefix, struct train_st
 
     *state = (struct train_state){.iteration = 1};
     set_values(work, 1);
-    ck_assert_int_eq(checkpoint_create(work->made.net, 1, &checkpoint), 0);
+    ck_assert_int_eq(checkpoint_create(work->made.net, 1, NULL, &checkpoint), 0);
     ck_assert_int_eq(write_arenas(work, prefix, state), ARENAS);
     ck_assert_int_eq(checkpoint_fill(checkpoint, work->history, state, &whose), 0);
     ck_assert_int_eq(checkpoint_write(checkpoint, prefix, false, NULL), 0);
