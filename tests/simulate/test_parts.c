@@ -205,6 +205,16 @@ START_TEST(a_ring_takes_steps_and_bytes)
 }
 END_TEST
 
+START_TEST(a_ring_of_one_node_is_not_on_its_link)
+{
+    start_baseline("ring", 4);
+    options.manner.cycle_seconds = 0;
+    options.ranks_per_node = 4;
+    cluster.local_Bps = 4e9;
+    takes(0.03 + 2 * 1e-3 * 3 / 4, 1e-6);
+}
+END_TEST
+
 START_TEST(a_ring_waits_for_the_end_of_a_cycle)
 {
     start_baseline("ring", 2);
@@ -241,6 +251,7 @@ SUITE("parts")
     tcase_add_test(parts, the_slowest_of_many_is_waited_for);
     tcase_add_test(others, whole_tensors_crowd_one_server);
     tcase_add_test(others, a_ring_takes_steps_and_bytes);
+    tcase_add_test(others, a_ring_of_one_node_is_not_on_its_link);
     tcase_add_test(others, a_ring_waits_for_the_end_of_a_cycle);
     tcase_add_test(others, a_ring_fuses_what_became_ready_meanwhile);
 }
