@@ -73,6 +73,7 @@ struct endpoint {
     struct queue queue;
     bool wakes;                      /* an EVENT_WAKE is on its way */
     double thread_free, memory_free; /* wire thread; the way to ranks of its own node */
+    double call_free[2][2]; /* manner.calls_Bps: of gradients and answers, called and calling */
     double copy_out_free, copy_in_free;
     double pace; /* what the passes of this iteration are stretched by */
     /* the passes of a worker */
@@ -160,7 +161,8 @@ struct simulation {
     int ntransfers;
     struct transfer *transfers;
     struct order_entry *order; /* of each bucket in the order of its chunks */
-    int *came; /* per slice of a transfer, along trees per endpoint of each: two counters */
+    int *came;         /* per slice of a transfer, along trees per endpoint of each: two counters */
+    int nsums, summed; /* sums_late: slices that an iteration adds up; that this one has */
     struct events events;
     struct queue_entry *free; /* messages that nobody sends */
     double now;
