@@ -11,11 +11,11 @@
  * variable into one tensor (dequeue_many), adds that up, and lets nobody read before all variables
  * are updated. Then all are called for at once and share the connections, so that the large ones
  * come together: forward waits for all. Who needs a tensor calls for it (RecvTensor), and a thread
- * of its process copies it together: 0.9 GB/s for the 10 MB of that benchmark (issue 6116),
- * 569 MB/s for 128 MB (6256), since gRPC moved all slices that were left for each that it took
- * (grpc/grpc 8975). Both together are 0.947 GB/s, half of it at 193 MB. Eight callers of one
- * process got 2.555 GB/s (6116). Of tiny tensors 30 took 1.46 ms longer than one (pull request
- * 7466): 50 us each.
+ * of its process copies it together: 0.9 GB/s (issue 6116) by a benchmark of 10 MB (4498), 569 MB/s
+ * for 128 MB (6256), since gRPC moved all slices that were left for each that it took (grpc/grpc
+ * 8975). Both together are 0.947 GB/s, half of it at 193 MB. Eight callers of one process got
+ * 2.555 GB/s (6116). Of tiny tensors 30 took 1.46 ms longer than one (pull request 7466): 50 us
+ * each.
  *
  * ring: Sergeev and Del Balso, arXiv 1802.05799: one ring allreduce at a time, of what is ready at
  * the end of a cycle, up to a fusion buffer; 64 MB and 5 ms were Horovod's of 2017.
