@@ -51,13 +51,15 @@ PUBLISHED = "table,system,comm,nodes,gbps,figure,value,grade,source,note"
 
 class Point:
     """A line of PUBLISHED: table is a folder's name, comm the scheme here that does what `system` did; figure is "speedup"
-    (over one worker) or "images_per_second"; the note may hold commas."""
+    (over one worker) or "images_per_second"; a value such as "<1" is one that the source says it is below; the note may hold
+    commas."""
 
     def __init__(self, line, place):
         fields = line.split(",", PUBLISHED.count(","))
         if len(fields) <= PUBLISHED.count(","):
             raise Refused("%s: expected the fields %s, found '%s'" % (place, PUBLISHED, line))
         self.table, self.system, self.comm, nodes, gbps, self.figure, value, self.grade, self.source, self.note = fields
+        self.below, value = value.startswith("<"), value.lstrip("<")
         if self.figure not in ("speedup", "images_per_second"):
             raise Refused("%s: figure '%s' is not known (speedup or images_per_second)" % (place, self.figure))
         try:
@@ -75,13 +77,14 @@ class Point:
         speedup = self.figure == "speedup"
         number = "%.2f" if speedup else "%.1f"
         text = "| %s | %s | %d | %.3g Gb/s | %s | %s | %s, %s |" % (
-            self.table, self.system, self.nodes, self.link * 8e-9, "speed-up" if speedup else "images/s", number % self.value,
-            self.grade, self.source)
+            self.table, self.system, self.nodes, self.link * 8e-9, "speed-up" if speedup else "images/s",
+            "below " * self.below + number % self.value, self.grade, self.source)
         if not run:
             return text + " | not obtained | | %s |\n" % self.note
         ours = run.speedup if speedup else run.images
-        return text + " %s | %s, `%s` | %+.1f %% | %s |\n" % (
-            number % ours, run.how, run.comm, 100 * (ours / self.value - 1), self.note)
+        error = "%+.1f %%" % (100 * (ours / self.value - 1))
+        return text + " %s | %s, `%s` | %s | %s |\n" % (
+            number % ours, run.how, run.comm, "none" if self.below and ours < self.value else error, self.note)
 
 
 def read_published(path):

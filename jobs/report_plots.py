@@ -63,7 +63,8 @@ def label_ends(axes, ends):
 def plot_speedup(table, family, link, points, name):
     shown = get_list(table.about, "speedup", str)
     series = {label: runs for label, runs in family.by_label(family.on(link)).items() if not shown or runs[0].comm in shown}
-    theirs = [point for point in points if point.table == table.name and point.figure == "speedup" and point.is_on(link)]
+    theirs = [point for point in points
+              if point.table == table.name and point.figure == "speedup" and not point.below and point.is_on(link)]
 
     def draw(axes):
         sizes = family.sizes(link)

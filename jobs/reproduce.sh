@@ -6,8 +6,8 @@
 #     sbatch --nodes=8 jobs/reproduce.slurm [OPTIONS]                --where=slurm in the job's allocation
 #     qsub jobs/reproduce.pbs                                        --where=pbs in the job's
 #
-#   --table=LIST         tables to make. simulate: vgg19_22k vgg19 googlenet inception_v3 resnet152 alexnet lossy (all
-#                        of them); else nets of models/ (alexnet,vgg16,googlenet)
+#   --table=LIST         tables to make. simulate: vgg19_22k vgg19 googlenet inception_v3 resnet152 alexnet lossy 2015
+#                        imagenet22k horovod (all of them); else nets of models/ (alexnet,vgg16,googlenet)
 #   --out=DIR            (reproduction) DIR/runs/TABLE has what programs wrote, DIR tables and plots
 #   --publish=DIR        simulate: write DIR/REPRODUCTION.md, and the pictures below DIR/reproduction
 #  Where training runs (box, slurm, pbs):
@@ -134,12 +134,14 @@ play() {
 }
 
 # The paper's cluster: constants as tests/cluster/VALIDATION.md has them. How each system overlaps is its own.
-theirs='--profile=titanx --figure thread_bytes_per_second=3.5GB --figure device_bytes_per_second=3.2GB
+hosts='--figure thread_bytes_per_second=3.5GB --figure device_bytes_per_second=3.2GB
     --figure sum_bytes_per_second=8GB --figure copy_bytes_per_second=8GB'
+theirs="--profile=titanx $hosts"
 of_scheme() {
     case $1 in
     adam) echo '--comm=adam --overlap=backward' ;;
     onebit) echo '--comm=onebit --overlap=none' ;;
+    released) echo '--comm=paper --overlap=none --tune=order=fifo' ;;
     *) echo "--comm=$1" ;;
     esac
 }
@@ -181,17 +183,42 @@ lossy() {
     done
 }
 
+# k20 TABLE NET NAME: up to eight nodes of 2015
+k20() {
+    begin "$1" 'One K20 a node, with the constants of the nodes of 2017: none is fitted to a figure of 2015.' \
+        ", \"name\": \"$3\"$words_of_schemes"
+    for scheme in none auto poseidon wfbp released; do
+        # shellcheck disable=SC2046,SC2086
+        play "$1" "$scheme" "$2" --profile=k20 $hosts $(of_scheme "$scheme") --nodes=1,2,4,8 --bandwidth=40Gb
+    done
+}
+
+# Eight V100 a node. They add up in their own memory, as fast as that is.
+horovod() {
+    begin horovod 'Eight V100 a node; nothing is fitted to these figures.' ', "name": "Horovod"'
+    for comm in none ring; do
+        play horovod $comm resnet50 --profile=v100 --comm=$comm --hierarchy=off --ranks-per-node=8 --nodes=1,2,4,8,16 \
+            --bandwidth=25Gb --figure sum_bytes_per_second=400GB
+    done
+}
+
 simulate() {
-    all='vgg19_22k vgg19 googlenet inception_v3 resnet152 alexnet lossy'
+    all='vgg19_22k vgg19 googlenet inception_v3 resnet152 alexnet lossy 2015 imagenet22k horovod'
     for table in $(words "${tables:-$all}"); do
         case $table in
-        vgg19_22k) paper vgg19_22k 'VGG19 with 22,000 classes' 'none auto poseidon wfbp caffe-ps ring' ;;
-        vgg19) paper vgg19 VGG19 'none auto poseidon wfbp caffe-ps adam onebit' ;;
+        vgg19_22k) paper vgg19_22k 'VGG19 with 22,000 classes' 'none auto poseidon wfbp caffe-ps tf-ps ring' ;;
+        vgg19) paper vgg19 VGG19 'none auto poseidon wfbp caffe-ps tf-ps adam onebit' ;;
         googlenet) paper googlenet GoogLeNet 'none auto poseidon wfbp caffe-ps ring' ;;
         inception_v3) paper inception_v3 Inception-v3 'none auto poseidon wfbp tf-ps ring' ;;
         resnet152) paper resnet152 ResNet-152 'none auto poseidon wfbp tf-ps ring' ;;
         alexnet) paper alexnet AlexNet 'none auto poseidon wfbp caffe-ps ring' ;;
-        lossy) lossy ;;
+        lossy | horovod) $table ;;
+        2015)
+            k20 2015_alexnet alexnet AlexNet
+            k20 2015_googlenet googlenet GoogLeNet
+            k20 2015_cifar10_quick cifar10_quick 'CIFAR-10 quick'
+            ;;
+        imagenet22k) k20 imagenet22k alexnet_22k 'AlexNet with 22,000 classes' ;;
         *) die "there is no table '$table' to simulate (there are: $all)" ;;
         esac
     done
@@ -287,12 +314,8 @@ set --
 for table in $made; do
     set -- "$@" "$out/runs/$table"
 done
-if [ -r "$root/docs/published.csv" ]; then # other devices say nothing about these tables
-    grep -v ' on K20,' "$root/docs/published.csv" >"$out/published.csv"
-    set -- "$@" "--published=$out/published.csv"
-fi
+[ ! -r "$root/docs/published.csv" ] || set -- "$@" "--published=$root/docs/published.csv"
 "$root/jobs/report.py" "$@" --out="$out" || exit 1
-rm -f "$out/published.csv"
 
 # Accuracies and losses of trainings whose logs are kept beside the page, NAME-RANKS.log each.
 curves() { # FOLDER
@@ -319,24 +342,37 @@ overhead() {
     }' "$root/docs/overhead.csv"
 }
 
+# How long eight nodes take for the 7.1 million images that the published trainings had.
+epochs() {
+    echo
+    echo '| nodes | net | scheme | images/s | hours an epoch, simulated | epochs in three days |'
+    echo '|---|---|---|---:|---:|---:|'
+    awk -F, '($1 == "imagenet22k" || $1 == "vgg19_22k") && $4 !~ /none|caffe/ && $5 == 8 && $8 == 40 {
+        hours = 7.1e6 / $10 / 3600
+        printf "| 8 with a %s | %s | `%s` | %.0f | %.1f | %.0f |\n", $1 == "imagenet22k" ? "K20" : "Titan X", $2, $4, $10, hours, 72 / hours
+    }' "$out/report.csv" | sort
+}
+
 # The page: its words, with the tables in their places. All nets have pictures of speed-up and of bandwidth, one has all.
 if [ -n "$publish" ]; then
     mkdir -p "$publish/reproduction" || die "$publish cannot be written"
     curves "$root/docs/curves/cifar10_quick" >"$out/curves.md"
     overhead >"$out/overhead.md"
-    awk -v compare="$out/compare.md" -v report="$out/report.md" -v curves="$out/curves.md" -v overhead="$out/overhead.md" '
+    epochs >"$out/epochs.md"
+    awk -v epochs="$out/epochs.md" -v compare="$out/compare.md" -v report="$out/report.md" -v curves="$out/curves.md" -v overhead="$out/overhead.md" '
         function put(file, from,    line, on) {
             on = from == ""
             while ((getline line < file) > 0) {
                 on = on || line ~ from
                 if (line ~ /^!/) {
-                    if (line !~ /vgg19_22k|-speedup|-bandwidth|lossy/) { getline line < file; continue }
+                    if (line !~ /vgg19_22k|-speedup|-bandwidth|lossy/ || line ~ /2015_|imagenet22k|horovod/) { getline line < file; continue }
                     sub(/\]\(/, "](reproduction/", line)
                 }
                 if (on) print line
             }
         }
         $0 == "@COMPARE@" { put(compare, ""); next }
+        $0 == "@EPOCHS@" { put(epochs, ""); next }
         $0 == "@CURVES@" { put(curves, ""); next }
         $0 == "@OVERHEAD@" { put(overhead, ""); next }
         $0 == "@TABLES@" { put(report, "^## "); next }

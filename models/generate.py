@@ -165,6 +165,14 @@ def photographs_small():
            max_iter=1360, snapshot=1360, random_seed=1, snapshot_prefix="photographs_small")
 
 
+def alexnet_22k():
+    """For plans: which net was trained on ImageNet-22K in 2015 was never released."""
+    net = Net("AlexNet_22K", "AlexNet with a classifier of 21841 classes, ImageNet-22K." + IMAGENET, gaussian(0.01))
+    x = net.data("imagenet22k", 227, 256, 50, mean_file="data/ilsvrc12-mean.binaryproto")
+    alexnet_layers(net, x, 21841, last="fc8_22k")
+    net.write("alexnet_22k/train_val.prototxt")
+
+
 def nin():
     net = Net("NIN", "Network in Network (Lin et al., 2013) for ImageNet, as its authors published it for Caffe."
               + IMAGENET)
@@ -501,6 +509,7 @@ MODELS = {
     "cifar10_full": cifar10_full,
     "alexnet": alexnet,
     "caffenet": lambda: alexnet(True),
+    "alexnet_22k": alexnet_22k,
     "nin": nin,
     "googlenet": googlenet,
     "vgg16": lambda: vgg(16),

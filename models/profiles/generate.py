@@ -22,9 +22,11 @@ WIDTH = 100
 # link: bytes per second of its bus to the host, assumed.
 Device = namedtuple("Device", "title flops memory link about")
 DEVICES = {
+    "k20": Device("Tesla K20", 3.52e12, 208e9, 6e9, "2496 cores x 2 x 0.706 GHz; PCIe 2.0 x16"),
     "titanx": Device("GeForce GTX Titan X (Maxwell)", 6.605e12, 336.5e9, 12e9,
                      "3072 cores x 2 x 1.075 GHz; PCIe 3.0 x16"),
     "p100": Device("Tesla P100 SXM2", 10.6e12, 732e9, 12e9, "PCIe 3.0 x16 to the host"),
+    "v100": Device("Tesla V100 SXM2", 125e12, 900e9, 12e9, "fp16 tensor cores; PCIe 3.0 x16 to the host"),
     "p40": Device("Tesla P40", 11.8e12, 346e9, 12e9, "PCIe 3.0 x16"),
     "a100": Device("A100 80 GB SXM", 156e12, 2039e9, 24e9, "TF32 tensor cores; PCIe 4.0 x16"),
 }
@@ -42,6 +44,7 @@ Profile = namedtuple("Profile", "device net batch rate grade covers source notes
 RETRIEVED = "retrieved: the figure was read in the source named"
 RECALLED = ("recalled: not found in any text at hand; do not quote it, and replace it when the printed "
             "paper has been read")
+COMBINED = "derived from figures that were read in the sources named"
 DERIVED = "derived: no rate is published that could be found; see the method below"
 
 ATC17 = "Zhang et al., Poseidon, USENIX ATC 2017, one node, "
@@ -53,7 +56,21 @@ HOROVOD = ("github.com/horovod/horovod/pull/44: 'Baseline single-GPU (batch size
 TORCH = "github.com/jcjohnson/cnn-benchmarks: GeForce GTX TITAN X, cuDNN 5.0, Torch, 16 images"
 CAFFE_MPI = ("Caffe-MPI publishes speed-ups on 16 P40 with this batch, but no images/s of one")
 
+CAFFE_K20 = "docs/performance_hardware.md of BVLC Caffe: K20 36.0 s, K40 26.5 s for 20 iterations of 256 images"
+K40_TIMES = "github.com/BVLC/caffe/issues/1317, one K40c, cuDNN, 128 images forward and backward: "
+
 PROFILES = [
+    Profile("k20", "alexnet", 256, 5120 / 36.0 * 26.5 / 19.2, COMBINED, "iterations",
+            CAFFE_K20 + " without cuDNN; the K40 19.2 s with cuDNN. A K20 is taken to gain as much: 26.1 s",
+            ("Caffe's reference net, which pools before it normalises, is taken for AlexNet; the system of 2015 ran cuDNN R2.",)),
+    Profile("k20", "alexnet_22k", 256, None, DERIVED, "iterations", "AlexNet with 21841 classes", (), "k20-alexnet"),
+    Profile("k20", "googlenet", 32, 128 / 1.6888 * 26.5 / 36.0, COMBINED, "passes",
+            K40_TIMES + "1688.8 ms; a K20 takes 36.0 / 26.5 of a K40's time (" + CAFFE_K20 + ")",
+            ("The rate of 128 images is taken for 32.",
+             "The time is spread over the two auxiliary classifiers, too, that the published net trains with.")),
+    Profile("k20", "cifar10_quick", 50, None, DERIVED, "iterations",
+            "the batch of the script of PMLS-Caffe; no rate of a K20 was found",
+            ("Kernels of microseconds, whose start counts, are as far from the limits as AlexNet's here.",), "k20-alexnet"),
     Profile("titanx", "vgg19_22k", 32, 32 * 20 / 18.5, RETRIEVED, "iterations",
             "a public plotting script (its repository is not known) with the raw times behind a figure of " +
             ATC17 + "unmodified Caffe: 18.5 s for 20 iterations of 32"),
@@ -85,6 +102,9 @@ PROFILES = [
             ("No P100 rate of GoogLeNet was found either: Inception-v3's stands in.",), "p100-inception_v3"),
     Profile("p40", "resnet50", 32, None, DERIVED, "iterations", CAFFE_MPI,
             ("Its text says 'ResNet' without a depth: 50 is assumed.",), "p100-resnet50"),
+    Profile("v100", "resnet50", 256, 872, RETRIEVED, "iterations",
+            "github.com/horovod/horovod/issues/779: synthetic data on one of the 8 V100 of a p3.16xlarge, January 2019",
+            ("The batch is not in the text: 256 is assumed. The rate is one of half floats, by tensor cores.",)),
     Profile("a100", "resnet50", 256, 938, RETRIEVED, "iterations",
             "github.com/NVIDIA/DeepLearningExamples, PyTorch 21.03, one A100 80 GB, TF32",
             ("Its net is v1.5 (the stride in the 3x3 convolution), this one v1. The source's batch is not known "

@@ -80,6 +80,7 @@ static int set_up(const struct forecast *f, int nodes, int servers, struct forec
     if (deal(f, point) || find_shape(&exchange, options, nodes, &point->shape))
         return -1;
     exchange_plan_options(&exchange, &point->shape, &net, ranks, NULL, &point->how);
+    point->how.in_turn = options->system && options->system->in_turn;
     point->locals = point->shape.nodes.node ? point->shape.nodes.most : 1;
     point->played = f->cluster;
     exchange_cap(&point->shape, exchange.mbps * 1e6 / 8, &point->played);

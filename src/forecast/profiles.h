@@ -2,7 +2,7 @@
 #ifndef POSEIDON_FORECAST_PROFILES_H
 #define POSEIDON_FORECAST_PROFILES_H
 
-#define PROFILES_DEVICES "titanx, p100, p40, a100, h100, h200, cpu"
+#define PROFILES_DEVICES "k20, titanx, p100, p40, v100, a100, h100, h200, cpu"
 
 /* text: a device's name, or a file. The device's profile of a net is looked for in the folder
  * profiles beside the model's, then where the program's own models are; the net is named by its

@@ -1,10 +1,21 @@
 /* The table of other systems. Sources:
  *
- * tf-ps, caffe-ps, wfbp, poseidon: Zhang et al., USENIX ATC 2017, who compare with a parameter
- * server under stock TensorFlow and one under Caffe, and with their own without SFB. Stock
- * TensorFlow puts a variable on one server as a whole. So does caffe-ps: its published times grow
- * by about as much with every node, which only a server that holds a whole tensor explains
+ * caffe-ps, wfbp, poseidon: Zhang et al., USENIX ATC 2017, who compare with a parameter server
+ * under Caffe, and with their own without SFB. caffe-ps puts a tensor on one server as a whole: its
+ * published times grow by about as much with every node, which nothing else explains
  * (tests/cluster/VALIDATION.md).
+ *
+ * tf-ps: TensorFlow up to 1.3, by its own code and by measurements in its issues; no figure of
+ * Zhang et al. went into it. replica_device_setter places every variable on one server, in turn. A
+ * gradient is sent when it is there. The SyncReplicasOptimizer of that time puts all gradients of a
+ * variable into one tensor (dequeue_many), adds that up, and lets nobody read before all variables
+ * are updated. Then all are called for at once and share the connections, so that the large ones
+ * come together: forward waits for all. Who needs a tensor calls for it (RecvTensor), and a thread
+ * of its process copies it together: 0.9 GB/s (issue 6116) by a benchmark of 10 MB (4498), 569 MB/s
+ * for 128 MB (6256), since gRPC moved all slices that were left for each that it took (grpc/grpc
+ * 8975). Both together are 0.947 GB/s, half of it at 193 MB. Eight callers of one process got
+ * 2.555 GB/s (6116). Of tiny tensors 30 took 1.46 ms longer than one (pull request 7466): 50 us
+ * each.
  *
  * ring: Sergeev and Del Balso, arXiv 1802.05799: one ring allreduce at a time, of what is ready at
  * the end of a cycle, up to a fusion buffer; 64 MB and 5 ms were Horovod's of 2017.
@@ -35,6 +46,25 @@ static const struct scheme scheme_whole = {
     .home = HOME_OWNER,
     .traffic = plan_home_traffic,
     .cost = estimate_whole,
+};
+
+/* ---- the same by queues: gradients are put together, then added up ---- */
+
+static void estimate_queued(const struct cost_cluster *cluster, const struct plan *plan, int bucket,
+                            struct cost *out)
+{
+    estimate_whole(cluster, plan, bucket, out);
+    if (!plan_is_alone(plan))
+        out->sum_seconds += (double)plan->buckets[bucket].elems * sizeof(float) * plan->nworkers /
+                            cluster->copy_Bps;
+}
+
+static const struct scheme scheme_queued = {
+    .name = "queued",
+    .label = "queued",
+    .home = HOME_OWNER,
+    .traffic = plan_home_traffic,
+    .cost = estimate_queued,
 };
 
 /* ---- a ring; its sums are a part of it (ring.c) ---- */
@@ -83,11 +113,17 @@ static const struct system systems[] = {
      .chunk_bytes = WHOLE,
      .manner = {.fifo = true, .syncs_alone = true, .copies_wait = true}},
     {.name = "tf-ps",
-     .help = "stock TensorFlow of 2016: the same, free on one machine",
-     .comm = BY(scheme_whole),
-     .overlap = COST_OVERLAP_NONE,
+     .help = "stock TensorFlow of 2016: whole tensors, placed in turn, by RecvTensor",
+     .comm = BY(scheme_queued),
+     .overlap = COST_OVERLAP_BACKWARD,
      .chunk_bytes = WHOLE,
-     .manner = {.fifo = true, .copies_wait = true}},
+     .in_turn = true,
+     .manner = {.fifo = true,
+                .sums_late = true,
+                .call_seconds = 50e-6,
+                .calls_Bps = 0.947e9,
+                .half_rate_bytes = 193e6,
+                .called_Bps = 2.555e9}},
     {.name = "ring",
      .other_name = "horovod",
      .help = "Horovod (a name for it, too): ring allreduces of up to 64 MB, begun every 5 ms",

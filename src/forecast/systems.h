@@ -12,6 +12,7 @@ struct system {
     struct comm comm; /* COMM_SCHEME without a scheme: the registry's first, the parameter server */
     enum cost_overlap overlap;
     size_t chunk_bytes; /* none merges anything */
+    bool in_turn;       /* as struct plan_options */
     struct simulate_manner manner;
 };
 

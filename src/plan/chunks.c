@@ -137,7 +137,7 @@ int plan_cut(struct plan *plan)
 /* Leaders in the order in which they get something: the least load first, of several the lowest
  * number. The first `given` of them hold a chunk of the bucket that is being dealt. */
 struct dealer {
-    int count, given;
+    int first, count, given;
     struct load {
         uint64_t load;
         int leader;
@@ -146,7 +146,7 @@ struct dealer {
 
 static int open_dealer(struct plan *plan, struct dealer *dealer, int first, int count)
 {
-    *dealer = (struct dealer){.count = count};
+    *dealer = (struct dealer){.first = first, .count = count};
     if (PLAN_ROOM(plan, dealer->order, 2 * count))
         return -1;
     dealer->spare = dealer->order + count;
@@ -207,10 +207,23 @@ static int compare_buckets(const void *left, const void *right)
     return a < b ? -1 : a > b;
 }
 
+/* Whose turn it is at the bucket's first parameter, of all that the net has, trained or not. */
+static int assign_in_turn(const struct plan *plan, const struct bucket *bucket,
+                          const struct dealer *dealer)
+{
+    int turn = 0;
+
+    for (int g = 0; g < bucket->first_group; g++)
+        turn += plan->groups[g].nparams;
+    return dealer->first + turn % dealer->count;
+}
+
 static void deal_bucket(struct plan *plan, const struct bucket *bucket, struct dealer *dealer)
 {
     bool whole = bucket->scheme->home == HOME_OWNER;
-    int owner = whole ? assign_least_loaded(dealer, bucket->elems) : -1;
+    int owner = !whole                  ? -1
+                : plan->options.in_turn ? assign_in_turn(plan, bucket, dealer)
+                                        : assign_least_loaded(dealer, bucket->elems);
 
     for (int c = bucket->first_chunk; c < bucket->first_chunk + bucket->nchunks; c++)
         plan->chunks[c].home = whole ? owner : assign_least_loaded(dealer, plan->chunks[c].elems);

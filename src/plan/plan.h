@@ -64,6 +64,8 @@ struct plan_options {
     bool lags;           /* workers may be in different iterations: no trees */
     int drop;            /* number of workers, the last ones, whose gradients of a chunk nobody
                             waits for; with `lags`, and schemes that serve parameters alone */
+    bool in_turn;        /* another system's: what has one owner goes to the servers in turn, each
+                            parameter of the net by itself */
     int tree_leaders;    /* > 0: with this number of leaders every bucket that can travels along a
                             tree; 0: from PLAN_LOG_LEADERS leaders on the buckets for which that
                             is faster do */

@@ -225,6 +225,7 @@ static int cut_transfers(struct simulation *s)
         transfer->first_came = (int)came;
         came += 2 * rows * (size_t)transfer->slices;
         s->buckets[transfer->bucket].needs += transfer->slices;
+        s->nsums += transfer->slices;
     }
     return ROOM(s, s->came, came);
 }

@@ -63,12 +63,28 @@ static inline struct load load_of(const struct simulation *s, const struct messa
                              active < hosts && !s->plan->buckets[spec->part.bucket].log_steps};
 }
 
-/* Of the wire thread of either end. */
-static double thread_seconds(const struct simulation *s, const struct endpoint *end, double bytes)
+/* Of the thread of who called for those messages, or was called. */
+static double call_seconds(const struct simulate_manner *manner, double bytes, double count,
+                           bool receives)
 {
-    double rate = s->cluster->thread_Bps;
+    if (!receives)
+        return bytes / manner->called_Bps;
+    return count * manner->call_seconds +
+           bytes / manner->calls_Bps * (1 + bytes / count / manner->half_rate_bytes);
+}
 
-    return rate > 0 ? bytes / end->members / (2 * rate) : 0;
+/* The thread of either end that moves the message, busy from `start` at the earliest. */
+static double busy_thread(const struct simulation *s, struct endpoint *end,
+                          const struct message_spec *spec, const struct load *load, bool receives,
+                          double start)
+{
+    const struct simulate_manner *manner = &s->options->manner;
+    double rate = 2 * s->cluster->thread_Bps;
+
+    if (manner->calls_Bps > 0)
+        return busy(&end->call_free[spec->back][receives], start,
+                    call_seconds(manner, load->bytes, spec->count, receives) / end->members);
+    return busy(&end->thread_free, start, rate > 0 ? load->bytes / end->members / rate : 0);
 }
 
 int network_send(struct simulation *s, const struct message_spec *spec)
@@ -130,9 +146,10 @@ static int depart(struct simulation *s, struct endpoint *from, struct message *m
     load = load_of(s, spec);
     seconds = load.bytes / link->rate + s->cluster->message_seconds * spec->count / from->members;
     /* a byte may leave as soon as the thread has begun, and the last one not before it is done */
-    start = larger(start, from->thread_free);
+    start = larger(start, s->options->manner.calls_Bps > 0 ? from->call_free[spec->back][false]
+                                                           : from->thread_free);
     message->last = larger(busy(&link->out_free, start, seconds),
-                           busy(&from->thread_free, start, thread_seconds(s, from, load.bytes)));
+                           busy_thread(s, from, spec, &load, false, start));
     if (s->options->watch && message->last > start)
         note_bytes(s, (double)spec->bytes * remote_share(from, to), start, message->last);
     if (load.leaf_bytes > 0) {
@@ -176,7 +193,7 @@ int network_head(struct simulation *s, struct message *message)
     double start = larger(link->in_free, s->now), end;
 
     end = larger(busy(&link->in_free, start, load.bytes / link->rate), start + load.least_seconds);
-    end = larger(end, busy(&to->thread_free, start, thread_seconds(s, to, load.bytes)));
+    end = larger(end, busy_thread(s, to, spec, &load, true, start));
     if (load.leaf_bytes > 0) {
         struct leaf *leaf = &s->leaves[to->leaf];
         end = larger(end, busy(&leaf->down_free, start, load.leaf_bytes / leaf->rate));

@@ -5,17 +5,24 @@
 
 #include <math.h>
 
+static bool is_local(const struct simulation *s)
+{
+    return s->plan->options.nranks <= s->options->ranks_per_node;
+}
+
 /* What a ring takes whatever its bytes. */
 static double start_seconds(const struct simulation *s)
 {
     return 2.0 * (s->plan->nworkers - 1) *
-           (s->cluster->latency_seconds + s->cluster->message_seconds);
+           ((is_local(s) ? 0 : s->cluster->latency_seconds) + s->cluster->message_seconds);
 }
 
-/* One neighbour of each node is on another one; every rank sends while it receives. */
+/* One neighbour of each node is on another one, where there are several; every rank sends while it
+ * receives. */
 static double byte_seconds(const struct simulation *s)
 {
-    double p = s->plan->nworkers, rate = s->cluster->link_Bps;
+    double p = s->plan->nworkers;
+    double rate = is_local(s) ? s->cluster->local_Bps : s->cluster->link_Bps;
 
     if (s->cluster->thread_Bps > 0)
         rate = fmin(rate, s->cluster->thread_Bps);

@@ -67,8 +67,14 @@ struct simulate_manner {
     bool copies_wait; /* between host and device: all before the first send, all after the last
                          answer, while the device does nothing else */
     bool syncs_alone; /* a single worker copies and updates through its server, too */
-    bool ring;        /* one ring allreduce after the other, instead of the plan's messages: of what
-                         is ready when a cycle ends, up to a size */
+    bool sums_late;   /* a home adds up when all gradients are there, and nobody gets parameters
+                         before all of them are updated */
+    /* calls_Bps > 0, instead of a wire thread that does everything: a message takes its receiver
+     * call_seconds and its bytes at calls_Bps, half that rate where it has half_rate_bytes, and its
+     * sender its bytes at called_Bps; a server and a worker have threads of their own for either */
+    double call_seconds, calls_Bps, half_rate_bytes, called_Bps;
+    bool ring; /* one ring allreduce after the other, instead of the plan's messages: of what
+                  is ready when a cycle ends, up to a size */
     size_t fusion_bytes;
     double cycle_seconds;
 };

@@ -74,6 +74,7 @@ struct endpoint {
     struct queue queue;
     bool wakes;                      /* an EVENT_WAKE is on its way */
     double thread_free, memory_free; /* wire thread; the way to ranks of its own node */
+    double call_free[2][2]; /* manner.calls_Bps: of gradients and answers, called and calling */
     double copy_out_free, copy_in_free;
     /* of the slowest worker behind it: seconds over those of the cluster's rank, for the same
        products, for its own passes, and for its passes of this iteration, with what is drawn */
@@ -163,7 +164,8 @@ struct simulation {
     int ntransfers;
     struct transfer *transfers;
     struct order_entry *order; /* of each bucket in the order of its chunks */
-    int *came; /* per slice of a transfer, along trees per endpoint of each: two counters */
+    int *came;         /* per slice of a transfer, along trees per endpoint of each: two counters */
+    int nsums, summed; /* sums_late: slices that an iteration adds up; that this one has */
     struct events events;
     struct queue_entry *free; /* messages that nobody sends */
     double now;

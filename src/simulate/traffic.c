@@ -79,17 +79,16 @@ static int give(struct simulation *s, int endpoint, struct part part)
     const struct endpoint *a = &s->endpoints[endpoint];
     int *came = came_of(s, endpoint, part);
     int sums = b->log_steps ? tree_sums(s, u, endpoint) : s->nworkers;
-    double seconds = u->work_seconds / s->nworkers / parts_up(b, u), later;
+    bool at_once = b->scheme->factors || s->options->manner.sums_late;
+    double seconds = at_once ? u->work_seconds : u->work_seconds / s->nworkers / u->slices, later;
 
-    if (!b->scheme->factors)
+    if (!at_once)
         occupy_thread(s, endpoint, seconds / a->members);
     if (++*came < sums)
         return 0;
     *came = 0;
-    if (b->scheme->factors) {
-        seconds = u->work_seconds;
+    if (at_once)
         occupy_thread(s, endpoint, seconds / a->members);
-    }
     /* what came last takes longer where its homes are fewer than the endpoint's threads */
     later =
         b->log_steps ? inner_seconds(s, u, endpoint) : seconds / u->homes - seconds / a->members;
@@ -174,6 +173,18 @@ static int send_answers(struct simulation *s, int endpoint, struct part part)
     for (int i = 0; i < s->nworkers; i++)
         if (send_answer(s, endpoint, (start + i) % s->nworkers, part))
             return -1;
+    return 0;
+}
+
+/* All is updated: everything is read, what forward needs first at first. */
+static int send_all_answers(struct simulation *s, int iteration)
+{
+    s->summed = 0;
+    for (int u = 0; u < s->ntransfers; u++)
+        for (int slice = 0; slice < s->transfers[u].slices; slice++)
+            if (send_answers(s, s->transfers[u].home,
+                             (struct part){s->transfers[u].bucket, u, slice, iteration}))
+                return -1;
     return 0;
 }
 
@@ -326,6 +337,8 @@ int traffic_summed(struct simulation *s, int endpoint, struct part part)
 
     if (b->log_steps)
         return go_up_or_answer(s, endpoint, part);
+    if (s->options->manner.sums_late)
+        return ++s->summed < s->nsums ? 0 : send_all_answers(s, part.iteration);
     if (!b->scheme->factors)
         return send_answers(s, endpoint, part);
     for (part.slice = 0; part.slice < s->transfers[part.transfer].slices; part.slice++)

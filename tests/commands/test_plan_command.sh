@@ -170,7 +170,7 @@ speedup() { # ARGUMENT...: of the last number of nodes; also in the file "json"
     number speedup json
 }
 published() { speedup --nodes=1,32 --figure thread_bytes_per_second=3GB --figure device_bytes_per_second=3GB --comm="$1"; }
-holds 'the order of other systems' 'poseidon > 28 && poseidon > wfbp && wfbp > 2 * caffe && caffe > 1 && tf > 1 && ring > caffe && ring == horovod' \
+holds 'the order of other systems' 'poseidon > 28 && poseidon > wfbp && wfbp > 2 * caffe && caffe > 1 && tf < 1 && ring > caffe && ring == horovod' \
     poseidon="$(published poseidon)" wfbp="$(published wfbp)" caffe="$(published caffe-ps)" tf="$(published tf-ps)" \
     ring="$(published ring)" horovod="$(published horovod)"
 published caffe-ps >/dev/null

@@ -33,7 +33,7 @@ cp "$net" nets
 ln -s "$abs_top_srcdir/models/profiles" profiles
 refuses "there are no times of the net 'nets' on that device (of: alexnet, " --model="$folder/nets/vgg19_22k.prototxt" --profile=titanx
 net=$abs_top_srcdir/models/vgg19_22k/train_val.prototxt
-refuses '--profile=titan is neither a device (titanx, p100, p40, a100, h100, h200, cpu) nor a file' --model="$net" --profile=titan
+refuses '--profile=titan is neither a device (k20, titanx, p100, p40, v100, a100, h100, h200, cpu) nor a file' --model="$net" --profile=titan
 refuses 'holds the times of a batch of 32 samples a pass, and here a pass takes 64' --model="$net" --profile=titanx --batch=64
 
 # ---- the message, then the arguments ----

@@ -116,10 +116,15 @@ unset FAILS
 # simulated: the paper's table, and the published figures beside it
 sh "$jobs/reproduce.sh" --where=simulate --table=vgg19_22k --out=simulated >said 2>errors || fail "simulate: $(cat errors)"
 grep -q '^| poseidon | simulated | ' simulated/report.md || fail "the simulated table: $(cat simulated/report.md)"
-same 'published points that were obtained' 22 "$(grep -c '^| vgg19_22k .* simulated' simulated/compare.md)"
+same 'published points that were obtained' 23 "$(grep -c '^| vgg19_22k .* simulated' simulated/compare.md)"
 # what the simulator is validated by: all 18 points of the published figure within 10 %
 awk -F'|' '/^\| vgg19_22k/ && /plotting script/ && /speed-up/ { n++; error = $10 + 0; if (error > 10 || error < -10) { print; bad = 1 } }
     END { exit bad || n != 18 }' simulated/compare.md || fail 'published points'
+
+grep -q 'below 1.00 .* `tf-ps` | none |' simulated/compare.md || fail "TensorFlow's row: $(grep tf-ps simulated/compare.md)"
+sh "$jobs/reproduce.sh" --where=simulate --table=2015,imagenet22k,horovod --out=others >said 2>errors || fail "2015: $(cat errors)"
+same 'published points of other nodes' 11 "$(grep -c '^| \(2015_.*\|horovod\) | .* simulated' others/compare.md)"
+same 'rows of ImageNet-22K' 5 "$(grep -c '^imagenet22k,AlexNet_22K,simulated,[a-z]*,8,' others/report.csv)"
 
 # in earnest
 PATH=${PATH#"$folder/bin:"}

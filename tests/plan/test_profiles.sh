@@ -42,6 +42,11 @@ p40-alexnet 1024 0
 p40-googlenet 128 0
 p40-resnet50 32 0
 a100-resnet50 256 256/938
+k20-alexnet 256 26.08302/20
+k20-alexnet_22k 256 0
+k20-googlenet 32 2.294219/4 +
+k20-cifar10_quick 50 0
+v100-resnet50 256 256/872
 END
 for file in "$source"/models/profiles/cpu-*.csv "$source"/models/profiles/h?00-*.csv; do
     echo "$(basename "$file" .csv) $(sed -n 's/^# input \([0-9]*\) .*/\1/p' "$file") $(

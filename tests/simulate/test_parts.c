@@ -2,6 +2,7 @@
  * hand. */
 #include <check.h>
 #include <math.h>
+#include <string.h>
 
 #include "forecast/systems.h"
 #include "tests/simulate/simulate_groups.h"
@@ -45,6 +46,7 @@ static void start_baseline(const char *name, int ranks)
     start(ranks);
     ck_assert_int_eq(systems_parse(sync_schemes, "--comm", name, &how.comm, &baseline), 0);
     how.sizes.chunk = baseline->chunk_bytes;
+    how.in_turn = baseline->in_turn;
     options.overlap = baseline->overlap;
     options.manner = baseline->manner;
 }
@@ -277,10 +279,59 @@ END_TEST
 
 START_TEST(whole_tensors_crowd_one_server)
 {
-    start_baseline("tf-ps", 5);
+    start_baseline("caffe-ps", 5);
     /* 16 MB leave it one after the other, so that gradients come back as much apart: the last
      * one is waited for */
     takes(0.03 + 1e-3 + 4 * 4e-3 + 1e-3 + 4e-3, 1e-6);
+}
+END_TEST
+
+START_TEST(parameters_go_to_servers_in_turn)
+{
+    const struct group_param both[] = {{.elems = 1900}, {.elems = 100}};
+    const int homes[] = {0, 2, 0};
+    struct group mine[LAYERS];
+    struct plan *plan;
+
+    memcpy(mine, groups, sizeof mine);
+    mine[0].nparams = 2;
+    mine[0].params = both;
+    start_baseline("tf-ps", 3);
+    ck_assert_msg(plan_create(&how, LAYERS, mine, &plan) == 0, "%s", error_text());
+    for (int b = 0; b < LAYERS; b++)
+        ck_assert_int_eq(plan_home(plan, plan->buckets[b].first_chunk), homes[b]);
+    plan_destroy(plan);
+}
+END_TEST
+
+START_TEST(a_call_takes_its_receiver_longer_the_more_it_brings)
+{
+    start_baseline("tf-ps", 2);
+    options.manner.call_seconds = 1e-3;
+    options.manner.calls_Bps = 0.5e9; /* 8 ms for 4 MB */
+    options.manner.half_rate_bytes = 4e6;
+    options.manner.called_Bps = 1e30;
+    takes(0.03 + 2 * (1e-3 + 1e-3 + 2 * 8e-3), 1e-6);
+    options.manner.called_Bps = 0.1e9; /* 40 ms: what is not sent cannot be received */
+    takes(0.03 + 2 * (1e-3 + 40e-3), 1e-6);
+}
+END_TEST
+
+START_TEST(nobody_reads_before_all_is_updated)
+{
+    double late;
+
+    start_baseline("tf-ps", 2);
+    nlayers = LAYERS;
+    options.overlap = COST_OVERLAP_WFBP;
+    cluster.sum_Bps = 0.1e9;
+    options.manner.calls_Bps = options.manner.called_Bps = 1e30;
+    options.manner.call_seconds = 0;
+    /* the second layer's last gradient comes after 75 ms; then it is added up and updated */
+    late = 75e-3 + 2 * 4e6 / cluster.sum_Bps + cost_update_seconds(&cluster, 4e6);
+    takes(late, 0.01);
+    options.manner.sums_late = false; /* forward begins while that goes on */
+    ck_assert_double_le(run().seconds, late - 0.01);
 }
 END_TEST
 
@@ -294,6 +345,16 @@ START_TEST(a_ring_takes_steps_and_bytes)
     result = run();
     ck_assert_uint_eq(result.sent, 2 * (uint64_t)4 * BIG * 3);
     ck_assert_uint_eq(result.received, result.sent);
+}
+END_TEST
+
+START_TEST(a_ring_of_one_node_is_not_on_its_link)
+{
+    start_baseline("ring", 4);
+    options.manner.cycle_seconds = 0;
+    options.ranks_per_node = 4;
+    cluster.local_Bps = 4e9;
+    takes(0.03 + 2 * 1e-3 * 3 / 4, 1e-6);
 }
 END_TEST
 
@@ -338,7 +399,11 @@ SUITE("parts")
     tcase_add_test(sums, sums_go_up_and_down_a_tree_and_who_is_early_waits);
     tcase_add_test(sums, sums_stand_behind_what_is_on_the_links);
     tcase_add_test(others, whole_tensors_crowd_one_server);
+    tcase_add_test(others, parameters_go_to_servers_in_turn);
+    tcase_add_test(others, a_call_takes_its_receiver_longer_the_more_it_brings);
+    tcase_add_test(others, nobody_reads_before_all_is_updated);
     tcase_add_test(others, a_ring_takes_steps_and_bytes);
+    tcase_add_test(others, a_ring_of_one_node_is_not_on_its_link);
     tcase_add_test(others, a_ring_waits_for_the_end_of_a_cycle);
     tcase_add_test(others, a_ring_fuses_what_became_ready_meanwhile);
 }
