@@ -71,6 +71,7 @@ struct endpoint {
     int link, leaf;
     bool worker;
     struct queue queue;
+    struct link_meter meter;         /* of the queue, where it is watched */
     bool wakes;                      /* an EVENT_WAKE is on its way */
     double thread_free, memory_free; /* wire thread; the way to ranks of its own node */
     double copy_out_free, copy_in_free;
