@@ -112,13 +112,13 @@ def csv(tables):
         return '"%s"' % value.replace('"', '""') if re.search('[,"\n]', str(value)) else str(value)
 
     text = ("table,net,obtained,comm,nodes,workers,images_per_worker,link_gbps,seconds_per_iteration,images_per_second,speedup,"
-            "efficiency,stall_share,bytes_sent_by_node,bytes_sent_most,peak_over_mean,run,set,seconds,epochs,train_loss,"
-            "best_score,best_iteration\n")
+            "efficiency,stall_share,bytes_sent_by_node,bytes_sent_most,link_full_seconds,link_full_longest_seconds,"
+            "queued_bytes_most,run,set,seconds,epochs,train_loss,best_score,best_iteration\n")
     for table in tables:
         for run in table.runs:
             row = [table.name, run.net, run.how, run.comm, run.nodes, run.workers, run.batch, run.link * 8e-9, run.seconds,
-                   run.images, run.speedup, run.speedup / run.workers, run.stall, run.sent, run.most, run.peak(), run.name,
-                   settings(run), get_number(run.fields, "train_seconds")] + list(table.outcome(run))
+                   run.images, run.speedup, run.speedup / run.workers, run.stall, run.sent, run.most, run.full, run.longest,
+                   run.queued, run.name, settings(run), get_number(run.fields, "train_seconds")] + list(table.outcome(run))
             text += ",".join(map(cell, row)) + "\n"
     return text
 
@@ -197,12 +197,13 @@ def iterations(family, link):
     def cells(run):
         return [run.comm if run.how == "simulated" else run.name, run.how, scaled(run.seconds * 1e6, "us ms s"), "%.1f" % run.images,
                 "%.1f %%" % (100 - 100 * run.stall), "%.1f %%" % (100 * run.stall), scaled(run.sent, "B kB MB GB TB PB"),
-                scaled(run.most, "B kB MB GB TB PB"), figure("%.2f", run.peak())]
+                *(scaled(size, "B kB MB GB TB PB") for size in (run.most, run.queued)),
+                *(scaled(seconds * 1e6, "us ms s") for seconds in (run.full, run.longest))]
 
     size = family.common_size(link)
     return size and rows("An iteration on %s." % count(size, family.unit),
                          ["scheme" if family.first.how == "simulated" else "run", "obtained", "iteration", "images/s", "busy",
-                          "stalled", "a node sends", "busiest rank sends", "peak / mean"],
+                          "stalled", "a node sends", "busiest rank sends", "queued at worst", "link full", "longest"],
                          map(cells, family.on(link, size))) or ""
 
 

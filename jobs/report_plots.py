@@ -180,16 +180,16 @@ def plots_at(table, family, link, size):
             parts = len(run.wire)
             axes.step([100.0 * k / parts for k in range(parts + 1)],
                       [run.wire[min(k, parts - 1)] * 8e-9 * parts / run.seconds for k in range(parts + 1)], where="post",
-                      linewidth=max(4 - i, 1.5), label="%s: peak %.1f times the mean" % (name_of(run), run.peak()),
-                      **look(run.comm))
+                      linewidth=max(4 - i, 1.5), **look(run.comm),
+                      label=name_of(run) + ("" if math.isnan(run.full) else ": full for %.0f ms" % (1e3 * run.full)))
         axes.set_xlim(0, 100)
         axes.set_ylim(bottom=0)
         axes.set_xlabel("time since the iteration began, % of it")
-        axes.set_ylabel("sent by a node, Gb/s")
+        axes.set_ylabel("sent by a node, mean, Gb/s")
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncol=2, fontsize=9)
 
     senders = [run for run in runs if run.sent > 0]
-    timed = [run for run in runs if not math.isnan(run.peak()) and run.seconds > 0]
+    timed = [run for run in runs if sum(run.wire) > 0 and run.seconds > 0]
     bars = (8, 1.6 + 0.4 * len(runs))
     return ([Plot(family.name + "-busy", "%s: where time goes, %s" % (table.shown, where), only(busy), inches=bars)] +
             [Plot(family.name + "-bytes", "%s: bytes sent, %s" % (table.shown, where), only(sent), inches=bars)] * bool(senders) +

@@ -123,7 +123,8 @@ class Run:
     batch     images of one worker
     link      bytes per second
     sent      bytes by a node, mean; most: by the rank that sends most
-    wire      bytes that a node sends in each part of an iteration; empty: not known"""
+    wire      bytes that a node sends in each part of an iteration; empty: not known
+    full      seconds of an iteration in which a link is at least 90 % full; longest: of a stretch; queued: bytes at worst"""
 
     def __init__(self, path, document, about):
         self.path, self.size, self.wire = path, 0, []
@@ -163,7 +164,7 @@ class Run:
         self.stall = stall / self.seconds
         self.most = max(get_list(self.fields, "bytes_sent_per_iteration_by_rank", (int, float)), default=math.nan)
         self.speedup = math.nan
-        return self
+        return self.read_bursts(get_list(self.fields, "by_rank", dict))
 
     def read_row(self):
         self.read_common("model")
@@ -172,6 +173,12 @@ class Run:
         self.speedup, self.stall, self.sent = (self.number(key) for key in ("speedup", "stall_share", "bytes_sent"))
         self.most = get_number(self.fields, "bytes_sent_most")
         self.wire = get_list(self.fields, "bytes_sent_by_interval", (int, float))
+        return self.read_bursts([self.fields])
+
+    def read_bursts(self, ranks):
+        self.full, self.longest, self.queued = (
+            max((value for value in (get_number(rank, key) for rank in ranks) if not math.isnan(value)), default=math.nan)
+            for key in ("link_full_seconds", "link_full_longest_seconds", "queued_bytes_most"))
         return self
 
     def scheme(self):
@@ -183,11 +190,6 @@ class Run:
         if math.isnan(self.link) or math.isnan(other.link):
             return math.isnan(self.link) and math.isnan(other.link)
         return abs(self.link - other.link) <= 1e-6 * other.link
-
-    def peak(self):
-        """The busiest part of an iteration over the mean one."""
-        total = sum(self.wire)
-        return max(self.wire) * len(self.wire) / total if total > 0 else math.nan
 
     def link_name(self, unknown="unknown"):
         return unknown if math.isnan(self.link) else "%.3g Gb/s" % (self.link * 8e-9)

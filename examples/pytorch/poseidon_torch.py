@@ -14,6 +14,7 @@ import ctypes.util
 import functools
 import gc
 import os
+import time
 
 import numpy
 import poseidon_factors
@@ -82,6 +83,7 @@ class DataParallel(torch.nn.Module, contextlib.AbstractContextManager):
         self.values = self.lazy = "result=values" in options  # the library updates; nothing is waited for in backward
         self.syncs, self.queued, self.seen, self.scaler, self.steps = True, False, False, None, {}
         self.views, self.nodes, self.stamps, self.posted, self.waiting, self.met = {}, [], {}, set(), set(), set()
+        self.clock, self.running, self.seconds = time.perf_counter(), (), {}  # of the first step: see _time
         words = ",".join(filter(None, ("comm=" + comm, options))).encode()
         self.library.call("create", self.library.world, words, ctypes.byref(self.handle))
         for name, tensor in list(module.named_parameters()) + list(module.named_buffers()):
@@ -97,8 +99,9 @@ class DataParallel(torch.nn.Module, contextlib.AbstractContextManager):
             with torch.enable_grad():
                 self.nodes.append(p.view_as(p).grad_fn.next_functions[0][0])
             self.undo.callback(self.nodes[-1].register_hook(lambda *_, p=p: self._after_gradient(p)).remove)
+        self.own = {m: {p for p in m.parameters(recurse=False) if p in self.numbers} for m in module.modules()}
         before = poseidon_factors.eager(lambda m, _: self._before(m))
-        for m in module.modules():
+        for m in self.own:
             self.undo.callback(m.register_forward_pre_hook(before).remove)
         self.factors = poseidon_factors.Factors(self, module.modules() if factors else ())
 
@@ -114,14 +117,25 @@ class DataParallel(torch.nn.Module, contextlib.AbstractContextManager):
             changed = self.values and p in self.stamps and self.stamps[p] != (p.data_ptr(), p._version)
             self._refuse(changed, f"{name}: changed after the start, but with result=values the library has its own")
         self._settle(p for p in self.numbers if p not in self.met)  # of modules whose forward nobody calls
+        self.clock, self.running = time.perf_counter(), ()
         out = self.module(*inputs, **named)
         self.wait()  # for what this pass did not use
         return out
 
     def _before(self, module):
-        own = self.numbers.keys() & set(module.parameters(recurse=False))
-        self.met |= own
-        self._settle(own)
+        own = self.own.get(module)  # None: of a copy
+        if own:
+            self.met |= own
+            self._time(self.running, own)
+            self._settle(own)
+
+    def _time(self, done, begun=()):
+        """What has passed in the first step since the last call was the work of `done`: forward where another layer has begun."""
+        if not self.views and torch.is_grad_enabled() | (not begun):
+            now = time.perf_counter()
+            for p in done:
+                self.seconds.setdefault(p, [0.0, 0.0])[not begun] += (now - self.clock) / len(done)
+            self.clock, self.running = now, begun
 
     # ---- backward; the first one says how many rows Linear layers have in a step, on rank 0 ----
     def _start(self):
@@ -129,6 +143,7 @@ class DataParallel(torch.nn.Module, contextlib.AbstractContextManager):
         self.library.call("share", self.handle, rows, ctypes.c_size_t(ctypes.sizeof(rows)))
         for (p, name), n in zip(self.names.items(), rows):
             tensor = Tensor(name=name.encode(), elems=p.numel(), values=p.data_ptr() if self.values else None)
+            tensor.forward_seconds, tensor.backward_seconds = self.seconds.get(p, (0, 0))
             if p.dim() > 1 and p.shape[0] * p.stride(0) == p.numel():  # what an output weighs lies together: a matrix
                 tensor.rows, tensor.outputs, tensor.inputs = n, p.shape[0], p.stride(0)
             self.library.call("add", self.handle, ctypes.byref(tensor), None)
@@ -149,6 +164,7 @@ class DataParallel(torch.nn.Module, contextlib.AbstractContextManager):
     def _after_gradient(self, p):
         self._refuse(self.waiting, "backward before the results of the last one are there: model.wait() between them")
         self._queue()
+        self._time((p,))
         self.factors.confirm(p)
         self.seen |= self.syncs
         if self.syncs and self.views:
@@ -195,7 +211,8 @@ class DataParallel(torch.nn.Module, contextlib.AbstractContextManager):
         right before its next forward pass. What comes first there is sent first, so less is waited for. In between
         .grad is None (nothing can clip or unscale it), and values are those before the step, or model.wait() catches up."""
         if self.waiting:
-            self.steps[optimizer] = [dict(group) for group in optimizer.param_groups]  # a scheduler may change them at once
+            groups = [dict(group) for group in optimizer.param_groups]  # a scheduler may change them at once
+            self.steps[optimizer] = {p: group for group in groups for p in group["params"]}
         else:
             optimizer.step()
         self.lazy = True
@@ -212,9 +229,11 @@ class DataParallel(torch.nn.Module, contextlib.AbstractContextManager):
             self.waiting.remove(p)
             self.library.call("wait", self.handle, self.numbers[p])
             p.grad = self.views[p] if p.requires_grad and not self.values else None
-        for optimizer, groups in self.steps.items() if late else ():
-            kept, optimizer.param_groups = optimizer.param_groups, [
-                dict(group, params=[p for p in group["params"] if p in late]) for group in groups]
+        for optimizer, group_of in self.steps.items() if late else ():
+            groups = {id(group_of[p]): dict(group_of[p], params=[]) for p in late if p in group_of}
+            for p in late.intersection(group_of):
+                groups[id(group_of[p])]["params"].append(p)
+            kept, optimizer.param_groups = optimizer.param_groups, list(groups.values())
             optimizer.step()
             optimizer.param_groups = kept
         for p in late if self.steps else ():

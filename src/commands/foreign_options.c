@@ -9,7 +9,7 @@
 
 #define DRAW "models/draw.py draws nets, with the schemes of a plan: 'models/draw.py --help'"
 
-/* Options of Caffe, PyTorch, torchrun, Horovod, Lightning. */
+/* Options of Caffe, PMLS-Caffe, PyTorch, torchrun, Horovod, Lightning. */
 static const struct {
     const char *names;   /* with blanks between them */
     const char *command; /* NULL: any command, after those of one command */
@@ -42,12 +42,21 @@ static const struct {
     {"scheduler lr-scheduler", "train", "lr_policy in the solver, or --set lr_policy=poly"},
     {"warmup warmup-steps", "train", "--set warmup_iter=N"},
     {"save-interval snapshot-interval", "train", "--set snapshot=N, or --snapshot-every=DURATION"},
+    {"svb use-sfb", "train", "--comm=sfb; --comm=paper, or auto, decides layer by layer"},
+    {"table-staleness consistency-model", "train", "--tune=staleness=S, of parameter servers"},
+    {"client-bandwidth-mbps server-bandwidth-mbps", "train", "--tune=bandwidth-mbps=X"},
+    {"num-table-threads num-app-threads", "train",
+     "mpirun -np N starts the ranks; --threads=N sets the threads of each"},
+    {"num-rows-per-table num-comm-channels-per-client block-size", "train",
+     "nothing to set: layers are cut into chunks, --tune=chunk=SIZE"},
+    {"net-outputs", "train", "--csv=FILE"},
+    {"stats-path", "train", "--log=FILE, or --trace=FILE"},
     {"squeeze", "classify", "--resize=WIDTHxHEIGHT of the input"},
     {"draw", "plan", DRAW},
     {"gpus", "plan", "--nodes=LIST and --ranks-per-node=N say how many ranks are planned"},
     {"device", NULL, "--gpu=N, or --engine=cpu"},
     {"batch-size", NULL, "--batch=N if the command has it, else the net's batch_size"},
-    {"np n world-size", NULL,
+    {"np n world-size num-clients", NULL,
      "the number of ranks is the launcher's: mpirun -np N poseidon train ..."},
     {"nproc-per-node", NULL, "the launcher places ranks: mpirun --map-by ppr:N:node"},
     {"nnodes", NULL, "the launcher places ranks: mpirun -np N, or srun -N"},
@@ -56,7 +65,8 @@ static const struct {
     {"solver", NULL, "a solver is for train; here --model=FILE names the net"},
     {"backend dist-backend", NULL,
      "messages go by Open MPI; its transports are mpirun's --mca options"},
-    {"local-rank", NULL, "the launcher numbers the ranks: mpirun -np N poseidon train ..."},
+    {"local-rank client-id", NULL,
+     "the launcher numbers the ranks: mpirun -np N poseidon train ..."},
     {"hostfile", NULL, "hosts are the launcher's: mpirun --hostfile FILE poseidon train ..."},
     {"hosts", NULL, "hosts are the launcher's: mpirun -host A,B poseidon train ..."},
     {"net", NULL, "--model=FILE"},

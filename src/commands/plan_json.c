@@ -35,6 +35,11 @@ static void put_sent(const struct forecast_point *point, int intervals, struct j
     for (int i = 0; i < intervals; i++)
         json_double(json, point->sent[i]);
     json_array_end(json);
+    if (point->burst.most_queued == 0) /* no messages were played */
+        return;
+    json_put_double(json, "link_full_seconds", point->burst.full_seconds);
+    json_put_double(json, "link_full_longest_seconds", point->burst.longest_seconds);
+    json_put_uint(json, "queued_bytes_most", point->burst.most_queued);
 }
 
 static void put_hosts(const struct forecast_point *point, struct json *json)

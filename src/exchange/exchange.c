@@ -3,9 +3,11 @@
 
 #include "util/agree.h"
 #include "util/alloc.h"
+#include "util/clock.h"
 #include "util/strbuf.h"
 #include "util/units.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -301,7 +303,12 @@ int exchange_open_all(struct exchange *e, const struct sync_model *model,
     s->node = e->node;
     s->sends = (struct queue_options){.fifo = o->fifo,
                                       .window = e->plan->options.sizes.window / dilate,
-                                      .bytes_per_second = o->mbps * 1e6 / 8};
+                                      .bytes_per_second = o->mbps * 1e6 / 8,
+                                      .meter = job->sends.meter};
+    if (s->sends.meter)
+        *s->sends.meter = (struct link_meter){.rate = e->probe.cluster.link_Bps / (double)dilate,
+                                              .begin = clock_seconds(),
+                                              .end = INFINITY};
     s->lowrank_warmup = o->lowrank_warmup >= 0               ? o->lowrank_warmup
                         : job->lowrank_warmup > USUAL_WARMUP ? job->lowrank_warmup
                                                              : USUAL_WARMUP;

@@ -60,7 +60,8 @@ int exchange_measure_all(struct exchange *exchange);
  * must let through. */
 int exchange_plan_all(struct exchange *exchange, const struct exchange_net *net);
 
-/* Makes sync. job: what the user says of it; what the options say of sync is filled in. */
+/* Makes sync. job: what the user says of it; what the options say of sync is filled in. A meter of
+ * its sends begins here, after exchange_measure_all. */
 int exchange_open_all(struct exchange *exchange, const struct sync_model *model,
                       const struct sync_update *update, const struct sync_options *job);
 

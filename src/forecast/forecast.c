@@ -201,8 +201,10 @@ int forecast_try(const struct forecast *f, int nodes, int servers, bool quick, d
 static int watch(const struct forecast *f, struct forecast_point *point, const struct plan *plan)
 {
     int n = f->options->intervals;
-    struct simulate_watch watch = {
-        .begin = point->result.begin, .seconds = point->result.seconds, .intervals = n};
+    struct simulate_watch watch = {.begin = point->result.begin,
+                                   .seconds = point->result.seconds,
+                                   .intervals = n,
+                                   .worst = &point->burst};
 
     if (n == 0)
         return 0;
@@ -211,6 +213,7 @@ static int watch(const struct forecast *f, struct forecast_point *point, const s
         return -1;
     for (int i = 0; i < n; i++)
         point->sent[i] /= (double)point->result.iterations * point->nodes;
+    point->burst.full_seconds /= point->result.iterations;
     return 0;
 }
 

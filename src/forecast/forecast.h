@@ -51,8 +51,9 @@ struct forecast_point {
     double speedup;                /* against one rank of speed 1 alone */
     double images_per_second;      /* of all workers */
     double bytes_sent, bytes_most; /* in an iteration: by a node, mean; by the busiest rank */
-    double *sent;       /* by a node in each of options.intervals; owned; NULL: not asked for */
-    struct cost *table; /* per group and way (forecast_price); owned; NULL before */
+    double *sent; /* by a node in each of options.intervals; owned; NULL: not asked for */
+    struct link_meter burst; /* then: of the busiest links; full_seconds of an iteration */
+    struct cost *table;      /* per group and way (forecast_price); owned; NULL before */
 };
 
 /* What would change a point. */

@@ -33,6 +33,9 @@ static void fill_rank(const struct figures_source *source, struct figures_rank *
             stats->wire.seconds > 0 ? stats->wire.cpu_seconds / stats->wire.seconds : 0,
         .sent = (double)stats->wire.sent / n,
         .control_sent = (double)stats->wire.control_sent,
+        .full_seconds = source->meter->full_seconds / n,
+        .longest_full_seconds = source->meter->longest_seconds,
+        .most_queued = (double)source->meter->most_queued,
         .left_out = (double)stats->left_out};
     memcpy(rank->host, topology->host[topology->rank], sizeof rank->host);
     rank->compute_seconds = source->train_seconds / n - rank->stall_seconds - rank->input_seconds;

@@ -53,6 +53,10 @@ struct figures_rank {
     double progress_share;       /* of one core, over the thread's whole life: 0 to 1 */
     double predicted_sent, sent; /* bytes of gradients, parameters and factors */
     double control_sent;         /* bytes of everything else, the whole run */
+    double full_seconds;         /* its link was full (wire/link_meter.h), per iteration; */
+    double longest_full_seconds; /* the longest such stretch; */
+    double most_queued;          /* and bytes that waited or were on their way, at worst. All 0:
+                                    nothing was sent, or nobody asked */
     struct figures_late late;
     double left_out; /* iterations that others ended before it began them */
     double unused;   /* these, and those of its gradients that nobody waited for, in iterations */
@@ -80,6 +84,7 @@ struct figures_source {
     const struct plan *plan;
     const struct topology *topology;
     const struct sync_stats *stats; /* after sync_close */
+    const struct link_meter *meter; /* of its wire; all zero: none */
     int64_t iterations;             /* done in this run */
     double train_seconds;           /* all iterations, without tests and snapshots */
     double train_stall;             /* of these: waited for the network */

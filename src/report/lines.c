@@ -31,6 +31,11 @@ void report_rank(const struct figures *figures, int rank, struct json *json)
     json_put_double(json, "input_seconds", r->input_seconds);
     json_put_double(json, "progress_cpu_seconds", r->progress_seconds);
     json_put_double(json, "progress_core_share", r->progress_share);
+    if (r->most_queued > 0) {
+        json_put_double(json, "link_full_seconds", r->full_seconds);
+        json_put_double(json, "link_full_longest_seconds", r->longest_full_seconds);
+        json_put_double(json, "queued_bytes_most", r->most_queued);
+    }
     json_put_int(json, "late_times", r->late.times);
     json_put_double(json, "late_computing_seconds", r->late.seconds[LATE_COMPUTING]);
     json_put_double(json, "late_input_seconds", r->late.seconds[LATE_INPUT]);

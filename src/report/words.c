@@ -338,6 +338,27 @@ static void put_progress(const struct figures *figures, struct strbuf *text)
                   100 * figures->ranks[most].progress_share);
 }
 
+/* Servers send, too. */
+static void put_bursts(const struct figures *figures, struct strbuf *text)
+{
+    const struct figures_rank *worst = figures->ranks;
+    double most = 0, longest = 0;
+
+    for (int r = 0; r < figures->nranks; r++) {
+        const struct figures_rank *rank = &figures->ranks[r];
+        worst = rank->full_seconds > worst->full_seconds ? rank : worst;
+        longest = rank->longest_full_seconds > longest ? rank->longest_full_seconds : longest;
+        most = rank->most_queued > most ? rank->most_queued : most;
+    }
+    if (most > 0)
+        strbuf_printf(
+            text,
+            "The link of rank %d (%s) was at least 90 %% full for %s of an iteration, the "
+            "longest of all; at most %s at a stretch, and %s queued at worst\n",
+            (int)(worst - figures->ranks), worst->host, units_seconds(worst->full_seconds).text,
+            units_seconds(longest).text, units_bytes(most).text);
+}
+
 void report_words(const struct figures *figures, struct strbuf *text)
 {
     double compute = figures_spread(figures, FIGURE(compute_seconds)).mean;
@@ -360,6 +381,7 @@ void report_words(const struct figures *figures, struct strbuf *text)
     put_spread(figures, text);
     put_late(figures, text);
     put_dropped(figures, text);
+    put_bursts(figures, text);
     put_progress(figures, text);
     report_advise(figures, &advice);
     strbuf_printf(text, "What would help most: %s", advice.text);

@@ -105,17 +105,26 @@ static int join_leaves(struct simulation *s)
 static int open_queues(struct simulation *s)
 {
     const struct simulate_options *o = s->options;
+    const struct cost_cluster *c = s->cluster;
+    double rate = c->thread_Bps > 0 && c->thread_Bps < c->link_Bps ? c->thread_Bps : c->link_Bps;
     size_t window = o->manner.fifo ? 0 : s->plan->options.sizes.window;
 
     if (s->plan->options.dilate > 1) /* the window shrinks with what goes through it */
         window /= (size_t)s->plan->options.dilate;
     for (int i = 0; i < s->nendpoints; i++) {
+        struct endpoint *a = &s->endpoints[i];
         /* a message between blocks is as many of one rank as the other block has */
         struct queue_options options = {.peers = s->nendpoints,
                                         .window = window * (size_t)s->endpoints[0].members,
                                         .bytes_per_second = o->bytes_per_second,
-                                        .fifo = o->fifo || o->manner.fifo};
-        if (queue_open(&s->endpoints[i].queue, &s->owner, &options, 0))
+                                        .fifo = o->fifo || o->manner.fifo,
+                                        .meter = o->watch ? &a->meter : NULL};
+        if (o->watch)
+            a->meter =
+                (struct link_meter){.rate = rate,
+                                    .begin = o->watch->begin,
+                                    .end = o->watch->begin + o->watch->seconds * o->iterations};
+        if (queue_open(&a->queue, &s->owner, &options, 0))
             return -1;
     }
     return 0;

@@ -322,6 +322,17 @@ static void fill_ranks(const struct simulation *s, struct simulate_rank *ranks)
     }
 }
 
+static void fill_worst(const struct simulation *s, struct link_meter *worst)
+{
+    for (int i = 0; i < s->nendpoints && !s->options->manner.ring; i++) {
+        const struct link_meter *m = &s->endpoints[i].meter;
+        worst->full_seconds = fmax(worst->full_seconds, m->full_seconds);
+        worst->longest_seconds = fmax(worst->longest_seconds, m->longest_seconds);
+        worst->most_queued =
+            m->most_queued > worst->most_queued ? m->most_queued : worst->most_queued;
+    }
+}
+
 /* Nothing is stolen from the passes while they wait, so it is no addition but a bound. */
 static double least_seconds(const struct simulation *s, const struct endpoint *a)
 {
@@ -369,6 +380,8 @@ int simulate_run(const struct simulate_options *options, struct simulate_result 
         sum_up(&s, out);
         if (ranks)
             fill_ranks(&s, ranks);
+        if (options->watch)
+            fill_worst(&s, options->watch->worst);
     }
     free(s.events.heap);
     owner_free(&s.owner);

@@ -39,6 +39,7 @@
 #define POSEIDON_SIMULATE_SIMULATE_H
 
 #include "plan/cost.h"
+#include "wire/link_meter.h"
 
 #define SIMULATE_ENDPOINTS 128 /* usual most_endpoints: more take longer than they teach */
 
@@ -86,6 +87,9 @@ struct simulate_watch {
     int intervals;         /* that an iteration is cut into */
     double *bytes;         /* per interval, of all links and all measured iterations; the caller's,
                               added to */
+    struct link_meter *worst; /* the caller's: is given the greatest results of all leaders, over
+                                 the measured iterations; stays as it is where a ring is played,
+                                 which is no messages */
 };
 
 /* A worker beside the one whose passes and rates work and cluster are. */

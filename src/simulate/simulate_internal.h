@@ -72,6 +72,7 @@ struct endpoint {
     int link, leaf;
     bool worker;
     struct queue queue;
+    struct link_meter meter;         /* of the queue, where it is watched */
     bool wakes;                      /* an EVENT_WAKE is on its way */
     double thread_free, memory_free; /* wire thread; the way to ranks of its own node */
     double call_free[2][2]; /* manner.calls_Bps: of gradients and answers, called and calling */

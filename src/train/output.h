@@ -14,6 +14,7 @@
 struct output {
     struct trace *trace;              /* NULL: nothing is recorded. Owned */
     struct clock_offset clock_before; /* this rank's clock before training; with trace */
+    struct link_meter meter;          /* of what the wire is given; with --log */
     struct curves *curves;            /* rank 0, with --csv or --tensorboard; else NULL. Owned */
     struct figures figures;           /* rank 0, after the loop; elsewhere empty. Owned */
     char hash[SHA256_HEX]; /* of the parameters; rank 0, after the loop, where they are trained */

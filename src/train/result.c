@@ -227,6 +227,7 @@ int trainer_gather_figures(struct trainer *t)
         .plan = t->exchange.plan,
         .topology = &t->job.topology,
         .stats = sync_stats(t->exchange.sync),
+        .meter = &t->output.meter,
         .iterations = t->end - t->at.iteration,
         .train_seconds = t->timing.train_seconds,
         .train_stall = t->timing.train_stall,

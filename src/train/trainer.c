@@ -194,6 +194,11 @@ static int open_sync_all(struct trainer *t)
     struct sync_options options = {.iteration = t->at.iteration, .trace = t->output.trace};
 
     monitor_watch_ranks(&t->monitor, &options.watch);
+    if (t->job.options->log && t->job.nworkers > 1 && !t->job.options->dry_run) {
+        if (exchange_measure_all(&t->exchange)) /* the plan is made: it stays what it was */
+            return -1;
+        options.sends.meter = &t->output.meter;
+    }
     if (net_exchange_open_all(&t->net_exchange, &t->exchange, &update, &options))
         return -1;
     return error_status(

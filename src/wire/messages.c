@@ -158,7 +158,7 @@ int messages_flush(struct wire *wire)
 
     if (queue_count(&wire->queue) == 0)
         return 0;
-    if (wire->options.sends.bytes_per_second > 0)
+    if (wire->options.sends.bytes_per_second > 0 || wire->options.sends.meter)
         now = 1e-9 * (double)clock_ns();
     while ((entry = queue_take(&wire->queue, now)))
         if (start_send(wire, (struct slot *)entry))

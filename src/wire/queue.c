@@ -159,6 +159,8 @@ void queue_put(struct queue *q, struct queue_entry *entry)
     entry->number = q->number++;
     entry->left = entry->right = entry->next = NULL;
     q->count++;
+    if (q->options.meter)
+        link_meter_wait(q->options.meter, entry->bytes, q->in_flight);
     if (to->newest && to->newest->urgency == entry->urgency && to->newest->weight == entry->weight)
         to->newest->next = entry;
     else
@@ -215,6 +217,8 @@ struct queue_entry *queue_take(struct queue *q, double now)
         to->newest = NULL;
     take_room(q, to, entry);
     q->count--;
+    if (q->options.meter)
+        link_meter_give(q->options.meter, entry->bytes, now);
     place_peer(q, entry->peer);
     return entry;
 }

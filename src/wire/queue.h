@@ -25,6 +25,7 @@
 #include <stdint.h>
 
 #include "util/owner.h"
+#include "wire/link_meter.h"
 
 /* One message to send, kept inside whatever the caller knows about it: the queue links entries and
  * never allocates one. The caller's until queue_put, and again from queue_take. */
@@ -46,10 +47,11 @@ struct queue_entry {
 
 struct queue_options {
     int peers;
-    size_t window;           /* bytes on their way at a time, and 2,048 messages; 0: no limit */
-    double bytes_per_second; /* most that leaves, of which 20 ms may be saved up; 0: no limit */
-    bool fifo;               /* the order is that of queue_put alone */
-    bool shared_replies;     /* not every entry of less than a 2,048th of the window has one */
+    size_t window;            /* bytes on their way at a time, and 2,048 messages; 0: no limit */
+    double bytes_per_second;  /* most that leaves, of which 20 ms may be saved up; 0: no limit */
+    bool fifo;                /* the order is that of queue_put alone */
+    struct link_meter *meter; /* sees what comes and goes; borrowed; NULL: nobody wants to know */
+    bool shared_replies;      /* not every entry of less than a 2,048th of the window has one */
 };
 
 /* What waits for one peer; private, as is all below. 40 bytes a peer, and 4 in `heap`. */

@@ -84,7 +84,7 @@ def run_theirs(o, name, batch, hook):
     address = re.sub(r"\.0/24$", ".1", os.environ["BOX_NET"])
     said = run(mpirun(o.ranks) + [o.python, os.path.join(HERE, "bench_torch_ddp.py"), name, str(batch),
                                   str(o.iterations), address, "e0", hook], o.timeout)
-    return float(re.search(r"images/s (\S+)", said).group(1))
+    return tuple(map(float, re.search(r"images/s (\S+), processor ms (\S+)", said).groups()))
 
 
 def compare(o, name):
@@ -98,7 +98,7 @@ def compare(o, name):
         for _ in range(o.rounds):
             for side in sides:
                 rates[side].append(run_ours(o, folder, batch, side) if side.startswith("-") else
-                                   run_theirs(o, name, batch, side))
+                                   run_theirs(o, name, batch, side)[0])
                 print("%s %s %.4g" % (name, side, rates[side][-1]), file=sys.stderr, flush=True)
     medians = {side: statistics.median(values) for side, values in rates.items()}
     best = max(medians[side] for side in o.theirs.split(","))

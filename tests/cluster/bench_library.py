@@ -8,8 +8,8 @@ Both sides are bench_torch_ddp.py: PyTorch computes the same net from the same i
 host. --ours: options of poseidon_torch.DataParallel, one contestant each time it is given; "later" among them:
 by model.step(optimizer), so each module waits for its own (tried: comm=auto, the same later, comm=lowrank:4).
 --theirs: ddp, bf16 (its hook) and powersgd:R (its hook of rank R). Every round runs all contestants one after the
-other; of a run counts the mean over ITERATIONS, after three that do not. Prints medians over the rounds and how many
-times as fast as ddp, or the first of theirs, that is.
+other; of a run counts the mean over ITERATIONS, after three that do not. Prints medians over the rounds, how many
+times as fast as ddp, or the first of theirs, that is, and the processor time of rank 0, which other work disturbs less.
 """
 import argparse
 import datetime
@@ -24,16 +24,17 @@ OURS = ["comm=auto", "comm=auto,later", "comm=lowrank:4,lowrank-warmup=1,later"]
 
 def race(o, name):
     batch, sides = o.batch or bench_ddp.BATCHES.get(name, 16), o.theirs.split(",") + o.ours
-    times = {side: [] for side in sides}
+    times, used = {side: [] for side in sides}, {side: [] for side in sides}
     for _ in range(o.rounds):
         for side in sides:
-            rate = bench_ddp.run_theirs(o, name, batch, side)
+            rate, processor = bench_ddp.run_theirs(o, name, batch, side)
             times[side].append(o.ranks * batch / rate * 1e3)
-            print("%s %s %.4g ms" % (name, side, times[side][-1]), file=sys.stderr, flush=True)
+            used[side].append(processor)
+            print("%s %s %.4g ms, processor %.4g" % (name, side, times[side][-1], processor), file=sys.stderr, flush=True)
     medians = {side: statistics.median(values) for side, values in times.items()}
     for side in sides:
-        print("| %s | %d | %s | %.4g | %.2f |" % (name, batch, side, medians[side], medians[sides[0]] / medians[side]),
-              flush=True)
+        print("| %s | %d | %s | %.4g | %.2f | %.4g |" % (name, batch, side, medians[side], medians[sides[0]] / medians[side],
+                                                     statistics.median(used[side])), flush=True)
 
 
 def main():
@@ -58,7 +59,8 @@ def main():
     o.ranks, o.ours, o.python = len(os.environ["BOX_HOSTS"].split()), o.ours or OURS, sys.executable
     print("%s, %d hosts in a box on %d cores, links %s, %d rounds of %d iterations\n" % (
         datetime.date.today(), o.ranks, os.cpu_count(), os.environ["BOX_RATE"] or "unlimited", o.rounds, o.iterations))
-    print("| net | images a rank | by | ms an iteration | times as fast |\n|---|---:|---|---:|---:|", flush=True)
+    print("| net | images a rank | by | ms an iteration | times as fast | processor ms |\n|---|---:|---|---:|---:|---:|",
+          flush=True)
     for name in o.nets.split(","):
         race(o, name)
 

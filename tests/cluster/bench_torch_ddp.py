@@ -4,9 +4,9 @@
     mpirun -np N bench_torch_ddp.py NET BATCH ITERATIONS ADDRESS INTERFACE HOOK
 
 Trains the net (bench_ddp.NETS) on random images, BATCH a rank, SGD with momentum, one thread, in
-channels_last, which is the faster format here. Rank 0 prints images/s of all ranks: the mean over
-ITERATIONS after WARM_UP that do not count. ADDRESS:29500 is where rank 0 is met, INTERFACE what gloo uses. HOOK: ddp
-(none), bf16, or powersgd:R, which begins in the third iteration, the first that PyTorch allows; or options of
+channels_last, which is the faster format here. Rank 0 prints images/s of all ranks, and the processor time of an
+iteration of its own in ms, all threads: means over ITERATIONS after WARM_UP that do not count. ADDRESS:29500
+is where rank 0 is met, INTERFACE what gloo uses. HOOK: ddp (none), bf16, or powersgd:R, which begins in the third iteration, the first that PyTorch allows; or options of
 examples/pytorch/poseidon_torch.DataParallel in DDP's place, comm=... first, ",later" among them for model.step(optimizer).
 """
 import os
@@ -69,16 +69,17 @@ def main():
     for i in range(WARM_UP + iterations):
         if i == WARM_UP:
             dist.barrier()
-            start = time.perf_counter()
+            start, used = time.perf_counter(), time.process_time()
         rule.zero_grad(set_to_none=True)
         F.cross_entropy(model(images), labels).backward()
         model.step(rule) if later else rule.step()
     if ours:
         model.wait()
+    used = time.process_time() - used
     dist.barrier()
     seconds = time.perf_counter() - start
     if rank == 0:
-        print("images/s %.6g" % (size * batch * iterations / seconds), flush=True)
+        print("images/s %.6g, processor ms %.6g" % (size * batch * iterations / seconds, 1e3 * used / iterations), flush=True)
     dist.destroy_process_group()
     if ours:
         model.close()

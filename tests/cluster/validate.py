@@ -12,6 +12,8 @@ hosts send: links of 50, 100 and 400 Mbit/s stand for 5, 10 and 40 Gbit/s. What 
 shrink, too, else all of an iteration is out of the program's hands at once, and no order of sends matters: buffers
 are of 32 kB. The simulation is told the same.
 
+Of a few cells it also measures how bursty traffic is (`train --log`), into bursts.csv.
+
 `report` simulates every cell that was measured, and every published point, and writes all that VALIDATION.md says.
 Constants of the box are fitted on half of its cells; which half is fixed by `fitted` below.
 """
@@ -47,6 +49,11 @@ BUFFER = 32768
 # the link (64 kB and its header): with 64 kB it cuts each up, and four links of 400 Mbit/s reach 0.62 of it, not 0.93.
 BURST = "96k"
 ITERATIONS, LEAVE_OUT = 9, 3
+# How full a link is, headers leave open: chunks of the paper's 2 MB, beside which they are nothing.
+BURSTS, BURST_CHUNK = os.path.join(HERE, "bursts.csv"), 2 << 20
+BURST_FIELDS = ["net", "hosts", "rate_mbit", "how", "full", "longest", "queued", "goodput_Bps"]
+BURST_CELLS = [(net, 4, 100, how) for net in ("vgg19", "alexnet")
+               for how in ("--comm=ps --overlap=none", "--comm=ps", "--comm=paper", "--comm=auto")]
 BUSY = 0.85  # of the time: where cores are busy for longer they, and not links, set the pace
 LEAST_GOODPUT = 0.75  # of a link's rate; less is reached where others compute (eight hosts at 400 Mbit/s alone keep two cores busy)
 
@@ -62,19 +69,19 @@ def all_cells():
             itertools.product(HOSTS, RATES, NETS, SCHEMES)]
 
 
-def read_table():
+def read_table(table=TABLE):
     """{cell: row}"""
-    if not os.path.exists(TABLE):
+    if not os.path.exists(table):
         return {}
-    with open(TABLE, newline="") as file:
-        return {(row["net"], int(row["hosts"]), int(row["rate_mbit"]), row["scheme"]): row
+    with open(table, newline="") as file:
+        return {(row["net"], int(row["hosts"]), int(row["rate_mbit"]), row.get("scheme") or row["how"]): row
                 for row in csv.DictReader(file)}
 
 
-def append(row):
-    new = not os.path.exists(TABLE)
-    with open(TABLE, "a", newline="") as file:
-        writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
+def append(row, table=TABLE):
+    new = not os.path.exists(table)
+    with open(table, "a", newline="") as file:
+        writer = csv.DictWriter(file, list(row), lineterminator="\n")
         if new:
             writer.writeheader()
         writer.writerow(row)
@@ -88,10 +95,10 @@ def model_of(net):
     return os.path.join(ROOT, "models", net, "train_val.prototxt")
 
 
-def sizes_of(rate):
+def sizes_of(chunk):
     """Options of train and plan alike."""
-    return ["--tune=dilate=%d" % DILATE, "--tune=chunk=%d" % CHUNK[rate], "--tune=merge=%d" % MERGE,
-            "--tune=window=%d" % (CHUNKS_A_WINDOW * CHUNK[rate])]
+    return ["--tune=dilate=%d" % DILATE, "--tune=chunk=%d" % chunk, "--tune=merge=%d" % MERGE,
+            "--tune=window=%d" % (CHUNKS_A_WINDOW * chunk)]
 
 
 def input_of(net):
@@ -108,7 +115,7 @@ def processor_ticks():
     return sum(ticks) - ticks[3] - ticks[4], ticks[3] + ticks[4]
 
 
-def measure_cell(o, net, hosts, rate, scheme, folder):
+def measure_cell(o, net, hosts, how, folder):
     """Seconds of each iteration but the first ones, and the share of them in which cores were busy."""
     batch, shape = input_of(net)[0], ",".join(input_of(net)[1:])
     solver = os.path.join(folder, "solver.prototxt")
@@ -117,8 +124,7 @@ def measure_cell(o, net, hosts, rate, scheme, folder):
                    "test_interval: 0 snapshot_after_train: false random_seed: 1\n" % (model_of(net), ITERATIONS))
     buffers = [word for side in ("snd", "rcv") for word in ("--mca", "btl_tcp_%sbuf" % side, str(BUFFER))]
     command = ["mpirun"] + buffers + ["-np", str(hosts), "-x", "OMP_NUM_THREADS=1", o.poseidon, "train", "--solver=" + solver,
-               "--engine=replay", "--profile=" + profile_of(net), "--batch=" + batch, "--fake-data=" + shape,
-               "--comm=" + scheme] + sizes_of(rate)
+               "--engine=replay", "--profile=" + profile_of(net), "--batch=" + batch, "--fake-data=" + shape] + how
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     alarm = threading.Timer(o.timeout, process.kill)
     alarm.start()
@@ -136,6 +142,18 @@ def measure_cell(o, net, hosts, rate, scheme, folder):
     return [1 / rate for rate in rates[LEAVE_OUT:]], busy / (busy + idle)
 
 
+def measure_bursts(o, cell, goodput, folder):
+    """The greatest figures of all ranks."""
+    net, hosts, _, how = cell
+    log = os.path.join(folder, "log")
+    measure_cell(o, net, hosts, how.split() + ["--force", "--log=" + log] + sizes_of(BURST_CHUNK), folder)
+    with open(log) as file:
+        ranks = [line for line in map(json.loads, file) if line["event"] == "rank"]
+    worst = (max(rank[key] for rank in ranks) for key in ("link_full_seconds", "link_full_longest_seconds", "queued_bytes_most"))
+    append(dict(zip(BURST_FIELDS, list(cell) + ["%.4f" % next(worst), "%.3f" % next(worst), "%.0f" % next(worst),
+                                                "%.0f" % goodput])), BURSTS)
+
+
 def measure_inside(o):
     """On the hosts of a box: the cells of its size and rate that are missing."""
     import bench_replay
@@ -151,9 +169,12 @@ def measure_inside(o):
                 continue
             if time.time() > o.until:
                 return
-            seconds, busy = measure_cell(o, net, hosts, rate, scheme, folder)
+            seconds, busy = measure_cell(o, net, hosts, ["--comm=" + scheme] + sizes_of(CHUNK[rate]), folder)
             append(dict(zip(FIELDS, list(cell) + ["%.5f" % statistics.median(seconds), "%.5f" % min(seconds),
                                                   "%.5f" % max(seconds), "%.2f" % busy, "%.0f" % goodput])))
+        for cell in BURST_CELLS:
+            if cell[1:3] == (hosts, rate) and cell not in read_table(BURSTS) and time.time() < o.until:
+                measure_bursts(o, cell, goodput, folder)
 
 
 def measure(o):
@@ -162,12 +183,12 @@ def measure(o):
     until = time.time() + o.seconds
     for hosts, rate in itertools.product(o.hosts, RATES):
         missing = [c for c in all_cells() if c[1:3] == (hosts, rate) and c not in read_table()]
+        missing += [c for c in BURST_CELLS if c[1:3] == (hosts, rate) and c not in read_table(BURSTS)]
         if missing and time.time() < until:
             subprocess.run([os.path.join(HERE, "box.sh"), "--hosts=%d" % hosts, "--rate=%dmbit" % rate, "--burst=" + BURST,
                             "--", sys.executable, os.path.abspath(__file__), "measure", "--poseidon=" + o.poseidon,
                             "--until=%f" % until, "--timeout=%g" % o.timeout], check=True)
     print("%d of %d cells are measured" % (len(read_table()), len(all_cells())))
-
 
 
 def main():

@@ -42,9 +42,12 @@ def table(head, rows):
 
 def simulate_cell(o, cell, goodput, constants):
     net, hosts, rate, scheme = cell
-    return simulate(o, ["--model=" + validate.model_of(net), "--profile=" + dict(validate.NETS)[net],
-                        "--nodes=%d" % hosts, "--comm=" + scheme, "--bandwidth=%.0fB" % goodput] + points.device("1000GB") +
-                    validate.sizes_of(rate) + constants)[0]
+    return simulate_box(o, net, hosts, goodput, ["--comm=" + scheme] + validate.sizes_of(validate.CHUNK[rate]) + constants)
+
+
+def simulate_box(o, net, hosts, goodput, options):
+    return simulate(o, ["--model=" + validate.model_of(net), "--profile=" + dict(validate.NETS)[net], "--nodes=%d" % hosts,
+                        "--bandwidth=%.0fB" % goodput] + points.device("1000GB") + options)[0]
 
 
 def goodputs(cells):
@@ -102,13 +105,11 @@ def size_of(off):
     return ["%d" % len(values), "%.1f %%" % (100 * statistics.median(values)), "%.1f %%" % (100 * values[-1])]
 
 
-def report_box(o):
-    cells = validate.read_table()
+def report_box(o, cells, constants):
     lines = ["## Against hosts in a box", ""]
     missing = [cell for cell in validate.all_cells() if cell not in cells]
     if not cells:
         return lines + ["Nothing is measured yet.", ""]
-    constants = fit(o, cells)
     simulated, off = errors(o, cells, constants)
     held_out = {cell: e for cell, e in off.items() if not validate.fitted(cell)}
     half = {cell: e for cell, e in off.items() if validate.fitted(cell)}
@@ -160,6 +161,23 @@ def report_box(o):
                           "for constants"], rows)
 
 
+def report_bursts(o, constants):
+    lines = ["## How bursty traffic is", "",
+             "Hosts of the same box, with chunks of 2 MB: milliseconds of an iteration in which the link of some host is at least 90 % "
+             "full, millisecond by millisecond, the longest such stretch, and the most bytes that wait or are on their way: "
+             "`train --log` (what the wire was given, played through a link of the measured rate) beside `plan`. Of all "
+             "hosts the greatest.", ""]
+    rows = []
+    for (net, hosts, rate, how), row in sorted(validate.read_table(validate.BURSTS).items()):
+        played = simulate_box(o, net, hosts, float(row["goodput_Bps"]), how.split() + ["--tune=intervals=100"] +
+                              validate.sizes_of(validate.BURST_CHUNK) + constants)
+        pairs = [(float(row[field]) * scale, played[key] * scale) for field, key, scale in (
+            ("full", "link_full_seconds", 1e3), ("longest", "link_full_longest_seconds", 1e3), ("queued", "queued_bytes_most", 1e-3))]
+        rows.append([net, "%d" % hosts, "%d" % rate, "`%s`" % how] + ["%.0f" % value for pair in pairs for value in pair])
+    return lines + table(["net", "hosts", "Mbit/s", "by", "full ms, measured", "simulated", "longest ms, measured", "simulated",
+                          "queued kB, measured", "simulated"], rows)
+
+
 # ---- published points ----
 
 def report_paper(o):
@@ -205,6 +223,8 @@ def report(o):
     text = ["# What `poseidon plan` is worth", "",
             "Written by `tests/cluster/validate.py report --poseidon=build/poseidon` from `validation.csv`, which "
             "`validate.py measure` fills; no figure here is written by hand.", ""]
-    text += report_box(o) + report_paper(o) + report_others(o) + report_referee()
+    cells = validate.read_table()
+    constants = fit(o, cells)
+    text += report_box(o, cells, constants) + report_bursts(o, constants) + report_paper(o) + report_others(o) + report_referee()
     with open(REPORT, "w") as file:
         file.write("\n".join(text).rstrip("\n") + "\n")

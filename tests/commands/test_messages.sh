@@ -60,6 +60,17 @@ gpus
 test-interval
 snapshot-interval
 gamma
+svb
+use-sfb
+table-staleness
+server-bandwidth-mbps
+num-table-threads
+num-rows-per-table
+block-size
+net-outputs
+stats-path
+num-clients
+client-id
 END
 refuses "*unexpected word 'x.solverstate': expected options only; did you mean --snapshot=x.solverstate (usage*" train --resume x.solverstate
 refuses "*did you mean --weights=w.caffemodel.h5 (usage*" test w.caffemodel.h5

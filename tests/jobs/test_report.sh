@@ -58,6 +58,8 @@ summary "$folder/tiny/ps-1.json" ps 1 100
 summary "$folder/tiny/ps-4.json" ps 4 350
 summary "$folder/tiny/sfb-1.json" sfb 1 110
 summary "$folder/tiny/sfb-4.json" sfb 4 330
+sed -i 's/^{/{"by_rank":[{"link_full_seconds":0.04,"link_full_longest_seconds":0.01,"queued_bytes_most":3000},{"rank":1},\
+{"link_full_seconds":0.03,"link_full_longest_seconds":0.02,"queued_bytes_most":2000}],/' "$folder/tiny/ps-4.json"
 echo '{"title": "Four hosts.", "link_bytes_per_second": 1.25e9}' >"$folder/tiny/about.json"
 printf 'Iteration 0 (0 iter/s, 0s/5 iters), loss = 2.5\nother\nIteration 5 (10 iter/s, 0.5s/5 iters), loss = 1.5\n' \
     >"$folder/tiny/ps-4.log"
@@ -82,9 +84,10 @@ holds "$folder/out/report.md" 'Net tiny: 1000 parameters, 10 images a worker and
 holds "$folder/out/report.md" 'Speed-up over `sfb-1` (110.0 images/s on 1 rank, the fastest of 2 such runs, which lie between 100.0 and 110.0); links: 10 Gb/s.'
 holds "$folder/out/report.md" '| ps | measured | 0.91 | 3.18 |'
 holds "$folder/out/report.md" '| sfb | measured | 1.00 | 3.00 |'
-# 8000 in the second half, 6000 in the last three quarters: 200 a hundredth, 140 on average
-holds "$folder/out/report.md" '| ps-4 | measured | 114 ms | 350.0 | 75.0 % | 25.0 % | 4 kB | 7 kB | 1.71 |'
-holds "$folder/out/report.csv" 'tiny,tiny,measured,ps,4,4,10,10,0.114285714,350,3.18181818,0.795454545,0.25,4000,7000,1.71428571,ps-4,'
+# of the fullest link, of the longest stretch and of most that is queued each the greatest over the ranks
+holds "$folder/out/report.md" '| ps-4 | measured | 114 ms | 350.0 | 75.0 % | 25.0 % | 4 kB | 7 kB | 3 kB | 40 ms | 20 ms |'
+holds "$folder/out/report.md" '| sfb-4 | measured | 121 ms | 330.0 | 75.0 % | 25.0 % | 4 kB | 7 kB | | | |'
+holds "$folder/out/report.csv" 'tiny,tiny,measured,ps,4,4,10,10,0.114285714,350,3.18181818,0.795454545,0.25,4000,7000,0.04,0.02,3000,ps-4,'
 [ -z "$(find "$folder/out" -name '*.svg' -o -name '*.png')" ] || fail 'plots without matplotlib'
 grep -q svg "$folder/out/report.md" && fail 'the report shows plots that are not there'
 
@@ -172,6 +175,8 @@ END_PUBLISHED
 report "$folder/lenet" --out="$folder/out" --published="$folder/published.csv" >/dev/null || fail "lenet: $(cat "$folder/errors")"
 holds "$folder/out/report.md" '| ps | simulated | 1.00 |'
 holds "$folder/out/report.md" '| scheme | obtained | 1 Gb/s | 10 Gb/s |'
+awk -F, '$4 == "ps" && $5 == 4 { lines++; good += $16 > 0 && $17 > 0 && $17 <= $9 && $18 > 0 } END { exit !(lines == 2 && good == 2) }' \
+    "$folder/out/report.csv" || fail "plan's links are never full: $(cat "$folder/out/report.csv")"
 ours=$(awk -F, '$4 == "ps" && $5 == 4 && $8 == 10 { printf "%.2f", $11 }' "$folder/out/report.csv")
 error=$(awk -F, '$4 == "ps" && $5 == 4 && $8 == 10 { printf "%+.1f", 100 * ($11 / 2 - 1) }' "$folder/out/report.csv")
 holds "$folder/out/compare.md" "| lenet | Other | 4 | 10 Gb/s | speed-up | 2.00 | published, somewhere | $ours | simulated, \`ps\` | $error % | slow, and why |"

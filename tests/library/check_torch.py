@@ -21,6 +21,7 @@ import copy
 import ctypes
 import os
 import sys
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path += [os.path.join(HERE, os.pardir, os.pardir, "examples", "pytorch"), os.path.join(HERE, os.pardir, "cluster")]
@@ -344,6 +345,15 @@ def uses():
         model.step(optimizer)
         scaler[0].update()
 
+    def way_of_last(seconds):
+        """By auto with lossy=, over a link that slow.cluster says to be slow, where the layers before it compute for so long."""
+        net, said = Uses(), ctypes.create_string_buffer(256)  # struct poseidon_traffic begins with the scheme
+        net.second.register_forward_hook(lambda *_: time.sleep(seconds))
+        with poseidon_torch.DataParallel(net, options="lossy=bf16+lowrank:1,hierarchy=off,merge=0,cluster-file=slow.cluster") as model:
+            loss(model, 0, poseidon_torch.rank()).backward()
+            model.library.call("report", model.handle, list(model.names.values()).index("last.weight"), said)
+        return said.value.decode()
+
     whole, scaler = "factors=False", []
     tries = {
         "autocast": lambda: use("sfb", autocast, near=0.03), "a penalty": lambda: use("sfb", penalty, whole),
@@ -360,6 +370,8 @@ def uses():
         "the same where none sends factors": lambda: use("auto,hierarchy=auto", more), "a test first": lambda: use("sfb", tests_first),
         "freezing": lambda: use("sfb", freezes), "unfreezing": lambda: use("sfb", unfreezes, "unfrozen", frozen=True),
         "copies": lambda: use("sfb", copies),
+        "lossy, where the link is waited for": lambda: any(word in way_of_last(0) for word in ("bf16", "low rank")) or way_of_last(0),
+        "lossy, where computation hides it": lambda: way_of_last(1) in ("PS", "SFB", "allreduce") or way_of_last(1),
         "TCP": lambda: os.environ["OMPI_MCA_btl_tcp_flags"] == "send,inplace",
         "loaded values": lambda: use("ps,hierarchy=off,result=values", loads, "result=values"),
     }

@@ -38,6 +38,8 @@ torch 2 small comm=auto 'comm=sfb,hierarchy=off against=comm=ps,hierarchy=off' "
     { cat torch.log; fail 'on 2 ranks'; }
 torch 4 small comm=auto "$apart,merge=0" 'comm=auto later against=comm=auto' || { cat torch.log; fail 'on 4 ranks'; }
 grep -q 'as factors: .*first.weight' torch.log || fail "no layer sends factors on 4 ranks"
+sed 's/^ranks = .*/ranks = 2/; s/^ranks_per_node = .*/ranks_per_node = 2/; s/^\(link\|local\)_bytes_per_second = .*/\1_bytes_per_second = 3e6/' \
+    "$abs_top_srcdir/tests/plan/box_slow.cluster" >slow.cluster
 unset OMPI_MCA_btl_tcp_flags # set by the wrapper where nobody has
 torch 2 uses || { cat torch.log; fail 'what else a program may do'; }
 torch 2 small 'comm=auto raises'

@@ -185,6 +185,20 @@ def check_account(summary, log):
         fail("their mean:", log[0]["progress_core_share"], shares)
 
 
+def check_bursts(spans, log):
+    """How full each rank's link was, within what the trace allows."""
+    for rank in (line for line in log if line["event"] == "rank"):
+        sends = [event for event in spans if event["cat"] == "send" and event["pid"] == rank["rank"]]
+        if not sends:
+            continue
+        bytes_sent, keys = sum(event["args"]["bytes"] for event in sends), ("full_seconds", "full_longest_seconds")
+        full, longest = (rank["link_" + key] for key in keys)
+        if not (0 <= full <= log[0]["seconds_per_iteration"] * 1.5 + 0.1 and 0 <= longest <= full * log[0]["iterations"] + 1e-9):
+            fail("rank %d: its link is full for" % rank["rank"], full, longest)
+        if not max(event["args"]["bytes"] for event in sends) <= rank["queued_bytes_most"] <= bytes_sent:
+            fail("rank %d: queued" % rank["rank"], rank["queued_bytes_most"], bytes_sent)
+
+
 def check_order(spans, overlap, first, last):
     begins, ends = {}, {}
     for event in spans:
@@ -222,6 +236,7 @@ def main():
     check_flows(trace, spans)
     check_bytes(spans, summary, log)
     check_account(summary, log)
+    check_bursts(spans, log)
     check_reads(spans, "replay" not in summary["engine"])
     # a bucket of several layers is called "first .. last"
     named = {name for line in log if line["event"] == "layer" for name in line["layer"].split(" .. ")}

@@ -286,6 +286,25 @@ START_TEST(ranks_of_one_machine_wait_for_no_network)
 }
 END_TEST
 
+START_TEST(the_fullest_link_is_named_and_the_worst_of_all_ranks_said)
+{
+    struct figures figures = plain();
+    struct strbuf text = {.data = NULL};
+
+    ranks[1].full_seconds = 0.04;
+    ranks[1].longest_full_seconds = 0.01;
+    ranks[2].full_seconds = 0.03;
+    ranks[2].longest_full_seconds = 0.02;
+    ranks[0].most_queued = 3e6;
+    report_words(&figures, &text);
+    ck_assert_ptr_nonnull(strstr(
+        strbuf_text(&text), "The link of rank 1 (node1) was at least 90 % full for 40 ms of an "
+                            "iteration, the longest of all; at most 20 ms at a stretch, and 3 MB "
+                            "queued at worst\n"));
+    strbuf_free(&text);
+}
+END_TEST
+
 START_TEST(what_was_not_measured_is_not_spoken_of)
 {
     struct figures figures = plain();
@@ -302,6 +321,7 @@ START_TEST(what_was_not_measured_is_not_spoken_of)
     ck_assert_ptr_null(strstr(strbuf_text(&text), " alone"));
     ck_assert_ptr_null(strstr(strbuf_text(&text), "exposed"));
     ck_assert_ptr_null(strstr(strbuf_text(&text), " -"));
+    ck_assert_ptr_null(strstr(strbuf_text(&text), "full"));
     strbuf_free(&text);
 }
 END_TEST
@@ -381,6 +401,7 @@ SUITE("report")
     tcase_add_test(tests, waits_for_sums_are_not_laid_on_a_layer);
     tcase_add_test(tests, words_say_what_the_figures_say);
     tcase_add_test(tests, ranks_of_one_machine_wait_for_no_network);
+    tcase_add_test(tests, the_fullest_link_is_named_and_the_worst_of_all_ranks_said);
     tcase_add_test(tests, what_was_not_measured_is_not_spoken_of);
     tcase_add_test(tests, a_small_layer_is_not_blamed_for_a_rank_that_comes_late);
     tcase_add_test(tests, a_late_rank_comes_before_any_layer);

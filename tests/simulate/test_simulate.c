@@ -57,6 +57,8 @@ struct setting {
     enum cost_overlap overlap;
     int ranks_per_node, most_endpoints;
     double cap;
+    int iterations;
+    const struct simulate_watch *watch;
 };
 
 static struct simulate_result run(const struct setting *setting, const struct plan_options *how,
@@ -68,7 +70,9 @@ static struct simulate_result run(const struct setting *setting, const struct pl
                                        .ranks_per_node =
                                            setting->ranks_per_node ? setting->ranks_per_node : 1,
                                        .bytes_per_second = setting->cap,
-                                       .most_endpoints = setting->most_endpoints};
+                                       .most_endpoints = setting->most_endpoints,
+                                       .iterations = setting->iterations,
+                                       .watch = setting->watch};
     struct plan_options with = *how;
     struct simulate_result result;
     struct plan *plan;
@@ -129,6 +133,34 @@ START_TEST(two_ranks_by_ps_take_a_gradient_and_an_answer)
     /* two homes with half of 4 MB each; the answer leaves when the gradient is there */
     how.sizes.chunk = 2 << 20;
     is_about(seconds_of(&setting, &how), 0.03 + 2 * (1e-3 + 2e-3), 1e-6);
+}
+END_TEST
+
+/* 20 ms of gradient and, a millisecond's trip after its end, 20 ms of answer. */
+START_TEST(a_link_is_full_while_messages_leave)
+{
+    struct cost_cluster slow = only_link;
+    struct link_meter worst = {.rate = 0};
+    double bytes[10] = {0};
+    struct simulate_watch watch = {.intervals = 10, .bytes = bytes, .worst = &worst};
+    struct setting setting = {.work = &one_layer, .groups = one, .cluster = &slow};
+    struct plan_options how = among(2, "ps");
+    struct simulate_result before;
+
+    slow.link_Bps = 1e8;
+    how.sizes.chunk = 2 << 20;
+    before = run(&setting, &how, NULL, NULL);
+    watch.begin = before.begin;
+    watch.seconds = before.seconds;
+    setting.watch = &watch;
+    setting.iterations = 4;
+    (void)run(&setting, &how, NULL, NULL);
+    ck_assert_double_ge(worst.full_seconds / 4, 0.038 - 0.002 / 4); /* a slot that is under way */
+    ck_assert_double_le(worst.full_seconds / 4, 0.040 + 1e-9);
+    ck_assert_double_ge(worst.longest_seconds, 0.019 - 1e-9);
+    ck_assert_double_le(worst.longest_seconds, 0.020 + 1e-9);
+    ck_assert_uint_ge(worst.most_queued, 2 * BIG - 100000);
+    ck_assert_uint_le(worst.most_queued, 2 * BIG + 100000);
 }
 END_TEST
 
@@ -403,6 +435,7 @@ SUITE("simulate")
     tcase_add_test(forms, one_rank_computes_and_updates);
     tcase_add_test(forms, two_ranks_by_ps_take_a_gradient_and_an_answer);
     tcase_add_test(forms, two_ranks_by_low_rank_take_four_messages_one_after_another);
+    tcase_add_test(forms, a_link_is_full_while_messages_leave);
     tcase_add_test(forms, two_ranks_by_sfb_take_the_factors);
     tcase_add_test(forms, every_message_costs_its_sender);
     tcase_add_test(forms, a_server_receives_from_one_worker_after_the_other);

@@ -276,6 +276,58 @@ START_TEST(silent_ones_to_many_take_an_eighth_of_the_window_at_most)
 }
 END_TEST
 
+/* ---- how full a link is ---- */
+
+static void take_at(double now)
+{
+    struct queue_entry *entry = queue_take(&queue, now);
+
+    ck_assert_ptr_nonnull(entry);
+    on_their_way[entry->peer][flying_to[entry->peer]++] = entry;
+}
+
+static void put_only(size_t bytes)
+{
+    entries[nentries] = (struct queue_entry){.bytes = bytes};
+    queue_put(&queue, &entries[nentries++]);
+}
+
+/* A link of 1 kB a millisecond, whose time begins at 10 s. */
+START_TEST(a_meter_counts_the_milliseconds_in_which_the_link_is_full)
+{
+    struct link_meter meter = {.rate = 1e6, .begin = 10, .end = 11};
+
+    open_with((struct queue_options){.window = 4000, .meter = &meter});
+    put_only(4000);
+    take_at(9.999); /* of which 3 ms are after the beginning */
+    put_only(4000);
+    put_only(250);
+    ck_assert_uint_eq(meter.most_queued, 8250);
+    over(0);
+    take_at(10.002); /* at once after the first: 7 ms full */
+    over(0);
+    take_at(10.020); /* a quarter of a millisecond */
+    put_only(950);
+    put_only(2000);
+    over(0);
+    take_at(10.02105); /* all but 50 us of one */
+    over(0);
+    take_at(10.030);
+    ck_assert_double_eq_tol(meter.full_seconds, 9e-3, 1e-9); /* the last one is under way */
+    over(0);
+    put_only(1000);
+    take_at(10.032); /* goes on where that ended */
+    put_only(1);
+    over(0);
+    take_at(10.050); /* closes what is before it */
+    ck_assert_double_eq_tol(meter.full_seconds, 11e-3, 1e-9);
+    ck_assert_double_eq_tol(meter.longest_seconds, 7e-3, 1e-9);
+    ck_assert_uint_eq(meter.most_queued, 8250);
+    over(0);
+    owner_free(&owner);
+}
+END_TEST
+
 /* ---- the cap ---- */
 
 static void open_capped(double rate, double now)
@@ -530,6 +582,7 @@ SUITE("queue")
     tcase_add_test(tcase, what_is_not_small_has_a_reply_which_small_ones_before_it_share);
     tcase_add_test(tcase, silent_ones_keep_nothing_large_waiting);
     tcase_add_test(tcase, silent_ones_to_many_take_an_eighth_of_the_window_at_most);
+    tcase_add_test(tcase, a_meter_counts_the_milliseconds_in_which_the_link_is_full);
     tcase_add_test(tcase, cap_holds_the_rate_and_says_when_the_next_may_go);
     tcase_add_test(tcase, cap_saves_up_twenty_milliseconds_and_no_more);
     tcase_add_test(tcase, many_small_ones_below_the_cap_are_as_fast_as_the_cap);
