@@ -234,20 +234,31 @@ static int check_tensor(const struct poseidon *p, const struct poseidon_tensor *
     return 0;
 }
 
-int poseidon_add(struct poseidon *p, const struct poseidon_tensor *tensor, int *out)
+int poseidon_add_at(struct poseidon *p, const struct poseidon_tensor *tensor,
+                    const struct poseidon_place *place, int *out)
 {
     char *name;
 
-    if (library_check(p, false) || check_tensor(p, tensor) ||
-        ALLOC_ROOM(p->members, p->nmembers, "a tensor") ||
+    if (library_check(p, false) || check_tensor(p, tensor))
+        return -1;
+    if (!place)
+        return error_set("poseidon_add_at: a tensor without a place: NULL");
+    if (library_check_place(p, tensor, place) || ALLOC_ROOM(p->members, p->nmembers, "a tensor") ||
         alloc_text(&name, tensor->name, "a tensor"))
         return -1;
-    p->members[p->nmembers] = (struct member){.tensor = *tensor};
+    p->members[p->nmembers] =
+        (struct member){.tensor = *tensor, .type = (enum element_type)place->type};
     p->members[p->nmembers].tensor.name = name;
     if (out)
         *out = p->nmembers;
     p->nmembers++;
     return 0;
+}
+
+int poseidon_add(struct poseidon *p, const struct poseidon_tensor *tensor, int *out)
+{
+    return poseidon_add_at(p, tensor,
+                           &(struct poseidon_place){.size = sizeof(struct poseidon_place)}, out);
 }
 
 int poseidon_start(struct poseidon *p)
@@ -350,14 +361,14 @@ static int post(struct poseidon *p, int tensor)
 
 int poseidon_post(struct poseidon *p, int tensor)
 {
-    const struct member *m;
-
     if (check_post(p, tensor, false))
         return -1;
-    m = &p->members[tensor];
-    if (m->tensor.gradient != p->grads + m->begin)
-        memcpy(p->grads + m->begin, m->tensor.gradient, m->tensor.elems * sizeof(float));
-    return post(p, tensor);
+    return library_take_gradient(p, tensor, false) ? library_end(p) : post(p, tensor);
+}
+
+int poseidon_post_on(struct poseidon *p, int tensor, void *stream)
+{
+    return library_follow(p, stream) ? -1 : poseidon_post(p, tensor);
 }
 
 int poseidon_post_factors(struct poseidon *p, int tensor, int64_t rows, const float *left,
@@ -371,25 +382,30 @@ int poseidon_post_factors(struct poseidon *p, int tensor, int64_t rows, const fl
                   (const void *)right, (long long)p->members[tensor].tensor.rows);
         return library_end(p);
     }
-    p->left = left;
-    p->right = right;
-    return post(p, tensor);
+    return library_take_factors(p, tensor, left, right) ? library_end(p) : post(p, tensor);
+}
+
+int poseidon_post_factors_on(struct poseidon *p, int tensor, int64_t rows, const float *left,
+                             const float *right, void *stream)
+{
+    if (library_follow(p, stream) || poseidon_post_factors(p, tensor, rows, left, right))
+        return -1;
+    return library_precede(p, stream);
 }
 
 int poseidon_skip(struct poseidon *p, int tensor)
 {
     bool factors = p && tensor >= 0 && tensor < p->nmembers && p->members[tensor].factors;
-    const struct member *m;
 
     if (check_post(p, tensor, factors))
         return -1;
-    m = &p->members[tensor];
-    p->left = p->right = p->zeros;
-    memset(p->grads + m->begin, 0, m->tensor.elems * sizeof(float));
+    if (factors ? library_take_factors(p, tensor, NULL, NULL)
+                : library_take_gradient(p, tensor, true))
+        return library_end(p);
     return post(p, tensor);
 }
 
-int poseidon_wait(struct poseidon *p, int tensor)
+static int wait_for(struct poseidon *p, int tensor)
 {
     struct member *m;
 
@@ -397,10 +413,22 @@ int poseidon_wait(struct poseidon *p, int tensor)
         return -1;
     m = find_member(p, tensor);
     if (!m || (is_within(p) && say_missing(p, "poseidon_wait")) ||
-        (m->waits && sync_wait(p->exchange.sync, tensor)))
+        (m->waits && sync_wait(p->exchange.sync, tensor)) || p->gave)
         return library_end(p);
     m->waits = false;
     return 0;
+}
+
+int poseidon_wait(struct poseidon *p, int tensor)
+{
+    if (wait_for(p, tensor))
+        return -1;
+    return p->engine.i->finish && p->engine.i->finish(p->engine.context) ? library_end(p) : 0;
+}
+
+int poseidon_wait_on(struct poseidon *p, int tensor, void *stream)
+{
+    return library_check_stream(p) || wait_for(p, tensor) ? -1 : library_precede(p, stream);
 }
 
 int poseidon_wait_all(struct poseidon *p)

@@ -29,6 +29,10 @@ AT(poseidon_traffic, received, 72);
 AT(poseidon_traffic, predicted_seconds, 80);
 AT(poseidon_traffic, travel_seconds, 88);
 AT(poseidon_traffic, waited_seconds, 96);
+AT(poseidon_place, memory, 8); /* from 1.1 on */
+AT(poseidon_place, type, 12);
+_Static_assert(POSEIDON_FLOAT32 == 0 && POSEIDON_FLOAT16 == 1 && POSEIDON_BFLOAT16 == 2, "stay");
+_Static_assert(POSEIDON_HOST == 0 && POSEIDON_CUDA == 1, "stay");
 _Static_assert(sizeof(void *) != 8 || sizeof(struct poseidon_tensor) == 72, "the size stays");
 _Static_assert(sizeof(void *) != 8 || sizeof(struct poseidon_traffic) == 104, "the size stays");
 
@@ -184,6 +188,60 @@ static void case_results(const char *options)
     if (rank == 0)
         printf("ok: %s: product by %s; %s\n", options ? options : "(no options)", did.scheme,
                poseidon_advice(p));
+    REQUIRE(!poseidon_destroy(p));
+}
+
+/* The whole numbers that this rank has in a tensor, which every type holds: the bits of elements.
+ */
+static uint16_t bits_of(int type, int number)
+{
+    union {
+        float value;
+        uint32_t bits;
+    } u = {.value = (float)number};
+    int exponent = (int)(u.bits >> 23 & 255) - 127 + 15;
+
+    return (uint16_t)(type == POSEIDON_BFLOAT16 ? u.bits >> 16
+                      : number == 0             ? 0
+                                    : (u.bits >> 16 & 0x8000) | (uint32_t)exponent << 10 |
+                                          (u.bits >> 13 & 0x3ff));
+}
+
+/* Sums of half precision, which are of floats on the way: whole numbers up to 64 * 3, and exact. */
+static void case_types(const char *options)
+{
+    enum { MOST_TYPES = 2, ELEMS = 5000 };
+    static uint16_t halves[MOST_TYPES][ELEMS];
+    static float whole[ELEMS];
+    struct poseidon *p;
+
+    REQUIRE(!poseidon_create(MPI_COMM_WORLD, options, &p));
+    for (int t = 0; t <= MOST_TYPES; t++) {
+        struct poseidon_place place = {.size = sizeof place, .type = t};
+        struct poseidon_tensor tensor = {
+            .name = names[t], .elems = ELEMS, .gradient = t ? (void *)halves[t - 1] : whole};
+        REQUIRE(!poseidon_add_at(p, &tensor, &place, NULL));
+    }
+    REQUIRE(!poseidon_start(p));
+    for (int iteration = 0; iteration < 3; iteration++) {
+        for (int t = 0; t <= MOST_TYPES; t++) {
+            for (int i = 0; i < ELEMS; i++) {
+                int number = (i + 17 * rank + iteration) % 63 - 31;
+                whole[i] = (float)number;
+                if (t)
+                    halves[t - 1][i] = bits_of(t, number);
+            }
+            REQUIRE(t == iteration && rank == 0 ? !poseidon_skip(p, t) : !poseidon_post(p, t));
+        }
+        REQUIRE(!poseidon_wait_all(p));
+        for (int t = 0; t <= MOST_TYPES; t++)
+            for (int i = 0; i < ELEMS; i++) {
+                int sum = 0;
+                for (int r = t == iteration; r < nranks; r++)
+                    sum += (i + 17 * r + iteration) % 63 - 31;
+                REQUIRE(t ? halves[t - 1][i] == bits_of(t, sum) : whole[i] == (float)sum);
+            }
+    }
     REQUIRE(!poseidon_destroy(p));
 }
 
@@ -426,6 +484,7 @@ static const struct {
     void (*run)(const char *options);
     int level; /* -1: MPI is left alone */
 } cases[] = {{"results", case_results, MPI_THREAD_MULTIPLE},
+             {"types", case_types, MPI_THREAD_MULTIPLE},
              {"values", case_values, MPI_THREAD_MULTIPLE},
              {"state", case_state, MPI_THREAD_MULTIPLE},
              {"states", case_states, MPI_THREAD_MULTIPLE},
