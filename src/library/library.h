@@ -62,6 +62,7 @@ struct poseidon {
     struct owner arenas;       /* of a GPU's memory */
     float *zeros;              /* factors of what is skipped */
     int gave;                  /* -1: a result could not be given */
+    bool caught_up;            /* library_catch_up, in this iteration */
     const float *left, *right; /* factors that are being posted; borrowed */
     struct trace *trace;       /* NULL: none */
     struct clock_offset clock; /* before the start */
@@ -101,6 +102,7 @@ int library_take_factors(struct poseidon *p, int tensor, const float *left, cons
 /* What is done from now on comes after what the stream was asked for so far; or the other way
  * round. A failure ends the handle, but for tensors in the host's memory. */
 int library_check_stream(const struct poseidon *p); /* whether the handle's tensors have streams */
+int library_catch_up(struct poseidon *p);           /* before an iteration's first post */
 int library_follow(struct poseidon *p, void *stream);
 int library_precede(struct poseidon *p, void *stream);
 

@@ -5,7 +5,7 @@
 #define _GNU_SOURCE /* dladdr */
 #include "library/library.h"
 
-#include "library/module.h"
+#include "engine/module.h"
 #include "util/error.h"
 
 #include <dlfcn.h>
@@ -17,17 +17,12 @@
 
 /* ---- the module ---- */
 
-static int say(const char *text)
-{
-    return error_set("%s", text);
-}
-
 /* Beside the file whose constant `words` is, else where the loader looks. It stays until the
  * process ends, as CUDA's run time does. */
 static void *open_module(void)
 {
     enum { HOW = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE };
-    static const char words[] = LIBRARY_MODULE;
+    static const char words[] = ENGINE_MODULE;
     const char *slash;
     char path[PATH_MAX];
     Dl_info here;
@@ -35,22 +30,23 @@ static void *open_module(void)
 
     if (dladdr(words, &here) && here.dli_fname && (slash = strrchr(here.dli_fname, '/'))) {
         snprintf(path, sizeof path, "%.*s/%s", (int)(slash - here.dli_fname), here.dli_fname,
-                 LIBRARY_MODULE);
+                 ENGINE_MODULE);
         module = dlopen(path, HOW);
     }
-    return module ? module : dlopen(LIBRARY_MODULE, HOW);
+    return module ? module : dlopen(ENGINE_MODULE, HOW);
 }
 
 static int open_cuda(const struct engine_i **out)
 {
-    library_module_fn *entry = NULL;
-    void *module = open_module(), *found = module ? dlsym(module, LIBRARY_MODULE_ENTRY) : NULL;
+    static const struct engine_module_errors errors = {error_set, error_context, error_text};
+    engine_module_fn *entry = NULL;
+    void *module = open_module(), *found = module ? dlsym(module, ENGINE_MODULE_ENTRY) : NULL;
 
     if (!found)
         return error_set("a tensor on a GPU needs %s, which `configure` with CUDA makes: %s",
-                         LIBRARY_MODULE, dlerror());
+                         ENGINE_MODULE, dlerror());
     memcpy(&entry, &found, sizeof entry); /* ISO C converts no object pointer into a function's */
-    *out = entry(PACKAGE_VERSION, say);
+    *out = entry(PACKAGE_VERSION, &errors);
     return *out ? 0 : -1;
 }
 
@@ -144,8 +140,8 @@ int library_place_arenas(struct poseidon *p)
     p->engine_values = p->values;
     p->engine_grads = p->grads;
     if (i->own_memory &&
-        (!(p->engine_values = engine_own(&p->engine, &p->arenas, bytes, "results")) ||
-         !(p->engine_grads = engine_own(&p->engine, &p->arenas, bytes, "gradients"))))
+        (!(p->engine_values = engine_own(&p->engine, &p->arenas, bytes, "a copy of all results")) ||
+         !(p->engine_grads = engine_own(&p->engine, &p->arenas, bytes, "a copy of all gradients"))))
         return -1;
     for (int t = 0; t < p->nmembers; t++)
         if (!p->members[t].tensor.gradient)
@@ -253,9 +249,21 @@ int library_check_stream(const struct poseidon *p)
                            "call the function without _on");
 }
 
+/* A node's GPUs add up without the hosts, of which one must not run more than an iteration ahead of
+ * the others (sync/gather_team.c): its first post comes after all results of the last iteration. */
+int library_catch_up(struct poseidon *p)
+{
+    const struct node *node = p->exchange.node;
+
+    if (p->caught_up || !node || !node->team)
+        return 0;
+    p->caught_up = true;
+    return p->engine.i->finish(p->engine.context) ? library_end(p) : 0;
+}
+
 int library_follow(struct poseidon *p, void *stream)
 {
-    if (library_check_stream(p))
+    if (library_check_stream(p) || library_catch_up(p))
         return -1;
     return p->engine.i->guest->follow(p->engine.context, stream) ? library_end(p) : 0;
 }

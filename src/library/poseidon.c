@@ -319,7 +319,7 @@ static int check_post(struct poseidon *p, int tensor, bool factors)
         return library_end(p);
     iteration = atomic_load(&p->iteration);
     if (m->posted <= iteration && !m->waits && m->factors == factors)
-        return 0;
+        return library_catch_up(p);
     if (m->posted > iteration)
         error_set("tensor '%s' was posted or skipped twice in iteration %lld, and '%s' not at all",
                   m->tensor.name, iteration, p->members[atomic_load(&p->missing)].tensor.name);
@@ -348,6 +348,7 @@ static int post(struct poseidon *p, int tensor)
         if (sync_flush(p->exchange.sync))
             return library_end(p);
         p->left_to_post = p->nmembers;
+        p->caught_up = false;
         trace_span(p->trace, TRACE_COMPUTE, TRACE_ITERATION, -1, p->began);
         p->began = trace_begin(p->trace);
         trace_iteration(p->trace, iteration + 1);
@@ -357,6 +358,12 @@ static int post(struct poseidon *p, int tensor)
     }
     atomic_store_explicit(&p->missing, missing, memory_order_relaxed);
     return 0;
+}
+
+/* A GPU has done what it was asked for. */
+static int finish(struct poseidon *p)
+{
+    return p->engine.i->finish && p->engine.i->finish(p->engine.context) ? library_end(p) : 0;
 }
 
 int poseidon_post(struct poseidon *p, int tensor)
@@ -371,8 +378,8 @@ int poseidon_post_on(struct poseidon *p, int tensor, void *stream)
     return library_follow(p, stream) ? -1 : poseidon_post(p, tensor);
 }
 
-int poseidon_post_factors(struct poseidon *p, int tensor, int64_t rows, const float *left,
-                          const float *right)
+static int post_factors(struct poseidon *p, int tensor, int64_t rows, const float *left,
+                        const float *right)
 {
     if (check_post(p, tensor, true))
         return -1;
@@ -385,10 +392,16 @@ int poseidon_post_factors(struct poseidon *p, int tensor, int64_t rows, const fl
     return library_take_factors(p, tensor, left, right) ? library_end(p) : post(p, tensor);
 }
 
+int poseidon_post_factors(struct poseidon *p, int tensor, int64_t rows, const float *left,
+                          const float *right)
+{
+    return post_factors(p, tensor, rows, left, right) ? -1 : finish(p);
+}
+
 int poseidon_post_factors_on(struct poseidon *p, int tensor, int64_t rows, const float *left,
                              const float *right, void *stream)
 {
-    if (library_follow(p, stream) || poseidon_post_factors(p, tensor, rows, left, right))
+    if (library_follow(p, stream) || post_factors(p, tensor, rows, left, right))
         return -1;
     return library_precede(p, stream);
 }
@@ -421,9 +434,7 @@ static int wait_for(struct poseidon *p, int tensor)
 
 int poseidon_wait(struct poseidon *p, int tensor)
 {
-    if (wait_for(p, tensor))
-        return -1;
-    return p->engine.i->finish && p->engine.i->finish(p->engine.context) ? library_end(p) : 0;
+    return wait_for(p, tensor) ? -1 : finish(p);
 }
 
 int poseidon_wait_on(struct poseidon *p, int tensor, void *stream)
