@@ -187,12 +187,13 @@ POSEIDON_API int poseidon_post_factors(struct poseidon *p, int tensor, int64_t r
                                        const float *left, const float *right);
 
 /* poseidon_post, poseidon_post_factors and poseidon_wait of a tensor on a GPU, for a program whose
- * work is in a stream there: a cudaStream_t of the tensor's device, or NULL, the default stream. A
- * post comes after all that the stream was asked for so far, and what it is asked for later may
- * overwrite the factors. poseidon_wait_on blocks until the result is on its way from the host to
- * the GPU, and what the stream is asked for later comes after its arrival. Where nothing but this
- * machine's GPUs adds up, it does not block at all. Of the functions without a stream a post says
- * that the gradient is there already, and a wait blocks until the result is. */
+ * work is in a stream of that GPU: a cudaStream_t, or NULL, the default stream. The post takes
+ * effect after all work that is in the stream already; work that the program adds later may
+ * overwrite the factors. poseidon_wait_on blocks until the result has come from the network; work
+ * that the program adds to the stream later finds the result. Where nothing but this machine's GPUs
+ * adds up, poseidon_wait_on does not block. The three functions without a stream suit a program
+ * that waits for its GPU itself: poseidon_post says that the gradient is complete, and
+ * poseidon_wait blocks until the result is in its array. */
 POSEIDON_API int poseidon_post_on(struct poseidon *p, int tensor, void *stream);
 POSEIDON_API int poseidon_post_factors_on(struct poseidon *p, int tensor, int64_t rows,
                                           const float *left, const float *right, void *stream);
