@@ -191,9 +191,9 @@ POSEIDON_API int poseidon_post_factors(struct poseidon *p, int tensor, int64_t r
  * effect after all work that is in the stream already; work that the program adds later may
  * overwrite the factors. poseidon_wait_on blocks until the result has come from the network; work
  * that the program adds to the stream later finds the result. Where nothing but this machine's GPUs
- * adds up, poseidon_wait_on does not block. The three functions without a stream suit a program
- * that waits for its GPU itself: poseidon_post says that the gradient is complete, and
- * poseidon_wait blocks until the result is in its array. */
+ * adds up, poseidon_wait_on does not block. Calls leave that GPU as the thread's current device.
+ * The three functions without a stream suit a program that waits for its GPU itself: poseidon_post
+ * says that the gradient is complete, and poseidon_wait blocks until the result is in its array. */
 POSEIDON_API int poseidon_post_on(struct poseidon *p, int tensor, void *stream);
 POSEIDON_API int poseidon_post_factors_on(struct poseidon *p, int tensor, int64_t rows,
                                           const float *left, const float *right, void *stream);
