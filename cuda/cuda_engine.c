@@ -2,6 +2,7 @@
  *
  * Opening is where missing things are told apart: driver, device, library. */
 #include "cuda_internal.h"
+#include "device.h"
 
 #include "engine/engine_internal.h"
 #include "engine/op_check.h"
@@ -13,8 +14,6 @@
 
 /* A kernel set for an older device than this lacks bfloat16's and TF32's tensor cores. */
 enum { AMPERE = 8 };
-
-#define DEFAULT_WORKSPACE ((size_t)1 << 30)
 
 static const struct cuda_kind *const kinds[] = {
 #define OPERATOR_KIND(ENUM, name, words, args) &cuda_##name,
@@ -28,29 +27,15 @@ static void cuda_close(void *context)
 
     if (!engine)
         return;
-    cudaStream_t streams[] = {engine->feed, engine->up, engine->down, engine->back, engine->stream};
 #ifdef HAVE_NCCL
     cuda_team_close(engine);
 #endif
     if (engine->stream)
         cudaStreamSynchronize(engine->stream);
     cuda_plans_close(engine);
-    cuda_products_close(engine);
-    cuda_staging_close(engine);
-    for (int i = 0; i < WORK_SLOTS; i++)
-        cuda_free(NULL, engine->work[i].data);
-    cuda_free(NULL, engine->sums);
-    cuda_free(NULL, engine->run);
-    if (engine->bad)
-        cudaFreeHost(engine->bad);
-    if (engine->cublaslt)
-        engine->libs.cublasLtDestroy_(engine->cublaslt);
     if (engine->cudnn)
         engine->libs.cudnnDestroy_(engine->cudnn);
-    for (size_t i = 0; i < sizeof streams / sizeof *streams; i++)
-        if (streams[i])
-            cudaStreamDestroy(streams[i]);
-    cuda_libs_close(&engine->libs);
+    cuda_base_close(engine);
     free(engine);
 }
 
@@ -71,27 +56,6 @@ static int choose_math(struct cuda_engine *engine, enum engine_math math)
     return 0;
 }
 
-static int open_streams(struct cuda_engine *engine)
-{
-    void *sums = NULL;
-    int least = 0, greatest = 0;
-
-    /* copies first: they are short, and others wait for them */
-    if (cuda_check(cudaDeviceGetStreamPriorityRange(&least, &greatest)) ||
-        cuda_check(cudaStreamCreateWithPriority(&engine->stream, cudaStreamNonBlocking, least)) ||
-        cuda_check(cudaStreamCreateWithPriority(&engine->down, cudaStreamNonBlocking, greatest)) ||
-        cuda_check(cudaStreamCreateWithPriority(&engine->up, cudaStreamNonBlocking, greatest)) ||
-        cuda_check(cudaStreamCreateWithPriority(&engine->back, cudaStreamNonBlocking, greatest)) ||
-        cuda_check(cudaStreamCreateWithPriority(&engine->feed, cudaStreamNonBlocking, greatest)) ||
-        cuda_check(
-            cudaHostAlloc((void **)&engine->bad, sizeof *engine->bad, cudaHostAllocMapped)) ||
-        cuda_alloc((KERNEL_SUM_BLOCKS + 1) * sizeof *engine->sums, "partial sums", &sums))
-        return -1;
-    engine->sums = sums;
-    memset(engine->bad, 0, sizeof *engine->bad);
-    return 0;
-}
-
 static int cuda_open(const struct engine_options *options, void **context)
 {
     static const struct engine_options none = {0};
@@ -105,12 +69,9 @@ static int cuda_open(const struct engine_options *options, void **context)
     engine->deterministic = options->deterministic;
     engine->no_graphs = options->no_graphs;
     engine->no_fusion = options->no_fusion;
-    engine->workspace = options->workspace ? options->workspace : DEFAULT_WORKSPACE;
-    if (cuda_device_open(engine, options->device) || cuda_libs_open(&engine->libs) ||
-        choose_math(engine, options->math) || open_streams(engine) || cuda_staging_open(engine) ||
+    if (cuda_base_open(engine, options, true) || choose_math(engine, options->math) ||
         cudnn_check(engine, engine->libs.cudnnCreate_(&engine->cudnn)) ||
         cudnn_check(engine, engine->libs.cudnnSetStream_(engine->cudnn, engine->stream)) ||
-        cublaslt_check(engine, engine->libs.cublasLtCreate_(&engine->cublaslt)) ||
         cuda_plans_open(engine)) {
         cuda_close(engine);
         return -1;
@@ -119,46 +80,10 @@ static int cuda_open(const struct engine_options *options, void **context)
     return 0;
 }
 
-static int cuda_engine_alloc(void *context, size_t bytes, const char *what, void **out)
-{
-    const struct cuda_engine *engine = context;
-
-    *out = NULL;
-    if (cuda_check(cudaSetDevice(engine->device)))
-        return -1;
-    return cuda_alloc(bytes, what, out);
-}
-
-static size_t cuda_room(void *context)
-{
-    const struct cuda_engine *engine = context;
-    size_t free_bytes = 0, total = 0;
-
-    if (cuda_check(cudaSetDevice(engine->device)) ||
-        cuda_check(cudaMemGetInfo(&free_bytes, &total)))
-        return 0;
-    return free_bytes;
-}
-
 static void cuda_release(void *context, struct tensor *tensor)
 {
     (void)context;
     tensor->layout = NULL; /* formats are constants */
-}
-
-static const char *cuda_device_words(void *context, char identity[64])
-{
-    const struct cuda_engine *engine = context;
-
-    memcpy(identity, engine->identity, sizeof engine->identity);
-    return engine->words;
-}
-
-static int cuda_finish(void *context)
-{
-    const struct cuda_engine *engine = context;
-
-    return cuda_check(cudaStreamSynchronize(engine->stream));
 }
 
 /* "layer 'NAME': " in front of the message. */
@@ -302,6 +227,15 @@ static int cuda_op_create(void *context, const struct op_args *args, struct op *
     return 0;
 }
 
+static const struct engine_services_i services = {
+    .update = cuda_update,
+    .sumsq = cuda_sumsq,
+    .encode = cuda_encode,
+    .images_create = cuda_images_create,
+    .images_destroy = cuda_images_destroy,
+    .images_write = cuda_images_write,
+};
+
 const struct engine_i engine_cuda = {
     .name = "cuda",
     .open = cuda_open,
@@ -320,9 +254,15 @@ const struct engine_i engine_cuda = {
     .finish = cuda_finish,
     .own_memory = true,
     .copies = &cuda_copies,
-    .services = &cuda_services,
+    .services = &services,
     .graph = &cuda_graph,
 #ifdef HAVE_NCCL
     .team = &cuda_team,
 #endif
 };
+
+int cuda_device_nccl(char *text, size_t size)
+{
+    return engine_cuda.team ? engine_cuda.team->library(text, size)
+                            : error_set("not part of this build (configure --with-nccl)");
+}

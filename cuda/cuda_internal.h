@@ -73,6 +73,7 @@ struct cuda_engine {
     struct kernel_bad *bad;       /* host memory the device can write: a label out of range */
     struct cuda_team *team;       /* team.c; NULL: this rank is in none */
     struct cuda_matmul *products; /* matmul.c: those of factors */
+    cudaEvent_t guest;            /* memory_engine.c: a place in a stream */
 };
 
 /* A tensor that is read, or written, in another format than it may have. */
@@ -153,6 +154,15 @@ int cuda_cublaslt_status(const struct cuda_engine *engine, cublasStatus_t status
 
 /* device.c */
 int cuda_device_open(struct cuda_engine *engine, int which);
+
+/* base.c: a struct that is zero is opened, with cuDNN if that is asked for; and closed, however far
+ * that came. Then functions of struct engine_i. */
+int cuda_base_open(struct cuda_engine *engine, const struct engine_options *options, bool dnn);
+void cuda_base_close(struct cuda_engine *engine);
+int cuda_engine_alloc(void *context, size_t bytes, const char *what, void **out);
+size_t cuda_room(void *context);
+const char *cuda_device_words(void *context, char identity[64]);
+int cuda_finish(void *context);
 
 /* device_memory.c */
 int cuda_alloc(size_t bytes, const char *what, void **out); /* zeroed */
@@ -366,8 +376,15 @@ int cuda_follow(const struct cuda_engine *engine, cudaStream_t after, cudaStream
 /* What is stored from now on comes after the ticket's copy. */
 int cuda_store_after(const struct cuda_engine *engine, const struct engine_ticket *ticket);
 
-/* services.c */
-extern const struct engine_services_i cuda_services;
+/* services.c: functions of struct engine_services_i */
+int cuda_update(void *context, const struct engine_update *u, float *value, const float *grad,
+                float *history, size_t stride, size_t n, enum engine_turn turn);
+int cuda_sumsq(void *context, const float *x, float scale, size_t n, double *out);
+int cuda_encode(void *context, enum engine_code code, const float *x, float *residual, size_t rows,
+                size_t n, void *out, enum engine_turn turn, struct engine_ticket *ticket);
+
+/* memory_engine.c: copies, products and sums in a GPU's memory, which others compute in. */
+extern const struct engine_i engine_cuda_memory;
 
 /* team.c; only where there is nccl.h */
 extern const struct engine_team_i cuda_team;

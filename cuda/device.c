@@ -3,8 +3,6 @@
 
 #include "cuda_internal.h"
 
-#include "engine/engine_internal.h"
-
 #include "util/error.h"
 
 #include <stdio.h>
@@ -80,19 +78,13 @@ int cuda_device_libraries(char *text, size_t size)
     struct cuda_libs libs;
     size_t version;
 
-    if (cuda_libs_open(&libs))
+    if (cuda_libs_open(&libs, true))
         return -1;
     version = libs.cudnnGetVersion_();
     snprintf(text, size, "cuDNN %zu.%zu.%zu, cuBLASLt", version / 10000, version / 100 % 100,
              version % 100);
     cuda_libs_close(&libs);
     return 0;
-}
-
-int cuda_device_nccl(char *text, size_t size)
-{
-    return engine_cuda.team ? engine_cuda.team->library(text, size)
-                            : error_set("not part of this build (configure --with-nccl)");
 }
 
 void cuda_device_versions(int *run_time, int *driver)

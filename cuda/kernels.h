@@ -402,6 +402,12 @@ cudaError_t kernel_encode_bf16(cudaStream_t stream, const float *x, float *resid
 cudaError_t kernel_encode_onebit(cudaStream_t stream, const float *x, float *residual, size_t rows,
                                  size_t n, void *out);
 
+/* ---- element.cu: another program's elements, of half precision or else bfloat16, and floats ----
+ */
+
+cudaError_t kernel_expand(cudaStream_t stream, bool half, const void *from, float *to, size_t n);
+cudaError_t kernel_take(cudaStream_t stream, bool half, const float *from, void *to, size_t n);
+
 /* ---- conv.cu: convolution for what the library has no kernel for; NHWC, weights KRSC ---- */
 
 struct kernel_conv {

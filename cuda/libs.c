@@ -59,16 +59,18 @@ static int function_find(void *library, const char *file, const char *name, void
     if (function_find(out->cublaslt, cublaslt, #name, &out->name##_))                              \
         goto fail;
 
-int cuda_libs_open(struct cuda_libs *out)
+int cuda_libs_open(struct cuda_libs *out, bool dnn)
 {
     static const char cudnn[] = "libcudnn.so." TEXT(CUDNN_MAJOR);
     static const char cublaslt[] = "libcublasLt.so." TEXT(CUBLAS_VER_MAJOR);
 
     memset(out, 0, sizeof *out);
-    if (library_open(cublaslt, &out->cublaslt) || library_open(cudnn, &out->cudnn))
+    if (library_open(cublaslt, &out->cublaslt) || (dnn && library_open(cudnn, &out->cudnn)))
         goto fail;
-    CUDNN_FUNCTIONS(FIND_CUDNN)
     CUBLASLT_FUNCTIONS(FIND_CUBLASLT)
+    if (!dnn)
+        return 0;
+    CUDNN_FUNCTIONS(FIND_CUDNN)
     return 0;
 fail:
     cuda_libs_close(out);

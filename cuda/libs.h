@@ -5,6 +5,7 @@
 
 #include <cublasLt.h>
 #include <cudnn.h>
+#include <stdbool.h>
 
 #define CUDNN_FUNCTIONS(X)                                                                         \
     X(cudnnCreate)                                                                                 \
@@ -43,8 +44,9 @@ struct cuda_libs {
     CUBLASLT_FUNCTIONS(CUDA_LIBS_FIELD)
 };
 
-/* Fills the table; the message names the library or the function that is missing. */
-int cuda_libs_open(struct cuda_libs *out);
+/* Fills the table, cuDNN's part if that is asked for; the message names the library or the function
+ * that is missing. */
+int cuda_libs_open(struct cuda_libs *out, bool dnn);
 void cuda_libs_close(struct cuda_libs *libs);
 
 #endif

@@ -4,8 +4,8 @@
  */
 #include "cuda_internal.h"
 
-static int update(void *context, const struct engine_update *u, float *value, const float *grad,
-                  float *history, size_t stride, size_t n, enum engine_turn turn)
+int cuda_update(void *context, const struct engine_update *u, float *value, const float *grad,
+                float *history, size_t stride, size_t n, enum engine_turn turn)
 {
     const struct cuda_engine *engine = context;
     float *second = rule_kind_histories(u->rule) > 1 ? history + stride : NULL;
@@ -16,7 +16,7 @@ static int update(void *context, const struct engine_update *u, float *value, co
                                     grad, history, second, n));
 }
 
-static int sumsq(void *context, const float *x, float scale, size_t n, double *out)
+int cuda_sumsq(void *context, const float *x, float scale, size_t n, double *out)
 {
     const struct cuda_engine *engine = context;
     double *result = engine->sums + KERNEL_SUM_BLOCKS;
@@ -28,9 +28,8 @@ static int sumsq(void *context, const float *x, float scale, size_t n, double *o
     return cuda_check(cudaStreamSynchronize(engine->stream));
 }
 
-static int encode(void *context, enum engine_code code, const float *x, float *residual,
-                  size_t rows, size_t n, void *out, enum engine_turn turn,
-                  struct engine_ticket *ticket)
+int cuda_encode(void *context, enum engine_code code, const float *x, float *residual, size_t rows,
+                size_t n, void *out, enum engine_turn turn, struct engine_ticket *ticket)
 {
     const struct cuda_engine *engine = context;
     bool stored = turn == ENGINE_STORED;
@@ -45,12 +44,3 @@ static int encode(void *context, enum engine_code code, const float *x, float *r
         return cuda_status(status, "encoding a gradient");
     return cuda_check(cudaEventRecord(ticket->over, on));
 }
-
-const struct engine_services_i cuda_services = {
-    .update = update,
-    .sumsq = sumsq,
-    .encode = encode,
-    .images_create = cuda_images_create,
-    .images_destroy = cuda_images_destroy,
-    .images_write = cuda_images_write,
-};

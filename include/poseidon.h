@@ -12,6 +12,9 @@
  *                     poseidon_wait(p, number)        before the result is used
  *     poseidon_destroy(p);
  *
+ * Tensors on GPUs, and gradients of half precision: poseidon_add_at, poseidon_post_on,
+ * poseidon_wait_on.
+ *
  * Iterations. In every iteration a rank posts or skips each tensor once, in any order, and then
  * waits for each tensor once, in any order. No wait comes before the last post of its iteration.
  * Ranks may be in different iterations.
@@ -35,8 +38,8 @@
  *
  * Compatibility. A program that was linked with 1.0 runs with every later 1.x, without a new
  * compilation, if the MPI library is the same: functions, sizes and fields of structs, returned
- * values, status 76 and the options of poseidon_create stay. A later 1.x may have more functions and
- * options. Not part of the promise: wording of messages and of poseidon_advice, what comm=auto
+ * values, status 76 and the options of poseidon_create stay. A later 1.x may have more functions
+ * and options. Not part of the promise: wording of messages and of poseidon_advice, what comm=auto
  * chooses, the last bits of sums, and a state (poseidon_state_get) of another version. */
 #ifndef POSEIDON_H
 #define POSEIDON_H
@@ -75,6 +78,22 @@ struct poseidon_tensor {
     /* Seconds that the tensor's layer computes in each pass; 0: unknown. comm=auto hides traffic
      * behind them. Rank 0's numbers are used. */
     double forward_seconds, backward_seconds;
+};
+
+/* What a gradient's elements are. */
+enum poseidon_type { POSEIDON_FLOAT32, POSEIDON_FLOAT16, POSEIDON_BFLOAT16 };
+
+/* Whose memory an array lies in: the host's, or a GPU's, as CUDA gives it. */
+enum poseidon_memory { POSEIDON_HOST, POSEIDON_CUDA };
+
+/* Where a tensor's arrays lie, and of what type its gradient is. {.size = sizeof(struct
+ * poseidon_place)} is a tensor of poseidon_add. */
+struct poseidon_place {
+    size_t size; /* sizeof(struct poseidon_place): a later 1.x may have more fields */
+    int memory;  /* enum poseidon_memory, of the gradient and of the values; the same of all tensors
+                    of a handle, and then on one GPU */
+    int type; /* enum poseidon_type, of the gradient, which is given as if it were of floats. Sums
+                 are of floats, and the result is rounded to the type. Values are floats */
 };
 
 /* The library's version: "MAJOR.MINOR.PATCH". The text is constant. */
@@ -125,6 +144,12 @@ POSEIDON_API int poseidon_destroy(struct poseidon *p);
  * counted from 0. Not collective. */
 POSEIDON_API int poseidon_add(struct poseidon *p, const struct poseidon_tensor *tensor, int *out);
 
+/* poseidon_add of a tensor that lies elsewhere, or whose gradient is of another type. The first
+ * tensor on a GPU opens CUDA: by libposeidon_cuda.so.1, which lies beside libposeidon.so.1. Only a
+ * gradient of floats may be NULL. */
+POSEIDON_API int poseidon_add_at(struct poseidon *p, const struct poseidon_tensor *tensor,
+                                 const struct poseidon_place *place, int *out);
+
 /* Checks that all ranks have added the same tensors, measures the network where comm=auto needs its
  * figures, chooses a scheme for each tensor, and starts the library's thread. Collective. */
 POSEIDON_API int poseidon_start(struct poseidon *p);
@@ -160,6 +185,19 @@ POSEIDON_API int poseidon_post(struct poseidon *p, int tensor);
  * the number that the tensor was added with. */
 POSEIDON_API int poseidon_post_factors(struct poseidon *p, int tensor, int64_t rows,
                                        const float *left, const float *right);
+
+/* poseidon_post, poseidon_post_factors and poseidon_wait of a tensor on a GPU, for a program whose
+ * work is in a stream of that GPU: a cudaStream_t, or NULL, the default stream. The post takes
+ * effect after all work that is in the stream already; work that the program adds later may
+ * overwrite the factors. poseidon_wait_on blocks until the result has come from the network; work
+ * that the program adds to the stream later finds the result. Where nothing but this machine's GPUs
+ * adds up, poseidon_wait_on does not block. Calls leave that GPU as the thread's current device.
+ * The three functions without a stream suit a program that waits for its GPU itself: poseidon_post
+ * says that the gradient is complete, and poseidon_wait blocks until the result is in its array. */
+POSEIDON_API int poseidon_post_on(struct poseidon *p, int tensor, void *stream);
+POSEIDON_API int poseidon_post_factors_on(struct poseidon *p, int tensor, int64_t rows,
+                                          const float *left, const float *right, void *stream);
+POSEIDON_API int poseidon_wait_on(struct poseidon *p, int tensor, void *stream);
 
 /* In place of a post: this rank has no gradient of the tensor in this iteration. The gradient
  * counts as zero in the mean, which is over all ranks. A rank that neither posts nor skips a tensor

@@ -139,6 +139,15 @@ AS_IF([test "$poseidon_linked" = no],
       [POSEIDON_MISSING([The mathematical library], [it could not be linked], [libc6-dev], [gcc])])
 AC_MSG_RESULT([${poseidon_try:-in the C library}])
 SYSTEM_LIBS="$poseidon_try $PTHREAD_CFLAGS"
+AC_MSG_CHECKING([for dlopen])
+for poseidon_try in '' -ldl; do
+    POSEIDON_TRY_LINK([], [$poseidon_try], [@%:@include <dlfcn.h>], [return dlopen("", 0) != 0;])
+    AS_IF([test "$poseidon_linked" = yes], [break])
+done
+AS_IF([test "$poseidon_linked" = no],
+      [POSEIDON_MISSING([dlopen], [it could not be linked], [libc6-dev], [gcc])])
+AC_MSG_RESULT([${poseidon_try:-in the C library}])
+SYSTEM_LIBS="$SYSTEM_LIBS $poseidon_try"
 poseidon_saved_libs=$LIBS
 LIBS="$SYSTEM_LIBS $LIBS"
 AC_CHECK_FUNCS([sem_clockwait])

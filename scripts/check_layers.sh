@@ -35,7 +35,7 @@ commands      util spec engine engine/replay cuda trace plan sync exchange input
 '
 
 # Where MPI may be seen: mpi.h, and those headers of util that include it. A folder, or files by a pattern.
-mpi='util wire timeline sync library report train commands src/plan/probe* src/exchange/exchange* src/exchange/measure* src/exchange/lost*'
+mpi='util wire timeline sync library report train commands src/plan/probe* src/exchange/exchange* src/exchange/measure* src/exchange/sharers* src/exchange/lost*'
 
 # Temporary: "FILE HEADER" that goes against the rules and is about to go. One that is not needed any more is an error.
 exceptions='

@@ -11,7 +11,7 @@ prototxt: reader, printer, places, suggestions|H|src/spec/{doc,field,kind,names,
 net definition: rules, stages, overrides|H|src/spec/{netdef,netstate,override}.*
 .caffemodel reader|H|src/spec/{modelfile,proto,stored_blob}.*
 old forms V0 and V1, upgrade|N|src/spec/upgrade*.* src/commands/command_upgrade.c
-engine seam: operators, checks, rules, codecs|H|src/engine/{codec,engine,engine_internal,group,host,host_engine,image_plane,kernel,normal,op_check*,op_size,ops,owned,roofline,rule,tensor,vector}.*
+engine seam: operators, checks, rules, codecs|H|src/engine/{codec,engine,engine_internal,group,half,host,host_engine,image_plane,kernel,normal,op_check*,op_size,ops,owned,roofline,rule,tensor,vector}.*
 --reproducible: one order of sums|H|src/engine/{exact_sum,tree_sum}.* src/train/{grains,processors}.*
 CPU engine|H|src/engine/cpu/*
 replay engine, profiles|H|src/engine/replay/*
@@ -34,7 +34,8 @@ low rank|H|src/sync/{basis,lowrank}.*
 Project Adam, one bit, LARS|H|src/sync/{adam,onebit,lars}.*
 exchange: ranks to a running sync|H|src/exchange/*
 forecast, plan|H|src/forecast/* src/commands/{command_plan,plan_json,plan_print}.*
-libposeidon|H|src/library/*
+libposeidon|H|src/library/{library,option_string,poseidon,start,state}.*
+libposeidon: tensors on GPUs|H|src/library/place.* src/engine/module.*
 snapshots in Caffe'"'"'s two forms|H|src/snapshot/{binary_read,binary_write,checkpoint,checkpoint_list,checksum,data_words,hdf5_read,hdf5_write,match,snapshot,snapshot_internal}.*
 kept snapshots, the run and its lock|N|src/snapshot/{snapshot_writer,kept_list,prefix_lock,run_file}.* src/train/run*.*
 weights in other forms|N|src/snapshot/{safetensors,weights}.* src/commands/command_convert_weights.c

@@ -82,5 +82,5 @@ class Factors:
             self._refuse(p.grad is not None and p.grad.any(), p, "its gradient has a part that its Linear layer does not make")
             return [pad(side, (0, 0, 0, room - rows)) for side in sides]  # a smaller batch
         if sides:  # of the first step: there are to be no factors
-            p.grad = sides[0].t() @ sides[1] + (0 if p.grad is None else p.grad)
+            p.grad = (sides[0].t() @ sides[1]).to(p.dtype) + (0 if p.grad is None else p.grad)
         return ()

@@ -6,7 +6,8 @@
 
 Each gradient is sent when autograd has it; where the plan says so, a Linear layer's input and the gradient of its output travel
 in its weight's place (poseidon_factors.py, which goes with this file). What would be averaged wrong is an error. Needs PyTorch and numpy;
-parameters are float32 in the host's memory. Start by mpirun. POSEIDON_LIBRARY names a libposeidon.so that the system does not find.
+parameters are float32, float16 or bfloat16, in the host's memory or on one GPU a rank (torch.cuda.set_device before all else). Start by
+mpirun. POSEIDON_LIBRARY names a libposeidon.so that the system does not find; libposeidon_cuda.so.1, for GPUs, lies beside it.
 """
 import contextlib
 import copy
@@ -25,6 +26,32 @@ class Tensor(ctypes.Structure):  # struct poseidon_tensor
     _fields_ = [("name", ctypes.c_char_p), ("elems", ctypes.c_size_t), ("gradient", ctypes.c_void_p), ("values", ctypes.c_void_p)]
     _fields_ += [(name, ctypes.c_int64) for name in ("rows", "outputs", "inputs")]
     _fields_ += [(name, ctypes.c_double) for name in ("forward_seconds", "backward_seconds")]
+
+
+class Place(ctypes.Structure):  # struct poseidon_place
+    _fields_ = [("size", ctypes.c_size_t), ("memory", ctypes.c_int), ("type", ctypes.c_int)]
+    types = {torch.float32: 0, torch.float16: 1, torch.bfloat16: 2}
+
+
+class Memory:
+    """Where parameters and gradients lie: on a GPU the library's work is ordered by the stream that PyTorch works in."""
+
+    def __init__(self, device):
+        self.device, self.cuda = device, device.type == "cuda"
+
+    def place(self, p):
+        return Place(ctypes.sizeof(Place), int(self.cuda), Place.types[p.dtype])
+
+    def array(self, p):  # for the gradient of p; None: the library's, which saves a copy
+        return torch.zeros_like(p, requires_grad=False) if self.cuda or p.dtype != torch.float32 else None
+
+    def stream(self):
+        return torch.cuda.current_stream(self.device).cuda_stream
+
+    def call(self, library, how, *arguments):  # poseidon_HOW of a tensor
+        if self.cuda and how != "skip":
+            how, arguments = how + "_on", arguments + (ctypes.c_void_p(self.stream()),)
+        library.call(how, *arguments)
 
 
 class Library:
@@ -86,13 +113,18 @@ class DataParallel(torch.nn.Module, contextlib.AbstractContextManager):
         self.clock, self.running, self.seconds = time.perf_counter(), (), {}  # of the first step: see _time
         words = ",".join(filter(None, ("comm=" + comm, options))).encode()
         self.library.call("create", self.library.world, words, ctypes.byref(self.handle))
-        for name, tensor in list(module.named_parameters()) + list(module.named_buffers()):
+        tensors = list(module.named_parameters()) + list(module.named_buffers())
+        self.memory, types = Memory(tensors[0][1].device), list(Place.types)[:1 if self.values else 3]
+        for name, tensor in tensors:
             last = sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride()))
-            there = last + 1 == tensor.numel() and tensor.device.type == "cpu"
-            self._refuse(not there, f"{name}: expected a tensor without gaps in the host's memory")
-            self._refuse(tensor.requires_grad and tensor.dtype != torch.float32, f"{name}: expected float32, found {tensor.dtype}")
-            at, count = ctypes.c_void_p(tensor.data_ptr()), ctypes.c_size_t(tensor.numel() * tensor.element_size())
+            there = last + 1 == tensor.numel() and tensor.device == self.memory.device and tensor.device.type in ("cpu", "cuda")
+            self._refuse(not there, f"{name}: expected a tensor without gaps in the host's memory, or all on one GPU")
+            self._refuse(tensor.requires_grad and tensor.dtype not in types, f"{name}: expected {types}, found {tensor.dtype}")
+            host = tensor.detach().cpu()  # itself, if it lies there
+            at, count = ctypes.c_void_p(host.data_ptr()), ctypes.c_size_t(tensor.numel() * tensor.element_size())
             self.library.call("share", self.handle, at, count)
+            if self.memory.cuda:
+                tensor.detach().copy_(host)
         self.names = {p: name for name, p in module.named_parameters() if p.requires_grad}
         self.numbers = {p: i for i, p in enumerate(self.names)}  # as poseidon_add gives them
         for p in self.numbers:  # behind the node that accumulates the gradient, which lives as long as it is kept
@@ -139,18 +171,22 @@ class DataParallel(torch.nn.Module, contextlib.AbstractContextManager):
 
     # ---- backward; the first one says how many rows Linear layers have in a step, on rank 0 ----
     def _start(self):
-        rows = (ctypes.c_int64 * len(self.names))(*map(self.factors.count, self.names))
+        arrays, rows = [], (ctypes.c_int64 * len(self.names))(*map(self.factors.count, self.names))
         self.library.call("share", self.handle, rows, ctypes.c_size_t(ctypes.sizeof(rows)))
         for (p, name), n in zip(self.names.items(), rows):
             tensor = Tensor(name=name.encode(), elems=p.numel(), values=p.data_ptr() if self.values else None)
             tensor.forward_seconds, tensor.backward_seconds = self.seconds.get(p, (0, 0))
             if p.dim() > 1 and p.shape[0] * p.stride(0) == p.numel():  # what an output weighs lies together: a matrix
                 tensor.rows, tensor.outputs, tensor.inputs = n, p.shape[0], p.stride(0)
-            self.library.call("add", self.handle, ctypes.byref(tensor), None)
+            arrays.append(self.memory.array(p))
+            tensor.gradient = None if arrays[-1] is None else arrays[-1].data_ptr()
+            self.library.call("add_at", self.handle, ctypes.byref(tensor), ctypes.byref(self.memory.place(p)), None)
         self.library.call("start", self.handle)
-        for (p, number), n in zip(self.numbers.items(), rows):
-            memory = numpy.ctypeslib.as_array(self.library.library.poseidon_gradient(self.handle, number), (p.numel(),))
-            self.views[p] = torch.from_numpy(memory).as_strided(p.shape, p.stride())
+        for (p, number), n, array in zip(self.numbers.items(), rows, arrays):
+            if array is None:
+                memory = numpy.ctypeslib.as_array(self.library.library.poseidon_gradient(self.handle, number), (p.numel(),))
+                array = torch.from_numpy(memory).as_strided(p.shape, p.stride())
+            self.views[p] = array
             if self.library.call("takes_factors", self.handle, number):
                 self.factors.rows[p] = n
             self.stamps[p] = p.data_ptr(), p._version  # that are the same after the library wrote
@@ -177,7 +213,7 @@ class DataParallel(torch.nn.Module, contextlib.AbstractContextManager):
         if how == "post" and p.grad.data_ptr() != self.views[p].data_ptr():
             self.views[p].copy_(p.grad)
         p.grad = None  # the memory is not to be touched until the result is there
-        self.library.call(how, self.handle, self.numbers[p], *more)
+        self.memory.call(self.library, how, self.handle, self.numbers[p], *more)
         self.posted.add(p)
 
     def _finish(self):  # backward is over
@@ -227,7 +263,7 @@ class DataParallel(torch.nn.Module, contextlib.AbstractContextManager):
         self._refuse(lost, "no model.step() since the last backward pass: use no_sync() for all but one of a step, or call model.wait()")
         for p in late:
             self.waiting.remove(p)
-            self.library.call("wait", self.handle, self.numbers[p])
+            self.memory.call(self.library, "wait", self.handle, self.numbers[p])
             p.grad = self.views[p] if p.requires_grad and not self.values else None
         for optimizer, group_of in self.steps.items() if late else ():
             groups = {id(group_of[p]): dict(group_of[p], params=[]) for p in late if p in group_of}

@@ -26,6 +26,9 @@ except ImportError:
     torchvision = None
 
 
+HALVES = {"cuda": torch.float16, "cpu": torch.bfloat16}
+
+
 class Block(nn.Module):  # two convolutions, and what came in is added
     def __init__(self, inputs, outputs, stride):
         super().__init__()
@@ -84,18 +87,25 @@ def add_up(sums):
     return sums
 
 
-def run_epoch(model, data, optimizer=None):
-    """Trains, or tests where there is no optimizer: the mean loss and the part that is right, over all ranks."""
+def run_epoch(model, data, optimizer=None, scaler=None):
+    """Trains, or tests where there is no optimizer: the mean loss and the part that is right, over all ranks.
+
+    scaler: with autocast; enabled where float16 is the half."""
     model.train(optimizer is not None)
     sums = torch.zeros(3)
     for images, labels in data:
-        with torch.set_grad_enabled(optimizer is not None):
+        device = model.memory.device
+        images, labels = images.to(device), labels.to(device)
+        with torch.set_grad_enabled(optimizer is not None), torch.autocast(device.type, HALVES[device.type], scaler is not None):
             scores = model(images.float() / 127.5 - 1)
             loss = nn.functional.cross_entropy(scores, labels)
         if optimizer:
             optimizer.zero_grad()
-            loss.backward()
-            model.step(optimizer)
+            (scaler.scale(loss) if scaler else loss).backward()
+            if scaler and scaler.is_enabled():  # it looks at all gradients before the step
+                scaler.step(optimizer), scaler.update()
+            else:
+                model.step(optimizer)
         sums += torch.tensor([loss.item() * len(labels), (scores.argmax(1) == labels).sum(), len(labels)])
     loss, right, count = add_up(sums.numpy())
     return loss / count, right / count
@@ -108,6 +118,8 @@ def main():
     parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--batch", type=int, default=32, help="pictures a rank")
     parser.add_argument("--rate", type=float, default=0.01)
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", help="cuda: one GPU a rank; or cpu")
+    parser.add_argument("--amp", action="store_true", help="autocast; on a GPU with GradScaler")
     parser.add_argument("--comm", default="auto", help="how gradients travel: auto, sfb, lowrank:4, or auto,wire=bf16 ...")
     parser.add_argument("--checkpoint", default="checkpoint.pt", metavar="FILE", help="written after every epoch")
     parser.add_argument("--resume", action="store_true", help="begin with the checkpoint")
@@ -120,7 +132,10 @@ def main():
         mine = DistributedSampler(data, ranks, rank) if train else range(rank, len(data), ranks)
         loaders.append(DataLoader(data, o.batch, sampler=mine))
     torch.manual_seed(1 + rank)
-    net, start = make_net(o.net, classes), 0
+    if o.device == "cuda":
+        torch.cuda.set_device(int(os.environ.get("OMPI_COMM_WORLD_LOCAL_RANK", rank)) % torch.cuda.device_count())
+    net, start = make_net(o.net, classes).to(o.device), 0
+    scaler = torch.cuda.amp.GradScaler(enabled=o.device == "cuda") if o.amp else None
     optimizer = torch.optim.SGD(net.parameters(), lr=o.rate, momentum=0.9, weight_decay=5e-4)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, o.epochs)
     parts = {"net": net, "optimizer": optimizer, "schedule": schedule}
@@ -133,7 +148,7 @@ def main():
         for epoch in range(start, o.epochs):
             loaders[0].sampler.set_epoch(epoch)
             began = time.monotonic()
-            loss, _ = run_epoch(model, loaders[0], optimizer)
+            loss, _ = run_epoch(model, loaders[0], optimizer, scaler)
             schedule.step()
             _, accuracy = run_epoch(model, loaders[1])
             model.wait()  # for the last step, if no test came

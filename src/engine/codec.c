@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "engine/half.h"
 #include "engine/kernel.h"
 
 /* ---- bfloat16 ---- */
@@ -67,6 +68,34 @@ KERNEL void bf16_expand(const uint16_t *restrict half, size_t n, float *restrict
 {
     for (size_t i = 0; i < n; i++)
         out[i] = float_of((uint32_t)half[i] << 16);
+}
+
+KERNEL static void half_take(const float *restrict x, size_t n, uint16_t *restrict half)
+{
+    for (size_t i = 0; i < n; i++)
+        half[i] = half_of(x[i]);
+}
+
+KERNEL static void half_expand(const uint16_t *restrict half, size_t n, float *restrict out)
+{
+    for (size_t i = 0; i < n; i++)
+        out[i] = half_value(half[i]);
+}
+
+void elements_expand(enum element_type type, const void *from, size_t n, float *out)
+{
+    if (type == ELEMENT_FLOAT32)
+        memcpy(out, from, n * sizeof *out);
+    else
+        (type == ELEMENT_FLOAT16 ? half_expand : bf16_expand)(from, n, out);
+}
+
+void elements_take(enum element_type type, const float *x, size_t n, void *out)
+{
+    if (type == ELEMENT_FLOAT32)
+        memcpy(out, x, n * sizeof *x);
+    else
+        (type == ELEMENT_FLOAT16 ? half_take : bf16_take)(x, n, out);
 }
 
 void bf16_round(float *x, size_t n, uint16_t *half)

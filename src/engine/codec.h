@@ -33,6 +33,11 @@ void bf16_expand(const uint16_t *half, size_t n, float *out);
 /* Both: what rounding takes from x is lost, and x is what is left of it. */
 void bf16_round(float *x, size_t n, uint16_t *half);
 
+/* n elements become floats, or n floats elements: rounded to nearest even, beyond the type's range
+ * infinite; a NaN is written as 7E00 or 7FC0. By the calling thread alone. */
+void elements_expand(enum element_type type, const void *from, size_t n, float *out);
+void elements_take(enum element_type type, const float *x, size_t n, void *out);
+
 /* One bit per value and, per row, the two means that the bits stand for (Seide et al., "1-Bit
  * Stochastic Gradient Descent and its Application to Data-Parallel Distributed Training of Speech
  * DNNs", Interspeech 2014; there per column of the transposed matrix).

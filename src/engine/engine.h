@@ -254,6 +254,31 @@ int engine_host_encode(void *context, enum engine_code code, const float *x, flo
                        size_t rows, size_t n, void *out, enum engine_turn turn,
                        struct engine_ticket *ticket);
 
+/* What elements of another program's arrays are: float, half precision, the upper half of a float.
+ */
+enum element_type { ELEMENT_FLOAT32, ELEMENT_FLOAT16, ELEMENT_BFLOAT16 };
+
+static inline size_t element_bytes(enum element_type type)
+{
+    return type == ELEMENT_FLOAT32 ? 4 : 2;
+}
+
+/* What an engine offers to a program whose arrays and streams are its own. Compute thread. All
+ * return 0, or -1 with a message. Not collective. */
+struct engine_guest_i {
+    /* n elements of the program's array become floats of the engine's memory (expand), or floats
+     * its elements (take), as engine/codec.h has both; in turn. from NULL: zeros. */
+    int (*expand)(void *context, enum element_type type, const void *from, size_t n, float *to);
+    int (*take)(void *context, enum element_type type, const float *from, size_t n, void *to);
+    /* Of engines with own_memory; else NULL. Which device the memory is of, as
+     * engine_options.device has it; fails where a device has none of it. */
+    int (*locate)(const void *memory, int *device);
+    /* What is run from now on comes after what the stream was asked for so far (NULL: the default
+     * stream); or the other way round. The host does not wait. */
+    int (*follow)(void *context, void *stream);
+    int (*precede)(void *context, void *stream);
+};
+
 enum { ENGINE_TEAM_ID = 128 };
 
 /* What an engine offers whose device and those of other ranks of its machine add up among
@@ -361,6 +386,7 @@ struct engine_i {
     const struct engine_services_i *services; /* never NULL; its slots may be */
     const struct engine_graph_i *graph;       /* NULL: nothing can be recorded */
     const struct engine_team_i *team;         /* with own_memory; NULL: this build has none */
+    const struct engine_guest_i *guest;       /* NULL: no other program's arrays */
 };
 
 struct engine {

@@ -4,7 +4,7 @@
  *
  * Multiplications and additions are not fused, and every sum runs in an order that the shape alone
  * decides: unlike processors give the same bits. */
-#include "engine/engine.h"
+#include "engine/codec.h"
 
 #include <string.h>
 
@@ -292,6 +292,26 @@ static int host_read(void *context, const struct tensor *from, float *to)
     return 0;
 }
 
+static int guest_expand(void *context, enum element_type type, const void *from, size_t n,
+                        float *to)
+{
+    (void)context;
+    if (from)
+        elements_expand(type, from, n, to);
+    else
+        memset(to, 0, n * sizeof *to);
+    return 0;
+}
+
+static int guest_take(void *context, enum element_type type, const float *from, size_t n, void *to)
+{
+    (void)context;
+    elements_take(type, from, n, to);
+    return 0;
+}
+
+static const struct engine_guest_i host_guest = {.expand = guest_expand, .take = guest_take};
+
 static int host_open(const struct engine_options *options, void **context)
 {
     (void)options;
@@ -312,4 +332,5 @@ const struct engine_i engine_host = {.name = "host",
                                      .read = host_read,
                                      .gemm = host_gemm,
                                      .copies = &engine_host_copies,
-                                     .services = &engine_host_services};
+                                     .services = &engine_host_services,
+                                     .guest = &host_guest};

@@ -46,6 +46,13 @@ struct exchange {
     struct sync *sync;                /* owned; the user may destroy it first, and sets it NULL */
 };
 
+enum { EXCHANGE_SHARERS = 256 };
+
+/* "2 ranks, the first of them rank 0, would share one GPU (NVIDIA H200, device 0)", the same on all
+ * ranks; "": every rank computes on a device of its own, or on processors. Collective. */
+int exchange_find_sharers(MPI_Comm world, const struct engine *engine,
+                          char sharers[EXCHANGE_SHARERS]);
+
 /* Forms the nodes that options->hierarchy asks for, if any, of the ranks of a machine that share
  * memory or whose engines make a team. elems: of the arenas, which a node shares. saved_plan: of
  * the run that goes on, or NULL; borrowed. All before in *out is zero. */

@@ -28,11 +28,13 @@ int option_string_parse(const char *text, struct option_string *out);
 
 struct member {                    /* a tensor */
     struct poseidon_tensor tensor; /* its name owned */
+    enum element_type type;        /* of its gradient */
     struct group_param param;
-    size_t begin;   /* in the arenas */
-    int64_t posted; /* iterations; skipped ones, too */
-    bool waits;     /* the last of them was not waited for */
-    bool factors;   /* they travel in the gradient's place */
+    size_t begin;        /* in the arenas */
+    float *factors_kept; /* a GPU's: those that are posted or skipped, outputs before inputs */
+    int64_t posted;      /* iterations; skipped ones, too */
+    bool waits;          /* the last of them was not waited for */
+    bool factors;        /* they travel in the gradient's place */
 };
 
 struct poseidon {
@@ -43,16 +45,24 @@ struct poseidon {
     int rank, nranks;
     struct member *members;
     int nmembers;
+    struct engine engine; /* of the tensors' memory: .i NULL before the first one; .context NULL:
+                             the host's, which is `host` from the start on */
+    int device;           /* of that engine, if it is a GPU's */
     /* from poseidon_start on */
     size_t elems; /* of an arena */
     struct topology hosts;
-    struct engine engine;
+    struct engine host;       /* multiplies on the host */
     struct exchange exchange; /* .sync NULL: not started */
     struct group *groups;
-    struct layer_times work;   /* a layer is a tensor */
-    struct cost *costs;        /* per bucket, where it was */
-    float *values, *grads;     /* the arenas: of the node's, where it shares memory */
+    struct layer_times work; /* a layer is a tensor */
+    struct cost *costs;      /* per bucket, where it was */
+    float *values, *grads;   /* the arenas: of the node's, where it shares memory */
+    float *engine_values;    /* the same, where they lie with the tensors */
+    float *engine_grads;
+    struct owner arenas;       /* of a GPU's memory */
     float *zeros;              /* factors of what is skipped */
+    int gave;                  /* -1: a result could not be given */
+    bool caught_up;            /* library_catch_up, in this iteration */
     const float *left, *right; /* factors that are being posted; borrowed */
     struct trace *trace;       /* NULL: none */
     struct clock_offset clock; /* before the start */
@@ -69,6 +79,32 @@ struct poseidon {
     _Atomic int64_t iteration; /* this one; the wire's thread reads it, and: */
     _Atomic int missing;       /* the first tensor that it has neither posted nor skipped */
 };
+
+/* ---- where tensors lie (place.c) ---- */
+
+/* Whether the tensor can lie there, beside those that were added. The first one opens the engine.
+ */
+int library_check_place(struct poseidon *p, const struct poseidon_tensor *tensor,
+                        const struct poseidon_place *place);
+/* After the nodes are formed; and back, with the engine, when nothing is under way any more.
+ * shared: the host's were the node's. */
+int library_place_arenas(struct poseidon *p);
+void library_free_arenas(struct poseidon *p, bool shared);
+/* All tensors' values to the host's arena (ENGINE_FETCH), or from there to the engine's and to
+ * their places. Waits. */
+int library_move_values(struct poseidon *p, enum engine_direction direction);
+/* The tensor's gradient, or zeros, into the arena. */
+int library_take_gradient(struct poseidon *p, int tensor, bool skipped);
+/* The tensor's result goes to its place; a failure is noted in p->gave. */
+void library_give_result(struct poseidon *p, int tensor);
+/* They become p->left and p->right, for sync to ask for. NULL: zeros. */
+int library_take_factors(struct poseidon *p, int tensor, const float *left, const float *right);
+/* What is done from now on comes after what the stream was asked for so far; or the other way
+ * round. A failure ends the handle, but for tensors in the host's memory. */
+int library_check_stream(const struct poseidon *p); /* whether the handle's tensors have streams */
+int library_catch_up(struct poseidon *p);           /* before an iteration's first post */
+int library_follow(struct poseidon *p, void *stream);
+int library_precede(struct poseidon *p, void *stream);
 
 /* From the comparison of what ranks have to a sync that can be started. Collective. */
 int library_prepare_all(struct poseidon *p);

@@ -234,20 +234,31 @@ static int check_tensor(const struct poseidon *p, const struct poseidon_tensor *
     return 0;
 }
 
-int poseidon_add(struct poseidon *p, const struct poseidon_tensor *tensor, int *out)
+int poseidon_add_at(struct poseidon *p, const struct poseidon_tensor *tensor,
+                    const struct poseidon_place *place, int *out)
 {
     char *name;
 
-    if (library_check(p, false) || check_tensor(p, tensor) ||
-        ALLOC_ROOM(p->members, p->nmembers, "a tensor") ||
+    if (library_check(p, false) || check_tensor(p, tensor))
+        return -1;
+    if (!place)
+        return error_set("poseidon_add_at: a tensor without a place: NULL");
+    if (library_check_place(p, tensor, place) || ALLOC_ROOM(p->members, p->nmembers, "a tensor") ||
         alloc_text(&name, tensor->name, "a tensor"))
         return -1;
-    p->members[p->nmembers] = (struct member){.tensor = *tensor};
+    p->members[p->nmembers] =
+        (struct member){.tensor = *tensor, .type = (enum element_type)place->type};
     p->members[p->nmembers].tensor.name = name;
     if (out)
         *out = p->nmembers;
     p->nmembers++;
     return 0;
+}
+
+int poseidon_add(struct poseidon *p, const struct poseidon_tensor *tensor, int *out)
+{
+    return poseidon_add_at(p, tensor,
+                           &(struct poseidon_place){.size = sizeof(struct poseidon_place)}, out);
 }
 
 int poseidon_start(struct poseidon *p)
@@ -308,7 +319,7 @@ static int check_post(struct poseidon *p, int tensor, bool factors)
         return library_end(p);
     iteration = atomic_load(&p->iteration);
     if (m->posted <= iteration && !m->waits && m->factors == factors)
-        return 0;
+        return library_catch_up(p);
     if (m->posted > iteration)
         error_set("tensor '%s' was posted or skipped twice in iteration %lld, and '%s' not at all",
                   m->tensor.name, iteration, p->members[atomic_load(&p->missing)].tensor.name);
@@ -337,6 +348,7 @@ static int post(struct poseidon *p, int tensor)
         if (sync_flush(p->exchange.sync))
             return library_end(p);
         p->left_to_post = p->nmembers;
+        p->caught_up = false;
         trace_span(p->trace, TRACE_COMPUTE, TRACE_ITERATION, -1, p->began);
         p->began = trace_begin(p->trace);
         trace_iteration(p->trace, iteration + 1);
@@ -348,20 +360,26 @@ static int post(struct poseidon *p, int tensor)
     return 0;
 }
 
-int poseidon_post(struct poseidon *p, int tensor)
+/* A GPU has done what it was asked for. */
+static int finish(struct poseidon *p)
 {
-    const struct member *m;
-
-    if (check_post(p, tensor, false))
-        return -1;
-    m = &p->members[tensor];
-    if (m->tensor.gradient != p->grads + m->begin)
-        memcpy(p->grads + m->begin, m->tensor.gradient, m->tensor.elems * sizeof(float));
-    return post(p, tensor);
+    return p->engine.i->finish && p->engine.i->finish(p->engine.context) ? library_end(p) : 0;
 }
 
-int poseidon_post_factors(struct poseidon *p, int tensor, int64_t rows, const float *left,
-                          const float *right)
+int poseidon_post(struct poseidon *p, int tensor)
+{
+    if (check_post(p, tensor, false))
+        return -1;
+    return library_take_gradient(p, tensor, false) ? library_end(p) : post(p, tensor);
+}
+
+int poseidon_post_on(struct poseidon *p, int tensor, void *stream)
+{
+    return library_follow(p, stream) ? -1 : poseidon_post(p, tensor);
+}
+
+static int post_factors(struct poseidon *p, int tensor, int64_t rows, const float *left,
+                        const float *right)
 {
     if (check_post(p, tensor, true))
         return -1;
@@ -371,25 +389,36 @@ int poseidon_post_factors(struct poseidon *p, int tensor, int64_t rows, const fl
                   (const void *)right, (long long)p->members[tensor].tensor.rows);
         return library_end(p);
     }
-    p->left = left;
-    p->right = right;
-    return post(p, tensor);
+    return library_take_factors(p, tensor, left, right) ? library_end(p) : post(p, tensor);
+}
+
+int poseidon_post_factors(struct poseidon *p, int tensor, int64_t rows, const float *left,
+                          const float *right)
+{
+    return post_factors(p, tensor, rows, left, right) ? -1 : finish(p);
+}
+
+int poseidon_post_factors_on(struct poseidon *p, int tensor, int64_t rows, const float *left,
+                             const float *right, void *stream)
+{
+    if (library_follow(p, stream) || post_factors(p, tensor, rows, left, right))
+        return -1;
+    return library_precede(p, stream);
 }
 
 int poseidon_skip(struct poseidon *p, int tensor)
 {
     bool factors = p && tensor >= 0 && tensor < p->nmembers && p->members[tensor].factors;
-    const struct member *m;
 
     if (check_post(p, tensor, factors))
         return -1;
-    m = &p->members[tensor];
-    p->left = p->right = p->zeros;
-    memset(p->grads + m->begin, 0, m->tensor.elems * sizeof(float));
+    if (factors ? library_take_factors(p, tensor, NULL, NULL)
+                : library_take_gradient(p, tensor, true))
+        return library_end(p);
     return post(p, tensor);
 }
 
-int poseidon_wait(struct poseidon *p, int tensor)
+static int wait_for(struct poseidon *p, int tensor)
 {
     struct member *m;
 
@@ -397,10 +426,20 @@ int poseidon_wait(struct poseidon *p, int tensor)
         return -1;
     m = find_member(p, tensor);
     if (!m || (is_within(p) && say_missing(p, "poseidon_wait")) ||
-        (m->waits && sync_wait(p->exchange.sync, tensor)))
+        (m->waits && sync_wait(p->exchange.sync, tensor)) || p->gave)
         return library_end(p);
     m->waits = false;
     return 0;
+}
+
+int poseidon_wait(struct poseidon *p, int tensor)
+{
+    return wait_for(p, tensor) ? -1 : finish(p);
+}
+
+int poseidon_wait_on(struct poseidon *p, int tensor, void *stream)
+{
+    return library_check_stream(p) || wait_for(p, tensor) ? -1 : library_precede(p, stream);
 }
 
 int poseidon_wait_all(struct poseidon *p)

@@ -17,6 +17,9 @@
 
 static void describe_job(const struct poseidon *p, struct strbuf *out)
 {
+    static const char *const types[] = {[ELEMENT_FLOAT32] = "",
+                                        [ELEMENT_FLOAT16] = " of float16",
+                                        [ELEMENT_BFLOAT16] = " of bfloat16"};
     const struct rule *rule = &p->words.rule;
     char name[32];
 
@@ -31,9 +34,10 @@ static void describe_job(const struct poseidon *p, struct strbuf *out)
     for (int i = 0; i < p->nmembers; i++) {
         const struct poseidon_tensor *t = &p->members[i].tensor;
         snprintf(name, sizeof name, "tensor %d", i);
-        agreement_put(out, name, "'%s' of %zu elements, %lld rows, %lld outputs, %lld inputs%s",
-                      t->name, t->elems, (long long)t->rows, (long long)t->outputs,
-                      (long long)t->inputs, t->values ? ", with values" : "");
+        agreement_put(out, name, "'%s' of %zu elements%s, %lld rows, %lld outputs, %lld inputs%s%s",
+                      t->name, t->elems, types[p->members[i].type], (long long)t->rows,
+                      (long long)t->outputs, (long long)t->inputs, t->values ? ", with values" : "",
+                      p->engine.i->own_memory ? ", on a GPU" : "");
     }
 }
 
@@ -90,8 +94,11 @@ static int make_groups(struct poseidon *p)
         p->elems += (t->elems + ALIGNED - 1) / ALIGNED * ALIGNED;
         zeros = side > zeros ? side : zeros;
     }
-    return error_status(OWN(&p->owner, p->zeros, zeros, "factors") ||
-                        engine_host.open(NULL, &p->engine.context));
+    if (engine_host.open(NULL, &p->host.context))
+        return -1;
+    if (!p->engine.i->own_memory)
+        p->engine = p->host;
+    return OWN(&p->owner, p->zeros, zeros, "factors");
 }
 
 /* What the exchange warns of; what it only tells has no place here. */
@@ -115,28 +122,19 @@ static int find_work(void *context, struct cost_cluster *cluster, struct layer_t
 
 static int form_nodes(struct poseidon *p)
 {
-    const struct exchange_member member = {.world = p->comm,
-                                           .topology = &p->hosts,
-                                           .engine = &p->engine,
-                                           .context = p,
-                                           .say = say,
-                                           .find_work = find_work};
+    struct exchange_member member = {.world = p->comm,
+                                     .topology = &p->hosts,
+                                     .engine = &p->engine,
+                                     .context = p,
+                                     .say = say,
+                                     .find_work = find_work};
+    char sharers[EXCHANGE_SHARERS];
 
+    if (exchange_find_sharers(p->comm, &p->engine, sharers))
+        return -1;
+    if (sharers[0])
+        member.no_team = "ranks share a GPU, and NCCL needs one for each";
     return exchange_form_all(&p->exchange, &p->words.exchange, &member, p->plan_text, p->elems);
-}
-
-static int place_arenas(struct poseidon *p)
-{
-    const struct node *node = p->exchange.node;
-    bool shared = node_shares_memory(node);
-
-    p->values = shared ? node->values : alloc_array(p->elems, sizeof(float), "results");
-    p->grads =
-        shared ? node_grads(node, node->rank) : alloc_array(p->elems, sizeof(float), "gradients");
-    for (int i = 0; i < p->nmembers && p->grads; i++)
-        if (!p->members[i].tensor.gradient)
-            p->members[i].tensor.gradient = p->grads + p->members[i].begin;
-    return p->values && p->grads ? 0 : -1;
 }
 
 /* ---- the plan ---- */
@@ -184,14 +182,9 @@ static void give_factors(void *context, int group, const float **bottom, const f
     *top_grad = p->left;
 }
 
-/* The result of a tensor goes to its place. */
 static void take_result(void *context, int group)
 {
-    struct poseidon *p = context;
-    const struct member *m = &p->members[group];
-
-    memcpy(p->words.result == RESULT_VALUES ? m->tensor.values : m->tensor.gradient,
-           p->values + m->begin, m->tensor.elems * sizeof(float));
+    library_give_result(context, group);
 }
 
 static int describe(void *context, int64_t iteration, float scale, float lr_mult, float decay_mult,
@@ -275,9 +268,10 @@ static int open_sync(struct poseidon *p)
     const struct sync_model model = {.elems = p->elems,
                                      .values = p->values,
                                      .grads = p->grads,
-                                     .engine_values = p->values,
-                                     .engine_grads = p->grads,
+                                     .engine_values = p->engine_values,
+                                     .engine_grads = p->engine_grads,
                                      .engine = &p->engine,
+                                     .host_engine = &p->host,
                                      .context = p,
                                      .factors = give_factors,
                                      .changed = take_result};
@@ -298,40 +292,42 @@ static int open_sync(struct poseidon *p)
     return exchange_open_all(&p->exchange, &model, &update, &options);
 }
 
-/* From the tensors' values to the arena, or back. */
-static void copy_values(struct poseidon *p, bool back)
+/* Which tensors travel as factors, and where a GPU keeps them. */
+static int find_factors(struct poseidon *p)
 {
     for (int i = 0; i < p->nmembers; i++) {
-        float *arena = p->values + p->members[i].begin, *own = p->members[i].tensor.values;
-        if (own)
-            memcpy(back ? own : arena, back ? arena : own,
-                   p->members[i].tensor.elems * sizeof *own);
+        const struct scheme *scheme =
+            p->exchange.plan->buckets[p->exchange.plan->bucket_of[i]].scheme;
+        struct member *m = &p->members[i];
+        size_t floats = (size_t)(m->tensor.rows * (m->tensor.outputs + m->tensor.inputs));
+
+        m->factors = scheme && scheme->factors && !sync_is_local(p->exchange.sync, i);
+        if (m->factors && p->engine.i->own_memory &&
+            !(m->factors_kept =
+                  engine_own(&p->engine, &p->arenas, floats * sizeof(float), "factors")))
+            return -1;
     }
+    return 0;
 }
 
 int library_prepare_all(struct poseidon *p)
 {
-    p->engine.i = &engine_host;
+    p->host.i = &engine_host;
     if (compare_all(p) || topology_create(p->comm, &p->hosts) ||
         error_agree(p->comm, make_groups(p)) || form_nodes(p) ||
-        error_agree(p->comm, place_arenas(p)) || make_plan(p) || open_trace(p) || open_sync(p))
+        error_agree(p->comm, library_place_arenas(p)) || make_plan(p) || open_trace(p) ||
+        open_sync(p))
         return -1;
     /* sync has compared it */
     agreement_put(&p->about, "the way of its tensors", "%016llx",
                   (unsigned long long)plan_digest(p->exchange.plan, (uint64_t)p->words.result));
     if (error_agree(p->comm, strbuf_status(&p->about)))
         return -1;
-    if (p->rank == 0)
-        copy_values(p, false);
-    if (sync_share_values(p->exchange.sync) || library_load_state(p))
+    if (error_agree(p->comm, p->rank == 0 ? library_move_values(p, ENGINE_FETCH) : 0) ||
+        sync_share_values(p->exchange.sync) || library_load_state(p))
         return -1;
-    copy_values(p, true);
-    for (int i = 0; i < p->nmembers; i++) {
-        const struct scheme *scheme =
-            p->exchange.plan->buckets[p->exchange.plan->bucket_of[i]].scheme;
-        p->members[i].factors = scheme && scheme->factors && !sync_is_local(p->exchange.sync, i);
-    }
-    return 0;
+    return error_agree(p->comm,
+                       error_status(library_move_values(p, ENGINE_STORE) || find_factors(p)));
 }
 
 void library_release(struct poseidon *p, bool in_flight)
@@ -343,13 +339,10 @@ void library_release(struct poseidon *p, bool in_flight)
     } else {
         exchange_close(&p->exchange);
         exchange_leave(&p->exchange);
-        if (!shared) {
-            free(p->values);
-            free(p->grads);
-        }
+        library_free_arenas(p, shared);
     }
     trace_destroy(p->trace);
-    engine_host.close(p->engine.context);
+    engine_host.close(p->host.context);
     topology_free(&p->hosts);
     owner_free(&p->owner);
 }

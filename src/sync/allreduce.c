@@ -29,6 +29,7 @@ const struct scheme_steps steps_allreduce = {
     .state_bytes = sizeof(struct home),
     .open = allreduce_open,
     .post = home_post,
+    .go_on = home_go_on,
     .accept = home_accept,
     .cleared = home_cleared,
     .history = home_history,

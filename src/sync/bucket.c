@@ -120,32 +120,34 @@ int bucket_post(struct sync *sync, int bucket)
 
 int bucket_await(struct sync *sync, int bucket)
 {
-    int there = sync->nwaiting > 0 ? 0 : gradient_arrived(sync, bucket);
-
-    if (there)
-        return there < 0 ? -1 : bucket_post(sync, bucket);
     assert(sync->nwaiting < (sync->plan->nbuckets + 1) * (2 + sync->options.staleness));
     sync->waiting[sync->nwaiting++] = bucket;
-    return 0;
+    return sync->nwaiting > 1 || bucket_poll(sync) >= 0 ? 0 : -1;
 }
 
 int bucket_poll(struct sync *sync)
 {
-    int posted = 0;
+    int over = 0, pieces = 0;
 
-    while (posted < sync->nwaiting) {
-        int there = gradient_arrived(sync, sync->waiting[posted]);
+    while (over < sync->nwaiting) {
+        int bucket = sync->waiting[over], there = gradient_arrived(sync, bucket);
+        struct sync_bucket *state = &sync->buckets[bucket];
+
         if (there == 0)
             break;
-        if (there < 0 || bucket_post(sync, sync->waiting[posted]))
+        if (there < 0 || (state->there == 0 ? bucket_post(sync, bucket)
+                                            : state->steps->go_on(sync, bucket, state->started - 1,
+                                                                  state->there)))
             return -1;
-        posted++;
+        pieces++;
+        state->there = (state->there + 1) % state->pieces;
+        over += state->there == 0;
     }
-    if (posted == 0)
-        return 0;
-    sync->nwaiting -= posted;
-    memmove(sync->waiting, sync->waiting + posted, (size_t)sync->nwaiting * sizeof *sync->waiting);
-    return posted;
+    sync->nwaiting -= over;
+    if (over > 0)
+        memmove(sync->waiting, sync->waiting + over,
+                (size_t)sync->nwaiting * sizeof *sync->waiting);
+    return pieces;
 }
 
 int bucket_send(struct sync *sync, int bucket, int64_t iteration, struct wire_message message)

@@ -3,6 +3,7 @@
 #include "sync/gradient_internal.h"
 
 #include "engine/vector.h"
+#include "plan/for_schemes.h"
 
 #include <assert.h>
 #include <string.h>
@@ -36,45 +37,6 @@ static int count_branches(const struct sync *sync, int bucket)
     bool travels = sync->worker && sync->leads && bucket_of(sync, bucket)->scheme;
 
     return travels ? plan_branches(sync->plan, sync->leader) : 1;
-}
-
-static int open_bucket(struct sync *sync, int bucket)
-{
-    static const char what[] = "the copies that staleness needs";
-    struct bucket_copies *copies = &sync->gradient->buckets[bucket];
-    size_t depth = (size_t)sync->buckets[bucket].depth;
-    size_t elems = depth * bucket_of(sync, bucket)->elems;
-
-    if (gradient_ticket(sync, &copies->down) || gradient_ticket(sync, &copies->up))
-        return -1;
-    if (count_branches(sync, bucket) > 1 &&
-        OWN(&sync->owner, copies->branches,
-            (size_t)count_branches(sync, bucket) * bucket_of(sync, bucket)->elems,
-            "a worker's gradients"))
-        return -1;
-    if (!has_slots(sync, bucket))
-        return 0;
-    if (OWN(&sync->owner, copies->fetches, depth, what))
-        return -1;
-    for (size_t i = 0; i < depth; i++)
-        if (gradient_ticket(sync, &copies->fetches[i]))
-            return -1;
-    copies->gradients = gradient_alloc(sync, elems, what);
-    copies->values = copies->gradients ? gradient_alloc(sync, elems, what) : NULL;
-    return copies->values ? 0 : -1;
-}
-
-int gradient_place(struct sync *sync)
-{
-    size_t buckets = (size_t)sync->plan->nbuckets + 1;
-    struct gradient *g = sync->gradient;
-
-    if (OWN(&sync->owner, g->buckets, buckets, "gradients"))
-        return -1;
-    for (int b = 0; b < sync->plan->nbuckets && sync->worker; b++)
-        if (open_bucket(sync, b))
-            return -1;
-    return error_status(encode_open(sync) || serve_open(sync));
 }
 
 const char *gradient_way(const struct sync *sync)
@@ -189,18 +151,19 @@ static float *slot_of(const struct sync *sync, float *slots, int bucket, int64_t
     return slots + slot * bucket_of(sync, bucket)->elems;
 }
 
-/* Copies the bucket, which begins there in both arenas, but for some of its chunks; neighbours
- * together. */
-static int copy_others(struct sync *sync, int bucket,
+/* Copies chunks from number `begin` to `end` of the bucket, which begins there in both arenas, but
+ * for some; neighbours together. */
+static int copy_others(struct sync *sync, int bucket, int begin, int end,
                        bool (*left_out)(const struct sync *sync, int chunk), float *host,
                        float *memory, enum engine_direction direction, enum engine_turn turn,
                        struct engine_ticket *ticket)
 {
     const struct bucket *b = bucket_of(sync, bucket);
     const struct gradient *g = sync->gradient;
-    size_t at = 0;
 
-    for (int c = b->first_chunk, end = b->first_chunk + b->nchunks; c < end;) {
+    end += b->first_chunk;
+    for (int c = b->first_chunk + begin; c < end;) {
+        size_t at = chunk_of(sync, c)->begin - b->begin;
         struct engine_rows rows = {.host = host + at, .memory = memory + at, .rows = 1};
         bool skip = left_out(sync, c);
 
@@ -208,7 +171,30 @@ static int copy_others(struct sync *sync, int bucket,
             rows.width += chunk_of(sync, c)->elems;
         if (!skip && g->copies->copy(g->context, direction, &rows, turn, ticket))
             return -1;
-        at += rows.width;
+    }
+    return 0;
+}
+
+/* The pieces of a bucket that begins there in both arenas, in the order in which they are sent. */
+static int fetch_pieces(struct sync *sync, int bucket, float *host, float *memory,
+                        enum engine_turn turn)
+{
+    const struct bucket_copies *copies = &sync->gradient->buckets[bucket];
+    int n = bucket_of(sync, bucket)->nchunks,
+        first = plan_first_sent(sync->plan, bucket, sync->rank);
+
+    for (int piece = 0; piece < sync->buckets[bucket].pieces; piece++) {
+        int begin, end, inside;
+        bucket_piece(sync, bucket, piece, &begin, &end);
+        begin += first;
+        end += first;
+        inside = begin < n ? (end < n ? end : n) : n; /* what is behind goes around */
+        if ((begin < n && copy_others(sync, bucket, begin, inside, gradient_stays, host, memory,
+                                      ENGINE_FETCH, turn, copies->pieces[piece])) ||
+            (end > n &&
+             copy_others(sync, bucket, begin < n ? 0 : begin - n, end - n, gradient_stays, host,
+                         memory, ENGINE_FETCH, turn, copies->pieces[piece])))
+            return -1;
     }
     return 0;
 }
@@ -266,8 +252,10 @@ int gradient_depart(struct sync *sync, int bucket, enum engine_turn turn)
         return -1;
     if (encode_on_engine(sync, bucket, turn, ticket))
         return -1;
-    return copy_others(sync, bucket, gradient_stays, host, sync->model.engine_grads + b->begin,
-                       ENGINE_FETCH, turn, ticket);
+    return state->pieces > 1
+               ? fetch_pieces(sync, bucket, host, sync->model.engine_grads + b->begin, turn)
+               : copy_others(sync, bucket, 0, b->nchunks, gradient_stays, host,
+                             sync->model.engine_grads + b->begin, ENGINE_FETCH, turn, ticket);
 }
 
 int gradient_arrived(struct sync *sync, int bucket)
@@ -278,7 +266,8 @@ int gradient_arrived(struct sync *sync, int bucket)
 
     return g->copies->ready(g->context, has_slots(sync, bucket)
                                             ? copies->fetches[state->started % state->depth]
-                                            : copies->down);
+                                        : state->pieces > 1 ? copies->pieces[state->there]
+                                                            : copies->down);
 }
 
 void *gradient_message(struct sync *sync, int chunk, int64_t iteration)
@@ -330,15 +319,38 @@ const float *gradient_newest(struct sync *sync, int chunk)
                : NULL;
 }
 
+/* Chunk by chunk, as they come. */
+static bool stores_chunks(const struct sync *sync, int bucket)
+{
+    const struct sync_bucket *state = &sync->buckets[bucket];
+
+    return state->pieces > 1 && !state->steps->settle && !sync_drops(sync);
+}
+
+int gradient_store_chunk(struct sync *sync, int chunk)
+{
+    const struct chunk *c = chunk_of(sync, chunk);
+    const struct gradient *g = sync->gradient;
+    const struct engine_rows rows = {.host = sync->model.values + c->begin,
+                                     .memory = sync->model.engine_values + c->begin,
+                                     .width = c->elems,
+                                     .rows = 1};
+
+    return stores_chunks(sync, c->bucket) && !values_there(sync, chunk)
+               ? g->copies->copy(g->context, ENGINE_STORE, &rows, ENGINE_STORED,
+                                 g->buckets[c->bucket].up)
+               : 0;
+}
+
 int gradient_store(struct sync *sync, int bucket)
 {
     const struct bucket *b = bucket_of(sync, bucket);
     const struct scheme_steps *steps = sync->buckets[bucket].steps;
     struct gradient *g = sync->gradient;
 
-    if (!g->own_memory || steps->stays || steps->local)
+    if (!g->own_memory || steps->stays || steps->local || stores_chunks(sync, bucket))
         return 0;
-    return copy_others(sync, bucket, values_there, sync->model.values + b->begin,
+    return copy_others(sync, bucket, 0, b->nchunks, values_there, sync->model.values + b->begin,
                        sync->model.engine_values + b->begin, ENGINE_STORE, ENGINE_STORED,
                        g->buckets[bucket].up);
 }
@@ -390,4 +402,68 @@ int64_t gradient_take(struct sync *sync, int bucket)
         g->copies->order(g->context, copies->up))
         return -1;
     return newest;
+}
+
+/* ---- buckets ---- */
+
+/* In how many pieces the bucket's gradient comes to the host, each with a ticket: what is sent of
+ * the first ones leaves while the others are copied. */
+static int count_pieces(const struct sync *sync, int bucket)
+{
+    enum { MOST = 8 };
+    const struct bucket *b = bucket_of(sync, bucket);
+    const struct sync_bucket *state = &sync->buckets[bucket];
+    const struct gradient *g = sync->gradient;
+
+    if (!g->own_memory || g->direct || state->depth > 1 || !state->steps || !state->steps->go_on)
+        return 1;
+    for (int c = b->first_chunk; c < b->first_chunk + b->nchunks; c++)
+        if (gradient_stays(sync, c))
+            return 1;
+    return b->nchunks < MOST ? b->nchunks : MOST;
+}
+
+static int open_bucket(struct sync *sync, int bucket)
+{
+    static const char what[] = "the copies that staleness needs";
+    struct bucket_copies *copies = &sync->gradient->buckets[bucket];
+    size_t depth = (size_t)sync->buckets[bucket].depth;
+    size_t elems = depth * bucket_of(sync, bucket)->elems;
+
+    if (gradient_ticket(sync, &copies->down) || gradient_ticket(sync, &copies->up))
+        return -1;
+    sync->buckets[bucket].pieces = count_pieces(sync, bucket);
+    if (OWN(&sync->owner, copies->pieces, sync->buckets[bucket].pieces, "gradients"))
+        return -1;
+    for (int i = 0; i < sync->buckets[bucket].pieces && sync->buckets[bucket].pieces > 1; i++)
+        if (gradient_ticket(sync, &copies->pieces[i]))
+            return -1;
+    if (count_branches(sync, bucket) > 1 &&
+        OWN(&sync->owner, copies->branches,
+            (size_t)count_branches(sync, bucket) * bucket_of(sync, bucket)->elems,
+            "a worker's gradients"))
+        return -1;
+    if (!has_slots(sync, bucket))
+        return 0;
+    if (OWN(&sync->owner, copies->fetches, depth, what))
+        return -1;
+    for (size_t i = 0; i < depth; i++)
+        if (gradient_ticket(sync, &copies->fetches[i]))
+            return -1;
+    copies->gradients = gradient_alloc(sync, elems, what);
+    copies->values = copies->gradients ? gradient_alloc(sync, elems, what) : NULL;
+    return copies->values ? 0 : -1;
+}
+
+int gradient_place(struct sync *sync)
+{
+    size_t buckets = (size_t)sync->plan->nbuckets + 1;
+    struct gradient *g = sync->gradient;
+
+    if (OWN(&sync->owner, g->buckets, buckets, "gradients"))
+        return -1;
+    for (int b = 0; b < sync->plan->nbuckets && sync->worker; b++)
+        if (open_bucket(sync, b))
+            return -1;
+    return error_status(encode_open(sync) || serve_open(sync));
 }

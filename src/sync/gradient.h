@@ -84,6 +84,10 @@ const float *gradient_newest(struct sync *sync, int chunk);
  */
 int gradient_store(struct sync *sync, int bucket);
 
+/* The same of one chunk that came, where chunks go by themselves: gradient_store then finds nothing
+ * left to do. */
+int gradient_store_chunk(struct sync *sync, int chunk);
+
 /* Compute thread: what is run from now on finds what was last stored for the bucket; or begins
  * after what was last staged of it (gradient_stage). */
 int gradient_order(struct sync *sync, int bucket);

@@ -8,8 +8,9 @@
 
 /* One bucket's copies under way, and its slots. */
 struct bucket_copies {
-    struct engine_ticket *down; /* gradients or factors on their way to the host */
-    struct engine_ticket *up;   /* parameters or factors on their way to the engine */
+    struct engine_ticket *down;    /* gradients or factors on their way to the host */
+    struct engine_ticket **pieces; /* of several, in place of `down`: each on its way */
+    struct engine_ticket *up;      /* parameters or factors on their way to the engine */
     float *branches; /* where a gradient is several sums: the chunks' messages; else NULL */
     /* With staleness, per slot: */
     struct engine_ticket **fetches; /* its gradient on the way */

@@ -45,7 +45,8 @@ static int apply_sum(struct sync *sync, struct home_part *part)
 
     part->held = false;
     if (history_update_chunk(sync, part->chunk, iteration, sync->values + c->begin, part->total,
-                             &part->history, ENGINE_IN_TURN))
+                             &part->history, ENGINE_IN_TURN) ||
+        gradient_store_chunk(sync, part->chunk))
         return -1;
     trace_span(sync->options.trace, TRACE_PROGRESS, TRACE_UPDATE, bucket_of(sync, c->bucket)->layer,
                start);
@@ -67,6 +68,8 @@ static int values_came(struct sync *sync, struct home_part *part, int64_t iterat
     int bucket = chunk_of(sync, part->chunk)->bucket;
     struct sync_bucket *state = &sync->buckets[bucket];
 
+    if (gradient_store_chunk(sync, part->chunk))
+        return -1;
     part->back = iteration + 1;
     if (sync_drops(sync)) {
         state->newest = iteration < state->newest ? iteration : state->newest;
@@ -461,17 +464,13 @@ static int send_home(struct sync *sync, int chunk, int64_t iteration, const floa
                              weight, bucket_message_over);
 }
 
-int home_post(struct sync *sync, int bucket, int64_t iteration)
+int home_go_on(struct sync *sync, int bucket, int64_t iteration, int piece)
 {
     struct home *home = sync->buckets[bucket].scheme_state;
-    int waits = 0;
+    int begin, end;
 
-    /* a chunk of its own, or a gradient there and an answer back */
-    for (int i = 0; i < home->nparts; i++)
-        waits += home->parts[i].leads ? home->parts[i].sum ? 1 : 2 : 0;
-    bucket_expect(sync, bucket, iteration, waits);
-    sync->buckets[bucket].newest = INT64_MAX;
-    for (int i = 0; i < home->nparts; i++) {
+    bucket_piece(sync, bucket, piece, &begin, &end);
+    for (int i = begin; i < end; i++) {
         struct home_part *part = &home->parts[(home->first + i) % home->nparts];
         void *message;
 
@@ -484,6 +483,19 @@ int home_post(struct sync *sync, int bucket, int64_t iteration)
             return -1;
     }
     return 0;
+}
+
+int home_post(struct sync *sync, int bucket, int64_t iteration)
+{
+    struct home *home = sync->buckets[bucket].scheme_state;
+    int waits = 0;
+
+    /* a chunk of its own, or a gradient there and an answer back */
+    for (int i = 0; i < home->nparts; i++)
+        waits += home->parts[i].leads ? home->parts[i].sum ? 1 : 2 : 0;
+    bucket_expect(sync, bucket, iteration, waits);
+    sync->buckets[bucket].newest = INT64_MAX;
+    return home_go_on(sync, bucket, iteration, 0);
 }
 
 /* ---- the compute thread ---- */

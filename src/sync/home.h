@@ -87,6 +87,7 @@ uint64_t home_count_totals(const struct plan *plan, int bucket, int leader);
  * no part in it. */
 void home_start(struct sync *sync, int bucket);
 int home_post(struct sync *sync, int bucket, int64_t iteration);
+int home_go_on(struct sync *sync, int bucket, int64_t iteration, int piece);
 int home_accept(struct sync *sync, const struct arrival *arrival, struct wire_message *out);
 int home_cleared(struct sync *sync, int bucket);
 int home_history(struct sync *sync, int chunk, struct history_view *out);

@@ -32,6 +32,7 @@ static const struct scheme_steps steps_ps = {
     .open = ps_open,
     .start = home_start,
     .post = home_post,
+    .go_on = home_go_on,
     .accept = home_accept,
     .cleared = home_cleared,
     .history = home_history,

@@ -45,6 +45,9 @@ struct scheme_steps {
     /* Wire thread: the gradient of `iteration` is final: start the traffic. Says how much it waits
      * for (bucket_expect) before any of it can complete. */
     int (*post)(struct sync *sync, int bucket, int64_t iteration);
+    /* The gradient may come in pieces: `post` is called for piece 0, and this when another is
+     * there. Chunks of a piece: bucket_piece. NULL: it comes whole. */
+    int (*go_on)(struct sync *sync, int bucket, int64_t iteration, int piece);
     /* Wire thread: a message came; where does it belong? (wire_options.accept) */
     int (*accept)(struct sync *sync, const struct arrival *arrival, struct wire_message *out);
     /* Wire thread: the clipping scale of the iteration is known. NULL: nobody waits for it here. */

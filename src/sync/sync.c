@@ -77,6 +77,7 @@ static int open_bucket(struct sync *sync, int bucket)
     atomic_init(&state->done, sync->options.iteration);
     state->leads = leads_bucket(sync, bucket);
     state->steps = choose_steps(sync, bucket);
+    state->pieces = 1;
     state->depth = state->steps && state->steps->lags ? 1 + sync->options.staleness : 1;
     return OWN(&sync->owner, state->pending, state->depth, "a bucket");
 }

@@ -32,6 +32,8 @@ struct sync_bucket {
     int groups_ready;     /* groups whose gradient of this micro-batch is final (compute thread) */
     int micro;            /* micro-batches staged in this iteration (compute thread) */
     int64_t started;      /* iterations posted as the wire thread knows */
+    int pieces, there;    /* in how many pieces a gradient comes to where it leaves from: 1, or more
+                             with steps->go_on; of them, those that were posted (wire thread) */
     int64_t complete;     /* of these, from the first on, that have all they waited for */
     int *pending;         /* per iteration modulo depth: what it still waits for */
     int64_t newest;       /* home.c: the oldest iteration that what came for the last one holds */
@@ -188,6 +190,17 @@ const struct scheme_steps *leading_steps(const struct sync *sync, int bucket);
  * the place that it leaves from. */
 int bucket_await(struct sync *sync, int bucket);
 int bucket_poll(struct sync *sync); /* the same for those that had not; how many */
+
+/* The bucket's chunks from number *begin to *end are of that piece, counted around from the one
+ * that is sent first. */
+static inline void bucket_piece(const struct sync *sync, int bucket, int piece, int *begin,
+                                int *end)
+{
+    int64_t n = bucket_of(sync, bucket)->nchunks, pieces = sync->buckets[bucket].pieces;
+
+    *begin = (int)(n * piece / pieces);
+    *end = (int)(n * (piece + 1) / pieces);
+}
 
 /* The traffic of the bucket's gradient begins now. */
 int bucket_post(struct sync *sync, int bucket);

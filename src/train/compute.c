@@ -1,6 +1,7 @@
 /* Engine and nets, from their definitions to weights in their memory. */
 #include "train/compute.h"
 
+#include "exchange/exchange.h"
 #include "snapshot/checkpoint.h"
 #include "train/balance.h"
 #include "train/agree_job.h"
@@ -218,41 +219,16 @@ int compute_compare_data_all(const struct compute *compute, struct job *job)
 
 /* What a rank computes on, by what the device calls itself and not by its number: where the
  * scheduler shows each rank one GPU of its own, every one of them is number 0. */
-struct used_device {
-    char identity[64]; /* empty: none that others must keep off */
-    char words[128];
-};
-
-static int find_double(const struct used_device *devices, int nranks)
-{
-    for (int first = 0; first < nranks; first++) {
-        int sharers = 0;
-
-        for (int r = first; r < nranks && devices[first].identity[0]; r++)
-            sharers += !strcmp(devices[r].identity, devices[first].identity);
-        if (sharers > 1)
-            return error_set("%d ranks, the first of them rank %d, would share one GPU (%s): start "
-                             "as many ranks on each node as it has GPUs, or give --tune=share-gpu",
-                             sharers, first, devices[first].words);
-    }
-    return 0;
-}
-
 static int check_double(MPI_Comm world, const struct engine *engine)
 {
-    struct used_device mine = {.identity = ""};
-    void *devices;
-    int nranks, status;
+    char sharers[EXCHANGE_SHARERS];
 
-    MPI_Comm_size(world, &nranks);
-    if (engine->i && engine->i->device)
-        snprintf(mine.words, sizeof mine.words, "%s",
-                 engine->i->device(engine->context, mine.identity));
-    if (agree_gather(world, &mine, sizeof mine, "devices", &devices))
+    if (exchange_find_sharers(world, engine, sharers))
         return -1;
-    status = devices ? find_double(devices, nranks) : 0;
-    free(devices);
-    return error_agree(world, status);
+    return sharers[0] ? error_set("%s: start as many ranks on each node as it has GPUs, or give "
+                                  "--tune=share-gpu",
+                                  sharers)
+                      : 0;
 }
 
 /* What rank 0 says of where ranks compute. Collective. */

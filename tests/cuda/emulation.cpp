@@ -14,6 +14,9 @@ struct CUstream_st {
     struct emulated_work *first, *last;
     struct CUgraph_st *graph; /* captured into */
     double busy;              /* milliseconds, as far as what ran in it says how long it takes */
+    int device;
+    bool
+        programs; /* it is none of the engine's: cudaStreamCreateWithFlags made it, or nobody did */
 };
 
 struct CUgraph_st {
@@ -23,6 +26,7 @@ struct CUgraph_st {
 
 struct CUevent_st {
     cudaStream_t stream; /* where it was recorded */
+    int device;
     unsigned long wanted, reached;
     double at; /* milliseconds: how busy the stream had been */
     int waits; /* of streams for it, that are to come */
@@ -34,6 +38,7 @@ struct CUevent_st {
 #include "../../cuda/codec.cu"
 #include "../../cuda/conv.cu"
 #include "../../cuda/eltwise.cu"
+#include "../../cuda/element.cu"
 #include "../../cuda/layout.cu"
 #include "../../cuda/loss.cu"
 #include "../../cuda/lrn.cu"
@@ -79,6 +84,20 @@ static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 
 static bool run_first(cudaStream_t stream);
 
+enum { DEVICES = 8 };
+static thread_local int current;
+static struct CUstream_st defaults[DEVICES];
+
+/* NULL: the default stream of this thread's device. No other waits for it by itself. */
+static cudaStream_t stream_of(cudaStream_t stream)
+{
+    if (stream)
+        return stream;
+    defaults[current].device = current;
+    defaults[current].programs = true;
+    return &defaults[current];
+}
+
 /* POSEIDON_EMULATED_AT_ONCE: streams are worked off as soon as can be: what runs right then, and
  * wrong otherwise, waits for too little. */
 static bool works_at_once(void)
@@ -91,6 +110,7 @@ static bool works_at_once(void)
 void emulated_push(cudaStream_t stream, struct emulated_work *work)
 {
     pthread_mutex_lock(&lock);
+    stream = stream_of(stream);
     struct emulated_work **first = stream->graph ? &stream->graph->first : &stream->first;
     struct emulated_work **last = stream->graph ? &stream->graph->last : &stream->last;
     if (stream->graph && stream != capturing) /* another thread's work would be recorded */
@@ -173,6 +193,51 @@ static void drain_all(void)
     for (int i = 0; i < STREAMS; i++)
         if (streams[i])
             drain(streams[i]);
+    for (int i = 0; i < DEVICES; i++)
+        drain(&defaults[i]);
+}
+
+/* What was allocated, by a list. */
+struct block {
+    void *memory;
+    size_t bytes;
+    int device; /* -1: the host's, page-locked */
+    struct block *next;
+};
+static struct block *blocks;
+
+static void note_block(void *memory, size_t bytes, int device)
+{
+    pthread_mutex_lock(&lock);
+    struct block *block = (struct block *)malloc(sizeof *block);
+    *block = {memory, bytes, device, blocks};
+    blocks = block;
+    pthread_mutex_unlock(&lock);
+}
+
+static void forget_block(void *memory)
+{
+    pthread_mutex_lock(&lock);
+    struct block **at = &blocks;
+    while (*at && (*at)->memory != memory)
+        at = &(*at)->next;
+    if (*at) {
+        struct block *block = *at;
+        *at = block->next;
+        free(block);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+/* POSEIDON_EMULATED_FORGETS: which waits of a stream for another are left out, as if the code had
+ * none: "follow": of the engine's for a program's, "precede": of a program's for the engine's,
+ * "inner": among the engine's. */
+static bool forgets(const struct CUstream_st *stream, const struct CUstream_st *after)
+{
+    const char *text = getenv("POSEIDON_EMULATED_FORGETS");
+    const char *kind = stream->programs ? "precede" : after->programs ? "follow" : "inner";
+
+    return text && !strcmp(text, kind);
 }
 
 extern "C" {
@@ -181,13 +246,19 @@ cudaError_t cudaGetDeviceCount(int *count)
 {
     const char *text = getenv("POSEIDON_EMULATED_GPUS");
 
-    *count = text ? atoi(text) : 1;
+    int version;
+
+    cudaDriverGetVersion(&version);
+    *count = version < CUDART_VERSION / 1000 * 1000 ? 0 : text ? atoi(text) : 1;
     return *count > 0 ? cudaSuccess : cudaErrorNoDevice;
 }
 
+/* POSEIDON_EMULATED_DRIVER: the CUDA that the driver serves, as 13000; 0: there is none. */
 cudaError_t cudaDriverGetVersion(int *version)
 {
-    *version = CUDART_VERSION;
+    const char *text = getenv("POSEIDON_EMULATED_DRIVER");
+
+    *version = text ? atoi(text) : CUDART_VERSION;
     return cudaSuccess;
 }
 
@@ -204,7 +275,24 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device)
 
 cudaError_t cudaSetDevice(int device)
 {
-    (void)device;
+    if (device < 0 || device >= DEVICES)
+        return cudaErrorInvalidDevice;
+    current = device;
+    return cudaSuccess;
+}
+
+cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *out, const void *memory)
+{
+    memset(out, 0, sizeof *out);
+    out->type = cudaMemoryTypeUnregistered;
+    pthread_mutex_lock(&lock);
+    for (const struct block *b = blocks; b; b = b->next)
+        if ((const char *)memory >= (char *)b->memory &&
+            (const char *)memory < (char *)b->memory + b->bytes) {
+            out->type = b->device < 0 ? cudaMemoryTypeHost : cudaMemoryTypeDevice;
+            out->device = b->device < 0 ? 0 : b->device;
+        }
+    pthread_mutex_unlock(&lock);
     return cudaSuccess;
 }
 
@@ -240,7 +328,7 @@ const char *cudaGetErrorName(cudaError_t error)
 }
 
 /* Fresh memory holds what nobody would take for a result. */
-cudaError_t cudaMalloc(void **out, size_t bytes)
+static cudaError_t allocate(void **out, size_t bytes, int device)
 {
     REFUSE_IN_CAPTURE;
     if (allocated + bytes > device_bytes())
@@ -249,7 +337,13 @@ cudaError_t cudaMalloc(void **out, size_t bytes)
         return cudaErrorMemoryAllocation;
     memset(*out, 0xFF, bytes);
     allocated += malloc_usable_size(*out);
+    note_block(*out, bytes, device);
     return cudaSuccess;
+}
+
+cudaError_t cudaMalloc(void **out, size_t bytes)
+{
+    return allocate(out, bytes, current);
 }
 
 /* Waits for all work, as a real one does. */
@@ -257,6 +351,7 @@ cudaError_t cudaFree(void *memory)
 {
     REFUSE_IN_CAPTURE;
     drain_all();
+    forget_block(memory);
     allocated -= malloc_usable_size(memory);
     free(memory);
     return cudaSuccess;
@@ -265,12 +360,12 @@ cudaError_t cudaFree(void *memory)
 cudaError_t cudaHostAlloc(void **out, size_t bytes, unsigned flags)
 {
     (void)flags;
-    return cudaMalloc(out, bytes);
+    return allocate(out, bytes, -1);
 }
 
 cudaError_t cudaMallocHost(void **out, size_t bytes)
 {
-    return cudaMalloc(out, bytes);
+    return allocate(out, bytes, -1);
 }
 
 cudaError_t cudaFreeHost(void *memory)
@@ -293,6 +388,12 @@ cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stre
 
 /* POSEIDON_EMULATED_TELL: how many bytes went to the host is said at the end. */
 static size_t fetched;
+static int fetches_left; /* copies to the host that were asked for and are still to come */
+
+int emulated_fetches_left(void)
+{
+    return __atomic_load_n(&fetches_left, __ATOMIC_RELAXED);
+}
 
 __attribute__((destructor)) static void tell(void)
 {
@@ -307,9 +408,14 @@ __attribute__((destructor)) static void tell(void)
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
                             cudaStream_t stream)
 {
-    if (kind == cudaMemcpyDeviceToHost)
-        fetched += bytes;
-    emulated_later(stream, [=]() { memcpy(to, from, bytes); });
+    int fetch = kind == cudaMemcpyDeviceToHost;
+
+    fetched += fetch ? bytes : 0;
+    __atomic_fetch_add(&fetches_left, fetch, __ATOMIC_RELAXED);
+    emulated_later(stream, [=]() {
+        memcpy(to, from, bytes);
+        __atomic_fetch_sub(&fetches_left, fetch, __ATOMIC_RELAXED);
+    });
     return cudaSuccess;
 }
 
@@ -338,12 +444,22 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t *out, unsigned flags, int 
     (void)flags;
     (void)priority;
     *out = (cudaStream_t)calloc(1, sizeof **out);
+    (*out)->device = current;
     for (int i = 0; i < STREAMS; i++)
         if (!streams[i]) {
             streams[i] = *out;
             break;
         }
     return cudaSuccess;
+}
+
+/* A program's: the engine's streams have priorities. */
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned flags)
+{
+    cudaError_t status = cudaStreamCreateWithPriority(out, flags, 0);
+
+    (*out)->programs = true;
+    return status;
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream)
@@ -358,8 +474,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
 cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
     REFUSE_IN_CAPTURE;
-    if (stream)
-        drain(stream);
+    drain(stream_of(stream));
     return cudaSuccess;
 }
 
@@ -367,6 +482,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned flags)
 {
     (void)flags;
     *out = (cudaEvent_t)calloc(1, sizeof **out);
+    (*out)->device = current;
     return cudaSuccess;
 }
 
@@ -390,6 +506,9 @@ cudaError_t cudaEventDestroy(cudaEvent_t event)
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 {
     REFUSE_IN_CAPTURE;
+    stream = stream_of(stream);
+    if (stream->device != event->device)
+        return cudaErrorInvalidResourceHandle;
     pthread_mutex_lock(&lock);
     unsigned long number = ++event->wanted;
     event->stream = stream;
@@ -407,10 +526,11 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 {
     REFUSE_IN_CAPTURE;
     (void)flags;
+    stream = stream_of(stream);
     pthread_mutex_lock(&lock);
     unsigned long number = event->wanted;
     cudaStream_t in = event->stream; /* it may be recorded in another one before this is over */
-    if (number > 0) {
+    if (number > 0 && !forgets(stream, in)) {
         event->waits++;
         emulated_later(stream, [=]() {
             if (!try_reach(event, in, number))
@@ -533,7 +653,7 @@ int MPIX_Query_cuda_support(void)
 #include "emulated_cudnn.cpp"
 #include "emulated_faults.cpp"
 
-int cuda_libs_open(struct cuda_libs *libs)
+int cuda_libs_open(struct cuda_libs *libs, bool)
 {
     memset(libs, 0, sizeof *libs);
     fake_cublaslt(libs);

@@ -302,7 +302,7 @@ int main(void)
     printf("%d operators of %d nets\n", asked.nops, (int)(sizeof models / sizeof *models));
 
     setvbuf(stdout, NULL, _IOLBF, 0);
-    if (cuda_libs_open(&engine.libs)) {
+    if (cuda_libs_open(&engine.libs, true)) {
         printf("SKIP: %s\n", error_text());
         return 77;
     }

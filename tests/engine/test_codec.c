@@ -63,6 +63,51 @@ START_TEST(bf16_without_a_residual_leaves_what_travels)
 }
 END_TEST
 
+/* Of every half, by its definition; and of floats at, below and above the middle of two halves. */
+START_TEST(halves_are_the_nearest_and_stay_themselves)
+{
+    for (unsigned h = 0; h < 0x7c00; h++) {
+        double value = ldexp((h & 0x3ff) + (h >= 0x400 ? 0x400 : 0),
+                             (h >= 0x400 ? (int)(h >> 10) - 1 : 0) - 24);
+        double step = ldexp(1, (h >= 0x400 ? (int)(h >> 10) - 1 : 0) - 24);
+        float middle = (float)(value + step / 2);
+        float x[4] = {(float)value, nextafterf(middle, 0), middle, nextafterf(middle, INFINITY)};
+        const uint16_t nearest[4] = {(uint16_t)h, (uint16_t)h, (uint16_t)(h + (h & 1)),
+                                     (uint16_t)(h + 1)};
+        uint16_t half[8];
+        float back[8];
+        for (int i = 0; i < 4; i++) {
+            elements_take(ELEMENT_FLOAT16, &x[i], 1, &half[i]);
+            ck_assert_uint_eq(half[i], nearest[i]);
+            x[i] = -x[i];
+            elements_take(ELEMENT_FLOAT16, &x[i], 1, &half[4 + i]);
+            ck_assert_uint_eq(half[4 + i], 0x8000u | nearest[i]);
+        }
+        elements_expand(ELEMENT_FLOAT16, half, 5, back);
+        ck_assert_double_eq(back[0], value);
+        ck_assert_double_eq(back[4], -value);
+    }
+}
+END_TEST
+
+START_TEST(elements_without_a_number_are_one_nan_and_the_rest_infinite)
+{
+    static const uint16_t wanted[2][5] = {{0x7c00, 0xfc00, 0x7e00, 0x7c00, 0x0000},
+                                          {0x7f80, 0xff80, 0x7fc0, 0x7f80, 0x0000}};
+    const float x[5] = {INFINITY, -INFINITY, -NAN, 3.4e38f, 1e-45f};
+    uint16_t out[5];
+    float back[5];
+
+    for (int t = 0; t < 2; t++) {
+        elements_take(ELEMENT_FLOAT16 + t, x, 5, out);
+        ck_assert_mem_eq(out, wanted[t], sizeof out);
+        elements_expand(ELEMENT_FLOAT16 + t, out, 5, back);
+        ck_assert(back[0] == INFINITY && back[1] == -INFINITY && back[4] == 0);
+        ck_assert_float_nan(back[2]);
+    }
+}
+END_TEST
+
 START_TEST(bf16_keeps_what_is_no_number)
 {
     float x[3] = {INFINITY, -INFINITY, NAN}, lost[3] = {0}, back[3];
@@ -218,6 +263,8 @@ SUITE("codec")
 
     tcase_add_test(tcase, bf16_rounds_to_the_nearest_even);
     tcase_add_test(tcase, bf16_without_a_residual_leaves_what_travels);
+    tcase_add_test(tcase, halves_are_the_nearest_and_stay_themselves);
+    tcase_add_test(tcase, elements_without_a_number_are_one_nan_and_the_rest_infinite);
     tcase_add_test(tcase, bf16_keeps_what_is_no_number);
     tcase_add_test(tcase, onebit_sends_the_means_of_each_row);
     tcase_add_test(tcase, onebit_keeps_its_order_of_sums);

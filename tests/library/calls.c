@@ -29,15 +29,19 @@ AT(poseidon_traffic, received, 72);
 AT(poseidon_traffic, predicted_seconds, 80);
 AT(poseidon_traffic, travel_seconds, 88);
 AT(poseidon_traffic, waited_seconds, 96);
+AT(poseidon_place, memory, 8); /* from 1.1 on */
+AT(poseidon_place, type, 12);
+_Static_assert(POSEIDON_FLOAT32 == 0 && POSEIDON_FLOAT16 == 1 && POSEIDON_BFLOAT16 == 2, "stay");
+_Static_assert(POSEIDON_HOST == 0 && POSEIDON_CUDA == 1, "stay");
 _Static_assert(sizeof(void *) != 8 || sizeof(struct poseidon_tensor) == 72, "the size stays");
 _Static_assert(sizeof(void *) != 8 || sizeof(struct poseidon_traffic) == 104, "the size stays");
 
 static const size_t elems[TENSORS] = {1, 1000, OUTPUTS *INPUTS, 17, MOST};
 static const char *const names[TENSORS] = {"one", "thousand", "product", "bias", "large"};
 int rank, nranks;
-static float gradient[2][TENSORS][MOST], values[2][TENSORS][MOST];
+static float (*gradient)[TENSORS][MOST], (*values)[TENSORS][MOST]; /* of two handles */
 static bool values_are_results;
-static float left[ROWS * OUTPUTS], right[ROWS * INPUTS];
+static float *left, *right;
 
 /* What rank r has at place i of tensor t, and of the factors (t < 0), in that iteration. */
 static float sample(int r, int iteration, int t, int i)
@@ -96,7 +100,7 @@ struct poseidon *made(int h, const char *options)
         int number;
         for (size_t i = 0; i < elems[t]; i++)
             values[h][t][i] = rank == 0 ? 1 : NAN;
-        REQUIRE(!poseidon_add(p, &tensor, &number) && number == t);
+        REQUIRE(!add(p, &tensor, POSEIDON_FLOAT32, &number) && number == t);
     }
     return p;
 }
@@ -127,7 +131,7 @@ static void post_one(struct poseidon *p, int h, int iteration, int t)
         right[i] = sample(rank, iteration, -2, i);
     if (factors) {
         REQUIRE(!poseidon_post_factors(p, t, ROWS, left, right));
-        memset(left, 0, sizeof left); /* they were copied */
+        memset(left, 0, ROWS * OUTPUTS * sizeof *left); /* they were copied */
         return;
     }
     for (int i = 0; i < (int)elems[t]; i++) {
@@ -184,6 +188,59 @@ static void case_results(const char *options)
     if (rank == 0)
         printf("ok: %s: product by %s; %s\n", options ? options : "(no options)", did.scheme,
                poseidon_advice(p));
+    REQUIRE(!poseidon_destroy(p));
+}
+
+/* The whole numbers that this rank has in a tensor, which every type holds: the bits of elements.
+ */
+static uint16_t bits_of(int type, int number)
+{
+    union {
+        float value;
+        uint32_t bits;
+    } u = {.value = (float)number};
+    int exponent = (int)(u.bits >> 23 & 255) - 127 + 15;
+
+    return (uint16_t)(type == POSEIDON_BFLOAT16 ? u.bits >> 16
+                      : number == 0             ? 0
+                                    : (u.bits >> 16 & 0x8000) | (uint32_t)exponent << 10 |
+                                          (u.bits >> 13 & 0x3ff));
+}
+
+/* Sums of half precision, which are of floats on the way: whole numbers up to 64 * 3, and exact. */
+static void case_types(const char *options)
+{
+    enum { MOST_TYPES = 2, ELEMS = 5000 };
+    uint16_t(*halves)[ELEMS] = array_new(MOST_TYPES * sizeof *halves);
+    float *whole = array_new(ELEMS * sizeof *whole);
+    struct poseidon *p;
+
+    REQUIRE(!poseidon_create(MPI_COMM_WORLD, options, &p));
+    for (int t = 0; t <= MOST_TYPES; t++) {
+        struct poseidon_tensor tensor = {
+            .name = names[t], .elems = ELEMS, .gradient = t ? (void *)halves[t - 1] : whole};
+        REQUIRE(!add(p, &tensor, t, NULL));
+    }
+    REQUIRE(!poseidon_start(p));
+    for (int iteration = 0; iteration < 3; iteration++) {
+        for (int t = 0; t <= MOST_TYPES; t++) {
+            for (int i = 0; i < ELEMS; i++) {
+                int number = (i + 17 * rank + iteration) % 63 - 31;
+                whole[i] = (float)number;
+                if (t)
+                    halves[t - 1][i] = bits_of(t, number);
+            }
+            REQUIRE(t == iteration && rank == 0 ? !poseidon_skip(p, t) : !poseidon_post(p, t));
+        }
+        REQUIRE(!poseidon_wait_all(p));
+        for (int t = 0; t <= MOST_TYPES; t++)
+            for (int i = 0; i < ELEMS; i++) {
+                int sum = 0;
+                for (int r = t == iteration; r < nranks; r++)
+                    sum += (i + 17 * r + iteration) % 63 - 31;
+                REQUIRE(t ? halves[t - 1][i] == bits_of(t, sum) : whole[i] == (float)sum);
+            }
+    }
     REQUIRE(!poseidon_destroy(p));
 }
 
@@ -288,7 +345,7 @@ static void refuse_state(const char *options, size_t last, const void *state, si
 
     tensor.name = "last";
     tensor.elems = last;
-    REQUIRE(!poseidon_add(p, &tensor, NULL));
+    REQUIRE(!add(p, &tensor, POSEIDON_FLOAT32, NULL));
     if (starts)
         REQUIRE(!poseidon_state_set(p, state, bytes));
     REFUSED(starts ? poseidon_start(p) : poseidon_state_set(p, state, bytes), part);
@@ -303,7 +360,7 @@ static void case_states(const char *options)
     char *state, *alone;
 
     tensor.name = "last";
-    REQUIRE(!poseidon_add(p, &tensor, NULL));
+    REQUIRE(!add(p, &tensor, POSEIDON_FLOAT32, NULL));
     REQUIRE(!poseidon_start(p));
     for (int t = 0; t <= TENSORS; t++)
         REQUIRE(!poseidon_skip(p, t));
@@ -326,7 +383,7 @@ static void case_states(const char *options)
     }
 
     REQUIRE(!poseidon_create(MPI_COMM_SELF, "comm=ps", &p));
-    REQUIRE(!poseidon_add(p, &tensor, NULL) && !poseidon_start(p));
+    REQUIRE(!add(p, &tensor, POSEIDON_FLOAT32, NULL) && !poseidon_start(p));
     REQUIRE((few = poseidon_state_size(p)) && (alone = malloc(few)));
     REQUIRE(!poseidon_state_get(p, alone, few));
     REFUSED(poseidon_state_get(p, alone, few - 1), "poseidon_state_size");
@@ -367,7 +424,8 @@ static void case_matrix(const char *options)
     struct poseidon *p;
 
     tensor.rows = 0;
-    REQUIRE(!poseidon_create(MPI_COMM_WORLD, options, &p) && !poseidon_add(p, &tensor, NULL));
+    REQUIRE(!poseidon_create(MPI_COMM_WORLD, options, &p));
+    REQUIRE(!add(p, &tensor, POSEIDON_FLOAT32, NULL));
     REQUIRE(!poseidon_start(p) && poseidon_takes_factors(p, 0) == 0);
     for (int i = 0; i < OUTPUTS * INPUTS; i++)
         gradient[0][PRODUCT][i] = (float)((rank + 1) * (1 + i / INPUTS) * (1 + i % INPUTS));
@@ -426,6 +484,12 @@ static const struct {
     void (*run)(const char *options);
     int level; /* -1: MPI is left alone */
 } cases[] = {{"results", case_results, MPI_THREAD_MULTIPLE},
+             {"types", case_types, MPI_THREAD_MULTIPLE},
+             {"streams", case_streams, MPI_THREAD_MULTIPLE},
+             {"pieces", case_pieces, MPI_THREAD_MULTIPLE},
+             {"devices", case_devices, MPI_THREAD_MULTIPLE},
+             {"full", case_full, MPI_THREAD_MULTIPLE},
+             {"no_driver", case_no_driver, MPI_THREAD_MULTIPLE},
              {"values", case_values, MPI_THREAD_MULTIPLE},
              {"state", case_state, MPI_THREAD_MULTIPLE},
              {"states", case_states, MPI_THREAD_MULTIPLE},
@@ -455,6 +519,11 @@ int main(int argc, char **argv)
             MPI_Comm_rank(MPI_COMM_WORLD, &rank);
             MPI_Comm_size(MPI_COMM_WORLD, &nranks);
         }
+        device_open();
+        gradient = array_new(2 * sizeof *gradient);
+        values = array_new(2 * sizeof *values);
+        left = array_new(ROWS * OUTPUTS * sizeof *left);
+        right = array_new(ROWS * INPUTS * sizeof *right);
         cases[i].run(argc > 2 ? argv[2] : NULL);
         if (cases[i].level >= 0 && !MPI_Finalized(&finalized) && !finalized)
             MPI_Finalize();

@@ -47,6 +47,18 @@ struct poseidon *started(int h, const char *options);
 /* Posts or skips all of them, in an order of each rank's own. */
 void post_all(struct poseidon *p, int h, int iteration);
 
+/* ---- device.c: with POSEIDON_CALLS_MODULE, a module over an emulated GPU, tensors lie there ----
+ */
+
+void device_open(void);
+void *array_new(size_t bytes); /* zeros, where tensors lie */
+int add(struct poseidon *p, const struct poseidon_tensor *tensor, int type, int *out);
+void case_streams(const char *options);
+void case_pieces(const char *options);
+void case_devices(const char *options);
+void case_full(const char *options);
+void case_no_driver(const char *options);
+
 /* ---- misuse.c ---- */
 
 void case_refusals(const char *options);

@@ -10,7 +10,8 @@ rank of mpirun. NET: small, or one of tests/cluster/bench_ddp.py. CASE: options 
     left-out         one parameter is skipped, and the parameters must not be the same
     exits, raises    the last rank ends, or has an exception, in the fourth iteration
 
-or "rounding": DDP against itself, from parameters that are one rounding away. NET "uses": what else a program may do, right or refused.
+or "rounding": DDP against itself, from parameters that are one rounding away. NET "uses": what else a program may do, right or refused;
+"emulated": some of that with gradients on an emulated GPU, that of the module POSEIDON_CALLS_MODULE.
 
 Both sides train by themselves for ITERATIONS. Then ours takes over the judge's parameters, and the gradients of the next
 iteration are held against each other: the norm of a tensor's difference over its norm is rounding, at most 1e-6.
@@ -183,15 +184,38 @@ class Uses(torch.nn.Module):
         self.sometimes, self.last = torch.nn.Linear(30, 30), torch.nn.Linear(30, 10)
 
     def forward(self, x, more=True):
-        x = torch.relu(self.second(torch.relu(self.first(x))))
+        x = torch.relu(self.second(torch.relu(self.first(x.to(self.first.weight.dtype)))))
         return self.last(x + self.sometimes(x) if more else x).float()
 
 
-def use(options, passes, refused=None, near=1e-4, step=None, frozen=False, compiled=False, **how):
+class Emulated(poseidon_torch.Memory):
+    """PyTorch has no emulated GPU: its tensors lie in the host's memory, as the emulated GPU's does, where gradients are. Whatever is
+    asked for in a stream comes as late as can be, so PyTorch, which knows no such stream, waits for it after each call."""
+
+    def __init__(self, device):
+        self.device, self.cuda, self.at = device, True, ctypes.c_void_p()
+        self.run_time = ctypes.CDLL(os.environ["POSEIDON_CALLS_MODULE"])
+        assert self.run_time.cudaStreamCreateWithFlags(ctypes.byref(self.at), 1) == 0
+
+    def stream(self):
+        return self.at.value
+
+    def array(self, p):
+        memory, bytes_ = ctypes.c_void_p(), p.numel() * p.element_size()
+        assert self.run_time.cudaMalloc(ctypes.byref(memory), ctypes.c_size_t(bytes_)) == 0
+        there = (ctypes.c_uint8 * bytes_).from_address(memory.value)
+        return torch.frombuffer(there, dtype=p.dtype).as_strided(p.shape, p.stride())
+
+    def call(self, library, how, *arguments):
+        super().call(library, how, *arguments)
+        self.run_time.cudaStreamSynchronize(self.at)
+
+
+def use(options, passes, refused=None, near=1e-4, step=None, frozen=False, compiled=False, half=None, **how):
     """Three steps of passes(MODEL, ITERATION, RANK), which is called with plain nets in the place of all ranks, too: True where the
     parameters are the same in the end, or where the error has the text `refused`; else what was found. step: not optimizer.step()."""
     torch.manual_seed(1)
-    net, plain, rank, ranks = Uses(), Uses(), poseidon_torch.rank(), poseidon_torch.size()
+    net, plain, rank, ranks = Uses().to(half), Uses().to(half), poseidon_torch.rank(), poseidon_torch.size()
     plain.load_state_dict(net.state_dict())
     net.second.weight.requires_grad_(not frozen)
     start = [p.detach().clone() for p in net.parameters()]
@@ -223,7 +247,7 @@ def use(options, passes, refused=None, near=1e-4, step=None, frozen=False, compi
     return refused is None and far < near or f"{far:.1e} apart"
 
 
-def uses():
+def uses(names=None):
     def loss(model, iteration, rank, part=0, rows=4, at=None, **named):
         generator = torch.Generator().manual_seed(100 * iteration + 10 * rank + part)
         x = torch.randn(rows, 40, generator=generator)
@@ -354,6 +378,10 @@ def uses():
             model.library.call("report", model.handle, list(model.names.values()).index("last.weight"), said)
         return said.value.decode()
 
+    def at_once(_, optimizer):
+        scaler[0].step(optimizer)
+        scaler[0].update()
+
     whole, scaler = "factors=False", []
     tries = {
         "autocast": lambda: use("sfb", autocast, near=0.03), "a penalty": lambda: use("sfb", penalty, whole),
@@ -372,12 +400,15 @@ def uses():
         "copies": lambda: use("sfb", copies),
         "lossy, where the link is waited for": lambda: any(word in way_of_last(0) for word in ("bf16", "low rank")) or way_of_last(0),
         "lossy, where computation hides it": lambda: way_of_last(1) in ("PS", "SFB", "allreduce") or way_of_last(1),
+        "float16": lambda: use("ps", plain, near=0.02, half=torch.float16),
+        "bfloat16": lambda: use("sfb", plain, near=0.1, half=torch.bfloat16), "later": lambda: use("ps", plain, step=later),
         "TCP": lambda: os.environ["OMPI_MCA_btl_tcp_flags"] == "send,inplace",
         "loaded values": lambda: use("ps,hierarchy=off,result=values", loads, "result=values"),
     }
     if hasattr(torch.amp, "GradScaler"):
-        tries["GradScaler"] = lambda: scaler.append(torch.amp.GradScaler("cpu")) or use("ps", scaled, "GradScaler", step=unscaled)
-    found = {name: attempt() for name, attempt in tries.items()}  # GradScaler is the last one, for it stays
+        tries["GradScaler, all at once"] = lambda: scaler.append(torch.amp.GradScaler("cpu")) or use("sfb", scaled, step=at_once)
+        tries["GradScaler"] = lambda: use("ps", scaled, "GradScaler", step=unscaled)  # stays: the last ones
+    found = {name: attempt() for name, attempt in tries.items() if not names or name in names}
     return [f"{name}: {what}" for name, what in found.items() if what is not True]
 
 
@@ -385,7 +416,9 @@ def main():
     torch.set_num_threads(1)
     os.environ.update(MASTER_ADDR="127.0.0.1", RANK=str(poseidon_torch.rank()), WORLD_SIZE=str(poseidon_torch.size()))
     torch.distributed.init_process_group("gloo")
-    bad = uses() if sys.argv[1] == "uses" else [case for case in sys.argv[2:] if not run(sys.argv[1], case)]
+    if sys.argv[1] == "emulated":
+        poseidon_torch.Memory = Emulated
+    bad = uses(sys.argv[2:]) if sys.argv[1] in ("uses", "emulated") else [case for case in sys.argv[2:] if not run(sys.argv[1], case)]
     torch.distributed.destroy_process_group()
     poseidon_torch.finalize()
     return "failed: " + "; ".join(bad) if bad else 0

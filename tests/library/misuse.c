@@ -10,6 +10,7 @@ static const float factor[OUTPUTS * INPUTS];
 /* What no rank may ask before the start, or at all. */
 void case_refusals(const char *options)
 {
+    struct poseidon_place place = {.size = 3};
     struct poseidon_tensor tensor = tensor_of(0, 1);
     struct poseidon *p;
 
@@ -57,8 +58,26 @@ void case_refusals(const char *options)
     tensor.rows = -1;
     REFUSED(poseidon_add(p, &tensor, NULL), "product", "-1 rows");
     tensor = tensor_of(0, 1);
+    REFUSED(poseidon_add_at(p, &tensor, NULL, NULL), "NULL");
+    REFUSED(poseidon_add_at(p, &tensor, &place, NULL), "thousand", "a place of 3 bytes");
+    place.size = sizeof place;
+    place.type = 3;
+    REFUSED(poseidon_add_at(p, &tensor, &place, NULL), "thousand", "memory 0 and type 3");
+    place.type = POSEIDON_FLOAT16;
+    place.memory = -1;
+    REFUSED(poseidon_add_at(p, &tensor, &place, NULL), "thousand", "memory -1 and type 1");
+    place.memory = POSEIDON_CUDA; /* no module lies beside this program */
+    REFUSED(poseidon_add_at(p, &tensor, &place, NULL), "on a GPU needs libposeidon_cuda.so.1");
+    place.memory = POSEIDON_HOST;
+    tensor.gradient = NULL;
+    REFUSED(poseidon_add_at(p, &tensor, &place, NULL), "thousand", "floats alone");
+    tensor = tensor_of(0, 1);
     REQUIRE(!poseidon_add(p, &tensor, NULL));
     REFUSED(poseidon_add(p, &tensor, NULL), "thousand", "added already");
+    place.memory = POSEIDON_CUDA;
+    tensor.name = "gpu";
+    REFUSED(poseidon_add_at(p, &tensor, &place, NULL), "'gpu' lies in a GPU's memory",
+            "before it in the host's");
     REFUSED(poseidon_post(p, 0), "poseidon_start");
     REFUSED(poseidon_wait(p, 0), "poseidon_start");
     REFUSED(poseidon_takes_factors(p, 0), "poseidon_start");
@@ -69,6 +88,9 @@ void case_refusals(const char *options)
     REFUSED(poseidon_start(p), "already");
     REFUSED(poseidon_report(p, 0, NULL), "NULL");
     REFUSED(poseidon_report(p, 1, NULL), "no tensor 1");
+    REFUSED(poseidon_post_on(p, 0, NULL), "without _on");
+    REFUSED(poseidon_post_factors_on(p, 0, 1, factor, factor, NULL), "without _on");
+    REFUSED(poseidon_wait_on(p, 0, NULL), "without _on");
     REQUIRE(!poseidon_post(p, 0) && !poseidon_wait(p, 0)); /* none of that did any harm */
     REQUIRE(!poseidon_destroy(p));
 
@@ -84,6 +106,7 @@ void case_refusals(const char *options)
 void case_differ(const char *options)
 {
     bool last = rank == nranks - 1;
+    struct poseidon_place place = {.size = sizeof place};
     struct poseidon_tensor tensor = tensor_of(0, 0);
     struct poseidon *p;
     int shared = rank;
@@ -108,6 +131,14 @@ void case_differ(const char *options)
     REFUSED(poseidon_destroy(p), "more");
 
     p = made(0, NULL);
+    tensor.name = "other";
+    place.type = last ? POSEIDON_FLOAT16 : POSEIDON_BFLOAT16;
+    REQUIRE(!poseidon_add_at(p, &tensor, &place, NULL));
+    REFUSED(poseidon_start(p), "'other' of 1000 elements of bfloat16", "of float16");
+    REFUSED(poseidon_destroy(p), "other");
+
+    p = made(0, NULL);
+    tensor.name = "more";
     tensor.elems += last;
     REQUIRE(!poseidon_add(p, &tensor, NULL));
     REFUSED(poseidon_start(p), "'more' of 1001 elements", "1000 elements");

@@ -21,7 +21,7 @@ else
         grep -v '^MPIX*_\|^OMPI_C_MPI_\|^ompi_\|@GLIBC\|@GCC\|^_ITM_\|^__gmon_start__$\|^__cxa_finalize\|^__gcov\|@LIBC')
     same 'what the library lacks' '' "$missing"
     needed=$(readelf -d "$library" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' |
-        grep -v '^libmpi\.so\|^libc\.so\|^libm\.so\|^libpthread\.so\|^libgcc_s\.so\|^ld-linux\|^libgcov')
+        grep -v '^libmpi\.so\|^libc\.so\|^libm\.so\|^libpthread\.so\|^libdl\.so\|^libgcc_s\.so\|^ld-linux\|^libgcov')
     same 'which libraries it is linked with' '' "$needed"
 fi
 readelf -d "$library" | grep -q 'SONAME.*\[libposeidon.so.1\]' || fail 'no name of its own'

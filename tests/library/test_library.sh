@@ -64,6 +64,11 @@ for ranks in 2 3; do
     calls "$ranks" unstarted
 done
 calls 3 state comm=lowrank:1,lowrank-warmup=6,hierarchy=2
+for ranks in 1 2 3; do
+    for options in result=sum result=sum,comm=ps,merge=0,hierarchy=off result=sum,comm=allreduce,chunk=4k,hierarchy=off; do
+        calls $ranks types $options
+    done
+done
 calls 1 options
 calls 1 ends
 calls 2 unwritable comm=ps,trace=nowhere/trace

@@ -1,0 +1,153 @@
+/* The engine of a GPU's memory, for programs whose arrays and streams are their own: copies, sums
+ * and products of the CUDA engine, and no operators. `stream` has the place of the computation's:
+ * what comes from the program's streams, and what goes back, is ordered by it. */
+#include "cuda_internal.h"
+#include "device.h"
+
+#include "util/error.h"
+
+#include <stdlib.h>
+
+static void memory_close(void *context)
+{
+    struct cuda_engine *engine = context;
+
+    if (!engine)
+        return;
+#ifdef HAVE_NCCL
+    cuda_team_close(engine);
+#endif
+    if (engine->stream)
+        cudaStreamSynchronize(engine->stream);
+    if (engine->guest)
+        cudaEventDestroy(engine->guest);
+    cuda_base_close(engine);
+    free(engine);
+}
+
+static int memory_open(const struct engine_options *options, void **context)
+{
+    struct cuda_engine *engine = calloc(1, sizeof *engine);
+
+    *context = NULL;
+    if (!engine)
+        return error_memory(sizeof *engine, "a GPU's memory");
+    engine->math = options->math;
+    if (cuda_base_open(engine, options, false) ||
+        cuda_check(cudaEventCreateWithFlags(&engine->guest, cudaEventDisableTiming))) {
+        memory_close(engine);
+        return -1;
+    }
+    *context = engine;
+    return 0;
+}
+
+/* ---- the program's arrays and streams ---- */
+
+static int expand(void *context, enum element_type type, const void *from, size_t n, float *to)
+{
+    const struct cuda_engine *engine = context;
+
+    if (cuda_check(cudaSetDevice(engine->device)))
+        return -1;
+    if (!from)
+        return cuda_check(cudaMemsetAsync(to, 0, n * sizeof *to, engine->stream));
+    if (type == ELEMENT_FLOAT32)
+        return cuda_check(
+            cudaMemcpyAsync(to, from, n * sizeof *to, cudaMemcpyDeviceToDevice, engine->stream));
+    return cuda_check(kernel_expand(engine->stream, type == ELEMENT_FLOAT16, from, to, n));
+}
+
+static int take(void *context, enum element_type type, const float *from, size_t n, void *to)
+{
+    const struct cuda_engine *engine = context;
+
+    if (cuda_check(cudaSetDevice(engine->device)))
+        return -1;
+    if (type == ELEMENT_FLOAT32)
+        return cuda_check(
+            cudaMemcpyAsync(to, from, n * sizeof *from, cudaMemcpyDeviceToDevice, engine->stream));
+    return cuda_check(kernel_take(engine->stream, type == ELEMENT_FLOAT16, from, to, n));
+}
+
+static int locate(const void *memory, int *device)
+{
+    struct cudaPointerAttributes at = {.type = cudaMemoryTypeUnregistered};
+    int count;
+
+    if (cuda_device_count(&count))
+        return -1;
+    if (cudaPointerGetAttributes(&at, memory) != cudaSuccess) {
+        cudaGetLastError(); /* some drivers fail where there is nothing to tell */
+        at.type = cudaMemoryTypeUnregistered;
+    }
+    *device = at.device;
+    return at.type == cudaMemoryTypeDevice
+               ? 0
+               : error_set("%p is %s; expected a GPU's memory, as cudaMalloc gives it", memory,
+                           at.type == cudaMemoryTypeHost      ? "page-locked memory of the host"
+                           : at.type == cudaMemoryTypeManaged ? "managed memory"
+                                                              : "no memory that CUDA knows");
+}
+
+/* An event is recorded in streams of its own device alone. */
+static int record(const struct cuda_engine *engine, cudaStream_t stream)
+{
+    cudaError_t status;
+
+    if (cuda_check(cudaSetDevice(engine->device)))
+        return -1;
+    status = cudaEventRecord(engine->guest, stream);
+    if (status != cudaErrorInvalidResourceHandle && status != cudaErrorInvalidValue &&
+        status != cudaErrorContextIsDestroyed)
+        return cuda_status(status, "a place in the program's stream");
+    cudaGetLastError();
+    return error_set("the stream %p is none of GPU %d, where the tensors lie: it is of another "
+                     "GPU, or was destroyed",
+                     (void *)stream, engine->device);
+}
+
+static int follow(void *context, void *stream)
+{
+    const struct cuda_engine *engine = context;
+
+    return record(engine, stream)
+               ? -1
+               : cuda_check(cudaStreamWaitEvent(engine->stream, engine->guest, 0));
+}
+
+static int precede(void *context, void *stream)
+{
+    const struct cuda_engine *engine = context;
+
+    return record(engine, stream) || record(engine, engine->stream)
+               ? -1
+               : cuda_check(cudaStreamWaitEvent(stream, engine->guest, 0));
+}
+
+static const struct engine_guest_i guest = {
+    .expand = expand, .take = take, .locate = locate, .follow = follow, .precede = precede};
+
+static const struct engine_services_i services = {
+    .update = cuda_update, .sumsq = cuda_sumsq, .encode = cuda_encode};
+
+const struct engine_i engine_cuda_memory = {
+    .name = "cuda",
+    .open = memory_open,
+    .close = memory_close,
+    .alloc = cuda_engine_alloc,
+    .free = cuda_free,
+    .room = cuda_room,
+    .write = cuda_write,
+    .read = cuda_read,
+    .gemm = cuda_gemm,
+    .device = cuda_device_words,
+    .finish = cuda_finish,
+    .own_memory = true,
+    .copies = &cuda_copies,
+    .services = &services,
+    .guest = &guest,
+#ifdef HAVE_NCCL
+    .team = &cuda_team,
+#endif
+};

@@ -1,0 +1,274 @@
+/* Where tensors lie: in the host's memory or a GPU's, and of what type gradients are. All the rest
+ * of the library sees are floats in the memory of an engine.
+ *
+ * CUDA is no part of libposeidon.so: the engine of a GPU's memory comes from a module beside it. */
+#define _GNU_SOURCE /* dladdr */
+#include "library/library.h"
+
+#include "engine/module.h"
+#include "util/error.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "config.h"
+
+/* ---- the module ---- */
+
+/* Beside the file whose constant `words` is, else where the loader looks. It stays until the
+ * process ends, as CUDA's run time does. */
+static void *open_module(void)
+{
+    enum { HOW = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE };
+    static const char words[] = ENGINE_MODULE;
+    const char *slash;
+    char path[PATH_MAX];
+    Dl_info here;
+    void *module = NULL;
+
+    if (dladdr(words, &here) && here.dli_fname && (slash = strrchr(here.dli_fname, '/'))) {
+        snprintf(path, sizeof path, "%.*s/%s", (int)(slash - here.dli_fname), here.dli_fname,
+                 ENGINE_MODULE);
+        module = dlopen(path, HOW);
+    }
+    return module ? module : dlopen(ENGINE_MODULE, HOW);
+}
+
+static int open_cuda(const struct engine_i **out)
+{
+    static const struct engine_module_errors errors = {error_set, error_context, error_text};
+    engine_module_fn *entry = NULL;
+    void *module = open_module(), *found = module ? dlsym(module, ENGINE_MODULE_ENTRY) : NULL;
+
+    if (!found)
+        return error_set("a tensor on a GPU needs %s, which `configure` with CUDA makes: %s",
+                         ENGINE_MODULE, dlerror());
+    memcpy(&entry, &found, sizeof entry); /* ISO C converts no object pointer into a function's */
+    *out = entry(PACKAGE_VERSION, &errors);
+    return *out ? 0 : -1;
+}
+
+/* ---- a tensor is added ---- */
+
+static int check_array(const struct poseidon *p, const char *name, const void *array)
+{
+    int device;
+
+    if (!array)
+        return 0;
+    if (p->engine.i->guest->locate(array, &device))
+        return error_context("tensor '%s'", name);
+    return device == p->device
+               ? 0
+               : error_set("tensor '%s' lies on GPU %d, and tensors before it on GPU %d: a handle "
+                           "serves one GPU",
+                           name, device, p->device);
+}
+
+/* The first tensor on a GPU. */
+static int open_engine(struct poseidon *p, const struct poseidon_tensor *t)
+{
+    const void *array = t->gradient ? t->gradient : t->values;
+    struct engine engine = {.i = NULL};
+    struct engine_options options = {.math = MATH_FP32};
+
+    if (!array)
+        return error_set("tensor '%s': gradient and values are NULL, and nothing else says on "
+                         "which GPU it lies",
+                         t->name);
+    if (open_cuda(&engine.i) || engine.i->guest->locate(array, &options.device) ||
+        engine.i->open(&options, &engine.context))
+        return error_context("tensor '%s'", t->name);
+    p->engine = engine;
+    p->device = options.device;
+    return 0;
+}
+
+int library_check_place(struct poseidon *p, const struct poseidon_tensor *t,
+                        const struct poseidon_place *place)
+{
+    bool cuda = place->memory == POSEIDON_CUDA;
+
+    if (place->size < sizeof *place)
+        return error_set("tensor '%s': a place of %zu bytes; expected .size = sizeof(struct "
+                         "poseidon_place), %zu",
+                         t->name, place->size, sizeof *place);
+    if ((!cuda && place->memory != POSEIDON_HOST) || place->type < POSEIDON_FLOAT32 ||
+        place->type > POSEIDON_BFLOAT16)
+        return error_set("tensor '%s': memory %d and type %d; expected values of enum "
+                         "poseidon_memory and enum poseidon_type",
+                         t->name, place->memory, place->type);
+    if (!t->gradient && place->type != POSEIDON_FLOAT32)
+        return error_set("tensor '%s': the library allocates gradients of floats alone, and this "
+                         "one is NULL",
+                         t->name);
+    if (p->engine.i && p->engine.i->own_memory != cuda)
+        return error_set("tensor '%s' lies in %s memory, and tensors before it in %s: a handle "
+                         "serves one of them",
+                         t->name, cuda ? "a GPU's" : "the host's", cuda ? "the host's" : "a GPU's");
+    if (!cuda)
+        p->engine.i = &engine_host;
+    else if (!p->engine.i && open_engine(p, t))
+        return -1;
+    return cuda ? error_status(check_array(p, t->name, t->gradient) ||
+                               check_array(p, t->name, t->values))
+                : 0;
+}
+
+/* ---- the arenas ---- */
+
+int library_place_arenas(struct poseidon *p)
+{
+    const struct node *node = p->exchange.node;
+    const struct engine_i *i = p->engine.i;
+    size_t bytes = p->elems * sizeof(float);
+    void *values, *grads;
+
+    if (node_shares_memory(node)) {
+        p->values = node->values;
+        p->grads = node_grads(node, node->rank);
+    } else {
+        if (i->copies->host_alloc(p->engine.context, bytes, "results", &values))
+            return -1;
+        p->values = values;
+        if (i->copies->host_alloc(p->engine.context, bytes, "gradients", &grads))
+            return -1;
+        p->grads = grads;
+    }
+    p->engine_values = p->values;
+    p->engine_grads = p->grads;
+    if (i->own_memory &&
+        (!(p->engine_values = engine_own(&p->engine, &p->arenas, bytes, "a copy of all results")) ||
+         !(p->engine_grads = engine_own(&p->engine, &p->arenas, bytes, "a copy of all gradients"))))
+        return -1;
+    for (int t = 0; t < p->nmembers; t++)
+        if (!p->members[t].tensor.gradient)
+            p->members[t].tensor.gradient = p->engine_grads + p->members[t].begin;
+    return 0;
+}
+
+void library_free_arenas(struct poseidon *p, bool shared)
+{
+    const struct engine_i *i = p->engine.i;
+
+    owner_free(&p->arenas);
+    if (!shared && i) {
+        i->copies->host_free(p->engine.context, p->values);
+        i->copies->host_free(p->engine.context, p->grads);
+    }
+    if (i && i->own_memory)
+        i->close(p->engine.context);
+}
+
+int library_move_values(struct poseidon *p, enum engine_direction direction)
+{
+    const struct engine_i *i = p->engine.i;
+    void *context = p->engine.context;
+    struct engine_ticket *ticket;
+    int status = i->copies->ticket_create(context, &ticket);
+
+    if (!status && i->own_memory) /* whoever made the values may not be ready */
+        status = i->guest->follow(context, NULL);
+    for (int t = 0; t < p->nmembers && !status; t++) {
+        const struct member *m = &p->members[t];
+        struct engine_rows rows = {.host = p->values + m->begin,
+                                   .memory = p->engine_values + m->begin,
+                                   .width = m->tensor.elems,
+                                   .rows = 1};
+        if (!m->tensor.values)
+            continue;
+        if (direction == ENGINE_FETCH)
+            status = i->guest->expand(context, ELEMENT_FLOAT32, m->tensor.values, rows.width,
+                                      rows.memory);
+        if (!status)
+            status = i->copies->copy(context, direction, &rows, ENGINE_IN_TURN, ticket) ||
+                     i->copies->order(context, ticket);
+        if (!status && direction == ENGINE_STORE)
+            status =
+                i->guest->take(context, ELEMENT_FLOAT32, rows.memory, rows.width, m->tensor.values);
+    }
+    if (!status && i->finish)
+        status = i->finish(context);
+    i->copies->ticket_destroy(context, ticket);
+    return error_status(status);
+}
+
+/* ---- an iteration ---- */
+
+int library_take_gradient(struct poseidon *p, int tensor, bool skipped)
+{
+    const struct member *m = &p->members[tensor];
+    const void *from = skipped ? NULL : m->tensor.gradient;
+    float *to = p->engine_grads + m->begin;
+
+    return from == to
+               ? 0
+               : p->engine.i->guest->expand(p->engine.context, m->type, from, m->tensor.elems, to);
+}
+
+void library_give_result(struct poseidon *p, int tensor)
+{
+    const struct member *m = &p->members[tensor];
+    bool values = p->words.result == RESULT_VALUES;
+
+    if (p->engine.i->guest->take(p->engine.context, values ? ELEMENT_FLOAT32 : m->type,
+                                 p->engine_values + m->begin, m->tensor.elems,
+                                 values ? m->tensor.values : m->tensor.gradient))
+        p->gave = -1;
+}
+
+/* A GPU reads them later, when the program may have others there. */
+int library_take_factors(struct poseidon *p, int tensor, const float *left, const float *right)
+{
+    const struct member *m = &p->members[tensor];
+    const struct engine_guest_i *guest = p->engine.i->guest;
+    size_t outputs = (size_t)(m->tensor.rows * m->tensor.outputs),
+           inputs = (size_t)(m->tensor.rows * m->tensor.inputs);
+
+    p->left = left ? left : p->zeros;
+    p->right = right ? right : p->zeros;
+    if (!m->factors_kept)
+        return 0;
+    p->left = m->factors_kept;
+    p->right = m->factors_kept + outputs;
+    return error_status(
+        guest->expand(p->engine.context, ELEMENT_FLOAT32, left, outputs, m->factors_kept) ||
+        guest->expand(p->engine.context, ELEMENT_FLOAT32, right, inputs,
+                      m->factors_kept + outputs));
+}
+
+int library_check_stream(const struct poseidon *p)
+{
+    if (library_check(p, true))
+        return -1;
+    return p->engine.i->own_memory
+               ? 0
+               : error_set("the handle's tensors lie in the host's memory, where no stream works: "
+                           "call the function without _on");
+}
+
+/* A node's GPUs add up without the hosts, of which one must not run more than an iteration ahead of
+ * the others (sync/gather_team.c): its first post comes after all results of the last iteration. */
+int library_catch_up(struct poseidon *p)
+{
+    const struct node *node = p->exchange.node;
+
+    if (p->caught_up || !node || !node->team)
+        return 0;
+    p->caught_up = true;
+    return p->engine.i->finish(p->engine.context) ? library_end(p) : 0;
+}
+
+int library_follow(struct poseidon *p, void *stream)
+{
+    if (library_check_stream(p) || library_catch_up(p))
+        return -1;
+    return p->engine.i->guest->follow(p->engine.context, stream) ? library_end(p) : 0;
+}
+
+int library_precede(struct poseidon *p, void *stream)
+{
+    return p->engine.i->guest->precede(p->engine.context, stream) ? library_end(p) : 0;
+}
