@@ -37,6 +37,7 @@ struct conv {
     struct cpu_primitive diff_weights;   /* reorder to plain; empty where it is */
     struct cpu_view src, src_again;      /* bottom for forward; for backward, where that differs */
     struct cpu_view diff_dst_data, diff_dst_weights, diff_src;
+    struct conv_product product; /* of the passes that are */
     size_t weight_elems, bias_elems;
     const float *dy; /* within backward: the operand made of the top's gradient as it lies, or NULL
                       */
@@ -190,6 +191,8 @@ static int conv_pass_create(struct conv *conv, const struct conv_plan *plan, enu
 {
     if (conv->own)
         return conv_own_create(conv, pass);
+    if (conv_product_takes(plan, &conv->op, pass))
+        return conv_product_create(&conv->op, pass, &conv->product);
     if (conv_operands_reserve(conv, plan, pass))
         return -1;
     conv_steps_find(conv, plan, pass);
@@ -321,6 +324,12 @@ static const float *conv_operand_dy(struct conv *conv, const struct cpu_view *vi
     return conv->dy;
 }
 
+/* Whether the pass is a matrix product. */
+static bool conv_multiplies(const struct conv *conv, enum conv_pass pass)
+{
+    return conv->product.pass[pass].matmul.primitive != NULL;
+}
+
 static void conv_own_run(struct conv *conv, enum conv_pass pass, struct winograd_data data)
 {
     data.scratch = conv->op.engine->work[WORK_SCRATCHPAD].data;
@@ -375,31 +384,37 @@ static int conv_pass_run(struct conv *conv, enum conv_pass pass, const float *co
     return failed ? error_set("oneDNN: a pass over some of the images failed") : 0;
 }
 
-static int conv_forward(struct cpu_op *op)
+static int conv_forward_run(struct conv *conv, const float *x, const float *bias, float *y)
 {
-    struct conv *conv = (struct conv *)op;
-    const float *x, *weights, *bias = conv->bias_elems ? op->args.params[1]->value : NULL;
-    struct blob *top = op->args.tops[0];
     size_t elems = conv->src.elems;
-    bool relu = op->args.relu;
+    const float *weights;
 
-    if (cpu_view_move(op->engine, &conv->src))
-        return -1;
-    x = cpu_view_data(op->engine, &conv->src);
+    if (conv_multiplies(conv, CONV_FORWARD))
+        return conv_product_forward(&conv->product, x, bias, y);
     if (conv->padded)
         x = conv_pad(conv, x, &elems);
     x = conv_operand(conv, WORK_ROUNDED_X, x, elems);
     if (conv->own) {
         conv_own_run(
             conv, CONV_FORWARD,
-            (struct winograd_data){.x = x, .bias = bias, .y = top->value.data, .relu = relu});
+            (struct winograd_data){.x = x, .bias = bias, .y = y, .relu = conv->op.args.relu});
         return 0;
     }
-    if (conv_weights_get(conv, CONV_FORWARD, &weights) ||
-        conv_pass_run(conv, CONV_FORWARD,
-                      (const float *const[ARGS]){x, weights, top->value.data, bias}))
+    return error_status(
+        conv_weights_get(conv, CONV_FORWARD, &weights) ||
+        conv_pass_run(conv, CONV_FORWARD, (const float *const[ARGS]){x, weights, y, bias}));
+}
+
+static int conv_forward(struct cpu_op *op)
+{
+    struct conv *conv = (struct conv *)op;
+    const float *bias = conv->bias_elems ? op->args.params[1]->value : NULL;
+    struct blob *top = op->args.tops[0];
+
+    if (cpu_view_move(op->engine, &conv->src) ||
+        conv_forward_run(conv, cpu_view_data(op->engine, &conv->src), bias, top->value.data))
         return -1;
-    if (relu)
+    if (op->args.relu && !conv->own)
         cpu_relu_run(top->value.data, 0, top->value.data, cpu_tensor_stored(&top->value));
     return 0;
 }
@@ -424,12 +439,16 @@ static int conv_weights_run(struct conv *conv, float *weight, float *bias)
     struct cpu_engine *engine = conv->op.engine;
     const struct cpu_view *src = conv->src_again.tensor ? &conv->src_again : &conv->src;
     struct param *const *params = conv->op.args.params;
-    const float *x = conv_operand(conv, WORK_ROUNDED_X, cpu_view_data(engine, src), src->elems),
-                *dy = conv_operand_dy(conv, &conv->diff_dst_weights);
+    const float *x = cpu_view_data(engine, src);
+    const float *dy = conv_operand_dy(conv, &conv->diff_dst_weights);
     float *made = conv->diff_weights.primitive ? engine->work[WORK_WEIGHT_GRAD].data : weight;
     float *made_bias = bias;
     bool several = conv->slices[CONV_WEIGHTS] > 1;
 
+    if (conv_multiplies(conv, CONV_WEIGHTS))
+        return conv_product_weights(
+            &conv->product, x, cpu_view_data(engine, &conv->diff_dst_weights), dy, weight, bias);
+    x = conv_operand(conv, WORK_ROUNDED_X, x, src->elems);
     if (conv->own) {
         conv_own_run(conv, CONV_WEIGHTS,
                      (struct winograd_data){
@@ -490,8 +509,11 @@ static int conv_data_backward(struct conv *conv)
     dy = conv_operand_dy(conv, &conv->diff_dst_data);
     if (conv->own)
         conv_own_run(conv, CONV_DATA, (struct winograd_data){.x = dy, .y = dx});
-    else if (conv_weights_get(conv, CONV_DATA, &weights) ||
-             conv_pass_run(conv, CONV_DATA, (const float *const[ARGS]){dy, weights, dx}))
+    else if (conv_multiplies(conv, CONV_DATA) && conv_product_data(&conv->product, dy, dx))
+        return -1;
+    else if (!conv_multiplies(conv, CONV_DATA) &&
+             (conv_weights_get(conv, CONV_DATA, &weights) ||
+              conv_pass_run(conv, CONV_DATA, (const float *const[ARGS]){dy, weights, dx})))
         return -1;
     return cpu_view_move(engine, &conv->diff_src);
 }
