@@ -27,6 +27,7 @@ enum { READ, READ_TOO, WRITTEN, BIASES, ARGS };
 struct conv {
     struct cpu_op op;
     bool own;                                                 /* by our own Winograd */
+    bool halves;                                              /* operands are bfloat16 */
     bool padded;                                              /* as in struct conv_plan */
     struct winograd winograd[CONV_PASSES];                    /* where own */
     struct cpu_primitive primitive[CONV_PASSES][CONV_SLICES]; /* else; one a slice */
@@ -175,7 +176,7 @@ static int conv_operands_reserve(const struct conv *conv, const struct conv_plan
     const struct op_args *args = &conv->op.args;
     const struct shape padded = conv_padded_shape(&conv->op);
     const struct shape *x = plan->padded ? &padded : &args->bottoms[0]->value.shape;
-    const bool halves = conv_rounds(&conv->op);
+    const bool halves = conv->halves;
     size_t bytes = pass == CONV_DATA ? 0 : cpu_format_bytes(x, plan->formats[pass].src);
     size_t dy_bytes = pass == CONV_FORWARD
                           ? 0
@@ -189,12 +190,12 @@ static int conv_operands_reserve(const struct conv *conv, const struct conv_plan
 /* What a pass runs, and its weights. */
 static int conv_pass_create(struct conv *conv, const struct conv_plan *plan, enum conv_pass pass)
 {
-    if (conv->own)
-        return conv_own_create(conv, pass);
     if (conv_product_takes(plan, &conv->op, pass))
         return conv_product_create(&conv->op, pass, &conv->product);
     if (conv_operands_reserve(conv, plan, pass))
         return -1;
+    if (conv->own)
+        return conv_own_create(conv, pass);
     conv_steps_find(conv, plan, pass);
     return error_status((pass == CONV_WEIGHTS ? conv_diff_weights_create(conv, plan)
                                               : conv_weights_create(conv, plan, pass)) ||
@@ -261,6 +262,7 @@ static int conv_create(struct cpu_op *op)
     conv->weight_elems = shape_elems(&op->args.params[0]->shape);
     conv->bias_elems = op->args.u.conv.bias ? shape_elems(&op->args.params[1]->shape) : 0;
     conv->own = plan.own;
+    conv->halves = conv_rounds(op) && !plan.own;
     conv->padded = plan.padded;
     memcpy(conv->slices, plan.slices, sizeof conv->slices);
     memcpy(conv->winograd, plan.winograd, sizeof conv->winograd);
@@ -296,7 +298,7 @@ static int conv_weights_get(struct conv *conv, enum conv_pass pass, const float 
         *out = to;
         return 0;
     }
-    if (!conv_rounds(&conv->op))
+    if (!conv->halves)
         from = cpu_round_floats(engine, WORK_ROUNDED_W, from, conv->weight_elems);
     *out = w->reorder.primitive ? to : from;
     return w->reorder.primitive ? cpu_reorder_run(engine, &w->reorder, from, to) : 0;
@@ -308,8 +310,7 @@ static const float *conv_operand(const struct conv *conv, enum cpu_work_slot slo
 {
     struct cpu_engine *engine = conv->op.engine;
 
-    return conv_rounds(&conv->op) ? cpu_round(engine, slot, x, n)
-                                  : cpu_round_floats(engine, slot, x, n);
+    return conv->halves ? cpu_round(engine, slot, x, n) : cpu_round_floats(engine, slot, x, n);
 }
 
 /* The top's gradient likewise. Both passes of backward mostly take it as it lies: rounded once. */
@@ -333,9 +334,12 @@ static bool conv_multiplies(const struct conv *conv, enum conv_pass pass)
 static void conv_own_run(struct conv *conv, enum conv_pass pass, struct winograd_data data)
 {
     data.scratch = conv->op.engine->work[WORK_SCRATCHPAD].data;
-    data.weights = conv->op.args.params[0]->value;
     data.points = conv->weights[pass].copy;
     data.pointed = conv_weights_fresh(conv, &conv->weights[pass]);
+    data.weights = conv->op.args.params[0]->value;
+    if (!data.pointed && pass != CONV_WEIGHTS)
+        data.weights =
+            cpu_round_floats(conv->op.engine, WORK_ROUNDED_W, data.weights, conv->weight_elems);
     winograd_run(&conv->winograd[pass], &data);
 }
 

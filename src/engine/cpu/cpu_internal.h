@@ -197,6 +197,8 @@ void cpu_inner_product_factors(struct op *op, const float **bottom, const float 
 /* rounded.c: operands of --math=bf16, each in a slot of its own. */
 /* Whether oneDNN has products of bfloat16 here. */
 bool cpu_has_bf16(void);
+/* Whether they are AMX's. */
+bool cpu_has_amx(void);
 /* Whether products take bfloat16. */
 static inline bool cpu_rounds(const struct cpu_engine *engine)
 {
