@@ -54,7 +54,7 @@ cores|N|src/train/cores.*
 doctor, device_query|c|src/commands/{command_doctor,command_device_query,doctor*}.*
 options, help, suggestions|N|src/commands/{foreign_options,options*,output_guard}.* src/util/{choice,option,suggest,units}.*
 train, main|H|src/commands/{command_train,command_version,commands,main,train_checks,train_options}.*
-test, time, classify, extract, summary|N|src/commands/{command_classify,command_extract,command_summary,command_test,command_time,data_pace,model}.*
+test, time, classify, extract, summary|N|src/commands/{command_classify,command_extract,command_summary,command_test,command_time,data_pace,model,scaling}.*
 util, the rest|H|src/util/{alloc,build_info,clock,error,file,file_kind,finite,h5,json,log,machine,median,owner,path,progress,rng,rng_blocks,sha256,strbuf,thread,topology,utf8,workers}.*
 '
 

@@ -1,5 +1,5 @@
 /* bench_net --model=FILE [--batch=N] [--threads=N] [--passes=N] [--layers] [--no-fusion]
- *           [--direct] [--update]
+ *           [--direct] [--update] [--math=bf16]
  *
  * Forward and backward of a net in the TRAIN phase on random input, with weights that change from
  * pass to pass as they do in training (so that re-laid copies are renewed). Prints the milliseconds
@@ -21,7 +21,7 @@
 struct bench {
     const char *model;
     int batch, threads, passes;
-    bool by_layer, no_fusion, direct, update;
+    bool by_layer, no_fusion, direct, update, halves;
     struct engine engine;
     struct text_doc *doc;
     struct net_def *def;
@@ -48,6 +48,8 @@ static int read_options(struct bench *b, int argc, char **argv)
             b->direct = true;
         else if (strcmp(argv[i], "--update") == 0)
             b->update = true;
+        else if (strcmp(argv[i], "--math=bf16") == 0)
+            b->halves = true;
         else if (strcmp(argv[i], "--layers") == 0)
             b->by_layer = true;
         else
@@ -61,6 +63,7 @@ static int open_net(struct bench *b)
     static const int64_t image[] = {3, 256, 256};
     const struct engine_options options = {.threads = b->threads,
                                            .no_fusion = b->no_fusion,
+                                           .math = b->halves ? MATH_BF16 : MATH_FP32,
                                            .convolution =
                                                b->direct ? CONVOLUTION_DIRECT : CONVOLUTION_AUTO};
     /* data that is not there is taken to be images of 256 x 256, of which nets take crops */

@@ -1,15 +1,18 @@
 /* Loops over channels. Each kernel takes one chunk, `n` pixels of `block` lanes, and of that some
- * lanes at a time, whose coefficients and sums are in registers.
+ * lanes of some pixels at a time, whose coefficients and sums are in registers.
  *
  * A chunk is summed in float - it is short - and chunks are added in double in a fixed order, so
  * that results have the same bits at any number of threads. */
 #include "engine/cpu/channel.h"
+
+#include <string.h>
 
 enum {
     CHUNK = 4096, /* floats, where a plane has that many; read twice, so they should stay near */
     LEAST_PIXELS = 16, /* of a chunk: coefficients are read for each */
     PARTIALS = 3,      /* results of one chunk, at most */
     LANES = 16,        /* taken side by side, at most */
+    ROWS = 4, /* pixels whose lanes are taken before the next pixels', where they have more */
 };
 
 static void channel_view_set(struct cpu_channels *c, int64_t samples, int64_t groups,
@@ -102,83 +105,77 @@ struct chunk {
     int64_t n, block;
 };
 
-/* The coefficients of some lanes; of one, where a plane is one lane. */
+/* The coefficients of a lane. */
 struct factors {
-    float shift[LANES], a[LANES], b[LANES], d[LANES], keep[LANES];
+    float shift, a, b, d, keep;
 };
 
-INLINE void factor_load(const float *from, int64_t first, int64_t lanes, float *to)
-{
-    for (int64_t l = 0; l < lanes; l++)
-        to[l] = from ? from[first + l] : 0;
-}
+static const float zeros[LANES];
 
-INLINE void factors_load(const struct cpu_channel_data *data, int64_t first, int64_t lanes,
-                         struct factors *f)
+/* Of the lane `first` and those behind it. */
+INLINE const float *factor_at(const float *from, int64_t first)
 {
-    factor_load(data->shift, first, lanes, f->shift);
-    factor_load(data->a, first, lanes, f->a);
-    factor_load(data->b, first, lanes, f->b);
-    factor_load(data->d, first, lanes, f->d);
-    factor_load(data->keep, first, lanes, f->keep);
+    return from ? from + first : zeros;
 }
 
 /* The gradient behind a ReLU: dy where what forward gave it was positive. The same expression as
  * forward's, and ReLU's own product. */
-INLINE float behind_relu(const struct factors *f, int64_t l, float x, float dy)
+INLINE float behind_relu(const struct factors *f, float x, float dy)
 {
-    float factor = (x - f->shift[l]) * f->a[l] + f->keep[l] > 0 ? 1 : 0;
+    float factor = (x - f->shift) * f->a + f->keep > 0 ? 1 : 0;
 
     return factor * dy;
 }
 
-/* Adds what an element of lane l gives. */
-INLINE void element_add(const struct factors *f, int64_t l, enum cpu_channel_work work, bool relu,
-                        float x, float dy, float *sum, float *product)
+/* Adds what an element gives. */
+INLINE void element_add(const struct factors *f, enum cpu_channel_work work, bool relu, float x,
+                        float dy, float *sum, float *product)
 {
-    float away = x - f->shift[l];
-    float d = work == CHANNEL_SUM_AWAY ? away : relu ? behind_relu(f, l, x, dy) : dy;
+    float away = x - f->shift;
+    float d = work == CHANNEL_SUM_AWAY ? away : relu ? behind_relu(f, x, dy) : dy;
 
     *sum += d;
     *product += work == CHANNEL_SUM_X || (work == CHANNEL_SUM_NEGATIVE && x > 0) ? 0 : d * away;
 }
 
-INLINE float element_map(const struct factors *f, int64_t l, enum cpu_channel_work work, bool relu,
-                         float x, float dy)
+INLINE float element_map(const struct factors *f, enum cpu_channel_work work, bool relu, float x,
+                         float dy)
 {
-    float away = x - f->shift[l], affine = away * f->a[l] + f->b[l];
-    float d = relu ? behind_relu(f, l, x, dy) : dy;
+    float away = x - f->shift, affine = away * f->a + f->b;
+    float d = relu ? behind_relu(f, x, dy) : dy;
 
-    return work == CHANNEL_MAP_SLOPE     ? (x > 0 ? dy : f->a[l] * dy)
-           : work == CHANNEL_MAP_COMBINE ? d * f->a[l] + (away * f->b[l] + f->d[l])
+    return work == CHANNEL_MAP_SLOPE     ? (x > 0 ? dy : f->a * dy)
+           : work == CHANNEL_MAP_COMBINE ? d * f->a + (away * f->b + f->d)
            : relu && affine < 0          ? 0
                                          : affine;
 }
 
-/* Lanes from `first` on; their number is a constant where it is a usual one. */
-INLINE void lanes_run(const struct chunk *c, enum cpu_channel_work work, bool relu, int64_t first,
-                      int64_t lanes)
+/* `rows` pixels of `lanes` lanes, the first pixel's from `at` on; both numbers are constants where
+ * they are usual ones. */
+INLINE void lanes_run(const struct chunk *c, enum cpu_channel_work work, bool relu, int64_t pixel,
+                      int64_t rows, int64_t first, int64_t lanes)
 {
-    const float *x = c->data.x + first, *dy = c->data.dy ? c->data.dy + first : x;
-    float *y = c->data.y ? c->data.y + first : NULL;
-    float sum[LANES] = {0}, product[LANES] = {0};
-    struct factors f;
+    const int64_t block = c->block, at = pixel * block + first;
+    const float *x = c->data.x + at, *dy = c->data.dy ? c->data.dy + at : x;
+    const float *shift = factor_at(c->data.shift, first), *a = factor_at(c->data.a, first);
+    const float *b = factor_at(c->data.b, first), *d = factor_at(c->data.d, first);
+    const float *keep = factor_at(c->data.keep, first);
+    float *y = c->data.y ? c->data.y + at : NULL, *sum = NULL, *product = NULL;
 
-    factors_load(&c->data, first, lanes, &f);
-#pragma GCC unroll 4
-    for (int64_t i = 0; i < c->n; i++) {
-        const int64_t at = i * c->block;
+    if (work < CHANNEL_MAP_AFFINE)
+        sum = c->sum + first, product = c->product + first;
 #pragma omp simd
-        for (int64_t l = 0; l < lanes; l++) {
+    for (int64_t l = 0; l < lanes; l++) {
+        const struct factors f = {shift[l], a[l], b[l], d[l], keep[l]};
+        float s = sum ? sum[l] : 0, p = sum ? product[l] : 0;
+#pragma GCC unroll 8
+        for (int64_t i = 0; i < rows; i++)
             if (work < CHANNEL_MAP_AFFINE)
-                element_add(&f, l, work, relu, x[at + l], dy[at + l], &sum[l], &product[l]);
+                element_add(&f, work, relu, x[i * block + l], dy[i * block + l], &s, &p);
             else
-                y[at + l] = element_map(&f, l, work, relu, x[at + l], dy[at + l]);
-        }
-    }
-    for (int64_t l = 0; work < CHANNEL_MAP_AFFINE && l < lanes; l++) {
-        c->sum[first + l] = sum[l];
-        c->product[first + l] = product[l];
+                y[i * block + l] = element_map(&f, work, relu, x[i * block + l], dy[i * block + l]);
+        if (work < CHANNEL_MAP_AFFINE)
+            sum[l] = s, product[l] = p;
     }
 }
 
@@ -187,36 +184,52 @@ INLINE void plane_run(const struct chunk *c, enum cpu_channel_work work, bool re
 {
     const float *x = c->data.x, *dy = c->data.dy ? c->data.dy : x;
     float *y = c->data.y, sum = 0, product = 0;
-    struct factors f;
+    const struct factors f = {*factor_at(c->data.shift, 0), *factor_at(c->data.a, 0),
+                              *factor_at(c->data.b, 0), *factor_at(c->data.d, 0),
+                              *factor_at(c->data.keep, 0)};
 
-    factors_load(&c->data, 0, 1, &f);
     if (work >= CHANNEL_MAP_AFFINE) {
 #pragma omp simd
         for (int64_t i = 0; i < c->n; i++)
-            y[i] = element_map(&f, 0, work, relu, x[i], dy[i]);
+            y[i] = element_map(&f, work, relu, x[i], dy[i]);
         return;
     }
 #pragma omp simd reduction(+ : sum, product)
     for (int64_t i = 0; i < c->n; i++)
-        element_add(&f, 0, work, relu, x[i], dy[i], &sum, &product);
+        element_add(&f, work, relu, x[i], dy[i], &sum, &product);
     *c->sum = sum;
     *c->product = product;
 }
 
-INLINE void block_run(const struct chunk *c, enum cpu_channel_work work, bool relu)
+/* All lanes of some pixels. */
+INLINE void rows_run(const struct chunk *c, enum cpu_channel_work work, bool relu, int64_t pixel,
+                     int64_t rows)
 {
     int64_t at = 0;
+
+    for (; c->block - at >= LANES; at += LANES)
+        lanes_run(c, work, relu, pixel, rows, at, LANES);
+    if (c->block - at == LANES / 2)
+        lanes_run(c, work, relu, pixel, rows, at, LANES / 2);
+    else if (at < c->block)
+        lanes_run(c, work, relu, pixel, rows, at, c->block - at);
+}
+
+/* In the order in which pixels lie in memory, however many lanes they have. */
+INLINE void block_run(const struct chunk *c, enum cpu_channel_work work, bool relu)
+{
+    int64_t i = 0;
 
     if (c->block == 1) {
         plane_run(c, work, relu);
         return;
     }
-    for (; c->block - at >= LANES; at += LANES)
-        lanes_run(c, work, relu, at, LANES);
-    if (c->block - at == LANES / 2)
-        lanes_run(c, work, relu, at, LANES / 2);
-    else if (at < c->block)
-        lanes_run(c, work, relu, at, c->block - at);
+    for (int64_t l = 0; work < CHANNEL_MAP_AFFINE && l < c->block; l++)
+        c->sum[l] = c->product[l] = 0;
+    for (; c->n - i >= ROWS; i += ROWS)
+        rows_run(c, work, relu, i, ROWS);
+    for (; i < c->n; i++)
+        rows_run(c, work, relu, i, 1);
 }
 
 #define CASE(work)                                                                                 \
@@ -288,17 +301,38 @@ static float *channel_partial(struct cpu_engine *engine, const struct cpu_channe
     return engine->work[WORK_SCRATCHPAD].data + PARTIALS * task * c->block;
 }
 
-/* Adds up partial number `which` of all tasks of a slot. */
-static double slot_total(struct cpu_engine *engine, const struct cpu_channels *c, int64_t slot,
-                         int which)
-{
-    int64_t at = which * c->block + slot % c->block, planes = c->samples * c->groups;
-    double total = 0;
+/* Slots of one block, whose partial results lie side by side. */
+struct strip {
+    int64_t first, n, lane; /* lane: of the first one, in its block */
+};
 
-    for (int64_t plane = slot / c->block; plane < planes; plane += c->groups)
-        for (int64_t t = plane * c->chunks; t < (plane + 1) * c->chunks; t++)
-            total += channel_partial(engine, c, t)[at];
-    return total;
+static int64_t channel_strips(const struct cpu_channels *c)
+{
+    return c->groups * ((c->block + LANES - 1) / LANES);
+}
+
+static struct strip strip_at(const struct cpu_channels *c, int64_t number)
+{
+    int64_t strips = channel_strips(c) / c->groups, block = number / strips;
+    int64_t lane = number % strips * LANES;
+
+    return (struct strip){block * c->block + lane, cpu_least(LANES, c->block - lane), lane};
+}
+
+/* Adds up partial number `which` of all tasks of some slots. */
+CPU_KERNEL static void strip_total(struct cpu_engine *engine, const struct cpu_channels *c,
+                                   const struct strip *strip, int which, double *total)
+{
+    int64_t planes = c->samples * c->groups;
+
+    memset(total, 0, (size_t)strip->n * sizeof *total);
+    for (int64_t plane = strip->first / c->block; plane < planes; plane += c->groups)
+        for (int64_t t = plane * c->chunks; t < (plane + 1) * c->chunks; t++) {
+            const float *part = channel_partial(engine, c, t) + which * c->block + strip->lane;
+#pragma omp simd
+            for (int64_t i = 0; i < strip->n; i++)
+                total[i] += (double)part[i];
+        }
 }
 
 void cpu_channels_sums(struct cpu_engine *engine, const struct cpu_channels *c,
@@ -313,9 +347,11 @@ void cpu_channels_sums(struct cpu_engine *engine, const struct cpu_channels *c,
         chunk_run(&chunk, work);
     }
 #pragma omp parallel for
-    for (int64_t s = 0; s < c->slots; s++) {
-        sum[s] = slot_total(engine, c, s, 0);
-        product[s] = slot_total(engine, c, s, 1);
+    for (int64_t s = 0; s < channel_strips(c); s++) {
+        const struct strip strip = strip_at(c, s);
+
+        strip_total(engine, c, &strip, 0, sum + strip.first);
+        strip_total(engine, c, &strip, 1, product + strip.first);
     }
 }
 
@@ -334,33 +370,42 @@ static void chunk_moments(struct chunk *chunk, float *partial)
     chunk_run(chunk, CHANNEL_SUM_AWAY);
 }
 
-/* Mean of a task's chunk, and the sum of squares about it. */
-static double chunk_mean(struct cpu_engine *engine, const struct cpu_channels *c, int64_t task,
-                         int64_t lane, double *square)
+/* The sums over all tasks of some slots: of the values or, where `mean` is given, of the squares of
+ * their distances from it. */
+static void strip_sum(struct cpu_engine *engine, const struct cpu_channels *c,
+                      const struct strip *strip, const double *mean, double *sum)
 {
-    const float *partial = channel_partial(engine, c, task) + lane;
-    double n = (double)chunk_pixels(c, task), rest = partial[c->block];
+    int64_t planes = c->samples * c->groups, block = c->block;
 
-    *square = partial[2 * c->block] - rest * rest / n;
-    return partial[0] + rest / n;
+    memset(sum, 0, (size_t)strip->n * sizeof *sum);
+    for (int64_t plane = strip->first / block; plane < planes; plane += c->groups)
+        for (int64_t t = plane * c->chunks; t < (plane + 1) * c->chunks; t++) {
+            const float *partial = channel_partial(engine, c, t) + strip->lane;
+            const double n = (double)chunk_pixels(c, t);
+#pragma omp simd
+            for (int64_t i = 0; i < strip->n; i++) {
+                double rest = partial[block + i], own = partial[i] + rest / n; /* the mean */
+                double away = mean ? own - mean[i] : 0;
+
+                sum[i] +=
+                    mean ? partial[2 * block + i] - rest * rest / n + away * away * n : own * n;
+            }
+        }
 }
 
-static void slot_moments(struct cpu_engine *engine, const struct cpu_channels *c, int64_t slot,
-                         double *mean, double *variance)
+static void strip_moments(struct cpu_engine *engine, const struct cpu_channels *c,
+                          const struct strip *strip, double *mean, double *variance)
 {
-    int64_t planes = c->samples * c->groups, lane = slot % c->block;
-    double count = (double)c->samples * (double)c->pixels, sum = 0, squares = 0, square;
+    double count = (double)c->samples * (double)c->pixels;
 
-    for (int64_t plane = slot / c->block; plane < planes; plane += c->groups)
-        for (int64_t t = plane * c->chunks; t < (plane + 1) * c->chunks; t++)
-            sum += chunk_mean(engine, c, t, lane, &square) * (double)chunk_pixels(c, t);
-    *mean = sum / count;
-    for (int64_t plane = slot / c->block; plane < planes; plane += c->groups)
-        for (int64_t t = plane * c->chunks; t < (plane + 1) * c->chunks; t++) {
-            double away = chunk_mean(engine, c, t, lane, &square) - *mean;
-            squares += square + away * away * (double)chunk_pixels(c, t);
-        }
-    *variance = squares > 0 ? squares / count : squares < 0 ? 0 : squares;
+    strip_sum(engine, c, strip, NULL, mean);
+    for (int64_t i = 0; i < strip->n; i++)
+        mean[i] /= count;
+    strip_sum(engine, c, strip, mean, variance);
+    for (int64_t i = 0; i < strip->n; i++)
+        variance[i] = variance[i] > 0   ? variance[i] / count
+                      : variance[i] < 0 ? 0
+                                        : variance[i]; /* NaN stays */
 }
 
 void cpu_channels_moments(struct cpu_engine *engine, const struct cpu_channels *c, const float *x,
@@ -374,6 +419,9 @@ void cpu_channels_moments(struct cpu_engine *engine, const struct cpu_channels *
         chunk_moments(&chunk, channel_partial(engine, c, t));
     }
 #pragma omp parallel for
-    for (int64_t s = 0; s < c->slots; s++)
-        slot_moments(engine, c, s, &mean[s], &variance[s]);
+    for (int64_t s = 0; s < channel_strips(c); s++) {
+        const struct strip strip = strip_at(c, s);
+
+        strip_moments(engine, c, &strip, mean + strip.first, variance + strip.first);
+    }
 }

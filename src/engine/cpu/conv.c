@@ -27,6 +27,7 @@ enum { READ, READ_TOO, WRITTEN, BIASES, ARGS };
 struct conv {
     struct cpu_op op;
     bool own;                                                 /* by our own Winograd */
+    bool halves;                                              /* operands are bfloat16 */
     bool padded;                                              /* as in struct conv_plan */
     struct winograd winograd[CONV_PASSES];                    /* where own */
     struct cpu_primitive primitive[CONV_PASSES][CONV_SLICES]; /* else; one a slice */
@@ -37,6 +38,7 @@ struct conv {
     struct cpu_primitive diff_weights;   /* reorder to plain; empty where it is */
     struct cpu_view src, src_again;      /* bottom for forward; for backward, where that differs */
     struct cpu_view diff_dst_data, diff_dst_weights, diff_src;
+    struct conv_product product; /* of the passes that are */
     size_t weight_elems, bias_elems;
     const float *dy; /* within backward: the operand made of the top's gradient as it lies, or NULL
                       */
@@ -174,7 +176,7 @@ static int conv_operands_reserve(const struct conv *conv, const struct conv_plan
     const struct op_args *args = &conv->op.args;
     const struct shape padded = conv_padded_shape(&conv->op);
     const struct shape *x = plan->padded ? &padded : &args->bottoms[0]->value.shape;
-    const bool halves = conv_rounds(&conv->op);
+    const bool halves = conv->halves;
     size_t bytes = pass == CONV_DATA ? 0 : cpu_format_bytes(x, plan->formats[pass].src);
     size_t dy_bytes = pass == CONV_FORWARD
                           ? 0
@@ -188,10 +190,12 @@ static int conv_operands_reserve(const struct conv *conv, const struct conv_plan
 /* What a pass runs, and its weights. */
 static int conv_pass_create(struct conv *conv, const struct conv_plan *plan, enum conv_pass pass)
 {
-    if (conv->own)
-        return conv_own_create(conv, pass);
+    if (conv_product_takes(plan, &conv->op, pass))
+        return conv_product_create(&conv->op, pass, &conv->product);
     if (conv_operands_reserve(conv, plan, pass))
         return -1;
+    if (conv->own)
+        return conv_own_create(conv, pass);
     conv_steps_find(conv, plan, pass);
     return error_status((pass == CONV_WEIGHTS ? conv_diff_weights_create(conv, plan)
                                               : conv_weights_create(conv, plan, pass)) ||
@@ -258,6 +262,7 @@ static int conv_create(struct cpu_op *op)
     conv->weight_elems = shape_elems(&op->args.params[0]->shape);
     conv->bias_elems = op->args.u.conv.bias ? shape_elems(&op->args.params[1]->shape) : 0;
     conv->own = plan.own;
+    conv->halves = conv_rounds(op) && !plan.own;
     conv->padded = plan.padded;
     memcpy(conv->slices, plan.slices, sizeof conv->slices);
     memcpy(conv->winograd, plan.winograd, sizeof conv->winograd);
@@ -293,7 +298,7 @@ static int conv_weights_get(struct conv *conv, enum conv_pass pass, const float 
         *out = to;
         return 0;
     }
-    if (!conv_rounds(&conv->op))
+    if (!conv->halves)
         from = cpu_round_floats(engine, WORK_ROUNDED_W, from, conv->weight_elems);
     *out = w->reorder.primitive ? to : from;
     return w->reorder.primitive ? cpu_reorder_run(engine, &w->reorder, from, to) : 0;
@@ -305,8 +310,7 @@ static const float *conv_operand(const struct conv *conv, enum cpu_work_slot slo
 {
     struct cpu_engine *engine = conv->op.engine;
 
-    return conv_rounds(&conv->op) ? cpu_round(engine, slot, x, n)
-                                  : cpu_round_floats(engine, slot, x, n);
+    return conv->halves ? cpu_round(engine, slot, x, n) : cpu_round_floats(engine, slot, x, n);
 }
 
 /* The top's gradient likewise. Both passes of backward mostly take it as it lies: rounded once. */
@@ -321,12 +325,21 @@ static const float *conv_operand_dy(struct conv *conv, const struct cpu_view *vi
     return conv->dy;
 }
 
+/* Whether the pass is a matrix product. */
+static bool conv_multiplies(const struct conv *conv, enum conv_pass pass)
+{
+    return conv->product.pass[pass].matmul.primitive != NULL;
+}
+
 static void conv_own_run(struct conv *conv, enum conv_pass pass, struct winograd_data data)
 {
     data.scratch = conv->op.engine->work[WORK_SCRATCHPAD].data;
-    data.weights = conv->op.args.params[0]->value;
     data.points = conv->weights[pass].copy;
     data.pointed = conv_weights_fresh(conv, &conv->weights[pass]);
+    data.weights = conv->op.args.params[0]->value;
+    if (!data.pointed && pass != CONV_WEIGHTS)
+        data.weights =
+            cpu_round_floats(conv->op.engine, WORK_ROUNDED_W, data.weights, conv->weight_elems);
     winograd_run(&conv->winograd[pass], &data);
 }
 
@@ -375,31 +388,37 @@ static int conv_pass_run(struct conv *conv, enum conv_pass pass, const float *co
     return failed ? error_set("oneDNN: a pass over some of the images failed") : 0;
 }
 
-static int conv_forward(struct cpu_op *op)
+static int conv_forward_run(struct conv *conv, const float *x, const float *bias, float *y)
 {
-    struct conv *conv = (struct conv *)op;
-    const float *x, *weights, *bias = conv->bias_elems ? op->args.params[1]->value : NULL;
-    struct blob *top = op->args.tops[0];
     size_t elems = conv->src.elems;
-    bool relu = op->args.relu;
+    const float *weights;
 
-    if (cpu_view_move(op->engine, &conv->src))
-        return -1;
-    x = cpu_view_data(op->engine, &conv->src);
+    if (conv_multiplies(conv, CONV_FORWARD))
+        return conv_product_forward(&conv->product, x, bias, y);
     if (conv->padded)
         x = conv_pad(conv, x, &elems);
     x = conv_operand(conv, WORK_ROUNDED_X, x, elems);
     if (conv->own) {
         conv_own_run(
             conv, CONV_FORWARD,
-            (struct winograd_data){.x = x, .bias = bias, .y = top->value.data, .relu = relu});
+            (struct winograd_data){.x = x, .bias = bias, .y = y, .relu = conv->op.args.relu});
         return 0;
     }
-    if (conv_weights_get(conv, CONV_FORWARD, &weights) ||
-        conv_pass_run(conv, CONV_FORWARD,
-                      (const float *const[ARGS]){x, weights, top->value.data, bias}))
+    return error_status(
+        conv_weights_get(conv, CONV_FORWARD, &weights) ||
+        conv_pass_run(conv, CONV_FORWARD, (const float *const[ARGS]){x, weights, y, bias}));
+}
+
+static int conv_forward(struct cpu_op *op)
+{
+    struct conv *conv = (struct conv *)op;
+    const float *bias = conv->bias_elems ? op->args.params[1]->value : NULL;
+    struct blob *top = op->args.tops[0];
+
+    if (cpu_view_move(op->engine, &conv->src) ||
+        conv_forward_run(conv, cpu_view_data(op->engine, &conv->src), bias, top->value.data))
         return -1;
-    if (relu)
+    if (op->args.relu && !conv->own)
         cpu_relu_run(top->value.data, 0, top->value.data, cpu_tensor_stored(&top->value));
     return 0;
 }
@@ -424,12 +443,16 @@ static int conv_weights_run(struct conv *conv, float *weight, float *bias)
     struct cpu_engine *engine = conv->op.engine;
     const struct cpu_view *src = conv->src_again.tensor ? &conv->src_again : &conv->src;
     struct param *const *params = conv->op.args.params;
-    const float *x = conv_operand(conv, WORK_ROUNDED_X, cpu_view_data(engine, src), src->elems),
-                *dy = conv_operand_dy(conv, &conv->diff_dst_weights);
+    const float *x = cpu_view_data(engine, src);
+    const float *dy = conv_operand_dy(conv, &conv->diff_dst_weights);
     float *made = conv->diff_weights.primitive ? engine->work[WORK_WEIGHT_GRAD].data : weight;
     float *made_bias = bias;
     bool several = conv->slices[CONV_WEIGHTS] > 1;
 
+    if (conv_multiplies(conv, CONV_WEIGHTS))
+        return conv_product_weights(
+            &conv->product, x, cpu_view_data(engine, &conv->diff_dst_weights), dy, weight, bias);
+    x = conv_operand(conv, WORK_ROUNDED_X, x, src->elems);
     if (conv->own) {
         conv_own_run(conv, CONV_WEIGHTS,
                      (struct winograd_data){
@@ -490,8 +513,11 @@ static int conv_data_backward(struct conv *conv)
     dy = conv_operand_dy(conv, &conv->diff_dst_data);
     if (conv->own)
         conv_own_run(conv, CONV_DATA, (struct winograd_data){.x = dy, .y = dx});
-    else if (conv_weights_get(conv, CONV_DATA, &weights) ||
-             conv_pass_run(conv, CONV_DATA, (const float *const[ARGS]){dy, weights, dx}))
+    else if (conv_multiplies(conv, CONV_DATA) && conv_product_data(&conv->product, dy, dx))
+        return -1;
+    else if (!conv_multiplies(conv, CONV_DATA) &&
+             (conv_weights_get(conv, CONV_DATA, &weights) ||
+              conv_pass_run(conv, CONV_DATA, (const float *const[ARGS]){dy, weights, dx})))
         return -1;
     return cpu_view_move(engine, &conv->diff_src);
 }

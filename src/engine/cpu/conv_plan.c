@@ -370,6 +370,7 @@ int conv_plan_create(const struct cpu_op *op, struct conv_plan *out)
         conv_plan_destroy(out);
         return conv_direct_plan(op, volume ? dnnl_abcde : dnnl_abcd, out);
     }
+    out->products = conv_product_fits(op, out);
     if (!conv_plan_pads(op, out) || conv_strided_1x1(op)) {
         conv_pad_forward(op, out);
         return 0;

@@ -4,7 +4,8 @@
  *
  * It was the faster one, of all that oneDNN has, wherever it was tried on AVX2 and AVX-512, but
  * where tiles are few, mostly padding, or of few channels (tests/bench/RESULTS.md). Small
- * convolutions are not worth the trouble. */
+ * convolutions are not worth the trouble. With --math=bf16 it takes rounded operands, but AMX is
+ * the faster one at every shape of it. */
 #include "engine/cpu/conv.h"
 
 #include <limits.h>
@@ -81,12 +82,13 @@ bool conv_winograd_plan(const struct cpu_op *op, struct conv_plan *out)
     const struct conv_args *a = &op->args.u.conv;
     const struct shape *x = &op->args.bottoms[0]->value.shape, *y = &op->args.tops[0]->value.shape;
 
-    out->own = op->engine->options.convolution != CONVOLUTION_DIRECT &&
-               op->engine->options.math != MATH_BF16 && x->naxes == 4 && fits_int(x) &&
-               fits_int(y) && a->kernel[0] == a->kernel[1] && a->stride[0] == 1 &&
-               a->stride[1] == 1 && a->dilation[0] == 1 && a->dilation[1] == 1 &&
-               plan_passes(op, out) &&
-               (op->engine->options.convolution == CONVOLUTION_WINOGRAD ||
-                goes_by_rule(op, &out->winograd[CONV_FORWARD]));
+    out->own =
+        op->engine->options.convolution != CONVOLUTION_DIRECT &&
+        (op->engine->options.math != MATH_BF16 || (cpu_rounds(op->engine) && !cpu_has_amx())) &&
+        x->naxes == 4 && fits_int(x) && fits_int(y) && a->kernel[0] == a->kernel[1] &&
+        a->stride[0] == 1 && a->stride[1] == 1 && a->dilation[0] == 1 && a->dilation[1] == 1 &&
+        plan_passes(op, out) &&
+        (op->engine->options.convolution == CONVOLUTION_WINOGRAD ||
+         goes_by_rule(op, &out->winograd[CONV_FORWARD]));
     return out->own;
 }

@@ -197,6 +197,8 @@ void cpu_inner_product_factors(struct op *op, const float **bottom, const float 
 /* rounded.c: operands of --math=bf16, each in a slot of its own. */
 /* Whether oneDNN has products of bfloat16 here. */
 bool cpu_has_bf16(void);
+/* Whether they are AMX's. */
+bool cpu_has_amx(void);
 /* Whether products take bfloat16. */
 static inline bool cpu_rounds(const struct cpu_engine *engine)
 {
@@ -218,12 +220,12 @@ enum { CPU_STREAM_ROWS = 16, CPU_STREAM_OUTPUTS = 8 };
 enum { CPU_STREAM_FORWARD_ROWS = 13 };
 /* Whether it can, and this processor's registers are wide enough for it to pay. */
 bool cpu_stream_fits(const struct op_product *p);
-/* y = x w' + bias; bias may be NULL. */
+/* y = x w' + bias; bias may be NULL. rounds: w is rounded to bfloat16 first. */
 void cpu_stream_forward(const struct op_product *p, const float *x, const float *w,
-                        const float *bias, float *y);
+                        const float *bias, bool rounds, float *y);
 /* dx = dy w */
 void cpu_stream_data(const struct op_product *p, int threads, const float *dy, const float *w,
-                     float *dx);
+                     bool rounds, float *dx);
 
 /* neuron.c: a ReLU and its gradient over n floats, by the calling thread alone. x of the second:
  * what went in or, with slope >= 0, what came out. The arrays of each may be the same. */

@@ -6,7 +6,9 @@
  * gives the same bits (tests/bench/RESULTS.md has the times). Where the bits may not depend on the
  * threads, matmul is no way: it cuts the inner sum by their number; cpu_gemm then shares out blocks
  * of the result. Weights in a layout of their own are no way here: they would have to be laid out
- * again in every iteration, which takes longer than they save. */
+ * again in every iteration, which takes longer than they save. With --math=bf16 products of few
+ * rows stay with floats, rounded on their way, for rounding all weights in memory takes longer than
+ * AMX saves; all others go by matmul. */
 #include "engine/cpu/product.h"
 
 #include "util/error.h"
@@ -47,10 +49,12 @@ static bool streams(const struct product *p)
 static int run_stream(const struct product *p, const float *a, const float *b, const float *bias,
                       float *c)
 {
+    const bool rounds = cpu_rounds(p->engine);
+
     if (p->args.pass == PRODUCT_FORWARD)
-        cpu_stream_forward(&p->args.size, a, b, bias, c);
+        cpu_stream_forward(&p->args.size, a, b, bias, rounds, c);
     else
-        cpu_stream_data(&p->args.size, p->engine->threads, a, b, c);
+        cpu_stream_data(&p->args.size, p->engine->threads, a, b, rounds, c);
     return 0;
 }
 
@@ -138,8 +142,8 @@ static int run_as(struct product *p, enum product_way way, const float *a, const
 }
 
 /* By operands in bfloat16; a sum is made beside what it is added to. */
-static int run_rounded(struct product *p, const void *a, const void *b, const float *bias, bool add,
-                       float *c)
+int product_run_rounded(struct product *p, const void *a, const void *b, const float *bias,
+                        bool add, float *c)
 {
     float *to = add ? p->engine->work[WORK_WEIGHT_GRAD].data : c;
 
@@ -155,9 +159,11 @@ int product_run(struct product *p, const float *a, const float *b, const float *
 {
     const size_t a_elems = (size_t)(p->m * p->k), b_elems = (size_t)(p->k * p->n);
 
-    if (cpu_rounds(p->engine))
-        return run_rounded(p, cpu_round(p->engine, WORK_ROUNDED_X, a, a_elems),
-                           cpu_round(p->engine, WORK_ROUNDED_DY, b, b_elems), bias, add, c);
+    if (cpu_rounds(p->engine) && p->way == PRODUCT_STREAM)
+        return run_stream(p, cpu_round_floats(p->engine, WORK_ROUNDED_X, a, a_elems), b, bias, c);
+    if (cpu_rounds(p->engine) && p->way == PRODUCT_MATMUL)
+        return product_run_rounded(p, cpu_round(p->engine, WORK_ROUNDED_X, a, a_elems),
+                                   cpu_round(p->engine, WORK_ROUNDED_DY, b, b_elems), bias, add, c);
     a = cpu_round_floats(p->engine, WORK_ROUNDED_X, a, a_elems);
     b = cpu_round_floats(p->engine, WORK_ROUNDED_DY, b, b_elems);
     return add ? run_sgemm(p, a, b, NULL, true, c) : run_as(p, p->way, a, b, bias, c);
@@ -173,26 +179,37 @@ static enum product_way way_by_shape(const struct product *p)
     return p->trans_b && !p->engine->options.steady ? PRODUCT_MATMUL : PRODUCT_SGEMM;
 }
 
+int product_create_rounded(struct cpu_engine *engine, struct owner *owner,
+                           const struct product_args *args, struct product *out)
+{
+    product_start(engine, args, out);
+    out->way = PRODUCT_MATMUL;
+    if (matmul_create(out, owner))
+        return -1;
+    return out->matmul.primitive ? 0 : error_set("oneDNN has no such product of bfloat16");
+}
+
 int product_create(struct cpu_engine *engine, struct owner *owner, const struct product_args *args,
                    enum product_way way, struct product *out)
 {
     product_start(engine, args, out);
-    if (way == PRODUCT_BY_SHAPE)
-        way = way_by_shape(out);
+    if (cpu_rounds(engine) && cpu_stream_fits(&args->size) && !args->transpose) {
+        out->way = streams(out) ? PRODUCT_STREAM : PRODUCT_SGEMM;
+        return cpu_round_reserve(engine, false, (size_t)(out->m * out->k),
+                                 streams(out) ? 0 : (size_t)(out->k * out->n), 0);
+    }
     if (cpu_round_reserve(engine, cpu_rounds(engine), (size_t)(out->m * out->k),
                           (size_t)(out->k * out->n), 0))
         return -1;
-    if ((way == PRODUCT_MATMUL || cpu_rounds(engine)) && matmul_create(out, owner))
+    if (cpu_rounds(engine))
+        return error_status(product_create_rounded(engine, owner, args, out) ||
+                            (args->pass == PRODUCT_WEIGHTS && /* to add up from there */
+                             cpu_work_reserve(engine, WORK_WEIGHT_GRAD,
+                                              (size_t)(out->m * out->n) * sizeof(float))));
+    if (way == PRODUCT_BY_SHAPE)
+        way = way_by_shape(out);
+    if (way == PRODUCT_MATMUL && matmul_create(out, owner))
         return -1;
-    if (cpu_rounds(engine)) {
-        out->way = PRODUCT_MATMUL;
-        if (!out->matmul.primitive)
-            return error_set("oneDNN has no such product of bfloat16");
-        return args->pass == PRODUCT_WEIGHTS /* to add up from there: run_rounded */
-                   ? cpu_work_reserve(engine, WORK_WEIGHT_GRAD,
-                                      (size_t)(out->m * out->n) * sizeof(float))
-                   : 0;
-    }
     if (way == PRODUCT_MATMUL ? out->matmul.primitive != NULL
                               : way == PRODUCT_STREAM && streams(out))
         out->way = way;
@@ -204,15 +221,11 @@ int cpu_multiply_bf16(struct cpu_engine *engine, int size, const float *a, const
     const struct product_args args = {.pass = PRODUCT_WEIGHTS, .size = {size, size, size}};
     struct owner owner = {0};
     struct product p;
-    int status;
+    int status = product_create_rounded(engine, &owner, &args, &p) ||
+                 product_run_rounded(&p, a, b, NULL, false, c);
 
-    product_start(engine, &args, &p);
-    status = matmul_create(&p, &owner);
-    if (!status)
-        status = p.matmul.primitive ? run_rounded(&p, a, b, NULL, false, c)
-                                    : error_set("oneDNN has no products of bfloat16");
     owner_free(&owner);
-    return status;
+    return status ? -1 : 0;
 }
 
 const char *product_way_name(enum product_way way)

@@ -38,6 +38,14 @@ struct product {
 int product_create(struct cpu_engine *engine, struct owner *owner, const struct product_args *args,
                    enum product_way way, struct product *out);
 
+/* The same of two operands in bfloat16, for product_run_rounded alone; the caller has room for
+ * both.
+ */
+int product_create_rounded(struct cpu_engine *engine, struct owner *owner,
+                           const struct product_args *args, struct product *out);
+int product_run_rounded(struct product *p, const void *a, const void *b, const float *bias,
+                        bool add, float *c);
+
 /* a, b and c as above. add: to what c holds, which is sgemm's work whatever the way; not of
  * PRODUCT_FORWARD. bias: NULL where there is none. */
 int product_run(struct product *product, const float *a, const float *b, const float *bias,

@@ -13,6 +13,13 @@ bool cpu_has_bf16(void)
     return ((int)dnnl_get_effective_cpu_isa() & bf16) == bf16;
 }
 
+bool cpu_has_amx(void)
+{
+    const int amx = (int)dnnl_cpu_isa_avx512_core_amx;
+
+    return ((int)dnnl_get_effective_cpu_isa() & amx) == amx;
+}
+
 int cpu_round_reserve(struct cpu_engine *engine, bool halves, size_t x, size_t dy, size_t w)
 {
     const size_t width = halves ? sizeof(uint16_t) : sizeof(float);
