@@ -137,6 +137,7 @@ shape() {
 }
 
 # Quotas are of 10 ms: a thread that is out of its quota sleeps for no longer.
+# shellcheck disable=SC2016 # the inner shell expands it
 limit_host() { # NUMBER PERCENT
     must 'a control group of processors' mkdir "$cgroup-$1"
     if [ -f "$cgroup-$1/cpu.max" ]; then
@@ -147,6 +148,7 @@ limit_host() { # NUMBER PERCENT
     fi
 }
 
+# shellcheck disable=SC2016 # the inner shell expands it
 limit_hosts() {
     cgroup=$(awk '$3 == "cgroup" && $4 ~ /(^|,)cpu(,|$)/ { print $2; exit }' /proc/mounts)
     [ -n "$cgroup" ] || cgroup=$(awk '$3 == "cgroup2" { print $2; exit }' /proc/mounts)

@@ -202,7 +202,7 @@ END
 # profiles by a device's name, as plan takes them
 (cd "$abs_top_srcdir" && "$POSEIDON" train --solver=models/lenet/solver.prototxt --engine=replay --profile=cpu --dry-run) >dry 2>&1 ||
     fail "--profile=cpu: $(tail -n 1 dry)"
-refuses '*--profile=gpu is neither a device (titanx, *) nor a file*' train --solver=solver.prototxt --engine=replay --profile=gpu
+refuses '*--profile=gpu is neither a device (k20, *) nor a file*' train --solver=solver.prototxt --engine=replay --profile=gpu
 
 # fillers, layer types
 sed 's/xavier/xaveir/' net.prototxt >filler.prototxt
