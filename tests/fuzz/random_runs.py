@@ -161,6 +161,7 @@ def option_values(case):
         'balance': (usual, pick([None, 'once', ','.join(map(str, parts(case, ranks)))])),
         'tune=balance-pause': (rare, '1s'),
         'sync-bn': (usual, None),
+        'shuffle': (usual, None),
         'max-iter': (usual, pick([4, 7, 9])),
         'stop-after': (tested, pick([1, 2])),
         'snapshot-prefix': (usual, case.path('run')),
