@@ -11,8 +11,7 @@ enum option_kind {
     OPTION_TEXT,    /* const char **: borrowed from argv */
     OPTION_INT,     /* int * */
     OPTION_COUNT,   /* int *: at least 1 */
-    OPTION_THREADS, /* int *: option_parse_threads
-                       on standard error, by one rank alone */
+    OPTION_THREADS, /* int *: option_parse_threads */
     OPTION_SEED,    /* long long * */
     OPTION_BYTES,   /* size_t *: a number with an optional k, m or g */
     OPTION_REAL,    /* double *: above 0 */

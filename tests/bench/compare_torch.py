@@ -2,12 +2,13 @@
 """Times training steps of the same nets in poseidon and in PyTorch: forward, backward, update.
 
     compare_torch.py --bench=build/tests/bench/bench_net [--python=PYTHON]... [--forms=LIST] [--passes=N]
-                     [--threads=N] [--seconds=S] [NET[:BATCH]...]
+                     [--threads=N] [--seconds=S] [--math=bf16] [NET[:BATCH]...]
 
 Both sides are written from one list of layers: a prototxt for bench_net, modules for PyTorch (random
 input, training mode, SGD with momentum and weight decay). --python: an interpreter whose PyTorch is
 measured, as often as there are; this one's otherwise. Each takes the forms of --forms: contiguous,
-channels_last, and both by torch.compile (compiled, compiled_last) where its PyTorch has that. Every side
+channels_last, and both by torch.compile (compiled, compiled_last) where its PyTorch has that. --math=bf16: poseidon's option of that name, with fp32
+as a side more, and torch.autocast("cpu", torch.bfloat16) around forward and loss. Every side
 is a process of its own and, when it is its turn, trains for 0.2 seconds, at least one step, as threads
 that slept and caches that others filled slow a single step down. Of each the median of N turns is shown,
 or of as many as S seconds allow, and the most memory it had (VmHWM): of processor time with one thread,
@@ -238,8 +239,9 @@ FORMS = ("contiguous", "channels_last", "compiled", "compiled_last")
 class Torch:
     """One PyTorch in one form, in a process of its own."""
 
-    def __init__(self, net, form, threads):
+    def __init__(self, net, form, threads, math):
         torch.set_num_threads(threads)
+        self.halves = math == "bf16"
         memory_format = torch.channels_last if form.endswith("last") else torch.contiguous_format
         self.clock = time.process_time if threads == 1 else time.perf_counter
         self.x = torch.rand(net.batch, *net.shape).contiguous(memory_format=memory_format)
@@ -255,7 +257,9 @@ class Torch:
     def __call__(self):
         start = self.clock()
         self.solver.zero_grad(set_to_none=True)
-        F.cross_entropy(self.forward(self.x).flatten(1), self.label).backward()
+        with torch.autocast("cpu", torch.bfloat16, enabled=self.halves):
+            loss = F.cross_entropy(self.forward(self.x).flatten(1), self.label)
+        loss.backward()
         self.solver.step()
         return (self.clock() - start) * 1e3
 
@@ -265,7 +269,7 @@ def serve(net, options):
     if options.serve.startswith("compiled") and not hasattr(torch, "compile"):
         print("without", flush=True)
         return
-    side = Torch(net, options.serve, options.threads)
+    side = Torch(net, options.serve, options.threads, options.math)
     side(), side()
     print("ready", torch.__version__, flush=True)
     for _ in sys.stdin:
@@ -304,11 +308,13 @@ def compare(net, spec, options):
         path = os.path.join(folder, "net.prototxt")
         with open(path, "w") as f:
             f.write(net.prototxt())
-        sides = [Side("poseidon", [options.bench, "--model=" + path, "--threads=%d" % options.threads, "--passes=0",
-                                   "--update"])]
+        bench = [options.bench, "--model=" + path, "--threads=%d" % options.threads, "--passes=0", "--update"]
+        sides = [Side("poseidon", bench + (["--math=bf16"] if options.math == "bf16" else []))]
+        if options.math == "bf16":
+            sides.append(Side("poseidon fp32", bench))
         for python in options.python or [sys.executable]:
             sides += [Side(form, [python, os.path.abspath(__file__), "--serve=" + form, "--threads=%d" %
-                                  options.threads, spec]) for form in options.forms.split(",")]
+                                  options.threads, "--math=" + options.math, spec]) for form in options.forms.split(",")]
         sides = [side for side in sides if side.able]
         start, count = time.monotonic(), 0
         while count < options.passes and (count < 1 or time.monotonic() - start < options.seconds):
@@ -332,6 +338,7 @@ def main():
     parser.add_argument("--passes", type=int, default=10, metavar="TURNS")
     parser.add_argument("--seconds", type=float, default=1e9, help="of a net, after which no pass begins")
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--math", choices=("fp32", "bf16"), default="fp32")
     parser.add_argument("--serve", choices=FORMS, help="be the PyTorch of that form")
     parser.add_argument("--write", metavar="FOLDER", help="only write the prototxts there")
     parser.add_argument("nets", nargs="*", metavar="NET[:BATCH]", help=", ".join(NETS))

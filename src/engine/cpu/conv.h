@@ -60,7 +60,7 @@ struct conv_product {
     double *sums;
 };
 
-/* Whether it is such a one, by the formats of the plan; and whether that pass goes so. */
+/* Whether the convolution has such passes, by the formats of the plan; whether that pass is one. */
 bool conv_product_fits(const struct cpu_op *op, const struct conv_plan *plan);
 bool conv_product_takes(const struct conv_plan *plan, const struct cpu_op *op, enum conv_pass pass);
 /* Adds a pass. Freed by the op's owner, and not moved before. */

@@ -20,7 +20,8 @@ enum { FORWARD_INPUTS = 256, DATA_INPUTS = 512, DATA_STRIDE = DATA_INPUTS + LANE
 typedef float lanes __attribute__((vector_size(LANES * sizeof(float)), aligned(4), may_alias));
 typedef uint32_t bits __attribute__((vector_size(LANES * sizeof(float)), aligned(4), may_alias));
 
-/* n inputs of CPU_STREAM_OUTPUTS outputs, as the nearest bfloat16s and NaNs, in rows of `stride`. */
+/* n inputs of CPU_STREAM_OUTPUTS outputs, as the nearest bfloat16s and NaNs, in rows of `stride`.
+ */
 INLINE void round_block(const float *w, int64_t inputs, int64_t n, int64_t stride, float *to)
 {
     for (int64_t o = 0; o < CPU_STREAM_OUTPUTS; o++)
