@@ -2,10 +2,13 @@
  * the same residuals for the next ones. Emulated here; on a GPU by tests/gpu/run.sh. */
 #include "tests/engine/codec_rows.h"
 #include "tests/suite.h"
+#include "cuda/cuda_internal.h"
+#include "cuda/kernels.h"
 #include "engine/codec.h"
 #include "util/error.h"
 
 #include <check.h>
+#include <math.h>
 #include <stdlib.h>
 
 enum { MOST_ROWS = 40, MOST_WIDTH = 700, ROUNDS = 3 };
@@ -155,10 +158,46 @@ START_TEST(bfloat16_is_that_of_the_host_for_every_float)
 }
 END_TEST
 
+/* Every half of either type, as a float, and every such float and its neighbour as a half. */
+START_TEST(elements_are_those_of_the_host)
+{
+    const enum element_type type = _i ? ELEMENT_FLOAT16 : ELEMENT_BFLOAT16;
+    struct bench *b = calloc(1, sizeof *b);
+    uint16_t *halves = (uint16_t *)b->host_out, *found = (uint16_t *)b->found;
+    const struct cuda_engine *engine;
+
+    open_bench(b);
+    engine = b->engine.context;
+    for (int first = 0; first < 1 << 16; first += MOST) {
+        struct tensor x = tensor_at(b->x, MOST), out = tensor_at(b->out, MOST);
+        for (int i = 0; i < MOST; i++)
+            halves[i] = (uint16_t)(first + i);
+        ck_assert_int_eq(b->engine.i->write(b->engine.context, &out, b->host_out), 0);
+        ck_assert_int_eq(kernel_expand(engine->stream, type == ELEMENT_FLOAT16, b->out, b->x, MOST),
+                         0);
+        ck_assert_int_eq(b->engine.i->read(b->engine.context, &x, b->found), 0);
+        elements_expand(type, halves, MOST, b->host_x);
+        for (int i = 0; i < MOST; i++)
+            ck_assert_msg(same_float(b->found[i], b->host_x[i]), "%04x", (unsigned)first + i);
+
+        for (int i = 0; i < MOST; i++)
+            b->host_x[i] = nextafterf(b->host_x[i], i % 2 ? INFINITY : b->host_x[i]);
+        ck_assert_int_eq(b->engine.i->write(b->engine.context, &x, b->host_x), 0);
+        ck_assert_int_eq(kernel_take(engine->stream, type == ELEMENT_FLOAT16, b->x, b->out, MOST),
+                         0);
+        ck_assert_int_eq(b->engine.i->read(b->engine.context, &out, b->found), 0);
+        elements_take(type, b->host_x, MOST, halves);
+        ck_assert_mem_eq(found, halves, MOST * sizeof *halves);
+    }
+    close_bench(b);
+}
+END_TEST
+
 SUITE("cuda codec")
 {
     TCase *tcase = suite_case(suite, "cuda codec");
 
     tcase_add_loop_test(tcase, the_bits_are_those_of_the_host, 0, 2);
     tcase_add_test(tcase, bfloat16_is_that_of_the_host_for_every_float);
+    tcase_add_loop_test(tcase, elements_are_those_of_the_host, 0, 2);
 }

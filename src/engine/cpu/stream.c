@@ -26,10 +26,10 @@ INLINE void round_block(const float *w, int64_t inputs, int64_t n, int64_t strid
 {
     for (int64_t o = 0; o < CPU_STREAM_OUTPUTS; o++)
         for (int64_t k = 0; k < n; k += LANES) {
-            const bits x = *(const bits *)(w + o * inputs + k);
+            const bits x = *(const bits *)(const void *)(w + o * inputs + k);
             const bits nan = (bits)((x & 0x7fffffff) > 0x7f800000);
 
-            *(bits *)(to + o * stride + k) =
+            *(bits *)(void *)(to + o * stride + k) =
                 (x & nan) | ((x + 0x7fff + (x >> 16 & 1)) & 0xffff0000 & ~nan);
         }
 }
