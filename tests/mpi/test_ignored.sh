@@ -95,7 +95,7 @@ run passes-2 2 --batch=3 --set iter_size=2 --comm=adam
 
 # a loss of every sort that is a sum over the batch: without a divisor, of a top that is no loss, of a reduced one; and, beside
 # them, means: of a reduced top, and what is computed with that; of parameters alone
-sed -e '/"one"/,$d' -e 's/bottom: "samples"/& bottom: "h"/' net.prototxt >sums.prototxt
+sed -e '/"one"/,$d' -e 's/bottom: "samples"/& bottom: "h" bottom: "t" bottom: "c"/' net.prototxt >sums.prototxt
 cat >>sums.prototxt <<END
 layer { name: "one" type: "SoftmaxWithLoss" bottom: "c2" bottom: "y" top: "one" loss_weight: 0.05
     loss_param { ignore_label: 255 normalization: NONE } }
