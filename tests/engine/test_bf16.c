@@ -25,6 +25,7 @@ static const struct shape_case shapes[] = {
     {2, 64, 7, 96, 3, 1, 1, 1, false},    {2, 20, 13, 50, 5, 1, 0, 1, false},
     {2, 32, 9, 32, 3, 2, 1, 32, false},   {1, 6, 8, 5, 4, 2, 1, 1, true},
     {32, 512, 1, 100, 0, 1, 0, 1, false}, {3, 77, 1, 10, 0, 1, 0, 1, false},
+    {8, 528, 1, 96, 0, 1, 0, 1, false},
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes, PLACES = 400 };
 

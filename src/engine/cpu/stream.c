@@ -18,7 +18,7 @@ enum { TILE = 4, LANES = 16 };
 enum { FORWARD_INPUTS = 256, DATA_INPUTS = 512, DATA_STRIDE = DATA_INPUTS + LANES };
 
 typedef float lanes __attribute__((vector_size(LANES * sizeof(float)), aligned(4), may_alias));
-typedef uint32_t bits __attribute__((vector_size(LANES * sizeof(float)), aligned(4), may_alias));
+typedef uint32_t bits __attribute__((vector_size(LANES * sizeof(float))));
 
 /* n inputs of CPU_STREAM_OUTPUTS outputs, as the nearest bfloat16s and NaNs, in rows of `stride`.
  */
@@ -26,11 +26,12 @@ INLINE void round_block(const float *w, int64_t inputs, int64_t n, int64_t strid
 {
     for (int64_t o = 0; o < CPU_STREAM_OUTPUTS; o++)
         for (int64_t k = 0; k < n; k += LANES) {
-            const bits x = *(const bits *)(const void *)(w + o * inputs + k);
-            const bits nan = (bits)((x & 0x7fffffff) > 0x7f800000);
+            bits x, nan;
 
-            *(bits *)(void *)(to + o * stride + k) =
-                (x & nan) | ((x + 0x7fff + (x >> 16 & 1)) & 0xffff0000 & ~nan);
+            memcpy(&x, w + o * inputs + k, sizeof x);
+            nan = (bits)((x & 0x7fffffff) > 0x7f800000);
+            x = (x & nan) | ((x + 0x7fff + (x >> 16 & 1)) & 0xffff0000 & ~nan);
+            memcpy(to + o * stride + k, &x, sizeof x);
         }
 }
 
