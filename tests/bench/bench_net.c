@@ -5,7 +5,10 @@
  * pass to pass as they do in training (so that re-laid copies are renewed). Prints the milliseconds
  * of each pass. --passes=0 reads a line from standard input before each pass instead, and ends with
  * it: a script can then take turns with another program. --layers: a table of mean times at the
- * end. --no-fusion, --direct: as poseidon time has them behind --tune (convolution=direct).
+ * end, with the OpenMP regions that a layer opens, the library's too, and how much of the first
+ * thread's processor time is spent outside them: by Amdahl what more threads cannot share. (With
+ * one thread oneDNN opens none.) --no-fusion, --direct: as poseidon time has them behind --tune
+ * (convolution=direct).
  * --update: each pass ends with SGD's update, with momentum and weight decay. */
 #include "tests/bench/bench_clock.h"
 
@@ -14,9 +17,44 @@
 #include "util/error.h"
 #include "util/rng.h"
 
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+
+/* What GCC makes of `omp parallel` passes here, on its way to OpenMP's library. */
+static struct {
+    long count;
+    double seconds; /* of the first thread's processor time, within them */
+} regions;
+
+static double thread_seconds(void)
+{
+    struct timespec at;
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &at);
+    return (double)at.tv_sec + 1e-9 * (double)at.tv_nsec;
+}
+
+void GOMP_parallel(void (*body)(void *), void *data, unsigned threads, unsigned flags);
+void GOMP_parallel(void (*body)(void *), void *data, unsigned threads, unsigned flags)
+{
+    static void (*parallel)(void (*)(void *), void *, unsigned, unsigned);
+    double start = thread_seconds();
+
+    if (!parallel)
+        *(void **)&parallel = dlsym(RTLD_NEXT, "GOMP_parallel");
+    parallel(body, data, threads, flags);
+    regions.count += threads != 1; /* 1: `if` says that it is not worth it */
+    regions.seconds += threads == 1 ? 0 : thread_seconds() - start;
+}
+
+/* Per layer, both passes. */
+struct sharing {
+    long regions;
+    double serial, all; /* seconds of the first thread: outside of regions, and in all */
+};
 
 struct bench {
     const char *model;
@@ -27,6 +65,7 @@ struct bench {
     struct net_def *def;
     struct net *net;
     double *forward, *backward; /* per layer, seconds */
+    struct sharing *sharing;    /* per layer */
     float *history;
 };
 
@@ -84,8 +123,9 @@ static int open_net(struct bench *b)
         return -1;
     b->forward = calloc((size_t)b->net->nlayers, sizeof *b->forward);
     b->backward = calloc((size_t)b->net->nlayers, sizeof *b->backward);
+    b->sharing = calloc((size_t)b->net->nlayers, sizeof *b->sharing);
     b->history = calloc(b->net->elems, sizeof *b->history);
-    return b->forward && b->backward && b->history ? 0 : error_memory(1, "timings");
+    return b->forward && b->backward && b->sharing && b->history ? 0 : error_memory(1, "timings");
 }
 
 /* Labels are class numbers: 0 fits every net. All else is uniform noise. */
@@ -131,24 +171,32 @@ static int update(struct bench *b)
     return 0;
 }
 
+static int one_layer(struct bench *b, int l, bool back, const struct run *run)
+{
+    double start = bench_seconds(b->threads), first = thread_seconds();
+    int status;
+
+    regions.count = 0, regions.seconds = 0;
+    status = back ? net_layer_backward(b->net, l, run) : net_layer_forward(b->net, l, run);
+    (back ? b->backward : b->forward)[l] += bench_seconds(b->threads) - start;
+    b->sharing[l].all += thread_seconds() - first;
+    b->sharing[l].serial += thread_seconds() - first - regions.seconds;
+    b->sharing[l].regions += regions.count;
+    return status;
+}
+
 static int one_pass(struct bench *b, const struct run *run)
 {
     struct net *net = b->net;
 
     for (int g = 0; g < net->ngroups; g++)
         net_touch(net, g);
-    for (int l = 0; l < net->nlayers; l++) {
-        double start = bench_seconds(b->threads);
-        if (net_layer_forward(net, l, run))
+    for (int l = 0; l < net->nlayers; l++)
+        if (one_layer(b, l, false, run))
             return -1;
-        b->forward[l] += bench_seconds(b->threads) - start;
-    }
-    for (int l = net->nlayers - 1; l >= 0; l--) {
-        double start = bench_seconds(b->threads);
-        if (net_layer_backward(net, l, run))
+    for (int l = net->nlayers - 1; l >= 0; l--)
+        if (one_layer(b, l, true, run))
             return -1;
-        b->backward[l] += bench_seconds(b->threads) - start;
-    }
     return b->update ? update(b) : 0;
 }
 
@@ -161,6 +209,7 @@ static int measure(struct bench *b, int *passes)
         return -1;
     memset(b->forward, 0, (size_t)b->net->nlayers * sizeof *b->forward);
     memset(b->backward, 0, (size_t)b->net->nlayers * sizeof *b->backward);
+    memset(b->sharing, 0, (size_t)b->net->nlayers * sizeof *b->sharing);
     printf("ready\n");
     fflush(stdout);
     for (*passes = 0; b->passes == 0 || *passes < b->passes; ++*passes) {
@@ -178,22 +227,30 @@ static int measure(struct bench *b, int *passes)
 static void print_layers(const struct bench *b, int passes)
 {
     double all = 0;
+    struct sharing total = {0};
 
     for (int l = 0; l < b->net->nlayers; l++)
         all += b->forward[l] + b->backward[l];
-    printf("%-28s %-16s %9s %9s %6s %9s %9s\n", "layer", "type", "fwd ms", "bwd ms", "share",
-           "GFLOP/s", "GFLOP/s");
+    printf("%-28s %-16s %9s %9s %6s %9s %9s %7s %9s\n", "layer", "type", "fwd ms", "bwd ms",
+           "share", "GFLOP/s", "GFLOP/s", "regions", "serial ms");
     for (int l = 0; l < b->net->nlayers; l++) {
         const struct layer *layer = &b->net->layers[l];
         double f = b->forward[l] / passes, back = b->backward[l] / passes;
         /* backward of a layer with parameters does the work twice, if it passes a gradient down */
         double times = layer->nparams && layer->propagate[0] ? 2 : 1;
-        printf("%-28.28s %-16.16s %9.3f %9.3f %5.1f%% %9.1f %9.1f\n", layer->def->name,
+        const struct sharing *sharing = &b->sharing[l];
+        printf("%-28.28s %-16.16s %9.3f %9.3f %5.1f%% %9.1f %9.1f %7ld %9.3f\n", layer->def->name,
                layer->i->type, f * 1e3, back * 1e3, 100 * (f + back) * passes / all,
                layer->flops / f * 1e-9,
-               layer->needs_backward ? times * layer->flops / back * 1e-9 : 0);
+               layer->needs_backward ? times * layer->flops / back * 1e-9 : 0,
+               sharing->regions / passes, sharing->serial / passes * 1e3);
+        total.regions += sharing->regions;
+        total.serial += sharing->serial;
+        total.all += sharing->all;
     }
-    printf("%-28s %-16s %9.3f\n", "all", "", all / passes * 1e3);
+    printf("%-28s %-16s %9.3f %41ld %9.3f, %.2f %% of the first thread's\n", "all", "",
+           all / passes * 1e3, total.regions / passes, total.serial / passes * 1e3,
+           100 * total.serial / total.all);
 }
 
 int main(int argc, char **argv)
@@ -212,6 +269,7 @@ int main(int argc, char **argv)
     text_free(b.doc);
     free(b.forward);
     free(b.backward);
+    free(b.sharing);
     free(b.history);
     engine_close(&b.engine);
     return status ? 1 : 0;
