@@ -27,11 +27,7 @@ static void cuda_close(void *context)
 
     if (!engine)
         return;
-#ifdef HAVE_NCCL
-    cuda_team_close(engine);
-#endif
-    if (engine->stream)
-        cudaStreamSynchronize(engine->stream);
+    cuda_base_stop(engine);
     cuda_plans_close(engine);
     if (engine->cudnn)
         engine->libs.cudnnDestroy_(engine->cudnn);

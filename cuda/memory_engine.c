@@ -14,11 +14,7 @@ static void memory_close(void *context)
 
     if (!engine)
         return;
-#ifdef HAVE_NCCL
-    cuda_team_close(engine);
-#endif
-    if (engine->stream)
-        cudaStreamSynchronize(engine->stream);
+    cuda_base_stop(engine);
     if (engine->guest)
         cudaEventDestroy(engine->guest);
     cuda_base_close(engine);

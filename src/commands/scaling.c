@@ -49,7 +49,7 @@ static void put_pass(const struct scaling *scaling, int layer, enum op_pass pass
                       times_as_fast(first, seconds_of(&scaling->times[i], layer, pass)));
 }
 
-/* The layer that loses most of those that lose less than `than`; -1: none is left. */
+/* The layer with the largest loss below `than` seconds; -1: no layer loses anything below that. */
 static int next_worst(const struct scaling *scaling, const struct net *net, double than)
 {
     int worst = -1;

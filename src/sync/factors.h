@@ -16,8 +16,8 @@ struct factors {
     int slots;     /* rounds side by side */
     int workers;   /* whose rows there is room for */
     int mine;      /* which of them this rank (or who leads it) is */
-    int64_t rows_each;  /* per worker: batch * iter_size of all that one leads, of the most. What a
-                           worker has less stays zero */
+    int64_t rows_each;  /* room of one worker: rows of an iteration of the leader that has most
+                           (plan_most_rows); rows that a worker lacks stay zero */
     size_t each;        /* floats of one worker: rows_each * (n + m) */
     int rounds;         /* that an iteration's rows are exchanged in (plan/plan.h) */
     int64_t round_rows; /* of a worker in one of them; == rows_each of a single one */

@@ -9,32 +9,36 @@
 
 #include "train/compute.h"
 
-/* Deals the samples of a turn (struct job) to the workers: in the parts that options give, as the
- * resumed run had them, or evenly for now. Sets job->samples. Fails where options ask for what are
- * not whole samples for each. */
+/* Deals the samples of a turn (struct job) to the workers: in the parts that the options give, else
+ * as the resumed run had them, else evenly, until they are dealt by speed. Sets job->samples. Fails
+ * if a worker's part would not be a positive whole number of samples. */
 int balance_deal(struct job *job, int64_t turn);
 
-/* Deals them by speed, where neither options nor the resumed run say how: every worker computes a
- * few passes of the net, all at the same time. After balance_deal, with the engine open. *dealt:
- * the nets are to be made again. Collective over the world. */
+/* Deals the samples by speed, if neither the options nor the resumed run gave parts: every worker
+ * times a few passes of the net, all at the same time. After balance_deal, with the engine open.
+ * *dealt: shares have changed, and the caller makes the nets again. Collective over the world. */
 int balance_measure_all(struct job *job, struct compute *compute, bool *dealt);
 
-/* Where job_follows, with the nets built: how many samples every worker has memory for. Collective.
- */
+/* Finds how many samples each worker has memory for, with the nets built; nothing unless
+ * job_follows. Collective. */
 int balance_find_room_all(struct job *job, const struct compute *compute);
 
-/* Rank 0, with every worker's seconds of an iteration: whether other shares would gain enough to
- * deal them; and, where training stops for them, says so: they are the job's from then on, for the
- * snapshot that the next start goes on from. */
+/* On rank 0: finds the shares that suit the workers' seconds of an iteration, and returns whether
+ * they gain enough to be dealt. */
 bool balance_is_worth(struct job *job, const double *seconds);
+
+/* On rank 0, after balance_is_worth, when training stops to deal these shares: logs them, and makes
+ * them the job's, for the snapshot that the next start resumes. */
 void balance_deal_next(struct job *job, int64_t iteration);
 
 /* Appends how many samples each worker has: "4 workers x 8", "workers of (2 x 30 + 10)". */
 void balance_describe(const struct job *job, struct strbuf *out);
 
-/* Appends the line that stands before a run's plan; nothing without --balance. And where the plan
- * begins in such a text, or NULL. */
+/* Appends the line with the workers' shares that stands before a run's plan; nothing without
+ * --balance. */
 void balance_put_saved(const struct job *job, struct strbuf *out);
+
+/* The plan in a text that balance_put_saved began; NULL for NULL. */
 const char *balance_skip_saved(const char *text);
 
 #endif

@@ -15,12 +15,13 @@ void progress_begin(struct progress *p, uint64_t count, bool wanted)
 
 void progress_show(struct progress *p, uint64_t done)
 {
-    double now = clock_seconds(), rate = (double)done / (now - p->started + 1e-9);
-    double left = (double)(p->count - done) / (rate > 0 ? rate : 1);
+    double now, rate, left;
 
-    if (!p->wanted || now - p->shown < REDRAW_SECONDS)
+    if (!p->wanted || (now = clock_seconds()) - p->shown < REDRAW_SECONDS)
         return;
     p->shown = now;
+    rate = (double)done / (now - p->started + 1e-9);
+    left = (double)(p->count - done) / (rate > 0 ? rate : 1);
     fprintf(stderr, "\r%llu of %llu images (%.1f %%), %.0f images/s, %d:%02d:%02d left\033[K",
             (unsigned long long)done, (unsigned long long)p->count,
             100.0 * (double)done / (double)p->count, rate, (int)(left / 3600),

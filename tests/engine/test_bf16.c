@@ -2,6 +2,7 @@
  * whether the processor multiplies bfloat16 or, as everywhere, rounded floats. Shapes of AlexNet,
  * GoogLeNet, VGG and ResNet with few images, by the definition in double at places drawn at random.
  */
+#include "tests/engine/bf16_here.h"
 #include "tests/engine/engine_rig.h"
 #include "tests/engine/draw.h"
 #include "tests/suite.h"
@@ -183,13 +184,7 @@ END_TEST
 SUITE("bf16")
 {
     TCase *tcase = suite_case(suite, "bf16");
-    const struct engine_options options = {.threads = 1, .math = MATH_BF16};
-    struct engine engine;
-    bool has = engine_open("cpu", &options, &engine) == 0;
+    bool has = bf16_is_here();
 
-    if (has)
-        engine_close(&engine);
-    else
-        printf("products of bfloat16 are left out: %s\n", error_text());
     tcase_add_loop_test(tcase, products_have_rounded_operands, has ? 0 : SHAPES, 2 * SHAPES);
 }

@@ -2,6 +2,7 @@
  * convolution of one pixel and an inner product learn for some iterations as the definition in
  * double learns, in which the operands of all products, and nothing else, are rounded to bfloat16.
  * Once by products of bfloat16, where the processor has them, and once by rounded floats. */
+#include "tests/engine/bf16_here.h"
 #include "tests/net/test_net_common.h"
 #include "tests/suite.h"
 
@@ -300,14 +301,8 @@ END_TEST
 
 SUITE("bf16_steps")
 {
-    const struct engine_options options = {.threads = 1, .math = MATH_BF16};
     TCase *tcase = suite_case(suite, "bf16 steps");
-    struct engine engine;
-    bool has = engine_open("cpu", &options, &engine) == 0;
+    bool has = bf16_is_here();
 
-    if (has)
-        engine_close(&engine);
-    else
-        printf("products of bfloat16 are left out: %s\n", error_text());
     tcase_add_loop_test(tcase, steps_learn_as_the_rounded_definition, has ? 0 : 1, 2);
 }

@@ -502,24 +502,28 @@ static int conv_weights_backward(struct conv *conv)
     return 0;
 }
 
+static int conv_data_run(struct conv *conv, float *dx)
+{
+    const float *dy = conv_operand_dy(conv, &conv->diff_dst_data), *weights;
+
+    if (conv_multiplies(conv, CONV_DATA))
+        return conv_product_data(&conv->product, dy, dx);
+    if (conv->own) {
+        conv_own_run(conv, CONV_DATA, (struct winograd_data){.x = dy, .y = dx});
+        return 0;
+    }
+    return error_status(
+        conv_weights_get(conv, CONV_DATA, &weights) ||
+        conv_pass_run(conv, CONV_DATA, (const float *const[ARGS]){dy, weights, dx}));
+}
+
 static int conv_data_backward(struct conv *conv)
 {
     struct cpu_engine *engine = conv->op.engine;
-    const float *dy, *weights;
-    float *dx = cpu_view_data(engine, &conv->diff_src);
 
-    if (cpu_view_move(engine, &conv->diff_dst_data))
-        return -1;
-    dy = conv_operand_dy(conv, &conv->diff_dst_data);
-    if (conv->own)
-        conv_own_run(conv, CONV_DATA, (struct winograd_data){.x = dy, .y = dx});
-    else if (conv_multiplies(conv, CONV_DATA) && conv_product_data(&conv->product, dy, dx))
-        return -1;
-    else if (!conv_multiplies(conv, CONV_DATA) &&
-             (conv_weights_get(conv, CONV_DATA, &weights) ||
-              conv_pass_run(conv, CONV_DATA, (const float *const[ARGS]){dy, weights, dx})))
-        return -1;
-    return cpu_view_move(engine, &conv->diff_src);
+    return error_status(cpu_view_move(engine, &conv->diff_dst_data) ||
+                        conv_data_run(conv, cpu_view_data(engine, &conv->diff_src)) ||
+                        cpu_view_move(engine, &conv->diff_src));
 }
 
 static int conv_backward(struct cpu_op *op)
