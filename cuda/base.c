@@ -39,15 +39,6 @@ int cuda_base_open(struct cuda_engine *engine, const struct engine_options *opti
                : 0;
 }
 
-void cuda_base_stop(struct cuda_engine *engine)
-{
-#ifdef HAVE_NCCL
-    cuda_team_close(engine);
-#endif
-    if (engine->stream)
-        cudaStreamSynchronize(engine->stream);
-}
-
 void cuda_base_close(struct cuda_engine *engine)
 {
     cudaStream_t streams[] = {engine->feed, engine->up, engine->down, engine->back, engine->stream};

@@ -27,7 +27,11 @@ static void cuda_close(void *context)
 
     if (!engine)
         return;
-    cuda_base_stop(engine);
+#ifdef HAVE_NCCL
+    cuda_team_close(engine);
+#endif
+    if (engine->stream)
+        cudaStreamSynchronize(engine->stream);
     cuda_plans_close(engine);
     if (engine->cudnn)
         engine->libs.cudnnDestroy_(engine->cudnn);

@@ -158,8 +158,6 @@ int cuda_device_open(struct cuda_engine *engine, int which);
 /* base.c: a struct that is zero is opened, with cuDNN if that is asked for; and closed, however far
  * that came. Then functions of struct engine_i. */
 int cuda_base_open(struct cuda_engine *engine, const struct engine_options *options, bool dnn);
-/* Before a close: leaves the team, and waits for the computation. */
-void cuda_base_stop(struct cuda_engine *engine);
 void cuda_base_close(struct cuda_engine *engine);
 int cuda_engine_alloc(void *context, size_t bytes, const char *what, void **out);
 size_t cuda_room(void *context);

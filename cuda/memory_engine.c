@@ -8,13 +8,21 @@
 
 #include <stdlib.h>
 
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
 static void memory_close(void *context)
 {
     struct cuda_engine *engine = context;
 
     if (!engine)
         return;
-    cuda_base_stop(engine);
+#ifdef HAVE_NCCL
+    cuda_team_close(engine);
+#endif
+    if (engine->stream)
+        cudaStreamSynchronize(engine->stream);
     if (engine->guest)
         cudaEventDestroy(engine->guest);
     cuda_base_close(engine);

@@ -92,4 +92,15 @@ walks=$(sed -n '/^### Walks/,/^The way of/p' HACKING.md)
 missing=$(walk $(printf '%s\n' "$walks" | grep -o '`[a-z0-9_]*`' | tr -d '`' | sort -u))
 [ -z "$missing" ] || { echo "FAILED: HACKING.md walks through what src does not have: $missing"; failures=1; }
 [ "$(printf '%s\n' "$walks" | grep -c '^[1-5]\. .*`')" -eq 30 ] || { echo 'FAILED: HACKING.md: six walks of five steps expected'; failures=1; }
+# What configure found is in config.h: a file that asks for it without that header never has it.
+blind() {
+    find "$@" -name '*.[ch]' | sort | xargs grep -lE '^ *# *(if|ifdef|ifndef|elif).*\bHAVE_' |
+        xargs grep -LE 'include "(config|engine/engine_internal)\.h"'
+}
+probe=$(mktemp -d)
+printf '#ifdef HAVE_NCCL\n#endif\n' >"$probe/blind.c"
+[ "$(blind "$probe")" = "$probe/blind.c" ] || { echo 'FAILED: a file without config.h is not found'; failures=1; }
+rm -r "$probe"
+found=$(blind src cuda)
+[ -z "$found" ] || { echo "FAILED: HAVE_... without config.h: $found"; failures=1; }
 exit $failures
