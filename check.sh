@@ -63,7 +63,7 @@ listed() {
 }
 
 # Three tests a core at a time: they wait for longer than they compute, for ranks to begin and to end, for
-# limits to strike; those that wait longest begin first. Those that look at the machine's speed come last, one
+# limits to strike; those that take longest begin first. Those that look at the machine's speed come last, one
 # at a time, as do those of --long, which bring up to 64 ranks; --faults knows itself how many.
 find "$folder" -name '*.trs' -exec rm -f {} +
 status=0
