@@ -136,6 +136,7 @@ static struct simulate_options where_played(const struct exchange *e)
     int dilate = e->options->dilate > 1 ? e->options->dilate : 1;
 
     return (struct simulate_options){.cluster = &e->probe.cluster,
+                                     .paces = e->member.paces,
                                      .ranks_per_node = e->probe.ranks_per_node,
                                      .fifo = e->options->fifo,
                                      .bytes_per_second = e->cap * dilate};

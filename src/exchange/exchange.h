@@ -20,6 +20,8 @@ struct exchange_member {
     bool blank;                      /* as in exchange_facts */
     bool reproducible, unlike;       /* as in exchange_facts */
     bool dry_run;                    /* writes no file */
+    /* Of the workers, beside what find_work finds; NULL: all are alike. */
+    const struct simulate_pace *paces;
     const char *no_team; /* why engines with memory of their own may not add up; NULL: they may */
     void *context;       /* first argument of the functions below */
     /* Logs a notice or a warning; called on all ranks alike. */

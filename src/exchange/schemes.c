@@ -26,6 +26,7 @@ void exchange_plan_options(const struct exchange_options *o, const struct exchan
                                  .servers = o->servers,
                                  .nodes = shape->nodes.node,
                                  .parts = net->parts,
+                                 .batch = net->batch,
                                  .grains = net->grains,
                                  .leaders_per_host = shape->leaders_per_host,
                                  .rails = shape->rails,

@@ -12,6 +12,7 @@ struct exchange_net {
     int ngroups;
     int iter_size;             /* passes per iteration */
     const int *parts, *grains; /* per worker, as in plan_options; NULL: all alike */
+    int batch;                 /* likewise */
 };
 
 /* The cluster on which the simulator plays candidates. Borrowed. */

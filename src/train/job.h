@@ -43,6 +43,8 @@ struct job {
     struct shares {        /* likewise, balance.c's alone */
         const char *saved; /* of the run that is resumed, before its plan; NULL: none. Borrowed */
         bool kept;         /* they hold on */
+        struct simulate_pace *pace; /* per worker, beside rank 0's passes at the slowest's speed:
+                                       whose products the cluster's figures are of */
         /* rank 0, where job_follows: per worker, samples of a pass that it has memory for, and
          * those that it is to have from the next start on; seconds of the slowest one's pass now
          * and then */

@@ -63,6 +63,7 @@ int net_exchange_form_all(struct net_exchange *mine, const struct job *job, stru
         .reproducible = o->reproducible,
         .unlike = o->reproducible && job->samples,
         .dry_run = o->dry_run,
+        .paces = job->shares.pace,
         .no_team = o->share_gpu ? "with --tune=share-gpu ranks may compute on one GPU, and NCCL "
                                   "needs one for each"
                                 : NULL,
@@ -84,8 +85,8 @@ int net_exchange_plan_all(struct net_exchange *mine, struct exchange *exchange)
 {
     const struct net *net = mine->compute->net;
     const struct job *job = mine->job;
-    struct exchange_net all = {net->groups, net->ngroups, job->iter_size, NULL, NULL};
-    struct group *groups = NULL;
+    struct exchange_net all = {
+        .groups = net->groups, .ngroups = net->ngroups, .iter_size = job->iter_size};
     int *grains = NULL;
     int status = 0;
 
@@ -95,18 +96,11 @@ int net_exchange_plan_all(struct net_exchange *mine, struct exchange *exchange)
             grains[w] = job->samples[w] / job->batch;
         all.grains = grains;
         all.iter_size = (int)(job_grains(job) / job->nworkers);
-    } else if (job->samples) { /* the same for all ranks: the rows of a sample */
+    } else if (job->samples) {
         all.parts = job->samples;
-        status = ALLOC(groups, net->ngroups, "groups");
-        for (int g = 0; g < net->ngroups && !status; g++) {
-            groups[g] = net->groups[g];
-            groups[g].factorable &= groups[g].k % job->batch == 0;
-            groups[g].k /= job->batch;
-        }
-        all.groups = groups;
+        all.batch = job->batch;
     }
     status = error_agree(job->world, status) || exchange_plan_all(exchange, &all);
-    free(groups);
     free(grains);
     return error_status(status);
 }
