@@ -65,6 +65,11 @@ int exchange_form_all(struct exchange *out, const struct exchange_options *optio
  * traffic may be under way. */
 int exchange_measure_all(struct exchange *exchange);
 
+/* Deals the batch anew where comm=auto, as it chooses, finds shares that are better (as
+ * exchange_choose); not where the run that goes on has a plan. */
+int exchange_deal_all(struct exchange *exchange, const struct exchange_net *net,
+                      struct exchange_deal *shares);
+
 /* Chooses ways, measuring only where that is a choice, and makes the plan, which a limit on sends
  * must let through. */
 int exchange_plan_all(struct exchange *exchange, const struct exchange_net *net);

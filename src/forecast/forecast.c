@@ -160,10 +160,11 @@ static int ask(const struct forecast *f, struct forecast_point *point, bool quic
     struct exchange_cluster there = {.play = options_of(f, point, point->how.dilate, &cluster),
                                      .dilate = point->how.dilate,
                                      .quick = quick};
+    struct exchange_deal deal = {.share = point->share, .pace = point->pace};
 
     there.play.stragglers = 0;
     return exchange_choose(&f->options->exchange, &point->shape, &net, &there, &point->how,
-                           &point->answer);
+                           f->options->balance ? &deal : NULL, &point->answer);
 }
 
 /* The plan under options.exchange, to be destroyed. */
@@ -263,17 +264,6 @@ static int run_point(const struct forecast *f, int nodes, struct forecast_point 
 
 /* ---- all of it ---- */
 
-/* To last that long together. */
-static void stretch(struct layer_times *times, double seconds)
-{
-    double factor = seconds / layer_times_total(times);
-
-    for (int l = 0; l < times->nlayers; l++) {
-        times->forward[l] *= factor;
-        times->backward[l] *= factor;
-    }
-}
-
 /* The passes by operations, or as measured. */
 static int find_work(struct forecast *f)
 {
@@ -294,7 +284,7 @@ static int find_work(struct forecast *f)
             : layer_times_estimate(&f->owner, f->net, &f->cluster, &f->work))
         return -1;
     if (rate > 0)
-        stretch(&f->work, f->batch / rate);
+        layer_times_stretch(&f->work, f->batch / rate);
     for (int l = 0; l < f->work.nlayers; l++) {
         f->forward_seconds += f->work.forward[l];
         f->backward_seconds += f->work.backward[l];

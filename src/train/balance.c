@@ -155,6 +155,7 @@ static void set_paces(struct job *job, const struct deal_worker *workers)
     }
     for (int w = 0; w < job->nworkers; w++)
         pace[w].speed /= slowest;
+    job->shares.images_per_s = workers ? slowest : 0;
 }
 
 /* With --reproducible a worker's share is a number of passes, and no other batch. */
@@ -169,7 +170,9 @@ int balance_deal(struct job *job, int64_t turn)
 {
     int status =
         error_status(OWN(job->owner, job->samples, job->nworkers, "the shares of a batch") ||
-                     OWN(job->owner, job->shares.pace, job->nworkers, "the shares of a batch"));
+                     OWN(job->owner, job->shares.pace, job->nworkers, "the shares of a batch") ||
+                     OWN(job->owner, job->shares.room, job->nworkers, "the shares of a batch") ||
+                     OWN(job->owner, job->shares.next, job->nworkers, "the shares of a batch"));
 
     if (!status && gives_parts(job)) {
         status = deal_by_parts(job, job->options->balance, turn);
@@ -248,19 +251,26 @@ static int time_passes(const struct job *job, struct compute *compute, int batch
 
 /* Samples for which `bytes` of memory are enough, `apart` of which are needed for what does not
  * grow with samples. */
-static int count_room(const struct compute *compute, double bytes, double apart,
-                      double sample_bytes)
+static int count_room(double bytes, double apart, double sample_bytes)
 {
     double room = (bytes - apart) / sample_bytes;
 
-    if (bytes <= 0 || sample_bytes <= 0 || compute->engine.i->own_memory || room > INT32_MAX)
+    if (bytes <= 0 || sample_bytes <= 0 || room > INT32_MAX)
         return INT32_MAX;
     return room > 1 ? (int)room : 1;
 }
 
-static double free_bytes(const struct job *job)
+/* This rank's part of what is free where its net is; 0: that is not known. */
+static double free_bytes(const struct job *job, const struct compute *compute)
 {
-    return (double)machine_free_memory() / job->topology.local_ranks;
+    const struct engine *engine = &compute->engine;
+    int sharers = job->topology.local_ranks;
+
+    if (!engine->i->own_memory)
+        return (double)machine_free_memory() / sharers;
+    return engine->i->room
+               ? (double)engine->i->room(engine->context) / (job->options->share_gpu ? sharers : 1)
+               : 0;
 }
 
 /* What a worker measures. */
@@ -277,12 +287,12 @@ static int measure(const struct job *job, struct compute *compute, struct trial 
     bool grains = job->options->reproducible; /* then more samples are more passes */
     int batch = grains ? job->batch : job->samples[0], half = grains ? 0 : batch / 2;
     double params = (double)compute->net->elems * sizeof(float) * (2 + job->rule.nhistory);
-    double left = free_bytes(job), bytes = 0;
+    double left = free_bytes(job, compute), bytes = 0;
 
     cores_enter_team(&job->cores, job->threads);
     if (time_passes(job, compute, batch, &out->seconds, &bytes))
         return -1;
-    out->most = count_room(compute, left, params, bytes);
+    out->most = count_room(left, params, bytes);
     return half > 0 ? time_passes(job, compute, half, &out->half_seconds, &bytes) : 0;
 }
 
@@ -409,6 +419,8 @@ int balance_measure_all(struct job *job, struct compute *compute, bool *dealt)
         bool even = !memcmp(job->samples, share, n * sizeof *share); /* then all are alike */
         memcpy(job->samples, share, n * sizeof *share);
         take_shares(job, even ? NULL : workers);
+        for (size_t w = 0; w < n; w++)
+            job->shares.room[w] = workers[w].most;
     }
     free(all);
     free(workers);
@@ -424,24 +436,21 @@ int balance_find_room_all(struct job *job, const struct compute *compute)
 {
     int mine = 0;
     void *all = NULL;
-    int status;
 
     if (!job_follows(job))
         return 0;
     if (job->worker)
-        mine = count_room(compute, free_bytes(job), 0,
+        mine = count_room(free_bytes(job, compute), 0,
                           (double)net_memory_plan(compute->net)->bytes / job->batch);
     if (agree_gather(job->world, &mine, sizeof mine, "the memory of workers", &all))
         return -1;
-    status = job->rank == 0 && (OWN(job->owner, job->shares.room, job->nworkers, "shares") ||
-                                OWN(job->owner, job->shares.next, job->nworkers, "shares"));
-    for (int w = 0; job->rank == 0 && w < job->nworkers && !status; w++) {
+    for (int w = 0; job->rank == 0 && w < job->nworkers; w++) {
         int more = ((const int *)all)[w];
         job->shares.room[w] =
             INT32_MAX - more > job->samples[w] ? job->samples[w] + more : INT32_MAX;
     }
     free(all);
-    return error_agree(job->world, error_status(status));
+    return 0;
 }
 
 /* workers: an element for each worker. */
