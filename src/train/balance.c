@@ -1,8 +1,8 @@
 /* Shares of a batch: given, kept, measured. */
 #include "train/balance.h"
 
+#include "exchange/schemes.h"
 #include "plan/deal.h"
-#include "simulate/simulate.h"
 #include "train/fake_data.h"
 #include "util/agree.h"
 #include "util/alloc.h"
