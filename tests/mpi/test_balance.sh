@@ -121,6 +121,10 @@ if ! grep -q 'rank 1) [2-9] at' anew.log; then
 elif [ -z "$after" ] || ! grep -q "Simulated time of an iteration by --comm: .* $after (taken)" anew.log; then
     fail "by the schemes: $(grep 'Balance\|Simulated' anew.log)"
 fi
+# grains by speed: a worker may have more of them than an equal share, and the bits are those of one rank
+slowed grains 3 --seed=3 --reproducible --global-batch=64 --balance=once --max-iter=2 --snapshot-prefix="$work/grains"
+slowed whole 1 --seed=3 --reproducible --global-batch=64 --max-iter=2 --snapshot-prefix="$work/whole"
+same 'dealt grains: the bits' "$(hash_of whole.json)" "$(hash_of grains.json)"
 rm slow
 slowed resumed 2 --balance --run=kept --resume
 same 'resumed: shares' "$found" "$(shares resumed.json)"
