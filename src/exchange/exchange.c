@@ -136,9 +136,22 @@ static struct simulate_options where_played(const struct exchange *e)
     int dilate = e->options->dilate > 1 ? e->options->dilate : 1;
 
     return (struct simulate_options){.cluster = &e->probe.cluster,
+                                     .paces = e->member.paces,
                                      .ranks_per_node = e->probe.ranks_per_node,
                                      .fifo = e->options->fifo,
                                      .bytes_per_second = e->cap * dilate};
+}
+
+/* Rank 0's, as deal and choose. deal: as exchange_choose has it. */
+static int ask(struct exchange *e, const struct exchange_net *net, const struct plan_options *how,
+               struct exchange_deal *deal, struct choose_answer *answer)
+{
+    struct layer_times work;
+    struct exchange_cluster there = {.dilate = 1, .play = where_played(e)};
+
+    there.play.work = &work;
+    return error_status(e->member.find_work(e->member.context, &e->probe.cluster, &work) ||
+                        exchange_choose(e->options, &e->shape, net, &there, how, deal, answer));
 }
 
 /* Rank 0's: way, per group, by their numbers in the list of all. */
@@ -146,15 +159,10 @@ static int choose(struct exchange *e, const struct exchange_net *net, struct pla
                   const struct ways *ways, int *way)
 {
     const struct exchange_options *o = e->options;
-    struct cost_cluster *cluster = &e->probe.cluster;
-    struct layer_times work;
-    struct exchange_cluster there = {.dilate = 1, .play = where_played(e)};
     struct choose_answer answer;
     char words[CHOOSE_WORDS];
 
-    there.play.work = &work;
-    if (e->member.find_work(e->member.context, cluster, &work) ||
-        exchange_choose(o, &e->shape, net, &there, how, &answer))
+    if (ask(e, net, how, NULL, &answer))
         return -1;
     choose_print_rows(&answer, words);
     say(e, false, "Simulated time of an iteration by %s: %s", exchange_word(o, "--comm"), words);
@@ -167,6 +175,36 @@ static int choose(struct exchange *e, const struct exchange_net *net, struct pla
         way[g] = ways_find(ways, answer.way[g]);
     choose_answer_free(&answer);
     return 0;
+}
+
+static int deal(struct exchange *e, const struct exchange_net *net, struct exchange_deal *shares)
+{
+    struct plan_options how;
+    struct choose_answer answer;
+
+    exchange_plan_options(e->options, &e->shape, net, e->facts.nranks, NULL, &how);
+    if (ask(e, net, &how, shares, &answer))
+        return -1;
+    choose_answer_free(&answer);
+    return 0;
+}
+
+int exchange_deal_all(struct exchange *e, const struct exchange_net *net,
+                      struct exchange_deal *shares)
+{
+    MPI_Comm world = e->member.world;
+    size_t n = (size_t)(e->facts.nranks - e->options->servers);
+    int status;
+
+    if (!e->shape.asks || e->facts.saved_plan)
+        return 0;
+    status = exchange_measure_all(e) ||
+             error_agree(world, e->member.topology->rank == 0 ? deal(e, net, shares) : 0) ||
+             agree_share(world, shares->share, n * sizeof *shares->share) ||
+             agree_share(world, shares->pace, n * sizeof *shares->pace) ||
+             agree_share(world, &shares->before, sizeof shares->before) ||
+             agree_share(world, &shares->after, sizeof shares->after);
+    return error_status(status);
 }
 
 /* Rank 0 decides for all: the same figures give the same choice, but nobody should have to prove

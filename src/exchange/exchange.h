@@ -20,6 +20,8 @@ struct exchange_member {
     bool blank;                      /* as in exchange_facts */
     bool reproducible, unlike;       /* as in exchange_facts */
     bool dry_run;                    /* writes no file */
+    /* Of the workers, beside what find_work finds; NULL: all are alike. */
+    const struct simulate_pace *paces;
     const char *no_team; /* why engines with memory of their own may not add up; NULL: they may */
     void *context;       /* first argument of the functions below */
     /* Logs a notice or a warning; called on all ranks alike. */
@@ -62,6 +64,11 @@ int exchange_form_all(struct exchange *out, const struct exchange_options *optio
 /* Measures the cluster, once, or takes its figures from the options' file or the user's cache. No
  * traffic may be under way. */
 int exchange_measure_all(struct exchange *exchange);
+
+/* Deals the batch anew where comm=auto, as it chooses, finds shares that are better (as
+ * exchange_choose); not where the run that goes on has a plan. */
+int exchange_deal_all(struct exchange *exchange, const struct exchange_net *net,
+                      struct exchange_deal *shares);
 
 /* Chooses ways, measuring only where that is a choice, and makes the plan, which a limit on sends
  * must let through. */

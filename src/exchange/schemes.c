@@ -2,6 +2,11 @@
 #include "exchange/schemes.h"
 
 #include "exchange/saved_plan.h"
+#include "plan/deal.h"
+#include "util/alloc.h"
+
+#include <stdlib.h>
+#include <string.h>
 
 /* What factors are multiplied to is summed in another order than gradients. */
 static struct comm comm_of(const struct exchange_options *o, const struct exchange_shape *shape)
@@ -26,6 +31,7 @@ void exchange_plan_options(const struct exchange_options *o, const struct exchan
                                  .servers = o->servers,
                                  .nodes = shape->nodes.node,
                                  .parts = net->parts,
+                                 .batch = net->batch,
                                  .grains = net->grains,
                                  .leaders_per_host = shape->leaders_per_host,
                                  .rails = shape->rails,
@@ -51,9 +57,11 @@ int exchange_plan(const struct exchange_options *o, const struct exchange_net *n
                             : -1;
 }
 
-int exchange_choose(const struct exchange_options *o, const struct exchange_shape *shape,
-                    const struct exchange_net *net, const struct exchange_cluster *cluster,
-                    const struct plan_options *how, struct choose_answer *out)
+#define WORTH 0.01 /* of an iteration: shares that gain less stay as they are */
+
+static int choose(const struct exchange_options *o, const struct exchange_shape *shape,
+                  const struct exchange_net *net, const struct exchange_cluster *cluster,
+                  const struct plan_options *how, struct choose_answer *out)
 {
     struct plan_options open = *how;
     struct choose_question question = {.how = &open,
@@ -70,6 +78,71 @@ int exchange_choose(const struct exchange_options *o, const struct exchange_shap
     if (!choose_comm(&question, out))
         return 0;
     return o->lossy.n > 0 ? error_context("%s=%s", exchange_word(o, "--lossy"), o->lossy.text) : -1;
+}
+
+static void set_shares(const struct exchange_net *net, const struct exchange_deal *deal, int n)
+{
+    for (int w = 0; w < n; w++)
+        deal->pace[w].share = (double)deal->share[w] / net->batch;
+}
+
+/* By the passes and what the chosen schemes add to them. workers: an element for each. */
+static int deal_anew(const struct exchange_net *net, const struct layer_times *work,
+                     double compute_seconds, const struct exchange_deal *deal,
+                     struct deal_worker *workers, int n)
+{
+    double sample_s = layer_times_total(work) / net->batch;
+    int64_t samples = 0;
+
+    for (int w = 0; w < n; w++) {
+        double speed = deal->pace[w].speed;
+        workers[w] = (struct deal_worker){.samples_per_s = speed / sample_s,
+                                          .pass_s = compute_seconds / speed,
+                                          .most = deal->most ? deal->most[w] : INT32_MAX};
+        samples += deal->share[w];
+    }
+    return deal_samples(workers, n, samples, 1, deal->share);
+}
+
+int exchange_choose(const struct exchange_options *o, const struct exchange_shape *shape,
+                    const struct exchange_net *net, const struct exchange_cluster *cluster,
+                    const struct plan_options *how, struct exchange_deal *deal,
+                    struct choose_answer *out)
+{
+    int n = how->nranks - how->servers, status, *before = NULL;
+    struct deal_worker *workers = NULL;
+    struct choose_answer again = {.way = NULL};
+
+    if (deal)
+        set_shares(net, deal, n);
+    if (choose(o, shape, net, cluster, how, out))
+        return -1;
+    if (!deal || n == 1)
+        return 0;
+    deal->before = deal->after = out->seconds;
+    status = error_status(ALLOC(workers, n, "shares") || ALLOC(before, n, "shares"));
+    if (!status)
+        memcpy(before, deal->share, (size_t)n * sizeof *before);
+    if (!status)
+        status = deal_anew(net, cluster->play.work, out->compute_seconds, deal, workers, n);
+    if (!status) {
+        set_shares(net, deal, n);
+        status = choose(o, shape, net, cluster, how, &again);
+    }
+    if (!status && again.seconds < deal->before * (1 - WORTH)) {
+        choose_answer_free(out);
+        *out = again;
+        deal->after = again.seconds;
+    } else if (!status) {
+        choose_answer_free(&again);
+        memcpy(deal->share, before, (size_t)n * sizeof *before);
+        set_shares(net, deal, n);
+    }
+    if (status)
+        choose_answer_free(out);
+    free(workers);
+    free(before);
+    return error_status(status);
 }
 
 bool exchange_keep(const struct exchange_options *o, const struct exchange_shape *shape,

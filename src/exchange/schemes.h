@@ -12,6 +12,7 @@ struct exchange_net {
     int ngroups;
     int iter_size;             /* passes per iteration */
     const int *parts, *grains; /* per worker, as in plan_options; NULL: all alike */
+    int batch;                 /* likewise */
 };
 
 /* The cluster on which the simulator plays candidates. Borrowed. */
@@ -20,6 +21,14 @@ struct exchange_cluster {
                                      switches are read */
     int dilate;                   /* > 1: the links carry dilated bytes */
     bool quick;                   /* as in choose_question */
+};
+
+/* Shares of the batch that may be dealt anew. Borrowed. */
+struct exchange_deal {
+    int *share;                 /* per worker: exchange_net.parts, written */
+    struct simulate_pace *pace; /* cluster.play.paces, of which the shares are written */
+    const int *most;            /* samples that each worker has memory for; NULL: any number */
+    double before, after;       /* answers: seconds of an iteration with these shares and those */
 };
 
 /* Fills plan_create's options, all but the sizes that comm=auto chooses. way: the scheme of each
@@ -38,10 +47,15 @@ int exchange_plan(const struct exchange_options *options, const struct exchange_
                   const struct plan_options *how, struct plan **out);
 
 /* Chooses schemes and sizes for comm=auto; for shape->asks alone. how: from exchange_plan_options.
- * The caller frees *out. */
+ * The caller frees *out. deal: NULL, or shares that make the passes alone equally long. They are
+ * dealt anew with what the chosen schemes add to the passes, such as gradients rebuilt from
+ * factors, which takes a slow worker longer whatever its share; and are kept so where the iteration
+ * with what is then chosen is played as 1 % shorter. Bytes of factors, which shares change, too,
+ * have the player's word in that, but are not dealt by. */
 int exchange_choose(const struct exchange_options *options, const struct exchange_shape *shape,
                     const struct exchange_net *net, const struct exchange_cluster *cluster,
-                    const struct plan_options *how, struct choose_answer *out);
+                    const struct plan_options *how, struct exchange_deal *deal,
+                    struct choose_answer *out);
 
 /* Takes the resumed run's plan in place of a choice: returns whether it fits these ranks and
  * groups, and then sets how->sizes and `way` (net->ngroups places) to those of the plan. */

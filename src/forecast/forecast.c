@@ -32,9 +32,13 @@ static int find_shape(const struct exchange_options *exchange,
     return status;
 }
 
-static struct exchange_net net_of(const struct forecast *f)
+static struct exchange_net net_of(const struct forecast *f, const struct forecast_point *point)
 {
-    return (struct exchange_net){f->groups, f->work.ngroups, f->options->iter_size};
+    return (struct exchange_net){.groups = f->groups,
+                                 .ngroups = f->work.ngroups,
+                                 .iter_size = f->options->iter_size,
+                                 .parts = f->options->balance ? point->share : NULL,
+                                 .batch = f->batch / f->options->iter_size};
 }
 
 /* How fast the point's workers are, and what each has of the batch. */
@@ -55,7 +59,7 @@ static int deal(const struct forecast *f, struct forecast_point *point)
         point->capacity += speed;
         point->pace[r].speed = speed;
         workers[r] =
-            (struct deal_worker){.samples_per_s = options->balance ? speed : 1, .most = INT64_MAX};
+            (struct deal_worker){.samples_per_s = options->balance ? speed : 1, .most = INT32_MAX};
     }
     status = status ? -1 : deal_samples(workers, n, (int64_t)n * each, 1, point->share);
     for (int r = 0; r < n && !status; r++)
@@ -67,8 +71,8 @@ static int deal(const struct forecast *f, struct forecast_point *point)
 static int set_up(const struct forecast *f, int nodes, int servers, struct forecast_point *point)
 {
     const struct forecast_options *options = f->options;
-    const struct exchange_net net = net_of(f);
     struct exchange_options exchange = options->exchange;
+    struct exchange_net net;
     int ranks = nodes * options->ranks_per_node;
 
     if (servers >= ranks)
@@ -79,6 +83,7 @@ static int set_up(const struct forecast *f, int nodes, int servers, struct forec
     *point = (struct forecast_point){.nodes = nodes, .workers = ranks - servers};
     if (deal(f, point) || find_shape(&exchange, options, nodes, &point->shape))
         return -1;
+    net = net_of(f, point);
     exchange_plan_options(&exchange, &point->shape, &net, ranks, NULL, &point->how);
     point->how.in_turn = options->system && options->system->in_turn;
     point->locals = point->shape.nodes.node ? point->shape.nodes.most : 1;
@@ -150,22 +155,23 @@ static int play(const struct forecast *f, const struct forecast_point *point,
 /* What --comm=auto takes; quick: as struct choose_question. */
 static int ask(const struct forecast *f, struct forecast_point *point, bool quick)
 {
-    const struct exchange_net net = net_of(f);
+    const struct exchange_net net = net_of(f, point);
     struct cost_cluster cluster;
     struct exchange_cluster there = {.play = options_of(f, point, point->how.dilate, &cluster),
                                      .dilate = point->how.dilate,
                                      .quick = quick};
+    struct exchange_deal deal = {.share = point->share, .pace = point->pace};
 
     there.play.stragglers = 0;
     return exchange_choose(&f->options->exchange, &point->shape, &net, &there, &point->how,
-                           &point->answer);
+                           f->options->balance ? &deal : NULL, &point->answer);
 }
 
 /* The plan under options.exchange, to be destroyed. */
 static int make_plan(const struct forecast *f, struct forecast_point *point, bool quick,
                      struct plan **out)
 {
-    const struct exchange_net net = net_of(f);
+    const struct exchange_net net = net_of(f, point);
 
     if (point->shape.asks) {
         if (ask(f, point, quick))
@@ -258,17 +264,6 @@ static int run_point(const struct forecast *f, int nodes, struct forecast_point 
 
 /* ---- all of it ---- */
 
-/* To last that long together. */
-static void stretch(struct layer_times *times, double seconds)
-{
-    double factor = seconds / layer_times_total(times);
-
-    for (int l = 0; l < times->nlayers; l++) {
-        times->forward[l] *= factor;
-        times->backward[l] *= factor;
-    }
-}
-
 /* The passes by operations, or as measured. */
 static int find_work(struct forecast *f)
 {
@@ -289,7 +284,7 @@ static int find_work(struct forecast *f)
             : layer_times_estimate(&f->owner, f->net, &f->cluster, &f->work))
         return -1;
     if (rate > 0)
-        stretch(&f->work, f->batch / rate);
+        layer_times_stretch(&f->work, f->batch / rate);
     for (int l = 0; l < f->work.nlayers; l++) {
         f->forward_seconds += f->work.forward[l];
         f->backward_seconds += f->work.backward[l];

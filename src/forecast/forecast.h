@@ -39,7 +39,7 @@ struct forecast_point {
     int leaders;                   /* of a node */
     double capacity;               /* of all workers, in ranks of speed 1 */
     struct simulate_pace *pace;    /* per worker; owned; NULL: all are alike */
-    int64_t *share;                /* likewise: images of a pass */
+    int *share;                    /* likewise: images of a pass */
     int locals;                    /* workers of a node; 1: each worker sends for itself */
     int servers;                   /* dedicated ones, or all leaders */
     struct exchange_shape shape;   /* owned */

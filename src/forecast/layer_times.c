@@ -133,6 +133,16 @@ int layer_times_read(struct owner *owner, const struct net *net, const char *fil
     return status;
 }
 
+void layer_times_stretch(struct layer_times *times, double seconds)
+{
+    double factor = seconds / layer_times_total(times);
+
+    for (int l = 0; l < times->nlayers; l++) {
+        times->forward[l] *= factor;
+        times->backward[l] *= factor;
+    }
+}
+
 /* Only the last micro-batch's backward makes gradients final, and only the first one's forward
  * waits: those between are as one long layer on top. */
 void layer_times_repeat(struct layer_times *work, int iter_size)

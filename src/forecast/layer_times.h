@@ -16,6 +16,9 @@ int layer_times_estimate(struct owner *owner, const struct net *net,
 int layer_times_read(struct owner *owner, const struct net *net, const char *file,
                      struct cost_cluster *cluster, struct layer_times *out);
 
+/* Makes them last that long together. */
+void layer_times_stretch(struct layer_times *times, double seconds);
+
 /* Of one pass, the times of an iteration of that many. */
 void layer_times_repeat(struct layer_times *times, int iter_size);
 

@@ -24,13 +24,14 @@ static double busier(const struct cost_side *side)
     return fmax(side->sent, side->received);
 }
 
-/* Leaders of one role that lead as many workers: without a share in a bucket they move the same. */
+/* Leaders of one role whose workers are as many and have as many samples: without a share in a
+ * bucket they move the same. */
 enum { MOST_CLASSES = 64 };
 
 struct classes {
     int count;
     struct {
-        int first, members, locals;
+        int first, members, locals, parts;
         bool worker;
     } all[MOST_CLASSES];
 };
@@ -40,7 +41,8 @@ static int class_of(const struct classes *classes, const struct plan *plan, int 
     bool worker = leader < plan->nworkers;
 
     for (int i = 0; i < classes->count; i++)
-        if (classes->all[i].worker == worker && classes->all[i].locals == plan->locals[leader])
+        if (classes->all[i].worker == worker && classes->all[i].locals == plan->locals[leader] &&
+            classes->all[i].parts == plan->parts[leader])
             return i;
     return -1;
 }
@@ -58,6 +60,7 @@ static void find_classes(const struct plan *plan, struct classes *out)
             out->all[i].first = l;
             out->all[i].members = 0;
             out->all[i].locals = plan->locals[l];
+            out->all[i].parts = plan->parts[l];
             out->all[i].worker = l < plan->nworkers;
         }
         out->all[i].members++;
@@ -302,7 +305,7 @@ int cost_table(const struct cost_cluster *cluster, const struct plan_options *ho
             break;
         cost_plan(cluster, plan, column);
         for (int g = 0; g < ngroups; g++) {
-            bool possible = scheme_can_move(way.scheme, &groups[g], way.rank);
+            bool possible = scheme_can_move(way.scheme, &plan->groups[g], way.rank);
             out[g * ways->n + w] = possible ? column[g] : (struct cost){0};
             out[g * ways->n + w].scheme = way.scheme;
         }

@@ -11,7 +11,7 @@
 /* The workers that have room, the next to take a grain on top: a heap. */
 struct queue {
     const struct deal_worker *workers;
-    const int64_t *share;
+    const int *share;
     int64_t grain;
     int *item, count;
 };
@@ -45,7 +45,7 @@ static bool has_room(const struct queue *queue, int worker)
 }
 
 /* Deals what is left after every worker's first grain. */
-static void deal_rest(struct queue *queue, int n, int64_t grains, int64_t *share)
+static void deal_rest(struct queue *queue, int n, int64_t grains, int *share)
 {
     for (int i = 0; i < n; i++)
         if (has_room(queue, i))
@@ -54,7 +54,7 @@ static void deal_rest(struct queue *queue, int n, int64_t grains, int64_t *share
         sift_down(queue, place);
     for (; grains > 0; grains--) {
         assert(queue->count > 0);
-        share[queue->item[0]] += queue->grain;
+        share[queue->item[0]] += (int)queue->grain;
         if (!has_room(queue, queue->item[0]))
             queue->item[0] = queue->item[--queue->count];
         if (queue->count > 0)
@@ -63,7 +63,7 @@ static void deal_rest(struct queue *queue, int n, int64_t grains, int64_t *share
 }
 
 int deal_samples(const struct deal_worker *workers, int n, int64_t samples, int64_t grain,
-                 int64_t *share)
+                 int *share)
 {
     struct queue queue = {.workers = workers, .share = share, .grain = grain};
     int64_t grains = samples / grain, room = 0;
@@ -80,10 +80,10 @@ int deal_samples(const struct deal_worker *workers, int n, int64_t samples, int6
         int64_t most = workers[i].most / grain;
         assert(workers[i].samples_per_s > 0 && workers[i].pass_s >= 0);
         if (most < 1)
-            return error_set("worker %d has memory for %lld samples, but each needs %lld or more",
-                             i, (long long)workers[i].most, (long long)grain);
+            return error_set("worker %d has memory for %d samples, but each needs %lld or more", i,
+                             workers[i].most, (long long)grain);
         room += most < grains - room ? most : grains - room;
-        share[i] = grain;
+        share[i] = (int)grain;
     }
     if (room < grains)
         return error_set("a batch of %lld samples does not fit: the workers have memory for %lld",

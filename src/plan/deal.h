@@ -8,7 +8,7 @@
 struct deal_worker {
     double samples_per_s; /* above 0: what a further sample takes is its inverse */
     double pass_s;        /* what a pass takes whatever the number of its samples; 0 or more */
-    int64_t most;         /* samples that the worker's memory has room for */
+    int most;             /* samples that the worker's memory has room for */
 };
 
 /* When a worker with `samples` of the batch ends its pass. */
@@ -23,6 +23,6 @@ static inline double deal_seconds(const struct deal_worker *worker, int64_t samp
  * that would end at the same time the one of lower number has the grain, so that all ranks compute
  * one deal. -1 with a message where there is no such deal. */
 int deal_samples(const struct deal_worker *workers, int n, int64_t samples, int64_t grain,
-                 int64_t *share);
+                 int *share);
 
 #endif

@@ -343,6 +343,10 @@ static int copy_groups(struct plan *plan, int ngroups, const struct group *group
         return -1;
     if (ngroups > 0)
         memcpy(copy, groups, (size_t)ngroups * sizeof *copy);
+    for (int g = 0; g < ngroups && plan->options.parts; g++) {
+        copy[g].factorable &= copy[g].k % plan->options.batch == 0;
+        copy[g].k /= plan->options.batch;
+    }
     plan->groups = copy;
     plan->ngroups = ngroups;
     return 0;
@@ -371,6 +375,7 @@ int plan_create(const struct plan_options *options, int ngroups, const struct gr
         goto fail;
     plan->options.ways = NULL;
     plan->options.nodes = plan->options.parts = plan->options.grains = NULL;
+    plan->options.batch = 1; /* as the plan's groups are now */
     *out = plan;
     return 0;
 fail:

@@ -51,8 +51,9 @@ struct plan_options {
     const int *nodes;  /* per worker: its node, numbered as they first come; a node's workers add up
                           among themselves and the first of them, their leader, sends for all. NULL:
                           every worker is its own leader. Borrowed for plan_create */
-    const int *parts;  /* per worker: how many times the rows that a group has (struct group.k) its
-                          passes have; NULL: once. Borrowed for plan_create */
+    const int *parts;  /* per worker: the samples of its passes; NULL: all workers have as many.
+                          Borrowed for plan_create */
+    int batch;         /* with parts: the samples that a group's rows (struct group.k) are of */
     const int *grains; /* per worker: how many gradients of a row of many it adds up, of which all
                           are added along one tree (engine/tree_sum.h), so that the sum does not
                           depend on who has which; NULL: a gradient of each worker is added along a
@@ -156,7 +157,8 @@ struct plan {
     bool in_rounds; /* some bucket's factors are exchanged in several rounds, or are of low rank:
                        there is something to multiply between messages */
     int ngroups;
-    const struct group *groups; /* a copy of the net's; their names and params are borrowed */
+    const struct group *groups; /* a copy of the net's, with parts of one sample each; their names
+                                   and params are borrowed */
     int nbuckets;
     struct bucket *buckets; /* forward order */
     int *bucket_of;         /* per group of the net */

@@ -328,8 +328,10 @@ static int take(const struct chooser *c)
 
     if (make_plan(c, best, &plan))
         return -1;
-    for (int g = 0; g < plan->ngroups; g++)
-        out->way[g] = plan_way(plan, g);
+    for (int g = 0; g < plan->ngroups; g++) {
+        int way = ways_find(&out->ways, out->way[g] = plan_way(plan, g));
+        out->compute_seconds += way < 0 ? 0 : c->table[g * out->ways.n + way].compute_seconds;
+    }
     plan_destroy(plan);
     out->sizes = best->sizes;
     out->seconds = best->seconds;

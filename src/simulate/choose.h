@@ -39,6 +39,7 @@ struct choose_answer {
     struct way *way; /* per group; without a scheme where it does not train; owned */
     struct plan_sizes sizes;
     double seconds; /* of an iteration: no row's is less, but for what is not worth its rounding */
+    double compute_seconds; /* of that, what the ways add to the passes of a worker of pace 1 */
     struct choose_row row[CHOOSE_ROWS];
     int nrows, taken; /* the row that the answer is */
     struct ways ways; /* that there were; the first nexact are lossless */

@@ -25,8 +25,8 @@
  *   What the wire thread takes from the passes (stolen_seconds) bounds the iteration from below.
  * - Sums that passes wait for go up a tree of the workers and down again, behind what is on the
  *   links at that time. They take no time of the links, and are not counted in bytes.
- * - Of workers that are unlike, products and passes alone are: wire threads are equally fast, and
- *   factors as long as those of equal shares.
+ * - Of workers that are unlike, products, passes and bytes of factors alone are: wire threads are
+ *   equally fast.
  * - The weight of updates is not known: of one bucket, a rank sends chunk after chunk.
  * - A home's chunks of one bucket are equally large; where an iteration would have more than some
  *   millions of messages, several of them travel as one, and so do slices of factors.

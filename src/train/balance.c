@@ -1,6 +1,7 @@
 /* Shares of a batch: given, kept, measured. */
 #include "train/balance.h"
 
+#include "exchange/schemes.h"
 #include "plan/deal.h"
 #include "train/fake_data.h"
 #include "util/agree.h"
@@ -13,6 +14,7 @@
 
 #include <ctype.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -79,12 +81,12 @@ static int deal_by_parts(struct job *job, const char *text, int64_t turn)
 }
 
 /* Numbers of grains that differ by one at most. */
-static void deal_evenly(const struct job *job, int64_t turn, int64_t *share)
+static void deal_evenly(struct job *job, int64_t turn)
 {
     int64_t grain = grain_of(job), grains = turn / grain;
 
     for (int w = 0; w < job->nworkers; w++)
-        share[w] = (grains / job->nworkers + (w < grains % job->nworkers)) * grain;
+        job->samples[w] = (int)((grains / job->nworkers + (w < grains % job->nworkers)) * grain);
 }
 
 /* ---- kept with the run: "balance HOST:SAMPLES HOST:SAMPLES" ---- */
@@ -109,8 +111,8 @@ const char *balance_skip_saved(const char *text)
     return text + (*text == '\n');
 }
 
-/* The shares of the run that goes on, into share[]; whether they are of these hosts and batch. */
-static bool read_saved(const struct job *job, int64_t turn, int64_t *share)
+/* The shares of the run that goes on; whether they are of these hosts and batch. */
+static bool read_saved(struct job *job, int64_t turn)
 {
     const char *at = job->shares.saved;
     int64_t sum = 0;
@@ -120,15 +122,17 @@ static bool read_saved(const struct job *job, int64_t turn, int64_t *share)
     at += strlen(SAVED);
     for (int w = 0; w < job->nworkers; w++) {
         size_t length = strlen(job->topology.host[w]);
+        long share;
         char *end;
 
         if (strncmp(at, job->topology.host[w], length) != 0 || at[length] != ':')
             return false;
-        share[w] = strtol(at + length + 1, &end, 10);
-        if (share[w] < 1 || share[w] > turn || share[w] % grain_of(job) ||
+        share = strtol(at + length + 1, &end, 10);
+        if (share < 1 || share > turn || share % grain_of(job) ||
             *end != (w + 1 < job->nworkers ? ' ' : '\n'))
             return false;
-        sum += share[w];
+        job->samples[w] = (int)share;
+        sum += share;
         at = end + 1;
     }
     return sum == turn;
@@ -136,23 +140,39 @@ static bool read_saved(const struct job *job, int64_t turn, int64_t *share)
 
 /* ---- dealing ---- */
 
-static void take_shares(struct job *job, const int64_t *share)
+/* Who is how fast with the job's shares. workers: as measured, an element for each; NULL: all take
+ * as long, which is what shares are for that nobody measures. */
+static void set_paces(struct job *job, const struct deal_worker *workers)
 {
+    struct simulate_pace *pace = job->shares.pace;
+    double slowest = INFINITY;
+
+    for (int w = 0; w < job->nworkers; w++) {
+        pace[w].share = (double)job->samples[w] / job->samples[0];
+        pace[w].speed =
+            job->samples[w] / (workers ? deal_seconds(&workers[w], job->samples[w]) : 1);
+        slowest = fmin(slowest, pace[w].speed);
+    }
     for (int w = 0; w < job->nworkers; w++)
-        job->samples[w] = (int)share[w];
+        pace[w].speed /= slowest;
+    job->shares.images_per_s = workers ? slowest : 0;
 }
 
 /* With --reproducible a worker's share is a number of passes, and no other batch. */
-static void cut_passes(struct job *job)
+static void take_shares(struct job *job, const struct deal_worker *workers)
 {
     if (job->options->reproducible)
         job->iter_size = job->samples[job->worker ? job->rank : 0] / job->batch;
+    set_paces(job, workers);
 }
 
 int balance_deal(struct job *job, int64_t turn)
 {
-    int64_t *share = alloc_array((size_t)job->nworkers, sizeof *share, "the shares of a batch");
-    int status = share ? OWN(job->owner, job->samples, job->nworkers, "the shares of a batch") : -1;
+    int status =
+        error_status(OWN(job->owner, job->samples, job->nworkers, "the shares of a batch") ||
+                     OWN(job->owner, job->shares.pace, job->nworkers, "the shares of a batch") ||
+                     OWN(job->owner, job->shares.room, job->nworkers, "the shares of a batch") ||
+                     OWN(job->owner, job->shares.next, job->nworkers, "the shares of a batch"));
 
     if (!status && gives_parts(job)) {
         status = deal_by_parts(job, job->options->balance, turn);
@@ -162,14 +182,12 @@ int balance_deal(struct job *job, int64_t turn)
                            units_count(job->nworkers, "worker").text, turn / grain_of(job),
                            job->options->reproducible ? "grains" : "samples of a pass");
     } else if (!status) {
-        job->shares.kept = read_saved(job, turn, share);
+        job->shares.kept = read_saved(job, turn);
         if (!job->shares.kept)
-            deal_evenly(job, turn, share);
-        take_shares(job, share);
+            deal_evenly(job, turn);
     }
     if (!status)
-        cut_passes(job);
-    free(share);
+        take_shares(job, NULL);
     return status;
 }
 
@@ -233,26 +251,33 @@ static int time_passes(const struct job *job, struct compute *compute, int batch
 
 /* Samples for which `bytes` of memory are enough, `apart` of which are needed for what does not
  * grow with samples. */
-static int64_t count_room(const struct compute *compute, double bytes, double apart,
-                          double sample_bytes)
+static int count_room(double bytes, double apart, double sample_bytes)
 {
     double room = (bytes - apart) / sample_bytes;
 
-    if (bytes <= 0 || sample_bytes <= 0 || compute->engine.i->own_memory || room > INT32_MAX)
+    if (bytes <= 0 || sample_bytes <= 0 || room > INT32_MAX)
         return INT32_MAX;
-    return room > 1 ? (int64_t)room : 1;
+    return room > 1 ? (int)room : 1;
 }
 
-static double free_bytes(const struct job *job)
+/* This rank's part of what is free where its net is; 0: that is not known. */
+static double free_bytes(const struct job *job, const struct compute *compute)
 {
-    return (double)machine_free_memory() / job->topology.local_ranks;
+    const struct engine *engine = &compute->engine;
+    int sharers = job->topology.local_ranks;
+
+    if (!engine->i->own_memory)
+        return (double)machine_free_memory() / sharers;
+    return engine->i->room
+               ? (double)engine->i->room(engine->context) / (job->options->share_gpu ? sharers : 1)
+               : 0;
 }
 
 /* What a worker measures. */
 struct trial {
     double seconds;      /* of a pass of an equal share */
     double half_seconds; /* of half as many samples; 0: there is no half */
-    int64_t most;        /* samples that the worker has memory for */
+    int most;            /* samples that the worker has memory for */
 };
 
 /* Of two batches, since some of a pass takes as long for one sample as for many: products with few
@@ -262,12 +287,12 @@ static int measure(const struct job *job, struct compute *compute, struct trial 
     bool grains = job->options->reproducible; /* then more samples are more passes */
     int batch = grains ? job->batch : job->samples[0], half = grains ? 0 : batch / 2;
     double params = (double)compute->net->elems * sizeof(float) * (2 + job->rule.nhistory);
-    double left = free_bytes(job), bytes = 0;
+    double left = free_bytes(job, compute), bytes = 0;
 
     cores_enter_team(&job->cores, job->threads);
     if (time_passes(job, compute, batch, &out->seconds, &bytes))
         return -1;
-    out->most = count_room(compute, left, params, bytes);
+    out->most = count_room(left, params, bytes);
     return half > 0 ? time_passes(job, compute, half, &out->half_seconds, &bytes) : 0;
 }
 
@@ -308,26 +333,24 @@ static int judge_trials(const struct job *job, const struct trial *trials,
     return 0;
 }
 
-static double slowest(const struct job *job, const struct deal_worker *workers,
-                      const int64_t *share)
+static double slowest(const struct job *job, const struct deal_worker *workers, const int *share)
 {
     double most = 0;
 
     for (int w = 0; w < job->nworkers; w++)
-        most =
-            deal_seconds(&workers[w], share[w]) > most ? deal_seconds(&workers[w], share[w]) : most;
+        most = fmax(most, deal_seconds(&workers[w], share[w]));
     return most;
 }
 
-static void say_dealt(const struct job *job, const struct deal_worker *workers,
-                      const int64_t *share, double equal, double dealt)
+static void say_dealt(const struct job *job, const struct deal_worker *workers, const int *share,
+                      double equal, double dealt)
 {
     struct strbuf text = {.data = NULL};
 
     for (int w = 0; w < job->nworkers; w++)
-        strbuf_printf(&text, "%s%s (rank %d) %" PRId64 " at %.1f images/s", w > 0 ? ", " : "",
+        strbuf_printf(&text, "%s%s (rank %d) %d at %.1f images/s", w > 0 ? ", " : "",
                       job->topology.host[w], w, share[w],
-                      (double)share[w] / deal_seconds(&workers[w], share[w]));
+                      share[w] / deal_seconds(&workers[w], share[w]));
     LOG_INFO(job->log,
              "Balance: of %" PRId64 " samples a pass %s; computing takes %s, and %s with equal "
              "shares",
@@ -335,32 +358,29 @@ static void say_dealt(const struct job *job, const struct deal_worker *workers,
     strbuf_free(&text);
 }
 
-static bool have_room(const struct job *job, const struct deal_worker *workers,
-                      const int64_t *share)
+static bool have_room(const struct job *job, const struct deal_worker *workers)
 {
     bool room = true;
 
     for (int w = 0; w < job->nworkers; w++)
-        room = room && share[w] <= workers[w].most;
+        room = room && job->samples[w] <= workers[w].most;
     return room;
 }
 
-/* Rank 0's. workers: an element for each worker; share: two. */
+/* Rank 0's, whose shares are even. workers, share: an element for each worker. */
 static int deal_by_speed(struct job *job, const struct trial *trials, struct deal_worker *workers,
-                         int64_t *share)
+                         int *share)
 {
-    int64_t *even = share + job->nworkers;
     double equal, dealt;
 
-    deal_evenly(job, job->turn, even);
     if (judge_trials(job, trials, workers))
         return -1;
     if (deal_samples(workers, job->nworkers, job->turn, grain_of(job), share))
         return error_context("--balance");
-    equal = slowest(job, workers, even);
+    equal = slowest(job, workers, job->samples);
     dealt = slowest(job, workers, share);
-    if (dealt > equal * (1 - WORTH_IT) && have_room(job, workers, even)) {
-        memcpy(share, even, (size_t)job->nworkers * sizeof *share);
+    if (dealt > equal * (1 - WORTH_IT) && have_room(job, workers)) {
+        memcpy(share, job->samples, (size_t)job->nworkers * sizeof *share);
         dealt = equal;
     }
     say_dealt(job, workers, share, equal, dealt);
@@ -371,11 +391,10 @@ int balance_measure_all(struct job *job, struct compute *compute, bool *dealt)
 {
     MPI_Comm world = job->world;
     size_t n = (size_t)job->nworkers;
-    int64_t *share = NULL;
     struct deal_worker *workers = NULL;
     struct trial mine = {.most = 0};
     void *all = NULL;
-    int status;
+    int *share = NULL, status;
 
     *dealt = job->options->balance && !gives_parts(job) && !job->shares.kept && job->nworkers > 1;
     if (job->shares.kept)
@@ -386,18 +405,22 @@ int balance_measure_all(struct job *job, struct compute *compute, bool *dealt)
         LOG_INFO(job->log, "Balance: the run had other hosts or another batch; its shares are "
                            "dealt again");
     watchdog_step("measuring the speed of workers");
-    share = alloc_array(2 * n, sizeof *share, "the shares of a batch");
+    share = alloc_array(n, sizeof *share, "the shares of a batch");
     workers = alloc_array(n, sizeof *workers, "the speed of workers");
     status = error_agree(world, share && workers ? 0 : -1) ||
              error_agree(world, job->worker ? measure(job, compute, &mine) : 0) ||
              agree_gather(world, &mine, sizeof mine, "the speed of workers", &all) ||
              error_agree(world, job->rank == 0 ? deal_by_speed(job, all, workers, share) : 0) ||
-             agree_share(world, share, n * sizeof *share);
+             agree_share(world, share, n * sizeof *share) ||
+             agree_share(world, workers, n * sizeof *workers);
     watchdog_step("building the nets");
     cores_enter(&job->cores, CORES_ALL);
     if (!status) {
-        take_shares(job, share);
-        cut_passes(job);
+        bool even = !memcmp(job->samples, share, n * sizeof *share); /* then all are alike */
+        memcpy(job->samples, share, n * sizeof *share);
+        take_shares(job, even ? NULL : workers);
+        for (size_t w = 0; w < n; w++)
+            job->shares.room[w] = workers[w].most;
     }
     free(all);
     free(workers);
@@ -411,31 +434,27 @@ int balance_measure_all(struct job *job, struct compute *compute, bool *dealt)
 
 int balance_find_room_all(struct job *job, const struct compute *compute)
 {
-    int64_t mine = 0;
+    int mine = 0;
     void *all = NULL;
-    int status;
 
     if (!job_follows(job))
         return 0;
     if (job->worker)
-        mine = job->samples[job->rank] +
-               count_room(compute, free_bytes(job), 0,
+        mine = count_room(free_bytes(job, compute), 0,
                           (double)net_memory_plan(compute->net)->bytes / job->batch);
     if (agree_gather(job->world, &mine, sizeof mine, "the memory of workers", &all))
         return -1;
-    status = job->rank == 0 && (OWN(job->owner, job->shares.room, job->nworkers, "shares") ||
-                                OWN(job->owner, job->shares.next, job->nworkers, "shares"));
-    for (int w = 0; job->rank == 0 && w < job->nworkers && !status; w++) {
-        int64_t room = ((const int64_t *)all)[w];
-        job->shares.room[w] = room < INT32_MAX ? (int)room : INT32_MAX;
+    for (int w = 0; job->rank == 0 && w < job->nworkers; w++) {
+        int more = ((const int *)all)[w];
+        job->shares.room[w] =
+            INT32_MAX - more > job->samples[w] ? job->samples[w] + more : INT32_MAX;
     }
     free(all);
-    return error_agree(job->world, error_status(status));
+    return 0;
 }
 
-/* workers, share: an element for each worker. */
-static bool deal_by_paces(struct job *job, const double *seconds, struct deal_worker *workers,
-                          int64_t *share)
+/* workers: an element for each worker. */
+static bool deal_by_paces(struct job *job, const double *seconds, struct deal_worker *workers)
 {
     struct shares *shares = &job->shares;
 
@@ -445,25 +464,21 @@ static bool deal_by_paces(struct job *job, const double *seconds, struct deal_wo
             return false;
         workers[w] = (struct deal_worker){.samples_per_s = job->samples[w] / seconds[w],
                                           .most = shares->room[w]};
-        shares->now = seconds[w] > shares->now ? seconds[w] : shares->now;
+        shares->now = fmax(shares->now, seconds[w]);
     }
-    if (deal_samples(workers, job->nworkers, job->turn, grain_of(job), share))
+    if (deal_samples(workers, job->nworkers, job->turn, grain_of(job), shares->next))
         return false; /* for want of memory */
-    shares->then = slowest(job, workers, share);
-    for (int w = 0; w < job->nworkers; w++)
-        shares->next[w] = (int)share[w];
+    shares->then = slowest(job, workers, shares->next);
     return shares->then <= shares->now * (1 - WORTH_A_START);
 }
 
 bool balance_is_worth(struct job *job, const double *seconds)
 {
-    size_t n = (size_t)job->nworkers;
-    struct deal_worker *workers = alloc_array(n, sizeof *workers, "the speed of workers");
-    int64_t *share = alloc_array(n, sizeof *share, "the shares of a batch");
-    bool worth = workers && share && deal_by_paces(job, seconds, workers, share);
+    struct deal_worker *workers =
+        alloc_array((size_t)job->nworkers, sizeof *workers, "the speed of workers");
+    bool worth = workers && deal_by_paces(job, seconds, workers);
 
     free(workers);
-    free(share);
     return worth;
 }
 

@@ -253,6 +253,8 @@ int compute_open_engine_all(struct compute *compute, const struct job *job, stru
     options.dilate = o->exchange.dilate;
     options.device = job->topology.local_rank;
     options.passes = job->iter_size;
+    if (o->reproducible && o->balance && !*o->balance) /* any of them may become this worker's */
+        options.passes = (int)job_grains(job);
     options.steady = job->options->reproducible;
     /* a dedicated server multiplies factors at most: it leaves GPUs to the workers, and need not
      * have their products */

@@ -43,9 +43,12 @@ struct job {
     struct shares {        /* likewise, balance.c's alone */
         const char *saved; /* of the run that is resumed, before its plan; NULL: none. Borrowed */
         bool kept;         /* they hold on */
-        /* rank 0, where job_follows: per worker, samples of a pass that it has memory for, and
-         * those that it is to have from the next start on; seconds of the slowest one's pass now
-         * and then */
+        struct simulate_pace *pace; /* per worker, beside rank 0's passes at the slowest's speed:
+                                       whose products the cluster's figures are of */
+        double images_per_s;        /* of the slowest; 0: not measured, or all are alike */
+        /* per worker, samples of a pass that it has memory for, once they are measured; and, on
+         * rank 0 where job_follows, those that it is to have from the next start on; seconds of
+         * the slowest one's pass now and then */
         int *room, *next;
         double now, then;
     } shares;

@@ -2,8 +2,11 @@
 #include "train/net_exchange.h"
 
 #include "forecast/layer_times.h"
+#include "train/balance.h"
 #include "util/agree.h"
 #include "util/alloc.h"
+#include "util/strbuf.h"
+#include "util/units.h"
 
 #include <stdlib.h>
 
@@ -47,6 +50,8 @@ static int find_work(void *context, struct cost_cluster *cluster, struct layer_t
         return -1;
     if (job->blank)
         cluster->device_Bps = 0; /* the profile's device copies, its stand-in does not */
+    if (job->shares.images_per_s > 0)
+        layer_times_stretch(out, job->batch / job->shares.images_per_s);
     layer_times_repeat(out, job->iter_size);
     return 0;
 }
@@ -63,6 +68,7 @@ int net_exchange_form_all(struct net_exchange *mine, const struct job *job, stru
         .reproducible = o->reproducible,
         .unlike = o->reproducible && job->samples,
         .dry_run = o->dry_run,
+        .paces = job->shares.pace,
         .no_team = o->share_gpu ? "with --tune=share-gpu ranks may compute on one GPU, and NCCL "
                                   "needs one for each"
                                 : NULL,
@@ -72,20 +78,59 @@ int net_exchange_form_all(struct net_exchange *mine, const struct job *job, stru
         .find_work = find_work};
 
     *mine = (struct net_exchange){.job = job, .compute = compute};
-    if (exchange_form_all(out, &o->exchange, &member, saved_plan, compute->net->elems))
+    return exchange_form_all(out, &o->exchange, &member, saved_plan, compute->net->elems);
+}
+
+void net_exchange_share_memory(struct net_exchange *mine, const struct exchange *exchange)
+{
+    struct node *node = exchange->node;
+
+    if (node_shares_memory(node))
+        net_use_arenas(mine->compute->net, node->values, node_grads(node, node->rank),
+                       node->rank == 0);
+}
+
+static struct exchange_net net_of(const struct net_exchange *mine)
+{
+    const struct net *net = mine->compute->net;
+
+    return (struct exchange_net){.groups = net->groups,
+                                 .ngroups = net->ngroups,
+                                 .iter_size = mine->job->iter_size,
+                                 .parts = mine->job->samples,
+                                 .batch = mine->job->batch};
+}
+
+int net_exchange_deal_all(struct net_exchange *mine, struct exchange *exchange, bool *dealt)
+{
+    const struct job *job = mine->job;
+    const struct exchange_net all = net_of(mine);
+    struct exchange_deal shares = {
+        .share = job->samples, .pace = job->shares.pace, .most = job->shares.room};
+    struct strbuf text = {.data = NULL};
+
+    if (job->options->reproducible) /* no scheme of whole gradients adds anything */
+        return 0;
+    if (exchange_deal_all(exchange, &all, &shares))
         return -1;
-    if (node_shares_memory(out->node))
-        net_use_arenas(compute->net, out->node->values, node_grads(out->node, out->node->rank),
-                       out->node->rank == 0);
+    for (int w = job->nworkers - 1; w >= 0; w--) /* beside rank 0's new passes */
+        shares.pace[w].share /= shares.pace->share;
+    *dealt = shares.after < shares.before;
+    balance_describe(job, &text);
+    if (*dealt)
+        LOG_INFO(job->log,
+                 "Balance: with what the schemes add to the passes, %s; by the model an iteration "
+                 "takes %s instead of %s",
+                 strbuf_text(&text), units_seconds(shares.after).text,
+                 units_seconds(shares.before).text);
+    strbuf_free(&text);
     return 0;
 }
 
 int net_exchange_plan_all(struct net_exchange *mine, struct exchange *exchange)
 {
-    const struct net *net = mine->compute->net;
     const struct job *job = mine->job;
-    struct exchange_net all = {net->groups, net->ngroups, job->iter_size, NULL, NULL};
-    struct group *groups = NULL;
+    struct exchange_net all = net_of(mine);
     int *grains = NULL;
     int status = 0;
 
@@ -94,19 +139,10 @@ int net_exchange_plan_all(struct net_exchange *mine, struct exchange *exchange)
         for (int w = 0; w < job->nworkers && !status; w++)
             grains[w] = job->samples[w] / job->batch;
         all.grains = grains;
+        all.parts = NULL;
         all.iter_size = (int)(job_grains(job) / job->nworkers);
-    } else if (job->samples) { /* the same for all ranks: the rows of a sample */
-        all.parts = job->samples;
-        status = ALLOC(groups, net->ngroups, "groups");
-        for (int g = 0; g < net->ngroups && !status; g++) {
-            groups[g] = net->groups[g];
-            groups[g].factorable &= groups[g].k % job->batch == 0;
-            groups[g].k /= job->batch;
-        }
-        all.groups = groups;
     }
     status = error_agree(job->world, status) || exchange_plan_all(exchange, &all);
-    free(groups);
     free(grains);
     return error_status(status);
 }

@@ -19,6 +19,13 @@ struct net_exchange {
 int net_exchange_form_all(struct net_exchange *mine, const struct job *job, struct compute *compute,
                           const char *saved_plan, struct exchange *out);
 
+/* After balance_measure_all: the exchange's costs may deal the samples anew (exchange_deal_all),
+ * which sets *dealt: then the caller makes the nets again. */
+int net_exchange_deal_all(struct net_exchange *mine, struct exchange *exchange, bool *dealt);
+
+/* A node's ranks have their arenas in the memory that they share; before net_build. */
+void net_exchange_share_memory(struct net_exchange *mine, const struct exchange *exchange);
+
 /* Chooses schemes and makes the plan; nets and engine must be there. */
 int net_exchange_plan_all(struct net_exchange *mine, struct exchange *exchange);
 

@@ -71,18 +71,28 @@ static int create_nets(struct trainer *t)
                         result_open_trace(&t->job, &t->output.trace) || make_nets(t));
 }
 
-/* Nets of the shares that workers are dealt by their speed take the place of those there are. */
-static int balance_all(struct trainer *t)
+/* Nets of the shares that workers are dealt take the place of those there are. */
+static int remake_nets(struct trainer *t)
 {
-    bool dealt;
-
-    if (balance_measure_all(&t->job, &t->compute, &dealt))
-        return -1;
-    if (!dealt)
-        return 0;
     compute_close(&t->compute, &t->job);
     t->compute = (struct compute){.engine = t->compute.engine};
     return error_agree(t->job.world, make_nets(t));
+}
+
+/* Forms the exchange; before, shares are dealt by speed, and then anew by the exchange's costs. */
+static int form_all(struct trainer *t)
+{
+    bool dealt, anew = false;
+
+    if (balance_measure_all(&t->job, &t->compute, &dealt) || (dealt && remake_nets(t)) ||
+        net_exchange_form_all(&t->net_exchange, &t->job, &t->compute,
+                              balance_skip_saved(t->run.saved_plan), &t->exchange) ||
+        (dealt && net_exchange_deal_all(&t->net_exchange, &t->exchange, &anew)))
+        return -1;
+    if (anew && remake_nets(t))
+        return -1;
+    net_exchange_share_memory(&t->net_exchange, &t->exchange);
+    return 0;
 }
 
 /* Whether the run can be kept, trains the same as the one that was found, and is not at its end. */
@@ -244,9 +254,7 @@ static int set_up(struct trainer *t)
         return -1;
     watchdog_step("building the nets");
     if (compute_open_engine_all(&t->compute, &t->job, &t->setup->places) ||
-        error_agree(world, check_limits(t)) || balance_all(t) ||
-        net_exchange_form_all(&t->net_exchange, &t->job, &t->compute,
-                              balance_skip_saved(t->run.saved_plan), &t->exchange) ||
+        error_agree(world, check_limits(t)) || form_all(t) ||
         compute_build_all(&t->compute, &t->job, t->setup->memory_limit) ||
         balance_find_room_all(&t->job, &t->compute))
         return -1;

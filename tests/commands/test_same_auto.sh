@@ -116,4 +116,24 @@ grep -q 'nothing is sent' plan.json || grep -q '"bytes_sent": 0\b' plan.json || 
 printf 'net: "%s/net.prototxt"\nbase_lr: 0.01\nlr_policy: "fixed"\nmax_iter: 1\n' "$folder" >real.prototxt
 "$POSEIDON_MPIRUN" 4 "$POSEIDON" train --solver=real.prototxt --dry-run >dry 2>said || fail "train: $(head -n 1 said)"
 grep -q '^plan .*share' dry || fail "train sends something: $(grep ^plan dry)"
+
+# Workers of unlike speed and shares to match, each on a machine of its own: the same choice, and the same seconds by every scheme.
+for link in 0.02e9 0.4e9; do
+    sed "s/^ranks_per_node.*/ranks_per_node = 1/; s/^\(link\|local\)_bytes.*/\1_bytes_per_second = $link/" before >cluster
+    for passes in 2 4; do
+        sed "s/max_iter.*/max_iter: 1 iter_size: $passes/" real.prototxt >passes.prototxt
+        "$POSEIDON" plan --model=net.prototxt --nodes=4 --speeds=4,1,2,1 --balance --iter-size="$passes" --cluster-file=cluster --json \
+            >plan.json 2>said || fail "plan: $(cat said)"
+        LD_PRELOAD=$abs_top_builddir/tests/mpi/apart.so "$POSEIDON_MPIRUN" 4 "$POSEIDON" train --solver=passes.prototxt --dry-run \
+            --balance=4,1,2,1 --cluster-file=cluster >dry 2>said || fail "train: $(head -n 1 said)"
+        same 'shares: what schemes add to these passes changes none' '[16,4,8,4]' "$(tr -d ' \n' <plan.json | sed 's/.*"shares":\(\[[^]]*\]\).*/\1/')"
+        same "link $link, iter_size $passes: ways of unlike workers" "$(sed -n 's/^ *"schemes": "\(.*\)",/\1/p' plan.json | sed 's/, /\n/g' | plain)" \
+            "$(sed -n 's/^plan  *//p' dry | grep -o '[0-9]* layers* by [^,]*' | sed 's/ layers* by//' | plain)"
+        sed -n '/"seconds_by_comm"/,/}/p' plan.json | sed -n 's/^ *"\([a-z]*\)": \([0-9].*[0-9]\).*/\1 \2/p' >planned
+        sed -n 's/.*Simulated time of an iteration by --comm: //p' said | sed 's/ (taken)//g; s/, /\n/g' |
+            awk '{ print $1, $2 * ($3 == "s" ? 1 : 0.001) }' >played
+        awk 'NR == FNR { of[$1] = $2; next } $1 in of { n++; if ((of[$1] / $2 - 1) ^ 2 > 1e-4) bad = 1 } END { exit bad || n < 4 }' planned played ||
+            fail "link $link, iter_size $passes: seconds of unlike workers: planned $(paste -sd' ' planned), played $(paste -sd' ' played)"
+    done
+done
 finish

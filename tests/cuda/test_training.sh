@@ -185,4 +185,12 @@ loss 1 "$emulated" train --solver=plain.prototxt --engine=cuda --batch="$batch" 
 POSEIDON_EMULATED_GPUS=0
 export POSEIDON_EMULATED_GPUS
 refused 'shows no GPU' 1 "$emulated" train --solver=plain.prototxt --engine=cuda
+unset POSEIDON_EMULATED_GPUS POSEIDON_EMULATED_BYTES
+# --balance asks a GPU how much memory it has left: of 32 samples of an equal share, 1.1 MiB, its half of 2 MB has no room for 28
+# shellcheck disable=SC2016 # every rank expands it
+"$POSEIDON_MPIRUN" 2 sh -c '[ "$OMPI_COMM_WORLD_RANK" != 1 ] || export POSEIDON_EMULATED_BYTES=2000000; exec "$0" "$@"' \
+    "$emulated" train --engine=cuda --tune=share-gpu --threads=1 --tune=ps-update=host --solver=plain.prototxt --global-batch=64 \
+    --balance=once --max-iter=1 --force >log 2>&1 || { cat log; fail 'a GPU with little memory'; }
+small=$(sed -n 's/.*Balance: of 64 samples .*(rank 1) \([0-9]*\) at.*/\1/p' log)
+[ "${small:-64}" -lt 28 ] || fail "a GPU with little memory: $(grep Balance log)"
 finish

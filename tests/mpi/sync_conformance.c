@@ -340,6 +340,7 @@ static void run(const struct conformance *c)
     for (int w = 0; w < workers; w++)
         parts[w] = 1 + (w + (int)c->parts - 1) % (int)c->parts;
     options.parts = parts;
+    options.batch = 1;
     conformance_net_make(&net, large ? 20000 : 300, c->frozen);
     conformance_feedback(c->staleness > 0 ? 0 : 0.1f);
     if (c->node > 0) {

@@ -111,6 +111,20 @@ found=$(shares dealt.json) mine=${found%,*} other=${found#*,}
 [ $((mine + other)) = 64 ] && [ "$other" -le 20 ] || fail "by speed: shares $found"
 grep -q "Balance: of 64 samples a pass .*rank 1) $other at .* images/s; computing takes .* with equal shares" dealt.log ||
     fail "by speed: $(grep Balance dealt.log)"
+# what rebuilding gradients takes a slow worker is dealt by, too, where the player sees it; auto then chooses by these shares
+sed 's/^gemm_flops.*/gemm_flops = 1e9/; s/^ranks_per_node.*/ranks_per_node = 2/; s/^\(link\|local\)_bytes.*/\1_bytes_per_second = 1e7/' \
+    slow.cluster >weak.cluster
+slowed anew 2 --global-batch=64 --balance=once --hierarchy=off --cluster-file=weak.cluster --max-iter=1 --snapshot-prefix="$work/anew"
+after=$(sed -n 's/.*Balance: with what the schemes add to the passes, workers of (6[0-9] + [0-9]); by the model an iteration takes \(.*\) instead of .*/\1/p' anew.log)
+if ! grep -q 'rank 1) [2-9] at' anew.log; then
+    echo "by the schemes: nothing to see: $(grep Balance anew.log)"
+elif [ -z "$after" ] || ! grep -q "Simulated time of an iteration by --comm: .* $after (taken)" anew.log; then
+    fail "by the schemes: $(grep 'Balance\|Simulated' anew.log)"
+fi
+# grains by speed: a worker may have more of them than an equal share, and the bits are those of one rank
+slowed grains 3 --seed=3 --reproducible --global-batch=64 --balance=once --max-iter=2 --snapshot-prefix="$work/grains"
+slowed whole 1 --seed=3 --reproducible --global-batch=64 --max-iter=2 --snapshot-prefix="$work/whole"
+same 'dealt grains: the bits' "$(hash_of whole.json)" "$(hash_of grains.json)"
 rm slow
 slowed resumed 2 --balance --run=kept --resume
 same 'resumed: shares' "$found" "$(shares resumed.json)"

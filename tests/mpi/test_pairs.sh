@@ -2,6 +2,10 @@
 # Options that do not go together, each pair of them: refused before training by one message of one rank, which names both.
 . "$abs_top_srcdir/tests/mpi/common.sh"
 make_solver solver.prototxt 'max_iter: 2' 'snapshot_after_train: false' 'display: 1'
+sed "s|source: \".*/\([^\"]*\)\"|source: \"$work/own\" shared_file_system: false|" net.prototxt >own.prototxt
+for rank in 0 1; do
+    ln -s "$(sed -n 's/.*source: "\([^"]*\)".*/\1/p' net.prototxt | head -n 1)" own_$rank
+done
 
 # Lines: MESSAGE | OPTIONS. Four at a time: most of it is start and end.
 cat >pairs <<'END'
@@ -20,6 +24,9 @@ to finetune but not both | --snapshot=x.solverstate --weights=x.caffemodel
 --engine=replay computes nothing and trains nothing: --on-nan does not apply | --engine=replay --on-nan=skip
 --engine=replay computes nothing and trains nothing: --tune=check-sync does not apply | --engine=replay --tune=check-sync=1
 --engine=replay computes nothing and trains nothing: --shuffle does not apply | --engine=replay --shuffle
+--engine=replay computes nothing and trains nothing: --balance does not apply | --engine=replay --balance=3,1
+--engine=replay computes nothing and trains nothing: --tune=balance-pause does not apply | --engine=replay --tune=balance-pause=1s
+--engine=replay computes nothing and trains nothing: --sync-bn does not apply | --engine=replay --sync-bn
 --engine=replay computes nothing and trains nothing: --csv does not apply | --engine=replay --csv=c.csv
 --engine=replay computes nothing and trains nothing: --tensorboard does not apply | --engine=replay --tensorboard=d
 --engine=replay computes nothing and trains nothing: --math does not apply | --engine=replay --math=bf16
@@ -138,6 +145,7 @@ lr_policy "plateau" .* with --drop-stragglers | --drop-stragglers=1 --set lr_pol
 --balance: 2 workers cannot share 1 samples of a pass: each needs one | --balance --global-batch=1
 --balance deals one batch to all workers: not with --drop-stragglers | --balance=3,1 --drop-stragglers=1
 --balance deals one batch to all workers: not with --comm=none | --balance=3,1 --comm=none
+--balance deals the samples of one order to all workers: not with shared_file_system: false | --balance=3,1 --set net=own.prototxt
 local_lr_auto measures pieces .* with --reproducible | --reproducible --global-batch=8 --set local_lr_auto=true
 lr_policy "plateau" .* with --servers | --servers=1 --set lr_policy=plateau --set plateau_winsize=2
 END

@@ -28,8 +28,8 @@ START_TEST(no_deal_ends_earlier)
 {
     struct rng rng = rng_make(1, RNG_DUMMY, 0, (uint64_t)_i);
     struct deal_worker workers[MOST_WORKERS];
-    int64_t share[MOST_WORKERS], sum = 0, grain = 1 + rng_below(&rng, 0, 3),
-                                 grains = 1 + rng_below(&rng, 1, 14);
+    int64_t sum = 0, grain = 1 + rng_below(&rng, 0, 3), grains = 1 + rng_below(&rng, 1, 14);
+    int share[MOST_WORKERS];
     int n = 1 + (int)rng_below(&rng, 2, MOST_WORKERS);
     double end = 0, best;
 
@@ -37,7 +37,7 @@ START_TEST(no_deal_ends_earlier)
         workers[i] = (struct deal_worker){
             .samples_per_s = 0.25 * (1 + rng_below(&rng, 3 + 3 * (uint64_t)i, 8)),
             .pass_s = rng_below(&rng, 4 + 3 * (uint64_t)i, 4),
-            .most = 1 + rng_below(&rng, 5 + 3 * (uint64_t)i, 30),
+            .most = 1 + (int)rng_below(&rng, 5 + 3 * (uint64_t)i, 30),
         };
     best = best_end(workers, n, grains, grain);
     if (isinf(best)) {
@@ -58,7 +58,7 @@ END_TEST
 START_TEST(equal_workers_share_equally_and_the_first_have_what_is_left)
 {
     struct deal_worker workers[4];
-    int64_t share[4];
+    int share[4];
 
     for (int i = 0; i < 4; i++)
         workers[i] = (struct deal_worker){.samples_per_s = 3, .pass_s = 0.1, .most = 100};
@@ -74,7 +74,7 @@ END_TEST
 START_TEST(a_worker_of_half_the_speed_has_half_the_samples)
 {
     static const struct deal_worker workers[] = {{2, 0, 1000}, {2, 0, 1000}, {1, 0, 1000}};
-    int64_t share[3];
+    int share[3];
 
     ck_assert_int_eq(deal_samples(workers, 3, 320, 1, share), 0);
     ck_assert_int_eq(share[0], 128);
@@ -88,7 +88,7 @@ START_TEST(many_samples_are_dealt_to_many_workers)
 {
     enum { N = 1024, EACH = 1024 };
     static struct deal_worker workers[N];
-    static int64_t share[N];
+    static int share[N];
 
     for (int i = 0; i < N; i++)
         workers[i] = (struct deal_worker){.samples_per_s = i % 2 ? 1 : 3, .most = 2 * EACH};
@@ -115,7 +115,7 @@ START_TEST(what_cannot_be_dealt_is_refused)
 {
     static const struct deal_worker workers[] = {{1, 0, 10}, {1, 0, 6}, {1, 0, 5}};
     const struct refused *row = &refused[_i];
-    int64_t share[3];
+    int share[3];
 
     ck_assert_int_ne(deal_samples(workers, row->n, row->samples, row->grain, share), 0);
     ck_assert_str_eq(error_text(), row->text);

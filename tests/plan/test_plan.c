@@ -182,6 +182,7 @@ START_TEST(workers_of_unlike_shares_send_unlike_rows)
                                    .comm = {COMM_SCHEME, &scheme_sfb},
                                    .nranks = 3,
                                    .parts = parts,
+                                   .batch = 1,
                                    .sizes.chunk = 1 << 20,
                                    .iter_size = 2};
     const uint64_t row = (50 + 4099) * sizeof(float);
