@@ -26,7 +26,8 @@ static const struct shape_case shapes[] = {
     {2, 64, 7, 96, 3, 1, 1, 1, false},    {2, 20, 13, 50, 5, 1, 0, 1, false},
     {2, 32, 9, 32, 3, 2, 1, 32, false},   {1, 6, 8, 5, 4, 2, 1, 1, true},
     {32, 512, 1, 100, 0, 1, 0, 1, false}, {3, 77, 1, 10, 0, 1, 0, 1, false},
-    {8, 528, 1, 96, 0, 1, 0, 1, false},
+    {8, 528, 1, 96, 0, 1, 0, 1, false},   {2, 24, 50, 40, 3, 1, 1, 1, false},
+    {2, 80, 40, 48, 2, 1, 1, 2, false},
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes, PLACES = 400 };
 
@@ -45,7 +46,7 @@ struct values {
     const struct shape_case *s;
     int64_t size, k; /* of the top; of the window */
     size_t nx, nw, ny;
-    float *x, *w, *dy, *y, *dx, *dw;
+    float *x, *w, *dy, *y, *dx, *dw, *db; /* db: of a convolution's biases, which are 0 */
 };
 
 static void values_make(const struct shape_case *s, struct values *v)
@@ -60,11 +61,12 @@ static void values_make(const struct shape_case *s, struct values *v)
     v->x = draw_values(v->nx, 21, 0), v->w = draw_values(v->nw, 21, 1);
     v->dy = draw_values(v->ny, 21, 2), v->y = draw_values(v->ny, 21, 3);
     v->dx = draw_values(v->nx, 21, 4), v->dw = draw_values(v->nw, 21, 5);
+    v->db = draw_values((size_t)s->o, 21, 6);
 }
 
 static void values_free(struct values *v)
 {
-    free(v->x), free(v->w), free(v->dy), free(v->y), free(v->dx), free(v->dw);
+    free(v->x), free(v->w), free(v->dy), free(v->y), free(v->dx), free(v->dw), free(v->db);
 }
 
 static void run(struct values *v, bool floats)
@@ -72,6 +74,7 @@ static void run(struct values *v, bool floats)
     const struct engine_options options = {
         .threads = 2, .math = MATH_BF16, .float_products = floats};
     const struct shape_case *s = v->s;
+    const bool biased = s->window && !s->turned;
     struct engine engine;
     struct rig rig;
 
@@ -82,7 +85,8 @@ static void run(struct values *v, bool floats)
                                              .stride = {s->stride, s->stride},
                                              .pad = {s->pad, s->pad},
                                              .dilation = {1, 1},
-                                             .group = s->group};
+                                             .group = s->group,
+                                             .bias = biased};
     else
         rig.args.u.inner_product = (struct inner_product_args){.axis = 1};
     rig_bottom(&rig, s->window ? 4 : 2, (int64_t[]){s->n, s->c, s->size, s->size});
@@ -90,6 +94,8 @@ static void run(struct values *v, bool floats)
     rig_param(
         &rig, s->window ? 4 : 2,
         (int64_t[]){s->turned ? s->c : s->o, (s->turned ? s->o : s->c) / s->group, v->k, v->k});
+    if (biased)
+        rig_param(&rig, 1, &s->o);
     rig.propagate[0] = true;
     ck_assert_msg(rig_create(&rig) == 0, "%s", error_text());
     ck_assert(rig_param_write(&rig, 0, v->w) == 0);
@@ -98,7 +104,8 @@ static void run(struct values *v, bool floats)
                   rig_read(&rig, &rig.tops[0]->value, v->y) == 0 &&
                   rig_write(&rig, &rig.tops[0]->grad, v->dy) == 0 && rig_backward(&rig) == 0 &&
                   rig_read(&rig, &rig.bottom[0].grad, v->dx) == 0 &&
-                  rig_param_read_grad(&rig, 0, v->dw) == 0);
+                  rig_param_read_grad(&rig, 0, v->dw) == 0 &&
+                  (!biased || rig_param_read_grad(&rig, 1, v->db) == 0));
     rig_finish(&rig);
     engine_close(&engine);
 }
@@ -168,6 +175,23 @@ static void check(const struct values *v, const char *what, enum sum which, cons
     }
 }
 
+/* A bias's gradient is a sum, of what was rounded or not. */
+static void check_biases(const struct values *v)
+{
+    const size_t pixels = (size_t)(v->size * v->size), outputs = (size_t)v->s->o;
+
+    for (size_t o = 0; o < outputs; o++) {
+        struct total total = {0, 0};
+
+        for (size_t i = 0; i < v->ny; i++)
+            if (i / pixels % outputs == o)
+                total.sum += (double)v->dy[i], total.size += fabs((double)v->dy[i]);
+        ck_assert_msg(fabs((double)v->db[o] - total.sum) <= 0x1p-10 * total.size,
+                      "bias %zu of case %d: %g, expected %g", o, (int)(v->s - shapes),
+                      (double)v->db[o], total.sum);
+    }
+}
+
 START_TEST(products_have_rounded_operands)
 {
     struct values v;
@@ -177,6 +201,8 @@ START_TEST(products_have_rounded_operands)
     check(&v, "weights' gradient", OF_W, v.dw, v.nw);
     check(&v, "bottom's gradient", OF_X, v.dx, v.nx);
     check(&v, "top", OF_Y, v.y, v.ny);
+    if (v.s->window && !v.s->turned)
+        check_biases(&v);
     values_free(&v);
 }
 END_TEST
