@@ -201,7 +201,6 @@ int exchange_deal_all(struct exchange *e, const struct exchange_net *net,
     status = exchange_measure_all(e) ||
              error_agree(world, e->member.topology->rank == 0 ? deal(e, net, shares) : 0) ||
              agree_share(world, shares->share, n * sizeof *shares->share) ||
-             agree_share(world, shares->pace, n * sizeof *shares->pace) ||
              agree_share(world, &shares->before, sizeof shares->before) ||
              agree_share(world, &shares->after, sizeof shares->after);
     return error_status(status);

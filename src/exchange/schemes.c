@@ -113,8 +113,6 @@ int exchange_choose(const struct exchange_options *o, const struct exchange_shap
     struct deal_worker *workers = NULL;
     struct choose_answer again = {.way = NULL};
 
-    if (deal)
-        set_shares(net, deal, n);
     if (choose(o, shape, net, cluster, how, out))
         return -1;
     if (!deal || n == 1)

@@ -26,7 +26,7 @@ struct exchange_cluster {
 /* Shares of the batch that may be dealt anew. Borrowed. */
 struct exchange_deal {
     int *share;                 /* per worker: exchange_net.parts, written */
-    struct simulate_pace *pace; /* cluster.play.paces, of which the shares are written */
+    struct simulate_pace *pace; /* cluster.play.paces, of these shares; written likewise */
     const int *most;            /* samples that each worker has memory for; NULL: any number */
     double before, after;       /* answers: seconds of an iteration with these shares and those */
 };

@@ -113,16 +113,17 @@ int net_exchange_deal_all(struct net_exchange *mine, struct exchange *exchange, 
         return 0;
     if (exchange_deal_all(exchange, &all, &shares))
         return -1;
-    for (int w = job->nworkers - 1; w >= 0; w--) /* beside rank 0's new passes */
-        shares.pace[w].share /= shares.pace->share;
     *dealt = shares.after < shares.before;
+    if (!*dealt)
+        return 0;
+    for (int w = 0; w < job->nworkers; w++) /* beside rank 0's new passes */
+        shares.pace[w].share = (double)job->samples[w] / job->samples[0];
     balance_describe(job, &text);
-    if (*dealt)
-        LOG_INFO(job->log,
-                 "Balance: with what the schemes add to the passes, %s; by the model an iteration "
-                 "takes %s instead of %s",
-                 strbuf_text(&text), units_seconds(shares.after).text,
-                 units_seconds(shares.before).text);
+    LOG_INFO(job->log,
+             "Balance: with what the schemes add to the passes, %s; by the model an iteration "
+             "takes %s instead of %s",
+             strbuf_text(&text), units_seconds(shares.after).text,
+             units_seconds(shares.before).text);
     strbuf_free(&text);
     return 0;
 }
