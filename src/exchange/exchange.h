@@ -66,8 +66,7 @@ int exchange_form_all(struct exchange *out, const struct exchange_options *optio
 int exchange_measure_all(struct exchange *exchange);
 
 /* Deals the batch anew where comm=auto, as it chooses, finds shares that are better (as
- * exchange_choose); not where the run that goes on has a plan. Of the paces rank 0's are written.
- */
+ * exchange_choose); not where the run that goes on has a plan. Only rank 0's paces are written. */
 int exchange_deal_all(struct exchange *exchange, const struct exchange_net *net,
                       struct exchange_deal *shares);
 

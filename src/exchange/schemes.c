@@ -80,10 +80,10 @@ static int choose(const struct exchange_options *o, const struct exchange_shape 
     return o->lossy.n > 0 ? error_context("%s=%s", exchange_word(o, "--lossy"), o->lossy.text) : -1;
 }
 
-static void set_shares(const struct exchange_net *net, const struct exchange_deal *deal, int n)
+void exchange_set_shares(struct simulate_pace *pace, const int *samples, int n, int batch)
 {
     for (int w = 0; w < n; w++)
-        deal->pace[w].share = (double)deal->share[w] / net->batch;
+        pace[w].share = (double)samples[w] / batch;
 }
 
 /* By the passes and what the chosen schemes add to them. workers: an element for each. */
@@ -124,7 +124,7 @@ int exchange_choose(const struct exchange_options *o, const struct exchange_shap
     if (!status)
         status = deal_anew(net, cluster->play.work, out->compute_seconds, deal, workers, n);
     if (!status) {
-        set_shares(net, deal, n);
+        exchange_set_shares(deal->pace, deal->share, n, net->batch);
         status = choose(o, shape, net, cluster, how, &again);
     }
     if (!status && again.seconds < deal->before * (1 - WORTH)) {
@@ -134,7 +134,7 @@ int exchange_choose(const struct exchange_options *o, const struct exchange_shap
     } else if (!status) {
         choose_answer_free(&again);
         memcpy(deal->share, before, (size_t)n * sizeof *before);
-        set_shares(net, deal, n);
+        exchange_set_shares(deal->pace, deal->share, n, net->batch);
     }
     if (status)
         choose_answer_free(out);

@@ -31,6 +31,9 @@ struct exchange_deal {
     double before, after;       /* answers: seconds of an iteration with these shares and those */
 };
 
+/* Writes each worker's share: its samples beside the batch, which is that of play.work. */
+void exchange_set_shares(struct simulate_pace *pace, const int *samples, int n, int batch);
+
 /* Fills plan_create's options, all but the sizes that comm=auto chooses. way: the scheme of each
  * group, net->ngroups places, borrowed by *out. */
 void exchange_plan_options(const struct exchange_options *options,

@@ -62,8 +62,8 @@ static int deal(const struct forecast *f, struct forecast_point *point)
             (struct deal_worker){.samples_per_s = options->balance ? speed : 1, .most = INT32_MAX};
     }
     status = status ? -1 : deal_samples(workers, n, (int64_t)n * each, 1, point->share);
-    for (int r = 0; r < n && !status; r++)
-        point->pace[r].share = (double)point->share[r] / each;
+    if (!status)
+        exchange_set_shares(point->pace, point->share, n, each);
     free(workers);
     return status;
 }

@@ -148,13 +148,13 @@ static void set_paces(struct job *job, const struct deal_worker *workers)
     double slowest = INFINITY;
 
     for (int w = 0; w < job->nworkers; w++) {
-        pace[w].share = (double)job->samples[w] / job->samples[0];
         pace[w].speed =
             job->samples[w] / (workers ? deal_seconds(&workers[w], job->samples[w]) : 1);
         slowest = fmin(slowest, pace[w].speed);
     }
     for (int w = 0; w < job->nworkers; w++)
         pace[w].speed /= slowest;
+    exchange_set_shares(pace, job->samples, job->nworkers, job->samples[0]);
     job->shares.images_per_s = workers ? slowest : 0;
 }
 

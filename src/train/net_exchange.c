@@ -116,8 +116,7 @@ int net_exchange_deal_all(struct net_exchange *mine, struct exchange *exchange, 
     *dealt = shares.after < shares.before;
     if (!*dealt)
         return 0;
-    for (int w = 0; w < job->nworkers; w++) /* beside rank 0's new passes */
-        shares.pace[w].share = (double)job->samples[w] / job->samples[0];
+    exchange_set_shares(shares.pace, job->samples, job->nworkers, job->samples[0]);
     balance_describe(job, &text);
     LOG_INFO(job->log,
              "Balance: with what the schemes add to the passes, %s; by the model an iteration "
