@@ -166,7 +166,8 @@ def report_bursts(o, constants):
              "Hosts of the same box, with chunks of 2 MB: milliseconds of an iteration in which the link of some host is at least 90 % "
              "full, millisecond by millisecond, the longest such stretch, and the most bytes that wait or are on their way: "
              "`train --log` (what the wire was given, played through a link of the measured rate) beside `plan`. Of all "
-             "hosts the greatest.", ""]
+             "hosts the greatest. A link that no gap of a millisecond leaves (AlexNet by `ps`) has one stretch over all "
+             "iterations; `plan` looks at one.", ""]
     rows = []
     for (net, hosts, rate, how), row in sorted(validate.read_table(validate.BURSTS).items()):
         played = simulate_box(o, net, hosts, float(row["goodput_Bps"]), how.split() + ["--tune=intervals=100"] +
