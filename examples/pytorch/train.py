@@ -10,6 +10,7 @@ import argparse
 import ctypes
 import glob
 import gzip
+import math
 import os
 import sys
 import time
@@ -119,7 +120,7 @@ def main():
     parser.add_argument("--batch", type=int, default=32, help="pictures a rank")
     parser.add_argument("--rate", type=float, default=0.01)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", help="cuda: one GPU a rank; or cpu")
-    parser.add_argument("--amp", action="store_true", help="autocast; on a GPU with GradScaler")
+    parser.add_argument("--amp", action="store_true", help="autocast; on a GPU with GradScaler (PyTorch 2.3 or newer)")
     parser.add_argument("--comm", default="auto", help="how gradients travel: auto, sfb, lowrank:4, or auto,wire=bf16 ...")
     parser.add_argument("--checkpoint", default="checkpoint.pt", metavar="FILE", help="written after every epoch")
     parser.add_argument("--resume", action="store_true", help="begin with the checkpoint")
@@ -135,15 +136,16 @@ def main():
     if o.device == "cuda":
         torch.cuda.set_device(int(os.environ.get("OMPI_COMM_WORLD_LOCAL_RANK", rank)) % torch.cuda.device_count())
     net, start = make_net(o.net, classes).to(o.device), 0
-    scaler = torch.cuda.amp.GradScaler(enabled=o.device == "cuda") if o.amp else None
+    scaler = torch.amp.GradScaler("cuda", enabled=o.device == "cuda") if o.amp else None
     optimizer = torch.optim.SGD(net.parameters(), lr=o.rate, momentum=0.9, weight_decay=5e-4)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, o.epochs)
-    parts = {"net": net, "optimizer": optimizer, "schedule": schedule}
+    parts = {"net": net, "optimizer": optimizer, **({"scaler": scaler} if scaler else {})}
     if o.resume:
         kept = torch.load(o.checkpoint)
         start = kept["epoch"]
-        for name, part in parts.items():
-            part.load_state_dict(kept[name])
+        for name in parts.keys() & kept.keys():
+            parts[name].load_state_dict(kept[name])
+    schedule = torch.optim.lr_scheduler.LambdaLR(  # of this run's epochs, whatever the checkpoint's run meant to have
+        optimizer, lambda epoch: (1 + math.cos(math.pi * epoch / o.epochs)) / 2, last_epoch=start - 1)
     with poseidon_torch.DataParallel(net, o.comm) as model:
         for epoch in range(start, o.epochs):
             loaders[0].sampler.set_epoch(epoch)
