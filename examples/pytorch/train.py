@@ -138,12 +138,15 @@ def main():
     net, start = make_net(o.net, classes).to(o.device), 0
     scaler = torch.amp.GradScaler("cuda", enabled=o.device == "cuda") if o.amp else None
     optimizer = torch.optim.SGD(net.parameters(), lr=o.rate, momentum=0.9, weight_decay=5e-4)
-    parts = {"net": net, "optimizer": optimizer, **({"scaler": scaler} if scaler else {})}
+    parts = {"net": net, "optimizer": optimizer}
+    if scaler and scaler.is_enabled():
+        parts["scaler"] = scaler
     if o.resume:
         kept = torch.load(o.checkpoint)
         start = kept["epoch"]
-        for name in parts.keys() & kept.keys():
-            parts[name].load_state_dict(kept[name])
+        for name, part in parts.items():
+            if name != "scaler" or name in kept:  # a run without --amp has none
+                part.load_state_dict(kept[name])
     schedule = torch.optim.lr_scheduler.LambdaLR(  # of this run's epochs, whatever the checkpoint's run meant to have
         optimizer, lambda epoch: (1 + math.cos(math.pi * epoch / o.epochs)) / 2, last_epoch=start - 1)
     with poseidon_torch.DataParallel(net, o.comm) as model:
