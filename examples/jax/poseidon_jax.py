@@ -2,14 +2,12 @@
 
     ranks = poseidon_jax.Ranks(params)            # a pytree of float32 arrays; rank 0's become everybody's
     params = ranks.params
-
     @jax.jit
     def step(params, batch):
         loss, grads = jax.value_and_grad(lambda p: loss_of(ranks.watch(p), batch))(params)
         return loss, update(params, ranks.mean(grads))
 
-    ranks.close()
-    poseidon_jax.finalize()
+    ranks.close(), poseidon_jax.finalize()
 
 ranks.watch hands the parameters on, and sends each one's gradient the moment backpropagation has it; ranks.mean waits for the means
 over all ranks. A step calls each once. Start by mpirun. POSEIDON_LIBRARY names a libposeidon.so that the system does not find.
@@ -24,8 +22,6 @@ import jax.numpy as jnp
 import numpy
 from jax.experimental import io_callback
 
-TOKEN = jax.ShapeDtypeStruct((), jnp.float32)  # what a post returns: the wait takes all of them, so it comes last
-
 
 class Tensor(ctypes.Structure):  # struct poseidon_tensor
     _fields_ = [("name", ctypes.c_char_p), ("elems", ctypes.c_size_t), ("gradient", ctypes.c_void_p), ("values", ctypes.c_void_p)]
@@ -38,15 +34,14 @@ def library():
     name = os.environ.get("POSEIDON_LIBRARY") or ctypes.util.find_library("poseidon") or "libposeidon.so.1"
     lib = ctypes.CDLL(name, mode=ctypes.RTLD_GLOBAL)
     lib.poseidon_error.restype = lib.poseidon_advice.restype = ctypes.c_char_p
-    lib.poseidon_gradient.restype = ctypes.POINTER(ctypes.c_float)
+    lib.poseidon_gradient.restype, lib.poseidon_state_size.restype = ctypes.POINTER(ctypes.c_float), ctypes.c_size_t
     lib.MPI_Initialized(ctypes.byref(there := ctypes.c_int()))
     if not there.value:  # as poseidon train does: Open MPI 4's default gets half of a link where all ranks send at once
         os.environ.setdefault("OMPI_MCA_btl_tcp_flags", "send,inplace")
         lib.MPI_Init_thread(None, None, 3, ctypes.byref(ctypes.c_int()))  # MPI_THREAD_MULTIPLE
-    try:
-        lib.world = ctypes.c_void_p(ctypes.addressof(ctypes.c_char.in_dll(lib, "ompi_mpi_comm_world")))
-    except ValueError:  # not Open MPI: MPICH and its kin have numbers
-        lib.world = ctypes.c_int(0x44000000)
+    lib.world = ctypes.c_int(0x44000000)  # MPICH and its kin have numbers, and Open MPI addresses
+    if hasattr(lib, name := "ompi_mpi_comm_world"):
+        lib.world = ctypes.c_void_p(ctypes.addressof(ctypes.c_char.in_dll(lib, name)))
     return lib
 
 
@@ -60,7 +55,7 @@ def finalize():  # the end of MPI, after every Ranks is closed
 
 
 class Ranks:
-    def __init__(self, params, comm="auto", options=""):
+    def __init__(self, params, comm="auto", options="", state=None):  # state: what state() returned; rank 0's counts
         self.handle, self.lock = ctypes.c_void_p(), threading.Lock()  # XLA calls back from several threads
         words = ",".join(filter(None, ("comm=" + comm, options)))
         self._call("create", library().world, words.encode(), ctypes.byref(self.handle), own=False)
@@ -74,10 +69,11 @@ class Ranks:
                 raise TypeError(text)
             values.append(numpy.array(leaf))
             self._call("share", values[-1].ctypes.data_as(ctypes.c_void_p), ctypes.c_size_t(values[-1].nbytes))
-            tensor = Tensor(name=name.encode(), elems=leaf.size)
-            if leaf.ndim > 1:  # for factors of low rank
-                tensor.outputs, tensor.inputs = leaf.shape[0], leaf.size // leaf.shape[0]
-            self._call("add", ctypes.byref(tensor), None)
+            sides = (leaf.shape[0], leaf.size // leaf.shape[0]) if leaf.ndim > 1 else (0, 0)  # for factors of low rank
+            self._call("add", ctypes.byref(Tensor(name=name.encode(), elems=leaf.size, outputs=sides[0], inputs=sides[1])), None)
+        self._call("share", ctypes.byref(resumes := ctypes.c_int(state is not None)), ctypes.c_size_t(4))
+        if resumes.value:
+            self._call("state_set", state, ctypes.c_size_t(len(state or b"")))
         self._call("start")
         self.memory = [numpy.ctypeslib.as_array(library().poseidon_gradient(self.handle, i), v.shape) for i, v in enumerate(values)]
         self.params = jax.tree_util.tree_unflatten(self.tree, map(jnp.asarray, values))
@@ -91,13 +87,13 @@ class Ranks:
     def _post(self, i, gradient):
         self.memory[i][...] = gradient
         self._call("post", i)
-        return numpy.float32(0)
+        return numpy.float32(0)  # the wait takes what all posts return, so it comes last
 
     def _watched(self, i):
         """The i-th parameter as it is, whose gradient is sent, and comes out of grad as it is, too, but behind its post."""
         same = jax.custom_vjp(lambda value: value)
         same.defvjp(lambda value: (value, None),
-                    lambda _, gradient: (gradient + io_callback(functools.partial(self._post, i), TOKEN, gradient),))
+                    lambda _, gradient: (gradient + io_callback(functools.partial(self._post, i), jnp.float32(0), gradient),))
         return same
 
     def watch(self, params):
@@ -108,9 +104,13 @@ class Ranks:
             self._call("wait_all")
             return tuple(memory.copy() for memory in self.memory)
 
-        leaves = jax.tree_util.tree_leaves(grads)
-        shapes = tuple(jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in leaves)
-        return jax.tree_util.tree_unflatten(self.tree, io_callback(wait, shapes, *(leaf.ravel()[0] for leaf in leaves)))
+        posted = [leaf.ravel()[0] for leaf in jax.tree_util.tree_leaves(grads)]
+        return jax.tree_util.tree_unflatten(self.tree, io_callback(wait, tuple(self.memory), *posted))
+
+    def state(self):  # for a checkpoint: what lossy schemes have yet to send, as bytes; b"" but on rank 0. Collective
+        room = ctypes.create_string_buffer(library().poseidon_state_size(self.handle))
+        self._call("state_get", room, ctypes.c_size_t(len(room)))
+        return room.raw
 
     def advice(self):
         return library().poseidon_advice(self.handle).decode()

@@ -65,6 +65,7 @@ class Library:
             raise OSError(f"{error}; expected the library's path: export POSEIDON_LIBRARY=/where/libposeidon.so.1") from None
         self.library.poseidon_error.restype = self.library.poseidon_advice.restype = ctypes.c_char_p
         self.library.poseidon_gradient.restype = ctypes.POINTER(ctypes.c_float)
+        self.library.poseidon_state_size.restype = ctypes.c_size_t
         self.library.MPI_Initialized(ctypes.byref(there := ctypes.c_int()))
         if not there.value:  # as poseidon train does: Open MPI 4's default gets half of a link where all ranks send at once
             os.environ.setdefault("OMPI_MCA_btl_tcp_flags", "send,inplace")
@@ -101,12 +102,13 @@ def finalize():  # the end of MPI, after every DataParallel is closed
 class DataParallel(torch.nn.Module, contextlib.AbstractContextManager):
     """Averages the gradients of `module` over all ranks while backward runs. Rank 0's parameters and buffers become everybody's.
 
-    comm, options: words of poseidon_create. factors=False: Linear layers, too, send whole gradients.
+    comm, options: words of poseidon_create. factors=False: Linear layers, too, send whole gradients. state: of comm_state().
     `with DataParallel(...) as model:` closes it in the end, or tells the other ranks of an exception."""
 
-    def __init__(self, module, comm="auto", options="", factors=True):
+    def __init__(self, module, comm="auto", options="", factors=True, state=None):
         super().__init__()
         self.module, self.library, self.handle, self.undo = module, library(), ctypes.c_void_p(), contextlib.ExitStack()
+        self.kept = state
         self.values = self.lazy = "result=values" in options  # the library updates; nothing is waited for in backward
         self.syncs, self.queued, self.seen, self.scaler, self.steps = True, False, False, None, {}
         self.views, self.nodes, self.stamps, self.posted, self.waiting, self.met = {}, [], {}, set(), set(), set()
@@ -125,6 +127,10 @@ class DataParallel(torch.nn.Module, contextlib.AbstractContextManager):
             self.library.call("share", self.handle, at, count)
             if self.memory.cuda:
                 tensor.detach().copy_(host)
+        self.library.call("share", self.handle, ctypes.byref(resumes := ctypes.c_int(state is not None)), ctypes.c_size_t(4))
+        if resumes.value:  # rank 0's counts, whatever the others have
+            at, count = (None, 0) if state is None else (state.data_ptr(), state.numel())
+            self.library.call("state_set", self.handle, ctypes.c_void_p(at), ctypes.c_size_t(count))
         self.names = {p: name for name, p in module.named_parameters() if p.requires_grad}
         self.numbers = {p: i for i, p in enumerate(self.names)}  # as poseidon_add gives them
         for p in self.numbers:  # behind the node that accumulates the gradient, which lives as long as it is kept
@@ -182,6 +188,7 @@ class DataParallel(torch.nn.Module, contextlib.AbstractContextManager):
             tensor.gradient = None if arrays[-1] is None else arrays[-1].data_ptr()
             self.library.call("add_at", self.handle, ctypes.byref(tensor), ctypes.byref(self.memory.place(p)), None)
         self.library.call("start", self.handle)
+        self.kept = None
         for (p, number), n, array in zip(self.numbers.items(), rows, arrays):
             if array is None:
                 memory = numpy.ctypeslib.as_array(self.library.library.poseidon_gradient(self.handle, number), (p.numel(),))
@@ -274,6 +281,17 @@ class DataParallel(torch.nn.Module, contextlib.AbstractContextManager):
             optimizer.param_groups = kept
         for p in late if self.steps else ():
             p.grad = None
+
+    def comm_state(self):
+        """What a checkpoint needs beside net and optimizer: gradients' parts that lossy schemes have yet to send, the rule's history,
+        the plan. Collective; a tensor of bytes on rank 0, None on the others. DataParallel(..., state=...) on as many ranks goes on."""
+        self.wait()
+        if not self.views:  # no step since the start
+            return self.kept
+        count = self.library.library.poseidon_state_size(self.handle)
+        state = torch.empty(count, dtype=torch.uint8)
+        self.library.call("state_get", self.handle, ctypes.c_void_p(state.data_ptr()), ctypes.c_size_t(count))
+        return state if count else None
 
     def state_dict(self, *arguments, **named):
         self.wait()

@@ -138,7 +138,7 @@ def main():
     net, start = make_net(o.net, classes).to(o.device), 0
     scaler = torch.amp.GradScaler("cuda", enabled=o.device == "cuda") if o.amp else None
     optimizer = torch.optim.SGD(net.parameters(), lr=o.rate, momentum=0.9, weight_decay=5e-4)
-    parts = {"net": net, "optimizer": optimizer}
+    parts, way, kept = {"net": net, "optimizer": optimizer}, f"{ranks} ranks, {o.comm}, {o.batch} pictures each", {}
     if scaler and scaler.is_enabled():
         parts["scaler"] = scaler
     if o.resume:
@@ -147,18 +147,21 @@ def main():
         for name, part in parts.items():
             if name != "scaler" or name in kept:  # a run without --amp has none
                 part.load_state_dict(kept[name])
+        if rank == 0 and kept.get("way") != way:
+            of = kept.get("way", "an older train.py")
+            print(f"--resume: {way} begin without what gradients of the checkpoint's run ({of}) had yet to send", flush=True)
     schedule = torch.optim.lr_scheduler.LambdaLR(  # of this run's epochs, whatever the checkpoint's run meant to have
         optimizer, lambda epoch: (1 + math.cos(math.pi * epoch / o.epochs)) / 2, last_epoch=start - 1)
-    with poseidon_torch.DataParallel(net, o.comm) as model:
+    with poseidon_torch.DataParallel(net, o.comm, state=kept.get("comm") if kept.get("way") == way else None) as model:
         for epoch in range(start, o.epochs):
             loaders[0].sampler.set_epoch(epoch)
             began = time.monotonic()
             loss, _ = run_epoch(model, loaders[0], optimizer, scaler)
             schedule.step()
             _, accuracy = run_epoch(model, loaders[1])
-            model.wait()  # for the last step, if no test came
+            values = {"epoch": epoch + 1, "way": way, "comm": model.comm_state()}  # after the last step, too
             if rank == 0:
-                torch.save({"epoch": epoch + 1, **{name: part.state_dict() for name, part in parts.items()}}, o.checkpoint + ".new")
+                torch.save({**values, **{name: part.state_dict() for name, part in parts.items()}}, o.checkpoint + ".new")
                 os.replace(o.checkpoint + ".new", o.checkpoint)
                 print(f"epoch {epoch + 1}: loss {loss:.4f}, accuracy {accuracy:.4f}, {time.monotonic() - began:.1f} s", flush=True)
         if rank == 0:

@@ -26,13 +26,13 @@ def loss_of(params, x, y):
     return ((x @ params[-1]["w"] + params[-1]["b"] - y) ** 2).mean()
 
 
-def train(params, x, y, watch, mean):
+def train(params, x, y, watch, mean, steps=30):
     @jax.jit
     def step(params):
         loss, grads = jax.value_and_grad(lambda p: loss_of(watch(p), x, y))(params)
         return loss, jax.tree_util.tree_map(lambda p, g: p - 0.1 * g, params, mean(grads))
 
-    for _ in range(30):
+    for _ in range(steps):
         loss, params = step(params)
     return float(loss), params
 
@@ -45,6 +45,24 @@ if sys.argv[1] == "types":
         print(error)
     poseidon_jax.finalize()
     sys.exit(0)
+if sys.argv[1] == "state":  # ten steps, once with other Ranks half-way: to the same bits with the state, and to others without
+    ends, lossy = [], {"comm": "lowrank:1", "options": "lowrank-warmup=0,hierarchy=off"}
+    for breaks, keeps in (False, False), (True, True), (True, False):
+        ranks = poseidon_jax.Ranks(start(rank), **lossy)
+        params = ranks.params
+        for half in range(2):
+            if half and breaks:
+                state = ranks.state()
+                assert bool(state) == (rank == 0)
+                ranks.close()
+                ranks = poseidon_jax.Ranks(params, state=(state or None) if keeps else None, **lossy)  # None: as rank 0 alone reads
+                assert ranks.state() == state or not keeps
+            params = train(params, data[rank::size], labels[rank::size], ranks.watch, ranks.mean, 5)[1]
+        ranks.close()
+        ends.append(jax.tree_util.tree_leaves(params))
+    poseidon_jax.finalize()
+    same = [all(map(numpy.array_equal, end, ends[0])) for end in ends[1:]]
+    sys.exit(0 if same == [True, False] else f"with the state the same: {same[0]}, without: {same[1]}")
 ranks = poseidon_jax.Ranks(start(rank), comm=sys.argv[1], options=",".join(sys.argv[2:]))  # rank 0's start is everybody's
 loss, params = train(ranks.params, data[rank::size], labels[rank::size], ranks.watch, ranks.mean)
 whole_loss, whole = train(start(0), data, labels, lambda p: p, lambda g: g)

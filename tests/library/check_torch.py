@@ -378,6 +378,48 @@ def uses(names=None):
             model.library.call("report", model.handle, list(model.names.values()).index("last.weight"), said)
         return said.value.decode()
 
+    def continues(comm, options, later=False):
+        """Four steps; after two a new DataParallel goes on, to the same bits with comm_state(), and to others without."""
+        ends, rank, options = [], poseidon_torch.rank(), options + ",hierarchy=off,stall-timeout=60s"
+        for how in "in one piece", "with the state", "without":
+            torch.manual_seed(1)
+            net = Uses()
+            model, optimizer = poseidon_torch.DataParallel(net, comm, options), torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+            for iteration in range(4):
+                if iteration == 2 and how != "in one piece":
+                    state = model.comm_state()
+                    assert (state is None) == (rank > 0)
+                    model.close()
+                    model = poseidon_torch.DataParallel(net, comm, options, state=state if how == "with the state" else None)
+                    assert model.comm_state() is (state if how == "with the state" else None)
+                optimizer.zero_grad()
+                loss(model, iteration, rank).backward()
+                model.step(optimizer) if later else model.values or optimizer.step()
+            model.close()
+            ends.append([p.detach().clone() for p in net.parameters()])
+        same = [all(map(torch.equal, end, ends[0])) for end in ends[1:]]
+        return same == [True, False] or f"with the state the same: {same[0]}, without: {same[1]}"
+
+    def other_states():
+        """One with a damaged byte, and one of other options."""
+        said, net, rank = [], Uses(), poseidon_torch.rank()
+        for wire in "bf16", "fp32":
+            model = poseidon_torch.DataParallel(net, "ps", f"wire={wire},stall-timeout=60s", state=state if wire == "fp32" else None)
+            try:
+                loss(model, 0, rank).backward()
+                state = model.comm_state()
+                model.close()
+            except RuntimeError as e:
+                model.library.library.poseidon_destroy(model.handle)
+                said.append("is of another job, of options" in str(e) or str(e))
+        if rank == 0:
+            state[len(state) // 2] ^= 1
+        try:
+            poseidon_torch.DataParallel(net, "ps", state=state)
+        except RuntimeError as e:
+            said.append("is damaged" in str(e) or str(e))
+        return said == [True, True] or str(said)
+
     def at_once(_, optimizer):
         scaler[0].step(optimizer)
         scaler[0].update()
@@ -400,6 +442,9 @@ def uses(names=None):
         "copies": lambda: use("sfb", copies),
         "lossy, where the link is waited for": lambda: any(word in way_of_last(0) for word in ("bf16", "low rank")) or way_of_last(0),
         "lossy, where computation hides it": lambda: way_of_last(1) in ("PS", "SFB", "allreduce") or way_of_last(1),
+        "low rank, broken off": lambda: continues("lowrank:1", "lowrank-warmup=0"),
+        "one bit, broken off, later": lambda: continues("onebit", "merge=0", later=True),
+        "momentum, broken off": lambda: continues("ps", "result=values,base_lr=0.1,momentum=0.9"), "other states": other_states,
         "float16": lambda: use("ps", plain, near=0.02, half=torch.float16),
         "bfloat16": lambda: use("sfb", plain, near=0.1, half=torch.bfloat16), "later": lambda: use("ps", plain, step=later),
         "TCP": lambda: os.environ["OMPI_MCA_btl_tcp_flags"] == "send,inplace",

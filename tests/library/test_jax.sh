@@ -21,6 +21,7 @@ ranks 1 auto
 ranks 2 auto
 ranks 3 ps hierarchy=off merge=0
 ranks 2 allreduce hierarchy=off
+ranks 2 state
 ranks 2 types
 [ "$(grep -c 'expected float32, found int32' jax.log)" = 2 ] || { cat jax.log; fail 'a type that is not float32'; }
 finish

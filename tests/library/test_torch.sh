@@ -70,12 +70,18 @@ awk 'length($0) > 80 { exit 1 }' help || fail "train.py --help is wider than 80 
 grep -q 'checkpoint=none/c.pt: cannot be written: expected a folder' train.log || { cat train.log; fail 'the folder of --checkpoint'; }
 POSEIDON_LIBRARY=/none.so "$python" "$train_py" --data=. >train.log 2>&1 && fail 'no library'
 grep -q '/none.so.*: export POSEIDON_LIBRARY=/where/' train.log || { cat train.log; fail 'which library is missing'; }
-train --epochs=2 --comm=allreduce
+lossy=--comm=lowrank:1,lowrank-warmup=0,hierarchy=off
+train --epochs=2 $lossy
 mv checkpoint.pt uninterrupted.pt
-train --epochs=1 --comm=allreduce
-train --epochs=2 --comm=allreduce --resume
+train --epochs=1 $lossy
+cp checkpoint.pt first.pt
+train --epochs=2 $lossy --resume
 cmp checkpoint.pt uninterrupted.pt || fail 'train.py after --resume: other bits than without it'
 grep -q '^epoch 2: .* accuracy 1.0000' train.log && [ "$(grep -c '^epoch' train.log)" = 1 ] || { cat train.log; fail 'train.py after --resume'; }
+cp first.pt checkpoint.pt
+train --epochs=2 --comm=allreduce --resume
+grep -q -e '--resume: 2 ranks, allreduce, 8 pictures each begin without .*(2 ranks, lowrank:1,.*) had yet to send' train.log ||
+    { cat train.log; fail 'train.py --resume by another --comm'; }
 train --epochs=2 --device=cpu --amp
 grep -q '^epoch 2: .* accuracy 1.0000' train.log && ! grep Warning train.log || { cat train.log; fail 'train.py --amp'; }
 train --epochs=3 --device=cpu --amp --resume
