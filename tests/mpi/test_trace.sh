@@ -52,7 +52,7 @@ order='wfbp conv1 ip2'
 # shellcheck disable=SC2086
 traced wfbp 2 --solver=solver.prototxt --comm=ps --tune=merge=0 $replay
 # shellcheck disable=SC2086
-traced dilated 4 --solver=solver.prototxt --comm=sfb $replay --tune=dilate=20 --max-iter=4
+traced dilated 4 --solver=solver.prototxt --comm=sfb $replay --tune=dilate=4 --max-iter=2
 order=
 for comm in allreduce adam onebit none auto; do
     # shellcheck disable=SC2086
