@@ -54,6 +54,11 @@ twins=$(find src cuda -name '*.[ch]' | grep -Ev '^(src/engine/cpu|cuda)/' | sed 
     find src cuda -name '*.[ch]' | grep -Ev '^src/(engine/cpu|layers)/' | sed 's|.*/||' | sort | uniq -d)
 [ -z "$twins" ] || { echo "FAILED: several files are called" $twins; failures=1; }
 
+# A function of a header is called somewhere; the linker sees the others (scripts/check_links.sh).
+inlines=$(find src cuda -name '*.h' -exec sed -n 's/^static inline .*[ *]\([a-z_0-9]*\)(.*/\1/p' {} + | sort -u)
+idle=$(find src cuda -type f -exec grep -ohw '[a-z_][a-z_0-9]*' {} + | sort | uniq -u | grep -xF "$inlines")
+[ -n "$inlines" ] && [ -z "$idle" ] || { echo "FAILED: nobody calls" $idle; failures=1; }
+
 # One version, that of configure.ac, wherever it is written; the library's name has its first number.
 version=$(sed -n 's/^AC_INIT(\[poseidon\], \[\([0-9.]*\)\].*/\1/p' configure.ac)
 said() { # WHERE EXPECTED FOUND

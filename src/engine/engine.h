@@ -258,11 +258,6 @@ int engine_host_encode(void *context, enum engine_code code, const float *x, flo
  */
 enum element_type { ELEMENT_FLOAT32, ELEMENT_FLOAT16, ELEMENT_BFLOAT16 };
 
-static inline size_t element_bytes(enum element_type type)
-{
-    return type == ELEMENT_FLOAT32 ? 4 : 2;
-}
-
 /* What an engine offers to a program whose arrays and streams are its own. Compute thread. All
  * return 0, or -1 with a message. Not collective. */
 struct engine_guest_i {

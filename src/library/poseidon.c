@@ -515,12 +515,17 @@ const char *poseidon_advice(struct poseidon *p)
             most = b;
     strbuf_printf(&text, "Waited %s of %s", units_seconds(did->stall_seconds).text,
                   units_seconds(did->wire.seconds).text);
-    if (did->stall_seconds > HIDDEN * did->wire.seconds)
+    if (did->stall_seconds > HIDDEN * did->wire.seconds) {
+        const struct bucket *b = &p->exchange.plan->buckets[most];
         strbuf_printf(&text,
                       plan_is_alone(p->exchange.plan)
                           ? ", most for '%s': nothing travels, and other ranks are waited for"
-                          : ", most for '%s' by %s: wire=bf16 or comm=lowrank send less",
-                      p->exchange.plan->buckets[most].name, name_way(p, most));
+                          : ", most for '%s' by %s%s",
+                      b->name, name_way(p, most),
+                      b->scheme->lossy       ? ""
+                      : b->wire != WIRE_FP32 ? ": comm=lowrank sends less"
+                                             : ": wire=bf16 or comm=lowrank send less");
+    }
     free(p->advice);
     p->advice = strbuf_take(&text);
     return p->advice ? p->advice : error_text();
