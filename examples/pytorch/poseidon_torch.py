@@ -129,8 +129,8 @@ class DataParallel(torch.nn.Module, contextlib.AbstractContextManager):
                 tensor.detach().copy_(host)
         self.library.call("share", self.handle, ctypes.byref(resumes := ctypes.c_int(state is not None)), ctypes.c_size_t(4))
         if resumes.value:  # rank 0's counts, whatever the others have
-            at, count = (None, 0) if state is None else (state.data_ptr(), state.numel())
-            self.library.call("state_set", self.handle, ctypes.c_void_p(at), ctypes.c_size_t(count))
+            there = torch.empty(0) if state is None else state.cpu()
+            self.library.call("state_set", self.handle, ctypes.c_void_p(there.data_ptr()), ctypes.c_size_t(there.nbytes))
         self.names = {p: name for name, p in module.named_parameters() if p.requires_grad}
         self.numbers = {p: i for i, p in enumerate(self.names)}  # as poseidon_add gives them
         for p in self.numbers:  # behind the node that accumulates the gradient, which lives as long as it is kept

@@ -142,7 +142,7 @@ def main():
     if scaler and scaler.is_enabled():
         parts["scaler"] = scaler
     if o.resume:
-        kept = torch.load(o.checkpoint)
+        kept = torch.load(o.checkpoint, map_location="cpu")  # not all ranks to rank 0's GPU
         start = kept["epoch"]
         for name, part in parts.items():
             if name != "scaler" or name in kept:  # a run without --amp has none
