@@ -72,17 +72,18 @@ def rate(row):
 
 def draw(axes):
     panel = axes[0][0]
-    for place, instructions, color in ((-0.2, "AVX2", "#56B4E9"), (0.2, "AVX-512", "#0072B2")):
+    kinds = (("AVX2", "AVX2", "#56B4E9"), ("AVX-512", "AVX-512", "#0072B2"), ("AMX", "AMX, bfloat16", "#D55E00"))
+    for place, (instructions, words, color) in zip((-0.27, 0, 0.27), kinds):
         rates = [rate(row) for row in rows if row["instructions"] == instructions]
-        panel.bar([n + place for n in range(len(nets))], rates, 0.38, color=color, label="poseidon, " + instructions)
+        panel.bar([n + place for n in range(len(nets))], rates, 0.26, color=color, label="poseidon, " + words)
         for n, value in enumerate(rates):
             panel.annotate("%.1f" % value, (n + place, value), ha="center", va="bottom")
-    panel.axhline(1, color="#777777", label="PyTorch 2.15, same instructions")
+    panel.axhline(1, color="#777777", label="PyTorch 2.15 likewise")
     panel.set_xticks(range(len(nets)))
     panel.set_xticklabels("%s\nbatch %s" % net for net in nets)
     panel.grid(axis="x", visible=False)
     panel.set_ylabel("rate, PyTorch 2.15 = 1")
-    panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncol=3)
+    panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncol=4)
 
 
 Plot("pytorch", "Training steps of one process on two cores", draw,
