@@ -44,12 +44,12 @@ case $version in
     fi
     # Defaults that the user's own environment overrides. A rank that waits must not take the core
     # from one that computes; missing network cards and forgiving fallbacks are no news here. Neither launcher nor ranks
-    # need ask every device of the bus, or open what reaches other machines: a third of what a start computes.
+    # need ask every device of the bus, open what reaches other machines, or share a job's data by files: half of a start.
     : "${OMPI_MCA_mpi_yield_when_idle=1}" "${OMPI_MCA_btl_base_warn_component_unused=0}"
     : "${OMPI_MCA_orte_base_help_aggregate=1}" "${HWLOC_HIDE_ERRORS=2}" "${HWLOC_COMPONENTS=-linuxio,-pci}"
-    : "${OMPI_MCA_pml=ob1}" "${OMPI_MCA_btl=self,vader}"
+    : "${OMPI_MCA_pml=ob1}" "${OMPI_MCA_btl=self,vader}" "${PMIX_MCA_gds=hash}"
     export OMPI_MCA_mpi_yield_when_idle OMPI_MCA_btl_base_warn_component_unused
-    export OMPI_MCA_orte_base_help_aggregate HWLOC_HIDE_ERRORS HWLOC_COMPONENTS OMPI_MCA_pml OMPI_MCA_btl
+    export OMPI_MCA_orte_base_help_aggregate HWLOC_HIDE_ERRORS HWLOC_COMPONENTS OMPI_MCA_pml OMPI_MCA_btl PMIX_MCA_gds
     ;;
 esac
 
