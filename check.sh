@@ -62,13 +62,13 @@ listed() {
     printf 'words:\n\t@printf "%%s\\n" $(%s)\ninclude Makefile\n' "$1" | make -s -C "$folder" -f - words
 }
 
-# Three tests a core at a time: they wait for longer than they compute, for ranks to begin and to end, for
+# Four tests a core at a time: they wait for longer than they compute, for ranks to begin and to end, for
 # limits to strike; those that take longest begin first. Those that look at the machine's speed come last, one
 # at a time, as do those of --long, which bring up to 64 ranks; --faults knows itself how many.
 find "$folder" -name '*.trs' -exec rm -f {} +
 status=0
 if [ "$target" = check ]; then
-    jobs=$((3 * $(getconf _NPROCESSORS_ONLN)))
+    jobs=$((4 * $(getconf _NPROCESSORS_ONLN)))
     [ "$jobs" -le 24 ] || jobs=24
     timed=$(listed timed_tests)
     waiting=$(listed waiting_tests)
