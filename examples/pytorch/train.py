@@ -138,7 +138,8 @@ def main():
     net, start = make_net(o.net, classes).to(o.device), 0
     scaler = torch.amp.GradScaler("cuda", enabled=o.device == "cuda") if o.amp else None
     optimizer = torch.optim.SGD(net.parameters(), lr=o.rate, momentum=0.9, weight_decay=5e-4)
-    parts, way, kept = {"net": net, "optimizer": optimizer}, f"{ranks} ranks, {o.comm}, {o.batch} pictures each", {}
+    parts, state = {"net": net, "optimizer": optimizer}, None
+    way = f"{ranks} ranks, {o.comm}, {o.batch} pictures each"
     if scaler and scaler.is_enabled():
         parts["scaler"] = scaler
     if o.resume:
@@ -147,12 +148,14 @@ def main():
         for name, part in parts.items():
             if name != "scaler" or name in kept:  # a run without --amp has none
                 part.load_state_dict(kept[name])
-        if rank == 0 and kept.get("way") != way:
+        if kept.get("way") == way:
+            state = kept["comm"]
+        elif rank == 0:
             of = kept.get("way", "an older train.py")
             print(f"--resume: {way} begin without what gradients of the checkpoint's run ({of}) had yet to send", flush=True)
     schedule = torch.optim.lr_scheduler.LambdaLR(  # of this run's epochs, whatever the checkpoint's run meant to have
         optimizer, lambda epoch: (1 + math.cos(math.pi * epoch / o.epochs)) / 2, last_epoch=start - 1)
-    with poseidon_torch.DataParallel(net, o.comm, state=kept.get("comm") if kept.get("way") == way else None) as model:
+    with poseidon_torch.DataParallel(net, o.comm, state=state) as model:
         for epoch in range(start, o.epochs):
             loaders[0].sampler.set_epoch(epoch)
             began = time.monotonic()

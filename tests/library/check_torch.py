@@ -403,15 +403,15 @@ def uses(names=None):
     def other_states():
         """One with a damaged byte, and one of other options."""
         said, net, rank = [], Uses(), poseidon_torch.rank()
-        for wire in "bf16", "fp32":
-            model = poseidon_torch.DataParallel(net, "ps", f"wire={wire},stall-timeout=60s", state=state if wire == "fp32" else None)
-            try:
-                loss(model, 0, rank).backward()
-                state = model.comm_state()
-                model.close()
-            except RuntimeError as e:
-                model.library.library.poseidon_destroy(model.handle)
-                said.append("is of another job, of options" in str(e) or str(e))
+        with poseidon_torch.DataParallel(net, "ps", "wire=bf16,stall-timeout=60s") as model:
+            loss(model, 0, rank).backward()
+            state = model.comm_state()
+        model = poseidon_torch.DataParallel(net, "ps", "stall-timeout=60s", state=state)
+        try:
+            loss(model, 0, rank).backward()
+        except RuntimeError as e:
+            model.library.library.poseidon_destroy(model.handle)
+            said.append("is of another job, of options" in str(e) or str(e))
         if rank == 0:
             state[len(state) // 2] ^= 1
         try:
