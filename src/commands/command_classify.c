@@ -338,6 +338,7 @@ static void report(struct classification *c, const char *path, float *scores)
                    best < c->nnames ? c->names[best] : number);
         json_object_begin(&c->report);
         json_put_int(&c->report, "class", best);
+        json_put_int(&c->report, "number", best);
         json_put_string(&c->report, "label", best < c->nnames ? c->names[best] : NULL);
         json_put_double(&c->report, "probability", (double)scores[best]);
         json_object_end(&c->report);

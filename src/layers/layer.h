@@ -208,9 +208,9 @@ struct op_count layer_tops(const struct layer_i *i);
 /* Bit b is set if bottom b never receives a gradient. */
 unsigned layer_no_gradient_to(const struct layer_i *i);
 
-/* Whether the layer is a loss that is divided by the number of labels other than *label, so that
- * the divisor depends on the data. */
-bool layer_ignores_label(const struct layer *layer, int *label);
+/* Whether the layer is a loss or a score that passes over *label. *divides: its top is divided by
+ * the number of the other labels, so that the divisor depends on the data. After setup. */
+bool layer_ignores_label(const struct layer *layer, float *label, bool *divides);
 
 /* Calls the type's setup or setup_in. */
 int layer_setup(struct layer *layer, const struct layer_env *env);

@@ -35,6 +35,7 @@ static int read_layer_losses(struct net *net, struct layer *layer)
 {
     struct net_internals *internals = net->internals;
     struct net_loss *loss;
+    bool divides;
 
     for (int t = 0; t < layer->ntops; t++) {
         float weight = loss_weight(layer, t);
@@ -46,7 +47,8 @@ static int read_layer_losses(struct net *net, struct layer *layer)
         loss = &internals->losses[internals->nlosses++];
         *loss = (struct net_loss){
             .layer = layer->index, .top = t, .blob = layer->tops[t], .weight = weight, .share = 1};
-        loss->counted = layer_ignores_label(layer, &loss->ignored);
+        if (layer_ignores_label(layer, &loss->ignored, &divides) && divides)
+            loss->labels = layer->bottoms[LOSS_LABELS];
     }
     return 0;
 }

@@ -58,6 +58,7 @@ for photo, row in zip(ours, rows):
     assert len(photo['top']) == 3
     for top in photo['top']:
         assert abs(top['probability'] - row[top['class']]) < 1e-6, (photo, row)
+        assert top['number'] == top['class'], photo
         assert top['label'] == (names[top['class']] if names else None), photo
 PY
 }
