@@ -70,10 +70,11 @@ static int find_names(struct classification *c)
         return -1;
     c->names = c->own.name;
     c->nnames = c->own.count;
-    if (c->nnames >= c->classes)
+    if (c->nnames == c->classes)
         return 0;
-    return error_set("%s: expected %s, one per line, found %d", c->labels,
-                     units_count(c->classes, "class name").text, c->nnames);
+    return error_set("%s: expected %s, one per line, found %d ('%s' to '%s')", c->labels,
+                     units_count(c->classes, "class name").text, c->nnames, c->names[0],
+                     c->names[c->nnames - 1]);
 }
 
 /* What the weights tell of the images that the net was trained on, where its data is not here. */
