@@ -42,7 +42,10 @@ while IFS=: read -r file what; do
         refuses "*n.prototxt: expected text, $found*" summary --model=n.prototxt
         refuses "*n.prototxt: expected text, $found*" train --solver=n.prototxt
     else
-        works '*total*0*' summary --model=n.prototxt
+        for command in summary 'summary --definition' time 'plan --nodes=2'; do
+            # shellcheck disable=SC2086 # words
+            refuses "*n.prototxt: expected a net, $found" $command --model=n.prototxt
+        done
         refuses '*n.prototxt: the solver has no base_lr*' train --solver=n.prototxt
     fi
     refuses "*expected a JPEG, PNG or WebP image, $found*" convert images images.txt o.h5
