@@ -212,7 +212,6 @@ static int find_input(struct classification *c)
     const struct layer *first = net->nlayers > 0 ? &net->layers[0] : NULL;
     const struct shape *shape;
     struct shape whole;
-    const long long *given;
 
     if (!first || !first->i->is_data || first->ntops < 1)
         return error_set("expected a net that begins with its input, a layer of type Input");
@@ -221,11 +220,6 @@ static int find_input(struct classification *c)
     if (shape->naxes != 4 || (shape->dim[1] != 1 && shape->dim[1] != 3))
         return error_set("expected an input of N x 1 or 3 x H x W, found '%s' of shape %s",
                          c->input->name, shape_text(shape).text);
-    given = c->options.input_chw;
-    if (first->i->from_program && given[0] > 0 &&
-        (given[0] != shape->dim[1] || given[1] != shape->dim[2] || given[2] != shape->dim[3]))
-        return error_set("--input-shape=%lld,%lld,%lld: layer '%s' gives the input's size, %s",
-                         given[0], given[1], given[2], first->def->name, shape_text(shape).text);
     c->batch = (int)shape->dim[0];
     c->image.rgb = c->rgb;
     if (first->i->images)

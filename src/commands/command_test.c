@@ -21,6 +21,7 @@
 #include "util/log.h"
 #include "util/strbuf.h"
 #include "util/topology.h"
+#include "util/units.h"
 
 enum { ENDLESS_BATCHES = 50 }; /* as Caffe's tool, where the data have no end */
 
@@ -384,23 +385,22 @@ static void say_data(struct test_run *t)
 {
     const struct test_pass *pass = &t->pass;
     uint64_t samples = test_pass_length(pass);
+    const struct units_text n = units_count(t->iterations, "iteration");
 
     if (!pass->records)
-        LOG_INFO(&t->log, "Running for %d iterations.", t->iterations);
+        LOG_INFO(&t->log, "Running for %s.", n.text);
     else if (pass->rest)
         LOG_INFO(&t->log,
-                 "Running for %d iterations of %" PRIu64 ", the last one of %" PRIu64 ": %" PRIu64
+                 "Running for %s of %" PRIu64 ", the last one of %" PRIu64 ": %" PRIu64
                  " records, 1 pass.",
-                 t->iterations, pass->batch, test_pass_samples(pass, t->iterations - 1),
-                 pass->records);
+                 n.text, pass->batch, test_pass_samples(pass, t->iterations - 1), pass->records);
     else if (samples == pass->records)
-        LOG_INFO(&t->log, "Running for %d iterations of %" PRIu64 ": %" PRIu64 " records, 1 pass.",
-                 t->iterations, pass->batch, pass->records);
+        LOG_INFO(&t->log, "Running for %s of %" PRIu64 ": %s, 1 pass.", n.text, pass->batch,
+                 units_count((long long)pass->records, "record").text);
     else
-        LOG_INFO(&t->log,
-                 "Running for %d iterations of %" PRIu64 ": %.4g passes over %" PRIu64 " records.",
-                 t->iterations, pass->batch, (double)samples / (double)pass->records,
-                 pass->records);
+        LOG_INFO(&t->log, "Running for %s of %" PRIu64 ": %.4g passes over %s.", n.text,
+                 pass->batch, (double)samples / (double)pass->records,
+                 units_count((long long)pass->records, "record").text);
     if (pass->unable)
         LOG_WARNING(&t->log, "%s: %s", test_pass_twice, pass->unable);
 }

@@ -472,7 +472,7 @@ static int measure_net(struct timing *t, bool first, bool last)
     if (prepare(t, &run))
         return -1;
     LOG_INFO(&t->log, "*** Benchmark begins ***");
-    LOG_INFO(&t->log, "Testing for %d iterations.", t->iterations);
+    LOG_INFO(&t->log, "Testing for %s.", units_count(t->iterations, "iteration").text);
     if (run_passes(t, &run))
         return -1;
     return last ? roofline_measure(&t->model.engine, &t->roofline) : 0;

@@ -4,6 +4,7 @@
 
 #include "net/net.h"
 #include "util/log.h"
+#include "util/option.h"
 
 struct model_options {
     const char *model;   /* net file */
@@ -11,8 +12,8 @@ struct model_options {
     const char *phase;   /* "TRAIN" or "TEST" */
     const char *stages;  /* comma list or NULL */
     int level;
-    int batch;              /* > 0: replaces the training data's batch size */
-    long long input_chw[3]; /* 0: not given */
+    int batch;                 /* > 0: replaces the training data's batch size */
+    struct option_list inputs; /* of --input-shape: "3,224,224" and "label:1,41,41" */
     bool look_only;
     int rank, nranks;
     const struct op_ranks *ranks; /* as in layer_env */

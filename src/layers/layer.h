@@ -19,13 +19,21 @@ struct source_survey; /* input/source.h */
 struct strbuf;
 struct trace;
 
+/* A size that a user gives a top of a data layer. */
+struct input_shape {
+    const char *top;    /* borrowed; not ended by NUL */
+    int letters;        /* of the name */
+    struct shape shape; /* without the batch */
+};
+
 /* What data layers need to know besides their definition; the same for all layers of a net. */
 struct layer_env {
     bool look_only; /* no batch is read: shapes only, or passes over blank input. Existing sources
                        are opened for their shapes */
     int batch;      /* > 0: replaces the batch size of data layers (per rank) */
-    const int64_t
-        *input_chw; /* 3 sizes that replace unknown input shapes when looking only, or NULL */
+    const int64_t *input_chw; /* 3 sizes that replace those of images when looking only, or NULL */
+    const struct input_shape *inputs; /* likewise of single tops; borrowed */
+    int ninputs;
     bool fake; /* looked at for made-up samples: notices name the option that gives these sizes */
     const char
         *base_file; /* relative paths that do not exist are tried beside this file; or NULL */

@@ -91,7 +91,7 @@ struct net {
 int net_create(const struct net_def *def, bool train, const struct layer_env *env,
                const struct net *share, struct net **out);
 
-/* After a net_create that failed: appends to its message what layers had assumed of their shapes
+/* After a net_create that failed: puts before its message what layers had assumed of their shapes
  * (`notices`: text of env->notices), since a wrong assumption may be the cause. Returns -1. */
 int net_explain(const char *notices);
 
