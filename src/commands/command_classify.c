@@ -266,10 +266,8 @@ static int prepare(struct classification *c, struct log *log)
 {
     size_t pixels;
 
-    if (model_open(&c->options, &c->model))
-        return -1;
-    model_print_notices(&c->model);
-    if (checkpoint_read_weights_owner(c->options.weights, &c->told) || find_input(c) ||
+    if (model_open(&c->options, &c->model) ||
+        checkpoint_read_weights_owner(c->options.weights, &c->told) || find_input(c) ||
         find_scores(c) || model_build(&c->model, c->computing.engine, &c->computing.options, 1))
         return -1;
     if (model_load_weights(&c->model, c->options.weights, true, log))
@@ -280,6 +278,7 @@ static int prepare(struct classification *c, struct log *log)
                                (int)c->image.transform.out.dim[1],
                                (int)c->image.transform.out.dim[2])
                    : -1;
+    model_print_notices(&c->model);
     pixels = shape_elems(&c->input->value.shape);
     return error_status(ALLOC(c->pixels, pixels, "images") || ALLOC(c->which, c->batch, "images") ||
                         ALLOC(c->values, (size_t)c->batch * (size_t)c->classes, "images"));

@@ -13,7 +13,6 @@
 #include "commands/output_guard.h"
 #include "report/outputs.h"
 #include "report/test_pass.h"
-#include "snapshot/checkpoint.h"
 #include "util/agree.h"
 #include "util/alloc.h"
 #include "util/file.h"
@@ -72,7 +71,7 @@ static int parse(struct test_run *t, int argc, char **argv)
         .example = "  poseidon test --model=models/lenet/train_val.prototxt \\\n"
                    "      --weights=lenet_iter_1000.caffemodel --iterations=31",
         OPTION_ROWS(own),
-        .net_rows = "model weights batch stage level",
+        .net_rows = "model weights batch stage level parameters",
         .net = &t->model_options,
         .computing = &t->computing,
         .alike = &t->alike,
@@ -304,7 +303,7 @@ static int load(struct test_run *t)
 {
     struct net *net = t->model.net;
     int status =
-        t->rank == 0 ? checkpoint_load_weights(t->model_options.weights, true, net, &t->log) : 0;
+        t->rank == 0 ? model_load_weights(&t->model, t->model_options.weights, true, &t->log) : 0;
 
     if (error_agree(MPI_COMM_WORLD, status) ||
         agree_share(MPI_COMM_WORLD, net->values, net->elems * sizeof *net->values))
@@ -423,14 +422,14 @@ static int score(struct test_run *t)
             model_check_inputs(&t->model, &t->model_options, NULL, 0, NULL) || set_iterations(t);
     if (!status && (t->per_class || t->confusion))
         status = open_classes(&t->classes, &t->pass);
-    if (!status && t->rank == 0)
-        fputs(t->model.notices, stderr);
     if (!status)
         status = model_build(&t->model, t->computing.engine, &t->computing.options, 1);
     if (!status && t->pass.rest && (t->iterations - 1) % t->nranks == t->rank)
         status = net_build(t->pass.rest, &t->model.engine, 1);
     if (error_agree(MPI_COMM_WORLD, status) || load(t))
         return -1;
+    if (t->rank == 0) /* behind what the weights say against the net */
+        model_print_notices(&t->model);
     t->width = test_pass_width(&t->pass);
     t->loss = outputs_count(t->model.net);
     cells = ((size_t)t->iterations + 1) * t->width;

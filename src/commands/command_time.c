@@ -60,7 +60,8 @@ static int parse(struct timing *t, int argc, char **argv)
                  "the data is read, unless --data reads them beside it. Each time is compared with "
                  "its floor: the layer's operations "
                  "at this machine's rate of matrix products, or its bytes at the rate of memory. "
-                 "Layers that stay in the caches can be faster. Both rates are measured first.",
+                 "Layers that stay in the caches can be faster. Both rates are measured first. "
+                 "These are lines of Caffe's log, on standard error.",
     };
 
     int status = options_parse(&line, argc, argv, NULL);

@@ -1,5 +1,6 @@
 /* One phase of a net file, opened for a command. */
 #include "commands/model.h"
+#include "commands/options_rows.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 #include "spec/read.h"
 #include "util/choice.h"
 #include "util/alloc.h"
+#include "util/path.h"
 #include "util/strbuf.h"
 #include "util/units.h"
 
@@ -165,6 +167,9 @@ int model_open(const struct model_options *o, struct model *model)
     int status;
 
     memset(model, 0, sizeof *model);
+    if (o->weights && path_ends(o->weights, ".prototxt") && !path_ends(o->model, ".prototxt"))
+        return error_set("--model=%s and --weights=%s are swapped: the net is the .prototxt file",
+                         o->model, o->weights);
     for (int i = 0; i < o->inputs.n; i++) {
         if (parse_input(o->inputs.item[i], &inputs[i]))
             return -1;
@@ -250,6 +255,8 @@ int model_build(struct model *model, const char *engine, const struct engine_opt
 
 int model_load_weights(struct model *model, const char *weights, bool all, struct log *log)
 {
+    if (!weights)
+        return model->net->nparams ? error_set("Need " NEED_WEIGHTS) : 0;
     if (checkpoint_load_weights(weights, all, model->net, log))
         return -1;
     for (int g = 0; g < model->net->ngroups; g++)

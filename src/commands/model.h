@@ -45,7 +45,8 @@ int model_check_inputs(const struct model *model, const struct model_options *op
 int model_build(struct model *model, const char *engine, const struct engine_options *options,
                 uint64_t seed);
 
-/* Into a net that is built: files, a comma list. all: as in checkpoint_load_weights. */
+/* Into a net that is built: files, a comma list; NULL fails where the net has parameters. all: as
+ * in checkpoint_load_weights. */
 int model_load_weights(struct model *model, const char *weights, bool all, struct log *log);
 
 /* Prints what there is to say aloud, if anything, on the standard error stream. */

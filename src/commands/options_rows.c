@@ -31,7 +31,7 @@ void options_add_model(struct option_rows *rows, const char *names, struct model
         {"model", OPTION_TEXT, &o->model, "FILE",
          "the net (prototxt, or a .caffemodel that has it); required", .need = NEED_MODEL},
         {"weights", OPTION_TEXT, &o->weights, "FILES", "trained weights (comma list); required",
-         .need = NEED_WEIGHTS},
+         .need = suggest_lists(names, "parameters") ? NULL : NEED_WEIGHTS},
         {"phase", OPTION_TEXT, &o->phase, "PHASE", "TRAIN (default) or TEST"},
         {"batch", OPTION_COUNT, &o->batch, "N", "samples per pass, instead of the net's"},
         {"stage", OPTION_TEXT, &o->stages, "LIST", "stages of the net's state (comma list)"},
