@@ -263,11 +263,10 @@ static int look_only(struct layer *layer, const struct layer_env *env, int batch
         return -1;
     if (read)
         return 0;
-    if (!look->values || !said.naxes) {
-        if (record_assume(layer, env, look->known, dim, &layer->assumed) ||
-            shape_set(&said, 3, dim, "the assumed input"))
-            return -1;
-    }
+    if ((!look->values || !said.naxes) &&
+        (record_assume(layer, env, look->known, dim, &layer->assumed) ||
+         shape_set(&said, 3, dim, "the assumed input")))
+        return -1;
     if (layer_set_sample(layer, 0, batch, &said))
         return -1;
     for (int i = 1; i < layer->ntops; i++) {

@@ -25,10 +25,10 @@ struct shape layer_given_shape(const struct layer *layer, const struct layer_env
 static int take_given_shapes(struct layer *layer, const struct layer_env *env)
 {
     for (int t = 0; t < layer->ntops && !env->fake; t++) {
-        struct shape *shape = &layer->tops[t]->value.shape;
-        const struct shape given = layer_given_shape(layer, env, t);
+        const struct shape own = layer->tops[t]->value.shape,
+                           given = layer_given_shape(layer, env, t);
 
-        if (given.naxes && layer_set_sample(layer, t, shape->naxes ? shape->dim[0] : 1, &given))
+        if (given.naxes && layer_set_sample(layer, t, own.naxes ? own.dim[0] : 1, &given))
             return -1;
     }
     return 0;

@@ -138,11 +138,6 @@ int net_count_scored(struct net *net, const struct net_output *output, double *o
                         shape_elems(&output->blob->value.shape), out);
 }
 
-int net_losses(const struct net *net)
-{
-    return net->internals->nlosses;
-}
-
 int net_read_loss(struct net *net, int number, double *value, double *count)
 {
     const struct net_loss *loss = &net->internals->losses[number];

@@ -71,9 +71,9 @@ static int read_losses(struct net *net)
     return 0;
 }
 
-bool net_has_any_loss(const struct net *net)
+int net_losses(const struct net *net)
 {
-    return net->internals->nlosses > 0;
+    return net->internals->nlosses;
 }
 
 static bool learns(const struct layer *layer)

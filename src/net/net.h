@@ -133,8 +133,8 @@ int net_batch(const struct net *net);
 int net_forward(struct net *net, const struct run *run, const struct net_hooks *hooks,
                 double *loss);
 
-/* Whether any top has a loss_weight. */
-bool net_has_any_loss(const struct net *net);
+/* How many tops have a loss_weight. */
+int net_losses(const struct net *net);
 
 /* How many losses a pass divides by how many of their labels count (ignore_label with VALID): the
  * data decide it. A loss that other layers compute with is none of them. */
@@ -164,9 +164,8 @@ void net_list_sums(const struct net *net, struct strbuf *out);
  * training net must have kept the labels' blob (net_keep). */
 int net_count_scored(struct net *net, const struct net_output *output, double *out);
 
-/* Number of losses, and one of them after a test net's net_forward: its weighted value, and, if it
- * is divided by the labels that count, their number; else *count stays. count: may be NULL. */
-int net_losses(const struct net *net);
+/* One of net_losses after a test net's net_forward: its weighted value, and, if it is divided by
+ * the labels that count, their number; else *count stays. count: may be NULL. */
 int net_read_loss(struct net *net, int number, double *value, double *count);
 
 /* Backward of the last forward pass. first: gradients are overwritten (first micro-batch of an

@@ -368,13 +368,12 @@ static int check_tops(const struct builder *b)
 static int refuse_no_layers(const struct builder *b, const Caffe__NetParameter *net)
 {
     const char *kind = file_kind(b->def->file);
-    bool train = b->state->phase == CAFFE__PHASE__TRAIN;
 
     if (net->n_layer == 0)
         return error_set("%s: expected a net, found %s", b->def->file, kind ? kind : "no layer");
-    return error_set("%s: the net's include and exclude rules leave no layer in phase %s%s",
-                     b->def->file, train ? "TRAIN" : "TEST",
-                     train ? "; for one of phase TEST: --phase=TEST" : "");
+    return error_set("%s: the net's include and exclude rules leave no layer in phase %s",
+                     b->def->file,
+                     b->state->phase ? "TEST" : "TRAIN; for one of phase TEST: --phase=TEST");
 }
 
 static int build(struct builder *b, const Caffe__NetParameter *net)
