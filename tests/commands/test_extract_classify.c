@@ -126,7 +126,8 @@ static const struct {
     const char *arguments, *err;
 } extract_errors[] = {
     {"", "poseidon extract: Need a model definition: --model=FILE\n"},
-    {"--model=net.prototxt", "poseidon extract: Need model weights: --weights=FILE\n"},
+    {"--model=net.prototxt --blobs=ip new.h5",
+     "poseidon extract: Need model weights: --weights=FILE\n"},
     {"--model=net.prototxt --weights=w",
      "poseidon extract: Need the names of blobs: --blobs=LIST\n"},
     {"--model=net.prototxt --weights=w --blobs=ip",
