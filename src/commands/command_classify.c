@@ -70,10 +70,11 @@ static int find_names(struct classification *c)
         return -1;
     c->names = c->own.name;
     c->nnames = c->own.count;
-    if (c->nnames >= c->classes)
+    if (c->nnames == c->classes)
         return 0;
-    return error_set("%s: expected %s, one per line, found %d", c->labels,
-                     units_count(c->classes, "class name").text, c->nnames);
+    return error_set("%s: expected %s, one per line, found %d ('%s' to '%s')", c->labels,
+                     units_count(c->classes, "class name").text, c->nnames, c->names[0],
+                     c->names[c->nnames - 1]);
 }
 
 /* What the weights tell of the images that the net was trained on, where its data is not here. */
@@ -211,7 +212,6 @@ static int find_input(struct classification *c)
     const struct layer *first = net->nlayers > 0 ? &net->layers[0] : NULL;
     const struct shape *shape;
     struct shape whole;
-    const long long *given;
 
     if (!first || !first->i->is_data || first->ntops < 1)
         return error_set("expected a net that begins with its input, a layer of type Input");
@@ -220,11 +220,6 @@ static int find_input(struct classification *c)
     if (shape->naxes != 4 || (shape->dim[1] != 1 && shape->dim[1] != 3))
         return error_set("expected an input of N x 1 or 3 x H x W, found '%s' of shape %s",
                          c->input->name, shape_text(shape).text);
-    given = c->options.input_chw;
-    if (first->i->from_program && given[0] > 0 &&
-        (given[0] != shape->dim[1] || given[1] != shape->dim[2] || given[2] != shape->dim[3]))
-        return error_set("--input-shape=%lld,%lld,%lld: layer '%s' gives the input's size, %s",
-                         given[0], given[1], given[2], first->def->name, shape_text(shape).text);
     c->batch = (int)shape->dim[0];
     c->image.rgb = c->rgb;
     if (first->i->images)
@@ -271,10 +266,8 @@ static int prepare(struct classification *c, struct log *log)
 {
     size_t pixels;
 
-    if (model_open(&c->options, &c->model))
-        return -1;
-    model_print_notices(&c->model);
-    if (checkpoint_read_weights_owner(c->options.weights, &c->told) || find_input(c) ||
+    if (model_open(&c->options, &c->model) ||
+        checkpoint_read_weights_owner(c->options.weights, &c->told) || find_input(c) ||
         find_scores(c) || model_build(&c->model, c->computing.engine, &c->computing.options, 1))
         return -1;
     if (model_load_weights(&c->model, c->options.weights, true, log))
@@ -285,6 +278,7 @@ static int prepare(struct classification *c, struct log *log)
                                (int)c->image.transform.out.dim[1],
                                (int)c->image.transform.out.dim[2])
                    : -1;
+    model_print_notices(&c->model);
     pixels = shape_elems(&c->input->value.shape);
     return error_status(ALLOC(c->pixels, pixels, "images") || ALLOC(c->which, c->batch, "images") ||
                         ALLOC(c->values, (size_t)c->batch * (size_t)c->classes, "images"));
@@ -338,6 +332,7 @@ static void report(struct classification *c, const char *path, float *scores)
                    best < c->nnames ? c->names[best] : number);
         json_object_begin(&c->report);
         json_put_int(&c->report, "class", best);
+        json_put_int(&c->report, "number", best);
         json_put_string(&c->report, "label", best < c->nnames ? c->names[best] : NULL);
         json_put_double(&c->report, "probability", (double)scores[best]);
         json_object_end(&c->report);

@@ -82,8 +82,10 @@ static int export(const struct model_options *o, const struct export_options *op
     if (output_check(path, force, 2, inputs) || output_check_ending(path, ends) ||
         model_open(o, &model))
         return -1;
-    model_print_notices(&model);
-    status = error_status(load(&model, o->weights) || export_net(model.net, options, &made) ||
+    status = load(&model, o->weights);
+    if (!status)
+        model_print_notices(&model);
+    status = error_status(status || export_net(model.net, options, &made) ||
                           note_data(model.net, o->weights, &made) || onnx_save(&made, path));
     if (!status)
         print_report(path, &made);

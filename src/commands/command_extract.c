@@ -277,7 +277,7 @@ int command_extract(int argc, char **argv)
         .example = "  poseidon extract --model=net.prototxt --weights=net.caffemodel \\\n"
                    "      --blobs=fc7 features.h5",
         OPTION_ROWS(own),
-        .net_rows = "model weights stage level",
+        .net_rows = "model weights stage level parameters",
         .net = &x.options,
         .computing = &x.computing,
         .max_words = 1,

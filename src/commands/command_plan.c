@@ -69,15 +69,8 @@ static int parse_switch(const char *option, const char *text, void *target)
 
 static void add_net(struct plan_request *r, struct option_rows *rows)
 {
+    const struct option heading = {.kind = OPTION_GROUP, .help = "the net"};
     const struct option group[] = {
-        {.kind = OPTION_GROUP, .help = "the net"},
-        {"model", OPTION_TEXT, &r->model.model, "FILE", "the net (Caffe's prototxt); required",
-         .need = NEED_MODEL},
-        {"batch", OPTION_COUNT, &r->model.batch, "N",
-         "images per rank and pass, instead of the net's"},
-        {"input-shape", OPTION_CALL, r->model.input_chw, "C,H,W",
-         "input size, if neither the net nor its data gives it", .parse = shape_parse},
-        {"stage", OPTION_TEXT, &r->model.stages, "LIST", "stages of the net's state (comma list)"},
         {"iter-size", OPTION_COUNT, &r->options.iter_size, "N",
          "passes per iteration, as the solver's iter_size (default 1)"},
         {.kind = OPTION_GROUP, .help = "how fast one rank computes"},
@@ -89,6 +82,8 @@ static void add_net(struct plan_request *r, struct option_rows *rows)
          "--profile=FILE wrote"},
     };
 
+    options_add(rows, &heading, 1);
+    options_add_model(rows, "model batch stage input-shape", &r->model);
     options_add(rows, group, (int)(sizeof group / sizeof *group));
 }
 

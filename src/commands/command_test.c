@@ -13,7 +13,6 @@
 #include "commands/output_guard.h"
 #include "report/outputs.h"
 #include "report/test_pass.h"
-#include "snapshot/checkpoint.h"
 #include "util/agree.h"
 #include "util/alloc.h"
 #include "util/file.h"
@@ -21,12 +20,14 @@
 #include "util/log.h"
 #include "util/strbuf.h"
 #include "util/topology.h"
+#include "util/units.h"
 
 enum { ENDLESS_BATCHES = 50 }; /* as Caffe's tool, where the data have no end */
 
 /* How well the net knows each class: --classes and --confusion. All zero: nothing is counted. */
 struct class_counts {
-    int layer; /* compares scores, N x classes [x 1 x 1], with labels, N */
+    int layer;     /* compares scores, N x classes [x 1 x 1], with labels, N */
+    float ignored; /* the label that the layer passes over; NAN: none */
     int classes;
     struct layer_images images; /* of the first data layer: its names of classes */
     float *values, *labels;     /* of one batch; owned */
@@ -46,8 +47,8 @@ struct test_run {
     struct model model;
     struct test_pass pass;
     struct class_counts classes;
-    size_t width;  /* outputs, then the loss */
-    double *table; /* iterations + 1 rows; the last: means */
+    size_t width, loss; /* numbers of a row; the place of the loss, behind the outputs */
+    double *table;      /* iterations + 1 rows; the last: means */
 };
 
 static int parse(struct test_run *t, int argc, char **argv)
@@ -70,7 +71,7 @@ static int parse(struct test_run *t, int argc, char **argv)
         .example = "  poseidon test --model=models/lenet/train_val.prototxt \\\n"
                    "      --weights=lenet_iter_1000.caffemodel --iterations=31",
         OPTION_ROWS(own),
-        .net_rows = "model weights batch stage level",
+        .net_rows = "model weights batch stage level parameters",
         .net = &t->model_options,
         .computing = &t->computing,
         .alike = &t->alike,
@@ -120,22 +121,23 @@ static int open_classes(struct class_counts *c, const struct test_pass *pass)
 {
     struct net *net = pass->net;
     const struct shape *shape, *labels;
-    bool found = false;
+    const struct layer *found = NULL;
+    bool divides;
     size_t cells;
 
-    for (int l = 0; l < net->nlayers; l++) {
+    c->images = net_images(net);
+    for (int l = 0; l < net->nlayers; l++) { /* the last score, else the last loss */
         const struct layer *layer = &net->layers[l];
 
-        if (!c->images.source && layer->i->images)
-            layer->i->images(layer, &c->images);
-        if (layer->i->reads_labels && layer->nbottoms > 1) {
-            c->layer = l;
-            found = true;
-        }
+        if (layer->i->reads_labels && layer->nbottoms > 1 &&
+            !(found && found->i->is_score && !layer->i->is_score))
+            found = &net->layers[c->layer = l];
     }
     if (!found)
         return error_set("--classes and --confusion: the TEST phase has no layer that compares "
                          "scores with labels, such as Accuracy");
+    if (!layer_ignores_label(found, &c->ignored, &divides))
+        c->ignored = NAN;
     shape = &scores_of(c, net)->value.shape;
     labels = &labels_of(c, net)->value.shape;
     if (shape->naxes < 2 || shape_elems(labels) != (size_t)shape->dim[0])
@@ -152,7 +154,8 @@ static int open_classes(struct class_counts *c, const struct test_pass *pass)
                         ALLOC(c->counts, cells, "counts of classes"));
 }
 
-/* The first `n` samples of the batch that passed. Labels that are no class are left out. */
+/* The first `n` samples of the batch that passed. Labels that are no class, or do not count, are
+ * left out. */
 static int count_classes(struct class_counts *c, const struct net *net, int n)
 {
     if (net_read_blob(net, scores_of(c, net), c->values) ||
@@ -162,7 +165,8 @@ static int count_classes(struct class_counts *c, const struct net *net, int n)
         const float *row = c->values + (size_t)i * (size_t)c->classes;
         int label = (int)c->labels[i], best = 0, above = 0;
 
-        if (label < 0 || label >= c->classes || c->labels[i] != (float)label)
+        if (label < 0 || label >= c->classes || c->labels[i] != (float)label ||
+            c->labels[i] == c->ignored)
             continue;
         for (int k = 0; k < c->classes; k++) {
             /* as Accuracy: a tie is no hit */
@@ -239,6 +243,9 @@ static void put_classes(const struct class_counts *c, struct json *json)
 
         json_object_begin(json);
         json_put_string(json, "class", name_of(c, label, number, sizeof number));
+        json_put_int(json, "number", label); /* number and label: as classify has them */
+        json_put_string(json, "label",
+                        label < c->images.nclasses ? c->images.classes[label] : NULL);
         json_put_int(json, "samples", n);
         json_put_double(json, "accuracy", percent(counts_of(c, label)[label], n) / 100);
         json_put_double(json, "top_5", percent(counts_of(c, c->classes)[label], n) / 100);
@@ -296,7 +303,7 @@ static int load(struct test_run *t)
 {
     struct net *net = t->model.net;
     int status =
-        t->rank == 0 ? checkpoint_load_weights(t->model_options.weights, true, net, &t->log) : 0;
+        t->rank == 0 ? model_load_weights(&t->model, t->model_options.weights, true, &t->log) : 0;
 
     if (error_agree(MPI_COMM_WORLD, status) ||
         agree_share(MPI_COMM_WORLD, net->values, net->elems * sizeof *net->values))
@@ -324,13 +331,14 @@ static void print_scores(struct test_run *t)
     double *mean = t->table + (size_t)t->iterations * t->width;
 
     for (int b = 0; b < t->iterations; b++)
-        for (size_t k = 0; k < t->width; k++) {
-            double value = t->table[(size_t)b * t->width + k];
-            if (k + 1 < t->width && test_pass_has(&t->pass, b, k))
-                LOG_INFO(&t->log, "Batch %d, %s = %g", b, outputs_at(net, k)->blob->name, value);
+        for (size_t k = 0; k < t->loss; k++) {
+            const double *value = t->table + (size_t)b * t->width + k;
+
+            if (value[t->width / 2] > 0)
+                LOG_INFO(&t->log, "Batch %d, %s = %g", b, outputs_at(net, k)->blob->name, *value);
         }
     test_pass_mean(&t->pass, t->table, mean);
-    LOG_INFO(&t->log, "Loss: %g", mean[t->width - 1]);
+    LOG_INFO(&t->log, "Loss: %g", mean[t->loss]);
     outputs_log(&t->log, NULL, net, mean);
 }
 
@@ -342,7 +350,7 @@ static int print_json(struct test_run *t)
 
     json_object_begin(&json);
     json_put_int(&json, "iterations", t->iterations);
-    json_put_double(&json, "loss", mean[t->width - 1]);
+    json_put_double(&json, "loss", mean[t->loss]);
     outputs_put_json(&json, "test", net, mean);
     if (t->classes.counts)
         put_classes(&t->classes, &json);
@@ -359,6 +367,7 @@ static int set_iterations(struct test_run *t)
 
     if (test_pass_open(pass, t->model.net, t->nranks))
         return -1;
+    pass->by_labels = true;
     if (t->iterations)
         batches = (uint64_t)t->iterations;
     else if (pass->records)
@@ -375,23 +384,22 @@ static void say_data(struct test_run *t)
 {
     const struct test_pass *pass = &t->pass;
     uint64_t samples = test_pass_length(pass);
+    const struct units_text n = units_count(t->iterations, "iteration");
 
     if (!pass->records)
-        LOG_INFO(&t->log, "Running for %d iterations.", t->iterations);
+        LOG_INFO(&t->log, "Running for %s.", n.text);
     else if (pass->rest)
         LOG_INFO(&t->log,
-                 "Running for %d iterations of %" PRIu64 ", the last one of %" PRIu64 ": %" PRIu64
+                 "Running for %s of %" PRIu64 ", the last one of %" PRIu64 ": %" PRIu64
                  " records, 1 pass.",
-                 t->iterations, pass->batch, test_pass_samples(pass, t->iterations - 1),
-                 pass->records);
+                 n.text, pass->batch, test_pass_samples(pass, t->iterations - 1), pass->records);
     else if (samples == pass->records)
-        LOG_INFO(&t->log, "Running for %d iterations of %" PRIu64 ": %" PRIu64 " records, 1 pass.",
-                 t->iterations, pass->batch, pass->records);
+        LOG_INFO(&t->log, "Running for %s of %" PRIu64 ": %s, 1 pass.", n.text, pass->batch,
+                 units_count((long long)pass->records, "record").text);
     else
-        LOG_INFO(&t->log,
-                 "Running for %d iterations of %" PRIu64 ": %.4g passes over %" PRIu64 " records.",
-                 t->iterations, pass->batch, (double)samples / (double)pass->records,
-                 pass->records);
+        LOG_INFO(&t->log, "Running for %s of %" PRIu64 ": %.4g passes over %s.", n.text,
+                 pass->batch, (double)samples / (double)pass->records,
+                 units_count((long long)pass->records, "record").text);
     if (pass->unable)
         LOG_WARNING(&t->log, "%s: %s", test_pass_twice, pass->unable);
 }
@@ -414,15 +422,16 @@ static int score(struct test_run *t)
             model_check_inputs(&t->model, &t->model_options, NULL, 0, NULL) || set_iterations(t);
     if (!status && (t->per_class || t->confusion))
         status = open_classes(&t->classes, &t->pass);
-    if (!status && t->rank == 0)
-        fputs(t->model.notices, stderr);
     if (!status)
         status = model_build(&t->model, t->computing.engine, &t->computing.options, 1);
     if (!status && t->pass.rest && (t->iterations - 1) % t->nranks == t->rank)
         status = net_build(t->pass.rest, &t->model.engine, 1);
     if (error_agree(MPI_COMM_WORLD, status) || load(t))
         return -1;
-    t->width = outputs_count(t->model.net) + 1;
+    if (t->rank == 0) /* behind what the weights say against the net */
+        model_print_notices(&t->model);
+    t->width = test_pass_width(&t->pass);
+    t->loss = outputs_count(t->model.net);
     cells = ((size_t)t->iterations + 1) * t->width;
     status = ALLOC(t->table, cells, "scores");
     say_data(t);

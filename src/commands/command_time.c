@@ -60,7 +60,8 @@ static int parse(struct timing *t, int argc, char **argv)
                  "the data is read, unless --data reads them beside it. Each time is compared with "
                  "its floor: the layer's operations "
                  "at this machine's rate of matrix products, or its bytes at the rate of memory. "
-                 "Layers that stay in the caches can be faster. Both rates are measured first.",
+                 "Layers that stay in the caches can be faster. Both rates are measured first. "
+                 "These are lines of Caffe's log, on standard error.",
     };
 
     int status = options_parse(&line, argc, argv, NULL);
@@ -472,7 +473,7 @@ static int measure_net(struct timing *t, bool first, bool last)
     if (prepare(t, &run))
         return -1;
     LOG_INFO(&t->log, "*** Benchmark begins ***");
-    LOG_INFO(&t->log, "Testing for %d iterations.", t->iterations);
+    LOG_INFO(&t->log, "Testing for %s.", units_count(t->iterations, "iteration").text);
     if (run_passes(t, &run))
         return -1;
     return last ? roofline_measure(&t->model.engine, &t->roofline) : 0;

@@ -1,5 +1,6 @@
 /* One phase of a net file, opened for a command. */
 #include "commands/model.h"
+#include "commands/options_rows.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +13,9 @@
 #include "spec/read.h"
 #include "util/choice.h"
 #include "util/alloc.h"
+#include "util/path.h"
+#include "util/strbuf.h"
+#include "util/units.h"
 
 static int define(const struct model_options *o, struct model *model)
 {
@@ -94,10 +98,10 @@ static int fit_input(const struct model_options *o, struct layer_env *env, struc
     model_file_close(file);
     if (fits && env->input_chw)
         return layer_notice(model->net->layers, env,
-                            "taking images of %d channel%s, %d x %d pixels, which the weights fit; "
+                            "taking images of %s, %d x %d pixels, which the weights fit; "
                             "--input-shape=C,H,W says otherwise",
-                            (int)env->input_chw[0], env->input_chw[0] == 1 ? "" : "s",
-                            (int)env->input_chw[1], (int)env->input_chw[2]);
+                            units_count(env->input_chw[0], "channel").text, (int)env->input_chw[1],
+                            (int)env->input_chw[2]);
     env->input_chw = NULL;
     return fits ? 0 : create(o, env, model);
 }
@@ -114,22 +118,74 @@ struct layer_env model_env(const struct model_options *o, struct model *model)
                               .base_file = o->model};
 }
 
+/* "3,224,224", sizes of images, or "label:1,41,41", those of one top. */
+static int parse_input(const char *text, struct input_shape *out)
+{
+    const char *colon = strrchr(text, ':'), *at = colon ? colon + 1 : text;
+    struct shape *shape = &out->shape;
+    long long size;
+    int n;
+
+    *out = (struct input_shape){.top = text, .letters = colon ? (int)(colon - text) : 0};
+    while (colon != text && shape->naxes + 1 < SHAPE_MAX_AXES &&
+           sscanf(at, "%lld%n", &size, &n) == 1 && size > 0 && strchr(",", at[n])) {
+        shape->dim[shape->naxes++] = size;
+        if (!at[n] && (colon || shape->naxes == 3))
+            return 0;
+        at += n + (at[n] == ',');
+    }
+    return error_set("--input-shape expects C,H,W such as 3,224,224, or TOP:SIZES such as "
+                     "label:1,41,41, found '%s'",
+                     text);
+}
+
+/* Fails where the net has no such input. */
+static int check_input(const struct net *net, const struct input_shape *input)
+{
+    char tops[256] = "";
+    bool found = false;
+
+    for (int l = 0; l < net->nlayers; l++)
+        for (int t = 0; net->layers[l].i->is_data && t < net->layers[l].ntops; t++) {
+            const struct blob *top = net->layers[l].tops[t];
+
+            found |= input->letters ? strlen(top->name) == (size_t)input->letters &&
+                                          !strncmp(top->name, input->top, (size_t)input->letters)
+                                    : top->value.shape.naxes == 4;
+            buffer_list(tops, sizeof tops, top->name);
+        }
+    return found ? 0
+                 : error_set("--input-shape=%s: the net has no input %s; its inputs are: %s",
+                             input->top, input->letters ? "of that name" : "of images", tops);
+}
+
 int model_open(const struct model_options *o, struct model *model)
 {
     struct layer_env env = model_env(o, model);
-    const int64_t sizes[3] = {o->input_chw[0], o->input_chw[1], o->input_chw[2]};
+    struct input_shape inputs[OPTIONS_ITEMS];
     bool with_weights;
     int status;
 
     memset(model, 0, sizeof *model);
-    if (sizes[0] > 0)
-        env.input_chw = sizes;
+    if (o->weights && path_ends(o->weights, ".prototxt") && !path_ends(o->model, ".prototxt"))
+        return error_set("--model=%s and --weights=%s are swapped: the net is the .prototxt file",
+                         o->model, o->weights);
+    for (int i = 0; i < o->inputs.n; i++) {
+        if (parse_input(o->inputs.item[i], &inputs[i]))
+            return -1;
+        if (!inputs[i].letters)
+            env.input_chw = inputs[i].shape.dim;
+    }
+    env.inputs = inputs;
+    env.ninputs = o->inputs.n;
     if (spec_read_net_of(o->model, layer_check_type, &model->doc))
         return -1;
     with_weights = proto_is_binary(o->model);
     status = error_status(define(o, model) || create(o, &env, model));
     if (with_weights && model->notices && strstr(model->notices, image_assumption))
         status = fit_input(o, &env, model);
+    for (int i = 0; i < o->inputs.n && !status; i++)
+        status = check_input(model->net, &inputs[i]);
     if (status) {
         explain(with_weights, model->notices);
         model_close(model);
@@ -199,6 +255,8 @@ int model_build(struct model *model, const char *engine, const struct engine_opt
 
 int model_load_weights(struct model *model, const char *weights, bool all, struct log *log)
 {
+    if (!weights)
+        return model->net->nparams ? error_set("Need " NEED_WEIGHTS) : 0;
     if (checkpoint_load_weights(weights, all, model->net, log))
         return -1;
     for (int g = 0; g < model->net->ngroups; g++)

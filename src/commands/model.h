@@ -4,6 +4,7 @@
 
 #include "net/net.h"
 #include "util/log.h"
+#include "util/option.h"
 
 struct model_options {
     const char *model;   /* net file */
@@ -11,8 +12,8 @@ struct model_options {
     const char *phase;   /* "TRAIN" or "TEST" */
     const char *stages;  /* comma list or NULL */
     int level;
-    int batch;              /* > 0: replaces the training data's batch size */
-    long long input_chw[3]; /* 0: not given */
+    int batch;                 /* > 0: replaces the training data's batch size */
+    struct option_list inputs; /* of --input-shape: "3,224,224" and "label:1,41,41" */
     bool look_only;
     int rank, nranks;
     const struct op_ranks *ranks; /* as in layer_env */
@@ -44,7 +45,8 @@ int model_check_inputs(const struct model *model, const struct model_options *op
 int model_build(struct model *model, const char *engine, const struct engine_options *options,
                 uint64_t seed);
 
-/* Into a net that is built: files, a comma list. all: as in checkpoint_load_weights. */
+/* Into a net that is built: files, a comma list; NULL fails where the net has parameters. all: as
+ * in checkpoint_load_weights. */
 int model_load_weights(struct model *model, const char *weights, bool all, struct log *log);
 
 /* Prints what there is to say aloud, if anything, on the standard error stream. */

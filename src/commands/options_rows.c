@@ -31,13 +31,14 @@ void options_add_model(struct option_rows *rows, const char *names, struct model
         {"model", OPTION_TEXT, &o->model, "FILE",
          "the net (prototxt, or a .caffemodel that has it); required", .need = NEED_MODEL},
         {"weights", OPTION_TEXT, &o->weights, "FILES", "trained weights (comma list); required",
-         .need = NEED_WEIGHTS},
+         .need = suggest_lists(names, "parameters") ? NULL : NEED_WEIGHTS},
         {"phase", OPTION_TEXT, &o->phase, "PHASE", "TRAIN (default) or TEST"},
         {"batch", OPTION_COUNT, &o->batch, "N", "samples per pass, instead of the net's"},
         {"stage", OPTION_TEXT, &o->stages, "LIST", "stages of the net's state (comma list)"},
         {"level", OPTION_INT, &o->level, "N", "level of the net's state"},
-        {"input-shape", OPTION_CALL, o->input_chw, "C,H,W",
-         "input size, if neither the net nor its data gives it", .parse = shape_parse},
+        {"input-shape", OPTION_LIST, &o->inputs, "C,H,W",
+         "size of images, instead of the net's or its data's; TOP:C,H,W, or other sizes: that of "
+         "one input, as label:1,41,41; may be repeated"},
     };
 
     for (size_t i = 0; i < sizeof more / sizeof *more; i++)

@@ -9,7 +9,7 @@
 #include "exchange/exchange_options.h"
 
 /* Of model, weights, phase, batch, stage, level and input-shape those that `names` lists, with
- * blanks between them. */
+ * blanks between them; "parameters" among the names: only a net with parameters needs weights. */
 void options_add_model(struct option_rows *rows, const char *names, struct model_options *o);
 
 /* Those of a net whose shapes are looked at. */

@@ -62,6 +62,8 @@ static int read_lines(const char *path, struct class_names *out)
         status = error_set("%s: expected a text with the name of a class on every line, or images "
                            "that poseidon convert wrote, found %s",
                            path, kind ? kind : "a binary file");
+    while (!status && text.length && strchr("\r\n", text.data[text.length - 1]))
+        text.data[--text.length] = '\0'; /* blank lines at the end name no class */
     if (!status)
         status = class_names_split(strbuf_text(&text) + utf8_mark(strbuf_text(&text)), out);
     strbuf_free(&text);

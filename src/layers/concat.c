@@ -127,8 +127,9 @@ static int slice_setup(struct layer *layer)
     layer->u.slice.axis = axis;
     size = shape.dim[axis];
     if (p && p->n_slice_point > 0 && p->n_slice_point + 1 != (size_t)layer->ntops)
-        return error_set("found %zu values of slice_point for %d tops; expected %d, or none",
-                         p->n_slice_point, layer->ntops, layer->ntops - 1);
+        return error_set("found %s of slice_point for %s; expected %d, or none",
+                         units_count((long long)p->n_slice_point, "value").text,
+                         units_count(layer->ntops, "top").text, layer->ntops - 1);
     if ((!p || p->n_slice_point == 0) && size % layer->ntops != 0)
         return error_set("%d tops do not divide axis %d of size %" PRId64
                          " evenly; slice_point says where to cut",
@@ -177,8 +178,9 @@ static int reshape_dims(const struct layer *layer, const Caffe__BlobShape *wante
                         int64_t room, int64_t *dim)
 {
     const struct shape *bottom = &layer->bottoms[0]->value.shape;
-    int64_t known = 1;
+    int64_t known = 1, own = 0; /* own: what is known where the first dim is the batch */
     int infer = -1;
+    char hint[128] = "";
 
     for (size_t i = 0; i < wanted->n_dim; i++) {
         dim[i] = wanted->dim[i];
@@ -187,9 +189,9 @@ static int reshape_dims(const struct layer *layer, const Caffe__BlobShape *wante
         if (dim[i] == -1 && infer >= 0)
             return error_set("shape has more than one dim of -1; one at most can be inferred");
         if (dim[i] == 0 && begin + (int)i >= bottom->naxes)
-            return error_set("dim 0 at place %zu of shape copies axis %d, but bottom '%s' has %d "
-                             "axes",
-                             i, begin + (int)i, layer->bottoms[0]->name, bottom->naxes);
+            return error_set("dim 0 at place %zu of shape copies axis %d, but bottom '%s' has %s",
+                             i, begin + (int)i, layer->bottoms[0]->name,
+                             units_count(bottom->naxes, "axis").text);
         if (dim[i] == 0)
             dim[i] = bottom->dim[begin + (int)i];
         if (dim[i] == -1)
@@ -197,10 +199,17 @@ static int reshape_dims(const struct layer *layer, const Caffe__BlobShape *wante
         else if (dim[i] > 0 && known <= INT32_MAX)
             known *= dim[i];
     }
+    if (begin == 0 && wanted->n_dim > 0 && bottom->naxes > 0 && dim[0] > 0)
+        own = known / dim[0] * bottom->dim[0];
+    if (own > 0 && (infer >= 0 ? room % own == 0 : room == own))
+        snprintf(hint, sizeof hint,
+                 "; its first dim is %" PRId64 ", and the batch is %" PRId64
+                 ": 0 follows the batch",
+                 dim[0], bottom->dim[0]);
     if (infer >= 0 ? known == 0 || room % known != 0 : known != room)
-        return error_set("shape makes %" PRId64 " elements%s of %" PRId64 " of bottom '%s': %s",
+        return error_set("shape makes %" PRId64 " elements%s of %" PRId64 " of bottom '%s': %s%s",
                          known, infer >= 0 ? " times a whole number" : "", room,
-                         layer->bottoms[0]->name, shape_text(bottom).text);
+                         layer->bottoms[0]->name, shape_text(bottom).text, hint);
     if (infer >= 0)
         dim[infer] = room / known;
     return 0;

@@ -10,6 +10,7 @@
 #include "layers/layers_internal.h"
 
 #include "util/error.h"
+#include "util/units.h"
 
 #include <inttypes.h>
 
@@ -176,8 +177,9 @@ static int convolution_setup(struct layer *layer)
     if (!p)
         return error_set("convolution_param is missing; it must give num_output and kernel_size");
     if (layer->ntops != layer->nbottoms)
-        return error_set("expected one top per bottom, found %d bottoms and %d tops",
-                         layer->nbottoms, layer->ntops);
+        return error_set("expected one top per bottom, found %s and %s",
+                         units_count(layer->nbottoms, "bottom").text,
+                         units_count(layer->ntops, "top").text);
     if (conv_check_bottoms(layer) || conv_check_axis(layer, p) ||
         conv_read_geometry(layer, p, &layer->u.conv) || conv_read_channels(layer, p, &outputs) ||
         conv_check_channels(layer, p))

@@ -23,8 +23,7 @@
 #define ASSUMED_CHANNELS 3
 #define ASSUMED_SIZE     224
 
-/* Top t is (batch, record...). */
-static int set_top(struct layer *layer, int t, int batch, const struct shape *record)
+int layer_set_sample(struct layer *layer, int t, int64_t batch, const struct shape *record)
 {
     int64_t dim[SHAPE_MAX_AXES + 1] = {batch};
 
@@ -115,7 +114,7 @@ static int record_assume(const struct layer *layer, const struct layer_env *env,
                          const int64_t known[3], int64_t dim[3], bool *assumed)
 {
     const Caffe__TransformationParameter *t = layer->param->transform_param;
-    const int64_t *said = env->input_chw;
+    const struct shape said = layer_given_shape(layer, env, 0);
     int64_t crop = t ? (int64_t)t->crop_size : 0;
 
     dim[0] = known[0] ? known[0] : ASSUMED_CHANNELS;
@@ -126,11 +125,14 @@ static int record_assume(const struct layer *layer, const struct layer_env *env,
         dim[0] = (int64_t)t->n_mean_value;
         *assumed = !(known[1] || crop > 0);
     }
-    if (said) {
-        memcpy(dim, said, 3 * sizeof(*dim));
+    if (said.naxes && said.naxes != 3)
+        return error_set("--input-shape gives '%s' %s; expected C,H,W", layer->tops[0]->name,
+                         units_count(said.naxes, "size").text);
+    if (said.naxes) {
+        memcpy(dim, said.dim, 3 * sizeof(*dim));
         *assumed = false;
     }
-    if ((said || known[1]) && crop > 0 && (dim[1] < crop || dim[2] < crop))
+    if ((said.naxes || known[1]) && crop > 0 && (dim[1] < crop || dim[2] < crop))
         return error_set("crop_size %" PRId64 " is larger than the input of %" PRId64 " x %" PRId64,
                          crop, dim[1], dim[2]);
     if (crop > 0)
@@ -167,7 +169,7 @@ static int shapes_of_source(struct layer *layer, const struct source *source, in
                                  crop, record.dim[1], record.dim[2], source->path);
             record.dim[1] = record.dim[2] = crop;
         }
-        if (set_top(layer, i, batch, &record))
+        if (layer_set_sample(layer, i, batch, &record))
             return -1;
     }
     return 0;
@@ -251,28 +253,35 @@ static int look_only(struct layer *layer, const struct layer_env *env, int batch
                      const struct data_look *look)
 {
     const Caffe__TransformationParameter *t = layer->param->transform_param;
-    struct shape record;
+    struct shape said = layer_given_shape(layer, env, 0), label = {0};
     int64_t dim[3];
     bool read = false;
 
-    if (!env->input_chw && look_into_source(layer, env, batch, look, &read))
+    for (int i = 1; i < layer->ntops; i++)
+        label = label.naxes ? label : layer_given_shape(layer, env, i);
+    if (!said.naxes && !label.naxes && look_into_source(layer, env, batch, look, &read))
         return -1;
     if (read)
         return 0;
-    if (record_assume(layer, env, look->known, dim, &layer->assumed) ||
-        shape_set(&record, 3, dim, "the assumed input") || set_top(layer, 0, batch, &record))
+    if ((!look->values || !said.naxes) &&
+        (record_assume(layer, env, look->known, dim, &layer->assumed) ||
+         shape_set(&said, 3, dim, "the assumed input")))
         return -1;
-    for (int i = 1; i < layer->ntops; i++)
-        if (set_top(layer, i, batch, &look->label))
+    if (layer_set_sample(layer, 0, batch, &said))
+        return -1;
+    for (int i = 1; i < layer->ntops; i++) {
+        label = layer_given_shape(layer, env, i);
+        if (layer_set_sample(layer, i, batch, label.naxes ? &label : &look->label))
             return -1;
+    }
     if (layer->assumed && layer_notice(layer, env,
-                                       "assuming images of %" PRId64 " channel%s, %" PRId64
-                                       " x %" PRId64 " pixels%s; %s=C,H,W says otherwise",
-                                       dim[0], dim[0] == 1 ? "" : "s", dim[1], dim[2],
+                                       "assuming images of %s, %" PRId64 " x %" PRId64
+                                       " pixels%s; %s=C,H,W says otherwise",
+                                       units_count(dim[0], "channel").text, dim[1], dim[2],
                                        t && t->crop_size > 0 ? " (crop_size)" : "",
                                        env->fake ? "--fake-data" : "--input-shape"))
         return -1;
-    if (!look->values || layer->ntops < 2)
+    if (!look->values || layer->ntops < 2 || layer_given_shape(layer, env, 1).naxes)
         return 0;
     layer->assumed = true;
     return layer_notice(layer, env,
@@ -295,10 +304,10 @@ static int make_transform(struct layer *layer, struct data *state, const struct 
          layer_notice(layer, env, "transform_param scale is 0: all values are 0")))
         return -1;
     state->transforms = true;
-    if (set_top(layer, 0, state->options.batch, &state->transform.out))
+    if (layer_set_sample(layer, 0, state->options.batch, &state->transform.out))
         return -1;
     return layer->ntops == 2
-               ? set_top(layer, 1, state->options.batch, &state->source->field[1].shape)
+               ? layer_set_sample(layer, 1, state->options.batch, &state->source->field[1].shape)
                : 0;
 }
 

@@ -7,6 +7,7 @@
 
 #include "util/error.h"
 #include "util/rng.h"
+#include "util/units.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -54,10 +55,9 @@ static int shapes_check(const struct layer *layer, const Caffe__DummyDataParamet
                {"width", p->n_width}};
 
     if (p->n_data_filler > 1 && p->n_data_filler != tops)
-        return error_set(
-            "dummy_data_param has %zu data_filler for %zu tops; expected none, one for "
-            "all or one each",
-            p->n_data_filler, tops);
+        return error_set("dummy_data_param has %zu data_filler for %s; expected none, one for "
+                         "all or one each",
+                         p->n_data_filler, units_count((long long)tops, "top").text);
     if (p->n_shape) {
         for (int i = 0; i < 4; i++)
             if (old[i].n)
@@ -65,17 +65,18 @@ static int shapes_check(const struct layer *layer, const Caffe__DummyDataParamet
                     "dummy_data_param has both shape and %s; expected one of the forms",
                     old[i].name);
         if (p->n_shape > 1 && p->n_shape != tops)
-            return error_set(
-                "dummy_data_param has %zu shapes for %zu tops; expected one for all or "
-                "one each",
-                p->n_shape, tops);
+            return error_set("dummy_data_param has %s for %s; expected one for all or "
+                             "one each",
+                             units_count((long long)p->n_shape, "shape").text,
+                             units_count((long long)tops, "top").text);
         return 0;
     }
     for (int i = 0; i < 4; i++)
         if (old[i].n != 1 && old[i].n != tops)
-            return error_set("dummy_data_param has %zu values of %s for %zu tops; expected one for "
+            return error_set("dummy_data_param has %s of %s for %s; expected one for "
                              "all or one each (or shape)",
-                             old[i].n, old[i].name, tops);
+                             units_count((long long)old[i].n, "value").text, old[i].name,
+                             units_count((long long)tops, "top").text);
     return 0;
 }
 

@@ -2,6 +2,7 @@
 #include "layers/layers_internal.h"
 
 #include "util/error.h"
+#include "util/units.h"
 
 static int eltwise_setup(struct layer *layer)
 {
@@ -11,8 +12,9 @@ static int eltwise_setup(struct layer *layer)
     if (p->n_coeff > 0 && p->operation == CAFFE__ELTWISE_PARAMETER__ELTWISE_OP__PROD)
         return error_set("coeff goes with operation: SUM only");
     if (p->n_coeff > 0 && p->n_coeff != (size_t)layer->nbottoms)
-        return error_set("found %zu values of coeff for %d bottoms; expected one each, or none",
-                         p->n_coeff, layer->nbottoms);
+        return error_set("found %s of coeff for %s; expected one each, or none",
+                         units_count((long long)p->n_coeff, "value").text,
+                         units_count(layer->nbottoms, "bottom").text);
     if (layer_expect_one_shape(layer))
         return -1;
     layer->u.eltwise = (struct eltwise_args){

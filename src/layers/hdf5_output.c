@@ -7,6 +7,7 @@
 #include "util/alloc.h"
 #include "util/h5.h"
 #include "util/strbuf.h"
+#include "util/units.h"
 
 #include <stdlib.h>
 
@@ -39,8 +40,8 @@ static int output_setup(struct layer *layer, const struct layer_env *env)
                              layer->bottoms[b]->name);
     if (shape_dim(&layer->bottoms[0]->value.shape, 0) !=
         shape_dim(&layer->bottoms[1]->value.shape, 0))
-        return error_set("bottom '%s' has %lld samples, but '%s' has %lld", layer->bottoms[0]->name,
-                         (long long)shape_dim(&layer->bottoms[0]->value.shape, 0),
+        return error_set("bottom '%s' has %s, but '%s' has %lld", layer->bottoms[0]->name,
+                         units_count(shape_dim(&layer->bottoms[0]->value.shape, 0), "sample").text,
                          layer->bottoms[1]->name,
                          (long long)shape_dim(&layer->bottoms[1]->value.shape, 0));
     if (ALLOC(state, 1, "an HDF5Output layer"))

@@ -2,17 +2,43 @@
 #include "layers/layers_internal.h"
 
 #include "util/error.h"
+#include "util/units.h"
 
 #include <inttypes.h>
 #include <string.h>
+
+struct shape layer_given_shape(const struct layer *layer, const struct layer_env *env, int t)
+{
+    const char *name = layer->tops[t]->name;
+    const struct shape *own = &layer->tops[t]->value.shape;
+    bool images = own->naxes ? own->naxes == 4 && own->dim[2] * own->dim[3] > 1 : t == 0;
+    const int64_t *chw = env->input_chw;
+
+    for (int i = 0; i < env->ninputs; i++)
+        if (strlen(name) == (size_t)env->inputs[i].letters &&
+            !strncmp(name, env->inputs[i].top, strlen(name)))
+            return env->inputs[i].shape;
+    return chw && images ? (struct shape){3, {chw[0], chw[1], chw[2]}} : (struct shape){0};
+}
+
+/* Sets the sizes that a user gave the tops. */
+static int take_given_shapes(struct layer *layer, const struct layer_env *env)
+{
+    for (int t = 0; t < layer->ntops && !env->fake; t++) {
+        const struct shape own = layer->tops[t]->value.shape,
+                           given = layer_given_shape(layer, env, t);
+
+        if (given.naxes && layer_set_sample(layer, t, own.naxes ? own.dim[0] : 1, &given))
+            return -1;
+    }
+    return 0;
+}
 
 int layer_replace_batch(struct layer *layer, const struct layer_env *env)
 {
     const struct shape first = layer->tops[0]->value.shape;
 
-    if (env->batch <= 0 || first.naxes == 0)
-        return 0;
-    for (int t = 0; t < layer->ntops; t++) {
+    for (int t = 0; t < layer->ntops && env->batch > 0 && first.naxes > 0; t++) {
         struct shape *shape = &layer->tops[t]->value.shape;
         int64_t dim[SHAPE_MAX_AXES];
 
@@ -23,7 +49,7 @@ int layer_replace_batch(struct layer *layer, const struct layer_env *env)
         if (shape_set(shape, shape->naxes, dim, layer->tops[t]->name))
             return -1;
     }
-    return 0;
+    return take_given_shapes(layer, env);
 }
 
 int layer_set_shape(struct layer *layer, int t, size_t naxes, const int64_t *dim)
@@ -47,8 +73,9 @@ static int input_setup(struct layer *layer, const struct layer_env *env)
     size_t shapes = p ? p->n_shape : 0;
 
     if (shapes != 1 && shapes != (size_t)layer->ntops)
-        return error_set("input_param has %zu shapes for %d tops; expected one for all or one each",
-                         shapes, layer->ntops);
+        return error_set("input_param has %s for %s; expected one for all or one each",
+                         units_count((long long)shapes, "shape").text,
+                         units_count(layer->ntops, "top").text);
     for (int t = 0; t < layer->ntops; t++) {
         const Caffe__BlobShape *shape = p->shape[shapes == 1 ? 0 : t];
         if (layer_set_shape(layer, t, shape->n_dim, shape->dim))
@@ -99,7 +126,8 @@ static int memory_data_setup(struct layer *layer, const struct layer_env *env)
     dim[2] = p->height;
     dim[3] = p->width;
     return error_status(shape_set(&layer->tops[0]->value.shape, 4, dim, layer->tops[0]->name) ||
-                        shape_set(&layer->tops[1]->value.shape, 1, dim, layer->tops[1]->name));
+                        shape_set(&layer->tops[1]->value.shape, 1, dim, layer->tops[1]->name) ||
+                        take_given_shapes(layer, env));
 }
 
 const struct layer_i layer_memory_data = {

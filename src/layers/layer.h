@@ -19,13 +19,21 @@ struct source_survey; /* input/source.h */
 struct strbuf;
 struct trace;
 
+/* A size that a user gives a top of a data layer. */
+struct input_shape {
+    const char *top;    /* borrowed; not ended by NUL */
+    int letters;        /* of the name */
+    struct shape shape; /* without the batch */
+};
+
 /* What data layers need to know besides their definition; the same for all layers of a net. */
 struct layer_env {
     bool look_only; /* no batch is read: shapes only, or passes over blank input. Existing sources
                        are opened for their shapes */
     int batch;      /* > 0: replaces the batch size of data layers (per rank) */
-    const int64_t
-        *input_chw; /* 3 sizes that replace unknown input shapes when looking only, or NULL */
+    const int64_t *input_chw; /* 3 sizes that replace those of images when looking only, or NULL */
+    const struct input_shape *inputs; /* likewise of single tops; borrowed */
+    int ninputs;
     bool fake; /* looked at for made-up samples: notices name the option that gives these sizes */
     const char
         *base_file; /* relative paths that do not exist are tried beside this file; or NULL */
@@ -208,9 +216,9 @@ struct op_count layer_tops(const struct layer_i *i);
 /* Bit b is set if bottom b never receives a gradient. */
 unsigned layer_no_gradient_to(const struct layer_i *i);
 
-/* Whether the layer is a loss that is divided by the number of labels other than *label, so that
- * the divisor depends on the data. */
-bool layer_ignores_label(const struct layer *layer, int *label);
+/* Whether the layer is a loss or a score that passes over *label. *divides: its top is divided by
+ * the number of the other labels, so that the divisor depends on the data. After setup. */
+bool layer_ignores_label(const struct layer *layer, float *label, bool *divides);
 
 /* Calls the type's setup or setup_in. */
 int layer_setup(struct layer *layer, const struct layer_env *env);

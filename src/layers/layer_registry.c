@@ -360,7 +360,11 @@ int layer_notice(const struct layer *layer, const struct layer_env *env, const c
         return 0;
     strbuf_puts(&text, *env->notices ? *env->notices : "");
     start = text.length;
-    strbuf_printf(&text, "%slayer '%s': ", before, layer->def->name);
+    if (*layer->def->name)
+        strbuf_printf(&text, "%slayer '%s': ", before, layer->def->name);
+    else
+        strbuf_printf(&text, "%s%s:%d: layer of type %s: ", before, layer->def->file,
+                      layer->def->line, layer->def->type);
     va_start(arguments, format);
     strbuf_vprintf(&text, format + strlen(before), arguments);
     va_end(arguments);

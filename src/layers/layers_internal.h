@@ -158,9 +158,16 @@ int layer_declare_weights(struct layer *layer, int naxes, const int64_t *weight,
 /* Sets the shape that the definition gives top t: sizes of at least 1. */
 int layer_set_shape(struct layer *layer, int t, size_t naxes, const int64_t *dim);
 
+/* Gives top t of a data layer the shape batch x record. */
+int layer_set_sample(struct layer *layer, int t, int64_t batch, const struct shape *record);
+
+/* The size that a user gave top t of a data layer, without the batch; naxes 0: none. Before the
+ * shape is set, top 0 is taken for images. */
+struct shape layer_given_shape(const struct layer *layer, const struct layer_env *env, int t);
+
 /* For layers whose definition gives the whole shape of their tops: in training, the batch that a
  * command was given replaces the first axis of all tops that share the first top's; the others are
- * no batches. */
+ * no batches. When looking only, the sizes that a user gave replace the other axes. */
 int layer_replace_batch(struct layer *layer, const struct layer_env *env);
 
 #endif

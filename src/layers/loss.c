@@ -43,12 +43,14 @@ bool layer_loss_means(const struct layer *layer)
     return !layer->i->normalizes || layer_loss_args(layer).normalization != LOSS_NONE;
 }
 
-bool layer_ignores_label(const struct layer *layer, int *label)
+bool layer_ignores_label(const struct layer *layer, float *label, bool *divides)
 {
+    const struct accuracy_args *score = layer->i->is_score ? &layer->u.accuracy : NULL;
     const struct loss_args args = layer_loss_args(layer);
 
-    *label = args.ignore_label;
-    return layer->i->normalizes && args.has_ignore_label && args.normalization == LOSS_VALID;
+    *label = (float)(score ? score->ignore_label : args.ignore_label);
+    *divides = score || args.normalization == LOSS_VALID;
+    return score ? score->has_ignore_label : layer->i->normalizes && args.has_ignore_label;
 }
 
 static int sigmoid_setup(struct layer *layer)

@@ -197,8 +197,7 @@ static int make_scratch(struct net *net)
     for (int i = 0; i < net->internals->nlosses; i++) {
         const struct net_loss *loss = &net->internals->losses[i];
         enlarge(&largest, loss->blob);
-        if (loss->counted)
-            enlarge(&largest, net->layers[loss->layer].bottoms[LOSS_LABELS]);
+        enlarge(&largest, loss->labels);
     }
     for (int o = 0; o < net->noutputs; o++)
         enlarge(&largest, net->outputs[o].labels);

@@ -2,6 +2,7 @@
 #include "net/net_internal.h"
 
 #include "util/error.h"
+#include "util/units.h"
 
 #include <string.h>
 
@@ -76,8 +77,8 @@ static int compare(struct net *net, const struct layer_env *env, const struct la
     const char *field = scorer ? "num_output" : "the number of scores";
 
     if ((size_t)data->nclasses > scores) {
-        error_set("%s is %zu, but %s has %d classes ('%s' to '%s'); expected num_output: %d%s",
-                  field, scores, data->source, data->nclasses, data->classes[0],
+        error_set("%s is %zu, but %s has %s ('%s' to '%s'); expected num_output: %d%s", field,
+                  scores, data->source, units_count(data->nclasses, "class").text, data->classes[0],
                   data->classes[data->nclasses - 1], data->nclasses,
                   scorer ? " here" : " in the layer that makes the scores");
         return net_layer_error(net, layer->index);
@@ -85,10 +86,10 @@ static int compare(struct net *net, const struct layer_env *env, const struct la
     if ((size_t)data->nclasses == scores || net->owner_of_params)
         return 0;
     return layer_notice(layer, env,
-                        "%s is %zu, but %s has %d classes: no sample belongs to the other outputs "
+                        "%s is %zu, but %s has %s: no sample belongs to the other outputs "
                         "(num_output: %d at %s:%d fits)",
-                        field, scores, data->source, data->nclasses, data->nclasses,
-                        layer->def->file, layer->def->line);
+                        field, scores, data->source, units_count(data->nclasses, "class").text,
+                        data->nclasses, layer->def->file, layer->def->line);
 }
 
 struct layer_images net_images(const struct net *net)

@@ -104,8 +104,8 @@ static int connect_top(struct wiring *wiring, struct layer *layer, int t)
     /* nor does the definition name a top like an older blob unless it is that bottom */
     assert(found < 0 || (t < layer->nbottoms && layer->bottoms[t] == wiring->versions[found].blob));
     if (found >= 0 && layer->i->no_in_place)
-        return error_set("top '%s' is also the bottom; a %s layer cannot work in place", name,
-                         layer->i->type);
+        return error_set("top '%s' is also the bottom; layers of type %s cannot work in place",
+                         name, layer->i->type);
     if (found < 0 || !works_in_place(wiring->net, layer, t)) {
         if (!add_blob(wiring, name))
             return -1;

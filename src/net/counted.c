@@ -23,16 +23,24 @@ static bool top_sums(const struct net *net, const struct layer *layer, int top, 
     return any && !layer->i->is_score && !(top == 0 && layer->i->means && layer->i->means(layer));
 }
 
-/* A score that passes over a label. */
-static void find_labels(const struct net *net, const struct layer *layer)
+/* A score that passes over a label; in a test net a loss that does, and the scores of classes. */
+static void find_labels(struct net *net, const struct layer *layer)
 {
-    if (!net->train || !layer->i->is_score || !layer->u.accuracy.has_ignore_label)
-        return;
-    for (int o = 0; o < net->noutputs; o++)
-        if (net->outputs[o].blob == layer->tops[0]) {
+    float ignored;
+    bool divides, ignores = layer_ignores_label(layer, &ignored, &divides);
+
+    if (!net->train && (ignores || layer->i->is_score))
+        net_keep(net, layer->bottoms[LOSS_LABELS]);
+    for (int o = 0; o < net->noutputs; o++) {
+        const struct blob *blob = net->outputs[o].blob;
+        bool whole = ignores && divides && blob == layer->tops[0],
+             parts = layer->i->is_score && layer->ntops > 1 && blob == layer->tops[1];
+
+        if (net->train ? whole && layer->i->is_score : whole || parts) {
             net->outputs[o].labels = layer->bottoms[LOSS_LABELS];
-            net->outputs[o].ignored = layer->u.accuracy.ignore_label;
+            net->outputs[o].ignored = ignores ? ignored : NAN;
         }
+    }
 }
 
 int net_find_sums(struct net *net)
@@ -93,7 +101,7 @@ void net_list_sums(const struct net *net, struct strbuf *out)
 /* A loss that no parameter depends on may have lost its labels by the end of the pass. */
 static bool is_counted(const struct net *net, const struct net_loss *loss)
 {
-    return loss->counted && net->layers[loss->layer].needs_backward;
+    return loss->labels && net->layers[loss->layer].needs_backward;
 }
 
 int net_counted_losses(const struct net *net)
@@ -105,33 +113,48 @@ int net_counted_losses(const struct net *net)
     return count;
 }
 
-static int count_labels(struct net *net, const struct blob *blob, int ignored, double *out)
+/* classes 1: all labels but the ignored one; else those of each class. */
+static int count_labels(struct net *net, const struct blob *blob, float ignored, size_t classes,
+                        double *out)
 {
     float *labels = net->internals->scratch;
-    size_t n = shape_elems(&blob->value.shape), count = 0;
+    size_t n = shape_elems(&blob->value.shape);
 
     if (net_read_blob(net, blob, labels))
         return -1;
-    for (size_t e = 0; e < n; e++)
-        count += truncf(labels[e]) != (float)ignored;
-    *out = (double)count;
+    memset(out, 0, classes * sizeof *out);
+    for (size_t e = 0; e < n; e++) {
+        float label = truncf(labels[e]), place = classes > 1 ? label : 0;
+
+        if (label != ignored && place >= 0 && place < (float)classes)
+            out[(size_t)place]++;
+    }
     return 0;
 }
 
 int net_count_scored(struct net *net, const struct net_output *output, double *out)
 {
-    *out = 1;
-    return output->labels ? count_labels(net, output->labels, output->ignored, out) : 0;
+    return count_labels(net, output->labels, output->ignored,
+                        shape_elems(&output->blob->value.shape), out);
+}
+
+int net_read_loss(struct net *net, int number, double *value, double *count)
+{
+    const struct net_loss *loss = &net->internals->losses[number];
+
+    *value = 0;
+    if (net_add_loss(net, loss, value))
+        return -1;
+    return count && loss->labels ? count_labels(net, loss->labels, loss->ignored, 1, count) : 0;
 }
 
 int net_count_labels(struct net *net, double *counts)
 {
     for (int i = 0; i < net->internals->nlosses; i++) {
         struct net_loss *loss = &net->internals->losses[i];
-        const struct blob *blob = net->layers[loss->layer].bottoms[LOSS_LABELS];
         if (!is_counted(net, loss))
             continue;
-        if (count_labels(net, blob, loss->ignored, &loss->mine))
+        if (count_labels(net, loss->labels, loss->ignored, 1, &loss->mine))
             return -1;
         *counts++ = loss->mine;
     }

@@ -35,6 +35,7 @@ static int read_layer_losses(struct net *net, struct layer *layer)
 {
     struct net_internals *internals = net->internals;
     struct net_loss *loss;
+    bool divides;
 
     for (int t = 0; t < layer->ntops; t++) {
         float weight = loss_weight(layer, t);
@@ -46,7 +47,8 @@ static int read_layer_losses(struct net *net, struct layer *layer)
         loss = &internals->losses[internals->nlosses++];
         *loss = (struct net_loss){
             .layer = layer->index, .top = t, .blob = layer->tops[t], .weight = weight, .share = 1};
-        loss->counted = layer_ignores_label(layer, &loss->ignored);
+        if (layer_ignores_label(layer, &loss->ignored, &divides) && divides)
+            loss->labels = layer->bottoms[LOSS_LABELS];
     }
     return 0;
 }
@@ -69,9 +71,9 @@ static int read_losses(struct net *net)
     return 0;
 }
 
-bool net_has_any_loss(const struct net *net)
+int net_losses(const struct net *net)
 {
-    return net->internals->nlosses > 0;
+    return net->internals->nlosses;
 }
 
 static bool learns(const struct layer *layer)
@@ -149,10 +151,11 @@ static int check_layers(const struct net *net)
         for (int b = 0; b < layer->nbottoms; b++) {
             if (!layer->propagate[b] || !(layer_no_gradient_to(layer->i) >> b & 1))
                 continue;
-            error_set("bottom '%s' (index %d) comes from layers that learn, or has propagate_down: "
-                      "true, but a %s layer gives it no gradient; propagate_down: false at that "
-                      "place accepts this",
-                      layer->bottoms[b]->name, b, layer->i->type);
+            error_set(
+                "bottom '%s' (index %d) comes from layers that learn, or has propagate_down: "
+                "true, but layers of type %s give it no gradient; propagate_down: false at that "
+                "place accepts this",
+                layer->bottoms[b]->name, b, layer->i->type);
             return net_layer_error(net, l);
         }
     }

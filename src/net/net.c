@@ -1,6 +1,7 @@
 /* The net as a whole: making it from its definition, looking things up, and taking it down. */
 #include "net/net_internal.h"
 
+#include "util/strbuf.h"
 #include "util/alloc.h"
 #include "util/error.h"
 
@@ -108,14 +109,18 @@ float *net_host_value(const struct net *net, const struct param *param)
 
 int net_explain(const char *notices)
 {
+    struct strbuf text = {.data = NULL};
     size_t length;
 
-    for (const char *line = notices; line && *line; line += length + (line[length] == '\n')) {
+    for (const char *line = notices; line && *line; line += length) {
         const char *at = strstr(line, "assuming ");
         length = strcspn(line, "\n");
+        length += line[length] == '\n';
         if (at && at < line + length)
-            error_set("%s\n%.*s", error_text(), (int)length, line);
+            strbuf_append(&text, line, length);
     }
+    error_set("%.2000s%s", strbuf_text(&text), error_text());
+    strbuf_free(&text);
     return -1;
 }
 

@@ -29,8 +29,10 @@ struct net_output {
     float loss_weight; /* 0: not part of the loss */
     double share;      /* factor of its values: net_share_losses, _sums and _means set it, else 1 */
     bool sums; /* no mean over the batch: it grows with the batch, or has values per sample */
-    const struct blob *labels; /* of an Accuracy in training that ignores a label; else NULL */
-    int ignored;               /* the label that the Accuracy ignores */
+    const struct blob *labels; /* by whose number the output is divided, or each class's by the
+                                  class's labels: in training of an Accuracy that ignores one, in
+                                  a test net of such losses and scores of classes, too; or NULL */
+    float ignored;             /* the label that does not count; NAN: all do */
 };
 
 /* A range of the arena of blobs, and the steps in which a blob uses it. Forward of layer l is step
@@ -89,7 +91,7 @@ struct net {
 int net_create(const struct net_def *def, bool train, const struct layer_env *env,
                const struct net *share, struct net **out);
 
-/* After a net_create that failed: appends to its message what layers had assumed of their shapes
+/* After a net_create that failed: puts before its message what layers had assumed of their shapes
  * (`notices`: text of env->notices), since a wrong assumption may be the cause. Returns -1. */
 int net_explain(const char *notices);
 
@@ -131,8 +133,8 @@ int net_batch(const struct net *net);
 int net_forward(struct net *net, const struct run *run, const struct net_hooks *hooks,
                 double *loss);
 
-/* Whether any top has a loss_weight. */
-bool net_has_any_loss(const struct net *net);
+/* How many tops have a loss_weight. */
+int net_losses(const struct net *net);
 
 /* How many losses a pass divides by how many of their labels count (ignore_label with VALID): the
  * data decide it. A loss that other layers compute with is none of them. */
@@ -158,9 +160,13 @@ void net_share_means(struct net *net, double share);
 /* Appends the names of the layers with losses that are sums (net_share_sums), comma-separated. */
 void net_list_sums(const struct net *net, struct strbuf *out);
 
-/* After net_forward: how many labels an accuracy counted; 1 if output->labels is NULL. The labels'
- * blob must have been kept (net_keep). */
+/* After net_forward: by how many labels each number of an output that has labels was divided. A
+ * training net must have kept the labels' blob (net_keep). */
 int net_count_scored(struct net *net, const struct net_output *output, double *out);
+
+/* One of net_losses after a test net's net_forward: its weighted value, and, if it is divided by
+ * the labels that count, their number; else *count stays. count: may be NULL. */
+int net_read_loss(struct net *net, int number, double *value, double *count);
 
 /* Backward of the last forward pass. first: gradients are overwritten (first micro-batch of an
  * iteration), else added to. Calls after_backward for a group when the last layer that reads its

@@ -23,9 +23,9 @@ struct net_loss {
     double share; /* multiplies both its value and its gradient: net_share_losses, net_share_sums,
                      else 1 */
     bool sums;    /* over N times the samples it would be N times as large */
-    bool counted; /* divided by how many of its labels are not `ignored` */
-    int ignored;  /* a label */
-    double mine;  /* counted: how many those of the last pass were */
+    const struct blob *labels; /* it is divided by how many of these are not `ignored`; or NULL */
+    float ignored;
+    double mine; /* with labels: how many those of the last pass were */
 };
 
 struct net_internals {
@@ -65,8 +65,9 @@ int net_wire_layers(struct net *net, const struct layer_env *env);
 /* Parameters, sharing (params.c) and, once the needs are known, groups (groups.c). */
 int net_make_params(struct net *net, const struct layer_env *env);
 int net_make_groups(struct net *net);
-/* The weighted sum of the pass's losses (passes.c). */
+/* The weighted sum of the pass's losses, and one of them added to a sum (passes.c). */
 int net_add_losses(struct net *net, double *sum);
+int net_add_loss(struct net *net, const struct net_loss *loss, double *sum);
 /* Loss weights, who needs a gradient, and whether in-place layers spoil it (needs.c). */
 int net_find_needs(struct net *net);
 /* How losses and accuracies depend on the batch (counted.c). */

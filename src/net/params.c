@@ -3,6 +3,7 @@
 #include "net/net_internal.h"
 
 #include "util/alloc.h"
+#include "util/units.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -161,8 +162,8 @@ static int find_trained(const struct net *net, const struct layer *layer, const 
     if (!trained)
         return 0;
     if (trained->nparams != layer->nparams)
-        return error_set("expected %d parameters, as this layer has in the training net, found %d",
-                         trained->nparams, layer->nparams);
+        return error_set("expected %s, as this layer has in the training net, found %d",
+                         units_count(trained->nparams, "parameter").text, layer->nparams);
     for (int p = 0; p < layer->nparams; p++) {
         const struct shape *theirs = &trained->params[p]->shape;
         const struct shape *ours = &layer->param_defs[p].shape;
@@ -185,8 +186,8 @@ static int make_layer_params(struct sharing *sharing, struct layer *layer)
     bool own = false;
 
     if (layer->param->n_param > (size_t)layer->nparams)
-        return error_set("found %zu param { } for a layer of %d parameters", layer->param->n_param,
-                         layer->nparams);
+        return error_set("found %zu param { } for a layer of %s", layer->param->n_param,
+                         units_count(layer->nparams, "parameter").text);
     if (find_trained(net, layer, &trained))
         return -1;
     for (int p = 0; p < layer->nparams; p++) {

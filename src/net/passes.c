@@ -17,21 +17,26 @@ struct pass {
     bool recorded;                 /* layers between which the host does nothing are run as one */
 };
 
+int net_add_loss(struct net *net, const struct net_loss *loss, double *sum)
+{
+    const float *values = net->internals->scratch;
+    size_t elems = shape_elems(&loss->blob->value.shape);
+
+    if (net_read_blob(net, loss->blob, net->internals->scratch))
+        return -1;
+    for (size_t e = 0; e < elems; e++)
+        *sum += (double)loss->weight * loss->share * values[e];
+    return 0;
+}
+
 int net_add_losses(struct net *net, double *sum)
 {
-    struct net_internals *internals = net->internals;
+    int status = 0;
 
     *sum = 0;
-    for (int i = 0; i < internals->nlosses; i++) {
-        const struct net_loss *loss = &internals->losses[i];
-        const struct blob *blob = loss->blob;
-        size_t elems = shape_elems(&blob->value.shape);
-        if (net_read_blob(net, blob, internals->scratch))
-            return -1;
-        for (size_t e = 0; e < elems; e++)
-            *sum += (double)loss->weight * loss->share * internals->scratch[e];
-    }
-    return 0;
+    for (int i = 0; i < net->internals->nlosses && !status; i++)
+        status = net_add_loss(net, &net->internals->losses[i], sum);
+    return status;
 }
 
 /* One thread writes, so no locked instruction is needed. */

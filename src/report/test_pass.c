@@ -104,16 +104,36 @@ static size_t elems(const struct test_pass *pass, int b, int o)
     return shape_elems(&test_pass_net(pass, b)->outputs[o].blob->value.shape);
 }
 
-int test_pass_run(const struct test_pass *pass, int b, uint64_t first, const struct run *run,
-                  double *row)
+size_t test_pass_width(const struct test_pass *pass)
 {
-    struct net *net = test_pass_net(pass, b);
-    size_t to = outputs_count(pass->net), from = outputs_count(net);
+    return 2 * (outputs_count(pass->net) + 1 + (size_t)net_losses(pass->net));
+}
 
-    if ((net == pass->rest && net_seek(net, first + (uint64_t)b * pass->batch)) ||
-        net_forward(net, run, NULL, &row[to]) || outputs_read(net, row))
-        return error_context("test batch %d", b);
-    for (int o = net->noutputs - 1; o >= 0 && net == pass->rest; o--) {
+/* The losses behind the outputs, and the weights of all numbers. */
+static int weigh(const struct test_pass *pass, int b, struct net *net, double *row)
+{
+    size_t n = test_pass_width(pass) / 2, loss = outputs_count(pass->net) + 1;
+    double *weight = row + n;
+
+    for (size_t k = 0; k < n; k++)
+        weight[k] =
+            net == pass->rest ? (double)test_pass_samples(pass, b) / (double)pass->batch : 1;
+    for (int o = 0; o < net->noutputs; weight += elems(pass, b, o++))
+        if (pass->by_labels && net->outputs[o].labels &&
+            net_count_scored(net, &net->outputs[o], weight))
+            return -1;
+    for (int i = 0; loss < n; i++, loss++)
+        if (net_read_loss(net, i, &row[loss], pass->by_labels ? &row[n + loss] : NULL))
+            return -1;
+    return 0;
+}
+
+/* Moves the outputs of batch b's net to where those of the first net are; the others become 0. */
+static void spread(const struct test_pass *pass, int b, double *row)
+{
+    size_t to = outputs_count(pass->net), from = outputs_count(test_pass_net(pass, b));
+
+    for (int o = pass->net->noutputs - 1; o >= 0 && from < to; o--) {
         size_t whole = elems(pass, 0, o), part = elems(pass, b, o);
 
         to -= whole;
@@ -121,34 +141,35 @@ int test_pass_run(const struct test_pass *pass, int b, uint64_t first, const str
         memmove(row + to, row + from, part * sizeof *row);
         memset(row + to + part, 0, (whole - part) * sizeof *row);
     }
-    return 0;
 }
 
-bool test_pass_has(const struct test_pass *pass, int b, size_t k)
+int test_pass_run(const struct test_pass *pass, int b, uint64_t first, const struct run *run,
+                  double *row)
 {
-    for (int o = 0; o < pass->net->noutputs; k -= elems(pass, 0, o++))
-        if (k < elems(pass, 0, o))
-            return k < elems(pass, b, o);
-    return true; /* the loss */
+    struct net *net = test_pass_net(pass, b);
+
+    if ((net == pass->rest && net_seek(net, first + (uint64_t)b * pass->batch)) ||
+        net_forward(net, run, NULL, NULL) || outputs_read(net, row) || weigh(pass, b, net, row))
+        return error_context("test batch %d", b);
+    spread(pass, b, row);
+    spread(pass, b, row + test_pass_width(pass) / 2);
+    return 0;
 }
 
 void test_pass_mean(const struct test_pass *pass, const double *table, double *mean)
 {
-    size_t width = outputs_count(pass->net) + 1;
-    int last = pass->batches - 1;
+    size_t width = test_pass_width(pass), loss = outputs_count(pass->net);
 
-    for (size_t k = 0; k < width; k++) {
-        double part = pass->rest ? (double)test_pass_samples(pass, last) / (double)pass->batch : 1,
-               weights = 0;
+    for (size_t k = 0; k < width / 2; k++) {
+        double sum = 0, weights = 0;
 
-        mean[k] = 0;
-        for (int b = 0; b <= last; b++) {
-            double weight = b < last ? 1 : test_pass_has(pass, b, k) ? part : 0;
-
-            mean[k] += weight * table[(size_t)b * width + k];
-            weights += weight;
+        for (const double *row = table; row < table + (size_t)pass->batches * width; row += width) {
+            sum += row[width / 2 + k] * row[k];
+            weights += row[width / 2 + k];
         }
-        mean[k] /= weights;
+        mean[k] = weights > 0 ? sum / weights : 0;
+        if (k > loss)
+            mean[loss] += mean[k];
     }
 }
 

@@ -3,7 +3,8 @@
  * Where the batches go through the data once and the last of them would reach over the end into
  * records that were seen already, the last batch is a smaller one, of a second net that has the
  * first one's parameters. So each record counts once, whatever the net computes of a batch; the
- * means are over records. Other tests are Caffe's: means over batches. Not collective. */
+ * means are over records. Other tests are Caffe's: means over batches. By labels, a score or loss
+ * that is divided by the labels that count is weighted by their number. Not collective. */
 #ifndef POSEIDON_REPORT_TEST_PASS_H
 #define POSEIDON_REPORT_TEST_PASS_H
 
@@ -17,6 +18,8 @@ struct test_pass {
     int batches;
     uint64_t batch;   /* samples of one */
     uint64_t records; /* of the data; 0: they have no end, or each rank its own */
+    bool by_labels;   /* the means are over the labels that count, not over batches; set behind
+                         test_pass_open */
 };
 
 /* What is to be said where there is a reason in `unable`, which stands behind it. */
@@ -38,16 +41,15 @@ struct net *test_pass_net(const struct test_pass *pass, int b);
 uint64_t test_pass_samples(const struct test_pass *pass, int b);
 uint64_t test_pass_length(const struct test_pass *pass);
 
-/* Batch b of a test that begins at sample `first`, to which net_seek has brought the first net.
- * row: the outputs (outputs_count of the first net; what the rest has no sample for becomes 0),
- * then the loss. */
+/* Length of a row: the outputs (outputs_count of the first net; what the rest has no sample for is
+ * 0), 0, the losses one by one; then the weight of each of these numbers. */
+size_t test_pass_width(const struct test_pass *pass);
+
+/* Batch b of a test that begins at sample `first`, to which net_seek has brought the first net. */
 int test_pass_run(const struct test_pass *pass, int b, uint64_t first, const struct run *run,
                   double *row);
 
-/* Whether batch b has output number k. */
-bool test_pass_has(const struct test_pass *pass, int b, size_t k);
-
-/* The means of such rows, one for each batch, in one more row. */
+/* The means of such rows, one for each batch, in one more row: the outputs, then the loss. */
 void test_pass_mean(const struct test_pass *pass, const double *table, double *mean);
 
 void test_pass_close(struct test_pass *pass);

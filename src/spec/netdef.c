@@ -9,6 +9,7 @@
 #include "util/suggest.h"
 #include "spec/upgrade.h"
 #include "util/alloc.h"
+#include "util/file_kind.h"
 #include "util/strbuf.h"
 
 #include <limits.h>
@@ -364,6 +365,17 @@ static int check_tops(const struct builder *b)
     return status;
 }
 
+static int refuse_no_layers(const struct builder *b, const Caffe__NetParameter *net)
+{
+    const char *kind = file_kind(b->def->file);
+
+    if (net->n_layer == 0)
+        return error_set("%s: expected a net, found %s", b->def->file, kind ? kind : "no layer");
+    return error_set("%s: the net's include and exclude rules leave no layer in phase %s",
+                     b->def->file,
+                     b->state->phase ? "TEST" : "TRAIN; for one of phase TEST: --phase=TEST");
+}
+
 static int build(struct builder *b, const Caffe__NetParameter *net)
 {
     int nsources = 0;
@@ -375,6 +387,8 @@ static int build(struct builder *b, const Caffe__NetParameter *net)
                          b->def->file);
     if (keep_layers(b, net))
         return -1;
+    if (b->nkept == 0)
+        return refuse_no_layers(b, net);
     for (int i = 0; i < b->nkept; i++)
         if (bind_layer(b, i, &nsources))
             return -1;

@@ -128,7 +128,7 @@ int compute_create_nets(struct compute *compute, struct job *job, const struct o
     for (int g = 0; g < compute->net->ngroups; g++)
         compute->net->groups[g].decays &= job->rule.weight_decay != 0;
     share_batch(compute->net, job);
-    if (!net_has_any_loss(compute->net))
+    if (!net_losses(compute->net))
         return error_set("%s: the net has no loss: no layer of the TRAIN phase has a loss_weight; "
                          "expected a loss layer such as SoftmaxWithLoss, or loss_weight: 1 in the "
                          "layer whose top is the loss",

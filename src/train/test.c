@@ -61,7 +61,7 @@ int trainer_test(struct trainer *t, int i, int64_t iteration, bool average, bool
 {
     const struct test_pass *pass = average ? &t->compute.average.passes[i] : &t->compute.passes[i];
     struct net *net = pass->net;
-    size_t width = outputs_count(net) + 1;
+    size_t width = test_pass_width(pass);
     size_t rows = (size_t)pass->batches * width;
     double *table; /* then means */
     int status = -1;
@@ -88,7 +88,7 @@ int trainer_test(struct trainer *t, int i, int64_t iteration, bool average, bool
     }
     test_pass_mean(pass, table, mean);
     if (t->job.solver->test_compute_loss)
-        LOG_INFO(t->job.log, "Test loss: %g", mean[width - 1]);
+        LOG_INFO(t->job.log, "Test loss: %g", mean[outputs_count(net)]);
     outputs_log(t->job.log, average ? "Average" : "Test", net, mean);
     keep_scores(t, pass, i, iteration, average, mean);
     status = 0;

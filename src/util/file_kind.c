@@ -46,6 +46,8 @@ static const struct magic {
     {"a HEIF picture", "ftyp", 4, 4},
     {"a PNM picture", "P5\n", 0, 3},
     {"a PNM picture", "P6\n", 0, 3},
+    {"a label map of an object detector: write its display_name values, one a line", "item {", 0,
+     6},
 };
 
 /* Of a zip archive: the name of its first file follows. */

@@ -126,7 +126,8 @@ static const struct {
     const char *arguments, *err;
 } extract_errors[] = {
     {"", "poseidon extract: Need a model definition: --model=FILE\n"},
-    {"--model=net.prototxt", "poseidon extract: Need model weights: --weights=FILE\n"},
+    {"--model=net.prototxt --blobs=ip new.h5",
+     "poseidon extract: Need model weights: --weights=FILE\n"},
     {"--model=net.prototxt --weights=w",
      "poseidon extract: Need the names of blobs: --blobs=LIST\n"},
     {"--model=net.prototxt --weights=w --blobs=ip",
@@ -198,7 +199,7 @@ static bool can_classify(void)
         return false;
     }
     write_file("net.prototxt", colours);
-    write_file("labels", "the blue\nthe green\nthe red\n");
+    write_file("labels", "the blue\nthe green\nthe red\n\n"); /* and a blank line */
     copy_weights();
     if (strstr(run("classify --model=net.prototxt --weights=W red.png")->err, "built without") !=
         NULL) {
@@ -373,15 +374,16 @@ START_TEST(images_that_cannot_be_read_are_named_and_the_others_classified)
             "--top=1 --json");
     ck_assert_int_eq(ran->status, 1);
     for (int i = 0; i < 3; i++) {
-        static const char *const parts[] = {"[{\n    \"image\": \"red.png\",\n    \"top\": [{\n    "
-                                            "    \"class\": 2,\n        \"label\": "
-                                            "null,\n        \"probability\": 0.8437",
-                                            "\"green.png\",\n    \"top\": [{\n        \"class\": "
-                                            "1,\n        \"label\": null,\n        "
-                                            "\"probability\": 0.7053",
-                                            "\"blue.png\",\n    \"top\": [{\n        \"class\": "
-                                            "0,\n        \"label\": null,\n        "
-                                            "\"probability\": 0.7869"};
+        static const char *const parts[] = {
+            "[{\n    \"image\": \"red.png\",\n    \"top\": [{\n    "
+            "    \"class\": 2,\n        \"number\": 2,\n"
+            "        \"label\": null,\n        \"probability\": 0.8437",
+            "\"green.png\",\n    \"top\": [{\n        \"class\": "
+            "1,\n        \"number\": 1,\n        \"label\": null,\n        "
+            "\"probability\": 0.7053",
+            "\"blue.png\",\n    \"top\": [{\n        \"class\": "
+            "0,\n        \"number\": 0,\n        \"label\": null,\n        "
+            "\"probability\": 0.7869"};
 
         ck_assert_msg(strstr(ran->out, parts[i]) != NULL, "%s", ran->out);
     }
@@ -400,7 +402,12 @@ static const struct {
     {colours, "--model=net.prototxt --weights=W --blob=z x.png",
      "--blob: the net's TEST phase has no blob 'z'"},
     {colours, "--model=net.prototxt --weights=W --labels=short x.png",
-     "short: expected 3 class names, one per line, found 1"},
+     "short: expected 3 class names, one per line, found 1 ('one' to 'one')"},
+    {colours, "--model=net.prototxt --weights=W --labels=long x.png",
+     "long: expected 3 class names, one per line, found 4 ('background' to 'red')"},
+    {colours, "--model=net.prototxt --weights=W --labels=map x.png",
+     "map: expected a text with the name of a class on every line, or images that poseidon convert "
+     "wrote, found a label map of an object detector: write its display_name values, one a line"},
     {colours, "--model=net.prototxt --weights=W --labels=none x.png", "none: no such file"},
     {colours, "--model=net.prototxt --weights=W --resize=3x9 x.png",
      "--resize=3x9: expected WIDTHxHEIGHT such as 256x256, or the shorter side's length, at least "
@@ -440,7 +447,8 @@ static const struct {
      "--model=net.prototxt --weights=W x.png",
      "net.prototxt:1: layer 'in': the input 'y' would be zeros: classify gives photographs to 'x' "
      "alone"},
-    {"", "--model=net.prototxt --weights=W x.png",
+    {"layer { name: 'v' type: 'Parameter' top: 'v' parameter_param { shape { dim: 1 } } }",
+     "--model=net.prototxt --weights=W x.png",
      "expected a net that begins with its input, a layer of type Input"},
 };
 
@@ -451,6 +459,9 @@ START_TEST(classify_says_what_is_wrong)
 
     write_file("net.prototxt", classify_errors[_i].net);
     write_file("short", "one\n");
+    write_file("long", "background\nblue\ngreen\nred\n");
+    write_file("map", "item {\n  name: \"none_of_the_above\"\n  label: 0\n  display_name: "
+                      "\"background\"\n}\n");
     copy_weights();
     snprintf(arguments, sizeof arguments, "classify %s", classify_errors[_i].arguments);
     ran = run(arguments);

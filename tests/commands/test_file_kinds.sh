@@ -42,7 +42,10 @@ while IFS=: read -r file what; do
         refuses "*n.prototxt: expected text, $found*" summary --model=n.prototxt
         refuses "*n.prototxt: expected text, $found*" train --solver=n.prototxt
     else
-        works '*total*0*' summary --model=n.prototxt
+        for command in summary 'summary --definition' time 'plan --nodes=2'; do
+            # shellcheck disable=SC2086 # words
+            refuses "*n.prototxt: expected a net, $found" $command --model=n.prototxt
+        done
         refuses '*n.prototxt: the solver has no base_lr*' train --solver=n.prototxt
     fi
     refuses "*expected a JPEG, PNG or WebP image, $found*" convert images images.txt o.h5
@@ -65,6 +68,22 @@ mkdir mnist
 for name in train-images-idx3-ubyte train-labels-idx1-ubyte data_batch_1.bin; do cp lfs mnist/$name; done
 refuses '*train-images-idx3-ubyte: expected data, found a Git LFS pointer*' convert mnist mnist o.h5
 refuses '*data_batch_1.bin: expected data, found a Git LFS pointer*' convert cifar10 mnist/data_batch_1.bin o.h5
+
+# a net without parameters needs no weights; one with parameters, and files in each other's place, are said
+cat >plain.prototxt <<'END'
+layer { name: 'in' type: 'Data' top: 'data' top: 'label' data_param { source: 'data.h5' batch_size: 4 } }
+layer { name: 'p' type: 'Power' bottom: 'data' top: 'p' power_param { scale: 2 } }
+layer { name: 'r' type: 'Reduction' bottom: 'p' top: 'r' }
+END
+works '*plain.h5: p, 4 rows*' extract --model=plain.prototxt --blobs=p plain.h5
+works '*Running for 1 iteration of 4: *r = *' test --model=plain.prototxt --iterations=1
+refuses '*Need model weights: --weights=FILE' extract --model=net.prototxt --blobs=ip ip.h5
+refuses '*Need model weights: --weights=FILE' test --model=net.prototxt
+for command in test 'extract --blobs=ip ip.h5' 'classify x.png' 'export x.onnx'; do
+    # shellcheck disable=SC2086 # words
+    refuses '*--model=x_iter_1.caffemodel and --weights=net.prototxt are swapped: the net is the .prototxt file' $command \
+        --model=x_iter_1.caffemodel --weights=net.prototxt
+done
 
 # mean images
 printf '\223NUMPY\001\000v\000{}' >mean.npy

@@ -58,6 +58,7 @@ for photo, row in zip(ours, rows):
     assert len(photo['top']) == 3
     for top in photo['top']:
         assert abs(top['probability'] - row[top['class']]) < 1e-6, (photo, row)
+        assert top['number'] == top['class'], photo
         assert top['label'] == (names[top['class']] if names else None), photo
 PY
 }
@@ -123,7 +124,9 @@ works "*Preprocessing: resize 14x14, no mean subtracted, scale 1, blue, green, r
     classify --model=deploy.prototxt --weights=weights.caffemodel.h5 $first
 works "*Preprocessing: resize 14x14, mean 7,7,7, scale 1, blue, green, red (layer 'in' sets none; the options do)*" \
     classify --model=deploy.prototxt --weights=weights.caffemodel.h5 --mean=7 $first
-refuses "*--input-shape=3,64,64: layer 'in' gives the input's size, 1 3 14 14*" \
+# another size than Input's is taken; these weights fit its own alone
+works '*Preprocessing: resize 14x14,*' classify --model=deploy.prototxt --weights=weights.caffemodel.h5 --input-shape=3,14,14 $first
+refuses "*Preprocessing: resize 64x64,*layer 'ip'; shape mismatch.*" \
     classify --model=deploy.prototxt --weights=weights.caffemodel.h5 --input-shape=3,64,64 $first
 refuses "*deploy.prototxt:*: the input '*' would be zeros: expected a layer that reads data*" \
     extract --model=deploy.prototxt --weights=weights.caffemodel.h5 --blobs=prob zeros.h5

@@ -76,6 +76,55 @@ lacks "$out$err" assum 'a size that was given'
 echo nonsense >absent
 works "*layer 'd': the source exists, but its shape could not be read: absent*assuming*" summary --model=net.prototxt
 
+# a nameless layer has a place
+sed "s/name: 'd'//" net.prototxt >nameless.prototxt
+works '*nameless.prototxt:1: layer of type Data: assuming images of 3 channels*' summary --model=nameless.prototxt
+
+# sizes of one's own, beside an Input layer as beside data that is not there: the same in every command. The judge is the
+# convolution's formula: 2 x (3 * 5 * 5) operations for each of 4 x 28 x 36 places of the top
+cat >deploy.prototxt <<'END'
+layer { name: 'in' type: 'Input' top: 'x' top: 'info' input_param { shape { dim: 2 dim: 3 dim: 16 dim: 16 } shape { dim: 2 dim: 7 } } }
+layer { name: 'c' type: 'Convolution' bottom: 'x' top: 'c' convolution_param { num_output: 4 kernel_size: 5 bias_term: false } }
+END
+works '*"flops": 1209600[,.]*' summary --model=deploy.prototxt --input-shape=3,32,40 --batch=2 --json
+works '*"flops": 1209600[,.]*' time --model=deploy.prototxt --input-shape=3,32,40 --batch=2 --iterations=1 --json
+works '*' plan --model=deploy.prototxt --input-shape=3,32,40 --nodes=2 --json
+planned=$out
+sed 's/dim: 16 dim: 16/dim: 32 dim: 40/' deploy.prototxt >sized.prototxt
+works '*' plan --model=sized.prototxt --nodes=2 --json
+same 'plan by --input-shape' "$out" "$planned"
+works '*x  *2 x 3 x 16 x 16*info  *2 x 9*' summary --model=deploy.prototxt --input-shape=info:9
+refuses '*--input-shape=y:9: the net has no input of that name; its inputs are: x, info' summary --model=deploy.prototxt --input-shape=y:9
+sed "s/dim: 2 dim: 3 dim: 16 dim: 16/dim: 2 dim: 48/; /Convolution/d" deploy.prototxt >flat.prototxt
+refuses '*--input-shape=3,4,4: the net has no input of images; its inputs are: x, info' summary --model=flat.prototxt --input-shape=3,4,4
+for wrong in 3,4 x:3,a x: :3,4,4 3,4,4,4 x:0; do
+    refuses "*--input-shape expects C,H,W such as 3,224,224, or TOP:SIZES such as label:1,41,41, found '$wrong'" \
+        summary --model=deploy.prototxt --input-shape=$wrong
+done
+# two data layers of two sizes, and labels that are pictures
+cat >depth.prototxt <<'END'
+layer { name: 'd' type: 'Data' top: 'x' top: 'y' data_param { batch_size: 3 source: 'nowhere' } }
+layer { name: 'e' type: 'HDF5Data' top: 'z' top: 'w' hdf5_data_param { batch_size: 3 source: 'nowhere' } }
+layer { name: 'p' type: 'Pooling' bottom: 'x' top: 'p' pooling_param { kernel_size: 2 stride: 2 } }
+layer { name: 'l' type: 'EuclideanLoss' bottom: 'p' bottom: 'y' top: 'l' }
+layer { name: 'm' type: 'EuclideanLoss' bottom: 'z' bottom: 'w' top: 'm' }
+END
+works '*x  *3 x 1 x 82 x 82*y  *3 x 1 x 41 x 41*z  *3 x 2 x 6 x 5*w  *3 x 60*' summary --model=depth.prototxt --input-shape=1,82,82 \
+    --input-shape=y:1,41,41 --input-shape=z:2,6,5 --input-shape=w:60
+lacks "$out$err" assum 'all sizes are given'
+refuses "*layer 'd': assuming images of 3 channels*--input-shape=C,H,W says otherwise*depth.prototxt:4: layer 'l' (EuclideanLoss): *" summary --model=depth.prototxt
+
+# --batch and a Reshape whose first dim is the batch of the file
+cat >reshape.prototxt <<'END'
+layer { name: 'd' type: 'DummyData' top: 'x' dummy_data_param { shape { dim: 64 dim: 100 } } }
+layer { name: 'r' type: 'Reshape' bottom: 'x' top: 'r' reshape_param { shape { dim: 64 dim: 100 dim: 1 dim: 1 } } }
+END
+works '*64 x 100 x 1 x 1*' summary --model=reshape.prototxt
+refuses "*shape makes 6400 elements of 200 of bottom 'x': 2 100 (200); its first dim is 64, and the batch is 2: 0 follows the batch" \
+    summary --model=reshape.prototxt --batch=2
+sed 's/shape { dim: 64 dim: 100 dim: 1/shape { dim: 0 dim: 100 dim: 1/' reshape.prototxt >follows.prototxt
+works '*2 x 100 x 1 x 1*' summary --model=follows.prototxt --batch=2
+
 # classify says what to give
 cat >class.prototxt <<'END'
 layer { name: 'd' type: 'Data' top: 'x' top: 'y' data_param { batch_size: 1 source: 'nowhere' } }

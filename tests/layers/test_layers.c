@@ -180,7 +180,7 @@ static const struct error_case error_cases[] = {
        "kernel_size: 2 } }",
      "takes 1 to 2 tops, not 3"},
     {X "layer { name: 'l' type: 'Pooling' bottom: 'x' top: 'x' }",
-     "top 'x' is also the bottom; a Pooling layer cannot work in place"},
+     "top 'x' is also the bottom; layers of type Pooling cannot work in place"},
     /* convolution */
     {X "layer { name: 'l' type: 'Convolution' bottom: 'x' top: 'y' }",
      "convolution_param is missing"},
@@ -266,7 +266,7 @@ static const struct error_case error_cases[] = {
      "all bottoms must have one shape: 'x' is 2 4 6 5 (240), 'z' is 2 4 6 6 (288)"},
     {X "layer { name: 'l' type: 'Convolution' bottom: 'x' top: 'a' top: 'b' convolution_param { "
        "num_output: 1 kernel_size: 1 } }",
-     "expected one top per bottom, found 1 bottoms and 2 tops"},
+     "expected one top per bottom, found 1 bottom and 2 tops"},
     {X CONV("num_output: 1000000000 kernel_size: 1"), "blob size exceeds INT_MAX"},
     /* inner product */
     {X "layer { name: 'l' type: 'InnerProduct' bottom: 'x' top: 'y' }",
@@ -347,7 +347,7 @@ static const struct error_case error_cases[] = {
      "bottoms must have one shape: 'x' is 2 4 6 5 (240), 'z' is 2 4 5 6 (240)"},
     {X "layer { name: 'l' type: 'Eltwise' bottom: 'x' bottom: 'x' top: 'y' eltwise_param { coeff: "
        "1 } }",
-     "found 1 values of coeff for 2 bottoms"},
+     "found 1 value of coeff for 2 bottoms"},
     {X "layer { name: 'l' type: 'Eltwise' bottom: 'x' bottom: 'x' top: 'y' eltwise_param { coeff: "
        "[1, "
        "2] operation: PROD } }",
@@ -362,7 +362,7 @@ static const struct error_case error_cases[] = {
     {ACCURACY("accuracy_param { axis: 0 }"), "expected 5 labels"},
     {ACCURACY("loss_weight: 1"), "top 'y' has loss_weight 1, but no gradient can come from it"},
     /* data */
-    {"layer { name: 'l' type: 'Input' top: 'a' }", "input_param has 0 shapes for 1 tops"},
+    {"layer { name: 'l' type: 'Input' top: 'a' }", "input_param has 0 shapes for 1 top;"},
     {"layer { name: 'l' type: 'Input' top: 'a' top: 'b' top: 'c' input_param { shape { dim: 1 } "
      "shape { "
      "dim: 1 } } }",

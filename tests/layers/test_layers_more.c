@@ -158,7 +158,7 @@ static const struct error_case error_cases[] = {
     {X ONE("Exp", "exp_param { base: -2 }"), "exp_param base is -2"},
     {X ONE("Log", "log_param { base: 1 }"), "log_param base is 1; expected -1 (for e) or"},
     {X "layer { name: 'l' type: 'AbsVal' bottom: 'x' top: 'x' }",
-     "top 'x' is also the bottom; a AbsVal layer cannot work in place"},
+     "top 'x' is also the bottom; layers of type AbsVal cannot work in place"},
     {INPUT("x", "3") ONE("PReLU", ""),
      "expected a bottom of at least 2 axes (N,C), found 'x' of 1: 3 (3)"},
     /* BatchNorm, Scale, Bias */
@@ -221,7 +221,7 @@ static const struct error_case error_cases[] = {
     {X ONE("Reshape", "reshape_param { num_axes: -2 }"), "num_axes is -2"},
     {X
      "layer { name: 'l' type: 'Reshape' bottom: 'x' top: 'x' reshape_param { shape { dim: -1 } } }",
-     "a Reshape layer cannot work in place"},
+     "layers of type Reshape cannot work in place"},
     {X ONE("Reshape",
            "reshape_param { axis: 4 num_axes: 0 shape { dim: [1, 1, 1, 1, 1, 1, 1, 1, 1] } }"),
      "the top would have more than 12 axes"},

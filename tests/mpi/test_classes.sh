@@ -59,11 +59,12 @@ assert [row[1:] for row in rows] == expected, rows
 out = json.load(open("out.json"))
 assert abs(out["test"]["accuracy"] - float(open("accuracy").read())) < 1e-5
 assert [[str(n) for n in row] for row in out["confusion"]] == expected, out["confusion"]
-assert [one["class"] for one in out["classes"]] == ["ash", "oak, red", "the \"elm\"", "fir", "yew", "box", "none"]
-said = ["%-24s %8d %7.1f %% %7.1f %%\n" % (one["class"], one["samples"], 100 * one["accuracy"], 100 * one["top_5"])
+assert [one["number"] for one in out["classes"]] == list(range(7))
+assert [one["label"] for one in out["classes"]] == [one["class"] for one in out["classes"]] == ["ash", "oak, red", "the \"elm\"", "fir", "yew", "box", "none"]
+said = ["%-24s %8d %7.1f %% %7.1f %%\n" % (one["label"], one["samples"], 100 * one["accuracy"], 100 * one["top_5"])
         for one in out["classes"] if one["samples"]]
 assert said == open("expected.txt").readlines()[:-1], said
-assert out["classes"][6] == {"class": "none", "samples": 0, "accuracy": None, "top_5": None}
+assert out["classes"][6] == {"class": "none", "number": 6, "label": "none", "samples": 0, "accuracy": None, "top_5": None}
 ' c$ranks.csv || fail "$ranks ranks: another confusion"
 done
 # a batch of one's own; without --json the table is what is printed
@@ -75,6 +76,19 @@ scores 1 --iterations=3 || fail '3 iterations'
 grep -q 'Running for 3 iterations of 4: 0.5455 passes over 22 records\.' test.log || fail 'part of a pass is not said'
 scores 1 --confusion=c1.csv && fail 'a file is replaced'
 grep -q 'c1.csv exists already; --force replaces it' test.log || fail 'the file that exists is not named'
+# a label that Accuracy passes over is in no table, though the loss behind it counts the label: table and line are one number
+sed 's/type: "Accuracy"/& accuracy_param { ignore_label: 2 }/' net.prototxt >ignore.prototxt
+for ranks in 1 2; do
+    timeout 100 "$POSEIDON_MPIRUN" $ranks "$POSEIDON" test --model=ignore.prototxt --weights=w_iter_1.caffemodel --classes --json >out.json 2>test.log || { fail 'a label that does not count'; cat test.log; }
+    "$POSEIDON_PYTHON" -c '
+import json, numpy as np
+count = np.loadtxt("expected.csv", int, delimiter=",")
+count[2] = 0
+out = json.load(open("out.json"))
+assert abs(out["test"]["accuracy"] - count.trace() / float(count.sum())) < 1e-6, out
+assert out["confusion"] == count.tolist(), out
+assert "all %29d %7.1f %%" % (count.sum(), 100. * count.trace() / count.sum()) in open("test.log").read()' || { fail 'a label that does not count is in the table'; cat test.log; }
+done
 # names of variable length, as h5py writes a list of them
 "$POSEIDON_PYTHON" -c 'import h5py
 with h5py.File("scores.h5", "a") as f:

@@ -74,7 +74,7 @@ layer { name: "ip" type: "InnerProduct" bottom: "data" top: "ip" inner_product_p
 layer { name: "loss" type: "EuclideanLoss" bottom: "ip" bottom: "flat" top: "loss" }
 END
 train 1 assumed.log --solver=solver.prototxt --fake-data --max-iter=1 && fail 'another shape is accepted'
-tr '\n' ' ' <assumed.log | grep -q "layer 'loss' (EuclideanLoss): .* layer 'data': assuming images of 3 channels, 224 x 224 .*--fake-data=C,H,W" ||
+tr '\n' ' ' <assumed.log | grep -q "layer 'data': assuming images of 3 channels, 224 x 224 .*--fake-data=C,H,W.* layer 'loss' (EuclideanLoss): " ||
     fail "assumed: $(cat assumed.log)"
 train 1 given.log --solver=solver.prototxt --fake-data=1,28,28 --max-iter=1 || fail "given: $(tail -n 3 given.log)"
 finish

@@ -1,7 +1,8 @@
 #!/bin/sh
 # A test that goes through the data once counts each record once, though the batch does not divide them: in poseidon test
-# and in the tests of training, at any number of ranks. Tests of less than the data are Caffe's, of more are said. NumPy
-# is the judge.
+# and in the tests of training, at any number of ranks. poseidon test counts each label that counts once, too: its scores and
+# losses are those of one batch with all records; tests of training are means over batches, as Caffe's. Tests of less than
+# the data are Caffe's, of more are said. NumPy is the judge.
 set -u
 . "$abs_top_srcdir/tests/mpi/common.sh"
 [ -n "${POSEIDON_PYTHON:-}" ] || { echo 'no python3 with h5py'; exit 77; }
@@ -15,12 +16,21 @@ data, label = rng.randn(22, 5).astype('f4'), np.sort(rng.randint(0, 5, 22))
 data[np.arange(22), label] += np.linspace(-1, 3, 22)
 with h5py.File('scores.h5', 'w') as f:
     f['data'], f['label'] = data.reshape(22, 5, 1, 1), label.astype('i4')
+# 12 records of two places each, with labels 0 to 2 and 7, which does not count: batches of 4 have 0, 7 and 2 that do
+data = rng.randn(12, 3, 2).astype('f4')
+label = np.full((12, 2), 7.)
+label[4:8] = [[0, 1], [1, 1], [7, 2], [0, 2]]
+label[9] = 1
+with h5py.File('places.h5', 'w') as f:
+    f['x'], f['y'] = data, label.astype('f4')
+    f['target'] = np.where(rng.rand(12, 3, 2) < .3, 7, rng.randint(0, 2, (12, 3, 2))).astype('f4')
+open('places', 'w').write('places.h5\n')
 PY
 cat >expect.py <<'PY'
-"""expect.py FIRST BATCHES SIZE: what a test of so many batches from that record on puts out; of one pass, the last batch
-ends with the data."""
+"""expect.py FIRST BATCHES SIZE [labels]: what a test of so many batches from that record on puts out; of one pass, the last
+batch ends with the data. labels: the mean over the labels that count, in place of the batches' mean."""
 import h5py, numpy as np, sys
-first, batches, size = map(int, sys.argv[1:])
+first, batches, size = map(int, sys.argv[1:4])
 with h5py.File('scores.h5') as f:
     data, label = np.float64(f['data'][:].reshape(22, 5)), f['label'][:]
 once = (batches - 1) * size < 22 < batches * size
@@ -33,9 +43,10 @@ for b in range(batches):
     counts = y != 4
     row = {'accuracy': (x.argmax(1) == y).mean(), 'all': nll.mean(), 'euclid': (x ** 2).sum() / 2 / len(y),
            'ignoring': nll[counts].sum() / max(1, counts.sum()), 'sum': nll.sum() * (size / len(y))}
-    rows.append((row, len(y)))
+    rows.append((row, len(y), counts.sum() if sys.argv[4:] else len(y)))
 for key in sorted(rows[0][0]):
-    print('%s %.6g' % (key, sum(row[key] * n for row, n in rows) / sum(n for row, n in rows)))
+    row = [(row[key], m if key == 'ignoring' else n) for row, n, m in rows]
+    print('%s %.6g' % (key, sum(value * n for value, n in row) / sum(n for value, n in row)))
 PY
 cat >net.prototxt <<'NET'
 layer { name: "d" type: "Data" top: "data" top: "label" data_param { source: "scores.h5" batch_size: 6 } }
@@ -80,18 +91,64 @@ for item in json.load(open("out.json"))["test"].items():
 }
 for ranks in 1 2 3; do
     scores $ranks
-    compare "test, $ranks ranks" 0 4 6
+    compare "test, $ranks ranks" 0 4 6 labels
     grep -q 'Running for 4 iterations of 6, the last one of 4: 22 records, 1 pass\.' test.log || { fail "$ranks ranks: the last batch is not said"; cat test.log; }
 done
 weighted=$(awk '$1 == "sum" { s += 0.5 * $2 } $1 ~ /^(all|ignoring|euclid)$/ { s += $2 } END { printf "%.4f", s }' expected.txt)
 same 'the loss is of the same records' "$weighted" "$(json_value out.json loss | awk '{ printf "%.4f", $1 }')"
 scores 2 --batch=64
-compare 'a batch larger than the data' 0 1 64
+compare 'a batch larger than the data' 0 1 64 labels
 scores 1 --iterations=5
-compare 'more than a pass' 0 5 6
+compare 'more than a pass' 0 5 6 labels
 grep -q '1.364 passes over 22 records' test.log || fail 'more than a pass is not said'
 scores 1 --iterations=3
-compare 'less than a pass' 0 3 6
+compare 'less than a pass' 0 3 6 labels
+
+# ---- labels that do not count ----
+cat >places.prototxt <<'NET'
+layer { name: "d" type: "HDF5Data" top: "x" top: "y" top: "target" hdf5_data_param { source: "places" batch_size: 4 } }
+layer { name: "power" type: "Power" bottom: "x" top: "same" }
+layer { name: "score" type: "Accuracy" bottom: "same" bottom: "y" top: "score" top: "class" accuracy_param { ignore_label: 7 } }
+layer { name: "two" type: "Accuracy" bottom: "same" bottom: "y" top: "two" accuracy_param { ignore_label: 7 top_k: 2 } }
+NET
+for kind in SoftmaxWithLoss:y SigmoidCrossEntropyLoss:target; do
+    for mode in VALID FULL BATCH_SIZE NONE; do
+        echo "layer { name: '$kind$mode' type: '${kind%:*}' bottom: 'same' bottom: '${kind#*:}' top: '${kind#*:}$mode' loss_weight: 0.5
+            loss_param { ignore_label: 7 normalization: $mode } }"
+    done
+done >>places.prototxt
+# a loss without a top is no output
+echo "layer { name: 'hidden' type: 'SoftmaxWithLoss' bottom: 'same' bottom: 'y' loss_param { ignore_label: 7 } }" >>places.prototxt
+cat >places.py <<'PY'
+"""places.py SIZE: the outputs and the loss of out.json are those of one batch with all 12 records; sums are of SIZE records."""
+import h5py, json, numpy as np, sys
+with h5py.File('places.h5') as f:
+    x, y, t = (np.float64(f[name][:]) for name in ('x', 'y', 'target'))
+s, y = x.transpose(0, 2, 1).reshape(24, 3), np.int64(y.reshape(24))
+valid = y != 7
+true = np.where(valid, y, 0)
+ahead = (s > s[np.arange(24), true][:, None]).sum(1)
+nll = (np.log(np.exp(s).sum(1)) - s[np.arange(24), true])[valid].sum()
+bce = (np.log1p(np.exp(x)) - x * t)[t != 7].sum()
+expected = {'score': (ahead == 0)[valid].mean(), 'two': (ahead < 2)[valid].mean(),
+            'class': [(ahead == 0)[y == k].mean() for k in range(3)]}
+for name, sum, count, places in (('y', nll, valid.sum(), 24), ('target', bce, (t != 7).sum(), 72)):
+    for mode, divisor in ('VALID', count), ('FULL', places), ('BATCH_SIZE', 12), ('NONE', 12. / int(sys.argv[1])):
+        expected[name + mode] = sum / divisor
+out = json.load(open('out.json'))
+assert out['test'].keys() == expected.keys(), out
+for key, value in expected.items():
+    assert np.abs(np.array(out['test'][key]) - value).max() < 1e-5, (key, out['test'][key], value)
+loss = nll / valid.sum() + np.sum([.5 * value for key, value in expected.items() if key[0] in 'yt' and key != 'two'])
+assert abs(out['loss'] - loss) < 1e-4, (out['loss'], loss)
+PY
+for size in 4 5; do
+    for ranks in 1 2; do
+        timeout 100 "$POSEIDON_MPIRUN" $ranks "$POSEIDON" test --model=places.prototxt --weights=w_iter_3.caffemodel --json --batch=$size >out.json 2>test.log ||
+            { fail "labels that do not count, $ranks ranks"; cat test.log; }
+        "$POSEIDON_PYTHON" places.py $size || fail "labels that do not count, batch $size, $ranks ranks"
+    done
+done
 
 # ---- tests of training ----
 # tested LOG ITERATION: that test's lines into found.txt

@@ -168,7 +168,6 @@ END_TEST
 static const struct {
     const char *text, *net;
 } nets[] = {
-    {"", ""},
     {DATA IP("ip", "data", "ip") LOSS("loss", "bottom: 'ip' bottom: 'label'"),
      "data(>data,label) ip(data>ip) loss(ip,label>*0:1)"},
     /* one blob read by two layers */
@@ -318,6 +317,10 @@ static const struct {
          "r", "x") "\nlayer { name: 'l' top: 'x' }",
      "F:2: layer 'r': Unknown bottom blob 'x' (layer 'r', bottom index 0); layer 'l' produces it "
      "only afterwards"},
+    {"layer { name: 'l' include { phase: TEST } }",
+     "F: the net's include and exclude rules leave no layer in phase TRAIN; for one of phase TEST: "
+     "--phase=TEST"},
+    {"name: 'l'", "F: expected a net, found no layer"},
     {"layers { }", "F: expected a net in today's form, found fields of an old one"},
     {"input: 'x'", "F: expected a net in today's form, found fields of an old one"},
 };
