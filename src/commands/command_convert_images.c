@@ -442,6 +442,7 @@ static int conversion_open(struct conversion *c)
     c->outputs.mean = r->mean;
     o.nclasses = c->list.classes.count;
     o.class_name = c->list.classes.name;
+    signals_hold();
     for (int i = 0; i < c->nsinks && !status; i++)
         status = r->lmdb ? sink_create_lmdb(c->out[i], &o, &c->outputs.sink[i])
                          : sink_create_hdf5(c->out[i], &o, &c->outputs.sink[i]);
@@ -455,7 +456,9 @@ static int conversion_run(struct conversion *c)
                                         .progress = !c->request->json,
                                         .read = image_prepare,
                                         .take = image_write,
+                                        .outputs = &c->outputs,
                                         .interrupted = signals_pending,
+                                        .release = signals_release,
                                         .context = c};
 
     if (image_stream_run(&stream))
@@ -509,7 +512,6 @@ int command_convert_images(int argc, char **argv)
 
     if (status)
         return status;
-    signals_hold();
     status = error_status(conversion_open(&conversion) || conversion_run(&conversion));
     conversion_close(&conversion);
     signals_release();

@@ -61,6 +61,37 @@ gz:a gzip archive: unpack it with gunzip
 page:a page of HTML
 empty:an empty file
 END
+# what waits for a writer, or never ends; a shell's pipe is none of these
+refuses_special() { refuses "*special: not a regular file (a FIFO)*" "$@"; }
+mkfifo special
+mkdir db
+mkfifo db/data.mdb
+cp x_iter_1.caffemodel special.caffemodel # the weights' names end so
+limit=20
+refuses_special summary --model=special
+refuses_special train --solver=special
+refuses_special train --solver=solver.prototxt --set net="'special'"
+refuses_special train --solver=solver.prototxt --snapshot=special
+refuses_special train --solver=solver.prototxt --engine=replay --profile=special
+refuses_special plan --model=net.prototxt --cluster-file=special
+refuses_special test --model=net.prototxt --weights=special
+refuses_special convert images special o.h5
+refuses_special mean special
+refuses '*db/data.mdb: not a regular file (a FIFO)*' mean db
+refuses '*/dev/zero: not a regular file (a device)*' convert images /dev/zero o.h5
+echo special >h5.txt
+echo 'special 0' >list.txt
+refuses_special convert images list.txt o.h5
+refuses_net '*special: not a regular file (a FIFO)*' ImageData "image_data_param { source: 'list.txt' batch_size: 1 }"
+refuses_net '*special: not a regular file (a FIFO)*' HDF5Data "hdf5_data_param { source: 'h5.txt' batch_size: 1 }"
+refuses_net '*special: not a regular file (a FIFO)*' HDF5Data "hdf5_data_param { source: 'special' batch_size: 1 }"
+refuses_net '*special: not a regular file (a FIFO)*' Data "data_param { source: 'data.h5' batch_size: 4 } transform_param { mean_file: 'special' }"
+for option in labels mean; do
+    refuses_special classify --model=net.prototxt --weights=x_iter_1.caffemodel --$option=special "$images/color.jpg"
+done
+limit=
+works '*total*' summary --model=/dev/stdin <net.prototxt
+rm -r db
 mkdir mnist
 for name in train-images-idx3-ubyte train-labels-idx1-ubyte data_batch_1.bin; do cp lfs mnist/$name; done
 refuses '*train-images-idx3-ubyte: expected data, found a Git LFS pointer*' convert mnist mnist o.h5

@@ -499,6 +499,42 @@ class Images(unittest.TestCase):
                         (shutil.rmtree if os.path.isdir(self.path(out)) else os.unlink)(self.path(out))
                 self.assertEqual(os.listdir(self.dir), ["list.txt"])
 
+    def test_interrupt_does_not_wait_for_a_picture(self):
+        held, end = os.pipe()   # nobody writes
+        for out in ("x.h5", "x_lmdb"):
+            first = os.path.join(DATA, "images", "color.jpg")
+            listing = self.write("list.txt", ("%s 0\n/dev/fd/%d 1\n" % (first, held)).encode())
+            before = sorted(os.listdir(self.dir))
+            process = subprocess.Popen([POSEIDON, "convert", "images", listing, self.path(out)],
+                                       pass_fds=[held], stdout=subprocess.DEVNULL,
+                                       stderr=subprocess.PIPE)
+            while process.poll() is None and sorted(os.listdir(self.dir)) == before:
+                time.sleep(0.01)
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+                try:
+                    process.wait(60)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+            text = process.communicate()[1].decode()
+            if "built without" not in text:
+                self.assertEqual(process.returncode, -signal.SIGTERM, text)
+            self.assertEqual(sorted(os.listdir(self.dir)), before)
+        os.close(held)
+        os.close(end)
+
+    def test_ignored_hangup_does_not_interrupt(self):  # as under nohup
+        listing = self.list([PICTURES[i % 5] for i in range(2000)])
+        process = subprocess.Popen(
+            [POSEIDON, "convert", "images", listing, self.path("x.h5"), "--root=" + os.path.join(DATA, "images")],
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+            preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+        while process.poll() is None:
+            process.send_signal(signal.SIGHUP)
+            time.sleep(0.01)
+        self.assertEqual(process.returncode, 0, process.communicate()[1])
+        process.stderr.close()
+
     def test_memory_does_not_grow_with_the_images(self):
         def peak(count):
             listing = self.list([PICTURES[i % 5] for i in range(count)])
@@ -533,10 +569,10 @@ class Images(unittest.TestCase):
                 ([listing, out, "--quality=0"], "--quality=0"),
                 ([listing, out, "--shufle"], "did you mean --shuffle?")]:
             self.bad(*arguments, says=[says], status=1)
-        self.bad(self.path("none"), out, says=["none", "No such file"])
+        self.bad(self.path("none"), out, says=["none", "no such file"])
         self.bad(listing, self.path("none", "x.h5"), says=["none", "No such file"])
         self.bad(listing, out, "--mean=" + out, says=["the same file"])
-        self.bad(listing, listing + ".h5", says=["5 images refused, and none is left; the first, ", "No such file"])
+        self.bad(listing, listing + ".h5", says=["5 images refused, and none is left; the first, ", "no such file"])
         self.write("bad.txt", b"x.png 1\nx.png\n")
         self.bad(self.path("bad.txt"), out, says=["bad.txt:2", "has no label"])
 
