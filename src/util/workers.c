@@ -192,17 +192,15 @@ bool jobs_busy(const struct jobs *jobs)
 /* Waits until a job is over; false when it is interrupted. */
 static bool jobs_wait(struct jobs *jobs)
 {
-    enum { PERIOD_NS = 50000000 };
     struct workers *w = jobs->workers;
-    bool (*interrupted)(void) = jobs->o.interrupted, stop = false;
     struct timespec until;
+    bool stop = false;
 
     pthread_mutex_lock(&w->mutex);
     while (atomic_load_explicit(&jobs->over, memory_order_relaxed) == jobs->taken &&
-           !(stop = interrupted && interrupted())) {
+           !(stop = jobs->o.interrupted())) {
         clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_sec += (until.tv_nsec + PERIOD_NS) / 1000000000;
-        until.tv_nsec = (until.tv_nsec + PERIOD_NS) % 1000000000;
+        until.tv_sec++;
         pthread_cond_timedwait(&w->told, &w->mutex, &until);
     }
     pthread_mutex_unlock(&w->mutex);

@@ -53,7 +53,7 @@ struct jobs_options {
     int places;  /* how many jobs may be under way or not taken; no two of the same number modulo
                     it, which is where a job may leave its result */
     int (*work)(void *context, uint64_t job); /* on one of the threads: 0, or -1 with a message */
-    bool (*interrupted)(void); /* ends jobs_next, which asks it while it waits; NULL: never */
+    bool (*interrupted)(void);                /* jobs_next asks it every second, and ends then */
     void *context;
 };
 

@@ -61,6 +61,26 @@ gz:a gzip archive: unpack it with gunzip
 page:a page of HTML
 empty:an empty file
 END
+# given as a net, and as weights
+printf '\n\n  <html>\n<body>404</body></html>\n' >blank
+printf '\357\273\277<!DOCTYPE html>\n' >mark
+printf 'n\000a\000m\000e\000:\000' >utf16
+printf '\377\376n\000a\000m\000e\000' >utf16mark
+printf 'b0VIM 8.2\000\000\000\000' >swap
+printf '%%PDF-1.4\n' >pdf
+printf 'PK\005\006%18s' '' >zip
+printf '\012\001n\022\023\012\004data\022\001c\042\004Conv\052\002\012\000' >netdef # operator { input output type arg }
+printf '\022\017\022\001w\042\004Fill\052\004\012\002ab' >init            # without a name
+printf 'name: "n"\nop {\n  input: "data"\n  type: "Conv"\n}\n' >pbtxt
+for file in blank:'a page of HTML' mark:'a page of HTML' utf16:'UTF-16 text: save it as UTF-8' \
+    utf16mark:'UTF-16 text: save it as UTF-8' swap:'a swap file of Vim' pdf:'a PDF document' \
+    zip:'a zip archive' netdef:'a NetDef of Caffe2' init:'a NetDef of Caffe2' pbtxt:'a NetDef of Caffe2'; do
+    cp "${file%%:*}" n.prototxt
+    refuses "*n.prototxt: expected *, found ${file#*:}*" summary --model=n.prototxt
+    cp "${file%%:*}" w.caffemodel
+    refuses "*w.caffemodel: expected a binary model (.caffemodel), found ${file#*:}*" test --model=net.prototxt --weights=w.caffemodel
+done
+
 # what waits for a writer, or never ends; a shell's pipe is none of these
 refuses_special() { refuses "*special: not a regular file (a FIFO)*" "$@"; }
 mkfifo special
