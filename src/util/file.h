@@ -60,7 +60,7 @@ int file_writer_close(struct file_writer *writer, int status);
 int file_check_special(const char *path);
 
 /* Opens for reading what file_check_special accepts. Returns the descriptor, or -1 with a message
- * that begins with the path; errno is then ENOENT if nothing is there. */
+ * that begins with the path; errno is ENOENT for a missing file. */
 int file_open_plain(const char *path);
 
 /* Does the same and returns a stream, or NULL. */
