@@ -10,8 +10,8 @@
 
 #ifdef HAVE_PNG
 
+#include <ctype.h>
 #include <png.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -71,17 +71,24 @@ static void conversions_set(struct reading *r, int type, int depth, bool gray)
     png_set_interlace_handling(r->png);
 }
 
+/* Returns the value of a hexadecimal digit. */
+static int digit(char c)
+{
+    return c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10;
+}
+
 /* ImageMagick's way before there was eXIf: a text of a line without content, "exif", the number of
  * bytes, and lines of hexadecimal digits, which become bytes in place. */
 static int orientation_of_text(char *text)
 {
     size_t length = 0;
-    unsigned byte;
 
     for (int line = 0; line < 3 && text; line++)
         text = strchr(text + (line > 0), '\n');
-    for (char *at = text; at && *(at += strspn(at, "\n")) && sscanf(at, "%2x", &byte) == 1; at += 2)
-        text[length++] = (char)byte;
+    for (char *at = text;
+         at && isxdigit((unsigned char)*(at += strspn(at, "\n"))) && isxdigit((unsigned char)at[1]);
+         at += 2)
+        text[length++] = (char)(digit(at[0]) << 4 | digit(at[1]));
     return text ? exif_orientation((uint8_t *)text, length) : 1;
 }
 
