@@ -215,7 +215,9 @@ static int set_write(const struct convert *c, const struct imageset *set)
                                         .progress = !c->json,
                                         .read = record_read,
                                         .take = record_write,
+                                        .outputs = &written.outputs,
                                         .interrupted = signals_pending,
+                                        .release = signals_release,
                                         .context = &written};
     int status;
 

@@ -57,8 +57,11 @@ struct conversion {
     uint64_t refused, odd; /* cannot be read; have another size, with --check-size */
     uint64_t unended;      /* JPEGs without their end mark */
     uint64_t turned;       /* as their EXIF data say */
-    struct refusal refusal[SHOWN_REFUSALS];
-    double started; /* clock_seconds() */
+    struct refusal refusal[SHOWN_REFUSALS]; /* the first */
+    struct strbuf refusals;                 /* a line for each */
+    const char *remark;                     /* the first image_label_remark; NULL: none */
+    uint64_t remarked, nremarked;           /* which image that is of; how many have one */
+    double started;                         /* clock_seconds() */
 };
 
 static int size_parse(const char *option, const char *text, void *target)
@@ -236,6 +239,21 @@ static void warn_of_empty_classes(const struct request *r, const struct list *li
     }
 }
 
+/* Says once that a class whose name is a number has another label: "10" comes before "2". */
+static void warn_of_numbers(const struct class_names *classes)
+{
+    int k = 0, digits, number;
+
+    while (k < classes->count && (sscanf(classes->name[k], "%9d%n", &number, &digits) != 1 ||
+                                  classes->name[k][digits] || number == k))
+        k++;
+    if (k < classes->count)
+        fprintf(stderr,
+                "warning: folder '%s' has label %d: classes are labelled in the order of their "
+                "names as texts; leading zeros, or --classes=FILE, change it\n",
+                classes->name[k], k);
+}
+
 static int list_open(const struct request *r, struct list *list)
 {
     if (r->classes && !path_is_folder(r->source))
@@ -245,8 +263,10 @@ static int list_open(const struct request *r, struct list *list)
         return list_read_file(list, r->source, 0);
     if (list_read_folder(list, r->source, r->classes))
         return -1;
-    if (!r->classes)
+    if (!r->classes) {
         warn_of_empty_classes(r, list);
+        warn_of_numbers(&list->classes);
+    }
     return 0;
 }
 
@@ -306,6 +326,17 @@ static void refuse(struct conversion *c, uint64_t number, const char *reason)
         c->refusal[c->refused].reason = strdup(reason);
     }
     c->refused++;
+    strbuf_printf(&c->refusals, "  %s: %s\n", list_path(&c->list, number), reason);
+}
+
+static void note_remark(struct conversion *c, uint64_t number, const struct image *image)
+{
+    const char *remark = image_label_remark(image, c->request->height, c->request->width);
+
+    if (remark && c->nremarked++ == 0) {
+        c->remark = remark;
+        c->remarked = number;
+    }
 }
 
 /* Whether the image fits in: all of a file that holds one size have that of the first. */
@@ -352,13 +383,12 @@ static int image_write(void *context, uint64_t job, const struct streamed *image
         return -1;
     c->unended += fits && image->record.decoded.unended;
     c->turned += fits && image->record.decoded.turned;
+    note_remark(c, number, &image->record.decoded);
     return fits ? image_outputs_add(&c->outputs, c->test && c->test[number], &sample) : 0;
 }
 
 static void summary_print(const struct conversion *c)
 {
-    uint64_t shown = c->refused < SHOWN_REFUSALS ? c->refused : SHOWN_REFUSALS;
-
     for (int i = 0; i < c->nsinks; i++) {
         printf("%s: %s", c->out[i], units_count((long long)c->outputs.count[i], "image").text);
         if (c->varies)
@@ -379,14 +409,13 @@ static void summary_print(const struct conversion *c)
     if (c->turned)
         fprintf(stderr, "%s turned upright, as EXIF data say\n",
                 units_count((long long)c->turned, "image").text);
-    if (!c->refused)
-        return;
-    fprintf(stderr, "warning: %llu of %s refused%s\n", (unsigned long long)c->refused,
-            units_count((long long)c->list.count, "image").text,
-            c->refused > shown ? "; the first:" : ":");
-    for (uint64_t i = 0; i < shown; i++)
-        fprintf(stderr, "  %s: %s\n", c->refusal[i].name ? c->refusal[i].name : "?",
-                c->refusal[i].reason ? c->refusal[i].reason : "?");
+    if (c->remark)
+        fprintf(stderr, "warning: %s, first %s: %s\n",
+                units_count((long long)c->nremarked, "image").text,
+                list_path(&c->list, c->remarked), c->remark);
+    if (c->refused)
+        fprintf(stderr, "warning: %llu of %s refused:\n%s", (unsigned long long)c->refused,
+                units_count((long long)c->list.count, "image").text, strbuf_text(&c->refusals));
 }
 
 static int summary_json(const struct conversion *c)
@@ -407,6 +436,7 @@ static int summary_json(const struct conversion *c)
     json_array_end(&json);
     json_put_uint(&json, "without_end_mark", c->unended);
     json_put_uint(&json, "turned", c->turned);
+    json_put_uint(&json, "labels_changed", c->nremarked);
     json_put_uint(&json, "refused", c->refused);
     json_put_array(&json, "refused_first");
     for (uint64_t i = 0; i < c->refused && i < SHOWN_REFUSALS; i++) {
@@ -442,6 +472,7 @@ static int conversion_open(struct conversion *c)
     c->outputs.mean = r->mean;
     o.nclasses = c->list.classes.count;
     o.class_name = c->list.classes.name;
+    signals_hold();
     for (int i = 0; i < c->nsinks && !status; i++)
         status = r->lmdb ? sink_create_lmdb(c->out[i], &o, &c->outputs.sink[i])
                          : sink_create_hdf5(c->out[i], &o, &c->outputs.sink[i]);
@@ -455,7 +486,9 @@ static int conversion_run(struct conversion *c)
                                         .progress = !c->request->json,
                                         .read = image_prepare,
                                         .take = image_write,
+                                        .outputs = &c->outputs,
                                         .interrupted = signals_pending,
+                                        .release = signals_release,
                                         .context = c};
 
     if (image_stream_run(&stream))
@@ -491,6 +524,7 @@ static void conversion_close(struct conversion *c)
         free(c->refusal[i].name);
         free(c->refusal[i].reason);
     }
+    strbuf_free(&c->refusals);
     free(c->root);
     list_free(&c->list);
 }
@@ -509,7 +543,6 @@ int command_convert_images(int argc, char **argv)
 
     if (status)
         return status;
-    signals_hold();
     status = error_status(conversion_open(&conversion) || conversion_run(&conversion));
     conversion_close(&conversion);
     signals_release();

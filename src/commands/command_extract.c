@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "convert/sink.h"
+#include "train/signals.h"
 #include "util/alloc.h"
 #include "util/file.h"
 #include "util/h5.h"
@@ -183,6 +184,8 @@ static int run_batches(struct extraction *x)
     struct run run = {.seed = 1};
 
     for (int b = 0; b < x->iterations; b++) {
+        if (signals_pending())
+            return error_set("interrupted by a signal; nothing was written");
         if (net_forward(x->model.net, &run, NULL, NULL))
             return error_context("batch %d", b);
         for (int i = 0; i < x->nfeatures; i++)
@@ -243,11 +246,13 @@ static int extract(struct extraction *x, struct log *log)
         model_open(&x->options, &x->model))
         return -1;
     model_print_notices(&x->model);
+    signals_hold(); /* by the threads that the net starts, too */
     status = error_status(find_features(x) ||
                           model_build(&x->model, x->computing.engine, &x->computing.options, 1) ||
                           model_load_weights(&x->model, x->options.weights, false, log) ||
                           create_file(x) || run_batches(x));
     status = finish(x, status);
+    signals_release();
     if (!status && x->json)
         status = print_report(x);
     for (int i = 0; i < x->nfeatures && !status && !x->json; i++)

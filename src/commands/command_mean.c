@@ -122,8 +122,12 @@ static int average(struct averaging *a)
                                         .progress = !a->json,
                                         .read = read_image,
                                         .take = add_image,
+                                        .outputs = &a->outputs,
                                         .interrupted = signals_pending,
+                                        .release = signals_release,
                                         .context = a};
+
+    signals_hold();
     return image_stream_run(&stream) || image_outputs_commit(&a->outputs) ? -1 : result_print(a);
 }
 
@@ -134,7 +138,6 @@ int command_mean(int argc, char **argv)
 
     if (status)
         return status;
-    signals_hold();
     status = average(&a);
     image_outputs_free(&a.outputs);
     source_close(a.source);

@@ -32,8 +32,11 @@ static int work(void *context, uint64_t job)
 int image_stream_run(const struct image_stream *stream)
 {
     struct ring ring = {.stream = stream, .places = 2 * (uint64_t)stream->threads + 2};
-    const struct jobs_options o = {
-        .threads = stream->threads, .places = (int)ring.places, .work = work, .context = &ring};
+    const struct jobs_options o = {.threads = stream->threads,
+                                   .places = (int)ring.places,
+                                   .work = work,
+                                   .interrupted = stream->interrupted,
+                                   .context = &ring};
     struct jobs *jobs = NULL;
     uint64_t job = 0;
     int status;
@@ -41,13 +44,16 @@ int image_stream_run(const struct image_stream *stream)
     progress_begin(&ring.progress, stream->count, stream->progress);
     ring.place = alloc_array(ring.places, sizeof *ring.place, "images");
     status = ring.place ? jobs_create(&o, &jobs) : -1;
-    while (status == 0 && jobs_next(jobs, stream->count, &job)) {
+    while (status == 0 && !stream->interrupted() && jobs_next(jobs, stream->count, &job)) {
         status = stream->take(stream->context, job, &ring.place[job % ring.places]);
-        if (status == 0 && stream->interrupted())
-            status = error_set("interrupted by a signal; nothing was written");
         progress_show(&ring.progress, job + 1);
     }
     progress_erase(&ring.progress);
+    if (stream->interrupted()) { /* a thread may read for long, and is not waited for */
+        image_outputs_free(stream->outputs);
+        stream->release();
+        status = error_set("interrupted by a signal; nothing was written");
+    }
     jobs_destroy(jobs);
     for (uint64_t i = 0; ring.place && i < ring.places; i++) {
         record_free(&ring.place[i].record);

@@ -14,6 +14,15 @@ struct streamed {
     char error[512];
 };
 
+/* What the images go to: data sets, and the mean image of those of the first. */
+enum { IMAGE_SINKS = 2 };
+struct image_outputs {
+    struct sink *sink[IMAGE_SINKS]; /* owned; NULL: none */
+    const char *mean;               /* file; NULL: none. Borrowed */
+    struct mean_image sum;          /* of the images of sink[0], where `mean` is to be written */
+    uint64_t count[IMAGE_SINKS];
+};
+
 struct image_stream {
     uint64_t count;
     int threads;
@@ -24,20 +33,13 @@ struct image_stream {
     /* On the caller's, for 0, 1, ... count-1. -1 with a message ends the stream. */
     int (*take)(void *context, uint64_t number, const struct streamed *image);
     void *context;
-    bool (*interrupted)(void); /* asked behind every image: a signal that is held back has come */
+    struct image_outputs *outputs; /* are removed when a signal comes */
+    bool (*interrupted)(void);     /* asked again and again: a signal that is held back has come */
+    void (*release)(void);         /* lets that signal end the process */
 };
 
-/* Fails, too, where it was interrupted. */
+/* Fails, too, where it was interrupted and the process still runs. */
 int image_stream_run(const struct image_stream *stream);
-
-/* What the images go to: data sets, and the mean image of those of the first. */
-enum { IMAGE_SINKS = 2 };
-struct image_outputs {
-    struct sink *sink[IMAGE_SINKS]; /* owned; NULL: none */
-    const char *mean;               /* file; NULL: none. Borrowed */
-    struct mean_image sum;          /* of the images of sink[0], where `mean` is to be written */
-    uint64_t count[IMAGE_SINKS];
-};
 
 int image_outputs_add(struct image_outputs *outputs, int to, const struct sample *sample);
 

@@ -55,7 +55,7 @@ static int read_lines(const char *path, struct class_names *out)
 {
     struct strbuf text = {.data = NULL};
     const char *kind;
-    int status = access(path, F_OK) ? path_missing(path) : file_read(path, NULL, &text);
+    int status = file_load(&text, path, SIZE_MAX);
 
     kind = text.length ? file_kind_of(text.data, text.length) : NULL;
     if (!status && (kind || memchr(strbuf_text(&text), '\0', text.length)))

@@ -304,9 +304,8 @@ int source_open_hdf5_images(const char *path, bool with_labels, struct source **
 /* The list file's text, to be freed in either case. */
 static int list_load(const char *list, struct strbuf *out)
 {
-    strbuf_puts(out, ""); /* also of an empty file there is a text */
-    if (file_read(list, "the list of HDF5 files", out))
-        return -1;
+    if (file_load(out, list, SIZE_MAX))
+        return error_context("the list of HDF5 files");
     return strlen(strbuf_text(out)) == out->length
                ? 0
                : error_set("%s: not a text file (a zero byte at offset %zu); HDF5Data expects a "

@@ -198,7 +198,13 @@ fail:
     return file_kind_error(path, "a list of images");
 }
 
-/* What is in a folder and not hidden, folders or all others, sorted. */
+/* Whether a file browser put it there: hidden, or one of the two that Windows leaves. */
+static bool is_passed_over(const char *name)
+{
+    return name[0] == '.' || !strcasecmp(name, "Thumbs.db") || !strcasecmp(name, "desktop.ini");
+}
+
+/* What is in a folder and not passed over, folders or all others, sorted. */
 static int names_read(struct class_names *names, const char *folder, bool folders)
 {
     struct dirent **entries = NULL;
@@ -213,7 +219,8 @@ static int names_read(struct class_names *names, const char *folder, bool folder
         struct stat st;
 
         snprintf(path, sizeof path, "%s/%s", folder, name);
-        if (!status && name[0] != '.' && stat(path, &st) == 0 && S_ISDIR(st.st_mode) == folders)
+        if (!status && !is_passed_over(name) && stat(path, &st) == 0 &&
+            S_ISDIR(st.st_mode) == folders)
             status = class_names_add(names, name, strlen(name));
         free(entries[i]);
     }
@@ -285,8 +292,9 @@ static int check_folders(const char *path, const struct class_names *folders,
         for (int k = 0; k < classes->count; k++)
             found += !strcmp(folders->name[i], classes->name[k]);
         if (found != 1)
-            return error_set("%s/%s: expected the name of one class of %s, which has %s of it",
-                             path, folders->name[i], file, units_count(found, "class").text);
+            return error_set("%s/%s: expected a folder with the name of a class; %s has %s of "
+                             "this name: rename the folder, or take it out",
+                             path, folders->name[i], file, found ? "several" : "none");
     }
     return 0;
 }

@@ -89,6 +89,8 @@ int source_open_records(struct source *source, int status, bool with_labels, str
         status = source_add_field(source, "label");
     source->field[0].shape = first.shape;
     source->field[0].type = first.type;
+    source->remark =
+        image_label_remark(&first.decoded, (int)first.shape.dim[1], (int)first.shape.dim[2]);
     source->field[1].type = SOURCE_F32;
     record_free(&first);
     if (status)

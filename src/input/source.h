@@ -74,6 +74,7 @@ struct source {
     char *path;         /* owned; as opened, for messages */
     struct watch watch; /* the files that were opened; the feeder looks at them */
     uint64_t nrecords;  /* > 0 */
+    const char *remark; /* image_label_remark of the first record; NULL: none */
     bool scattered;     /* records are read in a random order, as the feeder says */
     int nfields;
     struct source_field field[SOURCE_MAX_FIELDS];

@@ -191,9 +191,10 @@ static bool is_channels(int64_t n)
     return n == 1 || n == 3 || n == 4;
 }
 
-/* Images in HDF5 whose axes numpy and Pillow have in another order: N x H x W x C. */
-static int warn_of_axes(const struct layer *layer, const struct layer_env *env,
-                        const struct source *source)
+/* Images in HDF5 whose axes numpy and Pillow have in another order, N x H x W x C; and pictures of
+ * labels that are changed on their way in. */
+static int warn_of_images(const struct layer *layer, const struct layer_env *env,
+                          const struct source *source)
 {
     for (int f = 0; f < source->nfields && !strcmp(source->i->name, "hdf5"); f++) {
         const struct shape *s = &source->field[f].shape;
@@ -208,7 +209,9 @@ static int warn_of_axes(const struct layer *layer, const struct layer_env *env,
                          shape_product(s).text, s->dim[0]))
             return -1;
     }
-    return 0;
+    return source->remark ? layer_notice(layer, env, "warning: %s, first image: %s", source->path,
+                                         source->remark)
+                          : 0;
 }
 
 /* A set in the order of its classes: every batch is of one or few of them. */
@@ -243,7 +246,7 @@ static int look_into_source(struct layer *layer, const struct layer_env *env, in
                             error_text());
     }
     status = error_status(shapes_of_source(layer, state->source, batch) ||
-                          warn_of_axes(layer, env, state->source) || data_remember(state));
+                          warn_of_images(layer, env, state->source) || data_remember(state));
     source_close(state->source);
     state->source = NULL;
     return status;
@@ -317,7 +320,7 @@ int data_set_up(struct layer *layer, const struct layer_env *env, const struct d
 
     if (env->look_only)
         return look_only(layer, env, state->options.batch, look);
-    if (look->open(layer, state, env) || warn_of_axes(layer, env, state->source) ||
+    if (look->open(layer, state, env) || warn_of_images(layer, env, state->source) ||
         warn_of_order(layer, env, state->source, look->mixes))
         return -1;
     return look->values ? shapes_of_source(layer, state->source, state->options.batch)

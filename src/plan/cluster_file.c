@@ -225,12 +225,12 @@ static int read_lines(const char *file, FILE *from, struct probe *out)
 
 int probe_read(const char *file, struct probe *out)
 {
-    FILE *from = fopen(file, "r");
+    FILE *from = file_open_stream(file);
     int status;
 
     memset(out, 0, sizeof *out);
     if (!from)
-        return error_set("%s: %s", file, strerror(errno));
+        return -1;
     status = read_lines(file, from, out);
     fclose(from);
     if (!status && out->ranks_per_node > out->nranks)

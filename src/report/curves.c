@@ -45,13 +45,13 @@ static void put_header(const struct curves *c, struct strbuf *out)
 /* The file's rows of iterations before `first` behind the header, into `out`. */
 static int keep_rows(struct curves *c, int64_t first, struct strbuf *out)
 {
-    FILE *file = fopen(c->path, "re");
+    FILE *file = file_open_stream(c->path);
     char *line = NULL;
     size_t size = 0;
     int status = 0;
 
     if (!file)
-        return errno == ENOENT ? 0 : error_set("cannot read '%s': %s", c->path, strerror(errno));
+        return errno == ENOENT ? 0 : -1;
     if (getline(&line, &size, file) > 0 && strcmp(line, strbuf_text(out)))
         status = error_set("%s has other columns than this run (%.*s): give --csv another name",
                            c->path, (int)strcspn(line, "\n"), line);

@@ -4,6 +4,7 @@
 #include "snapshot/snapshot_internal.h"
 
 #include "util/error.h"
+#include "util/file.h"
 #include "util/sha256.h"
 
 #include <stdio.h>
@@ -58,7 +59,7 @@ static int compare_sums(FILE *file, const char *path)
 
 int checksum_check(const char *path)
 {
-    FILE *file = fopen(path, "rb");
+    FILE *file = file_open_stream(path);
     int status = file ? compare_sums(file, path) : 0;
 
     if (file)

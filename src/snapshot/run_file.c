@@ -149,13 +149,13 @@ static int read_lines(FILE *in, const char *path, struct run_file *file)
 
 int run_file_read(const char *path, struct run_file *out, bool *found)
 {
-    FILE *in = fopen(path, "r");
+    FILE *in = file_open_stream(path);
     int status;
 
     *out = (struct run_file){.iteration = -1, .best = -1};
     *found = in != NULL;
     if (!in)
-        return errno == ENOENT ? 0 : error_set("cannot read '%s': %s", path, strerror(errno));
+        return errno == ENOENT ? 0 : -1;
     status = read_lines(in, path, out);
     if (!status && ferror(in))
         status = error_set("cannot read '%s': %s", path, strerror(errno));

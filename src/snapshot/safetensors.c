@@ -282,7 +282,7 @@ static uint64_t header_length(FILE *file, uint64_t *size)
 
 bool snapshot_is_safetensors(const char *path)
 {
-    FILE *file = fopen(path, "rb");
+    FILE *file = file_open_stream(path);
     uint64_t size;
     bool is = file && header_length(file, &size) > 0;
 

@@ -6,10 +6,8 @@
 #include "spec/text_internal.h"
 #include "util/alloc.h"
 #include "util/file.h"
-#include "util/path.h"
 #include "util/strbuf.h"
 
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -107,7 +105,5 @@ void text_free(struct text_doc *doc)
 
 int text_read_bytes(const char *path, struct strbuf *out)
 {
-    int status = file_read(path, NULL, out);
-
-    return status && errno == ENOENT ? path_missing(path) : status;
+    return file_load(out, path, SIZE_MAX);
 }

@@ -195,6 +195,7 @@ static int walk_net(struct model_file *file)
 {
     uint64_t at = 0, end = proto_bytes(file->proto);
     struct proto_field field;
+    const char *kind;
     int status = 0;
 
     while (at < end && status == 0) {
@@ -213,7 +214,10 @@ static int walk_net(struct model_file *file)
     }
     if (status == 0)
         status = proto_check_end(file->proto);
-    return status || file->layers.count == 0 ? not_a_model(file, status) : 0;
+    kind = file_kind(proto_path(file->proto)); /* a NetDef may pass for a net of old layers */
+    return status || file->layers.count == 0 || (kind && !strcmp(kind, FILE_KIND_CAFFE2))
+               ? not_a_model(file, status)
+               : 0;
 }
 
 int model_file_open(const char *path, struct model_file **out)

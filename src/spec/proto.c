@@ -3,11 +3,10 @@
 #include "spec/proto.h"
 
 #include "util/alloc.h"
-#include "util/path.h"
+#include "util/file.h"
 #include "util/sha256.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -41,14 +40,12 @@ int proto_error(const struct proto *proto, uint64_t at, const char *format, ...)
 
 int proto_open(const char *path, struct proto **out)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = file_open_plain(path);
     struct proto *proto;
     struct stat info;
 
-    if (fd < 0 && errno == ENOENT)
-        return path_missing(path);
     if (fd < 0)
-        return error_set("%s: cannot be opened: %s", path, strerror(errno));
+        return -1;
     if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
         close(fd);
         return error_set("%s: expected a plain file, found something else", path);

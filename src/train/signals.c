@@ -134,11 +134,13 @@ static const enum signal_effect interrupts[SIGNALS] = {
 
 static void change_mask(int how)
 {
+    struct sigaction action;
     sigset_t set;
 
     sigemptyset(&set);
     for (int k = 0; k < SIGNALS; k++)
-        if (interrupts[k] == SIGNAL_STOP)
+        if (interrupts[k] == SIGNAL_STOP && !sigaction(kinds[k].number, NULL, &action) &&
+            action.sa_handler != SIG_IGN) /* nohup's SIGHUP */
             sigaddset(&set, kinds[k].number);
     sigprocmask(how, &set, NULL);
 }

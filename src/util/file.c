@@ -177,31 +177,40 @@ int file_write_text(const char *path, struct strbuf *text)
     return status;
 }
 
-static int read_fails(const char *path, const char *what, const char *doing)
+int file_check_special(const char *path)
 {
-    int code = errno;
+    static const char *const given[] = {"/dev/fd/", "/dev/stdin", "/dev/null", "/proc/"};
+    struct stat st;
 
-    error_set("%s: %s%scannot be %s: %s", path, what ? what : "", what ? " " : "", doing,
-              strerror(code));
-    errno = code;
-    return -1;
+    if (stat(path, &st) != 0 || S_ISREG(st.st_mode) || S_ISDIR(st.st_mode))
+        return 0;
+    for (size_t i = 0; i < sizeof given / sizeof *given; i++)
+        if (!strncmp(path, given[i], strlen(given[i])))
+            return 0;
+    return error_set("%s: not a regular file (a %s)", path,
+                     S_ISFIFO(st.st_mode)   ? "FIFO"
+                     : S_ISSOCK(st.st_mode) ? "socket"
+                                            : "device");
 }
 
-int file_read(const char *path, const char *what, struct strbuf *out)
+int file_open_plain(const char *path)
 {
-    FILE *file = fopen(path, "rb");
-    char block[1 << 14];
-    int status = 0;
-    size_t got;
+    bool special = file_check_special(path) != 0;
+    int fd = special ? -1 : open_again(path, O_RDONLY | O_CLOEXEC), code = special ? EINVAL : errno;
 
-    if (!file)
-        return read_fails(path, what, "opened");
-    while ((got = fread(block, 1, sizeof block, file)) > 0)
-        strbuf_append(out, block, got);
-    if (ferror(file))
-        status = read_fails(path, what, "read");
-    fclose(file);
-    return status ? status : strbuf_status(out);
+    if (fd < 0 && code == ENOENT)
+        path_missing(path);
+    else if (fd < 0 && !special)
+        error_set("%s: cannot be opened: %s", path, strerror(code));
+    errno = code;
+    return fd;
+}
+
+FILE *file_open_stream(const char *path)
+{
+    int fd = file_open_plain(path);
+
+    return fd < 0 ? NULL : fdopen(fd, "rb");
 }
 
 /* Reads until the file's end, which may have moved since its size was asked. */
@@ -210,15 +219,16 @@ static int load_all(struct strbuf *out, int fd, const char *path, size_t max)
     for (;;) {
         ssize_t got;
 
-        if (strbuf_reserve(out, out->length + 1, path))
+        if (strbuf_reserve(out, out->length + 2, path))
             return -1;
-        got = TEMP_FAILURE_RETRY(read(fd, out->data + out->length, out->capacity - out->length));
+        got =
+            TEMP_FAILURE_RETRY(read(fd, out->data + out->length, out->capacity - out->length - 1));
         if (got < 0)
             return error_set("%s: cannot be read at offset %zu: %s", path, out->length,
                              strerror(errno));
+        out->data[out->length += (size_t)got] = '\0';
         if (got == 0)
             return 0;
-        out->length += (size_t)got;
         if (out->length > max)
             return error_set("%s: larger than %zu bytes", path, max);
     }
@@ -230,9 +240,9 @@ int file_load(struct strbuf *out, const char *path, size_t max)
     int fd, status;
 
     out->length = 0;
-    fd = open(path, O_RDONLY | O_CLOEXEC);
+    fd = file_open_plain(path);
     if (fd < 0)
-        return error_set("%s: %s", path, strerror(errno));
+        return -1;
     if (fstat(fd, &st) != 0)
         status = error_set("%s: %s", path, strerror(errno));
     else if (S_ISDIR(st.st_mode))
@@ -242,7 +252,7 @@ int file_load(struct strbuf *out, const char *path, size_t max)
             error_set("%s: %lld bytes; expected at most %zu", path, (long long)st.st_size, max);
     else
         status = error_status(
-            strbuf_reserve(out, (S_ISREG(st.st_mode) ? (size_t)st.st_size : 0) + 1, path) ||
+            strbuf_reserve(out, (S_ISREG(st.st_mode) ? (size_t)st.st_size : 0) + 2, path) ||
             load_all(out, fd, path, max));
     close(fd);
     return status;
@@ -250,19 +260,19 @@ int file_load(struct strbuf *out, const char *path, size_t max)
 
 int file_copy(const char *from, const char *path)
 {
-    FILE *file = fopen(from, "rb");
+    FILE *file = file_open_stream(from);
     struct file_writer writer;
     char block[1 << 14];
     size_t got;
     int status;
 
     if (!file)
-        return read_fails(from, NULL, "opened");
+        return -1;
     status = file_writer_open(&writer, path);
     while (!status && (got = fread(block, 1, sizeof block, file)) > 0)
         file_writer_put(&writer, block, got);
     if (!status && ferror(file))
-        status = read_fails(from, NULL, "read");
+        status = error_set("%s: cannot be read: %s", from, strerror(errno));
     fclose(file);
     return file_writer_close(&writer, status);
 }

@@ -55,12 +55,20 @@ void file_writer_put(struct file_writer *writer, const void *data, size_t length
  * file_writer_open has failed. */
 int file_writer_close(struct file_writer *writer, int status);
 
-/* Adds all of a file, or all that a pipe gives, to `out`. -1 with a message that begins with the
- * path; `what`, if not NULL, is how it calls the file. errno is then that of the failure. */
-int file_read(const char *path, const char *what, struct strbuf *out);
+/* Refuses a FIFO, a socket and a device, which may keep a reader waiting for good, except for the
+ * pipe that a shell gives as /dev/stdin or <(...). */
+int file_check_special(const char *path);
 
-/* Reads the whole file in place of what `out` holds, to use its memory again. Errors name it:
- * missing, a folder, unreadable, larger than `max` bytes. */
+/* Opens for reading what file_check_special accepts. Returns the descriptor, or -1 with a message
+ * that begins with the path; errno is ENOENT for a missing file. */
+int file_open_plain(const char *path);
+
+/* Does the same and returns a stream, or NULL. */
+FILE *file_open_stream(const char *path);
+
+/* Reads the whole file, or all that a pipe gives, in place of what `out` holds, to use its memory
+ * again; a zero byte follows. Errors name it: missing, a folder, unreadable, larger than `max`
+ * bytes. */
 int file_load(struct strbuf *out, const char *path, size_t max);
 
 /* Where HDF5's signature stands in an open file: at 0, or behind a user's own block at 512, 1024,

@@ -2,7 +2,9 @@
 #include "util/file_kind.h"
 
 #include "util/error.h"
+#include "util/utf8.h"
 
+#include <ctype.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -11,6 +13,8 @@
 #include <sys/stat.h>
 
 #define BY_SAFETENSORS " as .safetensors, which --weights takes"
+
+#define UTF16 "UTF-16 text: save it as UTF-8"
 
 static const struct magic {
     const char *kind, *text;
@@ -34,8 +38,8 @@ static const struct magic {
      "\x7f"
      "ELF",
      0, 4},
-    {"UTF-16 text", "\xff\xfe", 0, 2},
-    {"UTF-16 text", "\xfe\xff", 0, 2},
+    {UTF16, "\xff\xfe", 0, 2},
+    {UTF16, "\xfe\xff", 0, 2},
     {"a JPEG picture", "\xff\xd8\xff", 0, 3},
     {"a PNG picture", "\x89PNG", 0, 4},
     {"a GIF picture", "GIF8", 0, 4},
@@ -43,7 +47,16 @@ static const struct magic {
     {"a TIFF picture", "MM\0*", 0, 4},
     {"a WebP picture", "WEBP", 8, 4},
     {"a JPEG 2000 picture", "jP  ", 4, 4},
-    {"a HEIF picture", "ftyp", 4, 4},
+    {"an AVIF picture", "ftypavi", 4, 7},
+    {"a HEIF picture", "ftyphe", 4, 6},
+    {"a HEIF picture", "ftypmif", 4, 7},
+    {"a HEIF picture", "ftypmsf", 4, 7},
+    {"a film (MP4)", "ftyp", 4, 4},
+    {"an ICO picture", "\0\0\1\0", 0, 4},
+    {"a PSD picture", "8BPS", 0, 4},
+    {"a PDF document", "%PDF", 0, 4},
+    {"a swap file of Vim", "b0VIM ", 0, 6},
+    {"a zip archive without files", "PK\5\6", 0, 4},
     {"a PNM picture", "P5\n", 0, 3},
     {"a PNM picture", "P6\n", 0, 3},
     {"a label map of an object detector: write its display_name values, one a line", "item {", 0,
@@ -62,9 +75,25 @@ static const char *zip_kind(const char *head)
                : "a zip archive: unpack it with unzip";
 }
 
+/* NetDef: a name, then operators of inputs (1), outputs (2), a name (3), a type (4) and arguments
+ * (5), all of them texts or messages. Field 5 of Caffe's old layers is a number. */
+static bool is_caffe2(const unsigned char *head, size_t n)
+{
+    size_t at = head[0] == 0x0a ? 2 + (size_t)head[1] : 0;
+
+    if (strstr((const char *)head, "\nop {") || !strncmp((const char *)head, "op {", 4))
+        return true;
+    if (at >= n || head[at] != 0x12)
+        return false;
+    for (at += head[at + 1] < 0x80 ? 2 : 3; at < n && (head[at] & 7) == 2 && head[at] < 0x2a;)
+        at += 2 + (size_t)head[at + 1];
+    return at < n && head[at] == 0x2a;
+}
+
 const char *file_kind_of(const void *begin, size_t bytes)
 {
     unsigned char head[FILE_KIND_BYTES] = {0};
+    const char *text = (char *)head;
     size_t n = bytes < sizeof head ? bytes : sizeof head - 1;
 
     if (n == 0)
@@ -76,7 +105,13 @@ const char *file_kind_of(const void *begin, size_t bytes)
             return magics[i].kind;
     if (!memcmp(head, "BM", 2) && n > 10 && !memcmp(head + 6, "\0\0\0\0", 4))
         return "a BMP picture";
-    if (!strncasecmp((char *)head, "<!doctype html", 14) || !strncasecmp((char *)head, "<html", 5))
+    if (is_caffe2(head, n))
+        return FILE_KIND_CAFFE2;
+    if (n > 4 && isprint(head[0]) && isprint(head[2]) && !head[1] && !head[3])
+        return UTF16;
+    text += utf8_mark(text);
+    text += strspn(text, " \t\r\n");
+    if (!strncasecmp(text, "<!doctype html", 14) || !strncasecmp(text, "<html", 5))
         return "a page of HTML: what a server answers instead of the file";
     if (n > 34 && !memcmp(head, "PK\3\4", 4))
         return zip_kind((char *)head);

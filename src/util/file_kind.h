@@ -8,6 +8,7 @@
 /* By its first bytes, of which FILE_KIND_BYTES are enough: "a gzip archive: unpack it with gunzip".
  * NULL: there is no telling. */
 enum { FILE_KIND_BYTES = 128 };
+#define FILE_KIND_CAFFE2 "a NetDef of Caffe2, which is no form of Caffe's: take the model for Caffe"
 const char *file_kind_of(const void *begin, size_t bytes);
 
 /* The kind of a file by its first bytes; NULL if it is unknown or the file cannot be read. */

@@ -5,7 +5,6 @@
 #include "util/alloc.h"
 #include "util/file.h"
 #include "util/file_kind.h"
-#include "util/path.h"
 #include "util/strbuf.h"
 
 #include <errno.h>
@@ -153,20 +152,18 @@ int h5_file_open(const char *path, hid_t *out)
 {
     struct stat st;
     char reason[512];
+    int fd = file_open_plain(path);
 
     *out = -1;
-    if (stat(path, &st) != 0) {
-        if (errno == ENOENT || errno == ENOTDIR)
-            return path_missing(path);
-        return error_set("%s: %s", path, strerror(errno));
-    }
+    if (fd < 0)
+        return -1;
+    fstat(fd, &st);
+    close(fd);
     if (S_ISDIR(st.st_mode))
         return error_set(
             "%s is a folder; expected an HDF5 file (or a folder that is a data base: an LMDB "
             "has a data.mdb, a LevelDB a CURRENT)",
             path);
-    if (access(path, R_OK) != 0)
-        return error_set("%s: %s", path, strerror(errno));
     if (!file_is_hdf5(path)) {
         error_set("%s is not an HDF5 file", path);
         return file_kind_error(path, "an HDF5 file");

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <time.h>
 
 /* ---- threads ---- */
 
@@ -188,6 +189,24 @@ bool jobs_busy(const struct jobs *jobs)
     return jobs && jobs->given != jobs->taken; /* both are the giver's to write */
 }
 
+/* Waits until a job is over; false when it is interrupted. */
+static bool jobs_wait(struct jobs *jobs)
+{
+    struct workers *w = jobs->workers;
+    struct timespec until;
+    bool stop = false;
+
+    pthread_mutex_lock(&w->mutex);
+    while (atomic_load_explicit(&jobs->over, memory_order_relaxed) == jobs->taken &&
+           !(stop = jobs->o.interrupted())) {
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_sec++;
+        pthread_cond_timedwait(&w->told, &w->mutex, &until);
+    }
+    pthread_mutex_unlock(&w->mutex);
+    return !stop;
+}
+
 bool jobs_next(struct jobs *jobs, uint64_t count, uint64_t *job)
 {
     uint64_t places = (uint64_t)jobs->o.places, done;
@@ -198,10 +217,8 @@ bool jobs_next(struct jobs *jobs, uint64_t count, uint64_t *job)
     if (jobs->next == count)
         return false;
     while (!*ready) {
-        pthread_mutex_lock(&jobs->workers->mutex);
-        while (atomic_load_explicit(&jobs->over, memory_order_relaxed) == jobs->taken)
-            pthread_cond_wait(&jobs->workers->told, &jobs->workers->mutex);
-        pthread_mutex_unlock(&jobs->workers->mutex);
+        if (!jobs_wait(jobs))
+            return false;
         jobs_take(jobs, &done);
         jobs->ready[done % places] = true;
     }

@@ -53,6 +53,7 @@ struct jobs_options {
     int places;  /* how many jobs may be under way or not taken; no two of the same number modulo
                     it, which is where a job may leave its result */
     int (*work)(void *context, uint64_t job); /* on one of the threads: 0, or -1 with a message */
+    bool (*interrupted)(void);                /* jobs_next asks it every second, and ends then */
     void *context;
 };
 
@@ -70,7 +71,7 @@ bool jobs_busy(const struct jobs *jobs);
 
 /* Instead of giving and taking: jobs 0, 1, ... count-1 in their order. Waits for the next, whose
  * place is the caller's until the next call, and keeps the threads busy with those behind it; false
- * after the last. What fails leaves word of it at its place. */
+ * after the last, and when it is interrupted. What fails leaves word of it at its place. */
 bool jobs_next(struct jobs *jobs, uint64_t count, uint64_t *job);
 
 /* Ends the threads when their jobs are over; begins no others. NULL: nothing. */

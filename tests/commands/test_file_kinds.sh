@@ -64,6 +64,57 @@ gz:a gzip archive: unpack it with gunzip
 page:a page of HTML
 empty:an empty file
 END
+# given as a net, and as weights
+printf '\n\n  <html>\n<body>404</body></html>\n' >blank
+printf '\357\273\277<!DOCTYPE html>\n' >mark
+printf 'n\000a\000m\000e\000:\000' >utf16
+printf '\377\376n\000a\000m\000e\000' >utf16mark
+printf 'b0VIM 8.2\000\000\000\000' >swap
+printf '%%PDF-1.4\n' >pdf
+printf 'PK\005\006%18s' '' >zip
+printf '\012\001n\022\023\012\004data\022\001c\042\004Conv\052\002\012\000' >netdef # operator { input output type arg }
+printf '\022\017\022\001w\042\004Fill\052\004\012\002ab' >init            # without a name
+printf 'name: "n"\nop {\n  input: "data"\n  type: "Conv"\n}\n' >pbtxt
+for file in blank:'a page of HTML' mark:'a page of HTML' utf16:'UTF-16 text: save it as UTF-8' \
+    utf16mark:'UTF-16 text: save it as UTF-8' swap:'a swap file of Vim' pdf:'a PDF document' \
+    zip:'a zip archive' netdef:'a NetDef of Caffe2' init:'a NetDef of Caffe2' pbtxt:'a NetDef of Caffe2'; do
+    cp "${file%%:*}" n.prototxt
+    refuses "*n.prototxt: expected *, found ${file#*:}*" summary --model=n.prototxt
+    cp "${file%%:*}" w.caffemodel
+    refuses "*w.caffemodel: expected a binary model (.caffemodel), found ${file#*:}*" test --model=net.prototxt --weights=w.caffemodel
+done
+
+# what waits for a writer, or never ends; a shell's pipe is none of these
+refuses_special() { refuses "*special: not a regular file (a FIFO)*" "$@"; }
+mkfifo special
+mkdir db
+mkfifo db/data.mdb
+cp x_iter_1.caffemodel special.caffemodel # the weights' names end so
+limit=20
+refuses_special summary --model=special
+refuses_special train --solver=special
+refuses_special train --solver=solver.prototxt --set net="'special'"
+refuses_special train --solver=solver.prototxt --snapshot=special
+refuses_special train --solver=solver.prototxt --engine=replay --profile=special
+refuses_special plan --model=net.prototxt --cluster-file=special
+refuses_special test --model=net.prototxt --weights=special
+refuses_special convert images special o.h5
+refuses_special mean special
+refuses '*db/data.mdb: not a regular file (a FIFO)*' mean db
+refuses '*/dev/zero: not a regular file (a device)*' convert images /dev/zero o.h5
+echo special >h5.txt
+echo 'special 0' >list.txt
+refuses_special convert images list.txt o.h5
+refuses_net '*special: not a regular file (a FIFO)*' ImageData "image_data_param { source: 'list.txt' batch_size: 1 }"
+refuses_net '*special: not a regular file (a FIFO)*' HDF5Data "hdf5_data_param { source: 'h5.txt' batch_size: 1 }"
+refuses_net '*special: not a regular file (a FIFO)*' HDF5Data "hdf5_data_param { source: 'special' batch_size: 1 }"
+refuses_net '*special: not a regular file (a FIFO)*' Data "data_param { source: 'data.h5' batch_size: 4 } transform_param { mean_file: 'special' }"
+for option in labels mean; do
+    refuses_special classify --model=net.prototxt --weights=x_iter_1.caffemodel --$option=special "$images/color.jpg"
+done
+limit=
+works '*total*' summary --model=/dev/stdin <net.prototxt
+rm -r db
 mkdir mnist
 for name in train-images-idx3-ubyte train-labels-idx1-ubyte data_batch_1.bin; do cp lfs mnist/$name; done
 refuses '*train-images-idx3-ubyte: expected data, found a Git LFS pointer*' convert mnist mnist o.h5

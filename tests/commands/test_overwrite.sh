@@ -93,4 +93,13 @@ else
     echo 'matplotlib is missing: plots are not tested'
 fi
 refuses '*no such log: none*' --force --curves=plot.svg none
+
+# a signal leaves nothing half
+"$POSEIDON" extract --model=net.prototxt --weights=s_iter_1.caffemodel --blobs=ip --iterations=10000000 half.h5 >half.log 2>&1 &
+pid=$!
+while [ ! -e half.h5.tmp ] && kill -0 $pid 2>/dev/null; do sleep 0.1; done
+kill -TERM $pid
+wait $pid
+[ $? -eq 143 ] || fail "extract is not ended by SIGTERM: $(cat half.log)"
+[ ! -e half.h5.tmp ] && [ ! -e half.h5 ] || fail 'extract leaves a half file when it is ended'
 finish

@@ -92,7 +92,7 @@ expects a number above 0|--images-per-second=0|--stragglers=-1
 line.file:3: expected KEY = NUMBER|--cluster-file=line.file
 json.file:1: expected KEY = NUMBER|--cluster-file=json.file
 short.file:12: the file ends without core_share|--cluster-file=short.file
-none.file: No such file or directory|--cluster-file=none.file
+none.file: no such file|--cluster-file=none.file
 unknown option --bandwith; did you mean --bandwidth?|--bandwith=1Gb
 END
 said=$("$POSEIDON" plan --model="$net" --comm=lowrank:0 2>&1)

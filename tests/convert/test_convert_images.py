@@ -185,8 +185,8 @@ class Images(unittest.TestCase):
         os.remove(out)
         one = self.write("one.txt", b"ash\n")
         twice = self.write("twice.txt", b"cedar\nbirch\ncedar\n")
-        for classes, says in ((one, "test/birch: expected the name of one class of " + one + ", which has 0 classes"),
-                              (twice, "test/cedar: expected the name of one class of " + twice + ", which has 2"),
+        for classes, says in ((one, "test/birch: expected a folder with the name of a class; " + one + " has none"),
+                              (twice, "test/cedar: expected a folder with the name of a class; " + twice + " has several"),
                               (self.path("none.txt"), "none.txt: no such file")):
             self.bad(self.path("test"), out, "--classes=" + classes, says=[says])
         self.bad(self.list(), out, "--classes=" + names, says=["is for folders of images; ", "list.txt is a list"])
@@ -256,10 +256,11 @@ class Images(unittest.TestCase):
         done = self.run_poseidon("convert", "images", self.list(names), out, "--root=" + self.path("p"))
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertIn("12 images of 3x23x37", done.stdout)
-        self.assertIn("13 of 25 images refused; the first:", done.stderr)
+        self.assertIn("13 of 25 images refused:", done.stderr)
         self.assertIn("13 of 25 images left out; --skip-bad accepts that", done.stderr)
-        self.assertEqual(done.stderr.count("\n"), 12)
+        self.assertEqual(done.stderr.count("\n"), 15)
         self.assertIn("bad0.jpg: truncated JPEG image", done.stderr)
+        self.assertIn("  missing.png: ", done.stderr)
         with h5py.File(out, "r") as f:
             self.assertEqual(list(f["label"]), list(range(10, 250, 20)))
         done = self.run_poseidon("convert", "images", self.list(names), out, "--root=" + self.path("p"),
@@ -533,10 +534,10 @@ class Images(unittest.TestCase):
                 ([listing, out, "--quality=0"], "--quality=0"),
                 ([listing, out, "--shufle"], "did you mean --shuffle?")]:
             self.bad(*arguments, says=[says], status=1)
-        self.bad(self.path("none"), out, says=["none", "No such file"])
+        self.bad(self.path("none"), out, says=["none", "no such file"])
         self.bad(listing, self.path("none", "x.h5"), says=["none", "No such file"])
         self.bad(listing, out, "--mean=" + out, says=["the same file"])
-        self.bad(listing, listing + ".h5", says=["5 images refused, and none is left; the first, ", "No such file"])
+        self.bad(listing, listing + ".h5", says=["5 images refused, and none is left; the first, ", "no such file"])
         self.write("bad.txt", b"x.png 1\nx.png\n")
         self.bad(self.path("bad.txt"), out, says=["bad.txt:2", "has no label"])
 

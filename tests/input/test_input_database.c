@@ -469,7 +469,7 @@ START_TEST(bad_lists_name_file_and_line)
     }
     file_put("list.txt", "a\0b", 3);
     expect_error(list_read_file(&list, in_folder("list.txt"), 0), "not a text file");
-    expect_error(list_read_file(&list, in_folder("none.txt"), 0), "none.txt", "No such file");
+    expect_error(list_read_file(&list, in_folder("none.txt"), 0), "none.txt", "no such file");
     expect_error(list_read_file(&list, folder, 0), "is a folder");
 }
 END_TEST
@@ -517,7 +517,7 @@ START_TEST(an_image_list_gives_decoded_resized_images)
         return;
     file_put("list.txt", text, strlen(text));
     expect_error(source_open_image_list(in_folder("list.txt"), &o, &source), "list.txt, image 0",
-                 "images/color.png", "No such file");
+                 "images/color.png", "no such file");
     snprintf(base, sizeof base, "%s", fixture("solver.prototxt"));
     o.base_file = base; /* the root is beside it */
     expect_ok(source_open_image_list(in_folder("list.txt"), &o, &source));
@@ -527,7 +527,7 @@ START_TEST(an_image_list_gives_decoded_resized_images)
     check_shape(&record.shape, 3, 10, 10);
     ck_assert_float_eq(record.label, 5);
     expect_error(source_read_record(source, 2, &record), "list.txt, image 2", "nowhere.jpg",
-                 "No such file");
+                 "no such file");
     source_close(source);
     file_put("broken.jpg", "\xff\xd8\xff\xe0 and no more", 16);
     file_put("list.txt", "broken.jpg 7\n", 13);

@@ -300,9 +300,9 @@ START_TEST(bad_lists_say_what_is_wrong)
     expect_error(source_open_hdf5_list(fixture("part0.h5"), 2, names, &source), "part0.h5",
                  "expected a list of HDF5 files, found an HDF5 file");
     expect_error(source_open_hdf5_list(fixture("nowhere.txt"), 2, names, &source), "nowhere.txt",
-                 "No such file");
+                 "no such file");
     expect_error(source_open_hdf5_list(fixture(""), 2, names, &source), "list of HDF5 files",
-                 "directory");
+                 "folder");
     expect_error(source_open_hdf5_list(fixture("list_empty.txt"), 2, names, &source),
                  "list_empty.txt", "lists no files");
     expect_error(source_open_hdf5_list(fixture("list_missing.txt"), 2, names, &source),

@@ -321,7 +321,7 @@ START_TEST(image_data_grey_and_bad_definitions)
         make("layer { name: 'i' type: 'ImageData' top: 'data' top: 'label' image_data_param { "
              "source: 'nowhere.txt' } }",
              true, 0, 1, 0),
-        "layer 'i'", "nowhere.txt", "No such file");
+        "layer 'i'", "nowhere.txt", "no such file");
 }
 END_TEST
 

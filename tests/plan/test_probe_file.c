@@ -133,7 +133,7 @@ START_TEST(binary_rubbish_and_absent_files_are_refused)
     ck_assert_int_ne(probe_read(path, &probe), 0);
     ck_assert_ptr_nonnull(strstr(error_text(), ":1: a line of more than 510 characters"));
     ck_assert_int_ne(probe_read("/nonexistent/cluster", &probe), 0);
-    ck_assert_str_eq(error_text(), "/nonexistent/cluster: No such file or directory");
+    ck_assert_str_eq(error_text(), "/nonexistent/cluster: no such file");
     ck_assert_int_ne(probe_read("/tmp", &probe), 0); /* a folder */
 }
 END_TEST

@@ -459,7 +459,7 @@ START_TEST(file_that_cannot_be_read_is_named)
     ck_assert_int_ne(text_read_file("/nowhere/net.prototxt", net, &doc), 0);
     ck_assert_str_eq(error_text(), "/nowhere/net.prototxt: no such file");
     ck_assert_int_ne(text_read_file(folder, net, &doc), 0);
-    snprintf(expected, sizeof expected, "%s: cannot be read: Is a directory", folder);
+    snprintf(expected, sizeof expected, "%s is a folder; expected a file", folder);
     ck_assert_str_eq(error_text(), expected);
     ck_assert_int_ne(text_read_file("/dev/null/x", net, &doc), 0);
     ck_assert_str_eq(error_text(), "/dev/null/x: cannot be opened: Not a directory");

@@ -48,7 +48,7 @@ static inline const struct text_case *text_cases_read(void)
     static struct strbuf text;
     size_t n = 0, length;
 
-    if (file_read(TEST_DATA "/spec/text_cases.txt", NULL, &text)) {
+    if (file_load(&text, TEST_DATA "/spec/text_cases.txt", SIZE_MAX)) {
         fprintf(stderr, "%s\n", error_text());
         exit(1);
     }

@@ -3,6 +3,7 @@
 #include "engine/replay/profile.h"
 
 #include "util/alloc.h"
+#include "util/file.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -144,12 +145,12 @@ static int read_lines(FILE *in, struct profile *profile)
 
 int profile_read(const char *file, struct profile *out)
 {
-    FILE *in = fopen(file, "r");
+    FILE *in = file_open_stream(file);
     int status;
 
     *out = (struct profile){.file = NULL};
     if (!in)
-        return error_set("profile %s cannot be opened: %s", file, strerror(errno));
+        return error_context("profile");
     status = error_status(alloc_text(&out->file, file, "a profile") || read_lines(in, out));
     fclose(in);
     if (status)

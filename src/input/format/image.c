@@ -68,21 +68,7 @@ static int codec_missing(const struct codec *codec)
                      codec->library);
 }
 
-/* A picture of another kind: what makes PNG of a folder of them. */
-static int other_picture(const char *kind)
-{
-    static const char *const kinds[][2] = {{"a BMP picture", "bmp"},
-                                           {"a GIF picture", "gif"},
-                                           {"a TIFF picture", "tif"},
-                                           {"a HEIF picture", "heic"}};
-
-    error_set("expected a JPEG, PNG or WebP image, found %s", kind);
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (!strcmp(kind, kinds[i][0]))
-            error_set("%s; in its folder, 'mogrify -format png *.%s' (ImageMagick) makes PNG files",
-                      error_text(), kinds[i][1]);
-    return -1;
-}
+#define MOGRIFY "; 'mogrify -auto-orient -format png FILE...' (ImageMagick) makes PNG files"
 
 int image_decode_stored(const void *data, size_t length, enum image_color color, struct image *out)
 {
@@ -90,13 +76,14 @@ int image_decode_stored(const void *data, size_t length, enum image_color color,
     const char *kind = file_kind_of(data, length);
 
     out->orientation = 1;
-    out->unended = out->turned = false;
+    out->unended = out->turned = out->indices_lost = false;
     if (codec->decode)
         return codec->decode(data, length, color, out);
     if (codec->name)
         return codec_missing(codec);
     if (kind)
-        return other_picture(kind);
+        return error_set("expected a JPEG, PNG or WebP image, found %s%s", kind,
+                         strstr(kind, " picture") ? MOGRIFY : "");
     return error_set("not an image (%zu bytes that begin with 0x%02x); expected JPEG, PNG or WebP",
                      length, *(const uint8_t *)data);
 }
@@ -215,6 +202,30 @@ void image_to_planes(const struct image *image, uint8_t *out)
     const struct image_view view = image_view(image);
 
     image_view_planes(&view, out);
+}
+
+const char *image_label_remark(const struct image *image, int height, int width)
+{
+    enum { MOST_LABELS = 32 };
+    bool found[256] = {false};
+    int count = 0;
+
+    if (image->indices_lost)
+        return "a palette is read as gray: values are the brightness of its colours, not its "
+               "indices. If these are labels, make gray pictures of a copy: python3 -c \"import "
+               "sys; from PIL import Image as I; [I.frombytes('L', p.size, p.tobytes()).save(f) "
+               "for f in sys.argv[1:] for p in [I.open(f)]]\" *.png";
+    if (image->channels > 1 || !height || (image->height == height && image->width == width))
+        return NULL;
+    for (size_t i = 0; i < image->pixels.length && count <= MOST_LABELS; i++) {
+        count += !found[image->pixels.bytes[i]];
+        found[image->pixels.bytes[i]] = true;
+    }
+    return count < 2 || count > MOST_LABELS
+               ? NULL
+               : "few gray values are resized, which makes values between them. If these are "
+                 "labels, resize before: 'mogrify -filter point -resize WxH! FILE...' "
+                 "(ImageMagick)";
 }
 
 /* Where one output row or column comes from: two neighbours and their weights. */

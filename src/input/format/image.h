@@ -18,6 +18,7 @@ struct image {
     bool turned;          /* that was done */
     bool stored_gray;     /* the file has one channel */
     bool unended;         /* all pixels are there, but not the file's end mark */
+    bool indices_lost;    /* a palette's colours were read as gray values */
     struct strbuf pixels; /* height x width x channels */
     struct strbuf work;   /* image_resize's, where this is what it makes; of turning */
 };
@@ -34,9 +35,9 @@ enum image_format { IMAGE_UNKNOWN, IMAGE_JPEG, IMAGE_PNG, IMAGE_WEBP };
 enum image_format image_format_of(const void *data, size_t length);
 
 /* Decodes a JPEG, PNG or WebP file held in memory. Transparency is dropped, 16 bits become 8, CMYK
- * becomes colour, and an image is turned as its EXIF orientation says. Errors (without the file's
- * name): not an image, a format that is not read or not built in, damaged, cut short, more than
- * IMAGE_MAX_PIXELS. A JPEG may lack its end mark, for OpenCV reads it, too. */
+ * becomes colour, and an image is turned as its EXIF orientation says, not as XMP does. Errors
+ * (without the file's name): not an image, a format that is not read or not built in, damaged, cut
+ * short, more than IMAGE_MAX_PIXELS. A JPEG may lack its end mark, for OpenCV reads it, too. */
 int image_decode(const void *data, size_t length, enum image_color color, struct image *out);
 
 /* The same as it is stored: out->orientation says how it would have to be turned. */
@@ -69,6 +70,10 @@ void image_view_planes(const struct image_view *view, uint8_t *out);
  * INTER_LINEAR. Of the image of height x width only that box is made. `from` lies outside `to`. */
 int image_resize_part(const struct image_view *from, int height, int width,
                       const struct image_box *box, struct image *to);
+
+/* A sentence for the user where the image may hold labels, and reading and resizing it to height x
+ * width (0: not) changes them; NULL: neither. */
+const char *image_label_remark(const struct image *image, int height, int width);
 
 /* All of it. `from` and `to` are different. */
 int image_resize(const struct image *from, int height, int width, struct image *to);

@@ -30,10 +30,16 @@ struct failure {
 static void failure_exit(j_common_ptr info)
 {
     struct failure *failure = (struct failure *)info->err;
+    int code = failure->base.msg_code;
+    bool other = code == JERR_BAD_PRECISION || code == JERR_SOF_UNSUPPORTED;
     char text[JMSG_LENGTH_MAX];
 
     failure->base.format_message(info, text);
-    error_set("%s JPEG image (%s)", failure->cut_short ? "truncated" : "damaged", text);
+    error_set("%s JPEG image (%s)",
+              other                ? "expected 8 bits, baseline or progressive, found another"
+              : failure->cut_short ? "truncated"
+                                   : "damaged",
+              text);
     longjmp(failure->escape, 1);
 }
 
@@ -85,15 +91,14 @@ static uint8_t product(unsigned a, unsigned b)
     return (uint8_t)((a * b + 127) / 255);
 }
 
-/* Adobe's programs store the ink inverted; 255 is then no ink. */
-static void row_from_cmyk(const uint8_t *from, bool inverted, int channels, size_t width,
-                          uint8_t *to)
+/* Adobe's programs store the ink inverted; 255 is then no ink. Pillow and OpenCV read every CMYK
+ * file so, with Adobe's marker or without it. */
+static void row_from_cmyk(const uint8_t *from, int channels, size_t width, uint8_t *to)
 {
     for (size_t x = 0; x < width; x++, from += 4, to += channels) {
-        unsigned flip = inverted ? 0 : 255;
-        unsigned r = product(from[0] ^ flip, from[3] ^ flip);
-        unsigned g = product(from[1] ^ flip, from[3] ^ flip);
-        unsigned b = product(from[2] ^ flip, from[3] ^ flip);
+        unsigned r = product(from[0], from[3]);
+        unsigned g = product(from[1], from[3]);
+        unsigned b = product(from[2], from[3]);
 
         if (channels == 1) {
             to[0] = image_gray(b, g, r);
@@ -151,7 +156,7 @@ static int jpeg_decode_steps(struct jpeg_decompress_struct *info, enum image_col
 
         jpeg_read_scanlines(info, &row, 1);
         if (cmyk)
-            row_from_cmyk(row, info->saw_Adobe_marker, channels, (size_t)out->width, to);
+            row_from_cmyk(row, channels, (size_t)out->width, to);
     }
     ((struct failure *)info->err)->missing |= is_partial(info);
     jpeg_finish_decompress(info);

@@ -20,6 +20,7 @@
 #include "input/format/kv.h"
 
 #include "util/alloc.h"
+#include "util/file.h"
 #include "util/file_kind.h"
 #include "util/path.h"
 #include "util/strbuf.h"
@@ -412,7 +413,7 @@ int kv_open_lmdb(const char *path, struct kv **out)
     db->fd = -1;
     db->kv.i = &lmdb_i;
     db->kv.path = strbuf_take(&file);
-    if (!db->kv.path || file_open(db)) {
+    if (!db->kv.path || file_check_special(db->kv.path) || file_open(db)) {
         if (db->kv.path)
             file_kind_error(db->kv.path, "an LMDB file");
         lmdb_close(&db->kv);

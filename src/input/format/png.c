@@ -10,6 +10,7 @@
 
 #ifdef HAVE_PNG
 
+#include <ctype.h>
 #include <png.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,9 +71,33 @@ static void conversions_set(struct reading *r, int type, int depth, bool gray)
     png_set_interlace_handling(r->png);
 }
 
-/* eXIf may stand before the pixels or behind them; libpng knows it since 1.6.32. */
+/* Returns the value of a hexadecimal digit. */
+static int digit(char c)
+{
+    return c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10;
+}
+
+/* ImageMagick's way before there was eXIf: a text of a line without content, "exif", the number of
+ * bytes, and lines of hexadecimal digits, which become bytes in place. */
+static int orientation_of_text(char *text)
+{
+    size_t length = 0;
+
+    for (int line = 0; line < 3 && text; line++)
+        text = strchr(text + (line > 0), '\n');
+    for (char *at = text;
+         at && isxdigit((unsigned char)*(at += strspn(at, "\n"))) && isxdigit((unsigned char)at[1]);
+         at += 2)
+        text[length++] = (char)(digit(at[0]) << 4 | digit(at[1]));
+    return text ? exif_orientation((uint8_t *)text, length) : 1;
+}
+
+/* EXIF data may stand before the pixels or behind them; libpng knows eXIf since 1.6.32. */
 static int orientation_of(const struct reading *r)
 {
+    png_textp text = NULL;
+    int count;
+
 #ifdef PNG_eXIf_SUPPORTED
     png_bytep data = NULL;
     png_uint_32 length = 0;
@@ -80,7 +105,11 @@ static int orientation_of(const struct reading *r)
     if (png_get_eXIf_1(r->png, r->info, &length, &data))
         return exif_orientation(data, length);
 #endif
-    (void)r;
+    count = png_get_text(r->png, r->info, &text, NULL);
+    for (int i = 0; i < count; i++)
+        if (!strcmp(text[i].key, "Raw profile type exif") ||
+            !strcmp(text[i].key, "Raw profile type APP1"))
+            return orientation_of_text(text[i].text);
     return 1;
 }
 
@@ -98,6 +127,7 @@ static int png_decode_steps(struct reading *r, enum image_color color, struct im
     png_get_IHDR(r->png, r->info, &width, &height, &depth, &type, NULL, NULL, NULL);
     out->stored_gray = !(type & PNG_COLOR_MASK_COLOR);
     gray = color == IMAGE_GRAY || (color == IMAGE_AS_STORED && out->stored_gray);
+    out->indices_lost = gray && type == PNG_COLOR_TYPE_PALETTE;
     if (image_set_size(out, gray ? 1 : 3, height, width))
         return -1;
     conversions_set(r, type, depth, gray);
