@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 try:
@@ -246,6 +247,81 @@ class Errors(unittest.TestCase):
             f.seek(where.byte_offset)
             f.write(b"\0" * where.size)
         self.refused(self.train(2), "layer 'input'", "data.h5")
+
+    def datum(self, label, pixel):
+        """Caffe's Datum of 1 x 4 x 4 bytes, all alike."""
+        return bytes([8, 1, 16, 4, 24, 4, 34, 16]) + bytes([pixel]) * 16 + bytes([40, label])
+
+    def begin(self, ranks, source):
+        """A training without an end: the loss is 0 as long as every pixel is the label."""
+        with open(self.path("net.prototxt"), "w") as f:
+            f.write("""
+                layer { name: "input" type: "Data" top: "data" top: "label" data_param { source: "%s" batch_size: 10 } }
+                layer { name: "ip" type: "InnerProduct" bottom: "data" top: "ip" param { lr_mult: 1e-30 } param { lr_mult: 0 }
+                        inner_product_param { num_output: 1 weight_filler { type: "constant" value: 0.0625 } } }
+                layer { name: "loss" type: "EuclideanLoss" bottom: "ip" bottom: "label" top: "loss" }""" % source)
+        log = open(self.path("log"), "w")
+        self.addCleanup(log.close)
+        run = subprocess.Popen([MPIRUN, str(ranks), POSEIDON, "train", "--solver=solver.prototxt", "--threads=1",
+                                "--max-iter=100000000"], cwd=self.dir, stdout=log, stderr=log)
+        self.addCleanup(run.wait)
+        self.addCleanup(run.terminate)
+        self.pass_iterations(run, 30)
+        return run
+
+    def log(self):
+        with open(self.path("log")) as f:
+            return f.read()
+
+    def pass_iterations(self, run, n):
+        until = self.log().count(", loss = ") + n
+        while self.log().count(", loss = ") < until and run.poll() is None:
+            time.sleep(0.02)
+
+    def all_losses_are_zero(self):
+        losses = [line.split(", loss = ")[1] for line in self.log().splitlines() if ", loss = " in line]
+        self.assertGreater(len(losses), 30)
+        self.assertEqual(set(losses), {"0"})
+
+    def test_an_lmdb_that_is_written_while_training_reads_it_never_gives_other_records(self):
+        try:
+            import lmdb
+        except ImportError:
+            self.skipTest("this Python has no lmdb")
+
+        def commit(env, first, n, pixel):
+            with env.begin(write=True) as t:
+                for i in range(first, first + n):
+                    t.put(b"%08d" % i, self.datum(i % 10, i % 10 if pixel is None else pixel))
+
+        for ranks, commits in ((1, 1), (1, 2), (2, 30)):
+            env = lmdb.open(self.path("db%d" % commits), map_size=1 << 26)
+            commit(env, 0, 500, None)
+            run = self.begin(ranks, "db%d" % commits)
+            for k in range(commits):
+                commit(env, 1000 + 50 * k, 50, 99)
+                commit(env, 0, 500, 99) if k else None  # pages that are free by now are used again
+            self.pass_iterations(run, 100)
+            self.all_losses_are_zero()
+            if commits == 1:  # no page of the set that is read can have been used again
+                self.assertIsNone(run.poll(), self.log())
+                run.terminate()
+            else:
+                self.assertNotIn(run.wait(60), (0, 124), self.log())
+                self.assertIn("layer 'input'", self.log())
+                self.assertIn("db%d/data.mdb: another program is writing to this LMDB" % commits, self.log())
+            run.wait()
+
+    def test_a_program_that_would_change_the_hdf5_file_that_training_reads_is_kept_out(self):
+        with h5py.File(self.path("data.h5"), "w") as f:
+            f["label"] = np.arange(500) % 10
+            f["data"] = np.resize(np.arange(500) % 10, (16, 500)).T.reshape(500, 1, 4, 4).astype(np.uint8)
+        run = self.begin(2, "data.h5")
+        with self.assertRaises(OSError):
+            h5py.File(self.path("data.h5"), "a")
+        self.pass_iterations(run, 30)
+        self.assertIsNone(run.poll(), self.log())
+        self.all_losses_are_zero()
 
 
 if __name__ == "__main__":
