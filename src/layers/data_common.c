@@ -56,6 +56,7 @@ struct data *data_make_state(struct layer *layer, const struct layer_env *env, b
         .first_sample = env->first_sample,
         .seed = env->seed,
         .layer_index = layer->index,
+        .order_layer = layer->index,
         .shuffle = env->shuffle && layer->train ? SHUFFLE_WINDOWS : SHUFFLE_NONE,
         .depth = 4,
         .care = env->care,
@@ -313,6 +314,48 @@ int data_set_up(struct layer *layer, const struct layer_env *env, const struct d
         return -1;
     return look->values ? shapes_of_source(layer, state->source, state->options.batch)
                         : make_transform(layer, state, env);
+}
+
+static bool is_opened(const struct layer *layer)
+{
+    return layer->i->build == data_build && ((struct data *)layer->state)->source;
+}
+
+/* Gives `layer` the order of `other` if that one departs further from the file's order. */
+static int align(const struct layer *layer, const struct layer *other, const struct layer_env *env)
+{
+    struct data *own = layer->state, *its = other->state;
+    struct feeder_options *o = &own->options;
+    bool follows;
+
+    if (own->source->nrecords != its->source->nrecords ||
+        own->ranks_per_sample != its->ranks_per_sample)
+        return 0;
+    if (env->care.max_bad > 0 && layer->index > other->index &&
+        layer_notice(layer, env,
+                     "warning: layer '%s' has as many records; if they belong together, --max-bad "
+                     "parts them: the next record takes the place of a damaged one in one layer",
+                     other->def->name))
+        return -1;
+    follows = its->options.shuffle > o->shuffle || its->skip > own->skip;
+    o->shuffle = its->options.shuffle > o->shuffle ? its->options.shuffle : o->shuffle;
+    own->skip = its->skip > own->skip ? its->skip : own->skip;
+    if (its->options.order_layer < o->order_layer)
+        o->order_layer = its->options.order_layer;
+    return follows ? layer_notice(layer, env,
+                                  "samples come in the order of layer '%s', which has as many "
+                                  "records (%" PRIu64 ")",
+                                  other->def->name, own->source->nrecords)
+                   : 0;
+}
+
+int layer_align_data(const struct layer *layers, int n, const struct layer_env *env)
+{
+    for (int l = 0; l < n; l++)
+        for (int k = 0; k < n && is_opened(&layers[l]); k++)
+            if (k != l && is_opened(&layers[k]) && align(&layers[l], &layers[k], env))
+                return -1;
+    return 0;
 }
 
 /* An engine that makes values of images itself gets bytes, a quarter of what floats would be. */

@@ -78,6 +78,10 @@ struct layer_images {
     int nclasses;
 };
 
+/* Gives data layers of a net with as many records the same order, such as images and their labels:
+ * shuffle and rand_skip of one hold for all, with a notice. After set-up, before any is built. */
+int layer_align_data(const struct layer *layers, int n, const struct layer_env *env);
+
 /* Fails if two data layers name the class of one label differently. */
 int layer_compare_classes(const struct layer_images *one, const struct layer_images *other);
 

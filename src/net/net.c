@@ -36,8 +36,9 @@ int net_create(const struct net_def *def, bool train, const struct layer_env *en
     if (ALLOC(net->internals, 1, "a net"))
         goto fail;
     net_note_position(net, -1);
-    if (net_wire_layers(net, env) || net_make_params(net, env) || net_find_needs(net) ||
-        net_make_groups(net) || net_check_classes(net, env))
+    if (net_wire_layers(net, env) || layer_align_data(net->layers, net->nlayers, env) ||
+        net_make_params(net, env) || net_find_needs(net) || net_make_groups(net) ||
+        net_check_classes(net, env))
         goto fail;
     *out = net;
     return 0;
