@@ -128,7 +128,7 @@ static int look_at(struct dry_run *out, const char *phase, const struct net *net
         return 0;
     strbuf_printf(lines, "%-10s  layer '%s': %s, %s of ", phase, layer->def->name, s.path,
                   units_count((long long)s.nrecords, "record").text);
-    strbuf_puts(lines, shape_product(&s.shape).text);
+    strbuf_puts(lines, s.shape.naxes ? shape_product(&s.shape).text : "single");
     strbuf_puts(lines, s.type == SOURCE_U8 ? " bytes" : " floats");
     if (s.labelled)
         put_labels(out, net, layer, &s);

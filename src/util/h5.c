@@ -177,6 +177,11 @@ int h5_file_open(const char *path, hid_t *out)
     if (*out >= 0)
         return 0;
     h5_reason(reason, sizeof reason);
+    if (strstr(reason, strerror(EAGAIN)) || strstr(reason, strerror(ENOLCK)))
+        return error_set("%s: another program has it open for writing, or its file system has no "
+                         "locks (%s); HDF5_USE_FILE_LOCKING=FALSE in the environment opens it "
+                         "nevertheless",
+                         path, reason);
     if (strstr(reason, "truncated") || st.st_size < 96)
         return error_set("%s: truncated HDF5 file of %lld bytes (%s)", path, (long long)st.st_size,
                          reason);
@@ -261,17 +266,40 @@ static int dataset_describe(hid_t id, struct h5_dataset *out)
     out->naxes = H5Sget_simple_extent_ndims(space);
     if (out->naxes < 0 || H5Sget_simple_extent_type(space) == H5S_NULL)
         status = error_set("%s: data set '%s' has no shape", out->path, out->name);
-    else if (class != H5T_INTEGER && class != H5T_FLOAT)
+    else if (class != H5T_INTEGER && class != H5T_FLOAT && class != H5T_ENUM)
         status = error_set("%s: data set '%s' holds %s; expected integers or floats", out->path,
                            out->name,
                            class == H5T_STRING     ? "text"
-                           : class == H5T_ENUM     ? "an enumeration (or booleans)"
                            : class == H5T_COMPOUND ? "compound values"
                                                    : "values of another kind");
     else
         H5Sget_simple_extent_dims(space, out->dim, NULL);
     H5Tclose(type);
     H5Sclose(space);
+    return status;
+}
+
+/* Fails where a filter of the data set is not here, even if the first chunks do without it. */
+static int filters_check(hid_t id, const struct h5_dataset *dataset)
+{
+    hid_t properties = H5Dget_create_plist(id);
+    int status = 0;
+
+    for (int i = 0; i < H5Pget_nfilters(properties) && !status; i++) {
+        char name[64] = "";
+        unsigned flags, config;
+        size_t n = 0;
+        int filter =
+            H5Pget_filter2(properties, (unsigned)i, &flags, &n, NULL, sizeof name, name, &config);
+
+        if (H5Zfilter_avail(filter) <= 0)
+            status = error_set(
+                "%s: data set '%s' is compressed by filter %d (%s), which this HDF5 "
+                "lacks (HDF5_PLUGIN_PATH): write it with gzip, or, where that filter "
+                "is, by 'h5repack -f GZIP=1 IN OUT'",
+                dataset->path, dataset->name, filter, filter == H5Z_FILTER_SZIP ? "szip" : name);
+    }
+    H5Pclose(properties);
     return status;
 }
 
@@ -288,7 +316,7 @@ int h5_dataset_open(hid_t file, const char *path, const char *name, struct h5_da
             return dataset_missing(file, path, name);
         return error_set("%s: '%s' cannot be opened as a data set (%s)", path, name, reason);
     }
-    if (dataset_describe(id, out)) {
+    if (dataset_describe(id, out) || filters_check(id, out)) {
         H5Dclose(id);
         return -1;
     }

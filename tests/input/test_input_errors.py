@@ -52,9 +52,9 @@ class Errors(unittest.TestCase):
             f["label"] = np.resize(np.asarray(labels), n)
 
     def train(self, ranks, type="Data", param='data_param { source: "data.h5" batch_size: 4 }',
-              more=()):
+              more=(), net=NET):
         with open(self.path("net.prototxt"), "w") as f:
-            f.write(NET % {"type": type, "param": param})
+            f.write(net % {"type": type, "param": param})
         return subprocess.run([MPIRUN, str(ranks), POSEIDON, "train", "--solver=solver.prototxt",
                                *more],
                               cwd=self.dir, capture_output=True, text=True, timeout=600)
@@ -236,6 +236,56 @@ class Errors(unittest.TestCase):
                 self.skipTest(done.stderr)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertEqual(done.stderr.count(" images turned upright, as their EXIF data say"), says, done.stderr)
+
+    def test_the_dry_run_reads_records_and_names_a_filter_that_is_not_here(self):
+        with h5py.File(self.path("data.h5"), "w") as f:  # only the chunk in the middle is compressed
+            d = f.create_dataset("data", (60, 1, 8, 8), "u1", chunks=(20, 1, 8, 8), compression="lzf")
+            noise = np.random.default_rng(1).integers(0, 256, (20, 1, 8, 8), dtype=np.uint8)
+            d[:20], d[20:40], d[40:], f["label"] = noise, 0, noise, np.arange(60) % 10
+            self.assertEqual([d.id.get_chunk_info(i).filter_mask for i in range(3)], [1, 0, 1])
+        for more in (["--dry-run"], []):
+            self.refused(self.train(1, more=more), "layer 'input'", "data.h5: data set 'data' is compressed by filter "
+                         "32000 (lzf)", "h5repack -f GZIP=1 IN OUT")
+        for damaged in (0, 1, 2):
+            with h5py.File(self.path("data.h5"), "w") as f:
+                d = f.create_dataset("data", data=np.resize(noise, (60, 1, 8, 8)), chunks=(20, 1, 8, 8), compression="gzip")
+                f["label"] = np.arange(60) % 10
+                where = d.id.get_chunk_info(damaged)
+            with open(self.path("data.h5"), "r+b") as f:
+                f.seek(where.byte_offset)
+                f.write(b"\0" * where.size)
+            with open(self.path("list.txt"), "w") as f:
+                f.write("data.h5\n")
+            self.refused(self.train(1, more=["--dry-run"]), "layer 'input'", "data set 'data' cannot be read")
+            self.refused(self.train(1, "HDF5Data", 'hdf5_data_param { source: "list.txt" batch_size: 4 }',
+                                    more=["--dry-run"]), "layer 'input'", "data set 'data' cannot be read")
+
+    def test_the_dry_run_reads_images_without_single_labels(self):
+        picture = os.path.join(os.environ["abs_top_srcdir"], "tests", "data", "input", "images", "color.png")
+        for names in ("good good bad", "good bad good"):
+            with open(self.path("list.txt"), "w") as f:
+                f.write("".join("%s 1 2\n" % {"good": picture, "bad": self.path("list.txt")}[n] for n in names.split()))
+            done = self.train(1, "ImageData", 'image_data_param { source: "list.txt" batch_size: 2 label_size: 2 '
+                              'new_height: 9 new_width: 9 }', more=["--dry-run"],
+                              net=NET.replace("SoftmaxWithLoss", "SigmoidCrossEntropyLoss").replace("10", "2"))
+            if "built without" in done.stderr:
+                self.skipTest(done.stderr)
+            self.refused(done, "layer 'input'", "list.txt, image %d" % names.split().index("bad"))
+
+    def test_a_file_that_another_program_has_open_for_writing_says_so(self):
+        self.data(range(10))
+        with h5py.File(self.path("data.h5"), "a"):
+            self.refused(self.train(1, more=["--dry-run"]), "data.h5: another program has it open for writing",
+                         "HDF5_USE_FILE_LOCKING=FALSE")
+
+    def test_records_of_one_number_are_described(self):
+        with h5py.File(self.path("data.h5"), "w") as f:
+            f["data"], f["label"] = np.zeros((8, 3)), np.arange(8) % 10
+        with open(self.path("list.txt"), "w") as f:
+            f.write("data.h5\n")
+        done = self.train(1, "HDF5Data", 'hdf5_data_param { source: "list.txt" batch_size: 4 }', more=["--dry-run"],
+                          net=NET.replace('top: "data" top: "label"', 'top: "label" top: "data"', 1))
+        self.assertIn("list.txt, 8 records of single floats", done.stdout, done.stderr)
 
     def test_a_file_that_is_damaged_while_training_ends_all_ranks(self):
         with h5py.File(self.path("data.h5"), "w") as f:
