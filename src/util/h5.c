@@ -239,20 +239,17 @@ static size_t cache_bytes(hid_t id, const struct h5_dataset *dataset, size_t *nc
     return (size_t)bytes;
 }
 
-static hid_t dataset_reopen_cached(hid_t file, const char *name, hid_t id,
-                                   const struct h5_dataset *dataset)
+static int dataset_reopen(hid_t file, struct h5_dataset *dataset, size_t slots, size_t bytes)
 {
-    size_t nchunks, bytes = cache_bytes(id, dataset, &nchunks);
-    hid_t access, again;
+    hid_t access = H5Pcreate(H5P_DATASET_ACCESS);
 
-    if (bytes <= CACHE_DEFAULT_BYTES)
-        return id;
-    access = H5Pcreate(H5P_DATASET_ACCESS);
-    H5Pset_chunk_cache(access, 100 * nchunks + 1, bytes, 1.0);
-    H5Dclose(id);
-    again = H5Dopen2(file, name, access);
+    H5Pset_chunk_cache(access, slots, bytes, 1.0);
+    H5Dclose(dataset->id);
+    dataset->id = H5Dopen2(file, dataset->name, access);
     H5Pclose(access);
-    return again;
+    return dataset->id < 0
+               ? h5_error("%s: data set '%s' cannot be opened again", dataset->path, dataset->name)
+               : 0;
 }
 
 static int dataset_describe(hid_t id, struct h5_dataset *out)
@@ -306,6 +303,7 @@ static int filters_check(hid_t id, const struct h5_dataset *dataset)
 int h5_dataset_open(hid_t file, const char *path, const char *name, struct h5_dataset *out)
 {
     char reason[512];
+    size_t nchunks, bytes;
     hid_t id;
 
     *out = (struct h5_dataset){.id = -1, .path = path, .name = name};
@@ -320,23 +318,14 @@ int h5_dataset_open(hid_t file, const char *path, const char *name, struct h5_da
         H5Dclose(id);
         return -1;
     }
-    out->id = dataset_reopen_cached(file, name, id, out);
-    if (out->id < 0)
-        return h5_error("%s: data set '%s' cannot be opened again", path, name);
-    return 0;
+    out->id = id;
+    bytes = cache_bytes(id, out, &nchunks);
+    return bytes > CACHE_DEFAULT_BYTES ? dataset_reopen(file, out, 100 * nchunks + 1, bytes) : 0;
 }
 
 int h5_dataset_scatter(hid_t file, struct h5_dataset *dataset)
 {
-    hid_t access = H5Pcreate(H5P_DATASET_ACCESS);
-
-    H5Pset_chunk_cache(access, 20001, CACHE_MAX_BYTES, 1.0);
-    H5Dclose(dataset->id);
-    dataset->id = H5Dopen2(file, dataset->name, access);
-    H5Pclose(access);
-    return dataset->id < 0
-               ? h5_error("%s: data set '%s' cannot be opened again", dataset->path, dataset->name)
-               : 0;
+    return dataset_reopen(file, dataset, 20001, CACHE_MAX_BYTES);
 }
 
 void h5_dataset_close(struct h5_dataset *dataset)
