@@ -318,7 +318,7 @@ static void put_all(struct dry_run *dry, const struct job *job, const struct com
         strbuf_puts(next_reason(dry),
                     "nothing trains: every lr_mult of the net is 0, or its loss depends on no "
                     "parameters");
-    if (at->iteration >= job->max_iter)
+    if (at->iteration > 0 && at->iteration >= job->max_iter)
         strbuf_puts(next_reason(dry), "nothing is left to do: the snapshot has reached max_iter");
     put_training(job, compute, at, out);
     strbuf_puts(out, strbuf_text(&dry->survey));
