@@ -177,12 +177,25 @@ static int shapes_of_source(struct layer *layer, const struct source *source, in
 /* What the source tells of images, for when it is closed or the feeder's. */
 static int data_remember(struct data *state)
 {
+    const struct watch *watch = &state->source->watch;
+    struct class_names names = {.count = 0};
+    int status;
+
     state->record = state->source->field[0].shape;
     free(state->path);
     if (alloc_text(&state->path, state->source->path, "a path"))
         return -1;
     class_names_free(&state->classes);
-    return class_names_of_data(state->path, &state->classes);
+    status = class_names_of_data(state->path, &state->classes);
+    for (int f = 0; f < watch->nfiles && !status; f++) {
+        bool first = !state->classes.count;
+
+        status = error_status(
+            class_names_of_data(watch->file[f].path, first ? &state->classes : &names) ||
+            class_names_compare(watch->file[0].path, &state->classes, watch->file[f].path, &names));
+        class_names_free(&names);
+    }
+    return status;
 }
 
 static bool is_channels(int64_t n)
@@ -312,7 +325,8 @@ int data_set_up(struct layer *layer, const struct layer_env *env, const struct d
     if (look->open(layer, state, env) || warn_of_axes(layer, env, state->source) ||
         warn_of_order(layer, env, state->source, look->mixes))
         return -1;
-    return look->values ? shapes_of_source(layer, state->source, state->options.batch)
+    return look->values ? error_status(data_remember(state) ||
+                                       shapes_of_source(layer, state->source, state->options.batch))
                         : make_transform(layer, state, env);
 }
 
@@ -331,12 +345,6 @@ static int align(const struct layer *layer, const struct layer *other, const str
     if (own->source->nrecords != its->source->nrecords ||
         own->ranks_per_sample != its->ranks_per_sample)
         return 0;
-    if (env->care.max_bad > 0 && layer->index > other->index &&
-        layer_notice(layer, env,
-                     "warning: layer '%s' has as many records; if they belong together, --max-bad "
-                     "parts them: the next record takes the place of a damaged one in one layer",
-                     other->def->name))
-        return -1;
     follows = its->options.shuffle > o->shuffle || its->skip > own->skip;
     o->shuffle = its->options.shuffle > o->shuffle ? its->options.shuffle : o->shuffle;
     own->skip = its->skip > own->skip ? its->skip : own->skip;

@@ -143,8 +143,6 @@ for ranks in 1 3; do
 done
 pair 2 "$data rand_skip: 30 }" "$hdf5 }"
 grep -q "layer 'lab': samples come in the order of layer 'im', which has as many records (40)" log || { fail 'the order that holds for both is not said'; cat log; }
-pair 1 "$data }" "$hdf5 shuffle: true }" --max-bad=1
-grep -q "layer 'lab': layer 'im' has as many records; .*--max-bad parts them" log || { fail '--max-bad of two layers'; cat log; }
 # refused MESSAGE OPTION...
 refused() {
     message=$1
