@@ -163,7 +163,8 @@ struct layer_i {
     /* Before build; NULL: values that are no images. */
     void (*images)(const struct layer *layer, struct layer_images *out);
     int (*seek)(struct layer *layer, uint64_t first_sample);
-    /* DummyData alone: top `top` is read as labels of so many classes, 0: of any. After setup. */
+    /* DummyData alone: makes labels of a top, of `classes` classes, 0: of any number. After setup.
+     */
     int (*make_labels)(struct layer *layer, int top, size_t classes, const struct layer_env *env);
 };
 
