@@ -205,7 +205,7 @@ static bool is_labelled(const struct source *source)
 
 static void note_labels(struct source_survey *out, const float *labels, uint64_t count)
 {
-    for (uint64_t i = 0; i < count; i++) {
+    for (uint64_t i = 0; out->labelled && i < count; i++) {
         if (out->nread == 0)
             out->least = out->most = labels[i];
         out->least = labels[i] < out->least ? labels[i] : out->least;
